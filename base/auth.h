@@ -1,0 +1,65 @@
+// Connections that prove they belong to the job. Both sides show that they know the secret by an
+// HMAC-SHA256 over both sides' nonces and the connector's greeting (compared in constant time); who
+// fails, or takes longer than kHandshakeSeconds, is dropped and logged and never holds anybody up.
+//
+// AuthListener is poll-driven: add_interest() appends its descriptors, handle() does what is
+// possible now, next() hands out finished connections. accept_one() is the blocking form with a
+// deadline. Threads: one thread at a time per listener. The listener owns its sockets until next()
+// hands them out.
+#pragma once
+#include <poll.h>
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/socket.h"
+
+namespace collctl::base {
+
+struct Secret {
+  std::array<uint8_t, 16> bytes{};
+};
+Result<Secret> random_secret();  // getrandom(2), not std::random_device (glibc floor)
+// HMAC-SHA256 (OpenSSL).
+std::array<uint8_t, 32> hmac_sha256(const Secret& secret, std::initializer_list<ByteView> parts);
+bool equal_constant_time(ByteView a, ByteView b);
+
+inline constexpr double kHandshakeSeconds = 5.0;
+inline constexpr size_t kMaxGreeting = 4096;
+
+struct Accepted {
+  Fd fd;
+  Bytes greeting;  // what the connector said it is
+  Address from;
+};
+
+class AuthListener {
+ public:
+  // Listens on `at` (port 0: any free one).
+  static Result<std::unique_ptr<AuthListener>> listen(const Address& at, const Secret& secret,
+                                                      bool reuse_port = false);
+  ~AuthListener();
+  const Address& address() const;  // with the port in use
+  void add_interest(std::vector<pollfd>& fds) const;
+  void handle();  // non-blocking: accepts, reads, answers, drops late ones
+  std::optional<Accepted> next();
+  Result<Accepted> accept_one(Deadline deadline);
+  uint64_t dropped() const;  // how many strangers were sent away
+
+ private:
+  AuthListener();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Connects (with retries until the deadline), proves itself, checks the listener's proof. Error
+// code lost when the other side does not know the secret or hangs up.
+Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeting,
+                        Deadline deadline);
+
+}  // namespace collctl::base

@@ -1,0 +1,114 @@
+#include "base/env.h"
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/check.h"
+#include "base/format.h"
+
+namespace collctl::base {
+namespace {
+
+constexpr Knob kKnobs[] = {
+#define COLL_KNOB(id, name, field, kind, value, low, high, flags, help) \
+  {KnobId::id, name, field, KnobKind::kind, value, low, high, flags, help},
+#include "base/knobs.inc"
+#undef COLL_KNOB
+};
+
+Error bad_value(const KnobValue& v, const std::string& expected) {
+  return {ErrorCode::usage, format("{} = '{}': expected {}", v.origin, v.text, expected)};
+}
+
+}  // namespace
+
+std::span<const Knob> knobs() {
+  return kKnobs;
+}
+
+const Knob& knob(KnobId id) {
+  COLL_CHECK(id < KnobId::count);
+  return kKnobs[int(id)];
+}
+
+std::optional<std::string> environment(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr) return std::nullopt;
+  return std::string(value);
+}
+
+KnobValue knob_value(KnobId id) {
+  const Knob& k = knob(id);
+  const std::string own = std::string("COLLCTL_") + k.name;
+  if (auto v = environment(own.c_str()); v && !v->empty()) return {*v, own};
+  if (*k.field_name != 0)
+    if (auto v = environment(k.field_name); v && !v->empty()) return {*v, k.field_name};
+  return {k.default_value, "default"};
+}
+
+Result<uint64_t> parse_bytes(const std::string& text) {
+  const Error expected(ErrorCode::usage,
+                       format("'{}': expected a size such as 8, 1K, 4M or 1G", text));
+  if (text.empty() || text[0] < '0' || text[0] > '9') return expected;
+  errno = 0;
+  char* end = nullptr;
+  const uint64_t number = std::strtoull(text.c_str(), &end, 10);
+  if (errno == ERANGE) return expected;
+  std::string unit(end);
+  for (auto& c : unit) c = char(c >= 'a' && c <= 'z' ? c - 32 : c);
+  int shift = -1;
+  if (unit.empty() || unit == "B") shift = 0;
+  const char letters[] = "KMGT";
+  for (int i = 0; i < 4; ++i) {
+    const std::string letter(1, letters[i]);
+    if (unit == letter || unit == letter + "B" || unit == letter + "IB") shift = 10 * (i + 1);
+  }
+  if (shift < 0) return expected;
+  if (shift > 0 && (number >> (63 - shift)) != 0)
+    return Error(ErrorCode::usage, format("'{}': too large", text));
+  return number << shift;
+}
+
+Result<int64_t> knob_int(KnobId id) {
+  const Knob& k = knob(id);
+  const KnobValue v = knob_value(id);
+  int64_t number = 0;
+  if (k.kind == KnobKind::bytes) {
+    auto bytes = parse_bytes(v.text);
+    if (!bytes) return bad_value(v, "a size such as 512K or 4M");
+    number = int64_t(*bytes);
+  } else {
+    errno = 0;
+    char* end = nullptr;
+    number = std::strtoll(v.text.c_str(), &end, 10);
+    if (end == v.text.c_str() || *end != 0 || errno != 0)
+      return bad_value(v, format("a whole number {}..{}", k.minimum, k.maximum));
+  }
+  if (number < k.minimum || number > k.maximum)
+    return bad_value(v, format("a value within {}..{}", k.minimum, k.maximum));
+  return number;
+}
+
+Result<double> knob_seconds(KnobId id) {
+  const Knob& k = knob(id);
+  const KnobValue v = knob_value(id);
+  char* end = nullptr;
+  const double number = std::strtod(v.text.c_str(), &end);
+  if (end == v.text.c_str() || *end != 0 || !(number >= double(k.minimum) / 1000) ||
+      number > double(k.maximum))
+    return bad_value(v, format("seconds within 0.001..{}", k.maximum));
+  return number;
+}
+
+Status check_knobs() {
+  for (const Knob& k : kKnobs) {
+    if (k.kind == KnobKind::text) continue;
+    if (k.kind == KnobKind::seconds)
+      COLL_TRY(knob_seconds(k.id));
+    else
+      COLL_TRY(knob_int(k.id));
+  }
+  return {};
+}
+
+}  // namespace collctl::base

@@ -1,0 +1,62 @@
+// Knobs: environment variables COLLCTL_<NAME>, with the field's NCCL_<NAME> as fallback where the
+// meaning is the same. The table is base/knobs.inc; `collctl env` prints it. getenv is called here
+// and nowhere else. Threads: any; the environment is never changed after main has started (tests
+// change it single-threaded).
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+namespace collctl::base {
+
+enum class KnobKind : uint8_t { text, integer, bytes, flag, seconds };
+inline constexpr int kSecret = 1;
+inline constexpr int kHidden = 2;
+
+enum class KnobId : int {
+#define COLL_KNOB(id, ...) id,
+#include "base/knobs.inc"
+#undef COLL_KNOB
+  count
+};
+
+struct Knob {
+  KnobId id;
+  const char* name;        // without COLLCTL_
+  const char* field_name;  // the field's variable, or ""
+  KnobKind kind;
+  const char* default_value;
+  int64_t minimum, maximum;
+  int flags;
+  const char* help;
+};
+
+struct KnobValue {
+  std::string text;
+  std::string origin;  // "default", "COLLCTL_X" or "NCCL_X"
+};
+
+std::span<const Knob> knobs();
+const Knob& knob(KnobId id);
+// The effective text and where it came from. An empty variable counts as unset.
+KnobValue knob_value(KnobId id);
+inline std::string knob_text(KnobId id) {
+  return knob_value(id).text;
+}
+// Parsed by kind (bytes: 1K, 4M binary; flag and integer within bounds); error code usage names the
+// variable.
+Result<int64_t> knob_int(KnobId id);
+Result<double> knob_seconds(KnobId id);
+// Every knob that is set has a legal value.
+Status check_knobs();
+
+// "8", "1K", "4M", "1G" (also KiB, MiB...): binary units. Error says what was expected.
+Result<uint64_t> parse_bytes(const std::string& text);
+
+// An environment variable that is not a knob (HOME, NO_COLOR, SLURM_*...). Empty optional when
+// unset.
+std::optional<std::string> environment(const char* name);
+
+}  // namespace collctl::base

@@ -1,0 +1,131 @@
+#include "base/host_facts.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "base/env.h"
+
+namespace collctl::base {
+namespace {
+
+std::string read_small_file(const char* path) {
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  char buffer[4096];
+  const ssize_t n = ::read(fd, buffer, sizeof buffer);
+  ::close(fd);
+  std::string text(buffer, n > 0 ? size_t(n) : 0);
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+uint64_t fnv(const std::string& text, uint64_t hash) {
+  hash ^= 0xcbf29ce484222325ull;
+  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ull;
+  // A final mix (splitmix64) so that near names differ in every bit.
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9ull;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebull;
+  return hash ^ (hash >> 31);
+}
+
+uint64_t inode_of(const char* path) {
+  struct stat s;
+  return ::stat(path, &s) == 0 ? uint64_t(s.st_ino) : 0;
+}
+
+// CPU quota of the cgroup in cores, or 0 for none.
+int cgroup_cores() {
+  const std::string v2 = read_small_file("/sys/fs/cgroup/cpu.max");
+  long quota = 0, period = 0;
+  if (std::sscanf(v2.c_str(), "%ld %ld", &quota, &period) == 2 && period > 0)
+    return int(std::max(1L, (quota + period - 1) / period));
+  quota = std::atol(read_small_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").c_str());
+  period = std::atol(read_small_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us").c_str());
+  if (quota > 0 && period > 0) return int(std::max(1L, (quota + period - 1) / period));
+  return 0;
+}
+
+}  // namespace
+
+const std::string& host_name() {
+  static const std::string name = [] {
+    char buffer[256] = {};
+    return gethostname(buffer, sizeof buffer - 1) == 0 ? std::string(buffer)
+                                                       : std::string("localhost");
+  }();
+  return name;
+}
+
+const std::string& boot_id() {
+  static const std::string id = read_small_file("/proc/sys/kernel/random/boot_id");
+  return id;
+}
+
+uint64_t host_hash(uint64_t salt) {
+  const std::string given = knob_text(KnobId::hostid);
+  return fnv(given.empty() ? host_name() + "/" + boot_id() : given, salt);
+}
+
+uint64_t process_hash(uint64_t salt) {
+  return fnv(std::to_string(inode_of("/proc/self/ns/pid")) + "/" + std::to_string(getpid()),
+             host_hash(salt));
+}
+
+uint64_t network_namespace() {
+  return inode_of("/proc/self/ns/net");
+}
+
+uint64_t shm_device() {
+  struct stat s;
+  return ::stat("/dev/shm", &s) == 0 && S_ISDIR(s.st_mode) ? uint64_t(s.st_dev) : 0;
+}
+
+ShmSpace shm_space() {
+  struct statvfs s;
+  if (shm_device() == 0 || ::statvfs("/dev/shm", &s) != 0) return {};
+  return {uint64_t(s.f_blocks) * s.f_frsize, uint64_t(s.f_bavail) * s.f_frsize, true};
+}
+
+int usable_cores() {
+  static const int cores = [] {
+    // 4096 CPUs: larger machines fail the call and fall back to what is online.
+    cpu_set_t* set = CPU_ALLOC(4096);
+    const size_t bytes = CPU_ALLOC_SIZE(4096);
+    int count = sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set)
+                                                      : int(sysconf(_SC_NPROCESSORS_ONLN));
+    CPU_FREE(set);
+    if (const int quota = cgroup_cores(); quota > 0) count = std::min(count, quota);
+    return std::max(count, 1);
+  }();
+  return cores;
+}
+
+uint64_t physical_memory() {
+  return uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGE_SIZE));
+}
+
+char process_state(int pid) {
+  const std::string text = read_small_file(("/proc/" + std::to_string(pid) + "/stat").c_str());
+  const size_t close = text.rfind(')');  // the command in parentheses may itself hold parentheses
+  return close == std::string::npos || close + 2 >= text.size() ? char(0) : text[close + 2];
+}
+
+uint64_t raise_open_file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  if (limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  return limit.rlim_cur;
+}
+
+}  // namespace collctl::base

@@ -1,0 +1,30 @@
+// What this host and process are, read once from the kernel: names, identities, counts. The only
+// place besides the topology readers that reads /proc and /sys. Threads: any; results are cached.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace collctl::base {
+
+const std::string& host_name();  // short or long, as the kernel says
+const std::string& boot_id();  // one per boot, shared by all containers of a machine; may be empty
+// Identity of the host for one communicator: host name and boot id (or COLLCTL_HOSTID), salted with
+// the job's id.
+uint64_t host_hash(uint64_t salt);
+// Identity of the process: host, pid namespace and pid, salted.
+uint64_t process_hash(uint64_t salt);
+uint64_t network_namespace();  // inode of /proc/self/ns/net, 0 when unknown
+uint64_t shm_device();         // st_dev of /dev/shm, 0 when there is none
+struct ShmSpace {
+  uint64_t total_bytes = 0, free_bytes = 0;
+  bool present = false;
+};
+ShmSpace shm_space();        // of /dev/shm, now
+int usable_cores();          // by the affinity mask and the cgroup's quota, at least 1
+uint64_t physical_memory();  // bytes
+// One letter of /proc/PID/stat (R, S, D, T, Z...), or 0 when the process is gone.
+char process_state(int pid);
+// Raises the soft limit of open files as far as allowed; returns the limit in force.
+uint64_t raise_open_file_limit();
+
+}  // namespace collctl::base

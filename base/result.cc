@@ -1,0 +1,72 @@
+#include "base/result.h"
+
+#include <cstring>
+
+namespace collctl::base {
+
+int severity(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::interrupted:
+      return 10;
+    case ErrorCode::usage:
+      return 9;  // stops everything before it starts
+    case ErrorCode::defect:
+      return 8;
+    case ErrorCode::bad_data:
+      return 7;
+    case ErrorCode::lost:
+      return 6;
+    case ErrorCode::deadline:
+      return 5;
+    case ErrorCode::launch:
+      return 4;
+    case ErrorCode::unavailable:
+      return 3;
+    case ErrorCode::failed:
+      return 2;
+    case ErrorCode::incomplete:
+      return 1;
+  }
+  return 8;
+}
+
+const char* code_name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::failed:
+      return "failed";
+    case ErrorCode::usage:
+      return "usage";
+    case ErrorCode::unavailable:
+      return "unavailable";
+    case ErrorCode::launch:
+      return "launch";
+    case ErrorCode::lost:
+      return "lost";
+    case ErrorCode::deadline:
+      return "deadline";
+    case ErrorCode::bad_data:
+      return "bad-data";
+    case ErrorCode::incomplete:
+      return "incomplete";
+    case ErrorCode::defect:
+      return "defect";
+    case ErrorCode::interrupted:
+      return "interrupted";
+  }
+  return "defect";
+}
+
+std::string Error::chain() const {
+  std::string text;
+  for (auto it = contexts.rbegin(); it != contexts.rend(); ++it) text += *it + ": ";
+  return text + message;
+}
+
+Error errno_error(ErrorCode code, std::string_view what, int error_number) {
+  char buffer[256];
+  // The GNU strerror_r returns the text, which may or may not be in the buffer.
+  const char* text = strerror_r(error_number, buffer, sizeof buffer);
+  return {code, std::string(what) + ": " + text};
+}
+
+}  // namespace collctl::base

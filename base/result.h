@@ -1,0 +1,134 @@
+// Expected failures as values: an Error is a code, a sentence, and the contexts added on the way
+// up. Everybody uses it; nobody logs an error that they return; `main` prints the chain once, with
+// its hint. Threads: values, no sharing.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace collctl::base {
+
+// The numbers are the exit codes of the command line (see docs of `collctl --help`, "EXIT CODES").
+enum class ErrorCode : int {
+  failed = 1,        // done, and the answer is no
+  usage = 2,         // bad option, file, configuration or value
+  unavailable = 3,   // this machine cannot: device, library, permission, limit
+  launch = 4,        // a rank could not be started
+  lost = 5,          // a rank, peer or link failed during the run
+  deadline = 6,      // nothing happened until a deadline; who waits for whom is in the message
+  bad_data = 7,      // wrong bytes
+  incomplete = 8,    // passed, but something asked for was not tested
+  defect = 70,       // collctl itself is wrong
+  interrupted = 130  // ended by a signal; Error::signal says which
+};
+
+// When several errors meet, the worst is reported: defect, bad_data, lost, deadline, launch,
+// unavailable, ...
+int severity(ErrorCode code);
+// The stable word for a code in JSON, e.g. "deadline".
+const char* code_name(ErrorCode code);
+
+struct Error {
+  ErrorCode code = ErrorCode::defect;
+  std::string message;  // what happened, in one sentence without a trailing full stop
+  std::vector<std::string>
+      contexts;      // innermost first: "connect rank 3 -> rank 5", "bootstrap", ...
+  std::string hint;  // what to do about it; may be empty
+  int rank = -1;     // the rank at fault or waited for, when known
+  std::string host;  // its host, when known
+  int signal = 0;    // with `interrupted`
+
+  Error() = default;
+  Error(ErrorCode c, std::string m, std::string h = {})
+      : code(c), message(std::move(m)), hint(std::move(h)) {}
+  // Adds where it happened; returns itself so that `return e.within("...")` reads well.
+  Error& within(std::string context) & {
+    contexts.push_back(std::move(context));
+    return *this;
+  }
+  Error&& within(std::string context) && {
+    contexts.push_back(std::move(context));
+    return std::move(*this);
+  }
+  Error&& blame(int at_rank) && {
+    rank = at_rank;
+    return std::move(*this);
+  }
+  // "outer: inner: message", without the hint.
+  std::string chain() const;
+};
+
+// Error from errno: "<what>: <strerror>". `code` says what it means to the user.
+Error errno_error(ErrorCode code, std::string_view what, int error_number);
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
+  Result(Error error)                                        // NOLINT
+      : state_(std::in_place_index<1>, std::make_unique<Error>(std::move(error))) {}
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+  T& value() & { return std::get<0>(state_); }
+  const T& value() const& { return std::get<0>(state_); }
+  T&& value() && { return std::get<0>(std::move(state_)); }
+  Error& error() { return *std::get<1>(state_); }
+  const Error& error() const { return *std::get<1>(state_); }
+  T* operator->() { return &std::get<0>(state_); }
+  const T* operator->() const { return &std::get<0>(state_); }
+  T& operator*() & { return std::get<0>(state_); }
+  const T& operator*() const& { return std::get<0>(state_); }
+
+ private:
+  std::variant<T, std::unique_ptr<Error>> state_;
+};
+
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : error_(std::make_unique<Error>(std::move(error))) {}  // NOLINT
+  bool ok() const { return error_ == nullptr; }
+  explicit operator bool() const { return ok(); }
+  Error& error() { return *error_; }
+  const Error& error() const { return *error_; }
+
+ private:
+  std::unique_ptr<Error> error_;
+};
+using Status = Result<void>;
+
+}  // namespace collctl::base
+
+namespace collctl {
+using base::Error;
+using base::ErrorCode;
+using base::Result;
+using base::Status;
+}  // namespace collctl
+
+#define COLL_JOIN_INNER(a, b) a##b
+#define COLL_JOIN(a, b) COLL_JOIN_INNER(a, b)
+// COLL_TRY(expr): return the error of a Status or Result, else go on.
+#define COLL_TRY(expr)                                                                  \
+  do {                                                                                  \
+    if (auto coll_result = (expr); !coll_result) return std::move(coll_result.error()); \
+  } while (false)
+// COLL_TRY_IN(expr, context): the same, adding where it happened.
+#define COLL_TRY_IN(expr, context)                           \
+  do {                                                       \
+    if (auto coll_result = (expr); !coll_result)             \
+      return std::move(coll_result.error()).within(context); \
+  } while (false)
+// COLL_ASSIGN(auto x, expr): unwrap a Result into a declaration or lvalue, or return its error.
+#define COLL_ASSIGN(target, expr)                                \
+  auto COLL_JOIN(coll_result_, __LINE__) = (expr);               \
+  if (!COLL_JOIN(coll_result_, __LINE__))                        \
+    return std::move(COLL_JOIN(coll_result_, __LINE__).error()); \
+  target = std::move(COLL_JOIN(coll_result_, __LINE__)).value()

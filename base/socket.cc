@@ -1,0 +1,250 @@
+#include "base/socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/format.h"
+
+namespace collctl::base {
+
+uint16_t Address::port() const {
+  if (family() == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
+  if (family() == AF_INET6)
+    return ntohs(reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port);
+  return 0;
+}
+
+void Address::set_port(uint16_t port) {
+  if (family() == AF_INET) reinterpret_cast<sockaddr_in*>(&storage)->sin_port = htons(port);
+  if (family() == AF_INET6) reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port = htons(port);
+}
+
+bool Address::is_loopback() const {
+  if (family() == AF_INET)
+    return (ntohl(reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr.s_addr) >> 24) == 127;
+  return family() == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
+}
+
+std::string Address::host_text() const {
+  char buffer[INET6_ADDRSTRLEN] = {};
+  if (family() == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr, buffer,
+              sizeof buffer);
+    return buffer;
+  }
+  if (family() != AF_INET6) return "none";
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&storage);
+  inet_ntop(AF_INET6, &v6->sin6_addr, buffer, sizeof buffer);
+  std::string text = buffer;
+  char name[IF_NAMESIZE] = {};
+  if (v6->sin6_scope_id != 0 && if_indextoname(v6->sin6_scope_id, name) != nullptr)
+    text += std::string("%") + name;
+  return text;
+}
+
+std::string Address::text() const {
+  return family() == AF_INET6 ? format("[{}]:{}", host_text(), port())
+                              : format("{}:{}", host_text(), port());
+}
+
+void Address::write(ByteWriter& w) const {
+  w.put_bytes({reinterpret_cast<const uint8_t*>(&storage), family() == AF_INET ? sizeof(sockaddr_in)
+                                                           : family() == AF_INET6
+                                                               ? sizeof(sockaddr_in6)
+                                                               : 0});
+}
+
+Address Address::read(ByteReader& r) {
+  Address a;
+  const ByteView v = r.get_bytes(sizeof(sockaddr_in6));
+  if (v.size() < sizeof(sa_family_t)) return a;
+  sa_family_t family;
+  std::memcpy(&family, v.data(), sizeof family);
+  const size_t want = family == AF_INET    ? sizeof(sockaddr_in)
+                      : family == AF_INET6 ? sizeof(sockaddr_in6)
+                                           : 0;
+  if (want == 0 || v.size() != want) return a;
+  std::memcpy(&a.storage, v.data(), want);
+  a.length = socklen_t(want);
+  return a;
+}
+
+Result<Address> parse_address(const std::string& text) {
+  const Error bad(
+      ErrorCode::usage,
+      format("'{}' is no address: expected <ipv4>:<port>, [<ipv6>]:<port> or <hostname>:<port>",
+             text));
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon + 1 >= text.size() || text.size() > 300) return bad;
+  std::string host = text.substr(0, colon);
+  const std::string port_text = text.substr(colon + 1);
+  if (port_text.size() > 5 || port_text.find_first_not_of("0123456789") != std::string::npos)
+    return bad;
+  const long port = std::strtol(port_text.c_str(), nullptr, 10);
+  if (port > 65535 || host.empty()) return bad;
+  if (host.front() == '[') {
+    if (host.back() != ']') return bad;
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string::npos) {
+    return bad;
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (const int rc = getaddrinfo(host.c_str(), port_text.c_str(), &hints, &list); rc != 0)
+    return Error(ErrorCode::usage,
+                 format("'{}': cannot resolve {}: {}", text, host, gai_strerror(rc)),
+                 "expected <ipv4>:<port>, [<ipv6>]:<port> or <hostname>:<port>");
+  Address a;
+  a.length = std::min(list->ai_addrlen, socklen_t(sizeof a.storage));
+  std::memcpy(&a.storage, list->ai_addr, a.length);
+  freeaddrinfo(list);
+  return a;
+}
+
+Result<Fd> listen_tcp(const Address& at, bool reuse_port) {
+  Fd fd(::socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return errno_error(ErrorCode::unavailable, "socket", errno);
+  const int one = 1;
+  if (at.port() != 0) setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  if (reuse_port) setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
+  if (::bind(fd.get(), at.raw(), at.length) != 0)
+    return errno_error(ErrorCode::unavailable, "bind " + at.text(), errno);
+  if (::listen(fd.get(), 16384) != 0)
+    return errno_error(ErrorCode::unavailable, "listen " + at.text(), errno);
+  return fd;
+}
+
+Result<Address> local_address(int fd) {
+  Address a;
+  a.length = sizeof a.storage;
+  if (getsockname(fd, a.raw(), &a.length) != 0)
+    return errno_error(ErrorCode::defect, "getsockname", errno);
+  return a;
+}
+
+Result<Address> peer_address(int fd) {
+  Address a;
+  a.length = sizeof a.storage;
+  if (getpeername(fd, a.raw(), &a.length) != 0)
+    return errno_error(ErrorCode::lost, "getpeername", errno);
+  return a;
+}
+
+Result<Fd> accept_now(int listener) {
+  while (true) {
+    const int fd = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) return Fd(fd);
+    if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO) continue;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return Fd();
+    return errno_error(ErrorCode::unavailable, "accept", errno);
+  }
+}
+
+Status set_no_delay(int fd) {
+  const int one = 1;
+  if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0)
+    return errno_error(ErrorCode::defect, "TCP_NODELAY", errno);
+  return {};
+}
+
+namespace {
+
+// 0 when connected, else the errno of the failure.
+Result<int> connect_once(const Address& to, Deadline deadline, Fd& out) {
+  Fd fd(::socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return errno_error(ErrorCode::unavailable, "socket", errno);
+  if (::connect(fd.get(), to.raw(), to.length) != 0) {
+    if (errno != EINPROGRESS && errno != EINTR) return errno;
+    pollfd p{fd.get(), POLLOUT, 0};
+    COLL_ASSIGN(const int ready, poll_fds({&p, 1}, deadline));
+    if (ready == 0) return ETIMEDOUT;
+    int failure = 0;
+    socklen_t size = sizeof failure;
+    getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
+    if (failure != 0) return failure;
+  }
+  COLL_TRY(set_no_delay(fd.get()));
+  out = std::move(fd);
+  return 0;
+}
+
+bool worth_another_try(int failure) {
+  return failure == ECONNREFUSED || failure == ETIMEDOUT || failure == EHOSTUNREACH ||
+         failure == ENETUNREACH || failure == ECONNRESET || failure == EADDRNOTAVAIL ||
+         failure == EAGAIN;
+}
+
+}  // namespace
+
+Result<Fd> connect_tcp(const Address& to, Deadline deadline, bool retry) {
+  int64_t pause_ms = 1;
+  while (true) {
+    Fd fd;
+    COLL_ASSIGN(const int failure, connect_once(to, deadline, fd));
+    if (failure == 0) return fd;
+    if (!retry || !worth_another_try(failure) || deadline.remaining_ns() < pause_ms * 1'000'000)
+      return errno_error(ErrorCode::lost, "connect " + to.text(), failure);
+    sleep_until(Deadline::after_ms(pause_ms));
+    pause_ms = std::min<int64_t>(pause_ms * 2, 200);
+  }
+}
+
+Result<size_t> read_some(int fd, void* to, size_t size) {
+  while (true) {
+    const ssize_t n = ::recv(fd, to, size, 0);
+    if (n > 0) return size_t(n);
+    if (n == 0) return Error(ErrorCode::lost, "connection closed by the peer");
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t(0);
+    return errno_error(ErrorCode::lost, "receive", errno);
+  }
+}
+
+Result<size_t> write_some(int fd, const void* from, size_t size) {
+  while (true) {
+    const ssize_t n = ::send(fd, from, size, MSG_NOSIGNAL);
+    if (n >= 0) return size_t(n);
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t(0);
+    return errno_error(ErrorCode::lost, "send", errno);
+  }
+}
+
+Status read_exact(int fd, void* to, size_t size, Deadline deadline) {
+  auto* at = static_cast<uint8_t*>(to);
+  while (size > 0) {
+    COLL_ASSIGN(const size_t n, read_some(fd, at, size));
+    at += n;
+    size -= n;
+    if (n > 0) continue;
+    pollfd p{fd, POLLIN, 0};
+    COLL_ASSIGN(const int ready, poll_fds({&p, 1}, deadline));
+    if (ready == 0) return Error(ErrorCode::deadline, "no answer before the deadline");
+  }
+  return {};
+}
+
+Status write_exact(int fd, const void* from, size_t size, Deadline deadline) {
+  const auto* at = static_cast<const uint8_t*>(from);
+  while (size > 0) {
+    COLL_ASSIGN(const size_t n, write_some(fd, at, size));
+    at += n;
+    size -= n;
+    if (n > 0) continue;
+    pollfd p{fd, POLLOUT, 0};
+    COLL_ASSIGN(const int ready, poll_fds({&p, 1}, deadline));
+    if (ready == 0) return Error(ErrorCode::deadline, "the peer took nothing before the deadline");
+  }
+  return {};
+}
+
+}  // namespace collctl::base

@@ -1,0 +1,65 @@
+// TCP and Unix stream sockets with deadlines: addresses, listen, connect, exact reads and writes.
+// All descriptors are non-blocking and close-on-exec; the blocking calls below wait through
+// base/wait. Threads: one thread per socket at a time. Errors carry the address.
+#pragma once
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/fd.h"
+#include "base/result.h"
+#include "base/wait.h"
+
+namespace collctl::base {
+
+// An IPv4 or IPv6 address with port, as plain bytes that can travel in blobs.
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+
+  int family() const { return storage.ss_family; }
+  uint16_t port() const;
+  void set_port(uint16_t port);
+  bool is_loopback() const;
+  std::string text() const;  // "10.0.0.7:41000", "[fe80::1%eth0]:41000"
+  std::string host_text() const;
+  const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  sockaddr* raw() { return reinterpret_cast<sockaddr*>(&storage); }
+  void write(ByteWriter& w) const;
+  static Address read(ByteReader& r);  // family 0 when malformed
+};
+
+// "<ipv4>:<port>", "[<ipv6>]:<port>" or "<hostname>:<port>"; anything else: usage error showing the
+// three forms.
+Result<Address> parse_address(const std::string& text);
+
+// Listens at `at` (port 0: any) with a backlog of 16384 (the kernel caps it).
+Result<Fd> listen_tcp(const Address& at, bool reuse_port = false);
+Result<Address> local_address(int fd);
+Result<Address> peer_address(int fd);
+// One accept without waiting; an empty Fd when nobody is there.
+Result<Fd> accept_now(int listener);
+// Connects; refused, unreachable and timed-out connects are tried again with growing pauses until
+// the deadline when `retry`, else returned. Error code: lost.
+Result<Fd> connect_tcp(const Address& to, Deadline deadline, bool retry);
+Status set_no_delay(int fd);
+
+// Exactly size bytes, or an error: deadline (code deadline) or closed/reset (code lost).
+Status read_exact(int fd, void* to, size_t size, Deadline deadline);
+Status write_exact(int fd, const void* from, size_t size, Deadline deadline);
+// What can be moved now: bytes moved, 0 when it would block; closed or reset is an error with code
+// lost.
+Result<size_t> read_some(int fd, void* to, size_t size);
+Result<size_t> write_some(int fd, const void* from, size_t size);
+
+}  // namespace collctl::base
+
+namespace collctl {
+using base::Address;
+using base::Fd;
+}  // namespace collctl

@@ -1,0 +1,44 @@
+#include "base/wait.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace collctl::base {
+
+Result<int> poll_fds(std::span<pollfd> fds, Deadline deadline) {
+  while (true) {
+    const int ready = ::poll(fds.data(), nfds_t(fds.size()), deadline.poll_ms());
+    if (ready > 0) return ready;
+    if (ready < 0 && errno != EINTR) return errno_error(ErrorCode::defect, "poll", errno);
+    if (deadline.passed()) return 0;
+  }
+}
+
+void sleep_until(Deadline deadline) {
+  const timespec t{.tv_sec = deadline.at() / 1'000'000'000,
+                   .tv_nsec = deadline.at() % 1'000'000'000};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, nullptr) == EINTR) {
+  }
+}
+
+void yield_thread() {
+  sched_yield();
+}
+
+void futex_wait(uint32_t* word, uint32_t expected, Deadline deadline) {
+  const timespec t{.tv_sec = deadline.at() / 1'000'000'000,
+                   .tv_nsec = deadline.at() % 1'000'000'000};
+  // FUTEX_WAIT_BITSET takes an absolute monotonic time. Spurious returns are fine: callers look
+  // again.
+  syscall(SYS_futex, word, FUTEX_WAIT_BITSET, expected, &t, nullptr, FUTEX_BITSET_MATCH_ANY);
+}
+
+void futex_wake(uint32_t* word, int how_many) {
+  syscall(SYS_futex, word, FUTEX_WAKE, how_many, nullptr, nullptr, 0);
+}
+
+}  // namespace collctl::base

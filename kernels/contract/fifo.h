@@ -1,0 +1,72 @@
+// A Fifo is one END of a one-way connection between two ranks for one channel and one protocol: a
+// ring of slots and two step counters. A transport makes it, a backend (GPU block, host thread,
+// recorder) uses it, nobody else.
+//
+// Shapes: slot_count slots of slot_bytes each; step s lives in slot s % slot_count; counters count
+// steps since the connection was made and never wrap. The producer may write step s when *head +
+// slot_count > s and then publishes *tail = s + 1; the consumer may read step s when *tail > s and
+// then frees it by *head = s + 1. One verb moves one chunk; a chunk is cut into slices and each
+// slice takes exactly one step. Simple: data from the slot's first byte; records[slot].bytes says
+// how many (a proxy needs it). LL: lines of 16 bytes {data lo, flag, data hi, flag}, flag =
+// uint32(step + 1); tail is not used to announce data
+//     unless kFifoProxyReads is set, head frees slots as always.
+// Ownership: the Link that made it owns all memory and outlives every use. `step` is this end's own
+// count, loaded when a block opens the fifo and stored back when it closes.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/contract/types.h"
+
+namespace collctl::kernels {
+
+// Zeroed at creation. Two cache lines, one written by each side; `sleepers` words are eventcounts:
+// 1 when somebody sleeps (futex or poll) until the counter of the same line moves.
+struct FifoCounters {
+  alignas(64) uint64_t tail;
+  uint32_t consumer_sleeps;
+  uint32_t reserved0;
+  alignas(64) uint64_t head;
+  uint32_t producer_sleeps;
+  uint32_t reserved1;
+};
+static_assert(sizeof(FifoCounters) == 128);
+
+struct SlotRecord {
+  uint32_t bytes;  // of the slot that are in use (wire bytes: for LL, 16 x lines)
+  uint32_t reserved;
+};
+static_assert(sizeof(SlotRecord) == 8);
+
+inline constexpr uint8_t kFifoProxyReads =
+    1;  // a proxy consumes: publish tail and records for LL too
+inline constexpr uint8_t kFifoProxyWrites = 2;  // a proxy produces
+
+struct Fifo {
+  uint8_t* slots;
+  uint64_t* tail;
+  uint64_t* head;
+  uint32_t* consumer_sleeps;  // null on paths where nobody sleeps (GPU)
+  uint32_t* producer_sleeps;
+  SlotRecord* records;
+  uint64_t step;
+  uint32_t slot_bytes;
+  uint32_t slot_count;
+  int32_t peer;     // rank at the other end
+  int32_t bell_fd;  // eventfd to write when the other side sleeps in poll; -1: wake the futex word
+                    // instead
+  uint16_t channel;
+  Protocol protocol;
+  uint8_t flags;
+  uint32_t reserved;
+};
+static_assert(sizeof(Fifo) == 80 && offsetof(Fifo, step) == 48);
+
+// What one channel of a communicator can talk through: pointers by peer and protocol, null where no
+// connection is.
+struct ChannelLinks {
+  Fifo** send;  // [peer * kProtocolCount + protocol]
+  Fifo** recv;
+};
+
+}  // namespace collctl::kernels

@@ -1,0 +1,54 @@
+// Framed messages between the launcher and a rank (or, later, an agent), over a stream socket. The
+// launcher knows the frame types, never what a `data` payload means. A frame: u32 payload bytes (<=
+// kMaxFrame), u16 type, u16 reserved, payload. Little endian. Threads: FrameChannel::send is safe
+// from several threads; receiving is one thread's.
+#pragma once
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/fd.h"
+#include "base/result.h"
+#include "base/wait.h"
+
+namespace collctl::launcher {
+
+enum class FrameType : uint16_t {
+  config = 1,  // launcher -> rank: JSON, what to do (made by cmd)
+  id = 2,      // rank 0 -> launcher -> all ranks: the unique id in hex
+  phase = 3,   // rank -> launcher: "bootstrap", "wired", "running", "done"
+  data = 4,    // rank -> launcher: opaque to the launcher (rows, links, talk); JSON made by cmd
+  error = 5,   // rank -> launcher: encode_error()
+  abort = 6,   // launcher -> rank: give up; payload = encode_error()
+};
+inline constexpr uint32_t kMaxFrame = 64u << 20;
+
+struct Frame {
+  FrameType type;
+  Bytes payload;
+  std::string text() const { return {payload.begin(), payload.end()}; }
+};
+
+Bytes encode_error(const Error& error);
+Result<Error> decode_error(ByteView bytes);
+
+class FrameChannel {
+ public:
+  explicit FrameChannel(Fd fd) : fd_(std::move(fd)) {}
+  int fd() const { return fd_.get(); }
+  Status send(FrameType type, ByteView payload, Deadline deadline);
+  Status send_text(FrameType type, std::string_view text, Deadline deadline);
+  // Takes what has arrived; a whole frame, or none yet. Code lost when the other side is gone.
+  Result<std::optional<Frame>> poll_frame();
+  Result<Frame> receive(Deadline deadline);
+
+ private:
+  Fd fd_;
+  std::mutex send_mutex_;
+  Bytes buffer_;
+};
+
+}  // namespace collctl::launcher

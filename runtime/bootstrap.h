@@ -1,0 +1,109 @@
+// The bootstrap network: check-in at the root, then all-gather, barrier, point-to-point and fd
+// passing between ranks over TCP and Unix sockets. Slow and dependable; used at start-up, to
+// exchange connection blobs, and to spread aborts.
+//
+// Threads: one thread per Bootstrap at a time (collective calls in the same order on every rank),
+// except abort watching, which the communicator's watch thread does through `watch`. Every call has
+// a deadline; errors name who is missing.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/auth.h"
+#include "runtime/unique_id.h"
+#include "transport/transport.h"
+
+namespace collctl::runtime {
+
+// The root: a thread that collects the check-ins of `size` ranks and hands each its place.
+// Lives in the process of rank 0 (or in a test); its destructor stops the thread.
+class BootstrapRoot {
+ public:
+  struct Options {
+    Address listen_at;  // address family and interface; port 0 for any
+    base::Secret secret;
+    bool reuse_port = false;
+  };
+  static Result<std::unique_ptr<BootstrapRoot>> start(const Options& options);
+  ~BootstrapRoot();
+  const Address& address() const;
+
+ private:
+  BootstrapRoot();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The network interface used for out-of-band traffic, by the field's rules (SOCKET_IFNAME, ib*,
+// same subnet as COMM_ID, no docker/lo/virbr, docker, lo, virbr).
+struct Interface {
+  std::string name;
+  Address address;
+};
+Result<std::vector<Interface>> find_interfaces(const std::string& ifname_list,
+                                               const std::string& family,
+                                               const Address* same_subnet_as, size_t at_most = 16);
+
+struct PhaseTimes {  // seconds
+  double listen = 0, check_in = 0, wait_root = 0, connect = 0, total = 0;
+};
+
+class Bootstrap : public transport::FdExchange {
+ public:
+  struct Options {
+    UniqueId id;
+    std::vector<UniqueId> roots;  // more than one: several roots; empty: only `id`
+    int rank = 0;
+    int size = 1;
+    Interface interface;  // where this rank listens
+    std::string host;     // shown in errors
+    Deadline deadline = Deadline::after_seconds(60);
+  };
+  static Result<std::unique_ptr<Bootstrap>> join(const Options& options);
+  ~Bootstrap() override;
+
+  int rank() const;
+  int size() const;
+  const PhaseTimes& times() const;
+
+  // In place: data holds size() blocks of `bytes`, this rank's filled in.
+  Status all_gather(void* data, size_t bytes, Deadline deadline);
+  // The same with lengths that differ between ranks (bounded by 64 MiB each).
+  Result<std::vector<Bytes>> all_gather_blobs(ByteView mine, Deadline deadline);
+  Status barrier(Deadline deadline);
+  Status send(int peer, uint32_t tag, ByteView data, Deadline deadline);
+  // Messages with another (peer, tag) that arrive first are kept for later calls.
+  Result<Bytes> recv(int peer, uint32_t tag, Deadline deadline);
+
+  // Node-local variants. `members` are the ranks of this host in ascending order (from the peer
+  // infos).
+  void set_local_ranks(std::vector<int> members);
+  Status local_all_gather(void* data, size_t bytes, Deadline deadline);  // members.size() blocks
+  Status local_barrier(Deadline deadline);
+
+  // FdExchange, between processes of one host (same network namespace).
+  Status send_fd(int peer, uint64_t tag, int fd, Deadline deadline) override;
+  Result<Fd> recv_fd(int peer, uint64_t tag, Deadline deadline) override;
+
+  // Abort spreading. After start-up the communicator starts watching: a thread inside the bootstrap
+  // reads the ring neighbours' control connections; `on_event` is called once (from that thread)
+  // when a rank announces an abort or a neighbour's connection breaks. announce_abort() sends both
+  // ways round the ring; every rank passes it on.
+  struct AbortNotice {
+    int origin = -1;  // the rank that announced it
+    Error error;      // what it said; code lost when a neighbour vanished
+  };
+  Status start_watch(std::function<void(const AbortNotice&)> on_event);
+  void announce_abort(const Error& error);
+  // A clean end: from here on a vanishing neighbour is no failure. Collective, with a deadline.
+  Status finish(Deadline deadline);
+
+ private:
+  Bootstrap();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace collctl::runtime

@@ -1,0 +1,138 @@
+// Communicator: one rank's membership in a job. Collectives, groups, streams, asynchronous errors.
+//
+// Order: operations of one stream run in the order they were started; every rank must start the
+// same operations in the same order. Calls return when the work is queued; the buffers stay the
+// communicator's until the stream is synchronised. With Launch::blocking and an idle stream the
+// work runs in the caller's thread. Threads: a communicator may be used by one thread at a time;
+// streams of different communicators are independent. One thread may drive several communicators
+// when it brackets their calls by Group. Errors: argument errors come back at once (usage);
+// everything later is asynchronous: the first one is kept, the abort word is raised on every rank
+// within a second, and every later call returns it.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/contract/report.h"
+#include "kernels/contract/work.h"
+#include "runtime/plan.h"
+#include "runtime/unique_id.h"
+#include "transport/peer.h"
+
+namespace collctl::runtime {
+
+using kernels::Collective;
+using kernels::DataType;
+using kernels::RedOp;
+
+// One operation as the user states it. count as in kernels/contract/work.h; for send_recv `peer`
+// and direction are used.
+struct Operation {
+  Collective collective = Collective::all_reduce;
+  const void* input = nullptr;
+  void* output = nullptr;
+  uint64_t count = 0;
+  DataType type = DataType::float32;
+  RedOp op = RedOp::sum;
+  int root = 0;
+  int peer = -1;  // send_recv: one direction each; exactly one of input, output is set
+};
+
+struct CommOptions {
+  std::string algo;  // as --algo / COLLCTL_ALGO: empty = chosen
+  std::string proto;
+  int channels = 0;
+  std::string transport;       // "", loopback, shm, net
+  double start_timeout_s = 0;  // 0: knob
+  double op_timeout_s = 0;
+  int local_ranks =
+      0;  // ranks that share this machine's cores, for the spin policy; 0: from peer infos
+};
+
+struct LinkInfo {
+  int channel, from, to;
+  std::string via;
+};
+
+struct InitTimes {  // seconds
+  double bootstrap = 0, peers = 0, wire = 0, total = 0;
+};
+
+class Stream;
+
+class Communicator {
+ public:
+  static Result<std::unique_ptr<Communicator>> init(const UniqueId& id, int rank, int size,
+                                                    const CommOptions& options);
+  // Several ranks of this process at once (threads inside); the ranks given share the job `id`.
+  static Result<std::vector<std::unique_ptr<Communicator>>> init_many(const UniqueId& id,
+                                                                      std::span<const int> ranks,
+                                                                      int size,
+                                                                      const CommOptions& options);
+  ~Communicator();
+
+  int rank() const;
+  int size() const;
+  const std::vector<transport::PeerInfo>& peers() const;
+  std::vector<LinkInfo> links() const;  // of this rank (both directions), ring and tree first
+  const InitTimes& init_times() const;
+  uint64_t hash() const;
+
+  enum class Launch : uint8_t { async, blocking };
+  Status start(const Operation& operation, Stream& stream, Launch launch = Launch::async);
+  // Several operations as one submission (what Group does for one communicator).
+  Status start_all(std::span<const Operation> operations, Stream& stream,
+                   Launch launch = Launch::async);
+  // How this operation would be run: algorithm, protocol, channels, chunks. Pure; for reports and
+  // diagnosis.
+  Result<Plan> plan_for(std::span<const Operation> operations) const;
+  // The next operations use exactly these choices (empty = automatic again). Wires what they need.
+  // Collective.
+  Status set_choices(const std::string& algo, const std::string& proto, int channels);
+
+  Status async_error() const;         // the first error of this communicator, or ok
+  void abort(const Error& why);       // raises the abort word here and tells every rank
+  Status barrier(Deadline deadline);  // over the bootstrap: slow, always works
+  // Exchange of small blobs between all ranks over the bootstrap (results, diagnosis).
+  Result<std::vector<Bytes>> gather_blobs(ByteView mine, Deadline deadline);
+  Status finalize(Deadline deadline);  // collective; flushes and closes
+
+ private:
+  friend class Stream;
+  friend class Group;
+  Communicator();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// A queue of submissions executed in order by one worker (started when first needed).
+class Stream {
+ public:
+  explicit Stream(Communicator& communicator);
+  ~Stream();
+  Status synchronize();  // waits until all that was started is done; returns the asynchronous error
+  bool idle() const;
+
+ private:
+  friend class Communicator;
+  friend class Group;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// Operations started by this thread between the constructor (or begin) and end() are collected, and
+// submitted together: one submission per communicator and stream. Groups nest; the outermost end()
+// submits.
+class Group {
+ public:
+  Group();
+  ~Group();  // ends without waiting if end() was not called
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  Status end();
+};
+
+}  // namespace collctl::runtime

@@ -1,0 +1,36 @@
+// PeerInfo: what every rank tells every other at start-up. Plain and of fixed size: it travels in
+// one all-gather. Made by the runtime; transports read it to decide whether they can reach a peer.
+#pragma once
+#include <sys/socket.h>
+
+#include <cstdint>
+
+namespace collctl::transport {
+
+enum class DeviceKind : uint8_t { cpu, cuda };
+
+struct PeerInfo {
+  int32_t rank;
+  int32_t pid;
+  uint64_t host_hash;
+  uint64_t process_hash;
+  uint64_t network_namespace;
+  uint64_t shm_device;         // st_dev of /dev/shm; 0: none
+  uint64_t shm_free_bytes;     // of /dev/shm at start
+  uint64_t device_memory;      // bytes; physical memory for CPU ranks
+  uint64_t settings_hash;      // of the knobs that must agree on all ranks
+  int64_t bus_id;              // PCI bus id of the GPU, -1 for CPU ranks
+  int32_t compute_capability;  // 90 for sm_90; 0 for CPU ranks
+  int32_t device;              // index of the GPU, or local index of the CPU rank
+  DeviceKind kind;
+  uint8_t gdr;
+  uint8_t reserved[2];
+  uint32_t net_address_length;
+  sockaddr_storage
+      net_address;  // where this rank's AuthListener for NET/Socket accepts; family 0: nowhere
+  char host[64];
+  char version[32];
+};
+static_assert(sizeof(PeerInfo) == 312);
+
+}  // namespace collctl::transport

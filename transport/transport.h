@@ -1,0 +1,125 @@
+// The one interface of all transports. A transport's only product is a Link: plain Fifo ends that
+// any backend can use, and, where the wire needs the host, some progress. The ordered table is
+// transports.cc: first that can reach wins.
+//
+// Making a connection, for each (channel, sender, receiver):
+//   both ends:  open() -> Endpoint; describe() -> blob            (never waits for the peer; may
+//   push an fd to it) runtime exchanges the blobs over the bootstrap send end:   connect(receiver's
+//   blob) -> Link                  (may wait for what the peer did in describe()) recv end:
+//   connect(sender's blob) -> Link                    (may wait for what the peer's send end did in
+//   connect())
+// The runtime does all describes, then all send connects, then all receive connects, so that no
+// order deadlocks. Threads: open/describe/connect on the thread that wires; progress() on one
+// driver at a time (the proxy engine guarantees it); Fifo use on the backend's thread. A Link owns
+// its memory and must outlive every use of its Fifos.
+#pragma once
+#include <poll.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/auth.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/result.h"
+#include "kernels/contract/fifo.h"
+#include "transport/peer.h"
+
+namespace collctl::transport {
+
+enum class Direction : uint8_t { send, recv };
+
+struct FifoGeometry {
+  uint32_t slot_bytes = 0;  // 0: this protocol is not wanted on this link
+  uint32_t slot_count = 0;
+};
+
+struct LinkSpec {
+  int channel = 0;
+  Direction direction = Direction::send;
+  PeerInfo self{};
+  PeerInfo peer{};
+  FifoGeometry geometry[kernels::kProtocolCount] = {};
+  // Distinguishes links of one (channel, pair): 0 ring/tree (shared), 1 point-to-point on first
+  // use.
+  uint32_t purpose = 0;
+};
+
+// Passing descriptors between processes of one host; the runtime's bootstrap implements it.
+class FdExchange {
+ public:
+  virtual ~FdExchange() = default;
+  virtual Status send_fd(int peer, uint64_t tag, int fd,
+                         Deadline deadline) = 0;  // does not wait for the peer's receive
+  virtual Result<Fd> recv_fd(int peer, uint64_t tag, Deadline deadline) = 0;
+};
+
+// Hands out connections that authenticated peers opened to this rank's NET listener, by key.
+// Implemented by the proxy engine, whose thread accepts. Keys are chosen by transports (see
+// net/socket).
+class NetAcceptor {
+ public:
+  virtual ~NetAcceptor() = default;
+  virtual Result<Fd> take(uint64_t key, Deadline deadline) = 0;
+};
+
+struct Services {
+  FdExchange* fds = nullptr;
+  NetAcceptor* acceptor = nullptr;
+  base::Secret secret{};       // for auth_connect to a peer's listener
+  uint64_t comm_hash = 0;      // identity of the communicator: salt for names and tags
+  int sockets_per_thread = 1;  // NET/Socket
+  int helper_threads = 0;
+  uint32_t* abort_word = nullptr;  // nonzero: give up
+};
+
+enum class Progress : uint8_t { idle, moved, would_block };
+
+class Link {
+ public:
+  virtual ~Link() = default;
+  // This end's Fifo for a protocol; null when the link was made without it. Stable address.
+  virtual kernels::Fifo* fifo(kernels::Protocol protocol) = 0;
+  // What the log line says after "via": "SHM", "P2P/direct pointer", "NET/Socket/0".
+  virtual const std::string& via() const = 0;
+  // Links with needs_progress() are driven by the proxy engine. `progress` moves what can be moved
+  // now without waiting; an error (code lost) names the peer. `add_interest` appends the
+  // descriptors that would make it move.
+  virtual bool needs_progress() const { return false; }
+  virtual Result<Progress> progress() { return Progress::idle; }
+  virtual void add_interest(std::vector<pollfd>&) {}
+  // Before sleeping the engine arms the fifos' sleeper words of proxied links; returns false when
+  // work appeared.
+  virtual bool arm() { return true; }
+  virtual void disarm() {}
+  // True when everything this end was given is on the wire (flush before close).
+  virtual bool drained() const { return true; }
+};
+
+class Endpoint {
+ public:
+  virtual ~Endpoint() = default;
+  virtual Result<Bytes> describe(Deadline deadline) = 0;
+  virtual Result<std::unique_ptr<Link>> connect(ByteView peer_blob, Deadline deadline) = 0;
+};
+
+struct Reach {
+  bool ok = false;
+  std::string why;  // when not: the rule and its inputs, for -v and errors
+};
+
+struct Transport {
+  const char* name;  // as in --transport
+  // Can ranks a and b talk through it? Pure: the same answer on both sides.
+  Reach (*reach)(const PeerInfo& a, const PeerInfo& b);
+  Result<std::unique_ptr<Endpoint>> (*open)(const LinkSpec& spec, const Services& services);
+};
+
+// THE table, best first: loopback, shm, net.
+std::span<const Transport> transports();
+const Transport* find_transport(std::string_view name);
+
+}  // namespace collctl::transport
