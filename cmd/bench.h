@@ -1,0 +1,126 @@
+// What a measurement is, and what it says: plain records with JSON forms, because they travel
+// between the launcher's process and the ranks. Made by `run` and the collective commands; executed
+// by bench_rank; printed by report_*. Units are in the names. Threads: values.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/contract/types.h"
+#include "runtime/unique_id.h"
+
+namespace collctl::cmd {
+
+enum class InPlace : uint8_t { out_of_place, in_place, both };
+
+struct BenchSpec {
+  kernels::Collective collective = kernels::Collective::all_reduce;
+  uint64_t min_bytes = 8, max_bytes = 16u << 20;
+  uint64_t step_factor = 2, step_bytes = 0;  // step_bytes != 0: arithmetic steps
+  int iterations = 20, warmup = 5;
+  bool sync_each = false;  // --sync each: a barrier before every iteration, percentiles
+  std::vector<kernels::DataType> types{kernels::DataType::float32};
+  std::vector<kernels::RedOp> ops{kernels::RedOp::sum};
+  std::vector<int> roots{0};  // -1 alone: all
+  bool check = true;
+  InPlace in_place = InPlace::both;
+  std::vector<std::string> algorithms;  // empty: chosen; "all" was expanded already
+  std::vector<std::string> protocols;
+  int channels = 0;
+  std::string transport;
+  double op_timeout_s = 0, start_timeout_s = 0;  // 0: knob
+  int verbosity = 0;
+
+  std::string to_json() const;
+  static Result<BenchSpec> from_json(const std::string& text);
+};
+
+struct Timing {  // of one row, one of the two placements
+  bool measured = false;
+  double time_us = 0;  // slowest rank's; mean of block or of iterations
+  double p50_us = 0, p99_us = 0, min_us = 0, max_us = 0;  // with sync_each
+  double algbw_GBps = 0, busbw_GBps = 0;
+  int64_t wrong = -1;  // -1: not checked
+  int slowest_rank = -1;
+};
+
+struct BenchRow {
+  uint64_t bytes = 0, count = 0;
+  kernels::DataType type{};
+  kernels::RedOp op{};
+  bool has_op = true;  // data movement only: "none" in tables
+  int root = -1;
+  std::string algorithm, protocol;
+  int channels = 0;
+  Timing out_of_place, in_place;
+};
+
+struct HostLine {
+  std::string host;
+  std::vector<int> ranks, devices, pids;
+};
+struct LinkLine {
+  int channel, from, to;
+  std::string via;
+};
+
+struct BenchHeader {
+  std::string version, device = "cpu";
+  kernels::Collective collective{};
+  int ranks = 0;
+  std::vector<HostLine> hosts;
+  std::vector<LinkLine> links;
+  double init_seconds = 0;
+  std::string note;  // e.g. "4 ranks share 2 cores"
+};
+
+// One thing wrong with the data, in words and as fields (item "data check" of the design).
+struct DataFault {
+  int rank = -1;  // whose output
+  uint64_t first_element = 0, first_byte = 0, last_byte = 0, bad_elements = 0;
+  int channel = -1;
+  uint64_t chunk = 0, step = 0;
+  int peer = -1;     // whose contribution
+  std::string kind;  // "missing", "doubled", "corrupted", "foreign", "unwritten"
+  std::string message;
+};
+
+struct Reason {
+  std::string code, message, host;
+  int rank = -1;
+};
+struct Verdict {
+  bool ok = true;
+  ErrorCode code = ErrorCode::failed;  // when not ok
+  std::vector<Reason> reasons;
+};
+
+// Where a bench's results go. Rank 0 calls it (in its own process a forwarding sink encodes for the
+// launcher).
+class BenchSink {
+ public:
+  virtual ~BenchSink() = default;
+  virtual void header(const BenchHeader& header) = 0;
+  virtual void row(const BenchRow& row) = 0;
+  virtual void progress(const std::string& text) = 0;  // "512 KiB, 3 of 20"
+  virtual void fault(const DataFault& fault) = 0;
+  virtual void phase(int rank, const std::string& name) = 0;
+};
+// The records as one JSON object with a "record" field (header, row, progress, fault, phase), for
+// FrameType::data.
+std::string encode_record(const BenchHeader&);
+std::string encode_record(const BenchRow&);
+std::string encode_record(const DataFault&);
+std::string encode_progress(const std::string& text);
+// Calls the sink with what the text holds; malformed text is an error.
+Status deliver_record(const std::string& text, BenchSink& sink);
+
+// One rank of a measurement, in this thread: init the communicator, run every size, check, gather;
+// rank 0 feeds the sink. Returns ok even when data was wrong (the rows and faults say so); an error
+// is a failure to run.
+Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, int size,
+                  BenchSink& sink);
+
+}  // namespace collctl::cmd

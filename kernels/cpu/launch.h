@@ -1,0 +1,79 @@
+// Running Work on host threads: one call per channel, in the caller's thread; what needs a second
+// worker (tree split) takes it from the pool. Called by the runtime's CPU executor. Threads: one
+// call at a time per channel of a communicator; different channels and ranks run in parallel.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "kernels/contract/fifo.h"
+#include "kernels/contract/report.h"
+#include "kernels/contract/work.h"
+
+namespace collctl::kernels {
+
+// An injected fault, for tests (hidden knob FAULT).
+enum class FaultKind : uint8_t { none, missing, doubled, corrupt, stall, exit };
+struct Fault {
+  FaultKind kind = FaultKind::none;
+  int rank = -1;
+  int channel = 0;
+  uint64_t step =
+      0;  // at this number of reducing or receiving slices of the operation (0 = the first)
+};
+// "missing:rank=1:channel=0:step=2"; empty text is no fault; anything else a usage error.
+Result<Fault> parse_fault(const std::string& text);
+
+// A few threads for the parts of a work that run side by side; started when first needed, joined by
+// the destructor.
+class HelperPool {
+ public:
+  HelperPool();
+  ~HelperPool();
+  // Runs `task` on a helper while the caller goes on; wait() returns when it is done.
+  class Ticket {
+   public:
+    void wait();
+    struct Shared;
+    std::shared_ptr<Shared> shared;
+  };
+  Ticket run(std::function<void()> task);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+struct CpuContext {
+  uint32_t* abort_word = nullptr;          // nonzero: give up (read with acquire)
+  int64_t op_timeout_ns = 30'000'000'000;  // without progress
+  int64_t spin_ns = 20'000;  // spin so long, then yield, then sleep on the fifo's eventcount
+  // Called in every wait loop when set: moves network links; returns true when it moved something.
+  bool (*assist)(void*) = nullptr;
+  // Called instead of a futex sleep when set: sleeps until a descriptor or doorbell moves, at most
+  // until `until_ns`.
+  void (*assist_sleep)(void*, int64_t until_ns) = nullptr;
+  void* assist_argument = nullptr;
+  HelperPool* helpers = nullptr;
+  Fault fault;
+  Report report{};  // filled when run_work returns false
+};
+
+// True when done. False when given up: context.report says who waited for whom (code timeout or
+// aborted) or bad_data.
+bool run_work(const Work& work, const ChannelLinks& links, CpuContext& context);
+
+// Reduces `sources` arrays of n elements element by element in order into every destination. Narrow
+// floats accumulate in float32 and are rounded once; `divisor` > 1 divides at the end (avg;
+// integers truncate toward zero). Any alignment. Sources and destinations may be the same address,
+// not otherwise overlap. SIMD level chosen at run time.
+void reduce_arrays(DataType type, RedOp op, const void* const* sources, int source_count,
+                   void* const* destinations, int destination_count, uint64_t n, uint32_t divisor);
+// "scalar", "avx2" or "avx512": what this machine uses; tests can force one (false when the CPU
+// lacks it).
+const char* simd_level();
+bool force_simd_level(const char* name);
+
+}  // namespace collctl::kernels
