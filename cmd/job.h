@@ -1,0 +1,57 @@
+// A job: the ranks of one `run`, started here (processes or threads), watched to their end, and
+// what became of them. Used by the command handlers; knows the launcher and the bench, prints
+// nothing (the sink and the caller do).
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cmd/bench.h"
+
+namespace collctl::cmd {
+
+struct LaunchOptions {
+  int ranks = 0;                        // 0: one per core here
+  std::string bind_to = "none";         // none, core, numa
+  std::string rank_mode = "process";    // process, thread
+  std::vector<std::string> export_env;  // -x NAME, NAME=value or PREFIX*
+  double timeout_s = 0;                 // whole job; 0: none
+  double start_timeout_s = 60;
+  double op_timeout_s = 30;
+  double grace_s = 5;
+  bool tag_output = false;
+  bool gather = false;              // equal outputs once
+  std::string output_dir;           // one file per rank
+  std::string stdin_mode = "none";  // none, 0, all
+  bool dry_run = false;
+  // --launcher adopt / --join: this process is one rank of a job that somebody else started.
+  std::string join, token_file;
+  int join_rank = -1, join_size = 0;
+  int verbosity = 0;
+};
+
+struct RankEnd {
+  int rank = -1;
+  int pid = 0;
+  int exit_code = 0, exit_signal = 0;
+  std::string phase;           // the last it announced
+  std::optional<Error> error;  // what it said itself
+};
+
+struct JobOutcome {
+  int exit_code = 0;           // by the table of exit codes (before the verdict on data is applied)
+  std::optional<Error> error;  // the one to print: the root cause, naming rank, host and what to do
+  std::vector<RankEnd> ranks;
+  double seconds = 0;
+};
+
+// A collective measured by ranks of ours. Rows reach the sink as they come.
+JobOutcome run_bench_job(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
+// Any program as ranks. Their output goes to our stdout and stderr by whole lines.
+JobOutcome run_program_job(const LaunchOptions& options, const std::vector<std::string>& program);
+// The hidden command `__rank`: a rank of ours, speaking frames on kControlFd. Returns the exit
+// code.
+int rank_main();
+
+}  // namespace collctl::cmd
