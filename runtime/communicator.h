@@ -17,29 +17,12 @@
 
 #include "base/result.h"
 #include "kernels/contract/report.h"
-#include "kernels/contract/work.h"
+#include "runtime/operation.h"
 #include "runtime/plan.h"
 #include "runtime/unique_id.h"
 #include "transport/peer.h"
 
 namespace collctl::runtime {
-
-using kernels::Collective;
-using kernels::DataType;
-using kernels::RedOp;
-
-// One operation as the user states it. count as in kernels/contract/work.h; for send_recv `peer`
-// and direction are used.
-struct Operation {
-  Collective collective = Collective::all_reduce;
-  const void* input = nullptr;
-  void* output = nullptr;
-  uint64_t count = 0;
-  DataType type = DataType::float32;
-  RedOp op = RedOp::sum;
-  int root = 0;
-  int peer = -1;  // send_recv: one direction each; exactly one of input, output is set
-};
 
 struct CommOptions {
   std::string algo;  // as --algo / COLLCTL_ALGO: empty = chosen

@@ -1,5 +1,6 @@
 // Plan: values only. What the planner decided for one submission: per channel the Work structs, and
-// why.
+// why. Made by the planner, run by an executor; the one who holds the plan owns what Work points
+// to, apart from the caller's buffers.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -15,21 +16,27 @@ struct ChannelShape {
   kernels::TreeLinks tree;    // this rank's place in the channel's tree
 };
 
-// What the planner needs to know of the communicator. Pure data.
+// What the planner needs to know of the communicator. Pure data, and but for `rank` and the tree
+// places the same on every rank: all ranks must come to the same choice.
 struct CommShape {
   int rank = 0, nranks = 1;
   std::vector<ChannelShape> channels;
-  uint32_t slot_bytes[kernels::kProtocolCount] = {};  // wire bytes of a slot
+  uint32_t slot_bytes[kernels::kProtocolCount] = {};  // wire bytes of a slot; 0: not offered
   uint32_t slot_count = 8;
   bool all_on_one_host = true;
+  int tree_depth = 0;         // levels between the root and the deepest rank
+  double ranks_per_core = 1;  // of the most crowded host
+  int default_channels = 1;   // what an operation may use when nobody says how many
 };
 
 struct PlannedOp {
   kernels::AlgorithmId algorithm = kernels::AlgorithmId::ring;
   kernels::Protocol protocol = kernels::Protocol::simple;
+  kernels::Collective collective = kernels::Collective::all_reduce;  // as the user named it
   int channels = 0;
-  std::vector<kernels::Work>
-      works;  // one per channel in use; pointers refer to `keep` and the caller's buffers
+  std::vector<kernels::Work> works;  // one per channel in use; pointers refer to `orders`, `pairs`
+                                     // and the caller's buffers
+  double expected_us = 0;            // by the cost model
   std::string why;
 };
 

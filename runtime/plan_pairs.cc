@@ -1,0 +1,220 @@
+// Pairwise schedules: who exchanges with whom in which round. Part of the planner (planner.h).
+//
+// Round d: every rank r sends to r + d and receives from r - d (mod n), so both ends of a message
+// meet in the same round. No deadlock: take a rank at the earliest (round, step, chunk) of all; the
+// receiver of its chunk has taken every earlier chunk, so all slots of that connection are free,
+// and the sender of the chunk it waits for is not earlier than itself, so it has sent or is free to
+// send. This needs a chunk to fit into the slots of a connection.
+#include <algorithm>
+#include <map>
+
+#include "base/format.h"
+#include "kernels/algorithms.h"
+#include "runtime/cost.h"
+#include "runtime/planner.h"
+
+namespace collctl::runtime {
+namespace {
+
+using kernels::PairStep;
+using kernels::Protocol;
+
+constexpr uint64_t kLlMessageBytes = 8 << 10;  // up to here flags in the lines beat a counter
+constexpr uint64_t kBytesPerChannel = 512 << 10;
+
+const uint8_t* at(const void* base, uint64_t elements, uint64_t size) {
+  return base == nullptr ? nullptr : static_cast<const uint8_t*>(base) + elements * size;
+}
+uint8_t* at(void* base, uint64_t elements, uint64_t size) {
+  return base == nullptr ? nullptr : static_cast<uint8_t*>(base) + elements * size;
+}
+
+// The parts of messages that one channel carries in one round.
+struct Round {
+  std::vector<std::pair<const uint8_t*, uint64_t>> sends;
+  std::vector<std::pair<uint8_t*, uint64_t>> recvs;
+};
+struct Schedule {
+  std::map<int, Round> rounds;  // by distance
+  uint64_t largest = 0;
+};
+
+Result<Protocol> protocol_of(uint64_t bytes, const CommShape& shape, const Choices& choices) {
+  const auto usable = [&](Protocol p) {
+    return choices.allows(p) && shape.slot_bytes[int(p)] != 0 &&
+           serves(kernels::algorithm(kernels::AlgorithmId::pairwise), p);
+  };
+  const bool simple = usable(Protocol::simple), ll = usable(Protocol::ll);
+  if (!simple && !ll)
+    return Error(ErrorCode::usage,
+                 format("sendrecv cannot run with protocol '{}': CPU ranks have simple and ll",
+                        choices.proto));
+  return ll && (!simple || bytes <= kLlMessageBytes) ? Protocol::ll : Protocol::simple;
+}
+
+std::vector<PairStep> steps_of(const Schedule& schedule, const CommShape& shape) {
+  std::vector<PairStep> steps;
+  const int n = shape.nranks;
+  for (const auto& [distance, round] : schedule.rounds) {
+    const int to = (shape.rank + distance) % n, from = (shape.rank + n - distance) % n;
+    for (size_t k = 0; k < std::max(round.sends.size(), round.recvs.size()); ++k) {
+      PairStep step{.send = nullptr,
+                    .recv = nullptr,
+                    .send_count = 0,
+                    .recv_count = 0,
+                    .send_peer = -1,
+                    .recv_peer = -1};
+      if (k < round.sends.size()) {
+        step.send = round.sends[k].first;
+        step.send_count = round.sends[k].second;
+        step.send_peer = to;
+      }
+      if (k < round.recvs.size()) {
+        step.recv = round.recvs[k].first;
+        step.recv_count = round.recvs[k].second;
+        step.recv_peer = from;
+      }
+      steps.push_back(step);
+    }
+  }
+  return steps;
+}
+
+// A message to oneself has both halves in one submission, of one size, or it would wait for ever.
+Status check_self(const Schedule& schedule, int rank) {
+  const auto self = schedule.rounds.find(0);
+  if (self == schedule.rounds.end()) return {};
+  const Round& round = self->second;
+  if (round.sends.size() != round.recvs.size())
+    return Error(ErrorCode::usage,
+                 format("rank {}: {} sends to itself but {} receives from itself in one group",
+                        rank, round.sends.size(), round.recvs.size()));
+  for (size_t k = 0; k < round.sends.size(); ++k)
+    if (round.sends[k].second != round.recvs[k].second)
+      return Error(ErrorCode::usage,
+                   format("rank {}: a send to itself of {} bytes meets a receive of {}", rank,
+                          round.sends[k].second, round.recvs[k].second));
+  return {};
+}
+
+kernels::Work message_work(const CommShape& shape, Protocol protocol, int channel,
+                           const Schedule& schedule) {
+  kernels::Work w{};
+  w.count = w.part_count = schedule.largest;
+  const uint64_t slot = slot_data_bytes(shape, protocol);
+  const uint64_t slots = shape.ranks_per_core > 1 ? std::max(1u, shape.slot_count / 2) : 1;
+  w.chunk_count = slot * slots / 16 * 16;
+  w.ring = {.prev = -1, .next = -1, .index = 0, .reserved = 0, .order = nullptr};
+  w.tree = {.up = -1, .down = {-1, -1, -1}};
+  w.rank = shape.rank;
+  w.nranks = shape.nranks;
+  w.collective = Collective::send_recv;
+  w.algorithm = kernels::AlgorithmId::pairwise;
+  w.protocol = protocol;
+  w.type = DataType::uint8;
+  w.channel = uint16_t(channel);
+  return w;
+}
+
+}  // namespace
+
+std::vector<PairStep> detail::exchange_rounds(const Operation& op, const CommShape& shape,
+                                              uint64_t part_offset, uint64_t part_count) {
+  const uint64_t size = kernels::element_size(op.type);
+  const int n = shape.nranks, me = shape.rank;
+  const bool send_blocks = op.collective != Collective::gather;  // one block per peer
+  const bool recv_blocks = op.collective != Collective::scatter;
+  std::vector<PairStep> steps;
+  for (int d = 0; d < n; ++d) {
+    const int to = (me + d) % n, from = (me + n - d) % n;
+    const bool sends = op.collective == Collective::all_to_all ||
+                       (op.collective == Collective::gather ? to == op.root : me == op.root);
+    const bool recvs = op.collective == Collective::all_to_all ||
+                       (op.collective == Collective::gather ? me == op.root : from == op.root);
+    if (!sends && !recvs) continue;
+    PairStep step{.send = nullptr,
+                  .recv = nullptr,
+                  .send_count = 0,
+                  .recv_count = 0,
+                  .send_peer = -1,
+                  .recv_peer = -1};
+    if (sends) {
+      step.send = at(op.input, (send_blocks ? uint64_t(to) * op.count : 0) + part_offset, size);
+      step.send_count = part_count;
+      step.send_peer = to;
+    }
+    if (recvs) {
+      step.recv = at(op.output, (recv_blocks ? uint64_t(from) * op.count : 0) + part_offset, size);
+      step.recv_count = part_count;
+      step.recv_peer = from;
+    }
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+Status detail::plan_messages(std::span<const Operation> messages, const CommShape& shape,
+                             const Choices& choices, Plan& plan) {
+  if (!choices.allows(kernels::AlgorithmId::pairwise))
+    return Error(
+        ErrorCode::usage,
+        format("sendrecv cannot run with algorithm '{}': it needs pairwise", choices.algo));
+  // LL first, then Simple: every rank keeps this order, and neither waits for the other.
+  constexpr Protocol kOrder[] = {Protocol::ll, Protocol::simple};
+  std::map<std::pair<int, int>, Schedule> schedules;  // by (place in kOrder, channel)
+  const int have = int(shape.channels.size());
+  for (const Operation& m : messages) {
+    const uint64_t bytes = m.count * kernels::element_size(m.type);
+    COLL_ASSIGN(const Protocol protocol, protocol_of(bytes, shape, choices));
+    int channels =
+        choices.channels > 0
+            ? std::min(choices.channels, have)
+            : int(std::clamp<uint64_t>(bytes / kBytesPerChannel, 1,
+                                       uint64_t(std::min(have, shape.default_channels))));
+    if (m.peer == shape.rank) channels = 1;
+    const int n = shape.nranks;
+    const int distance =
+        m.input != nullptr ? (m.peer - shape.rank + n) % n : (shape.rank - m.peer + n) % n;
+    const auto parts = cut_parts(bytes, channels);
+    for (size_t c = 0; c < parts.size(); ++c) {
+      Schedule& s = schedules[{protocol == kOrder[0] ? 0 : 1, int(c)}];
+      s.largest = std::max(s.largest, parts[c].count);
+      Round& round = s.rounds[distance];
+      if (m.input != nullptr)
+        round.sends.emplace_back(at(m.input, parts[c].offset, 1), parts[c].count);
+      else
+        round.recvs.emplace_back(at(m.output, parts[c].offset, 1), parts[c].count);
+    }
+  }
+  int last = -1;
+  for (const auto& [key, schedule] : schedules) {
+    COLL_TRY(check_self(schedule, shape.rank));
+    const Protocol protocol = kOrder[key.first];
+    if (key.first != last)
+      plan.ops.push_back(
+          {.algorithm = kernels::AlgorithmId::pairwise,
+           .protocol = protocol,
+           .collective = Collective::send_recv,
+           .channels = 0,
+           .works = {},
+           .expected_us = predict_us({.collective = Collective::send_recv,
+                                      .algorithm = kernels::AlgorithmId::pairwise,
+                                      .protocol = protocol,
+                                      .bytes = schedule.largest,
+                                      .chunk_bytes = uint64_t(64) << 10},
+                                     shape),
+           .why = format("messages {} {} bytes",
+                         protocol == Protocol::ll ? "up to" : "above or without ll at",
+                         kLlMessageBytes)});
+    last = key.first;
+    plan.pairs.push_back(std::make_shared<const std::vector<PairStep>>(steps_of(schedule, shape)));
+    kernels::Work w = message_work(shape, protocol, key.second, schedule);
+    w.pairs = plan.pairs.back()->data();
+    w.pair_count = uint32_t(plan.pairs.back()->size());
+    plan.ops.back().works.push_back(w);
+    plan.ops.back().channels = int(plan.ops.back().works.size());
+  }
+  return {};
+}
+
+}  // namespace collctl::runtime

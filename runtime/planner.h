@@ -1,0 +1,48 @@
+// The planner: from operations and the communicator's shape to a Plan. Pure: no clock, no world;
+// called by the communicator before anything runs, on the caller's thread, and by tests.
+//
+// All ranks must come to the same plan, so a choice depends only on what is the same everywhere:
+// the shape, the choices and the operation. For sends and receives it depends on the message alone,
+// because only its two ends know of it.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "runtime/choices.h"
+#include "runtime/operation.h"
+#include "runtime/plan.h"
+
+namespace collctl::runtime {
+
+// Usage errors: null buffers, root or peer out of range, sizes that overflow, buffers that overlap
+// in a way the operation cannot bear.
+Status check_operation(const Operation& operation, int rank, int nranks);
+
+// Plans one submission. Collectives keep their order; all sends and receives of the submission are
+// paired into one schedule behind them, whose round d has every rank r send to r + d and receive
+// from r - d, so that no order of calls deadlocks. A barrier is an all-reduce of the one int32 that
+// its operation points to.
+Result<Plan> make_plan(std::span<const Operation> operations, const CommShape& shape,
+                       const Choices& choices);
+
+// Elements of the largest chunk that a protocol moves well, and never more than `slots` slots.
+uint64_t slot_data_bytes(const CommShape& shape, kernels::Protocol protocol);
+
+namespace detail {
+// Rounds for all_to_all, gather and scatter; one list for the part of a channel.
+std::vector<kernels::PairStep> exchange_rounds(const Operation& operation, const CommShape& shape,
+                                               uint64_t part_offset, uint64_t part_count);
+// The pairwise schedules of grouped sends and receives, in bytes: a PlannedOp for each protocol in
+// use.
+Status plan_messages(std::span<const Operation> messages, const CommShape& shape,
+                     const Choices& choices, Plan& plan);
+// Cuts [0, count) into at most `channels` parts on a grid of 16 elements; parts left empty are
+// dropped, but the first.
+struct Part {
+  uint64_t offset, count;
+};
+std::vector<Part> cut_parts(uint64_t count, int channels);
+}  // namespace detail
+
+}  // namespace collctl::runtime
