@@ -1,0 +1,48 @@
+// From a Work to its algorithm: the one switch over algorithms, instantiated once per backend.
+// Called by every backend on all of its workers; owns nothing.
+#pragma once
+#include "kernels/algo/pairwise.h"
+#include "kernels/algo/ring.h"
+#include "kernels/algo/tree.h"
+#include "kernels/algo/tree_split.h"
+
+namespace collctl::kernels {
+
+// The collectives an algorithm serves, as a set of collective_bit; empty for one without text.
+COLL_FN uint32_t collectives_of(AlgorithmId id) {
+  switch (id) {
+    case AlgorithmId::ring:
+      return kRingServes;
+    case AlgorithmId::tree:
+    case AlgorithmId::tree_split:
+      return kTreeServes;
+    case AlgorithmId::pairwise:
+      return kPairwiseServes;
+    default:
+      return 0;
+  }
+}
+
+// Runs the work. False, with nothing done, when its algorithm does not serve its collective or its
+// chunks have no size: a planner's mistake, which the caller reports.
+COLL_NO_EXEC_CHECK
+template <class Backend>
+COLL_FN bool run_algorithm(Backend& backend, const Work& work) {
+  if ((collectives_of(work.algorithm) & collective_bit(work.collective)) == 0) return false;
+  if (work.chunk_count == 0) return false;
+  if (work.algorithm == AlgorithmId::pairwise) {
+    pairwise_rounds(backend, work);
+  } else if (work.nranks == 1) {
+    backend.copy(element_at(work, work.input, work.part_offset),
+                 element_at(work, work.output, work.part_offset), work.part_count);
+  } else if (work.algorithm == AlgorithmId::ring) {
+    run_ring(backend, work);
+  } else if (work.algorithm == AlgorithmId::tree) {
+    tree_all_reduce(backend, work);
+  } else {
+    tree_split_all_reduce(backend, work);
+  }
+  return true;
+}
+
+}  // namespace collctl::kernels
