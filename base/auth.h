@@ -13,7 +13,9 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
@@ -25,6 +27,9 @@ struct Secret {
   std::array<uint8_t, 16> bytes{};
 };
 Result<Secret> random_secret();  // getrandom(2), not std::random_device (glibc floor)
+Status fill_random(std::span<uint8_t> bytes);
+// The secret that everybody who holds this token derives (SHA-256).
+Secret secret_from_token(std::string_view token);
 // HMAC-SHA256 (OpenSSL).
 std::array<uint8_t, 32> hmac_sha256(const Secret& secret, std::initializer_list<ByteView> parts);
 bool equal_constant_time(ByteView a, ByteView b);
@@ -53,6 +58,26 @@ class AuthListener {
 
  private:
   AuthListener();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The connector's side as a state machine, for threads that wait for other things as well: poll
+// fd() for events(), call progress() when ready, take() once it said true. An error (code lost) is
+// final; connected() tells whether the other side had been reached.
+class AuthConnector {
+ public:
+  static Result<std::unique_ptr<AuthConnector>> start(const Address& to, const Secret& secret,
+                                                      ByteView greeting);
+  ~AuthConnector();
+  int fd() const;
+  short events() const;
+  Result<bool> progress();
+  bool connected() const;
+  Fd take();
+
+ private:
+  AuthConnector();
   struct State;
   std::unique_ptr<State> state_;
 };

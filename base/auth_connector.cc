@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <cerrno>
+
+#include "base/auth_proof.h"
+#include "base/check.h"
+#include "base/format.h"
+
+namespace collctl::base {
+
+using namespace auth;
+
+struct AuthConnector::State {
+  enum class Stage : uint8_t { connecting, challenge, answering, proof, finished };
+  Fd fd;
+  Address to;
+  Secret secret;
+  Bytes greeting;
+  Stage stage = Stage::connecting;
+  Challenge challenge{};
+  Proof proof{};  // the listener's
+  Nonce nonce{};  // ours
+  Bytes answer;
+  size_t moved = 0;  // of the message of this stage
+
+  Error lost(std::string why) const {
+    return Error(ErrorCode::lost, format("{}: {}", to.text(), why));
+  }
+
+  // One whole message of this stage: true when it is complete.
+  Result<bool> read_message(void* into, size_t bytes) {
+    Result<size_t> n = read_some(fd.get(), static_cast<uint8_t*>(into) + moved, bytes - moved);
+    if (!n) {
+      const char* hint = stage == Stage::proof
+                             ? " (it may belong to another job, with another secret)"
+                             : " before the handshake";
+      return lost(n.error().message + hint);
+    }
+    moved += *n;
+    return moved == bytes;
+  }
+
+  Result<bool> finish_connect() {
+    pollfd p{fd.get(), POLLOUT, 0};
+    COLL_ASSIGN(const int ready, poll_fds({&p, 1}, Deadline::at_ns(0)));
+    if (ready == 0) return false;
+    int failure = 0;
+    socklen_t size = sizeof failure;
+    if (getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
+    if (failure != 0) return errno_error(ErrorCode::lost, "connect " + to.text(), failure);
+    COLL_TRY(set_no_delay(fd.get()));
+    return true;
+  }
+
+  Status make_answer() {
+    if (challenge.magic != kChallengeMagic)
+      return lost("it is no listener of collctl (something else uses this port)");
+    COLL_TRY(fill_random(nonce));
+    const Answer head{kAnswerMagic, uint32_t(greeting.size()), nonce,
+                      prove(secret, Role::connector, challenge.nonce, nonce, greeting)};
+    ByteWriter w;
+    w.put(head);
+    answer = w.take();
+    answer.insert(answer.end(), greeting.begin(), greeting.end());
+    return {};
+  }
+
+  Result<bool> write_answer() {
+    Result<size_t> n = write_some(fd.get(), answer.data() + moved, answer.size() - moved);
+    if (!n) return lost(n.error().message);
+    moved += *n;
+    return moved == answer.size();
+  }
+
+  Status check_proof() const {
+    const Proof expected = prove(secret, Role::listener, challenge.nonce, nonce, greeting);
+    if (!equal_constant_time(expected, proof)) return lost("it does not know the job's secret");
+    return {};
+  }
+
+  void enter(Stage next) {
+    stage = next;
+    moved = 0;
+  }
+};
+
+AuthConnector::AuthConnector() : state_(std::make_unique<State>()) {}
+AuthConnector::~AuthConnector() = default;
+
+Result<std::unique_ptr<AuthConnector>> AuthConnector::start(const Address& to, const Secret& secret,
+                                                            ByteView greeting) {
+  COLL_CHECK_NOTE(greeting.size() <= kMaxGreeting, "greeting too long");
+  std::unique_ptr<AuthConnector> made(new AuthConnector);
+  State& s = *made->state_;
+  s.to = to;
+  s.secret = secret;
+  s.greeting.assign(greeting.begin(), greeting.end());
+  s.fd = Fd(::socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!s.fd) return errno_error(ErrorCode::unavailable, "socket for " + to.text(), errno);
+  if (::connect(s.fd.get(), to.raw(), to.length) != 0 && errno != EINPROGRESS && errno != EINTR)
+    return errno_error(ErrorCode::lost, "connect " + to.text(), errno);
+  return made;
+}
+
+int AuthConnector::fd() const {
+  return state_->fd.get();
+}
+
+short AuthConnector::events() const {
+  using Stage = State::Stage;
+  return state_->stage == Stage::connecting || state_->stage == Stage::answering ? POLLOUT : POLLIN;
+}
+
+bool AuthConnector::connected() const {
+  return state_->stage != State::Stage::connecting;
+}
+
+Result<bool> AuthConnector::progress() {
+  using Stage = State::Stage;
+  State& s = *state_;
+  while (s.stage != Stage::finished) {
+    const Stage stage = s.stage;
+    bool complete = false;
+    if (stage == Stage::connecting) {
+      COLL_ASSIGN(complete, s.finish_connect());
+    } else if (stage == Stage::challenge) {
+      COLL_ASSIGN(complete, s.read_message(&s.challenge, sizeof s.challenge));
+      if (complete) COLL_TRY(s.make_answer());
+    } else if (stage == Stage::answering) {
+      COLL_ASSIGN(complete, s.write_answer());
+    } else {
+      COLL_ASSIGN(complete, s.read_message(&s.proof, sizeof s.proof));
+      if (complete) COLL_TRY(s.check_proof());
+    }
+    if (!complete) return false;
+    s.enter(Stage(uint8_t(stage) + 1));
+  }
+  return true;
+}
+
+Fd AuthConnector::take() {
+  COLL_CHECK(state_->stage == State::Stage::finished);
+  return std::move(state_->fd);
+}
+
+Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeting,
+                        Deadline deadline) {
+  int64_t pause_ms = 1;
+  while (true) {
+    Result<std::unique_ptr<AuthConnector>> started = AuthConnector::start(to, secret, greeting);
+    if (!started && started.error().code != ErrorCode::lost) return std::move(started.error());
+    Error failure;
+    bool reached = false;
+    if (started) {
+      AuthConnector& c = **started;
+      Result<bool> done = c.progress();
+      while (done && !*done) {
+        pollfd p{c.fd(), c.events(), 0};
+        COLL_ASSIGN(const int ready, poll_fds({&p, 1}, deadline));
+        if (ready == 0)
+          return Error(ErrorCode::deadline,
+                       format("{}: {} before the deadline", to.text(),
+                              c.connected() ? "the other side did not finish the handshake"
+                                            : "no connection"));
+        done = c.progress();
+      }
+      if (done) return c.take();
+      failure = std::move(done.error());
+      reached = c.connected();
+    } else {
+      failure = std::move(started.error());
+    }
+    // Reached and turned down is an answer; not reached may only be too early.
+    if (reached || deadline.remaining_ns() < pause_ms * 1'000'000) return failure;
+    sleep_until(Deadline::after_ms(pause_ms));
+    pause_ms = std::min<int64_t>(pause_ms * 2, 200);
+  }
+}
+
+}  // namespace collctl::base

@@ -1,0 +1,48 @@
+// What both sides of the handshake share: the messages and the two proofs. Internal to base/auth.
+//
+//   listener -> connector   Challenge  (nonce)
+//   connector -> listener   Answer     (nonce, proof over role, both nonces and greeting), greeting
+//   listener -> connector   32 bytes   (proof of the other role over the same)
+//
+// The role's word in each proof keeps one side's proof from being sent back as the other's.
+#pragma once
+#include <array>
+
+#include "base/auth.h"
+
+namespace collctl::base::auth {
+
+using Nonce = std::array<uint8_t, 32>;
+using Proof = std::array<uint8_t, 32>;
+
+inline constexpr uint32_t kChallengeMagic = 0x31434c43;  // "CLC1"
+inline constexpr uint32_t kAnswerMagic = 0x31414c43;     // "CLA1"
+
+struct Challenge {
+  uint32_t magic;
+  uint32_t reserved;
+  Nonce nonce;
+};
+static_assert(sizeof(Challenge) == 40);
+
+struct Answer {
+  uint32_t magic;
+  uint32_t greeting_bytes;
+  Nonce nonce;
+  Proof proof;
+};
+static_assert(sizeof(Answer) == 72);
+
+enum class Role : uint8_t { connector, listener };
+
+inline Proof prove(const Secret& secret, Role role, const Nonce& listener, const Nonce& connector,
+                   ByteView greeting) {
+  const std::string_view word =
+      role == Role::connector ? "collctl connector 1" : "collctl listener 1";
+  return hmac_sha256(secret, {{reinterpret_cast<const uint8_t*>(word.data()), word.size()},
+                              listener,
+                              connector,
+                              greeting});
+}
+
+}  // namespace collctl::base::auth

@@ -1,0 +1,267 @@
+#include "base/auth.h"
+
+#include <atomic>
+#include <thread>
+
+#include "base/format.h"
+#include "tests/catch.h"
+
+using namespace collctl;
+using base::AuthListener;
+using base::Secret;
+
+namespace {
+
+ByteView view(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+Secret secret_of(uint8_t fill) {
+  Secret s;
+  s.bytes.fill(fill);
+  return s;
+}
+
+Address loopback(bool v6 = false) {
+  auto a = base::parse_address(v6 ? "[::1]:0" : "127.0.0.1:0");
+  REQUIRE(a.ok());
+  return *a;
+}
+
+Deadline soon() {
+  return Deadline::after_seconds(20);
+}
+
+// Serves a listener in a thread until it is destroyed; counts who came in.
+class Server {
+ public:
+  explicit Server(const Secret& secret, bool v6 = false) {
+    auto made = AuthListener::listen(loopback(v6), secret);
+    REQUIRE(made.ok());
+    listener_ = std::move(*made);
+    address_ = listener_->address();
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~Server() { stop(); }
+  void stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  const Address& address() const { return address_; }
+  std::vector<base::Accepted> accepted;  // after stop()
+  uint64_t dropped() const { return listener_->dropped(); }
+  std::atomic<int> count{0};
+
+ private:
+  void serve() {
+    while (!stop_) {
+      std::vector<pollfd> fds;
+      listener_->add_interest(fds);
+      if (!base::poll_fds(fds, Deadline::after_ms(20))) return;
+      listener_->handle();
+      while (auto a = listener_->next()) {
+        accepted.push_back(std::move(*a));
+        ++count;
+      }
+    }
+  }
+  std::unique_ptr<AuthListener> listener_;
+  Address address_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+void wait_for_count(const Server& server, int count) {
+  const Deadline limit = soon();
+  while (server.count < count && !limit.passed()) base::sleep_until(Deadline::after_ms(1));
+  REQUIRE(server.count >= count);
+}
+
+}  // namespace
+
+TEST_CASE("HMAC-SHA256 separates its parts", "[auth]") {
+  const Secret s = secret_of(7);
+  const auto a = base::hmac_sha256(s, {view("ab"), view("c")});
+  CHECK(a == base::hmac_sha256(s, {view("ab"), view("c")}));
+  CHECK(a != base::hmac_sha256(s, {view("a"), view("bc")}));
+  CHECK(a != base::hmac_sha256(s, {view("ab"), view("c"), view("")}));
+  CHECK(a != base::hmac_sha256(secret_of(8), {view("ab"), view("c")}));
+}
+
+TEST_CASE("HMAC-SHA256 agrees with an independent computation", "[auth]") {
+  // Python: hmac.new(bytes([7])*16, b"\x03\0\0\0abc", "sha256")
+  const auto a = base::hmac_sha256(secret_of(7), {view("abc")});
+  std::string hex;
+  for (const uint8_t b : a) hex += format("{:02x}", b);
+  CHECK(hex == "1fc54eb3f3c2c0e23c7e9bd7d991d3daa9c1be10360ec31b89a50b0479cedb40");
+}
+
+TEST_CASE("constant-time comparison compares", "[auth]") {
+  CHECK(base::equal_constant_time(view("same"), view("same")));
+  CHECK_FALSE(base::equal_constant_time(view("same"), view("samE")));
+  CHECK_FALSE(base::equal_constant_time(view("same"), view("sam")));
+}
+
+TEST_CASE("secrets are random or derived from a token", "[auth]") {
+  CHECK(base::random_secret()->bytes != base::random_secret()->bytes);
+  CHECK(base::secret_from_token("a").bytes == base::secret_from_token("a").bytes);
+  CHECK(base::secret_from_token("a").bytes != base::secret_from_token("b").bytes);
+}
+
+TEST_CASE("both sides prove themselves and the greeting arrives", "[auth]") {
+  const bool v6 = GENERATE(false, true);
+  const size_t length = GENERATE(size_t(0), size_t(5), base::kMaxGreeting);
+  Server server(secret_of(1), v6);
+  const std::string greeting(length, 'x');
+  auto fd = base::auth_connect(server.address(), secret_of(1), view(greeting), soon());
+  REQUIRE(fd.ok());
+  wait_for_count(server, 1);
+  // Bytes behind the handshake belong to the caller, on both sides.
+  REQUIRE(base::write_exact(fd->get(), "hello", 5, soon()).ok());
+  server.stop();
+  REQUIRE(server.accepted.size() == 1);
+  CHECK(server.accepted[0].greeting.size() == length);
+  CHECK(server.accepted[0].from.port() == base::local_address(fd->get())->port());
+  char text[5];
+  REQUIRE(base::read_exact(server.accepted[0].fd.get(), text, 5, soon()).ok());
+  CHECK(std::string(text, 5) == "hello");
+  CHECK(server.dropped() == 0);
+}
+
+TEST_CASE("a wrong secret is turned down on either side", "[auth]") {
+  Server server(secret_of(1));
+  auto fd = base::auth_connect(server.address(), secret_of(2), view("me"), soon());
+  REQUIRE_FALSE(fd.ok());
+  CHECK(fd.error().code == ErrorCode::lost);
+  CHECK(fd.error().message.find(server.address().text()) != std::string::npos);
+  CHECK(fd.error().message.find("secret") != std::string::npos);
+  CHECK(base::auth_connect(server.address(), secret_of(1), view("me"), soon()).ok());
+  server.stop();
+  CHECK(server.accepted.size() == 1);
+  CHECK(server.dropped() == 1);
+}
+
+TEST_CASE("a listener that only repeats what it hears is found out", "[auth]") {
+  auto listener = base::listen_tcp(loopback());
+  REQUIRE(listener.ok());
+  const Address at = *base::local_address(listener->get());
+  std::thread mirror([&] {
+    pollfd p{listener->get(), POLLIN, 0};
+    CHECK(base::poll_fds({&p, 1}, soon()).ok());
+    auto fd = base::accept_now(listener->get());
+    // A challenge of the right form, then the connector's own proof sent back.
+    uint8_t challenge[40] = {0x43, 0x4c, 0x43, 0x31};
+    CHECK(base::write_exact(fd->get(), challenge, sizeof challenge, soon()).ok());
+    uint8_t answer[72 + 2];
+    CHECK(base::read_exact(fd->get(), answer, sizeof answer, soon()).ok());
+    CHECK(base::write_exact(fd->get(), answer + 40, 32, soon()).ok());
+  });
+  auto fd = base::auth_connect(at, secret_of(1), view("me"), soon());
+  mirror.join();
+  REQUIRE_FALSE(fd.ok());
+  CHECK(fd.error().code == ErrorCode::lost);
+  CHECK(fd.error().message.find("does not know") != std::string::npos);
+}
+
+TEST_CASE("something else behind the port is said to be something else", "[auth]") {
+  auto listener = base::listen_tcp(loopback());
+  const Address at = *base::local_address(listener->get());
+  std::thread other([&] {
+    pollfd p{listener->get(), POLLIN, 0};
+    CHECK(base::poll_fds({&p, 1}, soon()).ok());
+    auto fd = base::accept_now(listener->get());
+    const std::string banner(64, '!');
+    CHECK(base::write_exact(fd->get(), banner.data(), banner.size(), soon()).ok());
+    char byte;
+    CHECK_FALSE(base::read_exact(fd->get(), &byte, 1, soon()).ok());
+  });
+  auto fd = base::auth_connect(at, secret_of(1), view("me"), soon());
+  REQUIRE_FALSE(fd.ok());
+  CHECK(fd.error().message.find("no listener of collctl") != std::string::npos);
+  other.join();
+}
+
+TEST_CASE("silent and noisy strangers hold nobody up", "[auth]") {
+  Server server(secret_of(1));
+  std::vector<Fd> strangers;
+  for (int i = 0; i < 60; ++i) {
+    auto fd = base::connect_tcp(server.address(), soon(), true);
+    REQUIRE(fd.ok());
+    const std::string noise = i % 3 == 0 ? "" : std::string(i % 3 == 1 ? 3 : 500, char(i));
+    REQUIRE(base::write_exact(fd->get(), noise.data(), noise.size(), soon()).ok());
+    strangers.push_back(std::move(*fd));
+  }
+  const int64_t start = now_ns();
+  std::vector<std::thread> friends;
+  std::atomic<int> good{0};
+  for (int i = 0; i < 32; ++i)
+    friends.emplace_back([&, i] {
+      if (base::auth_connect(server.address(), secret_of(1), view(std::to_string(i)), soon()))
+        ++good;
+    });
+  for (auto& t : friends) t.join();
+  CHECK(good == 32);
+  CHECK(now_ns() - start < int64_t(base::kHandshakeSeconds * 1e9));
+  wait_for_count(server, 32);
+  server.stop();
+  CHECK(server.accepted.size() == 32);
+  CHECK(server.dropped() >= 20);  // those who said too much nonsense
+}
+
+TEST_CASE("a silent stranger is sent away in the end", "[auth]") {
+  Server server(secret_of(1));
+  auto fd = base::connect_tcp(server.address(), soon(), true);
+  REQUIRE(fd.ok());
+  uint8_t buffer[64];
+  REQUIRE(base::read_exact(fd->get(), buffer, 40, soon()).ok());
+  const Status end = base::read_exact(fd->get(), buffer, 1, soon());
+  REQUIRE_FALSE(end.ok());
+  CHECK(end.error().code == ErrorCode::lost);
+  server.stop();
+  CHECK(server.dropped() == 1);
+}
+
+TEST_CASE("a greeting longer than allowed is not even read", "[auth]") {
+  Server server(secret_of(1));
+  auto fd = base::connect_tcp(server.address(), soon(), true);
+  uint8_t buffer[72] = {};
+  REQUIRE(base::read_exact(fd->get(), buffer, 40, soon()).ok());
+  const uint32_t head[2] = {0x31414c43, uint32_t(base::kMaxGreeting + 1)};
+  std::memcpy(buffer, head, sizeof head);
+  REQUIRE(base::write_exact(fd->get(), buffer, sizeof buffer, soon()).ok());
+  const Status end = base::read_exact(fd->get(), buffer, 1, soon());
+  REQUIRE_FALSE(end.ok());
+  CHECK(end.error().code == ErrorCode::lost);
+}
+
+TEST_CASE("deadlines of both sides are errors with the address", "[auth]") {
+  auto listener = AuthListener::listen(loopback(), secret_of(1));
+  auto nobody = (*listener)->accept_one(Deadline::after_ms(30));
+  REQUIRE_FALSE(nobody.ok());
+  CHECK(nobody.error().code == ErrorCode::deadline);
+  CHECK(nobody.error().message.find((*listener)->address().text()) != std::string::npos);
+  // The listener exists but nobody serves it.
+  auto waited =
+      base::auth_connect((*listener)->address(), secret_of(1), view("x"), Deadline::after_ms(50));
+  REQUIRE_FALSE(waited.ok());
+  CHECK(waited.error().code == ErrorCode::deadline);
+}
+
+TEST_CASE("a connector waits for a listener that is not there yet", "[auth]") {
+  Address at;
+  {
+    auto first = AuthListener::listen(loopback(), secret_of(1));
+    at = (*first)->address();
+  }
+  auto refused = base::auth_connect(at, secret_of(1), view("x"), Deadline::after_ms(60));
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().code == ErrorCode::lost);
+  std::thread later([&] {
+    base::sleep_until(Deadline::after_ms(100));
+    auto listener = AuthListener::listen(at, secret_of(1), true);
+    if (!listener) return;
+    CHECK((*listener)->accept_one(soon()).ok());
+  });
+  CHECK(base::auth_connect(at, secret_of(1), view("x"), soon()).ok());
+  later.join();
+}
