@@ -219,6 +219,33 @@ Result<size_t> write_some(int fd, const void* from, size_t size) {
   }
 }
 
+Result<size_t> read_some(int fd, std::span<iovec> to) {
+  msghdr message{};
+  message.msg_iov = to.data();
+  message.msg_iovlen = to.size();
+  while (true) {
+    const ssize_t n = ::recvmsg(fd, &message, 0);
+    if (n > 0) return size_t(n);
+    if (n == 0) return Error(ErrorCode::lost, "connection closed by the peer");
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t(0);
+    return errno_error(ErrorCode::lost, "receive", errno);
+  }
+}
+
+Result<size_t> write_some(int fd, std::span<iovec> from) {
+  msghdr message{};
+  message.msg_iov = from.data();
+  message.msg_iovlen = from.size();
+  while (true) {
+    const ssize_t n = ::sendmsg(fd, &message, MSG_NOSIGNAL);
+    if (n >= 0) return size_t(n);
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t(0);
+    return errno_error(ErrorCode::lost, "send", errno);
+  }
+}
+
 Status read_exact(int fd, void* to, size_t size, Deadline deadline) {
   auto* at = static_cast<uint8_t*>(to);
   while (size > 0) {

@@ -4,6 +4,7 @@
 #pragma once
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 
 #include <cstdint>
@@ -56,6 +57,9 @@ Status write_exact(int fd, const void* from, size_t size, Deadline deadline);
 // lost.
 Result<size_t> read_some(int fd, void* to, size_t size);
 Result<size_t> write_some(int fd, const void* from, size_t size);
+// The same from and to several pieces at once.
+Result<size_t> read_some(int fd, std::span<iovec> to);
+Result<size_t> write_some(int fd, std::span<iovec> from);
 
 }  // namespace collctl::base
 

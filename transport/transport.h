@@ -63,6 +63,8 @@ class FdExchange {
 class NetAcceptor {
  public:
   virtual ~NetAcceptor() = default;
+  // A connection with this key will come; others are sent away. Called before the peer can know.
+  virtual void expect(uint64_t key) = 0;
   virtual Result<Fd> take(uint64_t key, Deadline deadline) = 0;
 };
 
@@ -97,6 +99,11 @@ class Link {
   virtual void disarm() {}
   // True when everything this end was given is on the wire (flush before close).
   virtual bool drained() const { return true; }
+  // The engine that drives this link has an eventfd: fifos carry it as bell_fd, helper threads of
+  // the link ring it.
+  virtual void attach_bell(int) {}
+  // The clean end: the peer is told, so that closing afterwards is no failure there.
+  virtual void say_goodbye() {}
 };
 
 class Endpoint {

@@ -1,0 +1,73 @@
+// The proxy engine: one per communicator. It moves the links that need the host (NET), and owns the
+// listener where peers' network connections arrive (NetAcceptor).
+//
+// Who drives: a block thread that waits calls assist() in its wait loop and assist_sleep() instead
+// of sleeping on the fifo; then it moves the links itself and no other thread is on the way of a
+// message. While block threads do so the engine's own thread keeps off; it takes over when none did
+// for kHandsOffNs, or at once after hand_back(), and sleeps in poll on the links' descriptors and
+// the bell when there is nothing to do. One thread drives at a time.
+//
+// Fifos of links added here carry the engine's eventfd as bell_fd. The communicator owns the links;
+// remove() them (or stop()) before they die. Threads: any, except start, add, remove and stop,
+// which are the thread's that sets up.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "base/auth.h"
+#include "transport/transport.h"
+
+namespace collctl::runtime {
+
+class ProxyEngine : public transport::NetAcceptor {
+ public:
+  struct Options {
+    Address listen_at;  // interface for NET connections, port 0 for any; family 0: no listener
+    base::Secret secret;
+    uint32_t* abort_word = nullptr;  // nonzero: waits end early
+    // The first error of each link, from whichever thread drives. Must not call back into the
+    // engine.
+    std::function<void(const Error&)> on_error;
+  };
+  static constexpr int64_t kHandsOffNs = 1'000'000;
+
+  static Result<std::unique_ptr<ProxyEngine>> start(Options options);
+  ~ProxyEngine() override;  // stops without draining when stop() was not called
+  // Where the listener is, for PeerInfo; family 0 without one.
+  Address address() const;
+
+  // Links that need no progress are ignored.
+  void add(transport::Link* link);
+  void remove(transport::Link* link);
+
+  void expect(uint64_t key) override;
+  Result<Fd> take(uint64_t key, Deadline deadline) override;
+
+  // Moves what can be moved now unless another thread is at it; true when something moved.
+  bool assist();
+  // Sleeps until a link's descriptor or a bell moves, at most until `until_ns` (monotonic), and
+  // moves the links. May return early; the caller looks at its condition again. The caller must
+  // have looked at its condition after its last assist() or assist_sleep(), or not at all.
+  void assist_sleep(int64_t until_ns);
+  // The end of an operation in a block thread, or a wait that is not for a proxied fifo: moves what
+  // can be moved and lets the engine's thread go on with what is left.
+  void hand_back();
+  // The same as plain functions, for CpuContext; the argument is the engine. assist_sleep_hook with
+  // until_ns 0 is hand_back().
+  static bool assist_hook(void* engine);
+  static void assist_sleep_hook(void* engine, int64_t until_ns);
+
+  // From here on peers may close their ends without it being an error (after the last barrier).
+  void expect_close();
+  // Sends what is left (until the deadline; code deadline names what is stuck), says goodbye on
+  // every link, ends the thread. Nothing may use the links' fifos any more.
+  Status stop(Deadline deadline);
+
+ private:
+  ProxyEngine();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace collctl::runtime

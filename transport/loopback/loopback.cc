@@ -1,0 +1,122 @@
+#include "transport/loopback/loopback.h"
+
+#include <map>
+#include <mutex>
+
+#include "base/format.h"
+#include "transport/edge.h"
+#include "transport/memory/fifo_memory.h"
+
+namespace collctl::transport {
+
+namespace {
+
+struct Shared {  // a block and who it is for
+  base::Mapping memory;
+  uint64_t key = 0;
+};
+
+// Blocks of this process that wait for their sender. The receiver's endpoint takes its entry out
+// again when the sender never came.
+class Registry {
+ public:
+  using Token = std::array<uint8_t, 16>;
+  void put(const Token& token, std::shared_ptr<Shared> shared) {
+    const std::scoped_lock lock(mutex_);
+    waiting_.emplace(token, std::move(shared));
+  }
+  std::shared_ptr<Shared> take(const Token& token) {
+    const std::scoped_lock lock(mutex_);
+    auto node = waiting_.extract(token);
+    return node.empty() ? nullptr : std::move(node.mapped());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<Token, std::shared_ptr<Shared>> waiting_;
+};
+
+Registry& registry() {
+  static Registry instance;
+  return instance;
+}
+
+class LoopbackEndpoint : public Endpoint {
+ public:
+  LoopbackEndpoint(const LinkSpec& spec, const FifoLayout& layout, uint64_t key)
+      : spec_(spec), layout_(layout), key_(key) {}
+  ~LoopbackEndpoint() override {
+    if (offered_) registry().take(token_);
+  }
+  LoopbackEndpoint(const LoopbackEndpoint&) = delete;
+  LoopbackEndpoint& operator=(const LoopbackEndpoint&) = delete;
+
+  Result<Bytes> describe(Deadline) override {
+    ByteWriter blob;
+    blob.put(spec_.self.process_hash);
+    if (spec_.direction == Direction::recv) {
+      shared_ = std::make_shared<Shared>();
+      shared_->key = key_;
+      COLL_ASSIGN(shared_->memory, private_fifo_memory(layout_));
+      COLL_ASSIGN(const base::Secret token, base::random_secret());
+      token_ = token.bytes;
+      registry().put(token_, shared_);
+      offered_ = true;
+      blob.put(token_);
+    }
+    return blob.take();
+  }
+
+  Result<std::unique_ptr<Link>> connect(ByteView peer_blob, Deadline) override {
+    ByteReader reader(peer_blob);
+    const auto process = reader.get<uint64_t>();
+    Registry::Token token{};
+    if (spec_.direction == Direction::send) token = reader.get<Registry::Token>();
+    if (!reader.ok() || !reader.at_end() || process != spec_.self.process_hash)
+      return edge_error(spec_, Error(ErrorCode::lost, format("what {} sent to connect by direct "
+                                                             "pointer is not from this process",
+                                                             peer_text(spec_.peer))));
+    if (spec_.direction == Direction::send) {
+      shared_ = registry().take(token);
+      if (shared_ == nullptr || shared_->key != key_)
+        return edge_error(
+            spec_, Error(ErrorCode::lost, format("{} offers no memory for this connection (closed, "
+                                                 "or taken already)",
+                                                 peer_text(spec_.peer))));
+      if (Status checked =
+              fifo_memory_check(shared_->memory.get(), shared_->memory.size(), layout_);
+          !checked)
+        return edge_error(spec_, std::move(checked.error()));
+    }
+    if (shared_ == nullptr)
+      return Error(ErrorCode::defect, "connect before describe on a receiving end");
+    void* block = shared_->memory.get();
+    return std::unique_ptr<Link>(
+        std::make_unique<MemoryLink>(block, layout_, spec_, "P2P/direct pointer", shared_));
+  }
+
+ private:
+  LinkSpec spec_;
+  FifoLayout layout_;
+  uint64_t key_;
+  Registry::Token token_{};
+  bool offered_ = false;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace
+
+Reach loopback_reach(const PeerInfo& a, const PeerInfo& b) {
+  if (a.process_hash == b.process_hash) return {.ok = true, .why = {}};
+  return {.ok = false,
+          .why = format("rank {} (pid {}) and rank {} (pid {}) are different processes", a.rank,
+                        a.pid, b.rank, b.pid)};
+}
+
+Result<std::unique_ptr<Endpoint>> loopback_open(const LinkSpec& spec, const Services& services) {
+  COLL_ASSIGN(const FifoLayout layout, fifo_layout(spec.geometry));
+  return std::unique_ptr<Endpoint>(
+      std::make_unique<LoopbackEndpoint>(spec, layout, edge_key(spec, services.comm_hash, 0)));
+}
+
+}  // namespace collctl::transport

@@ -1,0 +1,138 @@
+#include "transport/memory/fifo_memory.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/format.h"
+
+namespace collctl::transport {
+
+namespace {
+
+constexpr size_t kLine = 128;
+constexpr size_t kPage = 4096;
+constexpr size_t kLargeSlots = 4 * kPage;  // from here on slots start on a page of their own
+constexpr uint64_t kMagic = 0x31304f464946434cu;
+
+struct BlockHead {
+  uint64_t magic;
+  uint64_t total_bytes;
+  FifoGeometry geometry[kernels::kProtocolCount];
+};
+static_assert(sizeof(BlockHead) <= kLine);
+
+size_t round_up(size_t value, size_t to) {
+  return (value + to - 1) / to * to;
+}
+
+}  // namespace
+
+Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocolCount]) {
+  FifoLayout layout;
+  size_t at = kLine;
+  bool any = false;
+  for (int p = 0; p < kernels::kProtocolCount; ++p) {
+    const FifoGeometry& g = geometry[p];
+    if (g.slot_bytes == 0) continue;
+    if (g.slot_bytes % 16 != 0 || g.slot_bytes > kMaxSlotBytes || g.slot_count == 0 ||
+        g.slot_count > kMaxSlots)
+      return Error(ErrorCode::usage,
+                   format("a buffer of {} slots of {} bytes is not possible: expected 1 to {} "
+                          "slots of a multiple of 16, at most {} bytes",
+                          g.slot_count, g.slot_bytes, kMaxSlots, kMaxSlotBytes),
+                   "see BUFFSIZE, LL_BUFFSIZE and STEPS in `collctl env`");
+    any = true;
+    layout.parts[p].geometry = g;
+    layout.parts[p].counters = at;
+    at += sizeof(kernels::FifoCounters);
+    layout.parts[p].records = at;
+    at = round_up(at + g.slot_count * sizeof(kernels::SlotRecord), kLine);
+  }
+  if (!any) return Error(ErrorCode::usage, "a connection without any protocol was asked for");
+  for (FifoPart& part : layout.parts) {
+    if (part.geometry.slot_bytes == 0) continue;
+    const size_t bytes = size_t(part.geometry.slot_bytes) * part.geometry.slot_count;
+    at = round_up(at, bytes >= kLargeSlots ? kPage : kLine);
+    part.slots = at;
+    at += bytes;
+  }
+  layout.total_bytes = round_up(at, kPage);
+  return layout;
+}
+
+Result<base::Mapping> private_fifo_memory(const FifoLayout& layout) {
+  void* block = ::mmap(nullptr, layout.total_bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (block == MAP_FAILED)
+    return base::errno_error(ErrorCode::unavailable,
+                             format("{} bytes of memory for a connection", layout.total_bytes),
+                             errno);
+  fifo_memory_init(block, layout);
+  return base::Mapping(block, layout.total_bytes);
+}
+
+void fifo_memory_init(void* block, const FifoLayout& layout) {
+  BlockHead head{};
+  head.magic = kMagic;
+  head.total_bytes = layout.total_bytes;
+  for (int p = 0; p < kernels::kProtocolCount; ++p) head.geometry[p] = layout.parts[p].geometry;
+  std::memcpy(block, &head, sizeof head);
+}
+
+Status fifo_memory_check(const void* block, size_t bytes, const FifoLayout& layout) {
+  if (bytes < layout.total_bytes)
+    return Error(ErrorCode::lost, format("the peer's memory has {} bytes where {} were agreed",
+                                         bytes, layout.total_bytes));
+  BlockHead head;
+  std::memcpy(&head, block, sizeof head);
+  if (head.magic != kMagic)
+    return Error(ErrorCode::lost, "the peer's memory does not hold a connection");
+  for (int p = 0; p < kernels::kProtocolCount; ++p) {
+    const FifoGeometry& mine = layout.parts[p].geometry;
+    if (head.geometry[p].slot_bytes != mine.slot_bytes ||
+        head.geometry[p].slot_count != mine.slot_count)
+      return Error(ErrorCode::usage,
+                   format("the ranks disagree on buffers: {} slots of {} bytes here, {} of {} at "
+                          "the peer",
+                          mine.slot_count, mine.slot_bytes, head.geometry[p].slot_count,
+                          head.geometry[p].slot_bytes),
+                   "BUFFSIZE, LL_BUFFSIZE and STEPS must be the same on every rank");
+  }
+  return {};
+}
+
+kernels::Fifo fifo_end(void* block, const FifoLayout& layout, kernels::Protocol protocol,
+                       const LinkSpec& spec) {
+  const FifoPart& part = layout.parts[int(protocol)];
+  auto* base = static_cast<uint8_t*>(block);
+  auto* counters = reinterpret_cast<kernels::FifoCounters*>(base + part.counters);
+  kernels::Fifo fifo{};
+  fifo.slots = base + part.slots;
+  fifo.tail = &counters->tail;
+  fifo.head = &counters->head;
+  fifo.consumer_sleeps = &counters->consumer_sleeps;
+  fifo.producer_sleeps = &counters->producer_sleeps;
+  fifo.records = reinterpret_cast<kernels::SlotRecord*>(base + part.records);
+  fifo.slot_bytes = part.geometry.slot_bytes;
+  fifo.slot_count = part.geometry.slot_count;
+  fifo.peer = spec.peer.rank;
+  fifo.bell_fd = -1;
+  fifo.channel = uint16_t(spec.channel);
+  fifo.protocol = protocol;
+  return fifo;
+}
+
+MemoryLink::MemoryLink(void* block, const FifoLayout& layout, const LinkSpec& spec, std::string via,
+                       std::shared_ptr<void> keep)
+    : via_(std::move(via)), keep_(std::move(keep)) {
+  for (int p = 0; p < kernels::kProtocolCount; ++p)
+    if (layout.parts[p].geometry.slot_bytes != 0)
+      fifos_[p] = fifo_end(block, layout, kernels::Protocol(p), spec);
+}
+
+kernels::Fifo* MemoryLink::fifo(kernels::Protocol protocol) {
+  kernels::Fifo* fifo = &fifos_[int(protocol)];
+  return fifo->slots == nullptr ? nullptr : fifo;
+}
+
+}  // namespace collctl::transport

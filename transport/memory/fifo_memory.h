@@ -1,0 +1,58 @@
+// The memory of one connection: a head that says what it is, and for each wanted protocol the
+// counters, the slot records and the slots, in one block. Loopback and shm share the block between
+// the two ends; the network transport has one block at each end and moves slots between them.
+//
+// The creator writes the head; whoever maps a block made by somebody else checks it with
+// fifo_memory_check() before using it. Pages are touched only when used. Threads: set-up only.
+#pragma once
+#include "base/fd.h"
+#include "base/result.h"
+#include "transport/transport.h"
+
+namespace collctl::transport {
+
+inline constexpr uint32_t kMaxSlots = 4096;
+inline constexpr uint32_t kMaxSlotBytes = 1u << 30;
+
+struct FifoPart {
+  FifoGeometry geometry;  // slot_bytes 0: not there
+  size_t counters = 0;    // byte offsets in the block
+  size_t records = 0;
+  size_t slots = 0;
+};
+
+struct FifoLayout {
+  FifoPart parts[kernels::kProtocolCount];
+  size_t total_bytes = 0;  // a multiple of the page size
+};
+
+// Slots: a multiple of 16 bytes each, 128-byte aligned, on a page of their own when large. Error
+// usage when a geometry is out of bounds or no protocol is wanted.
+Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocolCount]);
+
+// Zeroed private memory of this process with the head written.
+Result<base::Mapping> private_fifo_memory(const FifoLayout& layout);
+// Writes the head into a zeroed block.
+void fifo_memory_init(void* block, const FifoLayout& layout);
+// The block was made for the same layout; else the sentence says what differs.
+Status fifo_memory_check(const void* block, size_t bytes, const FifoLayout& layout);
+
+// One end's view of a part. Nobody sleeps in poll on it: bell_fd is -1.
+kernels::Fifo fifo_end(void* block, const FifoLayout& layout, kernels::Protocol protocol,
+                       const LinkSpec& spec);
+
+// A link whose two ends share one block: nothing to progress. `keep` is whatever owns the block.
+class MemoryLink : public Link {
+ public:
+  MemoryLink(void* block, const FifoLayout& layout, const LinkSpec& spec, std::string via,
+             std::shared_ptr<void> keep);
+  kernels::Fifo* fifo(kernels::Protocol protocol) override;
+  const std::string& via() const override { return via_; }
+
+ private:
+  kernels::Fifo fifos_[kernels::kProtocolCount]{};
+  std::string via_;
+  std::shared_ptr<void> keep_;
+};
+
+}  // namespace collctl::transport

@@ -1,0 +1,179 @@
+#include "transport/shm/shm.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "transport/edge.h"
+#include "transport/memory/fifo_memory.h"
+
+namespace collctl::transport {
+
+namespace {
+
+constexpr const char* kDirectory = "/dev/shm";
+
+std::string size_text(uint64_t bytes) {
+  if (bytes >= 10u << 20) return format("{} MiB", bytes >> 20);
+  return bytes >= 10u << 10 ? format("{} KiB", bytes >> 10) : format("{} bytes", bytes);
+}
+
+Error no_room(size_t needed) {
+  const base::ShmSpace space = base::shm_space();
+  const uint64_t advised_mib =
+      std::max<uint64_t>(((space.total_bytes + 64 * needed) >> 20) + 1, 64);
+  return {ErrorCode::unavailable,
+          format("shared memory of {} is needed, {} of {} are free in {}", size_text(needed),
+                 size_text(space.free_bytes), size_text(space.total_bytes), kDirectory),
+          format("make it larger (mount -o remount,size={}M {}; in a container: docker run "
+                 "--shm-size={}m), use smaller buffers (COLLCTL_BUFFSIZE), or --transport net",
+                 advised_mib, kDirectory, advised_mib)};
+}
+
+// A file in /dev/shm that nobody else can open by name.
+Result<base::Fd> nameless_file() {
+  base::Fd fd(::open(kDirectory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (fd) return fd;
+  // Old kernels answer EISDIR or ENOENT, file systems without the feature EOPNOTSUPP: then make a
+  // name that cannot be guessed and take it away before anything else happens.
+  if (errno != EISDIR && errno != ENOENT && errno != EOPNOTSUPP)
+    return base::errno_error(ErrorCode::unavailable, format("a file in {}", kDirectory), errno);
+  COLL_ASSIGN(const base::Secret random, base::random_secret());
+  std::string name = format("{}/collctl-", kDirectory);
+  for (const uint8_t byte : random.bytes) name += format("{:02x}", byte);
+  fd = base::Fd(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd)
+    return base::errno_error(ErrorCode::unavailable, format("a file in {}", kDirectory), errno);
+  if (::unlink(name.c_str()) != 0)
+    return base::errno_error(ErrorCode::unavailable, format("remove {}", name), errno);
+  return fd;
+}
+
+Result<base::Mapping> map_shared(int fd, size_t bytes) {
+  void* block = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (block == MAP_FAILED)
+    return base::errno_error(ErrorCode::unavailable,
+                             format("map {} of shared memory", size_text(bytes)), errno);
+  return base::Mapping(block, bytes);
+}
+
+class ShmEndpoint : public Endpoint {
+ public:
+  ShmEndpoint(const LinkSpec& spec, const FifoLayout& layout, const Services& services)
+      : spec_(spec),
+        layout_(layout),
+        fds_(services.fds),
+        tag_(edge_key(spec, services.comm_hash, 0)) {}
+
+  Result<Bytes> describe(Deadline deadline) override {
+    ByteWriter blob;
+    blob.put(tag_).put(uint64_t(layout_.total_bytes));
+    if (spec_.direction == Direction::recv) {
+      if (Status made = make_memory(deadline); !made)
+        return edge_error(spec_, std::move(made.error())).within("SHM");
+    }
+    return blob.take();
+  }
+
+  Result<std::unique_ptr<Link>> connect(ByteView peer_blob, Deadline deadline) override {
+    ByteReader reader(peer_blob);
+    const auto tag = reader.get<uint64_t>();
+    const auto bytes = reader.get<uint64_t>();
+    if (!reader.ok() || !reader.at_end() || tag != tag_)
+      return edge_error(spec_,
+                        Error(ErrorCode::lost, format("what {} sent to connect by shared memory "
+                                                      "does not describe this connection",
+                                                      peer_text(spec_.peer))));
+    if (bytes != layout_.total_bytes)
+      return edge_error(spec_,
+                        Error(ErrorCode::usage,
+                              format("{} wants shared memory of {} bytes, here it is {}",
+                                     peer_text(spec_.peer), bytes, layout_.total_bytes),
+                              "BUFFSIZE, LL_BUFFSIZE and STEPS must be the same on every rank"));
+    if (spec_.direction == Direction::send) {
+      if (Status taken = take_memory(deadline); !taken)
+        return edge_error(spec_, std::move(taken.error())).within("SHM");
+    }
+    if (memory_ == nullptr)
+      return Error(ErrorCode::defect, "connect before describe on a receiving end");
+    return std::unique_ptr<Link>(
+        std::make_unique<MemoryLink>(memory_->get(), layout_, spec_, "SHM", memory_));
+  }
+
+ private:
+  Status make_memory(Deadline deadline) {
+    COLL_ASSIGN(const base::Fd fd, nameless_file());
+    // Reserving every page now turns a full /dev/shm into an error instead of a SIGBUS later.
+    int failure = 0;
+    do {
+      failure = ::posix_fallocate(fd.get(), 0, off_t(layout_.total_bytes));
+    } while (failure == EINTR && !deadline.passed());
+    if (failure == ENOSPC || failure == ENOMEM || failure == EDQUOT || failure == EFBIG)
+      return no_room(layout_.total_bytes);
+    if (failure != 0)
+      return base::errno_error(ErrorCode::unavailable, format("reserve memory in {}", kDirectory),
+                               failure);
+    COLL_ASSIGN(base::Mapping mapping, map_shared(fd.get(), layout_.total_bytes));
+    fifo_memory_init(mapping.get(), layout_);
+    memory_ = std::make_shared<base::Mapping>(std::move(mapping));
+    return fds_->send_fd(spec_.peer.rank, tag_, fd.get(), deadline);
+  }
+
+  Status take_memory(Deadline deadline) {
+    COLL_ASSIGN(const base::Fd fd, fds_->recv_fd(spec_.peer.rank, tag_, deadline));
+    struct stat facts {};
+    if (::fstat(fd.get(), &facts) != 0)
+      return base::errno_error(ErrorCode::lost, "look at the peer's memory", errno);
+    if (!S_ISREG(facts.st_mode) || facts.st_size < 0 ||
+        uint64_t(facts.st_size) < layout_.total_bytes)
+      return Error(ErrorCode::lost,
+                   format("{} passed a descriptor that is not {} bytes of shared memory",
+                          peer_text(spec_.peer), layout_.total_bytes));
+    COLL_ASSIGN(base::Mapping mapping, map_shared(fd.get(), layout_.total_bytes));
+    COLL_TRY(fifo_memory_check(mapping.get(), mapping.size(), layout_));
+    memory_ = std::make_shared<base::Mapping>(std::move(mapping));
+    return {};
+  }
+
+  LinkSpec spec_;
+  FifoLayout layout_;
+  FdExchange* fds_;
+  uint64_t tag_;
+  std::shared_ptr<base::Mapping> memory_;
+};
+
+}  // namespace
+
+Reach shm_reach(const PeerInfo& a, const PeerInfo& b) {
+  if (a.host_hash != b.host_hash)
+    return {.ok = false,
+            .why = format("{} and {} are on different hosts", peer_text(a), peer_text(b))};
+  if (a.shm_device == 0 || b.shm_device == 0)
+    return {.ok = false, .why = format("{} has no /dev/shm", peer_text(a.shm_device == 0 ? a : b))};
+  if (a.shm_device != b.shm_device)
+    return {.ok = false,
+            .why = format("{} and {} see different /dev/shm (devices {:#x} and {:#x}; separate "
+                          "containers)",
+                          peer_text(a), peer_text(b), a.shm_device, b.shm_device)};
+  if (a.network_namespace != b.network_namespace)
+    return {.ok = false,
+            .why = format("{} and {} are in different network namespaces ({} and {}), where "
+                          "descriptors cannot be passed",
+                          peer_text(a), peer_text(b), a.network_namespace, b.network_namespace)};
+  return {.ok = true, .why = {}};
+}
+
+Result<std::unique_ptr<Endpoint>> shm_open_endpoint(const LinkSpec& spec,
+                                                    const Services& services) {
+  if (services.fds == nullptr)
+    return edge_error(spec, Error(ErrorCode::unavailable,
+                                  "shared memory needs a way to pass descriptors, and this "
+                                  "communicator has none"));
+  COLL_ASSIGN(const FifoLayout layout, fifo_layout(spec.geometry));
+  return std::unique_ptr<Endpoint>(std::make_unique<ShmEndpoint>(spec, layout, services));
+}
+
+}  // namespace collctl::transport
