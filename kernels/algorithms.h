@@ -15,10 +15,12 @@ struct AlgorithmRow {
   const char* name;
   uint32_t collectives;  // bit per Collective it serves
   uint32_t protocols;    // bit per Protocol
-  uint32_t min_slots;    // fewer deadlock (shown by the recorder)
-  // Formulas for one channel, `nranks` ranks and a part that is one loop of equal chunks: how many
-  // chunk steps the longest-working rank takes, and how many elements one rank sends. Source:
-  // algo/*.h, where they are derived.
+  uint32_t min_slots;    // of chunks of one slice; fewer deadlock (shown by the recorder)
+  // Formulas for one channel, `nranks` ranks and a part that is one loop of equal chunks. steps:
+  // the transfers that must follow one another, either because each carries what the one before
+  // brought or because one rank makes them all (a verb to several peers is one). sent_elements:
+  // what `rank` sends to others, rings in the order of ranks, trees as in algo/tree_shape.h.
+  // Source: algo/*.h, where they are derived; proved by the recorder.
   uint64_t (*steps)(Collective, int nranks);
   uint64_t (*sent_elements)(Collective, int nranks, uint64_t count, int rank, int root);
   const char* help;
@@ -32,6 +34,11 @@ inline bool serves(const AlgorithmRow& row, Collective c) {
 }
 inline bool serves(const AlgorithmRow& row, Protocol p) {
   return (row.protocols >> int(p) & 1) != 0;
+}
+// The most slices a chunk may be cut into (slices.h): a ring holds a whole chunk in its slots while
+// it needs one more. 0: too few slots for this algorithm.
+inline uint32_t most_slices(const AlgorithmRow& row, uint32_t slot_count) {
+  return slot_count < row.min_slots ? 0 : slot_count - row.min_slots + 1;
 }
 
 }  // namespace collctl::kernels

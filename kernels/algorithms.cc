@@ -1,0 +1,92 @@
+#include "kernels/algorithms.h"
+
+#include <bit>
+
+#include "base/check.h"
+#include "kernels/algo/dispatch.h"
+#include "kernels/algo/tree_shape.h"
+
+namespace collctl::kernels {
+namespace {
+
+constexpr uint32_t kSimpleAndLl = 1u << int(Protocol::simple) | 1u << int(Protocol::ll);
+
+uint64_t ring_steps(Collective c, int nranks) {
+  const bool twice = c == Collective::all_reduce || c == Collective::barrier;
+  return (twice ? 2 : 1) * static_cast<uint64_t>(nranks - 1);
+}
+
+uint64_t ring_sent(Collective c, int nranks, uint64_t count, int rank, int root) {
+  const uint64_t hops = static_cast<uint64_t>(nranks - 1);
+  if (hops == 0) return 0;
+  switch (c) {
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+      return hops * count;
+    case Collective::broadcast:
+      return (rank + 1) % nranks == root ? 0 : count;
+    case Collective::reduce:
+      return rank == root ? 0 : count;
+    default:
+      return 2 * hops * count / static_cast<uint64_t>(nranks);
+  }
+}
+
+uint64_t tree_steps(Collective, int nranks) {
+  return 2 * static_cast<uint64_t>(std::bit_width(static_cast<unsigned>(nranks - 1)));
+}
+
+uint64_t tree_sent(Collective, int nranks, uint64_t count, int rank, int) {
+  const TreeLinks links = binary_tree(rank, nranks);
+  return count * static_cast<uint64_t>((links.up >= 0 ? 1 : 0) + child_count(links));
+}
+
+uint64_t pairwise_steps(Collective c, int nranks) {
+  if (c == Collective::send_recv) return nranks > 1 ? 1 : 0;
+  return static_cast<uint64_t>(nranks - 1);
+}
+
+uint64_t pairwise_sent(Collective c, int nranks, uint64_t count, int rank, int root) {
+  const uint64_t others = static_cast<uint64_t>(nranks - 1);
+  switch (c) {
+    case Collective::gather:
+      return rank == root ? 0 : count;
+    case Collective::scatter:
+      return rank == root ? others * count : 0;
+    case Collective::all_to_all:
+      return others * count;
+    default:
+      return others > 0 ? count : 0;
+  }
+}
+
+constexpr AlgorithmRow kRows[] = {
+    {AlgorithmId::ring, "ring", kRingServes, kSimpleAndLl, 2, ring_steps, ring_sent,
+     "every rank passes chunks to the next; most bandwidth, 2(n-1) steps"},
+    {AlgorithmId::tree, "tree", kTreeServes, kSimpleAndLl, 1, tree_steps, tree_sent,
+     "sums up a binary tree, then the result down; few steps"},
+    {AlgorithmId::tree_split, "tree-split", kTreeServes, kSimpleAndLl, 1, tree_steps, tree_sent,
+     "the tree with the way up and the way down at the same time"},
+    {AlgorithmId::pairwise, "pairwise", kPairwiseServes, kSimpleAndLl, 1, pairwise_steps,
+     pairwise_sent, "rounds of one send and one receive straight between pairs of ranks"},
+};
+
+}  // namespace
+
+std::span<const AlgorithmRow> algorithms() {
+  return kRows;
+}
+
+const AlgorithmRow& algorithm(AlgorithmId id) {
+  for (const AlgorithmRow& row : kRows)
+    if (row.id == id) return row;
+  base::check_failed("the algorithm has a row", __FILE__, __LINE__, name_of(id));
+}
+
+const AlgorithmRow* find_algorithm(std::string_view name) {
+  for (const AlgorithmRow& row : kRows)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+}  // namespace collctl::kernels
