@@ -114,6 +114,7 @@ std::string encode_record(const BenchHeader&);
 std::string encode_record(const BenchRow&);
 std::string encode_record(const DataFault&);
 std::string encode_progress(const std::string& text);
+std::string encode_phase(int rank, const std::string& name);
 // Calls the sink with what the text holds; malformed text is an error.
 Status deliver_record(const std::string& text, BenchSink& sink);
 

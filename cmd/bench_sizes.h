@@ -1,0 +1,47 @@
+// Which sizes a bench runs, what they mean for each collective, and the factors of its numbers.
+// Pure functions; called by bench_rank and by reports. Sizes follow the field's benchmark:
+// all_reduce, broadcast, reduce and send_recv move count elements, the others nranks x count.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/contract/types.h"
+
+namespace collctl::cmd {
+
+// The asked sizes in bytes, ascending, min_bytes first: times `step_factor`, or plus `step_bytes`
+// when that is not 0. Usage error when the series cannot end or is longer than kMaxSizes.
+struct SizeRange {
+  uint64_t min_bytes = 0, max_bytes = 0, step_factor = 2, step_bytes = 0;
+};
+inline constexpr uint64_t kMaxSizes = 100'000;
+Result<std::vector<uint64_t>> size_series(const SizeRange& range);
+
+// One asked size rounded down to whole elements per rank: `bytes` is what is really moved.
+struct SizePoint {
+  uint64_t bytes = 0, count = 0;
+};
+SizePoint size_point(kernels::Collective collective, uint64_t asked_bytes, int nranks,
+                     uint32_t element_bytes);
+
+// Elements of the buffers one rank hands over. An in-place form has one buffer of
+// max(input, output) elements, in which input and output begin at the offsets given.
+struct BufferShape {
+  uint64_t input = 0, output = 0;
+  bool has_in_place = true;
+  uint64_t in_place_elements = 0, in_place_input = 0, in_place_output = 0;
+};
+struct Place {  // who of how many, and whose root
+  int rank = 0, nranks = 1, root = 0;
+};
+BufferShape buffer_shape(kernels::Collective collective, uint64_t count, const Place& place);
+
+bool has_root(kernels::Collective collective);
+bool has_op(kernels::Collective collective);  // does arithmetic
+bool has_in_place_form(kernels::Collective collective);
+
+// busbw = algbw x factor. Source: the field's benchmark (what each link must carry at least).
+double bus_factor(kernels::Collective collective, int nranks);
+
+}  // namespace collctl::cmd
