@@ -1,0 +1,91 @@
+#include "runtime/peer_info.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "base/version.h"
+
+namespace collctl::runtime {
+namespace {
+
+template <size_t N>
+void copy_text(char (&to)[N], const std::string& from) {
+  const size_t n = std::min(from.size(), N - 1);
+  std::memcpy(to, from.data(), n);
+  to[n] = 0;
+}
+
+}  // namespace
+
+RankCard make_card(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
+                   const Address& net_address) {
+  RankCard card{};
+  transport::PeerInfo& info = card.info;
+  info.rank = rank;
+  info.pid = int32_t(::getpid());
+  info.host_hash = base::host_hash(job_hash);
+  info.process_hash = base::process_hash(job_hash);
+  info.network_namespace = base::network_namespace();
+  info.shm_device = base::shm_device();
+  info.shm_free_bytes = base::shm_space().free_bytes;
+  info.device_memory = base::physical_memory();
+  info.settings_hash = hash_text(shared_settings_text(settings));
+  info.bus_id = -1;
+  info.kind = transport::DeviceKind::cpu;
+  info.net_address_length = net_address.length;
+  info.net_address = net_address.storage;
+  copy_text(info.host, base::host_name());
+  copy_text(info.version, base::kVersion);
+  card.cores = base::usable_cores();
+  card.sharing_ranks = sharing_ranks;
+  return card;
+}
+
+Status check_cards(std::span<RankCard> cards) {
+  std::unordered_map<uint64_t, int32_t> on_host;
+  for (size_t r = 0; r < cards.size(); ++r) {
+    transport::PeerInfo& info = cards[r].info;
+    // They came over the network: make sure that texts end and counts can be divided by.
+    info.host[sizeof info.host - 1] = 0;
+    info.version[sizeof info.version - 1] = 0;
+    cards[r].cores = std::max(1, cards[r].cores);
+    cards[r].sharing_ranks = std::max(0, cards[r].sharing_ranks);
+    if (info.rank != int(r))
+      return Error(ErrorCode::lost, format("rank {} introduced itself as rank {}", r, info.rank))
+          .blame(int(r));
+    if (std::strcmp(info.version, cards[0].info.version) != 0)
+      return Error(ErrorCode::usage,
+                   format("rank 0 (host {}) runs collctl {}, rank {} (host {}) runs {}",
+                          cards[0].info.host, cards[0].info.version, r, info.host, info.version),
+                   "start the same binary on every host")
+          .blame(int(r));
+    if (info.kind == transport::DeviceKind::cpu) info.device = on_host[info.host_hash]++;
+  }
+  return {};
+}
+
+int first_with_other_settings(std::span<const RankCard> cards) {
+  for (size_t r = 1; r < cards.size(); ++r)
+    if (cards[r].info.settings_hash != cards[0].info.settings_hash) return int(r);
+  return -1;
+}
+
+Crowding crowding_of(std::span<const RankCard> cards, const HostGroups& hosts) {
+  Crowding crowding{.ranks_per_core = 0, .cores_per_rank = 1 << 20};
+  for (const auto& host : hosts)
+    for (const int32_t r : host) {
+      const RankCard& card = cards[size_t(r)];
+      const int ranks = card.sharing_ranks > 0 ? card.sharing_ranks : int(host.size());
+      crowding.ranks_per_core = std::max(crowding.ranks_per_core, double(ranks) / card.cores);
+      crowding.cores_per_rank = std::min(crowding.cores_per_rank, card.cores / ranks);
+    }
+  crowding.cores_per_rank = std::max(1, crowding.cores_per_rank);
+  return crowding;
+}
+
+}  // namespace collctl::runtime

@@ -1,0 +1,39 @@
+// RankCard: what every rank tells every other in the one all-gather of start-up: the transports'
+// PeerInfo and what the planner needs besides. Made and read by the communicator's start-up, on its
+// thread.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/socket.h"
+#include "runtime/settings.h"
+#include "runtime/shape.h"
+#include "transport/peer.h"
+
+namespace collctl::runtime {
+
+struct RankCard {
+  transport::PeerInfo info;
+  int32_t cores;          // this rank may use, by affinity and quota
+  int32_t sharing_ranks;  // that share these cores, when the launcher said so; 0: all of the host
+};
+static_assert(sizeof(RankCard) == 320);
+
+RankCard make_card(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
+                   const Address& net_address);
+
+// Cards of all ranks, by rank. Errors name both ranks: versions that differ (usage), a card that is
+// not its rank's (lost). Fills in each CPU rank's index on its host.
+Status check_cards(std::span<RankCard> cards);
+// The first rank whose settings differ from rank 0's, or -1.
+int first_with_other_settings(std::span<const RankCard> cards);
+
+struct Crowding {
+  double ranks_per_core = 1;  // of the most crowded host
+  int cores_per_rank = 1;     // of the least endowed rank, at least 1
+};
+Crowding crowding_of(std::span<const RankCard> cards, const HostGroups& hosts);
+
+}  // namespace collctl::runtime
