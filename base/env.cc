@@ -1,5 +1,7 @@
 #include "base/env.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdlib>
 
@@ -35,6 +37,12 @@ std::optional<std::string> environment(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr) return std::nullopt;
   return std::string(value);
+}
+
+std::vector<std::string> environment_list() {
+  std::vector<std::string> list;
+  for (char** at = ::environ; at != nullptr && *at != nullptr; ++at) list.emplace_back(*at);
+  return list;
 }
 
 KnobValue knob_value(KnobId id) {

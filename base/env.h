@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -58,5 +59,7 @@ Result<uint64_t> parse_bytes(const std::string& text);
 // An environment variable that is not a knob (HOME, NO_COLOR, SLURM_*...). Empty optional when
 // unset.
 std::optional<std::string> environment(const char* name);
+// The whole environment as "NAME=value", for handing it on to a child.
+std::vector<std::string> environment_list();
 
 }  // namespace collctl::base

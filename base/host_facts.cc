@@ -1,5 +1,6 @@
 #include "base/host_facts.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -116,6 +117,109 @@ char process_state(int pid) {
   const std::string text = read_small_file(("/proc/" + std::to_string(pid) + "/stat").c_str());
   const size_t close = text.rfind(')');  // the command in parentheses may itself hold parentheses
   return close == std::string::npos || close + 2 >= text.size() ? char(0) : text[close + 2];
+}
+
+namespace {
+
+// Directory entries that are plain numbers after `prefix` ("node3" -> 3).
+std::vector<int> numbered_entries(const std::string& path, const std::string& prefix) {
+  std::vector<int> numbers;
+  DIR* dir = ::opendir(path.c_str());
+  if (dir == nullptr) return numbers;
+  while (const dirent* entry = ::readdir(dir)) {
+    const std::string name = entry->d_name;
+    if (name.size() <= prefix.size() || name.size() > prefix.size() + 9 ||
+        name.compare(0, prefix.size(), prefix) != 0 ||
+        name.find_first_not_of("0123456789", prefix.size()) != std::string::npos)
+      continue;
+    numbers.push_back(std::atoi(name.c_str() + prefix.size()));
+  }
+  ::closedir(dir);
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+// "0-3,8,10-11" as the kernel writes core lists.
+std::vector<int> parse_core_list(const std::string& text) {
+  std::vector<int> cores;
+  const char* at = text.c_str();
+  while (*at >= '0' && *at <= '9') {
+    char* end = nullptr;
+    const long first = std::strtol(at, &end, 10);
+    long last = first;
+    if (*end == '-') last = std::strtol(end + 1, &end, 10);
+    for (long core = first; core <= last && core < 65536; ++core) cores.push_back(int(core));
+    at = *end == ',' ? end + 1 : end;
+  }
+  return cores;
+}
+
+int parent_of(int pid) {
+  const std::string text = read_small_file(("/proc/" + std::to_string(pid) + "/stat").c_str());
+  const size_t close = text.rfind(')');
+  int parent = 0;
+  if (close == std::string::npos || std::sscanf(text.c_str() + close + 1, " %*c %d", &parent) != 1)
+    return 0;
+  return parent;
+}
+
+// All of a file: the kernel's list of children may be longer than a small file.
+bool read_whole_file(const std::string& path, std::string& text) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  char buffer[4096];
+  ssize_t n;
+  while ((n = ::read(fd, buffer, sizeof buffer)) > 0) text.append(buffer, size_t(n));
+  ::close(fd);
+  return n == 0;
+}
+
+}  // namespace
+
+std::vector<int> child_processes(int pid) {
+  std::vector<int> children;
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  bool listed = true;
+  for (const int task : numbered_entries(tasks, "")) {
+    std::string text;
+    // Missing where the kernel was built without this file, or when the thread just ended.
+    listed = read_whole_file(tasks + "/" + std::to_string(task) + "/children", text) && listed;
+    const char* at = text.c_str();
+    char* end = nullptr;
+    for (long child = std::strtol(at, &end, 10); end != at; child = std::strtol(at, &end, 10)) {
+      children.push_back(int(child));
+      at = end;
+    }
+  }
+  if (listed) return children;
+  children.clear();
+  for (const int other : numbered_entries("/proc", ""))
+    if (parent_of(other) == pid) children.push_back(other);
+  return children;
+}
+
+std::vector<int> affinity_cores() {
+  std::vector<int> cores;
+  constexpr size_t kMost = 8192;
+  cpu_set_t* set = CPU_ALLOC(kMost);
+  const size_t bytes = CPU_ALLOC_SIZE(kMost);
+  CPU_ZERO_S(bytes, set);
+  if (sched_getaffinity(0, bytes, set) == 0)
+    for (size_t core = 0; core < kMost; ++core)
+      if (CPU_ISSET_S(core, bytes, set)) cores.push_back(int(core));
+  CPU_FREE(set);
+  return cores;
+}
+
+std::vector<NumaNode> numa_nodes() {
+  std::vector<NumaNode> nodes;
+  const std::string base = "/sys/devices/system/node";
+  for (const int id : numbered_entries(base, "node")) {
+    std::string text;
+    if (read_whole_file(base + "/node" + std::to_string(id) + "/cpulist", text))
+      nodes.push_back({id, parse_core_list(text)});
+  }
+  return nodes;
 }
 
 uint64_t raise_open_file_limit() {

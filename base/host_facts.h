@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace collctl::base {
 
@@ -24,6 +25,18 @@ int usable_cores();          // by the affinity mask and the cgroup's quota, at 
 uint64_t physical_memory();  // bytes
 // One letter of /proc/PID/stat (R, S, D, T, Z...), or 0 when the process is gone.
 char process_state(int pid);
+// The direct children of a process (all its threads), zombies included; empty when it is gone.
+std::vector<int> child_processes(int pid);
+// The cores this process may run on, ascending; and the NUMA nodes of the machine with theirs
+// (empty when the kernel shows none).
+std::vector<int> affinity_cores();
+struct NumaNode {
+  int id = 0;
+  std::vector<int> cores;
+};
+std::vector<NumaNode> numa_nodes();
+// The path by which this very binary can be started again, even when its file was replaced.
+inline constexpr const char* kSelfPath = "/proc/self/exe";
 // Raises the soft limit of open files as far as allowed; returns the limit in force.
 uint64_t raise_open_file_limit();
 

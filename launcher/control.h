@@ -27,17 +27,18 @@ enum class FrameType : uint16_t {
 inline constexpr uint32_t kMaxFrame = 64u << 20;
 
 struct Frame {
-  FrameType type;
+  FrameType type = FrameType::data;
   Bytes payload;
   std::string text() const { return {payload.begin(), payload.end()}; }
 };
 
 Bytes encode_error(const Error& error);
-Result<Error> decode_error(ByteView bytes);
+// Malformed bytes give an error of code defect that says so.
+Error decode_error(ByteView bytes);
 
 class FrameChannel {
  public:
-  explicit FrameChannel(Fd fd) : fd_(std::move(fd)) {}
+  explicit FrameChannel(base::Fd fd) : fd_(std::move(fd)) {}
   int fd() const { return fd_.get(); }
   Status send(FrameType type, ByteView payload, Deadline deadline);
   Status send_text(FrameType type, std::string_view text, Deadline deadline);
@@ -46,9 +47,13 @@ class FrameChannel {
   Result<Frame> receive(Deadline deadline);
 
  private:
-  Fd fd_;
+  Result<std::optional<Frame>> take_buffered();
+
+  base::Fd fd_;
   std::mutex send_mutex_;
-  Bytes buffer_;
+  bool broken_ = false;  // a send ended inside a frame; guarded by send_mutex_
+  Bytes buffer_;         // what arrived and was not handed out, from taken_ on
+  size_t taken_ = 0;
 };
 
 }  // namespace collctl::launcher

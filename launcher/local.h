@@ -1,9 +1,12 @@
 // LocalJob: ranks as processes of this host. Forks, binds, watches, forwards their output by whole
-// lines, ends them. No orphan: every rank gets PDEATHSIG and a process group of its own; the job is
-// a subreaper; end() is SIGTERM, grace, SIGKILL to the groups. Threads: one.
+// lines, ends them. No orphan: every rank gets PDEATHSIG and a process group of its own, the job is
+// a subreaper, a guard kills the groups should this process die; end() is SIGTERM, grace, SIGKILL.
+// Threads: one, and it must outlive the job (PDEATHSIG follows the thread that forked). One job of
+// a process at a time adopts orphans: with several, the first to end takes the others' strays
+// along.
 #pragma once
-#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,13 +25,14 @@ struct RankProcess {                     // how to start one rank
 
 enum class EventKind : uint8_t { frame, line, exited };
 struct Event {
-  EventKind kind;
+  EventKind kind = EventKind::exited;
   int rank = -1;
   Frame frame;  // frame
   bool is_stderr = false;
-  std::string line;     // line, without its end; `partial` when the process ended without one
-  int exit_code = 0;    // exited: its code, or
-  int exit_signal = 0;  //   the signal that ended it
+  std::string line;      // line, without its end
+  bool partial = false;  // line: no newline followed (yet): stream ended, or longer than kMaxLine
+  int exit_code = 0;     // exited: its code, or
+  int exit_signal = 0;   //   the signal that ended it
 };
 
 class LocalJob {
@@ -40,14 +44,20 @@ class LocalJob {
   bool running(int rank) const;
   int running_count() const;
   // The next events, waiting until the deadline for the first (none: empty). Also returns early
-  // when wake_fd is readable.
+  // when a wake descriptor is readable, or when no rank is left. Output of processes that a rank
+  // left behind may follow the rank's exit.
   Result<std::vector<Event>> wait(Deadline deadline, int wake_fd = -1);
+  Result<std::vector<Event>> wait(Deadline deadline, std::span<const int> wake_fds);
   Status send(int rank, FrameType type, ByteView payload, Deadline deadline);
-  void close_stdin(int rank);
+  // Standard input of a rank with null_stdin == false. Data is queued and written by wait(); a full
+  // queue is waited for until the deadline. Code lost when the rank has closed its end.
   Status write_stdin(int rank, ByteView data, Deadline deadline);
-  void signal_all(int signal_number);  // to the process groups
-  // SIGTERM to all groups, SIGKILL to those left after `grace_s`; keeps delivering events into
-  // `wait`.
+  size_t stdin_pending(int rank) const;  // bytes queued
+  void close_stdin(int rank);            // once the queue is written
+  void signal_all(int signal_number);    // to the process groups
+  // SIGTERM to all groups now, SIGKILL (from `wait`) to those left after `grace_s`. Returns at
+  // once; events keep coming from `wait` until running_count() is 0. A second call may only hasten
+  // it.
   void end(double grace_s);
 
  private:

@@ -1,0 +1,133 @@
+#include "launcher/control.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/socket.h"
+
+namespace collctl::launcher {
+namespace {
+
+constexpr size_t kHeader = 8;
+constexpr uint32_t kMaxContexts = 64;
+constexpr size_t kReadChunk = 64 << 10;
+
+struct FrameHead {
+  uint32_t bytes;
+  uint16_t type, reserved;
+};
+static_assert(sizeof(FrameHead) == kHeader);
+
+bool known_type(uint16_t type) {
+  return type >= uint16_t(FrameType::config) && type <= uint16_t(FrameType::abort);
+}
+
+bool known_code(int32_t code) {
+  for (const ErrorCode c :
+       {ErrorCode::failed, ErrorCode::usage, ErrorCode::unavailable, ErrorCode::launch,
+        ErrorCode::lost, ErrorCode::deadline, ErrorCode::bad_data, ErrorCode::incomplete,
+        ErrorCode::defect, ErrorCode::interrupted})
+    if (int32_t(c) == code) return true;
+  return false;
+}
+
+}  // namespace
+
+Bytes encode_error(const Error& error) {
+  ByteWriter w;
+  w.put(int32_t(error.code)).put(int32_t(error.rank)).put(int32_t(error.signal));
+  w.put_string(error.message).put_string(error.hint).put_string(error.host);
+  const auto contexts = uint32_t(std::min<size_t>(error.contexts.size(), kMaxContexts));
+  w.put(contexts);
+  for (uint32_t i = 0; i < contexts; ++i) w.put_string(error.contexts[i]);
+  return w.take();
+}
+
+Error decode_error(ByteView bytes) {
+  ByteReader r(bytes);
+  Error error;
+  const auto code = r.get<int32_t>();
+  error.code = ErrorCode(code);
+  error.rank = r.get<int32_t>();
+  error.signal = r.get<int32_t>();
+  error.message = r.get_string();
+  error.hint = r.get_string();
+  error.host = r.get_string();
+  const auto contexts = r.get<uint32_t>();
+  for (uint32_t i = 0; i < contexts && i < kMaxContexts && r.ok(); ++i)
+    error.contexts.push_back(r.get_string());
+  if (!r.ok() || !r.at_end() || contexts > kMaxContexts || !known_code(code))
+    return Error(ErrorCode::defect, format("malformed error record of {} bytes", bytes.size()));
+  return error;
+}
+
+Status FrameChannel::send(FrameType type, ByteView payload, Deadline deadline) {
+  if (payload.size() > kMaxFrame)
+    return Error(ErrorCode::defect,
+                 format("a control frame of {} bytes is above {}", payload.size(), kMaxFrame));
+  const FrameHead head{uint32_t(payload.size()), uint16_t(type), 0};
+  // Head and payload leave together: a small frame is one system call and one wake-up.
+  Bytes wire(kHeader + payload.size());
+  std::memcpy(wire.data(), &head, kHeader);
+  if (!payload.empty()) std::memcpy(wire.data() + kHeader, payload.data(), payload.size());
+  const std::lock_guard lock(send_mutex_);
+  if (broken_) return Error(ErrorCode::lost, "the control connection broke off inside a frame");
+  Status sent = base::write_exact(fd_.get(), wire.data(), wire.size(), deadline);
+  // Part of the frame may be on its way: nothing sensible can follow it.
+  if (!sent) broken_ = true;
+  return sent;
+}
+
+Status FrameChannel::send_text(FrameType type, std::string_view text, Deadline deadline) {
+  return send(type, {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, deadline);
+}
+
+Result<std::optional<Frame>> FrameChannel::take_buffered() {
+  const size_t have = buffer_.size() - taken_;
+  if (have < kHeader) return std::optional<Frame>();
+  FrameHead head;
+  std::memcpy(&head, buffer_.data() + taken_, kHeader);
+  if (head.bytes > kMaxFrame || !known_type(head.type))
+    return Error(ErrorCode::lost,
+                 format("malformed control frame (type {}, {} bytes)", head.type, head.bytes));
+  if (have < kHeader + head.bytes) return std::optional<Frame>();
+  const auto begin = buffer_.begin() + std::ptrdiff_t(taken_ + kHeader);
+  Frame frame{FrameType(head.type), Bytes(begin, begin + std::ptrdiff_t(head.bytes))};
+  taken_ += kHeader + head.bytes;
+  if (taken_ == buffer_.size()) {
+    buffer_.clear();
+    taken_ = 0;
+  }
+  return std::optional<Frame>(std::move(frame));
+}
+
+Result<std::optional<Frame>> FrameChannel::poll_frame() {
+  while (true) {
+    COLL_ASSIGN(std::optional<Frame> frame, take_buffered());
+    if (frame) return frame;
+    // Only now, with less than a frame left, is it cheap to move the rest to the front.
+    if (taken_ > 0) {
+      buffer_.erase(buffer_.begin(), buffer_.begin() + std::ptrdiff_t(taken_));
+      taken_ = 0;
+    }
+    const size_t old = buffer_.size();
+    buffer_.resize(old + kReadChunk);
+    auto got = base::read_some(fd_.get(), buffer_.data() + old, kReadChunk);
+    buffer_.resize(old + (got ? *got : 0));
+    if (!got) return std::move(got.error()).within("control connection");
+    if (*got == 0) return std::optional<Frame>();
+  }
+}
+
+Result<Frame> FrameChannel::receive(Deadline deadline) {
+  while (true) {
+    COLL_ASSIGN(std::optional<Frame> frame, poll_frame());
+    if (frame) return std::move(*frame);
+    pollfd p{fd_.get(), POLLIN, 0};
+    COLL_ASSIGN(const int ready, base::poll_fds({&p, 1}, deadline));
+    if (ready == 0)
+      return Error(ErrorCode::deadline, "no control frame arrived before the deadline");
+  }
+}
+
+}  // namespace collctl::launcher

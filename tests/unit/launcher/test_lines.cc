@@ -1,0 +1,79 @@
+// Lines out of a byte stream, and the placement of ranks on cores.
+#include "launcher/lines.h"
+#include "launcher/placement.h"
+#include "tests/catch.h"
+
+using namespace collctl;
+using namespace collctl::launcher;
+
+namespace {
+
+std::string rebuilt(const std::vector<Line>& lines) {
+  std::string text;
+  for (const Line& line : lines) text += line.text + (line.open ? "" : "\n");
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("lines are whole however the stream is cut") {
+  const std::string text = std::string("one\n\nthree\0with null\r\n", 22) + "last";
+  for (size_t step = 1; step <= text.size(); ++step) {
+    LineSplitter splitter;
+    std::vector<Line> lines;
+    for (size_t at = 0; at < text.size(); at += step)
+      splitter.feed(std::string_view(text).substr(at, step), lines);
+    REQUIRE(lines.size() == 3);
+    CHECK(lines[0].text == "one");
+    CHECK(lines[1].text.empty());
+    CHECK(lines[2].text == std::string("three\0with null\r", 16));
+    auto last = splitter.finish();
+    REQUIRE(last.has_value());
+    CHECK(last->text == "last");
+    CHECK(last->open);
+    CHECK_FALSE(splitter.finish().has_value());
+  }
+}
+
+TEST_CASE("an endless line is handed out in bounded pieces and no byte is lost") {
+  std::string text(3 * kMaxLine + 17, 'x');
+  for (size_t i = 0; i < text.size(); i += 251) text[i] = char('a' + i % 7);
+  text += "\nnext\n";
+  LineSplitter splitter;
+  std::vector<Line> lines;
+  for (size_t at = 0; at < text.size(); at += 65536)
+    splitter.feed(std::string_view(text).substr(at, 65536), lines);
+  CHECK_FALSE(splitter.finish().has_value());
+  for (const Line& line : lines) CHECK(line.text.size() <= kMaxLine);
+  CHECK(lines.size() == 5);
+  CHECK(rebuilt(lines) == text);
+}
+
+TEST_CASE("a line of exactly the bound is one line") {
+  LineSplitter splitter;
+  std::vector<Line> lines;
+  splitter.feed(std::string(kMaxLine, 'x') + "\n", lines);
+  REQUIRE(lines.size() == 1);
+  CHECK_FALSE(lines[0].open);
+}
+
+TEST_CASE("placement on cores and NUMA nodes") {
+  const std::vector<int> cores{0, 1, 4, 5};
+  const std::vector<base::NumaNode> nodes{{0, {0, 1, 2, 3}}, {1, {4, 5, 6, 7}}, {2, {8, 9}}};
+  using Places = std::vector<std::vector<int>>;
+  CHECK(place_local(2, BindTo::none, cores, nodes) == Places{{}, {}});
+  CHECK(place_local(5, BindTo::core, cores, nodes) == Places{{0}, {1}, {4}, {5}, {0}});
+  CHECK(place_local(4, BindTo::numa, cores, nodes) == Places{{0, 1}, {0, 1}, {4, 5}, {4, 5}});
+  CHECK(place_local(3, BindTo::numa, cores, nodes) == Places{{0, 1}, {0, 1}, {4, 5}});
+  CHECK(place_local(1, BindTo::numa, cores, {}) == Places{{}});
+  CHECK(place_local(0, BindTo::core, cores, nodes).empty());
+  REQUIRE(parse_bind_to("numa").ok());
+  CHECK(*parse_bind_to("numa") == BindTo::numa);
+  CHECK(parse_bind_to("socket").error().code == ErrorCode::usage);
+}
+
+TEST_CASE("the cores of this machine are found") {
+  const std::vector<int> cores = base::affinity_cores();
+  REQUIRE_FALSE(cores.empty());
+  for (const base::NumaNode& node : base::numa_nodes()) CHECK(node.id >= 0);
+}
