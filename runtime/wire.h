@@ -1,0 +1,80 @@
+// Wire: from edges (channel, sender, receiver) to links. Decides the transport of each pair by the
+// table, exchanges the blobs, owns the links, and keeps the tables of fifos that work is run with.
+//
+// Called by the communicator at start-up (ring and tree, all ranks together) and by whoever
+// executes a submission (first use of a point-to-point link, both ends together); one thread at a
+// time, and never while work runs. Both ends must ask for the same edges between them in the same
+// order of calls. What one end cannot make (a full /dev/shm) both ends make by the next transport.
+#pragma once
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/contract/fifo.h"
+#include "runtime/bootstrap.h"
+#include "runtime/communicator.h"
+#include "runtime/proxy.h"
+#include "runtime/settings.h"
+#include "transport/transport.h"
+
+namespace collctl::runtime {
+
+struct Edge {
+  int channel, from, to;
+  auto operator<=>(const Edge&) const = default;
+};
+
+class Wire {
+ public:
+  struct Options {
+    int rank = 0;
+    const std::vector<transport::PeerInfo>* peers = nullptr;
+    const Settings* settings = nullptr;
+    transport::Services services;
+    Bootstrap* bootstrap = nullptr;
+    ProxyEngine* proxy = nullptr;
+  };
+  explicit Wire(Options options);
+  ~Wire();
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+
+  // Connects the edges of this rank that are not yet there. `purpose` as in transport::LinkSpec.
+  Status connect(std::span<const Edge> edges, uint32_t purpose, Deadline deadline);
+  bool has(const Edge& edge) const { return links_.contains(edge); }
+
+  // Fifos of a channel by peer and protocol; the tables live as long as the Wire.
+  const kernels::ChannelLinks& channel(int channel);
+  bool proxied() const { return proxied_; }  // some link needs the host to move it
+  std::vector<LinkInfo> infos() const;       // in the order they were made
+  // Why an edge did not get its first transport; the first such edge's reason, empty when all did.
+  const std::string& fallback() const { return fallback_; }
+  // Takes all links from the proxy engine and closes them. Nothing may use their fifos any more.
+  void close();
+
+ private:
+  struct Pending;
+  struct Table;
+
+  // The first usable row of the table at or behind `first`; its index, or why there is none.
+  Result<size_t> choose(const Edge& edge, size_t first) const;
+  void open(Pending& p, uint32_t purpose, Deadline deadline);
+  Status exchange(std::vector<Pending*>& round, Deadline deadline);
+  Status read_answer(int peer, ByteView blob, std::span<Pending*> edges);
+  void settle(Pending& p);
+  Status make_links(std::vector<Pending>& pending, transport::Direction direction,
+                    Deadline deadline);
+  void enter(const Pending& p, transport::Link& link);
+
+  Options options_;
+  std::map<Edge, std::unique_ptr<transport::Link>> links_;
+  std::vector<LinkInfo> infos_;
+  std::vector<std::unique_ptr<Table>> tables_;
+  std::string fallback_;
+  bool proxied_ = false;
+};
+
+}  // namespace collctl::runtime
