@@ -1,0 +1,254 @@
+#include "kernels/cpu/block_cpu.h"
+
+#include <cstring>
+
+#include "kernels/cpu/fault.h"
+#include "kernels/cpu/ll.h"
+
+namespace collctl::kernels {
+namespace {
+
+// LL goes through the first-level cache in pieces: unpack, reduce, pack.
+constexpr uint64_t kPieceBytes = 1024;
+
+uint64_t load_counter(uint64_t* counter) {
+  return std::atomic_ref<uint64_t>(*counter).load(std::memory_order_acquire);
+}
+void store_counter(uint64_t* counter, uint64_t value) {
+  std::atomic_ref<uint64_t>(*counter).store(value, std::memory_order_release);
+}
+
+}  // namespace
+
+CpuBlock::CpuBlock(CpuWork& work, const BlockSpec& spec)
+    : work_(work),
+      input_(static_cast<const uint8_t*>(spec.input)),
+      output_(static_cast<uint8_t*>(spec.output)) {
+  const auto open = [&](FifoEnd& end, Fifo* fifo) {
+    COLL_CHECK_NOTE(fifo != nullptr, "an algorithm talks to a rank that no link was made to");
+    end.open(fifo);
+    const uint64_t bytes = slot_data_bytes(fifo->slot_bytes, fifo->protocol);
+    COLL_CHECK_NOTE(bytes >= 16 && bytes % 16 == 0, "slots hold whole 16 bytes of data");
+    COLL_CHECK_NOTE(slot_data_bytes_ == 0 || slot_data_bytes_ == bytes,
+                    "all fifos of a block have slots of one size");
+    slot_data_bytes_ = bytes;
+  };
+  const auto at = [&](int peer) { return peer * kProtocolCount + int(work.work.protocol); };
+  for (const int peer : spec.recv)
+    if (peer >= 0) open(recv_[recv_count_++], work.links.recv[at(peer)]);
+  for (const int peer : spec.send)
+    if (peer >= 0) open(send_[send_count_++], work.links.send[at(peer)]);
+}
+
+CpuBlock::~CpuBlock() {
+  for (int i = 0; i < recv_count_; ++i) recv_[i].fifo->step = recv_[i].step;
+  for (int i = 0; i < send_count_; ++i) send_[i].fifo->step = send_[i].step;
+}
+
+void CpuBlock::move(const Motion& motion, uint64_t n) {
+  if (n == 0 || work_.failed()) return;
+  if (motion.receive && motion.in == nullptr) {
+    if (recv_count_ == 0 && (!motion.send || send_count_ == 0)) return;
+    COLL_CHECK_NOTE(recv_count_ == 1, "what is received without reducing comes from one peer");
+  }
+  const bool ll = work_.work.protocol == Protocol::ll && slot_data_bytes_ > 0;
+  const Slices slices = cut_into_slices(
+      n, work_.element_bytes, slot_data_bytes_ > 0 ? slot_data_bytes_ : n * work_.element_bytes);
+  const uint64_t each = slices.elements_each * work_.element_bytes;
+  uint64_t left = n * work_.element_bytes;
+  Motion slice = motion;
+  while (left > 0) {
+    const uint64_t bytes = left < each ? left : each;
+    if (!(ll ? move_ll_slice(slice, bytes) : move_simple_slice(slice, bytes))) return;
+    left -= bytes;
+    if (slice.in != nullptr) slice.in += bytes;
+    if (slice.out != nullptr) slice.out += bytes;
+  }
+}
+
+bool CpuBlock::move_simple_slice(const Motion& motion, uint64_t bytes) {
+  const int recvs = motion.receive ? recv_count_ : 0, sends = motion.send ? send_count_ : 0;
+  for (int i = 0; i < recvs; ++i)
+    if (!wait_for_data(recv_[i])) return false;
+  for (int i = 0; i < sends; ++i)
+    if (!wait_for_slot(send_[i])) return false;
+  const FaultKind fault = due_fault(motion);
+  if (work_.failed()) return false;
+
+  const void* received[kMaxFanIn];
+  void* destinations[kMaxFanOut + 1];
+  int destination_count = 0;
+  for (int i = 0; i < recvs; ++i) received[i] = recv_[i].data();
+  if (motion.out != nullptr) destinations[destination_count++] = motion.out;
+  for (int i = 0; i < sends; ++i) destinations[destination_count++] = send_[i].data();
+  combine(motion, received, recvs, destinations, destination_count, bytes, fault);
+
+  for (int i = 0; i < sends; ++i) publish(send_[i], uint32_t(bytes), true);
+  for (int i = 0; i < recvs; ++i) release(recv_[i]);
+  return true;
+}
+
+// One pass from what was received and `motion.in` to all destinations.
+void CpuBlock::combine(const Motion& motion, const void* const* received, int received_count,
+                       void* const* destinations, int destination_count, uint64_t bytes,
+                       FaultKind fault) {
+  if (destination_count == 0) return;
+  const void* sources[kMaxFanIn + 2];
+  int source_count = 0;
+  if (motion.in != nullptr) sources[source_count++] = motion.in;
+  for (int i = fault == FaultKind::missing ? 1 : 0; i < received_count; ++i)
+    sources[source_count++] = received[i];
+  if (fault == FaultKind::doubled) sources[source_count++] = received[0];
+  if (source_count == 0) {  // a missing contribution, and no other
+    for (int i = 0; i < destination_count; ++i) std::memset(destinations[i], 0, bytes);
+    return;
+  }
+  if (source_count == 1 && motion.divisor <= 1)
+    copy_to_all(sources[0], destinations, destination_count, bytes);
+  else
+    work_.reduce(sources, source_count, destinations, destination_count,
+                 bytes / work_.element_bytes, motion.divisor);
+  if (fault == FaultKind::corrupt)
+    for (int i = 0; i < destination_count; ++i) flip_a_bit(destinations[i]);
+}
+
+bool CpuBlock::move_ll_slice(const Motion& motion, uint64_t bytes) {
+  const int recvs = motion.receive ? recv_count_ : 0, sends = motion.send ? send_count_ : 0;
+  for (int i = 0; i < sends; ++i)
+    if (!wait_for_slot(send_[i])) return false;
+  const FaultKind fault = due_fault(motion);
+  if (work_.failed()) return false;
+
+  for (uint64_t at = 0; at < bytes; at += kPieceBytes) {
+    const uint64_t piece = bytes - at < kPieceBytes ? bytes - at : kPieceBytes;
+    // A corrupted slice has one wrong bit, in its first piece.
+    const bool harmless = at > 0 && fault == FaultKind::corrupt;
+    if (!move_ll_piece(motion, at, piece, harmless ? FaultKind::none : fault)) return false;
+  }
+
+  for (int i = 0; i < sends; ++i) {
+    FifoEnd& end = send_[i];
+    uint64_t lines = lines_for(bytes);
+    if (writes_whole_slot(end.step, end.fifo->slot_count)) {
+      auto* line = reinterpret_cast<Line*>(end.data());
+      const uint64_t all = end.fifo->slot_bytes / kLineBytes;
+      for (; lines < all; ++lines) store_line(line + lines, 0, uint32_t(end.step + 1));
+    }
+    publish(end, uint32_t(lines * kLineBytes), (end.fifo->flags & kFifoProxyReads) != 0);
+  }
+  for (int i = 0; i < recvs; ++i) release(recv_[i]);
+  return true;
+}
+
+// The piece [at, at + bytes) of a slice: unpack, reduce, pack.
+bool CpuBlock::move_ll_piece(const Motion& motion, uint64_t at, uint64_t bytes, FaultKind fault) {
+  alignas(64) uint8_t scratch[kMaxFanIn][kPieceBytes];
+  Motion piece = motion;
+  if (piece.in != nullptr) piece.in += at;
+  if (piece.out != nullptr) piece.out += at;
+  const void* received[kMaxFanIn];
+  const int recvs = motion.receive ? recv_count_ : 0;
+  // Without a reduction the data goes straight to where it is kept.
+  const bool straight = piece.in == nullptr && piece.out != nullptr && fault == FaultKind::none;
+  for (int i = 0; i < recvs; ++i) {
+    uint8_t* to = straight ? piece.out : scratch[i];
+    if (!unpack(recv_[i], at, to, bytes)) return false;
+    received[i] = to;
+  }
+  const uint8_t* result = piece.in;
+  if (recvs > 0 || piece.out != nullptr || piece.divisor > 1) {
+    // Reducing over the first received piece is fine: sources are read before they are overwritten.
+    uint8_t* kept = piece.out != nullptr ? piece.out : scratch[0];
+    void* destination = kept;
+    if (!straight || recvs == 0) combine(piece, received, recvs, &destination, 1, bytes, fault);
+    result = kept;
+  }
+  if (!motion.send) return true;
+  for (int i = 0; i < send_count_; ++i)
+    pack_lines(result, reinterpret_cast<Line*>(send_[i].data()) + at / kLineDataBytes, bytes,
+               uint32_t(send_[i].step + 1));
+  return true;
+}
+
+// Waits until the producer has published this end's step; ended by its tail, or given up.
+bool CpuBlock::wait_for_data(FifoEnd& end) {
+  const auto ready = [&] {
+    end.seen = load_counter(end.fifo->tail);
+    return end.seen > end.step;
+  };
+  if (end.seen > end.step || ready()) return true;
+  PatientWait wait(work_, {end.fifo, WaitSide::recv, end.step, &end.seen, end.step + 1});
+  while (!ready())
+    if (!wait.turn()) return false;
+  return true;
+}
+
+// Waits until the consumer has freed the slot that this end's step reuses; ended by its head, or
+// given up.
+bool CpuBlock::wait_for_slot(FifoEnd& end) {
+  const uint64_t slots = end.fifo->slot_count;
+  const auto ready = [&] {
+    end.seen = load_counter(end.fifo->head);
+    return end.seen + slots > end.step;
+  };
+  if (end.seen + slots > end.step || ready()) return true;
+  PatientWait wait(work_, {end.fifo, WaitSide::send, end.step, &end.seen, end.step + 1 - slots});
+  while (!ready())
+    if (!wait.turn()) return false;
+  return true;
+}
+
+bool CpuBlock::unpack(FifoEnd& end, uint64_t at, uint8_t* to, uint64_t bytes) {
+  auto* lines = reinterpret_cast<Line*>(end.data()) + at / kLineDataBytes;
+  const uint32_t flag = uint32_t(end.step + 1);
+  uint64_t done = 0;
+  while (done < bytes) {
+    done += unpack_ready_pairs(lines + done / kLineDataBytes, to + done, bytes - done, flag);
+    if (done == bytes) break;
+    uint64_t data, seen;
+    Line* line = lines + done / kLineDataBytes;
+    if (!load_line(line, flag, data, seen) && !wait_for_line(end, line, data)) return false;
+    const uint64_t part = bytes - done < kLineDataBytes ? bytes - done : kLineDataBytes;
+    std::memcpy(to + done, &data, part);
+    done += part;
+  }
+  return true;
+}
+
+// Ended by the line's flags, or given up. Sleeps on the consumer's word: producers wake it after a
+// slice even though no tail moved.
+bool CpuBlock::wait_for_line(FifoEnd& end, Line* line, uint64_t& data) {
+  const uint32_t flag = uint32_t(end.step + 1);
+  uint64_t seen = 0;
+  PatientWait wait(work_, {end.fifo, WaitSide::recv, end.step, &seen, flag});
+  while (!load_line(line, flag, data, seen))
+    if (!wait.turn()) return false;
+  return true;
+}
+
+// The slice is written: say so and go on to the next slot. Pairs with wait_for_data() or
+// wait_for_line() of the consumer.
+void CpuBlock::publish(FifoEnd& end, uint32_t wire_bytes, bool announce) {
+  const Fifo& fifo = *end.fifo;
+  if (announce) {
+    if (fifo.records != nullptr) fifo.records[end.slot].bytes = wire_bytes;
+    store_counter(fifo.tail, end.step + 1);
+  }
+  wake_sleeper(fifo.consumer_sleeps, fifo.bell_fd);
+  end.advance();
+}
+
+// The slice is read: give its slot back. Pairs with wait_for_slot() of the producer.
+void CpuBlock::release(FifoEnd& end) {
+  const Fifo& fifo = *end.fifo;
+  store_counter(fifo.head, end.step + 1);
+  wake_sleeper(fifo.producer_sleeps, fifo.bell_fd);
+  end.advance();
+}
+
+FaultKind CpuBlock::due_fault(const Motion& motion) {
+  if (!work_.fault_armed || !motion.receive || recv_count_ == 0) return FaultKind::none;
+  return apply_fault(work_);
+}
+
+}  // namespace collctl::kernels

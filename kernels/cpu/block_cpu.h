@@ -1,0 +1,139 @@
+// The Backend of kernels/block.h on host threads: blocks over fifos with protocols Simple and LL.
+// Byte based: what depends on the element type is one function pointer. Made by run_work() on its
+// stack; every object is used by one thread (a split gives its second part a backend of its own).
+#pragma once
+#include <utility>
+
+#include "base/check.h"
+#include "kernels/block.h"
+#include "kernels/cpu/cpu_work.h"
+#include "kernels/cpu/wait.h"
+#include "kernels/slices.h"
+
+namespace collctl::kernels {
+
+// One end of a fifo while a block has it open. `seen` is the other side's counter at the last look:
+// it only grows, so an old value is a safe one.
+struct FifoEnd {
+  Fifo* fifo = nullptr;
+  uint64_t step = 0;
+  uint64_t seen = 0;
+  uint32_t slot = 0;
+
+  void open(Fifo* f) {
+    fifo = f;
+    step = f->step;
+    slot = uint32_t(step % f->slot_count);
+  }
+  uint8_t* data() const { return fifo->slots + uint64_t(slot) * fifo->slot_bytes; }
+  void advance() {
+    ++step;
+    if (++slot == fifo->slot_count) slot = 0;
+  }
+};
+
+struct Line;
+
+class CpuBlock {
+ public:
+  CpuBlock(CpuWork& work, const BlockSpec& spec);
+  ~CpuBlock();
+  CpuBlock(const CpuBlock&) = delete;
+  CpuBlock& operator=(const CpuBlock&) = delete;
+
+  void send(uint64_t in, uint64_t n) { move({.in = input(in), .send = true}, n); }
+  void send_from_output(uint64_t out, uint64_t n) { move({.in = output(out), .send = true}, n); }
+  void copy_send(uint64_t in, uint64_t out, uint64_t n) {
+    move({.in = input(in), .out = output(out), .send = true}, n);
+  }
+  void recv(uint64_t out, uint64_t n) { move({.out = output(out), .receive = true}, n); }
+  void recv_send(uint64_t n) { move({.receive = true, .send = true}, n); }
+  void recv_copy_send(uint64_t out, uint64_t n) {
+    move({.out = output(out), .receive = true, .send = true}, n);
+  }
+  void recv_reduce(uint64_t in, uint64_t out, uint64_t n, bool post) {
+    move({.in = input(in), .out = output(out), .divisor = divisor(post), .receive = true}, n);
+  }
+  void recv_reduce_send(uint64_t in, uint64_t n) {
+    move({.in = input(in), .receive = true, .send = true}, n);
+  }
+  void recv_reduce_copy_send(uint64_t in, uint64_t out, uint64_t n, bool post) {
+    move({.in = input(in),
+          .out = output(out),
+          .divisor = divisor(post),
+          .receive = true,
+          .send = true},
+         n);
+  }
+
+ private:
+  // A verb: what it reads and writes besides slots. With `receive` and `in` it reduces.
+  struct Motion {
+    const uint8_t* in = nullptr;
+    uint8_t* out = nullptr;
+    uint32_t divisor = 1;
+    bool receive = false;
+    bool send = false;
+  };
+
+  const uint8_t* input(uint64_t element) const { return input_ + element * work_.element_bytes; }
+  uint8_t* output(uint64_t element) const { return output_ + element * work_.element_bytes; }
+  uint32_t divisor(bool post) const { return post ? work_.post_divisor : 1; }
+
+  void move(const Motion& motion, uint64_t n);
+  bool move_simple_slice(const Motion& motion, uint64_t bytes);
+  bool move_ll_slice(const Motion& motion, uint64_t bytes);
+  bool move_ll_piece(const Motion& motion, uint64_t at, uint64_t bytes, FaultKind fault);
+  void combine(const Motion& motion, const void* const* received, int received_count,
+               void* const* destinations, int destination_count, uint64_t bytes, FaultKind fault);
+  bool wait_for_data(FifoEnd& end);
+  bool wait_for_slot(FifoEnd& end);
+  bool unpack(FifoEnd& end, uint64_t at, uint8_t* to, uint64_t bytes);
+  bool wait_for_line(FifoEnd& end, Line* line, uint64_t& data);
+  void publish(FifoEnd& end, uint32_t wire_bytes, bool announce);
+  void release(FifoEnd& end);
+  FaultKind due_fault(const Motion& motion);
+
+  CpuWork& work_;
+  const uint8_t* input_;
+  uint8_t* output_;
+  uint64_t slot_data_bytes_ = 0;  // 0 without fifos
+  int recv_count_ = 0, send_count_ = 0;
+  FifoEnd recv_[kMaxFanIn];
+  FifoEnd send_[kMaxFanOut];
+};
+
+class CpuBackend {
+ public:
+  explicit CpuBackend(CpuWork& work) : work_(work) {}
+
+  template <int kFanIn, int kFanOut, class Body>
+  void block(const BlockSpec& spec, Body&& body) {
+    static_assert(kFanIn <= kMaxFanIn && kFanOut <= kMaxFanOut);
+    if (failed()) return;
+    CpuBlock b(work_, spec);
+    body(b);
+  }
+
+  // `down` runs on a helper thread while `up` runs here.
+  template <class Up, class Down>
+  void split(Up&& up, Down&& down) {
+    COLL_CHECK_NOTE(work_.context.helpers != nullptr, "a split needs a pool of helpers");
+    HelperPool::Ticket ticket = work_.context.helpers->run([this, &down] {
+      CpuBackend part(work_);
+      down(part);
+    });
+    up(*this);
+    ticket.wait();
+  }
+
+  void copy(const void* from, void* to, uint64_t n) {
+    if (!failed() && n > 0) copy_to_all(from, &to, 1, n * work_.element_bytes);
+  }
+  bool failed() const { return work_.failed(); }
+
+ private:
+  CpuWork& work_;
+};
+
+}  // namespace collctl::kernels

@@ -1,0 +1,119 @@
+#include "kernels/cpu/wait.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/wait.h"
+
+namespace collctl::kernels {
+namespace {
+
+// A clock read costs as much as several pauses, and an assist may cost a system call.
+constexpr uint32_t kSpinsPerLook = 32;
+constexpr uint32_t kYields = 50;
+// Yields after a sleep that ended without the value, before sleeping again.
+constexpr uint32_t kYieldsAgain = 4;
+// Aborts do not ring: this is how late a sleeper sees one.
+constexpr int64_t kNapNs = 20'000'000;
+// Where nobody rings (the other side knows no sleepers).
+constexpr int64_t kBlindNapNs = 50'000;
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+PatientWait::PatientWait(CpuWork& work, const WaitPoint& point)
+    : work_(work),
+      point_(point),
+      sleeper_(point.side == WaitSide::recv ? point.fifo->consumer_sleeps
+                                            : point.fifo->producer_sleeps) {}
+
+PatientWait::~PatientWait() {
+  // Pairs with the exchange in turn(). A waker that saw the 1 rings in vain, which is harmless.
+  if (armed_) std::atomic_ref<uint32_t>(*sleeper_).exchange(0, std::memory_order_acq_rel);
+}
+
+bool PatientWait::turn() {
+  switch (phase_) {
+    case Phase::spin:
+      pause_cpu();
+      if (++turns_ % kSpinsPerLook != 0) return true;
+      if (!look_around()) return false;
+      if (now_ns_ - start_ns_ >= work_.context.spin_ns) phase_ = Phase::yield;
+      return true;
+    case Phase::yield:
+      base::yield_thread();
+      if (++yields_ >= kYields) phase_ = Phase::arm;
+      return look_around();
+    case Phase::arm:
+      if (sleeper_ != nullptr) {
+        std::atomic_ref<uint32_t>(*sleeper_).exchange(1, std::memory_order_acq_rel);
+        armed_ = true;
+      }
+      phase_ = Phase::sleep;
+      return true;
+    case Phase::sleep:
+      sleep();
+      yields_ = kYields - kYieldsAgain;
+      phase_ = Phase::yield;
+      return look_around();
+  }
+  return true;
+}
+
+void PatientWait::sleep() {
+  const CpuContext& context = work_.context;
+  const int64_t nap = sleeper_ == nullptr ? kBlindNapNs : kNapNs;
+  const int64_t end = start_ns_ + context.op_timeout_ns;
+  const int64_t until = now_ns_ + nap < end ? now_ns_ + nap : end;
+  if (context.assist_sleep != nullptr)
+    context.assist_sleep(context.assist_argument, until);
+  else if (sleeper_ != nullptr)
+    base::futex_wait(sleeper_, 1, base::Deadline::at_ns(until));  // ended by ring_bell or the nap
+  else
+    base::sleep_until(base::Deadline::at_ns(until));
+}
+
+// False when the work was given up: by the other part, by the abort word, by this wait's timeout.
+bool PatientWait::look_around() {
+  const CpuContext& context = work_.context;
+  if (work_.failed()) return false;
+  const bool aborted = work_.aborted();
+  const bool moved =
+      !aborted && context.assist != nullptr && context.assist(context.assist_argument);
+  now_ns_ = base::now_ns();
+  if (start_ns_ == 0 || moved) start_ns_ = now_ns_;
+  if (!aborted && now_ns_ - start_ns_ < context.op_timeout_ns) return true;
+  Report report = work_.report(aborted ? ReportCode::aborted : ReportCode::timeout);
+  report.side = point_.side;
+  report.peer = point_.fifo->peer;
+  report.step = point_.step;
+  report.seen = *point_.seen;
+  report.wanted = point_.wanted;
+  work_.fail(report);
+  return false;
+}
+
+void ring_bell(uint32_t* sleeper, int bell_fd) {
+  if (bell_fd < 0) {
+    base::futex_wake(sleeper, INT_MAX);
+    return;
+  }
+  const uint64_t one = 1;
+  while (::write(bell_fd, &one, sizeof one) < 0) {
+    if (errno == EAGAIN) return;  // the bell is already ringing
+    COLL_CHECK_NOTE(errno == EINTR, "the bell of a fifo is not an eventfd");
+  }
+}
+
+}  // namespace collctl::kernels

@@ -1,0 +1,61 @@
+// One wait that did not end at the first look: spin, then yield, then sleep on the eventcount, with
+// the abort word and the timeout in view all the time. Used by the CPU backend's blocks, on the
+// thread that runs the work; lives on the stack of that wait.
+//
+//   PatientWait wait(work, point);
+//   while (!ready()) if (!wait.turn()) return false;   // given up, the report is written
+//
+// A sleeper announces itself by exchanging 1 into its word and looks once more before it sleeps;
+// who publishes does so before it looks at the word (wake_sleeper). Both are read-modify-write
+// on one word, so one of the two sees the other.
+#pragma once
+#include "kernels/cpu/cpu_work.h"
+
+namespace collctl::kernels {
+
+struct WaitPoint {
+  const Fifo* fifo;
+  WaitSide side;
+  uint64_t step;         // this end's step
+  const uint64_t* seen;  // what the last look saw, for the report
+  uint64_t wanted;
+};
+
+class PatientWait {
+ public:
+  PatientWait(CpuWork& work, const WaitPoint& point);
+  ~PatientWait();
+  PatientWait(const PatientWait&) = delete;
+  PatientWait& operator=(const PatientWait&) = delete;
+  // Passes a little time; call it after each look that found nothing. False: aborted or timed out.
+  bool turn();
+
+ private:
+  enum class Phase { spin, yield, arm, sleep };
+  bool look_around();
+  void sleep();
+
+  CpuWork& work_;
+  const WaitPoint point_;
+  uint32_t* const sleeper_;
+  Phase phase_ = Phase::spin;
+  uint32_t turns_ = 0;
+  uint32_t yields_ = 0;
+  int64_t start_ns_ = 0;  // of the wait, or of the last progress that assist made
+  int64_t now_ns_ = 0;
+  bool armed_ = false;
+};
+
+void ring_bell(uint32_t* sleeper, int bell_fd);
+
+// After a counter (or LL lines) moved: wakes the other side if it sleeps. `sleeper` is its word.
+inline void wake_sleeper(uint32_t* sleeper, int bell_fd) {
+  if (sleeper == nullptr) return;
+  std::atomic_ref<uint32_t> word(*sleeper);
+  if (word.fetch_or(0, std::memory_order_acq_rel) != 0) {
+    word.exchange(0, std::memory_order_acq_rel);
+    ring_bell(sleeper, bell_fd);
+  }
+}
+
+}  // namespace collctl::kernels

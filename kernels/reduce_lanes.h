@@ -1,0 +1,211 @@
+// How values are loaded, widened, rounded and stored, N at a time: N = 1 is plain C++, N > 1 the
+// compiler's vector types. Included by one source file per SIMD level, each compiled with its own
+// machine flags; everything lies in that level's namespace (COLL_SIMD_LEVEL), and no library
+// template is used, so that no code for a newer machine can be merged into the scalar level.
+#pragma once
+#include <cstdint>
+
+#include "kernels/contract/types.h"
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+namespace collctl::kernels::COLL_SIMD_LEVEL {
+
+template <class T, int N>
+struct VectorOf {
+  typedef T Type __attribute__((vector_size(sizeof(T) * N)));
+};
+template <class T>
+struct VectorOf<T, 1> {
+  using Type = T;
+};
+template <class T, int N>
+using Vector = typename VectorOf<T, N>::Type;
+
+template <class To, class From>
+inline To bits_as(const From& v) {
+  return __builtin_bit_cast(To, v);
+}
+template <class V>
+inline V load_raw(const uint8_t* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class V>
+inline void store_raw(uint8_t* p, const V& v) {
+  __builtin_memcpy(p, &v, sizeof v);
+}
+template <class T, int N, class V>
+inline Vector<T, N> convert(const V& v) {
+  if constexpr (N == 1)
+    return static_cast<T>(v);
+  else
+    return __builtin_convertvector(v, Vector<T, N>);
+}
+
+// Numbers that are computed in their own type.
+template <class T, int N>
+struct PlainLanes {
+  using Element = T;
+  using Value = Vector<T, N>;
+  static constexpr int kLanes = N;
+  static constexpr int kElementBytes = sizeof(T);
+  static Value load(const uint8_t* p) { return load_raw<Value>(p); }
+  static void store(uint8_t* p, const Value& v) { store_raw(p, v); }
+};
+
+// A float with kExponent and kMantissa bits and a sign, in `Raw`. kTop is the largest code a finite
+// value may round to (infinity's where there is one and values do not saturate), kNan the quiet
+// NaN.
+struct Float16 {
+  using Raw = uint16_t;
+  static constexpr int kMantissa = 10, kBias = 15, kWidth = 16;
+  static constexpr int32_t kTop = 0x7c00, kNan = 0x7e00, kFirstSpecial = 0x7c00;
+  static constexpr bool kKeepsPayload = true;
+};
+struct Float8E4m3 {
+  using Raw = uint8_t;
+  static constexpr int kMantissa = 3, kBias = 7, kWidth = 8;
+  static constexpr int32_t kTop = 0x7e, kNan = 0x7f, kFirstSpecial = 0x7f;
+  static constexpr bool kKeepsPayload = false;
+};
+struct Float8E5m2 {
+  using Raw = uint8_t;
+  static constexpr int kMantissa = 2, kBias = 15, kWidth = 8;
+  static constexpr int32_t kTop = 0x7b, kNan = 0x7e, kFirstSpecial = 0x7c;
+  static constexpr bool kKeepsPayload = false;
+};
+struct BFloat16 {
+  using Raw = uint16_t;
+};
+
+// 2^exponent as a float.
+constexpr float power_of_two(int exponent) {
+  return __builtin_bit_cast(float, uint32_t(exponent + 127) << 23);
+}
+
+// Widening: the magnitude's bits are moved to float32's places and scaled by the difference of the
+// biases; the product is exact, subnormals included.
+template <class F, int N>
+inline Vector<float, N> widen(const Vector<uint32_t, N>& raw) {
+  using U = Vector<uint32_t, N>;
+  using I = Vector<int32_t, N>;
+  const U magnitude = raw & ((1u << (F::kWidth - 1)) - 1);
+  const U sign = (raw >> (F::kWidth - 1)) << 31;
+  const U placed = magnitude << (23 - F::kMantissa);
+  const U finite = bits_as<U>(bits_as<Vector<float, N>>(placed) * power_of_two(127 - F::kBias));
+  U special;
+  if constexpr (F::kFirstSpecial == F::kNan) {
+    special = finite * 0u + 0x7fc00000u;
+  } else {  // infinity, or a NaN made quiet
+    const U quiet = placed | 0x7fc00000u;
+    special = bits_as<I>(magnitude) == F::kFirstSpecial ? finite * 0u + 0x7f800000u : quiet;
+  }
+  const U value = bits_as<I>(magnitude) >= F::kFirstSpecial ? special : finite;
+  return bits_as<Vector<float, N>>(value | sign);
+}
+
+// Rounding to nearest even. Normal results: add just below half of the last kept bit, plus that bit
+// itself, and let the carry run. Subnormal results: adding a float whose last place is the smallest
+// subnormal makes the hardware round at the right bit.
+template <class F, int N>
+inline Vector<uint32_t, N> narrow(const Vector<float, N>& value) {
+  using U = Vector<uint32_t, N>;
+  using I = Vector<int32_t, N>;
+  using V = Vector<float, N>;
+  constexpr int kShift = 23 - F::kMantissa;
+  constexpr float kMagic = power_of_two(1 - F::kBias - F::kMantissa + 23);
+  const U bits = bits_as<U>(value);
+  const U sign = (bits >> 31) << (F::kWidth - 1);
+  const U magnitude = bits & 0x7fffffffu;
+  const U carried = magnitude + ((1u << (kShift - 1)) - 1) + ((magnitude >> kShift) & 1u);
+  const I normal = bits_as<I>((carried >> kShift) - (uint32_t(127 - F::kBias) << F::kMantissa));
+  const I small =
+      bits_as<I>(bits_as<U>(bits_as<V>(magnitude) + kMagic) - bits_as<uint32_t>(kMagic));
+  I code = bits_as<I>(magnitude) < ((128 - F::kBias) << 23) ? small : normal;
+  code = code < F::kTop ? code : code * 0 + F::kTop;
+  I nan = code * 0 + F::kNan;
+  if constexpr (F::kKeepsPayload) {
+    constexpr uint32_t kPayload = (1u << F::kMantissa) - 1;
+    nan = bits_as<I>(bits_as<U>(nan) | ((magnitude >> kShift) & kPayload));
+  }
+  code = bits_as<I>(magnitude) > 0x7f800000 ? nan : code;
+  return bits_as<U>(code) | sign;
+}
+
+template <class F, int N>
+struct NarrowLanes {
+  using Element = float;
+  using Value = Vector<float, N>;
+  static constexpr int kLanes = N;
+  static constexpr int kElementBytes = sizeof(typename F::Raw);
+  using Raws = Vector<typename F::Raw, N>;
+  static Value load(const uint8_t* p) {
+    return widen<F, N>(convert<uint32_t, N>(load_raw<Raws>(p)));
+  }
+  static void store(uint8_t* p, const Value& v) {
+    store_raw(p, convert<typename F::Raw, N>(narrow<F, N>(v)));
+  }
+};
+
+template <int N>
+struct NarrowLanes<BFloat16, N> {
+  using Element = float;
+  using Value = Vector<float, N>;
+  static constexpr int kLanes = N;
+  static constexpr int kElementBytes = 2;
+  using U = Vector<uint32_t, N>;
+  using I = Vector<int32_t, N>;
+  static Value load(const uint8_t* p) {
+    return bits_as<Value>(convert<uint32_t, N>(load_raw<Vector<uint16_t, N>>(p)) << 16);
+  }
+  static void store(uint8_t* p, const Value& v) {
+    const U bits = bits_as<U>(v);
+    const U rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const U quiet = (bits >> 16) | 0x40u;
+    const U code = bits_as<I>(bits & 0x7fffffffu) > 0x7f800000 ? quiet : rounded;
+    store_raw(p, convert<uint16_t, N>(code));
+  }
+};
+
+// The hardware's own float16 conversions, where the level has them; the same values. (The forms
+// with a zeroing mask: the plain ones read an undefined register in g++ 12's headers, which warns.)
+#if defined(__F16C__)
+template <>
+struct NarrowLanes<Float16, 8> {
+  using Element = float;
+  using Value = Vector<float, 8>;
+  static constexpr int kLanes = 8;
+  static constexpr int kElementBytes = 2;
+  static Value load(const uint8_t* p) {
+    return bits_as<Value>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
+  static void store(uint8_t* p, const Value& v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                     _mm256_cvtps_ph(bits_as<__m256>(v), _MM_FROUND_TO_NEAREST_INT));
+  }
+};
+#endif
+#if defined(__AVX512F__)
+template <>
+struct NarrowLanes<Float16, 16> {
+  using Element = float;
+  using Value = Vector<float, 16>;
+  static constexpr int kLanes = 16;
+  static constexpr int kElementBytes = 2;
+  static Value load(const uint8_t* p) {
+    return bits_as<Value>(
+        _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+  }
+  static void store(uint8_t* p, const Value& v) {
+    _mm256_storeu_si256(
+        reinterpret_cast<__m256i*>(p),
+        _mm512_maskz_cvtps_ph(0xffff, bits_as<__m512>(v), _MM_FROUND_TO_NEAREST_INT));
+  }
+};
+#endif
+
+}  // namespace collctl::kernels::COLL_SIMD_LEVEL
