@@ -1,0 +1,72 @@
+#include "transport/net/lane_helper.h"
+
+#include <algorithm>
+
+#include "base/bell.h"
+#include "base/wait.h"
+#include "transport/net/socket_connection.h"
+
+namespace collctl::transport {
+
+Result<std::unique_ptr<LaneHelper>> LaneHelper::create() {
+  COLL_ASSIGN(base::Fd bell, base::make_bell());
+  return std::unique_ptr<LaneHelper>(new LaneHelper(std::move(bell)));
+}
+
+LaneHelper::~LaneHelper() {
+  stop_.store(true, std::memory_order_release);
+  base::ring_bell(bell_.get());
+  if (thread_.joinable()) thread_.join();
+}
+
+void LaneHelper::start(SocketConnection& connection, std::vector<int> lanes) {
+  lanes_ = std::move(lanes);
+  thread_ = std::thread([this, &connection] { run(connection); });
+}
+
+bool LaneHelper::serves(int lane) const {
+  return std::find(lanes_.begin(), lanes_.end(), lane) != lanes_.end();
+}
+
+void LaneHelper::wake() {
+  // Pairs with the exchange in sleep(): either it sees the push, or this sees 1.
+  if (sleeps_.exchange(0, std::memory_order_acq_rel) != 0) base::ring_bell(bell_.get());
+}
+
+void LaneHelper::run(SocketConnection& connection) {
+  while (!stop_.load(std::memory_order_acquire)) {
+    bool moved = false;
+    for (const int lane : lanes_) {
+      Result<bool> pumped = connection.pump(lane, true);
+      if (!pumped) {
+        connection.fail(std::move(pumped.error()));
+        return;
+      }
+      moved |= *pumped;
+    }
+    if (!moved) sleep(connection);
+  }
+}
+
+// Until a socket is ready, wake() was called or stop_ is set (both ring the bell).
+void LaneHelper::sleep(SocketConnection& connection) {
+  sleeps_.exchange(1, std::memory_order_acq_rel);
+  std::vector<pollfd> fds{{bell_.get(), POLLIN, 0}};
+  bool work = false;
+  for (const int index : lanes_) {
+    const SocketLane& lane = *connection.lanes_[size_t(index)];
+    if (lane.closed()) continue;
+    // A push since the last look shows as POLLOUT, a receive posted for a stalled message here.
+    work |= lane.stalled() && connection.can_place(lane.stalled_header());
+    fds.push_back(
+        {lane.fd(), short((lane.stalled() ? 0 : POLLIN) | (lane.sending() ? POLLOUT : 0)), 0});
+  }
+  if (!work) {
+    Result<int> ready = base::poll_fds(fds, Deadline::after_seconds(1));
+    if (!ready) connection.fail(std::move(ready.error()));
+  }
+  sleeps_.store(0, std::memory_order_release);
+  base::drain_bell(bell_.get());
+}
+
+}  // namespace collctl::transport

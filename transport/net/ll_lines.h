@@ -1,0 +1,23 @@
+// LL lines and the packed data of the wire: a line is {data lo, flag, data hi, flag}, the wire
+// carries the 8 data bytes only. Called by net_link on the driver's thread.
+#pragma once
+#include <cstdint>
+
+namespace collctl::transport {
+
+// Moves the data of `lines` lines to the front of the same slot; the slot belongs to the caller.
+void pack_lines_in_place(uint8_t* slot, uint32_t lines);
+
+// Writes `lines` lines of packed data with the flags of `step` while a consumer may be looking:
+// each half line is stored at once. In the last slot_count steps before the flags' 31-bit wrap the
+// rest of the slot is filled too, so that no flag older than 2^31 steps is left to be taken for
+// new.
+struct LineTarget {
+  uint8_t* slot;
+  uint32_t slot_bytes;
+  uint32_t slot_count;
+  uint64_t step;
+};
+void unpack_lines(const uint8_t* packed, uint32_t lines, const LineTarget& target);
+
+}  // namespace collctl::transport

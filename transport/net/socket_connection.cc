@@ -1,0 +1,288 @@
+#include "transport/net/socket_connection.h"
+
+#include <algorithm>
+
+#include "base/bell.h"
+#include "base/check.h"
+#include "base/format.h"
+#include "transport/net/lane_helper.h"
+
+namespace collctl::transport {
+
+namespace {
+
+constexpr uint32_t kControlMessages = 64;  // room in a lane's queue for credits and goodbyes
+constexpr uint32_t kLookAtAllRounds = 64;  // a send end that is not starved reads this rarely
+constexpr int kStreamShift = 24;
+
+constexpr WireHeader control(WireKind kind, int stream, uint64_t sequence) {
+  return {kWireMagic, kind, uint8_t(stream), 0, sequence};
+}
+
+}  // namespace
+
+SocketConnection::SocketConnection(const NetEnd& end, std::vector<base::Fd> sockets,
+                                   std::vector<std::unique_ptr<LaneHelper>> helpers,
+                                   std::string peer)
+    : direction_(end.spec.direction), peer_(std::move(peer)), helpers_(std::move(helpers)) {
+  uint32_t capacity = kControlMessages;
+  for (int i = 0; i < kernels::kProtocolCount; ++i) {
+    Stream& stream = streams_[i];
+    stream.limits = end.streams[i];
+    stream.slots = std::vector<Slot>(stream.limits.window);
+    stream.next.resize(sockets.size());
+    for (size_t lane = 0; lane < sockets.size(); ++lane) stream.next[lane] = lane;
+    capacity += stream.limits.window;
+  }
+  LaneOwner& owner = *this;
+  for (size_t i = 0; i < sockets.size(); ++i)
+    lanes_.push_back(std::make_unique<SocketLane>(int(i), std::move(sockets[i]), owner, capacity));
+  for (size_t h = 0; h < helpers_.size(); ++h) {
+    std::vector<int> share;
+    for (size_t lane = h; lane < lanes_.size(); lane += helpers_.size()) share.push_back(int(lane));
+    helpers_[h]->start(*this, std::move(share));
+  }
+}
+
+SocketConnection::~SocketConnection() {
+  helpers_.clear();
+}
+
+Result<uint64_t> SocketConnection::register_memory(void*, size_t) {
+  return uint64_t(0);  // the kernel copies from any host memory
+}
+
+Result<bool> SocketConnection::flush(uint64_t) {
+  return true;  // what recv(2) returned is visible
+}
+
+Result<NetRequest> SocketConnection::post_send(int stream_index, const void* data, uint32_t bytes,
+                                               uint64_t) {
+  Stream& stream = streams_[size_t(stream_index)];
+  const uint64_t sequence = stream.posted.load(std::memory_order_relaxed);
+  if (sequence - stream.tested >= stream.limits.window) return kNoRequest;
+  const size_t lane = sequence % lanes_.size();
+  if (lanes_[lane]->peer_done())
+    return lost(Error(ErrorCode::lost, "the peer has closed its end of the connection"));
+  stream.starved = !has_credit(stream);
+  if (stream.starved) return kNoRequest;
+  COLL_CHECK(bytes <= stream.limits.max_bytes);
+  const uint32_t index = uint32_t(sequence % stream.limits.window);
+  Slot& slot = stream.slots[index];
+  slot.bytes = bytes;
+  slot.done.store(0, std::memory_order_relaxed);
+  stream.posted.store(sequence + 1, std::memory_order_release);
+  push(int(lane), {kWireMagic, WireKind::data, uint8_t(stream_index), bytes, sequence}, data);
+  return uint32_t(stream_index) << kStreamShift | index;
+}
+
+bool SocketConnection::has_credit(const Stream& stream) const {
+  // Pairs with the release in place_credit(): the peer posted that many receives again.
+  return stream.posted.load(std::memory_order_relaxed) -
+             stream.credit.load(std::memory_order_acquire) <
+         stream.limits.window;
+}
+
+Result<NetRequest> SocketConnection::post_recv(int stream_index, void* data, uint32_t capacity,
+                                               uint64_t) {
+  Stream& stream = streams_[size_t(stream_index)];
+  const uint64_t sequence = stream.posted.load(std::memory_order_relaxed);
+  if (sequence - stream.tested >= stream.limits.window) return kNoRequest;
+  const uint32_t index = uint32_t(sequence % stream.limits.window);
+  Slot& slot = stream.slots[index];
+  slot.data = static_cast<uint8_t*>(data);
+  slot.bytes = capacity;
+  slot.done.store(0, std::memory_order_relaxed);
+  stream.posted.store(sequence + 1, std::memory_order_release);
+  tell_credit(stream_index, stream);
+  for (auto& helper : helpers_)
+    if (helper->serves(int(sequence % lanes_.size()))) helper->wake();
+  return uint32_t(stream_index) << kStreamShift | index;
+}
+
+// Credits cost a message each, so they are told for half a window at once: the send end still has
+// the other half, and at the latest all are told when every message has been taken.
+void SocketConnection::tell_credit(int index, Stream& stream) {
+  const uint64_t posted = stream.posted.load(std::memory_order_relaxed);
+  if (posted <= stream.limits.window || lanes_[0]->peer_done()) return;
+  const uint64_t reposted = posted - stream.limits.window;
+  if (reposted - stream.told.load(std::memory_order_relaxed) <
+      std::max(1u, stream.limits.window / 2))
+    return;
+  stream.told.store(reposted, std::memory_order_release);
+  push(0, control(WireKind::credit, index, reposted), nullptr);
+}
+
+void SocketConnection::push(int lane, const WireHeader& header, const void* body) {
+  // Data is bounded by the windows, credits by half windows of data: the queue cannot be full.
+  COLL_CHECK(lanes_[size_t(lane)]->push(header, body));
+  for (auto& helper : helpers_)
+    if (helper->serves(lane)) helper->wake();
+}
+
+Result<NetDone> SocketConnection::test(NetRequest request) {
+  Stream& stream = streams_[request >> kStreamShift];
+  const uint32_t index = request & ((1u << kStreamShift) - 1);
+  if (stream.tested % stream.limits.window != index || !oldest_done(stream)) return NetDone{};
+  ++stream.tested;
+  return NetDone{.done = true, .bytes = stream.slots[index].bytes};
+}
+
+bool SocketConnection::oldest_done(const Stream& stream) const {
+  if (stream.tested == stream.posted.load(std::memory_order_relaxed)) return false;
+  // Pairs with the release in finish(): the message's bytes and length are written.
+  return stream.slots[stream.tested % stream.limits.window].done.load(std::memory_order_acquire) !=
+         0;
+}
+
+Result<bool> SocketConnection::progress() {
+  if (!helpers_.empty()) {
+    if (!failed_.load(std::memory_order_acquire)) return false;
+    const std::scoped_lock lock(error_mutex_);
+    return lost(*error_);
+  }
+  // A send end learns of credits when it needs them; of a peer's end when it looks, now and then.
+  const bool all =
+      look_at_all_ || direction_ == Direction::recv || ++rounds_ % kLookAtAllRounds == 0;
+  look_at_all_ = false;
+  const bool starved = std::any_of(streams_.begin(), streams_.end(),
+                                   [](const Stream& stream) { return stream.starved; });
+  bool moved = false;
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    COLL_ASSIGN(const bool pumped, pump(int(lane), all || (lane == 0 && starved)));
+    moved |= pumped;
+  }
+  return moved;
+}
+
+Result<bool> SocketConnection::pump(int index, bool with_input) {
+  SocketLane& lane = *lanes_[size_t(index)];
+  bool moved = false;
+  if (lane.sending()) {
+    Result<bool> out = lane.pump_out();
+    if (!out) return lost(out.error());
+    moved = *out;
+  }
+  if (with_input) {
+    Result<bool> in = lane.pump_in();
+    if (!in) return lost(in.error());
+    moved |= *in;
+  }
+  return moved;
+}
+
+Result<Placement> SocketConnection::place(int lane, const WireHeader& header) {
+  if (header.stream >= streams_.size() || streams_[header.stream].limits.window == 0)
+    return Error(ErrorCode::lost, format("a message of unknown stream {}", int(header.stream)));
+  Stream& stream = streams_[header.stream];
+  if (direction_ == Direction::send) {
+    COLL_TRY(place_credit(stream, header));
+    return Placement{};
+  }
+  if (header.kind != WireKind::data || header.sequence != stream.next[size_t(lane)])
+    return Error(ErrorCode::lost,
+                 format("message {} where {} was due", header.sequence, stream.next[size_t(lane)]));
+  if (header.bytes > stream.limits.max_bytes)
+    return Error(ErrorCode::lost, format("a message of {} bytes where at most {} fit", header.bytes,
+                                         stream.limits.max_bytes));
+  // Pairs with the release in tell_credit(): a peer can know of no more than that.
+  if (header.sequence - stream.told.load(std::memory_order_acquire) >= stream.limits.window)
+    return Error(ErrorCode::lost, "more messages than there are receives for");
+  if (!can_place(header)) return Placement{.to = nullptr, .later = true};
+  return Placement{.to = stream.slots[header.sequence % stream.limits.window].data, .later = false};
+}
+
+// Checked by place() before: the stream is in use.
+bool SocketConnection::can_place(const WireHeader& header) const {
+  // Pairs with the release in post_recv: the slot's address is written.
+  return header.sequence < streams_[header.stream].posted.load(std::memory_order_acquire);
+}
+
+Status SocketConnection::place_credit(Stream& stream, const WireHeader& header) {
+  if (header.kind != WireKind::credit || header.bytes != 0 ||
+      header.sequence < stream.credit.load(std::memory_order_relaxed) ||
+      header.sequence > stream.posted.load(std::memory_order_acquire))
+    return Error(ErrorCode::lost, "a credit that cannot be right");
+  stream.credit.store(header.sequence, std::memory_order_release);
+  return {};
+}
+
+void SocketConnection::arrived(int lane, const WireHeader& header) {
+  if (header.kind != WireKind::data) {
+    ring_driver();  // credit
+    return;
+  }
+  streams_[header.stream].next[size_t(lane)] += lanes_.size();
+  finish(header, header.bytes);
+}
+
+void SocketConnection::sent(const WireHeader& header) {
+  if (header.kind == WireKind::data) finish(header, header.bytes);
+}
+
+void SocketConnection::finish(const WireHeader& header, uint32_t bytes) {
+  Stream& stream = streams_[header.stream];
+  Slot& slot = stream.slots[header.sequence % stream.limits.window];
+  slot.bytes = bytes;
+  slot.done.store(1, std::memory_order_release);
+  ring_driver();
+}
+
+void SocketConnection::ring_driver() {
+  if (helpers_.empty()) return;
+  // Pairs with the exchange in arm(): either it sees what was finished before this, or this sees 1.
+  if (driver_sleeps_.exchange(0, std::memory_order_acq_rel) == 0) return;
+  const int fd = bell_fd_.load(std::memory_order_acquire);
+  if (fd >= 0) base::ring_bell(fd);
+}
+
+bool SocketConnection::arm() {
+  if (helpers_.empty()) return true;
+  driver_sleeps_.exchange(1, std::memory_order_acq_rel);
+  if (failed_.load(std::memory_order_acquire)) return false;
+  return std::none_of(streams_.begin(), streams_.end(), [&](const Stream& stream) {
+    return oldest_done(stream) || (stream.starved && has_credit(stream));
+  });
+}
+
+void SocketConnection::disarm() {
+  driver_sleeps_.store(0, std::memory_order_release);
+  look_at_all_ = true;
+}
+
+void SocketConnection::add_interest(std::vector<pollfd>& fds) {
+  if (!helpers_.empty()) return;  // the bell tells
+  for (const auto& lane : lanes_) {
+    if (lane->closed()) continue;
+    const int events = (lane->stalled() ? 0 : POLLIN) | (lane->sending() ? POLLOUT : 0);
+    fds.push_back({lane->fd(), short(events), 0});
+  }
+}
+
+bool SocketConnection::idle() const {
+  return std::none_of(lanes_.begin(), lanes_.end(),
+                      [](const auto& lane) { return lane->sending(); });
+}
+
+void SocketConnection::say_goodbye() {
+  for (size_t lane = 0; lane < lanes_.size(); ++lane)
+    push(int(lane), control(WireKind::goodbye, 0, 0), nullptr);
+}
+
+void SocketConnection::fail(Error error) {
+  {
+    const std::scoped_lock lock(error_mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+  failed_.store(true, std::memory_order_release);
+  ring_driver();
+}
+
+Error SocketConnection::lost(const Error& cause) const {
+  Error error = cause;
+  error.code = ErrorCode::lost;
+  error.message = format("{}: {}", peer_, error.message);
+  return error;
+}
+
+}  // namespace collctl::transport

@@ -1,0 +1,92 @@
+// A network connection over TCP: one or several sockets (lanes), message n of a stream travels
+// whole on lane n % lanes. The receive end tells on lane 0 how many receives it posted again
+// (credit, told for half a window at once), so the send end never has more messages under way than
+// there are receives for. Made by net/socket.
+//
+// Without helper threads progress() moves the bytes. With helpers each serves its share of the
+// lanes and progress() only looks for errors; helpers ring the engine's bell when the driver
+// sleeps.
+#pragma once
+#include <array>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "transport/net/net.h"
+#include "transport/net/socket_lane.h"
+
+namespace collctl::transport {
+
+class LaneHelper;
+
+class SocketConnection : public NetConnection, private LaneOwner {
+ public:
+  // `sockets` are authenticated and non-blocking; `peer` names the other end in errors.
+  // Helpers share the lanes among them; none: progress() does it.
+  SocketConnection(const NetEnd& end, std::vector<base::Fd> sockets,
+                   std::vector<std::unique_ptr<LaneHelper>> helpers, std::string peer);
+  ~SocketConnection() override;
+
+  Result<uint64_t> register_memory(void* address, size_t bytes) override;
+  Result<NetRequest> post_send(int stream, const void* data, uint32_t bytes,
+                               uint64_t memory) override;
+  Result<NetRequest> post_recv(int stream, void* data, uint32_t capacity, uint64_t memory) override;
+  Result<NetDone> test(NetRequest request) override;
+  Result<bool> flush(uint64_t memory) override;
+  Result<bool> progress() override;
+  void add_interest(std::vector<pollfd>& fds) override;
+  bool arm() override;
+  void disarm() override;
+  bool idle() const override;
+  void attach_bell(int fd) override { bell_fd_.store(fd, std::memory_order_release); }
+  void say_goodbye() override;
+
+ private:
+  friend class LaneHelper;
+  struct Slot {
+    uint8_t* data = nullptr;
+    uint32_t bytes = 0;  // of the message; for a posted receive what fits
+    std::atomic<uint32_t> done{0};
+  };
+  struct Stream {
+    NetStream limits;
+    std::vector<Slot> slots;
+    std::atomic<uint64_t> posted{0};  // by the driver
+    uint64_t tested = 0;
+    std::atomic<uint64_t> credit{0};  // send end: receives posted again, as told by the peer
+    std::atomic<uint64_t> told{0};    // receive end: the same, as told to the peer
+    bool starved = false;             // the last post_send lacked credit
+    std::vector<uint64_t> next;       // per lane: the next message to come on it
+  };
+
+  Result<Placement> place(int lane, const WireHeader& header) override;
+  void arrived(int lane, const WireHeader& header) override;
+  void sent(const WireHeader& header) override;
+  Status place_credit(Stream& stream, const WireHeader& header);
+  void finish(const WireHeader& header, uint32_t bytes);
+  bool can_place(const WireHeader& header) const;
+  bool has_credit(const Stream& stream) const;
+  bool oldest_done(const Stream& stream) const;
+  void tell_credit(int index, Stream& stream);
+  Error lost(const Error& cause) const;
+  Result<bool> pump(int lane, bool with_input);
+  void push(int lane, const WireHeader& header, const void* body);
+  void ring_driver();
+  void fail(Error error);  // from a helper
+
+  Direction direction_;
+  std::string peer_;
+  std::array<Stream, kernels::kProtocolCount> streams_;
+  std::vector<std::unique_ptr<SocketLane>> lanes_;
+  bool look_at_all_ = true;  // read every lane at the next progress
+  uint32_t rounds_ = 0;
+
+  std::atomic<int> bell_fd_{-1};
+  std::atomic<uint32_t> driver_sleeps_{0};
+  std::atomic<bool> failed_{false};
+  std::mutex error_mutex_;
+  std::optional<Error> error_;
+  std::vector<std::unique_ptr<LaneHelper>> helpers_;  // last: joined first
+};
+
+}  // namespace collctl::transport

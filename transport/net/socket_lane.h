@@ -1,0 +1,92 @@
+// One socket of a network connection: a queue of messages going out and a parser of messages coming
+// in. Messages go straight from and to their memory; what is small comes along with its header in
+// one read.
+//
+// push() is called by the connection's driver; pump_out(), pump_in() and the callbacks by the one
+// thread that serves the lane (the driver, or a helper thread). The lane owns its socket.
+#pragma once
+#include <atomic>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace collctl::transport {
+
+enum class WireKind : uint8_t { data = 1, credit = 2, goodbye = 3 };
+
+struct WireHeader {
+  uint16_t magic;
+  WireKind kind;
+  uint8_t stream;
+  uint32_t bytes;     // of the body that follows
+  uint64_t sequence;  // data: number of the message in its stream; credit: receives reposted
+};
+static_assert(sizeof(WireHeader) == 16);
+inline constexpr uint16_t kWireMagic = 0x434e;
+
+struct Placement {
+  uint8_t* to = nullptr;
+  bool later = false;  // no receive is posted for it yet
+};
+
+class LaneOwner {
+ public:
+  virtual ~LaneOwner() = default;
+  // A header has come: checks it against what was agreed and says where the body goes.
+  virtual Result<Placement> place(int lane, const WireHeader& header) = 0;
+  virtual void arrived(int lane, const WireHeader& header) = 0;  // the body is complete
+  virtual void sent(const WireHeader& header) = 0;               // the socket took all of it
+};
+
+class SocketLane {
+ public:
+  SocketLane(int index, base::Fd fd, LaneOwner& owner, uint32_t queue_capacity);
+  int fd() const { return fd_.get(); }
+  // False when the queue is full.
+  bool push(const WireHeader& header, const void* body);
+  // True when bytes moved.
+  Result<bool> pump_out();
+  Result<bool> pump_in();
+  bool sending() const {
+    return in_.load(std::memory_order_acquire) != out_.load(std::memory_order_acquire);
+  }
+  bool peer_done() const { return peer_done_.load(std::memory_order_acquire); }
+  bool closed() const { return closed_; }    // the peer said goodbye and hung up
+  bool stalled() const { return stalled_; }  // a message waits for its receive to be posted
+  const WireHeader& stalled_header() const { return header_; }
+
+ private:
+  struct Outgoing {
+    WireHeader header;
+    const uint8_t* body;
+  };
+  Result<bool> parse();
+  Status begin_message();
+  struct Read {
+    size_t got = 0;
+    bool emptied = false;  // the socket had less than was asked for
+  };
+  Result<Read> read_more();
+  Result<bool> give_up_sending(Error error);
+
+  static constexpr size_t kBuffer = 16384;
+  int index_;
+  base::Fd fd_;
+  LaneOwner& owner_;
+
+  std::vector<Outgoing> queue_;  // a ring; single producer, single consumer
+  std::atomic<uint32_t> in_{0}, out_{0};
+  size_t front_done_ = 0;  // bytes of the front message that the socket took
+
+  std::vector<uint8_t> buffer_;
+  size_t begin_ = 0, end_ = 0;
+  WireHeader header_{};
+  uint8_t* body_ = nullptr;
+  size_t body_left_ = 0;
+  bool in_body_ = false, stalled_ = false;
+  bool closed_ = false;
+  std::atomic<bool> peer_done_{false};  // said goodbye
+};
+
+}  // namespace collctl::transport

@@ -1,0 +1,29 @@
+// THE table of transports, best first.
+#include "transport/loopback/loopback.h"
+#include "transport/net/net_link.h"
+#include "transport/shm/shm.h"
+#include "transport/transport.h"
+
+namespace collctl::transport {
+
+namespace {
+
+constexpr Transport kTransports[] = {
+    {.name = "loopback", .reach = loopback_reach, .open = loopback_open},
+    {.name = "shm", .reach = shm_reach, .open = shm_open_endpoint},
+    {.name = "net", .reach = net_reach, .open = net_open},
+};
+
+}  // namespace
+
+std::span<const Transport> transports() {
+  return kTransports;
+}
+
+const Transport* find_transport(std::string_view name) {
+  for (const Transport& t : kTransports)
+    if (name == t.name) return &t;
+  return nullptr;
+}
+
+}  // namespace collctl::transport
