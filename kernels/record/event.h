@@ -1,0 +1,72 @@
+// Event: one verb of one rank, written down. The recorder makes them, the interpreter and the
+// locator read them. Values; addresses are plain numbers (bytes) and are never followed. Slices are
+// not part of an event: they follow from n and the slot size (slices.h).
+#pragma once
+#include <cstdint>
+
+#include "kernels/block.h"
+
+namespace collctl::kernels {
+
+enum class Verb : uint8_t {
+  send,
+  send_from_output,
+  copy_send,
+  recv,
+  recv_send,
+  recv_copy_send,
+  recv_reduce,
+  recv_reduce_send,
+  recv_reduce_copy_send,
+  copy
+};
+inline constexpr int kVerbCount = 10;
+const char* name_of(Verb verb);
+
+struct Event {
+  Verb verb = Verb::send;
+  bool post = false;
+  int32_t recv[kMaxFanIn] = {-1, -1, -1};  // peers, filled from the front, -1 for none
+  int32_t send[kMaxFanOut] = {-1, -1, -1};
+  uint64_t from = 0;  // address read here, when reads(verb)
+  uint64_t to = 0;    // address written here, when writes(verb)
+  uint64_t n = 0;     // elements
+};
+
+struct VerbShape {
+  bool receives, reads, writes, sends;
+};
+constexpr VerbShape shape_of(Verb verb) {
+  switch (verb) {
+    case Verb::send:
+    case Verb::send_from_output:
+      return {false, true, false, true};
+    case Verb::copy_send:
+      return {false, true, true, true};
+    case Verb::recv:
+      return {true, false, true, false};
+    case Verb::recv_send:
+      return {true, false, false, true};
+    case Verb::recv_copy_send:
+      return {true, false, true, true};
+    case Verb::recv_reduce:
+      return {true, true, true, false};
+    case Verb::recv_reduce_send:
+      return {true, true, false, true};
+    case Verb::recv_reduce_copy_send:
+      return {true, true, true, true};
+    case Verb::copy:
+      return {false, true, true, false};
+  }
+  return {};
+}
+
+// Whoever wants the events of a work, in the order of each part. Part 0 is the work itself; a split
+// puts its second half into a part of its own that runs beside the first.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void event(int part, const Event& event) = 0;
+};
+
+}  // namespace collctl::kernels

@@ -1,0 +1,16 @@
+// What every rank's buffers hold before an operation and what they must hold after it, from the
+// meaning of the collectives alone. Used by interpret.cc; values.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "kernels/record/schedule.h"
+#include "kernels/record/value.h"
+
+namespace collctl::kernels {
+
+std::vector<Memory> inputs_of(std::span<const Schedule> schedules, int nranks);
+// The inputs, with the outputs written over them.
+std::vector<Memory> outputs_of(std::span<const Schedule> schedules, int nranks);
+
+}  // namespace collctl::kernels
