@@ -1,0 +1,26 @@
+// Measuring a collective: `run <collective>` and the direct form.
+#include "base/env.h"
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "cmd/command_line.h"
+#include "cmd/report.h"
+
+namespace collctl::cmd {
+
+Result<int> bench_command(const ParsedLine& line, Console& console) {
+  COLL_TRY(base::check_knobs());
+  COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
+  const bool joins = !launch.join.empty();
+  const bool adopted = line.text("launcher") == "adopt";
+  // An adopted job's size is known to whoever started it; the ranks check roots themselves.
+  int ranks = joins ? launch.join_size : launch.ranks;
+  if (ranks == 0) ranks = adopted ? 65536 : base::usable_cores();
+  COLL_ASSIGN(const BenchSpec spec, interpret_bench(line, ranks));
+  COLL_ASSIGN(const OutputOptions output, interpret_output(line, &spec));
+  if (!output.quiet)
+    for (const auto& note : useless_options(line)) console.note(note);
+  Reporter reporter(console, output, spec, launch.join_rank <= 0);
+  return reporter.finish(run_bench_job(launch, spec, reporter));
+}
+
+}  // namespace collctl::cmd

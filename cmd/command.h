@@ -1,0 +1,98 @@
+// One record per command and one per option. The parser, help, man pages and completions all come
+// out of these two tables (commands.cc), so that a name stands in one place only. Pure data, built
+// once; any thread may read.
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/contract/types.h"
+
+namespace collctl::cmd {
+
+enum class ValueKind : uint8_t {
+  flag,     // present or not
+  count,    // how often (-vv)
+  integer,  // minimum..maximum
+  number,   // a decimal number, minimum..maximum
+  size,     // bytes: 8, 1K, 4M, 1G
+  choice,   // one of `allowed`
+  choices,  // several of `allowed`, comma separated
+  limit,    // NUMBER[@SIZE]
+  text,
+  file,
+  directory
+};
+
+enum class Group : uint8_t { launch, sizes, measure, select, output, general };
+inline constexpr int kGroupCount = 6;
+const char* group_title(Group group);
+
+// Where an option may stand.
+inline constexpr uint32_t kBench = 1;      // run <collective>
+inline constexpr uint32_t kDirect = 2;     // <collective>
+inline constexpr uint32_t kProgram = 4;    // run -- program
+inline constexpr uint32_t kReading = 8;    // env, version
+inline constexpr uint32_t kGenerate = 16;  // completion, man
+inline constexpr uint32_t kAnywhere = ~0u;
+
+struct Option {
+  const char* name = "";  // long name without dashes
+  char letter = 0;
+  ValueKind kind = ValueKind::flag;
+  const char* value = "";     // its name in help: N, FILE, ...
+  const char* fallback = "";  // the default as help shows it; parsed when it is a legal value
+  double minimum = 0, maximum = 0;
+  std::vector<std::string> allowed = {};  // the words of choice(s); words besides numbers elsewhere
+  Group group = Group::general;
+  uint32_t scopes = 0;
+  bool repeatable = false;
+  bool hidden = false;
+  const char* help = "";  // one short line
+  const char* more = "";  // further sentences for the long help and the manual
+};
+
+enum class CommandId : uint8_t { run, collective, env, version, completion, man, help, rank };
+
+struct Example {
+  const char* line;
+  const char* what;
+};
+
+struct Command {
+  CommandId id;
+  const char* name = "";
+  const char* arguments = "";  // what follows the name; lines separated by \n
+  uint32_t scopes = 0;
+  const char* summary = "";
+  const char* description = "";
+  std::vector<Example> examples = {};
+  std::vector<std::string> words = {};  // legal words at the command's place for a word, if any
+  bool hidden = false;
+  kernels::Collective collective{};  // of CommandId::collective
+};
+
+std::span<const Command> commands();
+std::span<const Option> options();
+const Command* find_command(std::string_view name);
+const Option* find_option(std::string_view name);
+inline bool applies(const Option& option, const Command& command) {
+  return (option.scopes & command.scopes) != 0;
+}
+inline bool takes_value(const Option& option) {
+  return option.kind != ValueKind::flag && option.kind != ValueKind::count;
+}
+// The collective of that name, or null.
+const Command* find_collective(std::string_view name);
+
+// The exit codes as help and manual show them.
+struct ExitCodeLine {
+  const char* code;
+  const char* meaning;
+};
+std::span<const ExitCodeLine> exit_code_lines();
+
+}  // namespace collctl::cmd

@@ -1,0 +1,98 @@
+#include "cmd/command_line.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/format.h"
+#include "base/rank_env.h"
+#include "cmd/report.h"
+
+namespace collctl::cmd {
+namespace {
+
+// Whether an error should also be a JSON document, even when the line could not be parsed.
+bool json_wanted(const std::vector<std::string>& arguments) {
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  return std::find(arguments.begin(), end, "--json") != end;
+}
+
+Result<int> generate(const ParsedLine& line, Console& console) {
+  if (line.command->id == CommandId::completion) {
+    console.out(completion_script(line.words[0]));
+    return 0;
+  }
+  COLL_TRY(write_man_pages(line.words[0]));
+  return 0;
+}
+
+Result<int> help(const ParsedLine& line, Console& console) {
+  const Command* command = line.command;
+  bool full = line.help == HelpWanted::full;
+  if (command != nullptr && command->id == CommandId::help && line.help == HelpWanted::none) {
+    full = true;
+    command = line.words.empty() ? nullptr : find_command(line.words[0]);
+    if (!line.words.empty() && (command == nullptr || command->hidden))
+      return Error(ErrorCode::usage,
+                   format("unknown command '{}'; collctl -h lists the commands", line.words[0]))
+          .within("help");
+  }
+  console.out(help_text(command, full));
+  return 0;
+}
+
+Result<int> dispatch(const std::vector<std::string>& arguments, Console& console) {
+  COLL_ASSIGN(const ParsedLine line, parse(arguments));
+  if (line.help != HelpWanted::none) return help(line, console);
+  if (line.command == nullptr) {
+    console.err(help_text(nullptr, false));
+    return int(ErrorCode::usage);
+  }
+  switch (line.command->id) {
+    case CommandId::run:
+      return run_command(line, console);
+    case CommandId::collective:
+      return bench_command(line, console);
+    case CommandId::env:
+      return env_command(line, console);
+    case CommandId::version:
+      return version_command(line, console);
+    case CommandId::completion:
+    case CommandId::man:
+      return generate(line, console);
+    case CommandId::help:
+      return help(line, console);
+    case CommandId::rank:
+      break;
+  }
+  return Error(ErrorCode::usage, "__rank is started by collctl run");
+}
+
+int exit_code_of(const Error& error) {
+  return error.code == ErrorCode::interrupted ? 128 + error.signal : int(error.code);
+}
+
+}  // namespace
+
+int command_line(const std::vector<std::string>& arguments, Console& console) {
+  if (arguments.size() == 1 && arguments[0] == base::kRankCommand) return rank_main();
+  int code = 0;
+  Result<int> done = dispatch(arguments, console);
+  if (done.ok()) {
+    code = *done;
+  } else {
+    code = exit_code_of(done.error());
+    if (json_wanted(arguments)) console.out(error_json(done.error(), code));
+    console.print_error(done.error());
+  }
+  // A reader that has seen enough (head) ends us as SIGPIPE would have, without a word.
+  if (console.reader_gone()) return code == 0 ? 128 + 13 : code;
+  if (Status written = console.out_status(); !written.ok()) {
+    console.print_error(written.error());
+    if (code == 0) code = int(written.error().code);
+  }
+  return code;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,173 @@
+// THE table of commands. The options stand in options_table.cc.
+#include "cmd/command.h"
+
+namespace collctl::cmd {
+namespace {
+
+using kernels::Collective;
+
+Command collective(const char* name, Collective which, const char* summary, const char* description,
+                   std::vector<Example> examples) {
+  return {.id = CommandId::collective,
+          .name = name,
+          .arguments = "[options]",
+          .scopes = kDirect,
+          .summary = summary,
+          .description = description,
+          .examples = std::move(examples),
+          .collective = which};
+}
+
+std::vector<Command> make_commands() {
+  std::vector<Command> table;
+  table.push_back(
+      {.id = CommandId::run,
+       .name = "run",
+       .arguments =
+           "[launch options] <collective> [options]\n[launch options] -- <program> [args...]",
+       .scopes = kBench | kProgram,
+       .summary = "launch ranks, run a collective or a program, judge",
+       .description =
+           "Starts the ranks of a job on this host, watches them to their end and leaves nothing "
+           "behind. With the name of a collective the ranks measure it over a range of sizes and "
+           "check every result; the exit code is the verdict. After -- any program is started as "
+           "ranks, with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR "
+           "and MASTER_PORT set; its output passes through by whole lines.",
+       .examples = {
+           {"collctl run -n 4 allreduce", "all-reduce among 4 ranks, 8 B to 16 MiB"},
+           {"collctl run -n 4 allreduce -b 1K -e 64M --json", "the same as one JSON object"},
+           {"collctl run -n 2 allreduce --min-busbw 1.5@4M", "exit 1 below 1.5 GB/s at 4 MiB"},
+           {"collctl run -n 4 --tag-output -- ./train --epochs 1", "a program as 4 ranks"}}});
+  table.push_back(
+      collective("allreduce", Collective::all_reduce, "reduce over all ranks, result everywhere",
+                 "Every rank gives a buffer and gets the elementwise reduction of all.",
+                 {{"collctl allreduce", "one rank per core"},
+                  {"collctl allreduce --algo ring,tree --proto all", "compare choices"}}));
+  table.push_back(collective("allgather", Collective::all_gather, "every rank's block, everywhere",
+                             "Every rank gives a block and gets the blocks of all in rank order.",
+                             {{"collctl allgather -b 1M -e 16M", "from 1 MiB to 16 MiB"}}));
+  table.push_back(collective("reducescatter", Collective::reduce_scatter,
+                             "reduce over all ranks, one block each",
+                             "Every rank gives a block for each rank and gets the elementwise "
+                             "reduction of its own.",
+                             {{"collctl reducescatter -d float16", "in half precision"}}));
+  table.push_back(collective("broadcast", Collective::broadcast, "one rank's buffer, everywhere",
+                             "The root gives a buffer; every rank gets it.",
+                             {{"collctl broadcast -r all", "from each rank in turn"}}));
+  table.push_back(collective("reduce", Collective::reduce,
+                             "reduce over all ranks, result at the root",
+                             "Every rank gives a buffer; the root gets the elementwise reduction.",
+                             {{"collctl reduce --op max -r 1", "the maximum, at rank 1"}}));
+  table.push_back(collective("gather", Collective::gather, "every rank's block, at the root",
+                             "Every rank gives a block; the root gets all in rank order.",
+                             {{"collctl gather", "to rank 0"}}));
+  table.push_back(collective("scatter", Collective::scatter, "one block of the root to every rank",
+                             "The root gives a block for each rank; every rank gets its own.",
+                             {{"collctl scatter", "from rank 0"}}));
+  table.push_back(collective("alltoall", Collective::all_to_all,
+                             "one block from every rank to every rank",
+                             "Every rank gives a block for each rank and gets one from each.",
+                             {{"collctl alltoall --transport net", "over sockets"}}));
+  table.push_back(collective("sendrecv", Collective::send_recv, "every rank sends to the next one",
+                             "Every rank sends a buffer to the next rank and receives one from "
+                             "the rank before it.",
+                             {{"collctl sendrecv --sync each", "with percentiles of the time"}}));
+  table.push_back(collective("barrier", Collective::barrier, "all ranks wait for all",
+                             "No rank goes on before every rank has arrived. Sizes do not apply.",
+                             {{"collctl barrier --sync each", "with percentiles of the time"}}));
+  table.push_back(
+      {.id = CommandId::env,
+       .name = "env",
+       .arguments = "[--json]",
+       .scopes = kReading,
+       .summary = "every knob: value, default, where it came from",
+       .description = "Knobs are environment variables COLLCTL_NAME. Where the field has a "
+                      "variable of the same meaning, it is honoured when ours is unset. "
+                      "Secrets are never shown.",
+       .examples = {{"COLLCTL_DEBUG=INFO collctl env", "shows which value took effect"}}});
+  table.push_back({.id = CommandId::version,
+                   .name = "version",
+                   .arguments = "[--json]",
+                   .scopes = kReading,
+                   .summary = "version, build and features",
+                   .description = "What this binary is, what built it, and what it can do.",
+                   .examples = {{"collctl version --json", "for a script"}}});
+  table.push_back(
+      {.id = CommandId::completion,
+       .name = "completion",
+       .arguments = "bash|zsh|fish",
+       .scopes = kGenerate,
+       .summary = "print a completion script for a shell",
+       .description =
+           "Prints the script on standard output. It is made from the tables of commands "
+           "and options of this binary.",
+       .examples = {{"source <(collctl completion bash)", "in ~/.bashrc"},
+                    {"collctl completion zsh > ~/.zfunc/_collctl", "a folder in $fpath"},
+                    {"collctl completion fish > ~/.config/fish/completions/collctl.fish",
+                     "for fish"}},
+       .words = {"bash", "zsh", "fish"}});
+  table.push_back({.id = CommandId::man,
+                   .name = "man",
+                   .arguments = "DIR",
+                   .scopes = kGenerate,
+                   .summary = "write the manual pages into a folder",
+                   .description =
+                       "Writes collctl.1 and one page for each command into DIR, which is "
+                       "made when it is missing.",
+                   .examples = {{"collctl man ~/.local/share/man/man1", "then: man collctl"}}});
+  table.push_back({.id = CommandId::help,
+                   .name = "help",
+                   .arguments = "[command]",
+                   .scopes = kGenerate,
+                   .summary = "the long help of a command",
+                   .description = "The same as --help.",
+                   .examples = {},
+                   .hidden = true});
+  table.push_back({.id = CommandId::rank,
+                   .name = "__rank",
+                   .arguments = "",
+                   .scopes = 0,
+                   .summary = "one rank of a job (started by run)",
+                   .description = "",
+                   .examples = {},
+                   .hidden = true});
+  return table;
+}
+
+constexpr ExitCodeLine kExitCodes[] = {
+    {"0", "all that was asked for was done and passed"},
+    {"1", "done, and the answer is no: below a threshold"},
+    {"2", "usage: a bad option or value; nothing was started"},
+    {"3", "this machine cannot: no such device, library, permission, limit"},
+    {"4", "launch failed: a rank could not be started"},
+    {"5", "a rank, peer or link failed or was lost during the run"},
+    {"6", "a deadline passed: start-up or a collective hung"},
+    {"7", "wrong data"},
+    {"8", "what was tested passed, but something asked for was not tested"},
+    {"70", "a defect of collctl itself"},
+    {"128+N", "ended by signal N after cleaning up"},
+};
+
+}  // namespace
+
+std::span<const Command> commands() {
+  static const std::vector<Command> table = make_commands();
+  return table;
+}
+
+const Command* find_command(std::string_view name) {
+  for (const Command& command : commands())
+    if (name == command.name) return &command;
+  return nullptr;
+}
+
+const Command* find_collective(std::string_view name) {
+  const Command* command = find_command(name);
+  return command != nullptr && command->id == CommandId::collective ? command : nullptr;
+}
+
+std::span<const ExitCodeLine> exit_code_lines() {
+  return kExitCodes;
+}
+
+}  // namespace collctl::cmd

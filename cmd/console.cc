@@ -1,0 +1,95 @@
+#include "cmd/console.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/env.h"
+#include "base/format.h"
+#include "base/wait.h"
+
+namespace collctl::cmd {
+namespace {
+
+// The conventions: NO_COLOR (set and not empty) and TERM=dumb say no.
+bool colours_welcome() {
+  if (const auto no = base::environment("NO_COLOR"); no && !no->empty()) return false;
+  const auto term = base::environment("TERM");
+  return term && !term->empty() && *term != "dumb";
+}
+
+}  // namespace
+
+Console::Console(int out_fd, int err_fd)
+    : out_fd_(out_fd),
+      err_fd_(err_fd),
+      out_is_terminal_(isatty(out_fd) == 1),
+      err_is_terminal_(isatty(err_fd) == 1),
+      out_colours_(out_is_terminal_ && colours_welcome()),
+      err_colours_(err_is_terminal_ && colours_welcome()) {}
+
+void Console::write_all(int fd, std::string_view text, int* failure) {
+  while (!text.empty() && *failure == 0) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written > 0) {
+      text.remove_prefix(size_t(written));
+    } else if (written < 0 && errno == EAGAIN) {
+      // Somebody shares the descriptor with a process that made it non-blocking: wait for room.
+      pollfd room{fd, POLLOUT, 0};
+      if (!base::poll_fds({&room, 1}, Deadline::after_seconds(60)).ok()) *failure = EAGAIN;
+    } else if (written == 0 || errno != EINTR) {
+      *failure = written == 0 ? EIO : errno;
+    }
+  }
+}
+
+void Console::out(std::string_view text) {
+  transient("");
+  write_all(out_fd_, text, &out_errno_);
+}
+
+void Console::err(std::string_view text) {
+  transient("");
+  write_all(err_fd_, text, &err_errno_);
+}
+
+void Console::note(const std::string& text) {
+  err(format("collctl: {} {}\n", err_colour("33", "note:"), text));
+}
+
+void Console::print_error(const Error& error) {
+  err(format("collctl: {} {}\n", err_colour("1;31", "error:"), error.chain()));
+  if (!error.hint.empty()) err(format("collctl: {} {}\n", err_colour("36", "hint:"), error.hint));
+}
+
+std::string Console::out_colour(const char* sgr, std::string_view text) const {
+  return out_colours_ ? format("\033[{}m{}\033[0m", sgr, text) : std::string(text);
+}
+
+std::string Console::err_colour(const char* sgr, std::string_view text) const {
+  return err_colours_ ? format("\033[{}m{}\033[0m", sgr, text) : std::string(text);
+}
+
+Status Console::out_status() const {
+  if (out_errno_ == 0 || out_errno_ == EPIPE) return {};
+  return base::errno_error(ErrorCode::unavailable, "cannot write to standard output", out_errno_);
+}
+
+bool Console::reader_gone() const {
+  return out_errno_ == EPIPE;
+}
+
+void Console::transient(const std::string& text) {
+  if (!err_is_terminal_ || (text.empty() && transient_width_ == 0)) return;
+  winsize window{};
+  size_t width = 80;
+  if (ioctl(err_fd_, TIOCGWINSZ, &window) == 0 && window.ws_col > 1) width = window.ws_col;
+  // A line that wraps could not be taken away again.
+  const std::string shown = text.substr(0, std::min(text.size(), width - 1));
+  transient_width_ = shown.size();
+  write_all(err_fd_, "\r\033[K" + shown, &err_errno_);
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,43 @@
+// Standard output and standard error of the command line: every byte the commands print goes
+// through here. Failed writes are remembered and asked for once, at the end. Colours and progress
+// only where a person looks. Threads: one (the command's).
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace collctl::cmd {
+
+class Console {
+ public:
+  // The descriptors are the caller's. Tests give files.
+  explicit Console(int out_fd = 1, int err_fd = 2);
+  void out(std::string_view text);  // data
+  void err(std::string_view text);  // talk
+  // "collctl: warning: ..." lines for people.
+  void note(const std::string& text);
+  void print_error(const Error& error);
+  bool out_is_terminal() const { return out_is_terminal_; }
+  bool err_is_terminal() const { return err_is_terminal_; }
+  // The text in an SGR colour when that stream shows colours, else as it is. "31" red, "1" bold...
+  std::string out_colour(const char* sgr, std::string_view text) const;
+  std::string err_colour(const char* sgr, std::string_view text) const;
+  // Standard output took everything; else why not. A reader that went away (EPIPE) is not an error
+  // worth a word: see reader_gone().
+  Status out_status() const;
+  bool reader_gone() const;
+  // A line at the end of standard error that is overwritten by the next one; empty takes it away.
+  // Does nothing unless standard error is a terminal.
+  void transient(const std::string& text);
+
+ private:
+  void write_all(int fd, std::string_view text, int* failure);
+  int out_fd_, err_fd_;
+  bool out_is_terminal_, err_is_terminal_;
+  bool out_colours_, err_colours_;
+  int out_errno_ = 0, err_errno_ = 0;
+  size_t transient_width_ = 0;
+};
+
+}  // namespace collctl::cmd

@@ -1,0 +1,103 @@
+// `env`: every knob, what it is worth now and why.
+#include <algorithm>
+
+#include "base/env.h"
+#include "base/format.h"
+#include "cmd/command_line.h"
+#include "cmd/json_writer.h"
+
+namespace collctl::cmd {
+namespace {
+
+struct Shown {
+  const base::Knob* knob;
+  std::string value, origin;
+  bool masked;
+};
+
+std::vector<Shown> visible_knobs() {
+  std::vector<Shown> list;
+  for (const base::Knob& knob : base::knobs()) {
+    if ((knob.flags & base::kHidden) != 0) continue;
+    base::KnobValue value = base::knob_value(knob.id);
+    const bool masked = (knob.flags & base::kSecret) != 0 && !value.text.empty();
+    list.push_back({&knob, masked ? "********" : value.text, value.origin, masked});
+  }
+  return list;
+}
+
+const char* kind_name(base::KnobKind kind) {
+  switch (kind) {
+    case base::KnobKind::text:
+      return "text";
+    case base::KnobKind::integer:
+      return "integer";
+    case base::KnobKind::bytes:
+      return "bytes";
+    case base::KnobKind::flag:
+      return "flag";
+    case base::KnobKind::seconds:
+      return "seconds";
+  }
+  return "text";
+}
+
+std::string env_json(const std::vector<Shown>& list) {
+  JsonWriter json;
+  json.begin_object().field("schema", "collctl.env/1").field("version", version_number());
+  json.key("knobs").begin_array();
+  for (const Shown& shown : list) {
+    json.begin_object().field("name", format("COLLCTL_{}", shown.knob->name));
+    json.key("field_name");
+    if (*shown.knob->field_name != 0)
+      json.value(shown.knob->field_name);
+    else
+      json.null();
+    json.field("kind", kind_name(shown.knob->kind));
+    json.field("value", shown.value).field("default", shown.knob->default_value);
+    json.field("origin", shown.origin).field("masked", shown.masked);
+    json.field("help", shown.knob->help).end_object();
+  }
+  return json.end_array().end_object().take() + "\n";
+}
+
+std::string or_dash(const std::string& text) {
+  return text.empty() ? "-" : text;
+}
+
+std::string env_text(const std::vector<Shown>& list, const Console& console) {
+  size_t name = 0, value = 5, standard = 7, origin = 6;
+  for (const Shown& shown : list) {
+    name = std::max(name, std::string(shown.knob->name).size() + 8);
+    value = std::max(value, std::min<size_t>(24, or_dash(shown.value).size()));
+    standard = std::max(standard, or_dash(shown.knob->default_value).size());
+    origin = std::max(origin, shown.origin.size());
+  }
+  std::string text = format("{:<{}}  {:<{}}  {:<{}}  origin\n", "# knob", name, "value", value,
+                            "default", standard);
+  for (const Shown& shown : list) {
+    const bool set = shown.origin != "default";
+    const std::string line = format(
+        "{:<{}}  {:<{}}  {:<{}}  {}", format("COLLCTL_{}", shown.knob->name), name,
+        or_dash(shown.value), value, or_dash(shown.knob->default_value), standard, shown.origin);
+    text += set ? console.out_colour("1", line) : line;
+    text += format("\n    {}", shown.knob->help);
+    if (*shown.knob->field_name != 0) text += format(" [{}]", shown.knob->field_name);
+    text += "\n";
+  }
+  return text + "# [NAME]: the field's variable, honoured when ours is unset\n";
+}
+
+}  // namespace
+
+Result<int> env_command(const ParsedLine& line, Console& console) {
+  const auto list = visible_knobs();
+  console.out(line.has("json") ? env_json(list) : env_text(list, console));
+  // Shown whatever they are; but a value that no command would take is said here already.
+  Status legal = base::check_knobs();
+  if (legal.ok()) return 0;
+  console.print_error(legal.error());
+  return int(legal.error().code);
+}
+
+}  // namespace collctl::cmd

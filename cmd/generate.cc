@@ -1,0 +1,231 @@
+// Completion scripts for bash, zsh and fish, out of the tables.
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "cmd/command_line.h"
+
+namespace collctl::cmd {
+namespace {
+
+std::vector<const Command*> visible() {
+  std::vector<const Command*> list;
+  for (const Command& command : commands())
+    if (!command.hidden) list.push_back(&command);
+  return list;
+}
+
+std::vector<const Option*> options_of(const Command& command) {
+  std::vector<const Option*> list;
+  for (const Option& option : options())
+    if (!option.hidden && applies(option, command)) list.push_back(&option);
+  return list;
+}
+
+std::string words(const std::vector<std::string>& list) {
+  std::string text;
+  for (const auto& word : list) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+std::string command_words(bool collectives_only) {
+  std::vector<std::string> names;
+  for (const Command* command : visible())
+    if (!collectives_only || command->id == CommandId::collective)
+      names.emplace_back(command->name);
+  return words(names);
+}
+
+// For single quotes in a shell.
+std::string escaped(const std::string& text, const char* special) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+      continue;
+    }
+    if (std::string_view(special).find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string dashed(const Option& option) {
+  return option.letter != 0 ? format("-{}|--{}", option.letter, option.name)
+                            : format("--{}", option.name);
+}
+
+// What may follow an option, as one bash case: words, files, folders.
+std::string bash_values() {
+  std::string text;
+  for (const Option& option : options()) {
+    if (option.hidden || !takes_value(option)) continue;
+    std::string action;
+    if (!option.allowed.empty())
+      action = format("COMPREPLY=($(compgen -W '{}' -- \"$current\"))", words(option.allowed));
+    else if (option.kind == ValueKind::file)
+      action = "COMPREPLY=($(compgen -f -- \"$current\"))";
+    else if (option.kind == ValueKind::directory)
+      action = "COMPREPLY=($(compgen -d -- \"$current\"))";
+    else
+      action = "COMPREPLY=()";
+    text += format("    {}) {}; return ;;\n", dashed(option), action);
+  }
+  return text;
+}
+
+std::string bash_script() {
+  std::string text =
+      "# bash completion for collctl; made by: collctl completion bash\n"
+      "_collctl() {\n"
+      "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+      "  local command=${COMP_WORDS[1]} word i\n"
+      "  COMPREPLY=()\n"
+      "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n";
+  text +=
+      format("    COMPREPLY=($(compgen -W '{} --help --version' -- \"$current\"))\n    return\n",
+             command_words(false));
+  text +=
+      "  fi\n"
+      "  # After -- the words are a program and its arguments.\n"
+      "  for ((i = 2; i < COMP_CWORD; ++i)); do\n"
+      "    if [ \"${COMP_WORDS[i]}\" = -- ]; then\n"
+      "      if [ $((i + 1)) -eq \"$COMP_CWORD\" ]; then\n"
+      "        COMPREPLY=($(compgen -c -f -- \"$current\"))\n"
+      "      else\n"
+      "        COMPREPLY=($(compgen -f -- \"$current\"))\n"
+      "      fi\n"
+      "      return\n"
+      "    fi\n"
+      "  done\n"
+      "  case $previous in\n";
+  text += bash_values();
+  text += "  esac\n  case $command in\n";
+  for (const Command* command : visible()) {
+    std::string list;
+    for (const Option* option : options_of(*command)) {
+      list += format("--{} ", option->name);
+      if (option->letter != 0) list += format("-{} ", option->letter);
+    }
+    list.pop_back();
+    text += format(
+        "    {})\n      if [[ $current == -* ]]; then\n"
+        "        COMPREPLY=($(compgen -W '{}' -- \"$current\"))\n",
+        command->name, list);
+    std::string others;
+    if (command->id == CommandId::run) others = format("-W '{}'", command_words(true));
+    if (!command->words.empty()) others = format("-W '{}'", words(command->words));
+    if (command->id == CommandId::man) others = "-d";
+    if (!others.empty())
+      text += format("      else\n        COMPREPLY=($(compgen {} -- \"$current\"))\n", others);
+    text += "      fi ;;\n";
+  }
+  return text + "  esac\n}\ncomplete -o filenames -F _collctl collctl\n";
+}
+
+std::string zsh_option(const Option& option) {
+  const std::string help = escaped(option.help, "[]:\\");
+  std::string value;
+  if (takes_value(option)) {
+    std::string action;
+    if (!option.allowed.empty())
+      action = format("({})", words(option.allowed));
+    else if (option.kind == ValueKind::file)
+      action = "_files";
+    else if (option.kind == ValueKind::directory)
+      action = "_files -/";
+    value = format(":{}:{}", escaped(option.value, ":[]\\"), action);
+  }
+  const std::string repeat = option.repeatable || option.kind == ValueKind::count ? "*" : "";
+  const char* joined = takes_value(option) ? "=" : "";
+  std::string text = format("    '{}--{}{}[{}]{}'", repeat, option.name, joined, help, value);
+  if (option.letter != 0)
+    text += format(" \\\n    '{}-{}{}[{}]{}'", repeat, option.letter,
+                   takes_value(option) ? "+" : "", help, value);
+  return text;
+}
+
+std::string zsh_script() {
+  std::string text =
+      "#compdef collctl\n"
+      "# zsh completion for collctl; made by: collctl completion zsh\n"
+      "_collctl_commands() {\n  local -a list\n  list=(\n";
+  for (const Command* command : visible())
+    text += format("    '{}:{}'\n", command->name, escaped(command->summary, ":\\"));
+  text +=
+      "  )\n  _describe command list\n}\n_collctl() {\n"
+      "  if (( CURRENT == 2 )); then\n    _collctl_commands\n    return\n  fi\n"
+      "  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n";
+  for (const Command* command : visible()) {
+    text += format("  {})\n    _arguments -s", command->name);
+    for (const Option* option : options_of(*command)) text += " \\\n" + zsh_option(*option);
+    if (command->id == CommandId::run)
+      text +=
+          format(" \\\n    '1:collective:({})' \\\n    '*::program:_normal'", command_words(true));
+    if (!command->words.empty()) text += format(" \\\n    '1:word:({})'", words(command->words));
+    if (command->id == CommandId::man) text += " \\\n    '1:folder:_files -/'";
+    text += " ;;\n";
+  }
+  return text +
+         "  esac\n}\n"
+         "if [ \"$funcstack[1]\" = _collctl ]; then\n  _collctl \"$@\"\nelse\n"
+         "  compdef _collctl collctl\nfi\n";
+}
+
+std::string fish_script() {
+  std::string text =
+      "# fish completion for collctl; made by: collctl completion fish\n"
+      "complete -c collctl -f\n";
+  const std::string all = command_words(false);
+  for (const Command* command : visible())
+    text += format("complete -c collctl -n 'not __fish_seen_subcommand_from {}' -a {} -d '{}'\n",
+                   all, command->name, escaped(command->summary, ""));
+  for (const Command* command : visible())
+    if (command->id == CommandId::collective)
+      text += format(
+          "complete -c collctl -n '__fish_seen_subcommand_from run; and not "
+          "__fish_seen_subcommand_from {}' -a {} -d '{}'\n",
+          command_words(true), command->name, escaped(command->summary, ""));
+  for (const Command* command : visible()) {
+    if (!command->words.empty())
+      text += format("complete -c collctl -n '__fish_seen_subcommand_from {}' -a '{}'\n",
+                     command->name, words(command->words));
+    if (command->id == CommandId::man)
+      text +=
+          "complete -c collctl -n '__fish_seen_subcommand_from man' -a "
+          "'(__fish_complete_directories)'\n";
+  }
+  // One line per option, for all the commands that have it.
+  for (const Option& option : options()) {
+    if (option.hidden) continue;
+    std::vector<std::string> names;
+    for (const Command* command : visible())
+      if (applies(option, *command)) names.emplace_back(command->name);
+    text += "complete -c collctl";
+    if (names.size() < visible().size())
+      text += format(" -n '__fish_seen_subcommand_from {}'", words(names));
+    if (option.letter != 0) text += format(" -s {}", option.letter);
+    text += format(" -l {}", option.name);
+    if (!option.allowed.empty())
+      text += format(" -x -a '{}'", words(option.allowed));
+    else if (option.kind == ValueKind::file)
+      text += " -r -F";
+    else if (option.kind == ValueKind::directory)
+      text += " -x -a '(__fish_complete_directories)'";
+    else if (takes_value(option))
+      text += " -x";
+    text += format(" -d '{}'\n", escaped(option.help, ""));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string completion_script(const std::string& shell) {
+  if (shell == "bash") return bash_script();
+  if (shell == "zsh") return zsh_script();
+  COLL_CHECK(shell == "fish");
+  return fish_script();
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,44 @@
+// Writes one JSON document in order, with the numbers as people would write them (1.234, not
+// 1.2339999999). Bytes that are no UTF-8 become U+FFFD, so that the document is always valid.
+// Used by the reports; threads: one.
+#pragma once
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace collctl::cmd {
+
+class JsonWriter {
+ public:
+  JsonWriter& begin_object();
+  JsonWriter& end_object();
+  JsonWriter& begin_array();
+  JsonWriter& end_array();
+  JsonWriter& key(std::string_view name);
+  JsonWriter& value(std::string_view text);
+  JsonWriter& value(const char* text) { return value(std::string_view(text)); }
+  JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
+  JsonWriter& value(bool yes);
+  JsonWriter& value(double number);  // six significant digits; not finite: null
+  template <std::integral T>
+  JsonWriter& value(T number) {
+    return raw(std::to_string(number));
+  }
+  JsonWriter& null() { return raw("null"); }
+  template <class T>
+  JsonWriter& field(std::string_view name, const T& what) {
+    key(name);
+    return value(what);
+  }
+  // A document made by another writer, as a value.
+  JsonWriter& raw(std::string_view json);
+  std::string take() { return std::move(text_); }
+
+ private:
+  void separate();
+  std::string text_;
+  bool needs_comma_ = false;
+};
+
+}  // namespace collctl::cmd

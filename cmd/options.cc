@@ -1,0 +1,311 @@
+// Finding the command, checking values against the tables.
+#include "cmd/options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/check.h"
+#include "base/env.h"
+#include "base/format.h"
+
+namespace collctl::cmd {
+namespace {
+
+Error usage(std::string message) {
+  return {ErrorCode::usage, std::move(message)};
+}
+
+std::vector<std::string> visible_commands() {
+  std::vector<std::string> names;
+  for (const Command& command : commands())
+    if (!command.hidden) names.emplace_back(command.name);
+  return names;
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
+Error unknown_command(const std::string& word) {
+  const std::string near = nearest(word, visible_commands());
+  if (!near.empty()) return usage(format("unknown command '{}'; did you mean {}?", word, near));
+  return usage(format("unknown command '{}'; collctl -h lists the commands", word));
+}
+
+Error unknown_collective(const std::string& word) {
+  std::vector<std::string> names;
+  for (const Command& command : commands())
+    if (command.id == CommandId::collective) names.emplace_back(command.name);
+  const std::string near = nearest(word, names);
+  if (!near.empty()) return usage(format("unknown collective '{}'; did you mean {}?", word, near));
+  return usage(
+      format("unknown collective '{}'; a program goes after --: collctl run -- {}", word, word));
+}
+
+Status place_words(ParsedLine& line) {
+  const Command& command = *line.command;
+  auto& words = line.words;
+  if (command.id == CommandId::run && !line.has_program) {
+    if (words.empty()) {
+      if (line.help != HelpWanted::none) return {};
+      return usage(
+          "expected a collective or -- and a program; for example: "
+          "collctl run -n 4 allreduce");
+    }
+    line.collective = find_collective(words[0]);
+    if (line.collective == nullptr && line.help != HelpWanted::none) return {};
+    if (line.collective == nullptr) return unknown_collective(words[0]);
+    words.erase(words.begin());
+  }
+  if (command.id == CommandId::collective) line.collective = &command;
+  if (line.help != HelpWanted::none) return {};
+  size_t most = 0;
+  if (command.id == CommandId::completion || command.id == CommandId::man) most = 1;
+  if (command.id == CommandId::help) most = 1;
+  if (words.size() > most)
+    return usage(line.has_program
+                     ? format("unexpected '{}' before --; the program goes after it", words[most])
+                     : format("unexpected '{}'; collctl {} -h shows what it takes", words[most],
+                              command.name));
+  if (words.size() < most && command.id != CommandId::help)
+    return usage(format("expected {}", command.arguments));
+  if (!command.words.empty() &&
+      std::find(command.words.begin(), command.words.end(), words[0]) == command.words.end())
+    return usage(format("'{}': expected {}", words[0], joined(command.words, ", ")));
+  if (line.has_program && line.program.empty()) return usage("expected a program after --");
+  return {};
+}
+
+// run takes the options of both its forms; the ones of the other form have no meaning.
+Status check_form(const ParsedLine& line) {
+  if (line.command->id != CommandId::run || line.help != HelpWanted::none) return {};
+  const uint32_t form = line.has_program ? kProgram : kBench;
+  for (const auto& [name, values] : line.given)
+    if ((find_option(name)->scopes & form) == 0)
+      return usage(
+          line.has_program
+              ? format("--{} measures a collective; it has no meaning with a program", name)
+              : format("--{} has no meaning with a collective; it is for "
+                       "collctl run -- <program>",
+                       name));
+  return {};
+}
+
+std::optional<double> decimal(const std::string& text) {
+  if (text.empty() || !(std::isdigit(uint8_t(text[0])) || text[0] == '.')) return std::nullopt;
+  if (text.find_first_not_of("0123456789.eE+-") != std::string::npos) return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (*end != 0 || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+bool whole(const std::string& text) {
+  return !text.empty() && text.size() <= 18 &&
+         text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+std::string expectation(const Option& option) {
+  std::string words = joined(option.allowed, ", ");
+  switch (option.kind) {
+    case ValueKind::integer:
+      return format("a whole number {:.0f}..{:.0f}{}{}", option.minimum, option.maximum,
+                    words.empty() ? "" : " or ", words);
+    case ValueKind::number:
+      return format("seconds {}..{:.0f}", option.minimum, option.maximum);
+    case ValueKind::size:
+      return "a size such as 8, 1K, 4M or 1G";
+    case ValueKind::limit:
+      return format("{}, a number, with @ and a size if not the default one", option.value);
+    case ValueKind::choice:
+      return words;
+    case ValueKind::choices:
+      return format("{} (or several with commas)", words);
+    default:
+      return option.value;
+  }
+}
+
+bool legal(const Option& option, const std::string& value) {
+  const auto allows = [&](const std::string& word) {
+    return std::find(option.allowed.begin(), option.allowed.end(), word) != option.allowed.end();
+  };
+  switch (option.kind) {
+    case ValueKind::flag:
+    case ValueKind::count:
+      return true;
+    case ValueKind::integer: {
+      if (allows(value)) return true;
+      if (!whole(value)) return false;
+      const double number = double(std::strtoll(value.c_str(), nullptr, 10));
+      return number >= option.minimum && number <= option.maximum;
+    }
+    case ValueKind::number: {
+      const auto number = decimal(value);
+      return number && *number >= option.minimum && *number <= option.maximum;
+    }
+    case ValueKind::size: {
+      const auto bytes = base::parse_bytes(value);
+      return bytes.ok() && double(*bytes) >= option.minimum;
+    }
+    case ValueKind::limit: {
+      const size_t at = value.find('@');
+      const auto number = decimal(value.substr(0, at));
+      if (!number || *number < option.minimum || *number > option.maximum) return false;
+      return at == std::string::npos || base::parse_bytes(value.substr(at + 1)).ok();
+    }
+    case ValueKind::choice:
+      return allows(value);
+    case ValueKind::choices: {
+      const auto parts = expand_choices(option, value);
+      return !parts.empty() && std::all_of(parts.begin(), parts.end(), allows);
+    }
+    case ValueKind::text:
+    case ValueKind::file:
+    case ValueKind::directory:
+      return !value.empty();
+  }
+  return false;
+}
+
+size_t edit_distance(const std::string& a, const std::string& b) {
+  // Rows of the usual table, kept three deep for neighbours that changed places.
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i)
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::string nearest(const std::string& word, const std::vector<std::string>& names) {
+  if (word.size() > 64) return "";
+  std::string best;
+  size_t least = std::max<size_t>(2, word.size() / 3) + 1;
+  for (const auto& name : names) {
+    // The beginning of a name, or the name with a dash or underscore more, is as good as near.
+    std::string bare = word, bare_name = name;
+    for (std::string* text : {&bare, &bare_name})
+      text->erase(
+          std::remove_if(text->begin(), text->end(), [](char c) { return c == '-' || c == '_'; }),
+          text->end());
+    size_t distance = edit_distance(word, name);
+    if (bare == bare_name) distance = 0;
+    if (bare.size() >= 3 && bare_name.compare(0, bare.size(), bare) == 0) distance = 1;
+    if (distance < least) {
+      least = distance;
+      best = name;
+    }
+  }
+  return best;
+}
+
+std::vector<std::string> expand_choices(const Option& option, const std::string& value) {
+  std::vector<std::string> parts;
+  size_t from = 0;
+  while (from <= value.size()) {
+    const size_t comma = std::min(value.find(',', from), value.size());
+    const std::string part = value.substr(from, comma - from);
+    if (part == "all") {
+      parts.assign(option.allowed.begin(), option.allowed.end());
+      parts.erase(std::remove(parts.begin(), parts.end(), "all"), parts.end());
+      return parts;
+    }
+    if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
+    from = comma + 1;
+  }
+  return parts;
+}
+
+Status check_value(const Option& option, const std::string& value) {
+  if (legal(option, value)) return {};
+  std::string message = format("--{} {}: expected {}", option.name,
+                               value.empty() ? "''" : value.substr(0, 80), expectation(option));
+  if (option.kind == ValueKind::choice || option.kind == ValueKind::choices) {
+    const std::string near = nearest(value, option.allowed);
+    if (!near.empty()) message += format("; did you mean {}?", near);
+  }
+  return usage(message);
+}
+
+std::string ParsedLine::text(const std::string& option) const {
+  const auto it = given.find(option);
+  if (it != given.end()) return it->second.back();
+  const Option* row = find_option(option);
+  COLL_CHECK(row != nullptr);
+  return row->fallback;
+}
+
+std::vector<std::string> ParsedLine::all(const std::string& option) const {
+  const auto it = given.find(option);
+  return it == given.end() ? std::vector<std::string>{} : it->second;
+}
+
+int ParsedLine::times(const std::string& option) const {
+  const auto it = given.find(option);
+  return it == given.end() ? 0 : int(it->second.size());
+}
+
+double ParsedLine::number(const std::string& option, double otherwise) const {
+  return decimal(text(option)).value_or(otherwise);
+}
+
+Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
+  ParsedLine line;
+  const auto split = std::find(arguments.begin(), arguments.end(), "--");
+  std::vector<std::string> ours(arguments.begin(), split);
+  line.has_program = split != arguments.end();
+  if (line.has_program) line.program.assign(split + 1, arguments.end());
+  // Help is given whatever else is wrong with the line.
+  for (const auto& word : ours) {
+    if (word == "--help") line.help = HelpWanted::full;
+    if (word == "-h" && line.help == HelpWanted::none) line.help = HelpWanted::brief;
+  }
+  if (!ours.empty() && (ours[0] == "--version" || ours[0] == "-V")) ours[0] = "version";
+  if (ours.empty() || ours[0] == "-h" || ours[0] == "--help") {
+    if (!ours.empty() || !line.has_program) return line;
+    return usage("expected a command before --; to launch a program: collctl run -- <program>");
+  }
+  if (ours[0].size() > 1 && ours[0][0] == '-')
+    return usage(
+        format("unknown option {}; the command comes first, for example: "
+               "collctl run -n 4 allreduce",
+               ours[0]));
+  line.command = find_command(ours[0]);
+  if (line.command == nullptr) {
+    if (line.help != HelpWanted::none) return line;
+    return unknown_command(ours[0]);
+  }
+  ours.erase(ours.begin());
+  if (line.has_program && line.command->id != CommandId::run)
+    return usage(format("{} takes no program; to launch one: collctl run -- <program>",
+                        line.command->name))
+        .within(line.command->name);
+  const auto within = [&](Status status) -> Status {
+    if (status.ok()) return status;
+    return std::move(status.error()).within(line.command->name);
+  };
+  if (Status parsed = parse_options(*line.command, ours, line); !parsed.ok()) {
+    if (line.help == HelpWanted::none) return within(std::move(parsed)).error();
+    line.given.clear();
+    line.words.clear();
+  }
+  COLL_TRY(within(place_words(line)));
+  if (line.help != HelpWanted::none) return line;
+  COLL_TRY(within(check_form(line)));
+  for (const auto& [name, values] : line.given)
+    for (const auto& value : values) COLL_TRY(within(check_value(*find_option(name), value)));
+  return line;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,76 @@
+// From words on the command line to what they mean. parse() finds the command and checks every
+// value against the tables; interpret_*() turn a parsed line into the records that the job and the
+// bench take. Called by the command line before anything is started. All errors have code usage
+// (or unavailable, for devices that are not here). Threads: values.
+#pragma once
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cmd/bench.h"
+#include "cmd/command.h"
+#include "cmd/job.h"
+
+namespace collctl::cmd {
+
+enum class HelpWanted : uint8_t { none, brief, full };
+
+struct ParsedLine {
+  const Command* command = nullptr;     // null: no command was given
+  const Command* collective = nullptr;  // of run <collective> and of the direct form
+  HelpWanted help = HelpWanted::none;
+  bool has_program = false;  // a -- was there
+  std::vector<std::string> program;
+  std::vector<std::string> words;  // neither options nor their values, without the collective
+  std::map<std::string, std::vector<std::string>> given;  // by long name; flags hold an entry each
+
+  bool has(const std::string& option) const { return given.count(option) != 0; }
+  // The last value given, or the table's default.
+  std::string text(const std::string& option) const;
+  std::vector<std::string> all(const std::string& option) const;
+  int times(const std::string& option) const;
+  // A number that parse() has checked; `otherwise` when not given and the default is no number.
+  double number(const std::string& option, double otherwise) const;
+};
+
+// `arguments` without the program's name.
+Result<ParsedLine> parse(const std::vector<std::string>& arguments);
+// The options of one command, by CLI11 (options_parse.cc): fills `given` and `words`.
+Status parse_options(const Command& command, const std::vector<std::string>& arguments,
+                     ParsedLine& line);
+// A value against its option's row.
+Status check_value(const Option& option, const std::string& value);
+// The comma separated parts of a choices value; "all" becomes every word of the row.
+std::vector<std::string> expand_choices(const Option& option, const std::string& value);
+// The nearest of the names, or "" when none is near.
+std::string nearest(const std::string& word, const std::vector<std::string>& names);
+
+struct Limit {  // --min-busbw, --max-latency
+  double value = 0;
+  std::optional<uint64_t> at_bytes;
+};
+
+enum class Format : uint8_t { text, json, csv, jsonl };
+struct OutputFile {
+  std::string path;
+  Format format;
+};
+struct OutputOptions {
+  Format format = Format::text;
+  std::vector<OutputFile> files;
+  bool plot = false, quiet = false;
+  int verbosity = 0;
+  std::optional<Limit> min_busbw, max_latency;
+};
+
+Result<LaunchOptions> interpret_launch(const ParsedLine& line);
+// `ranks`: of the job, to check roots.
+Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks);
+Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* spec);
+// What was given and has no meaning for this collective, as sentences for standard error.
+std::vector<std::string> useless_options(const ParsedLine& line);
+
+}  // namespace collctl::cmd

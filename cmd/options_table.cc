@@ -1,0 +1,411 @@
+// THE table of options, in the order in which help shows them.
+#include "cmd/command.h"
+#include "kernels/algorithms.h"
+
+namespace collctl::cmd {
+namespace {
+
+using kernels::DataType;
+using kernels::Protocol;
+using kernels::RedOp;
+
+constexpr uint32_t kCollectives = kBench | kDirect;
+constexpr uint32_t kLaunch = kBench | kDirect | kProgram;
+
+template <class Enum>
+std::vector<std::string> names_and_all(int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.emplace_back(kernels::name_of(Enum(i)));
+  names.emplace_back("all");
+  return names;
+}
+
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names;
+  for (const kernels::AlgorithmRow& row : kernels::algorithms()) names.emplace_back(row.name);
+  names.emplace_back("all");
+  return names;
+}
+
+// The protocols that an algorithm of the table speaks.
+std::vector<std::string> protocol_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kernels::kProtocolCount; ++i)
+    for (const kernels::AlgorithmRow& row : kernels::algorithms())
+      if (serves(row, Protocol(i))) {
+        names.emplace_back(kernels::name_of(Protocol(i)));
+        break;
+      }
+  names.emplace_back("all");
+  return names;
+}
+
+// Rows of one group; most have the same scopes.
+struct Adder {
+  std::vector<Option>& table;
+  Group group;
+  uint32_t scopes;
+  void operator()(Option option) const {
+    option.group = group;
+    if (option.scopes == 0) option.scopes = scopes;
+    table.push_back(std::move(option));
+  }
+};
+
+void add_launch_options(std::vector<Option>& t) {
+  const Adder add{t, Group::launch, kLaunch};
+  add({.name = "ranks",
+       .letter = 'n',
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "one per core",
+       .minimum = 1,
+       .maximum = 65536,
+       .help = "how many ranks",
+       .more = "CPU ranks may outnumber the cores; a note says so."});
+  add({.name = "ranks-per-host",
+       .letter = 'N',
+       .kind = ValueKind::integer,
+       .value = "K",
+       .fallback = "all",
+       .minimum = 1,
+       .maximum = 65536,
+       .scopes = kBench | kProgram,
+       .help = "at most so many ranks on a host"});
+  add({.name = "rank-mode",
+       .kind = ValueKind::choice,
+       .value = "MODE",
+       .fallback = "process",
+       .allowed = {"process", "thread"},
+       .scopes = kCollectives,
+       .help = "ranks as processes or as threads of one"});
+  add({.name = "bind-to",
+       .kind = ValueKind::choice,
+       .value = "WHAT",
+       .fallback = "none",
+       .allowed = {"none", "core", "numa"},
+       .help = "bind each rank to a core or a NUMA node"});
+  add({.name = "env",
+       .letter = 'x',
+       .kind = ValueKind::text,
+       .value = "NAME[=VALUE]",
+       .fallback = "none",
+       .scopes = kBench | kProgram,
+       .repeatable = true,
+       .help = "give ranks a variable; NAME* for all that begin so"});
+  add({.name = "timeout",
+       .kind = ValueKind::number,
+       .value = "S",
+       .fallback = "none",
+       .minimum = 0.001,
+       .maximum = 31536000,
+       .help = "end the whole job after so many seconds"});
+  add({.name = "start-timeout",
+       .kind = ValueKind::number,
+       .value = "S",
+       .fallback = "60",
+       .minimum = 0.001,
+       .maximum = 86400,
+       .help = "deadline of launch and bootstrap, seconds"});
+  add({.name = "op-timeout",
+       .kind = ValueKind::number,
+       .value = "S",
+       .fallback = "30",
+       .minimum = 0.001,
+       .maximum = 86400,
+       .scopes = kCollectives,
+       .help = "end a collective without progress, seconds"});
+  add({.name = "grace",
+       .kind = ValueKind::number,
+       .value = "S",
+       .fallback = "5",
+       .minimum = 0,
+       .maximum = 3600,
+       .help = "seconds from SIGTERM to SIGKILL"});
+  add({.name = "tag-output",
+       .scopes = kBench | kProgram,
+       .help = "put [rank] before every line of a rank"});
+  add({.name = "no-tag-output", .scopes = kBench | kProgram, .help = "undo --tag-output"});
+  add({.name = "output-dir",
+       .kind = ValueKind::directory,
+       .value = "DIR",
+       .fallback = "none",
+       .scopes = kBench | kProgram,
+       .help = "write each rank's output to a file of its own"});
+  add({.name = "stdin",
+       .kind = ValueKind::choice,
+       .value = "WHO",
+       .fallback = "none",
+       .allowed = {"none", "0", "all"},
+       .scopes = kProgram,
+       .help = "which ranks read standard input"});
+  add({.name = "gather",
+       .scopes = kProgram,
+       .help = "print equal outputs of ranks once, at the end"});
+  add({.name = "dry-run",
+       .scopes = kBench | kProgram,
+       .help = "print the placement and start nothing"});
+  add({.name = "launcher",
+       .kind = ValueKind::choice,
+       .value = "KIND",
+       .fallback = "local",
+       .allowed = {"local", "adopt"},
+       .scopes = kBench,
+       .help = "start ranks here, or be a rank of a started job",
+       .more = "adopt takes rank and size from the variables of Slurm, Open MPI, PMI or "
+               "torchrun."});
+  add({.name = "join",
+       .kind = ValueKind::text,
+       .value = "HOST:PORT",
+       .fallback = "none",
+       .scopes = kBench,
+       .help = "be one rank of a job that meets at this address",
+       .more = "Needs --rank and --size, and a token from --token-file or COLLCTL_TOKEN "
+               "unless the address is a loopback one."});
+  add({.name = "rank",
+       .kind = ValueKind::integer,
+       .value = "R",
+       .fallback = "none",
+       .minimum = 0,
+       .maximum = 65535,
+       .scopes = kBench,
+       .help = "this process's rank, with --join"});
+  add({.name = "size",
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "none",
+       .minimum = 1,
+       .maximum = 65536,
+       .scopes = kBench,
+       .help = "how many ranks join, with --join"});
+  add({.name = "token-file",
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .scopes = kBench,
+       .help = "file that holds the job's secret, with --join"});
+}
+
+void add_size_options(std::vector<Option>& t) {
+  const Adder add{t, Group::sizes, kCollectives};
+  add({.name = "min-bytes",
+       .letter = 'b',
+       .kind = ValueKind::size,
+       .value = "SIZE",
+       .fallback = "8",
+       .help = "smallest size",
+       .more = "Sizes are 8, 1K, 4M, 1G: binary units. They round down to whole elements "
+               "of each rank."});
+  add({.name = "max-bytes",
+       .letter = 'e',
+       .kind = ValueKind::size,
+       .value = "SIZE",
+       .fallback = "16M",
+       .help = "largest size"});
+  add({.name = "step-factor",
+       .letter = 'f',
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "2",
+       .minimum = 2,
+       .maximum = 1048576,
+       .help = "multiply the size by this each time"});
+  add({.name = "step-bytes",
+       .kind = ValueKind::size,
+       .value = "SIZE",
+       .fallback = "none",
+       .minimum = 1,
+       .help = "add this to the size instead"});
+}
+
+void add_measure_options(std::vector<Option>& t) {
+  const Adder add{t, Group::measure, kCollectives};
+  add({.name = "dtype",
+       .letter = 'd',
+       .kind = ValueKind::choices,
+       .value = "TYPE",
+       .fallback = "float32",
+       .allowed = names_and_all<DataType>(kernels::kDataTypeCount),
+       .help = "element types, comma separated"});
+  add({.name = "op",
+       .kind = ValueKind::choices,
+       .value = "OP",
+       .fallback = "sum",
+       .allowed = names_and_all<RedOp>(kernels::kRedOpCount),
+       .help = "reductions, comma separated"});
+  add({.name = "root",
+       .letter = 'r',
+       .kind = ValueKind::integer,
+       .value = "R",
+       .fallback = "0",
+       .minimum = 0,
+       .maximum = 65535,
+       .allowed = {"all"},
+       .help = "root rank, or all in turn"});
+  add({.name = "iters",
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "20",
+       .minimum = 1,
+       .maximum = 1000000000,
+       .help = "timed iterations of each size"});
+  add({.name = "warmup",
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "5",
+       .minimum = 0,
+       .maximum = 1000000000,
+       .help = "untimed iterations before them"});
+  add({.name = "sync",
+       .kind = ValueKind::choice,
+       .value = "HOW",
+       .fallback = "block",
+       .allowed = {"block", "each"},
+       .help = "time iterations as one block, or each",
+       .more = "block runs them back to back and divides, as the field's benchmark does. "
+               "each puts a barrier before every one and prints percentiles."});
+  add({.name = "check",
+       .kind = ValueKind::choice,
+       .value = "0|1",
+       .fallback = "1",
+       .allowed = {"0", "1"},
+       .help = "compare every element with the expected one"});
+  add({.name = "in-place",
+       .kind = ValueKind::choice,
+       .value = "WHICH",
+       .fallback = "both",
+       .allowed = {"0", "1", "both"},
+       .help = "measure out of place, in place, or both"});
+  add({.name = "min-busbw",
+       .kind = ValueKind::limit,
+       .value = "GBps[@SIZE]",
+       .fallback = "none",
+       .minimum = 0,
+       .maximum = 1e6,
+       .help = "exit 1 when the bus bandwidth is lower",
+       .more = "At the largest size, or at SIZE."});
+  add({.name = "max-latency",
+       .kind = ValueKind::limit,
+       .value = "US[@SIZE]",
+       .fallback = "none",
+       .minimum = 0,
+       .maximum = 1e12,
+       .help = "exit 1 when the time is longer",
+       .more = "At the smallest size, or at SIZE."});
+}
+
+void add_select_options(std::vector<Option>& t) {
+  const Adder add{t, Group::select, kCollectives};
+  add({.name = "algo",
+       .kind = ValueKind::choices,
+       .value = "NAME",
+       .fallback = "chosen",
+       .allowed = algorithm_names(),
+       .help = "algorithms, comma separated",
+       .more = "One that does not serve the collective is an error; all means those that "
+               "do."});
+  add({.name = "proto",
+       .kind = ValueKind::choices,
+       .value = "NAME",
+       .fallback = "chosen",
+       .allowed = protocol_names(),
+       .help = "protocols, comma separated"});
+  add({.name = "channels",
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "chosen",
+       .minimum = 1,
+       .maximum = kernels::kMaxChannels,
+       .help = "parallel copies of the algorithm"});
+  add({.name = "transport",
+       .kind = ValueKind::choice,
+       .value = "NAME",
+       .fallback = "best that reaches",
+       .allowed = {"loopback", "shm", "net"},
+       .help = "the one transport to use",
+       .more = "loopback joins ranks that are threads of one process, shm processes of one "
+               "host, net any."});
+  add({.name = "net",
+       .kind = ValueKind::choice,
+       .value = "NAME",
+       .fallback = "socket",
+       .allowed = {"socket"},
+       .help = "network below the net transport"});
+  add({.name = "device",
+       .kind = ValueKind::choice,
+       .value = "KIND",
+       .fallback = "auto",
+       .allowed = {"cpu", "cuda", "auto"},
+       .help = "where the ranks compute"});
+}
+
+void add_output_options(std::vector<Option>& t) {
+  const Adder add{t, Group::output, kLaunch};
+  add({.name = "json", .scopes = kLaunch | kReading, .help = "one JSON object on standard output"});
+  add({.name = "csv", .scopes = kCollectives, .help = "comma separated rows on standard output"});
+  add({.name = "output",
+       .letter = 'o',
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .repeatable = true,
+       .help = "write the report: .json, .jsonl or .csv",
+       .more = "The ending says which. The file appears whole or not at all. With a "
+               "program: .json only."});
+  add({.name = "plot",
+       .scopes = kCollectives,
+       .help = "draw bus bandwidth over size below the table"});
+  add({.name = "quiet", .help = "no header, progress or notes"});
+  add({.name = "verbose",
+       .letter = 'v',
+       .kind = ValueKind::count,
+       .help = "log at INFO; -vv at TRACE"});
+}
+
+std::vector<Option> make_options() {
+  std::vector<Option> table;
+  add_launch_options(table);
+  add_size_options(table);
+  add_measure_options(table);
+  add_select_options(table);
+  add_output_options(table);
+  table.push_back({.name = "help",
+                   .letter = 'h',
+                   .group = Group::general,
+                   .scopes = kAnywhere,
+                   .help = "long help; -h is the short one"});
+  return table;
+}
+
+}  // namespace
+
+std::span<const Option> options() {
+  static const std::vector<Option> table = make_options();
+  return table;
+}
+
+const Option* find_option(std::string_view name) {
+  for (const Option& option : options())
+    if (name == option.name) return &option;
+  return nullptr;
+}
+
+const char* group_title(Group group) {
+  switch (group) {
+    case Group::launch:
+      return "Launch options";
+    case Group::sizes:
+      return "Sizes";
+    case Group::measure:
+      return "Measurement";
+    case Group::select:
+      return "Choices";
+    case Group::output:
+      return "Output";
+    case Group::general:
+      return "General";
+  }
+  return "";
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,264 @@
+// Judging a measurement, and the sink that the commands hand to the job.
+#include "cmd/report.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/fd.h"
+#include "base/format.h"
+#include "cmd/bench_sizes.h"
+#include "cmd/sizes.h"
+
+namespace collctl::cmd {
+namespace {
+
+template <class Visit>
+void for_each_timing(const BenchRow& row, Visit visit) {
+  if (row.out_of_place.measured) visit(row.out_of_place, "out of place");
+  if (row.in_place.measured) visit(row.in_place, "in place");
+}
+
+std::string row_name(const BenchReport& report, const BenchRow& row) {
+  std::string name =
+      format("{} {}", kernels::name_of(report.spec.collective), human_bytes(row.bytes));
+  name += format(" {}", kernels::name_of(row.type));
+  if (row.has_op) name += format(" {}", kernels::name_of(row.op));
+  if (row.root >= 0) name += format(" root {}", row.root);
+  if (!row.algorithm.empty()) name += format(" {}/{}", row.algorithm, row.protocol);
+  return name;
+}
+
+void judge_data(const BenchReport& report, Verdict& verdict) {
+  constexpr size_t kMostReasons = 20;
+  size_t wrong_rows = 0;
+  for (const auto& fault : report.faults)
+    if (verdict.reasons.size() < kMostReasons)
+      verdict.reasons.push_back({"wrong-data", fault.message, "", fault.rank});
+  for (const BenchRow& row : report.rows)
+    for_each_timing(row, [&](const Timing& timing, const char* where) {
+      if (timing.wrong <= 0) return;
+      ++wrong_rows;
+      // The faults say more; a count alone is for rows that have none.
+      if (report.faults.empty() && verdict.reasons.size() < kMostReasons)
+        verdict.reasons.push_back(
+            {"wrong-data",
+             format("{} {}: {} wrong elements", row_name(report, row), where, timing.wrong), "",
+             -1});
+    });
+  if (wrong_rows == 0 && report.faults.empty()) return;
+  verdict.ok = false;
+  verdict.code = ErrorCode::bad_data;
+}
+
+// One threshold: all timings at its size. `below`: smaller than the limit is bad, else larger is.
+void judge_limit(const BenchReport& report, const Limit& limit, uint64_t default_bytes, bool below,
+                 Verdict& verdict) {
+  const uint64_t asked = limit.at_bytes.value_or(default_bytes);
+  const int ranks = report.header ? report.header->ranks : 1;
+  int compared = 0;
+  for (const BenchRow& row : report.rows) {
+    const auto point =
+        size_point(report.spec.collective, asked, ranks, kernels::element_size(row.type));
+    if (point.bytes != row.bytes) continue;
+    for_each_timing(row, [&](const Timing& timing, const char* where) {
+      ++compared;
+      const double seen = below ? timing.busbw_GBps : timing.time_us;
+      if (below ? seen >= limit.value : seen <= limit.value) return;
+      if (verdict.ok) verdict.code = ErrorCode::failed;
+      verdict.ok = false;
+      verdict.reasons.push_back(
+          {below ? "below-min-busbw" : "above-max-latency",
+           format("{} {}: {} {} {}, {} {} asked", row_name(report, row), where,
+                  below ? "bus bandwidth" : "time", four_digits(seen), below ? "GB/s" : "us",
+                  below ? "at least" : "at most", four_digits(limit.value)),
+           "", -1});
+    });
+  }
+  if (compared != 0) return;
+  if (verdict.ok) verdict.code = ErrorCode::incomplete;
+  verdict.ok = false;
+  verdict.reasons.push_back({"not-measured",
+                             format("{}: no timing at {} to compare",
+                                    below ? "--min-busbw" : "--max-latency", human_bytes(asked)),
+                             "", -1});
+}
+
+}  // namespace
+
+Verdict judge(const BenchReport& report, const OutputOptions& output) {
+  Verdict verdict;
+  judge_data(report, verdict);
+  const auto series = size_series({.min_bytes = report.spec.min_bytes,
+                                   .max_bytes = report.spec.max_bytes,
+                                   .step_factor = report.spec.step_factor,
+                                   .step_bytes = report.spec.step_bytes});
+  const bool sizes = series.ok() && !series->empty();
+  if (output.min_busbw)
+    judge_limit(report, *output.min_busbw, sizes ? series->back() : 0, true, verdict);
+  if (output.max_latency)
+    judge_limit(report, *output.max_latency, sizes ? series->front() : 0, false, verdict);
+  if (report.rows.empty() && verdict.ok) {
+    verdict.ok = false;
+    verdict.code = ErrorCode::incomplete;
+    verdict.reasons.push_back({"not-measured", "nothing was measured", "", -1});
+  }
+  return verdict;
+}
+
+int final_code(int job_code, const Verdict& verdict) {
+  if (job_code == 0) return verdict.ok ? 0 : int(verdict.code);
+  // What is missing after a job broke is no news; wrong data and thresholds are.
+  if (verdict.ok || verdict.code == ErrorCode::incomplete || job_code > 128) return job_code;
+  return base::severity(verdict.code) > base::severity(ErrorCode(job_code)) ? int(verdict.code)
+                                                                            : job_code;
+}
+
+Average average_busbw(const BenchReport& report) {
+  Average average;
+  for (const BenchRow& row : report.rows)
+    for_each_timing(row, [&](const Timing& timing, const char*) {
+      average.busbw_GBps += timing.busbw_GBps;
+      ++average.timings;
+      if (timing.busbw_GBps > average.best_GBps) {
+        average.best_GBps = timing.busbw_GBps;
+        average.best_bytes = row.bytes;
+      }
+    });
+  if (average.timings != 0) average.busbw_GBps /= average.timings;
+  return average;
+}
+
+Status write_file_atomically(const std::string& path, const std::string& content) {
+  const auto failed = [&](const char* what, int error_number) {
+    return base::errno_error(ErrorCode::unavailable, format("{} {}", what, path), error_number);
+  };
+  // Devices and pipes (/dev/stdout, /dev/full) cannot be renamed over: written as they are.
+  struct stat existing {};
+  const bool special = ::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode);
+  std::string temporary = special ? path : path + ".XXXXXX";
+  Fd file(special ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC)
+                  : ::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file) return failed("cannot write", errno);
+  const auto give_up = [&](const char* what) -> Status {
+    const int error_number = errno;
+    if (!special) ::unlink(temporary.c_str());
+    return failed(what, error_number);
+  };
+  for (std::string_view rest = content; !rest.empty();) {
+    const ssize_t written = ::write(file.get(), rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return give_up("cannot write");
+    rest.remove_prefix(size_t(written));
+  }
+  if (special) return {};
+  // mkostemp makes private files; a report is as readable as the umask lets new files be.
+  const mode_t mask = ::umask(022);
+  ::umask(mask);
+  if (::fchmod(file.get(), 0666 & ~mask) != 0) return give_up("cannot write");
+  if (::fsync(file.get()) != 0 && errno != EINVAL) return give_up("cannot write");
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return give_up("cannot replace");
+  return {};
+}
+
+Reporter::Reporter(Console& console, OutputOptions output, BenchSpec spec, bool speaks)
+    : console_(console),
+      output_(std::move(output)),
+      speaks_(speaks),
+      progress_(console, speaks && !output_.quiet) {
+  report_.spec = std::move(spec);
+}
+
+void Reporter::header(const BenchHeader& header) {
+  std::lock_guard lock(mutex_);
+  progress_.clear();
+  report_.header = header;
+  if (!speaks_) return;
+  if (output_.format == Format::csv) console_.out(csv_titles(report_.spec));
+  if (output_.format != Format::text) return;
+  if (!output_.quiet) console_.out(text_header(header, output_.verbosity > 0));
+  table_.emplace(report_.spec, header.ranks);
+  console_.out(table_->titles());
+}
+
+void Reporter::row(const BenchRow& row) {
+  std::lock_guard lock(mutex_);
+  report_.rows.push_back(row);
+  if (!speaks_) return;
+  if (output_.format == Format::csv) console_.out(csv_row(report_, row));
+  if (table_) console_.out(table_->row(row));
+}
+
+void Reporter::progress(const std::string& text) {
+  std::lock_guard lock(mutex_);
+  progress_.text(text);
+}
+
+void Reporter::fault(const DataFault& fault) {
+  std::lock_guard lock(mutex_);
+  report_.faults.push_back(fault);
+}
+
+void Reporter::phase(int rank, const std::string& name) {
+  std::lock_guard lock(mutex_);
+  if (!report_.header) progress_.phase(rank, name);
+}
+
+Status Reporter::write_files(const Verdict& verdict, const JobOutcome& outcome, int code) {
+  const Error* job_error = outcome.error ? &*outcome.error : nullptr;
+  Status first;
+  for (const OutputFile& file : output_.files) {
+    std::string content;
+    if (file.format == Format::json)
+      content = job_error != nullptr ? error_json(*job_error, code, &report_)
+                                     : bench_json(report_, verdict);
+    else if (file.format == Format::jsonl)
+      content = bench_jsonl(report_, verdict, job_error);
+    else if (job_error == nullptr)
+      content = bench_csv(report_);
+    else {
+      // A CSV has no place to say that the run broke off.
+      console_.note(format("{} is not written, because the run failed", file.path));
+      continue;
+    }
+    Status written = write_file_atomically(file.path, content);
+    if (!written.ok() && first.ok()) first = std::move(written);
+  }
+  return first;
+}
+
+int Reporter::finish(const JobOutcome& outcome) {
+  std::lock_guard lock(mutex_);
+  progress_.clear();
+  const Verdict verdict = judge(report_, output_);
+  int code = final_code(outcome.exit_code, verdict);
+  const Error* job_error = outcome.error ? &*outcome.error : nullptr;
+  if (speaks_ && output_.format == Format::text && report_.header) {
+    const std::string curve = output_.plot ? plot(report_.rows) : "";
+    console_.out(curve);
+    console_.out(text_footer(report_, verdict, job_error, console_));
+  }
+  Status files;
+  if (speaks_) files = write_files(verdict, outcome, code);
+  if (!files.ok() && code == 0) code = int(files.error().code);
+  if (speaks_ && output_.format == Format::json) {
+    if (job_error != nullptr)
+      console_.out(error_json(*job_error, code, &report_));
+    else if (!files.ok())
+      console_.out(error_json(files.error(), code, &report_));
+    else
+      console_.out(bench_json(report_, verdict));
+  }
+  if (job_error != nullptr) console_.print_error(*job_error);
+  if (job_error == nullptr && speaks_ && output_.format != Format::text)
+    for (const Reason& reason : verdict.reasons)
+      console_.err(format("collctl: {}\n", reason.message));
+  if (!files.ok()) console_.print_error(files.error());
+  return code;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,103 @@
+// The report of a measurement: collects what the bench says, judges it, and writes it as table,
+// JSON, CSV or files. Reporter is the BenchSink of the command line; it is called by whoever runs
+// rank 0's bench (any thread, guarded) and finished by the command. Everything else here is pure:
+// records to text.
+#pragma once
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cmd/bench.h"
+#include "cmd/console.h"
+#include "cmd/job.h"
+#include "cmd/options.h"
+#include "cmd/progress.h"
+
+namespace collctl::cmd {
+
+struct BenchReport {
+  BenchSpec spec;
+  std::optional<BenchHeader> header;
+  std::vector<BenchRow> rows;
+  std::vector<DataFault> faults;
+};
+
+// Wrong data first, then thresholds, then what was not measured.
+Verdict judge(const BenchReport& report, const OutputOptions& output);
+// The worst of how the job ended and what the verdict says.
+int final_code(int job_code, const Verdict& verdict);
+// Mean of the bus bandwidths of all timings, as the field's benchmark prints it, and how many.
+struct Average {
+  double busbw_GBps = 0;
+  int timings = 0;
+  double best_GBps = 0;
+  uint64_t best_bytes = 0;
+};
+Average average_busbw(const BenchReport& report);
+
+// report_text.cc. Lines end in \n; everything but the rows begins with #.
+class TextTable {
+ public:
+  explicit TextTable(const BenchSpec& spec, int ranks);
+  std::string titles() const;
+  std::string row(const BenchRow& row) const;
+
+ private:
+  struct Column {
+    std::string title, unit;
+    int width;
+    bool left = false;
+  };
+  void add_timing_columns();
+  std::string timing(size_t& column, const Timing& timing) const;
+  std::string cell(size_t column, const std::string& text) const;
+  bool sync_each_, out_of_place_, in_place_;
+  std::vector<Column> columns_;
+  size_t out_of_place_at_ = 0, in_place_at_ = 0, timing_columns_ = 0;
+};
+std::string text_header(const BenchHeader& header, bool verbose);
+std::string text_footer(const BenchReport& report, const Verdict& verdict, const Error* job_error,
+                        const Console& console);
+// report_plot.cc: bus bandwidth over size, in characters.
+std::string plot(const std::vector<BenchRow>& rows);
+
+// report_json.cc
+std::string bench_json(const BenchReport& report, const Verdict& verdict);
+std::string bench_jsonl(const BenchReport& report, const Verdict& verdict, const Error* job_error);
+// `report`: what was measured before the error, or null.
+std::string error_json(const Error& error, int exit_code, const BenchReport* report = nullptr);
+std::string bench_csv(const BenchReport& report);
+std::string csv_titles(const BenchSpec& spec);
+std::string csv_row(const BenchReport& report, const BenchRow& row);
+
+// Writes the whole file or leaves what was there: a temporary beside it, renamed at the end. Error
+// unavailable, with the path.
+Status write_file_atomically(const std::string& path, const std::string& content);
+
+class Reporter : public BenchSink {
+ public:
+  // `speaks`: this process writes the results (rank 0 of an adopted job, and every launcher).
+  Reporter(Console& console, OutputOptions output, BenchSpec spec, bool speaks);
+  void header(const BenchHeader& header) override;
+  void row(const BenchRow& row) override;
+  void progress(const std::string& text) override;
+  void fault(const DataFault& fault) override;
+  void phase(int rank, const std::string& name) override;
+  // Writes what is left and returns the exit code.
+  int finish(const JobOutcome& outcome);
+
+ private:
+  Status write_files(const Verdict& verdict, const JobOutcome& outcome, int code);
+  std::mutex mutex_;
+  Console& console_;
+  const OutputOptions output_;
+  const bool speaks_;
+  BenchReport report_;
+  std::optional<TextTable> table_;
+  Progress progress_;
+};
+
+}  // namespace collctl::cmd

@@ -1,0 +1,225 @@
+// The report for programs: JSON, JSON Lines, CSV. Keys are a contract; units are in the names.
+#include "base/format.h"
+#include "cmd/json_writer.h"
+#include "cmd/report.h"
+
+namespace collctl::cmd {
+namespace {
+
+template <class T>
+void write_array(JsonWriter& json, const char* key, const std::vector<T>& values) {
+  json.key(key).begin_array();
+  for (const T& value : values) json.value(value);
+  json.end_array();
+}
+
+void write_header(JsonWriter& json, const BenchReport& report) {
+  const BenchHeader header = report.header.value_or(BenchHeader{});
+  json.field("schema", "collctl.bench/1");
+  json.field("version", header.version);
+  json.field("op", name_of(report.spec.collective));
+  json.field("ranks", header.ranks);
+  json.field("device", header.device);
+  json.key("hosts").begin_array();
+  for (const HostLine& host : header.hosts) {
+    json.begin_object().field("host", host.host);
+    write_array(json, "ranks", host.ranks);
+    write_array(json, "devices", host.devices);
+    write_array(json, "pids", host.pids);
+    json.end_object();
+  }
+  json.end_array();
+  json.key("links").begin_array();
+  for (const LinkLine& link : header.links)
+    json.begin_object()
+        .field("channel", link.channel)
+        .field("from", link.from)
+        .field("to", link.to)
+        .field("via", link.via)
+        .end_object();
+  json.end_array();
+  json.field("init_s", header.init_seconds);
+  if (!header.note.empty()) json.field("note", header.note);
+}
+
+void write_timing(JsonWriter& json, const char* key, const Timing& t, bool percentiles) {
+  if (!t.measured) return;
+  json.key(key).begin_object().field("time_us", t.time_us);
+  if (percentiles)
+    json.field("p50_us", t.p50_us)
+        .field("p99_us", t.p99_us)
+        .field("min_us", t.min_us)
+        .field("max_us", t.max_us);
+  json.field("algbw_GBps", t.algbw_GBps).field("busbw_GBps", t.busbw_GBps);
+  json.key("wrong");
+  if (t.wrong < 0)
+    json.null();
+  else
+    json.value(t.wrong);
+  json.field("slowest_rank", t.slowest_rank).end_object();
+}
+
+void write_row(JsonWriter& json, const BenchReport& report, const BenchRow& row) {
+  json.field("bytes", row.bytes)
+      .field("count", row.count)
+      .field("dtype", name_of(row.type))
+      .field("redop", row.has_op ? name_of(row.op) : "none")
+      .field("root", row.root)
+      .field("algorithm", row.algorithm)
+      .field("protocol", row.protocol)
+      .field("channels", row.channels);
+  write_timing(json, "out_of_place", row.out_of_place, report.spec.sync_each);
+  write_timing(json, "in_place", row.in_place, report.spec.sync_each);
+}
+
+void write_fault(JsonWriter& json, const DataFault& fault) {
+  json.field("kind", fault.kind)
+      .field("message", fault.message)
+      .field("rank", fault.rank)
+      .field("peer", fault.peer)
+      .field("channel", fault.channel)
+      .field("chunk", fault.chunk)
+      .field("step", fault.step)
+      .field("first_element", fault.first_element)
+      .field("first_byte", fault.first_byte)
+      .field("last_byte", fault.last_byte)
+      .field("bad_elements", fault.bad_elements);
+}
+
+void write_verdict(JsonWriter& json, const Verdict& verdict) {
+  json.field("ok", verdict.ok).key("reasons").begin_array();
+  for (const Reason& reason : verdict.reasons) {
+    json.begin_object().field("code", reason.code).field("message", reason.message);
+    json.key("host");
+    if (reason.host.empty())
+      json.null();
+    else
+      json.value(reason.host);
+    json.key("rank");
+    if (reason.rank < 0)
+      json.null();
+    else
+      json.value(reason.rank);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_results(JsonWriter& json, const BenchReport& report) {
+  json.key("results").begin_array();
+  for (const BenchRow& row : report.rows) {
+    json.begin_object();
+    write_row(json, report, row);
+    json.end_object();
+  }
+  json.end_array();
+  if (report.faults.empty()) return;
+  json.key("faults").begin_array();
+  for (const DataFault& fault : report.faults) {
+    json.begin_object();
+    write_fault(json, fault);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_error(JsonWriter& json, const Error& error, int exit_code) {
+  json.field("schema", "collctl.error/1")
+      .field("code", exit_code)
+      .field("kind", base::code_name(error.code))
+      .field("message", error.message);
+  write_array(json, "context", error.contexts);
+  json.field("hint", error.hint);
+  if (error.rank >= 0) json.field("rank", error.rank);
+  if (!error.host.empty()) json.field("host", error.host);
+  if (error.signal != 0) json.field("signal", error.signal);
+}
+
+std::string line_of(JsonWriter& json) {
+  return json.end_object().take() + "\n";
+}
+
+}  // namespace
+
+std::string bench_json(const BenchReport& report, const Verdict& verdict) {
+  JsonWriter json;
+  json.begin_object();
+  write_header(json, report);
+  write_results(json, report);
+  json.key("verdict").begin_object();
+  write_verdict(json, verdict);
+  json.end_object();
+  return line_of(json);
+}
+
+std::string error_json(const Error& error, int exit_code, const BenchReport* report) {
+  JsonWriter json;
+  json.begin_object();
+  write_error(json, error, exit_code);
+  if (report != nullptr && report->header) {
+    json.key("measured").begin_object();
+    write_header(json, *report);
+    write_results(json, *report);
+    json.end_object();
+  }
+  return line_of(json);
+}
+
+std::string bench_jsonl(const BenchReport& report, const Verdict& verdict, const Error* job_error) {
+  std::string text;
+  const auto line = [&](const char* record, auto&& fill) {
+    JsonWriter json;
+    json.begin_object().field("record", record);
+    fill(json);
+    text += line_of(json);
+  };
+  line("header", [&](JsonWriter& json) { write_header(json, report); });
+  for (const BenchRow& row : report.rows)
+    line("result", [&](JsonWriter& json) { write_row(json, report, row); });
+  for (const DataFault& fault : report.faults)
+    line("fault", [&](JsonWriter& json) { write_fault(json, fault); });
+  if (job_error != nullptr)
+    line("error", [&](JsonWriter& json) { write_error(json, *job_error, int(job_error->code)); });
+  else
+    line("verdict", [&](JsonWriter& json) { write_verdict(json, verdict); });
+  return text;
+}
+
+std::string csv_titles(const BenchSpec& spec) {
+  std::string text = "op,ranks,bytes,count,dtype,redop,root,algorithm,protocol,channels";
+  for (const char* place : {"out_of_place", "in_place"}) {
+    text += format(",{}_time_us", place);
+    if (spec.sync_each)
+      for (const char* name : {"p50", "p99", "min", "max"})
+        text += format(",{}_{}_us", place, name);
+    text += format(",{0}_algbw_GBps,{0}_busbw_GBps,{0}_wrong", place);
+  }
+  return text + "\n";
+}
+
+std::string csv_row(const BenchReport& report, const BenchRow& row) {
+  std::string text = format("{},{},{},{},{},{},{},{},{},{}", name_of(report.spec.collective),
+                            report.header ? report.header->ranks : 0, row.bytes, row.count,
+                            name_of(row.type), row.has_op ? name_of(row.op) : "none", row.root,
+                            row.algorithm, row.protocol, row.channels);
+  for (const Timing* t : {&row.out_of_place, &row.in_place}) {
+    if (!t->measured) {
+      text += report.spec.sync_each ? ",,,,,,,," : ",,,,";
+      continue;
+    }
+    text += format(",{:.6g}", t->time_us);
+    if (report.spec.sync_each)
+      text += format(",{:.6g},{:.6g},{:.6g},{:.6g}", t->p50_us, t->p99_us, t->min_us, t->max_us);
+    text += format(",{:.6g},{:.6g},{}", t->algbw_GBps, t->busbw_GBps,
+                   t->wrong < 0 ? "" : std::to_string(t->wrong));
+  }
+  return text + "\n";
+}
+
+std::string bench_csv(const BenchReport& report) {
+  std::string text = csv_titles(report.spec);
+  for (const BenchRow& row : report.rows) text += csv_row(report, row);
+  return text;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,209 @@
+// The table that people know: one row per size, timings out of place and in place, then what ran.
+#include <algorithm>
+#include <map>
+
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "cmd/report.h"
+#include "cmd/sizes.h"
+
+namespace collctl::cmd {
+namespace {
+
+int digits(uint64_t number) {
+  return int(std::to_string(number).size());
+}
+
+std::string padded(const std::string& text, int width, bool left) {
+  const int missing = width - int(text.size());
+  if (missing <= 0) return text;
+  return left ? text + std::string(size_t(missing), ' ') : std::string(size_t(missing), ' ') + text;
+}
+
+std::string centred(const std::string& text, int width) {
+  const int before = (width - int(text.size())) / 2;
+  return padded(std::string(size_t(std::max(0, before)), ' ') + text, width, true);
+}
+
+std::string trimmed(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+int widest_type(const BenchSpec& spec) {
+  size_t width = 4;
+  for (const auto type : spec.types) width = std::max(width, std::string(name_of(type)).size());
+  return int(width);
+}
+
+}  // namespace
+
+TextTable::TextTable(const BenchSpec& spec, int ranks)
+    : sync_each_(spec.sync_each),
+      out_of_place_(spec.in_place != InPlace::in_place),
+      in_place_(spec.in_place != InPlace::out_of_place) {
+  const int size = std::max(5, digits(spec.max_bytes));
+  columns_ = {{"size", "(B)", size + 2},  // and room for the # of the title lines
+              {"count", "(elems)", std::max(7, digits(spec.max_bytes))},
+              {"type", "", widest_type(spec)},
+              {"redop", "", 5},
+              {"root", "", std::max(4, digits(uint64_t(std::max(0, ranks - 1))))}};
+  if (out_of_place_) {
+    out_of_place_at_ = columns_.size();
+    add_timing_columns();
+    timing_columns_ = columns_.size() - out_of_place_at_;
+  }
+  if (in_place_) {
+    in_place_at_ = columns_.size();
+    add_timing_columns();
+    timing_columns_ = columns_.size() - in_place_at_;
+  }
+  columns_.push_back({"algo", "", 10, true});
+  columns_.push_back({"proto", "", 6, true});
+  columns_.push_back({"channels", "", 8});
+}
+
+void TextTable::add_timing_columns() {
+  columns_.push_back({"time", "(us)", 8});
+  if (sync_each_)
+    for (const char* title : {"min", "p50", "p99", "max"}) columns_.push_back({title, "(us)", 8});
+  columns_.push_back({"algbw", "(GB/s)", 6});
+  columns_.push_back({"busbw", "(GB/s)", 6});
+  columns_.push_back({"#wrong", "", 6});
+}
+
+// Two spaces between columns, three before each group of timings.
+std::string TextTable::cell(size_t column, const std::string& text) const {
+  const char* gap = column == 0                                   ? ""
+                    : out_of_place_ && column == out_of_place_at_ ? "   "
+                    : in_place_ && column == in_place_at_         ? "   "
+                    : columns_[column].title == "algo"            ? "   "
+                                                                  : "  ";
+  return gap + padded(text, columns_[column].width, columns_[column].left);
+}
+
+std::string TextTable::titles() const {
+  std::string placement, title, unit;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    title += cell(i, columns_[i].title);
+    unit += cell(i, columns_[i].unit);
+  }
+  const auto width_before = [&](size_t end) {
+    size_t width = 0;
+    for (size_t i = 0; i < end; ++i) width += cell(i, "").size();
+    return width;
+  };
+  const auto group = [&](size_t from, const char* name) {
+    const size_t start = width_before(from) + 3, end = width_before(from + timing_columns_);
+    placement = padded(placement, int(start), true) + centred(name, int(end - start));
+  };
+  if (out_of_place_) group(out_of_place_at_, "out of place");
+  if (in_place_) group(in_place_at_, "in place");
+  std::string text;
+  for (std::string* line : {&placement, &title, &unit}) {
+    (*line)[0] = '#';
+    text += trimmed(*line);
+  }
+  return text;
+}
+
+std::string TextTable::timing(size_t& column, const Timing& t) const {
+  std::string text;
+  const auto put = [&](const std::string& value) { text += cell(column++, value); };
+  if (!t.measured) {
+    for (size_t i = 0; i < timing_columns_; ++i) put("-");
+    return text;
+  }
+  put(four_digits(t.time_us));
+  if (sync_each_)
+    for (const double value : {t.min_us, t.p50_us, t.p99_us, t.max_us}) put(four_digits(value));
+  put(four_digits(t.algbw_GBps));
+  put(four_digits(t.busbw_GBps));
+  put(t.wrong < 0 ? "N/A" : format("{}", t.wrong));
+  return text;
+}
+
+std::string TextTable::row(const BenchRow& row) const {
+  size_t column = 0;
+  std::string text;
+  const auto put = [&](const std::string& value) { text += cell(column++, value); };
+  put(format("{}", row.bytes));
+  put(format("{}", row.count));
+  put(name_of(row.type));
+  put(row.has_op ? name_of(row.op) : "none");
+  put(format("{}", row.root));
+  if (out_of_place_) text += timing(column, row.out_of_place);
+  if (in_place_) text += timing(column, row.in_place);
+  put(row.algorithm.empty() ? "-" : row.algorithm);
+  put(row.protocol.empty() ? "-" : row.protocol);
+  put(row.channels == 0 ? "-" : format("{}", row.channels));
+  return trimmed(text);
+}
+
+std::string text_header(const BenchHeader& header, bool verbose) {
+  const bool several = header.hosts.size() != 1;
+  std::string text =
+      format("# collctl {}: {}, {} {} {}", header.version, name_of(header.collective), header.ranks,
+             header.device == "cpu" ? "CPU" : header.device, header.ranks == 1 ? "rank" : "ranks");
+  if (several) text += format(" on {} hosts", header.hosts.size());
+  if (header.init_seconds > 0) text += format(", ready in {:.3f} s", header.init_seconds);
+  text += "\n";
+  for (const HostLine& host : header.hosts) {
+    text += format("# host {}: {} {}", host.host, host.ranks.size() == 1 ? "rank" : "ranks",
+                   rank_ranges(host.ranks));
+    if (!host.devices.empty()) text += format(", devices {}", rank_ranges(host.devices));
+    if (verbose && !host.pids.empty()) text += format(", processes {}", rank_ranges(host.pids));
+    text += "\n";
+  }
+  std::map<std::string, int> links;
+  for (const LinkLine& link : header.links) ++links[link.via];
+  std::string via;
+  for (const auto& [name, count] : links)
+    via += format("{}{} via {}", via.empty() ? "" : ", ", count, name);
+  if (!via.empty()) text += format("# links: {}\n", via);
+  if (!header.note.empty()) {
+    text += format("# note: {}\n", header.note);
+  } else if (header.hosts.size() == 1 && header.hosts[0].host == base::host_name() &&
+             header.device == "cpu" && header.ranks > base::usable_cores()) {
+    text += format("# note: {} ranks share {} cores, so times include waiting for a core\n",
+                   header.ranks, base::usable_cores());
+  }
+  return text + "#\n";
+}
+
+std::string text_footer(const BenchReport& report, const Verdict& verdict, const Error* job_error,
+                        const Console& console) {
+  constexpr size_t kMostReasons = 10;
+  std::string text = "#\n";
+  int64_t wrong = 0, checked = 0;
+  for (const BenchRow& row : report.rows)
+    for (const Timing* t : {&row.out_of_place, &row.in_place})
+      if (t->measured && t->wrong >= 0) {
+        wrong += t->wrong;
+        ++checked;
+      }
+  const Average average = average_busbw(report);
+  if (checked == 0 && average.timings != 0)
+    text += "# Out of bounds values : not checked\n";
+  else if (average.timings != 0)
+    text += format("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED");
+  if (average.timings != 0 && report.spec.collective != kernels::Collective::barrier) {
+    text += format("# Avg bus bandwidth    : {:.6g} GB/s\n", average.busbw_GBps);
+    if (average.timings > 1)
+      text +=
+          format("#   (mean of all {} timings, small sizes included; the best was {} GB/s at {})\n",
+                 average.timings, four_digits(average.best_GBps), human_bytes(average.best_bytes));
+  }
+  std::string word =
+      verdict.ok ? console.out_colour("32", "passed") : console.out_colour("1;31", "FAILED");
+  if (job_error != nullptr) word = console.out_colour("1;31", "FAILED") + ", the run broke off";
+  text += format("# Verdict              : {}\n", word);
+  if (job_error != nullptr && verdict.code == ErrorCode::incomplete) return text;
+  size_t shown = 0;
+  for (const Reason& reason : verdict.reasons)
+    if (shown++ < kMostReasons) text += format("#   {}\n", reason.message);
+  if (shown > kMostReasons) text += format("#   and {} more\n", shown - kMostReasons);
+  return text;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,71 @@
+// `version`: what this binary is and what built it.
+#include "base/format.h"
+#include "cmd/command_line.h"
+#include "cmd/json_writer.h"
+#include "kernels/algorithms.h"
+#include "runtime/unique_id.h"
+#include "transport/transport.h"
+
+#ifndef COLLCTL_VERSION
+#define COLLCTL_VERSION "0.1.0"
+#endif
+#ifndef COLLCTL_REVISION
+#define COLLCTL_REVISION ""
+#endif
+
+namespace collctl::cmd {
+namespace {
+
+constexpr int kProtocolVersion = 1;  // of UniqueId, blobs and frames: ranks must agree on it
+
+std::string compiler() {
+#if defined(__clang__)
+  return format("clang {}", __clang_version__);
+#else
+  return format("gcc {}", __VERSION__);
+#endif
+}
+
+std::vector<std::string> features() {
+  std::vector<std::string> list{"cpu"};
+  for (const auto& transport : transport::transports())
+    list.push_back(format("transport-{}", transport.name));
+  for (const auto& row : kernels::algorithms()) list.push_back(format("algo-{}", row.name));
+  return list;
+}
+
+}  // namespace
+
+const char* version_number() {
+  return COLLCTL_VERSION;
+}
+
+std::string version_text() {
+  const std::string revision = COLLCTL_REVISION;
+  return revision.empty() ? version_number() : format("{} ({})", version_number(), revision);
+}
+
+Result<int> version_command(const ParsedLine& line, Console& console) {
+  const std::string revision = COLLCTL_REVISION;
+  if (line.has("json")) {
+    JsonWriter json;
+    json.begin_object().field("schema", "collctl.version/1").field("version", version_number());
+    json.key("revision");
+    if (revision.empty())
+      json.null();
+    else
+      json.value(revision);
+    json.field("compiler", compiler()).field("protocol", kProtocolVersion);
+    json.key("features").begin_array();
+    for (const auto& feature : features()) json.value(feature);
+    console.out(json.end_array().end_object().take() + "\n");
+    return 0;
+  }
+  std::string list;
+  for (const auto& feature : features()) list += (list.empty() ? "" : " ") + feature;
+  console.out(format("collctl {}\ncompiler  {}\nprotocol  {}\nfeatures  {}\n", version_text(),
+                     compiler(), kProtocolVersion, list));
+  return 0;
+}
+
+}  // namespace collctl::cmd
