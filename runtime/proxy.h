@@ -4,8 +4,8 @@
 // Who drives: a block thread that waits calls assist() in its wait loop and assist_sleep() instead
 // of sleeping on the fifo; then it moves the links itself and no other thread is on the way of a
 // message. While block threads do so the engine's own thread keeps off; it takes over when none did
-// for kHandsOffNs, or at once after hand_back(), and sleeps in poll on the links' descriptors and
-// the bell when there is nothing to do. One thread drives at a time.
+// for kHandsOffNs, or at once when it is told that something is left, and sleeps in poll on the
+// links' descriptors and the bell when there is nothing to do. One thread drives at a time.
 //
 // Fifos of links added here carry the engine's eventfd as bell_fd. The communicator owns the links;
 // remove() them (or stop()) before they die. Threads: any, except start, add, remove and stop,
@@ -30,7 +30,7 @@ class ProxyEngine : public transport::NetAcceptor {
     // engine.
     std::function<void(const Error&)> on_error;
   };
-  static constexpr int64_t kHandsOffNs = 1'000'000;
+  static constexpr int64_t kHandsOffNs = 4'000'000;
 
   static Result<std::unique_ptr<ProxyEngine>> start(Options options);
   ~ProxyEngine() override;  // stops without draining when stop() was not called
@@ -50,9 +50,12 @@ class ProxyEngine : public transport::NetAcceptor {
   // moves the links. May return early; the caller looks at its condition again. The caller must
   // have looked at its condition after its last assist() or assist_sleep(), or not at all.
   void assist_sleep(int64_t until_ns);
-  // The end of an operation in a block thread, or a wait that is not for a proxied fifo: moves what
-  // can be moved and lets the engine's thread go on with what is left.
+  // A block thread that goes to wait for something else than a proxied fifo: the engine's thread
+  // takes over at once.
   void hand_back();
+  // The end of an operation in a block thread: sends what was published last and tells freed slots;
+  // the engine's thread takes over if that is not all done.
+  void finish_operation();
   // The same as plain functions, for CpuContext; the argument is the engine. assist_sleep_hook with
   // until_ns 0 is hand_back().
   static bool assist_hook(void* engine);
