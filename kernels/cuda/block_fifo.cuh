@@ -30,6 +30,16 @@ __device__ inline long long clock_ns() {
 struct Workers {
   int index, count, barrier;
   __device__ void sync() const { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(count) : "memory"); }
+  // A barrier that tells every thread whether any of them said yes: the only way to decide together.
+  __device__ bool sync_or(bool mine) const {
+    uint32_t any;
+    asm volatile(
+        "{ .reg .pred p, q; setp.ne.u32 p, %1, 0; bar.red.or.pred q, %2, %3, p; selp.u32 %0, 1, 0, q; }"
+        : "=r"(any)
+        : "r"(uint32_t(mine)), "r"(barrier), "r"(count)
+        : "memory");
+    return any != 0;
+  }
 };
 
 struct LlLine {
@@ -45,11 +55,11 @@ class FifoBackend {
   using Op = Operator<kOp>;
 
  public:
-  __device__ FifoBackend(const Work& work, const ChannelLinks& links, const DeviceContext& context, Workers workers,
-                         volatile int* failed)
-      : work_(work), links_(links), context_(context), workers_(workers), failed_(failed) {}
+  __device__ FifoBackend(const Work& work, const ChannelLinks& links, const DeviceContext& context, Workers workers)
+      : work_(work), links_(links), context_(context), workers_(workers) {}
 
-  __device__ bool failed() const { return *failed_ != 0; }
+  // The same for all threads: it changes at barriers only.
+  __device__ bool failed() const { return failed_; }
 
   __device__ void copy(const void* from, void* to, uint64_t n) {
     if (from == to) return;
@@ -75,12 +85,13 @@ class FifoBackend {
     const bool is_up = workers_.index < up_threads;
     const Workers part = is_up ? Workers{workers_.index, up_threads, 1}
                                : Workers{workers_.index - up_threads, workers_.count - up_threads, 2};
-    FifoBackend half(work_, links_, context_, part, failed_);
+    FifoBackend half(work_, links_, context_, part);
+    half.failed_ = failed_;
     if (is_up)
       up(half);
     else
       down(half);
-    workers_.sync();
+    failed_ = workers_.sync_or(half.failed_);
   }
 
   template <int kFanIn, int kFanOut>
@@ -137,6 +148,7 @@ class FifoBackend {
       for (uint64_t s = 0; s < slices.count; ++s) {
         const uint64_t at = s * slices.elements_each;
         const uint64_t count = n - at < slices.elements_each ? n - at : slices.elements_each;
+        if (owner_.failed()) return;
         wait_slots<kRecv, kSend>();
         if (owner_.failed()) return;
         if constexpr (kProtocol == Protocol::simple)
@@ -159,7 +171,7 @@ class FifoBackend {
         if (out_step_[o] >= out_[o]->slot_count)
           owner_.wait_above(out_[o], out_[o]->head, out_step_[o] - out_[o]->slot_count, WaitSide::send, out_step_[o]);
       }
-      owner_.workers_.sync();
+      owner_.failed_ = owner_.workers_.sync_or(owner_.gave_up_);
     }
 
     template <bool kRecv, bool kLocal, bool kKeep, bool kSend>
@@ -274,7 +286,7 @@ class FifoBackend {
     // After all threads have moved their share: one thread makes it visible and frees what was read.
     template <bool kRecv, bool kSend>
     __device__ void publish(uint64_t count) {
-      owner_.workers_.sync();
+      owner_.failed_ = owner_.workers_.sync_or(owner_.gave_up_);
       if (owner_.workers_.index == 0 && !owner_.failed()) {
         if constexpr (kSend) {
           if constexpr (kProtocol == Protocol::simple) __threadfence_system();  // data before tail
@@ -355,7 +367,7 @@ class FifoBackend {
   __device__ bool give_up(const Fifo* fifo, WaitSide side, uint64_t step, uint64_t seen, uint64_t wanted, long long start) {
     const bool aborted = *reinterpret_cast<volatile uint32_t*>(context_.abort_word) != 0;
     const bool late = clock_ns() - start > context_.timeout_ns;
-    if (!aborted && !late && *failed_ == 0) return false;
+    if (!aborted && !late) return false;
     if (atomicCAS(reinterpret_cast<unsigned*>(&context_.report->code), 0u,
                   unsigned(late && !aborted ? ReportCode::timeout : ReportCode::aborted)) == 0u) {
       Report& r = *context_.report;
@@ -371,7 +383,7 @@ class FifoBackend {
       r.wanted = wanted;
       r.op_count = work_.op_count;
     }
-    *failed_ = 1;
+    gave_up_ = true;
     if (late) *reinterpret_cast<volatile uint32_t*>(context_.abort_word) = 1;
     __threadfence_system();
     return true;
@@ -381,7 +393,8 @@ class FifoBackend {
   const ChannelLinks& links_;
   const DeviceContext& context_;
   Workers workers_;
-  volatile int* failed_;
+  bool gave_up_ = false;  // this thread's own wait ended without its value
+  bool failed_ = false;   // any thread's, agreed on at a barrier
 };
 
 }  // namespace collctl::kernels::cuda

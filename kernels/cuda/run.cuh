@@ -16,13 +16,10 @@ struct Launch {
 
 template <DataType kType, RedOp kOp, Protocol kProtocol>
 __global__ void __launch_bounds__(512) run_works(Launch launch) {
-  __shared__ int failed;
-  if (threadIdx.x == 0) failed = 0;
-  __syncthreads();
   const Work& work = launch.works[blockIdx.x];
   const DeviceContext context{launch.abort_word, launch.reports + blockIdx.x, launch.timeout_ns};
   const Workers all{static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), 3};
-  FifoBackend<kType, kOp, kProtocol> backend(work, launch.links[blockIdx.x], context, all, &failed);
+  FifoBackend<kType, kOp, kProtocol> backend(work, launch.links[blockIdx.x], context, all);
   run_algorithm(backend, work);
 }
 

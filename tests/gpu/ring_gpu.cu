@@ -169,7 +169,10 @@ void all_reduce_case(World& w, AlgorithmId algorithm, uint64_t count, bool in_pl
       if (!in_place && std::memcmp(&host[pad + count], &poison, sizeof poison) != 0) fail("wrote past the end");
     }
   }
-  for (int r = 0; r < w.n; ++r) CUDA_OK(cudaFree(in[r])), CUDA_OK(cudaFree(out[r]));
+  for (int r = 0; r < w.n; ++r) {
+    CUDA_OK(cudaFree(in[r]));
+    CUDA_OK(cudaFree(out[r]));
+  }
 }
 
 template <class T, DataType kType, RedOp kOp, Protocol kProtocol>
