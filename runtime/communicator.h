@@ -115,7 +115,14 @@ class Group {
   ~Group();  // ends without waiting if end() was not called
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
+  // Submits (the outermost only). Argument errors of any member come back and nothing is started.
+  // Waits for the members that were started with Launch::blocking.
   Status end();
+
+ private:
+  friend class Communicator;
+  struct Collected;
+  bool ended_ = false;
 };
 
 }  // namespace collctl::runtime

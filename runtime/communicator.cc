@@ -1,0 +1,309 @@
+#include "runtime/communicator.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/log.h"
+#include "runtime/communicator_state.h"
+
+namespace collctl::runtime {
+namespace {
+
+constexpr uint32_t kPurposeCollective = 0, kPurposeMessages = 1;
+
+// A barrier moves the one int32 that the communicator keeps for it.
+Operation completed(Operation op, int32_t* cell) {
+  if (op.collective != Collective::barrier) return op;
+  op.input = cell;
+  op.output = cell + 1;
+  op.count = 1;
+  op.type = DataType::int32;
+  op.op = RedOp::sum;
+  return op;
+}
+
+}  // namespace
+
+Communicator::Communicator() : state_(std::make_unique<State>()) {}
+Communicator::~Communicator() = default;
+
+Communicator::State::~State() {
+  if (!finalized) std::atomic_ref<uint32_t>(abort_word).store(1, std::memory_order_release);
+  for (auto& weak : streams)
+    if (auto stream = weak.lock()) stream->stop();
+}
+
+void Communicator::State::fail(Error error, bool announce) {
+  {
+    std::lock_guard lock(error_mutex);
+    if (first_error) announce = false;
+    if (!first_error) first_error = error;
+  }
+  failed.store(true, std::memory_order_release);
+  std::atomic_ref<uint32_t>(abort_word).store(1, std::memory_order_release);
+  if (announce && bootstrap != nullptr) bootstrap->announce_abort(error);
+}
+
+Status Communicator::State::error() const {
+  if (!failed.load(std::memory_order_acquire)) return {};
+  std::lock_guard lock(error_mutex);
+  return *first_error;
+}
+
+Status Communicator::State::drain(Deadline deadline) {
+  std::unique_lock lock(turn_mutex);
+  if (base::wait_for(turn, lock, deadline, [&] { return idle(); })) return {};
+  return Error(ErrorCode::deadline, format("rank {}: {} operations are still under way", rank,
+                                           issued - done.load(std::memory_order_acquire)))
+      .blame(rank);
+}
+
+Status Communicator::State::wire_plan(const Plan& plan) {
+  std::vector<Edge> edges, messages;
+  for (const PlannedOp& op : plan.ops)
+    for (const kernels::Work& w : op.works)
+      for (uint32_t i = 0; i < w.pair_count; ++i) {
+        const kernels::PairStep& step = w.pairs[i];
+        const bool sends = step.send_peer >= 0 && step.send_peer != rank && step.send_count > 0;
+        const bool recvs = step.recv_peer >= 0 && step.recv_peer != rank && step.recv_count > 0;
+        if (op.collective != Collective::send_recv) {
+          if (sends) edges.push_back({w.channel, rank, step.send_peer});
+          if (recvs) edges.push_back({w.channel, step.recv_peer, rank});
+          continue;
+        }
+        // Only the two ends know of a message, and the other end may send its answer in a later
+        // group: so a pair is connected at once, both ways and on every channel.
+        for (const int peer : {sends ? step.send_peer : -1, recvs ? step.recv_peer : -1})
+          for (int c = 0; peer >= 0 && c < int(shape.channels.size()); ++c) {
+            messages.push_back({c, rank, peer});
+            messages.push_back({c, peer, rank});
+          }
+      }
+  const Deadline deadline = Deadline::after_seconds(settings.start_timeout_s);
+  COLL_TRY(wire->connect(edges, kPurposeMessages, deadline));
+  return wire->connect(messages, kPurposeMessages, deadline);
+}
+
+Status Communicator::State::ready(const Plan& plan, bool& wired) {
+  COLL_TRY(error());
+  if (wired) return {};
+  if (!plan.pairs.empty()) {
+    Status connected = wire_plan(plan);
+    if (!connected) {
+      fail(std::move(connected.error()), true);
+      return error();
+    }
+  }
+  wired = true;
+  return {};
+}
+
+Status Communicator::State::run(Plan& plan, uint64_t first_op) {
+  Status ran = executor->run(plan, first_op);
+  if (ran) return {};
+  // A work that only followed the abort word has its reason in the first error, which is there
+  // before the word is raised, except by another channel of this very submission.
+  const bool followed = ran.error().code == ErrorCode::interrupted && ran.error().message.empty();
+  if (!followed) fail(std::move(ran.error()), true);
+  if (Status known = error(); !known) return known;
+  return Error(ErrorCode::interrupted, format("rank {} was told to stop", rank));
+}
+
+void Communicator::State::run_in_turn(Submission& submission) {
+  {
+    // Ended by the submissions before it, each of which ends by data, abort or its deadline.
+    std::unique_lock lock(turn_mutex);
+    while (!base::wait_for(turn, lock, Deadline::after_seconds(60), [&] {
+      return done.load(std::memory_order_acquire) == submission.ticket;
+    })) {
+    }
+  }
+  const bool uses_bootstrap = !submission.wired;
+  // The outcome is kept as the communicator's first error.
+  const Status prepared = ready(submission.plan, submission.wired);
+  if (uses_bootstrap) {
+    std::lock_guard lock(turn_mutex);
+    --unwired;
+    turn.notify_all();
+  }
+  if (prepared) (void)run(submission.plan, submission.first_op);
+  std::lock_guard lock(turn_mutex);
+  done.store(submission.ticket + 1, std::memory_order_release);
+  turn.notify_all();
+}
+
+Status Communicator::State::submit(std::span<const Operation> operations,
+                                   const std::shared_ptr<Stream::State>& stream, bool blocking) {
+  if (failed.load(std::memory_order_acquire)) return error();
+  if (finalized) return Error(ErrorCode::usage, "the communicator was finalized");
+  CachedPlan* entry = nullptr;
+  if (operations.size() == 1) {
+    const Operation op = completed(operations[0], barrier_cell);
+    COLL_ASSIGN(entry, cache.get({&op, 1}, shape, choices));
+  } else {
+    std::vector<Operation> list;
+    for (const Operation& op : operations) list.push_back(completed(op, barrier_cell));
+    COLL_ASSIGN(entry, cache.get(list, shape, choices));
+  }
+  if (base::log_enabled(base::LogLevel::trace, base::Subsystem::coll))
+    trace(operations, entry->plan, stream.get());
+  const uint64_t first_op = op_count;
+  op_count += operations.size();
+  if (blocking && settings.inline_blocking && idle()) {
+    ++issued;
+    Status ran = ready(entry->plan, entry->wired);
+    if (ran) ran = run(entry->plan, first_op);
+    done.store(issued, std::memory_order_release);
+    return ran;
+  }
+  Submission submission{.plan = entry->plan,
+                        .ticket = issued++,
+                        .first_op = first_op,
+                        .wired = entry->wired || entry->patchable};
+  if (!submission.wired) {
+    std::lock_guard lock(turn_mutex);
+    ++unwired;
+  }
+  stream->push(std::move(submission));
+  return blocking ? stream->wait() : Status();
+}
+
+Status Communicator::State::check(std::span<const Operation> operations) const {
+  for (const Operation& op : operations)
+    if (op.collective != Collective::barrier) COLL_TRY(check_operation(op, rank, size));
+  return error();
+}
+
+void Communicator::State::trace(std::span<const Operation> operations, const Plan& plan,
+                                const void* stream) const {
+  static constexpr const char* kNames[] = {"AllReduce", "AllGather", "ReduceScatter", "Broadcast",
+                                           "Reduce",    "Gather",    "Scatter",       "AlltoAll",
+                                           "SendRecv",  "Barrier"};
+  uint64_t number = op_count;
+  for (const Operation& op : operations) {
+    const bool message = op.collective == Collective::send_recv;
+    COLL_TRACE(coll,
+               "{}: opCount {:x} sendbuff {} recvbuff {} count {} datatype {} op {} root {} comm "
+               "{:#x} [nranks={}] stream {}",
+               message ? (op.input != nullptr ? "Send" : "Recv") : kNames[int(op.collective)],
+               number++, op.input, static_cast<const void*>(op.output), op.count,
+               kernels::name_of(op.type), kernels::name_of(op.op), message ? op.peer : op.root,
+               hash, size, stream);
+  }
+  for (const PlannedOp& op : plan.ops)
+    COLL_TRACE(coll, "{}: algorithm {} protocol {} channels {} chunk {} elements ({})",
+               kNames[int(op.collective)], kernels::name_of(op.algorithm),
+               kernels::name_of(op.protocol), op.channels,
+               op.works.empty() ? 0 : op.works[0].chunk_count, op.why);
+}
+
+int Communicator::rank() const {
+  return state_->rank;
+}
+int Communicator::size() const {
+  return state_->size;
+}
+const std::vector<transport::PeerInfo>& Communicator::peers() const {
+  return state_->peers;
+}
+std::vector<LinkInfo> Communicator::links() const {
+  return state_->wire->infos();
+}
+const InitTimes& Communicator::init_times() const {
+  return state_->times;
+}
+uint64_t Communicator::hash() const {
+  return state_->hash;
+}
+
+Status Communicator::start(const Operation& operation, Stream& stream, Launch launch) {
+  return start_all({&operation, 1}, stream, launch);
+}
+
+Status Communicator::start_all(std::span<const Operation> operations, Stream& stream,
+                               Launch launch) {
+  COLL_CHECK_NOTE(stream.state_->communicator == state_.get(),
+                  "a stream belongs to one communicator");
+  const bool blocking = launch == Launch::blocking;
+  Group::Collected& group = Group::Collected::mine();
+  if (group.open()) return group.add(*state_, stream.state_, operations, blocking);
+  if (operations.empty()) return async_error();
+  return state_->submit(operations, stream.state_, blocking);
+}
+
+Result<Plan> Communicator::plan_for(std::span<const Operation> operations) const {
+  std::vector<Operation> list;
+  for (const Operation& op : operations) list.push_back(completed(op, state_->barrier_cell));
+  return make_plan(list, state_->shape, state_->choices);
+}
+
+Status Communicator::set_choices(const std::string& algo, const std::string& proto, int channels) {
+  State& s = *state_;
+  COLL_TRY(s.error());
+  const Choices& usual = s.settings.choices;
+  COLL_ASSIGN(s.choices,
+              parse_choices(algo.empty() ? usual.algo : algo, proto.empty() ? usual.proto : proto,
+                            channels == 0 ? usual.channels : channels));
+  const Deadline deadline = Deadline::after_seconds(s.settings.start_timeout_s);
+  COLL_TRY(s.drain(deadline));
+  s.cache.clear();
+  if (s.choices.channels > int(s.shape.channels.size()))
+    s.shape.channels = make_channels(s.hosts, s.rank, s.choices.channels, LocalTree::binary);
+  const std::vector<Edge> edges = s.collective_edges();
+  // Whether something is missing is the same on all ranks: every rank has a ring and a tree link in
+  // each channel it was wired for.
+  if (std::all_of(edges.begin(), edges.end(), [&](const Edge& e) { return s.wire->has(e); }))
+    return {};
+  Status agreed = s.agree(s.wire->connect(edges, kPurposeCollective, deadline), deadline);
+  if (!agreed) s.fail(agreed.error(), true);
+  return agreed;
+}
+
+Status Communicator::async_error() const {
+  return state_->error();
+}
+
+void Communicator::abort(const Error& why) {
+  state_->fail(why, true);
+}
+
+Status Communicator::barrier(Deadline deadline) {
+  COLL_ASSIGN([[maybe_unused]] const auto blobs, gather_blobs({}, deadline));
+  return {};
+}
+
+Result<std::vector<Bytes>> Communicator::gather_blobs(ByteView mine, Deadline deadline) {
+  State& s = *state_;
+  COLL_TRY(s.error());
+  {
+    // The bootstrap is one thread's at a time: let submissions that may still wire go first.
+    std::unique_lock lock(s.turn_mutex);
+    if (!base::wait_for(s.turn, lock, deadline, [&] { return s.unwired == 0; }))
+      return Error(ErrorCode::deadline,
+                   format("rank {}: operations under way have not connected their links", s.rank))
+          .blame(s.rank);
+  }
+  auto blobs = s.bootstrap->all_gather_blobs(mine, deadline);
+  if (!blobs) {
+    if (Status known = s.error(); !known) return std::move(known.error());
+  }
+  return blobs;
+}
+
+Status Communicator::finalize(Deadline deadline) {
+  State& s = *state_;
+  if (s.finalized) return {};
+  COLL_TRY_IN(s.drain(deadline), "finalize");
+  COLL_TRY(s.error());
+  if (s.proxy != nullptr) s.proxy->expect_close();
+  COLL_TRY_IN(s.bootstrap->barrier(deadline), "finalize");
+  for (auto& weak : s.streams)
+    if (auto stream = weak.lock()) stream->stop();
+  s.finalized = true;
+  if (s.proxy != nullptr) COLL_TRY_IN(s.proxy->stop(deadline), "finalize");
+  s.executor.reset();
+  return s.bootstrap->finish(deadline);
+}
+
+}  // namespace collctl::runtime

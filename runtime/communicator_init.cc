@@ -1,0 +1,304 @@
+// Start-up of a communicator: bootstrap, cards, links, executor. Every phase ends by the one
+// deadline of start-up, and a rank that fails tells the others why before it leaves.
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "runtime/communicator_state.h"
+#include "runtime/executor_cpu.h"
+
+namespace collctl::runtime {
+namespace {
+
+constexpr int64_t kSpinNs = 50'000;        // with a core for every rank
+constexpr int64_t kCrowdedSpinNs = 1'000;  // ranks share cores: somebody else has work to do
+constexpr int kMostDefaultChannels = 4;
+
+double seconds_since(int64_t start_ns) {
+  return double(now_ns() - start_ns) * 1e-9;
+}
+
+// Ranks that meet at a loopback address are on one host; otherwise the field's rules choose.
+Result<Interface> choose_interface(const Settings& settings, const Address& root) {
+  if (root.is_loopback() && settings.interfaces.empty()) {
+    Address here = root;
+    here.set_port(0);
+    return Interface{"lo", here};
+  }
+  COLL_ASSIGN(auto found, find_interfaces(settings.interfaces, settings.family, &root, 1));
+  if (found.empty())
+    return Error(ErrorCode::unavailable, "no network interface to start over",
+                 "name one by COLLCTL_SOCKET_IFNAME");
+  return found[0];
+}
+
+// How a rank's start-up ended, for all to see.
+struct Outcome {
+  int32_t code = 0;  // 0: well
+  int32_t blamed = -1;
+  uint32_t fell_back = 0;
+  char message[244] = {};
+};
+static_assert(sizeof(Outcome) == 256);
+
+}  // namespace
+
+Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
+                                 Deadline deadline) {
+  const int64_t start = now_ns();
+  hash = id.hash();
+  COLL_ASSIGN(const Interface interface, choose_interface(settings, id.root_address()));
+  COLL_INFO(bootstrap, "Bootstrap : Using [0]{}:{}<0>", interface.name,
+            interface.address.host_text());
+  Bootstrap::Options o;
+  o.id = id;
+  o.rank = rank;
+  o.size = size;
+  o.interface = interface;
+  o.host = base::host_name();
+  o.deadline = deadline;
+  COLL_ASSIGN(bootstrap, Bootstrap::join(o));
+  ProxyEngine::Options p;
+  p.listen_at = interface.address;
+  if (size == 1) p.listen_at = {};
+  p.secret = id.secret;
+  p.abort_word = &abort_word;
+  p.on_error = [this](const Error& error) { fail(error, true); };
+  COLL_ASSIGN(proxy, ProxyEngine::start(std::move(p)));
+  COLL_INFO(net, "Using network Socket");
+  times.bootstrap = seconds_since(start);
+  return exchange_cards(id, options, deadline);
+}
+
+Status Communicator::State::exchange_cards(const UniqueId& id, const CommOptions& options,
+                                           Deadline deadline) {
+  const int64_t start = now_ns();
+  std::vector<RankCard> cards((size_t(size)));
+  cards[size_t(rank)] = make_card(rank, id.hash(), settings, options.local_ranks, proxy->address());
+  COLL_TRY(bootstrap->all_gather(cards.data(), sizeof(RankCard), deadline));
+  COLL_TRY(check_cards(cards));
+  if (const int other = first_with_other_settings(cards); other >= 0) {
+    // Every rank sees the difference; the texts say which setting it is.
+    const std::string text = shared_settings_text(settings);
+    COLL_ASSIGN(const auto texts,
+                bootstrap->all_gather_blobs(
+                    {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, deadline));
+    const auto text_of = [&](int r) {
+      return std::string(texts[size_t(r)].begin(), texts[size_t(r)].end());
+    };
+    return Error(ErrorCode::usage,
+                 "settings that all ranks must share differ: " +
+                     first_difference(text_of(0), 0, text_of(other), other),
+                 "give every rank the same options and COLLCTL_ variables")
+        .blame(other);
+  }
+  std::vector<uint64_t> hashes;
+  for (const RankCard& card : cards) {
+    peers.push_back(card.info);
+    hashes.push_back(card.info.host_hash);
+  }
+  hosts = group_by_host(hashes);
+  const auto mine = std::find_if(hosts.begin(), hosts.end(), [&](const auto& host) {
+    return std::binary_search(host.begin(), host.end(), rank);
+  });
+  local_ranks = mine->size();
+  bootstrap->set_local_ranks({mine->begin(), mine->end()});
+
+  const Crowding crowding = crowding_of(cards, hosts);
+  choices = settings.choices;
+  shape.rank = rank;
+  shape.nranks = size;
+  std::copy(std::begin(settings.slot_bytes), std::end(settings.slot_bytes), shape.slot_bytes);
+  shape.slot_count = settings.slot_count;
+  shape.all_on_one_host = hosts.size() == 1;
+  shape.ranks_per_core = crowding.ranks_per_core;
+  shape.tree_depth = tree_depth(hosts, LocalTree::binary);
+  shape.default_channels = std::min(crowding.cores_per_rank, kMostDefaultChannels);
+  if (settings.max_channels > 0)
+    shape.default_channels = std::min(shape.default_channels, settings.max_channels);
+  shape.default_channels = std::max(shape.default_channels, settings.min_channels);
+  shape.channels = make_channels(hosts, rank, std::max(shape.default_channels, choices.channels),
+                                 LocalTree::binary);
+  times.peers = seconds_since(start);
+  return {};
+}
+
+std::vector<Edge> Communicator::State::collective_edges() const {
+  const bool ring = choices.allows(kernels::AlgorithmId::ring);
+  const bool tree = choices.allows(kernels::AlgorithmId::tree) ||
+                    choices.allows(kernels::AlgorithmId::tree_split);
+  std::vector<Edge> edges;
+  if (size == 1) return edges;
+  for (int c = 0; c < int(shape.channels.size()); ++c) {
+    const ChannelShape& channel = shape.channels[size_t(c)];
+    if (ring) {
+      const auto& order = channel.ring;
+      const size_t n = order.size();
+      const auto at = size_t(std::find(order.begin(), order.end(), rank) - order.begin());
+      edges.push_back({c, rank, order[(at + 1) % n]});
+      edges.push_back({c, order[(at + n - 1) % n], rank});
+    }
+    if (!tree) continue;
+    const auto both_ways = [&](int other) {
+      if (other < 0) return;
+      edges.push_back({c, rank, other});
+      edges.push_back({c, other, rank});
+    };
+    both_ways(channel.tree.up);
+    for (const int d : channel.tree.down) both_ways(d);
+  }
+  return edges;
+}
+
+// All ranks come here, whatever became of them, and leave with one answer: the first failed rank's.
+Status Communicator::State::agree(Status mine, Deadline deadline) {
+  std::vector<Outcome> outcomes((size_t(size)));
+  Outcome& own = outcomes[size_t(rank)];
+  if (!mine) {
+    own.code = int32_t(mine.error().code);
+    own.blamed = mine.error().rank;
+    const std::string text =
+        mine.error().chain() + (mine.error().hint.empty() ? "" : " (" + mine.error().hint + ")");
+    std::memcpy(own.message, text.data(), std::min(text.size(), sizeof own.message - 1));
+  }
+  own.fell_back = wire->fallback().empty() ? 0 : 1;
+  Status gathered = bootstrap->all_gather(outcomes.data(), sizeof(Outcome), deadline);
+  if (!mine) return mine;
+  if (!gathered) {
+    if (Status known = error(); !known) return known;
+    return gathered;
+  }
+  for (int r = 0; r < size; ++r) {
+    Outcome& other = outcomes[size_t(r)];
+    if (other.code == 0) continue;
+    other.message[sizeof other.message - 1] = 0;
+    return Error(ErrorCode(other.code), other.message)
+        .blame(other.blamed >= 0 ? other.blamed : r)
+        .within(format("rank {} (host {})", r, peers[size_t(r)].host));
+  }
+  // Once for the whole job: by the lowest rank that has something to tell.
+  for (int r = 0; r < size; ++r) {
+    if (outcomes[size_t(r)].fell_back == 0) continue;
+    if (r == rank) COLL_WARN("{}", wire->fallback());
+    break;
+  }
+  return {};
+}
+
+Status Communicator::State::connect(const UniqueId& id, Deadline deadline) {
+  const int64_t start = now_ns();
+  Wire::Options w;
+  w.rank = rank;
+  w.peers = &peers;
+  w.settings = &settings;
+  w.services.fds = bootstrap.get();
+  w.services.acceptor = proxy.get();
+  w.services.secret = id.secret;
+  w.services.comm_hash = hash;
+  w.services.sockets_per_thread = settings.sockets_per_thread;
+  w.services.helper_threads = settings.helper_threads;
+  w.services.abort_word = &abort_word;
+  w.bootstrap = bootstrap.get();
+  w.proxy = proxy.get();
+  wire = std::make_unique<Wire>(std::move(w));
+  log_shape();
+  Status connected = wire->connect(collective_edges(), 0, deadline);
+  // Tell the ranks that may be waiting for this one's links before going to the agreement.
+  if (!connected) fail(connected.error(), true);
+  COLL_TRY(agree(std::move(connected), deadline));
+
+  CpuExecutor::Options e;
+  e.abort_word = &abort_word;
+  e.op_timeout_s = settings.op_timeout_s;
+  e.spin_ns = settings.spin_us >= 0      ? settings.spin_us * 1000
+              : shape.ranks_per_core > 1 ? kCrowdedSpinNs
+                                         : kSpinNs;
+  e.fault = settings.fault;
+  e.proxy = proxy.get();
+  executor = std::make_unique<CpuExecutor>(*wire, e);
+  times.wire = seconds_since(start);
+  return {};
+}
+
+void Communicator::State::log_shape() const {
+  if (!base::log_enabled(base::LogLevel::info, base::Subsystem::init)) return;
+  const int channels = int(shape.channels.size());
+  std::string trees = "Trees";
+  for (int c = 0; c < channels; ++c) {
+    if (rank == 0) {
+      std::string order;
+      for (const int32_t r : shape.channels[size_t(c)].ring) order += format(" {}", r);
+      COLL_INFO(init, "Channel {:02}/{:02} :{}", c, channels, order);
+    }
+    const kernels::TreeLinks& t = shape.channels[size_t(c)].tree;
+    trees += format(" [{}] {}/{}/{}->{}->{}", c, t.down[0], t.down[1], t.down[2], rank, t.up);
+  }
+  COLL_INFO(init, "{}", trees);
+}
+
+void Communicator::State::log_complete() const {
+  const int channels = int(shape.channels.size());
+  COLL_INFO(init, "{} coll channels, {} p2p channels, {} p2p channels per peer", channels, channels,
+            shape.default_channels);
+  COLL_INFO(
+      init,
+      "comm {:#x} rank {} nranks {} cpuDev {} busId - localRanks {} - Init COMPLETE in {:.3f} "
+      "s (bootstrap {:.3f}, peers {:.3f}, links {:.3f})",
+      hash, rank, size, peers[size_t(rank)].device, local_ranks, times.total, times.bootstrap,
+      times.peers, times.wire);
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::init(const UniqueId& id, int rank, int size,
+                                                         const CommOptions& options) {
+  if (size < 1 || rank < 0 || rank >= size)
+    return Error(ErrorCode::usage, format("rank {} of {}: expected 0 <= rank < size", rank, size));
+  const int64_t start = now_ns();
+  base::log_set_thread_device(rank);
+  if (rank == 0) COLL_LOG(version, init, "collctl version {}", base::kVersion);
+  std::unique_ptr<Communicator> communicator(new Communicator());
+  State& s = *communicator->state_;
+  s.rank = rank;
+  s.size = size;
+  COLL_ASSIGN(s.settings, read_settings(options));
+  const Deadline deadline = Deadline::after_seconds(s.settings.start_timeout_s);
+  COLL_TRY_IN(s.join(id, options, deadline), format("start of rank {}", rank));
+  COLL_TRY_IN(s.bootstrap->start_watch([&s](const Bootstrap::AbortNotice& notice) {
+    Error error = notice.error;
+    if (error.rank < 0) error.rank = notice.origin;
+    if (notice.origin >= 0 && notice.origin != s.rank)
+      error.within(format("rank {} gave up", notice.origin));
+    s.fail(std::move(error), false);
+  }),
+              format("start of rank {}", rank));
+  COLL_TRY_IN(s.connect(id, deadline), format("start of rank {}", rank));
+  s.times.total = seconds_since(start);
+  s.log_complete();
+  return communicator;
+}
+
+Result<std::vector<std::unique_ptr<Communicator>>> Communicator::init_many(
+    const UniqueId& id, std::span<const int> ranks, int size, const CommOptions& options) {
+  std::vector<std::optional<Result<std::unique_ptr<Communicator>>>> results(ranks.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    threads.emplace_back([&, i] { results[i] = init(id, ranks[i], size, options); });
+  for (auto& thread : threads) thread.join();  // each init ends by its deadline
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  std::optional<Error> worst;
+  for (auto& result : results) {
+    if (*result) {
+      communicators.push_back(std::move(*result).value());
+      continue;
+    }
+    Error& error = result->error();
+    if (!worst || base::severity(error.code) > base::severity(worst->code)) worst = error;
+  }
+  if (worst) return std::move(*worst);
+  return communicators;
+}
+
+}  // namespace collctl::runtime

@@ -1,0 +1,129 @@
+// What a communicator, its streams and groups share. Private to runtime/communicator*.cc,
+// stream.cc and group.cc.
+//
+// Turns: every submission gets a number when it is started; they run one after the other in that
+// order, whichever stream they are on, because they share the channels' fifos. `issued` is the
+// starting thread's; `done` moves when a submission ends. issued == done: nothing is under way, so
+// the starting thread may run the next one itself.
+// Errors: the first is kept for ever and raises the abort word; only this rank's own are announced.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "runtime/bootstrap.h"
+#include "runtime/communicator.h"
+#include "runtime/executor.h"
+#include "runtime/peer_info.h"
+#include "runtime/plan_cache.h"
+#include "runtime/proxy.h"
+#include "runtime/settings.h"
+#include "runtime/wire.h"
+
+namespace collctl::runtime {
+
+struct Submission {
+  Plan plan;
+  uint64_t ticket = 0;
+  uint64_t first_op = 0;
+  bool wired = false;
+};
+
+struct Communicator::State {
+  int rank = 0, size = 1;
+  uint64_t hash = 0;
+  uint64_t local_ranks = 1;
+  Settings settings;
+  Choices choices;
+  HostGroups hosts;
+  CommShape shape;
+  std::vector<transport::PeerInfo> peers;
+  InitTimes times;
+  int32_t barrier_cell[2] = {};
+  bool finalized = false;
+
+  alignas(64) uint32_t abort_word = 0;
+  std::atomic<bool> failed{false};
+  mutable std::mutex error_mutex;
+  std::optional<Error> first_error;
+
+  uint64_t issued = 0;
+  std::atomic<uint64_t> done{0};
+  std::mutex turn_mutex;
+  int unwired = 0;  // submissions under way that may still use the bootstrap; under turn_mutex
+  std::condition_variable turn;
+  uint64_t op_count = 0;
+  PlanCache cache;
+  std::vector<std::weak_ptr<Stream::State>> streams;
+
+  // Destroyed from the last to the first: workers are gone by then.
+  std::unique_ptr<Bootstrap> bootstrap;
+  std::unique_ptr<ProxyEngine> proxy;
+  std::unique_ptr<Wire> wire;
+  std::unique_ptr<Executor> executor;
+
+  ~State();
+
+  // communicator_init.cc, in this order
+  Status join(const UniqueId& id, const CommOptions& options, Deadline deadline);
+  Status exchange_cards(const UniqueId& id, const CommOptions& options, Deadline deadline);
+  Status connect(const UniqueId& id, Deadline deadline);
+  Status agree(Status mine, Deadline deadline);
+  void log_shape() const;
+  void log_complete() const;
+  std::vector<Edge> collective_edges() const;
+
+  // communicator.cc
+  void fail(Error error, bool announce);
+  Status error() const;
+  bool idle() const { return done.load(std::memory_order_acquire) == issued; }
+  Status drain(Deadline deadline);
+  Status wire_plan(const Plan& plan);
+  // For a submission whose turn it is: connects what its plan needs; then runs it.
+  Status ready(const Plan& plan, bool& wired);
+  Status run(Plan& plan, uint64_t first_op);
+  void run_in_turn(Submission& submission);
+  // Plans and starts; in this thread when nothing is under way and it may.
+  Status submit(std::span<const Operation> operations, const std::shared_ptr<Stream::State>& stream,
+                bool blocking);
+  void trace(std::span<const Operation> operations, const Plan& plan, const void* stream) const;
+  Status check(std::span<const Operation> operations) const;
+};
+
+struct Stream::State {
+  Communicator::State* communicator = nullptr;  // null once it is gone
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Submission> queue;
+  uint64_t pending = 0;  // queued or running
+  bool stopping = false;
+  std::thread worker;
+
+  void push(Submission submission);
+  void work();
+  void stop();  // runs what is queued (with the abort word raised: gives it up), ends the worker
+  Status wait();
+};
+
+// Operations collected by this thread's open group.
+struct Group::Collected {
+  struct Batch {
+    Communicator::State* communicator;
+    std::shared_ptr<Stream::State> stream;
+    std::vector<Operation> operations;
+    bool blocking = false;
+  };
+  int depth = 0;
+  std::vector<Batch> batches;
+  static Collected& mine();
+  bool open() const { return depth > 0; }
+  Status add(Communicator::State& communicator, const std::shared_ptr<Stream::State>& stream,
+             std::span<const Operation> operations, bool blocking);
+  Status submit(bool wait);
+};
+
+}  // namespace collctl::runtime

@@ -1,0 +1,72 @@
+// Groups: what this thread starts between begin and end goes out as one submission for each
+// communicator and stream. Each runs in its stream's worker, so that communicators driven by one
+// thread do not wait for each other.
+#include <algorithm>
+
+#include "runtime/communicator_state.h"
+
+namespace collctl::runtime {
+
+Group::Collected& Group::Collected::mine() {
+  static thread_local Collected collected;
+  return collected;
+}
+
+Status Group::Collected::add(Communicator::State& communicator,
+                             const std::shared_ptr<Stream::State>& stream,
+                             std::span<const Operation> operations, bool blocking) {
+  COLL_TRY(communicator.check(operations));
+  auto batch = std::find_if(batches.begin(), batches.end(),
+                            [&](const Batch& b) { return b.stream == stream; });
+  if (batch == batches.end()) {
+    batches.push_back({&communicator, stream, {}, false});
+    batch = batches.end() - 1;
+  }
+  batch->operations.insert(batch->operations.end(), operations.begin(), operations.end());
+  batch->blocking = batch->blocking || blocking;
+  return {};
+}
+
+Status Group::Collected::submit(bool wait) {
+  const std::vector<Batch> all = std::move(batches);
+  batches.clear();
+  if (all.size() == 1)
+    return all[0].communicator->submit(all[0].operations, all[0].stream, wait && all[0].blocking);
+  // First look whether all of it can be planned: nothing is started by halves.
+  for (const Batch& b : all) {
+    std::vector<Operation> list = b.operations;
+    for (Operation& op : list)
+      if (op.collective == Collective::barrier) op.input = op.output = b.communicator->barrier_cell;
+    COLL_ASSIGN([[maybe_unused]] const Plan plan,
+                make_plan(list, b.communicator->shape, b.communicator->choices));
+  }
+  Status first;
+  const auto keep = [&](Status status) {
+    if (first && !status) first = std::move(status);
+  };
+  for (const Batch& b : all) keep(b.communicator->submit(b.operations, b.stream, false));
+  for (const Batch& b : all)
+    if (wait && b.blocking) keep(b.stream->wait());
+  return first;
+}
+
+Group::Group() {
+  ++Collected::mine().depth;
+}
+
+Group::~Group() {
+  if (ended_) return;
+  Collected& group = Collected::mine();
+  // Without end() nobody asks for the outcome; argument errors were returned by start().
+  if (--group.depth == 0) (void)group.submit(false);
+}
+
+Status Group::end() {
+  if (ended_) return Error(ErrorCode::usage, "a group was ended twice");
+  ended_ = true;
+  Collected& group = Collected::mine();
+  if (--group.depth > 0) return {};
+  return group.submit(true);
+}
+
+}  // namespace collctl::runtime
