@@ -6,7 +6,7 @@
 // sums and products wrap at the type's width; narrow floats are widened to float32, accumulated
 // there and rounded once to nearest even (float8 saturates to finite, float16 and bfloat16 round to
 // infinity); min and max ignore a NaN unless all are NaN; a divisor divides the accumulated value,
-// integers (after wrapping) truncating toward zero.
+// integers (after wrapping) truncating toward zero. One source without divisor is copied as it is.
 #pragma once
 #include <cstdint>
 
