@@ -1,0 +1,362 @@
+#include "cmd/bench_run.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/env.h"
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "cmd/diagnose.h"
+
+namespace collctl::cmd {
+
+using kernels::Collective;
+using kernels::DataType;
+using kernels::RedOp;
+using runtime::Operation;
+
+namespace {
+
+// Binary units for progress lines: "512 KiB", "12 B", "1.5 MiB".
+std::string size_words(uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit < 4) value /= 1024, ++unit;
+  if (value == double(uint64_t(value))) return format("{} {}", uint64_t(value), kUnits[unit]);
+  return format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::vector<std::string> or_chosen(const std::vector<std::string>& names) {
+  return names.empty() ? std::vector<std::string>{""} : names;
+}
+
+double timeout_of(const BenchSpec& spec) {
+  if (spec.op_timeout_s > 0) return spec.op_timeout_s;
+  const auto knob = base::knob_seconds(base::KnobId::op_timeout);
+  return knob ? *knob : 30;  // the communicator's start has refused an illegal one
+}
+
+}  // namespace
+
+std::vector<Operation> operations_for(const RowKey& key, const Place& place,
+                                      const RunBuffers& buffers) {
+  Operation op;
+  op.collective = key.collective;
+  op.input = buffers.input->data() + buffers.input_at;
+  op.output = buffers.output->data() + buffers.output_at;
+  op.count = key.size.count;
+  op.type = key.type;
+  op.op = key.op;
+  op.root = std::max(key.root, 0);
+  if (key.collective != Collective::send_recv) return {op};
+  Operation send = op, recv = op;
+  send.output = nullptr;
+  send.peer = (place.rank + 1) % place.nranks;
+  recv.input = nullptr;
+  recv.peer = (place.rank + place.nranks - 1) % place.nranks;
+  return {send, recv};
+}
+
+RunBuffers place_buffers(const RowKey& key, const Place& place, bool in_place, GuardedBuffer& input,
+                         GuardedBuffer& output) {
+  const BufferShape shape = buffer_shape(key.collective, key.size.count, place);
+  const uint64_t size = kernels::element_size(key.type);
+  if (!in_place) return {&input, &output, 0, 0, shape.input * size, shape.output * size};
+  const uint64_t bytes = shape.in_place_elements * size;
+  return {&output, &output, shape.in_place_input * size, shape.in_place_output * size,
+          bytes,   bytes};
+}
+
+BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink)
+    : spec_(spec),
+      communicator_(communicator),
+      sink_(sink),
+      timeout_s_(timeout_of(spec)),
+      stream_(communicator) {
+  for (const std::string& algorithm : or_chosen(spec.algorithms))
+    for (const std::string& protocol : or_chosen(spec.protocols))
+      combinations_.emplace_back(algorithm, protocol);
+}
+
+Status BenchRun::check_spec() const {
+  if (spec_.types.empty() || spec_.ops.empty() || spec_.roots.empty())
+    return Error{ErrorCode::usage, "a bench needs at least one type, operation and root"};
+  if (spec_.in_place == InPlace::in_place && !has_in_place_form(spec_.collective))
+    return Error{ErrorCode::usage,
+                 format("{} has no in-place form", kernels::name_of(spec_.collective)),
+                 "leave out --in-place, or use --in-place 0"};
+  for (int root : spec_.roots)
+    if (has_root(spec_.collective) && (root < -1 || root >= communicator_.size()))
+      return Error{ErrorCode::usage, format("root {} is not a rank; expected 0 to {}", root,
+                                            communicator_.size() - 1)};
+  return {};
+}
+
+Place BenchRun::place_of(const RowKey& key) const {
+  return {communicator_.rank(), communicator_.size(), std::max(key.root, 0)};
+}
+
+Deadline BenchRun::patience() const {
+  return Deadline::after_seconds(timeout_s_ * 2 + 10);
+}
+
+const DataOracle& BenchRun::oracle(const RowKey& key) {
+  const DataKind kind{key.type, has_op(key.collective), key.op, communicator_.size()};
+  if (!oracle_ || !(oracle_->kind() == kind))
+    oracle_ = std::make_unique<DataOracle>(kind, communicator_.rank());
+  return *oracle_;
+}
+
+// The largest rows decide; all ranks of a host together must fit into its memory.
+Status BenchRun::reserve_buffers(const std::vector<uint64_t>& sizes) {
+  uint64_t input = 0, output = 0;
+  const uint64_t largest = *std::max_element(sizes.begin(), sizes.end());
+  for (DataType type : spec_.types) {
+    const uint32_t size = kernels::element_size(type);
+    RowKey key{spec_.collective, type, {}, 0, {}};
+    key.size = size_point(spec_.collective, largest, communicator_.size(), size);
+    for (int root = 0; root < (has_root(spec_.collective) ? communicator_.size() : 1); ++root) {
+      key.root = root;
+      const BufferShape shape = buffer_shape(spec_.collective, key.size.count, place_of(key));
+      input = std::max(input, shape.input * size);
+      output = std::max(output, std::max(shape.output, shape.in_place_elements) * size);
+    }
+  }
+  const auto& peers = communicator_.peers();
+  const uint64_t host = peers[size_t(communicator_.rank())].host_hash;
+  const auto neighbours = uint64_t(std::count_if(
+      peers.begin(), peers.end(), [&](const auto& peer) { return peer.host_hash == host; }));
+  const uint64_t memory = base::physical_memory(), each = input + output;
+  if (memory != 0 && each > memory / neighbours)
+    return Error{ErrorCode::unavailable,
+                 format("{} of {} needs {} of buffers for each of the {} ranks of this host, "
+                        "which has {} of memory",
+                        kernels::name_of(spec_.collective), size_words(largest), size_words(each),
+                        neighbours, size_words(memory)),
+                 "use a smaller --max-bytes or fewer ranks on this host"};
+  COLL_TRY_IN(input_.reserve(input), "input buffer");
+  COLL_TRY_IN(output_.reserve(output), "output buffer");
+  return {};
+}
+
+Status BenchRun::send_header() {
+  ByteWriter writer;
+  const auto links = communicator_.links();
+  writer.put(communicator_.init_times().total).put(uint32_t(links.size()));
+  for (const auto& link : links)
+    writer.put(int32_t(link.channel))
+        .put(int32_t(link.from))
+        .put(int32_t(link.to))
+        .put_string(link.via);
+  COLL_ASSIGN(const std::vector<Bytes> all, communicator_.gather_blobs(writer.bytes(), patience()));
+  if (communicator_.rank() != 0) return {};
+  BenchHeader header;
+  const auto& peers = communicator_.peers();
+  header.version = peers[0].version;
+  header.collective = spec_.collective;
+  header.ranks = communicator_.size();
+  std::map<std::tuple<int, int, int>, std::string> merged;  // both ends tell of a link
+  for (const Bytes& blob : all) {
+    ByteReader reader(blob);
+    header.init_seconds = std::max(header.init_seconds, reader.get<double>());
+    const auto count = reader.get<uint32_t>();
+    for (uint32_t i = 0; i < count && reader.ok(); ++i) {
+      const auto channel = reader.get<int32_t>(), from = reader.get<int32_t>(),
+                 to = reader.get<int32_t>();
+      merged.emplace(std::tuple{channel, from, to}, reader.get_string(256));
+    }
+    if (!reader.ok()) return Error{ErrorCode::defect, "a rank's list of links is cut short"};
+  }
+  for (auto& [key, via] : merged)
+    header.links.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), via});
+  std::map<uint64_t, size_t> lines;
+  for (const auto& peer : peers) {
+    const auto [at, fresh] = lines.emplace(peer.host_hash, header.hosts.size());
+    if (fresh) header.hosts.push_back({peer.host, {}, {}, {}});
+    HostLine& line = header.hosts[at->second];
+    line.ranks.push_back(peer.rank);
+    line.devices.push_back(peer.device);
+    line.pids.push_back(peer.pid);
+  }
+  const int cores = base::usable_cores();
+  const auto here = header.hosts[lines[peers[0].host_hash]].ranks.size();
+  if (here > size_t(cores))
+    header.note = format("{} ranks share {} core{}; times include the turns they take", here, cores,
+                         cores == 1 ? "" : "s");
+  sink_.header(header);
+  return {};
+}
+
+Status BenchRun::run() {
+  COLL_TRY(check_spec());
+  COLL_ASSIGN(std::vector<uint64_t> sizes,
+              size_series({spec_.min_bytes, spec_.max_bytes, spec_.step_factor, spec_.step_bytes}));
+  const bool barrier = spec_.collective == Collective::barrier;
+  if (barrier) sizes = {0};
+  COLL_TRY(reserve_buffers(sizes));
+  COLL_TRY(send_header());
+  meet_.emplace(communicator_, stream_, timeout_s_);
+  sink_.phase(communicator_.rank(), "measure");
+  std::vector<int> roots{-1};
+  if (has_root(spec_.collective)) roots = spec_.roots;
+  if (roots.size() == 1 && roots[0] == -1 && has_root(spec_.collective)) {
+    roots.clear();
+    for (int root = 0; root < communicator_.size(); ++root) roots.push_back(root);
+  }
+  std::vector<DataType> types = spec_.types;
+  std::vector<RedOp> ops = spec_.ops;
+  if (barrier) types = {DataType::int32};
+  if (!has_op(spec_.collective)) ops = {RedOp::sum};
+  rows_total_ = types.size() * ops.size() * roots.size() * combinations_.size() * sizes.size();
+  for (DataType type : types)
+    for (RedOp op : ops)
+      for (int root : roots) COLL_TRY(series(type, op, root, sizes));
+  return {};
+}
+
+// All sizes of one type, operation and root, for each combination of algorithm and protocol. Of
+// several combinations those that cannot serve are left out; one alone, or all, is an error.
+Status BenchRun::series(DataType type, RedOp op, int root, const std::vector<uint64_t>& sizes) {
+  std::optional<Error> refused;
+  bool served = false;
+  for (const auto& [algorithm, protocol] : combinations_) {
+    const RowKey key{spec_.collective, type, op, root, {}};
+    if (combinations_.size() > 1) {
+      COLL_TRY(communicator_.set_choices(algorithm, protocol, spec_.channels));
+      meet_->refresh();
+      const Place place = place_of(key);
+      const auto plan = communicator_.plan_for(
+          operations_for(key, place, place_buffers(key, place, false, input_, output_)));
+      if (!plan) {
+        refused = plan.error();
+        rows_done_ += sizes.size();
+        continue;
+      }
+    }
+    served = true;
+    COLL_TRY(combination(key, sizes));
+  }
+  if (!served && refused) return *refused;
+  return {};
+}
+
+Status BenchRun::combination(RowKey key, const std::vector<uint64_t>& sizes) {
+  const uint32_t size = kernels::element_size(key.type);
+  for (uint64_t asked : sizes) {
+    key.size = size_point(key.collective, asked, communicator_.size(), size);
+    if (communicator_.rank() == 0)
+      sink_.progress(
+          format("{}, {} of {}", size_words(key.size.bytes), rows_done_ + 1, rows_total_));
+    COLL_TRY_IN(row(key),
+                format("{} of {} bytes", kernels::name_of(key.collective), key.size.bytes));
+    ++rows_done_;
+  }
+  return {};
+}
+
+Status BenchRun::row(const RowKey& key) {
+  Half out_of_place, in_place;
+  if (spec_.in_place != InPlace::in_place) {
+    COLL_ASSIGN(out_of_place, half(key, false));
+  }
+  if (spec_.in_place != InPlace::out_of_place && has_in_place_form(key.collective)) {
+    COLL_ASSIGN(in_place, half(key, true));
+  }
+  return report_row(key, out_of_place, in_place);
+}
+
+// Poisoned outputs, then this rank's input where it belongs.
+void BenchRun::prepare(const RowKey& key, const RunBuffers& buffers) {
+  const BufferShape shape = buffer_shape(key.collective, key.size.count, place_of(key));
+  buffers.output->poison(buffers.output_bytes);
+  oracle(key).fill_input(buffers.input->data() + buffers.input_at, shape.input);
+  if (buffers.input != buffers.output) buffers.input->set_guards(buffers.input_bytes);
+}
+
+Result<BenchRun::Half> BenchRun::half(const RowKey& key, bool in_place) {
+  const Place place = place_of(key);
+  const RunBuffers buffers = place_buffers(key, place, in_place, input_, output_);
+  const std::vector<Operation> ops = operations_for(key, place, buffers);
+  Half result;
+  result.measured = true;
+  prepare(key, buffers);
+  // In place the result of one iteration is the input of the next: zeros stay zeros, whereas data
+  // would grow to infinities and denormals whose arithmetic is slower than the user's.
+  if (in_place) std::memset(buffers.output->data(), 0, buffers.output_bytes);
+  COLL_ASSIGN(result.samples, measure(communicator_, stream_, ops, *meet_,
+                                      {spec_.iterations, spec_.warmup, spec_.sync_each}));
+  if (!spec_.check || key.collective == Collective::barrier) return result;
+  prepare(key, buffers);
+  COLL_TRY(communicator_.start_all(ops, stream_, runtime::Communicator::Launch::blocking));
+  COLL_TRY(stream_.synchronize());
+  result.check = check_run(oracle(key), key.collective, key.size.count, place, buffers);
+  return result;
+}
+
+Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const Half& in_place) {
+  const uint32_t size = kernels::element_size(key.type);
+  const bool checked = spec_.check && key.collective != Collective::barrier;
+  ByteWriter writer;
+  for (const Half* half : {&out_of_place, &in_place}) {
+    half->samples.put(writer);
+    writer.put(half->check.wrong(size));
+  }
+  COLL_ASSIGN(const std::vector<Bytes> all, communicator_.gather_blobs(writer.bytes(), patience()));
+  std::vector<Samples> samples[2];
+  uint64_t wrong[2] = {0, 0};
+  const size_t iterations = spec_.sync_each ? size_t(spec_.iterations) : 0;
+  for (const Bytes& blob : all) {
+    ByteReader reader(blob);
+    for (int h = 0; h < 2; ++h) {
+      samples[h].push_back(Samples::get(reader, iterations));
+      wrong[h] += reader.get<uint64_t>();
+    }
+    if (!reader.ok() || !reader.at_end())
+      return Error{ErrorCode::defect, "a rank's times have the wrong length"};
+  }
+  if (communicator_.rank() == 0) {
+    BenchRow row{.bytes = key.size.bytes,
+                 .count = key.size.count,
+                 .type = key.type,
+                 .op = key.op,
+                 .has_op = has_op(key.collective),
+                 .root = key.root,
+                 .algorithm = {},
+                 .protocol = {},
+                 .channels = 0,
+                 .out_of_place = {},
+                 .in_place = {}};
+    const Place place = place_of(key);
+    COLL_ASSIGN(const runtime::Plan plan,
+                communicator_.plan_for(
+                    operations_for(key, place, place_buffers(key, place, false, input_, output_))));
+    if (!plan.ops.empty()) {
+      row.algorithm = kernels::name_of(plan.ops[0].algorithm);
+      row.protocol = kernels::name_of(plan.ops[0].protocol);
+      row.channels = plan.ops[0].channels;
+    }
+    const MergeOptions merge{key.collective, key.size.bytes, spec_.iterations};
+    if (out_of_place.measured) row.out_of_place = merge_samples(samples[0], merge);
+    if (in_place.measured) row.in_place = merge_samples(samples[1], merge);
+    if (checked && out_of_place.measured) row.out_of_place.wrong = int64_t(wrong[0]);
+    if (checked && in_place.measured) row.in_place.wrong = int64_t(wrong[1]);
+    sink_.row(row);
+  }
+  if (wrong[0] != 0) COLL_TRY(explain(key, false, out_of_place.check));
+  if (wrong[1] != 0) COLL_TRY(explain(key, true, in_place.check));
+  return {};
+}
+
+Status BenchRun::explain(const RowKey& key, bool in_place, const CheckResult& check) {
+  if (communicator_.rank() == 0) sink_.progress("wrong data: looking for where it came from");
+  const Place place = place_of(key);
+  const RunBuffers buffers = place_buffers(key, place, in_place, input_, output_);
+  COLL_ASSIGN(const std::vector<DataFault> faults,
+              diagnose({communicator_, stream_, key, place, buffers, check, patience()}));
+  for (const DataFault& fault : faults) sink_.fault(fault);
+  return {};
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,123 @@
+#include "cmd/bench_timing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "cmd/bench_sizes.h"
+
+namespace collctl::cmd {
+
+using runtime::Communicator;
+using runtime::Operation;
+using runtime::Stream;
+
+void Samples::put(ByteWriter& writer) const {
+  writer.put(block_ns).put(uint32_t(each_ns.size()));
+  for (int64_t ns : each_ns) writer.put(ns);
+}
+
+Samples Samples::get(ByteReader& reader, size_t at_most) {
+  Samples samples;
+  samples.block_ns = reader.get<int64_t>();
+  const auto count = reader.get<uint32_t>();
+  for (uint32_t i = 0; i < count && i < at_most && reader.ok(); ++i)
+    samples.each_ns.push_back(reader.get<int64_t>());
+  return samples;
+}
+
+Meeting::Meeting(Communicator& communicator, Stream& stream, double timeout_s)
+    : communicator_(communicator), stream_(stream), timeout_s_(timeout_s) {
+  barrier_.collective = kernels::Collective::barrier;
+  barrier_.type = kernels::DataType::int32;
+  barrier_.count = 1;
+  barrier_.input = &word_[0];
+  barrier_.output = &word_[1];
+  refresh();
+}
+
+void Meeting::refresh() {
+  collective_ = communicator_.plan_for({&barrier_, 1}).ok();
+}
+
+Status Meeting::operator()() {
+  if (!collective_) return communicator_.barrier(Deadline::after_seconds(timeout_s_));
+  COLL_TRY(communicator_.start(barrier_, stream_, Communicator::Launch::blocking));
+  return stream_.synchronize();
+}
+
+namespace {
+
+// One operation (or group) in the caller's thread where possible.
+Status launch(Communicator& communicator, Stream& stream, std::span<const Operation> operations) {
+  if (operations.size() == 1)
+    return communicator.start(operations[0], stream, Communicator::Launch::blocking);
+  return communicator.start_all(operations, stream, Communicator::Launch::blocking);
+}
+
+double percentile(const std::vector<int64_t>& sorted, double fraction) {
+  const auto place = size_t(std::ceil(fraction * double(sorted.size())));
+  return double(sorted[std::clamp<size_t>(place, 1, sorted.size()) - 1]);
+}
+
+}  // namespace
+
+Result<Samples> measure(Communicator& communicator, Stream& stream,
+                        std::span<const Operation> operations, Meeting& meet,
+                        const MeasureOptions& options) {
+  Samples samples;
+  for (int i = 0; i < options.warmup; ++i) COLL_TRY(launch(communicator, stream, operations));
+  COLL_TRY(stream.synchronize());
+  if (options.sync_each) {
+    samples.each_ns.reserve(size_t(options.iterations));
+    for (int i = 0; i < options.iterations; ++i) {
+      COLL_TRY(meet());
+      const int64_t from = now_ns();
+      COLL_TRY(launch(communicator, stream, operations));
+      COLL_TRY(stream.synchronize());
+      samples.each_ns.push_back(now_ns() - from);
+    }
+    samples.block_ns = std::accumulate(samples.each_ns.begin(), samples.each_ns.end(), int64_t(0));
+    return samples;
+  }
+  COLL_TRY(meet());
+  const int64_t from = now_ns();
+  for (int i = 0; i < options.iterations; ++i) COLL_TRY(launch(communicator, stream, operations));
+  COLL_TRY(stream.synchronize());
+  samples.block_ns = now_ns() - from;
+  return samples;
+}
+
+Timing merge_samples(std::span<const Samples> ranks, const MergeOptions& options) {
+  COLL_CHECK(!ranks.empty() && options.iterations > 0);
+  Timing timing;
+  timing.measured = true;
+  int64_t slowest = -1;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r].block_ns <= slowest) continue;
+    slowest = ranks[r].block_ns;
+    timing.slowest_rank = int(r);
+  }
+  double ns = double(slowest) / options.iterations;
+  if (!ranks[0].each_ns.empty()) {
+    std::vector<int64_t> worst = ranks[0].each_ns;
+    for (const Samples& rank : ranks) {
+      COLL_CHECK(rank.each_ns.size() == worst.size());
+      for (size_t i = 0; i < worst.size(); ++i) worst[i] = std::max(worst[i], rank.each_ns[i]);
+    }
+    ns = double(std::accumulate(worst.begin(), worst.end(), int64_t(0))) / double(worst.size());
+    std::sort(worst.begin(), worst.end());
+    timing.p50_us = percentile(worst, 0.50) / 1e3;
+    timing.p99_us = percentile(worst, 0.99) / 1e3;
+    timing.min_us = double(worst.front()) / 1e3;
+    timing.max_us = double(worst.back()) / 1e3;
+  }
+  timing.time_us = ns / 1e3;
+  if (ns > 0) timing.algbw_GBps = double(options.bytes) / ns;  // bytes per ns = 1e9 bytes per s
+  timing.busbw_GBps = timing.algbw_GBps * bus_factor(options.collective, int(ranks.size()));
+  return timing;
+}
+
+}  // namespace collctl::cmd
