@@ -19,8 +19,10 @@ class ByteWriter {
  public:
   template <class T>
   requires std::is_trivially_copyable_v<T> ByteWriter& put(const T& value) {
-    const auto* p = reinterpret_cast<const uint8_t*>(&value);
-    bytes_.insert(bytes_.end(), p, p + sizeof value);
+    // Not insert(): g++ 12 takes its inlined growth for an overflow.
+    const size_t at = bytes_.size();
+    bytes_.resize(at + sizeof value);
+    std::memcpy(bytes_.data() + at, static_cast<const void*>(&value), sizeof value);
     return *this;
   }
   ByteWriter& put_bytes(ByteView v) {
