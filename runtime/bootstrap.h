@@ -24,7 +24,9 @@ class BootstrapRoot {
   struct Options {
     Address listen_at;  // address family and interface; port 0 for any
     base::Secret secret;
-    bool reuse_port = false;
+    bool reuse_port = false;           // for a fixed port (COMM_ID)
+    std::vector<std::string> hosts{};  // of the ranks, as far as the caller knows: for errors
+    size_t lines_at_most = 0;  // connections kept open to waiting ranks; 0: by the open-file limit
   };
   static Result<std::unique_ptr<BootstrapRoot>> start(const Options& options);
   ~BootstrapRoot();

@@ -1,0 +1,129 @@
+// What travels between ranks and roots, and the shapes it travels along. Internal to the bootstrap.
+// Every connection opens with a greeting (base/auth), which says who calls and what for; the lines
+// to a root, between roots and between ring neighbours then carry small frames (type, length,
+// payload). Pure functions and values, except FrameReader and send_frame, which move bytes without
+// waiting.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "base/socket.h"
+
+namespace collctl::runtime::boot {
+
+inline constexpr int kMaxRanks = 65536;
+inline constexpr int kMaxRoots = 64;
+inline constexpr int kTreeArity = 16;   // children of a rank in its root's tree
+inline constexpr int kRingAtMost = 16;  // up to so many ranks gather along a ring, above in a tree
+inline constexpr size_t kMaxHostName = 64;
+inline constexpr size_t kMaxFrame = 32 << 10;
+
+enum class Purpose : uint32_t {
+  check_in = 0x1001,  // rank -> root
+  root = 0x1002,      // root -> first root
+  call = 0x1003,      // root -> rank, where the root could not keep the line open
+  control = 0x1004,   // rank -> its successor: abort notices, both ways
+  ring = 0x1005,      // rank -> its successor: data
+  tree = 0x1006,      // rank -> its parent: data, both ways
+  message = 0x1007    // rank -> any rank: point-to-point, one way
+};
+// The purpose a greeting opens with; 0 when it has none.
+uint32_t purpose_of(ByteView greeting);
+
+struct CheckIn {
+  int rank = 0, size = 0;
+  int root_index = 0;          // which of `roots` this rank belongs to
+  std::vector<Address> roots;  // all of them, in order
+  std::string host;
+  Address peers;  // where peers connect to this rank
+  Address calls;  // where its root does
+  int64_t remaining_ms = 0;
+  Bytes encode() const;
+  static std::optional<CheckIn> decode(ByteView greeting);
+};
+
+struct PeerGreeting {
+  Purpose purpose{};
+  int from = 0, to = 0;
+  Bytes encode() const;
+  static std::optional<PeerGreeting> decode(ByteView greeting);
+};
+
+enum class FrameType : uint32_t {
+  place = 1,      // root -> rank: Place
+  failure = 2,    // root <-> rank, root <-> root: an Error
+  call_you = 3,   // root -> rank: hang up, I shall call your second listener
+  connected = 4,  // rank -> root: neighbours are connected
+  report = 5,     // root -> first root: Report
+  leaders = 6,    // first root -> root: the first rank of every root
+  notice = 7,     // ring neighbours: an abort
+  bye = 8         // ring neighbours: this end closes cleanly
+};
+
+struct Frame {
+  FrameType type{};
+  Bytes payload;
+};
+
+struct RankAt {
+  int rank = -1;
+  Address address;
+  std::string host;
+  void write(ByteWriter& w) const;
+  static RankAt read(ByteReader& r);
+};
+
+struct Place {  // what the root tells a rank
+  RankAt next, previous, parent;
+  Bytes encode() const;
+  static std::optional<Place> decode(ByteView payload);
+};
+
+struct Report {  // what a root tells the first root
+  int index = 0, size = 0, checked_in = 0;
+  bool complete = false;
+  std::vector<int> missing;  // the first of them
+  RankAt leader;
+  Bytes encode() const;
+  static std::optional<Report> decode(ByteView payload);
+};
+
+Bytes encode_ranks(const std::vector<RankAt>& ranks);
+std::optional<std::vector<RankAt>> decode_ranks(ByteView payload);
+
+// Long texts are cut; contexts are folded into the message.
+Bytes encode_error(const Error& error);
+Error decode_error(ByteView payload);
+
+// Frames out of a non-blocking socket.
+class FrameReader {
+ public:
+  // Takes what has arrived. Code lost when the other side is gone or sends what is no frame; frames
+  // that came before stay available.
+  Status fill(int fd);
+  std::optional<Frame> next();
+
+ private:
+  Bytes buffer_;
+};
+Bytes encode_frame(FrameType type, ByteView payload);
+// The whole frame at once, without waiting: the buffers of these lines are never full.
+Status send_frame(int fd, FrameType type, ByteView payload);
+
+// Ranks are split evenly over the roots, the remainder over the first ones: root g serves the ranks
+// [group_begin(g), group_begin(g + 1)).
+int group_begin(int index, int groups, int size);
+int group_of(int rank, int groups, int size);
+// The tree: below each root's first rank its ranks in heap order; the first ranks in heap order
+// among themselves. Parent of rank 0: -1.
+int tree_parent(int rank, int groups, int size);
+std::vector<int> tree_children(int rank, int groups, int size);
+
+// "rank 3 (host b1), rank 11, ranks 20-31 and 40 more"; `hosts` may be shorter than the ranks.
+std::string rank_list(const std::vector<int>& ranks, const std::vector<std::string>& hosts);
+std::string rank_text(int rank, const std::string& host);  // "rank 3 (host b1)"
+
+}  // namespace collctl::runtime::boot
