@@ -46,6 +46,13 @@ struct JobOutcome {
   double seconds = 0;
 };
 
+// Decides whether this process is one rank of a job that somebody else started: --join, or
+// COLLCTL_COMM_ID together with a rank and size in the environment (torchrun's RANK and WORLD_SIZE,
+// Open MPI, PMI, Slurm). Then join, join_rank and join_size are filled. `asked` (--launcher adopt):
+// not being one is a usage error. run_bench_job does it too; a caller that must know who prints
+// (rank 0 alone) does it first.
+Status adopt(LaunchOptions& options, bool asked);
+
 // A collective measured by ranks of ours. Rows reach the sink as they come.
 JobOutcome run_bench_job(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
 // Any program as ranks. Their output goes to our stdout and stderr by whole lines.

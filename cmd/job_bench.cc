@@ -1,0 +1,275 @@
+// run_bench_job: a collective measured by ranks of ours; here as processes, see job_threads.cc and
+// job_join.cc for the other two ways.
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "base/rank_env.h"
+#include "cmd/interrupt.h"
+#include "cmd/job_config.h"
+#include "cmd/job_modes.h"
+#include "cmd/root_cause.h"
+#include "launcher/local.h"
+
+namespace collctl::cmd {
+namespace {
+
+using launcher::Event;
+using launcher::EventKind;
+using launcher::FrameType;
+
+constexpr double kSendSeconds = 10;     // a frame to a rank that reads
+constexpr double kSettleSeconds = 1.5;  // after the first failure: time for the others' own words
+constexpr double kStartSlack = 1.5;  // the ranks' own start-up deadline comes first: it knows more
+constexpr double kForever = 1e6;
+constexpr double kKillSeconds = 10;  // SIGKILL to gone, at most
+
+// Past the phases that the start-up deadline covers.
+bool started(const std::string& phase) {
+  return !phase.empty() && phase != "bootstrap" && phase != "connect";
+}
+
+class BenchJob {
+ public:
+  BenchJob(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink)
+      : options_(options), spec_(completed(spec, options)), sink_(sink) {}
+  JobOutcome run();
+
+ private:
+  Status start();
+  Status loop();
+  Deadline next_deadline() const;
+  void check_deadlines();
+  void end_ranks(double grace_s);
+  void take_signals();
+  void handle(Event& event);
+  void handle_frame(Event& event);
+  void handle_exit(const Event& event);
+  void trouble(const Error& what);
+  void fail_job(Error error);
+  JobOutcome outcome();
+
+  const LaunchOptions& options_;
+  const BenchSpec spec_;
+  BenchSink& sink_;
+  Interrupts interrupts_{false};
+  std::unique_ptr<launcher::LocalJob> job_;
+  std::vector<RankFacts> ranks_;
+  int64_t began_ns_ = now_ns();
+  int errors_ = 0;
+  bool all_started_ = false;
+  std::optional<Deadline> settle_;   // set by the first failure
+  bool ending_ = false;              // SIGTERM was sent
+  std::optional<Deadline> give_up_;  // then: what is left by now does not end even by SIGKILL
+  int signal_ = 0;                   // that ended the job
+  std::optional<Error> job_error_;   // of the job itself: deadlines, defects
+};
+
+Status BenchJob::start() {
+  COLL_ASSIGN(const LocalPlan plan, plan_local(options_));
+  COLL_ASSIGN(const uint16_t port, free_port());
+  std::vector<launcher::RankProcess> processes;
+  for (int rank = 0; rank < plan.ranks; ++rank) {
+    launcher::RankProcess p;
+    p.argv = {base::kSelfPath, base::kRankCommand};
+    const RankPlace place{.rank = rank, .size = plan.ranks, .master_port = port, .ours = true};
+    COLL_ASSIGN(p.environment, rank_environment(place, options_.export_env));
+    p.cores = plan.cores[size_t(rank)];
+    processes.push_back(std::move(p));
+  }
+  COLL_ASSIGN(job_, launcher::LocalJob::start(processes));
+  RankConfig config;
+  config.size = plan.ranks;
+  config.verbosity = options_.verbosity;
+  config.start_timeout_s = options_.start_timeout_s;
+  config.spec = spec_;
+  for (int rank = 0; rank < plan.ranks; ++rank) {
+    ranks_.emplace_back();
+    ranks_.back().end.rank = rank;
+    ranks_.back().end.pid = job_->pid(rank);
+  }
+  for (int rank = 0; rank < plan.ranks; ++rank) {
+    config.rank = rank;
+    const std::string text = config.to_json();
+    const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
+    // A rank that is gone already is noticed, with its reason, by the loop.
+    Status sent = job_->send(rank, FrameType::config, {bytes, text.size()},
+                             Deadline::after_seconds(kSendSeconds));
+    if (!sent && sent.error().code != ErrorCode::lost) return sent;
+  }
+  return {};
+}
+
+Deadline BenchJob::next_deadline() const {
+  Deadline next = Deadline::after_seconds(kForever);
+  const auto since_start = [&](double s) { return Deadline::at_ns(began_ns_ + int64_t(s * 1e9)); };
+  if (settle_) return ending_ ? Deadline::after_seconds(1) : *settle_;
+  if (options_.timeout_s > 0) next = next.earlier(since_start(options_.timeout_s));
+  if (!all_started_) next = next.earlier(since_start(options_.start_timeout_s + kStartSlack));
+  return next;
+}
+
+// The first failure: look at every process before anything is ended, tell the others to give up,
+// and give them a moment to say what they saw.
+void BenchJob::trouble(const Error& what) {
+  if (settle_) return;
+  settle_ = Deadline::after_seconds(kSettleSeconds);
+  for (RankFacts& r : ranks_)
+    if (!r.exited) r.state = base::process_state(r.end.pid);
+  const Bytes word = launcher::encode_error(what);
+  for (const RankFacts& r : ranks_) {
+    if (r.exited || r.end.error) continue;
+    // A rank that cannot be told is ended by signals when the time is up.
+    static_cast<void>(job_->send(r.end.rank, FrameType::abort, word, Deadline::after_ms(100)));
+  }
+}
+
+void BenchJob::fail_job(Error error) {
+  if (!job_error_) job_error_ = std::move(error);
+  trouble(*job_error_);
+}
+
+void BenchJob::end_ranks(double grace_s) {
+  ending_ = true;
+  job_->end(grace_s);
+  give_up_ = Deadline::after_seconds(grace_s + kKillSeconds);
+}
+
+void BenchJob::check_deadlines() {
+  if (settle_ && !ending_ && settle_->passed()) end_ranks(options_.grace_s);
+  if (settle_) return;
+  const double age = double(now_ns() - began_ns_) / 1e9;
+  const auto ranks_now = [&] {
+    for (RankFacts& r : ranks_) r.state = base::process_state(r.end.pid);
+    return where_they_are(ranks_);
+  };
+  if (options_.timeout_s > 0 && age >= options_.timeout_s)
+    return fail_job(
+        Error(ErrorCode::deadline, format("the job did not end within {} s (--timeout): {}",
+                                          options_.timeout_s, ranks_now())));
+  if (!all_started_ && age >= options_.start_timeout_s + kStartSlack)
+    fail_job(Error(ErrorCode::deadline,
+                   format("the ranks did not start up within {} s (--start-timeout): {}",
+                          options_.start_timeout_s, ranks_now())));
+}
+
+void BenchJob::take_signals() {
+  while (const auto number = interrupts_.take()) {
+    // The second one does not wait for the grace.
+    end_ranks(signal_ == 0 ? options_.grace_s : 0);
+    if (signal_ == 0) signal_ = *number;
+    settle_ = Deadline::after_ns(0);
+  }
+}
+
+void BenchJob::handle_frame(Event& event) {
+  RankFacts& r = ranks_[size_t(event.rank)];
+  switch (event.frame.type) {
+    case FrameType::id:
+      if (event.rank != 0) break;
+      for (int rank = 1; rank < int(ranks_.size()); ++rank) {
+        Status sent = job_->send(rank, FrameType::id, event.frame.payload,
+                                 Deadline::after_seconds(kSendSeconds));
+        if (!sent && sent.error().code != ErrorCode::lost) trouble(sent.error());
+      }
+      return;
+    case FrameType::phase:
+      r.end.phase = event.frame.text().substr(0, 64);
+      all_started_ = std::all_of(ranks_.begin(), ranks_.end(),
+                                 [](const RankFacts& f) { return started(f.end.phase); });
+      sink_.phase(event.rank, r.end.phase);
+      return;
+    case FrameType::data:
+      if (Status s = deliver_record(event.frame.text(), sink_); !s)
+        fail_job(std::move(s.error()).within(format("record of rank {}", event.rank)));
+      return;
+    case FrameType::error:
+      if (r.end.error) return;
+      r.end.error = launcher::decode_error(event.frame.payload);
+      r.order = errors_++;
+      trouble(*r.end.error);
+      return;
+    default:
+      break;
+  }
+  fail_job(Error(ErrorCode::defect,
+                 format("rank {} sent a frame of type {}", event.rank, int(event.frame.type))));
+}
+
+void BenchJob::handle_exit(const Event& event) {
+  RankFacts& r = ranks_[size_t(event.rank)];
+  r.exited = true;
+  r.end.exit_code = event.exit_code;
+  r.end.exit_signal = event.exit_signal;
+  // SIGTERM after an abort is a rank that obeys; any end after end() was called is ours.
+  r.ended_by_us = ending_ || (settle_.has_value() && event.exit_signal == SIGTERM);
+  if (!died(r)) return;
+  r.state = 0;
+  trouble(Error(ErrorCode::lost, format("rank {} is gone", event.rank)).blame(event.rank));
+}
+
+void BenchJob::handle(Event& event) {
+  if (event.kind == EventKind::frame) handle_frame(event);
+  if (event.kind == EventKind::exited) handle_exit(event);
+  if (event.kind == EventKind::line) forward_line(event, options_.tag_output);
+}
+
+Status BenchJob::loop() {
+  while (job_->running_count() > 0 && !(give_up_ && give_up_->passed())) {
+    COLL_ASSIGN(std::vector<Event> events, job_->wait(next_deadline(), interrupts_.fd()));
+    for (Event& event : events) handle(event);
+    take_signals();
+    check_deadlines();
+  }
+  return {};
+}
+
+JobOutcome BenchJob::outcome() {
+  JobOutcome out;
+  out.seconds = double(now_ns() - began_ns_) / 1e9;
+  for (const RankFacts& r : ranks_) out.ranks.push_back(r.end);
+  if (signal_ != 0) {
+    out.error = interrupted_error(signal_);
+  } else {
+    // The job's own error (a deadline of the whole) stands unless the ranks know a worse one.
+    out.error = job_error_;
+    if (!out.error || out.error->code == ErrorCode::deadline) {
+      auto cause = root_cause(ranks_, base::host_name());
+      if (cause && (!out.error || base::severity(cause->code) > base::severity(out.error->code)))
+        out.error = std::move(cause);
+    }
+  }
+  out.exit_code = exit_code_of(out.error);
+  return out;
+}
+
+JobOutcome BenchJob::run() {
+  Status status = start();
+  if (status) status = loop();
+  if (!status && !job_error_) job_error_ = status.error();
+  return outcome();
+}
+
+}  // namespace
+
+int exit_code_of(const std::optional<Error>& error) {
+  if (!error) return 0;
+  return error->code == ErrorCode::interrupted ? 128 + error->signal : int(error->code);
+}
+
+JobOutcome failed_outcome(Error error) {
+  JobOutcome out;
+  out.error = std::move(error);
+  out.exit_code = exit_code_of(out.error);
+  return out;
+}
+
+JobOutcome run_bench_job(const LaunchOptions& given, const BenchSpec& spec, BenchSink& sink) {
+  LaunchOptions options = given;
+  if (Status status = adopt(options, false); !status) return failed_outcome(status.error());
+  if (!options.join.empty()) return run_joined(options, spec, sink);
+  if (options.rank_mode == "thread") return run_threads(options, spec, sink);
+  return BenchJob(options, spec, sink).run();
+}
+
+}  // namespace collctl::cmd

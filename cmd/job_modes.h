@@ -1,0 +1,18 @@
+// The parts of a job that its files share: the other ways to run one, and small common things. Used
+// by job_*.cc only.
+#pragma once
+#include "cmd/job.h"
+#include "launcher/local.h"
+
+namespace collctl::cmd {
+
+// Ranks as threads of this process (job_threads.cc); one rank of a foreign job (job_join.cc).
+JobOutcome run_threads(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
+JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
+
+int exit_code_of(const std::optional<Error>& error);
+JobOutcome failed_outcome(Error error);
+// What a rank of ours writes (its log) goes to standard error: standard output is the report's.
+void forward_line(const launcher::Event& event, bool tag);
+
+}  // namespace collctl::cmd

@@ -1,0 +1,202 @@
+// The hidden command `__rank`: one rank of a measurement, told what to do over the control
+// connection, telling what it finds over it. The main thread measures; a second one listens to the
+// launcher.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "base/format.h"
+#include "base/log.h"
+#include "base/rank_env.h"
+#include "cmd/abort_scope.h"
+#include "cmd/job_config.h"
+#include "launcher/control.h"
+
+namespace collctl::cmd {
+namespace {
+
+using launcher::Frame;
+using launcher::FrameChannel;
+using launcher::FrameType;
+
+constexpr double kSendSeconds = 30;    // the launcher reads unless its own output is blocked
+constexpr double kYieldSeconds = 0.8;  // from "abort" to the end, if the measurement does not end
+
+class ForwardingSink : public BenchSink {
+ public:
+  explicit ForwardingSink(FrameChannel& channel) : channel_(channel) {}
+  void header(const BenchHeader& header) override { send(FrameType::data, encode_record(header)); }
+  void row(const BenchRow& row) override { send(FrameType::data, encode_record(row)); }
+  void progress(const std::string& text) override { send(FrameType::data, encode_progress(text)); }
+  void fault(const DataFault& fault) override { send(FrameType::data, encode_record(fault)); }
+  void phase(int, const std::string& name) override { send(FrameType::phase, name); }
+  // A launcher that cannot be reached any more: found at the end, where it can be returned.
+  Status status() const {
+    const std::lock_guard lock(mutex_);
+    return broken_ ? Status(*broken_) : Status();
+  }
+
+ private:
+  void send(FrameType type, const std::string& text) {
+    Status sent = channel_.send_text(type, text, Deadline::after_seconds(kSendSeconds));
+    const std::lock_guard lock(mutex_);
+    if (!sent && !broken_) broken_ = sent.error();
+  }
+  FrameChannel& channel_;
+  mutable std::mutex mutex_;
+  std::optional<Error> broken_;
+};
+
+// Listens to the launcher until stop(): hands out the unique id, ends this rank on `abort` or when
+// the launcher is gone.
+class LauncherWatch {
+ public:
+  LauncherWatch(FrameChannel& channel, int rank) : channel_(channel), rank_(rank) {}
+  ~LauncherWatch() { stop(); }
+
+  Status start() {
+    wake_ = base::Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!wake_) return base::errno_error(ErrorCode::unavailable, "eventfd", errno);
+    thread_ = std::thread([this] { listen(); });
+    return {};
+  }
+
+  void stop() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof one);
+    thread_.join();
+  }
+
+  // The launcher's first word after the configuration; ended by it, or by the deadline.
+  Result<runtime::UniqueId> wait_for_id(Deadline deadline) {
+    std::unique_lock lock(mutex_);
+    base::wait_for(changed_, lock, deadline, [&] { return !id_.empty() || refused_; });
+    if (refused_) return Error(*refused_);
+    if (id_.empty())
+      return Error(ErrorCode::deadline, "the launcher did not pass on rank 0's unique id in time")
+          .blame(0);
+    return runtime::UniqueId::from_hex(id_);
+  }
+
+ private:
+  void listen() {
+    while (true) {
+      auto frame = channel_.poll_frame();
+      if (!frame) return launcher_gone();
+      if (*frame) {
+        if ((*frame)->type == FrameType::id) {
+          const std::lock_guard lock(mutex_);
+          id_ = (*frame)->text();
+          changed_.notify_all();
+        }
+        if ((*frame)->type == FrameType::abort)
+          return give_up(launcher::decode_error((*frame)->payload));
+        continue;
+      }
+      pollfd fds[] = {{channel_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+      // Ends with a frame, the launcher's end or stop(); the hour only bounds one wait.
+      if (!base::poll_fds(fds, Deadline::after_seconds(3600)) || fds[1].revents != 0) return;
+    }
+  }
+
+  bool stopped_within(double seconds) {
+    std::unique_lock lock(mutex_);
+    return base::wait_for(changed_, lock, Deadline::after_seconds(seconds),
+                          [&] { return stopping_; });
+  }
+
+  void give_up(Error why) {
+    {
+      const std::lock_guard lock(mutex_);
+      refused_ = why;
+      changed_.notify_all();
+    }
+    abort_running(why);
+    if (stopped_within(kYieldSeconds)) return;
+    Error error = std::move(why).within("given up at the launcher's word");
+    // Fails only when the launcher is gone as well: then nobody is left to be told.
+    static_cast<void>(
+        channel_.send(FrameType::error, launcher::encode_error(error), Deadline::after_ms(200)));
+    ::raise(SIGTERM);
+  }
+
+  void launcher_gone() {
+    if (!stopped_within(0.05)) ::raise(SIGTERM);
+  }
+
+  FrameChannel& channel_;
+  int rank_;
+  base::Fd wake_;
+  std::thread thread_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::string id_;
+  std::optional<Error> refused_;
+};
+
+Status measure(FrameChannel& channel, const RankConfig& config) {
+  COLL_ASSIGN(const base::LogOptions log, base::log_options_from_knobs(config.verbosity));
+  COLL_TRY(base::log_configure(log, config.rank));
+  ForwardingSink sink(channel);
+  LauncherWatch watch(channel, config.rank);
+  COLL_TRY(watch.start());
+  JobRoot root;
+  if (config.rank == 0) {
+    COLL_ASSIGN(root, make_local_root());
+    COLL_TRY(
+        channel.send_text(FrameType::id, root.id.to_hex(), Deadline::after_seconds(kSendSeconds)));
+  } else {
+    COLL_ASSIGN(root.id, watch.wait_for_id(Deadline::after_seconds(config.start_timeout_s)));
+  }
+  sink.phase(config.rank, "bootstrap");
+  COLL_TRY(bench_rank(config.spec, root.id, config.rank, config.size, sink));
+  COLL_TRY(sink.status());
+  return channel.send_text(FrameType::phase, "done", Deadline::after_seconds(kSendSeconds));
+}
+
+bool is_socket(int fd) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+}  // namespace
+
+int rank_main() {
+  if (!is_socket(base::kControlFd)) {
+    constexpr std::string_view kText = "collctl: __rank is started by collctl run, not by hand\n";
+    [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kText.data(), kText.size());
+    return int(ErrorCode::usage);
+  }
+  ::fcntl(base::kControlFd, F_SETFD, FD_CLOEXEC);
+  FrameChannel channel{base::Fd(base::kControlFd)};
+  auto frame = channel.receive(Deadline::after_seconds(60));
+  if (!frame) return int(frame.error().code);  // nobody there to be told
+  const auto run = [&]() -> Status {
+    if (frame->type != FrameType::config)
+      return Error(ErrorCode::defect, "the launcher's first frame is no configuration");
+    COLL_ASSIGN(const RankConfig config, RankConfig::from_json(frame->text()));
+    return measure(channel, config);
+  };
+  const Status status = run();
+  if (status) return 0;
+  // When this fails the launcher is gone; the exit code still tells whoever waits for us.
+  static_cast<void>(channel.send(FrameType::error, launcher::encode_error(status.error()),
+                                 Deadline::after_seconds(5)));
+  return int(status.error().code);
+}
+
+}  // namespace collctl::cmd
