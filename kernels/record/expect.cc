@@ -30,7 +30,7 @@ class Writer {
   // element `in` of their inputs.
   void part(uint64_t out, uint64_t ranks, uint64_t in, bool posted) {
     const uint64_t bytes = element_size(work_.type);
-    Piece piece{work_.part_count * bytes, {}};
+    Piece piece{work_.part_count * bytes, {}, false};
     piece.value.index = (in + work_.part_offset) * bytes;
     piece.value.ranks = ranks;
     piece.value.posted = posted && work_.nranks > 1;
@@ -58,7 +58,7 @@ void write_receives(std::span<const Schedule> schedules, const Work& w, Memory& 
       for (uint32_t k = 0; k < theirs.pair_count; ++k) {
         const PairStep& sent = theirs.pairs[k];
         if (sent.send_peer != w.rank || sent.send_count == 0 || seen++ != skip) continue;
-        Piece piece{mine.recv_count * bytes, {}};
+        Piece piece{mine.recv_count * bytes, {}, false};
         piece.value.index = address_of(sent.send) - address_of(theirs.input);
         piece.value.ranks = uint64_t{1} << mine.recv_peer;
         memory.write(address_of(mine.recv), piece);
@@ -107,7 +107,7 @@ void write_outputs(std::span<const Schedule> schedules, const Work& w, Memory& m
 std::vector<Memory> inputs_of(std::span<const Schedule> schedules, int nranks) {
   std::vector<Memory> memories(static_cast<size_t>(nranks));
   for (const Schedule& s : schedules) {
-    Piece piece{input_elements(s.work) * element_size(s.work.type), {}};
+    Piece piece{input_elements(s.work) * element_size(s.work.type), {}, false};
     piece.value.ranks = uint64_t{1} << s.work.rank;
     memories[static_cast<size_t>(s.work.rank)].write(address_of(s.work.input), piece);
   }

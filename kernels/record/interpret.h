@@ -32,7 +32,8 @@ struct Proof {
 
 // All ranks' schedules of one operation, of one or more channels. Proved means: every element of
 // every output that the collective defines holds each wanted contribution exactly once in final
-// form, nothing else was written, nothing is left in a fifo, nobody waits. At most 64 ranks.
+// form and was written once, nothing else was written, nothing is left in a fifo, nobody waits. At
+// most 64 ranks.
 Proof interpret(std::span<const Schedule> schedules, const Wires& wires);
 
 // Two parts of one rank that touch the same bytes, one of them writing, must do so in one order

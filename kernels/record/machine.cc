@@ -121,7 +121,7 @@ void Machine::move_slice(const Agent& agent, const Event& event, uint64_t offset
   if (event.post) {
     const uint64_t all = nranks_ == 64 ? ~uint64_t{0} : (uint64_t{1} << nranks_) - 1;
     for (Piece& piece : moving_) {
-      if (piece.value.ranks != all)
+      if (piece.value.ranks != all || piece.value.posted)
         return fail(agent, "gives the final form to " + describe(piece.value, agent.element_bytes));
       piece.value.posted = true;
     }
@@ -151,7 +151,7 @@ bool Machine::gather_sources(const Agent& agent, const Event& event, uint64_t of
     } else if (!shape.reads) {
       fail(agent, "receives from several peers without reducing");
       return false;
-    } else if (std::string bad = accumulate(moving_, slot.pieces, agent.element_bytes);
+    } else if (std::string bad = add_pieces(moving_, slot.pieces, agent.element_bytes);
                !bad.empty()) {
       fail(agent, format("with what rank {} sent: {}", peer, bad));
       return false;
@@ -166,7 +166,8 @@ void Machine::deliver(const Agent& agent, const Event& event, uint64_t offset, u
   if (shape_of(event.verb).writes && !(event.verb == Verb::copy_send && event.from == event.to)) {
     uint64_t address = event.to + offset;
     for (const Piece& piece : moving_) {
-      memories_[rank].write(address, piece);
+      if (!memories_[rank].write(address, {piece.bytes, piece.value, true}))
+        return fail(agent, "writes elements of the output a second time");
       address += piece.bytes;
     }
   }

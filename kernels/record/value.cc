@@ -11,7 +11,7 @@ namespace {
 std::string rank_list(uint64_t ranks) {
   std::string text;
   for (int r = 0; r < 64; ++r)
-    if (ranks >> r & 1) text += (text.empty() ? "" : ",") + std::to_string(r);
+    if (ranks >> r & 1) text += format("{}{}", text.empty() ? "" : ",", r);
   return text.empty() ? "no rank" : "rank " + text;
 }
 
@@ -20,7 +20,7 @@ Value moved_on(Value value, uint64_t bytes) {
   return value;
 }
 
-std::string accumulate_value(Value& acc, const Value& add, uint64_t element_bytes) {
+std::string add_value(Value& acc, const Value& add, uint64_t element_bytes) {
   if (acc.index != add.index)
     return format("adds {} to {}", describe(add, element_bytes), describe(acc, element_bytes));
   if ((acc.ranks & add.ranks) != 0)
@@ -46,17 +46,23 @@ void Memory::cut(uint64_t address) {
   auto& [begin, piece] = *std::prev(after);
   if (begin == address || begin + piece.bytes <= address) return;
   const uint64_t kept = address - begin;
-  pieces_.emplace_hint(after, address, Piece{piece.bytes - kept, moved_on(piece.value, kept)});
+  pieces_.emplace_hint(after, address,
+                       Piece{piece.bytes - kept, moved_on(piece.value, kept), piece.written});
   piece.bytes = kept;
 }
 
-void Memory::write(uint64_t address, const Piece& piece) {
-  if (piece.bytes == 0) return;
+bool Memory::write(uint64_t address, const Piece& piece) {
+  if (piece.bytes == 0) return true;
+  bool first = true;
   cut(address);
   cut(address + piece.bytes);
   auto at = pieces_.lower_bound(address);
-  while (at != pieces_.end() && at->first < address + piece.bytes) at = pieces_.erase(at);
+  while (at != pieces_.end() && at->first < address + piece.bytes) {
+    first = first && !at->second.written;
+    at = pieces_.erase(at);
+  }
   pieces_.emplace_hint(at, address, piece);
+  return first;
 }
 
 bool Memory::read(uint64_t address, uint64_t bytes, Pieces& out) const {
@@ -68,7 +74,7 @@ bool Memory::read(uint64_t address, uint64_t bytes, Pieces& out) const {
     const uint64_t skip = address - at->first;
     if (skip >= at->second.bytes) return false;
     const uint64_t taken = std::min(bytes, at->second.bytes - skip);
-    out.push_back({taken, moved_on(at->second.value, skip)});
+    out.push_back({taken, moved_on(at->second.value, skip), false});
     address += taken;
     bytes -= taken;
     ++at;
@@ -103,19 +109,18 @@ std::string Memory::difference(const Memory& wanted, uint64_t element_bytes) con
   return {};
 }
 
-std::string accumulate(Pieces& acc, const Pieces& add, uint64_t element_bytes) {
+std::string add_pieces(Pieces& acc, const Pieces& add, uint64_t element_bytes) {
   size_t a = 0;
   uint64_t used = 0;  // bytes of add[b] that are in already
   for (size_t b = 0; b < add.size();) {
     COLL_CHECK_NOTE(a < acc.size(), "pieces of unequal length");
     const uint64_t left = add[b].bytes - used;
     if (acc[a].bytes > left) {
-      const Piece tail{acc[a].bytes - left, moved_on(acc[a].value, left)};
+      const Piece tail{acc[a].bytes - left, moved_on(acc[a].value, left), false};
       acc[a].bytes = left;
       acc.insert(acc.begin() + static_cast<std::ptrdiff_t>(a) + 1, tail);
     }
-    if (std::string bad =
-            accumulate_value(acc[a].value, moved_on(add[b].value, used), element_bytes);
+    if (std::string bad = add_value(acc[a].value, moved_on(add[b].value, used), element_bytes);
         !bad.empty())
       return bad;
     used += acc[a].bytes;

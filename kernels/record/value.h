@@ -26,13 +26,16 @@ std::string describe(const Value& value, uint64_t element_bytes);
 struct Piece {
   uint64_t bytes = 0;
   Value value;
+  bool written = false;  // in memory: by the operation, not before it
 };
 using Pieces = std::vector<Piece>;
 
 // The buffers of one rank: pieces by address. What was never written is absent.
 class Memory {
  public:
-  void write(uint64_t address, const Piece& piece);
+  // False when some of these bytes were written by the operation before: then the order of two
+  // writes would decide.
+  bool write(uint64_t address, const Piece& piece);
   // Appends what [address, address + bytes) holds; false when some of it was never written.
   bool read(uint64_t address, uint64_t bytes, Pieces& out) const;
   // The first difference to `wanted` in words, empty when there is none; hops do not count.
@@ -45,6 +48,6 @@ class Memory {
 
 // acc += add, piece by piece. Empty when fine; else what is wrong: a contribution twice, elements
 // that do not belong together, or a sum that had its final form already. Equal total length.
-std::string accumulate(Pieces& acc, const Pieces& add, uint64_t element_bytes);
+std::string add_pieces(Pieces& acc, const Pieces& add, uint64_t element_bytes);
 
 }  // namespace collctl::kernels
