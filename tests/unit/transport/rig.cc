@@ -1,0 +1,139 @@
+#include "tests/unit/transport/rig.h"
+
+#include <unistd.h>
+
+#include "base/host_facts.h"
+#include "base/wait.h"
+
+namespace collctl::test {
+
+Status MemoryFds::send_fd(int peer, uint64_t tag, int fd, Deadline) {
+  MemoryFds& h = hub();
+  const std::scoped_lock lock(h.mutex_);
+  Fd copy(::dup(fd));
+  if (!copy) return base::errno_error(ErrorCode::unavailable, "dup", errno);
+  h.waiting_[{{self_, peer}, tag}] = std::move(copy);
+  h.arrived_.notify_all();
+  return {};
+}
+
+Result<Fd> MemoryFds::recv_fd(int peer, uint64_t tag, Deadline deadline) {
+  MemoryFds& h = hub();
+  std::unique_lock lock(h.mutex_);
+  const Key key{{peer, self_}, tag};
+  if (!base::wait_for(h.arrived_, lock, deadline, [&] { return h.waiting_.contains(key); }))
+    return Error(ErrorCode::deadline, "no descriptor came");
+  return std::move(h.waiting_.extract(key).mapped());
+}
+
+std::vector<RowSetting> row_settings() {
+  std::vector<RowSetting> settings;
+  for (const transport::Transport& row : transport::transports()) {
+    settings.push_back({row.name});
+    if (std::string_view(row.name) != "net") continue;
+    settings.push_back({row.name, 3, 0});
+    settings.push_back({row.name, 1, 1});
+    settings.push_back({row.name, 2, 2});
+  }
+  return settings;
+}
+
+bool Side::has_error() {
+  return first_error().has_value();
+}
+
+std::optional<Error> Side::first_error() {
+  const std::scoped_lock lock(mutex);
+  if (errors.empty()) return std::nullopt;
+  return errors.front();
+}
+
+Side::~Side() {
+  if (engine != nullptr && link != nullptr) engine->remove(link.get());
+  link.reset();
+  endpoint.reset();
+}
+
+namespace {
+
+void fill_side(Side& side, int rank, const RowSetting& setting, const base::Secret& secret) {
+  const std::string_view name = setting.name;
+  side.info.rank = rank;
+  side.info.pid = int32_t(::getpid());
+  side.info.host_hash = 7;
+  // Other rows than loopback see two processes.
+  side.info.process_hash = name == "loopback" ? 9 : 9 + uint64_t(rank);
+  side.info.network_namespace = 3;
+  side.info.shm_device = name == "net" ? 0 : base::shm_device();
+  std::snprintf(side.info.host, sizeof side.info.host, "host%d", rank);
+  side.services.secret = secret;
+  side.services.comm_hash = 0x1234;
+  side.services.sockets_per_thread = setting.sockets;
+  side.services.helper_threads = setting.helpers;
+  side.services.abort_word = &side.abort_word;
+  if (name != "net") return;
+  auto engine =
+      runtime::ProxyEngine::start({.listen_at = base::parse_address("127.0.0.1:0").value(),
+                                   .secret = secret,
+                                   .abort_word = &side.abort_word,
+                                   .on_error = [&side](const Error& error) {
+                                     const std::scoped_lock lock(side.mutex);
+                                     side.errors.push_back(error);
+                                   }});
+  REQUIRE(engine);
+  side.engine = std::move(*engine);
+  side.services.acceptor = side.engine.get();
+  const Address at = side.engine->address();
+  side.info.net_address = at.storage;
+  side.info.net_address_length = uint32_t(at.length);
+}
+
+}  // namespace
+
+Rig::Rig(const RowSetting& setting) : row(transport::find_transport(setting.name)) {
+  REQUIRE(row != nullptr);
+  base::Secret secret;
+  secret.bytes.fill(0x5a);
+  fill_side(sender, 2, setting, secret);
+  fill_side(receiver, 5, setting, secret);
+  auto hub = std::make_shared<MemoryFds>(-1);
+  for (Side* side : {&sender, &receiver}) {
+    side->fds = std::make_shared<MemoryFds>(side->info.rank, hub);
+    side->services.fds = side->fds.get();
+  }
+  sender_spec = {.channel = 1,
+                 .direction = Direction::send,
+                 .self = sender.info,
+                 .peer = receiver.info,
+                 .geometry = {},
+                 .purpose = 0};
+  receiver_spec = sender_spec;
+  receiver_spec.direction = Direction::recv;
+  std::swap(receiver_spec.self, receiver_spec.peer);
+}
+
+void Rig::set_geometry(transport::FifoGeometry simple, transport::FifoGeometry ll) {
+  for (LinkSpec* spec : {&sender_spec, &receiver_spec}) {
+    spec->geometry[int(Protocol::simple)] = simple;
+    spec->geometry[int(Protocol::ll)] = ll;
+  }
+}
+
+Status Rig::open(transport::FifoGeometry simple, transport::FifoGeometry ll) {
+  set_geometry(simple, ll);
+  return wire(soon());
+}
+
+Status Rig::wire(Deadline deadline) {
+  COLL_ASSIGN(sender.endpoint, row->open(sender_spec, sender.services));
+  COLL_ASSIGN(receiver.endpoint, row->open(receiver_spec, receiver.services));
+  COLL_ASSIGN(const Bytes from_sender, sender.endpoint->describe(deadline));
+  COLL_ASSIGN(const Bytes from_receiver, receiver.endpoint->describe(deadline));
+  COLL_ASSIGN(sender.link, sender.endpoint->connect(from_receiver, deadline));
+  COLL_ASSIGN(receiver.link, receiver.endpoint->connect(from_sender, deadline));
+  for (Side* side : {&sender, &receiver})
+    if (side->engine != nullptr) side->engine->add(side->link.get());
+  return {};
+}
+
+}  // namespace collctl::test
