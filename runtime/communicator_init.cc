@@ -180,6 +180,7 @@ Status Communicator::State::agree(Status mine, Deadline deadline) {
         .blame(other.blamed >= 0 ? other.blamed : r)
         .within(format("rank {} (host {})", r, peers[size_t(r)].host));
   }
+  wire->settled();
   // Once for the whole job: by the lowest rank that has something to tell.
   for (int r = 0; r < size; ++r) {
     if (outcomes[size_t(r)].fell_back == 0) continue;

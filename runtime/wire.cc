@@ -235,6 +235,7 @@ Status Wire::make_links(std::vector<Pending>& pending, Direction direction, Dead
       proxied_ = true;
     }
     links_.emplace(p.edge, std::move(*link));
+    if (direction == Direction::recv) offers_.push_back(std::move(p.endpoint));
   }
   return {};
 }
@@ -291,6 +292,7 @@ std::vector<LinkInfo> Wire::infos() const {
 void Wire::close() {
   for (auto& [edge, link] : links_)
     if (link->needs_progress() && options_.proxy != nullptr) options_.proxy->remove(link.get());
+  offers_.clear();
   links_.clear();
   tables_.clear();
 }

@@ -52,6 +52,8 @@ class Wire {
   std::vector<LinkInfo> infos() const;       // in the order they were made
   // Why an edge did not get its first transport; the first such edge's reason, empty when all did.
   const std::string& fallback() const { return fallback_; }
+  // All ranks have connected what was asked for: drops what was kept for late senders.
+  void settled() { offers_.clear(); }
   // Takes all links from the proxy engine and closes them. Nothing may use their fifos any more.
   void close();
 
@@ -71,6 +73,8 @@ class Wire {
 
   Options options_;
   std::map<Edge, std::unique_ptr<transport::Link>> links_;
+  // Receiving endpoints: what they offer can be taken until they die, and the sender may come late.
+  std::vector<std::unique_ptr<transport::Endpoint>> offers_;
   std::vector<LinkInfo> infos_;
   std::vector<std::unique_ptr<Table>> tables_;
   std::string fallback_;
