@@ -71,8 +71,6 @@ uint64_t chain(const DataKind& kind, const std::vector<uint64_t>& terms, size_t 
 
 void prove(const DataKind& kind, uint32_t stride, std::mt19937& random) {
   INFO(label(kind));
-  std::vector<Pattern> inputs;
-  for (int rank = 0; rank < kind.nranks; ++rank) inputs.push_back(input_pattern(kind, rank));
   const Pattern expected = reduced_pattern(kind);
   std::vector<uint64_t> terms(size_t(kind.nranks));
   uint64_t wrong = 0;
