@@ -10,11 +10,10 @@ namespace collctl::cmd {
 Result<int> bench_command(const ParsedLine& line, Console& console) {
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
-  const bool joins = !launch.join.empty();
-  const bool adopted = line.text("launcher") == "adopt";
-  // An adopted job's size is known to whoever started it; the ranks check roots themselves.
-  int ranks = joins ? launch.join_size : launch.ranks;
-  if (ranks == 0) ranks = adopted ? 65536 : base::usable_cores();
+  // Before anything is said: of an adopted job, rank 0 alone speaks.
+  COLL_TRY(adopt(launch, line.text("launcher") == "adopt"));
+  int ranks = launch.join.empty() ? launch.ranks : launch.join_size;
+  if (ranks == 0) ranks = base::usable_cores();
   COLL_ASSIGN(const BenchSpec spec, interpret_bench(line, ranks));
   COLL_ASSIGN(const OutputOptions output, interpret_output(line, &spec));
   if (!output.quiet)

@@ -157,11 +157,21 @@ std::string zsh_script() {
       "  if (( CURRENT == 2 )); then\n    _collctl_commands\n    return\n  fi\n"
       "  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n";
   for (const Command* command : visible()) {
-    text += format("  {})\n    _arguments -s", command->name);
-    for (const Option* option : options_of(*command)) text += " \\\n" + zsh_option(*option);
+    text += format("  {})\n", command->name);
     if (command->id == CommandId::run)
       text +=
-          format(" \\\n    '1:collective:({})' \\\n    '*::program:_normal'", command_words(true));
+          "    # After -- the words are a program and its arguments.\n"
+          "    local at=${words[(i)--]}\n"
+          "    if (( at < CURRENT )); then\n"
+          "      words=(\"${(@)words[at+1,-1]}\")\n"
+          "      (( CURRENT -= at ))\n"
+          "      _normal\n"
+          "      return\n"
+          "    fi\n";
+    text += "    _arguments -s";
+    for (const Option* option : options_of(*command)) text += " \\\n" + zsh_option(*option);
+    if (command->id == CommandId::run)
+      text += format(" \\\n    '1:collective:({})'", command_words(true));
     if (!command->words.empty()) text += format(" \\\n    '1:word:({})'", words(command->words));
     if (command->id == CommandId::man) text += " \\\n    '1:folder:_files -/'";
     text += " ;;\n";

@@ -109,10 +109,10 @@ std::string command_list(CommandId id, bool others) {
 }  // namespace
 
 std::string help_text(const Command* command, bool full) {
-  if (command == nullptr) {
+  if (command == nullptr || command->hidden) {
     std::string text =
-        "collctl launches ranks, runs collective operations among them and judges "
-        "the result.\n\nUsage: collctl <command> [options]\n\nCommands:\n";
+        "collctl launches ranks, runs collectives among them and judges the result.\n\nUsage: "
+        "collctl <command> [options]\n\nCommands:\n";
     text += command_list(CommandId::collective, true);
     text += "\nCollectives, on this host with one rank per core (or under run):\n";
     text += command_list(CommandId::collective, false);

@@ -191,7 +191,8 @@ size_t edit_distance(const std::string& a, const std::string& b) {
 std::string nearest(const std::string& word, const std::vector<std::string>& names) {
   if (word.size() > 64) return "";
   std::string best;
-  size_t least = std::max<size_t>(2, word.size() / 3) + 1;
+  // At most a third of the letters may differ (two in short words, but never all of them).
+  size_t least = std::min(std::max<size_t>(2, word.size() / 3) + 1, word.size());
   for (const auto& name : names) {
     // The beginning of a name, or the name with a dash or underscore more, is as good as near.
     std::string bare = word, bare_name = name;

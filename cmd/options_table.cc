@@ -278,11 +278,11 @@ void add_measure_options(std::vector<Option>& t) {
        .help = "measure out of place, in place, or both"});
   add({.name = "min-busbw",
        .kind = ValueKind::limit,
-       .value = "GBps[@SIZE]",
+       .value = "X[@SIZE]",
        .fallback = "none",
        .minimum = 0,
        .maximum = 1e6,
-       .help = "exit 1 when the bus bandwidth is lower",
+       .help = "exit 1 when the bus bandwidth (GB/s) is lower",
        .more = "At the largest size, or at SIZE."});
   add({.name = "max-latency",
        .kind = ValueKind::limit,
@@ -290,7 +290,7 @@ void add_measure_options(std::vector<Option>& t) {
        .fallback = "none",
        .minimum = 0,
        .maximum = 1e12,
-       .help = "exit 1 when the time is longer",
+       .help = "exit 1 when the time (us) is longer",
        .more = "At the smallest size, or at SIZE."});
 }
 

@@ -151,7 +151,8 @@ std::string text_header(const BenchHeader& header, bool verbose) {
   for (const HostLine& host : header.hosts) {
     text += format("# host {}: {} {}", host.host, host.ranks.size() == 1 ? "rank" : "ranks",
                    rank_ranges(host.ranks));
-    if (!host.devices.empty()) text += format(", devices {}", rank_ranges(host.devices));
+    if (header.device != "cpu" && !host.devices.empty())
+      text += format(", devices {}", rank_ranges(host.devices));
     if (verbose && !host.pids.empty()) text += format(", processes {}", rank_ranges(host.pids));
     text += "\n";
   }

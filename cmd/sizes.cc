@@ -29,6 +29,7 @@ std::string option_bytes(uint64_t bytes) {
 
 std::string four_digits(double value) {
   // The borders lie where rounding to fewer decimals would show a fifth digit.
+  if (value > 0 && value < 0.09995) return format("{:.4f}", value);
   if (value < 9.9995) return format("{:.3f}", value);
   if (value < 99.995) return format("{:.2f}", value);
   if (value < 999.95) return format("{:.1f}", value);

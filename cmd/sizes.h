@@ -11,7 +11,7 @@ namespace collctl::cmd {
 std::string human_bytes(uint64_t bytes);
 // "64K", "3M", "1000": the form that options take.
 std::string option_bytes(uint64_t bytes);
-// Four significant digits at any magnitude: 0.712, 98.76, 9876, 2000000.
+// Four digits at any magnitude: 0.0003, 0.712, 98.76, 9876, 2000000.
 std::string four_digits(double value);
 // "0-3,7"
 std::string rank_ranges(std::vector<int> ranks);

@@ -1,14 +1,12 @@
 // `version`: what this binary is and what built it.
 #include "base/format.h"
+#include "base/version.h"
 #include "cmd/command_line.h"
 #include "cmd/json_writer.h"
 #include "kernels/algorithms.h"
 #include "runtime/unique_id.h"
 #include "transport/transport.h"
 
-#ifndef COLLCTL_VERSION
-#define COLLCTL_VERSION "0.1.0"
-#endif
 #ifndef COLLCTL_REVISION
 #define COLLCTL_REVISION ""
 #endif
@@ -37,7 +35,7 @@ std::vector<std::string> features() {
 }  // namespace
 
 const char* version_number() {
-  return COLLCTL_VERSION;
+  return base::kVersion;
 }
 
 std::string version_text() {

@@ -1,0 +1,33 @@
+// The program: everything happens in cmd/command_line.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <exception>
+
+#include "cmd/command_line.h"
+
+namespace {
+
+// Started with closed standard streams, the next file opened would become one of them.
+bool open_standard_streams() {
+  for (int fd = 0; fd < 3; ++fd)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) return false;
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!open_standard_streams()) return 70;
+  // A reader that goes away is seen as a failed write; ranks of ours inherit that on purpose.
+  std::signal(SIGPIPE, SIG_IGN);
+  collctl::cmd::Console console;
+  try {
+    return collctl::cmd::command_line({argv + (argc > 0 ? 1 : 0), argv + argc}, console);
+  } catch (const std::exception& error) {
+    console.print_error({collctl::ErrorCode::defect, error.what(),
+                         "this is a defect of collctl; please report it with the command line"});
+    return 70;
+  }
+}

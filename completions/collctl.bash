@@ -1,0 +1,129 @@
+# bash completion for collctl; made by: collctl completion bash
+_collctl() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
+  local command=${COMP_WORDS[1]} word i
+  COMPREPLY=()
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier env version completion man --help --version' -- "$current"))
+    return
+  fi
+  # After -- the words are a program and its arguments.
+  for ((i = 2; i < COMP_CWORD; ++i)); do
+    if [ "${COMP_WORDS[i]}" = -- ]; then
+      if [ $((i + 1)) -eq "$COMP_CWORD" ]; then
+        COMPREPLY=($(compgen -c -f -- "$current"))
+      else
+        COMPREPLY=($(compgen -f -- "$current"))
+      fi
+      return
+    fi
+  done
+  case $previous in
+    -n|--ranks) COMPREPLY=(); return ;;
+    -N|--ranks-per-host) COMPREPLY=(); return ;;
+    --rank-mode) COMPREPLY=($(compgen -W 'process thread' -- "$current")); return ;;
+    --bind-to) COMPREPLY=($(compgen -W 'none core numa' -- "$current")); return ;;
+    -x|--env) COMPREPLY=(); return ;;
+    --timeout) COMPREPLY=(); return ;;
+    --start-timeout) COMPREPLY=(); return ;;
+    --op-timeout) COMPREPLY=(); return ;;
+    --grace) COMPREPLY=(); return ;;
+    --output-dir) COMPREPLY=($(compgen -d -- "$current")); return ;;
+    --stdin) COMPREPLY=($(compgen -W 'none 0 all' -- "$current")); return ;;
+    --launcher) COMPREPLY=($(compgen -W 'local adopt' -- "$current")); return ;;
+    --join) COMPREPLY=(); return ;;
+    --rank) COMPREPLY=(); return ;;
+    --size) COMPREPLY=(); return ;;
+    --token-file) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    -b|--min-bytes) COMPREPLY=(); return ;;
+    -e|--max-bytes) COMPREPLY=(); return ;;
+    -f|--step-factor) COMPREPLY=(); return ;;
+    --step-bytes) COMPREPLY=(); return ;;
+    -d|--dtype) COMPREPLY=($(compgen -W 'int8 uint8 int32 uint32 int64 uint64 float16 bfloat16 float32 float64 float8e4m3 float8e5m2 all' -- "$current")); return ;;
+    --op) COMPREPLY=($(compgen -W 'sum prod min max avg all' -- "$current")); return ;;
+    -r|--root) COMPREPLY=($(compgen -W 'all' -- "$current")); return ;;
+    --iters) COMPREPLY=(); return ;;
+    --warmup) COMPREPLY=(); return ;;
+    --sync) COMPREPLY=($(compgen -W 'block each' -- "$current")); return ;;
+    --check) COMPREPLY=($(compgen -W '0 1' -- "$current")); return ;;
+    --in-place) COMPREPLY=($(compgen -W '0 1 both' -- "$current")); return ;;
+    --min-busbw) COMPREPLY=(); return ;;
+    --max-latency) COMPREPLY=(); return ;;
+    --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise all' -- "$current")); return ;;
+    --proto) COMPREPLY=($(compgen -W 'simple ll all' -- "$current")); return ;;
+    --channels) COMPREPLY=(); return ;;
+    --transport) COMPREPLY=($(compgen -W 'loopback shm net' -- "$current")); return ;;
+    --net) COMPREPLY=($(compgen -W 'socket' -- "$current")); return ;;
+    --device) COMPREPLY=($(compgen -W 'cpu cuda auto' -- "$current")); return ;;
+    -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
+  esac
+  case $command in
+    run)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+      else
+        COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -- "$current"))
+      fi ;;
+    allreduce)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+      fi ;;
+    allgather)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+      fi ;;
+    reducescatter)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+      fi ;;
+    broadcast)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+      fi ;;
+    reduce)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+      fi ;;
+    gather)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+      fi ;;
+    scatter)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+      fi ;;
+    alltoall)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+      fi ;;
+    sendrecv)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+      fi ;;
+    barrier)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+      fi ;;
+    env)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--json --help -h' -- "$current"))
+      fi ;;
+    version)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--json --help -h' -- "$current"))
+      fi ;;
+    completion)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--help -h' -- "$current"))
+      else
+        COMPREPLY=($(compgen -W 'bash zsh fish' -- "$current"))
+      fi ;;
+    man)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--help -h' -- "$current"))
+      else
+        COMPREPLY=($(compgen -d -- "$current"))
+      fi ;;
+  esac
+}
+complete -o filenames -F _collctl collctl

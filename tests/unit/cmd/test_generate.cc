@@ -1,0 +1,97 @@
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/format.h"
+#include "cmd/command_line.h"
+#include "tests/catch.h"
+
+using namespace collctl;
+using namespace collctl::cmd;
+namespace fs = std::filesystem;
+
+namespace {
+
+// The checkout, found from this file's own path.
+const fs::path kRoot = fs::path(__FILE__).parent_path().parent_path().parent_path().parent_path();
+
+std::string content(const fs::path& path) {
+  std::ifstream in(path);
+  INFO(path.string());
+  REQUIRE(in.good());
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+bool mentions(const std::string& text, const std::string& what) {
+  return text.find(what) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("the checked-in completions are those of the tables", "[cmd]") {
+  CHECK(content(kRoot / "completions/collctl.bash") == completion_script("bash"));
+  CHECK(content(kRoot / "completions/_collctl") == completion_script("zsh"));
+  CHECK(content(kRoot / "completions/collctl.fish") == completion_script("fish"));
+}
+
+TEST_CASE("the checked-in manual pages are those of the tables", "[cmd]") {
+  size_t pages = 0;
+  for (const ManPage& page : man_pages()) {
+    INFO(page.file_name);
+    CHECK(content(kRoot / "man" / page.file_name) == page.content);
+    ++pages;
+  }
+  CHECK(size_t(std::distance(fs::directory_iterator(kRoot / "man"), fs::directory_iterator{})) ==
+        pages);
+}
+
+TEST_CASE("every option stands in help, manual and completions of its commands", "[cmd]") {
+  const std::string bash = completion_script("bash"), zsh = completion_script("zsh"),
+                    fish = completion_script("fish");
+  for (const Command& command : commands()) {
+    if (command.hidden) continue;
+    const std::string brief = help_text(&command, false), full = help_text(&command, true);
+    for (const Option& option : options()) {
+      if (!applies(option, command)) continue;
+      const std::string name = format("--{}", option.name);
+      INFO(command.name << " " << name);
+      CHECK(mentions(brief, name) == !option.hidden);
+      CHECK(mentions(full, name) == !option.hidden);
+      if (option.hidden) continue;
+      CHECK(mentions(bash, name));
+      CHECK(mentions(zsh, name));
+      CHECK(mentions(fish, format("-l {}", option.name)));
+      // Its default stands in help, whatever line it wraps to.
+      if (takes_value(option))
+        CHECK(mentions(brief, format("[{}", std::string(option.fallback).substr(0, 4))));
+    }
+    CHECK(mentions(help_text(nullptr, false), command.name));
+  }
+}
+
+TEST_CASE("hidden things stay hidden", "[cmd]") {
+  for (const auto& text : {help_text(nullptr, true), completion_script("bash"),
+                           completion_script("zsh"), completion_script("fish")}) {
+    CHECK_FALSE(mentions(text, "__rank"));
+    CHECK_FALSE(mentions(text, "COLLCTL_FAULT"));
+  }
+  for (const ManPage& page : man_pages()) CHECK_FALSE(mentions(page.content, "FAULT"));
+}
+
+TEST_CASE("help fits a terminal", "[cmd]") {
+  std::vector<std::string> texts{help_text(nullptr, false), help_text(nullptr, true)};
+  for (const Command& command : commands()) {
+    texts.push_back(help_text(&command, false));
+    texts.push_back(help_text(&command, true));
+  }
+  for (const auto& text : texts) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      INFO(line);
+      CHECK(line.size() <= 80);
+      CHECK((line.empty() || line.back() != ' '));
+    }
+  }
+}

@@ -1,0 +1,279 @@
+#include "cmd/options.h"
+
+#include <algorithm>
+#include <set>
+
+#include "tests/catch.h"
+
+using namespace collctl;
+using namespace collctl::cmd;
+using kernels::Collective;
+
+namespace {
+
+std::vector<std::string> words(const std::string& line) {
+  std::vector<std::string> list;
+  size_t at = 0;
+  while (at < line.size()) {
+    const size_t space = std::min(line.find(' ', at), line.size());
+    if (space > at) list.push_back(line.substr(at, space - at));
+    at = space + 1;
+  }
+  return list;
+}
+
+ParsedLine good(const std::string& line) {
+  auto parsed = parse(words(line));
+  INFO(line << ": " << (parsed.ok() ? "" : parsed.error().chain()));
+  REQUIRE(parsed.ok());
+  return *parsed;
+}
+
+// The whole sentence of the usage error that a line must cause.
+std::string usage_error(const std::string& line) {
+  auto parsed = parse(words(line));
+  INFO(line);
+  REQUIRE_FALSE(parsed.ok());
+  CHECK(parsed.error().code == ErrorCode::usage);
+  CHECK(parsed.error().chain().find('\n') == std::string::npos);
+  return parsed.error().chain();
+}
+
+std::string bench_error(const std::string& line, int ranks = 4) {
+  const ParsedLine parsed = good(line);
+  auto launch = interpret_launch(parsed);
+  if (!launch.ok()) return launch.error().message;
+  auto spec = interpret_bench(parsed, ranks);
+  if (!spec.ok()) return spec.error().message;
+  auto output = interpret_output(parsed, &*spec);
+  return output.ok() ? "" : output.error().message;
+}
+
+BenchSpec bench(const std::string& line) {
+  auto spec = interpret_bench(good(line), 4);
+  REQUIRE(spec.ok());
+  return *spec;
+}
+
+}  // namespace
+
+TEST_CASE("options are taken before and after the collective, in every spelling", "[cmd]") {
+  for (const char* line :
+       {"run -n 4 allreduce -b 1K --iters 7", "run --ranks=4 -b1K --iters=7 allreduce",
+        "run allreduce -n4 --min-bytes 1K --iters 7", "run --iters 7 -b 1K -n 4 allreduce"}) {
+    const ParsedLine parsed = good(line);
+    CHECK(parsed.command->id == CommandId::run);
+    REQUIRE(parsed.collective != nullptr);
+    CHECK(parsed.collective->collective == Collective::all_reduce);
+    CHECK(parsed.text("ranks") == "4");
+    CHECK(parsed.text("min-bytes") == "1K");
+    CHECK(parsed.number("iters", 0) == 7);
+  }
+}
+
+TEST_CASE("the last of a repeated option counts, repeatable ones add up", "[cmd]") {
+  const ParsedLine parsed = good("run -n 2 -n 3 allreduce -x A=1 -x B* -vv -v -o a.json -o b.csv");
+  CHECK(parsed.text("ranks") == "3");
+  CHECK(parsed.all("env") == std::vector<std::string>{"A=1", "B*"});
+  CHECK(parsed.times("verbose") == 3);
+  CHECK(parsed.all("output").size() == 2);
+}
+
+TEST_CASE("what stands after the first -- is the program's", "[cmd]") {
+  const ParsedLine parsed = good("run -n 2 -- prog --iters 3 -- -n");
+  CHECK(parsed.has_program);
+  CHECK(parsed.program == std::vector<std::string>{"prog", "--iters", "3", "--", "-n"});
+  CHECK(parsed.text("ranks") == "2");
+  CHECK(usage_error("run -n 2 --") == "run: expected a program after --");
+  CHECK(usage_error("run extra -- prog") ==
+        "run: unexpected 'extra' before --; the program goes after it");
+  CHECK(usage_error("run --iters 3 -- prog") ==
+        "run: --iters measures a collective; it has no meaning with a program");
+  CHECK(usage_error("run --stdin all allreduce") ==
+        "run: --stdin has no meaning with a collective; it is for collctl run -- <program>");
+  CHECK(usage_error("allreduce -- prog") ==
+        "allreduce: allreduce takes no program; to launch one: collctl run -- <program>");
+}
+
+TEST_CASE("mistakes are one sentence that says what was expected", "[cmd]") {
+  CHECK(usage_error("alreduce") == "unknown command 'alreduce'; did you mean allreduce?");
+  CHECK(usage_error("frobnicate") == "unknown command 'frobnicate'; collctl -h lists the commands");
+  CHECK(usage_error("-n 4 run allreduce") ==
+        "unknown option -n; the command comes first, for example: collctl run -n 4 allreduce");
+  CHECK(usage_error("run") ==
+        "run: expected a collective or -- and a program; for example: "
+        "collctl run -n 4 allreduce");
+  CHECK(usage_error("run -n 2 allredcue") ==
+        "run: unknown collective 'allredcue'; did you mean allreduce?");
+  CHECK(usage_error("run -n 2 hostname") ==
+        "run: unknown collective 'hostname'; a program goes after --: collctl run -- hostname");
+  CHECK(usage_error("run allreduce --itres 3") ==
+        "run: unknown option --itres; did you mean --iters?");
+  CHECK(usage_error("run allreduce --min_bytes 3") ==
+        "run: unknown option --min_bytes; did you mean --min-bytes?");
+  CHECK(usage_error("run allreduce --transp=shm") ==
+        "run: unknown option --transp; did you mean --transport?");
+  CHECK(usage_error("run -H a,b allreduce") ==
+        "run: unknown option -H; collctl run -h lists the options");
+  CHECK(usage_error("env --iters 3") ==
+        "env: env has no option --iters; it belongs to collctl run <collective>");
+  CHECK(usage_error("run allreduce --iters") == "run: --iters needs a value: N");
+  CHECK(usage_error("run allreduce --json=yes") == "run: --json takes no value");
+  CHECK(usage_error("run allreduce more") ==
+        "run: unexpected 'more'; collctl run -h shows what it takes");
+  CHECK(usage_error("completion") == "completion: expected bash|zsh|fish");
+  CHECK(usage_error("completion tcsh") == "completion: 'tcsh': expected bash, zsh, fish");
+  CHECK(usage_error("man") == "man: expected DIR");
+}
+
+TEST_CASE("values are checked against the table", "[cmd]") {
+  CHECK(usage_error("run -n 0 allreduce") == "run: --ranks 0: expected a whole number 1..65536");
+  CHECK(usage_error("run -n 65537 allreduce") ==
+        "run: --ranks 65537: expected a whole number 1..65536");
+  CHECK(usage_error("run -n -1 allreduce") == "run: --ranks -1: expected a whole number 1..65536");
+  CHECK(usage_error("run -n 99999999999999999999 allreduce") ==
+        "run: --ranks 99999999999999999999: expected a whole number 1..65536");
+  CHECK(usage_error("run -n 4x allreduce") == "run: --ranks 4x: expected a whole number 1..65536");
+  CHECK(usage_error("run allreduce -b 8q") ==
+        "run: --min-bytes 8q: expected a size such as 8, 1K, 4M or 1G");
+  CHECK(usage_error("run allreduce --op maxx") ==
+        "run: --op maxx: expected sum, prod, min, max, avg, all (or several with commas); "
+        "did you mean max?");
+  CHECK(usage_error("run allreduce -d float33").find("did you mean float32?") != std::string::npos);
+  CHECK(usage_error("run allreduce -d float32,") != "");
+  CHECK(usage_error("run broadcast -r none") ==
+        "run: --root none: expected a whole number 0..65535 or all");
+  CHECK(usage_error("run allreduce --timeout nan") ==
+        "run: --timeout nan: expected seconds 0.001..31536000");
+  CHECK(usage_error("run allreduce --timeout 0x10") != "");
+  CHECK(usage_error("run allreduce --min-busbw 3@") != "");
+  CHECK(usage_error("run allreduce --check 2") == "run: --check 2: expected 0, 1");
+  CHECK(usage_error("run allreduce --transport p2p") ==
+        "run: --transport p2p: expected loopback, shm, net");
+}
+
+TEST_CASE("values that need each other are checked together", "[cmd]") {
+  CHECK(bench_error("run allreduce -b 2K -e 1K") ==
+        "--min-bytes 2K is larger than --max-bytes 1K: expected the smaller first");
+  CHECK(bench_error("run allreduce -b 1G") == "");
+  CHECK(bench_error("run allreduce -e 4") == "");
+  CHECK(bench_error("run allreduce --step-bytes 1K -f 4") ==
+        "--step-bytes and --step-factor exclude each other");
+  CHECK(bench_error("run allreduce --step-bytes 1 -e 1G") ==
+        "--step-bytes 1 makes more than 100000 sizes: expected a larger step");
+  CHECK(bench_error("run broadcast -r 4") ==
+        "--root 4: expected 0..3 or all, because the job has 4 ranks");
+  CHECK(bench_error("run allgather --algo tree") ==
+        "--algo tree: does not serve allgather; expected ring");
+  CHECK(bench_error("run allreduce -o x.svg") ==
+        "--output x.svg: expected a name that ends in .json, .jsonl or .csv");
+  CHECK(bench_error("run allreduce -o dir.d/json") != "");
+  CHECK(bench_error("run allreduce --json --csv") == "--json and --csv exclude each other");
+  CHECK(bench_error("run allreduce --min-busbw 1@3M") ==
+        "--min-busbw: 3M is not among the measured sizes 8 .. 16M; the nearest is 2M");
+  CHECK(bench_error("run allreduce --min-busbw 1@4M --max-latency 10@8") == "");
+  CHECK(bench_error("run -n 8 -N 4 allreduce") ==
+        "--ranks 8 with --ranks-per-host 4 needs 2 hosts: expected at most 4 ranks on this one");
+  CHECK(bench_error("run --rank 1 allreduce") == "--rank is for --join HOST:PORT");
+  CHECK(bench_error("run --join 127.0.0.1:5000 --rank 1 allreduce") ==
+        "--join needs --rank R and --size N; --size is missing");
+  CHECK(bench_error("run --join 127.0.0.1:5000 --rank 2 --size 2 allreduce") ==
+        "--rank 2: expected 0..1, because --size is 2");
+  CHECK(bench_error("run --join 127.0.0.1:5000 --rank 1 --size 2 allreduce") == "");
+  CHECK(bench_error("run --join 10.1.2.3:5000 --rank 1 --size 2 allreduce") ==
+        "--join 10.1.2.3:5000 needs a token: --token-file FILE or COLLCTL_TOKEN (only a loopback "
+        "address goes without)");
+  auto cuda = interpret_bench(good("allreduce --device cuda"), 2);
+  REQUIRE_FALSE(cuda.ok());
+  CHECK(cuda.error().code == ErrorCode::unavailable);
+}
+
+TEST_CASE("a line becomes a spec", "[cmd]") {
+  const BenchSpec defaults = bench("allreduce");
+  CHECK(defaults.min_bytes == 8);
+  CHECK(defaults.max_bytes == 16u << 20);
+  CHECK(defaults.step_factor == 2);
+  CHECK(defaults.iterations == 20);
+  CHECK(defaults.warmup == 5);
+  CHECK_FALSE(defaults.sync_each);
+  CHECK(defaults.check);
+  CHECK(defaults.in_place == InPlace::both);
+  CHECK(defaults.algorithms.empty());
+  CHECK(defaults.types == std::vector{kernels::DataType::float32});
+
+  const BenchSpec all = bench(
+      "reduce -d all --op min,max -r all --algo all --proto ll --sync each --check 0 --in-place 1 "
+      "--channels 3 --transport net --op-timeout 2.5");
+  CHECK(all.types.size() == size_t(kernels::kDataTypeCount));
+  CHECK(all.ops == std::vector{kernels::RedOp::min, kernels::RedOp::max});
+  CHECK(all.roots == std::vector{-1});
+  CHECK_FALSE(all.algorithms.empty());
+  CHECK(all.protocols == std::vector<std::string>{"ll"});
+  CHECK(all.sync_each);
+  CHECK_FALSE(all.check);
+  CHECK(all.in_place == InPlace::in_place);
+  CHECK(all.channels == 3);
+  CHECK(all.transport == "net");
+  CHECK(all.op_timeout_s == 2.5);
+}
+
+TEST_CASE("a line becomes launch options", "[cmd]") {
+  auto launch = interpret_launch(
+      good("run -n 3 --bind-to core --rank-mode thread --timeout 9 --grace 0 --tag-output "
+           "--output-dir d -x A -v allreduce"));
+  REQUIRE(launch.ok());
+  CHECK(launch->ranks == 3);
+  CHECK(launch->bind_to == "core");
+  CHECK(launch->rank_mode == "thread");
+  CHECK(launch->timeout_s == 9);
+  CHECK(launch->grace_s == 0);
+  CHECK(launch->tag_output);
+  CHECK(launch->output_dir == "d");
+  CHECK(launch->verbosity == 1);
+  auto untagged = interpret_launch(good("run --tag-output --no-tag-output allreduce"));
+  REQUIRE(untagged.ok());
+  CHECK_FALSE(untagged->tag_output);
+}
+
+TEST_CASE("options without meaning for a collective are said, not refused", "[cmd]") {
+  CHECK(useless_options(good("allgather --op sum -r 1")).size() == 2);
+  CHECK(useless_options(good("barrier -b 8")).size() == 1);
+  CHECK(useless_options(good("reduce --op sum -r 1")).empty());
+}
+
+TEST_CASE("help is given whatever else is wrong with the line", "[cmd]") {
+  for (const char* line : {"run --help", "run --bogus --help", "run nosuch -h", "run -n 0 -h",
+                           "--help", "nosuch --help", "completion --help", "run -b --help"})
+    CHECK(good(line).help != HelpWanted::none);
+  CHECK(good("run -h").help == HelpWanted::brief);
+  // After -- it is the program's.
+  CHECK(good("run -- prog --help").help == HelpWanted::none);
+}
+
+TEST_CASE("the tables are whole", "[cmd]") {
+  std::set<std::string> names;
+  std::set<char> letters;
+  for (const Option& option : options()) {
+    INFO(option.name);
+    CHECK(names.insert(option.name).second);
+    if (option.letter != 0) CHECK(letters.insert(option.letter).second);
+    CHECK(std::string(option.help).size() > 5);
+    CHECK(option.scopes != 0);
+    if (takes_value(option)) {
+      CHECK(std::string(option.value) != "");
+      CHECK(std::string(option.fallback) != "");
+      // A default that is a value of the option is a legal one.
+      const std::string word = option.fallback;
+      const bool spoken = word == "none" || word == "all" || word == "chosen" ||
+                          word.find(' ') != std::string::npos;
+      if (!spoken) CHECK(check_value(option, word).ok());
+    }
+  }
+  std::set<std::string> commands_seen;
+  for (const Command& command : commands()) CHECK(commands_seen.insert(command.name).second);
+  for (int c = 0; c < kernels::kCollectiveCount; ++c) {
+    const Command* row = find_collective(kernels::name_of(Collective(c)));
+    REQUIRE(row != nullptr);
+    CHECK(row->collective == Collective(c));
+  }
+}
