@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "base/format.h"
+#include "cmd/abort_scope.h"
 #include "cmd/bench.h"
 #include "cmd/bench_run.h"
 
@@ -30,6 +31,7 @@ Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
   sink.phase(rank, "connect");
   COLL_ASSIGN(const std::unique_ptr<runtime::Communicator> communicator,
               runtime::Communicator::init(id, rank, size, comm_options(spec)));
+  const AbortScope aborted([&](const Error& why) { communicator->abort(why); });
   {
     BenchRun run(spec, *communicator, sink);
     if (Status status = run.run(); !status) {

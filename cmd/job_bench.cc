@@ -41,6 +41,7 @@ class BenchJob {
   Deadline next_deadline() const;
   void check_deadlines();
   void end_ranks(double grace_s);
+  bool nobody_left_to_hear() const;
   void take_signals();
   void handle(Event& event);
   void handle_frame(Event& event);
@@ -71,7 +72,8 @@ Status BenchJob::start() {
   std::vector<launcher::RankProcess> processes;
   for (int rank = 0; rank < plan.ranks; ++rank) {
     launcher::RankProcess p;
-    p.argv = {base::kSelfPath, base::kRankCommand};
+    p.path = base::kSelfPath;
+    p.argv = {"collctl", base::kRankCommand};
     const RankPlace place{.rank = rank, .size = plan.ranks, .master_port = port, .ours = true};
     COLL_ASSIGN(p.environment, rank_environment(place, options_.export_env));
     p.cores = plan.cores[size_t(rank)];
@@ -129,6 +131,13 @@ void BenchJob::fail_job(Error error) {
   trouble(*job_error_);
 }
 
+// Whoever is left has said what it knows, or is stopped and cannot.
+bool BenchJob::nobody_left_to_hear() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const RankFacts& r) {
+    return r.exited || r.end.error || r.state == 'T' || r.state == 't';
+  });
+}
+
 void BenchJob::end_ranks(double grace_s) {
   ending_ = true;
   job_->end(grace_s);
@@ -136,7 +145,8 @@ void BenchJob::end_ranks(double grace_s) {
 }
 
 void BenchJob::check_deadlines() {
-  if (settle_ && !ending_ && settle_->passed()) end_ranks(options_.grace_s);
+  if (settle_ && !ending_ && (settle_->passed() || nobody_left_to_hear()))
+    end_ranks(options_.grace_s);
   if (settle_) return;
   const double age = double(now_ns() - began_ns_) / 1e9;
   const auto ranks_now = [&] {

@@ -57,6 +57,7 @@ class ProgramJob {
   std::optional<Deadline> give_up_;  // once ending: what is left does not end even by SIGKILL
   int signal_ = 0;                   // that ended the job
   int failed_ = -1;                  // the first rank that failed by itself
+  bool reader_gone_ = false;         // of our standard output or error
   std::optional<Error> job_error_;
 };
 
@@ -219,6 +220,9 @@ JobOutcome ProgramJob::outcome() {
   out.ranks = ends_;
   if (signal_ != 0) {
     out.error = interrupted_error(signal_);
+  } else if (reader_gone_) {
+    out.exit_code = 128 + SIGPIPE;
+    return out;
   } else if (job_error_) {
     out.error = job_error_;
   } else if (failed_ >= 0) {
@@ -245,11 +249,8 @@ JobOutcome ProgramJob::run() {
       program_.empty() ? Status(Error(ErrorCode::usage, "no program was given after --")) : start();
   if (status) status = loop();
   if (!status && status.error().code == ErrorCode::lost && job_ != nullptr) {
-    // As in any pipeline: a reader that goes away ends the writers, by SIGPIPE.
-    Error gone = std::move(status.error()).within("the reader of our output went away");
-    gone.code = ErrorCode::interrupted;
-    gone.signal = SIGPIPE;
-    job_error_ = std::move(gone);
+    // As in any pipeline a reader that goes away ends the writers: the code of SIGPIPE, no words.
+    reader_gone_ = true;
   } else if (!status && !job_error_) {
     job_error_ = std::move(status.error());
   }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -182,6 +183,7 @@ int rank_main() {
     return int(ErrorCode::usage);
   }
   ::fcntl(base::kControlFd, F_SETFD, FD_CLOEXEC);
+  ::prctl(PR_SET_NAME, "collctl");  // not "exe", as it was executed
   FrameChannel channel{base::Fd(base::kControlFd)};
   auto frame = channel.receive(Deadline::after_seconds(60));
   if (!frame) return int(frame.error().code);  // nobody there to be told

@@ -68,9 +68,23 @@ bool failed(const RankFacts& r) {
   return r.end.error.has_value() || died(r);
 }
 
+constexpr size_t kQuoteLength = 20;  // shorter sentences may be equal by chance
+
+// It quotes what another rank says itself ("rank 3 gave up: ...").
+bool is_quote(const std::vector<RankFacts>& ranks, const RankFacts& r) {
+  const std::string mine = r.end.error->chain();
+  return std::any_of(ranks.begin(), ranks.end(), [&](const RankFacts& other) {
+    if (&other == &r || !other.end.error) return false;
+    const std::string& theirs = other.end.error->message;
+    return theirs.size() >= kQuoteLength && mine.size() > other.end.error->chain().size() &&
+           mine.find(theirs) != std::string::npos;
+  });
+}
+
 // The error only repeats what happened to another rank, which tells its own story.
 bool is_echo(const std::vector<RankFacts>& ranks, const RankFacts& r) {
   const Error& e = *r.end.error;
+  if (is_quote(ranks, r)) return true;
   if (e.rank < 0 || e.rank == r.end.rank) return false;
   const RankFacts* blamed = find(ranks, e.rank);
   return blamed != nullptr && failed(*blamed);
@@ -96,18 +110,22 @@ std::vector<const RankFacts*> candidates(const std::vector<RankFacts>& ranks) {
       const ErrorCode code = r->end.error->code;
       return r->order > first_own_cause && (code == ErrorCode::lost || code == ErrorCode::deadline);
     });
-  // Ranks that blame each other in a circle: then all of them.
+  // Ranks that blame each other in a circle: then all of them, but no quotes if it can be.
+  if (own.empty())
+    for (const RankFacts* r : all)
+      if (!is_quote(ranks, *r)) own.push_back(r);
   std::vector<const RankFacts*>& list = own.empty() ? all : own;
   std::sort(list.begin(), list.end(), [](const RankFacts* a, const RankFacts* b) {
     const int sa = base::severity(a->end.error->code), sb = base::severity(b->end.error->code);
-    return sa != sb ? sa > sb : a->order < b->order;
+    if (sa != sb) return sa > sb;
+    return a->order < b->order;
   });
   return list;
 }
 
 // Nothing explains by itself why it is silent: it neither ended nor complained.
 bool silent(const RankFacts& r) {
-  return !r.exited && !r.end.error;
+  return (!r.exited || r.ended_by_us) && !r.end.error;
 }
 
 bool notable_state(char state) {
@@ -119,7 +137,7 @@ Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speak
   std::map<int, std::vector<int>> waiters;  // waited for -> who waits
   for (const RankFacts& r : ranks)
     if (r.end.error && r.end.error->code == ErrorCode::deadline && r.end.error->rank >= 0 &&
-        r.end.error->rank != r.end.rank)
+        r.end.error->rank != r.end.rank && !is_quote(ranks, r))
       waiters[r.end.error->rank].push_back(r.end.rank);
   Error e = *speaker.end.error;
   std::string culprits, waits;

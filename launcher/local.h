@@ -16,7 +16,8 @@
 namespace collctl::launcher {
 
 struct RankProcess {                     // how to start one rank
-  std::vector<std::string> argv;         // argv[0] is a path or a name to look up in PATH
+  std::vector<std::string> argv;         // argv[0] is a path or a name to look up in PATH, unless
+  std::string path;                      //   this says what to execute
   std::vector<std::string> environment;  // "NAME=value", complete
   bool control = true;                   // with the control descriptor (kControlFd)
   std::vector<int> cores;                // bind to these; empty: no binding

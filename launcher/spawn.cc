@@ -86,6 +86,7 @@ std::string search_path(const std::vector<std::string>& environment) {
 
 // Looks a program up as a shell does; a name with a slash is taken as it is.
 Result<std::string> find_program(const RankProcess& process) {
+  if (!process.path.empty()) return process.path;
   const std::string& name = process.argv.at(0);
   if (name.empty()) return Error(ErrorCode::usage, "the program's name is empty");
   if (name.find('/') != std::string::npos) return name;
