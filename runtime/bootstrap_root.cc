@@ -168,7 +168,9 @@ void BootstrapRoot::State::check_in(base::Accepted caller) {
   // The error must reach the ranks before their own deadlines.
   const int64_t margin_ms = std::clamp<int64_t>(c->remaining_ms / 4, 100, 3000);
   deadline = deadline.earlier(Deadline::after_ms(c->remaining_ms - margin_ms));
-  last_word = last_word.earlier(Deadline::after_ms(c->remaining_ms - margin_ms / 2));
+  // Another root than the first waits a little longer for the first one's word.
+  const int64_t last_ms = margin_ms / (index == 0 ? 2 : 4);
+  last_word = last_word.earlier(Deadline::after_ms(c->remaining_ms - last_ms));
   if (open_lines < lines_at_most) {
     ++open_lines;
   } else {

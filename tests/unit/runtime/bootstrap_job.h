@@ -58,7 +58,7 @@ class Job {
     o.rank = rank;
     o.size = shape_.size;
     o.interface = {"lo", loopback(shape_.v6)};
-    o.host = "b" + std::to_string(rank);
+    o.host = format("b{}", rank);
     o.deadline = Deadline::after_seconds(shape_.join_s);
     return o;
   }
