@@ -75,7 +75,8 @@ void prove(const DataKind& kind, uint32_t stride, std::mt19937& random) {
   std::vector<uint64_t> terms(size_t(kind.nranks));
   uint64_t wrong = 0;
   for (uint32_t e = uint32_t(random() % stride); e < kPatternPeriod; e += stride) {
-    for (int rank = 0; rank < kind.nranks; ++rank) terms[size_t(rank)] = inputs[size_t(rank)].at(e);
+    for (int rank = 0; rank < kind.nranks; ++rank)
+      terms[size_t(rank)] = input_pattern(kind, rank, {e, 1}).at(e);
     const uint64_t want = expected.at(e);
     wrong += finish(kind, chain(kind, terms, random() % terms.size())) != want;
     wrong += finish(kind, random_tree(kind, terms, random)) != want;
