@@ -23,7 +23,8 @@ struct Operation {
   RedOp op = RedOp::sum;
   int root = 0;
   int peer = -1;  // send_recv: one direction each; exactly one of input, output is set
-  uint64_t chunk_elements = 0;  // largest chunk; 0: planned (diagnosis repeats another type's cuts)
+  uint64_t chunk_elements = 0;  // largest chunk; 0: planned (diagnosis repeats another type's cuts,
+                                // as far as the slots hold such chunks)
 };
 
 }  // namespace collctl::runtime

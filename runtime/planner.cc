@@ -147,8 +147,12 @@ Work work_for(const Operation& op, const Candidate& c, const CommShape& shape, i
   w.count = op.count;
   w.part_offset = part.offset;
   w.part_count = part.count;
-  w.chunk_count =
-      op.chunk_elements != 0 ? op.chunk_elements : chunk_elements(c.chunk_bytes, op.type);
+  // A chunk of more slices than this deadlocks: wide types in the cuts of a narrow one.
+  const uint64_t room =
+      slot_data_bytes(shape, c.protocol) * kernels::most_slices(*c.row, shape.slot_count);
+  w.chunk_count = op.chunk_elements != 0
+                      ? std::min(op.chunk_elements, chunk_elements(room, op.type))
+                      : chunk_elements(c.chunk_bytes, op.type);
   const auto at = std::find(order.begin(), order.end(), shape.rank) - order.begin();
   const auto n = int64_t(order.size());
   w.ring = {.prev = order[size_t((at + n - 1) % n)],

@@ -107,9 +107,20 @@ void write_outputs(std::span<const Schedule> schedules, const Work& w, Memory& m
 std::vector<Memory> inputs_of(std::span<const Schedule> schedules, int nranks) {
   std::vector<Memory> memories(static_cast<size_t>(nranks));
   for (const Schedule& s : schedules) {
-    Piece piece{input_elements(s.work) * element_size(s.work.type), {}, false};
-    piece.value.ranks = uint64_t{1} << s.work.rank;
-    memories[static_cast<size_t>(s.work.rank)].write(address_of(s.work.input), piece);
+    const Work& w = s.work;
+    Memory& memory = memories[static_cast<size_t>(w.rank)];
+    const auto put = [&](const void* from, uint64_t elements) {
+      Piece piece{elements * element_size(w.type), {}, false};
+      piece.value.index = address_of(from) - address_of(w.input);
+      piece.value.ranks = uint64_t{1} << w.rank;
+      memory.write(address_of(from), piece);
+    };
+    if (w.collective != Collective::send_recv) {
+      put(w.input, input_elements(w));
+      continue;
+    }
+    for (uint32_t i = 0; i < w.pair_count; ++i)
+      if (w.pairs[i].send_peer >= 0) put(w.pairs[i].send, w.pairs[i].send_count);
   }
   return memories;
 }
