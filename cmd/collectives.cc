@@ -16,6 +16,7 @@ Result<int> bench_command(const ParsedLine& line, Console& console) {
   if (ranks == 0) ranks = base::usable_cores();
   COLL_ASSIGN(const BenchSpec spec, interpret_bench(line, ranks));
   COLL_ASSIGN(const OutputOptions output, interpret_output(line, &spec));
+  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
   if (!output.quiet)
     for (const auto& note : useless_options(line)) console.note(note);
   Reporter reporter(console, output, spec, launch.join_rank <= 0);

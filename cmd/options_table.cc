@@ -247,14 +247,14 @@ void add_measure_options(std::vector<Option>& t) {
        .value = "N",
        .fallback = "20",
        .minimum = 1,
-       .maximum = 1000000000,
+       .maximum = 1000000,
        .help = "timed iterations of each size"});
   add({.name = "warmup",
        .kind = ValueKind::integer,
        .value = "N",
        .fallback = "5",
        .minimum = 0,
-       .maximum = 1000000000,
+       .maximum = 1000000,
        .help = "untimed iterations before them"});
   add({.name = "sync",
        .kind = ValueKind::choice,

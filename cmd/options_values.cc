@@ -208,6 +208,9 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks) {
   spec.in_place = placement == "both" ? InPlace::both
                   : placement == "1"  ? InPlace::in_place
                                       : InPlace::out_of_place;
+  if (spec.in_place == InPlace::in_place && !has_in_place_form(spec.collective))
+    return usage(format("--in-place 1: {} has no in-place form; expected 0 or both",
+                        kernels::name_of(spec.collective)));
   COLL_TRY(choose_algorithms(line, spec));
   spec.channels = int(line.number("channels", 0));
   if (line.has("transport")) spec.transport = line.text("transport");

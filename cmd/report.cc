@@ -1,15 +1,8 @@
 // Judging a measurement, and the sink that the commands hand to the job.
 #include "cmd/report.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
-#include "base/check.h"
-#include "base/fd.h"
 #include "base/format.h"
 #include "cmd/bench_sizes.h"
 #include "cmd/sizes.h"
@@ -131,38 +124,6 @@ Average average_busbw(const BenchReport& report) {
     });
   if (average.timings != 0) average.busbw_GBps /= average.timings;
   return average;
-}
-
-Status write_file_atomically(const std::string& path, const std::string& content) {
-  const auto failed = [&](const char* what, int error_number) {
-    return base::errno_error(ErrorCode::unavailable, format("{} {}", what, path), error_number);
-  };
-  // Devices and pipes (/dev/stdout, /dev/full) cannot be renamed over: written as they are.
-  struct stat existing {};
-  const bool special = ::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode);
-  std::string temporary = special ? path : path + ".XXXXXX";
-  Fd file(special ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC)
-                  : ::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file) return failed("cannot write", errno);
-  const auto give_up = [&](const char* what) -> Status {
-    const int error_number = errno;
-    if (!special) ::unlink(temporary.c_str());
-    return failed(what, error_number);
-  };
-  for (std::string_view rest = content; !rest.empty();) {
-    const ssize_t written = ::write(file.get(), rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return give_up("cannot write");
-    rest.remove_prefix(size_t(written));
-  }
-  if (special) return {};
-  // mkostemp makes private files; a report is as readable as the umask lets new files be.
-  const mode_t mask = ::umask(022);
-  ::umask(mask);
-  if (::fchmod(file.get(), 0666 & ~mask) != 0) return give_up("cannot write");
-  if (::fsync(file.get()) != 0 && errno != EINVAL) return give_up("cannot write");
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return give_up("cannot replace");
-  return {};
 }
 
 Reporter::Reporter(Console& console, OutputOptions output, BenchSpec spec, bool speaks)

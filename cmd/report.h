@@ -76,6 +76,8 @@ std::string csv_row(const BenchReport& report, const BenchRow& row);
 // Writes the whole file or leaves what was there: a temporary beside it, renamed at the end. Error
 // unavailable, with the path.
 Status write_file_atomically(const std::string& path, const std::string& content);
+// Whether that could work, asked before a long run: its folder is there and writable.
+Status check_writable(const std::string& path);
 
 class Reporter : public BenchSink {
  public:

@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "cmd/bench_sizes.h"
 #include "cmd/report.h"
 #include "cmd/sizes.h"
 
@@ -41,7 +42,7 @@ int widest_type(const BenchSpec& spec) {
 TextTable::TextTable(const BenchSpec& spec, int ranks)
     : sync_each_(spec.sync_each),
       out_of_place_(spec.in_place != InPlace::in_place),
-      in_place_(spec.in_place != InPlace::out_of_place) {
+      in_place_(spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective)) {
   const int size = std::max(5, digits(spec.max_bytes));
   columns_ = {{"size", "(B)", size + 2},  // and room for the # of the title lines
               {"count", "(elems)", std::max(7, digits(spec.max_bytes))},

@@ -115,6 +115,7 @@ Result<int> run_program(const ParsedLine& line, const LaunchOptions& launch, Con
                  "standard output belongs to the program: expected -o FILE.json "
                  "in place of --json")
         .within("run");
+  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
   const JobOutcome outcome = run_program_job(launch, line.program);
   int code = outcome.exit_code;
   if (outcome.error) console.print_error(*outcome.error);

@@ -167,6 +167,8 @@ TEST_CASE("values that need each other are checked together", "[cmd]") {
         "--algo tree: does not serve allgather; expected ring");
   CHECK(bench_error("run allreduce -o x.svg") ==
         "--output x.svg: expected a name that ends in .json, .jsonl or .csv");
+  CHECK(bench_error("run sendrecv --in-place 1") ==
+        "--in-place 1: sendrecv has no in-place form; expected 0 or both");
   CHECK(bench_error("run allreduce -o dir.d/json") != "");
   CHECK(bench_error("run allreduce --json --csv") == "--json and --csv exclude each other");
   CHECK(bench_error("run allreduce --min-busbw 1@3M") ==

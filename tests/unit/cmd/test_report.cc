@@ -385,6 +385,10 @@ TEST_CASE("files appear whole or not at all", "[cmd]") {
   CHECK(run.code == 3);
   CHECK(run.err.find("cannot write " + folder.file("none/a.json")) != std::string::npos);
 
+  CHECK(check_writable(folder.file("new.json")).ok());
+  CHECK(check_writable("/dev/null").ok());
+  CHECK_FALSE(check_writable(folder.file("none/a.json")).ok());
+  CHECK_FALSE(check_writable(folder.file(".")).ok());
   const Status full = write_file_atomically("/dev/full", "x");
   REQUIRE_FALSE(full.ok());
   CHECK(full.error().chain() == "cannot write /dev/full: No space left on device");

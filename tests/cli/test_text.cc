@@ -1,0 +1,204 @@
+// What the real binary prints about itself: help, env, version, completions, manual; and where it
+// prints it.
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/fd.h"
+#include "base/format.h"
+#include "base/version.h"
+#include "tests/catch.h"
+#include "tests/cli/run_binary.h"
+
+using collctl::format;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kRoot = fs::path(__FILE__).parent_path().parent_path().parent_path();
+
+bool has(const std::string& text, const std::string& what) {
+  return text.find(what) != std::string::npos;
+}
+
+// A terminal to print to: what arrives there.
+class Terminal {
+ public:
+  Terminal() : master_(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)) {
+    REQUIRE(master_);
+    REQUIRE(::grantpt(master_.get()) == 0);
+    REQUIRE(::unlockpt(master_.get()) == 0);
+    path_ = ::ptsname(master_.get());
+    slave_ = collctl::base::Fd(::open(path_.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC));
+    REQUIRE(slave_);
+  }
+  const std::string& path() const { return path_; }
+  std::string text() {
+    std::string all;
+    char buffer[4096];
+    for (ssize_t n; (n = ::read(master_.get(), buffer, sizeof buffer)) > 0;)
+      all.append(buffer, size_t(n));
+    return all;
+  }
+
+ private:
+  collctl::base::Fd master_, slave_;
+  std::string path_;
+};
+
+}  // namespace
+
+TEST_CASE("help goes to standard output and ends well", "[cli]") {
+  for (const char* arguments :
+       {"-h", "--help", "help", "run -h", "run --help", "help run", "allreduce --help",
+        "barrier -h", "env -h", "version -h", "completion -h", "man -h", "run --bogus -h"}) {
+    INFO(arguments);
+    const Ran ran = run_collctl(arguments);
+    CHECK(ran.code == 0);
+    CHECK(ran.err == "");
+    CHECK(has(ran.out, "Usage: collctl"));
+  }
+  CHECK(run_collctl("help run").out == run_collctl("run --help").out);
+  CHECK(has(run_collctl("run --help").out, "Exit codes:"));
+  CHECK_FALSE(has(run_collctl("run -h").out, "Exit codes:"));
+  CHECK(run_collctl("completion -h").out ==
+        "Usage: collctl completion bash|zsh|fish\n"
+        "\n"
+        "print a completion script for a shell\n"
+        "\n"
+        "General:\n"
+        "  -h, --help                  long help; -h is the short one\n"
+        "\n"
+        "Examples:\n"
+        "  source <(collctl completion bash)\n"
+        "      in ~/.bashrc\n"
+        "  collctl completion zsh > ~/.zfunc/_collctl\n"
+        "      a folder in $fpath\n"
+        "  collctl completion fish > ~/.config/fish/completions/collctl.fish\n"
+        "      for fish\n");
+}
+
+TEST_CASE("env says what is in force and why", "[cli]") {
+  const Ran plain = run_collctl("env");
+  CHECK(plain.code == 0);
+  CHECK(plain.err == "");
+  CHECK_FALSE(has(plain.out, "FAULT"));
+
+  const Ran set = run_collctl(
+      "env --json", "NCCL_DEBUG=INFO NCCL_ALGO=tree COLLCTL_ALGO=ring COLLCTL_TOKEN=sesame");
+  CHECK_FALSE(has(set.out, "sesame"));
+  const json env = json::parse(set.out);
+  CHECK(env["schema"] == "collctl.env/1");
+  std::map<std::string, json> knobs;
+  for (const auto& knob : env["knobs"]) knobs[knob["name"]] = knob;
+  CHECK(knobs["COLLCTL_DEBUG"]["value"] == "INFO");
+  CHECK(knobs["COLLCTL_DEBUG"]["origin"] == "NCCL_DEBUG");
+  CHECK(knobs["COLLCTL_DEBUG"]["default"] == "WARN");
+  CHECK(knobs["COLLCTL_ALGO"]["value"] == "ring");
+  CHECK(knobs["COLLCTL_ALGO"]["origin"] == "COLLCTL_ALGO");
+  CHECK(knobs["COLLCTL_STEPS"]["origin"] == "default");
+  CHECK(knobs["COLLCTL_TOKEN"]["masked"] == true);
+  CHECK(knobs.count("COLLCTL_FAULT") == 0);
+
+  const Ran text = run_collctl("env", "COLLCTL_TOKEN=sesame COLLCTL_STEPS=4");
+  CHECK_FALSE(has(text.out, "sesame"));
+  CHECK(has(text.out,
+            "COLLCTL_STEPS                    4         8        COLLCTL_STEPS\n"
+            "    slots of a buffer\n"));
+  const Ran bad = run_collctl("env", "COLLCTL_STEPS=1");
+  CHECK(bad.code == 2);
+  CHECK(has(bad.out, "COLLCTL_STEPS"));
+  CHECK(bad.err == "collctl: error: COLLCTL_STEPS = '1': expected a value within 2..64\n");
+}
+
+TEST_CASE("version", "[cli]") {
+  const json version = json::parse(run_collctl("version --json").out);
+  CHECK(version["schema"] == "collctl.version/1");
+  CHECK(version["version"] == collctl::base::kVersion);
+  CHECK(version["protocol"] == 1);
+  const Ran text = run_collctl("version");
+  CHECK(text.out.find(format("collctl {}", collctl::base::kVersion)) == 0);
+  for (const char* spelling : {"--version", "-V"}) CHECK(run_collctl(spelling).out == text.out);
+}
+
+TEST_CASE("completions and manual are the checked-in ones", "[cli]") {
+  CHECK(run_collctl("completion bash").out == file_content(kRoot / "completions/collctl.bash"));
+  CHECK(run_collctl("completion zsh").out == file_content(kRoot / "completions/_collctl"));
+  CHECK(run_collctl("completion fish").out == file_content(kRoot / "completions/collctl.fish"));
+  const TemporaryFolder folder;
+  const Ran man = run_collctl(format("man {}", folder / "new/man1"));
+  CHECK(man.code == 0);
+  CHECK(man.out + man.err == "");
+  size_t pages = 0;
+  for (const auto& entry : fs::directory_iterator(folder / "new/man1")) {
+    CHECK(file_content(entry.path()) == file_content(kRoot / "man" / entry.path().filename()));
+    ++pages;
+  }
+  CHECK(pages > 10);
+  const Ran refused = run_collctl("man /dev/null/x");
+  CHECK(refused.code == 3);
+  CHECK(refused.err == "collctl: error: cannot make the folder /dev/null/x: Not a directory\n");
+}
+
+TEST_CASE("the bash completion completes", "[cli]") {
+  const auto complete = [](const std::string& words) {
+    return shell(format("source {}/completions/collctl.bash; COMP_WORDS=({}); "
+                        "COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _collctl; echo ${{COMPREPLY[*]}}",
+                        kRoot.string(), words))
+        .out;
+  };
+  CHECK(complete("collctl allr") == "allreduce\n");
+  CHECK(complete("collctl run --transp") == "--transport\n");
+  CHECK(complete("collctl run --transport ''") == "loopback shm net\n");
+  CHECK(complete("collctl run -n 4 broad") == "broadcast\n");
+  CHECK(complete("collctl completion ''") == "bash zsh fish\n");
+  CHECK(complete("collctl env --j") == "--json\n");
+}
+
+TEST_CASE("output that cannot be written is an error, a reader that left is not", "[cli]") {
+  for (const char* arguments : {"env > /dev/full", "version > /dev/full", "run -h > /dev/full",
+                                "completion bash > /dev/full"}) {
+    INFO(arguments);
+    const Ran full = run_collctl(arguments);
+    CHECK(full.code == 3);
+    CHECK(full.err == "collctl: error: cannot write to standard output: No space left on device\n");
+  }
+  const Ran gone = shell("set -o pipefail; {} completion bash | true");
+  CHECK((gone.code == 0 || gone.code == 141));
+  CHECK(gone.err == "");
+  const Ran closed = run_collctl("version >&-");
+  CHECK(closed.code == 0);
+}
+
+TEST_CASE("colours are for terminals, and not when they are unwelcome", "[cli]") {
+  const auto printed = [](const std::string& variables) {
+    Terminal terminal;
+    run_collctl(format("frobnicate 2> {}", terminal.path()), variables);
+    return terminal.text();
+  };
+  CHECK(has(printed("TERM=xterm"), "\033[1;31merror:\033[0m"));
+  for (const char* variables : {"TERM=xterm NO_COLOR=1", "TERM=dumb", ""}) {
+    INFO(variables);
+    CHECK(has(printed(variables), "error: unknown command"));
+    CHECK_FALSE(has(printed(variables), "\033["));
+  }
+  CHECK(has(printed("TERM=xterm NO_COLOR="), "\033["));
+}
+
+TEST_CASE("dry runs print the placement", "[cli]") {
+  const std::string host = shell("uname -n").out.substr(0, shell("uname -n").out.size() - 1);
+  const Ran text = run_collctl("run -n 2 --dry-run allreduce");
+  CHECK(text.code == 0);
+  CHECK(text.out.find(format("# 2 ranks on {}, nothing is started\n", host)) == 0);
+  CHECK(has(text.out, format("     1  {}  any\n", host)));
+  const json plan = json::parse(run_collctl("run -n 3 --dry-run --json -- prog -x").out);
+  CHECK(plan["schema"] == "collctl.run/1");
+  CHECK(plan["program"] == json::array({"prog", "-x"}));
+  CHECK(plan["hosts"][0]["ranks"] == json::array({0, 1, 2}));
+  CHECK(plan["ranks"].size() == 3);
+  CHECK(run_collctl("run -n 2 --dry-run allreduce -b 4 -e 2").code == 2);
+}

@@ -1,0 +1,112 @@
+// Wrong input of the real binary: one sentence on standard error, exit code 2, nothing started.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/format.h"
+#include "tests/catch.h"
+#include "tests/cli/run_binary.h"
+
+using collctl::format;
+using nlohmann::json;
+
+namespace {
+
+struct Case {
+  const char* arguments;
+  const char* sentence;
+};
+
+const Case kCases[] = {
+    {"frobnicate", "unknown command 'frobnicate'; collctl -h lists the commands"},
+    {"allredcue", "unknown command 'allredcue'; did you mean allreduce?"},
+    {"-n 4 allreduce",
+     "unknown option -n; the command comes first, for example: collctl run -n 4 allreduce"},
+    {"run",
+     "run: expected a collective or -- and a program; for example: collctl run -n 4 "
+     "allreduce"},
+    {"run -n 4 allrduce", "run: unknown collective 'allrduce'; did you mean allreduce?"},
+    {"run -n 4 hostname",
+     "run: unknown collective 'hostname'; a program goes after --: collctl run -- hostname"},
+    {"run -n 4 --", "run: expected a program after --"},
+    {"run -n 0 allreduce", "run: --ranks 0: expected a whole number 1..65536"},
+    {"run -n 65537 allreduce", "run: --ranks 65537: expected a whole number 1..65536"},
+    {"run -n two allreduce", "run: --ranks two: expected a whole number 1..65536"},
+    {"run -n", "run: -n needs a value: N"},
+    {"run -H a,b allreduce", "run: unknown option -H; collctl run -h lists the options"},
+    {"run allreduce --hostfile h",
+     "run: unknown option --hostfile; collctl run -h lists the options"},
+    {"allreduce --itres 5", "allreduce: unknown option --itres; did you mean --iters?"},
+    {"allreduce -b 2M -e 1M",
+     "--min-bytes 2M is larger than --max-bytes 1M: expected the smaller first"},
+    {"allreduce -b -1", "allreduce: --min-bytes -1: expected a size such as 8, 1K, 4M or 1G"},
+    {"allreduce -e 99999999999G",
+     "allreduce: --max-bytes 99999999999G: expected a size such as 8, 1K, 4M or 1G"},
+    {"allreduce --op summ",
+     "allreduce: --op summ: expected sum, prod, min, max, avg, all (or several with commas); did "
+     "you mean sum?"},
+    {"allreduce -d complex",
+     "allreduce: --dtype complex: expected int8, uint8, int32, uint32, int64, uint64, float16, "
+     "bfloat16, float32, float64, float8e4m3, float8e5m2, all (or several with commas)"},
+    {"-- prog", "expected a command before --; to launch a program: collctl run -- <program>"},
+    {"run -n 2 broadcast -r 2", "--root 2: expected 0..1 or all, because the job has 2 ranks"},
+    {"allreduce -o report.svg",
+     "--output report.svg: expected a name that ends in .json, .jsonl or .csv"},
+    {"run -n 2 -o out.csv -- true", "--output out.csv: expected a name that ends in .json"},
+    {"run -n 2 --json -- true",
+     "run: standard output belongs to the program: expected -o FILE.json in place of --json"},
+    {"completion tcsh", "completion: 'tcsh': expected bash, zsh, fish"},
+    {"env extra", "env: unexpected 'extra'; collctl env -h shows what it takes"},
+};
+
+}  // namespace
+
+TEST_CASE("wrong input is one line and exit code 2", "[cli]") {
+  for (const Case& wrong : kCases) {
+    INFO(wrong.arguments);
+    const Ran ran = run_collctl(wrong.arguments);
+    CHECK(ran.code == 2);
+    if (std::string(wrong.arguments).find("--json") == std::string::npos) CHECK(ran.out == "");
+    CHECK(ran.err == format("collctl: error: {}\n", wrong.sentence));
+  }
+}
+
+TEST_CASE("with --json an error is one JSON document on standard output too", "[cli]") {
+  for (const char* arguments : {"run -n 0 allreduce --json", "allreduce --json --bogus",
+                                "nosuch --json", "allreduce --json --device cuda", "--json"}) {
+    INFO(arguments);
+    const Ran ran = run_collctl(arguments);
+    const json error = json::parse(ran.out);
+    CHECK(error["schema"] == "collctl.error/1");
+    CHECK(error["code"] == ran.code);
+    CHECK(error["message"].get<std::string>() != "");
+    CHECK(error["context"].is_array());
+    CHECK(error.contains("hint"));
+    CHECK(std::count(ran.out.begin(), ran.out.end(), '\n') == 1);
+    CHECK(ran.err.find(error["message"].get<std::string>()) != std::string::npos);
+  }
+  // After -- the words are the program's.
+  CHECK(run_collctl("run -n 0 -- prog --json").out == "");
+}
+
+TEST_CASE("no command at all is answered by the list of commands", "[cli]") {
+  const Ran ran = run_collctl("");
+  CHECK(ran.code == 2);
+  CHECK(ran.out == "");
+  CHECK(ran.err == run_collctl("-h").out);
+}
+
+TEST_CASE("devices that are not here are no usage error", "[cli]") {
+  const Ran ran = run_collctl("allreduce --device cuda");
+  CHECK(ran.code == 3);
+  CHECK(ran.err ==
+        "collctl: error: --device cuda: this build of collctl has no CUDA support\n"
+        "collctl: hint: leave --device out, or use --device cpu\n");
+}
+
+TEST_CASE("a variable with an illegal value stops every job", "[cli]") {
+  for (const char* arguments : {"run -n 2 allreduce", "run -n 2 -- true", "allreduce"}) {
+    const Ran ran = run_collctl(arguments, "COLLCTL_STEPS=banana");
+    CHECK(ran.code == 2);
+    CHECK(ran.err == "collctl: error: COLLCTL_STEPS = 'banana': expected a whole number 2..64\n");
+  }
+}
