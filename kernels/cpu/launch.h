@@ -52,8 +52,9 @@ struct CpuContext {
   int64_t spin_ns = 20'000;  // spin so long, then yield, then sleep on the fifo's eventcount
   // Called in every wait loop when set: moves network links; returns true when it moved something.
   bool (*assist)(void*) = nullptr;
-  // Called instead of a futex sleep when set: sleeps until a descriptor or doorbell moves, at most
-  // until `until_ns`.
+  // Called instead of a futex sleep on proxied fifos when set: sleeps until a descriptor or
+  // doorbell moves, at most until `until_ns`. Before any other sleep it is called with 0: somebody
+  // else must move the links for a while.
   void (*assist_sleep)(void*, int64_t until_ns) = nullptr;
   void* assist_argument = nullptr;
   HelperPool* helpers = nullptr;

@@ -47,7 +47,9 @@ bool PatientWait::turn() {
   switch (phase_) {
     case Phase::spin:
       pause_cpu();
-      if (++turns_ % kSpinsPerLook != 0) return true;
+      // What this block published last waits for an assist: the first turn gives it one.
+      if (++turns_ % kSpinsPerLook != 0 && (turns_ != 1 || work_.context.assist == nullptr))
+        return true;
       if (!look_around()) return false;
       if (now_ns_ - start_ns_ >= work_.context.spin_ns) phase_ = Phase::yield;
       return true;
@@ -76,9 +78,13 @@ void PatientWait::sleep() {
   const int64_t nap = sleeper_ == nullptr ? kBlindNapNs : kNapNs;
   const int64_t end = start_ns_ + context.op_timeout_ns;
   const int64_t until = now_ns_ + nap < end ? now_ns_ + nap : end;
+  const bool proxied = (point_.fifo->flags & (kFifoProxyReads | kFifoProxyWrites)) != 0;
+  // Only proxied fifos ring the bell that assist_sleep hears. Before another sleep the links are
+  // handed back (until_ns 0), so that somebody else moves them meanwhile.
   if (context.assist_sleep != nullptr)
-    context.assist_sleep(context.assist_argument, until);
-  else if (sleeper_ != nullptr)
+    context.assist_sleep(context.assist_argument, proxied ? until : 0);
+  if (context.assist_sleep != nullptr && proxied) return;
+  if (sleeper_ != nullptr)
     base::futex_wait(sleeper_, 1, base::Deadline::at_ns(until));  // ended by ring_bell or the nap
   else
     base::sleep_until(base::Deadline::at_ns(until));
