@@ -74,13 +74,21 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
   return exchange_cards(id, options, deadline);
 }
 
+// All ranks know that they cannot go on together: they leave together, so that none takes another's
+// leaving for the cause.
+Status Communicator::State::part(Status reason, Deadline deadline) {
+  // The reason is what matters; a rank that does not say goodbye changes nothing about it.
+  (void)bootstrap->finish(deadline.earlier(Deadline::after_seconds(5)));
+  return reason;
+}
+
 Status Communicator::State::exchange_cards(const UniqueId& id, const CommOptions& options,
                                            Deadline deadline) {
   const int64_t start = now_ns();
   std::vector<RankCard> cards((size_t(size)));
   cards[size_t(rank)] = make_card(rank, id.hash(), settings, options.local_ranks, proxy->address());
   COLL_TRY(bootstrap->all_gather(cards.data(), sizeof(RankCard), deadline));
-  COLL_TRY(check_cards(cards));
+  if (Status checked = check_cards(cards); !checked) return part(std::move(checked), deadline);
   if (const int other = first_with_other_settings(cards); other >= 0) {
     // Every rank sees the difference; the texts say which setting it is.
     const std::string text = shared_settings_text(settings);
@@ -90,11 +98,12 @@ Status Communicator::State::exchange_cards(const UniqueId& id, const CommOptions
     const auto text_of = [&](int r) {
       return std::string(texts[size_t(r)].begin(), texts[size_t(r)].end());
     };
-    return Error(ErrorCode::usage,
-                 "settings that all ranks must share differ: " +
-                     first_difference(text_of(0), 0, text_of(other), other),
-                 "give every rank the same options and COLLCTL_ variables")
-        .blame(other);
+    Error differ = Error(ErrorCode::usage,
+                         "settings that all ranks must share differ: " +
+                             first_difference(text_of(0), 0, text_of(other), other),
+                         "give every rank the same options and COLLCTL_ variables")
+                       .blame(other);
+    return part(std::move(differ), deadline);
   }
   std::vector<uint64_t> hashes;
   for (const RankCard& card : cards) {
@@ -167,7 +176,7 @@ Status Communicator::State::agree(Status mine, Deadline deadline) {
   }
   own.fell_back = wire->fallback().empty() ? 0 : 1;
   Status gathered = bootstrap->all_gather(outcomes.data(), sizeof(Outcome), deadline);
-  if (!mine) return mine;
+  if (!mine) return gathered ? part(std::move(mine), deadline) : std::move(mine);
   if (!gathered) {
     if (Status known = error(); !known) return known;
     return gathered;
@@ -176,9 +185,10 @@ Status Communicator::State::agree(Status mine, Deadline deadline) {
     Outcome& other = outcomes[size_t(r)];
     if (other.code == 0) continue;
     other.message[sizeof other.message - 1] = 0;
-    return Error(ErrorCode(other.code), other.message)
-        .blame(other.blamed >= 0 ? other.blamed : r)
-        .within(format("rank {} (host {})", r, peers[size_t(r)].host));
+    return part(Error(ErrorCode(other.code), other.message)
+                    .blame(other.blamed >= 0 ? other.blamed : r)
+                    .within(format("rank {} (host {})", r, peers[size_t(r)].host)),
+                deadline);
   }
   wire->settled();
   // Once for the whole job: by the lowest rank that has something to tell.

@@ -73,6 +73,7 @@ struct Communicator::State {
   Status exchange_cards(const UniqueId& id, const CommOptions& options, Deadline deadline);
   Status connect(const UniqueId& id, Deadline deadline);
   Status agree(Status mine, Deadline deadline);
+  Status part(Status reason, Deadline deadline);
   void log_shape() const;
   void log_complete() const;
   std::vector<Edge> collective_edges() const;
