@@ -28,6 +28,9 @@ std::string size_words(uint64_t bytes) {
   return format("{:.1f} {}", value, kUnits[unit]);
 }
 
+// A broken link breaks every row: the first few say all there is to say.
+constexpr int kMaxExplained = 4;
+
 std::vector<std::string> or_chosen(const std::vector<std::string>& names) {
   return names.empty() ? std::vector<std::string>{""} : names;
 }
@@ -350,12 +353,19 @@ Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const H
 }
 
 Status BenchRun::explain(const RowKey& key, bool in_place, const CheckResult& check) {
+  if (++explained_ > kMaxExplained) return {};
   if (communicator_.rank() == 0) sink_.progress("wrong data: looking for where it came from");
   const Place place = place_of(key);
   const RunBuffers buffers = place_buffers(key, place, in_place, input_, output_);
   COLL_ASSIGN(const std::vector<DataFault> faults,
               diagnose({communicator_, stream_, key, place, buffers, check, patience()}));
-  for (const DataFault& fault : faults) sink_.fault(fault);
+  for (DataFault fault : faults) {
+    fault.message +=
+        format(" ({} {}{} of {}{})", kernels::name_of(key.collective), kernels::name_of(key.type),
+               has_op(key.collective) ? format(" {}", kernels::name_of(key.op)) : "",
+               size_words(key.size.bytes), in_place ? ", in place" : "");
+    sink_.fault(fault);
+  }
   return {};
 }
 

@@ -69,6 +69,7 @@ class BenchRun {
   GuardedBuffer input_, output_;
   std::unique_ptr<DataOracle> oracle_;
   uint64_t rows_done_ = 0, rows_total_ = 0;
+  int explained_ = 0;  // wrong rows so far; the same on all ranks
 };
 
 }  // namespace collctl::cmd

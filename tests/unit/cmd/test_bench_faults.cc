@@ -115,6 +115,18 @@ TEST_CASE("bench faults: a bit flipped inside a sum", "[bench_faults]") {
   }
 }
 
+TEST_CASE("bench faults: rows without end are counted, the first few explained", "[bench_faults]") {
+  BenchSpec spec = one_size(Collective::broadcast, DataType::int32, 4 << 10);
+  spec.min_bytes = 64;
+  spec.step_bytes = 512;
+  const BenchOutcome outcome = run_faulty(spec, 2, "missing:rank=1");
+  INFO(outcome.first_error());
+  REQUIRE(outcome.sink.rows.size() == 8);
+  for (const BenchRow& row : outcome.sink.rows) CHECK(row.out_of_place.wrong > 0);
+  REQUIRE(outcome.sink.faults.size() == 4);
+  CHECK(says(outcome.sink.faults[0], "(broadcast int32 of 64 B)"));
+}
+
 TEST_CASE("bench faults: every collective and algorithm tells the kinds apart", "[bench_faults]") {
   struct Case {
     Collective collective;
