@@ -80,7 +80,7 @@ void fill_side(Side& side, int rank, const RowSetting& setting, const base::Secr
                                      const std::scoped_lock lock(side.mutex);
                                      side.errors.push_back(error);
                                    }});
-  REQUIRE(engine);
+  COLL_CHECK(engine);
   side.engine = std::move(*engine);
   side.services.acceptor = side.engine.get();
   const Address at = side.engine->address();
@@ -91,7 +91,7 @@ void fill_side(Side& side, int rank, const RowSetting& setting, const base::Secr
 }  // namespace
 
 Rig::Rig(const RowSetting& setting) : row(transport::find_transport(setting.name)) {
-  REQUIRE(row != nullptr);
+  COLL_CHECK(row != nullptr);
   base::Secret secret;
   secret.bytes.fill(0x5a);
   fill_side(sender, 2, setting, secret);

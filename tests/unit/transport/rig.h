@@ -6,8 +6,8 @@
 #include <mutex>
 #include <thread>
 
+#include "base/check.h"
 #include "runtime/proxy.h"
-#include "tests/catch.h"
 #include "transport/transport.h"
 
 namespace collctl::test {

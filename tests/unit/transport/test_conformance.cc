@@ -1,6 +1,7 @@
 // The conformance suite: every row of the table must pass the same tests.
 #include <random>
 
+#include "tests/catch.h"
 #include "tests/unit/transport/block.h"
 
 using namespace collctl;

@@ -2,6 +2,7 @@
 // engine's thread, idleness.
 #include <time.h>
 
+#include "tests/catch.h"
 #include "tests/unit/transport/block.h"
 
 using namespace collctl;

@@ -8,6 +8,7 @@
 
 #include <cstdio>
 
+#include "tests/catch.h"
 #include "tests/unit/transport/block.h"
 #include "transport/edge.h"
 #include "transport/net/greeting.h"
