@@ -60,6 +60,20 @@ uint64_t pairwise_sent(Collective c, int nranks, uint64_t count, int rank, int r
   }
 }
 
+uint64_t doubling_steps(Collective, int nranks) {
+  const int core = doubling_core(nranks), outsiders = nranks - core;
+  const int around = outsiders == 0 ? 0 : outsiders <= core / 2 ? 1 : 2;
+  return static_cast<uint64_t>(std::countr_zero(static_cast<unsigned>(core)) + around);
+}
+
+uint64_t doubling_sent(Collective, int nranks, uint64_t count, int rank, int) {
+  if (nranks == 1) return 0;
+  const int core = doubling_core(nranks);
+  if (rank >= core) return count;
+  const int exchanges = std::countr_zero(static_cast<unsigned>(core));
+  return count * static_cast<uint64_t>(exchanges + (rank + core < nranks ? 1 : 0));
+}
+
 constexpr AlgorithmRow kRows[] = {
     {AlgorithmId::ring, "ring", kRingServes, kSimpleAndLl, 2, ring_steps, ring_sent,
      "every rank passes chunks to the next; most bandwidth, 2(n-1) steps"},
@@ -69,6 +83,8 @@ constexpr AlgorithmRow kRows[] = {
      "the tree with the way up and the way down at the same time"},
     {AlgorithmId::pairwise, "pairwise", kPairwiseServes, kSimpleAndLl, 1, pairwise_steps,
      pairwise_sent, "rounds of one send and one receive straight between pairs of ranks"},
+    {AlgorithmId::doubling, "doubling", kDoublingServes, kSimpleAndLl, 1, doubling_steps,
+     doubling_sent, "partners exchange everything, log2 n times; least latency"},
 };
 
 }  // namespace

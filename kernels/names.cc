@@ -22,7 +22,7 @@ constexpr std::array<const char*, kCollectiveCount> kCollectives = {
     "gather",    "scatter",   "alltoall",      "sendrecv",  "barrier"};
 constexpr std::array<const char*, kProtocolCount> kProtocols = {"simple", "ll", "ll128"};
 constexpr std::array<const char*, kAlgorithmCount> kAlgorithms = {
-    "ring", "tree", "tree-split", "pairwise", "one-shot", "two-shot", "collnet"};
+    "ring", "tree", "tree-split", "pairwise", "one-shot", "two-shot", "collnet", "doubling"};
 
 }  // namespace
 

@@ -5,12 +5,31 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "kernels/algo/doubling.h"
 #include "runtime/communicator_state.h"
 
 namespace collctl::runtime {
 namespace {
 
 constexpr uint32_t kPurposeCollective = 0, kPurposeMessages = 1;
+
+// The links of an exchange by doubling, whose partners are no neighbours of a ring or tree.
+void add_doubling_edges(const kernels::Work& w, std::vector<Edge>& edges) {
+  const auto both_ways = [&](int partner) {
+    edges.push_back({w.channel, w.rank, partner});
+    edges.push_back({w.channel, partner, w.rank});
+  };
+  const int core = kernels::doubling_core(w.nranks);
+  if (w.rank >= core) return both_ways(w.rank - core);
+  for (int bit = 1; bit < core; bit *= 2) both_ways(w.rank ^ bit);
+  if (w.rank + core < w.nranks) both_ways(w.rank + core);
+}
+
+bool needs_more_links(const Plan& plan) {
+  return !plan.pairs.empty() || std::any_of(plan.ops.begin(), plan.ops.end(), [](const auto& op) {
+    return op.algorithm == kernels::AlgorithmId::doubling;
+  });
+}
 
 // A barrier moves the one int32 that the communicator keeps for it.
 Operation completed(Operation op, int32_t* cell) {
@@ -62,7 +81,8 @@ Status Communicator::State::drain(Deadline deadline) {
 Status Communicator::State::wire_plan(const Plan& plan) {
   std::vector<Edge> edges, messages;
   for (const PlannedOp& op : plan.ops)
-    for (const kernels::Work& w : op.works)
+    for (const kernels::Work& w : op.works) {
+      if (op.algorithm == kernels::AlgorithmId::doubling) add_doubling_edges(w, edges);
       for (uint32_t i = 0; i < w.pair_count; ++i) {
         const kernels::PairStep& step = w.pairs[i];
         const bool sends = step.send_peer >= 0 && step.send_peer != rank && step.send_count > 0;
@@ -80,6 +100,7 @@ Status Communicator::State::wire_plan(const Plan& plan) {
             messages.push_back({c, peer, rank});
           }
       }
+    }
   const Deadline deadline = Deadline::after_seconds(settings.start_timeout_s);
   COLL_TRY(wire->connect(edges, kPurposeMessages, deadline));
   return wire->connect(messages, kPurposeMessages, deadline);
@@ -88,7 +109,7 @@ Status Communicator::State::wire_plan(const Plan& plan) {
 Status Communicator::State::ready(const Plan& plan, bool& wired) {
   COLL_TRY(error());
   if (wired) return {};
-  if (!plan.pairs.empty()) {
+  if (needs_more_links(plan)) {
     Status connected = wire_plan(plan);
     if (!connected) {
       fail(std::move(connected.error()), true);

@@ -45,6 +45,10 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
       return {2 * depth, (shape.nranks > 2 ? 3.0 : 2.0) * bytes, 2 * (n - 1) * chunks};
     case AlgorithmId::tree_split:
       return {2 * depth + 1, (shape.nranks > 2 ? 2.5 : 2.0) * bytes, 2 * (n - 1) * chunks};
+    case AlgorithmId::doubling: {
+      const double steps = std::ceil(std::log2(n));
+      return {steps, steps * bytes, n * steps * chunks};
+    }
     default:
       if (q.collective == Collective::send_recv) return {1, bytes, chunks};
       return {n - 1, (n - 1) * bytes, n * (n - 1) * chunks};

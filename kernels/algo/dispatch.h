@@ -1,6 +1,7 @@
 // From a Work to its algorithm: the one switch over algorithms, instantiated once per backend.
 // Called by every backend on all of its workers; owns nothing.
 #pragma once
+#include "kernels/algo/doubling.h"
 #include "kernels/algo/pairwise.h"
 #include "kernels/algo/ring.h"
 #include "kernels/algo/tree.h"
@@ -18,6 +19,8 @@ COLL_FN uint32_t collectives_of(AlgorithmId id) {
       return kTreeServes;
     case AlgorithmId::pairwise:
       return kPairwiseServes;
+    case AlgorithmId::doubling:
+      return kDoublingServes;
     default:
       return 0;
   }
@@ -39,6 +42,8 @@ COLL_FN bool run_algorithm(Backend& backend, const Work& work) {
     run_ring(backend, work);
   } else if (work.algorithm == AlgorithmId::tree) {
     tree_all_reduce(backend, work);
+  } else if (work.algorithm == AlgorithmId::doubling) {
+    doubling_all_reduce(backend, work);
   } else {
     tree_split_all_reduce(backend, work);
   }

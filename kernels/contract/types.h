@@ -47,8 +47,17 @@ inline constexpr int kCollectiveCount = 10;
 enum class Protocol : uint8_t { simple, ll, ll128 };
 inline constexpr int kProtocolCount = 3;
 
-enum class AlgorithmId : uint8_t { ring, tree, tree_split, pairwise, one_shot, two_shot, collnet };
-inline constexpr int kAlgorithmCount = 7;
+enum class AlgorithmId : uint8_t {
+  ring,
+  tree,
+  tree_split,
+  pairwise,
+  one_shot,
+  two_shot,
+  collnet,
+  doubling
+};
+inline constexpr int kAlgorithmCount = 8;
 
 inline constexpr int kMaxChannels = 64;
 inline constexpr int kMaxFanIn =

@@ -165,8 +165,10 @@ void Machine::deliver(const Agent& agent, const Event& event, uint64_t offset, u
   const size_t rank = static_cast<size_t>(agent.rank);
   if (shape_of(event.verb).writes && !(event.verb == Verb::copy_send && event.from == event.to)) {
     uint64_t address = event.to + offset;
+    // A sum may grow in place over several receives; nothing else is written twice.
+    const bool grows = shape_of(event.verb).reads && event.from == event.to;
     for (const Piece& piece : moving_) {
-      if (!memories_[rank].write(address, {piece.bytes, piece.value, true}))
+      if (!memories_[rank].write(address, {piece.bytes, piece.value, true}) && !grows)
         return fail(agent, "writes elements of the output a second time");
       address += piece.bytes;
     }

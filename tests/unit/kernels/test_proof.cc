@@ -35,6 +35,7 @@ uint32_t deadly_slots(const AlgorithmRow& row, Collective c, int n, uint32_t sli
     if (c == Collective::all_gather || c == Collective::reduce_scatter)
       return n == 2 ? slices - 1 : slices;
   }
+  if (row.id == AlgorithmId::doubling) return slices - 1;
   if (c == Collective::all_to_all || c == Collective::send_recv) return slices - 1;
   return 0;  // chains and trees have no cycle
 }
@@ -97,6 +98,10 @@ TEST_CASE("proof: tree split, n = 2..64, 1 to 8 slots") {
 }
 TEST_CASE("proof: pairwise, n = 2..64, 1 to 8 slots") {
   prove(algorithm(AlgorithmId::pairwise));
+}
+
+TEST_CASE("proof: doubling, n = 2..64, 1 to 8 slots") {
+  prove(algorithm(AlgorithmId::doubling));
 }
 
 TEST_CASE("proof: step and byte formulas of every row") {
