@@ -29,7 +29,7 @@ bool LaneHelper::serves(int lane) const {
 }
 
 void LaneHelper::wake() {
-  // Pairs with the exchange in sleep(): either it sees the push, or this sees 1.
+  // Pairs with the exchange in rest(): either it sees the push, or this sees 1.
   if (sleeps_.exchange(0, std::memory_order_acq_rel) != 0) base::ring_bell(bell_.get());
 }
 
@@ -44,12 +44,12 @@ void LaneHelper::run(SocketConnection& connection) {
       }
       moved |= *pumped;
     }
-    if (!moved) sleep(connection);
+    if (!moved) rest(connection);
   }
 }
 
 // Until a socket is ready, wake() was called or stop_ is set (both ring the bell).
-void LaneHelper::sleep(SocketConnection& connection) {
+void LaneHelper::rest(SocketConnection& connection) {
   sleeps_.exchange(1, std::memory_order_acq_rel);
   std::vector<pollfd> fds{{bell_.get(), POLLIN, 0}};
   bool work = false;

@@ -24,7 +24,7 @@ class LaneHelper {
  private:
   explicit LaneHelper(base::Fd bell) : bell_(std::move(bell)) {}
   void run(SocketConnection& connection);
-  void sleep(SocketConnection& connection);
+  void rest(SocketConnection& connection);
 
   base::Fd bell_;
   std::vector<int> lanes_;
