@@ -36,6 +36,12 @@ Result<Interface> choose_interface(const Settings& settings, const Address& root
   return found[0];
 }
 
+// At level VERSION, which asks for just this, and from INFO on; not among the warnings.
+bool wants_version() {
+  return base::log_enabled(base::LogLevel::info, base::Subsystem::init) ||
+         !base::log_enabled(base::LogLevel::warn, base::Subsystem::init);
+}
+
 // How a rank's start-up ended, for all to see.
 struct Outcome {
   int32_t code = 0;  // 0: well
@@ -52,8 +58,6 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
   const int64_t start = now_ns();
   hash = id.hash();
   COLL_ASSIGN(const Interface interface, choose_interface(settings, id.root_address()));
-  COLL_INFO(bootstrap, "Bootstrap : Using [0]{}:{}<0>", interface.name,
-            interface.address.host_text());
   Bootstrap::Options o;
   o.id = id;
   o.rank = rank;
@@ -269,7 +273,7 @@ Result<std::unique_ptr<Communicator>> Communicator::init(const UniqueId& id, int
     return Error(ErrorCode::usage, format("rank {} of {}: expected 0 <= rank < size", rank, size));
   const int64_t start = now_ns();
   base::log_set_thread_device(rank);
-  if (rank == 0) COLL_LOG(version, init, "collctl version {}", base::kVersion);
+  if (rank == 0 && wants_version()) COLL_LOG(version, init, "collctl version {}", base::kVersion);
   std::unique_ptr<Communicator> communicator(new Communicator());
   State& s = *communicator->state_;
   s.rank = rank;
