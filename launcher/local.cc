@@ -41,7 +41,7 @@ struct LocalJob::State {
   Status start(const std::vector<RankProcess>& processes);
   Status check_file_limit(size_t count);
   Result<bool> turn(Deadline deadline, std::span<const int> wake_fds, std::vector<Event>& events);
-  void handle_ranks(std::vector<Event>& events);
+  bool handle_ranks(std::vector<Event>& events);
   void kill_if_due();
   void kill_everything();
   bool all_exited() const {
@@ -124,14 +124,20 @@ void LocalJob::State::kill_if_due() {
   kill_at.reset();
 }
 
-void LocalJob::State::handle_ranks(std::vector<Event>& events) {
+// True when a rank has taken all input that was queued for it: the caller may have more.
+bool LocalJob::State::handle_ranks(std::vector<Event>& events) {
+  bool fed = false;
   for (const auto& rank : ranks) {
-    if (!rank->handle(events)) continue;
+    const bool hungry = rank->stdin_pending() > 0;
+    const bool ended = rank->handle(events);
+    fed = fed || (hungry && rank->stdin_pending() == 0);
+    if (!ended) continue;
     disown_child(rank->pid());
     // A guard that is gone cannot be told; then PDEATHSIG alone guards the ranks.
     if (rank->group_gone() && !guard->remove(rank->pid()).ok())
       COLL_WARN("the guard process is gone");
   }
+  return fed;
 }
 
 // One look at everything. False: nothing more will come, the deadline passed or a wake descriptor
@@ -152,14 +158,14 @@ Result<bool> LocalJob::State::turn(Deadline deadline, std::span<const int> wake_
   if (kill_at) until = until.earlier(*kill_at);
   if (blind) until = until.earlier(Deadline::after_ms(kNoPidfdPollMs));
   COLL_ASSIGN(const int ready, base::poll_fds(polled, until));
-  if (ready > 0 || blind) handle_ranks(events);
+  const bool fed = (ready > 0 || blind) && handle_ranks(events);
   if (sweep_at.passed()) {
     static_cast<void>(strays.list());  // reaps the dead ones
     sweep_at = Deadline::after_ms(kSweepMs);
   }
   const bool woken = std::any_of(polled.begin(), polled.begin() + std::ptrdiff_t(wakes),
                                  [](const pollfd& p) { return p.revents != 0; });
-  return events.empty() && !woken && !deadline.passed() && !all_exited();
+  return events.empty() && !woken && !fed && !deadline.passed() && !all_exited();
 }
 
 Result<std::vector<Event>> LocalJob::wait(Deadline deadline, int wake_fd) {

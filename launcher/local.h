@@ -45,7 +45,8 @@ class LocalJob {
   bool running(int rank) const;
   int running_count() const;
   // The next events, waiting until the deadline for the first (none: empty). Also returns early
-  // when a wake descriptor is readable, or when no rank is left. Output of processes that a rank
+  // when a wake descriptor is readable, when a rank has taken its queued input, or when no rank is
+  // left. Output of processes that a rank
   // left behind may follow the rank's exit.
   Result<std::vector<Event>> wait(Deadline deadline, int wake_fd = -1);
   Result<std::vector<Event>> wait(Deadline deadline, std::span<const int> wake_fds);
