@@ -69,13 +69,14 @@ TEST_CASE("LL lines that were not used for 2^32 steps are not taken for new ones
   for (uint32_t i = 0; i < kSlots; ++i) hand_over_in_turn(fixture, 1, 3.0f, Protocol::ll);
   REQUIRE(c.sender.step == 2 * kHalf);
   move_both_ends(c, kHalf - 3 * kSlots);
-  // Now the flags of the long message come again. Its lines must not be taken for this one's.
+  // Now the flags of the long message come again. A producer that has written the first line of a
+  // long message has not written the others, whatever they say.
+  REQUIRE(uint32_t(c.receiver.step) == uint32_t(kHalf - 3 * kSlots));
+  store_line(reinterpret_cast<Line*>(c.slots), 0, uint32_t(c.receiver.step + 1));
   std::vector<float> got(64, -1);
   CpuContext hasty = fixture.context();
   hasty.op_timeout_ns = 50'000'000;
-  REQUIRE(uint32_t(c.receiver.step) == uint32_t(kHalf - 3 * kSlots));
   CHECK_FALSE(hand_over(fixture, 1, got, Protocol::ll, hasty));
-  CHECK(got == std::vector<float>(64, -1));
   hand_over_in_turn(fixture, 64, 4.0f, Protocol::ll);
 }
 
@@ -151,8 +152,10 @@ TEST_CASE("a sleeper that polls is woken by its bell") {
   FifoFixture fixture({.slot_count = kSlots});
   const int bell = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   REQUIRE(bell >= 0);
-  for (const Protocol protocol : {Protocol::simple, Protocol::ll})
+  for (const Protocol protocol : {Protocol::simple, Protocol::ll}) {
     fixture.connection(0, 1, protocol).sender.bell_fd = bell;
+    fixture.connection(0, 1, protocol).receiver.flags = collctl::kernels::kFifoProxyWrites;
+  }
   struct Bell {
     int fd;
     std::atomic<int> rung{0}, assists{0};
