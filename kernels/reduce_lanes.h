@@ -28,23 +28,77 @@ template <class To, class From>
 inline To bits_as(const From& v) {
   return __builtin_bit_cast(To, v);
 }
+// Unaligned and of any type: what a compiler turns into one load or store.
+template <class V>
+struct Unaligned {
+  V v;
+} __attribute__((packed, may_alias));
 template <class V>
 inline V load_raw(const uint8_t* p) {
-  V v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
+  return reinterpret_cast<const Unaligned<V>*>(p)->v;
 }
 template <class V>
 inline void store_raw(uint8_t* p, const V& v) {
-  __builtin_memcpy(p, &v, sizeof v);
+  reinterpret_cast<Unaligned<V>*>(p)->v = v;
 }
-template <class T, int N, class V>
-inline Vector<T, N> convert(const V& v) {
-  if constexpr (N == 1)
-    return static_cast<T>(v);
-  else
-    return __builtin_convertvector(v, Vector<T, N>);
-}
+
+// N raw codes as 32-bit words, and back.
+template <class Raw, int N>
+struct Words {
+  using U = Vector<uint32_t, N>;
+  static U load(const uint8_t* p) { return load_raw<Raw>(p); }
+  static void store(uint8_t* p, const U& v) { store_raw(p, static_cast<Raw>(v)); }
+};
+#if defined(__AVX2__)
+template <>
+struct Words<uint16_t, 8> {
+  using U = Vector<uint32_t, 8>;
+  static U load(const uint8_t* p) {
+    return bits_as<U>(_mm256_cvtepu16_epi32(load_raw<__m128i>(p)));
+  }
+  static void store(uint8_t* p, const U& v) {
+    const __m256i w = bits_as<__m256i>(v);
+    store_raw(p, _mm_packus_epi32(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1)));
+  }
+};
+template <>
+struct Words<uint8_t, 8> {
+  using U = Vector<uint32_t, 8>;
+  static U load(const uint8_t* p) {
+    return bits_as<U>(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(load_raw<long long>(p))));
+  }
+  static void store(uint8_t* p, const U& v) {
+    const __m256i w = bits_as<__m256i>(v);
+    const __m128i half =
+        _mm_packus_epi32(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
+    store_raw(p, static_cast<long long>(_mm_cvtsi128_si64(_mm_packus_epi16(half, half))));
+  }
+};
+#endif
+#if defined(__AVX512F__)
+// The forms with a zeroing mask: the plain ones read an undefined register in g++ 12's headers,
+// which warns.
+template <>
+struct Words<uint16_t, 16> {
+  using U = Vector<uint32_t, 16>;
+  static U load(const uint8_t* p) {
+    return bits_as<U>(_mm512_maskz_cvtepu16_epi32(0xffff, load_raw<__m256i>(p)));
+  }
+  static void store(uint8_t* p, const U& v) {
+    store_raw(p, _mm512_maskz_cvtepi32_epi16(0xffff, bits_as<__m512i>(v)));
+  }
+};
+template <>
+struct Words<uint8_t, 16> {
+  using U = Vector<uint32_t, 16>;
+  static U load(const uint8_t* p) {
+    return bits_as<U>(_mm512_maskz_cvtepu8_epi32(0xffff, load_raw<__m128i>(p)));
+  }
+  static void store(uint8_t* p, const U& v) {
+    store_raw(p, _mm512_maskz_cvtepi32_epi8(0xffff, bits_as<__m512i>(v)));
+  }
+};
+#endif
 
 // Numbers that are computed in their own type.
 template <class T, int N>
@@ -142,12 +196,9 @@ struct NarrowLanes {
   using Value = Vector<float, N>;
   static constexpr int kLanes = N;
   static constexpr int kElementBytes = sizeof(typename F::Raw);
-  using Raws = Vector<typename F::Raw, N>;
-  static Value load(const uint8_t* p) {
-    return widen<F, N>(convert<uint32_t, N>(load_raw<Raws>(p)));
-  }
+  static Value load(const uint8_t* p) { return widen<F, N>(Words<typename F::Raw, N>::load(p)); }
   static void store(uint8_t* p, const Value& v) {
-    store_raw(p, convert<typename F::Raw, N>(narrow<F, N>(v)));
+    Words<typename F::Raw, N>::store(p, narrow<F, N>(v));
   }
 };
 
@@ -159,15 +210,13 @@ struct NarrowLanes<BFloat16, N> {
   static constexpr int kElementBytes = 2;
   using U = Vector<uint32_t, N>;
   using I = Vector<int32_t, N>;
-  static Value load(const uint8_t* p) {
-    return bits_as<Value>(convert<uint32_t, N>(load_raw<Vector<uint16_t, N>>(p)) << 16);
-  }
+  static Value load(const uint8_t* p) { return bits_as<Value>(Words<uint16_t, N>::load(p) << 16); }
   static void store(uint8_t* p, const Value& v) {
     const U bits = bits_as<U>(v);
     const U rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     const U quiet = (bits >> 16) | 0x40u;
     const U code = bits_as<I>(bits & 0x7fffffffu) > 0x7f800000 ? quiet : rounded;
-    store_raw(p, convert<uint16_t, N>(code));
+    Words<uint16_t, N>::store(p, code);
   }
 };
 
@@ -181,7 +230,7 @@ struct NarrowLanes<Float16, 8> {
   static constexpr int kLanes = 8;
   static constexpr int kElementBytes = 2;
   static Value load(const uint8_t* p) {
-    return bits_as<Value>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+    return bits_as<Value>(_mm256_cvtph_ps(load_raw<__m128i>(p)));
   }
   static void store(uint8_t* p, const Value& v) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
@@ -197,8 +246,7 @@ struct NarrowLanes<Float16, 16> {
   static constexpr int kLanes = 16;
   static constexpr int kElementBytes = 2;
   static Value load(const uint8_t* p) {
-    return bits_as<Value>(
-        _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+    return bits_as<Value>(_mm512_maskz_cvtph_ps(0xffff, load_raw<__m256i>(p)));
   }
   static void store(uint8_t* p, const Value& v) {
     _mm256_storeu_si256(

@@ -89,16 +89,26 @@ inline void step(const Arrays& arrays, uint64_t at) {
   constexpr uint64_t kBytes = uint64_t(Lanes::kLanes) * Lanes::kElementBytes;
   const int sources = kSources > 0 ? kSources : arrays.source_count;
   const int destinations = kDestinations > 0 ? kDestinations : arrays.destination_count;
+  // Unrolled early, so that the values live in registers.
   typename Lanes::Value value[kUnroll];
+#pragma GCC unroll 4
   for (int u = 0; u < kUnroll; ++u) value[u] = Lanes::load(arrays.source[0] + at + u * kBytes);
-  for (int s = 1; s < sources; ++s)
+#pragma GCC unroll 2
+  for (int s = 1; s < sources; ++s) {
+#pragma GCC unroll 4
     for (int u = 0; u < kUnroll; ++u)
       value[u] = combine<kOp, T>(value[u], Lanes::load(arrays.source[s] + at + u * kBytes));
-  if constexpr (kDivide)
+  }
+  if constexpr (kDivide) {
+#pragma GCC unroll 4
     for (int u = 0; u < kUnroll; ++u) value[u] = divide<T, Lanes>(value[u], arrays.divisor);
-  for (int d = 0; d < destinations; ++d)
+  }
+#pragma GCC unroll 2
+  for (int d = 0; d < destinations; ++d) {
+#pragma GCC unroll 4
     for (int u = 0; u < kUnroll; ++u)
       Lanes::store(arrays.destination[d] + at + u * kBytes, value[u]);
+  }
 }
 
 template <class T, class Wide, class One, Op kOp, int kSources, int kDestinations, bool kDivide>
@@ -141,10 +151,12 @@ void reduce(const void* const* sources, int source_count, void* const* destinati
     using Divided = ChooseLanes<kIsFloat<T>, Wide, One>;
     if (divisor > 1) return loop<T, typename Divided::Type, One, kOp, 0, 0, true>(arrays, n);
   }
-  if (source_count == 2 && destination_count == 1)
-    loop<T, Wide, One, kOp, 2, 1, false>(arrays, n);
-  else if (source_count == 2 && destination_count == 2)
-    loop<T, Wide, One, kOp, 2, 2, false>(arrays, n);
+  // What rings do all day gets loops of its own; elsewhere the counts cost little beside the work.
+  constexpr bool kHot = kOp == Op::sum && sizeof(typename Wide::Element) == Wide::kElementBytes;
+  if (kHot && source_count == 2 && destination_count == 1)
+    loop<T, Wide, One, kOp, kHot ? 2 : 0, kHot ? 1 : 0, false>(arrays, n);
+  else if (kHot && source_count == 2 && destination_count == 2)
+    loop<T, Wide, One, kOp, kHot ? 2 : 0, kHot ? 2 : 0, false>(arrays, n);
   else
     loop<T, Wide, One, kOp, 0, 0, false>(arrays, n);
 }
