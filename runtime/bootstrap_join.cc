@@ -43,6 +43,7 @@ struct Bootstrap::State::Joining {
   Result<bool> read_call(ByteView greeting);
   Result<bool> obey(const Frame& frame);
   Status connect();
+  Error not_connected(std::vector<int> missing) const;
   Status exchange_table();
 };
 
@@ -194,9 +195,10 @@ struct Outgoing {
   std::unique_ptr<base::AuthConnector> connector;
   int tries_left = 4;
   Fd done;
+  bool adopted = false;
 
   Result<bool> progress(const base::Secret& secret, int rank) {
-    if (done) return true;
+    if (done || adopted) return true;
     if (!connector) {
       COLL_ASSIGN(connector,
                   base::AuthConnector::start(to->address, secret,
@@ -215,6 +217,29 @@ struct Outgoing {
 
 }  // namespace
 
+// The deadline passed: who this rank could not reach, and who has not called it.
+Error Bootstrap::State::Joining::not_connected(std::vector<int> missing) const {
+  const bool ring = s.size <= kRingAtMost;
+  if (!s.service->has_previous() || (ring && !s.ring_previous))
+    missing.push_back(place.previous.rank);
+  for (const int child : tree_children(s.rank, s.groups, s.size))
+    if (!ring && std::none_of(s.children.begin(), s.children.end(),
+                              [&](const auto& link) { return link->peer() == child; }))
+      missing.push_back(child);
+  std::sort(missing.begin(), missing.end());
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  std::vector<std::string> hosts;
+  for (const Member& m : s.members) hosts.push_back(m.host);
+  Error e(ErrorCode::deadline,
+          format("{} is not connected with: {}", s.name(s.rank), rank_list(missing, hosts)),
+          "those ranks are stopped, or a firewall keeps their hosts from each other");
+  if (!missing.empty()) {
+    e.rank = missing.front();
+    e.host = hosts[size_t(e.rank)];
+  }
+  return e;
+}
+
 Status Bootstrap::State::Joining::connect() {
   const std::string what = "bootstrap: connect";
   const bool ring = s.size <= kRingAtMost, leaf_of_tree = !ring && place.parent.rank >= 0;
@@ -224,9 +249,9 @@ Status Bootstrap::State::Joining::connect() {
                               place.previous}));
   const size_t children_due = ring ? 0 : tree_children(s.rank, s.groups, s.size).size();
   std::vector<Outgoing> outgoing;
-  outgoing.push_back({&place.next, Purpose::control, nullptr, 4, {}});
-  if (ring) outgoing.push_back({&place.next, Purpose::ring, nullptr, 4, {}});
-  if (leaf_of_tree) outgoing.push_back({&place.parent, Purpose::tree, nullptr, 4, {}});
+  outgoing.push_back({&place.next, Purpose::control, nullptr, 4, {}, false});
+  if (ring) outgoing.push_back({&place.next, Purpose::ring, nullptr, 4, {}, false});
+  if (leaf_of_tree) outgoing.push_back({&place.parent, Purpose::tree, nullptr, 4, {}, false});
   std::vector<pollfd> fds;
   while (true) {
     COLL_TRY_IN(s.news(), what);
@@ -237,35 +262,25 @@ Status Bootstrap::State::Joining::connect() {
       const Result<bool> done = out.progress(s.secret, s.rank);
       if (!done) return s.lost(out.to->rank, what, done.error());
       complete &= *done;
+      // At once: a notice must be able to reach the successor even if this start-up fails.
+      if (out.done && out.purpose == Purpose::control) {
+        s.service->adopt_next(std::move(out.done));
+        out.adopted = true;
+      }
       if (!*done && out.connector) fds.push_back({out.connector->fd(), out.connector->events(), 0});
     }
     if (complete) break;
     const bool retrying = std::any_of(outgoing.begin(), outgoing.end(), [](const Outgoing& out) {
-      return !out.done && !out.connector;
+      return !out.done && !out.adopted && !out.connector;
     });
     COLL_ASSIGN(const int ready,
                 base::poll_fds(fds, retrying ? Deadline::after_ms(0) : deadline()));
     if (ready > 0 || retrying) continue;
     std::vector<int> missing;
     for (const Outgoing& out : outgoing)
-      if (!out.done) missing.push_back(out.to->rank);
-    if (!s.service->has_previous() || (ring && !s.ring_previous))
-      missing.push_back(place.previous.rank);
-    for (const int child : tree_children(s.rank, s.groups, s.size))
-      if (!ring && std::none_of(s.children.begin(), s.children.end(),
-                                [&](const auto& link) { return link->peer() == child; }))
-        missing.push_back(child);
-    std::sort(missing.begin(), missing.end());
-    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-    std::vector<std::string> hosts;
-    for (const Member& m : s.members) hosts.push_back(m.host);
-    Error e(ErrorCode::deadline,
-            format("{} is not connected with: {}", s.name(s.rank), rank_list(missing, hosts)),
-            "those ranks are stopped, or a firewall keeps their hosts from each other");
-    e.rank = missing.empty() ? -1 : missing.front();
-    return std::move(e.within(what));
+      if (!out.done && !out.adopted) missing.push_back(out.to->rank);
+    return std::move(not_connected(std::move(missing)).within(what));
   }
-  s.service->adopt_next(std::move(outgoing[0].done));
   const uint64_t longest = uint64_t(s.size) * (kMaxBlob + 8);
   if (ring)
     s.ring_next = std::make_unique<DataLink>(std::move(outgoing[1].done), place.next.rank, longest);

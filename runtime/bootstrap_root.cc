@@ -134,7 +134,9 @@ void BootstrapRoot::State::check_in(base::Accepted caller) {
   const auto c = CheckIn::decode(caller.greeting);
   if (!c) {
     COLL_WARN("bootstrap root: sent {} away: its check-in is malformed", caller.from.text());
-    return;
+    return refuse(std::move(caller.fd),
+                  Error(ErrorCode::usage, "the bootstrap root does not understand this check-in",
+                        "use the same version of collctl on every host"));
   }
   if (phase == Phase::failed) return refuse(std::move(caller.fd), verdict);
   if (Status agreed = adopt_job(*c); !agreed) {

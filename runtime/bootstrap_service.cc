@@ -13,7 +13,7 @@ namespace {
 
 // A host that vanishes without closing its connections (power, cable) is noticed by these probes.
 void set_keepalive(int fd) {
-  const int on = 1, idle_s = 5, interval_s = 2, probes = 4, unacknowledged_ms = 13'000;
+  const int on = 1, idle_s = 10, interval_s = 5, probes = 4, unacknowledged_ms = 30'000;
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
@@ -167,15 +167,13 @@ void Service::add_interest(std::vector<pollfd>& fds) {
 
 void Service::handle_ready(const std::vector<pollfd>& fds) {
   if (fds[0].revents != 0) drain(work_);
-  const bool callers =
-      std::any_of(fds.begin() + 4, fds.end(), [](const pollfd& p) { return p.revents != 0; });
   listener_->handle();
   const std::lock_guard lock(mutex_);
   for (const Side side : {kNext, kPrevious})
     if (fds[1 + side].revents != 0 && fds[1 + side].fd == control_[side].fd.get())
       read_control(side);
   if (fds[3].revents != 0 && root_line_) read_root();
-  if (callers) accept_peers();
+  accept_peers();
 }
 
 void Service::accept_peers() {

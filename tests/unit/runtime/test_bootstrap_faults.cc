@@ -1,3 +1,6 @@
+#include <sys/mman.h>
+
+#include "runtime/bootstrap_fd.h"
 #include "runtime/bootstrap_wire.h"
 #include "tests/unit/runtime/bootstrap_job.h"
 
@@ -157,6 +160,11 @@ TEST_CASE("strangers do not disturb the job", "[bootstrap]") {
     return b.finish(soon());
   });
   other_job.join();
+  boot::FrameReader reader;
+  REQUIRE(reader.fill(insider->get()).ok());
+  const auto told = reader.next();
+  REQUIRE(told.has_value());
+  CHECK(says(boot::decode_error(told->payload), "does not understand this check-in"));
   require_all_ok(outcomes);
   CHECK(turned_down == 1);
 }
@@ -246,6 +254,72 @@ TEST_CASE("a dead rank ends messages and descriptors with it", "[bootstrap]") {
   });
   check_all_blame(outcomes, 2, ErrorCode::lost);
   CHECK(now_ns() - start < kAtOnceNs);
+}
+
+TEST_CASE("ranks may come before the root of a fixed address", "[bootstrap]") {
+  Address at;
+  {
+    const auto free = base::AuthListener::listen(loopback(), secret_of(1));
+    REQUIRE(free.ok());
+    at = (*free)->address();
+  }
+  const auto id = unique_id_from_environment(at.text(), "the token");
+  REQUIRE(id.ok());
+  std::vector<Status> outcomes(3);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 3; ++rank)
+    ranks.emplace_back([&, rank] {
+      std::unique_ptr<BootstrapRoot> root;
+      if (rank == 0) {
+        base::sleep_until(Deadline::after_ms(150));
+        auto started = BootstrapRoot::start({id->root_address(), id->secret, true, {}, 0});
+        if (!started) {
+          outcomes[0] = std::move(started.error());
+          return;
+        }
+        root = std::move(*started);
+      }
+      Bootstrap::Options o;
+      o.id = *id;
+      o.rank = rank;
+      o.size = 3;
+      o.interface = {"lo", loopback()};
+      o.host = format("b{}", rank);
+      auto b = Bootstrap::join(o);
+      root.reset();  // no longer needed once rank 0 has joined
+      outcomes[size_t(rank)] = b ? (*b)->finish(soon()) : Status(std::move(b.error()));
+    });
+  for (std::thread& t : ranks) t.join();
+  require_all_ok(outcomes);
+}
+
+TEST_CASE("a fixed address that is taken is an error with a remedy", "[bootstrap]") {
+  const auto taken = base::listen_tcp(loopback());
+  REQUIRE(taken.ok());
+  const auto root =
+      BootstrapRoot::start({*base::local_address(taken->get()), secret_of(1), true, {}, 0});
+  REQUIRE_FALSE(root.ok());
+  CHECK(root.error().code == ErrorCode::unavailable);
+  CHECK(root.error().hint.find("COLLCTL_COMM_ID") != std::string::npos);
+}
+
+TEST_CASE("a descriptor from who does not know the secret is dropped", "[bootstrap]") {
+  using runtime::boot::FdDoor;
+  const auto door = FdDoor::open(77, 0, secret_of(1)), friendly = FdDoor::open(77, 1, secret_of(1)),
+             hostile = FdDoor::open(77, 1, secret_of(2));
+  REQUIRE((door.ok() && friendly.ok() && hostile.ok()));
+  const Fd memory(::memfd_create("test", MFD_CLOEXEC));
+  const FdDoor::Address to{0, (*door)->nonce()};
+  REQUIRE((*hostile)->send(to, 5, memory.get(), soon()).ok());
+  REQUIRE((*door)->receive().ok());
+  CHECK_FALSE((*door)->take(1, 5));
+  REQUIRE((*friendly)->send(to, 5, memory.get(), soon()).ok());
+  REQUIRE((*door)->receive().ok());
+  CHECK((*door)->take(1, 5));
+  CHECK_FALSE((*door)->take(1, 5));
+  const Status nobody = (*friendly)->send({3, 1}, 5, memory.get(), soon());
+  REQUIRE_FALSE(nobody.ok());
+  CHECK(nobody.error().code == ErrorCode::lost);
 }
 
 TEST_CASE("a root that dies while ranks wait is said to be gone", "[bootstrap]") {
