@@ -181,7 +181,7 @@ Status Communicator::State::submit(std::span<const Operation> operations,
   Submission submission{.plan = entry->plan,
                         .ticket = issued++,
                         .first_op = first_op,
-                        .wired = entry->wired || entry->patchable};
+                        .wired = entry->wired || !needs_more_links(entry->plan)};
   if (!submission.wired) {
     std::lock_guard lock(turn_mutex);
     ++unwired;

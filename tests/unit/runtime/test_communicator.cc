@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "kernels/algorithms.h"
 #include "tests/unit/runtime/ranks.h"
 
 using namespace collctl;
@@ -84,6 +85,25 @@ TEST_CASE("large buffers, several channels, every algorithm and protocol", "[com
             if (!wrong.empty()) complaints.add(wrong);
           }
         }) == "");
+}
+
+TEST_CASE("an asynchronous first use connects what it needs, for every algorithm",
+          "[communicator]") {
+  for (int n : {2, 3, 5, 8})
+    for (const auto& row : kernels::algorithms()) {
+      if (!serves(row, Collective::all_reduce)) continue;
+      INFO(row.name << ", " << n << " ranks");
+      CommOptions options;
+      options.algo = row.name;
+      CHECK(with_ranks(n, options, [](Communicator& c, Complaints& complaints) {
+              Stream stream(c);
+              for (auto launch : {Communicator::Launch::async, Communicator::Launch::blocking}) {
+                const std::string wrong =
+                    run_case(c, stream, {Collective::all_reduce, 5000, 0, false}, launch);
+                if (!wrong.empty()) complaints.add(wrong);
+              }
+            }) == "");
+    }
 }
 
 TEST_CASE("small slots and few of them", "[communicator]") {
