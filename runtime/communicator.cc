@@ -102,6 +102,7 @@ Status Communicator::State::wire_plan(const Plan& plan) {
       }
     }
   const Deadline deadline = Deadline::after_seconds(settings.start_timeout_s);
+  const std::lock_guard lock(bootstrap_mutex);
   COLL_TRY(wire->connect(edges, kPurposeMessages, deadline));
   return wire->connect(messages, kPurposeMessages, deadline);
 }
@@ -126,6 +127,7 @@ Status Communicator::State::run(Plan& plan, uint64_t first_op) {
   // A work that only followed the abort word has its reason in the first error, which is there
   // before the word is raised, except by another channel of this very submission.
   const bool followed = ran.error().code == ErrorCode::interrupted && ran.error().message.empty();
+  if (ran.error().code == ErrorCode::deadline) leave_blame_to_the_nearest(ran.error());
   if (!followed) fail(std::move(ran.error()), true);
   if (Status known = error(); !known) return known;
   return Error(ErrorCode::interrupted, format("rank {} was told to stop", rank));
@@ -305,6 +307,7 @@ Result<std::vector<Bytes>> Communicator::gather_blobs(ByteView mine, Deadline de
                    format("rank {}: operations under way have not connected their links", s.rank))
           .blame(s.rank);
   }
+  const std::lock_guard lock(s.bootstrap_mutex);
   auto blobs = s.bootstrap->all_gather_blobs(mine, deadline);
   if (!blobs) {
     if (Status known = s.error(); !known) return std::move(known.error());

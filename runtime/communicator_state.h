@@ -50,6 +50,7 @@ struct Communicator::State {
   std::atomic<bool> failed{false};
   mutable std::mutex error_mutex;
   std::optional<Error> first_error;
+  std::mutex bootstrap_mutex;  // its calls are one thread's at a time
 
   uint64_t issued = 0;
   std::atomic<uint64_t> done{0};
@@ -81,6 +82,7 @@ struct Communicator::State {
   // communicator.cc
   void fail(Error error, bool announce);
   Status error() const;
+  void leave_blame_to_the_nearest(const Error& mine);  // communicator_blame.cc
   bool idle() const { return done.load(std::memory_order_acquire) == issued; }
   Status drain(Deadline deadline);
   Status wire_plan(const Plan& plan);
