@@ -98,10 +98,12 @@ struct Verdict {
 };
 
 // Where a bench's results go. Rank 0 calls it (in its own process a forwarding sink encodes for the
-// launcher).
+// launcher); the other ranks only tell their phases, unless their sink wants the rows as well.
 class BenchSink {
  public:
   virtual ~BenchSink() = default;
+  // True: this rank gets the rows whatever its number, so that all ranks come to one verdict.
+  virtual bool every_rank() const { return false; }
   virtual void header(const BenchHeader& header) = 0;
   virtual void row(const BenchRow& row) = 0;
   virtual void progress(const std::string& text) = 0;  // "512 KiB, 3 of 20"

@@ -319,7 +319,7 @@ Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const H
     if (!reader.ok() || !reader.at_end())
       return Error{ErrorCode::defect, "a rank's times have the wrong length"};
   }
-  if (communicator_.rank() == 0) {
+  if (communicator_.rank() == 0 || sink_.every_rank()) {
     BenchRow row{.bytes = key.size.bytes,
                  .count = key.size.count,
                  .type = key.type,

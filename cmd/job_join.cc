@@ -23,7 +23,6 @@ namespace collctl::cmd {
 namespace {
 
 constexpr size_t kMostTokenBytes = 4096;
-constexpr double kAgreeSeconds = 15;   // all ranks have just finished the same measurement
 constexpr double kAbortSeconds = 2.0;  // from a signal to the end of the measurement
 
 Result<std::string> read_token(const std::string& path) {
@@ -50,35 +49,24 @@ Result<runtime::UniqueId> joined_id(const LaunchOptions& options) {
   return runtime::unique_id_from_environment(options.join, token);
 }
 
-// Rank 0 shows everything; the others stay silent, but every rank remembers whether data was wrong.
+// Every rank sees every row and so comes to the same verdict and exit code; the report behind
+// `inner` speaks on rank 0 only.
 class JoinSink : public BenchSink {
  public:
-  JoinSink(BenchSink& inner, bool speaks) : inner_(inner), speaks_(speaks) {}
-  void header(const BenchHeader& h) override {
-    if (speaks_) inner_.header(h);
-  }
-  void row(const BenchRow& r) override {
-    wrong_ = wrong_ || r.out_of_place.wrong > 0 || r.in_place.wrong > 0;
-    if (speaks_) inner_.row(r);
-  }
-  void progress(const std::string& t) override {
-    if (speaks_) inner_.progress(t);
-  }
-  void fault(const DataFault& f) override {
-    wrong_ = true;
-    if (speaks_) inner_.fault(f);
-  }
+  explicit JoinSink(BenchSink& inner) : inner_(inner) {}
+  bool every_rank() const override { return true; }
+  void header(const BenchHeader& h) override { inner_.header(h); }
+  void row(const BenchRow& r) override { inner_.row(r); }
+  void progress(const std::string& t) override { inner_.progress(t); }
+  void fault(const DataFault& f) override { inner_.fault(f); }
   void phase(int rank, const std::string& name) override {
     last_phase_ = name;
-    if (speaks_) inner_.phase(rank, name);
+    inner_.phase(rank, name);
   }
-  bool wrong() const { return wrong_; }
   const std::string& last_phase() const { return last_phase_; }
 
  private:
   BenchSink& inner_;
-  bool speaks_;
-  bool wrong_ = false;
   std::string last_phase_;
 };
 
@@ -129,51 +117,6 @@ class JoinWatch {
   std::thread thread_;
 };
 
-Result<std::unique_ptr<runtime::BootstrapRoot>> start_root(const runtime::UniqueId& id) {
-  return runtime::BootstrapRoot::start(
-      {.listen_at = id.root_address(), .secret = id.secret, .reuse_port = true});
-}
-
-struct Worst {
-  int32_t code = 0;
-  int rank = -1;  // whose it was; -1: all is well
-};
-
-// All ranks tell their codes; everybody gets the worst and whose it was. The measurement's own
-// connections are gone by now, so a second bootstrap over the same id is made.
-Result<Worst> agree(const runtime::UniqueId& id, const LaunchOptions& options, int32_t mine) {
-  std::unique_ptr<runtime::BootstrapRoot> root;
-  if (options.join_rank == 0) {
-    COLL_ASSIGN(root, start_root(id));
-  }
-  const Address address = id.root_address();
-  COLL_ASSIGN(const auto interfaces,
-              runtime::find_interfaces(base::knob_text(base::KnobId::socket_ifname),
-                                       base::knob_text(base::KnobId::socket_family), &address, 1));
-  runtime::Bootstrap::Options join{.id = id,
-                                   .roots = {},
-                                   .rank = options.join_rank,
-                                   .size = options.join_size,
-                                   .interface = interfaces.at(0),
-                                   .host = base::host_name()};
-  const Deadline deadline = Deadline::after_seconds(kAgreeSeconds);
-  join.deadline = deadline;
-  COLL_ASSIGN(const auto bootstrap, runtime::Bootstrap::join(join));
-  std::vector<int32_t> codes(size_t(options.join_size), 0);
-  codes[size_t(options.join_rank)] = mine;
-  COLL_TRY(bootstrap->all_gather(codes.data(), sizeof codes[0], deadline));
-  COLL_TRY(bootstrap->finish(deadline));
-  Worst worst;
-  for (int rank = 0; rank < options.join_size; ++rank) {
-    const int32_t code = codes[size_t(rank)];
-    if (code == 0) continue;
-    if (worst.rank >= 0 && base::severity(ErrorCode(code)) <= base::severity(ErrorCode(worst.code)))
-      continue;
-    worst = {code, rank};
-  }
-  return worst;
-}
-
 }  // namespace
 
 Status adopt(LaunchOptions& options, bool asked) {
@@ -208,13 +151,15 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
   auto id = joined_id(options);
   if (!id) return failed_outcome(id.error());
   clear_abort();
-  JoinSink join_sink(sink, options.join_rank == 0);
+  JoinSink join_sink(sink);
   const BenchSpec spec = completed(given, options);
   JoinWatch watch(options.timeout_s);
   const auto measure = [&]() -> Status {
     std::unique_ptr<runtime::BootstrapRoot> root;
     if (options.join_rank == 0) {
-      COLL_ASSIGN(root, start_root(*id));
+      COLL_ASSIGN(root,
+                  runtime::BootstrapRoot::start(
+                      {.listen_at = id->root_address(), .secret = id->secret, .reuse_port = true}));
     }
     return bench_rank(spec, *id, options.join_rank, options.join_size, join_sink);
   };
@@ -222,17 +167,6 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
   JobOutcome out;
   out.error = watch.stop();
   if (!out.error && !status) out.error = status.error();
-  // After a failure there is nobody to agree with: the runtime has told every rank already.
-  if (!out.error) {
-    auto worst = agree(*id, options, join_sink.wrong() ? int32_t(ErrorCode::bad_data) : 0);
-    if (!worst)
-      out.error = std::move(worst.error()).within("agreeing on the exit code");
-    else if (worst->rank >= 0 &&
-             options.join_rank != 0)  // rank 0's report says it with all details
-      out.error = Error(ErrorCode(worst->code), format("rank {} reports: {}", worst->rank,
-                                                       base::code_name(ErrorCode(worst->code))))
-                      .blame(worst->rank);
-  }
   out.exit_code = exit_code_of(out.error);
   out.seconds = double(now_ns() - began_ns) / 1e9;
   RankEnd end;

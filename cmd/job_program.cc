@@ -23,6 +23,7 @@ using launcher::EventKind;
 constexpr double kForever = 1e6;
 constexpr double kKillSeconds = 10;        // SIGKILL to gone, at most
 constexpr size_t kStdinAhead = 256 << 10;  // read from our standard input before ranks take it
+constexpr double kLastWordsSeconds = 1;    // for a reader to take what is left after a signal
 constexpr int64_t kOutputMs = 20;          // how long unwritten output waits behind rank events
 
 class ProgramJob {
@@ -200,11 +201,13 @@ Status ProgramJob::loop() {
   while (job_->running_count() > 0 && !(give_up_ && give_up_->passed())) COLL_TRY(turn());
   output_->finish();
   // The ranks are gone; what they said still has to reach its reader, who ends this by reading, by
-  // going away, or with a signal.
-  while (!output_->empty()) {
+  // going away, or with a signal. A job that was ended does not wait for a reader that sleeps.
+  const bool ended = signal_ != 0 || job_error_.has_value();
+  const Deadline leave = Deadline::after_seconds(ended ? kLastWordsSeconds : kForever);
+  while (!output_->empty() && !leave.passed()) {
     std::vector<pollfd> fds{{interrupts_.fd(), POLLIN, 0}};
     output_->add_interest(fds);
-    COLL_TRY(base::poll_fds(fds, Deadline::after_seconds(1)));
+    COLL_TRY(base::poll_fds(fds, leave.earlier(Deadline::after_seconds(1))));
     COLL_TRY(output_->flush());
     const auto number = interrupts_.take();
     if (!number || !Interrupts::ends(*number)) continue;

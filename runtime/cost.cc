@@ -16,15 +16,14 @@ struct Wire {
   double hop_us[2];
   double gbps[2];  // 1e9 bytes per second that one rank sends, receives and reduces
 };
-constexpr Wire kSharedMemory{{0.55, 0.30}, {6.0, 1.6}};
-constexpr Wire kSockets{{14.0, 13.0}, {1.6, 0.7}};
-constexpr double kLaunchUs = 0.3;
-constexpr double kTurnUs = 2.0;  // giving a core to the next rank
+constexpr Wire kSharedMemory{{0.17, 0.11}, {7.0, 3.1}};
+constexpr Wire kSockets{{9.0, 9.0}, {1.6, 0.7}};
+constexpr double kLaunchUs = 0.1;
+constexpr double kTurnUs = 4.5;  // giving a core to the next rank
 
 struct Path {
   double hops;   // dependent chunk moves before the last byte is there, without the pipeline's tail
   double bytes;  // what the busiest rank moves
-  double messages;  // chunk moves of all ranks together
 };
 
 Path path_of(const CostQuery& q, const CommShape& shape) {
@@ -34,24 +33,25 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
   switch (q.algorithm) {
     case AlgorithmId::ring:
       if (q.collective == Collective::all_reduce || q.collective == Collective::barrier)
-        return {2 * (n - 1), 2 * (n - 1) / n * bytes,
-                2 * n * (n - 1) * std::max(1.0, std::ceil(chunks / n))};
+        return {2 * (n - 1), 2 * (n - 1) / n * bytes};
       if (q.collective == Collective::all_gather || q.collective == Collective::reduce_scatter)
-        return {n - 1, (n - 1) * bytes, n * (n - 1) * chunks};
-      return {n - 1 + chunks - 1, bytes, (n - 1) * chunks};
+        return {n - 1, (n - 1) * bytes};
+      return {n - 1 + chunks - 1, bytes};
     case AlgorithmId::tree:
       // An inner rank takes in two children's data and its own on the way up, and sends to two on
       // the way down.
-      return {2 * depth, (shape.nranks > 2 ? 3.0 : 2.0) * bytes, 2 * (n - 1) * chunks};
+      return {2 * depth, (shape.nranks > 2 ? 3.0 : 2.0) * bytes};
     case AlgorithmId::tree_split:
-      return {2 * depth + 1, (shape.nranks > 2 ? 2.5 : 2.0) * bytes, 2 * (n - 1) * chunks};
+      return {2 * depth + 1, (shape.nranks > 2 ? 2.5 : 2.0) * bytes};
     case AlgorithmId::doubling: {
-      const double steps = std::ceil(std::log2(n));
-      return {steps, steps * bytes, n * steps * chunks};
+      // Every step sends and adds everything, whose source is read twice; ranks beyond the power of
+      // two come in before and hear after.
+      const double core = std::floor(std::log2(n)), around = std::exp2(core) < n ? 2 : 0;
+      return {core + around, 1.2 * (core + around / 2) * bytes};
     }
     default:
-      if (q.collective == Collective::send_recv) return {1, bytes, chunks};
-      return {n - 1, (n - 1) * bytes, n * (n - 1) * chunks};
+      if (q.collective == Collective::send_recv) return {1, bytes};
+      return {n - 1, (n - 1) * bytes};
   }
 }
 
@@ -64,16 +64,13 @@ double predict_us(const CostQuery& q, const CommShape& shape) {
   const double crowd = std::max(1.0, shape.ranks_per_core);
   const Path path = path_of(q, shape);
   double hops_us = path.hops * wire.hop_us[p];
-  if (crowd > 1) {
-    // Every message costs a turn somewhere; the cores take turns side by side.
-    const double cores = std::max(1.0, shape.nranks / crowd);
-    hops_us = std::max(hops_us, path.messages * kTurnUs / cores);
-  }
-  // Where the cores are shared, the sum over all ranks counts, and every algorithm's busy and idle
-  // ranks even out: 2 (n - 1) / n x bytes for all-reduce by ring and tree alike.
+  // In every round each rank needs its turn on a core.
+  if (crowd > 1) hops_us = std::max(hops_us, path.hops * crowd * kTurnUs);
+  // Where the cores are shared, the sum over all ranks counts, and busy and idle ranks of a tree
+  // even out: 2 (n - 1) / n x bytes as in a ring, and some more because a tree's ranks wait longer.
   double bytes = path.bytes;
   if (crowd > 1 && (q.algorithm == AlgorithmId::tree || q.algorithm == AlgorithmId::tree_split))
-    bytes = 2.0 * (shape.nranks - 1) / shape.nranks * double(q.bytes) / q.channels;
+    bytes = 1.15 * 2.0 * (shape.nranks - 1) / shape.nranks * double(q.bytes) / q.channels;
   double bytes_us = bytes * crowd / (wire.gbps[p] * 1e3);
   if (q.algorithm == AlgorithmId::tree_split && crowd > 1) bytes_us *= 1.1;  // two workers a rank
   return kLaunchUs + hops_us + bytes_us;

@@ -14,7 +14,7 @@ using base::KnobId;
 // 64 KiB a slot: half a megabyte a link stays within a core's second-level cache together with the
 // caller's chunk, and a slot is long enough that its hand-over does not show. LL is for small
 // messages.
-constexpr uint32_t kSimpleSlotBytes = 64 << 10;
+constexpr uint32_t kSimpleSlotBytes = 128 << 10;
 constexpr uint32_t kLlSlotBytes = 16 << 10;
 constexpr uint32_t kLeastSlotBytes = 256;
 

@@ -65,7 +65,7 @@ bool PatientWait::turn() {
       phase_ = Phase::sleep;
       return true;
     case Phase::sleep:
-      sleep();
+      rest();
       yields_ = kYields - kYieldsAgain;
       phase_ = Phase::yield;
       return look_around();
@@ -73,7 +73,7 @@ bool PatientWait::turn() {
   return true;
 }
 
-void PatientWait::sleep() {
+void PatientWait::rest() {
   const CpuContext& context = work_.context;
   const int64_t nap = sleeper_ == nullptr ? kBlindNapNs : kNapNs;
   const int64_t end = start_ns_ + context.op_timeout_ns;

@@ -33,7 +33,7 @@ class PatientWait {
  private:
   enum class Phase { spin, yield, arm, sleep };
   bool look_around();
-  void sleep();
+  void rest();
 
   CpuWork& work_;
   const WaitPoint point_;

@@ -77,8 +77,11 @@ struct Operator {
   }
   template <class A>
   static __device__ A finish(A a, int nranks) {
-    if constexpr (kOp == RedOp::avg) return static_cast<A>(a / static_cast<A>(nranks));
-    return a;
+    if constexpr (kOp != RedOp::avg) return a;
+    // Divided in a wider type: the number of ranks need not fit a narrow integer.
+    if constexpr (!std::is_integral_v<A>) return a / static_cast<A>(nranks);
+    if constexpr (std::is_unsigned_v<A>) return static_cast<A>(uint64_t(a) / uint64_t(nranks));
+    return static_cast<A>(int64_t(a) / int64_t(nranks));
   }
 };
 

@@ -20,7 +20,9 @@ __global__ void __launch_bounds__(512) run_works(Launch launch) {
   const DeviceContext context{launch.abort_word, launch.reports + blockIdx.x, launch.timeout_ns};
   const Workers all{static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), 3};
   FifoBackend<kType, kOp, kProtocol> backend(work, launch.links[blockIdx.x], context, all);
-  run_algorithm(backend, work);
+  // A work that no algorithm serves is a planner's mistake; the host sees it in the report.
+  if (!run_algorithm(backend, work) && threadIdx.x == 0)
+    launch.reports[blockIdx.x].code = ReportCode::bad_data;
 }
 
 }  // namespace collctl::kernels::cuda
