@@ -37,6 +37,10 @@ const PhaseTimes& Bootstrap::times() const {
   return state_->times;
 }
 
+void Bootstrap::cancel() {
+  if (state_->service) state_->service->cancel();
+}
+
 std::string Bootstrap::State::name(int of_rank) const {
   return rank_text(of_rank, size_t(of_rank) < members.size() ? members[size_t(of_rank)].host : "");
 }
@@ -44,6 +48,8 @@ std::string Bootstrap::State::name(int of_rank) const {
 Status Bootstrap::State::news() {
   if (!service) return {};
   service->clear_news();
+  if (service->cancelled())
+    return Error(ErrorCode::interrupted, format("rank {} was told to stop", rank));
   for (Incoming& in : service->take_incoming()) adopt(std::move(in));
   if (auto notice = service->notice()) return std::move(notice->error);
   return {};

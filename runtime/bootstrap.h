@@ -99,6 +99,8 @@ class Bootstrap : public transport::FdExchange {
   };
   Status start_watch(std::function<void(const AbortNotice&)> on_event);
   void announce_abort(const Error& error);
+  // Any thread: calls under way on this rank, and later ones, end with code interrupted.
+  void cancel();
   // A clean end: from here on a vanishing neighbour is no failure. Collective, with a deadline.
   Status finish(Deadline deadline);
 

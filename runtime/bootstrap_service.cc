@@ -67,6 +67,11 @@ Service::~Service() {
   if (thread_.joinable()) thread_.join();
 }
 
+void Service::cancel() {
+  cancelled_.store(true, std::memory_order_release);
+  signal(news_);
+}
+
 void Service::clear_news() {
   drain(news_);
 }

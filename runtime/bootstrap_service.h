@@ -48,6 +48,8 @@ class Service {
   void leave_root();
   void watch(std::function<void(const AbortNotice&)> on_event);
   void announce(const Error& error);
+  void cancel();  // the rank's thread gives up what it waits for; nobody is told
+  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
   void say_bye();
   bool byes_received();
 
@@ -74,6 +76,7 @@ class Service {
   void call_watcher();
   static void signal(const Fd& event);
 
+  std::atomic<bool> cancelled_{false};
   const int rank_, size_, groups_;
   const std::string root_text_;
   std::unique_ptr<base::AuthListener> listener_;  // the service's thread only

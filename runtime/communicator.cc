@@ -48,7 +48,10 @@ Communicator::Communicator() : state_(std::make_unique<State>()) {}
 Communicator::~Communicator() = default;
 
 Communicator::State::~State() {
-  if (!finalized) std::atomic_ref<uint32_t>(abort_word).store(1, std::memory_order_release);
+  if (!finalized) {
+    std::atomic_ref<uint32_t>(abort_word).store(1, std::memory_order_release);
+    if (bootstrap != nullptr) bootstrap->cancel();  // a worker may be waiting for a peer's links
+  }
   for (auto& weak : streams)
     if (auto stream = weak.lock()) stream->stop();
 }
