@@ -14,7 +14,9 @@
 namespace collctl::runtime {
 namespace {
 
-constexpr int64_t kSpinNs = 50'000;        // with a core for every rank
+// With a core for every rank a turn takes less than this; longer only hurts, because the scheduler
+// may have put two spinning ranks on one core, and only a yield tells it so.
+constexpr int64_t kSpinNs = 5'000;
 constexpr int64_t kCrowdedSpinNs = 1'000;  // ranks share cores: somebody else has work to do
 constexpr int kMostDefaultChannels = 4;
 
