@@ -4,6 +4,7 @@
 #include "cmd/command_line.h"
 #include "cmd/json_writer.h"
 #include "kernels/algorithms.h"
+#include "launcher/ssh_library.h"
 #include "runtime/unique_id.h"
 #include "transport/transport.h"
 
@@ -54,6 +55,7 @@ Result<int> version_command(const ParsedLine& line, Console& console) {
     else
       json.value(revision);
     json.field("compiler", compiler()).field("protocol", kProtocolVersion);
+    json.field("ssh", launcher::ssh_library());
     json.key("features").begin_array();
     for (const auto& feature : features()) json.value(feature);
     console.out(json.end_array().end_object().take() + "\n");
@@ -61,8 +63,8 @@ Result<int> version_command(const ParsedLine& line, Console& console) {
   }
   std::string list;
   for (const auto& feature : features()) list += (list.empty() ? "" : " ") + feature;
-  console.out(format("collctl {}\ncompiler  {}\nprotocol  {}\nfeatures  {}\n", version_text(),
-                     compiler(), kProtocolVersion, list));
+  console.out(format("collctl {}\ncompiler  {}\nprotocol  {}\nssh       {}\nfeatures  {}\n",
+                     version_text(), compiler(), kProtocolVersion, launcher::ssh_library(), list));
   return 0;
 }
 
