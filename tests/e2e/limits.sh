@@ -1,0 +1,46 @@
+#!/bin/bash
+# Limits of the host with the real binary: a /dev/shm too small (own mount namespace), memory of many local ranks.
+# Usage: limits.sh PATH/collctl
+set -u
+collctl=$(realpath "$1")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+fail() {
+  echo "FAILED: $*"
+  sed 's/^/    /' "$work/out" "$work/err" | head -20
+  failures=$((failures + 1))
+}
+
+if unshare -m true 2>/dev/null; then
+  small() { unshare -m sh -c 'mount -t tmpfs -o size=512k none /dev/shm && exec timeout 90 "$@"' sh "$collctl" "$@" \
+    >"$work/out" 2>"$work/err" </dev/null; rc=$?; }
+  echo "- /dev/shm too small, shm asked for"
+  small run -n 4 allreduce -b 8 -e 64K -f 64 --transport shm
+  [ $rc -eq 3 ] || fail "exit code $rc, expected 3"
+  grep -q 'is needed' "$work/err" && grep -q 'free in /dev/shm' "$work/err" && grep -q 'shm-size' "$work/err" ||
+    fail "the error lacks what is needed, what is free or the remedy"
+  echo "- /dev/shm too small, anything goes"
+  small run -n 4 allreduce -b 8 -e 64K -f 64 --json
+  [ $rc -eq 0 ] || fail "exit code $rc, expected 0"
+  [ "$(grep -c WARN "$work/err")" = 1 ] || fail "expected one warning"
+  grep -q 'NET/Socket' "$work/out" || fail "the sockets did not carry it"
+else
+  echo "SKIPPED: a small /dev/shm (no right to make a mount namespace)"
+fi
+
+echo "- 64 local ranks run a ring all-reduce within 2 GiB"
+"$collctl" run -n 64 allreduce --algo ring -b 1M -e 1M --iters 200 --check 0 >"$work/out" 2>"$work/err" </dev/null &
+job=$!
+most=0 shm=0
+while kill -0 $job 2>/dev/null; do
+  # Proportional set size: shared pages count once over all ranks together.
+  sum=$(for pid in $(pgrep -P $job); do cat "/proc/$pid/smaps_rollup" 2>/dev/null; done | awk '/^Pss:/ { s += $2 } END { print s + 0 }')
+  [ "$sum" -gt "$most" ] && most=$sum
+  sleep 0.2
+done
+wait $job || fail "exit code $?"
+echo "  all ranks together: $((most / 1024)) MiB (proportional set size)"
+[ "$most" -gt 1024 ] && [ "$most" -lt $((2 * 1024 * 1024)) ] || fail "$most KiB"
+echo "limits: $failures failures"
+[ $failures -eq 0 ]
