@@ -15,6 +15,8 @@ namespace {
 // A clock read costs as much as several pauses, and an assist may cost a system call.
 constexpr uint32_t kSpinsPerLook = 32;
 constexpr uint32_t kYields = 50;
+// Each costs system calls on the network links; poll wakes the right rank anyway.
+constexpr uint32_t kProxiedYields = 5;
 // Yields after a sleep that ended without the value, before sleeping again.
 constexpr uint32_t kYieldsAgain = 4;
 // Aborts do not ring: this is how late a sleeper sees one.
@@ -36,7 +38,8 @@ PatientWait::PatientWait(CpuWork& work, const WaitPoint& point)
     : work_(work),
       point_(point),
       sleeper_(point.side == WaitSide::recv ? point.fifo->consumer_sleeps
-                                            : point.fifo->producer_sleeps) {}
+                                            : point.fifo->producer_sleeps),
+      most_yields_(proxied() ? kProxiedYields : kYields) {}
 
 PatientWait::~PatientWait() {
   // Pairs with the exchange in turn(). A waker that saw the 1 rings in vain, which is harmless.
@@ -55,7 +58,7 @@ bool PatientWait::turn() {
       return true;
     case Phase::yield:
       base::yield_thread();
-      if (++yields_ >= kYields) phase_ = Phase::arm;
+      if (++yields_ >= most_yields_) phase_ = Phase::arm;
       return look_around();
     case Phase::arm:
       if (sleeper_ != nullptr) {
@@ -66,7 +69,7 @@ bool PatientWait::turn() {
       return true;
     case Phase::sleep:
       rest();
-      yields_ = kYields - kYieldsAgain;
+      yields_ = most_yields_ - kYieldsAgain;
       phase_ = Phase::yield;
       return look_around();
   }
@@ -78,12 +81,11 @@ void PatientWait::rest() {
   const int64_t nap = sleeper_ == nullptr ? kBlindNapNs : kNapNs;
   const int64_t end = start_ns_ + context.op_timeout_ns;
   const int64_t until = now_ns_ + nap < end ? now_ns_ + nap : end;
-  const bool proxied = (point_.fifo->flags & (kFifoProxyReads | kFifoProxyWrites)) != 0;
   // Only proxied fifos ring the bell that assist_sleep hears. Before another sleep the links are
   // handed back (until_ns 0), so that somebody else moves them meanwhile.
   if (context.assist_sleep != nullptr)
-    context.assist_sleep(context.assist_argument, proxied ? until : 0);
-  if (context.assist_sleep != nullptr && proxied) return;
+    context.assist_sleep(context.assist_argument, proxied() ? until : 0);
+  if (context.assist_sleep != nullptr && proxied()) return;
   if (sleeper_ != nullptr)
     base::futex_wait(sleeper_, 1, base::Deadline::at_ns(until));  // ended by ring_bell or the nap
   else

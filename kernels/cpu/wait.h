@@ -34,10 +34,12 @@ class PatientWait {
   enum class Phase { spin, yield, arm, sleep };
   bool look_around();
   void rest();
+  bool proxied() const { return (point_.fifo->flags & (kFifoProxyReads | kFifoProxyWrites)) != 0; }
 
   CpuWork& work_;
   const WaitPoint point_;
   uint32_t* const sleeper_;
+  const uint32_t most_yields_;
   Phase phase_ = Phase::spin;
   uint32_t turns_ = 0;
   uint32_t yields_ = 0;
