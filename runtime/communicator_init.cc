@@ -17,7 +17,7 @@ namespace {
 // With a core for every rank a turn takes less than this; longer only hurts, because the scheduler
 // may have put two spinning ranks on one core, and only a yield tells it so.
 constexpr int64_t kSpinNs = 5'000;
-constexpr int64_t kCrowdedSpinNs = 1'000;  // ranks share cores: somebody else has work to do
+constexpr int64_t kCrowdedSpinNs = 0;  // ranks share cores: somebody else has work to do
 constexpr int kMostDefaultChannels = 4;
 
 double seconds_since(int64_t start_ns) {

@@ -39,7 +39,8 @@ PatientWait::PatientWait(CpuWork& work, const WaitPoint& point)
       point_(point),
       sleeper_(point.side == WaitSide::recv ? point.fifo->consumer_sleeps
                                             : point.fifo->producer_sleeps),
-      most_yields_(proxied() ? kProxiedYields : kYields) {}
+      most_yields_(proxied() ? kProxiedYields : kYields),
+      phase_(work.context.spin_ns > 0 ? Phase::spin : Phase::yield) {}
 
 PatientWait::~PatientWait() {
   // Pairs with the exchange in turn(). A waker that saw the 1 rings in vain, which is harmless.

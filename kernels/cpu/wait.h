@@ -40,7 +40,7 @@ class PatientWait {
   const WaitPoint point_;
   uint32_t* const sleeper_;
   const uint32_t most_yields_;
-  Phase phase_ = Phase::spin;
+  Phase phase_;
   uint32_t turns_ = 0;
   uint32_t yields_ = 0;
   int64_t start_ns_ = 0;  // of the wait, or of the last progress that assist made
