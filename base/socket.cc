@@ -3,8 +3,10 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -154,6 +156,20 @@ Status set_no_delay(int fd) {
   if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0)
     return errno_error(ErrorCode::defect, "TCP_NODELAY", errno);
   return {};
+}
+
+bool all_acknowledged(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
+  int queued = 0;
+  return info.tcpi_state == TCP_CLOSE || ::ioctl(fd, SIOCOUTQ, &queued) != 0 || queued == 0;
+}
+
+void acknowledge_now(int fd) {
+  const int one = 1;
+  // A request: without it the acknowledgement comes later.
+  static_cast<void>(::setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof one));
 }
 
 namespace {

@@ -49,6 +49,12 @@ Result<Fd> accept_now(int listener);
 // the deadline when `retry`, else returned. Error code: lost.
 Result<Fd> connect_tcp(const Address& to, Deadline deadline, bool retry);
 Status set_no_delay(int fd);
+// Whether the peer's kernel has all that was written, or the connection is over. Before close(2):
+// bytes that come for a closed socket make the kernel reset the connection and drop what it still
+// has to send.
+bool all_acknowledged(int fd);
+// Acknowledges what has come without the usual delay; for a peer that waits for that.
+void acknowledge_now(int fd);
 
 // Exactly size bytes, or an error: deadline (code deadline) or closed/reset (code lost).
 Status read_exact(int fd, void* to, size_t size, Deadline deadline);

@@ -60,6 +60,8 @@ class NetConnection {
   virtual bool idle() const = 0;  // nothing of this end waits to be put on the wire
   virtual void attach_bell(int fd) = 0;
   virtual void say_goodbye() = 0;
+  // After the goodbye: the peer has it, this end may be closed.
+  virtual bool delivered() const = 0;
 };
 
 struct Net {

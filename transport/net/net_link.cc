@@ -232,7 +232,7 @@ void NetLink::disarm() {
 }
 
 bool NetLink::drained() const {
-  if (!connection_->idle()) return false;
+  if (!connection_->idle() || !connection_->delivered()) return false;
   if (!sending()) return true;
   return std::all_of(std::begin(stages_), std::end(stages_), [](const Stage& stage) {
     return !stage.used() ||

@@ -5,6 +5,7 @@
 #include "base/bell.h"
 #include "base/check.h"
 #include "base/format.h"
+#include "base/socket.h"
 #include "transport/net/lane_helper.h"
 
 namespace collctl::transport {
@@ -265,8 +266,15 @@ bool SocketConnection::idle() const {
 }
 
 void SocketConnection::say_goodbye() {
+  said_goodbye_ = true;
   for (size_t lane = 0; lane < lanes_.size(); ++lane)
     push(int(lane), control(WireKind::goodbye, 0, 0), nullptr);
+}
+
+bool SocketConnection::delivered() const {
+  return !said_goodbye_ || std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
+    return base::all_acknowledged(lane->fd());
+  });
 }
 
 void SocketConnection::fail(Error error) {

@@ -40,6 +40,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
   bool idle() const override;
   void attach_bell(int fd) override { bell_fd_.store(fd, std::memory_order_release); }
   void say_goodbye() override;
+  bool delivered() const override;
 
  private:
   friend class LaneHelper;
@@ -78,6 +79,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
   std::string peer_;
   std::array<Stream, kernels::kProtocolCount> streams_;
   std::vector<std::unique_ptr<SocketLane>> lanes_;
+  bool said_goodbye_ = false;
   bool look_at_all_ = true;  // read every lane at the next progress
   uint32_t rounds_ = 0;
 

@@ -156,6 +156,7 @@ Status SocketLane::begin_message() {
   if (header_.kind == WireKind::goodbye) {
     if (header_.bytes != 0) return Error(ErrorCode::lost, "the peer sent a malformed goodbye");
     peer_done_.store(true, std::memory_order_release);
+    base::acknowledge_now(fd_.get());
     return {};
   }
   COLL_ASSIGN(const Placement placement, owner_.place(index_, header_));
