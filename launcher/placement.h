@@ -1,5 +1,5 @@
-// Which cores each local rank is bound to. Pure: the facts come in as values. Used by cmd when it
-// starts a local job.
+// Which rank runs on which host, and which cores each rank of a host is bound to. Pure: the facts
+// come in as values. Used by cmd, and by the agent on each host.
 #pragma once
 #include <string>
 #include <vector>
@@ -19,5 +19,27 @@ Result<BindTo> parse_bind_to(const std::string& text);
 // nodes that have usable cores, each bound to all usable cores of its node.
 std::vector<std::vector<int>> place_local(int ranks, BindTo bind_to, const std::vector<int>& cores,
                                           const std::vector<base::NumaNode>& nodes);
+
+// Which rank runs on which host.
+enum class MapBy : uint8_t { slot, host };
+struct HostSlots {
+  std::string name;
+  int slots = 1;
+  int max_slots = 0;  // 0: as many as --oversubscribe asks for
+};
+struct PlaceOptions {
+  int ranks = 0;     // 0: every slot (or ranks_per_host on every host)
+  int per_host = 0;  // -N; 0: by slots
+  MapBy map_by = MapBy::slot;
+  bool oversubscribe = false;
+};
+struct JobPlacement {
+  std::vector<int> host_of;                // by rank: index into the hosts
+  std::vector<int> local_rank;             // by rank
+  std::vector<std::vector<int>> ranks_of;  // by host, ascending; may be empty
+};
+// slot: fill a host before the next; host: one rank a host in turn. Too many ranks for the slots:
+// usage error with the numbers and the ways out.
+Result<JobPlacement> place_ranks(const std::vector<HostSlots>& hosts, const PlaceOptions& options);
 
 }  // namespace collctl::launcher
