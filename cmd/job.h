@@ -8,12 +8,28 @@
 
 #include "base/result.h"
 #include "cmd/bench.h"
+#include "launcher/channel.h"
+#include "launcher/hostfile.h"
+#include "launcher/placement.h"
 
 namespace collctl::cmd {
 
+enum class LauncherKind : uint8_t { local, ssh, adopt };
+enum class Stage : uint8_t { automatic, never, always };
+
 struct LaunchOptions {
-  int ranks = 0;                        // 0: one per core here
-  std::string bind_to = "none";         // none, core, numa
+  int ranks = 0;  // 0: one per core here; with hosts: every slot, some known only on the hosts
+  LauncherKind launcher = LauncherKind::local;
+  launcher::HostList hosts;  // ssh: at least one; local: at most one, for its slots
+  int per_host = 0;          // -N with hosts; 0: by slots
+  launcher::MapBy map_by = launcher::MapBy::slot;
+  bool oversubscribe = false;
+  int allow_missing = 0;  // hosts that may fail before the ranks start
+  launcher::ChannelOptions ssh;
+  int fanout = 64;  // hosts connected to at the same time
+  Stage stage = Stage::automatic;
+  std::string remote_path;              // of the binary on the hosts; HostSpec::path goes first
+  std::string bind_to = "none";         // none, core, numa, device
   std::string rank_mode = "process";    // process, thread
   std::vector<std::string> export_env;  // -x NAME, NAME=value or PREFIX*
   double timeout_s = 0;                 // whole job; 0: none
@@ -33,6 +49,7 @@ struct LaunchOptions {
 
 struct RankEnd {
   int rank = -1;
+  std::string host;
   int pid = 0;
   int exit_code = 0, exit_signal = 0;
   std::string phase;           // the last it announced

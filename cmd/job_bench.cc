@@ -40,12 +40,15 @@ class BenchJob {
   Status loop();
   Deadline next_deadline() const;
   void check_deadlines();
+  void take_states();
   void end_ranks(double grace_s);
   bool nobody_left_to_hear() const;
+  Result<std::vector<Event>> wait_for_events();
   void take_signals();
   void handle(Event& event);
   void handle_frame(Event& event);
   void handle_exit(const Event& event);
+  void handle_lost(Event& event);
   void trouble(const Error& what);
   void fail_job(Error error);
   JobOutcome outcome();
@@ -54,7 +57,7 @@ class BenchJob {
   const BenchSpec spec_;
   BenchSink& sink_;
   Interrupts interrupts_{false};
-  std::unique_ptr<launcher::LocalJob> job_;
+  std::unique_ptr<launcher::RankGroup> job_;
   std::vector<RankFacts> ranks_;
   int64_t began_ns_ = now_ns();
   int errors_ = 0;
@@ -89,6 +92,7 @@ Status BenchJob::start() {
     ranks_.emplace_back();
     ranks_.back().end.rank = rank;
     ranks_.back().end.pid = job_->pid(rank);
+    ranks_.back().end.host = job_->host(rank);
   }
   for (int rank = 0; rank < plan.ranks; ++rank) {
     config.rank = rank;
@@ -116,8 +120,7 @@ Deadline BenchJob::next_deadline() const {
 void BenchJob::trouble(const Error& what) {
   if (settle_) return;
   settle_ = Deadline::after_seconds(kSettleSeconds);
-  for (RankFacts& r : ranks_)
-    if (!r.exited) r.state = base::process_state(r.end.pid);
+  job_->look();
   const Bytes word = launcher::encode_error(what);
   for (const RankFacts& r : ranks_) {
     if (r.exited || r.end.error) continue;
@@ -133,12 +136,18 @@ void BenchJob::fail_job(Error error) {
 
 // Whoever is left has said what it knows, or is stopped and cannot.
 bool BenchJob::nobody_left_to_hear() const {
-  return std::all_of(ranks_.begin(), ranks_.end(), [](const RankFacts& r) {
-    return r.exited || r.end.error || r.state == 'T' || r.state == 't';
+  return std::all_of(ranks_.begin(), ranks_.end(), [&](const RankFacts& r) {
+    const char state = job_->state(r.end.rank);
+    return r.exited || r.end.error || state == 'T' || state == 't';
   });
 }
 
+void BenchJob::take_states() {
+  for (RankFacts& r : ranks_) r.state = r.exited ? 0 : job_->state(r.end.rank);
+}
+
 void BenchJob::end_ranks(double grace_s) {
+  if (!ending_) take_states();
   ending_ = true;
   job_->end(grace_s);
   give_up_ = Deadline::after_seconds(grace_s + kKillSeconds);
@@ -150,7 +159,8 @@ void BenchJob::check_deadlines() {
   if (settle_) return;
   const double age = double(now_ns() - began_ns_) / 1e9;
   const auto ranks_now = [&] {
-    for (RankFacts& r : ranks_) r.state = base::process_state(r.end.pid);
+    job_->look();
+    take_states();
     return where_they_are(ranks_);
   };
   if (options_.timeout_s > 0 && age >= options_.timeout_s)
@@ -214,19 +224,35 @@ void BenchJob::handle_exit(const Event& event) {
   // SIGTERM after an abort is a rank that obeys; any end after end() was called is ours.
   r.ended_by_us = ending_ || (settle_.has_value() && event.exit_signal == SIGTERM);
   if (!died(r)) return;
-  r.state = 0;
   trouble(Error(ErrorCode::lost, format("rank {} is gone", event.rank)).blame(event.rank));
+}
+
+void BenchJob::handle_lost(Event& event) {
+  RankFacts& r = ranks_[size_t(event.rank)];
+  r.exited = true;
+  r.ended_by_us = ending_;
+  if (r.end.error || ending_) return;
+  r.host_lost = true;
+  r.end.error = std::move(event.error);
+  r.order = errors_++;
+  trouble(*r.end.error);
 }
 
 void BenchJob::handle(Event& event) {
   if (event.kind == EventKind::frame) handle_frame(event);
   if (event.kind == EventKind::exited) handle_exit(event);
+  if (event.kind == EventKind::lost) handle_lost(event);
   if (event.kind == EventKind::line) forward_line(event, options_.tag_output);
+}
+
+Result<std::vector<Event>> BenchJob::wait_for_events() {
+  const int wake = interrupts_.fd();
+  return job_->wait(next_deadline(), {&wake, 1});
 }
 
 Status BenchJob::loop() {
   while (job_->running_count() > 0 && !(give_up_ && give_up_->passed())) {
-    COLL_ASSIGN(std::vector<Event> events, job_->wait(next_deadline(), interrupts_.fd()));
+    COLL_ASSIGN(std::vector<Event> events, wait_for_events());
     for (Event& event : events) handle(event);
     take_signals();
     check_deadlines();
@@ -244,7 +270,7 @@ JobOutcome BenchJob::outcome() {
     // The job's own error (a deadline of the whole) stands unless the ranks know a worse one.
     out.error = job_error_;
     if (!out.error || out.error->code == ErrorCode::deadline) {
-      auto cause = root_cause(ranks_, base::host_name());
+      auto cause = root_cause(ranks_);
       if (cause && (!out.error || base::severity(cause->code) > base::severity(out.error->code)))
         out.error = std::move(cause);
     }

@@ -171,6 +171,7 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
   out.seconds = double(now_ns() - began_ns) / 1e9;
   RankEnd end;
   end.rank = options.join_rank;
+  end.host = base::host_name();
   end.pid = ::getpid();
   end.exit_code = out.exit_code;
   end.phase = status ? "done" : join_sink.last_phase();

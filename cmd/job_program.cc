@@ -38,6 +38,7 @@ class ProgramJob {
   Status turn();
   Status drain_output();
   void handle_exit(const Event& event);
+  void handle_lost(const Event& event);
   void take_signals();
   void check_deadline();
   void end_ranks(double grace_s);
@@ -50,7 +51,7 @@ class ProgramJob {
   const std::vector<std::string>& program_;
   Interrupts interrupts_{true};
   std::optional<RankOutput> output_;
-  std::unique_ptr<launcher::LocalJob> job_;
+  std::unique_ptr<launcher::RankGroup> job_;
   std::vector<RankEnd> ends_;
   std::vector<int> readers_;  // ranks that get our standard input and still take it
   int64_t began_ns_ = now_ns();
@@ -88,6 +89,7 @@ Status ProgramJob::start() {
   for (int rank = 0; rank < plan.ranks; ++rank) {
     ends_[size_t(rank)].rank = rank;
     ends_[size_t(rank)].pid = job_->pid(rank);
+    ends_[size_t(rank)].host = job_->host(rank);
     ends_[size_t(rank)].phase = "running";
   }
   return {};
@@ -107,6 +109,14 @@ void ProgramJob::handle_exit(const Event& event) {
   std::erase(readers_, event.rank);
   if ((event.exit_code == 0 && event.exit_signal == 0) || ending_) return;
   failed_ = event.rank;
+  end_ranks(options_.grace_s);
+}
+
+void ProgramJob::handle_lost(const Event& event) {
+  ends_[size_t(event.rank)].error = event.error;
+  std::erase(readers_, event.rank);
+  if (ending_) return;
+  job_error_ = event.error;
   end_ranks(options_.grace_s);
 }
 
@@ -134,9 +144,10 @@ void ProgramJob::check_deadline() {
   if (ending_ || options_.timeout_s <= 0 || double(now_ns() - began_ns_) / 1e9 < options_.timeout_s)
     return;
   std::vector<RankFacts> facts;
+  job_->look();
   for (const RankEnd& end : ends_)
     facts.push_back(
-        {.end = end, .exited = !job_->running(end.rank), .state = base::process_state(end.pid)});
+        {.end = end, .exited = !job_->running(end.rank), .state = job_->state(end.rank)});
   job_error_ = Error(ErrorCode::deadline, format("the job did not end within {} s (--timeout): {}",
                                                  options_.timeout_s, where_they_are(facts)));
   end_ranks(options_.grace_s);
@@ -189,6 +200,7 @@ Status ProgramJob::turn() {
     for (const Event& event : events) {
       if (event.kind == EventKind::line) COLL_TRY(output_->add(event));
       if (event.kind == EventKind::exited) handle_exit(event);
+      if (event.kind == EventKind::lost) handle_lost(event);
     }
   }
   take_signals();
@@ -231,7 +243,7 @@ JobOutcome ProgramJob::outcome() {
   } else if (failed_ >= 0) {
     const RankEnd& end = ends_[size_t(failed_)];
     const std::string who =
-        format("rank {} (pid {}, host {})", failed_, end.pid, base::host_name());
+        format("rank {} (pid {}, host {})", failed_, end.pid, end.host);
     out.error = end.exit_signal != 0
                     ? Error(ErrorCode::lost,
                             format("{} of '{}' was killed by signal {} ({})", who, program_[0],
@@ -239,7 +251,7 @@ JobOutcome ProgramJob::outcome() {
                     : Error(ErrorCode::lost, format("{} of '{}' ended with exit code {}", who,
                                                     program_[0], end.exit_code));
     out.error->rank = failed_;
-    out.error->host = base::host_name();
+    out.error->host = end.host;
     out.exit_code = end.exit_signal != 0 ? 128 + end.exit_signal : end.exit_code;
     return out;
   }

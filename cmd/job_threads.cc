@@ -149,6 +149,7 @@ JobOutcome run_threads(const LaunchOptions& options, const BenchSpec& given, Ben
   Watch watch(team, options);
   for (int rank = 0; rank < plan->ranks; ++rank) {
     team.ranks[size_t(rank)].end.rank = rank;
+    team.ranks[size_t(rank)].end.host = base::host_name();
     team.ranks[size_t(rank)].end.pid = ::getpid();
   }
   for (int rank = 0; rank < plan->ranks; ++rank)
@@ -157,7 +158,7 @@ JobOutcome run_threads(const LaunchOptions& options, const BenchSpec& given, Ben
   for (std::thread& thread : threads) thread.join();
   clear_abort();
   JobOutcome out;
-  out.error = stopped ? std::move(stopped) : root_cause(team.ranks, base::host_name());
+  out.error = stopped ? std::move(stopped) : root_cause(team.ranks);
   out.exit_code = exit_code_of(out.error);
   for (RankFacts& r : team.ranks) out.ranks.push_back(std::move(r.end));
   out.seconds = double(now_ns() - began_ns) / 1e9;

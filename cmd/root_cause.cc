@@ -20,8 +20,8 @@ const RankFacts* find(const std::vector<RankFacts>& ranks, int rank) {
   return nullptr;
 }
 
-std::string person(const RankFacts& r, const std::string& host) {
-  return format("rank {} (pid {}, host {})", r.end.rank, r.end.pid, host);
+std::string person(const RankFacts& r) {
+  return format("rank {} (pid {}, host {})", r.end.rank, r.end.pid, r.end.host);
 }
 
 std::string phase_words(const std::string& phase) {
@@ -44,23 +44,22 @@ std::string death_hint(int signal_number) {
   }
 }
 
-Error death_error(const std::vector<RankFacts>& ranks, const RankFacts& first,
-                  const std::string& host) {
+Error death_error(const std::vector<RankFacts>& ranks, const RankFacts& first) {
   const RankEnd& end = first.end;
   std::vector<int> others;
   for (const RankFacts& r : ranks)
     if (died(r) && &r != &first) others.push_back(r.end.rank);
   Error e(end.exit_code == int(ErrorCode::defect) ? ErrorCode::defect : ErrorCode::lost, "");
   if (end.exit_signal != 0)
-    e.message = format("{} was killed by signal {} ({}) {}", person(first, host), end.exit_signal,
+    e.message = format("{} was killed by signal {} ({}) {}", person(first), end.exit_signal,
                        signal_name(end.exit_signal), phase_words(end.phase));
   else
-    e.message = format("{} ended with exit code {} and without a word {}", person(first, host),
+    e.message = format("{} ended with exit code {} and without a word {}", person(first),
                        end.exit_code, phase_words(end.phase));
   if (!others.empty()) e.message += format("; so did {}", rank_list(others));
   e.hint = death_hint(end.exit_signal);
   e.rank = end.rank;
-  e.host = host;
+  e.host = end.host;
   return e;
 }
 
@@ -129,11 +128,10 @@ bool silent(const RankFacts& r) {
 }
 
 bool notable_state(char state) {
-  return state != 'R' && state != 'S';
+  return state != 'R' && state != 'S' && state != '?';
 }
 
-Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speaker,
-                     const std::string& host) {
+Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speaker) {
   std::map<int, std::vector<int>> waiters;  // waited for -> who waits
   for (const RankFacts& r : ranks)
     if (r.end.error && r.end.error->code == ErrorCode::deadline && r.end.error->rank >= 0 &&
@@ -146,7 +144,7 @@ Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speak
     const bool waited_for = waiters.count(r.end.rank) != 0;
     if (!silent(r) || (!waited_for && !notable_state(r.state))) continue;
     if (culprit < 0) culprit = r.end.rank;
-    culprits += format("{}{} does not move: {}", culprits.empty() ? "" : "; ", person(r, host),
+    culprits += format("{}{} does not move: {}", culprits.empty() ? "" : "; ", person(r),
                        state_words(r.state));
   }
   for (const auto& [target, who] : waiters)
@@ -158,6 +156,7 @@ Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speak
   if (culprit >= 0) {
     e.rank = culprit;
     const RankFacts& r = *find(ranks, culprit);
+    e.host = r.end.host;
     if (r.state == 'T')
       e.hint = format("continue it (kill -CONT {}), or find out who stopped it", r.end.pid);
     else if (r.state == 'D')
@@ -186,6 +185,8 @@ std::string state_words(char state) {
       return "held by a debugger (state t)";
     case 'D':
       return "in an uninterruptible wait of the kernel (state D)";
+    case '?':
+      return "in a state that is not known";
     case 'R':
       return "running, but without progress";
     default:
@@ -214,22 +215,25 @@ std::string where_they_are(const std::vector<RankFacts>& ranks) {
   return text.empty() ? "all ranks have ended" : text;
 }
 
-std::optional<Error> root_cause(const std::vector<RankFacts>& ranks, const std::string& host) {
+std::optional<Error> root_cause(const std::vector<RankFacts>& ranks) {
   const std::vector<const RankFacts*> errors = candidates(ranks);
   // A rank's own reason of a kind worse than a death (wrong data, a defect) stays the reason.
   const bool worse = !errors.empty() && base::severity(errors.front()->end.error->code) >
                                             base::severity(ErrorCode::lost);
   if (!worse)
     for (const RankFacts& r : ranks)
-      if (died(r)) return death_error(ranks, r, host);
+      if (r.host_lost) return r.end.error;
+  if (!worse)
+    for (const RankFacts& r : ranks)
+      if (died(r)) return death_error(ranks, r);
   if (errors.empty()) return std::nullopt;
   const RankFacts& chosen = *errors.front();
-  Error e = chosen.end.error->code == ErrorCode::deadline ? deadline_error(ranks, chosen, host)
+  Error e = chosen.end.error->code == ErrorCode::deadline ? deadline_error(ranks, chosen)
                                                           : *chosen.end.error;
   // Unless who waits for whom was put in its place, the sentence is one rank's: say whose.
   if (e.message == chosen.end.error->message) e.within(format("rank {}", chosen.end.rank));
   if (e.rank < 0) e.rank = chosen.end.rank;
-  if (e.host.empty()) e.host = host;
+  if (e.host.empty()) e.host = chosen.end.host;
   return e;
 }
 

@@ -77,7 +77,7 @@ std::string run_json(const ParsedLine& line, const JobOutcome& outcome) {
   write_run_head(json, line, int(outcome.ranks.size()));
   json.key("ranks").begin_array();
   for (const RankEnd& end : outcome.ranks) {
-    json.begin_object().field("rank", end.rank).field("host", base::host_name());
+    json.begin_object().field("rank", end.rank).field("host", end.host);
     json.field("pid", end.pid).field("phase", end.phase);
     json.field("exit_code", end.exit_code).field("exit_signal", end.exit_signal);
     if (end.error) json.field("error", end.error->chain());

@@ -37,10 +37,11 @@ struct LocalJob::State {
   std::optional<Deadline> kill_at;
   Deadline sweep_at = Deadline::after_ms(kSweepMs);
   std::vector<pollfd> polled;
+  std::vector<char> states;  // by rank, as of the last look
 
   Status start(const std::vector<RankProcess>& processes);
   Status check_file_limit(size_t count);
-  Result<bool> turn(Deadline deadline, std::span<const int> wake_fds, std::vector<Event>& events);
+  Result<bool> turn(Deadline deadline, std::span<pollfd> wakes, std::vector<Event>& events);
   bool handle_ranks(std::vector<Event>& events);
   void kill_if_due();
   void kill_everything();
@@ -108,6 +109,20 @@ int LocalJob::pid(int rank) const {
   return state_->ranks.at(size_t(rank))->pid();
 }
 
+std::string LocalJob::host(int) const {
+  return base::host_name();
+}
+
+void LocalJob::look() {
+  state_->states.resize(state_->ranks.size(), 0);
+  for (const auto& rank : state_->ranks)
+    state_->states[size_t(rank->rank())] = rank->exited() ? 0 : base::process_state(rank->pid());
+}
+
+char LocalJob::state(int rank) const {
+  return state_->states.empty() ? '?' : state_->states.at(size_t(rank));
+}
+
 bool LocalJob::running(int rank) const {
   return !state_->ranks.at(size_t(rank))->exited();
 }
@@ -142,13 +157,10 @@ bool LocalJob::State::handle_ranks(std::vector<Event>& events) {
 
 // One look at everything. False: nothing more will come, the deadline passed or a wake descriptor
 // is ready.
-Result<bool> LocalJob::State::turn(Deadline deadline, std::span<const int> wake_fds,
+Result<bool> LocalJob::State::turn(Deadline deadline, std::span<pollfd> wakes,
                                    std::vector<Event>& events) {
   kill_if_due();
-  polled.clear();
-  for (const int fd : wake_fds)
-    if (fd >= 0) polled.push_back({fd, POLLIN, 0});
-  const size_t wakes = polled.size();
+  polled.assign(wakes.begin(), wakes.end());
   bool blind = false;
   for (const auto& rank : ranks) {
     rank->add_interest(polled);
@@ -163,8 +175,11 @@ Result<bool> LocalJob::State::turn(Deadline deadline, std::span<const int> wake_
     static_cast<void>(strays.list());  // reaps the dead ones
     sweep_at = Deadline::after_ms(kSweepMs);
   }
-  const bool woken = std::any_of(polled.begin(), polled.begin() + std::ptrdiff_t(wakes),
-                                 [](const pollfd& p) { return p.revents != 0; });
+  bool woken = false;
+  for (size_t i = 0; i < wakes.size(); ++i) {
+    wakes[i].revents = polled[i].revents;
+    woken = woken || wakes[i].revents != 0;
+  }
   return events.empty() && !woken && !fed && !deadline.passed() && !all_exited();
 }
 
@@ -173,10 +188,16 @@ Result<std::vector<Event>> LocalJob::wait(Deadline deadline, int wake_fd) {
 }
 
 Result<std::vector<Event>> LocalJob::wait(Deadline deadline, std::span<const int> wake_fds) {
+  std::vector<pollfd> wakes;
+  for (const int fd : wake_fds) wakes.push_back({fd, POLLIN, 0});  // poll ignores negative ones
+  return wait_with(deadline, wakes);
+}
+
+Result<std::vector<Event>> LocalJob::wait_with(Deadline deadline, std::span<pollfd> wakes) {
   std::vector<Event> events;
   bool again = true;
   while (again) {
-    COLL_ASSIGN(again, state_->turn(deadline, wake_fds, events));
+    COLL_ASSIGN(again, state_->turn(deadline, wakes, events));
   }
   return events;
 }

@@ -5,13 +5,15 @@
 // a process at a time adopts orphans: with several, the first to end takes the others' strays
 // along.
 #pragma once
+#include <poll.h>
+
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "launcher/control.h"
+#include "launcher/rank_group.h"
 
 namespace collctl::launcher {
 
@@ -24,43 +26,27 @@ struct RankProcess {                     // how to start one rank
   bool null_stdin = true;
 };
 
-enum class EventKind : uint8_t { frame, line, exited };
-struct Event {
-  EventKind kind = EventKind::exited;
-  int rank = -1;
-  Frame frame;  // frame
-  bool is_stderr = false;
-  std::string line;      // line, without its end
-  bool partial = false;  // line: no newline followed (yet): stream ended, or longer than kMaxLine
-  int exit_code = 0;     // exited: its code, or
-  int exit_signal = 0;   //   the signal that ended it
-};
-
-class LocalJob {
+class LocalJob : public RankGroup {
  public:
   static Result<std::unique_ptr<LocalJob>> start(const std::vector<RankProcess>& ranks);
-  ~LocalJob();  // ends what is left, without grace
-  int size() const;
-  int pid(int rank) const;
-  bool running(int rank) const;
-  int running_count() const;
-  // The next events, waiting until the deadline for the first (none: empty). Also returns early
-  // when a wake descriptor is readable, when a rank has taken its queued input, or when no rank is
-  // left. Output of processes that a rank
-  // left behind may follow the rank's exit.
+  ~LocalJob() override;
+  int size() const override;
+  int pid(int rank) const override;
+  std::string host(int rank) const override;
+  bool running(int rank) const override;
+  int running_count() const override;
   Result<std::vector<Event>> wait(Deadline deadline, int wake_fd = -1);
-  Result<std::vector<Event>> wait(Deadline deadline, std::span<const int> wake_fds);
-  Status send(int rank, FrameType type, ByteView payload, Deadline deadline);
-  // Standard input of a rank with null_stdin == false. Data is queued and written by wait(); a full
-  // queue is waited for until the deadline. Code lost when the rank has closed its end.
-  Status write_stdin(int rank, ByteView data, Deadline deadline);
-  size_t stdin_pending(int rank) const;  // bytes queued
-  void close_stdin(int rank);            // once the queue is written
-  void signal_all(int signal_number);    // to the process groups
-  // SIGTERM to all groups now, SIGKILL (from `wait`) to those left after `grace_s`. Returns at
-  // once; events keep coming from `wait` until running_count() is 0. A second call may only hasten
-  // it.
-  void end(double grace_s);
+  Result<std::vector<Event>> wait(Deadline deadline, std::span<const int> wake_fds) override;
+  // The same with descriptors to wait for in either direction; their revents are set.
+  Result<std::vector<Event>> wait_with(Deadline deadline, std::span<pollfd> wakes);
+  Status send(int rank, FrameType type, ByteView payload, Deadline deadline) override;
+  Status write_stdin(int rank, ByteView data, Deadline deadline) override;
+  size_t stdin_pending(int rank) const override;
+  void close_stdin(int rank) override;
+  void signal_all(int signal_number) override;
+  void end(double grace_s) override;
+  void look() override;
+  char state(int rank) const override;
 
  private:
   LocalJob();

@@ -39,7 +39,7 @@ TEST_CASE("a job without failures has no root cause") {
     r.exited = true;
     r.end.phase = "done";
   }
-  CHECK_FALSE(root_cause(ranks, "h").has_value());
+  CHECK_FALSE(root_cause(ranks).has_value());
   CHECK(where_they_are(ranks) == "all ranks have ended");
 }
 
@@ -52,7 +52,7 @@ TEST_CASE("a killed rank is named, whatever the others say and when") {
   ranks[0].exited = true;
   ranks[0].end.exit_signal = SIGTERM;
   ranks[0].ended_by_us = true;
-  const auto e = root_cause(ranks, "b1");
+  const auto e = root_cause(ranks);
   REQUIRE(e.has_value());
   CHECK(e->code == ErrorCode::lost);
   CHECK(e->rank == 2);
@@ -69,23 +69,23 @@ TEST_CASE("two dead ranks, silent exits, defects") {
       ranks[size_t(r)].exited = true;
       ranks[size_t(r)].end.exit_signal = SIGSEGV;
     }
-    CHECK(has(*root_cause(ranks, "h"), "so did rank 2"));
+    CHECK(has(*root_cause(ranks), "so did rank 2"));
   }
   SECTION("exit without a word") {
     ranks[1].exited = true;
     ranks[1].end.exit_code = 3;
-    const auto e = root_cause(ranks, "h");
+    const auto e = root_cause(ranks);
     CHECK(e->code == ErrorCode::lost);
     CHECK(has(*e, "exit code 3"));
   }
   SECTION("success before the work was done") {
     ranks[1].exited = true;
-    CHECK(root_cause(ranks, "h")->rank == 1);
+    CHECK(root_cause(ranks)->rank == 1);
   }
   SECTION("a failed check is a defect") {
     ranks[1].exited = true;
     ranks[1].end.exit_code = 70;
-    CHECK(root_cause(ranks, "h")->code == ErrorCode::defect);
+    CHECK(root_cause(ranks)->code == ErrorCode::defect);
   }
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("echoes do not hide the reason") {
     says(ranks[2], 0, ErrorCode::unavailable, "/dev/shm has 1 MiB, 4 MiB are needed");
     says(ranks[0], 1, ErrorCode::lost, "connection closed by the peer");
     says(ranks[1], 2, ErrorCode::lost, "rank 2 is gone", 2);
-    const auto e = root_cause(ranks, "h");
+    const auto e = root_cause(ranks);
     CHECK(e->code == ErrorCode::unavailable);
     CHECK(e->rank == 2);
     CHECK(e->chain() == "rank 2: /dev/shm has 1 MiB, 4 MiB are needed");
@@ -104,18 +104,18 @@ TEST_CASE("echoes do not hide the reason") {
     says(ranks[0], 0, ErrorCode::unavailable, "rank 2 gave up: /dev/shm has 1 MiB, 4 are needed",
          2);
     says(ranks[2], 1, ErrorCode::unavailable, "/dev/shm has 1 MiB, 4 are needed");
-    CHECK(root_cause(ranks, "h")->rank == 2);
+    CHECK(root_cause(ranks)->rank == 2);
   }
   SECTION("two ranks blame each other") {
     says(ranks[0], 0, ErrorCode::lost, "rank 1 gave up: no memory was offered by rank 0", 1);
     says(ranks[1], 1, ErrorCode::lost, "no memory was offered by rank 0", 0);
-    const auto e = root_cause(ranks, "h");
+    const auto e = root_cause(ranks);
     CHECK(e->chain() == "rank 1: no memory was offered by rank 0");
   }
   SECTION("the worst wins") {
     says(ranks[0], 0, ErrorCode::unavailable, "no such library");
     says(ranks[1], 1, ErrorCode::bad_data, "wrong bytes");
-    CHECK(root_cause(ranks, "h")->code == ErrorCode::bad_data);
+    CHECK(root_cause(ranks)->code == ErrorCode::bad_data);
   }
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("a deadline names who waits for whom and who does not move") {
   says(ranks[0], 2, ErrorCode::deadline, "rank 0 waits for data from rank 3 (step 41)", 3);
   SECTION("stopped") {
     ranks[2].state = 'T';
-    const auto e = root_cause(ranks, "h");
+    const auto e = root_cause(ranks);
     CHECK(e->code == ErrorCode::deadline);
     CHECK(e->rank == 2);
     CHECK(e->message ==
@@ -139,11 +139,11 @@ TEST_CASE("a deadline names who waits for whom and who does not move") {
     ranks[2].state = 'T';
     ranks[2].exited = ranks[2].ended_by_us = true;
     ranks[2].end.exit_signal = SIGTERM;
-    CHECK(has(*root_cause(ranks, "h"), "rank 2 (pid 102, host h) does not move: stopped"));
+    CHECK(has(*root_cause(ranks), "rank 2 (pid 102, host h) does not move: stopped"));
   }
   SECTION("running") {
     ranks[2].state = 'R';
-    CHECK(has(*root_cause(ranks, "h"), "does not move: running, but without progress"));
+    CHECK(has(*root_cause(ranks), "does not move: running, but without progress"));
   }
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("ranks that wait for each other") {
   auto ranks = job(2);
   says(ranks[0], 0, ErrorCode::deadline, "rank 0 waits for a slot", 1);
   says(ranks[1], 1, ErrorCode::deadline, "rank 1 waits for data", 0);
-  const auto e = root_cause(ranks, "h");
+  const auto e = root_cause(ranks);
   CHECK(has(*e, "rank 1 waits for rank 0; rank 0 waits for rank 1"));
 }
 
