@@ -179,8 +179,11 @@ TEST_CASE("a rank that does not read its input meets the deadline") {
 
 TEST_CASE("the control descriptor speaks frames both ways") {
   // The frame "phase: hi" written by a shell, then what the launcher sends echoed to stdout.
+  // The descriptor does not block, so the shell asks until something is there.
   auto job = LocalJob::start(
-      {shell("printf '\\2\\0\\0\\0\\3\\0\\0\\0hi' >&3; head -c 10 <&3 | tail -c 2", true)});
+      {shell("printf '\\2\\0\\0\\0\\3\\0\\0\\0hi' >&3; got=; while [ -z \"$got\" ]; do "
+             "got=$(head -c 10 <&3 2>/dev/null | tail -c 2); sleep 0.01; done; printf %s \"$got\"",
+             true)});
   REQUIRE(job.ok());
   const std::string payload = "yo";
   REQUIRE((*job)
