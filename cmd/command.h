@@ -27,8 +27,8 @@ enum class ValueKind : uint8_t {
   directory
 };
 
-enum class Group : uint8_t { launch, sizes, measure, select, output, general };
-inline constexpr int kGroupCount = 6;
+enum class Group : uint8_t { launch, hosts, sizes, measure, select, output, general };
+inline constexpr int kGroupCount = 7;
 const char* group_title(Group group);
 
 // Where an option may stand.
@@ -37,6 +37,7 @@ inline constexpr uint32_t kDirect = 2;     // <collective>
 inline constexpr uint32_t kProgram = 4;    // run -- program
 inline constexpr uint32_t kReading = 8;    // env, version
 inline constexpr uint32_t kGenerate = 16;  // completion, man
+inline constexpr uint32_t kDoctor = 32;    // doctor
 inline constexpr uint32_t kAnywhere = ~0u;
 
 struct Option {

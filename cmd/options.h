@@ -66,7 +66,10 @@ struct OutputOptions {
   std::optional<Limit> min_busbw, max_latency;
 };
 
+// Reads the hostfile, if there is one.
 Result<LaunchOptions> interpret_launch(const ParsedLine& line);
+// The part about hosts (options_hosts.cc); also of commands that launch nothing.
+Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch);
 // `ranks`: of the job, to check roots.
 Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks);
 Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* spec);

@@ -1,5 +1,6 @@
-// THE table of options, in the order in which help shows them.
-#include "cmd/command.h"
+// THE table of options, in the order in which help shows them; what concerns the launch and the
+// hosts stands in options_launch.cc.
+#include "cmd/options_rows.h"
 #include "kernels/algorithms.h"
 
 namespace collctl::cmd {
@@ -8,9 +9,6 @@ namespace {
 using kernels::DataType;
 using kernels::Protocol;
 using kernels::RedOp;
-
-constexpr uint32_t kCollectives = kBench | kDirect;
-constexpr uint32_t kLaunch = kBench | kDirect | kProgram;
 
 template <class Enum>
 std::vector<std::string> names_and_all(int count) {
@@ -38,152 +36,6 @@ std::vector<std::string> protocol_names() {
       }
   names.emplace_back("all");
   return names;
-}
-
-// Rows of one group; most have the same scopes.
-struct Adder {
-  std::vector<Option>& table;
-  Group group;
-  uint32_t scopes;
-  void operator()(Option option) const {
-    option.group = group;
-    if (option.scopes == 0) option.scopes = scopes;
-    table.push_back(std::move(option));
-  }
-};
-
-void add_launch_options(std::vector<Option>& t) {
-  const Adder add{t, Group::launch, kLaunch};
-  add({.name = "ranks",
-       .letter = 'n',
-       .kind = ValueKind::integer,
-       .value = "N",
-       .fallback = "one per core",
-       .minimum = 1,
-       .maximum = 65536,
-       .help = "how many ranks",
-       .more = "CPU ranks may outnumber the cores; a note says so."});
-  add({.name = "ranks-per-host",
-       .letter = 'N',
-       .kind = ValueKind::integer,
-       .value = "K",
-       .fallback = "all",
-       .minimum = 1,
-       .maximum = 65536,
-       .scopes = kBench | kProgram,
-       .help = "at most so many ranks on a host"});
-  add({.name = "rank-mode",
-       .kind = ValueKind::choice,
-       .value = "MODE",
-       .fallback = "process",
-       .allowed = {"process", "thread"},
-       .scopes = kCollectives,
-       .help = "ranks as processes or as threads of one"});
-  add({.name = "bind-to",
-       .kind = ValueKind::choice,
-       .value = "WHAT",
-       .fallback = "none",
-       .allowed = {"none", "core", "numa"},
-       .help = "bind each rank to a core or a NUMA node"});
-  add({.name = "env",
-       .letter = 'x',
-       .kind = ValueKind::text,
-       .value = "NAME[=VALUE]",
-       .fallback = "none",
-       .scopes = kBench | kProgram,
-       .repeatable = true,
-       .help = "give ranks a variable; NAME* for all that begin so"});
-  add({.name = "timeout",
-       .kind = ValueKind::number,
-       .value = "S",
-       .fallback = "none",
-       .minimum = 0.001,
-       .maximum = 31536000,
-       .help = "end the whole job after so many seconds"});
-  add({.name = "start-timeout",
-       .kind = ValueKind::number,
-       .value = "S",
-       .fallback = "60",
-       .minimum = 0.001,
-       .maximum = 86400,
-       .help = "deadline of launch and bootstrap, seconds"});
-  add({.name = "op-timeout",
-       .kind = ValueKind::number,
-       .value = "S",
-       .fallback = "30",
-       .minimum = 0.001,
-       .maximum = 86400,
-       .scopes = kCollectives,
-       .help = "end a collective without progress, seconds"});
-  add({.name = "grace",
-       .kind = ValueKind::number,
-       .value = "S",
-       .fallback = "5",
-       .minimum = 0,
-       .maximum = 3600,
-       .help = "seconds from SIGTERM to SIGKILL"});
-  add({.name = "tag-output",
-       .scopes = kBench | kProgram,
-       .help = "put [rank] before every line of a rank"});
-  add({.name = "no-tag-output", .scopes = kBench | kProgram, .help = "undo --tag-output"});
-  add({.name = "output-dir",
-       .kind = ValueKind::directory,
-       .value = "DIR",
-       .fallback = "none",
-       .scopes = kBench | kProgram,
-       .help = "write each rank's output to a file of its own"});
-  add({.name = "stdin",
-       .kind = ValueKind::choice,
-       .value = "WHO",
-       .fallback = "none",
-       .allowed = {"none", "0", "all"},
-       .scopes = kProgram,
-       .help = "which ranks read standard input"});
-  add({.name = "gather",
-       .scopes = kProgram,
-       .help = "print equal outputs of ranks once, at the end"});
-  add({.name = "dry-run",
-       .scopes = kBench | kProgram,
-       .help = "print the placement and start nothing"});
-  add({.name = "launcher",
-       .kind = ValueKind::choice,
-       .value = "KIND",
-       .fallback = "local",
-       .allowed = {"local", "adopt"},
-       .scopes = kBench,
-       .help = "start ranks here, or be a rank of a started job",
-       .more = "adopt takes rank and size from the variables of Slurm, Open MPI, PMI or "
-               "torchrun."});
-  add({.name = "join",
-       .kind = ValueKind::text,
-       .value = "HOST:PORT",
-       .fallback = "none",
-       .scopes = kBench,
-       .help = "be one rank of a job that meets at this address",
-       .more = "Needs --rank and --size, and a token from --token-file or COLLCTL_TOKEN "
-               "unless the address is a loopback one."});
-  add({.name = "rank",
-       .kind = ValueKind::integer,
-       .value = "R",
-       .fallback = "none",
-       .minimum = 0,
-       .maximum = 65535,
-       .scopes = kBench,
-       .help = "this process's rank, with --join"});
-  add({.name = "size",
-       .kind = ValueKind::integer,
-       .value = "N",
-       .fallback = "none",
-       .minimum = 1,
-       .maximum = 65536,
-       .scopes = kBench,
-       .help = "how many ranks join, with --join"});
-  add({.name = "token-file",
-       .kind = ValueKind::file,
-       .value = "FILE",
-       .fallback = "none",
-       .scopes = kBench,
-       .help = "file that holds the job's secret, with --join"});
 }
 
 void add_size_options(std::vector<Option>& t) {
@@ -365,6 +217,7 @@ void add_output_options(std::vector<Option>& t) {
 std::vector<Option> make_options() {
   std::vector<Option> table;
   add_launch_options(table);
+  add_host_options(table);
   add_size_options(table);
   add_measure_options(table);
   add_select_options(table);
@@ -394,6 +247,8 @@ const char* group_title(Group group) {
   switch (group) {
     case Group::launch:
       return "Launch options";
+    case Group::hosts:
+      return "Hosts";
     case Group::sizes:
       return "Sizes";
     case Group::measure:

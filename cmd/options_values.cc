@@ -138,19 +138,26 @@ Result<Format> format_of_file(const std::string& path, bool program) {
   return usage(format("--output {}: expected a name that ends in .json, .jsonl or .csv", path));
 }
 
+// --ranks-per-host where this host is the only one.
+Status limit_local_ranks(const ParsedLine& line, LaunchOptions& launch) {
+  const int most = int(line.number("ranks-per-host", 0));
+  if (most == 0) return {};
+  if (launch.ranks > most)
+    return usage(
+        format("--ranks {} with --ranks-per-host {} needs {} hosts: expected at most {} ranks on "
+               "this one",
+               launch.ranks, most, (launch.ranks + most - 1) / most, most));
+  if (launch.ranks == 0) launch.ranks = std::min(most, base::usable_cores());
+  return {};
+}
+
 }  // namespace
 
 Result<LaunchOptions> interpret_launch(const ParsedLine& line) {
   LaunchOptions launch;
   launch.ranks = int(line.number("ranks", 0));
-  if (const int most = int(line.number("ranks-per-host", 0)); most != 0) {
-    if (launch.ranks > most)
-      return usage(
-          format("--ranks {} with --ranks-per-host {} needs {} hosts: expected at most {} "
-                 "ranks on this one",
-                 launch.ranks, most, (launch.ranks + most - 1) / most, most));
-    if (launch.ranks == 0) launch.ranks = std::min(most, base::usable_cores());
-  }
+  COLL_TRY(interpret_hosts(line, launch));
+  if (launch.launcher != LauncherKind::ssh) COLL_TRY(limit_local_ranks(line, launch));
   launch.bind_to = line.text("bind-to");
   launch.rank_mode = line.text("rank-mode");
   launch.export_env = line.all("env");

@@ -21,8 +21,9 @@ _collctl() {
   case $previous in
     -n|--ranks) COMPREPLY=(); return ;;
     -N|--ranks-per-host) COMPREPLY=(); return ;;
+    --map-by) COMPREPLY=($(compgen -W 'slot host' -- "$current")); return ;;
     --rank-mode) COMPREPLY=($(compgen -W 'process thread' -- "$current")); return ;;
-    --bind-to) COMPREPLY=($(compgen -W 'none core numa' -- "$current")); return ;;
+    --bind-to) COMPREPLY=($(compgen -W 'none core numa device' -- "$current")); return ;;
     -x|--env) COMPREPLY=(); return ;;
     --timeout) COMPREPLY=(); return ;;
     --start-timeout) COMPREPLY=(); return ;;
@@ -30,11 +31,24 @@ _collctl() {
     --grace) COMPREPLY=(); return ;;
     --output-dir) COMPREPLY=($(compgen -d -- "$current")); return ;;
     --stdin) COMPREPLY=($(compgen -W 'none 0 all' -- "$current")); return ;;
-    --launcher) COMPREPLY=($(compgen -W 'local adopt' -- "$current")); return ;;
+    --launcher) COMPREPLY=($(compgen -W 'ssh local adopt' -- "$current")); return ;;
     --join) COMPREPLY=(); return ;;
     --rank) COMPREPLY=(); return ;;
     --size) COMPREPLY=(); return ;;
     --token-file) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    -H|--hosts) COMPREPLY=(); return ;;
+    --hostfile) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --ssh-config) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --ssh-client) COMPREPLY=($(compgen -W 'auto libssh2 openssh' -- "$current")); return ;;
+    --ssh-user) COMPREPLY=(); return ;;
+    --ssh-port) COMPREPLY=(); return ;;
+    -i|--identity) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --known-hosts) COMPREPLY=($(compgen -W 'strict accept-new off' -- "$current")); return ;;
+    --connect-timeout) COMPREPLY=(); return ;;
+    --fanout) COMPREPLY=(); return ;;
+    --stage) COMPREPLY=($(compgen -W 'auto never always' -- "$current")); return ;;
+    --remote-path) COMPREPLY=(); return ;;
+    --allow-missing) COMPREPLY=(); return ;;
     -b|--min-bytes) COMPREPLY=(); return ;;
     -e|--max-bytes) COMPREPLY=(); return ;;
     -f|--step-factor) COMPREPLY=(); return ;;
@@ -60,7 +74,7 @@ _collctl() {
   case $command in
     run)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -- "$current"))
       fi ;;

@@ -10,7 +10,11 @@ Result<BindTo> parse_bind_to(const std::string& text) {
   if (text == "none" || text.empty()) return BindTo::none;
   if (text == "core") return BindTo::core;
   if (text == "numa") return BindTo::numa;
-  return Error(ErrorCode::usage, format("--bind-to {}: expected none, core or numa", text));
+  if (text == "device")
+    return Error(ErrorCode::unavailable,
+                 "--bind-to device: the ranks of this build are CPU ranks, they have no GPU",
+                 "use --bind-to core or --bind-to numa");
+  return Error(ErrorCode::usage, format("--bind-to {}: expected none, core, numa or device", text));
 }
 
 std::vector<std::vector<int>> place_local(int ranks, BindTo bind_to, const std::vector<int>& cores,

@@ -11,7 +11,8 @@ namespace collctl::launcher {
 
 enum class BindTo { none, core, numa };
 
-// "none", "core" or "numa"; anything else: usage error.
+// "none", "core" or "numa"; "device": unavailable, no rank has a GPU yet; anything else: usage
+// error.
 Result<BindTo> parse_bind_to(const std::string& text);
 
 // One core list per rank (empty: not bound). `cores` are the ones we may use. core: one core each,

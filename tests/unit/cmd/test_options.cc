@@ -113,8 +113,8 @@ TEST_CASE("mistakes are one sentence that says what was expected", "[cmd]") {
         "run: unknown option --min_bytes; did you mean --min-bytes?");
   CHECK(usage_error("run allreduce --transp=shm") ==
         "run: unknown option --transp; did you mean --transport?");
-  CHECK(usage_error("run -H a,b allreduce") ==
-        "run: unknown option -H; collctl run -h lists the options");
+  CHECK(usage_error("run -Q a,b allreduce") ==
+        "run: unknown option -Q; collctl run -h lists the options");
   CHECK(usage_error("env --iters 3") ==
         "env: env has no option --iters; it belongs to collctl run <collective>");
   CHECK(usage_error("run allreduce --iters") == "run: --iters needs a value: N");

@@ -1,0 +1,29 @@
+// The parts of THE table of options: options_table.cc puts them together. Used by options_*.cc
+// only.
+#pragma once
+#include <utility>
+#include <vector>
+
+#include "cmd/command.h"
+
+namespace collctl::cmd {
+
+inline constexpr uint32_t kCollectives = kBench | kDirect;
+inline constexpr uint32_t kLaunch = kBench | kDirect | kProgram;
+
+// Adds rows of one group; most have the same scopes.
+struct Adder {
+  std::vector<Option>& table;
+  Group group;
+  uint32_t scopes;
+  void operator()(Option option) const {
+    option.group = group;
+    if (option.scopes == 0) option.scopes = scopes;
+    table.push_back(std::move(option));
+  }
+};
+
+void add_launch_options(std::vector<Option>& table);
+void add_host_options(std::vector<Option>& table);
+
+}  // namespace collctl::cmd
