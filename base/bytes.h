@@ -33,6 +33,13 @@ class ByteWriter {
   ByteWriter& put_string(std::string_view v) {
     return put_bytes({reinterpret_cast<const uint8_t*>(v.data()), v.size()});
   }
+  // The bytes alone, as the last thing of a record.
+  ByteWriter& put_rest(ByteView v) {
+    const size_t at = bytes_.size();
+    bytes_.resize(at + v.size());
+    if (!v.empty()) std::memcpy(bytes_.data() + at, v.data(), v.size());
+    return *this;
+  }
   Bytes take() { return std::move(bytes_); }
   const Bytes& bytes() const { return bytes_; }
 
@@ -70,6 +77,7 @@ class ByteReader {
     ByteView v = get_bytes(at_most);
     return {reinterpret_cast<const char*>(v.data()), v.size()};
   }
+  void fail() { bad_ = true; }  // for a bound of the caller's
   bool ok() const { return !bad_; }
   bool at_end() const { return at_ == view_.size(); }
 

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -93,6 +94,20 @@ ShmSpace shm_space() {
   struct statvfs s;
   if (shm_device() == 0 || ::statvfs("/dev/shm", &s) != 0) return {};
   return {uint64_t(s.f_blocks) * s.f_frsize, uint64_t(s.f_bavail) * s.f_frsize, true};
+}
+
+int nvidia_gpus() {
+  int count = 0;
+  if (DIR* dir = ::opendir("/proc/driver/nvidia/gpus")) {
+    while (const dirent* entry = ::readdir(dir)) count += entry->d_name[0] == '.' ? 0 : 1;
+    ::closedir(dir);
+  }
+  return count;
+}
+
+std::string machine_name() {
+  utsname names{};
+  return ::uname(&names) == 0 ? names.machine : "unknown";
 }
 
 int usable_cores() {
@@ -230,6 +245,14 @@ uint64_t raise_open_file_limit() {
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0) getrlimit(RLIMIT_NOFILE, &limit);
   }
   return limit.rlim_cur;
+}
+
+std::string descriptor_path(int fd) {
+  // /proc may be that of another PID namespace: it knows this process by its own number.
+  char self[32];
+  const ssize_t n = ::readlink("/proc/self", self, sizeof self);
+  const std::string pid = n > 0 ? std::string(self, size_t(n)) : std::to_string(::getpid());
+  return "/proc/" + pid + "/fd/" + std::to_string(fd);
 }
 
 }  // namespace collctl::base

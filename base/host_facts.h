@@ -21,6 +21,8 @@ struct ShmSpace {
   bool present = false;
 };
 ShmSpace shm_space();        // of /dev/shm, now
+int nvidia_gpus();           // that the driver shows; 0 without one
+std::string machine_name();  // "x86_64", "aarch64"
 int usable_cores();          // by the affinity mask and the cgroup's quota, at least 1
 uint64_t physical_memory();  // bytes
 // One letter of /proc/PID/stat (R, S, D, T, Z...), or 0 when the process is gone.
@@ -37,6 +39,8 @@ struct NumaNode {
 std::vector<NumaNode> numa_nodes();
 // The path by which this very binary can be started again, even when its file was replaced.
 inline constexpr const char* kSelfPath = "/proc/self/exe";
+// A path by which another process of this user can open a descriptor of this one.
+std::string descriptor_path(int fd);
 // Raises the soft limit of open files as far as allowed; returns the limit in force.
 uint64_t raise_open_file_limit();
 

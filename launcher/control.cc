@@ -8,19 +8,8 @@
 namespace collctl::launcher {
 namespace {
 
-constexpr size_t kHeader = 8;
 constexpr uint32_t kMaxContexts = 64;
 constexpr size_t kReadChunk = 64 << 10;
-
-struct FrameHead {
-  uint32_t bytes;
-  uint16_t type, reserved;
-};
-static_assert(sizeof(FrameHead) == kHeader);
-
-bool known_type(uint16_t type) {
-  return type >= uint16_t(FrameType::config) && type <= uint16_t(FrameType::abort);
-}
 
 bool known_code(int32_t code) {
   for (const ErrorCode c :
@@ -32,6 +21,10 @@ bool known_code(int32_t code) {
 }
 
 }  // namespace
+
+bool known_frame_type(uint16_t type) {
+  return type >= uint16_t(FrameType::config) && type <= uint16_t(FrameType::abort);
+}
 
 Bytes encode_error(const Error& error) {
   ByteWriter w;
@@ -65,11 +58,9 @@ Status FrameChannel::send(FrameType type, ByteView payload, Deadline deadline) {
   if (payload.size() > kMaxFrame)
     return Error(ErrorCode::defect,
                  format("a control frame of {} bytes is above {}", payload.size(), kMaxFrame));
-  const FrameHead head{uint32_t(payload.size()), uint16_t(type), 0};
   // Head and payload leave together: a small frame is one system call and one wake-up.
-  Bytes wire(kHeader + payload.size());
-  std::memcpy(wire.data(), &head, kHeader);
-  if (!payload.empty()) std::memcpy(wire.data() + kHeader, payload.data(), payload.size());
+  Bytes wire;
+  append_frame(wire, uint16_t(type), payload);
   const std::lock_guard lock(send_mutex_);
   if (broken_) return Error(ErrorCode::lost, "the control connection broke off inside a frame");
   Status sent = base::write_exact(fd_.get(), wire.data(), wire.size(), deadline);
@@ -83,39 +74,23 @@ Status FrameChannel::send_text(FrameType type, std::string_view text, Deadline d
 }
 
 Result<std::optional<Frame>> FrameChannel::take_buffered() {
-  const size_t have = buffer_.size() - taken_;
-  if (have < kHeader) return std::optional<Frame>();
-  FrameHead head;
-  std::memcpy(&head, buffer_.data() + taken_, kHeader);
-  if (head.bytes > kMaxFrame || !known_type(head.type))
-    return Error(ErrorCode::lost,
-                 format("malformed control frame (type {}, {} bytes)", head.type, head.bytes));
-  if (have < kHeader + head.bytes) return std::optional<Frame>();
-  const auto begin = buffer_.begin() + std::ptrdiff_t(taken_ + kHeader);
-  Frame frame{FrameType(head.type), Bytes(begin, begin + std::ptrdiff_t(head.bytes))};
-  taken_ += kHeader + head.bytes;
-  if (taken_ == buffer_.size()) {
-    buffer_.clear();
-    taken_ = 0;
-  }
-  return std::optional<Frame>(std::move(frame));
+  COLL_ASSIGN(std::optional<RawFrame> raw, parser_.next());
+  if (!raw) return std::optional<Frame>();
+  if (!known_frame_type(raw->type))
+    return Error(ErrorCode::lost, format("malformed control frame (type {}, {} bytes)", raw->type,
+                                         raw->payload.size()));
+  return std::optional<Frame>(Frame{FrameType(raw->type), std::move(raw->payload)});
 }
 
 Result<std::optional<Frame>> FrameChannel::poll_frame() {
+  uint8_t chunk[kReadChunk];
   while (true) {
     COLL_ASSIGN(std::optional<Frame> frame, take_buffered());
     if (frame) return frame;
-    // Only now, with less than a frame left, is it cheap to move the rest to the front.
-    if (taken_ > 0) {
-      buffer_.erase(buffer_.begin(), buffer_.begin() + std::ptrdiff_t(taken_));
-      taken_ = 0;
-    }
-    const size_t old = buffer_.size();
-    buffer_.resize(old + kReadChunk);
-    auto got = base::read_some(fd_.get(), buffer_.data() + old, kReadChunk);
-    buffer_.resize(old + (got ? *got : 0));
+    auto got = base::read_some(fd_.get(), chunk, sizeof chunk);
     if (!got) return std::move(got.error()).within("control connection");
     if (*got == 0) return std::optional<Frame>();
+    parser_.feed({chunk, *got});
   }
 }
 

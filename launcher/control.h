@@ -1,6 +1,5 @@
-// Framed messages between the launcher and a rank (or, later, an agent), over a stream socket. The
-// launcher knows the frame types, never what a `data` payload means. A frame: u32 payload bytes (<=
-// kMaxFrame), u16 type, u16 reserved, payload. Little endian. Threads: FrameChannel::send is safe
+// Framed messages between the launcher and a rank, over a stream socket (framing: frame_parser.h).
+// The launcher knows the frame types, never what a `data` payload means. Threads: FrameChannel::send is safe
 // from several threads; receiving is one thread's.
 #pragma once
 #include <atomic>
@@ -13,6 +12,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "base/wait.h"
+#include "launcher/frame_parser.h"
 
 namespace collctl::launcher {
 
@@ -24,13 +24,14 @@ enum class FrameType : uint16_t {
   error = 5,   // rank -> launcher: encode_error()
   abort = 6,   // launcher -> rank: give up; payload = encode_error()
 };
-inline constexpr uint32_t kMaxFrame = 64u << 20;
 
 struct Frame {
   FrameType type = FrameType::data;
   Bytes payload;
   std::string text() const { return {payload.begin(), payload.end()}; }
 };
+
+bool known_frame_type(uint16_t type);
 
 Bytes encode_error(const Error& error);
 // Malformed bytes give an error of code defect that says so.
@@ -52,8 +53,7 @@ class FrameChannel {
   base::Fd fd_;
   std::mutex send_mutex_;
   bool broken_ = false;  // a send ended inside a frame; guarded by send_mutex_
-  Bytes buffer_;         // what arrived and was not handed out, from taken_ on
-  size_t taken_ = 0;
+  FrameParser parser_;
 };
 
 }  // namespace collctl::launcher

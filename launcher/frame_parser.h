@@ -1,0 +1,34 @@
+// The frames of all control connections: u32 payload bytes (<= kMaxFrame), u16 type, u16 reserved,
+// payload; little endian. What the types mean is the connection's affair. Threads: one.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace collctl::launcher {
+
+inline constexpr uint32_t kMaxFrame = 64u << 20;
+
+struct RawFrame {
+  uint16_t type = 0;
+  Bytes payload;
+};
+
+void append_frame(Bytes& to, uint16_t type, ByteView payload);
+
+class FrameParser {
+ public:
+  void feed(ByteView bytes);
+  // The next whole frame; empty when more bytes are needed. A length above the bound is an error of
+  // code lost, after which nothing sensible can follow.
+  Result<std::optional<RawFrame>> next();
+  bool empty() const { return taken_ == buffer_.size(); }
+
+ private:
+  Bytes buffer_;  // what arrived and was not handed out, from taken_ on
+  size_t taken_ = 0;
+};
+
+}  // namespace collctl::launcher

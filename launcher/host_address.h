@@ -1,0 +1,16 @@
+// Addresses of this host's network interfaces, as the agent needs them. Any thread.
+#pragma once
+#include <string>
+
+#include "base/result.h"
+
+namespace collctl::launcher {
+
+// The interface that has this address ("10.0.0.7", "fe80::1"); an address nobody has is an error of
+// code unavailable that lists those there are.
+Result<std::string> interface_with(const std::string& address);
+// At which others reach this host: where SSH was reached (`ssh_connection`, the variable of that
+// name), else the first address that is not loopback, else empty.
+std::string reached_at(const std::string& ssh_connection);
+
+}  // namespace collctl::launcher

@@ -1,0 +1,31 @@
+// How the agent comes to run on a host that may lack the binary: the command for SSH, and the words
+// that its script and the launcher exchange before the first frame. Pure. Used by HostLink.
+//
+// The script looks for the binary in the user's cache under its version and content hash. There:
+// it becomes the agent. Not there: it says "need gzip|plain", reads one line with the number of
+// bytes and then the bytes, checks by running the file that it is this binary and works on that
+// host, renames it into place and becomes the agent. What goes wrong is one line "fail STEP TEXT".
+#pragma once
+#include <string>
+
+#include "base/result.h"
+
+namespace collctl::launcher {
+
+enum class Staging : uint8_t { automatic, never, always };
+
+struct StageOptions {
+  std::string version, hash;  // of this binary
+  std::string path;           // on the host; empty: in the cache
+  Staging staging = Staging::automatic;
+};
+
+// One line for whatever shell the user has there (bash, dash, zsh, ksh, fish, csh).
+std::string agent_command(const StageOptions& options);
+
+// A line of the script after kAgentWord: an Error for "fail STEP TEXT" and "missing PATH".
+Error stage_error(const std::string& word);
+// The same for a script that ended without the first frame: its exit code and standard error.
+Error start_error(int exit_code, const std::string& errors, const std::string& noise);
+
+}  // namespace collctl::launcher
