@@ -1,0 +1,16 @@
+// The command line of the system's ssh for one host. Pure.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "launcher/channel.h"
+
+namespace collctl::launcher {
+
+// `log`: where it writes its log, at DEBUG1.
+std::vector<std::string> openssh_command(const HostTarget& target, const ChannelOptions& options,
+                                         const std::string& command, const std::string& log);
+// One word for a shell.
+std::string shell_quoted(const std::string& word);
+
+}  // namespace collctl::launcher
