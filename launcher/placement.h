@@ -6,6 +6,7 @@
 
 #include "base/host_facts.h"
 #include "base/result.h"
+#include "launcher/hostfile.h"
 
 namespace collctl::launcher {
 
@@ -26,8 +27,13 @@ enum class MapBy : uint8_t { slot, host };
 struct HostSlots {
   std::string name;
   int slots = 1;
-  int max_slots = 0;  // 0: as many as --oversubscribe asks for
+  int max_slots = 0;       // 0: as many as --oversubscribe asks for
+  bool slots_said = true;  // false: found on the host or assumed; then -N K alone makes K slots
 };
+// `unsaid`: the slots of hosts that name none.
+std::vector<HostSlots> host_slots(const std::vector<HostSpec>& hosts, int unsaid);
+
+inline constexpr int kMostRanks = 65536;
 struct PlaceOptions {
   int ranks = 0;     // 0: every slot (or ranks_per_host on every host)
   int per_host = 0;  // -N; 0: by slots
@@ -40,7 +46,8 @@ struct JobPlacement {
   std::vector<std::vector<int>> ranks_of;  // by host, ascending; may be empty
 };
 // slot: fill a host before the next; host: one rank a host in turn. Too many ranks for the slots:
-// usage error with the numbers and the ways out.
+// usage error with the numbers and the ways out. Ranks beyond the slots (oversubscribe) are dealt
+// in turn to all hosts whose max_slots leave room, so that none carries more of them than it must.
 Result<JobPlacement> place_ranks(const std::vector<HostSlots>& hosts, const PlaceOptions& options);
 
 }  // namespace collctl::launcher

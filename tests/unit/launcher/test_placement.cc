@@ -1,0 +1,134 @@
+#include "base/format.h"
+#include "launcher/placement.h"
+#include "tests/catch.h"
+
+using namespace collctl;
+using namespace collctl::launcher;
+
+namespace {
+
+// Rank by rank: the letter of its host.
+std::string placed(const std::vector<HostSlots>& hosts, const PlaceOptions& options) {
+  const auto placement = place_ranks(hosts, options);
+  if (!placement.ok()) return placement.error().message + "; " + placement.error().hint;
+  std::string text;
+  std::vector<int> counts(hosts.size());
+  for (size_t rank = 0; rank < placement->host_of.size(); ++rank) {
+    const auto host = size_t(placement->host_of[rank]);
+    text += hosts[host].name;
+    // The other two tables say the same.
+    CHECK(placement->local_rank[rank] == counts[host]);
+    CHECK(placement->ranks_of[host][size_t(counts[host]++)] == int(rank));
+  }
+  for (size_t host = 0; host < hosts.size(); ++host)
+    CHECK(placement->ranks_of[host].size() == size_t(counts[host]));
+  return text;
+}
+
+const std::vector<HostSlots> kThree = {{"a", 2}, {"b", 1}, {"c", 3}};
+const std::vector<HostSlots> kLimited = {{"a", 2, 2}, {"b", 1, 4}, {"c", 1}};
+const std::vector<HostSlots> kUnsaid = {{"a", 1, 0, false}, {"b", 1, 3, false}};
+
+struct Case {
+  const std::vector<HostSlots>* hosts;
+  PlaceOptions options;
+  const char* result;
+};
+
+constexpr MapBy kSlot = MapBy::slot, kHost = MapBy::host;
+
+const Case kCases[] = {
+    {&kThree, {0, 0, kSlot, false}, "aabccc"},
+    {&kThree, {0, 0, kHost, false}, "abcacc"},
+    {&kThree, {3, 0, kSlot, false}, "aab"},
+    {&kThree, {1, 0, kSlot, false}, "a"},
+    {&kThree, {4, 0, kHost, false}, "abca"},
+    {&kThree,
+     {7, 0, kSlot, false},
+     "7 ranks asked, 6 slots on 3 hosts (a 2, b 1, c 3); use --oversubscribe, fewer -n, or more "
+     "slots="},
+    {&kThree, {7, 0, kSlot, true}, "aaabccc"},
+    {&kThree, {9, 0, kSlot, true}, "aaabbcccc"},
+    {&kThree, {8, 0, kHost, true}, "abcaccab"},
+    {&kThree, {0, 1, kSlot, false}, "abc"},
+    {&kThree, {2, 1, kSlot, false}, "ab"},
+    {&kThree,
+     {4, 1, kSlot, false},
+     "4 ranks asked, 1 per host on 3 hosts make 3; use fewer -n, a larger -N, or more hosts"},
+    {&kThree,
+     {0, 2, kSlot, false},
+     "2 ranks per host asked, fewer slots on b 1; use --oversubscribe, a smaller -N, or more "
+     "slots="},
+    {&kThree, {0, 2, kSlot, true}, "aabbcc"},
+    {&kThree, {5, 2, kHost, true}, "abcab"},
+    {&kLimited, {0, 0, kSlot, true}, "aabc"},
+    {&kLimited, {7, 0, kSlot, true}, "aabbbcc"},
+    {&kLimited,
+     {0, 3, kSlot, true},
+     "3 ranks per host asked, fewer slots on a 2; use a smaller -N, or larger max_slots="},
+    {&kUnsaid, {0, 0, kSlot, false}, "ab"},
+    {&kUnsaid, {0, 3, kSlot, false}, "aaabbb"},
+    {&kUnsaid,
+     {0, 4, kSlot, false},
+     "4 ranks per host asked, fewer slots on b 3; use --oversubscribe, a smaller -N, or more "
+     "slots="},
+    {&kUnsaid,
+     {3, 0, kSlot, false},
+     "3 ranks asked, 2 slots on 2 hosts (a 1, b 1); use --oversubscribe, fewer -n, or more slots="},
+};
+
+}  // namespace
+
+TEST_CASE("ranks are placed by slots or hosts, within their bounds", "[placement]") {
+  for (const Case& c : kCases) {
+    INFO(c.result);
+    CHECK(placed(*c.hosts, c.options) == c.result);
+  }
+}
+
+TEST_CASE("max_slots is never exceeded", "[placement]") {
+  const std::vector<HostSlots> hosts = {{"a", 2, 2}, {"b", 1, 4}};
+  CHECK(placed(hosts, {6, 0, kSlot, true}) == "aabbbb");
+  CHECK(placed(hosts, {7, 0, kSlot, true}) ==
+        "7 ranks asked, the max_slots of 2 hosts allow 6 (a 2, b 4); use fewer -n, larger "
+        "max_slots=, or more hosts");
+}
+
+TEST_CASE("many hosts and ranks", "[placement]") {
+  std::vector<HostSlots> many;
+  for (int i = 0; i < 6; ++i) many.push_back({format("n{}", i), 1});
+  CHECK(placed(many, {7, 0, kSlot, false}) ==
+        "7 ranks asked, 6 slots on 6 hosts (n0 1, n1 1, n2 1, n3 1, ...); use --oversubscribe, "
+        "fewer -n, or more slots=");
+  CHECK(placed({}, {1, 0, kSlot, false}) ==
+        "no host to place ranks on; name hosts by -H or --hostfile");
+  // One host with all the slots among many with one: in time that does not grow with the product.
+  std::vector<HostSlots> uneven(10000, {"n", 1});
+  uneven[0].slots = 55537;
+  auto placement = place_ranks(uneven, {0, 0, kHost, false});
+  REQUIRE(placement.ok());
+  CHECK(placement->ranks_of[0].size() == 55537);
+  uneven[0].slots = 55538;
+  CHECK(placed(uneven, {0, 0, kHost, false}) ==
+        "65537 ranks on 10000 hosts, more than 65536; use -n or -N");
+}
+
+TEST_CASE("the slots of hosts", "[placement]") {
+  HostSpec said, unsaid, limited;
+  said.name = "a", said.slots = 4, said.max_slots = 6;
+  unsaid.name = "b";
+  limited.name = "c", limited.max_slots = 2;
+  const auto slots = host_slots({said, unsaid, limited}, 8);
+  REQUIRE(slots.size() == 3);
+  CHECK((slots[0].slots == 4 && slots[0].max_slots == 6 && slots[0].slots_said));
+  CHECK((slots[1].slots == 8 && slots[1].max_slots == 0 && !slots[1].slots_said));
+  CHECK((slots[2].slots == 2 && slots[2].max_slots == 2 && !slots[2].slots_said));
+}
+
+TEST_CASE("what ranks can be bound to", "[placement]") {
+  CHECK(*parse_bind_to("none") == BindTo::none);
+  CHECK(*parse_bind_to("core") == BindTo::core);
+  CHECK(*parse_bind_to("numa") == BindTo::numa);
+  CHECK(parse_bind_to("device").error().code == ErrorCode::unavailable);
+  CHECK(parse_bind_to("socket").error().code == ErrorCode::usage);
+}
