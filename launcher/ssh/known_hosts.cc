@@ -16,34 +16,13 @@
 #include "base/fd.h"
 #include "base/format.h"
 #include "base/wait.h"
+#include "launcher/ssh/config.h"
 
 namespace collctl::launcher {
 namespace {
 
 constexpr size_t kMostFile = 16 << 20;
 constexpr double kLockS = 5;
-
-// * and ?, without case; linear in the text for every star.
-bool matches(std::string_view pattern, std::string_view text) {
-  size_t p = 0, t = 0, star = std::string_view::npos, mark = 0;
-  const auto lower = [](char c) { return char(std::tolower(static_cast<unsigned char>(c))); };
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      mark = t;
-    } else if (p < pattern.size() && (pattern[p] == '?' || lower(pattern[p]) == lower(text[t]))) {
-      ++p;
-      ++t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++mark;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
 
 // |1|salt|hash: HMAC-SHA1 of the name.
 bool hash_matches(const std::string& field, const std::string& name) {
@@ -133,8 +112,8 @@ bool names_host(const std::string& field, const std::string& name) {
     const std::string pattern = field.substr(at, comma - at);
     at = comma + 1;
     if (!pattern.empty() && pattern[0] == '!') {
-      if (matches(std::string_view(pattern).substr(1), name)) return false;
-    } else if (!pattern.empty() && matches(pattern, name)) {
+      if (matches_pattern(std::string_view(pattern).substr(1), name)) return false;
+    } else if (!pattern.empty() && matches_pattern(pattern, name)) {
       found = true;
     }
   }

@@ -137,7 +137,12 @@ void OpensshChannel::finish() {
   exit_code_ = child_->exit_code();
   if (*exit_code_ == 255 && !log_.command_ended()) {
     exit_code_.reset();
-    error_ = connection_lost(target_.name, log_.last_words());
+    // "Connection to node01 closed by remote host." is not logged but written like the command's
+    // own.
+    const std::string& said = child_->errors;
+    const size_t at = said.rfind("Connection to ");
+    const std::string last = at == std::string::npos ? log_.last_words() : said.substr(at);
+    error_ = connection_lost(target_.name, last.substr(0, last.find_first_of(".\r\n")));
   }
 }
 

@@ -1,0 +1,179 @@
+#include "launcher/ssh/config.h"
+
+#include <glob.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <sstream>
+
+#include "base/env.h"
+#include "launcher/ssh/config_values.h"
+
+namespace collctl::launcher {
+namespace {
+
+constexpr size_t kMostFile = 1 << 20;
+
+}  // namespace
+
+std::vector<std::string> split_list(const std::string& text, char separator) {
+  std::vector<std::string> words;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(separator, at), text.size());
+    if (end > at) words.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return words;
+}
+
+bool matches_pattern(std::string_view pattern, std::string_view text) {
+  size_t p = 0, t = 0, star = std::string_view::npos, mark = 0;
+  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      mark = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || lower(pattern[p]) == lower(text[t]))) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++mark;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+ConfigPlace config_place(const std::string& name) {
+  ConfigPlace place;
+  place.name = name;
+  std::array<char, 16384> buffer;
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found) == 0 &&
+      found != nullptr) {
+    place.local_user = found->pw_name;
+    place.home = found->pw_dir;
+  }
+  // OpenSSH goes by the password database; users without an entry (containers) by HOME.
+  if (place.home.empty()) place.home = base::environment("HOME").value_or("/");
+  if (place.local_user.empty()) place.local_user = base::environment("USER").value_or("root");
+  place.agent_socket = base::environment("SSH_AUTH_SOCK").value_or("");
+  return place;
+}
+
+std::optional<JumpHost> parse_jump(const std::string& text) {
+  std::string rest = text.rfind("ssh://", 0) == 0 ? text.substr(6) : text;
+  JumpHost jump;
+  if (const size_t at = rest.rfind('@'); at != std::string::npos) {
+    jump.user = rest.substr(0, at);
+    rest = rest.substr(at + 1);
+    if (jump.user.empty()) return std::nullopt;
+  }
+  std::string port;
+  if (!rest.empty() && rest[0] == '[') {
+    const size_t end = rest.find(']');
+    if (end == std::string::npos) return std::nullopt;
+    if (end + 1 < rest.size() && rest[end + 1] != ':') return std::nullopt;
+    if (end + 1 < rest.size()) port = rest.substr(end + 2);
+    if (end + 2 == rest.size()) return std::nullopt;
+    rest = rest.substr(1, end - 1);
+  } else if (std::count(rest.begin(), rest.end(), ':') == 1) {
+    port = rest.substr(rest.find(':') + 1);
+    rest = rest.substr(0, rest.find(':'));
+    if (port.empty()) return std::nullopt;
+  }
+  jump.host = rest;
+  if (jump.host.empty() || jump.host[0] == '-') return std::nullopt;
+  if (!port.empty() && !parse_port(port, jump.port)) return std::nullopt;
+  return jump;
+}
+
+std::string expand_path(const std::string& path, const ConfigPlace& place,
+                        const ResolvedHost& host) {
+  std::string out;
+  size_t at = 0;
+  if (path.rfind("~/", 0) == 0) {
+    out = place.home;
+    at = 1;
+  }
+  for (; at < path.size(); ++at) {
+    if (path[at] != '%' || at + 1 == path.size()) {
+      out += path[at];
+      continue;
+    }
+    switch (path[++at]) {
+      case '%':
+        out += '%';
+        break;
+      case 'd':
+        out += place.home;
+        break;
+      case 'h':
+        out += host.host;
+        break;
+      case 'n':
+        out += place.name;
+        break;
+      case 'p':
+        out += std::to_string(host.port);
+        break;
+      case 'r':
+        out += host.user;
+        break;
+      case 'u':
+        out += place.local_user;
+        break;
+      case 'i':
+        out += std::to_string(::getuid());
+        break;
+      default:
+        out += std::string("%") + path[at];
+    }
+  }
+  return out;
+}
+
+ResolvedHost parse_resolved(const std::string& text, const ConfigPlace& place) {
+  RawConfig raw;
+  std::istringstream lines(text);
+  std::string line;
+  while (std::getline(lines, line)) {
+    const size_t space = line.find(' ');
+    if (space != std::string::npos) raw.take(line.substr(0, space), line.substr(space + 1));
+  }
+  return raw.finish(place);
+}
+
+std::vector<std::string> config_files(const std::string& asked, const ConfigPlace& place) {
+  if (asked == "none") return {};
+  if (!asked.empty()) return {asked};
+  return {place.home + "/.ssh/config", "/etc/ssh/ssh_config"};
+}
+
+std::optional<std::string> read_config_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return std::nullopt;
+  std::string text(kMostFile, '\0');
+  in.read(text.data(), std::streamsize(text.size()));
+  text.resize(size_t(in.gcount()));
+  return text;
+}
+
+std::vector<std::string> glob_config_files(const std::string& pattern) {
+  glob_t found{};
+  std::vector<std::string> files;
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    for (size_t i = 0; i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
+  ::globfree(&found);
+  return files;
+}
+
+}  // namespace collctl::launcher

@@ -1,0 +1,176 @@
+#include "launcher/ssh/dialer.h"
+
+#include <netdb.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <thread>
+
+#include "base/bell.h"
+
+namespace collctl::launcher {
+
+struct NameLookup::Shared {
+  std::string name, port;
+  base::Fd bell;
+  // Written by the thread before `done` is released; read by the loop after it has acquired it.
+  std::vector<Address> addresses;
+  std::string failure;
+  std::atomic<bool> done{false};
+
+  void resolve(int flags);
+  void finish() {
+    done.store(true, std::memory_order_release);
+    if (bell) base::ring_bell(bell.get());
+  }
+};
+
+void NameLookup::Shared::resolve(int flags) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* list = nullptr;
+  const int rc = ::getaddrinfo(name.c_str(), port.c_str(), &hints, &list);
+  if (rc != 0) {
+    failure = rc == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(rc);
+    return;
+  }
+  failure.clear();
+  constexpr size_t kMostAddresses = 16;
+  for (const addrinfo* a = list; a != nullptr && addresses.size() < kMostAddresses;
+       a = a->ai_next) {
+    Address address;
+    address.length = std::min(a->ai_addrlen, socklen_t(sizeof address.storage));
+    std::memcpy(&address.storage, a->ai_addr, address.length);
+    addresses.push_back(address);
+  }
+  ::freeaddrinfo(list);
+}
+
+NameLookup::NameLookup(const std::string& name, int port) : shared_(std::make_shared<Shared>()) {
+  shared_->name = name;
+  shared_->port = std::to_string(port);
+  shared_->resolve(AI_NUMERICHOST);
+  auto bell = base::make_bell();
+  if (!bell) shared_->failure = bell.error().chain();
+  if (bell) shared_->bell = std::move(bell.value());
+  if (!shared_->addresses.empty() || !shared_->bell) {
+    shared_->finish();
+    return;
+  }
+  try {
+    std::thread([shared = shared_] {
+      shared->resolve(0);
+      shared->finish();
+    }).detach();
+  } catch (const std::system_error& e) {
+    shared_->failure = std::string("no thread for the lookup: ") + e.what();
+    shared_->finish();
+  }
+}
+
+NameLookup::~NameLookup() = default;
+
+int NameLookup::fd() const {
+  return shared_->bell.get();
+}
+
+bool NameLookup::done() const {
+  return shared_->done.load(std::memory_order_acquire);
+}
+
+const std::vector<Address>& NameLookup::addresses() const {
+  return shared_->addresses;
+}
+
+const std::string& NameLookup::failure() const {
+  return shared_->failure;
+}
+
+Dialer::Dialer(std::string host, std::string name, int port, double seconds)
+    : host_(std::move(host)),
+      name_(std::move(name)),
+      seconds_(seconds),
+      deadline_(Deadline::after_seconds(seconds)),
+      try_until_(deadline_),
+      lookup_(std::make_unique<NameLookup>(name_, port)) {
+  progress();
+}
+
+void Dialer::add_interest(std::vector<pollfd>& fds) const {
+  if (error_ || connected_) return;
+  if (lookup_)
+    fds.push_back({lookup_->fd(), POLLIN, 0});
+  else if (fd_)
+    fds.push_back({fd_.get(), POLLOUT, 0});
+}
+
+Deadline Dialer::wakeup() const {
+  return try_until_.earlier(deadline_);
+}
+
+void Dialer::failed(int error_number) {
+  fd_.reset();
+  Error e = error_number == ETIMEDOUT ? timed_out(host_, where_, Stage::tcp, seconds_)
+                                      : not_connected(host_, where_, error_number);
+  // "network is unreachable" of an IPv6 address says less than what an IPv4 one met.
+  if (!failure_ || failure_number_ == ENETUNREACH) {
+    failure_ = std::move(e);
+    failure_number_ = error_number;
+  }
+  try_next();
+}
+
+void Dialer::try_next() {
+  while (next_ < addresses_.size() && !deadline_.passed()) {
+    const Address& address = addresses_[next_++];
+    where_ = address.text();
+    // A silent address leaves time for the others.
+    const int64_t left = int64_t(addresses_.size() - next_) + 1;
+    try_until_ = Deadline::after_ns(deadline_.remaining_ns() / left);
+    fd_ = base::Fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd_) return failed(errno);
+    const int rc = ::connect(fd_.get(), address.raw(), address.length);
+    if (rc == 0 || errno == EINPROGRESS || errno == EINTR) return;
+    return failed(errno);
+  }
+  error_ = failure_ ? *failure_ : timed_out(host_, where_, Stage::tcp, seconds_);
+}
+
+void Dialer::progress() {
+  if (error_ || connected_) return;
+  if (lookup_) {
+    if (!lookup_->done()) {
+      if (deadline_.passed()) error_ = timed_out(host_, "", Stage::name, seconds_);
+      return;
+    }
+    addresses_ = lookup_->addresses();
+    if (addresses_.empty()) {
+      error_ = no_such_name(host_, name_, lookup_->failure());
+      return;
+    }
+    lookup_.reset();
+    deadline_ = Deadline::after_seconds(seconds_);
+    return try_next();
+  }
+  pollfd p{fd_.get(), POLLOUT, 0};
+  const auto ready = base::poll_fds({&p, 1}, Deadline::at_ns(0));
+  if (!ready || ready.value() == 0) {
+    if (try_until_.passed()) failed(ETIMEDOUT);
+    return;
+  }
+  int failure = 0;
+  socklen_t size = sizeof failure;
+  ::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
+  if (failure != 0) return failed(failure);
+  if (auto set = base::set_no_delay(fd_.get()); !set) {
+    error_ = set.error();
+    return;
+  }
+  connected_ = true;
+}
+
+}  // namespace collctl::launcher

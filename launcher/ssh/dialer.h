@@ -1,0 +1,65 @@
+// From a host's name to a connected TCP socket, without blocking the poll loop: the name is
+// resolved by a short-lived thread, then its addresses (IPv4 and IPv6) are tried in turn. A thread
+// that still waits for the name server when the dialer goes is left behind; it owns all it touches.
+#pragma once
+#include <poll.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/socket.h"
+#include "launcher/ssh/causes.h"
+
+namespace collctl::launcher {
+
+class NameLookup {
+ public:
+  NameLookup(const std::string& name, int port);
+  ~NameLookup();
+  NameLookup(const NameLookup&) = delete;
+  NameLookup& operator=(const NameLookup&) = delete;
+  int fd() const;  // readable when done
+  bool done() const;
+  // With done(): the addresses, or why there are none.
+  const std::vector<Address>& addresses() const;
+  const std::string& failure() const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+class Dialer {
+ public:
+  // `host`: what messages call it; `name`: what is resolved.
+  Dialer(std::string host, std::string name, int port, double seconds);
+  void add_interest(std::vector<pollfd>& fds) const;
+  Deadline wakeup() const;
+  void progress();
+  bool connected() const { return connected_; }
+  base::Fd take() { return std::move(fd_); }
+  const std::optional<Error>& error() const { return error_; }  // code launch
+  std::string where() const { return where_; }                  // "10.0.0.7:22"
+  // From the first connect on, for all addresses together and what follows.
+  Deadline deadline() const { return deadline_; }
+
+ private:
+  void try_next();
+  void failed(int error_number);
+
+  std::string host_, name_, where_;
+  double seconds_;
+  Deadline deadline_, try_until_;
+  std::unique_ptr<NameLookup> lookup_;
+  std::vector<Address> addresses_;
+  size_t next_ = 0;
+  base::Fd fd_;
+  bool connected_ = false;
+  std::optional<Error> error_, failure_;
+  int failure_number_ = 0;
+};
+
+}  // namespace collctl::launcher

@@ -1,0 +1,100 @@
+#include "launcher/ssh/prompt.h"
+
+#include <fcntl.h>
+#include <termios.h>
+
+#include <atomic>
+#include <cerrno>
+#include <map>
+#include <mutex>
+
+#include "base/fd.h"
+#include "base/wait.h"
+
+namespace collctl::launcher {
+namespace {
+
+constexpr double kPatienceS = 120;
+constexpr size_t kMostAnswer = 1024;
+
+std::atomic<int64_t> g_asked_ns{0};
+std::mutex g_kept_mutex;
+
+std::map<std::string, std::string>& kept() {
+  static auto& map = *new std::map<std::string, std::string>;
+  return map;
+}
+
+// The terminal without echo, as long as this lives.
+class Silence {
+ public:
+  explicit Silence(int fd) : fd_(fd) {
+    if (::tcgetattr(fd, &before_) != 0) return;
+    termios quiet = before_;
+    quiet.c_lflag &= ~tcflag_t(ECHO);
+    changed_ = ::tcsetattr(fd, TCSAFLUSH, &quiet) == 0;
+  }
+  ~Silence() {
+    if (changed_) ::tcsetattr(fd_, TCSAFLUSH, &before_);
+  }
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+  bool works() const { return changed_; }
+
+ private:
+  int fd_;
+  bool changed_ = false;
+  termios before_{};
+};
+
+bool put(int fd, const std::string& text) {
+  return ::write(fd, text.data(), text.size()) == ssize_t(text.size());
+}
+
+Result<std::string> read_line(int fd) {
+  const Deadline deadline = Deadline::after_seconds(kPatienceS);
+  std::string answer;
+  while (answer.size() < kMostAnswer) {
+    pollfd p{fd, POLLIN, 0};
+    COLL_ASSIGN(const int ready, base::poll_fds({&p, 1}, deadline));
+    if (ready == 0) return Error(ErrorCode::unavailable, "nobody answered at the terminal");
+    char c = 0;
+    const ssize_t n = ::read(fd, &c, 1);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (n <= 0) return Error(ErrorCode::unavailable, "the terminal gave no answer");
+    if (c == '\n') return answer;
+    answer += c;
+  }
+  return Error(ErrorCode::unavailable, "the answer at the terminal is too long");
+}
+
+}  // namespace
+
+Result<std::string> ask_secret(const std::string& question) {
+  const base::Fd tty(::open("/dev/tty", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+  if (!tty)
+    return base::errno_error(ErrorCode::unavailable, "there is no terminal to ask at", errno);
+  const int64_t from = now_ns();
+  const Silence silence(tty.get());
+  if (!silence.works() || !put(tty.get(), question))
+    return Error(ErrorCode::unavailable, "cannot ask at the terminal");
+  Result<std::string> answer = read_line(tty.get());
+  static_cast<void>(put(tty.get(), "\n"));  // only for the eye
+  g_asked_ns += now_ns() - from;
+  return answer;
+}
+
+Result<std::string> kept_secret(const std::string& name, const std::string& question, bool again) {
+  const std::lock_guard lock(g_kept_mutex);
+  if (!again)
+    if (const auto found = kept().find(name); found != kept().end()) return found->second;
+  COLL_ASSIGN(std::string answer, ask_secret(question));
+  kept()[name] = answer;
+  return answer;
+}
+
+int64_t asked_ns() {
+  return g_asked_ns;
+}
+
+}  // namespace collctl::launcher

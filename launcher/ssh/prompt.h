@@ -1,0 +1,21 @@
+// Asks the person at the terminal (/dev/tty), without echo. The poll loop stands still meanwhile:
+// one question at a time, at most two minutes; asked_ns() says how long that was, and deadlines
+// that were made before are moved by it. Answers are kept, so that one password serves all hosts.
+// Threads: any.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace collctl::launcher {
+
+// Errors (unavailable): no terminal, or nobody answered.
+Result<std::string> ask_secret(const std::string& question);
+// The first answer to a question of this name, asking when there is none; `again` asks anew (the
+// kept one was wrong).
+Result<std::string> kept_secret(const std::string& name, const std::string& question, bool again);
+// Time spent in questions since the process began.
+int64_t asked_ns();
+
+}  // namespace collctl::launcher
