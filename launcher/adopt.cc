@@ -1,54 +1,361 @@
 #include "launcher/adopt.h"
 
-#include <cstdlib>
+#include <algorithm>
+#include <charconv>
 
 #include "base/format.h"
 
 namespace collctl::launcher {
 namespace {
 
-struct Engine {
-  const char* name;
-  const char* rank;
-  const char* size;
-};
+constexpr int kMostRanks = 1 << 20;
+// Slurm's steps that are no steps of tasks: pending, extern, batch, interactive (slurm.h).
+constexpr long long kFirstSpecialStep = 0xfffffff0LL;
 
-// In order of precedence: inside a Slurm allocation mpirun's ranks carry both engines' variables,
-// and the inner one is right.
-constexpr Engine kEngines[] = {
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    {"PMI", "PMI_RANK", "PMI_SIZE"},
-    {"torchrun", "RANK", "WORLD_SIZE"},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS"},
-};
+std::string value_of(const Lookup& environment, const char* name) {
+  return environment(name).value_or("");  // an empty variable counts as unset
+}
 
 std::optional<int> whole_number(const std::string& text) {
-  if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos)
-    return std::nullopt;
-  return std::atoi(text.c_str());
+  int value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+// One engine's variables. Several names: the first that is set.
+struct Row {
+  Engine engine;
+  const char* rank;
+  std::vector<const char*> size;
+  const char* local_rank;
+  const char* local_size;
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> table = {
+      {Engine::collctl,
+       "COLLCTL_RANK",
+       {"COLLCTL_SIZE"},
+       "COLLCTL_LOCAL_RANK",
+       "COLLCTL_LOCAL_SIZE"},
+      {Engine::open_mpi,
+       "OMPI_COMM_WORLD_RANK",
+       {"OMPI_COMM_WORLD_SIZE"},
+       "OMPI_COMM_WORLD_LOCAL_RANK",
+       "OMPI_COMM_WORLD_LOCAL_SIZE"},
+      {Engine::pmi, "PMI_RANK", {"PMI_SIZE"}, "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+      {Engine::torchrun, "RANK", {"WORLD_SIZE"}, "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+      // In a step SLURM_NTASKS is the step's too, unless somebody has exported the job's.
+      {Engine::slurm,
+       "SLURM_PROCID",
+       {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"},
+       "SLURM_LOCALID",
+       ""},
+      {Engine::kubernetes, "JOB_COMPLETION_INDEX", {"COLLCTL_SIZE"}, "", ""},
+  };
+  return table;
+}
+
+// What a row's variables say, as texts.
+struct Found {
+  const Row* row = nullptr;
+  std::string rank, size, size_name;
+};
+
+std::string listed(const Found& found) {
+  const auto shown = [](const std::string& name, const std::string& value) {
+    return value.empty() ? name + " is not set" : format("{}='{}'", name, value);
+  };
+  return shown(found.row->rank, found.rank) + ", " + shown(found.size_name, found.size);
+}
+
+Found look(const Row& row, const Lookup& environment) {
+  Found found{&row, value_of(environment, row.rank), "", row.size.front()};
+  for (const char* name : row.size) {
+    found.size = value_of(environment, name);
+    if (found.size.empty()) continue;
+    found.size_name = name;
+    break;
+  }
+  return found;
+}
+
+// Only the tasks of a step are ranks: an allocation's shell has SLURM_NTASKS, a batch script even
+// SLURM_PROCID=0.
+bool in_slurm_step(const Lookup& environment) {
+  const std::string step = value_of(environment, "SLURM_STEP_ID");
+  long long number = 0;
+  const auto [end, failure] = std::from_chars(step.data(), step.data() + step.size(), number);
+  return !step.empty() && failure == std::errc() && end == step.data() + step.size() &&
+         number < kFirstSpecialStep && !value_of(environment, "SLURM_PROCID").empty();
+}
+
+bool present(const Found& found, const Lookup& environment) {
+  switch (found.row->engine) {
+    case Engine::slurm:
+      return in_slurm_step(environment);
+    case Engine::kubernetes:
+      return !found.rank.empty();
+    case Engine::collctl:
+      // COLLCTL_SIZE alone completes a Kubernetes index.
+      return !found.rank.empty() ||
+             (!found.size.empty() && value_of(environment, "JOB_COMPLETION_INDEX").empty());
+    default:
+      return !found.rank.empty() || !found.size.empty();
+  }
+}
+
+Status check_numbers(const Found& found) {
+  const auto rank = whole_number(found.rank), size = whole_number(found.size);
+  if (rank && size && *rank < *size && *size <= kMostRanks) return {};
+  const char* engine = engine_name(found.row->engine);
+  std::string hint = "correct or unset them, or use --launcher local to start ranks here";
+  if (found.row->engine == Engine::kubernetes && found.size.empty())
+    hint = "set COLLCTL_SIZE to the job's completions (Kubernetes does not tell them to its pods)";
+  return Error(ErrorCode::usage,
+               format("{}: {} do not name a rank: expected 0 <= rank < size, with both of them",
+                      engine, listed(found)),
+               hint);
+}
+
+bool same(const Found& a, const Found& b) {
+  return a.rank == b.rank && a.size == b.size;
+}
+
+// Whether `inner` (adopted) explains that `other` says something else: a batch system's or a pod's
+// variables are those of whatever holds the inner engine.
+bool explained(const Found& inner, const Found& other, const std::vector<Found>& all) {
+  if (same(inner, other) || inner.row->engine == Engine::collctl) return true;
+  if (other.row->engine == Engine::slurm || other.row->engine == Engine::kubernetes) return true;
+  // srun --mpi=pmi2 gives its tasks, mpirun's daemons among them, PMI variables as well.
+  if (other.row->engine == Engine::pmi)
+    for (const Found& found : all)
+      if (found.row->engine == Engine::slurm && same(found, other)) return true;
+  return false;
+}
+
+void take(Adopted& adopted, const char* what, const std::string& variable,
+          const std::string& value) {
+  adopted.sources.push_back({what, variable, value});
+}
+
+void take_slurm_local(Adopted& adopted, const Lookup& environment) {
+  const std::string node = value_of(environment, "SLURM_NODEID");
+  const std::string tasks = value_of(environment, "SLURM_STEP_TASKS_PER_NODE");
+  const auto index = whole_number(node);
+  if (!index || tasks.empty()) return;
+  adopted.local_size = slurm_tasks_on_node(tasks, *index);
+  if (adopted.local_size > 0)
+    take(adopted, "local size", "SLURM_STEP_TASKS_PER_NODE", format("{} (node {})", tasks, *index));
+}
+
+// Local rank and size are a help, not a need: what is not told stays unknown.
+Status take_local(Adopted& adopted, const Found& found, const Lookup& environment) {
+  const Row& row = *found.row;
+  const std::string rank = *row.local_rank == 0 ? "" : value_of(environment, row.local_rank);
+  const std::string size = *row.local_size == 0 ? "" : value_of(environment, row.local_size);
+  if (!rank.empty()) {
+    take(adopted, "local rank", row.local_rank, rank);
+    adopted.local_rank = whole_number(rank).value_or(-1);
+  }
+  if (!size.empty()) {
+    take(adopted, "local size", row.local_size, size);
+    adopted.local_size = whole_number(size).value_or(0);
+  }
+  if (row.engine == Engine::slurm) take_slurm_local(adopted, environment);
+  const bool bad = (!rank.empty() && adopted.local_rank < 0) ||
+                   (!size.empty() && adopted.local_size < 1) || adopted.local_size > adopted.size ||
+                   (adopted.local_size > 0 && adopted.local_rank >= adopted.local_size);
+  if (!bad) return {};
+  std::string list;
+  for (const auto& source : adopted.sources)
+    list += format("{}{}='{}'", list.empty() ? "" : ", ", source.variable, source.value);
+  return Error(ErrorCode::usage,
+               format("{}: {} contradict each other: expected 0 <= local rank < local size <= size",
+                      engine_name(row.engine), list),
+               "correct or unset them, or use --launcher local to start ranks here");
+}
+
+// PMI_PORT without PMI_RANK (mpiexec -pmi-port) and PMIX_RANK alone: the rest is asked for later.
+std::optional<Adopted> told_later(const Lookup& environment) {
+  Adopted adopted;
+  adopted.rank = -1;
+  adopted.size = 0;
+  const auto from = [&](Engine engine, const char* variable) {
+    adopted.engine = engine;
+    adopted.from = format("{} ({})", engine_name(engine), variable);
+    take(adopted, "rank", variable, value_of(environment, variable));
+    return adopted;
+  };
+  if (!value_of(environment, "PMI_PORT").empty() && !value_of(environment, "PMI_ID").empty())
+    return from(Engine::pmi, "PMI_PORT");
+  if (!value_of(environment, "PMIX_RANK").empty() &&
+      !value_of(environment, "PMIX_NAMESPACE").empty())
+    return from(Engine::pmix, "PMIX_RANK");
+  return std::nullopt;
+}
+
+Error disagreement(const Found& a, const Found& b) {
+  return Error(ErrorCode::usage,
+               format("{} and {} disagree about this process: {}; {}", engine_name(a.row->engine),
+                      engine_name(b.row->engine), listed(a), listed(b)),
+               "unset the variables of one of them, or set COLLCTL_RANK and COLLCTL_SIZE");
+}
+
+// Everything that is said about a rank here, in the order of precedence.
+Result<std::vector<Found>> everything_found(const Lookup& environment) {
+  std::vector<Found> all;
+  for (const Row& row : rows()) {
+    Found found = look(row, environment);
+    if (!present(found, environment)) continue;
+    // Whoever is explicit need not care for what else is set.
+    if (!all.empty() && all.front().row->engine == Engine::collctl) break;
+    // A pod's index matters only when nothing else speaks.
+    if (!all.empty() && row.engine == Engine::kubernetes) break;
+    // The numbers of an outer engine are not ours to judge.
+    if (all.empty() || row.engine != Engine::slurm) COLL_TRY(check_numbers(found));
+    all.push_back(std::move(found));
+  }
+  return all;
 }
 
 }  // namespace
 
-Result<std::optional<Adopted>> adopted_rank(const Lookup& environment) {
-  for (const Engine& engine : kEngines) {
-    const auto rank_text = environment(engine.rank);
-    if (!rank_text || rank_text->empty()) continue;
-    // A batch script sees SLURM_PROCID=0 although it is no rank: only steps are.
-    if (std::string(engine.name) == "Slurm" && environment("SLURM_STEP_ID").value_or("").empty())
-      continue;
-    const auto size_text = environment(engine.size);
-    const auto rank = whole_number(*rank_text);
-    const auto size = whole_number(size_text.value_or(""));
-    if (!rank || !size || *rank >= *size)
-      return Error(
-          ErrorCode::usage,
-          format("{}: {}='{}' and {}='{}' do not name a rank: expected 0 <= rank < size",
-                 engine.name, engine.rank, *rank_text, engine.size, size_text.value_or("")));
-    return std::optional<Adopted>(
-        Adopted{*rank, *size, format("{} ({})", engine.name, engine.rank)});
+const char* engine_name(Engine engine) {
+  switch (engine) {
+    case Engine::collctl:
+      return "collctl";
+    case Engine::open_mpi:
+      return "Open MPI";
+    case Engine::pmi:
+      return "PMI";
+    case Engine::torchrun:
+      return "torchrun";
+    case Engine::slurm:
+      return "Slurm";
+    case Engine::pmix:
+      return "PMIx";
+    case Engine::kubernetes:
+      return "Kubernetes";
   }
-  return std::optional<Adopted>();
+  return "?";
+}
+
+int slurm_tasks_on_node(const std::string& tasks_per_node, int node) {
+  const char* at = tasks_per_node.data();
+  const char* const end = at + tasks_per_node.size();
+  const auto number = [&](int& to) {
+    const auto [next, failure] = std::from_chars(at, end, to);
+    at = next;
+    return failure == std::errc() && to > 0 && to <= kMostRanks;
+  };
+  while (at < end) {
+    int tasks = 0, times = 1;
+    if (!number(tasks)) return 0;
+    if (end - at >= 2 && at[0] == '(' && at[1] == 'x') {
+      at += 2;
+      if (!number(times) || at == end || *at++ != ')') return 0;
+    }
+    if (node < times) return tasks;
+    node -= times;
+    if (at < end && *at++ != ',') return 0;
+  }
+  return 0;
+}
+
+Result<std::optional<Adopted>> adopted_rank(const Lookup& environment) {
+  COLL_ASSIGN(const std::vector<Found> all, everything_found(environment));
+  if (all.empty()) return told_later(environment);
+  const Found& first = all.front();
+  for (size_t i = 1; i < all.size(); ++i)
+    if (!explained(first, all[i], all)) return disagreement(first, all[i]);
+  Adopted adopted;
+  adopted.engine = first.row->engine;
+  adopted.rank = *whole_number(first.rank);
+  adopted.size = *whole_number(first.size);
+  adopted.from = format("{} ({})", engine_name(adopted.engine), first.row->rank);
+  take(adopted, "rank", first.row->rank, first.rank);
+  take(adopted, "size", first.size_name, first.size);
+  COLL_TRY(take_local(adopted, first, environment));
+  // srun's own PMI names no local ranks, its step does.
+  if (adopted.engine == Engine::pmi && adopted.local_size == 0)
+    for (const Found& found : all)
+      if (found.row->engine == Engine::slurm && same(found, first))
+        COLL_TRY(take_local(adopted, found, environment));
+  return std::optional<Adopted>(std::move(adopted));
+}
+
+namespace {
+
+Result<Meeting> torch_meeting(const Lookup& environment) {
+  const std::string host = value_of(environment, "MASTER_ADDR");
+  const std::string port = value_of(environment, "MASTER_PORT");
+  const char* const need =
+      "set the same COLLCTL_TOKEN for all ranks (then rank 0 listens at MASTER_PORT + 1), and "
+      "COLLCTL_COMM_ID=HOST:PORT where that port is taken";
+  if (host.empty() || port.empty())
+    return Error(ErrorCode::usage,
+                 "torchrun's ranks have no place to meet: MASTER_ADDR or MASTER_PORT is not set",
+                 "set COLLCTL_COMM_ID=HOST:PORT (a free port of rank 0's host) and COLLCTL_TOKEN "
+                 "for all ranks");
+  if (value_of(environment, "COLLCTL_TOKEN").empty())
+    return Error(ErrorCode::usage,
+                 format("torchrun's MASTER_ADDR={} MASTER_PORT={} belong to its own store, and "
+                        "there is no COLLCTL_TOKEN to keep strangers out of another port",
+                        host, port),
+                 need);
+  const auto number = whole_number(port);
+  if (!number || *number < 1 || *number > 65534)
+    return Error(ErrorCode::usage, format("MASTER_PORT='{}': expected 1..65534", port), need);
+  const bool v6 = host.find(':') != std::string::npos && host.front() != '[';
+  return Meeting{MeetingKind::address,
+                 format("{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", *number + 1),
+                 "MASTER_ADDR and MASTER_PORT + 1"};
+}
+
+Error nowhere_to_meet(const Adopted& adopted) {
+  std::string hint =
+      "set COLLCTL_COMM_ID=HOST:PORT (a free port of rank 0's host) and the same COLLCTL_TOKEN for "
+      "all ranks, or use --join HOST:PORT --rank R --size N";
+  if (adopted.engine == Engine::slurm) hint = "start them with srun --mpi=pmi2; or " + hint;
+  return Error(ErrorCode::usage,
+               format("rank {} of {} by {} has no place to meet the others", adopted.rank,
+                      adopted.size, adopted.from),
+               hint);
+}
+
+}  // namespace
+
+Result<Meeting> meeting_of(const Adopted& adopted, const Lookup& environment) {
+  for (const char* name : {"COLLCTL_COMM_ID", "NCCL_COMM_ID"})
+    if (const std::string at = value_of(environment, name); !at.empty())
+      return Meeting{MeetingKind::address, at, name};
+  if (adopted.size == 1) return Meeting{MeetingKind::alone, "", "one rank"};
+  // An outer engine's store knows other ranks: only the one that counts them as we do.
+  const auto counts_alike = [&](const char* rank, const char* size) {
+    return whole_number(value_of(environment, rank)) == adopted.rank &&
+           whole_number(value_of(environment, size)) == adopted.size;
+  };
+  if (adopted.engine == Engine::pmi || counts_alike("PMI_RANK", "PMI_SIZE"))
+    for (const char* name : {"PMI_FD", "PMI_PORT"})
+      if (!value_of(environment, name).empty()) return Meeting{MeetingKind::pmi, "", name};
+  const bool pmix = adopted.engine == Engine::pmix ||
+                    counts_alike("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE") ||
+                    (adopted.engine == Engine::slurm &&
+                     whole_number(value_of(environment, "PMIX_RANK")) == adopted.rank);
+  if (pmix && !value_of(environment, "PMIX_NAMESPACE").empty())
+    return Meeting{MeetingKind::pmix, "", "PMIX_NAMESPACE"};
+  if (adopted.engine == Engine::torchrun) return torch_meeting(environment);
+  return nowhere_to_meet(adopted);
+}
+
+std::optional<Allocation> slurm_allocation(const Lookup& environment) {
+  const std::string nodes = value_of(environment, "SLURM_JOB_NODELIST");
+  if (nodes.empty() || in_slurm_step(environment)) return std::nullopt;
+  std::string count = value_of(environment, "SLURM_JOB_NUM_NODES");
+  if (count.empty()) count = value_of(environment, "SLURM_NNODES");
+  return Allocation{value_of(environment, "SLURM_JOB_ID"), nodes, whole_number(count).value_or(0)};
 }
 
 }  // namespace collctl::launcher

@@ -1,24 +1,69 @@
-// Which rank this process is, when another engine has started it: read from the variables of
-// torchrun (and of collctl itself), Open MPI, PMI and Slurm. Pure: the environment comes in as a
-// function. Used by cmd before it launches anything.
+// Which rank this process is, when another engine has started it, and where such ranks meet: read
+// from the variables of collctl itself (COLLCTL_RANK, ...), Open MPI, PMI (Hydra, srun
+// --mpi=pmi2), torchrun, Slurm steps, PMIx and Kubernetes' indexed jobs. Pure: the environment
+// comes in as a function. Used by cmd before it launches anything.
+//
+// Engines nest (mpirun in a Slurm step, torchrun in a pod): the order above decides, and the outer
+// engine's variables are no contradiction. Variables that contradict each other in another way are
+// refused with their list. Threads: any; values.
 #pragma once
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
 namespace collctl::launcher {
 
+enum class Engine : uint8_t { collctl, open_mpi, pmi, torchrun, slurm, pmix, kubernetes };
+const char* engine_name(Engine engine);
+
 struct Adopted {
+  Engine engine{};
+  // size 0: the engine tells both only over its own connection (PMI_PORT, PMIx without more).
   int rank = 0, size = 1;
-  std::string from;  // the engine, for messages: "Open MPI (OMPI_COMM_WORLD_RANK)"
+  int local_rank = -1, local_size = 0;  // on this host; -1 and 0: not told
+  std::string from;                     // for messages: "Open MPI (OMPI_COMM_WORLD_RANK)"
+  struct Source {
+    std::string what;  // "rank", "size", "local rank", "local size"
+    std::string variable, value;
+  };
+  std::vector<Source> sources;  // what was taken from where, for `collctl env`
 };
 
 using Lookup = std::function<std::optional<std::string>(const char*)>;
 
-// Empty: no engine's variables are there. Variables that contradict themselves (no number, rank not
-// below size, one of the two missing) are a usage error that shows them.
+// Empty: no engine's variables are there. Variables that contradict themselves or each other (no
+// number, rank not below size, one half missing, two engines that are not one inside the other)
+// are a usage error that lists them.
 Result<std::optional<Adopted>> adopted_rank(const Lookup& environment);
+
+enum class MeetingKind : uint8_t {
+  alone,    // one rank: nobody to meet
+  address,  // a fixed address of rank 0, with COLLCTL_TOKEN
+  pmi,      // the engine's key-value store, PMI-1 protocol
+  pmix      // the same, by libpmix
+};
+struct Meeting {
+  MeetingKind kind = MeetingKind::alone;
+  std::string address;  // HOST:PORT
+  std::string from;     // "COLLCTL_COMM_ID", "PMI_FD", "MASTER_ADDR and MASTER_PORT + 1", ...
+};
+// Where the ranks find each other. COLLCTL_COMM_ID, when somebody has set it, goes before the
+// engine's own means. Nothing there: a usage error that says what to set for this engine.
+Result<Meeting> meeting_of(const Adopted& adopted, const Lookup& environment);
+
+// In the shell of a Slurm allocation, outside any step: how much there is. Nobody's rank: such a
+// process is a launcher.
+struct Allocation {
+  std::string job, nodes;  // "4711", "node[01-04]"
+  int node_count = 0;      // 0: not told
+};
+std::optional<Allocation> slurm_allocation(const Lookup& environment);
+
+// How many tasks SLURM_STEP_TASKS_PER_NODE ("2(x3),1") gives the node of this index; 0: malformed
+// or not among them.
+int slurm_tasks_on_node(const std::string& tasks_per_node, int node);
 
 }  // namespace collctl::launcher

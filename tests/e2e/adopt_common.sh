@@ -1,0 +1,80 @@
+# What the adopt_*.sh tests share: cases, and checks of the results that ranks of several hosts leave.
+# To be sourced, after which `collctl` is the binary, `work` a folder seen on every host of the rig.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/ssh_rig.sh"
+collctl=$(realpath "$1")
+failures=0 case=
+
+say() { printf '%s\n' "$*"; }
+fail() {
+  say "FAILED: $case: $*"
+  local file
+  for file in "$out" "$err"; do sed "s|^|    ${file##*/}: |" "$file" | cut -c1-400 | head -20; done
+  failures=$((failures + 1))
+}
+case_is() { case=$1; say "- $case"; : >"$out"; : >"$err"; rm -rf "$work"/code.* "$work"/pid.*; }
+is_code() { [ "$rc" = "$1" ] || fail "exit code $rc, expected $1"; }
+has_err() { grep -qF -- "$1" "$err" || fail "standard error lacks '$1'"; }
+has_out() { grep -qF -- "$1" "$out" || fail "standard output lacks '$1'"; }
+begin_work() {
+  work=$rig/work out=$rig/work/out err=$rig/work/err
+  mkdir -p "$work"
+  chmod 777 "$work"
+  # One rank of a job: notes its host and pid, then the exit code; ends well itself, so that the engine
+  # lets the others end in their own way.
+  cat >"$work/rank" <<RANK
+#!/bin/sh
+mark=\$(hostname).\$\$
+"$collctl" "\$@" &
+pid=\$!
+echo \$pid >"$work/pid.\$mark"
+wait \$pid
+echo \$? >"$work/code.\$mark"
+RANK
+  chmod 755 "$work/rank"
+}
+# N ranks have left exactly these codes.
+codes_are() { # N CODE
+  local codes
+  codes=$(cat "$work"/code.* 2>/dev/null | sort | uniq -c | awk '{print $1 "x" $2}' | tr '\n' ' ')
+  [ "$codes" = "$1x$2 " ] || fail "the ranks' exit codes are '$codes', expected $1x$2"
+}
+# The report is one JSON object of N ranks on H hosts; data was right; every link between two hosts is
+# NET, and there is one.
+good_report() { # N H
+  [ "$(grep -c '"schema":"collctl.bench/1"' "$out")" = 1 ] || { fail "not exactly one report"; return; }
+  has_out "\"ranks\":$1,"
+  has_out '"ok":true'
+  [ "$(grep -o '"wrong":[-0-9]*' "$out" | sort -u)" = '"wrong":0' ] || fail "data was wrong or not checked"
+  grep -o '"host":"[^"]*","ranks":\[[0-9,]*\]' "$out" | tr -d '"[]' | sed 's/^host:\([^,]*\),ranks:/\1 /' >"$work/hosts"
+  [ "$(wc -l <"$work/hosts")" = "$2" ] || fail "hosts are $(cat "$work/hosts"), expected $2"
+  grep -o '"from":[0-9]*,"to":[0-9]*,"via":"[^"]*"' "$out" | sed 's/"//g; s/[a-z]*://; s/,to:/ /; s/,via:/ /' >"$work/links"
+  awk 'NR == FNR { n = split($2, r, ","); for (i = 1; i <= n; ++i) host[r[i]] = $1; next }
+       host[$1] != host[$2] { ++between; if ($3 !~ /^NET/) { print "link", $0; bad = 1 } }
+       END { if (!between) print "no link between hosts"; exit bad || !between }' \
+    "$work/hosts" "$work/links" >"$work/links.bad" || fail "$(cat "$work/links.bad")"
+}
+# No collctl is left on any node.
+nothing_left() {
+  local i left
+  for ((i = 1; i <= rig_count; i++)); do
+    for _ in $(seq 100); do
+      left=$(rig_processes "$i" | grep -F collctl)
+      [ -z "$left" ] && break
+      sleep 0.1
+    done
+    [ -z "$left" ] || fail "left on $(rig_name "$i"): $left"
+  done
+}
+# Waits until N ranks run on the nodes and measure.
+await_ranks() {
+  local n
+  for _ in $(seq 200); do
+    n=$(ls "$work"/pid.* 2>/dev/null | wc -l)
+    [ "$n" = "$1" ] && grep -q algbw "$out" && return
+    sleep 0.1
+  done
+  fail "the ranks did not come up"
+}
+long=(-b 1M -e 1M --iters 1000000 --check 0)
+finish() { say "$failures failures"; [ "$failures" = 0 ]; exit; }

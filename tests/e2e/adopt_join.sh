@@ -1,0 +1,99 @@
+#!/bin/bash
+# Ranks that meet at an address, on two hosts: --join, COLLCTL_RANK and COLLCTL_SIZE, torchrun's
+# variables, Kubernetes' index. Usage: adopt_join.sh PATH/collctl
+set -u
+. "$(dirname "$0")/adopt_common.sh"
+rig_up 2
+begin_work
+root=$(rig_address 1):29400
+
+# Starts one rank on a node in the background; ranks after another come to `joined`.
+joined=()
+start() { # node, VAR=VALUE..., command
+  local node=$1
+  shift
+  rig_node "$node" timeout -k 5 60 env COLLCTL_TOKEN=open "$@" </dev/null >>"$out" 2>>"$err" &
+  joined+=($!)
+}
+end_all() {
+  local pid
+  codes=
+  for pid in "${joined[@]}"; do
+    wait "$pid"
+    codes="$codes$? "
+  done
+  joined=()
+}
+ends_with() { end_all; [ "$codes" = "$1" ] || fail "exit codes are '$codes', expected '$1'"; }
+bench=(allreduce -b 8 -e 64K -f 8 --json)
+
+case_is "--join from two hosts"
+for r in 3 1 2 0; do start $((r % 2 + 1)) "$collctl" run --join "$root" --rank $r --size 4 "${bench[@]}"; done
+ends_with "0 0 0 0 "
+good_report 4 2
+
+case_is "COLLCTL_RANK and COLLCTL_SIZE"
+for r in 1 0; do
+  start $((r + 1)) COLLCTL_RANK=$r COLLCTL_SIZE=2 "COLLCTL_COMM_ID=$root" "$collctl" "${bench[@]}"
+done
+ends_with "0 0 "
+good_report 2 2
+
+case_is "torchrun's variables and a token"
+for r in 1 0; do
+  start $((r + 1)) RANK=$r WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=node01 MASTER_PORT=29500 \
+    "$collctl" "${bench[@]}"
+done
+ends_with "0 0 "
+good_report 2 2
+
+case_is "torchrun's variables without a token"
+start 1 COLLCTL_TOKEN= RANK=0 WORLD_SIZE=2 MASTER_ADDR=node01 MASTER_PORT=29500 "$collctl" "${bench[@]}"
+ends_with "2 "
+has_err "COLLCTL_TOKEN"
+
+case_is "Kubernetes' index, the size given"
+for r in 1 0; do
+  start $((r + 1)) JOB_COMPLETION_INDEX=$r COLLCTL_SIZE=2 COLLCTL_COMM_ID=node01:29401 "$collctl" "${bench[@]}"
+done
+ends_with "0 0 "
+good_report 2 2
+
+case_is "Kubernetes' index without a size"
+start 1 JOB_COMPLETION_INDEX=0 "COLLCTL_COMM_ID=$root" "$collctl" "${bench[@]}"
+ends_with "2 "
+has_err "COLLCTL_SIZE"
+
+case_is "ranks that are missing are named at the deadline"
+for r in 0 2; do
+  start $((r % 2 + 1)) "$collctl" run --join "$root" --rank $r --size 4 --start-timeout 3 "${bench[@]}"
+done
+ends_with "6 6 "
+has_err "1"
+grep -qE 'missing.*\b1\b.*\b3\b|1, 3|1,3' "$err" || fail "ranks 1 and 3 are not named"
+
+case_is "a rank that comes twice is named"
+start 1 "$collctl" run --join "$root" --rank 0 --size 3 --start-timeout 5 "${bench[@]}"
+start 1 "$collctl" run --join "$root" --rank 1 --size 3 --start-timeout 5 "${bench[@]}"
+start 2 "$collctl" run --join "$root" --rank 1 --size 3 --start-timeout 5 "${bench[@]}"
+end_all
+case $codes in *0*) fail "a rank ended well: $codes" ;; esac
+grep -qE 'rank 1 .*(twice|already|two)|rank 1 (checked|came)' "$err" || fail "rank 1 is not said to have come twice"
+
+case_is "another token is sent away"
+start 1 "$collctl" run --join "$root" --rank 0 --size 2 --start-timeout 4 "${bench[@]}"
+start 2 COLLCTL_TOKEN=other "$collctl" run --join "$root" --rank 1 --size 2 --start-timeout 4 "${bench[@]}"
+end_all
+case $codes in *0*) fail "a rank ended well: $codes" ;; esac
+
+case_is "a killed rank ends all"
+for r in 1 0; do
+  start $((r + 1)) COLLCTL_RANK=$r COLLCTL_SIZE=2 "COLLCTL_COMM_ID=$root" "$work/rank" allreduce "${long[@]}"
+done
+await_ranks 2
+rig_node 2 kill -KILL "$(cat "$work"/pid.node02.*)"
+end_all
+[ "$(cat "$work"/code.* | sort -n | tr '\n' ' ')" = "5 137 " ] || fail "codes are $(cat "$work"/code.* | tr '\n' ' ')"
+has_err "rank 1"
+nothing_left
+finish

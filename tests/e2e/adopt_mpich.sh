@@ -1,0 +1,77 @@
+#!/bin/bash
+# Ranks that MPICH's mpiexec (Hydra) starts on two hosts become one job of collctl: rank and size by
+# PMI_RANK, the meeting point by PMI-1. Usage: adopt_mpich.sh PATH/collctl
+set -u
+. "$(dirname "$0")/adopt_common.sh"
+command -v mpiexec.hydra >/dev/null || rig_skip "mpich (mpiexec.hydra) is not installed"
+rig_up 2
+begin_work
+
+hydra() { # ranks per host, then options and the command
+  local n=$1
+  shift
+  rig_head timeout -k 5 60 mpiexec.hydra -iface br0 -hosts "node01:$n,node02:$n" -n $((2 * n)) "$@" \
+    >"$out" 2>"$err" </dev/null
+  rc=$?
+}
+
+case_is "one rank on each of two hosts"
+hydra 1 "$collctl" run allreduce -b 8 -e 64K -f 8 --json
+is_code 0
+good_report 2 2
+
+case_is "two ranks on each, the direct form, exit codes"
+hydra 2 "$work/rank" allreduce -b 8 -e 64K -f 8 --json
+is_code 0
+good_report 4 2
+codes_are 4 0
+
+case_is "PMI over a port"
+hydra 2 -pmi-port "$work/rank" allgather -b 8 -e 4K -f 8 --json
+is_code 0
+good_report 4 2
+codes_are 4 0
+
+case_is "a threshold that is not reached: all ranks say so, rank 0 reports"
+hydra 2 "$work/rank" allreduce -b 1K -e 1K --min-busbw 100000 --json
+codes_are 4 1
+has_out '"ok":false'
+
+case_is "the same without a wrapper: the report is complete, and one exit code"
+hydra 2 "$collctl" allreduce -b 1K -e 1K --min-busbw 100000 --json
+is_code 1
+has_out '"ok":false'
+
+case_is "a killed rank ends all"
+: >"$out"
+hydra 2 "$work/rank" allreduce "${long[@]}" &
+job=$!
+await_ranks 4
+victim=$(cat "$work"/pid.node02.* | head -1)
+rig_node 2 kill -KILL "$victim"
+wait $job
+[ "$(cat "$work"/code.* | sort -n | tr '\n' ' ')" = "5 5 5 137 " ] || fail "codes are $(cat "$work"/code.* | tr '\n' ' ')"
+has_err "lost"
+nothing_left
+
+case_is "a wrong number of ranks is refused"
+hydra 1 "$work/rank" allreduce -n 3 -b 8 -e 8
+codes_are 2 2
+has_err "PMI (PMI_RANK) has started 2"
+
+case_is "programs are not launched by ranks"
+hydra 1 "$work/rank" run -- true
+codes_are 2 2
+has_err "is a rank already, by PMI (PMI_RANK)"
+
+case_is "a rank that does not come is a deadline"
+hydra 1 sh -c "[ \$PMI_RANK = 0 ] || exec sleep 8; exec '$work/rank' allreduce --start-timeout 2 -b 8 -e 8"
+codes_are 1 6
+has_err "barrier_in"
+nothing_left
+
+case_is "env tells what was adopted"
+hydra 1 sh -c "[ \$PMI_RANK = 0 ] && exec '$collctl' env; exit 0"
+has_out "PMI (PMI_RANK)"
+has_out "PMI_SIZE"
+finish

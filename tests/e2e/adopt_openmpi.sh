@@ -1,0 +1,90 @@
+#!/bin/bash
+# Ranks that Open MPI's mpirun starts on two hosts become one job of collctl: rank and size by
+# OMPI_COMM_WORLD_*, the meeting point by libpmix. Usage: adopt_openmpi.sh PATH/collctl
+set -u
+. "$(dirname "$0")/adopt_common.sh"
+command -v mpirun.openmpi >/dev/null || rig_skip "openmpi-bin (mpirun.openmpi) is not installed"
+rig_up 2
+begin_work
+
+mpirun() { # ranks per host, then the command
+  local n=$1
+  shift
+  rig_head timeout -k 5 60 mpirun.openmpi --allow-run-as-root --host "node01:$n,node02:$n" -n $((2 * n)) \
+    --bind-to none --mca btl_tcp_if_include "$rig_network.0/24" --mca oob_tcp_if_include "$rig_network.0/24" \
+    "$@" >"$out" 2>"$err" </dev/null
+  rc=$?
+}
+
+case_is "one rank on each of two hosts"
+mpirun 1 "$collctl" run allreduce -b 8 -e 64K -f 8 --json
+is_code 0
+good_report 2 2
+
+case_is "two ranks on each, the direct form, exit codes"
+mpirun 2 "$work/rank" allreduce -b 8 -e 64K -f 8 --json
+is_code 0
+good_report 4 2
+codes_are 4 0
+
+case_is "a threshold that is not reached: all ranks say so, rank 0 reports"
+mpirun 2 "$work/rank" allreduce -b 1K -e 1K --min-busbw 100000 --json
+codes_are 4 1
+has_out '"ok":false'
+
+case_is "the same without a wrapper: the report is complete, and one exit code"
+mpirun 2 "$collctl" allreduce -b 1K -e 1K --min-busbw 100000 --json
+is_code 1
+has_out '"ok":false'
+
+case_is "a killed rank ends all"
+: >"$out"
+mpirun 2 "$work/rank" allreduce "${long[@]}" &
+job=$!
+await_ranks 4
+victim=$(cat "$work"/pid.node02.* | head -1)
+rig_node 2 kill -KILL "$victim"
+wait $job
+[ "$(cat "$work"/code.* | sort -n | tr '\n' ' ')" = "5 5 5 137 " ] || fail "codes are $(cat "$work"/code.* | tr '\n' ' ')"
+has_err "lost"
+nothing_left
+
+case_is "mpirun killed: nothing is left"
+mpirun 2 "$work/rank" allreduce "${long[@]}" &
+job=$!
+await_ranks 4
+kill -KILL "$(pgrep -P "$(pgrep -P $job)")" 2>/dev/null
+wait $job
+nothing_left
+
+case_is "a wrong number of ranks is refused"
+mpirun 1 "$work/rank" allreduce -n 3 -b 8 -e 8
+codes_are 2 2
+has_err "Open MPI (OMPI_COMM_WORLD_RANK) has started 2"
+
+case_is "programs are not launched by ranks"
+mpirun 1 "$work/rank" run -- true
+codes_are 2 2
+has_err "is a rank already, by Open MPI (OMPI_COMM_WORLD_RANK)"
+
+case_is "a rank that does not come is a deadline"
+mpirun 1 sh -c "[ \$OMPI_COMM_WORLD_RANK = 0 ] || exec sleep 8; exec '$work/rank' allreduce --start-timeout 2 -b 8 -e 8"
+codes_are 1 6
+has_err "PMIx"
+nothing_left
+
+case_is "two engines that disagree"
+mpirun 1 env RANK=5 WORLD_SIZE=9 "$work/rank" allreduce -b 8 -e 8
+codes_are 2 2
+has_err "disagree"
+has_err "WORLD_SIZE='9'"
+
+case_is "a fixed address goes before PMIx, with a token only"
+mpirun 1 env "COLLCTL_COMM_ID=$(rig_address 1):29511" "$work/rank" allreduce -b 8 -e 1K --json
+codes_are 2 2
+has_err "COLLCTL_TOKEN"
+case_is "a fixed address and a token"
+mpirun 1 env "COLLCTL_COMM_ID=$(rig_address 1):29511" COLLCTL_TOKEN=t "$work/rank" allreduce -b 8 -e 1K --json
+codes_are 2 0
+good_report 2 2
+finish
