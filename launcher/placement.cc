@@ -181,4 +181,19 @@ Result<JobPlacement> place_ranks(const std::vector<HostSlots>& hosts, const Plac
   return placement;
 }
 
+Result<std::optional<JobPlacement>> place_before_asking(const std::vector<HostSpec>& hosts,
+                                                        const PlaceOptions& options) {
+  const bool all_said = std::all_of(hosts.begin(), hosts.end(),
+                                    [](const HostSpec& host) { return host.slots.has_value(); });
+  if (options.ranks == 0 && options.per_host == 0 && !all_said)
+    return std::optional<JobPlacement>();
+  // As many slots as could matter, and as few as a host may have: where both say the same, so does
+  // anything between.
+  COLL_ASSIGN(JobPlacement most,
+              place_ranks(host_slots(hosts, std::max(options.ranks, 1)), options));
+  auto least = place_ranks(host_slots(hosts, 1), options);
+  if (!least.ok() || least->host_of != most.host_of) return std::optional<JobPlacement>();
+  return std::optional(std::move(most));
+}
+
 }  // namespace collctl::launcher

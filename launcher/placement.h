@@ -1,6 +1,7 @@
 // Which rank runs on which host, and which cores each rank of a host is bound to. Pure: the facts
 // come in as values. Used by cmd, and by the agent on each host.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,5 +50,10 @@ struct JobPlacement {
 // usage error with the numbers and the ways out. Ranks beyond the slots (oversubscribe) are dealt
 // in turn to all hosts whose max_slots leave room, so that none carries more of them than it must.
 Result<JobPlacement> place_ranks(const std::vector<HostSlots>& hosts, const PlaceOptions& options);
+
+// The same before any host was asked: empty when it depends on slots that only the hosts know. An
+// error is one whatever they will say.
+Result<std::optional<JobPlacement>> place_before_asking(const std::vector<HostSpec>& hosts,
+                                                        const PlaceOptions& options);
 
 }  // namespace collctl::launcher

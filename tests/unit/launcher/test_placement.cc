@@ -132,3 +132,27 @@ TEST_CASE("what ranks can be bound to", "[placement]") {
   CHECK(parse_bind_to("device").error().code == ErrorCode::unavailable);
   CHECK(parse_bind_to("socket").error().code == ErrorCode::usage);
 }
+
+TEST_CASE("what is known of the placement before hosts are asked", "[placement]") {
+  HostSpec said, unsaid;
+  said.name = "a", said.slots = 4;
+  unsaid.name = "b", unsaid.max_slots = 8;
+  const auto known = [](const std::vector<HostSpec>& hosts, const PlaceOptions& options) {
+    const auto placement = place_before_asking(hosts, options);
+    if (!placement.ok()) return std::string("error");
+    if (!*placement) return std::string("?");
+    std::string text;
+    for (const int host : (*placement)->host_of) text += hosts[size_t(host)].name;
+    return text;
+  };
+  CHECK(known({said, unsaid}, {0, 0, kSlot, false}) == "?");
+  CHECK(known({said, unsaid}, {0, 2, kSlot, false}) == "aabb");
+  CHECK(known({said, unsaid}, {5, 0, kSlot, false}) == "aaaab");
+  CHECK(known({said, unsaid}, {6, 0, kSlot, false}) == "?");
+  CHECK(known({said, unsaid}, {12, 0, kSlot, false}) == "?");
+  CHECK(known({said, unsaid}, {13, 0, kSlot, false}) == "error");
+  CHECK(known({unsaid, said}, {2, 0, kSlot, false}) == "?");
+  CHECK(known({unsaid, said}, {2, 0, kHost, false}) == "ba");
+  CHECK(known({said, said}, {9, 0, kSlot, false}) == "error");
+  CHECK(known({said, said}, {0, 0, kSlot, false}) == "aaaaaaaa");
+}

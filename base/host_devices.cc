@@ -1,0 +1,129 @@
+#include "base/host_devices.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+namespace collctl::base {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string first_line(const fs::path& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+// The entries of a folder, sorted; none when it is not there.
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::vector<fs::path> list;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    list.push_back(at->path());
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+int prefix_bits(const sockaddr* mask) {
+  if (mask == nullptr) return 0;
+  int bits = 0;
+  if (mask->sa_family == AF_INET)
+    bits = std::popcount(reinterpret_cast<const sockaddr_in*>(mask)->sin_addr.s_addr);
+  if (mask->sa_family == AF_INET6)
+    for (const uint8_t byte : reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr.s6_addr)
+      bits += std::popcount(byte);
+  return bits;
+}
+
+std::string address_text(const sockaddr* address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  const void* bytes = nullptr;
+  if (address->sa_family == AF_INET)
+    bytes = &reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+  if (address->sa_family == AF_INET6)
+    bytes = &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+  if (bytes == nullptr) return {};
+  return inet_ntop(address->sa_family, bytes, text, sizeof text) != nullptr ? text : "";
+}
+
+// "4: ACTIVE" -> "ACTIVE".
+std::string after_colon(const std::string& text) {
+  const size_t colon = text.find(": ");
+  return colon == std::string::npos ? text : text.substr(colon + 2);
+}
+
+}  // namespace
+
+std::vector<NetInterface> net_interfaces() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  std::vector<NetInterface> interfaces;
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    auto found = std::find_if(interfaces.begin(), interfaces.end(),
+                              [&](const NetInterface& i) { return i.name == at->ifa_name; });
+    if (found == interfaces.end()) {
+      found = interfaces.emplace(interfaces.end());
+      found->name = at->ifa_name;
+      found->up = (at->ifa_flags & IFF_UP) != 0 && (at->ifa_flags & IFF_RUNNING) != 0;
+      found->loopback = (at->ifa_flags & IFF_LOOPBACK) != 0;
+      const fs::path folder = fs::path("/sys/class/net") / found->name;
+      found->mtu = std::atoi(first_line(folder / "mtu").c_str());
+      found->speed_mbps = std::max(0LL, std::atoll(first_line(folder / "speed").c_str()));
+    }
+    if (at->ifa_addr == nullptr) continue;
+    const std::string text = address_text(at->ifa_addr);
+    if (!text.empty()) found->addresses.push_back({text, prefix_bits(at->ifa_netmask)});
+  }
+  return interfaces;
+}
+
+std::vector<RdmaPort> rdma_ports() {
+  std::vector<RdmaPort> ports;
+  for (const fs::path& device : entries("/sys/class/infiniband"))
+    for (const fs::path& port : entries(device / "ports"))
+      ports.push_back({.device = device.filename(),
+                       .port = std::atoi(port.filename().c_str()),
+                       .state = after_colon(first_line(port / "state")),
+                       .rate = first_line(port / "rate"),
+                       .link = first_line(port / "link_layer")});
+  return ports;
+}
+
+NvidiaFacts nvidia_facts() {
+  NvidiaFacts facts;
+  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar ..."
+  const std::string version = first_line("/proc/driver/nvidia/version");
+  for (size_t at = version.find_first_of("0123456789"); at != std::string::npos;) {
+    const size_t end = std::min(version.find(' ', at), version.size());
+    const std::string word = version.substr(at, end - at);
+    const bool number = word.find('.') != std::string::npos &&
+                        word.find_first_not_of("0123456789.") == std::string::npos;
+    if (number && (at == 0 || version[at - 1] == ' ')) {
+      facts.driver = word;
+      break;
+    }
+    at = version.find_first_of("0123456789", end);
+  }
+  for (const fs::path& gpu : entries("/proc/driver/nvidia/gpus")) {
+    std::ifstream in(gpu / "information");
+    std::string line, model = "GPU";
+    while (std::getline(in, line))
+      if (line.compare(0, 6, "Model:") == 0)
+        model = line.substr(std::min(line.find_first_not_of(" \t", 6), line.size()));
+    facts.gpus.push_back(model);
+  }
+  return facts;
+}
+
+}  // namespace collctl::base

@@ -1,0 +1,39 @@
+// The devices of this host that a job cares about: network interfaces, RDMA devices, NVIDIA GPUs.
+// Facts only; nothing is opened or changed. Read when called. Threads: any.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace collctl::base {
+
+struct InterfaceAddress {
+  std::string text;  // "10.0.0.7", "fe80::1"
+  int prefix = 0;    // bits of the network
+};
+struct NetInterface {
+  std::string name;
+  bool up = false;  // and running
+  bool loopback = false;
+  int mtu = 0;
+  int64_t speed_mbps = 0;  // 0: the driver does not say
+  std::vector<InterfaceAddress> addresses;
+};
+std::vector<NetInterface> net_interfaces();  // in the kernel's order
+
+struct RdmaPort {
+  std::string device;  // "mlx5_0"
+  int port = 0;
+  std::string state;  // "ACTIVE", "DOWN"
+  std::string rate;   // "400 Gb/sec (4X NDR)"
+  std::string link;   // "InfiniBand", "Ethernet"
+};
+std::vector<RdmaPort> rdma_ports();
+
+struct NvidiaFacts {
+  std::string driver;             // "550.54.15"; empty: no driver is loaded
+  std::vector<std::string> gpus;  // model by model
+};
+NvidiaFacts nvidia_facts();
+
+}  // namespace collctl::base

@@ -1,0 +1,35 @@
+// What this process is allowed and what runs below it: limits, cgroup, kernel and C library. Read
+// when called. Threads: any.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace collctl::base {
+
+inline constexpr uint64_t kUnlimited = ~uint64_t(0);
+
+struct ResourceLimit {
+  uint64_t soft = 0, hard = 0;  // kUnlimited
+};
+ResourceLimit locked_memory_limit();  // bytes
+ResourceLimit open_file_limit();
+
+// Of this process's cgroup or the tightest of those around it; absent: no limit.
+struct CgroupLimits {
+  std::optional<uint64_t> memory_bytes, memory_used_bytes;
+  std::optional<double> cores;
+  std::optional<uint64_t> pids, pids_used;
+};
+CgroupLimits cgroup_limits();
+
+struct SystemNames {
+  std::string kernel;   // "6.1.0-18-amd64"
+  std::string machine;  // "x86_64"
+  std::string libc;     // "2.36"
+};
+SystemNames system_names();
+
+int64_t wall_clock_ns();  // since 1970
+
+}  // namespace collctl::base

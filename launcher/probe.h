@@ -1,0 +1,36 @@
+// What the doctor wants to know of one host, gathered on it. Runs in the agent (or here, without
+// hosts); the facts travel as JSON. Threads: any.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/host_devices.h"
+#include "base/host_limits.h"
+#include "base/result.h"
+
+namespace collctl::launcher {
+
+struct HostFacts {
+  std::string host;     // as its kernel calls it
+  std::string version;  // of the binary that looked
+  std::string binary;   // its SHA-256
+  base::SystemNames system;
+  int cores = 0;  // usable
+  uint64_t memory_bytes = 0;
+  base::ResourceLimit locked_memory, open_files;
+  bool has_shm = false;
+  uint64_t shm_bytes = 0, shm_free_bytes = 0;
+  base::CgroupLimits cgroup;
+  base::NvidiaFacts nvidia;
+  std::vector<base::RdmaPort> rdma;
+  std::vector<base::NetInterface> interfaces;
+  int64_t clock_ns = 0;  // wall clock when the facts were complete
+};
+
+Result<HostFacts> gather_facts(const std::string& version);
+
+std::string facts_to_json(const HostFacts& facts);
+// Code launch when the text is not such facts: the other side is another collctl.
+Result<HostFacts> facts_from_json(const std::string& text);
+
+}  // namespace collctl::launcher
