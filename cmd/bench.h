@@ -31,6 +31,7 @@ struct BenchSpec {
   int channels = 0;
   std::string transport;
   double op_timeout_s = 0, start_timeout_s = 0;  // 0: knob
+  int local_ranks = 0;  // that share this host's cores; 0: as the ranks find out
   int verbosity = 0;
 
   std::string to_json() const;

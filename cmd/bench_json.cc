@@ -275,6 +275,7 @@ std::string BenchSpec::to_json() const {
                {"transport", transport},
                {"op_timeout_s", op_timeout_s},
                {"start_timeout_s", start_timeout_s},
+               {"local_ranks", local_ranks},
                {"verbosity", verbosity}});
 }
 
@@ -304,6 +305,7 @@ Result<BenchSpec> BenchSpec::from_json(const std::string& text) {
   f.text("transport", spec.transport);
   f.number("op_timeout_s", spec.op_timeout_s, 0, 1e6);
   f.number("start_timeout_s", spec.start_timeout_s, 0, 1e6);
+  f.whole("local_ranks", spec.local_ranks, 0, 1 << 20);
   f.whole("verbosity", spec.verbosity, 0, 10);
   spec.in_place = InPlace(in_place);
   COLL_TRY_IN(f.status(), kContext);

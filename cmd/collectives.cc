@@ -11,14 +11,19 @@ Result<int> bench_command(const ParsedLine& line, Console& console) {
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   // Before anything is said: of an adopted job, rank 0 alone speaks.
-  COLL_TRY(adopt(launch, line.text("launcher") == "adopt"));
-  int ranks = launch.join.empty() ? launch.ranks : launch.join_size;
-  if (ranks == 0) ranks = base::usable_cores();
+  COLL_TRY(adopt(launch));
+  int ranks = launch.joins() ? launch.join_size : launch.ranks;
+  // On hosts the number may be known only when they have answered: 0.
+  if (ranks == 0 && launch.launcher != LauncherKind::ssh) ranks = base::usable_cores();
   COLL_ASSIGN(const BenchSpec spec, interpret_bench(line, ranks));
   COLL_ASSIGN(const OutputOptions output, interpret_output(line, &spec));
   for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
-  if (!output.quiet)
+  if (!output.quiet && launch.join_rank <= 0)
     for (const auto& note : useless_options(line)) console.note(note);
+  if (const auto hint = allocation_hint("run " + std::string(line.collective->name));
+      !output.quiet && !launch.joins() && launch.launcher == LauncherKind::local && !hint.empty())
+    console.note(hint);
+  launch.talk = console_talk(console, output.quiet);
   Reporter reporter(console, output, spec, launch.join_rank <= 0);
   return reporter.finish(run_bench_job(launch, spec, reporter));
 }

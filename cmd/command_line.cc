@@ -7,7 +7,9 @@
 
 #include "base/format.h"
 #include "base/rank_env.h"
+#include "cmd/agent_main.h"
 #include "cmd/report.h"
+#include "launcher/agent_protocol.h"
 
 namespace collctl::cmd {
 namespace {
@@ -66,7 +68,8 @@ Result<int> dispatch(const std::vector<std::string>& arguments, Console& console
     case CommandId::rank:
       break;
   }
-  return Error(ErrorCode::usage, "__rank is started by collctl run");
+  return Error(ErrorCode::usage,
+               format("{} is started by collctl run, not by hand", line.command->name));
 }
 
 int exit_code_of(const Error& error) {
@@ -77,6 +80,10 @@ int exit_code_of(const Error& error) {
 
 int command_line(const std::vector<std::string>& arguments, Console& console) {
   if (arguments.size() == 1 && arguments[0] == base::kRankCommand) return rank_main();
+  if (arguments.size() == 1 && arguments[0] == launcher::kAgentCommand) return agent_main();
+  if (arguments.size() == 3 && arguments[0] == launcher::kAgentCommand &&
+      arguments[1] == "--verify")
+    return verify_main(arguments[2], console);
   int code = 0;
   Result<int> done = dispatch(arguments, console);
   if (done.ok()) {

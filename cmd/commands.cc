@@ -131,6 +131,14 @@ std::vector<Command> make_commands() {
                    .description = "",
                    .examples = {},
                    .hidden = true});
+  table.push_back({.id = CommandId::rank,
+                   .name = "__agent",
+                   .arguments = "",
+                   .scopes = 0,
+                   .summary = "the agent on a host of a job (started by run)",
+                   .description = "",
+                   .examples = {},
+                   .hidden = true});
   return table;
 }
 

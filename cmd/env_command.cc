@@ -1,10 +1,12 @@
 // `env`: every knob, what it is worth now and why.
 #include <algorithm>
+#include <optional>
 
 #include "base/env.h"
 #include "base/format.h"
 #include "cmd/command_line.h"
 #include "cmd/json_writer.h"
+#include "launcher/adopt.h"
 
 namespace collctl::cmd {
 namespace {
@@ -42,7 +44,64 @@ const char* kind_name(base::KnobKind kind) {
   return "text";
 }
 
-std::string env_json(const std::vector<Shown>& list) {
+// What the variables of an engine make of this process; a contradiction is shown as well.
+struct AdoptedShown {
+  std::optional<launcher::Adopted> adopted;
+  std::string meeting;  // or why there is none
+  std::optional<Error> error;
+};
+
+AdoptedShown adopted_shown() {
+  AdoptedShown shown;
+  auto found = launcher::adopted_rank(base::environment);
+  if (!found) {
+    shown.error = found.error();
+    return shown;
+  }
+  shown.adopted = *found;
+  if (!shown.adopted) return shown;
+  if (shown.adopted->size == 0) {
+    shown.meeting = "asked of the engine";
+    return shown;
+  }
+  const auto meeting = launcher::meeting_of(*shown.adopted, base::environment);
+  shown.meeting = meeting ? meeting->from : meeting.error().message;
+  return shown;
+}
+
+void write_adopted(JsonWriter& json, const AdoptedShown& shown) {
+  json.key("adopted");
+  if (!shown.adopted) {
+    json.null();
+    return;
+  }
+  const launcher::Adopted& adopted = *shown.adopted;
+  json.begin_object().field("engine", launcher::engine_name(adopted.engine));
+  json.field("rank", adopted.rank).field("size", adopted.size);
+  json.field("local_rank", adopted.local_rank).field("local_size", adopted.local_size);
+  json.field("meeting", shown.meeting).key("sources").begin_array();
+  for (const auto& source : adopted.sources)
+    json.begin_object()
+        .field("what", source.what)
+        .field("variable", source.variable)
+        .field("value", source.value)
+        .end_object();
+  json.end_array().end_object();
+}
+
+std::string adopted_text(const AdoptedShown& shown) {
+  if (!shown.adopted) return "";
+  const launcher::Adopted& adopted = *shown.adopted;
+  std::string text = adopted.size == 0
+                         ? format("# this process is a rank by {}\n", adopted.from)
+                         : format("# this process is rank {} of {} by {}; ranks meet by: {}\n",
+                                  adopted.rank, adopted.size, adopted.from, shown.meeting);
+  for (const auto& source : adopted.sources)
+    text += format("#   {:<10}  {}={}\n", source.what, source.variable, source.value);
+  return text;
+}
+
+std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted) {
   JsonWriter json;
   json.begin_object().field("schema", "collctl.env/1").field("version", version_number());
   json.key("knobs").begin_array();
@@ -58,7 +117,9 @@ std::string env_json(const std::vector<Shown>& list) {
     json.field("origin", shown.origin).field("masked", shown.masked);
     json.field("help", shown.knob->help).end_object();
   }
-  return json.end_array().end_object().take() + "\n";
+  json.end_array();
+  write_adopted(json, adopted);
+  return json.end_object().take() + "\n";
 }
 
 std::string or_dash(const std::string& text) {
@@ -92,8 +153,14 @@ std::string env_text(const std::vector<Shown>& list, const Console& console) {
 
 Result<int> env_command(const ParsedLine& line, Console& console) {
   const auto list = visible_knobs();
-  console.out(line.has("json") ? env_json(list) : env_text(list, console));
-  // Shown whatever they are; but a value that no command would take is said here already.
+  const AdoptedShown adopted = adopted_shown();
+  console.out(line.has("json") ? env_json(list, adopted)
+                               : env_text(list, console) + adopted_text(adopted));
+  // Shown whatever they are; but what no command would take is said here already.
+  if (adopted.error) {
+    console.print_error(*adopted.error);
+    return int(adopted.error->code);
+  }
   Status legal = base::check_knobs();
   if (legal.ok()) return 0;
   console.print_error(legal.error());

@@ -2,14 +2,19 @@
 // what became of them. Used by the command handlers; knows the launcher and the bench, prints
 // nothing (the sink and the caller do).
 #pragma once
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "cmd/bench.h"
+#include "launcher/adopt.h"
 #include "launcher/channel.h"
+#include "launcher/host_link.h"
 #include "launcher/hostfile.h"
+#include "launcher/key_value.h"
 #include "launcher/placement.h"
 
 namespace collctl::cmd {
@@ -20,6 +25,7 @@ enum class Stage : uint8_t { automatic, never, always };
 struct LaunchOptions {
   int ranks = 0;  // 0: one per core here; with hosts: every slot, some known only on the hosts
   LauncherKind launcher = LauncherKind::local;
+  bool launcher_named = false;  // by --launcher: no engine's ranks are adopted then
   launcher::HostList hosts;  // ssh: at least one; local: at most one, for its slots
   int per_host = 0;          // -N with hosts; 0: by slots
   launcher::MapBy map_by = launcher::MapBy::slot;
@@ -41,10 +47,28 @@ struct LaunchOptions {
   std::string output_dir;           // one file per rank
   std::string stdin_mode = "none";  // none, 0, all
   bool dry_run = false;
-  // --launcher adopt / --join: this process is one rank of a job that somebody else started.
+  // --join, or by adopt(): this process is one rank of a job that somebody else started.
   std::string join, token_file;
   int join_rank = -1, join_size = 0;
+  int local_ranks = 0;        // of that job on this host; 0: not told
+  launcher::Meeting meeting;  // where its ranks find each other
+  std::shared_ptr<launcher::KeyValueStore> store;  // open already: it told rank and size
+  bool joins() const { return join_size > 0; }
   int verbosity = 0;
+  // What people see while hosts come up: a line that is overwritten, and notes. May be empty.
+  struct Talk {
+    std::function<void(const std::string&)> transient, note;
+  } talk;
+};
+
+// A host of a job on hosts, and how far it came.
+struct HostEnd {
+  std::string host;
+  std::string phase;   // as launcher::phase_name says
+  std::string client;  // how it was reached
+  launcher::HostTimes times;
+  std::optional<Error> error;
+  std::vector<int> ranks;
 };
 
 struct RankEnd {
@@ -60,15 +84,20 @@ struct JobOutcome {
   int exit_code = 0;           // by the table of exit codes (before the verdict on data is applied)
   std::optional<Error> error;  // the one to print: the root cause, naming rank, host and what to do
   std::vector<RankEnd> ranks;
+  std::vector<HostEnd> hosts;  // of a job on hosts
   double seconds = 0;
+  // Of rank 0 of a joined job: the others end when this goes, after the report is out.
+  std::shared_ptr<void> until_reported;
 };
 
-// Decides whether this process is one rank of a job that somebody else started: --join, or
-// COLLCTL_COMM_ID together with a rank and size in the environment (torchrun's RANK and WORLD_SIZE,
-// Open MPI, PMI, Slurm). Then join, join_rank and join_size are filled. `asked` (--launcher adopt):
-// not being one is a usage error. run_bench_job does it too; a caller that must know who prints
-// (rank 0 alone) does it first.
-Status adopt(LaunchOptions& options, bool asked);
+// Decides whether this process is one rank of a job that somebody else started: --join, or the
+// variables of an engine (launcher/adopt.h). Then join_rank, join_size and how the ranks meet are
+// filled; joins() says so. With hosts or --launcher ssh or local nothing is adopted; with --launcher
+// adopt not being such a rank is a usage error. Doing it again changes nothing. run_bench_job does
+// it too; a caller that must know who prints (rank 0 alone) does it first.
+Status adopt(LaunchOptions& options);
+// In the shell of a Slurm allocation where srun is at hand: how to use all of it. Else empty.
+std::string allocation_hint(const std::string& command);
 
 // A collective measured by ranks of ours. Rows reach the sink as they come.
 JobOutcome run_bench_job(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);

@@ -3,13 +3,11 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "base/host_facts.h"
-#include "base/rank_env.h"
 #include "cmd/interrupt.h"
 #include "cmd/job_config.h"
 #include "cmd/job_modes.h"
+#include "cmd/job_start.h"
 #include "cmd/root_cause.h"
-#include "launcher/local.h"
 
 namespace collctl::cmd {
 namespace {
@@ -58,6 +56,8 @@ class BenchJob {
   BenchSink& sink_;
   Interrupts interrupts_{false};
   std::unique_ptr<launcher::RankGroup> job_;
+  launcher::RemoteJob* remote_ = nullptr;
+  std::vector<HostEnd> hosts_;
   std::vector<RankFacts> ranks_;
   int64_t began_ns_ = now_ns();
   int errors_ = 0;
@@ -70,31 +70,24 @@ class BenchJob {
 };
 
 Status BenchJob::start() {
-  COLL_ASSIGN(const LocalPlan plan, plan_local(options_));
-  COLL_ASSIGN(const uint16_t port, free_port());
-  std::vector<launcher::RankProcess> processes;
-  for (int rank = 0; rank < plan.ranks; ++rank) {
-    launcher::RankProcess p;
-    p.path = base::kSelfPath;
-    p.argv = {"collctl", base::kRankCommand};
-    const RankPlace place{.rank = rank, .size = plan.ranks, .master_port = port, .ours = true};
-    COLL_ASSIGN(p.environment, rank_environment(place, options_.export_env));
-    p.cores = plan.cores[size_t(rank)];
-    processes.push_back(std::move(p));
-  }
-  COLL_ASSIGN(job_, launcher::LocalJob::start(processes));
-  RankConfig config;
-  config.size = plan.ranks;
-  config.verbosity = options_.verbosity;
-  config.start_timeout_s = options_.start_timeout_s;
-  config.spec = spec_;
-  for (int rank = 0; rank < plan.ranks; ++rank) {
+  COLL_ASSIGN(StartedJob job, start_job(options_, nullptr, interrupts_, hosts_));
+  job_ = std::move(job.group);
+  remote_ = job.remote;
+  const int ranks = job_->size();
+  for (int rank = 0; rank < ranks; ++rank) {
     ranks_.emplace_back();
     ranks_.back().end.rank = rank;
     ranks_.back().end.pid = job_->pid(rank);
     ranks_.back().end.host = job_->host(rank);
   }
-  for (int rank = 0; rank < plan.ranks; ++rank) {
+  RankConfig config;
+  config.size = ranks;
+  config.verbosity = options_.verbosity;
+  config.start_timeout_s = options_.start_timeout_s;
+  config.one_host = job.one_host;
+  config.hosts = job.host_of;
+  config.spec = spec_;
+  for (int rank = 0; rank < ranks; ++rank) {
     config.rank = rank;
     const std::string text = config.to_json();
     const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
@@ -102,6 +95,7 @@ Status BenchJob::start() {
     Status sent = job_->send(rank, FrameType::config, {bytes, text.size()},
                              Deadline::after_seconds(kSendSeconds));
     if (!sent && sent.error().code != ErrorCode::lost) return sent;
+    config.hosts.clear();  // rank 0's affair
   }
   return {};
 }
@@ -254,6 +248,7 @@ Status BenchJob::loop() {
   while (job_->running_count() > 0 && !(give_up_ && give_up_->passed())) {
     COLL_ASSIGN(std::vector<Event> events, wait_for_events());
     for (Event& event : events) handle(event);
+    if (remote_ != nullptr) forward_talk(*remote_, options_);
     take_signals();
     check_deadlines();
   }
@@ -275,6 +270,8 @@ JobOutcome BenchJob::outcome() {
         out.error = std::move(cause);
     }
   }
+  if (remote_ != nullptr) update_hosts(remote_->pool(), hosts_);
+  out.hosts = std::move(hosts_);
   out.exit_code = exit_code_of(out.error);
   return out;
 }
@@ -302,8 +299,8 @@ JobOutcome failed_outcome(Error error) {
 
 JobOutcome run_bench_job(const LaunchOptions& given, const BenchSpec& spec, BenchSink& sink) {
   LaunchOptions options = given;
-  if (Status status = adopt(options, false); !status) return failed_outcome(status.error());
-  if (!options.join.empty()) return run_joined(options, spec, sink);
+  if (Status status = adopt(options); !status) return failed_outcome(status.error());
+  if (options.joins()) return run_joined(options, spec, sink);
   if (options.rank_mode == "thread") return run_threads(options, spec, sink);
   return BenchJob(options, spec, sink).run();
 }

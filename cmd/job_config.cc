@@ -40,6 +40,8 @@ std::string RankConfig::to_json() const {
               {"size", size},
               {"verbosity", verbosity},
               {"start_timeout_s", start_timeout_s},
+              {"one_host", one_host},
+              {"hosts", hosts},
               {"spec", spec.to_json()}}
       .dump();
 }
@@ -56,9 +58,13 @@ Result<RankConfig> RankConfig::from_json(const std::string& text) {
   };
   if (!whole("rank", c.rank) || !whole("size", c.size) || !whole("verbosity", c.verbosity) ||
       !j.contains("start_timeout_s") || !j["start_timeout_s"].is_number() || !j.contains("spec") ||
-      !j["spec"].is_string() || c.size < 1 || c.rank < 0 || c.rank >= c.size)
+      !j["spec"].is_string() || !j.contains("one_host") || !j["one_host"].is_boolean() ||
+      !j.contains("hosts") || !j["hosts"].is_array() || c.size < 1 || c.rank < 0 || c.rank >= c.size)
     return bad;
   c.start_timeout_s = j["start_timeout_s"].get<double>();
+  c.one_host = j["one_host"].get<bool>();
+  for (const json& host : j["hosts"])
+    if (host.is_string()) c.hosts.push_back(host.get<std::string>());
   COLL_ASSIGN(c.spec, BenchSpec::from_json(j["spec"].get<std::string>()));
   return c;
 }
@@ -71,41 +77,51 @@ BenchSpec completed(const BenchSpec& spec, const LaunchOptions& options) {
   return full;
 }
 
-Result<JobRoot> make_local_root() {
+Result<JobRoot> make_root(bool one_host, std::vector<std::string> hosts) {
   Address at = loopback();
   const std::string names = base::knob_text(base::KnobId::socket_ifname);
-  if (!names.empty()) {
+  if (!names.empty() || !one_host) {
     COLL_ASSIGN(
         const auto interfaces,
         runtime::find_interfaces(names, base::knob_text(base::KnobId::socket_family), nullptr, 1));
     if (interfaces.empty())
       return Error(ErrorCode::unavailable,
-                   format("no network interface matches SOCKET_IFNAME={}", names));
+                   names.empty() ? std::string("no network interface to meet the other hosts on")
+                                 : format("no network interface matches SOCKET_IFNAME={}", names));
     at = interfaces.front().address;
     at.set_port(0);
   }
   JobRoot job;
   COLL_ASSIGN(const base::Secret secret, base::random_secret());
-  COLL_ASSIGN(job.root, runtime::BootstrapRoot::start({.listen_at = at, .secret = secret}));
+  COLL_ASSIGN(job.root, runtime::BootstrapRoot::start(
+                            {.listen_at = at, .secret = secret, .hosts = std::move(hosts)}));
   job.id = runtime::UniqueId::make(job.root->address(), secret);
   return job;
 }
 
-Result<std::vector<std::string>> rank_environment(const RankPlace& place,
-                                                  const std::vector<std::string>& exported) {
+std::vector<std::string> place_variables(const RankPlace& place) {
+  std::vector<std::string> list;
+  set_variable(list, base::kEnvRank, std::to_string(place.rank));
+  set_variable(list, base::kEnvWorldSize, std::to_string(place.size));
+  set_variable(list, base::kEnvLocalRank, std::to_string(place.local_rank));
+  set_variable(list, base::kEnvLocalWorldSize, std::to_string(place.local_size));
+  set_variable(list, base::kEnvNodeRank, std::to_string(place.node));
+  set_variable(list, base::kEnvMasterAddress, place.master_address);
+  set_variable(list, base::kEnvMasterPort, std::to_string(place.master_port));
+  return list;
+}
+
+Result<std::vector<std::string>> local_environment(const RankPlace& place,
+                                                   const std::vector<std::string>& exported,
+                                                   bool ours) {
   std::vector<std::string> list = base::environment_list();
   unset_variable(list, "COLLCTL_TOKEN");
-  if (place.ours) {
+  if (ours) {
     unset_variable(list, "COLLCTL_COMM_ID");
     unset_variable(list, "NCCL_COMM_ID");
   }
-  set_variable(list, base::kEnvRank, std::to_string(place.rank));
-  set_variable(list, base::kEnvWorldSize, std::to_string(place.size));
-  set_variable(list, base::kEnvLocalRank, std::to_string(place.rank));
-  set_variable(list, base::kEnvLocalWorldSize, std::to_string(place.size));
-  set_variable(list, base::kEnvNodeRank, "0");
-  set_variable(list, base::kEnvMasterAddress, "127.0.0.1");
-  set_variable(list, base::kEnvMasterPort, std::to_string(place.master_port));
+  for (const std::string& entry : place_variables(place))
+    set_variable(list, entry.substr(0, entry.find('=')), entry.substr(entry.find('=') + 1));
   for (const std::string& entry : exported) {
     const size_t equals = entry.find('=');
     if (equals == 0 || entry.empty())
@@ -115,6 +131,28 @@ Result<std::vector<std::string>> rank_environment(const RankPlace& place,
     if (equals != std::string::npos)
       set_variable(list, entry.substr(0, equals), entry.substr(equals + 1));
   }
+  return list;
+}
+
+std::vector<std::string> exported_environment(const std::vector<std::string>& exported) {
+  std::vector<std::string> list;
+  const auto matches = [](const std::string& name, const std::string& pattern) {
+    if (pattern.empty() || pattern.back() != '*') return name == pattern;
+    return name.compare(0, pattern.size() - 1, pattern, 0, pattern.size() - 1) == 0;
+  };
+  for (const std::string& entry : base::environment_list()) {
+    const std::string name = entry.substr(0, entry.find('='));
+    bool wanted = false;
+    for (const base::Knob& knob : base::knobs())
+      wanted = wanted || ((knob.flags & base::kSecret) == 0 && knob.id != base::KnobId::comm_id &&
+                          (name == std::string("COLLCTL_") + knob.name || name == knob.field_name));
+    for (const std::string& pattern : exported)
+      wanted = wanted || (pattern.find('=') == std::string::npos && matches(name, pattern));
+    if (wanted && name != "COLLCTL_TOKEN" && !name.empty()) list.push_back(entry);
+  }
+  for (const std::string& entry : exported)
+    if (const size_t equals = entry.find('='); equals != std::string::npos)
+      set_variable(list, entry.substr(0, equals), entry.substr(equals + 1));
   return list;
 }
 

@@ -14,6 +14,8 @@ struct RankConfig {
   int rank = 0, size = 1;
   int verbosity = 0;
   double start_timeout_s = 60;
+  bool one_host = true;            // all ranks are on one: the root may listen on loopback
+  std::vector<std::string> hosts;  // by rank; rank 0 alone gets it
   BenchSpec spec;
 
   std::string to_json() const;
@@ -34,20 +36,26 @@ struct JobRoot {
   runtime::UniqueId id;
   std::unique_ptr<runtime::BootstrapRoot> root;  // lives as long as ranks may check in
 };
-// For a job whose ranks are all on this host: a new secret, and the root listening on the loopback
-// interface, or on the one that SOCKET_IFNAME names.
-Result<JobRoot> make_local_root();
+// A new secret, and the root listening on the interface that SOCKET_IFNAME names; without it on
+// loopback when all ranks are on this host, else on the one that the field's rules choose.
+Result<JobRoot> make_root(bool one_host, std::vector<std::string> hosts);
 
-// The environment of one rank: the launcher's own without secrets, `exported` (-x) and the
-// variables that tell a program its place. Ours (`ours`) also loses COMM_ID: the launcher passes
-// the id.
+// The variables that tell a program its place.
 struct RankPlace {
   int rank = 0, size = 1;
+  int local_rank = 0, local_size = 1, node = 0;
+  std::string master_address;
   uint16_t master_port = 0;
-  bool ours = false;
 };
-Result<std::vector<std::string>> rank_environment(const RankPlace& place,
-                                                  const std::vector<std::string>& exported);
+std::vector<std::string> place_variables(const RankPlace& place);
+// The environment of a rank on this host: the launcher's own without secrets, `exported` (-x) and
+// its place. Ours (`ours`) also loses COMM_ID: the launcher passes the id.
+Result<std::vector<std::string>> local_environment(const RankPlace& place,
+                                                   const std::vector<std::string>& exported,
+                                                   bool ours);
+// What ranks on other hosts get of this process's environment: the knobs that are set (secrets and
+// COMM_ID left out) and what -x names.
+std::vector<std::string> exported_environment(const std::vector<std::string>& exported);
 // A free port of the loopback interface, for MASTER_PORT.
 Result<uint16_t> free_port();
 

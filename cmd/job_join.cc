@@ -1,6 +1,6 @@
-// One rank of a job that somebody else started: --join HOST:PORT --rank R --size N, or
-// COLLCTL_COMM_ID under another engine. Rank 0 runs the root, feeds the sink and prints; in the end
-// all ranks agree on the worst exit code.
+// One rank of a job that somebody else started: --join HOST:PORT --rank R --size N, or under
+// another engine (job_adopt.cc). Rank 0 runs the root, feeds the sink and prints; in the end all
+// ranks agree on the worst exit code.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -16,7 +16,8 @@
 #include "cmd/interrupt.h"
 #include "cmd/job_config.h"
 #include "cmd/job_modes.h"
-#include "launcher/adopt.h"
+#include "launcher/pmi1.h"
+#include "launcher/pmix.h"
 #include "runtime/bootstrap.h"
 
 namespace collctl::cmd {
@@ -24,6 +25,7 @@ namespace {
 
 constexpr size_t kMostTokenBytes = 4096;
 constexpr double kAbortSeconds = 2.0;  // from a signal to the end of the measurement
+constexpr double kLeaveSeconds = 5.0;  // the engine's answer to our leave; rank 0's report
 
 Result<std::string> read_token(const std::string& path) {
   const base::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -41,12 +43,98 @@ Result<std::string> read_token(const std::string& path) {
   return text;
 }
 
-Result<runtime::UniqueId> joined_id(const LaunchOptions& options) {
+using Store = launcher::KeyValueStore;
+
+// How this rank knows the job; on rank 0 with the root that the others come to.
+Result<JobRoot> meet_at_address(const LaunchOptions& options) {
   std::string token = base::knob_text(base::KnobId::token);
   if (!options.token_file.empty()) {
     COLL_ASSIGN(token, read_token(options.token_file));
   }
-  return runtime::unique_id_from_environment(options.join, token);
+  const std::string& at = options.join.empty() ? options.meeting.address : options.join;
+  JobRoot job;
+  COLL_ASSIGN(job.id, runtime::unique_id_from_environment(at, token));
+  if (options.join_rank != 0) return job;
+  COLL_ASSIGN(job.root, runtime::BootstrapRoot::start({.listen_at = job.id.root_address(),
+                                                       .secret = job.id.secret,
+                                                       .reuse_port = true}));
+  return job;
+}
+
+// The root where the ranks of other hosts reach it, unless there are none.
+Result<JobRoot> make_adopted_root(const LaunchOptions& options) {
+  const bool one_host = options.local_ranks == options.join_size;
+  COLL_ASSIGN(JobRoot job, make_root(one_host, {}));
+  const Address at = job.id.root_address();
+  if (one_host || options.local_ranks == 0 || !at.is_loopback()) return job;
+  return Error(
+      ErrorCode::unavailable,
+      format("{} of {} ranks are on other hosts, but the interface chosen here is loopback "
+             "({}), which they cannot reach",
+             options.join_size - options.local_ranks, options.join_size, at.host_text()),
+      "name the interface to the other hosts with COLLCTL_SOCKET_IFNAME");
+}
+
+// Rank 0's address and a new secret through the engine's key-value store.
+Result<JobRoot> meet_in_store(const LaunchOptions& options, Store& store, Deadline deadline) {
+  if (store.rank() != options.join_rank || store.size() != options.join_size)
+    return Error(ErrorCode::usage,
+                 format("the engine's key-value store says rank {} of {}, its variables say rank "
+                        "{} of {}",
+                        store.rank(), store.size(), options.join_rank, options.join_size),
+                 "see collctl env for what was taken from where");
+  JobRoot job;
+  std::string text;
+  if (options.join_rank == 0) {
+    auto made = make_adopted_root(options);
+    if (!made) {
+      // An empty text ends the others at once; the first error is the one to report.
+      static_cast<void>(launcher::hand_round(store, "", deadline));
+      return std::move(made.error());
+    }
+    job = std::move(*made);
+    text = job.id.to_hex();
+  }
+  COLL_ASSIGN(text, launcher::hand_round(store, text, deadline));
+  COLL_TRY(store.finish(Deadline::after_seconds(kLeaveSeconds).earlier(deadline)));
+  if (options.join_rank == 0) return job;
+  COLL_ASSIGN(job.id, runtime::UniqueId::from_hex(text));
+  return job;
+}
+
+Result<JobRoot> meet(const LaunchOptions& options) {
+  const Deadline deadline = Deadline::after_seconds(options.start_timeout_s);
+  switch (options.meeting.kind) {
+    case launcher::MeetingKind::alone:
+      return options.join.empty() ? make_root(true, {}) : meet_at_address(options);
+    case launcher::MeetingKind::address:
+      return meet_at_address(options);
+    case launcher::MeetingKind::pmi:
+    case launcher::MeetingKind::pmix:
+      break;
+  }
+  std::shared_ptr<Store> store = options.store;
+  if (!store) {
+    COLL_ASSIGN(store, open_store(options.meeting.kind, deadline));
+  }
+  auto job = meet_in_store(options, *store, deadline);
+  if (!job) return std::move(job.error()).within("meeting the other ranks");
+  return job;
+}
+
+// Engines end the whole job when one rank ends with another code than 0: rank 0 leaves first, after
+// its report is out. The others wait on a connection to its root, which breaks with rank 0's end.
+void wait_for_rank_0(const Address& root) {
+  const Deadline deadline = Deadline::after_seconds(kLeaveSeconds);
+  const auto line = base::connect_tcp(root, deadline, false);
+  if (!line) return;  // it is gone already
+  char byte[64];
+  while (!deadline.passed()) {
+    pollfd p{line->get(), POLLIN, 0};
+    // Ends with rank 0's process, else by the deadline.
+    const auto ready = base::poll_fds({&p, 1}, deadline);
+    if (!ready || !base::read_some(line->get(), byte, sizeof byte)) return;
+  }
 }
 
 // Every rank sees every row and so comes to the same verdict and exit code; the report behind
@@ -119,26 +207,6 @@ class JoinWatch {
 
 }  // namespace
 
-Status adopt(LaunchOptions& options, bool asked) {
-  if (!options.join.empty()) return {};
-  const std::string comm_id = base::knob_text(base::KnobId::comm_id);
-  if (comm_id.empty()) {
-    if (!asked) return {};
-    return Error(ErrorCode::usage, "--launcher adopt needs the address of rank 0",
-                 "set COLLCTL_COMM_ID=HOST:PORT (a free port of rank 0's host) for all ranks");
-  }
-  COLL_ASSIGN(const auto found, launcher::adopted_rank(base::environment));
-  if (!found) {
-    if (!asked) return {};
-    return Error(ErrorCode::usage, "--launcher adopt: no engine has given this process a rank",
-                 "set RANK and WORLD_SIZE, or use --join HOST:PORT --rank R --size N");
-  }
-  options.join = comm_id;
-  options.join_rank = found->rank;
-  options.join_size = found->size;
-  return {};
-}
-
 JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, BenchSink& sink) {
   const int64_t began_ns = now_ns();
   if (options.join_size < 1 || options.join_rank < 0 || options.join_rank >= options.join_size)
@@ -148,23 +216,22 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
   auto log = base::log_options_from_knobs(options.verbosity);
   if (!log) return failed_outcome(log.error());
   if (Status s = base::log_configure(*log, options.join_rank); !s) return failed_outcome(s.error());
-  auto id = joined_id(options);
-  if (!id) return failed_outcome(id.error());
   clear_abort();
   JoinSink join_sink(sink);
-  const BenchSpec spec = completed(given, options);
+  BenchSpec spec = completed(given, options);
+  spec.local_ranks = options.local_ranks;
   JoinWatch watch(options.timeout_s);
+  JobOutcome out;
+  Address root;
   const auto measure = [&]() -> Status {
-    std::unique_ptr<runtime::BootstrapRoot> root;
-    if (options.join_rank == 0) {
-      COLL_ASSIGN(root,
-                  runtime::BootstrapRoot::start(
-                      {.listen_at = id->root_address(), .secret = id->secret, .reuse_port = true}));
-    }
-    return bench_rank(spec, *id, options.join_rank, options.join_size, join_sink);
+    COLL_ASSIGN(JobRoot job, meet(options));
+    root = job.id.root_address();
+    out.until_reported = std::move(job.root);
+    return bench_rank(spec, job.id, options.join_rank, options.join_size, join_sink);
   };
   Status status = measure();
-  JobOutcome out;
+  // A signal ends the wait as well: the watch listens until after it.
+  if (options.join_rank != 0 && root.length != 0) wait_for_rank_0(root);
   out.error = watch.stop();
   if (!out.error && !status) out.error = status.error();
   out.exit_code = exit_code_of(out.error);

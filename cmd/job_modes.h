@@ -10,6 +10,10 @@ namespace collctl::cmd {
 JobOutcome run_threads(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
 JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
 
+// The engine's key-value store, by its variables (job_adopt.cc).
+Result<std::unique_ptr<launcher::KeyValueStore>> open_store(launcher::MeetingKind kind,
+                                                            Deadline deadline);
+
 int exit_code_of(const std::optional<Error>& error);
 JobOutcome failed_outcome(Error error);
 // What a rank of ours writes (its log) goes to standard error: standard output is the report's.

@@ -6,13 +6,12 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "base/host_facts.h"
 #include "cmd/interrupt.h"
 #include "cmd/job_config.h"
 #include "cmd/job_modes.h"
+#include "cmd/job_start.h"
 #include "cmd/rank_output.h"
 #include "cmd/root_cause.h"
-#include "launcher/local.h"
 
 namespace collctl::cmd {
 namespace {
@@ -52,6 +51,8 @@ class ProgramJob {
   Interrupts interrupts_{true};
   std::optional<RankOutput> output_;
   std::unique_ptr<launcher::RankGroup> job_;
+  launcher::RemoteJob* remote_ = nullptr;
+  std::vector<HostEnd> hosts_;
   std::vector<RankEnd> ends_;
   std::vector<int> readers_;  // ranks that get our standard input and still take it
   int64_t began_ns_ = now_ns();
@@ -64,29 +65,19 @@ class ProgramJob {
 };
 
 Status ProgramJob::start() {
-  COLL_ASSIGN(const LocalPlan plan, plan_local(options_));
-  COLL_ASSIGN(const uint16_t port, free_port());
-  std::vector<launcher::RankProcess> processes;
-  for (int rank = 0; rank < plan.ranks; ++rank) {
-    launcher::RankProcess p;
-    p.argv = program_;
-    const RankPlace place{.rank = rank, .size = plan.ranks, .master_port = port};
-    COLL_ASSIGN(p.environment, rank_environment(place, options_.export_env));
-    p.control = false;
-    p.cores = plan.cores[size_t(rank)];
-    p.null_stdin = !(options_.stdin_mode == "all" || (options_.stdin_mode == "0" && rank == 0));
-    if (!p.null_stdin) readers_.push_back(rank);
-    processes.push_back(std::move(p));
-  }
   base::raise_open_file_limit();
+  COLL_ASSIGN(StartedJob job, start_job(options_, &program_, interrupts_, hosts_));
+  job_ = std::move(job.group);
+  remote_ = job.remote;
+  const int ranks = job_->size();
   COLL_ASSIGN(RankOutput output, RankOutput::open({.tag = options_.tag_output,
                                                    .gather = options_.gather,
                                                    .directory = options_.output_dir},
-                                                  plan.ranks));
+                                                  ranks));
   output_ = std::move(output);
-  COLL_ASSIGN(job_, launcher::LocalJob::start(processes));
-  ends_.resize(size_t(plan.ranks));
-  for (int rank = 0; rank < plan.ranks; ++rank) {
+  ends_.resize(size_t(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (reads_stdin(options_, rank)) readers_.push_back(rank);
     ends_[size_t(rank)].rank = rank;
     ends_[size_t(rank)].pid = job_->pid(rank);
     ends_[size_t(rank)].host = job_->host(rank);
@@ -203,6 +194,7 @@ Status ProgramJob::turn() {
       if (event.kind == EventKind::lost) handle_lost(event);
     }
   }
+  if (remote_ != nullptr) forward_talk(*remote_, options_);
   take_signals();
   check_deadline();
   if (wants_stdin()) feed_stdin();
@@ -233,6 +225,8 @@ JobOutcome ProgramJob::outcome() {
   JobOutcome out;
   out.seconds = double(now_ns() - began_ns_) / 1e9;
   out.ranks = ends_;
+  if (remote_ != nullptr) update_hosts(remote_->pool(), hosts_);
+  out.hosts = hosts_;
   if (signal_ != 0) {
     out.error = interrupted_error(signal_);
   } else if (reader_gone_) {
@@ -255,6 +249,7 @@ JobOutcome ProgramJob::outcome() {
     out.exit_code = end.exit_signal != 0 ? 128 + end.exit_signal : end.exit_code;
     return out;
   }
+  if (!out.error) out.error = left_out(out.hosts);
   out.exit_code = exit_code_of(out.error);
   return out;
 }

@@ -137,7 +137,7 @@ JobOutcome run_threads(const LaunchOptions& options, const BenchSpec& given, Ben
   auto log = base::log_options_from_knobs(options.verbosity);
   if (!log) return failed_outcome(log.error());
   if (Status s = base::log_configure(*log, 0); !s) return failed_outcome(s.error());
-  auto root = make_local_root();
+  auto root = make_root(true, {});
   if (!root) return failed_outcome(root.error());
   base::raise_open_file_limit();
   clear_abort();

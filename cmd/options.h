@@ -70,7 +70,8 @@ struct OutputOptions {
 Result<LaunchOptions> interpret_launch(const ParsedLine& line);
 // The part about hosts (options_hosts.cc); also of commands that launch nothing.
 Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch);
-// `ranks`: of the job, to check roots.
+launcher::PlaceOptions place_options(const LaunchOptions& launch);
+// `ranks`: of the job, to check roots; 0: known when the hosts have answered.
 Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks);
 Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* spec);
 // What was given and has no meaning for this collective, as sentences for standard error.

@@ -1,8 +1,11 @@
 // What the options about hosts mean: which ranks run where, and how the hosts are reached.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
+#include "base/fd.h"
 #include "base/format.h"
 #include "cmd/options.h"
 
@@ -68,10 +71,57 @@ void interpret_ssh(const ParsedLine& line, LaunchOptions& launch) {
   if (line.has("remote-path")) launch.remote_path = line.text("remote-path");
 }
 
+// A hostfile, or standard input; no more than one byte beyond what a hostfile may have.
+Result<std::string> read_hostfile(const std::string& path) {
+  const auto failed = [&](int number) {
+    return base::errno_error(ErrorCode::usage, format("hostfile {}", path), number);
+  };
+  base::Fd file;
+  if (path != "-") file = base::Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (path != "-" && !file) return failed(errno);
+  const int fd = path == "-" ? STDIN_FILENO : file.get();
+  std::string text;
+  while (text.size() <= launcher::kMostHostfileBytes) {
+    char buffer[65536];
+    const ssize_t n = ::read(fd, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return failed(errno);
+    if (n == 0) break;
+    text.append(buffer, size_t(n));
+  }
+  return text;
+}
+
+// Who runs what must be right before anything is started, as far as it is known here.
+Status check_placement(const ParsedLine& line, LaunchOptions& launch) {
+  const auto& hosts = launch.hosts.hosts;
+  if (launch.launcher == LauncherKind::local) {
+    if (hosts.size() > 1)
+      return usage(format("--launcher local starts ranks on this host; {} names {} hosts",
+                          given_hosts(line), hosts.size()));
+    if (launch.ranks == 0) launch.ranks = hosts[0].slots.value_or(0);
+    if (hosts[0].slots && launch.ranks > *hosts[0].slots && !launch.oversubscribe)
+      return launcher::place_ranks(launcher::host_slots(hosts, 1), place_options(launch)).error();
+    return {};
+  }
+  COLL_ASSIGN(const auto placement, launcher::place_before_asking(hosts, place_options(launch)));
+  // Hosts that may be missing take their slots with them.
+  if (placement && launch.allow_missing == 0) launch.ranks = int(placement->host_of.size());
+  return {};
+}
+
 }  // namespace
+
+launcher::PlaceOptions place_options(const LaunchOptions& launch) {
+  return {.ranks = launch.ranks,
+          .per_host = launch.per_host,
+          .map_by = launch.map_by,
+          .oversubscribe = launch.oversubscribe};
+}
 
 Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch) {
   COLL_ASSIGN(launch.launcher, launcher_kind(line));
+  launch.launcher_named = line.has("launcher");
   launch.map_by = line.text("map-by") == "host" ? launcher::MapBy::host : launcher::MapBy::slot;
   launch.oversubscribe = line.has("oversubscribe");
   launch.allow_missing = int(line.number("allow-missing", 0));
@@ -80,13 +130,19 @@ Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch) {
     for (const char* option : kOnlyWithHosts)
       if (line.has(option))
         return usage(format("--{} is about hosts: expected -H LIST or --hostfile FILE", option));
-    return {};
   }
+  if (given_hosts(line).empty()) return {};
+  COLL_ASSIGN(launch.hosts,
+              launcher::read_hosts(line.has("hostfile") ? line.text("hostfile") : "",
+                                   line.has("hosts") ? line.text("hosts") : "", read_hostfile));
+  const bool places = (line.command->scopes & (kBench | kProgram)) != 0;
+  if (!places || launch.launcher != LauncherKind::ssh)
+    return places ? check_placement(line, launch) : Status();
   launch.per_host = int(line.number("ranks-per-host", 0));
   if (line.text("rank-mode") == "thread")
     return usage("--rank-mode thread keeps the ranks in one process here; it excludes " +
                  given_hosts(line));
-  return {};
+  return check_placement(line, launch);
 }
 
 }  // namespace collctl::cmd

@@ -159,6 +159,7 @@ Result<LaunchOptions> interpret_launch(const ParsedLine& line) {
   COLL_TRY(interpret_hosts(line, launch));
   if (launch.launcher != LauncherKind::ssh) COLL_TRY(limit_local_ranks(line, launch));
   launch.bind_to = line.text("bind-to");
+  if (auto bind = launcher::parse_bind_to(launch.bind_to); !bind.ok()) return bind.error();
   launch.rank_mode = line.text("rank-mode");
   launch.export_env = line.all("env");
   for (const auto& entry : launch.export_env)
@@ -206,7 +207,7 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks) {
   const std::string root = line.text("root");
   if (has_root(spec.collective)) {
     spec.roots = {root == "all" ? -1 : std::atoi(root.c_str())};
-    if (spec.roots[0] >= ranks)
+    if (ranks > 0 && spec.roots[0] >= ranks)
       return usage(format("--root {}: expected 0..{} or all, because the job has {} ranks", root,
                           ranks - 1, ranks));
   }

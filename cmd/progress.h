@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cmd/console.h"
+#include "cmd/job.h"
 
 namespace collctl::cmd {
 
@@ -24,5 +25,8 @@ class Progress {
   int64_t next_at_ns_ = 0;
   std::map<int, std::string> phases_;
 };
+
+// What a launch says to people, through the console.
+LaunchOptions::Talk console_talk(Console& console, bool quiet);
 
 }  // namespace collctl::cmd

@@ -156,7 +156,7 @@ Status measure(FrameChannel& channel, const RankConfig& config) {
   COLL_TRY(watch.start());
   JobRoot root;
   if (config.rank == 0) {
-    COLL_ASSIGN(root, make_local_root());
+    COLL_ASSIGN(root, make_root(config.one_host, config.hosts));
     COLL_TRY(
         channel.send_text(FrameType::id, root.id.to_hex(), Deadline::after_seconds(kSendSeconds)));
   } else {

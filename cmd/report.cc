@@ -81,6 +81,18 @@ void judge_limit(const BenchReport& report, const Limit& limit, uint64_t default
                              "", -1});
 }
 
+// Hosts that were asked for and took no part (--allow-missing).
+void judge_hosts(const BenchReport& report, Verdict& verdict) {
+  for (const HostEnd& host : report.hosts) {
+    if (!host.error) continue;
+    if (verdict.ok) verdict.code = ErrorCode::incomplete;
+    verdict.ok = false;
+    verdict.reasons.push_back(
+        {"host-left-out", format("{} took no part: {}", host.host, host.error->chain()), host.host,
+         -1});
+  }
+}
+
 }  // namespace
 
 Verdict judge(const BenchReport& report, const OutputOptions& output) {
@@ -100,6 +112,7 @@ Verdict judge(const BenchReport& report, const OutputOptions& output) {
     verdict.code = ErrorCode::incomplete;
     verdict.reasons.push_back({"not-measured", "nothing was measured", "", -1});
   }
+  judge_hosts(report, verdict);
   return verdict;
 }
 
@@ -195,6 +208,7 @@ Status Reporter::write_files(const Verdict& verdict, const JobOutcome& outcome, 
 int Reporter::finish(const JobOutcome& outcome) {
   std::lock_guard lock(mutex_);
   progress_.clear();
+  report_.hosts = outcome.hosts;
   const Verdict verdict = judge(report_, output_);
   int code = final_code(outcome.exit_code, verdict);
   const Error* job_error = outcome.error ? &*outcome.error : nullptr;

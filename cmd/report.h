@@ -23,6 +23,7 @@ struct BenchReport {
   std::optional<BenchHeader> header;
   std::vector<BenchRow> rows;
   std::vector<DataFault> faults;
+  std::vector<HostEnd> hosts;  // of a job on hosts, when it is over
 };
 
 // Wrong data first, then thresholds, then what was not measured.

@@ -1,6 +1,7 @@
 // The report for programs: JSON, JSON Lines, CSV. Keys are a contract; units are in the names.
 #include "base/format.h"
 #include "cmd/json_writer.h"
+#include "cmd/launch_json.h"
 #include "cmd/report.h"
 
 namespace collctl::cmd {
@@ -145,6 +146,7 @@ std::string bench_json(const BenchReport& report, const Verdict& verdict) {
   JsonWriter json;
   json.begin_object();
   write_header(json, report);
+  write_launch(json, report.hosts);
   write_results(json, report);
   json.key("verdict").begin_object();
   write_verdict(json, verdict);
@@ -156,6 +158,7 @@ std::string error_json(const Error& error, int exit_code, const BenchReport* rep
   JsonWriter json;
   json.begin_object();
   write_error(json, error, exit_code);
+  if (report != nullptr) write_launch(json, report->hosts);
   if (report != nullptr && report->header) {
     json.key("measured").begin_object();
     write_header(json, *report);

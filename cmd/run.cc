@@ -1,80 +1,41 @@
 // `run`: a collective or a program as ranks; the placement alone with --dry-run.
+#include <algorithm>
+
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "cmd/command_line.h"
-#include "cmd/json_writer.h"
+#include "cmd/dry_run.h"
+#include "cmd/launch_json.h"
+#include "cmd/progress.h"
 #include "cmd/report.h"
-#include "cmd/sizes.h"
-#include "launcher/placement.h"
 
 namespace collctl::cmd {
 namespace {
 
-struct Placement {
-  int ranks = 0;
-  std::vector<std::vector<int>> cores;  // by rank; empty: not bound
-};
-
-Result<Placement> place(const LaunchOptions& launch) {
-  Placement placement;
-  placement.ranks = launch.ranks != 0 ? launch.ranks : base::usable_cores();
-  COLL_ASSIGN(const launcher::BindTo bind, launcher::parse_bind_to(launch.bind_to));
-  placement.cores =
-      launcher::place_local(placement.ranks, bind, base::affinity_cores(), base::numa_nodes());
-  return placement;
-}
-
-void write_ints(JsonWriter& json, const char* key, const std::vector<int>& values) {
-  json.key(key).begin_array();
-  for (const int value : values) json.value(value);
-  json.end_array();
-}
-
-// What both forms of collctl.run/1 begin with.
-void write_run_head(JsonWriter& json, const ParsedLine& line, int ranks) {
-  json.field("schema", "collctl.run/1").field("version", version_number());
-  json.field("dry_run", line.has("dry-run"));
-  if (line.collective != nullptr) json.field("op", line.collective->name);
-  json.key("program").begin_array();
-  for (const auto& word : line.program) json.value(word);
-  json.end_array();
-  std::vector<int> all(static_cast<size_t>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) all[size_t(rank)] = rank;
-  json.key("hosts").begin_array().begin_object().field("host", base::host_name());
-  write_ints(json, "ranks", all);
-  json.end_object().end_array();
-}
-
-std::string dry_run_json(const ParsedLine& line, const Placement& placement) {
-  JsonWriter json;
-  json.begin_object();
-  write_run_head(json, line, placement.ranks);
-  json.key("ranks").begin_array();
-  for (int rank = 0; rank < placement.ranks; ++rank) {
-    json.begin_object().field("rank", rank).field("host", base::host_name());
-    write_ints(json, "cores", placement.cores[size_t(rank)]);
+// The hosts that had ranks, in the order of their first.
+void write_hosts(JsonWriter& json, const JobOutcome& outcome) {
+  std::vector<std::pair<std::string, std::vector<int>>> hosts;
+  for (const RankEnd& end : outcome.ranks) {
+    auto host = std::find_if(hosts.begin(), hosts.end(),
+                             [&](const auto& known) { return known.first == end.host; });
+    if (host == hosts.end()) host = hosts.insert(hosts.end(), {end.host, {}});
+    host->second.push_back(end.rank);
+  }
+  json.key("hosts").begin_array();
+  for (const auto& [host, ranks] : hosts) {
+    json.begin_object().field("host", host);
+    write_ints(json, "ranks", ranks);
     json.end_object();
   }
-  return json.end_array().end_object().take() + "\n";
-}
-
-std::string dry_run_text(const Placement& placement) {
-  const std::string host = base::host_name();
-  std::string text = format("# {} {} on {}, nothing is started\n", placement.ranks,
-                            placement.ranks == 1 ? "rank" : "ranks", host);
-  text += format("# rank  {:<{}}  cores\n", "host", host.size());
-  for (int rank = 0; rank < placement.ranks; ++rank) {
-    const auto& cores = placement.cores[size_t(rank)];
-    text += format("{:>6}  {}  {}\n", rank, host, cores.empty() ? "any" : rank_ranges(cores));
-  }
-  return text;
+  json.end_array();
 }
 
 std::string run_json(const ParsedLine& line, const JobOutcome& outcome) {
   JsonWriter json;
   json.begin_object();
-  write_run_head(json, line, int(outcome.ranks.size()));
+  write_run_head(json, line);
+  write_hosts(json, outcome);
   json.key("ranks").begin_array();
   for (const RankEnd& end : outcome.ranks) {
     json.begin_object().field("rank", end.rank).field("host", end.host);
@@ -83,7 +44,9 @@ std::string run_json(const ParsedLine& line, const JobOutcome& outcome) {
     if (end.error) json.field("error", end.error->chain());
     json.end_object();
   }
-  json.end_array().field("seconds", outcome.seconds).field("exit_code", outcome.exit_code);
+  json.end_array();
+  write_launch(json, outcome.hosts);
+  json.field("seconds", outcome.seconds).field("exit_code", outcome.exit_code);
   json.key("verdict").begin_object().field("ok", outcome.exit_code == 0);
   json.key("reasons").begin_array();
   if (outcome.error) {
@@ -97,15 +60,6 @@ std::string run_json(const ParsedLine& line, const JobOutcome& outcome) {
     json.end_object();
   }
   return json.end_array().end_object().end_object().take() + "\n";
-}
-
-Result<int> dry_run(const ParsedLine& line, const LaunchOptions& launch, Console& console) {
-  if (!launch.join.empty() || line.text("launcher") == "adopt")
-    return Error(ErrorCode::usage, "--dry-run places ranks that are launched here; this one joins")
-        .within("run");
-  COLL_ASSIGN(const Placement placement, place(launch));
-  console.out(line.has("json") ? dry_run_json(line, placement) : dry_run_text(placement));
-  return 0;
 }
 
 Result<int> run_program(const ParsedLine& line, const LaunchOptions& launch, Console& console) {
@@ -127,16 +81,31 @@ Result<int> run_program(const ParsedLine& line, const LaunchOptions& launch, Con
   return code;
 }
 
+// Only a collective can become a rank of a job that an engine has started.
+Status refuse_under_engine(const LaunchOptions& launch) {
+  if (launch.launcher != LauncherKind::local || launch.launcher_named) return {};
+  COLL_ASSIGN(const auto found, launcher::adopted_rank(base::environment));
+  if (!found) return {};
+  return Error(
+      ErrorCode::usage,
+      format("this process is a rank already, by {}: there is nothing to launch", found->from),
+      "start the program by the engine itself, without collctl run --; or give --launcher "
+      "local to start ranks on this host all the same");
+}
+
 }  // namespace
 
 Result<int> run_command(const ParsedLine& line, Console& console) {
   if (!line.has_program && !line.has("dry-run")) return bench_command(line, console);
   COLL_TRY(base::check_knobs());
-  COLL_ASSIGN(const LaunchOptions launch, interpret_launch(line));
+  COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
+  launch.talk = console_talk(console, line.has("quiet"));
+  COLL_TRY(refuse_under_engine(launch));
   if (!line.has("dry-run")) return run_program(line, launch, console);
   if (line.collective != nullptr) {
     // A mistake in the rest of the line is one now, not when the job is real.
-    const int ranks = launch.ranks != 0 ? launch.ranks : base::usable_cores();
+    const bool here = launch.launcher != LauncherKind::ssh;
+    const int ranks = launch.ranks == 0 && here ? base::usable_cores() : launch.ranks;
     COLL_ASSIGN(const BenchSpec spec, interpret_bench(line, ranks));
     COLL_TRY(interpret_output(line, &spec));
   }

@@ -256,6 +256,11 @@ Status Agent::start(const AgentStart& order) {
   const auto cores = place_local(int(order.ranks.size()), bind_to, base::affinity_cores(),
                                  base::numa_nodes());
   std::vector<std::string> common = base::environment_list();
+  std::erase_if(common, [](const std::string& entry) {
+    for (const char* name : {"COLLCTL_TOKEN=", "COLLCTL_COMM_ID=", "NCCL_COMM_ID="})
+      if (entry.rfind(name, 0) == 0) return true;
+    return false;
+  });
   if (!order.data_address.empty()) {
     COLL_ASSIGN(const std::string interface, interface_with(order.data_address));
     set_variables(common, {"COLLCTL_SOCKET_IFNAME==" + interface});

@@ -1,0 +1,34 @@
+// The hidden command `__agent`: collctl on a host of a job (launcher/agent.h); with --verify HASH
+// only the answer whether this is the binary that was sent.
+#include <csignal>
+
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "base/version.h"
+#include "cmd/agent_main.h"
+#include "cmd/interrupt.h"
+#include "launcher/agent.h"
+#include "launcher/binary.h"
+
+namespace collctl::cmd {
+
+int verify_main(const std::string& hash, Console& console) {
+  auto mine = launcher::file_hash(base::kSelfPath);
+  if (!mine) {
+    console.print_error(mine.error());
+    return int(mine.error().code);
+  }
+  if (!hash.empty() && mine->rfind(hash, 0) == 0) return 0;
+  console.err(format("the file that arrived is not the one that was sent (SHA-256 {})\n", *mine));
+  return int(ErrorCode::launch);
+}
+
+int agent_main() {
+  Interrupts interrupts(false);
+  launcher::AgentOptions options;
+  options.stop_fd = interrupts.fd();
+  options.build = base::kVersion;
+  return launcher::run_agent(options);
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,12 @@
+// The agent's entry points. Used by command_line.
+#pragma once
+#include <string>
+
+#include "cmd/console.h"
+
+namespace collctl::cmd {
+
+int agent_main();
+int verify_main(const std::string& hash, Console& console);
+
+}  // namespace collctl::cmd

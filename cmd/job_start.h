@@ -1,0 +1,40 @@
+// Starting the ranks of a job: here (LocalJob), or on hosts (HostPool, placement, RemoteJob). Used
+// by the two kinds of jobs, on their thread; prints nothing, what people should see goes to
+// LaunchOptions::talk.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cmd/interrupt.h"
+#include "cmd/job.h"
+#include "launcher/rank_group.h"
+#include "launcher/remote_job.h"
+
+namespace collctl::cmd {
+
+struct StartedJob {
+  std::unique_ptr<launcher::RankGroup> group;
+  launcher::RemoteJob* remote = nullptr;  // the same, when it is on hosts
+  std::vector<std::string> host_of;       // by rank
+  bool one_host = true;                   // all ranks are on one
+  std::vector<HostEnd> hosts;             // of a job on hosts: all that were asked for
+};
+
+// `program`: null for ranks of ours. What became of the hosts stands in `hosts` also on failure.
+Result<StartedJob> start_job(const LaunchOptions& options, const std::vector<std::string>* program,
+                             Interrupts& interrupts, std::vector<HostEnd>& hosts);
+
+// Whether a rank gets our standard input.
+bool reads_stdin(const LaunchOptions& options, int rank);
+// Brings `hosts` up to date at the end of a job.
+void update_hosts(const launcher::HostPool& pool, std::vector<HostEnd>& hosts);
+// Hosts that were left out of a job that went well (--allow-missing): code incomplete.
+std::optional<Error> left_out(const std::vector<HostEnd>& hosts);
+// What agents said on their standard error, with the host before each line.
+void forward_talk(launcher::RemoteJob& job, const LaunchOptions& options);
+
+// The options of a pool for these launch options; also for the doctor.
+Result<launcher::PoolOptions> pool_options(const LaunchOptions& options);
+
+}  // namespace collctl::cmd
