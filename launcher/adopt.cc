@@ -114,8 +114,8 @@ Status check_numbers(const Found& found) {
   if (found.row->engine == Engine::kubernetes && found.size.empty())
     hint = "set COLLCTL_SIZE to the job's completions (Kubernetes does not tell them to its pods)";
   return Error(ErrorCode::usage,
-               format("{}: {} do not name a rank: expected 0 <= rank < size, with both of them",
-                      engine, listed(found)),
+               format("{}: {} do not name a rank: expected both, with 0 <= rank < size", engine,
+                      listed(found)),
                hint);
 }
 
@@ -250,18 +250,20 @@ int slurm_tasks_on_node(const std::string& tasks_per_node, int node) {
     at = next;
     return failure == std::errc() && to > 0 && to <= kMostRanks;
   };
+  int answer = 0;
   while (at < end) {
     int tasks = 0, times = 1;
     if (!number(tasks)) return 0;
-    if (end - at >= 2 && at[0] == '(' && at[1] == 'x') {
+    if (at < end && *at == '(') {
+      if (end - at < 3 || at[1] != 'x') return 0;
       at += 2;
       if (!number(times) || at == end || *at++ != ')') return 0;
     }
-    if (node < times) return tasks;
+    if (node >= 0 && node < times) answer = tasks;
     node -= times;
-    if (at < end && *at++ != ',') return 0;
+    if (at < end && (*at++ != ',' || at == end)) return 0;
   }
-  return 0;
+  return answer;
 }
 
 Result<std::optional<Adopted>> adopted_rank(const Lookup& environment) {

@@ -46,7 +46,7 @@ victim=$(cat "$work"/pid.node02.* | head -1)
 rig_node 2 kill -KILL "$victim"
 wait $job
 [ "$(cat "$work"/code.* | sort -n | tr '\n' ' ')" = "5 5 5 137 " ] || fail "codes are $(cat "$work"/code.* | tr '\n' ' ')"
-has_err "lost"
+has_err "(host node02)"
 nothing_left
 
 case_is "mpirun killed: nothing is left"

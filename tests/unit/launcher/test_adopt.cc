@@ -168,7 +168,8 @@ TEST_CASE("contradictions and missing halves are refused with the values") {
   for (const Variables& variables : bad) {
     const std::string text = refused(variables);
     INFO(text);
-    for (const auto& [name, value] : variables) CHECK(has(text, name + "='" + value + "'"));
+    for (const auto& [name, value] : variables)
+      if (name != "SLURM_STEP_ID") CHECK(has(text, name + "='" + value + "'"));
   }
   CHECK(has(refused({{"RANK", "0"}}), "WORLD_SIZE is not set"));
 }
@@ -198,9 +199,9 @@ TEST_CASE("tasks per node of a Slurm step") {
   CHECK(slurm_tasks_on_node("2(x3),1", 2) == 2);
   CHECK(slurm_tasks_on_node("2(x3),1", 3) == 1);
   CHECK(slurm_tasks_on_node("2(x3),1", 4) == 0);
-  for (const char* bad :
-       {"", ",", "x", "2(", "2(x", "2(x3", "2(x0)", "-1", "2(x3)1", "0", "99999999999"})
-    CHECK(slurm_tasks_on_node(bad, 0) == (std::string(bad) == "2(x3)1" ? 2 : 0));
+  for (const char* bad : {"", ",", "x", "2(", "2(x", "2(x3", "2(x0)", "-1", "2(x3)1", "0", "2,",
+                          "2,,1", "99999999999"})
+    CHECK(slurm_tasks_on_node(bad, 0) == 0);
 }
 
 TEST_CASE("engines that tell rank and size over their own connection") {
