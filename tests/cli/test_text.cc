@@ -194,11 +194,64 @@ TEST_CASE("dry runs print the placement", "[cli]") {
   const Ran text = run_collctl("run -n 2 --dry-run allreduce");
   CHECK(text.code == 0);
   CHECK(text.out.find(format("# 2 ranks on {}, nothing is started\n", host)) == 0);
-  CHECK(has(text.out, format("     1  {}  any\n", host)));
+  CHECK(has(text.out, format("     1  {:<4}      1  any\n", host)));
   const json plan = json::parse(run_collctl("run -n 3 --dry-run --json -- prog -x").out);
   CHECK(plan["schema"] == "collctl.run/1");
   CHECK(plan["program"] == json::array({"prog", "-x"}));
   CHECK(plan["hosts"][0]["ranks"] == json::array({0, 1, 2}));
   CHECK(plan["ranks"].size() == 3);
   CHECK(run_collctl("run -n 2 --dry-run allreduce -b 4 -e 2").code == 2);
+}
+
+TEST_CASE("dry runs on hosts contact nobody", "[cli]") {
+  const Ran text = run_collctl("run -H 'node[01-02]:2,[::1]:1' --map-by host --dry-run allreduce");
+  CHECK(text.code == 0);
+  CHECK(text.out ==
+        "# 5 ranks on 3 hosts, nothing is started\n"
+        "# rank  host    local  cores\n"
+        "     0  node01      0  any\n"
+        "     1  node02      0  any\n"
+        "     2  ::1         0  any\n"
+        "     3  node01      1  any\n"
+        "     4  node02      1  any\n");
+  CHECK(run_collctl("run -H a,b:4 --dry-run -- prog").out ==
+        "# one rank for each slot of 2 hosts, nothing is started\n"
+        "# host  slots\n"
+        "  a     asked at start\n"
+        "  b     4\n");
+  const json bound =
+      json::parse(run_collctl("run -H a,b -N 1 --bind-to core --dry-run --json -- prog").out);
+  CHECK(bound["hosts"][1]["ranks"] == json::array({1}));
+  CHECK(bound["hosts"][1]["slots"].is_null());
+  CHECK(bound["ranks"][1]["host"] == "b");
+  CHECK(bound["ranks"][1]["local_rank"] == 0);
+  CHECK(bound["ranks"][1]["cores"].is_null());
+  const json open = json::parse(run_collctl("run -H a,b -n 2 --dry-run --json -- prog").out);
+  CHECK(open["ranks"].is_null());
+  CHECK(open["hosts"][0]["ranks"].is_null());
+  const Ran from_stdin = shell(format(
+      "printf 'a slots=2 binding=x\\nb slots=2\\n' | {} run --hostfile - -H b --dry-run -- x "
+      "2>&1",
+      COLLCTL_BINARY));
+  CHECK(from_stdin.out ==
+        "collctl: note: stdin:1:11: binding= without meaning here, ignored\n"
+        "# 2 ranks on b, nothing is started\n"
+        "# rank  host  local  cores\n"
+        "     0  b         0  any\n"
+        "     1  b         1  any\n");
+}
+
+TEST_CASE("a mistake in a hostfile is shown where it is", "[cli]") {
+  const Ran wrong = run_collctl("run -H 'a:2,node[3-1]' --dry-run allreduce");
+  CHECK(wrong.code == 2);
+  CHECK(wrong.err ==
+        "collctl: error: -H:1:12: expected a number not below 3, got '1]'\n"
+        "collctl: hint: the mark shows the place\n"
+        "  a:2,node[3-1]\n"
+        "             ^\n");
+  const Ran many = run_collctl("run -n 9 -H a:2,b:2 --dry-run allreduce");
+  CHECK(many.code == 2);
+  CHECK(many.err ==
+        "collctl: error: 9 ranks asked, 4 slots on 2 hosts (a 2, b 2)\n"
+        "collctl: hint: use --oversubscribe, fewer -n, or more slots=\n");
 }
