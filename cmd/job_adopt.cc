@@ -66,6 +66,10 @@ Status adopt(LaunchOptions& options) {
                  "leave --ranks out; or give --launcher local to start ranks on this host");
   if (!options.store || found->size == 1 || !base::knob_text(base::KnobId::comm_id).empty()) {
     COLL_ASSIGN(options.meeting, launcher::meeting_of(*found, base::environment));
+    // The engine has told what was asked; its store is not needed.
+    if (options.store)
+      COLL_TRY(options.store->finish(Deadline::after_seconds(options.start_timeout_s)));
+    options.store.reset();
   }
   options.join_rank = found->rank;
   options.join_size = found->size;

@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/rank_env.h"
+#include "launcher/adopt.h"
 #include "launcher/placement.h"
 
 namespace collctl::cmd {
@@ -36,12 +37,9 @@ Address loopback() {
 }  // namespace
 
 std::string RankConfig::to_json() const {
-  return json{{"rank", rank},
-              {"size", size},
-              {"verbosity", verbosity},
-              {"start_timeout_s", start_timeout_s},
-              {"one_host", one_host},
-              {"hosts", hosts},
+  return json{{"rank", rank},           {"size", size},
+              {"verbosity", verbosity}, {"start_timeout_s", start_timeout_s},
+              {"one_host", one_host},   {"hosts", hosts},
               {"spec", spec.to_json()}}
       .dump();
 }
@@ -59,7 +57,8 @@ Result<RankConfig> RankConfig::from_json(const std::string& text) {
   if (!whole("rank", c.rank) || !whole("size", c.size) || !whole("verbosity", c.verbosity) ||
       !j.contains("start_timeout_s") || !j["start_timeout_s"].is_number() || !j.contains("spec") ||
       !j["spec"].is_string() || !j.contains("one_host") || !j["one_host"].is_boolean() ||
-      !j.contains("hosts") || !j["hosts"].is_array() || c.size < 1 || c.rank < 0 || c.rank >= c.size)
+      !j.contains("hosts") || !j["hosts"].is_array() || c.size < 1 || c.rank < 0 ||
+      c.rank >= c.size)
     return bad;
   c.start_timeout_s = j["start_timeout_s"].get<double>();
   c.one_host = j["one_host"].get<bool>();
@@ -116,6 +115,7 @@ Result<std::vector<std::string>> local_environment(const RankPlace& place,
                                                    bool ours) {
   std::vector<std::string> list = base::environment_list();
   unset_variable(list, "COLLCTL_TOKEN");
+  for (const char* name : launcher::inner_rank_variables()) unset_variable(list, name);
   if (ours) {
     unset_variable(list, "COLLCTL_COMM_ID");
     unset_variable(list, "NCCL_COMM_ID");

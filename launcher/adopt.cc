@@ -114,8 +114,9 @@ Status check_numbers(const Found& found) {
   if (found.row->engine == Engine::kubernetes && found.size.empty())
     hint = "set COLLCTL_SIZE to the job's completions (Kubernetes does not tell them to its pods)";
   return Error(ErrorCode::usage,
-               format("{}: {} do not name a rank: expected both, with 0 <= rank < size", engine,
-                      listed(found)),
+               format("the variables of {} do not name a rank: {}; expected both, with 0 <= rank < "
+                      "size",
+                      engine, listed(found)),
                hint);
 }
 
@@ -240,6 +241,19 @@ const char* engine_name(Engine engine) {
       return "Kubernetes";
   }
   return "?";
+}
+
+const std::vector<const char*>& inner_rank_variables() {
+  static const std::vector<const char*> names = [] {
+    std::vector<const char*> list = {"PMI_FD", "PMI_PORT", "PMI_ID", "PMIX_RANK", "PMIX_NAMESPACE"};
+    for (const Row& row : rows()) {
+      if (row.engine == Engine::slurm || row.engine == Engine::kubernetes) continue;
+      list.insert(list.end(), {row.rank, row.local_rank, row.local_size});
+      list.insert(list.end(), row.size.begin(), row.size.end());
+    }
+    return list;
+  }();
+  return names;
 }
 
 int slurm_tasks_on_node(const std::string& tasks_per_node, int node) {

@@ -62,6 +62,11 @@ struct Allocation {
 };
 std::optional<Allocation> slurm_allocation(const Lookup& environment);
 
+// The variables by which adopted_rank and the key-value stores take a process for a rank of their
+// engine, Slurm's and Kubernetes' aside (those describe what holds the process). Whoever starts
+// ranks of its own takes them out of their environment.
+const std::vector<const char*>& inner_rank_variables();
+
 // How many tasks SLURM_STEP_TASKS_PER_NODE ("2(x3),1") gives the node of this index; 0: malformed
 // or not among them.
 int slurm_tasks_on_node(const std::string& tasks_per_node, int node);

@@ -53,7 +53,7 @@ case_is "mpirun killed: nothing is left"
 mpirun 2 "$work/rank" allreduce "${long[@]}" &
 job=$!
 await_ranks 4
-kill -KILL "$(pgrep -P "$(pgrep -P $job)")" 2>/dev/null
+kill -KILL "$(pgrep -P "$(pgrep -P $job)")" || fail "mpirun was not found"
 wait $job
 nothing_left
 
@@ -78,6 +78,16 @@ mpirun 1 env RANK=5 WORLD_SIZE=9 "$work/rank" allreduce -b 8 -e 8
 codes_are 2 2
 has_err "disagree"
 has_err "WORLD_SIZE='9'"
+
+case_is "PMIx without Open MPI's variables: rank and size are asked for"
+mpirun 2 env -u OMPI_COMM_WORLD_RANK -u OMPI_COMM_WORLD_SIZE "$work/rank" allreduce -b 8 -e 1K --json
+codes_are 4 0
+good_report 4 2
+
+case_is "ranks started here inside a rank are no ranks of the engine"
+mpirun 1 "$collctl" run --launcher local -n 2 --gather -- sh -c 'echo ${OMPI_COMM_WORLD_RANK-none} ${PMIX_RANK-none}'
+is_code 0
+[ "$(grep -cx 'none none' "$out")" = 2 ] || fail "the engine's variables were handed on"
 
 case_is "a fixed address goes before PMIx, with a token only"
 mpirun 1 env "COLLCTL_COMM_ID=$(rig_address 1):29511" "$work/rank" allreduce -b 8 -e 1K --json

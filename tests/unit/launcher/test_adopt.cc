@@ -289,3 +289,12 @@ TEST_CASE("no place to meet: what to set is said") {
   CHECK(has(no_meeting({{"JOB_COMPLETION_INDEX", "1"}, {"COLLCTL_SIZE", "3"}}).hint,
             "COLLCTL_COMM_ID"));
 }
+
+TEST_CASE("without its inner variables no engine claims a process") {
+  for (Variables engine : {kHydra, kOpenMpi, kTorchrun, kSlurmPmi2}) {
+    for (const char* name : inner_rank_variables()) engine.erase(name);
+    const auto found = adopted_rank(lookup(engine));
+    REQUIRE(found.ok());
+    CHECK((!found->has_value() || (*found)->engine == Engine::slurm));
+  }
+}
