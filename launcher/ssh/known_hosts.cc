@@ -171,12 +171,12 @@ Status append_known_host(const std::string& file, const std::string& name, const
       return Error(ErrorCode::launch, what + ": another process keeps the file locked");
     base::sleep_until(Deadline::after_ms(10));
   }
-  std::string line = name + " " + type + " " + blob_base64 + "\n";
+  std::string line = format("{} {} {}\n", name, type, blob_base64);
   struct stat s {};
   char last = '\n';
   if (::fstat(fd.get(), &s) == 0 && s.st_size > 0 &&
       ::pread(fd.get(), &last, 1, s.st_size - 1) == 1 && last != '\n')
-    line.insert(0, "\n");
+    line = format("\n{}", line);
   const ssize_t n = ::write(fd.get(), line.data(), line.size());
   if (n < 0) return base::errno_error(ErrorCode::launch, what, errno);
   if (size_t(n) != line.size()) return Error(ErrorCode::launch, what + ": the disk is full");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/format.h"
 #include "launcher/ssh/clients.h"
 
 namespace collctl::launcher {
@@ -50,7 +51,8 @@ Words common(const ChannelOptions& options) {
 
 std::string command_line(const Words& words) {
   std::string line;
-  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_quoted(word);
+  for (const std::string& word : words)
+    line += format("{}{}", line.empty() ? "" : " ", shell_quoted(word));
   return line;
 }
 

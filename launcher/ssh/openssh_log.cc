@@ -60,9 +60,10 @@ void OpensshLog::feed(std::string_view bytes) {
 void OpensshLog::debug(std::string_view text) {
   if (starts(text, "Connecting to ")) {
     stage_ = Stage::tcp;
-    address_ = between(text, "[", "]") + ":" + without_dot(between(text, "] port ", ""));
-    if (address_.find(':') != address_.rfind(':'))
-      address_ = "[" + between(text, "[", "]") + "]" + address_.substr(address_.rfind(':'));
+    const std::string host = between(text, "[", "]");
+    const std::string port = without_dot(between(text, "] port ", ""));
+    const bool v6 = host.find(':') != std::string::npos;
+    address_ = v6 ? format("[{}]:{}", host, port) : format("{}:{}", host, port);
   } else if (starts(text, "Connection established") || starts(text, "Executing proxy command")) {
     stage_ = Stage::banner;
   } else if (starts(text, "Remote protocol version")) {
