@@ -9,6 +9,7 @@
 #include "cmd/interrupt.h"
 #include "launcher/agent.h"
 #include "launcher/binary.h"
+#include "launcher/probe_service.h"
 
 namespace collctl::cmd {
 
@@ -28,6 +29,10 @@ int agent_main() {
   launcher::AgentOptions options;
   options.stop_fd = interrupts.fd();
   options.build = base::kVersion;
+  launcher::ProbeService service(base::kVersion);
+  options.answer = [&](const std::string& what, const std::string& argument) {
+    return service.answer(what, argument);
+  };
   return launcher::run_agent(options);
 }
 

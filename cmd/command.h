@@ -56,7 +56,7 @@ struct Option {
   const char* more = "";  // further sentences for the long help and the manual
 };
 
-enum class CommandId : uint8_t { run, collective, env, version, completion, man, help, rank };
+enum class CommandId : uint8_t { run, collective, doctor, env, version, completion, man, help, rank };
 
 struct Example {
   const char* line;

@@ -15,7 +15,8 @@ int command_line(const std::vector<std::string>& arguments, Console& console);
 // run.cc, collectives.cc
 Result<int> run_command(const ParsedLine& line, Console& console);
 Result<int> bench_command(const ParsedLine& line, Console& console);
-// env_command.cc, version_command.cc
+// doctor.cc, env_command.cc, version_command.cc
+Result<int> doctor_command(const ParsedLine& line, Console& console);
 Result<int> env_command(const ParsedLine& line, Console& console);
 Result<int> version_command(const ParsedLine& line, Console& console);
 // "0.1.0", and with the source's revision when the build knew it: "0.1.0 (v0.1.0-12-gabcdef0)".

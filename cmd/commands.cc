@@ -76,6 +76,25 @@ std::vector<Command> make_commands() {
                              "No rank goes on before every rank has arrived. Sizes do not apply.",
                              {{"collctl barrier --sync each", "with percentiles of the time"}}));
   table.push_back(
+      {.id = CommandId::doctor,
+       .name = "doctor",
+       .arguments = "[-H LIST] [options]",
+       .scopes = kDoctor,
+       .summary = "are hosts fit for jobs: SSH, limits, clocks, network",
+       .description =
+           "Looks at all hosts at the same time (without -H or --hostfile: at this one) and prints "
+           "what it found as a table of hosts and checks. A value that differs from that of most "
+           "hosts is marked with *, one that fails with !; every failure comes with a remedy. The "
+           "network is tested between the hosts themselves: each dials the others on every network "
+           "that both are on; with more than 64 hosts along a ring and one random matching, and "
+           "the "
+           "exit code is 8 then. The exit code is 4 when a host cannot be reached and 1 when a "
+           "check "
+           "fails.",
+       .examples = {{"collctl doctor", "this host"},
+                    {"collctl doctor -H node[01-16]", "16 hosts and the network between them"},
+                    {"collctl doctor --hostfile hosts.txt --json", "one JSON object"}}});
+  table.push_back(
       {.id = CommandId::env,
        .name = "env",
        .arguments = "[--json]",

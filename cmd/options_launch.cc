@@ -64,6 +64,7 @@ void add_launch_options(std::vector<Option>& t) {
        .fallback = "none",
        .minimum = 0.001,
        .maximum = 31536000,
+       .scopes = kLaunch | kDoctor,
        .help = "end the whole job after so many seconds"});
   add({.name = "start-timeout",
        .kind = ValueKind::number,
@@ -71,6 +72,7 @@ void add_launch_options(std::vector<Option>& t) {
        .fallback = "60",
        .minimum = 0.001,
        .maximum = 86400,
+       .scopes = kLaunch | kDoctor,
        .help = "deadline of launch and bootstrap, seconds"});
   add({.name = "op-timeout",
        .kind = ValueKind::number,

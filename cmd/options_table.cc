@@ -193,7 +193,9 @@ void add_select_options(std::vector<Option>& t) {
 
 void add_output_options(std::vector<Option>& t) {
   const Adder add{t, Group::output, kLaunch};
-  add({.name = "json", .scopes = kLaunch | kReading, .help = "one JSON object on standard output"});
+  add({.name = "json",
+       .scopes = kLaunch | kReading | kDoctor,
+       .help = "one JSON object on standard output"});
   add({.name = "csv", .scopes = kCollectives, .help = "comma separated rows on standard output"});
   add({.name = "output",
        .letter = 'o',
@@ -207,10 +209,11 @@ void add_output_options(std::vector<Option>& t) {
   add({.name = "plot",
        .scopes = kCollectives,
        .help = "draw bus bandwidth over size below the table"});
-  add({.name = "quiet", .help = "no header, progress or notes"});
+  add({.name = "quiet", .scopes = kLaunch | kDoctor, .help = "no header, progress or notes"});
   add({.name = "verbose",
        .letter = 'v',
        .kind = ValueKind::count,
+       .scopes = kLaunch | kDoctor,
        .help = "log at INFO; -vv at TRACE"});
 }
 

@@ -82,8 +82,10 @@ Result<std::string> ProbeService::answer(const std::string& what, const std::str
     COLL_ASSIGN(const HostFacts facts, gather_facts(version_));
     return facts_to_json(facts);
   }
+  if (what == kAskClock) return std::to_string(base::wall_clock_ns());
   if (what != kAskReach)
-    return Error(ErrorCode::usage, format("'{}': expected {} or {}", what, kAskProbe, kAskReach));
+    return Error(ErrorCode::usage,
+                 format("'{}': expected {}, {} or {}", what, kAskProbe, kAskClock, kAskReach));
   try {
     return reach(argument);
   } catch (const json::exception& e) {

@@ -1,6 +1,7 @@
-// What an agent answers to the doctor, and the questions: "probe" (the facts of the host) and
-// "reach" (listen, dial, close). Questions and answers are JSON. The service lives in the agent,
-// the other functions are the doctor's. Threads: one (listening has a thread of its own).
+// What an agent answers to the doctor, and the questions: "probe" (the facts of the host), "clock"
+// (nanoseconds since 1970) and "reach" (listen, dial, close). Questions and answers are JSON. The
+// service lives in the agent, the other functions are the doctor's. Threads: one (listening has a
+// thread of its own).
 #pragma once
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 namespace collctl::launcher {
 
 inline constexpr const char* kAskProbe = "probe";
+inline constexpr const char* kAskClock = "clock";
 inline constexpr const char* kAskReach = "reach";
 
 class ProbeService {
