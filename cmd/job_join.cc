@@ -230,9 +230,9 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
     return bench_rank(spec, job.id, options.join_rank, options.join_size, join_sink);
   };
   Status status = measure();
-  // A signal ends the wait as well: the watch listens until after it.
-  if (options.join_rank != 0 && root.length != 0) wait_for_rank_0(root);
+  // What comes from here on is the engine's answer to rank 0's end: it changes our outcome no more.
   out.error = watch.stop();
+  if (options.join_rank != 0 && root.length != 0) wait_for_rank_0(root);
   if (!out.error && !status) out.error = status.error();
   out.exit_code = exit_code_of(out.error);
   out.seconds = double(now_ns() - began_ns) / 1e9;
