@@ -69,6 +69,8 @@ struct HostEnd {
   launcher::HostTimes times;
   std::optional<Error> error;
   std::vector<int> ranks;
+  // Seconds from the job's start at which all its ranks had come so far; negative: not yet.
+  double bootstrapping = -1, running = -1, done = -1;
 };
 
 struct RankEnd {

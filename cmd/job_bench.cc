@@ -7,6 +7,7 @@
 #include "cmd/job_config.h"
 #include "cmd/job_modes.h"
 #include "cmd/job_start.h"
+#include "cmd/last_words.h"
 #include "cmd/root_cause.h"
 
 namespace collctl::cmd {
@@ -38,6 +39,7 @@ class BenchJob {
   Status loop();
   Deadline next_deadline() const;
   void check_deadlines();
+  void note(int rank);
   void take_states();
   void end_ranks(double grace_s);
   bool nobody_left_to_hear() const;
@@ -58,6 +60,7 @@ class BenchJob {
   std::unique_ptr<launcher::RankGroup> job_;
   launcher::RemoteJob* remote_ = nullptr;
   std::vector<HostEnd> hosts_;
+  LastWords last_words_;
   std::vector<RankFacts> ranks_;
   int64_t began_ns_ = now_ns();
   int errors_ = 0;
@@ -136,6 +139,11 @@ bool BenchJob::nobody_left_to_hear() const {
   });
 }
 
+void BenchJob::note(int rank) {
+  const auto running = [&](int r) { return started(ranks_[size_t(r)].end.phase); };
+  note_progress(hosts_, *job_, rank, running, double(now_ns() - began_ns_) / 1e9);
+}
+
 void BenchJob::take_states() {
   for (RankFacts& r : ranks_) r.state = r.exited ? 0 : job_->state(r.end.rank);
 }
@@ -192,6 +200,7 @@ void BenchJob::handle_frame(Event& event) {
       all_started_ = std::all_of(ranks_.begin(), ranks_.end(),
                                  [](const RankFacts& f) { return started(f.end.phase); });
       sink_.phase(event.rank, r.end.phase);
+      note(event.rank);
       return;
     case FrameType::data:
       if (Status s = deliver_record(event.frame.text(), sink_); !s)
@@ -213,6 +222,7 @@ void BenchJob::handle_frame(Event& event) {
 void BenchJob::handle_exit(const Event& event) {
   RankFacts& r = ranks_[size_t(event.rank)];
   r.exited = true;
+  note(event.rank);
   r.end.exit_code = event.exit_code;
   r.end.exit_signal = event.exit_signal;
   // SIGTERM after an abort is a rank that obeys; any end after end() was called is ours.
@@ -236,7 +246,9 @@ void BenchJob::handle(Event& event) {
   if (event.kind == EventKind::frame) handle_frame(event);
   if (event.kind == EventKind::exited) handle_exit(event);
   if (event.kind == EventKind::lost) handle_lost(event);
-  if (event.kind == EventKind::line) forward_line(event, options_.tag_output);
+  if (event.kind != EventKind::line) return;
+  last_words_.add(event);
+  forward_line(event, options_.tag_output);
 }
 
 Result<std::vector<Event>> BenchJob::wait_for_events() {
@@ -266,6 +278,10 @@ JobOutcome BenchJob::outcome() {
     out.error = job_error_;
     if (!out.error || out.error->code == ErrorCode::deadline) {
       auto cause = root_cause(ranks_);
+      // A rank that died without a word of ours may have said why in its own way.
+      if (cause && cause->rank >= 0 && !ranks_[size_t(cause->rank)].end.error)
+        if (const std::string words = last_words_.of(cause->rank); !words.empty())
+          cause->hint += (cause->hint.empty() ? "" : "; ") + words;
       if (cause && (!out.error || base::severity(cause->code) > base::severity(out.error->code)))
         out.error = std::move(cause);
     }

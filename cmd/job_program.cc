@@ -10,6 +10,7 @@
 #include "cmd/job_config.h"
 #include "cmd/job_modes.h"
 #include "cmd/job_start.h"
+#include "cmd/last_words.h"
 #include "cmd/rank_output.h"
 #include "cmd/root_cause.h"
 
@@ -53,6 +54,7 @@ class ProgramJob {
   std::unique_ptr<launcher::RankGroup> job_;
   launcher::RemoteJob* remote_ = nullptr;
   std::vector<HostEnd> hosts_;
+  LastWords last_words_;
   std::vector<RankEnd> ends_;
   std::vector<int> readers_;  // ranks that get our standard input and still take it
   int64_t began_ns_ = now_ns();
@@ -82,6 +84,8 @@ Status ProgramJob::start() {
     ends_[size_t(rank)].pid = job_->pid(rank);
     ends_[size_t(rank)].host = job_->host(rank);
     ends_[size_t(rank)].phase = "running";
+    note_progress(hosts_, *job_, rank, [](int) { return true; },
+                  double(now_ns() - began_ns_) / 1e9);
   }
   return {};
 }
@@ -97,6 +101,8 @@ void ProgramJob::handle_exit(const Event& event) {
   end.exit_code = event.exit_code;
   end.exit_signal = event.exit_signal;
   end.phase = "done";
+  note_progress(hosts_, *job_, event.rank, [](int) { return true; },
+                double(now_ns() - began_ns_) / 1e9);
   std::erase(readers_, event.rank);
   if ((event.exit_code == 0 && event.exit_signal == 0) || ending_) return;
   failed_ = event.rank;
@@ -189,7 +195,10 @@ Status ProgramJob::turn() {
     const int wake[] = {interrupts_.fd(), wants_stdin() ? STDIN_FILENO : -1};
     COLL_ASSIGN(std::vector<Event> events, job_->wait(until, wake));
     for (const Event& event : events) {
-      if (event.kind == EventKind::line) COLL_TRY(output_->add(event));
+      if (event.kind == EventKind::line) {
+        last_words_.add(event);
+        COLL_TRY(output_->add(event));
+      }
       if (event.kind == EventKind::exited) handle_exit(event);
       if (event.kind == EventKind::lost) handle_lost(event);
     }
@@ -245,6 +254,8 @@ JobOutcome ProgramJob::outcome() {
                     : Error(ErrorCode::lost, format("{} of '{}' ended with exit code {}", who,
                                                     program_[0], end.exit_code));
     out.error->rank = failed_;
+    // In a file, in a group or far up in the stream of all: here they are at hand.
+    out.error->hint = last_words_.of(failed_);
     out.error->host = end.host;
     out.exit_code = end.exit_signal != 0 ? 128 + end.exit_signal : end.exit_code;
     return out;

@@ -251,10 +251,28 @@ void update_hosts(const HostPool& pool, std::vector<HostEnd>& hosts) {
     const launcher::HostLink& link = pool.host(i);
     HostEnd& end = hosts[size_t(i)];
     end.host = link.spec().name;
-    end.phase = launcher::phase_name(link.phase());
+    if (end.bootstrapping < 0 || link.error()) end.phase = launcher::phase_name(link.phase());
     end.client = link.client();
     end.times = link.times();
     end.error = link.error();
+  }
+}
+
+void note_progress(std::vector<HostEnd>& hosts, const launcher::RankGroup& group, int rank,
+                   const std::function<bool(int)>& running, double now_s) {
+  for (HostEnd& host : hosts) {
+    const auto& ranks = host.ranks;
+    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
+    const bool ended = std::none_of(ranks.begin(), ranks.end(),
+                                    [&](int r) { return group.running(r); });
+    if (host.bootstrapping < 0) host.bootstrapping = now_s;
+    if (host.running < 0 && std::all_of(ranks.begin(), ranks.end(), running))
+      host.running = now_s;
+    if (host.done < 0 && ended && !host.error) host.done = now_s;
+    host.phase = host.done >= 0      ? "done"
+                 : host.running >= 0 ? "running"
+                                     : "bootstrapping";
+    return;
   }
 }
 

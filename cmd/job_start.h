@@ -2,6 +2,7 @@
 // by the two kinds of jobs, on their thread; prints nothing, what people should see goes to
 // LaunchOptions::talk.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ Result<StartedJob> start_job(const LaunchOptions& options, const std::vector<std
 
 // Whether a rank gets our standard input.
 bool reads_stdin(const LaunchOptions& options, int rank);
+// A rank has come to a phase or to its end: takes down when a host's ranks are all there.
+void note_progress(std::vector<HostEnd>& hosts, const launcher::RankGroup& group, int rank,
+                   const std::function<bool(int)>& running, double now_s);
 // Brings `hosts` up to date at the end of a job.
 void update_hosts(const launcher::HostPool& pool, std::vector<HostEnd>& hosts);
 // Hosts that were left out of a job that went well (--allow-missing): code incomplete.

@@ -21,6 +21,9 @@ void write_launch(JsonWriter& json, const std::vector<HostEnd>& hosts) {
     reached("starting", host.times.starting);
     reached("staging", host.times.staging);
     reached("up", host.times.up);
+    reached("bootstrapping", host.bootstrapping);
+    reached("running", host.running);
+    reached("done", host.done);
     json.end_object();
     json.field("staged", host.times.staging >= 0);
     if (host.error) {

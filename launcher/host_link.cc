@@ -44,6 +44,12 @@ std::string HostLink::client() const {
   return channel_ ? channel_->description() : client_;
 }
 
+std::string HostLink::cause() const {
+  const std::string head = spec_.name + ": ";
+  const std::string text = error_ ? error_->chain() : std::string();
+  return text.rfind(head, 0) == 0 ? text.substr(head.size()) : text;
+}
+
 void HostLink::enter(HostPhase phase) {
   if (phase_ == phase) return;
   phase_ = phase;

@@ -43,6 +43,8 @@ class HostLink {
   const HostSpec& spec() const { return spec_; }
   HostPhase phase() const { return phase_; }
   const std::optional<Error>& error() const { return error_; }
+  // The error's chain without the host's name, with which clients begin it.
+  std::string cause() const;
   const HostTimes& times() const { return times_; }
   const AgentHello& hello() const { return hello_; }  // once up
   std::string client() const;  // how it is connected: HostChannel::description()

@@ -190,15 +190,9 @@ void HostPool::leave(Deadline deadline) {
 
 Error HostPool::failure(const std::vector<int>& hosts) const {
   Error e(ErrorCode::launch, "");
-  // Clients begin with the host's name, which stands there already.
-  const auto cause_of = [&](int index) {
-    const std::string head = host(index).spec().name + ": ";
-    const std::string text = host(index).error()->chain();
-    return text.rfind(head, 0) == 0 ? text.substr(head.size()) : text;
-  };
   if (hosts.size() == 1) {
     const Error& cause = *host(hosts[0]).error();
-    e.message = format("host {}: {}", host(hosts[0]).spec().name, cause_of(hosts[0]));
+    e.message = format("host {}: {}", host(hosts[0]).spec().name, host(hosts[0]).cause());
     e.hint = cause.hint;
     e.host = host(hosts[0]).spec().name;
     return e;
@@ -206,7 +200,7 @@ Error HostPool::failure(const std::vector<int>& hosts) const {
   e.message = format("{} of {} hosts failed", hosts.size(), size());
   for (size_t i = 0; i < hosts.size() && i < kMostListed; ++i) {
     const Error& cause = *host(hosts[i]).error();
-    e.message += format("\n  {}: {}", host(hosts[i]).spec().name, cause_of(hosts[i]));
+    e.message += format("\n  {}: {}", host(hosts[i]).spec().name, host(hosts[i]).cause());
     if (!cause.hint.empty()) e.message += format(" ({})", cause.hint);
   }
   if (hosts.size() > kMostListed)

@@ -240,7 +240,7 @@ void RemoteJob::State::lose(int host, std::vector<Event>& events) {
   e.code = ErrorCode::lost;
   e.host = pool->host(host).spec().name;
   e.message = format("host {} was lost during the run, with {}: {}", e.host, rank_range(gone),
-                     e.chain());
+                     pool->host(host).cause());
   e.contexts.clear();
   for (const int rank : gone) {
     ranks[size_t(rank)].exited = true;

@@ -335,7 +335,7 @@ node02"
   is_out node03
   rig_sshd_conf 4 'Port 2222'
   sed -n 's/^node04,[^ ]* /[node04]:2222 /p' "$rig/head/home/.ssh/known_hosts" >>"$rig/head/home/.ssh/known_hosts"
-  printf 'tester@node04 port=2222\n' >"$rig/hosts"
+  printf 'tester@node04 port=2222 path=~/of-tester/collctl\n' >"$rig/hosts"
   run run --hostfile "$rig/hosts" -- id -un
   is_code 0
   is_out tester
