@@ -1,0 +1,369 @@
+#!/bin/bash
+# One suite for the SSH clients (libssh2, the system's ssh, and the choice between them) against real
+# servers: channel_probe opens channels to namespaced hosts. Usage: ssh_clients.sh PATH/channel_probe.
+# Exit 1 when a case failed, 77 where namespaces cannot be made.
+set -u
+probe=$(realpath "$1")
+. "$(dirname "$(realpath "$0")")/ssh_rig.sh"
+failures=0 case= client= rc=0 took=0
+
+rig_up 8
+out=$rig/out ssh=$rig/head/home/.ssh
+cp "$ssh/known_hosts" "$rig/known_hosts.good"
+
+say() { printf '%s\n' "$*"; }
+fail() {
+  say "FAILED: $client: $case: $*"
+  cut -c1-400 "$out" | sed 's/^/    /' | head -12
+  failures=$((failures + 1))
+}
+case_is() { case=$1; say "- $client: $case"; }
+run() {
+  local start=$SECONDS
+  "${rig_on_head[@]}" timeout -k 5 90 "$probe" --client "$client" "$@" >"$out" 2>&1 </dev/null
+  rc=$?
+  took=$((SECONDS - start))
+}
+is_code() { [ "$rc" = "$1" ] || fail "exit code $rc, expected $1"; }
+has() { grep -aqF -- "$1" "$out" || fail "lacks '$1'"; }
+hasnt() { ! grep -aqF -- "$1" "$out" || fail "has '$1'"; }
+within() { [ "$took" -le "$1" ] || fail "took $took s, more than $1"; }
+works() { is_code 0; hasnt "error:"; }
+good_known_hosts() { cp "$rig/known_hosts.good" "$ssh/known_hosts"; }
+print_of() { ssh-keygen -lf "$1" | awk '{print $2}'; }
+all_clients() { for client in libssh2 openssh auto; do "$@"; done; client=; }
+# What libssh2 may lack by its age: an error with its words, or success. The others must work.
+works_or_says() {
+  if [ "$client" = libssh2 ] && [ "$rc" != 0 ]; then has "$1"; else works; fi
+}
+
+good() {
+  case_is "a command, its streams and its exit code"
+  run node01 'hostname; echo to-stderr >&2'
+  works
+  has "node01 out: node01"
+  has "node01 err: to-stderr"
+  run node01 'exit 7'
+  has "phase=ended exit=7"
+  run node01 'kill -9 $$'
+  if [ "$client" = openssh ]; then has "phase=ended"; else has "phase=ended exit=137"; fi
+  run node01 "printf '%s|' 'a b' \"c'd\" \$HOME"
+  has "out: a b|c'd|$rig_home|"
+
+  case_is "standard input stays open until it is closed"
+  run --send 1000 node02 cat
+  works
+  has "bytes=1000 echo=same"
+
+  case_is "eight hosts at once"
+  run "$(IFS=,; echo "${rig_hosts[*]}")" hostname
+  works
+  [ "$(grep -ac 'phase=ended exit=0' "$out")" = 8 ] || fail "not all eight"
+
+  case_is "a good host beside three bad ones"
+  run --timeout 3 node01,no-such-host,$rig_network.77,node02 hostname
+  is_code 1
+  has "node01 phase=ended exit=0"
+  has "node02 phase=ended exit=0"
+  has "no-such-host phase=failed"
+  has "$rig_network.77 phase=failed"
+
+  case_is "IPv6, by name and by address"
+  run node01-v6,"$(rig_address6 2)" 'echo ${SSH_CLIENT%% *}'
+  works
+  has "node01-v6 out: ${rig_network6}fe"
+
+  case_is "another user"
+  run --user tester node01 'id -un'
+  works
+  has "out: tester"
+}
+
+volume() {
+  case_is "50 MB there, 50 MB back, unchanged"
+  run --send 50000000 node01 'wc -c'
+  works
+  has "out: 50000000"
+  run node01 'head -c 50000000 /dev/zero'
+  works
+  has "bytes=50000000"
+  run --send 50000000 node01 cat
+  works
+  has "bytes=50000000 echo=same"
+}
+
+keys() {
+  case_is "a wrong key"
+  run --user nobody node01 true
+  is_code 1
+  has "user nobody was not let in"
+  has "id_ed25519"
+  has "the host offers: publickey"
+  has "[launch, host node01]"
+
+  case_is "an encrypted key and nobody to ask"
+  run --key "$rig_home/.ssh/locked" --config "$ssh/../locked_config" node01 true
+  is_code 1
+  has "locked"
+  [ "$client" = openssh ] || has "is encrypted and nobody can be asked"
+
+  case_is "the same key in an agent"
+  "${rig_on_head[@]}" env SSH_AUTH_SOCK="$rig/agent" timeout 60 "$probe" --client "$client" \
+    --config "$ssh/../locked_config" node01 hostname >"$out" 2>&1
+  rc=$?
+  works
+  has "out: node01"
+}
+
+host_keys() {
+  local shown known
+  case_is "an unknown host"
+  : >"$ssh/known_hosts"
+  run node01 true
+  is_code 1
+  shown=$(print_of "$rig/node01/host_key.pub")
+  has "host key is unknown: ED25519 key $shown"
+  has "ssh-keyscan"
+  [ -s "$ssh/known_hosts" ] && fail "known_hosts was written"
+
+  case_is "accept-new for all, then strict"
+  run --known-hosts accept-new "$(IFS=,; echo "${rig_hosts[*]}")" true
+  works
+  run node01,node08 true
+  works
+  [ "$(cut -d' ' -f1 "$ssh/known_hosts" | sort | uniq -d)" = "" ] || fail "names twice in known_hosts"
+
+  case_is "a changed host key"
+  echo "node01 $(cut -d' ' -f1,2 "$rig/other_key.pub")" >"$ssh/known_hosts"
+  known=$(print_of "$rig/other_key.pub")
+  run node01 true
+  is_code 1
+  has "host key has changed"
+  has "$shown"
+  has "$known"
+  has "known_hosts:1"
+  run --known-hosts accept-new node01 true
+  is_code 1
+  has "host key has changed"
+
+  case_is "checking switched off"
+  run --known-hosts off node01 true
+  works
+  [ "$(wc -l <"$ssh/known_hosts")" = 1 ] || fail "known_hosts was written"
+
+  case_is "a revoked host key"
+  { echo "@revoked * $(cut -d' ' -f1,2 "$rig/node01/host_key.pub")"; cat "$rig/known_hosts.good"; } >"$ssh/known_hosts"
+  run node01,node02 true
+  is_code 1
+  has "host key is revoked"
+  has "node02 phase=ended exit=0"
+
+  case_is "hashed names"
+  good_known_hosts
+  ssh-keygen -q -H -f "$ssh/known_hosts" >/dev/null 2>&1
+  rm -f "$ssh/known_hosts.old"
+  grep -q node01 "$ssh/known_hosts" && fail "the names are not hashed"
+  run node01,node02 true
+  works
+  good_known_hosts
+}
+
+down() {
+  case_is "a name that does not resolve"
+  run no-such-host true
+  is_code 1
+  has "does not resolve"
+  within 5
+
+  case_is "no route"
+  run --timeout 8 $rig_network.77 true
+  is_code 1
+  has "no route to host"
+  within 9
+
+  case_is "refused"
+  run --port 23 node01 true
+  is_code 1
+  has "$rig_network.1:23: connection refused"
+  within 3
+
+  case_is "dropped packets"
+  rig_blackhole 1 on
+  run --timeout 2 node01 true
+  rig_blackhole 1 off
+  is_code 1
+  has "no answer to TCP connect ($rig_network.1:22) within 2 s"
+  within 4
+
+  case_is "accepts and stays silent"
+  rig_node 1 kill -STOP "$(rig_sshd_pid 1)"
+  run --timeout 2 node01 true
+  rig_node 1 kill -CONT "$(rig_sshd_pid 1)"
+  is_code 1
+  has "no SSH banner ($rig_network.1:22) within 2 s"
+  within 4
+
+  case_is "a banner, then silence"
+  run --timeout 2 --port 24 node01 true
+  is_code 1
+  has "within 2 s"
+  has "key exchange"
+  within 4
+
+  case_is "something that does not speak SSH"
+  run --timeout 2 --port 25 node01 true
+  is_code 1
+  has "node01 phase=failed"
+  within 4
+
+  case_is "sshd killed while the command runs"
+  (sleep 1.5; rig_sshd_kill 2) &
+  run --hold --limit 20 node02 'echo up; sleep 30'
+  wait $!
+  rig_sshd_start 2
+  is_code 1
+  has "phase=ended"
+  has "the connection was lost"
+  has "[lost, host node02]"
+  within 8
+}
+
+# All clients at once: it takes its time to believe that a host is gone.
+cable() {
+  local which pids=()
+  case="the cable pulled while the command runs"
+  for which in libssh2 openssh auto; do
+    say "- $which: $case"
+    "${rig_on_head[@]}" timeout 60 "$probe" --client $which --hold --limit 40 node02 'echo up; sleep 60' \
+      >"$rig/cable.$which" 2>&1 </dev/null &
+    pids+=($!)
+  done
+  sleep 2
+  rig_link 2 down
+  wait "${pids[@]}"
+  rig_link 2 up
+  rig_sshd_kill 2
+  rig_sshd_start 2
+  for client in libssh2 openssh auto; do
+    out=$rig/cable.$client
+    has "out: up"
+    has "the connection was lost"
+    has "[lost, host node02]"
+  done
+  out=$rig/out
+}
+
+ways() {
+  case_is "one jump host"
+  run --jump node02 node01 'echo ${SSH_CLIENT%% *}'
+  works
+  has "out: $rig_network.2"
+
+  case_is "two jump hosts, and much data"
+  run --jump tester@node02,node03:22 --send 5000000 node01 cat
+  works
+  has "bytes=5000000 echo=same"
+
+  case_is "a jump host from the configuration, with an alias"
+  run --config "$ssh/../jump_config" far 'hostname; echo ${SSH_CLIENT%% *}'
+  works
+  has "far out: node01"
+  has "$rig_network.2"
+
+  case_is "a jump host that cannot reach the host"
+  run --jump node02 --timeout 6 --port 23 node01 true
+  is_code 1
+  has "node01 phase=failed"
+  [ "$client" = openssh ] || has "node02 cannot reach node01:23"
+
+  case_is "an unknown jump host"
+  grep -v '^node02,' "$rig/known_hosts.good" >"$ssh/known_hosts"
+  run --jump node02 node01 true
+  is_code 1
+  has "[launch, host node01]"
+  has "host key"
+  good_known_hosts
+
+  case_is "a ProxyCommand"
+  run --config "$ssh/../proxy_config" node01 hostname
+  works_or_says "ProxyCommand"
+
+  case_is "another port"
+  run --port 2222 node04 hostname
+  works
+  has "out: node04"
+}
+
+# $1: what libssh2 says when it cannot.
+algorithms() {
+  run node05 hostname
+  works_or_says "$1"
+  [ "$client" != auto ] || has "node05 out: node05"
+}
+
+setup() {
+  local i
+  ssh-keygen -q -t ed25519 -N '' -f "$rig/other_key"
+  ssh-keygen -q -t ed25519 -N secret -f "$ssh/locked"
+  ssh-keygen -q -t rsa -b 3072 -N '' -f "$ssh/rsa"
+  for i in 1 5; do
+    cat "$ssh/locked.pub" "$ssh/rsa.pub" >>"$rig/$(rig_name $i)/home/.ssh/authorized_keys"
+  done
+  rm "$ssh/rsa.pub" # not needed beside the key
+  printf 'Host *\n  IdentityFile ~/.ssh/locked\n' >"$ssh/../locked_config"
+  printf 'Host far\n  HostName node01\n  ProxyJump middle\nHost middle\n  HostName node02\n' >"$ssh/../jump_config"
+  printf 'Host node01\n  ProxyCommand ssh -W %%h:%%p node02\n' >"$ssh/../proxy_config"
+  "${rig_on_head[@]}" ssh-agent -D -a "$rig/agent" >/dev/null 2>&1 &
+  disown
+  rig_node 1 "$probe" --listen 24 $'SSH-2.0-OpenSSH_9.2\r\n' >/dev/null 2>&1 &
+  rig_node 1 "$probe" --listen 25 $'220 mail ESMTP\r\n' >/dev/null 2>&1 &
+  for _ in $(seq 100); do [ -S "$rig/agent" ] && break; sleep 0.05; done
+  printf '#!/bin/sh\necho secret\n' >"$rig/askpass"
+  chmod 700 "$rig/askpass"
+  "${rig_on_head[@]}" env SSH_AUTH_SOCK="$rig/agent" SSH_ASKPASS="$rig/askpass" SSH_ASKPASS_REQUIRE=force \
+    ssh-add -q "$ssh/locked" </dev/null || say "ssh-add failed"
+  rig_sshd_conf 4 "Port 22" "Port 2222"
+  echo "[node04]:2222 $(cut -d' ' -f1,2 "$rig/node04/host_key.pub")" >>"$rig/known_hosts.good"
+  good_known_hosts
+}
+
+setup
+all_clients good
+all_clients keys
+all_clients host_keys
+all_clients ways
+
+case_algorithms() { case_is "$1"; algorithms "$2"; }
+rig_sshd_conf 5 "Ciphers aes256-gcm@openssh.com,chacha20-poly1305@openssh.com"
+all_clients case_algorithms "a server with gcm and chacha20 only" "no common cipher; ours: "
+rig_sshd_reset 5
+rig_sshd_conf 5 "MACs hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@openssh.com" "Ciphers aes256-ctr"
+all_clients case_algorithms "a server with -etm MACs only" "no common MAC; ours: "
+rig_sshd_reset 5
+rig_sshd_conf 5 "KexAlgorithms sntrup761x25519-sha512@openssh.com"
+all_clients case_algorithms "a post-quantum server" "no common key exchange method; ours: "
+rig_sshd_reset 5
+ssh-keygen -q -t rsa -b 3072 -N '' -f "$rig/node05/rsa_key"
+sed -i 's/host_key$/rsa_key/' "$rig/node05/sshd_config.first"
+echo "node05 $(cut -d' ' -f1,2 "$rig/node05/rsa_key.pub")" >"$ssh/known_hosts"
+rig_sshd_reset 5
+all_clients case_algorithms "a server with an RSA host key only" "no common host key type; ours: "
+sed -i 's/rsa_key$/host_key/' "$rig/node05/sshd_config.first"
+rig_sshd_reset 5
+good_known_hosts
+rsa_user_key() {
+  case_is "an RSA user key"
+  run --key "$ssh/rsa" --config none --user tester node05 hostname
+  works_or_says "signs with RSA and SHA-1 only"
+}
+cp "$rig/node05/home/.ssh/authorized_keys" "$rig/keys.all"
+grep ssh-rsa "$rig/keys.all" >"$rig/node05/home/.ssh/authorized_keys"
+all_clients rsa_user_key
+cp "$rig/keys.all" "$rig/node05/home/.ssh/authorized_keys"
+
+all_clients volume
+all_clients down
+cable
+
+say "$failures failures"
+[ "$failures" = 0 ]
