@@ -1,5 +1,6 @@
 // Which rank another engine made of this process, and where its ranks meet.
 #include <map>
+#include <random>
 
 #include "launcher/adopt.h"
 #include "tests/catch.h"
@@ -297,4 +298,66 @@ TEST_CASE("without its inner variables no engine claims a process") {
     REQUIRE(found.ok());
     CHECK((!found->has_value() || (*found)->engine == Engine::slurm));
   }
+}
+
+TEST_CASE("whatever the variables say: a rank below its size, none, or an error with a hint") {
+  const char* const names[] = {"COLLCTL_RANK",
+                               "COLLCTL_SIZE",
+                               "OMPI_COMM_WORLD_RANK",
+                               "OMPI_COMM_WORLD_SIZE",
+                               "PMI_RANK",
+                               "PMI_SIZE",
+                               "PMI_FD",
+                               "RANK",
+                               "WORLD_SIZE",
+                               "LOCAL_RANK",
+                               "LOCAL_WORLD_SIZE",
+                               "SLURM_PROCID",
+                               "SLURM_NTASKS",
+                               "SLURM_STEP_ID",
+                               "SLURM_NODEID",
+                               "SLURM_STEP_TASKS_PER_NODE",
+                               "JOB_COMPLETION_INDEX",
+                               "PMIX_RANK",
+                               "PMIX_NAMESPACE",
+                               "MASTER_ADDR",
+                               "MASTER_PORT",
+                               "COLLCTL_TOKEN"};
+  const char* const values[] = {"0",
+                                "1",
+                                "2",
+                                "3",
+                                "8",
+                                "-1",
+                                "x",
+                                "",
+                                " 1",
+                                "1 ",
+                                "2(x3)",
+                                "4294967291",
+                                "99999999999999999999",
+                                "n1:5",
+                                "\xff\xfe"};
+  std::mt19937 random(1);
+  int adopted = 0, errors = 0;
+  for (int round = 0; round < 100000; ++round) {
+    Variables environment;
+    for (const char* name : names)
+      if (random() % 6 == 0) environment[name] = values[random() % std::size(values)];
+    const auto found = adopted_rank(lookup(environment));
+    if (!found.ok()) {
+      ++errors;
+      REQUIRE_FALSE(found.error().hint.empty());
+      continue;
+    }
+    if (!found->has_value()) continue;
+    ++adopted;
+    const Adopted& a = **found;
+    const bool sound = a.size == 0 || (a.rank >= 0 && a.rank < a.size && a.local_size <= a.size);
+    REQUIRE(sound);
+    const auto meeting = meeting_of(a, lookup(environment));
+    if (!meeting.ok()) REQUIRE_FALSE(meeting.error().hint.empty());
+  }
+  CHECK(adopted > 1000);
+  CHECK(errors > 1000);
 }

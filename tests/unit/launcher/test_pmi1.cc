@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <random>
 #include <thread>
 
 #include "base/socket.h"
@@ -273,4 +274,44 @@ TEST_CASE("PMI_PORT: rank and size come over the connection") {
     CHECK((*client)->finish(soon()).ok());
   }
   server.join();
+}
+
+TEST_CASE("whatever a PMI server says, the client returns") {
+  std::mt19937 random(4711);
+  int opened = 0;
+  for (int round = 0; round < 500; ++round) {
+    Server server([&random, store = Store()](const std::string& line) mutable {
+      std::string answer = store(line);
+      // Now and then an answer is cut, damaged, doubled or followed by another line.
+      switch (random() % 12) {
+        case 0:
+          answer.resize(random() % answer.size());
+          answer += '\n';
+          break;
+        case 1:
+          answer[random() % (answer.size() - 1)] = char(random() % 256);
+          break;
+        case 2:
+          answer += answer;
+          break;
+        case 3:
+          answer = "cmd=set rank=1\n" + answer;
+          break;
+        default:
+          break;
+      }
+      return answer;
+    });
+    // A damaged line end leaves the client waiting: its deadline ends that.
+    const Deadline deadline = Deadline::after_ms(100);
+    auto client = Pmi1Client::open(server.environment(), deadline);
+    if (!client.ok()) {
+      CHECK_FALSE(client.error().message.empty());
+      continue;
+    }
+    ++opened;
+    const auto got = hand_round(**client, "text", deadline);
+    if (!got.ok()) CHECK_FALSE(got.error().message.empty());
+  }
+  CHECK(opened > 100);
 }
