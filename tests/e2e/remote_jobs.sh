@@ -286,6 +286,18 @@ if case_is "Ctrl-C"; then
   nothing_left
 fi
 
+if case_is "Ctrl-C while a host does not answer"; then
+  rig_blackhole 2 on
+  begin run -H 'node[01-02]' -- sleep 777
+  sleep 1
+  kill -INT "$launcher"
+  end
+  is_code 130
+  within 4
+  rig_blackhole 2 off
+  nothing_left
+fi
+
 if case_is "deadlines: of the job, of a hung rank"; then
   run run -H 'node[01-02]' --timeout 1 -- sleep 777
   is_code 6
