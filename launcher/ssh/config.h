@@ -23,6 +23,9 @@ struct ResolvedHost {
   std::string proxy_command;
   std::vector<std::string> user_known_hosts, global_known_hosts;
   std::string host_key_alias;
+  // The files hold something that only ssh itself can resolve (Match with conditions, canonical
+  // names, unusual tokens): the values may differ from what it would say.
+  bool beyond_parser = false;
 };
 
 // What tokens (%h, %d, ~) stand for.

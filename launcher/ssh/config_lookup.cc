@@ -1,5 +1,9 @@
 #include "launcher/ssh/config_lookup.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+
 #include "launcher/ssh/clients.h"
 
 namespace collctl::launcher {
@@ -14,9 +18,17 @@ std::string last_line(std::string text) {
 
 ConfigLookup::ConfigLookup(ConfigQuestion question)
     : question_(std::move(question)), place_(config_place(question_.name)) {
-  if (!is_installed("ssh")) {
-    result_ = resolve_config(place_, {config_files(question_.config_file, place_), question_.user,
-                                      question_.port, read_config_file, glob_config_files});
+  const std::string& asked = question_.config_file;
+  if (!asked.empty() && asked != "none" && ::access(asked.c_str(), R_OK) != 0) {
+    result_ = Result<ResolvedHost>(
+        base::errno_error(ErrorCode::usage, "read the SSH configuration " + asked, errno));
+    return;
+  }
+  auto own = resolve_config(place_, {config_files(question_.config_file, place_), question_.user,
+                                     question_.port, read_config_file, glob_config_files});
+  // What we take for a mistake ssh may understand, and it words the others as people know them.
+  if ((own.ok() && !own->beyond_parser) || !is_installed("ssh")) {
+    result_ = std::move(own);
     return;
   }
   ChildCommand command;

@@ -1,5 +1,6 @@
-// Finds out what the SSH configuration says about a host, without blocking: `ssh -G` as a child
-// process, or our own parser where ssh is not installed. Driven by a poll loop.
+// Finds out what the SSH configuration says about a host, without blocking: our own parser, and
+// where the files go beyond it `ssh -G` as a child process, if ssh is installed (15 ms of processor
+// time for each host, which many hosts feel). Driven by a poll loop.
 #pragma once
 #include <memory>
 #include <optional>

@@ -17,6 +17,7 @@ struct Parser {
   const ConfigFiles& files;
   RawConfig& raw;
   int lines = 0;
+  bool beyond = false;
 
   Status file(const std::string& path, bool user_file, bool applies, int depth);
   Status include(const std::string& patterns, const std::string& where, bool user_file,
@@ -71,6 +72,19 @@ bool match_all(const std::string& value) {
   return lower == "all";
 }
 
+// Settings that change which values hold, and tokens that expand_path() does not know.
+bool only_ssh_knows(const std::string& keyword, const std::string& value) {
+  if (keyword.rfind("canonical", 0) == 0 || keyword == "tag" || keyword == "pkcs11provider" ||
+      keyword == "securitykeyprovider" || keyword == "knownhostscommand")
+    return true;
+  if (keyword == "proxycommand") return false;  // not ours to expand
+  if (value.find("${") != std::string::npos) return true;
+  for (size_t at = value.find('%'); at != std::string::npos && at + 1 < value.size();
+       at = value.find('%', at + 2))
+    if (std::string_view("%dhnprui").find(value[at + 1]) == std::string_view::npos) return true;
+  return false;
+}
+
 Status Parser::include(const std::string& patterns, const std::string& where, bool user_file,
                        bool applies, int depth) {
   if (depth >= kDeepest) return mistake(where, "Include nested too deep");
@@ -102,12 +116,14 @@ Status Parser::file(const std::string& path, bool user_file, bool applies, int d
       applies = outer && host_applies(value, place.name);
     } else if (keyword == "match") {
       applies = outer && match_all(value);
+      if (!match_all(value)) beyond = true;
     } else if (keyword == "include") {
       COLL_TRY(include(value, where, user_file, applies, depth));
     } else if (applies) {
       int port = 0;
       if (keyword == "port" && !parse_port(value, port))
         return mistake(where, "'" + value + "' is not a port: expected 1 to 65535");
+      if (only_ssh_knows(keyword, value)) beyond = true;
       raw.take(keyword, value);
     }
   }
@@ -124,7 +140,9 @@ Result<ResolvedHost> resolve_config(const ConfigPlace& place, const ConfigFiles&
   Parser parser{place, files, raw};
   for (const std::string& path : files.files)
     COLL_TRY(parser.file(path, path.rfind("/etc/", 0) != 0, true, 0));
-  return raw.finish(place);
+  ResolvedHost host = raw.finish(place);
+  host.beyond_parser = parser.beyond;
+  return host;
 }
 
 }  // namespace collctl::launcher

@@ -294,6 +294,68 @@ ways() {
   has "out: node04"
 }
 
+# Types $1 again and again until the question has come; the others of the pipe end it.
+type_in() {
+  local secret=$1
+  shift
+  for _ in 1 2 3 4 5 6 7 8; do sleep 1; echo "$secret"; done 2>/dev/null |
+    "${rig_on_head[@]}" timeout 60 script -qec "$probe --client libssh2 --ask $*" /dev/null >"$out" 2>&1
+  rc=$?
+}
+
+asking() {
+  client=libssh2
+  case_is "a password for two hosts, asked once"
+  type_in "$rig_password" --config none --user tester --limit 30 node06,node07 hostname
+  works
+  has "node06 out: node06"
+  has "node07 out: node07"
+  has "password"
+  [ "$(grep -ac "password: " "$out")" = 1 ] || fail "not asked once"
+
+  case_is "a wrong password"
+  type_in wrong --config none --user tester --limit 30 node06 hostname
+  is_code 1
+  has "tester was not let in"
+  has "password"
+
+  case_is "a passphrase"
+  type_in secret --key "$rig_home/.ssh/locked" --config none --limit 30 node01 hostname
+  works
+  has "out: node01"
+
+  case_is "nobody at a terminal"
+  run --ask --config none --user tester --limit 30 node06 hostname
+  is_code 1
+  has "tester was not let in"
+  client=
+}
+
+without_ssh() {
+  case_is "no ssh on this machine"
+  "${rig_on_head[@]}" env PATH=/nonexistent "$probe" --client "$client" --config "$ssh/../jump_config" far,node03 \
+    'echo ${SSH_CLIENT%% *}' >"$out" 2>&1 </dev/null
+  rc=$?
+  if [ "$client" = openssh ]; then has "install openssh-client"; else works; has "far out: $rig_network.2"; fi
+}
+
+configuration() {
+  case_is "a configuration that needs ssh itself"
+  printf 'Match host far exec "true"\n  HostName node03\n' >"$ssh/../match_config"
+  run --config "$ssh/../match_config" far hostname
+  works
+  has "far out: node03"
+
+  case_is "mistakes in the configuration"
+  printf 'Host far\n  Port nine\n' >"$ssh/../bad_config"
+  run --config "$ssh/../bad_config" far hostname
+  is_code 1
+  has "[usage, host far]"
+  run --config "$rig/no-such-file" far hostname
+  is_code 1
+  has "[usage, host far]"
+}
+
 # $1: what libssh2 says when it cannot.
 algorithms() {
   run node05 hostname
@@ -332,10 +394,19 @@ all_clients good
 all_clients keys
 all_clients host_keys
 all_clients ways
+all_clients configuration
+all_clients without_ssh
+for i in 6 7; do rig_sshd_conf $i "PubkeyAuthentication no" "PasswordAuthentication yes"; done
+asking
 
 case_algorithms() { case_is "$1"; algorithms "$2"; }
 rig_sshd_conf 5 "Ciphers aes256-gcm@openssh.com,chacha20-poly1305@openssh.com"
 all_clients case_algorithms "a server with gcm and chacha20 only" "no common cipher; ours: "
+client=auto
+case_is "the same server and no ssh on this machine"
+"${rig_on_head[@]}" env PATH=/nonexistent "$probe" --client auto node05 hostname >"$out" 2>&1 </dev/null
+rc=$?
+[ "$rc" = 0 ] || has "install openssh-client"
 rig_sshd_reset 5
 rig_sshd_conf 5 "MACs hmac-sha2-256-etm@openssh.com,hmac-sha2-512-etm@openssh.com" "Ciphers aes256-ctr"
 all_clients case_algorithms "a server with -etm MACs only" "no common MAC; ours: "

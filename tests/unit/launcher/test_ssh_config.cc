@@ -137,6 +137,16 @@ TEST_CASE("ssh config: mistakes have a place") {
   CHECK(resolve("x", {{"/home/me/.ssh/config", "Host y\nPort nine\n"}}).ok());
 }
 
+TEST_CASE("ssh config: what only ssh itself can resolve is noticed") {
+  CHECK(
+      !resolve_user("x", "Host *\nUser %u\nMatch all\nPort 1\nProxyCommand nc %k\n").beyond_parser);
+  CHECK(resolve_user("x", "Match exec true\nPort 1\n").beyond_parser);
+  CHECK(resolve_user("x", "CanonicalizeHostname yes\n").beyond_parser);
+  CHECK(resolve_user("x", "IdentityFile ~/%C\n").beyond_parser);
+  CHECK(resolve_user("x", "IdentityAgent ${AGENT}\n").beyond_parser);
+  CHECK(!resolve_user("x", "Host y\nIdentityFile ~/%C\n").beyond_parser);
+}
+
 TEST_CASE("ssh config: jumps and proxy commands, the first of them wins") {
   CHECK(resolve_user("x", "ProxyJump a,u@b:2\nProxyCommand nc %h\n").jumps ==
         std::vector<std::string>{"a", "u@b:2"});
