@@ -2,15 +2,22 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+
+#include "base/fd.h"
 
 namespace collctl::base {
 namespace {
@@ -56,6 +63,36 @@ std::string address_text(const sockaddr* address) {
   return inet_ntop(address->sa_family, bytes, text, sizeof text) != nullptr ? text : "";
 }
 
+ifreq request_for(const std::string& name) {
+  ifreq request{};
+  name.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  return request;
+}
+
+// By ioctl, not from /sys: that may be mounted in another network namespace.
+int mtu_of(int asking, const std::string& name) {
+  ifreq request = request_for(name);
+  return ::ioctl(asking, SIOCGIFMTU, &request) == 0 ? request.ifr_mtu : 0;
+}
+
+int64_t speed_of(int asking, const std::string& name) {
+  // The modes that follow the head are not of interest, but the kernel writes them. The first call
+  // asks how many words each of the three sets has.
+  constexpr int kMostWords = 127;
+  std::array<uint32_t, sizeof(ethtool_link_settings) / 4 + 3 * kMostWords> buffer{};
+  auto* settings = reinterpret_cast<ethtool_link_settings*>(buffer.data());
+  ifreq request = request_for(name);
+  request.ifr_data = reinterpret_cast<char*>(settings);
+  settings->cmd = ETHTOOL_GLINKSETTINGS;
+  if (::ioctl(asking, SIOCETHTOOL, &request) != 0) return 0;
+  const int words = -settings->link_mode_masks_nwords;
+  if (words <= 0 || words > kMostWords) return 0;
+  settings->cmd = ETHTOOL_GLINKSETTINGS;
+  settings->link_mode_masks_nwords = int8_t(words);
+  if (::ioctl(asking, SIOCETHTOOL, &request) != 0) return 0;
+  return settings->speed == uint32_t(SPEED_UNKNOWN) ? 0 : int64_t(settings->speed);
+}
+
 // "4: ACTIVE" -> "ACTIVE".
 std::string after_colon(const std::string& text) {
   const size_t colon = text.find(": ");
@@ -68,6 +105,7 @@ std::vector<NetInterface> net_interfaces() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return {};
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  const Fd asking(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   std::vector<NetInterface> interfaces;
   for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
     auto found = std::find_if(interfaces.begin(), interfaces.end(),
@@ -77,9 +115,8 @@ std::vector<NetInterface> net_interfaces() {
       found->name = at->ifa_name;
       found->up = (at->ifa_flags & IFF_UP) != 0 && (at->ifa_flags & IFF_RUNNING) != 0;
       found->loopback = (at->ifa_flags & IFF_LOOPBACK) != 0;
-      const fs::path folder = fs::path("/sys/class/net") / found->name;
-      found->mtu = std::atoi(first_line(folder / "mtu").c_str());
-      found->speed_mbps = std::max(0LL, std::atoll(first_line(folder / "speed").c_str()));
+      found->mtu = mtu_of(asking.get(), found->name);
+      found->speed_mbps = speed_of(asking.get(), found->name);
     }
     if (at->ifa_addr == nullptr) continue;
     const std::string text = address_text(at->ifa_addr);

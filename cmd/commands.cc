@@ -83,14 +83,11 @@ std::vector<Command> make_commands() {
        .summary = "are hosts fit for jobs: SSH, limits, clocks, network",
        .description =
            "Looks at all hosts at the same time (without -H or --hostfile: at this one) and prints "
-           "what it found as a table of hosts and checks. A value that differs from that of most "
-           "hosts is marked with *, one that fails with !; every failure comes with a remedy. The "
-           "network is tested between the hosts themselves: each dials the others on every network "
-           "that both are on; with more than 64 hosts along a ring and one random matching, and "
-           "the "
-           "exit code is 8 then. The exit code is 4 when a host cannot be reached and 1 when a "
-           "check "
-           "fails.",
+           "a table of hosts and checks. What differs from most hosts is marked with *, what fails "
+           "with !; every failure comes with a remedy. The network is tested between the hosts "
+           "themselves: each dials the others on every network that both are on; more than 64 "
+           "hosts along a ring and one random matching only, and the exit code is 8 then. It is 4 "
+           "when a host cannot be reached and 1 when a check fails.",
        .examples = {{"collctl doctor", "this host"},
                     {"collctl doctor -H node[01-16]", "16 hosts and the network between them"},
                     {"collctl doctor --hostfile hosts.txt --json", "one JSON object"}}});

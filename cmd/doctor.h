@@ -83,6 +83,7 @@ struct Culprit {
   std::string kind, name;  // host or link
   double confidence = 0;   // failed of tried
   std::string evidence;
+  bool unreachable = false;  // could not be asked at all
 };
 struct Diagnosis {
   std::vector<Check> checks;

@@ -284,8 +284,9 @@ void Examiner::judge() {
                                 : ErrorCode{};
   for (const SurveyedHost& host : survey_.hosts)
     if (host.error)
-      diagnosis_.culprits.insert(diagnosis_.culprits.begin(),
-                                 Culprit{"host", host.spec.name, 1.0, shown(host.error->chain())});
+      diagnosis_.culprits.insert(
+          diagnosis_.culprits.begin(),
+          Culprit{"host", host.spec.name, 1.0, shown(host.error->chain()), true});
 }
 
 Diagnosis Examiner::run() {

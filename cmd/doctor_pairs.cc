@@ -171,6 +171,7 @@ Check link_check(const SurveyedHost& host, const UsableAddress& at, const std::s
   check.status = CheckStatus::fail;
   check.odd = true;
   check.measured = link_text(at);
+  check.cell = at.interface + " " + check.measured;
   check.expected = most;
   check.message =
       most.empty() ? format("{} on {}: the hosts differ: {}", at.interface, network_of(at), others)
@@ -277,7 +278,7 @@ void blame(const Survey& survey, const std::vector<PairVerdict>& pairs, Diagnosi
     guilty.insert(host);
     diagnosis.culprits.push_back(
         {"host", survey.hosts[host].spec.name, double(failed[host]) / tried[host],
-         format("{} of {} tests of the network with it failed", failed[host], tried[host])});
+         format("{} of {} tests of the network with it failed", failed[host], tried[host]), false});
     for (const PairVerdict& pair : pairs)
       if (pair.failed && (size_t(pair.from) == host || size_t(pair.to) == host))
         --left[size_t(size_t(pair.from) == host ? pair.to : pair.from)];
@@ -287,7 +288,7 @@ void blame(const Survey& survey, const std::vector<PairVerdict>& pairs, Diagnosi
       diagnosis.culprits.push_back({"link",
                                     format("{} -> {}", survey.hosts[size_t(pair.from)].spec.name,
                                            survey.hosts[size_t(pair.to)].spec.name),
-                                    1.0, "the test of the network between them failed"});
+                                    1.0, "the test of the network between them failed", false});
 }
 
 }  // namespace

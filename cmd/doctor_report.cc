@@ -92,6 +92,7 @@ std::string table(const Survey& survey, const Diagnosis& diagnosis) {
       rows[i] += format("  {:<{}}", cell == column.cells.end() ? "-" : cell->second, width);
     }
   }
+  text.resize(text.find_last_not_of(' ') + 1);
   text += "\n";
   for (std::string& row : rows) {
     row.resize(row.find_last_not_of(' ') + 1);
@@ -126,7 +127,7 @@ std::string problems(const Diagnosis& diagnosis) {
         remedies.push_back(check.remedy);
       if (lines++ >= kMostLines) continue;
       const char* word = check.status == CheckStatus::fail ? "FAIL" : "not tested";
-      const bool named = check.host.empty() || !check.peer.empty();
+      const bool named = check.host.empty() || check.message.rfind(check.host, 0) == 0;
       text += format("{} {}: {}{}\n", word, name, named ? "" : check.host + ": ", check.message);
     }
     if (lines > kMostLines) text += format("  and {} more\n", lines - kMostLines);
@@ -199,11 +200,15 @@ std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis) {
   text += "\n" + (count == 1 && lost == 0 ? list(diagnosis) : table(survey, diagnosis));
   text += oddities(diagnosis) + problems(diagnosis);
   for (const Culprit& culprit : diagnosis.culprits)
-    if (culprit.kind != "host" || lost < count)
+    if (!culprit.unreachable)
       text += format("# suspect {} {}: {}\n", culprit.kind, culprit.name, culprit.evidence);
   std::string reasons;
   for (const auto& reason : diagnosis.reasons) reasons += (reasons.empty() ? "" : ", ") + reason;
-  return text + format("# Verdict: {}\n", reasons.empty() ? "passed" : reasons);
+  text += format("# Verdict: {}\n", reasons.empty() ? "passed" : reasons);
+  // Much of it was said by hosts: a terminal must not obey it.
+  for (char& c : text)
+    if ((uint8_t(c) < 0x20 && c != '\n') || c == 0x7f) c = '?';
+  return text;
 }
 
 std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis) {
