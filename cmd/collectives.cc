@@ -18,8 +18,10 @@ Result<int> bench_command(const ParsedLine& line, Console& console) {
   COLL_ASSIGN(const BenchSpec spec, interpret_bench(line, ranks));
   COLL_ASSIGN(const OutputOptions output, interpret_output(line, &spec));
   for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
-  if (!output.quiet && launch.join_rank <= 0)
+  if (!output.quiet && launch.join_rank <= 0) {
     for (const auto& note : useless_options(line)) console.note(note);
+    for (const auto& warning : launch.hosts.warnings) console.note(warning);
+  }
   if (const auto hint = allocation_hint("run " + std::string(line.collective->name));
       !output.quiet && !launch.joins() && launch.launcher == LauncherKind::local && !hint.empty())
     console.note(hint);
