@@ -16,7 +16,8 @@ Result<int> doctor_command(const ParsedLine& line, Console& console) {
     for (const auto& warning : launch.hosts.warnings) console.note(warning);
   COLL_ASSIGN(const Survey survey, make_survey(launch));
   const Diagnosis diagnosis = diagnose_hosts(survey);
-  console.out(line.has("json") ? doctor_json(survey, diagnosis) : doctor_text(survey, diagnosis));
+  console.out(line.has("json") ? doctor_json(survey, diagnosis)
+                               : doctor_text(survey, diagnosis, line.has("verbose")));
   return int(diagnosis.code);
 }
 

@@ -103,7 +103,8 @@ std::string listed_values(const std::vector<std::string>& values);
 void add_network_checks(const Survey& survey, Diagnosis& diagnosis);
 void add_reach_checks(const Survey& survey, Diagnosis& diagnosis);
 
-std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis);
+// `connections`: also how each host was connected.
+std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis, bool connections);
 std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis);
 
 }  // namespace collctl::cmd

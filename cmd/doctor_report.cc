@@ -190,14 +190,18 @@ void write_host(JsonWriter& json, const SurveyedHost& host) {
 
 }  // namespace
 
-std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis) {
+std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis, bool connections) {
   size_t lost = 0;
   for (const auto& host : survey.hosts) lost += host.error ? 1 : 0;
   const size_t count = survey.hosts.size();
   std::string text = format("# collctl doctor {}: {}", version_number(),
                             count == 1 ? survey.hosts[0].spec.name : format("{} hosts", count));
   if (lost > 0) text += format(", {} could not be asked", lost);
-  text += "\n" + (count == 1 && lost == 0 ? list(diagnosis) : table(survey, diagnosis));
+  text += "\n";
+  for (const auto& host : survey.hosts)
+    if (connections && !host.client.empty())
+      text += format("# {}: {}\n", host.spec.name, host.client);
+  text += (count == 1 && lost == 0 ? list(diagnosis) : table(survey, diagnosis));
   text += oddities(diagnosis) + problems(diagnosis);
   for (const Culprit& culprit : diagnosis.culprits)
     if (!culprit.unreachable)

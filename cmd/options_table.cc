@@ -214,7 +214,8 @@ void add_output_options(std::vector<Option>& t) {
        .letter = 'v',
        .kind = ValueKind::count,
        .scopes = kLaunch | kDoctor,
-       .help = "log at INFO; -vv at TRACE"});
+       .help = "log at INFO; -vv at TRACE",
+       .more = "With doctor: say how each host was connected."});
 }
 
 std::vector<Option> make_options() {

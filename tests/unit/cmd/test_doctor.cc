@@ -172,7 +172,7 @@ TEST_CASE("a host that cannot be asked is a failure of its own", "[doctor]") {
   CHECK(diagnosis.code == ErrorCode::launch);
   REQUIRE(diagnosis.culprits.size() == 1);
   CHECK(diagnosis.culprits[0].name == "n1");
-  const std::string text = doctor_text(survey, diagnosis);
+  const std::string text = doctor_text(survey, diagnosis, false);
   CHECK(text.find("# collctl doctor ") == 0);
   CHECK(text.find("3 hosts, 1 could not be asked\n") != std::string::npos);
   CHECK(text.find("FAIL connect: n1: connection refused\n  remedy: start sshd there\n") !=
@@ -303,10 +303,12 @@ TEST_CASE("the doctor's JSON has the fields of the contract", "[doctor]") {
 TEST_CASE("a table shows what differs and folds what does not", "[doctor]") {
   Survey survey = healthy(3);
   survey.hosts[1].facts->system.kernel = "5.15\033[31m";
-  const std::string text = doctor_text(survey, diagnose_hosts(survey));
+  survey.hosts[2].client = "libssh2: 10.0.0.2:22";
+  const std::string text = doctor_text(survey, diagnose_hosts(survey), true);
   INFO(text);
   CHECK(text.find("# same on all hosts: version 1.0, machine x86_64, glibc 2.36, cores 4") !=
         std::string::npos);
+  CHECK(text.find("\n# n2: libssh2: 10.0.0.2:22\n") != std::string::npos);
   CHECK(text.find("# host  connect  kernel       clock    reach\n") != std::string::npos);
   CHECK(text.find("  n1    0.30 s   5.15?[31m *  +0.0 ms  2/2 50 us\n") != std::string::npos);
   CHECK(text.find("odd  kernel: n1: 5.15?[31m here, 6.1 on most hosts\n") != std::string::npos);
