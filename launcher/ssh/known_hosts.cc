@@ -171,12 +171,13 @@ Status append_known_host(const std::string& file, const std::string& name, const
       return Error(ErrorCode::launch, what + ": another process keeps the file locked");
     base::sleep_until(Deadline::after_ms(10));
   }
+  // Another channel may have been faster (a jump host of many).
+  COLL_ASSIGN(const std::string text, read_file(file));
+  if (judge_host_key(parse_known_hosts(text, file), name, type, blob_base64).kind ==
+      HostKeyVerdict::Kind::match)
+    return {};
   std::string line = format("{} {} {}\n", name, type, blob_base64);
-  struct stat s {};
-  char last = '\n';
-  if (::fstat(fd.get(), &s) == 0 && s.st_size > 0 &&
-      ::pread(fd.get(), &last, 1, s.st_size - 1) == 1 && last != '\n')
-    line = format("\n{}", line);
+  if (!text.empty() && text.back() != '\n') line = format("\n{}", line);
   const ssize_t n = ::write(fd.get(), line.data(), line.size());
   if (n < 0) return base::errno_error(ErrorCode::launch, what, errno);
   if (size_t(n) != line.size()) return Error(ErrorCode::launch, what + ": the disk is full");

@@ -41,7 +41,8 @@ HostKeyVerdict judge_host_key(const std::vector<KnownKey>& keys, const std::stri
 // The key types that are known for the host, in the order of the files, without repeats.
 std::vector<std::string> known_types(const std::vector<KnownKey>& keys, const std::string& name);
 
-// Appends one line, under a lock and in one write; makes the folder and the file (0700, 0600).
+// Appends one line, under a lock and in one write, unless it is there already; makes the folder and
+// the file (0700, 0600).
 Status append_known_host(const std::string& file, const std::string& name, const std::string& type,
                          const std::string& blob_base64);
 

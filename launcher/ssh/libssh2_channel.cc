@@ -29,8 +29,7 @@ Libssh2Channel::Libssh2Channel(HostTarget target, ChannelOptions options, std::s
 }
 
 Libssh2Channel::~Libssh2Channel() {
-  // The inner sessions first: each reads through the one before it.
-  while (!hops_.empty()) hops_.pop_back();
+  release();
 }
 
 std::string Libssh2Channel::hop_host(size_t index) const {
@@ -274,6 +273,7 @@ void Libssh2Channel::progress() {
     advance();
   } while (step_ != Step::over && socket_ != nullptr && socket_->received_bytes() != before);
   check_deadline();
+  if (step_ == Step::over) release();
 }
 
 void Libssh2Channel::check_deadline() {
@@ -298,7 +298,7 @@ Deadline Libssh2Channel::wakeup() const {
   if (lookup_) return lookup_->wakeup().earlier(deadline_);
   if (dialer_) return dialer_->wakeup();
   if (step_ != Step::run) return Deadline::at_ns(deadline_.at() + asked_ns() - asked_before_ns_);
-  if (left_unread_ && !full()) return Deadline::after_ms(0);
+  if (fresh_ || (left_unread_ && !full())) return Deadline::after_ms(0);
   return Deadline::at_ns(keepalive_due_ns_);
 }
 
@@ -307,8 +307,8 @@ std::string Libssh2Channel::description() const {
   if (!where_.empty()) text += ": " + where_;
   for (size_t i = 0; i + 1 < hops_.size(); ++i)
     text += (i == 0 ? " through " : ", ") + hops_[i].name;
-  if (hops_.back().session && !hops_.back().session->how().empty())
-    text += ", " + hops_.back().session->how();
+  const std::string how = hops_.back().session ? hops_.back().session->how() : how_;
+  if (!how.empty()) text += ", " + how;
   return text;
 }
 

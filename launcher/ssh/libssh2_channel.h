@@ -23,7 +23,7 @@ class Libssh2Channel final : public HostChannel {
   std::optional<Error> error() const override { return error_; }
   void write(ByteView data) override;
   size_t pending() const override;
-  void close_input() override { close_input_ = true; }
+  void close_input() override { close_input_ = fresh_ = true; }
   std::string& output() override { return output_; }
   std::string& errors() override { return errors_; }
   std::optional<int> exit_code() const override { return exit_code_; }
@@ -59,6 +59,7 @@ class Libssh2Channel final : public HostChannel {
   void flush();
   bool finish();
   void keep_alive();
+  void release();  // ends the connections; nothing but the results is left
   void check_deadline();
   void set_deadline();
   void fail(Error e, std::string incapable = {});
@@ -78,13 +79,14 @@ class Libssh2Channel final : public HostChannel {
   std::unique_ptr<ConfigLookup> lookup_;
   std::unique_ptr<Dialer> dialer_;
   SocketTransport* socket_ = nullptr;  // owned by the first hop's session
-  std::string where_;
+  std::string where_, how_;
   LIBSSH2_CHANNEL* channel_ = nullptr;
   Deadline deadline_;
   int64_t asked_before_ns_ = 0;
   int64_t keepalive_due_ns_ = 0, paused_until_ns_ = 0;
   std::string queue_, output_, errors_;
   size_t sent_ = 0;
+  bool fresh_ = false;  // written to since the last progress(): no descriptor tells of that
   bool close_input_ = false, eof_sent_ = false, left_unread_ = false;
   std::optional<Error> error_;
   std::optional<int> exit_code_;

@@ -38,6 +38,7 @@ int signal_number(const char* name) {
 void Libssh2Channel::write(ByteView data) {
   if (close_input_ || step_ == Step::over) return;
   queue_.append(reinterpret_cast<const char*>(data.data()), data.size());
+  fresh_ = true;
 }
 
 size_t Libssh2Channel::pending() const {
@@ -59,6 +60,7 @@ void Libssh2Channel::flush() {
 }
 
 void Libssh2Channel::write_queue() {
+  fresh_ = false;
   while (sent_ < queue_.size() && last().transport().queued() < kMostQueued) {
     const ssize_t n = libssh2_channel_write(channel_, queue_.data() + sent_,
                                             std::min(queue_.size() - sent_, kWriteBytes));
@@ -135,14 +137,25 @@ bool Libssh2Channel::finish() {
 void Libssh2Channel::keep_alive() {
   const int64_t now = now_ns();
   if (full()) paused_until_ns_ = now;  // we do not listen: silence means nothing
-  const int64_t heard = std::max(socket_->last_heard_ns(), paused_until_ns_);
+  const int64_t heard = std::max(last().transport().last_heard_ns(), paused_until_ns_);
   if (now - heard > kSilentNs) return lose(format("no answer for {} s", kSilentNs / 1'000'000'000));
   if (now < keepalive_due_ns_) return;
+  // Only into silence: libssh2 keeps every answer until the session ends. Through jump hosts the
+  // host's own answer proves them all.
+  keepalive_due_ns_ = std::max(heard, now - kKeepaliveNs) + kKeepaliveNs;
+  if (now < keepalive_due_ns_) return;
   int next_s = 0;
-  for (const Hop& hop : hops_)
-    if (libssh2_keepalive_send(hop.session->raw(), &next_s) == LIBSSH2_ERROR_SOCKET_SEND)
-      return lose("the host closed it");
+  if (libssh2_keepalive_send(last().raw(), &next_s) == LIBSSH2_ERROR_SOCKET_SEND)
+    return lose("the host closed it");
   keepalive_due_ns_ = now + kKeepaliveNs;
+}
+
+void Libssh2Channel::release() {
+  if (hops_.back().session) how_ = hops_.back().session->how();
+  // The inner sessions first: each reads through the one before it.
+  for (size_t i = hops_.size(); i > 0; --i) hops_[i - 1].session.reset();
+  socket_ = nullptr;
+  channel_ = nullptr;
 }
 
 bool Libssh2Channel::run() {

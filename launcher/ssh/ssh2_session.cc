@@ -197,60 +197,58 @@ StepResult Ssh2Session::handshake_failed(int rc) {
 }
 
 StepResult Ssh2Session::check_host_key() {
-  const std::string& host = plan_.login.host;
-  const ResolvedHost& resolved = plan_.login.resolved;
   size_t size = 0;
   int unused = 0;
   const char* key = libssh2_session_hostkey(session_, &size, &unused);
   const ByteView blob(reinterpret_cast<const uint8_t*>(key), key == nullptr ? 0 : size);
-  const std::string type = type_of(blob), text = base64(blob);
+  const std::string type = type_of(blob);
   if (type.empty())
-    return fail(connection_closed(host, plan_.where, Stage::host_key, "no host key"));
-  const HostKeyName shown{short_key_type(type), fingerprint(blob)};
-  const std::string name = known_name(resolved);
-  if (plan_.known_hosts != KnownHosts::off) {
-    auto keys = read_known_hosts(all_files(resolved));
-    if (!keys) {
-      keys.error().host = host;
-      return fail(std::move(keys.error()));
-    }
-    HostKeyVerdict verdict = judge_host_key(keys.value(), name, type, text);
-    if (verdict.kind == HostKeyVerdict::Kind::unknown && resolved.port != 22) {
-      // As OpenSSH: a key known for the host itself serves its other ports.
-      const auto plain = judge_host_key(keys.value(), lower(resolved.host), type, text);
-      if (plain.kind == HostKeyVerdict::Kind::match) verdict = plain;
-    }
-    switch (verdict.kind) {
-      case HostKeyVerdict::Kind::match:
-        break;
-      case HostKeyVerdict::Kind::revoked:
-        return fail(revoked_host_key(host, shown, verdict.entry->where));
-      case HostKeyVerdict::Kind::changed:
-        return fail(changed_host_key(host, shown,
-                                     host_key_name(verdict.entry->type, verdict.entry->blob),
-                                     verdict.entry->where, name));
-      case HostKeyVerdict::Kind::other_type: {
-        // The host did not show the type we know: perhaps this library cannot check that one.
-        const auto ours = supported(session_, LIBSSH2_METHOD_HOSTKEY);
-        const auto known = known_types(keys.value(), name);
-        const bool can = std::any_of(known.begin(), known.end(), [&](const std::string& one) {
-          return std::any_of(ours.begin(), ours.end(), [&](const std::string& algorithm) {
-            return proves(algorithm, one) && (one != "ssh-rsa" || algorithm != "ssh-rsa");
-          });
-        });
-        return fail(
-            changed_host_key(host, shown, host_key_name(verdict.entry->type, verdict.entry->blob),
-                             verdict.entry->where, name),
-            can ? "" : "libssh2 cannot check the known type of host key");
-      }
-      case HostKeyVerdict::Kind::unknown:
-        if (accept_host_key(name, type, text) == StepResult::failed) return StepResult::failed;
-    }
-  }
+    return fail(connection_closed(plan_.login.host, plan_.where, Stage::host_key, "no host key"));
+  if (plan_.known_hosts != KnownHosts::off)
+    if (const StepResult r = judge(type, base64(blob)); r != StepResult::done) return r;
   auth_ = std::make_unique<Ssh2Auth>(session_, plan_.login);
   hooks_.auth = auth_.get();
   step_ = Step::login;
   return StepResult::done;
+}
+
+StepResult Ssh2Session::judge(const std::string& type, const std::string& blob) {
+  const std::string& host = plan_.login.host;
+  const ResolvedHost& resolved = plan_.login.resolved;
+  auto keys = read_known_hosts(all_files(resolved));
+  if (!keys) {
+    keys.error().host = host;
+    return fail(std::move(keys.error()));
+  }
+  const std::string name = known_name(resolved);
+  HostKeyVerdict verdict = judge_host_key(keys.value(), name, type, blob);
+  if (verdict.kind == HostKeyVerdict::Kind::unknown && resolved.port != 22) {
+    // As OpenSSH: a key known for the host itself serves its other ports.
+    const auto plain = judge_host_key(keys.value(), lower(resolved.host), type, blob);
+    if (plain.kind == HostKeyVerdict::Kind::match) verdict = plain;
+  }
+  if (verdict.kind == HostKeyVerdict::Kind::match) return StepResult::done;
+  if (verdict.kind == HostKeyVerdict::Kind::unknown) return accept_host_key(name, type, blob);
+  const HostKeyName shown = host_key_name(type, blob);
+  if (verdict.kind == HostKeyVerdict::Kind::revoked)
+    return fail(revoked_host_key(host, shown, verdict.entry->where));
+  Error changed =
+      changed_host_key(host, shown, host_key_name(verdict.entry->type, verdict.entry->blob),
+                       verdict.entry->where, name);
+  // The host did not show the type we know: perhaps because this library cannot check that one.
+  const bool cannot = verdict.kind == HostKeyVerdict::Kind::other_type &&
+                      !can_check(known_types(keys.value(), name));
+  return fail(std::move(changed), cannot ? "libssh2 cannot check the known type of host key" : "");
+}
+
+bool Ssh2Session::can_check(const std::vector<std::string>& types) const {
+  const auto ours = supported(session_, LIBSSH2_METHOD_HOSTKEY);
+  return std::any_of(types.begin(), types.end(), [&](const std::string& type) {
+    return std::any_of(ours.begin(), ours.end(), [&](const std::string& algorithm) {
+      // RSA with SHA-1 is what servers no longer offer.
+      return proves(algorithm, type) && algorithm != "ssh-rsa";
+    });
+  });
 }
 
 StepResult Ssh2Session::accept_host_key(const std::string& name, const std::string& type,

@@ -43,6 +43,8 @@ class Ssh2Session {
   StepResult handshake();
   StepResult handshake_failed(int rc);
   StepResult check_host_key();
+  StepResult judge(const std::string& type, const std::string& blob);
+  bool can_check(const std::vector<std::string>& types) const;
   StepResult accept_host_key(const std::string& name, const std::string& type,
                              const std::string& blob);
   StepResult fail(Error e, std::string incapable = {});

@@ -433,6 +433,15 @@ all_clients rsa_user_key
 cp "$rig/keys.all" "$rig/node05/home/.ssh/authorized_keys"
 
 all_clients volume
+rekeying() {
+  case_is "keys are exchanged anew while data flows"
+  run --send 20000000 node05 cat
+  works
+  has "bytes=20000000 echo=same"
+}
+rig_sshd_conf 5 "RekeyLimit 3M"
+all_clients rekeying
+rig_sshd_reset 5
 all_clients down
 cable
 

@@ -159,6 +159,8 @@ TEST_CASE("known_hosts: appending makes the folder, keeps lines whole, and sever
   struct stat s {};
   REQUIRE(::stat(file.c_str(), &s) == 0);
   CHECK((s.st_mode & 07777) == 0600);
+  REQUIRE(launcher::append_known_host(file, "node00", kEd, blob(kEd, 0)).ok());
+  CHECK(text_of(file).find('\n') == text_of(file).size() - 1);  // not twice
   std::ofstream(file, std::ios::app) << "last line without an end";
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
