@@ -206,6 +206,7 @@ void HostLink::leave() {
   leaving_ = true;
   if (phase_ == HostPhase::up) send(AgentFrame::leave, {});
   channel_->close_input();
+  channel_->progress();
 }
 
 void HostLink::ended() {
