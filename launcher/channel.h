@@ -1,7 +1,8 @@
 // HostChannel: one command that runs on another host, with its three streams. It is made by one of
 // the clients (launcher/ssh: libssh2, the system's ssh; or a child process for this very host) and
 // driven by one poll loop for all hosts: add_interest, poll until wakeup(), progress. Nothing here
-// blocks. Threads: the loop's. Closing a channel does not end the far command by itself: that is
+// blocks, but for a question to the person at the terminal (may_ask): its time moves the deadlines
+// of all hosts. Threads: the loop's. Closing a channel does not end the far command by itself: that is
 // the far agent's affair, which sees its standard input end.
 #pragma once
 #include <poll.h>
