@@ -24,6 +24,7 @@ constexpr double kForever = 1e6;
 constexpr double kKillSeconds = 10;        // SIGKILL to gone, at most
 constexpr size_t kStdinAhead = 256 << 10;  // read from our standard input before ranks take it
 constexpr double kLastWordsSeconds = 1;    // for a reader to take what is left after a signal
+constexpr int64_t kLogMs = 200;            // for the reader of the ranks' log, each line
 constexpr int64_t kOutputMs = 20;          // how long unwritten output waits behind rank events
 
 class ProgramJob {
@@ -202,6 +203,8 @@ Status ProgramJob::turn() {
       if (event.kind == EventKind::exited) handle_exit(event);
       if (event.kind == EventKind::lost) handle_lost(event);
     }
+  } else {
+    COLL_TRY(job_->keep_alive());
   }
   if (remote_ != nullptr) forward_talk(*remote_, options_);
   take_signals();
@@ -286,6 +289,10 @@ JobOutcome run_program_job(const LaunchOptions& options, const std::vector<std::
 
 void forward_line(const Event& event, bool tag) {
   const std::string text = (tag ? format("[{}] ", event.rank) : std::string()) + event.line + "\n";
+  // A reader that sleeps must not hold up the job: hosts would take that for its end.
+  pollfd ready{STDERR_FILENO, POLLOUT, 0};
+  if (const auto n = base::poll_fds({&ready, 1}, Deadline::after_ms(kLogMs)); !n.ok() || *n == 0)
+    return;
   std::string_view left = text;
   while (!left.empty()) {
     const ssize_t n = ::write(STDERR_FILENO, left.data(), left.size());

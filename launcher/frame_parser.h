@@ -24,7 +24,7 @@ class FrameParser {
   // The next whole frame; empty when more bytes are needed. A length above the bound is an error of
   // code lost, after which nothing sensible can follow.
   Result<std::optional<RawFrame>> next();
-  bool empty() const { return taken_ == buffer_.size(); }
+  size_t buffered() const { return buffer_.size() - taken_; }
 
  private:
   Bytes buffer_;  // what arrived and was not handed out, from taken_ on

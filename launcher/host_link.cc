@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMostNoise = 4096;
 constexpr size_t kStageAhead = 1 << 20;  // of the binary, queued in the channel
+constexpr size_t kMostFrames = kMaxFrame;  // not yet taken, so that the largest fits
 constexpr size_t kMostTalk = 64 << 10;
 
 }  // namespace
@@ -62,6 +63,12 @@ void HostLink::enter(HostPhase phase) {
 }
 
 void HostLink::fail(Error error) {
+  if (leaving_) {  // it is not needed any more: how it goes is of no interest
+    phase_ = HostPhase::left;
+    if (channel_) client_ = channel_->description();
+    channel_.reset();
+    return;
+  }
   if (!error_) {
     error.host = spec_.name;
     error_ = std::move(error);
@@ -158,6 +165,11 @@ void HostLink::feed_binary() {
 
 void HostLink::read_frames() {
   std::string& text = channel_->output();
+  // Nobody takes the frames: the channel fills up and holds the host back; its silence is ours.
+  if (parser_.buffered() > kMostFrames) {
+    heard_ns_ = now_ns();
+    return;
+  }
   if (text.empty()) return;
   heard_ns_ = now_ns();
   parser_.feed({reinterpret_cast<const uint8_t*>(text.data()), text.size()});

@@ -39,6 +39,7 @@ class LocalJob : public RankGroup {
   Result<std::vector<Event>> wait(Deadline deadline, std::span<const int> wake_fds) override;
   // The same with descriptors to wait for in either direction; their revents are set.
   Result<std::vector<Event>> wait_with(Deadline deadline, std::span<pollfd> wakes);
+  Status keep_alive() override { return {}; }
   Status send(int rank, FrameType type, ByteView payload, Deadline deadline) override;
   Status write_stdin(int rank, ByteView data, Deadline deadline) override;
   size_t stdin_pending(int rank) const override;

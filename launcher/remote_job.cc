@@ -277,6 +277,11 @@ Result<std::vector<Event>> RemoteJob::wait(Deadline deadline, std::span<const in
   return events;
 }
 
+Status RemoteJob::keep_alive() {
+  COLL_TRY(state_->pool->turn(Deadline::after_ns(0), {}));
+  return {};
+}
+
 const HostPool& RemoteJob::pool() const {
   return *state_->pool;
 }

@@ -42,6 +42,7 @@ class RemoteJob : public RankGroup {
   bool running(int rank) const override;
   int running_count() const override;
   Result<std::vector<Event>> wait(Deadline deadline, std::span<const int> wake_fds) override;
+  Status keep_alive() override;
   Status send(int rank, FrameType type, ByteView payload, Deadline deadline) override;
   Status write_stdin(int rank, ByteView data, Deadline deadline) override;
   size_t stdin_pending(int rank) const override;

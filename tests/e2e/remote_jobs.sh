@@ -152,6 +152,14 @@ if case_is "much output, whole lines, tagged"; then
   [ "$(grep -cE '^\[[0-3]\] line [0-9]+ of [0-3]$' "$out")" = 80000 ] || fail "broken lines"
 fi
 
+if case_is "a reader that sleeps longer than the heartbeat holds the ranks back, no more"; then
+  COLLCTL_HEARTBEAT_TIMEOUT=3 rig_head timeout 90 bash -c '"$1" run -H node01,node02 -- sh -c "yes \$RANK-\$(hostname)-0123456789012345678901234567890123456789 | head -c 30000000" 2>"$2" | (sleep 7; sort | uniq -c) >"$3"; exit ${PIPESTATUS[0]}' - "$collctl" "$err" "$out"; rc=$?
+  is_code 0
+  [ "$(grep -c '^ *[0-9]' "$out")" -le 4 ] || fail "lines were broken"
+  [ "$(awk '{ n += $1 * (length($2) + 1) } END { print n }' "$out")" -ge 59999900 ] || fail "output is missing"
+  nothing_left
+fi
+
 if case_is "all bad hosts in one report, each with its cause"; then
   ssh-keygen -q -t ed25519 -N '' -f "$rig/other_key"
   cp "$rig/head/home/.ssh/known_hosts" "$rig/known_hosts.kept"
