@@ -1,7 +1,6 @@
 // Asking the hosts: facts, clocks, then every host listens and the others dial.
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 
 #include "base/auth.h"
@@ -48,6 +47,7 @@ class Surveyor {
   Status ask_clocks();
   Status test_pairs();
   Status listen();
+  bool plan_dial(int from, int to, const DialledAddress& dialled, launcher::ReachTarget& target);
   Status dial();
   bool usable(int host) const { return survey_.hosts[size_t(host)].facts.has_value(); }
   void talk(const std::string& text) const {
@@ -203,39 +203,44 @@ Status Surveyor::listen() {
   return {};
 }
 
+// Notes the pair; true when it is to be dialled, at `target`.
+bool Surveyor::plan_dial(int from, int to, const DialledAddress& dialled,
+                         launcher::ReachTarget& target) {
+  const SurveyedHost& peer = survey_.hosts[size_t(to)];
+  PairResult pair{from, to, dialled.at.interface, dialled.shared, {}};
+  pair.result.host = to;
+  pair.result.address = dialled.at.address;
+  const auto listens = std::find_if(peer.listens.begin(), peer.listens.end(), [&](const auto& at) {
+    return at.address == dialled.at.address;
+  });
+  const bool known = listens != peer.listens.end(), open = known && listens->port != 0;
+  pair.result.text = open    ? "it was not dialled"
+                     : known ? "the host cannot listen there: " + listens->error
+                             : "the host does not have this address";
+  if (open) target = {to, dialled.at.address, listens->port, secrets_[size_t(to)]};
+  survey_.pairs.push_back(std::move(pair));
+  return open;
+}
+
 Status Surveyor::dial() {
   uint64_t seed = 0;
   COLL_TRY(base::fill_random({reinterpret_cast<uint8_t*>(&seed), sizeof seed}));
   const auto usable_by_host = usable_addresses(survey_.hosts);
   const auto pairs = pairs_to_test(survey_.hosts, seed);
-  const size_t all = size_t(std::count_if(survey_.hosts.begin(), survey_.hosts.end(),
-                                          [](const auto& host) { return host.facts.has_value(); }));
-  survey_.untested_pairs = all * (all - 1) - pairs.size();
+  const auto all = size_t(std::count_if(survey_.hosts.begin(), survey_.hosts.end(),
+                                        [](const auto& host) { return host.facts.has_value(); }));
+  survey_.untested_pairs = all == 0 ? 0 : all * (all - 1) - pairs.size();
   std::vector<std::vector<launcher::ReachTarget>> targets(survey_.hosts.size());
   std::vector<std::vector<size_t>> pair_of(survey_.hosts.size());  // of each target
-  for (const auto& [from, to] : pairs) {
-    const SurveyedHost& peer = survey_.hosts[size_t(to)];
-    for (const auto& dialled : addresses_to_dial(usable_by_host[size_t(from)],
-                                                 usable_by_host[size_t(to)], peer.spec.address)) {
-      PairResult pair{from, to, dialled.at.interface, dialled.shared, {}};
-      pair.result.host = to;
-      pair.result.address = dialled.at.address;
-      const auto listens =
-          std::find_if(peer.listens.begin(), peer.listens.end(),
-                       [&](const auto& at) { return at.address == dialled.at.address; });
-      if (listens != peer.listens.end() && listens->port != 0) {
-        targets[size_t(from)].push_back(
-            {to, dialled.at.address, listens->port, secrets_[size_t(to)]});
-        pair_of[size_t(from)].push_back(survey_.pairs.size());
-        pair.result.text = "it was not dialled";
-      } else {
-        pair.result.text = listens == peer.listens.end()
-                               ? "the host does not have this address"
-                               : "the host cannot listen there: " + listens->error;
-      }
-      survey_.pairs.push_back(std::move(pair));
+  for (const auto& [from, to] : pairs)
+    for (const auto& dialled :
+         addresses_to_dial(usable_by_host[size_t(from)], usable_by_host[size_t(to)],
+                           survey_.hosts[size_t(to)].spec.address)) {
+      launcher::ReachTarget target;
+      if (!plan_dial(from, to, dialled, target)) continue;
+      targets[size_t(from)].push_back(std::move(target));
+      pair_of[size_t(from)].push_back(survey_.pairs.size() - 1);
     }
-  }
   COLL_ASSIGN(const auto answers, ask(launcher::kAskReach, kDialSeconds + kAnswerSeconds,
                                       [&](int host) -> std::optional<std::string> {
                                         if (targets[size_t(host)].empty()) return std::nullopt;
@@ -244,14 +249,15 @@ Status Surveyor::dial() {
                                       }));
   for (size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i].text) continue;
-    std::vector<launcher::ReachResult> results;
-    if (answers[i].text->ok()) {
-      COLL_ASSIGN(results, launcher::dial_answer(answers[i].text->value()));
-    } else {
-      survey_.hosts[i].error = answers[i].text->error();
+    auto results = answers[i].text->ok()
+                       ? launcher::dial_answer(answers[i].text->value())
+                       : Result<std::vector<launcher::ReachResult>>(answers[i].text->error());
+    if (!results.ok()) {
+      survey_.hosts[i].error = std::move(results.error());
+      continue;
     }
-    for (size_t t = 0; t < results.size() && t < pair_of[i].size(); ++t)
-      survey_.pairs[pair_of[i][t]].result = std::move(results[t]);
+    for (size_t t = 0; t < results->size() && t < pair_of[i].size(); ++t)
+      survey_.pairs[pair_of[i][t]].result = std::move((*results)[t]);
   }
   return {};
 }
