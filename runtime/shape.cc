@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "kernels/algo/tree_shape.h"
 
 namespace collctl::runtime {
 namespace {
@@ -14,23 +15,11 @@ int ceil_log2(int n) {
 }
 
 BinaryPlace first_tree(int n, int p) {
+  const kernels::TreeLinks links = kernels::binary_tree(p, n);
   BinaryPlace place;
-  if (n <= 1) return place;
-  if (p == 0) {
-    place.down[0] = int(std::bit_floor(unsigned(n - 1)));
-    return place;
-  }
-  const int b = p & -p;
-  place.up = (p ^ b) | (b << 1);
-  if (place.up >= n) place.up = p ^ b;
-  if (b == 1) return place;
-  int at = 0;
-  place.down[at++] = p - b / 2;
-  for (int offset = b / 2; offset > 0; offset /= 2) {
-    if (p + offset >= n) continue;
-    place.down[at++] = p + offset;
-    break;
-  }
+  place.up = links.up;
+  place.down[0] = links.down[0];
+  place.down[1] = links.down[1];
   return place;
 }
 
