@@ -148,7 +148,7 @@ Error denied(const std::string& host, const Denial& denial) {
       format("{} was not let in", denial.user.empty() ? "the user" : "user " + denial.user);
   message +=
       denial.tried.empty() ? ": there was nothing to try" : "; tried: " + joined(denial.tried);
-  if (!denial.notes.empty()) message += "; not tried: " + joined(denial.notes);
+  if (!denial.notes.empty()) message += "; note: " + joined(denial.notes);
   if (!denial.offered.empty()) message += "; the host offers: " + denial.offered;
   return launch(
       host, message,

@@ -188,6 +188,11 @@ void ChildProcess::write(ByteView data) {
   queue_.append(reinterpret_cast<const char*>(data.data()), data.size());
 }
 
+void ChildProcess::close_input() {
+  close_input_ = true;
+  feed_input();  // with nothing queued no descriptor would tell the loop to do it
+}
+
 void ChildProcess::read_report() {
   int failure = 0;
   const ssize_t n = report_ ? ::read(report_.get(), &failure, sizeof failure) : -1;

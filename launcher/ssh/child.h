@@ -50,7 +50,7 @@ class ChildProcess {
   int exit_code() const { return code_; }  // with over; 128+N for signal N
   void write(ByteView data);
   size_t pending() const { return queue_.size() - sent_; }
-  void close_input() { close_input_ = true; }
+  void close_input();
   void kill();
 
   std::string output, errors;  // the caller erases what it has used

@@ -60,7 +60,6 @@ void Libssh2Channel::flush() {
 }
 
 void Libssh2Channel::write_queue() {
-  fresh_ = false;
   while (sent_ < queue_.size() && last().transport().queued() < kMostQueued) {
     const ssize_t n = libssh2_channel_write(channel_, queue_.data() + sent_,
                                             std::min(queue_.size() - sent_, kWriteBytes));
@@ -159,6 +158,7 @@ void Libssh2Channel::release() {
 }
 
 bool Libssh2Channel::run() {
+  fresh_ = false;
   const bool ended = read_streams();
   if (step_ == Step::over) return false;
   if (ended) {

@@ -115,6 +115,22 @@ keys() {
   has "out: node01"
 }
 
+silent_agent() {
+  case="an agent that never answers" client=libssh2
+  say "- $client: $case"
+  "${rig_on_head[@]}" perl -e 'use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0); bind(S, pack_sockaddr_un($ARGV[0]));
+    listen(S, 9); sleep 30' "$rig/silent_agent" &
+  local listener=$!
+  for _ in $(seq 100); do [ -S "$rig/silent_agent" ] && break; sleep 0.05; done
+  "${rig_on_head[@]}" env SSH_AUTH_SOCK="$rig/silent_agent" timeout 60 "$probe" --client "$client" \
+    node02,node03,node04 hostname >"$out" 2>&1
+  rc=$?
+  kill $listener
+  wait $listener 2>/dev/null
+  works
+  client=
+}
+
 host_keys() {
   local shown known
   case_is "an unknown host"
@@ -319,6 +335,21 @@ asking() {
   has "tester was not let in"
   has "password"
 
+  case_is "keyboard-interactive for two hosts, asked once"
+  for i in 6 7; do
+    rig_sshd_conf $i "UsePAM yes" "KbdInteractiveAuthentication yes" "PasswordAuthentication no"
+  done
+  type_in "$rig_password" --config none --limit 30 node06,node07 hostname
+  works
+  has "node06 out: node06"
+  has "node07 out: node07"
+  has "keyboard-interactive"
+  [ "$(grep -ac "Password: " "$out")" = 1 ] || fail "not asked once"
+  for i in 6 7; do
+    rig_sshd_reset $i
+    rig_sshd_conf $i "PubkeyAuthentication no" "PasswordAuthentication yes"
+  done
+
   case_is "a passphrase"
   type_in secret --key "$rig_home/.ssh/locked" --config none --limit 30 node01 hostname
   works
@@ -392,6 +423,7 @@ setup() {
 setup
 all_clients good
 all_clients keys
+silent_agent
 all_clients host_keys
 all_clients ways
 all_clients configuration
