@@ -238,7 +238,10 @@ TEST_CASE("a stopped launcher is not missed") {
   stop.put(int32_t(SIGTSTP));
   go.put(int32_t(SIGCONT));
   agent.send(AgentFrame::signal, stop.bytes());
-  base::sleep_until(Deadline::after_ms(900));
+  const Deadline soon = Deadline::after_seconds(10);
+  while (base::process_state(pids[0]) != 'T' && !soon.passed())
+    base::sleep_until(Deadline::after_ms(5));
+  base::sleep_until(Deadline::after_ms(900));  // three times what it would wait otherwise
   CHECK(base::process_state(pids[0]) == 'T');
   agent.send(AgentFrame::signal, go.bytes());
   agent.send(AgentFrame::look);
