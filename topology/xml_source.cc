@@ -37,7 +37,7 @@ bool has_hex_prefix(std::string_view text) {
 }  // namespace
 
 XmlSource::XmlSource(std::string_view text, std::string name)
-    : text_(text), name_(std::move(name)) {
+    : text_(text), name_(std::move(name)), notes_(name_) {
   line_starts_.push_back(0);
   if (text.size() <= kMaxFileBytes)
     for (size_t at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1))
@@ -53,17 +53,13 @@ size_t XmlSource::offset_of(pugi::xml_node node) const {
   return size_t(std::max<std::ptrdiff_t>(node.offset_debug(), 0));
 }
 
-std::string XmlSource::where(const Place& at) const {
-  return at.line > 0 ? format("{}:{}", name_, at.line) : name_;
-}
-
 void XmlSource::fail(const Place& at, const std::string& what) {
   if (failed()) return;
   failure_ = Error(ErrorCode::usage, format("{}:{}:{}: {}", name_, at.line, at.column, what));
 }
 
 void XmlSource::note(const Place& at, const std::string& what) {
-  if (notes_.size() < kMaxFindings) notes_.push_back({Severity::note, what, where(at), ""});
+  notes_.add({Severity::note, what, notes_.where(at), ""});
 }
 
 Status XmlSource::parse() {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "topology/types.h"
+#include "topology/findings.h"
 
 namespace collctl::topology {
 
@@ -22,14 +22,12 @@ class XmlSource {
   pugi::xml_node root() const { return document_.document_element(); }
 
   Place place(pugi::xml_node node) const { return place_of(offset_of(node)); }
-  // "NAME:LINE"
-  std::string where(const Place& at) const;
   // Keeps the first mistake; later ones are ignored.
   void fail(const Place& at, const std::string& what);
   bool failed() const { return failure_.has_value(); }
   Error take_failure() { return std::move(*failure_); }
   void note(const Place& at, const std::string& what);
-  std::vector<Finding> take_notes() { return std::move(notes_); }
+  std::vector<Finding> take_notes() { return notes_.take(); }
 
  private:
   friend class XmlAttributes;
@@ -41,7 +39,7 @@ class XmlSource {
   std::vector<size_t> line_starts_;
   pugi::xml_document document_;
   std::optional<Error> failure_;
-  std::vector<Finding> notes_;
+  FindingList notes_;
 };
 
 // The attributes of one element, taken by name; those left over are the unknown ones.

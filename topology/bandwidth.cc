@@ -1,0 +1,135 @@
+#include "topology/bandwidth.h"
+
+#include <array>
+
+#include "base/format.h"
+
+namespace collctl::topology {
+namespace {
+
+// A lane in 100 Mb/s after encoding, as the field counts: 8 GT/s x 128/130, and less for headers.
+// Source: NCCL 2.30 (topo.cc, speeds by kernel string); PCI Express base specification for GT/s.
+struct PciRate {
+  const char* gigatransfers;
+  int generation;
+  double lane;
+};
+constexpr std::array<PciRate, 6> kPciRates = {
+    {{"2.5", 1, 15}, {"5", 2, 30}, {"8", 3, 60}, {"16", 4, 120}, {"32", 5, 240}, {"64", 6, 480}}};
+constexpr const PciRate& kAssumedRate = kPciRates[2];  // NCCL 2.30: an unknown string is gen3
+constexpr int kAssumedWidth = 16;                      // NCCL 2.30: width 0 or missing is x16
+
+const PciRate* find_rate(const std::string& speed) {
+  for (const PciRate& rate : kPciRates) {
+    const std::string plain = rate.gigatransfers;
+    const std::string whole = plain.find('.') == plain.npos ? plain + ".0" : plain;
+    // Kernels before 5.x write "16 GT/s", later ones "16.0 GT/s PCIe".
+    for (const std::string& number : {plain, whole})
+      if (speed == number + " GT/s" || speed == number + " GT/s PCIe") return &rate;
+  }
+  return nullptr;
+}
+
+// NVLink by generation of the GPU. Source: NCCL 2.30 (topo.h), measured there: the wire rates of
+// 20, 25, 25, 14, 25 and 50 GB/s less protocol.
+struct NvlinkRow {
+  int sm_from, sm_to;
+  double gbps;
+};
+constexpr NvlinkRow kNvlink[] = {
+    {60, 69, 18},      // P100 (NVLink 1)
+    {70, 79, 20},      // V100 (2)
+    {86, 86, 12},      // RTX A6000, A40 (bridge)
+    {80, 89, 20},      // A100 (3), and the rest of 8.x
+    {90, 99, 20.6},    // H100, H200 (4)
+    {100, 9999, 40.1}  // B200, B300 (5)
+};
+constexpr double kOtherNvlink = 20;  // NCCL 2.30: anything older
+
+// xGMI. Source: RCCL (topo.h): VEGA_XGMI_WIDTH, MI200_XGMI_WIDTH, GFX94X_XGMI_WIDTH.
+struct XgmiRow {
+  const char* prefix;  // of gcn, with "gfx" taken off
+  double gbps;
+};
+constexpr XgmiRow kXgmi[] = {{"910", 36}, {"90a", 36}, {"94", 48}, {"95", 48}};
+constexpr double kOtherXgmi = 24;  // MI50, MI60, MI100
+
+// CPU to CPU. Source: NCCL 2.30 (topo.h, ncclTopoGetInterCpuBw).
+struct IntelRow {
+  int model_from;
+  double gbps;
+};
+constexpr IntelRow kIntel[] = {
+    {0xCF, 40},  // Emerald Rapids and newer: UPI 2.0, four links
+    {0x8F, 22},  // Sapphire Rapids
+    {0x55, 10},  // Skylake, Cascade Lake, Ice Lake
+    {0, 6},      // QPI
+};
+constexpr double kAmdGBps = 16;    // any pair of NUMA nodes, of one socket or two
+constexpr double kPowerGBps = 32;  // POWER9 X bus
+constexpr double kArmGBps = 6;
+constexpr double kZhaoxinGBps = 6;
+constexpr double kYongfengGBps = 9;  // Zhaoxin family 7, model 0x5B
+
+}  // namespace
+
+int pci_generation(const std::string& speed) {
+  const PciRate* rate = find_rate(speed);
+  return rate != nullptr ? rate->generation : 0;
+}
+
+Bandwidth pci_bandwidth(const std::optional<std::string>& speed, const std::optional<int>& width) {
+  Bandwidth found;
+  const PciRate* rate = speed ? find_rate(*speed) : nullptr;
+  if (rate == nullptr) {
+    found.assumed = speed && !speed->empty() ? format("link speed '{}' is unknown; gen3 is assumed",
+                                                      speed->substr(0, 40))
+                                             : "no link speed; gen3 is assumed";
+    rate = &kAssumedRate;
+  }
+  int lanes = width.value_or(0);
+  if (lanes <= 0 || lanes > 32) {  // 255 is the kernel's "unknown"
+    if (found.assumed.empty())
+      found.assumed = "no link width; x16 is assumed";
+    else
+      found.assumed += ", and x16";
+    lanes = kAssumedWidth;
+  }
+  found.gbps = lanes * rate->lane / 80;
+  return found;
+}
+
+Bandwidth net_bandwidth(const std::optional<int64_t>& mbps) {
+  if (mbps && *mbps > 0) return {double(*mbps) / 8000, ""};
+  return {1.25, "no speed; 10 Gb/s is assumed"};  // NCCL 2.30
+}
+
+double nvlink_bandwidth(int sm) {
+  for (const NvlinkRow& row : kNvlink)
+    if (sm >= row.sm_from && sm <= row.sm_to) return row.gbps;
+  return kOtherNvlink;
+}
+
+double xgmi_bandwidth(const std::string& gcn) {
+  const std::string number = gcn.rfind("gfx", 0) == 0 ? gcn.substr(3) : gcn;
+  for (const XgmiRow& row : kXgmi)
+    if (number.rfind(row.prefix, 0) == 0) return row.gbps;
+  return kOtherXgmi;
+}
+
+Bandwidth cpu_bandwidth(const std::string& arch, const std::string& vendor, int family, int model) {
+  if (arch == "ppc64" || arch == "ppc64le") return {kPowerGBps, ""};
+  if (arch == "arm64" || arch == "aarch64") return {kArmGBps, ""};
+  if (vendor == "AuthenticAMD") return {kAmdGBps, ""};
+  if (vendor == "GenuineIntel") {
+    if (family != 6) return {kIntel[3].gbps, ""};
+    for (const IntelRow& row : kIntel)
+      if (model >= row.model_from) return {row.gbps, ""};
+  }
+  if (vendor == "CentaurHauls" || vendor == "  Shanghai  ")
+    return {family == 7 && model == 0x5B ? kYongfengGBps : kZhaoxinGBps, ""};
+  return {kLocalGBps,
+          "the CPU's maker is unknown; links between its NUMA nodes count as unlimited"};
+}
+
+}  // namespace collctl::topology
