@@ -38,6 +38,7 @@ inline constexpr uint32_t kProgram = 4;    // run -- program
 inline constexpr uint32_t kReading = 8;    // env, version
 inline constexpr uint32_t kGenerate = 16;  // completion, man
 inline constexpr uint32_t kDoctor = 32;    // doctor
+inline constexpr uint32_t kTopo = 64;      // topo
 inline constexpr uint32_t kAnywhere = ~0u;
 
 struct Option {
@@ -56,7 +57,18 @@ struct Option {
   const char* more = "";  // further sentences for the long help and the manual
 };
 
-enum class CommandId : uint8_t { run, collective, doctor, env, version, completion, man, help, rank };
+enum class CommandId : uint8_t {
+  run,
+  collective,
+  topo,
+  doctor,
+  env,
+  version,
+  completion,
+  man,
+  help,
+  rank
+};
 
 struct Example {
   const char* line;

@@ -56,6 +56,8 @@ Result<int> dispatch(const std::vector<std::string>& arguments, Console& console
       return run_command(line, console);
     case CommandId::collective:
       return bench_command(line, console);
+    case CommandId::topo:
+      return topo_command(line, console);
     case CommandId::doctor:
       return doctor_command(line, console);
     case CommandId::env:

@@ -76,6 +76,22 @@ std::vector<Command> make_commands() {
                              "No rank goes on before every rank has arrived. Sizes do not apply.",
                              {{"collctl barrier --sync each", "with percentiles of the time"}}));
   table.push_back(
+      {.id = CommandId::topo,
+       .name = "topo",
+       .arguments = "--from FILE [options]",
+       .scopes = kTopo,
+       .summary = "a machine from its topology file: tree, paths, what is odd",
+       .description =
+           "Reads a topology file in the field's XML and shows the machine as a tree: CPUs, "
+           "switches, GPUs and network devices with their links. What looks wrong (a link slower "
+           "than those of its equals, a switch slower than what is below it) is marked with ! and "
+           "explained on standard error, as is every value that had to be assumed. --matrix adds "
+           "the path type and bandwidth between GPUs and to network devices, as a job would use "
+           "them: after the decisions on P2P, GDR and PXN, each of which --json explains.",
+       .examples = {{"collctl topo --from node.xml", "the tree"},
+                    {"collctl topo --from node.xml --matrix", "and the paths"},
+                    {"collctl topo --from node.xml --json", "everything, with reasons"}}});
+  table.push_back(
       {.id = CommandId::doctor,
        .name = "doctor",
        .arguments = "[-H LIST] [options]",

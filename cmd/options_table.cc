@@ -191,10 +191,27 @@ void add_select_options(std::vector<Option>& t) {
        .help = "where the ranks compute"});
 }
 
+void add_topo_options(std::vector<Option>& t) {
+  const Adder add{t, Group::output, kTopo};
+  add({.name = "from",
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .help = "the topology file to read (XML)"});
+  add({.name = "matrix", .help = "path type and GB/s between GPUs and to network devices"});
+  add({.name = "xml",
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .help = "write the topology as XML",
+       .more = "The file appears whole or not at all. Standard output then stays empty unless "
+               "--matrix or --json is there too."});
+}
+
 void add_output_options(std::vector<Option>& t) {
   const Adder add{t, Group::output, kLaunch};
   add({.name = "json",
-       .scopes = kLaunch | kReading | kDoctor,
+       .scopes = kLaunch | kReading | kDoctor | kTopo,
        .help = "one JSON object on standard output"});
   add({.name = "csv", .scopes = kCollectives, .help = "comma separated rows on standard output"});
   add({.name = "output",
@@ -209,7 +226,9 @@ void add_output_options(std::vector<Option>& t) {
   add({.name = "plot",
        .scopes = kCollectives,
        .help = "draw bus bandwidth over size below the table"});
-  add({.name = "quiet", .scopes = kLaunch | kDoctor, .help = "no header, progress or notes"});
+  add({.name = "quiet",
+       .scopes = kLaunch | kDoctor | kTopo,
+       .help = "no header, progress or notes"});
   add({.name = "verbose",
        .letter = 'v',
        .kind = ValueKind::count,
@@ -225,6 +244,7 @@ std::vector<Option> make_options() {
   add_size_options(table);
   add_measure_options(table);
   add_select_options(table);
+  add_topo_options(table);
   add_output_options(table);
   table.push_back({.name = "help",
                    .letter = 'h',
