@@ -1,6 +1,7 @@
 // Which of many ranks' failures is the one to print.
 #include <signal.h>
 
+#include "base/format.h"
 #include "cmd/root_cause.h"
 #include "tests/catch.h"
 
@@ -13,6 +14,7 @@ std::vector<RankFacts> job(int size) {
   std::vector<RankFacts> ranks{size_t(size)};
   for (int r = 0; r < size; ++r) {
     ranks[size_t(r)].end.rank = r;
+    ranks[size_t(r)].end.host = format("b{}", r % 2);  // ranks 1, 3, ... on another host
     ranks[size_t(r)].end.pid = 100 + r;
     ranks[size_t(r)].end.phase = "measure";
     ranks[size_t(r)].state = 'S';
@@ -56,9 +58,9 @@ TEST_CASE("a killed rank is named, whatever the others say and when") {
   REQUIRE(e.has_value());
   CHECK(e->code == ErrorCode::lost);
   CHECK(e->rank == 2);
-  CHECK(e->host == "b1");
+  CHECK(e->host == "b0");
   CHECK(e->message ==
-        "rank 2 (pid 102, host b1) was killed by signal 9 (SIGKILL) in phase measure");
+        "rank 2 (pid 102, host b0) was killed by signal 9 (SIGKILL) in phase measure");
   CHECK(e->hint.find("memory") != std::string::npos);
 }
 
@@ -119,6 +121,18 @@ TEST_CASE("echoes do not hide the reason") {
   }
 }
 
+TEST_CASE("a lost host goes before what its ranks' neighbours say") {
+  auto ranks = job(4);
+  says(ranks[0], 0, ErrorCode::lost, "connection to rank 3 closed", 3);
+  says(ranks[3], 1, ErrorCode::lost, "host b1 was lost during the run, with ranks 1, 3: gone", 3);
+  ranks[3].host_lost = true;
+  ranks[2].exited = true;
+  ranks[2].end.exit_code = 5;
+  const auto e = root_cause(ranks);
+  REQUIRE(e.has_value());
+  CHECK(e->chain() == "host b1 was lost during the run, with ranks 1, 3: gone");
+}
+
 TEST_CASE("a deadline names who waits for whom and who does not move") {
   auto ranks = job(4);
   says(ranks[3], 0, ErrorCode::deadline, "rank 3 waits for data from rank 2 (step 42)", 2);
@@ -131,7 +145,7 @@ TEST_CASE("a deadline names who waits for whom and who does not move") {
     CHECK(e->code == ErrorCode::deadline);
     CHECK(e->rank == 2);
     CHECK(e->message ==
-          "rank 2 (pid 102, host h) does not move: stopped (state T); rank 3 waits for rank 2; "
+          "rank 2 (pid 102, host b0) does not move: stopped (state T); rank 3 waits for rank 2; "
           "rank 0 waits for rank 3; rank 3 says: rank 3 waits for data from rank 2 (step 42)");
     CHECK(e->hint.find("kill -CONT 102") != std::string::npos);
   }
@@ -139,7 +153,7 @@ TEST_CASE("a deadline names who waits for whom and who does not move") {
     ranks[2].state = 'T';
     ranks[2].exited = ranks[2].ended_by_us = true;
     ranks[2].end.exit_signal = SIGTERM;
-    CHECK(has(*root_cause(ranks), "rank 2 (pid 102, host h) does not move: stopped"));
+    CHECK(has(*root_cause(ranks), "rank 2 (pid 102, host b0) does not move: stopped"));
   }
   SECTION("running") {
     ranks[2].state = 'R';
