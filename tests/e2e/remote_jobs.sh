@@ -123,6 +123,9 @@ if case_is "a program: place, folder, output, exit code of the first failing ran
   run run -H 'node01,node02' -- no-such-program
   is_code 4
   has_err "no-such-program"
+  has_err "2 hosts could not start their ranks"
+  has_err "host node01: start rank 0 of 2"
+  has_err "host node02: start rank 1 of 2"
   nothing_left
 fi
 
@@ -153,7 +156,7 @@ if case_is "much output, whole lines, tagged"; then
 fi
 
 if case_is "a reader that sleeps longer than the heartbeat holds the ranks back, no more"; then
-  COLLCTL_HEARTBEAT_TIMEOUT=3 rig_head timeout 90 bash -c '"$1" run -H node01,node02 -- sh -c "yes \$RANK-\$(hostname)-0123456789012345678901234567890123456789 | head -c 30000000" 2>"$2" | (sleep 7; sort | uniq -c) >"$3"; exit ${PIPESTATUS[0]}' - "$collctl" "$err" "$out"; rc=$?
+  COLLCTL_HEARTBEAT_TIMEOUT=6 rig_head timeout 90 bash -c '"$1" run -H node01,node02 -- sh -c "yes \$RANK-\$(hostname)-0123456789012345678901234567890123456789 | head -c 30000000" 2>"$2" | (sleep 13; sort | uniq -c) >"$3"; exit ${PIPESTATUS[0]}' - "$collctl" "$err" "$out"; rc=$?
   is_code 0
   [ "$(grep -c '^ *[0-9]' "$out")" -le 4 ] || fail "lines were broken"
   [ "$(awk '{ n += $1 * (length($2) + 1) } END { print n }' "$out")" -ge 59999900 ] || fail "output is missing"
@@ -197,7 +200,10 @@ if case_is "no route, and accepts but stays silent: within the connect timeout";
   rig_node 3 python3 -c 'import socket,time
 s=socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("",22)); s.listen(); time.sleep(60)' &
   silent=$!
-  sleep 0.3
+  for _ in $(seq 200); do
+    rig_node 3 ss -ltnH 'sport = :22' | grep -q LISTEN && break
+    sleep 0.05
+  done
   run run -H 'node[01-03]' --connect-timeout 3 -- true
   is_code 4
   has_err "2 of 3 hosts failed"
@@ -231,6 +237,16 @@ if case_is "an agent is killed: its ranks go with it"; then
   end
   is_code 5
   has_err "node02"
+  nothing_left
+fi
+
+if case_is "what was said before an agent was killed arrives, however late it is read"; then
+  for client in libssh2 openssh; do
+    rig_head timeout 60 "$collctl" run --ssh-client $client -H node01 -- \
+      sh -c 'seq 100000; sleep 1; kill -KILL $PPID; sleep 777' 2>"$err" | { sleep 3; cat; } >"$out"
+    [ "$(md5sum <"$out")" = "$(seq 100000 | md5sum)" ] || fail "$client: $(wc -l <"$out") of 100000 lines"
+    has_err "host node01 was lost"
+  done
   nothing_left
 fi
 
@@ -304,6 +320,21 @@ if case_is "Ctrl-C while a host does not answer"; then
   within 4
   rig_blackhole 2 off
   nothing_left
+fi
+
+if case_is "Ctrl-C at a question for a password"; then
+  if ! command -v script >/dev/null; then
+    say "  not tested: script (bsdutils) is not installed"
+  else
+    for i in 1 2; do rig_sshd_conf $i "PubkeyAuthentication no" "PasswordAuthentication yes"; done
+    { sleep 2; printf '\003'; sleep 3; } | "${rig_on_head[@]}" timeout 60 \
+      script -qec "$collctl run --ssh-client libssh2 -H node01,node02 -- true" /dev/null >"$out" 2>"$err"; rc=$?
+    is_code 130
+    has_out "password: "
+    within 10
+    for i in 1 2; do rig_sshd_reset $i; done
+    nothing_left
+  fi
 fi
 
 if case_is "deadlines: of the job, of a hung rank"; then
