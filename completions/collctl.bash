@@ -4,7 +4,7 @@ _collctl() {
   local command=${COMP_WORDS[1]} word i
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier doctor env version completion man --help --version' -- "$current"))
+    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier topo doctor env version completion man --help --version' -- "$current"))
     return
   fi
   # After -- the words are a program and its arguments.
@@ -69,6 +69,8 @@ _collctl() {
     --transport) COMPREPLY=($(compgen -W 'loopback shm net' -- "$current")); return ;;
     --net) COMPREPLY=($(compgen -W 'socket' -- "$current")); return ;;
     --device) COMPREPLY=($(compgen -W 'cpu cuda auto' -- "$current")); return ;;
+    --from) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --xml) COMPREPLY=($(compgen -f -- "$current")); return ;;
     -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
   esac
   case $command in
@@ -117,6 +119,10 @@ _collctl() {
     barrier)
       if [[ $current == -* ]]; then
         COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+      fi ;;
+    topo)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--from --matrix --xml --json --quiet --help -h' -- "$current"))
       fi ;;
     doctor)
       if [[ $current == -* ]]; then
