@@ -7,29 +7,13 @@
 #include "base/format.h"
 #include "topology/bandwidth.h"
 #include "topology/findings.h"
+#include "topology/pci_use.h"
 
 namespace collctl::topology {
 namespace {
 
 constexpr uint32_t kClassSwitch = 0x068000;       // an NVSwitch
 constexpr uint32_t kClassPowerBridge = 0x068001;  // NVLink to a POWER CPU
-
-bool is_gpu_class(const std::optional<uint32_t>& device_class) {
-  // Displays and 3D controllers; "processing accelerators" on AMD's side.
-  return device_class && (*device_class >> 16 == 0x03 || *device_class >> 16 == 0x12);
-}
-bool is_nic_class(const std::optional<uint32_t>& device_class) {
-  return device_class && *device_class >> 16 == 0x02;
-}
-
-bool has_nets(const std::vector<Nic>& nics) {
-  return std::any_of(nics.begin(), nics.end(), [](const Nic& nic) { return !nic.nets.empty(); });
-}
-
-bool is_used(const Pci& pci) {
-  return (pci.gpu && pci.gpu->rank != -1) || has_nets(pci.nics) ||
-         std::any_of(pci.children.begin(), pci.children.end(), is_used);
-}
 
 class Builder {
  public:
@@ -109,7 +93,13 @@ class Builder {
     node.cpu_model = cpu.model.value_or(0);
     for (const Pci& pci : cpu.children) add_pci(pci, at, at);
     for (const Nic& nic : cpu.nics) {
-      if (nic.nets.empty()) continue;
+      const bool fresh_net = std::any_of(nic.nets.begin(), nic.nets.end(), [&](const Net& net) {
+        return net.dev != -1 && nets_seen_.count({host, net.name}) == 0;
+      });
+      if (!fresh_net) {
+        add_nets(nic, at, false);  // only says so
+        continue;
+      }
       // Virtual interfaces share one NIC without an address of its own.
       auto [virtual_nic, fresh] = virtual_nics_.try_emplace(at, -1);
       if (fresh) {
@@ -132,7 +122,7 @@ class Builder {
     if (!uplink.assumed.empty()) note(Severity::note, "of a PCI link: " + uplink.assumed, pci.at);
     const bool is_nic = has_nets(pci.nics);
     const BusId id = is_nic ? pci.bus_id.card() : pci.bus_id;
-    const NodeKind kind = pci.gpu ? NodeKind::gpu : is_nic ? NodeKind::nic : NodeKind::pci;
+    const NodeKind kind = is_used_gpu(pci) ? NodeKind::gpu : is_nic ? NodeKind::nic : NodeKind::pci;
     if (kind == NodeKind::nic) {
       // Ports that are functions of one card share its one link.
       if (const auto card = cards_.find({host, id}); card != cards_.end())

@@ -74,6 +74,14 @@ class Reader {
     kept.push_back({node.name(), printed.text});
   }
 
+  // Elements that hold nothing: what is inside all the same is not kept, and that is said.
+  void leaf(pugi::xml_node node) {
+    for (const pugi::xml_node child : node.children())
+      if (child.type() == pugi::node_element || child.type() == pugi::node_pcdata)
+        return source_.note(source_.place(node),
+                            format("what stands inside <{}> is ignored", node.name()));
+  }
+
   Cpu cpu(pugi::xml_node node) {
     Cpu made;
     XmlAttributes attributes(source_, node);
@@ -131,6 +139,10 @@ class Reader {
       XmlAttributes attributes(source_, child);
       made.peers.push_back(
           attributes.required("target", attributes.bus_id("target"), "a PCI address"));
+      leaf(child);
+      for (const Unknown& each : attributes.rest())
+        source_.note(source_.place(child),
+                     format("{} of <pcilink> is ignored", each.name.substr(0, 40)));
     } else {
       other(child, made.unknown_elements, "<pci>, <gpu>, <nic> or <pcilink>");
     }
@@ -168,6 +180,7 @@ class Reader {
         attributes.required("count", attributes.small("count", 1, kMaxLinks), "a number of links");
     made.target_class = attributes.hex("tclass", 0xffffff);
     made.unknown = attributes.rest();
+    leaf(node);
     return made;
   }
 
@@ -180,6 +193,7 @@ class Reader {
     made.mbytes_per_s =
         attributes.required("bw", attributes.integer("bw", 0, kMaxMbps), "MB/s of each link");
     made.unknown = attributes.rest();
+    leaf(node);
     return made;
   }
 
@@ -212,6 +226,7 @@ class Reader {
     made.coll = attributes.flag("coll");
     made.gin = attributes.flag("gin");
     made.unknown = attributes.rest();
+    leaf(node);
     return made;
   }
 

@@ -170,6 +170,33 @@ TEST_CASE("which Broadcom switches become one") {
   CHECK(type("0xc012", "0xa096", "0xa096") == PathType::pxb);  // another family
 }
 
+TEST_CASE("a GPU that no rank has is left out, and a branch without a use") {
+  const Machine machine = parse(chip(
+      device("10", device("01", gpu(0)) + device("02", "<gpu dev=\"1\" rank=\"-1\" sm=\"80\"/>")) +
+      device("20", device("03", ""))));
+  CHECK(machine.graph.gpus.size() == 1);
+  CHECK(machine.graph.nodes.size() == 3);  // the CPU, one switch, one GPU
+}
+
+TEST_CASE("functions of one card are one NIC, virtual interfaces one without an address") {
+  const auto port = [](const char* function, int dev) {
+    return std::string("<pci busid=\"0000:18:00.") + function +
+           "\" link_speed=\"8.0 GT/s PCIe\" link_width=\"4\"><nic><net name=\"e" +
+           std::to_string(dev) + "\" dev=\"" + std::to_string(dev) +
+           "\" speed=\"1000\" gdr=\"0\"/></nic></pci>";
+  };
+  const std::string bridge = "<nic><net name=\"br0\" dev=\"2\" speed=\"10000\" gdr=\"0\"/></nic>";
+  const std::string cpu = "<cpu numaid=\"0\" vendor=\"AuthenticAMD\">";
+  const Machine machine = parse(
+      "<system version=\"1\">" + cpu + port("0", 0) + port("1", 1) + bridge + device("01", gpu(0)) +
+      "</cpu><cpu numaid=\"1\" vendor=\"AuthenticAMD\">" + bridge + "</cpu></system>");
+  // Two CPUs, the card, its two ports, the virtual NIC, br0 once, the GPU.
+  CHECK(machine.graph.nodes.size() == 8);
+  machine.check_net(0, 0, PathType::phb, 0.125, 3);
+  machine.check_net(0, 2, PathType::phb, 1.25, 3);
+  CHECK(machine.has_finding("repeated below another NUMA node"));
+}
+
 TEST_CASE("two GPUs of one rank or dev are refused with both lines") {
   const auto graph_of = [](const std::string& text) {
     return make_graph(read_xml(text, "f.xml")->system, "f.xml");

@@ -101,6 +101,19 @@ TEST_CASE("what is not known is kept") {
   CHECK(again->system == read->system);
 }
 
+TEST_CASE("what cannot be kept is said") {
+  const auto read = read_xml(
+      device("<pci busid=\"0000:01:00.0\">text<pcilink target=\"0000:02:00.0\" speed=\"5\"/>"
+             "<nic>\n<net name=\"a\"><b/></net></nic></pci>"),
+      "f.xml");
+  REQUIRE(read.ok());
+  REQUIRE(read->findings.size() == 3);
+  CHECK(read->findings[0].what == "text inside <pci> is ignored");
+  CHECK(read->findings[1].what == "speed of <pcilink> is ignored");
+  CHECK(read->findings[2].what == "what stands inside <net> is ignored");
+  CHECK(read->findings[2].where == "f.xml:3");
+}
+
 TEST_CASE("every mistake is named with its line and column") {
   CHECK(mistake("") == "f.xml:1:1: no element: expected <system version=\"1\">");
   CHECK(mistake("<graphs version=\"1\"/>") ==

@@ -6,6 +6,8 @@
 
 #include "tests/catch.h"
 #include "tests/unit/topology/data_files.h"
+#include "topology/decide.h"
+#include "topology/inspect.h"
 #include "topology/xml.h"
 
 using namespace collctl::topology;
@@ -72,7 +74,7 @@ std::string mutated(std::string text, std::mt19937& random) {
 TEST_CASE("mutated files are refused with a position or taken whole") {
   std::vector<std::string> texts;
   for (const auto& path : data_files()) texts.push_back(data_text(path));
-  int taken = 0, refused = 0;
+  int taken = 0, refused = 0, planned = 0;
   for (unsigned seed = 0; seed < 4000; ++seed) {
     std::mt19937 random(seed);
     const std::string text = mutated(texts[seed % texts.size()], random);
@@ -90,8 +92,18 @@ TEST_CASE("mutated files are refused with a position or taken whole") {
     const auto again = read_xml(write_xml(read->system), "again");
     if (!again.ok()) FAIL("seed " << seed << ": written file refused: " << again.error().message);
     if (!(again->system == read->system)) FAIL("seed " << seed << ": not equal after writing");
+    // What was taken can be planned with, or is refused as a whole; never a crash or a hang.
+    const auto graph = make_graph(read->system, "f.xml");
+    if (!graph.ok()) continue;
+    ++planned;
+    const Paths paths = effective_paths(*graph, base_paths(*graph), {});
+    for (const int a : paths.endpoints())
+      for (const int b : paths.endpoints())
+        if (paths.at(a, b).gbps < 0 || paths.at(a, b).hops > 200) FAIL("seed " << seed);
+    if (inspect(read->system, "f.xml").size() > kMaxFindings) FAIL("seed " << seed);
   }
   // Both happen often, or the mutations prove nothing.
   CHECK(taken > 200);
   CHECK(refused > 1000);
+  CHECK(planned > 150);
 }
