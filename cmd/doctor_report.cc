@@ -63,8 +63,8 @@ std::vector<Column> columns(const Diagnosis& diagnosis) {
   for (Column& one : list) {
     one.wanted = one.name == "connect" || one.name == "clock" || one.name == "reach";
     for (const auto& [host, cell] : one.cells)
-      one.wanted = one.wanted || cell != one.cells.begin()->second || cell.back() == '!' ||
-                   cell.back() == '*';
+      one.wanted = one.wanted || cell != one.cells.begin()->second || cell.ends_with('!') ||
+                   cell.ends_with('*');
   }
   return list;
 }

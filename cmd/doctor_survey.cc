@@ -32,8 +32,8 @@ struct Answer {
 
 class Surveyor {
  public:
-  Surveyor(const LaunchOptions& launch, std::unique_ptr<HostPool> pool)
-      : launch_(launch), pool_(std::move(pool)) {}
+  Surveyor(const LaunchOptions& launch, Interrupts& interrupts, std::unique_ptr<HostPool> pool)
+      : launch_(launch), interrupts_(interrupts), pool_(std::move(pool)) {}
   Result<Survey> run();
 
  private:
@@ -55,8 +55,8 @@ class Surveyor {
   }
 
   const LaunchOptions& launch_;
+  Interrupts& interrupts_;
   std::unique_ptr<HostPool> pool_;
-  Interrupts interrupts_{false};
   Deadline until_ = Deadline::after_seconds(launch_.timeout_s > 0 ? launch_.timeout_s : 1e6);
   Survey survey_;
   std::vector<base::Secret> secrets_;
@@ -307,9 +307,11 @@ Result<Survey> make_survey(const LaunchOptions& launch) {
     survey.hosts.push_back(std::move(host));
     return survey;
   }
-  COLL_ASSIGN(const launcher::PoolOptions options, pool_options(launch));
+  COLL_ASSIGN(launcher::PoolOptions options, pool_options(launch));
+  Interrupts interrupts(false);
+  options.ssh.stop_fd = interrupts.fd();
   COLL_ASSIGN(auto pool, HostPool::make(launch.hosts.hosts, options));
-  return Surveyor(launch, std::move(pool)).run();
+  return Surveyor(launch, interrupts, std::move(pool)).run();
 }
 
 }  // namespace collctl::cmd

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/format.h"
 #include "cmd/interrupt.h"
@@ -217,8 +218,9 @@ Status ProgramJob::loop() {
   while (job_->running_count() > 0 && !(give_up_ && give_up_->passed())) COLL_TRY(turn());
   output_->finish();
   // The ranks are gone; what they said still has to reach its reader, who ends this by reading, by
-  // going away, or with a signal. A job that was ended does not wait for a reader that sleeps.
-  const bool ended = signal_ != 0 || job_error_.has_value();
+  // going away, or with a signal. A job that was ended by a signal or its time limit does not wait
+  // for a reader that sleeps.
+  const bool ended = signal_ != 0 || (job_error_ && job_error_->code == ErrorCode::deadline);
   const Deadline leave = Deadline::after_seconds(ended ? kLastWordsSeconds : kForever);
   while (!output_->empty() && !leave.passed()) {
     std::vector<pollfd> fds{{interrupts_.fd(), POLLIN, 0}};
@@ -288,11 +290,19 @@ JobOutcome run_program_job(const LaunchOptions& options, const std::vector<std::
 }
 
 void forward_line(const Event& event, bool tag) {
-  const std::string text = (tag ? format("[{}] ", event.rank) : std::string()) + event.line + "\n";
-  // A reader that sleeps must not hold up the job: hosts would take that for its end.
+  static std::atomic<size_t> dropped{0};
+  std::string text = (tag ? format("[{}] ", event.rank) : std::string()) + event.line + "\n";
+  // A reader that sleeps must not hold up the job: hosts would take that for its end. Once a line
+  // has waited in vain the next ones do not wait.
   pollfd ready{STDERR_FILENO, POLLOUT, 0};
-  if (const auto n = base::poll_fds({&ready, 1}, Deadline::after_ms(kLogMs)); !n.ok() || *n == 0)
+  const auto room = base::poll_fds({&ready, 1}, Deadline::after_ms(dropped > 0 ? 0 : kLogMs));
+  if (!room.ok() || *room == 0) {
+    ++dropped;
     return;
+  }
+  if (const size_t lost = dropped.exchange(0); lost > 0)
+    text = format("collctl: note: {} lines of the ranks' log were dropped: nobody read them\n{}",
+                  lost, text);
   std::string_view left = text;
   while (!left.empty()) {
     const ssize_t n = ::write(STDERR_FILENO, left.data(), left.size());

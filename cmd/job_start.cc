@@ -170,13 +170,14 @@ Result<launcher::RemoteStart> remote_start(const HostPool& pool, const LaunchOpt
     launcher::AgentRank r;
     if (program != nullptr) r.argv = *program;
     r.null_stdin = program == nullptr || !reads_stdin(options, rank);
-    r.environment = place_variables({.rank = rank,
-                                     .size = size,
-                                     .local_rank = placement.local_rank[size_t(rank)],
-                                     .local_size = int(placement.ranks_of[host].size()),
-                                     .node = node[host],
-                                     .master_address = nodes == 1 ? "127.0.0.1" : master_address(first),
-                                     .master_port = first.hello().free_port});
+    r.environment =
+        place_variables({.rank = rank,
+                         .size = size,
+                         .local_rank = placement.local_rank[size_t(rank)],
+                         .local_size = int(placement.ranks_of[host].size()),
+                         .node = node[host],
+                         .master_address = nodes == 1 ? "127.0.0.1" : master_address(first),
+                         .master_port = first.hello().free_port});
     start.ranks.push_back(std::move(r));
   }
   char folder[4096];
@@ -191,7 +192,8 @@ Result<StartedJob> start_on_hosts(const LaunchOptions& options,
                                   const std::vector<std::string>* program, Interrupts& interrupts,
                                   std::vector<HostEnd>& hosts) {
   const Deadline deadline = Deadline::after_seconds(options.start_timeout_s);
-  COLL_ASSIGN(const launcher::PoolOptions wanted, pool_options(options));
+  COLL_ASSIGN(launcher::PoolOptions wanted, pool_options(options));
+  wanted.ssh.stop_fd = interrupts.fd();
   COLL_ASSIGN(std::unique_ptr<HostPool> pool, HostPool::make(needed_hosts(options), wanted));
   Status ready = wait_for_hosts(*pool, options, interrupts, deadline);
   update_hosts(*pool, hosts);
@@ -200,17 +202,18 @@ Result<StartedJob> start_on_hosts(const LaunchOptions& options,
   for (size_t host = 0; host < hosts.size(); ++host)
     hosts[host].ranks = what.placement.ranks_of[host];
   StartedJob job;
-  for (const int host : what.placement.host_of)
-    job.host_of.push_back(pool->host(host).spec().name);
+  for (const int host : what.placement.host_of) job.host_of.push_back(pool->host(host).spec().name);
   job.one_host = std::all_of(what.placement.host_of.begin(), what.placement.host_of.end(),
                              [&](int host) { return host == what.placement.host_of[0]; });
-  const int wake = interrupts.fd();
-  auto started = launcher::RemoteJob::start(std::move(pool), what, deadline, {&wake, 1});
-  if (!started) {
-    if (started.error().code == ErrorCode::interrupted)
-      if (const auto number = interrupts.take()) return interrupted_error(*number);
-    return std::move(started.error());
-  }
+  std::optional<int> ended;  // by which signal; what is meant for programs comes too early here
+  const auto stop = [&] {
+    while (const auto number = interrupts.take())
+      if (Interrupts::ends(*number)) ended = number;
+    return ended.has_value();
+  };
+  auto started = launcher::RemoteJob::start(std::move(pool), what, deadline, interrupts.fd(), stop);
+  if (ended) return interrupted_error(*ended);
+  if (!started) return std::move(started.error());
   for (const std::string& note : (*started)->notes())
     if (options.talk.note) options.talk.note(note);
   job.remote = started->get();
@@ -263,15 +266,12 @@ void note_progress(std::vector<HostEnd>& hosts, const launcher::RankGroup& group
   for (HostEnd& host : hosts) {
     const auto& ranks = host.ranks;
     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
-    const bool ended = std::none_of(ranks.begin(), ranks.end(),
-                                    [&](int r) { return group.running(r); });
+    const bool ended =
+        std::none_of(ranks.begin(), ranks.end(), [&](int r) { return group.running(r); });
     if (host.bootstrapping < 0) host.bootstrapping = now_s;
-    if (host.running < 0 && std::all_of(ranks.begin(), ranks.end(), running))
-      host.running = now_s;
+    if (host.running < 0 && std::all_of(ranks.begin(), ranks.end(), running)) host.running = now_s;
     if (host.done < 0 && ended && !host.error) host.done = now_s;
-    host.phase = host.done >= 0      ? "done"
-                 : host.running >= 0 ? "running"
-                                     : "bootstrapping";
+    host.phase = host.done >= 0 ? "done" : host.running >= 0 ? "running" : "bootstrapping";
     return;
   }
 }

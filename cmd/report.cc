@@ -87,9 +87,11 @@ void judge_hosts(const BenchReport& report, Verdict& verdict) {
     if (!host.error) continue;
     if (verdict.ok) verdict.code = ErrorCode::incomplete;
     verdict.ok = false;
-    verdict.reasons.push_back(
-        {"host-left-out", format("{} took no part: {}", host.host, host.error->chain()), host.host,
-         -1});
+    const std::string head = host.host + ": ", why = host.error->chain();
+    verdict.reasons.push_back({"host-left-out",
+                               format("{} took no part: {}", host.host,
+                                      why.rfind(head, 0) == 0 ? why.substr(head.size()) : why),
+                               host.host, -1});
   }
 }
 

@@ -2,8 +2,8 @@
 // the clients (launcher/ssh: libssh2, the system's ssh; or a child process for this very host) and
 // driven by one poll loop for all hosts: add_interest, poll until wakeup(), progress. Nothing here
 // blocks, but for a question to the person at the terminal (may_ask): its time moves the deadlines
-// of all hosts. Threads: the loop's. Closing a channel does not end the far command by itself: that is
-// the far agent's affair, which sees its standard input end.
+// of all hosts. Threads: the loop's. Closing a channel does not end the far command by itself: that
+// is the far agent's affair, which sees its standard input end.
 #pragma once
 #include <poll.h>
 
@@ -63,12 +63,13 @@ struct HostTarget {
 struct ChannelOptions {
   SshClient client = SshClient::automatic;
   KnownHosts known_hosts = KnownHosts::strict;
-  std::string config_file;    // --ssh-config; empty: the user's and the system's
-  std::string user;           // --ssh-user, --ssh-port, -i: for hosts that name none themselves
+  std::string config_file;  // --ssh-config; empty: the user's and the system's
+  std::string user;         // --ssh-user, --ssh-port, -i: for hosts that name none themselves
   int port = 0;
   std::string identity;
   double connect_timeout_s = 10;  // from TCP to authenticated
   bool may_ask = false;           // a person is at the terminal: passwords, passphrases
+  int stop_fd = -1;               // readable: a signal came, whoever asks that person stops
 };
 
 // Starts to connect. Errors are those of this machine (code usage, unavailable); everything about

@@ -32,6 +32,13 @@ void FrameParser::feed(ByteView bytes) {
   if (!bytes.empty()) std::memcpy(buffer_.data() + old, bytes.data(), bytes.size());
 }
 
+bool FrameParser::ready() const {
+  FrameHead head;
+  if (buffered() < sizeof head) return false;
+  std::memcpy(&head, buffer_.data() + taken_, sizeof head);
+  return head.bytes > kMaxFrame || buffered() >= sizeof head + head.bytes;
+}
+
 Result<std::optional<RawFrame>> FrameParser::next() {
   FrameHead head;
   if (buffer_.size() - taken_ < sizeof head) return std::optional<RawFrame>();

@@ -25,6 +25,8 @@ class FrameParser {
   // code lost, after which nothing sensible can follow.
   Result<std::optional<RawFrame>> next();
   size_t buffered() const { return buffer_.size() - taken_; }
+  // next() has something to say.
+  bool ready() const;
 
  private:
   Bytes buffer_;  // what arrived and was not handed out, from taken_ on

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostNoise = 4096;
 constexpr size_t kStageAhead = 1 << 20;  // of the binary, queued in the channel
-constexpr size_t kMostFrames = kMaxFrame;  // not yet taken, so that the largest fits
+constexpr size_t kMostFrames = 1 << 20;  // not yet taken; a single one may be larger
 constexpr size_t kMostTalk = 64 << 10;
 
 }  // namespace
@@ -76,6 +76,11 @@ void HostLink::fail(Error error) {
   phase_ = HostPhase::failed;
   if (channel_) client_ = channel_->description();
   channel_.reset();
+}
+
+void HostLink::reject(Error error) {
+  parser_ = FrameParser();
+  fail(std::move(error));
 }
 
 void HostLink::open(const ChannelOptions& ssh, const StageOptions& stage) {
@@ -166,7 +171,7 @@ void HostLink::feed_binary() {
 void HostLink::read_frames() {
   std::string& text = channel_->output();
   // Nobody takes the frames: the channel fills up and holds the host back; its silence is ours.
-  if (parser_.buffered() > kMostFrames) {
+  if (parser_.buffered() > kMostFrames && parser_.ready()) {
     heard_ns_ = now_ns();
     return;
   }
@@ -188,17 +193,17 @@ void HostLink::read_frames() {
 }
 
 std::optional<RawFrame> HostLink::take_frame() {
-  if (phase_ != HostPhase::up && !leaving_) return std::nullopt;
+  if (times_.up < 0 && !leaving_) return std::nullopt;
   auto frame = parser_.next();
   if (!frame) {
-    fail(std::move(frame.error()));
+    reject(std::move(frame.error()));
     return std::nullopt;
   }
   return std::move(*frame);
 }
 
 std::string HostLink::take_talk() {
-  if (phase_ != HostPhase::up) return {};
+  if (times_.up < 0) return {};
   return std::exchange(talk_, {});
 }
 
@@ -231,6 +236,9 @@ void HostLink::ended() {
   const auto broken = channel_->error();
   const int code = channel_->exit_code().value_or(-1);
   if (phase_ != HostPhase::up) return fail(broken ? *broken : start_error(code, talk_, noise_));
+  // What came before the end still counts: last words, exits.
+  const std::string& text = channel_->output();
+  parser_.feed({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   Error e(ErrorCode::lost, "");
   if (broken)
     e = *broken;

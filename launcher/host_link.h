@@ -57,12 +57,15 @@ class HostLink {
   // Frames once up. The queue is unbounded: see pending().
   void send(AgentFrame type, ByteView payload);
   size_t pending() const;
+  // Also after the host was lost: what had arrived by then.
   std::optional<RawFrame> take_frame();
   std::string take_talk();  // what the agent wrote on its standard error
   int64_t heard_ns() const { return heard_ns_; }
   void forgive_silence(int64_t now) { heard_ns_ = now; }
   // Gives up on the host; keeps the first error. The channel is closed.
   void fail(Error error);
+  // The same for a host that speaks nonsense: what else it has said is dropped.
+  void reject(Error error);
   // Lets the agent go; `left` when it has gone.
   void leave();
 

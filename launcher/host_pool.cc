@@ -208,6 +208,22 @@ Error HostPool::failure(const std::vector<int>& hosts) const {
   return e;
 }
 
+Error one_error(const std::string& what, const std::vector<Error>& errors) {
+  Error all(errors.at(0).code, format("{} hosts {}", errors.size(), what), errors[0].hint);
+  const bool one_hint =
+      std::all_of(errors.begin(), errors.end(), [&](const Error& e) { return e.hint == all.hint; });
+  if (!one_hint) all.hint.clear();
+  for (size_t i = 0; i < errors.size(); ++i) {
+    const Error& e = errors[i];
+    if (base::severity(e.code) > base::severity(all.code)) all.code = e.code;
+    if (i == kMostListed) all.message += format("\n  and {} more", errors.size() - i);
+    if (i >= kMostListed) continue;
+    all.message += "\n  " + e.chain();
+    if (!one_hint && !e.hint.empty()) all.message += format(" ({})", e.hint);
+  }
+  return all;
+}
+
 bool is_this_host(const HostSpec& spec) {
   if (!spec.user.empty() || spec.port != 0 || !spec.jump.empty() || !spec.path.empty())
     return false;

@@ -49,6 +49,9 @@ class HostPool {
   std::unique_ptr<State> state_;
 };
 
+// "3 hosts WHAT" with each one's error below, the worst one's code, and a hint that all share.
+Error one_error(const std::string& what, const std::vector<Error>& errors);
+
 // "localhost", 127.0.0.1, ::1 and the host's own name, unless the entry says more than that.
 bool is_this_host(const HostSpec& spec);
 

@@ -181,6 +181,18 @@ Result<JobPlacement> place_ranks(const std::vector<HostSlots>& hosts, const Plac
   return placement;
 }
 
+std::string rank_range(const std::vector<int>& ranks) {
+  std::string text;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t j = i;
+    while (j + 1 < ranks.size() && ranks[j + 1] == ranks[j] + 1) ++j;
+    text += format("{}{}", text.empty() ? "" : ", ", ranks[i]);
+    if (j > i) text += format("-{}", ranks[j]);
+    i = j + 1;
+  }
+  return (ranks.size() == 1 ? "rank " : "ranks ") + text;
+}
+
 Result<std::optional<JobPlacement>> place_before_asking(const std::vector<HostSpec>& hosts,
                                                         const PlaceOptions& options) {
   const bool all_said = std::all_of(hosts.begin(), hosts.end(),

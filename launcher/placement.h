@@ -51,6 +51,9 @@ struct JobPlacement {
 // in turn to all hosts whose max_slots leave room, so that none carries more of them than it must.
 Result<JobPlacement> place_ranks(const std::vector<HostSlots>& hosts, const PlaceOptions& options);
 
+// "rank 3", "ranks 0-3, 7", of ascending numbers.
+std::string rank_range(const std::vector<int>& ranks);
+
 // The same before any host was asked: empty when it depends on slots that only the hosts know. An
 // error is one whatever they will say.
 Result<std::optional<JobPlacement>> place_before_asking(const std::vector<HostSpec>& hosts,

@@ -9,6 +9,8 @@ namespace {
 
 // Frames to one host that the connection has not taken yet; more is waited for.
 constexpr size_t kMostPending = 8 << 20;
+// Once one host cannot start its ranks: for the others to say so too.
+constexpr double kOthersSeconds = 2;
 
 struct RemoteRank {
   int host = -1;
@@ -19,18 +21,6 @@ struct RemoteRank {
   uint64_t input = 0, fed = 0;  // bytes sent, bytes the rank has taken
   bool deaf = false;            // takes no more input
 };
-
-std::string rank_range(const std::vector<int>& ranks) {
-  std::string text;
-  for (size_t i = 0; i < ranks.size();) {
-    size_t j = i;
-    while (j + 1 < ranks.size() && ranks[j + 1] == ranks[j] + 1) ++j;
-    text += format("{}{}", text.empty() ? "" : ", ", ranks[i]);
-    if (j > i) text += format("-{}", ranks[j]);
-    i = j + 1;
-  }
-  return (ranks.size() == 1 ? "rank " : "ranks ") + text;
-}
 
 Bytes rank_head(uint32_t local, ByteView rest) {
   ByteWriter w;
@@ -46,12 +36,14 @@ struct RemoteJob::State {
   std::vector<std::vector<int>> ranks_of;  // by host
   std::vector<bool> started, lost;         // by host
   std::vector<std::string> notes;
-  std::optional<Error> refused;
-  bool fed = false;  // a rank has taken all its input since the last wait()
-  std::vector<Event> early;  // that came outside of wait()
+  std::vector<std::optional<Error>> bad;  // by host: it refused to start its ranks, or is lost
+  bool fed = false;                       // a rank has taken all its input since the last wait()
+  std::vector<Event> early;               // that came outside of wait()
 
-  Status start(const RemoteStart& what, Deadline deadline, std::span<const int> wake_fds);
-  bool all_started() const;
+  Status start(const RemoteStart& what, Deadline deadline, int wake_fd,
+               const std::function<bool()>& stop);
+  std::string unheard() const;
+  bool any_bad() const;
   void order(int host, const RemoteStart& what);
   void collect(std::vector<Event>& events);
   Status handle(int host, const RawFrame& frame, std::vector<Event>& events);
@@ -82,13 +74,14 @@ void RemoteJob::State::order(int host, const RemoteStart& what) {
   pool->host(host).send(AgentFrame::start, order.encode());
 }
 
-Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline,
-                               std::span<const int> wake_fds) {
+Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline, int wake_fd,
+                               const std::function<bool()>& stop) {
   const size_t hosts = size_t(pool->size());
   ranks_of = what.placement.ranks_of;
   ranks_of.resize(hosts);
   started.assign(hosts, false);
   lost.assign(hosts, false);
+  bad.assign(hosts, std::nullopt);
   ranks.resize(what.ranks.size());
   std::vector<int> used;
   for (size_t host = 0; host < hosts; ++host) {
@@ -103,36 +96,44 @@ Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline,
   pool->keep(used);
   for (const int host : used) order(host, what);
   std::vector<Event> events;
-  while (!all_started()) {
-    COLL_ASSIGN(const bool again, pool->turn(deadline, wake_fds));
+  while (!unheard().empty() && !deadline.passed()) {
+    COLL_TRY(pool->turn(deadline, {&wake_fd, 1}));
+    const bool was_bad = any_bad();
     collect(events);
-    if (refused) return *refused;
-    for (const Event& event : events)
-      if (event.kind == EventKind::lost) return event.error;
-    if (again || all_started()) continue;
-    if (!deadline.passed())
-      return Error(ErrorCode::interrupted, "interrupted while the ranks were started");
-    std::string missing;
-    for (const int host : used)
-      if (!started[size_t(host)]) missing += " " + pool->host(host).spec().name;
-    return Error(ErrorCode::deadline, "these hosts did not start their ranks in time:" + missing);
+    if (!was_bad && any_bad()) deadline = deadline.earlier(Deadline::after_seconds(kOthersSeconds));
+    if (stop()) return Error(ErrorCode::interrupted, "interrupted while the ranks were started");
   }
+  std::vector<Error> errors;
+  for (const auto& error : bad)
+    if (error) errors.push_back(*error);
+  if (!errors.empty())
+    return errors.size() == 1 ? errors[0] : one_error("could not start their ranks", errors);
+  if (const std::string missing = unheard(); !missing.empty())
+    return Error(ErrorCode::deadline, "these hosts did not start their ranks in time:" + missing);
   early = std::move(events);
   return {};
 }
 
-bool RemoteJob::State::all_started() const {
+// The hosts that have neither started their ranks nor failed.
+std::string RemoteJob::State::unheard() const {
+  std::string names;
   for (size_t host = 0; host < started.size(); ++host)
-    if (!ranks_of[host].empty() && !started[host]) return false;
-  return true;
+    if (!ranks_of[host].empty() && !started[host] && !bad[host])
+      names += " " + pool->host(int(host)).spec().name;
+  return names;
+}
+
+bool RemoteJob::State::any_bad() const {
+  return std::any_of(bad.begin(), bad.end(), [](const auto& error) { return error.has_value(); });
 }
 
 Result<std::unique_ptr<RemoteJob>> RemoteJob::start(std::unique_ptr<HostPool> pool,
                                                     const RemoteStart& what, Deadline deadline,
-                                                    std::span<const int> wake_fds) {
+                                                    int wake_fd,
+                                                    const std::function<bool()>& stop) {
   std::unique_ptr<RemoteJob> job(new RemoteJob);
   job->state_->pool = std::move(pool);
-  COLL_TRY(job->state_->start(what, deadline, wake_fds));
+  COLL_TRY(job->state_->start(what, deadline, wake_fd, stop));
   return job;
 }
 
@@ -211,10 +212,14 @@ Status RemoteJob::State::handle(int host, const RawFrame& frame, std::vector<Eve
     case AgentFrame::refused: {
       Error e = decode_error(frame.payload);
       const auto& here = ranks_of[size_t(host)];
-      if (e.rank >= 0 && size_t(e.rank) < here.size()) e.rank = here[size_t(e.rank)];
+      if (e.rank >= 0 && size_t(e.rank) < here.size()) {
+        // The agent counts its own ranks only.
+        e.rank = here[size_t(e.rank)];
+        e.contexts = {format("start rank {} of {}", e.rank, ranks.size())};
+      }
       e.host = pool->host(host).spec().name;
       e.within("host " + e.host);
-      if (!refused) refused = std::move(e);
+      if (!bad[size_t(host)]) bad[size_t(host)] = std::move(e);
       return {};
     }
     case AgentFrame::states: {
@@ -232,6 +237,7 @@ Status RemoteJob::State::handle(int host, const RawFrame& frame, std::vector<Eve
 
 void RemoteJob::State::lose(int host, std::vector<Event>& events) {
   lost[size_t(host)] = true;
+  const bool refused = bad[size_t(host)].has_value();
   std::vector<int> gone;
   for (const int rank : ranks_of[size_t(host)])
     if (!ranks[size_t(rank)].exited) gone.push_back(rank);
@@ -241,7 +247,10 @@ void RemoteJob::State::lose(int host, std::vector<Event>& events) {
   e.host = pool->host(host).spec().name;
   e.message = format("host {} was lost during the run, with {}: {}", e.host, rank_range(gone),
                      pool->host(host).cause());
+  // An agent that cannot go on has said why before it went.
+  if (refused) e.message += ": " + bad[size_t(host)]->message;
   e.contexts.clear();
+  if (!refused) bad[size_t(host)] = e;
   for (const int rank : gone) {
     ranks[size_t(rank)].exited = true;
     ranks[size_t(rank)].state = '?';
@@ -259,7 +268,7 @@ void RemoteJob::State::collect(std::vector<Event>& events) {
     if (ranks_of[size_t(host)].empty()) continue;
     HostLink& link = pool->host(host);
     while (auto frame = link.take_frame()) {
-      if (Status status = handle(host, *frame, events); !status) link.fail(status.error());
+      if (Status status = handle(host, *frame, events); !status) link.reject(status.error());
     }
     if (link.phase() == HostPhase::failed && !lost[size_t(host)]) lose(host, events);
   }

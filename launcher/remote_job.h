@@ -15,8 +15,8 @@
 namespace collctl::launcher {
 
 struct RemoteStart {
-  JobPlacement placement;        // hosts by their index in the pool
-  std::vector<AgentRank> ranks;  // by rank of the job
+  JobPlacement placement;                             // hosts by their index in the pool
+  std::vector<AgentRank> ranks;                       // by rank of the job
   std::vector<std::vector<std::string>> environment;  // by host, for all its ranks
   std::string folder, bind_to;
   double heartbeat_s = 15, grace_s = 5;
@@ -24,11 +24,13 @@ struct RemoteStart {
 
 class RemoteJob : public RankGroup {
  public:
-  // All hosts that get ranks must be up; the others are let go. Returns when every agent has started
-  // its ranks; an agent that cannot is an error naming host and rank, and nothing is left running.
+  // All hosts that get ranks must be up; the others are let go. Returns when every agent has
+  // started its ranks; agents that cannot are one error naming hosts and ranks, and nothing is left
+  // running. `stop` is asked at every turn, `wake_fd` hastens it: true ends the start (code
+  // interrupted).
   static Result<std::unique_ptr<RemoteJob>> start(std::unique_ptr<HostPool> pool,
                                                   const RemoteStart& what, Deadline deadline,
-                                                  std::span<const int> wake_fds);
+                                                  int wake_fd, const std::function<bool()>& stop);
   ~RemoteJob() override;
   const HostPool& pool() const;
   // What agents had to say at the start ("node07: there is no folder ...").

@@ -21,7 +21,7 @@ constexpr const char* kScript =
     R"(if [ $found = 1 ]; then exec "$b" __agent; fi; )"
     R"(if [ "$4" = never ]; then say missing "$b"; exit 4; fi; )"
     R"(f=${b%/*}; e=$(mkdir -p "$f" 2>&1) || bad mkdir "$e"; )"
-    R"(umask 077; t=$f/.collctl.$$; )"
+    R"(u=$(umask); umask 077; t=$f/.collctl.$(uname -n).$$; )"
     R"(if command -v gzip >/dev/null 2>&1; then z="gzip -dc"; say need gzip; else z=cat; say need plain; fi; )"
     R"(read -r n || exit 4; )"
     R"(e=$( { head -c "$n" | $z >"$t"; } 2>&1 ) || bad write "$e"; )"
@@ -29,7 +29,7 @@ constexpr const char* kScript =
     R"(e=$(chmod 700 "$t" 2>&1) || bad chmod "$e"; )"
     R"(e=$("$t" __agent --verify "$2" 2>&1) || bad run "$f" $(uname -m) "$e"; )"
     R"(e=$(mv -f "$t" "$b" 2>&1) || bad rename "$e"; )"
-    R"(say staged; exec "$b" __agent)";
+    R"(umask $u; say staged; exec "$b" __agent)";
 
 // For sh, within the single quotes that every shell understands. Names that would need more are
 // refused before (see agent_command).

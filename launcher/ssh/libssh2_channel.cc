@@ -158,6 +158,7 @@ void Libssh2Channel::add_session(std::unique_ptr<Ssh2Transport> transport) {
   plan.login.resolved = hop.resolved;
   plan.login.key = asked_key(target_, options_);
   plan.login.may_ask = options_.may_ask;
+  plan.login.stop_fd = options_.stop_fd;
   plan.known_hosts = options_.known_hosts;
   plan.where = current_ == 0 ? where_ : format("{}:{}", hop.resolved.host, hop.resolved.port);
   hop.session = std::make_unique<Ssh2Session>(std::move(transport), socket_->fd(), std::move(plan));

@@ -51,12 +51,14 @@ bool put(int fd, const std::string& text) {
   return ::write(fd, text.data(), text.size()) == ssize_t(text.size());
 }
 
-Result<std::string> read_line(int fd) {
+Result<std::string> read_line(int fd, int stop_fd) {
   const Deadline deadline = Deadline::after_seconds(kPatienceS);
   std::string answer;
   while (answer.size() < kMostAnswer) {
-    pollfd p{fd, POLLIN, 0};
-    COLL_ASSIGN(const int ready, base::poll_fds({&p, 1}, deadline));
+    pollfd fds[] = {{fd, POLLIN, 0}, {stop_fd, POLLIN, 0}};
+    COLL_ASSIGN(const int ready, base::poll_fds(fds, deadline));
+    if (fds[1].revents != 0)
+      return Error(ErrorCode::unavailable, "a signal ended the question at the terminal");
     if (ready == 0) return Error(ErrorCode::unavailable, "nobody answered at the terminal");
     char c = 0;
     const ssize_t n = ::read(fd, &c, 1);
@@ -70,7 +72,7 @@ Result<std::string> read_line(int fd) {
 
 }  // namespace
 
-Result<std::string> ask_secret(const std::string& question) {
+Result<std::string> ask_secret(const std::string& question, int stop_fd) {
   const base::Fd tty(::open("/dev/tty", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
   if (!tty)
     return base::errno_error(ErrorCode::unavailable, "there is no terminal to ask at", errno);
@@ -78,17 +80,18 @@ Result<std::string> ask_secret(const std::string& question) {
   const Silence silence(tty.get());
   if (!silence.works() || !put(tty.get(), question))
     return Error(ErrorCode::unavailable, "cannot ask at the terminal");
-  Result<std::string> answer = read_line(tty.get());
+  Result<std::string> answer = read_line(tty.get(), stop_fd);
   static_cast<void>(put(tty.get(), "\n"));  // only for the eye
   g_asked_ns += now_ns() - from;
   return answer;
 }
 
-Result<std::string> kept_secret(const std::string& name, const std::string& question, bool again) {
+Result<std::string> kept_secret(const std::string& name, const std::string& question, bool again,
+                                int stop_fd) {
   const std::lock_guard lock(g_kept_mutex);
   if (!again)
     if (const auto found = kept().find(name); found != kept().end()) return found->second;
-  COLL_ASSIGN(std::string answer, ask_secret(question));
+  COLL_ASSIGN(std::string answer, ask_secret(question, stop_fd));
   kept()[name] = answer;
   return answer;
 }

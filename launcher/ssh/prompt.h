@@ -10,11 +10,12 @@
 
 namespace collctl::launcher {
 
-// Errors (unavailable): no terminal, or nobody answered.
-Result<std::string> ask_secret(const std::string& question);
+// Errors (unavailable): no terminal, nobody answered, or `stop_fd` (-1: none) became readable.
+Result<std::string> ask_secret(const std::string& question, int stop_fd);
 // The first answer to a question of this name, asking when there is none; `again` asks anew (the
 // kept one was wrong).
-Result<std::string> kept_secret(const std::string& name, const std::string& question, bool again);
+Result<std::string> kept_secret(const std::string& name, const std::string& question, bool again,
+                                int stop_fd);
 // Time spent in questions since the process began.
 int64_t asked_ns();
 

@@ -209,7 +209,7 @@ StepResult Ssh2Auth::next() {
     secret_.clear();
     if (candidate.encrypted) {
       auto secret = kept_secret(candidate.path, "Passphrase for key " + candidate.path + ": ",
-                                passphrases_ > 0);
+                                passphrases_ > 0, plan_.stop_fd);
       if (!secret) {
         denial_.notes.push_back(candidate.path + ": " + secret.error().chain());
         ++current_;
@@ -230,7 +230,7 @@ StepResult Ssh2Auth::next() {
     if (!interactive) {
       const std::string who = plan_.resolved.user + "@" + plan_.host;
       auto secret = kept_secret("password of " + plan_.resolved.user,
-                                who + "'s password: ", person_tries_ > 0);
+                                who + "'s password: ", person_tries_ > 0, plan_.stop_fd);
       if (!secret) {
         denial_.notes.push_back("password: " + secret.error().chain());
         return give_up();
@@ -290,8 +290,9 @@ StepResult Ssh2Auth::key_refused(int rc) {
 
 std::string Ssh2Auth::answer(const std::string& prompt) {
   const std::string& user = plan_.resolved.user;
-  auto secret = kept_secret("answer of " + user + " to " + prompt,
-                            user + "@" + plan_.host + ": " + prompt, person_tries_ > 0);
+  auto secret =
+      kept_secret("answer of " + user + " to " + prompt, user + "@" + plan_.host + ": " + prompt,
+                  person_tries_ > 0, plan_.stop_fd);
   if (secret) return secret.value();
   denial_.notes.push_back("keyboard-interactive: " + secret.error().chain());
   interactive_over_ = true;

@@ -20,6 +20,7 @@ struct LoginPlan {
   ResolvedHost resolved;
   std::string key;  // an identity file asked for by hand: tried first
   bool may_ask = false;
+  int stop_fd = -1;  // readable: no more questions
 };
 
 enum class StepResult : uint8_t { busy, done, failed };

@@ -285,6 +285,25 @@ TEST_CASE("the agent answers questions and drops nonsense") {
   CHECK(e.message.find("malformed") != std::string::npos);
 }
 
+TEST_CASE("a frame is ready when its last byte is there, and when it is too long to ever come") {
+  Bytes wire;
+  append_frame(wire, 7, Bytes(100, 1));
+  FrameParser parser;
+  for (size_t i = 0; i + 1 < wire.size(); ++i) {
+    parser.feed(ByteView(wire).subspan(i, 1));
+    REQUIRE_FALSE(parser.ready());
+    REQUIRE_FALSE(*parser.next());
+  }
+  parser.feed(ByteView(wire).last(1));
+  CHECK(parser.ready());
+  CHECK((*parser.next())->payload.size() == 100);
+  CHECK_FALSE(parser.ready());
+  const Bytes huge(8, 0xff);
+  parser.feed(huge);
+  CHECK(parser.ready());
+  CHECK_FALSE(parser.next().ok());
+}
+
 TEST_CASE("cut and random records are errors, never more") {
   AgentStart start;
   start.ranks.resize(3);

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kAgent =
     "#!/bin/sh\n"
     "[ \"$2\" != --verify ] || { [ \"$3\" = 0123456789abcdef ] || { echo other; exit 4; }; exit 0; }\n"
-    "echo runs as \"$*\"\n";
+    "echo runs as \"$*\", umask $(umask)\n";
 
 struct Home {
   Home() {
@@ -93,6 +93,7 @@ TEST_CASE("a binary is sent once, then found") {
   CHECK(has(first.out, "@collctl-agent need gzip"));
   CHECK(has(first.out, "@collctl-agent staged"));
   CHECK(has(first.out, "runs as __agent"));
+  const std::string masked = first.out.substr(first.out.find("umask"));
   const fs::path placed = home.path / ".cache/collctl/1.2.3-0123456789abcdef/collctl";
   REQUIRE(fs::exists(placed));
   CHECK((fs::status(placed).permissions() & fs::perms(0777)) == fs::perms(0700));
@@ -101,6 +102,7 @@ TEST_CASE("a binary is sent once, then found") {
   CHECK(second.code == 0);
   CHECK_FALSE(has(second.out, "need"));
   CHECK(has(second.out, "runs as __agent"));
+  CHECK(has(second.out, masked.c_str()));  // staging is not to be seen in the files of the ranks
   StageOptions always = kOptions;
   always.staging = Staging::always;
   CHECK(has(run(home, always, packed(kAgent)).out, "staged"));
