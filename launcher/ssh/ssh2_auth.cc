@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "launcher/ssh/prompt.h"
+#include "launcher/ssh/ssh2_transport.h"
 
 namespace collctl::launcher {
 namespace {
@@ -23,7 +24,10 @@ std::string last_error(LIBSSH2_SESSION* session) {
   return text != nullptr ? std::string(text, size_t(size)) : std::string("unknown error");
 }
 
-bool connection_gone(int rc) {
+// libssh2 also calls it a refusal when the connection ends in the place of an answer.
+bool connection_gone(LIBSSH2_SESSION* session, int rc) {
+  const auto* hooks = static_cast<Ssh2Hooks*>(*libssh2_session_abstract(session));
+  if (hooks != nullptr && hooks->transport != nullptr && hooks->transport->broken()) return true;
   return rc == LIBSSH2_ERROR_SOCKET_DISCONNECT || rc == LIBSSH2_ERROR_SOCKET_RECV ||
          rc == LIBSSH2_ERROR_SOCKET_SEND || rc == LIBSSH2_ERROR_SOCKET_TIMEOUT;
 }
@@ -267,7 +271,7 @@ StepResult Ssh2Auth::try_key() {
 }
 
 StepResult Ssh2Auth::key_refused(int rc) {
-  if (connection_gone(rc)) return broken();
+  if (connection_gone(session_, rc)) return broken();
   const Candidate& candidate = candidates_[current_];
   const bool refused =
       rc == LIBSSH2_ERROR_AUTHENTICATION_FAILED || rc == LIBSSH2_ERROR_PUBLICKEY_UNVERIFIED;
@@ -312,7 +316,7 @@ StepResult Ssh2Auth::try_person() {
     how_ = step_ == Step::interactive ? "keyboard-interactive" : "password";
     return StepResult::done;
   }
-  if (connection_gone(rc)) return broken();
+  if (connection_gone(session_, rc)) return broken();
   ++person_tries_;
   // Where passwords are asked for both ways the second way is tried when the first is used up.
   if (step_ == Step::interactive && person_tries_ == kMostPersonTries && offers("password") &&
