@@ -31,8 +31,10 @@ void print_findings(const TopoView& view, Console& console) {
   for (const auto& finding : view.findings) {
     std::string text = finding.what + " (" + finding.where + ")";
     if (!finding.remedy.empty()) text += "; " + finding.remedy;
-    if (finding.severity == topology::Severity::warning) text = "warning: " + text;
-    console.note(text);
+    if (finding.severity == topology::Severity::warning)
+      console.err(format("collctl: {} {}\n", console.err_colour("33", "warning:"), text));
+    else
+      console.note(text);
   }
 }
 

@@ -96,7 +96,9 @@ void write_path(const TopoView& view, const Locality& locality, int from, int to
     json.field("p2p", direct.yes).field("why", direct.why);
   } else if (a == NodeKind::gpu && b == NodeKind::net) {
     const Relay relay = pxn(graph, view.base, locality, {}, from, to);
-    const Decision direct = gdr(graph, view.base, {}, from, to, Direction::send);
+    // Through a relay the NIC reads the relay's memory.
+    const int read = relay.gpu >= 0 ? relay.gpu : from;
+    const Decision direct = gdr(graph, view.base, {}, read, to, Direction::send);
     json.field("gdr", direct.yes).field("why", relay.gpu >= 0 ? relay.why : direct.why);
     if (relay.gpu >= 0) json.field("relay", node_name(graph, relay.gpu));
   } else if (a == NodeKind::net && b == NodeKind::gpu) {

@@ -81,20 +81,18 @@ int pci_generation(const std::string& speed) {
 Bandwidth pci_bandwidth(const std::optional<std::string>& speed, const std::optional<int>& width) {
   Bandwidth found;
   const PciRate* rate = speed ? find_rate(*speed) : nullptr;
-  if (rate == nullptr) {
-    found.assumed = speed && !speed->empty() ? format("link speed '{}' is unknown; gen3 is assumed",
-                                                      speed->substr(0, 40))
-                                             : "no link speed; gen3 is assumed";
-    rate = &kAssumedRate;
-  }
   int lanes = width.value_or(0);
-  if (lanes <= 0 || lanes > 32) {  // 255 is the kernel's "unknown"
-    if (found.assumed.empty())
-      found.assumed = "no link width; x16 is assumed";
-    else
-      found.assumed += ", and x16";
-    lanes = kAssumedWidth;
-  }
+  const bool no_width = lanes <= 0 || lanes > 32;  // 255 is the kernel's "unknown"
+  if (rate == nullptr)
+    found.assumed = format("{}; gen3{} is assumed",
+                           speed && !speed->empty()
+                               ? format("the unknown link speed '{}'", speed->substr(0, 40))
+                               : "no link speed",
+                           no_width ? " x16" : "");
+  else if (no_width)
+    found.assumed = "no link width; x16 is assumed";
+  if (rate == nullptr) rate = &kAssumedRate;
+  if (no_width) lanes = kAssumedWidth;
   found.gbps = lanes * rate->lane / 80;
   return found;
 }
@@ -128,8 +126,7 @@ Bandwidth cpu_bandwidth(const std::string& arch, const std::string& vendor, int 
   }
   if (vendor == "CentaurHauls" || vendor == "  Shanghai  ")
     return {family == 7 && model == 0x5B ? kYongfengGBps : kZhaoxinGBps, ""};
-  return {kLocalGBps,
-          "the CPU's maker is unknown; links between its NUMA nodes count as unlimited"};
+  return {kLocalGBps, "an unknown maker; links between NUMA nodes count as unlimited"};
 }
 
 }  // namespace collctl::topology

@@ -13,7 +13,7 @@ inline constexpr double kLocalGBps = 5000;
 
 struct Bandwidth {
   double gbps = 0;
-  std::string assumed;  // what had to be assumed, as a sentence; empty when everything was known
+  std::string assumed;  // what was missing and what is assumed, to follow "has"; or empty
 };
 
 // A PCI link by the kernel's words for its speed ("16.0 GT/s PCIe") and its lanes.

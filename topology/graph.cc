@@ -119,7 +119,7 @@ class Builder {
       return;
     }
     const Bandwidth uplink = pci_bandwidth(pci.link_speed, pci.link_width);
-    if (!uplink.assumed.empty()) note(Severity::note, "of a PCI link: " + uplink.assumed, pci.at);
+    if (!uplink.assumed.empty()) note(Severity::note, "a PCI device has " + uplink.assumed, pci.at);
     const bool is_nic = has_nets(pci.nics);
     const BusId id = is_nic ? pci.bus_id.card() : pci.bus_id;
     const NodeKind kind = is_used_gpu(pci) ? NodeKind::gpu : is_nic ? NodeKind::nic : NodeKind::pci;
@@ -346,7 +346,7 @@ class Builder {
         const Node& from = graph_.nodes[size_t(a)];
         if (a == b || from.host != graph_.nodes[size_t(b)].host) continue;
         const Bandwidth found = cpu_bandwidth(from.arch, from.vendor, from.family, from.cpu_model);
-        if (!found.assumed.empty()) note(Severity::note, found.assumed, from.at);
+        if (!found.assumed.empty()) note(Severity::note, "a CPU has " + found.assumed, from.at);
         connect(a, b, LinkKind::sys, found.gbps);
       }
   }

@@ -95,6 +95,8 @@ TEST_CASE("topo --json says everything, with reasons") {
   CHECK(path("GPU/0", "GPU/1")["hops"] == 1);
   CHECK(path("GPU/0", "GPU/1")["p2p"] == true);
   CHECK(path("GPU/1", "NET/0")["relay"] == "GPU/0");
+  CHECK(path("GPU/1", "NET/0")["gdr"] == true);
+  CHECK(path("NET/0", "GPU/1")["gdr"] == false);
   CHECK(path("GPU/1", "NET/0")["bw_GBps"] == 48);
   CHECK(path("NET/0", "GPU/1")["type"] == "SYS");
   CHECK(path("NET/0", "GPU/1")["limited_by"] == "CPU/0 -> CPU/1 (SYS, 22 GB/s)");
@@ -124,7 +126,7 @@ TEST_CASE("topo says on standard error what is odd and what was assumed") {
         std::string::npos);
   CHECK(ran.err.find("collctl: note: a network device has no speed; 10 Gb/s is assumed (") !=
         std::string::npos);
-  CHECK(ran.err.find("collctl: note: warning: a switch has an uplink of 12 GB/s (gen3 x16), slower "
+  CHECK(ran.err.find("collctl: warning: a switch has an uplink of 12 GB/s (gen3 x16), slower "
                      "than the 48 GB/s of a device below it (") != std::string::npos);
   CHECK(run_collctl("topo --quiet --from " + write(folder, text)).err.empty());
 }

@@ -21,7 +21,7 @@ TEST_CASE("the bandwidths are those of the sources") {
   CHECK(pci("16 GT/s", 16).assumed.empty());
   CHECK(pci("32 GT/s PCIe/s", 16).gbps == Approx(12));
   CHECK(pci("32 GT/s PCIe/s", 16).assumed ==
-        "link speed '32 GT/s PCIe/s' is unknown; gen3 is assumed");
+        "the unknown link speed '32 GT/s PCIe/s'; gen3 is assumed");
   CHECK(pci("", 0).gbps == Approx(12));
   CHECK(pci("16 GT/s", 255).gbps == Approx(24));
   CHECK_FALSE(pci("16 GT/s", 255).assumed.empty());
@@ -106,7 +106,7 @@ TEST_CASE("empty link fields and a virtual network device") {
   machine.check_gpus(0, 1, PathType::nvl, 240, 1);  // 12 x 20
   machine.check_net(0, 0, PathType::phb, 12, 3);    // GPU - CPU - NIC - eth0 (100 Gb/s: 12.5)
   machine.check_net(1, 0, PathType::sys, 12, 4);    // 16 between AMD's NUMA nodes
-  CHECK(machine.has_finding("no link speed; gen3 is assumed, and x16"));
+  CHECK(machine.has_finding("a PCI device has no link speed; gen3 x16 is assumed"));
 }
 
 TEST_CASE("a published file in which every GPU has links to itself") {
