@@ -51,7 +51,12 @@ std::string run_json(const ParsedLine& line, const JobOutcome& outcome) {
   json.key("reasons").begin_array();
   if (outcome.error) {
     json.begin_object().field("code", base::code_name(outcome.error->code));
-    json.field("message", outcome.error->chain()).field("host", base::host_name());
+    json.field("message", outcome.error->chain()).key("host");
+    const std::string& at_fault = outcome.error->host;
+    if (at_fault.empty() && !outcome.hosts.empty())
+      json.null();  // several hosts, or none of them
+    else
+      json.value(at_fault.empty() ? base::host_name() : at_fault);
     json.key("rank");
     if (outcome.error->rank < 0)
       json.null();

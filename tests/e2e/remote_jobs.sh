@@ -118,6 +118,12 @@ if case_is "a program: place, folder, output, exit code of the first failing ran
   has_err "rank 3"
   has_err "node02"
   has_err "it is broken"
+  run run -H 'node01:2,node02:2' -o "$rig/report.json" -- sh -c 'exit $RANK'
+  python3 - "$rig/report.json" "$rc" <<'PY' || fail "the report does not name who failed"
+import json, sys
+reason = json.load(open(sys.argv[1]))["verdict"]["reasons"][0]
+assert reason["rank"] == int(sys.argv[2]) and reason["host"] == ["node01", "node02"][reason["rank"] // 2], reason
+PY
   run run -H 'node01,node02' -- sh -c '[ $RANK != 1 ] || kill -SEGV $$; sleep 777'
   is_code 139
   run run -H 'node01,node02' -- no-such-program
