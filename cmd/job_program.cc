@@ -122,6 +122,9 @@ void ProgramJob::handle_lost(const Event& event) {
 // Ctrl-Z: the ranks stop (they are groups of their own, the terminal does not reach them), then we.
 void ProgramJob::suspend() {
   job_->signal_all(SIGTSTP);
+  // To other hosts it must be on its way before we stop: else agents take our silence for our end.
+  // A host that is gone is noticed by the next wait.
+  static_cast<void>(job_->keep_alive());
   ::raise(SIGSTOP);  // until SIGCONT, which is then forwarded like the others
 }
 

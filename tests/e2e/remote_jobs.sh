@@ -316,6 +316,22 @@ if case_is "Ctrl-C"; then
   nothing_left
 fi
 
+if case_is "Ctrl-Z for longer than the heartbeat"; then
+  for client in libssh2 openssh; do
+    COLLCTL_HEARTBEAT_TIMEOUT=2 begin run --ssh-client $client -H 'node[01-02]' -- \
+      sh -c 'for i in 1 2 3; do echo $i; sleep 1; done'
+    for _ in $(seq 100); do [ "$(grep -c 1 "$out")" = 2 ] && break; sleep 0.1; done
+    kill -TSTP "$launcher"
+    sleep 5
+    ! grep -q 3 "$out" || fail "$client: the ranks ran on"
+    kill -CONT "$launcher"
+    end
+    is_code 0
+    [ "$(grep -c 3 "$out")" = 2 ] || fail "$client: not all ranks went on"
+  done
+  nothing_left
+fi
+
 if case_is "Ctrl-C while a host does not answer"; then
   rig_blackhole 2 on
   begin run -H 'node[01-02]' -- sleep 777
