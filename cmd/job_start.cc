@@ -81,16 +81,26 @@ std::vector<launcher::HostSpec> needed_hosts(const LaunchOptions& options) {
 
 Status wait_for_hosts(HostPool& pool, const LaunchOptions& options, Interrupts& interrupts,
                       Deadline deadline) {
+  const bool whole = options.timeout_s > 0 && options.timeout_s < options.start_timeout_s;
+  bool over = false;  // the time of the whole job, not only of its start
   while (!pool.settled()) {
     const int wake = interrupts.fd();
     COLL_TRY(pool.turn(deadline, {&wake, 1}));
     while (const auto number = interrupts.take())
       if (Interrupts::ends(*number)) return interrupted_error(*number);
     if (options.talk.transient) options.talk.transient(roster_line(pool));
-    if (deadline.passed()) pool.give_up_on_late(options.start_timeout_s);
+    if (!deadline.passed()) continue;
+    over = whole && !pool.settled();
+    pool.give_up_on_late(whole ? options.timeout_s : options.start_timeout_s,
+                         whole ? "--timeout" : "--start-timeout");
   }
   if (options.talk.transient) options.talk.transient("");
   const std::vector<int> failed = pool.failed();
+  if (over) {
+    Error late = pool.failure(failed);
+    late.code = ErrorCode::deadline;
+    return late;
+  }
   if (int(failed.size()) > options.allow_missing || int(failed.size()) == pool.size())
     return pool.failure(failed);
   if (!failed.empty() && options.talk.note)
@@ -191,7 +201,9 @@ Result<launcher::RemoteStart> remote_start(const HostPool& pool, const LaunchOpt
 Result<StartedJob> start_on_hosts(const LaunchOptions& options,
                                   const std::vector<std::string>* program, Interrupts& interrupts,
                                   std::vector<HostEnd>& hosts) {
-  const Deadline deadline = Deadline::after_seconds(options.start_timeout_s);
+  const Deadline deadline = Deadline::after_seconds(
+      options.timeout_s > 0 ? std::min(options.timeout_s, options.start_timeout_s)
+                            : options.start_timeout_s);
   COLL_ASSIGN(launcher::PoolOptions wanted, pool_options(options));
   wanted.ssh.stop_fd = interrupts.fd();
   COLL_ASSIGN(std::unique_ptr<HostPool> pool, HostPool::make(needed_hosts(options), wanted));

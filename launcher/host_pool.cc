@@ -158,11 +158,11 @@ std::vector<int> HostPool::failed() const {
   return list;
 }
 
-void HostPool::give_up_on_late(double after_s) {
+void HostPool::give_up_on_late(double after_s, const char* option) {
   for (const auto& link : state_->links)
     if (link->phase() < HostPhase::up)
-      link->fail(Error(ErrorCode::deadline, format("not up within {} s (--start-timeout): still {}",
-                                                   after_s, phase_name(link->phase()))));
+      link->fail(Error(ErrorCode::deadline, format("not up within {} s ({}): still {}", after_s,
+                                                   option, phase_name(link->phase()))));
 }
 
 void HostPool::keep(const std::vector<int>& hosts) {

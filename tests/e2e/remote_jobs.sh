@@ -316,6 +316,16 @@ if case_is "Ctrl-C"; then
   nothing_left
 fi
 
+if case_is "the time of the whole job passes while hosts are awaited"; then
+  rig_blackhole 2 on
+  run run -H 'node[01-02]' --timeout 2 -- sleep 777
+  is_code 6
+  has_err "host node02: not up within 2 s (--timeout)"
+  within 6
+  rig_blackhole 2 off
+  nothing_left
+fi
+
 if case_is "Ctrl-Z for longer than the heartbeat"; then
   for client in libssh2 openssh; do
     COLLCTL_HEARTBEAT_TIMEOUT=2 begin run --ssh-client $client -H 'node[01-02]' -- \
