@@ -70,14 +70,15 @@ class ProgramJob {
 
 Status ProgramJob::start() {
   base::raise_open_file_limit();
+  const OutputPolicy policy{
+      .tag = options_.tag_output, .gather = options_.gather, .directory = options_.output_dir};
+  // A folder that cannot be made is told before anything runs.
+  COLL_TRY(RankOutput::open(policy, 0));
   COLL_ASSIGN(StartedJob job, start_job(options_, &program_, interrupts_, hosts_));
   job_ = std::move(job.group);
   remote_ = job.remote;
   const int ranks = job_->size();
-  COLL_ASSIGN(RankOutput output, RankOutput::open({.tag = options_.tag_output,
-                                                   .gather = options_.gather,
-                                                   .directory = options_.output_dir},
-                                                  ranks));
+  COLL_ASSIGN(RankOutput output, RankOutput::open(policy, ranks));
   output_ = std::move(output);
   ends_.resize(size_t(ranks));
   for (int rank = 0; rank < ranks; ++rank) {

@@ -23,7 +23,9 @@ namespace collctl::launcher {
 namespace {
 
 constexpr size_t kMostQueued = 4 << 20;  // towards the launcher; then the ranks are not read
-constexpr double kFirstWordSeconds = 60;  // from the greeting to the launcher's first word
+constexpr double kFirstWordSeconds = 300;  // from the greeting to the launcher's first word, who
+                                           // may wait for a person's password elsewhere
+constexpr double kPausedSeconds = 86400;   // of a job that a person has stopped
 constexpr double kKillSeconds = 10;       // SIGKILL to gone, at most
 constexpr size_t kReadsPerTurn = 16;
 
@@ -69,6 +71,7 @@ class Agent {
   void answer(ByteReader& r);
   void beat();
   void orphan();
+  void hear() { heard_until_ = Deadline::after_seconds(paused_ ? kPausedSeconds : heartbeat_s_); }
   bool full() const { return queue_.size() - sent_ > kMostQueued; }
 
   const AgentOptions& options_;
@@ -117,7 +120,7 @@ bool Agent::over() const {
 
 Deadline Agent::next_deadline() const {
   if (orphaned_) return Deadline::after_ms(200);
-  return paused_ ? beat_at_ : beat_at_.earlier(heard_until_);
+  return beat_at_.earlier(heard_until_);
 }
 
 void Agent::flush() {
@@ -144,7 +147,7 @@ void Agent::read_input() {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
     if (n <= 0) return orphan();
-    heard_until_ = Deadline::after_seconds(heartbeat_s_);
+    hear();
     parser_.feed({chunk, size_t(n)});
     while (!orphaned_) {
       auto frame = parser_.next();
@@ -199,6 +202,7 @@ void Agent::handle(const RawFrame& frame) {
       const auto number = r.get<int32_t>();
       if (number == SIGTSTP || number == SIGSTOP) paused_ = true;
       if (number == SIGCONT) paused_ = false;
+      hear();
       if (job_ && r.ok() && number > 0 && number < NSIG) job_->signal_all(number);
       return;
     }
@@ -342,8 +346,8 @@ Status Agent::turn() {
   if (wakes[2].revents != 0) orphan();
   if (wakes[0].revents != 0) read_input();
   // The word may have come while this process had no processor.
-  if (!orphaned_ && !paused_ && heard_until_.passed()) read_input();
-  if (!orphaned_ && !paused_ && heard_until_.passed()) orphan();
+  if (!orphaned_ && heard_until_.passed()) read_input();
+  if (!orphaned_ && heard_until_.passed()) orphan();
   beat();
   flush();
   return {};

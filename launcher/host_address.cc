@@ -56,7 +56,8 @@ Result<std::string> interface_with(const std::string& address) {
 std::string reached_at(const std::string& ssh_connection) {
   std::istringstream words(ssh_connection);
   std::string client, client_port, server;
-  if (words >> client >> client_port >> server) return server;
+  const auto loopback = [](const std::string& a) { return a.rfind("127.", 0) == 0 || a == "::1"; };
+  if (words >> client >> client_port >> server && !loopback(server)) return server;
   for (const Found& f : addresses())
     if (!f.loopback) return f.address;
   return {};

@@ -70,11 +70,11 @@ Result<std::unique_ptr<HostPool>> HostPool::make(const std::vector<HostSpec>& ho
   base::raise_open_file_limit();
   for (const HostSpec& spec : hosts) {
     const std::string& path = spec.path.empty() ? options.stage.path : spec.path;
-    if (path.find_first_of("'\\!\n") != std::string::npos)
+    if (path.find_first_of("'\\!$`\n") != std::string::npos)
       return Error(ErrorCode::usage,
-                   format("host {}: the path {} holds a quote, backslash, exclamation mark or line "
-                          "end",
-                          spec.name, path));
+                   format("host {}: the path '{}' holds a character that shells treat specially",
+                          spec.name, path),
+                   "an absolute path is expected, or one below the home folder there: ~/bin/collctl");
     s.links.push_back(
         std::make_unique<HostLink>(spec, !options.always_ssh && is_this_host(spec), s.began_ns));
   }
