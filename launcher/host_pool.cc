@@ -100,6 +100,8 @@ void HostPool::State::open_next() {
     if (busy >= options.fanout) return;
     if (link->phase() != HostPhase::waiting) continue;
     link->open(options.ssh, options.stage);
+    // The first step may need nothing from outside: then no descriptor would tell of the next.
+    link->progress(binary);
     ++busy;
   }
 }
