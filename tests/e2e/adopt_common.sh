@@ -17,7 +17,7 @@ is_code() { [ "$rc" = "$1" ] || fail "exit code $rc, expected $1"; }
 has_err() { grep -qF -- "$1" "$err" || fail "standard error lacks '$1'"; }
 has_out() { grep -qF -- "$1" "$out" || fail "standard output lacks '$1'"; }
 begin_work() {
-  work=$rig/work out=$rig/work/out err=$rig/work/err
+  work=$rig/cases out=$rig/cases/out err=$rig/cases/err
   mkdir -p "$work"
   chmod 777 "$work"
   # One rank of a job: notes its host and pid, then the exit code; ends well itself, so that the engine
@@ -77,4 +77,40 @@ await_ranks() {
   fail "the ranks did not come up"
 }
 long=(-b 1M -e 1M --iters 1000000 --check 0)
+# The cases of every engine with two hosts. $1: a function that starts so many ranks on each ("$1 2 PROGRAM ARGS").
+engine_cases() {
+  local start=$1 job victim
+  case_is "one rank on each of two hosts"
+  "$start" 1 "$collctl" run allreduce -b 8 -e 64K -f 8 --json
+  is_code 0
+  good_report 2 2
+
+  case_is "two ranks on each, the direct form, exit codes"
+  "$start" 2 "$work/rank" allreduce -b 8 -e 64K -f 8 --json
+  is_code 0
+  good_report 4 2
+  codes_are 4 0
+
+  case_is "a threshold that is not reached: all ranks say so, rank 0 reports"
+  "$start" 2 "$work/rank" allreduce -b 1K -e 1K --min-busbw 100000 --json
+  codes_are 4 1
+  has_out '"ok":false'
+
+  case_is "the same without a wrapper: the report is complete, and one exit code"
+  "$start" 2 "$collctl" allreduce -b 1K -e 1K --min-busbw 100000 --json
+  is_code 1
+  has_out '"ok":false'
+
+  case_is "a killed rank ends all"
+  : >"$out"
+  "$start" 2 "$work/rank" allreduce "${long[@]}" &
+  job=$!
+  await_ranks 4
+  victim=$(cat "$work"/pid.node02.* | head -1)
+  rig_node 2 kill -KILL "$victim"
+  wait $job
+  [ "$(cat "$work"/code.* | sort -n | tr '\n' ' ')" = "5 5 5 137 " ] || fail "codes are $(cat "$work"/code.* | tr '\n' ' ')"
+  has_err "(host node02)"
+  nothing_left
+}
 finish() { say "$failures failures"; [ "$failures" = 0 ]; exit; }

@@ -15,16 +15,7 @@ hydra() { # ranks per host, then options and the command
   rc=$?
 }
 
-case_is "one rank on each of two hosts"
-hydra 1 "$collctl" run allreduce -b 8 -e 64K -f 8 --json
-is_code 0
-good_report 2 2
-
-case_is "two ranks on each, the direct form, exit codes"
-hydra 2 "$work/rank" allreduce -b 8 -e 64K -f 8 --json
-is_code 0
-good_report 4 2
-codes_are 4 0
+engine_cases hydra
 
 case_is "PMI over a port"
 # The interface of that port has the same name on all hosts, so a node launches.
@@ -35,28 +26,6 @@ rc=$?
 is_code 0
 good_report 4 2
 codes_are 4 0
-
-case_is "a threshold that is not reached: all ranks say so, rank 0 reports"
-hydra 2 "$work/rank" allreduce -b 1K -e 1K --min-busbw 100000 --json
-codes_are 4 1
-has_out '"ok":false'
-
-case_is "the same without a wrapper: the report is complete, and one exit code"
-hydra 2 "$collctl" allreduce -b 1K -e 1K --min-busbw 100000 --json
-is_code 1
-has_out '"ok":false'
-
-case_is "a killed rank ends all"
-: >"$out"
-hydra 2 "$work/rank" allreduce "${long[@]}" &
-job=$!
-await_ranks 4
-victim=$(cat "$work"/pid.node02.* | head -1)
-rig_node 2 kill -KILL "$victim"
-wait $job
-[ "$(cat "$work"/code.* | sort -n | tr '\n' ' ')" = "5 5 5 137 " ] || fail "codes are $(cat "$work"/code.* | tr '\n' ' ')"
-has_err "(host node02)"
-nothing_left
 
 case_is "a wrong number of ranks is refused"
 hydra 1 "$work/rank" allreduce -n 3 -b 8 -e 8

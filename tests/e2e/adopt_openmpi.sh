@@ -16,38 +16,7 @@ mpirun() { # ranks per host, then the command
   rc=$?
 }
 
-case_is "one rank on each of two hosts"
-mpirun 1 "$collctl" run allreduce -b 8 -e 64K -f 8 --json
-is_code 0
-good_report 2 2
-
-case_is "two ranks on each, the direct form, exit codes"
-mpirun 2 "$work/rank" allreduce -b 8 -e 64K -f 8 --json
-is_code 0
-good_report 4 2
-codes_are 4 0
-
-case_is "a threshold that is not reached: all ranks say so, rank 0 reports"
-mpirun 2 "$work/rank" allreduce -b 1K -e 1K --min-busbw 100000 --json
-codes_are 4 1
-has_out '"ok":false'
-
-case_is "the same without a wrapper: the report is complete, and one exit code"
-mpirun 2 "$collctl" allreduce -b 1K -e 1K --min-busbw 100000 --json
-is_code 1
-has_out '"ok":false'
-
-case_is "a killed rank ends all"
-: >"$out"
-mpirun 2 "$work/rank" allreduce "${long[@]}" &
-job=$!
-await_ranks 4
-victim=$(cat "$work"/pid.node02.* | head -1)
-rig_node 2 kill -KILL "$victim"
-wait $job
-[ "$(cat "$work"/code.* | sort -n | tr '\n' ' ')" = "5 5 5 137 " ] || fail "codes are $(cat "$work"/code.* | tr '\n' ' ')"
-has_err "(host node02)"
-nothing_left
+engine_cases mpirun
 
 case_is "mpirun killed: nothing is left"
 mpirun 2 "$work/rank" allreduce "${long[@]}" &

@@ -43,11 +43,7 @@ case_is() {
 nothing_left() {
   local i left
   for i in $(seq $nodes); do
-    for _ in $(seq 50); do
-      left=$(rig_processes "$i")
-      [ -z "$left" ] && break
-      sleep 0.1
-    done
+    left=$(rig_leftover "$i" 50)
     [ -z "$left" ] || fail "on node $i there is still: $left"
   done
 }

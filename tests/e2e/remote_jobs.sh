@@ -35,11 +35,7 @@ within() { awk "BEGIN { exit !($(seconds) < $1) }" || fail "took $(seconds) s, e
 nothing_left() {
   local i left
   for i in $(seq $nodes); do
-    for _ in $(seq 100); do
-      left=$(rig_processes "$i")
-      [ -z "$left" ] && break
-      sleep 0.1
-    done
+    left=$(rig_leftover "$i" 100)
     [ -z "$left" ] || fail "on node $i there is still: $left"
     left=$(rig_node "$i" sh -c 'ls -A /dev/shm; find "$HOME/.cache" -name ".collctl*" 2>/dev/null')
     [ -z "$left" ] || fail "on node $i there are still files: $left"

@@ -13,6 +13,7 @@
 #   rig_sshd_pid I           pid on the node of the listening sshd
 #   rig_link I up|down       plugs node I's cable
 #   rig_blackhole I on|off   node I answers head no more: packets are dropped, nothing is refused
+#   rig_leftover I TENTHS    what rig_processes still shows after so many tenths of a second; nothing when it is quiet before
 #   rig_processes I          "pid command" of what runs on node I besides the rig's own and its sshds
 #   rig_address I, rig_address6 I, rig_name I
 # Variables: rig (the folder), rig_hosts (names), rig_home (HOME on every host; seen from outside it is
@@ -254,6 +255,16 @@ rig_processes() {
   rig_node "$1" ps -e -o pid=,args= | awk '
     $1 == 1 || / sleep infinity$/ || /^ *[0-9]+ ps -e -o pid=/ || /^ *[0-9]+ (sshd|\/usr\/sbin\/sshd)/ { next }
     { print }'
+}
+
+rig_leftover() {
+  local left
+  for _ in $(seq "$2"); do
+    left=$(rig_processes "$1")
+    [ -n "$left" ] || return 0
+    sleep 0.1
+  done
+  echo "$left"
 }
 
 # What runs in head's network, this shell's children included: all of it was started through the rig.
