@@ -2,8 +2,8 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <net/if.h>
 #include <linux/sockios.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
@@ -131,6 +131,15 @@ Result<Address> local_address(int fd) {
   if (getsockname(fd, a.raw(), &a.length) != 0)
     return errno_error(ErrorCode::defect, "getsockname", errno);
   return a;
+}
+
+Result<uint16_t> free_port() {
+  Address any;
+  any.storage.ss_family = AF_INET;
+  any.length = sizeof(sockaddr_in);
+  COLL_ASSIGN(const Fd fd, listen_tcp(any));
+  COLL_ASSIGN(const Address at, local_address(fd.get()));
+  return at.port();
 }
 
 Result<Address> peer_address(int fd) {

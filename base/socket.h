@@ -42,6 +42,8 @@ Result<Address> parse_address(const std::string& text);
 // Listens at `at` (port 0: any) with a backlog of 16384 (the kernel caps it).
 Result<Fd> listen_tcp(const Address& at, bool reuse_port = false);
 Result<Address> local_address(int fd);
+// A port that nobody on this host listens at, as of this moment; for programs told to use it.
+Result<uint16_t> free_port();
 Result<Address> peer_address(int fd);
 // One accept without waiting; an empty Fd when nobody is there.
 Result<Fd> accept_now(int listener);

@@ -20,7 +20,6 @@
 namespace collctl::cmd {
 
 enum class LauncherKind : uint8_t { local, ssh, adopt };
-enum class Stage : uint8_t { automatic, never, always };
 
 struct LaunchOptions {
   int ranks = 0;  // 0: one per core here; with hosts: every slot, some known only on the hosts
@@ -33,7 +32,7 @@ struct LaunchOptions {
   int allow_missing = 0;  // hosts that may fail before the ranks start
   launcher::ChannelOptions ssh;
   int fanout = 64;  // hosts connected to at the same time
-  Stage stage = Stage::automatic;
+  launcher::Staging stage = launcher::Staging::automatic;
   std::string remote_path;              // of the binary on the hosts; HostSpec::path goes first
   std::string bind_to = "none";         // none, core, numa, device
   std::string rank_mode = "process";    // process, thread

@@ -6,24 +6,13 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/rank_env.h"
-#include "launcher/adopt.h"
 #include "launcher/placement.h"
+#include "launcher/rank_start.h"
 
 namespace collctl::cmd {
 namespace {
 
 using nlohmann::json;
-
-// Replaces or adds NAME=value.
-void set_variable(std::vector<std::string>& list, const std::string& name,
-                  const std::string& value) {
-  std::erase_if(list, [&](const std::string& e) { return e.rfind(name + "=", 0) == 0; });
-  list.push_back(name + "=" + value);
-}
-
-void unset_variable(std::vector<std::string>& list, const std::string& name) {
-  std::erase_if(list, [&](const std::string& e) { return e.rfind(name + "=", 0) == 0; });
-}
 
 Address loopback() {
   Address a;
@@ -99,37 +88,30 @@ Result<JobRoot> make_root(bool one_host, std::vector<std::string> hosts) {
 }
 
 std::vector<std::string> place_variables(const RankPlace& place) {
-  std::vector<std::string> list;
-  set_variable(list, base::kEnvRank, std::to_string(place.rank));
-  set_variable(list, base::kEnvWorldSize, std::to_string(place.size));
-  set_variable(list, base::kEnvLocalRank, std::to_string(place.local_rank));
-  set_variable(list, base::kEnvLocalWorldSize, std::to_string(place.local_size));
-  set_variable(list, base::kEnvNodeRank, std::to_string(place.node));
-  set_variable(list, base::kEnvMasterAddress, place.master_address);
-  set_variable(list, base::kEnvMasterPort, std::to_string(place.master_port));
-  return list;
+  const auto variable = [](const char* name, const auto& value) {
+    return format("{}={}", name, value);
+  };
+  return {variable(base::kEnvRank, place.rank),
+          variable(base::kEnvWorldSize, place.size),
+          variable(base::kEnvLocalRank, place.local_rank),
+          variable(base::kEnvLocalWorldSize, place.local_size),
+          variable(base::kEnvNodeRank, place.node),
+          variable(base::kEnvMasterAddress, place.master_address),
+          variable(base::kEnvMasterPort, place.master_port)};
 }
 
 Result<std::vector<std::string>> local_environment(const RankPlace& place,
                                                    const std::vector<std::string>& exported,
                                                    bool ours) {
-  std::vector<std::string> list = base::environment_list();
-  unset_variable(list, "COLLCTL_TOKEN");
-  for (const char* name : launcher::inner_rank_variables()) unset_variable(list, name);
-  if (ours) {
-    unset_variable(list, "COLLCTL_COMM_ID");
-    unset_variable(list, "NCCL_COMM_ID");
-  }
-  for (const std::string& entry : place_variables(place))
-    set_variable(list, entry.substr(0, entry.find('=')), entry.substr(entry.find('=') + 1));
+  std::vector<std::string> list = launcher::inherited_environment(!ours);
+  for (const std::string& entry : place_variables(place)) launcher::set_variable(list, entry);
   for (const std::string& entry : exported) {
     const size_t equals = entry.find('=');
     if (equals == 0 || entry.empty())
       return Error(ErrorCode::usage,
                    format("-x '{}': expected NAME, NAME=VALUE or PREFIX*", entry));
     // A bare NAME or PREFIX* is handed on already: local ranks inherit the whole environment.
-    if (equals != std::string::npos)
-      set_variable(list, entry.substr(0, equals), entry.substr(equals + 1));
+    if (equals != std::string::npos) launcher::set_variable(list, entry);
   }
   return list;
 }
@@ -151,15 +133,8 @@ std::vector<std::string> exported_environment(const std::vector<std::string>& ex
     if (wanted && name != "COLLCTL_TOKEN" && !name.empty()) list.push_back(entry);
   }
   for (const std::string& entry : exported)
-    if (const size_t equals = entry.find('='); equals != std::string::npos)
-      set_variable(list, entry.substr(0, equals), entry.substr(equals + 1));
+    if (entry.find('=') != std::string::npos) launcher::set_variable(list, entry);
   return list;
-}
-
-Result<uint16_t> free_port() {
-  COLL_ASSIGN(const base::Fd fd, base::listen_tcp(loopback()));
-  COLL_ASSIGN(const Address at, base::local_address(fd.get()));
-  return at.port();
 }
 
 Result<LocalPlan> plan_local(const LaunchOptions& options) {

@@ -56,7 +56,5 @@ Result<std::vector<std::string>> local_environment(const RankPlace& place,
 // What ranks on other hosts get of this process's environment: the knobs that are set (secrets and
 // COMM_ID left out) and what -x names.
 std::vector<std::string> exported_environment(const std::vector<std::string>& exported);
-// A free port of the loopback interface, for MASTER_PORT.
-Result<uint16_t> free_port();
 
 }  // namespace collctl::cmd

@@ -8,10 +8,11 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "base/rank_env.h"
+#include "base/socket.h"
 #include "base/version.h"
 #include "cmd/job_config.h"
 #include "launcher/local.h"
+#include "launcher/rank_start.h"
 
 namespace collctl::cmd {
 namespace {
@@ -24,13 +25,11 @@ constexpr size_t kMostNamed = 4;  // hosts by name in the progress line
 Result<StartedJob> start_local(const LaunchOptions& options,
                                const std::vector<std::string>* program) {
   COLL_ASSIGN(const LocalPlan plan, plan_local(options));
-  COLL_ASSIGN(const uint16_t port, free_port());
+  COLL_ASSIGN(const uint16_t port, base::free_port());
   std::vector<launcher::RankProcess> processes;
   for (int rank = 0; rank < plan.ranks; ++rank) {
-    launcher::RankProcess p;
-    p.control = program == nullptr;
-    if (p.control) p.path = base::kSelfPath;
-    p.argv = p.control ? std::vector<std::string>{"collctl", base::kRankCommand} : *program;
+    launcher::RankProcess p =
+        launcher::rank_process(program == nullptr ? std::vector<std::string>() : *program);
     const RankPlace place{.rank = rank,
                           .size = plan.ranks,
                           .local_rank = rank,
@@ -251,9 +250,7 @@ Result<launcher::PoolOptions> pool_options(const LaunchOptions& options) {
   pool.ssh = options.ssh;
   pool.stage.version = base::kVersion;
   pool.stage.path = options.remote_path;
-  pool.stage.staging = options.stage == Stage::never    ? launcher::Staging::never
-                       : options.stage == Stage::always ? launcher::Staging::always
-                                                        : launcher::Staging::automatic;
+  pool.stage.staging = options.stage;
   pool.fanout = options.fanout;
   pool.always_ssh = options.launcher_named;
   COLL_ASSIGN(pool.heartbeat_s, base::knob_seconds(base::KnobId::heartbeat_timeout));

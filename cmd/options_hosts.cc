@@ -65,9 +65,9 @@ void interpret_ssh(const ParsedLine& line, LaunchOptions& launch) {
   ssh.may_ask = ::isatty(STDERR_FILENO) == 1;
   launch.fanout = int(line.number("fanout", 64));
   const std::string stage = line.text("stage");
-  launch.stage = stage == "never"    ? Stage::never
-                 : stage == "always" ? Stage::always
-                                     : Stage::automatic;
+  launch.stage = stage == "never"    ? launcher::Staging::never
+                 : stage == "always" ? launcher::Staging::always
+                                     : launcher::Staging::automatic;
   if (line.has("remote-path")) launch.remote_path = line.text("remote-path");
 }
 

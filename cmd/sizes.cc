@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "launcher/placement.h"
 
 namespace collctl::cmd {
 std::string human_bytes(uint64_t bytes) {
@@ -38,15 +39,7 @@ std::string four_digits(double value) {
 
 std::string rank_ranges(std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());
-  std::string text;
-  for (size_t i = 0; i < ranks.size();) {
-    size_t end = i + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    if (!text.empty()) text += ',';
-    text += end - i == 1 ? format("{}", ranks[i]) : format("{}-{}", ranks[i], ranks[end - 1]);
-    i = end;
-  }
-  return text;
+  return launcher::number_ranges(ranks, ",");
 }
 
 }  // namespace collctl::cmd

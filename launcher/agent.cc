@@ -12,41 +12,22 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "base/rank_env.h"
 #include "base/socket.h"
 #include "launcher/agent_protocol.h"
 #include "launcher/host_address.h"
 #include "launcher/local.h"
 #include "launcher/placement.h"
+#include "launcher/rank_start.h"
 
 namespace collctl::launcher {
 namespace {
 
-constexpr size_t kMostQueued = 4 << 20;  // towards the launcher; then the ranks are not read
+constexpr size_t kMostQueued = 4 << 20;    // towards the launcher; then the ranks are not read
 constexpr double kFirstWordSeconds = 300;  // from the greeting to the launcher's first word, who
                                            // may wait for a person's password elsewhere
 constexpr double kPausedSeconds = 86400;   // of a job that a person has stopped
-constexpr double kKillSeconds = 10;       // SIGKILL to gone, at most
+constexpr double kKillSeconds = 10;        // SIGKILL to gone, at most
 constexpr size_t kReadsPerTurn = 16;
-
-uint16_t free_port() {
-  Address any;
-  auto* v4 = reinterpret_cast<sockaddr_in*>(&any.storage);
-  v4->sin_family = AF_INET;
-  any.length = sizeof(sockaddr_in);
-  auto fd = base::listen_tcp(any);
-  if (!fd) return 0;
-  auto at = base::local_address(fd->get());
-  return at ? at->port() : uint16_t(0);
-}
-
-void set_variables(std::vector<std::string>& list, const std::vector<std::string>& more) {
-  for (const std::string& entry : more) {
-    const std::string head = entry.substr(0, entry.find('=') + 1);
-    std::erase_if(list, [&](const std::string& e) { return e.rfind(head, 0) == 0; });
-    list.push_back(entry);
-  }
-}
 
 class Agent {
  public:
@@ -79,7 +60,7 @@ class Agent {
   FrameParser parser_;
   Bytes queue_;
   size_t sent_ = 0;
-  bool said_ = false;                // something was queued since the last beat
+  bool said_ = false;                  // something was queued since the last beat
   std::vector<uint64_t> input_, fed_;  // by rank: bytes given to it, bytes reported as taken
   double heartbeat_s_ = kFirstWordSeconds, grace_s_ = 5;
   Deadline heard_until_ = Deadline::after_seconds(kFirstWordSeconds);
@@ -99,7 +80,7 @@ void Agent::greet() {
   hello.pid = ::getpid();
   hello.cores = base::usable_cores();
   hello.gpus = base::nvidia_gpus();
-  hello.free_port = free_port();
+  if (const auto port = base::free_port()) hello.free_port = *port;
   const std::string word = format("\n{}frames\n", kAgentWord);
   queue_.insert(queue_.end(), word.begin(), word.end());
   send(AgentFrame::hello, hello.encode());
@@ -177,7 +158,8 @@ void Agent::handle(const RawFrame& frame) {
       const auto type = r.get<uint16_t>();
       // A rank that is gone needs no word: the launcher learns of its end.
       if (known(rank) && known_frame_type(type))
-        static_cast<void>(job_->send(int(rank), FrameType(type), rest(6), Deadline::after_seconds(5)));
+        static_cast<void>(
+            job_->send(int(rank), FrameType(type), rest(6), Deadline::after_seconds(5)));
       return;
     }
     case AgentFrame::input: {
@@ -254,31 +236,22 @@ Status Agent::start(const AgentStart& order) {
   heard_until_ = Deadline::after_seconds(heartbeat_s_);
   AgentStarted started;
   if (!order.folder.empty() && ::chdir(order.folder.c_str()) != 0)
-    started.note = format("there is no folder {} here: the ranks work in the home folder",
-                          order.folder);
+    started.note =
+        format("there is no folder {} here: the ranks work in the home folder", order.folder);
   COLL_ASSIGN(const BindTo bind_to, parse_bind_to(order.bind_to));
-  const auto cores = place_local(int(order.ranks.size()), bind_to, base::affinity_cores(),
-                                 base::numa_nodes());
-  std::vector<std::string> common = base::environment_list();
-  std::erase_if(common, [](const std::string& entry) {
-    for (const char* name : {"COLLCTL_TOKEN=", "COLLCTL_COMM_ID=", "NCCL_COMM_ID="})
-      if (entry.rfind(name, 0) == 0) return true;
-    return false;
-  });
+  const auto cores =
+      place_local(int(order.ranks.size()), bind_to, base::affinity_cores(), base::numa_nodes());
+  std::vector<std::string> common = inherited_environment(false);
   if (!order.data_address.empty()) {
     COLL_ASSIGN(const std::string interface, interface_with(order.data_address));
-    set_variables(common, {"COLLCTL_SOCKET_IFNAME==" + interface});
+    set_variable(common, "COLLCTL_SOCKET_IFNAME==" + interface);
   }
-  set_variables(common, order.environment);
+  for (const std::string& entry : order.environment) set_variable(common, entry);
   std::vector<RankProcess> processes;
   for (size_t i = 0; i < order.ranks.size(); ++i) {
-    RankProcess p;
-    p.control = order.ranks[i].argv.empty();
-    p.argv = p.control ? std::vector<std::string>{"collctl", base::kRankCommand}
-                       : order.ranks[i].argv;
-    if (p.control) p.path = base::kSelfPath;
+    RankProcess p = rank_process(order.ranks[i].argv);
     p.environment = common;
-    set_variables(p.environment, order.ranks[i].environment);
+    for (const std::string& entry : order.ranks[i].environment) set_variable(p.environment, entry);
     p.cores = cores[i];
     p.null_stdin = order.ranks[i].null_stdin;
     processes.push_back(std::move(p));

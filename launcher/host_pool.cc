@@ -64,19 +64,23 @@ Result<std::unique_ptr<HostPool>> HostPool::make(const std::vector<HostSpec>& ho
   std::unique_ptr<HostPool> pool(new HostPool);
   State& s = *pool->state_;
   s.options = options;
-  if (s.options.stage.hash.empty()) {
-    COLL_ASSIGN(s.options.stage.hash, file_hash(base::kSelfPath));
-  }
   base::raise_open_file_limit();
   for (const HostSpec& spec : hosts) {
     const std::string& path = spec.path.empty() ? options.stage.path : spec.path;
     if (path.find_first_of("'\\!$`\n") != std::string::npos)
-      return Error(ErrorCode::usage,
-                   format("host {}: the path '{}' holds a character that shells treat specially",
-                          spec.name, path),
-                   "an absolute path is expected, or one below the home folder there: ~/bin/collctl");
+      return Error(
+          ErrorCode::usage,
+          format("host {}: the path '{}' holds a character that shells treat specially", spec.name,
+                 path),
+          "an absolute path is expected, or one below the home folder there: ~/bin/collctl");
     s.links.push_back(
         std::make_unique<HostLink>(spec, !options.always_ssh && is_this_host(spec), s.began_ns));
+  }
+  // This very host needs no binary, so none is read for it.
+  const bool far = std::any_of(s.links.begin(), s.links.end(),
+                               [](const auto& link) { return !link->is_this_host(); });
+  if (far && s.options.stage.hash.empty()) {
+    COLL_ASSIGN(s.options.stage.hash, file_hash(base::kSelfPath));
   }
   return pool;
 }

@@ -181,16 +181,20 @@ Result<JobPlacement> place_ranks(const std::vector<HostSlots>& hosts, const Plac
   return placement;
 }
 
-std::string rank_range(const std::vector<int>& ranks) {
+std::string number_ranges(const std::vector<int>& numbers, const char* separator) {
   std::string text;
-  for (size_t i = 0; i < ranks.size();) {
-    size_t j = i;
-    while (j + 1 < ranks.size() && ranks[j + 1] == ranks[j] + 1) ++j;
-    text += format("{}{}", text.empty() ? "" : ", ", ranks[i]);
-    if (j > i) text += format("-{}", ranks[j]);
-    i = j + 1;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    text += format("{}{}", text.empty() ? "" : separator, numbers[i]);
+    if (end - i > 1) text += format("-{}", numbers[end - 1]);
+    i = end;
   }
-  return (ranks.size() == 1 ? "rank " : "ranks ") + text;
+  return text;
+}
+
+std::string rank_range(const std::vector<int>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + number_ranges(ranks, ", ");
 }
 
 Result<std::optional<JobPlacement>> place_before_asking(const std::vector<HostSpec>& hosts,

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/socket.h"
+#include "launcher/ssh/wire.h"
 
 namespace collctl::launcher {
 namespace {
@@ -27,16 +28,6 @@ void put_number(Bytes& out, size_t n) {
 void put_string(Bytes& out, ByteView bytes) {
   put_number(out, bytes.size());
   out.insert(out.end(), bytes.begin(), bytes.end());
-}
-
-std::optional<Bytes> take_string(const Bytes& data, size_t& at) {
-  if (data.size() - at < 4) return std::nullopt;
-  uint32_t size = 0;
-  for (int i = 0; i < 4; ++i) size = size << 8 | data[at++];
-  if (data.size() - at < size) return std::nullopt;
-  Bytes bytes(data.begin() + long(at), data.begin() + long(at + size));
-  at += size;
-  return bytes;
 }
 
 Result<base::Fd> connect_agent(const std::string& path, Deadline deadline) {

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/format.h"
 #include "launcher/ssh/known_hosts.h"
+#include "launcher/ssh/wire.h"
 
 namespace collctl::launcher {
 namespace {
@@ -17,17 +18,6 @@ namespace {
 constexpr size_t kMostKey = 65536;
 constexpr const char* kOpenssh = "-----BEGIN OPENSSH PRIVATE KEY-----";
 constexpr const char* kOpensshEnd = "-----END OPENSSH PRIVATE KEY-----";
-
-// Big-endian length and bytes; nothing past the end.
-std::optional<Bytes> take_string(const Bytes& data, size_t& at) {
-  if (data.size() - at < 4) return std::nullopt;
-  uint32_t size = 0;
-  for (int i = 0; i < 4; ++i) size = size << 8 | data[at++];
-  if (data.size() - at < size) return std::nullopt;
-  Bytes bytes(data.begin() + long(at), data.begin() + long(at + size));
-  at += size;
-  return bytes;
-}
 
 std::string text_of(const Bytes& bytes) {
   return {bytes.begin(), bytes.end()};

@@ -257,7 +257,7 @@ TEST_CASE("hosts and how they are reached", "[cmd]") {
   CHECK(launch->ssh.identity == "key");
   CHECK(launch->ssh.connect_timeout_s == 2.5);
   CHECK(launch->fanout == 8);
-  CHECK(launch->stage == Stage::never);
+  CHECK(launch->stage == launcher::Staging::never);
   CHECK(launch->remote_path == "/opt/c");
   auto defaults = interpret_launch(good("run -H a,b allreduce"));
   REQUIRE(defaults.ok());
