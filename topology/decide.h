@@ -15,7 +15,13 @@ struct Rules {
   std::optional<PathType> p2p_level = {};  // NCCL_P2P_LEVEL: the worst type allowed
   std::optional<PathType> gdr_level = {};  // NCCL_NET_GDR_LEVEL
   bool pxn = true;                         // NCCL_PXN_DISABLE
+  bool p2p = true, shm = true;             // NCCL_P2P_DISABLE, NCCL_SHM_DISABLE
+  bool gdr_c2c = true, pxn_c2c = true;     // NCCL_NET_GDR_C2C, NCCL_PXN_C2C
+  bool nvb = true;                         // NCCL_NVB_DISABLE
+  bool net_intra = true;                   // NCCL_NET_DISABLE_INTRA
 };
+// From the knobs. Errors: usage: a level that is no path type.
+Result<Rules> read_rules();
 
 struct Decision {
   bool yes = false;

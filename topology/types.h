@@ -69,6 +69,10 @@ struct Gpu {
   std::optional<std::string> gcn, arch;  // AMD: architecture ("908", "gfx942"), encoded features
   std::vector<FabricLink> links;
   std::vector<C2cLink> c2c;
+  // Not of the field's vocabulary: how many NVLinks the device has, working or not; and whether
+  // this GPU was not read but assumed (--assume).
+  std::optional<int> links_able;
+  std::optional<bool> assumed;
   Unknowns unknown, unknown_elements;
   Place at;
   bool operator==(const Gpu&) const = default;
@@ -96,6 +100,16 @@ struct Nic {
   bool operator==(const Nic&) const = default;
 };
 
+// What the two ends of a PCI link could do and what the link does now, as the kernel words it. Only
+// detection knows; no part of the field's vocabulary, written as attributes of our own.
+struct PciLinkState {
+  std::optional<std::string> speed_now;   // lower than possible on an idle device: no fault by itself
+  std::optional<int> width_now;           // lanes; does not change with load
+  std::optional<std::string> speed_able;  // of the device, whatever its slot can do
+  std::optional<int> width_able;
+  bool operator==(const PciLinkState&) const = default;
+};
+
 // A PCI device or switch (its upstream port). Speed and width are those of its own uplink: the
 // lower of both ends.
 struct Pci {
@@ -104,6 +118,7 @@ struct Pci {
   std::optional<uint32_t> vendor, device, subsystem_vendor, subsystem_device;  // 16 bits each
   std::optional<std::string> link_speed;  // as the kernel words it: "16.0 GT/s PCIe", "", "Unknown"
   std::optional<int> link_width;          // lanes; 0 and 255: unknown
+  PciLinkState state;
   std::optional<Gpu> gpu;
   std::vector<Nic> nics;
   std::vector<Pci> children;

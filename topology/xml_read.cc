@@ -118,6 +118,10 @@ class Reader {
     made.subsystem_device = attributes.hex("subsystem_device", 0xffff);
     made.link_speed = attributes.text("link_speed");
     made.link_width = attributes.small("link_width", 0, 255);
+    made.state.speed_now = attributes.text("link_speed_now");
+    made.state.width_now = attributes.small("link_width_now", 0, 255);
+    made.state.speed_able = attributes.text("link_speed_able");
+    made.state.width_able = attributes.small("link_width_able", 0, 255);
     made.unknown = attributes.rest();
     if (!above_.insert(made.bus_id).second)
       source_.fail(made.at, format("{} lies inside itself: expected another busid",
@@ -158,6 +162,8 @@ class Reader {
     made.gdr = attributes.flag("gdr");
     made.gcn = attributes.text("gcn");
     made.arch = attributes.text("arch");
+    made.links_able = attributes.small("nvlinks_able", 0, kMaxLinks);
+    made.assumed = attributes.flag("assumed");
     made.unknown = attributes.rest();
     for (const pugi::xml_node child : node.children()) {
       if (is(child, "nvlink") || is(child, "xgmi"))

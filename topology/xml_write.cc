@@ -113,6 +113,8 @@ void write_gpu(Writer& to, const Gpu& gpu) {
   to.put("arch", gpu.arch);
   to.put("rank", gpu.rank);
   to.put("gdr", gpu.gdr);
+  to.put("nvlinks_able", gpu.links_able);
+  to.put("assumed", gpu.assumed);
   to.unknown(gpu.unknown);
   to.begin_children(any);
   for (const FabricLink& link : gpu.links) {
@@ -146,6 +148,10 @@ void write_pci(Writer& to, const Pci& pci) {
   to.put_hex("subsystem_device", pci.subsystem_device, 4);
   to.put("link_speed", pci.link_speed);
   to.put("link_width", pci.link_width);
+  to.put("link_speed_now", pci.state.speed_now);
+  to.put("link_width_now", pci.state.width_now);
+  to.put("link_speed_able", pci.state.speed_able);
+  to.put("link_width_able", pci.state.width_able);
   to.unknown(pci.unknown);
   to.begin_children(any);
   if (pci.gpu) write_gpu(to, *pci.gpu);
