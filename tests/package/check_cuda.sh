@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# A program compiled for CUDA holds code for every architecture asked for.
+# usage: check_cuda.sh PROGRAM ARCHITECTURE...
+set -euo pipefail
+program=$1
+shift
+dump=$(command -v cuobjdump || echo /usr/local/cuda/bin/cuobjdump)
+if [ ! -x "$dump" ]; then
+  echo "SKIPPED: no cuobjdump"
+  exit 77
+fi
+held=$("$dump" --list-elf "$program" | grep -oE 'sm_[0-9]+[a-z]?' | sort -u)
+echo "holds: ${held//$'\n'/ }"
+for architecture in "$@"; do
+  if ! grep -qx "sm_${architecture%-real}" <<<"$held"; then
+    echo "no code for sm_$architecture"
+    exit 1
+  fi
+done
