@@ -154,21 +154,6 @@ std::vector<int> numbered_entries(const std::string& path, const std::string& pr
   return numbers;
 }
 
-// "0-3,8,10-11" as the kernel writes core lists.
-std::vector<int> parse_core_list(const std::string& text) {
-  std::vector<int> cores;
-  const char* at = text.c_str();
-  while (*at >= '0' && *at <= '9') {
-    char* end = nullptr;
-    const long first = std::strtol(at, &end, 10);
-    long last = first;
-    if (*end == '-') last = std::strtol(end + 1, &end, 10);
-    for (long core = first; core <= last && core < 65536; ++core) cores.push_back(int(core));
-    at = *end == ',' ? end + 1 : end;
-  }
-  return cores;
-}
-
 int parent_of(int pid) {
   const std::string text = read_small_file(("/proc/" + std::to_string(pid) + "/stat").c_str());
   const size_t close = text.rfind(')');
@@ -224,17 +209,6 @@ std::vector<int> affinity_cores() {
       if (CPU_ISSET_S(core, bytes, set)) cores.push_back(int(core));
   CPU_FREE(set);
   return cores;
-}
-
-std::vector<NumaNode> numa_nodes() {
-  std::vector<NumaNode> nodes;
-  const std::string base = "/sys/devices/system/node";
-  for (const int id : numbered_entries(base, "node")) {
-    std::string text;
-    if (read_whole_file(base + "/node" + std::to_string(id) + "/cpulist", text))
-      nodes.push_back({id, parse_core_list(text)});
-  }
-  return nodes;
 }
 
 uint64_t raise_open_file_limit() {

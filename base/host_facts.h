@@ -29,14 +29,8 @@ uint64_t physical_memory();  // bytes
 char process_state(int pid);
 // The direct children of a process (all its threads), zombies included; empty when it is gone.
 std::vector<int> child_processes(int pid);
-// The cores this process may run on, ascending; and the NUMA nodes of the machine with theirs
-// (empty when the kernel shows none).
+// The logical processors this process may run on, ascending.
 std::vector<int> affinity_cores();
-struct NumaNode {
-  int id = 0;
-  std::vector<int> cores;
-};
-std::vector<NumaNode> numa_nodes();
 // The path by which this very binary can be started again, even when its file was replaced.
 inline constexpr const char* kSelfPath = "/proc/self/exe";
 // A path by which another process of this user can open a descriptor of this one.

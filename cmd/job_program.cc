@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "base/format.h"
+#include "base/host_facts.h"
 #include "cmd/interrupt.h"
 #include "cmd/job_config.h"
 #include "cmd/job_modes.h"

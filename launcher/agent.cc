@@ -240,7 +240,7 @@ Status Agent::start(const AgentStart& order) {
         format("there is no folder {} here: the ranks work in the home folder", order.folder);
   COLL_ASSIGN(const BindTo bind_to, parse_bind_to(order.bind_to));
   const auto cores =
-      place_local(int(order.ranks.size()), bind_to, base::affinity_cores(), base::numa_nodes());
+      place_local(int(order.ranks.size()), bind_to, base::affinity_cores(), base::host_processors());
   std::vector<std::string> common = inherited_environment(false);
   if (!order.data_address.empty()) {
     COLL_ASSIGN(const std::string interface, interface_with(order.data_address));

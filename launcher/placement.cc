@@ -1,6 +1,8 @@
 #include "launcher/placement.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 
 #include "base/format.h"
 
@@ -17,23 +19,35 @@ Result<BindTo> parse_bind_to(const std::string& text) {
   return Error(ErrorCode::usage, format("--bind-to {}: expected none, core, numa or device", text));
 }
 
-std::vector<std::vector<int>> place_local(int ranks, BindTo bind_to, const std::vector<int>& cores,
-                                          const std::vector<base::NumaNode>& nodes) {
+namespace {
+
+// What one rank is bound to: the allowed processors of a physical core, or of a NUMA node, in the
+// order in which they are near each other.
+std::vector<std::vector<int>> units_of(BindTo bind_to, const std::vector<int>& allowed,
+                                       const base::Processors& processors) {
+  std::map<std::array<int, 3>, std::vector<int>> units;
+  for (const int id : allowed) {
+    const base::Processor* known = processors.find(id);
+    const base::Processor p = known != nullptr ? *known : base::Processor{.id = id, .core = id};
+    const bool core = bind_to == BindTo::core;
+    units[{p.numa, core ? p.cache_domain : 0, core ? p.core : 0}].push_back(id);
+  }
+  std::vector<std::vector<int>> list;
+  for (auto& [key, unit] : units) list.push_back(std::move(unit));
+  return list;
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> place_local(int ranks, BindTo bind_to,
+                                          const std::vector<int>& allowed,
+                                          const base::Processors& processors) {
   std::vector<std::vector<int>> places(size_t(std::max(ranks, 0)));
-  std::vector<std::vector<int>> units;  // what one rank is bound to
-  if (bind_to == BindTo::core)
-    for (const int core : cores) units.push_back({core});
-  if (bind_to == BindTo::numa)
-    for (const base::NumaNode& node : nodes) {
-      std::vector<int> usable;
-      for (const int core : node.cores)
-        if (std::find(cores.begin(), cores.end(), core) != cores.end()) usable.push_back(core);
-      if (!usable.empty()) units.push_back(std::move(usable));
-    }
+  if (bind_to == BindTo::none) return places;
+  const auto units = units_of(bind_to, allowed, processors);
   if (units.empty()) return places;
   for (size_t rank = 0; rank < places.size(); ++rank)
-    places[rank] =
-        units[bind_to == BindTo::core ? rank % units.size() : rank * units.size() / places.size()];
+    places[rank] = units[rank * units.size() / places.size()];
   return places;
 }
 

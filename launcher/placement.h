@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/host_facts.h"
+#include "base/processors.h"
 #include "base/result.h"
 #include "launcher/hostfile.h"
 
@@ -17,11 +17,13 @@ enum class BindTo { none, core, numa };
 // error.
 Result<BindTo> parse_bind_to(const std::string& text);
 
-// One core list per rank (empty: not bound). `cores` are the ones we may use. core: one core each,
-// in order, again from the first when ranks outnumber them. numa: ranks in equal blocks over the
-// nodes that have usable cores, each bound to all usable cores of its node.
-std::vector<std::vector<int>> place_local(int ranks, BindTo bind_to, const std::vector<int>& cores,
-                                          const std::vector<base::NumaNode>& nodes);
+// One list of processors per rank (empty: not bound), out of the `allowed` ones. core: the threads
+// of one physical core; numa: those of one NUMA node. Cores stand by NUMA node and last-level
+// cache, ranks are spread over them evenly and in order: neighbours in rank are near each other,
+// and few ranks have much cache and memory bandwidth each.
+std::vector<std::vector<int>> place_local(int ranks, BindTo bind_to,
+                                          const std::vector<int>& allowed,
+                                          const base::Processors& processors);
 
 // Which rank runs on which host.
 enum class MapBy : uint8_t { slot, host };

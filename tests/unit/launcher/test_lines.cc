@@ -1,4 +1,5 @@
 // Lines out of a byte stream, and the placement of ranks on cores.
+#include "base/host_facts.h"
 #include "launcher/lines.h"
 #include "launcher/placement.h"
 #include "tests/catch.h"
@@ -58,22 +59,35 @@ TEST_CASE("a line of exactly the bound is one line") {
 }
 
 TEST_CASE("placement on cores and NUMA nodes") {
-  const std::vector<int> cores{0, 1, 4, 5};
-  const std::vector<base::NumaNode> nodes{{0, {0, 1, 2, 3}}, {1, {4, 5, 6, 7}}, {2, {8, 9}}};
+  // Two nodes of two physical cores with two threads each: 0-3 and 4-7; the second thread of core
+  // 0 is 2, and so on. A third node is not allowed.
+  base::Processors machine;
+  for (int id = 0; id < 10; ++id)
+    machine.online.push_back({.id = id,
+                              .package = id / 4,
+                              .core = id / 4 * 4 + id % 2,
+                              .numa = id / 4,
+                              .cache_domain = id / 4 * 4});
+  const std::vector<int> allowed{0, 1, 2, 3, 4, 5, 6, 7};
   using Places = std::vector<std::vector<int>>;
-  CHECK(place_local(2, BindTo::none, cores, nodes) == Places{{}, {}});
-  CHECK(place_local(5, BindTo::core, cores, nodes) == Places{{0}, {1}, {4}, {5}, {0}});
-  CHECK(place_local(4, BindTo::numa, cores, nodes) == Places{{0, 1}, {0, 1}, {4, 5}, {4, 5}});
-  CHECK(place_local(3, BindTo::numa, cores, nodes) == Places{{0, 1}, {0, 1}, {4, 5}});
-  CHECK(place_local(1, BindTo::numa, cores, {}) == Places{{}});
-  CHECK(place_local(0, BindTo::core, cores, nodes).empty());
+  CHECK(place_local(2, BindTo::none, allowed, machine) == Places{{}, {}});
+  CHECK(place_local(4, BindTo::core, allowed, machine) == Places{{0, 2}, {1, 3}, {4, 6}, {5, 7}});
+  CHECK(place_local(2, BindTo::core, allowed, machine) == Places{{0, 2}, {4, 6}});
+  CHECK(place_local(3, BindTo::core, {0, 1, 4}, machine) == Places{{0}, {1}, {4}});
+  CHECK(place_local(6, BindTo::core, {0, 1, 4}, machine) == Places{{0}, {0}, {1}, {1}, {4}, {4}});
+  CHECK(place_local(4, BindTo::numa, {0, 1, 4, 5}, machine) ==
+        Places{{0, 1}, {0, 1}, {4, 5}, {4, 5}});
+  CHECK(place_local(3, BindTo::numa, {0, 1, 4, 5}, machine) == Places{{0, 1}, {0, 1}, {4, 5}});
+  CHECK(place_local(2, BindTo::core, {3, 5}, {}) == Places{{3}, {5}});
+  CHECK(place_local(0, BindTo::core, allowed, machine).empty());
   REQUIRE(parse_bind_to("numa").ok());
   CHECK(*parse_bind_to("numa") == BindTo::numa);
   CHECK(parse_bind_to("socket").error().code == ErrorCode::usage);
 }
 
-TEST_CASE("the cores of this machine are found") {
+TEST_CASE("the processors of this machine are found") {
   const std::vector<int> cores = base::affinity_cores();
   REQUIRE_FALSE(cores.empty());
-  for (const base::NumaNode& node : base::numa_nodes()) CHECK(node.id >= 0);
+  const base::Processors& machine = base::host_processors();
+  for (const int core : cores) CHECK(machine.find(core) != nullptr);
 }
