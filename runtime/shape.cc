@@ -1,27 +1,12 @@
 #include "runtime/shape.h"
 
 #include <algorithm>
-#include <bit>
 #include <unordered_map>
 
 #include "base/check.h"
-#include "kernels/algo/tree_shape.h"
 
 namespace collctl::runtime {
 namespace {
-
-int ceil_log2(int n) {
-  return n <= 1 ? 0 : int(std::bit_width(unsigned(n - 1)));
-}
-
-BinaryPlace first_tree(int n, int p) {
-  const kernels::TreeLinks links = kernels::binary_tree(p, n);
-  BinaryPlace place;
-  place.up = links.up;
-  place.down[0] = links.down[0];
-  place.down[1] = links.down[1];
-  return place;
-}
 
 struct Where {
   size_t host = 0;
@@ -30,8 +15,8 @@ struct Where {
 
 Where find(const HostGroups& hosts, int32_t rank) {
   for (size_t h = 0; h < hosts.size(); ++h) {
-    const auto it = std::lower_bound(hosts[h].begin(), hosts[h].end(), rank);
-    if (it != hosts[h].end() && *it == rank) return {h, size_t(it - hosts[h].begin())};
+    const auto it = std::find(hosts[h].begin(), hosts[h].end(), rank);
+    if (it != hosts[h].end()) return {h, size_t(it - hosts[h].begin())};
   }
   COLL_CHECK_NOTE(false, "a rank without a host");
   return {};
@@ -68,18 +53,6 @@ HostGroups group_by_host(std::span<const uint64_t> hashes) {
     hosts[it->second].push_back(int32_t(r));
   }
   return hosts;
-}
-
-BinaryPlace double_binary_tree(int tree, int n, int position) {
-  COLL_CHECK(position >= 0 && position < n);
-  if (tree == 0) return first_tree(n, position);
-  const bool mirror = n % 2 == 0;
-  const auto to_first = [&](int p) { return mirror ? n - 1 - p : (p + n - 1) % n; };
-  const auto back = [&](int p) { return p < 0 ? -1 : mirror ? n - 1 - p : (p + 1) % n; };
-  BinaryPlace place = first_tree(n, to_first(position));
-  place.up = back(place.up);
-  for (int& d : place.down) d = back(d);
-  return place;
 }
 
 kernels::TreeLinks tree_links(const HostGroups& hosts, int32_t rank, int tree, LocalTree local) {
@@ -122,10 +95,10 @@ int tree_depth(const HostGroups& hosts, LocalTree local) {
   size_t largest = 0;
   for (const auto& host : hosts) largest = std::max(largest, host.size());
   const int n = int(largest);
-  const int between = ceil_log2(int(hosts.size()));
+  const int between = topology::double_tree_depth(int(hosts.size()));
   if (local == LocalTree::chain) return between + std::max(0, n - 1);
-  if (hosts.size() == 1) return ceil_log2(n);
-  return between + (n > 1 ? 1 + ceil_log2(n - 1) : 0);
+  if (hosts.size() == 1) return topology::double_tree_depth(n);
+  return between + (n > 1 ? 1 + topology::double_tree_depth(n - 1) : 0);
 }
 
 std::vector<int32_t> ring_order(const HostGroups& hosts) {

@@ -1,0 +1,428 @@
+// Nodes joined into rings and trees: by hand for few nodes, and for 1..256 nodes, equal and
+// unequal, by walks that share nothing with the code but the arrays of ranks.
+#include "topology/cluster.h"
+
+#include <map>
+#include <set>
+
+#include "tests/unit/topology/cluster_nodes.h"
+#include "topology/double_tree.h"
+
+using namespace collctl;
+using namespace collctl::topology;
+
+namespace {
+
+// Powers of two, not the code's bit tricks.
+int levels(int n) {
+  int count = 0;
+  for (int reach = 1; reach < n; reach *= 2) ++count;
+  return count;
+}
+
+// Walks the ring by its links and counts how often it changes node; -1 when it is no single loop.
+int node_changes(const Cluster& cluster, int channel, const std::vector<int>& node_of) {
+  const std::vector<int>& ring = cluster.rings[size_t(channel)];
+  std::map<int, int> next;
+  for (size_t i = 0; i < ring.size(); ++i) next[ring[i]] = ring[(i + 1) % ring.size()];
+  if (int(next.size()) != cluster.ranks()) return -1;
+  int changes = 0, at = 0;
+  for (int step = 0; step < cluster.ranks(); ++step) {
+    const int to = next.at(at);
+    changes += node_of[size_t(at)] != node_of[size_t(to)];
+    at = to;
+    if (at == 0 && step + 1 < cluster.ranks()) return -1;
+  }
+  return at == 0 ? changes : -1;
+}
+
+// Depth in ranks by climbing from every rank; -1 when a climb does not end at the one root, a
+// parent does not know its child, or a child is known twice.
+int tree_depth(const Cluster& cluster, int channel) {
+  const std::vector<TreePlace>& tree = cluster.trees[size_t(channel)];
+  std::multiset<int> children;
+  for (const TreePlace& place : tree)
+    for (const int down : place.down)
+      if (down >= 0) children.insert(down);
+  int root = -1, deepest = 0;
+  for (int rank = 0; rank < cluster.ranks(); ++rank) {
+    const int up = tree[size_t(rank)].up;
+    if (children.count(rank) != (up >= 0 ? 1u : 0u)) return -1;
+    if (up >= 0) {
+      const auto& down = tree[size_t(up)].down;
+      if (std::find(std::begin(down), std::end(down), rank) == std::end(down)) return -1;
+    }
+    int at = rank, hops = 0;
+    for (; tree[size_t(at)].up >= 0; at = tree[size_t(at)].up)
+      if (++hops > cluster.ranks()) return -1;
+    if (root >= 0 && at != root) return -1;
+    root = at;
+    deepest = std::max(deepest, hops);
+  }
+  return deepest;
+}
+
+// Links between nodes on the way from a rank to the root, the most of all ranks.
+int node_depth(const Cluster& cluster, int channel, const std::vector<int>& node_of) {
+  const std::vector<TreePlace>& tree = cluster.trees[size_t(channel)];
+  int deepest = 0;
+  for (int rank = 0; rank < cluster.ranks(); ++rank) {
+    int hops = 0;
+    for (int at = rank; tree[size_t(at)].up >= 0; at = tree[size_t(at)].up)
+      hops += node_of[size_t(at)] != node_of[size_t(tree[size_t(at)].up)];
+    deepest = std::max(deepest, hops);
+  }
+  return deepest;
+}
+
+std::vector<int> nodes_of_ranks(const std::vector<int>& sizes) {
+  std::vector<int> node_of;
+  for (size_t node = 0; node < sizes.size(); ++node)
+    node_of.insert(node_of.end(), size_t(sizes[node]), int(node));
+  return node_of;
+}
+
+}  // namespace
+
+TEST_CASE("the double binary tree of eight and of six places", "[cluster]") {
+  // n = 8 by the rule: 4 below 0 (highest power of two below 8), 4 -+ 2, 2 -+ 1 and 6 -+ 1.
+  const int up8[] = {-1, 2, 4, 2, 0, 6, 4, 6};
+  // n = 6: 4 below 0; 2 and 5 below 4 (6 is outside, half the offset gives 5); 1 and 3 below 2.
+  const int up6[] = {-1, 2, 4, 2, 0, 4};
+  // n = 7, tree 1: tree 0 (4 below 0; 2, 6; 1, 3, 5) with every place one higher, modulo 7.
+  const int up7[] = {5, -1, 3, 5, 3, 1, 0};
+  for (int p = 0; p < 8; ++p) CHECK(double_binary_tree(0, 8, p).up == up8[p]);
+  for (int p = 0; p < 6; ++p) {
+    CHECK(double_binary_tree(0, 6, p).up == up6[p]);
+    // Even n: tree 1 is the mirror image.
+    const int mirrored = double_binary_tree(1, 6, 5 - p).up;
+    CHECK((mirrored < 0 ? -1 : 5 - mirrored) == up6[p]);
+  }
+  for (int p = 0; p < 7; ++p) CHECK(double_binary_tree(1, 7, p).up == up7[p]);
+}
+
+TEST_CASE("both trees reach every place, ceil(log2 n) deep; inner in one is a leaf in the other",
+          "[cluster]") {
+  for (int n = 1; n <= 257; ++n) {
+    INFO(n << " places");
+    std::vector<int> inner(size_t(n), 0);
+    for (const int tree : {0, 1}) {
+      int roots = 0, deepest = 0;
+      for (int p = 0; p < n; ++p) {
+        const BinaryPlace place = double_binary_tree(tree, n, p);
+        roots += place.up < 0;
+        inner[size_t(p)] += place.down[0] >= 0;
+        int hops = 0;
+        for (int at = p; double_binary_tree(tree, n, at).up >= 0 && hops <= n; ++hops)
+          at = double_binary_tree(tree, n, at).up;
+        deepest = std::max(deepest, hops);
+        if (place.up < 0) continue;
+        const BinaryPlace above = double_binary_tree(tree, n, place.up);
+        REQUIRE((above.down[0] == p || above.down[1] == p));
+        // Of two children the first is the lower one in the tree's own count.
+        if (above.down[1] >= 0) REQUIRE(place.side == (above.down[1] == p ? 1 : 0));
+      }
+      REQUIRE(roots == 1);
+      REQUIRE(deepest == levels(n));
+      REQUIRE(double_tree_depth(n) == levels(n));
+    }
+    // Odd n: the shift puts an even place of tree 0 (n - 1, with a child when n > 1) onto place 0.
+    for (int p = 0; p < n; ++p) REQUIRE(inner[size_t(p)] <= (p == 0 && n % 2 == 1 ? 2 : 1));
+  }
+}
+
+TEST_CASE("two nodes of four GPUs, by hand", "[cluster]") {
+  const Cluster cluster = joined({rail_node(4, 2)}, equal_nodes(2));
+  // Two search channels, each twice.
+  REQUIRE(cluster.channels() == 4);
+  // Channel 0: 0 3 2 1, then node 1's 4 7 6 5; channel 1: 1 0 3 2 and 5 4 7 6, from rank 0 on.
+  CHECK(cluster.rings[0] == std::vector<int>{0, 3, 2, 1, 4, 7, 6, 5});
+  CHECK(cluster.rings[1] == std::vector<int>{0, 3, 2, 5, 4, 7, 6, 1});
+  CHECK(cluster.rings[2] == cluster.rings[0]);
+  CHECK(cluster.rings[3] == cluster.rings[1]);
+  // Channel 0, tree 0: root node 0, whose chain is 0 3 2 1. Node 1 is an upper child (1 > 0): in a
+  // balanced tree it hangs on the first GPU. The field prints "Trees [0] 3/4/-1->0->-1".
+  const auto& first = cluster.trees[0];
+  CHECK(first[0].up == -1);
+  CHECK(std::vector<int>(first[0].down, first[0].down + 3) == std::vector<int>{3, 4, -1});
+  CHECK(first[3].up == 0);
+  CHECK(first[3].down[0] == 2);
+  CHECK(first[4].up == 0);
+  CHECK(first[4].down[0] == 7);
+  CHECK(first[1].down[0] == -1);
+  // Channel 2 is channel 0 on tree 1: root node 1.
+  CHECK(cluster.trees[2][4].up == -1);
+  CHECK(cluster.trees[2][0].up == 4);
+  CHECK(cluster.trees[2][4].down[1] == 0);
+}
+
+TEST_CASE("tree contacts by pattern: three nodes of three GPUs, by hand", "[cluster]") {
+  // Tree 0 of three nodes: 0 -> 2 -> 1; node 1 is the lower child of node 2, node 2 the upper of 0.
+  // Chains of channel 0: 0 2 1, 3 5 4, 6 8 7: first GPUs 0 3 6, second GPUs 2 5 8.
+  const auto parents = [](Pattern pattern) {
+    const Cluster cluster = joined({rail_node(3, 1, pattern)}, equal_nodes(3));
+    return std::pair{cluster.trees[0][6].up, cluster.trees[0][3].up};
+  };
+  CHECK(parents(Pattern::tree) == std::pair{0, 6});           // both on the first
+  CHECK(parents(Pattern::split_tree) == std::pair{2, 8});     // both on the second
+  CHECK(parents(Pattern::balanced_tree) == std::pair{0, 8});  // lower on the second, upper first
+}
+
+TEST_CASE("1..256 nodes of equal and unequal sizes: loops, trees, depth", "[cluster]") {
+  const std::vector<Pattern> patterns = {Pattern::tree, Pattern::balanced_tree,
+                                         Pattern::split_tree};
+  for (int nodes = 1; nodes <= 256; ++nodes) {
+    const Pattern pattern = patterns[size_t(nodes) % 3];
+    for (const bool equal : {true, false}) {
+      INFO(nodes << " nodes, " << (equal ? "equal" : "unequal"));
+      std::vector<int> kind_of = equal_nodes(nodes);
+      if (!equal)
+        for (int node = 0; node < nodes; ++node) kind_of[size_t(node)] = node * 7 % 4;
+      const std::vector<int> sizes_of_kind = {3, 1, 5, 2};
+      std::vector<ClusterNode> kinds;
+      for (const int size : sizes_of_kind)
+        kinds.push_back(rail_node(size, size == 5 ? 3 : 2, pattern));
+      std::vector<int> sizes;
+      for (const int kind : kind_of) sizes.push_back(sizes_of_kind[size_t(kind)]);
+      const std::vector<int> node_of = nodes_of_ranks(sizes);
+      const Cluster cluster = joined(kinds, kind_of);
+      REQUIRE(cluster.ranks() == int(node_of.size()));
+      REQUIRE(cluster.channels() == 4);  // the least of all nodes, twice
+      REQUIRE(check_cluster(cluster).ok());
+      for (int channel = 0; channel < cluster.channels(); ++channel) {
+        REQUIRE(node_changes(cluster, channel, node_of) == (nodes > 1 ? nodes : 0));
+        REQUIRE(node_depth(cluster, channel, node_of) == levels(nodes));
+        const int depth = tree_depth(cluster, channel);
+        if (!equal) {
+          REQUIRE(depth >= 0);
+          continue;
+        }
+        // The chain below a node's first GPU is 3 - 1 deep, and there is a node at the full depth
+        // of ceil(log2 n). Each link that ends at a second GPU costs one more hop: in a split tree
+        // all do; in a balanced one the lower children's do, which on the deepest way (1, 2, 4,
+        // ..., 2^k, 0) are all but the last.
+        int expected = levels(nodes) + 2;
+        if (pattern == Pattern::split_tree) expected += levels(nodes);
+        if (pattern == Pattern::balanced_tree && nodes > 1) expected += levels(nodes) - 1;
+        REQUIRE(depth == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("where all nodes have the same NICs no channel crosses rails", "[cluster]") {
+  for (const int nodes : {2, 3, 8, 17, 64}) {
+    const Cluster cluster = joined({rail_node(8, 8)}, equal_nodes(nodes));
+    const RailUse rails = rail_use(cluster);
+    CHECK(rails.ring_links == int64_t{16} * nodes);
+    CHECK(rails.tree_links == int64_t{16} * (nodes - 1));
+    CHECK(rails.ring_crossings == 0);
+    CHECK(rails.tree_crossings == 0);
+    for (int channel = 0; channel < cluster.channels(); ++channel)
+      for (int node = 0; node < nodes; ++node) {
+        const NetUse use = net_use(cluster, channel, node);
+        REQUIRE(use.ring_in == channel % 8);
+        REQUIRE(use.ring_out == channel % 8);
+      }
+  }
+}
+
+TEST_CASE("rings that alternate between two NICs: odd nodes take the neighbouring ring",
+          "[cluster]") {
+  // Ring 0 enters by NIC 0 and leaves by NIC 1, ring 1 the other way round.
+  ClusterNode node = rail_node(4, 2);
+  node.ring.cross_nic = 2;
+  node.ring_channels[0].in = 0;
+  node.ring_channels[0].out = 1;
+  node.ring_channels[1].in = 1;
+  node.ring_channels[1].out = 0;
+  const Cluster two = joined({node}, equal_nodes(2));
+  REQUIRE(check_cluster(two).ok());
+  // Node 0 in ring 0's order 0 3 2 1, node 1 in ring 1's order 5 4 7 6.
+  CHECK(two.rings[0] == std::vector<int>{0, 3, 2, 1, 5, 4, 7, 6});
+  CHECK(net_use(two, 0, 0).ring_out == 1);
+  CHECK(net_use(two, 0, 1).ring_in == 1);
+  CHECK(net_use(two, 0, 1).ring_out == 0);
+  for (int nodes = 2; nodes <= 33; ++nodes) {
+    const RailUse rails = rail_use(joined({node}, equal_nodes(nodes)));
+    // Each node changes the NIC, so around an odd number of nodes one link has to cross.
+    CHECK(rails.ring_crossings == (nodes % 2 == 0 ? 0 : 4));
+  }
+  // An odd number of channels has no neighbour to swap with.
+  node.ring.channels = node.tree.channels = 1;
+  node.ring_channels.resize(1);
+  CHECK(rail_use(joined({node}, equal_nodes(2))).ring_crossings == 4);
+}
+
+TEST_CASE("tree NICs: the first GPU has the channel's first, the second its second", "[cluster]") {
+  ClusterNode node = rail_node(4, 1);
+  node.tree_channels[0].in = 2;
+  node.tree_channels[0].out = 3;
+  // Tree 0 of four nodes: 2 below 0, 1 and 3 below 2.
+  const Cluster cluster = joined({node}, equal_nodes(4));
+  const NetUse root = net_use(cluster, 0, 0), inner = net_use(cluster, 0, 2);
+  const NetUse leaf = net_use(cluster, 0, 1);
+  CHECK(root.tree_up == -1);
+  CHECK(root.tree_down[0] == -1);
+  CHECK(root.tree_down[1] == 2);
+  CHECK(inner.tree_up == 2);
+  CHECK(inner.tree_down[0] == 3);
+  CHECK(inner.tree_down[1] == 2);
+  CHECK(leaf.tree_up == 2);
+  CHECK(leaf.tree_down[0] == -1);
+  CHECK(leaf.tree_down[1] == -1);
+  // Node 1 sends by 2 and arrives at 3; the other two links stay on 2. Tree 1 (channel 1) the same.
+  CHECK(rail_use(cluster).tree_crossings == 2);
+  CHECK(net_use(joined({node}, equal_nodes(1)), 0, 0).ring_in == -1);
+}
+
+TEST_CASE("how many channels", "[cluster]") {
+  const auto count = [](const ClusterNode& node, int nodes, const ClusterOptions& options = {}) {
+    return joined({node}, equal_nodes(nodes), options).channels();
+  };
+  CHECK(count(rail_node(8, 12), 1) == 24);
+  CHECK(count(rail_node(8, 40), 1) == 64);  // the cap
+  // SM 90, several nodes, more than 45 GB/s a channel, 2 x 4 < 16: doubled again.
+  ClusterNode hopper = rail_node(8, 4);
+  hopper.min_sm = hopper.max_sm = 90;
+  hopper.ring.bw_intra = 48;
+  CHECK(count(hopper, 2) == 16);
+  CHECK(count(hopper, 1) == 8);
+  hopper.ring.bw_intra = 45;
+  CHECK(count(hopper, 2) == 8);
+  hopper.ring.bw_intra = 48;
+  hopper.min_sm = 80;
+  CHECK(count(hopper, 2) == 8);
+  CHECK(count(rail_node(8, 8), 2) == 16);
+  // Fewer channels than the node's graph, then more: the first ones repeat.
+  const Cluster few = joined({rail_node(4, 4)}, equal_nodes(2), {.max_channels = 3});
+  REQUIRE(few.channels() == 3);
+  const Cluster more =
+      joined({rail_node(4, 4)}, equal_nodes(2), {.min_channels = 7, .max_channels = 3});
+  REQUIRE(more.channels() == 7);
+  for (int c = 0; c < 7; ++c) {
+    CHECK(more.rings[size_t(c)] == few.rings[size_t(c % 3)]);
+    CHECK(net_use(more, c, 1).ring_in == c % 3);
+  }
+  CHECK(more.full_channels == 8);
+  CHECK(few.steps.size() == 2);
+  CHECK(more.steps.size() == 3);
+  CHECK(count(rail_node(8, 8), 2, {.min_channels = 4}) == 16);
+}
+
+TEST_CASE("different nodes: the least of all counts", "[cluster]") {
+  ClusterNode slow = rail_node(4, 2, Pattern::tree), fast = rail_node(8, 6);
+  slow.ring.bw_inter = slow.tree.bw_inter = 5;
+  slow.ring.busiest_link = "the slow one's";
+  slow.ring.type_inter = PathType::phb;
+  slow.ring.same_channels = false;
+  slow.min_sm = 70;
+  slow.cpu = CpuMaker::amd;
+  fast.ring.latency_inter_us = 3;
+  const Cluster cluster = joined({fast, slow}, {0, 1, 0});
+  CHECK(cluster.ranks() == 20);
+  CHECK(cluster.first_rank == std::vector<int>{0, 8, 12, 20});
+  CHECK(cluster.largest_node() == 8);
+  CHECK(cluster.ring.channels == 2);
+  CHECK(cluster.ring.bw_inter == 5);
+  CHECK(cluster.ring.bw_intra == 20);
+  CHECK(cluster.ring.type_inter == PathType::phb);
+  CHECK(cluster.ring.busiest_link == "the slow one's");
+  CHECK_FALSE(cluster.ring.same_channels);
+  CHECK(cluster.ring.latency_inter_us == 3);
+  CHECK(cluster.min_sm == 70);
+  CHECK(cluster.max_sm == 80);
+  CHECK(cluster.cpu == CpuMaker::mixed);
+  CHECK(cluster.tree_pattern == Pattern::tree);
+  // Ring 0: 0 7..1, then 8 11 10 9, then 12 19..13.
+  CHECK(cluster.rings[0] ==
+        std::vector<int>{0, 7, 6, 5, 4, 3, 2, 1, 8, 11, 10, 9, 12, 19, 18, 17, 16, 15, 14, 13});
+  // A kind that no node is of has no say.
+  CHECK(joined({fast, slow}, {0, 0}).ring.channels == 6);
+}
+
+TEST_CASE("what cannot be joined says why", "[cluster]") {
+  const auto fails = [](const ClusterNode& node, int nodes, ErrorCode code,
+                        const std::string& message) {
+    const auto made = join_nodes({node}, equal_nodes(nodes), {});
+    REQUIRE_FALSE(made.ok());
+    CHECK(made.error().code == code);
+    CHECK(made.error().message == message);
+  };
+  const ClusterNode good = rail_node(4, 2);
+  fails(good, 0, ErrorCode::usage, "no nodes to join");
+  fails(good, 4097, ErrorCode::usage, "4097 nodes: at most 4096 can be joined");
+  ClusterNode node = good;
+  node.ranks = 0;
+  fails(node, 1, ErrorCode::unavailable, "node4: no GPU, so no rank");
+  node = good;
+  node.ring_channels.clear();
+  fails(node, 1, ErrorCode::usage, "node4: no ring channels");
+  node = good;
+  node.tree_channels[1].order[2] = node.tree_channels[1].order[0];
+  fails(node, 1, ErrorCode::usage, "node4: tree channel 1: GPU 1 stands there twice");
+  node = good;
+  node.ring_channels[0].order.pop_back();
+  fails(node, 1, ErrorCode::usage, "node4: ring channel 0: it has 3 of 4 GPUs");
+  node = good;
+  node.ring_channels[0].order[0] = 9;
+  fails(node, 1, ErrorCode::usage, "node4: ring channel 0: it names GPU 9 of 4");
+  node = good;
+  node.ring_channels[1].out = 4;
+  fails(node, 1, ErrorCode::usage, "node4: ring channel 1: no such network device");
+  node = good;
+  node.nets.clear();
+  for (auto* channels : {&node.ring_channels, &node.tree_channels})
+    for (NodeChannel& channel : *channels) channel.in = channel.out = -1;
+  CHECK(join_nodes({node}, equal_nodes(1), {}).ok());
+  fails(node, 2, ErrorCode::unavailable,
+        "node4: no network device, so the nodes cannot reach each other");
+  node.nets = good.nets;
+  fails(node, 2, ErrorCode::unavailable, "node4: ring channel 0 has no way to a network device");
+  fails(rail_node(512, 1), 513, ErrorCode::usage, "262656 ranks: at most 262144 can be joined");
+}
+
+TEST_CASE("one GPU, alone and on each of several nodes", "[cluster]") {
+  const Cluster alone = joined({rail_node(1, 1, Pattern::tree)}, equal_nodes(1));
+  CHECK(check_cluster(alone).ok());
+  CHECK(alone.rings[0] == std::vector<int>{0});
+  CHECK(alone.trees[1][0].up == -1);
+  const Cluster five = joined({rail_node(1, 1)}, equal_nodes(5));
+  CHECK(check_cluster(five).ok());
+  CHECK(five.rings[0] == std::vector<int>{0, 1, 2, 3, 4});
+}
+
+TEST_CASE("the check finds every kind of damage", "[cluster]") {
+  const Cluster good = joined({rail_node(4, 2)}, equal_nodes(3));
+  REQUIRE(check_cluster(good).ok());
+  const auto damaged = [&](auto damage) {
+    Cluster bad = good;
+    damage(bad);
+    const Status status = check_cluster(bad);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().code == ErrorCode::defect);
+    return status.error().message;
+  };
+  CHECK(damaged([](Cluster& c) { c.rings[1][3] = c.rings[1][2]; }) ==
+        "channel 1: rank 2 stands in the ring twice");
+  CHECK(damaged([](Cluster& c) { c.rings[2].pop_back(); }) ==
+        "channel 2: the ring has 11 of 12 ranks");
+  CHECK(damaged([](Cluster& c) { c.rings[0][1] = 12; }) ==
+        "channel 0: the ring names rank 12 of 12");
+  // 0 3 2 1 4 ...: exchanging 1 and 7 visits both nodes once more.
+  CHECK(damaged([](Cluster& c) {
+          std::swap(c.rings[0][2], c.rings[0][6]);
+        }).find("channel 0: the ring goes from node to node") == 0);
+  CHECK(damaged([](Cluster& c) {
+          c.trees[0][0].down[0] = -1;
+        }).find("channel 0: the tree reaches") == 0);
+  CHECK(damaged([](Cluster& c) { c.trees[1][3].up = -1; }) == "channel 1: the tree has 2 roots");
+  CHECK(damaged([](Cluster& c) { c.trees[3].pop_back(); }) ==
+        "channel 3: the tree has 11 of 12 ranks");
+  CHECK(damaged([](Cluster& c) { c.trees[0][0].down[2] = 5; }) ==
+        "channel 0: rank 0 has the child 5, which has another parent");
+  CHECK(damaged([](Cluster& c) {
+          c.trees[0][3].down[1] = c.trees[0][3].down[0];
+        }).find("channel 0: the tree reaches rank") == 0);
+  CHECK(damaged([](Cluster& c) { c.trees.pop_back(); }) == "channel 0: 4 rings and 3 trees");
+}

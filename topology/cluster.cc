@@ -1,0 +1,273 @@
+#include "topology/cluster.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "topology/double_tree.h"
+
+namespace collctl::topology {
+namespace {
+
+constexpr int kDoublingSm = 90;
+constexpr double kDoublingGbps = 45;
+constexpr int kDoublingBelow = 16;
+
+Error usage(std::string message) {
+  return {ErrorCode::usage, std::move(message)};
+}
+
+// Empty, or why it is no order of the node's GPUs.
+std::string bad_order(const std::vector<int>& order, int ranks) {
+  std::vector<bool> seen(size_t(ranks), false);
+  for (const int rank : order) {
+    if (rank < 0 || rank >= ranks) return format("it names GPU {} of {}", rank, ranks);
+    if (seen[size_t(rank)]) return format("GPU {} stands there twice", rank);
+    seen[size_t(rank)] = true;
+  }
+  if (int(order.size()) != ranks) return format("it has {} of {} GPUs", order.size(), ranks);
+  return {};
+}
+
+Status check_channels(const ClusterNode& node, const std::vector<NodeChannel>& channels,
+                      const char* what, bool several) {
+  if (channels.empty()) return usage(format("{}: no {} channels", node.name, what));
+  for (size_t c = 0; c < channels.size(); ++c) {
+    if (const std::string why = bad_order(channels[c].order, node.ranks); !why.empty())
+      return usage(format("{}: {} channel {}: {}", node.name, what, c, why));
+    const int nets = int(node.nets.size());
+    if (channels[c].in >= nets || channels[c].out >= nets)
+      return usage(format("{}: {} channel {}: no such network device", node.name, what, c));
+    if (several && (channels[c].in < 0 || channels[c].out < 0))
+      return Error(
+          ErrorCode::unavailable,
+          node.nets.empty()
+              ? format("{}: no network device, so the nodes cannot reach each other", node.name)
+              : format("{}: {} channel {} has no way to a network device", node.name, what, c),
+          "plan one node, or add a <nic> with a <net> to the topology");
+  }
+  return {};
+}
+
+Status check_nodes(const std::vector<ClusterNode>& kinds, const std::vector<int>& kind_of) {
+  if (kind_of.empty()) return usage("no nodes to join");
+  if (kind_of.size() > size_t(kMaxClusterNodes))
+    return usage(format("{} nodes: at most {} can be joined", kind_of.size(), kMaxClusterNodes));
+  const bool several = kind_of.size() > 1;
+  int64_t ranks = 0;
+  for (const ClusterNode& node : kinds) {
+    if (node.ranks <= 0)
+      return Error(ErrorCode::unavailable, format("{}: no GPU, so no rank", node.name));
+    COLL_TRY(check_channels(node, node.ring_channels, "ring", several));
+    COLL_TRY(check_channels(node, node.tree_channels, "tree", several));
+  }
+  for (const int kind : kind_of) {
+    COLL_CHECK(kind >= 0 && size_t(kind) < kinds.size());
+    ranks += kinds[size_t(kind)].ranks;
+  }
+  if (ranks > kMaxClusterRanks)
+    return usage(format("{} ranks: at most {} can be joined", ranks, kMaxClusterRanks));
+  return {};
+}
+
+// The least of both; the busiest link is that of the slower side.
+PatternFacts least(const PatternFacts& a, const PatternFacts& b) {
+  PatternFacts both = a.bw_inter * a.channels <= b.bw_inter * b.channels ? a : b;
+  both.channels = std::min(a.channels, b.channels);
+  both.bw_intra = std::min(a.bw_intra, b.bw_intra);
+  both.bw_inter = std::min(a.bw_inter, b.bw_inter);
+  both.type_intra = std::max(a.type_intra, b.type_intra);
+  both.type_inter = std::max(a.type_inter, b.type_inter);
+  both.same_channels = a.same_channels && b.same_channels;
+  both.cross_nic = std::max(a.cross_nic, b.cross_nic);
+  both.latency_inter_us = std::max(a.latency_inter_us, b.latency_inter_us);
+  return both;
+}
+
+// A plain tree meets the network with one GPU only, and so limits the others.
+int narrowness(Pattern pattern) {
+  return pattern == Pattern::tree ? 2 : pattern == Pattern::split_tree ? 1 : 0;
+}
+
+void agree(Cluster& cluster) {
+  std::vector<bool> seen(cluster.kinds.size(), false);
+  bool first = true;
+  for (const int kind : cluster.kind_of) {
+    if (seen[size_t(kind)]) continue;
+    seen[size_t(kind)] = true;
+    const ClusterNode& node = cluster.kinds[size_t(kind)];
+    cluster.ring = first ? node.ring : least(cluster.ring, node.ring);
+    cluster.tree = first ? node.tree : least(cluster.tree, node.tree);
+    cluster.min_sm = first ? node.min_sm : std::min(cluster.min_sm, node.min_sm);
+    cluster.max_sm = std::max(cluster.max_sm, node.max_sm);
+    cluster.amd_gpus = cluster.amd_gpus || node.amd_gpus;
+    if (first || narrowness(node.tree_pattern) > narrowness(cluster.tree_pattern))
+      cluster.tree_pattern = node.tree_pattern;
+    cluster.cpu = first || cluster.cpu == node.cpu ? node.cpu : CpuMaker::mixed;
+    first = false;
+  }
+  // Rings and trees run on the same channels.
+  const int both = std::min(cluster.ring.channels, cluster.tree.channels);
+  cluster.ring.channels = cluster.tree.channels = both;
+}
+
+// How many channels there will be; says how in `steps`.
+int count_channels(Cluster& cluster, const ClusterOptions& options) {
+  int count = std::min(2 * cluster.ring.channels, kMaxClusterChannels);
+  cluster.steps.push_back(format("{} channels in every node, each used twice (one tree each): {}",
+                                 cluster.ring.channels, count));
+  if (cluster.min_sm >= kDoublingSm && !cluster.amd_gpus && cluster.nodes() > 1 &&
+      cluster.ring.bw_intra > kDoublingGbps && count < kDoublingBelow) {
+    count *= 2;
+    cluster.steps.push_back(
+        format("SM {} on several nodes, fewer than {} channels of more than "
+               "{} GB/s: each used twice again: {}",
+               cluster.min_sm, kDoublingBelow, kDoublingGbps, count));
+  }
+  cluster.full_channels = count;
+  if (options.max_channels > 0 && options.max_channels < count) {
+    count = options.max_channels;
+    cluster.steps.push_back(format("at most {} are wanted: the first {}", count, count));
+  }
+  cluster.distinct_channels = count;
+  const int wanted = std::min(options.min_channels, kMaxClusterChannels);
+  if (wanted > count) {
+    cluster.steps.push_back(format("at least {} are wanted: the {} repeat", wanted, count));
+    count = wanted;
+  }
+  return count;
+}
+
+struct Origin {
+  int search = 0;  // which channel of the search
+  int tree = 0;    // 0 or 1
+};
+// The second half of the channels repeats the search's on tree 1, further ones repeat from the
+// start.
+Origin origin_of(const Cluster& cluster, int channel) {
+  const int distinct = channel % cluster.distinct_channels, found = cluster.ring.channels;
+  return {distinct % found, distinct / found % 2};
+}
+
+// Rings that alternate between two devices: odd nodes take the neighbouring ring, so that what
+// leaves by a device enters by the same one.
+const NodeChannel& ring_channel(const Cluster& cluster, int search, int node) {
+  const ClusterNode& kind = cluster.node(node);
+  const bool swap = kind.ring.cross_nic == 2 && cluster.ring.channels % 2 == 0 && node % 2 == 1;
+  return kind.ring_channels[size_t(swap ? search ^ 1 : search)];
+}
+
+std::vector<int> make_ring(const Cluster& cluster, int search) {
+  std::vector<int> ring;
+  ring.reserve(size_t(cluster.ranks()));
+  for (int node = 0; node < cluster.nodes(); ++node)
+    for (const int local : ring_channel(cluster, search, node).order)
+      ring.push_back(cluster.first_rank[size_t(node)] + local);
+  std::rotate(ring.begin(), std::find(ring.begin(), ring.end(), 0), ring.end());
+  return ring;
+}
+
+// The place in the chain whose GPU talks to the lower (0) or upper (1) child.
+size_t contact_place(const ClusterNode& node, int side) {
+  if (node.ranks < 2 || node.tree_pattern == Pattern::tree) return 0;
+  if (node.tree_pattern == Pattern::split_tree) return 1;
+  return side == 0 ? 1 : 0;
+}
+
+void add_child(std::vector<TreePlace>& places, int parent, int child) {
+  places[size_t(child)].up = parent;
+  for (int& down : places[size_t(parent)].down) {
+    if (down >= 0) continue;
+    down = child;
+    return;
+  }
+  COLL_CHECK_NOTE(false, "a rank has more than two children and its chain");
+}
+
+std::vector<TreePlace> make_tree(const Cluster& cluster, const Origin& origin) {
+  std::vector<TreePlace> places(size_t(cluster.ranks()));
+  const auto rank_at = [&](int node, size_t place) {
+    return cluster.first_rank[size_t(node)] +
+           cluster.node(node).tree_channels[size_t(origin.search)].order[place];
+  };
+  // A rank's chain comes first among its children, as the field prints it.
+  for (int node = 0; node < cluster.nodes(); ++node)
+    for (size_t i = 1; i < size_t(cluster.node(node).ranks); ++i)
+      add_child(places, rank_at(node, i - 1), rank_at(node, i));
+  for (int node = 0; node < cluster.nodes(); ++node)
+    for (const int child : double_binary_tree(origin.tree, cluster.nodes(), node).down) {
+      if (child < 0) continue;
+      const int side = double_binary_tree(origin.tree, cluster.nodes(), child).side;
+      add_child(places, rank_at(node, contact_place(cluster.node(node), side)), rank_at(child, 0));
+    }
+  return places;
+}
+
+}  // namespace
+
+int Cluster::largest_node() const {
+  int most = 0;
+  for (const int kind : kind_of) most = std::max(most, kinds[size_t(kind)].ranks);
+  return most;
+}
+
+Result<Cluster> join_nodes(std::vector<ClusterNode> kinds, std::vector<int> kind_of,
+                           const ClusterOptions& options) {
+  COLL_TRY(check_nodes(kinds, kind_of));
+  Cluster cluster;
+  cluster.kinds = std::move(kinds);
+  cluster.kind_of = std::move(kind_of);
+  cluster.first_rank.push_back(0);
+  for (int node = 0; node < cluster.nodes(); ++node)
+    cluster.first_rank.push_back(cluster.first_rank.back() + cluster.node(node).ranks);
+  agree(cluster);
+  const int count = count_channels(cluster, options);
+  for (int channel = 0; channel < count; ++channel) {
+    const Origin origin = origin_of(cluster, channel);
+    cluster.rings.push_back(make_ring(cluster, origin.search));
+    cluster.trees.push_back(make_tree(cluster, origin));
+  }
+  return cluster;
+}
+
+NetUse net_use(const Cluster& cluster, int channel, int node) {
+  NetUse use;
+  if (cluster.nodes() < 2) return use;
+  const Origin origin = origin_of(cluster, channel);
+  const NodeChannel& ring = ring_channel(cluster, origin.search, node);
+  use.ring_in = ring.in;
+  use.ring_out = ring.out;
+  const ClusterNode& kind = cluster.node(node);
+  const NodeChannel& tree = kind.tree_channels[size_t(origin.search)];
+  const BinaryPlace place = double_binary_tree(origin.tree, cluster.nodes(), node);
+  if (place.up >= 0) use.tree_up = tree.in;
+  for (const int child : place.down) {
+    if (child < 0) continue;
+    const int side = double_binary_tree(origin.tree, cluster.nodes(), child).side;
+    // The first GPU of the chain has the channel's first device, the second its second.
+    use.tree_down[side] = contact_place(kind, side) == 0 ? tree.in : tree.out;
+  }
+  return use;
+}
+
+RailUse rail_use(const Cluster& cluster) {
+  RailUse rails;
+  const int nodes = cluster.nodes();
+  if (nodes < 2) return rails;
+  for (int channel = 0; channel < cluster.channels(); ++channel) {
+    std::vector<NetUse> uses;
+    for (int node = 0; node < nodes; ++node) uses.push_back(net_use(cluster, channel, node));
+    for (int node = 0; node < nodes; ++node) {
+      const NetUse& mine = uses[size_t(node)];
+      ++rails.ring_links;
+      rails.ring_crossings += mine.ring_out != uses[size_t((node + 1) % nodes)].ring_in;
+      const BinaryPlace place = double_binary_tree(origin_of(cluster, channel).tree, nodes, node);
+      if (place.up < 0) continue;
+      ++rails.tree_links;
+      rails.tree_crossings += mine.tree_up != uses[size_t(place.up)].tree_down[place.side];
+    }
+  }
+  return rails;
+}
+
+}  // namespace collctl::topology

@@ -1,0 +1,86 @@
+#include "topology/cluster_load.h"
+
+#include <map>
+#include <utility>
+
+#include "base/format.h"
+
+namespace collctl::topology {
+namespace {
+
+class Loads {
+ public:
+  Loads(const Graph& graph, const Paths& paths) : graph_(graph), paths_(paths) {}
+  void add(int from, int to, double gbps) {
+    const std::vector<int>& nodes = paths_.at(from, to).nodes;
+    for (size_t i = 1; i < nodes.size(); ++i) used_[{nodes[i - 1], nodes[i]}] += gbps;
+  }
+  void both(int a, int b, double gbps) {
+    add(a, b, gbps);
+    add(b, a, gbps);
+  }
+  LinkLoad busiest() const {
+    LinkLoad most;
+    for (const auto& [ends, used] : used_) {
+      const GraphLink* link = link_between(ends.first, ends.second);
+      if (link == nullptr || link->gbps <= 0) continue;
+      const double share = used / link->gbps, best = most.gbps > 0 ? most.used_gbps / most.gbps : 0;
+      const bool equal = share > best * (1 - 1e-9) && share < best * (1 + 1e-9);
+      if (equal ? link->gbps < most.gbps : share > best)
+        most = {ends.first, ends.second, link->kind, link->gbps, used};
+    }
+    return most;
+  }
+
+ private:
+  // Links stand fastest first, so this is the one that a path takes.
+  const GraphLink* link_between(int from, int to) const {
+    for (const GraphLink& link : graph_.nodes[size_t(from)].links)
+      if (link.to == to) return &link;
+    return nullptr;
+  }
+  const Graph& graph_;
+  const Paths& paths_;
+  std::map<std::pair<int, int>, double> used_;
+};
+
+void add_ring(const ChannelGraph& channels, const GraphChannel& channel, Loads& loads) {
+  const std::vector<int>& gpus = channel.gpus;
+  for (size_t i = 1; i < gpus.size(); ++i) loads.add(gpus[i - 1], gpus[i], channels.bw_intra);
+  if (channel.net_in >= 0) loads.add(channel.net_in, gpus.front(), channels.bw_inter);
+  if (channel.net_out >= 0) loads.add(gpus.back(), channel.net_out, channels.bw_inter);
+  if (channel.net_in < 0 && gpus.size() > 1)
+    loads.add(gpus.back(), gpus.front(), channels.bw_intra);
+}
+
+void add_tree(const ChannelGraph& channels, const GraphChannel& channel, Loads& loads) {
+  const std::vector<int>& gpus = channel.gpus;
+  for (size_t i = 1; i < gpus.size(); ++i) loads.both(gpus[i - 1], gpus[i], channels.bw_intra);
+  if (channel.net_in < 0) return;
+  const bool two = channels.pattern != Pattern::tree && gpus.size() > 1 && channel.net_out >= 0;
+  const double share = channels.pattern == Pattern::balanced_tree && two ? 0.5 : 1;
+  loads.both(gpus[0], channel.net_in, share * channels.bw_inter);
+  if (two) loads.both(gpus[1], channel.net_out, share * channels.bw_inter);
+}
+
+}  // namespace
+
+LinkLoad busiest_link(const Graph& graph, const Paths& effective, const ChannelGraph& channels) {
+  Loads loads(graph, effective);
+  for (const GraphChannel& channel : channels.channels) {
+    if (channel.gpus.empty()) continue;
+    if (channels.pattern == Pattern::ring)
+      add_ring(channels, channel, loads);
+    else
+      add_tree(channels, channel, loads);
+  }
+  return loads.busiest();
+}
+
+std::string load_text(const Graph& graph, const LinkLoad& load) {
+  if (load.from < 0) return {};
+  return format("{} -> {} ({}, {:.4g} GB/s, {:.4g} used)", node_name(graph, load.from),
+                node_name(graph, load.to), link_kind_name(load.kind), load.gbps, load.used_gbps);
+}
+
+}  // namespace collctl::topology
