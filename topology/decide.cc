@@ -20,24 +20,6 @@ bool has_nvlink(const Graph& graph, int gpu) {
                      [](const GraphLink& link) { return link.kind == LinkKind::nvl; });
 }
 
-// The ends with the widest path from `from`, then the best type.
-std::vector<int> nearest(const Paths& paths, int from, const std::vector<int>& candidates) {
-  std::vector<int> best;
-  PathType type = PathType::dis;
-  double gbps = 0;
-  for (const int to : candidates) {
-    const Path& path = paths.at(from, to);
-    if (path.type == PathType::dis) continue;
-    if (path.gbps > gbps || (path.gbps == gbps && path.type < type)) {
-      best.clear();
-      type = path.type;
-      gbps = path.gbps;
-    }
-    if (path.gbps == gbps && path.type == type) best.push_back(to);
-  }
-  return best;
-}
-
 // The lowest bits of `value` in reverse order, as many as `power` (a power of two) has below it.
 int mirrored(int value, int power) {
   int result = 0;
@@ -100,14 +82,31 @@ Decision gdr(const Graph& graph, const Paths& paths, const Rules& rules, int gpu
                      format(" (NCCL_NET_GDR_LEVEL={} would allow it)", path_type_name(type))};
 }
 
+std::vector<int> nearest_ends(const Paths& paths, int from, const std::vector<int>& candidates) {
+  std::vector<int> best;
+  PathType type = PathType::dis;
+  double gbps = 0;
+  for (const int to : candidates) {
+    const Path& path = paths.at(from, to);
+    if (path.type == PathType::dis) continue;
+    if (path.gbps > gbps || (path.gbps == gbps && path.type < type)) {
+      best.clear();
+      type = path.type;
+      gbps = path.gbps;
+    }
+    if (path.gbps == gbps && path.type == type) best.push_back(to);
+  }
+  return best;
+}
+
 Locality::Locality(const Graph& graph, const Paths& paths) {
   for (const int gpu : graph.gpus) {
     Choice& choice = choices_[gpu];
-    choice.nets = nearest(paths, gpu, graph.nets);
+    choice.nets = nearest_ends(paths, gpu, graph.nets);
     if (choice.nets.empty()) continue;
     const int count = int(choice.nets.size());
     // GPUs that share the devices start at different ones.
-    const int sharers = std::max(1, int(nearest(paths, choice.nets.front(), graph.gpus).size()));
+    const int sharers = std::max(1, int(nearest_ends(paths, choice.nets.front(), graph.gpus).size()));
     choice.start = node(graph, gpu).dev % sharers;
     if ((count & (count - 1)) == 0) choice.start = mirrored(choice.start, count);
     choice.turns = (count + sharers - 1) / sharers;

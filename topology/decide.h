@@ -36,6 +36,9 @@ enum class Direction : uint8_t { send, receive };  // send: the NIC reads the GP
 Decision gdr(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net,
              Direction direction);
 
+// Those of `candidates` with the widest path from `from`, then the best type, in their order.
+std::vector<int> nearest_ends(const Paths& paths, int from, const std::vector<int>& candidates);
+
 // Which network device belongs to which GPU. Refers to nothing afterwards.
 class Locality {
  public:

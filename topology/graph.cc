@@ -210,6 +210,7 @@ class Builder {
     node.guid = net.guid.value_or(0);
     node.gdr = net.gdr.value_or(false);
     node.coll = net.coll.value_or(false);
+    node.latency_us = net.latency_us.value_or(0);
     const Bandwidth wire = net_bandwidth(net.speed_mbps);
     node.net_gbps = wire.gbps;
     if (!wire.assumed.empty()) note(Severity::note, "a network device has " + wire.assumed, net.at);

@@ -41,6 +41,7 @@ struct Node {
   double net_gbps = 0;
   int port = 0;
   uint64_t guid = 0;
+  double latency_us = 0;
   bool coll = false;
   // pci, gpu, nic: vendor and device, 0 when unknown.
   uint32_t model = 0;

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "topology/decide.h"
@@ -39,6 +40,10 @@ struct ChannelGraph {
   std::vector<std::string> steps;  // what was tried and given up, in words
 };
 
+// Who sends to whom in a channel, GPUs and network devices (nodes of the Graph), from its entry on;
+// of trees the way towards the leaves. A channel of one GPU on a single node has none.
+std::vector<std::pair<int, int>> channel_steps(Pattern pattern, const GraphChannel& channel);
+
 struct SearchOptions {
   int nodes = 1;  // of the cluster; above 1 channels must meet the network
   int min_channels = 1, max_channels = 32;
@@ -50,6 +55,7 @@ struct SearchOptions {
 struct NodeGraphs {
   ChannelGraph ring, tree, collnet;
 };
+// Needs a GPU. With several nodes and no network device channels stay inside the node, as for one.
 NodeGraphs search_node(const Graph& graph, const Paths& paths, const SearchOptions& options);
 
 }  // namespace collctl::topology

@@ -1,0 +1,264 @@
+#include "topology/search_channels.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace collctl::topology {
+namespace {
+
+constexpr int64_t kProbeBudget = 1 << 10;
+
+}  // namespace
+
+ChannelSearch::ChannelSearch(const SearchSite& site)
+    : site_(site), loads_(site.graph(), site.paths()), port_left_(site.graph().nodes.size()) {
+  for (const int net : site.nets())
+    port_left_[size_t(net)] = rate_of(site.graph().nodes[size_t(net)].net_gbps);
+}
+
+ChannelSearch::End ChannelSearch::run(const SearchRules& rules, int64_t budget, Candidate& best) {
+  rules_ = rules;
+  best_ = &best;
+  budget_ = budget;
+  done_ = false;
+  count_ = 0;
+  hops_ = 0;
+  const size_t most = size_t(rules.max_channels);
+  GraphChannel empty;
+  empty.gpus.resize(site_.gpus().size());
+  channels_.assign(most, empty);
+  used_.assign(most, std::vector<bool>(site_.gpus().size()));
+  next_channel();
+  return done_ ? End::complete : budget_ <= 0 ? End::out_of_budget : End::exhausted;
+}
+
+ChannelSearch::Stand ChannelSearch::start_stand(Order order) const {
+  Stand stand;
+  stand.order = order;
+  const int last = int(site_.gpus().size()) - 1;
+  const bool ring = rules_.pattern == Pattern::ring;
+  if (site_.nets().empty())
+    stand.close = ring;
+  else
+    stand.to_net_at = ring ? last : rules_.pattern == Pattern::split_tree ? std::min(1, last) : 0;
+  return stand;
+}
+
+void ChannelSearch::next_channel() {
+  if (site_.nets().empty()) return start_inside();
+  const std::vector<int>& nets = site_.nets_to_try(-1, rules_.type_inter);
+  // Each channel begins its round at another device, so that they are used in turn.
+  for (size_t i = 0; i < nets.size(); ++i) {
+    const int net = nets[(count_ + i) % nets.size()];
+    if (!may_enter_by(net)) continue;
+    current().net_in = net;
+    use_port(net, rules_.inter);
+    start_behind(net);
+    use_port(net, -rules_.inter);
+  }
+}
+
+void ChannelSearch::start_inside() {
+  if (count_ == 0)
+    enter(-1, site_.gpus().front(), start_stand(Order::pci));
+  else
+    enter(-1, previous().gpus.front(), start_stand(Order::replay));
+  if (count_ > 0 && rules_.same_channels) return;
+  for (const int gpu : site_.gpus()) enter(-1, gpu, start_stand(Order::free));
+}
+
+void ChannelSearch::start_behind(int net) {
+  if (count_ > 0 && rules_.same_channels)
+    return enter(net, previous().gpus.front(), start_stand(Order::replay));
+  // Behind NVSwitches all orders are alike, so none is worth a probe.
+  if (count_ == 0 && !site_.has_nvswitch()) probe_pci_order(net);
+  for (const int gpu : site_.gpus_near(net)) enter(net, gpu, start_stand(Order::free));
+}
+
+// Sets a mark for what follows; has visits of its own.
+void ChannelSearch::probe_pci_order(int net) {
+  const int64_t budget = budget_;
+  budget_ = kProbeBudget;
+  enter(net, site_.gpus().front(), start_stand(Order::pci));
+  budget_ = budget;
+}
+
+// `from`: a network device, a GPU, or -1 at the start inside a node.
+void ChannelSearch::enter(int from, int gpu, const Stand& stand) {
+  const bool inside = from < 0 || site_.index_of(from) >= 0;
+  const Rate rate = inside ? rules_.intra : rules_.inter;
+  const PathType worst = inside ? rules_.type_intra : rules_.type_inter;
+  if (from >= 0 && !take(from, gpu, rate, worst)) return;
+  auto used = used_[count_].begin() + site_.index_of(gpu);
+  *used = true;
+  visit(gpu, stand);
+  *used = false;
+  if (from >= 0) give(from, gpu, rate);
+}
+
+void ChannelSearch::visit(int gpu, const Stand& stand) {
+  if (done_ || budget_ <= 0) return;
+  --budget_;
+  ++visits_;
+  const int last = int(site_.gpus().size()) - 1;
+  if (stand.step > last) return finish_channel();
+  current().gpus[size_t(stand.step)] = gpu;
+  if (stand.step == stand.to_net_at) return to_network(gpu, stand);
+  if (stand.step < last) return to_next_gpu(gpu, stand);
+  if (stand.close) return close_ring(gpu, stand);
+  Stand end = stand;
+  end.step = last + 1;
+  visit(gpu, end);
+}
+
+void ChannelSearch::to_network(int gpu, const Stand& stand) {
+  const bool balanced = rules_.pattern == Pattern::balanced_tree;
+  // Its first two GPUs carry half of the network's traffic each.
+  const Rate rate = balanced ? rules_.inter / 2 : rules_.inter;
+  Stand onward = stand;
+  onward.to_net_at = balanced && stand.step == 0 && site_.gpus().size() > 1 ? 1 : -1;
+  for (const int net : site_.nets_to_try(gpu, rules_.type_inter)) {
+    if (!may_leave_by(net, stand) || !take(gpu, net, rate, rules_.type_inter)) continue;
+    current().net_out = net;
+    visit(gpu, onward);
+    give(gpu, net, rate);
+  }
+}
+
+void ChannelSearch::to_next_gpu(int gpu, const Stand& stand) {
+  Stand onward = stand;
+  ++onward.step;
+  for (const int next : next_gpus(gpu, stand)) enter(gpu, next, onward);
+}
+
+void ChannelSearch::close_ring(int gpu, const Stand& stand) {
+  const int first = current().gpus.front();
+  if (!take(gpu, first, rules_.intra, rules_.type_intra)) return;
+  Stand end = stand;
+  ++end.step;
+  visit(first, end);
+  give(gpu, first, rules_.intra);
+}
+
+void ChannelSearch::finish_channel() {
+  ++count_;
+  const bool full = count_ == channels_.size();
+  if (is_better()) {
+    best_->rules = rules_;
+    best_->channels.assign(channels_.begin(), channels_.begin() + std::ptrdiff_t(count_));
+    best_->hops = hops_;
+    done_ = full;
+  }
+  if (!full) next_channel();
+  --count_;
+}
+
+bool ChannelSearch::is_better() const {
+  if (count_ < size_t(rules_.min_channels)) return false;
+  const Rate total = Rate(count_) * rules_.intra;
+  if (total != best_->total_intra()) return total > best_->total_intra();
+  return rules_.pattern == best_->rules.pattern && rules_.cross_nic == best_->rules.cross_nic &&
+         hops_ < best_->hops;
+}
+
+bool ChannelSearch::may_enter_by(int net) const {
+  if (rules_.collnet && !site_.graph().nodes[size_t(net)].coll) return false;
+  if (port_left_[size_t(net)] < rules_.inter) return false;
+  // Rings that cross come in pairs: the second of a pair goes the other way between the same two.
+  const bool second = rules_.pattern == Pattern::ring && rules_.cross_nic == 2 && count_ % 2 == 1;
+  return !second || net == previous().net_out;
+}
+
+bool ChannelSearch::may_leave_by(int net, const Stand& stand) const {
+  if (rules_.pattern == Pattern::tree && net != current().net_in) return false;
+  if (rules_.pattern == Pattern::balanced_tree && stand.step > 0 && net != current().net_out)
+    return false;
+  if (rules_.pattern == Pattern::ring && rules_.cross_nic == 2)
+    return count_ % 2 == 0 || net == previous().net_in;
+  return rules_.cross_nic != 0 || site_.is_same_port(net, current().net_in);
+}
+
+void ChannelSearch::use_port(int net, Rate rate) {
+  for (const int other : site_.nets())
+    if (site_.is_same_port(net, other)) port_left_[size_t(other)] -= rate;
+}
+
+std::vector<int> ChannelSearch::next_gpus(int gpu, const Stand& stand) const {
+  if (stand.order == Order::pci) return {site_.gpus()[size_t(stand.step) + 1]};
+  if (stand.order == Order::replay) return {previous().gpus[size_t(stand.step) + 1]};
+  const std::vector<int> order = free_order(gpu, stand);
+  return site_.has_nvswitch() ? only_neighbours(gpu, order) : order;
+}
+
+// Bandwidths count in whole GB/s here, as in the field: GPUs that differ by less are alike.
+std::vector<int> ChannelSearch::free_order(int gpu, const Stand& stand) const {
+  const int count = int(site_.gpus().size()), self = site_.index_of(gpu);
+  struct Score {
+    std::tuple<int, int, int, int, int, int> key;  // the least comes first
+    int gpu;
+    bool operator<(const Score& other) const { return key < other.key; }
+  };
+  std::vector<Score> scores;
+  for (int i = 1; i < count; ++i) {
+    const int index = (self + i) % count, other = site_.gpus()[size_t(index)];
+    const Path& path = site_.paths().at(gpu, other);
+    if (used_[count_][size_t(index)] || path.type == PathType::dis) continue;
+    std::tuple key(0, 0, 0, -int(path.gbps), path.hops, i);
+    if (stand.to_net_at >= 0) {
+      const Path& to_net = site_.paths().at(current().net_in, other);
+      std::get<0>(key) = -int(to_net.gbps);
+      std::get<1>(key) = -int(site_.pci_gbps(other));
+      std::get<2>(key) = to_net.hops;
+    }
+    scores.push_back({key, other});
+  }
+  std::sort(scores.begin(), scores.end());
+  // While the network lies further ahead, GPUs that are alike inside the node are taken from the
+  // far end: those near to the network stay for the end.
+  const auto is_like_first = [&](const Score& score) {
+    return std::get<3>(score.key) == std::get<3>(scores.front().key) &&
+           std::get<4>(score.key) == std::get<4>(scores.front().key);
+  };
+  if (stand.to_net_at > stand.step + 1 && std::all_of(scores.begin(), scores.end(), is_like_first))
+    std::reverse(scores.begin(), scores.end());
+  std::vector<int> order;
+  for (const Score& score : scores) order.push_back(score.gpu);
+  return order;
+}
+
+// NVSwitches prefer few partners for each GPU: the one before and the one behind it.
+std::vector<int> ChannelSearch::only_neighbours(int gpu, const std::vector<int>& order) const {
+  const std::vector<int>& gpus = site_.gpus();
+  const size_t self = size_t(site_.index_of(gpu));
+  const int before = gpus[(self + gpus.size() - 1) % gpus.size()];
+  const int after = gpus[(self + 1) % gpus.size()];
+  std::vector<int> wanted;
+  if (rules_.pattern == Pattern::ring)
+    wanted = {before, after};
+  else if (rules_.pattern == Pattern::tree)
+    wanted = {after};
+  else
+    wanted = {after, before};
+  if (before == after) wanted.resize(1);
+  std::erase_if(wanted, [&](int each) {
+    return std::find(order.begin(), order.end(), each) == order.end();
+  });
+  return wanted;
+}
+
+bool ChannelSearch::take(int from, int to, Rate rate, PathType worst) {
+  const Paths& paths = site_.paths();
+  if (paths.at(from, to).type > worst) return false;
+  // Trees carry data both ways.
+  if (rules_.pattern != Pattern::ring && paths.at(to, from).type > worst) return false;
+  if (!loads_.take(from, to, rate)) return false;
+  hops_ += paths.at(from, to).hops;
+  return true;
+}
+
+void ChannelSearch::give(int from, int to, Rate rate) {
+  loads_.give(from, to, rate);
+  hops_ -= site_.paths().at(from, to).hops;
+}
+
+}  // namespace collctl::topology

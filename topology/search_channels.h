@@ -1,0 +1,124 @@
+// One attempt of the search: with given bandwidths, path types and rules, lays channel after
+// channel over a machine, depth first, and keeps the best set that it meets. Used by search.cc; not
+// for two threads at once.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "topology/search.h"
+#include "topology/search_links.h"
+
+namespace collctl::topology {
+
+// What an attempt may use.
+struct SearchRules {
+  Pattern pattern = Pattern::ring;
+  bool collnet = false;
+  Rate intra = 0, inter = 0;  // of one channel, between GPUs and to the network
+  PathType type_intra = PathType::loc, type_inter = PathType::pix;  // the worst allowed
+  bool same_channels = true;  // every channel repeats the first one's order of GPUs
+  int cross_nic = 0;
+  int min_channels = 1, max_channels = 1;
+};
+
+// A set of channels with the rules under which it was found.
+struct Candidate {
+  SearchRules rules;
+  std::vector<GraphChannel> channels;
+  int hops = 0;
+  Rate total_intra() const { return Rate(channels.size()) * rules.intra; }
+};
+
+// The machine as the search sees it.
+class SearchSite {
+ public:
+  // `graph` and `paths` must outlive it. Without `network` channels stay inside the node.
+  SearchSite(const Graph& graph, const Paths& paths, bool network);
+  const Graph& graph() const { return graph_; }
+  const Paths& paths() const { return paths_; }
+  // In the order of the file, which is that of PCI addresses below a CPU.
+  const std::vector<int>& gpus() const { return gpus_; }
+  const std::vector<int>& nets() const { return nets_; }  // empty without the network
+  bool has_nvswitch() const { return nvswitch_; }
+  int index_of(int gpu) const { return index_[size_t(gpu)]; }
+  double pci_gbps(int gpu) const;
+  // The devices to try: those that the GPU (-1: every GPU in turn) prefers, then the others by
+  // rising path type up to `worst`.
+  const std::vector<int>& nets_to_try(int gpu, PathType worst) const;
+  // The GPUs to start from behind a network device, its own first.
+  std::vector<int> gpus_near(int net) const;
+  // Ports of one card share its bandwidth, and are the same device for cross_nic 0.
+  bool is_same_port(int net_a, int net_b) const;
+
+ private:
+  const Graph& graph_;
+  const Paths& paths_;
+  Locality locality_;
+  std::vector<int> gpus_, nets_, index_;
+  bool nvswitch_ = false;
+  mutable std::map<std::pair<int, PathType>, std::vector<int>> net_lists_;  // made when needed
+};
+
+class ChannelSearch {
+ public:
+  // How an attempt ended: all was tried, its visits were spent, or a set with the most channels
+  // allowed was found.
+  enum class End : uint8_t { exhausted, out_of_budget, complete };
+  // `site` must outlive it.
+  explicit ChannelSearch(const SearchSite& site);
+  // Replaces `best` when something better turns up. A visit is one arrival at a GPU or at the end
+  // of a channel.
+  End run(const SearchRules& rules, int64_t budget, Candidate& best);
+  int64_t visits() const { return visits_; }  // of all runs
+  int64_t left() const { return budget_; }    // of the last run's budget
+
+ private:
+  // Where the next GPU of a channel comes from: PCI order, the channel before, or all, best first.
+  enum class Order : uint8_t { pci, replay, free };
+  // What is still to be done for a channel that stands at a GPU.
+  struct Stand {
+    int step = 0;        // GPUs before this one
+    int to_net_at = -1;  // the step at which it goes to the network; -1: not any more
+    bool close = false;  // a ring inside the node: from the last GPU back to the first
+    Order order = Order::free;
+  };
+  void next_channel();
+  void start_inside();
+  void start_behind(int net);
+  Stand start_stand(Order order) const;
+  void probe_pci_order(int net);
+  void enter(int from, int gpu, const Stand& stand);
+  void visit(int gpu, const Stand& stand);
+  void to_network(int gpu, const Stand& stand);
+  void to_next_gpu(int gpu, const Stand& stand);
+  void close_ring(int gpu, const Stand& stand);
+  void finish_channel();
+  bool may_enter_by(int net) const;
+  bool may_leave_by(int net, const Stand& stand) const;
+  void use_port(int net, Rate rate);
+  std::vector<int> next_gpus(int gpu, const Stand& stand) const;
+  std::vector<int> free_order(int gpu, const Stand& stand) const;
+  std::vector<int> only_neighbours(int gpu, const std::vector<int>& order) const;
+  bool take(int from, int to, Rate rate, PathType worst);
+  void give(int from, int to, Rate rate);
+  bool is_better() const;
+  GraphChannel& current() { return channels_[count_]; }
+  const GraphChannel& current() const { return channels_[count_]; }
+  const GraphChannel& previous() const { return channels_[count_ - 1]; }
+
+  const SearchSite& site_;
+  LinkLoads loads_;
+  std::vector<Rate> port_left_;  // of network devices, by node
+  SearchRules rules_;
+  std::vector<GraphChannel> channels_;  // `count_` complete ones, and the one under way
+  size_t count_ = 0;
+  std::vector<std::vector<bool>> used_;  // GPUs by channel and index
+  int hops_ = 0;
+  Candidate* best_ = nullptr;
+  int64_t budget_ = 0, visits_ = 0;
+  bool done_ = false;
+};
+
+}  // namespace collctl::topology
