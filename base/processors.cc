@@ -65,24 +65,24 @@ ProcessorModel read_model(const FileRead& read) {
   return model;
 }
 
-// The widest cache of a processor: its domain and size.
+// The last-level cache of a processor: who shares it, and its size.
 struct LastCache {
-  int domain;
+  std::vector<int> sharers;
   uint64_t bytes = 0;
 };
 LastCache last_cache(const FileRead& read, int id) {
-  LastCache found{id, 0};
-  int highest = 0;
+  LastCache found;
+  int highest = 1;  // those of level 1 are a core's own
   for (int index = 0; index < 10; ++index) {
     const std::string folder = format("{}cpu/cpu{}/cache/index{}/", kSystem, id, index);
     const int level = number_in(read, folder + "level", 0);
     if (level == 0) break;
-    if (level < 2 || level <= highest) continue;
-    const auto shared = parse_number_list(read(folder + "shared_cpu_list").value_or(""));
+    if (level <= highest) continue;
     highest = level;
-    found.domain = shared.empty() ? id : shared.front();
+    found.sharers = parse_number_list(read(folder + "shared_cpu_list").value_or(""));
     found.bytes = cache_size(read(folder + "size").value_or(""));
   }
+  if (found.sharers.empty()) found.sharers = {id};
   return found;
 }
 
@@ -157,26 +157,37 @@ Processors read_processors(const FileRead& read) {
   const auto ids = parse_number_list(read(kSystem + "cpu/online").value_or(""));
   made.model = read_model(read);
   made.nodes = read_nodes(read, ids);
-  std::map<int, int> node_of;
+  std::map<int, Processor> known;
+  for (const int id : ids) known[id] = {.id = id, .core = -1, .cache_domain = -1};
   for (size_t n = 0; n < made.nodes.size(); ++n)
-    for (const int id : made.nodes[n].processors) node_of.try_emplace(id, int(n));
-  std::set<int> packages, cores;
-  for (const int id : ids) {
+    for (const int id : made.nodes[n].processors)
+      if (const auto at = known.find(id); at != known.end()) at->second.numa = int(n);
+  // What the sharers of a core or a cache have in common is read once: a server has hundreds.
+  std::set<int> packages;
+  for (auto& [id, processor] : known) {
     const std::string folder = format("{}cpu/cpu{}/topology/", kSystem, id);
-    const auto siblings = parse_number_list(read(folder + "thread_siblings_list").value_or(""));
-    const LastCache cache = last_cache(read, id);
-    const Processor& added = made.online.emplace_back(
-        Processor{.id = id,
-                  .package = number_in(read, folder + "physical_package_id", 0),
-                  .core = siblings.empty() ? id : siblings.front(),
-                  .numa = node_of.contains(id) ? node_of[id] : 0,
-                  .cache_domain = cache.domain});
-    made.cache_bytes = std::max(made.cache_bytes, cache.bytes);
-    packages.insert(added.package);
-    cores.insert(added.core);
+    if (processor.core < 0) {
+      processor.core = id;
+      ++made.cores;
+      for (const int other : parse_number_list(read(folder + "thread_siblings_list").value_or("")))
+        if (const auto at = known.find(other); at != known.end()) at->second.core = id;
+    }
+    if (processor.cache_domain < 0) {
+      const int package = number_in(read, folder + "physical_package_id", 0);
+      const LastCache cache = last_cache(read, id);
+      packages.insert(package);
+      processor.cache_domain = id;
+      processor.package = package;
+      made.cache_bytes = std::max(made.cache_bytes, cache.bytes);
+      for (const int other : cache.sharers)
+        if (const auto at = known.find(other); at != known.end()) {
+          at->second.cache_domain = id;
+          at->second.package = package;
+        }
+    }
+    made.online.push_back(processor);
   }
   made.packages = int(packages.size());
-  made.cores = int(cores.size());
   return made;
 }
 

@@ -26,7 +26,7 @@ Result<Plan> local_plan(const LaunchOptions& launch) {
   plan.hosts.emplace_back().name = base::host_name();
   COLL_ASSIGN(plan.placement, launcher::place_ranks({{base::host_name(), plan.ranks}}, {}));
   COLL_ASSIGN(const launcher::BindTo bind, launcher::parse_bind_to(launch.bind_to));
-  plan.cores = launcher::place_local(plan.ranks, bind, base::affinity_cores(), base::host_processors());
+  plan.cores = launcher::place_here(plan.ranks, bind);
   return plan;
 }
 

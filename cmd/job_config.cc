@@ -141,8 +141,7 @@ Result<LocalPlan> plan_local(const LaunchOptions& options) {
   LocalPlan plan;
   plan.ranks = options.ranks > 0 ? options.ranks : base::usable_cores();
   COLL_ASSIGN(const launcher::BindTo bind_to, launcher::parse_bind_to(options.bind_to));
-  plan.cores =
-      launcher::place_local(plan.ranks, bind_to, base::affinity_cores(), base::host_processors());
+  plan.cores = launcher::place_here(plan.ranks, bind_to);
   return plan;
 }
 

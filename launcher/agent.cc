@@ -239,8 +239,7 @@ Status Agent::start(const AgentStart& order) {
     started.note =
         format("there is no folder {} here: the ranks work in the home folder", order.folder);
   COLL_ASSIGN(const BindTo bind_to, parse_bind_to(order.bind_to));
-  const auto cores =
-      place_local(int(order.ranks.size()), bind_to, base::affinity_cores(), base::host_processors());
+  const auto cores = place_here(int(order.ranks.size()), bind_to);
   std::vector<std::string> common = inherited_environment(false);
   if (!order.data_address.empty()) {
     COLL_ASSIGN(const std::string interface, interface_with(order.data_address));

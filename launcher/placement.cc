@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/format.h"
+#include "base/host_facts.h"
 
 namespace collctl::launcher {
 
@@ -49,6 +50,10 @@ std::vector<std::vector<int>> place_local(int ranks, BindTo bind_to,
   for (size_t rank = 0; rank < places.size(); ++rank)
     places[rank] = units[rank * units.size() / places.size()];
   return places;
+}
+
+std::vector<std::vector<int>> place_here(int ranks, BindTo bind_to) {
+  return place_local(ranks, bind_to, base::affinity_cores(), base::host_processors());
 }
 
 std::vector<HostSlots> host_slots(const std::vector<HostSpec>& hosts, int unsaid) {

@@ -24,6 +24,8 @@ Result<BindTo> parse_bind_to(const std::string& text);
 std::vector<std::vector<int>> place_local(int ranks, BindTo bind_to,
                                           const std::vector<int>& allowed,
                                           const base::Processors& processors);
+// The same out of what this process may use of this host.
+std::vector<std::vector<int>> place_here(int ranks, BindTo bind_to);
 
 // Which rank runs on which host.
 enum class MapBy : uint8_t { slot, host };

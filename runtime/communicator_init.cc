@@ -112,7 +112,9 @@ Status Communicator::State::exchange_cards(const UniqueId& id, const CommOptions
     return part(std::move(differ), deadline);
   }
   std::vector<uint64_t> hashes;
+  std::vector<CpuPlace> places;
   for (const RankCard& card : cards) {
+    places.push_back(card.place);
     peers.push_back(card.info);
     hashes.push_back(card.info.host_hash);
   }
@@ -130,13 +132,15 @@ Status Communicator::State::exchange_cards(const UniqueId& id, const CommOptions
   std::copy(std::begin(settings.slot_bytes), std::end(settings.slot_bytes), shape.slot_bytes);
   shape.slot_count = settings.slot_count;
   shape.all_on_one_host = hosts.size() == 1;
+  const HostGroups near = by_nearness(hosts, places);
+  shape.local = local_links(near, places);
   shape.ranks_per_core = crowding.ranks_per_core;
   shape.tree_depth = tree_depth(hosts, LocalTree::binary);
   shape.default_channels = std::min(crowding.cores_per_rank, kMostDefaultChannels);
   if (settings.max_channels > 0)
     shape.default_channels = std::min(shape.default_channels, settings.max_channels);
   shape.default_channels = std::max(shape.default_channels, settings.min_channels);
-  shape.channels = make_channels(hosts, rank, std::max(shape.default_channels, choices.channels),
+  shape.channels = make_channels(near, rank, std::max(shape.default_channels, choices.channels),
                                  LocalTree::binary);
   times.peers = seconds_since(start);
   return {};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/cpu_places.h"
+
 namespace collctl::runtime {
 namespace {
 
@@ -11,15 +13,40 @@ using kernels::Collective;
 using kernels::Protocol;
 
 // One row per way between ranks; Simple and LL. Measured on a two-core x86 server over shared
-// memory and over loopback TCP; only their ratios matter for a choice.
+// memory (both cores on one cache) and over loopback TCP; only their ratios matter for a choice.
 struct Wire {
   double hop_us[2];
   double gbps[2];  // 1e9 bytes per second that one rank sends, receives and reduces
 };
-constexpr Wire kSharedMemory{{0.17, 0.11}, {7.0, 3.1}};
 constexpr Wire kSockets{{9.0, 9.0}, {1.6, 0.7}};
+// Through shared memory a hop is some work and four cache lines that change hands (data, tail,
+// head, bell); how long a line takes depends on how near the cores are (cpu_places.h names the
+// source).
+constexpr double kHopWorkUs[2] = {0.07, 0.01};
+constexpr double kLinesPerHop = 4;
+constexpr double kLineUs[kNearnessCount] = {0.025, 0.1, 0.2};
+constexpr double kSharedGbps[2] = {7.0, 3.1};
+// Per byte that a rank moves: its source is read, and its destination read and written back.
+constexpr double kMemoryTouches = 3;
 constexpr double kLaunchUs = 0.1;
 constexpr double kTurnUs = 4.5;  // giving a core to the next rank
+
+Wire shared_memory(const LocalLinks& local, uint64_t bytes) {
+  Wire wire{};
+  const int nearness = std::min<int>(local.farthest, kNearnessCount - 1);
+  double most = 1e9;
+  // All edges between two sockets share their link; ranks of a node share its memory, once what
+  // they touch (input and output) is more than their caches hold.
+  if (local.crossings > 0 && local.socket_gbps > 0) most = local.socket_gbps / local.crossings;
+  if (local.memory_gbps > 0 && local.cache_bytes > 0 && 2 * bytes > local.cache_bytes)
+    most = std::min(most, local.memory_gbps / local.ranks_per_node / kMemoryTouches);
+  for (int p = 0; p < 2; ++p) {
+    wire.hop_us[p] = kHopWorkUs[p] + kLinesPerHop * kLineUs[nearness];
+    // LL carries as many flags as data.
+    wire.gbps[p] = std::min(kSharedGbps[p], p == 0 ? most : most / 2);
+  }
+  return wire;
+}
 
 struct Path {
   double hops;   // dependent chunk moves before the last byte is there, without the pipeline's tail
@@ -59,7 +86,7 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
 
 double predict_us(const CostQuery& q, const CommShape& shape) {
   if (shape.nranks < 2) return kLaunchUs;
-  const Wire& wire = shape.all_on_one_host ? kSharedMemory : kSockets;
+  const Wire wire = shape.all_on_one_host ? shared_memory(shape.local, q.bytes) : kSockets;
   const int p = q.protocol == Protocol::simple ? 0 : 1;
   const double crowd = std::max(1.0, shape.ranks_per_core);
   const Path path = path_of(q, shape);

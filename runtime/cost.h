@@ -4,6 +4,9 @@
 //
 //   time = launch + hops x hop latency x crowding + bytes one rank moves / bandwidth x crowding
 //
+// Between ranks of one host the hop latency and the bandwidth follow from where the ranks sit
+// (CommShape::local): caches, sockets and the links between them, memory. Between hosts the network
+// decides.
 // hops: dependent chunk moves on the longest path (ring: steps; tree: levels up and down, plus the
 // chunks that follow the first through the pipeline). Crowding: ranks per core when above 1,
 // because then every hop waits for a turn on a core, and the tree's fewer messages count more than

@@ -43,6 +43,7 @@ RankCard make_card(int rank, uint64_t job_hash, const Settings& settings, int sh
   copy_text(info.version, base::kVersion);
   card.cores = base::usable_cores();
   card.sharing_ranks = sharing_ranks;
+  card.place = cpu_place(base::host_processors(), base::affinity_cores());
   return card;
 }
 
@@ -55,6 +56,7 @@ Status check_cards(std::span<RankCard> cards) {
     info.version[sizeof info.version - 1] = 0;
     cards[r].cores = std::max(1, cards[r].cores);
     cards[r].sharing_ranks = std::max(0, cards[r].sharing_ranks);
+    sanitize(cards[r].place);
     if (info.rank != int(r))
       return Error(ErrorCode::lost, format("rank {} introduced itself as rank {}", r, info.rank))
           .blame(int(r));

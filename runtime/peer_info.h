@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "base/socket.h"
+#include "runtime/cpu_places.h"
 #include "runtime/settings.h"
 #include "runtime/shape.h"
 #include "transport/peer.h"
@@ -18,8 +19,9 @@ struct RankCard {
   transport::PeerInfo info;
   int32_t cores;          // this rank may use, by affinity and quota
   int32_t sharing_ranks;  // that share these cores, when the launcher said so; 0: all of the host
+  CpuPlace place;
 };
-static_assert(sizeof(RankCard) == 320);
+static_assert(sizeof(RankCard) == 344);
 
 RankCard make_card(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
                    const Address& net_address);

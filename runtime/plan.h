@@ -16,6 +16,17 @@ struct ChannelShape {
   kernels::TreeLinks tree;    // this rank's place in the channel's tree
 };
 
+// The links between CPU ranks of one host, where they are worst: filled in by cpu_places. 0:
+// unknown.
+struct LocalLinks {
+  uint8_t farthest = 0;    // Nearness of the farthest neighbours in the ring
+  int crossings = 0;       // ring edges from one NUMA node to another, of the busiest pair of nodes
+  int ranks_per_node = 1;  // on the fullest NUMA node
+  uint64_t cache_bytes = 0;  // of the last-level cache, a rank's share
+  double memory_gbps = 0;    // of a NUMA node, 1e9 bytes/s
+  double socket_gbps = 0;    // between two NUMA nodes, one direction
+};
+
 // What the planner needs to know of the communicator. Pure data, and but for `rank` and the tree
 // places the same on every rank: all ranks must come to the same choice.
 struct CommShape {
@@ -24,6 +35,7 @@ struct CommShape {
   uint32_t slot_bytes[kernels::kProtocolCount] = {};  // wire bytes of a slot; 0: not offered
   uint32_t slot_count = 8;
   bool all_on_one_host = true;
+  LocalLinks local;
   int tree_depth = 0;         // levels between the root and the deepest rank
   double ranks_per_core = 1;  // of the most crowded host
   int default_channels = 1;   // what an operation may use when nobody says how many

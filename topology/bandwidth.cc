@@ -65,6 +65,25 @@ constexpr IntelRow kIntel[] = {
     {0x55, 10},  // Skylake, Cascade Lake, Ice Lake
     {0, 6},      // QPI
 };
+// Channels x 8 bytes x transfers a second, from the makers' specifications of the largest models.
+struct MemoryRow {
+  const char* vendor;
+  int family, model_from, model_to;
+  double gbps;
+};
+constexpr MemoryRow kMemory[] = {
+    {"GenuineIntel", 6, 0x55, 0x55, 128.0},     // Skylake, Cascade Lake: 6 x DDR4-2666
+    {"GenuineIntel", 6, 0x6A, 0x6C, 204.8},     // Ice Lake: 8 x DDR4-3200
+    {"GenuineIntel", 6, 0x8F, 0x8F, 307.2},     // Sapphire Rapids: 8 x DDR5-4800
+    {"GenuineIntel", 6, 0xCF, 0xCF, 358.4},     // Emerald Rapids: 8 x DDR5-5600
+    {"GenuineIntel", 6, 0xAD, 0xAE, 614.4},     // Granite Rapids: 12 x DDR5-6400
+    {"AuthenticAMD", 0x17, 0x00, 0x0F, 170.6},  // Naples: 8 x DDR4-2666
+    {"AuthenticAMD", 0x17, 0x30, 0x3F, 204.8},  // Rome: 8 x DDR4-3200
+    {"AuthenticAMD", 0x19, 0x00, 0x0F, 204.8},  // Milan: 8 x DDR4-3200
+    {"AuthenticAMD", 0x19, 0x10, 0x1F, 460.8},  // Genoa: 12 x DDR5-4800
+    {"AuthenticAMD", 0x19, 0xA0, 0xAF, 460.8},  // Bergamo: 12 x DDR5-4800
+    {"AuthenticAMD", 0x1A, 0x00, 0x1F, 576.0},  // Turin: 12 x DDR5-6000
+};
 constexpr double kAmdGBps = 16;    // any pair of NUMA nodes, of one socket or two
 constexpr double kPowerGBps = 32;  // POWER9 X bus
 constexpr double kArmGBps = 6;
@@ -113,6 +132,14 @@ double xgmi_bandwidth(const std::string& gcn) {
   for (const XgmiRow& row : kXgmi)
     if (number.rfind(row.prefix, 0) == 0) return row.gbps;
   return kOtherXgmi;
+}
+
+double memory_bandwidth(const std::string& vendor, int family, int model) {
+  for (const MemoryRow& row : kMemory)
+    if (vendor == row.vendor && family == row.family && model >= row.model_from &&
+        model <= row.model_to)
+      return row.gbps;
+  return 0;
 }
 
 Bandwidth cpu_bandwidth(const std::string& arch, const std::string& vendor, int family, int model) {
