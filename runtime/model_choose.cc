@@ -1,0 +1,93 @@
+// The choice: the least time, then channels and threads that have enough to do.
+#include <algorithm>
+
+#include "base/format.h"
+#include "kernels/algorithms.h"
+#include "runtime/cost_table.h"
+#include "runtime/model.h"
+
+namespace collctl::runtime {
+namespace {
+
+using kernels::AlgorithmId;
+using kernels::Collective;
+using kernels::Protocol;
+
+std::string pair_name(const Candidate& candidate) {
+  return format("{} {}", name_of(candidate.algorithm), name_of(candidate.protocol));
+}
+
+// Channels first, then threads, while each thread would have less than its bytes.
+void shrink(const ModelInput& input, const Choices& choices, uint64_t bytes, Choice& choice) {
+  const ThreadsRow& row = threads_of(choice.protocol);
+  const bool ring = choice.algorithm == AlgorithmId::ring;
+  uint64_t each = row.bytes_each;
+  if (ring && choice.protocol == Protocol::ll) each *= uint64_t(input.ranks);
+  choice.threads = row.most;
+  const bool slow = input.ring.channels * input.ring.bw_intra <= factor(FactorId::slow_gbps);
+  if (ring && choice.protocol == Protocol::simple && slow) choice.threads = kSlowRingThreads;
+  const auto too_little = [&] {
+    return bytes < uint64_t(choice.channels) * uint64_t(choice.threads) * each;
+  };
+  if (choices.channels == 0)
+    while (too_little() && choice.channels > 1) --choice.channels;
+  while (too_little() && choice.threads % 128 == 0) choice.threads /= 2;
+  // One more warp keeps Simple's counters.
+  if (choice.protocol == Protocol::simple) choice.threads += kWarp;
+  choice.threads = std::max(choice.threads, 3 * kWarp);
+  if (choice.algorithm == AlgorithmId::tree) choice.threads = kTreeThreads;
+}
+
+std::string why_of(const Candidate& best, const std::vector<Candidate>& all) {
+  const Candidate* next = nullptr;
+  for (const Candidate& other : all) {
+    if (&other == &best || !other.unavailable.empty()) continue;
+    if (next == nullptr || other.us < next->us) next = &other;
+  }
+  if (next == nullptr) return pair_name(best) + ": nothing else was allowed that serves it";
+  return format("{}; next {}: {:.4g} us (+{:.3g} %)", pair_name(best), pair_name(*next), next->us,
+                100 * (next->us / best.us - 1));
+}
+
+Error none_left(const Choices& choices, Collective collective,
+                const std::vector<Candidate>& candidates) {
+  std::string reasons;
+  for (const Candidate& candidate : candidates)
+    if (reasons.find(candidate.unavailable) == std::string::npos)
+      reasons += (reasons.empty() ? "" : "; ") + candidate.unavailable;
+  return {ErrorCode::usage,
+          format("no algorithm for {} is left (algorithms '{}', protocols '{}'): {}",
+                 name_of(collective), choices.algo, choices.proto, reasons)};
+}
+
+}  // namespace
+
+Result<Choice> choose(const ModelInput& input, const Choices& choices, Collective collective,
+                      uint64_t bytes) {
+  Choice choice;
+  for (const kernels::AlgorithmRow& row : kernels::algorithms()) {
+    if (!choices.allows(row.id)) continue;
+    for (int p = 0; p < kernels::kProtocolCount; ++p) {
+      if (!choices.allows(Protocol(p))) continue;
+      Candidate candidate{row.id, Protocol(p), 0,
+                          unavailable(input, row.id, Protocol(p), collective)};
+      if (candidate.unavailable.empty())
+        candidate.us = estimate(input, row.id, Protocol(p), collective, bytes).us;
+      choice.candidates.push_back(std::move(candidate));
+    }
+  }
+  const Candidate* best = nullptr;
+  for (const Candidate& candidate : choice.candidates)
+    if (candidate.unavailable.empty() && (best == nullptr || candidate.us < best->us))
+      best = &candidate;
+  if (best == nullptr) return none_left(choices, collective, choice.candidates);
+  choice.algorithm = best->algorithm;
+  choice.protocol = best->protocol;
+  choice.channels = input.channels;
+  choice.expected = estimate(input, best->algorithm, best->protocol, collective, bytes);
+  choice.why = why_of(*best, choice.candidates);
+  shrink(input, choices, bytes, choice);
+  return choice;
+}
+
+}  // namespace collctl::runtime
