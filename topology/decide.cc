@@ -3,16 +3,13 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "topology/decide_common.h"
 
 namespace collctl::topology {
 namespace {
 
-constexpr PathType kP2pLevel = PathType::pxb;
-constexpr PathType kGdrLevel = PathType::p2c;
-
-const Node& node(const Graph& graph, int at) {
-  return graph.nodes[size_t(at)];
-}
+constexpr int kReadSinceSm = 80;   // NICs read GPU memory at full speed
+constexpr int kFlushUntilSm = 90;  // later GPUs keep the order of a NIC's writes
 
 bool has_nvlink(const Graph& graph, int gpu) {
   const auto& links = node(graph, gpu).links;
@@ -28,15 +25,6 @@ int mirrored(int value, int power) {
   return result;
 }
 
-bool is_two_gpus_on_amd(const Graph& graph) {
-  const Node& cpu = node(graph, graph.cpus.front());
-  return graph.gpus.size() <= 2 && cpu.vendor == "AuthenticAMD" && cpu.arch == "x86_64";
-}
-
-std::string level_text(PathType type, PathType level) {
-  return format("the path is {}, {} is the limit", path_type_name(type), path_type_name(level));
-}
-
 // Rules of GDR but for the path.
 Decision gdr_capable(const Graph& graph, int gpu, int net, Direction direction) {
   const Node& g = node(graph, gpu);
@@ -46,8 +34,8 @@ Decision gdr_capable(const Graph& graph, int gpu, int net, Direction direction) 
                           node_name(graph, net))};
   if (!g.gdr)
     return {false, format("{} has gdr=0: no NIC can reach its memory", node_name(graph, gpu))};
-  if (direction == Direction::send && !g.amd && g.sm > 0 && g.sm < 80 && graph.gpus.size() > 1 &&
-      !has_nvlink(graph, gpu))
+  if (direction == Direction::send && !g.amd && g.sm > 0 && g.sm < kReadSinceSm &&
+      graph.gpus.size() > 1 && !has_nvlink(graph, gpu))
     return {false, format("{} (sm {}) is older than sm 80 and has no NVLink: a NIC reads it slower "
                           "than host memory",
                           node_name(graph, gpu), g.sm)};
@@ -56,30 +44,32 @@ Decision gdr_capable(const Graph& graph, int gpu, int net, Direction direction) 
 
 }  // namespace
 
-Decision p2p(const Graph& graph, const Paths& paths, const Rules& rules, int gpu_a, int gpu_b) {
-  const Path& path = paths.at(gpu_a, gpu_b);
-  const bool relaxed = !rules.p2p_level && is_two_gpus_on_amd(graph);
-  const PathType level = relaxed ? PathType::sys : rules.p2p_level.value_or(kP2pLevel);
-  std::string why = level_text(path.type, level);
-  if (relaxed) why += " with at most two GPUs on AMD CPUs";
-  if (path.type == PathType::dis || node(graph, gpu_a).host != node(graph, gpu_b).host) {
-    const bool fabric = path.type <= PathType::nvl;
-    return {fabric, fabric ? "NVLink between hosts" : "they are on different hosts"};
-  }
-  const bool yes = path.type <= level;
-  if (!yes) why += format(" (NCCL_P2P_LEVEL={} would allow it)", path_type_name(path.type));
-  return {yes, why};
-}
-
 Decision gdr(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net,
              Direction direction) {
   Decision capable = gdr_capable(graph, gpu, net, direction);
   if (!capable.yes) return capable;
-  const PathType level = rules.gdr_level.value_or(kGdrLevel);
-  const PathType type = paths.at(gpu, net).type;
-  if (type <= level) return {true, level_text(type, level)};
-  return {false, level_text(type, level) +
-                     format(" (NCCL_NET_GDR_LEVEL={} would allow it)", path_type_name(type))};
+  const PathType usual = rules.gdr_c2c ? PathType::p2c : PathType::pxb;
+  const PathType level = rules.gdr_level.value_or(usual), type = paths.at(gpu, net).type;
+  if (type == PathType::dis) return {false, "there is no path between them"};
+  return {type <= level, level_text(type, level, "NCCL_NET_GDR_LEVEL")};
+}
+
+Decision flush(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net) {
+  if (!gdr(graph, paths, rules, gpu, net, Direction::receive).yes)
+    return {false, "without GDR the data waits in host memory (GDR would change that)"};
+  const Node& g = node(graph, gpu);
+  const bool known = !g.amd && g.sm > 0;
+  if (!known || g.sm < kFlushUntilSm)
+    return {true, format("{} ({}) may see the flag before the data (GPUs from sm {} on do not)",
+                         node_name(graph, gpu), known ? format("sm {}", g.sm) : "sm unknown",
+                         kFlushUntilSm)};
+  const PathType to_net = paths.at(gpu, net).type, to_cpu = paths.at(gpu, g.cpu).type;
+  if (to_net <= PathType::pxb && to_cpu == PathType::c2c)
+    return {true, format("the data comes by {} and the flag by C2C, which may overtake it (a path "
+                         "through the CPU would not need it)",
+                         path_type_name(to_net))};
+  return {false, format("sm {} keeps the order of data and flag (before sm {} it would be needed)",
+                        g.sm, kFlushUntilSm)};
 }
 
 std::vector<int> nearest_ends(const Paths& paths, int from, const std::vector<int>& candidates) {
@@ -100,19 +90,22 @@ std::vector<int> nearest_ends(const Paths& paths, int from, const std::vector<in
 }
 
 Locality::Locality(const Graph& graph, const Paths& paths) {
-  for (const int gpu : graph.gpus) {
+  std::vector<int> gpus = graph.gpus, nets = graph.nets;
+  std::sort(gpus.begin(), gpus.end());
+  std::sort(nets.begin(), nets.end());
+  for (const int gpu : gpus) {
     Choice& choice = choices_[gpu];
-    choice.nets = nearest_ends(paths, gpu, graph.nets);
+    choice.nets = nearest_ends(paths, gpu, nets);
     if (choice.nets.empty()) continue;
     const int count = int(choice.nets.size());
     // GPUs that share the devices start at different ones.
-    const int sharers = std::max(1, int(nearest_ends(paths, choice.nets.front(), graph.gpus).size()));
+    const int sharers = std::max(1, int(nearest_ends(paths, choice.nets.front(), gpus).size()));
     choice.start = node(graph, gpu).dev % sharers;
     if ((count & (count - 1)) == 0) choice.start = mirrored(choice.start, count);
     choice.turns = (count + sharers - 1) / sharers;
   }
-  for (int channel = 0; channel < int(graph.nets.size()); ++channel)
-    for (const int g : graph.gpus)
+  for (int channel = 0; channel < int(nets.size()); ++channel)
+    for (const int g : gpus)
       if (const int at = net(g, channel); at >= 0) gpu_of_.try_emplace(at, g);
 }
 
@@ -138,8 +131,9 @@ Relay pxn(const Graph& graph, const Paths& paths, const Locality& locality, cons
   if (node(graph, relay).host != node(graph, gpu).host)
     return no(format("{} next to the NIC is on another host", name));
   const Path &own = paths.at(gpu, net), &last = paths.at(relay, net), &first = paths.at(gpu, relay);
-  if (last.type > PathType::p2c)
-    return no(format("{} reaches the NIC by {} only", name, path_type_name(last.type)));
+  if (last.type > (rules.pxn_c2c ? PathType::p2c : PathType::pxb))
+    return no(format("{} reaches the NIC by {} only{}", name, path_type_name(last.type),
+                     last.type == PathType::p2c ? " (NCCL_PXN_C2C=1 would allow it)" : ""));
   const Decision reads = gdr(graph, paths, rules, relay, net, Direction::send);
   if (!reads.yes) return no(reads.why);
   if (first.type > PathType::nvl)
@@ -170,15 +164,12 @@ Paths effective_paths(const Graph& graph, const Paths& paths, const Rules& rules
   Paths made = paths;
   const Locality locality(graph, paths);
   const auto through = [&](int from, int middle, int to) {
-    Path path = joined(paths.at(from, middle), paths.at(middle, to));
-    if (path.type != PathType::dis) path.type = std::max(path.type, PathType::phb);
-    return path;
+    return through_cpu(paths, from, middle, to);
   };
   for (const int a : graph.gpus)
     for (const int b : graph.gpus)
-      if (a != b && !p2p(graph, paths, rules, a, b).yes &&
-          node(graph, a).host == node(graph, b).host)
-        made.at(a, b) = through(a, node(graph, b).cpu, b);
+      if (a != b && node(graph, a).host == node(graph, b).host)
+        made.at(a, b) = pair_path(graph, paths, rules, a, b);
   for (const int gpu : graph.gpus)
     for (const int net : graph.nets) {
       const Relay relay = pxn(graph, paths, locality, rules, gpu, net);

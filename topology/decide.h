@@ -1,6 +1,8 @@
-// What is done with the paths: whether two GPUs talk directly, whether a NIC reads and writes GPU
-// memory itself, which network device belongs to which GPU, and whether a message goes to its NIC
-// through another GPU (PXN). Every decision carries its reason. Pure; threads: any.
+// What is done with the paths: whether two GPUs talk directly, through host memory or over the
+// network, whether a NIC reads and writes GPU memory itself, which network device belongs to which
+// GPU, and whether a message goes to its NIC through another GPU (PXN). Every decision carries its
+// rule, what it went by, and what would change it. Unless said otherwise `paths` are those of
+// base_paths. Pure; threads: any.
 #pragma once
 #include <map>
 #include <optional>
@@ -25,16 +27,42 @@ Result<Rules> read_rules();
 
 struct Decision {
   bool yes = false;
-  std::string why;  // the rule and its inputs, and what would change it
+  std::string why;  // the rule and its inputs, and in brackets what would change it
 };
 
-// GPU nodes of the graph. Up to PXB; up to SYS with at most two GPUs on AMD's x86 CPUs.
+// Two GPUs (nodes of the graph) by loads and stores of each other's memory. Up to PXB; up to SYS
+// with at most two GPUs on AMD's x86 CPUs; on different hosts by NVLink only.
 Decision p2p(const Graph& graph, const Paths& paths, const Rules& rules, int gpu_a, int gpu_b);
+// The receiver reads instead of the sender writing: two sm 80 GPUs joined by NVLink.
+Decision p2p_read(const Graph& graph, const Paths& paths, const Rules& rules, int gpu_a, int gpu_b);
+// Through memory of their host that both map.
+Decision shm(const Graph& graph, const Rules& rules, int gpu_a, int gpu_b);
+// By NVLink although they are on different hosts.
+Decision fabric(const Graph& graph, const Paths& paths, int gpu_a, int gpu_b);
+// Over the network although they are on one host: both reach network devices near to them (up to
+// PXB) faster than each other.
+Decision by_network(const Graph& graph, const Paths& paths, const Rules& rules, int gpu_a,
+                    int gpu_b);
+// The path that two GPUs take without the network: as it is with P2P, else through the CPU of the
+// second; DIS when there is none.
+Path pair_path(const Graph& graph, const Paths& paths, const Rules& rules, int gpu_a, int gpu_b);
+
+enum class Way : uint8_t { p2p, shm, net };
+const char* way_name(Way way);  // "P2P", "SHM", "NET"
+struct GpuWay {
+  Way way = Way::net;
+  std::string why;
+};
+// What comes of the decisions above.
+GpuWay gpu_way(const Graph& graph, const Paths& paths, const Rules& rules, int gpu_a, int gpu_b);
 
 enum class Direction : uint8_t { send, receive };  // send: the NIC reads the GPU's memory
-// Both sides must be able to, and the path no worse than P2C.
+// Both sides must be able to, and the path no worse than P2C (PXB where C2C is ruled out).
 Decision gdr(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net,
              Direction direction);
+
+// Whether what a NIC has written into a GPU's memory must be flushed before the GPU is told.
+Decision flush(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net);
 
 // Those of `candidates` with the widest path from `from`, then the best type, in their order.
 std::vector<int> nearest_ends(const Paths& paths, int from, const std::vector<int>& candidates);
@@ -43,7 +71,7 @@ std::vector<int> nearest_ends(const Paths& paths, int from, const std::vector<in
 class Locality {
  public:
   Locality(const Graph& graph, const Paths& paths);
-  // The devices with the best bandwidth, then the best type, in the graph's order.
+  // The devices with the best bandwidth, then the best type, in the file's order.
   const std::vector<int>& nets(int gpu) const { return choices_.at(gpu).nets; }
   // The one of them that a GPU prefers for a channel; -1 without network devices.
   int net(int gpu, int channel) const;

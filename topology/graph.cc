@@ -285,9 +285,8 @@ class Builder {
   }
 
   int nvswitch(int host) {
-    auto [found, fresh] = nvswitches_.try_emplace(host, -1);
-    if (fresh) found->second = add_node(NodeKind::nvs, host, 0, -1);
-    return found->second;
+    if (nvswitch_ < 0) nvswitch_ = add_node(NodeKind::nvs, host, 0, -1);
+    return nvswitch_;
   }
 
   void connect_fabric(int gpu, const Gpu& element) {
@@ -376,7 +375,8 @@ class Builder {
   bool too_large_ = false;
   std::map<uint64_t, int> hosts_;
   std::map<std::pair<int, BusId>, int> by_bus_, cards_;
-  std::map<int, int> virtual_nics_, nvswitches_;
+  std::map<int, int> virtual_nics_;
+  int nvswitch_ = -1;
   std::map<std::pair<int, std::string>, int> nets_seen_;
   std::vector<std::pair<int, const Gpu*>> gpu_elements_;
   std::vector<std::pair<int, const Pci*>> joined_switches_;

@@ -1,6 +1,7 @@
 // The machine as nodes and links: what follows from a System by the field's rules. Two-level
-// Broadcom switches become one, all NVSwitches one node, functions of a card one NIC, branches
-// without a used GPU or NIC fall away. Defaults that had to be taken are findings. Made once by
+// Broadcom switches become one, all NVSwitches one node (of several hosts too: there are files of
+// several hosts only where NVLink joins them), functions of a card one NIC, branches without a used
+// GPU or NIC fall away. Defaults that had to be taken are findings. Made once by
 // make_graph, then read by paths (and search). Pure; threads: values.
 #pragma once
 #include <string>
@@ -35,7 +36,8 @@ struct Node {
   int rank = -1;
   int sm = 0;  // 0: unknown
   bool amd = false;
-  int fabric_links = 0;  // NVLinks or xGMI links, all neighbours together
+  int fabric_links = 0;     // NVLinks or xGMI links, all neighbours together
+  std::vector<int> no_p2p;  // GPUs that the driver lets it not reach
   // net:
   std::string name;
   double net_gbps = 0;

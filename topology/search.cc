@@ -95,15 +95,16 @@ class PatternSearch {
   void start() {
     const double gpus = double(site_.gpus().size());
     // Of a tree over n GPUs each passes n - 1 times as much on as a ring does n times.
-    total_ = limits_.gpu_gbps *
-             (gpus > 1 && wanted_.pattern != Pattern::ring ? gpus / (gpus - 1) : 1);
+    total_ =
+        limits_.gpu_gbps * (gpus > 1 && wanted_.pattern != Pattern::ring ? gpus / (gpus - 1) : 1);
     speed_ = first_speed(speeds_, limits_.path_gbps, total_, wanted_.min_channels);
     rules_.type_intra = inside_.best;
     rules_.type_inter = network_ ? outside_.best : PathType::pix;
     rules_.same_channels = true;
     rules_.cross_nic = cross_nic_ == 1 ? 1 : 0;
     set_speed();
-    say(format("a path {} carries {:.4g} GB/s at best, a GPU {:.4g} GB/s: {:.4g} GB/s a channel is "
+    say(
+        format("a path {} carries {:.4g} GB/s at best, a GPU {:.4g} GB/s: {:.4g} GB/s a channel is "
                "tried first",
                network_ ? "to the network" : "between GPUs", limits_.path_gbps, limits_.gpu_gbps,
                speeds_[speed_]));
@@ -179,8 +180,7 @@ class PatternSearch {
   }
 
   bool relax_cross_nic() {
-    const bool fits =
-        wanted_.pattern == Pattern::ring || wanted_.pattern == Pattern::balanced_tree;
+    const bool fits = wanted_.pattern == Pattern::ring || wanted_.pattern == Pattern::balanced_tree;
     if (cross_nic_ == 2 && rules_.cross_nic == 0 && fits) {
       rules_.cross_nic = 2;
       return true;
@@ -249,7 +249,8 @@ class PatternSearch {
     if (rules.inter != rules.intra) text += format(" ({:.4g} outside)", gbps_of(rules.inter));
     text += format(", paths up to {}", path_type_name(rules.type_intra));
     if (network_) text += format(" and {} to the network", path_type_name(rules.type_inter));
-    if (rules.pattern != wanted_.pattern) text += format(", {} instead", pattern_name(rules.pattern));
+    if (rules.pattern != wanted_.pattern)
+      text += format(", {} instead", pattern_name(rules.pattern));
     if (!rules.same_channels) text += ", channels in different orders";
     if (rules.cross_nic == 2) text += ", pairs of rings that cross network devices";
     say(text + format(": {} channel{}, {:.4g} GB/s together", best_.channels.size(),
@@ -378,9 +379,8 @@ NodeGraphs search_node(const Graph& graph, const Paths& paths, const SearchOptio
   tree.min_channels = tree.max_channels = int(found.ring.channels.size());
   found.tree = PatternSearch(site, channels, tree, options.cross_nic).run();
 
-  const bool reduces = std::any_of(site.nets().begin(), site.nets().end(), [&](int net) {
-    return graph.nodes[size_t(net)].coll;
-  });
+  const bool reduces = std::any_of(site.nets().begin(), site.nets().end(),
+                                   [&](int net) { return graph.nodes[size_t(net)].coll; });
   if (!reduces) return found;
   tree.pattern = Pattern::tree;
   tree.collnet = true;

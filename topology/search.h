@@ -27,7 +27,8 @@ struct GraphChannel {
 // The result of one search. bw is of one channel.
 struct ChannelGraph {
   Pattern pattern = Pattern::ring;
-  bool collnet = false;  // a chain whose head meets a network that reduces (graph id 2 of the field)
+  bool collnet =
+      false;  // a chain whose head meets a network that reduces (graph id 2 of the field)
   double bw_intra = 0, bw_inter = 0;  // GB/s (1e9) a channel, between GPUs and to the network
   PathType type_intra = PathType::loc, type_inter = PathType::pix;  // the worst in use
   bool same_channels = true;                                        // all channels in one order
@@ -35,8 +36,8 @@ struct ChannelGraph {
   double latency_inter_us = 0;                                      // of the network devices in use
   int hops = 0;                                                     // over all channels
   std::vector<GraphChannel> channels;
-  bool fallback = false;  // nothing was found: one channel in rank order at 0.1 GB/s
-  int64_t visits = 0;     // what it cost
+  bool fallback = false;           // nothing was found: one channel in rank order at 0.1 GB/s
+  int64_t visits = 0;              // what it cost
   std::vector<std::string> steps;  // what was tried and given up, in words
 };
 

@@ -240,9 +240,8 @@ std::vector<int> ChannelSearch::only_neighbours(int gpu, const std::vector<int>&
   else
     wanted = {after, before};
   if (before == after) wanted.resize(1);
-  std::erase_if(wanted, [&](int each) {
-    return std::find(order.begin(), order.end(), each) == order.end();
-  });
+  std::erase_if(
+      wanted, [&](int each) { return std::find(order.begin(), order.end(), each) == order.end(); });
   return wanted;
 }
 

@@ -88,8 +88,7 @@ LinkLoads::Route LinkLoads::make_route(const Path& path) const {
         graph_.nodes[size_t(from)].links[size_t(index - first_link_[size_t(from)])];
     const Node& to = graph_.nodes[size_t(link.to)];
     Charge charge{index, 1, 1};
-    if (intel && link.kind == LinkKind::pci)
-      charge = {index, kRootNumerator, kRootDenominator};
+    if (intel && link.kind == LinkKind::pci) charge = {index, kRootNumerator, kRootDenominator};
     way.charges.push_back(charge);
     const bool old_gpu = to.kind == NodeKind::gpu && !to.amd && to.sm > 0 && to.sm < kOldGpuBelow;
     const bool power = to.kind == NodeKind::cpu && is_power(to) && link.kind == LinkKind::nvl;

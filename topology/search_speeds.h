@@ -12,9 +12,9 @@ namespace collctl::topology {
 const std::vector<double>& channel_speeds(int sm, bool network);
 
 struct SpeedLimits {
-  int sm = 80;            // of the oldest GPU
-  double path_gbps = 0;   // the best path of any GPU: to the network, or to another GPU without it
-  double gpu_gbps = 0;    // the most that one GPU can send: its NVLinks together, or its PCI link
+  int sm = 80;           // of the oldest GPU
+  double path_gbps = 0;  // the best path of any GPU: to the network, or to another GPU without it
+  double gpu_gbps = 0;   // the most that one GPU can send: its NVLinks together, or its PCI link
 };
 SpeedLimits speed_limits(const SearchSite& site);
 
