@@ -1,0 +1,36 @@
+// libFuzzer target: any bytes as a topology file. What is taken must survive a write and a read, and
+// everything that follows from it (graph, paths, decisions, search) must come to an end.
+// `./dev fuzz [SECONDS]` runs it from the files in tests/topology/data.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "topology/decide.h"
+#include "topology/inspect.h"
+#include "topology/xml.h"
+
+using namespace collctl::topology;
+
+namespace {
+
+// Beyond it the cost of the paths hides the reader's; their own bounds have tests.
+constexpr size_t kMostEndpoints = 24;
+
+void follow(const System& system) {
+  (void)inspect(system, "input");
+  const auto graph = make_graph(system, "input");
+  if (!graph.ok() || graph->gpus.size() + graph->nets.size() > kMostEndpoints) return;
+  (void)effective_paths(*graph, base_paths(*graph), {});
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto document =
+      read_xml(std::string_view(reinterpret_cast<const char*>(data), size), "input");
+  if (!document.ok()) return 0;
+  const auto again = read_xml(write_xml(document->system), "written");
+  if (!again.ok() || !(again->system == document->system)) std::abort();
+  follow(document->system);
+  return 0;
+}
