@@ -252,7 +252,7 @@ Result<Document> read_xml(std::string_view text, const std::string& name) {
   return made;
 }
 
-Result<Document> read_xml_file(const std::string& path) {
+Result<std::string> read_xml_text(const std::string& path) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return base::errno_error(ErrorCode::usage, path, errno);
   if (!S_ISREG(facts.st_mode))
@@ -264,6 +264,11 @@ Result<Document> read_xml_file(const std::string& path) {
   file.read(text.data(), std::streamsize(text.size()));
   if (file.bad()) return base::errno_error(ErrorCode::unavailable, path, errno);
   text.resize(size_t(file.gcount()));
+  return text;
+}
+
+Result<Document> read_xml_file(const std::string& path) {
+  COLL_ASSIGN(const std::string text, read_xml_text(path));
   return read_xml(text, path);
 }
 

@@ -95,7 +95,8 @@ Status XmlSource::check_limits() {
       if (++elements > kMaxElements) fail(at, format("more than {} elements", kMaxElements));
       if (depth >= kMaxDepth) fail(at, format("nested deeper than {} elements", kMaxDepth));
       if (depth == 0 && node != document_.document_element())
-        fail(at, format("a second root <{}>: expected one <system>", shown(node.name())));
+        fail(at, format("a second root <{}>: expected one <{}>", shown(node.name()),
+                        shown(document_.document_element().name())));
     }
     if (pugi::xml_node child = node.first_child()) {
       node = child;

@@ -1,6 +1,6 @@
 // What stands between pugixml and the reader of the vocabulary: one parsed text with positions, and
-// attributes as checked values. Used by xml_read.cc only. The first mistake is kept, the rest of
-// the reading goes on harmlessly and is thrown away. Threads: one.
+// attributes as checked values. Used by xml_read.cc and graph_xml.cc. The first mistake is kept, the
+// rest of the reading goes on harmlessly and is thrown away. Threads: one.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -13,6 +13,10 @@
 #include "topology/findings.h"
 
 namespace collctl::topology {
+
+// The text of a file, one byte more than kMaxFileBytes at most. Errors: usage when there is no such
+// regular file; unavailable when it cannot be read.
+Result<std::string> read_xml_text(const std::string& path);
 
 class XmlSource {
  public:
