@@ -321,7 +321,7 @@ class PatternSearch {
   const SearchRules wanted_;
   int cross_nic_ = 0;
   SearchRules rules_;  // of the attempt at hand
-  Candidate best_;
+  ChannelSet best_;
   double total_ = 0;
   size_t speed_ = 0;
   ChannelSearch::End last_end_ = ChannelSearch::End::exhausted;

@@ -1,7 +1,7 @@
 #include "topology/search_channels.h"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 namespace collctl::topology {
 namespace {
@@ -16,7 +16,7 @@ ChannelSearch::ChannelSearch(const SearchSite& site)
     port_left_[size_t(net)] = rate_of(site.graph().nodes[size_t(net)].net_gbps);
 }
 
-ChannelSearch::End ChannelSearch::run(const SearchRules& rules, int64_t budget, Candidate& best) {
+ChannelSearch::End ChannelSearch::run(const SearchRules& rules, int64_t budget, ChannelSet& best) {
   rules_ = rules;
   best_ = &best;
   budget_ = budget;
@@ -186,48 +186,28 @@ void ChannelSearch::use_port(int net, Rate rate) {
 std::vector<int> ChannelSearch::next_gpus(int gpu, const Stand& stand) const {
   if (stand.order == Order::pci) return {site_.gpus()[size_t(stand.step) + 1]};
   if (stand.order == Order::replay) return {previous().gpus[size_t(stand.step) + 1]};
-  const std::vector<int> order = free_order(gpu, stand);
-  return site_.has_nvswitch() ? only_neighbours(gpu, order) : order;
+  return site_.has_nvswitch() ? free_neighbours(gpu) : free_order(gpu, stand);
 }
 
-// Bandwidths count in whole GB/s here, as in the field: GPUs that differ by less are alike.
 std::vector<int> ChannelSearch::free_order(int gpu, const Stand& stand) const {
-  const int count = int(site_.gpus().size()), self = site_.index_of(gpu);
-  struct Score {
-    std::tuple<int, int, int, int, int, int> key;  // the least comes first
-    int gpu;
-    bool operator<(const Score& other) const { return key < other.key; }
-  };
-  std::vector<Score> scores;
-  for (int i = 1; i < count; ++i) {
-    const int index = (self + i) % count, other = site_.gpus()[size_t(index)];
-    const Path& path = site_.paths().at(gpu, other);
-    if (used_[count_][size_t(index)] || path.type == PathType::dis) continue;
-    std::tuple key(0, 0, 0, -int(path.gbps), path.hops, i);
-    if (stand.to_net_at >= 0) {
-      const Path& to_net = site_.paths().at(current().net_in, other);
-      std::get<0>(key) = -int(to_net.gbps);
-      std::get<1>(key) = -int(site_.pci_gbps(other));
-      std::get<2>(key) = to_net.hops;
-    }
-    scores.push_back({key, other});
+  const int net = stand.to_net_at >= 0 ? current().net_in : -1;
+  std::vector<int> order;
+  bool alike = true;
+  std::pair<int, int> nearness;
+  for (const SearchSite::NextGpu& next : site_.ranked(gpu, net)) {
+    if (used_[count_][size_t(next.index)]) continue;
+    if (order.empty()) nearness = next.nearness;
+    alike = alike && next.nearness == nearness;
+    order.push_back(next.gpu);
   }
-  std::sort(scores.begin(), scores.end());
   // While the network lies further ahead, GPUs that are alike inside the node are taken from the
   // far end: those near to the network stay for the end.
-  const auto is_like_first = [&](const Score& score) {
-    return std::get<3>(score.key) == std::get<3>(scores.front().key) &&
-           std::get<4>(score.key) == std::get<4>(scores.front().key);
-  };
-  if (stand.to_net_at > stand.step + 1 && std::all_of(scores.begin(), scores.end(), is_like_first))
-    std::reverse(scores.begin(), scores.end());
-  std::vector<int> order;
-  for (const Score& score : scores) order.push_back(score.gpu);
+  if (alike && stand.to_net_at > stand.step + 1) std::reverse(order.begin(), order.end());
   return order;
 }
 
 // NVSwitches prefer few partners for each GPU: the one before and the one behind it.
-std::vector<int> ChannelSearch::only_neighbours(int gpu, const std::vector<int>& order) const {
+std::vector<int> ChannelSearch::free_neighbours(int gpu) const {
   const std::vector<int>& gpus = site_.gpus();
   const size_t self = size_t(site_.index_of(gpu));
   const int before = gpus[(self + gpus.size() - 1) % gpus.size()];
@@ -240,24 +220,22 @@ std::vector<int> ChannelSearch::only_neighbours(int gpu, const std::vector<int>&
   else
     wanted = {after, before};
   if (before == after) wanted.resize(1);
-  std::erase_if(
-      wanted, [&](int each) { return std::find(order.begin(), order.end(), each) == order.end(); });
+  std::erase_if(wanted, [&](int each) { return !is_free(each); });
   return wanted;
 }
 
 bool ChannelSearch::take(int from, int to, Rate rate, PathType worst) {
-  const Paths& paths = site_.paths();
-  if (paths.at(from, to).type > worst) return false;
+  const SearchSite::Step& step = site_.step(from, to);
   // Trees carry data both ways.
-  if (rules_.pattern != Pattern::ring && paths.at(to, from).type > worst) return false;
-  if (!loads_.take(from, to, rate)) return false;
-  hops_ += paths.at(from, to).hops;
+  const PathType type = rules_.pattern == Pattern::ring ? step.type : step.both_types;
+  if (type > worst || !loads_.take(from, to, rate)) return false;
+  hops_ += step.hops;
   return true;
 }
 
 void ChannelSearch::give(int from, int to, Rate rate) {
   loads_.give(from, to, rate);
-  hops_ -= site_.paths().at(from, to).hops;
+  hops_ -= site_.step(from, to).hops;
 }
 
 }  // namespace collctl::topology

@@ -24,7 +24,7 @@ struct SearchRules {
 };
 
 // A set of channels with the rules under which it was found.
-struct Candidate {
+struct ChannelSet {
   SearchRules rules;
   std::vector<GraphChannel> channels;
   int hops = 0;
@@ -43,22 +43,44 @@ class SearchSite {
   const std::vector<int>& nets() const { return nets_; }  // empty without the network
   bool has_nvswitch() const { return nvswitch_; }
   int index_of(int gpu) const { return index_[size_t(gpu)]; }
-  double pci_gbps(int gpu) const;
   // The devices to try: those that the GPU (-1: every GPU in turn) prefers, then the others by
   // rising path type up to `worst`.
   const std::vector<int>& nets_to_try(int gpu, PathType worst) const;
   // The GPUs to start from behind a network device, its own first.
-  std::vector<int> gpus_near(int net) const;
+  const std::vector<int>& gpus_near(int net) const { return near_.at(net); }
+  // A GPU that a channel may go on to.
+  struct NextGpu {
+    int gpu = -1, index = -1;
+    std::pair<int, int> nearness;  // bandwidth and links inside the node
+  };
+  // All that `gpu` reaches, those to try first in front; seen from a channel that will leave by the
+  // side of the network device `net`, or (-1) has not to. Valid until the next call.
+  const std::vector<NextGpu>& ranked(int gpu, int net) const;
+  // Of the path between two ends: its type, the worse type of both directions, links.
+  struct Step {
+    PathType type, both_types;
+    int hops;
+  };
+  const Step& step(int from, int to) const {
+    return steps_[size_t(row_[size_t(from)]) * ends_ + size_t(row_[size_t(to)])];
+  }
   // Ports of one card share its bandwidth, and are the same device for cross_nic 0.
   bool is_same_port(int net_a, int net_b) const;
 
  private:
+  void fill_steps();
   const Graph& graph_;
   const Paths& paths_;
   Locality locality_;
   std::vector<int> gpus_, nets_, index_;
   bool nvswitch_ = false;
-  mutable std::map<std::pair<int, PathType>, std::vector<int>> net_lists_;  // made when needed
+  std::map<int, std::vector<int>> near_;
+  size_t ends_ = 0;
+  std::vector<int> row_;  // of each node among the ends
+  std::vector<Step> steps_;
+  // Made when needed.
+  mutable std::map<std::pair<int, PathType>, std::vector<int>> net_lists_;
+  mutable std::map<std::pair<int, int>, std::vector<NextGpu>> ranked_;
 };
 
 class ChannelSearch {
@@ -70,7 +92,7 @@ class ChannelSearch {
   explicit ChannelSearch(const SearchSite& site);
   // Replaces `best` when something better turns up. A visit is one arrival at a GPU or at the end
   // of a channel.
-  End run(const SearchRules& rules, int64_t budget, Candidate& best);
+  End run(const SearchRules& rules, int64_t budget, ChannelSet& best);
   int64_t visits() const { return visits_; }  // of all runs
   int64_t left() const { return budget_; }    // of the last run's budget
 
@@ -100,7 +122,8 @@ class ChannelSearch {
   void use_port(int net, Rate rate);
   std::vector<int> next_gpus(int gpu, const Stand& stand) const;
   std::vector<int> free_order(int gpu, const Stand& stand) const;
-  std::vector<int> only_neighbours(int gpu, const std::vector<int>& order) const;
+  std::vector<int> free_neighbours(int gpu) const;
+  bool is_free(int gpu) const { return !used_[count_][size_t(site_.index_of(gpu))]; }
   bool take(int from, int to, Rate rate, PathType worst);
   void give(int from, int to, Rate rate);
   bool is_better() const;
@@ -116,7 +139,7 @@ class ChannelSearch {
   size_t count_ = 0;
   std::vector<std::vector<bool>> used_;  // GPUs by channel and index
   int hops_ = 0;
-  Candidate* best_ = nullptr;
+  ChannelSet* best_ = nullptr;
   int64_t budget_ = 0, visits_ = 0;
   bool done_ = false;
 };
