@@ -2,6 +2,7 @@
 // hosts stands in options_launch.cc.
 #include "cmd/options_rows.h"
 #include "kernels/algorithms.h"
+#include "topology/assume.h"
 
 namespace collctl::cmd {
 namespace {
@@ -191,13 +192,53 @@ void add_select_options(std::vector<Option>& t) {
        .help = "where the ranks compute"});
 }
 
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const topology::AssumedModel& model : topology::assumed_models())
+    names.push_back(model.name);
+  return names;
+}
+
 void add_topo_options(std::vector<Option>& t) {
   const Adder add{t, Group::output, kTopo};
   add({.name = "from",
        .kind = ValueKind::file,
        .value = "FILE",
        .fallback = "none",
-       .help = "the topology file to read (XML)"});
+       .help = "a topology file (XML) or a snapshot, instead of this machine",
+       .more = "A snapshot is what --save has made: a folder or an archive. A folder that holds a "
+               "copy of /sys serves as well. Which it is, its content says."});
+  add({.name = "save",
+       .kind = ValueKind::file,
+       .value = "PATH",
+       .fallback = "none",
+       .help = "keep all that was read of this machine, to study it elsewhere",
+       .more =
+           "PATH.tar, PATH.tar.gz and PATH.tgz become an archive, anything else a new folder. It "
+           "holds the kernel's files about processors and PCI devices and what the drivers say "
+           "of GPUs and network devices, with this host's name; no addresses, no users, no "
+           "environment. --from reads it anywhere."});
+  add({.name = "assume",
+       .kind = ValueKind::choice,
+       .value = "MODEL",
+       .fallback = "none",
+       .allowed = model_names(),
+       .help = "what the GPUs are that a topology file only hints at",
+       .more =
+           "Files of clouds often list PCI devices only. Devices of a GPU's class become GPUs of "
+           "this model with their NVLinks, devices of a NIC's class network devices; all of it "
+           "is marked as assumed."});
+  add({.name = "assume-nic",
+       .kind = ValueKind::number,
+       .value = "GBPS",
+       .fallback = "by device, else model",
+       .minimum = 0.001,
+       .maximum = 100000,
+       .help = "speed of an assumed network device, Gb/s",
+       .more =
+           "Not given: what the device's PCI ids say; else each GPU's share of 200 Gb/s for a100 "
+           "and a800, 400 for h100, h800, h200 and b200, 200 for h100-pcie and l40s, 100 for the "
+           "others, and never more than that."});
   add({.name = "matrix", .help = "path type and GB/s between GPUs and to network devices"});
   add({.name = "xml",
        .kind = ValueKind::file,

@@ -7,21 +7,6 @@
 #include "topology/xml.h"
 
 namespace collctl::cmd {
-namespace {
-
-void print_findings(const TopoView& view, Console& console) {
-  for (const auto& finding : view.findings) {
-    std::string text = finding.what + " (" + finding.where + ")";
-    if (!finding.remedy.empty()) text += "; " + finding.remedy;
-    if (finding.severity == topology::Severity::warning)
-      console.err(format("collctl: {} {}\n", console.err_colour("33", "warning:"), text));
-    else
-      console.note(text);
-  }
-}
-
-}  // namespace
-
 Result<int> topo_command(const ParsedLine& line, Console& console) {
   if (line.has("xml")) COLL_TRY(check_writable(line.text("xml")));
   COLL_ASSIGN(const TopoView view, read_view(line));
@@ -34,7 +19,7 @@ Result<int> topo_command(const ParsedLine& line, Console& console) {
   // Who only wants the file gets nothing else on standard output.
   if (line.has("matrix") || !line.has("xml")) console.out(topo_tree(view));
   if (line.has("matrix")) console.out("\n" + topo_matrix(view));
-  if (!line.has("quiet")) print_findings(view, console);
+  if (!line.has("quiet")) print_findings(view.findings, console);
   return 0;
 }
 

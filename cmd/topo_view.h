@@ -5,7 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "base/processors.h"
 #include "base/result.h"
+#include "cmd/console.h"
+#include "cmd/console.h"
 #include "cmd/options.h"
 #include "topology/decide.h"
 #include "topology/inspect.h"
@@ -18,6 +21,7 @@ struct TopoView {
   std::string source;  // the file's path, or the name of this host
   bool live = false;   // detected here and now
   topology::System system;
+  std::optional<base::Processors> processors;  // of this machine, or of a snapshot
   topology::Graph graph;
   topology::Rules rules;            // from the knobs
   topology::Paths base, effective;  // of the hardware; after P2P, GDR and PXN
@@ -30,7 +34,23 @@ struct TopoView {
 Result<TopoView> view_of(topology::System system, std::string source,
                          std::vector<topology::Finding> known);
 
-// By --from. Errors: usage, with file, line and column; as view_of.
-Result<TopoView> read_view(const ParsedLine& line);
+struct ViewOptions {
+  std::string from;                       // a topology file or a snapshot; empty: this machine
+  std::string save;                       // where the snapshot goes; empty: nowhere
+  std::string assume;                     // a model of GPUs; empty: none
+  std::optional<double> assume_nic_gbps;  // 1e9 bits/s
+};
+ViewOptions view_options(const ParsedLine& line);
+
+// This machine is completed by TOPO_FILE where that is set; a file stands for itself. Errors:
+// usage, with file, line and column: no such file, no topology, no snapshot, nothing to assume in;
+// unavailable: the snapshot cannot be written.
+Result<TopoView> read_view(const ViewOptions& options);
+inline Result<TopoView> read_view(const ParsedLine& line) {
+  return read_view(view_options(line));
+}
+
+// One line each on standard error.
+void print_findings(const std::vector<topology::Finding>& findings, Console& console);
 
 }  // namespace collctl::cmd

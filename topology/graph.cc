@@ -42,9 +42,6 @@ class Builder {
       std::stable_sort(node.links.begin(), node.links.end(),
                        [](const GraphLink& a, const GraphLink& b) { return a.gbps > b.gbps; });
     graph_.hosts = std::max(1, int(hosts_.size()));
-    if (graph_.gpus.empty())
-      note(Severity::warning, "no GPU is listed", {},
-           "a skeleton is completed on the machine itself");
     graph_.findings = findings_.take();
     return std::move(graph_);
   }

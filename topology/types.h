@@ -69,8 +69,9 @@ struct Gpu {
   std::optional<std::string> gcn, arch;  // AMD: architecture ("908", "gfx942"), encoded features
   std::vector<FabricLink> links;
   std::vector<C2cLink> c2c;
-  // Not of the field's vocabulary: how many NVLinks the device has, working or not; and whether
-  // this GPU was not read but assumed (--assume).
+  // Not of the field's vocabulary: what the driver calls it ("NVIDIA H200"), how many NVLinks it
+  // has, working or not, and whether this GPU was not read but assumed (--assume).
+  std::optional<std::string> name;
   std::optional<int> links_able;
   std::optional<bool> assumed;
   Unknowns unknown, unknown_elements;
@@ -95,6 +96,8 @@ struct Net {
 
 struct Nic {
   std::vector<Net> nets;
+  // Not of the field's vocabulary: ports that detection found without a link ("mlx5_1:2 mlx5_1:3").
+  std::optional<std::string> ports_down;
   Unknowns unknown, unknown_elements;
   Place at;
   bool operator==(const Nic&) const = default;
@@ -103,8 +106,9 @@ struct Nic {
 // What the two ends of a PCI link could do and what the link does now, as the kernel words it. Only
 // detection knows; no part of the field's vocabulary, written as attributes of our own.
 struct PciLinkState {
-  std::optional<std::string> speed_now;   // lower than possible on an idle device: no fault by itself
-  std::optional<int> width_now;           // lanes; does not change with load
+  std::optional<std::string>
+      speed_now;                 // lower than possible on an idle device: no fault by itself
+  std::optional<int> width_now;  // lanes; does not change with load
   std::optional<std::string> speed_able;  // of the device, whatever its slot can do
   std::optional<int> width_able;
   bool operator==(const PciLinkState&) const = default;

@@ -162,6 +162,7 @@ class Reader {
     made.gdr = attributes.flag("gdr");
     made.gcn = attributes.text("gcn");
     made.arch = attributes.text("arch");
+    made.name = attributes.text("name");
     made.links_able = attributes.small("nvlinks_able", 0, kMaxLinks);
     made.assumed = attributes.flag("assumed");
     made.unknown = attributes.rest();
@@ -207,6 +208,7 @@ class Reader {
     Nic made;
     XmlAttributes attributes(source_, node);
     made.at = source_.place(node);
+    made.ports_down = attributes.text("ports_down");
     made.unknown = attributes.rest();
     for (const pugi::xml_node child : node.children()) {
       if (is(child, "net"))

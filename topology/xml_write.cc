@@ -97,6 +97,7 @@ void write_net(Writer& to, const Net& net) {
 void write_nic(Writer& to, const Nic& nic) {
   const bool any = !nic.nets.empty() || !nic.unknown_elements.empty();
   to.open("nic");
+  to.put("ports_down", nic.ports_down);
   to.unknown(nic.unknown);
   to.begin_children(any);
   for (const Net& net : nic.nets) write_net(to, net);
@@ -113,6 +114,7 @@ void write_gpu(Writer& to, const Gpu& gpu) {
   to.put("arch", gpu.arch);
   to.put("rank", gpu.rank);
   to.put("gdr", gpu.gdr);
+  to.put("name", gpu.name);
   to.put("nvlinks_able", gpu.links_able);
   to.put("assumed", gpu.assumed);
   to.unknown(gpu.unknown);

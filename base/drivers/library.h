@@ -1,0 +1,33 @@
+// A shared library of a driver that may or may not be on this machine: opened by name at run time,
+// its functions found one by one. What the drivers' headers would say (types, numbers) is declared
+// in nvml.h, cuda.h and verbs.h, only as far as it is used. Libraries are never closed: drivers
+// do not survive that. Threads: any.
+#pragma once
+#include <dlfcn.h>
+
+#include <string>
+
+namespace collctl::base::drivers {
+
+class Library {
+ public:
+  explicit Library(const char* name) : handle_(::dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr) {
+      const char* why = ::dlerror();
+      error_ = why != nullptr ? why : name;
+    }
+  }
+  explicit operator bool() const { return handle_ != nullptr; }
+  const std::string& error() const { return error_; }  // why it could not be opened
+  // Null when the library is too old to have it.
+  template <class Function>
+  void find(Function*& function, const char* name) const {
+    function = handle_ != nullptr ? reinterpret_cast<Function*>(::dlsym(handle_, name)) : nullptr;
+  }
+
+ private:
+  void* handle_ = nullptr;
+  std::string error_;
+};
+
+}  // namespace collctl::base::drivers

@@ -1,0 +1,43 @@
+#include "base/drivers/nvml.h"
+
+#include "base/drivers/library.h"
+
+namespace collctl::base::drivers {
+namespace {
+
+Nvml load() {
+  Nvml table;
+  const Library library("libnvidia-ml.so.1");
+  table.missing = library.error();
+  if (!library) return table;
+  library.find(table.init, "nvmlInit_v2");
+  library.find(table.shutdown, "nvmlShutdown");
+  library.find(table.error_string, "nvmlErrorString");
+  library.find(table.driver_version, "nvmlSystemGetDriverVersion");
+  library.find(table.device_count, "nvmlDeviceGetCount_v2");
+  library.find(table.device_by_index, "nvmlDeviceGetHandleByIndex_v2");
+  library.find(table.pci_info, "nvmlDeviceGetPciInfo_v3");
+  library.find(table.uuid, "nvmlDeviceGetUUID");
+  library.find(table.name, "nvmlDeviceGetName");
+  library.find(table.compute_capability, "nvmlDeviceGetCudaComputeCapability");
+  library.find(table.link_state, "nvmlDeviceGetNvLinkState");
+  library.find(table.link_capability, "nvmlDeviceGetNvLinkCapability");
+  library.find(table.link_remote, "nvmlDeviceGetNvLinkRemotePciInfo_v2");
+  library.find(table.field_values, "nvmlDeviceGetFieldValues");
+  library.find(table.p2p_status, "nvmlDeviceGetP2PStatus");
+  library.find(table.mig_mode, "nvmlDeviceGetMigMode");
+  library.find(table.fabric_info, "nvmlDeviceGetGpuFabricInfoV");
+  if (table.init == nullptr || table.shutdown == nullptr || table.device_count == nullptr ||
+      table.device_by_index == nullptr || table.pci_info == nullptr)
+    table.missing = "libnvidia-ml.so.1 is too old: it lacks functions of NVML 11";
+  return table;
+}
+
+}  // namespace
+
+const Nvml& nvml() {
+  static const Nvml table = load();
+  return table;
+}
+
+}  // namespace collctl::base::drivers

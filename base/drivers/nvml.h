@@ -1,0 +1,76 @@
+// NVML, as far as the topology needs it: our own declarations of the public interface (NVML API
+// reference, versions 11 and 12; sizes are pinned below). Loaded once; a null function is one that
+// the installed driver does not have yet. Threads: NVML allows any.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace collctl::base::drivers {
+
+using NvmlDevice = struct NvmlDeviceOpaque*;
+using NvmlReturn = int;
+
+struct NvmlPciInfo {
+  char bus_id_legacy[16];
+  uint32_t domain, bus, device;
+  uint32_t device_and_vendor, subsystem;
+  char bus_id[32];
+};
+static_assert(sizeof(NvmlPciInfo) == 68);
+
+struct NvmlFieldValue {
+  uint32_t field, scope;
+  int64_t timestamp, latency_us;
+  int32_t value_type;
+  NvmlReturn result;
+  union {
+    double real;
+    uint32_t number;
+    uint64_t large;
+  } value;
+};
+static_assert(sizeof(NvmlFieldValue) == 40);
+
+struct NvmlFabricInfo {  // version 2
+  uint32_t version;
+  uint8_t cluster_uuid[16];
+  NvmlReturn status;
+  uint32_t clique;
+  uint8_t state;
+  uint32_t health;
+};
+static_assert(sizeof(NvmlFabricInfo) == 36);
+
+inline constexpr NvmlReturn kNvmlSuccess = 0;
+inline constexpr uint32_t kNvmlFabricVersion2 = sizeof(NvmlFabricInfo) | 2u << 24;
+inline constexpr uint8_t kNvmlFabricCompleted = 3;
+inline constexpr uint32_t kNvmlFieldLinkState = 165;  // of the link in `scope`
+inline constexpr uint32_t kNvmlFieldC2cCount = 170, kNvmlFieldC2cStatus = 171,
+                          kNvmlFieldC2cMbytes = 172;  // of the link in `scope`
+inline constexpr int kNvmlLinkP2p = 0;                // capability: memory of the other side
+inline constexpr int kNvmlP2pRead = 0, kNvmlP2pWrite = 1;
+inline constexpr int kNvmlP2pOk = 0;
+
+struct Nvml {
+  NvmlReturn (*init)() = nullptr;
+  NvmlReturn (*shutdown)() = nullptr;
+  const char* (*error_string)(NvmlReturn) = nullptr;
+  NvmlReturn (*driver_version)(char*, unsigned) = nullptr;
+  NvmlReturn (*device_count)(unsigned*) = nullptr;
+  NvmlReturn (*device_by_index)(unsigned, NvmlDevice*) = nullptr;
+  NvmlReturn (*pci_info)(NvmlDevice, NvmlPciInfo*) = nullptr;
+  NvmlReturn (*uuid)(NvmlDevice, char*, unsigned) = nullptr;
+  NvmlReturn (*name)(NvmlDevice, char*, unsigned) = nullptr;
+  NvmlReturn (*compute_capability)(NvmlDevice, int*, int*) = nullptr;
+  NvmlReturn (*link_state)(NvmlDevice, unsigned, int*) = nullptr;
+  NvmlReturn (*link_capability)(NvmlDevice, unsigned, int, unsigned*) = nullptr;
+  NvmlReturn (*link_remote)(NvmlDevice, unsigned, NvmlPciInfo*) = nullptr;
+  NvmlReturn (*field_values)(NvmlDevice, int, NvmlFieldValue*) = nullptr;
+  NvmlReturn (*p2p_status)(NvmlDevice, NvmlDevice, int, int*) = nullptr;
+  NvmlReturn (*mig_mode)(NvmlDevice, unsigned*, unsigned*) = nullptr;
+  NvmlReturn (*fabric_info)(NvmlDevice, NvmlFabricInfo*) = nullptr;
+  std::string missing;  // why the table cannot be used; empty when it can
+};
+const Nvml& nvml();
+
+}  // namespace collctl::base::drivers

@@ -1,0 +1,112 @@
+#include "topology/discover.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "topology/discover_parts.h"
+
+namespace collctl::topology {
+namespace {
+
+constexpr const char* kPeermem[] = {
+    "/sys/module/nvidia_peermem/version", "/sys/kernel/mm/memory_peers/nv_mem/version",
+    "/sys/kernel/mm/memory_peers/nv_mem_nc/version", "/sys/kernel/mm/memory_peers/amdkfd/version"};
+const std::string kNodes = "/sys/devices/system/node";
+
+struct NumaNode {
+  int id = 0;
+  std::string affinity;
+  bool has_cores = false;  // some nodes are memory only
+};
+
+std::vector<NumaNode> numa_nodes(FileTree& files) {
+  std::vector<NumaNode> nodes;
+  for (const std::string& name : files.list(kNodes)) {
+    if (name.rfind("node", 0) != 0 || name.size() == 4 || name.size() > 8 ||
+        name.find_first_not_of("0123456789", 4) != std::string::npos)
+      continue;
+    const std::string map = files.read(kNodes + "/" + name + "/cpumap").value_or("");
+    if (map.size() > kMaxAttributeBytes || nodes.size() >= size_t(base::kMaxNumaNodes)) continue;
+    nodes.push_back(
+        {std::stoi(name.substr(4)), map, map.find_first_not_of("0,\n") != std::string::npos});
+  }
+  return nodes;
+}
+
+class Discovery {
+ public:
+  explicit Discovery(Reader& reader) : detection_(reader), reader_(reader) {}
+
+  Detected run() {
+    Detected made;
+    made.processors = base::read_processors(
+        [&](const std::string& path) { return reader_.files->read("/" + path); });
+    model_ = made.processors.model;
+    for (const Finding& finding : reader_.findings) detection_.findings.add(finding);
+    for (const std::string& trouble : reader_.drivers.troubles)
+      detection_.note(Severity::warning, trouble, "");
+    for (const char* module : kPeermem)
+      detection_.peermem = detection_.peermem || reader_.files->read(module).has_value();
+    discover_gpus(detection_);
+    discover_nets(detection_);
+    made.system = system();
+    made.findings = detection_.findings.take();
+    return made;
+  }
+
+ private:
+  System system() {
+    const std::vector<NumaNode> nodes = numa_nodes(*reader_.files);
+    std::map<int, std::vector<Pci>> devices = detection_.pci.take();
+    const auto with_cores = std::count_if(nodes.begin(), nodes.end(),
+                                          [](const NumaNode& node) { return node.has_cores; });
+    System made;
+    std::map<int, Cpu> cpus;
+    for (const NumaNode& node : nodes) {
+      if (!node.has_cores && devices.count(node.id) == 0) continue;
+      Cpu& cpu = cpus[node.id];
+      if (!node.affinity.empty()) cpu.affinity = node.affinity;
+    }
+    int only = -1;  // the one node that can be meant where the kernel says -1
+    if (with_cores == 1)
+      only = std::find_if(nodes.begin(), nodes.end(), [](const NumaNode& n) {
+               return n.has_cores;
+             })->id;
+    for (auto& [numa, below] : devices) {
+      Cpu& cpu = cpus[numa >= 0 ? numa : only];
+      std::move(below.begin(), below.end(), std::back_inserter(cpu.children));
+    }
+    if (cpus.empty()) cpus[only];
+    for (auto& [numa, cpu] : cpus) {
+      fill(cpu, numa);
+      made.cpus.push_back(std::move(cpu));
+    }
+    made.cpus.front().nics = std::move(detection_.virtual_nics);
+    return made;
+  }
+
+  void fill(Cpu& cpu, int numa) const {
+    cpu.numa = numa;
+    if (!reader_.arch.empty()) cpu.arch = reader_.arch;
+    // Devices of a node and those of no node together.
+    std::sort(cpu.children.begin(), cpu.children.end(),
+              [](const Pci& a, const Pci& b) { return a.bus_id < b.bus_id; });
+    if (model_.vendor.empty()) return;
+    // Zhaoxin's own spelling, by which the field knows it.
+    cpu.vendor = model_.vendor == "Shanghai" ? "  Shanghai  " : model_.vendor;
+    cpu.family = model_.family;
+    cpu.model = model_.model;
+  }
+
+  Detection detection_;
+  Reader& reader_;
+  base::ProcessorModel model_;
+};
+
+}  // namespace
+
+Detected discover(Reader& reader) {
+  return Discovery(reader).run();
+}
+
+}  // namespace collctl::topology

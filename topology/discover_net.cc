@@ -1,0 +1,219 @@
+// Network devices: RDMA ports, else the interfaces of sockets.
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "base/format.h"
+#include "topology/discover_parts.h"
+
+namespace collctl::topology {
+namespace {
+
+const std::string kInfiniband = "/sys/class/infiniband/";
+constexpr int64_t kSocketConnections = 65536;  // as the field's files say
+
+class NetFinder {
+ public:
+  explicit NetFinder(Detection& detection)
+      : detection_(detection), files_(detection.files), drivers_(detection.reader.drivers) {
+    for (const GpuFacts& gpu : drivers_.gpus) dmabuf_ = dmabuf_ || gpu.cuda_dmabuf == true;
+  }
+
+  void find() {
+    const std::vector<std::string> devices = rdma_devices();
+    for (const std::string& name : devices) add_rdma(name);
+    if (!devices.empty() && !drivers_.verbs_missing.empty())
+      detection_.note(
+          Severity::warning,
+          format("RDMA devices are here but not libibverbs ({})", drivers_.verbs_missing), "",
+          "install libibverbs1 and ibverbs-providers");
+    if (next_ > 0) return;
+    detection_.note(devices.empty() ? Severity::note : Severity::warning,
+                    devices.empty()
+                        ? "no RDMA device; the network devices are those of sockets"
+                        : "no RDMA port is active; the network devices are those of sockets",
+                    "");
+    add_sockets();
+  }
+
+ private:
+  // In the order of verbs, which numbers them; then those that verbs does not show.
+  std::vector<std::string> rdma_devices() {
+    std::vector<std::string> names = files_.list("/sys/class/infiniband");
+    const auto place = [&](const std::string& name) {
+      const auto at = std::find_if(drivers_.rdma.begin(), drivers_.rdma.end(),
+                                   [&](const RdmaFacts& r) { return r.name == name; });
+      return at - drivers_.rdma.begin();
+    };
+    std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+      return place(a) < place(b);
+    });
+    if (names.size() > kMaxRdma) names.resize(kMaxRdma);
+    return names;
+  }
+
+  const RdmaFacts* facts_of(const std::string& name) const {
+    for (const RdmaFacts& facts : drivers_.rdma)
+      if (facts.name == name) return &facts;
+    return nullptr;
+  }
+
+  // The <nic> of a device: function 0 of its card, or none of the PCI bus.
+  Nic* nic_of(const std::string& device_link, bool whole_card) {
+    const auto real = files_.real_path(device_link);
+    auto folder = real ? PciWalk::device_above(*real) : std::nullopt;
+    if (!folder) {
+      if (detection_.virtual_nics.empty()) detection_.virtual_nics.emplace_back();
+      return &detection_.virtual_nics.front();
+    }
+    if (whole_card) {
+      std::string first = *folder;
+      first.back() = '0';
+      if (files_.real_path(first) == first) folder = first;
+    }
+    Pci* pci = detection_.pci.add(*folder);
+    if (pci == nullptr) return nullptr;
+    if (pci->nics.empty()) pci->nics.emplace_back();
+    return &pci->nics.front();
+  }
+
+  void add_rdma(const std::string& name) {
+    Nic* nic = nic_of(kInfiniband + name + "/device", true);
+    if (nic == nullptr) return;
+    const int before = functions_[nic]++;  // other functions of the card
+    const RdmaFacts* facts = facts_of(name);
+    const std::string ports = kInfiniband + name + "/ports";
+    for (const std::string& number : files_.list(ports)) {
+      const int port = std::atoi(number.c_str());
+      if (port < 1 || port > 255) continue;
+      const std::string state = files_.read(ports + "/" + number + "/state").value_or("");
+      if (std::atoi(state.c_str()) != 4) {  // "4: ACTIVE"
+        std::string down = nic->ports_down.value_or("");
+        if (down.size() + name.size() + 8 < kMaxAttributeBytes)
+          nic->ports_down = down + (down.empty() ? "" : " ") + format("{}:{}", name, port);
+        continue;
+      }
+      Net net;
+      // Ports of one device would else have one name.
+      net.name = port == 1 ? name : format("{}:{}", name, port);
+      net.dev = next_++;
+      net.speed_mbps = rdma_speed(ports + "/" + number + "/rate", facts, port);
+      net.port = port + before;
+      net.guid = guid_of(name, facts);
+      if (facts != nullptr && facts->max_qp > 0) net.max_connections = facts->max_qp;
+      net.gdr = detection_.peermem || dmabuf_;
+      nic->nets.push_back(std::move(net));
+    }
+  }
+
+  // "400 Gb/sec (4X NDR)"
+  std::optional<int64_t> rdma_speed(const std::string& path, const RdmaFacts* facts, int port) {
+    const std::string text = files_.read(path).value_or("");
+    double gbps = 0;
+    std::from_chars(text.data(), text.data() + text.size(), gbps);
+    if (gbps > 0 && gbps < 1e6) return int64_t(std::llround(gbps * 1000));
+    if (facts != nullptr)
+      for (const RdmaPortFacts& each : facts->ports)
+        if (each.port == port && each.mbps > 0) return each.mbps;
+    return std::nullopt;
+  }
+
+  // The bytes "b8ce:f603:00d4:e0a4" in memory order, as verbs hands them out: equal for all
+  // functions of a card.
+  std::optional<uint64_t> guid_of(const std::string& name, const RdmaFacts* facts) {
+    for (const char* file : {"/sys_image_guid", "/node_guid"}) {
+      std::string digits = files_.read(kInfiniband + name + file).value_or("");
+      digits.erase(std::remove(digits.begin(), digits.end(), ':'), digits.end());
+      uint64_t value = 0;
+      const auto [end, error] =
+          std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+      if (digits.size() != 16 || error != std::errc() || end != digits.data() + 16) continue;
+      return __builtin_bswap64(value);
+    }
+    return facts != nullptr ? std::optional(facts->system_guid) : std::nullopt;
+  }
+
+  bool usable(const std::string& name) {
+    if (drivers_.interfaces) {
+      for (const InterfaceFacts& each : *drivers_.interfaces)
+        if (each.name == name) return each.up && !each.loopback && each.addressed;
+      return false;
+    }
+    // Only files: an interface without a link says so; "unknown" is what many virtual ones say.
+    const std::string state = files_.read("/sys/class/net/" + name + "/operstate").value_or("");
+    return name != "lo" && (state == "up" || state == "unknown");
+  }
+
+  std::vector<std::string> interfaces() {
+    std::vector<std::string> all;
+    if (drivers_.interfaces)
+      for (const InterfaceFacts& each : *drivers_.interfaces) all.push_back(each.name);
+    else
+      all = files_.list("/sys/class/net");
+    std::vector<std::string> chosen, of_containers;
+    for (const std::string& name : all) {
+      if (!usable(name)) continue;
+      const bool inner = name.rfind("docker", 0) == 0 || name.rfind("virbr", 0) == 0;
+      (inner ? of_containers : chosen).push_back(name);
+    }
+    // As in the field: bridges of containers and virtual machines only when there is nothing else.
+    if (chosen.empty()) chosen = of_containers;
+    std::sort(chosen.begin(), chosen.end(), natural_less);
+    chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+    if (chosen.size() > kMaxSocketNets) {
+      detection_.note(
+          Severity::note,
+          format("{} network interfaces; the first {} count", chosen.size(), kMaxSocketNets), "");
+      chosen.resize(kMaxSocketNets);
+    }
+    return chosen;
+  }
+
+  void add_sockets() {
+    for (const std::string& name : interfaces()) {
+      const std::string folder = "/sys/class/net/" + name;
+      Nic* nic = nic_of(folder + "/device", false);
+      if (nic == nullptr) continue;
+      Net net;
+      net.name = name;
+      net.dev = next_++;
+      net.speed_mbps = socket_speed(folder, name);
+      net.port = 0;
+      net.guid = 0;
+      net.max_connections = kSocketConnections;
+      net.gdr = false;
+      nic->nets.push_back(std::move(net));
+    }
+    if (next_ == 0)
+      detection_.note(Severity::warning, "no network interface is up and has an address", "",
+                      "ip address shows them");
+  }
+
+  std::optional<int64_t> socket_speed(const std::string& folder, const std::string& name) {
+    const int64_t mbps = std::atoll(files_.read(folder + "/speed").value_or("").c_str());
+    if (mbps > 0 && mbps <= 100'000'000) return mbps;
+    if (drivers_.interfaces)
+      for (const InterfaceFacts& each : *drivers_.interfaces)
+        if (each.name == name && each.mbps > 0) return each.mbps;
+    return std::nullopt;
+  }
+
+  Detection& detection_;
+  FileTree& files_;
+  const DriverFacts& drivers_;
+  bool dmabuf_ = false;
+  int next_ = 0;
+  std::map<const Nic*, int> functions_;
+};
+
+}  // namespace
+
+void discover_nets(Detection& detection) {
+  NetFinder(detection).find();
+}
+
+}  // namespace collctl::topology

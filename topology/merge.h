@@ -1,0 +1,20 @@
+// A topology file completed by what is detected, as the field does: the file's tree stays as it is;
+// attributes that it lacks, GPUs, network devices and whole devices that it does not list are taken
+// from the machine. Where both speak and disagree the file counts, and a finding says so. Pure;
+// threads: any.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "topology/types.h"
+
+namespace collctl::topology {
+
+struct Merged {
+  System system;
+  std::vector<Finding> findings;
+};
+// `source` names the file.
+Merged merge(const System& file, const System& detected, const std::string& source);
+
+}  // namespace collctl::topology
