@@ -8,6 +8,7 @@
 #include "base/host_facts.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "runtime/comm_shape.h"
 #include "runtime/communicator_state.h"
 #include "runtime/executor_cpu.h"
 
@@ -18,7 +19,6 @@ namespace {
 // may have put two spinning ranks on one core, and only a yield tells it so.
 constexpr int64_t kSpinNs = 5'000;
 constexpr int64_t kCrowdedSpinNs = 0;  // ranks share cores: somebody else has work to do
-constexpr int kMostDefaultChannels = 4;
 
 double seconds_since(int64_t start_ns) {
   return double(now_ns() - start_ns) * 1e-9;
@@ -112,9 +112,7 @@ Status Communicator::State::exchange_cards(const UniqueId& id, const CommOptions
     return part(std::move(differ), deadline);
   }
   std::vector<uint64_t> hashes;
-  std::vector<CpuPlace> places;
   for (const RankCard& card : cards) {
-    places.push_back(card.place);
     peers.push_back(card.info);
     hashes.push_back(card.info.host_hash);
   }
@@ -125,23 +123,8 @@ Status Communicator::State::exchange_cards(const UniqueId& id, const CommOptions
   local_ranks = mine->size();
   bootstrap->set_local_ranks({mine->begin(), mine->end()});
 
-  const Crowding crowding = crowding_of(cards, hosts);
   choices = settings.choices;
-  shape.rank = rank;
-  shape.nranks = size;
-  std::copy(std::begin(settings.slot_bytes), std::end(settings.slot_bytes), shape.slot_bytes);
-  shape.slot_count = settings.slot_count;
-  shape.all_on_one_host = hosts.size() == 1;
-  const HostGroups near = by_nearness(hosts, places);
-  shape.local = local_links(near, places);
-  shape.ranks_per_core = crowding.ranks_per_core;
-  shape.tree_depth = tree_depth(hosts, LocalTree::binary);
-  shape.default_channels = std::min(crowding.cores_per_rank, kMostDefaultChannels);
-  if (settings.max_channels > 0)
-    shape.default_channels = std::min(shape.default_channels, settings.max_channels);
-  shape.default_channels = std::max(shape.default_channels, settings.min_channels);
-  shape.channels = make_channels(near, rank, std::max(shape.default_channels, choices.channels),
-                                 LocalTree::binary);
+  shape = make_shape(rank, cards, hosts, settings);
   times.peers = seconds_since(start);
   return {};
 }

@@ -139,6 +139,16 @@ std::string explain(const std::vector<Candidate>& all, const Candidate& best) {
                 kernels::name_of(second->protocol), second->us, all.size());
 }
 
+Result<Candidate> best_of(const Operation& op, const CommShape& shape, const Choices& choices,
+                          std::string& why) {
+  const std::vector<Candidate> all = candidates(op, shape, choices);
+  if (all.empty()) return no_candidate(op, shape, choices);
+  const auto best =
+      std::min_element(all.begin(), all.end(), [](auto& a, auto& b) { return a.us < b.us; });
+  why = explain(all, *best);
+  return *best;
+}
+
 Work work_for(const Operation& op, const Candidate& c, const CommShape& shape, int channel,
               detail::Part part, const std::vector<int32_t>& order) {
   Work w{};
@@ -175,17 +185,15 @@ Work work_for(const Operation& op, const Candidate& c, const CommShape& shape, i
 
 Result<PlannedOp> plan_collective(const Operation& op, const CommShape& shape,
                                   const Choices& choices, Plan& plan) {
-  const std::vector<Candidate> all = candidates(op, shape, choices);
-  if (all.empty()) return no_candidate(op, shape, choices);
-  const Candidate& best =
-      *std::min_element(all.begin(), all.end(), [](auto& a, auto& b) { return a.us < b.us; });
+  std::string why;
+  COLL_ASSIGN(const Candidate best, best_of(op, shape, choices, why));
   PlannedOp planned{.algorithm = best.row->id,
                     .protocol = best.protocol,
                     .collective = op.collective,
                     .channels = 0,
                     .works = {},
                     .expected_us = best.us,
-                    .why = explain(all, best)};
+                    .why = std::move(why)};
   const auto parts = detail::cut_parts(op.count, best.channels);
   for (size_t c = 0; c < parts.size(); ++c) {
     plan.orders.push_back(std::make_shared<const std::vector<int32_t>>(shape.channels[c].ring));
@@ -223,6 +231,17 @@ std::vector<detail::Part> detail::cut_parts(uint64_t count, int channels) {
   }
   if (parts.empty()) parts.push_back({0, 0});
   return parts;
+}
+
+Result<CollectiveChoice> choose_collective(const Operation& op, const CommShape& shape,
+                                           const Choices& choices) {
+  CollectiveChoice chosen;
+  COLL_ASSIGN(const Candidate best, best_of(op, shape, choices, chosen.why));
+  chosen.algorithm = best.row->id;
+  chosen.protocol = best.protocol;
+  chosen.channels = int(detail::cut_parts(op.count, best.channels).size());
+  chosen.expected_us = best.us;
+  return chosen;
 }
 
 Result<Plan> make_plan(std::span<const Operation> operations, const CommShape& shape,

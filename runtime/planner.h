@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/result.h"
 #include "runtime/choices.h"
@@ -25,6 +26,18 @@ Status check_operation(const Operation& operation, int rank, int nranks);
 // its operation points to.
 Result<Plan> make_plan(std::span<const Operation> operations, const CommShape& shape,
                        const Choices& choices);
+
+// What make_plan would choose for a collective, which needs no buffers for that. Usage error:
+// nothing of what is allowed serves it.
+struct CollectiveChoice {
+  kernels::AlgorithmId algorithm{};
+  kernels::Protocol protocol{};
+  int channels = 1;
+  double expected_us = 0;
+  std::string why;
+};
+Result<CollectiveChoice> choose_collective(const Operation& operation, const CommShape& shape,
+                                           const Choices& choices);
 
 // Elements of the largest chunk that a protocol moves well, and never more than `slots` slots.
 uint64_t slot_data_bytes(const CommShape& shape, kernels::Protocol protocol);
