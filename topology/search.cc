@@ -11,8 +11,11 @@ namespace collctl::topology {
 namespace {
 
 // Visits: of all attempts for one pattern, of one, and of one that repeats its first channel. The
-// field's numbers, since results can depend on them.
+// field's numbers and its way to count, since results depend on them: attempts are paid in full,
+// and what an attempt with different channels leaves over is given back.
 constexpr int64_t kAllBudget = 1 << 19, kAttemptBudget = 1 << 14, kSameBudget = 1 << 8;
+// As long as nothing is found the search goes on; from here on with short attempts.
+constexpr int64_t kPatience = 1 << 21;
 // Lower speeds are tried while they are at least about half of what was found: two channels of half
 // the speed are no gain, and slow channels cost more of each GPU.
 constexpr double kWorthTrying = 0.49;
@@ -113,10 +116,11 @@ class PatternSearch {
   void set_speed() { rules_.intra = rules_.inter = rate_of(speeds_[speed_]); }
 
   void attempt() {
-    const bool spent = channels_.visits() - visits_before_ >= kAllBudget;
-    const int64_t budget = rules_.same_channels || spent ? kSameBudget : kAttemptBudget;
+    const bool tired = channels_.visits() - visits_before_ >= kPatience;
+    const int64_t budget = rules_.same_channels || tired ? kSameBudget : kAttemptBudget;
+    budget_ -= budget;
     const Rate before = best_.total_intra();
-    last_end_ = channels_.run(rules_, budget, best_);
+    last_end_ = channels_.run(rules_, {budget, tired ? budget : kAttemptBudget}, best_);
     if (best_.total_intra() > before) say_found();
   }
 
@@ -131,7 +135,8 @@ class PatternSearch {
   bool relax() {
     const bool found = !best_.channels.empty();
     if (relax_same_channels()) return true;
-    if (found && channels_.visits() - visits_before_ >= kAllBudget) {
+    budget_ += channels_.left();
+    if (found && budget_ < 0) {
       say("the visits allowed are spent");
       return false;
     }
@@ -325,7 +330,7 @@ class PatternSearch {
   double total_ = 0;
   size_t speed_ = 0;
   ChannelSearch::End last_end_ = ChannelSearch::End::exhausted;
-  int64_t visits_before_ = 0;
+  int64_t budget_ = kAllBudget, visits_before_ = 0;
   std::vector<std::string> steps_;
   std::string tried_;  // speeds without a result since the last step
 };

@@ -16,10 +16,12 @@ ChannelSearch::ChannelSearch(const SearchSite& site)
     port_left_[size_t(net)] = rate_of(site.graph().nodes[size_t(net)].net_gbps);
 }
 
-ChannelSearch::End ChannelSearch::run(const SearchRules& rules, int64_t budget, ChannelSet& best) {
+ChannelSearch::End ChannelSearch::run(const SearchRules& rules, const Budget& budget,
+                                      ChannelSet& best) {
   rules_ = rules;
   best_ = &best;
-  budget_ = budget;
+  budget_ = budget.visits;
+  probe_budget_ = budget.probes;
   done_ = false;
   count_ = 0;
   hops_ = 0;
@@ -75,12 +77,13 @@ void ChannelSearch::start_behind(int net) {
   for (const int gpu : site_.gpus_near(net)) enter(net, gpu, start_stand(Order::free));
 }
 
-// Sets a mark for what follows; has visits of its own.
+// Sets a mark for what follows.
 void ChannelSearch::probe_pci_order(int net) {
-  const int64_t budget = budget_;
-  budget_ = kProbeBudget;
+  const int64_t allowed = std::min(kProbeBudget, probe_budget_), kept = budget_;
+  budget_ = allowed;
   enter(net, site_.gpus().front(), start_stand(Order::pci));
-  budget_ = budget;
+  probe_budget_ -= allowed - std::max<int64_t>(0, budget_);
+  budget_ = kept;
 }
 
 // `from`: a network device, a GPU, or -1 at the start inside a node.

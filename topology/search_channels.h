@@ -2,6 +2,7 @@
 // channel over a machine, depth first, and keeps the best set that it meets. Used by search.cc; not
 // for two threads at once.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -90,11 +91,15 @@ class ChannelSearch {
   enum class End : uint8_t { exhausted, out_of_budget, complete };
   // `site` must outlive it.
   explicit ChannelSearch(const SearchSite& site);
-  // Replaces `best` when something better turns up. A visit is one arrival at a GPU or at the end
-  // of a channel.
-  End run(const SearchRules& rules, int64_t budget, ChannelSet& best);
-  int64_t visits() const { return visits_; }  // of all runs
-  int64_t left() const { return budget_; }    // of the last run's budget
+  // Visits allowed: arrivals at a GPU or at the end of a channel. Probes of the PCI order have
+  // their own.
+  struct Budget {
+    int64_t visits, probes;
+  };
+  // Replaces `best` when something better turns up.
+  End run(const SearchRules& rules, const Budget& budget, ChannelSet& best);
+  int64_t visits() const { return visits_; }                      // of all runs
+  int64_t left() const { return std::max<int64_t>(0, budget_); }  // of the last run's budget
 
  private:
   // Where the next GPU of a channel comes from: PCI order, the channel before, or all, best first.
@@ -140,7 +145,7 @@ class ChannelSearch {
   std::vector<std::vector<bool>> used_;  // GPUs by channel and index
   int hops_ = 0;
   ChannelSet* best_ = nullptr;
-  int64_t budget_ = 0, visits_ = 0;
+  int64_t budget_ = 0, probe_budget_ = 0, visits_ = 0;
   bool done_ = false;
 };
 
