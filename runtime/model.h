@@ -63,8 +63,9 @@ struct Choice {
   kernels::Protocol protocol{};
   int channels = 1, threads = 0;  // threads of a channel's block
   Estimate expected;
-  std::string why;                    // next best and by how much
-  std::vector<Candidate> candidates;  // in the table's order
+  std::string why;  // next best and by how much
+  // In the table's order: every protocol of the algorithms that serve the collective.
+  std::vector<Candidate> candidates;
 };
 
 // The fastest of what `choices` allows; equal times go to the first in the table. Fewer channels,

@@ -13,6 +13,10 @@ using kernels::AlgorithmId;
 using kernels::Collective;
 using kernels::Protocol;
 
+bool is_modelled(AlgorithmId algorithm) {
+  return find_latency(algorithm, Protocol::simple) != nullptr;
+}
+
 std::string pair_name(const Candidate& candidate) {
   return format("{} {}", name_of(candidate.algorithm), name_of(candidate.protocol));
 }
@@ -49,12 +53,14 @@ std::string why_of(const Candidate& best, const std::vector<Candidate>& all) {
                 100 * (next->us / best.us - 1));
 }
 
-Error none_left(const Choices& choices, Collective collective,
-                const std::vector<Candidate>& candidates) {
+Error none_left(const ModelInput& input, const Choices& choices, Collective collective) {
   std::string reasons;
-  for (const Candidate& candidate : candidates)
-    if (reasons.find(candidate.unavailable) == std::string::npos)
-      reasons += (reasons.empty() ? "" : "; ") + candidate.unavailable;
+  for (const kernels::AlgorithmRow& row : kernels::algorithms())
+    for (int p = 0; p < kernels::kProtocolCount; ++p) {
+      if (!choices.allows(row.id) || !choices.allows(Protocol(p))) continue;
+      const std::string why = unavailable(input, row.id, Protocol(p), collective);
+      if (reasons.find(why) == std::string::npos) reasons += (reasons.empty() ? "" : "; ") + why;
+    }
   return {ErrorCode::usage,
           format("no algorithm for {} is left (algorithms '{}', protocols '{}'): {}",
                  name_of(collective), choices.algo, choices.proto, reasons)};
@@ -66,7 +72,7 @@ Result<Choice> choose(const ModelInput& input, const Choices& choices, Collectiv
                       uint64_t bytes) {
   Choice choice;
   for (const kernels::AlgorithmRow& row : kernels::algorithms()) {
-    if (!choices.allows(row.id)) continue;
+    if (!choices.allows(row.id) || !serves(row, collective) || !is_modelled(row.id)) continue;
     for (int p = 0; p < kernels::kProtocolCount; ++p) {
       if (!choices.allows(Protocol(p))) continue;
       Candidate candidate{row.id, Protocol(p), 0,
@@ -80,7 +86,7 @@ Result<Choice> choose(const ModelInput& input, const Choices& choices, Collectiv
   for (const Candidate& candidate : choice.candidates)
     if (candidate.unavailable.empty() && (best == nullptr || candidate.us < best->us))
       best = &candidate;
-  if (best == nullptr) return none_left(choices, collective, choice.candidates);
+  if (best == nullptr) return none_left(input, choices, collective);
   choice.algorithm = best->algorithm;
   choice.protocol = best->protocol;
   choice.channels = input.channels;

@@ -114,7 +114,7 @@ void agree(Cluster& cluster) {
 // How many channels there will be; says how in `steps`.
 int count_channels(Cluster& cluster, const ClusterOptions& options) {
   int count = std::min(2 * cluster.ring.channels, kMaxClusterChannels);
-  cluster.steps.push_back(format("{} channels in every node, each used twice (one tree each): {}",
+  cluster.steps.push_back(format("{} in every node, used twice (once with each tree): {}",
                                  cluster.ring.channels, count));
   if (cluster.min_sm >= kDoublingSm && !cluster.amd_gpus && cluster.nodes() > 1 &&
       cluster.ring.bw_intra > kDoublingGbps && count < kDoublingBelow) {
@@ -184,22 +184,23 @@ void add_child(std::vector<TreePlace>& places, int parent, int child) {
   COLL_CHECK_NOTE(false, "a rank has more than two children and its chain");
 }
 
-std::vector<TreePlace> make_tree(const Cluster& cluster, const Origin& origin) {
+std::vector<TreePlace> make_tree(const Cluster& cluster, int channel) {
   std::vector<TreePlace> places(size_t(cluster.ranks()));
-  const auto rank_at = [&](int node, size_t place) {
-    return cluster.first_rank[size_t(node)] +
-           cluster.node(node).tree_channels[size_t(origin.search)].order[place];
-  };
+  std::vector<TreeChain> chains;
   // A rank's chain comes first among its children, as the field prints it.
-  for (int node = 0; node < cluster.nodes(); ++node)
-    for (size_t i = 1; i < size_t(cluster.node(node).ranks); ++i)
-      add_child(places, rank_at(node, i - 1), rank_at(node, i));
-  for (int node = 0; node < cluster.nodes(); ++node)
-    for (const int child : double_binary_tree(origin.tree, cluster.nodes(), node).down) {
+  for (int node = 0; node < cluster.nodes(); ++node) {
+    const TreeChain& chain = chains.emplace_back(tree_chain(cluster, channel, node));
+    for (size_t i = 1; i < chain.ranks.size(); ++i)
+      add_child(places, chain.ranks[i - 1], chain.ranks[i]);
+  }
+  for (int node = 0; node < cluster.nodes(); ++node) {
+    const TreeChain& chain = chains[size_t(node)];
+    for (const int child : double_binary_tree(chain.tree, cluster.nodes(), node).down) {
       if (child < 0) continue;
-      const int side = double_binary_tree(origin.tree, cluster.nodes(), child).side;
-      add_child(places, rank_at(node, contact_place(cluster.node(node), side)), rank_at(child, 0));
+      const int side = double_binary_tree(chain.tree, cluster.nodes(), child).side;
+      add_child(places, chain.child[side], chains[size_t(child)].ranks[0]);
     }
+  }
   return places;
 }
 
@@ -223,29 +224,40 @@ Result<Cluster> join_nodes(std::vector<ClusterNode> kinds, std::vector<int> kind
   agree(cluster);
   const int count = count_channels(cluster, options);
   for (int channel = 0; channel < count; ++channel) {
-    const Origin origin = origin_of(cluster, channel);
-    cluster.rings.push_back(make_ring(cluster, origin.search));
-    cluster.trees.push_back(make_tree(cluster, origin));
+    cluster.rings.push_back(make_ring(cluster, origin_of(cluster, channel).search));
+    cluster.trees.push_back(make_tree(cluster, channel));
   }
   return cluster;
+}
+
+TreeChain tree_chain(const Cluster& cluster, int channel, int node) {
+  const Origin origin = origin_of(cluster, channel);
+  const ClusterNode& kind = cluster.node(node);
+  const NodeChannel& found = kind.tree_channels[size_t(origin.search)];
+  TreeChain chain{.tree = origin.tree, .ranks = found.order, .parent_net = found.in};
+  for (int& rank : chain.ranks) rank += cluster.first_rank[size_t(node)];
+  for (const int side : {0, 1}) {
+    // The first GPU of the chain has the channel's first device, the second its second.
+    const size_t place = contact_place(kind, side);
+    chain.child[side] = chain.ranks[place];
+    chain.child_net[side] = place == 0 ? found.in : found.out;
+  }
+  return chain;
 }
 
 NetUse net_use(const Cluster& cluster, int channel, int node) {
   NetUse use;
   if (cluster.nodes() < 2) return use;
-  const Origin origin = origin_of(cluster, channel);
-  const NodeChannel& ring = ring_channel(cluster, origin.search, node);
+  const NodeChannel& ring = ring_channel(cluster, origin_of(cluster, channel).search, node);
   use.ring_in = ring.in;
   use.ring_out = ring.out;
-  const ClusterNode& kind = cluster.node(node);
-  const NodeChannel& tree = kind.tree_channels[size_t(origin.search)];
-  const BinaryPlace place = double_binary_tree(origin.tree, cluster.nodes(), node);
-  if (place.up >= 0) use.tree_up = tree.in;
+  const TreeChain chain = tree_chain(cluster, channel, node);
+  const BinaryPlace place = double_binary_tree(chain.tree, cluster.nodes(), node);
+  if (place.up >= 0) use.tree_up = chain.parent_net;
   for (const int child : place.down) {
     if (child < 0) continue;
-    const int side = double_binary_tree(origin.tree, cluster.nodes(), child).side;
-    // The first GPU of the chain has the channel's first device, the second its second.
-    use.tree_down[side] = contact_place(kind, side) == 0 ? tree.in : tree.out;
+    const int side = double_binary_tree(chain.tree, cluster.nodes(), child).side;
+    use.tree_down[side] = chain.child_net[side];
   }
   return use;
 }

@@ -92,6 +92,15 @@ Result<Cluster> join_nodes(std::vector<ClusterNode> kinds, std::vector<int> kind
 // rank once, and both ends of each link agree. An error (defect) names channel and rank.
 Status check_cluster(const Cluster& cluster);
 
+// How a node takes part in a channel's tree, whether or not it has a parent and children there.
+struct TreeChain {
+  int tree = 0;             // 0 or 1 of the double binary tree
+  std::vector<int> ranks;   // the chain; the first has the parent
+  int child[2] = {-1, -1};  // ranks that the lower and the upper child of the node hang on
+  int parent_net = -1, child_net[2] = {-1, -1};  // devices (indexes of ClusterNode::nets)
+};
+TreeChain tree_chain(const Cluster& cluster, int channel, int node);
+
 // Network devices (indexes of ClusterNode::nets; -1: none) of a channel on a node.
 struct NetUse {
   int ring_in = -1, ring_out = -1;

@@ -53,14 +53,20 @@ void add_ring(const ChannelGraph& channels, const GraphChannel& channel, Loads& 
     loads.add(gpus.back(), gpus.front(), channels.bw_intra);
 }
 
+// An all-reduce goes up and down each tree at half a channel's bandwidth, a quarter a tree. Over
+// both trees a node has two parents' links and, inner in one of them, one lower and one upper
+// child.
 void add_tree(const ChannelGraph& channels, const GraphChannel& channel, Loads& loads) {
   const std::vector<int>& gpus = channel.gpus;
-  for (size_t i = 1; i < gpus.size(); ++i) loads.both(gpus[i - 1], gpus[i], channels.bw_intra);
+  for (size_t i = 1; i < gpus.size(); ++i) loads.both(gpus[i - 1], gpus[i], channels.bw_intra / 2);
   if (channel.net_in < 0) return;
-  const bool two = channels.pattern != Pattern::tree && gpus.size() > 1 && channel.net_out >= 0;
-  const double share = channels.pattern == Pattern::balanced_tree && two ? 0.5 : 1;
-  loads.both(gpus[0], channel.net_in, share * channels.bw_inter);
-  if (two) loads.both(gpus[1], channel.net_out, share * channels.bw_inter);
+  const double quarter = channels.bw_inter / 4;
+  loads.both(gpus[0], channel.net_in, 2 * quarter);
+  const bool second = gpus.size() > 1 && channel.net_out >= 0;
+  const bool lower = second && channels.pattern != Pattern::tree;
+  const bool upper = second && channels.pattern == Pattern::split_tree;
+  for (const bool on_second : {lower, upper})
+    loads.both(gpus[on_second ? 1 : 0], on_second ? channel.net_out : channel.net_in, quarter);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ struct LinkLoad {
   double gbps = 0, used_gbps = 0;
 };
 
-// The link with the largest share in use; among equals the slower one. Rings load each step once,
-// trees both ways. `effective`: of effective_paths.
+// The link with the largest share in use; among equals the slower one. A ring loads each step once
+// with its bandwidth; trees as an all-reduce on both of them does. `effective`: of effective_paths.
 LinkLoad busiest_link(const Graph& graph, const Paths& effective, const ChannelGraph& channels);
 
 // "GPU/0 -> PCI/0000:08:00.0 (PCI, 24 GB/s, 22 used)"; empty without links.

@@ -68,15 +68,23 @@ TEST_CASE("the link that channels fill most", "[cluster]") {
   CHECK(ring.gbps == Approx(12.5));
   CHECK(ring.used_gbps == Approx(12));
   CHECK(load_text(m.graph, ring).find("(NET, 12.5 GB/s, 12 used)") != std::string::npos);
-  // A balanced tree halves the network part: 6 of 12.5 (48 %); 60 GB/s in the node: 60 of 80.
+  // Trees: up and down at half of a channel's bandwidth, a quarter (3) a tree. Of 12 to the network
+  // each GPU's NIC has its two parents' links, 6, and the children there: both on the first in a
+  // plain tree, one in a balanced one, none in a split one. NVLink: 30 of 80 (37.5 %).
   graphs.tree.bw_intra = 60;
-  const LinkLoad tree = busiest(graphs.tree);
-  CHECK(tree.kind == LinkKind::nvl);
-  CHECK(tree.used_gbps == Approx(60));
-  // A split tree does not halve: 12 of 12.5.
-  graphs.tree.pattern = Pattern::split_tree;
-  CHECK(busiest(graphs.tree).kind == LinkKind::net);
-  CHECK(busiest(graphs.tree).used_gbps == Approx(12));
+  const auto network_part = [&](Pattern pattern) {
+    graphs.tree.pattern = pattern;
+    const LinkLoad load = busiest(graphs.tree);
+    CHECK(load.kind == LinkKind::net);
+    return load.used_gbps;
+  };
+  CHECK(network_part(Pattern::tree) == Approx(12));
+  CHECK(network_part(Pattern::balanced_tree) == Approx(9));
+  CHECK(network_part(Pattern::split_tree) == Approx(6));
+  // 160 in the node: 80 of 80.
+  graphs.tree.bw_intra = 160;
+  CHECK(busiest(graphs.tree).kind == LinkKind::nvl);
+  CHECK(busiest(graphs.tree).used_gbps == Approx(80));
   // On one node a ring closes over NVLink: 12 each way.
   const LinkLoad closed = busiest(graphs_of(m, false).ring);
   CHECK(closed.kind == LinkKind::nvl);
