@@ -31,11 +31,16 @@ struct TypeRange {
   }
 };
 
-TypeRange types_between(const SearchSite& site, const std::vector<int>& ends) {
+// From GPUs to `ends`. Trees go both ways, and the way back from the network has no relay (PXN).
+TypeRange types_between(const SearchSite& site, const std::vector<int>& ends, Pattern pattern) {
   TypeRange range;
   for (const int gpu : site.gpus())
-    for (const int end : ends)
-      if (gpu != end) range.add(site.paths().at(gpu, end).type);
+    for (const int end : ends) {
+      if (gpu == end) continue;
+      const SearchSite::Step& step = site.step(gpu, end);
+      range.add(step.type);
+      if (pattern != Pattern::ring) range.worst = std::max(range.worst, step.both_types);
+    }
   if (range.best > range.worst) return {PathType::loc, PathType::loc};  // a GPU by itself
   range.best = std::min(range.best, PathType::sys);
   return range;
@@ -74,8 +79,8 @@ class PatternSearch {
         limits_(speed_limits(site)),
         network_(!site.nets().empty()),
         speeds_(channel_speeds(limits_.sm, network_)),
-        inside_(types_between(site, site.gpus())),
-        outside_(types_between(site, site.nets())),
+        inside_(types_between(site, site.gpus(), wanted.pattern)),
+        outside_(types_between(site, site.nets(), wanted.pattern)),
         wanted_(wanted),
         rules_(wanted) {
     const bool may_cross = site.nets().size() > 1 && wanted.pattern != Pattern::tree;
@@ -292,12 +297,12 @@ class PatternSearch {
     graph.type_inter = network_ ? PathType::loc : PathType::pix;
     for (const GraphChannel& channel : graph.channels)
       for (const auto& [from, to] : channel_steps(graph.pattern, channel)) {
-        const Path& path = site_.paths().at(from, to);
+        const SearchSite::Step& step = site_.step(from, to);
         const Node &a = site_.graph().nodes[size_t(from)], &b = site_.graph().nodes[size_t(to)];
         const bool inside = a.kind == NodeKind::gpu && b.kind == NodeKind::gpu;
         PathType& type = inside ? graph.type_intra : graph.type_inter;
-        type = std::max(type, path.type);
-        graph.hops += path.hops;
+        type = std::max(type, graph.pattern == Pattern::ring ? step.type : step.both_types);
+        graph.hops += step.hops;
         graph.latency_inter_us = std::max({graph.latency_inter_us, a.latency_us, b.latency_us});
       }
   }

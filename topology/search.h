@@ -27,12 +27,11 @@ struct GraphChannel {
 // The result of one search. bw is of one channel.
 struct ChannelGraph {
   Pattern pattern = Pattern::ring;
-  bool collnet =
-      false;  // a chain whose head meets a network that reduces (graph id 2 of the field)
+  bool collnet = false;               // a chain whose head meets a network that reduces
   double bw_intra = 0, bw_inter = 0;  // GB/s (1e9) a channel, between GPUs and to the network
   PathType type_intra = PathType::loc, type_inter = PathType::pix;  // the worst in use
   bool same_channels = true;                                        // all channels in one order
-  int cross_nic = 0;                                                // 1: in and out may differ
+  int cross_nic = 0;                                                // 0, 1 or 2 (SearchOptions)
   double latency_inter_us = 0;                                      // of the network devices in use
   int hops = 0;                                                     // over all channels
   std::vector<GraphChannel> channels;
