@@ -3,14 +3,28 @@
 #include <string>
 
 #include "cmd/topo_view.h"
+#include "topology/search.h"
 
 namespace collctl::cmd {
 
+struct TreeStyle {
+  bool colours = false;  // faults in bold red
+  bool unfold = false;   // every device on a line of its own
+};
 // CPUs, switches, GPUs and network devices as they hang together, for people.
-std::string topo_tree(const TopoView& view);
-// Path type and GB/s between GPUs, and from GPUs to network devices, with a legend.
+std::string topo_tree(const TopoView& view, const TreeStyle& style = {});
+// Path type and GB/s between GPUs, and from GPUs to network devices, with a legend; in blocks of at
+// most kMatrixWidth columns of text.
+inline constexpr size_t kMatrixWidth = 80;
 std::string topo_matrix(const TopoView& view);
-// collctl.topo/1
-std::string topo_json(const TopoView& view);
+// Rings and trees as text: a summary of each pattern, then every distinct channel once.
+std::string topo_graph(const TopoView& view, const topology::NodeGraphs& graphs, int nodes);
+// collctl.topo/1; `graphs` only when they were asked for.
+std::string topo_json(const TopoView& view, const topology::NodeGraphs* graphs = nullptr);
+
+class JsonWriter;
+// Parts of it that `plan --json` has as well: one of "graphs", and "findings" with its key.
+void write_graph(const TopoView& view, const topology::ChannelGraph& found, JsonWriter& json);
+void write_findings(const std::vector<topology::Finding>& findings, JsonWriter& json);
 
 }  // namespace collctl::cmd

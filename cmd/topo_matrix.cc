@@ -1,8 +1,7 @@
-// The matrix of `topo`, and its JSON.
+// The matrix of `topo`: how fast and by which kind of path GPUs reach each other and the network.
 #include <algorithm>
 
 #include "base/format.h"
-#include "cmd/json_writer.h"
 #include "cmd/topo.h"
 
 namespace collctl::cmd {
@@ -31,144 +30,110 @@ std::string cell(const Path& path) {
   return format("{} {:.3g}", path_type_name(path.type), path.gbps);
 }
 
-void write_cpus(const TopoView& view, JsonWriter& json) {
-  json.key("cpus").begin_array();
-  for (const int at : view.graph.cpus) {
-    const Node& node = view.graph.nodes[size_t(at)];
-    json.begin_object().field("numa", node.id);
-    if (view.graph.hosts > 1) json.field("host", node.host);
-    json.field("arch", node.arch).field("vendor", node.vendor);
-    json.field("family", node.family).field("model", node.cpu_model).end_object();
+struct Column {
+  std::string head;
+  std::vector<std::string> cells;  // by row
+  size_t width() const {
+    size_t most = head.size();
+    for (const std::string& each : cells) most = std::max(most, each.size());
+    return most;
   }
-  json.end_array();
-}
+};
 
-int64_t numa_of(const Graph& graph, const Node& node) {
-  return graph.nodes[size_t(node.cpu)].id;
-}
-
-void write_gpus(const TopoView& view, JsonWriter& json) {
-  json.key("gpus").begin_array();
-  for (const int at : view.graph.gpus) {
-    const Node& node = view.graph.nodes[size_t(at)];
-    json.begin_object().field("dev", node.dev);
-    if (view.graph.hosts > 1) json.field("host", node.host);
-    json.field("busid", bus_id_text({node.id})).key("sm");
-    if (node.sm > 0)
-      json.value(node.sm);
-    else
-      json.null();
-    json.field("rank", node.rank).field("numa", numa_of(view.graph, node));
-    json.field("gdr", node.gdr).field("nvlinks", node.fabric_links).end_object();
+class Matrix {
+ public:
+  explicit Matrix(const TopoView& view) : view_(view), graph_(view.graph) {
+    for (const int gpu : graph_.gpus) rows_.cells.push_back(node_name(graph_, gpu));
+    rows_.head = "GB/s";
+    for (const int gpu : graph_.gpus) gpus_.push_back(column(gpu));
+    for (size_t i = 0; i < graph_.nets.size();) {
+      size_t end = i + 1;
+      Column made = column(graph_.nets[i]);
+      // Devices side by side that look the same from every GPU are one column.
+      while (end < graph_.nets.size() && column(graph_.nets[end]).cells == made.cells) ++end;
+      if (end - i > 1) made.head += "-" + last_number(node_name(graph_, graph_.nets[end - 1]));
+      nets_.push_back(std::move(made));
+      i = end;
+    }
   }
-  json.end_array();
-}
 
-void write_nics(const TopoView& view, JsonWriter& json) {
-  json.key("nics").begin_array();
-  for (const int at : view.graph.nets) {
-    const Node& node = view.graph.nodes[size_t(at)];
-    json.begin_object().field("name", node.name).field("dev", node.dev);
-    if (view.graph.hosts > 1) json.field("host", node.host);
-    json.field("rate_Gbps", node.net_gbps * 8).field("gdr", node.gdr);
-    json.field("port", node.port).field("coll", node.coll);
-    json.field("numa", numa_of(view.graph, node)).key("busid");
-    const Node& nic = view.graph.nodes[size_t(node.links.front().to)];
-    if (nic.id != 0)
-      json.value(bus_id_text({nic.id}));
-    else
-      json.null();
-    json.end_object();
+  std::string text() const {
+    std::vector<Column> all = gpus_;
+    all.insert(all.end(), nets_.begin(), nets_.end());
+    std::string text;
+    if (fits(all)) {
+      text = block(all, 0, all.size());
+    } else {
+      text = blocks(gpus_);
+      if (!nets_.empty()) text += "\n" + blocks(nets_);
+    }
+    text += "\n";
+    for (int type = 0; type < kPathTypes; ++type)
+      if (used_[type])
+        text += format("{}  {}\n", path_type_name(PathType(type)), path_type_words(PathType(type)));
+    return text;
   }
-  json.end_array();
-}
 
-void write_path(const TopoView& view, const Locality& locality, int from, int to,
-                JsonWriter& json) {
-  const Graph& graph = view.graph;
-  const Path& path = view.effective.at(from, to);
-  json.begin_object().field("from", node_name(graph, from)).field("to", node_name(graph, to));
-  json.field("type", path_type_name(path.type)).field("bw_GBps", path.gbps);
-  json.field("hops", path.hops).field("limited_by", limiting_link(graph, path));
-  const NodeKind a = graph.nodes[size_t(from)].kind, b = graph.nodes[size_t(to)].kind;
-  if (a == NodeKind::gpu && b == NodeKind::gpu) {
-    const Decision direct = p2p(graph, view.base, {}, from, to);
-    json.field("p2p", direct.yes).field("why", direct.why);
-  } else if (a == NodeKind::gpu && b == NodeKind::net) {
-    const Relay relay = pxn(graph, view.base, locality, {}, from, to);
-    // Through a relay the NIC reads the relay's memory.
-    const int read = relay.gpu >= 0 ? relay.gpu : from;
-    const Decision direct = gdr(graph, view.base, {}, read, to, Direction::send);
-    json.field("gdr", direct.yes).field("why", relay.gpu >= 0 ? relay.why : direct.why);
-    if (relay.gpu >= 0) json.field("relay", node_name(graph, relay.gpu));
-  } else if (a == NodeKind::net && b == NodeKind::gpu) {
-    const Decision direct = gdr(graph, view.base, {}, to, from, Direction::receive);
-    json.field("gdr", direct.yes).field("why", direct.why);
+ private:
+  static std::string last_number(const std::string& name) {
+    return name.substr(name.find_last_of("/-") + 1);
   }
-  json.end_object();
-}
+
+  Column column(int to) {
+    Column made{node_name(graph_, to), {}};
+    for (const int from : graph_.gpus) {
+      const Path& path = view_.effective.at(from, to);
+      used_[size_t(path.type)] = used_[size_t(path.type)] || from != to;
+      made.cells.push_back(from == to ? "-" : cell(path));
+    }
+    return made;
+  }
+
+  bool fits(const std::vector<Column>& columns) const {
+    size_t width = rows_.width();
+    for (const Column& each : columns) width += 2 + each.width();
+    return width <= kMatrixWidth;
+  }
+
+  std::string block(const std::vector<Column>& columns, size_t begin, size_t end) const {
+    std::string text;
+    for (size_t row = 0; row <= rows_.cells.size(); ++row) {
+      const auto at = [&](const Column& one) { return row == 0 ? one.head : one.cells[row - 1]; };
+      std::string line = format("{:<{}}", at(rows_), rows_.width());
+      for (size_t i = begin; i < end; ++i)
+        line += format("  {:<{}}", at(columns[i]), columns[i].width());
+      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    }
+    return text;
+  }
+
+  // As many columns side by side as fit, evenly spread.
+  std::string blocks(const std::vector<Column>& columns) const {
+    size_t widest = 0;
+    for (const Column& each : columns) widest = std::max(widest, each.width() + 2);
+    const size_t space = std::max(kMatrixWidth, rows_.width() + widest) - rows_.width();
+    const size_t most = std::max<size_t>(1, space / widest);
+    const size_t count = (columns.size() + most - 1) / most;
+    const size_t each = (columns.size() + count - 1) / count;
+    std::string text;
+    for (size_t begin = 0; begin < columns.size(); begin += each)
+      text +=
+          (begin > 0 ? "\n" : "") + block(columns, begin, std::min(begin + each, columns.size()));
+    return text;
+  }
+
+  const TopoView& view_;
+  const Graph& graph_;
+  Column rows_;
+  std::vector<Column> gpus_, nets_;
+  bool used_[kPathTypes] = {};
+};
 
 }  // namespace
 
 std::string topo_matrix(const TopoView& view) {
-  const Graph& graph = view.graph;
-  std::vector<int> columns = graph.gpus;
-  columns.insert(columns.end(), graph.nets.begin(), graph.nets.end());
-  if (graph.gpus.empty()) return "no GPUs: no paths to show\n";
-  bool used[kPathTypes] = {};
-  std::vector<std::vector<std::string>> rows(1, {"GB/s"});
-  for (const int to : columns) rows[0].push_back(node_name(graph, to));
-  for (const int from : graph.gpus) {
-    std::vector<std::string>& row = rows.emplace_back(1, node_name(graph, from));
-    for (const int to : columns) {
-      const Path& path = view.effective.at(from, to);
-      used[size_t(path.type)] = used[size_t(path.type)] || from != to;
-      row.push_back(from == to ? "-" : cell(path));
-    }
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      size_t width = 0;
-      for (const auto& other : rows) width = std::max(width, other[i].size());
-      line += format("{:<{}}", row[i], width + (i + 1 < row.size() ? 2 : 0));
-    }
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  text += "\n";
-  for (int type = 0; type < kPathTypes; ++type)
-    if (used[type])
-      text += format("{}  {}\n", path_type_name(PathType(type)), path_type_words(PathType(type)));
-  return text;
-}
-
-std::string topo_json(const TopoView& view) {
-  JsonWriter json;
-  json.begin_object().field("schema", "collctl.topo/1").field("source", "file");
-  json.field("file", view.source);
-  write_cpus(view, json);
-  write_gpus(view, json);
-  write_nics(view, json);
-  const Locality locality(view.graph, view.base);
-  json.key("paths").begin_array();
-  // From and to GPUs: what lies between network devices and CPUs alone is nobody's message.
-  for (const int gpu : view.graph.gpus)
-    for (const int other : view.effective.endpoints()) {
-      if (other == gpu) continue;
-      write_path(view, locality, gpu, other, json);
-      if (view.graph.nodes[size_t(other)].kind != NodeKind::gpu)
-        write_path(view, locality, other, gpu, json);
-    }
-  json.end_array().key("findings").begin_array();
-  for (const Finding& finding : view.findings)
-    json.begin_object()
-        .field("severity", severity_name(finding.severity))
-        .field("what", finding.what)
-        .field("where", finding.where)
-        .field("remedy", finding.remedy)
-        .end_object();
-  return json.end_array().end_object().take();
+  if (view.graph.gpus.empty()) return "no GPUs: no paths to show\n";
+  return Matrix(view).text();
 }
 
 }  // namespace collctl::cmd

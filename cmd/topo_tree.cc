@@ -1,15 +1,18 @@
 // The tree of `topo`: the file's own structure, so that every device is where it is plugged in.
 #include <algorithm>
-#include <map>
 
 #include "base/format.h"
 #include "cmd/topo.h"
-#include "topology/bandwidth.h"
+#include "cmd/topo_parts.h"
 
 namespace collctl::cmd {
 namespace {
 
 using namespace topology;
+
+constexpr size_t kFoldNets = 3;      // more virtual interfaces of one CPU are one line
+constexpr size_t kFoldSiblings = 3;  // that many equal devices without further meaning are one line
+constexpr size_t kNamesInFold = 2, kIdsInFold = 4;
 
 // A line and what hangs below it.
 struct Branch {
@@ -25,139 +28,145 @@ void draw(const std::vector<Branch>& branches, const std::string& indent, std::s
   }
 }
 
-// Text of a file on a terminal: nothing that it would obey.
-std::string plain(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = '?';
-  return text;
-}
-
-std::string counted(size_t number, const char* what) {
-  return format("{} {}{}", number, what, number == 1 ? "" : "s");
+// "a, b, c and 12 more"
+std::string listed(const std::vector<std::string>& words, size_t at_most) {
+  std::string text;
+  for (size_t i = 0; i < words.size() && i < at_most; ++i) text += (i > 0 ? ", " : "") + words[i];
+  return words.size() > at_most ? format("{} and {} more", text, words.size() - at_most) : text;
 }
 
 class Tree {
  public:
-  explicit Tree(const TopoView& view) : view_(view) {
-    for (const int gpu : view.graph.gpus) {
-      const Node& node = view.graph.nodes[size_t(gpu)];
-      gpus_[{node.host, {node.id}}] = &node;
-    }
-    for (const int net : view.graph.nets) {
-      const Node& node = view.graph.nodes[size_t(net)];
-      nets_[{node.host, node.name}] = &node;
-    }
-  }
+  Tree(const TopoView& view, const TreeStyle& style)
+      : view_(view), style_(style), parts_(machine_parts(view)) {}
 
-  std::string text() {
+  std::string text() const {
     std::vector<Branch> branches;
-    std::map<uint64_t, int> hosts;
-    for (const Cpu& cpu : view_.system.cpus) {
-      host_ = hosts.try_emplace(cpu.host_hash.value_or(0), int(hosts.size())).first->second;
-      branches.push_back(cpu_branch(cpu, view_.graph.cpus[branches.size()]));
-    }
-    std::string all = format("{}: {}, {}, {}\n", plain(view_.source),
-                             counted(view_.graph.cpus.size(), "NUMA node"),
-                             counted(view_.graph.gpus.size(), "GPU"),
-                             counted(view_.graph.nets.size(), "network device"));
+    for (const Part& cpu : parts_.cpus) branches.push_back(cpu_branch(cpu));
+    if (const std::string text = switch_text(); !text.empty()) branches.push_back({text, {}});
+    std::string all = plain(view_.source) + ": " + machine_summary(view_) + "\n";
     draw(branches, "", all);
     return all;
   }
 
  private:
-  std::string marks(BusId device) const {
-    std::string text;
-    for (const Oddity& oddity : view_.oddities)
-      if (oddity.device == device && oddity.host == host_) text += "  ! " + oddity.mark;
+  std::string fault(const std::string& marks) const {
+    if (marks.empty()) return "";
+    const std::string text = "! " + marks;
+    return "  " + (style_.colours ? "\x1b[1;31m" + text + "\x1b[0m" : text);
+  }
+
+  Branch cpu_branch(const Part& cpu) const {
+    std::string text = cpu.title;
+    if (parts_.several_hosts) text = format("host {} ", cpu.host) + text;
+    std::string details;
+    if (cpu.cpu->numa == -1) details = "NUMA node unknown";
+    for (const std::string& each : cpu.details) details += (details.empty() ? "" : ", ") + each;
+    if (parts_.cpu_gbps > 0)
+      details +=
+          format("{}{:.4g} GB/s to other CPUs", details.empty() ? "" : ", ", parts_.cpu_gbps);
+    if (!details.empty()) text += "  " + details;
+    Branch branch{text, {}};
+    add_below(cpu, branch);
+    return branch;
+  }
+
+  static std::string link_text(const Part& part) {
+    return format("{}  {} {:.4g} GB/s", part.bus, part.link, part.gbps);
+  }
+
+  std::string net_text(const PartNet& net) const {
+    std::string text = format("NET {} {}  {}", net.node->dev, net.name, net.speed);
+    if (net.node->port > 1) text += format(" port {}", net.node->port);
+    if (net.node->gdr) text += " GDR";
+    if (net.node->coll) text += "  in-network reduction";
     return text;
   }
 
-  Branch cpu_branch(const Cpu& cpu, int node) {
-    std::string text = format("CPU {}", cpu.numa.value_or(0));
-    if (cpu.numa == -1) text = "CPU (NUMA unknown)";
-    if (view_.graph.hosts > 1) text = format("host {} ", host_) + text;
-    if (cpu.vendor && !cpu.vendor->empty()) text += "  " + plain(*cpu.vendor);
-    if (cpu.model) text += format(" model {}", *cpu.model);
-    for (const GraphLink& link : view_.graph.nodes[size_t(node)].links)
-      if (link.kind == LinkKind::sys) {
-        text += link.gbps >= kLocalGBps ? "" : format("  {:.4g} GB/s to other CPUs", link.gbps);
-        break;
+  Branch part_branch(const Part& part) const {
+    Branch branch;
+    // A card with one port is one line.
+    const bool one = part.kind == PartKind::nic && part.nets.size() == 1 && part.below.empty();
+    branch.text = one ? net_text(part.nets[0]) + "  " + part.title : part.title;
+    if (part.assumed) branch.text += " (assumed)";
+    branch.text += "  " + link_text(part);
+    for (const auto* list : {&part.details, &part.fabrics})
+      for (const std::string& each : *list) branch.text += "  " + each;
+    std::string marks = part.marks;
+    if (one && !part.nets[0].marks.empty())
+      marks += (marks.empty() ? "" : ", ") + part.nets[0].marks;
+    branch.text += fault(marks);
+    if (!one)
+      for (const PartNet& net : part.nets)
+        branch.below.push_back({net_text(net) + fault(net.marks), {}});
+    add_parts(part.below, branch);
+    return branch;
+  }
+
+  void add_below(const Part& cpu, Branch& to) const {
+    add_parts(cpu.below, to);
+    if (cpu.nets.size() <= kFoldNets || style_.unfold) {
+      for (const PartNet& net : cpu.nets) to.below.push_back({net_text(net), {}});
+      return;
+    }
+    std::vector<std::string> names;
+    for (const PartNet& net : cpu.nets) names.push_back(net.name);
+    const bool alike = std::all_of(cpu.nets.begin(), cpu.nets.end(), [&](const PartNet& net) {
+      return net.speed == cpu.nets[0].speed;
+    });
+    to.below.push_back({format("{} interfaces without a PCI device: {}{}", names.size(),
+                               listed(names, kNamesInFold), alike ? "  " + cpu.nets[0].speed : ""),
+                        {}});
+  }
+
+  // Equal ones beside each other that a job does not use.
+  void add_parts(const std::vector<Part>& parts, Branch& to) const {
+    for (size_t i = 0; i < parts.size();) {
+      const auto foldable = [&](const Part& part) {
+        return part.kind == PartKind::other && part.below.empty() && part.marks.empty() &&
+               part.title == parts[i].title && part.link == parts[i].link;
+      };
+      size_t end = i;
+      while (end < parts.size() && foldable(parts[end])) ++end;
+      if (style_.unfold || end - i < kFoldSiblings) {
+        to.below.push_back(part_branch(parts[i++]));
+        continue;
       }
-    Branch branch{text, {}};
-    for (const Pci& pci : cpu.children) branch.below.push_back(pci_branch(pci));
-    for (const Nic& nic : cpu.nics) add_nets(nic, branch.below);
-    return branch;
-  }
-
-  static std::string kind_text(const Pci& pci) {
-    const uint32_t base = pci.device_class.value_or(0) >> 16;
-    if (!pci.nics.empty()) return "NIC";
-    if (!pci.children.empty() || base == 0x06) return "switch";
-    if (base == 0x03 || base == 0x12) return "GPU without <gpu>";
-    if (base == 0x02) return "NIC without <nic>";
-    return "device";
-  }
-
-  std::string gpu_text(const Pci& pci) const {
-    const Gpu& gpu = *pci.gpu;
-    const auto found = gpus_.find({host_, pci.bus_id});
-    const Node* node = found == gpus_.end() ? nullptr : found->second;
-    std::string text = format("GPU {}", node != nullptr ? node->dev : gpu.dev.value_or(-1));
-    const std::string name = pci_device_name(pci);
-    if (!name.empty()) text += " " + name;
-    text += node != nullptr ? format("  rank {}", node->rank) : "  not used";
-    if (gpu.sm && !gpu.gcn) text += format("  sm {}", *gpu.sm);
-    if (gpu.gcn) text += "  " + plain(*gpu.gcn);
-    int count = 0;
-    bool xgmi = false;
-    for (const FabricLink& link : gpu.links) {
-      count += link.count;
-      xgmi = xgmi || link.kind == FabricKind::xgmi;
+      std::vector<std::string> ids;
+      for (size_t k = i; k < end; ++k) ids.push_back(parts[k].bus);
+      to.below.push_back({format("{} x {}  {}  {} {:.4g} GB/s", end - i, parts[i].title,
+                                 listed(ids, kIdsInFold), parts[i].link, parts[i].gbps),
+                          {}});
+      i = end;
     }
-    if (count > 0) text += format("  {} {}", count, xgmi ? "xGMI links" : "NVLinks");
-    for (const C2cLink& link : gpu.c2c)
-      text += format("  C2C {:.4g} GB/s", double(link.mbytes_per_s) * link.count / 1000);
-    return text;
   }
 
-  Branch pci_branch(const Pci& pci) {
-    const Bandwidth uplink = pci_bandwidth(pci.link_speed, pci.link_width);
-    std::string text = pci.gpu ? gpu_text(pci) : kind_text(pci);
-    if (const std::string name = pci_device_name(pci); !pci.gpu && !name.empty())
-      text += " " + name;
-    text += format("  {}  {} {:.4g} GB/s{}", bus_id_text(pci.bus_id), pci_link_text(pci),
-                   uplink.gbps, marks(pci.bus_id));
-    Branch branch{text, {}};
-    for (const Nic& nic : pci.nics) add_nets(nic, branch.below);
-    for (const Pci& child : pci.children) branch.below.push_back(pci_branch(child));
-    return branch;
-  }
-
-  void add_nets(const Nic& nic, std::vector<Branch>& to) {
-    for (const Net& net : nic.nets) {
-      const auto found = nets_.find({host_, net.name});
-      if (found == nets_.end()) continue;
-      const Node* node = found->second;
-      nets_.erase(found);  // repetitions are left out
-      std::string text =
-          format("NET {} {}  {:.4g} Gb/s", node->dev, plain(net.name), node->net_gbps * 8);
-      if (net.port && *net.port > 1) text += format("  port {}", *net.port);
-      if (node->gdr) text += "  GDR";
-      if (node->coll) text += "  in-network reduction";
-      to.push_back({text, {}});
+  // What all GPUs meet at; their number of links stands with each.
+  std::string switch_text() const {
+    size_t gpus = 0;
+    double least = 0, most = 0;
+    for (const Fabric& fabric : parts_.fabrics) {
+      if (fabric.to >= 0) continue;
+      least = gpus == 0 ? fabric.gbps : std::min(least, fabric.gbps);
+      most = std::max(most, fabric.gbps);
+      ++gpus;
     }
+    if (gpus == 0) return "";
+    const std::string low = format("{:.4g}", least), high = format("{:.4g}", most);
+    return format("{}  joins {}, {} GB/s each",
+                  parts_.nvswitches > 1 ? format("{} NVSwitches", parts_.nvswitches) : "NVSwitch",
+                  counted(gpus, "GPU"), low == high ? low : low + " to " + high);
   }
 
   const TopoView& view_;
-  int host_ = 0;
-  std::map<std::pair<int, BusId>, const Node*> gpus_;
-  std::map<std::pair<int, std::string>, const Node*> nets_;
+  const TreeStyle& style_;
+  Parts parts_;
 };
 
 }  // namespace
 
-std::string topo_tree(const TopoView& view) {
-  return Tree(view).text();
+std::string topo_tree(const TopoView& view, const TreeStyle& style) {
+  return Tree(view, style).text();
 }
 
 }  // namespace collctl::cmd

@@ -1,0 +1,121 @@
+// The channels of one node as text: `topo --graph`.
+#include <algorithm>
+
+#include "base/format.h"
+#include "cmd/topo.h"
+#include "cmd/topo_parts.h"
+#include "launcher/placement.h"
+
+namespace collctl::cmd {
+namespace {
+
+using namespace topology;
+
+// Equal channels, by the number of the first.
+struct Group {
+  const GraphChannel* channel;
+  std::vector<int> numbers;
+};
+
+std::vector<Group> group_channels(const ChannelGraph& found) {
+  std::vector<Group> groups;
+  for (size_t i = 0; i < found.channels.size(); ++i) {
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
+      return *group.channel == found.channels[i];
+    });
+    if (same != groups.end())
+      same->numbers.push_back(int(i));
+    else
+      groups.push_back({&found.channels[i], {int(i)}});
+  }
+  return groups;
+}
+
+class GraphText {
+ public:
+  GraphText(const TopoView& view, int nodes) : graph_(view.graph), nodes_(nodes) {}
+
+  std::string pattern(const ChannelGraph& found) const {
+    const std::string name = found.collnet ? "collnet chain" : pattern_name(found.pattern);
+    std::string text = format("{}: {} x {:.4g} GB/s between GPUs ({})", name,
+                              counted(found.channels.size(), "channel"), found.bw_intra,
+                              path_type_name(found.type_intra));
+    if (nodes_ > 1)
+      text += format(", {:.4g} GB/s to the network ({})", found.bw_inter,
+                     path_type_name(found.type_inter));
+    if (found.channels.size() > 1)
+      text += found.same_channels ? ", all in one order" : ", in several orders";
+    text += "\n";
+    if (found.fallback)
+      text += "  ! no way at any speed was found: one channel in the order of ranks\n";
+    const std::vector<Group> groups = group_channels(found);
+    for (size_t i = 0; i < groups.size(); ++i) {
+      text += line(groups[i]);
+      // One drawing shows the form; the others differ in their order only.
+      if (i == 0 && found.pattern != Pattern::ring && !found.collnet)
+        text += chain(found.pattern, *groups[i].channel);
+    }
+    return text;
+  }
+
+ private:
+  // In the field's wording: " 0 : NET/0 GPU/0 GPU/1 NET/0".
+  std::string line(const Group& group) const {
+    std::string text = format("{:>2} :", group.numbers[0]);
+    const GraphChannel& channel = *group.channel;
+    if (channel.net_in >= 0) text += " " + node_name(graph_, channel.net_in);
+    for (const int gpu : channel.gpus) text += " " + node_name(graph_, gpu);
+    if (channel.net_out >= 0) text += " " + node_name(graph_, channel.net_out);
+    if (group.numbers.size() > 1)
+      text += format("   x {} (channels {})", group.numbers.size(),
+                     launcher::number_ranges(group.numbers, ", "));
+    return text + "\n";
+  }
+
+  // Who of a chain speaks with other nodes, by the field's rules for each pattern.
+  static const char* contact(Pattern pattern, size_t place) {
+    if (place > 1) return "";
+    switch (pattern) {
+      case Pattern::split_tree:
+        return place == 0 ? "parent in another node" : "children in other nodes";
+      case Pattern::balanced_tree:
+        return place == 0 ? "parent and one child in other nodes" : "one child in another node";
+      default:
+        return place == 0 ? "parent and children in other nodes" : "";
+    }
+  }
+
+  std::string chain(Pattern pattern, const GraphChannel& channel) const {
+    std::string text, indent = "     ";
+    for (size_t i = 0; i < channel.gpus.size(); ++i) {
+      text += indent + (i > 0 ? "`- " : "") + node_name(graph_, channel.gpus[i]);
+      indent += i > 0 ? "   " : "";
+      const int net = i == 0 ? channel.net_in : channel.net_out;
+      // A chain of one meets the network with all it has.
+      const char* what = contact(channel.gpus.size() == 1 ? Pattern::tree : pattern, i);
+      if (nodes_ > 1 && *what != 0) {
+        text += format("  <- {}", what);
+        if (net >= 0) text += ", by " + node_name(graph_, net);
+      }
+      text += "\n";
+    }
+    return text;
+  }
+
+  const Graph& graph_;
+  int nodes_;
+};
+
+}  // namespace
+
+std::string topo_graph(const TopoView& view, const NodeGraphs& graphs, int nodes) {
+  const GraphText writer(view, nodes);
+  std::string text = format("channels of {} by the search, {}:\n",
+                            nodes > 1 ? "each node" : "the node", counted(size_t(nodes), "node"));
+  for (const ChannelGraph* found : {&graphs.ring, &graphs.tree, &graphs.collnet})
+    if (!found->channels.empty()) text += writer.pattern(*found);
+  if (graphs.ring.channels.empty()) text += "none: there is no GPU\n";
+  return text;
+}
+
+}  // namespace collctl::cmd
