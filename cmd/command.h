@@ -39,6 +39,7 @@ inline constexpr uint32_t kReading = 8;    // env, version
 inline constexpr uint32_t kGenerate = 16;  // completion, man
 inline constexpr uint32_t kDoctor = 32;    // doctor
 inline constexpr uint32_t kTopo = 64;      // topo
+inline constexpr uint32_t kPlan = 128;     // plan
 inline constexpr uint32_t kAnywhere = ~0u;
 
 struct Option {
@@ -61,6 +62,7 @@ enum class CommandId : uint8_t {
   run,
   collective,
   topo,
+  plan,
   doctor,
   env,
   version,
@@ -91,7 +93,8 @@ struct Command {
 std::span<const Command> commands();
 std::span<const Option> options();
 const Command* find_command(std::string_view name);
-const Option* find_option(std::string_view name);
+// The option of that name where it may stand; one name can mean different things to two commands.
+const Option* find_option(std::string_view name, uint32_t scopes = kAnywhere);
 inline bool applies(const Option& option, const Command& command) {
   return (option.scopes & command.scopes) != 0;
 }

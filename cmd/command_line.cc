@@ -58,6 +58,8 @@ Result<int> dispatch(const std::vector<std::string>& arguments, Console& console
       return bench_command(line, console);
     case CommandId::topo:
       return topo_command(line, console);
+    case CommandId::plan:
+      return plan_command(line, console);
     case CommandId::doctor:
       return doctor_command(line, console);
     case CommandId::env:

@@ -15,8 +15,9 @@ int command_line(const std::vector<std::string>& arguments, Console& console);
 // run.cc, collectives.cc
 Result<int> run_command(const ParsedLine& line, Console& console);
 Result<int> bench_command(const ParsedLine& line, Console& console);
-// topo.cc, doctor.cc, env_command.cc, version_command.cc
+// topo.cc, plan.cc, doctor.cc, env_command.cc, version_command.cc
 Result<int> topo_command(const ParsedLine& line, Console& console);
+Result<int> plan_command(const ParsedLine& line, Console& console);
 Result<int> doctor_command(const ParsedLine& line, Console& console);
 Result<int> env_command(const ParsedLine& line, Console& console);
 Result<int> version_command(const ParsedLine& line, Console& console);

@@ -92,6 +92,29 @@ std::vector<Command> make_commands() {
                     {"collctl topo --from node.xml --matrix", "and the paths"},
                     {"collctl topo --from node.xml --json", "everything, with reasons"}}});
   table.push_back(
+      {.id = CommandId::plan,
+       .name = "plan",
+       .arguments = "[--from FILE] [--nodes N] [options]",
+       .scopes = kPlan,
+       .summary = "what GPU ranks would do on such nodes: rings, trees, choices, times",
+       .description =
+           "Plans a job of one rank per GPU on N equal nodes, each as the topology file says (or "
+           "as "
+           "this machine), without running anything: the channels of a node, how nodes are joined "
+           "into rings and "
+           "trees, by which network devices, and for every size which algorithm, protocol and how "
+           "many channels the model of the field prefers, how long it would take and what limits "
+           "it. Sizes are those of the collectives' reports. -v says what the search tried and "
+           "what every size was weighed against. Everything is in --json; the text shows equal "
+           "channels once and of many nodes the first two. The knobs of channels, algorithms, "
+           "protocols, paths and GRAPH_FILE are honoured.",
+       .examples = {
+           {"collctl plan --from node.xml", "all-reduce on one node, 8 B to 128 MiB"},
+           {"collctl plan --from node.xml --nodes 16 -b 1M -e 1G", "on 16 of them"},
+           {"collctl plan --from skeleton.xml --assume h100 --nodes 2", "with GPUs put in"},
+           {"collctl plan --from node.xml --op alltoall --bytes 64M --json",
+            "one size, for a script"}}});
+  table.push_back(
       {.id = CommandId::doctor,
        .name = "doctor",
        .arguments = "[-H LIST] [options]",

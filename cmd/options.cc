@@ -242,7 +242,9 @@ Status check_value(const Option& option, const std::string& value) {
 std::string ParsedLine::text(const std::string& option) const {
   const auto it = given.find(option);
   if (it != given.end()) return it->second.back();
-  const Option* row = find_option(option);
+  // An option that the command does not take has its default.
+  const Option* row = command != nullptr ? find_option(option, command->scopes) : nullptr;
+  if (row == nullptr) row = find_option(option);
   COLL_CHECK(row != nullptr);
   return row->fallback;
 }
@@ -305,7 +307,8 @@ Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
   if (line.help != HelpWanted::none) return line;
   COLL_TRY(within(check_form(line)));
   for (const auto& [name, values] : line.given)
-    for (const auto& value : values) COLL_TRY(within(check_value(*find_option(name), value)));
+    for (const auto& value : values)
+      COLL_TRY(within(check_value(*find_option(name, line.command->scopes), value)));
   return line;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "cmd/bench.h"
+#include "cmd/bench_sizes.h"
 #include "cmd/command.h"
 #include "cmd/job.h"
 
@@ -73,6 +74,8 @@ Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch);
 launcher::PlaceOptions place_options(const LaunchOptions& launch);
 // `ranks`: of the job, to check roots; 0: known when the hosts have answered.
 Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks);
+// -b, -e, -f and --step-bytes.
+Result<SizeRange> interpret_sizes(const ParsedLine& line);
 Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* spec);
 // What was given and has no meaning for this collective, as sentences for standard error.
 std::vector<std::string> useless_options(const ParsedLine& line);

@@ -25,5 +25,6 @@ struct Adder {
 
 void add_launch_options(std::vector<Option>& table);
 void add_host_options(std::vector<Option>& table);
+void add_plan_options(std::vector<Option>& table);
 
 }  // namespace collctl::cmd

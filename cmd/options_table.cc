@@ -46,6 +46,7 @@ void add_size_options(std::vector<Option>& t) {
        .kind = ValueKind::size,
        .value = "SIZE",
        .fallback = "8",
+       .scopes = kCollectives | kPlan,
        .help = "smallest size",
        .more = "Sizes are 8, 1K, 4M, 1G: binary units. They round down to whole elements "
                "of each rank."});
@@ -62,12 +63,14 @@ void add_size_options(std::vector<Option>& t) {
        .fallback = "2",
        .minimum = 2,
        .maximum = 1048576,
+       .scopes = kCollectives | kPlan,
        .help = "multiply the size by this each time"});
   add({.name = "step-bytes",
        .kind = ValueKind::size,
        .value = "SIZE",
        .fallback = "none",
        .minimum = 1,
+       .scopes = kCollectives | kPlan,
        .help = "add this to the size instead"});
 }
 
@@ -169,6 +172,7 @@ void add_select_options(std::vector<Option>& t) {
        .fallback = "chosen",
        .minimum = 1,
        .maximum = kernels::kMaxChannels,
+       .scopes = kCollectives | kPlan,
        .help = "parallel copies of the algorithm"});
   add({.name = "transport",
        .kind = ValueKind::choice,
@@ -205,6 +209,7 @@ void add_topo_options(std::vector<Option>& t) {
        .kind = ValueKind::file,
        .value = "FILE",
        .fallback = "none",
+       .scopes = kTopo | kPlan,
        .help = "a topology file (XML) or a snapshot, instead of this machine",
        .more = "A snapshot is what --save has made: a folder or an archive. A folder that holds a "
                "copy of /sys serves as well. Which it is, its content says."});
@@ -223,6 +228,7 @@ void add_topo_options(std::vector<Option>& t) {
        .value = "MODEL",
        .fallback = "none",
        .allowed = model_names(),
+       .scopes = kTopo | kPlan,
        .help = "what the GPUs are that a topology file only hints at",
        .more =
            "Files of clouds often list PCI devices only. Devices of a GPU's class become GPUs of "
@@ -234,6 +240,7 @@ void add_topo_options(std::vector<Option>& t) {
        .fallback = "by device, else model",
        .minimum = 0.001,
        .maximum = 100000,
+       .scopes = kTopo | kPlan,
        .help = "speed of an assumed network device, Gb/s",
        .more =
            "Not given: what the device's PCI ids say; else each GPU's share of 200 Gb/s for a100 "
@@ -252,7 +259,7 @@ void add_topo_options(std::vector<Option>& t) {
 void add_output_options(std::vector<Option>& t) {
   const Adder add{t, Group::output, kLaunch};
   add({.name = "json",
-       .scopes = kLaunch | kReading | kDoctor | kTopo,
+       .scopes = kLaunch | kReading | kDoctor | kTopo | kPlan,
        .help = "one JSON object on standard output"});
   add({.name = "csv", .scopes = kCollectives, .help = "comma separated rows on standard output"});
   add({.name = "output",
@@ -268,7 +275,7 @@ void add_output_options(std::vector<Option>& t) {
        .scopes = kCollectives,
        .help = "draw bus bandwidth over size below the table"});
   add({.name = "quiet",
-       .scopes = kLaunch | kDoctor | kTopo,
+       .scopes = kLaunch | kDoctor | kTopo | kPlan,
        .help = "no header, progress or notes"});
   add({.name = "verbose",
        .letter = 'v',
@@ -286,6 +293,7 @@ std::vector<Option> make_options() {
   add_measure_options(table);
   add_select_options(table);
   add_topo_options(table);
+  add_plan_options(table);
   add_output_options(table);
   table.push_back({.name = "help",
                    .letter = 'h',
@@ -302,9 +310,9 @@ std::span<const Option> options() {
   return table;
 }
 
-const Option* find_option(std::string_view name) {
+const Option* find_option(std::string_view name, uint32_t scopes) {
   for (const Option& option : options())
-    if (name == option.name) return &option;
+    if (name == option.name && (option.scopes & scopes) != 0) return &option;
   return nullptr;
 }
 

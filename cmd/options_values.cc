@@ -96,21 +96,11 @@ Result<std::vector<uint64_t>> sizes_of(const BenchSpec& spec) {
 }
 
 Status choose_sizes(const ParsedLine& line, BenchSpec& spec) {
-  spec.min_bytes = bytes_of(line.text("min-bytes"));
-  spec.max_bytes = bytes_of(line.text("max-bytes"));
-  // One end alone pulls the other along when it would cross it.
-  if (!line.has("max-bytes")) spec.max_bytes = std::max(spec.max_bytes, spec.min_bytes);
-  if (!line.has("min-bytes")) spec.min_bytes = std::min(spec.max_bytes, spec.min_bytes);
-  if (spec.min_bytes > spec.max_bytes)
-    return usage(format("--min-bytes {} is larger than --max-bytes {}: expected the smaller first",
-                        line.text("min-bytes"), line.text("max-bytes")));
-  if (line.has("step-bytes") && line.has("step-factor"))
-    return usage("--step-bytes and --step-factor exclude each other");
-  if (line.has("step-bytes")) spec.step_bytes = bytes_of(line.text("step-bytes"));
-  spec.step_factor = uint64_t(line.number("step-factor", 2));
-  if (!sizes_of(spec).ok())
-    return usage(format("--step-bytes {} makes more than {} sizes: expected a larger step",
-                        line.text("step-bytes"), kMaxSizes));
+  COLL_ASSIGN(const SizeRange range, interpret_sizes(line));
+  spec.min_bytes = range.min_bytes;
+  spec.max_bytes = range.max_bytes;
+  spec.step_bytes = range.step_bytes;
+  spec.step_factor = range.step_factor;
   return {};
 }
 
@@ -152,6 +142,26 @@ Status limit_local_ranks(const ParsedLine& line, LaunchOptions& launch) {
 }
 
 }  // namespace
+
+Result<SizeRange> interpret_sizes(const ParsedLine& line) {
+  SizeRange range;
+  range.min_bytes = bytes_of(line.text("min-bytes"));
+  range.max_bytes = bytes_of(line.text("max-bytes"));
+  // One end alone pulls the other along when it would cross it.
+  if (!line.has("max-bytes")) range.max_bytes = std::max(range.max_bytes, range.min_bytes);
+  if (!line.has("min-bytes")) range.min_bytes = std::min(range.max_bytes, range.min_bytes);
+  if (range.min_bytes > range.max_bytes)
+    return usage(format("--min-bytes {} is larger than --max-bytes {}: expected the smaller first",
+                        line.text("min-bytes"), line.text("max-bytes")));
+  if (line.has("step-bytes") && line.has("step-factor"))
+    return usage("--step-bytes and --step-factor exclude each other");
+  if (line.has("step-bytes")) range.step_bytes = bytes_of(line.text("step-bytes"));
+  range.step_factor = uint64_t(line.number("step-factor", 2));
+  if (!size_series(range).ok())
+    return usage(format("--step-bytes {} makes more than {} sizes: expected a larger step",
+                        line.text("step-bytes"), kMaxSizes));
+  return range;
+}
 
 Result<LaunchOptions> interpret_launch(const ParsedLine& line) {
   LaunchOptions launch;

@@ -4,7 +4,7 @@ _collctl() {
   local command=${COMP_WORDS[1]} word i
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier topo doctor env version completion man --help --version' -- "$current"))
+    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier topo plan doctor env version completion man --help --version' -- "$current"))
     return
   fi
   # After -- the words are a program and its arguments.
@@ -70,7 +70,16 @@ _collctl() {
     --net) COMPREPLY=($(compgen -W 'socket' -- "$current")); return ;;
     --device) COMPREPLY=($(compgen -W 'cpu cuda auto' -- "$current")); return ;;
     --from) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --save) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --assume) COMPREPLY=($(compgen -W 'v100 a100 a100-pcie a800 h100 h100-pcie h800 h200 b200 l40s l4 a10g a10 t4' -- "$current")); return ;;
+    --assume-nic) COMPREPLY=(); return ;;
     --xml) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    -e|--max-bytes) COMPREPLY=(); return ;;
+    --bytes) COMPREPLY=(); return ;;
+    --nodes) COMPREPLY=(); return ;;
+    --op) COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -- "$current")); return ;;
+    --algo) COMPREPLY=($(compgen -W 'ring tree pairwise all' -- "$current")); return ;;
+    --proto) COMPREPLY=($(compgen -W 'simple ll ll128 all' -- "$current")); return ;;
     -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
   esac
   case $command in
@@ -122,7 +131,11 @@ _collctl() {
       fi ;;
     topo)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--from --matrix --xml --json --quiet --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--from --save --assume --assume-nic --matrix --xml --nodes --json --quiet --help -h' -- "$current"))
+      fi ;;
+    plan)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--min-bytes -b --step-factor -f --step-bytes --channels --from --assume --assume-nic --max-bytes -e --bytes --nodes --op --algo --proto --verbose -v --json --quiet --help -h' -- "$current"))
       fi ;;
     doctor)
       if [[ $current == -* ]]; then

@@ -1,0 +1,89 @@
+// The options that only `plan` reads as it does: its --op is a collective, and its algorithms and
+// protocols are those of the model of GPU ranks.
+#include "cmd/options_rows.h"
+#include "kernels/algorithms.h"
+#include "runtime/cost_table.h"
+#include "topology/cluster.h"
+
+namespace collctl::cmd {
+namespace {
+
+using kernels::Protocol;
+
+std::vector<std::string> collective_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kernels::kCollectiveCount; ++i)
+    names.emplace_back(kernels::name_of(kernels::Collective(i)));
+  return names;
+}
+
+// Those that the model has a time for.
+std::vector<std::string> modelled_algorithms() {
+  std::vector<std::string> names;
+  for (const kernels::AlgorithmRow& row : kernels::algorithms())
+    if (runtime::find_latency(row.id, Protocol::simple) != nullptr) names.emplace_back(row.name);
+  names.emplace_back("all");
+  return names;
+}
+
+std::vector<std::string> protocol_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kernels::kProtocolCount; ++i)
+    names.emplace_back(kernels::name_of(Protocol(i)));
+  names.emplace_back("all");
+  return names;
+}
+
+}  // namespace
+
+void add_plan_options(std::vector<Option>& t) {
+  const Adder sizes{t, Group::sizes, kPlan};
+  sizes({.name = "max-bytes",
+         .letter = 'e',
+         .kind = ValueKind::size,
+         .value = "SIZE",
+         .fallback = "128M",
+         .help = "largest size"});
+  sizes({.name = "bytes",
+         .kind = ValueKind::size,
+         .value = "SIZE",
+         .fallback = "none",
+         .repeatable = true,
+         .help = "this size only"});
+  const Adder choose{t, Group::select, kPlan};
+  choose({.name = "nodes",
+          .kind = ValueKind::integer,
+          .value = "N",
+          .fallback = "1",
+          .minimum = 1,
+          .maximum = topology::kMaxClusterNodes,
+          .scopes = kPlan | kTopo,
+          .help = "how many such nodes",
+          .more = "The channels of a node differ between one node and several, because with "
+                  "several they meet the network."});
+  choose({.name = "op",
+          .kind = ValueKind::choice,
+          .value = "NAME",
+          .fallback = "allreduce",
+          .allowed = collective_names(),
+          .help = "the collective"});
+  choose({.name = "algo",
+          .kind = ValueKind::choices,
+          .value = "NAME",
+          .fallback = "chosen",
+          .allowed = modelled_algorithms(),
+          .help = "algorithms to choose from, comma separated"});
+  choose({.name = "proto",
+          .kind = ValueKind::choices,
+          .value = "NAME",
+          .fallback = "chosen",
+          .allowed = protocol_names(),
+          .help = "protocols to choose from, comma separated"});
+  const Adder output{t, Group::output, kPlan};
+  output({.name = "verbose",
+          .letter = 'v',
+          .kind = ValueKind::count,
+          .help = "what the search tried, and the times each size was weighed by"});
+}
+
+}  // namespace collctl::cmd

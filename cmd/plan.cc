@@ -1,0 +1,223 @@
+// `plan`: from a topology file and a number of nodes to rings, trees and choices.
+#include "cmd/plan.h"
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "base/format.h"
+#include "cmd/bench_sizes.h"
+#include "cmd/command_line.h"
+#include "cmd/sizes.h"
+#include "kernels/algorithms.h"
+#include "topology/graph_parts.h"
+#include "topology/graph_xml.h"
+
+namespace collctl::cmd {
+namespace {
+
+using base::KnobId;
+using kernels::Collective;
+using topology::Finding;
+using topology::Severity;
+
+Collective collective_of(const std::string& name) {
+  for (int i = 0; i < kernels::kCollectiveCount; ++i)
+    if (name == kernels::name_of(Collective(i))) return Collective(i);
+  return Collective::all_reduce;  // parse() has checked the name
+}
+
+Result<std::vector<uint64_t>> interpret_plan_sizes(const ParsedLine& line, Collective collective) {
+  if (collective == Collective::barrier) return std::vector<uint64_t>{0};
+  if (!line.has("bytes")) {
+    COLL_ASSIGN(const SizeRange range, interpret_sizes(line));
+    return size_series(range);
+  }
+  for (const char* other : {"min-bytes", "max-bytes", "step-factor", "step-bytes"})
+    if (line.has(other))
+      return Error(ErrorCode::usage, format("--bytes and --{} exclude each other", other));
+  std::vector<uint64_t> sizes;
+  for (const std::string& text : line.all("bytes")) {
+    COLL_ASSIGN(const uint64_t bytes, base::parse_bytes(text));
+    sizes.push_back(bytes);
+  }
+  return sizes;
+}
+
+Result<PlanSpec> interpret_plan(const ParsedLine& line) {
+  PlanSpec spec;
+  spec.nodes = int(line.number("nodes", 1));
+  spec.collective = collective_of(line.text("op"));
+  COLL_ASSIGN(spec.sizes, interpret_plan_sizes(line, spec.collective));
+  const auto wish = [&](const char* option, KnobId knob) {
+    return line.has(option) ? line.text(option) : base::knob_text(knob);
+  };
+  COLL_ASSIGN(spec.choices,
+              runtime::parse_choices(wish("algo", KnobId::algo), wish("proto", KnobId::proto),
+                                     int(line.number("channels", 0))));
+  COLL_ASSIGN(const int64_t least, base::knob_int(KnobId::min_nchannels));
+  COLL_ASSIGN(const int64_t most, base::knob_int(KnobId::max_nchannels));
+  spec.channels = {.min_channels = int(least), .max_channels = int(most)};
+  if (spec.choices.channels > 0)
+    spec.channels = {.min_channels = spec.choices.channels, .max_channels = spec.choices.channels};
+  COLL_ASSIGN(const int64_t cross_nic, base::knob_int(KnobId::cross_nic));
+  spec.cross_nic = int(cross_nic);
+  spec.graph_file = base::knob_text(KnobId::graph_file);
+  return spec;
+}
+
+// What is worth knowing of the plan itself.
+void find_oddities(JobPlan& plan) {
+  const auto add = [&](Severity severity, std::string what, std::string remedy) {
+    plan.view.findings.push_back({severity, std::move(what), plan.view.source, std::move(remedy)});
+  };
+  for (const PlanPart& part : plan.parts)
+    for (const auto* graph : {&part.graphs.ring, &part.graphs.tree})
+      if (graph->fallback)
+        add(Severity::warning,
+            format("no {} fits at any speed; one channel in the order of ranks is planned",
+                   pattern_name(graph->pattern)),
+            "look at the paths: collctl topo --matrix");
+  if (plan.parts.size() > 1)
+    add(Severity::note,
+        format("the GPUs fall into {} groups that reach each other faster by the network, so each "
+               "machine counts as {} nodes",
+               plan.parts.size(), plan.parts.size()),
+        "NCCL_NET_DISABLE_INTRA=1 keeps them together");
+  if (plan.cluster.amd_gpus)
+    add(Severity::note, "times of AMD GPUs are rough: the model has NVIDIA's constants", "");
+  if (plan.parts.size() > 1) return;  // each part uses the devices next to it
+  const topology::RailUse rails = rail_use(plan.cluster);
+  if (rails.ring_crossings > 0 && plan.cluster.ring.cross_nic == 2 && plan.cluster.nodes() % 2 == 1)
+    add(Severity::note,
+        format("rings alternate between two network devices, so with {} nodes {} of {} links cross "
+               "rails",
+               plan.cluster.nodes(), rails.ring_crossings, rails.ring_links),
+        "an even number of nodes has none");
+  else if (rails.ring_crossings > 0)
+    add(Severity::note,
+        format("{} of {} ring links join different network devices of two nodes",
+               rails.ring_crossings, rails.ring_links),
+        "");
+}
+
+// Channels that a file gives stand in for those found.
+Status take_graph_file(JobPlan& plan) {
+  const std::string& path = plan.spec.graph_file;
+  if (path.empty()) return {};
+  if (plan.parts.size() > 1)
+    return Error(ErrorCode::usage,
+                 format("{}: the GPUs of {} fall into {} groups, which a graph file cannot say",
+                        path, plan.view.source, plan.parts.size()),
+                 "NCCL_NET_DISABLE_INTRA=1 keeps them together");
+  PlanPart& part = plan.parts[0];
+  COLL_ASSIGN(topology::GraphFile given, topology::read_graph_xml_file(path, part.graph));
+  if (given.ring) part.graphs.ring = std::move(*given.ring);
+  if (given.tree) part.graphs.tree = std::move(*given.tree);
+  if (given.collnet) part.graphs.collnet = std::move(*given.collnet);
+  for (Finding& finding : given.findings) plan.view.findings.push_back(std::move(finding));
+  return {};
+}
+
+// The machine's parts and the channels of each.
+void make_parts(JobPlan& plan) {
+  const TopoView& view = plan.view;
+  const auto groups = gpu_groups(view.graph, view.base, view.rules);
+  std::vector<int> by_rank = view.graph.gpus;
+  std::sort(by_rank.begin(), by_rank.end(), [&](int a, int b) {
+    return view.graph.nodes[size_t(a)].rank < view.graph.nodes[size_t(b)].rank;
+  });
+  for (const std::vector<int>& gpus : groups) {
+    PlanPart& part = plan.parts.emplace_back();
+    const bool whole = groups.size() == 1;
+    part.graph = whole ? view.graph : part_of(view.graph, view.base, gpus);
+    part.effective =
+        whole ? view.effective
+              : effective_paths(part.graph,
+                                topology::base_paths(part.graph, {.through_gpus = view.rules.nvb}),
+                                view.rules);
+    part.graphs = search_node(
+        part.graph, part.effective,
+        {.nodes = plan.spec.nodes * int(groups.size()), .cross_nic = plan.spec.cross_nic});
+    for (size_t rank = 0; rank < by_rank.size(); ++rank)
+      if (std::find(gpus.begin(), gpus.end(), by_rank[rank]) != gpus.end())
+        part.ranks.push_back(int(rank));
+  }
+}
+
+Status join_parts(JobPlan& plan) {
+  std::vector<topology::ClusterNode> kinds;
+  for (const PlanPart& part : plan.parts) {
+    std::string name = plan.view.source;
+    if (plan.parts.size() > 1) name += format(" (GPUs of ranks {})", rank_ranges(part.ranks));
+    kinds.push_back(describe_node(part.graph, part.effective, part.graphs, name));
+  }
+  std::vector<int> kind_of;
+  for (int machine = 0; machine < plan.spec.nodes; ++machine)
+    for (size_t part = 0; part < plan.parts.size(); ++part) kind_of.push_back(int(part));
+  COLL_ASSIGN(plan.cluster, join_nodes(std::move(kinds), std::move(kind_of), plan.spec.channels));
+  return check_cluster(plan.cluster);
+}
+
+Error no_gpus(const TopoView& view) {
+  return {ErrorCode::unavailable, view.source + ": no GPU, so there is no rank to plan for",
+          "where the file has PCI devices only, --assume h100 puts GPUs in"};
+}
+
+Result<PlanRow> make_row(const JobPlan& plan, const runtime::ModelInput& input, uint64_t asked) {
+  constexpr uint32_t kFloatBytes = 4;
+  const Collective collective = plan.spec.collective;
+  PlanRow row;
+  row.bytes = size_point(collective, asked, input.ranks, kFloatBytes).bytes;
+  COLL_ASSIGN(row.choice, runtime::choose(input, plan.spec.choices, collective, row.bytes));
+  if (row.choice.expected.us > 0) row.algbw_gbps = double(row.bytes) / row.choice.expected.us / 1e3;
+  row.busbw_gbps = row.algbw_gbps * bus_factor(collective, input.ranks);
+  return row;
+}
+
+}  // namespace
+
+int JobPlan::world_rank(int cluster_rank) const {
+  const auto& first = cluster.first_rank;
+  const int node =
+      int(std::upper_bound(first.begin(), first.end(), cluster_rank) - first.begin()) - 1;
+  const int machine = node / int(parts.size());
+  return machine * int(view.graph.gpus.size()) +
+         part(node).ranks[size_t(cluster_rank - first[size_t(node)])];
+}
+
+Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec) {
+  if (view.graph.gpus.empty()) return no_gpus(view);
+  if (spec.nodes > 1 && view.graph.nets.empty())
+    return Error(ErrorCode::unavailable,
+                 format("{}: no network device, so {} such nodes cannot reach each other",
+                        view.source, spec.nodes),
+                 "plan one node (--nodes 1), or add a <nic> with a <net> to the file");
+  JobPlan plan;
+  plan.view = std::move(view);
+  plan.spec = std::move(spec);
+  make_parts(plan);
+  COLL_TRY(take_graph_file(plan));
+  COLL_TRY(join_parts(plan));
+  const runtime::ModelInput input = runtime::model_input(plan.cluster);
+  for (const uint64_t asked : plan.spec.sizes) {
+    COLL_ASSIGN(PlanRow row, make_row(plan, input, asked));
+    plan.rows.push_back(std::move(row));
+  }
+  find_oddities(plan);
+  return plan;
+}
+
+Result<int> plan_command(const ParsedLine& line, Console& console) {
+  COLL_ASSIGN(PlanSpec spec, interpret_plan(line));
+  COLL_ASSIGN(TopoView view, read_view(line));
+  COLL_ASSIGN(const JobPlan plan, make_job_plan(std::move(view), std::move(spec)));
+  if (line.has("json")) {
+    console.out(plan_json(plan) + "\n");
+    return 0;
+  }
+  console.out(plan_text(plan, line.times("verbose")));
+  if (!line.has("quiet")) print_findings(plan.view.findings, console);
+  return 0;
+}
+
+}  // namespace collctl::cmd
