@@ -1,8 +1,12 @@
+// Reading is libarchive's: others repack archives in many ways. Writing is our own: libarchive's
+// would link all of its formats and their libraries.
 #include "topology/archive.h"
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <zlib.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/format.h"
@@ -12,11 +16,7 @@ namespace {
 
 constexpr size_t kTarBlock = 512, kTarMagic = 257;
 
-struct Freed {
-  void operator()(archive_entry* entry) const { archive_entry_free(entry); }
-};
 using ReadArchive = std::unique_ptr<archive, decltype(&archive_read_free)>;
-using WriteArchive = std::unique_ptr<archive, decltype(&archive_write_free)>;
 
 std::string shown(const std::string& path) {
   std::string safe = path.substr(0, 80);
@@ -123,25 +123,75 @@ class Unpacker {
   size_t entries_ = 0, held_ = 0;
 };
 
-la_ssize_t append(archive*, void* to, const void* data, size_t size) {
-  static_cast<std::string*>(to)->append(static_cast<const char*>(data), size);
-  return la_ssize_t(size);
+// Digits of a header's number field, which ends in a NUL.
+void put_octal(std::string& header, size_t at, size_t width, size_t number) {
+  for (size_t i = width - 1; i-- > 0; number /= 8) header[at + i] = char('0' + number % 8);
 }
 
-bool put(archive* to, const std::string& path, const TreeNode& node) {
-  const std::unique_ptr<archive_entry, Freed> entry(archive_entry_new());
-  if (!entry) return false;
-  archive_entry_set_pathname(entry.get(), path.c_str() + 1);  // relative
-  archive_entry_set_mtime(entry.get(), 0, 0);
-  archive_entry_set_perm(entry.get(), node.kind == EntryKind::folder ? 0755 : 0644);
-  archive_entry_set_filetype(entry.get(), node.kind == EntryKind::folder ? AE_IFDIR
-                                          : node.kind == EntryKind::link ? AE_IFLNK
-                                                                         : AE_IFREG);
-  if (node.kind == EntryKind::link) archive_entry_set_symlink(entry.get(), node.text.c_str());
-  const size_t size = node.kind == EntryKind::file ? node.text.size() : 0;
-  archive_entry_set_size(entry.get(), la_int64_t(size));
-  if (archive_write_header(to, entry.get()) < ARCHIVE_WARN) return false;
-  return size == 0 || archive_write_data(to, node.text.data(), size) == la_ssize_t(size);
+constexpr size_t kTarName = 100;  // of a path in a plain header
+
+// POSIX 1003.1, ustar: name, mode, owner, group, size, time, checksum, type, link, magic, version.
+void put_block(std::string& to, const std::string& path, char type, const std::string& target,
+               const std::string& content) {
+  std::string header(kTarBlock, '\0');
+  header.replace(0, std::min(path.size(), kTarName), path, 0, kTarName);
+  put_octal(header, 100, 8, type == '5' ? 0755 : 0644);
+  put_octal(header, 108, 8, 0);
+  put_octal(header, 116, 8, 0);
+  put_octal(header, 124, 12, content.size());
+  put_octal(header, 136, 12, 0);
+  header.replace(148, 8, 8, ' ');
+  header[156] = type;
+  header.replace(157, std::min(target.size(), kTarName), target, 0, kTarName);
+  header.replace(kTarMagic, 5, "ustar");
+  header.replace(kTarMagic + 6, 2, "00");
+  size_t sum = 0;
+  for (const unsigned char c : header) sum += c;
+  put_octal(header, 148, 7, sum);
+  header[154] = '\0';
+  to += header + content;
+  to.append((kTarBlock - content.size() % kTarBlock) % kTarBlock, '\0');
+}
+
+// A record of an extended header: its own length, in digits, is part of it.
+std::string long_field(const char* name, const std::string& value) {
+  const size_t rest = std::string_view(name).size() + value.size() + 3;  // blank, '=', line end
+  size_t length = rest + 1;
+  while (std::to_string(length).size() + rest != length) ++length;
+  return format("{} {}={}\n", length, name, value);
+}
+
+void put(std::string& to, const std::string& path, const TreeNode& node) {
+  const bool folder = node.kind == EntryKind::folder, link = node.kind == EntryKind::link;
+  const std::string name = path.substr(1) + (folder ? "/" : "");
+  std::string longer;
+  if (name.size() > kTarName) longer += long_field("path", name);
+  if (link && node.text.size() > kTarName) longer += long_field("linkpath", node.text);
+  if (!longer.empty()) put_block(to, "extended", 'x', "", longer);
+  put_block(to, name,
+            folder ? '5'
+            : link ? '2'
+                   : '0',
+            link ? node.text : "", node.kind == EntryKind::file ? node.text : "");
+}
+
+Result<std::string> gzipped(const std::string& bytes) {
+  constexpr int kGzipWindow = 15 + 16;  // zlib's number for a gzip header
+  z_stream stream{};
+  std::string packed;
+  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, 8,
+                   Z_DEFAULT_STRATEGY) == Z_OK) {
+    packed.resize(deflateBound(&stream, uLong(bytes.size())));
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+    stream.avail_in = uInt(bytes.size());
+    stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+    stream.avail_out = uInt(packed.size());
+    const int result = deflate(&stream, Z_FINISH);
+    packed.resize(stream.total_out);
+    deflateEnd(&stream);
+    if (result == Z_STREAM_END) return packed;
+  }
+  return Error(ErrorCode::defect, "an archive cannot be packed: zlib failed");
 }
 
 }  // namespace
@@ -157,20 +207,14 @@ Result<TreeNodes> unpack(std::string_view bytes, const std::string& name) {
 
 Result<std::string> pack(const TreeNodes& nodes, const std::string& last, bool gzip) {
   std::string bytes;
-  const WriteArchive to(archive_write_new(), archive_write_free);
-  // pax, as plain ustar cannot hold long paths.
-  bool fine = to && archive_write_set_format_pax_restricted(to.get()) == ARCHIVE_OK &&
-              (!gzip || archive_write_add_filter_gzip(to.get()) == ARCHIVE_OK) &&
-              archive_write_open(to.get(), &bytes, nullptr, append, nullptr) == ARCHIVE_OK;
   for (const auto& [path, node] : nodes)
-    if (path != last) fine = fine && put(to.get(), path, node);
-  if (const auto at = nodes.find(last); at != nodes.end())
-    fine = fine && put(to.get(), last, at->second);
-  fine = fine && archive_write_close(to.get()) == ARCHIVE_OK;
-  if (fine) return bytes;
-  const char* why = to ? archive_error_string(to.get()) : nullptr;
-  return Error(ErrorCode::defect,
-               format("an archive cannot be made: {}", why != nullptr ? why : "no memory"));
+    if (path != last) put(bytes, path, node);
+  if (const auto at = nodes.find(last); at != nodes.end()) put(bytes, last, at->second);
+  bytes.append(2 * kTarBlock, '\0');
+  if (bytes.size() > UINT32_MAX)
+    return Error(ErrorCode::unavailable, "a snapshot of more than 4 GiB cannot be packed");
+  if (!gzip) return bytes;
+  return gzipped(bytes);
 }
 
 }  // namespace collctl::topology

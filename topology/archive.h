@@ -17,7 +17,7 @@ bool looks_like_archive(std::string_view bytes);
 // paths that lead out of it.
 Result<TreeNodes> unpack(std::string_view bytes, const std::string& name);
 // `last` is written at the end, so that its being there shows that nothing was cut off. Errors:
-// defect.
+// unavailable: more than 4 GiB; defect.
 Result<std::string> pack(const TreeNodes& nodes, const std::string& last, bool gzip);
 
 }  // namespace collctl::topology

@@ -24,17 +24,20 @@ class Merger {
   Merger(const System& file, const System& detected, const std::string& source)
       : detected_(detected), findings_(source) {
     merged_.system = file;
-    merged_.system.unknown = file.unknown;
+    one_node_ = file.cpus.size() == 1 && detected.cpus.size() == 1;
   }
 
   Merged run() {
     for (Cpu& cpu : merged_.system.cpus)
       for (Pci& pci : cpu.children) index(pci);
+    for_nets(merged_.system.cpus, [&](const Net& net) { file_nets_.insert(net.name); });
+    for_nets(detected_.cpus, [&](const Net& net) { detected_nets_.insert(net.name); });
     for (const Cpu& cpu : detected_.cpus) {
       complete_cpu(cpu);
       for (const Pci& pci : cpu.children) visit(pci, cpu);
     }
     say_absent();
+    for (const Added& added : added_) attach(added);
     add_virtual_nics();
     number_anew();
     merged_.findings = findings_.take();
@@ -62,8 +65,7 @@ class Merger {
   void complete_cpu(const Cpu& from) {
     Cpu* cpu = cpu_of(from.numa);
     // One node in both: the same, whatever the file calls it.
-    if (cpu == nullptr && merged_.system.cpus.size() == 1 && detected_.cpus.size() == 1)
-      cpu = &merged_.system.cpus.front();
+    if (cpu == nullptr && one_node_) cpu = &merged_.system.cpus.front();
     if (cpu == nullptr) return;  // comes with its devices, if any
     complete(cpu->affinity, from.affinity);
     complete(cpu->arch, from.arch);
@@ -185,9 +187,24 @@ class Merger {
       to.nics = from.nics;
       return;
     }
-    for (const Nic& nic : from.nics)
+    drop_absent(to.nics, bus_id_text(to.bus_id));
+    for (const Nic& nic : from.nics) {
       for (const Net& net : nic.nets) complete_net(to.nics.front(), to, net);
-    for (const Nic& nic : from.nics) complete(to.nics.front().ports_down, nic.ports_down);
+      complete(to.nics.front().ports_down, nic.ports_down);
+    }
+  }
+
+  // Network devices that the machine does not have now: nothing could be sent by them.
+  void drop_absent(std::vector<Nic>& nics, const std::string& where) {
+    for (Nic& nic : nics)
+      std::erase_if(nic.nets, [&](const Net& net) {
+        if (detected_nets_.count(net.name) != 0) return false;
+        findings_.add({Severity::warning,
+                       "a network device of the file is not on this machine; it is left out",
+                       format("{} of {}", net.name, where),
+                       "is its port up, is this the file of another machine?"});
+        return true;
+      });
   }
 
   void complete_net(Nic& first, Pci& to, const Net& from) {
@@ -235,12 +252,12 @@ class Merger {
     const Cpu* cpu;
   };
 
-  // Last, as it moves elements of the file. Parents first: a longer list of children moves them.
+  // Last, as it moves elements of the file.
   void attach(const Added& added) {
     if (added.parent)
       if (Pci* parent = find(*added.parent)) return parent->children.push_back(*added.pci);
     Cpu* cpu = cpu_of(added.numa);
-    if (cpu == nullptr && merged_.system.cpus.size() == 1) cpu = &merged_.system.cpus.front();
+    if (cpu == nullptr && one_node_) cpu = &merged_.system.cpus.front();
     if (cpu == nullptr) {
       Cpu fresh = *added.cpu;
       fresh.children.clear();
@@ -264,12 +281,10 @@ class Merger {
   }
 
   void add_virtual_nics() {
-    for (const Added& added : added_) attach(added);
     if (merged_.system.cpus.empty()) merged_.system.cpus.emplace_back();
+    for (Cpu& cpu : merged_.system.cpus) drop_absent(cpu.nics, "no PCI device");
     std::set<std::string> names;
-    for (const Cpu& cpu : merged_.system.cpus)
-      for (const Nic& nic : cpu.nics)
-        for (const Net& net : nic.nets) names.insert(net.name);
+    for_nets(merged_.system.cpus, [&](const Net& net) { names.insert(net.name); });
     for (const Cpu& cpu : detected_.cpus)
       for (const Nic& nic : cpu.nics)
         for (const Net& net : nic.nets) {
@@ -284,28 +299,35 @@ class Merger {
   // theirs.
   void number_anew() {
     std::set<int> taken;
-    const auto each_net = [&](const auto& act) {
-      for (Cpu& cpu : merged_.system.cpus) {
-        for (Pci& pci : cpu.children) nets_below(pci, act);
-        for (Nic& nic : cpu.nics)
-          for (Net& net : nic.nets) act(net);
-      }
-    };
-    std::vector<Net*> again;
-    each_net([&](Net& net) {
-      if (net.dev.value_or(-1) >= 0 && !taken.insert(*net.dev).second) again.push_back(&net);
+    std::vector<Net*> added;
+    for_nets(merged_.system.cpus, [&](Net& net) {
+      if (file_nets_.count(net.name) == 0)
+        added.push_back(&net);
+      else
+        taken.insert(net.dev.value_or(-1));
     });
     int next = 0;
-    for (Net* net : again) {
+    for (Net* net : added) {
+      if (net->dev.value_or(-1) >= 0 && taken.insert(*net->dev).second) continue;
       while (!taken.insert(next).second) ++next;
       net->dev = next;
     }
   }
-  template <class Act>
-  static void nets_below(Pci& pci, const Act& act) {
-    for (Nic& nic : pci.nics)
-      for (Net& net : nic.nets) act(net);
-    for (Pci& child : pci.children) nets_below(child, act);
+
+  // All network devices, of a const or a mutable list of CPUs.
+  template <class Cpus, class Act>
+  static void for_nets(Cpus& cpus, const Act& act) {
+    for (auto& cpu : cpus) {
+      for (auto& pci : cpu.children) nets_below(pci, act);
+      for (auto& nic : cpu.nics)
+        for (auto& net : nic.nets) act(net);
+    }
+  }
+  template <class Device, class Act>
+  static void nets_below(Device& pci, const Act& act) {
+    for (auto& nic : pci.nics)
+      for (auto& net : nic.nets) act(net);
+    for (auto& child : pci.children) nets_below(child, act);
   }
 
   const System& detected_;
@@ -313,6 +335,8 @@ class Merger {
   FindingList findings_;
   std::map<BusId, Pci*> file_;
   std::set<BusId> seen_;
+  std::set<std::string> file_nets_, detected_nets_;
+  bool one_node_ = false;
   std::vector<Added> added_;
 };
 
