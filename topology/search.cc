@@ -215,9 +215,10 @@ class PatternSearch {
     const double gbps = gbps_of(best_.rules.intra);
     if (count == 0 || gbps < 25) return;
     if (limits_.sm > 80 && gbps < 50 && count > 4) return;
-    const size_t doubled = std::min(2 * count, size_t(wanted_.max_channels));
-    if (doubled == count) return;
-    for (size_t i = count; i < doubled; ++i) best_.channels.push_back(best_.channels[i - count]);
+    // The field also halves the speed where fewer than twice as many are allowed, and loses some.
+    const size_t doubled = 2 * count;
+    if (doubled > size_t(wanted_.max_channels)) return;
+    for (size_t i = 0; i < count; ++i) best_.channels.push_back(best_.channels[i]);
     best_.rules.intra /= 2;
     best_.rules.inter /= 2;
     say(format("{:.4g} GB/s are much for a channel: {} channels of {:.4g} GB/s instead", gbps,
@@ -379,10 +380,13 @@ NodeGraphs search_node(const Graph& graph, const Paths& paths, const SearchOptio
   ring.max_channels = std::min(options.max_channels, deepest);
   ring.min_channels = std::min(options.min_channels, ring.max_channels);
   // A tree gains much from two islands of NVLink, but only with two channels, and it will have as
-  // many as the ring.
-  if (is_split_nvlink(site) && ring.max_channels >= 2)
-    ring.min_channels = std::max(2, ring.min_channels);
-  found.ring = PatternSearch(site, channels, ring, options.cross_nic).run();
+  // many as the ring. Where two do not fit (the field gives up) one is better than none.
+  SearchRules pair = ring;
+  pair.min_channels = std::max(2, ring.min_channels);
+  const bool split = is_split_nvlink(site) && ring.max_channels >= 2;
+  if (split) found.ring = PatternSearch(site, channels, pair, options.cross_nic).run();
+  if (!split || found.ring.fallback)
+    found.ring = PatternSearch(site, channels, ring, options.cross_nic).run();
 
   SearchRules tree;
   tree.pattern = graph.gpus.size() == 1 ? Pattern::tree : Pattern::balanced_tree;
