@@ -68,6 +68,10 @@ class GraphReader {
                                          : id == kTree ? file.tree
                                                        : file.collnet;
     if (place) return source_.fail(at, format("a second graph with id {}: expected one", id));
+    const int count =
+        attributes.required("nchannels", attributes.small("nchannels", 0, kMaxGraphChannels),
+                            format("0..{}", kMaxGraphChannels).c_str());
+    if (count == 0 && !node.child("channel")) return;  // as if it were not there
     ChannelGraph graph;
     graph.collnet = id == kCollnetChain;
     read_attributes(attributes, at, graph);
@@ -76,9 +80,6 @@ class GraphReader {
                                    : format("graph id {} has a ring's pattern: expected a tree's, "
                                             "1, 2 or 3",
                                             id));
-    const int count =
-        attributes.required("nchannels", attributes.small("nchannels", 0, kMaxGraphChannels),
-                            format("0..{}", kMaxGraphChannels).c_str());
     for (const pugi::xml_node child : node.children())
       if (is_element(child, node, "channel") && !source_.failed())
         graph.channels.push_back(read_channel(child));
@@ -89,7 +90,7 @@ class GraphReader {
     for (const GraphChannel& channel : graph.channels)
       if ((channel.net_in < 0) != (graph.channels.front().net_in < 0))
         source_.fail(at, "some channels have network devices and some have none");
-    if (!graph.channels.empty()) place = std::move(graph);
+    place = std::move(graph);
   }
 
   void read_attributes(XmlAttributes& attributes, const Place& at, ChannelGraph& graph) {

@@ -126,6 +126,19 @@ TEST_CASE("mistakes of a graph file's own are refused with their line") {
   CHECK(refusal(type).find("g.xml:2:2: typeinter is no path type") == 0);
 }
 
+TEST_CASE("graphs without channels count as absent, as the field writes those it does not use") {
+  const Machine machine = small();
+  const auto read = read_graph_xml(
+      "<graphs version=\"1\"><graph id=\"4\" pattern=\"6\" crossnic=\"0\" nchannels=\"0\" "
+      "speedintra=\"0\" speedinter=\"0\" latencyinter=\"0\" typeintra=\"LOC\" "
+      "typeinter=\"LOC\" samechannels=\"0\"/><graph id=\"2\" pattern=\"3\" crossnic=\"0\" "
+      "nchannels=\"0\" speedintra=\"0\" speedinter=\"0\" latencyinter=\"0\" "
+      "typeintra=\"LOC\" typeinter=\"LOC\" samechannels=\"0\"/></graphs>",
+      "g.xml", machine.graph);
+  REQUIRE(read.ok());
+  CHECK_FALSE(read->collnet);
+}
+
 TEST_CASE("the graphs of every committed file survive writing and reading") {
   int compared = 0;
   for (const auto& path : data_files()) {
