@@ -7,6 +7,7 @@
 #include "base/version.h"
 #include "cmd/agent_main.h"
 #include "cmd/interrupt.h"
+#include "cmd/topo_hosts.h"
 #include "launcher/agent.h"
 #include "launcher/binary.h"
 #include "launcher/probe_service.h"
@@ -31,6 +32,7 @@ int agent_main() {
   options.build = base::kVersion;
   launcher::ProbeService service(base::kVersion);
   options.answer = [&](const std::string& what, const std::string& argument) {
+    if (what == kAskTopology) return topology_answer();
     return service.answer(what, argument);
   };
   return launcher::run_agent(options);

@@ -78,25 +78,33 @@ std::vector<Command> make_commands() {
   table.push_back(
       {.id = CommandId::topo,
        .name = "topo",
-       .arguments = "--from FILE [options]",
+       .arguments = "[--from FILE | -H LIST] [options]",
        .scopes = kTopo,
-       .summary = "a machine from its topology file: tree, paths, what is odd",
+       .summary = "this machine, one from a file, or all hosts: tree, paths, picture, faults",
        .description =
-           "Reads a topology file in the field's XML and shows the machine as a tree: CPUs, "
-           "switches, GPUs and network devices with their links. What looks wrong (a link slower "
-           "than those of its equals, a switch slower than what is below it) is marked with ! and "
-           "explained on standard error, as is every value that had to be assumed. --matrix adds "
-           "the path type and bandwidth between GPUs and to network devices, as a job would use "
-           "them: after the decisions on P2P, GDR and PXN, each of which --json explains.",
-       .examples = {{"collctl topo --from node.xml", "the tree"},
-                    {"collctl topo --from node.xml --matrix", "and the paths"},
+           "Shows a machine as a tree: NUMA nodes, switches, GPUs and network devices with their "
+           "links; this machine, or with --from one from a topology file in the field's XML or "
+           "from a snapshot. What looks wrong (x8 of x16, 16 of 18 NVLinks, a port without a link, "
+           "a device slower than its equals) is marked with ! and explained on standard error, as "
+           "is every value that had to be assumed. --matrix adds the path type and bandwidth "
+           "between GPUs and to network devices, as a job would use them: after the decisions on "
+           "P2P, GDR and PXN, each of which --json explains. --graph adds the rings and trees that "
+           "the search finds, -o draws it all. --diff says what differs from another file or "
+           "snapshot, and exits with 1 when something does. -H asks all hosts at the same time, "
+           "shows the machine that most of them have, and how the others differ from it; the exit "
+           "code is 4 when a host could not be asked, else 1 when they are not all equal.",
+       .examples = {{"collctl topo", "this machine"},
+                    {"collctl topo --matrix --graph", "with its paths and channels"},
+                    {"collctl topo --from node.xml -o node.svg", "a picture of another one"},
+                    {"collctl topo --diff yesterday.xml", "what has changed"},
+                    {"collctl topo -H node[01-16]", "which host is not as the others"},
                     {"collctl topo --from node.xml --json", "everything, with reasons"}}});
   table.push_back(
       {.id = CommandId::plan,
        .name = "plan",
        .arguments = "[--from FILE] [--nodes N] [options]",
        .scopes = kPlan,
-       .summary = "what GPU ranks would do on such nodes: rings, trees, choices, times",
+       .summary = "what ranks would do on N nodes: rings, trees, choices, times",
        .description =
            "Plans a job of one rank per GPU on N equal nodes, each as the topology file says (or "
            "as "

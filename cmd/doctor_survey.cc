@@ -1,48 +1,28 @@
 // Asking the hosts: facts, clocks, then every host listens and the others dial.
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
 
 #include "base/auth.h"
 #include "base/format.h"
 #include "base/version.h"
 #include "cmd/doctor.h"
-#include "cmd/interrupt.h"
-#include "cmd/job_start.h"
-#include "launcher/control.h"
-#include "launcher/host_pool.h"
+#include "cmd/host_questions.h"
 #include "launcher/probe_service.h"
 
 namespace collctl::cmd {
 namespace {
 
-using launcher::HostPhase;
-using launcher::HostPool;
-
 constexpr double kAnswerSeconds = 20;  // for facts: a hash over the binary on a busy host
 constexpr double kDialSeconds = 3;
 constexpr double kListenSeconds = 60;
-constexpr double kLeaveSeconds = 3;
 constexpr int kClockRounds = 3;
-
-struct Answer {
-  std::optional<Result<std::string>> text;
-  int64_t asked_ns = 0, came_ns = 0;  // wall clock here
-};
 
 class Surveyor {
  public:
-  Surveyor(const LaunchOptions& launch, Interrupts& interrupts, std::unique_ptr<HostPool> pool)
-      : launch_(launch), interrupts_(interrupts), pool_(std::move(pool)) {}
+  explicit Surveyor(HostQuestions& hosts) : hosts_(hosts) {}
   Result<Survey> run();
 
  private:
-  using Question = std::function<std::optional<std::string>(int host)>;
-  Status turn(Deadline deadline);
-  Status bring_up();
-  Result<std::vector<Answer>> ask(const std::string& what, double seconds,
-                                  const Question& question);
-  void take_answers(uint32_t number, std::vector<Answer>& answers, size_t& open);
   Status ask_facts();
   Status ask_clocks();
   Status test_pairs();
@@ -50,97 +30,16 @@ class Surveyor {
   bool plan_dial(int from, int to, const DialledAddress& dialled, launcher::ReachTarget& target);
   Status dial();
   bool usable(int host) const { return survey_.hosts[size_t(host)].facts.has_value(); }
-  void talk(const std::string& text) const {
-    if (launch_.talk.transient) launch_.talk.transient(text);
-  }
 
-  const LaunchOptions& launch_;
-  Interrupts& interrupts_;
-  std::unique_ptr<HostPool> pool_;
-  Deadline until_ = Deadline::after_seconds(launch_.timeout_s > 0 ? launch_.timeout_s : 1e6);
+  HostQuestions& hosts_;
   Survey survey_;
   std::vector<base::Secret> secrets_;
-  uint32_t asked_ = 0;
 };
 
-Status Surveyor::turn(Deadline deadline) {
-  const int wake = interrupts_.fd();
-  COLL_TRY(pool_->turn(deadline.earlier(until_), {&wake, 1}));
-  while (const auto number = interrupts_.take())
-    if (Interrupts::ends(*number)) return interrupted_error(*number);
-  if (until_.passed())
-    return Error(
-        ErrorCode::deadline,
-        format("--timeout {}: the hosts were not looked at in that time", launch_.timeout_s));
-  return {};
-}
-
-Status Surveyor::bring_up() {
-  const Deadline start = Deadline::after_seconds(launch_.start_timeout_s);
-  while (!pool_->settled()) {
-    COLL_TRY(turn(start));
-    int up = 0;
-    for (int i = 0; i < pool_->size(); ++i) up += pool_->host(i).phase() == HostPhase::up;
-    talk(format("hosts: {} of {} up", up, pool_->size()));
-    if (start.passed()) pool_->give_up_on_late(launch_.start_timeout_s);
-  }
-  return {};
-}
-
-void Surveyor::take_answers(uint32_t number, std::vector<Answer>& answers, size_t& open) {
-  for (int i = 0; i < pool_->size(); ++i) {
-    launcher::HostLink& link = pool_->host(i);
-    Answer& answer = answers[size_t(i)];
-    while (auto frame = link.take_frame()) {
-      if (launcher::AgentFrame(frame->type) != launcher::AgentFrame::answer) continue;
-      ByteReader r(frame->payload);
-      if (r.get<uint32_t>() != number || answer.asked_ns == 0 || answer.text) continue;
-      const bool good = r.get<uint8_t>() != 0;
-      if (good)
-        answer.text.emplace(r.get_string(1 << 24));
-      else
-        answer.text.emplace(launcher::decode_error(r.get_bytes()));
-      answer.came_ns = base::wall_clock_ns();
-      --open;
-    }
-    if (link.phase() == HostPhase::up || answer.asked_ns == 0 || answer.text) continue;
-    answer.text.emplace(link.error().value_or(Error(ErrorCode::lost, "the agent has gone")));
-    --open;
-  }
-}
-
-// Puts a question to every host that `question` has one for; waits for all answers.
-Result<std::vector<Answer>> Surveyor::ask(const std::string& what, double seconds,
-                                          const Question& question) {
-  std::vector<Answer> answers(size_t(pool_->size()));
-  const uint32_t number = ++asked_;
-  size_t open = 0;
-  for (int i = 0; i < pool_->size(); ++i) {
-    if (pool_->host(i).phase() != HostPhase::up) continue;
-    const auto argument = question(i);
-    if (!argument) continue;
-    ByteWriter w;
-    w.put(number).put_string(what).put_string(*argument);
-    answers[size_t(i)].asked_ns = base::wall_clock_ns();
-    pool_->host(i).send(launcher::AgentFrame::ask, w.bytes());
-    ++open;
-  }
-  const Deadline deadline = Deadline::after_seconds(seconds);
-  while (open > 0 && !deadline.passed()) {
-    COLL_TRY(turn(deadline));
-    take_answers(number, answers, open);
-  }
-  for (int i = 0; i < pool_->size(); ++i)
-    if (Answer& answer = answers[size_t(i)]; answer.asked_ns != 0 && !answer.text)
-      answer.text.emplace(
-          Error(ErrorCode::deadline, format("no answer to '{}' within {:.0f} s", what, seconds)));
-  return answers;
-}
-
 Status Surveyor::ask_facts() {
-  talk("asking for facts");
-  COLL_ASSIGN(auto answers, ask(launcher::kAskProbe, kAnswerSeconds,
-                                [](int) { return std::optional<std::string>(""); }));
+  hosts_.talk("asking for facts");
+  COLL_ASSIGN(auto answers, hosts_.ask(launcher::kAskProbe, kAnswerSeconds,
+                                       [](int) { return std::optional<std::string>(""); }));
   for (size_t i = 0; i < answers.size(); ++i) {
     SurveyedHost& host = survey_.hosts[i];
     if (!answers[i].text) continue;
@@ -159,9 +58,9 @@ Status Surveyor::ask_facts() {
 
 Status Surveyor::ask_clocks() {
   for (int round = 0; round < kClockRounds; ++round) {
-    COLL_ASSIGN(const auto answers, ask(launcher::kAskClock, kAnswerSeconds, [&](int host) {
-                  return usable(host) ? std::optional<std::string>("") : std::nullopt;
-                }));
+    COLL_ASSIGN(const auto answers, hosts_.ask(launcher::kAskClock, kAnswerSeconds, [&](int host) {
+      return usable(host) ? std::optional<std::string>("") : std::nullopt;
+    }));
     for (size_t i = 0; i < answers.size(); ++i) {
       if (!answers[i].text || !answers[i].text->ok()) continue;
       SurveyedHost& host = survey_.hosts[i];
@@ -183,13 +82,14 @@ Status Surveyor::listen() {
     COLL_ASSIGN(auto secret, base::random_secret());
     secrets_.push_back(secret);
   }
-  COLL_ASSIGN(const auto answers,
-              ask(launcher::kAskReach, kAnswerSeconds, [&](int host) -> std::optional<std::string> {
-                std::vector<std::string> addresses;
-                for (const auto& at : usable_by_host[size_t(host)]) addresses.push_back(at.address);
-                if (addresses.empty()) return std::nullopt;
-                return launcher::listen_question(addresses, secrets_[size_t(host)], kListenSeconds);
-              }));
+  COLL_ASSIGN(
+      const auto answers,
+      hosts_.ask(launcher::kAskReach, kAnswerSeconds, [&](int host) -> std::optional<std::string> {
+        std::vector<std::string> addresses;
+        for (const auto& at : usable_by_host[size_t(host)]) addresses.push_back(at.address);
+        if (addresses.empty()) return std::nullopt;
+        return launcher::listen_question(addresses, secrets_[size_t(host)], kListenSeconds);
+      }));
   for (size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i].text) continue;
     auto listens = answers[i].text->ok()
@@ -241,12 +141,13 @@ Status Surveyor::dial() {
       targets[size_t(from)].push_back(std::move(target));
       pair_of[size_t(from)].push_back(survey_.pairs.size() - 1);
     }
-  COLL_ASSIGN(const auto answers, ask(launcher::kAskReach, kDialSeconds + kAnswerSeconds,
-                                      [&](int host) -> std::optional<std::string> {
-                                        if (targets[size_t(host)].empty()) return std::nullopt;
-                                        return launcher::dial_question(targets[size_t(host)],
-                                                                       kDialSeconds);
-                                      }));
+  COLL_ASSIGN(const auto answers, hosts_.ask(launcher::kAskReach, kDialSeconds + kAnswerSeconds,
+                                             [&](int host) -> std::optional<std::string> {
+                                               if (targets[size_t(host)].empty())
+                                                 return std::nullopt;
+                                               return launcher::dial_question(targets[size_t(host)],
+                                                                              kDialSeconds);
+                                             }));
   for (size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i].text) continue;
     auto results = answers[i].text->ok()
@@ -264,16 +165,16 @@ Status Surveyor::dial() {
 
 Status Surveyor::test_pairs() {
   if (survey_.hosts.size() < 2) return {};
-  talk("testing the network between the hosts");
+  hosts_.talk("testing the network between the hosts");
   COLL_TRY(listen());
   return dial();
 }
 
 Result<Survey> Surveyor::run() {
   COLL_ASSIGN(survey_.self, launcher::gather_facts(base::kVersion));
-  COLL_TRY(bring_up());
-  for (int i = 0; i < pool_->size(); ++i) {
-    const launcher::HostLink& link = pool_->host(i);
+  COLL_TRY(hosts_.bring_up());
+  for (int i = 0; i < hosts_.pool().size(); ++i) {
+    const launcher::HostLink& link = hosts_.pool().host(i);
     SurveyedHost host;
     host.spec = link.spec();
     host.here = link.is_this_host();
@@ -285,12 +186,12 @@ Result<Survey> Surveyor::run() {
   COLL_TRY(ask_facts());
   COLL_TRY(ask_clocks());
   COLL_TRY(test_pairs());
-  talk("");
+  hosts_.talk("");
   // Whoever was lost meanwhile is said to be; the agents' listeners end with them.
-  for (int i = 0; i < pool_->size(); ++i)
-    if (SurveyedHost& host = survey_.hosts[size_t(i)]; !host.error && pool_->host(i).error())
-      host.error = pool_->host(i).error();
-  pool_->leave(Deadline::after_seconds(kLeaveSeconds));
+  for (int i = 0; i < hosts_.pool().size(); ++i)
+    if (SurveyedHost& host = survey_.hosts[size_t(i)]; !host.error && hosts_.pool().host(i).error())
+      host.error = hosts_.pool().host(i).error();
+  hosts_.leave();
   return std::move(survey_);
 }
 
@@ -307,11 +208,9 @@ Result<Survey> make_survey(const LaunchOptions& launch) {
     survey.hosts.push_back(std::move(host));
     return survey;
   }
-  COLL_ASSIGN(launcher::PoolOptions options, pool_options(launch));
   Interrupts interrupts(false);
-  options.ssh.stop_fd = interrupts.fd();
-  COLL_ASSIGN(auto pool, HostPool::make(launch.hosts.hosts, options));
-  return Surveyor(launch, interrupts, std::move(pool)).run();
+  COLL_ASSIGN(const auto hosts, HostQuestions::make(launch, interrupts));
+  return Surveyor(*hosts).run();
 }
 
 }  // namespace collctl::cmd

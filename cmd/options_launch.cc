@@ -64,7 +64,7 @@ void add_launch_options(std::vector<Option>& t) {
        .fallback = "none",
        .minimum = 0.001,
        .maximum = 31536000,
-       .scopes = kLaunch | kDoctor,
+       .scopes = kLaunch | kDoctor | kTopo,
        .help = "end the whole job after so many seconds"});
   add({.name = "start-timeout",
        .kind = ValueKind::number,
@@ -72,7 +72,7 @@ void add_launch_options(std::vector<Option>& t) {
        .fallback = "60",
        .minimum = 0.001,
        .maximum = 86400,
-       .scopes = kLaunch | kDoctor,
+       .scopes = kLaunch | kDoctor | kTopo,
        .help = "deadline of launch and bootstrap, seconds"});
   add({.name = "op-timeout",
        .kind = ValueKind::number,
@@ -155,7 +155,7 @@ void add_launch_options(std::vector<Option>& t) {
 }
 
 void add_host_options(std::vector<Option>& t) {
-  const Adder add{t, Group::hosts, kBench | kProgram | kDoctor};
+  const Adder add{t, Group::hosts, kBench | kProgram | kDoctor | kTopo};
   add({.name = "hosts",
        .letter = 'H',
        .kind = ValueKind::text,

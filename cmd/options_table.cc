@@ -237,7 +237,7 @@ void add_topo_options(std::vector<Option>& t) {
   add({.name = "assume-nic",
        .kind = ValueKind::number,
        .value = "GBPS",
-       .fallback = "by device, else model",
+       .fallback = "model",
        .minimum = 0.001,
        .maximum = 100000,
        .scopes = kTopo | kPlan,
@@ -247,13 +247,31 @@ void add_topo_options(std::vector<Option>& t) {
            "and a800, 400 for h100, h800, h200 and b200, 200 for h100-pcie and l40s, 100 for the "
            "others, and never more than that."});
   add({.name = "matrix", .help = "path type and GB/s between GPUs and to network devices"});
+  add({.name = "graph",
+       .help = "the channels that the search finds: rings and trees",
+       .more = "Of one node, or with --nodes of each of several. Equal channels are shown once."});
+  add({.name = "diff",
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .help = "what differs from that file or snapshot; exit 1 when something does",
+       .more = "Devices are matched by their PCI addresses; what was there and is missing, what "
+               "was added, and every attribute that changed is named."});
+  add({.name = "output",
+       .letter = 'o',
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .help = "draw the machine: FILE.svg",
+       .more = "With --graph also its first ring. The file appears whole or not at all. Standard "
+               "output then stays empty unless --matrix, --graph or --json is there too."});
   add({.name = "xml",
        .kind = ValueKind::file,
        .value = "FILE",
        .fallback = "none",
        .help = "write the topology as XML",
        .more = "The file appears whole or not at all. Standard output then stays empty unless "
-               "--matrix or --json is there too."});
+               "--matrix, --graph or --json is there too."});
 }
 
 void add_output_options(std::vector<Option>& t) {
@@ -280,9 +298,10 @@ void add_output_options(std::vector<Option>& t) {
   add({.name = "verbose",
        .letter = 'v',
        .kind = ValueKind::count,
-       .scopes = kLaunch | kDoctor,
+       .scopes = kLaunch | kDoctor | kTopo,
        .help = "log at INFO; -vv at TRACE",
-       .more = "With doctor: say how each host was connected."});
+       .more = "With doctor: say how each host was connected. With topo: nothing is folded, and "
+               "links of idle GPUs are named."});
 }
 
 std::vector<Option> make_options() {

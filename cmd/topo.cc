@@ -1,25 +1,107 @@
-// `topo`: a machine as a tree, a matrix, JSON or the field's XML.
+// `topo`: a machine, or those of all hosts, as a tree, a matrix, channels, a picture, JSON, XML, or
+// against another one.
 #include "cmd/topo.h"
 
+#include "base/env.h"
 #include "base/format.h"
 #include "cmd/command_line.h"
+#include "cmd/progress.h"
 #include "cmd/report.h"
+#include "cmd/topo_diff.h"
+#include "cmd/topo_hosts.h"
+#include "cmd/topo_svg.h"
 #include "topology/xml.h"
 
 namespace collctl::cmd {
+namespace {
+
+// What is about one machine means nothing for many, and a comparison is all that --diff prints.
+constexpr const char* kNotWithHosts[] = {"from", "save",  "assume", "assume-nic", "xml",
+                                         "diff", "graph", "matrix", "nodes",      "output"};
+constexpr const char* kNotWithDiff[] = {"graph", "matrix", "nodes", "output", "xml"};
+
+Status check_together(const ParsedLine& line, bool hosts) {
+  const auto excluded = [&](const char* option, const char* what) {
+    return Error(ErrorCode::usage, format("topo: {} excludes --{}", what, option));
+  };
+  if (hosts)
+    for (const char* option : kNotWithHosts)
+      if (line.has(option)) return excluded(option, line.has("hosts") ? "-H" : "--hostfile");
+  if (line.has("diff"))
+    for (const char* option : kNotWithDiff)
+      if (line.has(option)) return excluded(option, "--diff");
+  if (line.has("nodes") && !line.has("graph"))
+    return Error(ErrorCode::usage, "topo: --nodes is about --graph");
+  if (line.has("output") && !line.text("output").ends_with(".svg"))
+    return Error(ErrorCode::usage,
+                 format("topo: -o {}: expected a file that ends in .svg", line.text("output")));
+  for (const char* option : {"xml", "output"})
+    if (line.has(option)) COLL_TRY(check_writable(line.text(option)));
+  return {};
+}
+
+TreeStyle style_of(const ParsedLine& line, const Console& console) {
+  return {.colours = console.out_colours(), .unfold = line.has("verbose")};
+}
+
+Result<int> show_hosts(const ParsedLine& line, LaunchOptions& launch, Console& console) {
+  launch.talk = console_talk(console, line.has("quiet") || line.has("json"));
+  COLL_ASSIGN(const std::vector<HostTopology> hosts, ask_topologies(launch));
+  const auto groups = group_hosts(hosts);
+  console.out(line.has("json") ? hosts_json(hosts, groups) + "\n"
+                               : hosts_text(hosts, groups, style_of(line, console)));
+  if (!line.has("quiet"))
+    for (const auto& group : groups)
+      print_findings(hosts[size_t(group.front())].view->findings, console);
+  return int(hosts_code(hosts, groups));
+}
+
+Result<int> show_diff(const ParsedLine& line, const TopoView& view, Console& console) {
+  ViewOptions options;
+  options.from = line.text("diff");
+  COLL_ASSIGN(const TopoView other, read_view(options));
+  const auto differences = compare_machines(other.system, view.system);
+  const DiffNames names{other.source, view.source};
+  console.out(line.has("json") ? diff_json(differences, names) + "\n"
+                               : diff_text(differences, names));
+  return int(differences.empty() ? ErrorCode{} : ErrorCode::failed);
+}
+
+}  // namespace
+
 Result<int> topo_command(const ParsedLine& line, Console& console) {
-  if (line.has("xml")) COLL_TRY(check_writable(line.text("xml")));
+  COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
+  const bool hosts = !launch.hosts.hosts.empty();
+  COLL_TRY(check_together(line, hosts));
+  if (hosts) return show_hosts(line, launch, console);
   COLL_ASSIGN(const TopoView view, read_view(line));
+  if (line.has("diff")) return show_diff(line, view, console);
+  const int nodes = int(line.number("nodes", 1));
+  topology::NodeGraphs graphs;
+  if (line.has("graph") && !view.graph.gpus.empty()) {
+    COLL_ASSIGN(const int64_t cross_nic, base::knob_int(base::KnobId::cross_nic));
+    graphs = topology::search_node(view.graph, view.effective,
+                                   {.nodes = nodes, .cross_nic = int(cross_nic)});
+  }
   if (line.has("xml"))
     COLL_TRY(write_file_atomically(line.text("xml"), topology::write_xml(view.system)));
+  if (line.has("output"))
+    COLL_TRY(write_file_atomically(
+        line.text("output"),
+        topo_svg(view, graphs.ring.channels.empty() ? nullptr : &graphs.ring.channels[0])));
   if (line.has("json")) {
-    console.out(topo_json(view) + "\n");
+    console.out(topo_json(view, line.has("graph") ? &graphs : nullptr) + "\n");
     return 0;
   }
-  // Who only wants the file gets nothing else on standard output.
-  if (line.has("matrix") || !line.has("xml")) console.out(topo_tree(view));
+  // Who only wants a file gets nothing else on standard output.
+  const bool more = line.has("matrix") || line.has("graph");
+  if (more || !(line.has("xml") || line.has("output")))
+    console.out(topo_tree(view, style_of(line, console)));
   if (line.has("matrix")) console.out("\n" + topo_matrix(view));
-  if (!line.has("quiet")) print_findings(view.findings, console);
+  if (line.has("graph")) console.out("\n" + topo_graph(view, graphs, nodes));
+  if (line.has("quiet")) return 0;
+  print_findings(view.findings, console);
+  if (line.has("verbose")) print_findings(topology::idle_links(view.system, view.source), console);
   return 0;
 }
 

@@ -145,7 +145,7 @@ class PartMaker {
     part.node = found == gpus_.end() ? nullptr : &node(found->second);
     part.title = format("GPU {}", part.node != nullptr ? part.node->dev : gpu.dev.value_or(-1));
     if (!name.empty()) part.title += " " + name;
-      if (gpu.gcn && name.empty()) part.details.push_back(plain(*gpu.gcn));
+    if (gpu.gcn && name.empty()) part.details.push_back(plain(*gpu.gcn));
     if (gpu.sm && !gpu.gcn && name.empty()) part.details.push_back(format("sm {}", *gpu.sm));
     part.details.push_back(part.node != nullptr ? format("rank {}", part.node->rank) : "not used");
     if (part.node != nullptr) {

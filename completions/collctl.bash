@@ -73,6 +73,8 @@ _collctl() {
     --save) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --assume) COMPREPLY=($(compgen -W 'v100 a100 a100-pcie a800 h100 h100-pcie h800 h200 b200 l40s l4 a10g a10 t4' -- "$current")); return ;;
     --assume-nic) COMPREPLY=(); return ;;
+    --diff) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --xml) COMPREPLY=($(compgen -f -- "$current")); return ;;
     -e|--max-bytes) COMPREPLY=(); return ;;
     --bytes) COMPREPLY=(); return ;;
@@ -131,7 +133,7 @@ _collctl() {
       fi ;;
     topo)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--from --save --assume --assume-nic --matrix --xml --nodes --json --quiet --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --from --save --assume --assume-nic --matrix --graph --diff --output -o --xml --nodes --json --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     plan)
       if [[ $current == -* ]]; then
