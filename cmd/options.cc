@@ -84,7 +84,7 @@ Status check_form(const ParsedLine& line) {
   if (line.command->id != CommandId::run || line.help != HelpWanted::none) return {};
   const uint32_t form = line.has_program ? kProgram : kBench;
   for (const auto& [name, values] : line.given)
-    if ((find_option(name)->scopes & form) == 0)
+    if ((find_option(name, line.command->scopes)->scopes & form) == 0)
       return usage(
           line.has_program
               ? format("--{} measures a collective; it has no meaning with a program", name)

@@ -68,7 +68,9 @@ Status check_join(const ParsedLine& line, const LaunchOptions& launch) {
 
 // The algorithms asked for, each serving the collective and speaking a protocol asked for.
 Status choose_algorithms(const ParsedLine& line, BenchSpec& spec) {
-  if (line.has("proto")) spec.protocols = expand_choices(*find_option("proto"), line.text("proto"));
+  if (line.has("proto"))
+    spec.protocols =
+        expand_choices(*find_option("proto", line.command->scopes), line.text("proto"));
   if (!line.has("algo")) return {};
   const std::string text = line.text("algo");
   const bool every = (',' + text + ',').find(",all,") != std::string::npos;
@@ -76,7 +78,7 @@ Status choose_algorithms(const ParsedLine& line, BenchSpec& spec) {
   for (const auto& row : kernels::algorithms())
     if (serves(row, spec.collective))
       serving += (serving.empty() ? "" : ", ") + std::string(row.name);
-  for (const auto& name : expand_choices(*find_option("algo"), text)) {
+  for (const auto& name : expand_choices(*find_option("algo", line.command->scopes), text)) {
     const auto* row = kernels::find_algorithm(name);
     if (row == nullptr || !serves(*row, spec.collective)) {
       if (every) continue;
@@ -207,11 +209,13 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks) {
   spec.warmup = int(line.number("warmup", 5));
   spec.sync_each = line.text("sync") == "each";
   spec.types.clear();
-  for (const auto& word : expand_choices(*find_option("dtype"), line.text("dtype")))
+  for (const auto& word :
+       expand_choices(*find_option("dtype", line.command->scopes), line.text("dtype")))
     spec.types.push_back(by_name<kernels::DataType>(word, kernels::kDataTypeCount));
   if (has_op(spec.collective)) {
     spec.ops.clear();
-    for (const auto& word : expand_choices(*find_option("op"), line.text("op")))
+    for (const auto& word :
+         expand_choices(*find_option("op", line.command->scopes), line.text("op")))
       spec.ops.push_back(by_name<kernels::RedOp>(word, kernels::kRedOpCount));
   }
   const std::string root = line.text("root");

@@ -1,0 +1,248 @@
+// `collctl plan` by the real binary: exact text, JSON, mistakes. Expected values by hand from the
+// rules, shown where they stand.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/catch.h"
+#include "tests/cli/run_binary.h"
+
+using nlohmann::json;
+
+namespace {
+
+// Two H100 joined by 18 NVLinks (18 x 20.6 = 370.8 GB/s); a NIC of 400 Gb/s (50 GB/s) beside GPU 0
+// below a switch of gen5 x16 (48 GB/s).
+const char* const kPair = R"(<system version="1">
+  <cpu numaid="0" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
+    <pci busid="0000:10:00.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:11:00.0" class="0x030200" vendor="0x10de" device="0x2330" link_speed="32.0 GT/s PCIe" link_width="16">
+        <gpu dev="0" sm="90" rank="0" gdr="1">
+          <nvlink target="0000:21:00.0" count="18" tclass="0x030200"/>
+        </gpu>
+      </pci>
+      <pci busid="0000:12:00.0" class="0x020000" link_speed="32.0 GT/s PCIe" link_width="16">
+        <nic>
+          <net name="mlx5_0" dev="0" speed="400000" port="1" guid="0x1" gdr="1"/>
+        </nic>
+      </pci>
+    </pci>
+  </cpu>
+  <cpu numaid="1" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
+    <pci busid="0000:21:00.0" class="0x030200" vendor="0x10de" device="0x2330" link_speed="32.0 GT/s PCIe" link_width="16">
+      <gpu dev="1" sm="90" rank="1" gdr="1">
+        <nvlink target="0000:11:00.0" count="18" tclass="0x030200"/>
+      </gpu>
+    </pci>
+  </cpu>
+</system>
+)";
+
+std::string write(const TemporaryFolder& folder, const std::string& text) {
+  const std::string path = folder / "node.xml";
+  std::ofstream(path) << text;
+  return path;
+}
+
+std::string without(std::string text, const std::string& part) {
+  const size_t at = text.find(part);
+  REQUIRE(at != std::string::npos);
+  return text.erase(at, part.size());
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("plan of two nodes, by hand") {
+  const TemporaryFolder folder;
+  const std::string path = write(folder, kPair);
+  const Ran ran = run_collctl("plan --nodes 2 --bytes 1M --from " + path);
+  CHECK(ran.code == 0);
+  CHECK(ran.err.empty());
+  // Search: 48 GB/s a channel (the best path to the network) fits once below the switch, and is
+  // halved into two of 24. Used twice: 4; no more, for 24 is below 45. GPU 1 sends through GPU 0
+  // (PXN). Trees: both GPUs' chain may have twice the network's 24.
+  // Ring ll128: 14 + 4 x 1.9 + 2 x 4 = 29.6 us; 0.92 x 48 x 4/6 = 29.44 GB/s: 35.62 us for 1 MiB.
+  // Ring ll: 6.6 + 4 x 1 (the host's step) + 2 x 2.7 = 16; half of 48 x 4/6 = 16 GB/s: 65.54 us.
+  CHECK(
+      ran.out ==
+      "# plan for allreduce: 2 nodes of 2 GPUs, 4 ranks\n"
+      "# node: " +
+          path +
+          ": 2 NUMA nodes, 2 GPUs (H100), 1 network device\n"
+          "# rings: 2 channels of 24 GB/s between GPUs (NVL), 24 GB/s to the network (PXN); fills "
+          "most PCI/0000:10:00.0 -> GPU/0 (PCI, 48 GB/s, 48 used)\n"
+          "# trees (tree): 2 channels of 48 GB/s between GPUs (NVL), 24 GB/s to the network (PIX); "
+          "fills most PCI/0000:10:00.0 -> GPU/0 (PCI, 48 GB/s, 48 used)\n"
+          "# channels: 2 in every node, used twice (once with each tree): 4\n"
+          "# rails: every link joins the same network device of both nodes\n"
+          "# below: the ranks of the first two nodes, between the devices by which a ring enters "
+          "and "
+          "leaves; all of them in --json\n"
+          "#\n"
+          "Channel 00/04 : NET/0 > 0 1 > NET/0 -> NET/0 > 2 3 > NET/0   (also 1-3)\n"
+          "Tree    00/04 : 0-1   parent at 0 by NET/0, lower child at 0 by NET/0, upper child at 0 "
+          "by "
+          "NET/0   (also 1-3)\n"
+          "Nodes of tree 0 (channels 0-1): root 0 > 1\n"
+          "Nodes of tree 1 (channels 2-3): root 1 > 0\n"
+          "#\n"
+          "#         size  algo      proto   channels  threads        time     algbw     busbw  "
+          "limited by\n"
+          "#          (B)                                             (us)    (GB/s)    (GB/s)\n"
+          "       1048576  ring      ll128          4      640       65.22     16.08     24.12  "
+          "bandwidth: 2 x 24 GB/s, by PCI/0000:10:00.0 -> GPU/0 (PCI, 48 GB/s, 48 used)\n"
+          "#\n"
+          "# why: 1 MiB: ring ll128; next ring ll: 81.54 us (+25 %)\n");
+}
+
+TEST_CASE("plan of one node says with -v what was tried and weighed") {
+  const TemporaryFolder folder;
+  const std::string path = write(folder, kPair);
+  const Ran plain = run_collctl("plan -b 8 -e 64M -f 1024 --from " + path);
+  REQUIRE(plain.code == 0);
+  CHECK(has(plain.out, "Channel 00/24 : 0 1   (also 1-23)\n"));
+  CHECK(!has(plain.out, "NET/0"));
+  CHECK(!has(plain.out, "# search"));
+  // Two hops of 0.6 us: ring 6.6 + 1.2.
+  CHECK(has(plain.out, "\n             8  ring      ll             1       96       7.800"));
+  const Ran ran = run_collctl("plan -b 8 -e 64M -f 1024 -v --from " + path);
+  CHECK(has(ran.out, "# search, ring: "));
+  CHECK(has(ran.out, "\n# 8 B: ring simple 15.20, ring ll 7.800, ring ll128 17.80, tree simple "));
+  CHECK(has(run_collctl("plan --algo ring --proto ll128 --bytes 1M -v --from " + path,
+                        "NCCL_P2P_DISABLE=1")
+                .err,
+            "ll128 needs NVLink between GPUs"));
+}
+
+TEST_CASE("plan --json has every rank of every ring and tree") {
+  const TemporaryFolder folder;
+  const std::string path = write(folder, kPair);
+  const Ran ran =
+      run_collctl("plan --nodes 3 --op allgather --bytes 1M --bytes 10 --json --from " + path);
+  REQUIRE(ran.code == 0);
+  CHECK(ran.err.empty());
+  const json all = json::parse(ran.out);
+  CHECK(all["schema"] == "collctl.plan/1");
+  CHECK(all["file"] == path);
+  CHECK(all["graphs"][0]["pattern"] == "ring");
+  CHECK(all["graphs"][0]["bw_inter_GBps"] == 24);
+  CHECK(all["graphs"][0]["channels"][0]["gpus"] == json({0, 1}));
+  CHECK(all["graphs"][0]["channels"][0]["nets"] == json({0, 0}));
+  CHECK_FALSE(all["search"][0]["steps"].empty());
+  const json& cluster = all["cluster"];
+  CHECK(cluster["nodes"] == 3);
+  CHECK(cluster["ranks"] == 6);
+  CHECK(cluster["nchannels"] == 4);
+  CHECK(cluster["rings"] ==
+        json::array(
+            {{0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 4, 5}}));
+  CHECK(cluster["trees"].size() == 4 * 6);
+  // Tree 0 of three nodes: 2 below 0, 1 below 2; all links at the first GPU.
+  CHECK(cluster["trees"][0] == json({{"channel", 0}, {"rank", 0}, {"up", -1}, {"down", {1, 4}}}));
+  CHECK(cluster["trees"][2] == json({{"channel", 0}, {"rank", 2}, {"up", 4}, {"down", {3}}}));
+  CHECK(cluster["trees"][4] == json({{"channel", 0}, {"rank", 4}, {"up", 0}, {"down", {5, 2}}}));
+  CHECK(cluster["nics"].size() == 4 * 3);
+  CHECK(cluster["nics"][1]["ring_in"] == 0);
+  CHECK(cluster["nics"][1]["tree_up"] == 0);
+  CHECK(cluster["nics"][1]["tree_down_lower"] == -1);
+  CHECK(cluster["rails"]["ring_crossings"] == 0);
+  REQUIRE(all["choices"].size() == 2);
+  const json& choice = all["choices"][0];
+  CHECK(choice["op"] == "allgather");
+  // Whole floats of six ranks: 1048576 / 24 x 24.
+  CHECK(choice["bytes"] == 1048560);
+  CHECK(choice["algorithm"] == "ring");
+  CHECK(choice["channels"].is_number_integer());
+  const json& expected = choice["expected"];
+  const double algbw = 1048560 / expected["time_us"].get<double>() / 1e3;
+  CHECK(std::abs(expected["algbw_GBps"].get<double>() / algbw - 1) < 1e-4);
+  CHECK(std::abs(expected["busbw_GBps"].get<double>() / (algbw * 5 / 6) - 1) < 1e-4);
+  CHECK(choice["why"].get<std::string>().find("; next ring ") != std::string::npos);
+  CHECK(choice["candidates"].size() == 3);
+  CHECK(all["choices"][1]["bytes"] == 0);  // less than a float for each rank
+  CHECK(all["findings"].empty());
+}
+
+TEST_CASE("plan honours wishes for channels, algorithms and protocols") {
+  const TemporaryFolder folder;
+  const std::string from = " --bytes 64M --json --nodes 2 --from " + write(folder, kPair);
+  const auto plan = [&](const std::string& options, const std::string& variables = "") {
+    const Ran ran = run_collctl("plan " + options + from, variables);
+    INFO(ran.err);
+    REQUIRE(ran.code == 0);
+    return json::parse(ran.out);
+  };
+  CHECK(plan("--channels 7")["cluster"]["nchannels"] == 7);
+  CHECK(plan("--channels 7")["choices"][0]["channels"] == 7);
+  CHECK(plan("", "NCCL_MAX_NCHANNELS=3")["cluster"]["nchannels"] == 3);
+  CHECK(plan("", "COLLCTL_MIN_NCHANNELS=9 NCCL_MAX_NCHANNELS=3")["cluster"]["nchannels"] == 9);
+  const json tree = plan("--algo tree --proto simple")["choices"][0];
+  CHECK(tree["algorithm"] == "tree");
+  CHECK(tree["protocol"] == "simple");
+  CHECK(tree["threads"] == 640);
+  CHECK(plan("", "NCCL_ALGO=tree")["choices"][0]["algorithm"] == "tree");
+  CHECK(plan("--op alltoall")["choices"][0]["algorithm"] == "pairwise");
+  CHECK(plan("--op barrier")["choices"].size() == 1);
+  // A quarter of the channels has a quarter of the bandwidth.
+  const auto time = [&](const char* options) {
+    return plan(options)["choices"][0]["expected"]["time_us"].get<double>();
+  };
+  CHECK(time("--algo ring --proto simple --channels 1") >
+        3 * time("--algo ring --proto simple --channels 4"));
+}
+
+TEST_CASE("plan says what it cannot plan") {
+  const TemporaryFolder folder;
+  const std::string path = write(folder, kPair);
+  const auto fails = [&](const std::string& options, int code, const std::string& message) {
+    const Ran ran = run_collctl("plan " + options);
+    CHECK(ran.code == code);
+    CHECK(ran.out.empty());
+    CHECK(has(ran.err, message));
+  };
+  fails("--nodes 0 --from " + path, 2, "--nodes 0: expected");
+  fails("--nodes 4097 --from " + path, 2, "--nodes 4097: expected");
+  fails("--algo doubling --from " + path, 2, "--algo doubling: expected ring, tree, pairwise");
+  fails("--op sum --from " + path, 2, "--op sum: expected");
+  fails("--bytes 8 -e 16 --from " + path, 2, "--bytes and --max-bytes exclude each other");
+  fails("--op allgather --algo tree --from " + path, 2,
+        "no algorithm for allgather is left (algorithms 'tree', protocols ''): tree does not serve "
+        "allgather\n");
+  fails("--from " + path + ".absent", 2, path + ".absent");
+  const std::string blind = folder / "blind.xml";
+  std::ofstream(blind) << without(
+      kPair,
+      "        <nic>\n          <net name=\"mlx5_0\" dev=\"0\" speed=\"400000\" port=\"1\" "
+      "guid=\"0x1\" gdr=\"1\"/>\n        </nic>\n");
+  CHECK(run_collctl("plan --bytes 8 --from " + blind).code == 0);
+  fails("--nodes 2 --from " + blind, 3,
+        blind + ": no network device, so 2 such nodes cannot reach each other\n");
+  std::string skeleton = kPair;
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    const size_t from = skeleton.find("<gpu"), to = skeleton.find("</gpu>") + 6;
+    skeleton.erase(from, to - from);
+  }
+  const std::string bare = folder / "bare.xml";
+  std::ofstream(bare) << skeleton;
+  // The hint leads to a plan.
+  CHECK(run_collctl("plan --bytes 8 --assume h100 --from " + bare).code == 0);
+}
+
+TEST_CASE("a thousand nodes of eight GPUs are planned at once") {
+  const TemporaryFolder folder;
+  const std::string path = write(folder, kPair);
+  const Ran ran = run_collctl("plan --nodes 4096 --bytes 1G --json --from " + path);
+  REQUIRE(ran.code == 0);
+  const json all = json::parse(ran.out);
+  CHECK(all["cluster"]["ranks"] == 8192);
+  CHECK(all["cluster"]["rings"][3].size() == 8192);
+  CHECK(all["cluster"]["trees"].size() == 4 * 8192);
+  // The text stays short.
+  const Ran text = run_collctl("plan --nodes 4096 --bytes 1G --from " + path);
+  CHECK(text.out.size() < 4000);
+  CHECK(has(text.out, "-> ... 4096 nodes"));
+  CHECK(has(text.out, "root 0 > 2048 > 1024 3072 > ... 12 levels below\n"));
+}
