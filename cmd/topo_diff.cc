@@ -8,6 +8,7 @@
 #include "cmd/json_writer.h"
 #include "cmd/topo_parts.h"
 #include "topology/inspect.h"
+#include "topology/pci_use.h"
 
 namespace collctl::cmd {
 namespace {
@@ -84,8 +85,8 @@ class Flattener {
   }
 
   static std::string kind_of(const Pci& pci) {
-    if (pci.gpu) return "GPU";
-    if (!pci.nics.empty()) return "NIC";
+    if (pci.gpu || is_gpu_class(pci.device_class)) return "GPU";
+    if (!pci.nics.empty() || is_nic_class(pci.device_class)) return "NIC";
     return pci.children.empty() ? "device" : "switch";
   }
 

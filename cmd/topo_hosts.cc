@@ -100,7 +100,10 @@ Result<TopoView> view_of_answer(const std::string& answer, const std::string& ho
         "is the same version of collctl there? --stage always sends this one");
   }
   COLL_ASSIGN(topology::Document document, topology::read_xml(xml, host));
-  return view_of(std::move(document.system), host, std::move(findings));
+  COLL_ASSIGN(TopoView view, view_of(std::move(document.system), host, {}));
+  view.live = true;
+  view.findings = std::move(findings);  // the host has said all that follows from it as well
+  return view;
 }
 
 Result<std::vector<HostTopology>> ask_topologies(const LaunchOptions& launch) {
