@@ -86,6 +86,13 @@ void write_cluster(const JobPlan& plan, JsonWriter& json) {
   json.field("ranks", cluster.ranks()).field("nchannels", cluster.channels());
   json.key("steps").begin_array();
   for (const std::string& step : cluster.steps) json.value(step);
+  // Each machine's groups of ranks that need the network between them; one as a rule.
+  json.end_array().key("parts").begin_array();
+  for (const PlanPart& part : plan.parts) {
+    json.begin_array();
+    for (const int rank : part.ranks) json.value(rank);
+    json.end_array();
+  }
   json.end_array();
   write_facts("ring", cluster.ring, json);
   write_facts("tree", cluster.tree, json);

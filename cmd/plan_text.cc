@@ -1,5 +1,6 @@
 // The text of `plan`: what the cluster is, channels and trees, then a row for every size and why.
 #include <algorithm>
+#include <map>
 
 #include "base/format.h"
 #include "cmd/plan.h"
@@ -54,6 +55,7 @@ class PlanText {
       text +=
           format("# each counts as {} nodes: its GPUs reach each other by the network in part\n",
                  plan_.parts.size());
+    if (cluster_.nodes() > 1) text += networks();
     text += "# rings: " + facts(cluster_.ring) + "\n";
     text += format("# trees ({}): {}\n", pattern_name(cluster_.tree_pattern), facts(cluster_.tree));
     for (const std::string& step : cluster_.steps) text += "# channels: " + step + "\n";
@@ -106,7 +108,8 @@ class PlanText {
       text += "# why: " + human_bytes(from.bytes);
       if (last > first) text += " to " + human_bytes(to.bytes);
       text += ": " + from.choice.why;
-      if (last > first) text += format("; at the end {}", to.choice.why.substr(after_name(to)));
+      if (from.choice.why != to.choice.why)
+        text += format("; at the end {}", to.choice.why.substr(after_name(to)));
       text += "\n";
       first = last + 1;
     }
@@ -119,6 +122,7 @@ class PlanText {
       for (const ChannelGraph* graph : {&part.graphs.ring, &part.graphs.tree})
         for (const std::string& step : graph->steps)
           text += format("# search, {}: {}\n", pattern_name(graph->pattern), plain(step));
+    text += "# rank 0 as the field's log has it: Trees" + field_trees() + "\n";
     for (const PlanRow& row : plan_.rows) text += weighed(row);
     for (const runtime::Candidate& candidate : plan_.rows[0].choice.candidates)
       if (!candidate.unavailable.empty())
@@ -130,6 +134,17 @@ class PlanText {
  private:
   static bool same_choice(const PlanRow& a, const PlanRow& b) {
     return a.choice.algorithm == b.choice.algorithm && a.choice.protocol == b.choice.protocol;
+  }
+  // " [0] 1/8/-1->0->-1 [1] ...": children, rank, parent of each channel.
+  std::string field_trees() const {
+    std::string text;
+    for (int c = 0; c < cluster_.channels(); ++c) {
+      const TreePlace& place = cluster_.trees[size_t(c)][0];
+      const auto world = [&](int rank) { return rank < 0 ? -1 : plan_.world_rank(rank); };
+      text += format(" [{}] {}/{}/{}->0->{}", c, world(place.down[0]), world(place.down[1]),
+                     world(place.down[2]), world(place.up));
+    }
+    return text;
   }
   // The times of all that could be chosen.
   static std::string weighed(const PlanRow& row) {
@@ -154,6 +169,17 @@ class PlanText {
       text += format(", {:.4g} GB/s to the network ({})", f.bw_inter, path_type_name(f.type_inter));
     if (!f.busiest_link.empty()) text += "; fills most " + plain(f.busiest_link);
     return text;
+  }
+
+  // What every node meets the others by.
+  std::string networks() const {
+    std::map<double, size_t> devices;
+    for (const int net : plan_.view.graph.nets)
+      ++devices[8 * plan_.view.graph.nodes[size_t(net)].net_gbps];
+    std::string text;
+    for (auto it = devices.rbegin(); it != devices.rend(); ++it)
+      text += format("{}{} x {:.4g} Gb/s", text.empty() ? "" : ", ", it->second, it->first);
+    return format("# network of a node: {}\n", text);
   }
 
   std::string rails() const {

@@ -44,13 +44,11 @@ class Loads {
   std::map<std::pair<int, int>, double> used_;
 };
 
-void add_ring(const ChannelGraph& channels, const GraphChannel& channel, Loads& loads) {
-  const std::vector<int>& gpus = channel.gpus;
-  for (size_t i = 1; i < gpus.size(); ++i) loads.add(gpus[i - 1], gpus[i], channels.bw_intra);
-  if (channel.net_in >= 0) loads.add(channel.net_in, gpus.front(), channels.bw_inter);
-  if (channel.net_out >= 0) loads.add(gpus.back(), channel.net_out, channels.bw_inter);
-  if (channel.net_in < 0 && gpus.size() > 1)
-    loads.add(gpus.back(), gpus.front(), channels.bw_intra);
+void add_ring(const Graph& graph, const ChannelGraph& channels, const GraphChannel& channel,
+              Loads& loads) {
+  const auto is_net = [&](int node) { return graph.nodes[size_t(node)].kind == NodeKind::net; };
+  for (const auto& [from, to] : channel_steps(Pattern::ring, channel))
+    loads.add(from, to, is_net(from) || is_net(to) ? channels.bw_inter : channels.bw_intra);
 }
 
 // An all-reduce goes up and down each tree at half a channel's bandwidth, a quarter a tree. Over
@@ -76,7 +74,7 @@ LinkLoad busiest_link(const Graph& graph, const Paths& effective, const ChannelG
   for (const GraphChannel& channel : channels.channels) {
     if (channel.gpus.empty()) continue;
     if (channels.pattern == Pattern::ring)
-      add_ring(channels, channel, loads);
+      add_ring(graph, channels, channel, loads);
     else
       add_tree(channels, channel, loads);
   }

@@ -72,6 +72,7 @@ TEST_CASE("plan of two nodes, by hand") {
       "# node: " +
           path +
           ": 2 NUMA nodes, 2 GPUs (H100), 1 network device\n"
+          "# network of a node: 1 x 400 Gb/s\n"
           "# rings: 2 channels of 24 GB/s between GPUs (NVL), 24 GB/s to the network (PXN); fills "
           "most PCI/0000:10:00.0 -> GPU/0 (PCI, 48 GB/s, 48 used)\n"
           "# trees (tree): 2 channels of 48 GB/s between GPUs (NVL), 24 GB/s to the network (PIX); "
@@ -110,6 +111,8 @@ TEST_CASE("plan of one node says with -v what was tried and weighed") {
   CHECK(has(plain.out, "\n             8  ring      ll             1       96       7.800"));
   const Ran ran = run_collctl("plan -b 8 -e 64M -f 1024 -v --from " + path);
   CHECK(has(ran.out, "# search, ring: "));
+  // Two GPUs: channel 0's chain is 0-1.
+  CHECK(has(ran.out, "# rank 0 as the field's log has it: Trees [0] 1/-1/-1->0->-1 [1] "));
   CHECK(has(ran.out, "\n# 8 B: ring simple 15.20, ring ll 7.800, ring ll128 17.80, tree simple "));
   CHECK(has(run_collctl("plan --algo ring --proto ll128 --bytes 1M -v --from " + path,
                         "NCCL_P2P_DISABLE=1")

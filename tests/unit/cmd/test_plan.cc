@@ -114,6 +114,7 @@ TEST_CASE("GPUs that reach each other by the network only are nodes of their own
     if (machines > 1) CHECK(plan->world_rank(5) == 6);
     const json all = json::parse(plan_json(*plan));
     walk(all["cluster"]);
+    CHECK(all["cluster"]["parts"] == json::array({{0, 2}, {1, 3}}));
     // Ranks of a part stand next to each other.
     for (const json& ring : all["cluster"]["rings"]) {
       int apart = 0;

@@ -190,6 +190,27 @@ TEST_CASE("other collectives, by hand", "[model]") {
         Approx(6.6 + 28 * 1.0 + 3 * 2.7));
 }
 
+TEST_CASE("every row of constants that can be asked for is there", "[model]") {
+  for (const int sm : {60, 70, 80, 90, 100, 120})
+    for (const int nodes : {1, 2, 3, 4, 100}) {
+      for (const CapId cap :
+           {CapId::ring_ll128_channel, CapId::tree_ll128_channel, CapId::tree_channel})
+        CHECK(cap_gbps(cap, generation_of(sm), nodes) > 0);
+      if (nodes > 1) CHECK(ll_cap_between_nodes(nodes % 2 == 0, nodes) > 0);
+    }
+  for (const int sm : {60, 80, 90, 100}) CHECK(cap_gbps(CapId::ll_total, generation_of(sm), 1) > 0);
+  CHECK(generation_of(0) == Generation::volta);
+  CHECK(generation_of(89) == Generation::ampere);
+  CHECK(generation_of(103) == Generation::blackwell);
+  for (int p = 0; p < kernels::kProtocolCount; ++p) {
+    CHECK(threads_of(Protocol(p)).most % kWarp == 0);
+    for (int shift = 0; shift < 64; ++shift) {
+      CHECK(tree_share(Protocol(p), uint64_t{1} << shift) >= 0.4);
+      CHECK(tree_share(Protocol(p), uint64_t{1} << shift) <= 1);
+    }
+  }
+}
+
 TEST_CASE("what limits is said", "[model]") {
   const ModelInput in = one_node();
   const auto limit = [&](const ModelInput& input, Protocol protocol, uint64_t bytes) {
