@@ -63,6 +63,7 @@ Result<Machine> live_machine(const std::string& save_to) {
   if (!read) return std::move(read.error()).within(file.origin);
   Merged merged = merge(read->system, machine.system, file.text);
   machine.system = std::move(merged.system);
+  machine.source = format("{} with {}", machine.source, file.text);
   for (auto* findings : {&read->findings, &merged.findings})
     machine.findings.insert(machine.findings.end(), findings->begin(), findings->end());
   return machine;

@@ -8,7 +8,6 @@
 #include "base/processors.h"
 #include "base/result.h"
 #include "cmd/console.h"
-#include "cmd/console.h"
 #include "cmd/options.h"
 #include "topology/decide.h"
 #include "topology/inspect.h"

@@ -29,7 +29,6 @@ class GpuFinder {
                       "", "install the driver's libnvidia-ml.so.1");
     else
       say_hidden(on_bus);
-    say_p2p();
   }
 
  private:
@@ -107,6 +106,7 @@ class GpuFinder {
     if (!facts.links.empty()) gpu.links_able = int(facts.links.size());
     add_links(facts, gpu);
     add_c2c(facts, gpu);
+    add_p2p(facts, gpu);
     if (facts.mig == true)
       detection_.note(Severity::note, "a GPU is cut into MIG instances; ranks get parts of it",
                       name);
@@ -154,15 +154,15 @@ class GpuFinder {
     }
   }
 
-  void say_p2p() {
-    for (size_t a = 0; a < drivers_.gpus.size(); ++a)
-      for (size_t b = 0; b < drivers_.gpus[a].p2p.size(); ++b)
-        if (drivers_.gpus[a].p2p[b] == 0)
-          detection_.note(Severity::note,
-                          "the driver does not let some GPUs reach each other's memory",
-                          format("{} to {}", bus_id_text(drivers_.gpus[a].bus_id),
-                                 bus_id_text(drivers_.gpus[b].bus_id)),
-                          "nvidia-smi topo -p2p rw says more");
+  void add_p2p(const GpuFacts& facts, Gpu& gpu) {
+    for (size_t other = 0; other < facts.p2p.size() && other < drivers_.gpus.size(); ++other) {
+      if (facts.p2p[other] != 0) continue;
+      gpu.no_p2p.push_back(drivers_.gpus[other].bus_id);
+      detection_.note(
+          Severity::note, "the driver does not let some GPUs reach each other's memory",
+          format("{} to {}", bus_id_text(facts.bus_id), bus_id_text(drivers_.gpus[other].bus_id)),
+          "nvidia-smi topo -p2p rw says more");
+    }
   }
 
   Detection& detection_;

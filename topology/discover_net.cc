@@ -14,7 +14,8 @@ namespace collctl::topology {
 namespace {
 
 const std::string kInfiniband = "/sys/class/infiniband/";
-constexpr int64_t kSocketConnections = 65536;  // as the field's files say
+// As the field's files say.
+constexpr int64_t kSocketConnections = 65536, kAssumedMbps = 10000;
 
 class NetFinder {
  public:
@@ -66,6 +67,8 @@ class NetFinder {
   Nic* nic_of(const std::string& device_link, bool whole_card) {
     const auto real = files_.real_path(device_link);
     auto folder = real ? PciWalk::device_above(*real) : std::nullopt;
+    // A paravirtual device has no link of its own: as in the field, it hangs on the CPU.
+    if (folder && !whole_card && !files_.read(*folder + "/max_link_speed")) folder.reset();
     if (!folder) {
       if (detection_.virtual_nics.empty()) detection_.virtual_nics.emplace_back();
       return &detection_.virtual_nics.front();
@@ -193,13 +196,16 @@ class NetFinder {
                       "ip address shows them");
   }
 
-  std::optional<int64_t> socket_speed(const std::string& folder, const std::string& name) {
+  // The kernel says -1, or nothing, of many virtual interfaces.
+  int64_t socket_speed(const std::string& folder, const std::string& name) {
     const int64_t mbps = std::atoll(files_.read(folder + "/speed").value_or("").c_str());
     if (mbps > 0 && mbps <= 100'000'000) return mbps;
     if (drivers_.interfaces)
       for (const InterfaceFacts& each : *drivers_.interfaces)
         if (each.name == name && each.mbps > 0) return each.mbps;
-    return std::nullopt;
+    detection_.note(Severity::note,
+                    "a network interface does not say its speed; 10 Gb/s is assumed", name);
+    return kAssumedMbps;
   }
 
   Detection& detection_;

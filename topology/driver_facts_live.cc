@@ -20,6 +20,13 @@ std::string text_of(const char (&array)[N]) {
   return std::string(array, std::find(array, array + N, '\0'));
 }
 
+// The other end of an NVLink. What a virtual machine cannot see has no address, or one of ones only
+// ("FFFFFFFF:FF:FF.0"): the field writes both in one way.
+BusId remote_of(const NvmlPciInfo& pci) {
+  const auto id = parse_bus_id(text_of(pci.bus_id));
+  return id && id->value < kInvisibleTarget.value ? *id : kInvisibleTarget;
+}
+
 // How many NVLinks a GPU of that generation can have (fewer than NVML's own limit: asking beyond
 // is slow on old drivers).
 int most_links(int sm) {
@@ -117,8 +124,7 @@ class NvmlReader {
     facts.active = state.value_or(0) == 1;
     NvmlPciInfo remote{};
     if (facts.active && api_.link_remote(device, link, &remote) == kNvmlSuccess)
-      // What a virtual machine cannot see is no address: "fffffff:ffff:ff".
-      facts.remote = parse_bus_id(text_of(remote.bus_id)).value_or(kInvisibleTarget);
+      facts.remote = remote_of(remote);
     gpu.links.push_back(facts);
   }
 

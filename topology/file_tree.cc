@@ -193,7 +193,7 @@ std::optional<std::string> RecordingTree::content(const std::string& path) {
   auto text = from_.content(path);
   if (text) {
     taken_[path] = {EntryKind::file, *text};
-  } else {
+  } else if (from_.entry(path).kind == EntryKind::file) {
     taken_.erase(path);  // there, but not to be read: for the reader it is not there
     unreadable_.insert(path);
   }

@@ -67,6 +67,9 @@ class Merger {
     // One node in both: the same, whatever the file calls it.
     if (cpu == nullptr && one_node_) cpu = &merged_.system.cpus.front();
     if (cpu == nullptr) return;  // comes with its devices, if any
+    if (cpu->model && from.model && (cpu->model != from.model || cpu->family != from.family))
+      findings_.add({Severity::warning, "the file is of a machine with another CPU", "",
+                     "is this the file of another machine? its CPU counts"});
     complete(cpu->affinity, from.affinity);
     complete(cpu->arch, from.arch);
     complete(cpu->vendor, from.vendor);
@@ -178,6 +181,7 @@ class Merger {
     complete(gpu.links_able, from.links_able);
     if (gpu.links.empty()) gpu.links = from.links;
     if (gpu.c2c.empty()) gpu.c2c = from.c2c;
+    if (gpu.no_p2p.empty()) gpu.no_p2p = from.no_p2p;
     gpu.assumed.reset();
   }
 

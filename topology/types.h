@@ -74,6 +74,8 @@ struct Gpu {
   std::optional<std::string> name;
   std::optional<int> links_able;
   std::optional<bool> assumed;
+  // Neither: GPUs whose memory the driver does not let it read and write.
+  std::vector<BusId> no_p2p;
   Unknowns unknown, unknown_elements;
   Place at;
   bool operator==(const Gpu&) const = default;

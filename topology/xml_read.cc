@@ -165,6 +165,7 @@ class Reader {
     made.name = attributes.text("name");
     made.links_able = attributes.small("nvlinks_able", 0, kMaxLinks);
     made.assumed = attributes.flag("assumed");
+    made.no_p2p = attributes.bus_ids("no_p2p");
     made.unknown = attributes.rest();
     for (const pugi::xml_node child : node.children()) {
       if (is(child, "nvlink") || is(child, "xgmi"))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <set>
+#include <sstream>
 
 #include "base/format.h"
 
@@ -215,6 +216,19 @@ std::optional<BusId> XmlAttributes::bus_id(const char* name) {
   const auto id = parse_bus_id(attribute.value());
   if (!id) bad(attribute, "a PCI address such as 0000:0f:00.0");
   return id;
+}
+
+std::vector<BusId> XmlAttributes::bus_ids(const char* name) {
+  std::vector<BusId> ids;
+  const auto attribute = take(name);
+  if (!attribute) return ids;
+  std::istringstream words(attribute.value());
+  for (std::string word; words >> word;) {
+    const auto id = parse_bus_id(word);
+    if (!id) bad(attribute, "PCI addresses such as 0000:0f:00.0, separated by blanks");
+    ids.push_back(id.value_or(BusId{}));
+  }
+  return ids;
 }
 
 Unknowns XmlAttributes::rest() const {

@@ -58,6 +58,7 @@ class XmlAttributes {
   std::optional<double> number(const char* name, double minimum, double maximum);
   std::optional<bool> flag(const char* name);
   std::optional<BusId> bus_id(const char* name);
+  std::vector<BusId> bus_ids(const char* name);  // separated by blanks; none when it is missing
   // Fails when the element lacks the attribute.
   template <class T>
   T required(const char* name, std::optional<T> value, const char* expected) {

@@ -78,6 +78,12 @@ class Writer {
   int depth_ = 0;
 };
 
+std::string bus_id_list(const std::vector<BusId>& ids) {
+  std::string text;
+  for (const BusId id : ids) text += (text.empty() ? "" : " ") + bus_id_text(id);
+  return text;
+}
+
 void write_net(Writer& to, const Net& net) {
   to.open("net");
   to.attribute("name", escaped(net.name));
@@ -117,6 +123,7 @@ void write_gpu(Writer& to, const Gpu& gpu) {
   to.put("name", gpu.name);
   to.put("nvlinks_able", gpu.links_able);
   to.put("assumed", gpu.assumed);
+  if (!gpu.no_p2p.empty()) to.attribute("no_p2p", bus_id_list(gpu.no_p2p));
   to.unknown(gpu.unknown);
   to.begin_children(any);
   for (const FabricLink& link : gpu.links) {

@@ -1,7 +1,11 @@
 // Detection over written worlds: the expected machine is drawn by hand from the rules of the field
 // (an upstream port stands for its switch, one level of two is skipped, the lower of device and
 // port counts, functions of a card are one NIC).
+#include <cstdio>
+#include <random>
+
 #include "tests/unit/topology/sysfs.h"
+#include "topology/reader_snapshot.h"
 
 using namespace collctl::topology;
 
@@ -93,7 +97,7 @@ TEST_CASE("a virtual machine that hangs everything below the root") {
                  arch="x86_64" vendor="AuthenticAMD" familyid="25" modelid="17">
                  <pci busid="0000:00:05.0" )" +
           gpu0 + gpu(0) + "<pci busid=\"0000:00:06.0\" " + gpu0 + gpu(1) +
-          R"(<nic><net name="eth0" dev="0" port="0" guid="0x0" maxconn="65536" gdr="0"/></nic>)" +
+          R"(<nic><net name="eth0" dev="0" speed="10000" port="0" guid="0x0" maxconn="65536" gdr="0"/></nic>)" +
           kEnd);
 }
 
@@ -438,7 +442,7 @@ TEST_CASE("GDR: by the kernel module, or by DMA-BUF of the GPU") {
 
 TEST_CASE("sockets: what is up and has an address; containers' bridges only without others") {
   Sysfs world = machine();
-  world.pci("pci0000:00/0000:00:03.0", {"0x020000", "0x1af4", "0x1041", "", "", "-1", "", ""});
+  world.pci("pci0000:00/0000:00:03.0", {"0x020000", "0x15b3", "0x1041", "", "", "-1", "", ""});
   world.interface("eth0", "pci0000:00/0000:00:03.0/virtio1", "-1");
   world.folder("/sys/devices/pci0000:00/0000:00:03.0/virtio1");
   world.interface("docker0", "", "10000");
@@ -459,12 +463,23 @@ TEST_CASE("sockets: what is up and has an address; containers' bridges only with
     REQUIRE(cpu.children[0].nics.at(0).nets.size() == 1);
     const Net& net = cpu.children[0].nics[0].nets[0];
     CHECK(net.name == "eth0");
-    CHECK(!net.speed_mbps);  // -1: not known
+    CHECK(net.speed_mbps == 10000);  // -1: not known
     CHECK(net.gdr == false);
   }
   facts.interfaces->erase(facts.interfaces->begin() + 2);
   const Detected only = world.discover(facts);
   CHECK(only.system.cpus.at(0).nics.at(0).nets.at(0).name == "docker0");
+}
+
+TEST_CASE("a paravirtual interface, whose device has no PCI link, hangs on the CPU") {
+  Sysfs world = machine();
+  // As on a virtual machine: a PCI device without max_link_speed.
+  world.file("/sys/devices/pci0000:00/0000:00:03.0/class", "0x020000");
+  world.interface("eth0", "pci0000:00/0000:00:03.0/virtio1", "-1");
+  const Detected found = world.discover();
+  CHECK(found.system.cpus.at(0).children.empty());
+  CHECK(found.system.cpus.at(0).nics.at(0).nets.at(0).name == "eth0");
+  CHECK(has_finding(found.findings, "does not say its speed; 10 Gb/s is assumed (eth0)"));
 }
 
 TEST_CASE("interfaces beyond what the field takes are counted, not shown") {
@@ -509,7 +524,10 @@ TEST_CASE("GPUs that may not reach each other, MIG, dead ends: findings") {
   CHECK(has_finding(found.findings, "do not say where they lead (0000:02:00.0)"));
   CHECK(has_finding(found.findings, "lists a GPU twice (0000:02:00.0)"));
   CHECK(has_finding(found.findings, "the driver is tired"));
-  CHECK(found.system.cpus.at(0).children.size() == 2);
+  const auto& children = found.system.cpus.at(0).children;
+  REQUIRE(children.size() == 2);
+  CHECK(children[0].gpu->no_p2p == std::vector<BusId>{bus("0000:02:00.0"), bus("0000:02:00.0")});
+  CHECK(read_xml(write_xml(found.system), "x.xml")->system == found.system);
 }
 
 TEST_CASE("this machine can be detected, and its snapshot is the same machine") {
@@ -518,4 +536,164 @@ TEST_CASE("this machine can be detected, and its snapshot is the same machine") 
   CHECK(!found.system.cpus.empty());
   CHECK(!found.processors.online.empty());
   CHECK(read_xml(write_xml(found.system), "live.xml")->system == found.system);
+}
+
+namespace {
+
+// A world in which anything may stand anywhere: real names, wrong kinds, circles.
+TreeNodes random_world(std::mt19937& random) {
+  const auto pick = [&](const std::vector<std::string>& from) {
+    return from[random() % from.size()];
+  };
+  const std::vector<std::string> folders = {
+      "/sys/devices/pci0000:00",
+      "/sys/devices/pci0000:00/0000:00:01.0",
+      "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0",
+      "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0",
+      "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0",
+      "/sys/devices/pci0000:00/0000:03:00.0/0000:01:00.0/0000:00:01.0",
+      "/sys/class/net",
+      "/sys/class/net/eth0",
+      "/sys/class/infiniband",
+      "/sys/class/infiniband/mlx5_0",
+      "/sys/class/infiniband/mlx5_0/ports",
+      "/sys/class/infiniband/mlx5_0/ports/1",
+      "/sys/class/pci_bus",
+      "/sys/class/pci_bus/0000:03",
+      "/sys/bus/pci/devices",
+      "/sys/devices/system/node",
+      "/sys/devices/system/node/node0",
+      "/sys/devices/system/cpu",
+      "/sys/devices/system/cpu/cpu0",
+      "/proc",
+      "/sys/kernel/pci_switch_link/virtual_switch_links/0000:01:00.0"};
+  const std::vector<std::string> names = {"class",
+                                          "vendor",
+                                          "device",
+                                          "max_link_speed",
+                                          "max_link_width",
+                                          "numa_node",
+                                          "state",
+                                          "rate",
+                                          "0000:03:00.0",
+                                          "0000:00:01.0",
+                                          "0000:02",
+                                          "eth0",
+                                          "mlx5_0",
+                                          "device",
+                                          "1",
+                                          "node0",
+                                          "node1",
+                                          "cpumap",
+                                          "cpulist",
+                                          "online",
+                                          "cpuinfo",
+                                          "operstate",
+                                          "speed",
+                                          "ports",
+                                          "sys_image_guid",
+                                          "current_link_width",
+                                          "distance",
+                                          "meminfo",
+                                          "possible",
+                                          "..",
+                                          "ffffffff:ff:1f.7"};
+  const std::vector<std::string> texts = {"",
+                                          "\n",
+                                          "0x030200\n",
+                                          "0x020700",
+                                          "0x1000",
+                                          "0x10de",
+                                          "16",
+                                          "255",
+                                          "-1",
+                                          "4: ACTIVE",
+                                          "up",
+                                          "99999999999999999999",
+                                          "0-4294967295",
+                                          "ffffffff,ffffffff",
+                                          "32.0 GT/s PCIe",
+                                          "nan GT/s",
+                                          "1e308 Gb/sec",
+                                          "400 Gb/sec (4X NDR)",
+                                          std::string(5000, 'f'),
+                                          std::string("\0\1\2", 3),
+                                          "%s%n"};
+  TreeNodes nodes;
+  const int count = 20 + int(random() % 80);
+  for (int i = 0; i < count; ++i) {
+    const std::string path = pick(folders) + (random() % 5 == 0 ? "" : "/" + pick(names));
+    switch (random() % 4) {
+      case 0:
+        nodes[path] = {EntryKind::folder, ""};
+        break;
+      case 1:
+        nodes[path] = {EntryKind::link, random() % 2 ? pick(folders) : "../" + pick(names)};
+        break;
+      default:
+        nodes[path] = {EntryKind::file, pick(texts)};
+    }
+  }
+  return nodes;
+}
+
+DriverFacts random_facts(std::mt19937& random) {
+  DriverFacts facts;
+  const char* const addresses[] = {"0000:03:00.0", "0000:01:00.0", "0000:00:01.0", "ffff:ff:1f.7"};
+  for (size_t i = random() % 4; i > 0; --i) {
+    facts.gpus.push_back(gpu_facts(int(random() % 3), addresses[random() % 4]));
+    add_nvlinks(facts.gpus.back(), int(random() % 5), addresses[random() % 4], random() % 2 == 0);
+    facts.gpus.back().p2p = std::vector<int>(random() % 3, 0);
+  }
+  if (random() % 2 == 0) facts.interfaces = {{"eth0", true, false, true, -5}};
+  return facts;
+}
+
+}  // namespace
+
+TEST_CASE("any world gives a machine that can be written, read and recorded") {
+  for (unsigned seed = 0; seed < 1500; ++seed) {
+    std::mt19937 random(seed);
+    Reader reader;
+    reader.files = std::make_unique<MemoryTree>(random_world(random));
+    reader.drivers = random_facts(random);
+    const Detected found = discover(reader);
+    INFO("seed " << seed << "\n" << write_xml(found.system));
+    REQUIRE(!found.system.cpus.empty());
+    const auto read = read_xml(write_xml(found.system), "x.xml");
+    if (!read.ok()) FAIL(read.error().message);
+    CHECK(read->system == found.system);
+    TreeNodes taken;
+    CHECK(discover_recorded(reader, taken).system == found.system);
+    reader.files = std::make_unique<MemoryTree>(taken);
+    const Detected again = discover(reader);
+    CHECK(again.system == found.system);
+    CHECK(again.findings == found.findings);
+  }
+}
+
+TEST_CASE("a device below more switches than a file may nest is cut off with a finding") {
+  Sysfs world = machine();
+  std::string where = "pci0000:00";
+  for (int i = 0; i < 150; ++i) {
+    char name[16];
+    std::snprintf(name, sizeof name, "/%04x:01:00.0", i + 1);
+    where += name;
+  }
+  world.pci(where);
+  DriverFacts facts;
+  facts.gpus.push_back(gpu_facts(0, where.substr(where.rfind('/') + 1)));
+  const Detected found = world.discover(facts);
+  CHECK(has_finding(found.findings, "below too many switches"));
+  CHECK(read_xml(write_xml(found.system), "x.xml").ok());
+}
+
+TEST_CASE("names are ordered with their numbers by value") {
+  CHECK(natural_less("mlx5_2", "mlx5_10"));
+  CHECK(!natural_less("mlx5_10", "mlx5_2"));
+  CHECK(natural_less("a", "a1"));
+  CHECK(natural_less("a1b2", "a1b10"));
+  CHECK(natural_less("eth01", "eth1"));  // equal numbers: one order all the same
+  CHECK(!natural_less("eth1", "eth01"));
+  CHECK(!natural_less("x", "x"));
 }

@@ -1,0 +1,149 @@
+// A libnvidia-ml.so.1 for tests: GPUs as the variable FAKE_NVML says, in the public interface of
+// NVML (its functions' names and argument types, as the product declares them). Only what the
+// product calls. "GPUS:SM:LINKS:KIND" with KIND switch, pair or hidden; "fails": nvmlInit fails.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+struct World {
+  int gpus = 0, sm = 0, links = 0;
+  char kind[16] = {};
+};
+
+World world() {
+  World made;
+  const char* text = std::getenv("FAKE_NVML");
+  if (text == nullptr ||
+      std::sscanf(text, "%d:%d:%d:%15s", &made.gpus, &made.sm, &made.links, made.kind) != 4)
+    made.gpus = 0;
+  return made;
+}
+
+struct PciInfo {
+  char legacy[16];
+  unsigned domain, bus, device, ids, subsystem;
+  char bus_id[32];
+};
+struct FieldValue {
+  unsigned field, scope;
+  long long timestamp, latency;
+  int type, result;
+  unsigned long long value;
+};
+
+constexpr int kOk = 0, kNotInitialised = 1, kInvalid = 2, kNotSupported = 3;
+int opened = 0;
+
+// A device is its index plus one, as a pointer.
+uintptr_t index_of(void* device) {
+  return reinterpret_cast<uintptr_t>(device) - 1;
+}
+
+void put_bus_id(PciInfo* to, unsigned index) {
+  std::memset(to, 0, sizeof *to);
+  to->bus = 0x10 + index;
+  std::snprintf(to->bus_id, sizeof to->bus_id, "00000000:%02X:00.0", to->bus);
+}
+
+}  // namespace
+
+extern "C" {
+
+int nvmlInit_v2() {
+  const char* text = std::getenv("FAKE_NVML");
+  if (text != nullptr && std::strcmp(text, "fails") == 0) return 9;
+  ++opened;
+  return kOk;
+}
+int nvmlShutdown() {
+  return --opened < 0 ? kNotInitialised : kOk;
+}
+const char* nvmlErrorString(int code) {
+  return code == 9 ? "Driver Not Loaded" : "an error";
+}
+int nvmlSystemGetDriverVersion(char* text, unsigned size) {
+  std::snprintf(text, size, "999.1");
+  return kOk;
+}
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  if (opened == 0) return kNotInitialised;
+  *count = unsigned(world().gpus);
+  return kOk;
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+  if (index >= unsigned(world().gpus)) return kInvalid;
+  *device = reinterpret_cast<void*>(uintptr_t(index) + 1);
+  return kOk;
+}
+int nvmlDeviceGetPciInfo_v3(void* device, PciInfo* info) {
+  put_bus_id(info, unsigned(index_of(device)));
+  return kOk;
+}
+int nvmlDeviceGetUUID(void* device, char* text, unsigned size) {
+  std::snprintf(text, size, "GPU-%d", int(index_of(device)));
+  return kOk;
+}
+int nvmlDeviceGetName(void*, char* text, unsigned size) {
+  std::snprintf(text, size, "Fake GPU");
+  return kOk;
+}
+int nvmlDeviceGetCudaComputeCapability(void*, int* major, int* minor) {
+  *major = world().sm / 10;
+  *minor = world().sm % 10;
+  return kOk;
+}
+int nvmlDeviceGetNvLinkCapability(void*, unsigned link, int capability, unsigned* yes) {
+  if (int(link) >= world().links) return kInvalid;
+  *yes = capability == 0;
+  return kOk;
+}
+// Not for compute capability 9.0 and later: the product must ask by field value there.
+int nvmlDeviceGetNvLinkState(void*, unsigned link, int* active) {
+  if (world().sm >= 90) return kNotSupported;
+  *active = int(link) < world().links;
+  return kOk;
+}
+// The last link of GPU 1 is down.
+int nvmlDeviceGetFieldValues(void* device, int count, FieldValue* values) {
+  for (int i = 0; i < count; ++i) {
+    FieldValue& value = values[i];
+    value.result = kOk;
+    value.value = 0;
+    const bool down = index_of(device) == 1 && int(value.scope) == world().links - 1;
+    if (value.field == 165)
+      value.value = down ? 0 : 1;
+    else if (value.field == 170)
+      value.value = world().sm == 100 ? 5 : 0;
+    else if (value.field == 171)
+      value.value = 1;
+    else if (value.field == 172)
+      value.value = 44712;
+    else
+      value.result = kNotSupported;
+  }
+  return kOk;
+}
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, PciInfo* info) {
+  const World made = world();
+  std::memset(info, 0, sizeof *info);
+  if (std::strcmp(made.kind, "hidden") == 0)
+    std::snprintf(info->bus_id, sizeof info->bus_id, "FFFFFFFF:FF:FF.0");
+  else if (std::strcmp(made.kind, "pair") == 0)
+    put_bus_id(info, unsigned(index_of(device)) ^ 1);
+  else
+    std::snprintf(info->bus_id, sizeof info->bus_id, "00000000:C%X:00.0", link % 4);
+  return kOk;
+}
+// GPU 0 cannot write to GPU 1.
+int nvmlDeviceGetP2PStatus(void* from, void* to, int index, int* status) {
+  *status = index == 1 && index_of(from) == 0 && index_of(to) == 1 ? 5 : 0;
+  return kOk;
+}
+int nvmlDeviceGetMigMode(void*, unsigned* now, unsigned* pending) {
+  *now = *pending = 0;
+  return kOk;
+}
+}
