@@ -27,6 +27,10 @@ bool is_all_reduce(Collective collective) {
 struct Limit {
   double gbps = 0;
   std::string why;
+  void scale(double by, const char* what) {
+    gbps *= by;
+    why += format(", x {:.3g} by {}", by, what);
+  }
   void at_most(double cap, const std::string& reason) {
     if (cap >= gbps) return;
     gbps = cap;
@@ -174,10 +178,10 @@ class Model {
   Limit ring_bandwidth() const {
     Limit limit = graph_limit();
     if (protocol_ == Protocol::ll) {
-      limit.gbps *= factor(FactorId::ring_ll);
+      limit.scale(factor(FactorId::ring_ll), "ll");
       limit.at_most(ll_cap(), cap_words("ll", ll_cap()));
     } else if (protocol_ == Protocol::ll128) {
-      limit.gbps *= factor(FactorId::ring_ll128);
+      limit.scale(factor(FactorId::ring_ll128), "ll128");
       const double cap = channel_cap(CapId::ring_ll128_channel);
       limit.at_most(cap, cap_words("ll128", cap));
     }
@@ -196,14 +200,16 @@ class Model {
     const double cap = channel_cap(CapId::tree_channel);
     limit.at_most(cap, cap_words("tree", cap));
     if (protocol_ == Protocol::ll) {
-      limit.gbps /= factor(FactorId::tree_ll);
+      limit.scale(1 / factor(FactorId::tree_ll), "ll");
       limit.at_most(ll_cap(), cap_words("ll", ll_cap()));
     } else if (protocol_ == Protocol::ll128) {
-      limit.gbps *= factor(in_.nodes == 1 ? FactorId::tree_ll128_one_node : FactorId::tree_ll128);
+      limit.scale(factor(in_.nodes == 1 ? FactorId::tree_ll128_one_node : FactorId::tree_ll128),
+                  "ll128");
       const double most = channel_cap(CapId::tree_ll128_channel);
       limit.at_most(most, cap_words("ll128", most));
     }
-    if (in_.tree_pattern == Pattern::tree) limit.gbps *= factor(FactorId::plain_tree);
+    if (in_.tree_pattern == Pattern::tree)
+      limit.scale(factor(FactorId::plain_tree), "one GPU for all traffic");
     limit_by_channels(limit);
     // Up and down.
     limit.gbps *= 0.5;
@@ -235,7 +241,7 @@ class Model {
       limit = {1 / inside_time,
                format("bandwidth: {:.4g} GB/s between the GPUs of a node", inside_gbps)};
     if (protocol_ == Protocol::ll) {
-      limit.gbps *= factor(FactorId::ring_ll);
+      limit.scale(factor(FactorId::ring_ll), "ll");
       limit.at_most(ll_cap(), cap_words("ll", ll_cap()));
     }
     limit_by_channels(limit);

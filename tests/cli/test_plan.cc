@@ -94,7 +94,8 @@ TEST_CASE("plan of two nodes, by hand") {
           "limited by\n"
           "#          (B)                                             (us)    (GB/s)    (GB/s)\n"
           "       1048576  ring      ll128          4      640       65.22     16.08     24.12  "
-          "bandwidth: 2 x 24 GB/s, by PCI/0000:10:00.0 -> GPU/0 (PCI, 48 GB/s, 48 used)\n"
+          "bandwidth: 2 x 24 GB/s, by PCI/0000:10:00.0 -> GPU/0 (PCI, 48 GB/s, 48 used), x 0.92 by "
+          "ll128\n"
           "#\n"
           "# why: 1 MiB: ring ll128; next ring ll: 81.54 us (+25 %)\n");
 }

@@ -218,6 +218,8 @@ TEST_CASE("what limits is said", "[model]") {
   };
   CHECK(limit(in, Protocol::simple, 128 * kMiB) == "bandwidth: 12 x 20 GB/s, by GPU/0 -> NVS/0");
   CHECK(limit(in, Protocol::ll, 128 * kMiB) == "ll moves at most 87.7 GB/s on one node");
+  CHECK(limit(in, Protocol::ll128, 128 * kMiB) ==
+        "bandwidth: 12 x 20 GB/s, by GPU/0 -> NVS/0, x 0.92 by ll128");
   CHECK(limit(in, Protocol::simple, 8) == "latency: 14 hops in the node of 3.4 us");
   CHECK(limit(four_nodes(), Protocol::simple, 8) ==
         "latency: 56 hops in the node of 3.4 us, 6 between nodes of 14 us");
