@@ -110,6 +110,11 @@ class GpuFinder {
     if (facts.mig == true)
       detection_.note(Severity::note, "a GPU is cut into MIG instances; ranks get parts of it",
                       name);
+    if (facts.fabric_clique)
+      detection_.note(
+          Severity::note,
+          format("GPUs are in an NVLink domain of several hosts (clique {})", *facts.fabric_clique),
+          name);
     pci->gpu = std::move(gpu);
   }
 

@@ -121,27 +121,26 @@ void PciWalk::fill(Pci& pci, const std::string& folder) {
 }
 
 Pci* PciWalk::add(const std::string& folder) {
-  return add_at(folder, 0);
-}
-
-Pci* PciWalk::add_at(const std::string& folder, int depth) {
   const BusId id = *device_of(folder);
   if (const auto known = found_.find(id); known != found_.end()) return &known->second.pci;
   // One level of two is skipped: a switch is an upstream port over downstream ports, and the port
   // of a device says nothing that the device does not.
   const std::string port = above(folder), upper = above(port);
   std::optional<BusId> parent;
+  int level = 0;
   if (device_of(port) && device_of(upper)) {
-    if (depth >= kMaxLevels) {
+    // Before the device itself, so that a tree which names a device twice cannot make a circle.
+    if (add(upper) == nullptr) return nullptr;
+    if (const auto known = found_.find(id); known != found_.end()) return &known->second.pci;
+    parent = device_of(upper);
+    level = found_[*parent].level + 1;
+    if (level >= kMaxLevels) {
       findings_.add({Severity::warning, "a PCI device lies below too many switches",
-                     bus_id_text(id), "the rest above it is left out"});
-    } else {
-      // Before the device itself, so that a tree which names a device twice cannot make a circle.
-      if (add_at(upper, depth + 1) == nullptr) return nullptr;
-      parent = device_of(upper);
+                     bus_id_text(id), "it is shown without those above it"});
+      parent.reset();
+      level = 0;
     }
   }
-  if (const auto known = found_.find(id); known != found_.end()) return &known->second.pci;
   if (found_.size() >= kMaxDevices) {
     findings_.add({Severity::warning, format("more than {} PCI devices", kMaxDevices),
                    bus_id_text(id), "the rest is left out"});
@@ -150,6 +149,7 @@ Pci* PciWalk::add_at(const std::string& folder, int depth) {
   Found& made = found_[id];
   made.pci.bus_id = id;
   made.parent = parent;
+  made.level = level;
   made.folder = folder;
   fill(made.pci, folder);
   const auto numa = files_.read(folder + "/numa_node");

@@ -37,8 +37,8 @@ class PciWalk {
     std::string folder;
     std::optional<BusId> parent;
     int numa = -1;
+    int level = 0;  // devices above it
   };
-  Pci* add_at(const std::string& folder, int depth);
   void fill(Pci& pci, const std::string& folder);
   void fill_link(Pci& pci, const std::string& folder);
   void fill_peers(Pci& pci);

@@ -2,6 +2,7 @@
 // (an upstream port stands for its switch, one level of two is skipped, the lower of device and
 // port counts, functions of a card are one NIC).
 #include <cstdio>
+#include <functional>
 #include <random>
 
 #include "tests/unit/topology/sysfs.h"
@@ -672,20 +673,29 @@ TEST_CASE("any world gives a machine that can be written, read and recorded") {
   }
 }
 
-TEST_CASE("a device below more switches than a file may nest is cut off with a finding") {
+TEST_CASE("devices below more switches than a file may nest: cut, with a finding") {
   Sysfs world = machine();
   std::string where = "pci0000:00";
-  for (int i = 0; i < 150; ++i) {
-    char name[16];
-    std::snprintf(name, sizeof name, "/%04x:01:00.0", i + 1);
-    where += name;
-  }
-  world.pci(where);
   DriverFacts facts;
-  facts.gpus.push_back(gpu_facts(0, where.substr(where.rfind('/') + 1)));
+  for (int i = 1; i <= 250; ++i) {
+    char name[16];
+    std::snprintf(name, sizeof name, "/%04x:01:00.0", unsigned(i));
+    where += name;
+    if (i % 50 != 0) continue;
+    world.pci(where);
+    facts.gpus.push_back(gpu_facts(i / 50 - 1, name + 1));
+  }
   const Detected found = world.discover(facts);
   CHECK(has_finding(found.findings, "below too many switches"));
-  CHECK(read_xml(write_xml(found.system), "x.xml").ok());
+  const auto read = read_xml(write_xml(found.system), "x.xml");
+  if (!read.ok()) FAIL(read.error().message);
+  int gpus = 0;
+  const std::function<void(const Pci&)> count = [&](const Pci& pci) {
+    gpus += pci.gpu ? 1 : 0;
+    for (const Pci& child : pci.children) count(child);
+  };
+  for (const Pci& pci : read->system.cpus.at(0).children) count(pci);
+  CHECK(gpus == 5);
 }
 
 TEST_CASE("names are ordered with their numbers by value") {
