@@ -34,7 +34,10 @@ class Builder {
     }
     COLL_TRY(number_gpus());
     number_nets();
-    for (const auto& [node, gpu] : gpu_elements_) connect_fabric(node, *gpu);
+    for (const auto& [node, gpu] : gpu_elements_) {
+      connect_fabric(node, *gpu);
+      resolve_no_p2p(node, *gpu);
+    }
     for (const auto& [node, pci] : joined_switches_) connect_peers(node, *pci);
     connect_cpus();
     compare_directions();
@@ -318,6 +321,14 @@ class Builder {
     }
     for (const C2cLink& link : element.c2c)
       connect_both(gpu, self.cpu, LinkKind::c2c, double(link.mbytes_per_s) * link.count / 1000);
+  }
+
+  void resolve_no_p2p(int at, const Gpu& element) {
+    Node& self = graph_.nodes[size_t(at)];
+    for (const BusId other : element.no_p2p) {
+      const auto found = by_bus_.find({self.host, other});
+      if (found != by_bus_.end() && found->second != at) self.no_p2p.push_back(found->second);
+    }
   }
 
   void connect_peers(int at, const Pci& pci) {

@@ -186,6 +186,24 @@ TEST_CASE("no P2P by knob; shared memory needs one host and its knob") {
   CHECK(std::string(way_name(Way::shm)) == "SHM");
 }
 
+TEST_CASE("where the driver says so there is no P2P, in either direction and whatever the path") {
+  const auto pair = [](const std::string& more) {
+    return parse(chip(device("01", "<gpu dev=\"0\" rank=\"0\" sm=\"90\" gdr=\"1\"" + more + ">" +
+                                       nvlink("02", 4) + "</gpu>") +
+                      device("02", gpu(1, nvlink("01", 4), 90))));
+  };
+  const Machine free = pair(""), locked = pair(" no_p2p=\"0000:02:00.0\"");
+  CHECK(gpu_way(free.graph, free.paths, {}, free.gpu(0), free.gpu(1)).way == Way::p2p);
+  const Decision there = p2p(locked.graph, locked.paths, {}, locked.gpu(0), locked.gpu(1));
+  CHECK_FALSE(there.yes);
+  CHECK(there.why.find("the driver allows no P2P between them although the path is NVL") == 0);
+  CHECK_FALSE(p2p(locked.graph, locked.paths, {}, locked.gpu(1), locked.gpu(0)).yes);
+  CHECK(gpu_way(locked.graph, locked.paths, {}, locked.gpu(0), locked.gpu(1)).way == Way::shm);
+  // So messages go through the CPU.
+  const Paths paths = effective_paths(locked.graph, locked.paths, {});
+  CHECK(paths.at(locked.gpu(0), locked.gpu(1)).type == PathType::phb);
+}
+
 TEST_CASE("GPUs of one host take the network where both are nearer to it than to each other") {
   // Between the sockets 10 GB/s; 25 GB/s of the ports, but 24 of the PCI links below the switch.
   const Machine fast = two_sockets(200);
