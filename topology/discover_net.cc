@@ -100,6 +100,12 @@ class NetFinder {
           nic->ports_down = down + (down.empty() ? "" : " ") + format("{}:{}", name, port);
         continue;
       }
+      if (size_t(next_) >= kMaxRdmaNets) {
+        detection_.note(
+            Severity::warning,
+            format("more than {} active RDMA ports; the rest is left out", kMaxRdmaNets), name);
+        return;
+      }
       Net net;
       // Ports of one device would else have one name.
       net.name = port == 1 ? name : format("{}:{}", name, port);

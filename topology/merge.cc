@@ -68,8 +68,8 @@ class Merger {
     if (cpu == nullptr && one_node_) cpu = &merged_.system.cpus.front();
     if (cpu == nullptr) return;  // comes with its devices, if any
     if (cpu->model && from.model && (cpu->model != from.model || cpu->family != from.family))
-      findings_.add({Severity::warning, "the file is of a machine with another CPU", "",
-                     "is this the file of another machine? its CPU counts"});
+      findings_.add({Severity::warning, "the file is of a machine with another CPU",
+                     findings_.where({}), "is this the file of another machine? its CPU counts"});
     complete(cpu->affinity, from.affinity);
     complete(cpu->arch, from.arch);
     complete(cpu->vendor, from.vendor);
@@ -77,7 +77,7 @@ class Merger {
     complete(cpu->model, from.model);
   }
 
-  // Detected devices, from the root down; `above` is where the file has their parent.
+  // Detected devices, from the root down.
   void visit(const Pci& detected, const Cpu& cpu) {
     if (const auto known = file_.find(detected.bus_id); known != file_.end()) {
       complete_pci(*known->second, detected);

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/unit/topology/sysfs.h"
+#include "topology/graph.h"
 #include "topology/reader_snapshot.h"
 
 using namespace collctl::topology;
@@ -491,6 +492,22 @@ TEST_CASE("interfaces beyond what the field takes are counted, not shown") {
   REQUIRE(nets.size() == 16);
   CHECK(nets[2].name == "eth2");  // by number, not eth10
   CHECK(has_finding(found.findings, "40 network interfaces"));
+}
+
+TEST_CASE("hundreds of virtual functions: as many as a graph holds, and a finding") {
+  Sysfs world = machine();
+  for (int i = 0; i < 300; ++i) {
+    char where[64];
+    std::snprintf(where, sizeof where, "pci0000:00/0000:00:02.0/0000:%02x:%02x.0", 4 + i / 32,
+                  i % 32);
+    world.pci(where, {"0x020700", "0x15b3", "0x101e", "16.0 GT/s PCIe", "16", "0", "", ""});
+    world.rdma("mlx5_" + std::to_string(i), where, "0000:0000:0000:0001");
+  }
+  const Detected found = world.discover();
+  CHECK(has_finding(found.findings, "more than 128 active RDMA ports"));
+  const auto graph = make_graph(found.system, "x");
+  REQUIRE(graph.ok());
+  CHECK(graph->nets.size() == 128);
 }
 
 TEST_CASE("Broadcom's links between switches") {

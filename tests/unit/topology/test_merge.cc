@@ -131,6 +131,13 @@ TEST_CASE("contradictions: the file's links count, the machine's GPUs") {
   CHECK(has_finding(result.findings, "200000 Mb/s of mlx5_0, the machine 100000"));
 }
 
+TEST_CASE("a file of a machine with another CPU is told") {
+  const Merged result = merged(R"(<cpu numaid="0" familyid="6" modelid="85"/>)",
+                               R"(<cpu numaid="0" familyid="6" modelid="143"/>)");
+  CHECK(result.system.cpus.at(0).model == 85);
+  CHECK(has_finding(result.findings, "a machine with another CPU (f.xml)"));
+}
+
 TEST_CASE("a machine of one node is the file's one CPU, whatever its number") {
   check_merge(
       "<cpu numaid=\"-1\"><pci busid=\"0000:03:00.0\"/></cpu>",
