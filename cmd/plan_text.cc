@@ -122,7 +122,8 @@ class PlanText {
       for (const ChannelGraph* graph : {&part.graphs.ring, &part.graphs.tree})
         for (const std::string& step : graph->steps)
           text += format("# search, {}: {}\n", pattern_name(graph->pattern), plain(step));
-    text += "# rank 0 as the field's log has it: Trees" + field_trees() + "\n";
+    text += format("# rank {} as the field's log has it: Trees{}\n", plan_.world_rank(0),
+                   field_trees());
     for (const PlanRow& row : plan_.rows) text += weighed(row);
     for (const runtime::Candidate& candidate : plan_.rows[0].choice.candidates)
       if (!candidate.unavailable.empty())
@@ -135,14 +136,14 @@ class PlanText {
   static bool same_choice(const PlanRow& a, const PlanRow& b) {
     return a.choice.algorithm == b.choice.algorithm && a.choice.protocol == b.choice.protocol;
   }
-  // " [0] 1/8/-1->0->-1 [1] ...": children, rank, parent of each channel.
+  // " [0] 1/8/-1->0->-1 [1] ...": children, rank, parent of the first rank in each channel.
   std::string field_trees() const {
     std::string text;
     for (int c = 0; c < cluster_.channels(); ++c) {
       const TreePlace& place = cluster_.trees[size_t(c)][0];
       const auto world = [&](int rank) { return rank < 0 ? -1 : plan_.world_rank(rank); };
-      text += format(" [{}] {}/{}/{}->0->{}", c, world(place.down[0]), world(place.down[1]),
-                     world(place.down[2]), world(place.up));
+      text += format(" [{}] {}/{}/{}->{}->{}", c, world(place.down[0]), world(place.down[1]),
+                     world(place.down[2]), world(0), world(place.up));
     }
     return text;
   }
@@ -197,10 +198,6 @@ class PlanText {
     return format("   (also {})", launcher::number_ranges(rest, ","));
   }
 
-  int node_of(int rank) const {
-    const auto& first = cluster_.first_rank;
-    return int(std::upper_bound(first.begin(), first.end(), rank) - first.begin()) - 1;
-  }
   std::string net(int node, int index) const {
     if (index < 0) return "-";
     const Graph& graph = plan_.part(node).graph;
@@ -216,7 +213,8 @@ class PlanText {
     std::vector<int> ring = cluster_.rings[size_t(channel)];
     if (cluster_.nodes() == 1) return ranks_text(ring, " ");
     size_t entry = 0;
-    while (node_of(ring[entry]) != 0 || node_of(ring[(entry + ring.size() - 1) % ring.size()]) == 0)
+    while (cluster_.node_of(ring[entry]) != 0 ||
+           cluster_.node_of(ring[(entry + ring.size() - 1) % ring.size()]) == 0)
       ++entry;
     std::rotate(ring.begin(), ring.begin() + ptrdiff_t(entry), ring.end());
     const auto node = [&](int k) {

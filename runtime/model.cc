@@ -120,13 +120,14 @@ class Model {
     return double((in_.ranks - 1 + in_.channels - 1) / in_.channels);
   }
 
-  std::string latency_words(const Hops& steps) const {
+  static std::string latency_words(const Hops& steps) {
+    const auto hops_of = [](double count, const char* where, double us) {
+      return format("{:.0f} hop{} {} of {:.4g} us", count, count == 1 ? "" : "s", where, us);
+    };
     std::string words = "latency: ";
-    if (steps.inside > 0)
-      words += format("{:.0f} hops in the node of {:.4g} us", steps.inside, steps.inside_us);
+    if (steps.inside > 0) words += hops_of(steps.inside, "in the node", steps.inside_us);
     if (steps.inside > 0 && steps.between > 0) words += ", ";
-    if (steps.between > 0)
-      words += format("{:.0f} between nodes of {:.4g} us", steps.between, steps.between_us);
+    if (steps.between > 0) words += hops_of(steps.between, "between nodes", steps.between_us);
     return words;
   }
 

@@ -206,6 +206,10 @@ std::vector<TreePlace> make_tree(const Cluster& cluster, int channel) {
 
 }  // namespace
 
+int Cluster::node_of(int rank) const {
+  return int(std::upper_bound(first_rank.begin(), first_rank.end(), rank) - first_rank.begin()) - 1;
+}
+
 int Cluster::largest_node() const {
   int most = 0;
   for (const int kind : kind_of) most = std::max(most, kinds[size_t(kind)].ranks);

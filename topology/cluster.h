@@ -72,6 +72,7 @@ struct Cluster {
   int ranks() const { return first_rank.back(); }
   int channels() const { return int(rings.size()); }
   const ClusterNode& node(int index) const { return kinds[size_t(kind_of[size_t(index)])]; }
+  int node_of(int rank) const;
   int largest_node() const;  // ranks
 };
 

@@ -1,6 +1,4 @@
 // The proof that every plan gets: written apart from how clusters are made, from ranks alone.
-#include <algorithm>
-
 #include "base/format.h"
 #include "topology/cluster.h"
 
@@ -9,11 +7,6 @@ namespace {
 
 Error broken(int channel, const std::string& what) {
   return {ErrorCode::defect, format("channel {}: {}", channel, what), "please report this"};
-}
-
-int node_of(const Cluster& cluster, int rank) {
-  const auto& first = cluster.first_rank;
-  return int(std::upper_bound(first.begin(), first.end(), rank) - first.begin()) - 1;
 }
 
 Status check_ring(const Cluster& cluster, int channel) {
@@ -28,7 +21,7 @@ Status check_ring(const Cluster& cluster, int channel) {
     if (seen[size_t(rank)])
       return broken(channel, format("rank {} stands in the ring twice", rank));
     seen[size_t(rank)] = true;
-    entries += node_of(cluster, rank) != node_of(cluster, next);
+    entries += cluster.node_of(rank) != cluster.node_of(next);
   }
   if (ring.size() != ranks)
     return broken(channel, format("the ring has {} of {} ranks", ring.size(), ranks));

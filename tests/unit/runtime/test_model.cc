@@ -222,7 +222,7 @@ TEST_CASE("what limits is said", "[model]") {
         "bandwidth: 12 x 20 GB/s, by GPU/0 -> NVS/0, x 0.92 by ll128");
   CHECK(limit(in, Protocol::simple, 8) == "latency: 14 hops in the node of 3.4 us");
   CHECK(limit(four_nodes(), Protocol::simple, 8) ==
-        "latency: 56 hops in the node of 3.4 us, 6 between nodes of 14 us");
+        "latency: 56 hops in the node of 3.4 us, 6 hops between nodes of 14 us");
   ModelInput few = in;
   few.channels = 6;
   CHECK(limit(few, Protocol::simple, 128 * kMiB) == "channels: 6 of 24 in use");
