@@ -85,7 +85,7 @@ class PatternSearch {
  private:
   void start() {
     const double gpus = double(site_.gpus().size());
-    // Of a tree over n GPUs each passes n - 1 times as much on as a ring does n times.
+    // A chain over n GPUs has n - 1 links where a ring has n, so the GPUs carry that much more.
     total_ =
         limits_.gpu_gbps * (gpus > 1 && wanted_.pattern != Pattern::ring ? gpus / (gpus - 1) : 1);
     speed_ = first_speed(speeds_, limits_.path_gbps, total_, wanted_.min_channels);
@@ -237,7 +237,8 @@ class PatternSearch {
   void say_found() {
     const SearchRules& rules = best_.rules;
     // The speed that found something is named with it.
-    tried_ = tried_.substr(0, tried_.rfind(", ") == std::string::npos ? 0 : tried_.rfind(", "));
+    const size_t last = tried_.rfind(", ");
+    tried_.resize(last == std::string::npos ? 0 : last);
     say_speeds();
     std::string text = format("{:.4g} GB/s a channel", gbps_of(rules.intra));
     if (rules.inter != rules.intra) text += format(" ({:.4g} outside)", gbps_of(rules.inter));

@@ -39,6 +39,8 @@ struct Recount {
       const bool old = node(b).kind == NodeKind::gpu && !node(b).amd && node(b).sm > 0 &&
                        node(b).sm < 80 && node(from).kind != NodeKind::gpu;
       if (old) ask(b, a, here / 8);
+      const bool power = node(b).kind == NodeKind::cpu && node(b).arch.find("ppc64") == 0;
+      if (power && link->kind == LinkKind::nvl) ask(b, a, here);
     }
   }
   const collctl::topology::GraphLink* widest(int a, int b) const {

@@ -239,6 +239,21 @@ TEST_CASE("GPUs before sm 80 answer a NIC with an eighth on the way back") {
   CHECK(text(search(node(80), {.nodes = 2}).ring) == "1 x 12/12 LOC/PIX");
 }
 
+TEST_CASE("NVLink to a POWER CPU is paid for both ways") {
+  // Two GPUs of sm 70 with two links (40 GB/s) to their CPU each. A ring goes up and down at both:
+  // up costs as much on the way down, so each way down carries it twice: 20, not 40. 2 x 10 is no
+  // more.
+  const auto power = [](const std::string& arch) {
+    const std::string links = "<nvlink target=\"0004:00:00.0\" count=\"2\" tclass=\"0x068001\"/>";
+    return parse("<system version=\"1\"><cpu numaid=\"0\" arch=\"" + arch + "\" vendor=\"IBM\">" +
+                 device("01", gpu(0, links, 70)) + device("02", gpu(1, links, 70)) +
+                 "</cpu></system>");
+  };
+  CHECK(text(search(power("ppc64le")).ring) == "1 x 20/20 NVL/PIX");
+  // Elsewhere the way down is free: 40 is all that a GPU has; doubled it is 2 x 20.
+  CHECK(text(search(power("x86_64")).ring) == "2 x 20/20 NVL/PIX");
+}
+
 TEST_CASE("which ports a ring may enter and leave by") {
   // Two switches of one socket (PCI 24), on each a GPU and a port of 80 Gb/s (10 GB/s).
   const Machine machine = parse(chip(device("10", device("01", gpu(0)) + nic("02", 0, 80)) +
