@@ -137,14 +137,21 @@ TEST_CASE("eight A100 on NVSwitch with a NIC each, two pairs below every switch"
   const NodeGraphs alone = search(machine);
   CHECK(text(alone.ring) == "12 x 20/20 NVL/PIX");
   CHECK(alone.ring.same_channels);
-  // Gen4 x16 is 24 and a port 25 GB/s: 24 a channel, one a port. A ring enters at its port's GPU g
-  // and ends at its neighbour in index order. Both of a pair reach both ports of their switch by
-  // PIX; a port's own GPU, by the order of indexes, is the first of the pair for its first port and
-  // the second for the other. Ring 0: port 0, GPU 0, 7, 6, ... 1, and GPU 1 is next to port 0: PIX.
+  // Gen4 x16 is 24 and a port 25 GB/s: 24 a channel, one a port and one into each GPU. Behind
+  // NVSwitches a ring goes on to the GPU before or behind, and both GPUs of a pair reach both ports
+  // of their switch by PIX. From GPU 0 downwards it ends at GPU 1, next to port 0. From GPU 1
+  // downwards it would end at GPU 2, below another switch; upwards it ends at GPU 0: PIX again.
   const NodeGraphs two = search(machine, {.nodes = 2});
-  CHECK(text(two.ring).find("8 x 24/24") == 0);
-  CHECK(line(machine, two.ring.channels[0]) == "NET/0 0 7 6 5 4 3 2 1 NET/0");
-  // Every port serves one ring in and out.
+  CHECK(text(two.ring) == "8 x 24/24 NVL/PIX");
+  for (const auto& channel : two.ring.channels) {
+    const int first = machine.graph.nodes[size_t(channel.gpus[0])].dev;
+    std::string wanted;
+    for (int i = 0; i < 8; ++i)
+      wanted += " " + std::to_string((first + (first % 2 == 0 ? 8 - i : i)) % 8);
+    const std::string port = "NET/" + std::to_string(first);
+    CHECK(line(machine, channel) == port + wanted + " " + port);
+  }
+  // Every port serves one ring.
   std::set<int> used;
   for (const auto& channel : two.ring.channels) used.insert(channel.net_in);
   CHECK(used.size() == 8);
