@@ -149,12 +149,37 @@ Origin origin_of(const Cluster& cluster, int channel) {
   return {distinct % found, distinct / found % 2};
 }
 
-// Rings that alternate between two devices: odd nodes take the neighbouring ring, so that what
-// leaves by a device enters by the same one.
+bool are_mirrored(const NodeChannel& a, const NodeChannel& b) {
+  return a.in == b.out && a.out == b.in;
+}
+
+// Rings that alternate between two devices: odd nodes take the ring that goes the other way, so
+// that what leaves by a device enters by the same one. That is the neighbour as a rule; the field
+// knows only this, and only for an even number of channels, so that others cross rails there.
+std::vector<int> make_partners(const ClusterNode& kind, int channels) {
+  std::vector<int> partner;
+  for (int c = 0; c < channels; ++c) partner.push_back(c);
+  if (kind.ring.cross_nic != 2) return partner;
+  const auto& rings = kind.ring_channels;
+  const auto pair = [&](int a, int b) {
+    partner[size_t(a)] = b;
+    partner[size_t(b)] = a;
+  };
+  for (int c = 0; c + 1 < channels; c += 2)
+    if (are_mirrored(rings[size_t(c)], rings[size_t(c) + 1])) pair(c, c + 1);
+  for (int c = 0; c < channels; ++c)
+    for (int d = c + 1; d < channels; ++d)
+      if (partner[size_t(c)] == c && partner[size_t(d)] == d &&
+          rings[size_t(c)].in != rings[size_t(c)].out &&
+          are_mirrored(rings[size_t(c)], rings[size_t(d)]))
+        pair(c, d);
+  return partner;
+}
+
 const NodeChannel& ring_channel(const Cluster& cluster, int search, int node) {
-  const ClusterNode& kind = cluster.node(node);
-  const bool swap = kind.ring.cross_nic == 2 && cluster.ring.channels % 2 == 0 && node % 2 == 1;
-  return kind.ring_channels[size_t(swap ? search ^ 1 : search)];
+  const int kind = cluster.kind_of[size_t(node)];
+  if (node % 2 == 1) search = cluster.partners[size_t(kind)][size_t(search)];
+  return cluster.node(node).ring_channels[size_t(search)];
 }
 
 std::vector<int> make_ring(const Cluster& cluster, int search) {
@@ -226,6 +251,11 @@ Result<Cluster> join_nodes(std::vector<ClusterNode> kinds, std::vector<int> kind
   for (int node = 0; node < cluster.nodes(); ++node)
     cluster.first_rank.push_back(cluster.first_rank.back() + cluster.node(node).ranks);
   agree(cluster);
+  for (const ClusterNode& kind : cluster.kinds) {
+    // Kinds that no node is of may have fewer channels.
+    const int channels = std::min(cluster.ring.channels, int(kind.ring_channels.size()));
+    cluster.partners.push_back(make_partners(kind, channels));
+  }
   const int count = count_channels(cluster, options);
   for (int channel = 0; channel < count; ++channel) {
     cluster.rings.push_back(make_ring(cluster, origin_of(cluster, channel).search));

@@ -65,6 +65,8 @@ struct Cluster {
   int full_channels = 0;           // as the nodes' graphs have it, before any wish
   int distinct_channels = 0;       // after the wish for at most so many; further ones repeat them
   std::vector<std::string> steps;  // how the number of channels came about
+  // By kind and channel of the search: which one odd nodes take in its place.
+  std::vector<std::vector<int>> partners;
   std::vector<std::vector<int>> rings;        // by channel: ranks, from rank 0
   std::vector<std::vector<TreePlace>> trees;  // by channel and rank
 

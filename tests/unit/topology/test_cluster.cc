@@ -2,7 +2,9 @@
 // unequal, by walks that share nothing with the code but the arrays of ranks.
 #include "topology/cluster.h"
 
+#include <algorithm>
 #include <map>
+#include <random>
 #include <set>
 
 #include "tests/unit/topology/cluster_nodes.h"
@@ -248,7 +250,23 @@ TEST_CASE("rings that alternate between two NICs: odd nodes take the neighbourin
     // Each node changes the NIC, so around an odd number of nodes one link has to cross.
     CHECK(rails.ring_crossings == (nodes % 2 == 0 ? 0 : 4));
   }
-  // An odd number of channels has no neighbour to swap with.
+  // The search repeats what it found, so an odd number puts mirrored rings apart: 0, 1, x, 0, 1, x
+  // with x from 2 to 3. Both pairs are found, and x crosses on its 2 links in each of its 4 copies.
+  NodeChannel odd = node.ring_channels[0];
+  odd.in = 2;
+  odd.out = 3;
+  const std::vector<NodeChannel> three = {node.ring_channels[0], node.ring_channels[1], odd};
+  node.ring_channels = three;
+  node.ring_channels.insert(node.ring_channels.end(), three.begin(), three.end());
+  node.tree_channels.resize(6, node.tree_channels[0]);
+  node.ring.channels = node.tree.channels = 6;
+  const Cluster repeated = joined({node}, equal_nodes(2));
+  REQUIRE(check_cluster(repeated).ok());
+  REQUIRE(repeated.channels() == 12);
+  CHECK(rail_use(repeated).ring_crossings == 2 * 4);
+  for (const int channel : {0, 1, 3, 4})
+    CHECK(net_use(repeated, channel, 0).ring_out == net_use(repeated, channel, 1).ring_in);
+  // One ring alone has nothing to change places with.
   node.ring.channels = node.tree.channels = 1;
   node.ring_channels.resize(1);
   CHECK(rail_use(joined({node}, equal_nodes(2))).ring_crossings == 4);
@@ -425,4 +443,40 @@ TEST_CASE("the check finds every kind of damage", "[cluster]") {
           c.trees[0][3].down[1] = c.trees[0][3].down[0];
         }).find("channel 0: the tree reaches rank") == 0);
   CHECK(damaged([](Cluster& c) { c.trees.pop_back(); }) == "channel 0: 4 rings and 3 trees");
+}
+
+TEST_CASE("random nodes: any orders, patterns, devices and limits give loops and trees",
+          "[cluster]") {
+  std::mt19937 random(7);
+  const auto upto = [&](int n) { return int(random() % uint32_t(n)); };
+  for (int round = 0; round < 300; ++round) {
+    INFO("round " << round);
+    std::vector<ClusterNode> kinds;
+    for (int kind = 0; kind <= upto(4); ++kind) {
+      ClusterNode node = rail_node(1 + upto(9), 1 + upto(7), Pattern(1 + upto(3)));
+      node.ring.cross_nic = upto(3);
+      for (auto* channels : {&node.ring_channels, &node.tree_channels})
+        for (NodeChannel& channel : *channels) {
+          std::shuffle(channel.order.begin(), channel.order.end(), random);
+          channel.in = upto(node.ranks);
+          channel.out = upto(node.ranks);
+        }
+      kinds.push_back(node);
+    }
+    std::vector<int> kind_of, sizes;
+    for (int node = 0; node <= upto(40); ++node) kind_of.push_back(upto(int(kinds.size())));
+    for (const int kind : kind_of) sizes.push_back(kinds[size_t(kind)].ranks);
+    const std::vector<int> node_of = nodes_of_ranks(sizes);
+    const int nodes = int(sizes.size());
+    const Cluster cluster =
+        joined(kinds, kind_of, {.min_channels = upto(20), .max_channels = upto(20)});
+    REQUIRE(check_cluster(cluster).ok());
+    for (int channel = 0; channel < cluster.channels(); ++channel) {
+      REQUIRE(node_changes(cluster, channel, node_of) == (nodes > 1 ? nodes : 0));
+      REQUIRE(tree_depth(cluster, channel) >= 0);
+      REQUIRE(node_depth(cluster, channel, node_of) == levels(nodes));
+      for (int node = 0; node < nodes; ++node)
+        REQUIRE(cluster.node_of(cluster.first_rank[size_t(node)]) == node);
+    }
+  }
 }
