@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "cmd/bench_sizes.h"
 #include "cmd/command_line.h"
+#include "cmd/plan_cpu.h"
 #include "cmd/sizes.h"
 #include "kernels/algorithms.h"
 #include "topology/graph_parts.h"
@@ -174,6 +175,13 @@ Result<PlanRow> make_row(const JobPlan& plan, const runtime::ModelInput& input, 
   return row;
 }
 
+Result<int> plan_cpu_ranks(TopoView view, PlanSpec spec, const ParsedLine& line, Console& console) {
+  COLL_ASSIGN(const CpuPlan plan, make_cpu_plan(std::move(view), std::move(spec)));
+  console.out(line.has("json") ? cpu_plan_json(plan) + "\n" : cpu_plan_text(plan));
+  if (!line.has("json") && !line.has("quiet")) print_findings(plan.view.findings, console);
+  return 0;
+}
+
 }  // namespace
 
 int JobPlan::world_rank(int cluster_rank) const {
@@ -210,6 +218,8 @@ Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec) {
 Result<int> plan_command(const ParsedLine& line, Console& console) {
   COLL_ASSIGN(PlanSpec spec, interpret_plan(line));
   COLL_ASSIGN(TopoView view, read_view(line));
+  if (view.graph.gpus.empty())
+    return plan_cpu_ranks(std::move(view), std::move(spec), line, console);
   COLL_ASSIGN(const JobPlan plan, make_job_plan(std::move(view), std::move(spec)));
   if (line.has("json")) {
     console.out(plan_json(plan) + "\n");

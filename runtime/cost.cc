@@ -16,9 +16,10 @@ using kernels::Protocol;
 // memory (both cores on one cache) and over loopback TCP; only their ratios matter for a choice.
 struct Wire {
   double hop_us[2];
-  double gbps[2];  // 1e9 bytes per second that one rank sends, receives and reduces
+  double gbps[2];      // 1e9 bytes per second that one rank sends, receives and reduces
+  const char* narrow;  // what keeps it from being faster
 };
-constexpr Wire kSockets{{9.0, 9.0}, {1.6, 0.7}};
+constexpr Wire kSockets{{9.0, 9.0}, {1.6, 0.7}, "sockets between hosts"};
 // Through shared memory a hop is some work and four cache lines that change hands (data, tail,
 // head, bell); how long a line takes depends on how near the cores are (cpu_places.h names the
 // source).
@@ -32,14 +33,19 @@ constexpr double kLaunchUs = 0.1;
 constexpr double kTurnUs = 4.5;  // giving a core to the next rank
 
 Wire shared_memory(const LocalLinks& local, uint64_t bytes) {
-  Wire wire{};
+  Wire wire{{}, {}, "copies through shared memory"};
   const int nearness = std::min<int>(local.farthest, kNearnessCount - 1);
   double most = 1e9;
   // All edges between two sockets share their link; ranks of a node share its memory, once what
   // they touch (input and output) is more than their caches hold.
-  if (local.crossings > 0 && local.socket_gbps > 0) most = local.socket_gbps / local.crossings;
+  const auto limit = [&](double gbps, const char* what) {
+    if (gbps < most && gbps < kSharedGbps[0]) wire.narrow = what;
+    most = std::min(most, gbps);
+  };
+  if (local.crossings > 0 && local.socket_gbps > 0)
+    limit(local.socket_gbps / local.crossings, "the link between sockets");
   if (local.memory_gbps > 0 && local.cache_bytes > 0 && 2 * bytes > local.cache_bytes)
-    most = std::min(most, local.memory_gbps / local.ranks_per_node / kMemoryTouches);
+    limit(local.memory_gbps / local.ranks_per_node / kMemoryTouches, "memory bandwidth");
   for (int p = 0; p < 2; ++p) {
     wire.hop_us[p] = kHopWorkUs[p] + kLinesPerHop * kLineUs[nearness];
     // LL carries as many flags as data.
@@ -84,8 +90,8 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
 
 }  // namespace
 
-double predict_us(const CostQuery& q, const CommShape& shape) {
-  if (shape.nranks < 2) return kLaunchUs;
+Prediction predict(const CostQuery& q, const CommShape& shape) {
+  if (shape.nranks < 2) return {kLaunchUs, "the call itself"};
   const Wire wire = shape.all_on_one_host ? shared_memory(shape.local, q.bytes) : kSockets;
   const int p = q.protocol == Protocol::simple ? 0 : 1;
   const double crowd = std::max(1.0, shape.ranks_per_core);
@@ -100,7 +106,8 @@ double predict_us(const CostQuery& q, const CommShape& shape) {
     bytes = 1.15 * 2.0 * (shape.nranks - 1) / shape.nranks * double(q.bytes) / q.channels;
   double bytes_us = bytes * crowd / (wire.gbps[p] * 1e3);
   if (q.algorithm == AlgorithmId::tree_split && crowd > 1) bytes_us *= 1.1;  // two workers a rank
-  return kLaunchUs + hops_us + bytes_us;
+  const char* latency = crowd > 1 ? "turns of ranks that share cores" : "hops from rank to rank";
+  return {kLaunchUs + hops_us + bytes_us, hops_us > bytes_us ? latency : wire.narrow};
 }
 
 }  // namespace collctl::runtime

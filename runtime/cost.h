@@ -27,6 +27,13 @@ struct CostQuery {
   int channels = 1;
 };
 
-double predict_us(const CostQuery& query, const CommShape& shape);
+struct Prediction {
+  double us = 0;
+  const char* limited_by = "";  // in words: what takes most of it
+};
+Prediction predict(const CostQuery& query, const CommShape& shape);
+inline double predict_us(const CostQuery& query, const CommShape& shape) {
+  return predict(query, shape).us;
+}
 
 }  // namespace collctl::runtime

@@ -27,7 +27,7 @@ struct Candidate {
   Protocol protocol{};
   int channels = 1;
   uint64_t chunk_bytes = 0;
-  double us = 0;
+  Prediction expected;
 };
 
 // What the kernels are asked to do: a barrier is an all-reduce.
@@ -114,16 +114,18 @@ std::vector<Candidate> candidates(const Operation& op, const CommShape& shape,
     for (int p = 0; p < kernels::kProtocolCount; ++p) {
       const Protocol protocol = Protocol(p);
       if (!choices.allows(protocol) || !serves(row, protocol) || shape.slot_bytes[p] == 0) continue;
-      Candidate c{.row = &row, .protocol = protocol};
+      Candidate c;
+      c.row = &row;
+      c.protocol = protocol;
       c.channels = channels_for(op, shape, choices);
       c.chunk_bytes = chunk_bytes_for(row.id, op, protocol, c.channels, shape);
-      c.us = predict_us({.collective = op.collective,
-                         .algorithm = row.id,
-                         .protocol = protocol,
-                         .bytes = bytes_of(op),
-                         .chunk_bytes = c.chunk_bytes,
-                         .channels = c.channels},
-                        shape);
+      c.expected = predict({.collective = op.collective,
+                            .algorithm = row.id,
+                            .protocol = protocol,
+                            .bytes = bytes_of(op),
+                            .chunk_bytes = c.chunk_bytes,
+                            .channels = c.channels},
+                           shape);
       found.push_back(c);
     }
   }
@@ -134,17 +136,18 @@ std::string explain(const std::vector<Candidate>& all, const Candidate& best) {
   if (all.size() == 1) return "the only one allowed";
   const Candidate* second = nullptr;
   for (const auto& c : all)
-    if (&c != &best && (second == nullptr || c.us < second->us)) second = &c;
-  return format("model: {:.1f} us, next {}/{} {:.1f} us, of {}", best.us, second->row->name,
-                kernels::name_of(second->protocol), second->us, all.size());
+    if (&c != &best && (second == nullptr || c.expected.us < second->expected.us)) second = &c;
+  return format("model: {:.1f} us, next {}/{} {:.1f} us, of {}", best.expected.us,
+                second->row->name, kernels::name_of(second->protocol), second->expected.us,
+                all.size());
 }
 
 Result<Candidate> best_of(const Operation& op, const CommShape& shape, const Choices& choices,
                           std::string& why) {
   const std::vector<Candidate> all = candidates(op, shape, choices);
   if (all.empty()) return no_candidate(op, shape, choices);
-  const auto best =
-      std::min_element(all.begin(), all.end(), [](auto& a, auto& b) { return a.us < b.us; });
+  const auto best = std::min_element(
+      all.begin(), all.end(), [](auto& a, auto& b) { return a.expected.us < b.expected.us; });
   why = explain(all, *best);
   return *best;
 }
@@ -192,7 +195,7 @@ Result<PlannedOp> plan_collective(const Operation& op, const CommShape& shape,
                     .collective = op.collective,
                     .channels = 0,
                     .works = {},
-                    .expected_us = best.us,
+                    .expected_us = best.expected.us,
                     .why = std::move(why)};
   const auto parts = detail::cut_parts(op.count, best.channels);
   for (size_t c = 0; c < parts.size(); ++c) {
@@ -240,7 +243,8 @@ Result<CollectiveChoice> choose_collective(const Operation& op, const CommShape&
   chosen.algorithm = best.row->id;
   chosen.protocol = best.protocol;
   chosen.channels = int(detail::cut_parts(op.count, best.channels).size());
-  chosen.expected_us = best.us;
+  chosen.expected_us = best.expected.us;
+  chosen.limited_by = best.expected.limited_by;
   return chosen;
 }
 

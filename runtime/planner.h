@@ -34,6 +34,7 @@ struct CollectiveChoice {
   kernels::Protocol protocol{};
   int channels = 1;
   double expected_us = 0;
+  std::string limited_by;  // what takes most of it
   std::string why;
 };
 Result<CollectiveChoice> choose_collective(const Operation& operation, const CommShape& shape,
