@@ -11,6 +11,7 @@ namespace {
 constexpr const char* kPeermem[] = {
     "/sys/module/nvidia_peermem/version", "/sys/kernel/mm/memory_peers/nv_mem/version",
     "/sys/kernel/mm/memory_peers/nv_mem_nc/version", "/sys/kernel/mm/memory_peers/amdkfd/version"};
+constexpr const char* kDriverVersion = "/proc/driver/nvidia/version";
 const std::string kNodes = "/sys/devices/system/node";
 
 struct NumaNode {
@@ -45,8 +46,7 @@ class Discovery {
     for (const Finding& finding : reader_.findings) detection_.findings.add(finding);
     for (const std::string& trouble : reader_.drivers.troubles)
       detection_.note(Severity::warning, trouble, "");
-    for (const char* module : kPeermem)
-      detection_.peermem = detection_.peermem || reader_.files->read(module).has_value();
+    detection_.gpu_memory = gpu_memory();
     discover_gpus(detection_);
     discover_nets(detection_);
     made.system = system();
@@ -55,6 +55,21 @@ class Discovery {
   }
 
  private:
+  // By a kernel module, or by DMA-BUF: CUDA says whether it can; without CUDA, NVIDIA's open kernel
+  // modules can, the others cannot.
+  bool gpu_memory() {
+    bool module = false, known = false, dmabuf = false;
+    for (const char* path : kPeermem) module = module || reader_.files->read(path).has_value();
+    for (const GpuFacts& gpu : reader_.drivers.gpus) {
+      known = known || gpu.cuda_dmabuf.has_value();
+      dmabuf = dmabuf || gpu.cuda_dmabuf == true;
+    }
+    if (!known)
+      dmabuf = reader_.files->read(kDriverVersion).value_or("").find("Open Kernel Module") !=
+               std::string::npos;
+    return module || dmabuf;
+  }
+
   System system() {
     const std::vector<NumaNode> nodes = numa_nodes(*reader_.files);
     std::map<int, std::vector<Pci>> devices = detection_.pci.take();

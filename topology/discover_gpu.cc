@@ -79,9 +79,11 @@ class GpuFinder {
                       "", "a container sees only those it was given");
   }
 
-  std::optional<bool> gdr(const GpuFacts& facts) const {
-    if (detection_.peermem) return facts.cuda_gdr.value_or(true);
-    return facts.cuda_dmabuf;
+  // Whether the GPU's memory can be reached by others at all; what else it takes is the NIC's gdr.
+  // Without CUDA by the name: NVIDIA supports it on all but GeForce (GPUDirect RDMA documentation).
+  static std::optional<bool> gdr(const GpuFacts& facts) {
+    if (facts.cuda_gdr || facts.name.empty()) return facts.cuda_gdr;
+    return facts.name.find("GeForce") == std::string::npos;
   }
 
   void add(const GpuFacts& facts) {

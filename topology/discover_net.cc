@@ -20,9 +20,7 @@ constexpr int64_t kSocketConnections = 65536, kAssumedMbps = 10000;
 class NetFinder {
  public:
   explicit NetFinder(Detection& detection)
-      : detection_(detection), files_(detection.files), drivers_(detection.reader.drivers) {
-    for (const GpuFacts& gpu : drivers_.gpus) dmabuf_ = dmabuf_ || gpu.cuda_dmabuf == true;
-  }
+      : detection_(detection), files_(detection.files), drivers_(detection.reader.drivers) {}
 
   void find() {
     const std::vector<std::string> devices = rdma_devices();
@@ -114,7 +112,7 @@ class NetFinder {
       net.port = port + before;
       net.guid = guid_of(name, facts);
       if (facts != nullptr && facts->max_qp > 0) net.max_connections = facts->max_qp;
-      net.gdr = detection_.peermem || dmabuf_;
+      net.gdr = detection_.gpu_memory;
       nic->nets.push_back(std::move(net));
     }
   }
@@ -217,7 +215,6 @@ class NetFinder {
   Detection& detection_;
   FileTree& files_;
   const DriverFacts& drivers_;
-  bool dmabuf_ = false;
   int next_ = 0;
   std::map<const Nic*, int> functions_;
 };

@@ -27,7 +27,7 @@ struct Detection {
   FindingList findings;
   PciWalk pci;
   std::vector<Nic> virtual_nics;  // without a PCI device
-  bool peermem = false;           // a kernel module lets NICs reach GPU memory
+  bool gpu_memory = false;        // the kernel lets NICs reach that of GPUs
 };
 
 // GPUs by their drivers, or by the PCI bus alone.

@@ -276,9 +276,13 @@ void read_verbs(DriverFacts& facts) {
 DriverFacts live_drivers() {
   DriverFacts facts;
   NvmlReader(facts).read();
-  // CUDA takes seconds to come up, and without GPUs has nothing to say.
-  if (!facts.gpus.empty() || !facts.nvml_missing.empty()) read_cuda(facts);
   read_verbs(facts);
+  // CUDA takes half a second and more to come up. NVML says all but how NICs reach GPU memory.
+  const bool rdma = !facts.rdma.empty() || !base::rdma_ports().empty();
+  if (!facts.nvml_missing.empty() || (!facts.gpus.empty() && rdma))
+    read_cuda(facts);
+  else
+    facts.cuda_missing = "not asked: NVML has answered, and there is no RDMA device";
   facts.interfaces.emplace();
   for (const base::NetInterface& each : base::net_interfaces())
     facts.interfaces->push_back(

@@ -1,5 +1,5 @@
 // A libcuda.so.1 for tests: as many devices as FAKE_CUDA says, in the opposite order of the fake
-// NVML's; DMA-BUF yes, RDMA by the kernel module no.
+// NVML's; all of them can have their memory reached.
 #include <cstdio>
 #include <cstdlib>
 
@@ -39,8 +39,6 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
       *value = 6;
       return 0;
     case 116:
-      *value = 0;
-      return 0;
     case 124:
       *value = 1;
       return 0;

@@ -137,9 +137,11 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, PciInfo* in
     std::snprintf(info->bus_id, sizeof info->bus_id, "00000000:C%X:00.0", link % 4);
   return kOk;
 }
-// GPU 0 cannot write to GPU 1.
+// GPU 0 cannot write to GPU 1 behind switches.
 int nvmlDeviceGetP2PStatus(void* from, void* to, int index, int* status) {
-  *status = index == 1 && index_of(from) == 0 && index_of(to) == 1 ? 5 : 0;
+  const bool refused = std::strcmp(world().kind, "switch") == 0 && index == 1 &&
+                       index_of(from) == 0 && index_of(to) == 1;
+  *status = refused ? 5 : 0;
   return kOk;
 }
 int nvmlDeviceGetMigMode(void*, unsigned* now, unsigned* pending) {

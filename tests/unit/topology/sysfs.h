@@ -109,7 +109,7 @@ inline collctl::topology::GpuFacts gpu_facts(int index, const std::string& addre
   facts.index = index;
   facts.bus_id = bus(address);
   facts.sm = sm;
-  facts.cuda_dmabuf = true;
+  facts.cuda_dmabuf = facts.cuda_gdr = true;
   return facts;
 }
 

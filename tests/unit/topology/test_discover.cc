@@ -80,7 +80,7 @@ TEST_CASE("a virtual machine that hangs everything below the root") {
   DriverFacts facts;
   for (int i = 0; i < 2; ++i) {
     facts.gpus.push_back(gpu_facts(i, i == 0 ? "0000:00:05.0" : "0000:00:06.0"));
-    facts.gpus.back().cuda_dmabuf = false;
+    facts.gpus.back().cuda_gdr = false;
     facts.gpus.back().links.push_back({0, true, kInvisibleTarget});
     facts.gpus.back().links.push_back({1, true, kInvisibleTarget});
   }
@@ -423,23 +423,47 @@ TEST_CASE("CUDA without NVML: index and capability, NVLinks unknown, one warning
   CHECK(has_finding(found.findings, "GPUs are those of CUDA, their NVLinks unknown"));
 }
 
-TEST_CASE("GDR: by the kernel module, or by DMA-BUF of the GPU") {
+TEST_CASE("GDR of a NIC: by the kernel module, or by DMA-BUF; that of a GPU is its own") {
   const std::string where = "pci0000:00/0000:00:02.0/0000:04:00.0";
-  for (const bool module : {false, true})
+  const auto world_with = [&](const std::string& module, const std::string& driver) {
+    Sysfs world = machine();
+    world.pci("pci0000:00/0000:00:01.0/0000:01:00.0");
+    world.pci(where, {"0x020700", "0x15b3", "0x1021", "32.0 GT/s PCIe", "16", "0", "", ""});
+    world.rdma("mlx5_0", where, "0000:0000:0000:0002");
+    if (!module.empty()) world.file(module, "550.54");
+    if (!driver.empty()) world.file("/proc/driver/nvidia/version", driver);
+    return world;
+  };
+  const auto nic_gdr = [](const Detected& found) {
+    return found.system.cpus.at(0).children.at(1).nics.at(0).nets.at(0).gdr;
+  };
+  const auto gpu_gdr = [](const Detected& found) {
+    return found.system.cpus.at(0).children.at(0).gpu->gdr;
+  };
+  const std::string open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.1";
+  const std::string closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15";
+  DriverFacts facts;
+  facts.gpus.push_back(gpu_facts(0, "0000:01:00.0"));
+  for (const char* module :
+       {"", "/sys/module/nvidia_peermem/version", "/sys/kernel/mm/memory_peers/nv_mem/version",
+        "/sys/kernel/mm/memory_peers/nv_mem_nc/version"})
     for (const bool dmabuf : {false, true}) {
-      Sysfs world = machine();
-      world.pci("pci0000:00/0000:00:01.0/0000:01:00.0");
-      world.pci(where, {"0x020700", "0x15b3", "0x1021", "32.0 GT/s PCIe", "16", "0", "", ""});
-      world.rdma("mlx5_0", where, "0000:0000:0000:0002");
-      if (module) world.file("/sys/module/nvidia_peermem/version", "550.54");
-      DriverFacts facts;
-      facts.gpus.push_back(gpu_facts(0, "0000:01:00.0"));
       facts.gpus[0].cuda_dmabuf = dmabuf;
-      const System system = world.discover(facts).system;
+      // What CUDA says counts before the driver's words.
+      const Detected found = world_with(module, open).discover(facts);
       INFO("module " << module << ", DMA-BUF " << dmabuf);
-      CHECK(system.cpus.at(0).children.at(0).gpu->gdr == (module || dmabuf));
-      CHECK(system.cpus.at(0).children.at(1).nics.at(0).nets.at(0).gdr == (module || dmabuf));
+      CHECK(nic_gdr(found) == (*module != 0 || dmabuf));
+      CHECK(gpu_gdr(found) == true);
     }
+  facts.gpus[0].cuda_dmabuf.reset();
+  facts.gpus[0].cuda_gdr.reset();
+  CHECK(nic_gdr(world_with("", open).discover(facts)) == true);
+  CHECK(nic_gdr(world_with("", closed).discover(facts)) == false);
+  CHECK(!gpu_gdr(world_with("", open).discover(facts)));
+  facts.gpus[0].name = "NVIDIA H100";
+  CHECK(gpu_gdr(world_with("", open).discover(facts)) == true);
+  facts.gpus[0].name = "NVIDIA GeForce RTX 4090";
+  CHECK(gpu_gdr(world_with("", open).discover(facts)) == false);
 }
 
 TEST_CASE("sockets: what is up and has an address; containers' bridges only without others") {
