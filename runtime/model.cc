@@ -157,14 +157,17 @@ class Model {
                   in_.nodes == 1 ? "on one node" : "between these nodes");
   }
 
+  // What one channel of the search carries.
+  double channel_gbps() const {
+    if (in_.nodes == 1) return facts_.bw_intra;
+    // Two nodes share both ways of their links in a tree, where others have several neighbours.
+    const bool pair_of_trees = in_.nodes == 2 && algorithm_ == AlgorithmId::tree;
+    return std::min(facts_.bw_intra, (pair_of_trees ? 2 : 1) * facts_.bw_inter);
+  }
+
   // All channels together, as the search found them.
   Limit graph_limit() const {
-    // Both ways of a link serve two nodes, so that a tree counts by its links inside.
-    const bool inside = in_.nodes == 1 || (in_.nodes == 2 && algorithm_ == AlgorithmId::tree);
-    const double one = inside ? facts_.bw_intra
-                       : algorithm_ == AlgorithmId::ring
-                           ? std::min(facts_.bw_intra, facts_.bw_inter)
-                           : facts_.bw_inter;
+    const double one = channel_gbps();
     Limit limit{facts_.channels * one, format("bandwidth: {} x {:.4g} GB/s", facts_.channels, one)};
     if (!facts_.busiest_link.empty()) limit.why += ", by " + facts_.busiest_link;
     return limit;

@@ -151,6 +151,11 @@ TEST_CASE("all-reduce between nodes, by hand", "[model]") {
   in.ranks = 16;
   CHECK(us(in, AlgorithmId::tree, Protocol::simple, 64 * kMiB) ==
         Approx(8.4 + 14 * 4.0 + 2 * 14 + bytes / 1000 / (331.2 / 2 * 0.8)));
+  // But never by more than twice the network's: 8 x 2 x 10 x 0.92.
+  ModelInput narrow = in;
+  narrow.tree.bw_inter = 10;
+  CHECK(us(narrow, AlgorithmId::tree, Protocol::simple, 64 * kMiB) ==
+        Approx(8.4 + 14 * 4.0 + 2 * 14 + bytes / 1000 / (147.2 / 2 * 0.8)));
   // The network device's own latency; Simple flushes too.
   in.ring.latency_inter_us = 2;
   CHECK(us(in, AlgorithmId::ring, Protocol::ll, 0) == Approx(6.6 + 28 * 1.0 + 2 * (2.7 + 2)));
