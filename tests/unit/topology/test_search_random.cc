@@ -17,7 +17,8 @@ bool is_equal(const ChannelGraph& a, const ChannelGraph& b) {
 // Three patterns, each at most 2^21 visits and short attempts after that.
 constexpr int64_t kMostVisits = int64_t{1} << 22;
 
-void check_machine(const Graph& graph, int nodes) {
+// Its channels, after all checks.
+NodeGraphs check_machine(const Graph& graph, int nodes) {
   const Paths paths = effective_paths(graph, base_paths(graph), {});
   const SearchOptions options{.nodes = nodes};
   const NodeGraphs found = search_node(graph, paths, options),
@@ -41,6 +42,7 @@ void check_machine(const Graph& graph, int nodes) {
   bool reduces = false;
   for (const int net : graph.nets) reduces = reduces || graph.nodes[size_t(net)].coll;
   CHECK((found.collnet.channels.empty() || (reduces && network)));
+  return found;
 }
 
 }  // namespace
@@ -51,10 +53,8 @@ TEST_CASE("channels of random machines are whole and never take more than a link
     INFO("seed " << seed);
     RandomMachine made(seed, 8, 4);
     const Machine machine = parse(made.xml());
-    const Paths paths = effective_paths(machine.graph, machine.paths, {});
     for (const int nodes : {1, 2}) {
-      check_machine(machine.graph, nodes);
-      const NodeGraphs found = search_node(machine.graph, paths, {.nodes = nodes});
+      const NodeGraphs found = check_machine(machine.graph, nodes);
       networks += nodes > 1 && !machine.graph.nets.empty();
       several += found.ring.channels.size() > 1;
       different += !found.ring.same_channels;
@@ -152,8 +152,6 @@ TEST_CASE("a machine far larger than any real one stays within its visits") {
   }
   const Machine machine = parse(chip(text));
   REQUIRE(machine.graph.gpus.size() == 96);
-  check_machine(machine.graph, 1);
-  check_machine(machine.graph, 2);
-  const Paths paths = effective_paths(machine.graph, machine.paths, {});
-  CHECK_FALSE(search_node(machine.graph, paths, {}).ring.fallback);
+  CHECK_FALSE(check_machine(machine.graph, 1).ring.fallback);
+  CHECK_FALSE(check_machine(machine.graph, 2).ring.fallback);
 }
