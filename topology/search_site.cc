@@ -1,8 +1,7 @@
-// The machine as the search sees it: orders of GPUs and network devices.
+#include "topology/search_site.h"
+
 #include <algorithm>
 #include <tuple>
-
-#include "topology/search_channels.h"
 
 namespace collctl::topology {
 namespace {

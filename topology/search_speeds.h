@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "topology/search_channels.h"
+#include "topology/search_site.h"
 
 namespace collctl::topology {
 
