@@ -62,11 +62,10 @@ Result<Reader> described(std::unique_ptr<FileTree> files, const std::string& nam
   if (meta) {
     COLL_TRY(read_meta(*meta, name, reader));
   } else {
-    if (!reader.files->real_path("/sys"))
+    // The description is written last: facts without it are what is left of a snapshot.
+    if (drivers || !reader.files->real_path("/sys"))
       return Error(ErrorCode::usage,
-                   format("{}: no meta.json and no sys: this is no snapshot, or one that was cut "
-                          "off",
-                          name),
+                   format("{}: no meta.json: this is no snapshot, or one that was cut off", name),
                    "make one with collctl topo --save FILE");
     reader.findings.push_back({Severity::note, "a bare copy of /sys: who it is of is not known",
                                name, "collctl topo --save keeps more"});

@@ -265,7 +265,7 @@ TEST_CASE("hostile archives are refused with a reason") {
       {"cut off", good.substr(0, 2000), "cannot be unpacked"},
       {"lies about its size", meta + tar_entry("sys/x", '0', "x", "", 1 << 30) + kTarEnd,
        "bad.tar"},
-      {"no meta", tar_entry("a", '0', "x") + kTarEnd, "no meta.json and no sys"},
+      {"no meta", tar_entry("a", '0', "x") + kTarEnd, "no meta.json: this is no snapshot"},
       {"other schema", tar_entry("meta.json", '0', R"({"schema":"collctl.snapshot/9"})") + kTarEnd,
        "expected collctl.snapshot/1"},
       {"meta is no JSON", tar_entry("meta.json", '0', "{") + kTarEnd, "meta.json: "},
@@ -298,6 +298,33 @@ TEST_CASE("archives that unpack to far too much are refused early") {
     many["/sys/" + std::to_string(i)] = {EntryKind::folder, ""};
   write(folder / "many.tgz", *pack(many, "", true));
   CHECK(refusal(folder / "many.tgz").find("more than 65536 entries") != std::string::npos);
+}
+
+TEST_CASE("an archive that was cut off anywhere is refused") {
+  const Sysfs world = two_gpus();
+  Reader live = world.reader(two_gpu_facts());
+  TreeNodes taken;
+  (void)discover_recorded(live, taken);
+  const Folder folder;
+  for (const bool gzip : {false, true}) {
+    const std::string whole = *snapshot_archive(snapshot_files(live, taken), gzip);
+    // Two empty blocks end a tar archive, and the description's block before them is filled up.
+    const size_t needed = gzip ? whole.size() : whole.rfind('}') + 1;
+    const size_t step = gzip ? 97 : 512;
+    for (size_t size = 0; size < needed; size += step) {
+      INFO("gzip " << gzip << ", " << size << " of " << whole.size() << " bytes");
+      write(folder / "cut", whole.substr(0, size));
+      const auto kind = kind_of_source(folder / "cut");
+      REQUIRE(kind.ok());
+      // Too little of it to be an archive: then it is no topology file either.
+      if (*kind == SourceKind::xml)
+        CHECK(!read_xml_file(folder / "cut").ok());
+      else
+        CHECK(refusal(folder / "cut") != "accepted");
+    }
+    write(folder / "cut", whole);
+    CHECK(refusal(folder / "cut") == "accepted");
+  }
 }
 
 TEST_CASE("damaged archives are refused or read, never more") {
