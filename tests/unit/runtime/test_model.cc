@@ -195,6 +195,49 @@ TEST_CASE("other collectives, by hand", "[model]") {
         Approx(6.6 + 28 * 1.0 + 3 * 2.7));
 }
 
+TEST_CASE("the table that NCCL 2.28.9 prints for two H200 on NVSwitches (NVLS off)", "[model]") {
+  // Its log: "Pattern 4, ... nChannels 12, bw 30/30, type NVL", "Pattern 1, ... nChannels 12, bw
+  // 60/60", 24 channels; latency in us and GB/s, to a tenth.
+  ModelInput in = one_node();
+  in.ranks = in.largest_node = 2;
+  in.min_sm = in.max_sm = 90;
+  in.ring.bw_intra = in.ring.bw_inter = 30;
+  in.tree.bw_intra = in.tree.bw_inter = 60;
+  struct Printed {
+    Collective collective;
+    AlgorithmId algorithm;
+    Protocol protocol;
+    double latency_us, gbps;
+  };
+  const AlgorithmId ring = AlgorithmId::ring, tree = AlgorithmId::tree;
+  const Protocol ll = Protocol::ll, ll128 = Protocol::ll128, simple = Protocol::simple;
+  for (const Printed& row : {Printed{Collective::all_reduce, tree, ll, 8.0, 61.1},
+                             {Collective::all_reduce, tree, ll128, 16.5, 180.6},
+                             {Collective::all_reduce, tree, simple, 16.4, 232.2},
+                             {Collective::all_reduce, ring, ll, 7.8, 141.0},
+                             {Collective::all_reduce, ring, ll128, 17.8, 331.2},
+                             {Collective::all_reduce, ring, simple, 15.2, 360.0},
+                             {Collective::all_gather, ring, ll, 7.2, 282.0},
+                             {Collective::all_gather, ring, ll128, 15.9, 662.4},
+                             {Collective::reduce_scatter, ring, simple, 11.8, 720.0},
+                             {Collective::broadcast, ring, ll, 7.2, 141.0},
+                             {Collective::broadcast, ring, ll128, 15.9, 331.2},
+                             {Collective::reduce, ring, simple, 11.8, 360.0}}) {
+    INFO(name_of(row.collective) << " " << name_of(row.algorithm) << " " << name_of(row.protocol));
+    // 512 MiB and more: no correction by size.
+    const Estimate made =
+        estimate(in, row.algorithm, row.protocol, row.collective, uint64_t{1} << 30);
+    CHECK(std::abs(made.latency_us - row.latency_us) < 0.0501);
+    CHECK(std::abs(made.gbps - row.gbps) < 0.0501);
+  }
+  // "AllReduce: 4194304 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..23}"
+  const auto choice = choose(in, {}, Collective::all_reduce, 4 * kMiB);
+  REQUIRE(choice.ok());
+  CHECK(choice->algorithm == ring);
+  CHECK(choice->protocol == simple);
+  CHECK(choice->channels == 24);
+}
+
 TEST_CASE("every row of constants that can be asked for is there", "[model]") {
   for (const int sm : {60, 70, 80, 90, 100, 120})
     for (const int nodes : {1, 2, 3, 4, 100}) {

@@ -158,6 +158,24 @@ TEST_CASE("two nodes of four GPUs, by hand", "[cluster]") {
   CHECK(cluster.trees[2][4].down[1] == 0);
 }
 
+TEST_CASE("the trees that NCCL 2.28.9 prints for two H200 on NVSwitches", "[cluster]") {
+  // Its search gave 12 chains, six of 0 1 and six of 1 0. "Trees [0] 1/-1/-1->0->-1 ... [6]
+  // -1/-1/-1->0->1 ... [12] 1/-1/-1->0->-1 ... [18] -1/-1/-1->0->1 ... [23] -1/-1/-1->0->1".
+  ClusterNode node = rail_node(2, 12);
+  for (size_t c = 0; c < 12; ++c)
+    node.tree_channels[c].order = c < 6 ? std::vector<int>{0, 1} : std::vector<int>{1, 0};
+  const Cluster cluster = joined({node}, equal_nodes(1));
+  REQUIRE(cluster.channels() == 24);
+  for (size_t c = 0; c < 24; ++c) {
+    const bool root = c % 12 < 6;
+    const TreePlace& place = cluster.trees[c][0];
+    CHECK(place.up == (root ? -1 : 1));
+    CHECK(place.down[0] == (root ? 1 : -1));
+    CHECK(place.down[1] == -1);
+    CHECK(cluster.rings[c] == std::vector<int>{0, 1});
+  }
+}
+
 TEST_CASE("tree contacts by pattern: three nodes of three GPUs, by hand", "[cluster]") {
   // Tree 0 of three nodes: 0 -> 2 -> 1; node 1 is the lower child of node 2, node 2 the upper of 0.
   // Chains of channel 0: 0 2 1, 3 5 4, 6 8 7: first GPUs 0 3 6, second GPUs 2 5 8.
