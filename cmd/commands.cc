@@ -80,7 +80,7 @@ std::vector<Command> make_commands() {
        .name = "topo",
        .arguments = "[--from FILE | -H LIST] [options]",
        .scopes = kTopo,
-       .summary = "this machine, one from a file, or all hosts: tree, paths, picture, faults",
+       .summary = "a machine or all hosts: tree, paths, picture, what is odd",
        .description =
            "Shows a machine as a tree: NUMA nodes, switches, GPUs and network devices with their "
            "links; this machine, or with --from one from a topology file in the field's XML or "

@@ -141,6 +141,9 @@ class Flattener {
     }
     put(entry, "sm", gpu.sm);
     put_text(entry, "architecture", gpu.gcn);
+    put_text(entry, "name", gpu.name);
+    if (!gpu.no_p2p.empty())
+      entry.attributes.emplace_back("GPUs it cannot reach", std::to_string(gpu.no_p2p.size()));
     put_flag(entry, "GPU direct", gpu.gdr);
     put_flag(entry, "assumed", gpu.assumed);
     put(entry, "NVLinks of the device", gpu.links_able);
@@ -210,8 +213,9 @@ std::vector<std::pair<const Entry*, const Entry*>> paired(const std::vector<Entr
 
 // What a file of the field never says: compared only where both sides know it.
 bool only_detected(const std::string& name) {
-  static constexpr const char* kNames[] = {"link width now", "link speed now", "speed of the card",
-                                           "width of the card", "NVLinks of the device"};
+  static constexpr const char* kNames[] = {
+      "link width now",    "link speed now",    "name",
+      "speed of the card", "width of the card", "NVLinks of the device"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 

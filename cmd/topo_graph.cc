@@ -51,7 +51,7 @@ class GraphText {
     const std::vector<Group> groups = group_channels(found);
     for (size_t i = 0; i < groups.size(); ++i) {
       text += line(groups[i]);
-      // One drawing shows the form; the others differ in their order only.
+      // From the root down; one shows the form, the others differ in their order only.
       if (i == 0 && found.pattern != Pattern::ring && !found.collnet)
         text += chain(found.pattern, *groups[i].channel);
     }
@@ -86,20 +86,18 @@ class GraphText {
   }
 
   std::string chain(Pattern pattern, const GraphChannel& channel) const {
-    std::string text, indent = "     ";
+    std::string text = "     ", contacts;
     for (size_t i = 0; i < channel.gpus.size(); ++i) {
-      text += indent + (i > 0 ? "`- " : "") + node_name(graph_, channel.gpus[i]);
-      indent += i > 0 ? "   " : "";
+      const std::string name = node_name(graph_, channel.gpus[i]);
+      text += (i > 0 ? " > " : "") + name;
       const int net = i == 0 ? channel.net_in : channel.net_out;
       // A chain of one meets the network with all it has.
       const char* what = contact(channel.gpus.size() == 1 ? Pattern::tree : pattern, i);
-      if (nodes_ > 1 && *what != 0) {
-        text += format("  <- {}", what);
-        if (net >= 0) text += ", by " + node_name(graph_, net);
-      }
-      text += "\n";
+      if (nodes_ > 1 && *what != 0)
+        contacts +=
+            format("     {}: {}{}\n", name, what, net >= 0 ? ", by " + node_name(graph_, net) : "");
     }
-    return text;
+    return text + "\n" + contacts;
   }
 
   const Graph& graph_;

@@ -1,6 +1,7 @@
 // The JSON of `topo`: collctl.topo/1.
 #include "cmd/json_writer.h"
 #include "cmd/topo.h"
+#include "cmd/topo_parts.h"
 
 namespace collctl::cmd {
 namespace {
@@ -9,12 +10,16 @@ using namespace topology;
 
 void write_cpus(const TopoView& view, JsonWriter& json) {
   json.key("cpus").begin_array();
-  for (const int at : view.graph.cpus) {
-    const Node& node = view.graph.nodes[size_t(at)];
+  for (size_t i = 0; i < view.graph.cpus.size(); ++i) {
+    const Node& node = view.graph.nodes[size_t(view.graph.cpus[i])];
     json.begin_object().field("numa", node.id);
     if (view.graph.hosts > 1) json.field("host", node.host);
     json.field("arch", node.arch).field("vendor", node.vendor);
-    json.field("family", node.family).field("model", node.cpu_model).end_object();
+    json.field("family", node.family).field("model", node.cpu_model);
+    const Cpu& cpu = view.system.cpus[i];
+    if (const int cores = processor_cores(view, cpu); cores > 0) json.field("cores", cores);
+    if (const int threads = processor_threads(cpu); threads > 0) json.field("threads", threads);
+    json.end_object();
   }
   json.end_array();
 }

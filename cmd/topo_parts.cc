@@ -19,8 +19,16 @@ bool all_in_domain_0(const std::vector<Pci>& list) {
   });
 }
 
+// Of devices that are not known here the driver may say more.
+std::string device_name(const Pci& pci) {
+  std::string name = pci_device_name(pci);
+  if (!name.empty() || !pci.gpu) return name;
+  name = plain(pci.gpu->name.value_or(""));
+  return name.rfind("NVIDIA ", 0) == 0 ? name.substr(7) : name;
+}
+
 void collect_models(const Pci& pci, std::set<std::string>& names) {
-  if (is_used_gpu(pci)) names.insert(pci_device_name(pci));
+  if (is_used_gpu(pci)) names.insert(device_name(pci));
   for (const Pci& child : pci.children) collect_models(child, names);
 }
 
@@ -96,6 +104,8 @@ class PartMaker {
     part.title = cpu.numa == -1 ? "CPU" : format("CPU {}", at.id);
     if (const std::string name = processor_name(cpu); !name.empty())
       part.details.push_back(plain(name));
+    if (const int cores = processor_cores(view_, cpu); cores > 0)
+      part.details.push_back(counted(size_t(cores), "core"));
     if (const int threads = processor_threads(cpu); threads > 0)
       part.details.push_back(counted(size_t(threads), "thread"));
     for (const GraphLink& link : at.links)
@@ -118,7 +128,7 @@ class PartMaker {
     part.gbps = uplink.gbps;
     part.link_assumed = !uplink.assumed.empty();
     part.marks = marks(pci, "");
-    const std::string name = pci_device_name(pci);
+    const std::string name = device_name(pci);
     if (pci.gpu) {
       describe_gpu(*pci.gpu, name, part);
     } else if (!pci.nics.empty()) {
@@ -216,6 +226,18 @@ std::string plain(std::string text) {
 
 std::string counted(size_t number, const char* what) {
   return format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+int processor_cores(const TopoView& view, const Cpu& cpu) {
+  if (!view.processors) return 0;
+  const auto& nodes = view.processors->nodes;
+  std::set<std::pair<int, int>> cores;  // by package
+  for (const base::Processor& each : view.processors->online) {
+    const bool known = each.numa >= 0 && size_t(each.numa) < nodes.size();
+    if (view.graph.cpus.size() == 1 || (known && nodes[size_t(each.numa)].id == cpu.numa))
+      cores.insert({each.package, each.core});
+  }
+  return int(cores.size());
 }
 
 std::string machine_summary(const TopoView& view) {

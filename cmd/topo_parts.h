@@ -58,6 +58,8 @@ struct Parts {
 
 Parts machine_parts(const TopoView& view);
 
+// Physical cores of a NUMA node, where they were detected; 0: unknown.
+int processor_cores(const TopoView& view, const topology::Cpu& cpu);
 // "2 NUMA nodes, 8 GPUs (H100), 16 network devices"
 std::string machine_summary(const TopoView& view);
 // Text of a file on a terminal: nothing that it would obey.

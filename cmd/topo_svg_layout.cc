@@ -119,7 +119,8 @@ class Layout {
 
   void place_title() {
     Picture& picture = plane_.picture;
-    picture.title = plain(plane_.view.source);
+    const std::string& source = plane_.view.source;
+    picture.title = plain(source.substr(source.rfind('/') + 1));  // all of it without a '/'
     plane_.text({kMargin, kMargin + 16},
                 fitted_text(picture.title, picture.width - 2 * kMargin, 18, true), 18, true);
     plane_.text({kMargin, kMargin + 38}, machine_summary(plane_.view), kTitle, false, "muted");
@@ -205,7 +206,9 @@ class Layout {
     for (const Leaf& leaf : column) {
       const Part& part = *leaf.part;
       const std::vector<Words> lines = leaf.lines();
-      const Box box{x + kGutter, leaf.is_gpu() ? row.gpu_top : y, kLeafWidth, height_of(lines)};
+      // Without a trunk beside it, it stands in the middle.
+      const double left = x + (column.size() == 1 ? kGutter / 2 : kGutter);
+      const Box box{left, leaf.is_gpu() ? row.gpu_top : y, kLeafWidth, height_of(lines)};
       y = box.bottom() + kGap;
       row.bottom = std::max(row.bottom, box.bottom());
       const bool other = part.kind == PartKind::other;

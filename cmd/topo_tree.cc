@@ -153,8 +153,9 @@ class Tree {
     }
     if (gpus == 0) return "";
     const std::string low = format("{:.4g}", least), high = format("{:.4g}", most);
-    return format("{}  joins {}, {} GB/s each",
-                  parts_.nvswitches > 1 ? format("{} NVSwitches", parts_.nvswitches) : "NVSwitch",
+    const int count = parts_.nvswitches;
+    return format("{} {}, {} GB/s each",
+                  count > 1 ? format("{} NVSwitches  join", count) : "NVSwitch  joins",
                   counted(gpus, "GPU"), low == high ? low : low + " to " + high);
   }
 

@@ -153,7 +153,8 @@ TEST_CASE("tree and matrix of every file show every device", "[topo]") {
   }
 }
 
-TEST_CASE("channels: the field's lines, equal ones once, a tree as a tree", "[topo]") {
+TEST_CASE("channels: the field's lines, equal ones once, and who of a tree meets other nodes",
+          "[topo]") {
   const TopoView three = view(kThree);
   const std::vector<int>& g = three.graph.gpus;
   const std::vector<int>& n = three.graph.nets;
@@ -171,9 +172,9 @@ TEST_CASE("channels: the field's lines, equal ones once, a tree as a tree", "[to
         "balanced-tree: 2 channels x 24 GB/s between GPUs (PIX), 12 GB/s to the network (PXB), all "
         "in one order\n"
         " 0 : NET/0 GPU/0 GPU/1 GPU/2 NET/1   x 2 (channels 0-1)\n"
-        "     GPU/0  <- parent and one child in other nodes, by NET/0\n"
-        "     `- GPU/1  <- one child in another node, by NET/1\n"
-        "        `- GPU/2\n");
+        "     GPU/0 > GPU/1 > GPU/2\n"
+        "     GPU/0: parent and one child in other nodes, by NET/0\n"
+        "     GPU/1: one child in another node, by NET/1\n");
   graphs.tree = {};
   graphs.ring = channels(Pattern::ring, {{{g[0], g[1], g[2]}, -1, -1}});
   graphs.ring.fallback = true;
