@@ -33,11 +33,13 @@ Decision gdr_capable(const Graph& graph, int gpu, int net, Direction direction) 
                           "DMA-BUF would change that)",
                           node_name(graph, net))};
   if (!g.gdr)
-    return {false, format("{} has gdr=0: no NIC can reach its memory", node_name(graph, gpu))};
+    return {false, format("{} has gdr=0: no NIC can reach its memory (a GPU and driver with "
+                          "GPUDirect RDMA would change that)",
+                          node_name(graph, gpu))};
   if (direction == Direction::send && !g.amd && g.sm > 0 && g.sm < kReadSinceSm &&
       graph.gpus.size() > 1 && !has_nvlink(graph, gpu))
     return {false, format("{} (sm {}) is older than sm 80 and has no NVLink: a NIC reads it slower "
-                          "than host memory",
+                          "than host memory (NVLink between GPUs would change that)",
                           node_name(graph, gpu), g.sm)};
   return {true, ""};
 }
@@ -122,7 +124,7 @@ int Locality::gpu(int net) const {
 
 Relay pxn(const Graph& graph, const Paths& paths, const Locality& locality, const Rules& rules,
           int gpu, int net) {
-  if (!rules.pxn) return {-1, "NCCL_PXN_DISABLE forbids it"};
+  if (!rules.pxn) return {-1, "NCCL_PXN_DISABLE=1 forbids it"};
   const int relay = locality.gpu(net);
   const auto no = [](std::string why) { return Relay{-1, std::move(why)}; };
   if (relay < 0) return no(format("no GPU is next to {}", node_name(graph, net)));
@@ -137,11 +139,13 @@ Relay pxn(const Graph& graph, const Paths& paths, const Locality& locality, cons
   const Decision reads = gdr(graph, paths, rules, relay, net, Direction::send);
   if (!reads.yes) return no(reads.why);
   if (first.type > PathType::nvl)
-    return no(format("it reaches {} by {}, not by NVLink", name, path_type_name(first.type)));
+    return no(
+        format("it reaches {} by {} (NVLink would allow it)", name, path_type_name(first.type)));
   if (last.gbps <= own.gbps && own.type <= PathType::pxn)
     return no(format("its own path is {} and as fast", path_type_name(own.type)));
-  return {relay, format("{} is next to the NIC ({}) and one NVLink away; the own path is {}", name,
-                        path_type_name(last.type), path_type_name(own.type))};
+  return {relay, format("{} is next to the NIC ({}) and one NVLink away; the own path is {} "
+                        "(NCCL_PXN_DISABLE=1 would forbid it)",
+                        name, path_type_name(last.type), path_type_name(own.type))};
 }
 
 Paths base_paths(const Graph& graph, const PathOptions& options) {
