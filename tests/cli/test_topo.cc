@@ -1,4 +1,5 @@
 // `collctl topo` by the real binary: tree, matrix, JSON, XML, findings and mistakes.
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -139,4 +140,98 @@ TEST_CASE("topo refuses what is no topology with the position") {
   CHECK(bad.err == "collctl: error: " + path + ":3:11: no XML: Start-end tags mismatch\n");
   CHECK(run_collctl("topo --from " + path + ".absent").code == 2);
   CHECK(run_collctl("topo --from /dev/zero").code == 2);
+}
+
+TEST_CASE("topo --graph adds the channels of the search, in text and JSON") {
+  const TemporaryFolder folder;
+  const std::string path = write(folder, kPair);
+  const Ran text = run_collctl("topo --graph --from " + path);
+  CHECK(text.code == 0);
+  // Two GPUs on one node: the ring has no network, and both directions are used.
+  CHECK(text.out.find("\nchannels of the node by the search, 1 node:\nring: ") !=
+        std::string::npos);
+  CHECK(text.out.find("\n 0 : GPU/0 GPU/1") != std::string::npos);
+  const Ran two = run_collctl("topo --graph --nodes 2 --from " + path);
+  CHECK(two.out.find("\n 0 : NET/0 GPU/0 GPU/1 NET/0") != std::string::npos);
+  const json all = json::parse(run_collctl("topo --graph --nodes 2 --json --from " + path).out);
+  REQUIRE(all["graphs"].size() >= 2);
+  const json& ring = all["graphs"][0];
+  CHECK(ring["pattern"] == "ring");
+  CHECK(ring["nchannels"] == ring["channels"].size());
+  for (const json& channel : ring["channels"]) {
+    std::vector<int> ranks = channel["gpus"];
+    std::sort(ranks.begin(), ranks.end());
+    CHECK(ranks == std::vector<int>{0, 1});
+    CHECK(channel["nets"] == json{0, 0});
+  }
+  CHECK_FALSE(json::parse(run_collctl("topo --json --from " + path).out).contains("graphs"));
+}
+
+TEST_CASE("topo -o draws a picture and leaves standard output alone") {
+  const TemporaryFolder folder;
+  const std::string path = write(folder, kPair), picture = folder / "node.svg";
+  const Ran ran = run_collctl("topo --graph --quiet --from " + path + " -o " + picture);
+  CHECK(ran.code == 0);
+  CHECK(ran.out.find("ring: ") != std::string::npos);
+  const std::string svg = file_content(picture);
+  CHECK(svg.rfind("<?xml", 0) == 0);
+  CHECK(svg.find("GPU 1 H100") != std::string::npos);
+  CHECK(svg.find("ring of channel 0") != std::string::npos);
+  const Ran only = run_collctl("topo --from " + path + " -o " + picture);
+  CHECK(only.out.empty());
+  CHECK(file_content(picture).find("ring of channel 0") == std::string::npos);
+  CHECK(run_collctl("topo --from " + path + " -o " + folder.path() + "/no/x.svg").code == 3);
+  const Ran wrong = run_collctl("topo --from " + path + " -o x.png");
+  CHECK(wrong.code == 2);
+  CHECK(wrong.err == "collctl: error: topo: -o x.png: expected a file that ends in .svg\n");
+}
+
+TEST_CASE("topo --diff: 0 when equal, 1 with the edit named") {
+  const TemporaryFolder folder;
+  const std::string path = write(folder, kPair), edited = folder / "edited.xml";
+  std::string text = kPair;
+  text.replace(text.find("speed=\"400000\""), 14, "speed=\"200000\"");
+  std::ofstream(edited) << text;
+  const Ran equal = run_collctl("topo --from " + path + " --diff " + path);
+  CHECK(equal.code == 0);
+  CHECK(equal.out == "no differences from " + path + " to " + path + "\n");
+  const Ran changed = run_collctl("topo --from " + edited + " --diff " + path);
+  CHECK(changed.code == 1);
+  CHECK(changed.out ==
+        "~ network device mlx5_0: speed 400 Gb/s -> 200 Gb/s\n"
+        "1 difference from " +
+            path + " to " + edited + "\n");
+  const Ran as_json = run_collctl("topo --json --from " + edited + " --diff " + path);
+  CHECK(as_json.code == 1);
+  const json all = json::parse(as_json.out);
+  CHECK(all["equal"] == false);
+  CHECK(all["differences"].size() == 1);
+  CHECK(run_collctl("topo --from " + path + " --diff " + path + ".absent").code == 2);
+}
+
+TEST_CASE("topo refuses options that exclude each other") {
+  const TemporaryFolder folder;
+  const std::string path = write(folder, kPair);
+  const auto refusal = [](const std::string& arguments) {
+    const Ran ran = run_collctl(arguments);
+    CHECK(ran.code == 2);
+    return ran.err;
+  };
+  CHECK(refusal("topo --diff a.xml --matrix --from " + path) ==
+        "collctl: error: topo: --diff excludes --matrix\n");
+  CHECK(refusal("topo --nodes 2 --from " + path) ==
+        "collctl: error: topo: --nodes is about --graph\n");
+  CHECK(refusal("topo -H node01 --from " + path) == "collctl: error: topo: -H excludes --from\n");
+  CHECK(refusal("topo --ssh-port 22 --from " + path).find("-H LIST or --hostfile FILE") !=
+        std::string::npos);
+}
+
+TEST_CASE("topo of this very host by -H is a machine, without SSH") {
+  const Ran ran = run_collctl("topo --json -H localhost");
+  CHECK(ran.code == 0);
+  const json all = json::parse(ran.out);
+  CHECK(all["schema"] == "collctl.topo-hosts/1");
+  REQUIRE(all["hosts"].size() == 1);
+  CHECK(all["hosts"][0]["topo"]["source"] == "live");
+  CHECK(all["hosts"][0]["topo"]["cpus"].size() >= 1);
 }
