@@ -16,18 +16,31 @@ constexpr double kGap = 12, kPad = 14;
 constexpr double kLevelGap = 28, kRowWidth = 1800;
 constexpr size_t kStack = 4;  // devices without GPUs are stacked so high
 
-// A device, with the switch that holds nothing else.
+// A device, with the switches that hold nothing else, outermost first.
 struct Leaf {
   const Part* part = nullptr;
-  const Part* bridge = nullptr;
+  std::vector<const Part*> bridges;
   bool is_gpu() const { return part->kind == PartKind::gpu; }
   bool fault() const {
-    return !part->marks.empty() || (bridge != nullptr && !bridge->marks.empty()) ||
+    return !part->marks.empty() ||
+           std::any_of(bridges.begin(), bridges.end(),
+                       [](const Part* bridge) { return !bridge->marks.empty(); }) ||
            std::any_of(part->nets.begin(), part->nets.end(),
                        [](const PartNet& net) { return !net.marks.empty(); });
   }
-  std::vector<Words> lines() const { return leaf_lines(*part, bridge, kLeafWidth - 14); }
+  std::vector<Words> lines() const { return leaf_lines(*part, bridges, kLeafWidth - 14); }
 };
+
+// A switch below another one that holds one device and nothing else is only a line of that device.
+Leaf single_leaf(const Part& bridge) {
+  Leaf leaf{&bridge, {}};
+  while (leaf.part->kind == PartKind::bridge && leaf.part->below.size() == 1) {
+    leaf.bridges.push_back(leaf.part);
+    leaf.part = &leaf.part->below[0];
+  }
+  const bool single = leaf.part->kind != PartKind::bridge && leaf.part->below.empty();
+  return single ? leaf : Leaf{};
+}
 
 // A CPU or a switch with what hangs below it.
 struct Item {
@@ -50,7 +63,7 @@ Item make_item(const Part& part) {
   for (size_t i = 0; i < rest.size(); ++i) item.columns[i * count / rest.size()].push_back(rest[i]);
   for (size_t i = 0; i < gpus.size(); ++i) item.columns[i].push_back(gpus[i]);
   // In a column of its own: there may be many of them.
-  if (part.kind == PartKind::cpu && !part.nets.empty()) item.columns.push_back({{&part, nullptr}});
+  if (part.kind == PartKind::cpu && !part.nets.empty()) item.columns.push_back({{&part, {}}});
   double width = double(item.columns.size()) * kColumn;
   for (const Item& bridge : item.bridges) width += bridge.width;
   const size_t units = item.columns.size() + item.bridges.size();
@@ -62,15 +75,14 @@ Item make_item(const Part& part) {
 void sort_out(const Part& parent, Item& to, std::vector<Leaf>& gpus, std::vector<Leaf>& rest) {
   for (const Part& part : parent.below) {
     const bool bridge = part.kind == PartKind::bridge;
-    // Of two switches in a row the lower one is only a line of its single device.
-    const bool single = bridge && parent.kind == PartKind::bridge && part.below.size() == 1 &&
-                        part.below[0].kind != PartKind::bridge && part.below[0].below.empty();
-    if (bridge && !single) {
+    Leaf leaf{&part, {}};
+    if (bridge) leaf = parent.kind == PartKind::bridge ? single_leaf(part) : Leaf{};
+    if (leaf.part == nullptr) {
       to.bridges.push_back(make_item(part));
       continue;
     }
-    const Part& device = single ? part.below[0] : part;
-    (device.kind == PartKind::gpu ? gpus : rest).push_back({&device, single ? &part : nullptr});
+    const Part& device = *leaf.part;
+    (leaf.is_gpu() ? gpus : rest).push_back(std::move(leaf));
     sort_out(device, to, gpus, rest);  // what hangs below a device is drawn beside it
   }
 }

@@ -19,8 +19,9 @@ struct Words {
 };
 double height_of(const std::vector<Words>& lines);
 // A GPU, a NIC, another device, or the interfaces of a CPU that have no PCI device; cut to `width`.
-// `bridge`: a switch that holds this device only; may be null.
-std::vector<Words> leaf_lines(const Part& part, const Part* bridge, double width);
+// `bridges`: switches that hold this device only, outermost first.
+std::vector<Words> leaf_lines(const Part& part, const std::vector<const Part*>& bridges,
+                              double width);
 // A CPU or a switch.
 std::vector<Words> head_lines(const Part& part, double width, bool several_hosts);
 std::string link_words(const Part& part);  // "gen5 x16, 48 GB/s"

@@ -46,13 +46,13 @@ std::string net_words(const PartNet& net) {
   return format("NET {} {}", net.node->dev, net.name);
 }
 
-// What all devices end with. `bridge`: a switch that holds this device only; may be null.
-void add_place(std::vector<Words>& to, const Part& part, const Part* bridge, double width,
-               std::vector<std::string> more) {
+// What all devices end with.
+void add_place(std::vector<Words>& to, const Part& part, const std::vector<const Part*>& bridges,
+               double width, std::vector<std::string> more) {
   add_list(to, link_list(part), width, {});
   more.push_back(part.bus);
   add_list(to, more, width, {.muted = true});
-  if (bridge != nullptr) {
+  for (const Part* bridge : bridges) {
     add_wrapped(to, "via switch " + bridge->bus, width, {.muted = true});
     if (bridge->link != part.link) add_list(to, link_list(*bridge), width, {.muted = true});
     add_wrapped(to, bridge->marks, width, {.fault = true});
@@ -99,7 +99,8 @@ std::string tip_of(const Part& part) {
   return part.marks.empty() ? tip : tip + "\n! " + part.marks;
 }
 
-std::vector<Words> leaf_lines(const Part& part, const Part* bridge, double width) {
+std::vector<Words> leaf_lines(const Part& part, const std::vector<const Part*>& bridges,
+                              double width) {
   std::vector<Words> lines;
   const bool one = part.nets.size() == 1, on_cpu = part.kind == PartKind::cpu;
   const std::string title = on_cpu ? "no PCI device" : one ? part.nets[0].name : part.title;
@@ -108,7 +109,7 @@ std::vector<Words> leaf_lines(const Part& part, const Part* bridge, double width
   if (on_cpu) return lines;
   std::vector<std::string> more = part.details;
   if (one) more.push_back(part.title);
-  add_place(lines, part, bridge, width, std::move(more));
+  add_place(lines, part, bridges, width, std::move(more));
   return lines;
 }
 
