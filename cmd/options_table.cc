@@ -237,7 +237,7 @@ void add_topo_options(std::vector<Option>& t) {
   add({.name = "assume-nic",
        .kind = ValueKind::number,
        .value = "GBPS",
-       .fallback = "model",
+       .fallback = "chosen",
        .minimum = 0.001,
        .maximum = 100000,
        .scopes = kTopo | kPlan,

@@ -14,6 +14,8 @@ constexpr const char* kPeermem[] = {
 constexpr const char* kDriverVersion = "/proc/driver/nvidia/version";
 const std::string kNodes = "/sys/devices/system/node";
 
+constexpr int kMaxCpuNumber = 1 << 20;  // of a family or model, as in a file
+
 struct NumaNode {
   int id = 0;
   std::string affinity;
@@ -109,8 +111,9 @@ class Discovery {
     if (model_.vendor.empty()) return;
     // Zhaoxin's own spelling, by which the field knows it.
     cpu.vendor = model_.vendor == "Shanghai" ? "  Shanghai  " : model_.vendor;
-    cpu.family = model_.family;
-    cpu.model = model_.model;
+    const auto sensible = [](int number) { return number >= 0 && number <= kMaxCpuNumber; };
+    if (sensible(model_.family)) cpu.family = model_.family;
+    if (sensible(model_.model)) cpu.model = model_.model;
   }
 
   Detection detection_;

@@ -10,6 +10,7 @@ namespace collctl::topology {
 namespace {
 
 constexpr uint32_t kNvidia = 0x10de, kAmd = 0x1002;
+constexpr size_t kMaxNoP2p = 200;  // so that they fit into one attribute of a file
 constexpr uint32_t kClassGpu = 0x030200, kClassSwitch = 0x068000;
 
 class GpuFinder {
@@ -164,7 +165,7 @@ class GpuFinder {
   void add_p2p(const GpuFacts& facts, Gpu& gpu) {
     for (size_t other = 0; other < facts.p2p.size() && other < drivers_.gpus.size(); ++other) {
       if (facts.p2p[other] != 0) continue;
-      gpu.no_p2p.push_back(drivers_.gpus[other].bus_id);
+      if (gpu.no_p2p.size() < kMaxNoP2p) gpu.no_p2p.push_back(drivers_.gpus[other].bus_id);
       detection_.note(
           Severity::note, "the driver does not let some GPUs reach each other's memory",
           format("{} to {}", bus_id_text(facts.bus_id), bus_id_text(drivers_.gpus[other].bus_id)),

@@ -11,6 +11,7 @@ namespace collctl::topology {
 namespace {
 
 constexpr size_t kMaxDevices = 16384;
+constexpr size_t kMaxWords = 64;  // bytes of a link's speed in words
 // Levels of elements in a file, less <system>, <cpu> and what a device holds.
 constexpr int kMaxLevels = kMaxDepth - 6;
 
@@ -75,13 +76,19 @@ std::optional<uint32_t> PciWalk::class_of(const std::string& folder) {
   return hex_file(folder + "/class", 0xffffff);
 }
 
+std::optional<std::string> PciWalk::words_of(const std::string& path) {
+  auto text = files_.read(path);
+  if (text && text->size() > kMaxWords) text.reset();
+  return text;
+}
+
 void PciWalk::fill_link(Pci& pci, const std::string& folder) {
   // Both ends: the port is the folder above. What a link can do counts, not what it does now: idle
   // devices lower their speed.
-  const auto own_speed = files_.read(folder + "/max_link_speed");
+  const auto own_speed = words_of(folder + "/max_link_speed");
   const auto own_width = files_.read(folder + "/max_link_width");
   const std::string port = above(folder);
-  const auto port_speed = device_of(port) ? files_.read(port + "/max_link_speed") : std::nullopt;
+  const auto port_speed = device_of(port) ? words_of(port + "/max_link_speed") : std::nullopt;
   const auto port_width = device_of(port) ? files_.read(port + "/max_link_width") : std::nullopt;
   const double own = speed_number(own_speed.value_or("")),
                other = speed_number(port_speed.value_or(""));
@@ -96,7 +103,7 @@ void PciWalk::fill_link(Pci& pci, const std::string& folder) {
     pci.link_width = 0;
   if (own > 0) pci.state.speed_able = own_speed;
   if (known_width(own_width) > 0) pci.state.width_able = known_width(own_width);
-  const auto speed_now = files_.read(folder + "/current_link_speed");
+  const auto speed_now = words_of(folder + "/current_link_speed");
   if (speed_now && speed_number(*speed_now) > 0) pci.state.speed_now = speed_now;
   if (const int now = known_width(files_.read(folder + "/current_link_width")); now > 0)
     pci.state.width_now = now;

@@ -40,6 +40,7 @@ class PciWalk {
     int level = 0;  // devices above it
   };
   void fill(Pci& pci, const std::string& folder);
+  std::optional<std::string> words_of(const std::string& path);
   void fill_link(Pci& pci, const std::string& folder);
   void fill_peers(Pci& pci);
   Pci assemble(const Found& found, int& numa);

@@ -27,6 +27,7 @@ int64_t whole(const json& j, const char* key, int64_t minimum, int64_t maximum) 
 
 std::string text(const json& j, const char* key) {
   std::string value = j.value(key, "");
+  if (value.find('\0') != std::string::npos) throw Wrong{format("\"{}\": expected text", key)};
   if (value.size() > kMaxText) throw Wrong{format("\"{}\": longer than {} bytes", key, kMaxText)};
   return value;
 }

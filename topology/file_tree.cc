@@ -93,6 +93,7 @@ std::optional<std::string> FileTree::real_path(const std::string& path) {
 std::optional<std::string> FileTree::read(const std::string& path) {
   const auto real = real_path(path);
   auto text = real ? content(*real) : std::nullopt;
+  if (text && text->find('\0') != std::string::npos) return std::nullopt;  // no text
   while (text && !text->empty() && (text->back() == '\n' || text->back() == ' ')) text->pop_back();
   return text;
 }

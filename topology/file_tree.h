@@ -26,7 +26,7 @@ class FileTree {
  public:
   virtual ~FileTree() = default;
   // The whole file without blanks and line ends at its end; nothing when it is not there, is no
-  // plain file, cannot be read or is larger than kMaxTreeFileBytes.
+  // plain file or no text, cannot be read or is larger than kMaxTreeFileBytes.
   std::optional<std::string> read(const std::string& path);
   // Names in a folder, ordered with numbers by value (mlx5_2 before mlx5_10); none when it is not
   // there.

@@ -369,6 +369,7 @@ TEST_CASE("driver facts that cannot be are refused with the field's name") {
       {R"({"rdma":[{"name":"a","system_guid":"xyz","max_qp":1}]})", "\"system_guid\""},
       {R"({"interfaces":[{"name":"eth0"}]})", "up"},
       {R"({"nvml_missing":5})", "type"},
+      {R"({"nvml_missing":"a\u0000b"})", "expected text"},
   };
   for (const auto& [text, part] : cases) {
     INFO(text);
