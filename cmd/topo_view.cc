@@ -3,6 +3,8 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "cmd/report.h"
+#include "cmd/topo_parts.h"
+#include "cmd/topo_parts.h"
 #include "topology/assume.h"
 #include "topology/findings.h"
 #include "topology/merge.h"
@@ -22,16 +24,11 @@ struct Machine {
   bool live = false, from_file = false;
 };
 
-bool ends_with(const std::string& text, const std::string& ending) {
-  return text.size() > ending.size() &&
-         text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
-}
-
 bool is_gzip_name(const std::string& path) {
-  return ends_with(path, ".tar.gz") || ends_with(path, ".tgz");
+  return path.ends_with(".tar.gz") || path.ends_with(".tgz");
 }
 bool is_archive_name(const std::string& path) {
-  return is_gzip_name(path) || ends_with(path, ".tar");
+  return is_gzip_name(path) || path.ends_with(".tar");
 }
 
 Status save(const Reader& reader, TreeNodes taken, const std::string& path) {
@@ -96,6 +93,7 @@ void print_findings(const std::vector<Finding>& findings, Console& console) {
   for (const Finding& finding : findings) {
     std::string text = finding.what + " (" + finding.where + ")";
     if (!finding.remedy.empty()) text += "; " + finding.remedy;
+    text = plain(std::move(text));  // names of a file, or of another host
     if (finding.severity == Severity::warning)
       console.err(format("collctl: {} {}\n", console.err_colour("33", "warning:"), text));
     else
