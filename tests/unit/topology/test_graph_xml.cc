@@ -149,20 +149,18 @@ TEST_CASE("the graphs of every committed file survive writing and reading") {
     REQUIRE(graph.ok());
     if (graph->gpus.empty()) continue;
     const Paths paths = effective_paths(*graph, base_paths(*graph), {});
-    for (const int nodes : {1, 2}) {
-      const NodeGraphs made = search_node(*graph, paths, {.nodes = nodes});
-      const std::string text = write_graph_xml(*graph, made);
-      const auto again = read_graph_xml(text, "g.xml", *graph);
-      if (!again.ok()) FAIL(again.error().message << "\n" << text);
-      REQUIRE((again->ring && again->tree));
-      CHECK(is_equal(*again->ring, made.ring));
-      CHECK(is_equal(*again->tree, made.tree));
-      CHECK(again->collnet.has_value() == !made.collnet.channels.empty());
-      if (again->collnet) CHECK(is_equal(*again->collnet, made.collnet));
-      ++compared;
-    }
+    const NodeGraphs made = search_node(*graph, paths, {.nodes = 2});
+    const std::string text = write_graph_xml(*graph, made);
+    const auto again = read_graph_xml(text, "g.xml", *graph);
+    if (!again.ok()) FAIL(again.error().message << "\n" << text);
+    REQUIRE((again->ring && again->tree));
+    CHECK(is_equal(*again->ring, made.ring));
+    CHECK(is_equal(*again->tree, made.tree));
+    CHECK(again->collnet.has_value() == !made.collnet.channels.empty());
+    if (again->collnet) CHECK(is_equal(*again->collnet, made.collnet));
+    ++compared;
   }
-  CHECK(compared > 100);
+  CHECK(compared > 60);
 }
 
 TEST_CASE("GPUs of several hosts are told apart by the host's number above the dev") {

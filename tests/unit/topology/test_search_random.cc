@@ -17,17 +17,17 @@ bool is_equal(const ChannelGraph& a, const ChannelGraph& b) {
 // Three patterns, each at most 2^21 visits and short attempts after that.
 constexpr int64_t kMostVisits = int64_t{1} << 22;
 
-// Its channels, after all checks.
-NodeGraphs check_machine(const Graph& graph, int nodes) {
+// Its channels, after all checks. `again`: a second search must say the same in all.
+NodeGraphs check_machine(const Graph& graph, int nodes, bool again) {
   const Paths paths = effective_paths(graph, base_paths(graph), {});
   const SearchOptions options{.nodes = nodes};
-  const NodeGraphs found = search_node(graph, paths, options),
-                   again = search_node(graph, paths, options);
+  const NodeGraphs found = search_node(graph, paths, options);
+  const NodeGraphs repeated = again ? search_node(graph, paths, options) : found;
   const bool network = nodes > 1 && !graph.nets.empty();
   INFO("nodes " << nodes);
   for (const auto& [one, other] :
-       {std::pair(&found.ring, &again.ring), std::pair(&found.tree, &again.tree),
-        std::pair(&found.collnet, &again.collnet)}) {
+       {std::pair(&found.ring, &repeated.ring), std::pair(&found.tree, &repeated.tree),
+        std::pair(&found.collnet, &repeated.collnet)}) {
     INFO((one == &found.ring ? "ring" : one == &found.tree ? "tree" : "collnet"));
     CHECK(is_equal(*one, *other));
     CHECK(judge(graph, paths, *one, network) == "");
@@ -49,12 +49,12 @@ NodeGraphs check_machine(const Graph& graph, int nodes) {
 
 TEST_CASE("channels of random machines are whole and never take more than a link carries") {
   int networks = 0, switches = 0, several = 0, different = 0, crossing = 0, collnets = 0;
-  for (unsigned seed = 0; seed < 250; ++seed) {
+  for (unsigned seed = 0; seed < 120; ++seed) {
     INFO("seed " << seed);
     RandomMachine made(seed, 8, 4);
     const Machine machine = parse(made.xml());
     for (const int nodes : {1, 2}) {
-      const NodeGraphs found = check_machine(machine.graph, nodes);
+      const NodeGraphs found = check_machine(machine.graph, nodes, true);
       networks += nodes > 1 && !machine.graph.nets.empty();
       several += found.ring.channels.size() > 1;
       different += !found.ring.same_channels;
@@ -64,12 +64,12 @@ TEST_CASE("channels of random machines are whole and never take more than a link
     for (const Node& node : machine.graph.nodes) switches += node.kind == NodeKind::nvs;
   }
   // The machines are of all kinds.
-  CHECK(networks > 100);
-  CHECK(switches > 20);
-  CHECK(several > 100);
-  CHECK(different > 10);
-  CHECK(crossing > 5);
-  CHECK(collnets > 10);
+  CHECK(networks > 50);
+  CHECK(switches > 10);
+  CHECK(several > 50);
+  CHECK(different > 5);
+  CHECK(crossing > 1);
+  CHECK(collnets > 5);
 }
 
 TEST_CASE("channels of every committed file are whole and never take more than a link carries") {
@@ -83,8 +83,8 @@ TEST_CASE("channels of every committed file are whole and never take more than a
     REQUIRE(graph.ok());
     if (graph->gpus.empty()) continue;
     ++machines;
-    check_machine(*graph, 1);
-    check_machine(*graph, 2);
+    check_machine(*graph, 1, false);
+    check_machine(*graph, 2, false);
   }
   CHECK(machines > 60);
   // Not a measure of speed: only that nothing runs away, with sanitizers on a busy machine too.
@@ -152,6 +152,6 @@ TEST_CASE("a machine far larger than any real one stays within its visits") {
   }
   const Machine machine = parse(chip(text));
   REQUIRE(machine.graph.gpus.size() == 96);
-  CHECK_FALSE(check_machine(machine.graph, 1).ring.fallback);
-  CHECK_FALSE(check_machine(machine.graph, 2).ring.fallback);
+  CHECK_FALSE(check_machine(machine.graph, 1, true).ring.fallback);
+  CHECK_FALSE(check_machine(machine.graph, 2, false).ring.fallback);
 }
