@@ -10,6 +10,7 @@
 #include "cmd/topo_diff.h"
 #include "cmd/topo_hosts.h"
 #include "cmd/topo_svg.h"
+#include "topology/graph_parts.h"
 #include "topology/xml.h"
 
 namespace collctl::cmd {
@@ -67,6 +68,31 @@ Result<int> show_diff(const ParsedLine& line, const TopoView& view, Console& con
   return int(differences.empty() ? ErrorCode{} : ErrorCode::failed);
 }
 
+const topology::GraphChannel* first_ring(const std::vector<topology::NodeGraphs>& graphs) {
+  return graphs.empty() || graphs[0].ring.channels.empty() ? nullptr : &graphs[0].ring.channels[0];
+}
+
+// Of a machine whose GPUs do not all reach each other each part is a node by itself.
+Result<std::vector<topology::NodeGraphs>> search_parts(const TopoView& view, int nodes) {
+  COLL_ASSIGN(const int64_t cross_nic, base::knob_int(base::KnobId::cross_nic));
+  std::vector<topology::NodeGraphs> parts;
+  if (view.graph.gpus.empty()) return parts;
+  const auto groups = topology::gpu_groups(view.graph, view.base, view.rules);
+  const topology::SearchOptions options{.nodes = nodes * int(groups.size()),
+                                        .cross_nic = int(cross_nic)};
+  for (const auto& gpus : groups) {
+    if (groups.size() == 1) {
+      parts.push_back(topology::search_node(view.graph, view.effective, options));
+      continue;
+    }
+    const topology::Graph part = topology::part_of(view.graph, view.base, gpus);
+    const auto base = topology::base_paths(part, {.through_gpus = view.rules.nvb});
+    parts.push_back(
+        topology::search_node(part, topology::effective_paths(part, base, view.rules), options));
+  }
+  return parts;
+}
+
 }  // namespace
 
 Result<int> topo_command(const ParsedLine& line, Console& console) {
@@ -77,18 +103,14 @@ Result<int> topo_command(const ParsedLine& line, Console& console) {
   COLL_ASSIGN(const TopoView view, read_view(line));
   if (line.has("diff")) return show_diff(line, view, console);
   const int nodes = int(line.number("nodes", 1));
-  topology::NodeGraphs graphs;
-  if (line.has("graph") && !view.graph.gpus.empty()) {
-    COLL_ASSIGN(const int64_t cross_nic, base::knob_int(base::KnobId::cross_nic));
-    graphs = topology::search_node(view.graph, view.effective,
-                                   {.nodes = nodes, .cross_nic = int(cross_nic)});
+  std::vector<topology::NodeGraphs> graphs;
+  if (line.has("graph")) {
+    COLL_ASSIGN(graphs, search_parts(view, nodes));
   }
   if (line.has("xml"))
     COLL_TRY(write_file_atomically(line.text("xml"), topology::write_xml(view.system)));
   if (line.has("output"))
-    COLL_TRY(write_file_atomically(
-        line.text("output"),
-        topo_svg(view, graphs.ring.channels.empty() ? nullptr : &graphs.ring.channels[0])));
+    COLL_TRY(write_file_atomically(line.text("output"), topo_svg(view, first_ring(graphs))));
   if (line.has("json")) {
     console.out(topo_json(view, line.has("graph") ? &graphs : nullptr) + "\n");
     return 0;

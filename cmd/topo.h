@@ -1,6 +1,7 @@
 // `topo`: the pieces of its report, pure: values to text. Called by topo.cc; threads: any.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "cmd/topo_view.h"
 #include "topology/search.h"
@@ -17,10 +18,13 @@ std::string topo_tree(const TopoView& view, const TreeStyle& style = {});
 // most kMatrixWidth columns of text.
 inline constexpr size_t kMatrixWidth = 80;
 std::string topo_matrix(const TopoView& view);
-// Rings and trees as text: a summary of each pattern, then every distinct channel once.
-std::string topo_graph(const TopoView& view, const topology::NodeGraphs& graphs, int nodes);
-// collctl.topo/1; `graphs` only when they were asked for.
-std::string topo_json(const TopoView& view, const topology::NodeGraphs* graphs = nullptr);
+// Rings and trees as text: a summary of each pattern, then every distinct channel once. `parts`: of
+// the machine, one unless its GPUs do not all reach each other (graph_parts.h).
+std::string topo_graph(const TopoView& view, const std::vector<topology::NodeGraphs>& parts,
+                       int nodes);
+// collctl.topo/1; `parts` only when channels were asked for.
+std::string topo_json(const TopoView& view,
+                      const std::vector<topology::NodeGraphs>* parts = nullptr);
 
 class JsonWriter;
 // Parts of it that `plan --json` has as well: one of "graphs", and "findings" with its key.

@@ -106,13 +106,20 @@ class GraphText {
 
 }  // namespace
 
-std::string topo_graph(const TopoView& view, const NodeGraphs& graphs, int nodes) {
-  const GraphText writer(view, nodes);
+std::string topo_graph(const TopoView& view, const std::vector<NodeGraphs>& parts, int nodes) {
+  const int all = nodes * int(std::max<size_t>(parts.size(), 1));
+  const GraphText writer(view, all);
   std::string text = format("channels of {} by the search, {}:\n",
-                            nodes > 1 ? "each node" : "the node", counted(size_t(nodes), "node"));
-  for (const ChannelGraph* found : {&graphs.ring, &graphs.tree, &graphs.collnet})
-    if (!found->channels.empty()) text += writer.pattern(*found);
-  if (graphs.ring.channels.empty()) text += "none: there is no GPU\n";
+                            all > 1 ? "each node" : "the node", counted(size_t(nodes), "node"));
+  if (parts.size() > 1)
+    text += format(
+        "the machine is {} nodes: not all of its GPUs reach each other without the "
+        "network\n",
+        parts.size());
+  for (const NodeGraphs& graphs : parts)
+    for (const ChannelGraph* found : {&graphs.ring, &graphs.tree, &graphs.collnet})
+      if (!found->channels.empty()) text += writer.pattern(*found);
+  if (parts.empty()) text += "none: there is no GPU\n";
   return text;
 }
 

@@ -89,10 +89,11 @@ void write_path(const TopoView& view, const Locality& locality, int from, int to
   json.end_object();
 }
 
-void write_graphs(const TopoView& view, const NodeGraphs& graphs, JsonWriter& json) {
+void write_graphs(const TopoView& view, const std::vector<NodeGraphs>& parts, JsonWriter& json) {
   json.key("graphs").begin_array();
-  for (const ChannelGraph* found : {&graphs.ring, &graphs.tree, &graphs.collnet})
-    if (!found->channels.empty()) write_graph(view, *found, json);
+  for (const NodeGraphs& graphs : parts)
+    for (const ChannelGraph* found : {&graphs.ring, &graphs.tree, &graphs.collnet})
+      if (!found->channels.empty()) write_graph(view, *found, json);
   json.end_array();
 }
 
@@ -130,12 +131,12 @@ void write_findings(const std::vector<Finding>& findings, JsonWriter& json) {
   json.end_array();
 }
 
-std::string topo_json(const TopoView& view, const NodeGraphs* graphs) {
+std::string topo_json(const TopoView& view, const std::vector<NodeGraphs>* parts) {
   JsonWriter json;
   json.begin_object()
       .field("schema", "collctl.topo/1")
       .field("source", view.live ? "live" : "file");
-  json.field("file", view.source);
+  json.field(view.live ? "host" : "file", view.source);
   write_cpus(view, json);
   write_gpus(view, json);
   write_nics(view, json);
@@ -150,7 +151,7 @@ std::string topo_json(const TopoView& view, const NodeGraphs* graphs) {
         write_path(view, locality, other, gpu, json);
     }
   json.end_array();
-  if (graphs != nullptr) write_graphs(view, *graphs, json);
+  if (parts != nullptr) write_graphs(view, *parts, json);
   write_findings(view.findings, json);
   return json.end_object().take();
 }

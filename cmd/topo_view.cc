@@ -4,7 +4,6 @@
 #include "base/format.h"
 #include "cmd/report.h"
 #include "cmd/topo_parts.h"
-#include "cmd/topo_parts.h"
 #include "topology/assume.h"
 #include "topology/findings.h"
 #include "topology/merge.h"

@@ -163,7 +163,7 @@ TEST_CASE("channels: the field's lines, equal ones once, and who of a tree meets
   graphs.ring = channels(Pattern::ring, {forth, forth, back, forth});
   graphs.ring.same_channels = false;
   graphs.tree = channels(Pattern::balanced_tree, {forth, forth});
-  CHECK(topo_graph(three, graphs, 2) ==
+  CHECK(topo_graph(three, {graphs}, 2) ==
         "channels of each node by the search, 2 nodes:\n"
         "ring: 4 channels x 24 GB/s between GPUs (PIX), 12 GB/s to the network (PXB), in several "
         "orders\n"
@@ -178,11 +178,22 @@ TEST_CASE("channels: the field's lines, equal ones once, and who of a tree meets
   graphs.tree = {};
   graphs.ring = channels(Pattern::ring, {{{g[0], g[1], g[2]}, -1, -1}});
   graphs.ring.fallback = true;
-  CHECK(topo_graph(three, graphs, 1) ==
+  CHECK(topo_graph(three, {graphs}, 1) ==
         "channels of the node by the search, 1 node:\n"
         "ring: 1 channel x 24 GB/s between GPUs (PIX)\n"
         "  ! no way at any speed was found: one channel in the order of ranks\n"
         " 0 : GPU/0 GPU/1 GPU/2\n");
+  // A machine in two parts: each is a node, so channels meet the network.
+  NodeGraphs one, other;
+  one.ring = channels(Pattern::ring, {{{g[0], g[1]}, n[0], n[0]}});
+  other.ring = channels(Pattern::ring, {{{g[2]}, n[1], n[1]}});
+  CHECK(topo_graph(three, {one, other}, 1) ==
+        "channels of each node by the search, 1 node:\n"
+        "the machine is 2 nodes: not all of its GPUs reach each other without the network\n"
+        "ring: 1 channel x 24 GB/s between GPUs (PIX), 12 GB/s to the network (PXB)\n"
+        " 0 : NET/0 GPU/0 GPU/1 NET/0\n"
+        "ring: 1 channel x 24 GB/s between GPUs (PIX), 12 GB/s to the network (PXB)\n"
+        " 0 : NET/1 GPU/2 NET/1\n");
   CHECK(topo_graph(three, {}, 1) ==
         "channels of the node by the search, 1 node:\nnone: there is no GPU\n");
 }
