@@ -185,12 +185,9 @@ Result<int> plan_cpu_ranks(TopoView view, PlanSpec spec, const ParsedLine& line,
 }  // namespace
 
 int JobPlan::world_rank(int cluster_rank) const {
-  const auto& first = cluster.first_rank;
-  const int node =
-      int(std::upper_bound(first.begin(), first.end(), cluster_rank) - first.begin()) - 1;
-  const int machine = node / int(parts.size());
+  const int node = cluster.node_of(cluster_rank), machine = node / int(parts.size());
   return machine * int(view.graph.gpus.size()) +
-         part(node).ranks[size_t(cluster_rank - first[size_t(node)])];
+         part(node).ranks[size_t(cluster_rank - cluster.first_rank[size_t(node)])];
 }
 
 Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec) {
