@@ -189,7 +189,7 @@ TEST_CASE("cut and changed graph files are read or refused, never worse") {
   const std::string whole =
       write_graph_xml(machine.graph, search_node(machine.graph, paths, {.nodes = 2}));
   int taken = 0, refused = 0;
-  for (unsigned seed = 0; seed < 3000; ++seed) {
+  for (unsigned seed = 0; seed < 600; ++seed) {
     std::mt19937 random(seed);
     std::string text = whole;
     for (unsigned change = 0; change <= random() % 3; ++change) {
@@ -211,6 +211,6 @@ TEST_CASE("cut and changed graph files are read or refused, never worse") {
       CHECK(read.error().message.find("g.xml:") == 0);
     }
   }
-  CHECK(taken > 50);
-  CHECK(refused > 500);
+  CHECK(taken > 10);
+  CHECK(refused > 100);
 }
