@@ -73,8 +73,8 @@ void write_path(const TopoView& view, const Locality& locality, int from, int to
   json.field("hops", path.hops).field("limited_by", limiting_link(graph, path));
   const NodeKind a = graph.nodes[size_t(from)].kind, b = graph.nodes[size_t(to)].kind;
   if (a == NodeKind::gpu && b == NodeKind::gpu) {
-    const Decision direct = p2p(graph, view.base, view.rules, from, to);
-    json.field("p2p", direct.yes).field("why", direct.why);
+    const GpuWay way = gpu_way(graph, view.base, view.rules, from, to);
+    json.field("p2p", way.way == Way::p2p).field("way", way_name(way.way)).field("why", way.why);
   } else if (a == NodeKind::gpu && b == NodeKind::net) {
     const Relay relay = pxn(graph, view.base, locality, view.rules, from, to);
     // Through a relay the NIC reads the relay's memory.

@@ -1,6 +1,5 @@
 // What the picture draws between the GPUs once they have their places, and its legend.
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "base/format.h"

@@ -59,6 +59,7 @@ TEST_CASE("topo --json says everything, with reasons") {
   CHECK(path("GPU/0", "GPU/1")["type"] == "NVL");
   CHECK(path("GPU/0", "GPU/1")["hops"] == 1);
   CHECK(path("GPU/0", "GPU/1")["p2p"] == true);
+  CHECK(path("GPU/0", "GPU/1")["way"] == "P2P");
   CHECK(path("GPU/1", "NET/0")["relay"] == "GPU/0");
   CHECK(path("GPU/1", "NET/0")["gdr"] == true);
   CHECK(path("NET/0", "GPU/1")["gdr"] == false);
