@@ -1,90 +1,11 @@
-// Nodes joined into rings and trees: by hand for few nodes, and for 1..256 nodes, equal and
-// unequal, by walks that share nothing with the code but the arrays of ranks.
+// Nodes joined into rings and trees, by hand for few nodes; many in test_cluster_many.cc.
 #include "topology/cluster.h"
-
-#include <algorithm>
-#include <map>
-#include <random>
-#include <set>
 
 #include "tests/unit/topology/cluster_nodes.h"
 #include "topology/double_tree.h"
 
 using namespace collctl;
 using namespace collctl::topology;
-
-namespace {
-
-// Powers of two, not the code's bit tricks.
-int levels(int n) {
-  int count = 0;
-  for (int reach = 1; reach < n; reach *= 2) ++count;
-  return count;
-}
-
-// Walks the ring by its links and counts how often it changes node; -1 when it is no single loop.
-int node_changes(const Cluster& cluster, int channel, const std::vector<int>& node_of) {
-  const std::vector<int>& ring = cluster.rings[size_t(channel)];
-  std::map<int, int> next;
-  for (size_t i = 0; i < ring.size(); ++i) next[ring[i]] = ring[(i + 1) % ring.size()];
-  if (int(next.size()) != cluster.ranks()) return -1;
-  int changes = 0, at = 0;
-  for (int step = 0; step < cluster.ranks(); ++step) {
-    const int to = next.at(at);
-    changes += node_of[size_t(at)] != node_of[size_t(to)];
-    at = to;
-    if (at == 0 && step + 1 < cluster.ranks()) return -1;
-  }
-  return at == 0 ? changes : -1;
-}
-
-// Depth in ranks by climbing from every rank; -1 when a climb does not end at the one root, a
-// parent does not know its child, or a child is known twice.
-int tree_depth(const Cluster& cluster, int channel) {
-  const std::vector<TreePlace>& tree = cluster.trees[size_t(channel)];
-  std::multiset<int> children;
-  for (const TreePlace& place : tree)
-    for (const int down : place.down)
-      if (down >= 0) children.insert(down);
-  int root = -1, deepest = 0;
-  for (int rank = 0; rank < cluster.ranks(); ++rank) {
-    const int up = tree[size_t(rank)].up;
-    if (children.count(rank) != (up >= 0 ? 1u : 0u)) return -1;
-    if (up >= 0) {
-      const auto& down = tree[size_t(up)].down;
-      if (std::find(std::begin(down), std::end(down), rank) == std::end(down)) return -1;
-    }
-    int at = rank, hops = 0;
-    for (; tree[size_t(at)].up >= 0; at = tree[size_t(at)].up)
-      if (++hops > cluster.ranks()) return -1;
-    if (root >= 0 && at != root) return -1;
-    root = at;
-    deepest = std::max(deepest, hops);
-  }
-  return deepest;
-}
-
-// Links between nodes on the way from a rank to the root, the most of all ranks.
-int node_depth(const Cluster& cluster, int channel, const std::vector<int>& node_of) {
-  const std::vector<TreePlace>& tree = cluster.trees[size_t(channel)];
-  int deepest = 0;
-  for (int rank = 0; rank < cluster.ranks(); ++rank) {
-    int hops = 0;
-    for (int at = rank; tree[size_t(at)].up >= 0; at = tree[size_t(at)].up)
-      hops += node_of[size_t(at)] != node_of[size_t(tree[size_t(at)].up)];
-    deepest = std::max(deepest, hops);
-  }
-  return deepest;
-}
-
-std::vector<int> nodes_of_ranks(const std::vector<int>& sizes) {
-  std::vector<int> node_of;
-  for (size_t node = 0; node < sizes.size(); ++node)
-    node_of.insert(node_of.end(), size_t(sizes[node]), int(node));
-  return node_of;
-}
-
-}  // namespace
 
 TEST_CASE("the double binary tree of eight and of six places", "[cluster]") {
   // n = 8 by the rule: 4 below 0 (highest power of two below 8), 4 -+ 2, 2 -+ 1 and 6 -+ 1.
@@ -101,36 +22,6 @@ TEST_CASE("the double binary tree of eight and of six places", "[cluster]") {
     CHECK((mirrored < 0 ? -1 : 5 - mirrored) == up6[p]);
   }
   for (int p = 0; p < 7; ++p) CHECK(double_binary_tree(1, 7, p).up == up7[p]);
-}
-
-TEST_CASE("both trees reach every place, ceil(log2 n) deep; inner in one is a leaf in the other",
-          "[cluster]") {
-  for (int n = 1; n <= 257; ++n) {
-    INFO(n << " places");
-    std::vector<int> inner(size_t(n), 0);
-    for (const int tree : {0, 1}) {
-      int roots = 0, deepest = 0;
-      for (int p = 0; p < n; ++p) {
-        const BinaryPlace place = double_binary_tree(tree, n, p);
-        roots += place.up < 0;
-        inner[size_t(p)] += place.down[0] >= 0;
-        int hops = 0;
-        for (int at = p; double_binary_tree(tree, n, at).up >= 0 && hops <= n; ++hops)
-          at = double_binary_tree(tree, n, at).up;
-        deepest = std::max(deepest, hops);
-        if (place.up < 0) continue;
-        const BinaryPlace above = double_binary_tree(tree, n, place.up);
-        REQUIRE((above.down[0] == p || above.down[1] == p));
-        // Of two children the first is the lower one in the tree's own count.
-        if (above.down[1] >= 0) REQUIRE(place.side == (above.down[1] == p ? 1 : 0));
-      }
-      REQUIRE(roots == 1);
-      REQUIRE(deepest == levels(n));
-      REQUIRE(double_tree_depth(n) == levels(n));
-    }
-    // Odd n: the shift puts an even place of tree 0 (n - 1, with a child when n > 1) onto place 0.
-    for (int p = 0; p < n; ++p) REQUIRE(inner[size_t(p)] <= (p == 0 && n % 2 == 1 ? 2 : 1));
-  }
 }
 
 TEST_CASE("two nodes of four GPUs, by hand", "[cluster]") {
@@ -186,48 +77,6 @@ TEST_CASE("tree contacts by pattern: three nodes of three GPUs, by hand", "[clus
   CHECK(parents(Pattern::tree) == std::pair{0, 6});           // both on the first
   CHECK(parents(Pattern::split_tree) == std::pair{2, 8});     // both on the second
   CHECK(parents(Pattern::balanced_tree) == std::pair{0, 8});  // lower on the second, upper first
-}
-
-TEST_CASE("1..256 nodes of equal and unequal sizes: loops, trees, depth", "[cluster]") {
-  const std::vector<Pattern> patterns = {Pattern::tree, Pattern::balanced_tree,
-                                         Pattern::split_tree};
-  for (int nodes = 1; nodes <= 256; ++nodes) {
-    const Pattern pattern = patterns[size_t(nodes) % 3];
-    for (const bool equal : {true, false}) {
-      INFO(nodes << " nodes, " << (equal ? "equal" : "unequal"));
-      std::vector<int> kind_of = equal_nodes(nodes);
-      if (!equal)
-        for (int node = 0; node < nodes; ++node) kind_of[size_t(node)] = node * 7 % 4;
-      const std::vector<int> sizes_of_kind = {3, 1, 5, 2};
-      std::vector<ClusterNode> kinds;
-      for (const int size : sizes_of_kind)
-        kinds.push_back(rail_node(size, size == 5 ? 3 : 2, pattern));
-      std::vector<int> sizes;
-      for (const int kind : kind_of) sizes.push_back(sizes_of_kind[size_t(kind)]);
-      const std::vector<int> node_of = nodes_of_ranks(sizes);
-      const Cluster cluster = joined(kinds, kind_of);
-      REQUIRE(cluster.ranks() == int(node_of.size()));
-      REQUIRE(cluster.channels() == 4);  // the least of all nodes, twice
-      REQUIRE(check_cluster(cluster).ok());
-      for (int channel = 0; channel < cluster.channels(); ++channel) {
-        REQUIRE(node_changes(cluster, channel, node_of) == (nodes > 1 ? nodes : 0));
-        REQUIRE(node_depth(cluster, channel, node_of) == levels(nodes));
-        const int depth = tree_depth(cluster, channel);
-        if (!equal) {
-          REQUIRE(depth >= 0);
-          continue;
-        }
-        // The chain below a node's first GPU is 3 - 1 deep, and there is a node at the full depth
-        // of ceil(log2 n). Each link that ends at a second GPU costs one more hop: in a split tree
-        // all do; in a balanced one the lower children's do, which on the deepest way (1, 2, 4,
-        // ..., 2^k, 0) are all but the last.
-        int expected = levels(nodes) + 2;
-        if (pattern == Pattern::split_tree) expected += levels(nodes);
-        if (pattern == Pattern::balanced_tree && nodes > 1) expected += levels(nodes) - 1;
-        REQUIRE(depth == expected);
-      }
-    }
-  }
 }
 
 TEST_CASE("where all nodes have the same NICs no channel crosses rails", "[cluster]") {
@@ -461,40 +310,4 @@ TEST_CASE("the check finds every kind of damage", "[cluster]") {
           c.trees[0][3].down[1] = c.trees[0][3].down[0];
         }).find("channel 0: the tree reaches rank") == 0);
   CHECK(damaged([](Cluster& c) { c.trees.pop_back(); }) == "channel 0: 4 rings and 3 trees");
-}
-
-TEST_CASE("random nodes: any orders, patterns, devices and limits give loops and trees",
-          "[cluster]") {
-  std::mt19937 random(7);
-  const auto upto = [&](int n) { return int(random() % uint32_t(n)); };
-  for (int round = 0; round < 300; ++round) {
-    INFO("round " << round);
-    std::vector<ClusterNode> kinds;
-    for (int kind = 0; kind <= upto(4); ++kind) {
-      ClusterNode node = rail_node(1 + upto(9), 1 + upto(7), Pattern(1 + upto(3)));
-      node.ring.cross_nic = upto(3);
-      for (auto* channels : {&node.ring_channels, &node.tree_channels})
-        for (NodeChannel& channel : *channels) {
-          std::shuffle(channel.order.begin(), channel.order.end(), random);
-          channel.in = upto(node.ranks);
-          channel.out = upto(node.ranks);
-        }
-      kinds.push_back(node);
-    }
-    std::vector<int> kind_of, sizes;
-    for (int node = 0; node <= upto(40); ++node) kind_of.push_back(upto(int(kinds.size())));
-    for (const int kind : kind_of) sizes.push_back(kinds[size_t(kind)].ranks);
-    const std::vector<int> node_of = nodes_of_ranks(sizes);
-    const int nodes = int(sizes.size());
-    const Cluster cluster =
-        joined(kinds, kind_of, {.min_channels = upto(20), .max_channels = upto(20)});
-    REQUIRE(check_cluster(cluster).ok());
-    for (int channel = 0; channel < cluster.channels(); ++channel) {
-      REQUIRE(node_changes(cluster, channel, node_of) == (nodes > 1 ? nodes : 0));
-      REQUIRE(tree_depth(cluster, channel) >= 0);
-      REQUIRE(node_depth(cluster, channel, node_of) == levels(nodes));
-      for (int node = 0; node < nodes; ++node)
-        REQUIRE(cluster.node_of(cluster.first_rank[size_t(node)]) == node);
-    }
-  }
 }
