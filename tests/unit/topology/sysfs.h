@@ -100,6 +100,18 @@ class Sysfs {
   collctl::topology::TreeNodes nodes_;
 };
 
+// A socket of 16 processors.
+inline Sysfs machine() {
+  Sysfs world;
+  world.cpuinfo("GenuineIntel", 6, 143);
+  world.numa(0, "0000ffff");
+  return world;
+}
+inline const std::string kCpu0 =
+    "<system version=\"1\"><cpu numaid=\"0\" affinity=\"0000ffff\" arch=\"x86_64\" "
+    "vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">";
+inline const std::string kEnd = "</cpu></system>";
+
 inline collctl::topology::BusId bus(const std::string& text) {
   return *collctl::topology::parse_bus_id(text);
 }
