@@ -5,6 +5,7 @@
 #include "cmd/abort_scope.h"
 #include "cmd/bench.h"
 #include "cmd/bench_run.h"
+#include "cmd/topo_dump.h"
 
 namespace collctl::cmd {
 
@@ -29,6 +30,7 @@ runtime::CommOptions comm_options(const BenchSpec& spec) {
 
 Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, int size,
                   BenchSink& sink) {
+  COLL_TRY(dump_topology(rank));
   sink.phase(rank, "connect");
   COLL_ASSIGN(const std::unique_ptr<runtime::Communicator> communicator,
               runtime::Communicator::init(id, rank, size, comm_options(spec)));

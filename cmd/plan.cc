@@ -10,8 +10,6 @@
 #include "cmd/plan_cpu.h"
 #include "cmd/sizes.h"
 #include "kernels/algorithms.h"
-#include "topology/graph_parts.h"
-#include "topology/graph_xml.h"
 
 namespace collctl::cmd {
 namespace {
@@ -60,9 +58,7 @@ Result<PlanSpec> interpret_plan(const ParsedLine& line) {
   spec.channels = {.min_channels = int(least), .max_channels = int(most)};
   if (spec.choices.channels > 0)
     spec.channels = {.min_channels = spec.choices.channels, .max_channels = spec.choices.channels};
-  COLL_ASSIGN(const int64_t cross_nic, base::knob_int(KnobId::cross_nic));
-  spec.cross_nic = int(cross_nic);
-  spec.graph_file = base::knob_text(KnobId::graph_file);
+  COLL_ASSIGN(spec.search, read_search_wishes());
   return spec;
 }
 
@@ -71,7 +67,7 @@ void find_oddities(JobPlan& plan) {
   const auto add = [&](Severity severity, std::string what, std::string remedy) {
     plan.view.findings.push_back({severity, std::move(what), plan.view.source, std::move(remedy)});
   };
-  for (const PlanPart& part : plan.parts)
+  for (const MachinePart& part : plan.parts)
     for (const auto* graph : {&part.graphs.ring, &part.graphs.tree})
       if (graph->fallback)
         add(Severity::warning,
@@ -101,53 +97,9 @@ void find_oddities(JobPlan& plan) {
         "");
 }
 
-// Channels that a file gives stand in for those found.
-Status take_graph_file(JobPlan& plan) {
-  const std::string& path = plan.spec.graph_file;
-  if (path.empty()) return {};
-  if (plan.parts.size() > 1)
-    return Error(ErrorCode::usage,
-                 format("{}: the GPUs of {} fall into {} groups, which a graph file cannot say",
-                        path, plan.view.source, plan.parts.size()),
-                 "NCCL_NET_DISABLE_INTRA=1 keeps them together");
-  PlanPart& part = plan.parts[0];
-  COLL_ASSIGN(topology::GraphFile given, topology::read_graph_xml_file(path, part.graph));
-  if (given.ring) part.graphs.ring = std::move(*given.ring);
-  if (given.tree) part.graphs.tree = std::move(*given.tree);
-  if (given.collnet) part.graphs.collnet = std::move(*given.collnet);
-  for (Finding& finding : given.findings) plan.view.findings.push_back(std::move(finding));
-  return {};
-}
-
-// The machine's parts and the channels of each.
-void make_parts(JobPlan& plan) {
-  const TopoView& view = plan.view;
-  const auto groups = gpu_groups(view.graph, view.base, view.rules);
-  std::vector<int> by_rank = view.graph.gpus;
-  std::sort(by_rank.begin(), by_rank.end(), [&](int a, int b) {
-    return view.graph.nodes[size_t(a)].rank < view.graph.nodes[size_t(b)].rank;
-  });
-  for (const std::vector<int>& gpus : groups) {
-    PlanPart& part = plan.parts.emplace_back();
-    const bool whole = groups.size() == 1;
-    part.graph = whole ? view.graph : part_of(view.graph, view.base, gpus);
-    part.effective =
-        whole ? view.effective
-              : effective_paths(part.graph,
-                                topology::base_paths(part.graph, {.through_gpus = view.rules.nvb}),
-                                view.rules);
-    part.graphs = search_node(
-        part.graph, part.effective,
-        {.nodes = plan.spec.nodes * int(groups.size()), .cross_nic = plan.spec.cross_nic});
-    for (size_t rank = 0; rank < by_rank.size(); ++rank)
-      if (std::find(gpus.begin(), gpus.end(), by_rank[rank]) != gpus.end())
-        part.ranks.push_back(int(rank));
-  }
-}
-
 Status join_parts(JobPlan& plan) {
   std::vector<topology::ClusterNode> kinds;
-  for (const PlanPart& part : plan.parts) {
+  for (const MachinePart& part : plan.parts) {
     std::string name = plan.view.source;
     if (plan.parts.size() > 1) name += format(" (GPUs of ranks {})", rank_ranges(part.ranks));
     kinds.push_back(describe_node(part.graph, part.effective, part.graphs, name));
@@ -200,8 +152,11 @@ Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec) {
   JobPlan plan;
   plan.view = std::move(view);
   plan.spec = std::move(spec);
-  make_parts(plan);
-  COLL_TRY(take_graph_file(plan));
+  COLL_ASSIGN(MachineChannels channels,
+              search_machine(plan.view, plan.spec.nodes, plan.spec.search));
+  plan.parts = std::move(channels.parts);
+  plan.view.findings.insert(plan.view.findings.end(), channels.findings.begin(),
+                            channels.findings.end());
   COLL_TRY(join_parts(plan));
   const runtime::ModelInput input = runtime::model_input(plan.cluster);
   for (const uint64_t asked : plan.spec.sizes) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cmd/machine_search.h"
 #include "cmd/topo_view.h"
 #include "runtime/choices.h"
 #include "runtime/model.h"
@@ -17,12 +18,11 @@ namespace collctl::cmd {
 
 struct PlanSpec {
   int nodes = 1;
-  int cross_nic = 2;
   kernels::Collective collective = kernels::Collective::all_reduce;
   std::vector<uint64_t> sizes;  // asked for, in bytes
   runtime::Choices choices;     // choices.channels: by wish; 0: as found
   topology::ClusterOptions channels;
-  std::string graph_file;  // channels as given there instead of searched; empty: none
+  SearchWishes search;
 };
 
 struct PlanRow {
@@ -31,29 +31,21 @@ struct PlanRow {
   double algbw_gbps = 0, busbw_gbps = 0;
 };
 
-// GPUs of a machine that reach each other without the network: one node of the cluster. Most
-// machines are one part.
-struct PlanPart {
-  topology::Graph graph;  // nodes as in the view's graph
-  topology::Paths effective;
-  topology::NodeGraphs graphs;
-  std::vector<int> ranks;  // of its GPUs on their machine
-};
-
 struct JobPlan {
   TopoView view;  // of one machine; `findings` hold the plan's own as well
   PlanSpec spec;
-  std::vector<PlanPart> parts;
+  std::vector<MachinePart> parts;
   topology::Cluster cluster;  // node k: machine k / parts, part k % parts
   std::vector<PlanRow> rows;
 
-  const PlanPart& part(int node) const { return parts[size_t(node) % parts.size()]; }
+  const MachinePart& part(int node) const { return parts[size_t(node) % parts.size()]; }
   // Ranks count through the machines; the cluster's through its nodes.
   int world_rank(int cluster_rank) const;
 };
 
-// Reads the graph file, if there is one. Errors: unavailable: no GPU, or several nodes without a network device; usage: nothing left to
-// choose from, or a graph file that is not of this machine; defect: the rings and trees are none.
+// Reads the graph file, if there is one. Errors: unavailable: no GPU, or several nodes without a
+// network device; usage: nothing left to choose from, or a graph file that is not of this machine;
+// defect: the rings and trees are none.
 Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec);
 
 // For people: equal channels once, of many nodes the first two. `verbosity` 1: what was tried.

@@ -88,7 +88,7 @@ void write_cluster(const JobPlan& plan, JsonWriter& json) {
   for (const std::string& step : cluster.steps) json.value(step);
   // Each machine's groups of ranks that need the network between them; one as a rule.
   json.end_array().key("parts").begin_array();
-  for (const PlanPart& part : plan.parts) {
+  for (const MachinePart& part : plan.parts) {
     json.begin_array();
     for (const int rank : part.ranks) json.value(rank);
     json.end_array();
@@ -142,7 +142,7 @@ void write_choices(const JobPlan& plan, JsonWriter& json) {
 
 std::vector<const ChannelGraph*> all_graphs(const JobPlan& plan) {
   std::vector<const ChannelGraph*> all;
-  for (const PlanPart& part : plan.parts)
+  for (const MachinePart& part : plan.parts)
     for (const ChannelGraph* graph : {&part.graphs.ring, &part.graphs.tree, &part.graphs.collnet})
       if (!graph->channels.empty()) all.push_back(graph);
   return all;

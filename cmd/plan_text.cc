@@ -118,7 +118,7 @@ class PlanText {
 
   std::string details() const {
     std::string text;
-    for (const PlanPart& part : plan_.parts)
+    for (const MachinePart& part : plan_.parts)
       for (const ChannelGraph* graph : {&part.graphs.ring, &part.graphs.tree})
         for (const std::string& step : graph->steps)
           text += format("# search, {}: {}\n", pattern_name(graph->pattern), plain(step));

@@ -5,12 +5,12 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "cmd/command_line.h"
+#include "cmd/machine_search.h"
 #include "cmd/progress.h"
 #include "cmd/report.h"
 #include "cmd/topo_diff.h"
 #include "cmd/topo_hosts.h"
 #include "cmd/topo_svg.h"
-#include "topology/graph_parts.h"
 #include "topology/xml.h"
 
 namespace collctl::cmd {
@@ -72,27 +72,6 @@ const topology::GraphChannel* first_ring(const std::vector<topology::NodeGraphs>
   return graphs.empty() || graphs[0].ring.channels.empty() ? nullptr : &graphs[0].ring.channels[0];
 }
 
-// Of a machine whose GPUs do not all reach each other each part is a node by itself.
-Result<std::vector<topology::NodeGraphs>> search_parts(const TopoView& view, int nodes) {
-  COLL_ASSIGN(const int64_t cross_nic, base::knob_int(base::KnobId::cross_nic));
-  std::vector<topology::NodeGraphs> parts;
-  if (view.graph.gpus.empty()) return parts;
-  const auto groups = topology::gpu_groups(view.graph, view.base, view.rules);
-  const topology::SearchOptions options{.nodes = nodes * int(groups.size()),
-                                        .cross_nic = int(cross_nic)};
-  for (const auto& gpus : groups) {
-    if (groups.size() == 1) {
-      parts.push_back(topology::search_node(view.graph, view.effective, options));
-      continue;
-    }
-    const topology::Graph part = topology::part_of(view.graph, view.base, gpus);
-    const auto base = topology::base_paths(part, {.through_gpus = view.rules.nvb});
-    parts.push_back(
-        topology::search_node(part, topology::effective_paths(part, base, view.rules), options));
-  }
-  return parts;
-}
-
 }  // namespace
 
 Result<int> topo_command(const ParsedLine& line, Console& console) {
@@ -100,12 +79,15 @@ Result<int> topo_command(const ParsedLine& line, Console& console) {
   const bool hosts = !launch.hosts.hosts.empty();
   COLL_TRY(check_together(line, hosts));
   if (hosts) return show_hosts(line, launch, console);
-  COLL_ASSIGN(const TopoView view, read_view(line));
+  COLL_ASSIGN(TopoView view, read_view(line));
   if (line.has("diff")) return show_diff(line, view, console);
   const int nodes = int(line.number("nodes", 1));
   std::vector<topology::NodeGraphs> graphs;
   if (line.has("graph")) {
-    COLL_ASSIGN(graphs, search_parts(view, nodes));
+    COLL_ASSIGN(const SearchWishes wishes, read_search_wishes());
+    COLL_ASSIGN(MachineChannels channels, search_machine(view, nodes, wishes));
+    for (MachinePart& part : channels.parts) graphs.push_back(std::move(part.graphs));
+    view.findings.insert(view.findings.end(), channels.findings.begin(), channels.findings.end());
   }
   if (line.has("xml"))
     COLL_TRY(write_file_atomically(line.text("xml"), topology::write_xml(view.system)));

@@ -217,3 +217,32 @@ TEST_CASE("a thousand nodes of eight GPUs are planned at once") {
   CHECK(has(text.out, "-> ... 4096 nodes"));
   CHECK(has(text.out, "root 0 > 2048 > 1024 3072 > ... 12 levels below\n"));
 }
+
+TEST_CASE("channels that topo writes are those that plan takes from the file") {
+  const TemporaryFolder folder;
+  const std::string path = write(folder, kPair), graphs = folder / "graphs.xml";
+  CHECK(
+      run_collctl("topo --graph --nodes 2 --from " + path, "NCCL_GRAPH_DUMP_FILE=" + graphs).code ==
+      0);
+  const auto rings = [&](const std::string& variables) {
+    const Ran ran = run_collctl("plan --nodes 2 --bytes 8 --json --from " + path, variables);
+    REQUIRE(ran.code == 0);
+    return json::parse(ran.out)["cluster"];
+  };
+  CHECK(rings("NCCL_GRAPH_FILE=" + graphs) == rings(""));
+  // One ring taken out of the file is one ring less in the plan: 2 found, each used twice.
+  std::ifstream in(graphs);
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  const size_t from = text.find("<channel>"), to = text.find("</channel>") + 10;
+  REQUIRE(to < text.size());
+  text.erase(from, to - from);
+  const size_t count = text.find("nchannels=\"2\"");
+  REQUIRE(count < from);
+  text.replace(count, 13, "nchannels=\"1\"");
+  std::ofstream(graphs) << text;
+  CHECK(rings("NCCL_GRAPH_FILE=" + graphs)["ring"]["nchannels"] == 1);
+  const Ran refused =
+      run_collctl("topo --graph --from " + path, "COLLCTL_GRAPH_DUMP_FILE=/nowhere/graphs.xml");
+  CHECK(refused.code == 3);
+  CHECK(has(refused.err, "/nowhere/graphs.xml"));
+}

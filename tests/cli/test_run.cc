@@ -172,3 +172,24 @@ TEST_CASE("options without meaning are said once, on standard error", "[cli]") {
   CHECK(ran.err == "collctl: note: --op has no meaning for allgather: it does not reduce\n");
   CHECK(run_collctl("run -n 2 allgather --op max -e 8 --iters 1 --csv --quiet").err == "");
 }
+
+TEST_CASE("a rank dumps the topology of its machine on request", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "machine.xml";
+  const std::string job = "run -n 2 allreduce -b 8 -e 8 --iters 1 --warmup 0";
+  const Ran ran =
+      run_collctl(job, "COLLCTL_TOPO_DUMP_FILE=" + file + " COLLCTL_TOPO_DUMP_FILE_RANK=1");
+  CHECK(ran.code == 0);
+  REQUIRE(fs::exists(file));
+  CHECK(run_collctl("topo --json --from " + file).code == 0);
+  CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
+  fs::remove(file);
+  // Nobody has that rank.
+  CHECK(run_collctl(job, "COLLCTL_TOPO_DUMP_FILE=" + file + " NCCL_TOPO_DUMP_FILE_RANK=2").code ==
+        0);
+  CHECK_FALSE(fs::exists(file));
+  const Ran refused = run_collctl(job, "NCCL_TOPO_DUMP_FILE=/nowhere/machine.xml");
+  CHECK(refused.code == 3);
+  CHECK(has(refused.err, "NCCL_TOPO_DUMP_FILE"));
+  CHECK(has(refused.err, "/nowhere/machine.xml"));
+}

@@ -136,7 +136,7 @@ TEST_CASE("a graph file stands in for the search", "[cmd]") {
   const std::string one = "<system version=\"1\">" +
                           socket(0, "10", gpu("11", 0) + gpu("12", 1) + gpu("13", 2)) + "</system>";
   PlanSpec spec = spec_of(1);
-  spec.graph_file = path;
+  spec.search.graph_file = path;
   const auto plan_with = [&](const std::string& gpus) {
     std::ofstream(path) << "<graphs version=\"1\"><graph id=\"0\" pattern=\"4\" crossnic=\"0\" "
                            "nchannels=\"1\" speedintra=\"9\" speedinter=\"9\" latencyinter=\"0\" "
