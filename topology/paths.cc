@@ -69,26 +69,33 @@ class Search {
     return best;
   }
 
-  // For every node the one before it on a shortest way by links of at least that width; -1: none.
-  std::vector<int> shortest(PathType worst, double width) const {
-    std::vector<int> before(graph_.nodes.size(), -1);
+  // For every node the one before it on a shortest way by links of at least some width (-1: none),
+  // and how wide that way is.
+  struct Ways {
+    std::vector<int> before;
+    std::vector<double> width;
+  };
+  Ways shortest(PathType worst, double width) const {
+    Ways ways{std::vector<int>(graph_.nodes.size(), -1), std::vector<double>(graph_.nodes.size())};
     std::vector<int> round{source_};
-    before[size_t(source_)] = source_;
+    ways.before[size_t(source_)] = source_;
+    ways.width[size_t(source_)] = kEndless;
     while (!round.empty()) {
       std::vector<int> next;
       for (const int node : round) {
         if (!leads_on(graph_, source_, node)) continue;
         for (const GraphLink& link : graph_.nodes[size_t(node)].links) {
-          if (before[size_t(link.to)] >= 0 || link.gbps < width ||
+          if (ways.before[size_t(link.to)] >= 0 || link.gbps < width ||
               step_type(graph_, node, link) > worst)
             continue;
-          before[size_t(link.to)] = node;
+          ways.before[size_t(link.to)] = node;
+          ways.width[size_t(link.to)] = std::min(ways.width[size_t(node)], link.gbps);
           next.push_back(link.to);
         }
       }
       round = std::move(next);
     }
-    return before;
+    return ways;
   }
 
  private:
@@ -108,24 +115,62 @@ Path path_to(int source, int target, PathType type, double gbps, const std::vect
   return path;
 }
 
-const GraphLink* straight(const Graph& graph, int from, int to, LinkKind kind) {
-  for (const GraphLink& link : graph.nodes[size_t(from)].links)
-    if (link.to == to && link.kind == kind) return &link;
-  return nullptr;
+// All paths of one source. A round by hops takes the first of the shortest ways, by the order of
+// links. Where that way is as wide as any, it is also the first of those by wide links only, so one
+// round serves many targets, and only the others cost one more: a round for each width would take
+// minutes on the largest files.
+void paths_from(const Graph& graph, int source, Paths& paths) {
+  const Search search(graph, source);
+  const std::vector<PathType> types = search.types();
+  paths.at(source, source) = {PathType::loc, kLocalGBps, 0, {source}};
+  for (int at = 0; at < int(PathType::dis); ++at) {
+    const PathType type = PathType(at);
+    std::vector<int> targets;
+    for (const int to : paths.endpoints())
+      if (to != source && types[size_t(to)] == type) targets.push_back(to);
+    if (targets.empty()) continue;
+    const std::vector<double> widths = search.widths(type);
+    std::erase_if(targets, [&](int to) { return widths[size_t(to)] <= 0; });
+    std::sort(targets.begin(), targets.end(),
+              [&](int a, int b) { return widths[size_t(a)] < widths[size_t(b)]; });
+    for (double least = 0; !targets.empty();) {
+      const Search::Ways ways = search.shortest(type, least);
+      std::erase_if(targets, [&](int to) {
+        const double width = widths[size_t(to)];
+        if (ways.width[size_t(to)] < width) return false;
+        paths.at(source, to) = path_to(source, to, type, width, ways.before);
+        return true;
+      });
+      if (!targets.empty()) least = widths[size_t(targets.front())];
+    }
+  }
 }
 
 // NVLink through the GPU in between that gives most; the first in order when several do.
-void try_through_gpus(const Graph& graph, int from, int to, Path& path) {
-  if (path.type <= PathType::nvl) return;
-  for (const int middle : graph.gpus) {
-    if (middle == from || middle == to) continue;
-    const GraphLink* first = straight(graph, from, middle, LinkKind::nvl);
-    const GraphLink* second = straight(graph, middle, to, LinkKind::nvl);
-    if (first == nullptr || second == nullptr) continue;
-    const double gbps = std::min(first->gbps, second->gbps);
-    if (path.type == PathType::nvb && path.gbps >= gbps) continue;
-    path = {PathType::nvb, gbps, 2, {from, middle, to}};
-  }
+void add_through_gpus(const Graph& graph, Paths& paths) {
+  const std::vector<int>& gpus = graph.gpus;
+  std::vector<int> index(graph.nodes.size(), -1);
+  for (size_t i = 0; i < gpus.size(); ++i) index[size_t(gpus[i])] = int(i);
+  std::vector<double> straight(gpus.size() * gpus.size());  // GB/s of the NVLinks; 0: none
+  for (size_t i = 0; i < gpus.size(); ++i)
+    for (const GraphLink& link : graph.nodes[size_t(gpus[i])].links)
+      if (link.kind == LinkKind::nvl && index[size_t(link.to)] >= 0)
+        straight[i * gpus.size() + size_t(index[size_t(link.to)])] = link.gbps;
+  for (size_t from = 0; from < gpus.size(); ++from)
+    for (size_t to = 0; to < gpus.size(); ++to) {
+      Path& path = paths.at(gpus[from], gpus[to]);
+      if (from == to || path.type <= PathType::nvl) continue;
+      double most = 0;
+      size_t middle = 0;
+      for (size_t i = 0; i < gpus.size(); ++i) {
+        const double gbps =
+            std::min(straight[from * gpus.size() + i], straight[i * gpus.size() + to]);
+        if (i == from || i == to || gbps <= most) continue;
+        most = gbps;
+        middle = i;
+      }
+      if (most > 0) path = {PathType::nvb, most, 2, {gpus[from], gpus[middle], gpus[to]}};
+    }
 }
 
 }  // namespace
@@ -178,36 +223,8 @@ Paths make_paths(const Graph& graph, const PathOptions& options) {
       made.endpoints_.push_back(node);
     }
   made.paths_.resize(made.endpoints_.size() * made.endpoints_.size());
-  for (const int from : made.endpoints_) {
-    const Search search(graph, from);
-    const std::vector<PathType> types = search.types();
-    // Targets of equal type and width share their searches.
-    std::vector<std::pair<std::pair<PathType, double>, int>> targets;
-    for (int type = 0; type < int(PathType::dis); ++type) {
-      std::vector<double> widths;
-      for (const int to : made.endpoints_) {
-        if (types[size_t(to)] != PathType(type)) continue;
-        if (widths.empty()) widths = search.widths(PathType(type));
-        if (widths[size_t(to)] > 0) targets.push_back({{PathType(type), widths[size_t(to)]}, to});
-      }
-    }
-    std::sort(targets.begin(), targets.end());
-    std::vector<int> before;
-    for (size_t i = 0; i < targets.size(); ++i) {
-      const auto& [measure, to] = targets[i];
-      if (to == from) {
-        made.at(from, to) = {PathType::loc, kLocalGBps, 0, {from}};
-        continue;
-      }
-      if (before.empty() || measure != targets[i - 1].first)
-        before = search.shortest(measure.first, measure.second);
-      made.at(from, to) = path_to(from, to, measure.first, measure.second, before);
-    }
-  }
-  if (options.through_gpus)
-    for (const int from : graph.gpus)
-      for (const int to : graph.gpus)
-        if (from != to) try_through_gpus(graph, from, to, made.at(from, to));
+  for (const int from : made.endpoints_) paths_from(graph, from, made);
+  if (options.through_gpus) add_through_gpus(graph, made);
   return made;
 }
 
