@@ -50,7 +50,7 @@ Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec);
 
 // For people: equal channels once, of many nodes the first two. `verbosity` 1: what was tried.
 std::string plan_text(const JobPlan& plan, int verbosity);
-// collctl.plan/1: everything.
+// collctl.topo/1 with "cluster" and "choices": everything.
 std::string plan_json(const JobPlan& plan);
 
 }  // namespace collctl::cmd

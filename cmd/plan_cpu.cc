@@ -136,9 +136,10 @@ std::string cpu_plan_text(const CpuPlan& plan) {
 
 std::string cpu_plan_json(const CpuPlan& plan) {
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.plan/1");
-  json.field("source", plan.view.live ? "live" : "file").field("file", plan.view.source);
-  json.field("device", "cpu").key("cluster").begin_object();
+  json.begin_object();
+  write_machine(plan.view, json);
+  json.field("device", "cpu").key("graphs").begin_array().end_array();
+  json.key("cluster").begin_object();
   json.field("nodes", plan.spec.nodes).field("ranks", plan.shape.nranks);
   json.field("nchannels", int(plan.shape.channels.size())).key("rings").begin_array();
   for (const runtime::ChannelShape& channel : plan.shape.channels) {

@@ -28,7 +28,7 @@ struct CpuPlan {
 Result<CpuPlan> make_cpu_plan(TopoView view, PlanSpec spec);
 
 std::string cpu_plan_text(const CpuPlan& plan);
-// collctl.plan/1 with "device":"cpu".
+// As plan_json, with "device":"cpu".
 std::string cpu_plan_json(const CpuPlan& plan);
 
 }  // namespace collctl::cmd

@@ -1,4 +1,4 @@
-// The JSON of `plan`: collctl.plan/1. Complete: every ring, tree and device, every candidate.
+// The JSON of `plan`: that of `topo` (collctl.topo/1), and every ring, tree, device and candidate.
 #include "cmd/json_writer.h"
 #include "cmd/plan.h"
 #include "cmd/topo.h"
@@ -165,8 +165,8 @@ void write_search(const JobPlan& plan, JsonWriter& json) {
 
 std::string plan_json(const JobPlan& plan) {
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.plan/1");
-  json.field("source", plan.view.live ? "live" : "file").field("file", plan.view.source);
+  json.begin_object();
+  write_machine(plan.view, json);
   write_search(plan, json);
   write_cluster(plan, json);
   write_choices(plan, json);

@@ -31,8 +31,8 @@ Status check_together(const ParsedLine& line, bool hosts) {
   if (line.has("diff"))
     for (const char* option : kNotWithDiff)
       if (line.has(option)) return excluded(option, "--diff");
-  if (line.has("nodes") && !line.has("graph"))
-    return Error(ErrorCode::usage, "topo: --nodes is about --graph");
+  if (line.has("nodes") && !line.has("graph") && !line.has("json"))
+    return Error(ErrorCode::usage, "topo: --nodes is about --graph and --json");
   if (line.has("output") && !line.text("output").ends_with(".svg"))
     return Error(ErrorCode::usage,
                  format("topo: -o {}: expected a file that ends in .svg", line.text("output")));
@@ -45,9 +45,24 @@ TreeStyle style_of(const ParsedLine& line, const Console& console) {
   return {.colours = console.out_colours(), .unfold = line.has("verbose")};
 }
 
+// The channels of each part of the machine; findings go to the others.
+Result<std::vector<topology::NodeGraphs>> add_channels(TopoView& view, int nodes,
+                                                       const SearchWishes& wishes) {
+  COLL_ASSIGN(MachineChannels channels, search_machine(view, nodes, wishes));
+  std::vector<topology::NodeGraphs> graphs;
+  for (MachinePart& part : channels.parts) graphs.push_back(std::move(part.graphs));
+  view.findings.insert(view.findings.end(), channels.findings.begin(), channels.findings.end());
+  return graphs;
+}
+
 Result<int> show_hosts(const ParsedLine& line, LaunchOptions& launch, Console& console) {
   launch.talk = console_talk(console, line.has("quiet") || line.has("json"));
-  COLL_ASSIGN(const std::vector<HostTopology> hosts, ask_topologies(launch));
+  COLL_ASSIGN(std::vector<HostTopology> hosts, ask_topologies(launch));
+  for (HostTopology& host : hosts) {
+    if (!line.has("json") || !host.view) continue;
+    // Without this host's knobs: a graph file is of one machine.
+    COLL_ASSIGN(host.graphs, add_channels(*host.view, 1, {}));
+  }
   const auto groups = group_hosts(hosts);
   console.out(line.has("json") ? hosts_json(hosts, groups) + "\n"
                                : hosts_text(hosts, groups, style_of(line, console)));
@@ -83,18 +98,17 @@ Result<int> topo_command(const ParsedLine& line, Console& console) {
   if (line.has("diff")) return show_diff(line, view, console);
   const int nodes = int(line.number("nodes", 1));
   std::vector<topology::NodeGraphs> graphs;
-  if (line.has("graph")) {
+  if (line.has("graph") || line.has("json")) {
     COLL_ASSIGN(const SearchWishes wishes, read_search_wishes());
-    COLL_ASSIGN(MachineChannels channels, search_machine(view, nodes, wishes));
-    for (MachinePart& part : channels.parts) graphs.push_back(std::move(part.graphs));
-    view.findings.insert(view.findings.end(), channels.findings.begin(), channels.findings.end());
+    COLL_ASSIGN(graphs, add_channels(view, nodes, wishes));
   }
   if (line.has("xml"))
     COLL_TRY(write_file_atomically(line.text("xml"), topology::write_xml(view.system)));
   if (line.has("output"))
-    COLL_TRY(write_file_atomically(line.text("output"), topo_svg(view, first_ring(graphs))));
+    COLL_TRY(write_file_atomically(
+        line.text("output"), topo_svg(view, line.has("graph") ? first_ring(graphs) : nullptr)));
   if (line.has("json")) {
-    console.out(topo_json(view, line.has("graph") ? &graphs : nullptr) + "\n");
+    console.out(topo_json(view, graphs) + "\n");
     return 0;
   }
   // Who only wants a file gets nothing else on standard output.

@@ -22,12 +22,13 @@ std::string topo_matrix(const TopoView& view);
 // the machine, one unless its GPUs do not all reach each other (graph_parts.h).
 std::string topo_graph(const TopoView& view, const std::vector<topology::NodeGraphs>& parts,
                        int nodes);
-// collctl.topo/1; `parts` only when channels were asked for.
-std::string topo_json(const TopoView& view,
-                      const std::vector<topology::NodeGraphs>* parts = nullptr);
+// collctl.topo/1.
+std::string topo_json(const TopoView& view, const std::vector<topology::NodeGraphs>& parts);
 
 class JsonWriter;
-// Parts of it that `plan --json` has as well: one of "graphs", and "findings" with its key.
+// Parts of it that `plan --json` has as well: from "schema" to "paths", one of "graphs", and
+// "findings" with its key.
+void write_machine(const TopoView& view, JsonWriter& json);
 void write_graph(const TopoView& view, const topology::ChannelGraph& found, JsonWriter& json);
 void write_findings(const std::vector<topology::Finding>& findings, JsonWriter& json);
 

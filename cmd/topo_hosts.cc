@@ -194,7 +194,7 @@ std::string hosts_json(const std::vector<HostTopology>& hosts,
   out.begin_object().field("schema", "collctl.topo-hosts/1").key("hosts").begin_array();
   for (const HostTopology& host : hosts) {
     out.begin_object().field("host", host.host);
-    if (host.view) out.key("topo").raw(topo_json(*host.view));
+    if (host.view) out.key("topo").raw(topo_json(*host.view, host.graphs));
     if (host.error)
       out.key("error")
           .begin_object()

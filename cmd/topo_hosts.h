@@ -18,6 +18,7 @@ struct HostTopology {
   std::string host;
   std::optional<Error> error;  // why there is no view: not reached, or its detection failed
   std::optional<TopoView> view;
+  std::vector<topology::NodeGraphs> graphs = {};  // its channels, for the JSON
 };
 // The other side of topology_answer(). Untrusted. Errors: launch; usage as view_of.
 Result<TopoView> view_of_answer(const std::string& answer, const std::string& host);

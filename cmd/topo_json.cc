@@ -131,11 +131,8 @@ void write_findings(const std::vector<Finding>& findings, JsonWriter& json) {
   json.end_array();
 }
 
-std::string topo_json(const TopoView& view, const std::vector<NodeGraphs>* parts) {
-  JsonWriter json;
-  json.begin_object()
-      .field("schema", "collctl.topo/1")
-      .field("source", view.live ? "live" : "file");
+void write_machine(const TopoView& view, JsonWriter& json) {
+  json.field("schema", "collctl.topo/1").field("source", view.live ? "live" : "file");
   json.field(view.live ? "host" : "file", view.source);
   write_cpus(view, json);
   write_gpus(view, json);
@@ -151,7 +148,13 @@ std::string topo_json(const TopoView& view, const std::vector<NodeGraphs>* parts
         write_path(view, locality, other, gpu, json);
     }
   json.end_array();
-  if (parts != nullptr) write_graphs(view, *parts, json);
+}
+
+std::string topo_json(const TopoView& view, const std::vector<NodeGraphs>& parts) {
+  JsonWriter json;
+  json.begin_object();
+  write_machine(view, json);
+  write_graphs(view, parts, json);
   write_findings(view.findings, json);
   return json.end_object().take();
 }

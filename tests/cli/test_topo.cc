@@ -130,7 +130,8 @@ TEST_CASE("topo --graph adds the channels of the search, in text and JSON") {
     CHECK(ranks == std::vector<int>{0, 1});
     CHECK(channel["nets"] == json{0, 0});
   }
-  CHECK_FALSE(json::parse(run_collctl("topo --json --from " + path).out).contains("graphs"));
+  // In JSON without being asked for.
+  CHECK(json::parse(run_collctl("topo --nodes 2 --json --from " + path).out) == all);
 }
 
 TEST_CASE("topo -o draws a picture and leaves standard output alone") {
@@ -186,7 +187,7 @@ TEST_CASE("topo refuses options that exclude each other") {
   CHECK(refusal("topo --diff a.xml --matrix --from " + path) ==
         "collctl: error: topo: --diff excludes --matrix\n");
   CHECK(refusal("topo --nodes 2 --from " + path) ==
-        "collctl: error: topo: --nodes is about --graph\n");
+        "collctl: error: topo: --nodes is about --graph and --json\n");
   CHECK(refusal("topo -H node01 --from " + path) == "collctl: error: topo: -H excludes --from\n");
   CHECK(refusal("topo --ssh-port 22 --from " + path).find("-H LIST or --hostfile FILE") !=
         std::string::npos);
@@ -200,4 +201,6 @@ TEST_CASE("topo of this very host by -H is a machine, without SSH") {
   REQUIRE(all["hosts"].size() == 1);
   CHECK(all["hosts"][0]["topo"]["source"] == "live");
   CHECK(all["hosts"][0]["topo"]["cpus"].size() >= 1);
+  for (const char* key : {"gpus", "nics", "paths", "graphs", "findings"})
+    CHECK(all["hosts"][0]["topo"][key].is_array());
 }

@@ -84,7 +84,9 @@ TEST_CASE("a plan for CPU ranks as JSON is complete") {
   const auto plan = plan_of(1, 3, {64});
   REQUIRE(plan.ok());
   const auto json = nlohmann::json::parse(cpu_plan_json(*plan));
-  CHECK(json["schema"] == "collctl.plan/1");
+  CHECK(json["schema"] == "collctl.topo/1");
+  for (const char* key : {"cpus", "gpus", "nics", "paths", "graphs", "findings"})
+    CHECK(json[key].is_array());
   CHECK(json["device"] == "cpu");
   CHECK(json["cluster"]["nodes"] == 3);
   CHECK(json["cluster"]["ranks"] == 12);
