@@ -2,6 +2,7 @@
 #include "cmd/options.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 
@@ -115,7 +116,8 @@ std::string expectation(const Option& option) {
       return format("a whole number {:.0f}..{:.0f}{}{}", option.minimum, option.maximum,
                     words.empty() ? "" : " or ", words);
     case ValueKind::number:
-      return format("seconds {}..{:.0f}", option.minimum, option.maximum);
+      return format("{} {}..{:.0f}", std::string_view(option.value) == "S" ? "seconds" : "a number",
+                    option.minimum, option.maximum);
     case ValueKind::size:
       return "a size such as 8, 1K, 4M or 1G";
     case ValueKind::limit:
@@ -186,6 +188,11 @@ size_t edit_distance(const std::string& a, const std::string& b) {
   return d[a.size()][b.size()];
 }
 
+std::string lower(std::string text) {
+  for (char& c : text) c = char(std::tolower(uint8_t(c)));
+  return text;
+}
+
 }  // namespace
 
 std::string nearest(const std::string& word, const std::vector<std::string>& names) {
@@ -195,14 +202,16 @@ std::string nearest(const std::string& word, const std::vector<std::string>& nam
   size_t least = std::min(std::max<size_t>(2, word.size() / 3) + 1, word.size());
   for (const auto& name : names) {
     // The beginning of a name, or the name with a dash or underscore more, is as good as near.
-    std::string bare = word, bare_name = name;
+    std::string bare = lower(word), bare_name = lower(name);
     for (std::string* text : {&bare, &bare_name})
       text->erase(
           std::remove_if(text->begin(), text->end(), [](char c) { return c == '-' || c == '_'; }),
           text->end());
-    size_t distance = edit_distance(word, name);
-    if (bare == bare_name) distance = 0;
-    if (bare.size() >= 3 && bare_name.compare(0, bare.size(), bare) == 0) distance = 1;
+    size_t distance = edit_distance(lower(word), lower(name));
+    if (bare == bare_name)
+      distance = 0;
+    else if (bare.size() >= 3 && bare_name.compare(0, bare.size(), bare) == 0)
+      distance = 1;
     if (distance < least) {
       least = distance;
       best = name;

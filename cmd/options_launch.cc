@@ -173,7 +173,7 @@ void add_host_options(std::vector<Option>& t) {
                "jump=[USER@]HOST[:PORT] addr=IP devices=0,1|all|none nics=a,b rack=R path=P. "
                "!HOST excludes; @name = LIST defines a group and @name takes it; include FILE and "
                "slurm:LIST work too. Hostfiles of Open MPI, MPICH and DeepSpeed load. With -H and "
-               "a file both count."});
+               "a file, -H picks from the file."});
   add({.name = "ssh-config",
        .kind = ValueKind::file,
        .value = "FILE",

@@ -1,8 +1,7 @@
-// The options that only `plan` reads as it does: its --op is a collective, and its algorithms and
-// protocols are those of the model of GPU ranks.
+// The options that only `plan` reads as it does: its --op is a collective, and its protocols are
+// those of the model of GPU ranks.
 #include "cmd/options_rows.h"
 #include "kernels/algorithms.h"
-#include "runtime/cost_table.h"
 #include "topology/cluster.h"
 
 namespace collctl::cmd {
@@ -14,15 +13,6 @@ std::vector<std::string> collective_names() {
   std::vector<std::string> names;
   for (int i = 0; i < kernels::kCollectiveCount; ++i)
     names.emplace_back(kernels::name_of(kernels::Collective(i)));
-  return names;
-}
-
-// Those that the model has a time for.
-std::vector<std::string> modelled_algorithms() {
-  std::vector<std::string> names;
-  for (const kernels::AlgorithmRow& row : kernels::algorithms())
-    if (runtime::find_latency(row.id, Protocol::simple) != nullptr) names.emplace_back(row.name);
-  names.emplace_back("all");
   return names;
 }
 
@@ -71,7 +61,7 @@ void add_plan_options(std::vector<Option>& t) {
           .kind = ValueKind::choices,
           .value = "NAME",
           .fallback = "chosen",
-          .allowed = modelled_algorithms(),
+          .allowed = algorithm_names(),
           .help = "algorithms to choose from, comma separated"});
   choose({.name = "proto",
           .kind = ValueKind::choices,

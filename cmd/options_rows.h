@@ -1,6 +1,7 @@
 // The parts of THE table of options: options_table.cc puts them together. Used by options_*.cc
 // only.
 #pragma once
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct Adder {
     table.push_back(std::move(option));
   }
 };
+
+// Of the table of algorithms, and "all".
+std::vector<std::string> algorithm_names();
 
 void add_launch_options(std::vector<Option>& table);
 void add_host_options(std::vector<Option>& table);

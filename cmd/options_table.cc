@@ -19,13 +19,6 @@ std::vector<std::string> names_and_all(int count) {
   return names;
 }
 
-std::vector<std::string> algorithm_names() {
-  std::vector<std::string> names;
-  for (const kernels::AlgorithmRow& row : kernels::algorithms()) names.emplace_back(row.name);
-  names.emplace_back("all");
-  return names;
-}
-
 // The protocols that an algorithm of the table speaks.
 std::vector<std::string> protocol_names() {
   std::vector<std::string> names;
@@ -211,8 +204,8 @@ void add_topo_options(std::vector<Option>& t) {
        .fallback = "none",
        .scopes = kTopo | kPlan,
        .help = "a topology file (XML) or a snapshot, instead of this machine",
-       .more = "A snapshot is what --save has made: a folder or an archive. A folder that holds a "
-               "copy of /sys serves as well. Which it is, its content says."});
+       .more = "A snapshot is what --save has made: a folder or an archive. A copy of "
+               "/sys, or what holds one, serves as well. Which it is, its content says."});
   add({.name = "save",
        .kind = ValueKind::file,
        .value = "PATH",
@@ -323,6 +316,13 @@ std::vector<Option> make_options() {
 }
 
 }  // namespace
+
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names;
+  for (const kernels::AlgorithmRow& row : kernels::algorithms()) names.emplace_back(row.name);
+  names.emplace_back("all");
+  return names;
+}
 
 std::span<const Option> options() {
   static const std::vector<Option> table = make_options();

@@ -73,7 +73,8 @@ class Flattener {
     entry.key = format("{}/CPU {}", host_, numbered ? *cpu.numa : index);
     if (!numbered) entry.key += "?";
     entry.device = host + (cpu.numa.value_or(-1) >= 0 ? format("CPU {}", *cpu.numa) : "CPU");
-    entry.attributes.emplace_back("processor", plain(processor_name(cpu)));
+    if (const std::string name = plain(processor_name(cpu)); !name.empty())
+      entry.attributes.emplace_back("processor", name);
     if (const int threads = processor_threads(cpu); threads > 0)
       entry.attributes.emplace_back("threads", std::to_string(threads));
     if (options_.identity) put_text(entry, "affinity", cpu.affinity);

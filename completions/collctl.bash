@@ -80,7 +80,7 @@ _collctl() {
     --bytes) COMPREPLY=(); return ;;
     --nodes) COMPREPLY=(); return ;;
     --op) COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -- "$current")); return ;;
-    --algo) COMPREPLY=($(compgen -W 'ring tree pairwise all' -- "$current")); return ;;
+    --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling all' -- "$current")); return ;;
     --proto) COMPREPLY=($(compgen -W 'simple ll ll128 all' -- "$current")); return ;;
     -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
   esac

@@ -98,7 +98,7 @@ complete -c collctl -n '__fish_seen_subcommand_from plan' -s e -l max-bytes -x -
 complete -c collctl -n '__fish_seen_subcommand_from plan' -l bytes -x -d 'this size only'
 complete -c collctl -n '__fish_seen_subcommand_from topo plan' -l nodes -x -d 'how many such nodes'
 complete -c collctl -n '__fish_seen_subcommand_from plan' -l op -x -a 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -d 'the collective'
-complete -c collctl -n '__fish_seen_subcommand_from plan' -l algo -x -a 'ring tree pairwise all' -d 'algorithms to choose from, comma separated'
+complete -c collctl -n '__fish_seen_subcommand_from plan' -l algo -x -a 'ring tree tree-split pairwise doubling all' -d 'algorithms to choose from, comma separated'
 complete -c collctl -n '__fish_seen_subcommand_from plan' -l proto -x -a 'simple ll ll128 all' -d 'protocols to choose from, comma separated'
 complete -c collctl -n '__fish_seen_subcommand_from plan' -s v -l verbose -d 'what the search tried, and the times each size was weighed by'
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier topo plan doctor env version' -l json -d 'one JSON object on standard output'

@@ -61,9 +61,12 @@ Error none_left(const ModelInput& input, const Choices& choices, Collective coll
       const std::string why = unavailable(input, row.id, Protocol(p), collective);
       if (reasons.find(why) == std::string::npos) reasons += (reasons.empty() ? "" : "; ") + why;
     }
+  const auto asked = [](const char* kind, const std::string& names) {
+    return names.empty() ? format("any {}", kind) : format("{} '{}'", kind, names);
+  };
   return {ErrorCode::usage,
-          format("no algorithm for {} is left (algorithms '{}', protocols '{}'): {}",
-                 name_of(collective), choices.algo, choices.proto, reasons)};
+          format("no way to do {} is left ({}, {}): {}", name_of(collective),
+                 asked("algorithm", choices.algo), asked("protocol", choices.proto), reasons)};
 }
 
 }  // namespace

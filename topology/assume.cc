@@ -93,8 +93,8 @@ class Assumer {
     if (!pci.nics.empty() || wants_nic(pci)) ++nics_;
     addresses_.insert(pci.bus_id);
     if (!pci.gpu) return;
-    devs_.insert(pci.gpu->dev.value_or(-1));
-    ranks_.insert(pci.gpu->rank.value_or(-1));
+    devs_.taken.insert(pci.gpu->dev.value_or(-1));
+    ranks_.taken.insert(pci.gpu->rank.value_or(-1));
   }
 
   Status one_below_each_switch() {
@@ -107,8 +107,9 @@ class Assumer {
           ErrorCode::usage,
           format("{}: no device of a GPU's class, and {} switches: {} has nowhere to be", source_,
                  switches.size(), model_.name),
-          "a file that lists no GPUs can be completed when it has exactly eight switches and the "
-          "model comes by eight (with NVSwitch)");
+          "write class=\"0x030200\" at the <pci> elements that are GPUs and class=\"0x020000\" at "
+          "those that are NICs; without that only files of exactly eight switches can be "
+          "completed, by models with NVSwitch");
     std::vector<BusId> addresses;
     for (const Pci* above : switches) {
       addresses.push_back(free_address());
@@ -141,18 +142,22 @@ class Assumer {
     return id;
   }
 
-  static int next_free(std::set<int>& taken) {
+  // Numbers that are taken, and below which all are.
+  struct Numbers {
+    std::set<int> taken;
     int next = 0;
-    while (!taken.insert(next).second) ++next;
-    return next;
-  }
+    int take_free() {
+      while (!taken.insert(next).second) ++next;
+      return next;
+    }
+  };
 
   void add_gpu(Pci& pci) {
     if (wants_gpu(pci)) {
       Gpu gpu;
       gpu.at = pci.at;
-      gpu.dev = next_free(devs_);
-      gpu.rank = next_free(ranks_);
+      gpu.dev = devs_.take_free();
+      gpu.rank = ranks_.take_free();
       gpu.assumed = true;
       pci.gpu = std::move(gpu);
       if (!pci.vendor) pci.vendor = kNvidia;
@@ -161,7 +166,14 @@ class Assumer {
     }
     if (!pci.gpu) return;
     Gpu& gpu = *pci.gpu;
-    if (gpu.gcn || gpu.sm.value_or(model_.sm) != model_.sm) return;  // says itself what it is
+    if (gpu.gcn || gpu.sm.value_or(model_.sm) != model_.sm) {
+      findings_.add(
+          {Severity::warning,
+           format("a GPU is {}, not {} (sm {}): it stays as it is",
+                  gpu.gcn ? "AMD's" : format("of sm {}", *gpu.sm), model_.title, model_.sm),
+           findings_.where(pci.at), "--assume a model that is as the file says"});
+      return;
+    }
     if (!gpu.sm) gpu.sm = model_.sm;
     if (!gpu.gdr) gpu.gdr = true;  // all of the table can
     if (!gpu.name && gpu.assumed) gpu.name = std::string("NVIDIA ") + model_.title;
@@ -198,11 +210,11 @@ class Assumer {
 
   void add_nic(Pci& pci) {
     if (!wants_nic(pci)) return;
-    if (net_devs_.empty()) number_nets();
+    if (net_devs_.taken.empty()) number_nets();
     const double gbps = speed_of(pci);
     Net net;
     net.at = pci.at;
-    net.dev = next_free(net_devs_);
+    net.dev = net_devs_.take_free();
     net.name = format("assumed{}", *net.dev);
     net.speed_mbps = std::llround(gbps * 1000);
     net.port = 1;
@@ -221,9 +233,9 @@ class Assumer {
   void number_nets() {
     const auto take = [&](const std::vector<Nic>& nics) {
       for (const Nic& nic : nics)
-        for (const Net& net : nic.nets) net_devs_.insert(net.dev.value_or(-1));
+        for (const Net& net : nic.nets) net_devs_.taken.insert(net.dev.value_or(-1));
     };
-    net_devs_.insert(-1);
+    net_devs_.taken.insert(-1);
     for (const Cpu& cpu : made_.system.cpus) take(cpu.nics);
     each([&](const Pci& pci) { take(pci.nics); });
   }
@@ -234,7 +246,7 @@ class Assumer {
   std::string source_;
   FindingList findings_;
   size_t gpus_ = 0, nics_ = 0;
-  std::set<int> devs_, ranks_, net_devs_;
+  Numbers devs_, ranks_, net_devs_;
   std::set<BusId> addresses_, beside_invented_;
 };
 

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const std::string kMeta = "/meta.json", kDrivers = "/drivers.json";
+const std::string kMeta = "/meta.json", kDrivers = "/drivers.json", kSys = "/sys";
 constexpr const char* kSchema = "collctl.snapshot/1";
 constexpr size_t kMaxName = 256;
 
@@ -54,6 +54,28 @@ Status read_meta(const std::string& text, const std::string& name, Reader& reade
   return {};
 }
 
+// A copy of /sys itself, where it belongs.
+class SysTree : public FileTree {
+ public:
+  explicit SysTree(std::unique_ptr<FileTree> copy) : copy_(std::move(copy)) {}
+  TreeEntry entry(const std::string& path) override {
+    if (path == kSys) return {EntryKind::folder, ""};
+    return is_below(path) ? copy_->entry(inner(path)) : TreeEntry{};
+  }
+  std::optional<std::string> content(const std::string& path) override {
+    return is_below(path) ? copy_->content(inner(path)) : std::nullopt;
+  }
+  std::vector<std::string> names(const std::string& path) override {
+    if (path == kSys) return copy_->names("/");
+    return is_below(path) ? copy_->names(inner(path)) : std::vector<std::string>();
+  }
+
+ private:
+  static bool is_below(const std::string& path) { return path.starts_with(kSys + "/"); }
+  static std::string inner(const std::string& path) { return path.substr(kSys.size()); }
+  std::unique_ptr<FileTree> copy_;
+};
+
 // Description and facts out of the files.
 Result<Reader> described(std::unique_ptr<FileTree> files, const std::string& name) {
   Reader reader;
@@ -63,9 +85,14 @@ Result<Reader> described(std::unique_ptr<FileTree> files, const std::string& nam
     COLL_TRY(read_meta(*meta, name, reader));
   } else {
     // The description is written last: facts without it are what is left of a snapshot.
-    if (drivers || !reader.files->real_path("/sys"))
+    const bool is_sys = !reader.files->real_path(kSys) && reader.files->real_path("/class") &&
+                        reader.files->real_path("/devices");
+    if (is_sys) reader.files = std::make_unique<SysTree>(std::move(reader.files));
+    if (drivers || !reader.files->real_path(kSys))
       return Error(ErrorCode::usage,
-                   format("{}: no meta.json: this is no snapshot, or one that was cut off", name),
+                   format("{}: neither meta.json nor sys: this is no snapshot, or one that was cut "
+                          "off",
+                          name),
                    "make one with collctl topo --save FILE");
     reader.findings.push_back({Severity::note, "a bare copy of /sys: who it is of is not known",
                                name, "collctl topo --save keeps more"});
@@ -91,7 +118,9 @@ TreeNodes without_folder(TreeNodes nodes) {
     if (path.compare(0, folder.size() + 1, folder + "/") != 0) return nodes;
     inner[path.substr(folder.size())] = node;
   }
-  return inner.count(kMeta) != 0 ? inner : nodes;
+  const auto sys = inner.lower_bound(kSys);
+  const bool bare = sys != inner.end() && (sys->first + "/").starts_with(kSys + "/");
+  return inner.count(kMeta) != 0 || bare ? inner : nodes;
 }
 
 Status write_node(const fs::path& at, const TreeNode& node) {

@@ -96,7 +96,11 @@ TEST_CASE("plan --json has every rank of every ring and tree") {
   REQUIRE(ran.code == 0);
   CHECK(ran.err.empty());
   const json all = json::parse(ran.out);
-  CHECK(all["schema"] == "collctl.plan/1");
+  // What topo says of the machine, and more.
+  json machine = json::parse(run_collctl("topo --json --nodes 3 --from " + path).out);
+  for (const char* key : {"schema", "source", "file", "cpus", "gpus", "nics", "paths", "graphs"})
+    CHECK(all[key] == machine[key]);
+  CHECK(all["schema"] == "collctl.topo/1");
   CHECK(all["file"] == path);
   CHECK(all["graphs"][0]["pattern"] == "ring");
   CHECK(all["graphs"][0]["bw_inter_GBps"] == 24);
@@ -176,12 +180,16 @@ TEST_CASE("plan says what it cannot plan") {
   };
   fails("--nodes 0 --from " + path, 2, "--nodes 0: expected");
   fails("--nodes 4097 --from " + path, 2, "--nodes 4097: expected");
-  fails("--algo doubling --from " + path, 2, "--algo doubling: expected ring, tree, pairwise");
+  fails("--algo doubling --from " + path, 2, "doubling has no model on GPU ranks");
   fails("--op sum --from " + path, 2, "--op sum: expected");
   fails("--bytes 8 -e 16 --from " + path, 2, "--bytes and --max-bytes exclude each other");
   fails("--op allgather --algo tree --from " + path, 2,
-        "no algorithm for allgather is left (algorithms 'tree', protocols ''): tree does not serve "
+        "no way to do allgather is left (algorithm 'tree', any protocol): tree does not serve "
         "allgather\n");
+  // CPU ranks have it.
+  CHECK(run_collctl("plan --algo doubling --bytes 8").code == 0);
+  fails("--assume H100 --from " + path, 2, "did you mean h100?");
+  fails("--assume h100 --assume-nic 0 --from " + path, 2, "expected a number 0.001..100000");
   fails("--from " + path + ".absent", 2, path + ".absent");
   const std::string blind = folder / "blind.xml";
   std::ofstream(blind) << without(

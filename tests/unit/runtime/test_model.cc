@@ -352,8 +352,13 @@ TEST_CASE("small is LL, large is Simple, and wishes are honoured", "[model]") {
   REQUIRE_FALSE(none.ok());
   CHECK(none.error().code == ErrorCode::usage);
   CHECK(none.error().message ==
-        "no algorithm for allgather is left (algorithms 'tree', protocols 'simple'): tree does not "
-        "serve allgather");
+        "no way to do allgather is left (algorithm 'tree', protocol 'simple'): tree does not serve "
+        "allgather");
+  wish = *parse_choices("doubling", "", 0);
+  CHECK(
+      choose(in, wish, Collective::all_reduce, 8).error().message ==
+      "no way to do allreduce is left (algorithm 'doubling', any protocol): doubling has no model "
+      "on GPU ranks");
 }
 
 TEST_CASE("channels and threads, by hand", "[model]") {

@@ -194,11 +194,27 @@ TEST_CASE("a bare copy of /sys is read, with a finding") {
   const Folder folder;
   fs::create_directories(folder / "root/sys/devices/system/node/node0");
   write(folder / "root/sys/devices/system/node/node0/cpumap", "f\n");
-  auto reader = snapshot_reader(folder / "root");
-  REQUIRE(reader.ok());
-  const Detected found = discover(*reader);
-  CHECK(found.system.cpus.at(0).affinity == "f");
-  CHECK(has_finding(found.findings, "a bare copy of /sys"));
+  fs::create_directories(folder / "root/sys/class/net");
+  fs::create_directories(folder / "root/sys/devices/virtual/net/v0");
+  write(folder / "root/sys/devices/virtual/net/v0/speed", "25000\n");
+  fs::create_symlink("../../devices/virtual/net/v0", folder / "root/sys/class/net/v0");
+  write(folder / "wrapped.tar",
+        tar_entry("a/sys/devices/system/node/node0/cpumap", '0', "f\n") + kTarEnd);
+  // The folder above it, the copy itself, and an archive of a folder above it.
+  for (const char* name : {"root", "root/sys", "root/sys/", "wrapped.tar"}) {
+    INFO(name);
+    auto reader = snapshot_reader(folder / name);
+    REQUIRE(reader.ok());
+    const Detected found = discover(*reader);
+    CHECK(found.system.cpus.at(0).affinity == "f");
+    CHECK(has_finding(found.findings, "a bare copy of /sys"));
+    if (std::string(name).starts_with("root"))
+      CHECK(reader->files->read("/sys/class/net/v0/speed") == "25000");
+    CHECK_FALSE(reader->files->read("/devices/system/node/node0/cpumap"));
+  }
+  const auto neither = snapshot_reader(folder / "root/sys/class");
+  REQUIRE(!neither.ok());
+  CHECK(neither.error().code == collctl::ErrorCode::usage);
 }
 
 TEST_CASE("a snapshot folder is the whole or nothing, and never over another") {
@@ -298,6 +314,15 @@ TEST_CASE("archives that unpack to far too much are refused early") {
     many["/sys/" + std::to_string(i)] = {EntryKind::folder, ""};
   write(folder / "many.tgz", *pack(many, "", true));
   CHECK(refusal(folder / "many.tgz").find("more than 65536 entries") != std::string::npos);
+  // 40 paths of 4000 bytes are 2000 folders each, whose names together are 160 MB.
+  TreeNodes deep;
+  for (int i = 0; i < 40; ++i) {
+    std::string path = "/" + std::to_string(i);
+    while (path.size() < 4000) path += "/a";
+    deep[path] = {EntryKind::file, "x"};
+  }
+  write(folder / "deep.tgz", *pack(deep, "", true));
+  CHECK(refusal(folder / "deep.tgz").find("too deep") != std::string::npos);
 }
 
 TEST_CASE("an archive that was cut off anywhere is refused") {
