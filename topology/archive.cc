@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "base/format.h"
 
@@ -88,6 +89,7 @@ class Unpacker {
     const char* link = archive_entry_symlink(entry);
     if (archive_entry_hardlink(entry) != nullptr || (type == AE_IFLNK && link == nullptr))
       return wrong("'{}' is a hard link: expected files, folders and symbolic links", shown(*path));
+    COLL_TRY(count_folders(*path));
     if (type == AE_IFLNK)
       nodes_[*path] = {EntryKind::link, link};
     else if (type == AE_IFDIR)
@@ -96,6 +98,18 @@ class Unpacker {
       return take_file(*path);
     else
       return wrong("'{}' is no file, folder or link", shown(*path));
+    return {};
+  }
+
+  // The folders above a path need no entry but will have a node: long paths of short names would
+  // need many times their own length.
+  Status count_folders(const std::string& path) {
+    for (std::string at = path.substr(0, path.rfind('/')); !at.empty(); at.resize(at.rfind('/'))) {
+      if (!folders_.insert(at).second) break;
+      held_ += at.size();
+      if (held_ > kMaxArchiveBytes || folders_.size() > kMaxTreeEntries)
+        return wrong("too many folders, or too deep ones");
+    }
     return {};
   }
 
@@ -120,6 +134,7 @@ class Unpacker {
   std::string name_;
   std::string_view bytes_;
   TreeNodes nodes_;
+  std::set<std::string> folders_;
   size_t entries_ = 0, held_ = 0;
 };
 

@@ -14,13 +14,19 @@ namespace collctl::topology {
 namespace {
 
 const std::string kInfiniband = "/sys/class/infiniband/";
+constexpr int kMaxPorts = 255;  // of one device
 // As the field's files say.
 constexpr int64_t kSocketConnections = 65536, kAssumedMbps = 10000;
 
 class NetFinder {
  public:
   explicit NetFinder(Detection& detection)
-      : detection_(detection), files_(detection.files), drivers_(detection.reader.drivers) {}
+      : detection_(detection), files_(detection.files), drivers_(detection.reader.drivers) {
+    for (size_t i = 0; i < drivers_.rdma.size(); ++i) verbs_.try_emplace(drivers_.rdma[i].name, i);
+    if (drivers_.interfaces)
+      for (const InterfaceFacts& each : *drivers_.interfaces)
+        interfaces_.try_emplace(each.name, &each);
+  }
 
   void find() {
     const std::vector<std::string> devices = rdma_devices();
@@ -44,9 +50,8 @@ class NetFinder {
   std::vector<std::string> rdma_devices() {
     std::vector<std::string> names = files_.list("/sys/class/infiniband");
     const auto place = [&](const std::string& name) {
-      const auto at = std::find_if(drivers_.rdma.begin(), drivers_.rdma.end(),
-                                   [&](const RdmaFacts& r) { return r.name == name; });
-      return at - drivers_.rdma.begin();
+      const auto at = verbs_.find(name);
+      return at != verbs_.end() ? at->second : drivers_.rdma.size();
     };
     std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
       return place(a) < place(b);
@@ -56,9 +61,8 @@ class NetFinder {
   }
 
   const RdmaFacts* facts_of(const std::string& name) const {
-    for (const RdmaFacts& facts : drivers_.rdma)
-      if (facts.name == name) return &facts;
-    return nullptr;
+    const auto at = verbs_.find(name);
+    return at != verbs_.end() ? &drivers_.rdma[at->second] : nullptr;
   }
 
   // The <nic> of a device: function 0 of its card, or none of the PCI bus.
@@ -88,11 +92,11 @@ class NetFinder {
     const int before = functions_[nic]++;  // other functions of the card
     const RdmaFacts* facts = facts_of(name);
     const std::string ports = kInfiniband + name + "/ports";
-    for (const std::string& number : files_.list(ports)) {
-      const int port = std::atoi(number.c_str());
-      if (port < 1 || port > 255) continue;
-      const std::string state = files_.read(ports + "/" + number + "/state").value_or("");
-      if (std::atoi(state.c_str()) != 4) {  // "4: ACTIVE"
+    for (int port = 1; port <= kMaxPorts; ++port) {  // the kernel leaves out none
+      const std::string number = std::to_string(port);
+      const auto state = files_.read(ports + "/" + number + "/state");
+      if (!state) break;
+      if (std::atoi(state->c_str()) != 4) {  // "4: ACTIVE"
         std::string down = nic->ports_down.value_or("");
         if (down.size() + name.size() + 8 < kMaxAttributeBytes)
           nic->ports_down = down + (down.empty() ? "" : " ") + format("{}:{}", name, port);
@@ -146,9 +150,9 @@ class NetFinder {
 
   bool usable(const std::string& name) {
     if (drivers_.interfaces) {
-      for (const InterfaceFacts& each : *drivers_.interfaces)
-        if (each.name == name) return each.up && !each.loopback && each.addressed;
-      return false;
+      const auto at = interfaces_.find(name);
+      return at != interfaces_.end() && at->second->up && !at->second->loopback &&
+             at->second->addressed;
     }
     // Only files: an interface without a link says so; "unknown" is what many virtual ones say.
     const std::string state = files_.read("/sys/class/net/" + name + "/operstate").value_or("");
@@ -204,9 +208,8 @@ class NetFinder {
   int64_t socket_speed(const std::string& folder, const std::string& name) {
     const int64_t mbps = std::atoll(files_.read(folder + "/speed").value_or("").c_str());
     if (mbps > 0 && mbps <= 100'000'000) return mbps;
-    if (drivers_.interfaces)
-      for (const InterfaceFacts& each : *drivers_.interfaces)
-        if (each.name == name && each.mbps > 0) return each.mbps;
+    const auto at = interfaces_.find(name);
+    if (at != interfaces_.end() && at->second->mbps > 0) return at->second->mbps;
     detection_.note(Severity::note,
                     "a network interface does not say its speed; 10 Gb/s is assumed", name);
     return kAssumedMbps;
@@ -215,6 +218,8 @@ class NetFinder {
   Detection& detection_;
   FileTree& files_;
   const DriverFacts& drivers_;
+  std::map<std::string, size_t> verbs_;  // place in DriverFacts::rdma
+  std::map<std::string, const InterfaceFacts*> interfaces_;
   int next_ = 0;
   std::map<const Nic*, int> functions_;
 };

@@ -11,7 +11,8 @@ namespace collctl::topology {
 namespace {
 
 constexpr size_t kMaxDevices = 16384;
-constexpr size_t kMaxWords = 64;  // bytes of a link's speed in words
+constexpr size_t kMaxPeers = 4096;  // of all switches: real ones have a few each
+constexpr size_t kMaxWords = 64;    // bytes of a link's speed in words
 // Levels of elements in a file, less <system>, <cpu> and what a device holds.
 constexpr int kMaxLevels = kMaxDepth - 6;
 
@@ -110,11 +111,16 @@ void PciWalk::fill_link(Pci& pci, const std::string& folder) {
 }
 
 void PciWalk::fill_peers(Pci& pci) {
+  if (peers_ >= kMaxPeers) return;
   const std::string links =
       "/sys/kernel/pci_switch_link/virtual_switch_links/" + bus_id_text(pci.bus_id);
-  for (const std::string& name : files_.list(links))
-    if (const auto peer = parse_bus_id(name); peer && pci.peers.size() < kMaxDevices)
-      pci.peers.push_back(*peer);
+  for (const std::string& name : files_.list(links)) {
+    if (++peers_ > kMaxPeers)
+      return findings_.add({Severity::warning,
+                            format("more than {} links between PCI switches", kMaxPeers),
+                            bus_id_text(pci.bus_id), "the rest is left out"});
+    if (const auto peer = parse_bus_id(name)) pci.peers.push_back(*peer);
+  }
 }
 
 void PciWalk::fill(Pci& pci, const std::string& folder) {

@@ -49,6 +49,7 @@ class PciWalk {
   FindingList& findings_;
   std::map<BusId, Found> found_;
   std::map<BusId, std::vector<BusId>> below_;
+  size_t peers_ = 0;  // listed
 };
 
 }  // namespace collctl::topology

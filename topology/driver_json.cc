@@ -100,17 +100,16 @@ GpuFacts gpu_from(const json& j) {
     link.active = one.at("active").get<bool>();
     if (one.contains("remote")) link.remote = bus_id(one, "remote");
   }
-  for (const json& one : list(j, "c2c_MBps", kMaxNvlinks)) {
-    const json wrapped{{"c2c_MBps", one}};
-    gpu.c2c_mbps.push_back(whole(wrapped, "c2c_MBps", 0, kMaxMbps));
-  }
+  for (const json& one : list(j, "c2c_MBps", kMaxNvlinks))
+    gpu.c2c_mbps.push_back(whole({{"c2c_MBps", one}}, "c2c_MBps", 0, kMaxMbps));
   gpu.mig = maybe_flag(j, "mig");
   gpu.fabric_uuid = text(j, "fabric_uuid");
   gpu.fabric_clique = maybe<int64_t>(j, "fabric_clique", 0, UINT32_MAX);
   gpu.cuda_ordinal = maybe<int>(j, "cuda_ordinal", 0, 65535);
   gpu.cuda_gdr = maybe_flag(j, "cuda_gdr");
   gpu.cuda_dmabuf = maybe_flag(j, "cuda_dmabuf");
-  for (const json& one : list(j, "p2p", kMaxGpus)) gpu.p2p.push_back(one.get<int>() != 0);
+  for (const json& one : list(j, "p2p", kMaxGpus))
+    gpu.p2p.push_back(whole({{"p2p", one}}, "p2p", 0, 1) != 0);
   return gpu;
 }
 

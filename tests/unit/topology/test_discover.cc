@@ -368,6 +368,12 @@ TEST_CASE("Broadcom's links between switches") {
   facts.gpus.push_back(gpu_facts(0, "0000:03:00.0"));
   const System system = world.discover(facts).system;
   CHECK(system.cpus.at(0).children.at(0).peers == std::vector<BusId>{bus("0000:41:00.0")});
+
+  // With the two above one more than 4096 are listed.
+  for (int i = 0; i < 4095; ++i) world.file(links + bus_id_text({int64_t{0x1000 + i} << 20}), "");
+  const Detected many = world.discover(facts);
+  CHECK(has_finding(many.findings, "more than 4096 links between PCI switches"));
+  CHECK(many.system.cpus.at(0).children.at(0).peers.size() == 4095);  // "nonsense" is none
 }
 
 TEST_CASE("GPUs that may not reach each other, MIG, dead ends: findings") {
