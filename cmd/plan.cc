@@ -2,6 +2,7 @@
 #include "cmd/plan.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/env.h"
 #include "base/format.h"
@@ -62,6 +63,28 @@ Result<PlanSpec> interpret_plan(const ParsedLine& line) {
   return spec;
 }
 
+struct DevicesInUse {
+  size_t all = 0, without_pci = 0;
+};
+// By the rings of one machine.
+DevicesInUse devices_in_use(const JobPlan& plan) {
+  std::set<int> used;
+  DevicesInUse count;
+  const topology::Cluster& cluster = plan.cluster;
+  for (int node = 0; node < int(plan.parts.size()) && cluster.nodes() > 1; ++node)
+    for (int channel = 0; channel < cluster.channels(); ++channel) {
+      const topology::Graph& graph = plan.part(node).graph;
+      const int index = net_use(cluster, channel, node).ring_in;
+      if (index < 0) continue;  // a ring that has found none
+      const int net = graph.nets[size_t(index)];
+      if (!used.insert(net).second) continue;
+      ++count.all;
+      const topology::Node& nic = graph.nodes[size_t(graph.nodes[size_t(net)].links.front().to)];
+      if (nic.id == 0) ++count.without_pci;
+    }
+  return count;
+}
+
 // What is worth knowing of the plan itself.
 void find_oddities(JobPlan& plan) {
   const auto add = [&](Severity severity, std::string what, std::string remedy) {
@@ -80,6 +103,12 @@ void find_oddities(JobPlan& plan) {
                "machine counts as {} nodes",
                plan.parts.size(), plan.parts.size()),
         "NCCL_NET_DISABLE_INTRA=1 keeps them together");
+  if (const auto [used, bare] = devices_in_use(plan); bare > 0)
+    add(Severity::note,
+        format("{} of the {} network devices in use have no PCI device: bridges and tunnels do not "
+               "lead to other machines",
+               bare, used),
+        "take those out of the file; a job's are chosen by NCCL_SOCKET_IFNAME");
   if (plan.cluster.amd_gpus)
     add(Severity::note, "times of AMD GPUs are rough: the model has NVIDIA's constants", "");
   if (plan.parts.size() > 1) return;  // each part uses the devices next to it

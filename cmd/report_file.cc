@@ -5,9 +5,11 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <optional>
 
 #include "base/fd.h"
 #include "base/format.h"
+#include "base/held_signals.h"
 #include "cmd/report.h"
 
 namespace collctl::cmd {
@@ -41,6 +43,9 @@ Status write_file_atomically(const std::string& path, const std::string& content
     return base::errno_error(ErrorCode::unavailable, format("{} {}", what, path), error_number);
   };
   const bool special = is_special(path);
+  // A pipe may block for ever, so it can be interrupted; a file leaves no half behind.
+  std::optional<base::HeldSignals> whole;
+  if (!special) whole.emplace();
   std::string temporary = special ? path : path + ".XXXXXX";
   Fd file(special ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC)
                   : ::mkostemp(temporary.data(), O_CLOEXEC));

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "base/held_signals.h"
 #include "base/version.h"
 #include "topology/archive.h"
 
@@ -191,6 +192,7 @@ Status write_snapshot_folder(const TreeNodes& files, const std::string& path) {
   while (temporary.size() > 1 && temporary.back() == '/') temporary.pop_back();
   const std::string target = temporary;
   temporary += ".XXXXXX";
+  const base::HeldSignals whole;  // nothing of half a folder is left
   if (::mkdtemp(temporary.data()) == nullptr)
     return base::errno_error(ErrorCode::unavailable, format("cannot make {}", path), errno);
   Status written;

@@ -169,6 +169,23 @@ TEST_CASE("plan honours wishes for channels, algorithms and protocols") {
         3 * time("--algo ring --proto simple --channels 4"));
 }
 
+TEST_CASE("plan of several nodes says that its network has no PCI device") {
+  const TemporaryFolder folder;
+  std::string text = kPair;
+  const std::string under_pci = "        <nic>";
+  // The device leaves its PCI slot for the CPU, as bridges hang there.
+  const size_t begin = text.find(under_pci), end = text.find("</nic>", begin) + 7;
+  const std::string nic = text.substr(begin, end - begin);
+  text.erase(begin, end - begin);
+  text.insert(text.rfind("  </cpu>"), nic);
+  const std::string path = write(folder, text);
+  const char* note = "note: 1 of the 1 network devices in use have no PCI device";
+  CHECK(has(run_collctl("plan --nodes 2 --bytes 8 --from " + path).err, note));
+  CHECK_FALSE(has(run_collctl("plan --bytes 8 --from " + path).err, note));
+  write(folder, kPair);
+  CHECK_FALSE(has(run_collctl("plan --nodes 2 --bytes 8 --from " + path).err, note));
+}
+
 TEST_CASE("plan says what it cannot plan") {
   const TemporaryFolder folder;
   const std::string path = write(folder, kPair);
