@@ -13,6 +13,9 @@ namespace {
 
 using base::KnobId;
 
+// Each part has a graph and paths of its own; no real machine comes near.
+constexpr size_t kMaxParts = 64;
+
 MachinePart part_with(const TopoView& view, const std::vector<int>& gpus, bool whole) {
   MachinePart part;
   if (whole) {
@@ -54,6 +57,12 @@ Result<MachineChannels> search_machine(const TopoView& view, int nodes,
   MachineChannels channels;
   if (view.graph.gpus.empty()) return channels;
   const auto groups = gpu_groups(view.graph, view.base, view.rules);
+  if (groups.size() > kMaxParts)
+    return Error(ErrorCode::usage,
+                 format("{}: its GPUs fall into {} groups that reach each other by the network "
+                        "only: at most {} can be searched",
+                        view.source, groups.size(), kMaxParts),
+                 "NCCL_NET_DISABLE_INTRA=1 keeps them together");
   for (const std::string* file : {&wishes.graph_file, &wishes.dump_file})
     if (!file->empty() && groups.size() > 1)
       return Error(ErrorCode::usage,

@@ -118,11 +118,6 @@ Generation generation_of(int sm) {
   return sm >= 80 ? Generation::ampere : Generation::volta;
 }
 
-const char* generation_name(Generation generation) {
-  constexpr const char* kNames[] = {"Volta", "Ampere", "Hopper", "Blackwell"};
-  return kNames[size_t(generation)];
-}
-
 const LatencyRow* find_latency(AlgorithmId algorithm, Protocol protocol) {
   for (const LatencyRow& row : kLatencies)
     if (row.algorithm == algorithm && row.protocol == protocol) return &row;

@@ -13,7 +13,6 @@ enum class HopKind : uint8_t { nvlink, pci, net };
 // Of GPUs, by compute capability x 10: below 80, below 90, below 100, above.
 enum class Generation : uint8_t { volta, ampere, hopper, blackwell };
 Generation generation_of(int sm);
-const char* generation_name(Generation generation);
 
 struct LatencyRow {
   kernels::AlgorithmId algorithm;

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/format.h"
+#include "cmd/machine_search.h"
 #include "tests/catch.h"
 #include "topology/xml.h"
 
@@ -183,4 +185,29 @@ TEST_CASE("all licensed topology files: rings and trees hold for several numbers
     }
   }
   CHECK(planned > 150);
+}
+
+// Each GPU shares a switch with a NIC, and the switches' uplinks are narrow: all GPUs are apart.
+TEST_CASE("a machine of too many parts is refused, one part more than are searched") {
+  const auto machine = [](int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i)
+      text += format(
+          "<pci busid=\"{0:04x}:00:00.0\" class=\"0x060400\" link_speed=\"8.0 GT/s PCIe\" "
+          "link_width=\"1\"><pci busid=\"{0:04x}:01:00.0\" class=\"0x030200\" "
+          "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"{0}\" rank=\"{0}\" sm=\"80\" "
+          "gdr=\"1\"/></pci><pci busid=\"{0:04x}:02:00.0\" class=\"0x020000\" "
+          "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"><nic><net name=\"m{0}\" dev=\"{0}\" "
+          "speed=\"400000\" gdr=\"1\"/></nic></pci></pci>",
+          i);
+    return view_from(
+        "<system version=\"1\"><cpu numaid=\"0\" arch=\"x86_64\">" + text + "</cpu></system>",
+        "f.xml");
+  };
+  const auto most = search_machine(machine(64), 1, {});
+  REQUIRE(most.ok());
+  CHECK(most->parts.size() == 64);
+  const auto more = search_machine(machine(65), 1, {});
+  REQUIRE(!more.ok());
+  CHECK(more.error().message.find("65 groups") != std::string::npos);
 }
