@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include "base/format.h"
 #include "tests/catch.h"
 #include "tests/unit/topology/machine.h"
 #include "topology/bandwidth.h"
@@ -119,6 +120,44 @@ TEST_CASE("a published file with a NIC of 200 Tb/s") {
   const Machine machine = load("rccl/topo_4p_940.xml");
   machine.check_gpus(0, 1, PathType::nvl, 48, 1);  // one xGMI link
   CHECK(machine.has_finding("more than any device has"));
+}
+
+// Two groups of 90 GPUs, each GPU with a link to all of the other group: within a group by NVLink
+// through the first GPU of the other one, at the 20 GB/s of a link.
+TEST_CASE("many GPUs with many NVLinks") {
+  constexpr int kGroup = 90;
+  const auto bus = [](int i) { return collctl::format("{:04x}:00:00.0", i + 1); };
+  std::string text;
+  for (int i = 0; i < 2 * kGroup; ++i) {
+    text += collctl::format(
+        "<pci busid=\"{}\" class=\"0x030200\" link_speed=\"8.0 GT/s PCIe\" link_width=\"16\">"
+        "<gpu dev=\"{}\" rank=\"{}\" sm=\"80\" gdr=\"1\">",
+        bus(i), i, i);
+    for (int k = 0; k < kGroup; ++k)
+      text += collctl::format("<nvlink target=\"{}\" count=\"1\" tclass=\"0x030200\"/>",
+                              bus(i < kGroup ? kGroup + k : k));
+    text += "</gpu></pci>";
+  }
+  const auto read =
+      read_xml("<system version=\"1\"><cpu numaid=\"0\">" + text + "</cpu></system>", "f.xml");
+  REQUIRE(read.ok());
+  const auto graph = make_graph(read->system, "f.xml");
+  REQUIRE(graph.ok());
+  const Paths paths = make_paths(*graph);
+  const std::vector<int>& gpus = graph->gpus;
+  size_t wrong = 0;
+  for (int a = 0; a < 2 * kGroup; ++a)
+    for (int b = 0; b < 2 * kGroup; ++b) {
+      if (a == b) continue;
+      const Path& path = paths.at(gpus[size_t(a)], gpus[size_t(b)]);
+      const bool same = (a < kGroup) == (b < kGroup);
+      std::vector<int> nodes{gpus[size_t(a)], gpus[size_t(b)]};
+      if (same) nodes.insert(nodes.begin() + 1, gpus[a < kGroup ? size_t(kGroup) : 0]);
+      if (path.type != (same ? PathType::nvb : PathType::nvl) || path.gbps != 20 ||
+          path.nodes != nodes)
+        ++wrong;
+    }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("NVLink through one GPU, not through two") {
