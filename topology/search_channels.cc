@@ -7,6 +7,9 @@ namespace collctl::topology {
 namespace {
 
 constexpr int64_t kProbeBudget = 1 << 10;
+// Devices looked at for one pattern: hundreds of devices make each visit dear, and those that do
+// not fit are no visits. Real machines stay far below.
+constexpr int64_t kMaxLooks = 1 << 28;
 
 }  // namespace
 
@@ -31,7 +34,9 @@ ChannelSearch::End ChannelSearch::run(const SearchRules& rules, const Budget& bu
   channels_.assign(most, empty);
   used_.assign(most, std::vector<bool>(site_.gpus().size()));
   next_channel();
-  return done_ ? End::complete : budget_ <= 0 ? End::out_of_budget : End::exhausted;
+  return done_                                 ? End::complete
+         : budget_ <= 0 || looks_ >= kMaxLooks ? End::out_of_budget
+                                               : End::exhausted;
 }
 
 ChannelSearch::Stand ChannelSearch::start_stand(Order order) const {
@@ -50,7 +55,8 @@ void ChannelSearch::next_channel() {
   if (site_.nets().empty()) return start_inside();
   const std::vector<int>& nets = site_.nets_to_try(-1, rules_.type_inter);
   // Each channel begins its round at another device, so that they are used in turn.
-  for (size_t i = 0; i < nets.size(); ++i) {
+  for (size_t i = 0; i < nets.size() && looks_ < kMaxLooks; ++i) {
+    ++looks_;
     const int net = nets[(count_ + i) % nets.size()];
     if (!may_enter_by(net)) continue;
     current().net_in = net;
@@ -100,7 +106,7 @@ void ChannelSearch::enter(int from, int gpu, const Stand& stand) {
 }
 
 void ChannelSearch::visit(int gpu, const Stand& stand) {
-  if (done_ || budget_ <= 0) return;
+  if (done_ || budget_ <= 0 || looks_ >= kMaxLooks) return;
   --budget_;
   ++visits_;
   const int last = int(site_.gpus().size()) - 1;
@@ -120,7 +126,9 @@ void ChannelSearch::to_network(int gpu, const Stand& stand) {
   const Rate rate = balanced ? rules_.inter / 2 : rules_.inter;
   Stand onward = stand;
   onward.to_net_at = balanced && stand.step == 0 && site_.gpus().size() > 1 ? 1 : -1;
-  for (const int net : site_.nets_to_try(gpu, rules_.type_inter)) {
+  const std::vector<int>& nets = site_.nets_to_try(gpu, rules_.type_inter);
+  looks_ += int64_t(nets.size());
+  for (const int net : nets) {
     if (!may_leave_by(net, stand) || !take(gpu, net, rate, rules_.type_inter)) continue;
     current().net_out = net;
     visit(gpu, onward);
@@ -182,6 +190,7 @@ bool ChannelSearch::may_leave_by(int net, const Stand& stand) const {
 }
 
 void ChannelSearch::use_port(int net, Rate rate) {
+  looks_ += int64_t(site_.nets().size());
   for (const int other : site_.nets())
     if (site_.is_same_port(net, other)) port_left_[size_t(other)] -= rate;
 }

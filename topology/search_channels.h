@@ -45,7 +45,9 @@ class ChannelSearch {
   };
   // Replaces `best` when something better turns up.
   End run(const SearchRules& rules, const Budget& budget, ChannelSet& best);
-  int64_t visits() const { return visits_; }                      // of all runs
+  int64_t visits() const { return visits_; }  // of all runs
+  // What was spent on another pattern does not count.
+  void begin_pattern() { looks_ = 0; }
   int64_t left() const { return std::max<int64_t>(0, budget_); }  // of the last run's budget
 
  private:
@@ -92,7 +94,7 @@ class ChannelSearch {
   std::vector<std::vector<bool>> used_;  // GPUs by channel and index
   int hops_ = 0;
   ChannelSet* best_ = nullptr;
-  int64_t budget_ = 0, probe_budget_ = 0, visits_ = 0;
+  int64_t budget_ = 0, probe_budget_ = 0, visits_ = 0, looks_ = 0;
   bool done_ = false;
 };
 

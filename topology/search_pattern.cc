@@ -69,6 +69,7 @@ class PatternSearch {
     const bool may_cross = site.nets().size() > 1 && wanted.pattern != Pattern::tree;
     cross_nic_ = may_cross ? cross_nic : 0;
     visits_before_ = channels.visits();
+    channels.begin_pattern();
   }
 
   ChannelGraph run() {
