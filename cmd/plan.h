@@ -48,6 +48,8 @@ struct JobPlan {
 // defect: the rings and trees are none.
 Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec);
 
+// "0 1 2 ... 63": the first sixteen and the last one.
+std::string shortened_ranks(const std::vector<int>& ranks, const char* between);
 // For people: equal channels once, of many nodes the first two. `verbosity` 1: what was tried.
 std::string plan_text(const JobPlan& plan, int verbosity);
 // collctl.topo/1 with "cluster" and "choices": everything.

@@ -28,15 +28,6 @@ std::string processors_text(const base::Processors& processors) {
   return text;
 }
 
-std::string shortened(const std::vector<int32_t>& ranks) {
-  std::string text;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    if (i >= kShownRanks && i + 1 < ranks.size()) continue;
-    text += format("{}{}", i == 0 ? "" : i > kShownRanks ? " ... " : " ", ranks[i]);
-  }
-  return text;
-}
-
 void make_trees(CpuPlan& plan) {
   runtime::HostGroups hosts(size_t(plan.spec.nodes));
   for (int rank = 0; rank < plan.shape.nranks; ++rank)
@@ -111,7 +102,8 @@ std::string cpu_plan_text(const CpuPlan& plan) {
   text += format("# inside a node: shared memory{}\n",
                  plan.spec.nodes > 1 ? "; between nodes: sockets" : "");
   for (size_t c = 0; c < channels; ++c)
-    text += format("Channel {:02}/{:02} : {}\n", c, channels, shortened(shape.channels[c].ring));
+    text += format("Channel {:02}/{:02} : {}\n", c, channels,
+                   shortened_ranks(shape.channels[c].ring, " "));
   for (size_t c = 0; c < channels && c < 2; ++c)
     text += format("Tree    {:02}/{:02} : {}\n", c, channels, tree_text(plan.trees[c]));
   text += format("#{:>13}  {:<8}  {:<6}  {:>8}  {:>10}  {:>8}  {:>8}  limited by\n", "size", "algo",

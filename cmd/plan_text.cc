@@ -14,18 +14,7 @@ namespace {
 
 using namespace topology;
 
-constexpr size_t kShownRanks = 16;  // of a node; the last one follows
-constexpr int kShownNodes = 16;     // of the tree between nodes
-
-std::string joined(const std::vector<int>& ranks, const char* between) {
-  std::string text;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    if (i >= kShownRanks && i + 1 < ranks.size()) continue;
-    if (i > 0) text += i > kShownRanks ? " ... " : between;
-    text += std::to_string(ranks[i]);
-  }
-  return text;
-}
+constexpr int kShownNodes = 16;  // of the tree between nodes
 
 // Lines that several channels share, each with the channels it is of.
 class Folded {
@@ -205,7 +194,7 @@ class PlanText {
   }
   std::string ranks_text(std::vector<int> ranks, const char* between) const {
     for (int& rank : ranks) rank = plan_.world_rank(rank);
-    return joined(ranks, between);
+    return shortened_ranks(ranks, between);
   }
 
   // From the GPU at which the ring enters node 0 to the end of node 1.
@@ -268,7 +257,7 @@ class PlanText {
     std::string text = "root ";
     for (int level = 0; level <= depth; ++level) {
       if (nodes > kShownNodes && level > 2) return text + format(" > ... {} levels below", depth);
-      text += (level > 0 ? " > " : "") + joined(found[size_t(level)], " ");
+      text += (level > 0 ? " > " : "") + shortened_ranks(found[size_t(level)], " ");
     }
     return text;
   }
@@ -278,6 +267,17 @@ class PlanText {
 };
 
 }  // namespace
+
+std::string shortened_ranks(const std::vector<int>& ranks, const char* between) {
+  constexpr size_t kShownRanks = 16;  // the last one follows
+  std::string text;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (i >= kShownRanks && i + 1 < ranks.size()) continue;
+    if (i > 0) text += i > kShownRanks ? " ... " : between;
+    text += std::to_string(ranks[i]);
+  }
+  return text;
+}
 
 std::string plan_text(const JobPlan& plan, int verbosity) {
   const PlanText writer(plan);
