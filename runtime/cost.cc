@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/algorithms.h"
 #include "runtime/cpu_places.h"
 
 namespace collctl::runtime {
@@ -48,6 +49,60 @@ Wire shared_memory(const LocalLinks& local, uint64_t bytes) {
   return wire;
 }
 
+// Over memory that all ranks map, measured like the rest. An arrival is a line that changes hands
+// and the lines of further peers, which are looked at together; a second one in a piece finds the
+// ranks less in step. Bytes count as staged, as read where a peer staged them, or as moved within
+// this rank's caches.
+constexpr double kArrivalLines = 1.6, kPeerLines = 0.25;
+constexpr double kSecondArrivalUs = 0.4;
+constexpr double kReadPeer = 1.3, kOwn = 0.3;
+constexpr double kWindowGbps = 25.0;
+
+struct WindowPath {
+  double arrivals, seconds;  // one for each piece; those that follow in a piece
+  double bytes;              // of the busiest rank
+};
+WindowPath window_path_of(const CostQuery& q, const CommShape& shape) {
+  const double n = shape.nranks, others = n - 1, bytes = double(q.bytes) / q.channels;
+  const double pieces = std::max(1.0, std::ceil(bytes / double(q.chunk_bytes)));
+  if (q.algorithm == AlgorithmId::two_shot) {
+    // The others' slices are staged, the own one is summed and staged, the finished ones are read.
+    const double sliced = std::max(1.0, std::ceil(bytes / n / double(q.chunk_bytes)));
+    return {sliced, sliced, (1 + 2 * kReadPeer * others / n + kOwn * (1 + 2 / n)) * bytes};
+  }
+  switch (q.collective) {
+    case Collective::all_gather:
+      return {pieces, 0, (1 + kReadPeer * others + kOwn * n) * bytes};
+    case Collective::reduce_scatter:
+      return {pieces, 0, ((1 + kReadPeer) * others + 2 * kOwn) * bytes};
+    case Collective::all_to_all:
+      return {pieces, 0, ((1 + kReadPeer + kOwn) * others + 2 * kOwn) * bytes};
+    case Collective::gather:
+      return {pieces, 0, (1 + (kReadPeer + kOwn) * others) * bytes};
+    case Collective::scatter:
+      return {pieces, 0, (others + kReadPeer + kOwn) * bytes};
+    case Collective::broadcast:
+      return {pieces, 0, (1 + kReadPeer + kOwn) * bytes};
+    case Collective::reduce:
+      return {pieces, 0, (1 + kReadPeer * others + kOwn) * bytes};
+    default:  // all ranks sum everything
+      return {pieces, 0, (1.2 + kReadPeer * others + 2 * kOwn) * bytes};
+  }
+}
+
+double predict_window_us(const CostQuery& q, const CommShape& shape) {
+  const WindowPath path = window_path_of(q, shape);
+  const int nearness = std::min<int>(shape.local.farthest, kNearnessCount - 1);
+  const double crowd = std::max(1.0, shape.ranks_per_core);
+  double arrival_us = kLineUs[nearness] * (kArrivalLines + kPeerLines * (shape.nranks - 2));
+  double second_us = arrival_us + kSecondArrivalUs;
+  if (crowd > 1) arrival_us = second_us = std::max(second_us, crowd * kTurnUs);
+  const Wire wire = shared_memory(shape.local, q.bytes);
+  const double gbps = kWindowGbps * std::min(1.0, wire.gbps[0] / kSharedGbps[0]);
+  return kLaunchUs + path.arrivals * arrival_us + path.seconds * second_us +
+         path.bytes * crowd / (gbps * 1e3);
+}
+
 struct Path {
   double hops;   // dependent chunk moves before the last byte is there, without the pipeline's tail
   double bytes;  // what the busiest rank moves
@@ -86,6 +141,7 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
 
 double predict_us(const CostQuery& q, const CommShape& shape) {
   if (shape.nranks < 2) return kLaunchUs;
+  if (kernels::algorithm(q.algorithm).window) return predict_window_us(q, shape);
   const Wire wire = shape.all_on_one_host ? shared_memory(shape.local, q.bytes) : kSockets;
   const int p = q.protocol == Protocol::simple ? 0 : 1;
   const double crowd = std::max(1.0, shape.ranks_per_core);

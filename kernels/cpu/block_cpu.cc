@@ -177,7 +177,7 @@ bool CpuBlock::wait_for_data(FifoEnd& end) {
     return end.seen > end.step;
   };
   if (end.seen > end.step || ready()) return true;
-  PatientWait wait(work_, {end.fifo, WaitSide::recv, end.step, &end.seen, end.step + 1});
+  PatientWait wait(work_, fifo_wait(*end.fifo, WaitSide::recv, end.step, &end.seen, end.step + 1));
   while (!ready())
     if (!wait.turn()) return false;
   return true;
@@ -192,7 +192,8 @@ bool CpuBlock::wait_for_slot(FifoEnd& end) {
     return end.seen + slots > end.step;
   };
   if (end.seen + slots > end.step || ready()) return true;
-  PatientWait wait(work_, {end.fifo, WaitSide::send, end.step, &end.seen, end.step + 1 - slots});
+  PatientWait wait(work_,
+                   fifo_wait(*end.fifo, WaitSide::send, end.step, &end.seen, end.step + 1 - slots));
   while (!ready())
     if (!wait.turn()) return false;
   return true;
@@ -220,7 +221,7 @@ bool CpuBlock::unpack(FifoEnd& end, uint64_t at, uint8_t* to, uint64_t bytes) {
 bool CpuBlock::wait_for_line(FifoEnd& end, Line* line, uint64_t& data) {
   const uint32_t flag = uint32_t(end.step + 1);
   uint64_t seen = 0;
-  PatientWait wait(work_, {end.fifo, WaitSide::recv, end.step, &seen, flag});
+  PatientWait wait(work_, fifo_wait(*end.fifo, WaitSide::recv, end.step, &seen, flag));
   while (!load_line(line, flag, data, seen))
     if (!wait.turn()) return false;
   return true;

@@ -8,6 +8,7 @@
 #include "kernels/block.h"
 #include "kernels/cpu/cpu_work.h"
 #include "kernels/cpu/wait.h"
+#include "kernels/cpu/window_cpu.h"
 #include "kernels/slices.h"
 
 namespace collctl::kernels {
@@ -113,6 +114,14 @@ class CpuBackend {
     if (failed()) return;
     CpuBlock b(work_, spec);
     body(b);
+  }
+
+  static constexpr bool kWindows = true;
+  template <class Body>
+  void window(const WindowSpec& spec, Body&& body) {
+    if (failed()) return;
+    CpuWindow w(work_, spec);
+    body(w);
   }
 
   // `down` runs on a helper thread while `up` runs here.
