@@ -54,7 +54,7 @@ Wire shared_memory(const LocalLinks& local, uint64_t bytes) {
 // ranks less in step. Bytes count as staged, as read where a peer staged them, or as moved within
 // this rank's caches.
 constexpr double kArrivalLines = 1.6, kPeerLines = 0.25;
-constexpr double kSecondArrivalUs = 0.4;
+constexpr double kSecondArrivalUs = 0.15;
 constexpr double kReadPeer = 1.3, kOwn = 0.3;
 constexpr double kWindowGbps = 25.0;
 

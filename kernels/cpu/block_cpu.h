@@ -87,6 +87,8 @@ class CpuBlock {
   bool move_ll_piece(const Motion& motion, uint64_t at, uint64_t bytes, FaultKind fault);
   void combine(const Motion& motion, const void* const* received, int received_count,
                void* const* destinations, int destination_count, uint64_t bytes, FaultKind fault);
+  void combine_and_stream(const Motion& motion, const void* const* received, int received_count,
+                          void* const* destinations, int destination_count, uint64_t bytes);
   bool wait_for_data(FifoEnd& end);
   bool wait_for_slot(FifoEnd& end);
   bool unpack(FifoEnd& end, uint64_t at, uint8_t* to, uint64_t bytes);

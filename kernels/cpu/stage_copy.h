@@ -13,8 +13,9 @@ namespace collctl::kernels {
 // store of this thread, however it was stored.
 void stage_copy(void* to, const void* from, uint64_t bytes);
 
-// Whether this machine's long copies stream, and from how many bytes.
+// Whether this machine's long copies stream, and from how many bytes: what a core's store buffer
+// holds is taken away from the peer while the core goes on (measured: equal at 3 KiB).
 bool streams_to_peers();
-inline constexpr uint64_t kStreamedBytes = 1024;
+inline constexpr uint64_t kStreamedBytes = 3072;
 
 }  // namespace collctl::kernels

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/wait.h"
+#include "kernels/cpu/stage_copy.h"
 #include "kernels/record/block_record.h"
 #include "kernels/record/locate.h"
 #include "tests/catch.h"
@@ -327,4 +328,23 @@ TEST_CASE("a rank that stalls over a window makes its peers time out", "[window]
   CHECK(results[0].report.peer == 1);
   CHECK(results[0].report.step == 1);
   CHECK_FALSE(results[1].done);
+}
+
+TEST_CASE("stage_copy copies what it is told and nothing beside it", "[window]") {
+  constexpr uint64_t kRoom = 3 * kStreamedBytes;
+  std::vector<uint8_t> source(kRoom + 256), target(kRoom + 256);
+  for (size_t i = 0; i < source.size(); ++i) source[i] = uint8_t(i * 31 + i / 251);
+  for (const uint64_t bytes : {0ul, 1ul, 63ul, 64ul, 4096ul, kStreamedBytes - 1, kStreamedBytes,
+                               kStreamedBytes + 1, kStreamedBytes + 63, kRoom})
+    for (const size_t to : {0, 1, 16, 63, 64})
+      for (const size_t from : {0, 3, 32}) {
+        std::fill(target.begin(), target.end(), uint8_t(0xee));
+        stage_copy(target.data() + to, source.data() + from, bytes);
+        CAPTURE(bytes, to, from);
+        REQUIRE(std::memcmp(target.data() + to, source.data() + from, bytes) == 0);
+        REQUIRE(std::all_of(target.begin(), target.begin() + ptrdiff_t(to),
+                            [](uint8_t b) { return b == 0xee; }));
+        REQUIRE(std::all_of(target.begin() + ptrdiff_t(to + bytes), target.end(),
+                            [](uint8_t b) { return b == 0xee; }));
+      }
 }
