@@ -43,7 +43,8 @@ void CpuWindow::next_piece(uint64_t n) {
 
 void CpuWindow::stage(uint64_t in, uint64_t at, uint64_t n) {
   if (n == 0 || work_.failed()) return;
-  stage_copy(staged(shape_.rank, at), input_ + in * work_.element_bytes, n * work_.element_bytes);
+  work_.context.pace.copy(staged(shape_.rank, at), input_ + in * work_.element_bytes,
+                          n * work_.element_bytes);
 }
 
 // Sequentially consistent with a sleeper's exchange and its look after that (PatientWait): either
@@ -97,7 +98,7 @@ void CpuWindow::reduce(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool 
   void* destinations[2] = {output_ + out * work_.element_bytes, staged(shape_.rank, at)};
   const uint32_t divisor = post ? work_.post_divisor : 1;
   if (fault == FaultKind::none && stages && n * work_.element_bytes >= kStreamedBytes &&
-      streams_to_peers())
+      work_.context.pace.streams())
     reduce_and_stream(sources, destinations, n, divisor);
   else if (fault == FaultKind::none)
     work_.reduce(sources, shape_.nranks, destinations, stages ? 2 : 1, n, divisor);
@@ -116,7 +117,8 @@ void CpuWindow::reduce_and_stream(const void** sources, void* const* destination
       from[r] = static_cast<const uint8_t*>(sources[r]) + bytes;
     void* to = static_cast<uint8_t*>(destinations[0]) + bytes;
     work_.reduce(from, shape_.nranks, &to, 1, part, divisor);
-    stage_copy(static_cast<uint8_t*>(destinations[1]) + bytes, to, part * work_.element_bytes);
+    stage_copy(static_cast<uint8_t*>(destinations[1]) + bytes, to, part * work_.element_bytes,
+               true);
   }
 }
 
