@@ -84,8 +84,13 @@ bool CpuBlock::move_simple_slice(const Motion& motion, uint64_t bytes) {
   for (int i = 0; i < recvs; ++i) received[i] = recv_[i].data();
   if (motion.out != nullptr) destinations[destination_count++] = motion.out;
   for (int i = 0; i < sends; ++i) destinations[destination_count++] = send_[i].data();
-  if (sends > 0 && fault == FaultKind::none && bytes >= kStreamedBytes && streams_to_peers() &&
-      (send_[0].fifo->flags & kFifoProxyReads) == 0)
+  // The two halves of a split tree share a context, and so its pace.
+  const bool paced = sends > 0 && fault == FaultKind::none && bytes >= kStreamedBytes &&
+                     (send_[0].fifo->flags & kFifoProxyReads) == 0 &&
+                     work_.work.algorithm != AlgorithmId::tree_split;
+  if (paced && recvs == 0 && destination_count == 1 && motion.divisor <= 1)
+    work_.context.pace.copy(destinations[0], motion.in, bytes);
+  else if (paced && work_.context.pace.streams())
     combine_and_stream(motion, received, recvs, destinations, destination_count, bytes);
   else
     combine(motion, received, recvs, destinations, destination_count, bytes, fault);
@@ -118,7 +123,7 @@ void CpuBlock::combine_and_stream(const Motion& motion, const void* const* recei
       result = kept;
     }
     for (int i = part.out != nullptr ? 1 : 0; i < destination_count; ++i)
-      stage_copy(static_cast<uint8_t*>(destinations[i]) + at, result, piece);
+      stage_copy(static_cast<uint8_t*>(destinations[i]) + at, result, piece, true);
   }
 }
 

@@ -1,6 +1,9 @@
 #include "kernels/cpu/stage_copy.h"
 
+#include <algorithm>
 #include <cstring>
+
+#include "base/clock.h"
 
 // ThreadSanitizer sees no streaming stores, so it would not see races either.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
@@ -14,6 +17,11 @@ namespace collctl::kernels {
 namespace {
 
 constexpr uint64_t kLine = 64;
+constexpr uint32_t kTries = 4;
+// Ordinary copies between cores elsewhere reach 8 and more; trying them now and then costs little
+// beside what streaming saves.
+constexpr double kCrawlRate = 5.0;
+constexpr uint32_t kStreamedCopies = 256;
 
 #if COLL_STREAMS
 void stream_lines(uint8_t* to, const uint8_t* from, uint64_t lines) {
@@ -29,18 +37,9 @@ void stream_lines(uint8_t* to, const uint8_t* from, uint64_t lines) {
 
 }  // namespace
 
-bool streams_to_peers() {
+void stage_copy(void* to, const void* from, uint64_t bytes, bool streams) {
 #if COLL_STREAMS
-  static const bool amd = __builtin_cpu_is("amd") != 0;
-  return amd;
-#else
-  return false;
-#endif
-}
-
-void stage_copy(void* to, const void* from, uint64_t bytes) {
-#if COLL_STREAMS
-  if (bytes >= kStreamedBytes && streams_to_peers()) {
+  if (streams && bytes >= kStreamedBytes) {
     auto* target = static_cast<uint8_t*>(to);
     const auto* source = static_cast<const uint8_t*>(from);
     const uint64_t head = (kLine - reinterpret_cast<uintptr_t>(target) % kLine) % kLine;
@@ -51,7 +50,29 @@ void stage_copy(void* to, const void* from, uint64_t bytes) {
     return;
   }
 #endif
+  static_cast<void>(streams);
   std::memcpy(to, from, bytes);
+}
+
+void StagePace::copy(void* to, const void* from, uint64_t bytes) {
+  if (bytes < kStreamedBytes) return stage_copy(to, from, bytes, false);
+  if (streamed_left_ > 0) {
+    --streamed_left_;
+    return stage_copy(to, from, bytes, true);
+  }
+  const int64_t start_ns = now_ns();
+  stage_copy(to, from, bytes, false);
+  took(bytes, now_ns() - start_ns);
+}
+
+// The best of a few counts: others may have been interrupted, or have met memory for the first
+// time.
+void StagePace::took(uint64_t bytes, int64_t ns) {
+  best_rate_ = std::max(best_rate_, double(bytes) / double(std::max<int64_t>(1, ns)));
+  if (++tried_ < kTries) return;
+  if (best_rate_ < kCrawlRate) streamed_left_ = kStreamedCopies;
+  tried_ = 0;
+  best_rate_ = 0;
 }
 
 }  // namespace collctl::kernels

@@ -1,21 +1,36 @@
-// Copies into memory that another core has just read. An ordinary store there must first take the
-// line away from the other core's cache; on AMD's Zen that moves no more than 2.4 GB/s (measured: 1
-// MiB staged in 413 us, by streaming stores in 41 us, and the peer reads it at 20 GB/s either way).
-// Streaming stores do not ask for the line. Intel hands lines over faster than memory takes them,
-// so there ordinary stores are used. Used by the CPU backend's windows, on the thread that runs the
-// work; pure.
+// Copies into memory that a peer has just read. An ordinary store there must first take the line
+// out of the peer's cache. How long that takes is the machine's and the placement's: between two
+// threads of one core it is free; between two cores of a Zen it moved 2.4 GB/s (1 MiB in 413 us),
+// where streaming stores, which do not ask for the line, took 41 us and the peer read at 20 GB/s
+// either way. So each channel watches how fast its ordinary copies go, and streams while they
+// crawl. Used by the CPU backend on the thread that runs the work; values.
 #pragma once
 #include <cstdint>
 
 namespace collctl::kernels {
 
+// Shorter copies are never streamed: the store buffer hides the hand-over (measured: equal at 3
+// KiB), and a streamed line costs the reader a trip to memory.
+inline constexpr uint64_t kStreamedBytes = 4096;
+
 // Any alignment; the ranges do not overlap. What was copied is ordered before the next release
 // store of this thread, however it was stored.
-void stage_copy(void* to, const void* from, uint64_t bytes);
+void stage_copy(void* to, const void* from, uint64_t bytes, bool streams);
 
-// Whether this machine's long copies stream, and from how many bytes: what a core's store buffer
-// holds is taken away from the peer while the core goes on (measured: equal at 3 KiB).
-bool streams_to_peers();
-inline constexpr uint64_t kStreamedBytes = 3072;
+// One channel's memory of how its long copies went.
+class StagePace {
+ public:
+  // How the next long copy and what belongs to it are to be stored.
+  bool streams() const { return streamed_left_ > 0; }
+  // Copies as streams() says, and learns from it.
+  void copy(void* to, const void* from, uint64_t bytes);
+  // What an ordinary long copy took.
+  void took(uint64_t bytes, int64_t ns);
+
+ private:
+  uint32_t streamed_left_ = 0;  // long copies until ordinary ones are tried again
+  uint32_t tried_ = 0;
+  double best_rate_ = 0;  // bytes a nanosecond, of those tried
+};
 
 }  // namespace collctl::kernels

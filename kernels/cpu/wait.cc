@@ -24,14 +24,6 @@ constexpr int64_t kNapNs = 20'000'000;
 // Where nobody rings (the other side knows no sleepers).
 constexpr int64_t kBlindNapNs = 50'000;
 
-void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 }  // namespace
 
 PatientWait::PatientWait(CpuWork& work, const WaitPoint& point)

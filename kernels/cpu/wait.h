@@ -13,6 +13,15 @@
 
 namespace collctl::kernels {
 
+// Tells the core that its thread spins: another thread of the core may go ahead.
+inline void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 struct WaitPoint {
   uint32_t* sleeper;  // the eventcount word to sleep on; null where nobody rings
   int peer;

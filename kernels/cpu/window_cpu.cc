@@ -10,9 +10,9 @@
 namespace collctl::kernels {
 namespace {
 
-// A rank that arrives together with the others finds them within these looks, which cost a few
-// cycles each as long as the line does not move. Where ranks share cores the first look decides.
-constexpr int kEagerLooks = 200;
+// A rank that arrives together with the others finds them within these looks, without the clock
+// and the counting of PatientWait. Where ranks share cores the first look decides.
+constexpr int kEagerLooks = 64;
 constexpr uint64_t kReducedBytes = 8192;
 
 }  // namespace
@@ -43,7 +43,8 @@ void CpuWindow::next_piece(uint64_t n) {
 
 void CpuWindow::stage(uint64_t in, uint64_t at, uint64_t n) {
   if (n == 0 || work_.failed()) return;
-  stage_copy(staged(shape_.rank, at), input_ + in * work_.element_bytes, n * work_.element_bytes);
+  work_.context.pace.copy(staged(shape_.rank, at), input_ + in * work_.element_bytes,
+                          n * work_.element_bytes);
 }
 
 // Sequentially consistent with a sleeper's exchange and its look after that (PatientWait): either
@@ -73,8 +74,10 @@ bool CpuWindow::wait_for(int peer) {
     return seen >= arrivals_;
   };
   const int looks = work_.context.spin_ns > 0 ? kEagerLooks : 1;
-  for (int i = 0; i < looks; ++i)
+  for (int i = 0; i < looks; ++i) {
     if (ready()) return true;
+    pause_cpu();
+  }
   PatientWait wait(work_, {.sleeper = &line.sleepers,
                            .peer = peer,
                            .side = WaitSide::recv,
@@ -97,7 +100,7 @@ void CpuWindow::reduce(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool 
   void* destinations[2] = {output_ + out * work_.element_bytes, staged(shape_.rank, at)};
   const uint32_t divisor = post ? work_.post_divisor : 1;
   if (fault == FaultKind::none && stages && n * work_.element_bytes >= kStreamedBytes &&
-      streams_to_peers())
+      work_.context.pace.streams())
     reduce_and_stream(sources, destinations, n, divisor);
   else if (fault == FaultKind::none)
     work_.reduce(sources, shape_.nranks, destinations, stages ? 2 : 1, n, divisor);
@@ -116,7 +119,8 @@ void CpuWindow::reduce_and_stream(const void** sources, void* const* destination
       from[r] = static_cast<const uint8_t*>(sources[r]) + bytes;
     void* to = static_cast<uint8_t*>(destinations[0]) + bytes;
     work_.reduce(from, shape_.nranks, &to, 1, part, divisor);
-    stage_copy(static_cast<uint8_t*>(destinations[1]) + bytes, to, part * work_.element_bytes);
+    stage_copy(static_cast<uint8_t*>(destinations[1]) + bytes, to, part * work_.element_bytes,
+               true);
   }
 }
 

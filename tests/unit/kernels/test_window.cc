@@ -337,14 +337,36 @@ TEST_CASE("stage_copy copies what it is told and nothing beside it", "[window]")
   for (const uint64_t bytes : {0ul, 1ul, 63ul, 64ul, 4096ul, kStreamedBytes - 1, kStreamedBytes,
                                kStreamedBytes + 1, kStreamedBytes + 63, kRoom})
     for (const size_t to : {0, 1, 16, 63, 64})
-      for (const size_t from : {0, 3, 32}) {
+      for (const auto& [from, streams] :
+           {std::pair<size_t, bool>(0, true), {3, true}, {32, true}, {5, false}}) {
         std::fill(target.begin(), target.end(), uint8_t(0xee));
-        stage_copy(target.data() + to, source.data() + from, bytes);
-        CAPTURE(bytes, to, from);
+        stage_copy(target.data() + to, source.data() + from, bytes, streams);
+        CAPTURE(bytes, to, from, streams);
         REQUIRE(std::memcmp(target.data() + to, source.data() + from, bytes) == 0);
         REQUIRE(std::all_of(target.begin(), target.begin() + ptrdiff_t(to),
                             [](uint8_t b) { return b == 0xee; }));
         REQUIRE(std::all_of(target.begin() + ptrdiff_t(to + bytes), target.end(),
                             [](uint8_t b) { return b == 0xee; }));
       }
+}
+
+TEST_CASE("a channel streams while its ordinary copies crawl, and tries them again", "[window]") {
+  constexpr uint64_t kMiB = 1 << 20;
+  StagePace pace;
+  for (int i = 0; i < 3; ++i) pace.took(kMiB, 413'000);
+  CHECK_FALSE(pace.streams());
+  pace.took(kMiB, 80'000);  // one of four was fast: the others were interrupted
+  CHECK_FALSE(pace.streams());
+  for (int i = 0; i < 4; ++i) pace.took(kMiB, 413'000);
+  CHECK(pace.streams());
+  std::vector<uint8_t> source(kStreamedBytes, 7), target(kStreamedBytes, 0);
+  int streamed = 0;
+  for (; pace.streams() && streamed < 10'000; ++streamed) {
+    std::fill(target.begin(), target.end(), uint8_t(0));
+    pace.copy(target.data(), source.data(), kStreamedBytes);
+    REQUIRE(target == source);
+    pace.copy(target.data(), source.data(), 100);  // short: counts for nothing
+  }
+  CHECK(streamed == 256);
+  CHECK_FALSE(pace.streams());
 }

@@ -146,14 +146,21 @@ TEST_CASE("more channels later than windows at the start", "[window]") {
 
 TEST_CASE("windows between processes", "[window]") {
   for (const std::string algorithm : kOverWindows) {
-    const Root root = make_root();
     const int n = 4;
     std::vector<pid_t> children;
+    // Forked before the root's thread starts; each child hears of the root through the pipe.
+    int pipe_fds[2];
+    REQUIRE(::pipe(pipe_fds) == 0);
+    const base::Fd reader(pipe_fds[0]), writer(pipe_fds[1]);
+    static_assert(std::is_trivially_copyable_v<UniqueId>);
     for (int rank = 0; rank < n; ++rank) {
       const pid_t child = ::fork();
       REQUIRE(child >= 0);
       if (child == 0) {
-        auto c = Communicator::init(root.id, rank, n, forced(algorithm));
+        UniqueId id;
+        if (::read(reader.get(), static_cast<void*>(&id), sizeof id) != ssize_t(sizeof id))
+          ::_exit(3);
+        auto c = Communicator::init(id, rank, n, forced(algorithm));
         Complaints complaints;
         if (!c) ::_exit(2);
         served_collectives(**c, complaints, algorithm, {0, 1, 5, 1000, 70'001});
@@ -164,6 +171,9 @@ TEST_CASE("windows between processes", "[window]") {
       }
       children.push_back(child);
     }
+    const Root root = make_root();
+    for (int rank = 0; rank < n; ++rank)
+      REQUIRE(::write(writer.get(), &root.id, sizeof root.id) == ssize_t(sizeof root.id));
     for (const pid_t child : children) {
       int status = 0;
       REQUIRE(::waitpid(child, &status, 0) == child);
