@@ -20,7 +20,7 @@ bool covers(uint64_t begin, uint64_t bytes, uint64_t address) {
 }
 
 void put_event(ByteWriter& writer, const Event& event) {
-  writer.put(event.verb).put(event.from).put(event.to).put(event.n);
+  writer.put(event.verb).put(event.from).put(event.to).put(event.n).put(event.at);
   for (int32_t peer : event.recv) writer.put(peer);
   for (int32_t peer : event.send) writer.put(peer);
 }
@@ -30,6 +30,7 @@ Event get_event(ByteReader& reader) {
   event.from = reader.get<uint64_t>();
   event.to = reader.get<uint64_t>();
   event.n = reader.get<uint64_t>();
+  event.at = reader.get<uint64_t>();
   for (int32_t& peer : event.recv) peer = reader.get<int32_t>();
   for (int32_t& peer : event.send) peer = reader.get<int32_t>();
   return event;
@@ -81,7 +82,7 @@ void ScheduleTrace::number_messages(Lane& lane) {
   for (int p = 0; p < int(lane.parts.size()); ++p) {
     const auto& part = lane.parts[size_t(p)];
     for (uint32_t e = 0; e < part.size(); ++e) {
-      if (part[e].n == 0) continue;
+      if (part[e].n == 0 || kernels::uses_window(part[e].verb)) continue;
       for (int i = 0; i < kernels::kMaxFanIn; ++i)
         if (part[e].recv[i] >= 0) lane.message[{p, e, i}] = received[part[e].recv[i]]++;
       for (int32_t peer : part[e].send)
@@ -144,6 +145,55 @@ bool ScheduleTrace::origin(int rank, uint64_t output_element, Origin& origin) co
   return walk(rank, key, place, address - event.to, origin, 0);
 }
 
+std::vector<int> ScheduleTrace::peers_of(int rank, const Event& event) const {
+  std::vector<int> peers;
+  for (int32_t peer : event.recv)
+    if (peer >= 0) peers.push_back(peer);
+  for (int peer = 0; kernels::reads_all_peers(event.verb) && peer < int(ranks_.size()); ++peer)
+    if (peer != rank) peers.push_back(peer);
+  return peers;
+}
+
+bool ScheduleTrace::find_sender(int rank, const LaneKey& key, const Place& place, int which,
+                                uint64_t delta, Source& source) const {
+  const Lane& lane = ranks_[size_t(rank)].lanes.at(key);
+  const int peer = lane.parts[size_t(place.part)][place.event].recv[which];
+  const auto& other = ranks_[size_t(peer)].lanes;
+  const auto sender = other.find(key);
+  const auto message = lane.message.find({place.part, place.event, which});
+  if (sender == other.end() || message == lane.message.end()) return false;
+  const auto sent = sender->second.sends.find(rank);
+  if (sent == sender->second.sends.end() || message->second >= sent->second.size()) return false;
+  source = {peer, sent->second[message->second], delta};
+  return true;
+}
+
+// Of the same piece, counted from the operation's first.
+bool ScheduleTrace::find_stager(int rank, const LaneKey& key, const Place& place, int peer,
+                                uint64_t delta, Source& source) const {
+  const auto& reader = ranks_[size_t(rank)].lanes.at(key).parts[size_t(place.part)];
+  const auto turns = [](const Event& event) { return event.verb == Verb::next_piece; };
+  const auto wanted = std::count_if(reader.begin(), reader.begin() + place.event, turns);
+  const auto owner = ranks_[size_t(peer)].lanes.find(key);
+  if (owner == ranks_[size_t(peer)].lanes.end()) return false;
+  const Lane& lane = owner->second;
+  const uint64_t at = reader[place.event].at + delta;
+  for (int p = 0; p < int(lane.parts.size()); ++p) {
+    const auto& part = lane.parts[size_t(p)];
+    ptrdiff_t piece = 0;
+    for (uint32_t e = 0; e < part.size() && piece <= wanted; ++e) {
+      const Event& event = part[e];
+      piece += turns(event);
+      const bool stages = event.verb == Verb::stage || event.verb == Verb::reduce_and_stage;
+      if (piece != wanted || !stages || !covers(event.at, event.n * lane.element_bytes, at))
+        continue;
+      source = {peer, {p, e}, at - event.at};
+      return true;
+    }
+  }
+  return false;
+}
+
 // The value that an event had at `delta` bytes into its chunk: what it received and what it read.
 bool ScheduleTrace::walk(int rank, const LaneKey& key, const Place& place, uint64_t delta,
                          Origin& origin, int depth) const {
@@ -151,18 +201,16 @@ bool ScheduleTrace::walk(int rank, const LaneKey& key, const Place& place, uint6
   if (depth > 3 * int(ranks_.size()) + 3) return false;
   const Lane& lane = ranks_[size_t(rank)].lanes.at(key);
   const Event& event = lane.parts[size_t(place.part)][place.event];
-  for (int i = 0; i < kernels::kMaxFanIn; ++i) {
-    const int peer = event.recv[i];
-    if (peer < 0) continue;
+  const std::vector<int> peers = peers_of(rank, event);
+  for (size_t i = 0; i < peers.size(); ++i) {
+    const int peer = peers[i];
     if (size_t(peer) >= ranks_.size()) return false;
-    const auto& other = ranks_[size_t(peer)].lanes;
-    const auto sender = other.find(key);
-    const auto message = lane.message.find({place.part, place.event, i});
-    if (sender == other.end() || message == lane.message.end()) return false;
-    const auto sent = sender->second.sends.find(rank);
-    if (sent == sender->second.sends.end() || message->second >= sent->second.size()) return false;
+    Source source;
+    const bool known = kernels::uses_window(event.verb)
+                           ? find_stager(rank, key, place, peer, delta, source)
+                           : find_sender(rank, key, place, int(i), delta, source);
     const size_t first = origin.leaves.size();
-    if (!walk(peer, key, sent->second[message->second], delta, origin, depth + 1)) return false;
+    if (!known || !walk(peer, key, source.place, source.delta, origin, depth + 1)) return false;
     origin.edges.push_back(
         {{rank, peer, key.second, place.part, place.event}, first, origin.leaves.size()});
   }
@@ -201,7 +249,8 @@ uint64_t ScheduleTrace::step_of(const Hop& hop) const {
     const auto& part = lane.parts[size_t(hop.part)];
     const auto end = part.begin() + std::min<ptrdiff_t>(hop.event, ptrdiff_t(part.size()));
     return uint64_t(std::count_if(part.begin(), end, [](const Event& event) {
-      return event.n > 0 && shape_of(event.verb).receives && event.recv[0] >= 0;
+      return event.n > 0 && shape_of(event.verb).receives &&
+             (event.recv[0] >= 0 || kernels::reads_all_peers(event.verb));
     }));
   }
   return 0;
@@ -229,8 +278,7 @@ bool ScheduleTrace::written_by(int rank, uint64_t output_element, WrittenBy& wri
   for (const auto& part : lane.parts)
     for (const Event& other : part)
       written.chunk += other.n > 0 && shape_of(other.verb).writes && other.to < event.to;
-  for (int32_t peer : event.recv)
-    if (peer >= 0) written.peers.push_back(peer);
+  written.peers = peers_of(rank, event);
   return true;
 }
 

@@ -76,6 +76,18 @@ class ScheduleTrace {
     std::map<LaneKey, Lane> lanes;
   };
 
+  // Ranks that an event takes data from, and from where: the event that sent or staged it, and how
+  // far into that event's chunk. False when there is none.
+  struct Source {
+    int rank = -1;
+    Place place;
+    uint64_t delta = 0;
+  };
+  std::vector<int> peers_of(int rank, const kernels::Event& event) const;
+  bool find_sender(int rank, const LaneKey& key, const Place& place, int which, uint64_t delta,
+                   Source& source) const;
+  bool find_stager(int rank, const LaneKey& key, const Place& place, int peer, uint64_t delta,
+                   Source& source) const;
   static bool read_lane(ByteReader& reader, Lane& lane);
   static void number_messages(Lane& lane);
   bool find_writer(const RankSchedule& schedule, uint64_t address, LaneKey& lane,

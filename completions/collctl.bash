@@ -63,7 +63,7 @@ _collctl() {
     --in-place) COMPREPLY=($(compgen -W '0 1 both' -- "$current")); return ;;
     --min-busbw) COMPREPLY=(); return ;;
     --max-latency) COMPREPLY=(); return ;;
-    --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling all' -- "$current")); return ;;
+    --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling one-shot two-shot all' -- "$current")); return ;;
     --proto) COMPREPLY=($(compgen -W 'simple ll all' -- "$current")); return ;;
     --channels) COMPREPLY=(); return ;;
     --transport) COMPREPLY=($(compgen -W 'loopback shm net' -- "$current")); return ;;

@@ -10,6 +10,7 @@ namespace collctl::kernels {
 namespace {
 
 constexpr uint32_t kSimpleAndLl = 1u << int(Protocol::simple) | 1u << int(Protocol::ll);
+constexpr uint32_t kSimpleOnly = 1u << int(Protocol::simple);
 
 uint64_t ring_steps(Collective c, int nranks) {
   const bool twice = c == Collective::all_reduce || c == Collective::barrier;
@@ -74,17 +75,47 @@ uint64_t doubling_sent(Collective, int nranks, uint64_t count, int rank, int) {
   return count * static_cast<uint64_t>(exchanges + (rank + core < nranks ? 1 : 0));
 }
 
+uint64_t one_shot_steps(Collective, int nranks) {
+  return nranks > 1 ? 1 : 0;
+}
+
+uint64_t one_shot_sent(Collective c, int nranks, uint64_t count, int rank, int root) {
+  const uint64_t others = static_cast<uint64_t>(nranks - 1);
+  switch (c) {
+    case Collective::broadcast:
+    case Collective::scatter:
+      return rank == root ? others * count : 0;
+    case Collective::reduce:
+    case Collective::gather:
+      return rank == root ? 0 : count;
+    default:
+      return others * count;
+  }
+}
+
+uint64_t two_shot_sent(Collective, int nranks, uint64_t count, int, int) {
+  return 2 * static_cast<uint64_t>(nranks - 1) * count / static_cast<uint64_t>(nranks);
+}
+
+uint64_t two_shot_steps(Collective, int nranks) {
+  return nranks > 1 ? 2 : 0;
+}
+
 constexpr AlgorithmRow kRows[] = {
-    {AlgorithmId::ring, "ring", kRingServes, kSimpleAndLl, 2, ring_steps, ring_sent,
+    {AlgorithmId::ring, "ring", kRingServes, kSimpleAndLl, 2, false, ring_steps, ring_sent,
      "every rank passes chunks to the next; most bandwidth, 2(n-1) steps"},
-    {AlgorithmId::tree, "tree", kTreeServes, kSimpleAndLl, 1, tree_steps, tree_sent,
+    {AlgorithmId::tree, "tree", kTreeServes, kSimpleAndLl, 1, false, tree_steps, tree_sent,
      "sums up a binary tree, then the result down; few steps"},
-    {AlgorithmId::tree_split, "tree-split", kTreeServes, kSimpleAndLl, 1, tree_steps, tree_sent,
-     "the tree with the way up and the way down at the same time"},
-    {AlgorithmId::pairwise, "pairwise", kPairwiseServes, kSimpleAndLl, 1, pairwise_steps,
+    {AlgorithmId::tree_split, "tree-split", kTreeServes, kSimpleAndLl, 1, false, tree_steps,
+     tree_sent, "the tree with the way up and the way down at the same time"},
+    {AlgorithmId::pairwise, "pairwise", kPairwiseServes, kSimpleAndLl, 1, false, pairwise_steps,
      pairwise_sent, "rounds of one send and one receive straight between pairs of ranks"},
-    {AlgorithmId::doubling, "doubling", kDoublingServes, kSimpleAndLl, 1, doubling_steps,
-     doubling_sent, "partners exchange everything, log2 n times; least latency"},
+    {AlgorithmId::doubling, "doubling", kDoublingServes, kSimpleAndLl, 1, false, doubling_steps,
+     doubling_sent, "partners exchange everything, log2 n times; least latency over links"},
+    {AlgorithmId::one_shot, "one-shot", kOneShotServes, kSimpleOnly, 1, true, one_shot_steps,
+     one_shot_sent, "each rank reads what it needs from memory that all ranks of the host map"},
+    {AlgorithmId::two_shot, "two-shot", kTwoShotServes, kSimpleOnly, 1, true, two_shot_steps,
+     two_shot_sent, "each rank sums its slice from that memory, then takes the others' slices"},
 };
 
 }  // namespace

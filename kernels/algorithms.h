@@ -16,11 +16,13 @@ struct AlgorithmRow {
   uint32_t collectives;  // bit per Collective it serves
   uint32_t protocols;    // bit per Protocol
   uint32_t min_slots;    // of chunks of one slice; fewer deadlock (shown by the recorder)
+  bool window;           // runs over memory that all ranks map, not over fifos
   // Formulas for one channel, `nranks` ranks and a part that is one loop of equal chunks. steps:
   // the transfers that must follow one another, either because each carries what the one before
-  // brought or because one rank makes them all (a verb to several peers is one). sent_elements:
-  // what `rank` sends to others, rings in the order of ranks, trees as in algo/tree_shape.h.
-  // Source: algo/*.h, where they are derived; proved by the recorder.
+  // brought or because one rank makes them all (a verb to several peers is one; over a window, all
+  // that is read after one arrival). sent_elements: what `rank` sends to others (over a window:
+  // what they read of it), rings in the order of ranks, trees as in algo/tree_shape.h. Source:
+  // algo/*.h, where they are derived; proved by the recorder.
   uint64_t (*steps)(Collective, int nranks);
   uint64_t (*sent_elements)(Collective, int nranks, uint64_t count, int rank, int root);
   const char* help;

@@ -18,7 +18,8 @@ namespace collctl::kernels {
 using ReduceFn = void (*)(const void* const* sources, int source_count, void* const* destinations,
                           int destination_count, uint64_t n, uint32_t divisor);
 
-inline constexpr int kMaxReduceSources = 8;
+// One more than a window has ranks: an injected fault may double one.
+inline constexpr int kMaxReduceSources = 65;
 inline constexpr int kMaxReduceDestinations = 8;
 
 // The kernel of the level in use. avg is sum; the divisor does the rest.

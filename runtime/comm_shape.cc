@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/window.h"
+
 namespace collctl::runtime {
 namespace {
 
@@ -30,6 +32,11 @@ CommShape make_shape(int rank, std::span<const RankCard> cards, const HostGroups
   shape.default_channels = std::max(shape.default_channels, settings.min_channels);
   shape.channels = make_channels(
       near, rank, std::max(shape.default_channels, settings.choices.channels), LocalTree::binary);
+  shape.no_window = why_no_window(cards, hosts, settings);
+  if (shape.no_window.empty()) {
+    shape.window_bytes = settings.window_bytes;
+    shape.window_channels = int(shape.channels.size());
+  }
   return shape;
 }
 

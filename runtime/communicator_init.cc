@@ -49,7 +49,8 @@ struct Outcome {
   int32_t code = 0;  // 0: well
   int32_t blamed = -1;
   uint32_t fell_back = 0;
-  char message[244] = {};
+  uint32_t no_window = 0;  // this rank could not do its part of it
+  char message[240] = {};
 };
 static_assert(sizeof(Outcome) == 256);
 
@@ -168,6 +169,7 @@ Status Communicator::State::agree(Status mine, Deadline deadline) {
     std::memcpy(own.message, text.data(), std::min(text.size(), sizeof own.message - 1));
   }
   own.fell_back = wire->fallback().empty() ? 0 : 1;
+  own.no_window = window_failure.empty() ? 0 : 1;
   Status gathered = bootstrap->all_gather(outcomes.data(), sizeof(Outcome), deadline);
   if (!mine) return gathered ? part(std::move(mine), deadline) : std::move(mine);
   if (!gathered) {
@@ -190,7 +192,37 @@ Status Communicator::State::agree(Status mine, Deadline deadline) {
     if (r == rank) COLL_WARN("{}", wire->fallback());
     break;
   }
+  for (int r = 0; r < size; ++r) {
+    if (outcomes[size_t(r)].no_window == 0) continue;
+    if (r == rank)
+      COLL_WARN("no memory that all ranks map, links serve instead: rank {}: {}", r,
+                window_failure);
+    drop_window(format("rank {} could not do its part of it", r));
+    break;
+  }
   return {};
+}
+
+// Where ranks can share memory; a rank that cannot after all says so in the agreement that follows.
+Status Communicator::State::make_window(Deadline deadline) {
+  if (shape.window_bytes == 0) return {};
+  HostWindow::Options o;
+  o.rank = rank;
+  o.nranks = size;
+  o.channels = shape.window_channels;
+  o.bank_bytes = shape.window_bytes;
+  o.comm_hash = hash;
+  o.bootstrap = bootstrap.get();
+  COLL_ASSIGN(window, HostWindow::make(o, window_failure, deadline));
+  return {};
+}
+
+void Communicator::State::drop_window(const std::string& why) {
+  window.reset();
+  window_failure.clear();
+  shape.window_bytes = 0;
+  shape.window_channels = 0;
+  shape.no_window = why;
 }
 
 Status Communicator::State::connect(const UniqueId& id, Deadline deadline) {
@@ -210,10 +242,12 @@ Status Communicator::State::connect(const UniqueId& id, Deadline deadline) {
   w.proxy = proxy.get();
   wire = std::make_unique<Wire>(std::move(w));
   log_shape();
-  Status connected = wire->connect(collective_edges(), 0, deadline);
+  Status connected = make_window(deadline);
+  if (connected) connected = wire->connect(collective_edges(), 0, deadline);
   // Tell the ranks that may be waiting for this one's links before going to the agreement.
   if (!connected) fail(connected.error(), true);
   COLL_TRY(agree(std::move(connected), deadline));
+  if (window != nullptr) wire->use_windows(window->windows());
 
   CpuExecutor::Options e;
   e.abort_word = &abort_word;

@@ -22,6 +22,7 @@
 #include "runtime/plan_cache.h"
 #include "runtime/proxy.h"
 #include "runtime/settings.h"
+#include "runtime/window.h"
 #include "runtime/wire.h"
 
 namespace collctl::runtime {
@@ -64,6 +65,8 @@ struct Communicator::State {
   // Destroyed from the last to the first: workers are gone by then.
   std::unique_ptr<Bootstrap> bootstrap;
   std::unique_ptr<ProxyEngine> proxy;
+  std::unique_ptr<HostWindow> window;  // null: none
+  std::string window_failure;          // what this rank could not do towards it
   std::unique_ptr<Wire> wire;
   std::unique_ptr<Executor> executor;
 
@@ -73,6 +76,8 @@ struct Communicator::State {
   Status join(const UniqueId& id, const CommOptions& options, Deadline deadline);
   Status exchange_cards(const UniqueId& id, const CommOptions& options, Deadline deadline);
   Status connect(const UniqueId& id, Deadline deadline);
+  Status make_window(Deadline deadline);
+  void drop_window(const std::string& why);
   Status agree(Status mine, Deadline deadline);
   Status part(Status reason, Deadline deadline);
   void log_shape() const;

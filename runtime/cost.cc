@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/algorithms.h"
 #include "runtime/cpu_places.h"
 
 namespace collctl::runtime {
@@ -31,6 +32,7 @@ constexpr double kSharedGbps[2] = {7.0, 3.1};
 constexpr double kMemoryTouches = 3;
 constexpr double kLaunchUs = 0.1;
 constexpr double kTurnUs = 4.5;  // giving a core to the next rank
+constexpr const char* kTurnsText = "turns of ranks that share cores";
 
 Wire shared_memory(const LocalLinks& local, uint64_t bytes) {
   Wire wire{{}, {}, "copies through shared memory"};
@@ -52,6 +54,62 @@ Wire shared_memory(const LocalLinks& local, uint64_t bytes) {
     wire.gbps[p] = std::min(kSharedGbps[p], p == 0 ? most : most / 2);
   }
   return wire;
+}
+
+// Over memory that all ranks map, measured like the rest. An arrival is a line that changes hands
+// and the lines of further peers, which are looked at together; a second one in a piece finds the
+// ranks less in step. Bytes count as staged, as read where a peer staged them, or as moved within
+// this rank's caches.
+constexpr double kArrivalLines = 1.6, kPeerLines = 0.25;
+constexpr double kSecondArrivalUs = 0.15;
+constexpr double kReadPeer = 1.3, kOwn = 0.3;
+constexpr double kWindowGbps = 25.0;
+
+struct WindowPath {
+  double arrivals, seconds;  // one for each piece; those that follow in a piece
+  double bytes;              // of the busiest rank
+};
+WindowPath window_path_of(const CostQuery& q, const CommShape& shape) {
+  const double n = shape.nranks, others = n - 1, bytes = double(q.bytes) / q.channels;
+  const double pieces = std::max(1.0, std::ceil(bytes / double(q.chunk_bytes)));
+  if (q.algorithm == AlgorithmId::two_shot) {
+    // The others' slices are staged, the own one is summed and staged, the finished ones are read.
+    const double sliced = std::max(1.0, std::ceil(bytes / n / double(q.chunk_bytes)));
+    return {sliced, sliced, (1 + 2 * kReadPeer * others / n + kOwn * (1 + 2 / n)) * bytes};
+  }
+  switch (q.collective) {
+    case Collective::all_gather:
+      return {pieces, 0, (1 + kReadPeer * others + kOwn * n) * bytes};
+    case Collective::reduce_scatter:
+      return {pieces, 0, ((1 + kReadPeer) * others + 2 * kOwn) * bytes};
+    case Collective::all_to_all:
+      return {pieces, 0, ((1 + kReadPeer + kOwn) * others + 2 * kOwn) * bytes};
+    case Collective::gather:
+      return {pieces, 0, (1 + (kReadPeer + kOwn) * others) * bytes};
+    case Collective::scatter:
+      return {pieces, 0, (others + kReadPeer + kOwn) * bytes};
+    case Collective::broadcast:
+      return {pieces, 0, (1 + kReadPeer + kOwn) * bytes};
+    case Collective::reduce:
+      return {pieces, 0, (1 + kReadPeer * others + kOwn) * bytes};
+    default:  // all ranks sum everything
+      return {pieces, 0, (1.2 + kReadPeer * others + 2 * kOwn) * bytes};
+  }
+}
+
+Prediction predict_window(const CostQuery& q, const CommShape& shape) {
+  const WindowPath path = window_path_of(q, shape);
+  const int nearness = std::min<int>(shape.local.farthest, kNearnessCount - 1);
+  const double crowd = std::max(1.0, shape.ranks_per_core);
+  double arrival_us = kLineUs[nearness] * (kArrivalLines + kPeerLines * (shape.nranks - 2));
+  double second_us = arrival_us + kSecondArrivalUs;
+  if (crowd > 1) arrival_us = second_us = std::max(second_us, crowd * kTurnUs);
+  const Wire wire = shared_memory(shape.local, q.bytes);
+  const double gbps = kWindowGbps * std::min(1.0, wire.gbps[0] / kSharedGbps[0]);
+  const double arrivals_us = path.arrivals * arrival_us + path.seconds * second_us;
+  const double bytes_us = path.bytes * crowd / (gbps * 1e3);
+  const char* latency = crowd > 1 ? kTurnsText : "arrivals of all ranks";
+  return {kLaunchUs + arrivals_us + bytes_us, arrivals_us > bytes_us ? latency : wire.narrow};
 }
 
 struct Path {
@@ -92,6 +150,7 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
 
 Prediction predict(const CostQuery& q, const CommShape& shape) {
   if (shape.nranks < 2) return {kLaunchUs, "the call itself"};
+  if (kernels::algorithm(q.algorithm).window) return predict_window(q, shape);
   const Wire wire = shape.all_on_one_host ? shared_memory(shape.local, q.bytes) : kSockets;
   const int p = q.protocol == Protocol::simple ? 0 : 1;
   const double crowd = std::max(1.0, shape.ranks_per_core);
@@ -106,7 +165,7 @@ Prediction predict(const CostQuery& q, const CommShape& shape) {
     bytes = 1.15 * 2.0 * (shape.nranks - 1) / shape.nranks * double(q.bytes) / q.channels;
   double bytes_us = bytes * crowd / (wire.gbps[p] * 1e3);
   if (q.algorithm == AlgorithmId::tree_split && crowd > 1) bytes_us *= 1.1;  // two workers a rank
-  const char* latency = crowd > 1 ? "turns of ranks that share cores" : "hops from rank to rank";
+  const char* latency = crowd > 1 ? kTurnsText : "hops from rank to rank";
   return {kLaunchUs + hops_us + bytes_us, hops_us > bytes_us ? latency : wire.narrow};
 }
 

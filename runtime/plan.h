@@ -34,6 +34,9 @@ struct CommShape {
   std::vector<ChannelShape> channels;
   uint32_t slot_bytes[kernels::kProtocolCount] = {};  // wire bytes of a slot; 0: not offered
   uint32_t slot_count = 8;
+  uint64_t window_bytes = 0;  // of a bank; 0: the ranks map no memory together, for this reason:
+  std::string no_window;
+  int window_channels = 0;
   bool all_on_one_host = true;
   LocalLinks local;
   int tree_depth = 0;         // levels between the root and the deepest rank

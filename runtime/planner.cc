@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "kernels/algo/one_shot.h"
 #include "kernels/algorithms.h"
 #include "kernels/slices.h"
 #include "runtime/cost.h"
@@ -64,6 +65,13 @@ uint64_t chunk_bytes_for(AlgorithmId algorithm, const Operation& op, Protocol pr
   return std::clamp(cut, std::min(kLeastPipelineChunk, most), most);
 }
 
+// A piece fills a bank: with one block or slice for each rank where it has such.
+uint64_t window_chunk_bytes(AlgorithmId algorithm, const Operation& op, const CommShape& shape) {
+  const bool shared =
+      algorithm == AlgorithmId::two_shot || kernels::one_shot_by_blocks(op.collective);
+  return shape.window_bytes / (shared ? uint64_t(shape.nranks) : 1) / 16 * 16;
+}
+
 uint64_t chunk_elements(uint64_t chunk_bytes, kernels::DataType type) {
   const uint64_t size = kernels::element_size(type), grain = 16 / size;
   return std::max<uint64_t>(grain, chunk_bytes / size / grain * grain);
@@ -75,6 +83,12 @@ std::string list_of(uint32_t mask) {
     if ((mask >> c & 1) != 0)
       text += (text.empty() ? "" : ", ") + std::string(kernels::name_of(Collective(c)));
   return text;
+}
+
+bool serves_any(const kernels::AlgorithmRow& row, const Choices& choices) {
+  for (int p = 0; p < kernels::kProtocolCount; ++p)
+    if (serves(row, Protocol(p)) && choices.allows(Protocol(p))) return true;
+  return false;
 }
 
 // Why nothing was left to choose from: the first rule that each allowed algorithm fails.
@@ -89,6 +103,11 @@ Error no_candidate(const Operation& op, const CommShape& shape, const Choices& c
       add(format("{} is not available for CPU ranks", kernels::name_of(id)));
     } else if (!serves(*row, executed(op.collective))) {
       add(format("{} serves only {}", row->name, list_of(row->collectives)));
+    } else if (row->window && shape.window_bytes == 0 && shape.nranks > 1) {
+      add(format("{} needs memory that all ranks map, and there is none: {}", row->name,
+                 shape.no_window));
+    } else if (!serves_any(*row, choices)) {
+      add(format("{} speaks the protocol simple only", row->name));
     } else if (shape.slot_count < row->min_slots) {
       add(format("{} needs {} slots, STEPS gives {}", row->name, row->min_slots, shape.slot_count));
     }
@@ -111,6 +130,7 @@ std::vector<Candidate> candidates(const Operation& op, const CommShape& shape,
   for (const auto& row : kernels::algorithms()) {
     if (!choices.allows(row.id) || !serves(row, executed(op.collective))) continue;
     if (shape.slot_count < row.min_slots) continue;
+    if (row.window && shape.window_bytes == 0 && shape.nranks > 1) continue;
     for (int p = 0; p < kernels::kProtocolCount; ++p) {
       const Protocol protocol = Protocol(p);
       if (!choices.allows(protocol) || !serves(row, protocol) || shape.slot_bytes[p] == 0) continue;
@@ -118,7 +138,9 @@ std::vector<Candidate> candidates(const Operation& op, const CommShape& shape,
       c.row = &row;
       c.protocol = protocol;
       c.channels = channels_for(op, shape, choices);
-      c.chunk_bytes = chunk_bytes_for(row.id, op, protocol, c.channels, shape);
+      if (row.window) c.channels = std::clamp(shape.window_channels, 1, c.channels);
+      c.chunk_bytes = row.window ? window_chunk_bytes(row.id, op, shape)
+                                 : chunk_bytes_for(row.id, op, protocol, c.channels, shape);
       c.expected = predict({.collective = op.collective,
                             .algorithm = row.id,
                             .protocol = protocol,
@@ -161,8 +183,9 @@ Work work_for(const Operation& op, const Candidate& c, const CommShape& shape, i
   w.part_offset = part.offset;
   w.part_count = part.count;
   // A chunk of more slices than this deadlocks: wide types in the cuts of a narrow one.
-  const uint64_t room =
-      slot_data_bytes(shape, c.protocol) * kernels::most_slices(*c.row, shape.slot_count);
+  const uint64_t room = c.row->window ? c.chunk_bytes
+                                      : slot_data_bytes(shape, c.protocol) *
+                                            kernels::most_slices(*c.row, shape.slot_count);
   w.chunk_count = op.chunk_elements != 0
                       ? std::min(op.chunk_elements, chunk_elements(room, op.type))
                       : chunk_elements(c.chunk_bytes, op.type);

@@ -17,6 +17,7 @@ using base::KnobId;
 constexpr uint32_t kSimpleSlotBytes = 128 << 10;
 constexpr uint32_t kLlSlotBytes = 16 << 10;
 constexpr uint32_t kLeastSlotBytes = 256;
+constexpr int64_t kLeastWindowBytes = 4096;  // 64 bytes for each of the most ranks
 
 Result<uint32_t> slot_bytes(KnobId id, uint32_t planned, uint32_t slots) {
   COLL_ASSIGN(const int64_t total, base::knob_int(id));
@@ -28,6 +29,17 @@ Result<uint32_t> slot_bytes(KnobId id, uint32_t planned, uint32_t slots) {
                         base::knob_value(id).origin, base::knob_value(id).text, slots, slot,
                         kLeastSlotBytes));
   return uint32_t(slot);
+}
+
+Status read_window(Settings& s) {
+  COLL_ASSIGN(const int64_t bytes, base::knob_int(KnobId::window_bytes));
+  if (bytes != 0 && bytes < kLeastWindowBytes)
+    return Error(ErrorCode::usage,
+                 format("{} = '{}': expected 0 (no windows) or at least {} bytes",
+                        base::knob_value(KnobId::window_bytes).origin,
+                        base::knob_value(KnobId::window_bytes).text, kLeastWindowBytes));
+  s.window_bytes = uint64_t(bytes + 63) / 64 * 64;
+  return {};
 }
 
 template <class T>
@@ -71,6 +83,7 @@ Result<Settings> read_settings(const CommOptions& options) {
               slot_bytes(KnobId::buffsize, kSimpleSlotBytes, s.slot_count));
   COLL_ASSIGN(s.slot_bytes[int(kernels::Protocol::ll)],
               slot_bytes(KnobId::ll_buffsize, kLlSlotBytes, s.slot_count));
+  COLL_TRY(read_window(s));
   COLL_ASSIGN(s.choices,
               parse_choices(options.algo.empty() ? base::knob_text(KnobId::algo) : options.algo,
                             options.proto.empty() ? base::knob_text(KnobId::proto) : options.proto,
@@ -93,13 +106,14 @@ Result<Settings> read_settings(const CommOptions& options) {
 
 std::string shared_settings_text(const Settings& s) {
   return format(
-      "STEPS={}\nBUFFSIZE={}\nLL_BUFFSIZE={}\nALGO={}\nPROTO={}\nchannels={}\nMIN_NCHANNELS={}\n"
+      "STEPS={}\nBUFFSIZE={}\nLL_BUFFSIZE={}\nWINDOW_BYTES={}\nALGO={}\nPROTO={}\nchannels={}\nMIN_"
+      "NCHANNELS={}\n"
       "MAX_NCHANNELS={}\nTRANSPORT={}\nP2P_DISABLE={}\nSHM_DISABLE={}\nSOCKET_NSOCKS_PERTHREAD={}\n"
       "SOCKET_NTHREADS={}\n",
       s.slot_count, uint64_t(s.slot_bytes[0]) * s.slot_count,
-      uint64_t(s.slot_bytes[1]) * s.slot_count, s.choices.algo, s.choices.proto, s.choices.channels,
-      s.min_channels, s.max_channels, s.transport, int(s.p2p_disabled), int(s.shm_disabled),
-      s.sockets_per_thread, s.helper_threads);
+      uint64_t(s.slot_bytes[1]) * s.slot_count, s.window_bytes, s.choices.algo, s.choices.proto,
+      s.choices.channels, s.min_channels, s.max_channels, s.transport, int(s.p2p_disabled),
+      int(s.shm_disabled), s.sockets_per_thread, s.helper_threads);
 }
 
 uint64_t hash_text(const std::string& text) {

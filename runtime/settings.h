@@ -15,6 +15,7 @@ namespace collctl::runtime {
 struct Settings {
   uint32_t slot_bytes[kernels::kProtocolCount] = {};
   uint32_t slot_count = 8;
+  uint64_t window_bytes = 0;  // of a bank; 0: no windows
   Choices choices;
   int min_channels = 0, max_channels = 0;  // 0: as planned
   std::string transport;                   // "" or a row of the table, forced

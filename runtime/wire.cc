@@ -282,7 +282,9 @@ const kernels::ChannelLinks& Wire::channel(int channel) {
   COLL_CHECK(channel >= 0 && channel < kernels::kMaxChannels);
   while (tables_.size() <= size_t(channel))
     tables_.push_back(std::make_unique<Table>(options_.peers->size()));
-  return tables_[size_t(channel)]->links;
+  kernels::ChannelLinks& links = tables_[size_t(channel)]->links;
+  if (size_t(channel) < windows_.size()) links.window = &windows_[size_t(channel)];
+  return links;
 }
 
 std::vector<LinkInfo> Wire::infos() const {

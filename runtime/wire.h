@@ -48,6 +48,9 @@ class Wire {
 
   // Fifos of a channel by peer and protocol; the tables live as long as the Wire.
   const kernels::ChannelLinks& channel(int channel);
+  // From now on channel c's tables hold windows[c]; none where there are fewer. The caller owns
+  // them.
+  void use_windows(std::span<kernels::Window> windows) { windows_ = windows; }
   bool proxied() const { return proxied_; }  // some link needs the host to move it
   std::vector<LinkInfo> infos() const;       // in the order they were made
   // Why an edge did not get its first transport; the first such edge's reason, empty when all did.
@@ -77,6 +80,7 @@ class Wire {
   std::vector<std::unique_ptr<transport::Endpoint>> offers_;
   std::vector<LinkInfo> infos_;
   std::vector<std::unique_ptr<Table>> tables_;
+  std::span<kernels::Window> windows_;
   std::string fallback_;
   bool proxied_ = false;
 };

@@ -2,10 +2,12 @@
 // Called by every backend on all of its workers; owns nothing.
 #pragma once
 #include "kernels/algo/doubling.h"
+#include "kernels/algo/one_shot.h"
 #include "kernels/algo/pairwise.h"
 #include "kernels/algo/ring.h"
 #include "kernels/algo/tree.h"
 #include "kernels/algo/tree_split.h"
+#include "kernels/algo/two_shot.h"
 
 namespace collctl::kernels {
 
@@ -21,18 +23,33 @@ COLL_FN uint32_t collectives_of(AlgorithmId id) {
       return kPairwiseServes;
     case AlgorithmId::doubling:
       return kDoublingServes;
+    case AlgorithmId::one_shot:
+      return kOneShotServes;
+    case AlgorithmId::two_shot:
+      return kTwoShotServes;
     default:
       return 0;
   }
 }
 
-// Runs the work. False, with nothing done, when its algorithm does not serve its collective or its
-// chunks have no size: a planner's mistake, which the caller reports.
+COLL_FN bool needs_window(AlgorithmId id) {
+  return id == AlgorithmId::one_shot || id == AlgorithmId::two_shot;
+}
+
+template <class Backend>
+inline constexpr bool kHasWindows = requires {
+  Backend::kWindows;
+};
+
+// Runs the work. False, with nothing done, when its algorithm does not serve its collective, needs
+// windows where the backend has none, or its chunks have no size: a planner's mistake, which the
+// caller reports.
 COLL_NO_EXEC_CHECK
 template <class Backend>
 COLL_FN bool run_algorithm(Backend& backend, const Work& work) {
   if ((collectives_of(work.algorithm) & collective_bit(work.collective)) == 0) return false;
   if (work.chunk_count == 0) return false;
+  if (needs_window(work.algorithm) && !kHasWindows<Backend>) return false;
   if (work.algorithm == AlgorithmId::pairwise) {
     pairwise_rounds(backend, work);
   } else if (work.nranks == 1) {
@@ -44,6 +61,13 @@ COLL_FN bool run_algorithm(Backend& backend, const Work& work) {
     tree_all_reduce(backend, work);
   } else if (work.algorithm == AlgorithmId::doubling) {
     doubling_all_reduce(backend, work);
+  } else if (needs_window(work.algorithm)) {
+    if constexpr (kHasWindows<Backend>) {
+      if (work.algorithm == AlgorithmId::one_shot)
+        run_one_shot(backend, work);
+      else
+        two_shot_all_reduce(backend, work);
+    }
   } else {
     tree_split_all_reduce(backend, work);
   }

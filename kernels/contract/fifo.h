@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "kernels/contract/types.h"
+#include "kernels/contract/window.h"
 
 namespace collctl::kernels {
 
@@ -67,6 +68,7 @@ static_assert(sizeof(Fifo) == 80 && offsetof(Fifo, step) == 48);
 struct ChannelLinks {
   Fifo** send;  // [peer * kProtocolCount + protocol]
   Fifo** recv;
+  Window* window = nullptr;  // null where not all ranks map one
 };
 
 }  // namespace collctl::kernels

@@ -4,12 +4,15 @@
 
 #include "kernels/cpu/fault.h"
 #include "kernels/cpu/ll.h"
+#include "kernels/cpu/stage_copy.h"
 
 namespace collctl::kernels {
 namespace {
 
 // LL goes through the first-level cache in pieces: unpack, reduce, pack.
 constexpr uint64_t kPieceBytes = 1024;
+// Simple where slots are streamed.
+constexpr uint64_t kStreamPieceBytes = 8192;
 
 uint64_t load_counter(uint64_t* counter) {
   return std::atomic_ref<uint64_t>(*counter).load(std::memory_order_acquire);
@@ -81,11 +84,47 @@ bool CpuBlock::move_simple_slice(const Motion& motion, uint64_t bytes) {
   for (int i = 0; i < recvs; ++i) received[i] = recv_[i].data();
   if (motion.out != nullptr) destinations[destination_count++] = motion.out;
   for (int i = 0; i < sends; ++i) destinations[destination_count++] = send_[i].data();
-  combine(motion, received, recvs, destinations, destination_count, bytes, fault);
+  // The two halves of a split tree share a context, and so its pace.
+  const bool paced = sends > 0 && fault == FaultKind::none && bytes >= kStreamedBytes &&
+                     (send_[0].fifo->flags & kFifoProxyReads) == 0 &&
+                     work_.work.algorithm != AlgorithmId::tree_split;
+  if (paced && recvs == 0 && destination_count == 1 && motion.divisor <= 1)
+    work_.context.pace.copy(destinations[0], motion.in, bytes);
+  else if (paced && work_.context.pace.streams())
+    combine_and_stream(motion, received, recvs, destinations, destination_count, bytes);
+  else
+    combine(motion, received, recvs, destinations, destination_count, bytes, fault);
 
   for (int i = 0; i < sends; ++i) publish(send_[i], uint32_t(bytes), true);
   for (int i = 0; i < recvs; ++i) release(recv_[i]);
   return true;
+}
+
+// Piece by piece: into the output or, without one, into scratch memory, and while it is in the
+// first-level cache on into the slots, which the peers have just read (stage_copy.h). What is only
+// copied goes straight.
+void CpuBlock::combine_and_stream(const Motion& motion, const void* const* received,
+                                  int received_count, void* const* destinations,
+                                  int destination_count, uint64_t bytes) {
+  alignas(64) uint8_t scratch[kStreamPieceBytes];
+  for (uint64_t at = 0; at < bytes; at += kStreamPieceBytes) {
+    const uint64_t piece = bytes - at < kStreamPieceBytes ? bytes - at : kStreamPieceBytes;
+    Motion part = motion;
+    if (part.in != nullptr) part.in += at;
+    if (part.out != nullptr) part.out += at;
+    const void* from[kMaxFanIn];
+    for (int i = 0; i < received_count; ++i)
+      from[i] = static_cast<const uint8_t*>(received[i]) + at;
+    const bool plain_copy = motion.divisor <= 1 && (motion.in != nullptr) + received_count == 1;
+    const void* result = part.in != nullptr ? part.in : from[0];
+    if (part.out != nullptr || !plain_copy) {
+      void* kept = part.out != nullptr ? part.out : scratch;
+      combine(part, from, received_count, &kept, 1, piece, FaultKind::none);
+      result = kept;
+    }
+    for (int i = part.out != nullptr ? 1 : 0; i < destination_count; ++i)
+      stage_copy(static_cast<uint8_t*>(destinations[i]) + at, result, piece, true);
+  }
 }
 
 // One pass from what was received and `motion.in` to all destinations.
@@ -177,7 +216,7 @@ bool CpuBlock::wait_for_data(FifoEnd& end) {
     return end.seen > end.step;
   };
   if (end.seen > end.step || ready()) return true;
-  PatientWait wait(work_, {end.fifo, WaitSide::recv, end.step, &end.seen, end.step + 1});
+  PatientWait wait(work_, fifo_wait(*end.fifo, WaitSide::recv, end.step, &end.seen, end.step + 1));
   while (!ready())
     if (!wait.turn()) return false;
   return true;
@@ -192,7 +231,8 @@ bool CpuBlock::wait_for_slot(FifoEnd& end) {
     return end.seen + slots > end.step;
   };
   if (end.seen + slots > end.step || ready()) return true;
-  PatientWait wait(work_, {end.fifo, WaitSide::send, end.step, &end.seen, end.step + 1 - slots});
+  PatientWait wait(work_,
+                   fifo_wait(*end.fifo, WaitSide::send, end.step, &end.seen, end.step + 1 - slots));
   while (!ready())
     if (!wait.turn()) return false;
   return true;
@@ -220,7 +260,7 @@ bool CpuBlock::unpack(FifoEnd& end, uint64_t at, uint8_t* to, uint64_t bytes) {
 bool CpuBlock::wait_for_line(FifoEnd& end, Line* line, uint64_t& data) {
   const uint32_t flag = uint32_t(end.step + 1);
   uint64_t seen = 0;
-  PatientWait wait(work_, {end.fifo, WaitSide::recv, end.step, &seen, flag});
+  PatientWait wait(work_, fifo_wait(*end.fifo, WaitSide::recv, end.step, &seen, flag));
   while (!load_line(line, flag, data, seen))
     if (!wait.turn()) return false;
   return true;

@@ -8,6 +8,7 @@
 #include "kernels/block.h"
 #include "kernels/cpu/cpu_work.h"
 #include "kernels/cpu/wait.h"
+#include "kernels/cpu/window_cpu.h"
 #include "kernels/slices.h"
 
 namespace collctl::kernels {
@@ -86,6 +87,8 @@ class CpuBlock {
   bool move_ll_piece(const Motion& motion, uint64_t at, uint64_t bytes, FaultKind fault);
   void combine(const Motion& motion, const void* const* received, int received_count,
                void* const* destinations, int destination_count, uint64_t bytes, FaultKind fault);
+  void combine_and_stream(const Motion& motion, const void* const* received, int received_count,
+                          void* const* destinations, int destination_count, uint64_t bytes);
   bool wait_for_data(FifoEnd& end);
   bool wait_for_slot(FifoEnd& end);
   bool unpack(FifoEnd& end, uint64_t at, uint8_t* to, uint64_t bytes);
@@ -113,6 +116,14 @@ class CpuBackend {
     if (failed()) return;
     CpuBlock b(work_, spec);
     body(b);
+  }
+
+  static constexpr bool kWindows = true;
+  template <class Body>
+  void window(const WindowSpec& spec, Body&& body) {
+    if (failed()) return;
+    CpuWindow w(work_, spec);
+    body(w);
   }
 
   // `down` runs on a helper thread while `up` runs here.

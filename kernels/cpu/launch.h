@@ -11,6 +11,7 @@
 #include "kernels/contract/fifo.h"
 #include "kernels/contract/report.h"
 #include "kernels/contract/work.h"
+#include "kernels/cpu/stage_copy.h"
 
 namespace collctl::kernels {
 
@@ -59,6 +60,7 @@ struct CpuContext {
   void* assist_argument = nullptr;
   HelperPool* helpers = nullptr;
   Fault fault;
+  StagePace pace;
   Report report{};  // filled when run_work returns false
 };
 

@@ -24,27 +24,19 @@ constexpr int64_t kNapNs = 20'000'000;
 // Where nobody rings (the other side knows no sleepers).
 constexpr int64_t kBlindNapNs = 50'000;
 
-void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 }  // namespace
 
 PatientWait::PatientWait(CpuWork& work, const WaitPoint& point)
     : work_(work),
       point_(point),
-      sleeper_(point.side == WaitSide::recv ? point.fifo->consumer_sleeps
-                                            : point.fifo->producer_sleeps),
+      sleeper_(point.sleeper),
       most_yields_(proxied() ? kProxiedYields : kYields),
       phase_(work.context.spin_ns > 0 ? Phase::spin : Phase::yield) {}
 
 PatientWait::~PatientWait() {
   // Pairs with the exchange in turn(). A waker that saw the 1 rings in vain, which is harmless.
-  if (armed_) std::atomic_ref<uint32_t>(*sleeper_).exchange(0, std::memory_order_acq_rel);
+  if (armed_ && !point_.shared)
+    std::atomic_ref<uint32_t>(*sleeper_).exchange(0, std::memory_order_acq_rel);
 }
 
 bool PatientWait::turn() {
@@ -63,7 +55,7 @@ bool PatientWait::turn() {
       return look_around();
     case Phase::arm:
       if (sleeper_ != nullptr) {
-        std::atomic_ref<uint32_t>(*sleeper_).exchange(1, std::memory_order_acq_rel);
+        std::atomic_ref<uint32_t>(*sleeper_).exchange(1, std::memory_order_seq_cst);
         armed_ = true;
       }
       phase_ = Phase::sleep;
@@ -105,7 +97,7 @@ bool PatientWait::look_around() {
   if (!aborted && now_ns_ - start_ns_ < context.op_timeout_ns) return true;
   Report report = work_.report(aborted ? ReportCode::aborted : ReportCode::timeout);
   report.side = point_.side;
-  report.peer = point_.fifo->peer;
+  report.peer = point_.peer;
   report.step = point_.step;
   report.seen = *point_.seen;
   report.wanted = point_.wanted;

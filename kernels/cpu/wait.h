@@ -13,13 +13,36 @@
 
 namespace collctl::kernels {
 
+// Tells the core that its thread spins: another thread of the core may go ahead.
+inline void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 struct WaitPoint {
-  const Fifo* fifo;
+  uint32_t* sleeper;  // the eventcount word to sleep on; null where nobody rings
+  int peer;
   WaitSide side;
   uint64_t step;         // this end's step
   const uint64_t* seen;  // what the last look saw, for the report
   uint64_t wanted;
+  bool proxied = false;  // the host moves this link
+  bool shared = false;   // several ranks sleep on the word: only the one who rings takes it back
 };
+// A wait at one end of a fifo.
+inline WaitPoint fifo_wait(const Fifo& fifo, WaitSide side, uint64_t step, const uint64_t* seen,
+                           uint64_t wanted) {
+  return {.sleeper = side == WaitSide::recv ? fifo.consumer_sleeps : fifo.producer_sleeps,
+          .peer = fifo.peer,
+          .side = side,
+          .step = step,
+          .seen = seen,
+          .wanted = wanted,
+          .proxied = (fifo.flags & (kFifoProxyReads | kFifoProxyWrites)) != 0};
+}
 
 class PatientWait {
  public:
@@ -34,7 +57,7 @@ class PatientWait {
   enum class Phase { spin, yield, arm, sleep };
   bool look_around();
   void rest();
-  bool proxied() const { return (point_.fifo->flags & (kFifoProxyReads | kFifoProxyWrites)) != 0; }
+  bool proxied() const { return point_.proxied; }
 
   CpuWork& work_;
   const WaitPoint point_;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "kernels/record/event.h"
+#include "kernels/window_block.h"
 
 namespace collctl::kernels {
 
@@ -37,6 +38,32 @@ class RecordBlock {
   BlockSpec spec_;
 };
 
+// The verbs over a window, likewise.
+class RecordWindow {
+ public:
+  RecordWindow(RecordBackend& backend, const WindowSpec& spec) : backend_(backend), spec_(spec) {}
+
+  void next_piece(uint64_t n) { put(Verb::next_piece, 0, 0, 0, n); }
+  void stage(uint64_t in, uint64_t at, uint64_t n) { put(Verb::stage, in, at, 0, n); }
+  void arrive_and_wait() { put(Verb::arrive_and_wait, 0, 0, 0, 0); }
+  void reduce_from_peers(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool post) {
+    put(Verb::reduce_from_peers, in, at, out, n, post);
+  }
+  void reduce_and_stage(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool post) {
+    put(Verb::reduce_and_stage, in, at, out, n, post);
+  }
+  void copy_from_peer(int peer, uint64_t at, uint64_t out, uint64_t n) {
+    put(Verb::copy_from_peer, 0, at, out, n, false, peer);
+  }
+
+ private:
+  void put(Verb verb, uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool post = false,
+           int peer = -1);
+
+  RecordBackend& backend_;
+  WindowSpec spec_;
+};
+
 class RecordBackend {
  public:
   RecordBackend(const Work& work, EventSink& sink, int part = 0)
@@ -48,6 +75,13 @@ class RecordBackend {
     for (int i = kFanOut; i < kMaxFanOut; ++i) COLL_CHECK(spec.send[i] < 0);
     RecordBlock b(*this, spec);
     body(b);
+  }
+
+  static constexpr bool kWindows = true;
+  template <class Body>
+  void window(const WindowSpec& spec, Body body) {
+    RecordWindow w(*this, spec);
+    body(w);
   }
 
   // Only as the whole of a work: then both halves start with it and end with it, and a schedule
@@ -104,6 +138,21 @@ inline void RecordBlock::put(Verb verb, uint64_t in, uint64_t out, uint64_t n, b
   if (shape.reads) event.from = reinterpret_cast<uintptr_t>(source) + in * backend_.element_bytes();
   if (shape.writes)
     event.to = reinterpret_cast<uintptr_t>(spec_.output) + out * backend_.element_bytes();
+  backend_.put(event);
+}
+
+inline void RecordWindow::put(Verb verb, uint64_t in, uint64_t at, uint64_t out, uint64_t n,
+                              bool post, int peer) {
+  const VerbShape shape = shape_of(verb);
+  const uint64_t bytes = backend_.element_bytes();
+  Event event;
+  event.verb = verb;
+  event.post = post;
+  event.n = n;
+  event.recv[0] = peer;
+  event.at = at * bytes;
+  if (shape.reads) event.from = reinterpret_cast<uintptr_t>(spec_.input) + in * bytes;
+  if (shape.writes) event.to = reinterpret_cast<uintptr_t>(spec_.output) + out * bytes;
   backend_.put(event);
 }
 

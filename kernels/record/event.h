@@ -18,9 +18,23 @@ enum class Verb : uint8_t {
   recv_reduce,
   recv_reduce_send,
   recv_reduce_copy_send,
-  copy
+  copy,
+  // Over a window (window_block.h).
+  next_piece,
+  stage,
+  arrive_and_wait,
+  reduce_from_peers,
+  reduce_and_stage,
+  copy_from_peer
 };
-inline constexpr int kVerbCount = 10;
+inline constexpr int kVerbCount = 16;
+constexpr bool uses_window(Verb verb) {
+  return verb >= Verb::next_piece;
+}
+// It reads the window of every other rank; the event names none.
+constexpr bool reads_all_peers(Verb verb) {
+  return verb == Verb::reduce_from_peers || verb == Verb::reduce_and_stage;
+}
 const char* name_of(Verb verb);
 
 struct Event {
@@ -31,6 +45,7 @@ struct Event {
   uint64_t from = 0;  // address read here, when reads(verb)
   uint64_t to = 0;    // address written here, when writes(verb)
   uint64_t n = 0;     // elements
+  uint64_t at = 0;    // over a window: bytes from the bank's begin
 };
 
 struct VerbShape {
@@ -57,6 +72,16 @@ constexpr VerbShape shape_of(Verb verb) {
       return {true, true, true, true};
     case Verb::copy:
       return {false, true, true, false};
+    case Verb::next_piece:
+    case Verb::arrive_and_wait:
+      return {false, false, false, false};
+    case Verb::stage:
+      return {false, true, false, false};
+    case Verb::reduce_from_peers:
+    case Verb::reduce_and_stage:
+      return {true, true, true, false};
+    case Verb::copy_from_peer:
+      return {true, false, true, false};
   }
   return {};
 }

@@ -15,6 +15,7 @@ std::string unfit(std::span<const Schedule> schedules, const Wires& wires) {
     return format("{} ranks: between 1 and 64 can be proved", first.nranks);
   if (wires.slot_count == 0 || wires.slot_data_bytes < 16)
     return "a fifo needs a slot of 16 bytes at least";
+  if (wires.window_banks < 1) return "a window needs a bank";
   for (const Schedule& s : schedules) {
     if (s.work.nranks != first.nranks || s.work.rank < 0 || s.work.rank >= first.nranks ||
         s.work.channel >= kMaxChannels)

@@ -4,13 +4,18 @@
 //
 // One run decides: each fifo end belongs to one part of one rank, a verb waits for conditions that
 // nobody else can undo, so every order of execution ends in the same state (a Kahn network). The
-// exception is memory that two parts of a rank share (tree split in place): find_race.
+// exceptions are memory that two parts of a rank share (tree split in place): find_race; and
+// windows, where what decides is not the order in which this run happens to go but what the
+// arrivals say: a read counts only when its reader has waited for an arrival that its writer made
+// after writing, a write only when its writer has waited for arrivals that all readers made after
+// reading.
 #pragma once
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "kernels/contract/window.h"
 #include "kernels/record/schedule.h"
 
 namespace collctl::kernels {
@@ -18,6 +23,8 @@ namespace collctl::kernels {
 struct Wires {
   uint32_t slot_count = 8;
   uint64_t slot_data_bytes = 1 << 16;  // of a slot, as slot_data_bytes() gives it
+  int window_banks = kWindowBanks;     // in use by turns
+  uint64_t window_bytes = 1 << 20;     // of a bank
 };
 
 struct Proof {

@@ -22,6 +22,8 @@ Machine::Machine(std::span<const Schedule> schedules, const Wires& wires, int nr
                          element_size(s.work.type), &s.parts[part]});
   }
   pipe_of_.assign(channels * n * n, -1);
+  window_.resize(channels * n);
+  for (WindowPart& part : window_) part.banks.resize(static_cast<size_t>(wires.window_banks));
 }
 
 int Machine::pipe_index(int channel, int from, int to) {
@@ -54,6 +56,14 @@ bool Machine::advance(int index) {
   while (!agent.done() && wrong_.empty()) {
     if (index == held_ && agent.at == held_at_) break;
     const Event& event = (*agent.events)[agent.at];
+    if (uses_window(event.verb)) {
+      const bool begun = agent.slice > 0;
+      if (!advance_window(agent, event)) return moved || agent.slice > uint64_t{begun};
+      moved = true;
+      agent.slice = 0;
+      ++agent.at;
+      continue;
+    }
     const Slices slices = cut_into_slices(event.n, static_cast<uint32_t>(agent.element_bytes),
                                           wires_.slot_data_bytes);
     if (agent.slice == 0 && !check_peers(index, event)) break;
@@ -102,6 +112,7 @@ bool Machine::check_peers(int index, const Event& event) {
 
 // All in-slots and out-slots of the verb must be ready before anything moves (block.h).
 Machine::Wait Machine::waits_for(const Agent& agent, const Event& event) const {
+  if (event.verb == Verb::arrive_and_wait) return {unarrived_peer(agent), true};
   for (int peer : event.recv) {
     if (peer < 0) break;
     const Pipe* p = find_pipe(agent.channel, peer, agent.rank);
@@ -117,16 +128,22 @@ Machine::Wait Machine::waits_for(const Agent& agent, const Event& event) const {
 
 void Machine::move_slice(const Agent& agent, const Event& event, uint64_t offset, uint64_t bytes) {
   moving_.clear();
-  if (!gather_sources(agent, event, offset, bytes)) return;
-  if (event.post) {
-    const uint64_t all = nranks_ == 64 ? ~uint64_t{0} : (uint64_t{1} << nranks_) - 1;
-    for (Piece& piece : moving_) {
-      if (piece.value.ranks != all || piece.value.posted)
-        return fail(agent, "gives the final form to " + describe(piece.value, agent.element_bytes));
-      piece.value.posted = true;
-    }
-  }
+  if (!gather_sources(agent, event, offset, bytes) || !finish(agent, event)) return;
   deliver(agent, event, offset, bytes);
+}
+
+// Gives what moves its final form where the verb says so.
+bool Machine::finish(const Agent& agent, const Event& event) {
+  if (!event.post) return true;
+  const uint64_t all = nranks_ == 64 ? ~uint64_t{0} : (uint64_t{1} << nranks_) - 1;
+  for (Piece& piece : moving_) {
+    if (piece.value.ranks != all || piece.value.posted) {
+      fail(agent, "gives the final form to " + describe(piece.value, agent.element_bytes));
+      return false;
+    }
+    piece.value.posted = true;
+  }
+  return true;
 }
 
 bool Machine::gather_sources(const Agent& agent, const Event& event, uint64_t offset,
@@ -194,6 +211,13 @@ std::string Machine::leftover() const {
     if (p.tail != p.head)
       return format("{} slices that rank {} sent to rank {} on channel {} were never received",
                     p.tail - p.head, p.from, p.to, p.channel);
+  for (size_t i = 0; i < window_.size(); ++i) {
+    bool wasted = window_[i].wasted;
+    for (const Bank& bank : window_[i].banks) wasted = wasted || !bank.unread.empty();
+    if (wasted)
+      return format("rank {} staged on channel {} what nobody read",
+                    i % static_cast<size_t>(nranks_), i / static_cast<size_t>(nranks_));
+  }
   return {};
 }
 
@@ -210,7 +234,10 @@ void Machine::describe_deadlock(Proof& proof) const {
       next[static_cast<size_t>(agent.rank)] = wait.peer;
     if (named++ < kMostNamed)
       proof.what += format("{}{} waits for {} rank {}", named == 1 ? "" : "; ", where(agent),
-                           wait.for_data ? "data from" : "a free slot to", wait.peer);
+                           agent.done() || (*agent.events)[agent.at].verb != Verb::arrive_and_wait
+                               ? (wait.for_data ? "data from" : "a free slot to")
+                               : "the arrival of",
+                           wait.peer);
   }
   if (blocked > kMostNamed) proof.what += format("; and {} more", blocked - kMostNamed);
   // Follow who waits for whom until a rank comes again: from there on it is the cycle.

@@ -49,6 +49,30 @@ class Machine {
     uint64_t tail = 0, head = 0;
     std::vector<Slot> slots;
   };
+  // What is staged in a bank, and who has read it since. `visible` and `ordered` are numbers of
+  // arrivals: who has waited for that many may read, or may write over it.
+  struct Staged {
+    uint64_t begin, end, visible;
+  };
+  struct Read {
+    uint64_t begin, end, ordered;
+    int reader;
+  };
+  struct Range {
+    uint64_t begin, end;
+  };
+  struct Bank {
+    Memory data;
+    std::vector<Staged> staged;
+    std::vector<Read> reads;
+    std::vector<Range> unread;  // staged and read by nobody yet
+  };
+  struct WindowPart {  // of one rank on one channel
+    uint64_t arrivals = 0, waited = 0;
+    std::vector<uint64_t> pieces;  // bytes of each
+    std::vector<Bank> banks;
+    bool wasted = false;  // some piece staged what nobody read
+  };
   struct Wait {
     int peer = -1;
     bool for_data = false;
@@ -58,8 +82,21 @@ class Machine {
   bool check_peers(int agent, const Event& event);
   Wait waits_for(const Agent& agent, const Event& event) const;
   void move_slice(const Agent& agent, const Event& event, uint64_t offset, uint64_t bytes);
+  bool finish(const Agent& agent, const Event& event);
   bool gather_sources(const Agent& agent, const Event& event, uint64_t offset, uint64_t bytes);
   void deliver(const Agent& agent, const Event& event, uint64_t offset, uint64_t bytes);
+  // machine_window.cc
+  bool advance_window(Agent& agent, const Event& event);
+  void next_piece(const Agent& agent, const Event& event);
+  bool read_window(const Agent& agent, const Event& event, int owner, Pieces& to);
+  static void mark_read(Bank& bank, uint64_t begin, uint64_t end);
+  void stage_moving(const Agent& agent, const Event& event);
+  void reduce_window(const Agent& agent, const Event& event);
+  int unarrived_peer(const Agent& agent) const;
+  WindowPart& part(int channel, int rank) {
+    return window_[static_cast<size_t>(channel * nranks_ + rank)];
+  }
+  Bank& bank(WindowPart& part) { return part.banks[(part.pieces.size() - 1) % part.banks.size()]; }
   int pipe_index(int channel, int from, int to);
   const Pipe* find_pipe(int channel, int from, int to) const;
   Pipe& pipe(int channel, int from, int to) {
@@ -74,7 +111,8 @@ class Machine {
   std::vector<Memory> memories_;
   std::vector<int32_t> pipe_of_;  // [(channel * n + from) * n + to], -1 for none yet
   std::vector<Pipe> pipes_;
-  Pieces moving_;  // the slice on its way, reused
+  std::vector<WindowPart> window_;  // [channel * n + rank]
+  Pieces moving_;                   // the slice on its way, reused
   std::string wrong_;
   int held_ = -1;
   size_t held_at_ = 0;

@@ -89,17 +89,30 @@ std::optional<Location> find(const Work& work, uint64_t element, Side side) {
   location.elements = e.n;
   for (int32_t peer : e.recv)
     if (peer >= 0) location.peers.push_back(peer);
+  for (int peer = 0; reads_all_peers(e.verb) && peer < work.nranks; ++peer)
+    if (peer != work.rank) location.peers.push_back(peer);
   return location;
 }
 
 }  // namespace
 
 const char* name_of(Verb verb) {
-  static constexpr const char* kNames[kVerbCount] = {
-      "send",        "send_from_output", "copy_send",
-      "recv",        "recv_send",        "recv_copy_send",
-      "recv_reduce", "recv_reduce_send", "recv_reduce_copy_send",
-      "copy"};
+  static constexpr const char* kNames[kVerbCount] = {"send",
+                                                     "send_from_output",
+                                                     "copy_send",
+                                                     "recv",
+                                                     "recv_send",
+                                                     "recv_copy_send",
+                                                     "recv_reduce",
+                                                     "recv_reduce_send",
+                                                     "recv_reduce_copy_send",
+                                                     "copy",
+                                                     "next_piece",
+                                                     "stage",
+                                                     "arrive_and_wait",
+                                                     "reduce_from_peers",
+                                                     "reduce_and_stage",
+                                                     "copy_from_peer"};
   COLL_CHECK(static_cast<int>(verb) < kVerbCount);
   return kNames[static_cast<int>(verb)];
 }

@@ -115,6 +115,53 @@ TEST_CASE("bench faults: a bit flipped inside a sum", "[bench_faults]") {
   }
 }
 
+TEST_CASE("bench faults: over windows the reader and the peer are named", "[bench_faults]") {
+  for (DataType type : {DataType::float32, DataType::int8, DataType::float64}) {
+    BenchSpec spec = one_size(Collective::all_reduce, type, 64 << 10);
+    spec.protocols = {"simple"};
+    spec.algorithms = {"one-shot"};
+    // Every rank sums for itself: nobody else's result suffers.
+    BenchOutcome outcome = run_faulty(spec, 4, "missing:rank=2");
+    INFO(kernels::name_of(type) << " " << outcome.first_error());
+    REQUIRE(outcome.sink.faults.size() == 1);
+    CHECK(outcome.sink.faults[0].rank == 2);
+    CHECK(outcome.sink.faults[0].peer == 3);
+    CHECK(says(outcome.sink.faults[0], "lack the contribution of rank 3"));
+    CHECK(says(outcome.sink.faults[0],
+               "went wrong at rank 2 in channel 0, step 0, reduce_from_peers from rank 3"));
+    // Rank 2's slice goes to all.
+    spec.algorithms = {"two-shot"};
+    outcome = run_faulty(spec, 4, "doubled:rank=2");
+    REQUIRE(outcome.sink.faults.size() == 4);
+    for (const DataFault& fault : outcome.sink.faults) {
+      INFO(fault.message);
+      CHECK(fault.kind == "doubled");
+      CHECK(fault.peer == 3);
+      CHECK(fault.last_byte - fault.first_byte + 1 == (64 << 10) / 4);
+      CHECK(says(fault, "went wrong at rank 2 in channel 0, step 0, reduce_and_stage from rank 3"));
+    }
+    // A copied slice: the second receiving verb of rank 2 takes rank 3's.
+    outcome = run_faulty(spec, 4, "corrupt:rank=2:step=1");
+    REQUIRE(outcome.sink.faults.size() == 1);
+    CHECK(outcome.sink.faults[0].kind == "corrupted");
+    CHECK(says(outcome.sink.faults[0],
+               "went wrong at rank 2 in channel 0, step 1, copy_from_peer from rank 3"));
+  }
+  for (Collective collective : {Collective::all_to_all, Collective::scatter, Collective::gather,
+                                Collective::all_gather, Collective::broadcast}) {
+    BenchSpec spec = one_size(collective, DataType::int32, 4 << 10);
+    spec.algorithms = {"one-shot"};
+    spec.roots = {collective == Collective::gather ? 2 : 0};
+    const BenchOutcome outcome = run_faulty(spec, 3, "missing:rank=2");
+    INFO(kernels::name_of(collective) << " " << outcome.first_error());
+    REQUIRE(outcome.sink.faults.size() == 1);
+    INFO(outcome.sink.faults[0].message);
+    CHECK(outcome.sink.faults[0].peer == 0);
+    CHECK(says(outcome.sink.faults[0],
+               "went wrong at rank 2 in channel 0, step 0, copy_from_peer from rank 0"));
+  }
+}
+
 TEST_CASE("bench faults: rows without end are counted, the first few explained", "[bench_faults]") {
   BenchSpec spec = one_size(Collective::broadcast, DataType::int32, 4 << 10);
   spec.min_bytes = 64;

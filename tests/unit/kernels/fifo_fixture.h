@@ -1,5 +1,6 @@
-// Fifos between rank threads of one process, so that a whole collective runs in milliseconds: every
-// pair of ranks is connected for every channel, with Simple and LL. Used by the CPU backend's
+// Fifos and windows between rank threads of one process, so that a whole collective runs in
+// milliseconds: every pair of ranks is connected for every channel, with Simple and LL, and every
+// channel has a window. Used by the CPU backend's
 // tests; the fixture owns all memory and outlives the threads it starts.
 #pragma once
 #include <cstdlib>
@@ -20,6 +21,7 @@ struct Geometry {
   uint32_t slot_count = 8;
   uint32_t slot_data_bytes = 256;  // of either protocol
   uint64_t first_step = 0;
+  uint64_t window_bytes = 64 << 10;  // of a bank
 };
 
 // One one-way connection with both of its ends.
@@ -63,6 +65,7 @@ class FifoFixture {
  public:
   explicit FifoFixture(const Geometry& g) : geometry(g) {
     const size_t n = size_t(g.nranks), c = size_t(g.channels);
+    make_windows();
     connections_.resize(c * n * n * kProtocolCount);
     send_.resize(c * n * n * kProtocolCount);
     recv_.resize(c * n * n * kProtocolCount);
@@ -78,11 +81,17 @@ class FifoFixture {
             recv_[at(channel, to, from, protocol)] = &made->receiver;
           }
   }
-  ~FifoFixture() { join(); }
+  ~FifoFixture() {
+    join();
+    std::free(window_memory_);
+  }
 
   ChannelLinks links(int rank, int channel = 0) {
     return {&send_[at(channel, rank, 0, Protocol::simple)],
-            &recv_[at(channel, rank, 0, Protocol::simple)]};
+            &recv_[at(channel, rank, 0, Protocol::simple)], &window(rank, channel)};
+  }
+  Window& window(int rank, int channel = 0) {
+    return windows_[size_t(channel) * size_t(geometry.nranks) + size_t(rank)];
   }
   Connection& connection(int from, int to, Protocol protocol, int channel = 0) {
     return *connections_[at(channel, from, to, protocol)];
@@ -118,6 +127,31 @@ class FifoFixture {
            size_t(protocol);
   }
 
+  // Channel by channel: a rank's lines, then its banks.
+  void make_windows() {
+    const uint64_t lines = kWindowBanks * sizeof(WindowLine);
+    const uint64_t each = lines + kWindowBanks * geometry.window_bytes;
+    const uint64_t stride = uint64_t(geometry.channels) * each;
+    const size_t bytes = size_t(geometry.nranks) * stride;
+    window_memory_ = static_cast<uint8_t*>(std::aligned_alloc(64, bytes));
+    std::fill(window_memory_, window_memory_ + bytes, uint8_t(0));
+    for (int channel = 0; channel < geometry.channels; ++channel)
+      for (int rank = 0; rank < geometry.nranks; ++rank) {
+        const uint64_t begin = uint64_t(channel) * each;
+        windows_.push_back({.base = window_memory_,
+                            .stride = stride,
+                            .lines = begin,
+                            .banks = begin + lines,
+                            .bank_bytes = geometry.window_bytes,
+                            .arrivals = geometry.first_step,
+                            .pieces = geometry.first_step,
+                            .rank = rank,
+                            .nranks = geometry.nranks});
+      }
+  }
+
+  uint8_t* window_memory_ = nullptr;
+  std::vector<Window> windows_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Fifo*> send_, recv_;
   alignas(64) uint32_t abort_word_ = 0;

@@ -18,6 +18,7 @@ TEST_CASE("every algorithm with a text has one row, found by its name") {
     CHECK(find_algorithm(row.name) == &row);
     CHECK(&algorithm(row.id) == &row);
     CHECK(row.collectives == collectives_of(row.id));
+    CHECK(row.window == needs_window(row.id));
     CHECK(row.min_slots >= 1);
     CHECK(row.min_slots <= 2);
     CHECK(most_slices(row, row.min_slots) == 1);
@@ -26,7 +27,7 @@ TEST_CASE("every algorithm with a text has one row, found by its name") {
   }
   for (int i = 0; i < kAlgorithmCount; ++i)
     CHECK(ids.count(AlgorithmId(i)) == (collectives_of(AlgorithmId(i)) != 0 ? 1 : 0));
-  CHECK(find_algorithm("one-shot") == nullptr);
+  CHECK(find_algorithm("collnet") == nullptr);
   CHECK(find_algorithm("") == nullptr);
   CHECK(find_algorithm("tree-split") == &algorithm(AlgorithmId::tree_split));
 }
@@ -66,7 +67,7 @@ TEST_CASE("what an algorithm does not serve is refused with both names") {
   sizeless.chunk_count = 0;
   CHECK(!record(sizeless).ok());
   Work reserved = Job({}).works[0];
-  reserved.algorithm = AlgorithmId::one_shot;
+  reserved.algorithm = AlgorithmId::collnet;
   CHECK(!record(reserved).ok());
 }
 

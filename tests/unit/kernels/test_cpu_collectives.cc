@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/wait.h"
+#include "kernels/algorithms.h"
 #include "tests/catch.h"
 #include "tests/unit/kernels/cpu_operation.h"
 #include "tests/unit/kernels/fifo_fixture.h"
@@ -30,7 +31,18 @@ const std::pair<AlgorithmId, Collective> kServed[] = {
     {AlgorithmId::pairwise, Collective::all_to_all},
     {AlgorithmId::pairwise, Collective::gather},
     {AlgorithmId::pairwise, Collective::scatter},
-    {AlgorithmId::pairwise, Collective::send_recv}};
+    {AlgorithmId::pairwise, Collective::send_recv},
+    {AlgorithmId::one_shot, Collective::all_reduce},
+    {AlgorithmId::one_shot, Collective::barrier},
+    {AlgorithmId::one_shot, Collective::all_gather},
+    {AlgorithmId::one_shot, Collective::reduce_scatter},
+    {AlgorithmId::one_shot, Collective::broadcast},
+    {AlgorithmId::one_shot, Collective::reduce},
+    {AlgorithmId::one_shot, Collective::gather},
+    {AlgorithmId::one_shot, Collective::scatter},
+    {AlgorithmId::one_shot, Collective::all_to_all},
+    {AlgorithmId::two_shot, Collective::all_reduce},
+    {AlgorithmId::two_shot, Collective::barrier}};
 
 bool reduces(Collective c) {
   return c == Collective::all_reduce || c == Collective::reduce ||
@@ -39,19 +51,20 @@ bool reduces(Collective c) {
 
 std::vector<Case> all_cases(int nranks, uint32_t slot_count, uint32_t slot_bytes) {
   std::vector<Case> cases;
-  const uint64_t counts[] = {0, 1, 17, 130, 1003};
+  const uint64_t counts[] = {0, 1, 5, 17, 130, 1003};
   int turn = 0;
   for (const auto& [algorithm, collective] : kServed)
     for (const Protocol protocol : {Protocol::simple, Protocol::ll})
-      for (int type = 0; type < kDataTypeCount; ++type)
+      for (int type = serves(collctl::kernels::algorithm(algorithm), protocol) ? 0 : kDataTypeCount;
+           type < kDataTypeCount; ++type)
         for (int op = 0; op < (reduces(collective) ? kRedOpCount : 1); ++op) {
           const bool thorough = DataType(type) == DataType::float32 && RedOp(op) == RedOp::sum;
-          for (int k = 0; k < (thorough ? 10 : 1); ++k, ++turn) {
+          for (int k = 0; k < (thorough ? 12 : 1); ++k, ++turn) {
             if (turn % kThinning != 0 && !(thorough && k < 3)) continue;
             Case c{algorithm, collective, DataType(type), RedOp(op), protocol};
-            c.count = thorough ? counts[k % 5] : counts[2 + turn % 2];
+            c.count = thorough ? counts[k % 6] : counts[3 + turn % 2];
             c.root = turn % nranks;
-            c.in_place = turn % 3 == 1 || k >= 5;
+            c.in_place = turn % 3 == 1 || k >= 6;
             c.misalign = turn % 4 == 0   ? size_t(turn % 11)
                          : turn % 4 == 1 ? element_size(c.type)
                                          : 0;
@@ -127,12 +140,13 @@ TEST_CASE("large slots and long buffers") {
     std::vector<Case> list;
     for (const auto& [algorithm, collective] : kServed)
       for (const Protocol protocol : {Protocol::simple, Protocol::ll})
-        list.push_back({.algorithm = algorithm,
-                        .collective = collective,
-                        .protocol = protocol,
-                        .count = 40'001,
-                        .root = 1,
-                        .chunk_bytes = 16384});
+        if (serves(collctl::kernels::algorithm(algorithm), protocol))
+          list.push_back({.algorithm = algorithm,
+                          .collective = collective,
+                          .protocol = protocol,
+                          .count = 40'001,
+                          .root = 1,
+                          .chunk_bytes = 16384});
     return list;
   }();
   for (const int nranks : {2, 4}) {

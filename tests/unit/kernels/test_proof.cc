@@ -24,11 +24,13 @@ bool reduces_all(Collective c) {
 
 // Elements of one loop of full chunks.
 uint64_t loop_of(const AlgorithmRow& row, Collective c, int n) {
-  return kChunk * (row.id == AlgorithmId::ring && reduces_all(c) ? uint64_t(n) : 1);
+  const bool slices = row.id == AlgorithmId::ring || row.id == AlgorithmId::two_shot;
+  return kChunk * (slices && reduces_all(c) ? uint64_t(n) : 1);
 }
 
 // The most slots with which full chunks of `slices` slices still deadlock.
 uint32_t deadly_slots(const AlgorithmRow& row, Collective c, int n, uint32_t slices) {
+  if (row.window) return 0;  // no fifos
   if (row.id == AlgorithmId::ring) {
     if (reduces_all(c)) return slices;
     // Of two ranks nobody forwards: the exchange needs a chunk's room, no slot more.
@@ -63,7 +65,8 @@ Case varied(const AlgorithmRow& row, Collective collective, int n, uint64_t coun
 void prove_all_depths(const AlgorithmRow& row, const Case& c) {
   Job job(c);
   const auto schedules = job.schedules();
-  for (uint32_t slots = 1; slots <= 8; ++slots) {
+  const uint32_t deepest = row.window ? 1 : 8;  // windows have no slots
+  for (uint32_t slots = 1; slots <= deepest; ++slots) {
     const Proof proof = interpret(schedules, {slots, kSlot});
     if (proof.outcome == Outcome::wrong) FAIL(title(c, slots, proof));
     if (slots >= row.min_slots && proof.outcome != Outcome::proved) FAIL(title(c, slots, proof));
@@ -102,6 +105,13 @@ TEST_CASE("proof: pairwise, n = 2..64, 1 to 8 slots") {
 
 TEST_CASE("proof: doubling, n = 2..64, 1 to 8 slots") {
   prove(algorithm(AlgorithmId::doubling));
+}
+
+TEST_CASE("proof: one-shot, n = 2..64") {
+  prove(algorithm(AlgorithmId::one_shot));
+}
+TEST_CASE("proof: two-shot, n = 2..64") {
+  prove(algorithm(AlgorithmId::two_shot));
 }
 
 TEST_CASE("proof: step and byte formulas of every row") {

@@ -78,6 +78,7 @@ Proof prove_flawed(Flaw flaw) {
 std::vector<Event> mutants_of(const Event& good, int rank, int nranks, uint64_t chunk_bytes) {
   std::vector<Event> list;
   const VerbShape shape = shape_of(good.verb);
+  if (good.verb == Verb::arrive_and_wait) return list;  // it can only be left out or doubled
   const auto with = [&](auto change) {
     Event bad = good;
     change(bad);
@@ -86,7 +87,9 @@ std::vector<Event> mutants_of(const Event& good, int rank, int nranks, uint64_t 
   with([](Event& e) { e.n -= 1; });
   with([](Event& e) { e.n += 1; });
   with([](Event& e) { e.post = !e.post; });
+  const bool in_bank = uses_window(good.verb) && good.verb != Verb::next_piece;
   for (int64_t shift : {4, -4, int(chunk_bytes)}) {
+    if (in_bank) with([&](Event& e) { e.at += uint64_t(shift); });
     if (shape.reads) with([&](Event& e) { e.from += uint64_t(shift); });
     if (shape.writes) with([&](Event& e) { e.to += uint64_t(shift); });
   }
@@ -100,11 +103,13 @@ std::vector<Event> mutants_of(const Event& good, int rank, int nranks, uint64_t 
     with([](Event& e) { e.verb = Verb::recv_reduce_send; });
   if (good.verb == Verb::recv_reduce_send) with([](Event& e) { e.verb = Verb::recv_send; });
   if (good.verb == Verb::copy_send) with([](Event& e) { e.verb = Verb::send; });
+  if (good.verb == Verb::reduce_and_stage) with([](Event& e) { e.verb = Verb::reduce_from_peers; });
   return list;
 }
 
 // Nothing sends or receives and no data changes: a change here may be none.
 bool is_idle(const Event& e) {
+  if (e.verb == Verb::arrive_and_wait) return false;
   return e.n == 0 || (e.verb == Verb::copy && e.from == e.to);
 }
 

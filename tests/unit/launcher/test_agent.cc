@@ -233,7 +233,9 @@ TEST_CASE("nothing survives the launcher's silence") {
 
 TEST_CASE("a stopped launcher is not missed") {
   AgentProcess agent;
-  const auto pids = agent.start({"sleep 300"}, 0.3);
+  // Its line first: a shell that is stopped between fork and exec waits for its child in state D.
+  const auto pids = agent.start({"echo up; exec sleep 300"}, 2);
+  agent.expect(AgentFrame::line);
   ByteWriter stop, go;
   stop.put(int32_t(SIGTSTP));
   go.put(int32_t(SIGCONT));
@@ -241,7 +243,7 @@ TEST_CASE("a stopped launcher is not missed") {
   const Deadline soon = Deadline::after_seconds(10);
   while (base::process_state(pids[0]) != 'T' && !soon.passed())
     base::sleep_until(Deadline::after_ms(5));
-  base::sleep_until(Deadline::after_ms(900));  // three times what it would wait otherwise
+  base::sleep_until(Deadline::after_ms(5000));  // more than twice what it would wait otherwise
   CHECK(base::process_state(pids[0]) == 'T');
   agent.send(AgentFrame::signal, go.bytes());
   agent.send(AgentFrame::look);

@@ -16,6 +16,8 @@ using kernels::Protocol;
 
 namespace {
 
+constexpr uint64_t kWindowBytes = 2048;
+
 struct Job {
   int nranks = 4, ranks_per_host = 4, channels = 2;
   uint32_t slot_count = 8;
@@ -37,6 +39,11 @@ struct Job {
     s.tree_depth = tree_depth(hosts, local);
     s.ranks_per_core = ranks_per_core;
     s.default_channels = channels;
+    s.no_window = "the ranks are on several hosts";
+    if (s.all_on_one_host && nranks > 1) {
+      s.window_bytes = kWindowBytes;
+      s.window_channels = channels;
+    }
     return s;
   }
 };
@@ -76,7 +83,9 @@ int prove(const Job& job, const Choices& choices, OperationsOf operations_of) {
           }
     if (schedules.empty()) continue;
     const Proof proof =
-        kernels::interpret(schedules, {job.slot_count, slot_data_bytes(job.shape(0), protocol)});
+        kernels::interpret(schedules, {.slot_count = job.slot_count,
+                                       .slot_data_bytes = slot_data_bytes(job.shape(0), protocol),
+                                       .window_bytes = kWindowBytes});
     if (proof.outcome != Proof::Outcome::proved)
       FAIL(title(job, operations_of(0).front(), schedules[0].work) << proof.what);
     ++proved;

@@ -17,6 +17,7 @@ using kernels::Protocol;
 
 namespace {
 
+// As on one host without memory that all ranks map; with_windows() adds it.
 CommShape shape_of(int rank, int nranks, int channels = 1) {
   const std::vector<uint64_t> hashes(size_t(nranks), 7);
   const HostGroups hosts = group_by_host(hashes);
@@ -28,6 +29,14 @@ CommShape shape_of(int rank, int nranks, int channels = 1) {
   shape.slot_bytes[int(Protocol::ll)] = 16 << 10;
   shape.tree_depth = tree_depth(hosts, LocalTree::binary);
   shape.default_channels = channels;
+  shape.no_window = "SHM_DISABLE is set";
+  return shape;
+}
+
+CommShape with_windows(CommShape shape) {
+  shape.window_bytes = 256 << 10;
+  shape.window_channels = int(shape.channels.size());
+  shape.no_window.clear();
   return shape;
 }
 
@@ -178,7 +187,11 @@ TEST_CASE("what is forced is taken, what cannot serve is an error that says why"
   CHECK(p.code == ErrorCode::usage);
   CHECK(p.message.find("ll128 is not available for CPU ranks") != std::string::npos);
   const Error one = plan_error(reduce, shape, choices("one-shot", ""));
-  CHECK(one.message.find("one-shot") != std::string::npos);
+  CHECK(one.code == ErrorCode::usage);
+  CHECK(one.message.find("one-shot needs memory that all ranks map, and there is none: "
+                         "SHM_DISABLE is set") != std::string::npos);
+  const Error ll = plan_error(reduce, with_windows(shape), choices("two-shot", "ll"));
+  CHECK(ll.message.find("two-shot speaks the protocol simple only") != std::string::npos);
 }
 
 TEST_CASE("wrong arguments", "[planner]") {
@@ -316,4 +329,54 @@ TEST_CASE("the model prefers what it should", "[planner]") {
       last = us;
     }
   }
+}
+
+TEST_CASE("windows: pieces fit a bank, channels have one each", "[planner]") {
+  for (int n : {1, 2, 3, 7, 64})
+    for (const char* algorithm : {"one-shot", "two-shot"})
+      for (int c = 0; c < kernels::kCollectiveCount; ++c) {
+        if (!serves(*kernels::find_algorithm(algorithm), Collective(c))) continue;
+        CommShape shape = with_windows(shape_of(n - 1, n, 4));
+        shape.window_bytes = 4096;
+        shape.window_channels = 2;
+        const Operation op = operation(Collective(c), 40'000);
+        auto plan = make_plan({&op, 1}, shape, choices(algorithm, "", 4));
+        REQUIRE(plan);
+        CHECK(plan->ops[0].channels == 2);
+        for (const auto& w : plan->ops[0].works) {
+          const bool by_rank =
+              w.algorithm == AlgorithmId::two_shot || w.collective == Collective::reduce_scatter ||
+              w.collective == Collective::scatter || w.collective == Collective::all_to_all;
+          CHECK(w.chunk_count > 0);
+          CHECK(w.chunk_count * 4 % 16 == 0);
+          CHECK(w.chunk_count * 4 * uint64_t(by_rank ? n : 1) <= 4096);
+        }
+        // Another type's cuts (diagnosis) are taken as far as they fit.
+        Operation wide = operation(Collective(c), 4000);
+        wide.type = DataType::int64;
+        wide.chunk_elements = plan->ops[0].works[0].chunk_count;
+        auto again = make_plan({&wide, 1}, shape, choices(algorithm, "", 1));
+        REQUIRE(again);
+        CHECK(again->ops[0].works[0].chunk_count <= plan->ops[0].works[0].chunk_count);
+      }
+}
+
+TEST_CASE("windows: small messages by one-shot, large ones by two-shot", "[planner]") {
+  for (int n : {2, 4, 8})
+    for (double crowd : {1.0, double(n) / 2}) {
+      CommShape shape = with_windows(shape_of(0, n));
+      shape.ranks_per_core = crowd;
+      const auto chosen = [&](Collective c, uint64_t count) {
+        const Operation op = operation(c, count);
+        auto choice = choose_collective(op, shape, {});
+        REQUIRE(choice);
+        return choice->algorithm;
+      };
+      CAPTURE(n, crowd);
+      CHECK(chosen(Collective::all_reduce, 2) == AlgorithmId::one_shot);
+      CHECK(chosen(Collective::barrier, 1) == AlgorithmId::one_shot);
+      CHECK(chosen(Collective::broadcast, 16) == AlgorithmId::one_shot);
+      CHECK(chosen(Collective::all_to_all, 16) == AlgorithmId::one_shot);
+      CHECK(chosen(Collective::all_reduce, 1 << 20) != AlgorithmId::one_shot);
+    }
 }

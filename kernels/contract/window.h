@@ -1,0 +1,64 @@
+// A Window is one rank's view of one channel of memory that every rank of a host maps: rank r's
+// part lies at base + r * stride on every rank, so pointers need no exchange. The runtime makes it,
+// a backend uses it, nobody else.
+//
+// Shapes: for each rank and channel two lines and two banks. A bank is bank_bytes of data; pieces
+// of operations use the banks in turn. A line holds what the rank says about its bank: `arrived`,
+// the number of the rank's last arrival in this bank (arrivals count from 1 over both banks and
+// never wrap), and up to kWindowLineBytes of data, so that a tiny piece and the news of it travel
+// as one cache line; such a piece does not touch the bank.
+//
+// Order: a rank writes its bank (or line), then stores `arrived` (release); who has loaded a number
+// at least as great (acquire) may read what was written before it. Only its owner writes a part.
+//
+// Two banks are enough. Rank r writes bank b for piece k + 2 after it has passed the first arrival
+// of piece k + 1, at which every peer arrived only after its last read of piece k (program order,
+// released by the arrival). With one bank, r would write for piece k + 1 after the last arrival of
+// piece k, which says nothing about reads that follow it: a peer that is late reads what is new.
+// A line is read by the same rule, so it needs no bank more either.
+// Ownership: the runtime owns the memory and outlives every use. `arrivals` and `pieces` are this
+// rank's own counts, loaded when a block opens the window and stored back when it closes; they are
+// the same on all ranks between operations, because all ranks run the same pieces.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/contract/types.h"
+
+namespace collctl::kernels {
+
+inline constexpr int kWindowBanks = 2;
+inline constexpr uint64_t kWindowLineBytes = 48;
+// As many as a reduction takes sources, and as a proof covers.
+inline constexpr int kMaxWindowRanks = 64;
+
+// Zeroed at creation. `sleepers` is an eventcount word: 1 when somebody sleeps until `arrived` of
+// this line moves.
+struct WindowLine {
+  alignas(64) uint64_t arrived;
+  uint32_t sleepers;
+  uint32_t reserved;
+  uint8_t data[kWindowLineBytes];
+};
+static_assert(sizeof(WindowLine) == 64 && offsetof(WindowLine, data) == 16);
+
+struct Window {
+  uint8_t* base;
+  uint64_t stride;      // bytes from one rank's part to the next
+  uint64_t lines;       // of this channel, bytes into a rank's part; bank b's is the b-th
+  uint64_t banks;       // likewise; bank b begins bank_bytes * b behind
+  uint64_t bank_bytes;  // a multiple of 64
+  uint64_t arrivals;
+  uint64_t pieces;
+  int32_t rank, nranks;
+
+  COLL_FN WindowLine* line(int of, uint64_t bank) const {
+    return reinterpret_cast<WindowLine*>(base + uint64_t(of) * stride + lines) + bank;
+  }
+  COLL_FN uint8_t* bank(int of, uint64_t number) const {
+    return base + uint64_t(of) * stride + banks + number * bank_bytes;
+  }
+};
+static_assert(sizeof(Window) == 64 && offsetof(Window, arrivals) == 40);
+
+}  // namespace collctl::kernels

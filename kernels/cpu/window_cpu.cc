@@ -1,0 +1,167 @@
+#include "kernels/cpu/window_cpu.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "kernels/cpu/fault.h"
+#include "kernels/cpu/stage_copy.h"
+#include "kernels/cpu/wait.h"
+
+namespace collctl::kernels {
+namespace {
+
+// A rank that arrives together with the others finds them within these looks, without the clock
+// and the counting of PatientWait. Where ranks share cores the first look decides.
+constexpr int kEagerLooks = 64;
+constexpr uint64_t kReducedBytes = 8192;
+
+}  // namespace
+
+CpuWindow::CpuWindow(CpuWork& work, const WindowSpec& spec)
+    : work_(work),
+      window_(*work.links.window),
+      shape_(window_),
+      input_(static_cast<const uint8_t*>(spec.input)),
+      output_(static_cast<uint8_t*>(spec.output)),
+      arrivals_(shape_.arrivals),
+      pieces_(shape_.pieces) {
+  COLL_CHECK_NOTE(shape_.rank == work.work.rank && shape_.nranks == work.work.nranks,
+                  "a window is of other ranks than the work");
+}
+
+CpuWindow::~CpuWindow() {
+  window_.arrivals = arrivals_;
+  window_.pieces = pieces_;
+}
+
+void CpuWindow::next_piece(uint64_t n) {
+  const uint64_t bytes = n * work_.element_bytes;
+  COLL_CHECK_NOTE(bytes <= shape_.bank_bytes, "a piece is larger than a bank");
+  bank_ = pieces_++ % kWindowBanks;
+  in_line_ = bytes <= kWindowLineBytes;
+}
+
+void CpuWindow::stage(uint64_t in, uint64_t at, uint64_t n) {
+  if (n == 0 || work_.failed()) return;
+  work_.context.pace.copy(staged(shape_.rank, at), input_ + in * work_.element_bytes,
+                          n * work_.element_bytes);
+}
+
+// Sequentially consistent with a sleeper's exchange and its look after that (PatientWait): either
+// it sees the arrival, or this rank sees it asleep.
+void CpuWindow::arrive_and_wait() {
+  if (work_.failed()) return;
+  ++arrivals_;
+  WindowLine& own = *shape_.line(shape_.rank, bank_);
+  std::atomic_ref<uint64_t>(own.arrived).store(arrivals_, std::memory_order_seq_cst);
+  if (std::atomic_ref<uint32_t>(own.sleepers).load(std::memory_order_seq_cst) != 0) {
+    std::atomic_ref<uint32_t>(own.sleepers).exchange(0, std::memory_order_acq_rel);
+    ring_bell(&own.sleepers, -1);
+  }
+  for (int k = 1; k < shape_.nranks; ++k) {
+    const int peer =
+        shape_.rank + k < shape_.nranks ? shape_.rank + k : shape_.rank + k - shape_.nranks;
+    if (!wait_for(peer)) return;
+  }
+}
+
+// Ended by the peer's arrival, or given up. Pairs with the store in arrive_and_wait().
+bool CpuWindow::wait_for(int peer) {
+  WindowLine& line = *shape_.line(peer, bank_);
+  uint64_t seen = 0;
+  const auto ready = [&] {
+    seen = std::atomic_ref<uint64_t>(line.arrived).load(std::memory_order_seq_cst);
+    return seen >= arrivals_;
+  };
+  const int looks = work_.context.spin_ns > 0 ? kEagerLooks : 1;
+  for (int i = 0; i < looks; ++i) {
+    if (ready()) return true;
+    pause_cpu();
+  }
+  PatientWait wait(work_, {.sleeper = &line.sleepers,
+                           .peer = peer,
+                           .side = WaitSide::recv,
+                           .step = arrivals_ - 1,
+                           .seen = &seen,
+                           .wanted = arrivals_,
+                           .shared = true});
+  while (!ready())
+    if (!wait.turn()) return false;
+  return true;
+}
+
+void CpuWindow::reduce(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool post, bool stages) {
+  if (n == 0 || work_.failed()) return;
+  const FaultKind fault = due_fault();
+  if (work_.failed()) return;
+  const void* sources[kMaxWindowRanks + 1];
+  for (int r = 0; r < shape_.nranks; ++r) sources[r] = staged(r, at);
+  sources[shape_.rank] = input_ + in * work_.element_bytes;
+  void* destinations[2] = {output_ + out * work_.element_bytes, staged(shape_.rank, at)};
+  const uint32_t divisor = post ? work_.post_divisor : 1;
+  if (fault == FaultKind::none && stages && n * work_.element_bytes >= kStreamedBytes &&
+      work_.context.pace.streams())
+    reduce_and_stream(sources, destinations, n, divisor);
+  else if (fault == FaultKind::none)
+    work_.reduce(sources, shape_.nranks, destinations, stages ? 2 : 1, n, divisor);
+  else
+    reduce_with_fault(fault, sources, destinations, stages ? 2 : 1, n, divisor);
+}
+
+// Piece by piece, so that what was reduced is still in the first-level cache when it is streamed.
+void CpuWindow::reduce_and_stream(const void** sources, void* const* destinations, uint64_t n,
+                                  uint32_t divisor) {
+  const uint64_t each = kReducedBytes / work_.element_bytes;
+  for (uint64_t done = 0; done < n; done += each) {
+    const uint64_t part = n - done < each ? n - done : each, bytes = done * work_.element_bytes;
+    const void* from[kMaxWindowRanks];
+    for (int r = 0; r < shape_.nranks; ++r)
+      from[r] = static_cast<const uint8_t*>(sources[r]) + bytes;
+    void* to = static_cast<uint8_t*>(destinations[0]) + bytes;
+    work_.reduce(from, shape_.nranks, &to, 1, part, divisor);
+    stage_copy(static_cast<uint8_t*>(destinations[1]) + bytes, to, part * work_.element_bytes,
+               true);
+  }
+}
+
+// The contribution of the next rank is missing, comes twice, or the result has a wrong bit.
+void CpuWindow::reduce_with_fault(FaultKind fault, const void** sources, void* const* destinations,
+                                  int destination_count, uint64_t n, uint32_t divisor) {
+  const int victim = (shape_.rank + 1) % shape_.nranks;
+  const void* list[kMaxWindowRanks + 1];
+  int count = 0;
+  for (int r = 0; r < shape_.nranks; ++r) {
+    if (r != victim || fault != FaultKind::missing) list[count++] = sources[r];
+  }
+  if (fault == FaultKind::doubled) list[count++] = sources[victim];
+  if (count == 1 && divisor <= 1)
+    copy_to_all(list[0], destinations, destination_count, n * work_.element_bytes);
+  else
+    work_.reduce(list, count, destinations, destination_count, n, divisor);
+  if (fault == FaultKind::corrupt)
+    for (int i = 0; i < destination_count; ++i) flip_a_bit(destinations[i]);
+}
+
+void CpuWindow::copy_from_peer(int peer, uint64_t at, uint64_t out, uint64_t n) {
+  if (n == 0 || work_.failed()) return;
+  const FaultKind fault = due_fault();
+  if (work_.failed()) return;
+  uint8_t* to = output_ + out * work_.element_bytes;
+  const uint64_t bytes = n * work_.element_bytes;
+  if (fault == FaultKind::missing) {
+    std::memset(to, 0, bytes);
+  } else if (fault == FaultKind::doubled) {
+    const void* twice[2] = {staged(peer, at), staged(peer, at)};
+    void* destination = to;
+    work_.reduce(twice, 2, &destination, 1, n, 1);
+  } else {
+    std::memcpy(to, staged(peer, at), bytes);
+  }
+  if (fault == FaultKind::corrupt) flip_a_bit(to);
+}
+
+FaultKind CpuWindow::due_fault() {
+  return work_.fault_armed ? apply_fault(work_) : FaultKind::none;
+}
+
+}  // namespace collctl::kernels

@@ -1,0 +1,156 @@
+#include "runtime/window.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/format.h"
+#include "base/log.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+namespace collctl::runtime {
+namespace {
+
+constexpr uint64_t kFdTag = 0x57494e444f57;  // with the communicator's hash
+constexpr uint64_t kPage = 4096;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+struct Layout {
+  uint64_t lines_bytes = 0, stride = 0, total = 0;
+};
+// A rank's part: the lines of all channels, then the banks channel by channel.
+Layout layout_of(const HostWindow::Options& o) {
+  const auto pages = [](uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; };
+  Layout layout;
+  layout.lines_bytes =
+      pages(uint64_t(o.channels) * kernels::kWindowBanks * sizeof(kernels::WindowLine));
+  layout.stride =
+      layout.lines_bytes + pages(uint64_t(o.channels) * kernels::kWindowBanks * o.bank_bytes);
+  layout.total = layout.stride * uint64_t(o.nranks);
+  return layout;
+}
+
+std::string reason(const std::string& what, int error) {
+  return format("{}: {}", what, std::strerror(error));
+}
+
+// Sealed at `bytes`; empty with the reason when this system has none.
+Fd make_file(uint64_t bytes, std::string& why) {
+  // Where executable memfds are forbidden the flag is needed; before Linux 6.3 it is unknown.
+  Fd fd(::memfd_create("collctl-window", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
+  if (!fd && errno == EINVAL)
+    fd = Fd(::memfd_create("collctl-window", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) {
+    why = reason("a file in memory", errno);
+  } else if (::ftruncate(fd.get(), off_t(bytes)) != 0 ||
+             ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
+    why = reason(format("a file of {} bytes in memory", bytes), errno);
+    fd.reset();
+  }
+  return fd;
+}
+
+Status check_file(int fd, uint64_t bytes) {
+  struct stat facts {};
+  if (::fstat(fd, &facts) != 0)
+    return base::errno_error(ErrorCode::lost, "look at the window's memory", errno);
+  if (!S_ISREG(facts.st_mode) || uint64_t(facts.st_size) != bytes ||
+      (::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals)
+    return Error(ErrorCode::lost, format("rank 0 passed a descriptor that is not {} bytes of "
+                                         "sealed memory",
+                                         bytes))
+        .blame(0);
+  return {};
+}
+
+// Maps all parts and reserves the own one; empty with the reason when there is no room.
+base::Mapping map_file(int fd, const Layout& layout, int rank, Deadline deadline,
+                       std::string& why) {
+  int failure = 0;
+  do {
+    failure = ::posix_fallocate(fd, off_t(layout.stride) * rank, off_t(layout.stride));
+  } while (failure == EINTR && !deadline.passed());
+  if (failure != 0) {
+    why = reason(format("{} bytes of memory to share", layout.stride), failure);
+    return {};
+  }
+  void* at = ::mmap(nullptr, layout.total, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) {
+    why = reason(format("map {} bytes of shared memory", layout.total), errno);
+    return {};
+  }
+  return {at, layout.total};
+}
+
+}  // namespace
+
+std::string why_no_window(std::span<const RankCard> cards, const HostGroups& hosts,
+                          const Settings& settings) {
+  if (settings.window_bytes == 0) return "WINDOW_BYTES is 0";
+  if (cards.size() < 2) return "there is one rank only";
+  if (hosts.size() > 1) return "the ranks are on several hosts";
+  if (cards.size() > size_t(kernels::kMaxWindowRanks))
+    return format("{} ranks are more than {}", cards.size(), kernels::kMaxWindowRanks);
+  if (settings.transport == "net") return "only the transport 'net' is allowed";
+  const transport::PeerInfo& first = cards[0].info;
+  for (const RankCard& card : cards) {
+    const transport::PeerInfo& other = card.info;
+    if (other.network_namespace != first.network_namespace)
+      return format(
+          "rank {} and rank {} are in different network namespaces, where descriptors "
+          "cannot be passed",
+          first.rank, other.rank);
+    if (settings.shm_disabled &&
+        (settings.p2p_disabled || other.process_hash != first.process_hash))
+      return "SHM_DISABLE is set";
+  }
+  return "";
+}
+
+Result<std::unique_ptr<HostWindow>> HostWindow::make(const Options& o, std::string& why_not,
+                                                     Deadline deadline) {
+  const Layout layout = layout_of(o);
+  why_not.clear();
+  Fd fd;
+  if (o.rank == 0) fd = make_file(layout.total, why_not);
+  // Whether a descriptor will come.
+  std::vector<uint8_t> made(static_cast<size_t>(o.nranks));
+  made[size_t(o.rank)] = fd ? 1 : 0;
+  COLL_TRY_IN(o.bootstrap->all_gather(made.data(), 1, deadline), "window");
+  if (made[0] == 0) return std::unique_ptr<HostWindow>();
+  const uint64_t tag = kFdTag ^ o.comm_hash;
+  if (o.rank == 0) {
+    for (int peer = 1; peer < o.nranks; ++peer)
+      COLL_TRY_IN(o.bootstrap->send_fd(peer, tag, fd.get(), deadline), "window");
+  } else {
+    COLL_ASSIGN(fd, o.bootstrap->recv_fd(0, tag, deadline));
+    COLL_TRY(check_file(fd.get(), layout.total));
+  }
+  std::unique_ptr<HostWindow> window(new HostWindow);
+  window->memory_ = map_file(fd.get(), layout, o.rank, deadline, why_not);
+  if (window->memory_.get() == nullptr) return std::unique_ptr<HostWindow>();
+  for (int channel = 0; channel < o.channels; ++channel) {
+    const uint64_t first_bank = uint64_t(channel) * kernels::kWindowBanks;
+    window->windows_.push_back({.base = static_cast<uint8_t*>(window->memory_.get()),
+                                .stride = layout.stride,
+                                .lines = first_bank * sizeof(kernels::WindowLine),
+                                .banks = layout.lines_bytes + first_bank * o.bank_bytes,
+                                .bank_bytes = o.bank_bytes,
+                                .arrivals = 0,
+                                .pieces = 0,
+                                .rank = o.rank,
+                                .nranks = o.nranks});
+  }
+  COLL_INFO(init, "Window : {} channels, {} bytes of each of {} ranks", o.channels, layout.stride,
+            o.nranks);
+  return window;
+}
+
+}  // namespace collctl::runtime
