@@ -1,0 +1,88 @@
+// What the host calls of the GPU's kernels: plain C++ that every build can include. A build without
+// nvcc has no_launcher.cc instead: launcher().built is false and everything is refused with the
+// reason. Called by the CUDA executor (runtime/executor_cuda), through a table, so that tests can
+// run the executor with works on host threads.
+//
+// All launches are asynchronous, in the order of the given stream, and can be captured into a CUDA
+// graph. Blocks of ranks that wait for each other must be resident at once: a launch has at most as
+// many blocks as the device has multiprocessors. Return values are cudaError_t numbers, 0 = ok;
+// error_text() words them. The device's context must be the calling thread's.
+#pragma once
+#include <cstdint>
+
+#include "kernels/contract/fifo.h"
+#include "kernels/contract/report.h"
+#include "kernels/contract/work.h"
+
+namespace collctl::kernels::cuda {
+
+// What a launch shares with everything else of its communicator: device addresses, all of them.
+struct DeviceShared {
+  Report* reports = nullptr;            // pinned host memory, one a channel; code none
+  uint32_t* abort_word = nullptr;       // pinned host memory: nonzero = give up
+  int64_t timeout_ns = 0;               // of a wait without progress
+  const ChannelLinks* links = nullptr;  // device memory, by channel, with all that it points to
+};
+
+// Works through the verbs, block c runs the works of channel c in their order. `works` is host
+// memory that is read before the call returns (what they point to - ring orders, pair steps - is
+// device memory). All of one launch have the protocol `protocol`; types, operations, collectives
+// and algorithms may differ.
+struct WorksLaunch {
+  const Work* works = nullptr;
+  int work_count = 0;
+  Protocol protocol = Protocol::simple;
+  int threads = 512;  // of a block; a multiple of 32, at least 96
+  DeviceShared shared;
+  void* stream = nullptr;  // CUstream
+};
+
+// Memory that all ranks of a host map on their devices, rank r's part at base + r x stride, as the
+// window kernels use it: counters, flags, lines and staging. Zeroed when it is made, from then on
+// theirs alone; what is in it says how far the ranks have got, so all ranks must run the same calls
+// in the same order.
+struct PeerMemory {
+  uint8_t* base = nullptr;
+  uint64_t stride = 0;
+  int rank = 0, nranks = 1;
+};
+
+// One whole operation through peers' memory, by a kernel made for it (algorithm one_shot or
+// two_shot, protocol ll or simple).
+struct WindowLaunch {
+  Work work;  // the whole operation: part_offset 0, part_count = count; channel 0
+  PeerMemory memory;
+  int blocks = 0;  // 0: as measured best for the size
+  DeviceShared shared;
+  void* stream = nullptr;  // CUstream
+};
+
+struct Launcher {
+  bool built = false;
+  const char* architectures = "";  // "80;90" as compiled, with "+PTX" where there is PTX
+  const char* why_not = "";        // when not built
+  // The most works one launch takes (they travel as kernel arguments).
+  int most_works = 0;
+  int (*launch_works)(const WorksLaunch&) = nullptr;
+  // Bytes of a rank's part that the window kernels want.
+  uint64_t (*window_part_bytes)(int nranks) = nullptr;
+  // Whether there is a window kernel for it, for this many bytes of `count` elements. Pure; the
+  // same on all ranks.
+  bool (*window_serves)(Collective, AlgorithmId, Protocol, DataType, RedOp, int nranks,
+                        uint64_t bytes) = nullptr;
+  int (*launch_window)(const WindowLaunch&) = nullptr;
+  // Whether these kernels can run on a device of this compute capability (90), and whether it has
+  // arithmetic for the type there (float8 from 89 on). Pure.
+  bool (*runs_on)(int compute_capability) = nullptr;
+  bool (*has_type)(DataType type, int compute_capability) = nullptr;
+  const char* (*error_text)(int error) = nullptr;
+  // Torn-line test of LL128 over a path: launches on both ends, see litmus.
+  // Writer: 128-byte lines into `lines` (peer's memory); reader: watches own memory `lines` and
+  // counts lines whose flag was new and whose data was old into *torn (pinned).
+  int (*litmus_write)(void* lines, uint32_t line_count, uint32_t rounds, void* stream) = nullptr;
+  int (*litmus_read)(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
+                     const uint32_t* abort_word, int64_t timeout_ns, void* stream) = nullptr;
+};
+const Launcher& launcher();
+
+}  // namespace collctl::kernels::cuda

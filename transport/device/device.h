@@ -1,0 +1,184 @@
+// One GPU as a rank uses it, and its memory: the CUDA driver by dlopen (base/drivers/cuda.h), no
+// CUDA headers, so that all of this is in every build and a machine without a driver answers in
+// words. Used by the GPU's transports, the CUDA executor and the benchmark's buffers.
+//
+// Errors: unavailable when the machine cannot (no driver, no such GPU, memory short: how much was
+// asked and how much is free), lost when a GPU that worked does not answer any more; every message
+// names the GPU ("GPU 2 (0000:4b:00.0)") and the driver's own word (CUDA_ERROR_OUT_OF_MEMORY).
+// Threads: any; every call makes the device's context the calling thread's. Ownership: everything
+// here keeps its Device alive, everything is given back by its destructor.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace collctl::transport {
+
+struct DeviceFacts {
+  int ordinal = 0;
+  std::string name;            // "NVIDIA H200"
+  std::string bus_id;          // "0000:4b:00.0", lower case
+  int64_t bus_number = -1;     // the same as a number: domain, bus, device, function
+  int compute_capability = 0;  // 90 for sm_90
+  int multiprocessors = 0;
+  uint64_t memory_bytes = 0;
+  bool fd_handles = false;  // memory can be exported as a file descriptor
+};
+
+class Device {
+ public:
+  // GPUs this process may use (CUDA_VISIBLE_DEVICES counts). Error: no driver, or it does not work.
+  static Result<int> count();
+  // Retains the primary context. Usage error: no such ordinal.
+  static Result<std::shared_ptr<Device>> open(int ordinal);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const DeviceFacts& facts() const { return facts_; }
+  std::string text() const;     // "GPU 2 (0000:4b:00.0)"
+  Status use() const;           // makes its context the calling thread's
+  uint64_t free_bytes() const;  // of its memory, now; 0: it does not answer
+  // Whether this device's kernels can load and store `other`'s memory; the reason when not.
+  Result<bool> reaches(const Device& other) const;
+  // The device works: an error of an earlier kernel, or a GPU fallen off the bus, otherwise.
+  Status alive() const;
+
+ private:
+  Device() = default;
+  DeviceFacts facts_;
+  int handle_ = 0;
+  void* context_ = nullptr;
+};
+using DevicePointer = std::shared_ptr<Device>;
+
+// A queue of the device, not ordered with the default one.
+class DeviceStream {
+ public:
+  static Result<DeviceStream> make(DevicePointer device);
+  DeviceStream() = default;
+  DeviceStream(DeviceStream&&) noexcept;
+  DeviceStream& operator=(DeviceStream&&) noexcept;
+  ~DeviceStream();
+  void* get() const { return stream_; }  // CUstream
+  Result<bool> idle() const;             // all that was queued is done
+  // Waits until idle, polling: first at once, then with short sleeps. `deadline` in words: "waits
+  // for GPU 2".
+  Status synchronize(Deadline deadline) const;
+  // Copies in stream order. Host memory should be pinned, else the call may wait.
+  Status copy(void* to, const void* from, uint64_t bytes) const;
+  Status fill(void* to, uint8_t value, uint64_t bytes) const;
+  // What is queued from now on waits for the event of another stream of this process.
+  Status wait_for(const class DeviceEvent& event) const;
+
+ private:
+  DevicePointer device_;
+  void* stream_ = nullptr;
+};
+
+class DeviceEvent {
+ public:
+  static Result<DeviceEvent> make(DevicePointer device, bool timed);
+  DeviceEvent() = default;
+  DeviceEvent(DeviceEvent&&) noexcept;
+  DeviceEvent& operator=(DeviceEvent&&) noexcept;
+  ~DeviceEvent();
+  Status record(void* stream) const;
+  Result<bool> done() const;
+  Result<double> us_since(const DeviceEvent& earlier) const;  // both timed and done
+  void* get() const { return event_; }
+
+ private:
+  DevicePointer device_;
+  void* event_ = nullptr;
+};
+
+// Work that was captured from a stream, to be launched again and again.
+class DeviceGraph {
+ public:
+  // Everything queued on `stream` by this thread between begin and end is recorded, not run.
+  static Status begin(const DevicePointer& device, void* stream);
+  static Result<DeviceGraph> end(const DevicePointer& device, void* stream);
+  DeviceGraph() = default;
+  DeviceGraph(DeviceGraph&&) noexcept;
+  DeviceGraph& operator=(DeviceGraph&&) noexcept;
+  ~DeviceGraph();
+  Status launch(void* stream) const;
+
+ private:
+  DevicePointer device_;
+  void* executable_ = nullptr;
+};
+
+// Memory of a device, zeroed. `shared`: can be exported as a descriptor and mapped by others
+// (cuMem, granularity 2 MiB); needs DeviceFacts::fd_handles.
+class DeviceMemory {
+ public:
+  static Result<DeviceMemory> make(DevicePointer device, uint64_t bytes, bool shared);
+  // Memory of a peer of this host, by the descriptor it exported, as `user`'s kernels see it. The
+  // descriptor stays the caller's and may be closed afterwards.
+  static Result<DeviceMemory> import(DevicePointer user, int fd, uint64_t bytes);
+  DeviceMemory() = default;
+  DeviceMemory(DeviceMemory&&) noexcept;
+  DeviceMemory& operator=(DeviceMemory&&) noexcept;
+  ~DeviceMemory();
+  Result<Fd> export_fd() const;
+  uint8_t* data() const { return data_; }
+  uint64_t bytes() const { return bytes_; }  // as asked for
+
+ private:
+  friend class FlatMemory;
+  DevicePointer device_;
+  uint8_t* data_ = nullptr;
+  uint64_t bytes_ = 0, mapped_ = 0;
+  uint64_t handle_ = 0;  // 0: plain memory
+};
+
+// One address range with the memories of several ranks side by side: part r at data() + r x
+// stride().
+class FlatMemory {
+ public:
+  // stride: rounded up to the granularity.
+  static Result<FlatMemory> reserve(DevicePointer user, int parts, uint64_t stride);
+  FlatMemory() = default;
+  FlatMemory(FlatMemory&&) noexcept;
+  FlatMemory& operator=(FlatMemory&&) noexcept;
+  ~FlatMemory();
+  Status map(int part, const DeviceMemory& own);    // memory of this process, `shared`
+  Status map_fd(int part, int fd, uint64_t bytes);  // a peer's
+  uint8_t* data() const { return data_; }
+  uint64_t stride() const { return stride_; }
+
+ private:
+  DevicePointer device_;
+  uint8_t* data_ = nullptr;
+  uint64_t stride_ = 0;
+  int parts_ = 0;
+  uint64_t mapped_[64] = {};  // bytes of each part that are mapped
+};
+
+// Host memory that the device reads and writes at the same address.
+class PinnedMemory {
+ public:
+  static Result<PinnedMemory> make(DevicePointer device, uint64_t bytes);  // zeroed
+  // Pins memory that somebody else owns and that must outlive this (page aligned).
+  static Result<PinnedMemory> over(DevicePointer device, void* memory, uint64_t bytes);
+  PinnedMemory() = default;
+  PinnedMemory(PinnedMemory&&) noexcept;
+  PinnedMemory& operator=(PinnedMemory&&) noexcept;
+  ~PinnedMemory();
+  uint8_t* data() const { return data_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  DevicePointer device_;
+  uint8_t* data_ = nullptr;
+  uint64_t bytes_ = 0;
+  bool registered_ = false;
+};
+
+}  // namespace collctl::transport
