@@ -126,7 +126,7 @@ class DeviceMemory {
   DeviceMemory(DeviceMemory&&) noexcept;
   DeviceMemory& operator=(DeviceMemory&&) noexcept;
   ~DeviceMemory();
-  Result<Fd> export_fd() const;
+  Result<base::Fd> export_fd() const;
   uint8_t* data() const { return data_; }
   uint64_t bytes() const { return bytes_; }  // as asked for
 
