@@ -5,9 +5,11 @@
 // communicator's until the stream is synchronised. With Launch::blocking and an idle stream the
 // work runs in the caller's thread. Threads: a communicator may be used by one thread at a time;
 // streams of different communicators are independent. One thread may drive several communicators
-// when it brackets their calls by Group. Errors: argument errors come back at once (usage);
-// everything later is asynchronous: the first one is kept, the abort word is raised on every rank
-// within a second, and every later call returns it.
+// when it brackets their calls by Group. GPU ranks: start() and Group::end() return when the
+// kernels are queued on the stream's CUstream, in which callers may queue copies of their own;
+// buffers are addresses that the rank's device can use. Errors: argument errors come back at once
+// (usage); everything later is asynchronous: the first one is kept, the abort word is raised on
+// every rank within a second, and every later call returns it.
 #pragma once
 #include <functional>
 #include <memory>
@@ -20,7 +22,12 @@
 #include "runtime/operation.h"
 #include "runtime/plan.h"
 #include "runtime/unique_id.h"
+#include "transport/device/device.h"
 #include "transport/peer.h"
+
+namespace collctl::kernels::cuda {
+struct Launcher;
+}
 
 namespace collctl::runtime {
 
@@ -33,6 +40,10 @@ struct CommOptions {
   double op_timeout_s = 0;
   int local_ranks =
       0;  // ranks that share this machine's cores, for the spin policy; 0: from peer infos
+  int device = -1;            // CUDA ordinal of the GPU that this rank drives; -1: a CPU rank
+  bool share_device = false;  // ranks may drive the same GPU (--oversubscribe)
+  // What runs works on the GPU; null: this build's kernels. Tests run them on the host.
+  const kernels::cuda::Launcher* launcher = nullptr;
 };
 
 struct LinkInfo {
@@ -42,6 +53,7 @@ struct LinkInfo {
 
 struct InitTimes {  // seconds
   double bootstrap = 0, peers = 0, wire = 0, total = 0;
+  double device = 0;  // opening the GPU, at the same time as the bootstrap
 };
 
 class Stream;
@@ -62,6 +74,9 @@ class Communicator {
   const std::vector<transport::PeerInfo>& peers() const;
   std::vector<LinkInfo> links() const;  // of this rank (both directions), ring and tree first
   const InitTimes& init_times() const;
+  transport::DevicePointer device() const;  // this rank's GPU; null on CPU ranks
+  // GPU memory held: links, windows and tables, but not the driver's context.
+  uint64_t device_bytes() const;
   uint64_t hash() const;
 
   enum class Launch : uint8_t { async, blocking };
@@ -91,13 +106,24 @@ class Communicator {
   std::unique_ptr<State> state_;
 };
 
-// A queue of submissions executed in order by one worker (started when first needed).
+// A queue of submissions executed in order: on CPU ranks by one worker (started when first needed),
+// on GPU ranks by the GPU.
 class Stream {
  public:
   explicit Stream(Communicator& communicator);
   ~Stream();
   Status synchronize();  // waits until all that was started is done; returns the asynchronous error
   bool idle() const;
+
+  // --- GPU ranks only; elsewhere null and usage errors ---
+  void* native() const;  // CUstream
+  // Operations started on this stream by this thread from begin to end are recorded, not run; until
+  // then the communicator's other streams must rest. Buffers and the communicator must outlive
+  // the graph. All ranks record the same and replay it as often and in the same order among all
+  // else.
+  Status capture_begin();
+  Result<transport::DeviceGraph> capture_end();
+  Status replay(const transport::DeviceGraph& graph);
 
  private:
   friend class Communicator;
