@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/env.h"
@@ -94,6 +95,12 @@ ShmSpace shm_space() {
   struct statvfs s;
   if (shm_device() == 0 || ::statvfs("/dev/shm", &s) != 0) return {};
   return {uint64_t(s.f_blocks) * s.f_frsize, uint64_t(s.f_bavail) * s.f_frsize, true};
+}
+
+int pci_numa_node(const std::string& bus_id) {
+  const std::string text =
+      read_small_file(("/sys/bus/pci/devices/" + bus_id + "/numa_node").c_str());
+  return text.empty() ? -1 : std::atoi(text.c_str());
 }
 
 int nvidia_gpus() {

@@ -20,7 +20,9 @@ struct ShmSpace {
   uint64_t total_bytes = 0, free_bytes = 0;
   bool present = false;
 };
-ShmSpace shm_space();        // of /dev/shm, now
+ShmSpace shm_space();  // of /dev/shm, now
+// The NUMA node of a PCI device ("0000:4b:00.0"); -1 when the kernel does not say.
+int pci_numa_node(const std::string& bus_id);
 int nvidia_gpus();           // that the driver shows; 0 without one
 std::string machine_name();  // "x86_64", "aarch64"
 int usable_cores();          // by the affinity mask and the cgroup's quota, at least 1

@@ -10,6 +10,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "base/clock.h"
@@ -32,6 +33,7 @@ struct DeviceFacts {
 class Device {
  public:
   // GPUs this process may use (CUDA_VISIBLE_DEVICES counts). Error: no driver, or it does not work.
+  // Starts the driver: a process that has called this must not fork ranks that use it.
   static Result<int> count();
   // Retains the primary context. Usage error: no such ordinal.
   static Result<std::shared_ptr<Device>> open(int ordinal);
@@ -43,16 +45,29 @@ class Device {
   std::string text() const;     // "GPU 2 (0000:4b:00.0)"
   Status use() const;           // makes its context the calling thread's
   uint64_t free_bytes() const;  // of its memory, now; 0: it does not answer
-  // Whether this device's kernels can load and store `other`'s memory; the reason when not.
+  // Whether this device's kernels can load and store `other`'s memory: true, or the reason why not
+  // as an error (unavailable, names both).
   Result<bool> reaches(const Device& other) const;
+  // The same by bus number. A GPU that this process may not use counts as within reach: only
+  // mapping its memory tells.
+  Result<bool> reaches(int64_t bus_number) const;
   // The device works: an error of an earlier kernel, or a GPU fallen off the bus, otherwise.
   Status alive() const;
 
+  int handle() const { return handle_; }      // CUdevice
+  void* context() const { return context_; }  // CUcontext
+  // Zeroes memory of the device and waits for it, beside whatever streams do.
+  Status zero(void* at, uint64_t bytes) const;
+
  private:
   Device() = default;
+  Status read_facts();
+  Result<bool> reaches_handle(int other, const std::string& other_text) const;
   DeviceFacts facts_;
   int handle_ = 0;
   void* context_ = nullptr;
+  mutable std::mutex setup_mutex_;
+  void* setup_stream_ = nullptr;  // zeroing, under setup_mutex_
 };
 using DevicePointer = std::shared_ptr<Device>;
 
@@ -69,7 +84,8 @@ class DeviceStream {
   // Waits until idle, polling: first at once, then with short sleeps. `deadline` in words: "waits
   // for GPU 2".
   Status synchronize(Deadline deadline) const;
-  // Copies in stream order. Host memory should be pinned, else the call may wait.
+  // Copies in stream order. Host memory should be pinned, else the call may wait. Null pointers are
+  // fine with 0 bytes.
   Status copy(void* to, const void* from, uint64_t bytes) const;
   Status fill(void* to, uint8_t value, uint64_t bytes) const;
   // What is queued from now on waits for the event of another stream of this process.
@@ -114,6 +130,11 @@ class DeviceGraph {
   void* executable_ = nullptr;
 };
 
+// The name of plain memory for other processes of this host (cudaIpcMemHandle).
+struct IpcName {
+  uint8_t bytes[64];
+};
+
 // Memory of a device, zeroed. `shared`: can be exported as a descriptor and mapped by others
 // (cuMem, granularity 2 MiB); needs DeviceFacts::fd_handles.
 class DeviceMemory {
@@ -122,20 +143,29 @@ class DeviceMemory {
   // Memory of a peer of this host, by the descriptor it exported, as `user`'s kernels see it. The
   // descriptor stays the caller's and may be closed afterwards.
   static Result<DeviceMemory> import(DevicePointer user, int fd, uint64_t bytes);
+  // The same by the name of plain memory, of another process.
+  static Result<DeviceMemory> import_ipc(DevicePointer user, const IpcName& name, uint64_t bytes);
   DeviceMemory() = default;
   DeviceMemory(DeviceMemory&&) noexcept;
   DeviceMemory& operator=(DeviceMemory&&) noexcept;
   ~DeviceMemory();
-  Result<base::Fd> export_fd() const;
+  Result<base::Fd> export_fd() const;  // `shared` memory
+  Result<IpcName> export_ipc() const;  // plain memory
+  // From now on kernels of `user`, another device of this process, may use data() as it is.
+  Status allow(const Device& user) const;
   uint8_t* data() const { return data_; }
   uint64_t bytes() const { return bytes_; }  // as asked for
 
  private:
   friend class FlatMemory;
+  enum class Kind : uint8_t { none, plain, mapped, ipc };
+  Status take_handle(uint64_t handle, uint64_t mapped);
   DevicePointer device_;
   uint8_t* data_ = nullptr;
-  uint64_t bytes_ = 0, mapped_ = 0;
-  uint64_t handle_ = 0;  // 0: plain memory
+  uint64_t bytes_ = 0;
+  uint64_t mapped_ = 0;  // mapped: bytes of address space
+  uint64_t handle_ = 0;  // mapped: the memory behind it
+  Kind kind_ = Kind::none;
 };
 
 // One address range with the memories of several ranks side by side: part r at data() + r x
@@ -154,6 +184,7 @@ class FlatMemory {
   uint64_t stride() const { return stride_; }
 
  private:
+  Status map_handle(int part, uint64_t handle, uint64_t bytes);
   DevicePointer device_;
   uint8_t* data_ = nullptr;
   uint64_t stride_ = 0;
@@ -161,7 +192,8 @@ class FlatMemory {
   uint64_t mapped_[64] = {};  // bytes of each part that are mapped
 };
 
-// Host memory that the device reads and writes at the same address.
+// Host memory that every device of this process reads and writes at the same address. What make()
+// gives lies on the device's NUMA node where there is room.
 class PinnedMemory {
  public:
   static Result<PinnedMemory> make(DevicePointer device, uint64_t bytes);  // zeroed
@@ -178,7 +210,8 @@ class PinnedMemory {
   DevicePointer device_;
   uint8_t* data_ = nullptr;
   uint64_t bytes_ = 0;
-  bool registered_ = false;
+  bool over_ = false;        // somebody else's memory
+  bool registered_ = false;  // and pinned by this
 };
 
 }  // namespace collctl::transport

@@ -1,0 +1,24 @@
+#include "base/numa.h"
+
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace collctl::base {
+
+PreferredNode::PreferredNode(int node) {
+  if (node < 0 || unsigned(node) >= kMaskBits) return;
+  // What the thread had comes back at the end.
+  if (::syscall(SYS_get_mempolicy, &policy_, nodes_, kMaskBits, nullptr, 0) != 0) return;
+  unsigned long wanted[kWords] = {};
+  constexpr unsigned kBits = 8 * sizeof(unsigned long);
+  wanted[unsigned(node) / kBits] = 1ul << (unsigned(node) % kBits);
+  // The kernel counts one bit less than it is told.
+  set_ = ::syscall(SYS_set_mempolicy, MPOL_PREFERRED, wanted, kMaskBits + 1) == 0;
+}
+
+PreferredNode::~PreferredNode() {
+  if (set_) ::syscall(SYS_set_mempolicy, policy_, nodes_, kMaskBits + 1);
+}
+
+}  // namespace collctl::base

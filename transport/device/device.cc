@@ -1,0 +1,170 @@
+#include "transport/device/device.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+#include "base/format.h"
+#include "transport/device/driver.h"
+#include "transport/device/wait.h"
+
+namespace collctl::transport {
+
+using namespace base::drivers;
+
+namespace {
+
+constexpr double kZeroSeconds = 30;  // far more than any memory takes
+
+// "0000:4b:00.0" as the field counts: 0x4b000; -1 when it is none.
+int64_t bus_number_of(const std::string& text) {
+  unsigned domain = 0, bus = 0, device = 0, function = 0;
+  if (std::sscanf(text.c_str(), "%8x:%2x:%2x.%1x", &domain, &bus, &device, &function) != 4)
+    return -1;
+  return int64_t(domain) << 20 | int64_t(bus) << 12 | int64_t(device) << 4 | function;
+}
+
+std::string bus_text_of(int64_t number) {
+  return format("{:04x}:{:02x}:{:02x}.{:x}", number >> 20, (number >> 12) & 0xff,
+                (number >> 4) & 0xff, number & 0xf);
+}
+
+Error no_such_device(int ordinal, int count) {
+  if (count == 0)
+    return {
+        ErrorCode::unavailable, "this process sees no GPU",
+        "nvidia-smi -L lists them; CUDA_VISIBLE_DEVICES and the container's settings hide them"};
+  return {ErrorCode::usage,
+          count == 1 ? format("there is no GPU {}: this process sees one, GPU 0", ordinal)
+                     : format("there is no GPU {}: this process sees {}, GPU 0 to {}", ordinal,
+                              count, count - 1),
+          "CUDA_VISIBLE_DEVICES, devices= and the container's settings say which GPUs there are"};
+}
+
+}  // namespace
+
+Result<int> Device::count() {
+  COLL_TRY(start_driver());
+  int count = 0;
+  const int code = cuda().device_count(&count);
+  if (code == kCudaNoDevice || code == 3) return 0;  // 3: cuInit found none
+  if (code != kCudaSuccess) return driver_error("the CUDA driver", "count GPUs", code);
+  return count;
+}
+
+Result<std::shared_ptr<Device>> Device::open(int ordinal) {
+  COLL_ASSIGN(const int devices, count());
+  if (ordinal < 0 || ordinal >= devices) return no_such_device(ordinal, devices);
+  std::shared_ptr<Device> device(new Device());
+  device->facts_.ordinal = ordinal;
+  const Cuda& api = cuda();
+  COLL_TRY(driver_status(*device, "open", api.device(&device->handle_, ordinal)));
+  COLL_TRY(device->read_facts());
+  const int retained = api.retain_context(&device->context_, device->handle_);
+  if (retained != kCudaSuccess) {
+    device->context_ = nullptr;
+    Error error = driver_error(device->text(), "make a context", retained);
+    error.code = ErrorCode::unavailable;  // it has not worked for us yet
+    return error;
+  }
+  COLL_TRY(device->use());
+  COLL_TRY(driver_status(*device, "make a stream",
+                         api.stream_create(&device->setup_stream_, kCudaStreamNonBlocking)));
+  return device;
+}
+
+Status Device::read_facts() {
+  const Cuda& api = cuda();
+  char text[256] = {};
+  COLL_TRY(driver_status(*this, "ask for its bus", api.bus_id(text, sizeof text, handle_)));
+  facts_.bus_id = text;
+  std::transform(facts_.bus_id.begin(), facts_.bus_id.end(), facts_.bus_id.begin(),
+                 [](unsigned char c) { return char(std::tolower(c)); });
+  facts_.bus_number = bus_number_of(facts_.bus_id);
+  char name[256] = {};
+  COLL_TRY(
+      driver_status(*this, "ask for its name", api.device_name(name, sizeof name - 1, handle_)));
+  facts_.name = name;
+  int major = 0, minor = 0;
+  COLL_TRY(driver_status(*this, "ask what it is", api.attribute(&major, kCudaMajor, handle_)));
+  COLL_TRY(driver_status(*this, "ask what it is", api.attribute(&minor, kCudaMinor, handle_)));
+  facts_.compute_capability = 10 * major + minor;
+  COLL_TRY(driver_status(*this, "ask for its size",
+                         api.attribute(&facts_.multiprocessors, kCudaMultiprocessors, handle_)));
+  size_t bytes = 0;
+  COLL_TRY(driver_status(*this, "ask for its memory", api.device_memory(&bytes, handle_)));
+  facts_.memory_bytes = bytes;
+  // A driver that does not know these attributes cannot do it either.
+  int virtual_memory = 0, fd_handles = 0;
+  facts_.fd_handles = api.has_handles() &&
+                      api.attribute(&virtual_memory, kCudaVirtualMemory, handle_) == kCudaSuccess &&
+                      api.attribute(&fd_handles, kCudaFdHandles, handle_) == kCudaSuccess &&
+                      virtual_memory != 0 && fd_handles != 0;
+  return {};
+}
+
+Device::~Device() {
+  if (context_ == nullptr) return;
+  const Cuda& api = cuda();
+  if (setup_stream_ != nullptr && api.set_context(context_) == kCudaSuccess)
+    api.stream_destroy(setup_stream_);
+  api.release_context(handle_);
+}
+
+std::string Device::text() const {
+  return facts_.bus_id.empty() ? format("GPU {}", facts_.ordinal)
+                               : format("GPU {} ({})", facts_.ordinal, facts_.bus_id);
+}
+
+Status Device::use() const {
+  return driver_status(*this, "use its context", cuda().set_context(context_));
+}
+
+uint64_t Device::free_bytes() const {
+  size_t left = 0, total = 0;
+  if (!use() || cuda().memory_info(&left, &total) != kCudaSuccess) return 0;
+  return left;
+}
+
+Result<bool> Device::reaches_handle(int other, const std::string& other_text) const {
+  int yes = 0;
+  COLL_TRY(driver_status(*this, format("ask whether it reaches {}", other_text),
+                         cuda().can_access(&yes, handle_, other)));
+  if (yes != 0) return true;
+  return Error(ErrorCode::unavailable, format("{} cannot use the memory of {}", text(), other_text),
+               "GPU peer access needs NVLink, or PCI Express without ACS redirection between them "
+               "(nvidia-smi topo -p2p rw), and no MIG");
+}
+
+Result<bool> Device::reaches(const Device& other) const {
+  if (other.handle_ == handle_) return true;
+  return reaches_handle(other.handle_, other.text());
+}
+
+Result<bool> Device::reaches(int64_t bus_number) const {
+  if (bus_number == facts_.bus_number) return true;
+  const std::string bus = bus_text_of(bus_number);
+  int other = 0;
+  if (cuda().device_by_bus_id(&other, bus.c_str()) != kCudaSuccess) return true;
+  return reaches_handle(other, format("the GPU at {}", bus));
+}
+
+Status Device::alive() const {
+  COLL_TRY(use());
+  const std::scoped_lock lock(setup_mutex_);
+  const int code = cuda().stream_query(setup_stream_);
+  if (code == kCudaSuccess || code == kCudaNotReady) return {};
+  Error error = driver_error(text(), "does not work any more", code);
+  error.code = ErrorCode::lost;
+  return error;
+}
+
+Status Device::zero(void* at, uint64_t bytes) const {
+  COLL_TRY(use());
+  const std::scoped_lock lock(setup_mutex_);
+  COLL_TRY(driver_status(*this, format("zero {} bytes", bytes),
+                         cuda().fill(address_of(at), 0, bytes, setup_stream_)));
+  return wait_for_stream(*this, setup_stream_, Deadline::after_seconds(kZeroSeconds));
+}
+
+}  // namespace collctl::transport

@@ -1,0 +1,266 @@
+// Memory of devices: plain, by handles that travel as descriptors, and side by side in one range.
+#include <utility>
+
+#include "base/format.h"
+#include "transport/device/device.h"
+#include "transport/device/driver.h"
+
+namespace collctl::transport {
+
+using namespace base::drivers;
+
+namespace {
+
+constexpr int kMostParts = 64;
+
+CudaAllocation allocation_on(const Device& device) {
+  CudaAllocation allocation;
+  allocation.handle_types = kCudaFdHandle;
+  allocation.location.id = device.handle();
+  return allocation;
+}
+
+// `bytes` in whole pages of what handles can map.
+Result<uint64_t> whole_pages(const Device& device, uint64_t bytes) {
+  if (!device.facts().fd_handles)
+    return Error(ErrorCode::unavailable,
+                 format("{} cannot share memory by descriptors (driver or GPU without virtual "
+                        "memory management)",
+                        device.text()));
+  const CudaAllocation allocation = allocation_on(device);
+  size_t page = 0;
+  COLL_TRY(driver_status(device, "ask for its page size",
+                         cuda().granularity(&page, &allocation, kCudaGranularityMinimum)));
+  if (page == 0 || bytes > UINT64_MAX - page)
+    return Error(ErrorCode::usage, format("{}: {} bytes cannot be mapped", device.text(), bytes));
+  return (bytes + page - 1) / page * page;
+}
+
+// Puts the memory of a handle at `at`, for the device's kernels.
+Status put(const Device& device, CudaAddress at, uint64_t bytes, CudaMemoryHandle handle) {
+  const Cuda& api = cuda();
+  COLL_TRY(driver_status(device, format("map {} bytes", bytes), api.map(at, bytes, 0, handle, 0)));
+  CudaAccess access;
+  access.location.id = device.handle();
+  const int allowed = api.set_access(at, bytes, &access, 1);
+  if (allowed != kCudaSuccess) api.unmap(at, bytes);
+  return driver_status(device, format("get access to {} bytes", bytes), allowed);
+}
+
+Result<CudaMemoryHandle> import_handle(const Device& user, int fd) {
+  CudaMemoryHandle handle = 0;
+  COLL_TRY(driver_status(
+      user, "take memory that a peer passed as a descriptor",
+      cuda().handle_import(&handle, reinterpret_cast<void*>(intptr_t(fd)), kCudaFdHandle)));
+  return handle;
+}
+
+}  // namespace
+
+Result<DeviceMemory> DeviceMemory::make(DevicePointer device, uint64_t bytes, bool shared) {
+  COLL_TRY(device->use());
+  const Cuda& api = cuda();
+  DeviceMemory memory;
+  memory.device_ = device;
+  memory.bytes_ = bytes;
+  if (shared) {
+    COLL_ASSIGN(const uint64_t mapped, whole_pages(*device, bytes == 0 ? 1 : bytes));
+    const CudaAllocation allocation = allocation_on(*device);
+    CudaMemoryHandle handle = 0;
+    const int made = api.handle_create(&handle, mapped, &allocation, 0);
+    if (made != kCudaSuccess) return memory_error(*device, "shared memory", mapped, made);
+    COLL_TRY(memory.take_handle(handle, mapped));
+  } else {
+    CudaAddress at = 0;
+    const int made = api.allocate(&at, bytes == 0 ? 1 : bytes);
+    if (made != kCudaSuccess) return memory_error(*device, "memory", bytes, made);
+    memory.data_ = pointer_to(at);
+    memory.kind_ = Kind::plain;
+  }
+  COLL_TRY(device->zero(memory.data_, bytes));
+  return memory;
+}
+
+// Owns the handle from now on, also when it fails.
+Status DeviceMemory::take_handle(uint64_t handle, uint64_t mapped) {
+  const Cuda& api = cuda();
+  kind_ = Kind::mapped;
+  handle_ = handle;
+  CudaAddress at = 0;
+  COLL_TRY(driver_status(*device_, format("reserve {} bytes of addresses", mapped),
+                         api.reserve(&at, mapped, 0, 0, 0)));
+  if (Status there = put(*device_, at, mapped, handle); !there) {
+    api.unreserve(at, mapped);
+    return there;
+  }
+  data_ = pointer_to(at);
+  mapped_ = mapped;
+  return {};
+}
+
+Result<DeviceMemory> DeviceMemory::import(DevicePointer user, int fd, uint64_t bytes) {
+  COLL_TRY(user->use());
+  COLL_ASSIGN(const uint64_t mapped, whole_pages(*user, bytes == 0 ? 1 : bytes));
+  COLL_ASSIGN(const CudaMemoryHandle handle, import_handle(*user, fd));
+  DeviceMemory memory;
+  memory.device_ = std::move(user);
+  memory.bytes_ = bytes;
+  COLL_TRY(memory.take_handle(handle, mapped));
+  return memory;
+}
+
+Result<DeviceMemory> DeviceMemory::import_ipc(DevicePointer user, const IpcName& name,
+                                              uint64_t bytes) {
+  COLL_TRY(user->use());
+  CudaIpcHandle handle;
+  static_assert(sizeof handle == sizeof name);
+  __builtin_memcpy(&handle, name.bytes, sizeof handle);
+  CudaAddress at = 0;
+  COLL_TRY(driver_status(*user, "open memory of another process",
+                         cuda().ipc_open(&at, handle, kCudaIpcLazyPeer)));
+  DeviceMemory memory;
+  memory.device_ = std::move(user);
+  memory.bytes_ = bytes;
+  memory.data_ = pointer_to(at);
+  memory.kind_ = Kind::ipc;
+  return memory;
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept {
+  *this = std::move(other);
+}
+
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(mapped_, other.mapped_);
+  std::swap(handle_, other.handle_);
+  std::swap(kind_, other.kind_);
+  return *this;
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (kind_ == Kind::none || !device_->use()) return;
+  const Cuda& api = cuda();
+  const CudaAddress at = address_of(data_);
+  switch (kind_) {
+    case Kind::plain:
+      api.free(at);
+      break;
+    case Kind::ipc:
+      api.ipc_close(at);
+      break;
+    default:
+      if (data_ != nullptr) {
+        api.unmap(at, mapped_);
+        api.unreserve(at, mapped_);
+      }
+      api.handle_release(handle_);
+  }
+}
+
+Result<base::Fd> DeviceMemory::export_fd() const {
+  if (kind_ != Kind::mapped)
+    return Error(ErrorCode::defect, "memory that is not shared was to be exported");
+  COLL_TRY(device_->use());
+  int fd = -1;
+  COLL_TRY(driver_status(*device_, "export memory as a descriptor",
+                         cuda().handle_export(&fd, handle_, kCudaFdHandle, 0)));
+  return base::Fd(fd);
+}
+
+Result<IpcName> DeviceMemory::export_ipc() const {
+  if (kind_ != Kind::plain)
+    return Error(ErrorCode::defect, "memory that is not plain was to be named for others");
+  COLL_TRY(device_->use());
+  CudaIpcHandle handle;
+  COLL_TRY(driver_status(*device_, "name memory for other processes",
+                         cuda().ipc_export(&handle, address_of(data_))));
+  IpcName name;
+  __builtin_memcpy(name.bytes, &handle, sizeof name);
+  return name;
+}
+
+Status DeviceMemory::allow(const Device& user) const {
+  if (user.handle() == device_->handle()) return {};
+  COLL_TRY(user.use());
+  if (kind_ == Kind::mapped) {
+    CudaAccess access;
+    access.location.id = user.handle();
+    return driver_status(user, format("get access to memory of {}", device_->text()),
+                         cuda().set_access(address_of(data_), mapped_, &access, 1));
+  }
+  const int code = cuda().enable_peer(device_->context(), 0);
+  if (code == kCudaPeerAlreadyEnabled) return {};
+  return driver_status(user, format("get access to memory of {}", device_->text()), code);
+}
+
+// --- side by side ---
+
+Result<FlatMemory> FlatMemory::reserve(DevicePointer user, int parts, uint64_t stride) {
+  if (parts < 1 || parts > kMostParts)
+    return Error(ErrorCode::usage,
+                 format("memory of {} ranks side by side: 1 to {} work", parts, kMostParts));
+  COLL_TRY(user->use());
+  COLL_ASSIGN(const uint64_t step, whole_pages(*user, stride == 0 ? 1 : stride));
+  if (step > UINT64_MAX / uint64_t(parts))
+    return Error(ErrorCode::usage, format("{} parts of {} bytes: too much", parts, step));
+  FlatMemory flat;
+  CudaAddress at = 0;
+  COLL_TRY(driver_status(*user, format("reserve {} bytes of addresses", step * uint64_t(parts)),
+                         cuda().reserve(&at, step * uint64_t(parts), 0, 0, 0)));
+  flat.device_ = std::move(user);
+  flat.data_ = pointer_to(at);
+  flat.stride_ = step;
+  flat.parts_ = parts;
+  return flat;
+}
+
+FlatMemory::FlatMemory(FlatMemory&& other) noexcept {
+  *this = std::move(other);
+}
+
+FlatMemory& FlatMemory::operator=(FlatMemory&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(data_, other.data_);
+  std::swap(stride_, other.stride_);
+  std::swap(parts_, other.parts_);
+  std::swap(mapped_, other.mapped_);
+  return *this;
+}
+
+FlatMemory::~FlatMemory() {
+  if (data_ == nullptr || !device_->use()) return;
+  const Cuda& api = cuda();
+  for (int part = 0; part < parts_; ++part)
+    if (mapped_[part] != 0) api.unmap(address_of(data_) + uint64_t(part) * stride_, mapped_[part]);
+  api.unreserve(address_of(data_), uint64_t(parts_) * stride_);
+}
+
+Status FlatMemory::map_handle(int part, uint64_t handle, uint64_t bytes) {
+  if (part < 0 || part >= parts_ || mapped_[part] != 0 || bytes > stride_)
+    return Error(ErrorCode::defect, format("part {} of {} with {} bytes in a stride of {}", part,
+                                           parts_, bytes, stride_));
+  COLL_TRY(put(*device_, address_of(data_) + uint64_t(part) * stride_, bytes, handle));
+  mapped_[part] = bytes;
+  return {};
+}
+
+Status FlatMemory::map(int part, const DeviceMemory& own) {
+  if (own.kind_ != DeviceMemory::Kind::mapped)
+    return Error(ErrorCode::defect, "memory that is not shared was to be mapped");
+  COLL_TRY(device_->use());
+  return map_handle(part, own.handle_, own.mapped_);
+}
+
+Status FlatMemory::map_fd(int part, int fd, uint64_t bytes) {
+  COLL_TRY(device_->use());
+  COLL_ASSIGN(const uint64_t mapped, whole_pages(*device_, bytes == 0 ? 1 : bytes));
+  COLL_ASSIGN(const CudaMemoryHandle handle, import_handle(*device_, fd));
+  Status there = map_handle(part, handle, mapped);
+  cuda().handle_release(handle);  // the mapping keeps the memory
+  return there;
+}
+
+}  // namespace collctl::transport
