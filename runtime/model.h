@@ -51,6 +51,14 @@ std::string unavailable(const ModelInput& input, kernels::AlgorithmId algorithm,
 Estimate estimate(const ModelInput& input, kernels::AlgorithmId algorithm,
                   kernels::Protocol protocol, kernels::Collective collective, uint64_t bytes);
 
+// Of at most `channels` as many as have enough to do for `bytes` (as in estimate), then as many
+// threads of each; all channels where they are `fixed`.
+struct Width {
+  int channels = 1, threads = 0;
+};
+Width useful_width(const ModelInput& input, kernels::AlgorithmId algorithm,
+                   kernels::Protocol protocol, int channels, bool fixed, uint64_t bytes);
+
 struct Candidate {
   kernels::AlgorithmId algorithm{};
   kernels::Protocol protocol{};

@@ -21,27 +21,6 @@ std::string pair_name(const Candidate& candidate) {
   return format("{} {}", name_of(candidate.algorithm), name_of(candidate.protocol));
 }
 
-// Channels first, then threads, while each thread would have less than its bytes.
-void shrink(const ModelInput& input, const Choices& choices, uint64_t bytes, Choice& choice) {
-  const ThreadsRow& row = threads_of(choice.protocol);
-  const bool ring = choice.algorithm == AlgorithmId::ring;
-  uint64_t each = row.bytes_each;
-  if (ring && choice.protocol == Protocol::ll) each *= uint64_t(input.ranks);
-  choice.threads = row.most;
-  const bool slow = input.ring.channels * input.ring.bw_intra <= factor(FactorId::slow_gbps);
-  if (ring && choice.protocol == Protocol::simple && slow) choice.threads = kSlowRingThreads;
-  const auto too_little = [&] {
-    return bytes < uint64_t(choice.channels) * uint64_t(choice.threads) * each;
-  };
-  if (choices.channels == 0)
-    while (too_little() && choice.channels > 1) --choice.channels;
-  while (too_little() && choice.threads % 128 == 0) choice.threads /= 2;
-  // One more warp keeps Simple's counters.
-  if (choice.protocol == Protocol::simple) choice.threads += kWarp;
-  choice.threads = std::max(choice.threads, 3 * kWarp);
-  if (choice.algorithm == AlgorithmId::tree) choice.threads = kTreeThreads;
-}
-
 std::string why_of(const Candidate& best, const std::vector<Candidate>& all) {
   const Candidate* next = nullptr;
   for (const Candidate& other : all) {
@@ -71,6 +50,29 @@ Error none_left(const ModelInput& input, const Choices& choices, Collective coll
 
 }  // namespace
 
+Width useful_width(const ModelInput& input, AlgorithmId algorithm, Protocol protocol, int channels,
+                   bool fixed, uint64_t bytes) {
+  const ThreadsRow& row = threads_of(protocol);
+  const bool ring = algorithm == AlgorithmId::ring;
+  uint64_t each = row.bytes_each;
+  if (ring && protocol == Protocol::ll) each *= uint64_t(input.ranks);
+  Width width{.channels = channels, .threads = row.most};
+  const bool slow = input.ring.channels * input.ring.bw_intra <= factor(FactorId::slow_gbps);
+  if (ring && protocol == Protocol::simple && slow) width.threads = kSlowRingThreads;
+  const auto too_little = [&] {
+    return bytes < uint64_t(width.channels) * uint64_t(width.threads) * each;
+  };
+  if (!fixed)
+    while (too_little() && width.channels > 1) --width.channels;
+  while (too_little() && width.threads % 128 == 0) width.threads /= 2;
+  // One more warp keeps Simple's counters.
+  if (protocol == Protocol::simple) width.threads += kWarp;
+  width.threads = std::max(width.threads, 3 * kWarp);
+  if (algorithm == AlgorithmId::tree || algorithm == AlgorithmId::tree_split)
+    width.threads = kTreeThreads;
+  return width;
+}
+
 Result<Choice> choose(const ModelInput& input, const Choices& choices, Collective collective,
                       uint64_t bytes) {
   Choice choice;
@@ -92,10 +94,12 @@ Result<Choice> choose(const ModelInput& input, const Choices& choices, Collectiv
   if (best == nullptr) return none_left(input, choices, collective);
   choice.algorithm = best->algorithm;
   choice.protocol = best->protocol;
-  choice.channels = input.channels;
+  const Width width = useful_width(input, best->algorithm, best->protocol, input.channels,
+                                   choices.channels > 0, bytes);
+  choice.channels = width.channels;
+  choice.threads = width.threads;
   choice.expected = estimate(input, best->algorithm, best->protocol, collective, bytes);
   choice.why = why_of(*best, choice.candidates);
-  shrink(input, choices, bytes, choice);
   return choice;
 }
 

@@ -27,6 +27,11 @@ struct LocalLinks {
   double socket_gbps = 0;    // between two NUMA nodes, one direction
 };
 
+struct ModelInput;  // model.h
+// kernels::cuda::Launcher::window_serves
+using WindowServes = bool (*)(kernels::Collective, kernels::AlgorithmId, kernels::Protocol,
+                              kernels::DataType, kernels::RedOp, int nranks, uint64_t bytes);
+
 // What the planner needs to know of the communicator. Pure data, and but for `rank` and the tree
 // places the same on every rank: all ranks must come to the same choice.
 struct CommShape {
@@ -35,8 +40,18 @@ struct CommShape {
   uint32_t slot_bytes[kernels::kProtocolCount] = {};  // wire bytes of a slot; 0: not offered
   uint32_t slot_count = 8;
   uint64_t window_bytes = 0;  // of a bank; 0: the ranks map no memory together, for this reason:
-  std::string no_window;
+  std::string no_window;      // (of GPU ranks, with gpu_window false)
   int window_channels = 0;
+  // GPU ranks. `local`, `tree_depth`, `ranks_per_core` and the window of banks are CPU ranks'.
+  bool gpu = false;
+  // All ranks map each other's memory for the window kernels (kernels/cuda/launch.h). Says which
+  // operations these have; null: none.
+  bool gpu_window = false;
+  WindowServes window_serves = nullptr;
+  bool ll128_passed = false;  // the torn-line test, on every path in use; else why LL128 is off:
+  std::string no_ll128;
+  int pair_channels = 0;  // for messages and all-to-all; may be more than `channels`
+  std::shared_ptr<const ModelInput> model;  // what the model of time knows; never null
   bool all_on_one_host = true;
   LocalLinks local;
   int tree_depth = 0;         // levels between the root and the deepest rank
@@ -49,9 +64,12 @@ struct PlannedOp {
   kernels::Protocol protocol = kernels::Protocol::simple;
   kernels::Collective collective = kernels::Collective::all_reduce;  // as the user named it
   int channels = 0;
-  std::vector<kernels::Work> works;  // one per channel in use; pointers refer to `orders`, `pairs`
-                                     // and the caller's buffers
-  double expected_us = 0;            // by the cost model
+  // One per channel in use; one for all where a window kernel of GPUs runs it (by_window_kernel).
+  // Pointers refer to `orders`, `pairs` and the caller's buffers.
+  std::vector<kernels::Work> works;
+  bool by_window_kernel = false;
+  int threads = 0;         // of a channel's block on a GPU; 0: of no account
+  double expected_us = 0;  // by the cost model
   std::string why;
 };
 

@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "kernels/algorithms.h"
 #include "runtime/cost.h"
+#include "runtime/gpu_cost.h"
 #include "runtime/planner.h"
 
 namespace collctl::runtime {
@@ -19,8 +20,47 @@ namespace {
 using kernels::PairStep;
 using kernels::Protocol;
 
-constexpr uint64_t kLlMessageBytes = 8 << 10;  // up to here flags in the lines beat a counter
-constexpr uint64_t kBytesPerChannel = 512 << 10;
+// How messages travel: the protocol by the size, over how many channels.
+struct MessageWidth {
+  uint64_t ll_bytes;          // up to here flags in the lines beat a counter
+  uint64_t channel_bytes[2];  // another channel for each so many more, Simple and LL
+};
+constexpr MessageWidth kCpuMessages{8 << 10, {512 << 10, 512 << 10}};
+// LL: what the field gives a channel of it. Simple: below it a channel only adds a block to start.
+constexpr MessageWidth kGpuMessages{128 << 10, {64 << 10, 16 << 10}};
+
+const MessageWidth& message_width(const CommShape& shape) {
+  return shape.gpu ? kGpuMessages : kCpuMessages;
+}
+
+int message_channels(uint64_t bytes, Protocol protocol, const CommShape& shape,
+                     const Choices& choices) {
+  const int have = shape.gpu ? shape.pair_channels : int(shape.channels.size());
+  if (choices.channels > 0) return std::min(choices.channels, have);
+  const int most = shape.gpu ? have : std::min(have, shape.default_channels);
+  const uint64_t each = message_width(shape).channel_bytes[protocol == Protocol::simple ? 0 : 1];
+  return int(std::clamp<uint64_t>(bytes / each, 1, uint64_t(most)));
+}
+
+double message_us(uint64_t bytes, Protocol protocol, const CommShape& shape) {
+  constexpr auto kPairwise = kernels::AlgorithmId::pairwise;
+  if (shape.gpu)
+    return predict_fifos(*shape.model,
+                         {Collective::send_recv, kPairwise, protocol, shape.nranks, bytes})
+        .us;
+  return predict_us({.collective = Collective::send_recv,
+                     .algorithm = kPairwise,
+                     .protocol = protocol,
+                     .bytes = bytes,
+                     .chunk_bytes = uint64_t(64) << 10},
+                    shape);
+}
+
+int message_threads(uint64_t bytes, Protocol protocol, const CommShape& shape) {
+  if (!shape.gpu) return 0;
+  return useful_width(*shape.model, kernels::AlgorithmId::pairwise, protocol, 1, true, bytes)
+      .threads;
+}
 
 const uint8_t* at(const void* base, uint64_t elements, uint64_t size) {
   return base == nullptr ? nullptr : static_cast<const uint8_t*>(base) + elements * size;
@@ -47,9 +87,10 @@ Result<Protocol> protocol_of(uint64_t bytes, const CommShape& shape, const Choic
   const bool simple = usable(Protocol::simple), ll = usable(Protocol::ll);
   if (!simple && !ll)
     return Error(ErrorCode::usage,
-                 format("sendrecv cannot run with protocol '{}': CPU ranks have simple and ll",
-                        choices.proto));
-  return ll && (!simple || bytes <= kLlMessageBytes) ? Protocol::ll : Protocol::simple;
+                 format("sendrecv cannot run with protocol '{}': {} ranks have simple and ll",
+                        choices.proto, shape.gpu ? "GPU" : "CPU"));
+  return ll && (!simple || bytes <= message_width(shape).ll_bytes) ? Protocol::ll
+                                                                   : Protocol::simple;
 }
 
 std::vector<PairStep> steps_of(const Schedule& schedule, const CommShape& shape) {
@@ -162,15 +203,10 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
   // LL first, then Simple: every rank keeps this order, and neither waits for the other.
   constexpr Protocol kOrder[] = {Protocol::ll, Protocol::simple};
   std::map<std::pair<int, int>, Schedule> schedules;  // by (place in kOrder, channel)
-  const int have = int(shape.channels.size());
   for (const Operation& m : messages) {
     const uint64_t bytes = m.count * kernels::element_size(m.type);
     COLL_ASSIGN(const Protocol protocol, protocol_of(bytes, shape, choices));
-    int channels =
-        choices.channels > 0
-            ? std::min(choices.channels, have)
-            : int(std::clamp<uint64_t>(bytes / kBytesPerChannel, 1,
-                                       uint64_t(std::min(have, shape.default_channels))));
+    int channels = message_channels(bytes, protocol, shape, choices);
     if (m.peer == shape.rank) channels = 1;
     const int n = shape.nranks;
     const int distance =
@@ -197,15 +233,11 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
            .collective = Collective::send_recv,
            .channels = 0,
            .works = {},
-           .expected_us = predict_us({.collective = Collective::send_recv,
-                                      .algorithm = kernels::AlgorithmId::pairwise,
-                                      .protocol = protocol,
-                                      .bytes = schedule.largest,
-                                      .chunk_bytes = uint64_t(64) << 10},
-                                     shape),
+           .threads = message_threads(schedule.largest, protocol, shape),
+           .expected_us = message_us(schedule.largest, protocol, shape),
            .why = format("messages {} {} bytes",
                          protocol == Protocol::ll ? "up to" : "above or without ll at",
-                         kLlMessageBytes)});
+                         message_width(shape).ll_bytes)});
     last = key.first;
     plan.pairs.push_back(std::make_shared<const std::vector<PairStep>>(steps_of(schedule, shape)));
     kernels::Work w = message_work(shape, protocol, key.second, schedule);

@@ -8,8 +8,10 @@
 #include "base/format.h"
 #include "kernels/algo/one_shot.h"
 #include "kernels/algorithms.h"
+#include "kernels/chunk.h"
 #include "kernels/slices.h"
 #include "runtime/cost.h"
+#include "runtime/plan_candidates.h"
 
 namespace collctl::runtime {
 namespace {
@@ -23,22 +25,9 @@ constexpr uint64_t kBytesPerChannel = 512
                                       << 10;  // below it another channel costs more than it gives
 constexpr uint64_t kLeastPipelineChunk = 8 << 10;
 
-struct Candidate {
-  const kernels::AlgorithmRow* row = nullptr;
-  Protocol protocol{};
-  int channels = 1;
-  uint64_t chunk_bytes = 0;
-  Prediction expected;
-};
-
-// What the kernels are asked to do: a barrier is an all-reduce.
-kernels::Collective executed(kernels::Collective c) {
-  return c == Collective::barrier ? Collective::all_reduce : c;
-}
-
-uint64_t bytes_of(const Operation& op) {
-  return op.count * kernels::element_size(op.type);
-}
+using detail::bytes_of;
+using detail::executed;
+using detail::PlanCandidate;
 
 int channels_for(const Operation& op, const CommShape& shape, const Choices& choices) {
   const int have = int(shape.channels.size());
@@ -48,21 +37,17 @@ int channels_for(const Operation& op, const CommShape& shape, const Choices& cho
 }
 
 // One slot moves a chunk with the least latency; where ranks share cores several slots do with
-// fewer turns. Pipelines (chains and trees) cut the part so that all levels work at once.
+// fewer turns.
 uint64_t chunk_bytes_for(AlgorithmId algorithm, const Operation& op, Protocol protocol,
                          int channels, const CommShape& shape) {
   const uint64_t slot = slot_data_bytes(shape, protocol);
   const bool crowded = shape.ranks_per_core > 1;
   const uint64_t most = crowded ? slot * std::max(1u, shape.slot_count / 2) : slot;
-  const uint64_t part = bytes_of(op) / uint64_t(channels);
-  const bool chain = algorithm == AlgorithmId::ring && (op.collective == Collective::broadcast ||
-                                                        op.collective == Collective::reduce);
-  const bool tree = algorithm == AlgorithmId::tree || algorithm == AlgorithmId::tree_split;
-  if ((!chain && !tree) || crowded) return most;
-  const int depth = chain ? shape.nranks - 1 : shape.tree_depth;
-  if (depth < 2) return most;
-  const uint64_t cut = part / uint64_t(2 * depth);
-  return std::clamp(cut, std::min(kLeastPipelineChunk, most), most);
+  const bool chain = detail::is_chain(algorithm, op.collective);
+  if ((!chain && !detail::is_tree(algorithm)) || crowded) return most;
+  return detail::pipeline_chunk(bytes_of(op) / uint64_t(channels),
+                                chain ? shape.nranks - 1 : shape.tree_depth, kLeastPipelineChunk,
+                                most);
 }
 
 // A piece fills a bank: with one block or slice for each rank where it has such.
@@ -91,10 +76,9 @@ bool serves_any(const kernels::AlgorithmRow& row, const Choices& choices) {
   return false;
 }
 
-// Why nothing was left to choose from: the first rule that each allowed algorithm fails.
-Error no_candidate(const Operation& op, const CommShape& shape, const Choices& choices) {
-  std::string why;
-  const auto add = [&](const std::string& text) { why += (why.empty() ? "" : "; ") + text; };
+// The first rule that each allowed algorithm fails on CPU ranks.
+void cpu_refusals(const Operation& op, const CommShape& shape, const Choices& choices,
+                  const std::function<void(const std::string&)>& add) {
   for (int a = 0; a < kernels::kAlgorithmCount; ++a) {
     const AlgorithmId id = AlgorithmId(a);
     if (choices.algo.empty() || !choices.allows(id)) continue;
@@ -115,6 +99,17 @@ Error no_candidate(const Operation& op, const CommShape& shape, const Choices& c
   for (int p = 0; p < kernels::kProtocolCount; ++p)
     if (choices.allows(Protocol(p)) && shape.slot_bytes[p] == 0 && !choices.proto.empty())
       add(format("{} is not available for CPU ranks", kernels::name_of(Protocol(p))));
+}
+
+// Why nothing was left to choose from.
+Error no_candidate(const Operation& op, const CommShape& shape, const Choices& choices) {
+  std::string why;
+  const auto add = [&](const std::string& text) { why += (why.empty() ? "" : "; ") + text; };
+  if (shape.gpu) {
+    detail::gpu_refusals(op, shape, choices, add);
+  } else {
+    cpu_refusals(op, shape, choices, add);
+  }
   const std::string asked =
       format("algorithm '{}', protocol '{}'", choices.algo.empty() ? "all" : choices.algo,
              choices.proto.empty() ? "all" : choices.proto);
@@ -124,9 +119,9 @@ Error no_candidate(const Operation& op, const CommShape& shape, const Choices& c
           "leave out --algo and --proto (COLLCTL_ALGO, COLLCTL_PROTO) to have them chosen"};
 }
 
-std::vector<Candidate> candidates(const Operation& op, const CommShape& shape,
-                                  const Choices& choices) {
-  std::vector<Candidate> found;
+std::vector<PlanCandidate> cpu_candidates(const Operation& op, const CommShape& shape,
+                                          const Choices& choices) {
+  std::vector<PlanCandidate> found;
   for (const auto& row : kernels::algorithms()) {
     if (!choices.allows(row.id) || !serves(row, executed(op.collective))) continue;
     if (shape.slot_count < row.min_slots) continue;
@@ -134,47 +129,65 @@ std::vector<Candidate> candidates(const Operation& op, const CommShape& shape,
     for (int p = 0; p < kernels::kProtocolCount; ++p) {
       const Protocol protocol = Protocol(p);
       if (!choices.allows(protocol) || !serves(row, protocol) || shape.slot_bytes[p] == 0) continue;
-      Candidate c;
+      PlanCandidate c;
       c.row = &row;
       c.protocol = protocol;
       c.channels = channels_for(op, shape, choices);
       if (row.window) c.channels = std::clamp(shape.window_channels, 1, c.channels);
       c.chunk_bytes = row.window ? window_chunk_bytes(row.id, op, shape)
                                  : chunk_bytes_for(row.id, op, protocol, c.channels, shape);
-      c.expected = predict({.collective = op.collective,
-                            .algorithm = row.id,
-                            .protocol = protocol,
-                            .bytes = bytes_of(op),
-                            .chunk_bytes = c.chunk_bytes,
-                            .channels = c.channels},
-                           shape);
-      found.push_back(c);
+      const Prediction expected = predict({.collective = op.collective,
+                                           .algorithm = row.id,
+                                           .protocol = protocol,
+                                           .bytes = bytes_of(op),
+                                           .chunk_bytes = c.chunk_bytes,
+                                           .channels = c.channels},
+                                          shape);
+      c.us = expected.us;
+      c.limited_by = expected.limited_by;
+      found.push_back(std::move(c));
     }
   }
   return found;
 }
 
-std::string explain(const std::vector<Candidate>& all, const Candidate& best) {
+std::string explain(const std::vector<PlanCandidate>& all, const PlanCandidate& best) {
   if (all.size() == 1) return "the only one allowed";
-  const Candidate* second = nullptr;
+  const PlanCandidate* second = nullptr;
   for (const auto& c : all)
-    if (&c != &best && (second == nullptr || c.expected.us < second->expected.us)) second = &c;
-  return format("model: {:.1f} us, next {}/{} {:.1f} us, of {}", best.expected.us,
-                second->row->name, kernels::name_of(second->protocol), second->expected.us,
-                all.size());
+    if (&c != &best && (second == nullptr || c.us < second->us)) second = &c;
+  return format("model: {:.1f} us, next {}/{} {:.1f} us, of {}", best.us, second->row->name,
+                kernels::name_of(second->protocol), second->us, all.size());
 }
 
-Result<Candidate> best_of(const Operation& op, const CommShape& shape, const Choices& choices,
-                          std::string& why) {
-  const std::vector<Candidate> all = candidates(op, shape, choices);
+Result<PlanCandidate> best_of(const Operation& op, const CommShape& shape, const Choices& choices,
+                              std::string& why) {
+  const std::vector<PlanCandidate> all =
+      shape.gpu ? detail::gpu_candidates(op, shape, choices) : cpu_candidates(op, shape, choices);
   if (all.empty()) return no_candidate(op, shape, choices);
-  const auto best = std::min_element(
-      all.begin(), all.end(), [](auto& a, auto& b) { return a.expected.us < b.expected.us; });
+  const auto best =
+      std::min_element(all.begin(), all.end(), [](auto& a, auto& b) { return a.us < b.us; });
   why = explain(all, *best);
   return *best;
 }
 
-Work work_for(const Operation& op, const Candidate& c, const CommShape& shape, int channel,
+uint64_t chunk_count_for(const Operation& op, const PlanCandidate& c, const CommShape& shape) {
+  const uint64_t grain = kernels::chunk_grain(op.type);
+  if (c.by_window_kernel) return std::max<uint64_t>(1, (op.count + grain - 1) / grain) * grain;
+  if (op.chunk_elements == 0) return chunk_elements(c.chunk_bytes, op.type);
+  // A chunk of more slices than this deadlocks: wide types in the cuts of a narrow one.
+  const uint64_t room = c.row->window ? c.chunk_bytes
+                                      : slot_data_bytes(shape, c.protocol) *
+                                            kernels::most_slices(*c.row, shape.slot_count);
+  return std::min(op.chunk_elements, chunk_elements(room, op.type));
+}
+
+// Channels of pairs may be more than those with rings and trees, which they do not use.
+const ChannelShape& channel_shape(const CommShape& shape, size_t channel) {
+  return shape.channels[channel % shape.channels.size()];
+}
+
+Work work_for(const Operation& op, const PlanCandidate& c, const CommShape& shape, int channel,
               detail::Part part, const std::vector<int32_t>& order) {
   Work w{};
   w.input = op.input;
@@ -182,13 +195,7 @@ Work work_for(const Operation& op, const Candidate& c, const CommShape& shape, i
   w.count = op.count;
   w.part_offset = part.offset;
   w.part_count = part.count;
-  // A chunk of more slices than this deadlocks: wide types in the cuts of a narrow one.
-  const uint64_t room = c.row->window ? c.chunk_bytes
-                                      : slot_data_bytes(shape, c.protocol) *
-                                            kernels::most_slices(*c.row, shape.slot_count);
-  w.chunk_count = op.chunk_elements != 0
-                      ? std::min(op.chunk_elements, chunk_elements(room, op.type))
-                      : chunk_elements(c.chunk_bytes, op.type);
+  w.chunk_count = chunk_count_for(op, c, shape);
   const auto at = std::find(order.begin(), order.end(), shape.rank) - order.begin();
   const auto n = int64_t(order.size());
   w.ring = {.prev = order[size_t((at + n - 1) % n)],
@@ -196,7 +203,7 @@ Work work_for(const Operation& op, const Candidate& c, const CommShape& shape, i
             .index = int32_t(at),
             .reserved = 0,
             .order = order.data()};
-  w.tree = shape.channels[size_t(channel)].tree;
+  w.tree = channel_shape(shape, size_t(channel)).tree;
   w.rank = shape.rank;
   w.nranks = shape.nranks;
   w.root = op.root;
@@ -212,17 +219,20 @@ Work work_for(const Operation& op, const Candidate& c, const CommShape& shape, i
 Result<PlannedOp> plan_collective(const Operation& op, const CommShape& shape,
                                   const Choices& choices, Plan& plan) {
   std::string why;
-  COLL_ASSIGN(const Candidate best, best_of(op, shape, choices, why));
+  COLL_ASSIGN(const PlanCandidate best, best_of(op, shape, choices, why));
   PlannedOp planned{.algorithm = best.row->id,
                     .protocol = best.protocol,
                     .collective = op.collective,
                     .channels = 0,
                     .works = {},
-                    .expected_us = best.expected.us,
+                    .by_window_kernel = best.by_window_kernel,
+                    .threads = best.threads,
+                    .expected_us = best.us,
                     .why = std::move(why)};
   const auto parts = detail::cut_parts(op.count, best.channels);
   for (size_t c = 0; c < parts.size(); ++c) {
-    plan.orders.push_back(std::make_shared<const std::vector<int32_t>>(shape.channels[c].ring));
+    plan.orders.push_back(
+        std::make_shared<const std::vector<int32_t>>(channel_shape(shape, c).ring));
     Work w = work_for(op, best, shape, int(c), parts[c], *plan.orders.back());
     if (best.row->id == AlgorithmId::pairwise) {
       plan.pairs.push_back(std::make_shared<const std::vector<kernels::PairStep>>(
@@ -237,6 +247,20 @@ Result<PlannedOp> plan_collective(const Operation& op, const CommShape& shape,
 }
 
 }  // namespace
+
+uint64_t detail::pipeline_chunk(uint64_t bytes, int depth, uint64_t least, uint64_t most) {
+  if (depth < 2) return most;
+  return std::clamp(bytes / uint64_t(2 * depth), std::min(least, most), most);
+}
+
+bool detail::is_chain(AlgorithmId algorithm, Collective collective) {
+  return algorithm == AlgorithmId::ring &&
+         (collective == Collective::broadcast || collective == Collective::reduce);
+}
+
+bool detail::is_tree(AlgorithmId algorithm) {
+  return algorithm == AlgorithmId::tree || algorithm == AlgorithmId::tree_split;
+}
 
 uint64_t slot_data_bytes(const CommShape& shape, Protocol protocol) {
   return kernels::slot_data_bytes(shape.slot_bytes[int(protocol)], protocol);
@@ -262,12 +286,12 @@ std::vector<detail::Part> detail::cut_parts(uint64_t count, int channels) {
 Result<CollectiveChoice> choose_collective(const Operation& op, const CommShape& shape,
                                            const Choices& choices) {
   CollectiveChoice chosen;
-  COLL_ASSIGN(const Candidate best, best_of(op, shape, choices, chosen.why));
+  COLL_ASSIGN(const PlanCandidate best, best_of(op, shape, choices, chosen.why));
   chosen.algorithm = best.row->id;
   chosen.protocol = best.protocol;
   chosen.channels = int(detail::cut_parts(op.count, best.channels).size());
-  chosen.expected_us = best.expected.us;
-  chosen.limited_by = best.expected.limited_by;
+  chosen.expected_us = best.us;
+  chosen.limited_by = best.limited_by;
   return chosen;
 }
 

@@ -1,0 +1,105 @@
+#include "runtime/gpu_cost.h"
+
+#include <bit>
+#include <cmath>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "kernels/algorithms.h"
+#include "runtime/cost_table.h"
+
+namespace collctl::runtime {
+namespace {
+
+using kernels::AlgorithmId;
+using kernels::Collective;
+using kernels::Protocol;
+
+struct WindowRow {
+  AlgorithmId algorithm;
+  Protocol protocol;
+  double base_us;  // of two ranks, less rank_us: launch, the first flag out and in
+  double rank_us;  // each rank but one: its flags
+  double gbps;     // 1e9 bytes a second that leave or enter a rank
+  const char* source;
+};
+constexpr const char* kTrial = "measured on 2 and 4 x H200 (NVSwitch), float32 all-reduce";
+constexpr WindowRow kWindowRows[] = {
+    {AlgorithmId::one_shot, Protocol::ll, 3.45, 0.15, 230, kTrial},
+    {AlgorithmId::two_shot, Protocol::ll, 3.2, 0.8, 320, kTrial},
+    {AlgorithmId::one_shot, Protocol::simple, 5.5, 0.5, 300,
+     "ours: one barrier less than two-shot, loads at 337 GB/s"},
+    {AlgorithmId::two_shot, Protocol::simple, 7.0, 0.5, 350, kTrial},
+};
+
+const WindowRow& window_row(AlgorithmId algorithm, Protocol protocol) {
+  for (const WindowRow& row : kWindowRows)
+    if (row.algorithm == algorithm && row.protocol == protocol) return row;
+  base::check_failed("the window kernel has a row", __FILE__, __LINE__, name_of(algorithm));
+}
+
+// The algorithm whose row of the model stands for one that the field's model has not.
+AlgorithmId modelled(AlgorithmId algorithm) {
+  if (algorithm == AlgorithmId::tree_split) return AlgorithmId::tree;
+  return algorithm == AlgorithmId::doubling ? AlgorithmId::pairwise : algorithm;
+}
+Collective modelled(AlgorithmId algorithm, Collective collective) {
+  return algorithm == AlgorithmId::doubling ? Collective::send_recv : collective;
+}
+
+// Messages that follow one another: ranks beyond the power of two come in before and hear after.
+double doubling_messages(int nranks) {
+  const auto n = unsigned(nranks);
+  return std::bit_width(n) - 1 + (std::has_single_bit(n) ? 0 : 2);
+}
+
+}  // namespace
+
+uint64_t moved_bytes(Collective collective, int nranks, uint64_t bytes) {
+  switch (collective) {
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::gather:
+    case Collective::scatter:
+    case Collective::all_to_all:
+      return bytes * uint64_t(nranks);
+    default:
+      return bytes;
+  }
+}
+
+GpuPrediction predict_window_kernel(const GpuQuery& q) {
+  const WindowRow& row = window_row(q.algorithm, q.protocol);
+  const double others = q.nranks - 1;
+  double bytes = others * double(q.bytes);
+  if (q.algorithm == AlgorithmId::two_shot) bytes *= 2.0 / q.nranks;
+  if (q.protocol == Protocol::ll) bytes *= 2;
+  const double latency_us = row.base_us + others * row.rank_us, bytes_us = bytes / (row.gbps * 1e3);
+  return {latency_us + bytes_us,
+          bytes_us > latency_us
+              ? format("bandwidth: {:.4g} GB/s between GPUs ({})", row.gbps, row.source)
+              : format("latency: launch and flags of {} ranks", q.nranks)};
+}
+
+std::string fifos_unavailable(const ModelInput& input, const GpuQuery& q) {
+  if (!serves(kernels::algorithm(q.algorithm), q.protocol))
+    return format("{} does not speak {}", name_of(q.algorithm), name_of(q.protocol));
+  // One rank sends to nobody, so every algorithm will do.
+  if (input.ranks < 2 && q.protocol != Protocol::ll128) return {};
+  return unavailable(input, modelled(q.algorithm), q.protocol, modelled(q.algorithm, q.collective));
+}
+
+GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& q) {
+  COLL_CHECK(fifos_unavailable(input, q).empty());
+  const AlgorithmId algorithm = modelled(q.algorithm);
+  const LatencyRow& row = *find_latency(algorithm, q.protocol);
+  if (input.ranks < 2) return {row.base_us, "latency: one rank has nobody to talk to"};
+  Estimate made = estimate(input, algorithm, q.protocol, modelled(q.algorithm, q.collective),
+                           moved_bytes(q.collective, q.nranks, q.bytes));
+  if (q.algorithm == AlgorithmId::tree) made.us += (made.us - made.latency_us) / 2;
+  if (q.algorithm == AlgorithmId::doubling)
+    made.us = row.base_us + doubling_messages(q.nranks) * (made.us - row.base_us);
+  return {made.us, std::move(made.limited_by)};
+}
+
+}  // namespace collctl::runtime

@@ -1,0 +1,48 @@
+// What the planner chooses from: the ways to run one collective, each with its predicted time.
+// Internal to the planner (planner.h): pure, the same on all ranks.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/algorithms.h"
+#include "runtime/choices.h"
+#include "runtime/operation.h"
+#include "runtime/plan.h"
+
+namespace collctl::runtime::detail {
+
+struct PlanCandidate {
+  const kernels::AlgorithmRow* row = nullptr;
+  kernels::Protocol protocol{};
+  int channels = 1;
+  uint64_t chunk_bytes = 0;  // of fifo algorithms, and of windows with banks
+  int threads = 0;
+  bool by_window_kernel = false;
+  double us = 0;
+  std::string limited_by;
+};
+
+// What the kernels are asked to do: a barrier is an all-reduce.
+inline Collective executed(Collective c) {
+  return c == Collective::barrier ? Collective::all_reduce : c;
+}
+inline uint64_t bytes_of(const Operation& op) {
+  return op.count * kernels::element_size(op.type);
+}
+
+// Pipelines (chains and trees) cut the part so that all levels work at once: the bytes of a chunk
+// out of the part of `bytes`, between `least` and `most`.
+uint64_t pipeline_chunk(uint64_t bytes, int depth, uint64_t least, uint64_t most);
+// A chain hands chunks from rank to rank: broadcast and reduce round a ring.
+bool is_chain(kernels::AlgorithmId algorithm, Collective collective);
+bool is_tree(kernels::AlgorithmId algorithm);
+
+// Of GPU ranks.
+std::vector<PlanCandidate> gpu_candidates(const Operation& op, const CommShape& shape,
+                                          const Choices& choices);
+// Each reason why something of what `choices` names serves nothing.
+void gpu_refusals(const Operation& op, const CommShape& shape, const Choices& choices,
+                  const std::function<void(const std::string&)>& add);
+
+}  // namespace collctl::runtime::detail
