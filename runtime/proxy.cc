@@ -226,6 +226,13 @@ void ProxyEngine::finish_operation() {
   base::ring_bell(s.control.get());
 }
 
+void ProxyEngine::busy(bool begins) {
+  State& s = *state_;
+  const int before = s.operations.fetch_add(begins ? 1 : -1, std::memory_order_acq_rel);
+  // The thread sleeps, or is to look once more at what the operation published last.
+  if (before == 0 || before == 1) base::ring_bell(s.control.get());
+}
+
 bool ProxyEngine::assist_hook(void* engine) {
   return static_cast<ProxyEngine*>(engine)->assist();
 }

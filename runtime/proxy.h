@@ -7,6 +7,10 @@
 // for kHandsOffNs, or at once when it is told that something is left, and sleeps in poll on the
 // links' descriptors and the bell when there is nothing to do. One thread drives at a time.
 //
+// GPUs wait by themselves and wake nobody: while the executor says that operations are under way
+// (busy) the engine's thread looks at the links again and again, with short sleeps when nothing
+// moves.
+//
 // Fifos of links added here carry the engine's eventfd as bell_fd. The communicator owns the links;
 // remove() them (or stop()) before they die. Threads: any, except start, add, remove and stop,
 // which are the thread's that sets up.
@@ -56,6 +60,8 @@ class ProxyEngine : public transport::NetAcceptor {
   // The end of an operation in a block thread: sends what was published last and tells freed slots;
   // the engine's thread takes over if that is not all done.
   void finish_operation();
+  // An operation of a GPU begins (true) or is over (false); calls are counted. Any thread.
+  void busy(bool begins);
   // The same as plain functions, for CpuContext; the argument is the engine. assist_sleep_hook with
   // until_ns 0 is hand_back().
   static bool assist_hook(void* engine);

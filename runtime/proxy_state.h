@@ -31,6 +31,8 @@ struct ProxyEngine::State {
   std::atomic<int64_t> assisted_ns{0};      // when a block thread last drove
   std::atomic<bool> block_sleeps{false};    // a block thread sleeps on the links' descriptors
   std::atomic<bool> thread_in_poll{false};  // the engine's thread does
+  std::atomic<int> operations{0};           // of GPUs, under way
+  int64_t moved_ns = 0;                     // when looking again and again last paid; the thread's
   std::atomic<bool> closing{false}, stopping{false};
   uint32_t moves = 0;     // futex word: how often somebody's driving changed something
   uint32_t sleepers = 0;  // block threads that sleep on it
@@ -63,6 +65,7 @@ struct ProxyEngine::State {
   void thread_main();
   void keep_off();
   void drive();
+  void drive_busily();
   void handle_listener();
   void deliver(base::Accepted connection);
   Status drain(Deadline deadline);

@@ -16,7 +16,10 @@ constexpr double kIdleSeconds = 10;       // how long the thread sleeps when not
 constexpr double kHandshakeLook = 0.5;    // the same while strangers are proving themselves
 constexpr int64_t kBlockNs = 20'000'000;  // the same while a block thread sleeps as the driver
 constexpr int64_t kBusyNs = 1'000'000;    // the same while another thread holds the links
-constexpr int64_t kAbortLookMs = 50;      // how late a wait for a connection sees an abort
+// While GPUs work: how long the thread only yields after something moved, and its sleeps from then
+// on. Short against a slot on its way through sockets, long enough to leave the core to others.
+constexpr int64_t kYieldNs = 100'000, kShortSleepNs = 20'000;
+constexpr int64_t kAbortLookMs = 50;  // how late a wait for a connection sees an abort
 
 }  // namespace
 
@@ -39,6 +42,8 @@ void ProxyEngine::State::thread_main() {
     if (link_count.load(std::memory_order_acquire) == 0 || assisted ||
         block_sleeps.load(std::memory_order_acquire))
       keep_off();
+    else if (operations.load(std::memory_order_acquire) > 0)
+      drive_busily();
     else
       drive();
     handle_listener();
@@ -88,6 +93,25 @@ void ProxyEngine::State::drive() {
   thread_in_poll.store(false, std::memory_order_release);
   base::drain_bell(control.get());
   base::drain_bell(bell.get());
+}
+
+// One look while a GPU works: it publishes without ringing a bell.
+void ProxyEngine::State::drive_busily() {
+  bool moved = false;
+  {
+    const std::scoped_lock lock(driver);
+    disarm_all();
+    moved = progress_all();
+  }
+  const int64_t now = now_ns();
+  if (moved) {
+    announce_moves();
+    moved_ns = now;
+  } else if (now < moved_ns + kYieldNs) {
+    base::yield_thread();
+  } else {
+    base::sleep_until(Deadline::at_ns(now + kShortSleepNs));
+  }
 }
 
 void ProxyEngine::State::handle_listener() {

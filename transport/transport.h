@@ -30,6 +30,8 @@
 
 namespace collctl::transport {
 
+class Device;  // transport/device/device.h
+
 enum class Direction : uint8_t { send, recv };
 
 struct FifoGeometry {
@@ -46,6 +48,9 @@ struct LinkSpec {
   // Distinguishes links of one (channel, pair): 0 ring/tree (shared), 1 point-to-point on first
   // use.
   uint32_t purpose = 0;
+  // P2P between GPUs: Simple's slots lie at the sender and the receiver reads them; else they lie
+  // at the receiver and the sender writes them. The same at both ends.
+  bool p2p_read = false;
 };
 
 // Passing descriptors between processes of one host; the runtime's bootstrap implements it.
@@ -76,6 +81,7 @@ struct Services {
   int sockets_per_thread = 1;  // NET/Socket
   int helper_threads = 0;
   uint32_t* abort_word = nullptr;  // nonzero: give up
+  std::shared_ptr<Device> device;  // of this rank; null for a CPU rank
 };
 
 enum class Progress : uint8_t { idle, moved, would_block };
@@ -125,7 +131,7 @@ struct Transport {
   Result<std::unique_ptr<Endpoint>> (*open)(const LinkSpec& spec, const Services& services);
 };
 
-// THE table, best first: loopback, shm, net.
+// THE table, best first: loopback, p2p, shm, net.
 std::span<const Transport> transports();
 const Transport* find_transport(std::string_view name);
 

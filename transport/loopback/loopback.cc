@@ -1,11 +1,9 @@
 #include "transport/loopback/loopback.h"
 
-#include <map>
-#include <mutex>
-
 #include "base/format.h"
 #include "transport/edge.h"
 #include "transport/memory/fifo_memory.h"
+#include "transport/memory/offers.h"
 
 namespace collctl::transport {
 
@@ -16,28 +14,8 @@ struct Shared {  // a block and who it is for
   uint64_t key = 0;
 };
 
-// Blocks of this process that wait for their sender. The receiver's endpoint takes its entry out
-// again when the sender never came.
-class Registry {
- public:
-  using Token = std::array<uint8_t, 16>;
-  void put(const Token& token, std::shared_ptr<Shared> shared) {
-    const std::scoped_lock lock(mutex_);
-    waiting_.emplace(token, std::move(shared));
-  }
-  std::shared_ptr<Shared> take(const Token& token) {
-    const std::scoped_lock lock(mutex_);
-    auto node = waiting_.extract(token);
-    return node.empty() ? nullptr : std::move(node.mapped());
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<Token, std::shared_ptr<Shared>> waiting_;
-};
-
-Registry& registry() {
-  static Registry instance;
+Offers<Shared>& offers() {
+  static Offers<Shared> instance;
   return instance;
 }
 
@@ -45,11 +23,6 @@ class LoopbackEndpoint : public Endpoint {
  public:
   LoopbackEndpoint(const LinkSpec& spec, const FifoLayout& layout, uint64_t key)
       : spec_(spec), layout_(layout), key_(key) {}
-  ~LoopbackEndpoint() override {
-    if (offered_) registry().take(token_);
-  }
-  LoopbackEndpoint(const LoopbackEndpoint&) = delete;
-  LoopbackEndpoint& operator=(const LoopbackEndpoint&) = delete;
 
   Result<Bytes> describe(Deadline) override {
     ByteWriter blob;
@@ -58,11 +31,8 @@ class LoopbackEndpoint : public Endpoint {
       shared_ = std::make_shared<Shared>();
       shared_->key = key_;
       COLL_ASSIGN(shared_->memory, private_fifo_memory(layout_));
-      COLL_ASSIGN(const base::Secret token, base::random_secret());
-      token_ = token.bytes;
-      registry().put(token_, shared_);
-      offered_ = true;
-      blob.put(token_);
+      COLL_ASSIGN(offer_, offers().put(shared_));
+      blob.put(offer_.token());
     }
     return blob.take();
   }
@@ -70,14 +40,14 @@ class LoopbackEndpoint : public Endpoint {
   Result<std::unique_ptr<Link>> connect(ByteView peer_blob, Deadline) override {
     ByteReader reader(peer_blob);
     const auto process = reader.get<uint64_t>();
-    Registry::Token token{};
-    if (spec_.direction == Direction::send) token = reader.get<Registry::Token>();
+    Offers<Shared>::Token token{};
+    if (spec_.direction == Direction::send) token = reader.get<Offers<Shared>::Token>();
     if (!reader.ok() || !reader.at_end() || process != spec_.self.process_hash)
       return edge_error(spec_, Error(ErrorCode::lost, format("what {} sent to connect by direct "
                                                              "pointer is not from this process",
                                                              peer_text(spec_.peer))));
     if (spec_.direction == Direction::send) {
-      shared_ = registry().take(token);
+      shared_ = offers().take(token);
       if (shared_ == nullptr || shared_->key != key_)
         return edge_error(
             spec_, Error(ErrorCode::lost, format("{} offers no memory for this connection (closed, "
@@ -99,14 +69,16 @@ class LoopbackEndpoint : public Endpoint {
   LinkSpec spec_;
   FifoLayout layout_;
   uint64_t key_;
-  Registry::Token token_{};
-  bool offered_ = false;
   std::shared_ptr<Shared> shared_;
+  Offers<Shared>::Offer offer_;  // until the sender came
 };
 
 }  // namespace
 
 Reach loopback_reach(const PeerInfo& a, const PeerInfo& b) {
+  for (const PeerInfo* rank : {&a, &b})
+    if (rank->kind != DeviceKind::cpu)
+      return {.ok = false, .why = format("{} is a GPU rank", peer_text(*rank))};
   if (a.process_hash == b.process_hash) return {.ok = true, .why = {}};
   return {.ok = false,
           .why = format("rank {} (pid {}) and rank {} (pid {}) are different processes", a.rank,

@@ -27,7 +27,8 @@ size_t round_up(size_t value, size_t to) {
 
 }  // namespace
 
-Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocolCount]) {
+Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocolCount],
+                               bool simple_elsewhere) {
   FifoLayout layout;
   size_t at = kLine;
   bool any = false;
@@ -49,8 +50,10 @@ Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocol
     at = round_up(at + g.slot_count * sizeof(kernels::SlotRecord), kLine);
   }
   if (!any) return Error(ErrorCode::usage, "a connection without any protocol was asked for");
-  for (FifoPart& part : layout.parts) {
+  for (int p = 0; p < kernels::kProtocolCount; ++p) {
+    FifoPart& part = layout.parts[p];
     if (part.geometry.slot_bytes == 0) continue;
+    if (simple_elsewhere && p == int(kernels::Protocol::simple)) continue;
     const size_t bytes = size_t(part.geometry.slot_bytes) * part.geometry.slot_count;
     at = round_up(at, bytes >= kLargeSlots ? kPage : kLine);
     part.slots = at;
@@ -110,8 +113,10 @@ kernels::Fifo fifo_end(void* block, const FifoLayout& layout, kernels::Protocol 
   fifo.slots = base + part.slots;
   fifo.tail = &counters->tail;
   fifo.head = &counters->head;
-  fifo.consumer_sleeps = &counters->consumer_sleeps;
-  fifo.producer_sleeps = &counters->producer_sleeps;
+  if (spec.self.kind == DeviceKind::cpu) {
+    fifo.consumer_sleeps = &counters->consumer_sleeps;
+    fifo.producer_sleeps = &counters->producer_sleeps;
+  }
   fifo.records = reinterpret_cast<kernels::SlotRecord*>(base + part.records);
   fifo.slot_bytes = part.geometry.slot_bytes;
   fifo.slot_count = part.geometry.slot_count;

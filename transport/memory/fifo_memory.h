@@ -26,9 +26,11 @@ struct FifoLayout {
   size_t total_bytes = 0;  // a multiple of the page size
 };
 
-// Slots: a multiple of 16 bytes each, 128-byte aligned, on a page of their own when large. Error
-// usage when a geometry is out of bounds or no protocol is wanted.
-Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocolCount]);
+// Slots: a multiple of 16 bytes each, 128-byte aligned, on a page of their own when large. With
+// `simple_elsewhere` those of Simple are not part of the block. Error usage when a geometry is out
+// of bounds or no protocol is wanted.
+Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocolCount],
+                               bool simple_elsewhere = false);
 
 // Zeroed private memory of this process with the head written.
 Result<base::Mapping> private_fifo_memory(const FifoLayout& layout);
@@ -37,7 +39,8 @@ void fifo_memory_init(void* block, const FifoLayout& layout);
 // The block was made for the same layout; else the sentence says what differs.
 Status fifo_memory_check(const void* block, size_t bytes, const FifoLayout& layout);
 
-// One end's view of a part. Nobody sleeps in poll on it: bell_fd is -1.
+// One end's view of a part. Nobody sleeps in poll on it: bell_fd is -1; nobody sleeps at all where
+// the ranks are GPUs.
 kernels::Fifo fifo_end(void* block, const FifoLayout& layout, kernels::Protocol protocol,
                        const LinkSpec& spec);
 

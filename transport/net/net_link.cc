@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "base/wait.h"
+#include "transport/device/device.h"
 #include "transport/edge.h"
 #include "transport/memory/fifo_memory.h"
 #include "transport/net/ll_lines.h"
@@ -22,9 +23,10 @@ uint64_t load_counter(uint64_t* counter) {
   return std::atomic_ref<uint64_t>(*counter).load(std::memory_order_acquire);
 }
 
-// Publishes a counter and wakes the block if it sleeps on it.
+// Publishes a counter and wakes the block if it sleeps on it; a GPU's never does.
 void publish(uint64_t* counter, uint64_t value, uint32_t* sleepers) {
   std::atomic_ref<uint64_t>(*counter).store(value, std::memory_order_release);
+  if (sleepers == nullptr) return;
   std::atomic_ref<uint32_t> word(*sleepers);
   // Pairs with the sleeper's exchange of 1: it sees the counter, or this sees the 1.
   if (word.fetch_or(0, std::memory_order_acq_rel) == 0) return;
@@ -33,10 +35,12 @@ void publish(uint64_t* counter, uint64_t value, uint32_t* sleepers) {
 }
 
 void arm_word(uint32_t* sleepers) {
+  if (sleepers == nullptr) return;
   std::atomic_ref<uint32_t>(*sleepers).exchange(1, std::memory_order_acq_rel);
 }
 
 void disarm_word(uint32_t* sleepers) {
+  if (sleepers == nullptr) return;
   std::atomic_ref<uint32_t>(*sleepers).store(0, std::memory_order_release);
 }
 
@@ -60,7 +64,7 @@ class NetLink : public Link {
  public:
   NetLink(const LinkSpec& spec, const Net& net, std::unique_ptr<NetConnection> connection)
       : spec_(spec), via_(net.via), connection_(std::move(connection)) {}
-  Status prepare(const FifoLayout& layout);
+  Status prepare(const FifoLayout& layout, const std::shared_ptr<Device>& device);
 
   Fifo* fifo(Protocol protocol) override {
     Stage& stage = stages_[size_t(protocol)];
@@ -93,18 +97,26 @@ class NetLink : public Link {
   LinkSpec spec_;
   std::string via_;
   base::Mapping memory_, staging_;
+  PinnedMemory pinned_;  // in place of memory_ for a GPU
   Stage stages_[kernels::kProtocolCount];
   std::unique_ptr<NetConnection> connection_;  // last: its helpers end before the memory goes
 };
 
-Status NetLink::prepare(const FifoLayout& layout) {
-  COLL_ASSIGN(memory_, private_fifo_memory(layout));
+Status NetLink::prepare(const FifoLayout& layout, const std::shared_ptr<Device>& device) {
+  void* slots = nullptr;
+  if (device != nullptr) {
+    COLL_ASSIGN(pinned_, PinnedMemory::make(device, layout.total_bytes));
+    slots = pinned_.data();
+  } else {
+    COLL_ASSIGN(memory_, private_fifo_memory(layout));
+    slots = memory_.get();
+  }
   size_t staging_bytes = 0;
   for (int p = 0; p < kernels::kProtocolCount; ++p) {
     const FifoGeometry& geometry = layout.parts[p].geometry;
     if (geometry.slot_bytes == 0) continue;
     Stage& stage = stages_[p];
-    stage.fifo = fifo_end(memory_.get(), layout, Protocol(p), spec_);
+    stage.fifo = fifo_end(slots, layout, Protocol(p), spec_);
     stage.fifo.flags = sending() ? kernels::kFifoProxyReads : kernels::kFifoProxyWrites;
     stage.requests.resize(geometry.slot_count, kNoRequest);
     const size_t bytes = size_t(geometry.slot_bytes) * geometry.slot_count;
@@ -290,7 +302,7 @@ class NetEndpoint : public Endpoint {
     COLL_ASSIGN(auto connection, sends ? net_.connect(end_, services_, blob, deadline)
                                        : net_.accept(end_, services_, blob, deadline));
     auto link = std::make_unique<NetLink>(end_.spec, net_, std::move(connection));
-    COLL_TRY(link->prepare(layout_));
+    COLL_TRY(link->prepare(layout_, services_.device));
     return std::unique_ptr<Link>(std::move(link));
   }
 
@@ -321,11 +333,14 @@ Reach net_reach(const PeerInfo& a, const PeerInfo& b) {
   return {.ok = true, .why = {}};
 }
 
-Result<std::unique_ptr<Endpoint>> net_open(const LinkSpec& spec, const Services& services) {
-  if (spec.geometry[int(Protocol::ll128)].slot_bytes != 0)
+Result<std::unique_ptr<Endpoint>> net_open(const LinkSpec& wanted, const Services& services) {
+  LinkSpec spec = wanted;
+  FifoGeometry& ll128 = spec.geometry[int(Protocol::ll128)];
+  if (ll128.slot_bytes != 0 && spec.self.kind == DeviceKind::cpu)
     return edge_error(spec, Error(ErrorCode::unavailable,
                                   "LL128 does not travel over the network between CPU ranks",
                                   "use --proto simple or ll"));
+  ll128 = {};  // GPUs have links with it where they reach each other; this one is without
   COLL_ASSIGN(const FifoLayout layout, fifo_layout(spec.geometry));
   NetEnd end{.spec = spec, .streams = {}};
   for (int p = 0; p < kernels::kProtocolCount; ++p) {

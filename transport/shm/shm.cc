@@ -7,6 +7,8 @@
 
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/numa.h"
+#include "transport/device/device.h"
 #include "transport/edge.h"
 #include "transport/memory/fifo_memory.h"
 
@@ -60,12 +62,20 @@ Result<base::Mapping> map_shared(int fd, size_t bytes) {
   return base::Mapping(block, bytes);
 }
 
+// This end's view of the shared memory; pinned for a GPU.
+struct Block {
+  explicit Block(base::Mapping m) : mapping(std::move(m)) {}
+  base::Mapping mapping;
+  PinnedMemory pinned;
+};
+
 class ShmEndpoint : public Endpoint {
  public:
   ShmEndpoint(const LinkSpec& spec, const FifoLayout& layout, const Services& services)
       : spec_(spec),
         layout_(layout),
         fds_(services.fds),
+        device_(services.device),
         tag_(edge_key(spec, services.comm_hash, 0)) {}
 
   Result<Bytes> describe(Deadline deadline) override {
@@ -99,12 +109,16 @@ class ShmEndpoint : public Endpoint {
     }
     if (memory_ == nullptr)
       return Error(ErrorCode::defect, "connect before describe on a receiving end");
+    void* block = memory_->mapping.get();
     return std::unique_ptr<Link>(
-        std::make_unique<MemoryLink>(memory_->get(), layout_, spec_, "SHM", memory_));
+        std::make_unique<MemoryLink>(block, layout_, spec_, "SHM", memory_));
   }
 
  private:
   Status make_memory(Deadline deadline) {
+    // The pages of a GPU's memory lie near the one that reads them.
+    const base::PreferredNode node(device_ != nullptr ? base::pci_numa_node(device_->facts().bus_id)
+                                                      : -1);
     COLL_ASSIGN(const base::Fd fd, nameless_file());
     // Reserving every page now turns a full /dev/shm into an error instead of a SIGBUS later.
     int failure = 0;
@@ -118,7 +132,7 @@ class ShmEndpoint : public Endpoint {
                                failure);
     COLL_ASSIGN(base::Mapping mapping, map_shared(fd.get(), layout_.total_bytes));
     fifo_memory_init(mapping.get(), layout_);
-    memory_ = std::make_shared<base::Mapping>(std::move(mapping));
+    COLL_TRY(keep(std::move(mapping)));
     return fds_->send_fd(spec_.peer.rank, tag_, fd.get(), deadline);
   }
 
@@ -134,15 +148,23 @@ class ShmEndpoint : public Endpoint {
                           peer_text(spec_.peer), layout_.total_bytes));
     COLL_ASSIGN(base::Mapping mapping, map_shared(fd.get(), layout_.total_bytes));
     COLL_TRY(fifo_memory_check(mapping.get(), mapping.size(), layout_));
-    memory_ = std::make_shared<base::Mapping>(std::move(mapping));
+    return keep(std::move(mapping));
+  }
+
+  Status keep(base::Mapping mapping) {
+    memory_ = std::make_shared<Block>(std::move(mapping));
+    if (device_ == nullptr) return {};
+    COLL_ASSIGN(memory_->pinned,
+                PinnedMemory::over(device_, memory_->mapping.get(), memory_->mapping.size()));
     return {};
   }
 
   LinkSpec spec_;
   FifoLayout layout_;
   FdExchange* fds_;
+  std::shared_ptr<Device> device_;
   uint64_t tag_;
-  std::shared_ptr<base::Mapping> memory_;
+  std::shared_ptr<Block> memory_;
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ bool reaches(const char* name, const PeerInfo& a, const PeerInfo& b, const char*
 }  // namespace
 
 TEST_CASE("the table is loopback, shm, net") {
-  REQUIRE(transport::transports().size() == 3);
+  REQUIRE(transport::transports().size() == 4);
   CHECK(std::string(transport::transports()[0].name) == "loopback");
   CHECK(std::string(transport::transports()[1].name) == "shm");
   CHECK(std::string(transport::transports()[2].name) == "net");

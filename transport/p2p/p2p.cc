@@ -1,0 +1,264 @@
+#include "transport/p2p/p2p.h"
+
+#include "base/format.h"
+#include "transport/device/device.h"
+#include "transport/edge.h"
+#include "transport/memory/fifo_memory.h"
+#include "transport/memory/offers.h"
+
+namespace collctl::transport {
+
+namespace {
+
+using kernels::Protocol;
+
+// How an end's memory is handed to the other.
+enum class Way : uint8_t { pointer, descriptor, name };
+
+const char* way_text(Way way) {
+  switch (way) {
+    case Way::pointer:
+      return "P2P/direct pointer";
+    case Way::descriptor:
+      return "P2P/CUMEM";
+    default:
+      return "P2P/IPC";
+  }
+}
+
+// Both ends' blocks. The sender's holds the heads, and Simple's slots in read mode.
+struct Shape {
+  FifoLayout receiver;
+  size_t sender_slots = 0, sender_bytes = 0;
+  size_t bytes_of(Direction direction) const {
+    return direction == Direction::recv ? receiver.total_bytes : sender_bytes;
+  }
+};
+
+constexpr size_t kSlotsAlign = 4096;
+
+Result<Shape> shape_of(const LinkSpec& spec) {
+  Shape shape;
+  COLL_ASSIGN(shape.receiver, fifo_layout(spec.geometry, spec.p2p_read));
+  shape.sender_bytes = kernels::kProtocolCount * sizeof(kernels::FifoCounters);
+  const FifoGeometry& simple = spec.geometry[int(Protocol::simple)];
+  if (spec.p2p_read && simple.slot_bytes != 0) {
+    shape.sender_slots = kSlotsAlign;
+    shape.sender_bytes = kSlotsAlign + size_t(simple.slot_bytes) * simple.slot_count;
+  }
+  return shape;
+}
+
+using Block = DeviceMemory;
+
+Offers<Block>& offers() {
+  static Offers<Block> instance;
+  return instance;
+}
+
+// One end's fifos over both blocks.
+class P2pLink : public Link {
+ public:
+  P2pLink(const LinkSpec& spec, const Shape& shape, Way way, std::shared_ptr<Block> own,
+          std::shared_ptr<Block> peers, Offers<Block>::Offer offer)
+      : via_(way_text(way)),
+        own_(std::move(own)),
+        peers_(std::move(peers)),
+        offer_(std::move(offer)) {
+    if (spec.p2p_read) via_ += "/read";
+    const bool sends = spec.direction == Direction::send;
+    uint8_t* receiver = (sends ? peers_ : own_)->data();
+    uint8_t* sender = (sends ? own_ : peers_)->data();
+    auto* counters = reinterpret_cast<kernels::FifoCounters*>(sender);
+    for (int p = 0; p < kernels::kProtocolCount; ++p) {
+      if (spec.geometry[p].slot_bytes == 0) continue;
+      fifos_[p] = fifo_end(receiver, shape.receiver, Protocol(p), spec);
+      fifos_[p].head = &counters[p].head;
+      if (spec.p2p_read && p == int(Protocol::simple))
+        fifos_[p].slots = sender + shape.sender_slots;
+    }
+  }
+  kernels::Fifo* fifo(Protocol protocol) override {
+    kernels::Fifo* fifo = &fifos_[int(protocol)];
+    return fifo->slots == nullptr ? nullptr : fifo;
+  }
+  const std::string& via() const override { return via_; }
+
+ private:
+  kernels::Fifo fifos_[kernels::kProtocolCount]{};
+  std::string via_;
+  std::shared_ptr<Block> own_, peers_;
+  Offers<Block>::Offer offer_;  // the peer may come for it after this end is connected
+};
+
+class P2pEndpoint : public Endpoint {
+ public:
+  P2pEndpoint(const LinkSpec& spec, const Shape& shape, const Services& services)
+      : spec_(spec),
+        shape_(shape),
+        device_(services.device),
+        fds_(services.fds),
+        comm_hash_(services.comm_hash) {
+    way_ = spec.self.process_hash == spec.peer.process_hash ? Way::pointer
+           : device_->facts().fd_handles                    ? Way::descriptor
+                                                            : Way::name;
+  }
+
+  Result<Bytes> describe(Deadline deadline) override {
+    auto blob = offer(deadline);
+    if (!blob) return edge_error(spec_, std::move(blob.error())).within("P2P");
+    return blob;
+  }
+
+  Result<std::unique_ptr<Link>> connect(ByteView peer_blob, Deadline deadline) override {
+    if (own_ == nullptr) return Error(ErrorCode::defect, "connect before describe");
+    Result<std::shared_ptr<Block>> peers = take(peer_blob, deadline);
+    if (!peers) return edge_error(spec_, std::move(peers.error())).within("P2P");
+    return std::unique_ptr<Link>(std::make_unique<P2pLink>(
+        spec_, shape_, way_, own_, std::move(peers).value(), std::move(offer_)));
+  }
+
+ private:
+  Direction other_direction() const {
+    return spec_.direction == Direction::send ? Direction::recv : Direction::send;
+  }
+  // One tag for each direction in which a descriptor travels.
+  uint64_t tag(Direction from) const {
+    return edge_key(spec_, comm_hash_, from == Direction::send ? 1 : 2);
+  }
+
+  Result<Bytes> offer(Deadline deadline) {
+    const size_t bytes = shape_.bytes_of(spec_.direction);
+    COLL_ASSIGN(Block made, Block::make(device_, bytes, device_->facts().fd_handles));
+    own_ = std::make_shared<Block>(std::move(made));
+    ByteWriter blob;
+    blob.put(way_).put(uint8_t(spec_.p2p_read)).put(uint64_t(bytes));
+    for (const FifoGeometry& geometry : spec_.geometry) blob.put(geometry);
+    if (way_ == Way::pointer) {
+      COLL_ASSIGN(offer_, offers().put(own_));
+      blob.put(offer_.token());
+    } else if (way_ == Way::descriptor) {
+      COLL_ASSIGN(const base::Fd fd, own_->export_fd());
+      COLL_TRY(fds_->send_fd(spec_.peer.rank, tag(spec_.direction), fd.get(), deadline));
+    } else {
+      COLL_ASSIGN(const IpcName name, own_->export_ipc());
+      blob.put(name);
+    }
+    return blob.take();
+  }
+
+  // The peer's block as this end's kernels see it.
+  Result<std::shared_ptr<Block>> take(ByteView peer_blob, Deadline deadline) {
+    ByteReader reader(peer_blob);
+    const auto way = reader.get<Way>();
+    const bool read = reader.get<uint8_t>() != 0;
+    const auto bytes = reader.get<uint64_t>();
+    FifoGeometry geometry[kernels::kProtocolCount];
+    for (FifoGeometry& g : geometry) g = reader.get<FifoGeometry>();
+    Offers<Block>::Token token{};
+    IpcName name{};
+    if (way == Way::pointer) token = reader.get<Offers<Block>::Token>();
+    if (way == Way::name) name = reader.get<IpcName>();
+    if (!reader.ok() || !reader.at_end() || way != way_)
+      return Error(ErrorCode::lost, format("what {} sent to connect GPUs does not describe this "
+                                           "connection",
+                                           peer_text(spec_.peer)));
+    COLL_TRY(agree(read, geometry, bytes));
+    if (way == Way::pointer) return take_pointer(token);
+    Result<Block> block = way == Way::descriptor ? take_descriptor(bytes, deadline)
+                                                 : Block::import_ipc(device_, name, bytes);
+    if (!block) return no_access(std::move(block.error()));
+    return std::make_shared<Block>(std::move(block).value());
+  }
+
+  Status agree(bool read, const FifoGeometry (&geometry)[kernels::kProtocolCount],
+               uint64_t bytes) const {
+    if (read != spec_.p2p_read)
+      return Error(ErrorCode::usage,
+                   format("{} wants GPUs to {}, this rank to {}", peer_text(spec_.peer),
+                          read ? "read" : "write", spec_.p2p_read ? "read" : "write"),
+                   "P2P_READ (--p2p) must be the same on every rank");
+    for (int p = 0; p < kernels::kProtocolCount; ++p)
+      if (geometry[p].slot_bytes != spec_.geometry[p].slot_bytes ||
+          geometry[p].slot_count != spec_.geometry[p].slot_count)
+        return Error(
+            ErrorCode::usage,
+            format("{} has {} slots of {} bytes for {}, here it is {} of {}", peer_text(spec_.peer),
+                   geometry[p].slot_count, geometry[p].slot_bytes, kernels::name_of(Protocol(p)),
+                   spec_.geometry[p].slot_count, spec_.geometry[p].slot_bytes),
+            "BUFFSIZE, LL_BUFFSIZE and STEPS must be the same on every rank");
+    if (bytes != shape_.bytes_of(other_direction()))
+      return Error(ErrorCode::lost,
+                   format("{} offers {} bytes where {} were agreed", peer_text(spec_.peer), bytes,
+                          shape_.bytes_of(other_direction())));
+    return {};
+  }
+
+  Result<std::shared_ptr<Block>> take_pointer(const Offers<Block>::Token& token) {
+    std::shared_ptr<Block> block = offers().take(token);
+    if (block == nullptr)
+      return Error(ErrorCode::lost,
+                   format("{} offers no memory for this connection (closed, or taken already)",
+                          peer_text(spec_.peer)));
+    if (Status allowed = block->allow(*device_); !allowed)
+      return no_access(std::move(allowed.error()));
+    return block;
+  }
+
+  Result<Block> take_descriptor(uint64_t bytes, Deadline deadline) {
+    COLL_ASSIGN(const base::Fd fd,
+                fds_->recv_fd(spec_.peer.rank, tag(other_direction()), deadline));
+    return Block::import(device_, fd.get(), bytes);
+  }
+
+  Error no_access(Error error) const {
+    if (error.hint.empty())
+      error.hint = format(
+          "{} cannot map the memory of GPU {} of {}: look at the NVLinks and PCI "
+          "Express ACS between them (nvidia-smi topo -p2p rw), MIG, and which GPUs "
+          "their containers show; --transport shm or net works without",
+          device_->text(), spec_.peer.device, peer_text(spec_.peer));
+    return error;
+  }
+
+  LinkSpec spec_;
+  Shape shape_;
+  std::shared_ptr<Device> device_;
+  FdExchange* fds_;
+  uint64_t comm_hash_;
+  Way way_;
+  std::shared_ptr<Block> own_;
+  Offers<Block>::Offer offer_;
+};
+
+}  // namespace
+
+Reach p2p_reach(const PeerInfo& a, const PeerInfo& b) {
+  for (const PeerInfo* rank : {&a, &b})
+    if (rank->kind != DeviceKind::cuda)
+      return {.ok = false, .why = format("{} is a CPU rank", peer_text(*rank))};
+  if (a.host_hash != b.host_hash)
+    return {.ok = false,
+            .why = format("{} and {} are on different hosts", peer_text(a), peer_text(b))};
+  if (a.process_hash != b.process_hash && a.network_namespace != b.network_namespace)
+    return {.ok = false,
+            .why = format("{} and {} are in different network namespaces ({} and {}), where "
+                          "descriptors cannot be passed",
+                          peer_text(a), peer_text(b), a.network_namespace, b.network_namespace)};
+  return {.ok = true, .why = {}};
+}
+
+Result<std::unique_ptr<Endpoint>> p2p_open(const LinkSpec& spec, const Services& services) {
+  if (services.device == nullptr)
+    return edge_error(spec, Error(ErrorCode::defect, "P2P of a rank without a GPU"));
+  if (services.fds == nullptr && spec.self.process_hash != spec.peer.process_hash)
+    return edge_error(spec, Error(ErrorCode::unavailable,
+                                  "P2P needs a way to pass descriptors, and this communicator has "
+                                  "none"));
+  if (auto reaches = services.device->reaches(spec.peer.bus_id); !reaches)
+    return edge_error(spec, std::move(reaches.error())).within("P2P");
+  COLL_ASSIGN(const Shape shape, shape_of(spec));
+  return std::unique_ptr<Endpoint>(std::make_unique<P2pEndpoint>(spec, shape, services));
+}
+
+}  // namespace collctl::transport
