@@ -1,0 +1,306 @@
+#include "runtime/gpu_shape.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/format.h"
+#include "runtime/gpu_cost.h"
+#include "runtime/model.h"
+
+namespace collctl::runtime {
+namespace {
+
+using kernels::Protocol;
+using topology::Cluster;
+using topology::ClusterNode;
+using topology::NodeChannel;
+using topology::PathType;
+using topology::PatternFacts;
+
+constexpr uint32_t kMostParts = 64, kMostNets = 512;
+// Blocks for messages: what it takes to fill NVLink, and what a slower link has use for.
+constexpr int kNvlinkPairChannels = 32, kLeastPairChannels = 2, kOtherPairChannels = 8;
+// Where nothing is known of the machine.
+constexpr int kUnknownChannels = 4;
+constexpr double kUnknownGbps = 10;  // PCIe gen3, both ways and shared
+
+void put_facts(ByteWriter& w, const PatternFacts& f) {
+  w.put(int32_t(f.channels)).put(f.bw_intra).put(f.bw_inter);
+  w.put(uint8_t(f.type_intra)).put(uint8_t(f.type_inter)).put(uint8_t(f.same_channels));
+  w.put(int32_t(f.cross_nic)).put(f.latency_inter_us).put_string(f.busiest_link);
+}
+
+void put_channels(ByteWriter& w, const std::vector<NodeChannel>& channels) {
+  w.put(uint32_t(channels.size()));
+  for (const NodeChannel& channel : channels) {
+    for (const int gpu : channel.order) w.put(int32_t(gpu));
+    w.put(int32_t(channel.in)).put(int32_t(channel.out));
+  }
+}
+
+void put_part(ByteWriter& w, const HostGpus::Part& part) {
+  const ClusterNode& node = part.node;
+  w.put(uint32_t(part.ranks.size()));
+  for (const int rank : part.ranks) w.put(int32_t(rank));
+  w.put_string(node.name).put(int32_t(node.min_sm)).put(int32_t(node.max_sm));
+  w.put(uint8_t(node.amd_gpus)).put(uint8_t(node.cpu)).put(uint8_t(node.tree_pattern));
+  put_facts(w, node.ring);
+  put_facts(w, node.tree);
+  put_channels(w, node.ring_channels);
+  put_channels(w, node.tree_channels);
+  w.put(uint32_t(node.nets.size()));
+  for (const std::string& net : node.nets) w.put_string(net);
+}
+
+// Reads what another host said: every number is looked at before it is used.
+class PartReader {
+ public:
+  PartReader(ByteReader& r, int local_ranks) : r_(r), local_ranks_(local_ranks) {}
+
+  HostGpus::Part part() {
+    HostGpus::Part part;
+    ClusterNode& node = part.node;
+    node.ranks = number(1, local_ranks_);
+    for (int i = 0; r_.ok() && i < node.ranks; ++i)
+      part.ranks.push_back(number(0, local_ranks_ - 1));
+    node.name = r_.get_string(256);
+    node.min_sm = number(0, 1 << 16);
+    node.max_sm = number(0, 1 << 16);
+    node.amd_gpus = flag();
+    node.cpu = topology::CpuMaker(small(int(topology::CpuMaker::other)));
+    node.tree_pattern = topology::Pattern(small(int(topology::Pattern::split_tree)));
+    node.ring = facts();
+    node.tree = facts();
+    node.ring_channels = channels(node.ranks);
+    node.tree_channels = channels(node.ranks);
+    const auto nets = r_.get<uint32_t>();
+    if (nets > kMostNets) r_.fail();
+    for (uint32_t i = 0; r_.ok() && i < nets; ++i) node.nets.push_back(r_.get_string(256));
+    check_nets(node);
+    return part;
+  }
+
+ private:
+  int number(int least, int most) {
+    const auto value = r_.get<int32_t>();
+    if (value < least || value > most) r_.fail();
+    return r_.ok() ? value : least;
+  }
+  int small(int most) {
+    const auto value = r_.get<uint8_t>();
+    if (value > most) r_.fail();
+    return r_.ok() ? value : 0;
+  }
+  bool flag() { return small(1) != 0; }
+  double positive() {
+    const auto value = r_.get<double>();
+    if (!(value >= 0 && value < 1e9)) r_.fail();
+    return r_.ok() ? value : 0;
+  }
+  PatternFacts facts() {
+    PatternFacts f;
+    f.channels = number(1, topology::kMaxClusterChannels);
+    f.bw_intra = positive();
+    f.bw_inter = positive();
+    f.type_intra = PathType(small(int(PathType::dis)));
+    f.type_inter = PathType(small(int(PathType::dis)));
+    f.same_channels = flag();
+    f.cross_nic = number(0, 2);
+    f.latency_inter_us = positive();
+    f.busiest_link = r_.get_string(1024);
+    return f;
+  }
+  std::vector<NodeChannel> channels(int ranks) {
+    const auto count = r_.get<uint32_t>();
+    if (count > uint32_t(topology::kMaxClusterChannels)) r_.fail();
+    std::vector<NodeChannel> list;
+    for (uint32_t c = 0; r_.ok() && c < count; ++c) {
+      NodeChannel& channel = list.emplace_back();
+      for (int i = 0; i < ranks; ++i) channel.order.push_back(number(0, ranks - 1));
+      channel.in = number(-1, int(kMostNets));
+      channel.out = number(-1, int(kMostNets));
+    }
+    return list;
+  }
+  void check_nets(const ClusterNode& node) {
+    for (const auto* list : {&node.ring_channels, &node.tree_channels})
+      for (const NodeChannel& c : *list)
+        if (std::max(c.in, c.out) >= int(node.nets.size())) r_.fail();
+  }
+
+  ByteReader& r_;
+  int local_ranks_;
+};
+
+// Every place of the host's ranks in exactly one part.
+bool covers(const HostGpus& host, int local_ranks) {
+  std::vector<int> places;
+  for (const HostGpus::Part& part : host.parts)
+    places.insert(places.end(), part.ranks.begin(), part.ranks.end());
+  std::sort(places.begin(), places.end());
+  std::vector<int> wanted(size_t(local_ranks), 0);
+  std::iota(wanted.begin(), wanted.end(), 0);
+  return places == wanted;
+}
+
+// The cluster, and the job's rank of each of its ranks.
+struct Joined {
+  Cluster cluster;
+  std::vector<int32_t> world;
+};
+Result<Joined> join_hosts(const HostGroups& hosts, std::vector<HostGpus> found,
+                          const Settings& settings) {
+  Joined joined;
+  std::vector<ClusterNode> kinds;
+  std::vector<int> kind_of;
+  for (size_t h = 0; h < hosts.size(); ++h)
+    for (HostGpus::Part& part : found[h].parts) {
+      for (const int place : part.ranks) joined.world.push_back(hosts[h][size_t(place)]);
+      kind_of.push_back(int(kinds.size()));
+      kinds.push_back(std::move(part.node));
+    }
+  topology::ClusterOptions options{.min_channels = settings.min_channels,
+                                   .max_channels = settings.max_channels};
+  if (settings.choices.channels > 0)
+    options = {.min_channels = settings.choices.channels,
+               .max_channels = settings.choices.channels};
+  COLL_ASSIGN(joined.cluster, join_nodes(std::move(kinds), std::move(kind_of), options));
+  COLL_TRY(check_cluster(joined.cluster));
+  return joined;
+}
+
+std::vector<ChannelShape> channels_of(const Joined& joined, int rank) {
+  const auto& world = joined.world;
+  const auto me = size_t(std::find(world.begin(), world.end(), rank) - world.begin());
+  const auto named = [&](int cluster_rank) {
+    return cluster_rank < 0 ? -1 : world[size_t(cluster_rank)];
+  };
+  std::vector<ChannelShape> channels;
+  for (int c = 0; c < joined.cluster.channels(); ++c) {
+    ChannelShape& channel = channels.emplace_back();
+    for (const int r : joined.cluster.rings[size_t(c)]) channel.ring.push_back(named(r));
+    const topology::TreePlace& place = joined.cluster.trees[size_t(c)][me];
+    channel.tree.up = named(place.up);
+    for (int i = 0; i < kernels::kMaxFanIn; ++i) channel.tree.down[i] = named(place.down[i]);
+  }
+  return channels;
+}
+
+int channels_wished(const Settings& settings) {
+  if (settings.choices.channels > 0) return settings.choices.channels;
+  int channels = kUnknownChannels;
+  if (settings.max_channels > 0) channels = std::min(channels, settings.max_channels);
+  return std::max(channels, settings.min_channels);
+}
+
+// Of a machine of which nothing is known but its ranks.
+ModelInput unknown_machine(std::span<const RankCard> cards, const HostGroups& hosts, int channels) {
+  ModelInput input;
+  input.nodes = int(hosts.size());
+  input.ranks = int(cards.size());
+  for (const auto& host : hosts)
+    input.largest_node = std::max(input.largest_node, int(host.size()));
+  input.channels = input.full_channels = channels;
+  for (const RankCard& card : cards) {
+    const int sm = card.info.compute_capability;
+    input.min_sm = input.min_sm == 0 ? sm : std::min(input.min_sm, sm);
+    input.max_sm = std::max(input.max_sm, sm);
+  }
+  input.ring = {.channels = 1,
+                .bw_intra = kUnknownGbps,
+                .bw_inter = kUnknownGbps,
+                .type_intra = PathType::sys,
+                .type_inter = PathType::sys,
+                .same_channels = true,
+                .cross_nic = 0,
+                .latency_inter_us = 0,
+                .busiest_link = "an unknown machine"};
+  input.tree = input.ring;
+  return input;
+}
+
+void fill_in_the_order_of_ranks(CommShape& shape, std::span<const RankCard> cards,
+                                const HostGroups& hosts, const Settings& settings) {
+  shape.channels = make_channels(hosts, shape.rank, channels_wished(settings), LocalTree::chain);
+  shape.model =
+      std::make_shared<const ModelInput>(unknown_machine(cards, hosts, int(shape.channels.size())));
+}
+
+int pair_channels(const CommShape& shape, const Settings& settings) {
+  if (settings.choices.channels > 0) return settings.choices.channels;
+  const bool nvlink = shape.model->nodes == 1 && shape.model->ring.type_intra == PathType::nvl;
+  int channels =
+      nvlink ? kNvlinkPairChannels
+             : std::clamp(int(shape.channels.size()), kLeastPairChannels, kOtherPairChannels);
+  if (settings.max_channels > 0) channels = std::min(channels, settings.max_channels);
+  return std::max(channels, settings.min_channels);
+}
+
+// What the paths could bear; the test on them comes after.
+void offer_ll128(CommShape& shape) {
+  const std::string rule = unavailable(*shape.model, kernels::AlgorithmId::ring, Protocol::ll128,
+                                       kernels::Collective::all_reduce);
+  if (rule.empty()) return;
+  shape.slot_bytes[int(Protocol::ll128)] = 0;
+  shape.no_ll128 = rule;
+}
+
+}  // namespace
+
+Bytes HostGpus::encode() const {
+  ByteWriter w;
+  w.put_string(why_not).put(uint32_t(parts.size()));
+  for (const Part& part : parts) put_part(w, part);
+  return w.take();
+}
+
+Result<HostGpus> HostGpus::decode(ByteView blob, int local_ranks) {
+  ByteReader r(blob);
+  HostGpus host;
+  host.why_not = r.get_string(4096);
+  const auto parts = r.get<uint32_t>();
+  if (parts > kMostParts) r.fail();
+  for (uint32_t p = 0; r.ok() && p < parts; ++p)
+    host.parts.push_back(PartReader(r, local_ranks).part());
+  if (!r.ok() || !r.at_end() || (host.why_not.empty() && !covers(host, local_ranks)))
+    return Error(ErrorCode::lost, "what it said of its GPUs cannot be read");
+  return host;
+}
+
+Result<CommShape> make_gpu_shape(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
+                                 std::span<const Bytes> blobs, const Settings& settings) {
+  CommShape shape;
+  shape.gpu = true;
+  shape.rank = rank;
+  shape.nranks = int(cards.size());
+  std::copy(std::begin(settings.slot_bytes), std::end(settings.slot_bytes), shape.slot_bytes);
+  shape.slot_count = settings.slot_count;
+  shape.all_on_one_host = hosts.size() == 1;
+  std::vector<HostGpus> found;
+  bool known = true;
+  for (const auto& host : hosts) {
+    const auto first = size_t(host.front());
+    auto here = HostGpus::decode(blobs[first], int(host.size()));
+    if (!here)
+      return std::move(here.error())
+          .blame(int(first))
+          .within(format("rank {} (host {})", first, cards[first].info.host));
+    known = known && here->why_not.empty();
+    found.push_back(std::move(*here));
+  }
+  auto joined = known ? join_hosts(hosts, std::move(found), settings)
+                      : Result<Joined>(Error(ErrorCode::unavailable, "not all hosts are known"));
+  if (joined) {
+    shape.channels = channels_of(*joined, rank);
+    shape.model = std::make_shared<const ModelInput>(model_input(joined->cluster));
+  } else {
+    fill_in_the_order_of_ranks(shape, cards, hosts, settings);
+  }
+  shape.tree_depth = tree_depth(hosts, LocalTree::chain);
+  shape.default_channels = int(shape.channels.size());
+  shape.pair_channels = pair_channels(shape, settings);
+  offer_ll128(shape);
+  return shape;
+}
+
+}  // namespace collctl::runtime

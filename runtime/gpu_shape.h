@@ -1,0 +1,52 @@
+// What the planner knows of a communicator of GPU ranks: rings and trees from the topology search,
+// and the facts of its model of time.
+//
+// The first rank of each host looks at its machine and describes the GPUs of the job there as nodes
+// of a cluster (describe_gpus); all ranks pass these blobs round, and every rank joins them to the
+// same channels (make_gpu_shape). Where a machine cannot be described channels go in the order of
+// ranks, and the log says why. Called at start-up of a communicator. Threads: any.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "runtime/peer_info.h"
+#include "runtime/plan.h"
+#include "runtime/settings.h"
+#include "runtime/shape.h"
+#include "topology/cluster.h"
+#include "topology/decide.h"
+
+namespace collctl::runtime {
+
+// One host's GPUs: a node of the cluster, several where they reach each other by the network only.
+struct HostGpus {
+  struct Part {
+    topology::ClusterNode node;
+    std::vector<int> ranks;  // of its GPUs: places among the job's ranks of this host
+  };
+  std::vector<Part> parts;
+  std::string why_not;  // not empty: the machine could not be described
+
+  Bytes encode() const;
+  // `local_ranks` of this host. Error: lost: not such a blob.
+  static Result<HostGpus> decode(ByteView blob, int local_ranks);
+};
+
+// Pure: `bus_ids` of the job's GPUs on this machine in the order of ranks; `hosts` of the job.
+HostGpus host_gpus(const topology::System& system, std::span<const int64_t> bus_ids, int hosts,
+                   const topology::Rules& rules, const std::string& host_name);
+
+// This rank's blob: empty unless it is the first of its host. Looks at the machine (NVML, files of
+// the kernel): tens of milliseconds. `cards` checked, `hosts` of group_by_host.
+Bytes describe_gpus(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
+                    const Settings& settings);
+
+// Pure. `blobs` by rank. LL128 still wants its test (ll128_passed); windows are the caller's to
+// set. Errors: lost: a blob that is none, naming the host.
+Result<CommShape> make_gpu_shape(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
+                                 std::span<const Bytes> blobs, const Settings& settings);
+
+}  // namespace collctl::runtime
