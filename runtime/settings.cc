@@ -16,6 +16,8 @@ using base::KnobId;
 // messages.
 constexpr uint32_t kSimpleSlotBytes = 128 << 10;
 constexpr uint32_t kLlSlotBytes = 16 << 10;
+// Of GPU ranks the field's: 4 MiB, 512 KiB and 4.69 MiB (whole lines of 128 bytes) in 8 slots.
+constexpr uint32_t kGpuSlotBytes[kernels::kProtocolCount] = {512 << 10, 64 << 10, 600 << 10};
 constexpr uint32_t kLeastSlotBytes = 256;
 constexpr int64_t kLeastWindowBytes = 4096;  // 64 bytes for each of the most ranks
 
@@ -79,10 +81,13 @@ Status read_network(Settings& s, const CommOptions& options) {
 Result<Settings> read_settings(const CommOptions& options) {
   Settings s;
   COLL_TRY(read_int(KnobId::steps, s.slot_count));
-  COLL_ASSIGN(s.slot_bytes[int(kernels::Protocol::simple)],
-              slot_bytes(KnobId::buffsize, kSimpleSlotBytes, s.slot_count));
+  const bool gpu = options.device >= 0;
+  COLL_ASSIGN(
+      s.slot_bytes[int(kernels::Protocol::simple)],
+      slot_bytes(KnobId::buffsize, gpu ? kGpuSlotBytes[0] : kSimpleSlotBytes, s.slot_count));
   COLL_ASSIGN(s.slot_bytes[int(kernels::Protocol::ll)],
-              slot_bytes(KnobId::ll_buffsize, kLlSlotBytes, s.slot_count));
+              slot_bytes(KnobId::ll_buffsize, gpu ? kGpuSlotBytes[1] : kLlSlotBytes, s.slot_count));
+  if (gpu) s.slot_bytes[int(kernels::Protocol::ll128)] = kGpuSlotBytes[2];
   COLL_TRY(read_window(s));
   COLL_ASSIGN(s.choices,
               parse_choices(options.algo.empty() ? base::knob_text(KnobId::algo) : options.algo,
