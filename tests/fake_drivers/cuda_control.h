@@ -1,0 +1,47 @@
+// What a test that is linked with the fake libcuda.so.1 tells it and asks it. A process that only
+// finds the library at run time says the same by variables (read once, at the first call):
+//   FAKE_CUDA=N          GPUs; bus ids 0000:10:00.0 upwards, in the opposite order of the ordinals
+//   FAKE_CUDA_MEMORY=N   bytes of each GPU (8 GiB)
+//   FAKE_CUDA_PEERS=...  "none", or pairs of ordinals that do not reach each other: "0-1,2-3"
+//   FAKE_CUDA_SM=86      compute capability
+//   FAKE_CUDA_FDS=0      no memory with handles
+//   FAKE_CUDA_FAIL=...   calls that fail: "cuMemCreate:2" (the first), "cuMemCreate:2:5" (the
+//   sixth)
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace fake_cuda {
+
+struct Setup {
+  int devices = 2;
+  uint64_t memory_bytes = uint64_t(8) << 30;
+  std::string peers;  // as FAKE_CUDA_PEERS
+  int sm = 86;
+  bool fd_handles = true;
+};
+// Only while nothing of the driver is in use.
+void set_up(const Setup& setup);
+// The call of this function after `after` others fails once with the code.
+void fail(const std::string& function, int code, int after = 0);
+// From now on everything on the device's context fails with the code, as after an error of a
+// kernel; 0: works again.
+void break_device(int ordinal, int code);
+
+// What is held now: all zero when everything was given back.
+struct Counts {
+  int contexts = 0, allocations = 0, handles = 0, reservations = 0, mappings = 0, imports = 0;
+  int pinned = 0, streams = 0, events = 0, graphs = 0;
+  uint64_t bytes = 0;  // of all devices
+  bool operator==(const Counts&) const = default;
+  std::string text() const;
+};
+Counts counts();
+
+// Queues a function on a stream of the fake, as a kernel would be: it runs in stream order on a
+// thread of the stream, is recorded into a graph while the stream captures, and runs at each launch
+// of that graph. Returns the driver's code.
+int enqueue(void* stream, std::function<void()> work);
+
+}  // namespace fake_cuda

@@ -1,0 +1,417 @@
+// Memory of the fake driver: plain allocations, handles (memory files, so that they travel as
+// descriptors between processes), reserved addresses where pages are mapped without any right until
+// cuMemSetAccess, names for other processes, pinned host memory.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/fake_drivers/cuda_world.h"
+
+namespace fake_cuda {
+namespace {
+
+constexpr uint64_t kPage = 2u << 20;  // granularity
+constexpr uint64_t kIpcMagic = 0x4b4146435049ull;
+
+struct Handle {
+  int ordinal = 0;  // of the device that has the memory
+  int fd = -1;
+  uint64_t bytes = 0;
+  int references = 1;  // the handle itself and its mappings
+  bool imported = false;
+};
+struct Plain {
+  int ordinal = 0, fd = -1;
+  uint64_t bytes = 0;
+  bool imported = false;
+};
+struct Mapped {
+  uint64_t bytes = 0;
+  unsigned long long handle = 0;
+  std::set<int> access;
+};
+
+struct Memory {
+  std::map<uintptr_t, Plain> plain;
+  std::map<unsigned long long, Handle> handles;
+  std::set<unsigned long long> released;  // by their owner; mappings keep them
+  unsigned long long next_handle = 1;
+  std::map<uintptr_t, uint64_t> reserved;
+  std::map<uintptr_t, Mapped> mapped;
+  std::map<uintptr_t, std::pair<uint64_t, bool>> pinned;  // bytes, allocated here
+};
+Memory& memory() {
+  static Memory* instance = new Memory();
+  return *instance;
+}
+
+// The entry whose [key, key + bytes) holds the address.
+template <class Map, class Bytes>
+auto find_in(Map& map, uintptr_t at, Bytes bytes) {
+  auto it = map.upper_bound(at);
+  if (it == map.begin()) return map.end();
+  --it;
+  return at - it->first < bytes(it->second) ? it : map.end();
+}
+uint64_t plain_bytes(const Plain& p) {
+  return p.bytes;
+}
+uint64_t mapped_bytes(const Mapped& m) {
+  return m.bytes;
+}
+
+// A memory file that says whose memory it is, also to another process.
+int memory_file(int ordinal, uint64_t bytes) {
+  char name[64];
+  std::snprintf(name, sizeof name, "fake-gpu-%d", ordinal);
+  const int fd = ::memfd_create(name, MFD_CLOEXEC);
+  if (fd < 0) return -1;
+  if (::ftruncate(fd, off_t(bytes)) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+int owner_of(int fd) {
+  char path[64], target[128] = {};
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  if (::readlink(path, target, sizeof target - 1) < 0) return -1;
+  int ordinal = -1;
+  return std::sscanf(target, "/memfd:fake-gpu-%d", &ordinal) == 1 ? ordinal : -1;
+}
+
+bool take_bytes(int ordinal, uint64_t bytes) {
+  uint64_t& used = world().contexts[ordinal].used_bytes;
+  if (bytes > world().setup.memory_bytes - used) return false;
+  used += bytes;
+  return true;
+}
+
+void drop(unsigned long long id) {
+  Handle& handle = memory().handles.at(id);
+  if (--handle.references > 0) return;
+  if (!handle.imported) world().contexts[handle.ordinal].used_bytes -= handle.bytes;
+  ::close(handle.fd);
+  memory().handles.erase(id);
+  memory().released.erase(id);
+}
+
+struct IpcData {
+  uint64_t magic, bytes;
+  int pid, fd, ordinal;
+};
+
+}  // namespace
+
+bool may_use(int ordinal, const void* pointer, uint64_t bytes) {
+  const auto at = reinterpret_cast<uintptr_t>(pointer);
+  Memory& m = memory();
+  if (const auto plain = find_in(m.plain, at, plain_bytes); plain != m.plain.end())
+    return bytes <= plain->second.bytes - (at - plain->first);
+  const auto place = find_in(m.reserved, at, [](uint64_t size) { return size; });
+  if (place == m.reserved.end()) return true;  // of the host
+  const auto mapped = find_in(m.mapped, at, mapped_bytes);
+  return mapped != m.mapped.end() && mapped->second.access.contains(ordinal) &&
+         bytes <= mapped->second.bytes - (at - mapped->first);
+}
+
+bool is_pageable(const void* pointer) {
+  const auto at = reinterpret_cast<uintptr_t>(pointer);
+  Memory& m = memory();
+  const auto size = [](uint64_t bytes) { return bytes; };
+  if (find_in(m.plain, at, plain_bytes) != m.plain.end()) return false;
+  if (find_in(m.reserved, at, size) != m.reserved.end()) return false;
+  return find_in(m.pinned, at, [](const auto& p) { return p.first; }) == m.pinned.end();
+}
+
+void count_memory(Counts& counts) {
+  const Memory& m = memory();
+  for (const auto& [at, plain] : m.plain) ++(plain.imported ? counts.imports : counts.allocations);
+  counts.handles = int(m.handles.size());
+  counts.reservations = int(m.reserved.size());
+  counts.mappings = int(m.mapped.size());
+  counts.pinned = int(m.pinned.size());
+}
+
+}  // namespace fake_cuda
+
+using namespace fake_cuda;
+
+namespace {
+
+struct Location {
+  int type, id;
+};
+struct Allocation {
+  int type, handle_types;
+  Location location;
+  void* win32;
+  unsigned char flags[8];
+};
+struct Access {
+  Location location;
+  int flags;
+};
+struct IpcBytes {
+  char bytes[64];
+};
+
+bool fits(const Allocation* a) {
+  const int ordinal = a->location.id - kFirstHandle;
+  return a->type == 1 && a->location.type == 1 && ordinal >= 0 && ordinal < world().setup.devices &&
+         a->win32 == nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+// --- plain ---
+
+int cuMemAlloc_v2(unsigned long long* at, size_t bytes) {
+  if (const int code = entry("cuMemAlloc_v2"); code != kOk) return code;
+  if (bytes == 0) return kInvalidValue;
+  const std::scoped_lock lock(world().mutex);
+  const int ordinal = current()->ordinal;
+  if (!take_bytes(ordinal, bytes)) return kOutOfMemory;
+  const int fd = memory_file(ordinal, bytes);
+  void* block = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (fd < 0 || block == MAP_FAILED) std::abort();  // the test machine itself is out of memory
+  std::memset(block, 0xa5, bytes < 4096 ? bytes : 4096);  // nothing promises zeros
+  memory().plain[reinterpret_cast<uintptr_t>(block)] = {ordinal, fd, bytes, false};
+  *at = reinterpret_cast<uintptr_t>(block);
+  return kOk;
+}
+int cuMemFree_v2(unsigned long long at) {
+  const std::scoped_lock lock(world().mutex);
+  const auto found = memory().plain.find(at);
+  if (found == memory().plain.end() || found->second.imported) return kInvalidValue;
+  world().contexts[found->second.ordinal].used_bytes -= found->second.bytes;
+  ::munmap(reinterpret_cast<void*>(at), found->second.bytes);
+  ::close(found->second.fd);
+  memory().plain.erase(found);
+  return kOk;
+}
+
+int cuIpcGetMemHandle(IpcBytes* name, unsigned long long at) {
+  if (const int code = entry("cuIpcGetMemHandle"); code != kOk) return code;
+  const std::scoped_lock lock(world().mutex);
+  const auto found = memory().plain.find(at);
+  if (found == memory().plain.end()) return kInvalidValue;
+  const IpcData data{kIpcMagic, found->second.bytes, ::getpid(), found->second.fd,
+                     found->second.ordinal};
+  std::memset(name, 0, sizeof *name);
+  std::memcpy(name, &data, sizeof data);
+  return kOk;
+}
+int cuIpcOpenMemHandle_v2(unsigned long long* at, IpcBytes name, unsigned) {
+  if (const int code = entry("cuIpcOpenMemHandle_v2"); code != kOk) return code;
+  IpcData data;
+  std::memcpy(&data, &name, sizeof data);
+  if (data.magic != kIpcMagic) return kInvalidValue;
+  if (data.pid == ::getpid()) return kInvalidContext;  // as the real one: other processes only
+  const std::scoped_lock lock(world().mutex);
+  if (!world().reaches(current()->ordinal, data.ordinal)) return kPeerUnsupported;
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", data.pid, data.fd);
+  const int fd = ::open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return kInvalidHandle;
+  void* block = ::mmap(nullptr, data.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (block == MAP_FAILED) {
+    ::close(fd);
+    return kInvalidHandle;
+  }
+  memory().plain[reinterpret_cast<uintptr_t>(block)] = {data.ordinal, fd, data.bytes, true};
+  *at = reinterpret_cast<uintptr_t>(block);
+  return kOk;
+}
+int cuIpcCloseMemHandle(unsigned long long at) {
+  const std::scoped_lock lock(world().mutex);
+  const auto found = memory().plain.find(at);
+  if (found == memory().plain.end() || !found->second.imported) return kInvalidValue;
+  ::munmap(reinterpret_cast<void*>(at), found->second.bytes);
+  ::close(found->second.fd);
+  memory().plain.erase(found);
+  return kOk;
+}
+
+// --- handles ---
+
+int cuMemGetAllocationGranularity(size_t* bytes, const Allocation* allocation, int) {
+  if (!fits(allocation)) return kInvalidValue;
+  *bytes = kPage;
+  return kOk;
+}
+int cuMemCreate(unsigned long long* id, size_t bytes, const Allocation* allocation,
+                unsigned long long flags) {
+  if (const int code = entry("cuMemCreate"); code != kOk) return code;
+  if (bytes == 0 || bytes % kPage != 0 || flags != 0 || !fits(allocation)) return kInvalidValue;
+  const std::scoped_lock lock(world().mutex);
+  const int ordinal = allocation->location.id - kFirstHandle;
+  if (!take_bytes(ordinal, bytes)) return kOutOfMemory;
+  Handle handle;
+  handle.ordinal = ordinal;
+  handle.bytes = bytes;
+  handle.fd = memory_file(ordinal, bytes);
+  if (handle.fd < 0) std::abort();
+  const unsigned char dirt = 0xa5;
+  if (::pwrite(handle.fd, &dirt, 1, 8) != 1) std::abort();
+  *id = memory().next_handle++;
+  memory().handles[*id] = handle;
+  return kOk;
+}
+int cuMemRelease(unsigned long long id) {
+  const std::scoped_lock lock(world().mutex);
+  if (!memory().handles.contains(id) || !memory().released.insert(id).second) return kInvalidValue;
+  drop(id);
+  return kOk;
+}
+int cuMemExportToShareableHandle(int* fd, unsigned long long id, int type, unsigned long long) {
+  if (const int code = entry("cuMemExportToShareableHandle"); code != kOk) return code;
+  const std::scoped_lock lock(world().mutex);
+  const auto found = memory().handles.find(id);
+  if (found == memory().handles.end() || type != 1) return kInvalidValue;
+  *fd = ::fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0);
+  return *fd < 0 ? kInvalidHandle : kOk;
+}
+int cuMemImportFromShareableHandle(unsigned long long* id, void* descriptor, int type) {
+  if (const int code = entry("cuMemImportFromShareableHandle"); code != kOk) return code;
+  const int fd = int(reinterpret_cast<intptr_t>(descriptor));
+  struct stat facts {};
+  const int ordinal = owner_of(fd);
+  if (type != 1 || ordinal < 0 || ::fstat(fd, &facts) != 0) return kInvalidValue;
+  const std::scoped_lock lock(world().mutex);
+  Handle handle;
+  handle.ordinal = ordinal;
+  handle.bytes = uint64_t(facts.st_size);
+  handle.fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  handle.imported = true;
+  if (handle.fd < 0) return kInvalidHandle;
+  *id = memory().next_handle++;
+  memory().handles[*id] = handle;
+  return kOk;
+}
+
+int cuMemAddressReserve(unsigned long long* at, size_t bytes, size_t, unsigned long long,
+                        unsigned long long) {
+  if (const int code = entry("cuMemAddressReserve"); code != kOk) return code;
+  if (bytes == 0 || bytes % kPage != 0) return kInvalidValue;
+  const std::scoped_lock lock(world().mutex);
+  // Aligned as the real one's addresses are.
+  auto* raw = static_cast<uint8_t*>(::mmap(nullptr, bytes + kPage, PROT_NONE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (raw == MAP_FAILED) return kOutOfMemory;
+  const uintptr_t from = reinterpret_cast<uintptr_t>(raw);
+  const uintptr_t start = (from + kPage - 1) / kPage * kPage;
+  if (start != from) ::munmap(raw, start - from);
+  ::munmap(reinterpret_cast<void*>(start + bytes), from + kPage - start);
+  memory().reserved[start] = bytes;
+  *at = start;
+  return kOk;
+}
+int cuMemAddressFree(unsigned long long at, size_t bytes) {
+  const std::scoped_lock lock(world().mutex);
+  const auto found = memory().reserved.find(at);
+  if (found == memory().reserved.end() || found->second != bytes) return kInvalidValue;
+  const auto inside = memory().mapped.lower_bound(at);
+  if (inside != memory().mapped.end() && inside->first < at + bytes) return kInvalidValue;
+  ::munmap(reinterpret_cast<void*>(at), bytes);
+  memory().reserved.erase(found);
+  return kOk;
+}
+int cuMemMap(unsigned long long at, size_t bytes, size_t offset, unsigned long long id,
+             unsigned long long flags) {
+  if (const int code = entry("cuMemMap"); code != kOk) return code;
+  const std::scoped_lock lock(world().mutex);
+  Memory& m = memory();
+  const auto place = find_in(m.reserved, at, [](uint64_t size) { return size; });
+  const auto handle = m.handles.find(id);
+  if (place == m.reserved.end() || handle == m.handles.end() || m.released.contains(id) ||
+      bytes == 0 || bytes % kPage != 0 || at % kPage != 0 || offset != 0 || flags != 0 ||
+      bytes > handle->second.bytes || bytes > place->second - (at - place->first))
+    return kInvalidValue;
+  const auto next = m.mapped.lower_bound(at);
+  if (find_in(m.mapped, at, mapped_bytes) != m.mapped.end() ||
+      (next != m.mapped.end() && next->first < at + bytes))
+    return kInvalidValue;
+  void* block = ::mmap(reinterpret_cast<void*>(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED,
+                       handle->second.fd, 0);
+  if (block == MAP_FAILED) std::abort();
+  ++handle->second.references;
+  m.mapped[at] = {bytes, id, {}};
+  return kOk;
+}
+int cuMemUnmap(unsigned long long at, size_t bytes) {
+  const std::scoped_lock lock(world().mutex);
+  const auto found = memory().mapped.find(at);
+  if (found == memory().mapped.end() || found->second.bytes != bytes) return kInvalidValue;
+  ::mmap(reinterpret_cast<void*>(at), bytes, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  const unsigned long long id = found->second.handle;
+  memory().mapped.erase(found);
+  drop(id);
+  return kOk;
+}
+int cuMemSetAccess(unsigned long long at, size_t bytes, const Access* access, size_t count) {
+  if (const int code = entry("cuMemSetAccess"); code != kOk) return code;
+  const std::scoped_lock lock(world().mutex);
+  const auto found = memory().mapped.find(at);
+  if (found == memory().mapped.end() || found->second.bytes != bytes) return kInvalidValue;
+  for (size_t i = 0; i < count; ++i) {
+    const int ordinal = access[i].location.id - kFirstHandle;
+    if (access[i].location.type != 1 || ordinal < 0 || ordinal >= world().setup.devices ||
+        access[i].flags != 3)
+      return kInvalidValue;
+    const int owner = memory().handles.at(found->second.handle).ordinal;
+    if (!world().reaches(ordinal, owner)) return kPeerUnsupported;
+    found->second.access.insert(ordinal);
+  }
+  return ::mprotect(reinterpret_cast<void*>(at), bytes, PROT_READ | PROT_WRITE) == 0
+             ? kOk
+             : kInvalidValue;
+}
+
+// --- pinned ---
+
+int cuMemHostAlloc(void** at, size_t bytes, unsigned) {
+  if (const int code = entry("cuMemHostAlloc"); code != kOk) return code;
+  if (bytes == 0) return kInvalidValue;
+  const std::scoped_lock lock(world().mutex);
+  if (::posix_memalign(at, 4096, bytes) != 0) return kOutOfMemory;
+  memory().pinned[reinterpret_cast<uintptr_t>(*at)] = {bytes, true};
+  return kOk;
+}
+int cuMemFreeHost(void* at) {
+  const std::scoped_lock lock(world().mutex);
+  const auto found = memory().pinned.find(reinterpret_cast<uintptr_t>(at));
+  if (found == memory().pinned.end() || !found->second.second) return kInvalidValue;
+  memory().pinned.erase(found);
+  std::free(at);
+  return kOk;
+}
+int cuMemHostRegister_v2(void* at, size_t bytes, unsigned) {
+  if (const int code = entry("cuMemHostRegister_v2"); code != kOk) return code;
+  if (bytes == 0 || reinterpret_cast<uintptr_t>(at) % 4096 != 0) return kInvalidValue;
+  const std::scoped_lock lock(world().mutex);
+  const auto [place, made] = memory().pinned.emplace(reinterpret_cast<uintptr_t>(at),
+                                                     std::pair<uint64_t, bool>{bytes, false});
+  return made ? kOk : kAlreadyRegistered;
+}
+int cuMemHostUnregister(void* at) {
+  const std::scoped_lock lock(world().mutex);
+  const auto found = memory().pinned.find(reinterpret_cast<uintptr_t>(at));
+  if (found == memory().pinned.end() || found->second.second) return kNotRegistered;
+  memory().pinned.erase(found);
+  return kOk;
+}
+int cuMemHostGetDevicePointer_v2(unsigned long long* seen, void* at, unsigned) {
+  if (const int code = entry("cuMemHostGetDevicePointer_v2"); code != kOk) return code;
+  const std::scoped_lock lock(world().mutex);
+  if (is_pageable(at)) return kInvalidValue;
+  *seen = reinterpret_cast<uintptr_t>(at);
+  return kOk;
+}
+}
