@@ -83,6 +83,7 @@ class P2pLink : public Link {
     return fifo->slots == nullptr ? nullptr : fifo;
   }
   const std::string& via() const override { return via_; }
+  uint64_t device_bytes() const override { return own_->bytes(); }
 
  private:
   kernels::Fifo fifos_[kernels::kProtocolCount]{};
@@ -111,9 +112,9 @@ class P2pEndpoint : public Endpoint {
   }
 
   Result<std::unique_ptr<Link>> connect(ByteView peer_blob, Deadline deadline) override {
-    if (own_ == nullptr) return Error(ErrorCode::defect, "connect before describe");
     Result<std::shared_ptr<Block>> peers = take(peer_blob, deadline);
     if (!peers) return edge_error(spec_, std::move(peers.error())).within("P2P");
+    if (own_ == nullptr) return Error(ErrorCode::defect, "connect before describe");
     return std::unique_ptr<Link>(std::make_unique<P2pLink>(
         spec_, shape_, way_, own_, std::move(peers).value(), std::move(offer_)));
   }

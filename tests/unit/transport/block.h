@@ -14,7 +14,8 @@ inline uint64_t load64(const uint64_t* at) {
   return std::atomic_ref<uint64_t>(*const_cast<uint64_t*>(at)).load(std::memory_order_acquire);
 }
 
-// How the stand-in waits: by itself, or driving the engine as block threads do.
+// How the stand-in waits: by itself, or driving the engine as block threads do. A GPU's does
+// neither sleep nor drive.
 struct Waiting {
   runtime::ProxyEngine* assist = nullptr;
 };
@@ -33,6 +34,10 @@ bool wait_ready(const Fifo& fifo, uint32_t* sleepers, Deadline deadline, Waiting
       base::yield_thread();
       continue;
     }
+    if (sleepers == nullptr) {  // a GPU waits by looking
+      base::sleep_until(Deadline::after_ns(20'000));
+      continue;
+    }
     std::atomic_ref<uint32_t> word(*sleepers);
     word.exchange(1, std::memory_order_acq_rel);
     if (ready()) {
@@ -47,6 +52,7 @@ bool wait_ready(const Fifo& fifo, uint32_t* sleepers, Deadline deadline, Waiting
 
 inline void publish(uint64_t* counter, uint64_t value, uint32_t* sleepers, int bell_fd) {
   std::atomic_ref<uint64_t>(*counter).store(value, std::memory_order_release);
+  if (sleepers == nullptr) return;
   std::atomic_ref<uint32_t> word(*sleepers);
   if (word.fetch_or(0, std::memory_order_acq_rel) == 0) return;
   word.exchange(0, std::memory_order_acq_rel);

@@ -29,11 +29,20 @@ Result<Fd> MemoryFds::recv_fd(int peer, uint64_t tag, Deadline deadline) {
 std::vector<RowSetting> row_settings() {
   std::vector<RowSetting> settings;
   for (const transport::Transport& row : transport::transports()) {
+    const std::string_view name = row.name;
+    if (name == "p2p") {
+      for (const bool one_process : {false, true})
+        for (const bool read : {false, true})
+          settings.push_back({row.name, 1, 0, true, one_process, read});
+      continue;
+    }
     settings.push_back({row.name});
-    if (std::string_view(row.name) != "net") continue;
-    settings.push_back({row.name, 3, 0});
-    settings.push_back({row.name, 1, 1});
-    settings.push_back({row.name, 2, 2});
+    if (name == "net") {
+      settings.push_back({row.name, 3, 0});
+      settings.push_back({row.name, 1, 1});
+      settings.push_back({row.name, 2, 2});
+    }
+    if (name != "loopback") settings.push_back({row.name, 1, 0, true});
   }
   return settings;
 }
@@ -48,6 +57,15 @@ std::optional<Error> Side::first_error() {
   return errors.front();
 }
 
+FakeGpus::FakeGpus(const fake_cuda::Setup& setup) {
+  COLL_CHECK(fake_cuda::counts() == fake_cuda::Counts{});
+  fake_cuda::set_up(setup);
+}
+
+FakeGpus::~FakeGpus() {
+  COLL_CHECK(fake_cuda::counts() == fake_cuda::Counts{});
+}
+
 Side::~Side() {
   if (engine != nullptr && link != nullptr) engine->remove(link.get());
   link.reset();
@@ -56,15 +74,25 @@ Side::~Side() {
 
 namespace {
 
+constexpr int kSender = 2, kReceiver = 5;
+
 void fill_side(Side& side, int rank, const RowSetting& setting, const base::Secret& secret) {
   const std::string_view name = setting.name;
   side.info.rank = rank;
   side.info.pid = int32_t(::getpid());
   side.info.host_hash = 7;
-  // Other rows than loopback see two processes.
-  side.info.process_hash = name == "loopback" ? 9 : 9 + uint64_t(rank);
+  // Other rows than loopback see two processes, unless asked for one.
+  side.info.process_hash = name == "loopback" || setting.one_process ? 9 : 9 + uint64_t(rank);
   side.info.network_namespace = 3;
   side.info.shm_device = name == "net" ? 0 : base::shm_device();
+  if (setting.gpu) {
+    auto device = transport::Device::open(rank == kReceiver ? 1 : 0);
+    COLL_CHECK(device);
+    side.services.device = std::move(*device);
+    side.info.kind = transport::DeviceKind::cuda;
+    side.info.device = side.services.device->facts().ordinal;
+    side.info.bus_id = side.services.device->facts().bus_number;
+  }
   std::snprintf(side.info.host, sizeof side.info.host, "host%d", rank);
   side.services.secret = secret;
   side.services.comm_hash = 0x1234;
@@ -83,6 +111,7 @@ void fill_side(Side& side, int rank, const RowSetting& setting, const base::Secr
   COLL_CHECK(engine);
   side.engine = std::move(*engine);
   side.services.acceptor = side.engine.get();
+  if (setting.gpu) side.engine->busy(true);
   const Address at = side.engine->address();
   side.info.net_address = at.storage;
   side.info.net_address_length = uint32_t(at.length);
@@ -92,10 +121,11 @@ void fill_side(Side& side, int rank, const RowSetting& setting, const base::Secr
 
 Rig::Rig(const RowSetting& setting) : row(transport::find_transport(setting.name)) {
   COLL_CHECK(row != nullptr);
+  if (setting.gpu) gpus.emplace();
   base::Secret secret;
   secret.bytes.fill(0x5a);
-  fill_side(sender, 2, setting, secret);
-  fill_side(receiver, 5, setting, secret);
+  fill_side(sender, kSender, setting, secret);
+  fill_side(receiver, kReceiver, setting, secret);
   auto hub = std::make_shared<MemoryFds>(-1);
   for (Side* side : {&sender, &receiver}) {
     side->fds = std::make_shared<MemoryFds>(side->info.rank, hub);
@@ -106,7 +136,8 @@ Rig::Rig(const RowSetting& setting) : row(transport::find_transport(setting.name
                  .self = sender.info,
                  .peer = receiver.info,
                  .geometry = {},
-                 .purpose = 0};
+                 .purpose = 0,
+                 .p2p_read = setting.read};
   receiver_spec = sender_spec;
   receiver_spec.direction = Direction::recv;
   std::swap(receiver_spec.self, receiver_spec.peer);

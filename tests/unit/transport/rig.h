@@ -4,10 +4,13 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/check.h"
 #include "runtime/proxy.h"
+#include "tests/fake_drivers/cuda_control.h"
+#include "transport/device/device.h"
 #include "transport/transport.h"
 
 namespace collctl::test {
@@ -41,12 +44,16 @@ struct RowSetting {
   const char* name;  // of the row
   int sockets = 1;   // NET
   int helpers = 0;
+  bool gpu = false;          // ranks are GPUs of the fake driver
+  bool one_process = false;  // P2P
+  bool read = false;         // P2P
   std::string text() const {
     return std::string(name) + " sockets " + std::to_string(sockets) + " helpers " +
-           std::to_string(helpers);
+           std::to_string(helpers) + (gpu ? " GPUs" : "") + (one_process ? " one process" : "") +
+           (read ? " read" : "");
   }
 };
-// Every row of the table; NET several times.
+// Every row of the table, for CPU ranks and for GPUs; NET several times.
 std::vector<RowSetting> row_settings();
 
 struct Side {
@@ -65,7 +72,17 @@ struct Side {
   std::optional<Error> first_error();
 };
 
+// The fake driver with fresh GPUs; ends the program when something of theirs was not given back.
+class FakeGpus {
+ public:
+  explicit FakeGpus(const fake_cuda::Setup& setup = {});
+  ~FakeGpus();
+  FakeGpus(const FakeGpus&) = delete;
+  FakeGpus& operator=(const FakeGpus&) = delete;
+};
+
 struct Rig {
+  std::optional<FakeGpus> gpus;  // first, so that it looks last
   const transport::Transport* row;
   LinkSpec sender_spec, receiver_spec;
   Side sender, receiver;

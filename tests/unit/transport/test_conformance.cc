@@ -60,6 +60,7 @@ Outcome receive_steps(Fifo& fifo, uint64_t steps, Waiting how, uint32_t yield_se
 }
 
 void check_steps(Rig& rig, Protocol protocol, uint64_t steps, bool assisted, uint32_t seed = 0) {
+  if (rig.gpus) assisted = false;
   const Waiting send_how{assisted ? rig.sender.engine.get() : nullptr};
   const Waiting recv_how{assisted ? rig.receiver.engine.get() : nullptr};
   Outcome sent, received;

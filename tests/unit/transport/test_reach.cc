@@ -36,12 +36,27 @@ bool reaches(const char* name, const PeerInfo& a, const PeerInfo& b, const char*
 
 }  // namespace
 
-TEST_CASE("the table is loopback, shm, net") {
+TEST_CASE("the table is loopback, p2p, shm, net") {
   REQUIRE(transport::transports().size() == 4);
   CHECK(std::string(transport::transports()[0].name) == "loopback");
-  CHECK(std::string(transport::transports()[1].name) == "shm");
-  CHECK(std::string(transport::transports()[2].name) == "net");
-  CHECK(transport::find_transport("p2p") == nullptr);
+  CHECK(std::string(transport::transports()[1].name) == "p2p");
+  CHECK(std::string(transport::transports()[2].name) == "shm");
+  CHECK(std::string(transport::transports()[3].name) == "net");
+  CHECK(transport::find_transport("pigeon") == nullptr);
+}
+
+TEST_CASE("p2p is for GPUs of one host, loopback for CPU ranks") {
+  PeerInfo a = peer(0, "10.0.0.1:1"), b = peer(1, "10.0.0.1:2");
+  CHECK_FALSE(reaches("p2p", a, b, "is a CPU rank"));
+  a.kind = b.kind = transport::DeviceKind::cuda;
+  CHECK(reaches("p2p", a, b));
+  b.network_namespace = 31;
+  CHECK_FALSE(reaches("p2p", a, b, "network namespaces"));
+  b.process_hash = a.process_hash;  // nothing travels inside one process
+  CHECK(reaches("p2p", a, b));
+  CHECK_FALSE(reaches("loopback", a, b, "is a GPU rank"));
+  b.host_hash = 2;
+  CHECK_FALSE(reaches("p2p", a, b, "different hosts"));
 }
 
 TEST_CASE("loopback reaches threads of one process only") {
