@@ -1,0 +1,204 @@
+// Shapes of GPU ranks: rings and trees looked at from the ranks alone, against a search over a
+// machine that has the job's GPUs only, and what hosts tell each other against damage.
+#include "runtime/gpu_shape.h"
+
+#include <algorithm>
+#include <random>
+
+#include "runtime/model.h"
+#include "tests/unit/runtime/gpu_job.h"
+#include "topology/cluster.h"
+
+using namespace collctl;
+using namespace collctl::runtime;
+
+namespace {
+
+using Order = std::vector<int32_t>;
+
+Order rotated_to_lowest(Order ring) {
+  std::rotate(ring.begin(), std::min_element(ring.begin(), ring.end()), ring.end());
+  return ring;
+}
+
+// What must hold of any rings and trees: every rank once, both ends of a tree's link agree, one
+// root, no loop; all ranks have the same rings.
+void check_shapes(const std::vector<CommShape>& shapes) {
+  const int n = int(shapes.size());
+  for (const CommShape& s : shapes) {
+    REQUIRE(s.gpu);
+    REQUIRE(s.model != nullptr);
+    REQUIRE(s.channels.size() == shapes[0].channels.size());
+    REQUIRE(s.pair_channels == shapes[0].pair_channels);
+    REQUIRE(s.nranks == n);
+  }
+  for (size_t c = 0; c < shapes[0].channels.size(); ++c) {
+    Order seen = shapes[0].channels[c].ring;
+    for (const CommShape& s : shapes) REQUIRE(s.channels[c].ring == seen);
+    std::sort(seen.begin(), seen.end());
+    for (int r = 0; r < n; ++r) REQUIRE(seen[size_t(r)] == r);
+    int roots = 0;
+    for (const CommShape& s : shapes) {
+      const kernels::TreeLinks& mine = s.channels[c].tree;
+      roots += mine.up < 0;
+      for (const int32_t child : mine.down)
+        if (child >= 0) REQUIRE(shapes[size_t(child)].channels[c].tree.up == s.rank);
+      // Up and up comes to the root in fewer steps than there are ranks.
+      int at = s.rank, steps = 0;
+      while (shapes[size_t(at)].channels[c].tree.up >= 0 && steps++ < n)
+        at = shapes[size_t(at)].channels[c].tree.up;
+      REQUIRE(steps < n);
+      if (mine.up >= 0) {
+        const auto& down = shapes[size_t(mine.up)].channels[c].tree.down;
+        REQUIRE(std::count(std::begin(down), std::end(down), s.rank) == 1);
+      }
+    }
+    REQUIRE(roots == 1);
+  }
+}
+
+// Takes all GPUs but these out of a machine.
+void keep_only(std::vector<topology::Pci>& devices, const std::vector<int64_t>& wanted) {
+  for (auto& pci : devices) {
+    if (pci.gpu && std::find(wanted.begin(), wanted.end(), pci.bus_id.value) == wanted.end())
+      pci.gpu.reset();
+    keep_only(pci.children, wanted);
+  }
+}
+
+// The rings by a search over a machine that has the job's GPUs only, in GPUs' bus ids.
+std::vector<std::vector<int64_t>> searched_rings(topology::System system,
+                                                 const std::vector<int64_t>& gpus) {
+  for (auto& cpu : system.cpus) keep_only(cpu.children, gpus);
+  auto graph = make_graph(system, "f.xml");
+  REQUIRE(graph.ok());
+  REQUIRE(graph->gpus.size() == gpus.size());
+  for (const int at : graph->gpus) {
+    auto& node = graph->nodes[size_t(at)];
+    node.rank = int(std::find(gpus.begin(), gpus.end(), node.id) - gpus.begin());
+  }
+  const auto effective = effective_paths(*graph, topology::base_paths(*graph), {});
+  std::vector<std::vector<int64_t>> rings;
+  for (const auto& channel : search_node(*graph, effective, {}).ring.channels) {
+    rings.emplace_back();
+    for (const int at : channel.gpus) rings.back().push_back(graph->nodes[size_t(at)].id);
+  }
+  return rings;
+}
+
+}  // namespace
+
+TEST_CASE("shapes of GPU ranks: every rank once in each ring and tree", "[gpu][shape]") {
+  for (const char* file :
+       {kH100, "vastai-hgx-h200-8x.xml", "rtx3090-8x-pcieswitch-2socket-icelake.xml"})
+    for (const int n : {1, 2, 3, 4, 7, 8, 9, 16, 24}) {
+      INFO(file << ", " << n << " ranks");
+      check_shapes(gpu_job(n, file).shapes());
+    }
+}
+
+TEST_CASE("shapes of GPU ranks: the rings are the search's", "[gpu][shape]") {
+  for (const int n : {2, 3, 4, 8}) {
+    GpuJob job = gpu_job(n);
+    std::reverse(job.bus_ids.begin(), job.bus_ids.end());  // ranks need not follow the slots
+    const auto shapes = job.shapes();
+    const auto searched = searched_rings(job.system, job.bus_ids);
+    // The channels of the search are used twice, so there are twice as many.
+    REQUIRE(shapes[0].channels.size() == 2 * searched.size());
+    for (size_t c = 0; c < shapes[0].channels.size(); ++c) {
+      Order wanted;
+      for (const int64_t id : searched[c % searched.size()])
+        wanted.push_back(
+            int32_t(std::find(job.bus_ids.begin(), job.bus_ids.end(), id) - job.bus_ids.begin()));
+      CHECK(rotated_to_lowest(shapes[0].channels[c].ring) == rotated_to_lowest(wanted));
+    }
+  }
+}
+
+TEST_CASE("shapes of GPU ranks: hosts that ranks are dealt to in turn", "[gpu][shape]") {
+  // Ranks 0 and 1 are on the first GPU of two hosts, 2 and 3 on the second, and so on.
+  GpuJob job = gpu_job(8);
+  const auto gpus = gpus_of(job.system);
+  for (int r = 0; r < 8; ++r) {
+    job.host_of[size_t(r)] = r % 2;
+    job.bus_ids[size_t(r)] = gpus[size_t(r / 2)];
+  }
+  const auto shapes = job.shapes();
+  check_shapes(shapes);
+  CHECK_FALSE(shapes[0].all_on_one_host);
+  CHECK(shapes[0].model->nodes == 2);
+  for (const ChannelShape& channel : shapes[0].channels) {
+    int crossings = 0;
+    for (size_t i = 0; i < 8; ++i)
+      crossings += channel.ring[i] % 2 != channel.ring[(i + 1) % 8] % 2;
+    CHECK(crossings == 2);  // in and out of each host once
+  }
+}
+
+TEST_CASE("shapes of GPU ranks: channels and protocols as settings have them", "[gpu][shape]") {
+  GpuJob job = gpu_job(4);
+  CHECK(job.shapes()[0].pair_channels == 32);
+  CHECK(job.shapes()[0].slot_bytes[2] == 1280);
+  CHECK_FALSE(job.shapes()[0].ll128_passed);
+  job.settings.max_channels = 3;
+  CHECK(job.shapes()[0].channels.size() == 3);
+  CHECK(job.shapes()[0].pair_channels == 3);
+  job.settings.choices.channels = 40;
+  CHECK(job.shapes()[0].channels.size() == 40);
+  CHECK(job.shapes()[0].pair_channels == 40);
+  // PCIe only: LL128 may tear.
+  GpuJob pci = gpu_job(2, "rtx3090-8x-pcieswitch-2socket-icelake.xml");
+  const CommShape shape = pci.shapes()[0];
+  CHECK(shape.slot_bytes[2] == 0);
+  CHECK(shape.no_ll128.find("NVLink") != std::string::npos);
+  CHECK(shape.pair_channels <= 8);
+}
+
+TEST_CASE("shapes of GPU ranks: an unknown machine has the order of ranks", "[gpu][shape]") {
+  GpuJob job = gpu_job(5);
+  job.bus_ids[3] = 0xAB000;
+  const HostGpus host = host_gpus(job.system, job.bus_ids, 1, {}, "host");
+  CHECK(host.parts.empty());
+  CHECK(host.why_not == "GPU 0000:ab:00.0 was not found on the machine");
+  const auto shapes = job.shapes();
+  check_shapes(shapes);
+  for (const ChannelShape& channel : shapes[0].channels)
+    CHECK(channel.ring == Order{0, 1, 2, 3, 4});
+  CHECK(shapes[0].slot_bytes[2] == 0);
+  job.bus_ids[3] = job.bus_ids[2];
+  CHECK(host_gpus(job.system, job.bus_ids, 1, {}, "host").why_not.find("several ranks'") !=
+        std::string::npos);
+  check_shapes(job.shapes());
+}
+
+TEST_CASE("what hosts say of their GPUs survives the way, and damage is noticed", "[gpu][shape]") {
+  const GpuJob job = gpu_job(16);
+  const auto hosts = job.hosts();
+  const std::vector<Bytes> sent = job.blobs();
+  const auto cards = job.cards();
+  const Bytes& blob = sent[0];
+  const auto back = HostGpus::decode(blob, 8);
+  REQUIRE(back.ok());
+  CHECK(back->encode() == blob);
+  CHECK_FALSE(HostGpus::decode(blob, 7).ok());
+  for (size_t length = 0; length < blob.size(); ++length)
+    REQUIRE_FALSE(HostGpus::decode(ByteView(blob).first(length), 8).ok());
+  // Damage inside must end in an error or in rings that are whole.
+  std::mt19937 random(7);
+  int taken = 0;
+  for (int i = 0; i < 2000; ++i) {
+    auto blobs = sent;
+    Bytes& hit = blobs[i % 2 == 0 ? 0 : 8];
+    for (int k = 0; k < 3; ++k) hit[random() % hit.size()] = uint8_t(random());
+    std::vector<CommShape> shapes;
+    for (int rank = 0; rank < 16; ++rank) {
+      auto shape = make_gpu_shape(rank, cards, hosts, blobs, job.settings);
+      if (!shape.ok()) break;
+      shapes.push_back(std::move(*shape));
+    }
+    if (shapes.size() != 16) continue;
+    check_shapes(shapes);
+    ++taken;
+  }
+  CHECK(taken > 0);
+}
