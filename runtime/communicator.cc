@@ -25,6 +25,23 @@ void add_doubling_edges(const kernels::Work& w, std::vector<Edge>& edges) {
   if (w.rank + core < w.nranks) both_ways(w.rank + core);
 }
 
+// GPU ranks connect rings and trees at the first use, too.
+void add_collective_edges(const kernels::Work& w, std::vector<Edge>& edges) {
+  const auto add = [&](int from, int to) {
+    if (from >= 0 && to >= 0 && from != to) edges.push_back({w.channel, from, to});
+  };
+  if (w.algorithm == kernels::AlgorithmId::ring) {
+    add(w.rank, w.ring.next);
+    add(w.ring.prev, w.rank);
+  } else if (w.algorithm == kernels::AlgorithmId::tree ||
+             w.algorithm == kernels::AlgorithmId::tree_split) {
+    for (const int other : {w.tree.up, w.tree.down[0], w.tree.down[1], w.tree.down[2]}) {
+      add(w.rank, other);
+      add(other, w.rank);
+    }
+  }
+}
+
 bool needs_more_links(const Plan& plan) {
   return !plan.pairs.empty() || std::any_of(plan.ops.begin(), plan.ops.end(), [](const auto& op) {
     return op.algorithm == kernels::AlgorithmId::doubling;
@@ -45,15 +62,25 @@ Operation completed(Operation op, int32_t* cell) {
 }  // namespace
 
 Communicator::Communicator() : state_(std::make_unique<State>()) {}
-Communicator::~Communicator() = default;
+Communicator::~Communicator() {
+  // Memory that a GPU may still write to is left to the end of the process.
+  if (state_ != nullptr && !state_->stop()) (void)state_.release();
+}
 
-Communicator::State::~State() {
+bool Communicator::State::stop() {
   if (!finalized) {
-    std::atomic_ref<uint32_t>(abort_word).store(1, std::memory_order_release);
+    raise_abort();
     if (bootstrap != nullptr) bootstrap->cancel();  // a worker may be waiting for a peer's links
   }
+  bool ended = true;
   for (auto& weak : streams)
-    if (auto stream = weak.lock()) stream->stop();
+    if (auto stream = weak.lock()) ended &= stream->stop();
+  return ended;
+}
+
+void Communicator::State::raise_abort() {
+  std::atomic_ref<uint32_t>(abort_word).store(1);
+  if (CudaExecutor* executing = gpu_to_stop.load()) executing->abort();
 }
 
 void Communicator::State::fail(Error error, bool announce) {
@@ -63,7 +90,7 @@ void Communicator::State::fail(Error error, bool announce) {
     if (!first_error) first_error = error;
   }
   failed.store(true, std::memory_order_release);
-  std::atomic_ref<uint32_t>(abort_word).store(1, std::memory_order_release);
+  raise_abort();
   if (announce && bootstrap != nullptr) bootstrap->announce_abort(error);
 }
 
@@ -74,6 +101,7 @@ Status Communicator::State::error() const {
 }
 
 Status Communicator::State::drain(Deadline deadline) {
+  if (gpu != nullptr) return gpu->drain(deadline);
   std::unique_lock lock(turn_mutex);
   if (base::wait_for(turn, lock, deadline, [&] { return idle(); })) return {};
   return Error(ErrorCode::deadline, format("rank {}: {} operations are still under way", rank,
@@ -85,7 +113,9 @@ Status Communicator::State::wire_plan(const Plan& plan) {
   std::vector<Edge> edges, messages;
   for (const PlannedOp& op : plan.ops)
     for (const kernels::Work& w : op.works) {
+      if (op.by_window_kernel) continue;
       if (op.algorithm == kernels::AlgorithmId::doubling) add_doubling_edges(w, edges);
+      if (gpu != nullptr) add_collective_edges(w, edges);
       for (uint32_t i = 0; i < w.pair_count; ++i) {
         const kernels::PairStep& step = w.pairs[i];
         const bool sends = step.send_peer >= 0 && step.send_peer != rank && step.send_count > 0;
@@ -110,10 +140,23 @@ Status Communicator::State::wire_plan(const Plan& plan) {
   return wire->connect(messages, kPurposeMessages, deadline);
 }
 
+bool Communicator::State::needs_links(const Plan& plan) const {
+  if (gpu == nullptr) return needs_more_links(plan);
+  return size > 1 && std::any_of(plan.ops.begin(), plan.ops.end(),
+                                 [](const PlannedOp& op) { return !op.by_window_kernel; });
+}
+
+Result<bool> Communicator::State::would_connect(std::span<const Operation> operations) {
+  std::vector<Operation> list(operations.begin(), operations.end());
+  for (Operation& op : list) op = completed(op, barrier_cell());
+  COLL_ASSIGN(const CachedPlan* entry, cache.get(list, shape, choices));
+  return !entry->wired && needs_links(entry->plan);
+}
+
 Status Communicator::State::ready(const Plan& plan, bool& wired) {
   COLL_TRY(error());
   if (wired) return {};
-  if (needs_more_links(plan)) {
+  if (needs_links(plan)) {
     Status connected = wire_plan(plan);
     if (!connected) {
       fail(std::move(connected.error()), true);
@@ -165,17 +208,18 @@ Status Communicator::State::submit(std::span<const Operation> operations,
   if (finalized) return Error(ErrorCode::usage, "the communicator was finalized");
   CachedPlan* entry = nullptr;
   if (operations.size() == 1) {
-    const Operation op = completed(operations[0], barrier_cell);
+    const Operation op = completed(operations[0], barrier_cell());
     COLL_ASSIGN(entry, cache.get({&op, 1}, shape, choices));
   } else {
     std::vector<Operation> list;
-    for (const Operation& op : operations) list.push_back(completed(op, barrier_cell));
+    for (const Operation& op : operations) list.push_back(completed(op, barrier_cell()));
     COLL_ASSIGN(entry, cache.get(list, shape, choices));
   }
   if (base::log_enabled(base::LogLevel::trace, base::Subsystem::coll))
     trace(operations, entry->plan, stream.get());
   const uint64_t first_op = op_count;
   op_count += operations.size();
+  if (gpu != nullptr) return submit_to_gpu(*entry, first_op, *stream, blocking);
   if (blocking && settings.inline_blocking && idle()) {
     ++issued;
     Status ran = ready(entry->plan, entry->wired);
@@ -242,6 +286,9 @@ const InitTimes& Communicator::init_times() const {
 uint64_t Communicator::hash() const {
   return state_->hash;
 }
+transport::DevicePointer Communicator::device() const {
+  return state_->device;
+}
 
 Status Communicator::start(const Operation& operation, Stream& stream, Launch launch) {
   return start_all({&operation, 1}, stream, launch);
@@ -260,7 +307,7 @@ Status Communicator::start_all(std::span<const Operation> operations, Stream& st
 
 Result<Plan> Communicator::plan_for(std::span<const Operation> operations) const {
   std::vector<Operation> list;
-  for (const Operation& op : operations) list.push_back(completed(op, state_->barrier_cell));
+  for (const Operation& op : operations) list.push_back(completed(op, state_->barrier_cell()));
   return make_plan(list, state_->shape, state_->choices);
 }
 
@@ -274,6 +321,12 @@ Status Communicator::set_choices(const std::string& algo, const std::string& pro
   const Deadline deadline = Deadline::after_seconds(s.settings.start_timeout_s);
   COLL_TRY(s.drain(deadline));
   s.cache.clear();
+  if (s.gpu != nullptr) {
+    // More channels than were found go the same ways again. Links are made at the first use.
+    for (size_t i = 0; int(s.shape.channels.size()) < s.choices.channels; ++i)
+      s.shape.channels.push_back(ChannelShape(s.shape.channels[i]));
+    return {};
+  }
   if (s.choices.channels > int(s.shape.channels.size()))
     s.shape.channels = make_channels(s.hosts, s.rank, s.choices.channels, LocalTree::binary);
   const std::vector<Edge> edges = s.collective_edges();

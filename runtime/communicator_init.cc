@@ -60,6 +60,11 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
                                  Deadline deadline) {
   const int64_t start = now_ns();
   hash = id.hash();
+  if (options.device >= 0) {
+    launcher = options.launcher != nullptr ? options.launcher : &kernels::cuda::launcher();
+    if (!launcher->built) return Error(ErrorCode::unavailable, launcher->why_not);
+    opening = std::make_unique<DeviceOpening>(options.device, *launcher);
+  }
   COLL_ASSIGN(const Interface interface, choose_interface(settings, id.root_address()));
   Bootstrap::Options o;
   o.id = id;
@@ -94,6 +99,13 @@ Status Communicator::State::exchange_cards(const UniqueId& id, const CommOptions
   const int64_t start = now_ns();
   std::vector<RankCard> cards((size_t(size)));
   cards[size_t(rank)] = make_card(rank, id.hash(), settings, options.local_ranks, proxy->address());
+  if (opening != nullptr) {
+    const auto opened = opening->wait(deadline);
+    add_device(cards[size_t(rank)], opened, options.share_device);
+    if (opened) device = *opened;
+    times.device = opening->seconds();
+    opening.reset();
+  }
   COLL_TRY(bootstrap->all_gather(cards.data(), sizeof(RankCard), deadline));
   if (Status checked = check_cards(cards); !checked) return part(std::move(checked), deadline);
   if (const int other = first_with_other_settings(cards); other >= 0) {
@@ -125,7 +137,10 @@ Status Communicator::State::exchange_cards(const UniqueId& id, const CommOptions
   bootstrap->set_local_ranks({mine->begin(), mine->end()});
 
   choices = settings.choices;
-  shape = make_shape(rank, cards, hosts, settings);
+  if (device != nullptr)
+    COLL_TRY(shape_gpus(cards, deadline));
+  else
+    shape = make_shape(rank, cards, hosts, settings);
   times.peers = seconds_since(start);
   return {};
 }
@@ -136,7 +151,10 @@ std::vector<Edge> Communicator::State::collective_edges() const {
                     choices.allows(kernels::AlgorithmId::tree_split);
   std::vector<Edge> edges;
   if (size == 1) return edges;
-  for (int c = 0; c < int(shape.channels.size()); ++c) {
+  // GPU ranks connect what an operation needs at its first use: their links are large. The first
+  // ring shows how they reach each other, and what is wrong.
+  const int channels = device != nullptr ? 1 : int(shape.channels.size());
+  for (int c = 0; c < channels; ++c) {
     const ChannelShape& channel = shape.channels[size_t(c)];
     if (ring) {
       const auto& order = channel.ring;
@@ -145,7 +163,7 @@ std::vector<Edge> Communicator::State::collective_edges() const {
       edges.push_back({c, rank, order[(at + 1) % n]});
       edges.push_back({c, order[(at + n - 1) % n], rank});
     }
-    if (!tree) continue;
+    if (!tree || (ring && device != nullptr)) continue;
     const auto both_ways = [&](int other) {
       if (other < 0) return;
       edges.push_back({c, rank, other});
@@ -205,6 +223,7 @@ Status Communicator::State::agree(Status mine, Deadline deadline) {
 
 // Where ranks can share memory; a rank that cannot after all says so in the agreement that follows.
 Status Communicator::State::make_window(Deadline deadline) {
+  if (device != nullptr) return make_device_window(deadline);
   if (shape.window_bytes == 0) return {};
   HostWindow::Options o;
   o.rank = rank;
@@ -220,6 +239,7 @@ Status Communicator::State::make_window(Deadline deadline) {
 void Communicator::State::drop_window(const std::string& why) {
   window.reset();
   window_failure.clear();
+  shape.gpu_window = false;
   shape.window_bytes = 0;
   shape.window_channels = 0;
   shape.no_window = why;
@@ -238,15 +258,22 @@ Status Communicator::State::connect(const UniqueId& id, Deadline deadline) {
   w.services.sockets_per_thread = settings.sockets_per_thread;
   w.services.helper_threads = settings.helper_threads;
   w.services.abort_word = &abort_word;
+  w.services.device = device;
   w.bootstrap = bootstrap.get();
   w.proxy = proxy.get();
   wire = std::make_unique<Wire>(std::move(w));
   log_shape();
   Status connected = make_window(deadline);
   if (connected) connected = wire->connect(collective_edges(), 0, deadline);
+  if (connected && device != nullptr) connected = make_gpu_executor();
   // Tell the ranks that may be waiting for this one's links before going to the agreement.
   if (!connected) fail(connected.error(), true);
   COLL_TRY(agree(std::move(connected), deadline));
+  times.wire = seconds_since(start);
+  if (device != nullptr) {
+    if (shape.gpu_window) gpu->use_window(device_window->memory());
+    return {};
+  }
   if (window != nullptr) wire->use_windows(window->windows());
 
   CpuExecutor::Options e;
@@ -258,7 +285,6 @@ Status Communicator::State::connect(const UniqueId& id, Deadline deadline) {
   e.fault = settings.fault;
   e.proxy = proxy.get();
   executor = std::make_unique<CpuExecutor>(*wire, e);
-  times.wire = seconds_since(start);
   return {};
 }
 
@@ -282,12 +308,13 @@ void Communicator::State::log_complete() const {
   const int channels = int(shape.channels.size());
   COLL_INFO(init, "{} coll channels, {} p2p channels, {} p2p channels per peer", channels, channels,
             shape.default_channels);
-  COLL_INFO(
-      init,
-      "comm {:#x} rank {} nranks {} cpuDev {} busId - localRanks {} - Init COMPLETE in {:.3f} "
-      "s (bootstrap {:.3f}, peers {:.3f}, links {:.3f})",
-      hash, rank, size, peers[size_t(rank)].device, local_ranks, times.total, times.bootstrap,
-      times.peers, times.wire);
+  COLL_INFO(init,
+            "comm {:#x} rank {} nranks {} {} {} busId {} localRanks {} - Init COMPLETE in {:.3f} "
+            "s (bootstrap {:.3f}, peers {:.3f}, links {:.3f}{})",
+            hash, rank, size, device != nullptr ? "cudaDev" : "cpuDev", peers[size_t(rank)].device,
+            device != nullptr ? format("{:x}", peers[size_t(rank)].bus_id) : "-", local_ranks,
+            times.total, times.bootstrap, times.peers, times.wire,
+            device != nullptr ? format(", device {:.3f}", times.device) : "");
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::init(const UniqueId& id, int rank, int size,

@@ -17,7 +17,10 @@
 
 #include "runtime/bootstrap.h"
 #include "runtime/communicator.h"
+#include "runtime/device_opening.h"
+#include "runtime/device_window.h"
 #include "runtime/executor.h"
+#include "runtime/executor_cuda.h"
 #include "runtime/peer_info.h"
 #include "runtime/plan_cache.h"
 #include "runtime/proxy.h"
@@ -44,7 +47,7 @@ struct Communicator::State {
   CommShape shape;
   std::vector<transport::PeerInfo> peers;
   InitTimes times;
-  int32_t barrier_cell[2] = {};
+  int32_t barrier_cells[2] = {};
   bool finalized = false;
 
   alignas(64) uint32_t abort_word = 0;
@@ -68,9 +71,19 @@ struct Communicator::State {
   std::unique_ptr<HostWindow> window;  // null: none
   std::string window_failure;          // what this rank could not do towards it
   std::unique_ptr<Wire> wire;
-  std::unique_ptr<Executor> executor;
+  std::unique_ptr<Executor> executor;  // CPU ranks
 
-  ~State();
+  // GPU ranks: these, and `device_window` instead of `window`.
+  transport::DevicePointer device;
+  const kernels::cuda::Launcher* launcher = nullptr;
+  std::unique_ptr<DeviceOpening> opening;  // during start-up
+  std::unique_ptr<DeviceWindow> device_window;
+  std::unique_ptr<CudaExecutor> gpu;
+  std::atomic<CudaExecutor*> gpu_to_stop{nullptr};  // the same once it is complete
+
+  // Ends all that is under way. False: the GPU does not end its kernels, so nothing of this may go.
+  bool stop();
+  void raise_abort();
 
   // communicator_init.cc, in this order
   Status join(const UniqueId& id, const CommOptions& options, Deadline deadline);
@@ -83,6 +96,17 @@ struct Communicator::State {
   void log_shape() const;
   void log_complete() const;
   std::vector<Edge> collective_edges() const;
+
+  // communicator_device.cc: GPU ranks
+  Status shape_gpus(std::span<const RankCard> cards, Deadline deadline);
+  Status make_device_window(Deadline deadline);
+  Status make_gpu_executor();
+  Status submit_to_gpu(CachedPlan& plan, uint64_t first_op, Stream::State& stream, bool blocking);
+  void note_gpu_failure(Error error);
+  int32_t* barrier_cell() { return gpu != nullptr ? gpu->barrier_cell() : barrier_cells; }
+  bool needs_links(const Plan& plan) const;
+  // Whether a submission would have to connect links before it starts.
+  Result<bool> would_connect(std::span<const Operation> operations);
 
   // communicator.cc
   void fail(Error error, bool announce);
@@ -104,6 +128,10 @@ struct Communicator::State {
 
 struct Stream::State {
   Communicator::State* communicator = nullptr;  // null once it is gone
+  // GPU ranks: the queue is the GPU's, the members below are not used.
+  transport::DeviceStream device_stream;
+  std::optional<Error> device_error;  // it could not be made
+
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Submission> queue;
@@ -113,8 +141,13 @@ struct Stream::State {
 
   void push(Submission submission);
   void work();
-  void stop();  // runs what is queued (with the abort word raised: gives it up), ends the worker
+  // Runs what is queued (with the abort word raised: gives it up), ends the worker. False: a GPU
+  // does not end its kernels.
+  bool stop();
   Status wait();
+  bool stop_on_gpu();
+  Status wait_for_gpu();
+  Status gpu_ready() const;
 };
 
 // Operations collected by this thread's open group.
@@ -132,6 +165,7 @@ struct Group::Collected {
   Status add(Communicator::State& communicator, const std::shared_ptr<Stream::State>& stream,
              std::span<const Operation> operations, bool blocking);
   Status submit(bool wait);
+  static Status submit_all(const std::vector<Batch>& all);
 };
 
 }  // namespace collctl::runtime

@@ -2,6 +2,7 @@
 // communicator and stream. Each runs in its stream's worker, so that communicators driven by one
 // thread do not wait for each other.
 #include <algorithm>
+#include <thread>
 
 #include "runtime/communicator_state.h"
 
@@ -27,6 +28,30 @@ Status Group::Collected::add(Communicator::State& communicator,
   return {};
 }
 
+// GPU ranks connect links before they launch. Several communicators of one thread do so side by
+// side, because each waits for its peers, which may be among them.
+Status Group::Collected::submit_all(const std::vector<Batch>& all) {
+  std::vector<Status> outcomes(all.size());
+  std::vector<std::thread> connecting;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto start = [&all, &outcomes, i] {
+      const Batch& b = all[i];
+      outcomes[i] = b.communicator->submit(b.operations, b.stream, false);
+    };
+    const Result<bool> waits = all[i].communicator->gpu == nullptr
+                                   ? Result<bool>(false)
+                                   : all[i].communicator->would_connect(all[i].operations);
+    if (waits && *waits)
+      connecting.emplace_back(start);
+    else
+      start();
+  }
+  for (std::thread& thread : connecting) thread.join();  // by the deadline of a start-up
+  for (Status& outcome : outcomes)
+    if (!outcome) return std::move(outcome);
+  return {};
+}
+
 Status Group::Collected::submit(bool wait) {
   const std::vector<Batch> all = std::move(batches);
   batches.clear();
@@ -36,7 +61,8 @@ Status Group::Collected::submit(bool wait) {
   for (const Batch& b : all) {
     std::vector<Operation> list = b.operations;
     for (Operation& op : list)
-      if (op.collective == Collective::barrier) op.input = op.output = b.communicator->barrier_cell;
+      if (op.collective == Collective::barrier)
+        op.input = op.output = b.communicator->barrier_cell();
     COLL_ASSIGN([[maybe_unused]] const Plan plan,
                 make_plan(list, b.communicator->shape, b.communicator->choices));
   }
@@ -44,7 +70,7 @@ Status Group::Collected::submit(bool wait) {
   const auto keep = [&](Status status) {
     if (first && !status) first = std::move(status);
   };
-  for (const Batch& b : all) keep(b.communicator->submit(b.operations, b.stream, false));
+  keep(submit_all(all));
   for (const Batch& b : all)
     if (wait && b.blocking) keep(b.stream->wait());
   return first;

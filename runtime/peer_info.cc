@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "base/format.h"
 #include "base/host_facts.h"
@@ -20,7 +22,61 @@ void copy_text(char (&to)[N], const std::string& from) {
   to[n] = 0;
 }
 
+std::string rank_text(const RankCard& card) {
+  return format("rank {} (host {})", card.info.rank, card.info.host);
+}
+
+// Where each GPU is, to find those that two ranks want.
+using GpuPlace = std::pair<uint64_t, int64_t>;  // host, bus
+
+Status check_devices(std::span<const RankCard> cards) {
+  std::map<GpuPlace, const RankCard*> used;
+  for (const RankCard& card : cards) {
+    if (card.info.kind != cards[0].info.kind) {
+      const bool first = cards[0].info.kind == transport::DeviceKind::cuda;
+      return Error(ErrorCode::usage,
+                   format("{} drives a GPU, {} does not", rank_text(first ? cards[0] : card),
+                          rank_text(first ? card : cards[0])),
+                   "give all ranks the same --device")
+          .blame(card.info.rank);
+    }
+    if (card.device_error != 0)
+      return Error(ErrorCode(card.device_error), card.device_text)
+          .blame(card.info.rank)
+          .within(rank_text(card));
+    if (card.info.kind != transport::DeviceKind::cuda) continue;
+    const auto [other, fresh] =
+        used.emplace(GpuPlace(card.info.host_hash, card.info.bus_id), &card);
+    if (fresh || (card.share_device != 0 && other->second->share_device != 0)) continue;
+    return Error(ErrorCode::unavailable,
+                 format("rank {} and rank {} both want GPU {} of host {} ({})",
+                        other->second->info.rank, card.info.rank, card.info.device, card.info.host,
+                        card.device_text),
+                 "start at most one rank per GPU, or let them share by --oversubscribe")
+        .blame(card.info.rank);
+  }
+  return {};
+}
+
 }  // namespace
+
+void add_device(RankCard& card, const Result<transport::DevicePointer>& device, bool may_share) {
+  card.info.kind = transport::DeviceKind::cuda;
+  card.share_device = may_share ? 1 : 0;
+  if (!device) {
+    const Error& e = device.error();
+    card.device_error = int32_t(e.code);
+    copy_text(card.device_text, e.chain() + (e.hint.empty() ? "" : " (" + e.hint + ")"));
+    return;
+  }
+  const transport::DeviceFacts& facts = (*device)->facts();
+  card.info.bus_id = facts.bus_number;
+  card.info.compute_capability = facts.compute_capability;
+  card.info.device = facts.ordinal;
+  card.info.device_memory = facts.memory_bytes;
+  card.fd_handles = facts.fd_handles ? 1 : 0;
+  copy_text(card.device_text, facts.bus_id);
+}
 
 RankCard make_card(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
                    const Address& net_address) {
@@ -54,6 +110,7 @@ Status check_cards(std::span<RankCard> cards) {
     // They came over the network: make sure that texts end and counts can be divided by.
     info.host[sizeof info.host - 1] = 0;
     info.version[sizeof info.version - 1] = 0;
+    cards[r].device_text[sizeof cards[r].device_text - 1] = 0;
     cards[r].cores = std::max(1, cards[r].cores);
     cards[r].sharing_ranks = std::max(0, cards[r].sharing_ranks);
     sanitize(cards[r].place);
@@ -68,7 +125,7 @@ Status check_cards(std::span<RankCard> cards) {
           .blame(int(r));
     if (info.kind == transport::DeviceKind::cpu) info.device = on_host[info.host_hash]++;
   }
-  return {};
+  return check_devices(cards);
 }
 
 int first_with_other_settings(std::span<const RankCard> cards) {

@@ -11,6 +11,7 @@
 #include "runtime/cpu_places.h"
 #include "runtime/settings.h"
 #include "runtime/shape.h"
+#include "transport/device/device.h"
 #include "transport/peer.h"
 
 namespace collctl::runtime {
@@ -20,14 +21,23 @@ struct RankCard {
   int32_t cores;          // this rank may use, by affinity and quota
   int32_t sharing_ranks;  // that share these cores, when the launcher said so; 0: all of the host
   CpuPlace place;
+  // GPU ranks.
+  uint8_t fd_handles;    // its memory can be passed as a descriptor
+  uint8_t share_device;  // another rank may drive the same GPU
+  uint8_t reserved[2];
+  int32_t device_error;   // ErrorCode of a GPU that cannot be used, 0: it can
+  char device_text[232];  // its bus, or why it cannot be used
 };
-static_assert(sizeof(RankCard) == 344);
+static_assert(sizeof(RankCard) == 584);
 
 RankCard make_card(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
                    const Address& net_address);
+// Makes it the card of a rank that drives `device`, or of one that was to and cannot.
+void add_device(RankCard& card, const Result<transport::DevicePointer>& device, bool may_share);
 
 // Cards of all ranks, by rank. Errors name both ranks: versions that differ (usage), a card that is
-// not its rank's (lost). Fills in each CPU rank's index on its host.
+// not its rank's (lost), CPU and GPU ranks in one job (usage), one GPU for two ranks (unavailable);
+// or the rank whose GPU cannot be used. Fills in each CPU rank's index on its host.
 Status check_cards(std::span<RankCard> cards);
 // The first rank whose settings differ from rank 0's, or -1.
 int first_with_other_settings(std::span<const RankCard> cards);

@@ -50,6 +50,7 @@ Result<CachedPlan*> PlanCache::get(std::span<const Operation> operations, const 
   entry.plan = std::move(plan);
   entry.patchable = entry.plan.pairs.empty();
   entry.wired = false;
+  entry.on_device.reset();
   return &entry;
 }
 

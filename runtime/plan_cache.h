@@ -4,6 +4,7 @@
 // thread that starts operations; an entry is only run while nothing else of the communicator runs.
 #pragma once
 #include <array>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,11 +12,14 @@
 
 namespace collctl::runtime {
 
+struct CudaPlan;  // executor_cuda.h
+
 struct CachedPlan {
   std::vector<Operation> operations;
   Plan plan;
   bool patchable = false;  // no pair steps: input and output may differ from call to call
   bool wired = false;      // all links it uses are there
+  std::shared_ptr<CudaPlan> on_device;  // GPU ranks: what the executor made of it
 };
 
 class PlanCache {

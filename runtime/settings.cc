@@ -51,6 +51,15 @@ Status read_int(KnobId id, T& to) {
   return {};
 }
 
+Status read_p2p(Settings& s) {
+  const base::KnobValue how = base::knob_value(KnobId::p2p_read);
+  if (how.text != "auto" && how.text != "read" && how.text != "write")
+    return Error(ErrorCode::usage,
+                 format("{} = '{}': expected auto, read or write", how.origin, how.text));
+  s.p2p_read = how.text == "read";  // writes are faster on every path that was measured
+  return {};
+}
+
 Status read_network(Settings& s, const CommOptions& options) {
   const base::KnobValue net = base::knob_value(KnobId::net);
   std::string name = net.text;
@@ -67,6 +76,7 @@ Status read_network(Settings& s, const CommOptions& options) {
     return Error(ErrorCode::usage,
                  format("transport '{}': expected one of {}", s.transport, known));
   }
+  COLL_TRY(read_p2p(s));
   COLL_TRY(read_int(KnobId::p2p_disable, s.p2p_disabled));
   COLL_TRY(read_int(KnobId::shm_disable, s.shm_disabled));
   COLL_TRY(read_int(KnobId::socket_nsocks, s.sockets_per_thread));
@@ -87,7 +97,11 @@ Result<Settings> read_settings(const CommOptions& options) {
       slot_bytes(KnobId::buffsize, gpu ? kGpuSlotBytes[0] : kSimpleSlotBytes, s.slot_count));
   COLL_ASSIGN(s.slot_bytes[int(kernels::Protocol::ll)],
               slot_bytes(KnobId::ll_buffsize, gpu ? kGpuSlotBytes[1] : kLlSlotBytes, s.slot_count));
-  if (gpu) s.slot_bytes[int(kernels::Protocol::ll128)] = kGpuSlotBytes[2];
+  if (gpu) {
+    COLL_ASSIGN(const uint32_t slot,
+                slot_bytes(KnobId::ll128_buffsize, kGpuSlotBytes[2], s.slot_count));
+    s.slot_bytes[int(kernels::Protocol::ll128)] = slot / 128 * 128;  // whole lines
+  }
   COLL_TRY(read_window(s));
   COLL_ASSIGN(s.choices,
               parse_choices(options.algo.empty() ? base::knob_text(KnobId::algo) : options.algo,
@@ -111,14 +125,17 @@ Result<Settings> read_settings(const CommOptions& options) {
 
 std::string shared_settings_text(const Settings& s) {
   return format(
-      "STEPS={}\nBUFFSIZE={}\nLL_BUFFSIZE={}\nWINDOW_BYTES={}\nALGO={}\nPROTO={}\nchannels={}\nMIN_"
+      "STEPS={}\nBUFFSIZE={}\nLL_BUFFSIZE={}\nLL128_BUFFSIZE={}\nWINDOW_BYTES={}\nALGO={}\nPROTO={}"
+      "\nchannels={}\nMIN_"
       "NCHANNELS={}\n"
-      "MAX_NCHANNELS={}\nTRANSPORT={}\nP2P_DISABLE={}\nSHM_DISABLE={}\nSOCKET_NSOCKS_PERTHREAD={}\n"
+      "MAX_NCHANNELS={}\nTRANSPORT={}\nP2P_DISABLE={}\nSHM_DISABLE={}\nP2P_READ={}\nSOCKET_NSOCKS_"
+      "PERTHREAD={}\n"
       "SOCKET_NTHREADS={}\n",
       s.slot_count, uint64_t(s.slot_bytes[0]) * s.slot_count,
-      uint64_t(s.slot_bytes[1]) * s.slot_count, s.window_bytes, s.choices.algo, s.choices.proto,
-      s.choices.channels, s.min_channels, s.max_channels, s.transport, int(s.p2p_disabled),
-      int(s.shm_disabled), s.sockets_per_thread, s.helper_threads);
+      uint64_t(s.slot_bytes[1]) * s.slot_count, uint64_t(s.slot_bytes[2]) * s.slot_count,
+      s.window_bytes, s.choices.algo, s.choices.proto, s.choices.channels, s.min_channels,
+      s.max_channels, s.transport, int(s.p2p_disabled), int(s.shm_disabled), int(s.p2p_read),
+      s.sockets_per_thread, s.helper_threads);
 }
 
 uint64_t hash_text(const std::string& text) {

@@ -38,7 +38,8 @@ void Stream::State::work() {
   }
 }
 
-void Stream::State::stop() {
+bool Stream::State::stop() {
+  if (device_stream.get() != nullptr) return stop_on_gpu();
   std::thread ended;
   {
     std::lock_guard lock(mutex);
@@ -49,9 +50,12 @@ void Stream::State::stop() {
   if (ended.joinable()) ended.join();
   std::lock_guard lock(mutex);
   communicator = nullptr;
+  return true;
 }
 
 Status Stream::State::wait() {
+  if (device_error) return *device_error;
+  if (device_stream.get() != nullptr) return wait_for_gpu();
   std::unique_lock lock(mutex);
   // Ended by the worker: each submission ends by data, abort or its deadline.
   while (
@@ -60,20 +64,76 @@ Status Stream::State::wait() {
   return communicator == nullptr ? Status() : communicator->error();
 }
 
+bool Stream::State::stop_on_gpu() {
+  if (communicator == nullptr) return true;
+  const bool ended = bool(communicator->gpu->wait(device_stream));
+  if (ended) communicator->gpu->forget(device_stream);
+  communicator = nullptr;
+  return ended;
+}
+
+Status Stream::State::wait_for_gpu() {
+  if (communicator == nullptr) return {};
+  COLL_TRY(communicator->gpu->wait(device_stream));
+  return communicator->error();
+}
+
+Status Stream::State::gpu_ready() const {
+  if (device_error) return *device_error;
+  if (communicator == nullptr || communicator->gpu == nullptr)
+    return Error(ErrorCode::usage, "graphs are recorded on streams of GPU ranks only");
+  return communicator->error();
+}
+
 Stream::Stream(Communicator& communicator) : state_(std::make_shared<State>()) {
   state_->communicator = communicator.state_.get();
+  if (const auto device = communicator.device()) {
+    auto made = transport::DeviceStream::make(device);
+    if (made)
+      state_->device_stream = std::move(*made);
+    else
+      state_->device_error = std::move(made.error());
+  }
   communicator.state_->streams.push_back(state_);
 }
 
 Stream::~Stream() {
-  state_->stop();
+  // A GPU that does not end its kernels has been told as the communicator's error.
+  (void)state_->stop();
 }
 
 Status Stream::synchronize() {
   return state_->wait();
 }
 
+void* Stream::native() const {
+  return state_->device_stream.get();
+}
+
+Status Stream::capture_begin() {
+  COLL_TRY(state_->gpu_ready());
+  return state_->communicator->gpu->capture_begin(state_->device_stream);
+}
+
+Result<transport::DeviceGraph> Stream::capture_end() {
+  Status ready = state_->gpu_ready();
+  if (!ready && ready.error().code == ErrorCode::usage) return std::move(ready.error());
+  // The recording ends whatever has happened to the communicator.
+  auto graph = state_->communicator->gpu->capture_end(state_->device_stream);
+  if (!ready) return std::move(ready.error());
+  return graph;
+}
+
+Status Stream::replay(const transport::DeviceGraph& graph) {
+  COLL_TRY(state_->gpu_ready());
+  return state_->communicator->gpu->replay(graph, state_->device_stream);
+}
+
 bool Stream::idle() const {
+  if (state_->device_stream.get() != nullptr) {
+    const Result<bool> idle = state_->device_stream.idle();
+    return idle && *idle;
+  }
   std::lock_guard lock(state_->mutex);
   return state_->pending == 0;
 }

@@ -60,7 +60,7 @@ Result<size_t> Wire::choose(const Edge& edge, size_t first) const {
     const std::string name = table[i].name;
     std::string not_this;
     if (!s.transport.empty() && name != s.transport) continue;
-    if (s.transport.empty() && name == "loopback" && s.p2p_disabled)
+    if (s.transport.empty() && (name == "loopback" || name == "p2p") && s.p2p_disabled)
       not_this = "P2P_DISABLE is set";
     if (s.transport.empty() && name == "shm" && s.shm_disabled) not_this = "SHM_DISABLE is set";
     if (not_this.empty()) {
@@ -88,6 +88,7 @@ void Wire::open(Pending& p, uint32_t purpose, Deadline deadline) {
   spec.self = peers[size_t(options_.rank)];
   spec.peer = peers[size_t(p.peer)];
   spec.purpose = purpose;
+  spec.p2p_read = options_.settings->p2p_read;
   for (int i = 0; i < kernels::kProtocolCount; ++i)
     if (options_.settings->slot_bytes[i] != 0)
       spec.geometry[i] = {options_.settings->slot_bytes[i], options_.settings->slot_count};
@@ -289,6 +290,12 @@ const kernels::ChannelLinks& Wire::channel(int channel) {
 
 std::vector<LinkInfo> Wire::infos() const {
   return infos_;
+}
+
+uint64_t Wire::device_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [edge, link] : links_) bytes += link->device_bytes();
+  return bytes;
 }
 
 void Wire::close() {

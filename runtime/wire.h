@@ -48,10 +48,13 @@ class Wire {
 
   // Fifos of a channel by peer and protocol; the tables live as long as the Wire.
   const kernels::ChannelLinks& channel(int channel);
+  int channel_count() const { return int(tables_.size()); }
+  size_t link_count() const { return links_.size(); }  // only grows
   // From now on channel c's tables hold windows[c]; none where there are fewer. The caller owns
   // them.
   void use_windows(std::span<kernels::Window> windows) { windows_ = windows; }
   bool proxied() const { return proxied_; }  // some link needs the host to move it
+  uint64_t device_bytes() const;             // GPU memory that the links hold
   std::vector<LinkInfo> infos() const;       // in the order they were made
   // Why an edge did not get its first transport; the first such edge's reason, empty when all did.
   const std::string& fallback() const { return fallback_; }

@@ -93,6 +93,7 @@ class Link {
   virtual kernels::Fifo* fifo(kernels::Protocol protocol) = 0;
   // What the log line says after "via": "SHM", "P2P/direct pointer", "NET/Socket/0".
   virtual const std::string& via() const = 0;
+  virtual uint64_t device_bytes() const { return 0; }  // of this end's GPU memory
   // Links with needs_progress() are driven by the proxy engine. `progress` moves what can be moved
   // now without waiting; an error (code lost) names the peer. `add_interest` appends the
   // descriptors that would make it move.

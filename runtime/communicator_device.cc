@@ -1,0 +1,84 @@
+// What is different about GPU ranks: their shape, their window, their executor, and how operations
+// go there.
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/log.h"
+#include "runtime/communicator_state.h"
+#include "runtime/gpu_shape.h"
+
+namespace collctl::runtime {
+
+// Rings and trees from what the machines say of themselves.
+Status Communicator::State::shape_gpus(std::span<const RankCard> cards, Deadline deadline) {
+  const Bytes mine = describe_gpus(rank, cards, hosts, settings);
+  COLL_ASSIGN(const auto blobs, bootstrap->all_gather_blobs(mine, deadline));
+  COLL_ASSIGN(shape, make_gpu_shape(rank, cards, hosts, blobs, settings));
+  shape.no_window = why_no_device_window(cards, hosts, settings, *launcher);
+  shape.gpu_window = shape.no_window.empty();
+  shape.window_serves = launcher->window_serves;
+  return {};
+}
+
+Status Communicator::State::make_device_window(Deadline deadline) {
+  if (!shape.gpu_window) return {};
+  DeviceWindow::Options o;
+  o.rank = rank;
+  o.nranks = size;
+  o.part_bytes = launcher->window_part_bytes(size);
+  o.comm_hash = hash;
+  o.device = device;
+  o.peers = peers;
+  o.bootstrap = bootstrap.get();
+  COLL_ASSIGN(device_window, DeviceWindow::make(o, window_failure, deadline));
+  return {};
+}
+
+Status Communicator::State::make_gpu_executor() {
+  CudaExecutor::Options o;
+  o.rank = rank;
+  o.nranks = size;
+  o.device = device;
+  o.launcher = launcher;
+  o.op_timeout_s = settings.op_timeout_s;
+  o.proxy = proxy.get();
+  o.on_failure = [this](Error error) { note_gpu_failure(std::move(error)); };
+  COLL_ASSIGN(gpu, CudaExecutor::make(*wire, std::move(o)));
+  gpu_to_stop.store(gpu.get());
+  // Raised before the executor was there to see it.
+  if (std::atomic_ref<uint32_t>(abort_word).load() != 0) gpu->abort();
+  return {};
+}
+
+// From the watching thread, or one that waits.
+void Communicator::State::note_gpu_failure(Error error) {
+  // A kernel that only followed the abort word has its reason in the first error.
+  const bool followed = error.code == ErrorCode::interrupted && error.message.empty();
+  if (followed && failed.load(std::memory_order_acquire)) return;
+  if (followed) error.message = format("rank {} was told to stop", rank);
+  if (error.code == ErrorCode::deadline) leave_blame_to_the_nearest(error);
+  fail(std::move(error), true);
+}
+
+Status Communicator::State::submit_to_gpu(CachedPlan& entry, uint64_t first_op,
+                                          Stream::State& stream, bool blocking) {
+  if (stream.device_error) return *stream.device_error;
+  COLL_TRY(ready(entry.plan, entry.wired));
+  Status launched = gpu->launch(entry, first_op, stream.device_stream);
+  if (!launched) {
+    // What could not be queued here is missed by the other ranks. Misuse is queued nowhere.
+    if (launched.error().code != ErrorCode::usage) fail(launched.error(), true);
+    return launched;
+  }
+  return blocking ? stream.wait_for_gpu() : Status();
+}
+
+uint64_t Communicator::device_bytes() const {
+  const State& s = *state_;
+  uint64_t bytes = s.gpu != nullptr ? s.gpu->device_bytes() : 0;
+  if (s.device_window != nullptr) bytes += s.device_window->bytes();
+  return bytes + s.wire->device_bytes();
+}
+
+}  // namespace collctl::runtime

@@ -1,0 +1,30 @@
+// Opens a rank's GPU on a thread of its own, while the bootstrap runs. A driver that hangs cannot
+// be interrupted: then the thread is left behind, and the deadline's error says where it is. Used
+// by the communicator's start-up, on its thread.
+#pragma once
+#include <memory>
+
+#include "base/result.h"
+#include "kernels/cuda/launch.h"
+#include "transport/device/device.h"
+
+namespace collctl::runtime {
+
+class DeviceOpening {
+ public:
+  // Opens CUDA ordinal `device` and looks whether the launcher's kernels run there.
+  DeviceOpening(int device, const kernels::cuda::Launcher& launcher);
+  ~DeviceOpening();
+  DeviceOpening(const DeviceOpening&) = delete;
+  DeviceOpening& operator=(const DeviceOpening&) = delete;
+  // Once. Errors: the GPU's (unavailable, usage), deadline.
+  Result<transport::DevicePointer> wait(Deadline deadline);
+  double seconds() const;  // how long it took; after wait()
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+  int device_;
+};
+
+}  // namespace collctl::runtime

@@ -1,0 +1,281 @@
+#include "runtime/executor_cuda.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/wait.h"
+
+namespace collctl::runtime {
+namespace {
+
+using kernels::Protocol;
+using kernels::Report;
+using kernels::Work;
+using kernels::cuda::Launcher;
+using transport::DeviceStream;
+
+constexpr uint64_t kReportBytes =
+    (sizeof(Report) * kernels::kMaxChannels + 127) / 128 * 128;  // before the abort word
+constexpr double kUploadSeconds = 30;
+
+int threads_for(Protocol protocol) {
+  return protocol == Protocol::ll128 ? 640 : 512;
+}
+
+}  // namespace
+
+CudaPlan::~CudaPlan() {
+  for (const DevicePieces::Piece& piece : pairs) owner->give_back(piece);
+}
+
+CudaExecutor::CudaExecutor(Wire& wire, Options options)
+    : wire_(wire), options_(std::move(options)) {}
+
+Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(Wire& wire, Options options) {
+  std::unique_ptr<CudaExecutor> made(new CudaExecutor(wire, std::move(options)));
+  COLL_TRY(made->set_up());
+  return made;
+}
+
+Status CudaExecutor::set_up() {
+  const transport::DevicePointer& device = options_.device;
+  COLL_ASSIGN(shared_memory_, transport::PinnedMemory::make(device, kReportBytes + 128));
+  reports_ = reinterpret_cast<Report*>(shared_memory_.data());
+  abort_word_ = reinterpret_cast<uint32_t*>(shared_memory_.data() + kReportBytes);
+  pieces_ = std::make_shared<DevicePieces>(device);
+  COLL_ASSIGN(barrier_cell_, pieces_->take(2 * sizeof(int32_t)));
+  COLL_ASSIGN(uploads_, Uploads::make(device));
+  COLL_ASSIGN(links_, LinkTables::make(*pieces_, options_.nranks));
+  COLL_ASSIGN(setup_stream_, DeviceStream::make(device));
+  COLL_ASSIGN(turn_event_, transport::DeviceEvent::make(device, false));
+  COLL_ASSIGN(marker_, transport::DeviceEvent::make(device, false));
+  watcher_ = std::thread([this] { watch(); });
+  return {};
+}
+
+CudaExecutor::~CudaExecutor() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  if (watcher_.joinable()) watcher_.join();
+  tell_proxy(false);
+}
+
+void CudaExecutor::abort() {
+  std::atomic_ref<uint32_t>(*abort_word_).store(1, std::memory_order_release);
+}
+
+Error CudaExecutor::device_error(Error error) const {
+  if (error.rank < 0) error.rank = options_.rank;
+  return std::move(error).within(format("rank {}", options_.rank));
+}
+
+// --- what kernels read ---
+
+Status CudaExecutor::upload(const DeviceStream& stream, void* to, const void* from,
+                            uint64_t bytes) {
+  const Deadline deadline = Deadline::after_seconds(kUploadSeconds);
+  if (capturing_ == nullptr) return uploads_->upload(stream, to, from, bytes, deadline);
+  // A capture would repeat the copy. Nothing else is under way meanwhile.
+  COLL_TRY(uploads_->upload(setup_stream_, to, from, bytes, deadline));
+  return setup_stream_.synchronize(deadline);
+}
+
+Result<const int32_t*> CudaExecutor::device_order(const int32_t* order,
+                                                  const DeviceStream& stream) {
+  if (order == nullptr) return static_cast<const int32_t*>(nullptr);
+  const std::vector<int32_t> ranks(order, order + options_.nranks);
+  if (const auto known = orders_.find(ranks); known != orders_.end()) return known->second;
+  const uint64_t bytes = ranks.size() * sizeof(int32_t);
+  COLL_ASSIGN(const auto piece, pieces_->take(bytes));
+  COLL_TRY(upload(stream, piece.data, ranks.data(), bytes));
+  const auto* placed = reinterpret_cast<const int32_t*>(piece.data);
+  orders_.emplace(ranks, placed);
+  return placed;
+}
+
+// The pair steps of all works go in one piece.
+Status CudaExecutor::put_pairs(const Plan& plan, CudaPlan& made, const DeviceStream& stream) {
+  std::vector<kernels::PairStep> steps;
+  for (const PlannedOp& op : plan.ops)
+    for (const Work& work : op.works)
+      steps.insert(steps.end(), work.pairs, work.pairs + work.pair_count);
+  if (steps.empty()) return {};
+  const uint64_t bytes = steps.size() * sizeof(kernels::PairStep);
+  COLL_ASSIGN(const auto piece, pieces_->take(bytes));
+  made.pairs.push_back(piece);
+  COLL_TRY(upload(stream, piece.data, steps.data(), bytes));
+  const auto* next = reinterpret_cast<const kernels::PairStep*>(piece.data);
+  for (Work& work : made.works) {
+    work.pairs = work.pair_count > 0 ? next : nullptr;
+    next += work.pair_count;
+  }
+  for (const kernels::PairStep& step : steps)  // they are in bytes or in elements; a bound will do
+    made.bytes += 8 * (step.send_count + step.recv_count);
+  return {};
+}
+
+Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
+  auto made = std::make_shared<CudaPlan>();
+  made->owner = pieces_;
+  const Launcher& launcher = *options_.launcher;
+  for (const PlannedOp& op : entry.plan.ops)
+    for (const Work& work : op.works) {
+      const bool window = op.by_window_kernel;
+      auto& launches = made->launches;
+      const bool joins = !window && !launches.empty() && !launches.back().window &&
+                         launches.back().protocol == work.protocol &&
+                         launches.back().count < launcher.most_works;
+      if (!joins) launches.push_back({window, work.protocol, int(made->works.size()), 0});
+      ++launches.back().count;
+      Work placed = work;
+      COLL_ASSIGN(placed.ring.order, device_order(work.ring.order, stream));
+      made->bytes += work.part_count * kernels::element_size(work.type) * uint64_t(work.nranks);
+      made->works.push_back(placed);
+    }
+  COLL_TRY(put_pairs(entry.plan, *made, stream));
+  entry.on_device = std::move(made);
+  return {};
+}
+
+// --- launches ---
+
+Status CudaExecutor::may_launch(const DeviceStream& stream) const {
+  if (capturing_ != nullptr && capturing_ != &stream)
+    return Error(ErrorCode::usage,
+                 "another stream of the communicator records a graph: this one must rest");
+  return {};
+}
+
+// What is queued on `stream` from now on follows all that was launched before.
+Status CudaExecutor::take_turn(const DeviceStream& stream) {
+  if (last_ == &stream) return {};
+  if (last_ != nullptr) {
+    COLL_TRY(turn_event_.record(last_->get()));
+    COLL_TRY(stream.wait_for(turn_event_));
+  }
+  last_ = &stream;
+  return {};
+}
+
+void CudaExecutor::under_way(uint64_t bytes) {
+  ++launched_;
+  queued_bytes_ += bytes;
+  if (wire_.proxied() && !proxy_busy_) tell_proxy(true);
+  if (busy_) return;
+  busy_ = true;
+  idle_since_ns_ = 0;
+  changed_.notify_all();
+}
+
+void CudaExecutor::tell_proxy(bool begins) {
+  if (proxy_busy_ == begins || options_.proxy == nullptr) return;
+  proxy_busy_ = begins;
+  options_.proxy->busy(begins);
+}
+
+Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream) {
+  const Launcher& launcher = *options_.launcher;
+  const kernels::cuda::DeviceShared shared{.reports = reports_,
+                                           .abort_word = abort_word_,
+                                           .timeout_ns = int64_t(options_.op_timeout_s * 1e9),
+                                           .links = links_.table()};
+  for (const CudaPlan::Launch& launch : plan.launches) {
+    const Work& first = plan.works[size_t(launch.first)];
+    int error = 0;
+    if (launch.window) {
+      error = launcher.launch_window({.work = first,
+                                      .memory = window_,
+                                      .blocks = 0,
+                                      .shared = shared,
+                                      .stream = stream.get()});
+    } else {
+      error = launcher.launch_works({.works = &first,
+                                     .work_count = launch.count,
+                                     .protocol = launch.protocol,
+                                     .threads = threads_for(launch.protocol),
+                                     .shared = shared,
+                                     .stream = stream.get()});
+    }
+    if (error != 0)
+      return device_error(
+          Error(ErrorCode::lost, format("{} does not start {} #{}: {} ({})",
+                                        options_.device->text(), kernels::name_of(first.collective),
+                                        first.op_count, launcher.error_text(error), error)));
+  }
+  return {};
+}
+
+Status CudaExecutor::launch(CachedPlan& entry, uint64_t first_op_count,
+                            const DeviceStream& stream) {
+  const std::lock_guard lock(mutex_);
+  COLL_TRY(may_launch(stream));
+  COLL_TRY(options_.device->use());
+  if (capturing_ == nullptr) COLL_TRY(take_turn(stream));
+  const bool capturing = capturing_ != nullptr;
+  if (!links_.current(wire_)) {
+    const DeviceStream& on = capturing ? setup_stream_ : stream;
+    const Deadline deadline = Deadline::after_seconds(kUploadSeconds);
+    COLL_TRY(links_.update(wire_, *pieces_, *uploads_, on, deadline));
+    if (capturing) COLL_TRY(on.synchronize(deadline));
+  }
+  if (entry.on_device == nullptr) COLL_TRY(prepare(entry, stream));
+  CudaPlan& plan = *entry.on_device;
+  Work* placed = plan.works.data();
+  for (const PlannedOp& op : entry.plan.ops) {
+    for (const Work& work : op.works) {
+      placed->input = work.input;
+      placed->output = work.output;
+      placed->op_count = first_op_count;
+      ++placed;
+    }
+    ++first_op_count;
+  }
+  if (capturing) {
+    graph_bytes_ += plan.bytes;
+    if (captured_.empty() || captured_.back() != entry.on_device)
+      captured_.push_back(entry.on_device);
+  } else {
+    under_way(plan.bytes);
+  }
+  return start_all(plan, stream);
+}
+
+Status CudaExecutor::capture_begin(const DeviceStream& stream) {
+  COLL_TRY(drain(Deadline::after_seconds(2 * options_.op_timeout_s + 10)));
+  const std::lock_guard lock(mutex_);
+  if (capturing_ != nullptr)
+    return Error(ErrorCode::usage, "a stream of this communicator already records a graph");
+  COLL_TRY(transport::DeviceGraph::begin(options_.device, stream.get()));
+  capturing_ = &stream;
+  return {};
+}
+
+Result<transport::DeviceGraph> CudaExecutor::capture_end(const DeviceStream& stream) {
+  const std::lock_guard lock(mutex_);
+  if (capturing_ != &stream) return Error(ErrorCode::usage, "this stream records no graph");
+  capturing_ = nullptr;
+  return transport::DeviceGraph::end(options_.device, stream.get());
+}
+
+Status CudaExecutor::replay(const transport::DeviceGraph& graph, const DeviceStream& stream) {
+  const std::lock_guard lock(mutex_);
+  if (capturing_ != nullptr)
+    return Error(ErrorCode::usage, "a stream of this communicator records a graph: end it first");
+  COLL_TRY(take_turn(stream));
+  under_way(graph_bytes_);
+  Status launched = graph.launch(stream.get());
+  return launched ? Status() : device_error(std::move(launched.error()));
+}
+
+void CudaExecutor::forget(const DeviceStream& stream) {
+  const std::lock_guard lock(mutex_);
+  if (last_ == &stream) last_ = nullptr;
+  if (capturing_ == &stream) capturing_ = nullptr;
+}
+
+}  // namespace collctl::runtime

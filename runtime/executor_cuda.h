@@ -1,0 +1,149 @@
+// The executor of GPU ranks: turns a cached plan into launches on the stream of the submission.
+// Nothing here waits for the GPU but wait() and drain(); operations of all streams of a
+// communicator run one after the other, because they share the channels' fifos (events put the
+// streams in order). A watching thread looks, while something is under way, for what kernels
+// report, a GPU that does not work any more, and kernels that neither end nor say why; it sleeps
+// otherwise.
+//
+// Captured plans: what a graph's kernels read stays as long as the communicator. During a capture
+// nothing else of the communicator runs.
+//
+// Threads: launch, replay, capture and drain are the thread's that uses the communicator; wait,
+// abort and given_up any. Ownership: one per communicator; the wire outlives it.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/cuda/launch.h"
+#include "runtime/executor_cuda_tables.h"
+#include "runtime/plan_cache.h"
+#include "runtime/proxy.h"
+
+namespace collctl::runtime {
+
+// What the GPU needs to run a plan: the plan's works with addresses of the device, and how they are
+// grouped into launches.
+struct CudaPlan {
+  struct Launch {
+    bool window = false;
+    kernels::Protocol protocol{};
+    int first = 0, count = 0;  // works
+  };
+  std::vector<kernels::Work> works;
+  std::vector<Launch> launches;
+  uint64_t bytes = 0;  // moved, roughly: for the deadline of the whole
+  std::vector<DevicePieces::Piece> pairs;
+  std::shared_ptr<DevicePieces> owner;  // of the pieces
+  ~CudaPlan();
+};
+
+class CudaExecutor {
+ public:
+  struct Options {
+    int rank = 0, nranks = 1;
+    transport::DevicePointer device;
+    const kernels::cuda::Launcher* launcher = nullptr;
+    double op_timeout_s = 30;
+    ProxyEngine* proxy = nullptr;
+    // What went wrong on the GPU: the error of a report as of CpuExecutor, or of the device. From
+    // the watching thread or one that waits; may be called more than once.
+    std::function<void(Error)> on_failure;
+  };
+  static Result<std::unique_ptr<CudaExecutor>> make(Wire& wire, Options options);
+  ~CudaExecutor();
+  CudaExecutor(const CudaExecutor&) = delete;
+  CudaExecutor& operator=(const CudaExecutor&) = delete;
+  // For plans by window kernels; before the first launch.
+  void use_window(const kernels::cuda::PeerMemory& window) { window_ = window; }
+
+  // Queues a plan whose links are all there. Errors name the GPU; a kernel that could not be
+  // launched is as bad as one that failed (lost).
+  Status launch(CachedPlan& plan, uint64_t first_op_count, const transport::DeviceStream& stream);
+  // Waits until nothing is under way, then records what is launched on `stream`.
+  Status capture_begin(const transport::DeviceStream& stream);
+  Result<transport::DeviceGraph> capture_end(const transport::DeviceStream& stream);
+  Status replay(const transport::DeviceGraph& graph, const transport::DeviceStream& stream);
+
+  // Until all that was queued on the stream is done, or was given up: kernels end by data, abort
+  // word or their deadline. ok: no kernel reported anything.
+  Status wait(const transport::DeviceStream& stream);
+  Status drain(Deadline deadline);  // all streams
+  // The stream will be destroyed; it is idle.
+  void forget(const transport::DeviceStream& stream);
+
+  void abort();            // kernels give up
+  bool given_up() const;   // some kernel reported something
+  int32_t* barrier_cell()  // two of them, on the device
+  {
+    return reinterpret_cast<int32_t*>(barrier_cell_.data);
+  }
+  uint64_t device_bytes() const { return pieces_->bytes(); }
+
+ private:
+  CudaExecutor(Wire& wire, Options options);
+  Status set_up();
+  Status prepare(CachedPlan& plan, const transport::DeviceStream& stream);
+  Status put_pairs(const Plan& plan, CudaPlan& made, const transport::DeviceStream& stream);
+  Result<const int32_t*> device_order(const int32_t* order, const transport::DeviceStream& stream);
+  Status upload(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes);
+  Status start_all(const CudaPlan& plan, const transport::DeviceStream& stream);
+  Status take_turn(const transport::DeviceStream& stream);
+  Status may_launch(const transport::DeviceStream& stream) const;
+  void under_way(uint64_t bytes);
+  void tell_proxy(bool begins);
+  Error device_error(Error error) const;
+
+  // executor_cuda_watch.cc
+  void watch();
+  void look(std::unique_lock<std::mutex>& lock);
+  void look_at_marker(std::unique_lock<std::mutex>& lock, int64_t now);
+  void rest();
+  void tell(std::unique_lock<std::mutex>& lock, std::optional<Error> device);
+  Error first_report() const;
+  Status settle();
+
+  Wire& wire_;
+  const Options options_;
+  kernels::cuda::PeerMemory window_;
+  transport::PinnedMemory shared_memory_;  // reports, then the abort word on a line of its own
+  kernels::Report* reports_ = nullptr;
+  uint32_t* abort_word_ = nullptr;
+  std::shared_ptr<DevicePieces> pieces_;
+  DevicePieces::Piece barrier_cell_;
+  std::unique_ptr<Uploads> uploads_;
+  LinkTables links_;
+  std::map<std::vector<int32_t>, const int32_t*> orders_;  // ring orders on the device
+  std::vector<std::shared_ptr<CudaPlan>> captured_;
+  transport::DeviceStream setup_stream_;  // uploads during a capture
+  transport::DeviceEvent turn_event_;     // the end of what was queued on the stream before
+
+  // Under `mutex_`: the order of launches, and what the watching thread looks at.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const transport::DeviceStream* last_ = nullptr;       // the stream of the last launch
+  const transport::DeviceStream* capturing_ = nullptr;  // must not be asked anything
+  uint64_t launched_ = 0;                               // how often something was queued
+  uint64_t queued_bytes_ = 0;                           // since nothing was under way
+  uint64_t graph_bytes_ = 0;                            // of all captured operations
+  bool busy_ = false;                                   // the watching thread looks
+  bool proxy_busy_ = false;                             // the proxy polls
+  bool look_now_ = false;
+  bool stopping_ = false;
+  bool told_ = false;  // on_failure knows what the kernels reported
+  uint64_t seen_launches_ = 0;
+  int64_t idle_since_ns_ = 0;  // 0: something was under way at the last look
+  // A point in the last stream whose passing is watched.
+  transport::DeviceEvent marker_;
+  bool marked_ = false;
+  int64_t marker_limit_ns_ = 0, marked_ns_ = 0;
+  std::thread watcher_;
+};
+
+}  // namespace collctl::runtime

@@ -1,0 +1,147 @@
+#include "runtime/executor_cuda_tables.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/format.h"
+#include "base/wait.h"
+
+namespace collctl::runtime {
+namespace {
+
+constexpr uint64_t kBlockBytes = 512 << 10;
+constexpr uint64_t kLeastPiece = 256;
+constexpr size_t kParts = 4;
+constexpr uint64_t kPartBytes = 128 << 10;
+
+}  // namespace
+
+Result<DevicePieces::Piece> DevicePieces::take(uint64_t bytes) {
+  const uint64_t size = std::max(kLeastPiece, std::bit_ceil(bytes));
+  auto& free = free_[size];
+  if (!free.empty()) {
+    const Piece piece{free.back(), size};
+    free.pop_back();
+    return piece;
+  }
+  if (blocks_.empty() || blocks_.back().bytes() - used_ < size) {
+    const uint64_t block = std::max(kBlockBytes, size);
+    COLL_ASSIGN(auto memory, transport::DeviceMemory::make(device_, block, false));
+    blocks_.push_back(std::move(memory));
+    held_ += block;
+    used_ = 0;
+  }
+  const Piece piece{blocks_.back().data() + used_, size};
+  used_ += size;
+  return piece;
+}
+
+void DevicePieces::give_back(const Piece& piece) {
+  if (piece.data != nullptr) free_[piece.bytes].push_back(piece.data);
+}
+
+Result<std::unique_ptr<Uploads>> Uploads::make(const transport::DevicePointer& device) {
+  std::unique_ptr<Uploads> made(new Uploads);
+  made->device_text_ = device->text();
+  COLL_ASSIGN(made->ring_, transport::PinnedMemory::make(device, kParts * kPartBytes));
+  for (size_t i = 0; i < kParts; ++i) {
+    COLL_ASSIGN(auto event, transport::DeviceEvent::make(device, false));
+    made->parts_.push_back({std::move(event), false});
+  }
+  return made;
+}
+
+Status Uploads::next_part(const transport::DeviceStream& stream, Deadline deadline) {
+  COLL_TRY(parts_[part_].copied.record(stream.get()));
+  parts_[part_].in_use = true;
+  part_ = (part_ + 1) % kParts;
+  at_ = 0;
+  Part& next = parts_[part_];
+  while (next.in_use) {
+    COLL_ASSIGN(const bool done, next.copied.done());
+    if (done) break;
+    if (deadline.passed())
+      return Error(ErrorCode::lost, format("{} does not take what is copied to it", device_text_));
+    base::sleep_until(Deadline::after_ns(20'000));
+  }
+  next.in_use = false;
+  return {};
+}
+
+Status Uploads::upload(const transport::DeviceStream& stream, void* to, const void* from,
+                       uint64_t bytes, Deadline deadline) {
+  auto* target = static_cast<uint8_t*>(to);
+  const auto* source = static_cast<const uint8_t*>(from);
+  while (bytes > 0) {
+    if (at_ == kPartBytes) COLL_TRY(next_part(stream, deadline));
+    const uint64_t n = std::min(bytes, kPartBytes - at_);
+    uint8_t* staged = ring_.data() + part_ * kPartBytes + at_;
+    std::memcpy(staged, source, n);
+    COLL_TRY(stream.copy(target, staged, n));
+    at_ += (n + 63) / 64 * 64;
+    target += n;
+    source += n;
+    bytes -= n;
+  }
+  return {};
+}
+
+Result<LinkTables> LinkTables::make(DevicePieces& pieces, int nranks) {
+  LinkTables made;
+  made.nranks_ = nranks;
+  COLL_ASSIGN(const auto piece,
+              pieces.take(sizeof(kernels::ChannelLinks) * size_t(kernels::kMaxChannels)));
+  made.table_ = piece.data;
+  return made;
+}
+
+void LinkTables::collect(kernels::Fifo* const* side, size_t first, Channel& channel,
+                         std::vector<kernels::Fifo>& fresh,
+                         std::vector<kernels::Fifo**>& places) const {
+  for (size_t i = 0; i < entries(); ++i) {
+    kernels::Fifo*& known = channel.pointers[first + i];
+    if (side[i] == nullptr || known != nullptr) continue;
+    fresh.push_back(*side[i]);
+    places.push_back(&known);
+  }
+}
+
+Status LinkTables::update(Wire& wire, DevicePieces& pieces, Uploads& uploads,
+                          const transport::DeviceStream& stream, Deadline deadline) {
+  const size_t count = size_t(wire.channel_count());
+  const uint64_t side_bytes = entries() * sizeof(kernels::Fifo*);
+  channels_.resize(std::max(channels_.size(), count));
+  std::vector<kernels::Fifo> fresh;
+  std::vector<kernels::Fifo**> places;
+  for (size_t c = 0; c < count; ++c) {
+    Channel& channel = channels_[c];
+    if (channel.memory.data == nullptr) {
+      COLL_ASSIGN(channel.memory, pieces.take(2 * side_bytes));
+      channel.pointers.resize(2 * entries());
+    }
+    const kernels::ChannelLinks& host = wire.channel(int(c));
+    collect(host.send, 0, channel, fresh, places);
+    collect(host.recv, entries(), channel, fresh, places);
+  }
+  if (!fresh.empty()) {
+    COLL_ASSIGN(const auto fifos, pieces.take(fresh.size() * sizeof(kernels::Fifo)));
+    COLL_TRY(uploads.upload(stream, fifos.data, fresh.data(), fresh.size() * sizeof(kernels::Fifo),
+                            deadline));
+    for (size_t i = 0; i < places.size(); ++i)
+      *places[i] = reinterpret_cast<kernels::Fifo*>(fifos.data) + i;
+  }
+  std::vector<kernels::ChannelLinks> table(kernels::kMaxChannels);
+  for (size_t c = 0; c < count; ++c) {
+    auto* pointers = reinterpret_cast<kernels::Fifo**>(channels_[c].memory.data);
+    table[c] = {.send = pointers, .recv = pointers + entries(), .window = nullptr};
+    COLL_TRY(
+        uploads.upload(stream, pointers, channels_[c].pointers.data(), 2 * side_bytes, deadline));
+  }
+  COLL_TRY(uploads.upload(stream, table_, table.data(),
+                          table.size() * sizeof(kernels::ChannelLinks), deadline));
+  links_seen_ = wire.link_count();
+  return {};
+}
+
+}  // namespace collctl::runtime

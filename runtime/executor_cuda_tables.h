@@ -1,0 +1,93 @@
+// What kernels of a communicator read in device memory besides the caller's buffers: the tables of
+// fifos, each with this end's own step, ring orders and pair steps; and how it gets there. Private
+// to the CUDA executor, which holds its lock around every call.
+//
+// All of it is written in stream order: the executor puts launches of all streams in one order, so
+// what is queued on the next stream overwrites nothing that an earlier kernel still reads.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "kernels/contract/fifo.h"
+#include "runtime/wire.h"
+#include "transport/device/device.h"
+
+namespace collctl::runtime {
+
+// Small pieces of device memory, cut from larger blocks, in sizes of powers of two. A piece that
+// was given back is taken again by the next of its size.
+class DevicePieces {
+ public:
+  explicit DevicePieces(transport::DevicePointer device) : device_(std::move(device)) {}
+  struct Piece {
+    uint8_t* data = nullptr;
+    uint64_t bytes = 0;
+  };
+  // Zero at its first use only. Error: memory is short (unavailable).
+  Result<Piece> take(uint64_t bytes);
+  void give_back(const Piece& piece);
+  uint64_t bytes() const { return held_; }
+
+ private:
+  transport::DevicePointer device_;
+  std::vector<transport::DeviceMemory> blocks_;
+  uint64_t used_ = 0;  // of the last block
+  uint64_t held_ = 0;
+  std::map<uint64_t, std::vector<uint8_t*>> free_;  // by size
+};
+
+// Copies of host memory to the device that need not wait: through a ring of pinned memory. A part
+// of the ring is used again when the copies from it are done.
+class Uploads {
+ public:
+  static Result<std::unique_ptr<Uploads>> make(const transport::DevicePointer& device);
+  // `from` is read before the call returns. Ended by the copies before it, or the deadline (lost:
+  // the GPU does not answer).
+  Status upload(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes,
+                Deadline deadline);
+
+ private:
+  Uploads() = default;
+  struct Part {
+    transport::DeviceEvent copied;
+    bool in_use = false;  // `copied` was recorded
+  };
+  Status next_part(const transport::DeviceStream& stream, Deadline deadline);
+  std::string device_text_;
+  transport::PinnedMemory ring_;
+  std::vector<Part> parts_;
+  size_t part_ = 0;
+  uint64_t at_ = 0;  // of the part
+};
+
+// The device's copy of the wire's tables: ChannelLinks by channel, for kMaxChannels.
+class LinkTables {
+ public:
+  static Result<LinkTables> make(DevicePieces& pieces, int nranks);
+  bool current(const Wire& wire) const { return links_seen_ == wire.link_count(); }
+  // Brings over what the wire has and the device has not.
+  Status update(Wire& wire, DevicePieces& pieces, Uploads& uploads,
+                const transport::DeviceStream& stream, Deadline deadline);
+  const kernels::ChannelLinks* table() const {
+    return reinterpret_cast<const kernels::ChannelLinks*>(table_);
+  }
+
+ private:
+  struct Channel {
+    DevicePieces::Piece memory;            // send pointers, then receive pointers
+    std::vector<kernels::Fifo*> pointers;  // the same, as they stand there
+  };
+  size_t entries() const { return size_t(nranks_) * kernels::kProtocolCount; }
+  // Fifos of one side of a channel that are new: their host form, and where their address goes.
+  void collect(kernels::Fifo* const* side, size_t first, Channel& channel,
+               std::vector<kernels::Fifo>& fresh, std::vector<kernels::Fifo**>& places) const;
+
+  int nranks_ = 1;
+  uint8_t* table_ = nullptr;
+  std::vector<Channel> channels_;
+  size_t links_seen_ = 0;
+};
+
+}  // namespace collctl::runtime
