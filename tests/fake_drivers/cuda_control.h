@@ -17,7 +17,7 @@ namespace fake_cuda {
 struct Setup {
   int devices = 2;
   uint64_t memory_bytes = uint64_t(8) << 30;
-  std::string peers;  // as FAKE_CUDA_PEERS
+  std::string peers = {};  // as FAKE_CUDA_PEERS
   int sm = 86;
   bool fd_handles = true;
 };

@@ -1,5 +1,7 @@
 #include "transport/p2p/p2p.h"
 
+#include <algorithm>
+
 #include "base/format.h"
 #include "transport/device/device.h"
 #include "transport/edge.h"
@@ -143,7 +145,7 @@ class P2pEndpoint : public Endpoint {
       COLL_TRY(fds_->send_fd(spec_.peer.rank, tag(spec_.direction), fd.get(), deadline));
     } else {
       COLL_ASSIGN(const IpcName name, own_->export_ipc());
-      blob.put(name);
+      blob.put_bytes(name.bytes);
     }
     return blob.take();
   }
@@ -159,7 +161,10 @@ class P2pEndpoint : public Endpoint {
     Offers<Block>::Token token{};
     IpcName name{};
     if (way == Way::pointer) token = reader.get<Offers<Block>::Token>();
-    if (way == Way::name) name = reader.get<IpcName>();
+    if (way == Way::name) {
+      const ByteView text = reader.get_bytes(sizeof name.bytes);
+      std::copy(text.begin(), text.end(), name.bytes);
+    }
     if (!reader.ok() || !reader.at_end() || way != way_)
       return Error(ErrorCode::lost, format("what {} sent to connect GPUs does not describe this "
                                            "connection",
