@@ -155,6 +155,8 @@ class DeviceMemory {
   Status allow(const Device& user) const;
   uint8_t* data() const { return data_; }
   uint64_t bytes() const { return bytes_; }  // as asked for
+  // Of the device, in whole pages; 0 for a peer's.
+  uint64_t held_bytes() const { return held_; }
 
  private:
   friend class FlatMemory;
@@ -164,6 +166,7 @@ class DeviceMemory {
   uint8_t* data_ = nullptr;
   uint64_t bytes_ = 0;
   uint64_t mapped_ = 0;  // mapped: bytes of address space
+  uint64_t held_ = 0;
   uint64_t handle_ = 0;  // mapped: the memory behind it
   Kind kind_ = Kind::none;
 };

@@ -70,12 +70,14 @@ Result<DeviceMemory> DeviceMemory::make(DevicePointer device, uint64_t bytes, bo
     const int made = api.handle_create(&handle, mapped, &allocation, 0);
     if (made != kCudaSuccess) return memory_error(*device, "shared memory", mapped, made);
     COLL_TRY(memory.take_handle(handle, mapped));
+    memory.held_ = mapped;
   } else {
     CudaAddress at = 0;
     const int made = api.allocate(&at, bytes == 0 ? 1 : bytes);
     if (made != kCudaSuccess) return memory_error(*device, "memory", bytes, made);
     memory.data_ = pointer_to(at);
     memory.kind_ = Kind::plain;
+    memory.held_ = bytes;
   }
   COLL_TRY(device->zero(memory.data_, bytes));
   return memory;
@@ -135,6 +137,7 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
   std::swap(mapped_, other.mapped_);
+  std::swap(held_, other.held_);
   std::swap(handle_, other.handle_);
   std::swap(kind_, other.kind_);
   return *this;

@@ -85,7 +85,7 @@ class P2pLink : public Link {
     return fifo->slots == nullptr ? nullptr : fifo;
   }
   const std::string& via() const override { return via_; }
-  uint64_t device_bytes() const override { return own_->bytes(); }
+  uint64_t device_bytes() const override { return own_->held_bytes(); }
 
  private:
   kernels::Fifo fifos_[kernels::kProtocolCount]{};
