@@ -1,8 +1,11 @@
 #include "base/numa.h"
 
 #include <linux/mempolicy.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/processors.h"
 
 namespace collctl::base {
 
@@ -19,6 +22,17 @@ PreferredNode::PreferredNode(int node) {
 
 PreferredNode::~PreferredNode() {
   if (set_) ::syscall(SYS_set_mempolicy, policy_, nodes_, kMaskBits + 1);
+}
+
+bool run_on_node(int node) {
+  cpu_set_t allowed, wanted;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
+  CPU_ZERO(&wanted);
+  for (const NumaDomain& domain : host_processors().nodes)
+    if (domain.id == node)
+      for (const int id : domain.processors)
+        if (id < CPU_SETSIZE && CPU_ISSET(id, &allowed)) CPU_SET(id, &wanted);
+  return CPU_COUNT(&wanted) > 0 && ::sched_setaffinity(0, sizeof wanted, &wanted) == 0;
 }
 
 }  // namespace collctl::base

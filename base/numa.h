@@ -1,4 +1,4 @@
-// Where the kernel takes memory from. Threads: PreferredNode concerns the thread that makes it.
+// Where the kernel takes memory from and runs threads. Threads: both concern the calling one.
 #pragma once
 #include <string>
 
@@ -21,5 +21,9 @@ class PreferredNode {
   unsigned long nodes_[kWords] = {};
   bool set_ = false;
 };
+
+// From now on the thread runs on this node's processors, those of them it may use; false when there
+// are none.
+bool run_on_node(int node);
 
 }  // namespace collctl::base

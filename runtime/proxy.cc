@@ -230,7 +230,12 @@ void ProxyEngine::busy(bool begins) {
   State& s = *state_;
   const int before = s.operations.fetch_add(begins ? 1 : -1, std::memory_order_acq_rel);
   // The thread sleeps, or is to look once more at what the operation published last.
-  if (before == 0 || before == 1) base::ring_bell(s.control.get());
+  if (before <= 1) base::ring_bell(s.control.get());
+}
+
+void ProxyEngine::run_on_node(int node) {
+  state_->wanted_node.store(node, std::memory_order_release);
+  base::ring_bell(state_->control.get());
 }
 
 bool ProxyEngine::assist_hook(void* engine) {

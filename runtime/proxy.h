@@ -62,6 +62,9 @@ class ProxyEngine : public transport::NetAcceptor {
   void finish_operation();
   // An operation of a GPU begins (true) or is over (false); calls are counted. Any thread.
   void busy(bool begins);
+  // The engine's thread runs on this NUMA node from now on, as far as it may: the GPU's, whose
+  // pinned memory it reads and writes. Nothing changes for -1.
+  void run_on_node(int node);
   // The same as plain functions, for CpuContext; the argument is the engine. assist_sleep_hook with
   // until_ns 0 is hand_back().
   static bool assist_hook(void* engine);

@@ -4,6 +4,7 @@
 #include "base/bell.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "base/numa.h"
 #include "base/wait.h"
 #include "runtime/proxy_state.h"
 #include "transport/net/greeting.h"
@@ -16,9 +17,10 @@ constexpr double kIdleSeconds = 10;       // how long the thread sleeps when not
 constexpr double kHandshakeLook = 0.5;    // the same while strangers are proving themselves
 constexpr int64_t kBlockNs = 20'000'000;  // the same while a block thread sleeps as the driver
 constexpr int64_t kBusyNs = 1'000'000;    // the same while another thread holds the links
-// While GPUs work: how long the thread only yields after something moved, and its sleeps from then
-// on. Short against a slot on its way through sockets, long enough to leave the core to others.
-constexpr int64_t kYieldNs = 100'000, kShortSleepNs = 20'000;
+// While GPUs work: how long the thread only yields after something moved. From then on it sleeps an
+// eighth of the time that nothing has moved: short against a slot on its way through sockets, and
+// an operation that waits for a late rank leaves the core to others.
+constexpr int64_t kYieldNs = 100'000, kLongestSleepNs = 500'000;
 constexpr int64_t kAbortLookMs = 50;  // how late a wait for a connection sees an abort
 
 }  // namespace
@@ -37,6 +39,8 @@ void ProxyEngine::State::end_thread() {
 
 void ProxyEngine::State::thread_main() {
   while (!stopping.load(std::memory_order_acquire)) {
+    if (const int node = wanted_node.exchange(-1, std::memory_order_acq_rel); node >= 0)
+      base::run_on_node(node);
     const bool assisted =
         now_ns() < assisted_ns.load(std::memory_order_acquire) + ProxyEngine::kHandsOffNs;
     if (link_count.load(std::memory_order_acquire) == 0 || assisted ||
@@ -110,7 +114,7 @@ void ProxyEngine::State::drive_busily() {
   } else if (now < moved_ns + kYieldNs) {
     base::yield_thread();
   } else {
-    base::sleep_until(Deadline::at_ns(now + kShortSleepNs));
+    base::sleep_until(Deadline::at_ns(now + std::min((now - moved_ns) / 8, kLongestSleepNs)));
   }
 }
 

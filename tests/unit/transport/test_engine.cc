@@ -155,3 +155,35 @@ TEST_CASE("an engine without a listener accepts nothing and still moves links") 
   CHECK_FALSE((*engine)->assist());
   CHECK((*engine)->stop(soon()));
 }
+
+TEST_CASE("an engine that polls for GPUs leaves the core to others while nothing moves") {
+  Rig rig({"net", 1, 0, true});  // both engines are told that an operation is under way
+  REQUIRE(rig.open({4096, 4}, {}));
+  base::sleep_until(Deadline::after_ms(100));
+  const int64_t before = cpu_ns();
+  base::sleep_until(Deadline::after_ms(1000));
+  CHECK(cpu_ns() - before < 300'000'000);
+  std::vector<uint8_t> data, got(4096);
+  pattern(data, 4096, 1);
+  REQUIRE(put(*rig.out(Protocol::simple), data, soon()));
+  REQUIRE(take(*rig.in(Protocol::simple), got, soon()));
+  CHECK(got == data);
+}
+
+TEST_CASE("what a GPU published last leaves when its operation is over") {
+  Rig rig({"net", 1, 0, true});
+  REQUIRE(rig.open({65536, 8}, {}));
+  rig.receiver.engine->run_on_node(0);
+  std::vector<uint8_t> data, got(65536);
+  rig.sender.engine->busy(false);
+  for (uint64_t round = 0; round < 30; ++round) {
+    pattern(data, 65536, round);
+    rig.sender.engine->busy(true);
+    for (int i = 0; i < 6; ++i) REQUIRE(put(*rig.out(Protocol::simple), data, soon()));
+    rig.sender.engine->busy(false);
+    for (int i = 0; i < 6; ++i) {
+      REQUIRE(take(*rig.in(Protocol::simple), got, soon()));
+      CHECK(got == data);
+    }
+  }
+}
