@@ -4,7 +4,8 @@
 //
 //   window kernel   base + each further rank + bytes that leave a rank / bandwidth, where one-shot
 //                   sends (n-1) x bytes and two-shot 2(n-1)/n x bytes; LL twice that, for its flags
-//   tree-split      the model's tree
+//   ring, pairwise  the model's; over NVLink with the share of its bandwidth that is reached
+//   tree-split      likewise the model's tree
 //   tree            the same, but the bytes go one way at a time
 //   doubling        (ours) log2 n messages one after the other, each with all bytes
 #pragma once

@@ -228,7 +228,9 @@ class Model {
   // The busier of the two ways: inside the node and to other nodes.
   Limit pairwise_bandwidth() const {
     const double n = in_.ranks, g = in_.largest_node;
-    const double inside_gbps = in_.ring.channels * std::max(in_.ring.bw_intra, in_.tree.bw_intra);
+    // Between two GPUs the tree's bandwidth counts both ways together.
+    const double tree_gbps = in_.largest_node > 2 ? in_.tree.bw_intra : 0;
+    const double inside_gbps = in_.ring.channels * std::max(in_.ring.bw_intra, tree_gbps);
     const double between_gbps = in_.ring.channels * in_.ring.bw_inter / g;
     const bool all = collective_ != Collective::send_recv;
     // Shares of `bytes` that the busiest rank moves each way.

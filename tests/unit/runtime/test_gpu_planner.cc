@@ -1,0 +1,328 @@
+// Plans of GPU ranks: all ranks have the same, their works are proved by the recorder, and what is
+// chosen and refused follows from the shape. The windows' kernels stand in as a rule of the test.
+#include <set>
+
+#include "kernels/algorithms.h"
+#include "kernels/record/interpret.h"
+#include "runtime/gpu_cost.h"
+#include "runtime/model.h"
+#include "runtime/planner.h"
+#include "tests/unit/runtime/gpu_job.h"
+
+using namespace collctl;
+using namespace collctl::runtime;
+using kernels::AlgorithmId;
+using kernels::Proof;
+using kernels::Protocol;
+
+#if defined(CATCH_VERSION_MAJOR) && CATCH_VERSION_MAJOR >= 3
+using Catch::Approx;
+#endif
+
+namespace {
+
+// Made-up addresses, far enough apart; nobody follows them.
+const void* const kInput = reinterpret_cast<const void*>(uintptr_t{1} << 40);
+void* const kOutput = reinterpret_cast<void*>(uintptr_t{2} << 40);
+
+constexpr Collective kCollectives[] = {
+    Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+    Collective::broadcast,  Collective::reduce,     Collective::gather,
+    Collective::scatter,    Collective::all_to_all, Collective::barrier};
+
+Operation operation(Collective c, uint64_t count, DataType type = DataType::float32, int root = 0) {
+  Operation op;
+  op.collective = c;
+  op.input = kInput;
+  op.output = kOutput;
+  op.count = count;
+  op.type = type;
+  op.root = root;
+  return op;
+}
+
+Choices choices(const std::string& algo, const std::string& proto, int channels = 0) {
+  auto parsed = parse_choices(algo, proto, channels);
+  REQUIRE(parsed);
+  return *parsed;
+}
+
+// Windows serve float32 sums of all-reduce up to 1 GiB by these four, as LL up to 1 MiB.
+bool serves_for_test(Collective c, AlgorithmId algorithm, Protocol protocol, DataType type,
+                     RedOp op, int nranks, uint64_t bytes) {
+  return c == Collective::all_reduce && type == DataType::float32 && op == RedOp::sum &&
+         nranks > 1 && (algorithm == AlgorithmId::one_shot || algorithm == AlgorithmId::two_shot) &&
+         protocol != Protocol::ll128 && bytes <= (protocol == Protocol::ll ? 1u << 20 : 1u << 30);
+}
+
+// As the communicator completes it when all went well.
+std::vector<CommShape> complete(std::vector<CommShape> shapes) {
+  for (CommShape& s : shapes) {
+    s.gpu_window = s.all_on_one_host;
+    s.no_window = s.gpu_window ? "" : "the ranks are on several hosts";
+    s.window_serves = serves_for_test;
+    s.ll128_passed = s.slot_bytes[int(Protocol::ll128)] != 0;
+  }
+  return shapes;
+}
+
+std::vector<Plan> plans_of(const std::vector<CommShape>& shapes, const Operation& op,
+                           const Choices& allowed) {
+  std::vector<Plan> plans;
+  for (const CommShape& shape : shapes) {
+    auto plan = make_plan({&op, 1}, shape, allowed);
+    if (!plan) {
+      REQUIRE(plans.empty());  // all ranks refuse alike
+      REQUIRE(plan.error().code == ErrorCode::usage);
+      if (shape.rank == 0) continue;
+    }
+    if (plan) plans.push_back(std::move(*plan));
+  }
+  REQUIRE((plans.empty() || plans.size() == shapes.size()));
+  return plans;
+}
+
+// What all ranks must have alike, and what each has of its ring.
+void check_alike(const std::vector<CommShape>& shapes, const std::vector<Plan>& plans) {
+  const PlannedOp& first = plans[0].ops.at(0);
+  for (size_t rank = 0; rank < plans.size(); ++rank) {
+    const PlannedOp& op = plans[rank].ops.at(0);
+    REQUIRE(op.algorithm == first.algorithm);
+    REQUIRE(op.protocol == first.protocol);
+    REQUIRE(op.threads == first.threads);
+    REQUIRE(op.expected_us == first.expected_us);
+    REQUIRE(op.why == first.why);
+    REQUIRE(op.works.size() == first.works.size());
+    for (size_t c = 0; c < op.works.size(); ++c) {
+      const kernels::Work& w = op.works[c];
+      REQUIRE(w.part_offset == first.works[c].part_offset);
+      REQUIRE(w.part_count == first.works[c].part_count);
+      REQUIRE(w.chunk_count == first.works[c].chunk_count);
+      REQUIRE(w.channel == c);
+      const auto& ring = shapes[rank].channels[c % shapes[rank].channels.size()].ring;
+      const auto n = ring.size();
+      REQUIRE(ring[size_t(w.ring.index)] == int(rank));
+      REQUIRE(w.ring.next == ring[(size_t(w.ring.index) + 1) % n]);
+      REQUIRE(w.ring.prev == ring[(size_t(w.ring.index) + n - 1) % n]);
+    }
+  }
+}
+
+// Every element is moved or added exactly once, and nobody waits for ever.
+void check_proof(const std::vector<CommShape>& shapes, const std::vector<Plan>& plans) {
+  std::vector<kernels::Schedule> schedules;
+  for (const Plan& plan : plans)
+    for (const kernels::Work& w : plan.ops[0].works) {
+      auto schedule = kernels::record(w);
+      REQUIRE(schedule);
+      schedules.push_back(std::move(*schedule));
+    }
+  const PlannedOp& op = plans[0].ops[0];
+  const Proof proof =
+      kernels::interpret(schedules, {.slot_count = shapes[0].slot_count,
+                                     .slot_data_bytes = slot_data_bytes(shapes[0], op.protocol)});
+  INFO(name_of(op.collective) << " by " << name_of(op.algorithm) << "/" << name_of(op.protocol)
+                              << " on " << shapes.size() << " GPUs: " << proof.what);
+  REQUIRE(proof.outcome == Proof::Outcome::proved);
+}
+
+// The parts lie side by side and are the whole, without windows' kernels as with them.
+void check_cover(const Plan& plan, uint64_t count) {
+  uint64_t at = 0;
+  for (const kernels::Work& w : plan.ops[0].works) {
+    REQUIRE(w.count == count);
+    REQUIRE(w.part_offset == at);
+    at += w.part_count;
+  }
+  REQUIRE(at == count);
+}
+
+}  // namespace
+
+TEST_CASE("plans of GPU ranks are alike on all ranks and proved", "[gpu][planner]") {
+  std::set<std::string> seen;
+  int proved = 0;
+  for (const int n : {1, 2, 3, 4, 8, 16}) {
+    const auto shapes = complete(gpu_job(n).shapes());
+    for (const auto& row : kernels::algorithms())
+      for (const char* proto : {"simple", "ll", "ll128"})
+        for (const Collective c : kCollectives)
+          for (const uint64_t count : {1, 333, 5000}) {
+            const DataType type = count == 333 ? DataType::int8 : DataType::float32;
+            const Operation op = operation(c, c == Collective::barrier ? 1 : count, type, n / 2);
+            const auto plans = plans_of(shapes, op, choices(row.name, proto));
+            if (plans.empty()) continue;
+            check_alike(shapes, plans);
+            check_cover(plans[0], op.count);
+            seen.insert(std::string(row.name) + "/" + proto);
+            if (plans[0].ops[0].by_window_kernel) continue;
+            check_proof(shapes, plans);
+            ++proved;
+          }
+  }
+  CHECK(proved > 500);
+  for (const char* way : {"ring/simple", "ring/ll", "tree/simple", "tree/ll", "tree-split/simple",
+                          "pairwise/simple", "pairwise/ll", "doubling/ll", "one-shot/ll",
+                          "one-shot/simple", "two-shot/ll", "two-shot/simple"})
+    CHECK(seen.count(way) == 1);
+}
+
+TEST_CASE("plans of GPU ranks of many channels and chunks are proved", "[gpu][planner]") {
+  for (const int n : {2, 4, 8}) {
+    GpuJob job = gpu_job(n);
+    job.settings.choices = choices("", "", 5);
+    job.settings.slot_count = 4;
+    const auto shapes = complete(job.shapes());
+    for (const char* algo : {"ring", "tree", "tree-split", "pairwise", "doubling"})
+      for (const Collective c : kCollectives) {
+        const Operation op = operation(c, c == Collective::barrier ? 1 : 20000, DataType::int32, 1);
+        const auto plans = plans_of(shapes, op, choices(algo, "simple", 5));
+        if (plans.empty()) continue;
+        REQUIRE(plans[0].ops[0].works.size() == (c == Collective::barrier ? 1 : 5));
+        check_alike(shapes, plans);
+        check_proof(shapes, plans);
+      }
+  }
+}
+
+TEST_CASE("messages of GPU ranks are proved, on more channels than there are rings",
+          "[gpu][planner]") {
+  for (const int n : {1, 2, 4}) {
+    const auto shapes = complete(gpu_job(n).shapes());
+    // Simple: 4 x 64 KiB and a bit go over four channels; LL: 16 KiB each.
+    for (const uint64_t count : {5u, 40'000u, 300'000u}) {
+      std::vector<Plan> plans;
+      for (const CommShape& shape : shapes) {
+        Operation send = operation(Collective::send_recv, count, DataType::uint8);
+        send.output = nullptr;
+        send.peer = (shape.rank + 1) % n;
+        Operation receive = operation(Collective::send_recv, count, DataType::uint8);
+        receive.input = nullptr;
+        receive.peer = (shape.rank + n - 1) % n;
+        const Operation both[] = {send, receive};
+        auto plan = make_plan(both, shape, choices("", ""));
+        REQUIRE(plan);
+        REQUIRE(plan->ops.size() == 1);
+        plans.push_back(std::move(*plan));
+      }
+      const PlannedOp& op = plans[0].ops[0];
+      CHECK(op.protocol == (count > 128 << 10 ? Protocol::simple : Protocol::ll));
+      const size_t wanted = n == 1 || count == 5 ? 1 : count == 40'000 ? 2 : 4;
+      CHECK(op.works.size() == wanted);
+      CHECK(op.threads % 32 == 0);
+      check_proof(shapes, plans);
+    }
+  }
+  // 32 channels for NVLink, though a job of two such GPUs may have fewer rings.
+  const auto shapes = complete(gpu_job(2).shapes());
+  const Operation op = operation(Collective::all_to_all, 64 << 20);
+  auto plan = make_plan({&op, 1}, shapes[0], choices("", ""));
+  REQUIRE(plan);
+  CHECK(plan->ops[0].works.size() == 32);
+}
+
+TEST_CASE("a window kernel gets the whole operation in one work", "[gpu][planner]") {
+  const auto shapes = complete(gpu_job(4).shapes());
+  const Operation op = operation(Collective::all_reduce, 1 << 18);
+  auto plan = make_plan({&op, 1}, shapes[2], choices("two-shot", "simple", 8));
+  REQUIRE(plan);
+  const PlannedOp& planned = plan->ops[0];
+  CHECK(planned.by_window_kernel);
+  REQUIRE(planned.works.size() == 1);
+  const kernels::Work& w = planned.works[0];
+  CHECK(w.channel == 0);
+  CHECK(w.part_offset == 0);
+  CHECK(w.part_count == 1 << 18);
+  CHECK(w.rank == 2);
+  CHECK(w.nranks == 4);
+  CHECK(w.input == kInput);
+  CHECK(w.output == kOutput);
+}
+
+TEST_CASE("the choice of GPU ranks by size", "[gpu][planner]") {
+  for (const int n : {2, 4}) {
+    const auto shapes = complete(gpu_job(n).shapes());
+    const auto way = [&](uint64_t bytes) {
+      auto chosen = choose_collective(operation(Collective::all_reduce, bytes / 4), shapes[0],
+                                      choices("", ""));
+      REQUIRE(chosen);
+      CHECK_FALSE(chosen->why.empty());
+      CHECK_FALSE(chosen->limited_by.empty());
+      return std::string(name_of(chosen->algorithm)) + "/" + name_of(chosen->protocol);
+    };
+    CHECK(way(256) == "one-shot/ll");
+    CHECK(way(4096) == "one-shot/ll");
+    CHECK(way(512 << 10) == "two-shot/ll");
+    CHECK(way(16 << 20) == "two-shot/simple");
+    CHECK(way(uint64_t{4} << 30) == "ring/simple");  // beyond what windows serve here
+  }
+}
+
+TEST_CASE("what GPU ranks cannot do is refused with the reason", "[gpu][planner]") {
+  const auto refused = [](const CommShape& shape, const Operation& op, const char* algo,
+                          const char* proto) {
+    const auto plan = make_plan({&op, 1}, shape, choices(algo, proto));
+    REQUIRE_FALSE(plan.ok());
+    CHECK(plan.error().code == ErrorCode::usage);
+    return plan.error().message;
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    INFO(text);
+    CHECK(text.find(part) != std::string::npos);
+  };
+  auto shapes = complete(gpu_job(4).shapes());
+  CommShape shape = shapes[0];
+  const Operation op = operation(Collective::all_reduce, 1000);
+  has(refused(shape, operation(Collective::all_reduce, 1000, DataType::int64), "one-shot", ""),
+      "one-shot has no kernel for allreduce of 8000 bytes of int64");
+  has(refused(shape, op, "pairwise", ""), "pairwise does not serve allreduce");
+  shape.gpu_window = false;
+  shape.no_window = "GPU 0 cannot reach GPU 1";
+  has(refused(shape, op, "two-shot", ""),
+      "two-shot needs memory that all ranks map, and there is none: GPU 0 cannot reach GPU 1");
+  shape.ll128_passed = false;
+  has(refused(shape, op, "ring", "ll128"), "ll128 was not tested on these paths");
+  shape.no_ll128 = "ll128 lines are torn between ranks 0 and 1";
+  has(refused(shape, op, "ring", "ll128"), "ll128 lines are torn between ranks 0 and 1");
+  // Without a word from the user the next best is taken.
+  CHECK(make_plan({&op, 1}, shape, choices("", "")).ok());
+}
+
+TEST_CASE("times of window kernels, by hand", "[gpu][model]") {
+  const auto us = [](AlgorithmId algorithm, Protocol protocol, int n, uint64_t bytes) {
+    return predict_window_kernel({Collective::all_reduce, algorithm, protocol, n, bytes}).us;
+  };
+  // 3.45 + 0.15 us and 2 x 128 KiB at 230 GB/s.
+  CHECK(us(AlgorithmId::one_shot, Protocol::ll, 2, 128 << 10) == Approx(3.6 + 2 * 131072 / 230e3));
+  // 3.2 + 3 x 0.8 us and 2 x 2 x 3/4 x 256 KiB at 320 GB/s.
+  CHECK(us(AlgorithmId::two_shot, Protocol::ll, 4, 256 << 10) == Approx(5.6 + 3 * 262144 / 320e3));
+  // 7 + 3 x 0.5 us and 3/2 x 64 MiB at 350 GB/s.
+  CHECK(us(AlgorithmId::two_shot, Protocol::simple, 4, 64 << 20) ==
+        Approx(8.5 + 1.5 * 67108864 / 350e3));
+}
+
+TEST_CASE("times of trees and doubling follow from the model", "[gpu][model]") {
+  const auto shapes = gpu_job(8).shapes();
+  const ModelInput& model = *shapes[0].model;
+  const auto query = [](AlgorithmId algorithm, uint64_t bytes) {
+    return GpuQuery{Collective::all_reduce, algorithm, Protocol::simple, 8, bytes};
+  };
+  const uint64_t bytes = 64 << 20;
+  const Estimate tree =
+      estimate(model, AlgorithmId::tree, Protocol::simple, Collective::all_reduce, bytes);
+  // NVLink is reached to 0.95; the tree's bytes go up, then down.
+  const double bytes_us = (tree.us - tree.latency_us) / 0.95;
+  CHECK(predict_fifos(model, query(AlgorithmId::tree_split, bytes)).us ==
+        Approx(tree.latency_us + bytes_us));
+  CHECK(predict_fifos(model, query(AlgorithmId::tree, bytes)).us ==
+        Approx(tree.latency_us + 1.5 * bytes_us));
+  // Three messages one after the other, one launch: 8.4 us (NCCL 2.30's base of Simple), a hop of
+  // 3.4 us over NVLink each; the bytes thrice and a fifth more.
+  const Estimate message =
+      estimate(model, AlgorithmId::pairwise, Protocol::simple, Collective::send_recv, bytes);
+  CHECK(message.latency_us == Approx(8.4 + 3.4));
+  CHECK(predict_fifos(model, query(AlgorithmId::doubling, bytes)).us ==
+        Approx(8.4 + 3 * 3.4 + 3 * 1.2 * (message.us - message.latency_us) / 0.95));
+  CHECK(moved_bytes(Collective::all_gather, 8, 100) == 800);
+  CHECK(moved_bytes(Collective::broadcast, 8, 100) == 100);
+}
