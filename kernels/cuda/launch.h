@@ -53,13 +53,16 @@ struct WindowLaunch {
   Work work;  // the whole operation: part_offset 0, part_count = count; channel 0
   PeerMemory memory;
   int blocks = 0;  // 0: as measured best for the size
+  uint32_t chunk_bytes = 0;  // protocol simple: of a chunk in a slot; 0 likewise
   DeviceShared shared;
   void* stream = nullptr;  // CUstream
 };
 
+inline constexpr uint32_t kLitmusGaveUp = ~uint32_t(0);
+
 struct Launcher {
   bool built = false;
-  const char* architectures = "";  // "80;90" as compiled, with "+PTX" where there is PTX
+  const char* architectures = "";  // "80,90+PTX": as compiled, PTX of the last
   const char* why_not = "";        // when not built
   // The most works one launch takes (they travel as kernel arguments).
   int most_works = 0;
@@ -78,7 +81,8 @@ struct Launcher {
   const char* (*error_text)(int error) = nullptr;
   // Torn-line test of LL128 over a path: launches on both ends, see litmus.
   // Writer: 128-byte lines into `lines` (peer's memory); reader: watches own memory `lines` and
-  // counts lines whose flag was new and whose data was old into *torn (pinned).
+  // counts lines whose flag was new and whose data was old into *torn (pinned, 0 before); it stores
+  // kLitmusGaveUp there when the writer's last round did not come. The lines are zeros before.
   int (*litmus_write)(void* lines, uint32_t line_count, uint32_t rounds, void* stream) = nullptr;
   int (*litmus_read)(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
                      const uint32_t* abort_word, int64_t timeout_ns, void* stream) = nullptr;

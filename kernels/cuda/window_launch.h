@@ -1,6 +1,7 @@
-// The kernels made for windows (algorithm one_shot and two_shot, one launch an operation) behind
-// the table of launch.h. Implemented in window_launch.cu; see launch.h for the meaning of each.
+// The window kernels' part of the table of launches (launch.h): plain functions, CUDA builds only.
 #pragma once
+#include <cstdint>
+
 #include "kernels/cuda/launch.h"
 
 namespace collctl::kernels::cuda {

@@ -1,0 +1,252 @@
+// Host side of the window kernels: an operation in its plain form, how many blocks, which kernel.
+#include "kernels/cuda/window_launch.h"
+
+#include "kernels/cuda/window_two_shot.cuh"
+
+namespace collctl::kernels::cuda {
+
+namespace {
+
+bool moves_only(Collective c) {
+  return c != Collective::all_reduce && c != Collective::barrier && c != Collective::reduce &&
+         c != Collective::reduce_scatter;
+}
+
+WordKind kind_of(const Work& work) {
+  if (moves_only(work.collective)) return WordKind::copy;
+  if (work.op != RedOp::sum) return WordKind::generic;
+  if (work.type == DataType::float32) return WordKind::sum_float32;
+  if (work.type == DataType::float16) return WordKind::sum_float16;
+  if (work.type == DataType::bfloat16) return WordKind::sum_bfloat16;
+  return WordKind::generic;
+}
+
+Exchange exchange_of(const WindowLaunch& launch) {
+  const Work& w = launch.work;
+  Exchange x{};
+  x.input = static_cast<const uint8_t*>(w.input);
+  x.output = static_cast<uint8_t*>(w.output);
+  x.bytes = w.count * element_size(w.type);
+  x.memory = launch.memory;
+  x.layout = window_layout(launch.memory.nranks);
+  x.ops = {w.type, w.op, w.nranks};
+  x.shared = launch.shared;
+  x.op_count = w.op_count;
+  x.root = w.root;
+  x.collective = w.collective;
+  x.algorithm = w.algorithm;
+  x.gives_to = x.takes_from = Peers::all;
+  const bool root = w.rank == w.root;
+  const uint64_t mine = uint64_t(w.rank) * x.bytes;
+  const auto keep_own = [&](uint64_t in, uint64_t out) {
+    x.own_in = in;
+    x.own_out = out;
+    x.copy_own = x.input + in != x.output + out;
+  };
+  switch (w.collective) {
+    case Collective::all_gather:
+      x.out_stride = x.bytes;
+      keep_own(0, mine);
+      break;
+    case Collective::reduce_scatter:
+      x.in_stride = x.bytes;
+      x.reduce_own = mine;
+      break;
+    case Collective::all_to_all:
+      x.in_stride = x.out_stride = x.bytes;
+      keep_own(mine, mine);
+      break;
+    case Collective::broadcast:
+      x.gives_to = root ? Peers::all : Peers::none;
+      x.takes_from = root ? Peers::none : Peers::root;
+      if (root) keep_own(0, 0);
+      break;
+    case Collective::scatter:
+      x.gives_to = root ? Peers::all : Peers::none;
+      x.takes_from = root ? Peers::none : Peers::root;
+      x.in_stride = x.bytes;
+      if (root) keep_own(mine, 0);
+      break;
+    case Collective::gather:
+      x.gives_to = root ? Peers::none : Peers::root;
+      x.takes_from = root ? Peers::all : Peers::none;
+      x.out_stride = x.bytes;
+      if (root) keep_own(0, mine);
+      break;
+    case Collective::reduce:
+      x.gives_to = root ? Peers::none : Peers::root;
+      x.takes_from = root ? Peers::all : Peers::none;
+      break;
+    default:  // all_reduce, barrier
+      break;
+  }
+  x.meets = w.collective == Collective::broadcast || w.collective == Collective::scatter ||
+            w.collective == Collective::gather || w.collective == Collective::reduce;
+  return x;
+}
+
+// Of the current device; asked once a thread and device.
+bool overlaps_launches() {
+  thread_local int known_device = -1;
+  thread_local bool known = false;
+  int device = 0, major = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return false;
+  if (device != known_device &&
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess) {
+    known_device = device;
+    known = major >= 9;
+  }
+  return known;
+}
+
+bool aligned(const Exchange& x) {
+  const uint64_t all = reinterpret_cast<uintptr_t>(x.input) |
+                       reinterpret_cast<uintptr_t>(x.output) | x.in_stride | x.out_stride |
+                       x.own_in | x.own_out | x.reduce_own;
+  return all % 16 == 0;
+}
+
+int at_most(uint64_t value, int bound) {
+  return value < uint64_t(bound) ? (value == 0 ? 1 : int(value)) : bound;
+}
+
+template <class L>
+int line_blocks(const Exchange& x, int asked) {
+  const uint64_t units = (x.bytes + L::kUnitWords * 8 - 1) / (L::kUnitWords * 8);
+  // Few warps on many multiprocessors are faster than the other way round.
+  return asked > 0 ? asked : at_most((units + 3) / 4, kWindowBlocks);
+}
+template <class L>
+int line_threads(const Exchange& x, int blocks) {
+  const uint64_t units = (x.bytes + L::kUnitWords * 8 - 1) / (L::kUnitWords * 8);
+  const uint64_t warps = (units + blocks - 1) / blocks;
+  // As many threads as peers at least: each looks after one.
+  const int least = x.memory.nranks > 32 ? 64 : 32;
+  const int threads = at_most(warps, kLineThreads / 32) * 32;
+  return threads < least ? least : threads;
+}
+
+// With the attribute that lets a kernel take its place before the one ahead of it is over; devices
+// from compute capability 9.0 on know it.
+template <class... Arguments>
+int launch_kernel(void (*kernel)(Arguments...), int blocks, int threads, void* stream,
+                  const Arguments&... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(unsigned(blocks));
+  config.blockDim = dim3(unsigned(threads));
+  config.stream = static_cast<cudaStream_t>(stream);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = overlaps_launches() ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+template <class L, WordKind kKind>
+int launch_lines(const Exchange& x, int asked, void* stream) {
+  const int blocks = line_blocks<L>(x, asked);
+  const int threads = line_threads<L>(x, blocks);
+  if (x.algorithm == AlgorithmId::two_shot) {
+    if constexpr (kKind != WordKind::copy)
+      return launch_kernel(&two_shot_lines<L, kKind>, blocks, threads, stream, x);
+  }
+  return launch_kernel(&exchange_lines<L, kKind>, blocks, threads, stream, x);
+}
+
+uint64_t round_up(uint64_t value, uint64_t to) {
+  return (value + to - 1) / to * to;
+}
+
+// Chunks as measured best on 2 GPUs over NVLink (PERFORMANCE.md): what is staged should stay in the
+// cache until it is taken, and what is summed should be small enough to overlap with giving.
+uint32_t best_chunk(const Exchange& x) {
+  if (x.algorithm == AlgorithmId::two_shot) return x.bytes > (32u << 20) ? 64 * 1024 : 32 * 1024;
+  const bool sums = x.collective == Collective::all_reduce || x.collective == Collective::barrier ||
+                    x.collective == Collective::reduce ||
+                    x.collective == Collective::reduce_scatter;
+  return sums ? 16 * 1024 : 32 * 1024;
+}
+
+// Parts of 512 bytes and more for each block, and their chunks.
+Cut cut_of(uint64_t bytes, int blocks, uint32_t chunk, const WindowLayout& layout) {
+  Cut cut{};
+  cut.part_bytes = round_up((bytes + blocks - 1) / blocks, 512);
+  cut.chunk_bytes = chunk < layout.slot_bytes ? chunk / 16 * 16 : layout.slot_bytes;
+  return cut;
+}
+
+template <WordKind kKind>
+int launch_store(const Exchange& x, int asked, uint32_t chunk, void* stream) {
+  const bool two_shot = x.algorithm == AlgorithmId::two_shot;
+  const uint64_t each = two_shot ? (x.bytes + x.memory.nranks - 1) / x.memory.nranks : x.bytes;
+  const int blocks = asked > 0 ? asked : at_most((each + 2047) / 2048, kWindowBlocks);
+  const Cut cut = cut_of(each, blocks, chunk > 0 ? chunk : best_chunk(x), x.layout);
+  const bool vec = aligned(x);
+  if (two_shot) {
+    if constexpr (kKind != WordKind::copy)
+      return launch_kernel(vec ? &two_shot_store<kKind, true> : &two_shot_store<kKind, false>,
+                           blocks, kTwoShotThreads, stream, x, cut);
+  }
+  return launch_kernel(vec ? &exchange_store<kKind, true> : &exchange_store<kKind, false>, blocks,
+                       kStoreThreads, stream, x, cut);
+}
+
+template <WordKind kKind>
+int launch_kind(const Exchange& x, const WindowLaunch& launch) {
+  const int asked = launch.blocks > kWindowBlocks ? kWindowBlocks : launch.blocks;
+  switch (launch.work.protocol) {
+    case Protocol::ll:
+      return launch_lines<Lines<Protocol::ll>, kKind>(x, asked, launch.stream);
+    case Protocol::ll128:
+      return launch_lines<Lines<Protocol::ll128>, kKind>(x, asked, launch.stream);
+    default:
+      return launch_store<kKind>(x, asked, launch.chunk_bytes, launch.stream);
+  }
+}
+
+}  // namespace
+
+uint64_t window_part_bytes(int nranks) {
+  return window_layout(nranks).total;
+}
+
+bool window_serves(Collective collective, AlgorithmId algorithm, Protocol protocol, DataType, RedOp,
+                   int nranks, uint64_t bytes) {
+  if (collective == Collective::send_recv) return false;
+  if (algorithm == AlgorithmId::two_shot) {
+    if (collective != Collective::all_reduce && collective != Collective::barrier) return false;
+    // A bank holds contributions and results of a slice, each rounded up to units.
+    bytes = bytes / uint64_t(nranks) * 2 + 4 * 512;
+  } else if (algorithm != AlgorithmId::one_shot) {
+    return false;
+  }
+  switch (protocol) {
+    case Protocol::ll:
+      return bytes <= ll_capacity();
+    case Protocol::ll128:
+      // Whole units only.
+      return bytes + 480 <= ll128_capacity(nranks);
+    default:
+      return true;
+  }
+}
+
+int launch_window(const WindowLaunch& launch) {
+  const Exchange x = exchange_of(launch);
+  if (x.bytes == 0) return cudaSuccess;
+  switch (kind_of(launch.work)) {
+    case WordKind::copy:
+      return launch_kind<WordKind::copy>(x, launch);
+    case WordKind::sum_float32:
+      return launch_kind<WordKind::sum_float32>(x, launch);
+    case WordKind::sum_float16:
+      return launch_kind<WordKind::sum_float16>(x, launch);
+    case WordKind::sum_bfloat16:
+      return launch_kind<WordKind::sum_bfloat16>(x, launch);
+    default:
+      return launch_kind<WordKind::generic>(x, launch);
+  }
+}
+
+}  // namespace collctl::kernels::cuda

@@ -1,0 +1,250 @@
+// Two-shot all-reduce on a GPU: every rank adds up its own slice from what the others push to it,
+// and pushes the sum to all. Less on the wire than one-shot from three ranks on. By lines for
+// middle sizes, by store (pipelined chunks in slots) for large ones. Oracle: algo/two_shot.h.
+#pragma once
+#include "kernels/cuda/window_exchange.cuh"
+
+namespace collctl::kernels::cuda {
+
+inline constexpr int kTwoShotThreads = 3 * kGroupThreads;
+
+// Slices in units: the first ones are a unit longer.
+template <class L>
+struct LineSlices {
+  uint64_t units, each, longer;
+  __device__ LineSlices(uint64_t bytes, int nranks)
+      : units(units_of<L>(bytes)), each(units / nranks), longer(units % nranks) {}
+  __device__ uint64_t first(int r) const { return r * each + (r < int(longer) ? r : longer); }
+  __device__ uint64_t size(int r) const { return each + (r < int(longer) ? 1 : 0); }
+  // Results lie behind the contributions in the same bank.
+  __device__ uint64_t results() const { return each + 1; }
+};
+
+// The contributions to peers' slices, one batch to each peer.
+template <class L>
+__device__ __forceinline__ void give_slices(const Exchange& x, const LineSlices<L>& slices,
+                                            const Batch<L>& batch, uint64_t turn, int lane,
+                                            uint64_t epoch) {
+  constexpr int kUnits = Batch<L>::kUnits;
+  for (int k = 0; k < x.memory.nranks - 1; ++k) {
+    const int p = x.peer(k);
+    const uint64_t units = slices.size(p);
+    LaneData d[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i)
+      if (const uint64_t u = batch.unit(turn, i); u < units)
+        d[i] = load_lane<L>(x.input, x.bytes, slices.first(p) + u, lane);
+    uint8_t* bank = bank_of<L>(x, p, x.memory.rank, epoch);
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i)
+      if (const uint64_t u = batch.unit(turn, i); u < units)
+        L::store(bank + u * 512, lane, d[i], epoch);
+  }
+}
+
+template <class L, WordKind kKind>
+__device__ __forceinline__ bool sum_slice(const Exchange& x, const LineSlices<L>& slices,
+                                          const Batch<L>& batch, uint64_t turn, int lane,
+                                          uint64_t epoch) {
+  constexpr int kUnits = Batch<L>::kUnits;
+  const int me = x.memory.rank;
+  const uint64_t units = slices.size(me);
+  LaneData out[kUnits];
+  if (!sum_batch<L, kKind>(x, x.input, x.bytes, slices.first(me), batch, turn, units, lane, epoch,
+                           out))
+    return false;
+  for (int k = 0; k < x.memory.nranks - 1; ++k) {
+    uint8_t* bank = bank_of<L>(x, x.peer(k), me, epoch) + slices.results() * 512;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i)
+      if (const uint64_t u = batch.unit(turn, i); u < units)
+        L::store(bank + u * 512, lane, out[i], epoch);
+  }
+#pragma unroll
+  for (int i = 0; i < kUnits; ++i)
+    if (const uint64_t u = batch.unit(turn, i); u < units)
+      store_lane<L>(x.output, x.bytes, slices.first(me) + u, lane, out[i]);
+  return true;
+}
+
+template <class L>
+__device__ __forceinline__ bool take_slices(const Exchange& x, const LineSlices<L>& slices,
+                                            const Batch<L>& batch, uint64_t turn, int lane,
+                                            uint64_t epoch) {
+  constexpr int kUnits = Batch<L>::kUnits;
+  for (int k = 0; k < x.memory.nranks - 1; ++k) {
+    const int p = x.peer(k);
+    const uint64_t units = slices.size(p);
+    const uint8_t* bank = bank_of<L>(x, x.memory.rank, p, epoch) + slices.results() * 512;
+    LaneData d[kUnits];
+    if (!wait_batch<L>(x, bank, batch, turn, units, lane, epoch, p, d)) return false;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i)
+      if (const uint64_t u = batch.unit(turn, i); u < units)
+        store_lane<L>(x.output, x.bytes, slices.first(p) + u, lane, d[i]);
+  }
+  return true;
+}
+
+template <class L, WordKind kKind>
+__global__ void __launch_bounds__(kLineThreads) two_shot_lines(const __grid_constant__ Exchange x) {
+  begin_launch();
+  const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
+  const int lane = int(threadIdx.x) % 32;
+  const LineSlices<L> slices(x.bytes, x.memory.nranks);
+  const Batch<L> batch;
+  // Slices are equal but for one unit; what is beyond a shorter one is nothing.
+  const uint64_t turns = batch.turns(slices.each + (slices.longer > 0 ? 1 : 0));
+  for (uint64_t turn = 0; turn < turns + 2; ++turn) {
+    if (turn < turns) give_slices<L>(x, slices, batch, turn, lane, epoch);
+    if (turn >= 1 && turn <= turns && !sum_slice<L, kKind>(x, slices, batch, turn - 1, lane, epoch))
+      break;
+    if (turn >= 2 && !take_slices<L>(x, slices, batch, turn - 2, lane, epoch)) break;
+  }
+  end_epoch(x, epoch);
+}
+
+// --- by store ---------------------------------------------------------------------------------
+
+// Sums go into the own output and into a slot of every peer.
+struct EmitResult {
+  uint8_t* to;
+  const Exchange& x;
+  uint64_t number;
+  __device__ uint8_t* peer_slot(int k) const {
+    return slot_of(x, x.layout.results, x.peer(k), x.memory.rank, number);
+  }
+  __device__ void pack(uint32_t at, const uint4& v) const {
+    *reinterpret_cast<uint4*>(to + at) = v;
+    for (int k = 0; k < x.memory.nranks - 1; ++k) *reinterpret_cast<uint4*>(peer_slot(k) + at) = v;
+  }
+  __device__ void word(uint32_t at, uint64_t w, uint64_t have) const {
+    store_user(to + at, w, have);
+    for (int k = 0; k < x.memory.nranks - 1; ++k)
+      *reinterpret_cast<uint64_t*>(peer_slot(k) + at) = w;
+  }
+};
+
+// The slice of each rank, and of it this block's part.
+struct SlicePart {
+  uint64_t slice, at, bytes, chunks;
+  uint32_t chunk_bytes;
+  __device__ SlicePart(const Exchange& x, const Cut& cut, int owner)
+      : chunk_bytes(cut.chunk_bytes) {
+    slice = align_up((x.bytes + x.memory.nranks - 1) / x.memory.nranks, 16);
+    const uint64_t from = slice * owner;
+    const uint64_t whole = from >= x.bytes ? 0 : x.bytes - from < slice ? x.bytes - from : slice;
+    const uint64_t skip = blockIdx.x * cut.part_bytes;
+    at = from + skip;
+    bytes = skip >= whole ? 0 : whole - skip < cut.part_bytes ? whole - skip : cut.part_bytes;
+    const uint64_t full = skip >= slice                   ? 0
+                          : slice - skip < cut.part_bytes ? slice - skip
+                                                          : cut.part_bytes;
+    chunks = (full + chunk_bytes - 1) / chunk_bytes;  // the same for all slices, empty or not
+  }
+  __device__ uint32_t size(uint64_t c) const {
+    const uint64_t done = c * chunk_bytes;
+    if (done >= bytes) return 0;
+    return bytes - done < chunk_bytes ? uint32_t(bytes - done) : chunk_bytes;
+  }
+};
+
+// Waits until `word` is above `above`; sets `failed` when given up.
+__device__ inline void wait_counter(const Exchange& x, const uint64_t* word, uint64_t above,
+                                    int peer, WaitSide side, volatile StoreShared& shared) {
+  Patience patience;
+  for (uint64_t seen; (seen = load_word_acquire(word)) <= above;)
+    if (patience.over(x, Protocol::simple, peer, side, seen, above + 1)) {
+      shared.failed = 1;
+      return;
+    }
+}
+// The same for a slot: free once the taker has taken all but kStageSlots - 1 of what came before.
+__device__ inline void wait_slot(const Exchange& x, const uint64_t* taken, uint64_t number,
+                                 int peer, volatile StoreShared& shared) {
+  if (number >= kStageSlots)
+    wait_counter(x, taken, number - kStageSlots, peer, WaitSide::send, shared);
+}
+
+template <WordKind kKind, bool kVec>
+__global__ void __launch_bounds__(kTwoShotThreads)
+    two_shot_store(const __grid_constant__ Exchange x, const Cut cut) {
+  __shared__ StoreShared shared_memory;
+  volatile StoreShared& shared = shared_memory;
+  if (threadIdx.x == 0) shared.failed = 0;
+  __syncthreads();
+  begin_launch();
+  const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
+  const int others = x.memory.nranks - 1, me = x.memory.rank, block = int(blockIdx.x);
+  const int group = int(threadIdx.x) / kGroupThreads, t = int(threadIdx.x) % kGroupThreads;
+  const int mine = t < others ? x.peer(t) : -1;
+  const uint64_t chunks = SlicePart(x, cut, me).chunks;
+  const PeerCounters* heard = mine >= 0 ? x.counters(me, mine, block) : nullptr;
+  PeerCounters* told = mine >= 0 ? x.counters(mine, me, block) : nullptr;
+  const OwnCounters* own = mine >= 0 ? x.own(mine, block) : nullptr;
+  for (uint64_t c = 0; c < chunks; ++c) {
+    if (group == 0) {
+      if (mine >= 0) wait_slot(x, &heard->taken, own->sent + c, mine, shared);
+      group_sync(1);
+      if (shared.failed) break;
+      for (int k = 0; k < others; ++k) {
+        const int p = x.peer(k);
+        const SlicePart part(x, cut, p);
+        copy_bytes<kVec>(x.input + part.at + c * part.chunk_bytes,
+                         slot_of(x, x.layout.stage, p, me, x.own(p, block)->sent + c), part.size(c),
+                         t);
+      }
+      group_sync(1);
+      if (mine >= 0) {
+        const uint64_t number = own->sent + c;
+        store_word_release(&told->arrived[number & 1], number + 1);
+      }
+    } else if (group == 1) {
+      if (mine >= 0) {
+        const uint64_t number = own->received + c;
+        wait_counter(x, &heard->arrived[number & 1], number, mine, WaitSide::recv, shared);
+        wait_slot(x, &heard->result_taken, own->result_sent + c, mine, shared);
+      }
+      group_sync(2);
+      if (shared.failed) break;
+      const SlicePart part(x, cut, me);
+      const uint64_t at = part.at + c * part.chunk_bytes;
+      // Results have one count for all peers: they all get every chunk.
+      const EmitResult emit{x.output + at, x, x.own(x.peer(0), block)->result_sent + c};
+      reduce_staged<kKind, kVec>(
+          x, x.input + at,
+          [&](int p) { return slot_of(x, x.layout.stage, me, p, x.own(p, block)->received + c); },
+          part.size(c), t, emit);
+      group_sync(2);
+      if (mine >= 0) {
+        store_word_release(&told->result_arrived, own->result_sent + c + 1);
+        store_word_relaxed(&told->taken, own->received + c + 1);
+      }
+    } else {
+      if (mine >= 0)
+        wait_counter(x, &heard->result_arrived, own->result_received + c, mine, WaitSide::recv,
+                     shared);
+      group_sync(3);
+      if (shared.failed) break;
+      for (int k = 0; k < others; ++k) {
+        const int p = x.peer(k);
+        const SlicePart part(x, cut, p);
+        copy_staged<kVec>(slot_of(x, x.layout.results, me, p, x.own(p, block)->result_received + c),
+                          x.output + part.at + c * part.chunk_bytes, part.size(c), t);
+      }
+      group_sync(3);
+      if (mine >= 0) store_word_relaxed(&told->result_taken, own->result_received + c + 1);
+    }
+  }
+  __syncthreads();
+  if (group == 0 && mine >= 0) {
+    OwnCounters* counts = x.own(mine, block);
+    counts->sent += chunks;
+    counts->received += chunks;
+    counts->result_sent += chunks;
+    counts->result_received += chunks;
+  }
+  end_epoch(x, epoch);
+}
+
+}  // namespace collctl::kernels::cuda
