@@ -167,7 +167,7 @@ int cuGetErrorName(int code, const char** name) {
     case kPeerUnsupported:
       *name = "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED";
       break;
-    case 700:
+    case kIllegalAddress:
       *name = "CUDA_ERROR_ILLEGAL_ADDRESS";
       break;
     default:

@@ -118,12 +118,17 @@ bool may_use(int ordinal, const void* pointer, uint64_t bytes) {
          bytes <= mapped->second.bytes - (at - mapped->first);
 }
 
+bool is_of_device(const void* pointer) {
+  const auto at = reinterpret_cast<uintptr_t>(pointer);
+  Memory& m = memory();
+  return find_in(m.plain, at, plain_bytes) != m.plain.end() ||
+         find_in(m.reserved, at, [](uint64_t size) { return size; }) != m.reserved.end();
+}
+
 bool is_pageable(const void* pointer) {
   const auto at = reinterpret_cast<uintptr_t>(pointer);
   Memory& m = memory();
-  const auto size = [](uint64_t bytes) { return bytes; };
-  if (find_in(m.plain, at, plain_bytes) != m.plain.end()) return false;
-  if (find_in(m.reserved, at, size) != m.reserved.end()) return false;
+  if (is_of_device(pointer)) return false;
   return find_in(m.pinned, at, [](const auto& p) { return p.first; }) == m.pinned.end();
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <initializer_list>
 #include <memory>
 #include <thread>
 
@@ -143,9 +144,35 @@ int stream_entry(const char* function, void* handle, std::shared_ptr<Stream>& st
   return world().contexts[stream->ordinal].broken;
 }
 
-bool usable(const Stream& stream, unsigned long long at, size_t bytes) {
+// A range that a copy engine is told to use, as it was when it was told.
+struct Range {
+  unsigned long long at;
+  size_t bytes;
+  bool of_device;
+  void* get() const { return reinterpret_cast<void*>(at); }
+};
+Range range(unsigned long long at, size_t bytes) {
   const std::scoped_lock lock(world().mutex);
-  return may_use(stream.ordinal, reinterpret_cast<void*>(at), bytes);
+  return {at, bytes, is_of_device(reinterpret_cast<void*>(at))};
+}
+
+// What it does when its turn comes: memory that went away meanwhile is a fault of the device. Under
+// the lock, so that none goes while it is at it.
+template <class Move>
+void touch(int ordinal, std::initializer_list<Range> ranges, Move move) {
+  World& w = world();
+  const std::scoped_lock lock(w.mutex);
+  for (const Range& r : ranges)
+    if (r.of_device && !(is_of_device(r.get()) && may_use(ordinal, r.get(), r.bytes))) {
+      w.contexts[ordinal].broken = kIllegalAddress;
+      return;
+    }
+  move();
+}
+
+bool usable(const Stream& stream, const Range& r) {
+  const std::scoped_lock lock(world().mutex);
+  return may_use(stream.ordinal, r.get(), r.bytes);
 }
 bool pageable(unsigned long long at) {
   const std::scoped_lock lock(world().mutex);
@@ -212,9 +239,10 @@ int cuStreamQuery(void* handle) {
 int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t bytes, void* handle) {
   std::shared_ptr<Stream> stream;
   if (const int code = stream_entry("cuMemcpyAsync", handle, stream); code != kOk) return code;
-  if (!usable(*stream, to, bytes) || !usable(*stream, from, bytes)) return kInvalidValue;
-  const int code = submit(*stream, [=] {
-    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  const Range target = range(to, bytes), source = range(from, bytes);
+  if (!usable(*stream, target) || !usable(*stream, source)) return kInvalidValue;
+  const int code = submit(*stream, [=, ordinal = stream->ordinal] {
+    touch(ordinal, {target, source}, [=] { std::memmove(target.get(), source.get(), bytes); });
   });
   // Pageable memory is the caller's again when the call returns.
   if (code == kOk && (pageable(to) || pageable(from)) && !capturing(*stream))
@@ -224,8 +252,11 @@ int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t bytes, 
 int cuMemsetD8Async(unsigned long long at, unsigned char value, size_t bytes, void* handle) {
   std::shared_ptr<Stream> stream;
   if (const int code = stream_entry("cuMemsetD8Async", handle, stream); code != kOk) return code;
-  if (!usable(*stream, at, bytes) || pageable(at)) return kInvalidValue;
-  return submit(*stream, [=] { std::memset(reinterpret_cast<void*>(at), value, bytes); });
+  const Range target = range(at, bytes);
+  if (!usable(*stream, target) || pageable(at)) return kInvalidValue;
+  return submit(*stream, [=, ordinal = stream->ordinal] {
+    touch(ordinal, {target}, [=] { std::memset(target.get(), value, bytes); });
+  });
 }
 
 // --- events ---

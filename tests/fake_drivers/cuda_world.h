@@ -14,10 +14,11 @@ namespace fake_cuda {
 
 constexpr int kOk = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialised = 3, kNoDevice = 100,
               kInvalidDevice = 101, kInvalidContext = 201, kPeerUnsupported = 217,
-              kInvalidHandle = 400, kNotReady = 600, kPeerAlready = 704, kPeerNotEnabled = 705,
-              kAlreadyRegistered = 712, kNotRegistered = 713, kCaptureUnsupported = 900,
-              kCaptureInvalidated = 901, kCaptureMerge = 902, kCaptureUnmatched = 903,
-              kCaptureUnjoined = 904, kCaptureIsolation = 905, kCapturedEvent = 907;
+              kInvalidHandle = 400, kNotReady = 600, kIllegalAddress = 700, kPeerAlready = 704,
+              kPeerNotEnabled = 705, kAlreadyRegistered = 712, kNotRegistered = 713,
+              kCaptureUnsupported = 900, kCaptureInvalidated = 901, kCaptureMerge = 902,
+              kCaptureUnmatched = 903, kCaptureUnjoined = 904, kCaptureIsolation = 905,
+              kCapturedEvent = 907;
 
 constexpr int kFirstHandle = 1000;  // CUdevice of ordinal 0
 
@@ -54,6 +55,7 @@ int entry(const char* function, bool needs_context = true);
 // --- memory, as streams look at it; the caller holds the mutex ---
 // The device may load and store these bytes; host memory always may.
 bool may_use(int ordinal, const void* at, uint64_t bytes);
+bool is_of_device(const void* at);
 bool is_pageable(const void* at);  // host memory that nobody pinned
 void count_memory(Counts& counts);
 void count_streams(Counts& counts);

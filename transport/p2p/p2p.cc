@@ -7,6 +7,7 @@
 #include "transport/edge.h"
 #include "transport/memory/fifo_memory.h"
 #include "transport/memory/offers.h"
+#include "transport/p2p/head_pages.h"
 
 namespace collctl::transport {
 
@@ -51,26 +52,34 @@ Result<Shape> shape_of(const LinkSpec& spec) {
   return shape;
 }
 
-using Block = DeviceMemory;
+using Memory = DeviceMemory;
 
-Offers<Block>& offers() {
-  static Offers<Block> instance;
+Offers<Memory>& offers() {
+  static Offers<Memory> instance;
   return instance;
 }
+
+// One end's block in memory that others may have a part of.
+struct Block {
+  std::shared_ptr<Memory> memory;
+  uint64_t page_id = 0;  // 0: all of the memory is this block's
+  uint64_t offset = 0;
+  uint8_t* data() const { return memory->data() + offset; }
+};
 
 // One end's fifos over both blocks.
 class P2pLink : public Link {
  public:
-  P2pLink(const LinkSpec& spec, const Shape& shape, Way way, std::shared_ptr<Block> own,
-          std::shared_ptr<Block> peers, Offers<Block>::Offer offer)
+  P2pLink(const LinkSpec& spec, const Shape& shape, Way way, Block own, Block peers,
+          Offers<Memory>::Offer offer)
       : via_(way_text(way)),
         own_(std::move(own)),
         peers_(std::move(peers)),
         offer_(std::move(offer)) {
     if (spec.p2p_read) via_ += "/read";
     const bool sends = spec.direction == Direction::send;
-    uint8_t* receiver = (sends ? peers_ : own_)->data();
-    uint8_t* sender = (sends ? own_ : peers_)->data();
+    uint8_t* receiver = (sends ? peers_ : own_).data();
+    uint8_t* sender = (sends ? own_ : peers_).data();
     auto* counters = reinterpret_cast<kernels::FifoCounters*>(sender);
     for (int p = 0; p < kernels::kProtocolCount; ++p) {
       if (spec.geometry[p].slot_bytes == 0) continue;
@@ -85,13 +94,15 @@ class P2pLink : public Link {
     return fifo->slots == nullptr ? nullptr : fifo;
   }
   const std::string& via() const override { return via_; }
-  uint64_t device_bytes() const override { return own_->held_bytes(); }
+  uint64_t device_bytes() const override {
+    return own_.offset == 0 ? own_.memory->held_bytes() : 0;  // a page counts once
+  }
 
  private:
   kernels::Fifo fifos_[kernels::kProtocolCount]{};
   std::string via_;
-  std::shared_ptr<Block> own_, peers_;
-  Offers<Block>::Offer offer_;  // the peer may come for it after this end is connected
+  Block own_, peers_;
+  Offers<Memory>::Offer offer_;  // the peer may come for it after this end is connected
 };
 
 class P2pEndpoint : public Endpoint {
@@ -114,9 +125,9 @@ class P2pEndpoint : public Endpoint {
   }
 
   Result<std::unique_ptr<Link>> connect(ByteView peer_blob, Deadline deadline) override {
-    Result<std::shared_ptr<Block>> peers = take(peer_blob, deadline);
+    Result<Block> peers = take(peer_blob, deadline);
     if (!peers) return edge_error(spec_, std::move(peers.error())).within("P2P");
-    if (own_ == nullptr) return Error(ErrorCode::defect, "connect before describe");
+    if (own_.memory == nullptr) return Error(ErrorCode::defect, "connect before describe");
     return std::unique_ptr<Link>(std::make_unique<P2pLink>(
         spec_, shape_, way_, own_, std::move(peers).value(), std::move(offer_)));
   }
@@ -130,91 +141,128 @@ class P2pEndpoint : public Endpoint {
     return edge_key(spec_, comm_hash_, from == Direction::send ? 1 : 2);
   }
 
-  Result<Bytes> offer(Deadline deadline) {
+  Status make() {
     const size_t bytes = shape_.bytes_of(spec_.direction);
-    COLL_ASSIGN(Block made, Block::make(device_, bytes, device_->facts().fd_handles));
-    own_ = std::make_shared<Block>(std::move(made));
+    if (spec_.direction == Direction::send && shape_.sender_slots == 0) {
+      COLL_ASSIGN(HeadPlace place, take_heads(device_, bytes));
+      own_ = {std::move(place.page), place.page_id, place.offset};
+      return {};
+    }
+    COLL_ASSIGN(Memory made, Memory::make(device_, bytes, device_->facts().fd_handles));
+    own_ = {.memory = std::make_shared<Memory>(std::move(made))};
+    return {};
+  }
+
+  Result<Bytes> offer(Deadline deadline) {
+    COLL_TRY(make());
     ByteWriter blob;
-    blob.put(way_).put(uint8_t(spec_.p2p_read)).put(uint64_t(bytes));
+    blob.put(way_).put(uint8_t(spec_.p2p_read)).put(own_.memory->bytes());
+    blob.put(own_.page_id).put(own_.offset);
     for (const FifoGeometry& geometry : spec_.geometry) blob.put(geometry);
     if (way_ == Way::pointer) {
-      COLL_ASSIGN(offer_, offers().put(own_));
+      COLL_ASSIGN(offer_, offers().put(own_.memory));
       blob.put(offer_.token());
     } else if (way_ == Way::descriptor) {
-      COLL_ASSIGN(const base::Fd fd, own_->export_fd());
+      COLL_ASSIGN(const base::Fd fd, own_.memory->export_fd());
       COLL_TRY(fds_->send_fd(spec_.peer.rank, tag(spec_.direction), fd.get(), deadline));
     } else {
-      COLL_ASSIGN(const IpcName name, own_->export_ipc());
+      COLL_ASSIGN(const IpcName name, own_.memory->export_ipc());
       blob.put_bytes(name.bytes);
     }
     return blob.take();
   }
 
-  // The peer's block as this end's kernels see it.
-  Result<std::shared_ptr<Block>> take(ByteView peer_blob, Deadline deadline) {
-    ByteReader reader(peer_blob);
-    const auto way = reader.get<Way>();
-    const bool read = reader.get<uint8_t>() != 0;
-    const auto bytes = reader.get<uint64_t>();
+  // What the peer says about its block.
+  struct Card {
+    Way way{};
+    bool read = false;
+    uint64_t bytes = 0, page_id = 0, offset = 0;
     FifoGeometry geometry[kernels::kProtocolCount];
-    for (FifoGeometry& g : geometry) g = reader.get<FifoGeometry>();
-    Offers<Block>::Token token{};
+    Offers<Memory>::Token token{};
     IpcName name{};
-    if (way == Way::pointer) token = reader.get<Offers<Block>::Token>();
-    if (way == Way::name) {
-      const ByteView text = reader.get_bytes(sizeof name.bytes);
-      std::copy(text.begin(), text.end(), name.bytes);
+  };
+
+  Result<Card> read_card(ByteView blob) const {
+    ByteReader reader(blob);
+    Card card;
+    card.way = reader.get<Way>();
+    card.read = reader.get<uint8_t>() != 0;
+    card.bytes = reader.get<uint64_t>();
+    card.page_id = reader.get<uint64_t>();
+    card.offset = reader.get<uint64_t>();
+    for (FifoGeometry& g : card.geometry) g = reader.get<FifoGeometry>();
+    if (card.way == Way::pointer) card.token = reader.get<Offers<Memory>::Token>();
+    if (card.way == Way::name) {
+      const ByteView text = reader.get_bytes(sizeof card.name.bytes);
+      std::copy(text.begin(), text.end(), card.name.bytes);
     }
-    if (!reader.ok() || !reader.at_end() || way != way_)
+    if (!reader.ok() || !reader.at_end() || card.way != way_)
       return Error(ErrorCode::lost, format("what {} sent to connect GPUs does not describe this "
                                            "connection",
                                            peer_text(spec_.peer)));
-    COLL_TRY(agree(read, geometry, bytes));
-    if (way == Way::pointer) return take_pointer(token);
-    Result<Block> block = way == Way::descriptor ? take_descriptor(bytes, deadline)
-                                                 : Block::import_ipc(device_, name, bytes);
-    if (!block) return no_access(std::move(block.error()));
-    return std::make_shared<Block>(std::move(block).value());
+    return card;
   }
 
-  Status agree(bool read, const FifoGeometry (&geometry)[kernels::kProtocolCount],
-               uint64_t bytes) const {
-    if (read != spec_.p2p_read)
-      return Error(ErrorCode::usage,
-                   format("{} wants GPUs to {}, this rank to {}", peer_text(spec_.peer),
-                          read ? "read" : "write", spec_.p2p_read ? "read" : "write"),
-                   "P2P_READ (--p2p) must be the same on every rank");
-    for (int p = 0; p < kernels::kProtocolCount; ++p)
-      if (geometry[p].slot_bytes != spec_.geometry[p].slot_bytes ||
-          geometry[p].slot_count != spec_.geometry[p].slot_count)
-        return Error(
-            ErrorCode::usage,
-            format("{} has {} slots of {} bytes for {}, here it is {} of {}", peer_text(spec_.peer),
-                   geometry[p].slot_count, geometry[p].slot_bytes, kernels::name_of(Protocol(p)),
-                   spec_.geometry[p].slot_count, spec_.geometry[p].slot_bytes),
-            "BUFFSIZE, LL_BUFFSIZE and STEPS must be the same on every rank");
-    if (bytes != shape_.bytes_of(other_direction()))
-      return Error(ErrorCode::lost,
-                   format("{} offers {} bytes where {} were agreed", peer_text(spec_.peer), bytes,
-                          shape_.bytes_of(other_direction())));
-    return {};
-  }
-
-  Result<std::shared_ptr<Block>> take_pointer(const Offers<Block>::Token& token) {
-    std::shared_ptr<Block> block = offers().take(token);
-    if (block == nullptr)
-      return Error(ErrorCode::lost,
-                   format("{} offers no memory for this connection (closed, or taken already)",
-                          peer_text(spec_.peer)));
-    if (Status allowed = block->allow(*device_); !allowed)
-      return no_access(std::move(allowed.error()));
+  // The peer's block as this end's kernels see it.
+  Result<Block> take(ByteView peer_blob, Deadline deadline) {
+    COLL_ASSIGN(const Card card, read_card(peer_blob));
+    COLL_TRY(agree(card));
+    Block block{.memory = nullptr, .page_id = card.page_id, .offset = card.offset};
+    COLL_ASSIGN(block.memory, take_memory(card, deadline));
     return block;
   }
 
-  Result<Block> take_descriptor(uint64_t bytes, Deadline deadline) {
-    COLL_ASSIGN(const base::Fd fd,
-                fds_->recv_fd(spec_.peer.rank, tag(other_direction()), deadline));
-    return Block::import(device_, fd.get(), bytes);
+  Result<std::shared_ptr<Memory>> take_memory(const Card& card, Deadline deadline) {
+    if (card.way == Way::pointer) return take_pointer(card);
+    base::Fd fd;  // was sent for this link, whether it is needed or not
+    if (card.way == Way::descriptor) {
+      COLL_ASSIGN(fd, fds_->recv_fd(spec_.peer.rank, tag(other_direction()), deadline));
+    }
+    if (card.page_id != 0)
+      if (auto known = find_mapped(*device_, card.page_id);
+          known != nullptr && known->bytes() == card.bytes)
+        return known;
+    Result<Memory> mapped = card.way == Way::descriptor
+                                ? Memory::import(device_, fd.get(), card.bytes)
+                                : Memory::import_ipc(device_, card.name, card.bytes);
+    if (!mapped) return no_access(std::move(mapped.error()));
+    auto memory = std::make_shared<Memory>(std::move(mapped).value());
+    if (card.page_id != 0) remember_mapped(*device_, card.page_id, memory);
+    return memory;
+  }
+
+  Status agree(const Card& card) const {
+    if (card.read != spec_.p2p_read)
+      return Error(ErrorCode::usage,
+                   format("{} wants GPUs to {}, this rank to {}", peer_text(spec_.peer),
+                          card.read ? "read" : "write", spec_.p2p_read ? "read" : "write"),
+                   "P2P_READ (--p2p) must be the same on every rank");
+    for (int p = 0; p < kernels::kProtocolCount; ++p)
+      if (card.geometry[p].slot_bytes != spec_.geometry[p].slot_bytes ||
+          card.geometry[p].slot_count != spec_.geometry[p].slot_count)
+        return Error(ErrorCode::usage,
+                     format("{} has {} slots of {} bytes for {}, here it is {} of {}",
+                            peer_text(spec_.peer), card.geometry[p].slot_count,
+                            card.geometry[p].slot_bytes, kernels::name_of(Protocol(p)),
+                            spec_.geometry[p].slot_count, spec_.geometry[p].slot_bytes),
+                     "BUFFSIZE, LL_BUFFSIZE and STEPS must be the same on every rank");
+    const uint64_t wanted = shape_.bytes_of(other_direction());
+    if (card.bytes < wanted || card.offset > card.bytes - wanted ||
+        card.offset % alignof(kernels::FifoCounters) != 0)
+      return Error(ErrorCode::lost, format("{} offers {} bytes at {} where {} were agreed",
+                                           peer_text(spec_.peer), card.bytes, card.offset, wanted));
+    return {};
+  }
+
+  Result<std::shared_ptr<Memory>> take_pointer(const Card& card) {
+    std::shared_ptr<Memory> memory = offers().take(card.token);
+    if (memory == nullptr || memory->bytes() != card.bytes)
+      return Error(ErrorCode::lost,
+                   format("{} offers no memory for this connection (closed, or taken already)",
+                          peer_text(spec_.peer)));
+    if (Status allowed = memory->allow(*device_); !allowed)
+      return no_access(std::move(allowed.error()));
+    return memory;
   }
 
   Error no_access(Error error) const {
@@ -233,8 +281,8 @@ class P2pEndpoint : public Endpoint {
   FdExchange* fds_;
   uint64_t comm_hash_;
   Way way_;
-  std::shared_ptr<Block> own_;
-  Offers<Block>::Offer offer_;
+  Block own_;
+  Offers<Memory>::Offer offer_;
 };
 
 }  // namespace
