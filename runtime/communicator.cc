@@ -111,6 +111,7 @@ Status Communicator::State::drain(Deadline deadline) {
 
 Status Communicator::State::wire_plan(const Plan& plan) {
   std::vector<Edge> edges, messages;
+  const int message_channels = std::max(int(shape.channels.size()), shape.pair_channels);
   for (const PlannedOp& op : plan.ops)
     for (const kernels::Work& w : op.works) {
       if (op.by_window_kernel) continue;
@@ -128,7 +129,7 @@ Status Communicator::State::wire_plan(const Plan& plan) {
         // Only the two ends know of a message, and the other end may send its answer in a later
         // group: so a pair is connected at once, both ways and on every channel.
         for (const int peer : {sends ? step.send_peer : -1, recvs ? step.recv_peer : -1})
-          for (int c = 0; peer >= 0 && c < int(shape.channels.size()); ++c) {
+          for (int c = 0; peer >= 0 && c < message_channels; ++c) {
             messages.push_back({c, rank, peer});
             messages.push_back({c, peer, rank});
           }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "runtime/communicator_state.h"
 #include "runtime/gpu_shape.h"
+#include "runtime/litmus.h"
 
 namespace collctl::runtime {
 
@@ -18,6 +19,9 @@ Status Communicator::State::shape_gpus(std::span<const RankCard> cards, Deadline
   shape.no_window = why_no_device_window(cards, hosts, settings, *launcher);
   shape.gpu_window = shape.no_window.empty();
   shape.window_serves = launcher->window_serves;
+  // Links get no slots for what will not be used.
+  if (shape.slot_bytes[int(kernels::Protocol::ll128)] == 0)
+    settings.slot_bytes[int(kernels::Protocol::ll128)] = 0;
   return {};
 }
 
@@ -48,6 +52,26 @@ Status Communicator::State::make_gpu_executor() {
   gpu_to_stop.store(gpu.get());
   // Raised before the executor was there to see it.
   if (std::atomic_ref<uint32_t>(abort_word).load() != 0) gpu->abort();
+  return {};
+}
+
+// LL128 only where lines come whole, which is tested where all ranks map each other's memory.
+Status Communicator::State::test_lines(Deadline deadline) {
+  if (shape.slot_bytes[int(kernels::Protocol::ll128)] == 0) return {};  // no_ll128 says why
+  if (!shape.gpu_window) {
+    shape.no_ll128 =
+        "the ranks map no memory together that its lines could be tested in: " + shape.no_window;
+    return {};
+  }
+  LitmusOptions o;
+  o.device = device;
+  o.launcher = launcher;
+  o.window = device_window->memory();
+  o.part_bytes = device_window->bytes();
+  o.bootstrap = bootstrap.get();
+  COLL_ASSIGN(shape.no_ll128, why_lines_tear(o, deadline));
+  shape.ll128_passed = shape.no_ll128.empty();
+  if (rank == 0) COLL_INFO(init, "LL128 : {}", shape.ll128_passed ? "in use" : shape.no_ll128);
   return {};
 }
 

@@ -272,7 +272,7 @@ Status Communicator::State::connect(const UniqueId& id, Deadline deadline) {
   times.wire = seconds_since(start);
   if (device != nullptr) {
     if (shape.gpu_window) gpu->use_window(device_window->memory());
-    return {};
+    return test_lines(deadline);
   }
   if (window != nullptr) wire->use_windows(window->windows());
 

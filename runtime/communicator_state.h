@@ -101,6 +101,7 @@ struct Communicator::State {
   Status shape_gpus(std::span<const RankCard> cards, Deadline deadline);
   Status make_device_window(Deadline deadline);
   Status make_gpu_executor();
+  Status test_lines(Deadline deadline);
   Status submit_to_gpu(CachedPlan& plan, uint64_t first_op, Stream::State& stream, bool blocking);
   void note_gpu_failure(Error error);
   int32_t* barrier_cell() { return gpu != nullptr ? gpu->barrier_cell() : barrier_cells; }

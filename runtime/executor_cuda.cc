@@ -20,8 +20,9 @@ constexpr uint64_t kReportBytes =
     (sizeof(Report) * kernels::kMaxChannels + 127) / 128 * 128;  // before the abort word
 constexpr double kUploadSeconds = 30;
 
-int threads_for(Protocol protocol) {
-  return protocol == Protocol::ll128 ? 640 : 512;
+int threads_of(const CudaPlan::Launch& launch) {
+  if (launch.threads > 0) return launch.threads;
+  return launch.protocol == Protocol::ll128 ? 640 : 512;
 }
 
 }  // namespace
@@ -130,8 +131,9 @@ Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
       const bool joins = !window && !launches.empty() && !launches.back().window &&
                          launches.back().protocol == work.protocol &&
                          launches.back().count < launcher.most_works;
-      if (!joins) launches.push_back({window, work.protocol, int(made->works.size()), 0});
+      if (!joins) launches.push_back({window, work.protocol, int(made->works.size()), 0, 0});
       ++launches.back().count;
+      launches.back().threads = std::max(launches.back().threads, op.threads);
       Work placed = work;
       COLL_ASSIGN(placed.ring.order, device_order(work.ring.order, stream));
       made->bytes += work.part_count * kernels::element_size(work.type) * uint64_t(work.nranks);
@@ -197,7 +199,7 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
       error = launcher.launch_works({.works = &first,
                                      .work_count = launch.count,
                                      .protocol = launch.protocol,
-                                     .threads = threads_for(launch.protocol),
+                                     .threads = threads_of(launch),
                                      .shared = shared,
                                      .stream = stream.get()});
     }

@@ -35,6 +35,7 @@ struct CudaPlan {
     bool window = false;
     kernels::Protocol protocol{};
     int first = 0, count = 0;  // works
+    int threads = 0;           // of a block
   };
   std::vector<kernels::Work> works;
   std::vector<Launch> launches;

@@ -1,0 +1,151 @@
+#include "tests/unit/runtime/gpu_ranks.h"
+
+#include <map>
+
+#include "kernels/cpu/launch.h"
+
+namespace collctl::runtime::testing {
+namespace {
+
+using namespace kernels;
+using kernels::cuda::DeviceShared;
+using kernels::cuda::Launcher;
+using kernels::cuda::WindowLaunch;
+using kernels::cuda::WorksLaunch;
+
+std::atomic<uint64_t> works_launches{0}, window_launches{0};
+
+// As a kernel does: the report of the channel is written once, the others are told.
+bool run_one(const Work& work, const ChannelLinks& links, const DeviceShared& shared) {
+  HelperPool helpers;
+  CpuContext context;
+  context.abort_word = shared.abort_word;
+  context.op_timeout_ns = shared.timeout_ns;
+  context.spin_ns = 0;
+  context.helpers = &helpers;
+  if (run_work(work, links, context)) return true;
+  Report& report = shared.reports[work.channel];
+  if (std::atomic_ref<ReportCode>(report.code).load() == ReportCode::none) {
+    const ReportCode code = context.report.code;
+    context.report.code = ReportCode::none;
+    report = context.report;
+    std::atomic_ref<ReportCode>(report.code).store(code);
+  }
+  std::atomic_ref<uint32_t>(*shared.abort_word).store(1);
+  return false;
+}
+
+void run_launch(const std::vector<Work>& works, const DeviceShared& shared) {
+  std::map<int, std::vector<const Work*>> blocks;
+  for (const Work& work : works) blocks[work.channel].push_back(&work);
+  std::vector<std::thread> threads;
+  for (const auto& [channel, list] : blocks)
+    threads.emplace_back([&, links = &shared.links[channel], mine = &list] {
+      for (const Work* work : *mine)
+        if (!run_one(*work, *links, shared)) return;
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+int launch_works(const WorksLaunch& launch) {
+  ++works_launches;
+  return fake_cuda::enqueue(
+      launch.stream, [works = std::vector<Work>(launch.works, launch.works + launch.work_count),
+                      shared = launch.shared] { run_launch(works, shared); });
+}
+
+// A part: the window's own counts, its lines, its banks.
+constexpr uint64_t kLinesAt = 128, kBanksAt = 4096, kBankBytes = 16 << 10;
+
+int launch_window(const WindowLaunch& launch) {
+  ++window_launches;
+  return fake_cuda::enqueue(launch.stream, [launch] {
+    const auto& memory = launch.memory;
+    auto& window = *reinterpret_cast<Window*>(memory.base + uint64_t(memory.rank) * memory.stride);
+    window.base = memory.base;
+    window.stride = memory.stride;
+    window.lines = kLinesAt;
+    window.banks = kBanksAt;
+    window.bank_bytes = kBankBytes;
+    window.rank = memory.rank;
+    window.nranks = memory.nranks;
+    Work work = launch.work;
+    work.chunk_count = kBankBytes / uint64_t(memory.nranks) / 16 * 16 / element_size(work.type);
+    run_one(work, {.send = nullptr, .recv = nullptr, .window = &window}, launch.shared);
+  });
+}
+
+bool window_serves(Collective collective, AlgorithmId, Protocol protocol, DataType, RedOp,
+                   int nranks, uint64_t bytes) {
+  return collective == Collective::all_reduce && protocol == Protocol::simple && nranks > 1 &&
+         bytes <= kHostWindowBytes;
+}
+
+}  // namespace
+
+const Launcher& host_launcher() {
+  static const Launcher table{
+      .built = true,
+      .architectures = "host",
+      .why_not = "",
+      .most_works = 5,  // few, so that launches are split
+      .launch_works = launch_works,
+      .window_part_bytes = [](int) { return kBanksAt + kWindowBanks * kBankBytes; },
+      .window_serves = window_serves,
+      .launch_window = launch_window,
+      .runs_on = [](int capability) { return capability >= 80; },
+      .has_type = [](DataType, int) { return true; },
+      .error_text = [](int) { return "the launcher's own words"; },
+      .litmus_write = [](void*, uint32_t, uint32_t, void*) { return 801; },
+      .litmus_read = [](void*, uint32_t, uint32_t, uint32_t*, const uint32_t*, int64_t,
+                        void*) { return 801; },
+  };
+  return table;
+}
+
+LaunchCounts launch_counts() {
+  return {works_launches.load(), window_launches.load()};
+}
+
+std::vector<Result<std::unique_ptr<Communicator>>> try_gpu_job(const GpuJob& job) {
+  const Root root = make_root();
+  std::vector<std::optional<Result<std::unique_ptr<Communicator>>>> made(size_t(job.ranks));
+  on_all(job.ranks, [&](int r) {
+    CommOptions options = job.options;
+    options.device = job.device_of ? job.device_of(r) : r;
+    options.launcher = job.launcher;
+    made[size_t(r)] = Communicator::init(root.id, r, job.ranks, options);
+  });
+  std::vector<Result<std::unique_ptr<Communicator>>> results;
+  for (auto& each : made) results.push_back(std::move(*each));
+  return results;
+}
+
+Communicators start_gpu_job(const GpuJob& job) {
+  auto results = try_gpu_job(job);
+  Communicators communicators;
+  for (auto& result : results) {
+    INFO((result ? "" : result.error().chain()));
+    REQUIRE(result);
+    communicators.push_back(std::move(*result));
+  }
+  return communicators;
+}
+
+std::string with_gpu_ranks(const GpuJob& job,
+                           const std::function<void(Communicator&, Complaints&)>& body) {
+  Complaints complaints;
+  {
+    const Communicators communicators = start_gpu_job(job);
+    on_all(job.ranks, [&](int r) {
+      Communicator& c = *communicators[size_t(r)];
+      body(c, complaints);
+      complaints.add(r, c.finalize(Deadline::after_seconds(20)));
+    });
+  }
+  if (fake_cuda::counts() != fake_cuda::Counts{})
+    complaints.add("left behind: " + fake_cuda::counts().text());
+  return complaints.text();
+}
+
+}  // namespace collctl::runtime::testing

@@ -1,0 +1,254 @@
+// Communicators of GPU ranks: every collective over every transport, windows, streams, groups,
+// graphs. What goes wrong is in test_gpu_faults.cc.
+#include "tests/unit/runtime/gpu_ranks.h"
+
+using namespace collctl;
+using namespace collctl::runtime;
+using namespace collctl::runtime::testing;
+
+namespace {
+
+constexpr Collective kAll[] = {Collective::all_reduce,     Collective::all_gather,
+                               Collective::reduce_scatter, Collective::broadcast,
+                               Collective::reduce,         Collective::gather,
+                               Collective::scatter,        Collective::all_to_all};
+
+void run_all(Communicator& c, Complaints& complaints, std::initializer_list<uint64_t> counts) {
+  Stream stream(c);
+  for (const Collective collective : kAll)
+    for (const uint64_t count : counts)
+      for (const bool in_place : {false, true}) {
+        if (in_place && collective == Collective::all_to_all) continue;
+        const std::string wrong = run_case(
+            c, stream,
+            {.collective = collective, .count = count, .root = c.size() - 1, .in_place = in_place});
+        if (!wrong.empty()) complaints.add(wrong);
+      }
+  const Operation barrier{.collective = Collective::barrier};
+  complaints.add(c.rank(), c.start(barrier, stream, Communicator::Launch::blocking));
+}
+
+GpuJob over(int ranks, const std::string& transport) {
+  GpuJob job;
+  job.ranks = ranks;
+  job.options.transport = transport;
+  job.options.op_timeout_s = 20;
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("every collective on GPU ranks", "[gpu]") {
+  for (const int n : {1, 2, 3, 4, 8}) {
+    set_up_gpus(n);
+    INFO(n << " ranks");
+    CHECK(with_gpu_ranks(over(n, ""), [](Communicator& c, Complaints& complaints) {
+            run_all(c, complaints, {0, 1, 1003, 300'000});
+            if (c.device() == nullptr || c.device_bytes() == 0)
+              complaints.add("a GPU rank says that it has no GPU, or no memory of one");
+          }) == "");
+  }
+}
+
+TEST_CASE("GPU ranks over each transport", "[gpu]") {
+  for (const char* transport : {"p2p", "shm", "net"}) {
+    set_up_gpus(3);
+    INFO(transport);
+    CHECK(with_gpu_ranks(over(3, transport), [&](Communicator& c, Complaints& complaints) {
+            run_all(c, complaints, {7, 100'000});
+            if (c.links().empty()) complaints.add("no links");
+          }) == "");
+  }
+}
+
+TEST_CASE("what window kernels serve goes through the window, all else through links", "[gpu]") {
+  set_up_gpus(4);
+  const LaunchCounts before = launch_counts();
+  CHECK(with_gpu_ranks(over(4, ""), [](Communicator& c, Complaints& complaints) {
+          COLL_TEST_OK(complaints, c.set_choices("two-shot", "simple", 0));
+          Stream stream(c);
+          // The larger ones are more than a bank, so that pieces use both banks in turn.
+          for (const uint64_t count : {uint64_t(1), uint64_t(5), uint64_t(4099), uint64_t(60'000)})
+            for (int again = 0; again < 3; ++again) {
+              const std::string wrong =
+                  run_case(c, stream, {.collective = Collective::all_reduce, .count = count});
+              if (!wrong.empty()) complaints.add(wrong);
+            }
+        }) == "");
+  const LaunchCounts after = launch_counts();
+  CHECK(after.windows - before.windows == 4 * 4 * 3);  // ranks x sizes x repetitions
+  CHECK(after.works == before.works);
+}
+
+TEST_CASE("without a window the reason is told to whom asks for one", "[gpu]") {
+  set_up_gpus(2);
+  CHECK(with_gpu_ranks(over(2, "shm"), [](Communicator& c, Complaints& complaints) {
+          COLL_TEST_OK(complaints, c.set_choices("two-shot", "simple", 0));
+          std::vector<float> data(8);
+          const Operation op{.collective = Collective::all_reduce,
+                             .input = data.data(),
+                             .output = data.data(),
+                             .count = data.size()};
+          const auto plan = c.plan_for({&op, 1});
+          if (plan || plan.error().code != ErrorCode::usage ||
+              plan.error().message.find("only the transport 'shm' is allowed") == std::string::npos)
+            complaints.add(plan ? "planned" : plan.error().chain());
+        }) == "");
+}
+
+TEST_CASE("operations of two streams run one after the other", "[gpu]") {
+  // Each step's input is what the step before has written, on the other stream: after k sums over
+  // n ranks the value 1 has become n^k.
+  for (const int n : {2, 3}) {
+    set_up_gpus(n);
+    CHECK(with_gpu_ranks(over(n, ""), [n](Communicator& c, Complaints& complaints) {
+            constexpr uint64_t kCount = 20'000;
+            std::vector<double> a(kCount, 1.0), b(kCount, 0.0);
+            Stream first(c), second(c);
+            double want = 1;
+            for (int k = 0; k < 8; ++k) {
+              want *= n;
+              complaints.add(c.rank(), c.start({.collective = Collective::all_reduce,
+                                                .input = (k % 2 == 0 ? a : b).data(),
+                                                .output = (k % 2 == 0 ? b : a).data(),
+                                                .count = kCount,
+                                                .type = DataType::float64},
+                                               k % 2 == 0 ? first : second));
+            }
+            complaints.add(c.rank(), second.synchronize());
+            if (a != std::vector<double>(kCount, want)) complaints.add("the streams ran across");
+          }) == "");
+  }
+}
+
+TEST_CASE("a graph of operations is replayed", "[gpu]") {
+  // The graph doubles (n = 2): x <- sum over ranks of x; first by links, then by the window.
+  for (const char* algo : {"ring", "two-shot"}) {
+    set_up_gpus(2);
+    INFO(algo);
+    CHECK(with_gpu_ranks(over(2, ""), [algo](Communicator& c, Complaints& complaints) {
+            COLL_TEST_OK(complaints, c.set_choices(algo, "simple", 0));
+            constexpr uint64_t kCount = 5000;
+            std::vector<double> x(kCount, 1.0);
+            const Operation twice{.collective = Collective::all_reduce,
+                                  .input = x.data(),
+                                  .output = x.data(),
+                                  .count = kCount,
+                                  .type = DataType::float64};
+            Stream stream(c), other(c);
+            COLL_TEST_OK(complaints, stream.capture_begin());
+            for (int i = 0; i < 3; ++i) COLL_TEST_OK(complaints, c.start(twice, stream));
+            if (const Status elsewhere = c.start(twice, other);
+                elsewhere || elsewhere.error().code != ErrorCode::usage)
+              complaints.add("another stream did not rest");
+            auto graph = stream.capture_end();
+            if (!graph) return complaints.add(graph.error().chain());
+            if (x[0] != 1) complaints.add("a capture ran what it was to record");
+            COLL_TEST_OK(complaints, c.set_choices("", "", 0));
+            // More plans than the cache holds, so that the captured one is forgotten.
+            std::vector<double> y(100);
+            for (uint64_t count = 1; count <= 40; ++count)
+              COLL_TEST_OK(complaints, c.start({.collective = Collective::all_gather,
+                                                .input = x.data(),
+                                                .output = y.data(),
+                                                .count = count,
+                                                .type = DataType::float64},
+                                               other));
+            for (int i = 0; i < 4; ++i)
+              COLL_TEST_OK(complaints, (i % 2 == 0 ? stream : other).replay(*graph));
+            COLL_TEST_OK(complaints, c.start(twice, stream, Communicator::Launch::blocking));
+            // 3 operations x 4 replays and one more: 2^13.
+            if (x != std::vector<double>(kCount, 8192.0))
+              complaints.add(format("x is {} after the replays", x[0]));
+          }) == "");
+  }
+}
+
+TEST_CASE("messages of a group, and groups of several operations, on GPU ranks", "[gpu]") {
+  const int n = 4;
+  set_up_gpus(n);
+  CHECK(with_gpu_ranks(over(n, ""), [](Communicator& c, Complaints& complaints) {
+          const int me = c.rank(), ranks = c.size();
+          constexpr size_t kCount = 3000;
+          std::vector<std::vector<int>> out, in;
+          for (int peer = 0; peer < ranks; ++peer) {
+            out.emplace_back(kCount, me * 100 + peer);
+            in.emplace_back(kCount, -1);
+          }
+          std::vector<float> a(1000, float(me)), b(1000), d(10, 1.f);
+          Stream stream(c);
+          for (int round = 0; round < 3; ++round) {
+            Group group;
+            complaints.add(me, c.start({.collective = Collective::all_reduce,
+                                        .input = a.data(),
+                                        .output = b.data(),
+                                        .count = a.size()},
+                                       stream));
+            for (int peer = 0; peer < ranks; ++peer) {
+              complaints.add(me, c.start({.collective = Collective::send_recv,
+                                          .input = out[size_t(peer)].data(),
+                                          .count = kCount,
+                                          .type = DataType::int32,
+                                          .peer = peer},
+                                         stream));
+              complaints.add(me, c.start({.collective = Collective::send_recv,
+                                          .output = in[size_t(peer)].data(),
+                                          .count = kCount,
+                                          .type = DataType::int32,
+                                          .peer = peer},
+                                         stream));
+            }
+            complaints.add(me, c.start({.collective = Collective::all_reduce,
+                                        .input = d.data(),
+                                        .output = d.data(),
+                                        .count = d.size()},
+                                       stream));
+            complaints.add(me, group.end());
+          }
+          complaints.add(me, stream.synchronize());
+          for (int peer = 0; peer < ranks; ++peer)
+            if (in[size_t(peer)] != std::vector<int>(kCount, peer * 100 + me))
+              complaints.add(format("rank {}: the message of {} is wrong", me, peer));
+          if (b != std::vector<float>(1000, 6.f)) complaints.add("0 + 1 + 2 + 3 is not 6");
+          if (d != std::vector<float>(10, 64.f)) complaints.add("4 x 4 x 4 is not 64");
+        }) == "");
+}
+
+TEST_CASE("one thread drives several GPU communicators by groups", "[gpu]") {
+  const int n = 3;
+  set_up_gpus(n);
+  {
+    const Communicators job = start_gpu_job(over(n, ""));
+    std::vector<std::unique_ptr<Stream>> streams;
+    for (const auto& c : job) streams.push_back(std::make_unique<Stream>(*c));
+    // First uses of links, which each communicator makes together with the others of this thread.
+    for (const Collective collective :
+         {Collective::all_to_all, Collective::all_gather, Collective::all_to_all}) {
+      std::vector<std::vector<int>> out, in;
+      for (int r = 0; r < n; ++r) {
+        std::vector<int> blocks;
+        for (int to = 0; to < n; ++to) blocks.push_back(r * 10 + to);
+        out.push_back(blocks);
+        in.emplace_back(size_t(n), -1);
+      }
+      Group group;
+      for (int r = 0; r < n; ++r)
+        REQUIRE(job[size_t(r)]->start({.collective = collective,
+                                       .input = out[size_t(r)].data(),
+                                       .output = in[size_t(r)].data(),
+                                       .count = 1,
+                                       .type = DataType::int32},
+                                      *streams[size_t(r)]));
+      const Status ended = group.end();
+      INFO((ended ? "" : ended.error().chain()));
+      REQUIRE(ended);
+      for (auto& stream : streams) REQUIRE(stream->synchronize());
+      for (int r = 0; r < n; ++r)
+        for (int from = 0; from < n; ++from)
+          CHECK(in[size_t(r)][size_t(from)] ==
+                from * 10 + (collective == Collective::all_to_all ? r : 0));
+    }
+    on_all(n, [&](int r) { (void)job[size_t(r)]->finalize(Deadline::after_seconds(20)); });
+  }
+  CHECK(fake_cuda::counts() == fake_cuda::Counts{});
+}
