@@ -1,7 +1,8 @@
-// What the window kernels share: the plain form of an operation, the way a thread waits, and access
-// to users' memory in words of 8 bytes at any alignment.
+// What the window kernels share: the plain form of an operation, the way a thread waits, how a
+// launch begins and ends.
 #pragma once
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/memory.cuh"
 #include "kernels/cuda/window_layout.h"
 #include "kernels/cuda/window_math.cuh"
 
@@ -57,28 +58,13 @@ struct Exchange {
   __device__ uint64_t* epochs() const {
     return reinterpret_cast<uint64_t*>(part(memory.rank) + layout.epochs);
   }
+  __device__ uint32_t* claim() const {
+    return reinterpret_cast<uint32_t*>(part(memory.rank) + layout.claim);
+  }
 };
 
-__device__ inline uint64_t load_word_relaxed(const uint64_t* p) {
-  uint64_t v;
-  asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-  return v;
-}
-__device__ inline uint64_t load_word_acquire(const uint64_t* p) {
-  uint64_t v;
-  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-  return v;
-}
-__device__ inline void store_word_relaxed(uint64_t* p, uint64_t v) {
-  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
-}
-__device__ inline void store_word_release(uint64_t* p, uint64_t v) {
+__device__ inline void store_release(uint64_t* p, uint64_t v) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
-}
-__device__ inline long long time_ns() {
-  unsigned long long t;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
-  return static_cast<long long>(t);
 }
 
 // A wait of one thread: ended by its value, by the abort word or by the deadline; the last two are
@@ -89,13 +75,13 @@ class Patience {
   __device__ bool over(const Exchange& x, Protocol protocol, int peer, WaitSide side, uint64_t seen,
                        uint64_t wanted) {
     if (++spins_ % 4096 != 0) return false;
-    if (start_ == 0) start_ = time_ns();
+    if (start_ == 0) start_ = clock_ns();
     const bool aborted = *reinterpret_cast<volatile uint32_t*>(x.shared.abort_word) != 0;
-    const bool late = time_ns() - start_ > x.shared.timeout_ns;
+    const bool late = clock_ns() - start_ > x.shared.timeout_ns;
     if (!aborted && !late) return false;
     Report* r = x.shared.reports;
-    const auto code = aborted ? ReportCode::aborted : ReportCode::timeout;
-    if (atomicCAS_system(reinterpret_cast<unsigned*>(&r->code), 0u, unsigned(code)) == 0u) {
+    // One thread of the launch writes it, and the code last: the host may be looking.
+    if (atomicCAS(x.claim(), 0u, 1u) == 0u) {
       r->side = side;
       r->rank = x.memory.rank;
       r->peer = peer;
@@ -107,6 +93,9 @@ class Patience {
       r->seen = seen;
       r->wanted = wanted;
       r->op_count = x.op_count;
+      __threadfence_system();
+      *reinterpret_cast<volatile ReportCode*>(&r->code) =
+          aborted ? ReportCode::aborted : ReportCode::timeout;
     }
     if (late) *reinterpret_cast<volatile uint32_t*>(x.shared.abort_word) = 1;
     __threadfence_system();
@@ -115,37 +104,22 @@ class Patience {
 
  private:
   uint32_t spins_ = 0;
-  long long start_ = 0;
+  int64_t start_ = 0;
 };
 
-// `have` (1 to 8) bytes at any address as the low bytes of a word, and back.
-__device__ __forceinline__ uint64_t load_user(const uint8_t* p, uint64_t have) {
-  if (have >= 8) {
-    if ((reinterpret_cast<uintptr_t>(p) & 7) == 0) return *reinterpret_cast<const uint64_t*>(p);
-    if ((reinterpret_cast<uintptr_t>(p) & 3) == 0) {
-      const auto* w = reinterpret_cast<const uint32_t*>(p);
-      return w[0] | uint64_t(w[1]) << 32;
-    }
-    have = 8;
-  }
-  uint64_t w = 0;
-  for (uint32_t i = 0; i < have; ++i) w |= uint64_t(p[i]) << 8 * i;
-  return w;
-}
-__device__ __forceinline__ void store_user(uint8_t* p, uint64_t w, uint64_t have) {
-  if (have >= 8) {
-    if ((reinterpret_cast<uintptr_t>(p) & 7) == 0) {
-      *reinterpret_cast<uint64_t*>(p) = w;
-      return;
-    }
-    if ((reinterpret_cast<uintptr_t>(p) & 3) == 0) {
-      auto* to = reinterpret_cast<uint32_t*>(p);
-      to[0] = uint32_t(w), to[1] = uint32_t(w >> 32);
-      return;
-    }
-    have = 8;
-  }
-  for (uint32_t i = 0; i < have; ++i) p[i] = uint8_t(w >> 8 * i);
+// The end of an operation in which not every rank heard from every other: they meet, so that no
+// one starts the next but one before all have ended this one (window_layout.h). Block by block.
+__device__ inline void meet(const Exchange& x, Protocol protocol, uint64_t epoch) {
+  if (!x.meets) return;
+  __syncthreads();
+  const int k = int(threadIdx.x);
+  if (k >= x.memory.nranks - 1) return;
+  const int p = x.peer(k);
+  store_release(&x.counters(p, x.memory.rank, int(blockIdx.x))->confirmed, epoch);
+  const PeerCounters* c = x.counters(x.memory.rank, p, int(blockIdx.x));
+  Patience patience;
+  for (uint64_t seen; (seen = load_acquire(&c->confirmed)) < epoch;)
+    if (patience.over(x, protocol, p, WaitSide::send, seen, epoch)) return;
 }
 
 // The next kernel of the stream may take its place on the device while this one runs, and this one

@@ -45,7 +45,7 @@ struct alignas(64) OwnCounters {
 static_assert(sizeof(PeerCounters) == 64 && sizeof(OwnCounters) == 64);
 
 struct WindowLayout {
-  uint64_t epochs, peers, own, ll, ll128, stage, results, total;
+  uint64_t epochs, claim, peers, own, ll, ll128, stage, results, total;
   uint64_t ll128_bank_bytes;  // wire bytes of one sender
   uint32_t slot_bytes;        // of a stage
 };
@@ -61,7 +61,8 @@ COLL_FN constexpr WindowLayout window_layout(int nranks) {
   const uint64_t slot = kStageTotal / (senders * kWindowBlocks * kStageSlots) / 1024 * 1024;
   l.slot_bytes = uint32_t(slot);
   l.epochs = 0;
-  l.peers = align_up(kWindowBlocks * sizeof(uint64_t), 1024);
+  l.claim = kWindowBlocks * sizeof(uint64_t);  // of the report of a failure: there is but one
+  l.peers = align_up(l.claim + sizeof(uint32_t), 1024);
   l.own = l.peers + kWindowBlocks * senders * sizeof(PeerCounters);
   l.ll = align_up(l.own + kWindowBlocks * senders * sizeof(OwnCounters), 4096);
   l.ll128 = l.ll + 2 * senders * kLlBankBytes;

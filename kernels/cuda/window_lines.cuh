@@ -82,7 +82,7 @@ __device__ __forceinline__ LaneData load_lane(const uint8_t* from, uint64_t byte
 #pragma unroll
   for (int i = 0; i < L::kLaneWords; ++i)
     if (i < L::words_of(lane) && at + 8 * i < bytes)
-      d.word[i] = load_user(from + at + 8 * i, bytes - at - 8 * i);
+      d.word[i] = load_word(from + at + 8 * i, int64_t(bytes - at - 8 * i));
   return d;
 }
 template <class L>
@@ -92,7 +92,7 @@ __device__ __forceinline__ void store_lane(uint8_t* to, uint64_t bytes, uint64_t
 #pragma unroll
   for (int i = 0; i < L::kLaneWords; ++i)
     if (i < L::words_of(lane) && at + 8 * i < bytes)
-      store_user(to + at + 8 * i, d.word[i], bytes - at - 8 * i);
+      store_word(to + at + 8 * i, int64_t(bytes - at - 8 * i), d.word[i]);
 }
 
 template <class L>

@@ -2,7 +2,8 @@
 // and pushes the sum to all. Less on the wire than one-shot from three ranks on. By lines for
 // middle sizes, by store (pipelined chunks in slots) for large ones. Oracle: algo/two_shot.h.
 #pragma once
-#include "kernels/cuda/window_exchange.cuh"
+#include "kernels/cuda/window_exchange_lines.cuh"
+#include "kernels/cuda/window_exchange_store.cuh"
 
 namespace collctl::kernels::cuda {
 
@@ -119,7 +120,7 @@ struct EmitResult {
     for (int k = 0; k < x.memory.nranks - 1; ++k) *reinterpret_cast<uint4*>(peer_slot(k) + at) = v;
   }
   __device__ void word(uint32_t at, uint64_t w, uint64_t have) const {
-    store_user(to + at, w, have);
+    store_word(to + at, int64_t(have), w);
     for (int k = 0; k < x.memory.nranks - 1; ++k)
       *reinterpret_cast<uint64_t*>(peer_slot(k) + at) = w;
   }
@@ -153,7 +154,7 @@ struct SlicePart {
 __device__ inline void wait_counter(const Exchange& x, const uint64_t* word, uint64_t above,
                                     int peer, WaitSide side, volatile StoreShared& shared) {
   Patience patience;
-  for (uint64_t seen; (seen = load_word_acquire(word)) <= above;)
+  for (uint64_t seen; (seen = load_acquire(word)) <= above;)
     if (patience.over(x, Protocol::simple, peer, side, seen, above + 1)) {
       shared.failed = 1;
       return;
@@ -197,7 +198,7 @@ __global__ void __launch_bounds__(kTwoShotThreads)
       group_sync(1);
       if (mine >= 0) {
         const uint64_t number = own->sent + c;
-        store_word_release(&told->arrived[number & 1], number + 1);
+        store_release(&told->arrived[number & 1], number + 1);
       }
     } else if (group == 1) {
       if (mine >= 0) {
@@ -217,8 +218,8 @@ __global__ void __launch_bounds__(kTwoShotThreads)
           part.size(c), t, emit);
       group_sync(2);
       if (mine >= 0) {
-        store_word_release(&told->result_arrived, own->result_sent + c + 1);
-        store_word_relaxed(&told->taken, own->received + c + 1);
+        store_release(&told->result_arrived, own->result_sent + c + 1);
+        store_volatile(&told->taken, own->received + c + 1);
       }
     } else {
       if (mine >= 0)
@@ -233,7 +234,7 @@ __global__ void __launch_bounds__(kTwoShotThreads)
                           x.output + part.at + c * part.chunk_bytes, part.size(c), t);
       }
       group_sync(3);
-      if (mine >= 0) store_word_relaxed(&told->result_taken, own->result_received + c + 1);
+      if (mine >= 0) store_volatile(&told->result_taken, own->result_received + c + 1);
     }
   }
   __syncthreads();

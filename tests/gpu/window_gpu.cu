@@ -346,14 +346,12 @@ void check_world(World& w) {
 }
 
 void check_missing(int n) {
-  World w(n, true);
-  w.timeout_ns = 200'000'000;
   uint8_t* memory;
   CUDA_OK(cudaSetDevice(0));
   CUDA_OK(cudaMalloc(&memory, 1 << 20));
   for (const Protocol protocol : {Protocol::ll, Protocol::ll128, Protocol::simple}) {
-    *w.abort_word = 0;
-    std::memset(static_cast<void*>(w.reports), 0, n * sizeof(Report));
+    World w(n, true);
+    w.timeout_ns = 200'000'000;
     Work work{};
     work.algorithm = AlgorithmId::one_shot;
     work.protocol = protocol;

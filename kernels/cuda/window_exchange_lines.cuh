@@ -1,0 +1,167 @@
+// One-shot on a GPU by lines, for small and middle sizes: every rank gives each peer its bytes
+// straight, data and news together, and puts together what it gets. Oracle: algo/one_shot.h.
+#pragma once
+#include "kernels/cuda/window_lines.cuh"
+
+namespace collctl::kernels::cuda {
+
+inline constexpr int kLineThreads = 512;
+
+// Units of one warp: every stride-th from the first, kBatch at a time so that as many loads are on
+// their way. What a warp writes it has read before as input, so an operation in place is right.
+template <class L>
+struct Batch {
+  static constexpr int kUnits = L::kLaneWords == 1 ? 2 : 4;
+  uint64_t first, stride;  // in units
+  __device__ Batch() {
+    const uint64_t warps = blockDim.x / 32;
+    first = blockIdx.x * warps + threadIdx.x / 32;
+    stride = gridDim.x * warps;
+  }
+  __device__ uint64_t unit(uint64_t turn, int i) const {
+    return first + (turn * kUnits + i) * stride;
+  }
+  // Turns until all of `units` are done.
+  __device__ uint64_t turns(uint64_t units) const {
+    const uint64_t mine = units > first ? (units - first + stride - 1) / stride : 0;
+    return (mine + kUnits - 1) / kUnits;
+  }
+};
+
+template <class L>
+__device__ __forceinline__ void give_lines(const Exchange& x, const Batch<L>& batch, uint64_t turn,
+                                           uint64_t units, int lane, uint64_t epoch) {
+  constexpr int kUnits = Batch<L>::kUnits;
+  const int others = x.memory.nranks - 1;
+  LaneData d[kUnits];
+  bool loaded = false;
+  for (int k = 0; k < others; ++k) {
+    const int p = x.peer(k);
+    if (!x.gives(p)) continue;
+    if (!loaded || x.in_stride != 0) {
+#pragma unroll
+      for (int i = 0; i < kUnits; ++i)
+        if (const uint64_t u = batch.unit(turn, i); u < units)
+          d[i] = load_lane<L>(x.input + p * x.in_stride, x.bytes, u, lane);
+      loaded = true;
+    }
+    uint8_t* bank = bank_of<L>(x, p, x.memory.rank, epoch);
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i)
+      if (const uint64_t u = batch.unit(turn, i); u < units)
+        L::store(bank + u * 512, lane, d[i], epoch);
+  }
+}
+
+// A batch of units out of one bank; the whole warp together. False: given up.
+template <class L>
+__device__ __forceinline__ bool wait_batch(const Exchange& x, const uint8_t* bank,
+                                           const Batch<L>& batch, uint64_t turn, uint64_t units,
+                                           int lane, uint64_t epoch, int peer,
+                                           LaneData (&d)[Batch<L>::kUnits]) {
+  constexpr int kUnits = Batch<L>::kUnits;
+  Patience patience;
+  while (true) {
+    bool missing = false;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i)
+      if (const uint64_t u = batch.unit(turn, i); u < units)
+        missing |= !L::load(bank + u * 512, lane, d[i], epoch);
+    if (!__any_sync(~0u, missing)) break;
+    const bool over = patience.over(x, L::kId, peer, WaitSide::recv, epoch - 1, epoch);
+    if (__any_sync(~0u, over)) return false;
+  }
+#pragma unroll
+  for (int i = 0; i < kUnits; ++i)
+    if (const uint64_t u = batch.unit(turn, i); u < units) L::settle(bank + u * 512, lane, d[i]);
+  return true;
+}
+
+// Adds up a batch over all ranks, in their order.
+template <class L, WordKind kKind>
+__device__ __forceinline__ bool sum_batch(const Exchange& x, const uint8_t* own, uint64_t own_bytes,
+                                          uint64_t own_first, const Batch<L>& batch, uint64_t turn,
+                                          uint64_t units, int lane, uint64_t epoch,
+                                          LaneData (&out)[Batch<L>::kUnits]) {
+  constexpr int kUnits = Batch<L>::kUnits;
+  LaneData mine[kUnits];
+#pragma unroll
+  for (int i = 0; i < kUnits; ++i)
+    if (const uint64_t u = batch.unit(turn, i); u < units)
+      mine[i] = load_lane<L>(own, own_bytes, own_first + u, lane);
+  WordSum<kKind> sum[kUnits][L::kLaneWords];
+  for (int r = 0; r < x.memory.nranks; ++r) {
+    LaneData d[kUnits];
+    if (r == x.memory.rank) {
+#pragma unroll
+      for (int i = 0; i < kUnits; ++i) d[i] = mine[i];
+    } else if (!wait_batch<L>(x, bank_of<L>(x, x.memory.rank, r, epoch), batch, turn, units, lane,
+                              epoch, r, d)) {
+      return false;
+    }
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i)
+#pragma unroll
+      for (int w = 0; w < L::kLaneWords; ++w)
+        r == 0 ? sum[i][w].first(d[i].word[w], x.ops) : sum[i][w].add(d[i].word[w], x.ops);
+  }
+#pragma unroll
+  for (int i = 0; i < kUnits; ++i)
+#pragma unroll
+    for (int w = 0; w < L::kLaneWords; ++w) out[i].word[w] = sum[i][w].result(x.ops);
+  return true;
+}
+
+template <class L, WordKind kKind>
+__device__ __forceinline__ bool take_lines(const Exchange& x, const Batch<L>& batch, uint64_t turn,
+                                           uint64_t units, int lane, uint64_t epoch) {
+  constexpr int kUnits = Batch<L>::kUnits;
+  LaneData d[kUnits];
+  if constexpr (kKind != WordKind::copy) {
+    if (!sum_batch<L, kKind>(x, x.input + x.reduce_own, x.bytes, 0, batch, turn, units, lane, epoch,
+                             d))
+      return false;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i)
+      if (const uint64_t u = batch.unit(turn, i); u < units)
+        store_lane<L>(x.output, x.bytes, u, lane, d[i]);
+  } else {
+    for (int k = 0; k < x.memory.nranks - 1; ++k) {
+      const int p = x.peer(k);
+      if (!x.takes(p)) continue;
+      const uint8_t* bank = bank_of<L>(x, x.memory.rank, p, epoch);
+      if (!wait_batch<L>(x, bank, batch, turn, units, lane, epoch, p, d)) return false;
+#pragma unroll
+      for (int i = 0; i < kUnits; ++i)
+        if (const uint64_t u = batch.unit(turn, i); u < units)
+          store_lane<L>(x.output + p * x.out_stride, x.bytes, u, lane, d[i]);
+    }
+  }
+  return true;
+}
+
+template <class L, WordKind kKind>
+__global__ void __launch_bounds__(kLineThreads) exchange_lines(const __grid_constant__ Exchange x) {
+  begin_launch();
+  const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
+  const int lane = int(threadIdx.x) % 32;
+  const uint64_t units = units_of<L>(x.bytes);
+  const Batch<L> batch;
+  const uint64_t turns = batch.turns(units);
+  // Giving is a turn ahead of taking.
+  for (uint64_t turn = 0; turn <= turns; ++turn) {
+    if (turn < turns && x.gives_to != Peers::none)
+      give_lines<L>(x, batch, turn, units, lane, epoch);
+    if (turn > 0 && x.takes_from != Peers::none &&
+        !take_lines<L, kKind>(x, batch, turn - 1, units, lane, epoch))
+      break;
+  }
+  if (x.copy_own)
+    for (uint64_t u = batch.first; u < units; u += batch.stride)
+      store_lane<L>(x.output + x.own_out, x.bytes, u, lane,
+                    load_lane<L>(x.input + x.own_in, x.bytes, u, lane));
+  meet(x, L::kId, epoch);
+  end_epoch(x, epoch);
+}
+
+}  // namespace collctl::kernels::cuda
