@@ -7,11 +7,13 @@ namespace collctl::kernels::cuda {
 
 inline constexpr int kLineThreads = 512;
 
-// Units of one warp: every stride-th from the first, kBatch at a time so that as many loads are on
-// their way. What a warp writes it has read before as input, so an operation in place is right.
-template <class L>
+// Units of one warp: every stride-th from the first, kCount at a time so that as many loads are on
+// their way; one where a warp has no more than one. What a warp writes it has read before as input,
+// so an operation in place is right.
+template <class Protocol, int kCount>
 struct Batch {
-  static constexpr int kUnits = L::kLaneWords == 1 ? 2 : 4;
+  using L = Protocol;
+  static constexpr int kUnits = kCount;
   uint64_t first, stride;  // in units
   __device__ Batch() {
     const uint64_t warps = blockDim.x / 32;
@@ -28,10 +30,11 @@ struct Batch {
   }
 };
 
-template <class L>
-__device__ __forceinline__ void give_lines(const Exchange& x, const Batch<L>& batch, uint64_t turn,
+template <class B>
+__device__ __forceinline__ void give_lines(const Exchange& x, const B& batch, uint64_t turn,
                                            uint64_t units, int lane, uint64_t epoch) {
-  constexpr int kUnits = Batch<L>::kUnits;
+  using L = typename B::L;
+  constexpr int kUnits = B::kUnits;
   const int others = x.memory.nranks - 1;
   LaneData d[kUnits];
   bool loaded = false;
@@ -54,12 +57,12 @@ __device__ __forceinline__ void give_lines(const Exchange& x, const Batch<L>& ba
 }
 
 // A batch of units out of one bank; the whole warp together. False: given up.
-template <class L>
-__device__ __forceinline__ bool wait_batch(const Exchange& x, const uint8_t* bank,
-                                           const Batch<L>& batch, uint64_t turn, uint64_t units,
-                                           int lane, uint64_t epoch, int peer,
-                                           LaneData (&d)[Batch<L>::kUnits]) {
-  constexpr int kUnits = Batch<L>::kUnits;
+template <class B>
+__device__ __forceinline__ bool wait_batch(const Exchange& x, const uint8_t* bank, const B& batch,
+                                           uint64_t turn, uint64_t units, int lane, uint64_t epoch,
+                                           int peer, LaneData (&d)[B::kUnits]) {
+  using L = typename B::L;
+  constexpr int kUnits = B::kUnits;
   Patience patience;
   while (true) {
     bool missing = false;
@@ -78,12 +81,13 @@ __device__ __forceinline__ bool wait_batch(const Exchange& x, const uint8_t* ban
 }
 
 // Adds up a batch over all ranks, in their order.
-template <class L, WordKind kKind>
+template <class B, WordKind kKind>
 __device__ __forceinline__ bool sum_batch(const Exchange& x, const uint8_t* own, uint64_t own_bytes,
-                                          uint64_t own_first, const Batch<L>& batch, uint64_t turn,
+                                          uint64_t own_first, const B& batch, uint64_t turn,
                                           uint64_t units, int lane, uint64_t epoch,
-                                          LaneData (&out)[Batch<L>::kUnits]) {
-  constexpr int kUnits = Batch<L>::kUnits;
+                                          LaneData (&out)[B::kUnits]) {
+  using L = typename B::L;
+  constexpr int kUnits = B::kUnits;
   LaneData mine[kUnits];
 #pragma unroll
   for (int i = 0; i < kUnits; ++i)
@@ -95,7 +99,7 @@ __device__ __forceinline__ bool sum_batch(const Exchange& x, const uint8_t* own,
     if (r == x.memory.rank) {
 #pragma unroll
       for (int i = 0; i < kUnits; ++i) d[i] = mine[i];
-    } else if (!wait_batch<L>(x, bank_of<L>(x, x.memory.rank, r, epoch), batch, turn, units, lane,
+    } else if (!wait_batch<B>(x, bank_of<L>(x, x.memory.rank, r, epoch), batch, turn, units, lane,
                               epoch, r, d)) {
       return false;
     }
@@ -112,13 +116,14 @@ __device__ __forceinline__ bool sum_batch(const Exchange& x, const uint8_t* own,
   return true;
 }
 
-template <class L, WordKind kKind>
-__device__ __forceinline__ bool take_lines(const Exchange& x, const Batch<L>& batch, uint64_t turn,
+template <class B, WordKind kKind>
+__device__ __forceinline__ bool take_lines(const Exchange& x, const B& batch, uint64_t turn,
                                            uint64_t units, int lane, uint64_t epoch) {
-  constexpr int kUnits = Batch<L>::kUnits;
+  using L = typename B::L;
+  constexpr int kUnits = B::kUnits;
   LaneData d[kUnits];
   if constexpr (kKind != WordKind::copy) {
-    if (!sum_batch<L, kKind>(x, x.input + x.reduce_own, x.bytes, 0, batch, turn, units, lane, epoch,
+    if (!sum_batch<B, kKind>(x, x.input + x.reduce_own, x.bytes, 0, batch, turn, units, lane, epoch,
                              d))
       return false;
 #pragma unroll
@@ -130,7 +135,7 @@ __device__ __forceinline__ bool take_lines(const Exchange& x, const Batch<L>& ba
       const int p = x.peer(k);
       if (!x.takes(p)) continue;
       const uint8_t* bank = bank_of<L>(x, x.memory.rank, p, epoch);
-      if (!wait_batch<L>(x, bank, batch, turn, units, lane, epoch, p, d)) return false;
+      if (!wait_batch<B>(x, bank, batch, turn, units, lane, epoch, p, d)) return false;
 #pragma unroll
       for (int i = 0; i < kUnits; ++i)
         if (const uint64_t u = batch.unit(turn, i); u < units)
@@ -140,20 +145,21 @@ __device__ __forceinline__ bool take_lines(const Exchange& x, const Batch<L>& ba
   return true;
 }
 
-template <class L, WordKind kKind>
+template <class B, WordKind kKind>
 __global__ void __launch_bounds__(kLineThreads) exchange_lines(const __grid_constant__ Exchange x) {
+  using L = typename B::L;
   begin_launch();
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   const int lane = int(threadIdx.x) % 32;
   const uint64_t units = units_of<L>(x.bytes);
-  const Batch<L> batch;
+  const B batch;
   const uint64_t turns = batch.turns(units);
   // Giving is a turn ahead of taking.
   for (uint64_t turn = 0; turn <= turns; ++turn) {
     if (turn < turns && x.gives_to != Peers::none)
-      give_lines<L>(x, batch, turn, units, lane, epoch);
+      give_lines<B>(x, batch, turn, units, lane, epoch);
     if (turn > 0 && x.takes_from != Peers::none &&
-        !take_lines<L, kKind>(x, batch, turn - 1, units, lane, epoch))
+        !take_lines<B, kKind>(x, batch, turn - 1, units, lane, epoch))
       break;
   }
   if (x.copy_own)

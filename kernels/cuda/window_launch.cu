@@ -143,15 +143,25 @@ int launch_kernel(void (*kernel)(Arguments...), int blocks, int threads, void* s
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
+template <class B, WordKind kKind>
+int launch_batches(const Exchange& x, int blocks, void* stream) {
+  const int threads = line_threads<typename B::L>(x, blocks);
+  if (x.algorithm == AlgorithmId::two_shot) {
+    if constexpr (kKind != WordKind::copy)
+      return launch_kernel(&two_shot_lines<B, kKind>, blocks, threads, stream, x);
+  }
+  return launch_kernel(&exchange_lines<B, kKind>, blocks, threads, stream, x);
+}
+
 template <class L, WordKind kKind>
 int launch_lines(const Exchange& x, int asked, void* stream) {
   const int blocks = line_blocks<L>(x, asked);
-  const int threads = line_threads<L>(x, blocks);
-  if (x.algorithm == AlgorithmId::two_shot) {
-    if constexpr (kKind != WordKind::copy)
-      return launch_kernel(&two_shot_lines<L, kKind>, blocks, threads, stream, x);
+  if constexpr (L::kId == Protocol::ll128) {
+    const uint64_t units = (x.bytes + L::kUnitWords * 8 - 1) / (L::kUnitWords * 8);
+    if (units > uint64_t(blocks) * kLineThreads / 32)
+      return launch_batches<Batch<L, 4>, kKind>(x, blocks, stream);
   }
-  return launch_kernel(&exchange_lines<L, kKind>, blocks, threads, stream, x);
+  return launch_batches<Batch<L, 1>, kKind>(x, blocks, stream);
 }
 
 uint64_t round_up(uint64_t value, uint64_t to) {

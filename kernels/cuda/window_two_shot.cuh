@@ -22,11 +22,12 @@ struct LineSlices {
 };
 
 // The contributions to peers' slices, one batch to each peer.
-template <class L>
-__device__ __forceinline__ void give_slices(const Exchange& x, const LineSlices<L>& slices,
-                                            const Batch<L>& batch, uint64_t turn, int lane,
-                                            uint64_t epoch) {
-  constexpr int kUnits = Batch<L>::kUnits;
+template <class B>
+__device__ __forceinline__ void give_slices(const Exchange& x,
+                                            const LineSlices<typename B::L>& slices, const B& batch,
+                                            uint64_t turn, int lane, uint64_t epoch) {
+  using L = typename B::L;
+  constexpr int kUnits = B::kUnits;
   for (int k = 0; k < x.memory.nranks - 1; ++k) {
     const int p = x.peer(k);
     const uint64_t units = slices.size(p);
@@ -43,15 +44,16 @@ __device__ __forceinline__ void give_slices(const Exchange& x, const LineSlices<
   }
 }
 
-template <class L, WordKind kKind>
-__device__ __forceinline__ bool sum_slice(const Exchange& x, const LineSlices<L>& slices,
-                                          const Batch<L>& batch, uint64_t turn, int lane,
-                                          uint64_t epoch) {
-  constexpr int kUnits = Batch<L>::kUnits;
+template <class B, WordKind kKind>
+__device__ __forceinline__ bool sum_slice(const Exchange& x,
+                                          const LineSlices<typename B::L>& slices, const B& batch,
+                                          uint64_t turn, int lane, uint64_t epoch) {
+  using L = typename B::L;
+  constexpr int kUnits = B::kUnits;
   const int me = x.memory.rank;
   const uint64_t units = slices.size(me);
   LaneData out[kUnits];
-  if (!sum_batch<L, kKind>(x, x.input, x.bytes, slices.first(me), batch, turn, units, lane, epoch,
+  if (!sum_batch<B, kKind>(x, x.input, x.bytes, slices.first(me), batch, turn, units, lane, epoch,
                            out))
     return false;
   for (int k = 0; k < x.memory.nranks - 1; ++k) {
@@ -68,17 +70,18 @@ __device__ __forceinline__ bool sum_slice(const Exchange& x, const LineSlices<L>
   return true;
 }
 
-template <class L>
-__device__ __forceinline__ bool take_slices(const Exchange& x, const LineSlices<L>& slices,
-                                            const Batch<L>& batch, uint64_t turn, int lane,
-                                            uint64_t epoch) {
-  constexpr int kUnits = Batch<L>::kUnits;
+template <class B>
+__device__ __forceinline__ bool take_slices(const Exchange& x,
+                                            const LineSlices<typename B::L>& slices, const B& batch,
+                                            uint64_t turn, int lane, uint64_t epoch) {
+  using L = typename B::L;
+  constexpr int kUnits = B::kUnits;
   for (int k = 0; k < x.memory.nranks - 1; ++k) {
     const int p = x.peer(k);
     const uint64_t units = slices.size(p);
     const uint8_t* bank = bank_of<L>(x, x.memory.rank, p, epoch) + slices.results() * 512;
     LaneData d[kUnits];
-    if (!wait_batch<L>(x, bank, batch, turn, units, lane, epoch, p, d)) return false;
+    if (!wait_batch<B>(x, bank, batch, turn, units, lane, epoch, p, d)) return false;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i)
       if (const uint64_t u = batch.unit(turn, i); u < units)
@@ -87,20 +90,21 @@ __device__ __forceinline__ bool take_slices(const Exchange& x, const LineSlices<
   return true;
 }
 
-template <class L, WordKind kKind>
+template <class B, WordKind kKind>
 __global__ void __launch_bounds__(kLineThreads) two_shot_lines(const __grid_constant__ Exchange x) {
+  using L = typename B::L;
   begin_launch();
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   const int lane = int(threadIdx.x) % 32;
   const LineSlices<L> slices(x.bytes, x.memory.nranks);
-  const Batch<L> batch;
+  const B batch;
   // Slices are equal but for one unit; what is beyond a shorter one is nothing.
   const uint64_t turns = batch.turns(slices.each + (slices.longer > 0 ? 1 : 0));
   for (uint64_t turn = 0; turn < turns + 2; ++turn) {
-    if (turn < turns) give_slices<L>(x, slices, batch, turn, lane, epoch);
-    if (turn >= 1 && turn <= turns && !sum_slice<L, kKind>(x, slices, batch, turn - 1, lane, epoch))
+    if (turn < turns) give_slices<B>(x, slices, batch, turn, lane, epoch);
+    if (turn >= 1 && turn <= turns && !sum_slice<B, kKind>(x, slices, batch, turn - 1, lane, epoch))
       break;
-    if (turn >= 2 && !take_slices<L>(x, slices, batch, turn - 2, lane, epoch)) break;
+    if (turn >= 2 && !take_slices<B>(x, slices, batch, turn - 2, lane, epoch)) break;
   }
   end_epoch(x, epoch);
 }
