@@ -1,10 +1,11 @@
 // GPUs as ranks use them, over the fake driver: what works, what is given back, and what people are
 // told when it does not work.
+#include <signal.h>
 #include <sys/wait.h>
 
 #include <cstring>
 
-#include "base/drivers/cuda.h"
+#include "base/host_facts.h"
 #include "base/wait.h"
 #include "tests/catch.h"
 #include "tests/unit/transport/rig.h"
@@ -206,27 +207,20 @@ TEST_CASE("memories of several ranks lie side by side") {
   CHECK(moved.data()[5] == 40);
 }
 
+// The other process of the next test: this program again, which takes the name from its standard
+// input.
+TEST_CASE("memory by name in another process", "[.child]") {
+  const FakeGpus gpus({.devices = 2, .fd_handles = false});
+  transport::IpcName name;
+  REQUIRE(::read(0, &name, sizeof name) == ssize_t(sizeof name));
+  auto seen = DeviceMemory::import_ipc(gpu(1), name, 64);
+  REQUIRE(seen);
+  CHECK(seen->data()[9] == 99);
+  seen->data()[10] = 98;
+}
+
 TEST_CASE("a driver without handles still has memory by name") {
-  // Another process opens a name: a child that has not used the driver yet.
-  int ready[2], done[2];
-  REQUIRE(::pipe(ready) == 0);
-  REQUIRE(::pipe(done) == 0);
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    fake_cuda::set_up({.devices = 2, .peers = "", .fd_handles = false});
-    transport::IpcName name;
-    if (::read(ready[0], &name, sizeof name) != sizeof name) ::_exit(1);
-    auto device = Device::open(1);
-    auto seen = DeviceMemory::import_ipc(*device, name, 64);
-    if (!seen) ::_exit(2);
-    const bool right = seen->data()[9] == 99;
-    seen->data()[10] = 98;
-    *seen = DeviceMemory();
-    device->reset();
-    ::_exit(right && fake_cuda::counts() == fake_cuda::Counts{} ? 0 : 3);
-  }
-  const FakeGpus gpus({.devices = 2, .peers = "", .fd_handles = false});
+  const FakeGpus gpus({.devices = 2, .fd_handles = false});
   const DevicePointer device = gpu(0);
   CHECK_FALSE(device->facts().fd_handles);
   CHECK_FALSE(DeviceMemory::make(device, 64, true));
@@ -236,15 +230,27 @@ TEST_CASE("a driver without handles still has memory by name") {
   const auto name = memory->export_ipc();
   REQUIRE(name);
   CHECK_FALSE(DeviceMemory::import_ipc(device, *name, 64));  // not within one process
-  REQUIRE(::write(ready[1], &*name, sizeof *name) == ssize_t(sizeof *name));
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::dup2(ends[0], 0);
+    ::execl(base::kSelfPath, "test_transport", "memory by name in another process", nullptr);
+    ::_exit(127);
+  }
+  REQUIRE(::write(ends[1], &*name, sizeof *name) == ssize_t(sizeof *name));
+  ::close(ends[0]);
+  ::close(ends[1]);
   int status = 0;
   const Deadline deadline = soon();
-  while (::waitpid(child, &status, WNOHANG) == 0 && !deadline.passed())
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    if (deadline.passed()) ::kill(child, SIGKILL);
     base::sleep_until(Deadline::after_ms(2));
+  }
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
   CHECK(memory->data()[10] == 98);
-  for (const int fd : {ready[0], ready[1], done[0], done[1]}) ::close(fd);
 }
 
 TEST_CASE("streams run in order, events tell time and order streams") {
