@@ -9,7 +9,9 @@
 namespace collctl::kernels {
 namespace {
 
-constexpr uint32_t kSimpleAndLl = 1u << int(Protocol::simple) | 1u << int(Protocol::ll);
+// LL128 by GPUs only: links of CPU ranks have no slots for it.
+constexpr uint32_t kAllProtocols =
+    1u << int(Protocol::simple) | 1u << int(Protocol::ll) | 1u << int(Protocol::ll128);
 constexpr uint32_t kSimpleOnly = 1u << int(Protocol::simple);
 
 uint64_t ring_steps(Collective c, int nranks) {
@@ -102,15 +104,15 @@ uint64_t two_shot_steps(Collective, int nranks) {
 }
 
 constexpr AlgorithmRow kRows[] = {
-    {AlgorithmId::ring, "ring", kRingServes, kSimpleAndLl, 2, false, ring_steps, ring_sent,
+    {AlgorithmId::ring, "ring", kRingServes, kAllProtocols, 2, false, ring_steps, ring_sent,
      "every rank passes chunks to the next; most bandwidth, 2(n-1) steps"},
-    {AlgorithmId::tree, "tree", kTreeServes, kSimpleAndLl, 1, false, tree_steps, tree_sent,
+    {AlgorithmId::tree, "tree", kTreeServes, kAllProtocols, 1, false, tree_steps, tree_sent,
      "sums up a binary tree, then the result down; few steps"},
-    {AlgorithmId::tree_split, "tree-split", kTreeServes, kSimpleAndLl, 1, false, tree_steps,
+    {AlgorithmId::tree_split, "tree-split", kTreeServes, kAllProtocols, 1, false, tree_steps,
      tree_sent, "the tree with the way up and the way down at the same time"},
-    {AlgorithmId::pairwise, "pairwise", kPairwiseServes, kSimpleAndLl, 1, false, pairwise_steps,
+    {AlgorithmId::pairwise, "pairwise", kPairwiseServes, kAllProtocols, 1, false, pairwise_steps,
      pairwise_sent, "rounds of one send and one receive straight between pairs of ranks"},
-    {AlgorithmId::doubling, "doubling", kDoublingServes, kSimpleAndLl, 1, false, doubling_steps,
+    {AlgorithmId::doubling, "doubling", kDoublingServes, kAllProtocols, 1, false, doubling_steps,
      doubling_sent, "partners exchange everything, log2 n times; least latency over links"},
     {AlgorithmId::one_shot, "one-shot", kOneShotServes, kSimpleOnly, 1, true, one_shot_steps,
      one_shot_sent, "each rank reads what it needs from memory that all ranks of the host map"},

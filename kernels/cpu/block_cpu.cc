@@ -168,7 +168,7 @@ bool CpuBlock::move_ll_slice(const Motion& motion, uint64_t bytes) {
   for (int i = 0; i < sends; ++i) {
     FifoEnd& end = send_[i];
     uint64_t lines = lines_for(bytes);
-    if (writes_whole_slot(end.step, end.fifo->slot_count)) {
+    if (ll_writes_whole_slot(end.step, end.fifo->slot_count)) {
       auto* line = reinterpret_cast<Line*>(end.data());
       const uint64_t all = end.fifo->slot_bytes / kLineBytes;
       for (; lines < all; ++lines) store_line(line + lines, 0, uint32_t(end.step + 1));

@@ -26,14 +26,6 @@ inline uint64_t lines_for(uint64_t data_bytes) {
   return (data_bytes + kLineDataBytes - 1) / kLineDataBytes;
 }
 
-// Lines that a slice leaves unused keep old flags, and after 2^32 steps an old flag would look like
-// a new one. In the last slot_count steps before each multiple of 2^31, so once a slot, producers
-// write all lines of the slot; no flag older than that is ever met.
-inline bool writes_whole_slot(uint64_t step, uint32_t slot_count) {
-  constexpr uint64_t kPeriod = uint64_t(1) << 31;
-  return step % kPeriod >= kPeriod - slot_count;
-}
-
 inline void store_line(Line* line, uint64_t data, uint32_t flag) {
 #if COLL_LL_SSE
   // One 16-byte store: {lo, flag, hi, flag}.

@@ -32,7 +32,7 @@ struct WorksLaunch {
   const Work* works = nullptr;
   int work_count = 0;
   Protocol protocol = Protocol::simple;
-  int threads = 512;  // of a block; a multiple of 32, at least 96
+  int threads = 512;  // of a block; a multiple of 32, 96 to 608 (LL128, LL: 640)
   DeviceShared shared;
   void* stream = nullptr;  // CUstream
 };
@@ -52,7 +52,7 @@ struct PeerMemory {
 struct WindowLaunch {
   Work work;  // the whole operation: part_offset 0, part_count = count; channel 0
   PeerMemory memory;
-  int blocks = 0;  // 0: as measured best for the size
+  int blocks = 0;            // 0: as measured best for the size
   uint32_t chunk_bytes = 0;  // protocol simple: of a chunk in a slot; 0 likewise
   DeviceShared shared;
   void* stream = nullptr;  // CUstream

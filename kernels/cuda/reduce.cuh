@@ -1,6 +1,7 @@
-// Element arithmetic on the device: what a DataType is stored as, what it accumulates in, and the operations.
-// Number meaning as on the CPU (kernels/reduce.h): integers wrap, narrow floats accumulate in float32 and are rounded
-// to nearest even once, fp8 saturates, min and max ignore a NaN, avg divides at the end (integers truncate).
+// Element arithmetic on the device: what a DataType is stored as, what it accumulates in, and the
+// operations. Number meaning as on the CPU (kernels/reduce.h): integers wrap, narrow floats
+// accumulate in float32 and are rounded to nearest even once, fp8 saturates, min and max ignore a
+// NaN, avg divides at the end (integers truncate).
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -25,35 +26,53 @@ struct PlainElement {
   static __device__ Bits narrow(Acc v) { return static_cast<Bits>(v); }
 };
 // Sums and products of signed integers run unsigned: wrapping is then defined.
-template <> struct Element<DataType::int8> : PlainElement<int8_t, int8_t> {};
-template <> struct Element<DataType::uint8> : PlainElement<uint8_t, uint8_t> {};
-template <> struct Element<DataType::int32> : PlainElement<int32_t, int32_t> {};
-template <> struct Element<DataType::uint32> : PlainElement<uint32_t, uint32_t> {};
-template <> struct Element<DataType::int64> : PlainElement<int64_t, int64_t> {};
-template <> struct Element<DataType::uint64> : PlainElement<uint64_t, uint64_t> {};
-template <> struct Element<DataType::float32> : PlainElement<float, float> {};
-template <> struct Element<DataType::float64> : PlainElement<double, double> {};
-template <> struct Element<DataType::float16> {
+template <>
+struct Element<DataType::int8> : PlainElement<int8_t, int8_t> {};
+template <>
+struct Element<DataType::uint8> : PlainElement<uint8_t, uint8_t> {};
+template <>
+struct Element<DataType::int32> : PlainElement<int32_t, int32_t> {};
+template <>
+struct Element<DataType::uint32> : PlainElement<uint32_t, uint32_t> {};
+template <>
+struct Element<DataType::int64> : PlainElement<int64_t, int64_t> {};
+template <>
+struct Element<DataType::uint64> : PlainElement<uint64_t, uint64_t> {};
+template <>
+struct Element<DataType::float32> : PlainElement<float, float> {};
+template <>
+struct Element<DataType::float64> : PlainElement<double, double> {};
+template <>
+struct Element<DataType::float16> {
   using Storage = uint16_t;
   using Accumulator = float;
   static __device__ float widen(uint16_t v) { return __half2float(__ushort_as_half(v)); }
   static __device__ uint16_t narrow(float v) { return __half_as_ushort(__float2half_rn(v)); }
 };
-template <> struct Element<DataType::bfloat16> {
+template <>
+struct Element<DataType::bfloat16> {
   using Storage = uint16_t;
   using Accumulator = float;
   static __device__ float widen(uint16_t v) { return __bfloat162float(__ushort_as_bfloat16(v)); }
-  static __device__ uint16_t narrow(float v) { return __bfloat16_as_ushort(__float2bfloat16_rn(v)); }
+  static __device__ uint16_t narrow(float v) {
+    return __bfloat16_as_ushort(__float2bfloat16_rn(v));
+  }
 };
 template <__nv_fp8_interpretation_t kKind>
 struct Fp8Element {
   using Storage = uint8_t;
   using Accumulator = float;
-  static __device__ float widen(uint8_t v) { return __half2float(__half(__nv_cvt_fp8_to_halfraw(v, kKind))); }
-  static __device__ uint8_t narrow(float v) { return __nv_cvt_float_to_fp8(v, __NV_SATFINITE, kKind); }
+  static __device__ float widen(uint8_t v) {
+    return __half2float(__half(__nv_cvt_fp8_to_halfraw(v, kKind)));
+  }
+  static __device__ uint8_t narrow(float v) {
+    return __nv_cvt_float_to_fp8(v, __NV_SATFINITE, kKind);
+  }
 };
-template <> struct Element<DataType::float8e4m3> : Fp8Element<__NV_E4M3> {};
-template <> struct Element<DataType::float8e5m2> : Fp8Element<__NV_E5M2> {};
+template <>
+struct Element<DataType::float8e4m3> : Fp8Element<__NV_E4M3> {};
+template <>
+struct Element<DataType::float8e5m2> : Fp8Element<__NV_E5M2> {};
 
 template <RedOp kOp>
 struct Operator {

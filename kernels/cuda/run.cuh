@@ -1,28 +1,82 @@
-// The kernel that runs Work: block b of the grid runs works[b] over links[b]. Launched by host code of the CUDA
-// executor and by tests; all blocks of ranks that wait for each other must be resident at once.
+// The kernel of a protocol: block b runs the works of one channel, in their order. The works travel
+// as a kernel argument, so a launch needs no memory of its own.
 #pragma once
 #include "kernels/algo/dispatch.h"
 #include "kernels/cuda/block_fifo.cuh"
 
 namespace collctl::kernels::cuda {
 
-struct Launch {
-  const Work* works;            // device memory, one a block
-  const ChannelLinks* links;    // device memory, one a block; the fifos they point to as well
-  Report* reports;              // host-mapped, one a block, code none before the launch
-  uint32_t* abort_word;         // host-mapped
-  long long timeout_ns;         // of a wait without progress
-};
+// Of a launch; with a poster its warp comes on top. Registers are shared out by the largest block.
+inline constexpr int kLeastThreads = 96;
+inline constexpr int kMostBlockThreads = 640;
 
-template <DataType kType, RedOp kOp, Protocol kProtocol>
-__global__ void __launch_bounds__(512) run_works(Launch launch) {
-  const Work& work = launch.works[blockIdx.x];
-  const DeviceContext context{launch.abort_word, launch.reports + blockIdx.x, launch.timeout_ns};
-  const Workers all{static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), 3};
-  FifoBackend<kType, kOp, kProtocol> backend(work, launch.links[blockIdx.x], context, all);
-  // A work that no algorithm serves is a planner's mistake; the host sees it in the report.
-  if (!run_algorithm(backend, work) && threadIdx.x == 0)
-    launch.reports[blockIdx.x].code = ReportCode::bad_data;
+// Kernel arguments are at most 4 KiB, since CUDA 12.1 32,764 bytes: room for a work a channel.
+// There is one kernel a protocol, as each compiles all it calls anew.
+#if defined(CUDART_VERSION) && CUDART_VERSION >= 12010
+inline constexpr int kMostWorks = kMaxChannels;
+#else
+inline constexpr int kMostWorks = 30;
+#endif
+
+// Works of block b: works[begin[b]] up to works[begin[b + 1]].
+struct Batch {
+  DeviceShared shared;
+  uint16_t begin[kMaxChannels + 1];
+  Work works[kMostWorks];
+};
+static_assert(sizeof(Batch) <= (kMostWorks < kMaxChannels ? 4096 : 32764));
+
+// A type whose arithmetic is not in this code: reported, as the caller should have looked
+// (Launcher::has_type).
+__device__ inline bool can_compute(const Work& work) {
+  const uint32_t reducing =
+      collective_bit(Collective::all_reduce) | collective_bit(Collective::reduce_scatter) |
+      collective_bit(Collective::reduce) | collective_bit(Collective::barrier);
+  return kHasFloat8 || !is_float8(work.type) || (reducing & collective_bit(work.collective)) == 0;
 }
+
+__device__ inline bool can_run(const Work& work, const Team& team) {
+  return can_compute(work) &&
+         (!needs_window(work.algorithm) || work.nranks == 1 || team.links().window != nullptr);
+}
+
+template <class Mover>
+__global__ void __launch_bounds__(kMostBlockThreads, 1)
+    works_kernel(const __grid_constant__ Batch batch) {
+  __shared__ BlockShared block;
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  if (thread == 0) {
+    block.reported = 0;
+    for (TeamScratch& scratch : block.scratch) scratch.failed_phase = kNoPhase;
+  }
+  Team team(block, batch.shared, 0, thread, threads, Mover::kPoster);
+  FifoBackend<Mover> backend(team);
+  constexpr int kWords = sizeof(Work) / sizeof(uint32_t);
+  for (int w = batch.begin[blockIdx.x]; w < batch.begin[blockIdx.x + 1]; ++w) {
+    if (thread < kWords)
+      reinterpret_cast<uint32_t*>(&block.work)[thread] =
+          reinterpret_cast<const uint32_t*>(batch.works + w)[thread];
+    __syncthreads();
+    // A work that no algorithm serves is a planner's mistake; the host sees it in the report.
+    if (!can_run(block.work, team) || !run_algorithm(backend, block.work)) {
+      if (thread == 0) team.report(ReportCode::bad_data, {-1, WaitSide::recv, 0, 0}, 0);
+      return;
+    }
+    __syncthreads();  // the next work takes its place
+  }
+}
+
+// Host: the kernel of a protocol.
+struct WorksKernel {
+  const void* function;
+  bool poster;
+};
+template <class Mover>
+WorksKernel works_kernel_of() {
+  return {reinterpret_cast<const void*>(works_kernel<Mover>), Mover::kPoster};
+}
+WorksKernel simple_kernel();
+WorksKernel ll_kernel();
+WorksKernel ll128_kernel();
 
 }  // namespace collctl::kernels::cuda

@@ -189,6 +189,11 @@ class Operation {
   }
 
   uint8_t* output() { return output_; }
+  // All that work() points to, for tests that run it in another memory: they copy it there and back.
+  std::vector<uint8_t>& memory() { return memory_; }
+  std::vector<uint8_t>& input_memory() { return input_memory_; }
+  const std::vector<int32_t>& order() const { return order_; }
+  const std::vector<PairStep>& pairs() const { return pairs_; }
 
  private:
   static constexpr size_t kGuard = 64;

@@ -1,0 +1,185 @@
+// Arithmetic on 8 bytes at a time: the elements of a word, widened, combined and narrowed. Also the
+// way from a type and an operation known at run time to code that is compiled for them.
+//
+// What is compiled: sum, prod, min and max; avg is a sum that is divided at the end, and signed and
+// unsigned integers share their sums and products, whose bits are the same (only the division asks
+// for the sign). float8 has no arithmetic before sm_89 and is left out there.
+#pragma once
+#include "kernels/cuda/reduce.cuh"
+
+namespace collctl::kernels::cuda {
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
+inline constexpr bool kHasFloat8 = true;
+#else
+inline constexpr bool kHasFloat8 = false;
+#endif
+
+COLL_FN constexpr bool is_float8(DataType t) {
+  return t == DataType::float8e4m3 || t == DataType::float8e5m2;
+}
+
+// What is done to a value when it gets its final form.
+struct Finish {
+  uint32_t divisor = 1;
+  bool is_signed = false;
+};
+
+template <DataType kType>
+struct Lanes {
+  using E = Element<kType>;
+  using T = typename E::Storage;
+  using A = typename E::Accumulator;
+  static constexpr int kCount = 8 / sizeof(T);
+  A lane[kCount];
+};
+
+template <DataType kType>
+__device__ __forceinline__ Lanes<kType> unpack(uint64_t word) {
+  using L = Lanes<kType>;
+  L lanes;
+  if constexpr (is_float8(kType)) {
+    constexpr auto kKind = kType == DataType::float8e4m3 ? __NV_E4M3 : __NV_E5M2;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float2 pair =
+          __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(uint16_t(word >> (16 * i)), kKind)));
+      lanes.lane[2 * i] = pair.x;
+      lanes.lane[2 * i + 1] = pair.y;
+    }
+  } else {
+    union {
+      uint64_t word;
+      typename L::T one[L::kCount];
+    } bits;
+    bits.word = word;
+#pragma unroll
+    for (int i = 0; i < L::kCount; ++i) lanes.lane[i] = L::E::widen(bits.one[i]);
+  }
+  return lanes;
+}
+
+template <DataType kType>
+__device__ __forceinline__ uint64_t pack(const Lanes<kType>& lanes) {
+  using L = Lanes<kType>;
+  if constexpr (is_float8(kType)) {
+    constexpr auto kKind = kType == DataType::float8e4m3 ? __NV_E4M3 : __NV_E5M2;
+    uint64_t word = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      word |= uint64_t(__nv_cvt_float2_to_fp8x2(
+                  make_float2(lanes.lane[2 * i], lanes.lane[2 * i + 1]), __NV_SATFINITE, kKind))
+              << (16 * i);
+    return word;
+  } else {
+    union {
+      uint64_t word;
+      typename L::T one[L::kCount];
+    } bits;
+#pragma unroll
+    for (int i = 0; i < L::kCount; ++i) bits.one[i] = L::E::narrow(lanes.lane[i]);
+    return bits.word;
+  }
+}
+
+template <DataType kType, RedOp kOp>
+__device__ __forceinline__ void combine(Lanes<kType>& into, const Lanes<kType>& other) {
+#pragma unroll
+  for (int i = 0; i < Lanes<kType>::kCount; ++i)
+    into.lane[i] = Operator<kOp>::apply(into.lane[i], other.lane[i]);
+}
+
+// Only sums are divided. Integers truncate toward zero, by the sign of the type that the caller
+// has.
+template <DataType kType, RedOp kOp>
+__device__ __forceinline__ void finish(Lanes<kType>& lanes, const Finish& last) {
+  if constexpr (kOp == RedOp::sum) {
+    if (last.divisor <= 1) return;
+    using A = typename Lanes<kType>::A;
+#pragma unroll
+    for (int i = 0; i < Lanes<kType>::kCount; ++i) {
+      const A value = lanes.lane[i];
+      if constexpr (!std::is_integral_v<A>) {
+        lanes.lane[i] = value / static_cast<A>(last.divisor);
+      } else {
+        using Signed = std::make_signed_t<A>;
+        using Wide = std::conditional_t<sizeof(A) == 8, int64_t, int32_t>;
+        using UnsignedWide = std::make_unsigned_t<Wide>;
+        lanes.lane[i] = last.is_signed ? A(Wide(Signed(value)) / Wide(last.divisor))
+                                       : A(UnsignedWide(value) / UnsignedWide(last.divisor));
+      }
+    }
+  }
+}
+
+// --- From run time to compile time
+
+// The operation that is compiled for it.
+COLL_FN constexpr RedOp compiled_op(RedOp op) {
+  return op == RedOp::avg ? RedOp::sum : op;
+}
+COLL_FN constexpr bool is_signed_integer(DataType t) {
+  return t == DataType::int8 || t == DataType::int32 || t == DataType::int64;
+}
+COLL_FN constexpr DataType unsigned_of(DataType t) {
+  switch (t) {
+    case DataType::int8:
+      return DataType::uint8;
+    case DataType::int32:
+      return DataType::uint32;
+    case DataType::int64:
+      return DataType::uint64;
+    default:
+      return t;
+  }
+}
+
+template <template <DataType, RedOp> class Loop, DataType kType, class... Args>
+__device__ __forceinline__ void with_op(RedOp op, const Args&... args) {
+  if constexpr (!is_float8(kType) || kHasFloat8) {
+    constexpr DataType kShared = unsigned_of(kType);
+    switch (compiled_op(op)) {
+      case RedOp::prod:
+        return Loop<kShared, RedOp::prod>::run(args...);
+      case RedOp::min:
+        return Loop<kType, RedOp::min>::run(args...);
+      case RedOp::max:
+        return Loop<kType, RedOp::max>::run(args...);
+      default:
+        return Loop<kShared, RedOp::sum>::run(args...);
+    }
+  }
+}
+
+// Loop<type, op>::run(args...), which should not be inlined.
+template <template <DataType, RedOp> class Loop, class... Args>
+__device__ __forceinline__ void with_type_and_op(DataType type, RedOp op, const Args&... args) {
+  switch (type) {
+    case DataType::int8:
+      return with_op<Loop, DataType::int8>(op, args...);
+    case DataType::uint8:
+      return with_op<Loop, DataType::uint8>(op, args...);
+    case DataType::int32:
+      return with_op<Loop, DataType::int32>(op, args...);
+    case DataType::uint32:
+      return with_op<Loop, DataType::uint32>(op, args...);
+    case DataType::int64:
+      return with_op<Loop, DataType::int64>(op, args...);
+    case DataType::uint64:
+      return with_op<Loop, DataType::uint64>(op, args...);
+    case DataType::float16:
+      return with_op<Loop, DataType::float16>(op, args...);
+    case DataType::bfloat16:
+      return with_op<Loop, DataType::bfloat16>(op, args...);
+    case DataType::float32:
+      return with_op<Loop, DataType::float32>(op, args...);
+    case DataType::float64:
+      return with_op<Loop, DataType::float64>(op, args...);
+    case DataType::float8e4m3:
+      return with_op<Loop, DataType::float8e4m3>(op, args...);
+    case DataType::float8e5m2:
+      return with_op<Loop, DataType::float8e5m2>(op, args...);
+  }
+}
+
+}  // namespace collctl::kernels::cuda

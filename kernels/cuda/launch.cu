@@ -1,0 +1,83 @@
+// The launcher of a build with nvcc (launch.h).
+#include <cuda_runtime.h>
+
+#include <cstring>
+
+#include "kernels/cuda/architectures.h"
+#include "kernels/cuda/litmus.h"
+#include "kernels/cuda/run.cuh"
+#include "kernels/cuda/window_launch.h"
+
+namespace collctl::kernels::cuda {
+namespace {
+
+WorksKernel kernel_of(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::ll:
+      return ll_kernel();
+    case Protocol::ll128:
+      return ll128_kernel();
+    default:
+      return simple_kernel();
+  }
+}
+
+// Sorts the works by channel, a block for each channel that has any; works of one channel keep
+// their order. False: a channel, or there are too many works.
+bool make_batch(const WorksLaunch& launch, Batch& batch, int& blocks) {
+  if (launch.work_count < 1 || launch.work_count > kMostWorks) return false;
+  for (int i = 0; i < launch.work_count; ++i)
+    if (launch.works[i].channel >= kMaxChannels || launch.works[i].protocol != launch.protocol)
+      return false;
+  batch.shared = launch.shared;
+  int placed = 0;
+  blocks = 0;
+  for (int channel = 0; channel < kMaxChannels; ++channel) {
+    const int before = placed;
+    for (int i = 0; i < launch.work_count; ++i)
+      if (launch.works[i].channel == channel) batch.works[placed++] = launch.works[i];
+    if (placed == before) continue;
+    batch.begin[blocks++] = uint16_t(before);
+  }
+  batch.begin[blocks] = uint16_t(placed);
+  return true;
+}
+
+int launch_works(const WorksLaunch& launch) {
+  const WorksKernel kernel = kernel_of(launch.protocol);
+  const int threads = launch.threads + (kernel.poster ? kWarp : 0);
+  if (launch.threads < kLeastThreads || threads > kMostBlockThreads || threads % kWarp != 0)
+    return cudaErrorInvalidValue;
+  Batch batch;
+  int blocks = 0;
+  if (!make_batch(launch, batch, blocks)) return cudaErrorInvalidValue;
+  void* arguments[] = {&batch};
+  return cudaLaunchKernel(kernel.function, dim3(unsigned(blocks)), dim3(unsigned(threads)),
+                          arguments, 0, static_cast<cudaStream_t>(launch.stream));
+}
+
+}  // namespace
+
+const Launcher& launcher() {
+  static const Launcher table{
+      .built = true,
+      .architectures = COLLCTL_CUDA_ARCHITECTURES,
+      .most_works = kMostWorks,
+      .launch_works = launch_works,
+      .window_part_bytes = window_part_bytes,
+      .window_serves = window_serves,
+      .launch_window = launch_window,
+      .runs_on =
+          [](int capability) { return code_for(COLLCTL_CUDA_ARCHITECTURES, capability) != 0; },
+      .has_type =
+          [](DataType type, int capability) {
+            return !is_float8(type) || code_for(COLLCTL_CUDA_ARCHITECTURES, capability) >= 89;
+          },
+      .error_text = [](int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); },
+      .litmus_write = litmus_write,
+      .litmus_read = litmus_read,
+  };
+  return table;
+}
+
+}  // namespace collctl::kernels::cuda

@@ -1,0 +1,147 @@
+// Protocol LL: lines of 16 bytes, {data low, flag, data high, flag}, flag = uint32(step + 1). One
+// store carries data and news of it, so there is no fence and no counter on the way. A thread takes
+// four lines at a time, so that their loads are under way together.
+#pragma once
+#include "kernels/cuda/line_slices.cuh"
+
+namespace collctl::kernels::cuda {
+
+inline constexpr uint32_t kLlLineBytes = 16;
+
+struct LlLine {
+  uint32_t low, flag_low, high, flag_high;
+};
+__device__ __forceinline__ LlLine load_ll_line(const uint8_t* p) {
+  LlLine v;
+  asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.low), "=r"(v.flag_low), "=r"(v.high), "=r"(v.flag_high)
+               : "l"(p)
+               : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_ll_line(uint8_t* p, uint64_t data, uint32_t flag) {
+  asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(uint32_t(data)),
+               "r"(flag), "r"(uint32_t(data >> 32)), "r"(flag)
+               : "memory");
+}
+
+struct LlLines {
+  static constexpr Protocol kProtocol = Protocol::ll;
+  static constexpr int kUnroll = 4;
+  static __device__ uint32_t wire_bytes(uint64_t bytes) {
+    return uint32_t((bytes + 7) / 8) * kLlLineBytes;
+  }
+
+  // The lines first, first + step, ... below `end` of source i. False: given up.
+  static __device__ __forceinline__ bool read(const LineArguments& a, int i, uint32_t first,
+                                              uint32_t step, uint32_t end,
+                                              uint64_t (&data)[kUnroll]) {
+    const uint8_t* slot = a.source(i);
+    const uint32_t flag = uint32_t(a.source_step(i) + 1);
+    LlLine line[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      line[u] = {0, flag, 0, flag};
+      if (first + u * step < end)
+        line[u] = load_ll_line(slot + uint64_t(first + u * step) * kLlLineBytes);
+    }
+    int64_t start = 0;
+    int polls = 0;
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      while (line[u].flag_low != flag || line[u].flag_high != flag) {
+        if (polls++ == 0) start = clock_ns();
+        if (polls % kPollsBetweenLooks == 0 && a.gives_up(i, line[u].flag_low, flag, start))
+          return false;
+        line[u] = load_ll_line(slot + uint64_t(first + u * step) * kLlLineBytes);
+      }
+      data[u] = uint64_t(line[u].high) << 32 | line[u].low;
+    }
+    return true;
+  }
+
+  static __device__ __forceinline__ void read_input(const LineArguments& a, uint32_t first,
+                                                    uint32_t step, uint64_t (&data)[kUnroll]) {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const uint64_t at = uint64_t(first + u * step) * 8;
+      data[u] = at < a.bytes ? load_word(a.in + at, int64_t(a.bytes - at)) : 0;
+    }
+  }
+
+  static __device__ __forceinline__ void write(const LineArguments& a, uint32_t first,
+                                               uint32_t step, uint32_t end,
+                                               const uint64_t (&data)[kUnroll]) {
+    for (int t = 0; t < a.out_count; ++t) {
+      uint8_t* slot = a.target(t);
+      const uint32_t flag = uint32_t(a.target_step(t) + 1);
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u)
+        if (first + u * step < end)
+          store_ll_line(slot + uint64_t(first + u * step) * kLlLineBytes, data[u], flag);
+    }
+    if (a.out != nullptr)
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        const uint64_t at = uint64_t(first + u * step) * 8;
+        if (at < a.bytes) store_word(a.out + at, int64_t(a.bytes - at), data[u]);
+      }
+  }
+
+  // Near the wrap of the flags (slices.h).
+  static __device__ __forceinline__ void fill(const LineArguments& a, uint32_t lines) {
+    for (int t = 0; t < a.out_count; ++t)
+      for (uint32_t l = lines + a.team->index; l < a.target_fill(t) / kLlLineBytes;
+           l += a.team->count)
+        store_ll_line(a.target(t) + uint64_t(l) * kLlLineBytes, 0, uint32_t(a.target_step(t) + 1));
+  }
+
+  static __device__ __forceinline__ uint32_t lines_of(const LineArguments& a) {
+    return uint32_t((a.bytes + 7) / 8);
+  }
+
+  // What comes from the one source, or else from `in`.
+  struct Copy {
+    static __device__ __noinline__ void run(const LineArguments& a) {
+      const uint32_t lines = lines_of(a), step = a.team->count;
+      for (uint32_t l = a.team->index; l < lines; l += kUnroll * step) {
+        uint64_t data[kUnroll];
+        if (a.in != nullptr)
+          read_input(a, l, step, data);
+        else if (!read(a, 0, l, step, lines, data))
+          return;
+        write(a, l, step, lines, data);
+      }
+      fill(a, lines);
+    }
+  };
+
+  // `in`, then every source in turn.
+  template <DataType kType, RedOp kOp>
+  struct Reduce {
+    static __device__ __noinline__ void run(const LineArguments& a) {
+      const uint32_t lines = lines_of(a), step = a.team->count;
+      for (uint32_t l = a.team->index; l < lines; l += kUnroll * step) {
+        uint64_t data[kUnroll];
+        Lanes<kType> sum[kUnroll];
+        read_input(a, l, step, data);
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u) sum[u] = unpack<kType>(data[u]);
+        for (int i = 0; i < a.in_count; ++i) {
+          if (!read(a, i, l, step, lines, data)) return;
+#pragma unroll
+          for (int u = 0; u < kUnroll; ++u) combine<kType, kOp>(sum[u], unpack<kType>(data[u]));
+        }
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u) {
+          finish<kType, kOp>(sum[u], a.finish);
+          data[u] = pack<kType>(sum[u]);
+        }
+        write(a, l, step, lines, data);
+      }
+      fill(a, lines);
+    }
+  };
+};
+
+}  // namespace collctl::kernels::cuda

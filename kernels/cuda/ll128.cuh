@@ -1,0 +1,156 @@
+// Protocol LL128: lines of 128 bytes, 120 of data and a flag of 8 (slices.h). Eight lanes own a
+// line, 16 bytes each, the last of them 8 and the flag; one store of a warp writes four whole
+// lines. It is right only on paths where such a line arrives as a unit (litmus.cuh tests that).
+//
+// Reading: all lanes load, the flag's lanes compare, and the warp votes; once all flags are there
+// the lines are loaded a second time, because the parts of one load may be of different age: the
+// first may have met a new flag beside old data, the second comes after the flag was seen.
+#pragma once
+#include "kernels/cuda/line_slices.cuh"
+
+namespace collctl::kernels::cuda {
+
+inline constexpr int kLanesOfLine = 8;
+inline constexpr uint32_t kAllLanes = ~uint32_t(0);
+
+struct Ll128Lines {
+  static constexpr Protocol kProtocol = Protocol::ll128;
+  // Accesses of a warp at a time, four lines each.
+  static constexpr int kUnroll = 4;
+  static constexpr uint32_t kLinesOfAccess = kWarp / kLanesOfLine;
+  static constexpr uint32_t kLinesOfWarp = kUnroll * kLinesOfAccess;
+
+  static __device__ uint32_t lines_of(uint64_t bytes) {
+    return uint32_t((bytes + kLl128DataBytes - 1) / kLl128DataBytes);
+  }
+  static __device__ uint32_t wire_bytes(uint64_t bytes) {
+    return lines_of(bytes) * kLl128LineBytes;
+  }
+
+  // A lane's part of line `line`: where it lies in the line's 128 bytes, and in the slice's data.
+  struct Part {
+    uint32_t lane_of_line = threadIdx.x % kLanesOfLine;
+    uint32_t first_line;  // of this lane, in its first access
+    __device__ explicit Part(uint32_t base)
+        : first_line(base + threadIdx.x % kWarp / kLanesOfLine) {}
+    __device__ uint32_t line(int u) const { return first_line + u * kLinesOfAccess; }
+    __device__ uint64_t wire(int u) const {
+      return uint64_t(line(u)) * kLl128LineBytes + lane_of_line * 16;
+    }
+    __device__ uint64_t data(int u) const {
+      return uint64_t(line(u)) * kLl128DataBytes + lane_of_line * 16;
+    }
+    __device__ bool has_flag() const { return lane_of_line == kLanesOfLine - 1; }
+  };
+
+  // False, for the whole warp: given up.
+  static __device__ __forceinline__ bool read(const LineArguments& a, int i, const Part& part,
+                                              uint32_t end, Pack (&value)[kUnroll]) {
+    const uint8_t* slot = a.source(i);
+    const uint64_t flag = a.source_step(i) + 1;
+    int64_t start = 0;
+    for (int polls = 1;; ++polls) {
+      uint64_t seen = flag;
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u)
+        if (part.line(u) < end) {
+          value[u] = load_pack(slot + part.wire(u));
+          if (part.has_flag() && value[u].word[1] != flag) seen = value[u].word[1];
+        }
+      if (!__any_sync(kAllLanes, seen != flag)) break;
+      if (polls == 1) start = clock_ns();
+      if (polls % kPollsBetweenLooks == 0 &&
+          __any_sync(kAllLanes, seen != flag && a.gives_up(i, seen, flag, start)))
+        return false;
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      value[u] = {{0, 0}};
+      if (part.line(u) < end) value[u] = load_pack(slot + part.wire(u));
+    }
+    return true;
+  }
+
+  static __device__ __forceinline__ void read_input(const LineArguments& a, const Part& part,
+                                                    Pack (&value)[kUnroll]) {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const int64_t left = int64_t(a.bytes) - int64_t(part.data(u));
+      value[u].word[0] = load_word(a.in + part.data(u), left);
+      value[u].word[1] = part.has_flag() ? 0 : load_word(a.in + part.data(u) + 8, left - 8);
+    }
+  }
+
+  static __device__ __forceinline__ void write(const LineArguments& a, const Part& part,
+                                               uint32_t end, Pack (&value)[kUnroll]) {
+    for (int t = 0; t < a.out_count; ++t) {
+      uint8_t* slot = a.target(t);
+      const uint64_t flag = a.target_step(t) + 1;
+      __syncwarp();  // the lanes of a line must store together
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        if (part.has_flag()) value[u].word[1] = flag;
+        if (part.line(u) < end) store_pack_volatile(slot + part.wire(u), value[u]);
+      }
+    }
+    if (a.out == nullptr) return;
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const int64_t left = int64_t(a.bytes) - int64_t(part.data(u));
+      store_word(a.out + part.data(u), left, value[u].word[0]);
+      if (!part.has_flag()) store_word(a.out + part.data(u) + 8, left - 8, value[u].word[1]);
+    }
+  }
+
+  struct Copy {
+    static __device__ __noinline__ void run(const LineArguments& a) {
+      const uint32_t lines = lines_of(a.bytes);
+      const uint32_t step = a.team->count / kWarp * kLinesOfWarp;
+      for (uint32_t base = a.team->index / kWarp * kLinesOfWarp; base < lines; base += step) {
+        const Part part(base);
+        Pack value[kUnroll];
+        if (a.in != nullptr)
+          read_input(a, part, value);
+        else if (!read(a, 0, part, lines, value))
+          return;
+        write(a, part, lines, value);
+      }
+    }
+  };
+
+  template <DataType kType, RedOp kOp>
+  struct Reduce {
+    static __device__ __noinline__ void run(const LineArguments& a) {
+      const uint32_t lines = lines_of(a.bytes);
+      const uint32_t step = a.team->count / kWarp * kLinesOfWarp;
+      for (uint32_t base = a.team->index / kWarp * kLinesOfWarp; base < lines; base += step) {
+        const Part part(base);
+        Pack value[kUnroll];
+        Lanes<kType> low[kUnroll], high[kUnroll];
+        read_input(a, part, value);
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u) {
+          low[u] = unpack<kType>(value[u].word[0]);
+          high[u] = unpack<kType>(value[u].word[1]);
+        }
+        for (int i = 0; i < a.in_count; ++i) {
+          if (!read(a, i, part, lines, value)) return;
+#pragma unroll
+          for (int u = 0; u < kUnroll; ++u) {
+            combine<kType, kOp>(low[u], unpack<kType>(value[u].word[0]));
+            combine<kType, kOp>(high[u], unpack<kType>(value[u].word[1]));
+          }
+        }
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u) {
+          finish<kType, kOp>(low[u], a.finish);
+          finish<kType, kOp>(high[u], a.finish);
+          value[u] = {{pack<kType>(low[u]), pack<kType>(high[u])}};
+        }
+        write(a, part, lines, value);
+      }
+    }
+  };
+};
+
+}  // namespace collctl::kernels::cuda

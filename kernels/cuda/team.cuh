@@ -1,0 +1,171 @@
+// The threads of a block that run a backend together, and the only way they give up: together.
+//
+// A team's barriers are counted in phases, alike in all its threads. A thread whose wait ends
+// without its value writes the report and marks the phase of the next barrier as failed; behind
+// that barrier all threads see the mark and do nothing from then on. A thread that is already one
+// phase further cannot be misread: its mark has a higher number.
+//
+// With a poster (protocol Simple) the last warp moves no data: it publishes what the others have
+// moved, so that they need not wait for the fence. `first` is the barrier before data is moved, in
+// which the poster only arrives; `second` the one behind, in which the movers only arrive.
+//
+// Waits end by their value, the abort word or the deadline.
+#pragma once
+#include "kernels/contract/fifo.h"
+#include "kernels/contract/report.h"
+#include "kernels/contract/work.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/memory.cuh"
+
+namespace collctl::kernels::cuda {
+
+inline constexpr uint32_t kNoPhase = ~uint32_t(0);
+inline constexpr int kWarp = 32;
+// Polls between two looks at the abort word (host memory) and the clock.
+inline constexpr int kPollsBetweenLooks = 1024;
+
+// Shared memory of a team. What the threads that look after fifos tell the others, for this phase
+// and the one before: a slow thread may still read that.
+struct TeamScratch {
+  const uint8_t* source[2][kMaxFanIn];
+  uint8_t* target[2][kMaxFanOut];
+  uint64_t source_step[2][kMaxFanIn];
+  uint64_t target_step[2][kMaxFanOut];
+  int32_t source_peer[2][kMaxFanIn];
+  uint32_t target_fill[2][kMaxFanOut];     // bytes of the slot to write in any case
+  const uint8_t* staged[kMaxWindowRanks];  // of a window: where the ranks' data begins
+  uint32_t failed_phase;
+  uint32_t slot_bytes;
+};
+
+// What all teams of a block share.
+struct BlockShared {
+  Work work;
+  TeamScratch scratch[3];
+  uint32_t reported;
+};
+
+struct WaitFor {
+  int32_t peer;
+  WaitSide side;
+  uint64_t step, wanted;
+};
+
+class Team {
+ public:
+  // `number` 0 is the whole block; 1 and 2 are its parts while it is split.
+  __device__ Team(BlockShared& block, const DeviceShared& shared, int number, int index_in,
+                  int count_in, bool has_poster)
+      : scratch(block.scratch[number]),
+        index(index_in),
+        count(count_in),
+        movers(has_poster ? count_in - kWarp : count_in),
+        block_(block),
+        shared_(shared),
+        barrier_(1 + 2 * number) {}
+
+  TeamScratch& scratch;
+  const int index, count;
+  const int movers;  // threads 0..movers-1 move data
+  __device__ bool is_poster() const { return index >= movers; }
+  __device__ const Work& work() const { return block_.work; }
+  __device__ const ChannelLinks& links() const { return shared_.links[block_.work.channel]; }
+  __device__ BlockShared& block() const { return block_; }
+  __device__ const DeviceShared& shared() const { return shared_; }
+
+  // The same for all threads that have passed the same barriers.
+  __device__ bool failed() const { return failed_; }
+  // Which of the two copies in the scratch is of this phase, and which one is filled for the next.
+  __device__ uint32_t side() const { return phase_ & 1; }
+  __device__ uint32_t next_side() const { return (phase_ + 1) & 1; }
+
+  // All threads of the team.
+  __device__ void sync() {
+    __syncwarp();
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier_), "r"(count) : "memory");
+    agree(phase_ + 1);
+  }
+  // The barrier before data is moved: movers wait in it for all, the poster does not wait.
+  __device__ void poster_arrives() {
+    __syncwarp();
+    asm volatile("bar.arrive %0, %1;" ::"r"(barrier_), "r"(count) : "memory");
+    ++phase_;
+  }
+  // The barrier behind: the poster waits in it, and learns there what the movers know already.
+  __device__ void movers_arrive() {
+    __syncwarp();
+    asm volatile("bar.arrive %0, %1;" ::"r"(barrier_ + 1), "r"(count) : "memory");
+  }
+  __device__ void poster_waits() {
+    __syncwarp();
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier_ + 1), "r"(count) : "memory");
+    agree(phase_);
+  }
+
+  // From any thread: the next barrier, and all behind it, find the team failed.
+  __device__ void fail() { atomicMin(&scratch.failed_phase, phase_ + 1); }
+
+  // Waits until *counter > above; false when given up.
+  __device__ __noinline__ bool wait_above(const uint64_t* counter, uint64_t above, uint64_t& seen,
+                                          const WaitFor& what) {
+    if (seen > above) return true;
+    int64_t start = 0;
+    for (int polls = 0;; ++polls) {
+      seen = load_acquire(counter);
+      if (seen > above) return true;
+      if (polls == 0) start = clock_ns();
+      if (polls % kPollsBetweenLooks == kPollsBetweenLooks - 1 && give_up(what, seen, start)) {
+        fail();
+        return false;
+      }
+    }
+  }
+
+  // Whether a wait since `start` must end: somebody raised the abort word, or it took too long.
+  // The block's first to say so writes the report. Out of line: rare, and called in many loops.
+  __device__ __noinline__ bool give_up(const WaitFor& what, uint64_t seen, int64_t start) const {
+    const bool aborted = load_volatile(shared_.abort_word) != 0;
+    const bool late = clock_ns() - start > shared_.timeout_ns;
+    if (!aborted && !late) return false;
+    report(aborted ? ReportCode::aborted : ReportCode::timeout, what, seen);
+    if (!aborted) store_volatile(shared_.abort_word, 1);
+    return true;
+  }
+
+  // The first report of a channel stays. `code` is written last: who sees it may read the rest.
+  __device__ __noinline__ void report(ReportCode code, const WaitFor& what, uint64_t seen) const {
+    if (atomicExch(&block_.reported, 1u) != 0) return;
+    const Work& w = block_.work;
+    Report& r = shared_.reports[w.channel];
+    if (load_volatile(reinterpret_cast<uint32_t*>(&r.code)) != uint32_t(ReportCode::none)) return;
+    r.side = what.side;
+    r.rank = w.rank;
+    r.peer = what.peer;
+    r.channel = w.channel;
+    r.protocol = w.protocol;
+    r.algorithm = w.algorithm;
+    r.collective = w.collective;
+    r.reserved = 0;
+    r.step = what.step;
+    r.seen = seen;
+    r.wanted = what.wanted;
+    r.op_count = w.op_count;
+    fence_system();
+    store_volatile(reinterpret_cast<uint32_t*>(&r.code), uint32_t(code));
+    fence_system();
+  }
+
+ private:
+  __device__ void agree(uint32_t phase) {
+    phase_ = phase;
+    failed_ |= *const_cast<const volatile uint32_t*>(&scratch.failed_phase) <= phase;
+  }
+
+  BlockShared& block_;
+  const DeviceShared& shared_;
+  const int barrier_;
+  uint32_t phase_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace collctl::kernels::cuda
