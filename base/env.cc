@@ -39,6 +39,18 @@ std::optional<std::string> environment(const char* name) {
   return std::string(value);
 }
 
+ScopedVariable::ScopedVariable(std::string name, const std::string& value)
+    : name_(std::move(name)), before_(environment(name_.c_str())) {
+  ::setenv(name_.c_str(), value.c_str(), 1);
+}
+
+ScopedVariable::~ScopedVariable() {
+  if (before_)
+    ::setenv(name_.c_str(), before_->c_str(), 1);
+  else
+    ::unsetenv(name_.c_str());
+}
+
 std::vector<std::string> environment_list() {
   std::vector<std::string> list;
   for (char** at = ::environ; at != nullptr && *at != nullptr; ++at) list.emplace_back(*at);

@@ -59,6 +59,20 @@ Result<uint64_t> parse_bytes(const std::string& text);
 // An environment variable that is not a knob (HOME, NO_COLOR, SLURM_*...). Empty optional when
 // unset.
 std::optional<std::string> environment(const char* name);
+// A variable for another library of this process, which reads it while this lives; then it is as it
+// was. The one exception to the rule above: only while no other thread of ours reads knobs.
+class ScopedVariable {
+ public:
+  ScopedVariable(std::string name, const std::string& value);
+  ~ScopedVariable();
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  std::string name_;
+  std::optional<std::string> before_;
+};
+
 // The whole environment as "NAME=value", for handing it on to a child.
 std::vector<std::string> environment_list();
 

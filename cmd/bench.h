@@ -14,10 +14,14 @@
 namespace collctl::cmd {
 
 enum class InPlace : uint8_t { out_of_place, in_place, both };
+enum class DeviceWish : uint8_t { cpu, cuda, automatic };
+inline constexpr uint64_t kMostBytesOnCores = 16u << 20;  // the same of CPU ranks
+inline constexpr uint64_t kMostBytesOfSoak = 4u << 20;
+inline constexpr uint64_t kMostBytesOnGpus = 128u << 20;  // --max-bytes unless it is given
 
 struct BenchSpec {
   kernels::Collective collective = kernels::Collective::all_reduce;
-  uint64_t min_bytes = 8, max_bytes = 16u << 20;
+  uint64_t min_bytes = 8, max_bytes = kMostBytesOnCores;
   uint64_t step_factor = 2, step_bytes = 0;  // step_bytes != 0: arithmetic steps
   int iterations = 20, warmup = 5;
   bool sync_each = false;  // --sync each: a barrier before every iteration, percentiles
@@ -30,12 +34,32 @@ struct BenchSpec {
   std::vector<std::string> protocols;
   int channels = 0;
   std::string transport;
+  std::string p2p;                          // "", auto, read, write
+  DeviceWish wish = DeviceWish::automatic;  // settled before ranks read it
+  bool max_bytes_given = false;             // else it depends on the ranks' kind
+  int device = -1;                  // of the rank that reads this: CUDA ordinal; -1: CPU rank
+  bool share_device = false;        // several ranks may drive one GPU
+  int misalign = 0;                 // bytes, of buffers
+  int cuda_graph = 0;               // operations of a graph; 0: no graph
+  std::vector<std::string> versus;  // variants of the installed NCCL; empty: none
+  bool soak = false;                // random operations instead of the collective
+  uint64_t soak_seed = 0;
+  int soak_operations = 0;
   double op_timeout_s = 0, start_timeout_s = 0;  // 0: knob
   int local_ranks = 0;  // that share this host's cores; 0: as the ranks find out
   int verbosity = 0;
 
   std::string to_json() const;
   static Result<BenchSpec> from_json(const std::string& text);
+};
+// The spec when it is known where the ranks compute. Usage error: it asks CPU ranks for what only
+// GPUs can.
+Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus);
+
+struct VersusTiming {  // what another library took for the same
+  std::string name;    // "nccl 2.28.9"
+  std::string variant;
+  double time_us = 0;
 };
 
 struct Timing {  // of one row, one of the two placements
@@ -45,6 +69,10 @@ struct Timing {  // of one row, one of the two placements
   double algbw_GBps = 0, busbw_GBps = 0;
   int64_t wrong = -1;  // -1: not checked
   int slowest_rank = -1;
+  std::vector<VersusTiming> versus;  // with --vs; the first is the best of them
+  double ratio() const {             // theirs / ours; 0: there is none
+    return versus.empty() || time_us <= 0 ? 0 : versus[0].time_us / time_us;
+  }
 };
 
 struct BenchRow {
@@ -58,9 +86,15 @@ struct BenchRow {
   Timing out_of_place, in_place;
 };
 
+struct GpuLine {  // one for each of a host's ranks
+  std::string name, bus_id;
+  uint64_t held_bytes = 0;  // by the communicator
+  std::string note;         // throttled, or below its highest clock; empty: nothing to say
+};
 struct HostLine {
   std::string host;
   std::vector<int> ranks, devices, pids;
+  std::vector<GpuLine> gpus;  // of GPU ranks
 };
 struct LinkLine {
   int channel, from, to;
@@ -75,6 +109,9 @@ struct BenchHeader {
   std::vector<LinkLine> links;
   double init_seconds = 0;
   std::string note;  // e.g. "4 ranks share 2 cores"
+  int cuda_graph = 0;
+  bool soak = false;   // random operations, not the collective
+  std::string versus;  // "nccl 2.28.9: default, ring"; empty: none
 };
 
 // One thing wrong with the data, in words and as fields (item "data check" of the design).

@@ -5,6 +5,7 @@
 #include "cmd/abort_scope.h"
 #include "cmd/bench.h"
 #include "cmd/bench_run.h"
+#include "cmd/soak.h"
 #include "cmd/topo_dump.h"
 
 namespace collctl::cmd {
@@ -23,6 +24,8 @@ runtime::CommOptions comm_options(const BenchSpec& spec) {
   options.start_timeout_s = spec.start_timeout_s;
   options.op_timeout_s = spec.op_timeout_s;
   options.local_ranks = spec.local_ranks;
+  options.device = spec.device;
+  options.share_device = spec.share_device;
   return options;
 }
 
@@ -36,8 +39,9 @@ Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
               runtime::Communicator::init(id, rank, size, comm_options(spec)));
   const AbortScope aborted([&](const Error& why) { communicator->abort(why); });
   {
-    BenchRun run(spec, *communicator, sink);
-    if (Status status = run.run(); !status) {
+    Status status = spec.soak ? Soak(spec, *communicator, sink).run()
+                              : BenchRun(spec, *communicator, sink).run();
+    if (!status) {
       // What only this rank knows must end the others too; a usage error all ranks found alike.
       if (status.error().code != ErrorCode::usage) communicator->abort(status.error());
       return status;

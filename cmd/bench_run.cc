@@ -1,12 +1,11 @@
 #include "cmd/bench_run.h"
 
 #include <algorithm>
-#include <cstring>
-#include <map>
 
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "cmd/bench_header.h"
 #include "cmd/diagnose.h"
 
 namespace collctl::cmd {
@@ -41,36 +40,11 @@ double timeout_of(const BenchSpec& spec) {
   return knob ? *knob : 30;  // the communicator's start has refused an illegal one
 }
 
+// Another library's turns and ours alternate, so that what the machine does meanwhile meets both.
+constexpr int kTurns = 5;
+constexpr int kMostCheckThreads = 8;
+
 }  // namespace
-
-std::vector<Operation> operations_for(const RowKey& key, const Place& place,
-                                      const RunBuffers& buffers) {
-  Operation op;
-  op.collective = key.collective;
-  op.input = buffers.input->data() + buffers.input_at;
-  op.output = buffers.output->data() + buffers.output_at;
-  op.count = key.size.count;
-  op.type = key.type;
-  op.op = key.op;
-  op.root = std::max(key.root, 0);
-  if (key.collective != Collective::send_recv) return {op};
-  Operation send = op, recv = op;
-  send.output = nullptr;
-  send.peer = (place.rank + 1) % place.nranks;
-  recv.input = nullptr;
-  recv.peer = (place.rank + place.nranks - 1) % place.nranks;
-  return {send, recv};
-}
-
-RunBuffers place_buffers(const RowKey& key, const Place& place, bool in_place, GuardedBuffer& input,
-                         GuardedBuffer& output) {
-  const BufferShape shape = buffer_shape(key.collective, key.size.count, place);
-  const uint64_t size = kernels::element_size(key.type);
-  if (!in_place) return {&input, &output, 0, 0, shape.input * size, shape.output * size};
-  const uint64_t bytes = shape.in_place_elements * size;
-  return {&output, &output, shape.in_place_input * size, shape.in_place_output * size,
-          bytes,   bytes};
-}
 
 BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink)
     : spec_(spec),
@@ -127,69 +101,45 @@ Status BenchRun::reserve_buffers(const std::vector<uint64_t>& sizes) {
       output = std::max(output, std::max(shape.output, shape.in_place_elements) * size);
     }
   }
-  const auto& peers = communicator_.peers();
-  const uint64_t host = peers[size_t(communicator_.rank())].host_hash;
-  const auto neighbours = uint64_t(std::count_if(
-      peers.begin(), peers.end(), [&](const auto& peer) { return peer.host_hash == host; }));
-  const uint64_t memory = base::physical_memory(), each = input + output;
-  if (memory != 0 && each > memory / neighbours)
-    return Error{ErrorCode::unavailable,
-                 format("{} of {} needs {} of buffers for each of the {} ranks of this host, "
-                        "which has {} of memory",
-                        kernels::name_of(spec_.collective), size_words(largest), size_words(each),
-                        neighbours, size_words(memory)),
-                 "use a smaller --max-bytes or fewer ranks on this host"};
+  COLL_TRY(check_memory(largest, input + output));
+  if (communicator_.device()) {
+    COLL_ASSIGN(blocks_, DeviceBlocks::make(communicator_.device()));
+    input_ = GuardedBuffer(blocks_);
+    output_ = GuardedBuffer(blocks_);
+  }
+  input_.misalign(uint64_t(spec_.misalign));
+  output_.misalign(uint64_t(spec_.misalign));
   COLL_TRY_IN(input_.reserve(input), "input buffer");
   COLL_TRY_IN(output_.reserve(output), "output buffer");
   return {};
 }
 
-Status BenchRun::send_header() {
-  ByteWriter writer;
-  const auto links = communicator_.links();
-  writer.put(communicator_.init_times().total).put(uint32_t(links.size()));
-  for (const auto& link : links)
-    writer.put(int32_t(link.channel))
-        .put(int32_t(link.from))
-        .put(int32_t(link.to))
-        .put_string(link.via);
-  COLL_ASSIGN(const std::vector<Bytes> all, communicator_.gather_blobs(writer.bytes(), patience()));
-  if (communicator_.rank() != 0) return {};
-  BenchHeader header;
+Status BenchRun::check_memory(uint64_t largest, uint64_t each) const {
+  if (const auto device = communicator_.device()) {
+    const uint64_t free = device->free_bytes();
+    if (free == 0 || each <= free) return {};
+    return Error{ErrorCode::unavailable,
+                 format("{} of {} needs {} of buffers on {}, which has {} free of {}",
+                        kernels::name_of(spec_.collective), size_words(largest), size_words(each),
+                        device->text(), size_words(free), size_words(device->facts().memory_bytes)),
+                 "use a smaller --max-bytes, or end what else uses the GPU"};
+  }
+  const auto neighbours = uint64_t(local_ranks());
+  const uint64_t memory = base::physical_memory();
+  if (memory == 0 || each <= memory / neighbours) return {};
+  return Error{ErrorCode::unavailable,
+               format("{} of {} needs {} of buffers for each of the {} ranks of this host, "
+                      "which has {} of memory",
+                      kernels::name_of(spec_.collective), size_words(largest), size_words(each),
+                      neighbours, size_words(memory)),
+               "use a smaller --max-bytes or fewer ranks on this host"};
+}
+
+int BenchRun::local_ranks() const {
   const auto& peers = communicator_.peers();
-  header.version = peers[0].version;
-  header.collective = spec_.collective;
-  header.ranks = communicator_.size();
-  std::map<std::tuple<int, int, int>, std::string> merged;  // both ends tell of a link
-  for (const Bytes& blob : all) {
-    ByteReader reader(blob);
-    header.init_seconds = std::max(header.init_seconds, reader.get<double>());
-    const auto count = reader.get<uint32_t>();
-    for (uint32_t i = 0; i < count && reader.ok(); ++i) {
-      const auto channel = reader.get<int32_t>(), from = reader.get<int32_t>(),
-                 to = reader.get<int32_t>();
-      merged.emplace(std::tuple{channel, from, to}, reader.get_string(256));
-    }
-    if (!reader.ok()) return Error{ErrorCode::defect, "a rank's list of links is cut short"};
-  }
-  for (auto& [key, via] : merged)
-    header.links.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), via});
-  std::map<uint64_t, size_t> lines;
-  for (const auto& peer : peers) {
-    const auto [at, fresh] = lines.emplace(peer.host_hash, header.hosts.size());
-    if (fresh) header.hosts.push_back({peer.host, {}, {}, {}});
-    HostLine& line = header.hosts[at->second];
-    line.ranks.push_back(peer.rank);
-    line.devices.push_back(peer.device);
-    line.pids.push_back(peer.pid);
-  }
-  const int cores = base::usable_cores();
-  const auto here = header.hosts[lines[peers[0].host_hash]].ranks.size();
-  if (here > size_t(cores))
-    header.note = format("{} ranks share {} core{}; times include the turns they take", here, cores,
-                         cores == 1 ? "" : "s");
-  sink_.header(header);
-  return {};
+  const uint64_t host = peers[size_t(communicator_.rank())].host_hash;
+  return int(std::count_if(peers.begin(), peers.end(),
+                           [&](const auto& peer) { return peer.host_hash == host; }));
 }
 
 Status BenchRun::run() {
@@ -199,7 +149,11 @@ Status BenchRun::run() {
   const bool barrier = spec_.collective == Collective::barrier;
   if (barrier) sizes = {0};
   COLL_TRY(reserve_buffers(sizes));
-  COLL_TRY(send_header());
+  if (!spec_.versus.empty()) {
+    COLL_ASSIGN(versus_, Versus::make({spec_.versus, timeout_s_}, communicator_, stream_));
+  }
+  const std::string versus = versus_ ? versus_->name() + ": " + versus_->variants() : "";
+  COLL_TRY(send_header(spec_, communicator_, versus, sink_, patience()));
   meet_.emplace(communicator_, stream_, timeout_s_);
   sink_.phase(communicator_.rank(), "measure");
   std::vector<int> roots{-1};
@@ -271,85 +225,154 @@ Status BenchRun::row(const RowKey& key) {
 }
 
 // Poisoned outputs, then this rank's input where it belongs.
-void BenchRun::prepare(const RowKey& key, const RunBuffers& buffers) {
+Status BenchRun::prepare(const RowKey& key, const RunBuffers& buffers) {
   const BufferShape shape = buffer_shape(key.collective, key.size.count, place_of(key));
-  buffers.output->poison(buffers.output_bytes);
-  oracle(key).fill_input(buffers.input->data() + buffers.input_at, shape.input);
-  if (buffers.input != buffers.output) buffers.input->set_guards(buffers.input_bytes);
+  COLL_TRY(buffers.output->poison(buffers.output_bytes));
+  COLL_TRY(oracle(key).fill_input(*buffers.input, buffers.input_at, shape.input));
+  return buffers.input != buffers.output ? buffers.input->set_guards(buffers.input_bytes)
+                                         : Status();
 }
 
 Result<BenchRun::Half> BenchRun::half(const RowKey& key, bool in_place) {
-  const Place place = place_of(key);
-  const RunBuffers buffers = place_buffers(key, place, in_place, input_, output_);
-  const std::vector<Operation> ops = operations_for(key, place, buffers);
+  const RunBuffers buffers = place_buffers(key, place_of(key), in_place, input_, output_);
   Half result;
   result.measured = true;
-  prepare(key, buffers);
+  COLL_TRY(prepare(key, buffers));
   // In place the result of one iteration is the input of the next: zeros stay zeros, whereas data
   // would grow to infinities and denormals whose arithmetic is slower than the user's.
-  if (in_place) std::memset(buffers.output->data(), 0, buffers.output_bytes);
-  COLL_ASSIGN(result.samples, measure(communicator_, stream_, ops, *meet_,
-                                      {spec_.iterations, spec_.warmup, spec_.sync_each}));
-  if (!spec_.check || key.collective == Collective::barrier) return result;
-  prepare(key, buffers);
-  COLL_TRY(communicator_.start_all(ops, stream_, runtime::Communicator::Launch::blocking));
-  COLL_TRY(stream_.synchronize());
-  result.check = check_run(oracle(key), key.collective, key.size.count, place, buffers);
+  if (in_place) COLL_TRY(buffers.output->zero(buffers.output_bytes));
+  COLL_TRY(time(key, buffers, result));
+  if (spec_.check && key.collective != Collective::barrier) COLL_TRY(check(key, buffers, result));
   return result;
+}
+
+Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) {
+  const std::vector<Operation> ops = operations_for(key, place_of(key), buffers);
+  COLL_ASSIGN(const std::unique_ptr<Timed> own,
+              own_timed(communicator_, stream_, ops, {timeout_s_, spec_.cuda_graph}));
+  std::vector<VersusRun> others;
+  if (versus_) {
+    COLL_ASSIGN(others, versus_->runs(key, place_of(key), buffers, spec_.cuda_graph));
+  }
+  half.variants.clear();
+  for (const VersusRun& other : others) half.variants.push_back(other.variant);
+  half.samples.resize(1 + others.size());
+  MeasureOptions options{replays(), spec_.warmup, spec_.sync_each};
+  for (int turn = 0; turn < (versus_ ? kTurns : 1); ++turn) {
+    for (size_t i = 0; i <= others.size(); ++i) {
+      Timed& timed = i == 0 ? *own : *others[i - 1].timed;
+      COLL_ASSIGN(Samples samples, measure(timed, *meet_, options));
+      half.samples[i].push_back(std::move(samples));
+    }
+    options.warmup = std::min(options.warmup, 1);
+  }
+  return {};
+}
+
+// How often a block runs what is timed: an operation, or a graph of some.
+int BenchRun::replays() const {
+  if (spec_.cuda_graph == 0 || spec_.sync_each) return spec_.iterations;
+  return (spec_.iterations + spec_.cuda_graph - 1) / spec_.cuda_graph;
+}
+
+// With graphs through a graph as well; of one operation, since several in place would add up.
+Status BenchRun::check(const RowKey& key, const RunBuffers& buffers, Half& half) {
+  const Place place = place_of(key);
+  const std::vector<Operation> ops = operations_for(key, place, buffers);
+  COLL_ASSIGN(const std::unique_ptr<Timed> once,
+              own_timed(communicator_, stream_, ops, {timeout_s_, spec_.cuda_graph != 0 ? 1 : 0}));
+  COLL_TRY(prepare(key, buffers));
+  COLL_TRY(once->enqueue());
+  COLL_TRY(once->wait());
+  const int threads =
+      blocks_ ? std::clamp(base::usable_cores() / local_ranks(), 1, kMostCheckThreads) : 1;
+  COLL_ASSIGN(half.check,
+              check_run(oracle(key), key.collective, key.size.count, place, buffers, threads));
+  return {};
+}
+
+Timing BenchRun::merged(const RowKey& key, const Half& half, const AllSamples& all) const {
+  const MergeOptions merge{key.collective, key.size.bytes, replays(),
+                           std::max(spec_.cuda_graph, 1)};
+  std::vector<Timing> medians;
+  for (const auto& turns : all) {
+    std::vector<Timing> timings;
+    for (const auto& ranks : turns) timings.push_back(merge_samples(ranks, merge));
+    medians.push_back(median_timing(std::move(timings)));
+  }
+  Timing own = medians.at(0);
+  for (size_t i = 1; i < medians.size(); ++i)
+    own.versus.push_back({versus_->name(), half.variants[i - 1], medians[i].time_us});
+  std::stable_sort(own.versus.begin(), own.versus.end(),
+                   [](const auto& a, const auto& b) { return a.time_us < b.time_us; });
+  return own;
 }
 
 Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const Half& in_place) {
   const uint32_t size = kernels::element_size(key.type);
   const bool checked = spec_.check && key.collective != Collective::barrier;
+  const Half* halves[2] = {&out_of_place, &in_place};
   ByteWriter writer;
-  for (const Half* half : {&out_of_place, &in_place}) {
-    half->samples.put(writer);
+  for (const Half* half : halves) {
+    for (const auto& turns : half->samples)
+      for (const Samples& samples : turns) samples.put(writer);
     writer.put(half->check.wrong(size));
   }
   COLL_ASSIGN(const std::vector<Bytes> all, communicator_.gather_blobs(writer.bytes(), patience()));
-  std::vector<Samples> samples[2];
+  // By half: [series][turn][rank]. Every rank has measured the same.
+  AllSamples samples[2];
   uint64_t wrong[2] = {0, 0};
   const size_t iterations = spec_.sync_each ? size_t(spec_.iterations) : 0;
+  for (int h = 0; h < 2; ++h)
+    for (const auto& turns : halves[h]->samples) samples[h].emplace_back(turns.size());
   for (const Bytes& blob : all) {
     ByteReader reader(blob);
     for (int h = 0; h < 2; ++h) {
-      samples[h].push_back(Samples::get(reader, iterations));
+      for (auto& turns : samples[h])
+        for (auto& ranks : turns) ranks.push_back(Samples::get(reader, iterations));
       wrong[h] += reader.get<uint64_t>();
     }
     if (!reader.ok() || !reader.at_end())
       return Error{ErrorCode::defect, "a rank's times have the wrong length"};
   }
   if (communicator_.rank() == 0 || sink_.every_rank()) {
-    BenchRow row{.bytes = key.size.bytes,
-                 .count = key.size.count,
-                 .type = key.type,
-                 .op = key.op,
-                 .has_op = has_op(key.collective),
-                 .root = key.root,
-                 .algorithm = {},
-                 .protocol = {},
-                 .channels = 0,
-                 .out_of_place = {},
-                 .in_place = {}};
-    const Place place = place_of(key);
-    COLL_ASSIGN(const runtime::Plan plan,
-                communicator_.plan_for(
-                    operations_for(key, place, place_buffers(key, place, false, input_, output_))));
-    if (!plan.ops.empty()) {
-      row.algorithm = kernels::name_of(plan.ops[0].algorithm);
-      row.protocol = kernels::name_of(plan.ops[0].protocol);
-      row.channels = plan.ops[0].channels;
+    COLL_ASSIGN(BenchRow row, described(key));
+    Timing* timings[2] = {&row.out_of_place, &row.in_place};
+    for (int h = 0; h < 2; ++h) {
+      if (!halves[h]->measured) continue;
+      *timings[h] = merged(key, *halves[h], samples[h]);
+      if (checked) timings[h]->wrong = int64_t(wrong[h]);
     }
-    const MergeOptions merge{key.collective, key.size.bytes, spec_.iterations};
-    if (out_of_place.measured) row.out_of_place = merge_samples(samples[0], merge);
-    if (in_place.measured) row.in_place = merge_samples(samples[1], merge);
-    if (checked && out_of_place.measured) row.out_of_place.wrong = int64_t(wrong[0]);
-    if (checked && in_place.measured) row.in_place.wrong = int64_t(wrong[1]);
     sink_.row(row);
   }
   if (wrong[0] != 0) COLL_TRY(explain(key, false, out_of_place.check));
   if (wrong[1] != 0) COLL_TRY(explain(key, true, in_place.check));
   return {};
+}
+
+// The row without its times: what ran.
+Result<BenchRow> BenchRun::described(const RowKey& key) {
+  BenchRow row{.bytes = key.size.bytes,
+               .count = key.size.count,
+               .type = key.type,
+               .op = key.op,
+               .has_op = has_op(key.collective),
+               .root = key.root,
+               .algorithm = {},
+               .protocol = {},
+               .channels = 0,
+               .out_of_place = {},
+               .in_place = {}};
+  const Place place = place_of(key);
+  COLL_ASSIGN(const runtime::Plan plan,
+              communicator_.plan_for(
+                  operations_for(key, place, place_buffers(key, place, false, input_, output_))));
+  if (!plan.ops.empty()) {
+    row.algorithm = kernels::name_of(plan.ops[0].algorithm);
+    row.protocol = kernels::name_of(plan.ops[0].protocol);
+    row.channels = plan.ops[0].channels;
+  }
+  return row;
 }
 
 Status BenchRun::explain(const RowKey& key, bool in_place, const CheckResult& check) {

@@ -11,25 +11,10 @@
 #include "cmd/bench.h"
 #include "cmd/bench_timing.h"
 #include "cmd/data_check.h"
+#include "cmd/versus.h"
 #include "runtime/communicator.h"
 
 namespace collctl::cmd {
-
-// What one row runs: everything but the placement.
-struct RowKey {
-  kernels::Collective collective{};
-  kernels::DataType type{};
-  kernels::RedOp op{};
-  int root = -1;  // -1: the collective has none
-  SizePoint size;
-};
-
-// The operations of a row on these buffers: one, or a send and a receive.
-std::vector<runtime::Operation> operations_for(const RowKey& key, const Place& place,
-                                               const RunBuffers& buffers);
-// Where input and output of a row lie in the two buffers.
-RunBuffers place_buffers(const RowKey& key, const Place& place, bool in_place, GuardedBuffer& input,
-                         GuardedBuffer& output);
 
 class BenchRun {
  public:
@@ -38,14 +23,17 @@ class BenchRun {
 
  private:
   struct Half {  // one placement of a row, this rank's share
-    Samples samples;
+    // By what was measured: our own, then each variant of another library; turn by turn.
+    std::vector<std::vector<Samples>> samples;
+    std::vector<std::string> variants;  // of that library
     CheckResult check;
     bool measured = false;
   };
+  // By series, turn and rank.
+  using AllSamples = std::vector<std::vector<std::vector<Samples>>>;
   using Combination = std::pair<std::string, std::string>;  // algorithm, protocol
 
   Status check_spec() const;
-  Status send_header();
   Status reserve_buffers(const std::vector<uint64_t>& sizes);
   Status series(kernels::DataType type, kernels::RedOp op, int root,
                 const std::vector<uint64_t>& sizes);
@@ -54,7 +42,14 @@ class BenchRun {
   Result<Half> half(const RowKey& key, bool in_place);
   Status report_row(const RowKey& key, const Half& out_of_place, const Half& in_place);
   Status explain(const RowKey& key, bool in_place, const CheckResult& check);
-  void prepare(const RowKey& key, const RunBuffers& buffers);
+  Status time(const RowKey& key, const RunBuffers& buffers, Half& half);
+  Status check(const RowKey& key, const RunBuffers& buffers, Half& half);
+  Status prepare(const RowKey& key, const RunBuffers& buffers);
+  Status check_memory(uint64_t largest, uint64_t each) const;
+  Timing merged(const RowKey& key, const Half& half, const AllSamples& all) const;
+  Result<BenchRow> described(const RowKey& key);
+  int replays() const;
+  int local_ranks() const;
   Place place_of(const RowKey& key) const;
   Deadline patience() const;
   const DataOracle& oracle(const RowKey& key);
@@ -66,7 +61,9 @@ class BenchRun {
   runtime::Stream stream_;
   std::optional<Meeting> meet_;
   std::vector<Combination> combinations_;
+  std::shared_ptr<DeviceBlocks> blocks_;  // GPU ranks
   GuardedBuffer input_, output_;
+  std::unique_ptr<Versus> versus_;  // null: nothing to compare with
   std::unique_ptr<DataOracle> oracle_;
   uint64_t rows_done_ = 0, rows_total_ = 0;
   int explained_ = 0;  // wrong rows so far; the same on all ranks

@@ -11,7 +11,6 @@
 namespace collctl::cmd {
 
 using runtime::Communicator;
-using runtime::Operation;
 using runtime::Stream;
 
 void Samples::put(ByteWriter& writer) const {
@@ -44,18 +43,11 @@ void Meeting::refresh() {
 
 Status Meeting::operator()() {
   if (!collective_) return communicator_.barrier(Deadline::after_seconds(timeout_s_));
-  COLL_TRY(communicator_.start(barrier_, stream_, Communicator::Launch::blocking));
+  COLL_TRY(launch(communicator_, stream_, {&barrier_, 1}, launch_mode(communicator_)));
   return stream_.synchronize();
 }
 
 namespace {
-
-// One operation (or group) in the caller's thread where possible.
-Status launch(Communicator& communicator, Stream& stream, std::span<const Operation> operations) {
-  if (operations.size() == 1)
-    return communicator.start(operations[0], stream, Communicator::Launch::blocking);
-  return communicator.start_all(operations, stream, Communicator::Launch::blocking);
-}
 
 double percentile(const std::vector<int64_t>& sorted, double fraction) {
   const auto place = size_t(std::ceil(fraction * double(sorted.size())));
@@ -64,19 +56,17 @@ double percentile(const std::vector<int64_t>& sorted, double fraction) {
 
 }  // namespace
 
-Result<Samples> measure(Communicator& communicator, Stream& stream,
-                        std::span<const Operation> operations, Meeting& meet,
-                        const MeasureOptions& options) {
+Result<Samples> measure(Timed& timed, Meeting& meet, const MeasureOptions& options) {
   Samples samples;
-  for (int i = 0; i < options.warmup; ++i) COLL_TRY(launch(communicator, stream, operations));
-  COLL_TRY(stream.synchronize());
+  for (int i = 0; i < options.warmup; ++i) COLL_TRY(timed.enqueue());
+  COLL_TRY(timed.wait());
   if (options.sync_each) {
     samples.each_ns.reserve(size_t(options.iterations));
     for (int i = 0; i < options.iterations; ++i) {
       COLL_TRY(meet());
       const int64_t from = now_ns();
-      COLL_TRY(launch(communicator, stream, operations));
-      COLL_TRY(stream.synchronize());
+      COLL_TRY(timed.enqueue());
+      COLL_TRY(timed.wait());
       samples.each_ns.push_back(now_ns() - from);
     }
     samples.block_ns = std::accumulate(samples.each_ns.begin(), samples.each_ns.end(), int64_t(0));
@@ -84,8 +74,8 @@ Result<Samples> measure(Communicator& communicator, Stream& stream,
   }
   COLL_TRY(meet());
   const int64_t from = now_ns();
-  for (int i = 0; i < options.iterations; ++i) COLL_TRY(launch(communicator, stream, operations));
-  COLL_TRY(stream.synchronize());
+  for (int i = 0; i < options.iterations; ++i) COLL_TRY(timed.enqueue());
+  COLL_TRY(timed.wait());
   samples.block_ns = now_ns() - from;
   return samples;
 }
@@ -100,24 +90,35 @@ Timing merge_samples(std::span<const Samples> ranks, const MergeOptions& options
     slowest = ranks[r].block_ns;
     timing.slowest_rank = int(r);
   }
-  double ns = double(slowest) / options.iterations;
+  const double operations = options.operations;
+  double ns = double(slowest) / options.iterations / operations;
   if (!ranks[0].each_ns.empty()) {
     std::vector<int64_t> worst = ranks[0].each_ns;
     for (const Samples& rank : ranks) {
       COLL_CHECK(rank.each_ns.size() == worst.size());
       for (size_t i = 0; i < worst.size(); ++i) worst[i] = std::max(worst[i], rank.each_ns[i]);
     }
-    ns = double(std::accumulate(worst.begin(), worst.end(), int64_t(0))) / double(worst.size());
+    ns = double(std::accumulate(worst.begin(), worst.end(), int64_t(0))) / double(worst.size()) /
+         operations;
     std::sort(worst.begin(), worst.end());
-    timing.p50_us = percentile(worst, 0.50) / 1e3;
-    timing.p99_us = percentile(worst, 0.99) / 1e3;
-    timing.min_us = double(worst.front()) / 1e3;
-    timing.max_us = double(worst.back()) / 1e3;
+    const double us = 1e-3 / operations;
+    timing.p50_us = percentile(worst, 0.50) * us;
+    timing.p99_us = percentile(worst, 0.99) * us;
+    timing.min_us = double(worst.front()) * us;
+    timing.max_us = double(worst.back()) * us;
   }
   timing.time_us = ns / 1e3;
   if (ns > 0) timing.algbw_GBps = double(options.bytes) / ns;  // bytes per ns = 1e9 bytes per s
   timing.busbw_GBps = timing.algbw_GBps * bus_factor(options.collective, int(ranks.size()));
   return timing;
+}
+
+Timing median_timing(std::vector<Timing> timings) {
+  COLL_CHECK(!timings.empty());
+  const auto middle = timings.begin() + ptrdiff_t((timings.size() - 1) / 2);
+  std::nth_element(timings.begin(), middle, timings.end(),
+                   [](const Timing& a, const Timing& b) { return a.time_us < b.time_us; });
+  return *middle;
 }
 
 }  // namespace collctl::cmd

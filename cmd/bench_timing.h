@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "cmd/bench.h"
+#include "cmd/timed.h"
 #include "runtime/communicator.h"
 
 namespace collctl::cmd {
@@ -41,18 +42,21 @@ struct MeasureOptions {
   int iterations = 20, warmup = 5;
   bool sync_each = false;
 };
-Result<Samples> measure(runtime::Communicator& communicator, runtime::Stream& stream,
-                        std::span<const runtime::Operation> operations, Meeting& meet,
-                        const MeasureOptions& options);
+Result<Samples> measure(Timed& timed, Meeting& meet, const MeasureOptions& options);
 
 // Pure. ranks[r] is rank r's; all of one kind. The time of a block is the slowest rank's divided by
 // the iterations; with samples of each iteration the statistics are over the iterations' slowest
-// ranks, and the slowest rank is the one with the largest sum.
+// ranks, and the slowest rank is the one with the largest sum. `operations`: of an iteration, whose
+// time is shared among them (the operations of a graph).
 struct MergeOptions {
   kernels::Collective collective{};
   uint64_t bytes = 0;
   int iterations = 1;
+  int operations = 1;
 };
 Timing merge_samples(std::span<const Samples> ranks, const MergeOptions& options);
+// The one with the median time of several measurements, the faster of the two in the middle. At
+// least one.
+Timing median_timing(std::vector<Timing> timings);
 
 }  // namespace collctl::cmd

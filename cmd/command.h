@@ -88,6 +88,7 @@ struct Command {
   std::vector<std::string> words = {};  // legal words at the command's place for a word, if any
   bool hidden = false;
   kernels::Collective collective{};  // of CommandId::collective
+  bool soak = false;                 // random operations of all of them
 };
 
 std::span<const Command> commands();

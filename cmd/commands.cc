@@ -186,6 +186,11 @@ std::vector<Command> make_commands() {
                    .description = "The same as --help.",
                    .examples = {},
                    .hidden = true});
+  Command soak = collective("soak", Collective::all_reduce, "random operations, all checked",
+                            "Runs random operations that all ranks draw from one seed.", {});
+  soak.hidden = true;
+  soak.soak = true;
+  table.push_back(std::move(soak));
   table.push_back({.id = CommandId::rank,
                    .name = "__rank",
                    .arguments = "",

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 namespace collctl::cmd {
 
 using kernels::Collective;
 
 namespace {
+
+constexpr uint64_t kShareBytes = uint64_t(1) << 20;  // less is looked at by one thread
 
 Segment reduced(uint64_t at, uint64_t count, uint64_t first) {
   return {at, count, Segment::Source::reduced, -1, first};
@@ -86,62 +89,108 @@ DataOracle::DataOracle(const DataKind& kind, int rank)
   if (kind.reduces) reduced_ = reduced_pattern(kind);
 }
 
-void DataOracle::fill_input(void* out, uint64_t elements) const {
-  own_.fill(out, 0, elements);
+Status DataOracle::fill_input(GuardedBuffer& buffer, uint64_t at, uint64_t elements) const {
+  const uint64_t size = kernels::element_size(kind_.type);
+  return buffer.write(at, elements * size, kPatternPeriod * size,
+                      [&](uint8_t* piece, uint64_t offset, uint64_t bytes) {
+                        own_.fill(piece, offset / size, bytes / size);
+                      });
 }
 
-Mismatch DataOracle::compare(const Segment& segment, const void* buffer) const {
-  const uint32_t size = kernels::element_size(kind_.type);
-  const uint8_t* bytes = static_cast<const uint8_t*>(buffer) + segment.at * size;
-  Mismatch found;
-  switch (segment.source) {
-    case Segment::Source::untouched:
-      found = compare_poison(bytes, segment.count, size);
-      break;
-    case Segment::Source::reduced:
-      found = reduced_.compare(bytes, segment.first, segment.count);
-      break;
-    case Segment::Source::input:
-      if (segment.rank == rank_) {
-        found = own_.compare(bytes, segment.first, segment.count);
-      } else {
-        const Pattern other = input_pattern(kind_, segment.rank, {segment.first, segment.count});
-        found = other.compare(bytes, segment.first, segment.count);
-      }
-      break;
-  }
-  found.first += segment.at;
-  found.last += segment.at;
+// Elements [first, first + elements) of the segment.
+Mismatch DataOracle::compare_piece(const Segment& segment, const Pattern& pattern, uint64_t first,
+                                   uint64_t elements, const uint8_t* piece) const {
+  Mismatch found = segment.source == Segment::Source::untouched
+                       ? compare_poison(piece, elements, kernels::element_size(kind_.type))
+                       : pattern.compare(piece, segment.first + first, elements);
+  found.first += segment.at + first;
+  found.last += segment.at + first;
   return found;
 }
 
-CheckResult check_run(const DataOracle& oracle, Collective collective, uint64_t count,
-                      const Place& place, const RunBuffers& buffers) {
+Result<Mismatch> DataOracle::compare(const Segment& segment, const GuardedBuffer& buffer,
+                                     uint64_t at, int threads) const {
+  const uint64_t size = kernels::element_size(kind_.type);
+  Pattern other;
+  const Pattern* pattern = &reduced_;
+  if (segment.source == Segment::Source::input) {
+    pattern = &own_;
+    if (segment.rank != rank_) {
+      other = input_pattern(kind_, segment.rank, {segment.first, segment.count});
+      pattern = &other;
+    }
+  }
+  Mismatch total;
+  const auto look = [&](const uint8_t* piece, uint64_t offset, uint64_t bytes) {
+    const uint64_t elements = bytes / size;
+    const uint64_t shares = bytes < kShareBytes ? 1 : uint64_t(std::max(threads, 1));
+    std::vector<Mismatch> found(shares);
+    const auto compare_share = [&](uint64_t share) {
+      const uint64_t from = elements * share / shares, to = elements * (share + 1) / shares;
+      found[share] =
+          compare_piece(segment, *pattern, offset / size + from, to - from, piece + from * size);
+    };
+    std::vector<std::thread> helpers;
+    for (uint64_t share = 1; share < shares; ++share) helpers.emplace_back(compare_share, share);
+    compare_share(0);
+    for (std::thread& helper : helpers) helper.join();
+    for (const Mismatch& part : found) {
+      if (part.bad == 0) continue;
+      if (total.bad == 0) total.first = part.first;
+      total.bad += part.bad;
+      total.last = part.last;
+    }
+  };
+  COLL_TRY(buffer.read(at + segment.at * size, segment.count * size, look));
+  return total;
+}
+
+namespace {
+
+// Of the elements first to last of what begins at byte `at`: those that nobody has written.
+Result<uint64_t> count_poisoned(const GuardedBuffer& buffer, uint64_t at, const CheckResult& result,
+                                uint32_t size) {
+  uint64_t poisoned = 0;
+  const uint64_t bytes = (result.last_output - result.first_output + 1) * size;
+  COLL_TRY(buffer.read(at + result.first_output * size, bytes,
+                       [&](const uint8_t* piece, uint64_t, uint64_t n) {
+                         for (uint64_t i = 0; i < n; i += size)
+                           poisoned += is_poison(piece + i, size);
+                       }));
+  return std::min(poisoned, result.bad_outputs);
+}
+
+}  // namespace
+
+Result<CheckResult> check_run(const DataOracle& oracle, Collective collective, uint64_t count,
+                              const Place& place, const RunBuffers& buffers, int threads) {
   const bool in_place = buffers.input == buffers.output;
   const uint32_t size = kernels::element_size(oracle.kind().type);
   CheckResult result;
-  const uint8_t* output = buffers.output->data() + buffers.output_at;
   for (const Segment& segment : output_segments(collective, count, place, in_place)) {
-    const Mismatch found = oracle.compare(segment, output);
+    COLL_ASSIGN(const Mismatch found,
+                oracle.compare(segment, *buffers.output, buffers.output_at, threads));
     if (found.bad == 0) continue;
     if (result.bad_outputs == 0) result.first_output = found.first;
     result.bad_outputs += found.bad;
     result.last_output = found.last;
   }
   if (result.bad_outputs != 0) {
-    for (uint64_t e = result.first_output; e <= result.last_output; ++e)
-      result.still_poisoned += is_poison(output + e * size, size);
-    result.still_poisoned = std::min(result.still_poisoned, result.bad_outputs);
+    COLL_ASSIGN(result.still_poisoned,
+                count_poisoned(*buffers.output, buffers.output_at, result, size));
   }
-  const uint8_t* input = buffers.input->data() + buffers.input_at;
   for (const Segment& segment : input_segments(collective, count, place, in_place)) {
-    const Mismatch found = oracle.compare(segment, input);
+    COLL_ASSIGN(const Mismatch found,
+                oracle.compare(segment, *buffers.input, buffers.input_at, threads));
     if (found.bad == 0) continue;
     if (result.bad_inputs == 0) result.first_input = found.first;
     result.bad_inputs += found.bad;
   }
-  result.guard_bytes = buffers.output->damaged(buffers.output_bytes);
-  if (!in_place) result.guard_bytes += buffers.input->damaged(buffers.input_bytes);
+  COLL_ASSIGN(result.guard_bytes, buffers.output->damaged(buffers.output_bytes));
+  if (!in_place) {
+    COLL_ASSIGN(const uint64_t more, buffers.input->damaged(buffers.input_bytes));
+    result.guard_bytes += more;
+  }
   return result;
 }
 

@@ -35,11 +35,17 @@ class DataOracle {
  public:
   DataOracle(const DataKind& kind, int rank);
   const DataKind& kind() const { return kind_; }
-  // This rank's whole input, from its element 0.
-  void fill_input(void* out, uint64_t elements) const;
-  Mismatch compare(const Segment& segment, const void* buffer) const;
+  // This rank's whole input, from its element 0, into a buffer from byte `at` on.
+  Status fill_input(GuardedBuffer& buffer, uint64_t at, uint64_t elements) const;
+  // What `segment` of a buffer that begins at byte `at` has wrong; first and last count elements
+  // from there. With `threads` the pieces of a large one are shared among so many.
+  Result<Mismatch> compare(const Segment& segment, const GuardedBuffer& buffer, uint64_t at,
+                           int threads) const;
 
  private:
+  Mismatch compare_piece(const Segment& segment, const Pattern& pattern, uint64_t first,
+                         uint64_t elements, const uint8_t* piece) const;
+
   DataKind kind_;
   int rank_;
   Pattern own_, reduced_;
@@ -65,7 +71,9 @@ struct RunBuffers {
   uint64_t input_bytes = 0, output_bytes = 0;  // of the whole buffers, for the guards
 };
 
-CheckResult check_run(const DataOracle& oracle, kernels::Collective collective, uint64_t count,
-                      const Place& place, const RunBuffers& buffers);
+// `threads` of this rank look at large buffers. Errors are of a GPU's memory that cannot be read.
+Result<CheckResult> check_run(const DataOracle& oracle, kernels::Collective collective,
+                              uint64_t count, const Place& place, const RunBuffers& buffers,
+                              int threads = 1);
 
 }  // namespace collctl::cmd

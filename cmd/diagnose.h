@@ -5,6 +5,7 @@
 #pragma once
 #include <vector>
 
+#include "cmd/bench.h"
 #include "cmd/tag_run.h"
 
 namespace collctl::cmd {

@@ -25,10 +25,11 @@ struct LaunchOptions {
   int ranks = 0;  // 0: one per core here; with hosts: every slot, some known only on the hosts
   LauncherKind launcher = LauncherKind::local;
   bool launcher_named = false;  // by --launcher: no engine's ranks are adopted then
-  launcher::HostList hosts;  // ssh: at least one; local: at most one, for its slots
-  int per_host = 0;          // -N with hosts; 0: by slots
+  launcher::HostList hosts;     // ssh: at least one; local: at most one, for its slots
+  int per_host = 0;             // -N with hosts; 0: by slots
   launcher::MapBy map_by = launcher::MapBy::slot;
   bool oversubscribe = false;
+  int gpus = 0;           // of this host, when its ranks drive them; 0: CPU ranks
   int allow_missing = 0;  // hosts that may fail before the ranks start
   launcher::ChannelOptions ssh;
   int fanout = 64;  // hosts connected to at the same time
@@ -49,8 +50,9 @@ struct LaunchOptions {
   // --join, or by adopt(): this process is one rank of a job that somebody else started.
   std::string join, token_file;
   int join_rank = -1, join_size = 0;
-  int local_ranks = 0;        // of that job on this host; 0: not told
-  launcher::Meeting meeting;  // where its ranks find each other
+  int local_ranks = 0;                             // of that job on this host; 0: not told
+  int join_local_rank = -1;                        // which of them this is; -1: not told
+  launcher::Meeting meeting;                       // where its ranks find each other
   std::shared_ptr<launcher::KeyValueStore> store;  // open already: it told rank and size
   bool joins() const { return join_size > 0; }
   int verbosity = 0;
@@ -93,9 +95,9 @@ struct JobOutcome {
 
 // Decides whether this process is one rank of a job that somebody else started: --join, or the
 // variables of an engine (launcher/adopt.h). Then join_rank, join_size and how the ranks meet are
-// filled; joins() says so. With hosts or --launcher ssh or local nothing is adopted; with --launcher
-// adopt not being such a rank is a usage error. Doing it again changes nothing. run_bench_job does
-// it too; a caller that must know who prints (rank 0 alone) does it first.
+// filled; joins() says so. With hosts or --launcher ssh or local nothing is adopted; with
+// --launcher adopt not being such a rank is a usage error. Doing it again changes nothing.
+// run_bench_job does it too; a caller that must know who prints (rank 0 alone) does it first.
 Status adopt(LaunchOptions& options);
 // In the shell of a Slurm allocation where srun is at hand: how to use all of it. Else empty.
 std::string allocation_hint(const std::string& command);

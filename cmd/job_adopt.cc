@@ -74,6 +74,7 @@ Status adopt(LaunchOptions& options) {
   options.join_rank = found->rank;
   options.join_size = found->size;
   options.local_ranks = found->local_size;
+  options.join_local_rank = found->local_rank;
   return {};
 }
 

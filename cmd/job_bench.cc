@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "cmd/device_choice.h"
 #include "cmd/interrupt.h"
 #include "cmd/job_config.h"
 #include "cmd/job_modes.h"
 #include "cmd/job_start.h"
 #include "cmd/last_words.h"
 #include "cmd/root_cause.h"
+#include "kernels/cuda/launch.h"
 
 namespace collctl::cmd {
 namespace {
@@ -36,6 +38,7 @@ class BenchJob {
 
  private:
   Status start();
+  Result<BenchSpec> settle(const BenchSpec& spec, const StartedJob& job) const;
   Status loop();
   Deadline next_deadline() const;
   void check_deadlines();
@@ -89,9 +92,10 @@ Status BenchJob::start() {
   config.start_timeout_s = options_.start_timeout_s;
   config.one_host = job.one_host;
   config.hosts = job.host_of;
-  config.spec = spec_;
+  COLL_ASSIGN(const BenchSpec spec, settle(spec_, job));
   for (int rank = 0; rank < ranks; ++rank) {
     config.rank = rank;
+    config.spec = for_rank(spec, job.local_rank[size_t(rank)], job.gpus_of[size_t(rank)]);
     const std::string text = config.to_json();
     const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
     // A rank that is gone already is noticed, with its reason, by the loop.
@@ -101,6 +105,26 @@ Status BenchJob::start() {
     config.hosts.clear();  // rank 0's affair
   }
   return {};
+}
+
+// On hosts it is known only now where the ranks compute.
+Result<BenchSpec> BenchJob::settle(const BenchSpec& spec, const StartedJob& job) const {
+  const bool everywhere =
+      std::all_of(job.gpus_of.begin(), job.gpus_of.end(), [](int gpus) { return gpus > 0; });
+  const bool built = kernels::cuda::launcher().built;
+  if (spec.wish == DeviceWish::cuda && !built)
+    return Error(ErrorCode::unavailable,
+                 format("--device cuda: {}", kernels::cuda::launcher().why_not));
+  const bool on_gpus =
+      spec.wish == DeviceWish::cuda || (spec.wish == DeviceWish::automatic && everywhere && built);
+  if (on_gpus)
+    for (size_t rank = 0; rank < job.gpus_of.size(); ++rank) {
+      const int gpus = job.gpus_of[rank];
+      if (gpus == 0 || job.local_rank[rank] < gpus) continue;
+      const auto here = std::count(job.host_of.begin(), job.host_of.end(), job.host_of[rank]);
+      COLL_TRY(check_gpus(job.host_of[rank], int(here), gpus, options_.oversubscribe));
+    }
+  return settled(spec, on_gpus);
 }
 
 Deadline BenchJob::next_deadline() const {

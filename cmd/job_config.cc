@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/rank_env.h"
+#include "cmd/device_choice.h"
 #include "launcher/placement.h"
 #include "launcher/rank_start.h"
 
@@ -62,6 +63,7 @@ BenchSpec completed(const BenchSpec& spec, const LaunchOptions& options) {
   if (full.op_timeout_s == 0) full.op_timeout_s = options.op_timeout_s;
   if (full.start_timeout_s == 0) full.start_timeout_s = options.start_timeout_s;
   if (full.verbosity == 0) full.verbosity = options.verbosity;
+  full.share_device = options.oversubscribe;
   return full;
 }
 
@@ -137,9 +139,19 @@ std::vector<std::string> exported_environment(const std::vector<std::string>& ex
   return list;
 }
 
+BenchSpec for_rank(const BenchSpec& spec, int local_rank, int gpus) {
+  BenchSpec own = spec;
+  own.device = spec.wish != DeviceWish::cuda ? -1 : gpus > 0 ? local_rank % gpus : local_rank;
+  return own;
+}
+
 Result<LocalPlan> plan_local(const LaunchOptions& options) {
   LocalPlan plan;
-  plan.ranks = options.ranks > 0 ? options.ranks : base::usable_cores();
+  plan.ranks = options.ranks > 0  ? options.ranks
+               : options.gpus > 0 ? options.gpus
+                                  : base::usable_cores();
+  if (options.gpus > 0)
+    COLL_TRY(check_gpus(base::host_name(), plan.ranks, options.gpus, options.oversubscribe));
   COLL_ASSIGN(const launcher::BindTo bind_to, launcher::parse_bind_to(options.bind_to));
   plan.cores = launcher::place_here(plan.ranks, bind_to);
   return plan;

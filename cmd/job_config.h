@@ -25,6 +25,10 @@ struct RankConfig {
 // The spec with the job's deadlines and verbosity filled in where it leaves them open.
 BenchSpec completed(const BenchSpec& spec, const LaunchOptions& options);
 
+// The spec as a rank gets it that is its host's number `local_rank`: with its GPU. gpus 0: not
+// known, the driver will say.
+BenchSpec for_rank(const BenchSpec& spec, int local_rank, int gpus);
+
 // How many ranks, and the cores each is bound to (empty: not bound).
 struct LocalPlan {
   int ranks = 0;

@@ -218,7 +218,9 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
   if (Status s = base::log_configure(*log, options.join_rank); !s) return failed_outcome(s.error());
   clear_abort();
   JoinSink join_sink(sink);
-  BenchSpec spec = completed(given, options);
+  BenchSpec spec = for_rank(
+      completed(given, options),
+      options.join_local_rank >= 0 ? options.join_local_rank : options.join_rank, options.gpus);
   spec.local_ranks = options.local_ranks;
   JoinWatch watch(options.timeout_s);
   JobOutcome out;

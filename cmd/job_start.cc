@@ -45,6 +45,8 @@ Result<StartedJob> start_local(const LaunchOptions& options,
   StartedJob job;
   COLL_ASSIGN(job.group, launcher::LocalJob::start(processes));
   job.host_of.assign(size_t(plan.ranks), base::host_name());
+  job.gpus_of.assign(size_t(plan.ranks), options.gpus);
+  for (int rank = 0; rank < plan.ranks; ++rank) job.local_rank.push_back(rank);
   return job;
 }
 
@@ -153,6 +155,15 @@ void add_devices(std::vector<std::string>& environment, const launcher::HostSpec
   if (!nics.empty()) environment.push_back("COLLCTL_IB_HCA=" + nics);
 }
 
+// What the hostfile leaves of a host's GPUs.
+int visible_gpus(const launcher::HostLink& host) {
+  using Devices = launcher::HostSpec::Devices;
+  const launcher::HostSpec& spec = host.spec();
+  if (spec.devices == Devices::none) return 0;
+  const int all = host.hello().gpus;
+  return spec.devices == Devices::listed ? std::min(int(spec.device_list.size()), all) : all;
+}
+
 std::string master_address(const launcher::HostLink& host) {
   if (!host.spec().address.empty()) return host.spec().address;
   return host.hello().address.empty() ? host.spec().name : host.hello().address;
@@ -213,7 +224,11 @@ Result<StartedJob> start_on_hosts(const LaunchOptions& options,
   for (size_t host = 0; host < hosts.size(); ++host)
     hosts[host].ranks = what.placement.ranks_of[host];
   StartedJob job;
-  for (const int host : what.placement.host_of) job.host_of.push_back(pool->host(host).spec().name);
+  for (const int host : what.placement.host_of) {
+    job.host_of.push_back(pool->host(host).spec().name);
+    job.gpus_of.push_back(visible_gpus(pool->host(host)));
+  }
+  job.local_rank = what.placement.local_rank;
   job.one_host = std::all_of(what.placement.host_of.begin(), what.placement.host_of.end(),
                              [&](int host) { return host == what.placement.host_of[0]; });
   std::optional<int> ended;  // by which signal; what is meant for programs comes too early here

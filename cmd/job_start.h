@@ -18,6 +18,8 @@ struct StartedJob {
   std::unique_ptr<launcher::RankGroup> group;
   launcher::RemoteJob* remote = nullptr;  // the same, when it is on hosts
   std::vector<std::string> host_of;       // by rank
+  std::vector<int> local_rank;            // by rank
+  std::vector<int> gpus_of;               // by rank: GPUs of its host; 0: none, or not known
   bool one_host = true;                   // all ranks are on one
   std::vector<HostEnd> hosts;             // of a job on hosts: all that were asked for
 };

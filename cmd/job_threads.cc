@@ -153,7 +153,9 @@ JobOutcome run_threads(const LaunchOptions& options, const BenchSpec& given, Ben
     team.ranks[size_t(rank)].end.pid = ::getpid();
   }
   for (int rank = 0; rank < plan->ranks; ++rank)
-    threads.emplace_back([&, rank] { run_rank(team, spec, root->id, rank, plan->ranks, locked); });
+    threads.emplace_back([&, rank] {
+      run_rank(team, for_rank(spec, rank, options.gpus), root->id, rank, plan->ranks, locked);
+    });
   std::optional<Error> stopped = watch.wait_for_all();
   for (std::thread& thread : threads) thread.join();
   clear_abort();

@@ -39,7 +39,7 @@ Error unknown_command(const std::string& word) {
 Error unknown_collective(const std::string& word) {
   std::vector<std::string> names;
   for (const Command& command : commands())
-    if (command.id == CommandId::collective) names.emplace_back(command.name);
+    if (command.id == CommandId::collective && !command.hidden) names.emplace_back(command.name);
   const std::string near = nearest(word, names);
   if (!near.empty()) return usage(format("unknown collective '{}'; did you mean {}?", word, near));
   return usage(

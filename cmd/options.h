@@ -74,6 +74,8 @@ Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch);
 launcher::PlaceOptions place_options(const LaunchOptions& launch);
 // `ranks`: of the job, to check roots; 0: known when the hosts have answered.
 Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks);
+// --device.
+Result<DeviceWish> interpret_device(const ParsedLine& line);
 // -b, -e, -f and --step-bytes.
 Result<SizeRange> interpret_sizes(const ParsedLine& line);
 Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* spec);

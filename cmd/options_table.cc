@@ -1,6 +1,7 @@
 // THE table of options, in the order in which help shows them; what concerns the launch and the
 // hosts stands in options_launch.cc.
 #include "cmd/options_rows.h"
+#include "cmd/versus.h"
 #include "kernels/algorithms.h"
 #include "topology/assume.h"
 
@@ -47,7 +48,7 @@ void add_size_options(std::vector<Option>& t) {
        .letter = 'e',
        .kind = ValueKind::size,
        .value = "SIZE",
-       .fallback = "16M",
+       .fallback = "16M, 128M on GPUs",
        .help = "largest size"});
   add({.name = "step-factor",
        .letter = 'f',
@@ -65,6 +66,12 @@ void add_size_options(std::vector<Option>& t) {
        .minimum = 1,
        .scopes = kCollectives | kPlan,
        .help = "add this to the size instead"});
+}
+
+std::vector<std::string> versus_names() {
+  std::vector<std::string> names = versus_variants();
+  names.emplace_back("best");
+  return names;
 }
 
 void add_measure_options(std::vector<Option>& t) {
@@ -113,6 +120,55 @@ void add_measure_options(std::vector<Option>& t) {
        .help = "time iterations as one block, or each",
        .more = "block runs them back to back and divides, as the field's benchmark does. "
                "each puts a barrier before every one and prints percentiles."});
+  add({.name = "cuda-graph",
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "none",
+       .minimum = 1,
+       .maximum = 10000,
+       .help = "on GPUs: replay CUDA graphs of N operations",
+       .more = "The time of an operation is that of a graph divided by N. The data check runs "
+               "through a graph as well."});
+  add({.name = "vs",
+       .kind = ValueKind::choice,
+       .value = "WHAT",
+       .fallback = "none",
+       .allowed = {"nccl"},
+       .help = "on GPUs: time the installed NCCL in turn, print the ratio",
+       .more = "libnccl.so.2 works on the same buffers in the same process; blocks of iterations "
+               "alternate five times and medians are compared. ratio: its time by ours, above 1 we "
+               "are faster. NVLS is off on both sides unless NCCL_NVLS_ENABLE is set."});
+  add({.name = "vs-config",
+       .kind = ValueKind::choices,
+       .value = "NAME",
+       .fallback = "default",
+       .allowed = versus_names(),
+       .help = "how NCCL is set up, comma separated; best: every way",
+       .more = "Of several the fastest at each size is compared; --json has them all. registered "
+               "and symmetric are the default with registered buffers and symmetric windows."});
+  add({.name = "misalign",
+       .kind = ValueKind::integer,
+       .value = "BYTES",
+       .fallback = "0",
+       .minimum = 0,
+       .maximum = 4095,
+       .help = "let buffers begin so many bytes behind a page"});
+  add({.name = "seed",
+       .kind = ValueKind::integer,
+       .value = "S",
+       .fallback = "1",
+       .minimum = 0,
+       .maximum = 1e15,
+       .hidden = true,
+       .help = "of the soak's random operations"});
+  add({.name = "ops",
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "1000",
+       .minimum = 1,
+       .maximum = 1e9,
+       .hidden = true,
+       .help = "operations of the soak"});
   add({.name = "check",
        .kind = ValueKind::choice,
        .value = "0|1",
@@ -171,10 +227,17 @@ void add_select_options(std::vector<Option>& t) {
        .kind = ValueKind::choice,
        .value = "NAME",
        .fallback = "best that reaches",
-       .allowed = {"loopback", "shm", "net"},
+       .allowed = {"loopback", "p2p", "shm", "net"},
        .help = "the one transport to use",
-       .more = "loopback joins ranks that are threads of one process, shm processes of one "
-               "host, net any."});
+       .more = "loopback joins CPU ranks that are threads of one process, p2p GPUs that reach each "
+               "other's memory, shm processes of one host, net any."});
+  add({.name = "p2p",
+       .kind = ValueKind::choice,
+       .value = "HOW",
+       .fallback = "auto",
+       .allowed = {"auto", "read", "write"},
+       .help = "which of two GPUs moves the data between them",
+       .more = "read: the receiving one, write: the sending one."});
   add({.name = "net",
        .kind = ValueKind::choice,
        .value = "NAME",
@@ -186,7 +249,9 @@ void add_select_options(std::vector<Option>& t) {
        .value = "KIND",
        .fallback = "auto",
        .allowed = {"cpu", "cuda", "auto"},
-       .help = "where the ranks compute"});
+       .help = "where the ranks compute",
+       .more = "auto: on GPUs when the host has any that this build can use, else on CPU cores; -v "
+               "says why."});
 }
 
 std::vector<std::string> model_names() {

@@ -9,6 +9,7 @@
 #include "cmd/bench_sizes.h"
 #include "cmd/options.h"
 #include "cmd/sizes.h"
+#include "cmd/versus.h"
 #include "kernels/algorithms.h"
 
 namespace collctl::cmd {
@@ -66,6 +67,34 @@ Status check_join(const ParsedLine& line, const LaunchOptions& launch) {
   return {};
 }
 
+// The soak takes its own choices; what the line says of a measurement would be ignored.
+Status choose_soak(const ParsedLine& line, BenchSpec& spec) {
+  spec.soak = line.collective->soak;
+  for (const char* option : {"seed", "ops"})
+    if (!spec.soak && line.has(option)) return usage(format("--{} is for the soak", option));
+  if (!spec.soak) return {};
+  for (const char* option : {"algo", "proto", "channels", "dtype", "op", "vs", "cuda-graph"})
+    if (line.has(option)) return usage(format("--{} has no meaning for the soak", option));
+  spec.soak_seed = uint64_t(line.number("seed", 1));
+  spec.soak_operations = int(line.number("ops", 1000));
+  if (!spec.max_bytes_given) {
+    spec.max_bytes_given = true;
+    spec.max_bytes = std::max(spec.min_bytes, kMostBytesOfSoak);
+  }
+  return {};
+}
+
+// --vs and --vs-config.
+Status choose_versus(const ParsedLine& line, BenchSpec& spec) {
+  if (!line.has("vs"))
+    return line.has("vs-config") ? Status(usage("--vs-config is for --vs nccl")) : Status();
+  const std::string text = line.text("vs-config");
+  const bool best = (',' + text + ',').find(",best,") != std::string::npos;
+  spec.versus = best ? versus_variants()
+                     : expand_choices(*find_option("vs-config", line.command->scopes), text);
+  return {};
+}
+
 // The algorithms asked for, each serving the collective and speaking a protocol asked for.
 Status choose_algorithms(const ParsedLine& line, BenchSpec& spec) {
   if (line.has("proto"))
@@ -101,6 +130,7 @@ Status choose_sizes(const ParsedLine& line, BenchSpec& spec) {
   COLL_ASSIGN(const SizeRange range, interpret_sizes(line));
   spec.min_bytes = range.min_bytes;
   spec.max_bytes = range.max_bytes;
+  spec.max_bytes_given = line.has("max-bytes");
   spec.step_bytes = range.step_bytes;
   spec.step_factor = range.step_factor;
   return {};
@@ -148,7 +178,9 @@ Status limit_local_ranks(const ParsedLine& line, LaunchOptions& launch) {
 Result<SizeRange> interpret_sizes(const ParsedLine& line) {
   SizeRange range;
   range.min_bytes = bytes_of(line.text("min-bytes"));
-  range.max_bytes = bytes_of(line.text("max-bytes"));
+  // The collectives' default depends on where they run: a text, no number.
+  const auto most = base::parse_bytes(line.text("max-bytes"));
+  range.max_bytes = most.ok() ? *most : kMostBytesOnCores;
   // One end alone pulls the other along when it would cross it.
   if (!line.has("max-bytes")) range.max_bytes = std::max(range.max_bytes, range.min_bytes);
   if (!line.has("min-bytes")) range.min_bytes = std::min(range.max_bytes, range.min_bytes);
@@ -198,12 +230,16 @@ Result<LaunchOptions> interpret_launch(const ParsedLine& line) {
   return launch;
 }
 
+Result<DeviceWish> interpret_device(const ParsedLine& line) {
+  const std::string text = line.text("device");
+  if (text == "auto") return DeviceWish::automatic;
+  return text == "cuda" ? DeviceWish::cuda : DeviceWish::cpu;
+}
+
 Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks) {
   BenchSpec spec;
   spec.collective = line.collective->collective;
-  if (line.text("device") == "cuda")
-    return Error(ErrorCode::unavailable, "--device cuda: this build of collctl has no CUDA support",
-                 "leave --device out, or use --device cpu");
+  COLL_ASSIGN(spec.wish, interpret_device(line));
   COLL_TRY(choose_sizes(line, spec));
   spec.iterations = int(line.number("iters", 20));
   spec.warmup = int(line.number("warmup", 5));
@@ -236,6 +272,11 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks) {
   COLL_TRY(choose_algorithms(line, spec));
   spec.channels = int(line.number("channels", 0));
   if (line.has("transport")) spec.transport = line.text("transport");
+  if (line.has("p2p")) spec.p2p = line.text("p2p");
+  spec.cuda_graph = int(line.number("cuda-graph", 0));
+  spec.misalign = int(line.number("misalign", 0));
+  COLL_TRY(choose_versus(line, spec));
+  COLL_TRY(choose_soak(line, spec));
   spec.op_timeout_s = line.has("op-timeout") ? line.number("op-timeout", 0) : 0;
   spec.start_timeout_s = line.has("start-timeout") ? line.number("start-timeout", 0) : 0;
   spec.verbosity = line.times("verbose");

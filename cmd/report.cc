@@ -2,6 +2,7 @@
 #include "cmd/report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/format.h"
 #include "cmd/bench_sizes.h"
@@ -109,7 +110,7 @@ Verdict judge(const BenchReport& report, const OutputOptions& output) {
     judge_limit(report, *output.min_busbw, sizes ? series->back() : 0, true, verdict);
   if (output.max_latency)
     judge_limit(report, *output.max_latency, sizes ? series->front() : 0, false, verdict);
-  if (report.rows.empty() && verdict.ok) {
+  if (report.rows.empty() && verdict.ok && !report.spec.soak) {
     verdict.ok = false;
     verdict.code = ErrorCode::incomplete;
     verdict.reasons.push_back({"not-measured", "nothing was measured", "", -1});
@@ -141,6 +142,23 @@ Average average_busbw(const BenchReport& report) {
   return average;
 }
 
+Comparison compared(const BenchReport& report) {
+  Comparison found;
+  double logarithms = 0;
+  for (const BenchRow& row : report.rows)
+    for_each_timing(row, [&](const Timing& timing, const char*) {
+      const double ratio = timing.ratio();
+      if (ratio <= 0) return;
+      found.name = timing.versus[0].name;
+      logarithms += std::log(ratio);
+      if (found.timings++ != 0 && ratio >= found.lowest) return;
+      found.lowest = ratio;
+      found.lowest_bytes = row.bytes;
+    });
+  if (found.timings != 0) found.ratio = std::exp(logarithms / found.timings);
+  return found;
+}
+
 Reporter::Reporter(Console& console, OutputOptions output, BenchSpec spec, bool speaks)
     : console_(console),
       output_(std::move(output)),
@@ -153,10 +171,13 @@ void Reporter::header(const BenchHeader& header) {
   std::lock_guard lock(mutex_);
   progress_.clear();
   report_.header = header;
+  if (header.device == "cuda" && !report_.spec.max_bytes_given)  // known now, of ranks on hosts
+    report_.spec.max_bytes = std::max(report_.spec.min_bytes, kMostBytesOnGpus);
   if (!speaks_) return;
   if (output_.format == Format::csv) console_.out(csv_titles(report_.spec));
   if (output_.format != Format::text) return;
   if (!output_.quiet) console_.out(text_header(header, output_.verbosity > 0));
+  if (report_.spec.soak) return;
   table_.emplace(report_.spec, header.ranks);
   console_.out(table_->titles());
 }

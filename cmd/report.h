@@ -38,6 +38,15 @@ struct Average {
   uint64_t best_bytes = 0;
 };
 Average average_busbw(const BenchReport& report);
+// Of all timings that another library was measured beside: the geometric mean of its time by ours.
+struct Comparison {
+  std::string name;  // "nccl 2.28.9"
+  int timings = 0;   // 0: none
+  double ratio = 0;
+  double lowest = 0;
+  uint64_t lowest_bytes = 0;
+};
+Comparison compared(const BenchReport& report);
 
 // report_text.cc. Lines end in \n; everything but the rows begins with #.
 class TextTable {
@@ -55,7 +64,7 @@ class TextTable {
   void add_timing_columns();
   std::string timing(size_t& column, const Timing& timing) const;
   std::string cell(size_t column, const std::string& text) const;
-  bool sync_each_, out_of_place_, in_place_;
+  bool sync_each_, versus_, out_of_place_, in_place_;
   std::vector<Column> columns_;
   size_t out_of_place_at_ = 0, in_place_at_ = 0, timing_columns_ = 0;
 };

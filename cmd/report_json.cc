@@ -14,11 +14,29 @@ void write_array(JsonWriter& json, const char* key, const std::vector<T>& values
   json.end_array();
 }
 
+void write_gpus(JsonWriter& json, const HostLine& host) {
+  json.key("gpus").begin_array();
+  for (size_t i = 0; i < host.gpus.size(); ++i) {
+    const GpuLine& gpu = host.gpus[i];
+    json.begin_object()
+        .field("rank", host.ranks[i])
+        .field("dev", host.devices[i])
+        .field("name", gpu.name)
+        .field("busid", gpu.bus_id)
+        .field("held_bytes", gpu.held_bytes);
+    if (!gpu.note.empty()) json.field("note", gpu.note);
+    json.end_object();
+  }
+  json.end_array();
+}
+
 void write_header(JsonWriter& json, const BenchReport& report) {
   const BenchHeader header = report.header.value_or(BenchHeader{});
   json.field("schema", "collctl.bench/1");
   json.field("version", header.version);
-  json.field("op", name_of(report.spec.collective));
+  json.field("op", report.spec.soak ? "soak" : name_of(report.spec.collective));
+  if (report.spec.soak)
+    json.field("seed", report.spec.soak_seed).field("operations", report.spec.soak_operations);
   json.field("ranks", header.ranks);
   json.field("device", header.device);
   json.key("hosts").begin_array();
@@ -27,6 +45,7 @@ void write_header(JsonWriter& json, const BenchReport& report) {
     write_array(json, "ranks", host.ranks);
     write_array(json, "devices", host.devices);
     write_array(json, "pids", host.pids);
+    if (!host.gpus.empty()) write_gpus(json, host);
     json.end_object();
   }
   json.end_array();
@@ -40,6 +59,7 @@ void write_header(JsonWriter& json, const BenchReport& report) {
         .end_object();
   json.end_array();
   json.field("init_s", header.init_seconds);
+  if (header.cuda_graph != 0) json.field("cuda_graph", header.cuda_graph);
   if (!header.note.empty()) json.field("note", header.note);
 }
 
@@ -60,6 +80,17 @@ void write_timing(JsonWriter& json, const char* key, const Timing& t, bool perce
   json.field("slowest_rank", t.slowest_rank).end_object();
 }
 
+// The best of what another library was set up to do, and all of it.
+void write_versus(JsonWriter& json, const char* key, const Timing& t) {
+  if (t.versus.empty()) return;
+  const VersusTiming& best = t.versus[0];
+  json.key(key).begin_object().field("name", best.name).field("time_us", best.time_us);
+  json.field("ratio", t.ratio()).field("variant", best.variant).key("variants").begin_array();
+  for (const VersusTiming& other : t.versus)
+    json.begin_object().field("name", other.variant).field("time_us", other.time_us).end_object();
+  json.end_array().end_object();
+}
+
 void write_row(JsonWriter& json, const BenchReport& report, const BenchRow& row) {
   json.field("bytes", row.bytes)
       .field("count", row.count)
@@ -71,6 +102,9 @@ void write_row(JsonWriter& json, const BenchReport& report, const BenchRow& row)
       .field("channels", row.channels);
   write_timing(json, "out_of_place", row.out_of_place, report.spec.sync_each);
   write_timing(json, "in_place", row.in_place, report.spec.sync_each);
+  const bool first = row.out_of_place.measured;
+  write_versus(json, "vs", first ? row.out_of_place : row.in_place);
+  if (first) write_versus(json, "vs_in_place", row.in_place);
 }
 
 void write_fault(JsonWriter& json, const DataFault& fault) {
@@ -114,6 +148,14 @@ void write_results(JsonWriter& json, const BenchReport& report) {
     json.end_object();
   }
   json.end_array();
+  if (const Comparison other = compared(report); other.timings != 0)
+    json.key("compared")
+        .begin_object()
+        .field("name", other.name)
+        .field("ratio_geometric_mean", other.ratio)
+        .field("ratio_lowest", other.lowest)
+        .field("timings", other.timings)
+        .end_object();
   if (report.faults.empty()) return;
   json.key("faults").begin_array();
   for (const DataFault& fault : report.faults) {
@@ -196,6 +238,7 @@ std::string csv_titles(const BenchSpec& spec) {
       for (const char* name : {"p50", "p99", "min", "max"})
         text += format(",{}_{}_us", place, name);
     text += format(",{0}_algbw_GBps,{0}_busbw_GBps,{0}_wrong", place);
+    if (!spec.versus.empty()) text += format(",{0}_vs_time_us,{0}_vs_ratio", place);
   }
   return text + "\n";
 }
@@ -208,6 +251,7 @@ std::string csv_row(const BenchReport& report, const BenchRow& row) {
   for (const Timing* t : {&row.out_of_place, &row.in_place}) {
     if (!t->measured) {
       text += report.spec.sync_each ? ",,,,,,,," : ",,,,";
+      if (!report.spec.versus.empty()) text += ",,";
       continue;
     }
     text += format(",{:.6g}", t->time_us);
@@ -215,6 +259,8 @@ std::string csv_row(const BenchReport& report, const BenchRow& row) {
       text += format(",{:.6g},{:.6g},{:.6g},{:.6g}", t->p50_us, t->p99_us, t->min_us, t->max_us);
     text += format(",{:.6g},{:.6g},{}", t->algbw_GBps, t->busbw_GBps,
                    t->wrong < 0 ? "" : std::to_string(t->wrong));
+    if (report.spec.versus.empty()) continue;
+    text += t->versus.empty() ? ",," : format(",{:.6g},{:.6g}", t->versus[0].time_us, t->ratio());
   }
   return text + "\n";
 }

@@ -41,6 +41,7 @@ int widest_type(const BenchSpec& spec) {
 
 TextTable::TextTable(const BenchSpec& spec, int ranks)
     : sync_each_(spec.sync_each),
+      versus_(!spec.versus.empty()),
       out_of_place_(spec.in_place != InPlace::in_place),
       in_place_(spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective)) {
   const int size = std::max(5, digits(spec.max_bytes));
@@ -71,6 +72,9 @@ void TextTable::add_timing_columns() {
   columns_.push_back({"algbw", "(GB/s)", 6});
   columns_.push_back({"busbw", "(GB/s)", 6});
   columns_.push_back({"#wrong", "", 6});
+  if (!versus_) return;
+  columns_.push_back({"nccl", "(us)", 8});
+  columns_.push_back({"ratio", "", 5});
 }
 
 // Two spaces between columns, three before each group of timings.
@@ -121,6 +125,10 @@ std::string TextTable::timing(size_t& column, const Timing& t) const {
   put(four_digits(t.algbw_GBps));
   put(four_digits(t.busbw_GBps));
   put(t.wrong < 0 ? "N/A" : format("{}", t.wrong));
+  if (versus_) {
+    put(t.versus.empty() ? "-" : four_digits(t.versus[0].time_us));
+    put(t.versus.empty() ? "-" : format("{:.2f}", t.ratio()));
+  }
   return text;
 }
 
@@ -141,21 +149,47 @@ std::string TextTable::row(const BenchRow& row) const {
   return trimmed(text);
 }
 
+namespace {
+
+// "GPU 0-3 NVIDIA H200", of GPUs that are all of one model; else each with its name.
+std::string gpu_text(const HostLine& host) {
+  std::string text;
+  for (size_t i = 0; i < host.gpus.size();) {
+    std::vector<int> equal;
+    const std::string& name = host.gpus[i].name;
+    for (; i < host.gpus.size() && host.gpus[i].name == name; ++i) equal.push_back(host.devices[i]);
+    text += format(", GPU {} {}", rank_ranges(equal), name);
+  }
+  return text;
+}
+
+// With -v: a line for each GPU.
+std::string gpu_lines(const HostLine& host) {
+  std::string text;
+  for (size_t i = 0; i < host.gpus.size(); ++i)
+    text += format("#   rank {}: GPU {} ({}), {} held by the communicator\n", host.ranks[i],
+                   host.devices[i], host.gpus[i].bus_id, human_bytes(host.gpus[i].held_bytes));
+  return text;
+}
+
+}  // namespace
+
 std::string text_header(const BenchHeader& header, bool verbose) {
   const bool several = header.hosts.size() != 1;
   std::string text =
-      format("# collctl {}: {}, {} {} {}", header.version, name_of(header.collective), header.ranks,
-             header.device == "cpu" ? "CPU" : header.device, header.ranks == 1 ? "rank" : "ranks");
+      format("# collctl {}: {}, {} {} {}", header.version,
+             header.soak ? "soak" : name_of(header.collective), header.ranks,
+             header.device == "cpu" ? "CPU" : "GPU", header.ranks == 1 ? "rank" : "ranks");
   if (several) text += format(" on {} hosts", header.hosts.size());
   if (header.init_seconds > 0) text += format(", ready in {:.3f} s", header.init_seconds);
   text += "\n";
   for (const HostLine& host : header.hosts) {
     text += format("# host {}: {} {}", host.host, host.ranks.size() == 1 ? "rank" : "ranks",
                    rank_ranges(host.ranks));
-    if (header.device != "cpu" && !host.devices.empty())
-      text += format(", devices {}", rank_ranges(host.devices));
+    text += gpu_text(host);
     if (verbose && !host.pids.empty()) text += format(", processes {}", rank_ranges(host.pids));
     text += "\n";
+    if (verbose) text += gpu_lines(host);
   }
   std::map<std::string, int> links;
   for (const LinkLine& link : header.links) ++links[link.via];
@@ -163,6 +197,10 @@ std::string text_header(const BenchHeader& header, bool verbose) {
   for (const auto& [name, count] : links)
     via += format("{}{} via {}", via.empty() ? "" : ", ", count, name);
   if (!via.empty()) text += format("# links: {}\n", via);
+  if (header.cuda_graph != 0)
+    text += format("# times: of CUDA graphs with {} operation{}, an operation's share\n",
+                   header.cuda_graph, header.cuda_graph == 1 ? "" : "s");
+  if (!header.versus.empty()) text += format("# beside {}\n", header.versus);
   if (!header.note.empty()) {
     text += format("# note: {}\n", header.note);
   } else if (header.hosts.size() == 1 && header.hosts[0].host == base::host_name() &&
@@ -185,6 +223,9 @@ std::string text_footer(const BenchReport& report, const Verdict& verdict, const
         ++checked;
       }
   const Average average = average_busbw(report);
+  if (report.spec.soak && job_error == nullptr)
+    text += format("# Random operations    : {} of seed {}, every element right\n",
+                   report.spec.soak_operations, report.spec.soak_seed);
   if (checked == 0 && average.timings != 0)
     text += "# Out of bounds values : not checked\n";
   else if (average.timings != 0)
@@ -196,6 +237,10 @@ std::string text_footer(const BenchReport& report, const Verdict& verdict, const
           format("#   (mean of all {} timings, small sizes included; the best was {} GB/s at {})\n",
                  average.timings, four_digits(average.best_GBps), human_bytes(average.best_bytes));
   }
+  if (const Comparison other = compared(report); other.timings != 0)
+    text += format("# Ratio to {:<12} : {:.3f} (geometric mean of {}; lowest {:.3f} at {})\n",
+                   other.name, other.ratio, other.timings, other.lowest,
+                   human_bytes(other.lowest_bytes));
   std::string word =
       verdict.ok ? console.out_colour("32", "passed") : console.out_colour("1;31", "FAILED");
   if (job_error != nullptr) word = console.out_colour("1;31", "FAILED") + ", the run broke off";

@@ -77,18 +77,18 @@ class Passes {
   int count_ = 0;
 };
 
-// A table of one period for sums (the tags repeat with it), else computed element by element.
-template <class Value>
-void fill_pieces(const Passes& passes, uint32_t width, uint8_t* out, uint64_t elements,
-                 Value value) {
+// Elements [first, first + elements) of this rank's input. A table of one period for sums (the tags
+// repeat with it), else computed element by element.
+void put_pieces(const Passes& passes, int pass, uint32_t width, uint8_t* out, uint64_t first,
+                uint64_t elements) {
   if (passes.sums()) {
     std::vector<uint64_t> entries(std::min<uint64_t>(elements, kPatternPeriod));
-    for (uint64_t i = 0; i < entries.size(); ++i) entries[i] = value(i);
-    Pattern(width, 0, entries).fill(out, 0, elements);
+    for (uint64_t i = 0; i < entries.size(); ++i) entries[i] = passes.mine(pass, first + i);
+    Pattern(width, first, entries).fill(out, first, elements);
     return;
   }
   for (uint64_t i = 0; i < elements; ++i) {
-    const uint64_t piece = value(i);
+    const uint64_t piece = passes.mine(pass, first + i);
     std::memcpy(out + i * width, &piece, width);
   }
 }
@@ -100,33 +100,45 @@ struct Found {
 };
 using Finds = std::map<uint64_t, Found>;  // by output element
 
-// Compares one pass; keeps what the samples need.
-uint64_t compare_pass(const TagRun& run, const Passes& passes, int pass, const Segment& segment,
-                      Finds& finds) {
-  const uint32_t width = kernels::element_size(run.key.type);
-  const uint8_t* at = run.buffers.output->data() + run.buffers.output_at + segment.at * width;
+// Compares a piece of one pass, elements from `first` of the segment on; keeps what the samples
+// need.
+uint64_t compare_piece(const Passes& passes, int pass, uint32_t width, const Segment& segment,
+                       const uint8_t* piece, uint64_t first, uint64_t elements, Finds& finds) {
   std::vector<uint64_t> table;
   if (passes.sums()) {
-    table.resize(std::min<uint64_t>(segment.count, kPatternPeriod));
-    for (uint64_t i = 0; i < table.size(); ++i) table[i] = passes.wanted(pass, segment, i);
+    table.resize(std::min<uint64_t>(elements, kPatternPeriod));
+    for (uint64_t i = 0; i < table.size(); ++i) table[i] = passes.wanted(pass, segment, first + i);
   }
   uint64_t bad = 0, entry = 0;
-  for (uint64_t i = 0; i < segment.count; ++i) {
-    const uint64_t want = passes.sums() ? table[entry] : passes.wanted(pass, segment, i);
+  for (uint64_t i = 0; i < elements; ++i) {
+    const uint64_t at = first + i;
+    const uint64_t want = passes.sums() ? table[entry] : passes.wanted(pass, segment, at);
     if (++entry == table.size()) entry = 0;
     uint64_t got = 0;
-    std::memcpy(&got, at + i * width, width);
+    std::memcpy(&got, piece + i * width, width);
     if (got == want) continue;
     ++bad;
-    auto found = finds.find(segment.at + i);
+    auto found = finds.find(segment.at + at);
     if (found == finds.end()) {
       if (finds.size() >= kMaxTagSamples) continue;
-      Found fresh{segment, i, {}};
-      for (int p = 0; p < passes.count(); ++p) fresh.got.push_back(passes.wanted(p, segment, i));
-      found = finds.emplace(segment.at + i, std::move(fresh)).first;
+      Found fresh{segment, at, {}};
+      for (int p = 0; p < passes.count(); ++p) fresh.got.push_back(passes.wanted(p, segment, at));
+      found = finds.emplace(segment.at + at, std::move(fresh)).first;
     }
     found->second.got[size_t(pass)] = got;
   }
+  return bad;
+}
+
+Result<uint64_t> compare_pass(const TagRun& run, const Passes& passes, int pass,
+                              const Segment& segment, Finds& finds) {
+  const uint32_t width = kernels::element_size(run.key.type);
+  uint64_t bad = 0;
+  COLL_TRY(run.buffers.output->read(
+      run.buffers.output_at + segment.at * width, segment.count * width,
+      [&](const uint8_t* piece, uint64_t at, uint64_t bytes) {
+        bad += compare_piece(passes, pass, width, segment, piece, at / width, bytes / width, finds);
+      }));
   return bad;
 }
 
@@ -237,14 +249,20 @@ Result<TagFindings> run_tags(const TagRun& run) {
   Finds finds;
   TagFindings findings;
   for (int pass = 0; pass < passes.count(); ++pass) {
-    run.buffers.output->poison(run.buffers.output_bytes);
-    fill_pieces(passes, width, run.buffers.input->data() + run.buffers.input_at, shape.input,
-                [&](uint64_t e) { return passes.mine(pass, e); });
+    COLL_TRY(run.buffers.output->poison(run.buffers.output_bytes));
+    COLL_TRY(run.buffers.input->write(
+        run.buffers.input_at, shape.input * width, passes.sums() ? kPatternPeriod * width : 0,
+        [&](uint8_t* piece, uint64_t at, uint64_t bytes) {
+          put_pieces(passes, pass, width, piece, at / width, bytes / width);
+        }));
     COLL_TRY(run.communicator.start_all(ops, run.stream, runtime::Communicator::Launch::blocking));
     COLL_TRY(run.stream.synchronize());
     uint64_t bad = 0;
     for (const Segment& segment : segments)
-      if (segment.source == wanted_source) bad += compare_pass(run, passes, pass, segment, finds);
+      if (segment.source == wanted_source) {
+        COLL_ASSIGN(const uint64_t more, compare_pass(run, passes, pass, segment, finds));
+        bad += more;
+      }
     findings.bad = std::max(findings.bad, bad);
   }
   for (const auto& [element, found] : finds) {

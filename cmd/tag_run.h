@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "cmd/bench_run.h"
+#include "cmd/bench_row.h"
+#include "runtime/communicator.h"
 
 namespace collctl::cmd {
 

@@ -27,6 +27,10 @@ Nvml load() {
   library.find(table.p2p_status, "nvmlDeviceGetP2PStatus");
   library.find(table.mig_mode, "nvmlDeviceGetMigMode");
   library.find(table.fabric_info, "nvmlDeviceGetGpuFabricInfoV");
+  library.find(table.device_by_bus_id, "nvmlDeviceGetHandleByPciBusId_v2");
+  library.find(table.clock, "nvmlDeviceGetClockInfo");
+  library.find(table.most_clock, "nvmlDeviceGetMaxClockInfo");
+  library.find(table.throttle_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
   if (table.init == nullptr || table.shutdown == nullptr || table.device_count == nullptr ||
       table.device_by_index == nullptr || table.pci_info == nullptr)
     table.missing = "libnvidia-ml.so.1 is too old: it lacks functions of NVML 11";

@@ -50,6 +50,7 @@ inline constexpr uint32_t kNvmlFieldC2cCount = 170, kNvmlFieldC2cStatus = 171,
 inline constexpr int kNvmlLinkP2p = 0;                // capability: memory of the other side
 inline constexpr int kNvmlP2pRead = 0, kNvmlP2pWrite = 1;
 inline constexpr int kNvmlP2pOk = 0;
+inline constexpr int kNvmlClockSm = 1;
 
 struct Nvml {
   NvmlReturn (*init)() = nullptr;
@@ -69,6 +70,10 @@ struct Nvml {
   NvmlReturn (*p2p_status)(NvmlDevice, NvmlDevice, int, int*) = nullptr;
   NvmlReturn (*mig_mode)(NvmlDevice, unsigned*, unsigned*) = nullptr;
   NvmlReturn (*fabric_info)(NvmlDevice, NvmlFabricInfo*) = nullptr;
+  NvmlReturn (*device_by_bus_id)(const char*, NvmlDevice*) = nullptr;
+  NvmlReturn (*clock)(NvmlDevice, int, unsigned*) = nullptr;       // MHz, now
+  NvmlReturn (*most_clock)(NvmlDevice, int, unsigned*) = nullptr;  // MHz
+  NvmlReturn (*throttle_reasons)(NvmlDevice, unsigned long long*) = nullptr;
   std::string missing;  // why the table cannot be used; empty when it can
 };
 const Nvml& nvml();

@@ -98,11 +98,38 @@ TEST_CASE("no command at all is answered by the list of commands", "[cli]") {
 }
 
 TEST_CASE("devices that are not here are no usage error", "[cli]") {
-  const Ran ran = run_collctl("allreduce --device cuda");
+  // Drivers of our own that find no GPU, so that the machine's have no say.
+  const std::string none =
+      "LD_LIBRARY_PATH=" COLLCTL_FAKE_DRIVERS " FAKE_NVML=0:90:18:switch FAKE_CUDA=0";
+  const Ran ran = run_collctl("allreduce --device cuda", none);
   CHECK(ran.code == 3);
-  CHECK(ran.err ==
-        "collctl: error: --device cuda: this build of collctl has no CUDA support\n"
-        "collctl: hint: leave --device out, or use --device cpu\n");
+  CHECK(ran.out == "");
+  CHECK(ran.err.rfind("collctl: error: --device cuda: ", 0) == 0);
+  CHECK(ran.err.find("\ncollctl: hint: leave --device out, or use --device cpu\n") !=
+        std::string::npos);
+  const Ran automatic = run_collctl("run -n 2 allreduce -e 8 -v --iters 1", none);
+  INFO(automatic.err);
+  CHECK(automatic.code == 0);
+  CHECK(automatic.out.find("2 CPU ranks") != std::string::npos);
+  CHECK(automatic.err.find("ranks are on CPU cores: ") != std::string::npos);
+}
+
+TEST_CASE("CPU ranks are not compared with NCCL", "[cli]") {
+  const Ran ran = run_collctl("run -n 2 --device cpu allreduce --vs nccl");
+  CHECK(ran.code == 2);
+  CHECK(ran.err.rfind("collctl: error: --vs nccl: ", 0) == 0);
+}
+
+TEST_CASE("a soak of random operations finds nothing wrong", "[cli]") {
+  for (const char* ranks : {"-n 3", "-n 2 --rank-mode thread", "-n 2 --transport net"}) {
+    const Ran ran =
+        run_collctl(std::string("run --device cpu ") + ranks + " soak --seed 7 --ops 150 -e 64K");
+    INFO(ranks << "\n" << ran.out << ran.err);
+    CHECK(ran.code == 0);
+    CHECK(ran.out.find("150 of seed 7, every element right") != std::string::npos);
+  }
+  CHECK(run_collctl("run -n 2 soak --algo ring").code == 2);
+  CHECK(run_collctl("run -n 2 allreduce --seed 3").code == 2);
 }
 
 TEST_CASE("a variable with an illegal value stops every job", "[cli]") {

@@ -228,12 +228,16 @@ TEST_CASE("data check: damage beside and inside the buffers is found", "[data]")
   const RunBuffers buffers{&input, &output, 0, 0, 4000, 4000};
   const DataOracle oracle(kind, 0);
   auto fresh = [&] {
-    output.poison(4000);
-    oracle.fill_input(input.data(), 1000);
-    input.set_guards(4000);
+    REQUIRE(output.poison(4000));
+    REQUIRE(oracle.fill_input(input, 0, 1000));
+    REQUIRE(input.set_guards(4000));
     reduced_pattern(kind).fill(output.data(), 0, 1000);
   };
-  auto check = [&] { return check_run(oracle, Collective::all_reduce, 1000, place, buffers); };
+  auto check = [&] {
+    auto found = check_run(oracle, Collective::all_reduce, 1000, place, buffers);
+    REQUIRE(found);
+    return *found;
+  };
   fresh();
   CHECK(check().wrong(4) == 0);
   output.data()[4000] = 0;  // one byte behind the end
@@ -253,14 +257,18 @@ TEST_CASE("data check: damage beside and inside the buffers is found", "[data]")
   CHECK(check().first_output == 10);
   CHECK(check().last_output == 100);
   CHECK(check().still_poisoned == 0);
-  output.poison(4000);
+  REQUIRE(output.poison(4000));
   CHECK(check().bad_outputs == 1000);
   CHECK(check().still_poisoned == 1000);
   // A root's reduction leaves the others' outputs alone.
   const Place other{1, 2, 0};
   const DataOracle second(kind, 1);
-  second.fill_input(input.data(), 1000);
-  auto leaf = [&] { return check_run(second, Collective::reduce, 1000, other, buffers); };
+  REQUIRE(second.fill_input(input, 0, 1000));
+  auto leaf = [&] {
+    auto found = check_run(second, Collective::reduce, 1000, other, buffers);
+    REQUIRE(found);
+    return *found;
+  };
   CHECK(leaf().wrong(4) == 0);
   output.data()[8] = 0;
   CHECK(leaf().bad_outputs == 1);

@@ -1,4 +1,6 @@
+#include "cmd/device_choice.h"
 #include "cmd/options.h"
+#include "cmd/versus.h"
 
 #include <algorithm>
 #include <set>
@@ -185,9 +187,48 @@ TEST_CASE("values that need each other are checked together", "[cmd]") {
   CHECK(bench_error("run --join 10.1.2.3:5000 --rank 1 --size 2 allreduce") ==
         "--join 10.1.2.3:5000 needs a token: --token-file FILE or COLLCTL_TOKEN (only a loopback "
         "address goes without)");
-  auto cuda = interpret_bench(good("allreduce --device cuda"), 2);
-  REQUIRE_FALSE(cuda.ok());
-  CHECK(cuda.error().code == ErrorCode::unavailable);
+}
+
+TEST_CASE("what only GPUs can is no option of CPU ranks", "[cmd]") {
+  const auto on_cores = [](const char* line) {
+    const auto spec = settled(bench(line), false);
+    return spec.ok() ? std::string() : spec.error().message;
+  };
+  CHECK(on_cores("allreduce") == "");
+  CHECK(on_cores("allreduce --vs nccl") == "--vs nccl: NCCL works on GPUs, these are CPU ranks");
+  CHECK(on_cores("allreduce --cuda-graph 10") == "--cuda-graph: these are CPU ranks");
+  CHECK(on_cores("allreduce --transport p2p") == "--transport p2p joins GPUs, these are CPU ranks");
+  CHECK(bench_error("allreduce --vs-config ring") == "--vs-config is for --vs nccl");
+  CHECK(bench_error("allreduce --vs-config circle --vs nccl").rfind("--vs-config circle: exp", 0) ==
+        0);
+}
+
+TEST_CASE("on GPUs sizes go further, unless they are given", "[cmd]") {
+  const auto most = [](const char* line, bool on_gpus) {
+    const auto spec = settled(bench(line), on_gpus);
+    REQUIRE(spec);
+    return spec->max_bytes;
+  };
+  CHECK(most("allreduce", false) == 16u << 20);
+  CHECK(most("allreduce", true) == 128u << 20);
+  CHECK(most("allreduce -e 1M", true) == 1u << 20);
+  CHECK(most("allreduce -b 256M", true) == 256u << 20);
+  CHECK(most("soak", true) == 4u << 20);
+  CHECK(bench("allreduce --vs nccl").versus == std::vector<std::string>{"default"});
+  CHECK(bench("allreduce --vs nccl --vs-config ring,symmetric").versus ==
+        std::vector<std::string>{"ring", "symmetric"});
+  CHECK(bench("allreduce --vs nccl --vs-config best").versus == versus_variants());
+  CHECK(bench("allreduce --device cuda").wish == DeviceWish::cuda);
+}
+
+TEST_CASE("CUDA_VISIBLE_DEVICES: entries up to the first that names nothing", "[cmd]") {
+  CHECK(visible_gpus("", 4) == 0);
+  CHECK(visible_gpus("0,1", 4) == 2);
+  CHECK(visible_gpus("3", 4) == 1);
+  CHECK(visible_gpus("0,4,1", 4) == 1);  // there is no GPU 4
+  CHECK(visible_gpus("-1", 4) == 0);
+  CHECK(visible_gpus("1,1", 4) == 0);  // the driver takes none then
+  CHECK(visible_gpus("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6, 2", 4) == 2);
 }
 
 TEST_CASE("a line becomes a spec", "[cmd]") {

@@ -1,0 +1,47 @@
+// The installed NCCL beside us: the same operations on the same buffers, in the same process, timed
+// in the same way (--vs nccl). One communicator of NCCL for each variant that is asked for. Made
+// by BenchRun on GPU ranks, used on the rank's thread. Errors say that they are NCCL's; none of its
+// calls is waited for without a deadline.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cmd/bench_row.h"
+#include "cmd/timed.h"
+
+namespace collctl::cmd {
+
+// Names for --vs-config, without "best", which is all of them.
+std::vector<std::string> versus_variants();
+
+struct VersusRun {
+  std::string variant;
+  std::unique_ptr<Timed> timed;
+};
+
+class Versus {
+ public:
+  struct Options {
+    std::vector<std::string> variants;
+    double timeout_s = 30;
+  };
+  // Collective. Error unavailable: no NCCL here; the message names what was tried.
+  static Result<std::unique_ptr<Versus>> make(const Options& options,
+                                              runtime::Communicator& communicator,
+                                              runtime::Stream& stream);
+  ~Versus();
+  const std::string& name() const;  // "nccl 2.28.9"
+  std::string variants() const;     // "default, ring"
+  // How a row is timed by each variant that serves its collective; the same ones on all ranks.
+  // Collective: registers buffers where the variant wants it. graph_operations as OwnTimedOptions.
+  Result<std::vector<VersusRun>> runs(const RowKey& key, const Place& place,
+                                      const RunBuffers& buffers, int graph_operations);
+
+ private:
+  Versus();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace collctl::cmd
