@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "base/wait.h"
 #include "kernels/algo/doubling.h"
 #include "runtime/communicator_state.h"
 
@@ -12,6 +13,7 @@ namespace collctl::runtime {
 namespace {
 
 constexpr uint32_t kPurposeCollective = 0, kPurposeMessages = 1;
+constexpr int64_t kAbortToldMs = 200;
 
 // The links of an exchange by doubling, whose partners are no neighbours of a ring or tree.
 void add_doubling_edges(const kernels::Work& w, std::vector<Edge>& edges) {
@@ -160,6 +162,11 @@ Status Communicator::State::ready(const Plan& plan, bool& wired) {
   if (needs_links(plan)) {
     Status connected = wire_plan(plan);
     if (!connected) {
+      // An abort that ended the exchange is told with its author by the bootstrap's own thread.
+      const Deadline told = Deadline::after_ms(kAbortToldMs);
+      while (connected.error().rank < 0 && !failed.load(std::memory_order_acquire) &&
+             !told.passed())
+        base::sleep_until(Deadline::after_ms(1));
       fail(std::move(connected.error()), true);
       return error();
     }

@@ -67,7 +67,7 @@ Status Communicator::State::test_lines(Deadline deadline) {
   o.device = device;
   o.launcher = launcher;
   o.window = device_window->memory();
-  o.part_bytes = device_window->bytes();
+  o.part_bytes = device_window->part_bytes();
   o.bootstrap = bootstrap.get();
   COLL_ASSIGN(shape.no_ll128, why_lines_tear(o, deadline));
   shape.ll128_passed = shape.no_ll128.empty();
@@ -87,9 +87,11 @@ void Communicator::State::note_gpu_failure(Error error) {
 
 Status Communicator::State::submit_to_gpu(CachedPlan& entry, uint64_t first_op,
                                           Stream::State& stream, bool blocking) {
-  if (stream.device_error) return *stream.device_error;
-  COLL_TRY(ready(entry.plan, entry.wired));
-  Status launched = gpu->launch(entry, first_op, stream.device_stream);
+  Status launched = stream.device_error ? Status(*stream.device_error) : Status();
+  if (launched) {
+    COLL_TRY(ready(entry.plan, entry.wired));
+    launched = gpu->launch(entry, first_op, stream.device_stream);
+  }
   if (!launched) {
     // What could not be queued here is missed by the other ranks. Misuse is queued nowhere.
     if (launched.error().code != ErrorCode::usage) fail(launched.error(), true);
@@ -101,7 +103,7 @@ Status Communicator::State::submit_to_gpu(CachedPlan& entry, uint64_t first_op,
 uint64_t Communicator::device_bytes() const {
   const State& s = *state_;
   uint64_t bytes = s.gpu != nullptr ? s.gpu->device_bytes() : 0;
-  if (s.device_window != nullptr) bytes += s.device_window->bytes();
+  if (s.device_window != nullptr) bytes += s.device_window->held_bytes();
   return bytes + s.wire->device_bytes();
 }
 

@@ -102,7 +102,10 @@ Status Communicator::State::exchange_cards(const UniqueId& id, const CommOptions
   if (opening != nullptr) {
     const auto opened = opening->wait(deadline);
     add_device(cards[size_t(rank)], opened, options.share_device);
-    if (opened) device = *opened;
+    if (opened) {
+      device = *opened;
+      proxy->run_on_node(base::pci_numa_node(device->facts().bus_id));
+    }
     times.device = opening->seconds();
     opening.reset();
   }

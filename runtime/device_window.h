@@ -39,7 +39,8 @@ class DeviceWindow {
   static Result<std::unique_ptr<DeviceWindow>> make(const Options& options, std::string& why_not,
                                                     Deadline deadline);
   kernels::cuda::PeerMemory memory() const;
-  uint64_t bytes() const { return own_.bytes(); }  // of this rank's GPU
+  uint64_t part_bytes() const { return own_.bytes(); }
+  uint64_t held_bytes() const { return own_.held_bytes(); }  // of this rank's GPU
 
  private:
   DeviceWindow() = default;

@@ -28,8 +28,8 @@ Result<DevicePieces::Piece> DevicePieces::take(uint64_t bytes) {
   if (blocks_.empty() || blocks_.back().bytes() - used_ < size) {
     const uint64_t block = std::max(kBlockBytes, size);
     COLL_ASSIGN(auto memory, transport::DeviceMemory::make(device_, block, false));
+    held_ += memory.held_bytes();
     blocks_.push_back(std::move(memory));
-    held_ += block;
     used_ = 0;
   }
   const Piece piece{blocks_.back().data() + used_, size};

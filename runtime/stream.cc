@@ -92,7 +92,7 @@ Stream::Stream(Communicator& communicator) : state_(std::make_shared<State>()) {
     if (made)
       state_->device_stream = std::move(*made);
     else
-      state_->device_error = std::move(made.error());
+      state_->device_error = std::move(made.error()).blame(communicator.rank());
   }
   communicator.state_->streams.push_back(state_);
 }

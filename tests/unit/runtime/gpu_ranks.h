@@ -17,7 +17,7 @@ namespace collctl::runtime::testing {
 
 // Runs works by kernels/cpu. Has window kernels for all-reduces of at most kHostWindowBytes.
 const kernels::cuda::Launcher& host_launcher();
-inline constexpr uint64_t kHostWindowBytes = 1 << 18;
+inline constexpr uint64_t kHostWindowBytes = 1 << 20;
 // How often launch_works, launch_window were called in this process.
 struct LaunchCounts {
   uint64_t works = 0, windows = 0;
