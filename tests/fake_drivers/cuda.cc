@@ -126,6 +126,7 @@ Counts counts() {
     now.bytes += context.used_bytes;
   }
   count_memory(now);
+  count_pinned(now);
   count_streams(now);
   return now;
 }

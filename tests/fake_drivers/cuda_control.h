@@ -39,6 +39,9 @@ struct Counts {
 };
 Counts counts();
 
+// The GPU whose memory stands behind an address; -1: the host's.
+int owner_of(const void* at);
+
 // Queues a function on a stream of the fake, as a kernel would be: it runs in stream order on a
 // thread of the stream, is recorded into a graph while the stream captures, and runs at each launch
 // of that graph. Returns the driver's code.

@@ -1,6 +1,6 @@
 // Memory of the fake driver: plain allocations, handles (memory files, so that they travel as
 // descriptors between processes), reserved addresses where pages are mapped without any right until
-// cuMemSetAccess, names for other processes, pinned host memory.
+// cuMemSetAccess, names for other processes.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -43,7 +43,6 @@ struct Memory {
   unsigned long long next_handle = 1;
   std::map<uintptr_t, uint64_t> reserved;
   std::map<uintptr_t, Mapped> mapped;
-  std::map<uintptr_t, std::pair<uint64_t, bool>> pinned;  // bytes, allocated here
 };
 Memory& memory() {
   static Memory* instance = new Memory();
@@ -75,7 +74,7 @@ int memory_file(int ordinal, uint64_t bytes) {
   ::close(fd);
   return -1;
 }
-int owner_of(int fd) {
+int owner_of_file(int fd) {
   char path[64], target[128] = {};
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   if (::readlink(path, target, sizeof target - 1) < 0) return -1;
@@ -125,11 +124,14 @@ bool is_of_device(const void* pointer) {
          find_in(m.reserved, at, [](uint64_t size) { return size; }) != m.reserved.end();
 }
 
-bool is_pageable(const void* pointer) {
+int owner_of(const void* pointer) {
   const auto at = reinterpret_cast<uintptr_t>(pointer);
+  const std::scoped_lock lock(world().mutex);
   Memory& m = memory();
-  if (is_of_device(pointer)) return false;
-  return find_in(m.pinned, at, [](const auto& p) { return p.first; }) == m.pinned.end();
+  if (const auto plain = find_in(m.plain, at, plain_bytes); plain != m.plain.end())
+    return plain->second.ordinal;
+  const auto mapped = find_in(m.mapped, at, mapped_bytes);
+  return mapped == m.mapped.end() ? -1 : m.handles.at(mapped->second.handle).ordinal;
 }
 
 void count_memory(Counts& counts) {
@@ -138,7 +140,6 @@ void count_memory(Counts& counts) {
   counts.handles = int(m.handles.size());
   counts.reservations = int(m.reserved.size());
   counts.mappings = int(m.mapped.size());
-  counts.pinned = int(m.pinned.size());
 }
 
 }  // namespace fake_cuda
@@ -286,7 +287,7 @@ int cuMemImportFromShareableHandle(unsigned long long* id, void* descriptor, int
   if (const int code = entry("cuMemImportFromShareableHandle"); code != kOk) return code;
   const int fd = int(reinterpret_cast<intptr_t>(descriptor));
   struct stat facts {};
-  const int ordinal = owner_of(fd);
+  const int ordinal = owner_of_file(fd);
   if (type != 1 || ordinal < 0 || ::fstat(fd, &facts) != 0) return kInvalidValue;
   const std::scoped_lock lock(world().mutex);
   Handle handle;
@@ -377,46 +378,5 @@ int cuMemSetAccess(unsigned long long at, size_t bytes, const Access* access, si
   return ::mprotect(reinterpret_cast<void*>(at), bytes, PROT_READ | PROT_WRITE) == 0
              ? kOk
              : kInvalidValue;
-}
-
-// --- pinned ---
-
-int cuMemHostAlloc(void** at, size_t bytes, unsigned) {
-  if (const int code = entry("cuMemHostAlloc"); code != kOk) return code;
-  if (bytes == 0) return kInvalidValue;
-  const std::scoped_lock lock(world().mutex);
-  if (::posix_memalign(at, 4096, bytes) != 0) return kOutOfMemory;
-  memory().pinned[reinterpret_cast<uintptr_t>(*at)] = {bytes, true};
-  return kOk;
-}
-int cuMemFreeHost(void* at) {
-  const std::scoped_lock lock(world().mutex);
-  const auto found = memory().pinned.find(reinterpret_cast<uintptr_t>(at));
-  if (found == memory().pinned.end() || !found->second.second) return kInvalidValue;
-  memory().pinned.erase(found);
-  std::free(at);
-  return kOk;
-}
-int cuMemHostRegister_v2(void* at, size_t bytes, unsigned) {
-  if (const int code = entry("cuMemHostRegister_v2"); code != kOk) return code;
-  if (bytes == 0 || reinterpret_cast<uintptr_t>(at) % 4096 != 0) return kInvalidValue;
-  const std::scoped_lock lock(world().mutex);
-  const auto [place, made] = memory().pinned.emplace(reinterpret_cast<uintptr_t>(at),
-                                                     std::pair<uint64_t, bool>{bytes, false});
-  return made ? kOk : kAlreadyRegistered;
-}
-int cuMemHostUnregister(void* at) {
-  const std::scoped_lock lock(world().mutex);
-  const auto found = memory().pinned.find(reinterpret_cast<uintptr_t>(at));
-  if (found == memory().pinned.end() || found->second.second) return kNotRegistered;
-  memory().pinned.erase(found);
-  return kOk;
-}
-int cuMemHostGetDevicePointer_v2(unsigned long long* seen, void* at, unsigned) {
-  if (const int code = entry("cuMemHostGetDevicePointer_v2"); code != kOk) return code;
-  const std::scoped_lock lock(world().mutex);
-  if (is_pageable(at)) return kInvalidValue;
-  *seen = reinterpret_cast<uintptr_t>(at);
-  return kOk;
 }
 }

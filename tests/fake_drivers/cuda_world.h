@@ -58,6 +58,7 @@ bool may_use(int ordinal, const void* at, uint64_t bytes);
 bool is_of_device(const void* at);
 bool is_pageable(const void* at);  // host memory that nobody pinned
 void count_memory(Counts& counts);
+void count_pinned(Counts& counts);
 void count_streams(Counts& counts);
 
 }  // namespace fake_cuda
