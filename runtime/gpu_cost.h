@@ -2,8 +2,9 @@
 // kernels by a table of what they were measured to take, all else by the model (model.h). Used to
 // compare, and to say what limits. Pure; all ranks come to the same answer. Threads: any.
 //
-//   window kernel   base + each further rank + bytes that leave a rank / bandwidth, where one-shot
-//                   sends (n-1) x bytes and two-shot 2(n-1)/n x bytes; LL twice that, for its flags
+//   window kernel   launch + base + each further rank + bytes that leave a rank / bandwidth, where
+//                   one-shot sends (n-1) x bytes and two-shot 2(n-1)/n x bytes; LL twice that for
+//                   its flags, LL128 128/120
 //   ring, pairwise  the model's; over NVLink with the share of its bandwidth that is reached
 //   tree-split      likewise the model's tree
 //   tree            the same, but the bytes go one way at a time
@@ -29,7 +30,7 @@ struct GpuPrediction {
   std::string limited_by;  // in words: what takes most of it
 };
 
-// Of an algorithm over windows, with Simple or LL.
+// Of an algorithm over windows.
 GpuPrediction predict_window_kernel(const GpuQuery& query);
 
 // Empty, or why these GPU ranks cannot do it over fifos (a sentence without a full stop).

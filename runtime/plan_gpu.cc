@@ -25,12 +25,10 @@ GpuQuery query_of(const Operation& op, const CommShape& shape, AlgorithmId algor
   return {op.collective, algorithm, protocol, shape.nranks, bytes_of(op)};
 }
 
-// Empty, or why the protocol is off for these ranks altogether.
+// Empty, or why these paths cannot have the protocol.
 std::string protocol_off(const CommShape& shape, Protocol protocol) {
-  if (protocol == Protocol::ll128 && !shape.ll128_passed)
-    return shape.no_ll128.empty() ? "ll128 was not tested on these paths" : shape.no_ll128;
-  if (shape.slot_bytes[int(protocol)] == 0) return format("{} has no slots", name_of(protocol));
-  return {};
+  if (protocol != Protocol::ll128 || shape.ll128_passed) return {};
+  return shape.no_ll128.empty() ? "ll128 was not tested on these paths" : shape.no_ll128;
 }
 
 bool window_kernel_serves(const Operation& op, const CommShape& shape, AlgorithmId algorithm,
@@ -56,8 +54,9 @@ std::string refusal(const Operation& op, const CommShape& shape, const Algorithm
                     Protocol protocol) {
   if (!serves(row, executed(op.collective)))
     return format("{} does not serve {}", row.name, name_of(op.collective));
-  if (row.window) return window_refusal(op, shape, row, protocol);
   if (std::string off = protocol_off(shape, protocol); !off.empty()) return off;
+  if (row.window) return window_refusal(op, shape, row, protocol);
+  if (shape.slot_bytes[int(protocol)] == 0) return format("{} has no slots", name_of(protocol));
   if (shape.slot_count < row.min_slots)
     return format("{} needs {} slots, STEPS gives {}", row.name, row.min_slots, shape.slot_count);
   return fifos_unavailable(*shape.model, query_of(op, shape, row.id, protocol));

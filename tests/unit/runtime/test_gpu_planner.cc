@@ -47,12 +47,14 @@ Choices choices(const std::string& algo, const std::string& proto, int channels 
   return *parsed;
 }
 
-// Windows serve float32 sums of all-reduce up to 1 GiB by these four, as LL up to 1 MiB.
+// Windows serve float32 sums of all-reduce up to 1 GiB, by LL up to 1 MiB, by LL128 up to 16 MiB.
 bool serves_for_test(Collective c, AlgorithmId algorithm, Protocol protocol, DataType type,
                      RedOp op, int nranks, uint64_t bytes) {
   return c == Collective::all_reduce && type == DataType::float32 && op == RedOp::sum &&
          nranks > 1 && (algorithm == AlgorithmId::one_shot || algorithm == AlgorithmId::two_shot) &&
-         protocol != Protocol::ll128 && bytes <= (protocol == Protocol::ll ? 1u << 20 : 1u << 30);
+         bytes <= (protocol == Protocol::ll      ? 1u << 20
+                   : protocol == Protocol::ll128 ? 1u << 24
+                                                 : 1u << 30);
 }
 
 // As the communicator completes it when all went well.
@@ -252,8 +254,11 @@ TEST_CASE("the choice of GPU ranks by size", "[gpu][planner]") {
     };
     CHECK(way(256) == "one-shot/ll");
     CHECK(way(4096) == "one-shot/ll");
-    CHECK(way(512 << 10) == "two-shot/ll");
-    CHECK(way(16 << 20) == "two-shot/simple");
+    // Two ranks send as much either way, so the one with fewer flags.
+    CHECK(way(512 << 10) == (n == 2 ? "one-shot/ll128" : "two-shot/ll128"));
+    CHECK(way(4 << 20) == "two-shot/ll128");
+    // Beyond LL128 here; one-shot again where two ranks need no second trip.
+    CHECK(way(32 << 20) == (n == 2 ? "one-shot/simple" : "two-shot/simple"));
     CHECK(way(uint64_t{4} << 30) == "ring/simple");  // beyond what windows serve here
   }
 }
@@ -292,13 +297,18 @@ TEST_CASE("times of window kernels, by hand", "[gpu][model]") {
   const auto us = [](AlgorithmId algorithm, Protocol protocol, int n, uint64_t bytes) {
     return predict_window_kernel({Collective::all_reduce, algorithm, protocol, n, bytes}).us;
   };
-  // 3.45 + 0.15 us and 2 x 128 KiB at 230 GB/s.
-  CHECK(us(AlgorithmId::one_shot, Protocol::ll, 2, 128 << 10) == Approx(3.6 + 2 * 131072 / 230e3));
-  // 3.2 + 3 x 0.8 us and 2 x 2 x 3/4 x 256 KiB at 320 GB/s.
-  CHECK(us(AlgorithmId::two_shot, Protocol::ll, 4, 256 << 10) == Approx(5.6 + 3 * 262144 / 320e3));
-  // 7 + 3 x 0.5 us and 3/2 x 64 MiB at 350 GB/s.
+  // 1.2 us of launch, 2.3 us, and 2 x 64 KiB at 187 GB/s.
+  CHECK(us(AlgorithmId::one_shot, Protocol::ll, 2, 64 << 10) == Approx(3.5 + 2 * 65536 / 187e3));
+  // 3.9 us and two further ranks of 0.3 us; 128/120 x 2 x 3/4 x 4 MiB at 330 GB/s.
+  CHECK(us(AlgorithmId::two_shot, Protocol::ll128, 4, 4 << 20) ==
+        Approx(1.2 + 3.9 + 0.6 + 1.6 * 4194304 / 330e3));
+  // 3/2 x 64 MiB at 352 GB/s.
   CHECK(us(AlgorithmId::two_shot, Protocol::simple, 4, 64 << 20) ==
-        Approx(8.5 + 1.5 * 67108864 / 350e3));
+        Approx(1.2 + 9.8 + 0.6 + 1.5 * 67108864 / 352e3));
+  // A root: 1.5 us more; it sends three times 1 MiB.
+  CHECK(predict_window_kernel(
+            {Collective::broadcast, AlgorithmId::one_shot, Protocol::simple, 4, 1 << 20})
+            .us == Approx(1.2 + 5.8 + 0.3 + 1.5 + 3 * 1048576 / 340e3));
 }
 
 TEST_CASE("times of trees and doubling follow from the model", "[gpu][model]") {
