@@ -25,6 +25,9 @@ void Communicator::State::leave_blame_to_the_nearest(const Error& mine) {
   std::set<int> neighbours;
   for (const LinkInfo& link : wire->infos())
     neighbours.insert(link.from == rank ? link.to : link.from);
+  if (device_window != nullptr)  // there everybody waits for everybody
+    for (int other = 0; other < size; ++other)
+      if (other != rank) neighbours.insert(other);
   const Deadline told = Deadline::after_ms(kWindowMs);
   const int32_t awaited = mine.rank;
   for (const int other : neighbours) {

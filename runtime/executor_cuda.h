@@ -81,6 +81,7 @@ class CudaExecutor {
 
   void abort();            // kernels give up
   bool given_up() const;   // some kernel reported something
+  Status settle();         // then: waits until on_failure was told
   int32_t* barrier_cell()  // two of them, on the device
   {
     return reinterpret_cast<int32_t*>(barrier_cell_.data);
@@ -108,7 +109,6 @@ class CudaExecutor {
   void rest();
   void tell(std::unique_lock<std::mutex>& lock, std::optional<Error> device);
   Error first_report() const;
-  Status settle();
 
   Wire& wire_;
   const Options options_;

@@ -252,3 +252,26 @@ TEST_CASE("one thread drives several GPU communicators by groups", "[gpu]") {
   }
   CHECK(fake_cuda::counts() == fake_cuda::Counts{});
 }
+
+TEST_CASE("what a launch of a cached plan costs the host", "[.][bench]") {
+  set_up_gpus(1);
+  static kernels::cuda::Launcher nothing = host_launcher();
+  nothing.launch_works = [](const kernels::cuda::WorksLaunch&) { return 0; };
+  GpuJob job = over(1, "");
+  job.launcher = &nothing;
+  CHECK(with_gpu_ranks(job, [](Communicator& c, Complaints&) {
+          Stream stream(c);
+          std::vector<float> data(1000);
+          constexpr int kTimes = 100'000;
+          int64_t start = 0;
+          for (int i = -1000; i < kTimes; ++i) {
+            if (i == 0) start = now_ns();
+            (void)c.start({.collective = Collective::all_reduce,
+                           .input = data.data(),
+                           .output = data.data(),
+                           .count = data.size()},
+                          stream);
+          }
+          WARN("ns each: " << (now_ns() - start) / kTimes);
+        }) == "");
+}
