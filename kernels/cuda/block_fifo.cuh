@@ -71,6 +71,7 @@ class FifoBlock {
                                        ends_.slot_data_bytes > 0 ? ends_.slot_data_bytes : left);
     const uint64_t each = cut.elements_each * element_bytes_;
     Motion slice = motion;
+#pragma unroll 1
     while (left > 0) {
       const uint64_t bytes = left < each ? left : each;
       mover_.move(team_, ends_, slice, bytes);
@@ -89,11 +90,17 @@ class FifoBlock {
   Mover mover_;
 };
 
-template <class Mover>
-class FifoBackend {
- public:
+// Present where a backend has windows: Simple's alone, as the lines have their own kernels for them.
+template <bool kHas>
+struct HasWindows {};
+template <>
+struct HasWindows<true> {
   static constexpr bool kWindows = true;
+};
 
+template <class Mover>
+class FifoBackend : public HasWindows<Mover::kProtocol == Protocol::simple> {
+ public:
   __device__ explicit FifoBackend(Team& team) : team_(team) {}
 
   __device__ bool failed() const { return team_.failed(); }

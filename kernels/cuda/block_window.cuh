@@ -55,6 +55,7 @@ class WindowBlock {
       fence_system();  // what all threads staged, before the news of it
       store_volatile(&window_.line(window_.rank, bank_)->arrived, arrivals_);
     }
+#pragma unroll 1
     for (int k = 1 + team_.index; k < window_.nranks; k += team_.count) {
       const int sum = window_.rank + k;
       const int peer = sum < window_.nranks ? sum : sum - window_.nranks;
@@ -104,6 +105,7 @@ class WindowBlock {
     if (n == 0 || team_.failed()) return;
     const Work& work = team_.work();
     TeamScratch& scratch = team_.scratch;
+#pragma unroll 1
     for (int r = team_.index; r < window_.nranks; r += team_.count)
       scratch.staged[r] = r == window_.rank ? input_ + in * element_bytes_
                                             : const_cast<const uint8_t*>(staged(r, at));

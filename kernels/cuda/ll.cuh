@@ -49,6 +49,7 @@ struct LlLines {
     int polls = 0;
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
+#pragma unroll 1
       while (line[u].flag_low != flag || line[u].flag_high != flag) {
         if (polls++ == 0) start = clock_ns();
         if (polls % kPollsBetweenLooks == 0 && a.gives_up(i, line[u].flag_low, flag, start))
@@ -72,6 +73,7 @@ struct LlLines {
   static __device__ __forceinline__ void write(const LineArguments& a, uint32_t first,
                                                uint32_t step, uint32_t end,
                                                const uint64_t (&data)[kUnroll]) {
+#pragma unroll 1
     for (int t = 0; t < a.out_count; ++t) {
       uint8_t* slot = a.target(t);
       const uint32_t flag = uint32_t(a.target_step(t) + 1);
@@ -90,7 +92,9 @@ struct LlLines {
 
   // Near the wrap of the flags (slices.h).
   static __device__ __forceinline__ void fill(const LineArguments& a, uint32_t lines) {
+#pragma unroll 1
     for (int t = 0; t < a.out_count; ++t)
+#pragma unroll 1
       for (uint32_t l = lines + a.team->index; l < a.target_fill(t) / kLlLineBytes;
            l += a.team->count)
         store_ll_line(a.target(t) + uint64_t(l) * kLlLineBytes, 0, uint32_t(a.target_step(t) + 1));
@@ -104,6 +108,7 @@ struct LlLines {
   struct Copy {
     static __device__ __noinline__ void run(const LineArguments& a) {
       const uint32_t lines = lines_of(a), step = a.team->count;
+#pragma unroll 1
       for (uint32_t l = a.team->index; l < lines; l += kUnroll * step) {
         uint64_t data[kUnroll];
         if (a.in != nullptr)
@@ -121,12 +126,14 @@ struct LlLines {
   struct Reduce {
     static __device__ __noinline__ void run(const LineArguments& a) {
       const uint32_t lines = lines_of(a), step = a.team->count;
+#pragma unroll 1
       for (uint32_t l = a.team->index; l < lines; l += kUnroll * step) {
         uint64_t data[kUnroll];
         Lanes<kType> sum[kUnroll];
         read_input(a, l, step, data);
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u) sum[u] = unpack<kType>(data[u]);
+#pragma unroll 1
         for (int i = 0; i < a.in_count; ++i) {
           if (!read(a, i, l, step, lines, data)) return;
 #pragma unroll

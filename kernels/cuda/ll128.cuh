@@ -49,6 +49,7 @@ struct Ll128Lines {
     const uint8_t* slot = a.source(i);
     const uint64_t flag = a.source_step(i) + 1;
     int64_t start = 0;
+#pragma unroll 1
     for (int polls = 1;; ++polls) {
       uint64_t seen = flag;
 #pragma unroll
@@ -83,6 +84,7 @@ struct Ll128Lines {
 
   static __device__ __forceinline__ void write(const LineArguments& a, const Part& part,
                                                uint32_t end, Pack (&value)[kUnroll]) {
+#pragma unroll 1
     for (int t = 0; t < a.out_count; ++t) {
       uint8_t* slot = a.target(t);
       const uint64_t flag = a.target_step(t) + 1;
@@ -106,6 +108,7 @@ struct Ll128Lines {
     static __device__ __noinline__ void run(const LineArguments& a) {
       const uint32_t lines = lines_of(a.bytes);
       const uint32_t step = a.team->count / kWarp * kLinesOfWarp;
+#pragma unroll 1
       for (uint32_t base = a.team->index / kWarp * kLinesOfWarp; base < lines; base += step) {
         const Part part(base);
         Pack value[kUnroll];
@@ -123,6 +126,7 @@ struct Ll128Lines {
     static __device__ __noinline__ void run(const LineArguments& a) {
       const uint32_t lines = lines_of(a.bytes);
       const uint32_t step = a.team->count / kWarp * kLinesOfWarp;
+#pragma unroll 1
       for (uint32_t base = a.team->index / kWarp * kLinesOfWarp; base < lines; base += step) {
         const Part part(base);
         Pack value[kUnroll];
@@ -133,6 +137,7 @@ struct Ll128Lines {
           low[u] = unpack<kType>(value[u].word[0]);
           high[u] = unpack<kType>(value[u].word[1]);
         }
+#pragma unroll 1
         for (int i = 0; i < a.in_count; ++i) {
           if (!read(a, i, part, lines, value)) return;
 #pragma unroll

@@ -83,6 +83,7 @@ inline __device__ __noinline__ uint64_t load_word_slowly(const uint8_t* p, int n
   if (n == 8 && at % 4 == 0) return load_pieces<uint32_t>(p);
   if (n == 8 && at % 2 == 0) return load_pieces<uint16_t>(p);
   uint64_t word = 0;
+#pragma unroll 1
   for (int i = 0; i < n; ++i)
     word |= uint64_t(*reinterpret_cast<const volatile uint8_t*>(p + i)) << (8 * i);
   return word;
@@ -91,6 +92,7 @@ inline __device__ __noinline__ void store_word_slowly(uint8_t* p, int n, uint64_
   const uintptr_t at = reinterpret_cast<uintptr_t>(p);
   if (n == 8 && at % 4 == 0) return store_pieces<uint32_t>(p, word);
   if (n == 8 && at % 2 == 0) return store_pieces<uint16_t>(p, word);
+#pragma unroll 1
   for (int i = 0; i < n; ++i) p[i] = uint8_t(word >> (8 * i));
 }
 

@@ -52,6 +52,7 @@ __global__ void __launch_bounds__(kMostBlockThreads, 1)
   Team team(block, batch.shared, 0, thread, threads, Mover::kPoster);
   FifoBackend<Mover> backend(team);
   constexpr int kWords = sizeof(Work) / sizeof(uint32_t);
+#pragma unroll 1
   for (int w = batch.begin[blockIdx.x]; w < batch.begin[blockIdx.x + 1]; ++w) {
     if (thread < kWords)
       reinterpret_cast<uint32_t*>(&block.work)[thread] =

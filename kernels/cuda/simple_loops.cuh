@@ -25,7 +25,9 @@ __device__ __forceinline__ uint32_t misalignment(const void* p) {
 }
 __device__ __forceinline__ bool all_aligned(const LoopArguments& a) {
   uint32_t bits = misalignment(a.first) | misalignment(a.kept);
+#pragma unroll 1
   for (int i = 0; i < a.other_count; ++i) bits |= misalignment(a.others[i]);
+#pragma unroll 1
   for (int t = 0; t < a.target_count; ++t) bits |= misalignment(a.targets[t]);
   return bits == 0;
 }
@@ -51,10 +53,12 @@ __device__ __forceinline__ void load_batch(const uint8_t* from, Pack (&value)[kU
 // Packs [0, packs) of aligned memory.
 template <int kUnroll>
 __device__ __forceinline__ void copy_packs(const LoopArguments& a, uint64_t packs) {
+#pragma unroll 1
   for (uint64_t p = a.index; p < packs; p += uint64_t(kUnroll) * a.count) {
     Pack value[kUnroll];
     load_batch(a.first, value, p, a.count, packs);
     if (a.kept != nullptr) store_batch(a.kept, value, p, a.count, packs);
+#pragma unroll 1
     for (int t = 0; t < a.target_count; ++t) store_batch(a.targets[t], value, p, a.count, packs);
   }
 }
@@ -78,10 +82,12 @@ static __device__ __noinline__ void copy_loop(const LoopArguments& given) {
       done = a.bytes / 16 * 16;
     }
   }
+#pragma unroll 1
   for (uint64_t at = done + uint64_t(a.index) * 16; at < a.bytes; at += uint64_t(a.count) * 16) {
     const int64_t n = int64_t(a.bytes - at);
     const Pack value = load_part(a.first + at, n);
     if (a.kept != nullptr) store_part(a.kept + at, n, value);
+#pragma unroll 1
     for (int t = 0; t < a.target_count; ++t) store_part(a.targets[t] + at, n, value);
   }
 }
@@ -97,6 +103,7 @@ struct ReduceLoop {
     const uint8_t* other[kOthers];
 #pragma unroll
     for (int s = 0; s < kOthers; ++s) other[s] = a.others[s];
+#pragma unroll 1
     for (uint64_t p = a.index; p < packs; p += uint64_t(kPacks) * a.count) {
       Pack value[kPacks], more[kOthers][kPacks];
       load_batch(a.first, value, p, a.count, packs);
@@ -114,6 +121,7 @@ struct ReduceLoop {
           value[u].word[w] = pack<kType>(sum);
         }
       if (a.kept != nullptr) store_batch(a.kept, value, p, a.count, packs);
+#pragma unroll 1
       for (int t = 0; t < a.target_count; ++t) store_batch(a.targets[t], value, p, a.count, packs);
     }
   }
@@ -129,10 +137,12 @@ struct ReduceLoop {
         reduce_packs<2, kUnroll / 2>(a, done);
     }
     // Any number of sources, any alignment, and the end.
+#pragma unroll 1
     for (uint64_t at = (done + a.index) * 16; at < a.bytes; at += uint64_t(a.count) * 16) {
       const int64_t n = int64_t(a.bytes - at);
       const Pack begin = load_part(a.first + at, n);
       Lanes<kType> low = unpack<kType>(begin.word[0]), high = unpack<kType>(begin.word[1]);
+#pragma unroll 1
       for (int s = 0; s < a.other_count; ++s) {
         const Pack more = load_part(a.others[s] + at, n);
         combine<kType, kOp>(low, unpack<kType>(more.word[0]));
@@ -142,6 +152,7 @@ struct ReduceLoop {
       finish<kType, kOp>(high, a.finish);
       const Pack value{{pack<kType>(low), pack<kType>(high)}};
       if (a.kept != nullptr) store_part(a.kept + at, n, value);
+#pragma unroll 1
       for (int t = 0; t < a.target_count; ++t) store_part(a.targets[t] + at, n, value);
     }
   }

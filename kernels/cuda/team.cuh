@@ -110,6 +110,7 @@ class Team {
                                           const WaitFor& what) {
     if (seen > above) return true;
     int64_t start = 0;
+#pragma unroll 1
     for (int polls = 0;; ++polls) {
       seen = load_acquire(counter);
       if (seen > above) return true;
