@@ -163,4 +163,28 @@ NvidiaFacts nvidia_facts() {
   return facts;
 }
 
+std::vector<NvidiaGpu> nvidia_gpus_here(const std::string& root) {
+  std::vector<NvidiaGpu> gpus;
+  // The folders are called by bus id, and come sorted.
+  for (const fs::path& folder : entries(root + "/proc/driver/nvidia/gpus")) {
+    NvidiaGpu gpu{.bus_id = folder.filename(), .uuid = "", .numa = -1};
+    std::ifstream in(folder / "information");
+    std::string line, minor;
+    const auto take = [&](const std::string& key, std::string& to) {
+      if (line.rfind(key, 0) == 0)
+        to = line.substr(std::min(line.find_first_not_of(" \t", key.size()), line.size()));
+    };
+    while (std::getline(in, line)) {
+      take("GPU UUID:", gpu.uuid);
+      take("Device Minor:", minor);
+    }
+    std::error_code ignored;  // a file that cannot be looked at is not here
+    if (!minor.empty() && !fs::exists(root + "/dev/nvidia" + minor, ignored)) continue;
+    const std::string numa = first_line(root + "/sys/bus/pci/devices/" + gpu.bus_id + "/numa_node");
+    if (!numa.empty()) gpu.numa = std::atoi(numa.c_str());
+    gpus.push_back(std::move(gpu));
+  }
+  return gpus;
+}
+
 }  // namespace collctl::base

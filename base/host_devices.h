@@ -36,4 +36,14 @@ struct NvidiaFacts {
 };
 NvidiaFacts nvidia_facts();
 
+// A GPU whose device file is here (containers may show more than they hand in).
+struct NvidiaGpu {
+  std::string bus_id;  // "0000:4b:00.0", lower case
+  std::string uuid;    // "GPU-2f1a..."; empty when the driver does not say
+  int numa = -1;       // the kernel's number; -1: it does not say
+};
+// By bus id: so the driver's tools count them, and CUDA with CUDA_DEVICE_ORDER=PCI_BUS_ID. `root`:
+// of the file system, for tests.
+std::vector<NvidiaGpu> nvidia_gpus_here(const std::string& root = "");
+
 }  // namespace collctl::base

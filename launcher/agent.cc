@@ -79,7 +79,8 @@ void Agent::greet() {
   hello.address = reached_at(base::environment("SSH_CONNECTION").value_or(""));
   hello.pid = ::getpid();
   hello.cores = base::usable_cores();
-  hello.gpus = base::nvidia_gpus();
+  hello.gpus =
+      int(visible_gpus(base::environment("CUDA_VISIBLE_DEVICES"), base::nvidia_gpus_here()).size());
   if (const auto port = base::free_port()) hello.free_port = *port;
   const std::string word = format("\n{}frames\n", kAgentWord);
   queue_.insert(queue_.end(), word.begin(), word.end());
@@ -239,13 +240,14 @@ Status Agent::start(const AgentStart& order) {
     started.note =
         format("there is no folder {} here: the ranks work in the home folder", order.folder);
   COLL_ASSIGN(const BindTo bind_to, parse_bind_to(order.bind_to));
-  const auto cores = place_here(int(order.ranks.size()), bind_to);
   std::vector<std::string> common = inherited_environment(false);
   if (!order.data_address.empty()) {
     COLL_ASSIGN(const std::string interface, interface_with(order.data_address));
     set_variable(common, "COLLCTL_SOCKET_IFNAME==" + interface);
   }
   for (const std::string& entry : order.environment) set_variable(common, entry);
+  const auto cores =
+      place_here(int(order.ranks.size()), bind_to, find_variable(common, "CUDA_VISIBLE_DEVICES"));
   std::vector<RankProcess> processes;
   for (size_t i = 0; i < order.ranks.size(); ++i) {
     RankProcess p = rank_process(order.ranks[i].argv);

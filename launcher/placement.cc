@@ -1,60 +1,10 @@
 #include "launcher/placement.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
 
 #include "base/format.h"
-#include "base/host_facts.h"
 
 namespace collctl::launcher {
-
-Result<BindTo> parse_bind_to(const std::string& text) {
-  if (text == "none" || text.empty()) return BindTo::none;
-  if (text == "core") return BindTo::core;
-  if (text == "numa") return BindTo::numa;
-  if (text == "device")
-    return Error(ErrorCode::unavailable,
-                 "--bind-to device: the ranks of this build are CPU ranks, they have no GPU",
-                 "use --bind-to core or --bind-to numa");
-  return Error(ErrorCode::usage, format("--bind-to {}: expected none, core, numa or device", text));
-}
-
-namespace {
-
-// What one rank is bound to: the allowed processors of a physical core, or of a NUMA node, in the
-// order in which they are near each other.
-std::vector<std::vector<int>> units_of(BindTo bind_to, const std::vector<int>& allowed,
-                                       const base::Processors& processors) {
-  std::map<std::array<int, 3>, std::vector<int>> units;
-  for (const int id : allowed) {
-    const base::Processor* known = processors.find(id);
-    const base::Processor p = known != nullptr ? *known : base::Processor{.id = id, .core = id};
-    const bool core = bind_to == BindTo::core;
-    units[{p.numa, core ? p.cache_domain : 0, core ? p.core : 0}].push_back(id);
-  }
-  std::vector<std::vector<int>> list;
-  for (auto& [key, unit] : units) list.push_back(std::move(unit));
-  return list;
-}
-
-}  // namespace
-
-std::vector<std::vector<int>> place_local(int ranks, BindTo bind_to,
-                                          const std::vector<int>& allowed,
-                                          const base::Processors& processors) {
-  std::vector<std::vector<int>> places(size_t(std::max(ranks, 0)));
-  if (bind_to == BindTo::none) return places;
-  const auto units = units_of(bind_to, allowed, processors);
-  if (units.empty()) return places;
-  for (size_t rank = 0; rank < places.size(); ++rank)
-    places[rank] = units[rank * units.size() / places.size()];
-  return places;
-}
-
-std::vector<std::vector<int>> place_here(int ranks, BindTo bind_to) {
-  return place_local(ranks, bind_to, base::affinity_cores(), base::host_processors());
-}
 
 std::vector<HostSlots> host_slots(const std::vector<HostSpec>& hosts, int unsaid) {
   std::vector<HostSlots> slots;

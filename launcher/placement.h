@@ -5,26 +5,45 @@
 #include <string>
 #include <vector>
 
+#include "base/host_devices.h"
 #include "base/processors.h"
 #include "base/result.h"
 #include "launcher/hostfile.h"
 
 namespace collctl::launcher {
 
-enum class BindTo { none, core, numa };
+enum class BindTo { none, core, numa, device };
 
-// "none", "core" or "numa"; "device": unavailable, no rank has a GPU yet; anything else: usage
-// error.
+// "none", "core", "numa" or "device"; anything else: usage error.
 Result<BindTo> parse_bind_to(const std::string& text);
+const char* name_of(BindTo bind_to);
+// What ranks are bound to where the user says `text`, which may be empty: on GPUs the cores next to
+// them, else nothing. Unavailable: "device" for CPU ranks.
+Result<BindTo> bind_of(const std::string& text, bool on_gpus);
+
+// The GPUs that ranks see, in the order of CUDA's ordinals: indexes of `gpus` (of
+// base::nvidia_gpus_here), -1 for a part of one (MIG). By CUDA_VISIBLE_DEVICES, not set: all. Its
+// list ends at the first entry that names none; one that stands there twice leaves none (CUDA C++
+// programming guide). The rank that is its host's number r drives ordinal r, modulo their number.
+std::vector<int> visible_gpus(const std::optional<std::string>& visible,
+                              const std::vector<base::NvidiaGpu>& gpus);
+// The NUMA node of each rank's GPU; -1: unknown.
+std::vector<int> gpu_nodes(int ranks, const std::optional<std::string>& visible,
+                           const std::vector<base::NvidiaGpu>& gpus);
 
 // One list of processors per rank (empty: not bound), out of the `allowed` ones. core: the threads
 // of one physical core; numa: those of one NUMA node. Cores stand by NUMA node and last-level
 // cache, ranks are spread over them evenly and in order: neighbours in rank are near each other,
-// and few ranks have much cache and memory bandwidth each.
+// and few ranks have much cache and memory bandwidth each. device: those of the NUMA node in
+// `nodes` (by rank); a rank whose node is unknown, or has no allowed processor, is not bound.
 std::vector<std::vector<int>> place_local(int ranks, BindTo bind_to,
                                           const std::vector<int>& allowed,
-                                          const base::Processors& processors);
-// The same out of what this process may use of this host.
+                                          const base::Processors& processors,
+                                          const std::vector<int>& nodes = {});
+// The same out of what this process may use of this host. `visible`: CUDA_VISIBLE_DEVICES of the
+// ranks; without it this process's.
+std::vector<std::vector<int>> place_here(int ranks, BindTo bind_to,
+                                         const std::optional<std::string>& visible);
 std::vector<std::vector<int>> place_here(int ranks, BindTo bind_to);
 
 // Which rank runs on which host.

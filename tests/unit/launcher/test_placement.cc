@@ -1,3 +1,8 @@
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
 #include "base/format.h"
 #include "launcher/placement.h"
 #include "tests/catch.h"
@@ -129,8 +134,95 @@ TEST_CASE("what ranks can be bound to", "[placement]") {
   CHECK(*parse_bind_to("none") == BindTo::none);
   CHECK(*parse_bind_to("core") == BindTo::core);
   CHECK(*parse_bind_to("numa") == BindTo::numa);
-  CHECK(parse_bind_to("device").error().code == ErrorCode::unavailable);
+  CHECK(*parse_bind_to("device") == BindTo::device);
   CHECK(parse_bind_to("socket").error().code == ErrorCode::usage);
+  CHECK(*bind_of("", true) == BindTo::device);
+  CHECK(*bind_of("", false) == BindTo::none);
+  CHECK(*bind_of("none", true) == BindTo::none);
+  CHECK(*bind_of("device", true) == BindTo::device);
+  CHECK(bind_of("device", false).error().code == ErrorCode::unavailable);
+  CHECK(bind_of("socket", true).error().code == ErrorCode::usage);
+}
+
+TEST_CASE("the GPUs that CUDA_VISIBLE_DEVICES leaves", "[placement]") {
+  const std::vector<base::NvidiaGpu> gpus{{"0000:01:00.0", "GPU-aa11", 0},
+                                          {"0000:02:00.0", "GPU-aa22", 0},
+                                          {"0000:81:00.0", "GPU-bb33", 1},
+                                          {"0000:82:00.0", "GPU-cc44", -1}};
+  using List = std::vector<int>;
+  CHECK(visible_gpus(std::nullopt, gpus) == List{0, 1, 2, 3});
+  CHECK(visible_gpus("", gpus).empty());
+  CHECK(visible_gpus("2,0", gpus) == List{2, 0});
+  CHECK(visible_gpus(" 3 , 1", gpus) == List{3, 1});
+  // The list ends where an entry names none.
+  CHECK(visible_gpus("1,4,0", gpus) == List{1});
+  CHECK(visible_gpus("1,-1,0", gpus) == List{1});
+  CHECK(visible_gpus("NoDevFiles", gpus).empty());
+  CHECK(visible_gpus("99999999999999999999", gpus).empty());
+  CHECK(visible_gpus("0,,1", gpus) == List{0});
+  // UUIDs may be cut short, but not so that two fit.
+  CHECK(visible_gpus("GPU-bb33,GPU-cc", gpus) == List{2, 3});
+  CHECK(visible_gpus("GPU-aa", gpus).empty());
+  CHECK(visible_gpus("GPU-dd", gpus).empty());
+  CHECK(visible_gpus("MIG-1/2/3,MIG-4/5/6", gpus) == List{-1, -1});
+  // The same GPU twice leaves none.
+  CHECK(visible_gpus("0,1,0", gpus).empty());
+  CHECK(visible_gpus("0,GPU-aa11", gpus).empty());
+
+  CHECK(gpu_nodes(4, std::nullopt, gpus) == List{0, 0, 1, -1});
+  CHECK(gpu_nodes(3, "2,0", gpus) == List{1, 0, 1});  // the third shares the first's
+  CHECK(gpu_nodes(2, "MIG-1/2/3", gpus) == List{-1, -1});
+  CHECK(gpu_nodes(2, "", gpus) == List{-1, -1});
+  CHECK(gpu_nodes(2, std::nullopt, {}) == List{-1, -1});
+}
+
+TEST_CASE("ranks are bound next to their GPUs", "[placement]") {
+  // The kernel calls the two nodes 0 and 4; processors 0-3 and 4-7.
+  base::Processors machine;
+  for (int id = 0; id < 8; ++id)
+    machine.online.push_back(
+        {.id = id, .package = id / 4, .core = id, .numa = id / 4, .cache_domain = id / 4 * 4});
+  for (const int node : {0, 4}) {
+    base::NumaDomain& domain = machine.nodes.emplace_back();
+    domain.id = node;
+  }
+  using Places = std::vector<std::vector<int>>;
+  const std::vector<int> allowed{0, 1, 2, 4, 5};
+  CHECK(place_local(3, BindTo::device, allowed, machine, {4, 0, 4}) ==
+        Places{{4, 5}, {0, 1, 2}, {4, 5}});
+  // Unknown, or with no processor that is allowed: free.
+  CHECK(place_local(3, BindTo::device, allowed, machine, {-1, 1, 0}) == Places{{}, {}, {0, 1, 2}});
+  CHECK(place_local(2, BindTo::device, {0, 1}, machine, {4, 4}) == Places{{}, {}});
+  CHECK(place_local(2, BindTo::device, allowed, {}, {0, 0}) == Places{{}, {}});
+  CHECK(place_local(2, BindTo::device, allowed, machine) == Places{{}, {}});
+}
+
+TEST_CASE("the GPUs of a host as its driver shows them", "[placement]") {
+  namespace fs = std::filesystem;
+  std::string folder = (fs::temp_directory_path() / "collctl-gpus-XXXXXX").string();
+  REQUIRE(::mkdtemp(folder.data()) != nullptr);
+  const auto write = [&](const std::string& path, const std::string& text) {
+    fs::create_directories(fs::path(folder + path).parent_path());
+    std::ofstream(folder + path) << text;
+  };
+  const auto gpu = [&](const std::string& bus, const std::string& text) {
+    write("/proc/driver/nvidia/gpus/" + bus + "/information", text);
+  };
+  gpu("0000:81:00.0", "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-22\nDevice Minor: \t 1\n");
+  gpu("0000:0a:00.0", "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-11\nDevice Minor: \t 0\n");
+  gpu("0000:91:00.0", "GPU UUID: \t GPU-33\nDevice Minor: \t 7\n");
+  gpu("0000:a1:00.0", "");
+  write("/dev/nvidia0", "");
+  write("/dev/nvidia1", "");
+  write("/sys/bus/pci/devices/0000:81:00.0/numa_node", "1\n");
+  write("/sys/bus/pci/devices/0000:0a:00.0/numa_node", "-1\n");
+  const auto found = base::nvidia_gpus_here(folder);
+  fs::remove_all(folder);
+  REQUIRE(found.size() == 3);
+  CHECK((found[0].bus_id == "0000:0a:00.0" && found[0].uuid == "GPU-11" && found[0].numa == -1));
+  CHECK((found[1].bus_id == "0000:81:00.0" && found[1].uuid == "GPU-22" && found[1].numa == 1));
+  // 0000:91:00.0 was not handed in: it has no device file. What the driver does not say is open.
+  CHECK((found[2].bus_id == "0000:a1:00.0" && found[2].uuid.empty() && found[2].numa == -1));
 }
 
 TEST_CASE("what is known of the placement before hosts are asked", "[placement]") {
