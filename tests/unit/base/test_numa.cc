@@ -1,0 +1,66 @@
+// Memory and threads near a device.
+#include <linux/mempolicy.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+
+#include "base/host_facts.h"
+#include "base/numa.h"
+#include "base/processors.h"
+#include "tests/catch.h"
+
+using namespace collctl;
+
+namespace {
+
+// The calling thread's policy; -1 where the kernel does not tell.
+int policy() {
+  int now = -1;
+  return ::syscall(SYS_get_mempolicy, &now, nullptr, 0, nullptr, 0) == 0 ? now : -1;
+}
+
+}  // namespace
+
+TEST_CASE("a preferred node holds as long as it lives and no longer") {
+  const int before = policy();
+  if (before < 0) {
+    std::printf("skipped: the kernel does not let a process ask for its memory policy\n");
+    return;
+  }
+  {
+    const base::PreferredNode node(base::host_processors().nodes.at(0).id);
+    const int now = policy();
+    CHECK((now == MPOL_PREFERRED || now == before));  // before: forbidden here
+    const base::PreferredNode none(-1);
+    CHECK(policy() == now);
+    const base::PreferredNode absurd(1 << 20);
+    CHECK(policy() == now);
+  }
+  CHECK(policy() == before);
+}
+
+TEST_CASE("a thread goes to a node it may run on, and stays where there is none") {
+  std::thread([] {
+    cpu_set_t all, now;
+    REQUIRE(::sched_getaffinity(0, sizeof all, &all) == 0);
+    CHECK_FALSE(base::run_on_node(1023));
+    REQUIRE(::sched_getaffinity(0, sizeof now, &now) == 0);
+    CHECK(CPU_EQUAL(&all, &now));
+    const base::NumaDomain& node = base::host_processors().nodes.at(0);
+    REQUIRE(base::run_on_node(node.id));
+    REQUIRE(::sched_getaffinity(0, sizeof now, &now) == 0);
+    for (int id = 0; id < CPU_SETSIZE; ++id) {
+      const bool of_node =
+          std::find(node.processors.begin(), node.processors.end(), id) != node.processors.end();
+      CHECK(bool(CPU_ISSET(id, &now)) == (of_node && CPU_ISSET(id, &all)));
+    }
+  }).join();
+}
+
+TEST_CASE("a device that is not there has no node") {
+  CHECK(base::pci_numa_node("ffff:ff:1f.7") == -1);
+}
