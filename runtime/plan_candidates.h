@@ -45,4 +45,8 @@ std::vector<PlanCandidate> gpu_candidates(const Operation& op, const CommShape& 
 void gpu_refusals(const Operation& op, const CommShape& shape, const Choices& choices,
                   const std::function<void(const std::string&)>& add);
 
+// Threads that move data out of those of useful_width(), as launches want them
+// (kernels/cuda/launch.h): Simple's warp of counters comes on top there.
+int mover_threads(int threads, kernels::Protocol protocol);
+
 }  // namespace collctl::runtime::detail

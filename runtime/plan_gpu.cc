@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "runtime/cost_table.h"
 #include "runtime/gpu_cost.h"
 #include "runtime/plan_candidates.h"
 #include "runtime/planner.h"
@@ -73,7 +74,7 @@ void set_width(const Operation& op, const CommShape& shape, const Choices& choic
   const Width width =
       useful_width(*shape.model, c.row->id, c.protocol, most, pairs || choices.channels > 0, bytes);
   c.channels = width.channels;
-  c.threads = width.threads;
+  c.threads = mover_threads(width.threads, c.protocol);
 }
 
 uint64_t chunk_bytes(const Operation& op, const CommShape& shape, const PlanCandidate& c) {
@@ -89,6 +90,10 @@ uint64_t chunk_bytes(const Operation& op, const CommShape& shape, const PlanCand
 }
 
 }  // namespace
+
+int mover_threads(int threads, Protocol protocol) {
+  return std::max(protocol == Protocol::simple ? threads - kWarp : threads, 3 * kWarp);
+}
 
 std::vector<PlanCandidate> gpu_candidates(const Operation& op, const CommShape& shape,
                                           const Choices& choices) {

@@ -12,6 +12,7 @@
 #include "kernels/algorithms.h"
 #include "runtime/cost.h"
 #include "runtime/gpu_cost.h"
+#include "runtime/plan_candidates.h"
 #include "runtime/planner.h"
 
 namespace collctl::runtime {
@@ -58,8 +59,9 @@ double message_us(uint64_t bytes, Protocol protocol, const CommShape& shape) {
 
 int message_threads(uint64_t bytes, Protocol protocol, const CommShape& shape) {
   if (!shape.gpu) return 0;
-  return useful_width(*shape.model, kernels::AlgorithmId::pairwise, protocol, 1, true, bytes)
-      .threads;
+  const Width width =
+      useful_width(*shape.model, kernels::AlgorithmId::pairwise, protocol, 1, true, bytes);
+  return detail::mover_threads(width.threads, protocol);
 }
 
 const uint8_t* at(const void* base, uint64_t elements, uint64_t size) {

@@ -128,6 +128,14 @@ void check_proof(const std::vector<CommShape>& shapes, const std::vector<Plan>& 
   REQUIRE(proof.outcome == Proof::Outcome::proved);
 }
 
+// What kernels/cuda/launch.h takes.
+void check_threads(const PlannedOp& op) {
+  if (op.by_window_kernel) return;
+  REQUIRE(op.threads % 32 == 0);
+  REQUIRE(op.threads >= 96);
+  REQUIRE(op.threads <= (op.protocol == Protocol::simple ? 608 : 640));
+}
+
 // The parts lie side by side and are the whole, without windows' kernels as with them.
 void check_cover(const Plan& plan, uint64_t count) {
   uint64_t at = 0;
@@ -156,6 +164,7 @@ TEST_CASE("plans of GPU ranks are alike on all ranks and proved", "[gpu][planner
             if (plans.empty()) continue;
             check_alike(shapes, plans);
             check_cover(plans[0], op.count);
+            check_threads(plans[0].ops[0]);
             seen.insert(std::string(row.name) + "/" + proto);
             if (plans[0].ops[0].by_window_kernel) continue;
             check_proof(shapes, plans);
@@ -182,6 +191,7 @@ TEST_CASE("plans of GPU ranks of many channels and chunks are proved", "[gpu][pl
         if (plans.empty()) continue;
         REQUIRE(plans[0].ops[0].works.size() == (c == Collective::barrier ? 1 : 5));
         check_alike(shapes, plans);
+        check_threads(plans[0].ops[0]);
         check_proof(shapes, plans);
       }
   }
@@ -211,7 +221,7 @@ TEST_CASE("messages of GPU ranks are proved, on more channels than there are rin
       CHECK(op.protocol == (count > 128 << 10 ? Protocol::simple : Protocol::ll));
       const size_t wanted = n == 1 || count == 5 ? 1 : count == 40'000 ? 2 : 4;
       CHECK(op.works.size() == wanted);
-      CHECK(op.threads % 32 == 0);
+      check_threads(op);
       check_proof(shapes, plans);
     }
   }
