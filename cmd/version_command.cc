@@ -4,6 +4,7 @@
 #include "cmd/command_line.h"
 #include "cmd/json_writer.h"
 #include "kernels/algorithms.h"
+#include "kernels/cuda/launch.h"
 #include "launcher/ssh_library.h"
 #include "runtime/unique_id.h"
 #include "transport/transport.h"
@@ -27,6 +28,7 @@ std::string compiler() {
 
 std::vector<std::string> features() {
   std::vector<std::string> list{"cpu"};
+  if (kernels::cuda::launcher().built) list.push_back("cuda");
   for (const auto& transport : transport::transports())
     list.push_back(format("transport-{}", transport.name));
   for (const auto& row : kernels::algorithms()) list.push_back(format("algo-{}", row.name));
@@ -46,6 +48,7 @@ std::string version_text() {
 
 Result<int> version_command(const ParsedLine& line, Console& console) {
   const std::string revision = COLLCTL_REVISION;
+  const kernels::cuda::Launcher& gpu = kernels::cuda::launcher();
   if (line.has("json")) {
     JsonWriter json;
     json.begin_object().field("schema", "collctl.version/1").field("version", version_number());
@@ -56,6 +59,10 @@ Result<int> version_command(const ParsedLine& line, Console& console) {
       json.value(revision);
     json.field("compiler", compiler()).field("protocol", kProtocolVersion);
     json.field("ssh", launcher::ssh_library());
+    json.key("cuda").begin_object().field("built", gpu.built);
+    json.field(gpu.built ? "architectures" : "why_not",
+               gpu.built ? gpu.architectures : gpu.why_not);
+    json.end_object();
     json.key("features").begin_array();
     for (const auto& feature : features()) json.value(feature);
     console.out(json.end_array().end_object().take() + "\n");
@@ -63,8 +70,10 @@ Result<int> version_command(const ParsedLine& line, Console& console) {
   }
   std::string list;
   for (const auto& feature : features()) list += (list.empty() ? "" : " ") + feature;
-  console.out(format("collctl {}\ncompiler  {}\nprotocol  {}\nssh       {}\nfeatures  {}\n",
-                     version_text(), compiler(), kProtocolVersion, launcher::ssh_library(), list));
+  console.out(
+      format("collctl {}\ncompiler  {}\nprotocol  {}\nssh       {}\ncuda      {}\nfeatures  {}\n",
+             version_text(), compiler(), kProtocolVersion, launcher::ssh_library(),
+             gpu.built ? format("kernels for {}", gpu.architectures) : gpu.why_not, list));
   return 0;
 }
 

@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
-# A program compiled for CUDA holds code for every architecture asked for; without cuobjdump, for any.
+# The binary holds code for every architecture asked for (without cuobjdump: for any), and stays below 30 MiB.
 # usage: check_cuda.sh PROGRAM ARCHITECTURE...
 set -euo pipefail
 program=$1
 shift
+bytes=$(stat -c %s "$program")
+if [ "$bytes" -gt $((30 << 20)) ]; then
+  echo "$bytes bytes: more than 30 MiB"
+  exit 1
+fi
 dump=$(command -v cuobjdump || echo /usr/local/cuda/bin/cuobjdump)
 if [ ! -x "$dump" ]; then
   objdump -h "$program" | grep -q '[.]nv_fatbin' || { echo "no device code"; exit 1; }
