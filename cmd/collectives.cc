@@ -5,6 +5,7 @@
 #include "cmd/command_line.h"
 #include "cmd/device_choice.h"
 #include "cmd/report.h"
+#include "kernels/cuda/launch.h"
 
 namespace collctl::cmd {
 
@@ -21,6 +22,7 @@ Result<int> bench_command(const ParsedLine& line, Console& console) {
     COLL_ASSIGN(choice, choose_device(wish));
   }
   launch.gpus = choice.on_gpus ? choice.gpus : 0;
+  launch.gpus_on_hosts = !here && wish != DeviceWish::cpu && kernels::cuda::launcher().built;
   int ranks = launch.joins() ? launch.join_size : launch.ranks;
   if (ranks == 0 && here) ranks = choice.on_gpus ? choice.gpus : base::usable_cores();
   COLL_ASSIGN(BenchSpec spec, interpret_bench(line, ranks));

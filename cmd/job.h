@@ -29,14 +29,15 @@ struct LaunchOptions {
   int per_host = 0;             // -N with hosts; 0: by slots
   launcher::MapBy map_by = launcher::MapBy::slot;
   bool oversubscribe = false;
-  int gpus = 0;           // of this host, when its ranks drive them; 0: CPU ranks
-  int allow_missing = 0;  // hosts that may fail before the ranks start
+  int gpus = 0;                // of this host, when its ranks drive them; 0: CPU ranks
+  bool gpus_on_hosts = false;  // ranks on other hosts may drive GPUs there
+  int allow_missing = 0;       // hosts that may fail before the ranks start
   launcher::ChannelOptions ssh;
   int fanout = 64;  // hosts connected to at the same time
   launcher::Staging stage = launcher::Staging::automatic;
-  std::string remote_path;              // of the binary on the hosts; HostSpec::path goes first
-  std::string bind_to = "none";         // none, core, numa, device
-  std::string rank_mode = "process";    // process, thread
+  std::string remote_path;            // of the binary on the hosts; HostSpec::path goes first
+  std::string bind_to;                // none, core, numa, device; empty: device on GPUs, else none
+  std::string rank_mode = "process";  // process, thread
   std::vector<std::string> export_env;  // -x NAME, NAME=value or PREFIX*
   double timeout_s = 0;                 // whole job; 0: none
   double start_timeout_s = 60;

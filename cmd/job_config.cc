@@ -145,14 +145,16 @@ BenchSpec for_rank(const BenchSpec& spec, int local_rank, int gpus) {
   return own;
 }
 
-Result<LocalPlan> plan_local(const LaunchOptions& options) {
+Result<LocalPlan> plan_local(const LaunchOptions& options, bool program) {
   LocalPlan plan;
   plan.ranks = options.ranks > 0  ? options.ranks
                : options.gpus > 0 ? options.gpus
                                   : base::usable_cores();
   if (options.gpus > 0)
     COLL_TRY(check_gpus(base::host_name(), plan.ranks, options.gpus, options.oversubscribe));
-  COLL_ASSIGN(const launcher::BindTo bind_to, launcher::parse_bind_to(options.bind_to));
+  COLL_ASSIGN(const launcher::BindTo bind_to,
+              program ? launcher::parse_bind_to(options.bind_to)
+                      : launcher::bind_of(options.bind_to, options.gpus > 0));
   plan.cores = launcher::place_here(plan.ranks, bind_to);
   return plan;
 }

@@ -34,7 +34,8 @@ struct LocalPlan {
   int ranks = 0;
   std::vector<std::vector<int>> cores;
 };
-Result<LocalPlan> plan_local(const LaunchOptions& options);
+// `program`: ranks are a program of the user's, of which nobody knows what it computes on.
+Result<LocalPlan> plan_local(const LaunchOptions& options, bool program = false);
 
 struct JobRoot {
   runtime::UniqueId id;

@@ -24,7 +24,7 @@ constexpr size_t kMostNamed = 4;  // hosts by name in the progress line
 
 Result<StartedJob> start_local(const LaunchOptions& options,
                                const std::vector<std::string>* program) {
-  COLL_ASSIGN(const LocalPlan plan, plan_local(options));
+  COLL_ASSIGN(const LocalPlan plan, plan_local(options, program != nullptr));
   COLL_ASSIGN(const uint16_t port, base::free_port());
   std::vector<launcher::RankProcess> processes;
   for (int rank = 0; rank < plan.ranks; ++rank) {
@@ -202,7 +202,13 @@ Result<launcher::RemoteStart> remote_start(const HostPool& pool, const LaunchOpt
   }
   char folder[4096];
   if (::getcwd(folder, sizeof folder) != nullptr) start.folder = folder;
-  start.bind_to = options.bind_to;
+  const bool on_gpus = options.gpus_on_hosts &&
+                       std::all_of(placement.host_of.begin(), placement.host_of.end(),
+                                   [&](int host) { return visible_gpus(pool.host(host)) > 0; });
+  COLL_ASSIGN(const launcher::BindTo bind_to, program != nullptr
+                                                  ? launcher::parse_bind_to(options.bind_to)
+                                                  : launcher::bind_of(options.bind_to, on_gpus));
+  start.bind_to = launcher::name_of(bind_to);
   COLL_ASSIGN(start.heartbeat_s, base::knob_seconds(base::KnobId::heartbeat_timeout));
   start.grace_s = options.grace_s;
   return start;

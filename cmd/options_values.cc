@@ -202,7 +202,7 @@ Result<LaunchOptions> interpret_launch(const ParsedLine& line) {
   launch.ranks = int(line.number("ranks", 0));
   COLL_TRY(interpret_hosts(line, launch));
   if (launch.launcher != LauncherKind::ssh) COLL_TRY(limit_local_ranks(line, launch));
-  launch.bind_to = line.text("bind-to");
+  if (line.has("bind-to")) launch.bind_to = line.text("bind-to");
   if (auto bind = launcher::parse_bind_to(launch.bind_to); !bind.ok()) return bind.error();
   launch.rank_mode = line.text("rank-mode");
   launch.export_env = line.all("env");
