@@ -32,12 +32,12 @@ std::string find_facts(Cuda& t, const Library& library) {
 
 std::string find_rank(Cuda& t, const Library& library) {
   Finder f(library);
-  f.find(t.error_string, "cuGetErrorString").find(t.driver_version, "cuDriverGetVersion");
+  f.find(t.error_string, "cuGetErrorString");
   f.find(t.device_name, "cuDeviceGetName").find(t.device_memory, "cuDeviceTotalMem_v2");
   f.find(t.device_by_bus_id, "cuDeviceGetByPCIBusId");
   f.find(t.can_access, "cuDeviceCanAccessPeer").find(t.enable_peer, "cuCtxEnablePeerAccess");
   f.find(t.retain_context, "cuDevicePrimaryCtxRetain");
-  f.find(t.release_context, "cuDevicePrimaryCtxRelease").find(t.set_context, "cuCtxSetCurrent");
+  f.find(t.release_context, "cuDevicePrimaryCtxRelease_v2").find(t.set_context, "cuCtxSetCurrent");
   f.find(t.memory_info, "cuMemGetInfo_v2");
   f.find(t.allocate, "cuMemAlloc_v2").find(t.free, "cuMemFree_v2");
   f.find(t.host_allocate, "cuMemHostAlloc").find(t.host_free, "cuMemFreeHost");

@@ -17,18 +17,16 @@ using CudaGraph = void*;
 using CudaExecutable = void*;                 // CUgraphExec
 using CudaMemoryHandle = unsigned long long;  // CUmemGenericAllocationHandle
 
-inline constexpr CudaReturn kCudaSuccess = 0, kCudaInvalidValue = 1, kCudaOutOfMemory = 2,
-                            kCudaNoDevice = 100, kCudaInvalidDevice = 101, kCudaEcc = 214,
-                            kCudaPeerUnsupported = 217, kCudaNvlink = 220, kCudaContained = 226,
+inline constexpr CudaReturn kCudaSuccess = 0, kCudaOutOfMemory = 2, kCudaNoDevice = 100,
+                            kCudaEcc = 214, kCudaNvlink = 220, kCudaContained = 226,
                             kCudaNotReady = 600, kCudaIllegalAddress = 700,
                             kCudaPeerAlreadyEnabled = 704, kCudaAlreadyRegistered = 712,
-                            kCudaLaunchFailed = 719, kCudaNotPermitted = 800,
-                            kCudaNotSupported = 801, kCudaUnknown = 999;
+                            kCudaLaunchFailed = 719, kCudaUnknown = 999;
 
 // Attributes of a device.
 inline constexpr int kCudaMultiprocessors = 16, kCudaMajor = 75, kCudaMinor = 76,
-                     kCudaHostPointer = 91, kCudaVirtualMemory = 102, kCudaFdHandles = 103,
-                     kCudaGdr = 116, kCudaDmaBuf = 124;
+                     kCudaVirtualMemory = 102, kCudaFdHandles = 103, kCudaGdr = 116,
+                     kCudaDmaBuf = 124;
 // Flags and kinds, by the call they belong to.
 inline constexpr unsigned kCudaStreamNonBlocking = 1;
 inline constexpr unsigned kCudaEventUntimed = 2;
@@ -77,7 +75,6 @@ struct Cuda {
 
   // What a GPU rank needs as well; usable when `rank_missing` is empty.
   CudaReturn (*error_string)(CudaReturn, const char**) = nullptr;
-  CudaReturn (*driver_version)(int*) = nullptr;
   CudaReturn (*device_name)(char*, int, int) = nullptr;
   CudaReturn (*device_memory)(size_t*, int) = nullptr;
   CudaReturn (*device_by_bus_id)(int*, const char*) = nullptr;

@@ -150,10 +150,6 @@ int cuInit(unsigned) {
   if (const int code = entry("cuInit", false); code != kOk) return code;
   return world().setup.devices > 0 ? kOk : kNoDevice;
 }
-int cuDriverGetVersion(int* version) {
-  *version = 12040;
-  return kOk;
-}
 int cuGetErrorName(int code, const char** name) {
   switch (code) {
     case kInvalidValue:
@@ -264,9 +260,6 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
   if (context.retained == 0) return kInvalidContext;
   if (--context.retained == 0) context.peers_enabled.clear();
   return kOk;
-}
-int cuDevicePrimaryCtxRelease(int device) {
-  return cuDevicePrimaryCtxRelease_v2(device);
 }
 int cuCtxSetCurrent(void* context) {
   if (const int code = entry("cuCtxSetCurrent", false); code != kOk) return code;

@@ -37,20 +37,15 @@ static_assert(offsetof(CudaAccess, flags) == offsetof(CUmemAccessDesc, flags));
 static_assert(sizeof(CudaAddress) == sizeof(CUdeviceptr));
 static_assert(sizeof(CudaMemoryHandle) == sizeof(CUmemGenericAllocationHandle));
 
-static_assert(kCudaInvalidValue == CUDA_ERROR_INVALID_VALUE);
 static_assert(kCudaOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY);
 static_assert(kCudaNoDevice == CUDA_ERROR_NO_DEVICE);
-static_assert(kCudaInvalidDevice == CUDA_ERROR_INVALID_DEVICE);
 static_assert(kCudaEcc == CUDA_ERROR_ECC_UNCORRECTABLE);
-static_assert(kCudaPeerUnsupported == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
 static_assert(kCudaNvlink == CUDA_ERROR_NVLINK_UNCORRECTABLE);
 static_assert(kCudaNotReady == CUDA_ERROR_NOT_READY);
 static_assert(kCudaIllegalAddress == CUDA_ERROR_ILLEGAL_ADDRESS);
 static_assert(kCudaPeerAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 static_assert(kCudaAlreadyRegistered == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
 static_assert(kCudaLaunchFailed == CUDA_ERROR_LAUNCH_FAILED);
-static_assert(kCudaNotPermitted == CUDA_ERROR_NOT_PERMITTED);
-static_assert(kCudaNotSupported == CUDA_ERROR_NOT_SUPPORTED);
 static_assert(kCudaUnknown == CUDA_ERROR_UNKNOWN);
 
 static_assert(kCudaMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
@@ -77,7 +72,6 @@ static_assert(kCudaIpcLazyPeer == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 SAME(init, cuInit);
 SAME(error_name, cuGetErrorName);
 SAME(error_string, cuGetErrorString);
-SAME(driver_version, cuDriverGetVersion);
 SAME(device_count, cuDeviceGetCount);
 SAME(device, cuDeviceGet);
 SAME(bus_id, cuDeviceGetPCIBusId);
