@@ -11,6 +11,10 @@
 #include "kernels/contract/types.h"
 #include "runtime/unique_id.h"
 
+namespace collctl::kernels::cuda {
+struct Launcher;
+}
+
 namespace collctl::cmd {
 
 enum class InPlace : uint8_t { out_of_place, in_place, both };
@@ -45,6 +49,9 @@ struct BenchSpec {
   bool soak = false;                // random operations instead of the collective
   uint64_t soak_seed = 0;
   int soak_operations = 0;
+  // What runs works on GPUs: null, this build's kernels. Tests put the host there; it does not
+  // travel.
+  const kernels::cuda::Launcher* launcher = nullptr;
   double op_timeout_s = 0, start_timeout_s = 0;  // 0: knob
   int local_ranks = 0;  // that share this host's cores; 0: as the ranks find out
   int verbosity = 0;
@@ -69,8 +76,8 @@ struct Timing {  // of one row, one of the two placements
   double algbw_GBps = 0, busbw_GBps = 0;
   int64_t wrong = -1;  // -1: not checked
   int slowest_rank = -1;
-  std::vector<VersusTiming> versus;  // with --vs; the first is the best of them
-  double ratio() const {             // theirs / ours; 0: there is none
+  std::vector<VersusTiming> versus = {};  // with --vs; the first is the best of them
+  double ratio() const {                  // theirs / ours; 0: there is none
     return versus.empty() || time_us <= 0 ? 0 : versus[0].time_us / time_us;
   }
 };
@@ -94,7 +101,7 @@ struct GpuLine {  // one for each of a host's ranks
 struct HostLine {
   std::string host;
   std::vector<int> ranks, devices, pids;
-  std::vector<GpuLine> gpus;  // of GPU ranks
+  std::vector<GpuLine> gpus = {};  // of GPU ranks
 };
 struct LinkLine {
   int channel, from, to;

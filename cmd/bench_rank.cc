@@ -26,6 +26,7 @@ runtime::CommOptions comm_options(const BenchSpec& spec) {
   options.local_ranks = spec.local_ranks;
   options.device = spec.device;
   options.share_device = spec.share_device;
+  options.launcher = spec.launcher;
   return options;
 }
 

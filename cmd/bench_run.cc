@@ -150,6 +150,7 @@ Status BenchRun::run() {
   if (barrier) sizes = {0};
   COLL_TRY(reserve_buffers(sizes));
   if (!spec_.versus.empty()) {
+    sink_.phase(communicator_.rank(), "start nccl");
     COLL_ASSIGN(versus_, Versus::make({spec_.versus, timeout_s_}, communicator_, stream_));
   }
   const std::string versus = versus_ ? versus_->name() + ": " + versus_->variants() : "";

@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "cmd/job_config.h"
 #include "cmd/sizes.h"
 #include "launcher/placement.h"
 
@@ -18,20 +19,22 @@ struct Plan {
   // By rank; none of them when they are asked at start. An empty list: not bound.
   std::optional<std::vector<std::vector<int>>> cores;
   int ranks = 0;  // 0: every slot, and not all are known
+  int gpus = 0;   // of this host, when its ranks drive them
 };
 
-Result<Plan> local_plan(const LaunchOptions& launch) {
+Result<Plan> local_plan(const LaunchOptions& launch, bool program) {
   Plan plan;
-  plan.ranks = launch.ranks != 0 ? launch.ranks : base::usable_cores();
+  COLL_ASSIGN(const LocalPlan here, plan_local(launch, program));
+  plan.ranks = here.ranks;
+  plan.cores = here.cores;
+  plan.gpus = program ? 0 : launch.gpus;
   plan.hosts.emplace_back().name = base::host_name();
   COLL_ASSIGN(plan.placement, launcher::place_ranks({{base::host_name(), plan.ranks}}, {}));
-  COLL_ASSIGN(const launcher::BindTo bind, launcher::parse_bind_to(launch.bind_to));
-  plan.cores = launcher::place_here(plan.ranks, bind);
   return plan;
 }
 
-Result<Plan> plan_of(const LaunchOptions& launch) {
-  if (launch.launcher != LauncherKind::ssh) return local_plan(launch);
+Result<Plan> plan_of(const LaunchOptions& launch, bool program) {
+  if (launch.launcher != LauncherKind::ssh) return local_plan(launch, program);
   Plan plan;
   plan.hosts = launch.hosts.hosts;
   COLL_ASSIGN(plan.placement, launcher::place_before_asking(plan.hosts, place_options(launch)));
@@ -72,11 +75,14 @@ std::string plan_text(const Plan& plan) {
                      host.slots ? std::to_string(*host.slots) : kAsked);
     return text;
   }
-  text += format("# rank  {:<{}}  local  cores\n", "host", width);
-  for (int rank = 0; rank < plan.ranks; ++rank)
-    text += format("{:>6}  {:<{}}  {:>5}  {}\n", rank,
-                   plan.hosts[size_t(plan.placement->host_of[size_t(rank)])].name, width,
-                   plan.placement->local_rank[size_t(rank)], cores_text(plan, rank));
+  const bool gpus = plan.gpus > 0;
+  text += format("# rank  {:<{}}  local{}  cores\n", "host", width, gpus ? "  GPU" : "");
+  for (int rank = 0; rank < plan.ranks; ++rank) {
+    const int local = plan.placement->local_rank[size_t(rank)];
+    text += format("{:>6}  {:<{}}  {:>5}{}  {}\n", rank,
+                   plan.hosts[size_t(plan.placement->host_of[size_t(rank)])].name, width, local,
+                   gpus ? format("  {:>3}", local % plan.gpus) : "", cores_text(plan, rank));
+  }
   return text;
 }
 
@@ -109,7 +115,9 @@ std::string plan_json(const ParsedLine& line, const LaunchOptions& launch, const
   for (int rank = 0; rank < plan.ranks; ++rank) {
     json.begin_object().field("rank", rank);
     json.field("host", plan.hosts[size_t(plan.placement->host_of[size_t(rank)])].name);
-    json.field("local_rank", plan.placement->local_rank[size_t(rank)]);
+    const int local = plan.placement->local_rank[size_t(rank)];
+    json.field("local_rank", local);
+    if (plan.gpus > 0) json.field("device", local % plan.gpus);
     if (plan.cores)
       write_ints(json, "cores", (*plan.cores)[size_t(rank)]);
     else
@@ -140,7 +148,7 @@ Result<int> dry_run(const ParsedLine& line, const LaunchOptions& launch, Console
   if (!launch.join.empty() || launch.launcher == LauncherKind::adopt)
     return Error(ErrorCode::usage, "--dry-run places ranks that are launched here; this one joins")
         .within("run");
-  COLL_ASSIGN(const Plan plan, plan_of(launch));
+  COLL_ASSIGN(const Plan plan, plan_of(launch, line.has_program));
   for (const auto& warning : launch.hosts.warnings) console.note(warning);
   console.out(line.has("json") ? plan_json(line, launch, plan) : plan_text(plan));
   return 0;

@@ -88,8 +88,8 @@ Status ProgramJob::start() {
     ends_[size_t(rank)].pid = job_->pid(rank);
     ends_[size_t(rank)].host = job_->host(rank);
     ends_[size_t(rank)].phase = "running";
-    note_progress(hosts_, *job_, rank, [](int) { return true; },
-                  double(now_ns() - began_ns_) / 1e9);
+    note_progress(
+        hosts_, *job_, rank, [](int) { return true; }, double(now_ns() - began_ns_) / 1e9);
   }
   return {};
 }
@@ -105,8 +105,8 @@ void ProgramJob::handle_exit(const Event& event) {
   end.exit_code = event.exit_code;
   end.exit_signal = event.exit_signal;
   end.phase = "done";
-  note_progress(hosts_, *job_, event.rank, [](int) { return true; },
-                double(now_ns() - began_ns_) / 1e9);
+  note_progress(
+      hosts_, *job_, event.rank, [](int) { return true; }, double(now_ns() - began_ns_) / 1e9);
   std::erase(readers_, event.rank);
   if ((event.exit_code == 0 && event.exit_signal == 0) || ending_) return;
   failed_ = event.rank;
@@ -255,8 +255,7 @@ JobOutcome ProgramJob::outcome() {
     out.error = job_error_;
   } else if (failed_ >= 0) {
     const RankEnd& end = ends_[size_t(failed_)];
-    const std::string who =
-        format("rank {} (pid {}, host {})", failed_, end.pid, end.host);
+    const std::string who = format("rank {} (pid {}, host {})", failed_, end.pid, end.host);
     out.error = end.exit_signal != 0
                     ? Error(ErrorCode::lost,
                             format("{} of '{}' was killed by signal {} ({})", who, program_[0],

@@ -9,12 +9,12 @@ void add_launch_options(std::vector<Option>& t) {
        .letter = 'n',
        .kind = ValueKind::integer,
        .value = "N",
-       .fallback = "every slot, or one per core",
+       .fallback = "every slot, or one per GPU or core",
        .minimum = 1,
        .maximum = 65536,
        .help = "how many ranks",
-       .more = "With hosts: every slot of theirs. Here: one per core; CPU ranks may outnumber the "
-               "cores, a note says so."});
+       .more = "With hosts: every slot of theirs. Here: one per GPU, or per core where ranks are "
+               "on cores; CPU ranks may outnumber the cores, a note says so."});
   add({.name = "ranks-per-host",
        .letter = 'N',
        .kind = ValueKind::integer,
@@ -34,8 +34,8 @@ void add_launch_options(std::vector<Option>& t) {
        .help = "fill a host before the next, or deal in turn"});
   add({.name = "oversubscribe",
        .scopes = kBench | kProgram,
-       .help = "allow more ranks than slots",
-       .more = "Never more than a host's max_slots."});
+       .help = "allow more ranks than slots or GPUs",
+       .more = "Never more than a host's max_slots. GPU ranks beyond a host's GPUs share them."});
   add({.name = "rank-mode",
        .kind = ValueKind::choice,
        .value = "MODE",
@@ -46,10 +46,10 @@ void add_launch_options(std::vector<Option>& t) {
   add({.name = "bind-to",
        .kind = ValueKind::choice,
        .value = "WHAT",
-       .fallback = "none",
+       .fallback = "device for GPU ranks, else none",
        .allowed = {"none", "core", "numa", "device"},
        .help = "bind each rank to a core or a NUMA node",
-       .more = "device is for GPU ranks: the cores nearest to the rank's GPU."});
+       .more = "device is for GPU ranks: the cores of the NUMA node of the rank's GPU."});
   add({.name = "env",
        .letter = 'x',
        .kind = ValueKind::text,

@@ -60,6 +60,7 @@ void write_header(JsonWriter& json, const BenchReport& report) {
   json.end_array();
   json.field("init_s", header.init_seconds);
   if (header.cuda_graph != 0) json.field("cuda_graph", header.cuda_graph);
+  if (!header.versus.empty()) json.field("beside", header.versus);
   if (!header.note.empty()) json.field("note", header.note);
 }
 

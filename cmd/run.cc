@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "cmd/command_line.h"
+#include "cmd/device_choice.h"
 #include "cmd/dry_run.h"
 #include "cmd/launch_json.h"
 #include "cmd/progress.h"
@@ -112,8 +113,18 @@ Result<int> run_command(const ParsedLine& line, Console& console) {
   if (line.collective != nullptr) {
     // A mistake in the rest of the line is one now, not when the job is real.
     const bool here = launch.launcher != LauncherKind::ssh;
-    const int ranks = launch.ranks == 0 && here ? base::usable_cores() : launch.ranks;
-    COLL_ASSIGN(const BenchSpec spec, interpret_bench(line, ranks));
+    COLL_ASSIGN(const DeviceWish wish, interpret_device(line));
+    DeviceChoice choice;
+    if (here) {
+      COLL_ASSIGN(choice, choose_device(wish));
+    }
+    launch.gpus = choice.on_gpus ? choice.gpus : 0;
+    const int all = choice.on_gpus ? choice.gpus : base::usable_cores();
+    const int ranks = launch.ranks == 0 && here ? all : launch.ranks;
+    COLL_ASSIGN(BenchSpec spec, interpret_bench(line, ranks));
+    if (here) {
+      COLL_ASSIGN(spec, settled(spec, choice.on_gpus));
+    }
     COLL_TRY(interpret_output(line, &spec));
   }
   return dry_run(line, launch, console);

@@ -105,7 +105,15 @@ Status Versus::State::open(const NcclVariant& variant) {
 }
 
 Versus::Versus() = default;
-Versus::~Versus() = default;
+Versus::~Versus() {
+  if (!state_) return;
+  // One that hangs is enough to wait for.
+  bool hangs = false;
+  for (const auto& communicator : state_->communicators) {
+    if (hangs) communicator->leave_behind();
+    hangs = hangs || !communicator->close();
+  }
+}
 
 Result<std::unique_ptr<Versus>> Versus::make(const Options& options,
                                              runtime::Communicator& communicator,

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/check.h"
 #include "base/format.h"
@@ -199,8 +200,14 @@ Result<std::shared_ptr<NcclCommunicator>> NcclCommunicator::make(const Options& 
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  if (comm_ == nullptr) return;
-  const auto leave = [comm = comm_, failed = failed_, registered = registered_,
+  // The process is about to end, and its results are out.
+  static_cast<void>(close());
+}
+
+Status NcclCommunicator::close() {
+  if (comm_ == nullptr) return {};
+  const auto leave = [comm = std::exchange(comm_, nullptr), failed = failed_,
+                      registered = std::move(registered_),
                       buffers = options_.variant->buffers]() -> Status {
     const Nccl& table = nccl();
     if (failed) {
@@ -215,9 +222,7 @@ NcclCommunicator::~NcclCommunicator() {
     table.destroy(comm);
     return {};
   };
-  // What hangs here is left behind: the process is about to end, and its results are out.
-  static_cast<void>(
-      within_deadline(device_, Deadline::after_seconds(kLeaveSeconds), "ncclCommDestroy", leave));
+  return within_deadline(device_, Deadline::after_seconds(kLeaveSeconds), "ncclCommDestroy", leave);
 }
 
 Status NcclCommunicator::register_buffer(const GuardedBuffer& buffer) {

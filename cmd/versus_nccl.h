@@ -48,6 +48,9 @@ class NcclCommunicator {
   static Result<std::shared_ptr<NcclCommunicator>> make(const Options& options,
                                                         transport::DevicePointer device);
   ~NcclCommunicator();
+  // Error: NCCL does not come back; what it holds is left behind then.
+  Status close();
+  void leave_behind() { comm_ = nullptr; }
 
   const NcclVariant& variant() const { return *options_.variant; }
   const transport::DevicePointer& device() const { return device_; }

@@ -32,7 +32,8 @@ struct BenchOutcome {
   std::string first_error() const { return errors.empty() ? "" : errors[0].chain(); }
 };
 
-inline BenchOutcome run_bench(const BenchSpec& spec, int size) {
+// `on_gpus`: rank r drives GPU r.
+inline BenchOutcome run_bench(const BenchSpec& spec, int size, bool on_gpus = false) {
   BenchOutcome outcome;
   auto address = base::parse_address("127.0.0.1:0");
   auto secret = base::random_secret();
@@ -46,7 +47,9 @@ inline BenchOutcome run_bench(const BenchSpec& spec, int size) {
   std::mutex mutex;
   for (int rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
-      const Status status = bench_rank(spec, id, rank, size, sinks[size_t(rank)]);
+      BenchSpec own = spec;
+      own.device = on_gpus ? rank : -1;
+      const Status status = bench_rank(own, id, rank, size, sinks[size_t(rank)]);
       std::lock_guard lock(mutex);
       if (!status) outcome.errors.push_back(status.error());
     });
@@ -54,6 +57,10 @@ inline BenchOutcome run_bench(const BenchSpec& spec, int size) {
   outcome.sink = std::move(sinks[0]);
   for (int rank = 1; rank < size; ++rank) CHECK(sinks[size_t(rank)].rows.empty());
   return outcome;
+}
+
+inline BenchOutcome run_gpu_bench(const BenchSpec& spec, int size) {
+  return run_bench(spec, size, true);
 }
 
 // A small bench that takes little time.
