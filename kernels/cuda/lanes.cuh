@@ -89,27 +89,66 @@ __device__ __forceinline__ void combine(Lanes<kType>& into, const Lanes<kType>& 
     into.lane[i] = Operator<kOp>::apply(into.lane[i], other.lane[i]);
 }
 
-// Only sums are divided. Integers truncate toward zero, by the sign of the type that the caller
-// has.
+// Out of line: the code of divisions is long, and few values need one.
+static __device__ __noinline__ float divide(float value, uint32_t divisor) {
+  return value / static_cast<float>(divisor);
+}
+static __device__ __noinline__ double divide(double value, uint32_t divisor) {
+  return value / static_cast<double>(divisor);
+}
+// The integers in a word, by the sign of the type that the caller has; toward zero.
+template <class Unsigned>
+__device__ __noinline__ uint64_t divide_integers(uint64_t word, uint32_t divisor, bool is_signed) {
+  using Signed = std::make_signed_t<Unsigned>;
+  constexpr int kBits = 8 * sizeof(Unsigned);
+  uint64_t result = 0;
+#pragma unroll 1
+  for (int at = 0; at < 64; at += kBits) {
+    const Unsigned value = Unsigned(word >> at);
+    const Unsigned quotient = is_signed ? Unsigned(int64_t(Signed(value)) / int64_t(divisor))
+                                        : Unsigned(uint64_t(value) / divisor);
+    result |= uint64_t(quotient) << at;
+  }
+  return result;
+}
+
+template <DataType kType>
+inline constexpr bool kIsInteger = std::is_integral_v<typename Element<kType>::Accumulator>;
+
+// Whether dividing is multiplying by 1 / divisor, which is exact for powers of two.
+template <DataType kType>
+__device__ __forceinline__ bool scales(const Finish& last) {
+  return last.divisor <= 1 || (!kIsInteger<kType> && (last.divisor & (last.divisor - 1)) == 0);
+}
 template <DataType kType, RedOp kOp>
-__device__ __forceinline__ void finish(Lanes<kType>& lanes, const Finish& last) {
-  if constexpr (kOp == RedOp::sum) {
-    if (last.divisor <= 1) return;
+__device__ __forceinline__ uint64_t pack_scaled(Lanes<kType>& lanes, const Finish& last) {
+  if constexpr (kOp == RedOp::sum && !kIsInteger<kType>) {
     using A = typename Lanes<kType>::A;
+    if (last.divisor > 1) {
+      const A scale = A(1) / A(last.divisor);
 #pragma unroll
-    for (int i = 0; i < Lanes<kType>::kCount; ++i) {
-      const A value = lanes.lane[i];
-      if constexpr (!std::is_integral_v<A>) {
-        lanes.lane[i] = value / static_cast<A>(last.divisor);
-      } else {
-        using Signed = std::make_signed_t<A>;
-        using Wide = std::conditional_t<sizeof(A) == 8, int64_t, int32_t>;
-        using UnsignedWide = std::make_unsigned_t<Wide>;
-        lanes.lane[i] = last.is_signed ? A(Wide(Signed(value)) / Wide(last.divisor))
-                                       : A(UnsignedWide(value) / UnsignedWide(last.divisor));
-      }
+      for (int i = 0; i < Lanes<kType>::kCount; ++i) lanes.lane[i] *= scale;
     }
   }
+  return pack(lanes);
+}
+// Any divisor. Only sums are divided.
+template <DataType kType, RedOp kOp>
+__device__ __forceinline__ uint64_t pack_finished(Lanes<kType>& lanes, const Finish& last) {
+  if constexpr (kOp == RedOp::sum) {
+    if constexpr (kIsInteger<kType>) {
+      using Unsigned = std::make_unsigned_t<typename Lanes<kType>::A>;
+      const uint64_t word = pack(lanes);
+      return last.divisor > 1 ? divide_integers<Unsigned>(word, last.divisor, last.is_signed)
+                              : word;
+    } else if (!scales<kType>(last)) {
+#pragma unroll
+      for (int i = 0; i < Lanes<kType>::kCount; ++i)
+        lanes.lane[i] = divide(lanes.lane[i], last.divisor);
+      return pack(lanes);
+    }
+  }
+  return pack_scaled<kType, kOp>(lanes, last);
 }
 
 // --- From run time to compile time

@@ -1,7 +1,7 @@
 // The launcher of a build with nvcc (launch.h).
 #include <cuda_runtime.h>
 
-#include <cstring>
+#include <atomic>
 
 #include "kernels/cuda/architectures.h"
 #include "kernels/cuda/litmus.h"
@@ -43,7 +43,26 @@ bool make_batch(const WorksLaunch& launch, Batch& batch, int& blocks) {
   return true;
 }
 
+// Loads the kernels into the device in use. The driver loads a kernel when it is first launched,
+// and may then wait for what runs on the device, which may be waiting for that very launch.
+cudaError_t load_kernels() {
+  static std::atomic<uint64_t> loaded{0};  // bit by device
+  int device = 0;
+  if (const cudaError_t rc = cudaGetDevice(&device); rc != cudaSuccess) return rc;
+  const uint64_t bit = uint64_t(1) << (unsigned(device) % 64);
+  if ((loaded.load(std::memory_order_acquire) & bit) != 0) return cudaSuccess;
+  for (const WorksKernel& kernel : {simple_kernel(), ll_kernel(), ll128_kernel()}) {
+    cudaFuncAttributes attributes;
+    if (const cudaError_t rc = cudaFuncGetAttributes(&attributes, kernel.function);
+        rc != cudaSuccess)
+      return rc;
+  }
+  loaded.fetch_or(bit, std::memory_order_release);
+  return cudaSuccess;
+}
+
 int launch_works(const WorksLaunch& launch) {
+  if (const cudaError_t rc = load_kernels(); rc != cudaSuccess) return rc;
   const WorksKernel kernel = kernel_of(launch.protocol);
   const int threads = launch.threads + (kernel.poster ? kWarp : 0);
   if (launch.threads < kLeastThreads || threads > kMostBlockThreads || threads % kWarp != 0)

@@ -140,10 +140,7 @@ struct LlLines {
           for (int u = 0; u < kUnroll; ++u) combine<kType, kOp>(sum[u], unpack<kType>(data[u]));
         }
 #pragma unroll
-        for (int u = 0; u < kUnroll; ++u) {
-          finish<kType, kOp>(sum[u], a.finish);
-          data[u] = pack<kType>(sum[u]);
-        }
+        for (int u = 0; u < kUnroll; ++u) data[u] = pack_finished<kType, kOp>(sum[u], a.finish);
         write(a, l, step, lines, data);
       }
       fill(a, lines);

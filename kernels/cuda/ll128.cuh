@@ -147,11 +147,9 @@ struct Ll128Lines {
           }
         }
 #pragma unroll
-        for (int u = 0; u < kUnroll; ++u) {
-          finish<kType, kOp>(low[u], a.finish);
-          finish<kType, kOp>(high[u], a.finish);
-          value[u] = {{pack<kType>(low[u]), pack<kType>(high[u])}};
-        }
+        for (int u = 0; u < kUnroll; ++u)
+          value[u] = {{pack_finished<kType, kOp>(low[u], a.finish),
+                       pack_finished<kType, kOp>(high[u], a.finish)}};
         write(a, part, lines, value);
       }
     }

@@ -94,8 +94,11 @@ static __device__ __noinline__ void copy_loop(const LoopArguments& given) {
 
 template <DataType kType, RedOp kOp>
 struct ReduceLoop {
-  // Bytes take the most registers and instructions a pack.
-  static constexpr int kUnroll = sizeof(typename Element<kType>::Storage) == 1 ? 4 : 8;
+  // Bytes take the most registers and instructions a pack. Sums are what people wait for: the
+  // others have fewer packs under way, for the sake of compile time and size.
+  static constexpr bool kSum = kOp == RedOp::sum;
+  static constexpr int kUnroll =
+      (sizeof(typename Element<kType>::Storage) == 1 ? 4 : 8) / (kSum ? 1 : 2);
 
   // Sources of aligned memory, kOthers + 1 of them.
   template <int kOthers, int kPacks>
@@ -117,8 +120,7 @@ struct ReduceLoop {
 #pragma unroll
           for (int s = 0; s < kOthers; ++s)
             combine<kType, kOp>(sum, unpack<kType>(more[s][u].word[w]));
-          finish<kType, kOp>(sum, a.finish);
-          value[u].word[w] = pack<kType>(sum);
+          value[u].word[w] = pack_scaled<kType, kOp>(sum, a.finish);
         }
       if (a.kept != nullptr) store_batch(a.kept, value, p, a.count, packs);
 #pragma unroll 1
@@ -129,14 +131,18 @@ struct ReduceLoop {
   static __device__ __noinline__ void run(const LoopArguments& given) {
     const LoopArguments a = given;
     uint64_t done = 0;
-    if ((a.other_count == 1 || a.other_count == 2) && all_aligned(a)) {
-      done = a.bytes / 16;
-      if (a.other_count == 1)
+    if (scales<kType>(a.finish) && all_aligned(a)) {
+      if (a.other_count == 1) {
+        done = a.bytes / 16;
         reduce_packs<1, kUnroll>(a, done);
-      else
-        reduce_packs<2, kUnroll / 2>(a, done);
+      }
+      if constexpr (kSum)
+        if (a.other_count == 2) {
+          done = a.bytes / 16;
+          reduce_packs<2, kUnroll / 2>(a, done);
+        }
     }
-    // Any number of sources, any alignment, and the end.
+    // Any number of sources, alignment and divisor, and the end.
 #pragma unroll 1
     for (uint64_t at = (done + a.index) * 16; at < a.bytes; at += uint64_t(a.count) * 16) {
       const int64_t n = int64_t(a.bytes - at);
@@ -148,9 +154,8 @@ struct ReduceLoop {
         combine<kType, kOp>(low, unpack<kType>(more.word[0]));
         combine<kType, kOp>(high, unpack<kType>(more.word[1]));
       }
-      finish<kType, kOp>(low, a.finish);
-      finish<kType, kOp>(high, a.finish);
-      const Pack value{{pack<kType>(low), pack<kType>(high)}};
+      const Pack value{
+          {pack_finished<kType, kOp>(low, a.finish), pack_finished<kType, kOp>(high, a.finish)}};
       if (a.kept != nullptr) store_part(a.kept + at, n, value);
 #pragma unroll 1
       for (int t = 0; t < a.target_count; ++t) store_part(a.targets[t] + at, n, value);
