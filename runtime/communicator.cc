@@ -214,6 +214,7 @@ Status Communicator::State::submit(std::span<const Operation> operations,
                                    const std::shared_ptr<Stream::State>& stream, bool blocking) {
   if (failed.load(std::memory_order_acquire)) return error();
   if (finalized) return Error(ErrorCode::usage, "the communicator was finalized");
+  if (gpu != nullptr) COLL_TRY(check_types(operations));
   CachedPlan* entry = nullptr;
   if (operations.size() == 1) {
     const Operation op = completed(operations[0], barrier_cell());
@@ -250,6 +251,7 @@ Status Communicator::State::submit(std::span<const Operation> operations,
 Status Communicator::State::check(std::span<const Operation> operations) const {
   for (const Operation& op : operations)
     if (op.collective != Collective::barrier) COLL_TRY(check_operation(op, rank, size));
+  if (gpu != nullptr) COLL_TRY(check_types(operations));
   return error();
 }
 

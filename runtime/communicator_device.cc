@@ -11,14 +11,27 @@
 
 namespace collctl::runtime {
 
+namespace {
+
+// Of the verbs' window algorithms; which collectives they are the planner knows.
+bool verbs_serve(Collective, kernels::AlgorithmId, kernels::Protocol protocol, DataType, RedOp,
+                 int nranks, uint64_t) {
+  return protocol == kernels::Protocol::simple && nranks > 1;
+}
+
+}  // namespace
+
 // Rings and trees from what the machines say of themselves.
 Status Communicator::State::shape_gpus(std::span<const RankCard> cards, Deadline deadline) {
+  for (const RankCard& card : cards)
+    if (card.info.compute_capability < peers[size_t(weakest)].compute_capability)
+      weakest = card.info.rank;
   const Bytes mine = describe_gpus(rank, cards, hosts, settings);
   COLL_ASSIGN(const auto blobs, bootstrap->all_gather_blobs(mine, deadline));
   COLL_ASSIGN(shape, make_gpu_shape(rank, cards, hosts, blobs, settings));
   shape.no_window = why_no_device_window(cards, hosts, settings, *launcher);
   shape.gpu_window = shape.no_window.empty();
-  shape.window_serves = launcher->window_serves;
+  shape.window_serves = settings.window_verbs ? &verbs_serve : launcher->window_serves;
   // Links get no slots for what will not be used.
   if (shape.slot_bytes[int(kernels::Protocol::ll128)] == 0)
     settings.slot_bytes[int(kernels::Protocol::ll128)] = 0;
@@ -30,7 +43,8 @@ Status Communicator::State::make_device_window(Deadline deadline) {
   DeviceWindow::Options o;
   o.rank = rank;
   o.nranks = size;
-  o.part_bytes = launcher->window_part_bytes(size);
+  o.part_bytes =
+      settings.window_verbs ? DeviceWindow::kVerbsPartBytes : launcher->window_part_bytes(size);
   o.comm_hash = hash;
   o.device = device;
   o.peers = peers;
@@ -72,6 +86,25 @@ Status Communicator::State::test_lines(Deadline deadline) {
   COLL_ASSIGN(shape.no_ll128, why_lines_tear(o, deadline));
   shape.ll128_passed = shape.no_ll128.empty();
   if (rank == 0) COLL_INFO(init, "LL128 : {}", shape.ll128_passed ? "in use" : shape.no_ll128);
+  return {};
+}
+
+// All ranks refuse what one GPU cannot calculate with.
+Status Communicator::State::check_types(std::span<const Operation> operations) const {
+  const transport::PeerInfo& peer = peers[size_t(weakest)];
+  for (const Operation& op : operations) {
+    const bool reduces = op.collective == Collective::all_reduce ||
+                         op.collective == Collective::reduce_scatter ||
+                         op.collective == Collective::reduce;
+    if (!reduces || launcher->has_type(op.type, peer.compute_capability)) continue;
+    return Error(ErrorCode::unavailable,
+                 format("{} has no arithmetic on the GPU of rank {} (host {}, compute capability "
+                        "{}.{})",
+                        kernels::name_of(op.type), peer.rank, peer.host,
+                        peer.compute_capability / 10, peer.compute_capability % 10),
+                 "float8 wants compute capability 8.9 or more")
+        .blame(peer.rank);
+  }
   return {};
 }
 

@@ -274,8 +274,12 @@ Status Communicator::State::connect(const UniqueId& id, Deadline deadline) {
   COLL_TRY(agree(std::move(connected), deadline));
   times.wire = seconds_since(start);
   if (device != nullptr) {
-    if (shape.gpu_window) gpu->use_window(device_window->memory());
-    return test_lines(deadline);
+    COLL_TRY(test_lines(deadline));
+    if (shape.gpu_window && settings.window_verbs)
+      gpu->use_verbs(device_window->verbs());
+    else if (shape.gpu_window)
+      gpu->use_window(device_window->memory());
+    return {};
   }
   if (window != nullptr) wire->use_windows(window->windows());
 

@@ -76,6 +76,7 @@ struct Communicator::State {
   // GPU ranks: these, and `device_window` instead of `window`.
   transport::DevicePointer device;
   const kernels::cuda::Launcher* launcher = nullptr;
+  int weakest = 0;                         // the rank whose GPU has the least compute capability
   std::unique_ptr<DeviceOpening> opening;  // during start-up
   std::unique_ptr<DeviceWindow> device_window;
   std::unique_ptr<CudaExecutor> gpu;
@@ -102,6 +103,7 @@ struct Communicator::State {
   Status make_device_window(Deadline deadline);
   Status make_gpu_executor();
   Status test_lines(Deadline deadline);
+  Status check_types(std::span<const Operation> operations) const;
   Status submit_to_gpu(CachedPlan& plan, uint64_t first_op, Stream::State& stream, bool blocking);
   void note_gpu_failure(Error error);
   int32_t* barrier_cell() { return gpu != nullptr ? gpu->barrier_cell() : barrier_cells; }

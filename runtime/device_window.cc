@@ -2,7 +2,6 @@
 
 #include "base/format.h"
 #include "base/log.h"
-#include "kernels/contract/window.h"
 
 namespace collctl::runtime {
 namespace {
@@ -85,6 +84,19 @@ Result<std::unique_ptr<DeviceWindow>> DeviceWindow::make(const Options& o, std::
 
 kernels::cuda::PeerMemory DeviceWindow::memory() const {
   return {.base = flat_.data(), .stride = flat_.stride(), .rank = rank_, .nranks = nranks_};
+}
+
+kernels::Window DeviceWindow::verbs() const {
+  static_assert(kernels::kWindowBanks * sizeof(kernels::WindowLine) <= 4096);
+  return {.base = flat_.data(),
+          .stride = flat_.stride(),
+          .lines = 0,
+          .banks = kVerbsPartBytes - kernels::kWindowBanks * kVerbsBankBytes,
+          .bank_bytes = kVerbsBankBytes,
+          .arrivals = 0,
+          .pieces = 0,
+          .rank = rank_,
+          .nranks = nranks_};
 }
 
 }  // namespace collctl::runtime

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "kernels/contract/window.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/bootstrap.h"
 #include "runtime/peer_info.h"
@@ -39,6 +40,11 @@ class DeviceWindow {
   static Result<std::unique_ptr<DeviceWindow>> make(const Options& options, std::string& why_not,
                                                     Deadline deadline);
   kernels::cuda::PeerMemory memory() const;
+  // The same memory as the verbs of kernels/window_block.h use it, of one channel; then nothing
+  // else may. Wants kVerbsPartBytes.
+  kernels::Window verbs() const;
+  static constexpr uint64_t kVerbsBankBytes = 512 << 10;
+  static constexpr uint64_t kVerbsPartBytes = 4096 + kernels::kWindowBanks * kVerbsBankBytes;
   uint64_t part_bytes() const { return own_.bytes(); }
   uint64_t held_bytes() const { return own_.held_bytes(); }  // of this rank's GPU
 

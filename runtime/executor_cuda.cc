@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/wait.h"
+#include "kernels/algo/one_shot.h"
 
 namespace collctl::runtime {
 namespace {
@@ -120,13 +121,21 @@ Status CudaExecutor::put_pairs(const Plan& plan, CudaPlan& made, const DeviceStr
   return {};
 }
 
+// A piece fills a bank: with one block or slice for each rank where it has such.
+uint64_t CudaExecutor::verbs_chunk(const Work& work) const {
+  const bool shared = work.algorithm == kernels::AlgorithmId::two_shot ||
+                      kernels::one_shot_by_blocks(work.collective);
+  const uint64_t bytes = verbs_bank_bytes_ / (shared ? uint64_t(work.nranks) : 1) / 16 * 16;
+  return bytes / kernels::element_size(work.type);
+}
+
 Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
   auto made = std::make_shared<CudaPlan>();
   made->owner = pieces_;
   const Launcher& launcher = *options_.launcher;
   for (const PlannedOp& op : entry.plan.ops)
     for (const Work& work : op.works) {
-      const bool window = op.by_window_kernel;
+      const bool window = op.by_window_kernel && verbs_bank_bytes_ == 0;
       auto& launches = made->launches;
       const bool joins = !window && !launches.empty() && !launches.back().window &&
                          launches.back().protocol == work.protocol &&
@@ -135,6 +144,7 @@ Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
       ++launches.back().count;
       launches.back().threads = std::max(launches.back().threads, op.threads);
       Work placed = work;
+      if (op.by_window_kernel && !window) placed.chunk_count = verbs_chunk(work);
       COLL_ASSIGN(placed.ring.order, device_order(work.ring.order, stream));
       made->bytes += work.part_count * kernels::element_size(work.type) * uint64_t(work.nranks);
       made->works.push_back(placed);

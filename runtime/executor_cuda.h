@@ -63,6 +63,11 @@ class CudaExecutor {
   CudaExecutor& operator=(const CudaExecutor&) = delete;
   // For plans by window kernels; before the first launch.
   void use_window(const kernels::cuda::PeerMemory& window) { window_ = window; }
+  // Instead: such plans go by the verbs.
+  void use_verbs(const kernels::Window& window) {
+    verbs_bank_bytes_ = window.bank_bytes;
+    links_.use_window(window);
+  }
 
   // Queues a plan whose links are all there. Errors name the GPU; a kernel that could not be
   // launched is as bad as one that failed (lost).
@@ -92,6 +97,7 @@ class CudaExecutor {
   CudaExecutor(Wire& wire, Options options);
   Status set_up();
   Status prepare(CachedPlan& plan, const transport::DeviceStream& stream);
+  uint64_t verbs_chunk(const kernels::Work& work) const;
   Status put_pairs(const Plan& plan, CudaPlan& made, const transport::DeviceStream& stream);
   Result<const int32_t*> device_order(const int32_t* order, const transport::DeviceStream& stream);
   Status upload(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes);
@@ -113,6 +119,7 @@ class CudaExecutor {
   Wire& wire_;
   const Options options_;
   kernels::cuda::PeerMemory window_;
+  uint64_t verbs_bank_bytes_ = 0;          // 0: by window kernels
   transport::PinnedMemory shared_memory_;  // reports, then the abort word on a line of its own
   kernels::Report* reports_ = nullptr;
   uint32_t* abort_word_ = nullptr;

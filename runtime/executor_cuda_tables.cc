@@ -131,16 +131,25 @@ Status LinkTables::update(Wire& wire, DevicePieces& pieces, Uploads& uploads,
     for (size_t i = 0; i < places.size(); ++i)
       *places[i] = reinterpret_cast<kernels::Fifo*>(fifos.data) + i;
   }
+  if (host_window_) {
+    COLL_ASSIGN(const auto piece, pieces.take(sizeof(kernels::Window)));
+    COLL_TRY(uploads.upload(stream, piece.data, &*host_window_, sizeof(kernels::Window), deadline));
+    window_ = reinterpret_cast<kernels::Window*>(piece.data);
+    host_window_.reset();
+  }
   std::vector<kernels::ChannelLinks> table(kernels::kMaxChannels);
+  table[0].window = window_;
   for (size_t c = 0; c < count; ++c) {
     auto* pointers = reinterpret_cast<kernels::Fifo**>(channels_[c].memory.data);
-    table[c] = {.send = pointers, .recv = pointers + entries(), .window = nullptr};
+    table[c] = {
+        .send = pointers, .recv = pointers + entries(), .window = c == 0 ? window_ : nullptr};
     COLL_TRY(
         uploads.upload(stream, pointers, channels_[c].pointers.data(), 2 * side_bytes, deadline));
   }
   COLL_TRY(uploads.upload(stream, table_, table.data(),
                           table.size() * sizeof(kernels::ChannelLinks), deadline));
   links_seen_ = wire.link_count();
+  up_ = true;
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "kernels/contract/fifo.h"
@@ -66,7 +67,9 @@ class Uploads {
 class LinkTables {
  public:
   static Result<LinkTables> make(DevicePieces& pieces, int nranks);
-  bool current(const Wire& wire) const { return links_seen_ == wire.link_count(); }
+  // Channel 0 has this window, too; before the first launch.
+  void use_window(const kernels::Window& window) { host_window_ = window; }
+  bool current(const Wire& wire) const { return up_ && links_seen_ == wire.link_count(); }
   // Brings over what the wire has and the device has not.
   Status update(Wire& wire, DevicePieces& pieces, Uploads& uploads,
                 const transport::DeviceStream& stream, Deadline deadline);
@@ -88,6 +91,9 @@ class LinkTables {
   uint8_t* table_ = nullptr;
   std::vector<Channel> channels_;
   size_t links_seen_ = 0;
+  bool up_ = false;                             // the table is on the device
+  std::optional<kernels::Window> host_window_;  // until it is there
+  kernels::Window* window_ = nullptr;           // on the device
 };
 
 }  // namespace collctl::runtime

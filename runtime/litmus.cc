@@ -12,7 +12,7 @@ namespace {
 
 using transport::DeviceStream;
 
-constexpr uint32_t kMostLines = 512, kRounds = 200;
+constexpr uint32_t kMostLines = 512, kRounds = 2000;
 constexpr uint64_t kLineBytes = 128;
 constexpr int64_t kTimeoutNs = 5'000'000'000;
 constexpr double kWaitSeconds = 10;
@@ -151,6 +151,8 @@ Result<std::string> why_lines_tear(const LitmusOptions& options, Deadline deadli
     Outcome& o = all[r];
     o.why[sizeof o.why - 1] = 0;
     if (o.failed != 0) return format("the test of lines failed on rank {}: {}", r, o.why);
+    if (o.torn == kernels::cuda::kLitmusGaveUp)
+      return format("lines of rank {} did not come to rank {}", o.from, r);
     if (o.torn != 0) return format("{} lines of rank {} came torn to rank {}", o.torn, o.from, r);
   }
   return std::string();

@@ -51,12 +51,17 @@ Status read_int(KnobId id, T& to) {
   return {};
 }
 
-Status read_p2p(Settings& s) {
+Status read_gpu(Settings& s) {
   const base::KnobValue how = base::knob_value(KnobId::p2p_read);
   if (how.text != "auto" && how.text != "read" && how.text != "write")
     return Error(ErrorCode::usage,
                  format("{} = '{}': expected auto, read or write", how.origin, how.text));
   s.p2p_read = how.text == "read";  // writes are faster on every path that was measured
+  const base::KnobValue kernels = base::knob_value(KnobId::gpu_kernels);
+  if (kernels.text != "auto" && kernels.text != "verbs")
+    return Error(ErrorCode::usage,
+                 format("{} = '{}': expected auto or verbs", kernels.origin, kernels.text));
+  s.window_verbs = kernels.text == "verbs";
   return {};
 }
 
@@ -76,7 +81,7 @@ Status read_network(Settings& s, const CommOptions& options) {
     return Error(ErrorCode::usage,
                  format("transport '{}': expected one of {}", s.transport, known));
   }
-  COLL_TRY(read_p2p(s));
+  COLL_TRY(read_gpu(s));
   COLL_TRY(read_int(KnobId::p2p_disable, s.p2p_disabled));
   COLL_TRY(read_int(KnobId::shm_disable, s.shm_disabled));
   COLL_TRY(read_int(KnobId::socket_nsocks, s.sockets_per_thread));
@@ -128,14 +133,15 @@ std::string shared_settings_text(const Settings& s) {
       "STEPS={}\nBUFFSIZE={}\nLL_BUFFSIZE={}\nLL128_BUFFSIZE={}\nWINDOW_BYTES={}\nALGO={}\nPROTO={}"
       "\nchannels={}\nMIN_"
       "NCHANNELS={}\n"
-      "MAX_NCHANNELS={}\nTRANSPORT={}\nP2P_DISABLE={}\nSHM_DISABLE={}\nP2P_READ={}\nSOCKET_NSOCKS_"
+      "MAX_NCHANNELS={}\nTRANSPORT={}\nP2P_DISABLE={}\nSHM_DISABLE={}\nP2P_READ={}\nGPU_KERNELS={}"
+      "\nSOCKET_NSOCKS_"
       "PERTHREAD={}\n"
       "SOCKET_NTHREADS={}\n",
       s.slot_count, uint64_t(s.slot_bytes[0]) * s.slot_count,
       uint64_t(s.slot_bytes[1]) * s.slot_count, uint64_t(s.slot_bytes[2]) * s.slot_count,
       s.window_bytes, s.choices.algo, s.choices.proto, s.choices.channels, s.min_channels,
       s.max_channels, s.transport, int(s.p2p_disabled), int(s.shm_disabled), int(s.p2p_read),
-      s.sockets_per_thread, s.helper_threads);
+      s.window_verbs ? "verbs" : "auto", s.sockets_per_thread, s.helper_threads);
 }
 
 uint64_t hash_text(const std::string& text) {

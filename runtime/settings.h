@@ -20,6 +20,7 @@ struct Settings {
   int min_channels = 0, max_channels = 0;  // 0: as planned
   std::string transport;                   // "" or a row of the table, forced
   bool p2p_disabled = false, shm_disabled = false;
+  bool window_verbs = false;  // GPU ranks: window algorithms by verbs, as the kernels' oracle
   bool p2p_read = false;  // GPUs that reach each other: the receiver moves the data
   int sockets_per_thread = 1, helper_threads = 0;
   double start_timeout_s = 60, op_timeout_s = 30;

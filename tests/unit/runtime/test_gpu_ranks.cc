@@ -275,3 +275,48 @@ TEST_CASE("what a launch of a cached plan costs the host", "[.][bench]") {
           WARN("ns each: " << (now_ns() - start) / kTimes);
         }) == "");
 }
+
+TEST_CASE("window algorithms by the verbs, as the kernels' oracle", "[gpu]") {
+  set_up_gpus(3);
+  ::setenv("COLLCTL_GPU_KERNELS", "verbs", 1);
+  const LaunchCounts before = launch_counts();
+  const std::string wrong =
+      with_gpu_ranks(over(3, ""), [](Communicator& c, Complaints& complaints) {
+        COLL_TEST_OK(complaints, c.set_choices("one-shot,two-shot", "simple", 0));
+        Stream stream(c);
+        for (const Collective collective : {Collective::all_reduce, Collective::all_gather})
+          for (const uint64_t count : {uint64_t(3), uint64_t(5000), uint64_t(400'000)}) {
+            const std::string text =
+                run_case(c, stream, {.collective = collective, .count = count});
+            if (!text.empty()) complaints.add(text);
+          }
+      });
+  ::unsetenv("COLLCTL_GPU_KERNELS");
+  CHECK(wrong == "");
+  CHECK(launch_counts().windows == before.windows);
+  CHECK(launch_counts().works - before.works == 3 * 2 * 3);  // ranks x collectives x sizes
+}
+
+TEST_CASE("a type that a GPU has no arithmetic for is refused on every rank", "[gpu]") {
+  set_up_gpus(2);
+  static kernels::cuda::Launcher old = host_launcher();
+  old.has_type = [](DataType type, int) { return type != DataType::float8e4m3; };
+  GpuJob job = over(2, "");
+  job.launcher = &old;
+  CHECK(with_gpu_ranks(job, [](Communicator& c, Complaints& complaints) {
+          Stream stream(c);
+          std::vector<uint8_t> data(64, 0);
+          Operation op{.collective = Collective::all_reduce,
+                       .input = data.data(),
+                       .output = data.data(),
+                       .count = data.size(),
+                       .type = DataType::float8e4m3};
+          const Status refused = c.start(op, stream);
+          if (refused || refused.error().code != ErrorCode::unavailable ||
+              refused.error().message.find("float8e4m3") == std::string::npos)
+            complaints.add(refused ? "started" : refused.error().chain());
+          op.collective = Collective::broadcast;  // moves it only
+          complaints.add(c.rank(), c.start(op, stream));
+          complaints.add(c.rank(), stream.synchronize());
+        }) == "");
+}
