@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
+#include <cstdio>
 
 #include "base/format.h"
 #include "transport/device/driver.h"

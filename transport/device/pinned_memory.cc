@@ -1,5 +1,6 @@
 // Host memory that devices use.
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "base/format.h"
@@ -12,6 +13,20 @@ namespace collctl::transport {
 
 using namespace base::drivers;
 
+namespace {
+
+Error pin_error(const Device& device, std::string_view what, uint64_t bytes, int code) {
+  Error error =
+      driver_error(device.text(), format("{} {} bytes of host memory", what, bytes), code);
+  if (code == kCudaOutOfMemory)
+    error.hint =
+        "the host's memory, or the container's share of it, is short (free -m); smaller "
+        "buffers (COLLCTL_BUFFSIZE) need less";
+  return error;
+}
+
+}  // namespace
+
 Result<PinnedMemory> PinnedMemory::make(DevicePointer device, uint64_t bytes) {
   COLL_TRY(device->use());
   const uint64_t size = bytes == 0 ? 1 : bytes;
@@ -21,8 +36,7 @@ Result<PinnedMemory> PinnedMemory::make(DevicePointer device, uint64_t bytes) {
     const base::PreferredNode near(base::pci_numa_node(device->facts().bus_id));
     made = cuda().host_allocate(&at, size, kCudaHostPortable | kCudaHostMapped);
   }
-  if (made != kCudaSuccess)
-    return driver_error(device->text(), format("{} bytes of pinned host memory", size), made);
+  if (made != kCudaSuccess) return pin_error(*device, "allocate and pin", size, made);
   PinnedMemory memory;
   memory.device_ = std::move(device);
   memory.data_ = static_cast<uint8_t*>(at);
@@ -38,7 +52,7 @@ Result<PinnedMemory> PinnedMemory::over(DevicePointer device, void* at, uint64_t
   const int pinned = api.host_register(at, bytes, kCudaHostPortable | kCudaHostMapped);
   // Another rank of this process may have pinned it: then it is pinned for all.
   if (pinned != kCudaSuccess && pinned != kCudaAlreadyRegistered)
-    return driver_error(device->text(), format("pin {} bytes of host memory", bytes), pinned);
+    return pin_error(*device, "pin", bytes, pinned);
   memory.over_ = true;
   memory.registered_ = pinned == kCudaSuccess;
   memory.device_ = device;

@@ -43,6 +43,7 @@ std::vector<RowSetting> row_settings() {
       settings.push_back({row.name, 2, 2});
     }
     if (name != "loopback") settings.push_back({row.name, 1, 0, true});
+    if (name == "net") settings.push_back({row.name, 2, 2, true});
   }
   return settings;
 }
