@@ -7,6 +7,7 @@
 #include "runtime/gpu_shape.h"
 #include "topology/discover.h"
 #include "topology/graph_parts.h"
+#include "topology/graph_xml.h"
 #include "topology/merge.h"
 #include "topology/xml.h"
 
@@ -39,27 +40,40 @@ Result<Graph> graph_of_job(const topology::System& system, std::span<const int64
   return part_of(graph, base_paths(graph, {.through_gpus = rules.nvb}), gpus);
 }
 
-HostGpus::Part part_with(const Graph& machine, const topology::Paths& machine_paths,
-                         const std::vector<int>& gpus, int nodes, const Rules& rules,
-                         const std::string& host) {
-  const Graph graph = part_of(machine, machine_paths, gpus);
-  const auto paths = base_paths(graph, {.through_gpus = rules.nvb});
-  const auto effective = effective_paths(graph, paths, rules);
-  const auto graphs = search_node(graph, effective, {.nodes = nodes});
-  HostGpus::Part part{.node = describe_node(graph, effective, graphs, host), .ranks = {}};
-  for (const int at : graph.gpus) part.ranks.push_back(graph.nodes[size_t(at)].rank);
-  std::sort(part.ranks.begin(), part.ranks.end());
-  return part;
+// The channels of a part of the machine, searched or as the user's file has them.
+Result<topology::NodeGraphs> channels_of(const Graph& graph, const topology::Paths& effective,
+                                         int nodes, const GpuSearch& search) {
+  topology::NodeGraphs graphs =
+      search_node(graph, effective, {.nodes = nodes, .cross_nic = search.cross_nic});
+  if (search.graph_file.empty()) return graphs;
+  COLL_ASSIGN(topology::GraphFile given, topology::read_graph_xml_file(search.graph_file, graph));
+  if (given.ring) graphs.ring = std::move(*given.ring);
+  if (given.tree) graphs.tree = std::move(*given.tree);
+  return graphs;
 }
 
 Result<HostGpus> described(const topology::System& system, std::span<const int64_t> bus_ids,
-                           int hosts, const Rules& rules, const std::string& host) {
-  COLL_ASSIGN(const Graph graph, graph_of_job(system, bus_ids, rules, host));
-  const auto paths = base_paths(graph, {.through_gpus = rules.nvb});
-  const auto groups = gpu_groups(graph, paths, rules);
+                           int hosts, const GpuSearch& search, const std::string& host) {
+  const Rules& rules = search.rules;
+  COLL_ASSIGN(const Graph machine, graph_of_job(system, bus_ids, rules, host));
+  const topology::PathOptions options{.through_gpus = rules.nvb};
+  const auto paths = base_paths(machine, options);
+  const auto groups = gpu_groups(machine, paths, rules);
+  if (groups.size() > 1 && !search.graph_file.empty())
+    return Error(ErrorCode::usage,
+                 format("{}: the GPUs fall into {} groups, which a graph file cannot say",
+                        search.graph_file, groups.size()));
   HostGpus found;
-  for (const std::vector<int>& gpus : groups)
-    found.parts.push_back(part_with(graph, paths, gpus, hosts * int(groups.size()), rules, host));
+  for (const std::vector<int>& gpus : groups) {
+    const Graph graph = part_of(machine, paths, gpus);
+    const auto effective = effective_paths(graph, base_paths(graph, options), rules);
+    COLL_ASSIGN(const auto graphs,
+                channels_of(graph, effective, hosts * int(groups.size()), search));
+    HostGpus::Part& part = found.parts.emplace_back();
+    part.node = describe_node(graph, effective, graphs, host);
+    for (const int at : graph.gpus) part.ranks.push_back(graph.nodes[size_t(at)].rank);
+    std::sort(part.ranks.begin(), part.ranks.end());
+  }
   return found;
 }
 
@@ -75,39 +89,52 @@ Result<topology::System> this_machine() {
 }
 
 // GPUs of one host talk by the first transport that can; the network comes last.
-Result<Rules> rules_of(const Settings& settings) {
-  COLL_ASSIGN(Rules rules, topology::read_rules());
-  rules.net_intra = false;
-  if (settings.transport == "shm" || settings.transport == "net") rules.p2p = false;
-  if (settings.transport == "net") rules.shm = false;
-  return rules;
+Result<GpuSearch> read_search(const Settings& settings) {
+  GpuSearch search;
+  COLL_ASSIGN(search.rules, topology::read_rules());
+  search.rules.net_intra = false;
+  if (settings.transport == "shm" || settings.transport == "net") search.rules.p2p = false;
+  if (settings.transport == "net") search.rules.shm = false;
+  COLL_ASSIGN(const int64_t cross_nic, base::knob_int(base::KnobId::cross_nic));
+  search.cross_nic = int(cross_nic);
+  search.graph_file = base::knob_text(base::KnobId::graph_file);
+  return search;
+}
+
+HostGpus unknown_host(const Error& why) {
+  HostGpus host;
+  host.why_not = why.chain();
+  return host;
 }
 
 HostGpus found_here(std::span<const int64_t> bus_ids, int hosts, const Settings& settings,
                     const std::string& host) {
-  HostGpus none;
-  const auto rules = rules_of(settings);
-  if (!rules) {
-    none.why_not = rules.error().message;
-    return none;
-  }
+  const auto search = read_search(settings);
+  if (!search) return unknown_host(search.error());
   const auto system = this_machine();
-  if (!system) {
-    none.why_not = system.error().chain();
-    return none;
+  if (!system) return unknown_host(system.error());
+  return host_gpus(*system, bus_ids, hosts, *search, host);
+}
+
+// Silent where the machine does not show itself, but not about what the user gave.
+void say_why(const HostGpus& found) {
+  if (found.why_not.empty()) return;
+  const std::string text = format("{}: channels go in the order of ranks", found.why_not);
+  const bool given = !base::knob_text(base::KnobId::graph_file).empty() ||
+                     !base::knob_text(base::KnobId::topo_file).empty();
+  if (given) {
+    COLL_WARN("{}", text);
+  } else {
+    COLL_INFO(graph, "{}", text);
   }
-  return host_gpus(*system, bus_ids, hosts, *rules, host);
 }
 
 }  // namespace
 
 HostGpus host_gpus(const topology::System& system, std::span<const int64_t> bus_ids, int hosts,
-                   const Rules& rules, const std::string& host_name) {
-  auto found = described(system, bus_ids, hosts, rules, host_name);
-  if (found) return std::move(*found);
-  HostGpus none;
-  none.why_not = found.error().message;
-  return none;
+                   const GpuSearch& search, const std::string& host_name) {
+  auto found = described(system, bus_ids, hosts, search, host_name);
+  return found ? std::move(*found) : unknown_host(found.error());
 }
 
 Bytes describe_gpus(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
@@ -118,8 +145,7 @@ Bytes describe_gpus(int rank, std::span<const RankCard> cards, const HostGroups&
     for (const int32_t r : host) bus_ids.push_back(cards[size_t(r)].info.bus_id);
     const HostGpus found =
         found_here(bus_ids, int(hosts.size()), settings, cards[size_t(rank)].info.host);
-    if (!found.why_not.empty())
-      COLL_INFO(graph, "{}: channels go in the order of ranks", found.why_not);
+    say_why(found);
     return found.encode();
   }
   return {};

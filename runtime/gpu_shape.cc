@@ -24,10 +24,17 @@ constexpr int kNvlinkPairChannels = 32, kLeastPairChannels = 2, kOtherPairChanne
 constexpr int kUnknownChannels = 4;
 constexpr double kUnknownGbps = 10;  // PCIe gen3, both ways and shared
 
+// As long as the reader takes.
+constexpr size_t kMostName = 256, kMostLink = 1024, kMostReason = 4096;
+void put_text(ByteWriter& w, const std::string& text, size_t most) {
+  w.put_string(std::string_view(text).substr(0, most));
+}
+
 void put_facts(ByteWriter& w, const PatternFacts& f) {
   w.put(int32_t(f.channels)).put(f.bw_intra).put(f.bw_inter);
   w.put(uint8_t(f.type_intra)).put(uint8_t(f.type_inter)).put(uint8_t(f.same_channels));
-  w.put(int32_t(f.cross_nic)).put(f.latency_inter_us).put_string(f.busiest_link);
+  w.put(int32_t(f.cross_nic)).put(f.latency_inter_us);
+  put_text(w, f.busiest_link, kMostLink);
 }
 
 void put_channels(ByteWriter& w, const std::vector<NodeChannel>& channels) {
@@ -42,14 +49,15 @@ void put_part(ByteWriter& w, const HostGpus::Part& part) {
   const ClusterNode& node = part.node;
   w.put(uint32_t(part.ranks.size()));
   for (const int rank : part.ranks) w.put(int32_t(rank));
-  w.put_string(node.name).put(int32_t(node.min_sm)).put(int32_t(node.max_sm));
+  put_text(w, node.name, kMostName);
+  w.put(int32_t(node.min_sm)).put(int32_t(node.max_sm));
   w.put(uint8_t(node.amd_gpus)).put(uint8_t(node.cpu)).put(uint8_t(node.tree_pattern));
   put_facts(w, node.ring);
   put_facts(w, node.tree);
   put_channels(w, node.ring_channels);
   put_channels(w, node.tree_channels);
   w.put(uint32_t(node.nets.size()));
-  for (const std::string& net : node.nets) w.put_string(net);
+  for (const std::string& net : node.nets) put_text(w, net, kMostName);
 }
 
 // Reads what another host said: every number is looked at before it is used.
@@ -63,7 +71,7 @@ class PartReader {
     node.ranks = number(1, local_ranks_);
     for (int i = 0; r_.ok() && i < node.ranks; ++i)
       part.ranks.push_back(number(0, local_ranks_ - 1));
-    node.name = r_.get_string(256);
+    node.name = r_.get_string(kMostName);
     node.min_sm = number(0, 1 << 16);
     node.max_sm = number(0, 1 << 16);
     node.amd_gpus = flag();
@@ -75,7 +83,7 @@ class PartReader {
     node.tree_channels = channels(node.ranks);
     const auto nets = r_.get<uint32_t>();
     if (nets > kMostNets) r_.fail();
-    for (uint32_t i = 0; r_.ok() && i < nets; ++i) node.nets.push_back(r_.get_string(256));
+    for (uint32_t i = 0; r_.ok() && i < nets; ++i) node.nets.push_back(r_.get_string(kMostName));
     check_nets(node);
     return part;
   }
@@ -107,7 +115,7 @@ class PartReader {
     f.same_channels = flag();
     f.cross_nic = number(0, 2);
     f.latency_inter_us = positive();
-    f.busiest_link = r_.get_string(1024);
+    f.busiest_link = r_.get_string(kMostLink);
     return f;
   }
   std::vector<NodeChannel> channels(int ranks) {
@@ -249,7 +257,8 @@ void offer_ll128(CommShape& shape) {
 
 Bytes HostGpus::encode() const {
   ByteWriter w;
-  w.put_string(why_not).put(uint32_t(parts.size()));
+  put_text(w, why_not, kMostReason);
+  w.put(uint32_t(parts.size()));
   for (const Part& part : parts) put_part(w, part);
   return w.take();
 }
@@ -257,7 +266,7 @@ Bytes HostGpus::encode() const {
 Result<HostGpus> HostGpus::decode(ByteView blob, int local_ranks) {
   ByteReader r(blob);
   HostGpus host;
-  host.why_not = r.get_string(4096);
+  host.why_not = r.get_string(kMostReason);
   const auto parts = r.get<uint32_t>();
   if (parts > kMostParts) r.fail();
   for (uint32_t p = 0; r.ok() && p < parts; ++p)

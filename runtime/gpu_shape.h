@@ -35,9 +35,16 @@ struct HostGpus {
   static Result<HostGpus> decode(ByteView blob, int local_ranks);
 };
 
-// Pure: `bus_ids` of the job's GPUs on this machine in the order of ranks; `hosts` of the job.
+// How a machine is searched: as `topo` and `plan` do, by the same knobs.
+struct GpuSearch {
+  topology::Rules rules;
+  int cross_nic = 2;
+  std::string graph_file;  // channels as given there instead of searched; empty: none
+};
+// Pure but for the graph file: `bus_ids` of the job's GPUs on this machine in the order of ranks;
+// `hosts` of the job.
 HostGpus host_gpus(const topology::System& system, std::span<const int64_t> bus_ids, int hosts,
-                   const topology::Rules& rules, const std::string& host_name);
+                   const GpuSearch& search, const std::string& host_name);
 
 // This rank's blob: empty unless it is the first of its host. Looks at the machine (NVML, files of
 // the kernel): tens of milliseconds. `cards` checked, `hosts` of group_by_host.

@@ -2,12 +2,17 @@
 // machine that has the job's GPUs only, and what hosts tell each other against damage.
 #include "runtime/gpu_shape.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "runtime/model.h"
 #include "tests/unit/runtime/gpu_job.h"
 #include "topology/cluster.h"
+#include "topology/graph_xml.h"
 
 using namespace collctl;
 using namespace collctl::runtime;
@@ -66,9 +71,12 @@ void keep_only(std::vector<topology::Pci>& devices, const std::vector<int64_t>& 
   }
 }
 
-// The rings by a search over a machine that has the job's GPUs only, in GPUs' bus ids.
-std::vector<std::vector<int64_t>> searched_rings(topology::System system,
-                                                 const std::vector<int64_t>& gpus) {
+// A machine that has the job's GPUs only, and its search.
+struct Searched {
+  topology::Graph graph;
+  topology::NodeGraphs graphs;
+};
+Searched searched(topology::System system, const std::vector<int64_t>& gpus) {
   for (auto& cpu : system.cpus) keep_only(cpu.children, gpus);
   auto graph = make_graph(system, "f.xml");
   REQUIRE(graph.ok());
@@ -78,12 +86,20 @@ std::vector<std::vector<int64_t>> searched_rings(topology::System system,
     node.rank = int(std::find(gpus.begin(), gpus.end(), node.id) - gpus.begin());
   }
   const auto effective = effective_paths(*graph, topology::base_paths(*graph), {});
-  std::vector<std::vector<int64_t>> rings;
-  for (const auto& channel : search_node(*graph, effective, {}).ring.channels) {
-    rings.emplace_back();
-    for (const int at : channel.gpus) rings.back().push_back(graph->nodes[size_t(at)].id);
+  auto graphs = search_node(*graph, effective, {});
+  return {std::move(*graph), std::move(graphs)};
+}
+
+// Each channel of the search is used twice, so there are twice as many.
+void check_rings(const std::vector<ChannelShape>& channels, const Searched& found) {
+  const auto& rings = found.graphs.ring.channels;
+  REQUIRE(channels.size() == 2 * rings.size());
+  for (size_t c = 0; c < channels.size(); ++c) {
+    Order wanted;
+    for (const int at : rings[c % rings.size()].gpus)
+      wanted.push_back(found.graph.nodes[size_t(at)].rank);
+    CHECK(rotated_to_lowest(channels[c].ring) == rotated_to_lowest(wanted));
   }
-  return rings;
 }
 
 }  // namespace
@@ -101,18 +117,33 @@ TEST_CASE("shapes of GPU ranks: the rings are the search's", "[gpu][shape]") {
   for (const int n : {2, 3, 4, 8}) {
     GpuJob job = gpu_job(n);
     std::reverse(job.bus_ids.begin(), job.bus_ids.end());  // ranks need not follow the slots
-    const auto shapes = job.shapes();
-    const auto searched = searched_rings(job.system, job.bus_ids);
-    // The channels of the search are used twice, so there are twice as many.
-    REQUIRE(shapes[0].channels.size() == 2 * searched.size());
-    for (size_t c = 0; c < shapes[0].channels.size(); ++c) {
-      Order wanted;
-      for (const int64_t id : searched[c % searched.size()])
-        wanted.push_back(
-            int32_t(std::find(job.bus_ids.begin(), job.bus_ids.end(), id) - job.bus_ids.begin()));
-      CHECK(rotated_to_lowest(shapes[0].channels[c].ring) == rotated_to_lowest(wanted));
-    }
+    check_rings(job.shapes()[0].channels, searched(job.system, job.bus_ids));
   }
+}
+
+TEST_CASE("shapes of GPU ranks: channels out of a graph file", "[gpu][shape]") {
+  GpuJob job = gpu_job(4);
+  Searched found = searched(job.system, job.bus_ids);
+  // No search would order every second ring the other way round.
+  for (size_t c = 0; c < found.graphs.ring.channels.size(); c += 2) {
+    auto& gpus = found.graphs.ring.channels[c].gpus;
+    std::swap(gpus[1], gpus[2]);
+  }
+  namespace fs = std::filesystem;
+  const fs::path file = fs::temp_directory_path() / ("collctl-graph-" + std::to_string(::getpid()));
+  std::ofstream(file) << write_graph_xml(found.graph, found.graphs);
+  const HostGpus host = host_gpus(job.system, job.bus_ids, 1,
+                                  {.rules = {}, .cross_nic = 2, .graph_file = file}, "host");
+  fs::remove(file);
+  REQUIRE(host.why_not.empty());
+  std::vector<Bytes> blobs(4);
+  blobs[0] = host.encode();
+  auto shape = make_gpu_shape(3, job.cards(), job.hosts(), blobs, job.settings);
+  REQUIRE(shape.ok());
+  check_rings(shape->channels, found);
+  const HostGpus none = host_gpus(job.system, job.bus_ids, 1,
+                                  {.rules = {}, .cross_nic = 2, .graph_file = file}, "host");
+  CHECK(none.why_not.find(file.string()) != std::string::npos);
 }
 
 TEST_CASE("shapes of GPU ranks: hosts that ranks are dealt to in turn", "[gpu][shape]") {
