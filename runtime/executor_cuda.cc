@@ -20,6 +20,7 @@ using transport::DeviceStream;
 constexpr uint64_t kReportBytes =
     (sizeof(Report) * kernels::kMaxChannels + 127) / 128 * 128;  // before the abort word
 constexpr double kUploadSeconds = 30;
+constexpr uint64_t kBytesOfLaunch = 10'000;  // what a launch costs the deadline: a millisecond
 
 int threads_of(const CudaPlan::Launch& launch) {
   if (launch.threads > 0) return launch.threads;
@@ -176,7 +177,7 @@ Status CudaExecutor::take_turn(const DeviceStream& stream) {
 
 void CudaExecutor::under_way(uint64_t bytes) {
   ++launched_;
-  queued_bytes_ += bytes;
+  queued_bytes_ += bytes + kBytesOfLaunch;
   if (wire_.proxied() && !proxy_busy_) tell_proxy(true);
   if (busy_) return;
   busy_ = true;
@@ -199,6 +200,7 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
   for (const CudaPlan::Launch& launch : plan.launches) {
     const Work& first = plan.works[size_t(launch.first)];
     int error = 0;
+    if (launch.window && first.count == 0) continue;
     if (launch.window) {
       error = launcher.launch_window({.work = first,
                                       .memory = window_,

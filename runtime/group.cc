@@ -2,6 +2,7 @@
 // communicator and stream. Each runs in its stream's worker, so that communicators driven by one
 // thread do not wait for each other.
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include "runtime/communicator_state.h"
@@ -29,19 +30,27 @@ Status Group::Collected::add(Communicator::State& communicator,
 }
 
 // GPU ranks connect links before they launch. Several communicators of one thread do so side by
-// side, because each waits for its peers, which may be among them.
+// side, because each waits for its peers, which may be among them; a communicator's own batches go
+// in order.
 Status Group::Collected::submit_all(const std::vector<Batch>& all) {
   std::vector<Status> outcomes(all.size());
   std::vector<std::thread> connecting;
+  std::set<const Communicator::State*> seen;
   for (size_t i = 0; i < all.size(); ++i) {
-    const auto start = [&all, &outcomes, i] {
-      const Batch& b = all[i];
-      outcomes[i] = b.communicator->submit(b.operations, b.stream, false);
+    Communicator::State* const communicator = all[i].communicator;
+    if (!seen.insert(communicator).second) continue;
+    bool waits = false;
+    for (size_t k = i; k < all.size() && communicator->gpu != nullptr && !waits; ++k) {
+      if (all[k].communicator != communicator) continue;
+      const Result<bool> connects = communicator->would_connect(all[k].operations);
+      waits = connects && *connects;
+    }
+    const auto start = [&all, &outcomes, communicator, i] {
+      for (size_t k = i; k < all.size(); ++k)
+        if (all[k].communicator == communicator)
+          outcomes[k] = communicator->submit(all[k].operations, all[k].stream, false);
     };
-    const Result<bool> waits = all[i].communicator->gpu == nullptr
-                                   ? Result<bool>(false)
-                                   : all[i].communicator->would_connect(all[i].operations);
-    if (waits && *waits)
+    if (waits)
       connecting.emplace_back(start);
     else
       start();

@@ -243,6 +243,39 @@ TEST_CASE("a kernel that cannot be launched is a lost rank", "[gpu][faults]") {
   }
 }
 
+TEST_CASE("a GPU that stands still without a word is told of", "[gpu][faults]") {
+  set_up_gpus(1);
+  static std::atomic<bool> stands{true};
+  static kernels::cuda::Launcher standing = host_launcher();
+  standing.launch_works = [](const kernels::cuda::WorksLaunch& launch) {
+    return fake_cuda::enqueue(launch.stream, [] {
+      const Deadline deadline = Deadline::after_seconds(60);
+      while (stands && !deadline.passed()) base::sleep_until(Deadline::after_ms(5));
+    });
+  };
+  GpuJob job = job_of(1, "", 0.2);
+  job.launcher = &standing;
+  {
+    const Communicators ranks = start_gpu_job(job);
+    Stream stream(*ranks[0]);
+    std::vector<float> data(10);
+    REQUIRE(ranks[0]->start({.collective = Collective::all_reduce,
+                             .input = data.data(),
+                             .output = data.data(),
+                             .count = data.size()},
+                            stream));
+    const Deadline deadline = Deadline::after_seconds(40);
+    while (ranks[0]->async_error() && !deadline.passed()) base::sleep_until(Deadline::after_ms(20));
+    const Status status = ranks[0]->async_error();
+    stands = false;
+    REQUIRE_FALSE(status);
+    INFO(status.error().chain());
+    CHECK(status.error().code == ErrorCode::deadline);
+    CHECK(says(status.error(), "GPU 0 (0000:10:00.0) has not ended what was queued"));
+  }
+  CHECK(fake_cuda::counts().text() == fake_cuda::Counts{}.text());
+}
+
 TEST_CASE("an abort ends the kernels of every GPU rank", "[gpu][faults]") {
   set_up_gpus(4);
   FailingJob ranks(job_of(4, "", 60));

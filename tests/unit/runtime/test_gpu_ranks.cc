@@ -214,6 +214,33 @@ TEST_CASE("messages of a group, and groups of several operations, on GPU ranks",
         }) == "");
 }
 
+TEST_CASE("a group on two streams of one communicator", "[gpu]") {
+  // First uses of different links; the second stream's operation follows the first one's.
+  const int n = 3;
+  set_up_gpus(n);
+  CHECK(with_gpu_ranks(over(n, ""), [](Communicator& c, Complaints& complaints) {
+          std::vector<int> mine(3, c.rank()), all(9, -1), turned(9, -1);
+          Stream first(c), second(c);
+          Group group;
+          complaints.add(c.rank(), c.start({.collective = Collective::all_gather,
+                                            .input = mine.data(),
+                                            .output = all.data(),
+                                            .count = 3,
+                                            .type = DataType::int32},
+                                           first));
+          complaints.add(c.rank(), c.start({.collective = Collective::all_to_all,
+                                            .input = all.data(),
+                                            .output = turned.data(),
+                                            .count = 3,
+                                            .type = DataType::int32},
+                                           second));
+          complaints.add(c.rank(), group.end());
+          complaints.add(c.rank(), second.synchronize());
+          // Everybody holds 000111222 and sends block r to rank r, who gets its own number only.
+          if (turned != std::vector<int>(9, c.rank())) complaints.add("the order was lost");
+        }) == "");
+}
+
 TEST_CASE("one thread drives several GPU communicators by groups", "[gpu]") {
   const int n = 3;
   set_up_gpus(n);
