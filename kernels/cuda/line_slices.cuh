@@ -10,29 +10,105 @@
 
 namespace collctl::kernels::cuda {
 
+// For a thread that has waited for a line of source i since `start`: true when it must stop.
+static __device__ __noinline__ bool gives_up_line(Team& team, int i, uint64_t seen, uint64_t wanted,
+                                                  int64_t start) {
+  const TeamScratch& scratch = team.scratch;
+  const WaitFor what{scratch.source_peer[team.side()][i], WaitSide::recv,
+                     scratch.source_step[team.side()][i], wanted};
+  if (!team.give_up(what, seen, start)) return false;
+  team.fail();
+  return true;
+}
+
 struct LineArguments {
   Team* team;
+  const TeamScratch* scratch;
+  uint32_t side;      // of the scratch
   const uint8_t* in;  // the caller's data, or null
   uint8_t* out;       // likewise
   int in_count, out_count;
-  uint64_t bytes;  // of data
+  int index, count;  // this thread of all that move
+  uint64_t bytes;    // of data
   Finish finish;
 
-  __device__ const TeamScratch& scratch() const { return team->scratch; }
-  __device__ const uint8_t* source(int i) const { return scratch().source[team->side()][i]; }
-  __device__ uint64_t source_step(int i) const { return scratch().source_step[team->side()][i]; }
-  __device__ uint8_t* target(int i) const { return scratch().target[team->side()][i]; }
-  __device__ uint64_t target_step(int i) const { return scratch().target_step[team->side()][i]; }
-  __device__ uint32_t target_fill(int i) const { return scratch().target_fill[team->side()][i]; }
-  // For a thread that has waited for a line of source i since `start`: true when it must stop.
-  __device__ bool gives_up(int i, uint64_t seen, uint64_t wanted, int64_t start) const {
-    const WaitFor what{scratch().source_peer[team->side()][i], WaitSide::recv, source_step(i),
-                       wanted};
-    if (!team->give_up(what, seen, start)) return false;
-    team->fail();
-    return true;
-  }
+  __device__ const uint8_t* source(int i) const { return scratch->source[side][i]; }
+  __device__ uint64_t source_step(int i) const { return scratch->source_step[side][i]; }
+  __device__ uint8_t* target(int i) const { return scratch->target[side][i]; }
+  __device__ uint64_t target_step(int i) const { return scratch->target_step[side][i]; }
+  __device__ uint32_t target_fill(int i) const { return scratch->target_fill[side][i]; }
 };
+
+// --- A thread's words of 8 bytes in the caller's memory: `words` of them side by side at `at`, at
+// + stride, ... of `bytes`. Whole aligned words are moved here, all else out of line.
+
+struct WordPlaces {
+  uint64_t bytes, at;
+  uint32_t stride;
+  int words;
+  __device__ uint64_t of(int u, int w) const { return at + uint64_t(u) * stride + 8 * w; }
+};
+static __device__ __noinline__ void load_odd_words(const uint8_t* in, const WordPlaces& places,
+                                                   int count, int width, uint64_t* data) {
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) {
+    const uint64_t at = places.of(i / width, i % width);
+    if (i % width < places.words && at < places.bytes)
+      data[i] = load_word(in + at, int64_t(places.bytes - at));
+  }
+}
+static __device__ __noinline__ void store_odd_words(uint8_t* out, const WordPlaces& places,
+                                                    int count, int width, const uint64_t* data) {
+#pragma unroll 1
+  for (int i = 0; i < count; ++i) {
+    const uint64_t at = places.of(i / width, i % width);
+    if (i % width < places.words && at < places.bytes)
+      store_word(out + at, int64_t(places.bytes - at), data[i]);
+  }
+}
+
+// What is behind the end is zero.
+template <int kWidth, int kCount>
+__device__ __forceinline__ void load_words(const uint8_t* in, const WordPlaces& places,
+                                           uint64_t (&data)[kCount]) {
+  const bool aligned = reinterpret_cast<uintptr_t>(in) % 8 == 0;
+  bool odd = false;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const uint64_t at = places.of(i / kWidth, i % kWidth);
+    const bool mine = i % kWidth < places.words && at < places.bytes;
+    data[i] = 0;
+    if (mine && aligned && at + 8 <= places.bytes)
+      data[i] = *reinterpret_cast<const volatile uint64_t*>(in + at);
+    else
+      odd |= mine;
+  }
+  if (!odd) return;
+  uint64_t all[kCount] = {};
+  load_odd_words(in, places, kCount, kWidth, all);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) data[i] = all[i];
+}
+template <int kWidth, int kCount>
+__device__ __forceinline__ void store_words(uint8_t* out, const WordPlaces& places,
+                                            const uint64_t (&data)[kCount]) {
+  const bool aligned = reinterpret_cast<uintptr_t>(out) % 8 == 0;
+  bool odd = false;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const uint64_t at = places.of(i / kWidth, i % kWidth);
+    const bool mine = i % kWidth < places.words && at < places.bytes;
+    if (mine && aligned && at + 8 <= places.bytes)
+      *reinterpret_cast<uint64_t*>(out + at) = data[i];
+    else
+      odd |= mine;
+  }
+  if (!odd) return;
+  uint64_t all[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) all[i] = data[i];
+  store_odd_words(out, places, kCount, kWidth, all);
+}
 
 template <class Lines>
 struct LineSlices {
@@ -47,6 +123,10 @@ struct LineSlices {
     if (team.failed()) return;
     LineArguments a{};
     a.team = &team;
+    a.scratch = &team.scratch;
+    a.side = team.side();
+    a.index = team.index;
+    a.count = team.count;
     a.in = m.in;
     a.out = m.out;
     a.in_count = m.receive ? ends.in_count : 0;

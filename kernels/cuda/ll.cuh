@@ -52,7 +52,8 @@ struct LlLines {
 #pragma unroll 1
       while (line[u].flag_low != flag || line[u].flag_high != flag) {
         if (polls++ == 0) start = clock_ns();
-        if (polls % kPollsBetweenLooks == 0 && a.gives_up(i, line[u].flag_low, flag, start))
+        if (polls % kPollsBetweenLooks == 0 &&
+            gives_up_line(*a.team, i, line[u].flag_low, flag, start))
           return false;
         line[u] = load_ll_line(slot + uint64_t(first + u * step) * kLlLineBytes);
       }
@@ -61,13 +62,8 @@ struct LlLines {
     return true;
   }
 
-  static __device__ __forceinline__ void read_input(const LineArguments& a, uint32_t first,
-                                                    uint32_t step, uint64_t (&data)[kUnroll]) {
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const uint64_t at = uint64_t(first + u * step) * 8;
-      data[u] = at < a.bytes ? load_word(a.in + at, int64_t(a.bytes - at)) : 0;
-    }
+  static __device__ __forceinline__ WordPlaces places(const LineArguments& a, uint32_t first) {
+    return {a.bytes, uint64_t(first) * 8, uint32_t(a.count) * 8, 1};
   }
 
   static __device__ __forceinline__ void write(const LineArguments& a, uint32_t first,
@@ -82,12 +78,7 @@ struct LlLines {
         if (first + u * step < end)
           store_ll_line(slot + uint64_t(first + u * step) * kLlLineBytes, data[u], flag);
     }
-    if (a.out != nullptr)
-#pragma unroll
-      for (int u = 0; u < kUnroll; ++u) {
-        const uint64_t at = uint64_t(first + u * step) * 8;
-        if (at < a.bytes) store_word(a.out + at, int64_t(a.bytes - at), data[u]);
-      }
+    if (a.out != nullptr) store_words<1>(a.out, places(a, first), data);
   }
 
   // Near the wrap of the flags (slices.h).
@@ -95,8 +86,7 @@ struct LlLines {
 #pragma unroll 1
     for (int t = 0; t < a.out_count; ++t)
 #pragma unroll 1
-      for (uint32_t l = lines + a.team->index; l < a.target_fill(t) / kLlLineBytes;
-           l += a.team->count)
+      for (uint32_t l = lines + a.index; l < a.target_fill(t) / kLlLineBytes; l += a.count)
         store_ll_line(a.target(t) + uint64_t(l) * kLlLineBytes, 0, uint32_t(a.target_step(t) + 1));
   }
 
@@ -106,13 +96,14 @@ struct LlLines {
 
   // What comes from the one source, or else from `in`.
   struct Copy {
-    static __device__ __noinline__ void run(const LineArguments& a) {
-      const uint32_t lines = lines_of(a), step = a.team->count;
+    static __device__ __noinline__ void run(const LineArguments& given) {
+      const LineArguments a = given;
+      const uint32_t lines = lines_of(a), step = a.count;
 #pragma unroll 1
-      for (uint32_t l = a.team->index; l < lines; l += kUnroll * step) {
+      for (uint32_t l = a.index; l < lines; l += kUnroll * step) {
         uint64_t data[kUnroll];
         if (a.in != nullptr)
-          read_input(a, l, step, data);
+          load_words<1>(a.in, places(a, l), data);
         else if (!read(a, 0, l, step, lines, data))
           return;
         write(a, l, step, lines, data);
@@ -124,13 +115,14 @@ struct LlLines {
   // `in`, then every source in turn.
   template <DataType kType, RedOp kOp>
   struct Reduce {
-    static __device__ __noinline__ void run(const LineArguments& a) {
-      const uint32_t lines = lines_of(a), step = a.team->count;
+    static __device__ __noinline__ void run(const LineArguments& given) {
+      const LineArguments a = given;
+      const uint32_t lines = lines_of(a), step = a.count;
 #pragma unroll 1
-      for (uint32_t l = a.team->index; l < lines; l += kUnroll * step) {
+      for (uint32_t l = a.index; l < lines; l += kUnroll * step) {
         uint64_t data[kUnroll];
         Lanes<kType> sum[kUnroll];
-        read_input(a, l, step, data);
+        load_words<1>(a.in, places(a, l), data);
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u) sum[u] = unpack<kType>(data[u]);
 #pragma unroll 1

@@ -43,114 +43,105 @@ struct Ll128Lines {
     __device__ bool has_flag() const { return lane_of_line == kLanesOfLine - 1; }
   };
 
+  // Two words for each access.
+  using Words = uint64_t[2 * kUnroll];
+
+  static __device__ __forceinline__ WordPlaces places(const LineArguments& a, const Part& part) {
+    return {a.bytes, part.data(0), kLinesOfAccess * kLl128DataBytes, part.has_flag() ? 1 : 2};
+  }
+
+  static __device__ __forceinline__ void load(const uint8_t* slot, const Part& part, uint32_t end,
+                                              Words& data) {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      Pack value{{0, 0}};
+      if (part.line(u) < end) value = load_pack(slot + part.wire(u));
+      data[2 * u] = value.word[0];
+      data[2 * u + 1] = value.word[1];
+    }
+  }
+
   // False, for the whole warp: given up.
   static __device__ __forceinline__ bool read(const LineArguments& a, int i, const Part& part,
-                                              uint32_t end, Pack (&value)[kUnroll]) {
+                                              uint32_t end, Words& data) {
     const uint8_t* slot = a.source(i);
     const uint64_t flag = a.source_step(i) + 1;
     int64_t start = 0;
 #pragma unroll 1
     for (int polls = 1;; ++polls) {
+      load(slot, part, end, data);
       uint64_t seen = flag;
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u)
-        if (part.line(u) < end) {
-          value[u] = load_pack(slot + part.wire(u));
-          if (part.has_flag() && value[u].word[1] != flag) seen = value[u].word[1];
-        }
+        if (part.has_flag() && part.line(u) < end && data[2 * u + 1] != flag)
+          seen = data[2 * u + 1];
       if (!__any_sync(kAllLanes, seen != flag)) break;
       if (polls == 1) start = clock_ns();
       if (polls % kPollsBetweenLooks == 0 &&
-          __any_sync(kAllLanes, seen != flag && a.gives_up(i, seen, flag, start)))
+          __any_sync(kAllLanes, seen != flag && gives_up_line(*a.team, i, seen, flag, start)))
         return false;
     }
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      value[u] = {{0, 0}};
-      if (part.line(u) < end) value[u] = load_pack(slot + part.wire(u));
-    }
+    load(slot, part, end, data);
     return true;
   }
 
-  static __device__ __forceinline__ void read_input(const LineArguments& a, const Part& part,
-                                                    Pack (&value)[kUnroll]) {
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const int64_t left = int64_t(a.bytes) - int64_t(part.data(u));
-      value[u].word[0] = load_word(a.in + part.data(u), left);
-      value[u].word[1] = part.has_flag() ? 0 : load_word(a.in + part.data(u) + 8, left - 8);
-    }
-  }
-
   static __device__ __forceinline__ void write(const LineArguments& a, const Part& part,
-                                               uint32_t end, Pack (&value)[kUnroll]) {
+                                               uint32_t end, const Words& data) {
 #pragma unroll 1
     for (int t = 0; t < a.out_count; ++t) {
       uint8_t* slot = a.target(t);
       const uint64_t flag = a.target_step(t) + 1;
       __syncwarp();  // the lanes of a line must store together
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u) {
-        if (part.has_flag()) value[u].word[1] = flag;
-        if (part.line(u) < end) store_pack_volatile(slot + part.wire(u), value[u]);
-      }
+      for (int u = 0; u < kUnroll; ++u)
+        if (part.line(u) < end)
+          store_pack_volatile(slot + part.wire(u),
+                              {{data[2 * u], part.has_flag() ? flag : data[2 * u + 1]}});
     }
-    if (a.out == nullptr) return;
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const int64_t left = int64_t(a.bytes) - int64_t(part.data(u));
-      store_word(a.out + part.data(u), left, value[u].word[0]);
-      if (!part.has_flag()) store_word(a.out + part.data(u) + 8, left - 8, value[u].word[1]);
-    }
+    if (a.out != nullptr) store_words<2>(a.out, places(a, part), data);
   }
 
   struct Copy {
-    static __device__ __noinline__ void run(const LineArguments& a) {
+    static __device__ __noinline__ void run(const LineArguments& given) {
+      const LineArguments a = given;
       const uint32_t lines = lines_of(a.bytes);
-      const uint32_t step = a.team->count / kWarp * kLinesOfWarp;
+      const uint32_t step = a.count / kWarp * kLinesOfWarp;
 #pragma unroll 1
-      for (uint32_t base = a.team->index / kWarp * kLinesOfWarp; base < lines; base += step) {
+      for (uint32_t base = a.index / kWarp * kLinesOfWarp; base < lines; base += step) {
         const Part part(base);
-        Pack value[kUnroll];
+        Words data;
         if (a.in != nullptr)
-          read_input(a, part, value);
-        else if (!read(a, 0, part, lines, value))
+          load_words<2>(a.in, places(a, part), data);
+        else if (!read(a, 0, part, lines, data))
           return;
-        write(a, part, lines, value);
+        write(a, part, lines, data);
       }
     }
   };
 
   template <DataType kType, RedOp kOp>
   struct Reduce {
-    static __device__ __noinline__ void run(const LineArguments& a) {
+    static __device__ __noinline__ void run(const LineArguments& given) {
+      const LineArguments a = given;
       const uint32_t lines = lines_of(a.bytes);
-      const uint32_t step = a.team->count / kWarp * kLinesOfWarp;
+      const uint32_t step = a.count / kWarp * kLinesOfWarp;
 #pragma unroll 1
-      for (uint32_t base = a.team->index / kWarp * kLinesOfWarp; base < lines; base += step) {
+      for (uint32_t base = a.index / kWarp * kLinesOfWarp; base < lines; base += step) {
         const Part part(base);
-        Pack value[kUnroll];
-        Lanes<kType> low[kUnroll], high[kUnroll];
-        read_input(a, part, value);
+        Words data;
+        Lanes<kType> sum[2 * kUnroll];
+        load_words<2>(a.in, places(a, part), data);
 #pragma unroll
-        for (int u = 0; u < kUnroll; ++u) {
-          low[u] = unpack<kType>(value[u].word[0]);
-          high[u] = unpack<kType>(value[u].word[1]);
-        }
+        for (int w = 0; w < 2 * kUnroll; ++w) sum[w] = unpack<kType>(data[w]);
 #pragma unroll 1
         for (int i = 0; i < a.in_count; ++i) {
-          if (!read(a, i, part, lines, value)) return;
+          if (!read(a, i, part, lines, data)) return;
 #pragma unroll
-          for (int u = 0; u < kUnroll; ++u) {
-            combine<kType, kOp>(low[u], unpack<kType>(value[u].word[0]));
-            combine<kType, kOp>(high[u], unpack<kType>(value[u].word[1]));
-          }
+          for (int w = 0; w < 2 * kUnroll; ++w) combine<kType, kOp>(sum[w], unpack<kType>(data[w]));
         }
 #pragma unroll
-        for (int u = 0; u < kUnroll; ++u)
-          value[u] = {{pack_finished<kType, kOp>(low[u], a.finish),
-                       pack_finished<kType, kOp>(high[u], a.finish)}};
-        write(a, part, lines, value);
+        for (int w = 0; w < 2 * kUnroll; ++w) data[w] = pack_finished<kType, kOp>(sum[w], a.finish);
+        write(a, part, lines, data);
       }
     }
   };
