@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 
+#include "base/bus_id.h"
 #include "base/format.h"
 #include "transport/device/driver.h"
 #include "transport/device/wait.h"
@@ -15,19 +15,6 @@ using namespace base::drivers;
 namespace {
 
 constexpr double kZeroSeconds = 30;  // far more than any memory takes
-
-// "0000:4b:00.0" as the field counts: 0x4b000; -1 when it is none.
-int64_t bus_number_of(const std::string& text) {
-  unsigned domain = 0, bus = 0, device = 0, function = 0;
-  if (std::sscanf(text.c_str(), "%8x:%2x:%2x.%1x", &domain, &bus, &device, &function) != 4)
-    return -1;
-  return int64_t(domain) << 20 | int64_t(bus) << 12 | int64_t(device) << 4 | function;
-}
-
-std::string bus_text_of(int64_t number) {
-  return format("{:04x}:{:02x}:{:02x}.{:x}", number >> 20, (number >> 12) & 0xff,
-                (number >> 4) & 0xff, number & 0xf);
-}
 
 Error no_such_device(int ordinal, int count) {
   if (count == 0)
@@ -80,7 +67,7 @@ Status Device::read_facts() {
   facts_.bus_id = text;
   std::transform(facts_.bus_id.begin(), facts_.bus_id.end(), facts_.bus_id.begin(),
                  [](unsigned char c) { return char(std::tolower(c)); });
-  facts_.bus_number = bus_number_of(facts_.bus_id);
+  facts_.bus_number = base::bus_number(facts_.bus_id).value_or(-1);
   char name[256] = {};
   COLL_TRY(
       driver_status(*this, "ask for its name", api.device_name(name, sizeof name - 1, handle_)));
@@ -143,7 +130,7 @@ Result<bool> Device::reaches(const Device& other) const {
 
 Result<bool> Device::reaches(int64_t bus_number) const {
   if (bus_number == facts_.bus_number) return true;
-  const std::string bus = bus_text_of(bus_number);
+  const std::string bus = base::bus_text(bus_number);
   int other = 0;
   if (cuda().device_by_bus_id(&other, bus.c_str()) != kCudaSuccess) return true;
   return reaches_handle(other, format("the GPU at {}", bus));
