@@ -109,13 +109,22 @@ Status wait_for_hosts(HostPool& pool, const LaunchOptions& options, Interrupts& 
   return {};
 }
 
+// What the hostfile leaves of a host's GPUs.
+int visible_gpus(const launcher::HostLink& host) {
+  using Devices = launcher::HostSpec::Devices;
+  const launcher::HostSpec& spec = host.spec();
+  if (spec.devices == Devices::none) return 0;
+  const int all = host.hello().gpus;
+  return spec.devices == Devices::listed ? std::min(int(spec.device_list.size()), all) : all;
+}
+
 Result<launcher::JobPlacement> place(const HostPool& pool, const LaunchOptions& options) {
   std::vector<launcher::HostSpec> specs;
   std::vector<int> index;  // into the pool
   for (int i = 0; i < pool.size(); ++i) {
     if (pool.host(i).phase() != HostPhase::up) continue;
     specs.push_back(pool.host(i).spec());
-    if (!specs.back().slots) specs.back().slots = std::max(pool.host(i).hello().gpus, 1);
+    if (!specs.back().slots) specs.back().slots = std::max(visible_gpus(pool.host(i)), 1);
     index.push_back(i);
   }
   std::vector<launcher::HostSlots> slots = launcher::host_slots(specs, 1);
@@ -153,15 +162,6 @@ void add_devices(std::vector<std::string>& environment, const launcher::HostSpec
   std::string nics;
   for (const std::string& nic : spec.nics) nics += (nics.empty() ? "" : ",") + nic;
   if (!nics.empty()) environment.push_back("COLLCTL_IB_HCA=" + nics);
-}
-
-// What the hostfile leaves of a host's GPUs.
-int visible_gpus(const launcher::HostLink& host) {
-  using Devices = launcher::HostSpec::Devices;
-  const launcher::HostSpec& spec = host.spec();
-  if (spec.devices == Devices::none) return 0;
-  const int all = host.hello().gpus;
-  return spec.devices == Devices::listed ? std::min(int(spec.device_list.size()), all) : all;
 }
 
 std::string master_address(const launcher::HostLink& host) {

@@ -107,7 +107,8 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
 }
 
 std::string fifos_unavailable(const ModelInput& input, const GpuQuery& q) {
-  if (!serves(kernels::algorithm(q.algorithm), q.protocol))
+  if (!serves(kernels::algorithm(q.algorithm), q.protocol) ||
+      find_latency(modelled(q.algorithm), q.protocol) == nullptr)
     return format("{} does not speak {}", name_of(q.algorithm), name_of(q.protocol));
   // One rank sends to nobody, so every algorithm will do.
   if (input.ranks < 2 && q.protocol != Protocol::ll128) return {};

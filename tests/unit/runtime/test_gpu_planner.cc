@@ -172,9 +172,10 @@ TEST_CASE("plans of GPU ranks are alike on all ranks and proved", "[gpu][planner
           }
   }
   CHECK(proved > 500);
-  for (const char* way : {"ring/simple", "ring/ll", "tree/simple", "tree/ll", "tree-split/simple",
-                          "pairwise/simple", "pairwise/ll", "doubling/ll", "one-shot/ll",
-                          "one-shot/simple", "two-shot/ll", "two-shot/simple"})
+  for (const char* way :
+       {"ring/simple", "ring/ll", "tree/simple", "tree/ll", "tree-split/simple", "pairwise/simple",
+        "pairwise/ll", "doubling/ll", "ring/ll128", "tree/ll128", "one-shot/ll", "one-shot/simple",
+        "two-shot/ll", "two-shot/simple", "two-shot/ll128"})
     CHECK(seen.count(way) == 1);
 }
 
@@ -291,6 +292,7 @@ TEST_CASE("what GPU ranks cannot do is refused with the reason", "[gpu][planner]
   has(refused(shape, operation(Collective::all_reduce, 1000, DataType::int64), "one-shot", ""),
       "one-shot has no kernel for allreduce of 8000 bytes of int64");
   has(refused(shape, op, "pairwise", ""), "pairwise does not serve allreduce");
+  has(refused(shape, op, "doubling", "ll128"), "doubling does not speak ll128");
   shape.gpu_window = false;
   shape.no_window = "GPU 0 cannot reach GPU 1";
   has(refused(shape, op, "two-shot", ""),
