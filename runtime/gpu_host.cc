@@ -46,9 +46,11 @@ Result<topology::NodeGraphs> channels_of(const Graph& graph, const topology::Pat
   topology::NodeGraphs graphs =
       search_node(graph, effective, {.nodes = nodes, .cross_nic = search.cross_nic});
   if (search.graph_file.empty()) return graphs;
-  COLL_ASSIGN(topology::GraphFile given, topology::read_graph_xml_file(search.graph_file, graph));
-  if (given.ring) graphs.ring = std::move(*given.ring);
-  if (given.tree) graphs.tree = std::move(*given.tree);
+  // Not moved out of the result: g++ 12 then takes an absent graph for an uninitialised one.
+  const auto given = topology::read_graph_xml_file(search.graph_file, graph);
+  if (!given) return given.error();
+  if (given->ring) graphs.ring = *given->ring;
+  if (given->tree) graphs.tree = *given->tree;
   return graphs;
 }
 
