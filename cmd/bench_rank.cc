@@ -21,6 +21,7 @@ runtime::CommOptions comm_options(const BenchSpec& spec) {
   }
   options.channels = spec.channels;
   options.transport = spec.transport;
+  options.p2p = spec.p2p;
   options.start_timeout_s = spec.start_timeout_s;
   options.op_timeout_s = spec.op_timeout_s;
   options.local_ranks = spec.local_ranks;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "cmd/bench_header.h"
 #include "cmd/diagnose.h"
+#include "cmd/sizes.h"
 
 namespace collctl::cmd {
 
@@ -17,27 +17,11 @@ using runtime::Operation;
 
 namespace {
 
-// Binary units for progress lines: "512 KiB", "12 B", "1.5 MiB".
-std::string size_words(uint64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = double(bytes);
-  size_t unit = 0;
-  while (value >= 1024 && unit < 4) value /= 1024, ++unit;
-  if (value == double(uint64_t(value))) return format("{} {}", uint64_t(value), kUnits[unit]);
-  return format("{:.1f} {}", value, kUnits[unit]);
-}
-
 // A broken link breaks every row: the first few say all there is to say.
 constexpr int kMaxExplained = 4;
 
 std::vector<std::string> or_chosen(const std::vector<std::string>& names) {
   return names.empty() ? std::vector<std::string>{""} : names;
-}
-
-double timeout_of(const BenchSpec& spec) {
-  if (spec.op_timeout_s > 0) return spec.op_timeout_s;
-  const auto knob = base::knob_seconds(base::KnobId::op_timeout);
-  return knob ? *knob : 30;  // the communicator's start has refused an illegal one
 }
 
 // Another library's turns and ours alternate, so that what the machine does meanwhile meets both.
@@ -50,7 +34,7 @@ BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, B
     : spec_(spec),
       communicator_(communicator),
       sink_(sink),
-      timeout_s_(timeout_of(spec)),
+      timeout_s_(op_timeout(spec)),
       stream_(communicator) {
   for (const std::string& algorithm : or_chosen(spec.algorithms))
     for (const std::string& protocol : or_chosen(spec.protocols))
@@ -118,11 +102,12 @@ Status BenchRun::check_memory(uint64_t largest, uint64_t each) const {
   if (const auto device = communicator_.device()) {
     const uint64_t free = device->free_bytes();
     if (free == 0 || each <= free) return {};
-    return Error{ErrorCode::unavailable,
-                 format("{} of {} needs {} of buffers on {}, which has {} free of {}",
-                        kernels::name_of(spec_.collective), size_words(largest), size_words(each),
-                        device->text(), size_words(free), size_words(device->facts().memory_bytes)),
-                 "use a smaller --max-bytes, or end what else uses the GPU"};
+    return Error{
+        ErrorCode::unavailable,
+        format("{} of {} needs {} of buffers on {}, which has {} free of {}",
+               kernels::name_of(spec_.collective), human_bytes(largest), human_bytes(each),
+               device->text(), human_bytes(free), human_bytes(device->facts().memory_bytes)),
+        "use a smaller --max-bytes, or end what else uses the GPU"};
   }
   const auto neighbours = uint64_t(local_ranks());
   const uint64_t memory = base::physical_memory();
@@ -130,8 +115,8 @@ Status BenchRun::check_memory(uint64_t largest, uint64_t each) const {
   return Error{ErrorCode::unavailable,
                format("{} of {} needs {} of buffers for each of the {} ranks of this host, "
                       "which has {} of memory",
-                      kernels::name_of(spec_.collective), size_words(largest), size_words(each),
-                      neighbours, size_words(memory)),
+                      kernels::name_of(spec_.collective), human_bytes(largest), human_bytes(each),
+                      neighbours, human_bytes(memory)),
                "use a smaller --max-bytes or fewer ranks on this host"};
 }
 
@@ -206,7 +191,7 @@ Status BenchRun::combination(RowKey key, const std::vector<uint64_t>& sizes) {
     key.size = size_point(key.collective, asked, communicator_.size(), size);
     if (communicator_.rank() == 0)
       sink_.progress(
-          format("{}, {} of {}", size_words(key.size.bytes), rows_done_ + 1, rows_total_));
+          format("{}, {} of {}", human_bytes(key.size.bytes), rows_done_ + 1, rows_total_));
     COLL_TRY_IN(row(key),
                 format("{} of {} bytes", kernels::name_of(key.collective), key.size.bytes));
     ++rows_done_;
@@ -387,7 +372,7 @@ Status BenchRun::explain(const RowKey& key, bool in_place, const CheckResult& ch
     fault.message +=
         format(" ({} {}{} of {}{})", kernels::name_of(key.collective), kernels::name_of(key.type),
                has_op(key.collective) ? format(" {}", kernels::name_of(key.op)) : "",
-               size_words(key.size.bytes), in_place ? ", in place" : "");
+               human_bytes(key.size.bytes), in_place ? ", in place" : "");
     sink_.fault(fault);
   }
   return {};

@@ -6,12 +6,19 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/env.h"
 #include "cmd/bench_sizes.h"
 
 namespace collctl::cmd {
 
 using runtime::Communicator;
 using runtime::Stream;
+
+double op_timeout(const BenchSpec& spec) {
+  if (spec.op_timeout_s > 0) return spec.op_timeout_s;
+  const auto knob = base::knob_seconds(base::KnobId::op_timeout);
+  return knob ? *knob : 30;  // the communicator's start has refused an illegal one
+}
 
 void Samples::put(ByteWriter& writer) const {
   writer.put(block_ns).put(uint32_t(each_ns.size()));

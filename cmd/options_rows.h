@@ -30,5 +30,6 @@ std::vector<std::string> algorithm_names();
 void add_launch_options(std::vector<Option>& table);
 void add_host_options(std::vector<Option>& table);
 void add_plan_options(std::vector<Option>& table);
+void add_measure_options(std::vector<Option>& table);  // options_measure.cc
 
 }  // namespace collctl::cmd

@@ -4,7 +4,7 @@
 
 #include "base/format.h"
 #include "cmd/bench_header.h"
-#include "cmd/sizes.h"
+#include "cmd/bench_timing.h"
 #include "cmd/timed.h"
 #include "kernels/algorithms.h"
 
@@ -20,10 +20,6 @@ namespace {
 constexpr uint64_t kTold = 200;  // operations between two lines of progress
 constexpr uint64_t kSameChoices = 16;
 constexpr int kMostChannels = 8;  // of forced choices
-
-double patience_of(const BenchSpec& spec) {
-  return (spec.op_timeout_s > 0 ? spec.op_timeout_s : 30) * 2 + 10;
-}
 
 }  // namespace
 
@@ -202,8 +198,8 @@ Status Soak::run_batch(const std::vector<Drawn>& batch, bool grouped) {
 
 Status Soak::run() {
   COLL_TRY(reserve());
-  COLL_TRY(
-      send_header(spec_, communicator_, "", sink_, Deadline::after_seconds(patience_of(spec_))));
+  COLL_TRY(send_header(spec_, communicator_, "", sink_,
+                       Deadline::after_seconds(op_timeout(spec_) * 2 + 10)));
   sink_.phase(communicator_.rank(), "measure");
   uint64_t told = 0;
   for (uint64_t batches = 0; done_ < uint64_t(spec_.soak_operations); ++batches) {

@@ -59,14 +59,19 @@ _collctl() {
     --iters) COMPREPLY=(); return ;;
     --warmup) COMPREPLY=(); return ;;
     --sync) COMPREPLY=($(compgen -W 'block each' -- "$current")); return ;;
+    --cuda-graph) COMPREPLY=(); return ;;
+    --vs) COMPREPLY=($(compgen -W 'nccl' -- "$current")); return ;;
+    --vs-config) COMPREPLY=($(compgen -W 'default ring ring-ll ring-ll128 ring-simple tree tree-ll tree-ll128 tree-simple registered symmetric best' -- "$current")); return ;;
+    --misalign) COMPREPLY=(); return ;;
     --check) COMPREPLY=($(compgen -W '0 1' -- "$current")); return ;;
     --in-place) COMPREPLY=($(compgen -W '0 1 both' -- "$current")); return ;;
     --min-busbw) COMPREPLY=(); return ;;
     --max-latency) COMPREPLY=(); return ;;
     --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling one-shot two-shot all' -- "$current")); return ;;
-    --proto) COMPREPLY=($(compgen -W 'simple ll all' -- "$current")); return ;;
+    --proto) COMPREPLY=($(compgen -W 'simple ll ll128 all' -- "$current")); return ;;
     --channels) COMPREPLY=(); return ;;
-    --transport) COMPREPLY=($(compgen -W 'loopback shm net' -- "$current")); return ;;
+    --transport) COMPREPLY=($(compgen -W 'loopback p2p shm net' -- "$current")); return ;;
+    --p2p) COMPREPLY=($(compgen -W 'auto read write' -- "$current")); return ;;
     --net) COMPREPLY=($(compgen -W 'socket' -- "$current")); return ;;
     --device) COMPREPLY=($(compgen -W 'cpu cuda auto' -- "$current")); return ;;
     --from) COMPREPLY=($(compgen -f -- "$current")); return ;;
@@ -80,56 +85,56 @@ _collctl() {
     --bytes) COMPREPLY=(); return ;;
     --nodes) COMPREPLY=(); return ;;
     --op) COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -- "$current")); return ;;
-    --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling all' -- "$current")); return ;;
+    --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling one-shot two-shot all' -- "$current")); return ;;
     --proto) COMPREPLY=($(compgen -W 'simple ll ll128 all' -- "$current")); return ;;
     -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
   esac
   case $command in
     run)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -- "$current"))
       fi ;;
     allreduce)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     allgather)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     reducescatter)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     broadcast)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     reduce)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     gather)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     scatter)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     alltoall)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     sendrecv)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     barrier)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     topo)
       if [[ $current == -* ]]; then

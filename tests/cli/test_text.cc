@@ -153,7 +153,7 @@ TEST_CASE("the bash completion completes", "[cli]") {
   };
   CHECK(complete("collctl allr") == "allreduce\n");
   CHECK(complete("collctl run --transp") == "--transport\n");
-  CHECK(complete("collctl run --transport ''") == "loopback shm net\n");
+  CHECK(complete("collctl run --transport ''") == "loopback p2p shm net\n");
   CHECK(complete("collctl run -n 4 broad") == "broadcast\n");
   CHECK(complete("collctl completion ''") == "bash zsh fish\n");
   CHECK(complete("collctl env --j") == "--json\n");

@@ -96,7 +96,8 @@ TEST_CASE("bench on GPU ranks: collectives, types, in place and misaligned, righ
       const BenchOutcome outcome = run_gpu_bench(spec, n);
       INFO(kernels::name_of(Collective(c)) << " on " << n << ": " << outcome.first_error());
       REQUIRE(outcome.errors.empty());
-      CHECK(wrong_timings(outcome) == 0);
+      // A barrier has nothing to check: one timing that says so.
+      CHECK(wrong_timings(outcome) == (Collective(c) == Collective::barrier ? 1 : 0));
       REQUIRE(outcome.sink.headers.size() == 1);
       const BenchHeader& header = outcome.sink.headers[0];
       CHECK(header.device == "cuda");

@@ -150,8 +150,8 @@ TEST_CASE("values are checked against the table", "[cmd]") {
   CHECK(usage_error("run allreduce --timeout 0x10") != "");
   CHECK(usage_error("run allreduce --min-busbw 3@") != "");
   CHECK(usage_error("run allreduce --check 2") == "run: --check 2: expected 0, 1");
-  CHECK(usage_error("run allreduce --transport p2p") ==
-        "run: --transport p2p: expected loopback, shm, net");
+  CHECK(usage_error("run allreduce --transport ib") ==
+        "run: --transport ib: expected loopback, p2p, shm, net");
 }
 
 TEST_CASE("values that need each other are checked together", "[cmd]") {
@@ -199,8 +199,8 @@ TEST_CASE("what only GPUs can is no option of CPU ranks", "[cmd]") {
   CHECK(on_cores("allreduce --cuda-graph 10") == "--cuda-graph: these are CPU ranks");
   CHECK(on_cores("allreduce --transport p2p") == "--transport p2p joins GPUs, these are CPU ranks");
   CHECK(bench_error("allreduce --vs-config ring") == "--vs-config is for --vs nccl");
-  CHECK(bench_error("allreduce --vs-config circle --vs nccl").rfind("--vs-config circle: exp", 0) ==
-        0);
+  CHECK(usage_error("allreduce --vs nccl --vs-config circle")
+            .rfind("allreduce: --vs-config circle: expected default, ring", 0) == 0);
 }
 
 TEST_CASE("on GPUs sizes go further, unless they are given", "[cmd]") {

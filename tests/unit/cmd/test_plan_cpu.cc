@@ -68,13 +68,14 @@ TEST_CASE("CPU ranks of several nodes stand in one ring, node by node, and in tw
 }
 
 TEST_CASE("what limits CPU ranks follows from the machine") {
-  // A large message is copies, a small one hops; between sockets a hop takes longer.
+  // A large message is copies; a small one waits in the ranks' window for the arrival of each, which
+  // takes longer between sockets.
   const auto one = plan_of(1, 1, {4 << 20});
   REQUIRE(one.ok());
   CHECK(one->rows[0].choice.limited_by == "copies through shared memory");
   const auto small = plan_of(1, 1, {8});
   REQUIRE(small.ok());
-  CHECK(small->rows[0].choice.limited_by == "hops from rank to rank");
+  CHECK(small->rows[0].choice.limited_by == "arrivals of all ranks");
   const auto far = plan_of(2, 1, {8});
   REQUIRE(far.ok());
   CHECK(far->rows[0].choice.expected_us > small->rows[0].choice.expected_us);
