@@ -35,7 +35,8 @@ struct CommOptions {
   std::string algo;  // as --algo / COLLCTL_ALGO: empty = chosen
   std::string proto;
   int channels = 0;
-  std::string transport;       // "", loopback, shm, net
+  std::string transport;       // "", loopback, p2p, shm, net
+  std::string p2p;             // "", auto, read, write: before P2P_READ
   double start_timeout_s = 0;  // 0: knob
   double op_timeout_s = 0;
   int local_ranks =

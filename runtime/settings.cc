@@ -51,12 +51,13 @@ Status read_int(KnobId id, T& to) {
   return {};
 }
 
-Status read_gpu(Settings& s) {
-  const base::KnobValue how = base::knob_value(KnobId::p2p_read);
-  if (how.text != "auto" && how.text != "read" && how.text != "write")
-    return Error(ErrorCode::usage,
-                 format("{} = '{}': expected auto, read or write", how.origin, how.text));
-  s.p2p_read = how.text == "read";  // writes are faster on every path that was measured
+Status read_gpu(Settings& s, const CommOptions& options) {
+  const base::KnobValue knob = base::knob_value(KnobId::p2p_read);
+  const std::string& how = options.p2p.empty() ? knob.text : options.p2p;
+  if (how != "auto" && how != "read" && how != "write")
+    return Error(ErrorCode::usage, format("{} = '{}': expected auto, read or write",
+                                          options.p2p.empty() ? knob.origin : "p2p", how));
+  s.p2p_read = how == "read";  // writes are faster on every path that was measured
   const base::KnobValue kernels = base::knob_value(KnobId::gpu_kernels);
   if (kernels.text != "auto" && kernels.text != "verbs")
     return Error(ErrorCode::usage,
@@ -81,7 +82,7 @@ Status read_network(Settings& s, const CommOptions& options) {
     return Error(ErrorCode::usage,
                  format("transport '{}': expected one of {}", s.transport, known));
   }
-  COLL_TRY(read_gpu(s));
+  COLL_TRY(read_gpu(s, options));
   COLL_TRY(read_int(KnobId::p2p_disable, s.p2p_disabled));
   COLL_TRY(read_int(KnobId::shm_disable, s.shm_disabled));
   COLL_TRY(read_int(KnobId::socket_nsocks, s.sockets_per_thread));
