@@ -182,7 +182,7 @@ void every_type(int nranks, int capability) {
                    .type = DataType(type),
                    .op = RedOp(op),
                    .protocol = Protocol(p),
-                   .count = 2501,
+                   .count = 1003,
                    .in_place = misalign == 0,
                    .misalign = misalign,
                    .chunk_bytes = chunk_bytes(world, row, 2)};
@@ -204,14 +204,14 @@ void large(int nranks) {
     for (int p = 0; p < kProtocolCount; ++p)
       for (int collective = 0; collective < kCollectiveCount; ++collective) {
         if (!serves(row, Protocol(p)) || !serves(row, Collective(collective))) continue;
-        for (const DataType type : {DataType::float32, DataType::bfloat16}) {
+        for (const DataType type : {DataType::float32, DataType::int8}) {
           Case c{.algorithm = row.id,
                  .collective = Collective(collective),
                  .type = type,
                  .protocol = Protocol(p),
                  .count = 300001,
                  .root = nranks - 1,
-                 .in_place = type == DataType::bfloat16,
+                 .in_place = type == DataType::int8,
                  .chunk_bytes = chunk_bytes(world, row, 2)};
           fit_window(world, row, c);
           if (!runs(world, c, 512)) return;
