@@ -61,6 +61,17 @@ TEST_CASE("GPU ranks over each transport", "[gpu]") {
   }
 }
 
+TEST_CASE("GPUs read where that is asked for", "[gpu]") {
+  set_up_gpus(2);
+  GpuJob job = over(2, "p2p");
+  job.options.p2p = "read";
+  CHECK(with_gpu_ranks(job, [](Communicator& c, Complaints& complaints) {
+          run_all(c, complaints, {1000});
+          for (const LinkInfo& link : c.links())
+            if (link.via != "P2P/direct pointer/read") complaints.add(link.via);
+        }) == "");
+}
+
 TEST_CASE("what window kernels serve goes through the window, all else through links", "[gpu]") {
   set_up_gpus(4);
   const LaunchCounts before = launch_counts();
