@@ -1,4 +1,5 @@
 // Memory of devices: plain, by handles that travel as descriptors, and side by side in one range.
+#include <cstring>
 #include <utility>
 
 #include "base/format.h"
@@ -116,7 +117,7 @@ Result<DeviceMemory> DeviceMemory::import_ipc(DevicePointer user, const IpcName&
   COLL_TRY(user->use());
   CudaIpcHandle handle;
   static_assert(sizeof handle == sizeof name);
-  __builtin_memcpy(&handle, name.bytes, sizeof handle);
+  std::memcpy(&handle, name.bytes, sizeof handle);
   CudaAddress at = 0;
   COLL_TRY(driver_status(*user, "open memory of another process",
                          cuda().ipc_open(&at, handle, kCudaIpcLazyPeer)));
@@ -181,7 +182,7 @@ Result<IpcName> DeviceMemory::export_ipc() const {
   COLL_TRY(driver_status(*device_, "name memory for other processes",
                          cuda().ipc_export(&handle, address_of(data_))));
   IpcName name;
-  __builtin_memcpy(name.bytes, &handle, sizeof name);
+  std::memcpy(name.bytes, &handle, sizeof name);
   return name;
 }
 
