@@ -147,6 +147,7 @@ Status Device::alive() const {
 }
 
 Status Device::zero(void* at, uint64_t bytes) const {
+  if (bytes == 0) return {};
   COLL_TRY(use());
   const std::scoped_lock lock(setup_mutex_);
   COLL_TRY(driver_status(*this, format("zero {} bytes", bytes),
