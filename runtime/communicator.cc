@@ -140,7 +140,41 @@ Status Communicator::State::wire_plan(const Plan& plan) {
   const Deadline deadline = Deadline::after_seconds(settings.start_timeout_s);
   const std::lock_guard lock(bootstrap_mutex);
   COLL_TRY(wire->connect(edges, kPurposeMessages, deadline));
-  return wire->connect(messages, kPurposeMessages, deadline);
+  COLL_TRY(wire->connect(messages, kPurposeMessages, deadline));
+  return gpu != nullptr ? check_links(plan) : Status();
+}
+
+// In a ring or tree of their channel: the only links that LL128 goes over.
+bool Communicator::State::neighbours(const Edge& edge) const {
+  if (edge.channel >= int(shape.channels.size())) return false;
+  const ChannelShape& channel = shape.channels[size_t(edge.channel)];
+  const auto& ring = channel.ring;
+  const auto from = std::find(ring.begin(), ring.end(), edge.from);
+  if (from != ring.end()) {
+    const auto next = from + 1 == ring.end() ? ring.begin() : from + 1;
+    if (*next == edge.to) return true;
+  }
+  const int other = edge.from == rank ? edge.to : edge.from;
+  const kernels::TreeLinks& tree = channel.tree;
+  return tree.up == other || std::count(std::begin(tree.down), std::end(tree.down), other) > 0;
+}
+
+// A link that messages made on a channel which was no ring's then has no slots for LL128.
+Status Communicator::State::check_links(const Plan& plan) const {
+  for (const PlannedOp& op : plan.ops)
+    for (const kernels::Work& w : op.works) {
+      if (op.by_window_kernel) continue;
+      std::vector<Edge> edges;
+      add_collective_edges(w, edges);
+      for (const Edge& edge : edges)
+        if (!wire->has(edge, w.protocol))
+          return Error(ErrorCode::unavailable,
+                       format("channel {} of rank {} -> rank {} was connected for messages, which "
+                              "do not use {}",
+                              edge.channel, edge.from, edge.to, kernels::name_of(w.protocol)),
+                       "name another --proto, or the number of channels at the start");
+    }
+  return {};
 }
 
 bool Communicator::State::needs_links(const Plan& plan) const {

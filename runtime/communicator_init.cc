@@ -264,6 +264,7 @@ Status Communicator::State::connect(const UniqueId& id, Deadline deadline) {
   w.services.device = device;
   w.bootstrap = bootstrap.get();
   w.proxy = proxy.get();
+  w.wants_ll128 = [this](const Edge& edge) { return neighbours(edge); };
   wire = std::make_unique<Wire>(std::move(w));
   log_shape();
   Status connected = make_window(deadline);

@@ -108,6 +108,8 @@ struct Communicator::State {
   void note_gpu_failure(Error error);
   int32_t* barrier_cell() { return gpu != nullptr ? gpu->barrier_cell() : barrier_cells; }
   bool needs_links(const Plan& plan) const;
+  bool neighbours(const Edge& edge) const;
+  Status check_links(const Plan& plan) const;
   // Whether a submission would have to connect links before it starts.
   Result<bool> would_connect(std::span<const Operation> operations);
 

@@ -80,6 +80,11 @@ Result<size_t> Wire::choose(const Edge& edge, size_t first) const {
       .blame(edge.from == options_.rank ? edge.to : edge.from);
 }
 
+bool Wire::has(const Edge& edge, kernels::Protocol protocol) const {
+  const auto link = links_.find(edge);
+  return link != links_.end() && link->second->fifo(protocol) != nullptr;
+}
+
 void Wire::open(Pending& p, uint32_t purpose, Deadline deadline) {
   const auto& peers = *options_.peers;
   LinkSpec spec;
@@ -89,9 +94,12 @@ void Wire::open(Pending& p, uint32_t purpose, Deadline deadline) {
   spec.peer = peers[size_t(p.peer)];
   spec.purpose = purpose;
   spec.p2p_read = options_.settings->p2p_read;
-  for (int i = 0; i < kernels::kProtocolCount; ++i)
-    if (options_.settings->slot_bytes[i] != 0)
-      spec.geometry[i] = {options_.settings->slot_bytes[i], options_.settings->slot_count};
+  for (int i = 0; i < kernels::kProtocolCount; ++i) {
+    if (options_.settings->slot_bytes[i] == 0) continue;
+    if (i == int(kernels::Protocol::ll128) && options_.wants_ll128 && !options_.wants_ll128(p.edge))
+      continue;
+    spec.geometry[i] = {options_.settings->slot_bytes[i], options_.settings->slot_count};
+  }
   p.failure.reset();
   p.peer_failure.reset();
   p.mine.clear();

@@ -6,6 +6,7 @@
 // time, and never while work runs. Both ends must ask for the same edges between them in the same
 // order of calls. What one end cannot make (a full /dev/shm) both ends make by the next transport.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -36,6 +37,8 @@ class Wire {
     transport::Services services;
     Bootstrap* bootstrap = nullptr;
     ProxyEngine* proxy = nullptr;
+    // Whether an edge wants slots for LL128, which are large; the same at both ends. Null: all do.
+    std::function<bool(const Edge&)> wants_ll128;
   };
   explicit Wire(Options options);
   ~Wire();
@@ -45,6 +48,7 @@ class Wire {
   // Connects the edges of this rank that are not yet there. `purpose` as in transport::LinkSpec.
   Status connect(std::span<const Edge> edges, uint32_t purpose, Deadline deadline);
   bool has(const Edge& edge) const { return links_.contains(edge); }
+  bool has(const Edge& edge, kernels::Protocol protocol) const;
 
   // Fifos of a channel by peer and protocol; the tables live as long as the Wire.
   const kernels::ChannelLinks& channel(int channel);
