@@ -166,6 +166,7 @@ Status Communicator::State::check_links(const Plan& plan) const {
       if (op.by_window_kernel) continue;
       std::vector<Edge> edges;
       add_collective_edges(w, edges);
+      if (op.algorithm == kernels::AlgorithmId::doubling) add_doubling_edges(w, edges);
       for (const Edge& edge : edges)
         if (!wire->has(edge, w.protocol))
           return Error(ErrorCode::unavailable,

@@ -276,6 +276,11 @@ Result<transport::DeviceGraph> CudaExecutor::capture_end(const DeviceStream& str
   return transport::DeviceGraph::end(options_.device, stream.get());
 }
 
+bool CudaExecutor::capturing(const DeviceStream& stream) {
+  const std::lock_guard lock(mutex_);
+  return capturing_ == &stream;
+}
+
 Status CudaExecutor::replay(const transport::DeviceGraph& graph, const DeviceStream& stream) {
   const std::lock_guard lock(mutex_);
   if (capturing_ != nullptr)

@@ -75,6 +75,8 @@ class CudaExecutor {
   // Waits until nothing is under way, then records what is launched on `stream`.
   Status capture_begin(const transport::DeviceStream& stream);
   Result<transport::DeviceGraph> capture_end(const transport::DeviceStream& stream);
+  // A recording stream must not be asked how far it is: that spoils the graph.
+  bool capturing(const transport::DeviceStream& stream);
   Status replay(const transport::DeviceGraph& graph, const transport::DeviceStream& stream);
 
   // Until all that was queued on the stream is done, or was given up: kernels end by data, abort

@@ -48,6 +48,8 @@ Error CudaExecutor::first_report() const {
 // --- the thread that waits ---
 
 Status CudaExecutor::wait(const DeviceStream& stream) {
+  if (capturing(stream))
+    return Error(ErrorCode::usage, "the stream records a graph: end that before waiting for it");
   const int64_t start = now_ns();
   int64_t give_up_ns = 0;
   while (true) {

@@ -66,6 +66,9 @@ Status Stream::State::wait() {
 
 bool Stream::State::stop_on_gpu() {
   if (communicator == nullptr) return true;
+  // A graph that nobody ended is dropped.
+  if (communicator->gpu->capturing(device_stream))
+    (void)communicator->gpu->capture_end(device_stream);
   const bool ended = bool(communicator->gpu->wait(device_stream));
   if (ended) communicator->gpu->forget(device_stream);
   communicator = nullptr;
@@ -131,6 +134,9 @@ Status Stream::replay(const transport::DeviceGraph& graph) {
 
 bool Stream::idle() const {
   if (state_->device_stream.get() != nullptr) {
+    Communicator::State* const communicator = state_->communicator;
+    if (communicator != nullptr && communicator->gpu->capturing(state_->device_stream))
+      return false;
     const Result<bool> idle = state_->device_stream.idle();
     return idle && *idle;
   }

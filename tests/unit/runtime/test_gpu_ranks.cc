@@ -152,6 +152,13 @@ TEST_CASE("a graph of operations is replayed", "[gpu]") {
             if (const Status elsewhere = c.start(twice, other);
                 elsewhere || elsewhere.error().code != ErrorCode::usage)
               complaints.add("another stream did not rest");
+            if (const Status waited = stream.synchronize();
+                waited || waited.error().code != ErrorCode::usage || stream.idle())
+              complaints.add("a recording stream was waited for");
+            {
+              Stream dropped(c);  // while another one records
+              if (dropped.capture_begin()) complaints.add("two graphs at once");
+            }
             auto graph = stream.capture_end();
             if (!graph) return complaints.add(graph.error().chain());
             if (x[0] != 1) complaints.add("a capture ran what it was to record");
@@ -168,6 +175,11 @@ TEST_CASE("a graph of operations is replayed", "[gpu]") {
             for (int i = 0; i < 4; ++i)
               COLL_TEST_OK(complaints, (i % 2 == 0 ? stream : other).replay(*graph));
             COLL_TEST_OK(complaints, c.start(twice, stream, Communicator::Launch::blocking));
+            {
+              Stream forgotten(c);
+              COLL_TEST_OK(complaints, forgotten.capture_begin());
+              COLL_TEST_OK(complaints, c.start(twice, forgotten));
+            }
             // 3 operations x 4 replays and one more: 2^13.
             if (x != std::vector<double>(kCount, 8192.0))
               complaints.add(format("x is {} after the replays", x[0]));
