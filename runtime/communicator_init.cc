@@ -100,7 +100,9 @@ Status Communicator::State::exchange_cards(const UniqueId& id, const CommOptions
   std::vector<RankCard> cards((size_t(size)));
   cards[size_t(rank)] = make_card(rank, id.hash(), settings, options.local_ranks, proxy->address());
   if (opening != nullptr) {
-    const auto opened = opening->wait(deadline);
+    // Early enough that the others can still be told.
+    const auto tenth = int64_t(settings.start_timeout_s * 1e8);
+    const auto opened = opening->wait(Deadline::at_ns(deadline.at() - tenth));
     add_device(cards[size_t(rank)], opened, options.share_device);
     if (opened) {
       device = *opened;

@@ -250,7 +250,7 @@ Status CudaExecutor::launch(CachedPlan& entry, uint64_t first_op_count,
     ++first_op_count;
   }
   if (capturing) {
-    graph_bytes_ += plan.bytes;
+    capture_bytes_ += plan.bytes;
     if (captured_.empty() || captured_.back() != entry.on_device)
       captured_.push_back(entry.on_device);
   } else {
@@ -266,6 +266,7 @@ Status CudaExecutor::capture_begin(const DeviceStream& stream) {
     return Error(ErrorCode::usage, "a stream of this communicator already records a graph");
   COLL_TRY(transport::DeviceGraph::begin(options_.device, stream.get()));
   capturing_ = &stream;
+  capture_bytes_ = 0;
   return {};
 }
 
@@ -273,6 +274,7 @@ Result<transport::DeviceGraph> CudaExecutor::capture_end(const DeviceStream& str
   const std::lock_guard lock(mutex_);
   if (capturing_ != &stream) return Error(ErrorCode::usage, "this stream records no graph");
   capturing_ = nullptr;
+  graph_bytes_ = std::max(graph_bytes_, capture_bytes_);
   return transport::DeviceGraph::end(options_.device, stream.get());
 }
 

@@ -141,7 +141,8 @@ class CudaExecutor {
   const transport::DeviceStream* capturing_ = nullptr;  // must not be asked anything
   uint64_t launched_ = 0;                               // how often something was queued
   uint64_t queued_bytes_ = 0;                           // since nothing was under way
-  uint64_t graph_bytes_ = 0;                            // of all captured operations
+  uint64_t capture_bytes_ = 0;                          // of the operations recorded so far
+  uint64_t graph_bytes_ = 0;                            // of the largest graph
   bool busy_ = false;                                   // the watching thread looks
   bool proxy_busy_ = false;                             // the proxy polls
   bool look_now_ = false;

@@ -68,6 +68,10 @@ Status Group::Collected::submit(bool wait) {
     return all[0].communicator->submit(all[0].operations, all[0].stream, wait && all[0].blocking);
   // First look whether all of it can be planned: nothing is started by halves.
   for (const Batch& b : all) {
+    if (b.communicator->gpu != nullptr) {
+      COLL_TRY(b.communicator->would_connect(b.operations));  // plans, and keeps the plan
+      continue;
+    }
     std::vector<Operation> list = b.operations;
     for (Operation& op : list)
       if (op.collective == Collective::barrier)

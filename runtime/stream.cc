@@ -129,7 +129,12 @@ Result<transport::DeviceGraph> Stream::capture_end() {
 
 Status Stream::replay(const transport::DeviceGraph& graph) {
   COLL_TRY(state_->gpu_ready());
-  return state_->communicator->gpu->replay(graph, state_->device_stream);
+  Communicator::State& communicator = *state_->communicator;
+  Status launched = communicator.gpu->replay(graph, state_->device_stream);
+  // As in submit_to_gpu.
+  if (!launched && launched.error().code != ErrorCode::usage)
+    communicator.fail(launched.error(), true);
+  return launched;
 }
 
 bool Stream::idle() const {
