@@ -8,21 +8,16 @@ namespace collctl::kernels::cuda {
 
 inline constexpr uint32_t kLlLineBytes = 16;
 
-struct LlLine {
-  uint32_t low, flag_low, high, flag_high;
-};
-__device__ __forceinline__ LlLine load_ll_line(const uint8_t* p) {
-  LlLine v;
-  asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.low), "=r"(v.flag_low), "=r"(v.high), "=r"(v.flag_high)
-               : "l"(p)
-               : "memory");
-  return v;
+// A line as its two halves of 8 bytes, each with its flag above the data.
+__device__ __forceinline__ bool has_flag(const Pack& line, uint32_t flag) {
+  return uint32_t(line.word[0] >> 32) == flag && uint32_t(line.word[1] >> 32) == flag;
 }
-__device__ __forceinline__ void store_ll_line(uint8_t* p, uint64_t data, uint32_t flag) {
-  asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(uint32_t(data)),
-               "r"(flag), "r"(uint32_t(data >> 32)), "r"(flag)
-               : "memory");
+__device__ __forceinline__ uint64_t ll_data(const Pack& line) {
+  return uint64_t(uint32_t(line.word[1])) << 32 | uint32_t(line.word[0]);
+}
+__device__ __forceinline__ Pack ll_line(uint64_t data, uint32_t flag) {
+  const uint64_t high = uint64_t(flag) << 32;
+  return {{high | uint32_t(data), high | data >> 32}};
 }
 
 struct LlLines {
@@ -38,26 +33,26 @@ struct LlLines {
                                               uint64_t (&data)[kUnroll]) {
     const uint8_t* slot = a.source(i);
     const uint32_t flag = uint32_t(a.source_step(i) + 1);
-    LlLine line[kUnroll];
+    Pack line[kUnroll];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
-      line[u] = {0, flag, 0, flag};
+      line[u] = ll_line(0, flag);
       if (first + u * step < end)
-        line[u] = load_ll_line(slot + uint64_t(first + u * step) * kLlLineBytes);
+        line[u] = load_pack(slot + uint64_t(first + u * step) * kLlLineBytes);
     }
     int64_t start = 0;
     int polls = 0;
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
 #pragma unroll 1
-      while (line[u].flag_low != flag || line[u].flag_high != flag) {
+      while (!has_flag(line[u], flag)) {
         if (polls++ == 0) start = clock_ns();
         if (polls % kPollsBetweenLooks == 0 &&
-            gives_up_line(*a.team, i, line[u].flag_low, flag, start))
+            gives_up_line(*a.team, i, line[u].word[0] >> 32, flag, start))
           return false;
-        line[u] = load_ll_line(slot + uint64_t(first + u * step) * kLlLineBytes);
+        line[u] = load_pack(slot + uint64_t(first + u * step) * kLlLineBytes);
       }
-      data[u] = uint64_t(line[u].high) << 32 | line[u].low;
+      data[u] = ll_data(line[u]);
     }
     return true;
   }
@@ -76,7 +71,8 @@ struct LlLines {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u)
         if (first + u * step < end)
-          store_ll_line(slot + uint64_t(first + u * step) * kLlLineBytes, data[u], flag);
+          store_pack_volatile(slot + uint64_t(first + u * step) * kLlLineBytes,
+                              ll_line(data[u], flag));
     }
     if (a.out != nullptr) store_words<1>(a.out, places(a, first), data);
   }
@@ -87,7 +83,8 @@ struct LlLines {
     for (int t = 0; t < a.out_count; ++t)
 #pragma unroll 1
       for (uint32_t l = lines + a.index; l < a.target_fill(t) / kLlLineBytes; l += a.count)
-        store_ll_line(a.target(t) + uint64_t(l) * kLlLineBytes, 0, uint32_t(a.target_step(t) + 1));
+        store_pack_volatile(a.target(t) + uint64_t(l) * kLlLineBytes,
+                            ll_line(0, uint32_t(a.target_step(t) + 1)));
   }
 
   static __device__ __forceinline__ uint32_t lines_of(const LineArguments& a) {

@@ -1,5 +1,6 @@
-// Loads, stores and fences of device memory that others read and write while a kernel runs: slots,
-// counters, flags. Any thread; addresses are global memory of any device, or pinned host memory.
+// Loads, stores and fences of device memory that others read and write while a kernel runs (slots,
+// counters, flags), and the block's barriers: all of the backend that is PTX. Any thread; addresses
+// are global memory of any device, or pinned host memory.
 #pragma once
 #include <cstdint>
 
@@ -52,6 +53,17 @@ __device__ __forceinline__ uint64_t load_acquire(const uint64_t* p) {
 // What this thread and those it met at a barrier have written is seen before what it writes next.
 __device__ __forceinline__ void fence_system() {
   asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
+// The block's barriers 1..15, for `count` threads (whole warps, which meet first). Who only arrives
+// does not wait, and what it has written is seen by those who do.
+__device__ __forceinline__ void barrier_sync(int barrier, int count) {
+  __syncwarp();
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+__device__ __forceinline__ void barrier_arrive(int barrier, int count) {
+  __syncwarp();
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(count) : "memory");
 }
 
 __device__ __forceinline__ int64_t clock_ns() {

@@ -40,11 +40,10 @@ __device__ inline bool can_run(const Work& work, const Team& team) {
          (!needs_window(work.algorithm) || work.nranks == 1 || team.links().window != nullptr);
 }
 
+// All threads of block `number`.
 template <class Mover>
-__global__ void __launch_bounds__(kMostBlockThreads, 1)
-    works_kernel(const __grid_constant__ Batch batch) {
-  __shared__ BlockShared block;
-  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+__device__ __forceinline__ void run_block(const Batch& batch, BlockShared& block, int number,
+                                          int thread, int threads) {
   if (thread == 0) {
     block.reported = 0;
     for (TeamScratch& scratch : block.scratch) scratch.failed_phase = kNoPhase;
@@ -53,7 +52,7 @@ __global__ void __launch_bounds__(kMostBlockThreads, 1)
   FifoBackend<Mover> backend(team);
   constexpr int kWords = sizeof(Work) / sizeof(uint32_t);
 #pragma unroll 1
-  for (int w = batch.begin[blockIdx.x]; w < batch.begin[blockIdx.x + 1]; ++w) {
+  for (int w = batch.begin[number]; w < batch.begin[number + 1]; ++w) {
     if (thread < kWords)
       reinterpret_cast<uint32_t*>(&block.work)[thread] =
           reinterpret_cast<const uint32_t*>(batch.works + w)[thread];
@@ -65,6 +64,13 @@ __global__ void __launch_bounds__(kMostBlockThreads, 1)
     }
     __syncthreads();  // the next work takes its place
   }
+}
+
+template <class Mover>
+__global__ void __launch_bounds__(kMostBlockThreads, 1)
+    works_kernel(const __grid_constant__ Batch batch) {
+  __shared__ BlockShared block;
+  run_block<Mover>(batch, block, int(blockIdx.x), int(threadIdx.x), int(blockDim.x));
 }
 
 // Host: the kernel of a protocol.

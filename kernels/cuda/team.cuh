@@ -81,24 +81,18 @@ class Team {
 
   // All threads of the team.
   __device__ void sync() {
-    __syncwarp();
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier_), "r"(count) : "memory");
+    barrier_sync(barrier_, count);
     agree(phase_ + 1);
   }
   // The barrier before data is moved: movers wait in it for all, the poster does not wait.
   __device__ void poster_arrives() {
-    __syncwarp();
-    asm volatile("bar.arrive %0, %1;" ::"r"(barrier_), "r"(count) : "memory");
+    barrier_arrive(barrier_, count);
     ++phase_;
   }
   // The barrier behind: the poster waits in it, and learns there what the movers know already.
-  __device__ void movers_arrive() {
-    __syncwarp();
-    asm volatile("bar.arrive %0, %1;" ::"r"(barrier_ + 1), "r"(count) : "memory");
-  }
+  __device__ void movers_arrive() { barrier_arrive(barrier_ + 1, count); }
   __device__ void poster_waits() {
-    __syncwarp();
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier_ + 1), "r"(count) : "memory");
+    barrier_sync(barrier_ + 1, count);
     agree(phase_);
   }
 

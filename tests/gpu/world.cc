@@ -84,11 +84,6 @@ void World::make_windows() {
     }
 }
 
-const Fifo& World::receiver(int rank, int from, int channel, Protocol p) {
-  arena_.download();
-  return *arena_.host(arena_.host(recv_)[index(rank, from, channel, p)]);
-}
-
 bool World::run(std::vector<Work> works, int threads, int64_t timeout_ns) {
   for (Work& w : works) w.channel = uint16_t(w.rank * shape.channels + w.channel);
   WorksLaunch launch;

@@ -36,8 +36,6 @@ class World {
     return reports_[rank * shape.channels + channel];
   }
   bool aborted() const { return *abort_word_ != 0; }
-  // Its device memory as it is now, for a look at the counters.
-  const Fifo& receiver(int rank, int from, int channel, Protocol p);
 
  private:
   static uint32_t slot_bytes(uint32_t data, Protocol p) {
