@@ -11,7 +11,7 @@ if [ "$bytes" -gt $((30 << 20)) ]; then
 fi
 dump=$(command -v cuobjdump || echo /usr/local/cuda/bin/cuobjdump)
 if [ ! -x "$dump" ]; then
-  objdump -h "$program" | grep -q '[.]nv_fatbin' || { echo "no device code"; exit 1; }
+  objdump -h "$program" | grep '[.]nv_fatbin' >/dev/null || { echo "no device code"; exit 1; }
   echo "holds device code (no cuobjdump to say for what)"
   exit 0
 fi
