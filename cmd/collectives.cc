@@ -1,11 +1,9 @@
 // Measuring a collective: `run <collective>` and the direct form.
 #include "base/env.h"
 #include "base/format.h"
-#include "base/host_facts.h"
 #include "cmd/command_line.h"
 #include "cmd/device_choice.h"
 #include "cmd/report.h"
-#include "kernels/cuda/launch.h"
 
 namespace collctl::cmd {
 
@@ -14,27 +12,14 @@ Result<int> bench_command(const ParsedLine& line, Console& console) {
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   // Before anything is said: of an adopted job, rank 0 alone speaks.
   COLL_TRY(adopt(launch));
-  COLL_ASSIGN(const DeviceWish wish, interpret_device(line));
-  // On hosts both are known only when they have answered: 0, and as wished.
-  const bool here = launch.launcher != LauncherKind::ssh;
-  DeviceChoice choice;
-  if (here) {
-    COLL_ASSIGN(choice, choose_device(wish));
-  }
-  launch.gpus = choice.on_gpus ? choice.gpus : 0;
-  launch.gpus_on_hosts = !here && wish != DeviceWish::cpu && kernels::cuda::launcher().built;
-  int ranks = launch.joins() ? launch.join_size : launch.ranks;
-  if (ranks == 0 && here) ranks = choice.on_gpus ? choice.gpus : base::usable_cores();
-  COLL_ASSIGN(BenchSpec spec, interpret_bench(line, ranks));
-  if (here) {
-    COLL_ASSIGN(spec, settled(spec, choice.on_gpus));
-  }
+  COLL_ASSIGN(const SettledLine settled, settle_line(line, launch));
+  const BenchSpec& spec = settled.spec;
   COLL_ASSIGN(const OutputOptions output, interpret_output(line, &spec));
   for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
   if (!output.quiet && launch.join_rank <= 0) {
     for (const auto& note : useless_options(line)) console.note(note);
     for (const auto& warning : launch.hosts.warnings) console.note(warning);
-    if (output.verbosity > 0 && !choice.why.empty()) console.note(choice.why);
+    if (output.verbosity > 0 && !settled.why.empty()) console.note(settled.why);
   }
   if (const auto hint = allocation_hint("run " + std::string(line.collective->name));
       !output.quiet && !launch.joins() && launch.launcher == LauncherKind::local && !hint.empty())

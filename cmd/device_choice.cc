@@ -1,14 +1,15 @@
 #include "cmd/device_choice.h"
 
 #include <algorithm>
-#include <cctype>
-#include <set>
+#include <vector>
 
 #include "base/drivers/nvml.h"
 #include "base/env.h"
 #include "base/format.h"
+#include "base/host_devices.h"
 #include "base/host_facts.h"
 #include "kernels/cuda/launch.h"
+#include "launcher/placement.h"
 #include "transport/device/device.h"
 
 namespace collctl::cmd {
@@ -18,9 +19,20 @@ using namespace base::drivers;
 
 struct Found {
   int gpus = 0;
-  int oldest = 0, newest = 0;  // compute capability: 90
+  std::vector<base::NvidiaGpu> named;  // of NVML; CUDA has looked at CUDA_VISIBLE_DEVICES already
+  std::vector<int> capabilities;       // of the named ones: 90; 0: not known
   std::string why_not;
 };
+
+base::NvidiaGpu name_of(const Nvml& table, NvmlDevice device) {
+  base::NvidiaGpu gpu;
+  NvmlPciInfo pci{};
+  if (table.pci_info(device, &pci) == kNvmlSuccess) gpu.bus_id = pci.bus_id;
+  char uuid[96] = {};
+  if (table.uuid != nullptr && table.uuid(device, uuid, sizeof uuid - 1) == kNvmlSuccess)
+    gpu.uuid = uuid;
+  return gpu;
+}
 
 Found ask_nvml(const Nvml& table) {
   Found found;
@@ -33,13 +45,11 @@ Found ask_nvml(const Nvml& table) {
     NvmlDevice device{};
     if (table.device_by_index(i, &device) != kNvmlSuccess) continue;
     ++found.gpus;
+    found.named.push_back(name_of(table, device));
     int major = 0, minor = 0;
-    if (table.compute_capability == nullptr ||
-        table.compute_capability(device, &major, &minor) != kNvmlSuccess)
-      continue;
-    const int capability = major * 10 + minor;
-    found.newest = std::max(found.newest, capability);
-    found.oldest = found.oldest == 0 ? capability : std::min(found.oldest, capability);
+    const bool known = table.compute_capability != nullptr &&
+                       table.compute_capability(device, &major, &minor) == kNvmlSuccess;
+    found.capabilities.push_back(known ? major * 10 + minor : 0);
   }
   if (found.gpus == 0) found.why_not = "the driver finds no GPU";
   return found;
@@ -73,38 +83,26 @@ Found find_gpus() {
 
 }  // namespace
 
-int visible_gpus(const std::string& text, int found) {
-  std::set<std::string> seen;
-  for (size_t at = 0; at <= text.size() && int(seen.size()) < found;) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    std::string entry = text.substr(at, end - at);
-    entry.erase(std::remove_if(entry.begin(), entry.end(), [](char c) { return c == ' '; }),
-                entry.end());
-    at = end + 1;
-    const bool number = !entry.empty() && entry.size() < 6 &&
-                        std::all_of(entry.begin(), entry.end(),
-                                    [](char c) { return std::isdigit(uint8_t(c)) != 0; });
-    const bool named = entry.rfind("GPU-", 0) == 0 || entry.rfind("MIG-", 0) == 0;
-    if (number ? std::stoi(entry) >= found : !named) break;
-    if (!seen.insert(entry).second) return 0;  // the driver refuses a GPU that stands there twice
-  }
-  return int(seen.size());
-}
-
 LocalGpus local_gpus() {
   const kernels::cuda::Launcher& kernels = kernels::cuda::launcher();
   if (!kernels.built) return {0, kernels.why_not};
   const Found found = find_gpus();
   if (found.gpus == 0) return {0, found.why_not};
   LocalGpus local{found.gpus, ""};
-  if (const auto visible = base::environment("CUDA_VISIBLE_DEVICES")) {
-    local.count = visible_gpus(*visible, found.gpus);
-    if (local.count == 0)
-      return {0, format("CUDA_VISIBLE_DEVICES={} leaves none of {} GPUs", *visible, found.gpus)};
+  if (found.named.empty()) return local;
+  const auto visible = base::environment("CUDA_VISIBLE_DEVICES");
+  const std::vector<int> left = launcher::visible_gpus(visible, found.named);
+  local.count = int(left.size());
+  if (left.empty())
+    return {0, format("CUDA_VISIBLE_DEVICES={} leaves none of {} GPUs", visible.value_or(""),
+                      found.gpus)};
+  for (const int gpu : left) {  // -1: a part of one
+    const int capability = gpu < 0 ? 0 : found.capabilities[size_t(gpu)];
+    if (capability != 0 && !kernels.runs_on(capability))
+      return {0,
+              format("this build's kernels ({}) do not run on GPU {}, of compute capability {}.{}",
+                     kernels.architectures, gpu, capability / 10, capability % 10)};
   }
-  if (found.oldest != 0 && !kernels.runs_on(found.oldest))
-    return {0, format("this build's kernels ({}) do not run on compute capability {}.{}",
-                      kernels.architectures, found.oldest / 10, found.oldest % 10)};
   return local;
 }
 
@@ -120,6 +118,29 @@ Result<DeviceChoice> choose_device(DeviceWish wish) {
   choice.why = choice.on_gpus ? format("ranks are on GPUs: this host has {}", choice.gpus)
                               : format("ranks are on CPU cores: {}", local.why_not);
   return choice;
+}
+
+Result<SettledLine> settle_line(const ParsedLine& line, LaunchOptions& launch) {
+  COLL_ASSIGN(const DeviceWish wish, interpret_device(line));
+  if (launch.launcher == LauncherKind::ssh) {
+    launch.gpus_on_hosts = wish != DeviceWish::cpu && kernels::cuda::launcher().built;
+    SettledLine settled;
+    COLL_ASSIGN(settled.spec, interpret_bench(line, launch.ranks));
+    return settled;
+  }
+  COLL_ASSIGN(const DeviceChoice choice, choose_device(wish));
+  if (choice.on_gpus) {
+    launch.gpus = choice.gpus;
+    const int most = int(line.number("ranks-per-host", choice.gpus));
+    if (!line.has("ranks") && !launch.joins() && launch.hosts.hosts.empty())
+      launch.ranks = std::min(most, choice.gpus);
+  }
+  int ranks = launch.joins() ? launch.join_size : launch.ranks;
+  if (ranks == 0) ranks = choice.on_gpus ? choice.gpus : base::usable_cores();
+  COLL_ASSIGN(const BenchSpec spec, interpret_bench(line, ranks));
+  SettledLine result{{}, choice.why};
+  COLL_ASSIGN(result.spec, settled(spec, choice.on_gpus));
+  return result;
 }
 
 Status check_gpus(const std::string& host, int ranks, int gpus, bool share) {

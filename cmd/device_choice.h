@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "cmd/bench.h"
+#include "cmd/options.h"
 
 namespace collctl::cmd {
 
@@ -15,9 +16,6 @@ struct LocalGpus {
 };
 // By NVML, and CUDA_VISIBLE_DEVICES.
 LocalGpus local_gpus();
-// How many of `found` GPUs the text of CUDA_VISIBLE_DEVICES leaves: its entries up to the first
-// that names none (CUDA C++ programming guide). Pure.
-int visible_gpus(const std::string& text, int found);
 
 struct DeviceChoice {
   bool on_gpus = false;
@@ -26,6 +24,14 @@ struct DeviceChoice {
 };
 // Error unavailable: --device cuda, and this host or build cannot.
 Result<DeviceChoice> choose_device(DeviceWish wish);
+
+// A measurement's line on the whole: says in `launch` which GPUs ranks on this host drive (one rank
+// for each unless the line says how many), or that ranks on other hosts may.
+struct SettledLine {
+  BenchSpec spec;   // on hosts still with the wish: they have not been asked
+  std::string why;  // as in DeviceChoice
+};
+Result<SettledLine> settle_line(const ParsedLine& line, LaunchOptions& launch);
 
 // Error unavailable with the numbers and the ways out: more ranks than GPUs on a host.
 Status check_gpus(const std::string& host, int ranks, int gpus, bool share);

@@ -112,20 +112,8 @@ Result<int> run_command(const ParsedLine& line, Console& console) {
   if (!line.has("dry-run")) return run_program(line, launch, console);
   if (line.collective != nullptr) {
     // A mistake in the rest of the line is one now, not when the job is real.
-    const bool here = launch.launcher != LauncherKind::ssh;
-    COLL_ASSIGN(const DeviceWish wish, interpret_device(line));
-    DeviceChoice choice;
-    if (here) {
-      COLL_ASSIGN(choice, choose_device(wish));
-    }
-    launch.gpus = choice.on_gpus ? choice.gpus : 0;
-    const int all = choice.on_gpus ? choice.gpus : base::usable_cores();
-    const int ranks = launch.ranks == 0 && here ? all : launch.ranks;
-    COLL_ASSIGN(BenchSpec spec, interpret_bench(line, ranks));
-    if (here) {
-      COLL_ASSIGN(spec, settled(spec, choice.on_gpus));
-    }
-    COLL_TRY(interpret_output(line, &spec));
+    COLL_ASSIGN(const SettledLine settled, settle_line(line, launch));
+    COLL_TRY(interpret_output(line, &settled.spec));
   }
   return dry_run(line, launch, console);
 }

@@ -1,5 +1,7 @@
 #include "cmd/timed.h"
 
+#include <utility>
+
 #include "base/clock.h"
 #include "base/format.h"
 
@@ -63,19 +65,21 @@ class OwnTimed : public Timed {
     if (!recorded) return std::move(recorded.error()).within("record a CUDA graph");
     if (!graph) return std::move(graph.error()).within("record a CUDA graph");
     graph_.emplace(std::move(*graph));
+    per_queued_ = graph_operations;
     return {};
   }
 
   Status enqueue() override {
+    ++queued_;
     return graph_ ? stream_.replay(*graph_) : launch(communicator_, stream_, operations_, how_);
   }
 
   // The kernels give up by themselves, with a report that names who waits for whom; the deadline
-  // here is for a device that does not answer at all.
+  // here is for a device that does not answer at all. Each operation may take its time.
   Status wait() override {
     if (how_ == Communicator::Launch::async) {
-      Status done =
-          wait_(stream_.native(), Deadline::after_seconds(timeout_s_ * 2 + 10), "the operation");
+      const double patience_s = timeout_s_ * (2 + double(std::exchange(queued_, 0)) * per_queued_);
+      Status done = wait_(stream_.native(), Deadline::after_seconds(patience_s), "the operation");
       if (!done) {
         COLL_TRY(communicator_.async_error());
         return done;
@@ -92,6 +96,8 @@ class OwnTimed : public Timed {
   double timeout_s_;
   DeviceWait wait_;
   std::optional<transport::DeviceGraph> graph_;
+  uint64_t queued_ = 0;  // since the last wait
+  int per_queued_ = 1;   // operations
 };
 
 }  // namespace

@@ -90,6 +90,8 @@ Status Versus::State::open(const NcclVariant& variant) {
     if (!base::environment("NCCL_NVLS_ENABLE")) set("NCCL_NVLS_ENABLE", "0");
   }
   COLL_ASSIGN(const NcclUniqueId id, share_id());
+  const int64_t began = now_ns();
+  const uint64_t free = communicator.device()->free_bytes();
   auto made = NcclCommunicator::make({.variant = &variant,
                                       .id = id,
                                       .rank = communicator.rank(),
@@ -97,10 +99,15 @@ Status Versus::State::open(const NcclVariant& variant) {
                                       .timeout_s = options.timeout_s},
                                      communicator.device());
   Status mine;
-  if (made)
+  if (made) {
     communicators.push_back(std::move(*made));
-  else
+    const uint64_t left = communicator.device()->free_bytes();
+    COLL_INFO(init, "{} ({}): ready in {:.3f} s, holds {} bytes of {}", name, variant.name,
+              double(now_ns() - began) / 1e9, free > left ? free - left : 0,
+              communicator.device()->text());
+  } else {
     mine = std::move(made.error());
+  }
   return agree(std::move(mine), format("NCCL's communicator ({})", variant.name));
 }
 

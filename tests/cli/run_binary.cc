@@ -37,9 +37,10 @@ Ran shell(const std::string& command, const std::string& variables) {
   for (size_t at = line.find("{}"); at != std::string::npos; at = line.find("{}"))
     line.replace(at, 2, COLLCTL_BINARY);
   std::ofstream(folder / "script") << line << "\n";
-  // Only what a command line needs: the tests' own environment must not change what is printed.
+  // Only what a command line needs: the tests' own environment must not change what is printed, nor
+  // the machine's GPUs.
   const std::string whole = format(
-      "env -i PATH=\"$PATH\" HOME=/nonexistent {} timeout 120 bash {} > {} 2> {} < /dev/null",
+      "env -i PATH=\"$PATH\" HOME=/nonexistent CUDA_VISIBLE_DEVICES=-1 {} timeout 120 bash {} > {} 2> {} < /dev/null",
       variables, folder / "script", folder / "out", folder / "err");
   const int status = std::system(whole.c_str());
   Ran ran;

@@ -2,6 +2,7 @@
 # Limits of the host with the real binary: a /dev/shm too small (own mount namespace), memory of many local ranks.
 # Usage: limits.sh PATH/collctl
 set -u
+export CUDA_VISIBLE_DEVICES=-1  # CPU ranks, on machines with GPUs as well
 collctl=$(realpath "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -3,6 +3,7 @@
 # left behind. Usage: local_jobs.sh PATH/collctl. Every case says what it expected; exit 1 when one
 # failed.
 set -u
+export CUDA_VISIBLE_DEVICES=-1  # CPU ranks, on machines with GPUs as well
 collctl=$(realpath "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -2,6 +2,7 @@
 # The promise of the tool, on the real binary: every collective, type and operation, each transport, algorithm
 # and protocol, 1 to 16 ranks: no wrong element, exit code 0. Usage: matrix.sh PATH/collctl
 set -u
+export CUDA_VISIBLE_DEVICES=-1  # CPU ranks, on machines with GPUs as well
 collctl=$(realpath "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -20,6 +20,8 @@
 # $rig/head/home and $rig/node01/home). Users on each node: root and tester (uid 4711), password
 # "$rig_password", both with head's key authorised. sshd's log: $rig/node01/sshd.log.
 
+export CUDA_VISIBLE_DEVICES=-1  # CPU ranks, on machines with GPUs as well
+
 rig_network=10.83.0
 rig_network6=fd83:c011::
 rig_password=open-sesame
@@ -120,6 +122,7 @@ MaxSessions 100
 LogLevel VERBOSE
 PrintMotd no
 PrintLastLog no
+SetEnv CUDA_VISIBLE_DEVICES=-1
 Subsystem sftp internal-sftp
 CONF
   cp "$dir/sshd_config.first" "$dir/sshd_config"

@@ -1,4 +1,3 @@
-#include "cmd/device_choice.h"
 #include "cmd/options.h"
 #include "cmd/versus.h"
 
@@ -219,16 +218,6 @@ TEST_CASE("on GPUs sizes go further, unless they are given", "[cmd]") {
         std::vector<std::string>{"ring", "symmetric"});
   CHECK(bench("allreduce --vs nccl --vs-config best").versus == versus_variants());
   CHECK(bench("allreduce --device cuda").wish == DeviceWish::cuda);
-}
-
-TEST_CASE("CUDA_VISIBLE_DEVICES: entries up to the first that names nothing", "[cmd]") {
-  CHECK(visible_gpus("", 4) == 0);
-  CHECK(visible_gpus("0,1", 4) == 2);
-  CHECK(visible_gpus("3", 4) == 1);
-  CHECK(visible_gpus("0,4,1", 4) == 1);  // there is no GPU 4
-  CHECK(visible_gpus("-1", 4) == 0);
-  CHECK(visible_gpus("1,1", 4) == 0);  // the driver takes none then
-  CHECK(visible_gpus("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6, 2", 4) == 2);
 }
 
 TEST_CASE("a line becomes a spec", "[cmd]") {

@@ -1,0 +1,104 @@
+#!/bin/bash
+# GPU ranks with the real binary on this machine's GPUs: every collective, type, transport, algorithm and
+# protocol without a wrong element, CUDA graphs, the soak, the installed NCCL beside it, refusals, a killed
+# rank. Usage: gpu_jobs.sh PATH/collctl. Exit 77: nothing here to run it on, with the reason.
+set -u
+collctl=$(realpath "$1")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+runs=0 failures=0
+show() {
+  head -c 1500 "$work/out" | sed 's/^/    out: /'
+  tail -8 "$work/err" | sed 's/^/    err: /'
+  failures=$((failures + 1))
+}
+run() { timeout -k 5 240 "$collctl" run --device cuda "$@" >"$work/out" 2>"$work/err" </dev/null; rc=$?; }
+judge() {
+  runs=$((runs + 1))
+  run "$@" --json
+  if [ $rc != 0 ]; then
+    echo "FAILED ($rc): collctl run --device cuda $*"
+    show
+  elif ! grep -q '"wrong":0' "$work/out" || grep -q '"wrong":[1-9-]' "$work/out"; then
+    echo "FAILED (data): collctl run --device cuda $*"
+    show
+  fi
+}
+expect() { # CODE TEXT ARGUMENTS: ends with that code and says so
+  local code=$1 text=$2
+  shift 2
+  runs=$((runs + 1))
+  run "$@"
+  [ $rc = "$code" ] && grep -qF -- "$text" "$work/err" && return
+  echo "FAILED ($rc, expected $code and '$text'): collctl run --device cuda $*"
+  show
+}
+
+run -n 1 barrier --iters 1
+if [ $rc = 3 ]; then
+  sed 's/^/skipped: /' "$work/err"
+  exit 77
+fi
+[ $rc = 0 ] || { echo "FAILED ($rc): a barrier on one GPU"; show; exit 1; }
+timeout 60 "$collctl" run --device cuda barrier --iters 1 --json >"$work/out" 2>"$work/err"
+gpus=$(grep -o '"ranks":[0-9]*' "$work/out" | head -1 | tr -dc 0-9)
+: "${gpus:?one rank for each GPU, but no number of ranks in the report}"
+echo "on $gpus GPUs"
+quick=(--iters 2 --warmup 1)
+collectives="allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv"
+
+for n in $(printf '%s\n' 1 2 "$gpus" | sort -nu | awk -v most="$gpus" '$1 <= most'); do
+  for op in $collectives; do
+    judge -n "$n" "$op" -b 0 -e 2M -f 23 "${quick[@]}"
+    judge -n "$n" "$op" -b 4 -e 70000 -f 97 -d all --misalign 24 "${quick[@]}"
+    judge -n "$n" --rank-mode thread "$op" -b 4 -e 1M -f 97 "${quick[@]}"
+    judge -n "$n" "$op" -b 8 -e 1M -f 32 --cuda-graph 3 "${quick[@]}"
+  done
+  for op in allreduce reducescatter reduce; do
+    judge -n "$n" "$op" -d float32,float16,int8 --op all -b 24 -e 30000 -f 31 "${quick[@]}"
+  done
+  judge -n "$n" allreduce -b $((1024 * 1024 + 1)) -e 64M -f 8 "${quick[@]}"
+  run -n "$n" soak --seed $((n + 100)) --ops 500
+  [ $rc = 0 ] || { echo "FAILED ($rc): soak on $n GPUs"; show; }
+done
+if [ "$gpus" -gt 1 ]; then
+  for transport in p2p shm net; do
+    for op in $collectives; do
+      judge -n 2 "$op" --transport $transport -b 8 -e 4M -f 40 "${quick[@]}"
+    done
+    judge -n 2 allreduce --transport $transport --algo ring,tree --proto all -b 8 -e 1M -f 40 "${quick[@]}"
+  done
+  judge -n 2 allreduce --p2p read -b 8 -e 4M -f 40 "${quick[@]}"
+  judge -n 2 allreduce --algo all --proto all -b 8 -e 1M -f 40 "${quick[@]}"
+
+  # A rank that is killed ends the job with its name, and the GPUs serve the next one.
+  timeout -k 5 120 "$collctl" run --device cuda -n 2 allreduce -b 1M -e 1M --iters 1000000 --check 0 \
+    >"$work/out" 2>"$work/err" </dev/null &
+  job=$!
+  for _ in $(seq 300); do
+    victim=$(pgrep -f __rank -P "$(pgrep -P $job | head -1)" 2>/dev/null | tail -1)
+    [ -s "$work/out" ] && [ -n "$victim" ] && break
+    sleep 0.1
+  done
+  sleep 0.5
+  kill -KILL "${victim:?no rank to kill}"
+  wait $job
+  rc=$?
+  runs=$((runs + 1))
+  [ $rc = 5 ] || { echo "FAILED ($rc, expected 5): a killed rank"; show; }
+  judge -n 2 allreduce -b 8 -e 1M -f 40 "${quick[@]}"
+
+  run -n 2 allreduce -b 8 -e 1M -f 32 --vs nccl --json "${quick[@]}"
+  if [ $rc = 3 ] && grep -q "no NCCL is found" "$work/err"; then
+    echo "not tested: --vs nccl, because no NCCL is installed"
+  elif [ $rc != 0 ] || ! grep -q '"ratio":' "$work/out"; then
+    echo "FAILED ($rc): --vs nccl"
+    show
+  fi
+fi
+expect 3 "each rank drives one" -n $((gpus + 1)) allreduce
+judge -n $((gpus + 1)) --oversubscribe allreduce -b 8 -e 64K -f 32 "${quick[@]}"
+expect 3 "of buffers on GPU" -n 1 allreduce -b 400G -e 400G --iters 1
+
+echo "$runs runs, $failures failures"
+[ $failures = 0 ]
