@@ -237,7 +237,7 @@ TEST_CASE("what cannot be started", "[communicator]") {
   options.transport = "pigeon";
   auto unknown = Communicator::init(root.id, 0, 1, options);
   REQUIRE_FALSE(unknown);
-  CHECK(unknown.error().message.find("expected one of loopback, shm, net") != std::string::npos);
+  CHECK(unknown.error().message.find("expected one of loopback, p2p, shm, net") != std::string::npos);
   ::setenv("COLLCTL_BUFFSIZE", "100", 1);
   auto small = Communicator::init(root.id, 0, 1, {});
   ::unsetenv("COLLCTL_BUFFSIZE");
