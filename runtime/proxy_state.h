@@ -66,7 +66,7 @@ struct ProxyEngine::State {
   void thread_main();
   void keep_off();
   void drive();
-  void drive_busily();
+  bool drive_busily();
   void handle_listener();
   void deliver(base::Accepted connection);
   Status drain(Deadline deadline);

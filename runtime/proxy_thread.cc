@@ -20,7 +20,7 @@ constexpr int64_t kBusyNs = 1'000'000;    // the same while another thread holds
 // While GPUs work: how long the thread only yields after something moved. From then on it sleeps an
 // eighth of the time that nothing has moved: short against a slot on its way through sockets, and
 // an operation that waits for a late rank leaves the core to others.
-constexpr int64_t kYieldNs = 100'000, kLongestSleepNs = 500'000;
+constexpr int64_t kYieldNs = 100'000, kLongestSleepNs = 100'000;
 constexpr int64_t kAbortLookMs = 50;  // how late a wait for a connection sees an abort
 
 }  // namespace
@@ -43,13 +43,15 @@ void ProxyEngine::State::thread_main() {
       base::run_on_node(node);
     const bool assisted =
         now_ns() < assisted_ns.load(std::memory_order_acquire) + ProxyEngine::kHandsOffNs;
+    const bool busy = operations.load(std::memory_order_acquire) > 0;
+    if (!busy) moved_ns = 0;
     if (link_count.load(std::memory_order_acquire) == 0 || assisted ||
         block_sleeps.load(std::memory_order_acquire))
       keep_off();
-    else if (operations.load(std::memory_order_acquire) > 0)
-      drive_busily();
-    else
+    else if (!busy)
       drive();
+    else if (drive_busily())
+      continue;  // callers can wait for the next look that moves nothing
     handle_listener();
   }
 }
@@ -99,8 +101,8 @@ void ProxyEngine::State::drive() {
   base::drain_bell(bell.get());
 }
 
-// One look while a GPU works: it publishes without ringing a bell.
-void ProxyEngine::State::drive_busily() {
+// One look while a GPU works: it publishes without ringing a bell. True when something moved.
+bool ProxyEngine::State::drive_busily() {
   bool moved = false;
   {
     const std::scoped_lock lock(driver);
@@ -108,14 +110,15 @@ void ProxyEngine::State::drive_busily() {
     moved = progress_all();
   }
   const int64_t now = now_ns();
+  if (moved || moved_ns == 0) moved_ns = now;  // 0: an operation begins
   if (moved) {
     announce_moves();
-    moved_ns = now;
   } else if (now < moved_ns + kYieldNs) {
     base::yield_thread();
   } else {
     base::sleep_until(Deadline::at_ns(now + std::min((now - moved_ns) / 8, kLongestSleepNs)));
   }
+  return moved;
 }
 
 void ProxyEngine::State::handle_listener() {
