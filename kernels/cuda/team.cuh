@@ -62,7 +62,8 @@ class Team {
         movers(has_poster ? count_in - kWarp : count_in),
         block_(block),
         shared_(shared),
-        barrier_(1 + 2 * number) {}
+        barrier_(1 + 2 * number),
+        patience_(shared.timeout_ns + (number == 2 ? shared.timeout_ns / 4 : 0)) {}
 
   TeamScratch& scratch;
   const int index, count;
@@ -120,7 +121,7 @@ class Team {
   // The block's first to say so writes the report. Out of line: rare, and called in many loops.
   __device__ __noinline__ bool give_up(const WaitFor& what, uint64_t seen, int64_t start) const {
     const bool aborted = load_volatile(shared_.abort_word) != 0;
-    const bool late = clock_ns() - start > shared_.timeout_ns;
+    const bool late = clock_ns() - start > patience_;
     if (!aborted && !late) return false;
     report(aborted ? ReportCode::aborted : ReportCode::timeout, what, seen);
     if (!aborted) store_volatile(shared_.abort_word, 1);
@@ -159,6 +160,9 @@ class Team {
   BlockShared& block_;
   const DeviceShared& shared_;
   const int barrier_;
+  // Of a wait without progress. Part 2 is the way down of a tree, which waits whenever anybody's
+  // way up does: the channel has one report, and the way up knows whom it misses.
+  const int64_t patience_;
   uint32_t phase_ = 0;
   bool failed_ = false;
 };
