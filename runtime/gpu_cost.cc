@@ -19,17 +19,19 @@ using kernels::Protocol;
 struct WindowRow {
   AlgorithmId algorithm;
   Protocol protocol;
-  double base_us;  // of two ranks: the first flag out and in
-  double rank_us;  // each further rank: its flags (from a trial on 4 x H200)
-  double gbps;     // 1e9 bytes a second that leave or enter a rank
+  double base_us;     // of two ranks: the first flag out and in
+  double rank_us;     // each further rank: its flags (from a trial on 4 x H200)
+  double first_gbps;  // 1e9 bytes a second that leave or enter a rank: of the first kFirstBytes
+  double gbps;        // of the rest
 };
+constexpr double kFirstBytes = 16 << 20;
 constexpr WindowRow kWindowRows[] = {
-    {AlgorithmId::one_shot, Protocol::ll, 2.3, 0.15, 187},
-    {AlgorithmId::one_shot, Protocol::ll128, 2.9, 0.15, 290},
-    {AlgorithmId::one_shot, Protocol::simple, 5.8, 0.15, 340},
-    {AlgorithmId::two_shot, Protocol::ll, 3.2, 0.3, 187},
-    {AlgorithmId::two_shot, Protocol::ll128, 3.9, 0.3, 330},
-    {AlgorithmId::two_shot, Protocol::simple, 9.8, 0.3, 352},
+    {AlgorithmId::one_shot, Protocol::ll, 2.3, 0.15, 187, 187},
+    {AlgorithmId::one_shot, Protocol::ll128, 2.9, 0.15, 290, 290},
+    {AlgorithmId::one_shot, Protocol::simple, 6.0, 0.15, 308, 355},
+    {AlgorithmId::two_shot, Protocol::ll, 3.2, 0.3, 187, 187},
+    {AlgorithmId::two_shot, Protocol::ll128, 3.7, 0.3, 318, 318},
+    {AlgorithmId::two_shot, Protocol::simple, 9.8, 0.3, 340, 355},
 };
 // A launch on a stream adds so much (1.0 to 1.5), as the model's times of fifos have it within.
 constexpr double kLaunchUs = 1.2;
@@ -100,7 +102,8 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
   if (q.algorithm == AlgorithmId::two_shot) bytes *= 2.0 / q.nranks;
   double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us;
   if (has_root(q.collective)) latency_us += kMeetingUs;
-  const double moving_us = bytes / (row.gbps * 1e3);
+  const double first = std::min(bytes, kFirstBytes);
+  const double moving_us = first / (row.first_gbps * 1e3) + (bytes - first) / (row.gbps * 1e3);
   return {latency_us + moving_us, moving_us > latency_us
                                       ? format("bandwidth: {:.4g} GB/s between GPUs", row.gbps)
                                       : format("latency: launch and flags of {} ranks", q.nranks)};

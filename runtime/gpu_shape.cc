@@ -20,8 +20,11 @@ using topology::PatternFacts;
 constexpr uint32_t kMostParts = 64, kMostNets = 512;
 // Blocks for messages: what it takes to fill NVLink, and what a slower link has use for.
 constexpr int kNvlinkPairChannels = 32, kLeastPairChannels = 2, kOtherPairChannels = 8;
+// Over host memory and sockets one block waits more than it moves, so more than the search finds
+// (4 channels over host memory reach 26.5 of 29 GB/s on 2 x H200).
+constexpr int kLeastHostChannels = 8, kLeastNetChannels = 4;
 // Where nothing is known of the machine.
-constexpr int kUnknownChannels = 4;
+constexpr int kUnknownChannels = 8;
 constexpr double kUnknownGbps = 10;  // PCIe gen3, both ways and shared
 
 // As long as the reader takes.
@@ -151,6 +154,14 @@ bool covers(const HostGpus& host, int local_ranks) {
   return places == wanted;
 }
 
+int least_channels(const std::vector<ClusterNode>& nodes, const Settings& settings) {
+  int least = 0;
+  if (nodes.size() > 1) least = kLeastNetChannels;
+  if (nodes.size() == 1 && nodes[0].ranks > 1 && nodes[0].ring.type_intra > PathType::pxb)
+    least = kLeastHostChannels;
+  return settings.max_channels > 0 ? std::min(least, settings.max_channels) : least;
+}
+
 // The cluster, and the job's rank of each of its ranks.
 struct Joined {
   Cluster cluster;
@@ -167,8 +178,9 @@ Result<Joined> join_hosts(const HostGroups& hosts, std::vector<HostGpus> found,
       kind_of.push_back(int(kinds.size()));
       kinds.push_back(std::move(part.node));
     }
-  topology::ClusterOptions options{.min_channels = settings.min_channels,
-                                   .max_channels = settings.max_channels};
+  topology::ClusterOptions options{
+      .min_channels = std::max(settings.min_channels, least_channels(kinds, settings)),
+      .max_channels = settings.max_channels};
   if (settings.choices.channels > 0)
     options = {.min_channels = settings.choices.channels,
                .max_channels = settings.choices.channels};

@@ -38,6 +38,7 @@ struct GpuJob {
   std::vector<int64_t> bus_ids;  // by rank
   collctl::topology::System system;
   collctl::runtime::Settings settings;
+  collctl::runtime::GpuSearch search;
   int compute_capability = 90;
 
   int ranks() const { return int(host_of.size()); }
@@ -66,7 +67,7 @@ struct GpuJob {
     const auto groups = hosts();
     for (const auto& host : groups)
       list[size_t(host.front())] =
-          collctl::runtime::host_gpus(system, bus_ids_of(host), int(groups.size()), {}, "host")
+          collctl::runtime::host_gpus(system, bus_ids_of(host), int(groups.size()), search, "host")
               .encode();
     return list;
   }

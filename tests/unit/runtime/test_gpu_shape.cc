@@ -183,6 +183,19 @@ TEST_CASE("shapes of GPU ranks: channels and protocols as settings have them", "
   CHECK(shape.slot_bytes[2] == 0);
   CHECK(shape.no_ll128.find("NVLink") != std::string::npos);
   CHECK(shape.pair_channels <= 8);
+  // Through the host's memory a block waits more than it moves: at least 8, unless fewer are asked.
+  GpuJob host = gpu_job(4);
+  host.search.rules.p2p = host.search.rules.net_intra = false;
+  CHECK(host.shapes()[0].channels.size() == 8);
+  CHECK(host.shapes()[0].slot_bytes[2] == 0);
+  check_shapes(host.shapes());
+  host.settings.max_channels = 2;
+  CHECK(host.shapes()[0].channels.size() == 2);
+  // Each GPU a node of its own: sockets, at least 4.
+  GpuJob net = gpu_job(2);
+  net.search.rules.p2p = net.search.rules.shm = false;
+  CHECK(net.shapes()[0].model->nodes == 2);
+  CHECK(net.shapes()[0].channels.size() >= 4);
 }
 
 TEST_CASE("shapes of GPU ranks: an unknown machine has the order of ranks", "[gpu][shape]") {
