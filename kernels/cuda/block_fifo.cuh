@@ -67,9 +67,11 @@ class FifoBlock {
     if (n == 0 || team_.failed()) return;
     if (motion.in == nullptr && ends_.in_count == 0) return;  // nothing comes in
     uint64_t left = n * element_bytes_;
-    const Slices cut = cut_into_slices(n, element_bytes_,
-                                       ends_.slot_data_bytes > 0 ? ends_.slot_data_bytes : left);
-    const uint64_t each = cut.elements_each * element_bytes_;
+    uint64_t each = left;
+    // Most small operations fit, and divisions of 64 bits are slow.
+    if (ends_.slot_data_bytes > 0 && left > ends_.slot_data_bytes)
+      each =
+          cut_into_slices(n, element_bytes_, ends_.slot_data_bytes).elements_each * element_bytes_;
     Motion slice = motion;
 #pragma unroll 1
     while (left > 0) {
@@ -90,7 +92,8 @@ class FifoBlock {
   Mover mover_;
 };
 
-// Present where a backend has windows: Simple's alone, as the lines have their own kernels for them.
+// Present where a backend has windows: Simple's alone, as the lines have their own kernels for
+// them.
 template <bool kHas>
 struct HasWindows {};
 template <>

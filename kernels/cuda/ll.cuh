@@ -46,10 +46,12 @@ struct LlLines {
     for (int u = 0; u < kUnroll; ++u) {
 #pragma unroll 1
       while (!has_flag(line[u], flag)) {
-        if (polls++ == 0) start = clock_ns();
-        if (polls % kPollsBetweenLooks == 0 &&
-            gives_up_line(*a.team, i, line[u].word[0] >> 32, flag, start))
-          return false;
+        if (++polls % kPollsBetweenLooks == 0) {
+          if (start == 0)
+            start = clock_ns();
+          else if (gives_up_line(*a.team, i, line[u].word[0] >> 32, flag, start))
+            return false;
+        }
         line[u] = load_pack(slot + uint64_t(first + u * step) * kLlLineBytes);
       }
       data[u] = ll_data(line[u]);

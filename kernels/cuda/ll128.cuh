@@ -76,9 +76,10 @@ struct Ll128Lines {
         if (part.has_flag() && part.line(u) < end && data[2 * u + 1] != flag)
           seen = data[2 * u + 1];
       if (!__any_sync(kAllLanes, seen != flag)) break;
-      if (polls == 1) start = clock_ns();
-      if (polls % kPollsBetweenLooks == 0 &&
-          __any_sync(kAllLanes, seen != flag && gives_up_line(*a.team, i, seen, flag, start)))
+      if (polls % kPollsBetweenLooks != 0) continue;
+      if (start == 0)
+        start = clock_ns();
+      else if (__any_sync(kAllLanes, seen != flag && gives_up_line(*a.team, i, seen, flag, start)))
         return false;
     }
     load(slot, part, end, data);

@@ -21,7 +21,8 @@ namespace collctl::kernels::cuda {
 
 inline constexpr uint32_t kNoPhase = ~uint32_t(0);
 inline constexpr int kWarp = 32;
-// Polls between two looks at the abort word (host memory) and the clock.
+// Polls between two looks at the abort word (host memory) and the clock, which takes longer to read
+// than most waits last: so the first look only starts it.
 inline constexpr int kPollsBetweenLooks = 1024;
 
 // Shared memory of a team. What the threads that look after fifos tell the others, for this phase
@@ -106,11 +107,13 @@ class Team {
     if (seen > above) return true;
     int64_t start = 0;
 #pragma unroll 1
-    for (int polls = 0;; ++polls) {
+    for (int polls = 1;; ++polls) {
       seen = load_acquire(counter);
       if (seen > above) return true;
-      if (polls == 0) start = clock_ns();
-      if (polls % kPollsBetweenLooks == kPollsBetweenLooks - 1 && give_up(what, seen, start)) {
+      if (polls % kPollsBetweenLooks != 0) continue;
+      if (start == 0) {
+        start = clock_ns();
+      } else if (give_up(what, seen, start)) {
         fail();
         return false;
       }
