@@ -136,7 +136,7 @@ Status BenchRun::run() {
   COLL_TRY(reserve_buffers(sizes));
   if (!spec_.versus.empty()) {
     sink_.phase(communicator_.rank(), "start nccl");
-    COLL_ASSIGN(versus_, Versus::make({spec_.versus, timeout_s_}, communicator_, stream_));
+    COLL_ASSIGN(versus_, Versus::make({spec_.versus, timeout_s_}, communicator_));
   }
   const std::string versus = versus_ ? versus_->name() + ": " + versus_->variants() : "";
   COLL_TRY(send_header(spec_, communicator_, versus, sink_, patience()));

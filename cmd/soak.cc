@@ -162,6 +162,21 @@ std::string Soak::text_of(const Drawn& drawn) const {
   return text;
 }
 
+// Of the wrong elements of an output: those that hold what they held before. In place that is the
+// rank's own input where input and output are one, else the poison.
+Result<uint64_t> Soak::unwritten(const Drawn& drawn, const Pair& pair, const DataOracle& oracle,
+                                 const CheckResult& found) const {
+  const Collective c = drawn.key.collective;
+  const bool own = drawn.in_place && (c == Collective::all_reduce || c == Collective::broadcast ||
+                                      c == Collective::reduce);
+  if (!own) return found.still_poisoned;
+  const uint64_t span = found.last_output - found.first_output + 1;
+  const Segment before{found.first_output, span, Segment::Source::input, communicator_.rank(),
+                       found.first_output};
+  COLL_ASSIGN(const Mismatch others, oracle.compare(before, pair.output, 0, 1));
+  return std::min(span - others.bad, found.bad_outputs);
+}
+
 Status Soak::check(const Drawn& drawn, Pair& pair, uint64_t number) {
   const RowKey& key = drawn.key;
   if (key.collective == Collective::barrier) return {};
@@ -171,14 +186,15 @@ Status Soak::check(const Drawn& drawn, Pair& pair, uint64_t number) {
                                                  place_of(drawn), buffers_of(drawn, pair)));
   if (found.wrong(kernels::element_size(key.type)) == 0) return {};
   std::string what;
-  if (found.bad_outputs != 0)
+  if (found.bad_outputs != 0) {
+    COLL_ASSIGN(const uint64_t as_before, unwritten(drawn, pair, oracle, found));
     what = format("{} wrong elements of the output, {} to {}, {} of them never written",
-                  found.bad_outputs, found.first_output, found.last_output, found.still_poisoned);
-  else if (found.bad_inputs != 0)
+                  found.bad_outputs, found.first_output, found.last_output, as_before);
+  }
+  if (found.bad_outputs == 0 && found.bad_inputs != 0)
     what = format("{} elements of the input were changed, from {} on", found.bad_inputs,
                   found.first_input);
-  else
-    what = format("{} bytes beside the buffers were changed", found.guard_bytes);
+  if (what.empty()) what = format("{} bytes beside the buffers were changed", found.guard_bytes);
   return Error(ErrorCode::bad_data,
                format("rank {}: {} ({}; operation {} of seed {})", communicator_.rank(), what,
                       text_of(drawn), number, spec_.soak_seed),

@@ -54,6 +54,8 @@ class Soak {
   Status start(const std::vector<Drawn>& batch, bool grouped);
   Status prepare(const Drawn& drawn, Pair& pair);
   Status check(const Drawn& drawn, Pair& pair, uint64_t number);
+  Result<uint64_t> unwritten(const Drawn& drawn, const Pair& pair, const DataOracle& oracle,
+                             const CheckResult& found) const;
   Place place_of(const Drawn& drawn) const;
   RunBuffers buffers_of(const Drawn& drawn, Pair& pair) const;
   std::string text_of(const Drawn& drawn) const;

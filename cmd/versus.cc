@@ -21,7 +21,9 @@ std::vector<std::string> versus_variants() {
 struct Versus::State {
   Options options;
   runtime::Communicator& communicator;
-  runtime::Stream& stream;
+  // NCCL's own: our stream is watched while it works, which a graph that NCCL records would not
+  // bear. Each side's work is waited for before the other's begins.
+  transport::DeviceStream stream;
   int version = 0;
   std::string name;
   std::vector<std::shared_ptr<NcclCommunicator>> communicators;
@@ -123,10 +125,9 @@ Versus::~Versus() {
 }
 
 Result<std::unique_ptr<Versus>> Versus::make(const Options& options,
-                                             runtime::Communicator& communicator,
-                                             runtime::Stream& stream) {
+                                             runtime::Communicator& communicator) {
   std::unique_ptr<Versus> made(new Versus());
-  made->state_.reset(new State{options, communicator, stream, 0, "", {}});
+  made->state_.reset(new State{options, communicator, {}, 0, "", {}});
   State& state = *made->state_;
   const Nccl& table = nccl();
   Status found;
@@ -134,6 +135,7 @@ Result<std::unique_ptr<Versus>> Versus::make(const Options& options,
     found = Error(ErrorCode::unavailable, format("--vs nccl: {}", table.missing),
                   "install NCCL, or name its folder in LD_LIBRARY_PATH");
   COLL_TRY(state.agree(std::move(found), "looking for NCCL"));
+  COLL_ASSIGN(state.stream, transport::DeviceStream::make(communicator.device()));
   if (const NcclReturn asked = table.version(&state.version); asked != kNcclSuccess)
     return nccl_error("ncclGetVersion", asked, nullptr);
   state.name = format("nccl {}.{}.{}", state.version / 10000, state.version / 100 % 100,
@@ -180,7 +182,7 @@ Result<std::vector<VersusRun>> Versus::runs(const RowKey& key, const Place& plac
     COLL_ASSIGN(const bool ready, state_->prepare_buffers(*communicator, buffers));
     if (!ready) continue;
     auto timed =
-        nccl_timed(communicator, key, place, buffers, state_->stream.native(), graph_operations);
+        nccl_timed(communicator, key, place, buffers, state_->stream.get(), graph_operations);
     if (!timed) {
       communicator->give_up();
       return std::move(timed.error()).within(format("NCCL ({})", variant.name));

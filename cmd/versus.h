@@ -1,7 +1,7 @@
 // The installed NCCL beside us: the same operations on the same buffers, in the same process, timed
-// in the same way (--vs nccl). One communicator of NCCL for each variant that is asked for. Made
-// by BenchRun on GPU ranks, used on the rank's thread. Errors say that they are NCCL's; none of its
-// calls is waited for without a deadline.
+// in the same way (--vs nccl), on a stream of its own. One communicator of NCCL for each variant
+// that is asked for. Made by BenchRun on GPU ranks, used on the rank's thread. Errors say that they
+// are NCCL's; none of its calls is waited for without a deadline.
 #pragma once
 #include <memory>
 #include <string>
@@ -28,8 +28,7 @@ class Versus {
   };
   // Collective. Error unavailable: no NCCL here; the message names what was tried.
   static Result<std::unique_ptr<Versus>> make(const Options& options,
-                                              runtime::Communicator& communicator,
-                                              runtime::Stream& stream);
+                                              runtime::Communicator& communicator);
   ~Versus();
   const std::string& name() const;  // "nccl 2.28.9"
   std::string variants() const;     // "default, ring"

@@ -89,7 +89,7 @@ end
 is_code 6
 has_err "rank 2 (pid $victim"
 has_err "stopped (state T)"
-has_err "waits for rank 2"
+has_err "for rank 2"
 all_gone $all
 
 case_is "a rank stopped during start-up"
