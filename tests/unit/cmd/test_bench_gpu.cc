@@ -187,6 +187,26 @@ TEST_CASE("beside NCCL: a communicator for each variant, its environment, its me
   CHECK(nothing_held());
 }
 
+TEST_CASE("beside NCCL, both through CUDA graphs", "[gpu]") {
+  set_up_gpus(2);
+  fake_nccl::set_up({});
+  BenchSpec spec = gpu_bench(Collective::all_reduce);
+  spec.iterations = 6;
+  spec.cuda_graph = 3;
+  spec.versus = {"default", "ring"};
+  const BenchOutcome outcome = run_gpu_bench(spec, 2);
+  INFO(outcome.first_error());
+  REQUIRE(outcome.errors.empty());
+  REQUIRE(outcome.sink.rows.size() == 4);
+  for (const BenchRow& row : outcome.sink.rows)
+    for (const Timing* timing : {&row.out_of_place, &row.in_place}) {
+      CHECK(timing->wrong == 0);
+      REQUIRE(timing->versus.size() == 2);
+      CHECK(timing->versus[0].time_us >= 30);  // an operation's share of its graph
+    }
+  CHECK(nothing_held());
+}
+
 TEST_CASE("beside NCCL: variants that do not serve a collective are left out", "[gpu]") {
   for (const Collective collective :
        {Collective::all_to_all, Collective::send_recv, Collective::gather, Collective::scatter}) {
