@@ -82,7 +82,13 @@ bool Communicator::State::stop() {
 
 void Communicator::State::raise_abort() {
   std::atomic_ref<uint32_t>(abort_word).store(1);
-  if (CudaExecutor* executing = gpu_to_stop.load()) executing->abort();
+  const std::lock_guard lock(abort_mutex);
+  if (gpu_to_stop != nullptr) gpu_to_stop->abort();
+}
+
+Communicator::State::~State() {
+  const std::lock_guard lock(abort_mutex);
+  gpu_to_stop = nullptr;
 }
 
 void Communicator::State::fail(Error error, bool announce) {

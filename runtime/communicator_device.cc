@@ -63,7 +63,8 @@ Status Communicator::State::make_gpu_executor() {
   o.proxy = proxy.get();
   o.on_failure = [this](Error error) { note_gpu_failure(std::move(error)); };
   COLL_ASSIGN(gpu, CudaExecutor::make(*wire, std::move(o)));
-  gpu_to_stop.store(gpu.get());
+  const std::lock_guard lock(abort_mutex);
+  gpu_to_stop = gpu.get();
   // Raised before the executor was there to see it.
   if (std::atomic_ref<uint32_t>(abort_word).load() != 0) gpu->abort();
   return {};

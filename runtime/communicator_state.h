@@ -52,6 +52,7 @@ struct Communicator::State {
 
   alignas(64) uint32_t abort_word = 0;
   std::atomic<bool> failed{false};
+  std::mutex abort_mutex;  // the threads of bootstrap and proxy outlive the GPU's executor
   mutable std::mutex error_mutex;
   std::optional<Error> first_error;
   std::mutex bootstrap_mutex;  // its calls are one thread's at a time
@@ -80,7 +81,9 @@ struct Communicator::State {
   std::unique_ptr<DeviceOpening> opening;  // during start-up
   std::unique_ptr<DeviceWindow> device_window;
   std::unique_ptr<CudaExecutor> gpu;
-  std::atomic<CudaExecutor*> gpu_to_stop{nullptr};  // the same once it is complete
+  CudaExecutor* gpu_to_stop = nullptr;  // the same while it is complete; under abort_mutex
+
+  ~State();
 
   // Ends all that is under way. False: the GPU does not end its kernels, so nothing of this may go.
   bool stop();

@@ -1,5 +1,6 @@
 #include "tests/unit/runtime/gpu_ranks.h"
 
+#include <cstring>
 #include <map>
 
 #include "kernels/cpu/launch.h"
@@ -26,10 +27,12 @@ bool run_one(const Work& work, const ChannelLinks& links, const DeviceShared& sh
   if (run_work(work, links, context)) return true;
   Report& report = shared.reports[work.channel];
   if (std::atomic_ref<ReportCode>(report.code).load() == ReportCode::none) {
-    const ReportCode code = context.report.code;
-    context.report.code = ReportCode::none;
-    report = context.report;
-    std::atomic_ref<ReportCode>(report.code).store(code);
+    // The code last, by which the report is found.
+    static_assert(offsetof(Report, code) == 0);
+    constexpr size_t kCode = sizeof(ReportCode);
+    std::memcpy(reinterpret_cast<uint8_t*>(&report) + kCode,
+                reinterpret_cast<const uint8_t*>(&context.report) + kCode, sizeof(Report) - kCode);
+    std::atomic_ref<ReportCode>(report.code).store(context.report.code);
   }
   std::atomic_ref<uint32_t>(*shared.abort_word).store(1);
   return false;
