@@ -124,11 +124,8 @@ Status Soak::prepare(const Drawn& drawn, Pair& pair) {
   const BufferShape shape =
       buffer_shape(drawn.key.collective, drawn.key.size.count, place_of(drawn));
   COLL_TRY(buffers.output->poison(buffers.output_bytes));
-  const Pattern own = input_pattern(kind, communicator_.rank(), {0, shape.input});
-  const uint64_t size = kernels::element_size(kind.type);
-  COLL_TRY(buffers.input->write(
-      buffers.input_at, shape.input * size, kPatternPeriod * size,
-      [&](uint8_t* piece, uint64_t at, uint64_t n) { own.fill(piece, at / size, n / size); }));
+  pair.oracle.emplace(kind, communicator_.rank());
+  COLL_TRY(pair.oracle->fill_input(*buffers.input, buffers.input_at, shape.input));
   return buffers.input != buffers.output ? buffers.input->set_guards(buffers.input_bytes)
                                          : Status();
 }
@@ -164,7 +161,7 @@ std::string Soak::text_of(const Drawn& drawn) const {
 
 // Of the wrong elements of an output: those that hold what they held before. In place that is the
 // rank's own input where input and output are one, else the poison.
-Result<uint64_t> Soak::unwritten(const Drawn& drawn, const Pair& pair, const DataOracle& oracle,
+Result<uint64_t> Soak::unwritten(const Drawn& drawn, const Pair& pair,
                                  const CheckResult& found) const {
   const Collective c = drawn.key.collective;
   const bool own = drawn.in_place && (c == Collective::all_reduce || c == Collective::broadcast ||
@@ -173,21 +170,19 @@ Result<uint64_t> Soak::unwritten(const Drawn& drawn, const Pair& pair, const Dat
   const uint64_t span = found.last_output - found.first_output + 1;
   const Segment before{found.first_output, span, Segment::Source::input, communicator_.rank(),
                        found.first_output};
-  COLL_ASSIGN(const Mismatch others, oracle.compare(before, pair.output, 0, 1));
+  COLL_ASSIGN(const Mismatch others, pair.oracle->compare(before, pair.output, 0, 1));
   return std::min(span - others.bad, found.bad_outputs);
 }
 
 Status Soak::check(const Drawn& drawn, Pair& pair, uint64_t number) {
   const RowKey& key = drawn.key;
   if (key.collective == Collective::barrier) return {};
-  const DataOracle oracle({key.type, has_op(key.collective), key.op, communicator_.size()},
-                          communicator_.rank());
-  COLL_ASSIGN(const CheckResult found, check_run(oracle, key.collective, key.size.count,
+  COLL_ASSIGN(const CheckResult found, check_run(*pair.oracle, key.collective, key.size.count,
                                                  place_of(drawn), buffers_of(drawn, pair)));
   if (found.wrong(kernels::element_size(key.type)) == 0) return {};
   std::string what;
   if (found.bad_outputs != 0) {
-    COLL_ASSIGN(const uint64_t as_before, unwritten(drawn, pair, oracle, found));
+    COLL_ASSIGN(const uint64_t as_before, unwritten(drawn, pair, found));
     what = format("{} wrong elements of the output, {} to {}, {} of them never written",
                   found.bad_outputs, found.first_output, found.last_output, as_before);
   }

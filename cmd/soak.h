@@ -4,6 +4,7 @@
 // command `soak`, also under run; called by bench_rank in place of BenchRun, on the rank's thread.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ class Soak {
   };
   struct Pair {
     GuardedBuffer input, output;
+    std::optional<DataOracle> oracle = {};  // of the operation under way
   };
 
   Status reserve();
@@ -54,8 +56,7 @@ class Soak {
   Status start(const std::vector<Drawn>& batch, bool grouped);
   Status prepare(const Drawn& drawn, Pair& pair);
   Status check(const Drawn& drawn, Pair& pair, uint64_t number);
-  Result<uint64_t> unwritten(const Drawn& drawn, const Pair& pair, const DataOracle& oracle,
-                             const CheckResult& found) const;
+  Result<uint64_t> unwritten(const Drawn& drawn, const Pair& pair, const CheckResult& found) const;
   Place place_of(const Drawn& drawn) const;
   RunBuffers buffers_of(const Drawn& drawn, Pair& pair) const;
   std::string text_of(const Drawn& drawn) const;
