@@ -82,6 +82,11 @@ const Launcher& launcher() {
       .built = true,
       .architectures = COLLCTL_CUDA_ARCHITECTURES,
       .most_works = kMostWorks,
+      .prepare =
+          [] {
+            const int failed = load_kernels();
+            return failed != 0 ? failed : prepare_windows();
+          },
       .launch_works = launch_works,
       .window_part_bytes = window_part_bytes,
       .window_serves = window_serves,

@@ -66,6 +66,9 @@ struct Launcher {
   const char* why_not = "";        // when not built
   // The most works one launch takes (they travel as kernel arguments).
   int most_works = 0;
+  // Brings all kernels to the current device. Before the first launch: CUDA would do it then, and may
+  // wait for what runs there, which may be waiting for that launch.
+  int (*prepare)() = nullptr;
   int (*launch_works)(const WorksLaunch&) = nullptr;
   // Bytes of a rank's part that the window kernels want.
   uint64_t (*window_part_bytes)(int nranks) = nullptr;

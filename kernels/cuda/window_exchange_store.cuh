@@ -195,8 +195,7 @@ __device__ void push_chunks(const Exchange& x, const StorePart& part,
         }
     }
     group_sync(1 + group);
-    if (shared.failed) return;
-    for (int k = 0; k < others; ++k) {
+    for (int k = 0; k < others && !shared.failed; ++k) {
       const int p = x.peer(k);
       if (!x.gives(p)) continue;
       copy_bytes<kVec>(x.input + p * x.in_stride + part.at + c * part.chunk_bytes,
@@ -205,7 +204,7 @@ __device__ void push_chunks(const Exchange& x, const StorePart& part,
     }
     group_sync(1 + group);
     if (t == 0) shared.pushed[group] = c + 1;
-    if (gives) {
+    if (gives && !shared.failed) {
       const uint64_t number = x.own(mine, block)->sent + c;
       store_release(&x.counters(mine, x.memory.rank, block)->arrived[number & 1], number + 1);
     }
@@ -240,7 +239,6 @@ __device__ void take_chunks(const Exchange& x, const StorePart& part,
     if (t == kGroupThreads - 1 && x.gives_to != Peers::none)
       while (shared.pushed[c & 1] <= c && !shared.failed) __nanosleep(20);
     group_sync(3);
-    if (shared.failed) return;
     const uint64_t at = part.at + c * part.chunk_bytes;
     const uint32_t n = part.size(c);
     const auto slot = [&](int p) {
@@ -249,15 +247,16 @@ __device__ void take_chunks(const Exchange& x, const StorePart& part,
     if constexpr (kKind == WordKind::copy) {
       for (int k = 0; k < others; ++k) {
         const int p = x.peer(k);
-        if (x.takes(p)) copy_staged<kVec>(slot(p), x.output + p * x.out_stride + at, n, t);
+        if (x.takes(p) && !shared.failed)
+          copy_staged<kVec>(slot(p), x.output + p * x.out_stride + at, n, t);
       }
-    } else {
+    } else if (!shared.failed) {
       reduce_staged<kKind, kVec>(x, x.input + x.reduce_own + at, slot, n, t,
                                  EmitOutput{x.output + at});
     }
     group_sync(3);
     // What was staged has been used by now: the loads are over, and nothing else was written.
-    if (takes)
+    if (takes && !shared.failed)
       store_volatile(&x.counters(mine, x.memory.rank, block)->taken,
                      x.own(mine, block)->received + c + 1);
   }

@@ -171,7 +171,7 @@ uint64_t round_up(uint64_t value, uint64_t to) {
 // Chunks as measured best on 2 GPUs over NVLink (PERFORMANCE.md): what is staged should stay in the
 // cache until it is taken, and what is summed should be small enough to overlap with giving.
 uint32_t best_chunk(const Exchange& x) {
-  if (x.algorithm == AlgorithmId::two_shot) return x.bytes > (32u << 20) ? 64 * 1024 : 32 * 1024;
+  if (x.algorithm == AlgorithmId::two_shot) return x.bytes > (32u << 20) ? 16 * 1024 : 32 * 1024;
   const bool sums = x.collective == Collective::all_reduce || x.collective == Collective::barrier ||
                     x.collective == Collective::reduce ||
                     x.collective == Collective::reduce_scatter;
@@ -200,6 +200,35 @@ int launch_store(const Exchange& x, int asked, uint32_t chunk, void* stream) {
   }
   return launch_kernel(vec ? &exchange_store<kKind, true> : &exchange_store<kKind, false>, blocks,
                        kStoreThreads, stream, x, cut);
+}
+
+// The kernel's code is on the device from now on: CUDA would bring it there at the first launch,
+// and may wait for kernels under way to do so, which may be waiting for that launch.
+template <class... Arguments>
+int prepare_kernel(void (*kernel)(Arguments...)) {
+  cudaFuncAttributes facts;
+  return cudaFuncGetAttributes(&facts, kernel);
+}
+template <class B, WordKind kKind>
+int prepare_lines() {
+  if (const int failed = prepare_kernel(&exchange_lines<B, kKind>)) return failed;
+  if constexpr (kKind == WordKind::copy)
+    return 0;
+  else
+    return prepare_kernel(&two_shot_lines<B, kKind>);
+}
+template <WordKind kKind>
+int prepare_kind() {
+  int failed = prepare_lines<Batch<Lines<Protocol::ll>, 1>, kKind>();
+  if (failed == 0) failed = prepare_lines<Batch<Lines<Protocol::ll128>, 1>, kKind>();
+  if (failed == 0) failed = prepare_lines<Batch<Lines<Protocol::ll128>, 4>, kKind>();
+  if (failed == 0) failed = prepare_kernel(&exchange_store<kKind, true>);
+  if (failed == 0) failed = prepare_kernel(&exchange_store<kKind, false>);
+  if constexpr (kKind != WordKind::copy) {
+    if (failed == 0) failed = prepare_kernel(&two_shot_store<kKind, true>);
+    if (failed == 0) failed = prepare_kernel(&two_shot_store<kKind, false>);
+  }
+  return failed;
 }
 
 template <WordKind kKind>
@@ -240,6 +269,15 @@ bool window_serves(Collective collective, AlgorithmId algorithm, Protocol protoc
     default:
       return true;
   }
+}
+
+int prepare_windows() {
+  int failed = prepare_kind<WordKind::copy>();
+  if (failed == 0) failed = prepare_kind<WordKind::sum_float32>();
+  if (failed == 0) failed = prepare_kind<WordKind::sum_float16>();
+  if (failed == 0) failed = prepare_kind<WordKind::sum_bfloat16>();
+  if (failed == 0) failed = prepare_kind<WordKind::generic>();
+  return failed;
 }
 
 int launch_window(const WindowLaunch& launch) {

@@ -7,7 +7,8 @@
 
 namespace collctl::kernels::cuda {
 
-inline constexpr int kTwoShotThreads = 3 * kGroupThreads;
+// Groups that give, add up and take, and two warps that post.
+inline constexpr int kTwoShotThreads = 3 * kGroupThreads + 64;
 
 // Slices in units: the first ones are a unit longer.
 template <class L>
@@ -154,64 +155,81 @@ struct SlicePart {
   }
 };
 
+// What the groups of a block tell each other.
+struct TwoShotShared {
+  uint64_t posted[2];  // chunks that were made known: contributions, sums
+  int failed;
+};
+
+// Named barriers: a group's own, and two for each poster, used in turn.
+inline constexpr int kPushBarrier = 1, kSumBarrier = 2, kTakeBarrier = 3;
+inline constexpr int kPushPosts = 4, kSumPosts = 6;
+__device__ __forceinline__ void arrive_for_poster(int barrier, uint64_t c) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier + int(c & 1)), "n"(kGroupThreads + 32)
+               : "memory");
+}
+__device__ __forceinline__ void wait_for_group(int barrier, uint64_t c) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier + int(c & 1)), "n"(kGroupThreads + 32) : "memory");
+}
+// With two barriers a group may be two chunks ahead of its poster. The poster itself waits for
+// nobody else, so this ends.
+__device__ __forceinline__ void wait_poster(const volatile uint64_t& posted, uint64_t c) {
+  while (posted + 2 <= c) __nanosleep(20);
+}
+
 // Waits until `word` is above `above`; sets `failed` when given up.
 __device__ inline void wait_counter(const Exchange& x, const uint64_t* word, uint64_t above,
-                                    int peer, WaitSide side, volatile StoreShared& shared) {
+                                    int peer, WaitSide side, volatile TwoShotShared& shared) {
   Patience patience;
-  for (uint64_t seen; (seen = load_acquire(word)) <= above;)
-    if (patience.over(x, Protocol::simple, peer, side, seen, above + 1)) {
-      shared.failed = 1;
-      return;
-    }
+  for (uint64_t seen; !shared.failed && (seen = load_acquire(word)) <= above;)
+    if (patience.over(x, Protocol::simple, peer, side, seen, above + 1)) shared.failed = 1;
 }
 // The same for a slot: free once the taker has taken all but kStageSlots - 1 of what came before.
 __device__ inline void wait_slot(const Exchange& x, const uint64_t* taken, uint64_t number,
-                                 int peer, volatile StoreShared& shared) {
+                                 int peer, volatile TwoShotShared& shared) {
   if (number >= kStageSlots)
     wait_counter(x, taken, number - kStageSlots, peer, WaitSide::send, shared);
 }
 
-template <WordKind kKind, bool kVec>
-__global__ void __launch_bounds__(kTwoShotThreads)
-    two_shot_store(const __grid_constant__ Exchange x, const Cut cut) {
-  __shared__ StoreShared shared_memory;
-  volatile StoreShared& shared = shared_memory;
-  if (threadIdx.x == 0) shared.failed = 0;
-  __syncthreads();
-  begin_launch();
-  const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
+// Gives the contributions to peers' slices. After a failure the groups only go through their
+// barriers: nobody may be left standing at one.
+template <bool kVec>
+__device__ void push_slices(const Exchange& x, const Cut& cut, uint64_t chunks, int t,
+                            volatile TwoShotShared& shared) {
   const int others = x.memory.nranks - 1, me = x.memory.rank, block = int(blockIdx.x);
-  const int group = int(threadIdx.x) / kGroupThreads, t = int(threadIdx.x) % kGroupThreads;
   const int mine = t < others ? x.peer(t) : -1;
-  const uint64_t chunks = SlicePart(x, cut, me).chunks;
-  const PeerCounters* heard = mine >= 0 ? x.counters(me, mine, block) : nullptr;
-  PeerCounters* told = mine >= 0 ? x.counters(mine, me, block) : nullptr;
-  const OwnCounters* own = mine >= 0 ? x.own(mine, block) : nullptr;
   for (uint64_t c = 0; c < chunks; ++c) {
-    if (group == 0) {
-      if (mine >= 0) wait_slot(x, &heard->taken, own->sent + c, mine, shared);
-      group_sync(1);
-      if (shared.failed) break;
-      for (int k = 0; k < others; ++k) {
-        const int p = x.peer(k);
-        const SlicePart part(x, cut, p);
-        copy_bytes<kVec>(x.input + part.at + c * part.chunk_bytes,
-                         slot_of(x, x.layout.stage, p, me, x.own(p, block)->sent + c), part.size(c),
-                         t);
-      }
-      group_sync(1);
-      if (mine >= 0) {
-        const uint64_t number = own->sent + c;
-        store_release(&told->arrived[number & 1], number + 1);
-      }
-    } else if (group == 1) {
-      if (mine >= 0) {
-        const uint64_t number = own->received + c;
-        wait_counter(x, &heard->arrived[number & 1], number, mine, WaitSide::recv, shared);
-        wait_slot(x, &heard->result_taken, own->result_sent + c, mine, shared);
-      }
-      group_sync(2);
-      if (shared.failed) break;
+    if (mine >= 0)
+      wait_slot(x, &x.counters(me, mine, block)->taken, x.own(mine, block)->sent + c, mine, shared);
+    if (t == 0) wait_poster(shared.posted[0], c);
+    group_sync(kPushBarrier);
+    for (int k = 0; k < others && !shared.failed; ++k) {
+      const int p = x.peer(k);
+      const SlicePart part(x, cut, p);
+      copy_bytes<kVec>(x.input + part.at + c * part.chunk_bytes,
+                       slot_of(x, x.layout.stage, p, me, x.own(p, block)->sent + c), part.size(c),
+                       t);
+    }
+    arrive_for_poster(kPushPosts, c);
+  }
+}
+
+// Adds up the own slice and gives the sums to all.
+template <WordKind kKind, bool kVec>
+__device__ void sum_slices(const Exchange& x, const Cut& cut, uint64_t chunks, int t,
+                           volatile TwoShotShared& shared) {
+  const int others = x.memory.nranks - 1, me = x.memory.rank, block = int(blockIdx.x);
+  const int mine = t < others ? x.peer(t) : -1;
+  for (uint64_t c = 0; c < chunks; ++c) {
+    if (mine >= 0) {
+      const PeerCounters* heard = x.counters(me, mine, block);
+      const uint64_t number = x.own(mine, block)->received + c;
+      wait_counter(x, &heard->arrived[number & 1], number, mine, WaitSide::recv, shared);
+      wait_slot(x, &heard->result_taken, x.own(mine, block)->result_sent + c, mine, shared);
+    }
+    if (t == 0) wait_poster(shared.posted[1], c);
+    group_sync(kSumBarrier);
+    if (!shared.failed) {
       const SlicePart part(x, cut, me);
       const uint64_t at = part.at + c * part.chunk_bytes;
       // Results have one count for all peers: they all get every chunk.
@@ -220,30 +238,80 @@ __global__ void __launch_bounds__(kTwoShotThreads)
           x, x.input + at,
           [&](int p) { return slot_of(x, x.layout.stage, me, p, x.own(p, block)->received + c); },
           part.size(c), t, emit);
-      group_sync(2);
-      if (mine >= 0) {
+    }
+    arrive_for_poster(kSumPosts, c);
+  }
+}
+
+// Puts the others' sums into place.
+template <bool kVec>
+__device__ void take_slices(const Exchange& x, const Cut& cut, uint64_t chunks, int t,
+                            volatile TwoShotShared& shared) {
+  const int others = x.memory.nranks - 1, me = x.memory.rank, block = int(blockIdx.x);
+  const int mine = t < others ? x.peer(t) : -1;
+  for (uint64_t c = 0; c < chunks; ++c) {
+    const uint64_t number = mine >= 0 ? x.own(mine, block)->result_received + c : 0;
+    if (mine >= 0)
+      wait_counter(x, &x.counters(me, mine, block)->result_arrived, number, mine, WaitSide::recv,
+                   shared);
+    group_sync(kTakeBarrier);
+    for (int k = 0; k < others && !shared.failed; ++k) {
+      const int p = x.peer(k);
+      const SlicePart part(x, cut, p);
+      copy_staged<kVec>(slot_of(x, x.layout.results, me, p, x.own(p, block)->result_received + c),
+                        x.output + part.at + c * part.chunk_bytes, part.size(c), t);
+    }
+    group_sync(kTakeBarrier);
+    if (mine >= 0 && !shared.failed)
+      store_volatile(&x.counters(mine, me, block)->result_taken, number + 1);
+  }
+}
+
+// A warp that makes known what a group has stored, behind its back: the group need not stand still
+// while the fence waits for the link.
+__device__ inline void post_slices(const Exchange& x, uint64_t chunks, bool sums, int lane,
+                                   volatile TwoShotShared& shared) {
+  const int others = x.memory.nranks - 1, me = x.memory.rank, block = int(blockIdx.x);
+  for (uint64_t c = 0; c < chunks; ++c) {
+    wait_for_group(sums ? kSumPosts : kPushPosts, c);
+    for (int k = lane; k < others && !shared.failed; k += 32) {
+      const int p = x.peer(k);
+      PeerCounters* told = x.counters(p, me, block);
+      const OwnCounters* own = x.own(p, block);
+      if (sums) {
         store_release(&told->result_arrived, own->result_sent + c + 1);
         store_volatile(&told->taken, own->received + c + 1);
+      } else {
+        const uint64_t number = own->sent + c;
+        store_release(&told->arrived[number & 1], number + 1);
       }
-    } else {
-      if (mine >= 0)
-        wait_counter(x, &heard->result_arrived, own->result_received + c, mine, WaitSide::recv,
-                     shared);
-      group_sync(3);
-      if (shared.failed) break;
-      for (int k = 0; k < others; ++k) {
-        const int p = x.peer(k);
-        const SlicePart part(x, cut, p);
-        copy_staged<kVec>(slot_of(x, x.layout.results, me, p, x.own(p, block)->result_received + c),
-                          x.output + part.at + c * part.chunk_bytes, part.size(c), t);
-      }
-      group_sync(3);
-      if (mine >= 0) store_volatile(&told->result_taken, own->result_received + c + 1);
     }
+    __syncwarp();
+    if (lane == 0) shared.posted[sums ? 1 : 0] = c + 1;
   }
+}
+
+template <WordKind kKind, bool kVec>
+__global__ void __launch_bounds__(kTwoShotThreads)
+    two_shot_store(const __grid_constant__ Exchange x, const Cut cut) {
+  __shared__ TwoShotShared shared;
+  if (threadIdx.x == 0) shared = {};
   __syncthreads();
-  if (group == 0 && mine >= 0) {
-    OwnCounters* counts = x.own(mine, block);
+  begin_launch();
+  const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
+  const uint64_t chunks = SlicePart(x, cut, x.memory.rank).chunks;
+  const int group = int(threadIdx.x) / kGroupThreads, t = int(threadIdx.x) % kGroupThreads;
+  if (group == 0)
+    push_slices<kVec>(x, cut, chunks, t, shared);
+  else if (group == 1)
+    sum_slices<kKind, kVec>(x, cut, chunks, t, shared);
+  else if (group == 2)
+    take_slices<kVec>(x, cut, chunks, t, shared);
+  else
+    post_slices(x, chunks, t >= 32, t % 32, shared);
+  __syncthreads();
+  if (int(threadIdx.x) < x.memory.nranks - 1) {
+    OwnCounters* counts = x.own(x.peer(int(threadIdx.x)), int(blockIdx.x));
     counts->sent += chunks;
     counts->received += chunks;
     counts->result_sent += chunks;
