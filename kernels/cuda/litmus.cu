@@ -69,10 +69,23 @@ unsigned blocks_for(uint32_t line_count) {
   return wanted < kMostBlocks ? wanted : kMostBlocks;
 }
 
+// A kernel that is loaded when it is first launched may wait for what runs on the device: the
+// reader that waits for this very writer.
+cudaError_t load_kernels() {
+  for (const void* kernel :
+       {reinterpret_cast<const void*>(write_lines), reinterpret_cast<const void*>(read_lines)}) {
+    cudaFuncAttributes attributes;
+    if (const cudaError_t rc = cudaFuncGetAttributes(&attributes, kernel); rc != cudaSuccess)
+      return rc;
+  }
+  return cudaSuccess;
+}
+
 }  // namespace
 
 int litmus_write(void* lines, uint32_t line_count, uint32_t rounds, void* stream) {
   if (line_count == 0) return cudaErrorInvalidValue;
+  if (const cudaError_t rc = load_kernels(); rc != cudaSuccess) return rc;
   auto* to = static_cast<uint8_t*>(lines);
   void* arguments[] = {&to, &line_count, &rounds};
   return cudaLaunchKernel(reinterpret_cast<const void*>(write_lines), dim3(blocks_for(line_count)),
@@ -82,6 +95,7 @@ int litmus_write(void* lines, uint32_t line_count, uint32_t rounds, void* stream
 int litmus_read(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
                 const uint32_t* abort_word, int64_t timeout_ns, void* stream) {
   if (line_count == 0) return cudaErrorInvalidValue;
+  if (const cudaError_t rc = load_kernels(); rc != cudaSuccess) return rc;
   const auto* from = static_cast<const uint8_t*>(lines);
   void* arguments[] = {&from, &line_count, &rounds, &torn, &abort_word, &timeout_ns};
   return cudaLaunchKernel(reinterpret_cast<const void*>(read_lines), dim3(blocks_for(line_count)),

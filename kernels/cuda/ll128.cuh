@@ -52,6 +52,7 @@ struct Ll128Lines {
 
   static __device__ __forceinline__ void load(const uint8_t* slot, const Part& part, uint32_t end,
                                               Words& data) {
+    __syncwarp();
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       Pack value{{0, 0}};
@@ -92,12 +93,13 @@ struct Ll128Lines {
     for (int t = 0; t < a.out_count; ++t) {
       uint8_t* slot = a.target(t);
       const uint64_t flag = a.target_step(t) + 1;
-      __syncwarp();  // the lanes of a line must store together
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u)
-        if (part.line(u) < end)
-          store_pack_volatile(slot + part.wire(u),
-                              {{data[2 * u], part.has_flag() ? flag : data[2 * u + 1]}});
+      for (int u = 0; u < kUnroll; ++u) {
+        const Pack value{{data[2 * u], part.has_flag() ? flag : data[2 * u + 1]}};
+        // The lanes of a line must store together, and odd words may have parted them.
+        __syncwarp();
+        if (part.line(u) < end) store_pack_volatile(slot + part.wire(u), value);
+      }
     }
     if (a.out != nullptr) store_words<2>(a.out, places(a, part), data);
   }

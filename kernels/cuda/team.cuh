@@ -64,7 +64,8 @@ class Team {
         block_(block),
         shared_(shared),
         barrier_(1 + 2 * number),
-        patience_(shared.timeout_ns + (number == 2 ? shared.timeout_ns / 4 : 0)) {}
+        patience_(shared.timeout_ns + (number == 2 ? shared.timeout_ns / 2 : 0)),
+        looks_(number == 2 ? 8 : 1) {}
 
   TeamScratch& scratch;
   const int index, count;
@@ -122,8 +123,8 @@ class Team {
 
   // Whether a wait since `start` must end: somebody raised the abort word, or it took too long.
   // The block's first to say so writes the report. Out of line: rare, and called in many loops.
-  __device__ __noinline__ bool give_up(const WaitFor& what, uint64_t seen, int64_t start) const {
-    const bool aborted = load_volatile(shared_.abort_word) != 0;
+  __device__ __noinline__ bool give_up(const WaitFor& what, uint64_t seen, int64_t start) {
+    const bool aborted = load_volatile(shared_.abort_word) != 0 && ++aborted_looks_ >= looks_;
     const bool late = clock_ns() - start > patience_;
     if (!aborted && !late) return false;
     report(aborted ? ReportCode::aborted : ReportCode::timeout, what, seen);
@@ -163,9 +164,12 @@ class Team {
   BlockShared& block_;
   const DeviceShared& shared_;
   const int barrier_;
-  // Of a wait without progress. Part 2 is the way down of a tree, which waits whenever anybody's
-  // way up does: the channel has one report, and the way up knows whom it misses.
+  // Of a wait without progress, and how often it must find the abort word raised. Part 2 is the way
+  // down of a tree, which waits whenever anybody's way up does: the channel has one report, and the
+  // way up, which looks meanwhile, knows whom it misses.
   const int64_t patience_;
+  const int looks_;
+  int aborted_looks_ = 0;
   uint32_t phase_ = 0;
   bool failed_ = false;
 };

@@ -22,8 +22,10 @@ constexpr int64_t kPatience = 10'000'000'000;
 int failures = 0;
 int cases = 0;
 
+std::vector<std::string> first_failures;  // printed at the end
+
 void fail(const std::string& what) {
-  if (++failures <= 20) std::printf("FAILED %s\n", what.c_str());
+  if (++failures <= 30) first_failures.push_back(what);
 }
 
 // The operations of all ranks in device memory.
@@ -291,7 +293,13 @@ void stalled(int nranks, AlgorithmId id, Protocol protocol) {
     late |= report.code == ReportCode::timeout;
     named |= report.peer == missing;
   }
-  if (!late || !named || !world.aborted()) fail(what + ": no report names the missing rank");
+  std::string said;
+  for (int r = 0; r < missing; ++r)
+    said += " rank " + std::to_string(r) + " (code " +
+            std::to_string(int(world.report(r, 0).code)) + ") waits for " +
+            std::to_string(world.report(r, 0).peer);
+  if (!late || !named || !world.aborted())
+    fail(what + ": no report names the missing rank:" + said);
 }
 
 // Lines within one device arrive whole; a writer that never comes is noticed.
@@ -323,6 +331,46 @@ void litmus() {
   }
   cudaStreamDestroy(reader), cudaStreamDestroy(writer);
   cudaFree(lines), cudaFreeHost(words);
+}
+
+// Microseconds of a launch that follows others, two ranks on one device: what a work costs besides
+// its data. Asserts nothing.
+void time_works() {
+  World world({.nranks = 2, .slot_count = 8, .slot_data_bytes = 240 * 512});
+  const auto measure = [&](const char* name, Case c, int threads) {
+    buffers().clear();
+    c.chunk_bytes = world.shape.slot_data_bytes;
+    Placed placed(buffers(), c, 2);
+    buffers().upload();
+    const std::vector<Work> works{placed.work(0, 0, 1), placed.work(1, 0, 1)};
+    constexpr int kLaunches = 2000;
+    auto start = std::chrono::steady_clock::now();
+    for (int i = -200; i < kLaunches; ++i) {
+      if (i == 0) {
+        cuda_ok(cudaDeviceSynchronize(), name);
+        start = std::chrono::steady_clock::now();
+      }
+      if (!world.launch(works, threads, kPatience)) return fail(name);
+    }
+    cuda_ok(cudaDeviceSynchronize(), name);
+    const std::chrono::duration<double, std::micro> us = std::chrono::steady_clock::now() - start;
+    std::printf("%-28s %3d threads %8.2f us\n", name, threads, us.count() / kLaunches);
+  };
+  for (const int threads : {96, 512}) {
+    measure("nothing to do", {.count = 0}, threads);
+    for (const Protocol p : {Protocol::ll, Protocol::ll128, Protocol::simple}) {
+      const std::string name = name_of(p);
+      measure((name + " sendrecv 8 B").c_str(),
+              {.algorithm = AlgorithmId::pairwise,
+               .collective = Collective::send_recv,
+               .protocol = p,
+               .count = 2},
+              threads);
+      measure((name + " doubling 1 KiB").c_str(),
+              {.algorithm = AlgorithmId::doubling, .protocol = p, .count = 256}, threads);
+      measure((name + " ring 1 KiB").c_str(), {.protocol = p, .count = 256}, threads);
+    }
+  }
 }
 
 }  // namespace
@@ -361,6 +409,8 @@ int main(int argc, char** argv) {
     stalled(4, AlgorithmId::one_shot, Protocol::simple);
   });
   part("litmus", [] { litmus(); });
+  part("time", [] { time_works(); });
+  for (const std::string& what : first_failures) std::printf("FAILED %s\n", what.c_str());
   std::printf("%s: %d cases, %d failures\n", p.name, cases, failures);
   return failures == 0 ? 0 : 1;
 }

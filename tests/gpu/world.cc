@@ -85,6 +85,12 @@ void World::make_windows() {
 }
 
 bool World::run(std::vector<Work> works, int threads, int64_t timeout_ns) {
+  if (!launch(std::move(works), threads, timeout_ns)) return false;
+  cuda_ok(cudaDeviceSynchronize(), "the works");
+  return true;
+}
+
+bool World::launch(std::vector<Work> works, int threads, int64_t timeout_ns) {
   for (Work& w : works) w.channel = uint16_t(w.rank * shape.channels + w.channel);
   WorksLaunch launch;
   launch.works = works.data();
@@ -97,7 +103,6 @@ bool World::run(std::vector<Work> works, int threads, int64_t timeout_ns) {
     std::printf("FAILED launch: %s\n", launcher.error_text(rc));
     return false;
   }
-  cuda_ok(cudaDeviceSynchronize(), "the works");
   return true;
 }
 

@@ -32,6 +32,8 @@ class World {
   // Launches the works (their channel is the rank's own, 0..channels-1) and waits. False: the
   // device did not end, or the launch was refused; reports() say why it gave up.
   bool run(std::vector<Work> works, int threads, int64_t timeout_ns);
+  // Likewise, without waiting.
+  bool launch(std::vector<Work> works, int threads, int64_t timeout_ns);
   const Report& report(int rank, int channel) const {
     return reports_[rank * shape.channels + channel];
   }
