@@ -124,6 +124,9 @@ Status Communicator::State::submit_to_gpu(CachedPlan& entry, uint64_t first_op,
   Status launched = stream.device_error ? Status(*stream.device_error) : Status();
   if (launched) {
     COLL_TRY(ready(entry.plan, entry.wired));
+    const kernels::Fault& fault = settings.fault;
+    if (fault.kind == kernels::FaultKind::stall && fault.rank == rank && first_op == fault.step)
+      gpu->stand_still();  // and does not take part before the others have noticed
     launched = gpu->launch(entry, first_op, stream.device_stream);
   }
   if (!launched) {

@@ -138,10 +138,13 @@ Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
     for (const Work& work : op.works) {
       const bool window = op.by_window_kernel && verbs_bank_bytes_ == 0;
       auto& launches = made->launches;
-      const bool joins = !window && !launches.empty() && !launches.back().window &&
-                         launches.back().protocol == work.protocol &&
+      const bool copy = options_.nranks == 1 && op.collective != kernels::Collective::send_recv;
+      const bool joins = !window && !copy && !launches.empty() && !launches.back().window &&
+                         !launches.back().copy && launches.back().protocol == work.protocol &&
                          launches.back().count < launcher.most_works;
-      if (!joins) launches.push_back({window, work.protocol, int(made->works.size()), 0, 0});
+      const bool further = copy && &work != &op.works.front();  // the first copies for all channels
+      if (!joins && !further)
+        launches.push_back({window, copy, work.protocol, int(made->works.size()), 0, 0});
       ++launches.back().count;
       launches.back().threads = std::max(launches.back().threads, op.threads);
       Work placed = work;
@@ -201,6 +204,12 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
     const Work& first = plan.works[size_t(launch.first)];
     int error = 0;
     if (launch.window && first.count == 0) continue;
+    if (launch.copy) {
+      if (first.input != first.output)
+        COLL_TRY(stream.copy(first.output, first.input,
+                             first.count * kernels::element_size(first.type)));
+      continue;
+    }
     if (launch.window) {
       error = launcher.launch_window({.work = first,
                                       .memory = window_,

@@ -33,6 +33,7 @@ namespace collctl::runtime {
 struct CudaPlan {
   struct Launch {
     bool window = false;
+    bool copy = false;  // one rank: the first work's whole operation is that
     kernels::Protocol protocol{};
     int first = 0, count = 0;  // works
     int threads = 0;           // of a block
@@ -86,6 +87,8 @@ class CudaExecutor {
   // The stream will be destroyed; it is idle.
   void forget(const transport::DeviceStream& stream);
 
+  // An injected stall: until the abort word is raised, or long after the others' deadline.
+  void stand_still() const;
   void abort();            // kernels give up
   bool given_up() const;   // some kernel reported something
   Status settle();         // then: waits until on_failure was told

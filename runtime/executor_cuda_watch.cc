@@ -105,6 +105,13 @@ Status CudaExecutor::drain(Deadline deadline) {
   }
 }
 
+void CudaExecutor::stand_still() const {
+  const Deadline deadline = Deadline::after_seconds(3 * options_.op_timeout_s + kDrainSeconds);
+  while (std::atomic_ref<uint32_t>(*abort_word_).load(std::memory_order_acquire) == 0 &&
+         !deadline.passed())
+    base::sleep_until(Deadline::after_ms(1));
+}
+
 // --- the thread that watches ---
 
 void CudaExecutor::watch() {

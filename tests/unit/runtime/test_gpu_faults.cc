@@ -61,6 +61,16 @@ Status reduce(Communicator& c, Stream& stream) {
   return stream.synchronize();
 }
 
+// How many ranks come through an all-reduce of all of them; makes the links.
+int how_many_reduce(int ranks, const std::function<Communicator&(int)>& rank) {
+  std::atomic<int> well{0};
+  on_all(ranks, [&](int r) {
+    Stream stream(rank(r));
+    if (reduce(rank(r), stream)) ++well;
+  });
+  return well;
+}
+
 // What the ranks say that take part in an all-reduce; those absent wait until they hear of it.
 std::vector<Error> reduce_without(FailingJob& job, int ranks, int absent,
                                   const std::function<void()>& absent_does) {
@@ -156,10 +166,7 @@ TEST_CASE("a GPU rank that does not take part is named at the deadline", "[gpu][
     job.options.proto = "simple";
     FailingJob ranks(job);
     if (std::string(algo) == "ring") {  // links are made by all together, before the stall
-      on_all(4, [&](int r) {
-        Stream stream(ranks[r]);
-        CHECK(reduce(ranks[r], stream));
-      });
+      CHECK(how_many_reduce(4, [&](int r) -> Communicator& { return ranks[r]; }) == 4);
     }
     const auto errors = reduce_without(ranks, 4, 2, [&] {
       const Deadline deadline = Deadline::after_seconds(20);
@@ -178,15 +185,37 @@ TEST_CASE("a GPU rank that does not take part is named at the deadline", "[gpu][
   }
 }
 
+TEST_CASE("an injected stall names the rank that stands still", "[gpu][faults]") {
+  set_up_gpus(3);
+  ::setenv("COLLCTL_FAULT", "stall:rank=1:channel=0:step=1", 1);  // its second operation
+  GpuJob job = job_of(3, "", 1.0);
+  job.options.algo = "ring";
+  {
+    FailingJob ranks(job);
+    ::unsetenv("COLLCTL_FAULT");
+    // The first goes well, the second does not.
+    std::atomic<int> as_expected{0};
+    on_all(3, [&](int r) {
+      Stream stream(ranks[r]);
+      if (reduce(ranks[r], stream) && !reduce(ranks[r], stream)) ++as_expected;
+    });
+    CHECK(as_expected == 3);
+    for (int r = 0; r < 3; ++r) {
+      const Status status = ranks[r].async_error();
+      REQUIRE_FALSE(status);
+      INFO(status.error().chain());
+      CHECK(status.error().code == ErrorCode::deadline);
+      CHECK(status.error().rank == 1);
+    }
+  }
+}
+
 TEST_CASE("a GPU rank that leaves in the middle is lost, and named", "[gpu][faults]") {
   set_up_gpus(3);
   GpuJob job = job_of(3, "", 60);
   job.options.algo = "ring";
   FailingJob ranks(job);
-  on_all(3, [&](int r) {
-    Stream stream(ranks[r]);
-    CHECK(reduce(ranks[r], stream));
-  });
+  CHECK(how_many_reduce(3, [&](int r) -> Communicator& { return ranks[r]; }) == 3);
   const int64_t start = now_ns();
   const auto errors = reduce_without(ranks, 3, 1, [&] { ranks.leave(1); });
   for (const int r : {0, 2}) {
@@ -203,10 +232,7 @@ TEST_CASE("a GPU that breaks is lost and named on every rank", "[gpu][faults]") 
   job.options.algo = "ring";
   {
     Communicators ranks = start_gpu_job(job);
-    on_all(3, [&](int r) {
-      Stream stream(*ranks[size_t(r)]);
-      CHECK(reduce(*ranks[size_t(r)], stream));
-    });
+    CHECK(how_many_reduce(3, [&](int r) -> Communicator& { return *ranks[size_t(r)]; }) == 3);
     fake_cuda::break_device(1, 719);  // CUDA_ERROR_LAUNCH_FAILED
     std::vector<Error> errors(3);
     on_all(3, [&](int r) {
