@@ -270,7 +270,7 @@ TEST_CASE("a kernel that cannot be launched is a lost rank", "[gpu][faults]") {
 }
 
 TEST_CASE("a GPU that stands still without a word is told of", "[gpu][faults]") {
-  set_up_gpus(1);
+  set_up_gpus(2);
   static std::atomic<bool> stands{true};
   static kernels::cuda::Launcher standing = host_launcher();
   standing.launch_works = [](const kernels::cuda::WorksLaunch& launch) {
@@ -279,17 +279,24 @@ TEST_CASE("a GPU that stands still without a word is told of", "[gpu][faults]") 
       while (stands && !deadline.passed()) base::sleep_until(Deadline::after_ms(5));
     });
   };
-  GpuJob job = job_of(1, "", 0.2);
+  GpuJob job = job_of(2, "", 0.2);
+  job.options.algo = "ring";
   job.launcher = &standing;
   {
     const Communicators ranks = start_gpu_job(job);
-    Stream stream(*ranks[0]);
-    std::vector<float> data(10);
-    REQUIRE(ranks[0]->start({.collective = Collective::all_reduce,
-                             .input = data.data(),
-                             .output = data.data(),
-                             .count = data.size()},
-                            stream));
+    std::vector<float> data[2] = {std::vector<float>(10), std::vector<float>(10)};
+    std::unique_ptr<Stream> streams[2];
+    std::atomic<int> started{0};
+    on_all(2, [&](int r) {
+      streams[r] = std::make_unique<Stream>(*ranks[size_t(r)]);
+      if (ranks[size_t(r)]->start({.collective = Collective::all_reduce,
+                                   .input = data[r].data(),
+                                   .output = data[r].data(),
+                                   .count = data[r].size()},
+                                  *streams[r]))
+        ++started;
+    });
+    REQUIRE(started == 2);
     const Deadline deadline = Deadline::after_seconds(40);
     while (ranks[0]->async_error() && !deadline.passed()) base::sleep_until(Deadline::after_ms(20));
     const Status status = ranks[0]->async_error();
@@ -297,7 +304,7 @@ TEST_CASE("a GPU that stands still without a word is told of", "[gpu][faults]") 
     REQUIRE_FALSE(status);
     INFO(status.error().chain());
     CHECK(status.error().code == ErrorCode::deadline);
-    CHECK(says(status.error(), "GPU 0 (0000:10:00.0) has not ended what was queued"));
+    CHECK(says(status.error(), "has not ended what was queued"));
   }
   CHECK(fake_cuda::counts().text() == fake_cuda::Counts{}.text());
 }
