@@ -518,7 +518,7 @@ int main(int argc, char** argv) {
           if (!window_serves(c, a, work.protocol, work.type, work.op, w.n, work.count * 4))
             continue;
           std::printf("%d %llu shot %d", int(c), (unsigned long long)bytes, int(a));
-          for (const uint32_t chunk : {8192u, 16384u, 32768u})
+          for (const uint32_t chunk : {4096u, 8192u, 16384u, 32768u, 65536u})
             std::printf(" | %u: %.2f", chunk,
                         run_timed(w, work, 128, chunk, false, bytes >> 26 ? 1 : 5));
           std::printf("\n");
