@@ -1,6 +1,8 @@
 #include "cmd/bench_run.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/format.h"
 #include "base/host_facts.h"
@@ -160,28 +162,39 @@ Status BenchRun::run() {
 }
 
 // All sizes of one type, operation and root, for each combination of algorithm and protocol. Of
-// several combinations those that cannot serve are left out; one alone, or all, is an error.
+// several combinations those that cannot serve a size are left out; one alone, or all, is an error.
 Status BenchRun::series(DataType type, RedOp op, int root, const std::vector<uint64_t>& sizes) {
-  std::optional<Error> refused;
-  bool served = false;
+  std::map<uint64_t, Error> refused;  // by size: why, until a combination serves it
+  std::set<uint64_t> served;
   for (const auto& [algorithm, protocol] : combinations_) {
     const RowKey key{spec_.collective, type, op, root, {}};
+    std::vector<uint64_t> able = sizes;
     if (combinations_.size() > 1) {
       COLL_TRY(communicator_.set_choices(algorithm, protocol, spec_.channels));
       meet_->refresh();
-      const Place place = place_of(key);
-      const auto plan = communicator_.plan_for(
-          operations_for(key, place, place_buffers(key, place, false, input_, output_)));
-      if (!plan) {
-        refused = plan.error();
-        rows_done_ += sizes.size();
-        continue;
-      }
+      std::erase_if(able, [&](uint64_t asked) {
+        Status serves = plans(key, asked);
+        if (!serves) refused.insert_or_assign(asked, std::move(serves.error()));
+        return !serves;
+      });
+      rows_done_ += sizes.size() - able.size();
     }
-    served = true;
-    COLL_TRY(combination(key, sizes));
+    served.insert(able.begin(), able.end());
+    COLL_TRY(combination(key, able));
   }
-  if (!served && refused) return *refused;
+  for (const auto& [asked, why] : refused)
+    if (served.count(asked) == 0) return why;
+  return {};
+}
+
+// Whether the choices in force serve a size; all ranks find the same.
+Status BenchRun::plans(RowKey key, uint64_t asked) {
+  key.size =
+      size_point(key.collective, asked, communicator_.size(), kernels::element_size(key.type));
+  const Place place = place_of(key);
+  auto plan = communicator_.plan_for(
+      operations_for(key, place, place_buffers(key, place, false, input_, output_)));
+  if (!plan) return std::move(plan.error());
   return {};
 }
 

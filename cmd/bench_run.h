@@ -37,6 +37,7 @@ class BenchRun {
   Status reserve_buffers(const std::vector<uint64_t>& sizes);
   Status series(kernels::DataType type, kernels::RedOp op, int root,
                 const std::vector<uint64_t>& sizes);
+  Status plans(RowKey key, uint64_t asked);
   Status combination(RowKey key, const std::vector<uint64_t>& sizes);
   Status row(const RowKey& key);
   Result<Half> half(const RowKey& key, bool in_place);
