@@ -59,8 +59,8 @@ struct BenchSpec {
   std::string to_json() const;
   static Result<BenchSpec> from_json(const std::string& text);
 };
-// The spec when it is known where the ranks compute. Usage error: it asks CPU ranks for what only
-// GPUs can.
+// The spec when it is known where the ranks compute. An error when it asks CPU ranks for what only
+// GPUs can: usage where the line wants CPU ranks, else unavailable.
 Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus);
 
 struct VersusTiming {  // what another library took for the same
@@ -96,7 +96,7 @@ struct BenchRow {
 struct GpuLine {  // one for each of a host's ranks
   std::string name, bus_id;
   uint64_t held_bytes = 0;  // by the communicator
-  std::string note;         // throttled, or below its highest clock; empty: nothing to say
+  std::string note;         // what throttles it, and its clock; empty: nothing does
 };
 struct HostLine {
   std::string host;

@@ -14,13 +14,15 @@ constexpr int kMostMisalign = 4095;
 }  // namespace
 
 Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus) {
-  constexpr const char* kHint = "use --device cuda on a host with GPUs, or leave it out";
+  constexpr const char* kHint = "leave the option out, or use it where the ranks are on GPUs";
+  // The line contradicts itself, or what is here does not do.
+  const ErrorCode code = spec.wish == DeviceWish::cpu ? ErrorCode::usage : ErrorCode::unavailable;
   if (!on_gpus && !spec.versus.empty())
-    return Error{ErrorCode::usage, "--vs nccl: NCCL works on GPUs, these are CPU ranks", kHint};
+    return Error{code, "--vs nccl: NCCL works on GPUs, these are CPU ranks", kHint};
   if (!on_gpus && spec.cuda_graph != 0)
-    return Error{ErrorCode::usage, "--cuda-graph: these are CPU ranks", kHint};
+    return Error{code, "--cuda-graph: these are CPU ranks", kHint};
   if (!on_gpus && spec.transport == "p2p")
-    return Error{ErrorCode::usage, "--transport p2p joins GPUs, these are CPU ranks", kHint};
+    return Error{code, "--transport p2p joins GPUs, these are CPU ranks", kHint};
   BenchSpec known = spec;
   known.wish = on_gpus ? DeviceWish::cuda : DeviceWish::cpu;
   if (on_gpus && !spec.max_bytes_given)

@@ -106,28 +106,55 @@ LocalGpus local_gpus() {
   return local;
 }
 
-Result<DeviceChoice> choose_device(DeviceWish wish) {
-  DeviceChoice choice;
-  if (wish == DeviceWish::cpu) return choice;
-  const LocalGpus local = local_gpus();
-  choice.on_gpus = local.why_not.empty() && local.count > 0;
-  choice.gpus = local.count;
-  if (!choice.on_gpus && wish == DeviceWish::cuda)
-    return Error(ErrorCode::unavailable, format("--device cuda: {}", local.why_not),
+namespace {
+
+Result<DeviceChoice> without_gpus(DeviceWish wish, const std::string& why_not) {
+  if (wish == DeviceWish::cpu) return DeviceChoice{};
+  if (wish == DeviceWish::cuda)
+    return Error(ErrorCode::unavailable, format("--device cuda: {}", why_not),
                  "leave --device out, or use --device cpu");
-  choice.why = choice.on_gpus ? format("ranks are on GPUs: this host has {}", choice.gpus)
-                              : format("ranks are on CPU cores: {}", local.why_not);
-  return choice;
+  return DeviceChoice{false, 0, format("ranks are on CPU cores: {}", why_not)};
 }
+
+}  // namespace
+
+Result<DeviceChoice> choose_device(DeviceWish wish) {
+  if (wish == DeviceWish::cpu) return DeviceChoice{};
+  const LocalGpus local = local_gpus();
+  if (!local.why_not.empty() || local.count == 0) return without_gpus(wish, local.why_not);
+  return DeviceChoice{true, local.count, format("ranks are on GPUs: {} of this host", local.count)};
+}
+
+namespace {
+
+Result<SettledLine> settled_line(const BenchSpec& spec, const DeviceChoice& choice) {
+  auto known = settled(spec, choice.on_gpus);
+  if (!known) {
+    if (!choice.why.empty()) known.error().hint += "; " + choice.why;
+    return std::move(known.error());
+  }
+  return SettledLine{std::move(*known), choice.why};
+}
+
+// What the hosts have is asked at start; what they cannot change is known before.
+Result<SettledLine> settle_on_hosts(const ParsedLine& line, DeviceWish wish,
+                                    LaunchOptions& launch) {
+  const kernels::cuda::Launcher& kernels = kernels::cuda::launcher();
+  launch.gpus_on_hosts = wish != DeviceWish::cpu && kernels.built;
+  COLL_ASSIGN(BenchSpec spec, interpret_bench(line, launch.ranks));
+  if (launch.gpus_on_hosts) return SettledLine{std::move(spec), ""};
+  COLL_ASSIGN(const DeviceChoice none, without_gpus(wish, kernels.why_not));
+  return settled_line(spec, none);
+}
+
+}  // namespace
 
 Result<SettledLine> settle_line(const ParsedLine& line, LaunchOptions& launch) {
   COLL_ASSIGN(const DeviceWish wish, interpret_device(line));
-  if (launch.launcher == LauncherKind::ssh) {
-    launch.gpus_on_hosts = wish != DeviceWish::cpu && kernels::cuda::launcher().built;
-    SettledLine settled;
-    COLL_ASSIGN(settled.spec, interpret_bench(line, launch.ranks));
-    return settled;
-  }
+  if (launch.launcher == LauncherKind::ssh) return settle_on_hosts(line, wish, launch);
+  // Mistakes in the line come before what this machine cannot.
+  const int said = line.has("ranks") ? launch.ranks : 0;
+  COLL_TRY(interpret_bench(line, launch.joins() ? launch.join_size : said));
   COLL_ASSIGN(const DeviceChoice choice, choose_device(wish));
   if (choice.on_gpus) {
     launch.gpus = choice.gpus;
@@ -138,9 +165,7 @@ Result<SettledLine> settle_line(const ParsedLine& line, LaunchOptions& launch) {
   int ranks = launch.joins() ? launch.join_size : launch.ranks;
   if (ranks == 0) ranks = choice.on_gpus ? choice.gpus : base::usable_cores();
   COLL_ASSIGN(const BenchSpec spec, interpret_bench(line, ranks));
-  SettledLine result{{}, choice.why};
-  COLL_ASSIGN(result.spec, settled(spec, choice.on_gpus));
-  return result;
+  return settled_line(spec, choice);
 }
 
 Status check_gpus(const std::string& host, int ranks, int gpus, bool share) {

@@ -8,8 +8,8 @@ namespace {
 
 using namespace base::drivers;
 
-// Bits of nvmlDeviceGetCurrentClocksThrottleReasons (NVML API reference). An idle GPU and one whose
-// clocks follow another's (sync boost) are not slow on their own account; idle is left out.
+// Bits of nvmlDeviceGetCurrentClocksThrottleReasons (NVML API reference). That a GPU is idle (0x01)
+// is left out.
 struct Reason {
   uint64_t bit;
   const char* words;

@@ -73,7 +73,10 @@ Status choose_soak(const ParsedLine& line, BenchSpec& spec) {
   for (const char* option : {"seed", "ops"})
     if (!spec.soak && line.has(option)) return usage(format("--{} is for the soak", option));
   if (!spec.soak) return {};
-  for (const char* option : {"algo", "proto", "channels", "dtype", "op", "vs", "cuda-graph"})
+  for (const char* option :
+       {"algo", "proto", "channels", "dtype", "op", "root", "min-bytes", "step-factor",
+        "step-bytes", "iters", "warmup", "sync", "check", "in-place", "misalign", "vs",
+        "cuda-graph", "min-busbw", "max-latency"})
     if (line.has(option)) return usage(format("--{} has no meaning for the soak", option));
   spec.soak_seed = uint64_t(line.number("seed", 1));
   spec.soak_operations = int(line.number("ops", 1000));
@@ -90,8 +93,20 @@ Status choose_versus(const ParsedLine& line, BenchSpec& spec) {
     return line.has("vs-config") ? Status(usage("--vs-config is for --vs nccl")) : Status();
   const std::string text = line.text("vs-config");
   const bool best = (',' + text + ',').find(",best,") != std::string::npos;
-  spec.versus = best ? versus_variants()
-                     : expand_choices(*find_option("vs-config", line.command->scopes), text);
+  std::string serving;
+  for (const auto& name : versus_variants())
+    if (versus_serves(name, spec.collective)) serving += (serving.empty() ? "" : ", ") + name;
+  if (serving.empty())
+    return usage(format("--vs nccl: NCCL has no {}", kernels::name_of(spec.collective)));
+  for (const auto& name :
+       best ? versus_variants()
+            : expand_choices(*find_option("vs-config", line.command->scopes), text)) {
+    if (versus_serves(name, spec.collective))
+      spec.versus.push_back(name);
+    else if (!best)
+      return usage(format("--vs-config {}: does not serve {}; expected {}", name,
+                          kernels::name_of(spec.collective), serving));
+  }
   return {};
 }
 
@@ -138,7 +153,10 @@ Status choose_sizes(const ParsedLine& line, BenchSpec& spec) {
 
 Status check_limit(const char* name, const std::optional<Limit>& limit, const BenchSpec& spec) {
   if (!limit || !limit->at_bytes) return {};
-  COLL_ASSIGN(const auto sizes, sizes_of(spec));
+  BenchSpec widest = spec;  // on hosts it is not known yet how far sizes go
+  if (!spec.max_bytes_given && spec.wish != DeviceWish::cpu)
+    widest.max_bytes = std::max(spec.min_bytes, kMostBytesOnGpus);
+  COLL_ASSIGN(const auto sizes, sizes_of(widest));
   if (std::find(sizes.begin(), sizes.end(), *limit->at_bytes) != sizes.end()) return {};
   uint64_t near = sizes.front();
   for (uint64_t size : sizes)

@@ -1,6 +1,7 @@
 #include "cmd/versus.h"
 
 #include <algorithm>
+#include <climits>
 
 #include "base/clock.h"
 #include "base/env.h"
@@ -16,6 +17,13 @@ std::vector<std::string> versus_variants() {
   std::vector<std::string> names;
   for (const NcclVariant& variant : nccl_variants()) names.emplace_back(variant.name);
   return names;
+}
+
+bool versus_serves(const std::string& variant, kernels::Collective collective) {
+  const RowKey key{collective, kernels::DataType::float32, kernels::RedOp::sum, 0, {}};
+  for (const NcclVariant& known : nccl_variants())
+    if (variant == known.name) return serves(known, key, INT_MAX);
+  return false;
 }
 
 struct Versus::State {

@@ -172,8 +172,11 @@ TEST_CASE("values that need each other are checked together", "[cmd]") {
         "--in-place 1: sendrecv has no in-place form; expected 0 or both");
   CHECK(bench_error("run allreduce -o dir.d/json") != "");
   CHECK(bench_error("run allreduce --json --csv") == "--json and --csv exclude each other");
-  CHECK(bench_error("run allreduce --min-busbw 1@3M") ==
+  CHECK(bench_error("run allreduce --device cpu --min-busbw 1@3M") ==
         "--min-busbw: 3M is not among the measured sizes 8 .. 16M; the nearest is 2M");
+  // Where ranks may be on GPUs sizes may go further.
+  CHECK(bench_error("run allreduce --min-busbw 1@64M") == "");
+  CHECK(bench_error("run allreduce --device cpu --min-busbw 1@64M") != "");
   CHECK(bench_error("run allreduce --min-busbw 1@4M --max-latency 10@8") == "");
   CHECK(bench_error("run -n 8 -N 4 allreduce") ==
         "--ranks 8 with --ranks-per-host 4 needs 2 hosts: expected at most 4 ranks on this one");
@@ -197,7 +200,14 @@ TEST_CASE("what only GPUs can is no option of CPU ranks", "[cmd]") {
   CHECK(on_cores("allreduce --vs nccl") == "--vs nccl: NCCL works on GPUs, these are CPU ranks");
   CHECK(on_cores("allreduce --cuda-graph 10") == "--cuda-graph: these are CPU ranks");
   CHECK(on_cores("allreduce --transport p2p") == "--transport p2p joins GPUs, these are CPU ranks");
+  CHECK(settled(bench("allreduce --vs nccl --device cpu"), false).error().code == ErrorCode::usage);
+  CHECK(settled(bench("allreduce --vs nccl"), false).error().code == ErrorCode::unavailable);
   CHECK(bench_error("allreduce --vs-config ring") == "--vs-config is for --vs nccl");
+  CHECK(bench_error("barrier --vs nccl") == "--vs nccl: NCCL has no barrier");
+  CHECK(bench_error("gather --vs nccl --vs-config default,tree") ==
+        "--vs-config tree: does not serve gather; expected default, registered");
+  CHECK(bench("gather --vs nccl --vs-config best").versus ==
+        std::vector<std::string>{"default", "registered"});
   CHECK(usage_error("allreduce --vs nccl --vs-config circle")
             .rfind("allreduce: --vs-config circle: expected default, ring", 0) == 0);
 }
