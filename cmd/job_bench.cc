@@ -117,6 +117,12 @@ Result<BenchSpec> BenchJob::settle(const BenchSpec& spec, const StartedJob& job)
                  format("--device cuda: {}", kernels::cuda::launcher().why_not));
   const bool on_gpus =
       spec.wish == DeviceWish::cuda || (spec.wish == DeviceWish::automatic && everywhere && built);
+  if (spec.wish == DeviceWish::automatic && built && spec.verbosity > 0 && options_.talk.note) {
+    const auto bare = std::find(job.gpus_of.begin(), job.gpus_of.end(), 0);
+    options_.talk.note(on_gpus ? "ranks are on GPUs: every host has some"
+                               : format("ranks are on CPU cores: host {} has no GPU for them",
+                                        job.host_of[size_t(bare - job.gpus_of.begin())]));
+  }
   if (on_gpus)
     for (size_t rank = 0; rank < job.gpus_of.size(); ++rank) {
       const int gpus = job.gpus_of[rank];

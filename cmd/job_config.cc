@@ -147,9 +147,12 @@ BenchSpec for_rank(const BenchSpec& spec, int local_rank, int gpus) {
 
 Result<LocalPlan> plan_local(const LaunchOptions& options, bool program) {
   LocalPlan plan;
-  plan.ranks = options.ranks > 0  ? options.ranks
-               : options.gpus > 0 ? options.gpus
-                                  : base::usable_cores();
+  // Of a program nobody knows where it computes: as the agents count their hosts' slots.
+  const int gpus = program ? int(launcher::visible_gpus(base::environment("CUDA_VISIBLE_DEVICES"),
+                                                        base::nvidia_gpus_here())
+                                     .size())
+                           : options.gpus;
+  plan.ranks = options.ranks > 0 ? options.ranks : gpus > 0 ? gpus : base::usable_cores();
   if (options.gpus > 0)
     COLL_TRY(check_gpus(base::host_name(), plan.ranks, options.gpus, options.oversubscribe));
   COLL_ASSIGN(const launcher::BindTo bind_to,

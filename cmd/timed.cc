@@ -1,5 +1,6 @@
 #include "cmd/timed.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -40,6 +41,8 @@ Status launch(Communicator& communicator, Stream& stream, std::span<const Operat
 
 namespace {
 
+constexpr double kLookSeconds = 1;
+
 class OwnTimed : public Timed {
  public:
   OwnTimed(Communicator& communicator, Stream& stream, std::span<const Operation> operations,
@@ -79,10 +82,15 @@ class OwnTimed : public Timed {
   Status wait() override {
     if (how_ == Communicator::Launch::async) {
       const double patience_s = timeout_s_ * (2 + double(std::exchange(queued_, 0)) * per_queued_);
-      Status done = wait_(stream_.native(), Deadline::after_seconds(patience_s), "the operation");
-      if (!done) {
+      const Deadline deadline = Deadline::after_seconds(patience_s);
+      // What the communicator has come to know ends the wait as well.
+      for (bool done = false; !done;) {
+        const Deadline look = Deadline::after_seconds(std::min(patience_s, kLookSeconds));
+        Status waited = wait_(stream_.native(), look, "the operation");
+        done = waited.ok();
+        if (done) break;
         COLL_TRY(communicator_.async_error());
-        return done;
+        if (waited.error().code != ErrorCode::deadline || deadline.passed()) return waited;
       }
     }
     return stream_.synchronize();

@@ -1,6 +1,7 @@
 // How NCCL's operations are timed: queued, recorded into graphs and waited for as our own are.
 #include <utility>
 
+#include "base/format.h"
 #include "cmd/versus_nccl.h"
 
 namespace collctl::cmd {
@@ -57,7 +58,7 @@ class NcclTimed : public Timed {
     if (done) return done;
     communicator_->give_up();
     COLL_TRY(communicator_->async_error());
-    return done;
+    return std::move(done.error()).within(format("NCCL ({})", communicator_->variant().name));
   }
 
  private:
