@@ -41,7 +41,7 @@ std::vector<Command> make_commands() {
   table.push_back(
       collective("allreduce", Collective::all_reduce, "reduce over all ranks, result everywhere",
                  "Every rank gives a buffer and gets the elementwise reduction of all.",
-                 {{"collctl allreduce", "one rank per core"},
+                 {{"collctl allreduce", "one rank per GPU, or per core without GPUs"},
                   {"collctl allreduce --algo ring,tree --proto all", "compare choices"}}));
   table.push_back(collective("allgather", Collective::all_gather, "every rank's block, everywhere",
                              "Every rank gives a block and gets the blocks of all in rank order.",

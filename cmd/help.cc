@@ -114,7 +114,7 @@ std::string help_text(const Command* command, bool full) {
         "collctl launches ranks, runs collectives among them and judges the result.\n\nUsage: "
         "collctl <command> [options]\n\nCommands:\n";
     text += command_list(CommandId::collective, true);
-    text += "\nCollectives, on this host with one rank per core (or under run):\n";
+    text += "\nCollectives, on this host with one rank per GPU or core (or under run):\n";
     text += command_list(CommandId::collective, false);
     text +=
         "\nExamples:\n"
