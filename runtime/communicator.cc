@@ -74,10 +74,9 @@ bool Communicator::State::stop() {
     raise_abort();
     if (bootstrap != nullptr) bootstrap->cancel();  // a worker may be waiting for a peer's links
   }
-  bool ended = true;
   for (auto& weak : streams)
-    if (auto stream = weak.lock()) ended &= stream->stop();
-  return ended;
+    if (auto stream = weak.lock()) (void)stream->stop();
+  return !gpu_stands_still;
 }
 
 void Communicator::State::raise_abort() {

@@ -243,6 +243,7 @@ Status Communicator::State::make_window(Deadline deadline) {
 
 void Communicator::State::drop_window(const std::string& why) {
   window.reset();
+  device_window.reset();
   window_failure.clear();
   shape.gpu_window = false;
   shape.window_bytes = 0;

@@ -81,6 +81,7 @@ struct Communicator::State {
   std::unique_ptr<DeviceOpening> opening;  // during start-up
   std::unique_ptr<DeviceWindow> device_window;
   std::unique_ptr<CudaExecutor> gpu;
+  bool gpu_stands_still = false;        // a stream was left whose kernels had not ended
   CudaExecutor* gpu_to_stop = nullptr;  // the same while it is complete; under abort_mutex
 
   ~State();

@@ -23,6 +23,11 @@ Result<transport::DevicePointer> open(int ordinal, const kernels::cuda::Launcher
                         device->text(), device->facts().name, capability / 10, capability % 10,
                         launcher.architectures),
                  "build collctl with this architecture in COLLCTL_CUDA_ARCHITECTURES");
+  // The device's context is this thread's.
+  if (const int failed = launcher.prepare != nullptr ? launcher.prepare() : 0; failed != 0)
+    return Error(ErrorCode::unavailable,
+                 format("{} does not take the kernels: {} ({})", device->text(),
+                        launcher.error_text(failed), failed));
   return device;
 }
 

@@ -70,7 +70,8 @@ bool Stream::State::stop_on_gpu() {
   if (communicator->gpu->capturing(device_stream))
     (void)communicator->gpu->capture_end(device_stream);
   const bool ended = bool(communicator->gpu->wait(device_stream));
-  if (ended) communicator->gpu->forget(device_stream);
+  if (!ended) communicator->gpu_stands_still = true;
+  communicator->gpu->forget(device_stream);  // its watching thread must not look at it any more
   communicator = nullptr;
   return ended;
 }

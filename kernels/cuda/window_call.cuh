@@ -80,8 +80,10 @@ class Patience {
     const bool late = clock_ns() - start_ > x.shared.timeout_ns;
     if (!aborted && !late) return false;
     Report* r = x.shared.reports;
-    // One thread of the launch writes it, and the code last: the host may be looking.
-    if (atomicCAS(x.claim(), 0u, 1u) == 0u) {
+    // One thread of the launch writes it, and the code last: the host may be looking. What a kernel
+    // before this one reported says more and stays.
+    if (atomicCAS(x.claim(), 0u, 1u) == 0u &&
+        *reinterpret_cast<volatile ReportCode*>(&r->code) == ReportCode::none) {
       r->side = side;
       r->rank = x.memory.rank;
       r->peer = peer;

@@ -187,7 +187,8 @@ __device__ void push_chunks(const Exchange& x, const StorePart& part,
       const uint64_t number = x.own(mine, block)->sent + c;
       const PeerCounters* counters = x.counters(x.memory.rank, mine, block);
       Patience patience;
-      for (uint64_t seen; (seen = load_acquire(&counters->taken)) + kStageSlots <= number;)
+      for (uint64_t seen;
+           !shared.failed && (seen = load_acquire(&counters->taken)) + kStageSlots <= number;)
         if (patience.over(x, Protocol::simple, mine, WaitSide::send, seen,
                           number + 1 - kStageSlots)) {
           shared.failed = 1;
@@ -229,7 +230,8 @@ __device__ void take_chunks(const Exchange& x, const StorePart& part,
       const uint64_t number = x.own(mine, block)->received + c;
       const PeerCounters* counters = x.counters(x.memory.rank, mine, block);
       Patience patience;
-      for (uint64_t seen; (seen = load_acquire(&counters->arrived[number & 1])) <= number;)
+      for (uint64_t seen;
+           !shared.failed && (seen = load_acquire(&counters->arrived[number & 1])) <= number;)
         if (patience.over(x, Protocol::simple, mine, WaitSide::recv, seen, number + 1)) {
           shared.failed = 1;
           break;

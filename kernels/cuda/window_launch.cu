@@ -85,17 +85,18 @@ Exchange exchange_of(const WindowLaunch& launch) {
   return x;
 }
 
-// Of the current device; asked once a thread and device.
-bool overlaps_launches() {
+// Of the current device and the code it takes: older code than 9.0 does not wait (begin_launch),
+// whatever the device knows. Asked once a thread and device.
+bool overlaps_launches(const void* kernel) {
   thread_local int known_device = -1;
   thread_local bool known = false;
-  int device = 0, major = 0;
+  int device = 0;
   if (cudaGetDevice(&device) != cudaSuccess) return false;
-  if (device != known_device &&
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess) {
-    known_device = device;
-    known = major >= 9;
-  }
+  if (device == known_device) return known;
+  cudaFuncAttributes code;
+  if (cudaFuncGetAttributes(&code, kernel) != cudaSuccess) return false;
+  known_device = device;
+  known = code.ptxVersion >= 90;
   return known;
 }
 
@@ -139,7 +140,7 @@ int launch_kernel(void (*kernel)(Arguments...), int blocks, int threads, void* s
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &attribute;
-  config.numAttrs = overlaps_launches() ? 1 : 0;
+  config.numAttrs = overlaps_launches(reinterpret_cast<const void*>(kernel)) ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
