@@ -124,6 +124,37 @@ TEST_CASE("bench on GPU ranks through CUDA graphs: right, and an operation's sha
   CHECK(nothing_held());
 }
 
+TEST_CASE("bench on GPU ranks: of several choices each is measured where it serves", "[gpu]") {
+  using runtime::testing::kHostWindowBytes;
+  BenchSpec spec = gpu_bench(Collective::all_reduce);
+  spec.min_bytes = kHostWindowBytes;
+  spec.max_bytes = 2 * kHostWindowBytes;
+  spec.step_bytes = 0;
+  spec.step_factor = 2;
+  spec.protocols = {"simple"};
+  spec.algorithms = {"ring", "one-shot"};
+  set_up_gpus(2);
+  const BenchOutcome some = run_gpu_bench(spec, 2);
+  INFO(some.first_error());
+  REQUIRE(some.errors.empty());
+  std::vector<std::pair<std::string, uint64_t>> rows;
+  for (const BenchRow& row : some.sink.rows) rows.emplace_back(row.algorithm, row.bytes);
+  CHECK(rows == std::vector<std::pair<std::string, uint64_t>>{{"ring", kHostWindowBytes},
+                                                              {"ring", 2 * kHostWindowBytes},
+                                                              {"one-shot", kHostWindowBytes}});
+  CHECK(nothing_held());
+  // A size that none of them serves is an error.
+  spec.algorithms = {"one-shot", "two-shot"};
+  set_up_gpus(2);
+  const BenchOutcome none = run_gpu_bench(spec, 2);
+  REQUIRE_FALSE(none.errors.empty());
+  CHECK(none.errors[0].code == ErrorCode::usage);
+  CHECK(none.first_error().find("has no kernel for allreduce of 2097152 bytes") !=
+        std::string::npos);
+  CHECK_FALSE(none.sink.rows.empty());
+  CHECK(nothing_held());
+}
+
 TEST_CASE("bench on GPU ranks: buffers that do not fit name what is free", "[gpu]") {
   set_up_gpus(2);
   BenchSpec spec = gpu_bench(Collective::all_reduce);
