@@ -427,7 +427,7 @@ Status Communicator::finalize(Deadline deadline) {
   State& s = *state_;
   if (s.finalized) return {};
   COLL_TRY_IN(s.drain(deadline), "finalize");
-  COLL_TRY(s.error());
+  COLL_TRY(async_error());
   if (s.proxy != nullptr) s.proxy->expect_close();
   COLL_TRY_IN(s.bootstrap->barrier(deadline), "finalize");
   for (auto& weak : s.streams)

@@ -121,7 +121,8 @@ Status Stream::capture_begin() {
 
 Result<transport::DeviceGraph> Stream::capture_end() {
   Status ready = state_->gpu_ready();
-  if (!ready && ready.error().code == ErrorCode::usage) return std::move(ready.error());
+  if (!ready && (ready.error().code == ErrorCode::usage || state_->communicator == nullptr))
+    return std::move(ready.error());
   // The recording ends whatever has happened to the communicator.
   auto graph = state_->communicator->gpu->capture_end(state_->device_stream);
   if (!ready) return std::move(ready.error());
