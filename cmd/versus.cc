@@ -132,6 +132,17 @@ Versus::~Versus() {
   }
 }
 
+namespace {
+
+// Whether this NCCL can be told of buffers so.
+bool has_buffers(NcclBuffers kind, int version) {
+  if (kind == NcclBuffers::symmetric)
+    return version >= kNcclVersionWindows && nccl().register_window != nullptr;
+  return kind == NcclBuffers::plain || nccl().register_buffer != nullptr;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Versus>> Versus::make(const Options& options,
                                              runtime::Communicator& communicator) {
   std::unique_ptr<Versus> made(new Versus());
@@ -151,6 +162,12 @@ Result<std::unique_ptr<Versus>> Versus::make(const Options& options,
   for (const NcclVariant& variant : nccl_variants()) {
     const auto& wanted = options.variants;
     if (std::find(wanted.begin(), wanted.end(), variant.name) == wanted.end()) continue;
+    if (!has_buffers(variant.buffers, state.version)) {
+      if (wanted.size() > 1) continue;
+      return Error(ErrorCode::unavailable,
+                   format("--vs-config {}: {} is too old for it", variant.name, state.name),
+                   "install a newer NCCL, or use --vs-config default");
+    }
     COLL_TRY(state.open(variant));
   }
   return made;

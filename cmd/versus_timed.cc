@@ -1,4 +1,5 @@
 // How NCCL's operations are timed: queued, recorded into graphs and waited for as our own are.
+#include <algorithm>
 #include <utility>
 
 #include "base/format.h"
@@ -10,7 +11,8 @@ using runtime::Operation;
 
 namespace {
 
-constexpr double kOperationSeconds = 5;  // the longest: many GiB through sockets
+// How long an operation may take: a slow network's share, and many GiB at most so long.
+constexpr double kSlowestBytesPerSecond = 10e6, kLeastSeconds = 0.01, kMostSeconds = 5;
 
 class NcclTimed : public Timed {
  public:
@@ -52,8 +54,10 @@ class NcclTimed : public Timed {
 
   // NCCL has no deadlines of its own: a hang is what lasts longer than any operation may.
   Status wait() override {
-    const double patience_s = communicator_->timeout_s() +
-                              kOperationSeconds * double(std::exchange(queued_, 0)) * per_queued_;
+    const double each_s =
+        std::min(kLeastSeconds + double(key_.size.bytes) / kSlowestBytesPerSecond, kMostSeconds);
+    const double patience_s =
+        communicator_->timeout_s() + each_s * double(std::exchange(queued_, 0)) * per_queued_;
     Status done = wait_(stream_, Deadline::after_seconds(patience_s), "NCCL's operation");
     if (done) return done;
     communicator_->give_up();

@@ -85,7 +85,7 @@ if [ "$gpus" -gt 1 ]; then
   wait $job
   rc=$?
   runs=$((runs + 1))
-  [ $rc = 5 ] || { echo "FAILED ($rc, expected 5): a killed rank"; show; }
+  [ $rc = 5 ] && grep -q 'rank [01] .*killed' "$work/err" || { echo "FAILED ($rc, expected 5 and its name): a killed rank"; show; }
   judge -n 2 allreduce -b 8 -e 1M -f 40 "${quick[@]}"
 
   run -n 2 allreduce -b 8 -e 1M -f 32 --vs nccl --json "${quick[@]}"
