@@ -130,6 +130,7 @@ Status Communicator::State::submit_to_gpu(CachedPlan& entry, uint64_t first_op,
     launched = gpu->launch(entry, first_op, stream.device_stream);
   }
   if (!launched) {
+    if (launched.error().rank < 0) launched.error().rank = rank;
     // What could not be queued here is missed by the other ranks. Misuse is queued nowhere.
     if (launched.error().code != ErrorCode::usage) fail(launched.error(), true);
     return launched;
