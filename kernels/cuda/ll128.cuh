@@ -96,9 +96,8 @@ struct Ll128Lines {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         const Pack value{{data[2 * u], part.has_flag() ? flag : data[2 * u + 1]}};
-        // The lanes of a line must store together, and odd words may have parted them.
-        __syncwarp();
-        if (part.line(u) < end) store_pack_volatile(slot + part.wire(u), value);
+        // Odd words may have parted the lanes of a line.
+        store_pack_together(slot + part.wire(u), value, part.line(u) < end);
       }
     }
     if (a.out != nullptr) store_words<2>(a.out, places(a, part), data);

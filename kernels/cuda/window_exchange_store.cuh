@@ -9,7 +9,9 @@ namespace collctl::kernels::cuda {
 inline constexpr int kGroupThreads = 256;                // of each part of a store kernel's block
 inline constexpr int kStoreThreads = 3 * kGroupThreads;  // two give, one takes
 
+// Lanes that waited for a peer come back to their warp first: a named barrier wants whole warps.
 __device__ __forceinline__ void group_sync(int barrier) {
+  __syncwarp();
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kGroupThreads) : "memory");
 }
 // Staged bytes are written by others while this kernel runs: never out of a stale L1 line.

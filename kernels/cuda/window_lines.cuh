@@ -61,10 +61,8 @@ struct Lines<Protocol::ll128> {
   static __device__ int first_word(int lane) { return lane / 8 * 15 + lane % 8 * 2; }
   static __device__ int words_of(int lane) { return lane % 8 == 7 ? 1 : 2; }
   static __device__ void store(uint8_t* unit, int lane, const LaneData& d, uint64_t epoch) {
-    // Lanes that took different ways through users' memory must store together again: a line that
-    // leaves in two parts can arrive in two parts.
-    __syncwarp();
-    store_wire(unit + lane * 16, d.word[0], lane % 8 == 7 ? epoch : d.word[1]);
+    // Lanes that took different ways through users' memory must store together again.
+    store_pack_together(unit + lane * 16, {{d.word[0], lane % 8 == 7 ? epoch : d.word[1]}}, true);
   }
   static __device__ bool load(const uint8_t* unit, int lane, LaneData& d, uint64_t epoch) {
     load_wire(unit + lane * 16, d.word[0], d.word[1]);
@@ -86,6 +84,7 @@ __device__ __forceinline__ LaneData load_lane(const uint8_t* from, uint64_t byte
   for (int i = 0; i < L::kLaneWords; ++i)
     if (i < L::words_of(lane) && at + 8 * i < bytes)
       d.word[i] = load_word(from + at + 8 * i, int64_t(bytes - at - 8 * i));
+  __syncwarp();
   return d;
 }
 template <class L>
@@ -96,6 +95,7 @@ __device__ __forceinline__ void store_lane(uint8_t* to, uint64_t bytes, uint64_t
   for (int i = 0; i < L::kLaneWords; ++i)
     if (i < L::words_of(lane) && at + 8 * i < bytes)
       store_word(to + at + 8 * i, int64_t(bytes - at - 8 * i), d.word[i]);
+  __syncwarp();
 }
 
 template <class L>

@@ -165,10 +165,12 @@ struct TwoShotShared {
 inline constexpr int kPushBarrier = 1, kSumBarrier = 2, kTakeBarrier = 3;
 inline constexpr int kPushPosts = 4, kSumPosts = 6;
 __device__ __forceinline__ void arrive_for_poster(int barrier, uint64_t c) {
+  __syncwarp();
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier + int(c & 1)), "n"(kGroupThreads + 32)
                : "memory");
 }
 __device__ __forceinline__ void wait_for_group(int barrier, uint64_t c) {
+  __syncwarp();
   asm volatile("bar.sync %0, %1;" ::"r"(barrier + int(c & 1)), "n"(kGroupThreads + 32) : "memory");
 }
 // With two barriers a group may be two chunks ahead of its poster. The poster itself waits for

@@ -345,6 +345,31 @@ void check_world(World& w) {
     }
 }
 
+// Random operations one after the other: what was in a bank before differs every time.
+void stress(World& w, uint32_t seed, int operations) {
+  const auto draw = [&](uint32_t below) {
+    seed = seed * 1664525u + 1013904223u;
+    return (seed >> 8) % below;
+  };
+  const Collective collectives[] = {Collective::all_reduce, Collective::all_gather,
+                                    Collective::reduce_scatter, Collective::broadcast,
+                                    Collective::all_to_all};
+  for (int i = 0; i < operations && failures == 0; ++i) {
+    Case c{};
+    c.collective = collectives[draw(5)];
+    c.algorithm = draw(2) == 0 ? AlgorithmId::one_shot : AlgorithmId::two_shot;
+    c.protocol = Protocol(draw(8) == 0 ? 0 : draw(4) == 0 ? 1 : 2);
+    c.type = DataType(draw(kDataTypeCount));
+    c.op = RedOp(draw(4));
+    c.count = draw(1u << (4 + draw(14))) + 1;
+    c.blocks = draw(2) == 0 ? 0 : int(draw(40)) + 1;
+    c.shift = draw(2) == 0 ? 0 : uint64_t(draw(16));
+    c.in_place = draw(2) == 0;
+    run_case(w, c);
+    if (failures > 0) std::printf("operation %d\n", i);
+  }
+}
+
 void check_missing(int n) {
   uint8_t* memory;
   CUDA_OK(cudaSetDevice(0));
@@ -496,6 +521,12 @@ int main(int argc, char** argv) {
     }
     check_missing(2);
     check_missing(3);
+    std::printf("%d cases, %d wrong\n", cases, failures);
+    return failures == 0 ? 0 : 1;
+  }
+  if (what == "stress") {
+    World w(devices, devices == 1);
+    stress(w, argc > 2 ? uint32_t(std::atoi(argv[2])) : 1, argc > 3 ? std::atoi(argv[3]) : 2000);
     std::printf("%d cases, %d wrong\n", cases, failures);
     return failures == 0 ? 0 : 1;
   }
