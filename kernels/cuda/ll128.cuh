@@ -101,6 +101,7 @@ struct Ll128Lines {
       }
     }
     if (a.out != nullptr) store_words<2>(a.out, places(a, part), data);
+    __syncwarp();
   }
 
   struct Copy {
@@ -116,6 +117,7 @@ struct Ll128Lines {
           load_words<2>(a.in, places(a, part), data);
         else if (!read(a, 0, part, lines, data))
           return;
+        __syncwarp();
         write(a, part, lines, data);
       }
     }
@@ -133,6 +135,7 @@ struct Ll128Lines {
         Words data;
         Lanes<kType> sum[2 * kUnroll];
         load_words<2>(a.in, places(a, part), data);
+        __syncwarp();
 #pragma unroll
         for (int w = 0; w < 2 * kUnroll; ++w) sum[w] = unpack<kType>(data[w]);
 #pragma unroll 1

@@ -38,14 +38,19 @@ __device__ __forceinline__ void store_pack_volatile(void* p, const Pack& v) {
   asm volatile("st.volatile.global.v2.u64 [%0], {%1,%2};" ::"l"(p), "l"(v.word[0]), "l"(v.word[1])
                : "memory");
 }
-// The same by the whole warp together, in one piece with its meeting: lanes that came different
-// ways would store in several parts, and what 8 lanes store could arrive in parts. Lanes with
-// `stores` false only meet.
+// The same by the whole warp together. Lanes that came different ways would store in several parts,
+// and what 8 lanes store could then arrive in parts. A meeting alone does not make them go on in
+// step: they meet until they do, and store in the same piece. Lanes with `stores` false only meet.
 __device__ __forceinline__ void store_pack_together(void* p, const Pack& v, bool stores) {
   asm volatile(
-      "{ .reg .pred does;\n\t"
-      "setp.ne.u32 does, %3, 0;\n\t"
+      "{ .reg .pred does, parted;\n\t"
+      ".reg .b32 lanes;\n\t"
+      "setp.ne.u32 does, %3, 0;\n"
+      "meet:\n\t"
       "bar.warp.sync 0xffffffff;\n\t"
+      "activemask.b32 lanes;\n\t"
+      "setp.ne.u32 parted, lanes, 0xffffffff;\n\t"
+      "@parted bra meet;\n\t"
       "@does st.volatile.global.v2.u64 [%0], {%1,%2}; }" ::"l"(p),
       "l"(v.word[0]), "l"(v.word[1]), "r"(uint32_t(stores))
       : "memory");
