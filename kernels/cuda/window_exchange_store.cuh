@@ -175,6 +175,20 @@ struct StoreShared {
   int failed;
 };
 
+// Waits until `word` is above `above`; sets `failed` when given up.
+__device__ inline void wait_counter(const Exchange& x, const uint64_t* word, uint64_t above,
+                                    int peer, WaitSide side, volatile int& failed) {
+  Patience patience;
+  for (uint64_t seen; !failed && (seen = load_acquire(word)) <= above;)
+    if (patience.over(x, Protocol::simple, peer, side, seen, above + 1)) failed = 1;
+}
+// The same for a slot: free once the taker has taken all but kStageSlots - 1 of what came before.
+__device__ inline void wait_slot(const Exchange& x, const uint64_t* taken, uint64_t number,
+                                 int peer, volatile int& failed) {
+  if (number >= kStageSlots)
+    wait_counter(x, taken, number - kStageSlots, peer, WaitSide::send, failed);
+}
+
 // The two groups that give, one the even chunks, one the odd ones: while one waits for its fence
 // the other keeps the link busy. Slots are freed by the takers, chunk by chunk.
 template <bool kVec>
@@ -187,15 +201,7 @@ __device__ void push_chunks(const Exchange& x, const StorePart& part,
   for (uint64_t c = group; c < part.chunks; c += 2) {
     if (gives) {
       const uint64_t number = x.own(mine, block)->sent + c;
-      const PeerCounters* counters = x.counters(x.memory.rank, mine, block);
-      Patience patience;
-      for (uint64_t seen;
-           !shared.failed && (seen = load_acquire(&counters->taken)) + kStageSlots <= number;)
-        if (patience.over(x, Protocol::simple, mine, WaitSide::send, seen,
-                          number + 1 - kStageSlots)) {
-          shared.failed = 1;
-          break;
-        }
+      wait_slot(x, &x.counters(x.memory.rank, mine, block)->taken, number, mine, shared.failed);
     }
     group_sync(1 + group);
     for (int k = 0; k < others && !shared.failed; ++k) {
@@ -230,14 +236,8 @@ __device__ void take_chunks(const Exchange& x, const StorePart& part,
   for (uint64_t c = 0; c < part.chunks; ++c) {
     if (takes) {
       const uint64_t number = x.own(mine, block)->received + c;
-      const PeerCounters* counters = x.counters(x.memory.rank, mine, block);
-      Patience patience;
-      for (uint64_t seen;
-           !shared.failed && (seen = load_acquire(&counters->arrived[number & 1])) <= number;)
-        if (patience.over(x, Protocol::simple, mine, WaitSide::recv, seen, number + 1)) {
-          shared.failed = 1;
-          break;
-        }
+      wait_counter(x, &x.counters(x.memory.rank, mine, block)->arrived[number & 1], number, mine,
+                   WaitSide::recv, shared.failed);
     }
     // In place: what is written here must have been given away before.
     if (t == kGroupThreads - 1 && x.gives_to != Peers::none)

@@ -113,13 +113,13 @@ int at_most(uint64_t value, int bound) {
 
 template <class L>
 int line_blocks(const Exchange& x, int asked) {
-  const uint64_t units = (x.bytes + L::kUnitWords * 8 - 1) / (L::kUnitWords * 8);
+  const uint64_t units = units_of<L>(x.bytes);
   // Few warps on many multiprocessors are faster than the other way round.
   return asked > 0 ? asked : at_most((units + 3) / 4, kWindowBlocks);
 }
 template <class L>
 int line_threads(const Exchange& x, int blocks) {
-  const uint64_t units = (x.bytes + L::kUnitWords * 8 - 1) / (L::kUnitWords * 8);
+  const uint64_t units = units_of<L>(x.bytes);
   const uint64_t warps = (units + blocks - 1) / blocks;
   // As many threads as peers at least: each looks after one.
   const int least = x.memory.nranks > 32 ? 64 : 32;
@@ -158,31 +158,24 @@ template <class L, WordKind kKind>
 int launch_lines(const Exchange& x, int asked, void* stream) {
   const int blocks = line_blocks<L>(x, asked);
   if constexpr (L::kId == Protocol::ll128) {
-    const uint64_t units = (x.bytes + L::kUnitWords * 8 - 1) / (L::kUnitWords * 8);
+    const uint64_t units = units_of<L>(x.bytes);
     if (units > uint64_t(blocks) * kLineThreads / 32)
       return launch_batches<Batch<L, 4>, kKind>(x, blocks, stream);
   }
   return launch_batches<Batch<L, 1>, kKind>(x, blocks, stream);
 }
 
-uint64_t round_up(uint64_t value, uint64_t to) {
-  return (value + to - 1) / to * to;
-}
-
 // Chunks as measured best on 2 GPUs over NVLink (PERFORMANCE.md): what is staged should stay in the
 // cache until it is taken, and what is summed should be small enough to overlap with giving.
 uint32_t best_chunk(const Exchange& x) {
   if (x.algorithm == AlgorithmId::two_shot) return x.bytes > (32u << 20) ? 16 * 1024 : 32 * 1024;
-  const bool sums = x.collective == Collective::all_reduce || x.collective == Collective::barrier ||
-                    x.collective == Collective::reduce ||
-                    x.collective == Collective::reduce_scatter;
-  return sums ? 16 * 1024 : 32 * 1024;
+  return moves_only(x.collective) ? 32 * 1024 : 16 * 1024;
 }
 
 // Parts of 512 bytes and more for each block, and their chunks.
 Cut cut_of(uint64_t bytes, int blocks, uint32_t chunk, const WindowLayout& layout) {
   Cut cut{};
-  cut.part_bytes = round_up((bytes + blocks - 1) / blocks, 512);
+  cut.part_bytes = align_up((bytes + blocks - 1) / blocks, 512);
   cut.chunk_bytes = chunk < layout.slot_bytes ? chunk / 16 * 16 : layout.slot_bytes;
   return cut;
 }

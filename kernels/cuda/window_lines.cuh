@@ -99,7 +99,7 @@ __device__ __forceinline__ void store_lane(uint8_t* to, uint64_t bytes, uint64_t
 }
 
 template <class L>
-__device__ __forceinline__ uint64_t units_of(uint64_t bytes) {
+COLL_FN uint64_t units_of(uint64_t bytes) {
   return (bytes + L::kUnitWords * 8 - 1) / (L::kUnitWords * 8);
 }
 

@@ -179,20 +179,6 @@ __device__ __forceinline__ void wait_poster(const volatile uint64_t& posted, uin
   while (posted + 2 <= c) __nanosleep(20);
 }
 
-// Waits until `word` is above `above`; sets `failed` when given up.
-__device__ inline void wait_counter(const Exchange& x, const uint64_t* word, uint64_t above,
-                                    int peer, WaitSide side, volatile TwoShotShared& shared) {
-  Patience patience;
-  for (uint64_t seen; !shared.failed && (seen = load_acquire(word)) <= above;)
-    if (patience.over(x, Protocol::simple, peer, side, seen, above + 1)) shared.failed = 1;
-}
-// The same for a slot: free once the taker has taken all but kStageSlots - 1 of what came before.
-__device__ inline void wait_slot(const Exchange& x, const uint64_t* taken, uint64_t number,
-                                 int peer, volatile TwoShotShared& shared) {
-  if (number >= kStageSlots)
-    wait_counter(x, taken, number - kStageSlots, peer, WaitSide::send, shared);
-}
-
 // Gives the contributions to peers' slices. After a failure the groups only go through their
 // barriers: nobody may be left standing at one.
 template <bool kVec>
@@ -202,7 +188,8 @@ __device__ void push_slices(const Exchange& x, const Cut& cut, uint64_t chunks, 
   const int mine = t < others ? x.peer(t) : -1;
   for (uint64_t c = 0; c < chunks; ++c) {
     if (mine >= 0)
-      wait_slot(x, &x.counters(me, mine, block)->taken, x.own(mine, block)->sent + c, mine, shared);
+      wait_slot(x, &x.counters(me, mine, block)->taken, x.own(mine, block)->sent + c, mine,
+                shared.failed);
     if (t == 0) wait_poster(shared.posted[0], c);
     group_sync(kPushBarrier);
     for (int k = 0; k < others && !shared.failed; ++k) {
@@ -226,8 +213,8 @@ __device__ void sum_slices(const Exchange& x, const Cut& cut, uint64_t chunks, i
     if (mine >= 0) {
       const PeerCounters* heard = x.counters(me, mine, block);
       const uint64_t number = x.own(mine, block)->received + c;
-      wait_counter(x, &heard->arrived[number & 1], number, mine, WaitSide::recv, shared);
-      wait_slot(x, &heard->result_taken, x.own(mine, block)->result_sent + c, mine, shared);
+      wait_counter(x, &heard->arrived[number & 1], number, mine, WaitSide::recv, shared.failed);
+      wait_slot(x, &heard->result_taken, x.own(mine, block)->result_sent + c, mine, shared.failed);
     }
     if (t == 0) wait_poster(shared.posted[1], c);
     group_sync(kSumBarrier);
@@ -255,7 +242,7 @@ __device__ void take_slices(const Exchange& x, const Cut& cut, uint64_t chunks, 
     const uint64_t number = mine >= 0 ? x.own(mine, block)->result_received + c : 0;
     if (mine >= 0)
       wait_counter(x, &x.counters(me, mine, block)->result_arrived, number, mine, WaitSide::recv,
-                   shared);
+                   shared.failed);
     group_sync(kTakeBarrier);
     for (int k = 0; k < others && !shared.failed; ++k) {
       const int p = x.peer(k);
