@@ -62,13 +62,19 @@ class AuthListener {
   std::unique_ptr<State> state_;
 };
 
+// Where a connection leaves this host; empty: as the routes say.
+struct Source {
+  Address address{};      // family 0: any; its port is not used
+  std::string interface;  // the packets leave by it, whatever the routes prefer
+};
+
 // The connector's side as a state machine, for threads that wait for other things as well: poll
 // fd() for events(), call progress() when ready, take() once it said true. An error (code lost) is
 // final; connected() tells whether the other side had been reached.
 class AuthConnector {
  public:
   static Result<std::unique_ptr<AuthConnector>> start(const Address& to, const Secret& secret,
-                                                      ByteView greeting);
+                                                      ByteView greeting, const Source& source = {});
   ~AuthConnector();
   int fd() const;
   short events() const;
@@ -85,6 +91,6 @@ class AuthConnector {
 // Connects (with retries until the deadline), proves itself, checks the listener's proof. Error
 // code lost when the other side does not know the secret or hangs up.
 Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeting,
-                        Deadline deadline);
+                        Deadline deadline, const Source& source = {});
 
 }  // namespace collctl::base

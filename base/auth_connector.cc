@@ -83,11 +83,31 @@ struct AuthConnector::State {
   }
 };
 
+namespace {
+
+Status leave_by(int fd, const Source& source) {
+  // Kernels before 5.7 let only root do it; then the routes decide.
+  if (!source.interface.empty() &&
+      setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, source.interface.c_str(),
+                 socklen_t(source.interface.size() + 1)) != 0 &&
+      errno != EPERM)
+    return errno_error(ErrorCode::unavailable, "send by " + source.interface, errno);
+  if (source.address.family() == 0) return {};
+  Address any_port = source.address;
+  any_port.set_port(0);
+  if (::bind(fd, any_port.raw(), any_port.length) != 0)
+    return errno_error(ErrorCode::unavailable, "bind " + source.address.host_text(), errno);
+  return {};
+}
+
+}  // namespace
+
 AuthConnector::AuthConnector() : state_(std::make_unique<State>()) {}
 AuthConnector::~AuthConnector() = default;
 
 Result<std::unique_ptr<AuthConnector>> AuthConnector::start(const Address& to, const Secret& secret,
-                                                            ByteView greeting) {
+                                                            ByteView greeting,
+                                                            const Source& source) {
   COLL_CHECK_NOTE(greeting.size() <= kMaxGreeting, "greeting too long");
   std::unique_ptr<AuthConnector> made(new AuthConnector);
   State& s = *made->state_;
@@ -96,6 +116,7 @@ Result<std::unique_ptr<AuthConnector>> AuthConnector::start(const Address& to, c
   s.greeting.assign(greeting.begin(), greeting.end());
   s.fd = Fd(::socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!s.fd) return errno_error(ErrorCode::unavailable, "socket for " + to.text(), errno);
+  COLL_TRY(leave_by(s.fd.get(), source));
   if (::connect(s.fd.get(), to.raw(), to.length) != 0 && errno != EINPROGRESS && errno != EINTR)
     return errno_error(ErrorCode::lost, "connect " + to.text(), errno);
   return made;
@@ -143,10 +164,11 @@ Fd AuthConnector::take() {
 }
 
 Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeting,
-                        Deadline deadline) {
+                        Deadline deadline, const Source& source) {
   int64_t pause_ms = 1;
   while (true) {
-    Result<std::unique_ptr<AuthConnector>> started = AuthConnector::start(to, secret, greeting);
+    Result<std::unique_ptr<AuthConnector>> started =
+        AuthConnector::start(to, secret, greeting, source);
     if (!started && started.error().code != ErrorCode::lost) return std::move(started.error());
     Error failure;
     bool reached = false;

@@ -14,6 +14,10 @@ inline int64_t now_ns() {
   return int64_t(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
 }
 
+inline double seconds_since(int64_t start_ns) {
+  return double(now_ns() - start_ns) * 1e-9;
+}
+
 class Deadline {
  public:
   static Deadline after_ns(int64_t ns) { return Deadline(now_ns() + ns); }

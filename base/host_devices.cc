@@ -137,6 +137,27 @@ std::vector<RdmaPort> rdma_ports() {
   return ports;
 }
 
+int rdma_numa_node(const std::string& device) {
+  const std::string text = first_line("/sys/class/infiniband/" + device + "/device/numa_node");
+  return text.empty() ? -1 : std::atoi(text.c_str());
+}
+
+bool rdma_gid_is_roce_v2(const std::string& device, int port, int index) {
+  return first_line("/sys/class/infiniband/" + device + "/ports/" + std::to_string(port) +
+                    "/gid_attrs/types/" + std::to_string(index)) == "RoCE v2";
+}
+
+std::string gpu_peer_memory_module(const std::string& root) {
+  constexpr std::pair<const char*, const char*> kPlaces[] = {
+      {"nvidia_peermem", "/sys/module/nvidia_peermem/version"},
+      {"nv_peer_mem", "/sys/kernel/mm/memory_peers/nv_mem/version"},
+      {"nv_peer_mem (nc)", "/sys/kernel/mm/memory_peers/nv_mem_nc/version"}};
+  for (const auto& [name, file] : kPlaces)
+    if (const std::string version = first_line(root + file); !version.empty())
+      return std::string(name) + " " + version;
+  return "";
+}
+
 NvidiaFacts nvidia_facts() {
   NvidiaFacts facts;
   // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar ..."

@@ -30,6 +30,13 @@ struct RdmaPort {
 };
 std::vector<RdmaPort> rdma_ports();
 
+int rdma_numa_node(const std::string& device);  // -1: the kernel does not say
+// Entry `index` of the port's table of addresses is of RoCE v2.
+bool rdma_gid_is_roce_v2(const std::string& device, int port, int index);
+// The module that lets RDMA devices reach GPU memory, with its version; empty: none is loaded.
+// `root`: of the file system, for tests.
+std::string gpu_peer_memory_module(const std::string& root = "");
+
 struct NvidiaFacts {
   std::string driver;             // "550.54.15"; empty: no driver is loaded
   std::vector<std::string> gpus;  // model by model

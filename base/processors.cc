@@ -15,7 +15,7 @@ namespace collctl::base {
 namespace {
 
 // Beyond it a file is cut: what is looked for in long ones (cpuinfo) stands at their beginning.
-constexpr size_t kMostText = size_t{64} << 10;
+constexpr size_t kMostProcText = size_t{64} << 10;
 const std::string kSystem = "sys/devices/system/";
 
 int number_in(const FileRead& read, const std::string& path, int otherwise) {
@@ -121,7 +121,7 @@ FileRead read_below(const std::string& root) {
   return [root](const std::string& path) -> std::optional<std::string> {
     const Fd file(::open((root + "/" + path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (file.get() < 0) return std::nullopt;
-    std::string text(kMostText, 0);
+    std::string text(kMostProcText, 0);
     size_t have = 0;
     ssize_t n = 0;
     while (have < text.size() && (n = ::read(file.get(), &text[have], text.size() - have)) > 0)

@@ -13,6 +13,7 @@
 #include <cstdlib>
 
 #include "base/format.h"
+#include "base/peer_closed.h"
 
 namespace collctl::base {
 
@@ -160,6 +161,12 @@ Result<Fd> accept_now(int listener) {
   }
 }
 
+Status set_non_blocking(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0) return {};
+  return errno_error(ErrorCode::unavailable, "make a descriptor non-blocking", errno);
+}
+
 Status set_no_delay(int fd) {
   const int one = 1;
   if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0)
@@ -223,11 +230,25 @@ Result<Fd> connect_tcp(const Address& to, Deadline deadline, bool retry) {
   }
 }
 
+bool only_says_closed(const Error& error) {
+  const auto ends_with = [&](std::string_view words) {
+    const std::string_view message = error.message;
+    if (!message.ends_with(words)) return false;
+    const std::string_view before = message.substr(0, message.size() - words.size());
+    return before.empty() || before.ends_with(": ");  // whose connection it was
+  };
+  const auto is = [&](const char* what, int failure) {
+    return ends_with(errno_error(ErrorCode::lost, what, failure).message);
+  };
+  return error.code == ErrorCode::lost && (ends_with(kClosedByPeer) || is("receive", ECONNRESET) ||
+                                           is("send", ECONNRESET) || is("send", EPIPE));
+}
+
 Result<size_t> read_some(int fd, void* to, size_t size) {
   while (true) {
     const ssize_t n = ::recv(fd, to, size, 0);
     if (n > 0) return size_t(n);
-    if (n == 0) return Error(ErrorCode::lost, "connection closed by the peer");
+    if (n == 0) return Error(ErrorCode::lost, kClosedByPeer);
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t(0);
     return errno_error(ErrorCode::lost, "receive", errno);
@@ -251,7 +272,7 @@ Result<size_t> read_some(int fd, std::span<iovec> to) {
   while (true) {
     const ssize_t n = ::recvmsg(fd, &message, 0);
     if (n > 0) return size_t(n);
-    if (n == 0) return Error(ErrorCode::lost, "connection closed by the peer");
+    if (n == 0) return Error(ErrorCode::lost, kClosedByPeer);
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t(0);
     return errno_error(ErrorCode::lost, "receive", errno);

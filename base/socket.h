@@ -51,6 +51,7 @@ Result<Fd> accept_now(int listener);
 // the deadline when `retry`, else returned. Error code: lost.
 Result<Fd> connect_tcp(const Address& to, Deadline deadline, bool retry);
 Status set_no_delay(int fd);
+Status set_non_blocking(int fd);  // of any kind
 // Whether the peer's kernel has all that was written, or the connection is over. Before close(2):
 // bytes that come for a closed socket make the kernel reset the connection and drop what it still
 // has to send.

@@ -4,10 +4,12 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "cmd/command.h"
 #include "kernels/contract/types.h"
 #include "runtime/unique_id.h"
 
@@ -22,6 +24,13 @@ enum class DeviceWish : uint8_t { cpu, cuda, automatic };
 inline constexpr uint64_t kMostBytesOnCores = 16u << 20;  // the same of CPU ranks
 inline constexpr uint64_t kMostBytesOfSoak = 4u << 20;
 inline constexpr uint64_t kMostBytesOnGpus = 128u << 20;  // --max-bytes unless it is given
+
+inline constexpr uint64_t kMostRailsMessage = 64u << 20;
+struct RailsSpec {  // of the suite `rails`
+  uint64_t message_bytes = 1u << 20;
+  double seconds = 0.02;  // of streaming, each way
+  double timeout_s = 3;   // of a way that hangs
+};
 
 struct BenchSpec {
   kernels::Collective collective = kernels::Collective::all_reduce;
@@ -39,16 +48,21 @@ struct BenchSpec {
   int channels = 0;
   std::string transport;
   std::string p2p;                          // "", auto, read, write
+  std::string net;                          // "", ib, socket
   DeviceWish wish = DeviceWish::automatic;  // settled before ranks read it
   bool max_bytes_given = false;             // else it depends on the ranks' kind
   int device = -1;                  // of the rank that reads this: CUDA ordinal; -1: CPU rank
   bool share_device = false;        // several ranks may drive one GPU
+  bool window = false;              // buffers lie in registered windows
   int misalign = 0;                 // bytes, of buffers
   int cuda_graph = 0;               // operations of a graph; 0: no graph
   std::vector<std::string> versus;  // variants of the installed NCCL; empty: none
+  bool versus_best = false;         // whichever of them this NCCL can do; else each was named
   bool soak = false;                // random operations instead of the collective
   uint64_t soak_seed = 0;
   int soak_operations = 0;
+  Suite suite = Suite::none;  // what ranks do instead of measuring
+  RailsSpec rails;
   // What runs works on GPUs: null, this build's kernels. Tests put the host there; it does not
   // travel.
   const kernels::cuda::Launcher* launcher = nullptr;
@@ -90,6 +104,8 @@ struct BenchRow {
   int root = -1;
   std::string algorithm, protocol;
   int channels = 0;
+  bool straight = false;  // from buffer to buffer, which lie in windows
+  const char* way() const { return straight ? "straight" : "ordinary"; }
   Timing out_of_place, in_place;
 };
 
@@ -106,6 +122,14 @@ struct HostLine {
 struct LinkLine {
   int channel, from, to;
   std::string via;
+  std::string why = {};  // in words, where there was a choice (GPU memory and NICs)
+};
+
+// --window: the measurement's buffers, and who maps whose.
+struct WindowsLine {
+  uint64_t bytes = 0;                   // registered by each rank
+  std::vector<std::vector<int>> teams;  // ranks that map each other's
+  std::string note = {};                // why nothing goes straight between them; empty: it may
 };
 
 struct BenchHeader {
@@ -117,8 +141,33 @@ struct BenchHeader {
   double init_seconds = 0;
   std::string note;  // e.g. "4 ranks share 2 cores"
   int cuda_graph = 0;
-  bool soak = false;   // random operations, not the collective
-  std::string versus;  // "nccl 2.28.9: default, ring"; empty: none
+  bool soak = false;                        // random operations, not the collective
+  std::string versus;                       // "nccl 2.28.9: default, ring"; empty: none
+  std::optional<WindowsLine> windows = {};  // with --window
+};
+
+// What a communicator costs a rank and its GPU. Memory by what is free on the GPU before and after;
+// the driver's context is there before, and does not count.
+struct StartCost {
+  double seconds = 0;         // from its making to the end of its first collective
+  uint64_t taken_bytes = 0;   // meanwhile: buffers, and the code of kernels; 0: not known
+  uint64_t buffer_bytes = 0;  // buffers that it holds at the end of the run; 0: not known
+};
+struct ThrottledGpu {
+  std::string host, bus_id;
+  int rank = -1, device = -1;
+  std::string why;  // what throttled it during the run, and its lowest clock then
+};
+struct LeftOut {  // a variant of another library that could not be measured
+  std::string variant, reason;
+};
+// What is known when the last row is done. Of GPU ranks only.
+struct BenchClosing {
+  std::vector<ThrottledGpu> throttled;  // that were not so before
+  std::vector<LeftOut> left_out;
+  std::string other, other_variant;  // whose cost `other_cost` is: "nccl 2.28.9", "default"
+  bool costs = false;                // the two costs count; each the largest of all ranks'
+  StartCost own_cost, other_cost;
 };
 
 // One thing wrong with the data, in words and as fields (item "data check" of the design).
@@ -151,17 +200,22 @@ class BenchSink {
   virtual bool every_rank() const { return false; }
   virtual void header(const BenchHeader& header) = 0;
   virtual void row(const BenchRow& row) = 0;
-  virtual void progress(const std::string& text) = 0;  // "512 KiB, 3 of 20"
+  virtual void closing(const BenchClosing& closing) = 0;  // after the last row, on GPU ranks
+  virtual void progress(const std::string& text) = 0;     // "512 KiB, 3 of 20"
   virtual void fault(const DataFault& fault) = 0;
   virtual void phase(int rank, const std::string& name) = 0;
+  // The whole report of a suite, as JSON; a measurement has none.
+  virtual void suite(const std::string&) {}
 };
-// The records as one JSON object with a "record" field (header, row, progress, fault, phase), for
-// FrameType::data.
+// The records as one JSON object with a "record" field (header, row, closing, progress, fault,
+// phase, suite), for FrameType::data.
 std::string encode_record(const BenchHeader&);
 std::string encode_record(const BenchRow&);
+std::string encode_record(const BenchClosing&);
 std::string encode_record(const DataFault&);
 std::string encode_progress(const std::string& text);
 std::string encode_phase(int rank, const std::string& name);
+std::string encode_suite(const std::string& json);
 // Calls the sink with what the text holds; malformed text is an error.
 Status deliver_record(const std::string& text, BenchSink& sink);
 

@@ -1,81 +1,118 @@
 #include "cmd/bench_header.h"
 
+#include <algorithm>
+#include <climits>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "base/bytes.h"
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "cmd/gpu_clocks.h"
 
 namespace collctl::cmd {
 namespace {
 
-constexpr size_t kMostText = 256;
+constexpr size_t kMostWord = 256, kMostWhy = 1024;
+constexpr uint32_t kMostCores = 1 << 16;
 
-// What one rank tells: its links, and its GPU.
-Bytes mine(const runtime::Communicator& communicator) {
+// What one rank tells: its cores, its links, and its GPU.
+Bytes mine(const runtime::Communicator& communicator, const HeaderFacts& facts) {
   ByteWriter writer;
+  const std::vector<int> cores = base::affinity_cores();
+  writer.put(int32_t(base::usable_cores())).put(uint32_t(cores.size()));
+  for (const int core : cores) writer.put(int32_t(core));
   const auto links = communicator.links();
-  writer.put(communicator.init_times().total).put(uint32_t(links.size()));
+  writer.put(communicator.init_times().total).put(int32_t(communicator.windows().team().front()));
+  writer.put(uint32_t(links.size()));
   for (const auto& link : links)
     writer.put(int32_t(link.channel))
         .put(int32_t(link.from))
         .put(int32_t(link.to))
-        .put_string(link.via);
+        .put_string(link.via)
+        .put_string(std::string_view(link.why).substr(0, kMostWhy));
   if (const auto device = communicator.device()) {
-    const transport::DeviceFacts& facts = device->facts();
-    writer.put_string(facts.name).put_string(facts.bus_id).put(communicator.device_bytes());
-    writer.put_string(clock_note(facts.bus_id));
+    const transport::DeviceFacts& gpu = device->facts();
+    writer.put_string(gpu.name).put_string(gpu.bus_id).put(communicator.device_bytes());
+    writer.put_string(facts.clocks.substr(0, kMostWord));
   }
   return writer.take();
 }
 
-using Links = std::map<std::tuple<int, int, int>, std::string>;  // both ends tell of a link
+using Links = std::map<std::tuple<int, int, int>, LinkLine>;  // both ends tell of a link
 
-Result<GpuLine> read_rank(const Bytes& blob, bool on_gpu, double& init_seconds, Links& links) {
+// The cores of a host that its ranks may use: each may be bound to some of them.
+struct HostCores {
+  std::set<int> allowed;
+  int quota = INT_MAX;  // of a cgroup that gives less than the affinity allows
+
+  void read_rank(ByteReader& reader) {
+    const auto usable = reader.get<int32_t>();
+    const auto count = reader.get<uint32_t>();
+    if (count > kMostCores) reader.fail();
+    for (uint32_t i = 0; i < count && reader.ok(); ++i) allowed.insert(reader.get<int32_t>());
+    if (usable < int(count)) quota = std::min(quota, usable);
+  }
+  int count() const { return std::max(1, std::min(int(allowed.size()), quota)); }
+};
+
+struct RankSays {
+  GpuLine gpu;
+  double init_seconds = 0;
+  int team = 0;  // the lowest rank of those that map each other's windows
+};
+Result<RankSays> read_rank(const Bytes& blob, bool on_gpu, HostCores& cores, Links& links) {
   ByteReader reader(blob);
-  init_seconds = std::max(init_seconds, reader.get<double>());
+  RankSays said;
+  cores.read_rank(reader);
+  said.init_seconds = reader.get<double>();
+  said.team = reader.get<int32_t>();
   const auto count = reader.get<uint32_t>();
   for (uint32_t i = 0; i < count && reader.ok(); ++i) {
     const auto channel = reader.get<int32_t>(), from = reader.get<int32_t>(),
                to = reader.get<int32_t>();
-    links.emplace(std::tuple{channel, from, to}, reader.get_string(kMostText));
+    LinkLine line{channel, from, to, reader.get_string(kMostWord), reader.get_string(kMostWhy)};
+    LinkLine& known = links.try_emplace({channel, from, to}, line).first->second;
+    // The two ends may have their own reasons.
+    if (known.why != line.why && !line.why.empty())
+      known.why += (known.why.empty() ? "" : "; the other end: ") + line.why;
   }
-  GpuLine gpu;
   if (on_gpu) {
-    gpu.name = reader.get_string(kMostText);
-    gpu.bus_id = reader.get_string(kMostText);
-    gpu.held_bytes = reader.get<uint64_t>();
-    gpu.note = reader.get_string(kMostText);
+    said.gpu.name = reader.get_string(kMostWord);
+    said.gpu.bus_id = reader.get_string(kMostWord);
+    said.gpu.held_bytes = reader.get<uint64_t>();
+    said.gpu.note = reader.get_string(kMostWord);
   }
   if (!reader.ok() || !reader.at_end())
     return Error{ErrorCode::defect, "what a rank says of itself is cut short"};
-  return gpu;
+  return said;
 }
 
-// "4 ranks share 2 cores", or what is odd about a host's GPUs.
-std::string note_of(const BenchHeader& header, const HostLine& here, bool on_gpus) {
-  if (on_gpus) {
-    for (const HostLine& host : header.hosts)
-      for (size_t i = 0; i < host.gpus.size(); ++i)
-        if (!host.gpus[i].note.empty())
-          return format("GPU {} ({}) of {}: {}", host.devices[i], host.gpus[i].bus_id, host.host,
-                        host.gpus[i].note);
-    return "";
+// What is odd about a host's GPUs, or "4 ranks share 2 cores" of the first host that is crowded.
+std::string note_of(const BenchHeader& header, const std::vector<HostCores>& cores) {
+  for (const HostLine& host : header.hosts)
+    for (size_t i = 0; i < host.gpus.size(); ++i)
+      if (!host.gpus[i].note.empty())
+        return format("GPU {} ({}) of {}: {}", host.devices[i], host.gpus[i].bus_id, host.host,
+                      host.gpus[i].note);
+  if (header.device != "cpu") return "";
+  for (size_t h = 0; h < header.hosts.size(); ++h) {
+    const size_t ranks = header.hosts[h].ranks.size();
+    const int there = cores[h].count();
+    if (ranks <= size_t(there)) continue;
+    return format("{} ranks share {} core{}{}; times include the turns they take", ranks, there,
+                  there == 1 ? "" : "s",
+                  header.hosts.size() == 1 ? "" : " of " + header.hosts[h].host);
   }
-  const int cores = base::usable_cores();
-  if (here.ranks.size() <= size_t(cores)) return "";
-  return format("{} ranks share {} core{}; times include the turns they take", here.ranks.size(),
-                cores, cores == 1 ? "" : "s");
+  return "";
 }
 
 }  // namespace
 
-Status send_header(const BenchSpec& spec, runtime::Communicator& communicator,
-                   const std::string& versus, BenchSink& sink, Deadline deadline) {
+Status send_header(const BenchSpec& spec, const HeaderFacts& facts,
+                   runtime::Communicator& communicator, BenchSink& sink, Deadline deadline) {
   COLL_ASSIGN(const std::vector<Bytes> all,
-              communicator.gather_blobs(mine(communicator), deadline));
+              communicator.gather_blobs(mine(communicator, facts), deadline));
   if (communicator.rank() != 0) return {};
   const bool on_gpus = communicator.device() != nullptr;
   const auto& peers = communicator.peers();
@@ -86,23 +123,35 @@ Status send_header(const BenchSpec& spec, runtime::Communicator& communicator,
   header.ranks = communicator.size();
   header.cuda_graph = spec.cuda_graph;
   header.soak = spec.soak;
-  header.versus = versus;
+  header.versus = facts.versus;
   Links links;
+  std::vector<HostCores> cores;
   std::map<uint64_t, size_t> lines;
+  std::map<int, std::vector<int>> teams;
   for (size_t rank = 0; rank < peers.size(); ++rank) {
     const transport::PeerInfo& peer = peers[rank];
-    COLL_ASSIGN(GpuLine gpu, read_rank(all[rank], on_gpus, header.init_seconds, links));
     const auto [at, fresh] = lines.emplace(peer.host_hash, header.hosts.size());
-    if (fresh) header.hosts.emplace_back().host = peer.host;
+    if (fresh) {
+      header.hosts.emplace_back().host = peer.host;
+      cores.emplace_back();
+    }
+    COLL_ASSIGN(RankSays said, read_rank(all[rank], on_gpus, cores[at->second], links));
+    header.init_seconds = std::max(header.init_seconds, said.init_seconds);
     HostLine& line = header.hosts[at->second];
     line.ranks.push_back(peer.rank);
+    teams[said.team].push_back(peer.rank);
     line.devices.push_back(peer.device);
     line.pids.push_back(peer.pid);
-    if (on_gpus) line.gpus.push_back(std::move(gpu));
+    if (on_gpus) line.gpus.push_back(std::move(said.gpu));
   }
-  for (auto& [key, via] : links)
-    header.links.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), via});
-  header.note = note_of(header, header.hosts[lines[peers[0].host_hash]], on_gpus);
+  for (auto& [key, line] : links) header.links.push_back(std::move(line));
+  if (spec.window) {
+    WindowsLine& windows = header.windows.emplace();
+    windows.bytes = facts.window_bytes;
+    windows.note = communicator.no_straight_way();
+    for (auto& [lowest, ranks] : teams) windows.teams.push_back(std::move(ranks));
+  }
+  header.note = note_of(header, cores);
   sink.header(header);
   return {};
 }

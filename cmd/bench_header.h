@@ -8,8 +8,13 @@
 
 namespace collctl::cmd {
 
-// Rank 0 hands it to its sink. `versus`: what else is measured, in words.
-Status send_header(const BenchSpec& spec, runtime::Communicator& communicator,
-                   const std::string& versus, BenchSink& sink, Deadline deadline);
+struct HeaderFacts {
+  std::string versus;         // what else is measured, in words
+  std::string clocks;         // what throttles this rank's GPU (ClockWatch::at_first)
+  uint64_t window_bytes = 0;  // that this rank has registered (BenchWindows)
+};
+// Rank 0 hands it to its sink.
+Status send_header(const BenchSpec& spec, const HeaderFacts& facts,
+                   runtime::Communicator& communicator, BenchSink& sink, Deadline deadline);
 
 }  // namespace collctl::cmd

@@ -4,8 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
-#include "cmd/bench.h"
-#include "cmd/json_fields.h"
+#include "cmd/bench_fields.h"
 
 namespace collctl::cmd {
 
@@ -59,6 +58,7 @@ void read(Fields& f, BenchRow& row) {
   f.text("algorithm", row.algorithm);
   f.text("protocol", row.protocol);
   f.whole("channels", row.channels, 0, 1 << 20);
+  f.flag("straight", row.straight);
   f.object("out_of_place", [&](Fields& inner) { read(inner, row.out_of_place); });
   f.object("in_place", [&](Fields& inner) { read(inner, row.in_place); });
 }
@@ -75,34 +75,43 @@ void read(Fields& f, BenchHeader& header) {
     inner.numbers("ranks", line.ranks);
     inner.numbers("devices", line.devices);
     inner.numbers("pids", line.pids);
-    inner.list("gpus", [&](const Json& gpu) {
-      Fields fields(gpu);
-      GpuLine one;
-      fields.text("name", one.name);
-      fields.text("bus_id", one.bus_id);
-      fields.count("held_bytes", one.held_bytes);
-      fields.text("note", one.note);
-      inner.take(fields);
-      line.gpus.push_back(std::move(one));
-    });
+    read_list(inner, "gpus", line.gpus, read_gpu);
     f.take(inner);
     header.hosts.push_back(std::move(line));
   });
-  f.list("links", [&](const Json& element) {
-    Fields inner(element);
-    LinkLine line{};
-    inner.whole("channel", line.channel, 0, 1 << 20);
-    inner.whole("from", line.from, 0, 1 << 20);
-    inner.whole("to", line.to, 0, 1 << 20);
-    inner.text("via", line.via);
-    f.take(inner);
-    header.links.push_back(std::move(line));
-  });
+  read_list(f, "links", header.links, read_link);
   f.real("init_seconds", header.init_seconds);
   f.text("note", header.note);
   f.whole("cuda_graph", header.cuda_graph, 0, 1'000'000);
   f.flag("soak", header.soak);
   f.text("versus", header.versus);
+  f.list("windows", [&](const Json& element) {  // one or none
+    Fields inner(element);
+    read_windows(inner, element, header.windows.emplace());
+    f.take(inner);
+  });
+}
+
+Json to_json(const StartCost& cost) {
+  return {{"seconds", cost.seconds},
+          {"taken_bytes", cost.taken_bytes},
+          {"buffer_bytes", cost.buffer_bytes}};
+}
+
+void read(Fields& f, StartCost& cost) {
+  f.number("seconds", cost.seconds, 0, 1e9);
+  f.count("taken_bytes", cost.taken_bytes);
+  f.count("buffer_bytes", cost.buffer_bytes);
+}
+
+void read(Fields& f, BenchClosing& closing) {
+  read_list(f, "throttled", closing.throttled, read_throttled);
+  read_list(f, "left_out", closing.left_out, read_left_out);
+  f.text("other", closing.other);
+  f.text("other_variant", closing.other_variant);
+  f.flag("costs", closing.costs);
+  f.object("own_cost", [&](Fields& inner) { read(inner, closing.own_cost); });
+  f.object("other_cost", [&](Fields& inner) { read(inner, closing.other_cost); });
 }
 
 void read(Fields& f, DataFault& fault) {
@@ -127,7 +136,7 @@ std::string encode_record(const BenchHeader& header) {
     Json gpus = Json::array();
     for (const GpuLine& gpu : line.gpus)
       gpus.push_back({{"name", gpu.name},
-                      {"bus_id", gpu.bus_id},
+                      {"busid", gpu.bus_id},
                       {"held_bytes", gpu.held_bytes},
                       {"note", gpu.note}});
     hosts.push_back({{"host", line.host},
@@ -137,8 +146,19 @@ std::string encode_record(const BenchHeader& header) {
                      {"gpus", std::move(gpus)}});
   }
   for (const LinkLine& line : header.links)
-    links.push_back(
-        {{"channel", line.channel}, {"from", line.from}, {"to", line.to}, {"via", line.via}});
+    links.push_back({{"channel", line.channel},
+                     {"from", line.from},
+                     {"to", line.to},
+                     {"via", line.via},
+                     {"why", line.why}});
+  Json windows = Json::array();
+  if (header.windows) {
+    Json teams = Json::array();
+    for (const auto& team : header.windows->teams) teams.push_back({{"ranks", team}});
+    windows.push_back({{"bytes", header.windows->bytes},
+                       {"teams", std::move(teams)},
+                       {"note", header.windows->note}});
+  }
   return dump({{"record", "header"},
                {"version", header.version},
                {"device", header.device},
@@ -150,7 +170,8 @@ std::string encode_record(const BenchHeader& header) {
                {"note", header.note},
                {"cuda_graph", header.cuda_graph},
                {"soak", header.soak},
-               {"versus", header.versus}});
+               {"versus", header.versus},
+               {"windows", std::move(windows)}});
 }
 
 std::string encode_record(const BenchRow& row) {
@@ -164,8 +185,29 @@ std::string encode_record(const BenchRow& row) {
                {"algorithm", row.algorithm},
                {"protocol", row.protocol},
                {"channels", row.channels},
+               {"straight", row.straight},
                {"out_of_place", to_json(row.out_of_place)},
                {"in_place", to_json(row.in_place)}});
+}
+
+std::string encode_record(const BenchClosing& closing) {
+  Json throttled = Json::array(), left_out = Json::array();
+  for (const ThrottledGpu& gpu : closing.throttled)
+    throttled.push_back({{"host", gpu.host},
+                         {"busid", gpu.bus_id},
+                         {"rank", gpu.rank},
+                         {"dev", gpu.device},
+                         {"why", gpu.why}});
+  for (const LeftOut& out : closing.left_out)
+    left_out.push_back({{"variant", out.variant}, {"reason", out.reason}});
+  return dump({{"record", "closing"},
+               {"throttled", std::move(throttled)},
+               {"left_out", std::move(left_out)},
+               {"other", closing.other},
+               {"other_variant", closing.other_variant},
+               {"costs", closing.costs},
+               {"own_cost", to_json(closing.own_cost)},
+               {"other_cost", to_json(closing.other_cost)}});
 }
 
 std::string encode_record(const DataFault& fault) {
@@ -191,6 +233,10 @@ std::string encode_phase(int rank, const std::string& name) {
   return dump({{"record", "phase"}, {"rank", rank}, {"name", name}});
 }
 
+std::string encode_suite(const std::string& json) {
+  return "{\"record\":\"suite\",\"report\":" + json + "}";
+}
+
 Status deliver_record(const std::string& text, BenchSink& sink) {
   constexpr const char* kContext = "reading a bench record";
   auto json = parse(text);
@@ -208,6 +254,11 @@ Status deliver_record(const std::string& text, BenchSink& sink) {
     read(f, row);
     COLL_TRY_IN(f.status(), kContext);
     sink.row(row);
+  } else if (kind == "closing") {
+    BenchClosing closing;
+    read(f, closing);
+    COLL_TRY_IN(f.status(), kContext);
+    sink.closing(closing);
   } else if (kind == "fault") {
     DataFault fault;
     read(f, fault);
@@ -225,8 +276,13 @@ Status deliver_record(const std::string& text, BenchSink& sink) {
     f.text("name", name);
     COLL_TRY_IN(f.status(), kContext);
     sink.phase(rank, name);
+  } else if (kind == "suite") {
+    std::string report;
+    f.document("report", report);
+    COLL_TRY_IN(f.status(), kContext);
+    sink.suite(report);
   } else {
-    f.fail("record", "header, row, fault, progress or phase");
+    f.fail("record", "header, row, closing, fault, progress, phase or suite");
     COLL_TRY_IN(f.status(), kContext);
   }
   return {};

@@ -32,12 +32,16 @@ constexpr int kMostCheckThreads = 8;
 
 }  // namespace
 
-BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink)
+BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink,
+                   CostWatch* own_cost)
     : spec_(spec),
       communicator_(communicator),
       sink_(sink),
       timeout_s_(op_timeout(spec)),
-      stream_(communicator) {
+      stream_(communicator),
+      windows_(communicator),
+      cost_watch_(own_cost) {
+  if (const auto device = communicator.device()) clocks_.emplace(device->facts().bus_id);
   for (const std::string& algorithm : or_chosen(spec.algorithms))
     for (const std::string& protocol : or_chosen(spec.protocols))
       combinations_.emplace_back(algorithm, protocol);
@@ -72,63 +76,6 @@ const DataOracle& BenchRun::oracle(const RowKey& key) {
   return *oracle_;
 }
 
-// The largest rows decide; all ranks of a host together must fit into its memory.
-Status BenchRun::reserve_buffers(const std::vector<uint64_t>& sizes) {
-  uint64_t input = 0, output = 0;
-  const uint64_t largest = *std::max_element(sizes.begin(), sizes.end());
-  for (DataType type : spec_.types) {
-    const uint32_t size = kernels::element_size(type);
-    RowKey key{spec_.collective, type, {}, 0, {}};
-    key.size = size_point(spec_.collective, largest, communicator_.size(), size);
-    for (int root = 0; root < (has_root(spec_.collective) ? communicator_.size() : 1); ++root) {
-      key.root = root;
-      const BufferShape shape = buffer_shape(spec_.collective, key.size.count, place_of(key));
-      input = std::max(input, shape.input * size);
-      output = std::max(output, std::max(shape.output, shape.in_place_elements) * size);
-    }
-  }
-  COLL_TRY(check_memory(largest, input + output));
-  if (communicator_.device()) {
-    COLL_ASSIGN(blocks_, DeviceBlocks::make(communicator_.device()));
-    input_ = GuardedBuffer(blocks_);
-    output_ = GuardedBuffer(blocks_);
-  }
-  input_.misalign(uint64_t(spec_.misalign));
-  output_.misalign(uint64_t(spec_.misalign));
-  COLL_TRY_IN(input_.reserve(input), "input buffer");
-  COLL_TRY_IN(output_.reserve(output), "output buffer");
-  return {};
-}
-
-Status BenchRun::check_memory(uint64_t largest, uint64_t each) const {
-  if (const auto device = communicator_.device()) {
-    const uint64_t free = device->free_bytes();
-    if (free == 0 || each <= free) return {};
-    return Error{
-        ErrorCode::unavailable,
-        format("{} of {} needs {} of buffers on {}, which has {} free of {}",
-               kernels::name_of(spec_.collective), human_bytes(largest), human_bytes(each),
-               device->text(), human_bytes(free), human_bytes(device->facts().memory_bytes)),
-        "use a smaller --max-bytes, or end what else uses the GPU"};
-  }
-  const auto neighbours = uint64_t(local_ranks());
-  const uint64_t memory = base::physical_memory();
-  if (memory == 0 || each <= memory / neighbours) return {};
-  return Error{ErrorCode::unavailable,
-               format("{} of {} needs {} of buffers for each of the {} ranks of this host, "
-                      "which has {} of memory",
-                      kernels::name_of(spec_.collective), human_bytes(largest), human_bytes(each),
-                      neighbours, human_bytes(memory)),
-               "use a smaller --max-bytes or fewer ranks on this host"};
-}
-
-int BenchRun::local_ranks() const {
-  const auto& peers = communicator_.peers();
-  const uint64_t host = peers[size_t(communicator_.rank())].host_hash;
-  return int(std::count_if(peers.begin(), peers.end(),
-                           [&](const auto& peer) { return peer.host_hash == host; }));
-}
-
 Status BenchRun::run() {
   COLL_TRY(check_spec());
   COLL_ASSIGN(std::vector<uint64_t> sizes,
@@ -136,12 +83,11 @@ Status BenchRun::run() {
   const bool barrier = spec_.collective == Collective::barrier;
   if (barrier) sizes = {0};
   COLL_TRY(reserve_buffers(sizes));
-  if (!spec_.versus.empty()) {
-    sink_.phase(communicator_.rank(), "start nccl");
-    COLL_ASSIGN(versus_, Versus::make({spec_.versus, timeout_s_}, communicator_));
-  }
-  const std::string versus = versus_ ? versus_->name() + ": " + versus_->variants() : "";
-  COLL_TRY(send_header(spec_, communicator_, versus, sink_, patience()));
+  if (!spec_.versus.empty()) COLL_TRY(set_up_versus(sizes));
+  const HeaderFacts facts{.versus = versus_ ? versus_->name() + ": " + versus_->variants() : "",
+                          .clocks = clocks_ ? clocks_->at_first() : "",
+                          .window_bytes = windows_.bytes()};
+  COLL_TRY(send_header(spec_, facts, communicator_, sink_, patience()));
   meet_.emplace(communicator_, stream_, timeout_s_);
   sink_.phase(communicator_.rank(), "measure");
   std::vector<int> roots{-1};
@@ -158,7 +104,8 @@ Status BenchRun::run() {
   for (DataType type : types)
     for (RedOp op : ops)
       for (int root : roots) COLL_TRY(series(type, op, root, sizes));
-  return {};
+  if (communicator_.device()) COLL_TRY(say_at_the_end());
+  return windows_.give_back(patience());
 }
 
 // All sizes of one type, operation and root, for each combination of algorithm and protocol. Of
@@ -251,7 +198,7 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
               own_timed(communicator_, stream_, ops, {timeout_s_, spec_.cuda_graph}));
   std::vector<VersusRun> others;
   if (versus_) {
-    COLL_ASSIGN(others, versus_->runs(key, place_of(key), buffers, spec_.cuda_graph));
+    COLL_ASSIGN(others, versus_->runs({key, place_of(key), buffers}, spec_.cuda_graph));
   }
   half.variants.clear();
   for (const VersusRun& other : others) half.variants.push_back(other.variant);
@@ -264,6 +211,7 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
       half.samples[i].push_back(std::move(samples));
     }
     options.warmup = std::min(options.warmup, 1);
+    if (clocks_) clocks_->look();  // while the GPU is still as it was
   }
   return {};
 }
@@ -360,6 +308,7 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
                .algorithm = {},
                .protocol = {},
                .channels = 0,
+               .straight = false,
                .out_of_place = {},
                .in_place = {}};
   const Place place = place_of(key);
@@ -370,6 +319,7 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
     row.algorithm = kernels::name_of(plan.ops[0].algorithm);
     row.protocol = kernels::name_of(plan.ops[0].protocol);
     row.channels = plan.ops[0].channels;
+    row.straight = plan.ops[0].straight;
   }
   return row;
 }

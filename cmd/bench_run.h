@@ -10,7 +10,10 @@
 
 #include "cmd/bench.h"
 #include "cmd/bench_timing.h"
+#include "cmd/bench_windows.h"
 #include "cmd/data_check.h"
+#include "cmd/gpu_clocks.h"
+#include "cmd/start_cost.h"
 #include "cmd/versus.h"
 #include "runtime/communicator.h"
 
@@ -18,7 +21,9 @@ namespace collctl::cmd {
 
 class BenchRun {
  public:
-  BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink);
+  // `own_cost`: counts since before the communicator was made, paused; null: nobody wants to know.
+  BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink,
+           CostWatch* own_cost = nullptr);
   Status run();
 
  private:
@@ -35,6 +40,8 @@ class BenchRun {
 
   Status check_spec() const;
   Status reserve_buffers(const std::vector<uint64_t>& sizes);
+  Status set_up_versus(const std::vector<uint64_t>& sizes);
+  Status say_at_the_end();
   Status series(kernels::DataType type, kernels::RedOp op, int root,
                 const std::vector<uint64_t>& sizes);
   Status plans(RowKey key, uint64_t asked);
@@ -64,7 +71,11 @@ class BenchRun {
   std::vector<Combination> combinations_;
   std::shared_ptr<DeviceBlocks> blocks_;  // GPU ranks
   GuardedBuffer input_, output_;
+  BenchWindows windows_;            // with --window: of the two
   std::unique_ptr<Versus> versus_;  // null: nothing to compare with
+  CostWatch* cost_watch_;
+  std::optional<StartCost> own_cost_;
+  std::optional<ClockWatch> clocks_;  // GPU ranks
   std::unique_ptr<DataOracle> oracle_;
   uint64_t rows_done_ = 0, rows_total_ = 0;
   int explained_ = 0;  // wrong rows so far; the same on all ranks

@@ -36,16 +36,6 @@ Result<std::vector<uint64_t>> size_series(const SizeRange& range) {
   return sizes;
 }
 
-bool has_root(Collective collective) {
-  return collective == Collective::broadcast || collective == Collective::reduce ||
-         collective == Collective::gather || collective == Collective::scatter;
-}
-
-bool has_op(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::reduce ||
-         collective == Collective::reduce_scatter;
-}
-
 bool has_in_place_form(Collective collective) {
   return collective != Collective::all_to_all && collective != Collective::send_recv &&
          collective != Collective::barrier;

@@ -37,8 +37,6 @@ struct Place {  // who of how many, and whose root
 };
 BufferShape buffer_shape(kernels::Collective collective, uint64_t count, const Place& place);
 
-bool has_root(kernels::Collective collective);
-bool has_op(kernels::Collective collective);  // does arithmetic
 bool has_in_place_form(kernels::Collective collective);
 
 // busbw = algbw x factor. Source: the field's benchmark (what each link must carry at least).

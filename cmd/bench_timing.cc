@@ -63,6 +63,12 @@ double percentile(const std::vector<int64_t>& sorted, double fraction) {
 
 }  // namespace
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
 Result<Samples> measure(Timed& timed, Meeting& meet, const MeasureOptions& options) {
   Samples samples;
   for (int i = 0; i < options.warmup; ++i) COLL_TRY(timed.enqueue());

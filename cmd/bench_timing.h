@@ -16,6 +16,8 @@ namespace collctl::cmd {
 // Of a spec that leaves it open: the knob's. Seconds.
 double op_timeout(const BenchSpec& spec);
 
+double median(std::vector<double> values);  // the mean of the middle two; 0 of none
+
 struct Samples {  // of one rank, one placement
   int64_t block_ns = 0;
   std::vector<int64_t> each_ns;  // with sync_each: one per iteration

@@ -8,6 +8,8 @@
 namespace collctl::cmd {
 
 Result<int> bench_command(const ParsedLine& line, Console& console) {
+  if (line.collective->suite == Suite::rails) return rails_command(line, console);
+  if (line.collective->suite == Suite::window_test) return window_test_command(line, console);
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   // Before anything is said: of an adopted job, rank 0 alone speaks.

@@ -32,14 +32,16 @@ inline constexpr int kGroupCount = 7;
 const char* group_title(Group group);
 
 // Where an option may stand.
-inline constexpr uint32_t kBench = 1;      // run <collective>
-inline constexpr uint32_t kDirect = 2;     // <collective>
-inline constexpr uint32_t kProgram = 4;    // run -- program
-inline constexpr uint32_t kReading = 8;    // env, version
-inline constexpr uint32_t kGenerate = 16;  // completion, man
-inline constexpr uint32_t kDoctor = 32;    // doctor
-inline constexpr uint32_t kTopo = 64;      // topo
-inline constexpr uint32_t kPlan = 128;     // plan
+inline constexpr uint32_t kBench = 1;         // run <collective>
+inline constexpr uint32_t kDirect = 2;        // <collective>
+inline constexpr uint32_t kProgram = 4;       // run -- program
+inline constexpr uint32_t kReading = 8;       // env, version
+inline constexpr uint32_t kGenerate = 16;     // completion, man
+inline constexpr uint32_t kDoctor = 32;       // doctor
+inline constexpr uint32_t kTopo = 64;         // topo
+inline constexpr uint32_t kPlan = 128;        // plan
+inline constexpr uint32_t kWindowTest = 256;  // window-test
+inline constexpr uint32_t kRails = 512;       // rails
 inline constexpr uint32_t kAnywhere = ~0u;
 
 struct Option {
@@ -61,8 +63,10 @@ struct Option {
 enum class CommandId : uint8_t {
   run,
   collective,
+  suite,
   topo,
   plan,
+  report,
   doctor,
   env,
   version,
@@ -71,6 +75,10 @@ enum class CommandId : uint8_t {
   help,
   rank
 };
+
+// What ranks do in place of measuring a collective; each reports in a JSON document of its own.
+enum class Suite : uint8_t { none, window_test, rails };
+inline constexpr int kSuiteCount = 3;
 
 struct Example {
   const char* line;
@@ -89,6 +97,7 @@ struct Command {
   bool hidden = false;
   kernels::Collective collective{};  // of CommandId::collective
   bool soak = false;                 // random operations of all of them
+  Suite suite{};                     // of CommandId::suite
 };
 
 std::span<const Command> commands();
@@ -102,7 +111,7 @@ inline bool applies(const Option& option, const Command& command) {
 inline bool takes_value(const Option& option) {
   return option.kind != ValueKind::flag && option.kind != ValueKind::count;
 }
-// The collective of that name, or null.
+// The collective or suite of that name, or null: what can stand after run.
 const Command* find_collective(std::string_view name);
 
 // The exit codes as help and manual show them.

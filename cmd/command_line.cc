@@ -55,11 +55,14 @@ Result<int> dispatch(const std::vector<std::string>& arguments, Console& console
     case CommandId::run:
       return run_command(line, console);
     case CommandId::collective:
+    case CommandId::suite:
       return bench_command(line, console);
     case CommandId::topo:
       return topo_command(line, console);
     case CommandId::plan:
       return plan_command(line, console);
+    case CommandId::report:
+      return report_command(line, console);
     case CommandId::doctor:
       return doctor_command(line, console);
     case CommandId::env:
@@ -78,7 +81,7 @@ Result<int> dispatch(const std::vector<std::string>& arguments, Console& console
                format("{} is started by collctl run, not by hand", line.command->name));
 }
 
-int exit_code_of(const Error& error) {
+int error_exit_code(const Error& error) {
   return error.code == ErrorCode::interrupted ? 128 + error.signal : int(error.code);
 }
 
@@ -95,7 +98,7 @@ int command_line(const std::vector<std::string>& arguments, Console& console) {
   if (done.ok()) {
     code = *done;
   } else {
-    code = exit_code_of(done.error());
+    code = error_exit_code(done.error());
     if (json_wanted(arguments)) console.out(error_json(done.error(), code));
     console.print_error(done.error());
   }

@@ -15,9 +15,14 @@ int command_line(const std::vector<std::string>& arguments, Console& console);
 // run.cc, collectives.cc
 Result<int> run_command(const ParsedLine& line, Console& console);
 Result<int> bench_command(const ParsedLine& line, Console& console);
-// topo.cc, plan.cc, doctor.cc, env_command.cc, version_command.cc
+// window_test_command.cc
+Result<int> window_test_command(const ParsedLine& line, Console& console);
+// rails.cc
+Result<int> rails_command(const ParsedLine& line, Console& console);
+// topo.cc, plan.cc, report_command.cc, doctor.cc, env_command.cc, version_command.cc
 Result<int> topo_command(const ParsedLine& line, Console& console);
 Result<int> plan_command(const ParsedLine& line, Console& console);
+Result<int> report_command(const ParsedLine& line, Console& console);
 Result<int> doctor_command(const ParsedLine& line, Console& console);
 Result<int> env_command(const ParsedLine& line, Console& console);
 Result<int> version_command(const ParsedLine& line, Console& console);

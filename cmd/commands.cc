@@ -25,7 +25,7 @@ std::vector<Command> make_commands() {
        .name = "run",
        .arguments =
            "[launch options] <collective> [options]\n[launch options] -- <program> [args...]",
-       .scopes = kBench | kProgram,
+       .scopes = kBench | kProgram | kRails,
        .summary = "launch ranks, run a collective or a program, judge",
        .description =
            "Starts the ranks of a job on this host, watches them to their end and leaves nothing "
@@ -76,17 +76,62 @@ std::vector<Command> make_commands() {
                              "No rank goes on before every rank has arrived. Sizes do not apply.",
                              {{"collctl barrier --sync each", "with percentiles of the time"}}));
   table.push_back(
+      {.id = CommandId::suite,
+       .name = "window-test",
+       .arguments = "[options]",
+       .scopes = kWindowTest,
+       .summary = "symmetric memory: mapped, ordered and moved as it should be",
+       .description =
+           "Registers windows of memory among the ranks and proves them. Every rank writes "
+           "patterns "
+           "of its own and looks through its mapping of every other rank's window, at several "
+           "strides and offsets; windows are registered again and again, several at once, until "
+           "there is no room, and wrongly, which must fail with a clear error. Then: whether a "
+           "flag that is written after data arrives after it, put, get, signal and wait between "
+           "every two ranks with their times, and collectives on windows against the same on "
+           "ordinary memory. Where two ranks do not share memory the network carries puts and "
+           "gets. The exit code is 0 when all of it passed, 7 when data was wrong, 1 when another "
+           "check failed, 8 when something could not be tested. Also under run, on hosts.",
+       .examples = {{"collctl window-test", "one rank per GPU, or per core without GPUs"},
+                    {"collctl run -n 4 window-test --json", "one JSON object"},
+                    {"collctl window-test -n 4 -o windows.svg", "the matrix as a heat map"}},
+       .suite = Suite::window_test});
+  table.push_back(
+      {.id = CommandId::suite,
+       .name = "rails",
+       .arguments = "[launch options] [options]",
+       .scopes = kRails,
+       .summary = "every NIC of every host against every other: reach, GB/s",
+       .description =
+           "Sends real data from each NIC of each host to each NIC of every other, both ways, and "
+           "prints a table for each pair of hosts: GB/s, or why nothing passes. NICs are RDMA "
+           "ports, or the network interfaces where no host has RDMA or with --net socket. All ways "
+           "between two hosts are connected beside each other, so that those that hang cost one "
+           "time-out; then they stream one after another. Pairs of hosts go in rounds, a host in "
+           "one pair at a time. Facts of each NIC come with it (rate, MTU, the GID that is used), "
+           "what is slower than most is marked, every failure comes with a remedy, and the last "
+           "line is what to set so that jobs use the good ones. Exit code 1 when a way fails or is "
+           "slow. With one host alone its NICs loop back to each other. collctl run rails is the "
+           "same.",
+       .examples = {{"collctl rails -H node[01-04]", "four hosts, their RDMA ports"},
+                    {"collctl run -H a,b rails --net socket", "the interfaces of two"},
+                    {"collctl rails -H a,b --json", "one JSON object"}},
+       .suite = Suite::rails});
+  table.push_back(
       {.id = CommandId::topo,
        .name = "topo",
        .arguments = "[--from FILE | -H LIST] [options]",
        .scopes = kTopo,
-       .summary = "a machine or all hosts: tree, paths, picture, what is odd",
+       .summary = "a machine or all hosts: tree, paths, NICs, GIDs, what is odd",
        .description =
            "Shows a machine as a tree: NUMA nodes, switches, GPUs and network devices with their "
            "links; this machine, or with --from one from a topology file in the field's XML or "
            "from a snapshot. What looks wrong (x8 of x16, 16 of 18 NVLinks, a port without a link, "
            "a device slower than its equals) is marked with ! and explained on standard error, as "
-           "is every value that had to be assumed. --matrix adds the path type and bandwidth "
+           "is every value that had to be assumed. Of this machine and of hosts also: RDMA devices "
+           "with their ports, rates, GIDs and firmware, the GPUs next to each, and whether they "
+           "reach GPU memory (GPUDirect RDMA), else why not and what to do. --matrix adds the path "
+           "type and bandwidth "
            "between GPUs and to network devices, as a job would use them: after the decisions on "
            "P2P, GDR and PXN, each of which --json explains. --graph adds the rings and trees that "
            "the search finds, -o draws it all. --diff says what differs from another file or "
@@ -111,8 +156,10 @@ std::vector<Command> make_commands() {
            "this machine), without running anything: the channels of a node, how nodes are joined "
            "into rings and "
            "trees, by which network devices, and for every size which algorithm, protocol and how "
-           "many channels the model of the field prefers, how long it would take and what limits "
-           "it. Sizes are those of the collectives' reports. -v says what the search tried and "
+           "many channels ranks would choose, by their own planner, how long it would take and "
+           "what "
+           "limits it. Sizes are those of the collectives' reports. -v says what the search tried "
+           "and "
            "what every size was weighed against. Everything is in --json; the text shows equal "
            "channels once and of many nodes the first two. The knobs of channels, algorithms, "
            "protocols, paths and GRAPH_FILE are honoured.",
@@ -123,15 +170,33 @@ std::vector<Command> make_commands() {
            {"collctl plan --from node.xml --op alltoall --bytes 64M --json",
             "one size, for a script"}}});
   table.push_back(
+      {.id = CommandId::report,
+       .name = "report",
+       .arguments = "FILE",
+       .scopes = kGenerate,
+       .summary = "a saved report (JSON) as the table of the run",
+       .description =
+           "Prints what a collective has written with --json or -o FILE.json as the run itself "
+           "would have printed it: header, table, footer. Where another library was measured "
+           "beside it in several ways (--vs-config), a second table has them all, size by size. "
+           "FILE may be /dev/stdin. The exit code is that of the reading, not of the run.",
+       .examples = {{"collctl report result.json", "what was measured"},
+                    {"ssh node01 collctl allreduce --json | collctl report /dev/stdin",
+                     "what another host measures"}}});
+  table.push_back(
       {.id = CommandId::doctor,
        .name = "doctor",
        .arguments = "[-H LIST] [options]",
        .scopes = kDoctor,
-       .summary = "are hosts fit for jobs: SSH, limits, clocks, network",
+       .summary = "are hosts fit for jobs: SSH, limits, clocks, NICs, network",
        .description =
            "Looks at all hosts at the same time (without -H or --hostfile: at this one) and prints "
            "a table of hosts and checks. What differs from most hosts is marked with *, what fails "
-           "with !; every failure comes with a remedy. The network is tested between the hosts "
+           "with !; every failure comes with a remedy. RDMA devices are looked at with their "
+           "ports, "
+           "rates, GIDs and firmware, and whether GPU memory is in their reach (modules, DMA-BUF, "
+           "ACS, IOMMU); collctl rails sends data over them. The network is tested between the "
+           "hosts "
            "themselves: each dials the others on every network that both are on; more than 64 "
            "hosts along a ring and one random matching only, and the exit code is 8 then. It is 4 "
            "when a host cannot be reached and 1 when a check fails.",
@@ -239,7 +304,9 @@ const Command* find_command(std::string_view name) {
 
 const Command* find_collective(std::string_view name) {
   const Command* command = find_command(name);
-  return command != nullptr && command->id == CommandId::collective ? command : nullptr;
+  const bool of_ranks = command != nullptr &&
+                        (command->id == CommandId::collective || command->id == CommandId::suite);
+  return of_ranks ? command : nullptr;
 }
 
 std::span<const ExitCodeLine> exit_code_lines() {

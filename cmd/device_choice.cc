@@ -17,7 +17,7 @@ namespace {
 
 using namespace base::drivers;
 
-struct Found {
+struct FoundDevice {
   int gpus = 0;
   std::vector<base::NvidiaGpu> named;  // of NVML; CUDA has looked at CUDA_VISIBLE_DEVICES already
   std::vector<int> capabilities;       // of the named ones: 90; 0: not known
@@ -34,8 +34,8 @@ base::NvidiaGpu name_of(const Nvml& table, NvmlDevice device) {
   return gpu;
 }
 
-Found ask_nvml(const Nvml& table) {
-  Found found;
+FoundDevice ask_nvml(const Nvml& table) {
+  FoundDevice found;
   unsigned count = 0;
   if (const NvmlReturn failed = table.device_count(&count); failed != kNvmlSuccess) {
     found.why_not = table.error_string != nullptr ? table.error_string(failed) : "NVML failed";
@@ -56,8 +56,8 @@ Found ask_nvml(const Nvml& table) {
 }
 
 // Without NVML the driver itself is asked.
-Found ask_cuda(const std::string& no_nvml) {
-  Found found;
+FoundDevice ask_cuda(const std::string& no_nvml) {
+  FoundDevice found;
   const auto count = transport::Device::count();
   if (!count)
     found.why_not = count.error().message;
@@ -67,16 +67,16 @@ Found ask_cuda(const std::string& no_nvml) {
   return found;
 }
 
-Found find_gpus() {
+FoundDevice find_gpus() {
   const Nvml& table = nvml();
   if (!table.missing.empty()) return ask_cuda(table.missing);
   if (const NvmlReturn failed = table.init(); failed != kNvmlSuccess) {
-    Found found;
+    FoundDevice found;
     found.why_not = format("NVML: {}", table.error_string != nullptr ? table.error_string(failed)
                                                                      : "it does not start");
     return found;
   }
-  Found found = ask_nvml(table);
+  FoundDevice found = ask_nvml(table);
   table.shutdown();
   return found;
 }
@@ -86,7 +86,7 @@ Found find_gpus() {
 LocalGpus local_gpus() {
   const kernels::cuda::Launcher& kernels = kernels::cuda::launcher();
   if (!kernels.built) return {0, kernels.why_not};
-  const Found found = find_gpus();
+  const FoundDevice found = find_gpus();
   if (found.gpus == 0) return {0, found.why_not};
   LocalGpus local{found.gpus, ""};
   if (found.named.empty()) return local;

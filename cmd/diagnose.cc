@@ -158,11 +158,13 @@ std::string list_ranks(const std::set<int>& ranks) {
   return text;
 }
 
-class Words {
+class FaultWords {
  public:
-  Words(const DiagnosisCase& wrong, const ScheduleTrace* trace, const std::vector<Hop>& hops)
+  FaultWords(const DiagnosisCase& wrong, const ScheduleTrace* trace, const std::vector<Hop>& hops,
+             bool straight)
       : key_(wrong.key),
         sums_(has_op(wrong.key.collective)),
+        straight_(straight),
         trace_(trace),
         hops_(hops),
         tagged_(wrong.place.nranks <= kMaxTaggedRanks) {}
@@ -250,6 +252,7 @@ class Words {
 
   // Sets channel, chunk and step, and says where it went wrong and who wrote it here.
   std::string place(int rank, const RankReport& report, DataFault& fault) const {
+    if (straight_) return "; it went straight between the ranks' windows, which is not traced";
     if (trace_ == nullptr) return "; the schedule is too long to be traced";
     std::string text;
     WrittenBy written;
@@ -280,17 +283,17 @@ class Words {
   }
 
   const RowKey& key_;
-  bool sums_;
+  bool sums_, straight_;
   const ScheduleTrace* trace_;
   const std::vector<Hop>& hops_;
   bool tagged_;
 };
 
 std::vector<DataFault> faults_of(const DiagnosisCase& wrong, const ScheduleTrace* trace,
-                                 const std::vector<RankReport>& reports) {
+                                 const std::vector<RankReport>& reports, bool straight) {
   std::vector<Hop> hops;
   if (trace != nullptr) hops = HopSearch(*trace, reports, wrong.key.collective).run();
-  const Words words(wrong, trace, hops);
+  const FaultWords words(wrong, trace, hops, straight);
   std::vector<DataFault> faults;
   size_t left_out = 0;
   auto add = [&](DataFault fault) {
@@ -343,7 +346,8 @@ Result<std::vector<DataFault>> diagnose(const DiagnosisCase& wrong) {
   }
   ScheduleTrace trace;
   const bool traced = trace.load(shares, kernels::element_size(wrong.key.type));
-  return faults_of(wrong, traced ? &trace : nullptr, reports);
+  const bool straight = !plan.ops.empty() && plan.ops[0].straight;
+  return faults_of(wrong, traced ? &trace : nullptr, reports, straight);
 }
 
 }  // namespace collctl::cmd

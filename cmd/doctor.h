@@ -12,6 +12,8 @@
 
 namespace collctl::cmd {
 
+class JsonWriter;
+
 // One host as it was found.
 struct SurveyedHost {
   launcher::HostSpec spec;
@@ -99,6 +101,9 @@ std::string usual_value(const std::vector<std::string>& values);
 // "6.1 on 3, 5.15 on 1"
 std::string listed_values(const std::vector<std::string>& values);
 
+// GIDs of the active ports, and whether RDMA devices reach the GPUs' memory (doctor_rdma.cc). Only
+// a host with facts.
+void add_rdma_checks(const SurveyedHost& host, Diagnosis& diagnosis);
 // MTU and speed of the interfaces on each network; the verdict of the pairs (doctor_pairs.cc).
 void add_network_checks(const Survey& survey, Diagnosis& diagnosis);
 void add_reach_checks(const Survey& survey, Diagnosis& diagnosis);
@@ -106,5 +111,8 @@ void add_reach_checks(const Survey& survey, Diagnosis& diagnosis);
 // `connections`: also how each host was connected.
 std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis, bool connections);
 std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis);
+// As in the JSON of every report that has checks; a measured value with a unit is a number.
+void write_check(JsonWriter& json, const Check& check);
+void write_culprits(JsonWriter& json, const std::vector<Culprit>& culprits);
 
 }  // namespace collctl::cmd

@@ -70,6 +70,16 @@ std::string rdma_text(const HostFacts& facts) {
   return text.empty() ? "none" : text;
 }
 
+std::string firmware_text(const HostFacts& facts) {
+  std::map<std::string, int> versions;
+  for (const auto& device : facts.rdma_devices)
+    if (!device.firmware.empty()) ++versions[device.firmware];
+  std::string text;
+  for (const auto& [version, count] : versions)
+    text += format("{}{}x {}", text.empty() ? "" : ", ", count, version);
+  return text.empty() ? "none" : text;
+}
+
 const Compared kCompared[] = {
     {"machine", true, [](const HostFacts& f) { return f.system.machine; },
      "use hosts of one architecture: the binary runs on one only"},
@@ -82,6 +92,7 @@ const Compared kCompared[] = {
      "install the same NVIDIA driver on all hosts; where it is missing, load it: modprobe nvidia"},
     {"gpus", true, gpu_text,
      "a GPU may have fallen off the bus: nvidia-smi, then dmesg | grep Xid"},
+    {"firmware", false, firmware_text, ""},
     {"rdma", true, rdma_text, "look at the ports: ibstat; check cables and the subnet manager"},
 };
 
@@ -91,7 +102,7 @@ bool anywhere(const Survey& survey, const std::string& name) {
     if (!host.facts) return false;
     if (name == "driver" || name == "gpus")
       return !host.facts->nvidia.driver.empty() || !host.facts->nvidia.gpus.empty();
-    return name != "rdma" || !host.facts->rdma.empty();
+    return (name != "rdma" && name != "firmware") || !host.facts->rdma.empty();
   });
 }
 
@@ -299,6 +310,7 @@ Diagnosis Examiner::run() {
     limits(host);
     shared_memory(host);
     cgroup(host);
+    add_rdma_checks(host, diagnosis_);
   }
   if (survey_.hosts.size() > 1) {
     clocks();

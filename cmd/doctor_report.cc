@@ -139,8 +139,10 @@ std::string problems(const Diagnosis& diagnosis) {
 std::string oddities(const Diagnosis& diagnosis) {
   std::string text;
   for (const Check& check : diagnosis.checks)
-    if (check.odd && check.status == CheckStatus::pass)
+    if (check.odd && check.status == CheckStatus::pass) {
       text += format("odd  {}: {}: {}\n", check.name, check.host, check.message);
+      if (!check.remedy.empty()) text += format("  remedy: {}\n", check.remedy);
+    }
   return text;
 }
 
@@ -157,6 +159,20 @@ void write_value(JsonWriter& json, const char* key, const std::string& text, boo
 void write_text(JsonWriter& json, const char* key, const std::string& text) {
   write_value(json, key, text, false);
 }
+
+void write_host(JsonWriter& json, const SurveyedHost& host) {
+  json.begin_object().field("host", host.spec.name).field("reached", !host.error);
+  if (host.up_s > 0) json.field("seconds", host.up_s);
+  write_text(json, "client", host.client);
+  json.key("facts");
+  if (host.facts)
+    json.raw(launcher::facts_to_json(*host.facts));
+  else
+    json.null();
+  json.end_object();
+}
+
+}  // namespace
 
 void write_check(JsonWriter& json, const Check& check) {
   json.begin_object().field("name", check.name);
@@ -176,19 +192,17 @@ void write_check(JsonWriter& json, const Check& check) {
   json.end_object();
 }
 
-void write_host(JsonWriter& json, const SurveyedHost& host) {
-  json.begin_object().field("host", host.spec.name).field("reached", !host.error);
-  if (host.up_s > 0) json.field("seconds", host.up_s);
-  write_text(json, "client", host.client);
-  json.key("facts");
-  if (host.facts)
-    json.raw(launcher::facts_to_json(*host.facts));
-  else
-    json.null();
-  json.end_object();
+void write_culprits(JsonWriter& json, const std::vector<Culprit>& culprits) {
+  json.key("culprits").begin_array();
+  for (const Culprit& culprit : culprits)
+    json.begin_object()
+        .field("kind", culprit.kind)
+        .field("name", culprit.name)
+        .field("confidence", culprit.confidence)
+        .field("evidence", culprit.evidence)
+        .end_object();
+  json.end_array();
 }
-
-}  // namespace
 
 std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis, bool connections) {
   size_t lost = 0;
@@ -222,15 +236,9 @@ std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis) {
   for (const auto& host : survey.hosts) write_host(json, host);
   json.end_array().key("checks").begin_array();
   for (const Check& check : diagnosis.checks) write_check(json, check);
-  json.end_array().key("culprits").begin_array();
-  for (const Culprit& culprit : diagnosis.culprits)
-    json.begin_object()
-        .field("kind", culprit.kind)
-        .field("name", culprit.name)
-        .field("confidence", culprit.confidence)
-        .field("evidence", culprit.evidence)
-        .end_object();
-  json.end_array().key("verdict").begin_object();
+  json.end_array();
+  write_culprits(json, diagnosis.culprits);
+  json.key("verdict").begin_object();
   json.field("ok", diagnosis.code == ErrorCode{}).key("reasons").begin_array();
   for (const auto& reason : diagnosis.reasons)
     json.begin_object()

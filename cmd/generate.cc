@@ -28,11 +28,10 @@ std::string words(const std::vector<std::string>& list) {
   return text;
 }
 
-std::string command_words(bool collectives_only) {
+std::string command_words(bool of_run) {
   std::vector<std::string> names;
   for (const Command* command : visible())
-    if (!collectives_only || command->id == CommandId::collective)
-      names.emplace_back(command->name);
+    if (!of_run || find_collective(command->name) != nullptr) names.emplace_back(command->name);
   return words(names);
 }
 
@@ -116,6 +115,7 @@ std::string bash_script() {
     if (command->id == CommandId::run) others = format("-W '{}'", command_words(true));
     if (!command->words.empty()) others = format("-W '{}'", words(command->words));
     if (command->id == CommandId::man) others = "-d";
+    if (command->id == CommandId::report) others = "-f";
     if (!others.empty())
       text += format("      else\n        COMPREPLY=($(compgen {} -- \"$current\"))\n", others);
     text += "      fi ;;\n";
@@ -174,6 +174,7 @@ std::string zsh_script() {
       text += format(" \\\n    '1:collective:({})'", command_words(true));
     if (!command->words.empty()) text += format(" \\\n    '1:word:({})'", words(command->words));
     if (command->id == CommandId::man) text += " \\\n    '1:folder:_files -/'";
+    if (command->id == CommandId::report) text += " \\\n    '1:file:_files'";
     text += " ;;\n";
   }
   return text +
@@ -191,7 +192,7 @@ std::string fish_script() {
     text += format("complete -c collctl -n 'not __fish_seen_subcommand_from {}' -a {} -d '{}'\n",
                    all, command->name, escaped(command->summary, ""));
   for (const Command* command : visible())
-    if (command->id == CommandId::collective)
+    if (find_collective(command->name) != nullptr)
       text += format(
           "complete -c collctl -n '__fish_seen_subcommand_from run; and not "
           "__fish_seen_subcommand_from {}' -a {} -d '{}'\n",
@@ -204,6 +205,8 @@ std::string fish_script() {
       text +=
           "complete -c collctl -n '__fish_seen_subcommand_from man' -a "
           "'(__fish_complete_directories)'\n";
+    if (command->id == CommandId::report)
+      text += "complete -c collctl -n '__fish_seen_subcommand_from report' -F\n";
   }
   // One line per option, for all the commands that have it.
   for (const Option& option : options()) {

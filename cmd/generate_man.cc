@@ -14,7 +14,7 @@ namespace collctl::cmd {
 namespace {
 
 // Text that no line of markup can be mistaken for; every dash is one that can be copied.
-std::string escaped(const std::string& text) {
+std::string roff_escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
     if (c == '\\')
@@ -30,11 +30,11 @@ std::string escaped(const std::string& text) {
 }
 
 std::string bold(const std::string& text) {
-  return std::string("\\fB") + escaped(text) + "\\fR";
+  return std::string("\\fB") + roff_escaped(text) + "\\fR";
 }
 
 std::string italic(const std::string& text) {
-  return std::string("\\fI") + escaped(text) + "\\fR";
+  return std::string("\\fI") + roff_escaped(text) + "\\fR";
 }
 
 std::string heading(const std::string& name) {
@@ -51,8 +51,8 @@ std::string option_entry(const Option& option) {
   if (takes_value(option)) text += std::string(" ") + italic(option.value);
   std::string what = option.help;
   what[0] = char(std::toupper(uint8_t(what[0])));
-  text += std::string("\n") + escaped(what) + ".\n";
-  if (*option.more != 0) text += escaped(option.more) + "\n";
+  text += std::string("\n") + roff_escaped(what) + ".\n";
+  if (*option.more != 0) text += roff_escaped(option.more) + "\n";
   if (!option.allowed.empty() && option.kind != ValueKind::integer) {
     std::string words;
     for (const auto& word : option.allowed) words += (words.empty() ? "" : ", ") + bold(word);
@@ -60,7 +60,7 @@ std::string option_entry(const Option& option) {
   }
   if (option.repeatable) text += "May be given several times.\n";
   if (takes_value(option))
-    text += std::string("Default: ") + escaped(option.fallback) + ".\n";
+    text += std::string("Default: ") + roff_escaped(option.fallback) + ".\n";
   else if (option.group != Group::general)
     text += "Default: off.\n";
   return text;
@@ -81,7 +81,7 @@ std::string option_sections(const Command& command) {
 std::string exit_section() {
   std::string text = ".SH EXIT CODES\n";
   for (const ExitCodeLine& line : exit_code_lines())
-    text += std::string(".TP\n") + bold(line.code) + "\n" + escaped(line.meaning) + "\n";
+    text += std::string(".TP\n") + bold(line.code) + "\n" + roff_escaped(line.meaning) + "\n";
   return text + ".PP\nWhen several apply, the worst is given: 70, 7, 5, 6, 4, 3, 1, 8. Under\n" +
          bold("run -- program") +
          "\nthe code of the first rank that failed is passed on, or 128 and the number of the "
@@ -96,10 +96,10 @@ std::string environment_section() {
   for (const base::Knob& knob : base::knobs()) {
     if ((knob.flags & base::kHidden) != 0) continue;
     text += std::string(".TP\n") + bold(format("COLLCTL_{}", knob.name));
-    if (*knob.field_name != 0) text += format(" ({})", escaped(knob.field_name));
-    text += std::string("\n") + escaped(knob.help) + ".\n";
+    if (*knob.field_name != 0) text += format(" ({})", roff_escaped(knob.field_name));
+    text += std::string("\n") + roff_escaped(knob.help) + ".\n";
     if (*knob.default_value != 0)
-      text += std::string("Default: ") + escaped(knob.default_value) + ".\n";
+      text += std::string("Default: ") + roff_escaped(knob.default_value) + ".\n";
   }
   return text + ".TP\n" + bold("NO_COLOR") + "\nset and not empty: no colours.\n";
 }
@@ -108,7 +108,7 @@ std::string example_section(const std::vector<Example>& examples) {
   if (examples.empty()) return "";
   std::string text = ".SH EXAMPLES\n";
   for (const Example& example : examples)
-    text += std::string(".TP\n") + bold(example.line) + "\n" + escaped(example.what) + "\n";
+    text += std::string(".TP\n") + bold(example.line) + "\n" + roff_escaped(example.what) + "\n";
   return text;
 }
 
@@ -124,25 +124,25 @@ std::string see_also(const Command* own) {
         names.push_back(format("collctl-{}", command.name));
   }
   for (size_t i = 0; i < names.size(); ++i)
-    text += format(".BR {} (1){}\n", escaped(names[i]), i + 1 < names.size() ? "," : "");
+    text += format(".BR {} (1){}\n", roff_escaped(names[i]), i + 1 < names.size() ? "," : "");
   return text;
 }
 
 std::string command_page(const Command& command) {
   const std::string name = format("collctl-{}", command.name);
   std::string text = heading(name);
-  text += std::string(".SH NAME\n") + escaped(name) + " \\- " + escaped(command.summary) +
+  text += std::string(".SH NAME\n") + roff_escaped(name) + " \\- " + roff_escaped(command.summary) +
           "\n.SH SYNOPSIS\n";
   const std::string arguments = command.arguments;
   for (size_t at = 0; at <= arguments.size();) {
     const size_t end = std::min(arguments.find('\n', at), arguments.size());
     text += (at == 0 ? "" : ".br\n") + bold(format("collctl {}", command.name)) + " " +
-            escaped(arguments.substr(at, end - at)) + "\n";
+            roff_escaped(arguments.substr(at, end - at)) + "\n";
     at = end + 1;
   }
-  text += std::string(".SH DESCRIPTION\n") + escaped(command.description) + "\n";
+  text += std::string(".SH DESCRIPTION\n") + roff_escaped(command.description) + "\n";
   text += option_sections(command);
-  const bool runs = (command.scopes & (kBench | kDirect | kProgram)) != 0;
+  const bool runs = (command.scopes & (kBench | kDirect | kProgram | kWindowTest | kRails)) != 0;
   if (runs) text += exit_section();
   if (runs)
     text += ".SH ENVIRONMENT\nThe knobs are described in\n.BR collctl (1).\n";
@@ -164,7 +164,8 @@ std::string main_page() {
       ".SH COMMANDS\n";
   for (const Command& command : commands())
     if (!command.hidden)
-      text += std::string(".TP\n") + bold(command.name) + "\n" + escaped(command.summary) + "\n";
+      text +=
+          std::string(".TP\n") + bold(command.name) + "\n" + roff_escaped(command.summary) + "\n";
   text += exit_section() + environment_section();
   const Command* run = find_command("run");
   return text + example_section(run->examples) + see_also(nullptr);

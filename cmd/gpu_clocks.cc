@@ -1,6 +1,7 @@
 #include "cmd/gpu_clocks.h"
 
-#include "base/drivers/nvml.h"
+#include <algorithm>
+
 #include "base/format.h"
 
 namespace collctl::cmd {
@@ -10,11 +11,11 @@ using namespace base::drivers;
 
 // Bits of nvmlDeviceGetCurrentClocksThrottleReasons (NVML API reference). That a GPU is idle (0x01)
 // is left out.
-struct Reason {
+struct ThrottleReason {
   uint64_t bit;
   const char* words;
 };
-constexpr Reason kReasons[] = {
+constexpr ThrottleReason kThrottleReasons[] = {
     {0x02, "clocks set by an application"},
     {0x04, "power cap"},
     {0x08, "hardware slowdown"},
@@ -27,38 +28,64 @@ constexpr Reason kReasons[] = {
 
 std::string reasons_of(uint64_t bits) {
   std::string text;
-  for (const Reason& reason : kReasons)
+  for (const ThrottleReason& reason : kThrottleReasons)
     if ((bits & reason.bit) != 0) text += (text.empty() ? "" : ", ") + std::string(reason.words);
   return text;
 }
 
-std::string note_of(const Nvml& table, const std::string& bus_id) {
-  NvmlDevice device{};
-  unsigned long long bits = 0;
-  if (table.device_by_bus_id(bus_id.c_str(), &device) != kNvmlSuccess ||
-      table.throttle_reasons(device, &bits) != kNvmlSuccess)
-    return "";
-  const std::string reasons = reasons_of(bits);
-  if (reasons.empty()) return "";
-  std::string text = "throttled: " + reasons;
-  unsigned now = 0, most = 0;
-  if (table.clock != nullptr && table.most_clock != nullptr &&
-      table.clock(device, kNvmlClockSm, &now) == kNvmlSuccess &&
-      table.most_clock(device, kNvmlClockSm, &most) == kNvmlSuccess)
-    text += format("; SM clock {} of {} MHz", now, most);
+std::string note_of(uint64_t bits, unsigned clock, unsigned most) {
+  if (bits == 0) return "";
+  std::string text = "throttled: " + reasons_of(bits);
+  if (clock != 0 && most != 0) text += format("; SM clock {} of {} MHz", clock, most);
   return text;
 }
 
 }  // namespace
 
-std::string clock_note(const std::string& bus_id) {
-  const Nvml& table = nvml();
-  if (!table.missing.empty() || table.device_by_bus_id == nullptr ||
-      table.throttle_reasons == nullptr || table.init() != kNvmlSuccess)
-    return "";
-  const std::string note = note_of(table, bus_id);
-  table.shutdown();
-  return note;
+ClockWatch::ClockWatch(const std::string& bus_id) : table_(nvml()) {
+  if (!table_.missing.empty() || table_.device_by_bus_id == nullptr ||
+      table_.throttle_reasons == nullptr)
+    return;
+  open_ = table_.init() == kNvmlSuccess;
+  known_ = open_ && table_.device_by_bus_id(bus_id.c_str(), &device_) == kNvmlSuccess;
+  if (!known_) return;
+  if (table_.most_clock == nullptr ||
+      table_.most_clock(device_, kNvmlClockSm, &most_) != kNvmlSuccess)
+    most_ = 0;
+  first_ = reasons_now();
+  at_first_ = note_of(first_, clock_now(), most_);
+}
+
+ClockWatch::~ClockWatch() {
+  if (open_) table_.shutdown();
+}
+
+uint64_t ClockWatch::reasons_now() const {
+  unsigned long long bits = 0;
+  if (table_.throttle_reasons(device_, &bits) != kNvmlSuccess) return 0;
+  uint64_t known = 0;
+  for (const ThrottleReason& reason : kThrottleReasons) known |= bits & reason.bit;
+  return known;
+}
+
+unsigned ClockWatch::clock_now() const {
+  unsigned clock = 0;
+  const bool said =
+      table_.clock != nullptr && table_.clock(device_, kNvmlClockSm, &clock) == kNvmlSuccess;
+  return said ? clock : 0;
+}
+
+void ClockWatch::look() {
+  if (!known_) return;
+  const uint64_t found = reasons_now() & ~first_;
+  if (found == 0) return;
+  later_ |= found;
+  const unsigned clock = clock_now();
+  if (clock != 0) lowest_ = lowest_ == 0 ? clock : std::min(lowest_, clock);
+}
+
+std::string ClockWatch::since() const {
+  return note_of(later_, lowest_, most_);
 }
 
 }  // namespace collctl::cmd

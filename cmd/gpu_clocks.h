@@ -1,11 +1,38 @@
-// What NVML says of a GPU's clocks. Threads: any.
+// What NVML says of a GPU's clocks. Threads: any; a ClockWatch is one thread's.
 #pragma once
+#include <cstdint>
 #include <string>
+
+#include "base/drivers/nvml.h"
 
 namespace collctl::cmd {
 
-// Why the GPU at this PCI address runs slower than it could, in words: "throttled: power cap; SM
-// clock 1200 of 1980 MHz". Empty when it does not, or when NVML does not say.
-std::string clock_note(const std::string& bus_id);
+// Looks at a GPU now and then, so that what throttled it meanwhile is known afterwards. NVML stays
+// open as long as it lives. Where NVML is not there or does not say, nothing is ever found.
+class ClockWatch {
+ public:
+  // `bus_id`: PCI address. Looks for the first time.
+  explicit ClockWatch(const std::string& bus_id);
+  ~ClockWatch();
+  ClockWatch(const ClockWatch&) = delete;
+  ClockWatch& operator=(const ClockWatch&) = delete;
+  void look();
+  // Why the GPU ran slower than it could at the first look, in words: "throttled: power cap; SM
+  // clock 1200 of 1980 MHz". Empty when it did not.
+  const std::string& at_first() const { return at_first_; }
+  // What a later look found that was not there at first, with the lowest clock seen so; empty:
+  // nothing.
+  std::string since() const;
+
+ private:
+  uint64_t reasons_now() const;
+  unsigned clock_now() const;
+  const base::drivers::Nvml& table_;
+  base::drivers::NvmlDevice device_{};
+  bool open_ = false, known_ = false;
+  uint64_t first_ = 0, later_ = 0;  // bits of reasons
+  unsigned lowest_ = 0, most_ = 0;  // MHz; 0: not known
+  std::string at_first_;
+};
 
 }  // namespace collctl::cmd

@@ -9,6 +9,8 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/log.h"
+#include "runtime/window_memory.h"
 
 namespace collctl::cmd {
 
@@ -34,14 +36,20 @@ Status DeviceBlocks::wait() const {
   return stream_.synchronize(Deadline::after_seconds(kCopySeconds));
 }
 
-GuardedBuffer::GuardedBuffer(std::shared_ptr<DeviceBlocks> blocks) : blocks_(std::move(blocks)) {}
+GuardedBuffer::GuardedBuffer(std::shared_ptr<DeviceBlocks> blocks, bool for_windows)
+    : blocks_(std::move(blocks)), for_windows_(for_windows) {}
 
 GuardedBuffer::~GuardedBuffer() {
   release();
 }
 
 void GuardedBuffer::release() {
-  if (base_ != nullptr && !blocks_) munmap(base_, allocated_bytes());
+  if (base_ != nullptr && for_windows_) {
+    if (const Status freed = runtime::free_window_memory(base_); !freed)
+      COLL_WARN("a buffer is not given back: {}", freed.error().chain());
+  } else if (base_ != nullptr && !blocks_) {
+    munmap(base_, allocated_bytes());
+  }
   memory_ = transport::DeviceMemory();
   base_ = nullptr;
   capacity_ = 0;
@@ -53,6 +61,7 @@ GuardedBuffer::GuardedBuffer(GuardedBuffer&& other) noexcept {
 
 GuardedBuffer& GuardedBuffer::operator=(GuardedBuffer&& other) noexcept {
   std::swap(blocks_, other.blocks_);
+  std::swap(for_windows_, other.for_windows_);
   std::swap(memory_, other.memory_);
   std::swap(base_, other.base_);
   std::swap(capacity_, other.capacity_);
@@ -67,7 +76,21 @@ Status GuardedBuffer::reserve(uint64_t bytes) {
     return Error{ErrorCode::unavailable, format("a buffer of {} bytes", bytes), kSmaller};
   const uint64_t rounded =
       std::max<uint64_t>(1, (bytes + kGuardBytes - 1) / kGuardBytes) * kGuardBytes;
+  if (for_windows_) return reserve_for_windows(rounded);
   return blocks_ ? reserve_device(rounded) : reserve_host(rounded);
+}
+
+Status GuardedBuffer::reserve_for_windows(uint64_t bytes) {
+  auto memory = runtime::allocate_window_memory(bytes + 3 * kGuardBytes,
+                                                blocks_ ? blocks_->device() : nullptr);
+  if (!memory) {
+    Error error = std::move(memory.error());
+    if (error.hint.empty()) error.hint = format("{} or fewer ranks on this host", kSmaller);
+    return std::move(error).within(format("allocate a buffer of {} bytes for a window", bytes));
+  }
+  base_ = static_cast<uint8_t*>(*memory);
+  capacity_ = bytes;
+  return {};
 }
 
 Status GuardedBuffer::reserve_host(uint64_t bytes) {

@@ -46,8 +46,9 @@ class GuardedBuffer {
   using Put = std::function<void(uint8_t* piece, uint64_t at, uint64_t bytes)>;
   using Look = std::function<void(const uint8_t* piece, uint64_t at, uint64_t bytes)>;
 
-  // Null: memory of the host.
-  explicit GuardedBuffer(std::shared_ptr<DeviceBlocks> blocks = nullptr);
+  // Null: memory of the host. `for_windows`: such as can be registered (runtime/window_memory.h);
+  // then its windows are deregistered before it goes or grows, else it stays allocated.
+  explicit GuardedBuffer(std::shared_ptr<DeviceBlocks> blocks = nullptr, bool for_windows = false);
   ~GuardedBuffer();
   GuardedBuffer(GuardedBuffer&& other) noexcept;
   GuardedBuffer& operator=(GuardedBuffer&& other) noexcept;
@@ -79,11 +80,13 @@ class GuardedBuffer {
  private:
   Status reserve_host(uint64_t bytes);
   Status reserve_device(uint64_t bytes);
+  Status reserve_for_windows(uint64_t bytes);
   void release();
   Status fill(uint8_t* from, uint8_t value, uint64_t bytes);
   Status look_at(const uint8_t* from, uint64_t bytes, const Look& look) const;
 
   std::shared_ptr<DeviceBlocks> blocks_;
+  bool for_windows_ = false;
   transport::DeviceMemory memory_;
   uint8_t* base_ = nullptr;
   uint64_t capacity_ = 0, shift_ = 0;

@@ -131,13 +131,14 @@ std::string help_text(const Command* command, bool full) {
     text += "\nCollectives: ";
     std::string names;
     for (const Command& other : commands())
-      if (other.id == CommandId::collective)
+      if (find_collective(other.name) != nullptr && !other.hidden)
         names += format("{}{}", names.empty() ? "" : " ", other.name);
     text += wrapped(names, 13).substr(13);
   }
   text += option_list(*command, full);
   text += example_lines(*command);
-  if (full && (command->scopes & (kBench | kDirect | kProgram)) != 0) text += exit_codes();
+  if (full && (command->scopes & (kBench | kDirect | kProgram | kWindowTest | kRails)) != 0)
+    text += exit_codes();
   return text;
 }
 

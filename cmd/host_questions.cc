@@ -8,7 +8,7 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr double kLeaveSeconds = 3;
+constexpr double kAskLeaveSeconds = 3;
 constexpr size_t kMostAnswerBytes = size_t{1} << 24;
 
 }  // namespace
@@ -35,7 +35,7 @@ void HostQuestions::talk(const std::string& text) const {
 }
 
 void HostQuestions::leave() {
-  pool_->leave(Deadline::after_seconds(kLeaveSeconds));
+  pool_->leave(Deadline::after_seconds(kAskLeaveSeconds));
 }
 
 Status HostQuestions::turn(Deadline deadline) {

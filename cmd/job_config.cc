@@ -13,7 +13,7 @@
 namespace collctl::cmd {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 Address loopback() {
   Address a;
@@ -27,7 +27,7 @@ Address loopback() {
 }  // namespace
 
 std::string RankConfig::to_json() const {
-  return json{{"rank", rank},           {"size", size},
+  return Json{{"rank", rank},           {"size", size},
               {"verbosity", verbosity}, {"start_timeout_s", start_timeout_s},
               {"one_host", one_host},   {"hosts", hosts},
               {"spec", spec.to_json()}}
@@ -35,7 +35,7 @@ std::string RankConfig::to_json() const {
 }
 
 Result<RankConfig> RankConfig::from_json(const std::string& text) {
-  const json j = json::parse(text, nullptr, false);
+  const Json j = Json::parse(text, nullptr, false);
   const Error bad(ErrorCode::defect, "malformed configuration from the launcher");
   if (!j.is_object()) return bad;
   RankConfig c;
@@ -52,7 +52,7 @@ Result<RankConfig> RankConfig::from_json(const std::string& text) {
     return bad;
   c.start_timeout_s = j["start_timeout_s"].get<double>();
   c.one_host = j["one_host"].get<bool>();
-  for (const json& host : j["hosts"])
+  for (const Json& host : j["hosts"])
     if (host.is_string()) c.hosts.push_back(host.get<std::string>());
   COLL_ASSIGN(c.spec, BenchSpec::from_json(j["spec"].get<std::string>()));
   return c;

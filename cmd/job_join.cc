@@ -145,8 +145,10 @@ class JoinSink : public BenchSink {
   bool every_rank() const override { return true; }
   void header(const BenchHeader& h) override { inner_.header(h); }
   void row(const BenchRow& r) override { inner_.row(r); }
+  void closing(const BenchClosing& c) override { inner_.closing(c); }
   void progress(const std::string& t) override { inner_.progress(t); }
   void fault(const DataFault& f) override { inner_.fault(f); }
+  void suite(const std::string& json) override { inner_.suite(json); }
   void phase(int rank, const std::string& name) override {
     last_phase_ = name;
     inner_.phase(rank, name);

@@ -22,12 +22,12 @@ namespace {
 using launcher::Event;
 using launcher::EventKind;
 
-constexpr double kForever = 1e6;
-constexpr double kKillSeconds = 10;        // SIGKILL to gone, at most
-constexpr size_t kStdinAhead = 256 << 10;  // read from our standard input before ranks take it
-constexpr double kLastWordsSeconds = 1;    // for a reader to take what is left after a signal
-constexpr int64_t kLogMs = 200;            // for the reader of the ranks' log, each line
-constexpr int64_t kOutputMs = 20;          // how long unwritten output waits behind rank events
+constexpr double kNoTimeLimit = 1e6;
+constexpr double kProgramKillSeconds = 10;  // SIGKILL to gone, at most
+constexpr size_t kStdinAhead = 256 << 10;   // read from our standard input before ranks take it
+constexpr double kLastWordsSeconds = 1;     // for a reader to take what is left after a signal
+constexpr int64_t kLogMs = 200;             // for the reader of the ranks' log, each line
+constexpr int64_t kOutputMs = 20;           // how long unwritten output waits behind rank events
 
 class ProgramJob {
  public:
@@ -97,7 +97,7 @@ Status ProgramJob::start() {
 void ProgramJob::end_ranks(double grace_s) {
   ending_ = true;
   job_->end(grace_s);
-  give_up_ = Deadline::after_seconds(grace_s + kKillSeconds);
+  give_up_ = Deadline::after_seconds(grace_s + kProgramKillSeconds);
 }
 
 void ProgramJob::handle_exit(const Event& event) {
@@ -193,7 +193,7 @@ Status ProgramJob::drain_output() {
 }
 
 Status ProgramJob::turn() {
-  Deadline until = Deadline::after_seconds(ending_ ? 1 : kForever);
+  Deadline until = Deadline::after_seconds(ending_ ? 1 : kNoTimeLimit);
   if (options_.timeout_s > 0)
     until = until.earlier(Deadline::at_ns(began_ns_ + int64_t(options_.timeout_s * 1e9)));
   if (!output_->empty()) until = until.earlier(Deadline::after_ms(kOutputMs));
@@ -226,7 +226,7 @@ Status ProgramJob::loop() {
   // going away, or with a signal. A job that was ended by a signal or its time limit does not wait
   // for a reader that sleeps.
   const bool ended = signal_ != 0 || (job_error_ && job_error_->code == ErrorCode::deadline);
-  const Deadline leave = Deadline::after_seconds(ended ? kLastWordsSeconds : kForever);
+  const Deadline leave = Deadline::after_seconds(ended ? kLastWordsSeconds : kNoTimeLimit);
   while (!output_->empty() && !leave.passed()) {
     std::vector<pollfd> fds{{interrupts_.fd(), POLLIN, 0}};
     output_->add_interest(fds);

@@ -109,13 +109,23 @@ Status wait_for_hosts(HostPool& pool, const LaunchOptions& options, Interrupts& 
   return {};
 }
 
-// What the hostfile leaves of a host's GPUs.
-int visible_gpus(const launcher::HostLink& host) {
+std::string join_ints(const std::vector<int>& values) {
+  std::string text;
+  for (const int value : values) text += format("{}{}", text.empty() ? "" : ",", value);
+  return text;
+}
+
+// What the hostfile leaves of a host's GPUs, or -x CUDA_VISIBLE_DEVICES where that says nothing.
+int visible_gpus(const launcher::HostLink& host, const LaunchOptions& options) {
   using Devices = launcher::HostSpec::Devices;
   const launcher::HostSpec& spec = host.spec();
   if (spec.devices == Devices::none) return 0;
   const int all = host.hello().gpus;
-  return spec.devices == Devices::listed ? std::min(int(spec.device_list.size()), all) : all;
+  if (spec.devices == Devices::listed) return launcher::gpus_left(join_ints(spec.device_list), all);
+  constexpr std::string_view kName = "CUDA_VISIBLE_DEVICES=";
+  for (const std::string& variable : exported_environment(options.export_env))
+    if (variable.starts_with(kName)) return launcher::gpus_left(variable.substr(kName.size()), all);
+  return all;
 }
 
 Result<launcher::JobPlacement> place(const HostPool& pool, const LaunchOptions& options) {
@@ -124,7 +134,7 @@ Result<launcher::JobPlacement> place(const HostPool& pool, const LaunchOptions& 
   for (int i = 0; i < pool.size(); ++i) {
     if (pool.host(i).phase() != HostPhase::up) continue;
     specs.push_back(pool.host(i).spec());
-    if (!specs.back().slots) specs.back().slots = std::max(visible_gpus(pool.host(i)), 1);
+    if (!specs.back().slots) specs.back().slots = std::max(visible_gpus(pool.host(i), options), 1);
     index.push_back(i);
   }
   std::vector<launcher::HostSlots> slots = launcher::host_slots(specs, 1);
@@ -145,12 +155,6 @@ Result<launcher::JobPlacement> place(const HostPool& pool, const LaunchOptions& 
     placement.ranks_of[size_t(index[i])] = found.ranks_of[i];
   for (int& host : placement.host_of) host = index[size_t(host)];
   return placement;
-}
-
-std::string join_ints(const std::vector<int>& values) {
-  std::string text;
-  for (const int value : values) text += format("{}{}", text.empty() ? "" : ",", value);
-  return text;
 }
 
 // What the hostfile says of a host's devices, as the variables that everybody reads.
@@ -202,9 +206,10 @@ Result<launcher::RemoteStart> remote_start(const HostPool& pool, const LaunchOpt
   }
   char folder[4096];
   if (::getcwd(folder, sizeof folder) != nullptr) start.folder = folder;
-  const bool on_gpus = options.gpus_on_hosts &&
-                       std::all_of(placement.host_of.begin(), placement.host_of.end(),
-                                   [&](int host) { return visible_gpus(pool.host(host)) > 0; });
+  const bool on_gpus =
+      options.gpus_on_hosts &&
+      std::all_of(placement.host_of.begin(), placement.host_of.end(),
+                  [&](int host) { return visible_gpus(pool.host(host), options) > 0; });
   COLL_ASSIGN(const launcher::BindTo bind_to, program != nullptr
                                                   ? launcher::parse_bind_to(options.bind_to)
                                                   : launcher::bind_of(options.bind_to, on_gpus));
@@ -232,7 +237,7 @@ Result<StartedJob> start_on_hosts(const LaunchOptions& options,
   StartedJob job;
   for (const int host : what.placement.host_of) {
     job.host_of.push_back(pool->host(host).spec().name);
-    job.gpus_of.push_back(visible_gpus(pool->host(host)));
+    job.gpus_of.push_back(visible_gpus(pool->host(host), options));
   }
   job.local_rank = what.placement.local_rank;
   job.one_host = std::all_of(what.placement.host_of.begin(), what.placement.host_of.end(),

@@ -16,8 +16,8 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr int64_t kLookMs = 50;        // how often signals and deadlines are looked at
-constexpr double kAbortSeconds = 2.0;  // from an abort to the ends of all threads
+constexpr int64_t kLookMs = 50;              // how often signals and deadlines are looked at
+constexpr double kThreadAbortSeconds = 2.0;  // from an abort to the ends of all threads
 
 // Lets several threads call a sink; only one is in it at a time.
 class LockedSink : public BenchSink {
@@ -29,6 +29,9 @@ class LockedSink : public BenchSink {
   void row(const BenchRow& r) override {
     call([&] { inner_.row(r); });
   }
+  void closing(const BenchClosing& c) override {
+    call([&] { inner_.closing(c); });
+  }
   void progress(const std::string& t) override {
     call([&] { inner_.progress(t); });
   }
@@ -37,6 +40,9 @@ class LockedSink : public BenchSink {
   }
   void phase(int rank, const std::string& name) override {
     call([&] { inner_.phase(rank, name); });
+  }
+  void suite(const std::string& json) override {
+    call([&] { inner_.suite(json); });
   }
 
  private:
@@ -108,7 +114,7 @@ class Watch {
 
   void stop(Error why) {
     if (!why_) why_ = std::move(why);
-    leave_at_ = Deadline::after_seconds(kAbortSeconds);
+    leave_at_ = Deadline::after_seconds(kThreadAbortSeconds);
     abort_running(*why_);
   }
 

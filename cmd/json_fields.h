@@ -111,6 +111,13 @@ class Fields {
       out.push_back(T(i));
     }
   }
+  // A field that is an object, as text: for a reader of its own.
+  void document(const char* name, std::string& out) {
+    const Json* field = find(name);
+    if (field == nullptr) return;
+    if (!field->is_object()) return fail(name, "an object");
+    out = field->dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
   // A field that is an object of its own.
   template <class Each>
   void object(const char* name, Each each) {

@@ -13,10 +13,6 @@
 namespace collctl::cmd {
 namespace {
 
-Error usage(std::string message) {
-  return {ErrorCode::usage, std::move(message)};
-}
-
 std::vector<std::string> visible_commands() {
   std::vector<std::string> names;
   for (const Command& command : commands())
@@ -39,7 +35,8 @@ Error unknown_command(const std::string& word) {
 Error unknown_collective(const std::string& word) {
   std::vector<std::string> names;
   for (const Command& command : commands())
-    if (command.id == CommandId::collective && !command.hidden) names.emplace_back(command.name);
+    if (find_collective(command.name) != nullptr && !command.hidden)
+      names.emplace_back(command.name);
   const std::string near = nearest(word, names);
   if (!near.empty()) return usage(format("unknown collective '{}'; did you mean {}?", word, near));
   return usage(
@@ -61,11 +58,12 @@ Status place_words(ParsedLine& line) {
     if (line.collective == nullptr) return unknown_collective(words[0]);
     words.erase(words.begin());
   }
-  if (command.id == CommandId::collective) line.collective = &command;
+  if (find_collective(command.name) != nullptr) line.collective = &command;
   if (line.help != HelpWanted::none) return {};
   size_t most = 0;
-  if (command.id == CommandId::completion || command.id == CommandId::man) most = 1;
-  if (command.id == CommandId::help) most = 1;
+  if (command.id == CommandId::completion || command.id == CommandId::man ||
+      command.id == CommandId::report || command.id == CommandId::help)
+    most = 1;
   if (words.size() > most)
     return usage(line.has_program
                      ? format("unexpected '{}' before --; the program goes after it", words[most])
@@ -83,15 +81,21 @@ Status place_words(ParsedLine& line) {
 // run takes the options of both its forms; the ones of the other form have no meaning.
 Status check_form(const ParsedLine& line) {
   if (line.command->id != CommandId::run || line.help != HelpWanted::none) return {};
-  const uint32_t form = line.has_program ? kProgram : kBench;
-  for (const auto& [name, values] : line.given)
-    if ((find_option(name, line.command->scopes)->scopes & form) == 0)
+  const bool rails = line.collective != nullptr && line.collective->suite == Suite::rails;
+  const uint32_t form = line.has_program ? kProgram : rails ? kRails : kBench;
+  for (const auto& [name, values] : line.given) {
+    const uint32_t scopes = find_option(name, line.command->scopes)->scopes;
+    if ((scopes & form) != 0) continue;
+    if (line.has_program)
       return usage(
-          line.has_program
-              ? format("--{} measures a collective; it has no meaning with a program", name)
-              : format("--{} has no meaning with a collective; it is for "
-                       "collctl run -- <program>",
-                       name));
+          scopes == kRails
+              ? format("--{} is for collctl run rails", name)
+              : format("--{} measures a collective; it has no meaning with a program", name));
+    if (rails) return usage(format("--{} has no meaning with rails", name));
+    if (scopes == kRails) return usage(format("--{} is for collctl run rails", name));
+    return usage(
+        format("--{} has no meaning with a collective; it is for collctl run -- <program>", name));
+  }
   return {};
 }
 

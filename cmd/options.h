@@ -38,6 +38,10 @@ struct ParsedLine {
 };
 
 // `arguments` without the program's name.
+inline Error usage(std::string message) {
+  return {ErrorCode::usage, std::move(message)};
+}
+
 Result<ParsedLine> parse(const std::vector<std::string>& arguments);
 // The options of one command, by CLI11 (options_parse.cc): fills `given` and `words`.
 Status parse_options(const Command& command, const std::vector<std::string>& arguments,
@@ -74,6 +78,8 @@ Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch);
 launcher::PlaceOptions place_options(const LaunchOptions& launch);
 // `ranks`: of the job, to check roots; 0: known when the hosts have answered.
 Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks);
+// The same of window-test (window_test_command.cc).
+Result<BenchSpec> interpret_window_test(const ParsedLine& line);
 // --device.
 Result<DeviceWish> interpret_device(const ParsedLine& line);
 // -b, -e, -f and --step-bytes.

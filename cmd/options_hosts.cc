@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/format.h"
 #include "cmd/options.h"
+#include "cmd/options_rows.h"
 
 namespace collctl::cmd {
 namespace {
@@ -16,10 +17,6 @@ namespace {
 constexpr const char* kOnlyWithHosts[] = {
     "ssh-config", "ssh-client",  "ssh-user",        "ssh-port", "identity",     "known-hosts",
     "stage",      "remote-path", "connect-timeout", "fanout",   "allow-missing"};
-
-Error usage(std::string message) {
-  return {ErrorCode::usage, std::move(message)};
-}
 
 std::string given_hosts(const ParsedLine& line) {
   if (line.has("hosts")) return "-H";
@@ -135,7 +132,7 @@ Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch) {
   COLL_ASSIGN(launch.hosts,
               launcher::read_hosts(line.has("hostfile") ? line.text("hostfile") : "",
                                    line.has("hosts") ? line.text("hosts") : "", read_hostfile));
-  const bool places = (line.command->scopes & (kBench | kProgram)) != 0;
+  const bool places = (line.command->scopes & kJobs) != 0;
   if (!places || launch.launcher != LauncherKind::ssh)
     return places ? check_placement(line, launch) : Status();
   launch.per_host = int(line.number("ranks-per-host", 0));

@@ -22,7 +22,7 @@ void add_launch_options(std::vector<Option>& t) {
        .fallback = "by slots",
        .minimum = 1,
        .maximum = 65536,
-       .scopes = kBench | kProgram,
+       .scopes = kJobs,
        .help = "so many ranks on each host",
        .more = "Without hosts: at most so many here."});
   add({.name = "map-by",
@@ -30,10 +30,10 @@ void add_launch_options(std::vector<Option>& t) {
        .value = "WHAT",
        .fallback = "slot",
        .allowed = {"slot", "host"},
-       .scopes = kBench | kProgram,
+       .scopes = kJobs,
        .help = "fill a host before the next, or deal in turn"});
   add({.name = "oversubscribe",
-       .scopes = kBench | kProgram,
+       .scopes = kJobs,
        .help = "allow more ranks than slots or GPUs",
        .more = "Never more than a host's max_slots. GPU ranks beyond a host's GPUs share them."});
   add({.name = "rank-mode",
@@ -41,7 +41,7 @@ void add_launch_options(std::vector<Option>& t) {
        .value = "MODE",
        .fallback = "process",
        .allowed = {"process", "thread"},
-       .scopes = kCollectives,
+       .scopes = kOnRanks | kRails,
        .help = "ranks as processes or as threads of one"});
   add({.name = "bind-to",
        .kind = ValueKind::choice,
@@ -55,7 +55,7 @@ void add_launch_options(std::vector<Option>& t) {
        .kind = ValueKind::text,
        .value = "NAME[=VALUE]",
        .fallback = "none",
-       .scopes = kBench | kProgram,
+       .scopes = kJobs,
        .repeatable = true,
        .help = "give ranks a variable; NAME* for all that begin so"});
   add({.name = "timeout",
@@ -80,7 +80,7 @@ void add_launch_options(std::vector<Option>& t) {
        .fallback = "30",
        .minimum = 0.001,
        .maximum = 86400,
-       .scopes = kCollectives,
+       .scopes = kOnRanks,
        .help = "end a collective without progress, seconds"});
   add({.name = "grace",
        .kind = ValueKind::number,
@@ -109,15 +109,13 @@ void add_launch_options(std::vector<Option>& t) {
   add({.name = "gather",
        .scopes = kProgram,
        .help = "print equal outputs of ranks once, at the end"});
-  add({.name = "dry-run",
-       .scopes = kBench | kProgram,
-       .help = "print the placement and start nothing"});
+  add({.name = "dry-run", .scopes = kJobs, .help = "print the placement and start nothing"});
   add({.name = "launcher",
        .kind = ValueKind::choice,
        .value = "KIND",
        .fallback = "ssh with hosts, else local",
        .allowed = {"ssh", "local", "adopt"},
-       .scopes = kBench | kProgram,
+       .scopes = kJobs,
        .help = "how ranks are started",
        .more =
            "ssh starts them on the hosts, local on this one. adopt starts none: this process is "
@@ -126,7 +124,7 @@ void add_launch_options(std::vector<Option>& t) {
        .kind = ValueKind::text,
        .value = "HOST:PORT",
        .fallback = "none",
-       .scopes = kBench,
+       .scopes = kBench | kRails,
        .help = "be one rank of a job that meets at this address",
        .more = "Needs --rank and --size, and a token from --token-file or COLLCTL_TOKEN "
                "unless the address is a loopback one."});
@@ -136,7 +134,7 @@ void add_launch_options(std::vector<Option>& t) {
        .fallback = "none",
        .minimum = 0,
        .maximum = 65535,
-       .scopes = kBench,
+       .scopes = kBench | kRails,
        .help = "this process's rank, with --join"});
   add({.name = "size",
        .kind = ValueKind::integer,
@@ -144,18 +142,18 @@ void add_launch_options(std::vector<Option>& t) {
        .fallback = "none",
        .minimum = 1,
        .maximum = 65536,
-       .scopes = kBench,
+       .scopes = kBench | kRails,
        .help = "how many ranks join, with --join"});
   add({.name = "token-file",
        .kind = ValueKind::file,
        .value = "FILE",
        .fallback = "none",
-       .scopes = kBench,
+       .scopes = kBench | kRails,
        .help = "file that holds the job's secret, with --join"});
 }
 
 void add_host_options(std::vector<Option>& t) {
-  const Adder add{t, Group::hosts, kBench | kProgram | kDoctor | kTopo};
+  const Adder add{t, Group::hosts, kJobs | kDoctor | kTopo};
   add({.name = "hosts",
        .letter = 'H',
        .kind = ValueKind::text,
@@ -243,7 +241,7 @@ void add_host_options(std::vector<Option>& t) {
        .fallback = "0",
        .minimum = 0,
        .maximum = 65535,
-       .scopes = kBench | kProgram,
+       .scopes = kJobs,
        .help = "go on without so many hosts that fail",
        .more = "Exit code 8 at best when hosts were left out."});
 }

@@ -55,6 +55,7 @@ void add_measure_options(std::vector<Option>& t) {
        .fallback = "20",
        .minimum = 1,
        .maximum = 1000000,
+       .scopes = kOnRanks,
        .help = "timed iterations of each size"});
   add({.name = "warmup",
        .kind = ValueKind::integer,
@@ -97,6 +98,11 @@ void add_measure_options(std::vector<Option>& t) {
        .help = "how NCCL is set up, comma separated; best: every way",
        .more = "Of several the fastest at each size is compared; --json has them all. registered "
                "and symmetric are the default with registered buffers and symmetric windows."});
+  add({.name = "window",
+       .help = "let buffers lie in registered windows",
+       .more = "Ranks of a host map each other's windows, so collectives of CPU ranks can go from "
+               "buffer to buffer, where the model takes that for faster: the column way says "
+               "straight. On several hosts, and on GPUs, collectives take the ordinary way."});
   add({.name = "misalign",
        .kind = ValueKind::integer,
        .value = "BYTES",

@@ -9,10 +9,6 @@
 namespace collctl::cmd {
 namespace {
 
-Error usage(std::string message) {
-  return {ErrorCode::usage, std::move(message)};
-}
-
 std::string shown(const Option& option) {
   return format("--{}", option.name);
 }

@@ -16,7 +16,7 @@ std::vector<std::string> collective_names() {
   return names;
 }
 
-std::vector<std::string> protocol_names() {
+std::vector<std::string> planned_protocols() {
   std::vector<std::string> names;
   for (int i = 0; i < kernels::kProtocolCount; ++i)
     names.emplace_back(kernels::name_of(Protocol(i)));
@@ -67,7 +67,7 @@ void add_plan_options(std::vector<Option>& t) {
           .kind = ValueKind::choices,
           .value = "NAME",
           .fallback = "chosen",
-          .allowed = protocol_names(),
+          .allowed = planned_protocols(),
           .help = "protocols to choose from, comma separated"});
   const Adder output{t, Group::output, kPlan};
   output({.name = "verbose",

@@ -10,7 +10,9 @@
 namespace collctl::cmd {
 
 inline constexpr uint32_t kCollectives = kBench | kDirect;
-inline constexpr uint32_t kLaunch = kBench | kDirect | kProgram;
+inline constexpr uint32_t kOnRanks = kCollectives | kWindowTest;
+inline constexpr uint32_t kLaunch = kOnRanks | kProgram | kRails;
+inline constexpr uint32_t kJobs = kBench | kProgram | kRails;  // here or on hosts
 
 // Adds rows of one group; most have the same scopes.
 struct Adder {
@@ -30,6 +32,7 @@ std::vector<std::string> algorithm_names();
 void add_launch_options(std::vector<Option>& table);
 void add_host_options(std::vector<Option>& table);
 void add_plan_options(std::vector<Option>& table);
+void add_rails_options(std::vector<Option>& table);
 void add_measure_options(std::vector<Option>& table);  // options_measure.cc
 
 }  // namespace collctl::cmd

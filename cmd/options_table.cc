@@ -86,6 +86,7 @@ void add_select_options(std::vector<Option>& t) {
        .value = "NAME",
        .fallback = "best that reaches",
        .allowed = {"loopback", "p2p", "shm", "net"},
+       .scopes = kOnRanks,
        .help = "the one transport to use",
        .more = "loopback joins CPU ranks that are threads of one process, p2p GPUs that reach each "
                "other's memory, shm processes of one host, net any."});
@@ -97,16 +98,19 @@ void add_select_options(std::vector<Option>& t) {
        .help = "which of two GPUs moves the data between them",
        .more = "read: the receiving one, write: the sending one."});
   add({.name = "net",
-       .kind = ValueKind::choice,
+       .kind = ValueKind::text,
        .value = "NAME",
-       .fallback = "socket",
-       .allowed = {"socket"},
-       .help = "network below the net transport"});
+       .fallback = "ib where both ends have it",
+       .scopes = kOnRanks | kRails,
+       .help = "network below the net transport (ib, socket, a plugin)",
+       .more = "A plugin is named by its network (of COLLCTL_NET_PLUGIN), or as NAME of "
+               "libnccl-net-NAME.so."});
   add({.name = "device",
        .kind = ValueKind::choice,
        .value = "KIND",
        .fallback = "auto",
        .allowed = {"cpu", "cuda", "auto"},
+       .scopes = kOnRanks,
        .help = "where the ranks compute",
        .more = "auto: on GPUs when the host has any that this build can use, else on CPU cores; -v "
                "says why."});
@@ -204,7 +208,7 @@ void add_output_options(std::vector<Option>& t) {
        .repeatable = true,
        .help = "write the report: .json, .jsonl or .csv",
        .more = "The ending says which. The file appears whole or not at all. With a "
-               "program: .json only."});
+               "program: .json only. With window-test: .json, or .svg: the matrix as a picture."});
   add({.name = "plot",
        .scopes = kCollectives,
        .help = "draw bus bandwidth over size below the table"});
@@ -226,6 +230,7 @@ std::vector<Option> make_options() {
   add_host_options(table);
   add_size_options(table);
   add_measure_options(table);
+  add_rails_options(table);
   add_select_options(table);
   add_topo_options(table);
   add_plan_options(table);

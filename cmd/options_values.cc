@@ -17,10 +17,6 @@ namespace {
 
 using kernels::Collective;
 
-Error usage(std::string message) {
-  return {ErrorCode::usage, std::move(message)};
-}
-
 // The value of an enumeration whose name is `word`; the word has been checked against the table.
 template <class Enum>
 Enum by_name(const std::string& word, int count) {
@@ -93,6 +89,7 @@ Status choose_versus(const ParsedLine& line, BenchSpec& spec) {
     return line.has("vs-config") ? Status(usage("--vs-config is for --vs nccl")) : Status();
   const std::string text = line.text("vs-config");
   const bool best = (',' + text + ',').find(",best,") != std::string::npos;
+  spec.versus_best = best;
   std::string serving;
   for (const auto& name : versus_variants())
     if (versus_serves(name, spec.collective)) serving += (serving.empty() ? "" : ", ") + name;
@@ -255,6 +252,7 @@ Result<DeviceWish> interpret_device(const ParsedLine& line) {
 }
 
 Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks) {
+  if (line.collective->suite == Suite::window_test) return interpret_window_test(line);
   BenchSpec spec;
   spec.collective = line.collective->collective;
   COLL_ASSIGN(spec.wish, interpret_device(line));
@@ -291,8 +289,14 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks) {
   spec.channels = int(line.number("channels", 0));
   if (line.has("transport")) spec.transport = line.text("transport");
   if (line.has("p2p")) spec.p2p = line.text("p2p");
+  if (line.has("net")) spec.net = line.text("net");
   spec.cuda_graph = int(line.number("cuda-graph", 0));
   spec.misalign = int(line.number("misalign", 0));
+  spec.window = line.has("window");
+  if (spec.window && spec.transport == "net")
+    return usage(
+        "--window with --transport net: no rank would map another's memory; expected one "
+        "of the two");
   COLL_TRY(choose_versus(line, spec));
   COLL_TRY(choose_soak(line, spec));
   spec.op_timeout_s = line.has("op-timeout") ? line.number("op-timeout", 0) : 0;
@@ -338,7 +342,8 @@ std::vector<std::string> useless_options(const ParsedLine& line) {
   if (line.has("root") && !has_root(c))
     notes.push_back(format("--root has no meaning for {}: it has no root", name));
   if (c == Collective::barrier)
-    for (const char* option : {"min-bytes", "max-bytes", "step-factor", "step-bytes", "dtype"})
+    for (const char* option :
+         {"min-bytes", "max-bytes", "step-factor", "step-bytes", "dtype", "window"})
       if (line.has(option))
         notes.push_back(format("--{} has no meaning for a barrier: it moves no data", option));
   return notes;

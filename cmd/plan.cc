@@ -11,6 +11,7 @@
 #include "cmd/plan_cpu.h"
 #include "cmd/sizes.h"
 #include "kernels/algorithms.h"
+#include "runtime/gpu_shape.h"
 
 namespace collctl::cmd {
 namespace {
@@ -109,6 +110,13 @@ void find_oddities(JobPlan& plan) {
                "lead to other machines",
                bare, used),
         "take those out of the file; a job's are chosen by NCCL_SOCKET_IFNAME");
+  const auto& launcher =
+      plan.spec.launcher != nullptr ? *plan.spec.launcher : kernels::cuda::launcher();
+  if (!launcher.built)
+    add(Severity::note,
+        "this build has no GPU kernels; one that has them also chooses from one-shot, two-shot and "
+        "ll128",
+        "build where nvcc is");
   if (plan.cluster.amd_gpus)
     add(Severity::note, "times of AMD GPUs are rough: the model has NVIDIA's constants", "");
   if (plan.parts.size() > 1) return;  // each part uses the devices next to it
@@ -136,7 +144,15 @@ Status join_parts(JobPlan& plan) {
   std::vector<int> kind_of;
   for (int machine = 0; machine < plan.spec.nodes; ++machine)
     for (size_t part = 0; part < plan.parts.size(); ++part) kind_of.push_back(int(part));
-  COLL_ASSIGN(plan.cluster, join_nodes(std::move(kinds), std::move(kind_of), plan.spec.channels));
+  topology::ClusterOptions options = plan.spec.channels;
+  // As a job has them, unless their number is a wish.
+  const bool staged = std::any_of(kinds.begin(), kinds.end(), [](const auto& kind) {
+    return kind.ring.type_inter > topology::PathType::pxn;
+  });
+  if (plan.spec.choices.channels == 0)
+    options.min_channels = std::max(options.min_channels,
+                                    runtime::least_channels(kinds, staged, options.max_channels));
+  COLL_ASSIGN(plan.cluster, join_nodes(std::move(kinds), std::move(kind_of), options));
   return check_cluster(plan.cluster);
 }
 
@@ -145,14 +161,75 @@ Error no_gpus(const TopoView& view) {
           "where the file has PCI devices only, --assume h100 puts GPUs in"};
 }
 
-Result<PlanRow> make_row(const JobPlan& plan, const runtime::ModelInput& input, uint64_t asked) {
+// Why two GPUs of a machine cannot use each other's memory; empty: all can.
+std::string no_p2p_of(const TopoView& view) {
+  const auto& gpus = view.graph.gpus;
+  for (size_t a = 0; a < gpus.size(); ++a)
+    for (size_t b = a + 1; b < gpus.size(); ++b) {
+      const topology::Decision pair = p2p(view.graph, view.base, view.rules, gpus[a], gpus[b]);
+      if (!pair.yes) return format("ranks {} and {} have no P2P: {}", a, b, pair.why);
+    }
+  return "";
+}
+
+// What the planner of a running job would know.
+Result<runtime::CommShape> shape_of(const JobPlan& plan) {
+  runtime::CommOptions options;
+  options.algo = "all";
+  options.proto = "all";
+  COLL_ASSIGN(runtime::Settings settings, runtime::read_settings(options));
+  settings.choices = plan.spec.choices;
+  settings.min_channels = plan.spec.channels.min_channels;
+  settings.max_channels = plan.spec.channels.max_channels;
+  std::vector<int32_t> world;
+  for (int rank = 0; rank < plan.cluster.ranks(); ++rank) world.push_back(plan.world_rank(rank));
+  const auto per_machine = int32_t(plan.view.graph.gpus.size());
+  runtime::HostGroups hosts(size_t(plan.spec.nodes));
+  for (int32_t rank = 0; rank < int32_t(world.size()); ++rank)
+    hosts[size_t(rank / per_machine)].push_back(rank);
+  const auto& launcher =
+      plan.spec.launcher != nullptr ? *plan.spec.launcher : kernels::cuda::launcher();
+  return imagined_gpu_shape({plan.cluster, world, std::move(hosts), no_p2p_of(plan.view)}, settings,
+                            launcher);
+}
+
+// "two-shot ll; next ring ll: 81.54 us (+25 %)"
+std::string why_of(const PlanRow& row) {
+  const auto name = [](kernels::AlgorithmId algorithm, kernels::Protocol protocol) {
+    return format("{} {}", name_of(algorithm), name_of(protocol));
+  };
+  const std::string best = name(row.algorithm, row.protocol);
+  const runtime::WeighedWay* next = nullptr;
+  for (const runtime::WeighedWay& way : row.weighed) {
+    const bool chosen = way.algorithm == row.algorithm && way.protocol == row.protocol;
+    if (chosen || !way.unavailable.empty()) continue;
+    if (next == nullptr || way.us < next->us) next = &way;
+  }
+  if (next == nullptr) return best + ": nothing else was allowed that serves it";
+  return format("{}; next {}: {:.4g} us (+{:.3g} %)", best, name(next->algorithm, next->protocol),
+                next->us, 100 * (next->us / row.expected_us - 1));
+}
+
+Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, uint64_t asked) {
   constexpr uint32_t kFloatBytes = 4;
   const Collective collective = plan.spec.collective;
-  PlanRow row;
-  row.bytes = size_point(collective, asked, input.ranks, kFloatBytes).bytes;
-  COLL_ASSIGN(row.choice, runtime::choose(input, plan.spec.choices, collective, row.bytes));
-  if (row.choice.expected.us > 0) row.algbw_gbps = double(row.bytes) / row.choice.expected.us / 1e3;
-  row.busbw_gbps = row.algbw_gbps * bus_factor(collective, input.ranks);
+  const SizePoint size = size_point(collective, asked, shape.nranks, kFloatBytes);
+  const runtime::Operation operation{.collective = collective, .count = size.count};
+  COLL_ASSIGN(const runtime::CollectiveChoice choice,
+              choose_collective(operation, shape, plan.spec.choices));
+  PlanRow row{.bytes = size.bytes,
+              .algorithm = choice.algorithm,
+              .protocol = choice.protocol,
+              .channels = choice.channels,
+              .expected_us = choice.expected_us,
+              .limited_by = choice.limited_by,
+              .why = {},
+              .weighed = weigh_on_gpus(operation, shape, plan.spec.choices)};
+  for (const runtime::WeighedWay& way : row.weighed)
+    if (way.algorithm == row.algorithm && way.protocol == row.protocol) row.threads = way.threads;
+  row.why = why_of(row);
+  if (row.expected_us > 0) row.algbw_gbps = double(row.bytes) / row.expected_us / 1e3;
+  row.busbw_gbps = row.algbw_gbps * bus_factor(collective, shape.nranks);
   return row;
 }
 
@@ -187,9 +264,9 @@ Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec) {
   plan.view.findings.insert(plan.view.findings.end(), channels.findings.begin(),
                             channels.findings.end());
   COLL_TRY(join_parts(plan));
-  const runtime::ModelInput input = runtime::model_input(plan.cluster);
+  COLL_ASSIGN(const runtime::CommShape shape, shape_of(plan));
   for (const uint64_t asked : plan.spec.sizes) {
-    COLL_ASSIGN(PlanRow row, make_row(plan, input, asked));
+    COLL_ASSIGN(PlanRow row, make_row(plan, shape, asked));
     plan.rows.push_back(std::move(row));
   }
   find_oddities(plan);

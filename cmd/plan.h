@@ -1,5 +1,6 @@
-// `plan`: what a job of one rank per GPU would do on N equal nodes. make_job_plan puts the search,
-// the cluster and the model together (plan.cc); the rest turns the result into text and JSON. Pure
+// `plan`: what a job of one rank per GPU would do on N equal nodes, by the same planner that a
+// running communicator has. make_job_plan puts the search, the cluster and the planner together
+// (plan.cc); the rest turns the result into text and JSON. Pure
 // but for the command; threads: values.
 #pragma once
 #include <cstdint>
@@ -9,8 +10,9 @@
 #include "base/result.h"
 #include "cmd/machine_search.h"
 #include "cmd/topo_view.h"
+#include "kernels/cuda/launch.h"
 #include "runtime/choices.h"
-#include "runtime/model.h"
+#include "runtime/planner.h"
 #include "topology/cluster.h"
 #include "topology/search.h"
 
@@ -23,11 +25,19 @@ struct PlanSpec {
   runtime::Choices choices;     // choices.channels: by wish; 0: as found
   topology::ClusterOptions channels;
   SearchWishes search;
+  // Whose kernels would run: null, this build's. Tests put others there.
+  const kernels::cuda::Launcher* launcher = nullptr;
 };
 
 struct PlanRow {
   uint64_t bytes = 0;  // what is moved: the asked size in whole elements of every rank
-  runtime::Choice choice;
+  kernels::AlgorithmId algorithm{};
+  kernels::Protocol protocol{};
+  int channels = 1, threads = 0;  // threads of a channel's block; 0: as the kernel likes
+  double expected_us = 0;
+  std::string limited_by;
+  std::string why;                           // next best and by how much
+  std::vector<runtime::WeighedWay> weighed;  // all that serve the collective
   double algbw_gbps = 0, busbw_gbps = 0;
 };
 

@@ -107,15 +107,15 @@ void write_cluster(const JobPlan& plan, JsonWriter& json) {
   json.end_object();
 }
 
-void write_candidates(const runtime::Choice& choice, JsonWriter& json) {
+void write_candidates(const PlanRow& row, JsonWriter& json) {
   json.key("candidates").begin_array();
-  for (const runtime::Candidate& candidate : choice.candidates) {
-    json.begin_object().field("algorithm", name_of(candidate.algorithm));
-    json.field("protocol", name_of(candidate.protocol));
-    if (candidate.unavailable.empty())
-      json.field("time_us", candidate.us);
+  for (const runtime::WeighedWay& way : row.weighed) {
+    json.begin_object().field("algorithm", name_of(way.algorithm));
+    json.field("protocol", name_of(way.protocol));
+    if (way.unavailable.empty())
+      json.field("time_us", way.us).field("limited_by", way.limited_by);
     else
-      json.field("unavailable", candidate.unavailable);
+      json.field("unavailable", way.unavailable);
     json.end_object();
   }
   json.end_array();
@@ -124,17 +124,15 @@ void write_candidates(const runtime::Choice& choice, JsonWriter& json) {
 void write_choices(const JobPlan& plan, JsonWriter& json) {
   json.key("choices").begin_array();
   for (const PlanRow& row : plan.rows) {
-    const runtime::Choice& choice = row.choice;
     json.begin_object().field("op", name_of(plan.spec.collective)).field("bytes", row.bytes);
-    json.field("algorithm", name_of(choice.algorithm));
-    json.field("protocol", name_of(choice.protocol));
-    json.field("channels", choice.channels).field("threads", choice.threads);
-    json.key("expected").begin_object().field("time_us", choice.expected.us);
+    json.field("algorithm", name_of(row.algorithm));
+    json.field("protocol", name_of(row.protocol)).field("channels", row.channels).key("threads");
+    row.threads != 0 ? json.value(row.threads) : json.null();
+    json.key("expected").begin_object().field("time_us", row.expected_us);
     json.field("algbw_GBps", row.algbw_gbps).field("busbw_GBps", row.busbw_gbps);
-    json.field("latency_us", choice.expected.latency_us);
-    json.field("limited_by", choice.expected.limited_by).end_object();
-    json.field("why", choice.why);
-    write_candidates(choice, json);
+    json.field("limited_by", row.limited_by).end_object();
+    json.field("why", row.why);
+    write_candidates(row, json);
     json.end_object();
   }
   json.end_array();

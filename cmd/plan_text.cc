@@ -78,11 +78,11 @@ class PlanText {
         "size", "algo", "proto", "channels", "threads", "time", "algbw", "busbw", "(B)", "", "", "",
         "", "(us)", "(GB/s)", "(GB/s)");
     for (const PlanRow& row : plan_.rows)
-      text += format(" {:>13}  {:<8}  {:<6}  {:>8}  {:>7}  {:>10}  {:>8}  {:>8}  {}\n", row.bytes,
-                     name_of(row.choice.algorithm), name_of(row.choice.protocol),
-                     row.choice.channels, row.choice.threads, four_digits(row.choice.expected.us),
-                     four_digits(row.algbw_gbps), four_digits(row.busbw_gbps),
-                     plain(row.choice.expected.limited_by));
+      text +=
+          format(" {:>13}  {:<8}  {:<6}  {:>8}  {:>7}  {:>10}  {:>8}  {:>8}  {}\n", row.bytes,
+                 name_of(row.algorithm), name_of(row.protocol), row.channels,
+                 row.threads == 0 ? "-" : std::to_string(row.threads), four_digits(row.expected_us),
+                 four_digits(row.algbw_gbps), four_digits(row.busbw_gbps), plain(row.limited_by));
     return text;
   }
 
@@ -96,9 +96,8 @@ class PlanText {
       const PlanRow &from = plan_.rows[first], &to = plan_.rows[last];
       text += "# why: " + human_bytes(from.bytes);
       if (last > first) text += " to " + human_bytes(to.bytes);
-      text += ": " + from.choice.why;
-      if (from.choice.why != to.choice.why)
-        text += format("; at the end {}", to.choice.why.substr(after_name(to)));
+      text += ": " + from.why;
+      if (from.why != to.why) text += format("; at the end {}", to.why.substr(after_name(to)));
       text += "\n";
       first = last + 1;
     }
@@ -114,16 +113,16 @@ class PlanText {
     text += format("# rank {} as the field's log has it: Trees{}\n", plan_.world_rank(0),
                    field_trees());
     for (const PlanRow& row : plan_.rows) text += weighed(row);
-    for (const runtime::Candidate& candidate : plan_.rows[0].choice.candidates)
-      if (!candidate.unavailable.empty())
-        text += format("# not {} {}: {}\n", name_of(candidate.algorithm),
-                       name_of(candidate.protocol), candidate.unavailable);
+    for (const runtime::WeighedWay& way : plan_.rows[0].weighed)
+      if (!way.unavailable.empty())
+        text += format("# not {} {}: {}\n", name_of(way.algorithm), name_of(way.protocol),
+                       plain(way.unavailable));
     return text;
   }
 
  private:
   static bool same_choice(const PlanRow& a, const PlanRow& b) {
-    return a.choice.algorithm == b.choice.algorithm && a.choice.protocol == b.choice.protocol;
+    return a.algorithm == b.algorithm && a.protocol == b.protocol;
   }
   // " [0] 1/8/-1->0->-1 [1] ...": children, rank, parent of the first rank in each channel.
   std::string field_trees() const {
@@ -139,15 +138,15 @@ class PlanText {
   // The times of all that could be chosen.
   static std::string weighed(const PlanRow& row) {
     std::string times;
-    for (const runtime::Candidate& candidate : row.choice.candidates)
-      if (candidate.unavailable.empty())
-        times += format("{}{} {} {}", times.empty() ? "" : ", ", name_of(candidate.algorithm),
-                        name_of(candidate.protocol), four_digits(candidate.us));
+    for (const runtime::WeighedWay& way : row.weighed)
+      if (way.unavailable.empty())
+        times += format("{}{} {} {}", times.empty() ? "" : ", ", name_of(way.algorithm),
+                        name_of(way.protocol), four_digits(way.us));
     return format("# {}: {} us\n", human_bytes(row.bytes), times);
   }
   // Where the reason goes on behind the name of what was chosen.
   static size_t after_name(const PlanRow& row) {
-    const size_t at = row.choice.why.find("; ");
+    const size_t at = row.why.find("; ");
     return at == std::string::npos ? 0 : at + 2;
   }
 

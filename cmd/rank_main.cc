@@ -26,17 +26,19 @@ using launcher::Frame;
 using launcher::FrameChannel;
 using launcher::FrameType;
 
-constexpr double kSendSeconds = 30;    // the launcher reads unless its own output is blocked
-constexpr double kYieldSeconds = 0.8;  // from "abort" to the end, if the measurement does not end
+constexpr double kRankSendSeconds = 30;  // the launcher reads unless its own output is blocked
+constexpr double kYieldSeconds = 0.8;    // from "abort" to the end, if the measurement does not end
 
 class ForwardingSink : public BenchSink {
  public:
   explicit ForwardingSink(FrameChannel& channel) : channel_(channel) {}
   void header(const BenchHeader& header) override { send(FrameType::data, encode_record(header)); }
   void row(const BenchRow& row) override { send(FrameType::data, encode_record(row)); }
+  void closing(const BenchClosing& all) override { send(FrameType::data, encode_record(all)); }
   void progress(const std::string& text) override { send(FrameType::data, encode_progress(text)); }
   void fault(const DataFault& fault) override { send(FrameType::data, encode_record(fault)); }
   void phase(int, const std::string& name) override { send(FrameType::phase, name); }
+  void suite(const std::string& json) override { send(FrameType::data, encode_suite(json)); }
   // A launcher that cannot be reached any more: found at the end, where it can be returned.
   Status status() const {
     const std::lock_guard lock(mutex_);
@@ -45,7 +47,7 @@ class ForwardingSink : public BenchSink {
 
  private:
   void send(FrameType type, const std::string& text) {
-    Status sent = channel_.send_text(type, text, Deadline::after_seconds(kSendSeconds));
+    Status sent = channel_.send_text(type, text, Deadline::after_seconds(kRankSendSeconds));
     const std::lock_guard lock(mutex_);
     if (!sent && !broken_) broken_ = sent.error();
   }
@@ -157,15 +159,15 @@ Status measure(FrameChannel& channel, const RankConfig& config) {
   JobRoot root;
   if (config.rank == 0) {
     COLL_ASSIGN(root, make_root(config.one_host, config.hosts));
-    COLL_TRY(
-        channel.send_text(FrameType::id, root.id.to_hex(), Deadline::after_seconds(kSendSeconds)));
+    COLL_TRY(channel.send_text(FrameType::id, root.id.to_hex(),
+                               Deadline::after_seconds(kRankSendSeconds)));
   } else {
     COLL_ASSIGN(root.id, watch.wait_for_id(Deadline::after_seconds(config.start_timeout_s)));
   }
   sink.phase(config.rank, "bootstrap");
   COLL_TRY(bench_rank(config.spec, root.id, config.rank, config.size, sink));
   COLL_TRY(sink.status());
-  return channel.send_text(FrameType::phase, "done", Deadline::after_seconds(kSendSeconds));
+  return channel.send_text(FrameType::phase, "done", Deadline::after_seconds(kRankSendSeconds));
 }
 
 bool is_socket(int fd) {

@@ -96,6 +96,22 @@ void judge_hosts(const BenchReport& report, Verdict& verdict) {
   }
 }
 
+// What was to be measured beside us and was not. Of NCCL's best any will do.
+void judge_versus(const BenchReport& report, Verdict& verdict) {
+  if (!report.closing || report.spec.versus.empty()) return;
+  const auto missing = [&](std::string message) {
+    if (verdict.ok) verdict.code = ErrorCode::incomplete;
+    verdict.ok = false;
+    verdict.reasons.push_back({"not-measured", std::move(message), "", -1});
+  };
+  if (!report.spec.versus_best)
+    for (const LeftOut& out : report.closing->left_out)
+      missing(
+          format("{} ({}) was not measured: {}", report.closing->other, out.variant, out.reason));
+  else if (compared(report).timings == 0)
+    missing(format("nothing of {} was measured", report.closing->other));
+}
+
 }  // namespace
 
 Verdict judge(const BenchReport& report, const OutputOptions& output) {
@@ -115,6 +131,7 @@ Verdict judge(const BenchReport& report, const OutputOptions& output) {
     verdict.code = ErrorCode::incomplete;
     verdict.reasons.push_back({"not-measured", "nothing was measured", "", -1});
   }
+  judge_versus(report, verdict);
   judge_hosts(report, verdict);
   return verdict;
 }
@@ -190,6 +207,11 @@ void Reporter::row(const BenchRow& row) {
   if (table_) console_.out(table_->row(row));
 }
 
+void Reporter::closing(const BenchClosing& closing) {
+  std::lock_guard lock(mutex_);
+  report_.closing = closing;
+}
+
 void Reporter::progress(const std::string& text) {
   std::lock_guard lock(mutex_);
   progress_.text(text);
@@ -238,6 +260,7 @@ int Reporter::finish(const JobOutcome& outcome) {
   if (speaks_ && output_.format == Format::text && report_.header) {
     const std::string curve = output_.plot ? plot(report_.rows) : "";
     console_.out(curve);
+    if (output_.verbosity > 0) console_.out(variant_tables(report_));
     console_.out(text_footer(report_, verdict, job_error, console_));
   }
   Status files;

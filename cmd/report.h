@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/whole_file.h"
 #include "cmd/bench.h"
 #include "cmd/console.h"
 #include "cmd/job.h"
@@ -23,6 +24,7 @@ struct BenchReport {
   std::optional<BenchHeader> header;
   std::vector<BenchRow> rows;
   std::vector<DataFault> faults;
+  std::optional<BenchClosing> closing;
   std::vector<HostEnd> hosts;  // of a job on hosts, when it is over
 };
 
@@ -64,13 +66,15 @@ class TextTable {
   void add_timing_columns();
   std::string timing(size_t& column, const Timing& timing) const;
   std::string cell(size_t column, const std::string& text) const;
-  bool sync_each_, versus_, out_of_place_, in_place_;
+  bool sync_each_, versus_, out_of_place_, in_place_, window_;
   std::vector<Column> columns_;
   size_t out_of_place_at_ = 0, in_place_at_ = 0, timing_columns_ = 0;
 };
 std::string text_header(const BenchHeader& header, bool verbose);
 std::string text_footer(const BenchReport& report, const Verdict& verdict, const Error* job_error,
                         const Console& console);
+// report_variants.cc: all that another library was measured in; empty when that was one way.
+std::string variant_tables(const BenchReport& report);
 // report_plot.cc: bus bandwidth over size, in characters.
 std::string plot(const std::vector<BenchRow>& rows);
 
@@ -83,9 +87,7 @@ std::string bench_csv(const BenchReport& report);
 std::string csv_titles(const BenchSpec& spec);
 std::string csv_row(const BenchReport& report, const BenchRow& row);
 
-// Writes the whole file or leaves what was there: a temporary beside it, renamed at the end. Error
-// unavailable, with the path.
-Status write_file_atomically(const std::string& path, const std::string& content);
+using base::write_file_atomically;
 // Whether that could work, asked before a long run: its folder is there and writable.
 Status check_writable(const std::string& path);
 
@@ -95,6 +97,7 @@ class Reporter : public BenchSink {
   Reporter(Console& console, OutputOptions output, BenchSpec spec, bool speaks);
   void header(const BenchHeader& header) override;
   void row(const BenchRow& row) override;
+  void closing(const BenchClosing& closing) override;
   void progress(const std::string& text) override;
   void fault(const DataFault& fault) override;
   void phase(int rank, const std::string& name) override;

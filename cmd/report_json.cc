@@ -30,6 +30,18 @@ void write_gpus(JsonWriter& json, const HostLine& host) {
   json.end_array();
 }
 
+void write_windows(JsonWriter& json, const WindowsLine& windows) {
+  json.key("windows").begin_object().field("bytes", windows.bytes).key("teams").begin_array();
+  for (const auto& team : windows.teams) {
+    json.begin_object();
+    write_array(json, "ranks", team);
+    json.end_object();
+  }
+  json.end_array();
+  if (!windows.note.empty()) json.field("note", windows.note);
+  json.end_object();
+}
+
 void write_header(JsonWriter& json, const BenchReport& report) {
   const BenchHeader header = report.header.value_or(BenchHeader{});
   json.field("schema", "collctl.bench/1");
@@ -50,15 +62,15 @@ void write_header(JsonWriter& json, const BenchReport& report) {
   }
   json.end_array();
   json.key("links").begin_array();
-  for (const LinkLine& link : header.links)
-    json.begin_object()
-        .field("channel", link.channel)
-        .field("from", link.from)
-        .field("to", link.to)
-        .field("via", link.via)
-        .end_object();
+  for (const LinkLine& link : header.links) {
+    json.begin_object().field("channel", link.channel).field("from", link.from);
+    json.field("to", link.to).field("via", link.via);
+    if (!link.why.empty()) json.field("why", link.why);
+    json.end_object();
+  }
   json.end_array();
   json.field("init_s", header.init_seconds);
+  if (header.windows) write_windows(json, *header.windows);
   if (header.cuda_graph != 0) json.field("cuda_graph", header.cuda_graph);
   if (!header.versus.empty()) json.field("beside", header.versus);
   if (!header.note.empty()) json.field("note", header.note);
@@ -101,6 +113,7 @@ void write_row(JsonWriter& json, const BenchReport& report, const BenchRow& row)
       .field("algorithm", row.algorithm)
       .field("protocol", row.protocol)
       .field("channels", row.channels);
+  if (report.spec.window) json.field("straight", row.straight);
   write_timing(json, "out_of_place", row.out_of_place, report.spec.sync_each);
   write_timing(json, "in_place", row.in_place, report.spec.sync_each);
   const bool first = row.out_of_place.measured;
@@ -141,6 +154,45 @@ void write_verdict(JsonWriter& json, const Verdict& verdict) {
   json.end_array();
 }
 
+void write_cost(JsonWriter& json, const char* key, const StartCost& cost, const char* variant) {
+  json.key(key).begin_object();
+  if (variant != nullptr) json.field("variant", variant);
+  json.key("buffer_bytes");
+  cost.buffer_bytes != 0 ? json.value(cost.buffer_bytes) : json.null();
+  json.key("taken_bytes");
+  cost.taken_bytes != 0 ? json.value(cost.taken_bytes) : json.null();
+  json.end_object();
+}
+
+void write_closing(JsonWriter& json, const BenchReport& report) {
+  if (!report.closing) return;
+  const BenchClosing& closing = *report.closing;
+  if (closing.costs) {
+    json.key("memory").begin_object();
+    write_cost(json, "collctl", closing.own_cost, nullptr);
+    write_cost(json, "vs", closing.other_cost, closing.other_variant.c_str());
+    json.end_object().key("start").begin_object();
+    json.field("collctl_s", closing.own_cost.seconds).field("vs_s", closing.other_cost.seconds);
+    json.end_object();
+  }
+  if (!report.spec.versus.empty()) {
+    json.key("vs_not_measured").begin_array();
+    for (const LeftOut& out : closing.left_out)
+      json.begin_object().field("variant", out.variant).field("reason", out.reason).end_object();
+    json.end_array();
+  }
+  json.key("throttled").begin_array();
+  for (const ThrottledGpu& gpu : closing.throttled)
+    json.begin_object()
+        .field("host", gpu.host)
+        .field("rank", gpu.rank)
+        .field("dev", gpu.device)
+        .field("busid", gpu.bus_id)
+        .field("why", gpu.why)
+        .end_object();
+  json.end_array();
+}
+
 void write_results(JsonWriter& json, const BenchReport& report) {
   json.key("results").begin_array();
   for (const BenchRow& row : report.rows) {
@@ -157,6 +209,7 @@ void write_results(JsonWriter& json, const BenchReport& report) {
         .field("ratio_lowest", other.lowest)
         .field("timings", other.timings)
         .end_object();
+  write_closing(json, report);
   if (report.faults.empty()) return;
   json.key("faults").begin_array();
   for (const DataFault& fault : report.faults) {
@@ -222,6 +275,7 @@ std::string bench_jsonl(const BenchReport& report, const Verdict& verdict, const
   line("header", [&](JsonWriter& json) { write_header(json, report); });
   for (const BenchRow& row : report.rows)
     line("result", [&](JsonWriter& json) { write_row(json, report, row); });
+  if (report.closing) line("closing", [&](JsonWriter& json) { write_closing(json, report); });
   for (const DataFault& fault : report.faults)
     line("fault", [&](JsonWriter& json) { write_fault(json, fault); });
   if (job_error != nullptr)
@@ -241,6 +295,7 @@ std::string csv_titles(const BenchSpec& spec) {
     text += format(",{0}_algbw_GBps,{0}_busbw_GBps,{0}_wrong", place);
     if (!spec.versus.empty()) text += format(",{0}_vs_time_us,{0}_vs_ratio", place);
   }
+  if (spec.window) text += ",way";
   return text + "\n";
 }
 
@@ -263,6 +318,7 @@ std::string csv_row(const BenchReport& report, const BenchRow& row) {
     if (report.spec.versus.empty()) continue;
     text += t->versus.empty() ? ",," : format(",{:.6g},{:.6g}", t->versus[0].time_us, t->ratio());
   }
+  if (report.spec.window) text += format(",{}", row.way());
   return text + "\n";
 }
 

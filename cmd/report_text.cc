@@ -3,13 +3,14 @@
 #include <map>
 
 #include "base/format.h"
-#include "base/host_facts.h"
 #include "cmd/bench_sizes.h"
 #include "cmd/report.h"
 #include "cmd/sizes.h"
 
 namespace collctl::cmd {
 namespace {
+
+constexpr int kMostLinkReasons = 3;  // why links are as they are, without -v
 
 int digits(uint64_t number) {
   return int(std::to_string(number).size());
@@ -43,7 +44,8 @@ TextTable::TextTable(const BenchSpec& spec, int ranks)
     : sync_each_(spec.sync_each),
       versus_(!spec.versus.empty()),
       out_of_place_(spec.in_place != InPlace::in_place),
-      in_place_(spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective)) {
+      in_place_(spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective)),
+      window_(spec.window) {
   const int size = std::max(5, digits(spec.max_bytes));
   columns_ = {{"size", "(B)", size + 2},  // and room for the # of the title lines
               {"count", "(elems)", std::max(7, digits(spec.max_bytes))},
@@ -63,6 +65,7 @@ TextTable::TextTable(const BenchSpec& spec, int ranks)
   columns_.push_back({"algo", "", 10, true});
   columns_.push_back({"proto", "", 6, true});
   columns_.push_back({"channels", "", 8});
+  if (window_) columns_.push_back({"way", "", 8, true});
 }
 
 void TextTable::add_timing_columns() {
@@ -146,6 +149,7 @@ std::string TextTable::row(const BenchRow& row) const {
   put(row.algorithm.empty() ? "-" : row.algorithm);
   put(row.protocol.empty() ? "-" : row.protocol);
   put(row.channels == 0 ? "-" : format("{}", row.channels));
+  if (window_) put(row.way());
   return trimmed(text);
 }
 
@@ -172,6 +176,21 @@ std::string gpu_lines(const HostLine& host) {
   return text;
 }
 
+// "# windows: 8.1 MiB of each rank's buffers, teams of ranks 0-3, 4-7".
+std::string window_lines(const WindowsLine& windows, bool verbose) {
+  constexpr size_t kMostTeams = 8;  // shown without -v
+  const size_t all = windows.teams.size(), shown = verbose ? all : std::min(all, kMostTeams);
+  std::string text = format("# windows: {} of each rank's buffers, team{} of ranks",
+                            human_bytes(windows.bytes), all == 1 ? "" : "s");
+  for (size_t i = 0; i < shown; ++i)
+    text += format("{} {}", i == 0 ? "" : ",", rank_ranges(windows.teams[i]));
+  if (shown < all) text += format(" and {} more", all - shown);
+  text += "\n";
+  if (!windows.note.empty())
+    text += format("#   collectives take the ordinary way: {}\n", windows.note);
+  return text;
+}
+
 }  // namespace
 
 std::string text_header(const BenchHeader& header, bool verbose) {
@@ -191,25 +210,60 @@ std::string text_header(const BenchHeader& header, bool verbose) {
     text += "\n";
     if (verbose) text += gpu_lines(host);
   }
-  std::map<std::string, int> links;
-  for (const LinkLine& link : header.links) ++links[link.via];
+  std::map<std::string, int> links, reasons;
+  for (const LinkLine& link : header.links) {
+    ++links[link.via];
+    if (!link.why.empty()) ++reasons[link.via + ": " + link.why];
+  }
   std::string via;
   for (const auto& [name, count] : links)
     via += format("{}{} via {}", via.empty() ? "" : ", ", count, name);
   if (!via.empty()) text += format("# links: {}\n", via);
+  // Links that are made alike say the same.
+  int shown = 0;
+  for (const auto& [reason, count] : reasons)
+    if (verbose || shown++ < kMostLinkReasons) text += format("#   {} of {}\n", count, reason);
+  if (header.windows) text += window_lines(*header.windows, verbose);
   if (header.cuda_graph != 0)
     text += format("# times: of CUDA graphs with {} operation{}, an operation's share\n",
                    header.cuda_graph, header.cuda_graph == 1 ? "" : "s");
   if (!header.versus.empty()) text += format("# beside {}\n", header.versus);
-  if (!header.note.empty()) {
-    text += format("# note: {}\n", header.note);
-  } else if (header.hosts.size() == 1 && header.hosts[0].host == base::host_name() &&
-             header.device == "cpu" && header.ranks > base::usable_cores()) {
-    text += format("# note: {} ranks share {} cores, so times include waiting for a core\n",
-                   header.ranks, base::usable_cores());
-  }
+  if (!header.note.empty()) text += format("# note: {}\n", header.note);
   return text + "#\n";
 }
+
+namespace {
+
+// What the two sides' communicators cost.
+std::string cost_lines(const BenchClosing& closing) {
+  if (!closing.costs) return "";
+  const StartCost &own = closing.own_cost, &other = closing.other_cost;
+  std::string text = format("# First result after   : {:.3f} s, {} {:.3f} s\n", own.seconds,
+                            closing.other, other.seconds);
+  if (own.buffer_bytes != 0 && other.buffer_bytes != 0)
+    text += format("# Buffers on a GPU     : {}, {} {}", human_bytes(own.buffer_bytes),
+                   closing.other, human_bytes(other.buffer_bytes));
+  else
+    text += format("# Buffers on a GPU     : not known");
+  if (own.taken_bytes != 0 && other.taken_bytes != 0)
+    text += format(" (taken at the start, with the kernels' code: {}, {} {})",
+                   human_bytes(own.taken_bytes), closing.other, human_bytes(other.taken_bytes));
+  return text + "\n";
+}
+
+std::string closing_lines(const BenchReport& report) {
+  if (!report.closing) return "";
+  std::string text = cost_lines(*report.closing);
+  for (const LeftOut& out : report.closing->left_out)
+    text += format("# Not measured         : {} ({}): {}\n", report.closing->other, out.variant,
+                   out.reason);
+  for (const ThrottledGpu& gpu : report.closing->throttled)
+    text += format("# During the run       : GPU {} ({}) of {}, rank {}: {}\n", gpu.device,
+                   gpu.bus_id, gpu.host, gpu.rank, gpu.why);
+  return text;
+}
+
+}  // namespace
 
 std::string text_footer(const BenchReport& report, const Verdict& verdict, const Error* job_error,
                         const Console& console) {
@@ -232,15 +286,16 @@ std::string text_footer(const BenchReport& report, const Verdict& verdict, const
     text += format("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED");
   if (average.timings != 0 && report.spec.collective != kernels::Collective::barrier) {
     text += format("# Avg bus bandwidth    : {:.6g} GB/s\n", average.busbw_GBps);
-    if (average.timings > 1)
+    if (average.timings > 1 && average.best_GBps > 0)  // one rank sends nobody anything
       text +=
           format("#   (mean of all {} timings, small sizes included; the best was {} GB/s at {})\n",
                  average.timings, four_digits(average.best_GBps), human_bytes(average.best_bytes));
   }
   if (const Comparison other = compared(report); other.timings != 0)
-    text += format("# Ratio to {:<12} : {:.3f} (geometric mean of {}; lowest {:.3f} at {})\n",
+    text += format("# Ratio to {:<12}: {:.3f} (geometric mean of {}; lowest {:.3f} at {})\n",
                    other.name, other.ratio, other.timings, other.lowest,
                    human_bytes(other.lowest_bytes));
+  text += closing_lines(report);
   std::string word =
       verdict.ok ? console.out_colour("32", "passed") : console.out_colour("1;31", "FAILED");
   if (job_error != nullptr) word = console.out_colour("1;31", "FAILED") + ", the run broke off";

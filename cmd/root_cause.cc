@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "base/peer_closed.h"
 #include "cmd/interrupt.h"
 
 namespace collctl::cmd {
@@ -86,7 +87,12 @@ bool is_echo(const std::vector<RankFacts>& ranks, const RankFacts& r) {
   if (is_quote(ranks, r)) return true;
   if (e.rank < 0 || e.rank == r.end.rank) return false;
   const RankFacts* blamed = find(ranks, e.rank);
-  return blamed != nullptr && failed(*blamed);
+  if (blamed == nullptr || !failed(*blamed)) return false;
+  // Two that blame each other: who only lost the connection lost it because of the other's reason,
+  // whoever was heard first.
+  const bool answers = blamed->end.error && blamed->end.error->rank == r.end.rank &&
+                       base::only_says_closed(*blamed->end.error);
+  return !answers || base::only_says_closed(e);
 }
 
 // Errors worth being the root, worst first.
@@ -103,11 +109,14 @@ std::vector<const RankFacts*> candidates(const std::vector<RankFacts>& ranks) {
         (first_own_cause < 0 || r.order < first_own_cause))
       first_own_cause = r.order;
   }
-  // Connections break and waits fail after a rank has given up for a reason of its own.
+  // Connections break and waits fail after a rank has given up for a reason of its own. It may be
+  // heard of later than a connection that broke without anybody to blame.
   if (first_own_cause >= 0)
     std::erase_if(own, [&](const RankFacts* r) {
-      const ErrorCode code = r->end.error->code;
-      return r->order > first_own_cause && (code == ErrorCode::lost || code == ErrorCode::deadline);
+      const Error& e = *r->end.error;
+      return (r->order > first_own_cause &&
+              (e.code == ErrorCode::lost || e.code == ErrorCode::deadline)) ||
+             (e.code == ErrorCode::lost && e.rank < 0);
     });
   // Ranks that blame each other in a circle: then all of them, but no quotes if it can be.
   if (own.empty())

@@ -104,7 +104,8 @@ Status refuse_under_engine(const LaunchOptions& launch) {
 }  // namespace
 
 Result<int> run_command(const ParsedLine& line, Console& console) {
-  if (!line.has_program && !line.has("dry-run")) return bench_command(line, console);
+  const bool rails = line.collective != nullptr && line.collective->suite == Suite::rails;
+  if (rails || (!line.has_program && !line.has("dry-run"))) return bench_command(line, console);
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   launch.talk = console_talk(console, line.has("quiet"));

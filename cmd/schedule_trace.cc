@@ -7,7 +7,6 @@
 
 namespace collctl::cmd {
 
-using kernels::Event;
 using kernels::shape_of;
 using kernels::Verb;
 
@@ -19,13 +18,13 @@ bool covers(uint64_t begin, uint64_t bytes, uint64_t address) {
   return address >= begin && address - begin < bytes;
 }
 
-void put_event(ByteWriter& writer, const Event& event) {
+void put_event(ByteWriter& writer, const kernels::Event& event) {
   writer.put(event.verb).put(event.from).put(event.to).put(event.n).put(event.at);
   for (int32_t peer : event.recv) writer.put(peer);
   for (int32_t peer : event.send) writer.put(peer);
 }
-Event get_event(ByteReader& reader) {
-  Event event;
+kernels::Event get_event(ByteReader& reader) {
+  kernels::Event event;
   event.verb = Verb(std::min(reader.get<uint8_t>(), uint8_t(kernels::kVerbCount - 1)));
   event.from = reader.get<uint64_t>();
   event.to = reader.get<uint64_t>();
@@ -55,7 +54,7 @@ Bytes ScheduleTrace::describe(const runtime::Plan& plan, const void* input, cons
         events += part.size();
         if (events > kMaxEvents) return {};
         writer.put(uint32_t(part.size()));
-        for (const Event& event : part) put_event(writer, event);
+        for (const kernels::Event& event : part) put_event(writer, event);
       }
     }
   }
@@ -121,7 +120,7 @@ bool ScheduleTrace::find_writer(const RankSchedule& schedule, uint64_t address, 
     for (int p = 0; p < int(lane.parts.size()); ++p) {
       const auto& part = lane.parts[size_t(p)];
       for (uint32_t e = 0; e < part.size(); ++e) {
-        const Event& event = part[e];
+        const kernels::Event& event = part[e];
         if (!shape_of(event.verb).writes ||
             !covers(event.to, event.n * lane.element_bytes, address))
           continue;
@@ -141,11 +140,11 @@ bool ScheduleTrace::origin(int rank, uint64_t output_element, Origin& origin) co
   LaneKey key;
   Place place;
   if (!find_writer(schedule, address, key, place)) return false;
-  const Event& event = schedule.lanes.at(key).parts[size_t(place.part)][place.event];
+  const kernels::Event& event = schedule.lanes.at(key).parts[size_t(place.part)][place.event];
   return walk(rank, key, place, address - event.to, origin, 0);
 }
 
-std::vector<int> ScheduleTrace::peers_of(int rank, const Event& event) const {
+std::vector<int> ScheduleTrace::peers_of(int rank, const kernels::Event& event) const {
   std::vector<int> peers;
   for (int32_t peer : event.recv)
     if (peer >= 0) peers.push_back(peer);
@@ -172,7 +171,7 @@ bool ScheduleTrace::find_sender(int rank, const LaneKey& key, const Place& place
 bool ScheduleTrace::find_stager(int rank, const LaneKey& key, const Place& place, int peer,
                                 uint64_t delta, Source& source) const {
   const auto& reader = ranks_[size_t(rank)].lanes.at(key).parts[size_t(place.part)];
-  const auto turns = [](const Event& event) { return event.verb == Verb::next_piece; };
+  const auto turns = [](const kernels::Event& event) { return event.verb == Verb::next_piece; };
   const auto wanted = std::count_if(reader.begin(), reader.begin() + place.event, turns);
   const auto owner = ranks_[size_t(peer)].lanes.find(key);
   if (owner == ranks_[size_t(peer)].lanes.end()) return false;
@@ -182,7 +181,7 @@ bool ScheduleTrace::find_stager(int rank, const LaneKey& key, const Place& place
     const auto& part = lane.parts[size_t(p)];
     ptrdiff_t piece = 0;
     for (uint32_t e = 0; e < part.size() && piece <= wanted; ++e) {
-      const Event& event = part[e];
+      const kernels::Event& event = part[e];
       piece += turns(event);
       const bool stages = event.verb == Verb::stage || event.verb == Verb::reduce_and_stage;
       if (piece != wanted || !stages || !covers(event.at, event.n * lane.element_bytes, at))
@@ -200,7 +199,7 @@ bool ScheduleTrace::walk(int rank, const LaneKey& key, const Place& place, uint6
   // A value passes each rank at most twice (up and down, or round and round).
   if (depth > 3 * int(ranks_.size()) + 3) return false;
   const Lane& lane = ranks_[size_t(rank)].lanes.at(key);
-  const Event& event = lane.parts[size_t(place.part)][place.event];
+  const kernels::Event& event = lane.parts[size_t(place.part)][place.event];
   const std::vector<int> peers = peers_of(rank, event);
   for (size_t i = 0; i < peers.size(); ++i) {
     const int peer = peers[i];
@@ -224,7 +223,7 @@ bool ScheduleTrace::walk_read(int rank, const LaneKey& key, const Place& place, 
   const RankSchedule& schedule = ranks_[size_t(rank)];
   const Lane& lane = schedule.lanes.at(key);
   const auto& part = lane.parts[size_t(place.part)];
-  auto wrote = [&](const Event& event) {
+  auto wrote = [&](const kernels::Event& event) {
     return shape_of(event.verb).writes && covers(event.to, event.n * lane.element_bytes, address);
   };
   for (uint32_t e = place.event; e-- > 0;)
@@ -248,7 +247,7 @@ uint64_t ScheduleTrace::step_of(const Hop& hop) const {
     if (key.second != hop.channel || size_t(hop.part) >= lane.parts.size()) continue;
     const auto& part = lane.parts[size_t(hop.part)];
     const auto end = part.begin() + std::min<ptrdiff_t>(hop.event, ptrdiff_t(part.size()));
-    return uint64_t(std::count_if(part.begin(), end, [](const Event& event) {
+    return uint64_t(std::count_if(part.begin(), end, [](const kernels::Event& event) {
       return event.n > 0 && shape_of(event.verb).receives &&
              (event.recv[0] >= 0 || kernels::reads_all_peers(event.verb));
     }));
@@ -270,13 +269,13 @@ bool ScheduleTrace::written_by(int rank, uint64_t output_element, WrittenBy& wri
   if (!find_writer(schedule, schedule.output + output_element * element_bytes_, key, place))
     return false;
   const Lane& lane = schedule.lanes.at(key);
-  const Event& event = lane.parts[size_t(place.part)][place.event];
+  const kernels::Event& event = lane.parts[size_t(place.part)][place.event];
   written = {};
   written.channel = key.second;
   written.verb = event.verb;
   written.step = step_of({rank, -1, key.second, place.part, place.event});
   for (const auto& part : lane.parts)
-    for (const Event& other : part)
+    for (const kernels::Event& other : part)
       written.chunk += other.n > 0 && shape_of(other.verb).writes && other.to < event.to;
   written.peers = peers_of(rank, event);
   return true;

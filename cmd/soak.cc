@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "cmd/bench_header.h"
 #include "cmd/bench_timing.h"
+#include "cmd/gpu_clocks.h"
 #include "cmd/timed.h"
 #include "kernels/algorithms.h"
 
@@ -31,7 +32,11 @@ uint64_t SeededNumbers::next() {
 }
 
 Soak::Soak(const BenchSpec& spec, Communicator& communicator, BenchSink& sink)
-    : spec_(spec), communicator_(communicator), sink_(sink), numbers_(spec.soak_seed) {
+    : spec_(spec),
+      communicator_(communicator),
+      sink_(sink),
+      numbers_(spec.soak_seed),
+      windows_(communicator) {
   for (int i = 0; i < kStreams; ++i)
     streams_.push_back(std::make_unique<runtime::Stream>(communicator));
 }
@@ -42,11 +47,21 @@ Status Soak::reserve() {
     COLL_ASSIGN(blocks, DeviceBlocks::make(communicator_.device()));
   }
   for (int i = 0; i < kTogether; ++i) {
-    Pair& pair = pairs_.emplace_back(Pair{GuardedBuffer(blocks), GuardedBuffer(blocks)});
+    const bool window = spec_.window && i < kTogether - kNotInWindows;
+    Pair& pair =
+        pairs_.emplace_back(Pair{GuardedBuffer(blocks, window), GuardedBuffer(blocks, window)});
     COLL_TRY(pair.input.reserve(spec_.max_bytes));
     COLL_TRY(pair.output.reserve(spec_.max_bytes));
   }
-  return {};
+  if (!spec_.window) return {};
+  std::vector<GuardedBuffer*> buffers;
+  for (Pair& pair : std::span(pairs_).first(kTogether - kNotInWindows))
+    buffers.insert(buffers.end(), {&pair.input, &pair.output});
+  return windows_.add(buffers, patience());
+}
+
+Deadline Soak::patience() const {
+  return Deadline::after_seconds(op_timeout(spec_) * 2 + 10);
 }
 
 Place Soak::place_of(const Drawn& drawn) const {
@@ -93,7 +108,8 @@ Status Soak::draw_choices() {
   const auto& row = table[size_t(numbers_.below(int(table.size())))];
   const auto protocol = kernels::Protocol(numbers_.below(kernels::kProtocolCount));
   const int channels = 1 + numbers_.below(kMostChannels);
-  if (numbers_.one_in(2)) algorithm_ = row.name;
+  // A network that reduces is not always there, and serves one collective.
+  if (numbers_.one_in(2) && !row.network) algorithm_ = row.name;
   if (numbers_.one_in(2)) protocol_ = kernels::name_of(protocol);
   if (numbers_.one_in(3)) channels_ = channels;
   return communicator_.set_choices(algorithm_, protocol_, channels_);
@@ -209,8 +225,10 @@ Status Soak::run_batch(const std::vector<Drawn>& batch, bool grouped) {
 
 Status Soak::run() {
   COLL_TRY(reserve());
-  COLL_TRY(send_header(spec_, communicator_, "", sink_,
-                       Deadline::after_seconds(op_timeout(spec_) * 2 + 10)));
+  const auto device = communicator_.device();
+  const std::string clocks = device ? ClockWatch(device->facts().bus_id).at_first() : "";
+  const HeaderFacts facts{.versus = "", .clocks = clocks, .window_bytes = windows_.bytes()};
+  COLL_TRY(send_header(spec_, facts, communicator_, sink_, patience()));
   sink_.phase(communicator_.rank(), "measure");
   uint64_t told = 0;
   for (uint64_t batches = 0; done_ < uint64_t(spec_.soak_operations); ++batches) {
@@ -225,7 +243,7 @@ Status Soak::run() {
       sink_.progress(format("{} of {} operations", done_, spec_.soak_operations));
     }
   }
-  return {};
+  return windows_.give_back(patience());
 }
 
 }  // namespace collctl::cmd

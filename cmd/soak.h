@@ -10,6 +10,7 @@
 
 #include "cmd/bench.h"
 #include "cmd/bench_row.h"
+#include "cmd/bench_windows.h"
 #include "runtime/communicator.h"
 
 namespace collctl::cmd {
@@ -35,6 +36,8 @@ class Soak {
  private:
   static constexpr int kTogether = 4;  // operations under way at the same time
   static constexpr int kStreams = 2;
+  // Of kTogether, with --window: ordinary buffers among those in windows.
+  static constexpr int kNotInWindows = 1;
 
   struct Drawn {
     RowKey key;
@@ -48,6 +51,7 @@ class Soak {
   };
 
   Status reserve();
+  Deadline patience() const;
   Status draw_choices();
   Drawn draw();
   uint64_t draw_bytes();
@@ -66,6 +70,7 @@ class Soak {
   BenchSink& sink_;
   SeededNumbers numbers_;
   std::vector<Pair> pairs_;
+  BenchWindows windows_;
   std::vector<std::unique_ptr<runtime::Stream>> streams_;
   std::string algorithm_, protocol_;  // in force; empty: as planned
   int channels_ = 0;

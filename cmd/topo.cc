@@ -114,7 +114,7 @@ Result<int> topo_command(const ParsedLine& line, Console& console) {
   // Who only wants a file gets nothing else on standard output.
   const bool more = line.has("matrix") || line.has("graph");
   if (more || !(line.has("xml") || line.has("output")))
-    console.out(topo_tree(view, style_of(line, console)));
+    console.out(topo_tree(view, style_of(line, console)) + topo_rdma(view, line.has("verbose")));
   if (line.has("matrix")) console.out("\n" + topo_matrix(view));
   if (line.has("graph")) console.out("\n" + topo_graph(view, graphs, nodes));
   if (line.has("quiet")) return 0;

@@ -18,6 +18,15 @@ std::string topo_tree(const TopoView& view, const TreeStyle& style = {});
 // most kMatrixWidth columns of text.
 inline constexpr size_t kMatrixWidth = 80;
 std::string topo_matrix(const TopoView& view);
+// RDMA devices with ports, GIDs, firmware and the GPUs next to them, then whether they reach the
+// GPUs' memory, and why not. Empty without RDMA devices. `verbose`: all GIDs.
+std::string topo_rdma(const TopoView& view, bool verbose);
+// The ports of a host among others, a line each: state, rate, and the GID that connections take
+// first (`verbose`: all). Empty without RDMA devices.
+std::string topo_ports(const TopoView& view, const std::string& host, bool verbose);
+// "rdma" and "gdr" of the JSON, each with its key; nothing of a machine that is not this one.
+class JsonWriter;
+void write_rdma(const TopoView& view, JsonWriter& json);
 // Rings and trees as text: a summary of each pattern, then every distinct channel once. `parts`: of
 // the machine, one unless its GPUs do not all reach each other (graph_parts.h).
 std::string topo_graph(const TopoView& view, const std::vector<topology::NodeGraphs>& parts,
@@ -25,7 +34,6 @@ std::string topo_graph(const TopoView& view, const std::vector<topology::NodeGra
 // collctl.topo/1.
 std::string topo_json(const TopoView& view, const std::vector<topology::NodeGraphs>& parts);
 
-class JsonWriter;
 // Parts of it that `plan --json` has as well: from "schema" to "paths", one of "graphs", and
 // "findings" with its key.
 void write_machine(const TopoView& view, JsonWriter& json);

@@ -12,15 +12,15 @@ namespace {
 using namespace topology;
 
 // Equal channels, by the number of the first.
-struct Group {
+struct GraphGroup {
   const GraphChannel* channel;
   std::vector<int> numbers;
 };
 
-std::vector<Group> group_channels(const ChannelGraph& found) {
-  std::vector<Group> groups;
+std::vector<GraphGroup> group_channels(const ChannelGraph& found) {
+  std::vector<GraphGroup> groups;
   for (size_t i = 0; i < found.channels.size(); ++i) {
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const GraphGroup& group) {
       return *group.channel == found.channels[i];
     });
     if (same != groups.end())
@@ -48,11 +48,11 @@ class GraphText {
     text += "\n";
     if (found.fallback)
       text += "  ! no way at any speed was found: one channel in the order of ranks\n";
-    const std::vector<Group> groups = group_channels(found);
+    const std::vector<GraphGroup> groups = group_channels(found);
     for (size_t i = 0; i < groups.size(); ++i) {
       text += line(groups[i]);
       // From the root down; one shows the form, the others differ in their order only.
-      if (i == 0 && found.pattern != Pattern::ring && !found.collnet)
+      if (i == 0 && found.pattern != topology::Pattern::ring && !found.collnet)
         text += chain(found.pattern, *groups[i].channel);
     }
     return text;
@@ -60,7 +60,7 @@ class GraphText {
 
  private:
   // In the field's wording: " 0 : NET/0 GPU/0 GPU/1 NET/0".
-  std::string line(const Group& group) const {
+  std::string line(const GraphGroup& group) const {
     std::string text = format("{:>2} :", group.numbers[0]);
     const GraphChannel& channel = *group.channel;
     if (channel.net_in >= 0) text += " " + node_name(graph_, channel.net_in);
@@ -73,26 +73,26 @@ class GraphText {
   }
 
   // Who of a chain speaks with other nodes, by the field's rules for each pattern.
-  static const char* contact(Pattern pattern, size_t place) {
+  static const char* contact(topology::Pattern pattern, size_t place) {
     if (place > 1) return "";
     switch (pattern) {
-      case Pattern::split_tree:
+      case topology::Pattern::split_tree:
         return place == 0 ? "parent in another node" : "children in other nodes";
-      case Pattern::balanced_tree:
+      case topology::Pattern::balanced_tree:
         return place == 0 ? "parent and one child in other nodes" : "one child in another node";
       default:
         return place == 0 ? "parent and children in other nodes" : "";
     }
   }
 
-  std::string chain(Pattern pattern, const GraphChannel& channel) const {
+  std::string chain(topology::Pattern pattern, const GraphChannel& channel) const {
     std::string text = "     ", contacts;
     for (size_t i = 0; i < channel.gpus.size(); ++i) {
       const std::string name = node_name(graph_, channel.gpus[i]);
       text += (i > 0 ? " > " : "") + name;
       const int net = i == 0 ? channel.net_in : channel.net_out;
       // A chain of one meets the network with all it has.
-      const char* what = contact(channel.gpus.size() == 1 ? Pattern::tree : pattern, i);
+      const char* what = contact(channel.gpus.size() == 1 ? topology::Pattern::tree : pattern, i);
       if (nodes_ > 1 && *what != 0)
         contacts +=
             format("     {}: {}{}\n", name, what, net >= 0 ? ", by " + node_name(graph_, net) : "");

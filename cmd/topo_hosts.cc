@@ -8,28 +8,29 @@
 #include "cmd/json_writer.h"
 #include "cmd/topo_diff.h"
 #include "cmd/topo_parts.h"
+#include "launcher/probe.h"
 #include "topology/xml.h"
 
 namespace collctl::cmd {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 // A detection takes a second; a busy host with many GPUs several.
 constexpr double kDetectSeconds = 60;
-constexpr size_t kMostLines = 12;  // of one host's differences
+constexpr size_t kMostDifferences = 12;  // of one host's differences
 constexpr size_t kMostNames = 8;
 // A host whose devices are mostly at the same addresses is compared by them.
 constexpr double kSameBuild = 0.5;
 
-json finding_json(const topology::Finding& finding) {
+Json finding_json(const topology::Finding& finding) {
   return {{"severity", topology::severity_name(finding.severity)},
           {"what", finding.what},
           {"where", finding.where},
           {"remedy", finding.remedy}};
 }
 
-topology::Finding finding_from(const json& j) {
+topology::Finding finding_from(const Json& j) {
   const bool warning = j.at("severity") == topology::severity_name(topology::Severity::warning);
   return {warning ? topology::Severity::warning : topology::Severity::note,
           plain(j.at("what").get<std::string>()), plain(j.at("where").get<std::string>()),
@@ -65,7 +66,7 @@ std::string odd_text(const std::vector<HostTopology>& hosts, const std::vector<i
   std::string text = painted(names_of(hosts, odd), "1", style) +
                      format(": {} from {}\n", counted(list.size(), "difference"),
                             hosts[size_t(usual.front())].host);
-  const size_t shown = style.unfold ? list.size() : std::min(list.size(), kMostLines);
+  const size_t shown = style.unfold ? list.size() : std::min(list.size(), kMostDifferences);
   for (size_t i = 0; i < shown; ++i)
     text += "  " + painted("! " + difference_text(list[i]), "1;31", style) + "\n";
   if (shown < list.size()) text += format("  and {} more; -v shows them\n", list.size() - shown);
@@ -76,24 +77,34 @@ std::string odd_text(const std::vector<HostTopology>& hosts, const std::vector<i
 
 Result<std::string> topology_answer() {
   COLL_ASSIGN(const TopoView view, read_view(ViewOptions{}));
-  json answer = {{"schema", "collctl.topo-answer/1"},
+  Json answer = {{"schema", "collctl.topo-answer/1"},
                  {"xml", topology::write_xml(view.system)},
-                 {"findings", json::array()}};
+                 {"findings", Json::array()}};
   for (const auto& finding : view.findings) answer["findings"].push_back(finding_json(finding));
-  return answer.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (view.gpu_direct) {
+    answer["rdma"] = Json::parse(launcher::rdma_to_json({view.rdma, *view.gpu_direct}));
+    answer["memlock_bytes"] = view.memlock_bytes;
+  }
+  return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Result<TopoView> view_of_answer(const std::string& answer, const std::string& host) {
   std::string xml;
   std::vector<topology::Finding> findings;
+  std::string rdma;
+  uint64_t memlock_bytes = base::kUnlimited;
   try {
-    const json j = json::parse(answer);
+    const Json j = Json::parse(answer);
     xml = j.at("xml").get<std::string>();
-    for (const json& each : j.at("findings")) {
+    if (j.contains("rdma")) {
+      rdma = j.at("rdma").dump(-1, ' ', false, Json::error_handler_t::replace);
+      memlock_bytes = j.at("memlock_bytes").get<uint64_t>();
+    }
+    for (const Json& each : j.at("findings")) {
       if (findings.size() >= topology::kMaxFindings) break;
       findings.push_back(finding_from(each));
     }
-  } catch (const json::exception& e) {
+  } catch (const Json::exception& e) {
     return Error(
         ErrorCode::launch,
         format("{}: what its agent says of the topology cannot be read: {}", host, plain(e.what())),
@@ -103,6 +114,12 @@ Result<TopoView> view_of_answer(const std::string& answer, const std::string& ho
   COLL_ASSIGN(TopoView view, view_of(std::move(document.system), host, {}));
   view.live = true;
   view.findings = std::move(findings);  // the host has said all that follows from it as well
+  view.memlock_bytes = memlock_bytes;
+  if (rdma.empty()) return view;
+  auto facts = launcher::rdma_from_json(rdma);
+  if (!facts) return std::move(facts.error()).within(host);
+  view.rdma = std::move(facts->rdma_devices);
+  view.gpu_direct = std::move(facts->gpu_direct);
   return view;
 }
 
@@ -180,6 +197,10 @@ std::string hosts_text(const std::vector<HostTopology>& hosts,
     if (groups[0].size() > 1) text += names_of(hosts, groups[0]) + ":\n";
     text += topo_tree(*hosts[size_t(groups[0].front())].view, style);
   }
+  std::string ports;
+  for (const HostTopology& host : hosts)
+    if (host.view) ports += topo_ports(*host.view, host.host, style.unfold);
+  if (!ports.empty()) text += "RDMA ports:\n" + ports;
   for (const HostTopology& host : hosts) {
     if (!host.error) continue;
     text += painted("FAIL " + host.host, "1;31", style) + ": " + plain(host.error->message) + "\n";

@@ -155,6 +155,7 @@ std::string topo_json(const TopoView& view, const std::vector<NodeGraphs>& parts
   json.begin_object();
   write_machine(view, json);
   write_graphs(view, parts, json);
+  write_rdma(view, json);
   write_findings(view.findings, json);
   return json.end_object().take();
 }

@@ -30,7 +30,7 @@ std::string cell(const Path& path) {
   return format("{} {:.3g}", path_type_name(path.type), path.gbps);
 }
 
-struct Column {
+struct MatrixColumn {
   std::string head;
   std::vector<std::string> cells;  // by row
   size_t width() const {
@@ -48,7 +48,7 @@ class Matrix {
     for (const int gpu : graph_.gpus) gpus_.push_back(column(gpu));
     for (size_t i = 0; i < graph_.nets.size();) {
       size_t end = i + 1;
-      Column made = column(graph_.nets[i]);
+      MatrixColumn made = column(graph_.nets[i]);
       // Devices side by side that look the same from every GPU are one column.
       while (end < graph_.nets.size() && column(graph_.nets[end]).cells == made.cells) ++end;
       if (end - i > 1) made.head += "-" + last_number(node_name(graph_, graph_.nets[end - 1]));
@@ -58,7 +58,7 @@ class Matrix {
   }
 
   std::string text() const {
-    std::vector<Column> all = gpus_;
+    std::vector<MatrixColumn> all = gpus_;
     all.insert(all.end(), nets_.begin(), nets_.end());
     std::string text;
     if (fits(all)) {
@@ -79,8 +79,8 @@ class Matrix {
     return name.substr(name.find_last_of("/-") + 1);
   }
 
-  Column column(int to) {
-    Column made{node_name(graph_, to), {}};
+  MatrixColumn column(int to) {
+    MatrixColumn made{node_name(graph_, to), {}};
     for (const int from : graph_.gpus) {
       const Path& path = view_.effective.at(from, to);
       used_[size_t(path.type)] = used_[size_t(path.type)] || from != to;
@@ -89,16 +89,18 @@ class Matrix {
     return made;
   }
 
-  bool fits(const std::vector<Column>& columns) const {
+  bool fits(const std::vector<MatrixColumn>& columns) const {
     size_t width = rows_.width();
-    for (const Column& each : columns) width += 2 + each.width();
+    for (const MatrixColumn& each : columns) width += 2 + each.width();
     return width <= kMatrixWidth;
   }
 
-  std::string block(const std::vector<Column>& columns, size_t begin, size_t end) const {
+  std::string block(const std::vector<MatrixColumn>& columns, size_t begin, size_t end) const {
     std::string text;
     for (size_t row = 0; row <= rows_.cells.size(); ++row) {
-      const auto at = [&](const Column& one) { return row == 0 ? one.head : one.cells[row - 1]; };
+      const auto at = [&](const MatrixColumn& one) {
+        return row == 0 ? one.head : one.cells[row - 1];
+      };
       std::string line = format("{:<{}}", at(rows_), rows_.width());
       for (size_t i = begin; i < end; ++i)
         line += format("  {:<{}}", at(columns[i]), columns[i].width());
@@ -108,9 +110,9 @@ class Matrix {
   }
 
   // As many columns side by side as fit, evenly spread.
-  std::string blocks(const std::vector<Column>& columns) const {
+  std::string blocks(const std::vector<MatrixColumn>& columns) const {
     size_t widest = 0;
-    for (const Column& each : columns) widest = std::max(widest, each.width() + 2);
+    for (const MatrixColumn& each : columns) widest = std::max(widest, each.width() + 2);
     const size_t space = std::max(kMatrixWidth, rows_.width() + widest) - rows_.width();
     const size_t most = std::max<size_t>(1, space / widest);
     const size_t count = (columns.size() + most - 1) / most;
@@ -124,8 +126,8 @@ class Matrix {
 
   const TopoView& view_;
   const Graph& graph_;
-  Column rows_;
-  std::vector<Column> gpus_, nets_;
+  MatrixColumn rows_;
+  std::vector<MatrixColumn> gpus_, nets_;
   bool used_[kPathTypes] = {};
 };
 

@@ -22,7 +22,6 @@ rect.nic{fill:#e1edfb;stroke:#3b78b8}
 rect.other{fill:#f0f0f0;stroke:#9a9a9a}
 rect.nvs{fill:#c9e8c1;stroke:#3f8f33}
 rect.assumed{stroke-dasharray:5 4}
-rect.fault{stroke:#d11f2f;stroke-width:2.4}
 path{fill:none;stroke-linecap:butt;stroke-linejoin:round}
 path.trunk,path.pci{stroke:#7b8798}
 path.sys{stroke:#9aa4b2}
@@ -31,11 +30,24 @@ path.xgmi{stroke:#d9772b}
 path.c2c{stroke:#8a4fbf}
 path.ring{stroke:#e0489b;stroke-linecap:round}
 path.fault{stroke:#d11f2f}
+rect.heat{fill:none;stroke:#9aa4b2;stroke-width:0.4}
+rect.heat0{fill:#eef4fb;stroke:#eef4fb}
+rect.heat1{fill:#d6e6f5;stroke:#d6e6f5}
+rect.heat2{fill:#b5d3ec;stroke:#b5d3ec}
+rect.heat3{fill:#8bb9e0;stroke:#8bb9e0}
+rect.heat4{fill:#5d9ad0;stroke:#5d9ad0}
+rect.heat5{fill:#367abb;stroke:#367abb}
+rect.heat6{fill:#1d5a9c;stroke:#1d5a9c}
+rect.heat7{fill:#0c3d75;stroke:#0c3d75}
+text.onheat0,text.onheat1,text.onheat2,text.onheat3{fill:#1c2430}
+text.onheat4,text.onheat5,text.onheat6,text.onheat7{fill:#ffffff}
+rect.fault{stroke:#d11f2f;stroke-width:2.4}
 @media (prefers-color-scheme:dark){
 .page{fill:#14181e}
 text{fill:#e7ebf1}
 text.muted{fill:#a3aebd}
 text.fault{fill:#ff7b86}
+text.onheat0,text.onheat1,text.onheat2,text.onheat3{fill:#1c2430}
 rect.cpu{fill:#1b2129;stroke:#3d4856}
 rect.head{fill:#2a323d;stroke:#5c6878}
 rect.bridge{fill:#28303a;stroke:#5c6878}
@@ -50,7 +62,7 @@ path.fault{stroke:#ff5563}
 }
 )";
 
-std::string escaped(const std::string& text) {
+std::string xml_escaped(const std::string& text) {
   std::string safe;
   for (const char c : text) switch (c) {
       case '&':
@@ -80,7 +92,7 @@ std::string classes(const std::string& style, bool fault, bool assumed = false) 
 // "/>", or a tip inside.
 std::string closing(const char* element, const std::string& tip) {
   if (tip.empty()) return "/>\n";
-  return format("><title>{}</title></{}>\n", escaped(tip), element);
+  return format("><title>{}</title></{}>\n", xml_escaped(tip), element);
 }
 
 std::string path_of(const PictureLine& line) {
@@ -127,14 +139,17 @@ std::string write_svg(const Picture& picture) {
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
       "viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" role=\"img\">\n",
       picture.width, picture.height);
-  svg += format("<title>{}</title>\n<style>{}</style>\n", escaped(picture.title), kStyle);
+  svg += format("<title>{}</title>\n<style>{}</style>\n", xml_escaped(picture.title), kStyle);
   svg += "<rect class=\"page\" x=\"0\" y=\"0\" width=\"100%\" height=\"100%\"/>\n";
   const auto add_box = [&](const PictureBox& each) {
     svg += format(
         "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
         "rx=\"{}\"",
         classes(each.style, each.fault, each.assumed), each.box.x, each.box.y, each.box.w,
-        each.box.h, each.style == "cpu" ? 10 : 5);
+        each.box.h,
+        each.style == "cpu"              ? 10
+        : each.style.starts_with("heat") ? 1
+                                         : 5);
     svg += closing("rect", each.tip);
   };
   for (const PictureBox& each : picture.boxes)
@@ -150,7 +165,7 @@ std::string write_svg(const Picture& picture) {
         format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.1f}\"{}{}>{}</text>\n",
                classes(text.style, text.fault), text.at.x, text.at.y, text.size,
                text.bold ? " font-weight=\"bold\"" : "",
-               text.centred ? " text-anchor=\"middle\"" : "", escaped(text.text));
+               text.centred ? " text-anchor=\"middle\"" : "", xml_escaped(text.text));
   return svg + "</svg>\n";
 }
 

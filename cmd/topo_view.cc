@@ -145,6 +145,11 @@ Result<TopoView> read_view(const ViewOptions& options) {
                              "--assume MODEL fills in those of a skeleton; on the machine itself "
                              "they are detected"});
   view.live = machine.live;
+  if (view.live) {
+    view.rdma = base::rdma_devices();
+    view.gpu_direct = base::gpu_direct_facts();
+    view.memlock_bytes = base::locked_memory_limit().soft;
+  }
   view.processors = std::move(machine.processors);
   return view;
 }

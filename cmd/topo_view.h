@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/host_limits.h"
+#include "base/host_rdma.h"
 #include "base/processors.h"
 #include "base/result.h"
 #include "cmd/console.h"
@@ -21,6 +23,10 @@ struct TopoView {
   bool live = false;   // detected here and now
   topology::System system;
   std::optional<base::Processors> processors;  // of this machine, or of a snapshot
+  // Of live machines only: addresses are no part of snapshots.
+  std::vector<base::RdmaDevice> rdma;
+  std::optional<base::GpuDirectFacts> gpu_direct;
+  uint64_t memlock_bytes = base::kUnlimited;
   topology::Graph graph;
   topology::Rules rules;            // from the knobs
   topology::Paths base, effective;  // of the hardware; after P2P, GDR and PXN

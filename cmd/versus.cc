@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <climits>
 
-#include "base/clock.h"
 #include "base/env.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "cmd/start_cost.h"
 #include "cmd/versus_nccl.h"
 
 namespace collctl::cmd {
@@ -34,15 +34,42 @@ struct Versus::State {
   transport::DeviceStream stream;
   int version = 0;
   std::string name;
-  std::vector<std::shared_ptr<NcclCommunicator>> communicators;
+  struct Member {
+    std::shared_ptr<NcclCommunicator> communicator;
+    bool in = true;  // else left out
+    const NcclVariant& variant() const { return communicator->variant(); }
+  };
+  std::vector<Member> members;
+  std::vector<LeftOut> left_out;
+  std::optional<CostWatch> watch;  // of the member that is made now
+  std::optional<StartCost> cost;   // of the first member
 
   Deadline patience() const { return Deadline::after_seconds(options.timeout_s * 2 + 10); }
   bool leads_process() const;
   Status agree(Status mine, const std::string& what);
   Result<NcclUniqueId> share_id();
-  Status open(const NcclVariant& variant);
-  Result<bool> prepare_buffers(NcclCommunicator& nccl_communicator, const RunBuffers& buffers);
+  void note_left_out(const NcclVariant& variant, const std::string& reason);
+  Status leave_out(const NcclVariant& variant, Error why);
+  Status open(const NcclVariant& variant, const VersusRow& first);
+  Status join(const NcclVariant& variant);
+  bool has_row(const NcclVariant& variant, const RowKey& key);
+  Status register_or_leave_out(Member& member, const RunBuffers& buffers);
+  Result<std::unique_ptr<Timed>> timed(Member& member, const VersusRow& row, int graph_operations);
 };
+
+// Once of each variant and reason. A failure that is not the variant's comes back.
+Status Versus::State::leave_out(const NcclVariant& variant, Error why) {
+  const bool refused = why.code == ErrorCode::lost || why.code == ErrorCode::unavailable;
+  if (!refused || &variant == &nccl_variants()[0]) return why;
+  note_left_out(variant, why.chain());
+  return {};
+}
+
+void Versus::State::note_left_out(const NcclVariant& variant, const std::string& reason) {
+  for (const LeftOut& out : left_out)
+    if (out.variant == variant.name && out.reason == reason) return;
+  left_out.push_back({variant.name, reason});
+}
 
 // The lowest rank of this process.
 bool Versus::State::leads_process() const {
@@ -87,7 +114,7 @@ Result<NcclUniqueId> Versus::State::share_id() {
 // NCCL reads NCCL_ALGO and NCCL_PROTO whenever a communicator is made (and much else once in a
 // process), so variants differ by what they say meanwhile. Ranks of one process share them: the
 // first sets them before all meet in share_id(), and takes them back after all have agreed.
-Status Versus::State::open(const NcclVariant& variant) {
+Status Versus::State::join(const NcclVariant& variant) {
   std::vector<std::unique_ptr<base::ScopedVariable>> variables;
   if (leads_process()) {
     const auto set = [&](const char* variable, const std::string& value) {
@@ -100,25 +127,39 @@ Status Versus::State::open(const NcclVariant& variant) {
     if (!base::environment("NCCL_NVLS_ENABLE")) set("NCCL_NVLS_ENABLE", "0");
   }
   COLL_ASSIGN(const NcclUniqueId id, share_id());
-  const int64_t began = now_ns();
-  const uint64_t free = communicator.device()->free_bytes();
+  watch.emplace(communicator.device());
   auto made = NcclCommunicator::make({.variant = &variant,
                                       .id = id,
                                       .rank = communicator.rank(),
                                       .nranks = communicator.size(),
                                       .timeout_s = options.timeout_s},
                                      communicator.device());
+  watch->pause();
   Status mine;
-  if (made) {
-    communicators.push_back(std::move(*made));
-    const uint64_t left = communicator.device()->free_bytes();
-    COLL_INFO(init, "{} ({}): ready in {:.3f} s, holds {} bytes of {}", name, variant.name,
-              double(now_ns() - began) / 1e9, free > left ? free - left : 0,
-              communicator.device()->text());
-  } else {
+  if (made)
+    members.push_back({std::move(*made)});
+  else
     mine = std::move(made.error());
+  const bool joined = mine.ok();
+  Status all = agree(std::move(mine), format("NCCL's communicator ({})", variant.name));
+  if (joined && !all) {
+    members.back().communicator->give_up();
+    members.back().in = false;
   }
-  return agree(std::move(mine), format("NCCL's communicator ({})", variant.name));
+  return all;
+}
+
+// The cost is the first one's: what comes after finds NCCL's kernels loaded.
+Status Versus::State::open(const NcclVariant& variant, const VersusRow& first) {
+  const bool is_first = members.empty() && left_out.empty();
+  if (Status joined = join(variant); !joined) return leave_out(variant, std::move(joined.error()));
+  if (!is_first || !has_row(variant, first.key)) return {};
+  COLL_TRY(register_or_leave_out(members.back(), first.buffers));
+  if (!members.back().in) return {};
+  watch->resume();
+  COLL_ASSIGN(const auto once, timed(members.back(), first, 0));
+  cost = watch->done();
+  return {};
 }
 
 Versus::Versus() = default;
@@ -126,9 +167,9 @@ Versus::~Versus() {
   if (!state_) return;
   // One that hangs is enough to wait for.
   bool hangs = false;
-  for (const auto& communicator : state_->communicators) {
-    if (hangs) communicator->leave_behind();
-    hangs = hangs || !communicator->close();
+  for (const auto& member : state_->members) {
+    if (hangs) member.communicator->leave_behind();
+    hangs = hangs || !member.communicator->close();
   }
 }
 
@@ -144,9 +185,10 @@ bool has_buffers(NcclBuffers kind, int version) {
 }  // namespace
 
 Result<std::unique_ptr<Versus>> Versus::make(const Options& options,
-                                             runtime::Communicator& communicator) {
+                                             runtime::Communicator& communicator,
+                                             const VersusRow& first) {
   std::unique_ptr<Versus> made(new Versus());
-  made->state_.reset(new State{options, communicator, {}, 0, "", {}});
+  made->state_.reset(new State{options, communicator, {}, 0, "", {}, {}, {}, {}});
   State& state = *made->state_;
   const Nccl& table = nccl();
   Status found;
@@ -162,13 +204,10 @@ Result<std::unique_ptr<Versus>> Versus::make(const Options& options,
   for (const NcclVariant& variant : nccl_variants()) {
     const auto& wanted = options.variants;
     if (std::find(wanted.begin(), wanted.end(), variant.name) == wanted.end()) continue;
-    if (!has_buffers(variant.buffers, state.version)) {
-      if (wanted.size() > 1) continue;
-      return Error(ErrorCode::unavailable,
-                   format("--vs-config {}: {} is too old for it", variant.name, state.name),
-                   "install a newer NCCL, or use --vs-config default");
-    }
-    COLL_TRY(state.open(variant));
+    if (has_buffers(variant.buffers, state.version))
+      COLL_TRY(state.open(variant, first));
+    else
+      state.note_left_out(variant, format("{} is too old for it", state.name));
   }
   return made;
 }
@@ -179,42 +218,83 @@ const std::string& Versus::name() const {
 
 std::string Versus::variants() const {
   std::string names;
-  for (const auto& communicator : state_->communicators)
-    names += (names.empty() ? "" : ", ") + std::string(communicator->variant().name);
-  return names;
+  for (const State::Member& member : state_->members)
+    if (member.in) names += (names.empty() ? "" : ", ") + std::string(member.variant().name);
+  return names.empty() ? "nothing" : names;
 }
 
-// False: NCCL does not take these buffers, which only matters when nothing else is compared.
-Result<bool> Versus::State::prepare_buffers(NcclCommunicator& nccl_communicator,
-                                            const RunBuffers& buffers) {
-  if (nccl_communicator.variant().buffers == NcclBuffers::plain) return true;
-  Status mine = nccl_communicator.register_buffer(*buffers.input);
-  if (mine && buffers.input != buffers.output)
-    mine = nccl_communicator.register_buffer(*buffers.output);
-  Status all = agree(std::move(mine), format("NCCL ({})", nccl_communicator.variant().name));
-  if (all) return true;
-  if (communicators.size() == 1) return std::move(all.error());
-  COLL_INFO(init, "{}; it is left out", all.error().chain());
+const std::vector<LeftOut>& Versus::left_out() const {
+  return state_->left_out;
+}
+
+// Whether the variant does such rows; what this version lacks is told.
+bool Versus::State::has_row(const NcclVariant& variant, const RowKey& key) {
+  if (serves(variant, key, version)) return true;
+  if (serves(variant, key, INT_MAX))
+    note_left_out(variant, format("{} has no {}", name, kernels::name_of(key.type)));
   return false;
 }
 
-Result<std::vector<VersusRun>> Versus::runs(const RowKey& key, const Place& place,
-                                            const RunBuffers& buffers, int graph_operations) {
+Status Versus::State::register_or_leave_out(Member& member, const RunBuffers& buffers) {
+  if (member.variant().buffers == NcclBuffers::plain) return {};
+  Status mine = member.communicator->register_buffer(*buffers.input);
+  if (mine && buffers.input != buffers.output)
+    mine = member.communicator->register_buffer(*buffers.output);
+  Status all = agree(std::move(mine), format("NCCL ({})", member.variant().name));
+  if (all) return {};
+  member.in = false;
+  return leave_out(member.variant(), std::move(all.error()));
+}
+
+// Null: left out. The first call is where NCCL says that it has no such algorithm or protocol.
+Result<std::unique_ptr<Timed>> Versus::State::timed(Member& member, const VersusRow& row,
+                                                    int graph_operations) {
+  auto made = nccl_timed(member.communicator, row.key, row.place, row.buffers, stream.get(),
+                         graph_operations);
+  Status mine = made ? Status() : Status(std::move(made.error()));
+  Status all = agree(std::move(mine), format("NCCL ({})", member.variant().name));
+  if (all) return made;
+  member.in = false;
+  member.communicator->give_up();
+  COLL_TRY(leave_out(member.variant(), std::move(all.error())));
+  return std::unique_ptr<Timed>();
+}
+
+Result<std::vector<VersusRun>> Versus::runs(const VersusRow& row, int graph_operations) {
   std::vector<VersusRun> list;
-  for (const auto& communicator : state_->communicators) {
-    const NcclVariant& variant = communicator->variant();
-    if (!serves(variant, key, state_->version)) continue;
-    COLL_ASSIGN(const bool ready, state_->prepare_buffers(*communicator, buffers));
-    if (!ready) continue;
-    auto timed =
-        nccl_timed(communicator, key, place, buffers, state_->stream.get(), graph_operations);
-    if (!timed) {
-      communicator->give_up();
-      return std::move(timed.error()).within(format("NCCL ({})", variant.name));
-    }
-    list.push_back({variant.name, std::move(*timed)});
+  for (State::Member& member : state_->members) {
+    if (!member.in || !state_->has_row(member.variant(), row.key)) continue;
+    COLL_TRY(state_->register_or_leave_out(member, row.buffers));
+    if (!member.in) continue;
+    COLL_ASSIGN(auto timed, state_->timed(member, row, graph_operations));
+    if (timed != nullptr) list.push_back({member.variant().name, std::move(timed)});
   }
   return list;
+}
+
+Result<std::optional<Versus::Cost>> Versus::close() {
+  State& state = *state_;
+  std::optional<Cost> found;
+  bool hangs = false;  // one is enough to wait for
+  for (size_t i = 0; i < state.members.size(); ++i) {
+    State::Member& member = state.members[i];
+    const bool counts = i == 0 && member.in && state.cost.has_value();
+    // Ranks of one process give back together what they share.
+    COLL_TRY(state.communicator.barrier(state.patience()));
+    const uint64_t before = state.communicator.device()->free_bytes();
+    if (hangs) member.communicator->leave_behind();
+    if (Status closed = member.communicator->close(); !closed) {
+      hangs = true;
+      COLL_WARN("{}", closed.error().chain());
+    }
+    COLL_TRY(state.communicator.barrier(state.patience()));
+    const uint64_t after = state.communicator.device()->free_bytes();
+    if (!counts || hangs) continue;
+    found = Cost{member.variant().name, *state.cost};
+    if (before != 0 && after > before) found->cost.buffer_bytes = after - before;
+  }
+  state.members.clear();
+  return found;
 }
 
 }  // namespace collctl::cmd

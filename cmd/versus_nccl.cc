@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "transport/nccl_numbers.h"
 
 namespace collctl::cmd {
 
@@ -18,7 +19,7 @@ using runtime::Operation;
 
 namespace {
 
-constexpr double kLeaveSeconds = 10;  // for a communicator to be destroyed
+constexpr double kDestroySeconds = 10;  // for a communicator to be destroyed
 
 constexpr NcclVariant kVariants[] = {
     {"default", "", "", NcclBuffers::plain},
@@ -33,52 +34,6 @@ constexpr NcclVariant kVariants[] = {
     {"registered", "", "", NcclBuffers::registered},
     {"symmetric", "", "", NcclBuffers::symmetric},
 };
-
-int nccl_type(DataType type) {
-  switch (type) {
-    case DataType::int8:
-      return kNcclInt8;
-    case DataType::uint8:
-      return kNcclUint8;
-    case DataType::int32:
-      return kNcclInt32;
-    case DataType::uint32:
-      return kNcclUint32;
-    case DataType::int64:
-      return kNcclInt64;
-    case DataType::uint64:
-      return kNcclUint64;
-    case DataType::float16:
-      return kNcclFloat16;
-    case DataType::bfloat16:
-      return kNcclBfloat16;
-    case DataType::float32:
-      return kNcclFloat32;
-    case DataType::float64:
-      return kNcclFloat64;
-    case DataType::float8e4m3:
-      return kNcclFloat8e4m3;
-    case DataType::float8e5m2:
-      return kNcclFloat8e5m2;
-  }
-  return -1;
-}
-
-int nccl_op(RedOp op) {
-  switch (op) {
-    case RedOp::sum:
-      return kNcclSum;
-    case RedOp::prod:
-      return kNcclProd;
-    case RedOp::min:
-      return kNcclMin;
-    case RedOp::max:
-      return kNcclMax;
-    case RedOp::avg:
-      return kNcclAvg;
-  }
-  return -1;
-}
 
 bool is_float8(DataType type) {
   return type == DataType::float8e4m3 || type == DataType::float8e5m2;
@@ -222,7 +177,8 @@ Status NcclCommunicator::close() {
     table.destroy(comm);
     return {};
   };
-  return within_deadline(device_, Deadline::after_seconds(kLeaveSeconds), "ncclCommDestroy", leave);
+  return within_deadline(device_, Deadline::after_seconds(kDestroySeconds), "ncclCommDestroy",
+                         leave);
 }
 
 Status NcclCommunicator::register_buffer(const GuardedBuffer& buffer) {
@@ -258,7 +214,7 @@ Status NcclCommunicator::register_buffer(const GuardedBuffer& buffer) {
 Status NcclCommunicator::enqueue(const RowKey& key, const Place& place, const Operation& first,
                                  const Operation& last, void* stream) const {
   const Nccl& table = nccl();
-  const int type = nccl_type(key.type), op = nccl_op(key.op);
+  const int type = transport::nccl_type(key.type), op = transport::nccl_op(key.op);
   const Operation& o = first;
   NcclReturn code = kNcclSuccess;
   const auto grouped = [&](auto&& calls) {

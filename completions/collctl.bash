@@ -4,7 +4,7 @@ _collctl() {
   local command=${COMP_WORDS[1]} word i
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier topo plan doctor env version completion man --help --version' -- "$current"))
+    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test rails topo plan report doctor env version completion man --help --version' -- "$current"))
     return
   fi
   # After -- the words are a program and its arguments.
@@ -67,12 +67,16 @@ _collctl() {
     --in-place) COMPREPLY=($(compgen -W '0 1 both' -- "$current")); return ;;
     --min-busbw) COMPREPLY=(); return ;;
     --max-latency) COMPREPLY=(); return ;;
-    --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling one-shot two-shot all' -- "$current")); return ;;
+    --message) COMPREPLY=(); return ;;
+    --seconds) COMPREPLY=(); return ;;
+    --pair-timeout) COMPREPLY=(); return ;;
+    --below) COMPREPLY=(); return ;;
+    --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling one-shot two-shot collnet all' -- "$current")); return ;;
     --proto) COMPREPLY=($(compgen -W 'simple ll ll128 all' -- "$current")); return ;;
     --channels) COMPREPLY=(); return ;;
     --transport) COMPREPLY=($(compgen -W 'loopback p2p shm net' -- "$current")); return ;;
     --p2p) COMPREPLY=($(compgen -W 'auto read write' -- "$current")); return ;;
-    --net) COMPREPLY=($(compgen -W 'socket' -- "$current")); return ;;
+    --net) COMPREPLY=(); return ;;
     --device) COMPREPLY=($(compgen -W 'cpu cuda auto' -- "$current")); return ;;
     --from) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --save) COMPREPLY=($(compgen -f -- "$current")); return ;;
@@ -85,56 +89,64 @@ _collctl() {
     --bytes) COMPREPLY=(); return ;;
     --nodes) COMPREPLY=(); return ;;
     --op) COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -- "$current")); return ;;
-    --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling one-shot two-shot all' -- "$current")); return ;;
+    --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling one-shot two-shot collnet all' -- "$current")); return ;;
     --proto) COMPREPLY=($(compgen -W 'simple ll ll128 all' -- "$current")); return ;;
     -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
   esac
   case $command in
     run)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --message --seconds --pair-timeout --below --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       else
-        COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -- "$current"))
+        COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test rails' -- "$current"))
       fi ;;
     allreduce)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     allgather)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     reducescatter)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     broadcast)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     reduce)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     gather)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     scatter)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     alltoall)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     sendrecv)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     barrier)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+      fi ;;
+    window-test)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --iters --transport --net --device --json --output -o --quiet --verbose -v --help -h' -- "$current"))
+      fi ;;
+    rails)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --grace --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --message --seconds --pair-timeout --below --net --json --output -o --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     topo)
       if [[ $current == -* ]]; then
@@ -143,6 +155,12 @@ _collctl() {
     plan)
       if [[ $current == -* ]]; then
         COMPREPLY=($(compgen -W '--min-bytes -b --step-factor -f --step-bytes --channels --from --assume --assume-nic --max-bytes -e --bytes --nodes --op --algo --proto --verbose -v --json --quiet --help -h' -- "$current"))
+      fi ;;
+    report)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--help -h' -- "$current"))
+      else
+        COMPREPLY=($(compgen -f -- "$current"))
       fi ;;
     doctor)
       if [[ $current == -* ]]; then

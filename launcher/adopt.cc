@@ -8,7 +8,7 @@
 namespace collctl::launcher {
 namespace {
 
-constexpr int kMostRanks = 1 << 20;
+constexpr int kMostAdopted = 1 << 20;
 // Slurm's steps that are no steps of tasks: pending, extern, batch, interactive (slurm.h).
 constexpr long long kFirstSpecialStep = 0xfffffff0LL;
 
@@ -16,7 +16,7 @@ std::string value_of(const Lookup& environment, const char* name) {
   return environment(name).value_or("");  // an empty variable counts as unset
 }
 
-std::optional<int> whole_number(const std::string& text) {
+std::optional<int> count_in(const std::string& text) {
   int value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failure != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
@@ -24,7 +24,7 @@ std::optional<int> whole_number(const std::string& text) {
 }
 
 // One engine's variables. Several names: the first that is set.
-struct Row {
+struct LauncherRow {
   Engine engine;
   const char* rank;
   std::vector<const char*> size;
@@ -32,8 +32,8 @@ struct Row {
   const char* local_size;
 };
 
-const std::vector<Row>& rows() {
-  static const std::vector<Row> table = {
+const std::vector<LauncherRow>& rows() {
+  static const std::vector<LauncherRow> table = {
       {Engine::collctl,
        "COLLCTL_RANK",
        {"COLLCTL_SIZE"},
@@ -58,20 +58,20 @@ const std::vector<Row>& rows() {
 }
 
 // What a row's variables say, as texts.
-struct Found {
-  const Row* row = nullptr;
+struct FoundLauncher {
+  const LauncherRow* row = nullptr;
   std::string rank, size, size_name;
 };
 
-std::string listed(const Found& found) {
+std::string listed(const FoundLauncher& found) {
   const auto shown = [](const std::string& name, const std::string& value) {
     return value.empty() ? name + " is not set" : format("{}='{}'", name, value);
   };
   return shown(found.row->rank, found.rank) + ", " + shown(found.size_name, found.size);
 }
 
-Found look(const Row& row, const Lookup& environment) {
-  Found found{&row, value_of(environment, row.rank), "", row.size.front()};
+FoundLauncher look(const LauncherRow& row, const Lookup& environment) {
+  FoundLauncher found{&row, value_of(environment, row.rank), "", row.size.front()};
   for (const char* name : row.size) {
     found.size = value_of(environment, name);
     if (found.size.empty()) continue;
@@ -91,7 +91,7 @@ bool in_slurm_step(const Lookup& environment) {
          number < kFirstSpecialStep && !value_of(environment, "SLURM_PROCID").empty();
 }
 
-bool present(const Found& found, const Lookup& environment) {
+bool present(const FoundLauncher& found, const Lookup& environment) {
   switch (found.row->engine) {
     case Engine::slurm:
       return in_slurm_step(environment);
@@ -106,9 +106,9 @@ bool present(const Found& found, const Lookup& environment) {
   }
 }
 
-Status check_numbers(const Found& found) {
-  const auto rank = whole_number(found.rank), size = whole_number(found.size);
-  if (rank && size && *rank < *size && *size <= kMostRanks) return {};
+Status check_numbers(const FoundLauncher& found) {
+  const auto rank = count_in(found.rank), size = count_in(found.size);
+  if (rank && size && *rank < *size && *size <= kMostAdopted) return {};
   const char* engine = engine_name(found.row->engine);
   std::string hint = "correct or unset them, or use --launcher local to start ranks here";
   if (found.row->engine == Engine::kubernetes && found.size.empty())
@@ -120,18 +120,19 @@ Status check_numbers(const Found& found) {
                hint);
 }
 
-bool same(const Found& a, const Found& b) {
+bool same(const FoundLauncher& a, const FoundLauncher& b) {
   return a.rank == b.rank && a.size == b.size;
 }
 
 // Whether `inner` (adopted) explains that `other` says something else: a batch system's or a pod's
 // variables are those of whatever holds the inner engine.
-bool explained(const Found& inner, const Found& other, const std::vector<Found>& all) {
+bool explained(const FoundLauncher& inner, const FoundLauncher& other,
+               const std::vector<FoundLauncher>& all) {
   if (same(inner, other) || inner.row->engine == Engine::collctl) return true;
   if (other.row->engine == Engine::slurm || other.row->engine == Engine::kubernetes) return true;
   // srun --mpi=pmi2 gives its tasks, mpirun's daemons among them, PMI variables as well.
   if (other.row->engine == Engine::pmi)
-    for (const Found& found : all)
+    for (const FoundLauncher& found : all)
       if (found.row->engine == Engine::slurm && same(found, other)) return true;
   return false;
 }
@@ -144,7 +145,7 @@ void take(Adopted& adopted, const char* what, const std::string& variable,
 void take_slurm_local(Adopted& adopted, const Lookup& environment) {
   const std::string node = value_of(environment, "SLURM_NODEID");
   const std::string tasks = value_of(environment, "SLURM_STEP_TASKS_PER_NODE");
-  const auto index = whole_number(node);
+  const auto index = count_in(node);
   if (!index || tasks.empty()) return;
   adopted.local_size = slurm_tasks_on_node(tasks, *index);
   if (adopted.local_size > 0)
@@ -152,17 +153,17 @@ void take_slurm_local(Adopted& adopted, const Lookup& environment) {
 }
 
 // Local rank and size are a help, not a need: what is not told stays unknown.
-Status take_local(Adopted& adopted, const Found& found, const Lookup& environment) {
-  const Row& row = *found.row;
+Status take_local(Adopted& adopted, const FoundLauncher& found, const Lookup& environment) {
+  const LauncherRow& row = *found.row;
   const std::string rank = *row.local_rank == 0 ? "" : value_of(environment, row.local_rank);
   const std::string size = *row.local_size == 0 ? "" : value_of(environment, row.local_size);
   if (!rank.empty()) {
     take(adopted, "local rank", row.local_rank, rank);
-    adopted.local_rank = whole_number(rank).value_or(-1);
+    adopted.local_rank = count_in(rank).value_or(-1);
   }
   if (!size.empty()) {
     take(adopted, "local size", row.local_size, size);
-    adopted.local_size = whole_number(size).value_or(0);
+    adopted.local_size = count_in(size).value_or(0);
   }
   if (row.engine == Engine::slurm) take_slurm_local(adopted, environment);
   const bool bad = (!rank.empty() && adopted.local_rank < 0) ||
@@ -197,7 +198,7 @@ std::optional<Adopted> told_later(const Lookup& environment) {
   return std::nullopt;
 }
 
-Error disagreement(const Found& a, const Found& b) {
+Error disagreement(const FoundLauncher& a, const FoundLauncher& b) {
   return Error(ErrorCode::usage,
                format("{} and {} disagree about this process: {}; {}", engine_name(a.row->engine),
                       engine_name(b.row->engine), listed(a), listed(b)),
@@ -205,10 +206,10 @@ Error disagreement(const Found& a, const Found& b) {
 }
 
 // Everything that is said about a rank here, in the order of precedence.
-Result<std::vector<Found>> everything_found(const Lookup& environment) {
-  std::vector<Found> all;
-  for (const Row& row : rows()) {
-    Found found = look(row, environment);
+Result<std::vector<FoundLauncher>> everything_found(const Lookup& environment) {
+  std::vector<FoundLauncher> all;
+  for (const LauncherRow& row : rows()) {
+    FoundLauncher found = look(row, environment);
     if (!present(found, environment)) continue;
     // Whoever is explicit need not care for what else is set.
     if (!all.empty() && all.front().row->engine == Engine::collctl) break;
@@ -246,7 +247,7 @@ const char* engine_name(Engine engine) {
 const std::vector<const char*>& inner_rank_variables() {
   static const std::vector<const char*> names = [] {
     std::vector<const char*> list = {"PMI_FD", "PMI_PORT", "PMI_ID", "PMIX_RANK", "PMIX_NAMESPACE"};
-    for (const Row& row : rows()) {
+    for (const LauncherRow& row : rows()) {
       if (row.engine == Engine::slurm || row.engine == Engine::kubernetes) continue;
       list.insert(list.end(), {row.rank, row.local_rank, row.local_size});
       list.insert(list.end(), row.size.begin(), row.size.end());
@@ -262,7 +263,7 @@ int slurm_tasks_on_node(const std::string& tasks_per_node, int node) {
   const auto number = [&](int& to) {
     const auto [next, failure] = std::from_chars(at, end, to);
     at = next;
-    return failure == std::errc() && to > 0 && to <= kMostRanks;
+    return failure == std::errc() && to > 0 && to <= kMostAdopted;
   };
   int answer = 0;
   while (at < end) {
@@ -281,22 +282,22 @@ int slurm_tasks_on_node(const std::string& tasks_per_node, int node) {
 }
 
 Result<std::optional<Adopted>> adopted_rank(const Lookup& environment) {
-  COLL_ASSIGN(const std::vector<Found> all, everything_found(environment));
+  COLL_ASSIGN(const std::vector<FoundLauncher> all, everything_found(environment));
   if (all.empty()) return told_later(environment);
-  const Found& first = all.front();
+  const FoundLauncher& first = all.front();
   for (size_t i = 1; i < all.size(); ++i)
     if (!explained(first, all[i], all)) return disagreement(first, all[i]);
   Adopted adopted;
   adopted.engine = first.row->engine;
-  adopted.rank = *whole_number(first.rank);
-  adopted.size = *whole_number(first.size);
+  adopted.rank = *count_in(first.rank);
+  adopted.size = *count_in(first.size);
   adopted.from = format("{} ({})", engine_name(adopted.engine), first.row->rank);
   take(adopted, "rank", first.row->rank, first.rank);
   take(adopted, "size", first.size_name, first.size);
   COLL_TRY(take_local(adopted, first, environment));
   // srun's own PMI names no local ranks, its step does.
   if (adopted.engine == Engine::pmi && adopted.local_size == 0)
-    for (const Found& found : all)
+    for (const FoundLauncher& found : all)
       if (found.row->engine == Engine::slurm && same(found, first))
         COLL_TRY(take_local(adopted, found, environment));
   return std::optional<Adopted>(std::move(adopted));
@@ -321,7 +322,7 @@ Result<Meeting> torch_meeting(const Lookup& environment) {
                         "there is no COLLCTL_TOKEN to keep strangers out of another port",
                         host, port),
                  need);
-  const auto number = whole_number(port);
+  const auto number = count_in(port);
   if (!number || *number < 1 || *number > 65534)
     return Error(ErrorCode::usage, format("MASTER_PORT='{}': expected 1..65534", port), need);
   const bool v6 = host.find(':') != std::string::npos && host.front() != '[';
@@ -350,8 +351,8 @@ Result<Meeting> meeting_of(const Adopted& adopted, const Lookup& environment) {
   if (adopted.size == 1) return Meeting{MeetingKind::alone, "", "one rank"};
   // An outer engine's store knows other ranks: only the one that counts them as we do.
   const auto counts_alike = [&](const char* rank, const char* size) {
-    return whole_number(value_of(environment, rank)) == adopted.rank &&
-           whole_number(value_of(environment, size)) == adopted.size;
+    return count_in(value_of(environment, rank)) == adopted.rank &&
+           count_in(value_of(environment, size)) == adopted.size;
   };
   if (adopted.engine == Engine::pmi || counts_alike("PMI_RANK", "PMI_SIZE"))
     for (const char* name : {"PMI_FD", "PMI_PORT"})
@@ -359,7 +360,7 @@ Result<Meeting> meeting_of(const Adopted& adopted, const Lookup& environment) {
   const bool pmix = adopted.engine == Engine::pmix ||
                     counts_alike("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE") ||
                     (adopted.engine == Engine::slurm &&
-                     whole_number(value_of(environment, "PMIX_RANK")) == adopted.rank);
+                     count_in(value_of(environment, "PMIX_RANK")) == adopted.rank);
   if (pmix && !value_of(environment, "PMIX_NAMESPACE").empty())
     return Meeting{MeetingKind::pmix, "", "PMIX_NAMESPACE"};
   if (adopted.engine == Engine::torchrun) return torch_meeting(environment);
@@ -371,7 +372,7 @@ std::optional<Allocation> slurm_allocation(const Lookup& environment) {
   if (nodes.empty() || in_slurm_step(environment)) return std::nullopt;
   std::string count = value_of(environment, "SLURM_JOB_NUM_NODES");
   if (count.empty()) count = value_of(environment, "SLURM_NNODES");
-  return Allocation{value_of(environment, "SLURM_JOB_ID"), nodes, whole_number(count).value_or(0)};
+  return Allocation{value_of(environment, "SLURM_JOB_ID"), nodes, count_in(count).value_or(0)};
 }
 
 }  // namespace collctl::launcher

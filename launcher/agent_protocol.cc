@@ -1,11 +1,10 @@
 #include "launcher/agent_protocol.h"
 
 #include "base/format.h"
+#include "launcher/placement.h"
 
 namespace collctl::launcher {
 namespace {
-
-constexpr uint32_t kMostRanks = 65536;
 
 Error malformed(const char* what, ByteView payload) {
   return Error(ErrorCode::lost, format("malformed {} of {} bytes", what, payload.size()));
@@ -72,7 +71,7 @@ Result<AgentStart> AgentStart::decode(ByteView payload) {
   ByteReader r(payload);
   AgentStart s;
   const auto count = r.get<uint32_t>();
-  if (count > kMostRanks) return malformed("start order", payload);
+  if (count > uint32_t(kMostRanks)) return malformed("start order", payload);
   for (uint32_t i = 0; i < count && r.ok(); ++i) {
     AgentRank rank;
     rank.argv = get_strings(r);
@@ -103,7 +102,7 @@ Result<AgentStarted> AgentStarted::decode(ByteView payload) {
   ByteReader r(payload);
   AgentStarted s;
   const auto count = r.get<uint32_t>();
-  for (uint32_t i = 0; i < count && i < kMostRanks && r.ok(); ++i)
+  for (uint32_t i = 0; i < count && i < uint32_t(kMostRanks) && r.ok(); ++i)
     s.pids.push_back(r.get<int32_t>());
   s.note = r.get_string();
   if (!r.ok() || !r.at_end()) return malformed("word of started ranks", payload);

@@ -47,10 +47,10 @@ enum class AgentFrame : uint16_t {
 
 struct AgentHello {
   uint32_t version = kAgentVersion;
-  std::string build;     // version of the binary
-  std::string host;      // as its kernel calls it
-  std::string machine;   // x86_64, aarch64
-  std::string address;   // at which it was reached, or its first; may be empty
+  std::string build;    // version of the binary
+  std::string host;     // as its kernel calls it
+  std::string machine;  // x86_64, aarch64
+  std::string address;  // at which it was reached, or its first; may be empty
   int32_t pid = 0, cores = 0, gpus = 0;
   uint16_t free_port = 0;  // of the moment, for MASTER_PORT
 

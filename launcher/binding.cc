@@ -28,6 +28,26 @@ std::vector<std::vector<int>> units_of(BindTo bind_to, const std::vector<int>& a
   return list;
 }
 
+// The number of an entry of CUDA_VISIBLE_DEVICES that is one.
+std::optional<int> ordinal_of(const std::string& entry) {
+  constexpr size_t kMostDigits = 4;
+  if (entry.empty() || entry.size() > kMostDigits ||
+      entry.find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
+  return std::stoi(entry);
+}
+
+// Its entries, without spaces.
+std::vector<std::string> entries_of(const std::string& visible) {
+  std::vector<std::string> list;
+  for (size_t at = 0; at <= visible.size();) {
+    const size_t end = std::min(visible.find(',', at), visible.size());
+    std::erase(list.emplace_back(visible.substr(at, end - at)), ' ');
+    at = end + 1;
+  }
+  return list;
+}
+
 // The index of the GPU that an entry of CUDA_VISIBLE_DEVICES names, -1 for a part of one; nothing
 // when it names none.
 std::optional<int> named_gpu(const std::string& entry, const std::vector<base::NvidiaGpu>& gpus) {
@@ -42,12 +62,8 @@ std::optional<int> named_gpu(const std::string& entry, const std::vector<base::N
     }
     return found;
   }
-  constexpr size_t kMostDigits = 4;
-  if (entry.empty() || entry.size() > kMostDigits ||
-      entry.find_first_not_of("0123456789") != std::string::npos)
-    return std::nullopt;
-  const int index = std::stoi(entry);
-  return index < int(gpus.size()) ? std::optional(index) : std::nullopt;
+  const std::optional<int> index = ordinal_of(entry);
+  return index && *index < int(gpus.size()) ? index : std::nullopt;
 }
 
 // The allowed processors of a NUMA node, by the kernel's number.
@@ -103,17 +119,24 @@ std::vector<int> visible_gpus(const std::optional<std::string>& visible,
     return list;
   }
   std::set<int> seen;
-  for (size_t at = 0; at <= visible->size();) {
-    const size_t end = std::min(visible->find(',', at), visible->size());
-    std::string entry = visible->substr(at, end - at);
-    std::erase(entry, ' ');
-    at = end + 1;
+  for (const std::string& entry : entries_of(*visible)) {
     const std::optional<int> gpu = named_gpu(entry, gpus);
     if (!gpu) break;
     if (*gpu >= 0 && !seen.insert(*gpu).second) return {};
     list.push_back(*gpu);
   }
   return list;
+}
+
+int gpus_left(const std::string& visible, int gpus) {
+  std::set<std::string> seen;
+  for (const std::string& entry : entries_of(visible)) {
+    const std::optional<int> index = ordinal_of(entry);
+    const bool named = entry.starts_with("GPU-") || entry.starts_with("MIG-");
+    if (!named && (!index || *index >= gpus)) break;
+    if (!seen.insert(index ? format("{}", *index) : entry).second) return 0;
+  }
+  return std::min(int(seen.size()), gpus);
 }
 
 std::vector<int> gpu_nodes(int ranks, const std::optional<std::string>& visible,

@@ -1,6 +1,6 @@
 // Framed messages between the launcher and a rank, over a stream socket (framing: frame_parser.h).
-// The launcher knows the frame types, never what a `data` payload means. Threads: FrameChannel::send is safe
-// from several threads; receiving is one thread's.
+// The launcher knows the frame types, never what a `data` payload means. Threads:
+// FrameChannel::send is safe from several threads; receiving is one thread's.
 #pragma once
 #include <atomic>
 #include <deque>

@@ -8,7 +8,7 @@
 namespace collctl::launcher {
 namespace {
 
-constexpr size_t kMostBytes = 4096;
+constexpr size_t kMostAnswerBytes = 4096;
 constexpr const char* kCountKey = "collctl-pieces";
 
 std::string piece_key(size_t piece) {
@@ -27,12 +27,12 @@ Status put_pieces(KeyValueStore& store, const std::string& text, Deadline deadli
 Result<std::string> get_pieces(KeyValueStore& store, Deadline deadline) {
   COLL_ASSIGN(const std::string count, store.get(0, kCountKey, deadline));
   const size_t pieces = std::strtoul(count.c_str(), nullptr, 10);
-  if (pieces > kMostBytes)
+  if (pieces > kMostAnswerBytes)
     return Error(ErrorCode::lost, format("rank 0 has put '{}' as {}: expected a small number",
                                          count.substr(0, 32), kCountKey))
         .blame(0);
   std::string text;
-  for (size_t piece = 0; piece < pieces && text.size() <= kMostBytes; ++piece) {
+  for (size_t piece = 0; piece < pieces && text.size() <= kMostAnswerBytes; ++piece) {
     COLL_ASSIGN(const std::string part, store.get(0, piece_key(piece), deadline));
     text += part;
   }

@@ -18,10 +18,10 @@
 namespace collctl::launcher {
 namespace {
 
-constexpr double kExecSeconds = 60;     // fork to exec, all ranks, on a loaded machine
-constexpr double kKillSeconds = 5;      // SIGKILL to gone; only uninterruptible sleep takes longer
-constexpr int64_t kSweepMs = 1000;      // how often dead strays are reaped
-constexpr int64_t kNoPidfdPollMs = 20;  // where the kernel cannot tell us of an exit
+constexpr double kExecSeconds = 60;      // fork to exec, all ranks, on a loaded machine
+constexpr double kLocalKillSeconds = 5;  // SIGKILL to gone; only uninterruptible sleep takes longer
+constexpr int64_t kSweepMs = 1000;       // how often dead strays are reaped
+constexpr int64_t kNoPidfdPollMs = 20;   // where the kernel cannot tell us of an exit
 
 // This side's and the child's ends of three pipes and the control socket, the duplicates while they
 // are moved, the guard, and what the process has open already.
@@ -253,7 +253,7 @@ void LocalJob::end(double grace_s) {
 
 void LocalJob::State::kill_everything() {
   for (const auto& rank : ranks) rank->signal_group(SIGKILL);
-  const Deadline deadline = Deadline::after_seconds(kKillSeconds);
+  const Deadline deadline = Deadline::after_seconds(kLocalKillSeconds);
   std::vector<Event> unheard;
   while (!all_exited() && !deadline.passed()) {
     handle_ranks(unheard);

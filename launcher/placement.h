@@ -27,6 +27,9 @@ Result<BindTo> bind_of(const std::string& text, bool on_gpus);
 // programming guide). The rank that is its host's number r drives ordinal r, modulo their number.
 std::vector<int> visible_gpus(const std::optional<std::string>& visible,
                               const std::vector<base::NvidiaGpu>& gpus);
+// How many of a host's `gpus` are left by such a list, where their UUIDs are not known: those that
+// it names by UUID are taken for there.
+int gpus_left(const std::string& visible, int gpus);
 // The NUMA node of each rank's GPU; -1: unknown.
 std::vector<int> gpu_nodes(int ranks, const std::optional<std::string>& visible,
                            const std::vector<base::NvidiaGpu>& gpus);

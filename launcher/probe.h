@@ -6,11 +6,18 @@
 
 #include "base/host_devices.h"
 #include "base/host_limits.h"
+#include "base/host_rdma.h"
 #include "base/result.h"
 
 namespace collctl::launcher {
 
-struct HostFacts {
+// RDMA devices, and whether they reach the memory of GPUs.
+struct RdmaFacts {
+  std::vector<base::RdmaDevice> rdma_devices;
+  base::GpuDirectFacts gpu_direct;
+};
+
+struct HostFacts : RdmaFacts {
   std::string host;     // as its kernel calls it
   std::string version;  // of the binary that looked
   std::string binary;   // its SHA-256
@@ -32,5 +39,8 @@ Result<HostFacts> gather_facts(const std::string& version);
 std::string facts_to_json(const HostFacts& facts);
 // Code launch when the text is not such facts: the other side is another collctl.
 Result<HostFacts> facts_from_json(const std::string& text);
+// A part of it by itself; the same errors.
+std::string rdma_to_json(const RdmaFacts& facts);
+Result<RdmaFacts> rdma_from_json(const std::string& text);
 
 }  // namespace collctl::launcher

@@ -18,23 +18,6 @@ constexpr size_t kReadPerTurn = 64 << 10;
 // After its exit all that a rank wrote is in the pipe already; a pipe holds at most this much.
 constexpr size_t kReadAtExit = 1 << 20;
 
-// write(2) on a pipe without the SIGPIPE that a vanished reader brings.
-ssize_t write_quietly(int fd, const char* from, size_t size) {
-  sigset_t pipe_only, before;
-  sigemptyset(&pipe_only);
-  sigaddset(&pipe_only, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
-  const ssize_t n = ::write(fd, from, size);
-  const int failure = errno;
-  if (n < 0 && failure == EPIPE && sigismember(&before, SIGPIPE) == 0) {
-    const timespec now{};
-    sigtimedwait(&pipe_only, nullptr, &now);
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = failure;
-  return n;
-}
-
 }  // namespace
 
 RankState::RankState(int rank, Child child) : rank_(rank), child_(std::move(child)) {

@@ -267,4 +267,20 @@ Status exec_result(Child& child, Deadline deadline) {
   return e;
 }
 
+ssize_t write_quietly(int fd, const void* from, size_t size) {
+  sigset_t pipe_only, before;
+  sigemptyset(&pipe_only);
+  sigaddset(&pipe_only, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+  const ssize_t n = ::write(fd, from, size);
+  const int failure = errno;
+  if (n < 0 && failure == EPIPE && sigismember(&before, SIGPIPE) == 0) {
+    const timespec now{};
+    sigtimedwait(&pipe_only, nullptr, &now);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = failure;
+  return n;
+}
+
 }  // namespace collctl::launcher

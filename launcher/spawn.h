@@ -28,4 +28,7 @@ Status exec_result(Child& child, Deadline deadline);
 // pidfd_open(2), or an empty Fd where the kernel has none.
 base::Fd open_pidfd(int pid);
 
+// write(2) on a pipe without the SIGPIPE that a vanished reader brings.
+ssize_t write_quietly(int fd, const void* from, size_t size);
+
 }  // namespace collctl::launcher

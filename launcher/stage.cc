@@ -31,7 +31,7 @@ constexpr const char* kScript =
 
 // For sh, within the single quotes that every shell understands. Names that would need more are
 // refused before (see agent_command).
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   return "'" + text + "'";
 }
 
@@ -43,8 +43,7 @@ bool has(const std::string& text, const char* part) {
 std::string remedy(const std::string& text) {
   if (has(text, "No space left") || has(text, "Disk quota"))
     return "free some space there, or name another folder with --remote-path";
-  if (has(text, "Read-only file system"))
-    return "name a writable folder with --remote-path";
+  if (has(text, "Read-only file system")) return "name a writable folder with --remote-path";
   if (has(text, "GLIBC_") || has(text, "version `GLIBC"))
     return "that host's C library is older than 2.34: use a newer system there";
   if (has(text, "Exec format error") || has(text, "cannot execute binary file"))
@@ -71,8 +70,8 @@ std::string agent_command(const StageOptions& options) {
   const char* mode = options.staging == Staging::never    ? "never"
                      : options.staging == Staging::always ? "always"
                                                           : "auto";
-  return format("exec sh -c {} collctl {} {} {} {}", quoted(kScript), quoted(options.version),
-                quoted(options.hash.substr(0, 16)), quoted(options.path), mode);
+  return format("exec sh -c {} collctl {} {} {} {}", in_quotes(kScript), in_quotes(options.version),
+                in_quotes(options.hash.substr(0, 16)), in_quotes(options.path), mode);
 }
 
 Error stage_error(const std::string& word) {
@@ -97,11 +96,10 @@ Error stage_error(const std::string& word) {
 Error start_error(int exit_code, const std::string& errors, const std::string& noise) {
   const std::string said = one_line(!errors.empty() ? errors : noise);
   Error e(ErrorCode::launch,
-          format("the agent did not start (exit code {}){}{}", exit_code,
-                 said.empty() ? "" : ": ", said),
+          format("the agent did not start (exit code {}){}{}", exit_code, said.empty() ? "" : ": ",
+                 said),
           remedy(said));
-  if (e.hint.empty() && exit_code == 127)
-    e.hint = "is there a POSIX shell (sh) on that host?";
+  if (e.hint.empty() && exit_code == 127) e.hint = "is there a POSIX shell (sh) on that host?";
   if (e.hint.empty() && said.empty())
     e.hint = "does the user's login shell run commands there (nologin, forced command)?";
   return e;

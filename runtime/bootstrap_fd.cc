@@ -13,8 +13,8 @@
 namespace collctl::runtime::boot {
 namespace {
 
-constexpr uint32_t kMagic = 0x31444643;  // "CFD1"
-constexpr size_t kMaxHeld = 65536;       // descriptors that nobody asked for yet
+constexpr uint32_t kFdMagic = 0x31444643;  // "CFD1"
+constexpr size_t kMaxHeld = 65536;         // descriptors that nobody asked for yet
 constexpr size_t kMaxCallers = 1024;
 
 struct Header {
@@ -116,7 +116,7 @@ Status FdDoor::send(const Address& to, uint64_t tag, int fd, Deadline deadline) 
   if (!same_user(socket.get()))
     return Error(ErrorCode::lost, format("the socket of rank {} belongs to another user", to.rank))
         .blame(to.rank);
-  Header header{kMagic, rank_, to.rank, 0, tag, to.nonce, {}};
+  Header header{kFdMagic, rank_, to.rank, 0, tag, to.nonce, {}};
   header.proof = proof_of(header, secret_);
   iovec part{&header, sizeof header};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -152,7 +152,7 @@ bool FdDoor::read_caller(const Caller& caller) {
   const ssize_t n = receive_message(caller.fd.get(), header, fd);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
     return now_ns() - caller.since_ns > int64_t(base::kHandshakeSeconds * 1e9);
-  const bool genuine = n == ssize_t(sizeof header) && fd && header.magic == kMagic &&
+  const bool genuine = n == ssize_t(sizeof header) && fd && header.magic == kFdMagic &&
                        header.to == rank_ && header.nonce == nonce_ &&
                        base::equal_constant_time(proof_of(header, secret_), header.proof);
   if (!genuine || held_ >= kMaxHeld) {

@@ -18,10 +18,6 @@ namespace {
 constexpr int kPacedAbove = 128;
 constexpr int64_t kPaceNs = 50'000;
 
-double seconds_since(int64_t start_ns) {
-  return double(now_ns() - start_ns) * 1e-9;
-}
-
 }  // namespace
 
 struct Bootstrap::State::Joining {
@@ -319,7 +315,7 @@ Status Bootstrap::State::join() {
   const int64_t start = now_ns();
   int64_t at = start;
   const auto lap = [&at](double& into) {
-    into = seconds_since(at);
+    into = base::seconds_since(at);
     at = now_ns();
   };
   COLL_TRY_IN(j.check_options(), "bootstrap");
@@ -337,7 +333,7 @@ Status Bootstrap::State::join() {
     if (!send_frame(j.line.get(), FrameType::connected, {})) j.line.reset();
   }
   lap(times.connect);
-  times.total = seconds_since(start);
+  times.total = base::seconds_since(start);
   COLL_INFO(bootstrap,
             "rank {} of {}: bootstrap {:.3f} s (listen {:.3f}, check in {:.3f}, wait for root "
             "{:.3f}, connect {:.3f})",

@@ -25,7 +25,7 @@ struct BootstrapRoot::State {
   struct Peer {  // another root; at the first root one for each, elsewhere the first root
     Fd fd;
     boot::FrameReader reader;
-    std::optional<boot::Report> report;
+    std::optional<boot::GroupReport> report;
   };
   struct Call {  // a frame on its way to a rank that the root hung up on
     std::unique_ptr<base::AuthConnector> connector;

@@ -107,7 +107,7 @@ bool BootstrapRoot::State::seeks_first() const {
 
 void BootstrapRoot::State::report_to_first() {
   if (peers.empty() || !peers.front().fd) return;
-  Report report{index, size, checked_in, checked_in == end - first, missing(), {}};
+  GroupReport report{index, size, checked_in, checked_in == end - first, missing(), {}};
   if (report.complete) report.leader = at(first);
   reported = true;
   if (!send_frame(peers.front().fd.get(), FrameType::report, report.encode()))
@@ -119,7 +119,7 @@ void BootstrapRoot::State::read_peer(Peer& peer) {
   while (auto frame = peer.reader.next()) {
     if (frame->type == FrameType::failure) fail(decode_error(frame->payload));
     if (frame->type == FrameType::report && index == 0) {
-      peer.report = Report::decode(frame->payload);
+      peer.report = GroupReport::decode(frame->payload);
       if (peer.report && size != 0 && peer.report->size != size)
         fail(Error(ErrorCode::usage,
                    format("the ranks of root {} say that the job has {} ranks, those of root 0 "

@@ -106,7 +106,7 @@ std::optional<Place> Place::decode(ByteView payload) {
   return p;
 }
 
-Bytes Report::encode() const {
+Bytes GroupReport::encode() const {
   ByteWriter w;
   w.put(index).put(size).put(checked_in).put(uint8_t(complete));
   const auto shown = uint32_t(std::min<size_t>(missing.size(), 1024));
@@ -116,9 +116,9 @@ Bytes Report::encode() const {
   return w.take();
 }
 
-std::optional<Report> Report::decode(ByteView payload) {
+std::optional<GroupReport> GroupReport::decode(ByteView payload) {
   ByteReader r(payload);
-  Report report;
+  GroupReport report;
   report.index = r.get<int>();
   report.size = r.get<int>();
   report.checked_in = r.get<int>();

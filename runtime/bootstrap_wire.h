@@ -57,7 +57,7 @@ enum class FrameType : uint32_t {
   failure = 2,    // root <-> rank, root <-> root: an Error
   call_you = 3,   // root -> rank: hang up, I shall call your second listener
   connected = 4,  // rank -> root: neighbours are connected
-  report = 5,     // root -> first root: Report
+  report = 5,     // root -> first root: GroupReport
   leaders = 6,    // first root -> root: the first rank of every root
   notice = 7,     // ring neighbours: an abort
   bye = 8         // ring neighbours: this end closes cleanly
@@ -82,13 +82,13 @@ struct Place {  // what the root tells a rank
   static std::optional<Place> decode(ByteView payload);
 };
 
-struct Report {  // what a root tells the first root
+struct GroupReport {  // what a root tells the first root
   int index = 0, size = 0, checked_in = 0;
   bool complete = false;
   std::vector<int> missing;  // the first of them
   RankAt leader;
   Bytes encode() const;
-  static std::optional<Report> decode(ByteView payload);
+  static std::optional<GroupReport> decode(ByteView payload);
 };
 
 Bytes encode_ranks(const std::vector<RankAt>& ranks);

@@ -6,49 +6,12 @@
 #include "base/format.h"
 #include "base/log.h"
 #include "base/wait.h"
-#include "kernels/algo/doubling.h"
 #include "runtime/communicator_state.h"
 
 namespace collctl::runtime {
 namespace {
 
-constexpr uint32_t kPurposeCollective = 0, kPurposeMessages = 1;
-constexpr int64_t kAbortToldMs = 200;
-
-// The links of an exchange by doubling, whose partners are no neighbours of a ring or tree.
-void add_doubling_edges(const kernels::Work& w, std::vector<Edge>& edges) {
-  const auto both_ways = [&](int partner) {
-    edges.push_back({w.channel, w.rank, partner});
-    edges.push_back({w.channel, partner, w.rank});
-  };
-  const int core = kernels::doubling_core(w.nranks);
-  if (w.rank >= core) return both_ways(w.rank - core);
-  for (int bit = 1; bit < core; bit *= 2) both_ways(w.rank ^ bit);
-  if (w.rank + core < w.nranks) both_ways(w.rank + core);
-}
-
-// GPU ranks connect rings and trees at the first use, too.
-void add_collective_edges(const kernels::Work& w, std::vector<Edge>& edges) {
-  const auto add = [&](int from, int to) {
-    if (from >= 0 && to >= 0 && from != to) edges.push_back({w.channel, from, to});
-  };
-  if (w.algorithm == kernels::AlgorithmId::ring) {
-    add(w.rank, w.ring.next);
-    add(w.ring.prev, w.rank);
-  } else if (w.algorithm == kernels::AlgorithmId::tree ||
-             w.algorithm == kernels::AlgorithmId::tree_split) {
-    for (const int other : {w.tree.up, w.tree.down[0], w.tree.down[1], w.tree.down[2]}) {
-      add(w.rank, other);
-      add(other, w.rank);
-    }
-  }
-}
-
-bool needs_more_links(const Plan& plan) {
-  return !plan.pairs.empty() || std::any_of(plan.ops.begin(), plan.ops.end(), [](const auto& op) {
-    return op.algorithm == kernels::AlgorithmId::doubling;
-  });
-}
+constexpr uint32_t kPurposeCollective = 0;  // communicator_links.cc has another
 
 // A barrier moves the one int32 that the communicator keeps for it.
 Operation completed(Operation op, int32_t* cell) {
@@ -76,6 +39,7 @@ bool Communicator::State::stop() {
   }
   for (auto& weak : streams)
     if (auto stream = weak.lock()) (void)stream->stop();
+  if (litmus_rest != nullptr && !litmus_rest->ended()) gpu_stands_still = true;
   return !gpu_stands_still;
 }
 
@@ -116,103 +80,16 @@ Status Communicator::State::drain(Deadline deadline) {
       .blame(rank);
 }
 
-Status Communicator::State::wire_plan(const Plan& plan) {
-  std::vector<Edge> edges, messages;
-  const int message_channels = std::max(int(shape.channels.size()), shape.pair_channels);
-  for (const PlannedOp& op : plan.ops)
-    for (const kernels::Work& w : op.works) {
-      if (op.by_window_kernel) continue;
-      if (op.algorithm == kernels::AlgorithmId::doubling) add_doubling_edges(w, edges);
-      if (gpu != nullptr) add_collective_edges(w, edges);
-      for (uint32_t i = 0; i < w.pair_count; ++i) {
-        const kernels::PairStep& step = w.pairs[i];
-        const bool sends = step.send_peer >= 0 && step.send_peer != rank && step.send_count > 0;
-        const bool recvs = step.recv_peer >= 0 && step.recv_peer != rank && step.recv_count > 0;
-        if (op.collective != Collective::send_recv) {
-          if (sends) edges.push_back({w.channel, rank, step.send_peer});
-          if (recvs) edges.push_back({w.channel, step.recv_peer, rank});
-          continue;
-        }
-        // Only the two ends know of a message, and the other end may send its answer in a later
-        // group: so a pair is connected at once, both ways and on every channel.
-        for (const int peer : {sends ? step.send_peer : -1, recvs ? step.recv_peer : -1})
-          for (int c = 0; peer >= 0 && c < message_channels; ++c) {
-            messages.push_back({c, rank, peer});
-            messages.push_back({c, peer, rank});
-          }
-      }
-    }
-  const Deadline deadline = Deadline::after_seconds(settings.start_timeout_s);
-  const std::lock_guard lock(bootstrap_mutex);
-  COLL_TRY(wire->connect(edges, kPurposeMessages, deadline));
-  COLL_TRY(wire->connect(messages, kPurposeMessages, deadline));
-  return gpu != nullptr ? check_links(plan) : Status();
-}
-
-// In a ring or tree of their channel: the only links that LL128 goes over.
-bool Communicator::State::neighbours(const Edge& edge) const {
-  if (edge.channel >= int(shape.channels.size())) return false;
-  const ChannelShape& channel = shape.channels[size_t(edge.channel)];
-  const auto& ring = channel.ring;
-  const auto from = std::find(ring.begin(), ring.end(), edge.from);
-  if (from != ring.end()) {
-    const auto next = from + 1 == ring.end() ? ring.begin() : from + 1;
-    if (*next == edge.to) return true;
-  }
-  const int other = edge.from == rank ? edge.to : edge.from;
-  const kernels::TreeLinks& tree = channel.tree;
-  return tree.up == other || std::count(std::begin(tree.down), std::end(tree.down), other) > 0;
-}
-
-// A link that messages made on a channel which was no ring's then has no slots for LL128.
-Status Communicator::State::check_links(const Plan& plan) const {
-  for (const PlannedOp& op : plan.ops)
-    for (const kernels::Work& w : op.works) {
-      if (op.by_window_kernel) continue;
-      std::vector<Edge> edges;
-      add_collective_edges(w, edges);
-      if (op.algorithm == kernels::AlgorithmId::doubling) add_doubling_edges(w, edges);
-      for (const Edge& edge : edges)
-        if (!wire->has(edge, w.protocol))
-          return Error(ErrorCode::unavailable,
-                       format("channel {} of rank {} -> rank {} was connected for messages, which "
-                              "do not use {}",
-                              edge.channel, edge.from, edge.to, kernels::name_of(w.protocol)),
-                       "name another --proto, or the number of channels at the start");
-    }
-  return {};
-}
-
-bool Communicator::State::needs_links(const Plan& plan) const {
-  if (gpu == nullptr) return needs_more_links(plan);
-  return size > 1 && std::any_of(plan.ops.begin(), plan.ops.end(),
-                                 [](const PlannedOp& op) { return !op.by_window_kernel; });
+Result<CachedPlan*> Communicator::State::plan_of(std::span<Operation> operations) {
+  for (Operation& op : operations) op = completed(op, barrier_cell());
+  PlanCache& plans = place_in_windows(operations) ? window_cache : cache;
+  return plans.get(operations, shape, choices);
 }
 
 Result<bool> Communicator::State::would_connect(std::span<const Operation> operations) {
   std::vector<Operation> list(operations.begin(), operations.end());
-  for (Operation& op : list) op = completed(op, barrier_cell());
-  COLL_ASSIGN(const CachedPlan* entry, cache.get(list, shape, choices));
+  COLL_ASSIGN(const CachedPlan* entry, plan_of(list));
   return !entry->wired && needs_links(entry->plan);
-}
-
-Status Communicator::State::ready(const Plan& plan, bool& wired) {
-  COLL_TRY(error());
-  if (wired) return {};
-  if (needs_links(plan)) {
-    Status connected = wire_plan(plan);
-    if (!connected) {
-      // An abort that ended the exchange is told with its author by the bootstrap's own thread.
-      const Deadline told = Deadline::after_ms(kAbortToldMs);
-      while (connected.error().rank < 0 && !failed.load(std::memory_order_acquire) &&
-             !told.passed())
-        base::sleep_until(Deadline::after_ms(1));
-      fail(std::move(connected.error()), true);
-      return error();
-    }
-  }
-  wired = true;
-  return {};
 }
 
 Status Communicator::State::run(Plan& plan, uint64_t first_op) {
@@ -238,7 +115,7 @@ void Communicator::State::run_in_turn(Submission& submission) {
   }
   const bool uses_bootstrap = !submission.wired;
   // The outcome is kept as the communicator's first error.
-  const Status prepared = ready(submission.plan, submission.wired);
+  const Status prepared = ready(submission.plan, submission.first_op, submission.wired);
   if (uses_bootstrap) {
     std::lock_guard lock(turn_mutex);
     --unwired;
@@ -257,21 +134,21 @@ Status Communicator::State::submit(std::span<const Operation> operations,
   if (gpu != nullptr) COLL_TRY(check_types(operations));
   CachedPlan* entry = nullptr;
   if (operations.size() == 1) {
-    const Operation op = completed(operations[0], barrier_cell());
-    COLL_ASSIGN(entry, cache.get({&op, 1}, shape, choices));
+    Operation op = operations[0];
+    COLL_ASSIGN(entry, plan_of({&op, 1}));
   } else {
-    std::vector<Operation> list;
-    for (const Operation& op : operations) list.push_back(completed(op, barrier_cell()));
-    COLL_ASSIGN(entry, cache.get(list, shape, choices));
+    std::vector<Operation> list(operations.begin(), operations.end());
+    COLL_ASSIGN(entry, plan_of(list));
   }
   if (base::log_enabled(base::LogLevel::trace, base::Subsystem::coll))
     trace(operations, entry->plan, stream.get());
   const uint64_t first_op = op_count;
   op_count += operations.size();
+  for (const Operation& op : operations) calls.note(op);
   if (gpu != nullptr) return submit_to_gpu(*entry, first_op, *stream, blocking);
   if (blocking && settings.inline_blocking && idle()) {
     ++issued;
-    Status ran = ready(entry->plan, entry->wired);
+    Status ran = ready(entry->plan, first_op, entry->wired);
     if (ran) ran = run(entry->plan, first_op);
     done.store(issued, std::memory_order_release);
     return ran;
@@ -279,7 +156,7 @@ Status Communicator::State::submit(std::span<const Operation> operations,
   Submission submission{.plan = entry->plan,
                         .ticket = issued++,
                         .first_op = first_op,
-                        .wired = entry->wired || !needs_more_links(entry->plan)};
+                        .wired = entry->wired || !needs_links(entry->plan)};
   if (!submission.wired) {
     std::lock_guard lock(turn_mutex);
     ++unwired;
@@ -358,7 +235,8 @@ Status Communicator::start_all(std::span<const Operation> operations, Stream& st
 Result<Plan> Communicator::plan_for(std::span<const Operation> operations) const {
   std::vector<Operation> list;
   for (const Operation& op : operations) list.push_back(completed(op, state_->barrier_cell()));
-  return make_plan(list, state_->shape, state_->choices);
+  return state_->place_in_windows(list) ? make_shared_plan(list, state_->shape, state_->choices)
+                                        : make_plan(list, state_->shape, state_->choices);
 }
 
 Status Communicator::set_choices(const std::string& algo, const std::string& proto, int channels) {
@@ -371,6 +249,11 @@ Status Communicator::set_choices(const std::string& algo, const std::string& pro
   const Deadline deadline = Deadline::after_seconds(s.settings.start_timeout_s);
   COLL_TRY(s.drain(deadline));
   s.cache.clear();
+  s.window_cache.clear();
+  if (Status made = s.make_reducers(deadline); !made) {
+    s.fail(made.error(), true);
+    return made;
+  }
   if (s.gpu != nullptr) {
     // More channels than were found go the same ways again. Links are made at the first use.
     for (size_t i = 0; int(s.shape.channels.size()) < s.choices.channels; ++i)
@@ -379,12 +262,11 @@ Status Communicator::set_choices(const std::string& algo, const std::string& pro
   }
   if (s.choices.channels > int(s.shape.channels.size()))
     s.shape.channels = make_channels(s.hosts, s.rank, s.choices.channels, LocalTree::binary);
-  const std::vector<Edge> edges = s.collective_edges();
-  // Whether something is missing is the same on all ranks: every rank has a ring and a tree link in
-  // each channel it was wired for.
-  if (std::all_of(edges.begin(), edges.end(), [&](const Edge& e) { return s.wire->has(e); }))
-    return {};
-  Status agreed = s.agree(s.wire->connect(edges, kPurposeCollective, deadline), deadline);
+  if (s.size == 1) return {};
+  // Also a rank that has all of its links, because messages have made them, comes to the agreement:
+  // the others may have to connect among themselves.
+  Status agreed =
+      s.agree(s.wire->connect(s.collective_edges(), kPurposeCollective, deadline), deadline);
   if (!agreed) s.fail(agreed.error(), true);
   return agreed;
 }
@@ -407,14 +289,7 @@ Status Communicator::barrier(Deadline deadline) {
 Result<std::vector<Bytes>> Communicator::gather_blobs(ByteView mine, Deadline deadline) {
   State& s = *state_;
   COLL_TRY(s.error());
-  {
-    // The bootstrap is one thread's at a time: let submissions that may still wire go first.
-    std::unique_lock lock(s.turn_mutex);
-    if (!base::wait_for(s.turn, lock, deadline, [&] { return s.unwired == 0; }))
-      return Error(ErrorCode::deadline,
-                   format("rank {}: operations under way have not connected their links", s.rank))
-          .blame(s.rank);
-  }
+  COLL_TRY(s.wait_until_wired(deadline));
   const std::lock_guard lock(s.bootstrap_mutex);
   auto blobs = s.bootstrap->all_gather_blobs(mine, deadline);
   if (!blobs) {

@@ -22,6 +22,7 @@
 #include "runtime/operation.h"
 #include "runtime/plan.h"
 #include "runtime/unique_id.h"
+#include "runtime/user_window.h"
 #include "transport/device/device.h"
 #include "transport/peer.h"
 
@@ -36,13 +37,16 @@ struct CommOptions {
   std::string proto;
   int channels = 0;
   std::string transport;       // "", loopback, p2p, shm, net
+  std::string net;             // "", ib, socket or a plugin's name
   std::string p2p;             // "", auto, read, write: before P2P_READ
   double start_timeout_s = 0;  // 0: knob
   double op_timeout_s = 0;
   int local_ranks =
       0;  // ranks that share this machine's cores, for the spin policy; 0: from peer infos
-  int device = -1;            // CUDA ordinal of the GPU that this rank drives; -1: a CPU rank
-  bool share_device = false;  // ranks may drive the same GPU (--oversubscribe)
+  int device = -1;             // CUDA ordinal of the GPU that this rank drives; -1: a CPU rank
+  bool share_device = false;   // ranks may drive the same GPU (--oversubscribe)
+  uint64_t window_stride = 0;  // bytes of addresses for a rank's user windows; 0: as chosen
+  std::string host_id;  // instead of HOSTID: ranks of one process as if they were on several hosts
   // What runs works on the GPU; null: this build's kernels. Tests run them on the host.
   const kernels::cuda::Launcher* launcher = nullptr;
 };
@@ -50,6 +54,7 @@ struct CommOptions {
 struct LinkInfo {
   int channel, from, to;
   std::string via;
+  std::string why = {};  // it is so, where there was a choice; of this rank's end
 };
 
 struct InitTimes {  // seconds
@@ -97,11 +102,21 @@ class Communicator {
   Status barrier(Deadline deadline);  // over the bootstrap: slow, always works
   // Exchange of small blobs between all ranks over the bootstrap (results, diagnosis).
   Result<std::vector<Bytes>> gather_blobs(ByteView mine, Deadline deadline);
+  // Users' buffers in windows, as user_window.h says; deregistering first waits for what was
+  // started. What a rank that does not register costs is told there, too.
+  Result<std::vector<WindowPointer>> register_windows(std::span<const WindowRange> ranges,
+                                                      Deadline deadline);
+  Status deregister_windows(std::span<const WindowPointer> windows, Deadline deadline);
+  const UserWindows& windows() const;
+  // Why no collective goes straight between windows, whatever is registered: the same on all ranks.
+  // Empty: those do that the model takes for faster so (PlannedOp::straight).
+  std::string no_straight_way() const;
   Status finalize(Deadline deadline);  // collective; flushes and closes
 
  private:
   friend class Stream;
   friend class Group;
+  friend class OneSided;
   Communicator();
   struct State;
   std::unique_ptr<State> state_;

@@ -2,7 +2,8 @@
 // within moments of each other, and most of them wait for a rank that is itself waiting. So a rank
 // whose deadline passed tells its neighbours that it waits, and looks whether the one it waits for
 // says the same. If not, that one is the cause, and this rank announces it; if so, it leaves the
-// announcement to whoever is nearer to the cause.
+// announcement to whoever is nearer to the cause. Ranks that wait for each other may have called
+// different operations: each tells what it called, and that is then the error.
 //
 // Called by the thread whose submission failed, once in a communicator's life.
 #include <set>
@@ -14,32 +15,53 @@ namespace collctl::runtime {
 namespace {
 
 constexpr uint32_t kWaitingTag = 0x57414954;
+constexpr size_t kMostCallBytes = 4096;
 constexpr int64_t kWindowMs = 500;  // deadlines of ranks that wait for each other lie closer
 
 }  // namespace
 
-void Communicator::State::leave_blame_to_the_nearest(const Error& mine) {
+// Ended by anybody's announcement, or by the time.
+void Communicator::State::wait_until_told(Deadline deadline) const {
+  while (!failed.load(std::memory_order_acquire) && !deadline.passed())
+    base::sleep_until(Deadline::after_ms(2));
+}
+
+void Communicator::State::leave_blame_to_the_nearest(Error& mine) {
   // Another thread in a collective of the bootstrap: then without asking.
   const std::unique_lock lock(bootstrap_mutex, std::try_to_lock);
-  if (!lock || mine.rank < 0 || mine.rank >= size || mine.rank == rank) return;
+  if (!lock || mine.rank < 0 || mine.rank >= size) return;
   std::set<int> neighbours;
-  for (const LinkInfo& link : wire->infos())
-    neighbours.insert(link.from == rank ? link.to : link.from);
+  bool reduces = false;  // has a link into a network that does
+  for (const LinkInfo& link : wire->infos()) {
+    if (link.from != link.to) neighbours.insert(link.from == rank ? link.to : link.from);
+    reduces |= link.from == link.to;
+  }
+  if (mine.rank == rank) {
+    // Waits for that network, and so for another head: who knows more tells first.
+    if (reduces) wait_until_told(Deadline::after_ms(kWindowMs));
+    return;
+  }
   if (device_window != nullptr)  // there everybody waits for everybody
     for (int other = 0; other < size; ++other)
       if (other != rank) neighbours.insert(other);
   const Deadline told = Deadline::after_ms(kWindowMs);
   const int32_t awaited = mine.rank;
+  const Bytes message = ByteWriter().put(awaited).put_bytes(calls.encode()).take();
   for (const int other : neighbours) {
     // A rank that cannot be told is not one that would keep quiet for it.
-    if (!bootstrap->send(other, kWaitingTag, ByteWriter().put(awaited).bytes(), told)) break;
+    if (!bootstrap->send(other, kWaitingTag, message, told)) break;
   }
   const auto answer = bootstrap->recv(awaited, kWaitingTag, Deadline::after_ms(kWindowMs));
   if (!answer) return;
+  ByteReader r(*answer);
+  (void)r.get<int32_t>();  // whom it waits for
+  if (auto different = calls.difference(rank, awaited, r.get_bytes(kMostCallBytes))) {
+    mine = std::move(*different);
+    mine.host = peers[size_t(awaited)].host;
+    return;
+  }
   // Ended by the announcement; where ranks wait in a circle nobody makes one, and the time ends it.
-  const Deadline announced = Deadline::after_ms(2 * kWindowMs);
-  while (!failed.load(std::memory_order_acquire) && !announced.passed())
-    base::sleep_until(Deadline::after_ms(2));
+  wait_until_told(Deadline::after_ms(2 * kWindowMs));
 }
 
 }  // namespace collctl::runtime

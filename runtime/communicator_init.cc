@@ -8,9 +8,12 @@
 #include "base/host_facts.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "runtime/choice_log.h"
 #include "runtime/comm_shape.h"
 #include "runtime/communicator_state.h"
 #include "runtime/executor_cpu.h"
+#include "runtime/interfaces.h"
+#include "runtime/network_reduction.h"
 
 namespace collctl::runtime {
 namespace {
@@ -19,24 +22,6 @@ namespace {
 // may have put two spinning ranks on one core, and only a yield tells it so.
 constexpr int64_t kSpinNs = 5'000;
 constexpr int64_t kCrowdedSpinNs = 0;  // ranks share cores: somebody else has work to do
-
-double seconds_since(int64_t start_ns) {
-  return double(now_ns() - start_ns) * 1e-9;
-}
-
-// Ranks that meet at a loopback address are on one host; otherwise the field's rules choose.
-Result<Interface> choose_interface(const Settings& settings, const Address& root) {
-  if (root.is_loopback() && settings.interfaces.empty()) {
-    Address here = root;
-    here.set_port(0);
-    return Interface{"lo", here};
-  }
-  COLL_ASSIGN(auto found, find_interfaces(settings.interfaces, settings.family, &root, 1));
-  if (found.empty())
-    return Error(ErrorCode::unavailable, "no network interface to start over",
-                 "name one by COLLCTL_SOCKET_IFNAME");
-  return found[0];
-}
 
 // At level VERSION, which asks for just this, and from INFO on; not among the warnings.
 bool wants_version() {
@@ -65,7 +50,11 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
     if (!launcher->built) return Error(ErrorCode::unavailable, launcher->why_not);
     opening = std::make_unique<DeviceOpening>(options.device, *launcher);
   }
-  COLL_ASSIGN(const Interface interface, choose_interface(settings, id.root_address()));
+  if (size > 1) {
+    COLL_ASSIGN(networks, transport::find_networks(settings.net, hash));
+  }
+  COLL_ASSIGN(const Interface interface,
+              meeting_interface(settings.interfaces, settings.family, id.root_address()));
   Bootstrap::Options o;
   o.id = id;
   o.rank = rank;
@@ -81,8 +70,16 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
   p.abort_word = &abort_word;
   p.on_error = [this](const Error& error) { fail(error, true); };
   COLL_ASSIGN(proxy, ProxyEngine::start(std::move(p)));
-  COLL_INFO(net, "Using network Socket");
-  times.bootstrap = seconds_since(start);
+  if (!networks.devices.empty())
+    COLL_INFO(net, "NET/{} : Using {} ; OOB {}:{}<0>", networks.network, networks.devices,
+              interface.name, interface.address.host_text());
+  if (!networks.why_no_plugin.empty())
+    COLL_INFO(net, "NET/Plugin : not used: {}", networks.why_no_plugin);
+  if (networks.plugin != nullptr && networks.plugin->reducer() == nullptr)
+    COLL_INFO(net, "COLLNET : not used: {}", networks.plugin->why_no_reducer());
+  if (!networks.why_no_ib.empty()) COLL_INFO(net, "NET/IB : not used: {}", networks.why_no_ib);
+  COLL_INFO(net, "Using network {}", networks.network);
+  times.bootstrap = base::seconds_since(start);
   return exchange_cards(id, options, deadline);
 }
 
@@ -99,6 +96,8 @@ Status Communicator::State::exchange_cards(const UniqueId& id, const CommOptions
   const int64_t start = now_ns();
   std::vector<RankCard> cards((size_t(size)));
   cards[size_t(rank)] = make_card(rank, id.hash(), settings, options.local_ranks, proxy->address());
+  if (!options.host_id.empty()) act_on_host(cards[size_t(rank)], options.host_id);
+  describe_networks(cards[size_t(rank)]);
   if (opening != nullptr) {
     // Early enough that the others can still be told.
     const auto tenth = int64_t(settings.start_timeout_s * 1e8);
@@ -107,6 +106,7 @@ Status Communicator::State::exchange_cards(const UniqueId& id, const CommOptions
     if (opened) {
       device = *opened;
       proxy->run_on_node(base::pci_numa_node(device->facts().bus_id));
+      cards[size_t(rank)].info.gdr = nic_reaches_gpu() ? 1 : 0;
     }
     times.device = opening->seconds();
     opening.reset();
@@ -146,7 +146,8 @@ Status Communicator::State::exchange_cards(const UniqueId& id, const CommOptions
     COLL_TRY(shape_gpus(cards, deadline));
   else
     shape = make_shape(rank, cards, hosts, settings);
-  times.peers = seconds_since(start);
+  shape.network = join_reducers(rank, cards, hosts, int(shape.channels.size()), settings);
+  times.peers = base::seconds_since(start);
   return {};
 }
 
@@ -154,6 +155,8 @@ std::vector<Edge> Communicator::State::collective_edges() const {
   const bool ring = choices.allows(kernels::AlgorithmId::ring);
   const bool tree = choices.allows(kernels::AlgorithmId::tree) ||
                     choices.allows(kernels::AlgorithmId::tree_split);
+  const bool chains =
+      choices.allows(kernels::AlgorithmId::collnet) && wire != nullptr && wire->has_reducers();
   std::vector<Edge> edges;
   if (size == 1) return edges;
   // GPU ranks connect what an operation needs at its first use: their links are large. The first
@@ -168,14 +171,18 @@ std::vector<Edge> Communicator::State::collective_edges() const {
       edges.push_back({c, rank, order[(at + 1) % n]});
       edges.push_back({c, order[(at + n - 1) % n], rank});
     }
-    if (!tree || (ring && device != nullptr)) continue;
+    if (ring && device != nullptr) continue;
     const auto both_ways = [&](int other) {
-      if (other < 0) return;
+      if (other < 0 || other == rank) return;
       edges.push_back({c, rank, other});
       edges.push_back({c, other, rank});
     };
-    both_ways(channel.tree.up);
-    for (const int d : channel.tree.down) both_ways(d);
+    const auto all_of = [&](const kernels::TreeLinks& links) {
+      both_ways(links.up);
+      for (const int d : links.down) both_ways(d);
+    };
+    if (tree) all_of(channel.tree);
+    if (chains && size_t(c) < shape.network.chains.size()) all_of(shape.network.chains[size_t(c)]);
   }
   return edges;
 }
@@ -265,24 +272,30 @@ Status Communicator::State::connect(const UniqueId& id, Deadline deadline) {
   w.services.helper_threads = settings.helper_threads;
   w.services.abort_word = &abort_word;
   w.services.device = device;
+  w.services.nics = nics;
+  w.services.nic_gdr = nic_gdr;
+  w.services.plugin = networks.plugin;
   w.bootstrap = bootstrap.get();
   w.proxy = proxy.get();
   w.wants_ll128 = [this](const Edge& edge) { return neighbours(edge); };
   wire = std::make_unique<Wire>(std::move(w));
+  make_user_windows();
   log_shape();
   Status connected = make_window(deadline);
+  if (Status made = make_reducers(deadline); !made && connected) connected = std::move(made);
   if (connected) connected = wire->connect(collective_edges(), 0, deadline);
   if (connected && device != nullptr) connected = make_gpu_executor();
   // Tell the ranks that may be waiting for this one's links before going to the agreement.
   if (!connected) fail(connected.error(), true);
   COLL_TRY(agree(std::move(connected), deadline));
-  times.wire = seconds_since(start);
+  times.wire = base::seconds_since(start);
   if (device != nullptr) {
     COLL_TRY(test_lines(deadline));
     if (shape.gpu_window && settings.window_verbs)
       gpu->use_verbs(device_window->verbs());
     else if (shape.gpu_window)
       gpu->use_window(device_window->memory());
+    if (rank == 0) log_choices(shape, choices);
     return {};
   }
   if (window != nullptr) wire->use_windows(window->windows());
@@ -295,6 +308,7 @@ Status Communicator::State::connect(const UniqueId& id, Deadline deadline) {
                                          : kSpinNs;
   e.fault = settings.fault;
   e.proxy = proxy.get();
+  e.flat = &flat;
   executor = std::make_unique<CpuExecutor>(*wire, e);
   return {};
 }
@@ -351,7 +365,7 @@ Result<std::unique_ptr<Communicator>> Communicator::init(const UniqueId& id, int
   }),
               format("start of rank {}", rank));
   COLL_TRY_IN(s.connect(id, deadline), format("start of rank {}", rank));
-  s.times.total = seconds_since(start);
+  s.times.total = base::seconds_since(start);
   s.log_complete();
   return communicator;
 }

@@ -16,17 +16,22 @@
 #include <thread>
 
 #include "runtime/bootstrap.h"
+#include "runtime/call_log.h"
 #include "runtime/communicator.h"
 #include "runtime/device_opening.h"
 #include "runtime/device_window.h"
 #include "runtime/executor.h"
 #include "runtime/executor_cuda.h"
+#include "runtime/litmus.h"
 #include "runtime/peer_info.h"
 #include "runtime/plan_cache.h"
+#include "runtime/plan_shared.h"
 #include "runtime/proxy.h"
 #include "runtime/settings.h"
+#include "runtime/user_window.h"
 #include "runtime/window.h"
 #include "runtime/wire.h"
+#include "transport/net/nets.h"
 
 namespace collctl::runtime {
 
@@ -63,14 +68,21 @@ struct Communicator::State {
   int unwired = 0;  // submissions under way that may still use the bootstrap; under turn_mutex
   std::condition_variable turn;
   uint64_t op_count = 0;
+  CallLog calls;
   PlanCache cache;
+  PlanCache window_cache{&make_shared_plan};  // of operations whose buffers lie in windows
   std::vector<std::weak_ptr<Stream::State>> streams;
 
+  transport::NetPresence networks;
+  std::vector<std::string> nics;  // of the channels, as the topology has them; may be empty
+  std::vector<transport::NicGdr> nic_gdr;  // of these
   // Destroyed from the last to the first: workers are gone by then.
   std::unique_ptr<Bootstrap> bootstrap;
   std::unique_ptr<ProxyEngine> proxy;
   std::unique_ptr<HostWindow> window;  // null: none
   std::string window_failure;          // what this rank could not do towards it
+  std::unique_ptr<UserWindows> user_windows;
+  kernels::FlatRange flat;  // of user_windows, once something was registered
   std::unique_ptr<Wire> wire;
   std::unique_ptr<Executor> executor;  // CPU ranks
 
@@ -81,6 +93,9 @@ struct Communicator::State {
   std::unique_ptr<DeviceOpening> opening;  // during start-up
   std::unique_ptr<DeviceWindow> device_window;
   std::unique_ptr<CudaExecutor> gpu;
+  // A test of lines that did not end, and the window it writes into: nothing uses them any more.
+  std::unique_ptr<LitmusRest> litmus_rest;
+  std::unique_ptr<DeviceWindow> lost_window;
   bool gpu_stands_still = false;        // a stream was left whose kernels had not ended
   CudaExecutor* gpu_to_stop = nullptr;  // the same while it is complete; under abort_mutex
 
@@ -99,15 +114,35 @@ struct Communicator::State {
   Status agree(Status mine, Deadline deadline);
   Status part(Status reason, Deadline deadline);
   void log_shape() const;
+  // communicator_network.cc
+  void describe_networks(RankCard& card) const;
+  struct NetworkStart;
+  Status make_reducers(Deadline deadline);
+  Bytes listen_to_network(NetworkStart& start);
+  Result<std::vector<transport::PluginHandle>> handles_of(int channel,
+                                                          std::span<const Bytes> blobs) const;
+  Status connect_to_network(NetworkStart& start, std::span<const Bytes> blobs, Deadline deadline);
   void log_complete() const;
   std::vector<Edge> collective_edges() const;
 
+  // communicator_windows.cc
+  void make_user_windows();
+  Status wait_until_wired(Deadline deadline);
+  // Whether all ranks map all buffers of these operations, as far as this rank sees; then they
+  // point into its slot of the flat range.
+  bool place_in_windows(std::span<Operation> operations) const;
+  // The plan for these; completes and places them.
+  Result<CachedPlan*> plan_of(std::span<Operation> operations);
+
   // communicator_device.cc: GPU ranks
+  bool nic_reaches_gpu() const;
   Status shape_gpus(std::span<const RankCard> cards, Deadline deadline);
   Status make_device_window(Deadline deadline);
   Status make_gpu_executor();
   Status test_lines(Deadline deadline);
   Status check_types(std::span<const Operation> operations) const;
+  // Of a GPU rank: before the first operation the machine cannot; a rank that has worked is lost.
+  void note_short(Error& error, uint64_t first_op) const;
   Status submit_to_gpu(CachedPlan& plan, uint64_t first_op, Stream::State& stream, bool blocking);
   void note_gpu_failure(Error error);
   int32_t* barrier_cell() { return gpu != nullptr ? gpu->barrier_cell() : barrier_cells; }
@@ -120,12 +155,13 @@ struct Communicator::State {
   // communicator.cc
   void fail(Error error, bool announce);
   Status error() const;
-  void leave_blame_to_the_nearest(const Error& mine);  // communicator_blame.cc
+  void leave_blame_to_the_nearest(Error& mine);  // communicator_blame.cc; may know a better one
+  void wait_until_told(Deadline deadline) const;
   bool idle() const { return done.load(std::memory_order_acquire) == issued; }
   Status drain(Deadline deadline);
   Status wire_plan(const Plan& plan);
   // For a submission whose turn it is: connects what its plan needs; then runs it.
-  Status ready(const Plan& plan, bool& wired);
+  Status ready(const Plan& plan, uint64_t first_op, bool& wired);
   Status run(Plan& plan, uint64_t first_op);
   void run_in_turn(Submission& submission);
   // Plans and starts; in this thread when nothing is under way and it may.

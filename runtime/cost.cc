@@ -15,12 +15,12 @@ using kernels::Protocol;
 
 // One row per way between ranks; Simple and LL. Measured on a two-core x86 server over shared
 // memory (both cores on one cache) and over loopback TCP; only their ratios matter for a choice.
-struct Wire {
+struct WireCost {
   double hop_us[2];
   double gbps[2];      // 1e9 bytes per second that one rank sends, receives and reduces
   const char* narrow;  // what keeps it from being faster
 };
-constexpr Wire kSockets{{9.0, 9.0}, {1.6, 0.7}, "sockets between hosts"};
+constexpr WireCost kSockets{{9.0, 9.0}, {1.6, 0.7}, "sockets between hosts"};
 // Through shared memory a hop is some work and four cache lines that change hands (data, tail,
 // head, bell); how long a line takes depends on how near the cores are (cpu_places.h names the
 // source).
@@ -30,12 +30,12 @@ constexpr double kLineUs[kNearnessCount] = {0.025, 0.1, 0.2};
 constexpr double kSharedGbps[2] = {7.0, 3.1};
 // Per byte that a rank moves: its source is read, and its destination read and written back.
 constexpr double kMemoryTouches = 3;
-constexpr double kLaunchUs = 0.1;
+constexpr double kCpuLaunchUs = 0.1;
 constexpr double kTurnUs = 4.5;  // giving a core to the next rank
 constexpr const char* kTurnsText = "turns of ranks that share cores";
 
-Wire shared_memory(const LocalLinks& local, uint64_t bytes) {
-  Wire wire{{}, {}, "copies through shared memory"};
+WireCost shared_memory(const LocalLinks& local, uint64_t bytes) {
+  WireCost wire{{}, {}, "copies through shared memory"};
   const int nearness = std::min<int>(local.farthest, kNearnessCount - 1);
   double most = 1e9;
   // All edges between two sockets share their link; ranks of a node share its memory, once what
@@ -64,12 +64,41 @@ constexpr double kArrivalLines = 1.6, kPeerLines = 0.25;
 constexpr double kSecondArrivalUs = 0.15;
 constexpr double kReadPeer = 1.3, kOwn = 0.3;
 constexpr double kWindowGbps = 25.0;
+// A two-shot of ranks that share cores: what one has staged has left the cache when the next reads
+// it (4 ranks on 2 cores: 344 us at 512 KiB, where a ring takes 227; 1.3 to 1.5 times a ring's time
+// from there on).
+constexpr double kCrowdedTwoShotGbps = 11.0;
 
 struct WindowPath {
   double arrivals, seconds;  // one for each piece; those that follow in a piece
   double bytes;              // of the busiest rank
 };
+// Straight between buffers: what others' inputs bring is read, what goes into others' outputs is
+// written there, as if it were staged.
+WindowPath shared_path_of(const CostQuery& q, const CommShape& shape) {
+  const double n = shape.nranks, others = n - 1, bytes = double(q.bytes) / q.channels;
+  const auto path = [&](double moved) { return WindowPath{1, 1, moved * bytes}; };
+  switch (q.collective) {
+    case Collective::all_gather:
+      return path(others + 2 * kOwn);
+    case Collective::reduce_scatter:
+      return path(kReadPeer * others + 2 * kOwn);
+    case Collective::all_to_all:
+      return path((1 + kOwn) * others + 2 * kOwn);
+    case Collective::broadcast:
+    case Collective::scatter:
+      return path(kReadPeer + kOwn);
+    case Collective::gather:
+      return path(1 + kOwn);
+    case Collective::reduce:
+      return path((kReadPeer * others + 1 + kOwn) / n);
+    default:
+      return path(((kReadPeer + 1) * others + 2 * kOwn) / n);
+  }
+}
+
 WindowPath window_path_of(const CostQuery& q, const CommShape& shape) {
+  if (q.shared) return shared_path_of(q, shape);
   const double n = shape.nranks, others = n - 1, bytes = double(q.bytes) / q.channels;
   const double pieces = std::max(1.0, std::ceil(bytes / double(q.chunk_bytes)));
   if (q.algorithm == AlgorithmId::two_shot) {
@@ -104,12 +133,14 @@ Prediction predict_window(const CostQuery& q, const CommShape& shape) {
   double arrival_us = kLineUs[nearness] * (kArrivalLines + kPeerLines * (shape.nranks - 2));
   double second_us = arrival_us + kSecondArrivalUs;
   if (crowd > 1) arrival_us = second_us = std::max(second_us, crowd * kTurnUs);
-  const Wire wire = shared_memory(shape.local, q.bytes);
-  const double gbps = kWindowGbps * std::min(1.0, wire.gbps[0] / kSharedGbps[0]);
+  const WireCost wire = shared_memory(shape.local, q.bytes);
+  const bool slow = crowd > 1 && q.algorithm == AlgorithmId::two_shot && !q.shared;
+  const double gbps =
+      (slow ? kCrowdedTwoShotGbps : kWindowGbps) * std::min(1.0, wire.gbps[0] / kSharedGbps[0]);
   const double arrivals_us = path.arrivals * arrival_us + path.seconds * second_us;
   const double bytes_us = path.bytes * crowd / (gbps * 1e3);
   const char* latency = crowd > 1 ? kTurnsText : "arrivals of all ranks";
-  return {kLaunchUs + arrivals_us + bytes_us, arrivals_us > bytes_us ? latency : wire.narrow};
+  return {kCpuLaunchUs + arrivals_us + bytes_us, arrivals_us > bytes_us ? latency : wire.narrow};
 }
 
 struct Path {
@@ -134,6 +165,12 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
       return {2 * depth, (shape.nranks > 2 ? 3.0 : 2.0) * bytes};
     case AlgorithmId::tree_split:
       return {2 * depth + 1, (shape.nranks > 2 ? 2.5 : 2.0) * bytes};
+    case AlgorithmId::collnet: {
+      // Up the chain, through the network, down again; the network carries everything once each
+      // way, which a rank behind a head passes on besides.
+      const double chain = shape.network.longest_chain;
+      return {2 * chain, (chain > 1 ? 2.0 : 1.0) * bytes};
+    }
     case AlgorithmId::doubling: {
       // Every step sends and adds everything, whose source is read twice; ranks beyond the power of
       // two come in before and hear after.
@@ -149,9 +186,9 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
 }  // namespace
 
 Prediction predict(const CostQuery& q, const CommShape& shape) {
-  if (shape.nranks < 2) return {kLaunchUs, "the call itself"};
+  if (shape.nranks < 2) return {kCpuLaunchUs, "the call itself"};
   if (kernels::algorithm(q.algorithm).window) return predict_window(q, shape);
-  const Wire wire = shape.all_on_one_host ? shared_memory(shape.local, q.bytes) : kSockets;
+  const WireCost wire = shape.all_on_one_host ? shared_memory(shape.local, q.bytes) : kSockets;
   const int p = q.protocol == Protocol::simple ? 0 : 1;
   const double crowd = std::max(1.0, shape.ranks_per_core);
   const Path path = path_of(q, shape);
@@ -166,7 +203,7 @@ Prediction predict(const CostQuery& q, const CommShape& shape) {
   double bytes_us = bytes * crowd / (wire.gbps[p] * 1e3);
   if (q.algorithm == AlgorithmId::tree_split && crowd > 1) bytes_us *= 1.1;  // two workers a rank
   const char* latency = crowd > 1 ? kTurnsText : "hops from rank to rank";
-  return {kLaunchUs + hops_us + bytes_us, hops_us > bytes_us ? latency : wire.narrow};
+  return {kCpuLaunchUs + hops_us + bytes_us, hops_us > bytes_us ? latency : wire.narrow};
 }
 
 }  // namespace collctl::runtime

@@ -6,12 +6,12 @@
 namespace collctl::runtime {
 namespace {
 
-constexpr uint64_t kFdTag = 0x44455649434557;  // with the communicator's hash
+constexpr uint64_t kDeviceFdTag = 0x44455649434557;  // with the communicator's hash
 
 // What this rank can do before it has seen anybody's memory; the reason when it cannot.
 Status prepare(const DeviceWindow::Options& o, transport::DeviceMemory& own,
                transport::FlatMemory& flat) {
-  for (const transport::PeerInfo& peer : o.peers) COLL_TRY(o.device->reaches(peer.bus_id));
+  for (const transport::PeerInfo& peer : o.peers) COLL_TRY(o.device->reaches(peer));
   COLL_ASSIGN(own, transport::DeviceMemory::make(o.device, o.part_bytes, true));
   COLL_ASSIGN(flat, transport::FlatMemory::reserve(o.device, o.nranks, o.part_bytes));
   return flat.map(o.rank, own);
@@ -67,7 +67,7 @@ Result<std::unique_ptr<DeviceWindow>> DeviceWindow::make(const Options& o, std::
   COLL_TRY_IN(o.bootstrap->all_gather(ready.data(), 1, deadline), "window");
   for (const uint8_t each : ready)
     if (each == 0) return std::unique_ptr<DeviceWindow>();
-  const uint64_t tag = kFdTag ^ o.comm_hash;
+  const uint64_t tag = kDeviceFdTag ^ o.comm_hash;
   for (int i = 1; i < o.nranks; ++i)
     COLL_TRY_IN(o.bootstrap->send_fd((o.rank + i) % o.nranks, tag, fd.get(), deadline), "window");
   for (int i = 1; i < o.nranks; ++i) {

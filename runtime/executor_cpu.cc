@@ -22,6 +22,14 @@ Error error_from_report(const Report& r, double op_timeout_s) {
       kernels::name_of(r.algorithm), kernels::name_of(r.protocol), r.channel, r.step, r.seen);
   switch (r.code) {
     case ReportCode::timeout:
+      if (r.peer == r.rank)  // its own rank stands for the network (kernels/algo/collnet.h)
+        return Error(ErrorCode::deadline,
+                     format("rank {} waits for the network that reduces ({}): no progress for {:g} "
+                            "s",
+                            r.rank, where, op_timeout_s),
+                     "another rank has not come that far, or the network does not answer; --algo "
+                     "^collnet does without it")
+            .blame(r.rank);
       return Error(
                  ErrorCode::deadline,
                  r.side == kernels::WaitSide::recv
@@ -37,6 +45,12 @@ Error error_from_report(const Report& r, double op_timeout_s) {
                    format("rank {} received from rank {} what is not a slice "
                           "of this operation ({})",
                           r.rank, r.peer, where),
+                   "all ranks must start the same operations with the same counts and types")
+          .blame(r.peer);
+    case ReportCode::wrong_size:
+      return Error(ErrorCode::lost,
+                   format("rank {} sent {} bytes where rank {} expects {} ({})", r.peer, r.seen,
+                          r.rank, r.wanted, where),
                    "all ranks must start the same operations with the same counts and types")
           .blame(r.peer);
     case ReportCode::aborted:
@@ -58,6 +72,7 @@ CpuExecutor::Channel& CpuExecutor::channel(size_t index) {
     c->context.spin_ns = options_.spin_ns;
     c->context.helpers = &split_helpers_;
     c->context.fault = options_.fault;
+    c->context.flat = options_.flat;
     c->links = &wire_.channel(int(channels_.size()));
     channels_.push_back(std::move(c));
   }

@@ -24,6 +24,7 @@ class CpuExecutor : public Executor {
     int64_t spin_ns = 20'000;
     kernels::Fault fault;
     ProxyEngine* proxy = nullptr;
+    const kernels::FlatRange* flat = nullptr;  // where users' windows are mapped
   };
   CpuExecutor(Wire& wire, const Options& options);
   ~CpuExecutor() override;

@@ -19,8 +19,7 @@ using transport::DeviceStream;
 
 constexpr uint64_t kReportBytes =
     (sizeof(Report) * kernels::kMaxChannels + 127) / 128 * 128;  // before the abort word
-constexpr double kUploadSeconds = 30;
-constexpr uint64_t kBytesOfLaunch = 10'000;  // what a launch costs the deadline: a millisecond
+constexpr uint64_t kEpochBytes = 512;  // of a window's part: where its kernels count (64 blocks)
 
 int threads_of(const CudaPlan::Launch& launch) {
   if (launch.threads > 0) return launch.threads;
@@ -50,6 +49,7 @@ Status CudaExecutor::set_up() {
   pieces_ = std::make_shared<DevicePieces>(device);
   COLL_ASSIGN(barrier_cell_, pieces_->take(2 * sizeof(int32_t)));
   COLL_ASSIGN(uploads_, Uploads::make(device));
+  COLL_ASSIGN(pulse_, DevicePulse::make(device));
   COLL_ASSIGN(links_, LinkTables::make(*pieces_, options_.nranks));
   COLL_ASSIGN(setup_stream_, DeviceStream::make(device));
   COLL_ASSIGN(turn_event_, transport::DeviceEvent::make(device, false));
@@ -68,6 +68,15 @@ CudaExecutor::~CudaExecutor() {
   tell_proxy(false);
 }
 
+void CudaExecutor::use_window(const kernels::cuda::PeerMemory& window) {
+  window_ = window;
+  pulse_->add(window.base + uint64_t(window.rank) * window.stride, kEpochBytes);
+}
+
+bool CudaExecutor::aborted() const {
+  return std::atomic_ref<uint32_t>(*abort_word_).load(std::memory_order_acquire) != 0;
+}
+
 void CudaExecutor::abort() {
   std::atomic_ref<uint32_t>(*abort_word_).store(1, std::memory_order_release);
 }
@@ -79,13 +88,37 @@ Error CudaExecutor::device_error(Error error) const {
 
 // --- what kernels read ---
 
+// Uploads go without the mutex, so that the watching thread looks on while they wait for a place
+// behind what is queued.
+
+// Copies wait as long as the GPU gets on with what is before them.
+Uploads::GiveUp CudaExecutor::stands_still() const {
+  return [this, start = now_ns()] {
+    const int64_t since = std::max(start, sign_ns_.load(std::memory_order_acquire));
+    return aborted() || now_ns() - since > 2 * patience_ns();
+  };
+}
+
+Status CudaExecutor::uploaded(Status status) const {
+  if (status || !aborted()) return status ? Status() : device_error(std::move(status.error()));
+  return Error(ErrorCode::interrupted, format("rank {} was told to stop", options_.rank));
+}
+
 Status CudaExecutor::upload(const DeviceStream& stream, void* to, const void* from,
                             uint64_t bytes) {
-  const Deadline deadline = Deadline::after_seconds(kUploadSeconds);
-  if (capturing_ == nullptr) return uploads_->upload(stream, to, from, bytes, deadline);
   // A capture would repeat the copy. Nothing else is under way meanwhile.
-  COLL_TRY(uploads_->upload(setup_stream_, to, from, bytes, deadline));
-  return setup_stream_.synchronize(deadline);
+  const bool apart = capturing_ != nullptr;
+  Status status = uploads_->upload(apart ? setup_stream_ : stream, to, from, bytes, stands_still());
+  if (status && apart) status = setup_stream_.synchronize(Deadline::after_ns(patience_ns()));
+  return uploaded(std::move(status));
+}
+
+Status CudaExecutor::update_links(const DeviceStream& stream) {
+  const bool apart = capturing_ != nullptr;
+  Status status = links_.update(wire_, *pieces_, *uploads_, *pulse_, apart ? setup_stream_ : stream,
+                                stands_still());
+  if (status && apart) status = setup_stream_.synchronize(Deadline::after_ns(patience_ns()));
+  return uploaded(std::move(status));
 }
 
 Result<const int32_t*> CudaExecutor::device_order(const int32_t* order,
@@ -103,7 +136,7 @@ Result<const int32_t*> CudaExecutor::device_order(const int32_t* order,
 
 // The pair steps of all works go in one piece.
 Status CudaExecutor::put_pairs(const Plan& plan, CudaPlan& made, const DeviceStream& stream) {
-  std::vector<kernels::PairStep> steps;
+  std::vector<kernels::PairStep>& steps = made.steps;
   for (const PlannedOp& op : plan.ops)
     for (const Work& work : op.works)
       steps.insert(steps.end(), work.pairs, work.pairs + work.pair_count);
@@ -134,6 +167,7 @@ Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
   auto made = std::make_shared<CudaPlan>();
   made->owner = pieces_;
   const Launcher& launcher = *options_.launcher;
+  size_t steps = 0;
   for (const PlannedOp& op : entry.plan.ops)
     for (const Work& work : op.works) {
       const bool window = op.by_window_kernel && verbs_bank_bytes_ == 0;
@@ -144,8 +178,9 @@ Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
                          launches.back().count < launcher.most_works;
       const bool further = copy && &work != &op.works.front();  // the first copies for all channels
       if (!joins && !further)
-        launches.push_back({window, copy, work.protocol, int(made->works.size()), 0, 0});
+        launches.push_back({window, copy, work.protocol, int(made->works.size()), 0, 0, steps});
       ++launches.back().count;
+      steps += work.pair_count;
       launches.back().threads = std::max(launches.back().threads, op.threads);
       Work placed = work;
       if (op.by_window_kernel && !window) placed.chunk_count = verbs_chunk(work);
@@ -178,13 +213,15 @@ Status CudaExecutor::take_turn(const DeviceStream& stream) {
   return {};
 }
 
-void CudaExecutor::under_way(uint64_t bytes) {
+void CudaExecutor::under_way(uint64_t bytes, uint64_t launches) {
   ++launched_;
-  queued_bytes_ += bytes + kBytesOfLaunch;
+  largest_bytes_ = std::max(largest_bytes_, bytes);
+  queued_launches_ += launches;
   if (wire_.proxied() && !proxy_busy_) tell_proxy(true);
   if (busy_) return;
   busy_ = true;
   idle_since_ns_ = 0;
+  sign_ns_.store(now_ns(), std::memory_order_release);
   changed_.notify_all();
 }
 
@@ -221,6 +258,8 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
                                      .work_count = launch.count,
                                      .protocol = launch.protocol,
                                      .threads = threads_of(launch),
+                                     .host_pairs = plan.steps.data() + launch.first_step,
+                                     .host_links = links_.host_table(),
                                      .shared = shared,
                                      .stream = stream.get()});
     }
@@ -235,18 +274,17 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
 
 Status CudaExecutor::launch(CachedPlan& entry, uint64_t first_op_count,
                             const DeviceStream& stream) {
-  const std::lock_guard lock(mutex_);
+  const bool capturing = capturing_ != nullptr;  // set by this thread
   COLL_TRY(may_launch(stream));
   COLL_TRY(options_.device->use());
-  if (capturing_ == nullptr) COLL_TRY(take_turn(stream));
-  const bool capturing = capturing_ != nullptr;
-  if (!links_.current(wire_)) {
-    const DeviceStream& on = capturing ? setup_stream_ : stream;
-    const Deadline deadline = Deadline::after_seconds(kUploadSeconds);
-    COLL_TRY(links_.update(wire_, *pieces_, *uploads_, on, deadline));
-    if (capturing) COLL_TRY(on.synchronize(deadline));
+  if (!links_.current(wire_) || entry.on_device == nullptr) {
+    if (!capturing) {
+      const std::lock_guard lock(mutex_);
+      COLL_TRY(take_turn(stream));
+    }
+    if (!links_.current(wire_)) COLL_TRY(update_links(stream));
+    if (entry.on_device == nullptr) COLL_TRY(prepare(entry, stream));
   }
-  if (entry.on_device == nullptr) COLL_TRY(prepare(entry, stream));
   CudaPlan& plan = *entry.on_device;
   Work* placed = plan.works.data();
   for (const PlannedOp& op : entry.plan.ops) {
@@ -259,23 +297,35 @@ Status CudaExecutor::launch(CachedPlan& entry, uint64_t first_op_count,
     ++first_op_count;
   }
   if (capturing) {
-    capture_bytes_ += plan.bytes;
+    capture_bytes_ = std::max(capture_bytes_, plan.bytes);
+    capture_launches_ += plan.launches.size();
     if (captured_.empty() || captured_.back() != entry.on_device)
       captured_.push_back(entry.on_device);
-  } else {
-    under_way(plan.bytes);
+    return start_all(plan, stream);
   }
-  return start_all(plan, stream);
+  {
+    const std::lock_guard lock(mutex_);
+    COLL_TRY(take_turn(stream));
+    under_way(plan.bytes, plan.launches.size());
+    launching_.store(true, std::memory_order_release);
+  }
+  Status started = start_all(plan, stream);
+  launching_.store(false, std::memory_order_release);
+  return started;
 }
 
 Status CudaExecutor::capture_begin(const DeviceStream& stream) {
-  COLL_TRY(drain(Deadline::after_seconds(2 * options_.op_timeout_s + 10)));
+  const Uploads::GiveUp over = stands_still();
+  Status idle = drain(Deadline::after_ns(patience_ns()));
+  while (!idle && idle.error().code == ErrorCode::deadline && !over())  // a long queue
+    idle = drain(Deadline::after_ns(patience_ns()));
+  COLL_TRY(std::move(idle));
   const std::lock_guard lock(mutex_);
   if (capturing_ != nullptr)
     return Error(ErrorCode::usage, "a stream of this communicator already records a graph");
   COLL_TRY(transport::DeviceGraph::begin(options_.device, stream.get()));
   capturing_ = &stream;
-  capture_bytes_ = 0;
+  capture_bytes_ = capture_launches_ = 0;
   return {};
 }
 
@@ -284,6 +334,7 @@ Result<transport::DeviceGraph> CudaExecutor::capture_end(const DeviceStream& str
   if (capturing_ != &stream) return Error(ErrorCode::usage, "this stream records no graph");
   capturing_ = nullptr;
   graph_bytes_ = std::max(graph_bytes_, capture_bytes_);
+  graph_launches_ = std::max(graph_launches_, capture_launches_);
   return transport::DeviceGraph::end(options_.device, stream.get());
 }
 
@@ -293,12 +344,16 @@ bool CudaExecutor::capturing(const DeviceStream& stream) {
 }
 
 Status CudaExecutor::replay(const transport::DeviceGraph& graph, const DeviceStream& stream) {
-  const std::lock_guard lock(mutex_);
   if (capturing_ != nullptr)
     return Error(ErrorCode::usage, "a stream of this communicator records a graph: end it first");
-  COLL_TRY(take_turn(stream));
-  under_way(graph_bytes_);
+  {
+    const std::lock_guard lock(mutex_);
+    COLL_TRY(take_turn(stream));
+    under_way(graph_bytes_, graph_launches_);
+    launching_.store(true, std::memory_order_release);
+  }
   Status launched = graph.launch(stream.get());
+  launching_.store(false, std::memory_order_release);
   return launched ? Status() : device_error(std::move(launched.error()));
 }
 

@@ -37,10 +37,12 @@ struct CudaPlan {
     kernels::Protocol protocol{};
     int first = 0, count = 0;  // works
     int threads = 0;           // of a block
+    size_t first_step = 0;
   };
   std::vector<kernels::Work> works;
+  std::vector<kernels::PairStep> steps;  // of all works, one behind the other
   std::vector<Launch> launches;
-  uint64_t bytes = 0;  // moved, roughly: for the deadline of the whole
+  uint64_t bytes = 0;  // moved, roughly: how long it may go on without a sign
   std::vector<DevicePieces::Piece> pairs;
   std::shared_ptr<DevicePieces> owner;  // of the pieces
   ~CudaPlan();
@@ -63,7 +65,7 @@ class CudaExecutor {
   CudaExecutor(const CudaExecutor&) = delete;
   CudaExecutor& operator=(const CudaExecutor&) = delete;
   // For plans by window kernels; before the first launch.
-  void use_window(const kernels::cuda::PeerMemory& window) { window_ = window; }
+  void use_window(const kernels::cuda::PeerMemory& window);
   // Instead: such plans go by the verbs.
   void use_verbs(const kernels::Window& window) {
     verbs_bank_bytes_ = window.bank_bytes;
@@ -106,17 +108,23 @@ class CudaExecutor {
   Status put_pairs(const Plan& plan, CudaPlan& made, const transport::DeviceStream& stream);
   Result<const int32_t*> device_order(const int32_t* order, const transport::DeviceStream& stream);
   Status upload(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes);
+  Status update_links(const transport::DeviceStream& stream);
+  Status uploaded(Status status) const;
+  Uploads::GiveUp stands_still() const;
+  bool aborted() const;
+  int64_t patience_ns() const;
   Status start_all(const CudaPlan& plan, const transport::DeviceStream& stream);
   Status take_turn(const transport::DeviceStream& stream);
   Status may_launch(const transport::DeviceStream& stream) const;
-  void under_way(uint64_t bytes);
+  void under_way(uint64_t bytes, uint64_t launches);
   void tell_proxy(bool begins);
   Error device_error(Error error) const;
 
   // executor_cuda_watch.cc
   void watch();
   void look(std::unique_lock<std::mutex>& lock);
-  void look_at_marker(std::unique_lock<std::mutex>& lock, int64_t now);
+  Status look_for_signs(int64_t now);
+  int64_t drain_ns();
   void rest();
   void tell(std::unique_lock<std::mutex>& lock, std::optional<Error> device);
   Error first_report() const;
@@ -137,15 +145,21 @@ class CudaExecutor {
   transport::DeviceStream setup_stream_;  // uploads during a capture
   transport::DeviceEvent turn_event_;     // the end of what was queued on the stream before
 
+  std::unique_ptr<DevicePulse> pulse_;
+  // A launch is being queued, without the mutex: a full queue may keep the driver.
+  std::atomic<bool> launching_{false};
+  std::atomic<int64_t> sign_ns_{0};  // when the GPU last showed that it gets on
+
   // Under `mutex_`: the order of launches, and what the watching thread looks at.
   std::mutex mutex_;
   std::condition_variable changed_;
   const transport::DeviceStream* last_ = nullptr;       // the stream of the last launch
   const transport::DeviceStream* capturing_ = nullptr;  // must not be asked anything
   uint64_t launched_ = 0;                               // how often something was queued
-  uint64_t queued_bytes_ = 0;                           // since nothing was under way
-  uint64_t capture_bytes_ = 0;                          // of the operations recorded so far
-  uint64_t graph_bytes_ = 0;                            // of the largest graph
+  uint64_t largest_bytes_ = 0;                          // of a plan, since nothing was under way
+  uint64_t queued_launches_ = 0;                        // likewise: how many kernels
+  uint64_t capture_bytes_ = 0, capture_launches_ = 0;   // of what is recorded so far
+  uint64_t graph_bytes_ = 0, graph_launches_ = 0;       // of the largest graph
   bool busy_ = false;                                   // the watching thread looks
   bool proxy_busy_ = false;                             // the proxy polls
   bool look_now_ = false;
@@ -156,7 +170,7 @@ class CudaExecutor {
   // A point in the last stream whose passing is watched.
   transport::DeviceEvent marker_;
   bool marked_ = false;
-  int64_t marker_limit_ns_ = 0, marked_ns_ = 0;
+  int64_t marked_ns_ = 0, pulse_ns_ = 0;  // when it was set, when the pulse was last felt
   std::thread watcher_;
 };
 

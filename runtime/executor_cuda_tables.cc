@@ -52,7 +52,7 @@ Result<std::unique_ptr<Uploads>> Uploads::make(const transport::DevicePointer& d
   return made;
 }
 
-Status Uploads::next_part(const transport::DeviceStream& stream, Deadline deadline) {
+Status Uploads::next_part(const transport::DeviceStream& stream, const GiveUp& give_up) {
   COLL_TRY(parts_[part_].copied.record(stream.get()));
   parts_[part_].in_use = true;
   part_ = (part_ + 1) % kParts;
@@ -61,7 +61,7 @@ Status Uploads::next_part(const transport::DeviceStream& stream, Deadline deadli
   while (next.in_use) {
     COLL_ASSIGN(const bool done, next.copied.done());
     if (done) break;
-    if (deadline.passed())
+    if (give_up())
       return Error(ErrorCode::lost, format("{} does not take what is copied to it", device_text_));
     base::sleep_until(Deadline::after_ns(20'000));
   }
@@ -70,11 +70,11 @@ Status Uploads::next_part(const transport::DeviceStream& stream, Deadline deadli
 }
 
 Status Uploads::upload(const transport::DeviceStream& stream, void* to, const void* from,
-                       uint64_t bytes, Deadline deadline) {
+                       uint64_t bytes, const GiveUp& give_up) {
   auto* target = static_cast<uint8_t*>(to);
   const auto* source = static_cast<const uint8_t*>(from);
   while (bytes > 0) {
-    if (at_ == kPartBytes) COLL_TRY(next_part(stream, deadline));
+    if (at_ == kPartBytes) COLL_TRY(next_part(stream, give_up));
     const uint64_t n = std::min(bytes, kPartBytes - at_);
     uint8_t* staged = ring_.data() + part_ * kPartBytes + at_;
     std::memcpy(staged, source, n);
@@ -96,24 +96,39 @@ Result<LinkTables> LinkTables::make(DevicePieces& pieces, int nranks) {
   return made;
 }
 
-void LinkTables::collect(kernels::Fifo* const* side, size_t first, Channel& channel,
-                         std::vector<kernels::Fifo>& fresh,
-                         std::vector<kernels::Fifo**>& places) const {
+void LinkTables::collect(bool sends, const kernels::ChannelLinks& host, Channel& channel,
+                         Fresh& fresh) const {
+  kernels::Fifo* const* side = sends ? host.send : host.recv;
   for (size_t i = 0; i < entries(); ++i) {
-    kernels::Fifo*& known = channel.pointers[first + i];
+    kernels::Fifo*& known = channel.pointers[(sends ? 0 : entries()) + i];
     if (side[i] == nullptr || known != nullptr) continue;
-    fresh.push_back(*side[i]);
-    places.push_back(&known);
+    fresh.fifos.push_back(*side[i]);
+    fresh.places.push_back(&known);
+    fresh.counters.push_back(sends ? side[i]->head : side[i]->tail);
   }
 }
 
-Status LinkTables::update(Wire& wire, DevicePieces& pieces, Uploads& uploads,
-                          const transport::DeviceStream& stream, Deadline deadline) {
+Status LinkTables::place(const Fresh& fresh, DevicePieces& pieces, Uploads& uploads,
+                         DevicePulse& pulse, const transport::DeviceStream& stream,
+                         const Uploads::GiveUp& give_up) {
+  if (fresh.fifos.empty()) return {};
+  const uint64_t bytes = fresh.fifos.size() * sizeof(kernels::Fifo);
+  COLL_ASSIGN(const auto piece, pieces.take(bytes));
+  COLL_TRY(uploads.upload(stream, piece.data, fresh.fifos.data(), bytes, give_up));
+  for (size_t i = 0; i < fresh.places.size(); ++i) {
+    *fresh.places[i] = reinterpret_cast<kernels::Fifo*>(piece.data) + i;
+    pulse.add(*fresh.places[i], sizeof(kernels::Fifo));  // a kernel leaves its step there
+    pulse.add(fresh.counters[i], sizeof(uint64_t));
+  }
+  return {};
+}
+
+Status LinkTables::update(Wire& wire, DevicePieces& pieces, Uploads& uploads, DevicePulse& pulse,
+                          const transport::DeviceStream& stream, const Uploads::GiveUp& give_up) {
   const size_t count = size_t(wire.channel_count());
   const uint64_t side_bytes = entries() * sizeof(kernels::Fifo*);
   channels_.resize(std::max(channels_.size(), count));
-  std::vector<kernels::Fifo> fresh;
-  std::vector<kernels::Fifo**> places;
+  Fresh fresh;
   for (size_t c = 0; c < count; ++c) {
     Channel& channel = channels_[c];
     if (channel.memory.data == nullptr) {
@@ -121,33 +136,31 @@ Status LinkTables::update(Wire& wire, DevicePieces& pieces, Uploads& uploads,
       channel.pointers.resize(2 * entries());
     }
     const kernels::ChannelLinks& host = wire.channel(int(c));
-    collect(host.send, 0, channel, fresh, places);
-    collect(host.recv, entries(), channel, fresh, places);
+    collect(true, host, channel, fresh);
+    collect(false, host, channel, fresh);
   }
-  if (!fresh.empty()) {
-    COLL_ASSIGN(const auto fifos, pieces.take(fresh.size() * sizeof(kernels::Fifo)));
-    COLL_TRY(uploads.upload(stream, fifos.data, fresh.data(), fresh.size() * sizeof(kernels::Fifo),
-                            deadline));
-    for (size_t i = 0; i < places.size(); ++i)
-      *places[i] = reinterpret_cast<kernels::Fifo*>(fifos.data) + i;
-  }
+  COLL_TRY(place(fresh, pieces, uploads, pulse, stream, give_up));
   if (host_window_) {
     COLL_ASSIGN(const auto piece, pieces.take(sizeof(kernels::Window)));
-    COLL_TRY(uploads.upload(stream, piece.data, &*host_window_, sizeof(kernels::Window), deadline));
+    COLL_TRY(uploads.upload(stream, piece.data, &*host_window_, sizeof(kernels::Window), give_up));
     window_ = reinterpret_cast<kernels::Window*>(piece.data);
+    pulse.add(window_, sizeof(kernels::Window));
     host_window_.reset();
   }
   std::vector<kernels::ChannelLinks> table(kernels::kMaxChannels);
   table[0].window = window_;
+  host_table_.assign(count, {});
   for (size_t c = 0; c < count; ++c) {
     auto* pointers = reinterpret_cast<kernels::Fifo**>(channels_[c].memory.data);
     table[c] = {
         .send = pointers, .recv = pointers + entries(), .window = c == 0 ? window_ : nullptr};
+    kernels::Fifo** const here = channels_[c].pointers.data();
+    host_table_[c] = {.send = here, .recv = here + entries(), .window = nullptr};
     COLL_TRY(
-        uploads.upload(stream, pointers, channels_[c].pointers.data(), 2 * side_bytes, deadline));
+        uploads.upload(stream, pointers, channels_[c].pointers.data(), 2 * side_bytes, give_up));
   }
   COLL_TRY(uploads.upload(stream, table_, table.data(),
-                          table.size() * sizeof(kernels::ChannelLinks), deadline));
+                          table.size() * sizeof(kernels::ChannelLinks), give_up));
   links_seen_ = wire.link_count();
   up_ = true;
   return {};

@@ -6,12 +6,14 @@
 // what is queued on the next stream overwrites nothing that an earlier kernel still reads.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "kernels/contract/fifo.h"
+#include "runtime/device_pulse.h"
 #include "runtime/wire.h"
 #include "transport/device/device.h"
 
@@ -44,10 +46,11 @@ class DevicePieces {
 class Uploads {
  public:
   static Result<std::unique_ptr<Uploads>> make(const transport::DevicePointer& device);
-  // `from` is read before the call returns. Ended by the copies before it, or the deadline (lost:
-  // the GPU does not answer).
+  // Asked while an upload waits for the copies before it, in long queues: no longer?
+  using GiveUp = std::function<bool()>;
+  // `from` is read before the call returns. Ended by the copies before it, or `give_up` (lost).
   Status upload(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes,
-                Deadline deadline);
+                const GiveUp& give_up);
 
  private:
   Uploads() = default;
@@ -55,7 +58,7 @@ class Uploads {
     transport::DeviceEvent copied;
     bool in_use = false;  // `copied` was recorded
   };
-  Status next_part(const transport::DeviceStream& stream, Deadline deadline);
+  Status next_part(const transport::DeviceStream& stream, const GiveUp& give_up);
   std::string device_text_;
   transport::PinnedMemory ring_;
   std::vector<Part> parts_;
@@ -70,12 +73,14 @@ class LinkTables {
   // Channel 0 has this window, too; before the first launch.
   void use_window(const kernels::Window& window) { host_window_ = window; }
   bool current(const Wire& wire) const { return up_ && links_seen_ == wire.link_count(); }
-  // Brings over what the wire has and the device has not.
-  Status update(Wire& wire, DevicePieces& pieces, Uploads& uploads,
-                const transport::DeviceStream& stream, Deadline deadline);
+  // Brings over what the wire has and the device has not; `pulse` hears of its counters.
+  Status update(Wire& wire, DevicePieces& pieces, Uploads& uploads, DevicePulse& pulse,
+                const transport::DeviceStream& stream, const Uploads::GiveUp& give_up);
   const kernels::ChannelLinks* table() const {
     return reinterpret_cast<const kernels::ChannelLinks*>(table_);
   }
+  // By channel, tables in host memory; the fifos lie on the device. Until the next update.
+  const kernels::ChannelLinks* host_table() const { return host_table_.data(); }
 
  private:
   struct Channel {
@@ -84,12 +89,20 @@ class LinkTables {
   };
   size_t entries() const { return size_t(nranks_) * kernels::kProtocolCount; }
   // Fifos of one side of a channel that are new: their host form, and where their address goes.
-  void collect(kernels::Fifo* const* side, size_t first, Channel& channel,
-               std::vector<kernels::Fifo>& fresh, std::vector<kernels::Fifo**>& places) const;
+  struct Fresh {
+    std::vector<kernels::Fifo> fifos;
+    std::vector<kernels::Fifo**> places;
+    // Of each the counter that lies in this rank's own memory: what the peer moves.
+    std::vector<const uint64_t*> counters;
+  };
+  void collect(bool sends, const kernels::ChannelLinks& host, Channel& channel, Fresh& fresh) const;
+  Status place(const Fresh& fresh, DevicePieces& pieces, Uploads& uploads, DevicePulse& pulse,
+               const transport::DeviceStream& stream, const Uploads::GiveUp& give_up);
 
   int nranks_ = 1;
   uint8_t* table_ = nullptr;
   std::vector<Channel> channels_;
+  std::vector<kernels::ChannelLinks> host_table_;
   size_t links_seen_ = 0;
   bool up_ = false;                             // the table is on the device
   std::optional<kernels::Window> host_window_;  // until it is there

@@ -14,13 +14,14 @@ using kernels::Report;
 using kernels::ReportCode;
 using transport::DeviceStream;
 
-constexpr int64_t kLookNs = 1'000'000;        // how often the thread looks
+constexpr int64_t kWatchNs = 1'000'000;       // how often the thread looks
 constexpr int64_t kRestAfterNs = 50'000'000;  // how long it goes on when nothing is under way
-constexpr double kDrainSeconds = 10;          // kernels that are told to give up take far less
-constexpr int64_t kMarkEveryNs = 1'000'000'000;
-constexpr int64_t kMarkSlackNs = 10'000'000'000;
-constexpr double kSlowestBytesPerNs = 0.01;  // 10 MB/s: slower than any network we run on
-constexpr int64_t kSpinNs = 5'000'000;       // a wait that takes longer sleeps in between
+// Kernels that are told to give up take far less; each that is queued starts once for that.
+constexpr double kDrainSeconds = 10, kDrainSecondsOfLaunch = 0.005;
+constexpr double kGatherSeconds = 1;                // for the reports of one rank's channels
+constexpr int64_t kLongestEveryNs = 1'000'000'000;  // between two marks, and two looks at counters
+constexpr int64_t kSlackNs = 1'000'000'000;
+constexpr int64_t kSettleSpinNs = 5'000'000;  // a wait that takes longer sleeps in between
 constexpr int64_t kSleepNs = 100'000;
 
 ReportCode code_of(const Report& report) {
@@ -45,13 +46,23 @@ Error CudaExecutor::first_report() const {
   return error_from_report(*best, options_.op_timeout_s);
 }
 
+// How long a GPU with work may go without a sign: kernels end their own waits by then and say why.
+int64_t CudaExecutor::patience_ns() const {
+  return int64_t(options_.op_timeout_s * 1.125e9) + kSlackNs;
+}
+
+int64_t CudaExecutor::drain_ns() {
+  const std::lock_guard lock(mutex_);
+  return int64_t((kDrainSeconds + kDrainSecondsOfLaunch * double(queued_launches_)) * 1e9);
+}
+
 // --- the thread that waits ---
 
 Status CudaExecutor::wait(const DeviceStream& stream) {
   if (capturing(stream))
     return Error(ErrorCode::usage, "the stream records a graph: end that before waiting for it");
   const int64_t start = now_ns();
-  int64_t give_up_ns = 0;
+  int64_t told_ns = 0, drain = 0;  // when it was told to stop, how long that may take
   while (true) {
     Result<bool> idle = stream.idle();
     if (!idle) {
@@ -60,15 +71,17 @@ Status CudaExecutor::wait(const DeviceStream& stream) {
     }
     if (*idle) break;
     const int64_t now = now_ns();
-    if (std::atomic_ref<uint32_t>(*abort_word_).load(std::memory_order_acquire) != 0) {
-      if (give_up_ns == 0) give_up_ns = now + int64_t(kDrainSeconds * 1e9);
-      if (now > give_up_ns)
-        return device_error(
-            Error(ErrorCode::lost, format("{} does not end its kernels, {:g} s after they were "
-                                          "told to",
-                                          options_.device->text(), kDrainSeconds)));
+    if (aborted()) {
+      if (told_ns == 0) {
+        told_ns = now;
+        drain = drain_ns();
+      }
+      if (now - told_ns > drain)
+        return device_error(Error(
+            ErrorCode::lost, format("{} does not end its kernels, {:.0f} s after they were told to",
+                                    options_.device->text(), double(drain) * 1e-9)));
     }
-    if (now - start < kSpinNs)
+    if (now - start < kSettleSpinNs)
       base::yield_thread();
     else
       base::sleep_until(Deadline::after_ns(kSleepNs));
@@ -107,9 +120,7 @@ Status CudaExecutor::drain(Deadline deadline) {
 
 void CudaExecutor::stand_still() const {
   const Deadline deadline = Deadline::after_seconds(3 * options_.op_timeout_s + kDrainSeconds);
-  while (std::atomic_ref<uint32_t>(*abort_word_).load(std::memory_order_acquire) == 0 &&
-         !deadline.passed())
-    base::sleep_until(Deadline::after_ms(1));
+  while (!aborted() && !deadline.passed()) base::sleep_until(Deadline::after_ms(1));
 }
 
 // --- the thread that watches ---
@@ -121,7 +132,7 @@ void CudaExecutor::watch() {
     if (busy_ || look_now_) {
       look_now_ = false;
       look(lock);
-      base::wait_for(changed_, lock, Deadline::after_ns(kLookNs),
+      base::wait_for(changed_, lock, Deadline::after_ns(kWatchNs),
                      [&] { return stopping_ || look_now_; });
     } else {
       base::wait_for(changed_, lock, Deadline::after_seconds(60),
@@ -132,18 +143,23 @@ void CudaExecutor::watch() {
 
 void CudaExecutor::look(std::unique_lock<std::mutex>& lock) {
   if (!told_ && given_up()) return tell(lock, {});
-  if (capturing_ != nullptr)
-    return;  // nothing is under way, and a question would spoil the capture
+  if (capturing_ != nullptr)  // nothing is under way, and a question would spoil the capture
+    return sign_ns_.store(now_ns(), std::memory_order_release);
+  const bool launching = launching_.load(std::memory_order_acquire);
   Result<bool> idle = last_ != nullptr ? last_->idle() : Result<bool>(true);
   if (!idle) return tell(lock, device_error(std::move(idle.error())));
   const int64_t now = now_ns();
-  if (!*idle) {
+  if (!*idle || launching) {
     idle_since_ns_ = 0;
-    return look_at_marker(lock, now);
+    if (*idle) sign_ns_.store(now, std::memory_order_release);
+    Status well = *idle ? Status() : look_for_signs(now);
+    if (!well) tell(lock, device_error(std::move(well.error())));
+    return;
   }
+  sign_ns_.store(now, std::memory_order_release);
   if (idle_since_ns_ == 0 || seen_launches_ != launched_) idle_since_ns_ = now;
   seen_launches_ = launched_;
-  queued_bytes_ = 0;
+  largest_bytes_ = queued_launches_ = 0;
   marked_ = false;
   if (now - idle_since_ns_ > kRestAfterNs) rest();
 }
@@ -153,40 +169,50 @@ void CudaExecutor::rest() {
   tell_proxy(false);
 }
 
-// Kernels end by data, abort word or their own deadline. What has been queued and does not end at
-// all is a GPU that stands still.
-void CudaExecutor::look_at_marker(std::unique_lock<std::mutex>& lock, int64_t now) {
+// Kernels end by data, abort word or their own deadline; a queue of them ends however long it is.
+// The GPU shows that it gets on by an event that passes, or by the kernels' counters, which are
+// looked at when the event is late. Without either it stands still. An operation may move so much
+// that its counters do not change for long: at 1 GB/s a byte takes a nanosecond.
+Status CudaExecutor::look_for_signs(int64_t now) {
+  const int64_t patience = patience_ns() + int64_t(largest_bytes_);
+  const int64_t every = std::min(kLongestEveryNs, patience / 16);
+  const auto silent = [&] { return now - sign_ns_.load(std::memory_order_acquire); };
+  bool sign = false;
   if (marked_) {
-    const Result<bool> passed = marker_.done();
-    if (!passed) return;  // the question whether the stream is idle fails as well
-    if (*passed)
-      marked_ = false;
-    else if (now > marker_limit_ns_)
-      return tell(
-          lock, device_error(Error(ErrorCode::deadline,
-                                   format("{} has not ended what was queued {:.0f} s ago, and "
-                                          "its kernels do not say why",
-                                          options_.device->text(), double(now - marked_ns_) * 1e-9),
-                                   "look at nvidia-smi and at the kernel's log (Xid)")));
+    COLL_ASSIGN(sign, marker_.done());
+    marked_ = !sign;
   }
-  if (marked_ || now - marked_ns_ < kMarkEveryNs) return;
-  if (!marker_.record(last_->get())) return;  // likewise
+  if (!sign && silent() > patience / 4 && now - pulse_ns_ > every) {
+    pulse_ns_ = now;
+    COLL_ASSIGN(sign, pulse_->beats());
+  }
+  if (sign) sign_ns_.store(now, std::memory_order_release);
+  if (silent() > patience)
+    return Error(ErrorCode::deadline,
+                 format("{} has not got on with what is queued for {:.0f} s, and its kernels do "
+                        "not say why",
+                        options_.device->text(), double(silent()) * 1e-9),
+                 "look at nvidia-smi and at the kernel's log (Xid)");
+  if (marked_ || now - marked_ns_ < every) return {};
+  COLL_TRY(marker_.record(last_->get()));
   marked_ = true;
   marked_ns_ = now;
-  marker_limit_ns_ = now + int64_t(options_.op_timeout_s * 1e9) + kMarkSlackNs +
-                     int64_t(double(queued_bytes_) / kSlowestBytesPerNs);
+  return {};
 }
 
-// Tells the communicator, once: `device` when the GPU failed, else what kernels reported as soon as
-// all of them have.
+// Tells the communicator, once: `device` when the GPU failed, else what kernels reported.
 void CudaExecutor::tell(std::unique_lock<std::mutex>& lock, std::optional<Error> device) {
   busy_ = false;
   if (told_) return;
-  const Deadline ended = Deadline::after_seconds(kDrainSeconds);
-  while (!device && last_ != nullptr && capturing_ == nullptr && !stopping_ && !ended.passed()) {
+  // This rank's own kernels first, so that all channels have reported soon; the peers hear of it
+  // from on_failure, and wrong data must not go further meanwhile.
+  abort();
+  const bool urgent = device || first_report().code == ErrorCode::bad_data;
+  const Deadline ended = Deadline::after_seconds(urgent ? 0 : kGatherSeconds);
+  while (last_ != nullptr && capturing_ == nullptr && !stopping_ && !ended.passed()) {
     const Result<bool> idle = last_->idle();
     if (!idle || *idle) break;
-    base::wait_for(changed_, lock, Deadline::after_ns(kLookNs), [&] { return stopping_; });
+    base::wait_for(changed_, lock, Deadline::after_ns(kWatchNs), [&] { return stopping_; });
   }
   lock.unlock();
   options_.on_failure(device ? std::move(*device) : first_report());

@@ -1,9 +1,11 @@
 // One host's GPUs as nodes of a cluster (gpu_shape.h).
 #include <algorithm>
+#include <set>
 
 #include "base/env.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "base/whole_file.h"
 #include "runtime/gpu_shape.h"
 #include "topology/discover.h"
 #include "topology/graph_parts.h"
@@ -40,6 +42,21 @@ Result<Graph> graph_of_job(const topology::System& system, std::span<const int64
   return part_of(graph, base_paths(graph, {.through_gpus = rules.nvb}), gpus);
 }
 
+Error several_groups(const std::string& file, size_t groups) {
+  return {ErrorCode::usage,
+          format("{}: the GPUs fall into {} groups, which a graph file cannot say", file, groups)};
+}
+
+// A dump is no reason not to run.
+void dump(const Graph& graph, const topology::NodeGraphs& graphs, size_t groups,
+          const std::string& file) {
+  if (file.empty()) return;
+  const Status written = groups > 1
+                             ? Status(several_groups(file, groups))
+                             : base::write_file_atomically(file, write_graph_xml(graph, graphs));
+  if (!written) COLL_WARN("no dump of the channels: {}", written.error().chain());
+}
+
 // The channels of a part of the machine, searched or as the user's file has them.
 Result<topology::NodeGraphs> channels_of(const Graph& graph, const topology::Paths& effective,
                                          int nodes, const GpuSearch& search) {
@@ -54,6 +71,42 @@ Result<topology::NodeGraphs> channels_of(const Graph& graph, const topology::Pat
   return graphs;
 }
 
+// Network devices that are on no PCI device that is seen: where they are is not known.
+std::set<std::string> placeless_nets(const topology::System& system) {
+  std::set<std::string> names;
+  for (const topology::Cpu& cpu : system.cpus)
+    for (const topology::Nic& nic : cpu.nics)
+      for (const topology::Net& net : nic.nets) names.insert(net.name);
+  return names;
+}
+
+// For the ranks of a part, in their order, and the network devices in the graph's. Where the place
+// of a device is not known its path says nothing, unless the user has set a limit.
+std::vector<std::vector<transport::NicGdr>> gdr_rules(const Graph& graph, const Rules& rules,
+                                                      const std::vector<int>& ranks,
+                                                      const std::set<std::string>& placeless) {
+  const auto paths = base_paths(graph, {.through_gpus = rules.nvb});
+  std::vector<std::vector<transport::NicGdr>> all(ranks.size());
+  for (const int gpu : graph.gpus) {
+    const auto at = std::find(ranks.begin(), ranks.end(), graph.nodes[size_t(gpu)].rank);
+    for (const int net : graph.nets) {
+      Rules here = rules;
+      if (!rules.gdr_level && placeless.contains(graph.nodes[size_t(net)].name))
+        here.gdr_level = topology::PathType::sys;
+      const auto why_not = [&](topology::Direction direction) {
+        const auto decision = gdr_wanted(graph, paths, here, gpu, net, direction);
+        return decision.yes ? std::string()
+                            : format("{} and {}: {}", node_name(graph, gpu), node_name(graph, net),
+                                     decision.why);
+      };
+      all[size_t(at - ranks.begin())].push_back(
+          {.no_read = why_not(topology::Direction::send),
+           .no_write = why_not(topology::Direction::receive)});
+    }
+  }
+  return all;
+}
+
 Result<HostGpus> described(const topology::System& system, std::span<const int64_t> bus_ids,
                            int hosts, const GpuSearch& search, const std::string& host) {
   const Rules& rules = search.rules;
@@ -62,19 +115,19 @@ Result<HostGpus> described(const topology::System& system, std::span<const int64
   const auto paths = base_paths(machine, options);
   const auto groups = gpu_groups(machine, paths, rules);
   if (groups.size() > 1 && !search.graph_file.empty())
-    return Error(ErrorCode::usage,
-                 format("{}: the GPUs fall into {} groups, which a graph file cannot say",
-                        search.graph_file, groups.size()));
+    return several_groups(search.graph_file, groups.size());
   HostGpus found;
   for (const std::vector<int>& gpus : groups) {
     const Graph graph = part_of(machine, paths, gpus);
     const auto effective = effective_paths(graph, base_paths(graph, options), rules);
     COLL_ASSIGN(const auto graphs,
                 channels_of(graph, effective, hosts * int(groups.size()), search));
+    if (found.parts.empty()) dump(graph, graphs, groups.size(), search.dump_file);
     HostGpus::Part& part = found.parts.emplace_back();
     part.node = describe_node(graph, effective, graphs, host);
     for (const int at : graph.gpus) part.ranks.push_back(graph.nodes[size_t(at)].rank);
     std::sort(part.ranks.begin(), part.ranks.end());
+    part.gdr = gdr_rules(graph, rules, part.ranks, placeless_nets(system));
   }
   return found;
 }
@@ -100,6 +153,7 @@ Result<GpuSearch> read_search(const Settings& settings) {
   COLL_ASSIGN(const int64_t cross_nic, base::knob_int(base::KnobId::cross_nic));
   search.cross_nic = int(cross_nic);
   search.graph_file = base::knob_text(base::KnobId::graph_file);
+  search.dump_file = base::knob_text(base::KnobId::graph_dump_file);
   return search;
 }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/format.h"
+#include "runtime/device_window.h"
 #include "runtime/gpu_cost.h"
 #include "runtime/model.h"
 
@@ -21,8 +22,9 @@ constexpr uint32_t kMostParts = 64, kMostNets = 512;
 // Blocks for messages: what it takes to fill NVLink, and what a slower link has use for.
 constexpr int kNvlinkPairChannels = 32, kLeastPairChannels = 2, kOtherPairChannels = 8;
 // Over host memory and sockets one block waits more than it moves, so more than the search finds
-// (4 channels over host memory reach 26.5 of 29 GB/s on 2 x H200).
-constexpr int kLeastHostChannels = 8, kLeastNetChannels = 4;
+// (4 channels over host memory reach 26.5 of 29 GB/s on 2 x H200; 8 through sockets 15.2). A
+// network that reads the GPUs' memory itself needs fewer.
+constexpr int kLeastHostChannels = 8, kLeastDirectNetChannels = 4;
 // Where nothing is known of the machine.
 constexpr int kUnknownChannels = 8;
 constexpr double kUnknownGbps = 10;  // PCIe gen3, both ways and shared
@@ -61,6 +63,11 @@ void put_part(ByteWriter& w, const HostGpus::Part& part) {
   put_channels(w, node.tree_channels);
   w.put(uint32_t(node.nets.size()));
   for (const std::string& net : node.nets) put_text(w, net, kMostName);
+  for (const auto& of_rank : part.gdr)
+    for (const transport::NicGdr& rule : of_rank) {
+      put_text(w, rule.no_read, kMostReason);
+      put_text(w, rule.no_write, kMostReason);
+    }
 }
 
 // Reads what another host said: every number is looked at before it is used.
@@ -87,6 +94,7 @@ class PartReader {
     const auto nets = r_.get<uint32_t>();
     if (nets > kMostNets) r_.fail();
     for (uint32_t i = 0; r_.ok() && i < nets; ++i) node.nets.push_back(r_.get_string(kMostName));
+    for (int i = 0; r_.ok() && i < node.ranks; ++i) part.gdr.push_back(gdr(nets));
     check_nets(node);
     return part;
   }
@@ -133,6 +141,15 @@ class PartReader {
     }
     return list;
   }
+  std::vector<transport::NicGdr> gdr(uint32_t nets) {
+    std::vector<transport::NicGdr> rules;
+    for (uint32_t i = 0; r_.ok() && i < nets; ++i) {
+      transport::NicGdr& rule = rules.emplace_back();
+      rule.no_read = r_.get_string(kMostReason);
+      rule.no_write = r_.get_string(kMostReason);
+    }
+    return rules;
+  }
   void check_nets(const ClusterNode& node) {
     for (const auto* list : {&node.ring_channels, &node.tree_channels})
       for (const NodeChannel& c : *list)
@@ -154,20 +171,12 @@ bool covers(const HostGpus& host, int local_ranks) {
   return places == wanted;
 }
 
-int least_channels(const std::vector<ClusterNode>& nodes, const Settings& settings) {
-  int least = 0;
-  if (nodes.size() > 1) least = kLeastNetChannels;
-  if (nodes.size() == 1 && nodes[0].ranks > 1 && nodes[0].ring.type_intra > PathType::pxb)
-    least = kLeastHostChannels;
-  return settings.max_channels > 0 ? std::min(least, settings.max_channels) : least;
-}
-
 // The cluster, and the job's rank of each of its ranks.
 struct Joined {
   Cluster cluster;
   std::vector<int32_t> world;
 };
-Result<Joined> join_hosts(const HostGroups& hosts, std::vector<HostGpus> found,
+Result<Joined> join_hosts(const HostGroups& hosts, std::vector<HostGpus> found, bool staged,
                           const Settings& settings) {
   Joined joined;
   std::vector<ClusterNode> kinds;
@@ -179,7 +188,8 @@ Result<Joined> join_hosts(const HostGroups& hosts, std::vector<HostGpus> found,
       kinds.push_back(std::move(part.node));
     }
   topology::ClusterOptions options{
-      .min_channels = std::max(settings.min_channels, least_channels(kinds, settings)),
+      .min_channels =
+          std::max(settings.min_channels, least_channels(kinds, staged, settings.max_channels)),
       .max_channels = settings.max_channels};
   if (settings.choices.channels > 0)
     options = {.min_channels = settings.choices.channels,
@@ -189,17 +199,17 @@ Result<Joined> join_hosts(const HostGroups& hosts, std::vector<HostGpus> found,
   return joined;
 }
 
-std::vector<ChannelShape> channels_of(const Joined& joined, int rank) {
-  const auto& world = joined.world;
+std::vector<ChannelShape> channels_of(const Cluster& cluster, std::span<const int32_t> world,
+                                      int rank) {
   const auto me = size_t(std::find(world.begin(), world.end(), rank) - world.begin());
   const auto named = [&](int cluster_rank) {
     return cluster_rank < 0 ? -1 : world[size_t(cluster_rank)];
   };
   std::vector<ChannelShape> channels;
-  for (int c = 0; c < joined.cluster.channels(); ++c) {
+  for (int c = 0; c < cluster.channels(); ++c) {
     ChannelShape& channel = channels.emplace_back();
-    for (const int r : joined.cluster.rings[size_t(c)]) channel.ring.push_back(named(r));
-    const topology::TreePlace& place = joined.cluster.trees[size_t(c)][me];
+    for (const int r : cluster.rings[size_t(c)]) channel.ring.push_back(named(r));
+    const topology::TreePlace& place = cluster.trees[size_t(c)][me];
     channel.tree.up = named(place.up);
     for (int i = 0; i < kernels::kMaxFanIn; ++i) channel.tree.down[i] = named(place.down[i]);
   }
@@ -256,16 +266,59 @@ int pair_channels(const CommShape& shape, const Settings& settings) {
   return std::max(channels, settings.min_channels);
 }
 
+CommShape begun_shape(int rank, int nranks, const HostGroups& hosts, const Settings& settings) {
+  CommShape shape;
+  shape.gpu = true;
+  shape.rank = rank;
+  shape.nranks = nranks;
+  std::copy(std::begin(settings.slot_bytes), std::end(settings.slot_bytes), shape.slot_bytes);
+  shape.slot_count = settings.slot_count;
+  shape.all_on_one_host = hosts.size() == 1;
+  return shape;
+}
+
 // What the paths could bear; the test on them comes after.
 void offer_ll128(CommShape& shape) {
-  const std::string rule = unavailable(*shape.model, kernels::AlgorithmId::ring, Protocol::ll128,
-                                       kernels::Collective::all_reduce);
+  // On a network its lines would be words of different age, and nobody tests them there.
+  const std::string rule = shape.model->nodes > 1
+                               ? "LL128 does not travel over the network"
+                               : unavailable(*shape.model, kernels::AlgorithmId::ring,
+                                             Protocol::ll128, kernels::Collective::all_reduce);
   if (rule.empty()) return;
   shape.slot_bytes[int(Protocol::ll128)] = 0;
   shape.no_ll128 = rule;
 }
 
+// What follows from the channels and the model.
+void complete(CommShape& shape, const HostGroups& hosts, const Settings& settings) {
+  shape.tree_depth = tree_depth(hosts, LocalTree::chain);
+  shape.default_channels = int(shape.channels.size());
+  shape.pair_channels = pair_channels(shape, settings);
+  offer_ll128(shape);
+}
+
+// The GPU at an end of some channel is one that the channel's network device must not reach.
+bool stages_data(const HostGpus& host) {
+  for (const HostGpus::Part& part : host.parts)
+    for (const NodeChannel& channel : part.node.ring_channels) {
+      if (channel.out < 0) continue;
+      const auto rule = [&](int gpu) { return part.gdr[size_t(gpu)][size_t(channel.out)]; };
+      if (!rule(channel.order.back()).no_read.empty() ||
+          !rule(channel.order.front()).no_write.empty())
+        return true;
+    }
+  return false;
+}
+
 }  // namespace
+
+int least_channels(std::span<const ClusterNode> nodes, bool staged, int most) {
+  int least = 0;
+  if (nodes.size() > 1) least = staged ? kLeastHostChannels : kLeastDirectNetChannels;
+  if (nodes.size() == 1 && nodes[0].ranks > 1 && nodes[0].ring.type_intra > PathType::pxb)
+    least = kLeastHostChannels;
+  return most > 0 ? std::min(least, most) : least;
+}
 
 Bytes HostGpus::encode() const {
   ByteWriter w;
@@ -290,13 +343,7 @@ Result<HostGpus> HostGpus::decode(ByteView blob, int local_ranks) {
 
 Result<CommShape> make_gpu_shape(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
                                  std::span<const Bytes> blobs, const Settings& settings) {
-  CommShape shape;
-  shape.gpu = true;
-  shape.rank = rank;
-  shape.nranks = int(cards.size());
-  std::copy(std::begin(settings.slot_bytes), std::end(settings.slot_bytes), shape.slot_bytes);
-  shape.slot_count = settings.slot_count;
-  shape.all_on_one_host = hosts.size() == 1;
+  CommShape shape = begun_shape(rank, int(cards.size()), hosts, settings);
   std::vector<HostGpus> found;
   bool known = true;
   for (const auto& host : hosts) {
@@ -309,18 +356,42 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankCard> cards, cons
     known = known && here->why_not.empty();
     found.push_back(std::move(*here));
   }
-  auto joined = known ? join_hosts(hosts, std::move(found), settings)
+  // On its way through the network data of some rank goes through host memory.
+  const bool staged = std::any_of(cards.begin(), cards.end(),
+                                  [](const RankCard& card) { return card.info.gdr == 0; }) ||
+                      std::any_of(found.begin(), found.end(), stages_data);
+  auto joined = known ? join_hosts(hosts, std::move(found), staged, settings)
                       : Result<Joined>(Error(ErrorCode::unavailable, "not all hosts are known"));
   if (joined) {
-    shape.channels = channels_of(*joined, rank);
+    shape.channels = channels_of(joined->cluster, joined->world, rank);
     shape.model = std::make_shared<const ModelInput>(model_input(joined->cluster));
   } else {
     fill_in_the_order_of_ranks(shape, cards, hosts, settings);
   }
-  shape.tree_depth = tree_depth(hosts, LocalTree::chain);
-  shape.default_channels = int(shape.channels.size());
-  shape.pair_channels = pair_channels(shape, settings);
-  offer_ll128(shape);
+  complete(shape, hosts, settings);
+  return shape;
+}
+
+CommShape imagined_gpu_shape(const ImaginedGpus& gpus, const Settings& settings,
+                             const kernels::cuda::Launcher& launcher) {
+  const int ranks = int(gpus.world.size());
+  CommShape shape = begun_shape(0, ranks, gpus.hosts, settings);
+  shape.channels = channels_of(gpus.cluster, gpus.world, 0);
+  shape.model = std::make_shared<const ModelInput>(model_input(gpus.cluster));
+  complete(shape, gpus.hosts, settings);
+  RankCard card{};
+  card.fd_handles = 1;
+  const std::vector<RankCard> cards(size_t(ranks), card);
+  shape.no_window = gpus.no_p2p;
+  if (shape.no_window.empty())
+    shape.no_window = why_no_device_window(cards, gpus.hosts, settings, launcher);
+  shape.gpu_window = shape.no_window.empty();
+  shape.window_serves = launcher.window_serves;
+  // The lines are tested where all ranks map each other's memory.
+  shape.ll128_passed = shape.gpu_window && shape.no_ll128.empty();
+  if (!shape.ll128_passed && shape.no_ll128.empty())
+    shape.no_ll128 =
+        "ll128 is tested in memory that all ranks map, and there is none: " + shape.no_window;
   return shape;
 }
 

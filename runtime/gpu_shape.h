@@ -12,12 +12,14 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "kernels/cuda/launch.h"
 #include "runtime/peer_info.h"
 #include "runtime/plan.h"
 #include "runtime/settings.h"
 #include "runtime/shape.h"
 #include "topology/cluster.h"
 #include "topology/decide.h"
+#include "transport/transport.h"
 
 namespace collctl::runtime {
 
@@ -26,6 +28,9 @@ struct HostGpus {
   struct Part {
     topology::ClusterNode node;
     std::vector<int> ranks;  // of its GPUs: places among the job's ranks of this host
+    // What path and knobs say about network devices and GPU memory: for each of `ranks` the
+    // node's devices, in their order.
+    std::vector<std::vector<transport::NicGdr>> gdr;
   };
   std::vector<Part> parts;
   std::string why_not;  // not empty: the machine could not be described
@@ -39,9 +44,10 @@ struct HostGpus {
 struct GpuSearch {
   topology::Rules rules;
   int cross_nic = 2;
-  std::string graph_file;  // channels as given there instead of searched; empty: none
+  std::string graph_file;      // channels as given there instead of searched; empty: none
+  std::string dump_file = {};  // where those in use are written; empty: nowhere
 };
-// Pure but for the graph file: `bus_ids` of the job's GPUs on this machine in the order of ranks;
+// Pure but for the graph files: `bus_ids` of the job's GPUs on this machine in the order of ranks;
 // `hosts` of the job.
 HostGpus host_gpus(const topology::System& system, std::span<const int64_t> bus_ids, int hosts,
                    const GpuSearch& search, const std::string& host_name);
@@ -55,5 +61,20 @@ Bytes describe_gpus(int rank, std::span<const RankCard> cards, const HostGroups&
 // set. Errors: lost: a blob that is none, naming the host.
 Result<CommShape> make_gpu_shape(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
                                  std::span<const Bytes> blobs, const Settings& settings);
+
+// The fewest channels that a job on these nodes has, whatever their search finds. `staged`: what
+// goes over the network goes through host memory. `most`: by wish; 0: none.
+int least_channels(std::span<const topology::ClusterNode> nodes, bool staged, int most);
+
+// Of rank 0 of a job that does not run: as make_gpu_shape has it where GPUs share memory by
+// descriptor and the test of LL128 passes. Pure.
+struct ImaginedGpus {
+  const topology::Cluster& cluster;
+  std::span<const int32_t> world;  // the job's rank of each of the cluster's
+  HostGroups hosts;
+  std::string no_p2p;  // why two GPUs of a host cannot use each other's memory; empty: all can
+};
+CommShape imagined_gpu_shape(const ImaginedGpus& gpus, const Settings& settings,
+                             const kernels::cuda::Launcher& launcher);
 
 }  // namespace collctl::runtime

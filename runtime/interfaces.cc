@@ -179,4 +179,18 @@ Result<std::vector<Interface>> find_interfaces(const std::string& ifname_list,
                "name one with COLLCTL_SOCKET_IFNAME");
 }
 
+Result<Interface> meeting_interface(const std::string& names, const std::string& family,
+                                    const Address& root) {
+  if (root.is_loopback() && names.empty()) {
+    Address here = root;
+    here.set_port(0);
+    return Interface{"lo", here};
+  }
+  COLL_ASSIGN(auto found, find_interfaces(names, family, &root, 1));
+  if (found.empty())
+    return Error(ErrorCode::unavailable, "no network interface to start over",
+                 "name one by COLLCTL_SOCKET_IFNAME");
+  return found[0];
+}
+
 }  // namespace collctl::runtime

@@ -15,19 +15,21 @@ using transport::DeviceStream;
 constexpr uint32_t kMostLines = 512, kRounds = 2000;
 constexpr uint64_t kLineBytes = 128;
 constexpr int64_t kTimeoutNs = 5'000'000'000;
-constexpr double kWaitSeconds = 10;
+constexpr double kGiveUpSeconds = 1;  // readers that were told to
 constexpr uint64_t kWordsApart = 64;
 
+enum : int32_t { kWent, kCannot, kNotEnded };  // the test was made, could not be, has not ended
+
 // How it went on one rank, for all to see.
-struct Outcome {
+struct LitmusOutcome {
   int32_t from = -1;  // the writer of torn lines
   uint32_t torn = 0;
-  int32_t failed = 0;  // the test could not be made
+  int32_t failed = kWent;
   char why[116] = {};
 };
-static_assert(sizeof(Outcome) == 128);
+static_assert(sizeof(LitmusOutcome) == 128);
 
-class Litmus {
+class Litmus : public LitmusRest {
  public:
   explicit Litmus(const LitmusOptions& options)
       : o_(options),
@@ -60,19 +62,23 @@ class Litmus {
   }
 
   Status wait() {
-    Status first;
-    for (auto* streams : {&readers_, &writers_})
-      for (const DeviceStream& stream : *streams) {
-        Status done = stream.synchronize(Deadline::after_seconds(kWaitSeconds));
-        if (done) continue;
-        std::atomic_ref<uint32_t>(*word(readers_.size())).store(1);  // readers give up
-        if (first) first = std::move(done);
-      }
+    Status first = wait_for_all(Deadline::after_seconds(o_.wait_s));
+    if (first) return first;
+    std::atomic_ref<uint32_t>(*word(readers_.size())).store(1);   // readers give up
+    (void)wait_for_all(Deadline::after_seconds(kGiveUpSeconds));  // ended() says how that went
     return first;
   }
 
-  Outcome outcome() const {
-    Outcome mine;
+  // A GPU that does not answer any more has ended nothing that one could rely on.
+  bool ended() const override {
+    for (auto* streams : {&readers_, &writers_})
+      for (const DeviceStream& stream : *streams)
+        if (const auto idle = stream.idle(); !idle || !*idle) return false;
+    return true;
+  }
+
+  LitmusOutcome outcome() const {
+    LitmusOutcome mine;
     const int n = o_.window.nranks;
     for (size_t i = 0; i < readers_.size(); ++i) {
       const uint32_t torn = std::atomic_ref<uint32_t>(*word(i)).load();
@@ -86,6 +92,11 @@ class Litmus {
   Status clean() { return o_.device->zero(part(o_.window.rank), pair_bytes() * readers_.size()); }
 
  private:
+  Status wait_for_all(Deadline deadline) const {
+    for (auto* streams : {&readers_, &writers_})
+      for (const DeviceStream& stream : *streams) COLL_TRY(stream.synchronize(deadline));
+    return {};
+  }
   uint8_t* part(int rank) const { return o_.window.base + uint64_t(rank) * o_.window.stride; }
   uint32_t* word(size_t i) const {
     return reinterpret_cast<uint32_t*>(words_.data() + i * kWordsApart);
@@ -107,11 +118,23 @@ class Litmus {
 
   uint64_t pair_bytes() const { return lines_ * kLineBytes; }
 
-  const LitmusOptions& o_;
+  const LitmusOptions o_;
   const uint32_t lines_;           // of a pair
   transport::PinnedMemory words_;  // counts of torn lines, then the abort word
   std::vector<DeviceStream> readers_, writers_;
 };
+
+std::string what_happened(std::vector<LitmusOutcome>& all) {
+  for (size_t r = 0; r < all.size(); ++r) {
+    LitmusOutcome& o = all[r];
+    o.why[sizeof o.why - 1] = 0;
+    if (o.failed != kWent) return format("the test of lines failed on rank {}: {}", r, o.why);
+    if (o.torn == kernels::cuda::kLitmusGaveUp)
+      return format("lines of rank {} did not come to rank {}", o.from, r);
+    if (o.torn != 0) return format("{} lines of rank {} came torn to rank {}", o.torn, o.from, r);
+  }
+  return {};
+}
 
 void note(Status& first, Status status) {
   if (first && !status) first = std::move(status);
@@ -119,43 +142,45 @@ void note(Status& first, Status status) {
 
 }  // namespace
 
-Result<std::string> why_lines_tear(const LitmusOptions& options, Deadline deadline) {
+Result<LitmusVerdict> why_lines_tear(const LitmusOptions& options, Deadline deadline) {
   COLL_INFO(init, "LL128 : testing lines between {} GPUs", options.window.nranks);
-  Litmus litmus(options);
+  auto test = std::make_unique<Litmus>(options);
+  Litmus& litmus = *test;
   Status went = options.device->use();
   if (went) went = litmus.set_up();
-  std::vector<Outcome> all(static_cast<size_t>(options.window.nranks));
-  Outcome& mine = all[size_t(options.window.rank)];
+  std::vector<LitmusOutcome> all(static_cast<size_t>(options.window.nranks));
+  LitmusOutcome& mine = all[size_t(options.window.rank)];
   // Whether everybody can: nobody shall wait for lines that nobody writes.
   const auto share = [&]() -> Result<bool> {
-    mine.failed = went ? 0 : 1;
+    mine.failed = went ? kWent : litmus.ended() ? kCannot : kNotEnded;
     if (!went) {
       const std::string why = went.error().chain();
       std::copy_n(why.data(), std::min(why.size(), sizeof mine.why - 1), mine.why);
     }
-    COLL_TRY_IN(options.bootstrap->all_gather(all.data(), sizeof(Outcome), deadline), "LL128 test");
-    return std::all_of(all.begin(), all.end(), [](const Outcome& o) { return o.failed == 0; });
+    COLL_TRY_IN(options.bootstrap->all_gather(all.data(), sizeof(LitmusOutcome), deadline),
+                "LL128 test");
+    return std::all_of(all.begin(), all.end(),
+                       [](const LitmusOutcome& o) { return o.failed == kWent; });
   };
   COLL_ASSIGN(bool good, share());
-  if (good) {
+  const bool ran = good;
+  if (ran) {
     note(went, litmus.start_reading());
     COLL_TRY_IN(options.bootstrap->barrier(deadline), "LL128 test");
     note(went, litmus.start_writing());
     note(went, litmus.wait());
     mine = litmus.outcome();
     COLL_ASSIGN(good, share());  // nobody writes any more
-    note(went, litmus.clean());
+    if (good) note(went, litmus.clean());
     COLL_ASSIGN(good, share());
   }
-  for (size_t r = 0; r < all.size(); ++r) {
-    Outcome& o = all[r];
-    o.why[sizeof o.why - 1] = 0;
-    if (o.failed != 0) return format("the test of lines failed on rank {}: {}", r, o.why);
-    if (o.torn == kernels::cuda::kLitmusGaveUp)
-      return format("lines of rank {} did not come to rank {}", o.from, r);
-    if (o.torn != 0) return format("{} lines of rank {} came torn to rank {}", o.torn, o.from, r);
-  }
-  return std::string();
+  LitmusVerdict verdict{.why = what_happened(all), .window_lost = false, .rest = nullptr};
+  // What was written into it, and is zero no more, or still may be written.
+  verdict.window_lost = std::any_of(all.begin(), all.end(), [&](const LitmusOutcome& o) {
+    return o.failed == kNotEnded || (ran && o.failed != kWent);
+  });
+  if (mine.failed == kNotEnded) verdict.rest = std::move(test);
+  return verdict;
 }
 
 }  // namespace collctl::runtime

@@ -3,6 +3,7 @@
 // window and watches its own part; lines whose flag is new and whose data is old are torn.
 // Start-up's thread, all ranks together; some milliseconds.
 #pragma once
+#include <memory>
 #include <string>
 
 #include "base/result.h"
@@ -18,9 +19,25 @@ struct LitmusOptions {
   kernels::cuda::PeerMemory window;  // zero before and after
   uint64_t part_bytes = 0;           // of each rank
   Bootstrap* bootstrap = nullptr;
+  double wait_s = 10;  // for the kernels of one rank; readers give up by themselves before
 };
-// Empty when all lines of all pairs came whole, else what happened, the same words on all ranks.
+
+// The test's kernels on a GPU that did not end them, with what they use: to be kept until they have
+// ended, or for ever.
+class LitmusRest {
+ public:
+  virtual ~LitmusRest() = default;
+  virtual bool ended() const = 0;
+};
+
+struct LitmusVerdict {
+  std::string why;  // empty: all lines of all pairs came whole; the same words on all ranks
+  // Some rank's kernels may still write into the window, or left it other than zero, so nobody may
+  // use it; on all ranks.
+  bool window_lost = false;
+  std::unique_ptr<LitmusRest> rest;  // this rank's, or null
+};
 // Errors: the exchange itself failed (lost, deadline).
-Result<std::string> why_lines_tear(const LitmusOptions& options, Deadline deadline);
+Result<LitmusVerdict> why_lines_tear(const LitmusOptions& options, Deadline deadline);
 
 }  // namespace collctl::runtime

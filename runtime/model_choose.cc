@@ -68,7 +68,8 @@ Width useful_width(const ModelInput& input, AlgorithmId algorithm, Protocol prot
   // One more warp keeps Simple's counters.
   if (protocol == Protocol::simple) width.threads += kWarp;
   width.threads = std::max(width.threads, 3 * kWarp);
-  if (algorithm == AlgorithmId::tree || algorithm == AlgorithmId::tree_split)
+  if (algorithm == AlgorithmId::tree || algorithm == AlgorithmId::tree_split ||
+      algorithm == AlgorithmId::collnet)
     width.threads = kTreeThreads;
   return width;
 }

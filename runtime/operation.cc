@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/format.h"
+#include "runtime/plan_shared.h"
 #include "runtime/planner.h"
 
 namespace collctl::runtime {
@@ -72,6 +73,12 @@ Status check_message(const Operation& op, int nranks) {
 }
 
 }  // namespace
+
+OperationBytes operation_bytes(const Operation& op, int rank, int nranks) {
+  const Extent e = extent_of(op, rank, nranks);
+  const uint64_t size = kernels::element_size(op.type);
+  return {e.input * size, e.output * size};
+}
 
 Status check_operation(const Operation& op, int rank, int nranks) {
   const uint64_t size = kernels::element_size(op.type);

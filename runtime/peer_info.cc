@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -27,7 +29,7 @@ std::string rank_text(const RankCard& card) {
 }
 
 // Where each GPU is, to find those that two ranks want.
-using GpuPlace = std::pair<uint64_t, int64_t>;  // host, bus
+using GpuPlace = std::tuple<uint64_t, int64_t, std::array<uint8_t, 16>>;  // host, bus, MIG instance
 
 Status check_devices(std::span<const RankCard> cards) {
   std::map<GpuPlace, const RankCard*> used;
@@ -45,8 +47,9 @@ Status check_devices(std::span<const RankCard> cards) {
           .blame(card.info.rank)
           .within(rank_text(card));
     if (card.info.kind != transport::DeviceKind::cuda) continue;
-    const auto [other, fresh] =
-        used.emplace(GpuPlace(card.info.host_hash, card.info.bus_id), &card);
+    const auto [other, fresh] = used.emplace(
+        GpuPlace(card.info.host_hash, card.info.bus_id, std::to_array(card.info.device_uuid)),
+        &card);
     if (fresh || (card.share_device != 0 && other->second->share_device != 0)) continue;
     return Error(ErrorCode::unavailable,
                  format("rank {} and rank {} both want GPU {} of host {} ({})",
@@ -60,6 +63,11 @@ Status check_devices(std::span<const RankCard> cards) {
 
 }  // namespace
 
+void act_on_host(RankCard& card, const std::string& host_id) {
+  card.info.host_hash = hash_text(host_id);
+  card.info.process_hash ^= card.info.host_hash;
+}
+
 void add_device(RankCard& card, const Result<transport::DevicePointer>& device, bool may_share) {
   card.info.kind = transport::DeviceKind::cuda;
   card.share_device = may_share ? 1 : 0;
@@ -71,6 +79,7 @@ void add_device(RankCard& card, const Result<transport::DevicePointer>& device, 
   }
   const transport::DeviceFacts& facts = (*device)->facts();
   card.info.bus_id = facts.bus_number;
+  std::ranges::copy(facts.uuid, card.info.device_uuid);
   card.info.compute_capability = facts.compute_capability;
   card.info.device = facts.ordinal;
   card.info.device_memory = facts.memory_bytes;

@@ -27,11 +27,19 @@ struct RankCard {
   uint8_t reserved[2];
   int32_t device_error;   // ErrorCode of a GPU that cannot be used, 0: it can
   char device_text[232];  // its bus, or why it cannot be used
+  // Of its plugin's network that reduces, with kNetReduces; else zero.
+  struct Reducer {
+    uint64_t name_hash;   // of the plugin
+    uint64_t serves;      // a set of transport::reduction_bit()
+    uint64_t most_bytes;  // at once
+  } reducer;
 };
-static_assert(sizeof(RankCard) == 584);
+static_assert(sizeof(RankCard) == 624);
 
 RankCard make_card(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
                    const Address& net_address);
+// As if the rank were on a host of this name, in place of HOSTID: for several in one process.
+void act_on_host(RankCard& card, const std::string& host_id);
 // Makes it the card of a rank that drives `device`, or of one that was to and cannot.
 void add_device(RankCard& card, const Result<transport::DevicePointer>& device, bool may_share);
 

@@ -27,6 +27,15 @@ struct LocalLinks {
   double socket_gbps = 0;    // between two NUMA nodes, one direction
 };
 
+// What the network between hosts reduces by itself (network_reduction.h).
+struct NetworkReduction {
+  uint64_t serves = 0;  // a set of transport::reduction_bit(); 0: nothing, for this reason:
+  std::string why_not = "no network plugin was looked for";
+  // By channel: this rank's place; a head is its own parent.
+  std::vector<kernels::TreeLinks> chains;
+  int longest_chain = 1;  // ranks of the largest host
+};
+
 struct ModelInput;  // model.h
 // kernels::cuda::Launcher::window_serves
 using WindowServes = bool (*)(kernels::Collective, kernels::AlgorithmId, kernels::Protocol,
@@ -53,6 +62,7 @@ struct CommShape {
   int pair_channels = 0;  // for messages and all-to-all; may be more than `channels`
   std::shared_ptr<const ModelInput> model;  // what the model of time knows; never null
   bool all_on_one_host = true;
+  NetworkReduction network;
   LocalLinks local;
   int tree_depth = 0;         // levels between the root and the deepest rank
   double ranks_per_core = 1;  // of the most crowded host
@@ -68,6 +78,7 @@ struct PlannedOp {
   // Pointers refer to `orders`, `pairs` and the caller's buffers.
   std::vector<kernels::Work> works;
   bool by_window_kernel = false;
+  bool straight = false;   // from buffer to buffer: all lie in users' windows (plan_shared.h)
   int threads = 0;         // of a channel's block on a GPU; 0: of no account
   double expected_us = 0;  // by the cost model
   std::string why;

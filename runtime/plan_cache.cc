@@ -42,7 +42,7 @@ Result<CachedPlan*> PlanCache::get(std::span<const Operation> operations, const 
     }
     return entry;
   }
-  COLL_ASSIGN(Plan plan, make_plan(operations, shape, choices));
+  COLL_ASSIGN(Plan plan, make_(operations, shape, choices));
   last_ = next_;
   next_ = (next_ + 1) % entries_.size();
   CachedPlan& entry = entries_[last_];

@@ -24,6 +24,8 @@ struct CachedPlan {
 
 class PlanCache {
  public:
+  using Make = Result<Plan> (*)(std::span<const Operation>, const CommShape&, const Choices&);
+  explicit PlanCache(Make make = &make_plan) : make_(make) {}
   // The entry for these operations, checked and with their buffers; plans it when it is new.
   Result<CachedPlan*> get(std::span<const Operation> operations, const CommShape& shape,
                           const Choices& choices);
@@ -31,6 +33,7 @@ class PlanCache {
 
  private:
   CachedPlan* find(std::span<const Operation> operations);
+  Make make_;
   std::array<CachedPlan, 16> entries_;
   size_t last_ = 0, next_ = 0;
 };

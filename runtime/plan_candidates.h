@@ -37,6 +37,13 @@ uint64_t pipeline_chunk(uint64_t bytes, int depth, uint64_t least, uint64_t most
 // A chain hands chunks from rank to rank: broadcast and reduce round a ring.
 bool is_chain(kernels::AlgorithmId algorithm, Collective collective);
 bool is_tree(kernels::AlgorithmId algorithm);
+// Of a tree: levels below the root, or below the network.
+int levels_of(kernels::AlgorithmId algorithm, const CommShape& shape);
+// Of `wanted` those that the network has groups for; at least one.
+int network_channels(const CommShape& shape, int wanted);
+
+// Of messages and all that is made of them: bytes of a chunk, alike at both ends.
+uint64_t link_chunk_bytes(const CommShape& shape, kernels::Protocol protocol);
 
 // Of GPU ranks.
 std::vector<PlanCandidate> gpu_candidates(const Operation& op, const CommShape& shape,

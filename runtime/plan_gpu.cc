@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "runtime/cost_table.h"
 #include "runtime/gpu_cost.h"
+#include "runtime/network_reduction.h"
 #include "runtime/plan_candidates.h"
 #include "runtime/planner.h"
 
@@ -57,6 +58,10 @@ std::string refusal(const Operation& op, const CommShape& shape, const Algorithm
     return format("{} does not serve {}", row.name, name_of(op.collective));
   if (std::string off = protocol_off(shape, protocol); !off.empty()) return off;
   if (row.window) return window_refusal(op, shape, row, protocol);
+  if (row.network) {
+    if (std::string why = network_refusal(op, shape); !why.empty()) return why;
+    if (!serves(row, protocol)) return format("{} speaks the protocol simple only", row.name);
+  }
   if (shape.slot_bytes[int(protocol)] == 0) return format("{} has no slots", name_of(protocol));
   if (shape.slot_count < row.min_slots)
     return format("{} needs {} slots, STEPS gives {}", row.name, row.min_slots, shape.slot_count);
@@ -73,16 +78,17 @@ void set_width(const Operation& op, const CommShape& shape, const Choices& choic
     most = int(std::clamp<uint64_t>(bytes / kPairBytesPerChannel, 1, uint64_t(have)));
   const Width width =
       useful_width(*shape.model, c.row->id, c.protocol, most, pairs || choices.channels > 0, bytes);
-  c.channels = width.channels;
+  c.channels = c.row->network ? network_channels(shape, width.channels) : width.channels;
   c.threads = mover_threads(width.threads, c.protocol);
 }
 
 uint64_t chunk_bytes(const Operation& op, const CommShape& shape, const PlanCandidate& c) {
   const uint64_t slot = slot_data_bytes(shape, c.protocol);
-  if (c.row->id == AlgorithmId::pairwise || c.row->id == AlgorithmId::doubling) return slot;
+  if (c.row->id == AlgorithmId::pairwise) return link_chunk_bytes(shape, c.protocol);
+  if (c.row->id == AlgorithmId::doubling) return slot;
   const bool chain = is_chain(c.row->id, op.collective);
   if (chain || is_tree(c.row->id)) {
-    const int depth = chain ? shape.nranks - 1 : shape.tree_depth;
+    const int depth = chain ? shape.nranks - 1 : levels_of(c.row->id, shape);
     return pipeline_chunk(bytes_of(op) / uint64_t(c.channels), depth, kLeastGpuChunk, slot);
   }
   if (c.protocol != Protocol::simple) return slot;
@@ -129,6 +135,7 @@ void gpu_refusals(const Operation& op, const CommShape& shape, const Choices& ch
   for (const AlgorithmRow& row : kernels::algorithms())
     for (int p = 0; p < kernels::kProtocolCount; ++p) {
       if (!choices.allows(row.id) || !choices.allows(Protocol(p))) continue;
+      if (row.network && choices.algo.empty()) continue;  // nobody thought of it
       std::string why = refusal(op, shape, row, Protocol(p));
       if (why.empty() || std::find(said.begin(), said.end(), why) != said.end()) continue;
       add(why);

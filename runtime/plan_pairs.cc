@@ -23,13 +23,17 @@ using kernels::Protocol;
 
 // How messages travel: the protocol by the size, over how many channels.
 struct MessageWidth {
-  uint64_t ll_bytes;          // up to here flags in the lines beat a counter
-  uint64_t channel_bytes[2];  // another channel for each so many more, Simple and LL
+  uint64_t ll_bytes;        // up to here flags in short lines are fastest
+  uint64_t ll128_bytes;     // up to here those in long lines, where they are to be had
+  uint64_t ll_alone_bytes;  // up to here those in short lines where they are not
+  uint64_t channel_bytes[kernels::kProtocolCount];  // another channel for each so many more
 };
-constexpr MessageWidth kCpuMessages{8 << 10, {512 << 10, 512 << 10}};
-// LL: a line for each of 512 threads. Simple takes long to get going (23 us for 256 KiB on 2 x
-// H200), so LL goes as far as its flags allow.
-constexpr MessageWidth kGpuMessages{512 << 10, {32 << 10, 8 << 10}};
+constexpr MessageWidth kCpuMessages{8 << 10, 0, 8 << 10, {512 << 10, 512 << 10, 512 << 10}};
+constexpr MessageWidth kGpuMessages{32 << 10, 1 << 20, 512 << 10, {32 << 10, 2 << 10, 16 << 10}};
+
+// Of a slot in use over NVLink: what is under way in all channels must stay in the receiver's cache
+// until it is taken.
+constexpr uint64_t kNvlinkChunk = 128 << 10;
 
 const MessageWidth& message_width(const CommShape& shape) {
   return shape.gpu ? kGpuMessages : kCpuMessages;
@@ -37,19 +41,24 @@ const MessageWidth& message_width(const CommShape& shape) {
 
 int message_channels(uint64_t bytes, Protocol protocol, const CommShape& shape,
                      const Choices& choices) {
-  const int have = shape.gpu ? shape.pair_channels : int(shape.channels.size());
+  const bool rings = !shape.gpu || protocol == Protocol::ll128;  // see have_ll128
+  const int have = rings ? int(shape.channels.size()) : shape.pair_channels;
   if (choices.channels > 0) return std::min(choices.channels, have);
   const int most = shape.gpu ? have : std::min(have, shape.default_channels);
-  const uint64_t each = message_width(shape).channel_bytes[protocol == Protocol::simple ? 0 : 1];
+  const uint64_t each = message_width(shape).channel_bytes[int(protocol)];
   return int(std::clamp<uint64_t>(bytes / each, 1, uint64_t(most)));
 }
 
 double message_us(uint64_t bytes, Protocol protocol, const CommShape& shape) {
   constexpr auto kPairwise = kernels::AlgorithmId::pairwise;
-  if (shape.gpu)
-    return predict_fifos(*shape.model,
-                         {Collective::send_recv, kPairwise, protocol, shape.nranks, bytes})
-        .us;
+  const auto gpu_us = [&](Protocol p, uint64_t n) {
+    return predict_fifos(*shape.model, {Collective::send_recv, kPairwise, p, shape.nranks, n}).us;
+  };
+  // The field has no LL128 for messages: it starts like LL and moves 120 of 128 bytes of Simple's.
+  if (shape.gpu && protocol == Protocol::ll128)
+    return gpu_us(Protocol::ll, 0) +
+           (gpu_us(Protocol::simple, bytes) - gpu_us(Protocol::simple, 0)) * 128 / 120;
+  if (shape.gpu) return gpu_us(protocol, bytes);
   return predict_us({.collective = Collective::send_recv,
                      .algorithm = kPairwise,
                      .protocol = protocol,
@@ -82,18 +91,43 @@ struct Schedule {
   uint64_t largest = 0;
 };
 
-Result<Protocol> protocol_of(uint64_t bytes, const CommShape& shape, const Choices& choices) {
+// LL128's slots are large, so only neighbours in rings have them.
+bool have_ll128(int from, int to, const CommShape& shape) {
+  if (!shape.gpu || !shape.ll128_passed || shape.slot_bytes[int(Protocol::ll128)] == 0)
+    return false;
+  return std::all_of(shape.channels.begin(), shape.channels.end(), [&](const ChannelShape& c) {
+    const auto at = std::find(c.ring.begin(), c.ring.end(), from);
+    return at != c.ring.end() && *(at + 1 == c.ring.end() ? c.ring.begin() : at + 1) == to;
+  });
+}
+
+Result<Protocol> protocol_of(const Operation& message, uint64_t bytes, const CommShape& shape,
+                             const Choices& choices) {
   const auto usable = [&](Protocol p) {
     return choices.allows(p) && shape.slot_bytes[int(p)] != 0 &&
            serves(kernels::algorithm(kernels::AlgorithmId::pairwise), p);
   };
-  const bool simple = usable(Protocol::simple), ll = usable(Protocol::ll);
-  if (!simple && !ll)
-    return Error(ErrorCode::usage,
-                 format("sendrecv cannot run with protocol '{}': {} ranks have simple and ll",
-                        choices.proto, shape.gpu ? "GPU" : "CPU"));
-  return ll && (!simple || bytes <= message_width(shape).ll_bytes) ? Protocol::ll
-                                                                   : Protocol::simple;
+  const bool sends = message.input != nullptr;
+  const bool ll128 =
+      usable(Protocol::ll128) &&
+      have_ll128(sends ? shape.rank : message.peer, sends ? message.peer : shape.rank, shape);
+  const MessageWidth& width = message_width(shape);
+  if (usable(Protocol::ll) && bytes <= (ll128 ? width.ll_bytes : width.ll_alone_bytes))
+    return Protocol::ll;
+  if (ll128 && bytes <= width.ll128_bytes) return Protocol::ll128;
+  for (const Protocol p : {Protocol::simple, Protocol::ll128, Protocol::ll})
+    if (p == Protocol::ll128 ? ll128 : usable(p)) return p;
+  return Error(ErrorCode::usage,
+               format("sendrecv cannot run with protocol '{}': {}", choices.proto,
+                      shape.gpu ? "GPU ranks have simple, ll and, where paths allow, ll128"
+                                : "CPU ranks have simple and ll"));
+}
+
+std::string why_protocol(Protocol protocol, const CommShape& shape) {
+  const MessageWidth& width = message_width(shape);
+  if (protocol == Protocol::ll) return format("messages up to {} bytes", width.ll_alone_bytes);
+  if (protocol == Protocol::ll128) return format("messages up to {} bytes", width.ll128_bytes);
+  return format("messages above or without ll at {} bytes", width.ll_alone_bytes);
 }
 
 std::vector<PairStep> steps_of(const Schedule& schedule, const CommShape& shape) {
@@ -145,9 +179,8 @@ kernels::Work message_work(const CommShape& shape, Protocol protocol, int channe
                            const Schedule& schedule) {
   kernels::Work w{};
   w.count = w.part_count = schedule.largest;
-  const uint64_t slot = slot_data_bytes(shape, protocol);
   const uint64_t slots = shape.ranks_per_core > 1 ? std::max(1u, shape.slot_count / 2) : 1;
-  w.chunk_count = slot * slots / 16 * 16;
+  w.chunk_count = detail::link_chunk_bytes(shape, protocol) * slots / 16 * 16;
   w.ring = {.prev = -1, .next = -1, .index = 0, .reserved = 0, .order = nullptr};
   w.tree = {.up = -1, .down = {-1, -1, -1}};
   w.rank = shape.rank;
@@ -161,6 +194,13 @@ kernels::Work message_work(const CommShape& shape, Protocol protocol, int channe
 }
 
 }  // namespace
+
+uint64_t detail::link_chunk_bytes(const CommShape& shape, Protocol protocol) {
+  const uint64_t slot = slot_data_bytes(shape, protocol);
+  const bool nvlink = shape.gpu && shape.model->nodes == 1 &&
+                      shape.model->ring.type_intra == topology::PathType::nvl;
+  return protocol == Protocol::simple && nvlink ? std::min(slot, kNvlinkChunk) : slot;
+}
 
 std::vector<PairStep> detail::exchange_rounds(const Operation& op, const CommShape& shape,
                                               uint64_t part_offset, uint64_t part_count) {
@@ -203,12 +243,12 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
     return Error(
         ErrorCode::usage,
         format("sendrecv cannot run with algorithm '{}': it needs pairwise", choices.algo));
-  // LL first, then Simple: every rank keeps this order, and neither waits for the other.
-  constexpr Protocol kOrder[] = {Protocol::ll, Protocol::simple};
+  // Every rank keeps this order of protocols, and none waits for another.
+  constexpr Protocol kOrder[] = {Protocol::ll, Protocol::ll128, Protocol::simple};
   std::map<std::pair<int, int>, Schedule> schedules;  // by (place in kOrder, channel)
   for (const Operation& m : messages) {
     const uint64_t bytes = m.count * kernels::element_size(m.type);
-    COLL_ASSIGN(const Protocol protocol, protocol_of(bytes, shape, choices));
+    COLL_ASSIGN(const Protocol protocol, protocol_of(m, bytes, shape, choices));
     int channels = message_channels(bytes, protocol, shape, choices);
     if (m.peer == shape.rank) channels = 1;
     const int n = shape.nranks;
@@ -216,7 +256,8 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
         m.input != nullptr ? (m.peer - shape.rank + n) % n : (shape.rank - m.peer + n) % n;
     const auto parts = cut_parts(bytes, channels);
     for (size_t c = 0; c < parts.size(); ++c) {
-      Schedule& s = schedules[{protocol == kOrder[0] ? 0 : 1, int(c)}];
+      const auto place = std::find(std::begin(kOrder), std::end(kOrder), protocol);
+      Schedule& s = schedules[{int(place - std::begin(kOrder)), int(c)}];
       s.largest = std::max(s.largest, parts[c].count);
       Round& round = s.rounds[distance];
       if (m.input != nullptr)
@@ -230,17 +271,14 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
     COLL_TRY(check_self(schedule, shape.rank));
     const Protocol protocol = kOrder[key.first];
     if (key.first != last)
-      plan.ops.push_back(
-          {.algorithm = kernels::AlgorithmId::pairwise,
-           .protocol = protocol,
-           .collective = Collective::send_recv,
-           .channels = 0,
-           .works = {},
-           .threads = message_threads(schedule.largest, protocol, shape),
-           .expected_us = message_us(schedule.largest, protocol, shape),
-           .why = format("messages {} {} bytes",
-                         protocol == Protocol::ll ? "up to" : "above or without ll at",
-                         message_width(shape).ll_bytes)});
+      plan.ops.push_back({.algorithm = kernels::AlgorithmId::pairwise,
+                          .protocol = protocol,
+                          .collective = Collective::send_recv,
+                          .channels = 0,
+                          .works = {},
+                          .threads = message_threads(schedule.largest, protocol, shape),
+                          .expected_us = message_us(schedule.largest, protocol, shape),
+                          .why = why_protocol(protocol, shape)});
     last = key.first;
     plan.pairs.push_back(std::make_shared<const std::vector<PairStep>>(steps_of(schedule, shape)));
     kernels::Work w = message_work(shape, protocol, key.second, schedule);

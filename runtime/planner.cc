@@ -11,6 +11,7 @@
 #include "kernels/chunk.h"
 #include "kernels/slices.h"
 #include "runtime/cost.h"
+#include "runtime/network_reduction.h"
 #include "runtime/plan_candidates.h"
 
 namespace collctl::runtime {
@@ -46,8 +47,8 @@ uint64_t chunk_bytes_for(AlgorithmId algorithm, const Operation& op, Protocol pr
   const bool chain = detail::is_chain(algorithm, op.collective);
   if ((!chain && !detail::is_tree(algorithm)) || crowded) return most;
   return detail::pipeline_chunk(bytes_of(op) / uint64_t(channels),
-                                chain ? shape.nranks - 1 : shape.tree_depth, kLeastPipelineChunk,
-                                most);
+                                chain ? shape.nranks - 1 : detail::levels_of(algorithm, shape),
+                                kLeastPipelineChunk, most);
 }
 
 // A piece fills a bank: with one block or slice for each rank where it has such.
@@ -90,6 +91,8 @@ void cpu_refusals(const Operation& op, const CommShape& shape, const Choices& ch
     } else if (row->window && shape.window_bytes == 0 && shape.nranks > 1) {
       add(format("{} needs memory that all ranks map, and there is none: {}", row->name,
                  shape.no_window));
+    } else if (row->network && !network_refusal(op, shape).empty()) {
+      add(network_refusal(op, shape));
     } else if (!serves_any(*row, choices)) {
       add(format("{} speaks the protocol simple only", row->name));
     } else if (shape.slot_count < row->min_slots) {
@@ -126,6 +129,7 @@ std::vector<PlanCandidate> cpu_candidates(const Operation& op, const CommShape& 
     if (!choices.allows(row.id) || !serves(row, executed(op.collective))) continue;
     if (shape.slot_count < row.min_slots) continue;
     if (row.window && shape.window_bytes == 0 && shape.nranks > 1) continue;
+    if (row.network && !network_refusal(op, shape).empty()) continue;
     for (int p = 0; p < kernels::kProtocolCount; ++p) {
       const Protocol protocol = Protocol(p);
       if (!choices.allows(protocol) || !serves(row, protocol) || shape.slot_bytes[p] == 0) continue;
@@ -134,6 +138,7 @@ std::vector<PlanCandidate> cpu_candidates(const Operation& op, const CommShape& 
       c.protocol = protocol;
       c.channels = channels_for(op, shape, choices);
       if (row.window) c.channels = std::clamp(shape.window_channels, 1, c.channels);
+      if (row.network) c.channels = detail::network_channels(shape, c.channels);
       c.chunk_bytes = row.window ? window_chunk_bytes(row.id, op, shape)
                                  : chunk_bytes_for(row.id, op, protocol, c.channels, shape);
       const Prediction expected = predict({.collective = op.collective,
@@ -203,7 +208,8 @@ Work work_for(const Operation& op, const PlanCandidate& c, const CommShape& shap
             .index = int32_t(at),
             .reserved = 0,
             .order = order.data()};
-  w.tree = channel_shape(shape, size_t(channel)).tree;
+  w.tree = c.row->network && shape.nranks > 1 ? shape.network.chains[size_t(channel)]
+                                              : channel_shape(shape, size_t(channel)).tree;
   w.rank = shape.rank;
   w.nranks = shape.nranks;
   w.root = op.root;
@@ -259,7 +265,16 @@ bool detail::is_chain(AlgorithmId algorithm, Collective collective) {
 }
 
 bool detail::is_tree(AlgorithmId algorithm) {
-  return algorithm == AlgorithmId::tree || algorithm == AlgorithmId::tree_split;
+  return algorithm == AlgorithmId::tree || algorithm == AlgorithmId::tree_split ||
+         algorithm == AlgorithmId::collnet;
+}
+
+int detail::levels_of(AlgorithmId algorithm, const CommShape& shape) {
+  return algorithm == AlgorithmId::collnet ? shape.network.longest_chain : shape.tree_depth;
+}
+
+int detail::network_channels(const CommShape& shape, int wanted) {
+  return std::clamp(int(shape.network.chains.size()), 1, wanted);
 }
 
 uint64_t slot_data_bytes(const CommShape& shape, Protocol protocol) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "runtime/choices.h"
@@ -39,6 +40,19 @@ struct CollectiveChoice {
 };
 Result<CollectiveChoice> choose_collective(const Operation& operation, const CommShape& shape,
                                            const Choices& choices);
+
+// Every way to run a collective on GPU ranks that serves it and that `choices` allow, in the order
+// of the table: what it would take, or why it cannot be had. For `plan`.
+struct WeighedWay {
+  kernels::AlgorithmId algorithm{};
+  kernels::Protocol protocol{};
+  int channels = 1, threads = 0;  // threads of a channel's block; 0: as the kernel likes
+  double us = 0;
+  std::string limited_by;
+  std::string unavailable;  // empty: all else counts
+};
+std::vector<WeighedWay> weigh_on_gpus(const Operation& operation, const CommShape& shape,
+                                      const Choices& choices);
 
 // Elements of the largest chunk that a protocol moves well, and never more than `slots` slots.
 uint64_t slot_data_bytes(const CommShape& shape, kernels::Protocol protocol);

@@ -1,6 +1,9 @@
 #include "runtime/proxy.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "base/bell.h"
 #include "base/format.h"
@@ -14,8 +17,9 @@ namespace {
 using transport::Link;
 using transport::Progress;
 
-constexpr int64_t kLookNs = 50'000'000;  // a sleeping block thread looks at its abort word so often
-constexpr int kFinishTries = 20;         // while another thread is in the middle of driving
+constexpr int64_t kAbortLookNs =
+    50'000'000;                   // a sleeping block thread looks at its abort word so often
+constexpr int kFinishTries = 20;  // while another thread is in the middle of driving
 
 // What this thread knew of an engine's moves when it last looked: it missed nothing while the count
 // is the same.
@@ -24,6 +28,20 @@ struct Seen {
   uint32_t moves = 0;
 };
 thread_local Seen t_seen;
+
+// A host answers for all its addresses on every interface; this listener is to hear one alone.
+Status accept_only_by(const base::AuthListener& listener, const std::string& interface) {
+  if (interface.empty()) return {};
+  std::vector<pollfd> fds;
+  listener.add_interest(fds);  // nobody has connected yet: its own descriptor
+  for (const pollfd& each : fds)
+    // Kernels before 5.7 let only root do it; then the routes decide.
+    if (setsockopt(each.fd, SOL_SOCKET, SO_BINDTODEVICE, interface.c_str(),
+                   socklen_t(interface.size() + 1)) != 0 &&
+        errno != EPERM)
+      return base::errno_error(ErrorCode::unavailable, "listen by " + interface, errno);
+  return {};
+}
 
 }  // namespace
 
@@ -37,6 +55,7 @@ Result<std::unique_ptr<ProxyEngine>> ProxyEngine::start(Options options) {
   COLL_ASSIGN(s.control, base::make_bell());
   if (s.options.listen_at.family() != 0) {
     COLL_ASSIGN(s.listener, base::AuthListener::listen(s.options.listen_at, s.options.secret));
+    COLL_TRY(accept_only_by(*s.listener, s.options.interface));
   }
   return engine;
 }
@@ -158,7 +177,7 @@ bool ProxyEngine::assist() {
 void ProxyEngine::assist_sleep(int64_t until_ns) {
   State& s = *state_;
   if (s.missed_moves()) return s.note_moves();
-  const Deadline until = Deadline::at_ns(until_ns).earlier(Deadline::after_ns(kLookNs));
+  const Deadline until = Deadline::at_ns(until_ns).earlier(Deadline::after_ns(kAbortLookNs));
   std::unique_lock lock(s.driver, std::try_to_lock);
   if (!lock) {
     // Who drives announces what it moves, and once more when it stops. It may have stopped by now:

@@ -28,6 +28,7 @@ class ProxyEngine : public transport::NetAcceptor {
  public:
   struct Options {
     Address listen_at;  // interface for NET connections, port 0 for any; family 0: no listener
+    std::string interface = {};  // only what comes by it is accepted; empty: what comes at all
     base::Secret secret;
     uint32_t* abort_word = nullptr;  // nonzero: waits end early
     // The first error of each link, from whichever thread drives. Must not call back into the

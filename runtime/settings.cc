@@ -41,6 +41,8 @@ Status read_window(Settings& s) {
                         base::knob_value(KnobId::window_bytes).origin,
                         base::knob_value(KnobId::window_bytes).text, kLeastWindowBytes));
   s.window_bytes = uint64_t(bytes + 63) / 64 * 64;
+  COLL_ASSIGN(const int64_t stride, base::knob_int(KnobId::window_stride));
+  s.window_stride = uint64_t(stride);
   return {};
 }
 
@@ -68,12 +70,10 @@ Status read_gpu(Settings& s, const CommOptions& options) {
 
 Status read_network(Settings& s, const CommOptions& options) {
   const base::KnobValue net = base::knob_value(KnobId::net);
-  std::string name = net.text;
-  for (char& c : name) c = char(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  if (!name.empty() && name != "socket")
-    return Error(
-        ErrorCode::unavailable,
-        format("{} = '{}': this version has the network 'socket' only", net.origin, net.text));
+  s.net = options.net.empty() ? net.text : options.net;
+  std::string lower = s.net;
+  for (char& c : lower) c = char(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  if (lower == "socket" || lower == "ib") s.net = lower;  // all else is the name of a plugin
   s.transport = options.transport.empty() ? base::knob_text(KnobId::transport) : options.transport;
   if (!s.transport.empty() && transport::find_transport(s.transport) == nullptr) {
     std::string known;
@@ -109,6 +109,7 @@ Result<Settings> read_settings(const CommOptions& options) {
     s.slot_bytes[int(kernels::Protocol::ll128)] = slot / 128 * 128;  // whole lines
   }
   COLL_TRY(read_window(s));
+  if (s.window_stride == 0) s.window_stride = options.window_stride;
   COLL_ASSIGN(s.choices,
               parse_choices(options.algo.empty() ? base::knob_text(KnobId::algo) : options.algo,
                             options.proto.empty() ? base::knob_text(KnobId::proto) : options.proto,
@@ -131,7 +132,8 @@ Result<Settings> read_settings(const CommOptions& options) {
 
 std::string shared_settings_text(const Settings& s) {
   return format(
-      "STEPS={}\nBUFFSIZE={}\nLL_BUFFSIZE={}\nLL128_BUFFSIZE={}\nWINDOW_BYTES={}\nALGO={}\nPROTO={}"
+      "STEPS={}\nBUFFSIZE={}\nLL_BUFFSIZE={}\nLL128_BUFFSIZE={}\nWINDOW_BYTES={}\nWINDOW_STRIDE={}"
+      "\nALGO={}\nPROTO={}"
       "\nchannels={}\nMIN_"
       "NCHANNELS={}\n"
       "MAX_NCHANNELS={}\nTRANSPORT={}\nP2P_DISABLE={}\nSHM_DISABLE={}\nP2P_READ={}\nGPU_KERNELS={}"
@@ -140,9 +142,9 @@ std::string shared_settings_text(const Settings& s) {
       "SOCKET_NTHREADS={}\n",
       s.slot_count, uint64_t(s.slot_bytes[0]) * s.slot_count,
       uint64_t(s.slot_bytes[1]) * s.slot_count, uint64_t(s.slot_bytes[2]) * s.slot_count,
-      s.window_bytes, s.choices.algo, s.choices.proto, s.choices.channels, s.min_channels,
-      s.max_channels, s.transport, int(s.p2p_disabled), int(s.shm_disabled), int(s.p2p_read),
-      s.window_verbs ? "verbs" : "auto", s.sockets_per_thread, s.helper_threads);
+      s.window_bytes, s.window_stride, s.choices.algo, s.choices.proto, s.choices.channels,
+      s.min_channels, s.max_channels, s.transport, int(s.p2p_disabled), int(s.shm_disabled),
+      int(s.p2p_read), s.window_verbs ? "verbs" : "auto", s.sockets_per_thread, s.helper_threads);
 }
 
 uint64_t hash_text(const std::string& text) {

@@ -15,14 +15,16 @@ namespace collctl::runtime {
 struct Settings {
   uint32_t slot_bytes[kernels::kProtocolCount] = {};
   uint32_t slot_count = 8;
-  uint64_t window_bytes = 0;  // of a bank; 0: no windows
+  uint64_t window_bytes = 0;   // of a bank; 0: no windows
+  uint64_t window_stride = 0;  // of addresses for a rank's user windows; 0: as chosen
   Choices choices;
   int min_channels = 0, max_channels = 0;  // 0: as planned
   std::string transport;                   // "" or a row of the table, forced
+  std::string net;                         // "" or a network's or a plugin's name, forced
   bool p2p_disabled = false, shm_disabled = false;
   bool window_verbs = false;  // GPU ranks: window algorithms by verbs, as the kernels' oracle
-  bool p2p_read = false;  // GPUs that reach each other: the receiver moves the data
-  int sockets_per_thread = 1, helper_threads = 0;
+  bool p2p_read = false;      // GPUs that reach each other: the receiver moves the data
+  int sockets_per_thread = 1, helper_threads = -1;  // as of transport::Services
   double start_timeout_s = 60, op_timeout_s = 30;
   int64_t spin_us = -1;  // -1: by cores and ranks
   bool inline_blocking = true;

@@ -8,7 +8,7 @@
 namespace collctl::runtime {
 namespace {
 
-constexpr uint32_t kMagic = 0x44494c43;  // "CLID"
+constexpr uint32_t kIdMagic = 0x44494c43;  // "CLID"
 constexpr uint32_t kVersion = 1;
 constexpr const char* kForms =
     "expected <ipv4>:<port>, [<ipv6>]:<port> or <hostname>:<port>, for example 10.0.0.7:29500";
@@ -31,7 +31,7 @@ Address UniqueId::root_address() const {
 
 UniqueId UniqueId::make(const Address& root, const base::Secret& secret) {
   UniqueId id{};
-  id.magic = kMagic;
+  id.magic = kIdMagic;
   id.version = kVersion;
   std::memcpy(&id.address, &root.storage,
               root.family() == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
@@ -66,7 +66,7 @@ Result<UniqueId> UniqueId::from_hex(const std::string& text) {
   }
   UniqueId id;
   std::memcpy(&id, bytes, sizeof bytes);
-  if (id.magic != kMagic) return Error(ErrorCode::usage, "this is no unique id of collctl");
+  if (id.magic != kIdMagic) return Error(ErrorCode::usage, "this is no unique id of collctl");
   if (id.version != kVersion)
     return Error(ErrorCode::usage,
                  format("the unique id has version {}, this collctl speaks version {}", id.version,

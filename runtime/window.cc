@@ -1,89 +1,47 @@
 #include "runtime/window.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "base/format.h"
 #include "base/log.h"
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
+#include "runtime/shared_file.h"
 
 namespace collctl::runtime {
 namespace {
 
-constexpr uint64_t kFdTag = 0x57494e444f57;  // with the communicator's hash
-constexpr uint64_t kPage = 4096;
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr uint64_t kWindowFdTag = 0x57494e444f57;  // with the communicator's hash
 
 struct Layout {
   uint64_t lines_bytes = 0, stride = 0, total = 0;
 };
 // A rank's part: the lines of all channels, then the banks channel by channel.
 Layout layout_of(const HostWindow::Options& o) {
-  const auto pages = [](uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; };
   Layout layout;
-  layout.lines_bytes =
-      pages(uint64_t(o.channels) * kernels::kWindowBanks * sizeof(kernels::WindowLine));
-  layout.stride =
-      layout.lines_bytes + pages(uint64_t(o.channels) * kernels::kWindowBanks * o.bank_bytes);
+  layout.lines_bytes = whole_shared_pages(uint64_t(o.channels) * kernels::kWindowBanks *
+                                          sizeof(kernels::WindowLine));
+  layout.stride = layout.lines_bytes +
+                  whole_shared_pages(uint64_t(o.channels) * kernels::kWindowBanks * o.bank_bytes);
   layout.total = layout.stride * uint64_t(o.nranks);
   return layout;
-}
-
-std::string reason(const std::string& what, int error) {
-  return format("{}: {}", what, std::strerror(error));
-}
-
-// Sealed at `bytes`; empty with the reason when this system has none.
-Fd make_file(uint64_t bytes, std::string& why) {
-  // Where executable memfds are forbidden the flag is needed; before Linux 6.3 it is unknown.
-  Fd fd(::memfd_create("collctl-window", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
-  if (!fd && errno == EINVAL)
-    fd = Fd(::memfd_create("collctl-window", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) {
-    why = reason("a file in memory", errno);
-  } else if (::ftruncate(fd.get(), off_t(bytes)) != 0 ||
-             ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
-    why = reason(format("a file of {} bytes in memory", bytes), errno);
-    fd.reset();
-  }
-  return fd;
-}
-
-Status check_file(int fd, uint64_t bytes) {
-  struct stat facts {};
-  if (::fstat(fd, &facts) != 0)
-    return base::errno_error(ErrorCode::lost, "look at the window's memory", errno);
-  if (!S_ISREG(facts.st_mode) || uint64_t(facts.st_size) != bytes ||
-      (::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals)
-    return Error(ErrorCode::lost, format("rank 0 passed a descriptor that is not {} bytes of "
-                                         "sealed memory",
-                                         bytes))
-        .blame(0);
-  return {};
 }
 
 // Maps all parts and reserves the own one; empty with the reason when there is no room.
 base::Mapping map_file(int fd, const Layout& layout, int rank, Deadline deadline,
                        std::string& why) {
-  int failure = 0;
-  do {
-    failure = ::posix_fallocate(fd, off_t(layout.stride) * rank, off_t(layout.stride));
-  } while (failure == EINTR && !deadline.passed());
-  if (failure != 0) {
-    why = reason(format("{} bytes of memory to share", layout.stride), failure);
+  const Status room =
+      reserve_shared_file(fd, layout.stride * uint64_t(rank), layout.stride, deadline);
+  if (!room) {
+    why = room.error().chain();
     return {};
   }
   void* at = ::mmap(nullptr, layout.total, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) {
-    why = reason(format("map {} bytes of shared memory", layout.total), errno);
+    why = base::errno_error(ErrorCode::unavailable,
+                            format("map {} bytes of shared memory", layout.total), errno)
+              .message;
     return {};
   }
   return {at, layout.total};
@@ -119,19 +77,25 @@ Result<std::unique_ptr<HostWindow>> HostWindow::make(const Options& o, std::stri
   const Layout layout = layout_of(o);
   why_not.clear();
   Fd fd;
-  if (o.rank == 0) fd = make_file(layout.total, why_not);
+  if (o.rank == 0) {
+    auto made = make_shared_file(layout.total);
+    if (made)
+      fd = std::move(*made);
+    else
+      why_not = made.error().chain();
+  }
   // Whether a descriptor will come.
   std::vector<uint8_t> made(static_cast<size_t>(o.nranks));
   made[size_t(o.rank)] = fd ? 1 : 0;
   COLL_TRY_IN(o.bootstrap->all_gather(made.data(), 1, deadline), "window");
   if (made[0] == 0) return std::unique_ptr<HostWindow>();
-  const uint64_t tag = kFdTag ^ o.comm_hash;
+  const uint64_t tag = kWindowFdTag ^ o.comm_hash;
   if (o.rank == 0) {
     for (int peer = 1; peer < o.nranks; ++peer)
       COLL_TRY_IN(o.bootstrap->send_fd(peer, tag, fd.get(), deadline), "window");
   } else {
     COLL_ASSIGN(fd, o.bootstrap->recv_fd(0, tag, deadline));
-    COLL_TRY(check_file(fd.get(), layout.total));
+    COLL_TRY(check_shared_file(fd.get(), layout.total, 0));
   }
   std::unique_ptr<HostWindow> window(new HostWindow);
   window->memory_ = map_file(fd.get(), layout, o.rank, deadline, why_not);

@@ -38,6 +38,7 @@ struct Wire::Pending {
   int peer = -1;
   Direction direction = Direction::send;
   size_t row = 0;  // of the table of transports
+  LinkSpec spec;
   std::unique_ptr<transport::Endpoint> endpoint;
   Bytes mine, theirs;
   std::optional<Error> failure, peer_failure;  // of this round
@@ -87,7 +88,8 @@ bool Wire::has(const Edge& edge, kernels::Protocol protocol) const {
 
 void Wire::open(Pending& p, uint32_t purpose, Deadline deadline) {
   const auto& peers = *options_.peers;
-  LinkSpec spec;
+  LinkSpec& spec = p.spec;
+  spec = {};
   spec.channel = p.edge.channel;
   spec.direction = p.direction;
   spec.self = peers[size_t(options_.rank)];
@@ -185,11 +187,14 @@ Status Wire::read_answer(int peer, ByteView blob, std::span<Pending*> edges) {
 }
 
 // After an exchange: both ends know both outcomes and come to the same conclusion.
-void Wire::settle(Pending& p) {
+Status Wire::settle(Pending& p, Deadline deadline) {
   if (!p.failure && !p.peer_failure) {
     p.ready = true;
-    return;
+    return {};
   }
+  const auto& row = transport::transports()[p.row];
+  if (p.failure && !p.peer_failure && row.decline != nullptr)
+    COLL_TRY_IN(row.decline(p.spec, options_.services, p.theirs, deadline), edge_text(p.edge));
   const Error& why = p.failure ? *p.failure : *p.peer_failure;
   p.endpoint.reset();
   const bool try_next = (!p.failure || p.failure->code == ErrorCode::unavailable) &&
@@ -202,11 +207,12 @@ void Wire::settle(Pending& p) {
                            transport::transports()[*next].name, transport::transports()[p.row].name,
                            why.chain(), why.hint.empty() ? "" : " (" + why.hint + ")");
       p.row = *next;
-      return;
+      return {};
     }
   }
   p.fatal = why;
   if (p.fatal->rank < 0) p.fatal->rank = p.peer;
+  return {};
 }
 
 void Wire::enter(const Pending& p, transport::Link& link) {
@@ -215,7 +221,7 @@ void Wire::enter(const Pending& p, transport::Link& link) {
   auto& side = p.direction == Direction::send ? table.send : table.recv;
   for (int i = 0; i < kernels::kProtocolCount; ++i)
     side[size_t(p.peer) * kernels::kProtocolCount + size_t(i)] = link.fifo(kernels::Protocol(i));
-  infos_.push_back({p.edge.channel, p.edge.from, p.edge.to, link.via()});
+  infos_.push_back({p.edge.channel, p.edge.from, p.edge.to, link.via(), link.why()});
   const auto& peers = *options_.peers;
   const auto place = [&](int rank) { return format("{}[{:x}]", rank, peers[size_t(rank)].device); };
   // A memory link is one thing and told once, by its sender; a network link has two ends.
@@ -266,6 +272,16 @@ Status Wire::connect(std::span<const Edge> edges, uint32_t purpose, Deadline dea
       p.fatal = std::move(row.error());
     pending.push_back(std::move(p));
   }
+  Status connected = connect_all(pending, purpose, deadline);
+  // What was offered stays until the links are closed: a peer that is about to take it when this
+  // rank fails would else find it gone, and report that instead of this rank's reason.
+  if (!connected)
+    for (Pending& p : pending)
+      if (p.endpoint) offers_.push_back(std::move(p.endpoint));
+  return connected;
+}
+
+Status Wire::connect_all(std::vector<Pending>& pending, uint32_t purpose, Deadline deadline) {
   // An edge that cannot be made does not keep this rank from answering its other peers.
   std::optional<Error> fatal;
   for (const Pending& p : pending)
@@ -278,7 +294,7 @@ Status Wire::connect(std::span<const Edge> edges, uint32_t purpose, Deadline dea
     for (Pending* p : round) open(*p, purpose, deadline);
     COLL_TRY(exchange(round, deadline));
     for (Pending* p : round) {
-      settle(*p);
+      COLL_TRY(settle(*p, deadline));
       if (p->fatal && !fatal) fatal = p->fatal;
     }
   }
@@ -306,7 +322,25 @@ uint64_t Wire::device_bytes() const {
   return bytes;
 }
 
+void Wire::add_reducer(int channel_number, std::unique_ptr<transport::ReducerLink> link) {
+  channel(channel_number);  // makes the table
+  Table& table = *tables_[size_t(channel_number)];
+  const auto at =
+      size_t(options_.rank) * kernels::kProtocolCount + size_t(kernels::Protocol::simple);
+  table.send[at] = link->fifo(kernels::Protocol::simple);
+  table.recv[at] = link->sums();
+  infos_.push_back({channel_number, options_.rank, options_.rank, link->via()});
+  COLL_INFO(init, "Channel {:02} : {} -> network via {}", channel_number, options_.rank,
+            link->via());
+  options_.proxy->add(link.get());
+  proxied_ = true;
+  reducers_.push_back(std::move(link));
+}
+
 void Wire::close() {
+  for (auto& link : reducers_)
+    if (options_.proxy != nullptr) options_.proxy->remove(link.get());
+  reducers_.clear();
   for (auto& [edge, link] : links_)
     if (link->needs_progress() && options_.proxy != nullptr) options_.proxy->remove(link.get());
   offers_.clear();

@@ -19,6 +19,7 @@
 #include "runtime/communicator.h"
 #include "runtime/proxy.h"
 #include "runtime/settings.h"
+#include "transport/net/plugin/reducer.h"
 #include "transport/transport.h"
 
 namespace collctl::runtime {
@@ -53,10 +54,16 @@ class Wire {
   // Fifos of a channel by peer and protocol; the tables live as long as the Wire.
   const kernels::ChannelLinks& channel(int channel);
   int channel_count() const { return int(tables_.size()); }
-  size_t link_count() const { return links_.size(); }  // only grows
+  size_t link_count() const { return links_.size() + reducers_.size(); }  // only grows
   // From now on channel c's tables hold windows[c]; none where there are fewer. The caller owns
   // them.
   void use_windows(std::span<kernels::Window> windows) { windows_ = windows; }
+  // A head's end of a network that reduces: in the channel's tables it stands for this rank itself.
+  void add_reducer(int channel, std::unique_ptr<transport::ReducerLink> link);
+  // All ranks have theirs.
+  void note_reducers() { has_reducers_ = true; }
+  bool has_reducers() const { return has_reducers_; }
+  const transport::Services& services() const { return options_.services; }
   bool proxied() const { return proxied_; }  // some link needs the host to move it
   uint64_t device_bytes() const;             // GPU memory that the links hold
   std::vector<LinkInfo> infos() const;       // in the order they were made
@@ -76,7 +83,8 @@ class Wire {
   void open(Pending& p, uint32_t purpose, Deadline deadline);
   Status exchange(std::vector<Pending*>& round, Deadline deadline);
   Status read_answer(int peer, ByteView blob, std::span<Pending*> edges);
-  void settle(Pending& p);
+  Status settle(Pending& p, Deadline deadline);
+  Status connect_all(std::vector<Pending>& pending, uint32_t purpose, Deadline deadline);
   Status make_links(std::vector<Pending>& pending, transport::Direction direction,
                     Deadline deadline);
   void enter(const Pending& p, transport::Link& link);
@@ -89,7 +97,8 @@ class Wire {
   std::vector<std::unique_ptr<Table>> tables_;
   std::span<kernels::Window> windows_;
   std::string fallback_;
-  bool proxied_ = false;
+  std::vector<std::unique_ptr<transport::ReducerLink>> reducers_;
+  bool proxied_ = false, has_reducers_ = false;
 };
 
 }  // namespace collctl::runtime

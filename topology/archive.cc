@@ -19,7 +19,7 @@ constexpr size_t kTarBlock = 512, kTarMagic = 257;
 
 using ReadArchive = std::unique_ptr<archive, decltype(&archive_read_free)>;
 
-std::string shown(const std::string& path) {
+std::string shown_path(const std::string& path) {
   std::string safe = path.substr(0, 80);
   for (char& c : safe)
     if (static_cast<unsigned char>(c) < ' ' || c == 127) c = '?';
@@ -83,12 +83,13 @@ class Unpacker {
     const char* written = archive_entry_pathname(entry);
     const auto path = written != nullptr ? inner_path(written) : std::nullopt;
     if (!path)
-      return wrong("the path '{}' leads out of it", shown(written != nullptr ? written : ""));
+      return wrong("the path '{}' leads out of it", shown_path(written != nullptr ? written : ""));
     if (path->empty()) return {};  // "./"
     const auto type = archive_entry_filetype(entry);
     const char* link = archive_entry_symlink(entry);
     if (archive_entry_hardlink(entry) != nullptr || (type == AE_IFLNK && link == nullptr))
-      return wrong("'{}' is a hard link: expected files, folders and symbolic links", shown(*path));
+      return wrong("'{}' is a hard link: expected files, folders and symbolic links",
+                   shown_path(*path));
     COLL_TRY(count_folders(*path));
     if (type == AE_IFLNK)
       nodes_[*path] = {EntryKind::link, link};
@@ -97,7 +98,7 @@ class Unpacker {
     else if (type == AE_IFREG)
       return take_file(*path);
     else
-      return wrong("'{}' is no file, folder or link", shown(*path));
+      return wrong("'{}' is no file, folder or link", shown_path(*path));
     return {};
   }
 
@@ -121,7 +122,7 @@ class Unpacker {
       node.text.append(buffer, size_t(n));
       held_ += size_t(n);
       if (node.text.size() > kMaxTreeFileBytes)
-        return wrong("'{}' is larger than {} MiB", shown(path), kMaxTreeFileBytes >> 20);
+        return wrong("'{}' is larger than {} MiB", shown_path(path), kMaxTreeFileBytes >> 20);
       if (held_ > kMaxArchiveBytes || unpacked() > kMaxArchiveBytes)
         return wrong("unpacks to more than {} MiB", kMaxArchiveBytes >> 20);
     }

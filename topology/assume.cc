@@ -42,8 +42,7 @@ struct NicRow {
 constexpr NicRow kNics[] = {{0x1d0f, 0xefa0, 100}, {0x1d0f, 0xefa1, 100}, {0x15b3, 0x1017, 100},
                             {0x15b3, 0x101b, 200}, {0x15b3, 0x1021, 400}, {0x15b3, 0x1023, 800}};
 
-constexpr uint32_t kNvidia = 0x10de, kClassGpu = 0x030200, kClassNic = 0x020000,
-                   kClassSwitch = 0x068000;
+constexpr uint32_t kClassNic = 0x020000;
 constexpr size_t kByEight = 8;
 constexpr int64_t kInventedDomain = 0xfffe;  // of devices that the file does not list
 

@@ -25,21 +25,28 @@ int mirrored(int value, int power) {
   return result;
 }
 
-// Rules of GDR but for the path.
-Decision gdr_capable(const Graph& graph, int gpu, int net, Direction direction) {
-  const Node& g = node(graph, gpu);
+Decision gdr_able(const Graph& graph, int gpu, int net) {
   if (!node(graph, net).gdr)
     return {false, format("{} has gdr=0: its driver cannot reach GPU memory (nvidia_peermem or "
                           "DMA-BUF would change that)",
                           node_name(graph, net))};
-  if (!g.gdr)
+  if (!node(graph, gpu).gdr)
     return {false, format("{} has gdr=0: no NIC can reach its memory (a GPU and driver with "
                           "GPUDirect RDMA would change that)",
                           node_name(graph, gpu))};
-  if (direction == Direction::send && !g.amd && g.sm > 0 && g.sm < kReadSinceSm &&
-      graph.gpus.size() > 1 && !has_nvlink(graph, gpu))
+  return {true, ""};
+}
+
+// Whether a NIC should read this GPU's memory.
+Decision gdr_reads(const Graph& graph, const Rules& rules, int gpu) {
+  const Node& g = node(graph, gpu);
+  if (rules.gdr_read.has_value() && !*rules.gdr_read)
+    return {false, "NCCL_NET_GDR_READ=0 forbids NICs to read GPU memory"};
+  if (!rules.gdr_read && !g.amd && g.sm > 0 && g.sm < kReadSinceSm && graph.gpus.size() > 1 &&
+      !has_nvlink(graph, gpu))
     return {false, format("{} (sm {}) is older than sm 80 and has no NVLink: a NIC reads it slower "
-                          "than host memory (NVLink between GPUs would change that)",
+                          "than host memory (NVLink between GPUs would change that, or "
+                          "NCCL_NET_GDR_READ=1)",
                           node_name(graph, gpu), g.sm)};
   return {true, ""};
 }
@@ -48,8 +55,14 @@ Decision gdr_capable(const Graph& graph, int gpu, int net, Direction direction) 
 
 Decision gdr(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net,
              Direction direction) {
-  Decision capable = gdr_capable(graph, gpu, net, direction);
-  if (!capable.yes) return capable;
+  Decision able = gdr_able(graph, gpu, net);
+  return able.yes ? gdr_wanted(graph, paths, rules, gpu, net, direction) : able;
+}
+
+Decision gdr_wanted(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net,
+                    Direction direction) {
+  if (direction == Direction::send)
+    if (Decision reads = gdr_reads(graph, rules, gpu); !reads.yes) return reads;
   const PathType usual = rules.gdr_c2c ? PathType::p2c : PathType::pxb;
   const PathType level = rules.gdr_level.value_or(usual), type = paths.at(gpu, net).type;
   if (type == PathType::dis) return {false, "there is no path between them"};

@@ -16,6 +16,7 @@ namespace collctl::topology {
 struct Rules {
   std::optional<PathType> p2p_level = {};  // NCCL_P2P_LEVEL: the worst type allowed
   std::optional<PathType> gdr_level = {};  // NCCL_NET_GDR_LEVEL
+  std::optional<bool> gdr_read = {};       // NCCL_NET_GDR_READ: NICs read GPU memory to send it
   bool pxn = true;                         // NCCL_PXN_DISABLE
   bool p2p = true, shm = true;             // NCCL_P2P_DISABLE, NCCL_SHM_DISABLE
   bool gdr_c2c = true, pxn_c2c = true;     // NCCL_NET_GDR_C2C, NCCL_PXN_C2C
@@ -60,6 +61,10 @@ enum class Direction : uint8_t { send, receive };  // send: the NIC reads the GP
 // Both sides must be able to, and the path no worse than P2C (PXB where C2C is ruled out).
 Decision gdr(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net,
              Direction direction);
+
+// The part of it that the path and the user decide; whether the two are able to is not looked at.
+Decision gdr_wanted(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net,
+                    Direction direction);
 
 // Whether what a NIC has written into a GPU's memory must be flushed before the GPU is told.
 Decision flush(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net);

@@ -9,9 +9,8 @@
 namespace collctl::topology {
 namespace {
 
-constexpr uint32_t kNvidia = 0x10de, kAmd = 0x1002;
+constexpr uint32_t kAmd = 0x1002;
 constexpr size_t kMaxNoP2p = 200;  // so that they fit into one attribute of a file
-constexpr uint32_t kClassGpu = 0x030200, kClassSwitch = 0x068000;
 
 class GpuFinder {
  public:

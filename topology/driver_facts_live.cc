@@ -223,20 +223,6 @@ void read_cuda(DriverFacts& facts) {
   }
 }
 
-// Mb/s of a port by the InfiniBand standard's codes (rdma-core, ibv_port_attr); 0: unknown.
-int64_t port_mbps(const VerbsPortFacts& port) {
-  constexpr std::pair<uint8_t, int64_t> kSpeeds[] = {{1, 2500},   {2, 5000},    {4, 10000},
-                                                     {8, 10000},  {16, 14000},  {32, 25000},
-                                                     {64, 50000}, {128, 100000}};
-  constexpr std::pair<uint8_t, int64_t> kLanes[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
-  int64_t lanes = 0, speed = 0;
-  for (const auto& [code, value] : kSpeeds)
-    if (code == port.speed) speed = value;
-  for (const auto& [code, value] : kLanes)
-    if (code == port.width) lanes = value;
-  return lanes * speed;
-}
-
 void read_verbs(DriverFacts& facts) {
   const Verbs& api = verbs();
   facts.verbs_missing = api.missing;

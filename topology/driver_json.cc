@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMaxMbps = 1'000'000'000;
-constexpr size_t kMaxText = 256, kMaxTroubles = 1000, kMaxInterfaces = 65536, kMaxPorts = 256;
+constexpr size_t kMaxText = 256, kMaxTroubles = 1000, kMaxInterfaces = 65536, kMaxListedPorts = 256;
 
 // What is wrong with a document, on its way to the Result of parse_drivers.
 struct Wrong {
@@ -131,7 +131,7 @@ RdmaFacts rdma_from(const json& j) {
     throw Wrong{"\"system_guid\": expected 16 hexadecimal digits"};
   rdma.system_guid = std::stoull(guid, nullptr, 16);
   rdma.max_qp = whole(j, "max_qp", 0, int64_t{1} << 40);
-  for (const json& one : list(j, "ports", kMaxPorts))
+  for (const json& one : list(j, "ports", kMaxListedPorts))
     rdma.ports.push_back({int(whole(one, "port", 0, 255)), one.at("active").get<bool>(),
                           whole(one, "Mbps", 0, kMaxMbps)});
   return rdma;

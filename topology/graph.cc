@@ -12,7 +12,6 @@
 namespace collctl::topology {
 namespace {
 
-constexpr uint32_t kClassSwitch = 0x068000;       // an NVSwitch
 constexpr uint32_t kClassPowerBridge = 0x068001;  // NVLink to a POWER CPU
 
 class Builder {

@@ -8,6 +8,9 @@
 
 namespace collctl::topology {
 
+inline constexpr uint32_t kNvidia = 0x10de;
+inline constexpr uint32_t kClassGpu = 0x030200, kClassSwitch = 0x068000;  // an NVSwitch
+
 inline bool is_gpu_class(const std::optional<uint32_t>& device_class) {
   // Displays and 3D controllers; "processing accelerators" on AMD's side.
   return device_class && (*device_class >> 16 == 0x03 || *device_class >> 16 == 0x12);

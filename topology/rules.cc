@@ -38,6 +38,8 @@ Result<Rules> read_rules() {
   Rules rules;
   COLL_TRY(read_level(KnobId::p2p_level, rules.p2p_level));
   COLL_TRY(read_level(KnobId::net_gdr_level, rules.gdr_level));
+  COLL_ASSIGN(const int64_t gdr_read, base::knob_int(KnobId::net_gdr_read));
+  if (gdr_read >= 0) rules.gdr_read = gdr_read != 0;
   COLL_TRY(read_flag(KnobId::pxn_disable, false, rules.pxn));
   COLL_TRY(read_flag(KnobId::p2p_disable, false, rules.p2p));
   COLL_TRY(read_flag(KnobId::shm_disable, false, rules.shm));

@@ -13,9 +13,9 @@
 namespace collctl::topology {
 namespace {
 
-constexpr int kMaxIndex = 1 << 20;           // dev, rank, numaid
-constexpr int kMaxLinks = 1024;              // of one <nvlink>
-constexpr int64_t kMaxMbps = 1000000000000;  // published files lie: 200 Tb/s stands in one
+constexpr int kMaxIndex = 1 << 20;              // dev, rank, numaid
+constexpr int kMaxXmlLinks = 1024;              // of one <nvlink>
+constexpr int64_t kMaxXmlMbps = 1000000000000;  // published files lie: 200 Tb/s stands in one
 constexpr int kNoDevice = -1;
 
 struct Printed : pugi::xml_writer {
@@ -25,9 +25,9 @@ struct Printed : pugi::xml_writer {
   }
 };
 
-class Reader {
+class XmlReader {
  public:
-  explicit Reader(XmlSource& source) : source_(source) {}
+  explicit XmlReader(XmlSource& source) : source_(source) {}
 
   System system(pugi::xml_node node) {
     System made;
@@ -163,7 +163,7 @@ class Reader {
     made.gcn = attributes.text("gcn");
     made.arch = attributes.text("arch");
     made.name = attributes.text("name");
-    made.links_able = attributes.small("nvlinks_able", 0, kMaxLinks);
+    made.links_able = attributes.small("nvlinks_able", 0, kMaxXmlLinks);
     made.assumed = attributes.flag("assumed");
     made.no_p2p = attributes.bus_ids("no_p2p");
     made.unknown = attributes.rest();
@@ -184,8 +184,8 @@ class Reader {
     made.at = source_.place(node);
     made.kind = is(node, "xgmi") ? FabricKind::xgmi : FabricKind::nvlink;
     made.target = attributes.required("target", attributes.bus_id("target"), "a PCI address");
-    made.count =
-        attributes.required("count", attributes.small("count", 1, kMaxLinks), "a number of links");
+    made.count = attributes.required("count", attributes.small("count", 1, kMaxXmlLinks),
+                                     "a number of links");
     made.target_class = attributes.hex("tclass", 0xffffff);
     made.unknown = attributes.rest();
     leaf(node);
@@ -196,10 +196,10 @@ class Reader {
     C2cLink made;
     XmlAttributes attributes(source_, node);
     made.at = source_.place(node);
-    made.count =
-        attributes.required("count", attributes.small("count", 1, kMaxLinks), "a number of links");
+    made.count = attributes.required("count", attributes.small("count", 1, kMaxXmlLinks),
+                                     "a number of links");
     made.mbytes_per_s =
-        attributes.required("bw", attributes.integer("bw", 0, kMaxMbps), "MB/s of each link");
+        attributes.required("bw", attributes.integer("bw", 0, kMaxXmlMbps), "MB/s of each link");
     made.unknown = attributes.rest();
     leaf(node);
     return made;
@@ -227,7 +227,7 @@ class Reader {
     made.name = attributes.required("name", attributes.text("name"), "the device's name");
     made.dev = attributes.small("dev", kNoDevice, kMaxIndex);
     made.latency_us = attributes.number("latency", 0, 1e9);
-    made.speed_mbps = attributes.integer("speed", -1, kMaxMbps);
+    made.speed_mbps = attributes.integer("speed", -1, kMaxXmlMbps);
     made.port = attributes.small("port", 0, kMaxIndex);
     made.guid = attributes.bits("guid");
     made.max_connections = attributes.integer("maxconn", 0, int64_t{1} << 40);
@@ -249,7 +249,7 @@ Result<Document> read_xml(std::string_view text, const std::string& name) {
   XmlSource source(text, name);
   COLL_TRY(source.parse());
   Document made;
-  made.system = Reader(source).system(source.root());
+  made.system = XmlReader(source).system(source.root());
   if (source.failed()) return source.take_failure();
   made.findings = source.take_notes();
   return made;

@@ -24,13 +24,15 @@ struct PeerInfo {
   int32_t device;              // index of the GPU, or local index of the CPU rank
   DeviceKind kind;
   uint8_t gdr;
-  uint8_t reserved[2];
+  uint8_t nets;  // that this rank has besides sockets (net/nets.h)
+  uint8_t reserved;
   uint32_t net_address_length;
   sockaddr_storage
       net_address;  // where this rank's AuthListener for NET/Socket accepts; family 0: nowhere
+  uint8_t device_uuid[16];  // of the GPU, or of its MIG instance; zero: unknown
   char host[64];
   char version[32];
 };
-static_assert(sizeof(PeerInfo) == 312);
+static_assert(sizeof(PeerInfo) == 328);
 
 }  // namespace collctl::transport

@@ -30,7 +30,8 @@
 
 namespace collctl::transport {
 
-class Device;  // transport/device/device.h
+class Device;     // transport/device/device.h
+class NetPlugin;  // transport/net/plugin/plugin.h
 
 enum class Direction : uint8_t { send, recv };
 
@@ -73,15 +74,25 @@ class NetAcceptor {
   virtual Result<Fd> take(uint64_t key, Deadline deadline) = 0;
 };
 
+// Why a NIC must not read (to send) or write this rank's GPU memory; empty: it may.
+struct NicGdr {
+  std::string no_read, no_write;
+};
+
 struct Services {
   FdExchange* fds = nullptr;
   NetAcceptor* acceptor = nullptr;
   base::Secret secret{};       // for auth_connect to a peer's listener
+  base::Source source{};       // by which interface; empty: as the routes say
   uint64_t comm_hash = 0;      // identity of the communicator: salt for names and tags
   int sockets_per_thread = 1;  // NET/Socket
-  int helper_threads = 0;
-  uint32_t* abort_word = nullptr;  // nonzero: give up
-  std::shared_ptr<Device> device;  // of this rank; null for a CPU rank
+  int helper_threads = 0;      // of a connection; -1: by what is at its ends
+  // NET/IB: the topology's choice of NICs for the channels, by name, in turn; empty: by NUMA node.
+  std::vector<std::string> nics;
+  std::vector<NicGdr> nic_gdr;        // of `nics`, one each; empty: they all may
+  uint32_t* abort_word = nullptr;     // nonzero: give up
+  std::shared_ptr<Device> device;     // of this rank; null for a CPU rank
+  std::shared_ptr<NetPlugin> plugin;  // of this rank's NetPresence; null: none
 };
 
 enum class Progress : uint8_t { idle, moved, would_block };
@@ -93,6 +104,8 @@ class Link {
   virtual kernels::Fifo* fifo(kernels::Protocol protocol) = 0;
   // What the log line says after "via": "SHM", "P2P/direct pointer", "NET/Socket/0".
   virtual const std::string& via() const = 0;
+  // Why it is so, where there was a choice (GPU memory through a NIC, or not); may be empty.
+  virtual std::string why() const { return ""; }
   virtual uint64_t device_bytes() const { return 0; }  // of this end's GPU memory
   // Links with needs_progress() are driven by the proxy engine. `progress` moves what can be moved
   // now without waiting; an error (code lost) names the peer. `add_interest` appends the
@@ -130,6 +143,10 @@ struct Transport {
   // Can ranks a and b talk through it? Pure: the same answer on both sides.
   Reach (*reach)(const PeerInfo& a, const PeerInfo& b);
   Result<std::unique_ptr<Endpoint>> (*open)(const LinkSpec& spec, const Services& services);
+  // Instead of connect(), at an end that could not describe: takes in what the peer pushed in its
+  // describe(), and drops it. Null: nothing is pushed.
+  Status (*decline)(const LinkSpec& spec, const Services& services, ByteView peer_blob,
+                    Deadline deadline) = nullptr;
 };
 
 // THE table, best first: loopback, p2p, shm, net.

@@ -1,6 +1,6 @@
 // THE table of transports, best first.
 #include "transport/loopback/loopback.h"
-#include "transport/net/net_link.h"
+#include "transport/net/net_transport.h"
 #include "transport/p2p/p2p.h"
 #include "transport/shm/shm.h"
 #include "transport/transport.h"
@@ -11,8 +11,8 @@ namespace {
 
 constexpr Transport kTransports[] = {
     {.name = "loopback", .reach = loopback_reach, .open = loopback_open},
-    {.name = "p2p", .reach = p2p_reach, .open = p2p_open},
-    {.name = "shm", .reach = shm_reach, .open = shm_open_endpoint},
+    {.name = "p2p", .reach = p2p_reach, .open = p2p_open, .decline = p2p_decline},
+    {.name = "shm", .reach = shm_reach, .open = shm_open_endpoint, .decline = shm_decline},
     {.name = "net", .reach = net_reach, .open = net_open},
 };
 

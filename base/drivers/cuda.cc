@@ -5,23 +5,6 @@
 namespace collctl::base::drivers {
 namespace {
 
-// Finds functions and remembers the first that is not there.
-class Finder {
- public:
-  explicit Finder(const Library& library) : library_(library) {}
-  template <class Function>
-  Finder& find(Function*& function, const char* name) {
-    library_.find(function, name);
-    if (function == nullptr && missing_ == nullptr) missing_ = name;
-    return *this;
-  }
-  const char* missing() const { return missing_; }
-
- private:
-  const Library& library_;
-  const char* missing_ = nullptr;
-};
-
 std::string find_facts(Cuda& t, const Library& library) {
   Finder f(library);
   f.find(t.init, "cuInit").find(t.error_name, "cuGetErrorName");
@@ -69,21 +52,23 @@ void find_handles(Cuda& t, const Library& library) {
   if (f.missing() != nullptr) t.set_access = nullptr;  // all or nothing
 }
 
-Cuda load() {
+Cuda load_cuda() {
   Cuda table;
   const Library library("libcuda.so.1");
   table.missing = table.rank_missing = library.error();
   if (!library) return table;
   table.missing = find_facts(table, library);
   table.rank_missing = table.missing.empty() ? find_rank(table, library) : table.missing;
+  library.find(table.uuid, "cuDeviceGetUuid_v2");
   find_handles(table, library);
+  library.find(table.range_handle, "cuMemGetHandleForAddressRange");
   return table;
 }
 
 }  // namespace
 
 const Cuda& cuda() {
-  static const Cuda table = load();
+  static const Cuda table = load_cuda();
   return table;
 }
 

@@ -35,6 +35,7 @@ inline constexpr unsigned kCudaHostPortable = 1, kCudaHostMapped = 2;
 inline constexpr int kCudaPinned = 1, kCudaOnDevice = 1, kCudaFdHandle = 1, kCudaReadWrite = 3,
                      kCudaGranularityMinimum = 0;
 inline constexpr unsigned kCudaIpcLazyPeer = 1;
+inline constexpr int kCudaDmaBufDescriptor = 1;  // CUmemRangeHandleType
 
 struct CudaLocation {  // CUmemLocation
   int type = kCudaOnDevice;
@@ -70,6 +71,8 @@ struct Cuda {
   CudaReturn (*device_count)(int*) = nullptr;
   CudaReturn (*device)(int*, int) = nullptr;
   CudaReturn (*bus_id)(char*, int, int) = nullptr;
+  // 16 bytes; those of the MIG instance where the device is one. Null in old drivers.
+  CudaReturn (*uuid)(void*, int) = nullptr;
   CudaReturn (*attribute)(int*, int, int) = nullptr;
   std::string missing;  // why the functions above cannot be used; empty when they can
 
@@ -125,6 +128,8 @@ struct Cuda {
   CudaReturn (*map)(CudaAddress, size_t, size_t, CudaMemoryHandle, unsigned long long) = nullptr;
   CudaReturn (*unmap)(CudaAddress, size_t) = nullptr;
   CudaReturn (*set_access)(CudaAddress, size_t, const CudaAccess*, size_t) = nullptr;
+  // A descriptor by which other devices reach memory (CUDA 11.7); null in older drivers.
+  CudaReturn (*range_handle)(void*, CudaAddress, size_t, int kind, unsigned long long) = nullptr;
   bool has_handles() const { return set_access != nullptr; }
 };
 const Cuda& cuda();

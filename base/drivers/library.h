@@ -24,10 +24,31 @@ class Library {
   void find(Function*& function, const char* name) const {
     function = handle_ != nullptr ? reinterpret_cast<Function*>(::dlsym(handle_, name)) : nullptr;
   }
+  // The same of what is no function; null: there is none.
+  const void* find_data(const std::string& name) const {
+    return handle_ != nullptr ? ::dlsym(handle_, name.c_str()) : nullptr;
+  }
 
  private:
   void* handle_ = nullptr;
   std::string error_;
+};
+
+// Finds functions and remembers the first that is not there.
+class Finder {
+ public:
+  explicit Finder(const Library& library) : library_(library) {}
+  template <class Function>
+  Finder& find(Function*& function, const char* name) {
+    library_.find(function, name);
+    if (function == nullptr && missing_ == nullptr) missing_ = name;
+    return *this;
+  }
+  const char* missing() const { return missing_; }  // null: none is
+
+ private:
+  const Library& library_;
+  const char* missing_ = nullptr;
 };
 
 }  // namespace collctl::base::drivers

@@ -42,7 +42,7 @@ Nccl load_from(const Library& library) {
   return table;
 }
 
-Nccl load() {
+Nccl load_nccl() {
   std::string tried;
   for (const char* name : kNames) {
     const Library library(name);
@@ -57,7 +57,7 @@ Nccl load() {
 }  // namespace
 
 const Nccl& nccl() {
-  static const Nccl table = load();
+  static const Nccl table = load_nccl();
   return table;
 }
 

@@ -5,7 +5,7 @@
 namespace collctl::base::drivers {
 namespace {
 
-Nvml load() {
+Nvml load_nvml() {
   Nvml table;
   const Library library("libnvidia-ml.so.1");
   table.missing = library.error();
@@ -40,7 +40,7 @@ Nvml load() {
 }  // namespace
 
 const Nvml& nvml() {
-  static const Nvml table = load();
+  static const Nvml table = load_nvml();
   return table;
 }
 

@@ -1,10 +1,12 @@
 // From a Work to its algorithm: the one switch over algorithms, instantiated once per backend.
 // Called by every backend on all of its workers; owns nothing.
 #pragma once
+#include "kernels/algo/collnet.h"
 #include "kernels/algo/doubling.h"
 #include "kernels/algo/one_shot.h"
 #include "kernels/algo/pairwise.h"
 #include "kernels/algo/ring.h"
+#include "kernels/algo/symmetric.h"
 #include "kernels/algo/tree.h"
 #include "kernels/algo/tree_split.h"
 #include "kernels/algo/two_shot.h"
@@ -18,6 +20,7 @@ COLL_FN uint32_t collectives_of(AlgorithmId id) {
       return kRingServes;
     case AlgorithmId::tree:
     case AlgorithmId::tree_split:
+    case AlgorithmId::collnet:
       return kTreeServes;
     case AlgorithmId::pairwise:
       return kPairwiseServes;
@@ -41,15 +44,21 @@ inline constexpr bool kHasWindows = requires {
   Backend::kWindows;
 };
 
+template <class Backend>
+inline constexpr bool kHasShared = requires {
+  Backend::kShared;
+};
+
 // Runs the work. False, with nothing done, when its algorithm does not serve its collective, needs
-// windows where the backend has none, or its chunks have no size: a planner's mistake, which the
-// caller reports.
+// windows or shared buffers where the backend has none, or its chunks have no size: a planner's
+// mistake, which the caller reports.
 COLL_NO_EXEC_CHECK
 template <class Backend>
 COLL_FN bool run_algorithm(Backend& backend, const Work& work) {
   if ((collectives_of(work.algorithm) & collective_bit(work.collective)) == 0) return false;
   if (work.chunk_count == 0) return false;
   if (needs_window(work.algorithm) && !kHasWindows<Backend>) return false;
+  if (shares_buffers(work) && (!kHasShared<Backend> || !needs_window(work.algorithm))) return false;
   if (work.algorithm == AlgorithmId::pairwise) {
     pairwise_rounds(backend, work);
   } else if (work.nranks == 1) {
@@ -61,6 +70,8 @@ COLL_FN bool run_algorithm(Backend& backend, const Work& work) {
     tree_all_reduce(backend, work);
   } else if (work.algorithm == AlgorithmId::doubling) {
     doubling_all_reduce(backend, work);
+  } else if (shares_buffers(work)) {
+    if constexpr (kHasShared<Backend>) run_symmetric(backend, work);
   } else if (needs_window(work.algorithm)) {
     if constexpr (kHasWindows<Backend>) {
       if (work.algorithm == AlgorithmId::one_shot)
@@ -68,6 +79,8 @@ COLL_FN bool run_algorithm(Backend& backend, const Work& work) {
       else
         two_shot_all_reduce(backend, work);
     }
+  } else if (work.algorithm == AlgorithmId::collnet) {
+    collnet_all_reduce(backend, work);
   } else {
     tree_split_all_reduce(backend, work);
   }

@@ -10,6 +10,8 @@
 // how many (a proxy needs it). LL: lines of 16 bytes {data lo, flag, data hi, flag}, flag =
 // uint32(step + 1); tail is not used to announce data
 //     unless kFifoProxyReads is set, head frees slots as always.
+//     Host threads and proxies write records for LL as well, before the lines: whoever has seen a
+//     line may ask there how many there are.
 // Ownership: the Link that made it owns all memory and outlives every use. `step` is this end's own
 // count, loaded when a block opens the fifo and stored back when it closes.
 #pragma once
@@ -34,14 +36,21 @@ struct FifoCounters {
 static_assert(sizeof(FifoCounters) == 128);
 
 struct SlotRecord {
-  uint32_t bytes;  // of the slot that are in use (wire bytes: for LL, 16 x lines)
-  uint32_t reserved;
+  uint32_t bytes;      // of the slot that are in use (wire bytes: for LL, 16 x lines)
+  uint32_t reduction;  // kFifoReduces: the work's reduction_code()
 };
 static_assert(sizeof(SlotRecord) == 8);
+
+// What a network that reduces is to do with a slot. Never 0: a record that nobody has written.
+COLL_FN uint32_t reduction_code(DataType type, RedOp op) {
+  return (static_cast<uint32_t>(type) << 8 | static_cast<uint32_t>(op)) + 1;
+}
 
 inline constexpr uint8_t kFifoProxyReads =
     1;  // a proxy consumes: publish tail and records for LL too
 inline constexpr uint8_t kFifoProxyWrites = 2;  // a proxy produces
+// The proxy's network reduces: say in the record what (kernels/algo/collnet.h).
+inline constexpr uint8_t kFifoReduces = 4;
 
 struct Fifo {
   uint8_t* slots;

@@ -7,7 +7,8 @@
 
 namespace collctl::kernels {
 
-enum class ReportCode : uint32_t { none, timeout, aborted, bad_data };
+// wrong_size: a slice of `seen` bytes where `wanted` were due.
+enum class ReportCode : uint32_t { none, timeout, aborted, bad_data, wrong_size };
 enum class WaitSide : uint32_t {
   recv,
   send

@@ -44,6 +44,16 @@ enum class Collective : uint8_t {
 };
 inline constexpr int kCollectiveCount = 10;
 
+// Does arithmetic.
+constexpr bool has_op(Collective collective) {
+  return collective == Collective::all_reduce || collective == Collective::reduce_scatter ||
+         collective == Collective::reduce;
+}
+constexpr bool has_root(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce ||
+         collective == Collective::gather || collective == Collective::scatter;
+}
+
 enum class Protocol : uint8_t { simple, ll, ll128 };
 inline constexpr int kProtocolCount = 3;
 

@@ -33,14 +33,23 @@ inline constexpr uint64_t kWindowLineBytes = 48;
 inline constexpr int kMaxWindowRanks = 64;
 
 // Zeroed at creation. `sleepers` is an eventcount word: 1 when somebody sleeps until `arrived` of
-// this line moves.
+// this line moves. `kind` says how the rank uses the piece, so that ranks which take different ways
+// find it out.
 struct WindowLine {
   alignas(64) uint64_t arrived;
   uint32_t sleepers;
-  uint32_t reserved;
+  uint32_t kind;  // WindowUse
   uint8_t data[kWindowLineBytes];
 };
 static_assert(sizeof(WindowLine) == 64 && offsetof(WindowLine, data) == 16);
+
+enum class WindowUse : uint32_t { banks, shared };  // shared: of users' buffers (shared_block.h)
+
+// Where all ranks of a host map users' windows: rank r's slot begins at base + r x stride.
+struct FlatRange {
+  uint8_t* base = nullptr;  // null: nothing was registered yet
+  uint64_t stride = 0;
+};
 
 struct Window {
   uint8_t* base;

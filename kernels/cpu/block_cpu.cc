@@ -13,12 +13,24 @@ namespace {
 constexpr uint64_t kPieceBytes = 1024;
 // Simple where slots are streamed.
 constexpr uint64_t kStreamPieceBytes = 8192;
+constexpr uint32_t kTurnsBeforeDoubt = 64;  // of a wait for a line
 
 uint64_t load_counter(uint64_t* counter) {
   return std::atomic_ref<uint64_t>(*counter).load(std::memory_order_acquire);
 }
 void store_counter(uint64_t* counter, uint64_t value) {
   std::atomic_ref<uint64_t>(*counter).store(value, std::memory_order_release);
+}
+
+// LL: what a slice of so many bytes takes of its slot.
+uint32_t ll_wire_bytes(const FifoEnd& end, uint64_t bytes) {
+  const uint64_t lines = ll_writes_whole_slot(end.step, end.fifo->slot_count)
+                             ? end.fifo->slot_bytes / kLineBytes
+                             : lines_for(bytes);
+  return uint32_t(lines * kLineBytes);
+}
+std::atomic_ref<uint32_t> recorded(const FifoEnd& end) {
+  return std::atomic_ref<uint32_t>(end.fifo->records[end.slot].bytes);
 }
 
 }  // namespace
@@ -72,7 +84,7 @@ void CpuBlock::move(const Motion& motion, uint64_t n) {
 bool CpuBlock::move_simple_slice(const Motion& motion, uint64_t bytes) {
   const int recvs = motion.receive ? recv_count_ : 0, sends = motion.send ? send_count_ : 0;
   for (int i = 0; i < recvs; ++i)
-    if (!wait_for_data(recv_[i])) return false;
+    if (!wait_for_data(recv_[i]) || !has_size(recv_[i], bytes)) return false;
   for (int i = 0; i < sends; ++i)
     if (!wait_for_slot(send_[i])) return false;
   const FaultKind fault = due_fault(motion);
@@ -87,7 +99,8 @@ bool CpuBlock::move_simple_slice(const Motion& motion, uint64_t bytes) {
   // The two halves of a split tree share a context, and so its pace.
   const bool paced = sends > 0 && fault == FaultKind::none && bytes >= kStreamedBytes &&
                      (send_[0].fifo->flags & kFifoProxyReads) == 0 &&
-                     work_.work.algorithm != AlgorithmId::tree_split;
+                     work_.work.algorithm != AlgorithmId::tree_split &&
+                     work_.work.algorithm != AlgorithmId::collnet;
   if (paced && recvs == 0 && destination_count == 1 && motion.divisor <= 1)
     work_.context.pace.copy(destinations[0], motion.in, bytes);
   else if (paced && work_.context.pace.streams())
@@ -157,6 +170,11 @@ bool CpuBlock::move_ll_slice(const Motion& motion, uint64_t bytes) {
     if (!wait_for_slot(send_[i])) return false;
   const FaultKind fault = due_fault(motion);
   if (work_.failed()) return false;
+  for (int i = 0; i < recvs; ++i) recv_[i].due = ll_wire_bytes(recv_[i], bytes);
+  // Before the lines: a consumer that misses some looks there. A proxy is told behind them.
+  for (int i = 0; i < sends; ++i)
+    if ((send_[i].fifo->flags & kFifoProxyReads) == 0 && send_[i].fifo->records != nullptr)
+      recorded(send_[i]).store(ll_wire_bytes(send_[i], bytes), std::memory_order_relaxed);
 
   for (uint64_t at = 0; at < bytes; at += kPieceBytes) {
     const uint64_t piece = bytes - at < kPieceBytes ? bytes - at : kPieceBytes;
@@ -164,16 +182,18 @@ bool CpuBlock::move_ll_slice(const Motion& motion, uint64_t bytes) {
     const bool harmless = at > 0 && fault == FaultKind::corrupt;
     if (!move_ll_piece(motion, at, piece, harmless ? FaultKind::none : fault)) return false;
   }
+  // Lines that are too many show in the record only. Over a network it is this host's own; between
+  // processes it would be one more line of the other core to fetch.
+  for (int i = 0; i < recvs; ++i)
+    if ((recv_[i].fifo->flags & kFifoProxyWrites) != 0 && !has_due_lines(recv_[i])) return false;
 
   for (int i = 0; i < sends; ++i) {
     FifoEnd& end = send_[i];
-    uint64_t lines = lines_for(bytes);
-    if (ll_writes_whole_slot(end.step, end.fifo->slot_count)) {
-      auto* line = reinterpret_cast<Line*>(end.data());
-      const uint64_t all = end.fifo->slot_bytes / kLineBytes;
-      for (; lines < all; ++lines) store_line(line + lines, 0, uint32_t(end.step + 1));
-    }
-    publish(end, uint32_t(lines * kLineBytes), (end.fifo->flags & kFifoProxyReads) != 0);
+    const uint32_t wire = ll_wire_bytes(end, bytes);
+    auto* line = reinterpret_cast<Line*>(end.data());
+    for (uint64_t rest = lines_for(bytes); rest < wire / kLineBytes; ++rest)
+      store_line(line + rest, 0, uint32_t(end.step + 1));
+    publish(end, wire, (end.fifo->flags & kFifoProxyReads) != 0);
   }
   for (int i = 0; i < recvs; ++i) release(recv_[i]);
   return true;
@@ -222,6 +242,34 @@ bool CpuBlock::wait_for_data(FifoEnd& end) {
   return true;
 }
 
+// Ranks that call an operation with different sizes cut different slices: better an error than the
+// bytes of another slice.
+bool CpuBlock::has_size(const FifoEnd& end, uint64_t bytes) {
+  if (end.fifo->records == nullptr) return true;
+  const uint64_t sent = end.fifo->records[end.slot].bytes;
+  return sent == bytes || wrong_size(end, sent, bytes);
+}
+
+// The same for LL, where a line of this step has come: its producer wrote the record before.
+bool CpuBlock::has_due_lines(const FifoEnd& end) {
+  if (end.fifo->records == nullptr) return true;
+  const uint32_t sent = recorded(end).load(std::memory_order_relaxed);
+  constexpr uint64_t kWirePerData = kLineBytes / kLineDataBytes;
+  return sent == end.due || wrong_size(end, sent / kWirePerData, end.due / kWirePerData);
+}
+
+// Always false.
+bool CpuBlock::wrong_size(const FifoEnd& end, uint64_t sent, uint64_t due) {
+  Report report = work_.report(ReportCode::wrong_size);
+  report.side = WaitSide::recv;
+  report.peer = end.fifo->peer;
+  report.step = end.step;
+  report.seen = sent;
+  report.wanted = due;
+  work_.fail(report);
+  return false;
+}
+
 // Waits until the consumer has freed the slot that this end's step reuses; ended by its head, or
 // given up.
 bool CpuBlock::wait_for_slot(FifoEnd& end) {
@@ -256,13 +304,20 @@ bool CpuBlock::unpack(FifoEnd& end, uint64_t at, uint8_t* to, uint64_t bytes) {
 }
 
 // Ended by the line's flags, or given up. Sleeps on the consumer's word: producers wake it after a
-// slice even though no tail moved.
+// slice even though no tail moved. A line that stays away while the slice's first is there may be
+// one that the producer, with a smaller operation, never writes.
 bool CpuBlock::wait_for_line(FifoEnd& end, Line* line, uint64_t& data) {
   const uint32_t flag = uint32_t(end.step + 1);
   uint64_t seen = 0;
   PatientWait wait(work_, fifo_wait(*end.fifo, WaitSide::recv, end.step, &seen, flag));
-  while (!load_line(line, flag, data, seen))
+  for (uint32_t turn = 0; !load_line(line, flag, data, seen); ++turn) {
+    uint64_t first, first_flag;
+    if (turn >= kTurnsBeforeDoubt &&
+        load_line(reinterpret_cast<Line*>(end.data()), flag, first, first_flag) &&
+        !has_due_lines(end))
+      return false;
     if (!wait.turn()) return false;
+  }
   return true;
 }
 
@@ -272,6 +327,8 @@ void CpuBlock::publish(FifoEnd& end, uint32_t wire_bytes, bool announce) {
   const Fifo& fifo = *end.fifo;
   if (announce) {
     if (fifo.records != nullptr) fifo.records[end.slot].bytes = wire_bytes;
+    if ((fifo.flags & kFifoReduces) != 0)
+      fifo.records[end.slot].reduction = reduction_code(work_.work.type, work_.work.op);
     store_counter(fifo.tail, end.step + 1);
   }
   wake_sleeper(fifo.consumer_sleeps, fifo.bell_fd);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "kernels/block.h"
 #include "kernels/cpu/cpu_work.h"
+#include "kernels/cpu/shared_cpu.h"
 #include "kernels/cpu/wait.h"
 #include "kernels/cpu/window_cpu.h"
 #include "kernels/slices.h"
@@ -20,6 +21,7 @@ struct FifoEnd {
   uint64_t step = 0;
   uint64_t seen = 0;
   uint32_t slot = 0;
+  uint32_t due = 0;  // receive, LL: wire bytes that this step has to bring
 
   void open(Fifo* f) {
     fifo = f;
@@ -89,6 +91,9 @@ class CpuBlock {
                void* const* destinations, int destination_count, uint64_t bytes, FaultKind fault);
   void combine_and_stream(const Motion& motion, const void* const* received, int received_count,
                           void* const* destinations, int destination_count, uint64_t bytes);
+  bool has_size(const FifoEnd& end, uint64_t bytes);
+  bool wrong_size(const FifoEnd& end, uint64_t sent, uint64_t due);
+  bool has_due_lines(const FifoEnd& end);
   bool wait_for_data(FifoEnd& end);
   bool wait_for_slot(FifoEnd& end);
   bool unpack(FifoEnd& end, uint64_t at, uint8_t* to, uint64_t bytes);
@@ -124,6 +129,14 @@ class CpuBackend {
     if (failed()) return;
     CpuWindow w(work_, spec);
     body(w);
+  }
+
+  static constexpr bool kShared = true;
+  template <class Body>
+  void shared(Body&& body) {
+    if (failed()) return;
+    CpuShared s(work_);
+    body(s);
   }
 
   // `down` runs on a helper thread while `up` runs here.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstring>
 #include <string_view>
 
 #include "base/format.h"
@@ -83,6 +84,37 @@ FaultKind apply_fault(CpuWork& work) {
   if (fault.kind == FaultKind::exit) ::kill(::getpid(), SIGKILL);
   if (fault.kind == FaultKind::stall) stall(work);
   return fault.kind;
+}
+
+void reduce_with_fault(CpuWork& work, FaultKind fault, const void* const* sources,
+                       void* const* destinations, int destination_count, uint64_t n,
+                       uint32_t divisor) {
+  const int nranks = work.work.nranks, victim = (work.work.rank + 1) % nranks;
+  const void* list[kMaxWindowRanks + 1];
+  int count = 0;
+  for (int r = 0; r < nranks; ++r) {
+    if (r != victim || fault != FaultKind::missing) list[count++] = sources[r];
+  }
+  if (fault == FaultKind::doubled) list[count++] = sources[victim];
+  if (count == 1 && divisor <= 1)
+    copy_to_all(list[0], destinations, destination_count, n * work.element_bytes);
+  else
+    work.reduce(list, count, destinations, destination_count, n, divisor);
+  if (fault == FaultKind::corrupt)
+    for (int i = 0; i < destination_count; ++i) flip_a_bit(destinations[i]);
+}
+
+void copy_with_fault(CpuWork& work, FaultKind fault, const void* from, void* to, uint64_t n) {
+  const uint64_t bytes = n * work.element_bytes;
+  if (fault == FaultKind::missing) {
+    std::memset(to, 0, bytes);
+  } else if (fault == FaultKind::doubled) {
+    const void* twice[2] = {from, from};
+    work.reduce(twice, 2, &to, 1, n, 1);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+  if (fault == FaultKind::corrupt) flip_a_bit(to);
 }
 
 void flip_a_bit(void* data) {

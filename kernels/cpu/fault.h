@@ -9,6 +9,13 @@ namespace collctl::kernels {
 // report is written), or returns missing, doubled or corrupt for the caller to apply; else none.
 FaultKind apply_fault(CpuWork& work);
 
+// A reduction or a copy with the fault: the contribution of the next rank is missing (a copy brings
+// zeroes), comes twice, or the result has a wrong bit.
+void reduce_with_fault(CpuWork& work, FaultKind fault, const void* const* sources,
+                       void* const* destinations, int destination_count, uint64_t n,
+                       uint32_t divisor);
+void copy_with_fault(CpuWork& work, FaultKind fault, const void* from, void* to, uint64_t n);
+
 // Flips the lowest bit of the first byte.
 void flip_a_bit(void* data);
 

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "kernels/contract/fifo.h"
 #include "kernels/contract/report.h"
+#include "kernels/contract/window.h"
 #include "kernels/contract/work.h"
 #include "kernels/cpu/stage_copy.h"
 
@@ -59,6 +60,7 @@ struct CpuContext {
   void (*assist_sleep)(void*, int64_t until_ns) = nullptr;
   void* assist_argument = nullptr;
   HelperPool* helpers = nullptr;
+  const FlatRange* flat = nullptr;  // of works whose buffers are shared (shared_block.h)
   Fault fault;
   StagePace pace;
   Report report{};  // filled when run_work returns false

@@ -39,6 +39,15 @@ void CpuWindow::next_piece(uint64_t n) {
   COLL_CHECK_NOTE(bytes <= shape_.bank_bytes, "a piece is larger than a bank");
   bank_ = pieces_++ % kWindowBanks;
   in_line_ = bytes <= kWindowLineBytes;
+  use_ = WindowUse::banks;
+  line(shape_.rank).kind = uint32_t(use_);
+}
+
+void CpuWindow::next_call() {
+  bank_ = pieces_++ % kWindowBanks;
+  in_line_ = true;
+  use_ = WindowUse::shared;
+  line(shape_.rank).kind = uint32_t(use_);
 }
 
 void CpuWindow::stage(uint64_t in, uint64_t at, uint64_t n) {
@@ -75,7 +84,7 @@ bool CpuWindow::wait_for(int peer) {
   };
   const int looks = work_.context.spin_ns > 0 ? kEagerLooks : 1;
   for (int i = 0; i < looks; ++i) {
-    if (ready()) return true;
+    if (ready()) return check_use(peer);
     pause_cpu();
   }
   PatientWait wait(work_, {.sleeper = &line.sleepers,
@@ -87,7 +96,21 @@ bool CpuWindow::wait_for(int peer) {
                            .shared = true});
   while (!ready())
     if (!wait.turn()) return false;
-  return true;
+  return check_use(peer);
+}
+
+// A rank whose buffers lie in windows and one whose do not take different ways.
+bool CpuWindow::check_use(int peer) {
+  const uint32_t kind = line(peer).kind;
+  if (kind == uint32_t(use_)) return true;
+  Report report = work_.report(ReportCode::bad_data);
+  report.side = WaitSide::recv;
+  report.peer = peer;
+  report.step = arrivals_ - 1;
+  report.seen = kind;
+  report.wanted = uint64_t(use_);
+  work_.fail(report);
+  return false;
 }
 
 void CpuWindow::reduce(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool post, bool stages) {
@@ -105,7 +128,7 @@ void CpuWindow::reduce(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool 
   else if (fault == FaultKind::none)
     work_.reduce(sources, shape_.nranks, destinations, stages ? 2 : 1, n, divisor);
   else
-    reduce_with_fault(fault, sources, destinations, stages ? 2 : 1, n, divisor);
+    reduce_with_fault(work_, fault, sources, destinations, stages ? 2 : 1, n, divisor);
 }
 
 // Piece by piece, so that what was reduced is still in the first-level cache when it is streamed.
@@ -124,40 +147,13 @@ void CpuWindow::reduce_and_stream(const void** sources, void* const* destination
   }
 }
 
-// The contribution of the next rank is missing, comes twice, or the result has a wrong bit.
-void CpuWindow::reduce_with_fault(FaultKind fault, const void** sources, void* const* destinations,
-                                  int destination_count, uint64_t n, uint32_t divisor) {
-  const int victim = (shape_.rank + 1) % shape_.nranks;
-  const void* list[kMaxWindowRanks + 1];
-  int count = 0;
-  for (int r = 0; r < shape_.nranks; ++r) {
-    if (r != victim || fault != FaultKind::missing) list[count++] = sources[r];
-  }
-  if (fault == FaultKind::doubled) list[count++] = sources[victim];
-  if (count == 1 && divisor <= 1)
-    copy_to_all(list[0], destinations, destination_count, n * work_.element_bytes);
-  else
-    work_.reduce(list, count, destinations, destination_count, n, divisor);
-  if (fault == FaultKind::corrupt)
-    for (int i = 0; i < destination_count; ++i) flip_a_bit(destinations[i]);
-}
-
 void CpuWindow::copy_from_peer(int peer, uint64_t at, uint64_t out, uint64_t n) {
   if (n == 0 || work_.failed()) return;
   const FaultKind fault = due_fault();
   if (work_.failed()) return;
-  uint8_t* to = output_ + out * work_.element_bytes;
-  const uint64_t bytes = n * work_.element_bytes;
-  if (fault == FaultKind::missing) {
-    std::memset(to, 0, bytes);
-  } else if (fault == FaultKind::doubled) {
-    const void* twice[2] = {staged(peer, at), staged(peer, at)};
-    void* destination = to;
-    work_.reduce(twice, 2, &destination, 1, n, 1);
-  } else {
-    std::memcpy(to, staged(peer, at), bytes);
-  }
-  if (fault == FaultKind::corrupt) flip_a_bit(to);
+  void* to = output_ + out * work_.element_bytes;
+  if (fault != FaultKind::none) return copy_with_fault(work_, fault, staged(peer, at), to, n);
+  std::memcpy(to, staged(peer, at), n * work_.element_bytes);
 }
 
 FaultKind CpuWindow::due_fault() {

@@ -15,6 +15,10 @@ class CpuWindow {
   CpuWindow& operator=(const CpuWindow&) = delete;
 
   void next_piece(uint64_t n);
+  // Turns to the other bank's line alone, of a piece that says in it where its data is
+  // (shared_cpu.h).
+  void next_call();
+  WindowLine& line(int rank) const { return *shape_.line(rank, bank_); }
   void stage(uint64_t in, uint64_t at, uint64_t n);
   void arrive_and_wait();
   void reduce_from_peers(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool post) {
@@ -34,9 +38,8 @@ class CpuWindow {
   void reduce(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool post, bool stages);
   void reduce_and_stream(const void** sources, void* const* destinations, uint64_t n,
                          uint32_t divisor);
-  void reduce_with_fault(FaultKind fault, const void** sources, void* const* destinations,
-                         int destination_count, uint64_t n, uint32_t divisor);
   bool wait_for(int peer);
+  bool check_use(int peer);
   FaultKind due_fault();
 
   CpuWork& work_;
@@ -46,6 +49,7 @@ class CpuWindow {
   uint8_t* output_;
   uint64_t arrivals_, pieces_;
   uint64_t bank_ = 0;
+  WindowUse use_ = WindowUse::banks;
   bool in_line_ = false;  // the piece is so small that it travels beside the news of it
 };
 

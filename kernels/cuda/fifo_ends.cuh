@@ -83,6 +83,7 @@ class FifoEnds {
   __device__ void record(uint32_t wire_bytes) {
     if ((flags_ & kFifoProxyReads) != 0 && fifo_->records != nullptr)
       store_volatile(&fifo_->records[slot_].bytes, wire_bytes);
+    if (reduction_ != 0) store_volatile(&fifo_->records[slot_].reduction, reduction_);
   }
   // After the fence, which orders the data before the tail.
   __device__ void publish() {
@@ -125,6 +126,7 @@ class FifoEnds {
     slot_count_ = fifo->slot_count;
     slot_ = uint32_t(step_ % slot_count_);
     flags_ = fifo->flags;
+    if ((flags_ & kFifoReduces) != 0) reduction_ = reduction_code(team.work().type, team.work().op);
     counter_ = is_receive ? fifo->tail : fifo->head;
     post_ = is_receive ? fifo->head : fifo->tail;
   }
@@ -135,6 +137,7 @@ class FifoEnds {
   uint64_t* post_ = nullptr;           // this side's
   uint64_t step_ = 0, seen_ = 0;
   uint32_t slot_ = 0, slot_bytes_ = 0, slot_count_ = 1;
+  uint32_t reduction_ = 0;  // to be recorded; 0: not
   int number_ = 0;
   Protocol protocol_ = Protocol::simple;
   uint8_t flags_ = 0;

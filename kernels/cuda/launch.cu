@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/architectures.h"
 #include "kernels/cuda/litmus.h"
+#include "kernels/cuda/pairs_call.h"
 #include "kernels/cuda/run.cuh"
 #include "kernels/cuda/window_launch.h"
 
@@ -57,6 +58,7 @@ cudaError_t load_kernels() {
         rc != cudaSuccess)
       return rc;
   }
+  if (const int rc = prepare_pairs(); rc != 0) return cudaError_t(rc);
   loaded.fetch_or(bit, std::memory_order_release);
   return cudaSuccess;
 }
@@ -67,12 +69,12 @@ int launch_works(const WorksLaunch& launch) {
   const int threads = launch.threads + (kernel.poster ? kWarp : 0);
   if (launch.threads < kLeastThreads || threads > kMostBlockThreads || threads % kWarp != 0)
     return cudaErrorInvalidValue;
+  if (pairs_serve(launch)) return launch_pairs(launch);
   Batch batch;
   int blocks = 0;
   if (!make_batch(launch, batch, blocks)) return cudaErrorInvalidValue;
   void* arguments[] = {&batch};
-  return cudaLaunchKernel(kernel.function, dim3(unsigned(blocks)), dim3(unsigned(threads)),
-                          arguments, 0, static_cast<cudaStream_t>(launch.stream));
+  return launch_overlapping(kernel.function, blocks, threads, launch.stream, arguments);
 }
 
 }  // namespace

@@ -33,6 +33,11 @@ struct WorksLaunch {
   int work_count = 0;
   Protocol protocol = Protocol::simple;
   int threads = 512;  // of a block; a multiple of 32, 96 to 608 (LL128, LL: 640)
+  // Copies in host memory of what kernels would look up, where there are any: the rounds of all
+  // works one behind the other, and shared.links (whose fifos lie on the device). They spare
+  // messages two trips to memory.
+  const PairStep* host_pairs = nullptr;
+  const ChannelLinks* host_links = nullptr;
   DeviceShared shared;
   void* stream = nullptr;  // CUstream
 };
@@ -66,8 +71,8 @@ struct Launcher {
   const char* why_not = "";        // when not built
   // The most works one launch takes (they travel as kernel arguments).
   int most_works = 0;
-  // Brings all kernels to the current device. Before the first launch: CUDA would do it then, and may
-  // wait for what runs there, which may be waiting for that launch.
+  // Brings all kernels to the current device. Before the first launch: CUDA would do it then, and
+  // may wait for what runs there, which may be waiting for that launch.
   int (*prepare)() = nullptr;
   int (*launch_works)(const WorksLaunch&) = nullptr;
   // Bytes of a rank's part that the window kernels want.

@@ -27,12 +27,12 @@ struct LlLines {
     return uint32_t((bytes + 7) / 8) * kLlLineBytes;
   }
 
-  // The lines first, first + step, ... below `end` of source i. False: given up.
-  static __device__ __forceinline__ bool read(const LineArguments& a, int i, uint32_t first,
-                                              uint32_t step, uint32_t end,
-                                              uint64_t (&data)[kUnroll]) {
-    const uint8_t* slot = a.source(i);
-    const uint32_t flag = uint32_t(a.source_step(i) + 1);
+  // The lines first, first + step, ... below `end` of a slot, once they have the flag. Every so
+  // often it asks gives_up(what it sees instead, waiting since); false: so it was.
+  template <class GivesUp>
+  static __device__ __forceinline__ bool read_slot(const uint8_t* slot, uint32_t flag,
+                                                   uint32_t first, uint32_t step, uint32_t end,
+                                                   uint64_t (&data)[kUnroll], GivesUp gives_up) {
     Pack line[kUnroll];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
@@ -49,7 +49,7 @@ struct LlLines {
         if (++polls % kPollsBetweenLooks == 0) {
           if (start == 0)
             start = clock_ns();
-          else if (gives_up_line(*a.team, i, line[u].word[0] >> 32, flag, start))
+          else if (gives_up(line[u].word[0] >> 32, start))
             return false;
         }
         line[u] = load_pack(slot + uint64_t(first + u * step) * kLlLineBytes);
@@ -58,35 +58,49 @@ struct LlLines {
     }
     return true;
   }
+  static __device__ __forceinline__ bool read(const LineArguments& a, int i, uint32_t first,
+                                              uint32_t step, uint32_t end,
+                                              uint64_t (&data)[kUnroll]) {
+    const uint32_t flag = uint32_t(a.source_step(i) + 1);
+    return read_slot(a.source(i), flag, first, step, end, data, [&](uint64_t seen, int64_t start) {
+      return gives_up_line(*a.team, i, seen, flag, start);
+    });
+  }
 
   static __device__ __forceinline__ WordPlaces places(const LineArguments& a, uint32_t first) {
     return {a.bytes, uint64_t(first) * 8, uint32_t(a.count) * 8, 1};
   }
 
+  static __device__ __forceinline__ void write_slot(uint8_t* slot, uint32_t flag, uint32_t first,
+                                                    uint32_t step, uint32_t end,
+                                                    const uint64_t (&data)[kUnroll]) {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u)
+      if (first + u * step < end)
+        store_pack_volatile(slot + uint64_t(first + u * step) * kLlLineBytes,
+                            ll_line(data[u], flag));
+  }
   static __device__ __forceinline__ void write(const LineArguments& a, uint32_t first,
                                                uint32_t step, uint32_t end,
                                                const uint64_t (&data)[kUnroll]) {
 #pragma unroll 1
-    for (int t = 0; t < a.out_count; ++t) {
-      uint8_t* slot = a.target(t);
-      const uint32_t flag = uint32_t(a.target_step(t) + 1);
-#pragma unroll
-      for (int u = 0; u < kUnroll; ++u)
-        if (first + u * step < end)
-          store_pack_volatile(slot + uint64_t(first + u * step) * kLlLineBytes,
-                              ll_line(data[u], flag));
-    }
+    for (int t = 0; t < a.out_count; ++t)
+      write_slot(a.target(t), uint32_t(a.target_step(t) + 1), first, step, end, data);
     if (a.out != nullptr) store_words<1>(a.out, places(a, first), data);
   }
 
-  // Near the wrap of the flags (slices.h).
+  // Near the wrap of the flags (slices.h): the lines from `first` on.
+  static __device__ __forceinline__ void fill_slot(uint8_t* slot, uint32_t slot_bytes,
+                                                   uint32_t flag, uint32_t first, uint32_t step) {
+#pragma unroll 1
+    for (uint32_t l = first; l < slot_bytes / kLlLineBytes; l += step)
+      store_pack_volatile(slot + uint64_t(l) * kLlLineBytes, ll_line(0, flag));
+  }
   static __device__ __forceinline__ void fill(const LineArguments& a, uint32_t lines) {
 #pragma unroll 1
     for (int t = 0; t < a.out_count; ++t)
-#pragma unroll 1
-      for (uint32_t l = lines + a.index; l < a.target_fill(t) / kLlLineBytes; l += a.count)
-        store_pack_volatile(a.target(t) + uint64_t(l) * kLlLineBytes,
-                            ll_line(0, uint32_t(a.target_step(t) + 1)));
+      fill_slot(a.target(t), a.target_fill(t), uint32_t(a.target_step(t) + 1), lines + a.index,
+                a.count);
   }
 
   static __device__ __forceinline__ uint32_t lines_of(const LineArguments& a) {

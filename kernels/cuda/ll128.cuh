@@ -11,7 +11,6 @@
 namespace collctl::kernels::cuda {
 
 inline constexpr int kLanesOfLine = 8;
-inline constexpr uint32_t kAllLanes = ~uint32_t(0);
 
 struct Ll128Lines {
   static constexpr Protocol kProtocol = Protocol::ll128;
@@ -46,8 +45,8 @@ struct Ll128Lines {
   // Two words for each access.
   using Words = uint64_t[2 * kUnroll];
 
-  static __device__ __forceinline__ WordPlaces places(const LineArguments& a, const Part& part) {
-    return {a.bytes, part.data(0), kLinesOfAccess * kLl128DataBytes, part.has_flag() ? 1 : 2};
+  static __device__ __forceinline__ WordPlaces places(uint64_t bytes, const Part& part) {
+    return {bytes, part.data(0), kLinesOfAccess * kLl128DataBytes, part.has_flag() ? 1 : 2};
   }
 
   static __device__ __forceinline__ void load(const uint8_t* slot, const Part& part, uint32_t end,
@@ -62,11 +61,12 @@ struct Ll128Lines {
     }
   }
 
-  // False, for the whole warp: given up.
-  static __device__ __forceinline__ bool read(const LineArguments& a, int i, const Part& part,
-                                              uint32_t end, Words& data) {
-    const uint8_t* slot = a.source(i);
-    const uint64_t flag = a.source_step(i) + 1;
+  // This warp's lines of a slot, once they have the flag. Every so often it asks gives_up(what it
+  // sees instead, waiting since), of the lanes that miss it; false, for the whole warp: so it was.
+  template <class GivesUp>
+  static __device__ __forceinline__ bool read_slot(const uint8_t* slot, uint64_t flag,
+                                                   const Part& part, uint32_t end, Words& data,
+                                                   GivesUp gives_up) {
     int64_t start = 0;
 #pragma unroll 1
     for (int polls = 1;; ++polls) {
@@ -80,27 +80,35 @@ struct Ll128Lines {
       if (polls % kPollsBetweenLooks != 0) continue;
       if (start == 0)
         start = clock_ns();
-      else if (__any_sync(kAllLanes, seen != flag && gives_up_line(*a.team, i, seen, flag, start)))
+      else if (__any_sync(kAllLanes, seen != flag && gives_up(seen, start)))
         return false;
     }
     load(slot, part, end, data);
     return true;
   }
+  static __device__ __forceinline__ bool read(const LineArguments& a, int i, const Part& part,
+                                              uint32_t end, Words& data) {
+    const uint64_t flag = a.source_step(i) + 1;
+    return read_slot(a.source(i), flag, part, end, data, [&](uint64_t seen, int64_t start) {
+      return gives_up_line(*a.team, i, seen, flag, start);
+    });
+  }
 
+  static __device__ __forceinline__ void write_slot(uint8_t* slot, uint64_t flag, const Part& part,
+                                                    uint32_t end, const Words& data) {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const Pack value{{data[2 * u], part.has_flag() ? flag : data[2 * u + 1]}};
+      // Odd words may have parted the lanes of a line.
+      store_pack_together(slot + part.wire(u), value, part.line(u) < end);
+    }
+  }
   static __device__ __forceinline__ void write(const LineArguments& a, const Part& part,
                                                uint32_t end, const Words& data) {
 #pragma unroll 1
-    for (int t = 0; t < a.out_count; ++t) {
-      uint8_t* slot = a.target(t);
-      const uint64_t flag = a.target_step(t) + 1;
-#pragma unroll
-      for (int u = 0; u < kUnroll; ++u) {
-        const Pack value{{data[2 * u], part.has_flag() ? flag : data[2 * u + 1]}};
-        // Odd words may have parted the lanes of a line.
-        store_pack_together(slot + part.wire(u), value, part.line(u) < end);
-      }
-    }
-    if (a.out != nullptr) store_words<2>(a.out, places(a, part), data);
+    for (int t = 0; t < a.out_count; ++t)
+      write_slot(a.target(t), a.target_step(t) + 1, part, end, data);
+    if (a.out != nullptr) store_words<2>(a.out, places(a.bytes, part), data);
     __syncwarp();
   }
 
@@ -114,7 +122,7 @@ struct Ll128Lines {
         const Part part(base);
         Words data;
         if (a.in != nullptr)
-          load_words<2>(a.in, places(a, part), data);
+          load_words<2>(a.in, places(a.bytes, part), data);
         else if (!read(a, 0, part, lines, data))
           return;
         __syncwarp();
@@ -134,7 +142,7 @@ struct Ll128Lines {
         const Part part(base);
         Words data;
         Lanes<kType> sum[2 * kUnroll];
-        load_words<2>(a.in, places(a, part), data);
+        load_words<2>(a.in, places(a.bytes, part), data);
         __syncwarp();
 #pragma unroll
         for (int w = 0; w < 2 * kUnroll; ++w) sum[w] = unpack<kType>(data[w]);

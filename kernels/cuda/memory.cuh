@@ -6,6 +6,9 @@
 
 namespace collctl::kernels::cuda {
 
+inline constexpr int kWarp = 32;
+inline constexpr uint32_t kAllLanes = ~uint32_t(0);
+
 // 16 bytes: what one thread moves at a time.
 struct alignas(16) Pack {
   uint64_t word[2];
@@ -81,6 +84,21 @@ __device__ __forceinline__ void barrier_sync(int barrier, int count) {
 __device__ __forceinline__ void barrier_arrive(int barrier, int count) {
   __syncwarp();
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+// All `count` threads meet; true in all of them when `mine` is in any.
+__device__ __forceinline__ bool barrier_any(int barrier, int count, bool mine) {
+  uint32_t any;
+  __syncwarp();
+  asm volatile(
+      "{ .reg .pred in, out;\n\t"
+      "setp.ne.u32 in, %3, 0;\n\t"
+      "barrier.cta.red.or.pred out, %1, %2, in;\n\t"
+      "selp.u32 %0, 1, 0, out; }"
+      : "=r"(any)
+      : "r"(barrier), "r"(count), "r"(uint32_t(mine))
+      : "memory");
+  return any != 0;
 }
 
 __device__ __forceinline__ int64_t clock_ns() {

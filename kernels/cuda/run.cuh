@@ -3,6 +3,7 @@
 #pragma once
 #include "kernels/algo/dispatch.h"
 #include "kernels/cuda/block_fifo.cuh"
+#include "kernels/cuda/overlap.cuh"
 
 namespace collctl::kernels::cuda {
 
@@ -70,6 +71,7 @@ template <class Mover>
 __global__ void __launch_bounds__(kMostBlockThreads, 1)
     works_kernel(const __grid_constant__ Batch batch) {
   __shared__ BlockShared block;
+  begin_launch();
   run_block<Mover>(batch, block, int(blockIdx.x), int(threadIdx.x), int(blockDim.x));
 }
 

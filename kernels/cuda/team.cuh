@@ -12,18 +12,12 @@
 // Waits end by their value, the abort word or the deadline.
 #pragma once
 #include "kernels/contract/fifo.h"
-#include "kernels/contract/report.h"
 #include "kernels/contract/work.h"
-#include "kernels/cuda/launch.h"
-#include "kernels/cuda/memory.cuh"
+#include "kernels/cuda/report.cuh"
 
 namespace collctl::kernels::cuda {
 
 inline constexpr uint32_t kNoPhase = ~uint32_t(0);
-inline constexpr int kWarp = 32;
-// Polls between two looks at the abort word (host memory) and the clock, which takes longer to read
-// than most waits last: so the first look only starts it.
-inline constexpr int kPollsBetweenLooks = 1024;
 
 // Shared memory of a team. What the threads that look after fifos tell the others, for this phase
 // and the one before: a slow thread may still read that.
@@ -44,12 +38,6 @@ struct BlockShared {
   Work work;
   TeamScratch scratch[3];
   uint32_t reported;
-};
-
-struct WaitFor {
-  int32_t peer;
-  WaitSide side;
-  uint64_t step, wanted;
 };
 
 class Team {
@@ -132,27 +120,11 @@ class Team {
     return true;
   }
 
-  // The first report of a channel stays. `code` is written last: who sees it may read the rest.
-  __device__ __noinline__ void report(ReportCode code, const WaitFor& what, uint64_t seen) const {
-    if (atomicExch(&block_.reported, 1u) != 0) return;
+  __device__ void report(ReportCode code, const WaitFor& what, uint64_t seen) const {
     const Work& w = block_.work;
-    Report& r = shared_.reports[w.channel];
-    if (load_volatile(reinterpret_cast<uint32_t*>(&r.code)) != uint32_t(ReportCode::none)) return;
-    r.side = what.side;
-    r.rank = w.rank;
-    r.peer = what.peer;
-    r.channel = w.channel;
-    r.protocol = w.protocol;
-    r.algorithm = w.algorithm;
-    r.collective = w.collective;
-    r.reserved = 0;
-    r.step = what.step;
-    r.seen = seen;
-    r.wanted = what.wanted;
-    r.op_count = w.op_count;
-    fence_system();
-    store_volatile(reinterpret_cast<uint32_t*>(&r.code), uint32_t(code));
-    fence_system();
+    write_report(shared_, block_.reported,
+                 {w.op_count, w.rank, w.channel, w.protocol, w.algorithm, w.collective}, code, what,
+                 seen);
   }
 
  private:

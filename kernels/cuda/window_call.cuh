@@ -3,6 +3,7 @@
 #pragma once
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/window_layout.h"
 #include "kernels/cuda/window_math.cuh"
 
@@ -51,9 +52,13 @@ struct Exchange {
     auto* all = reinterpret_cast<PeerCounters*>(part(reader) + layout.peers);
     return all + block * (memory.nranks - 1) + place_of(writer, reader, memory.nranks);
   }
-  __device__ OwnCounters* own(int peer_rank, int block) const {
-    auto* all = reinterpret_cast<OwnCounters*>(part(memory.rank) + layout.own);
-    return all + block * (memory.nranks - 1) + place_of(peer_rank, memory.rank, memory.nranks);
+  __device__ OwnBlock& own_block(int block) const {
+    return *reinterpret_cast<OwnBlock*>(part(memory.rank) + layout.own +
+                                        uint64_t(block) * layout.own_bytes);
+  }
+  __device__ OwnBlock& own_block() const { return own_block(int(blockIdx.x)); }
+  __device__ StoreState& store() const {
+    return *reinterpret_cast<StoreState*>(part(memory.rank) + layout.store);
   }
   __device__ uint64_t* epochs() const {
     return reinterpret_cast<uint64_t*>(part(memory.rank) + layout.epochs);
@@ -122,16 +127,6 @@ __device__ inline void meet(const Exchange& x, Protocol protocol, uint64_t epoch
   Patience patience;
   for (uint64_t seen; (seen = load_acquire(&c->confirmed)) < epoch;)
     if (patience.over(x, protocol, p, WaitSide::send, seen, epoch)) return;
-}
-
-// The next kernel of the stream may take its place on the device while this one runs, and this one
-// goes on when the one before is over and what it wrote is there: that hides the time of a launch.
-// Without the attribute at the launch both are nothing.
-__device__ inline void begin_launch() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
 }
 
 // All ranks go on from the same epoch, whatever number of blocks a launch has: each block writes

@@ -1,7 +1,9 @@
 // Host side of the window kernels: an operation in its plain form, how many blocks, which kernel.
 #include "kernels/cuda/window_launch.h"
 
+#include "kernels/cuda/window_exchange_store.cuh"
 #include "kernels/cuda/window_two_shot.cuh"
+#include "kernels/cuda/window_two_shot_store.cuh"
 
 namespace collctl::kernels::cuda {
 
@@ -85,21 +87,6 @@ Exchange exchange_of(const WindowLaunch& launch) {
   return x;
 }
 
-// Of the current device and the code it takes: older code than 9.0 does not wait (begin_launch),
-// whatever the device knows. Asked once a thread and device.
-bool overlaps_launches(const void* kernel) {
-  thread_local int known_device = -1;
-  thread_local bool known = false;
-  int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return false;
-  if (device == known_device) return known;
-  cudaFuncAttributes code;
-  if (cudaFuncGetAttributes(&code, kernel) != cudaSuccess) return false;
-  known_device = device;
-  known = code.ptxVersion >= 90;
-  return known;
-}
-
 bool aligned(const Exchange& x) {
   const uint64_t all = reinterpret_cast<uintptr_t>(x.input) |
                        reinterpret_cast<uintptr_t>(x.output) | x.in_stride | x.out_stride |
@@ -166,18 +153,11 @@ int launch_lines(const Exchange& x, int asked, void* stream) {
 }
 
 // Chunks as measured best on 2 GPUs over NVLink (PERFORMANCE.md): what is staged should stay in the
-// cache until it is taken, and what is summed should be small enough to overlap with giving.
-uint32_t best_chunk(const Exchange& x) {
-  if (x.algorithm == AlgorithmId::two_shot) return x.bytes > (32u << 20) ? 16 * 1024 : 32 * 1024;
-  return moves_only(x.collective) ? 32 * 1024 : 16 * 1024;
-}
-
-// Parts of 512 bytes and more for each block, and their chunks.
-Cut cut_of(uint64_t bytes, int blocks, uint32_t chunk, const WindowLayout& layout) {
-  Cut cut{};
-  cut.part_bytes = align_up((bytes + blocks - 1) / blocks, 512);
-  cut.chunk_bytes = chunk < layout.slot_bytes ? chunk / 16 * 16 : layout.slot_bytes;
-  return cut;
+// cache until it is taken; of small operations every block gets a chunk.
+uint32_t chunk_of(uint64_t bytes, int blocks) {
+  constexpr uint64_t kBest = 16 * 1024, kLeast = 1024;
+  const uint64_t even = align_up((bytes + blocks - 1) / blocks, kLeast);
+  return uint32_t(even < kBest ? even : kBest);
 }
 
 template <WordKind kKind>
@@ -185,15 +165,15 @@ int launch_store(const Exchange& x, int asked, uint32_t chunk, void* stream) {
   const bool two_shot = x.algorithm == AlgorithmId::two_shot;
   const uint64_t each = two_shot ? (x.bytes + x.memory.nranks - 1) / x.memory.nranks : x.bytes;
   const int blocks = asked > 0 ? asked : at_most((each + 2047) / 2048, kWindowBlocks);
-  const Cut cut = cut_of(each, blocks, chunk > 0 ? chunk : best_chunk(x), x.layout);
+  chunk = chunk > 0 ? (chunk < kSlotBytes ? chunk / 16 * 16 : kSlotBytes) : chunk_of(each, blocks);
   const bool vec = aligned(x);
   if (two_shot) {
     if constexpr (kKind != WordKind::copy)
       return launch_kernel(vec ? &two_shot_store<kKind, true> : &two_shot_store<kKind, false>,
-                           blocks, kTwoShotThreads, stream, x, cut);
+                           blocks, kStoreThreads, stream, x, chunk);
   }
   return launch_kernel(vec ? &exchange_store<kKind, true> : &exchange_store<kKind, false>, blocks,
-                       kStoreThreads, stream, x, cut);
+                       kStoreThreads, stream, x, chunk);
 }
 
 // The kernel's code is on the device from now on: CUDA would bring it there at the first launch,
@@ -246,7 +226,7 @@ uint64_t window_part_bytes(int nranks) {
 
 bool window_serves(Collective collective, AlgorithmId algorithm, Protocol protocol, DataType, RedOp,
                    int nranks, uint64_t bytes) {
-  if (collective == Collective::send_recv) return false;
+  if (collective == Collective::send_recv || nranks - 1 > kMostPeers) return false;
   if (algorithm == AlgorithmId::two_shot) {
     if (collective != Collective::all_reduce && collective != Collective::barrier) return false;
     // A bank holds contributions and results of a slice, each rounded up to units.

@@ -2,11 +2,13 @@
 // of both line protocols, staging. Host and device; offsets in bytes from the begin of a part, the
 // same on all ranks. Everything starts as zeros.
 //
-//   counters   for each block and peer: chunks that arrived, chunks that the peer took, the last
-//              epoch at whose end it was met; and this rank's own counts of them
+//   epochs     the launches so far, for each block
+//   peers      for each block and peer: the last epoch at whose end it was met
+//   own        for each block this rank's own counts; tickets of the store kernels
 //   ll         2 banks x (n-1) senders x lines of 16 bytes, 8 of them data
 //   ll128      2 banks x (n-1) senders x lines of 128 bytes, 120 of them data
-//   stage      for each block and sender kStageSlots slots; a second set for two-shot's results
+//   stage      for each sender a ring of slots, and beside them counts (window_store.cuh); a second
+//              set for two-shot's results
 //
 // A sender has its own place at each receiver: place_of(). Who writes where follows from that
 // alone.
@@ -23,31 +25,45 @@
 
 namespace collctl::kernels::cuda {
 
-inline constexpr int kWindowBlocks = 128;  // most that a launch has
-inline constexpr int kStageSlots = 4;
+inline constexpr int kWindowBlocks = 128;             // most that a launch has
 inline constexpr uint64_t kLlBankBytes = 256 * 1024;  // wire bytes of one sender: 128 KiB of data
 inline constexpr uint64_t kLl128Total = 20u << 20;    // wire bytes of all senders in one bank
-inline constexpr uint64_t kStageTotal = 32u << 20;    // of all senders
+inline constexpr uint32_t kSlotBytes = 32 * 1024;     // of a stage
+inline constexpr uint32_t kMostSlots = 512;           // of all senders, about
 
 // 64 bytes, so that what two ranks write never shares a sector.
 struct alignas(64) PeerCounters {
-  uint64_t arrived[2];  // written by the peer: chunks it has put into my stage, even and odd ones
-  uint64_t taken;       // written by the peer: of my chunks, how many it has taken out
-  uint64_t confirmed;   // written by the peer: the last epoch at whose end it came to meet
-  uint64_t result_arrived, result_taken;  // the same for two-shot's results
-  uint64_t reserved[2];
+  uint64_t confirmed;  // written by the peer: the last epoch at whose end it came to meet
 };
-// This rank's own side; nobody else looks.
-struct alignas(64) OwnCounters {
-  uint64_t sent, received, result_sent, result_received;
-  uint64_t reserved[4];
+enum class StoreRole : uint8_t { give, sum, take };
+inline constexpr int kStoreRoles = 3;
+inline constexpr int kCounts = 4;  // of a peer: chunks sent, received, results sent, received
+inline constexpr int kMostPeers = 127;
+
+// What each block knows of all launches before; nobody else looks. Followed by what belongs to more
+// peers: place_of(peer, this rank).
+struct OwnBlock {
+  uint64_t drawn[kStoreRoles + 1];  // tickets by role; at the end chunks
+  struct Peer {
+    uint64_t count[kCounts];
+  } peers[1];
 };
-static_assert(sizeof(PeerCounters) == 64 && sizeof(OwnCounters) == 64);
+// What the groups of all blocks share.
+struct StoreState {
+  struct alignas(128) Tickets {  // atomics of different roles do not meet in a line
+    uint64_t drawn;
+  } tickets[kStoreRoles];
+  alignas(
+      128) uint64_t given[kMostSlots];  // by slot: the last chunk that was read out of the input
+};
 
 struct WindowLayout {
-  uint64_t epochs, claim, peers, own, ll, ll128, stage, results, total;
-  uint64_t ll128_bank_bytes;  // wire bytes of one sender
-  uint32_t slot_bytes;        // of a stage
+  uint64_t epochs, claim, peers, own, store, ll, ll128, total;
+  uint64_t arrived, taken, result_arrived, result_taken;  // counts, one for each sender and slot
+  uint64_t stage, results;                                // slots
+  uint64_t ll128_bank_bytes;                              // wire bytes of one sender
+  uint32_t own_bytes;                                     // of each block
+  uint32_t slots;                                         // of one sender: a power of two
 };
 
 COLL_FN constexpr uint64_t align_up(uint64_t value, uint64_t to) {
@@ -58,17 +74,24 @@ COLL_FN constexpr WindowLayout window_layout(int nranks) {
   WindowLayout l{};
   const uint64_t senders = nranks > 1 ? uint64_t(nranks - 1) : 1;
   l.ll128_bank_bytes = kLl128Total / senders / 4096 * 4096;
-  const uint64_t slot = kStageTotal / (senders * kWindowBlocks * kStageSlots) / 1024 * 1024;
-  l.slot_bytes = uint32_t(slot);
+  l.slots = kMostSlots;
+  while (l.slots > 16 && l.slots * senders > 2 * kMostSlots) l.slots /= 2;
   l.epochs = 0;
   l.claim = kWindowBlocks * sizeof(uint64_t);  // of the report of a failure: there is but one
   l.peers = align_up(l.claim + sizeof(uint32_t), 1024);
   l.own = l.peers + kWindowBlocks * senders * sizeof(PeerCounters);
-  l.ll = align_up(l.own + kWindowBlocks * senders * sizeof(OwnCounters), 4096);
+  l.own_bytes = uint32_t(align_up(sizeof(OwnBlock) + (senders - 1) * sizeof(OwnBlock::Peer), 64));
+  l.store = align_up(l.own + kWindowBlocks * l.own_bytes, 128);
+  const uint64_t counts = align_up(senders * l.slots * sizeof(uint64_t), 128);
+  l.arrived = align_up(l.store + sizeof(StoreState), 128);
+  l.taken = l.arrived + counts;
+  l.result_arrived = l.taken + counts;
+  l.result_taken = l.result_arrived + counts;
+  l.ll = align_up(l.result_taken + counts, 4096);
   l.ll128 = l.ll + 2 * senders * kLlBankBytes;
   l.stage = l.ll128 + 2 * senders * l.ll128_bank_bytes;
-  l.results = l.stage + senders * kWindowBlocks * kStageSlots * slot;
-  l.total = l.results + senders * kWindowBlocks * kStageSlots * slot;
+  l.results = l.stage + senders * l.slots * kSlotBytes;
+  l.total = l.results + senders * l.slots * kSlotBytes;
   return l;
 }
 

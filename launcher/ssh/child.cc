@@ -23,13 +23,13 @@ namespace {
 using base::errno_error;
 using base::Fd;
 
-constexpr int kLowestFd = 16;         // above the numbers the child's descriptors are moved to
-constexpr int64_t kKillMs = 2000;     // a killed child is a zombie long before
-constexpr int64_t kReapPollMs = 20;   // where there are no pidfds
-constexpr size_t kReadBytes = 65536;  // one read
+constexpr int kLowestChildFd = 16;         // above the numbers the child's descriptors are moved to
+constexpr int64_t kKillMs = 2000;          // a killed child is a zombie long before
+constexpr int64_t kReapPollMs = 20;        // where there are no pidfds
+constexpr size_t kChildReadBytes = 65536;  // one read
 
 Result<Fd> lift(Fd low) {
-  const int high = ::fcntl(low.get(), F_DUPFD_CLOEXEC, kLowestFd);
+  const int high = ::fcntl(low.get(), F_DUPFD_CLOEXEC, kLowestChildFd);
   if (high < 0)
     return Error(ErrorCode::unavailable, "no descriptor left for a child process",
                  "raise the limit of open files (ulimit -n)");
@@ -92,26 +92,9 @@ struct Far {  // the child's ends
   ::_exit(127);
 }
 
-// write(2) on a pipe without the SIGPIPE that a vanished reader brings.
-ssize_t write_quietly(int fd, const char* data, size_t size) {
-  sigset_t pipe_only, before;
-  sigemptyset(&pipe_only);
-  sigaddset(&pipe_only, SIGPIPE);
-  ::pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
-  const ssize_t n = ::write(fd, data, size);
-  const int failure = errno;
-  if (n < 0 && failure == EPIPE && sigismember(&before, SIGPIPE) == 0) {
-    const timespec at_once{};
-    static_cast<void>(::sigtimedwait(&pipe_only, nullptr, &at_once));
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = failure;
-  return n;
-}
-
 // Reads what is there while the buffer has room; the descriptor is closed at the end of the stream.
 void read_all(Fd& fd, std::string& buffer) {
-  std::array<char, kReadBytes> piece;
+  std::array<char, kChildReadBytes> piece;
   while (fd && buffer.size() < ChildProcess::kMostBuffered) {
     const ssize_t n = ::read(fd.get(), piece.data(), piece.size());
     if (n > 0) {

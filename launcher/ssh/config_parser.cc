@@ -12,7 +12,7 @@ namespace {
 constexpr int kDeepest = 8;         // Includes in Includes
 constexpr int kMostLines = 100000;  // of all files together
 
-struct Parser {
+struct ConfigParser {
   const ConfigPlace& place;
   const ConfigFiles& files;
   RawConfig& raw;
@@ -85,8 +85,8 @@ bool only_ssh_knows(const std::string& keyword, const std::string& value) {
   return false;
 }
 
-Status Parser::include(const std::string& patterns, const std::string& where, bool user_file,
-                       bool applies, int depth) {
+Status ConfigParser::include(const std::string& patterns, const std::string& where, bool user_file,
+                             bool applies, int depth) {
   if (depth >= kDeepest) return mistake(where, "Include nested too deep");
   std::istringstream words(patterns);
   std::string word;
@@ -101,7 +101,7 @@ Status Parser::include(const std::string& patterns, const std::string& where, bo
   return {};
 }
 
-Status Parser::file(const std::string& path, bool user_file, bool applies, int depth) {
+Status ConfigParser::file(const std::string& path, bool user_file, bool applies, int depth) {
   const auto text = files.read(path);
   if (!text) return {};
   const bool outer = applies;  // an Include inside a Host block counts only there
@@ -137,7 +137,7 @@ Result<ResolvedHost> resolve_config(const ConfigPlace& place, const ConfigFiles&
   // As with OpenSSH what the command line says comes first.
   if (!files.user.empty()) raw.take("user", files.user);
   if (files.port != 0) raw.take("port", std::to_string(files.port));
-  Parser parser{place, files, raw};
+  ConfigParser parser{place, files, raw};
   for (const std::string& path : files.files)
     COLL_TRY(parser.file(path, path.rfind("/etc/", 0) != 0, true, 0));
   ResolvedHost host = raw.finish(place);

@@ -7,7 +7,7 @@
 namespace collctl::launcher {
 namespace {
 
-constexpr size_t kMostBytes = 65536;  // banner lines and one packet (RFC 4253: 35000)
+constexpr size_t kMostKexBytes = 65536;  // banner lines and one packet (RFC 4253: 35000)
 constexpr uint32_t kMostPacket = 35000;
 constexpr uint8_t kKexInit = 20;
 constexpr size_t kCookie = 16;
@@ -44,7 +44,7 @@ bool printable(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 127; });
 }
 
-std::string spaced(const std::string& list) {
+std::string with_spaces(const std::string& list) {
   std::string text;
   for (const std::string& word : split_list(list, ',')) text += (text.empty() ? "" : ", ") + word;
   return text;
@@ -67,11 +67,11 @@ bool share(const std::string& a, const std::string& b) {
 
 void KexInitListener::feed(ByteView bytes) {
   if (done_) return;
-  const size_t room = kMostBytes - bytes_.size();
+  const size_t room = kMostKexBytes - bytes_.size();
   bytes_.append(reinterpret_cast<const char*>(bytes.data()), std::min(room, bytes.size()));
   if (!banner_seen_) try_banner();
   if (banner_seen_ && !done_) try_packet();
-  if (bytes_.size() >= kMostBytes) done_ = true;
+  if (bytes_.size() >= kMostKexBytes) done_ = true;
   if (done_) {
     bytes_.clear();
     bytes_.shrink_to_fit();
@@ -122,7 +122,7 @@ std::optional<Disagreement> find_disagreement(const AlgorithmLists& ours,
   const auto differ = [](const char* what, const std::string& a,
                          const std::string& b) -> std::optional<Disagreement> {
     if (share(a, b)) return std::nullopt;
-    return Disagreement{what, spaced(a), spaced(b)};
+    return Disagreement{what, with_spaces(a), with_spaces(b)};
   };
   if (auto d = differ("key exchange method", ours.kex, theirs.kex)) return d;
   if (auto d = differ("host key type", ours.host_key, theirs.host_key)) return d;

@@ -21,7 +21,7 @@
 namespace collctl::launcher {
 namespace {
 
-constexpr size_t kMostFile = 16 << 20;
+constexpr size_t kMostKnownHosts = 16 << 20;
 constexpr double kLockS = 5;
 
 // |1|salt|hash: HMAC-SHA1 of the name.
@@ -71,10 +71,10 @@ std::optional<KnownKey> parse_line(const std::string& line) {
 Result<std::string> read_file(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) return std::string();
-  std::string text(kMostFile + 1, '\0');
+  std::string text(kMostKnownHosts + 1, '\0');
   in.read(text.data(), std::streamsize(text.size()));
   text.resize(size_t(in.gcount()));
-  if (text.size() > kMostFile)
+  if (text.size() > kMostKnownHosts)
     return Error(ErrorCode::usage, file + " is larger than 16 MiB", "is it a known_hosts file?");
   return text;
 }
@@ -193,7 +193,7 @@ std::string base64(ByteView bytes) {
 }
 
 std::optional<Bytes> from_base64(const std::string& text) {
-  if (text.empty() || text.size() % 4 != 0 || text.size() > kMostFile) return std::nullopt;
+  if (text.empty() || text.size() % 4 != 0 || text.size() > kMostKnownHosts) return std::nullopt;
   size_t padding = 0;
   while (padding < 3 && text[text.size() - 1 - padding] == '=') ++padding;
   if (padding > 2 || text.find('=') < text.size() - padding) return std::nullopt;

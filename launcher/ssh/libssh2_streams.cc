@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kReadBytes = 65536;
 constexpr size_t kWriteBytes = 32000;       // libssh2 sends no larger packet
-constexpr size_t kMostQueued = 512 * 1024;  // in the transport, not yet with the kernel
-constexpr size_t kCompactBytes = 4 << 20;
+constexpr size_t kMostUnsent = 512 * 1024;  // in the transport, not yet with the kernel
+constexpr size_t kCompactOutputBytes = 4 << 20;
 constexpr int64_t kSilentNs = 15'000'000'000;  // keepalives are answered every 5 s
 constexpr int64_t kKeepaliveNs = 5'000'000'000;
 
@@ -60,7 +60,7 @@ void Libssh2Channel::flush() {
 }
 
 void Libssh2Channel::write_queue() {
-  while (sent_ < queue_.size() && last().transport().queued() < kMostQueued) {
+  while (sent_ < queue_.size() && last().transport().queued() < kMostUnsent) {
     const ssize_t n = libssh2_channel_write(channel_, queue_.data() + sent_,
                                             std::min(queue_.size() - sent_, kWriteBytes));
     if (n == 0 || n == LIBSSH2_ERROR_EAGAIN) break;  // the window is full
@@ -72,12 +72,12 @@ void Libssh2Channel::write_queue() {
     if (n < 0)
       return lose(last().transport().broken() ? "the host closed it" : last().last_error());
     sent_ += size_t(n);
-    if (last().transport().queued() >= kMostQueued) flush();
+    if (last().transport().queued() >= kMostUnsent) flush();
   }
   if (sent_ == queue_.size()) {
     queue_.clear();
     sent_ = 0;
-  } else if (sent_ > kCompactBytes) {
+  } else if (sent_ > kCompactOutputBytes) {
     queue_.erase(0, sent_);
     sent_ = 0;
   }

@@ -8,7 +8,7 @@
 namespace collctl::launcher {
 namespace {
 
-constexpr size_t kMostLine = 4096;
+constexpr size_t kMostLogLine = 4096;
 constexpr size_t kMostMessages = 64;
 constexpr size_t kMostTried = 32;
 
@@ -51,7 +51,7 @@ void OpensshLog::feed(std::string_view bytes) {
     if (c == '\n') {
       line(rest_);
       rest_.clear();
-    } else if (rest_.size() < kMostLine) {
+    } else if (rest_.size() < kMostLogLine) {
       rest_ += c;
     }
   }

@@ -15,12 +15,12 @@ namespace collctl::launcher {
 namespace {
 
 constexpr double kPatienceS = 120;
-constexpr size_t kMostAnswer = 1024;
+constexpr size_t kMostTyped = 1024;
 
 std::atomic<int64_t> g_asked_ns{0};
 std::mutex g_kept_mutex;
 
-std::map<std::string, std::string>& kept() {
+std::map<std::string, std::string>& kept_answers() {
   static auto& map = *new std::map<std::string, std::string>;
   return map;
 }
@@ -54,7 +54,7 @@ bool put(int fd, const std::string& text) {
 Result<std::string> read_line(int fd, int stop_fd) {
   const Deadline deadline = Deadline::after_seconds(kPatienceS);
   std::string answer;
-  while (answer.size() < kMostAnswer) {
+  while (answer.size() < kMostTyped) {
     pollfd fds[] = {{fd, POLLIN, 0}, {stop_fd, POLLIN, 0}};
     COLL_ASSIGN(const int ready, base::poll_fds(fds, deadline));
     if (fds[1].revents != 0)
@@ -90,9 +90,10 @@ Result<std::string> kept_secret(const std::string& name, const std::string& ques
                                 int stop_fd) {
   const std::lock_guard lock(g_kept_mutex);
   if (!again)
-    if (const auto found = kept().find(name); found != kept().end()) return found->second;
+    if (const auto found = kept_answers().find(name); found != kept_answers().end())
+      return found->second;
   COLL_ASSIGN(std::string answer, ask_secret(question, stop_fd));
-  kept()[name] = answer;
+  kept_answers()[name] = answer;
   return answer;
 }
 

@@ -53,7 +53,7 @@ std::vector<std::string> supported(LIBSSH2_SESSION* session, int method) {
   return names;
 }
 
-std::string joined(const std::vector<std::string>& words) {
+std::string comma_list(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
   return text;
@@ -148,15 +148,15 @@ void Ssh2Session::prefer_known_types() {
   });
   if (!types.empty() && !ours.empty())
     static_cast<void>(  // refused: the library's own order, and the check decides
-        libssh2_session_method_pref(session_, LIBSSH2_METHOD_HOSTKEY, joined(ours).c_str()));
+        libssh2_session_method_pref(session_, LIBSSH2_METHOD_HOSTKEY, comma_list(ours).c_str()));
 }
 
 AlgorithmLists Ssh2Session::our_lists() const {
   AlgorithmLists lists;
-  lists.kex = joined(supported(session_, LIBSSH2_METHOD_KEX));
-  lists.host_key = joined(supported(session_, LIBSSH2_METHOD_HOSTKEY));
-  lists.cipher = joined(supported(session_, LIBSSH2_METHOD_CRYPT_CS));
-  lists.mac = joined(supported(session_, LIBSSH2_METHOD_MAC_CS));
+  lists.kex = comma_list(supported(session_, LIBSSH2_METHOD_KEX));
+  lists.host_key = comma_list(supported(session_, LIBSSH2_METHOD_HOSTKEY));
+  lists.cipher = comma_list(supported(session_, LIBSSH2_METHOD_CRYPT_CS));
+  lists.mac = comma_list(supported(session_, LIBSSH2_METHOD_MAC_CS));
   return lists;
 }
 

@@ -1,5 +1,6 @@
-// Peer benchmark: gloo's all-reduce over its TCP transport on loopback, float32 sum. Output and timing as peer_mpi.
-// Ranks meet through files in a folder. Usage: peer_gloo RANK RANKS FOLDER MIN_BYTES MAX_BYTES FACTOR
+// Peer benchmark: gloo's all-reduce over its TCP transport on loopback, float32 sum. Output and
+// timing as peer_mpi. Ranks meet through files in a folder. Usage: peer_gloo RANK RANKS FOLDER
+// MIN_BYTES MAX_BYTES FACTOR
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/math.h>
@@ -22,14 +23,16 @@ int main(int argc, char** argv) {
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
   context->connectFullMesh(store, device);
   const size_t factor = std::strtoull(argv[6], nullptr, 10);
-  for (size_t bytes = std::strtoull(argv[4], nullptr, 10); bytes <= std::strtoull(argv[5], nullptr, 10); bytes *= factor) {
+  for (size_t bytes = std::strtoull(argv[4], nullptr, 10);
+       bytes <= std::strtoull(argv[5], nullptr, 10); bytes *= factor) {
     const size_t count = bytes / sizeof(float);
     std::vector<float> in(count, float(rank + 1)), out(count, -1.0f);
     const auto call = [&] {
       gloo::AllreduceOptions options(context);
       options.setInput(in.data(), count);
       options.setOutput(out.data(), count);
-      options.setReduceFunction(static_cast<void (*)(void*, const void*, const void*, size_t)>(&gloo::sum<float>));
+      options.setReduceFunction(
+          static_cast<void (*)(void*, const void*, const void*, size_t)>(&gloo::sum<float>));
       gloo::allreduce(options);
     };
     const int iterations = bench::iterations_for(bytes);
@@ -41,6 +44,7 @@ int main(int argc, char** argv) {
     const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
     long wrong = 0;
     for (float v : out) wrong += v != float(ranks * (ranks + 1) / 2);
-    if (rank == 0) std::printf("%zu %.3f %ld\n", bytes, took.count() / iterations, wrong), std::fflush(stdout);
+    if (rank == 0)
+      std::printf("%zu %.3f %ld\n", bytes, took.count() / iterations, wrong), std::fflush(stdout);
   }
 }

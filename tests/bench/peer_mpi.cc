@@ -1,6 +1,6 @@
-// Peer benchmark: MPI_Allreduce, float32 sum, on host memory. One line a size: "bytes microseconds wrong".
-// Timed as collctl does by default: after a barrier, ITERATIONS calls back to back; time = block / ITERATIONS of the
-// slowest rank. Usage: peer_mpi MIN_BYTES MAX_BYTES FACTOR
+// Peer benchmark: MPI_Allreduce, float32 sum, on host memory. One line a size: "bytes microseconds
+// wrong". Timed as collctl does by default: after a barrier, ITERATIONS calls back to back; time =
+// block / ITERATIONS of the slowest rank. Usage: peer_mpi MIN_BYTES MAX_BYTES FACTOR
 #include <mpi.h>
 
 #include <cstdio>
@@ -16,11 +16,14 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const size_t factor = std::strtoull(argv[3], nullptr, 10);
-  for (size_t bytes = std::strtoull(argv[1], nullptr, 10); bytes <= std::strtoull(argv[2], nullptr, 10); bytes *= factor) {
+  for (size_t bytes = std::strtoull(argv[1], nullptr, 10);
+       bytes <= std::strtoull(argv[2], nullptr, 10); bytes *= factor) {
     const int count = int(bytes / sizeof(float));
     std::vector<float> in(count), out(count, -1.0f);
     for (int i = 0; i < count; ++i) in[i] = float((i + rank) % 17);
-    const auto call = [&] { MPI_Allreduce(in.data(), out.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); };
+    const auto call = [&] {
+      MPI_Allreduce(in.data(), out.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    };
     const int iterations = bench::iterations_for(bytes);
     for (int i = 0; i < iterations / 4 + 2; ++i) call();
     MPI_Barrier(MPI_COMM_WORLD);

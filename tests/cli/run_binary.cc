@@ -40,7 +40,8 @@ Ran shell(const std::string& command, const std::string& variables) {
   // Only what a command line needs: the tests' own environment must not change what is printed, nor
   // the machine's GPUs.
   const std::string whole = format(
-      "env -i PATH=\"$PATH\" HOME=/nonexistent CUDA_VISIBLE_DEVICES=-1 {} timeout 120 bash {} > {} 2> {} < /dev/null",
+      "env -i PATH=\"$PATH\" HOME=/nonexistent CUDA_VISIBLE_DEVICES=-1 {} timeout 120 bash {} > {} "
+      "2> {} < /dev/null",
       variables, folder / "script", folder / "out", folder / "err");
   const int status = std::system(whole.c_str());
   Ran ran;

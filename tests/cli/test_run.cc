@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/format.h"
+#include "base/host_facts.h"
 #include "tests/catch.h"
 #include "tests/cli/run_binary.h"
 
@@ -42,6 +43,23 @@ TEST_CASE("an all-reduce as text", "[cli]") {
   CHECK(has(ran.out, ": ranks 0-2\n"));
   CHECK(has(ran.out, "# Out of bounds values : 0 OK\n"));
   CHECK(has(ran.out, "# Verdict              : passed\n"));
+}
+
+TEST_CASE("ranks that are bound to cores of their own share none", "[cli]") {
+  const bool enough = collctl::base::usable_cores() >= 2;
+  for (const char* bind : {"none", "core"}) {
+    const Ran ran = run_collctl(format("run -n 2 --bind-to {} barrier --iters 1", bind));
+    INFO(bind << ": " << ran.out);
+    CHECK(ran.code == 0);
+    CHECK(has(ran.out, "# note: 2 ranks share 1 core; times") == !enough);
+  }
+}
+
+TEST_CASE("what only GPUs can is a mistake before anything starts", "[cli]") {
+  const Ran ran = run_collctl("run -n 2 --device cpu allreduce --proto ll128");
+  CHECK(ran.code == 2);
+  CHECK(ran.out == "");
+  CHECK(has(ran.err, "--proto ll128 is for GPUs, these are CPU ranks"));
 }
 
 TEST_CASE("an all-reduce as JSON", "[cli]") {

@@ -37,6 +37,11 @@ const Case kCases[] = {
     {"allreduce -H a",
      "allreduce: allreduce has no option -H; it belongs to collctl run "
      "<collective>"},
+    {"window-test --algo ring",
+     "window-test: window-test has no option --algo; it belongs to collctl run <collective>"},
+    {"run -n 2 window-test --algo ring", "--algo has no meaning for window-test"},
+    {"window-test -n 2 -o w.csv", "--output w.csv: expected a name that ends in .json or .svg"},
+    {"run widow-test", "run: unknown collective 'widow-test'; did you mean window-test?"},
     {"allreduce --itres 5", "allreduce: unknown option --itres; did you mean --iters?"},
     {"allreduce -b 2M -e 1M",
      "--min-bytes 2M is larger than --max-bytes 1M: expected the smaller first"},

@@ -32,6 +32,18 @@ for r in 3 1 2 0; do start $((r % 2 + 1)) "$collctl" run --join "$root" --rank $
 ends_with "0 0 0 0 "
 good_report 4 2
 
+case_is "buffers in windows: a team on each host, the ordinary way between them"
+for r in 3 1 2 0; do start $((r % 2 + 1)) "$collctl" run --join "$root" --rank $r --size 4 "${bench[@]}" --window; done
+ends_with "0 0 0 0 "
+good_report 4 2
+python3 - "$out" <<'PY' || fail "the JSON is not as documented"
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert report["windows"]["teams"] == [{"ranks": [0, 2]}, {"ranks": [1, 3]}], report["windows"]
+assert report["windows"]["note"] == "not all ranks map each other's memory"
+assert all(row["straight"] is False for row in report["results"])
+PY
+
 case_is "COLLCTL_RANK and COLLCTL_SIZE"
 for r in 1 0; do
   start $((r + 1)) COLLCTL_RANK=$r COLLCTL_SIZE=2 "COLLCTL_COMM_ID=$root" "$collctl" "${bench[@]}"

@@ -36,7 +36,8 @@ expect() { # CODE TEXT ARGUMENTS: ends with that code and says so
 
 run -n 1 barrier --iters 1
 if [ $rc = 3 ]; then
-  sed 's/^/skipped: /' "$work/err"
+  echo "skipped: $(sed -n 's/^collctl: error: //p' "$work/err" | head -1)"
+  echo "skipped: GPU ranks take a build with nvcc, an NVIDIA driver and a GPU that this process may use"
   exit 77
 fi
 [ $rc = 0 ] || { echo "FAILED ($rc): a barrier on one GPU"; show; exit 1; }
@@ -94,6 +95,16 @@ if [ "$gpus" -gt 1 ]; then
   elif [ $rc != 0 ] || ! grep -q '"ratio":' "$work/out"; then
     echo "FAILED ($rc): --vs nccl"
     show
+  else
+    for key in '"start":{"collctl_s":' '"buffer_bytes":' '"vs_not_measured":\[\]'; do
+      grep -q "$key" "$work/out" || { echo "FAILED: --vs nccl says nothing of $key"; show; }
+    done
+    "$collctl" report "$work/out" >"$work/table" || { echo "FAILED: report of --vs nccl"; failures=$((failures + 1)); }
+    grep -q '^# First result after' "$work/table" || { echo "FAILED: no start in the report"; failures=$((failures + 1)); }
+    # Every way that this NCCL has, through graphs as well; of messages too.
+    for op in allreduce sendrecv; do
+      judge -n 2 "$op" -b 8 -e 1M -f 64 --cuda-graph 4 --vs nccl --vs-config best "${quick[@]}"
+    done
   fi
 fi
 expect 3 "each rank drives one" -n $((gpus + 1)) allreduce

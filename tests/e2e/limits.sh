@@ -31,7 +31,7 @@ else
 fi
 
 echo "- 64 local ranks run a ring all-reduce within 2 GiB"
-"$collctl" run -n 64 allreduce --algo ring -b 1M -e 1M --iters 200 --check 0 >"$work/out" 2>"$work/err" </dev/null &
+"$collctl" run -n 64 allreduce --algo ring -b 1M -e 1M --iters 40 --check 0 >"$work/out" 2>"$work/err" </dev/null &
 job=$!
 most=0 shm=0
 while kill -0 $job 2>/dev/null; do

@@ -76,7 +76,7 @@ for mode in KILL SEGV; do
   is_code 5
   has_err "rank 2 (pid $victim"
   has_err "(SIG$mode)"
-  [ $((SECONDS - start)) -le 5 ] || fail "took $((SECONDS - start)) s"
+  [ $((SECONDS - start)) -le 10 ] || fail "took $((SECONDS - start)) s"
   all_gone $all
 done
 
@@ -243,7 +243,7 @@ is_code 0
 [ "$(grep -c got "$out")" = 2 ] || fail "not both ranks got it"
 
 case_is "suspended and continued"
-begin run -n 2 -- sh -c 'echo $$; for i in 1 2 3 4 5 6 7 8; do sleep 0.1; done'
+begin run -n 2 -- sh -c 'echo $$; while [ ! -e "$0" ]; do sleep 0.1; done' "$work/go"
 for _ in $(seq 200); do [ "$(wc -l <"$out")" = 2 ] && break; sleep 0.05; done
 kill -TSTP $launcher
 for _ in $(seq 100); do
@@ -253,11 +253,12 @@ for _ in $(seq 100); do
 done
 [ "$states" = TTT ] || fail "states are $states, expected TTT"
 kill -CONT $launcher
+touch "$work/go"
 end
 is_code 0
 
 case_is "ranks joined by hand"
-port=$((20000 + RANDOM % 20000))
+port=$((20000 + RANDOM % 12000))  # below those that the kernel hands out
 for r in 2 1 0; do
   timeout 60 "$collctl" run --join 127.0.0.1:$port --rank $r --size 3 allreduce -b 8 -e 1K \
     >"$work/join.$r" 2>"$work/join.$r.err" </dev/null & joined[$r]=$!

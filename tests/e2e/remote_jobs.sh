@@ -57,6 +57,16 @@ await_program() { # until $1 processes of `sleep 777` run on node $2
   done
   fail "the program does not run on node $2"
 }
+await_stopped() { # until what matches $1 is stopped on node $2
+  for _ in $(seq 200); do
+    rig_node "$2" ps -e -o stat=,args= | grep -q "^T.* sh -c .*$1" && return
+    sleep 0.05
+  done
+  fail "nothing is stopped on node $2"
+}
+await_question() {
+  for _ in $(seq 600); do grep -q 'password: ' "$out" && break; sleep 0.05; done
+}
 case_is() {
   case=$1
   [ -z "$only" ] || [[ $case == *$only* ]] || return 1
@@ -172,7 +182,7 @@ if case_is "all bad hosts in one report, each with its cause"; then
     >"$rig/head/home/.ssh/known_hosts"
   rig_sshd_stop 2
   mv "$rig/node05/home/.ssh/authorized_keys" "$rig/authorized_keys.kept"
-  run run -H 'node[01-05],no-such-host' -- true
+  run run -H 'node[01-05],no-such-host' --connect-timeout 60 -- true
   is_code 4
   has_err "5 of 6 hosts failed"
   for word in "node02: " "node03: " "node04: " "node05: " "no-such-host: " refused "does not resolve"; do has_err "$word"; done
@@ -180,7 +190,7 @@ if case_is "all bad hosts in one report, each with its cause"; then
   grep -E '^ *node03: ' "$err" | grep -qiE 'unknown|known_hosts' || fail "node03: an unknown host is not named so"
   grep -E '^ *node04: ' "$err" | grep -qiE 'chang' || fail "node04: a changed key is not named so"
   grep -E '^ *node05: ' "$err" | grep -qiE 'auth|key|permission' || fail "node05: refused authentication is not named so"
-  within 9
+  within 30
   run run -H 'node[01-05]' --allow-missing 4 -- hostname
   is_code 8
   is_out node01
@@ -211,7 +221,7 @@ s=socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bi
   has_err "2 of 3 hosts failed"
   grep -E '^ *node02: ' "$err" | grep -qiE 'route|timeout|timed|answer|within' || fail "node02: no cause"
   grep -E '^ *node03: ' "$err" | grep -qiE 'banner|silent|answer|within|timed' || fail "node03: no cause"
-  within 8
+  within 10
   rig_node 3 sh -c 'kill $(ps -e -o pid=,args= | awk "/SO_REUSEADDR/ && !/awk/ { print \$1; exit }")'
   wait $silent 2>/dev/null
   rig_link 2 up
@@ -317,7 +327,7 @@ if case_is "the time of the whole job passes while hosts are awaited"; then
   run run -H 'node[01-02]' --timeout 2 -- sleep 777
   is_code 6
   has_err "host node02: not up within 2 s (--timeout)"
-  within 6
+  within 10
   rig_blackhole 2 off
   nothing_left
 fi
@@ -325,15 +335,18 @@ fi
 if case_is "Ctrl-Z for longer than the heartbeat"; then
   for client in libssh2 openssh; do
     COLLCTL_HEARTBEAT_TIMEOUT=2 begin run --ssh-client $client -H 'node[01-02]' -- \
-      sh -c 'for i in 1 2 3; do echo $i; sleep 1; done'
+      sh -c "echo 1; until [ -e $rig/go ]; do sleep 0.1; done; echo 3"
     for _ in $(seq 100); do [ "$(grep -c 1 "$out")" = 2 ] && break; sleep 0.1; done
     kill -TSTP "$launcher"
+    for i in 1 2; do await_stopped "until .* $rig/go" $i; done
+    touch "$rig/go"
     sleep 5
     ! grep -q 3 "$out" || fail "$client: the ranks ran on"
     kill -CONT "$launcher"
     end
     is_code 0
     [ "$(grep -c 3 "$out")" = 2 ] || fail "$client: not all ranks went on"
+    rm "$rig/go"
   done
   nothing_left
 fi
@@ -345,7 +358,7 @@ if case_is "Ctrl-C while a host does not answer"; then
   kill -INT "$launcher"
   end
   is_code 130
-  within 4
+  within 10
   rig_blackhole 2 off
   nothing_left
 fi
@@ -355,11 +368,12 @@ if case_is "Ctrl-C at a question for a password"; then
     say "  not tested: script (bsdutils) is not installed"
   else
     for i in 1 2; do rig_sshd_conf $i "PubkeyAuthentication no" "PasswordAuthentication yes"; done
-    { sleep 2; printf '\003'; sleep 3; } | "${rig_on_head[@]}" timeout 60 \
+    : >"$out"
+    { await_question; printf '\003'; sleep 3; } | "${rig_on_head[@]}" timeout 60 \
       script -qec "$collctl run --ssh-client libssh2 -H node01,node02 -- true" /dev/null >"$out" 2>"$err"; rc=$?
     is_code 130
     has_out "password: "
-    within 10
+    within 30
     for i in 1 2; do rig_sshd_reset $i; done
     nothing_left
   fi

@@ -31,6 +31,11 @@ within() { [ "$took" -le "$1" ] || fail "took $took s, more than $1"; }
 works() { is_code 0; hasnt "error:"; }
 good_known_hosts() { cp "$rig/known_hosts.good" "$ssh/known_hosts"; }
 print_of() { ssh-keygen -lf "$1" | awk '{print $2}'; }
+# Until the command of channel $1 runs on its host, and has made this file.
+await_up() {
+  for _ in $(seq 600); do [ -e "$rig/up.$1" ] && break; sleep 0.05; done
+  rm -f "$rig/up.$1"
+}
 all_clients() { for client in libssh2 openssh auto; do "$@"; done; client=; }
 # What libssh2 may lack by its age: an error with its words, or success. The others must work.
 works_or_says() {
@@ -189,19 +194,19 @@ down() {
   run no-such-host true
   is_code 1
   has "does not resolve"
-  within 5
+  within 8
 
   case_is "no route"
   run --timeout 8 $rig_network.77 true
   is_code 1
   has "no route to host"
-  within 9
+  within 15
 
   case_is "refused"
   run --port 23 node01 true
   is_code 1
   has "$rig_network.1:23: connection refused"
-  within 3
+  within 8
 
   case_is "dropped packets"
   rig_blackhole 1 on
@@ -209,7 +214,7 @@ down() {
   rig_blackhole 1 off
   is_code 1
   has "no answer to TCP connect ($rig_network.1:22) within 2 s"
-  within 4
+  within 8
 
   case_is "accepts and stays silent"
   rig_node 1 kill -STOP "$(rig_sshd_pid 1)"
@@ -217,31 +222,31 @@ down() {
   rig_node 1 kill -CONT "$(rig_sshd_pid 1)"
   is_code 1
   has "no SSH banner ($rig_network.1:22) within 2 s"
-  within 4
+  within 8
 
   case_is "a banner, then silence"
   run --timeout 2 --port 24 node01 true
   is_code 1
   has "within 2 s"
   has "key exchange"
-  within 4
+  within 8
 
   case_is "something that does not speak SSH"
   run --timeout 2 --port 25 node01 true
   is_code 1
   has "node01 phase=failed"
-  within 4
+  within 8
 
   case_is "sshd killed while the command runs"
-  (sleep 1.5; rig_sshd_kill 2) &
-  run --hold --limit 20 node02 'echo up; sleep 30'
+  (await_up $client; rig_sshd_kill 2) &
+  run --hold --limit 60 node02 "touch $rig/up.$client; sleep 60"
   wait $!
   rig_sshd_start 2
   is_code 1
   has "phase=ended"
   has "the connection was lost"
   has "[lost, host node02]"
-  within 8
+  within 30
 }
 
 # All clients at once: it takes its time to believe that a host is gone.
@@ -250,11 +255,12 @@ cable() {
   case="the cable pulled while the command runs"
   for which in libssh2 openssh auto; do
     say "- $which: $case"
-    "${rig_on_head[@]}" timeout 60 "$probe" --client $which --hold --limit 40 node02 'echo up; sleep 60' \
+    "${rig_on_head[@]}" timeout 80 "$probe" --client $which --hold --limit 60 node02 \
+      "echo up; touch $rig/up.$which; sleep 100" \
       >"$rig/cable.$which" 2>&1 </dev/null &
     pids+=($!)
   done
-  sleep 2
+  for which in libssh2 openssh auto; do await_up $which; done
   rig_link 2 down
   wait "${pids[@]}"
   rig_link 2 up

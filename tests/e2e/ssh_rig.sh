@@ -65,7 +65,11 @@ echo "$name" >&3
 read -r go <&4
 exec 4>&-
 ip -batch "$dir/network" >&2
-[ "$name" = head ] || /usr/sbin/sshd -f "$dir/sshd_config" -E "$dir/sshd.log"
+if [ "$name" != head ]; then
+  /usr/sbin/sshd -f "$dir/sshd_config" -E "$dir/sshd.log"
+  # It goes to the background before it listens, and writes its pid after.
+  for _ in $(seq 2000); do [ -s "$dir/sshd.pid" ] && break; sleep 0.01; done
+fi
 echo "$name" >&3
 exec 3>&-
 # Bash reaps whatever comes to this process while it waits.
@@ -217,9 +221,17 @@ rig_sshd_stop() {
   rig_node "$1" bash -c 'kill "$1" 2>/dev/null; while kill -0 "$1" 2>/dev/null; do sleep 0.01; done' - "$pid"
 }
 
+# Returns when it listens: sshd goes to the background before that, and writes its pid after.
 rig_sshd_start() {
   local dir=$rig/$(rig_name "$1")
+  rm -f "$dir/sshd.pid"
   rig_node "$1" /usr/sbin/sshd -f "$dir/sshd_config" -E "$dir/sshd.log"
+  for _ in $(seq 2000); do
+    [ -s "$dir/sshd.pid" ] && return
+    sleep 0.01
+  done
+  echo "rig: sshd of $(rig_name "$1") does not listen: $(tail -n 2 "$dir/sshd.log")"
+  return 1
 }
 
 rig_sshd_kill() {

@@ -51,6 +51,7 @@ World* first_world() {
   setup.peers = peers != nullptr ? peers : "";
   setup.sm = int(number("FAKE_CUDA_SM", 86));
   setup.fd_handles = number("FAKE_CUDA_FDS", 1) != 0;
+  setup.mig = number("FAKE_CUDA_MIG", 0) != 0;
   apply(*w, setup);
   read_failures(*w);
   return w;
@@ -194,14 +195,22 @@ int cuDeviceTotalMem_v2(size_t* bytes, int) {
   return kOk;
 }
 int cuDeviceGetPCIBusId(char* text, int size, int device) {
+  const int backwards = world().setup.devices - 1 - (device - kFirstHandle);
   std::snprintf(text, size_t(size), "0000:%02x:00.0",
-                unsigned(0x10 + world().setup.devices - 1 - (device - kFirstHandle)));
+                unsigned(0x10 + backwards / (world().setup.mig ? 2 : 1)));
+  return kOk;
+}
+int cuDeviceGetUuid_v2(void* bytes, int device) {
+  if (ordinal_of(device) < 0) return kInvalidDevice;
+  std::memset(bytes, 0xa5, 16);
+  std::memcpy(bytes, &device, sizeof device);
   return kOk;
 }
 int cuDeviceGetByPCIBusId(int* device, const char* text) {
   unsigned bus = 0;
   if (std::sscanf(text, "0000:%2x:00.0", &bus) != 1) return kInvalidValue;
-  const int found = kFirstHandle + world().setup.devices - 1 - int(bus - 0x10);
+  const int card = int(bus - 0x10) * (world().setup.mig ? 2 : 1);
+  const int found = kFirstHandle + world().setup.devices - 1 - card;
   if (ordinal_of(found) < 0) return kInvalidDevice;
   *device = found;
   return kOk;

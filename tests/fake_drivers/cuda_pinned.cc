@@ -1,5 +1,6 @@
 // Pinned host memory of the fake driver.
 #include <cstdlib>
+#include <cstring>
 
 #include "tests/fake_drivers/cuda_world.h"
 
@@ -39,6 +40,7 @@ int cuMemHostAlloc(void** at, size_t bytes, unsigned) {
   if (bytes == 0) return kInvalidValue;
   const std::scoped_lock lock(world().mutex);
   if (::posix_memalign(at, 4096, bytes) != 0) return kOutOfMemory;
+  std::memset(*at, 0xa5, bytes);  // pinned pages are there when the call returns
   pinned()[reinterpret_cast<uintptr_t>(*at)] = {bytes, true};
   return kOk;
 }

@@ -2,18 +2,32 @@
 // interface.
 #include <chrono>
 #include <cstdlib>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "tests/fake_drivers/cuda_control.h"
 #include "tests/fake_drivers/nccl_control.h"
 
+extern "C" {
+int cuMemAlloc_v2(unsigned long long* at, size_t bytes);
+int cuMemFree_v2(unsigned long long at);
+}
+
 namespace {
 
 constexpr int kOk = 0, kInternal = 3, kInvalidUsage = 5;
 
+struct Comm {
+  int rank = 0;
+  std::string algorithm;
+  unsigned long long buffers = 0;  // CUdeviceptr
+};
+
 struct World {
   std::mutex mutex;
+  std::map<int, unsigned long long> code;  // of each rank's device
   fake_nccl::Setup setup;
   std::vector<fake_nccl::Made> made;
   fake_nccl::Counts counts;
@@ -27,9 +41,19 @@ struct Id {
   char bytes[128];
 };
 
-int run(void* stream) {
+// On the calling thread's device, once for each rank.
+bool load_code(World& w, int rank) {
+  if (w.setup.code_bytes == 0 || w.code.count(rank) != 0) return true;
+  return cuMemAlloc_v2(&w.code[rank], w.setup.code_bytes) == kOk;
+}
+
+int run(void* comm, void* stream) {
   {
     const std::lock_guard lock(world().mutex);
+    const auto* own = static_cast<const Comm*>(comm);
+    const std::string& refused = world().setup.refuse_algorithm;
+    if (!refused.empty() && own->algorithm == refused) return kInvalidUsage;
+    if (!load_code(world(), own->rank)) return kInternal;
     ++world().counts.calls;
   }
   return fake_cuda::enqueue(stream,
@@ -61,6 +85,11 @@ Counts counts() {
   const std::lock_guard lock(world().mutex);
   return world().counts;
 }
+void unload() {
+  const std::lock_guard lock(world().mutex);
+  for (const auto& [rank, memory] : world().code) cuMemFree_v2(memory);
+  world().code.clear();
+}
 
 }  // namespace fake_nccl
 
@@ -84,20 +113,26 @@ int ncclGetUniqueId(Id* id) {
 }
 int ncclCommInitRank(void** comm, int, Id id, int rank) {
   const bool hang = world().setup.hang_init;
-  while (hang) std::this_thread::sleep_for(std::chrono::seconds(1));
+  while (hang && world().setup.hang_init) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (hang) return kInternal;  // let go by the next set_up
   if (id.bytes[0] != 'f' || world().setup.refuse_init) return kInternal;
+  std::this_thread::sleep_for(std::chrono::milliseconds(world().setup.init_ms));
   const std::lock_guard lock(world().mutex);
+  auto made = std::make_unique<Comm>(Comm{rank, variable("NCCL_ALGO"), 0});
+  if (world().setup.buffer_bytes != 0 &&
+      cuMemAlloc_v2(&made->buffers, world().setup.buffer_bytes) != kOk)
+    return kInternal;
   world().made.push_back(
-      {variable("NCCL_ALGO"), variable("NCCL_PROTO"), variable("NCCL_NVLS_ENABLE"), rank});
+      {made->algorithm, variable("NCCL_PROTO"), variable("NCCL_NVLS_ENABLE"), rank});
   ++world().counts.communicators;
-  *comm = new int(rank);
+  *comm = made.release();
   return kOk;
 }
 int ncclCommDestroy(void* comm) {
   const std::lock_guard lock(world().mutex);
   --world().counts.communicators;
-  delete static_cast<int*>(comm);
-  return kOk;
+  const std::unique_ptr<Comm> gone(static_cast<Comm*>(comm));
+  return gone->buffers == 0 ? kOk : cuMemFree_v2(gone->buffers);
 }
 int ncclCommAbort(void* comm) {
   return ncclCommDestroy(comm);
@@ -112,26 +147,26 @@ int ncclGroupStart() {
 int ncclGroupEnd() {
   return kOk;
 }
-int ncclAllReduce(const void*, void*, size_t, int, int, void*, void* stream) {
-  return run(stream);
+int ncclAllReduce(const void*, void*, size_t, int, int, void* comm, void* stream) {
+  return run(comm, stream);
 }
-int ncclBroadcast(const void*, void*, size_t, int, int, void*, void* stream) {
-  return run(stream);
+int ncclBroadcast(const void*, void*, size_t, int, int, void* comm, void* stream) {
+  return run(comm, stream);
 }
-int ncclReduce(const void*, void*, size_t, int, int, int, void*, void* stream) {
-  return run(stream);
+int ncclReduce(const void*, void*, size_t, int, int, int, void* comm, void* stream) {
+  return run(comm, stream);
 }
-int ncclAllGather(const void*, void*, size_t, int, void*, void* stream) {
-  return run(stream);
+int ncclAllGather(const void*, void*, size_t, int, void* comm, void* stream) {
+  return run(comm, stream);
 }
-int ncclReduceScatter(const void*, void*, size_t, int, int, void*, void* stream) {
-  return run(stream);
+int ncclReduceScatter(const void*, void*, size_t, int, int, void* comm, void* stream) {
+  return run(comm, stream);
 }
-int ncclSend(const void*, size_t, int, int, void*, void* stream) {
-  return run(stream);
+int ncclSend(const void*, size_t, int, int, void* comm, void* stream) {
+  return run(comm, stream);
 }
-int ncclRecv(void*, size_t, int, int, void*, void* stream) {
-  return run(stream);
+int ncclRecv(void*, size_t, int, int, void* comm, void* stream) {
+  return run(comm, stream);
 }
 int ncclCommRegister(void*, void* memory, size_t, void** handle) {
   const std::lock_guard lock(world().mutex);

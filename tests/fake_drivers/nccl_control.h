@@ -1,6 +1,7 @@
 // What a test that is linked with the fake libnccl.so.2 tells it and asks it. Its collectives move
 // nothing: they queue a short sleep on the stream, which the fake CUDA driver runs.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,16 @@ struct Setup {
   bool refuse_init = false;     // ncclCommInitRank returns an error
   bool hang_init = false;       // and never comes back
   bool refuse_windows = false;  // no symmetric windows
+  // Collectives of communicators that were made with this NCCL_ALGO return an error.
+  std::string refuse_algorithm = {};
+  int init_ms = 0;  // that ncclCommInitRank takes
+  uint64_t buffer_bytes =
+      0;  // of GPU memory: taken by a communicator's making, given back at its end
+  uint64_t code_bytes = 0;  // by the first collective of all, and kept until unload()
 };
 void set_up(const Setup& setup);
+// Gives back what stands for NCCL's code.
+void unload();
 
 // Of each communicator that was made: what it found in the environment.
 struct Made {

@@ -1,10 +1,16 @@
 // A libnvidia-ml.so.1 for tests: GPUs as the variable FAKE_NVML says, in the public interface of
 // NVML (its functions' names and argument types, as the product declares them). Only what the
 // product calls. "GPUS:SM:LINKS:KIND" with KIND switch, pair or hidden; "fails": nvmlInit fails.
+#include "tests/fake_drivers/nvml_control.h"
+
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 namespace {
 
@@ -34,8 +40,25 @@ struct FieldValue {
   unsigned long long value;
 };
 
-constexpr int kOk = 0, kNotInitialised = 1, kInvalid = 2, kNotSupported = 3;
-int opened = 0;
+constexpr int kOk = 0, kNotInitialised = 1, kInvalid = 2, kNotSupported = 3, kNotFound = 6;
+std::atomic<int> opened = 0;
+
+// GPUs by bus id (nvml_control.h): pointers to them are devices as well.
+struct Throttled {
+  std::vector<uint64_t> masks;
+  size_t asked = 0;
+  uint64_t now() const { return masks[std::min(asked, masks.size()) - (asked == 0 ? 0 : 1)]; }
+};
+std::mutex throttle_mutex;
+std::map<std::string, Throttled>& throttled() {
+  static std::map<std::string, Throttled> all;
+  return all;
+}
+Throttled* throttled_gpu(void* device) {
+  for (auto& [bus_id, gpu] : throttled())
+    if (&gpu == device) return &gpu;
+  return nullptr;
+}
 
 // A device is its index plus one, as a pointer.
 uintptr_t index_of(void* device) {
@@ -50,7 +73,47 @@ void put_bus_id(PciInfo* to, unsigned index) {
 
 }  // namespace
 
+namespace fake_nvml {
+
+void set_throttle(const std::string& bus_id, std::vector<uint64_t> masks) {
+  const std::lock_guard lock(throttle_mutex);
+  throttled().erase(bus_id);
+  if (!masks.empty()) throttled()[bus_id] = {std::move(masks), 0};
+}
+
+}  // namespace fake_nvml
+
 extern "C" {
+
+int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** device) {
+  if (opened == 0) return kNotInitialised;
+  const std::lock_guard lock(throttle_mutex);
+  const auto found = throttled().find(bus_id);
+  if (found == throttled().end()) return kNotFound;
+  *device = &found->second;
+  return kOk;
+}
+int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* reasons) {
+  const std::lock_guard lock(throttle_mutex);
+  Throttled* gpu = throttled_gpu(device);
+  if (gpu == nullptr) return kNotSupported;
+  ++gpu->asked;
+  *reasons = gpu->now();
+  return kOk;
+}
+int nvmlDeviceGetClockInfo(void* device, int kind, unsigned* mhz) {
+  const std::lock_guard lock(throttle_mutex);
+  const Throttled* gpu = throttled_gpu(device);
+  if (gpu == nullptr || kind != 1) return kNotSupported;
+  *mhz = gpu->now() == 0 ? 1980 : 990;
+  return kOk;
+}
+int nvmlDeviceGetMaxClockInfo(void* device, int kind, unsigned* mhz) {
+  const std::lock_guard lock(throttle_mutex);
+  if (throttled_gpu(device) == nullptr || kind != 1) return kNotSupported;
+  *mhz = 1980;
+  return kOk;
+}
 
 int nvmlInit_v2() {
   const char* text = std::getenv("FAKE_NVML");

@@ -12,6 +12,7 @@
 
 #include "base/wait.h"
 #include "transport/device/device.h"
+#include "transport/peer.h"
 
 using namespace collctl;
 using namespace collctl::transport;
@@ -137,7 +138,10 @@ void test_pair(const DevicePointer& a, const DevicePointer& b) {
     std::printf("not tested: %s\n", reaches.error().chain().c_str());
     return;
   }
-  check(bool(a->reaches(b->facts().bus_number)), "a peer is found by its bus");
+  PeerInfo peer;
+  peer.bus_id = b->facts().bus_number;
+  std::memcpy(peer.device_uuid, b->facts().uuid.data(), sizeof peer.device_uuid);
+  check(bool(a->reaches(peer)), "a peer is found by its bus");
   if (a->facts().fd_handles) {
     const DeviceMemory own = need(DeviceMemory::make(a, kBytes, true), "shared memory");
     const base::Fd fd = need(own.export_fd(), "a descriptor");

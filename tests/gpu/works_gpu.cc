@@ -44,8 +44,11 @@ class Placed {
         p.recv = const_cast<void*>(there(r, p.recv));
       }
       pairs_.push_back(arena.put(pairs));
+      rounds_.push_back(std::move(pairs));
     }
   }
+  // The rounds of a work, with the device's addresses.
+  const std::vector<PairStep>& rounds(int rank) const { return rounds_[size_t(rank)]; }
   Work work(int rank, int channel, int channels) const {
     Work w = ranks_[size_t(rank)]->work(channel, channels);
     w.input = there(rank, w.input);
@@ -83,6 +86,7 @@ class Placed {
   std::vector<uint8_t*> memory_, input_;
   std::vector<int32_t*> order_;
   std::vector<PairStep*> pairs_;
+  std::vector<std::vector<PairStep>> rounds_;
 };
 
 DeviceArena& buffers() {
@@ -110,10 +114,15 @@ bool runs(World& world, const Case& c, int threads = 128, int channels = 0) {
   Placed placed(buffers(), c, world.shape.nranks);
   buffers().upload();
   std::vector<Work> works;
+  std::vector<PairStep> rounds;
   for (int r = 0; r < world.shape.nranks; ++r)
-    for (int ch = 0; ch < channels; ++ch) works.push_back(placed.work(r, ch, channels));
+    for (int ch = 0; ch < channels; ++ch) {
+      works.push_back(placed.work(r, ch, channels));
+      rounds.insert(rounds.end(), placed.rounds(r).begin(), placed.rounds(r).end());
+    }
   const std::string what = describe(c, -1, world.shape.nranks);
-  if (!world.run(works, threads, kPatience)) {
+  // Messages with what the host knows, and without.
+  if (!world.run(works, threads, kPatience, cases % 2 == 0 ? rounds.data() : nullptr)) {
     fail(what);
     return false;
   }
@@ -195,6 +204,50 @@ void every_type(int nranks, int capability) {
   }
 }
 
+// Messages: sizes round the ends of lines, packs, slices and warps' shares, at every address.
+void messages(int nranks) {
+  const Collective kinds[] = {Collective::send_recv, Collective::all_to_all, Collective::gather,
+                              Collective::scatter};
+  for (const uint32_t slots : {1u, 5u})
+    for (int p = 0; p < kProtocolCount; ++p) {
+      World world({.nranks = nranks, .channels = 3, .slot_count = slots});
+      int turn = 0;
+      for (const Collective collective : kinds)
+        for (const uint64_t bytes : {1u, 7u, 8u, 9u, 15u, 16u, 119u, 120u, 121u, 479u, 481u, 1919u,
+                                     1921u, 3839u, 3840u, 3841u, 7681u, 61441u}) {
+          const int threads[] = {96, 128, 288, 512};
+          ++turn;
+          if (!runs(world,
+                    {.algorithm = AlgorithmId::pairwise,
+                     .collective = collective,
+                     .type = DataType::int8,
+                     .protocol = Protocol(p),
+                     .count = bytes,
+                     .root = turn % nranks,
+                     .misalign = size_t(turn % 17),
+                     .chunk_bytes = 3840 * (1 + uint64_t(turn) % slots)},
+                    threads[turn % 4], 1 + turn % 3))
+            return;
+        }
+    }
+}
+
+// Every type and every address in a pack.
+void message_types(int nranks) {
+  World world({.nranks = nranks, .slot_count = 4});
+  for (int type = 0; type < kDataTypeCount; ++type)
+    for (int p = 0; p < kProtocolCount; ++p)
+      for (size_t misalign = 0; misalign < 16; misalign += element_size(DataType(type)))
+        if (!runs(world, {.algorithm = AlgorithmId::pairwise,
+                          .collective = Collective::all_to_all,
+                          .type = DataType(type),
+                          .protocol = Protocol(p),
+                          .count = 1003,
+                          .misalign = misalign,
+                          .chunk_bytes = 2 * 3840}))
+          return;
+}
+
 // Slots of real size: the unrolled loops, many threads.
 void large(int nranks) {
   World world({.nranks = nranks,
@@ -227,6 +280,13 @@ void flags_wrap() {
     World world({.nranks = 3, .slot_count = 4, .first_step = period - 6});
     for (int i = 0; i < 12; ++i)
       runs(world, {.protocol = Protocol::ll,
+                   .count = uint64_t(i % 2 == 0 ? 2000 : 5),
+                   .chunk_bytes = 3840});
+    World pairs({.nranks = 3, .slot_count = 4, .first_step = period - 6});
+    for (int i = 0; i < 12; ++i)
+      runs(pairs, {.algorithm = AlgorithmId::pairwise,
+                   .collective = Collective::all_to_all,
+                   .protocol = Protocol::ll,
                    .count = uint64_t(i % 2 == 0 ? 2000 : 5),
                    .chunk_bytes = 3840});
   }
@@ -267,12 +327,14 @@ void mixed(int nranks) {
 }
 
 // One rank never comes: the others end in reports, at least one a timeout that names it.
-void stalled(int nranks, AlgorithmId id, Protocol protocol) {
+void stalled(int nranks, AlgorithmId id, Protocol protocol,
+             Collective collective = Collective::all_reduce) {
   ++cases;
   World world({.nranks = nranks, .slot_count = 4});
   const int missing = nranks - 1;
   buffers().clear();
   const Case c{.algorithm = id,
+               .collective = collective,
                .protocol = protocol,
                .count = 40000,
                .chunk_bytes = chunk_bytes(world, algorithm(id), 2)};
@@ -343,6 +405,8 @@ void time_works() {
     Placed placed(buffers(), c, 2);
     buffers().upload();
     const std::vector<Work> works{placed.work(0, 0, 1), placed.work(1, 0, 1)};
+    std::vector<PairStep> rounds = placed.rounds(0);
+    rounds.insert(rounds.end(), placed.rounds(1).begin(), placed.rounds(1).end());
     constexpr int kLaunches = 2000;
     auto start = std::chrono::steady_clock::now();
     for (int i = -200; i < kLaunches; ++i) {
@@ -350,7 +414,7 @@ void time_works() {
         cuda_ok(cudaDeviceSynchronize(), name);
         start = std::chrono::steady_clock::now();
       }
-      if (!world.launch(works, threads, kPatience)) return fail(name);
+      if (!world.launch(works, threads, kPatience, rounds.data())) return fail(name);
     }
     cuda_ok(cudaDeviceSynchronize(), name);
     const std::chrono::duration<double, std::micro> us = std::chrono::steady_clock::now() - start;
@@ -400,6 +464,8 @@ int main(int argc, char** argv) {
   for (const int n : {2, 3, 8})
     part("types-" + std::to_string(n), [&] { every_type(n, capability); });
   for (const int n : {2, 4}) part("large-" + std::to_string(n), [&] { large(n); });
+  for (const int n : {2, 3, 5}) part("messages-" + std::to_string(n), [&] { messages(n); });
+  part("message-types", [] { message_types(3); });
   part("wrap", [] { flags_wrap(); });
   for (const int n : {2, 4}) part("mixed-" + std::to_string(n), [&] { mixed(n); });
   part("stall", [] {
@@ -407,6 +473,8 @@ int main(int argc, char** argv) {
          {AlgorithmId::ring, AlgorithmId::tree, AlgorithmId::tree_split, AlgorithmId::doubling})
       for (int proto = 0; proto < kProtocolCount; ++proto) stalled(4, id, Protocol(proto));
     stalled(4, AlgorithmId::one_shot, Protocol::simple);
+    for (int proto = 0; proto < kProtocolCount; ++proto)
+      stalled(4, AlgorithmId::pairwise, Protocol(proto), Collective::all_to_all);
   });
   part("litmus", [] { litmus(); });
   part("time", [] { time_works(); });

@@ -16,6 +16,7 @@ World::World(const WorldShape& s) : shape(s), arena_(bytes_needed()) {
       ChannelLinks& l = arena_.host(links_)[r * s.channels + c];
       l.send = send_ + index(r, 0, c, Protocol::simple);
       l.recv = recv_ + index(r, 0, c, Protocol::simple);
+      host_links_.push_back({.send = arena_.host(l.send), .recv = arena_.host(l.recv)});
     }
   make_windows();
   arena_.upload();
@@ -84,19 +85,22 @@ void World::make_windows() {
     }
 }
 
-bool World::run(std::vector<Work> works, int threads, int64_t timeout_ns) {
-  if (!launch(std::move(works), threads, timeout_ns)) return false;
+bool World::run(std::vector<Work> works, int threads, int64_t timeout_ns, const PairStep* rounds) {
+  if (!launch(std::move(works), threads, timeout_ns, rounds)) return false;
   cuda_ok(cudaDeviceSynchronize(), "the works");
   return true;
 }
 
-bool World::launch(std::vector<Work> works, int threads, int64_t timeout_ns) {
+bool World::launch(std::vector<Work> works, int threads, int64_t timeout_ns,
+                   const PairStep* rounds) {
   for (Work& w : works) w.channel = uint16_t(w.rank * shape.channels + w.channel);
   WorksLaunch launch;
   launch.works = works.data();
   launch.work_count = int(works.size());
   launch.protocol = works.empty() ? Protocol::simple : works[0].protocol;
   launch.threads = threads;
+  launch.host_pairs = rounds;
+  launch.host_links = rounds != nullptr ? host_links_.data() : nullptr;
   launch.shared = {reports_, abort_word_, timeout_ns, links_};
   const auto& launcher = collctl::kernels::cuda::launcher();
   if (const int rc = launcher.launch_works(launch); rc != 0) {

@@ -29,11 +29,14 @@ class World {
   ~World();
 
   const WorldShape shape;
-  // Launches the works (their channel is the rank's own, 0..channels-1) and waits. False: the
+  // Launches the works (their channel is the rank's own, 0..channels-1) and waits. `rounds`: the
+  // pair steps of all works, for a launch that brings copies in host memory along. False: the
   // device did not end, or the launch was refused; reports() say why it gave up.
-  bool run(std::vector<Work> works, int threads, int64_t timeout_ns);
+  bool run(std::vector<Work> works, int threads, int64_t timeout_ns,
+           const PairStep* rounds = nullptr);
   // Likewise, without waiting.
-  bool launch(std::vector<Work> works, int threads, int64_t timeout_ns);
+  bool launch(std::vector<Work> works, int threads, int64_t timeout_ns,
+              const PairStep* rounds = nullptr);
   const Report& report(int rank, int channel) const {
     return reports_[rank * shape.channels + channel];
   }
@@ -56,6 +59,7 @@ class World {
   Fifo** send_ = nullptr;  // device, by index()
   Fifo** recv_ = nullptr;
   ChannelLinks* links_ = nullptr;
+  std::vector<ChannelLinks> host_links_;
   Report* reports_ = nullptr;
   uint32_t* abort_word_ = nullptr;
 };

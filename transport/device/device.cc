@@ -21,7 +21,7 @@ Error no_such_device(int ordinal, int count) {
     return {
         ErrorCode::unavailable, "this process sees no GPU",
         "nvidia-smi -L lists them; CUDA_VISIBLE_DEVICES and the container's settings hide them"};
-  return {ErrorCode::usage,
+  return {ErrorCode::unavailable,
           count == 1 ? format("there is no GPU {}: this process sees one, GPU 0", ordinal)
                      : format("there is no GPU {}: this process sees {}, GPU 0 to {}", ordinal,
                               count, count - 1),
@@ -68,6 +68,8 @@ Status Device::read_facts() {
   std::transform(facts_.bus_id.begin(), facts_.bus_id.end(), facts_.bus_id.begin(),
                  [](unsigned char c) { return char(std::tolower(c)); });
   facts_.bus_number = base::bus_number(facts_.bus_id).value_or(-1);
+  if (api.uuid != nullptr && api.uuid(facts_.uuid.data(), handle_) != kCudaSuccess)
+    facts_.uuid = {};
   char name[256] = {};
   COLL_TRY(
       driver_status(*this, "ask for its name", api.device_name(name, sizeof name - 1, handle_)));
@@ -128,9 +130,19 @@ Result<bool> Device::reaches(const Device& other) const {
   return reaches_handle(other.handle_, other.text());
 }
 
-Result<bool> Device::reaches(int64_t bus_number) const {
-  if (bus_number == facts_.bus_number) return true;
-  const std::string bus = base::bus_text(bus_number);
+Result<bool> Device::reaches(const PeerInfo& peer) const {
+  if (peer.bus_id == facts_.bus_number) {
+    constexpr std::array<uint8_t, 16> kUnknown{};
+    const auto theirs = std::to_array(peer.device_uuid);
+    if (theirs == facts_.uuid || theirs == kUnknown || facts_.uuid == kUnknown) return true;
+    return Error(ErrorCode::unavailable,
+                 format("{} and that of rank {} are instances of one GPU (MIG), which cannot use "
+                        "each other's memory",
+                        text(), peer.rank),
+                 "MIG instances talk through the host's memory; without MIG (nvidia-smi -mig 0) "
+                 "the GPU is one rank's");
+  }
+  const std::string bus = base::bus_text(peer.bus_id);
   int other = 0;
   if (cuda().device_by_bus_id(&other, bus.c_str()) != kCudaSuccess) return true;
   return reaches_handle(other, format("the GPU at {}", bus));
@@ -153,6 +165,29 @@ Status Device::zero(void* at, uint64_t bytes) const {
   COLL_TRY(driver_status(*this, format("zero {} bytes", bytes),
                          cuda().fill(address_of(at), 0, bytes, setup_stream_)));
   return wait_for_stream(*this, setup_stream_, Deadline::after_seconds(kZeroSeconds));
+}
+
+Result<Device::DmaBuf> Device::export_dmabuf(const void* address, size_t bytes) const {
+  COLL_TRY(use());
+  int can = 0;
+  if (cuda().range_handle == nullptr)
+    return Error(ErrorCode::unavailable, "the CUDA driver is older than 11.7");
+  COLL_TRY(driver_status(*this, "ask for DMA-BUF", cuda().attribute(&can, kCudaDmaBuf, handle_)));
+  if (can == 0)
+    return Error(ErrorCode::unavailable,
+                 format("{} has none (open kernel modules of the driver and Linux 5.12 are needed)",
+                        text()));
+  DmaBuf exported;
+  int fd = -1;
+  Status done =
+      driver_status(*this, format("export {} bytes as DMA-BUF", bytes),
+                    cuda().range_handle(&fd, address_of(address), bytes, kCudaDmaBufDescriptor, 0));
+  if (!done) {
+    done.error().code = ErrorCode::unavailable;  // the GPU works without
+    return std::move(done.error());
+  }
+  exported.fd = base::Fd(fd);
+  return exported;
 }
 
 }  // namespace collctl::transport

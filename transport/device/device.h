@@ -8,7 +8,9 @@
 // Threads: any; every call makes the device's context the calling thread's. Ownership: everything
 // here keeps its Device alive, everything is given back by its destructor.
 #pragma once
+#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,15 +18,17 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/result.h"
+#include "transport/peer.h"
 
 namespace collctl::transport {
 
 struct DeviceFacts {
   int ordinal = 0;
-  std::string name;            // "NVIDIA H200"
-  std::string bus_id;          // "0000:4b:00.0", lower case
-  int64_t bus_number = -1;     // the same as a number: domain, bus, device, function
-  int compute_capability = 0;  // 90 for sm_90
+  std::string name;                // "NVIDIA H200"
+  std::string bus_id;              // "0000:4b:00.0", lower case
+  int64_t bus_number = -1;         // the same as a number: domain, bus, device, function
+  std::array<uint8_t, 16> uuid{};  // of the MIG instance where it is one; zero: unknown
+  int compute_capability = 0;      // 90 for sm_90
   int multiprocessors = 0;
   uint64_t memory_bytes = 0;
   bool fd_handles = false;  // memory can be exported as a file descriptor
@@ -35,7 +39,7 @@ class Device {
   // GPUs this process may use (CUDA_VISIBLE_DEVICES counts). Error: no driver, or it does not work.
   // Starts the driver: a process that has called this must not fork ranks that use it.
   static Result<int> count();
-  // Retains the primary context. Usage error: no such ordinal.
+  // Retains the primary context. Error: no such ordinal.
   static Result<std::shared_ptr<Device>> open(int ordinal);
   ~Device();
   Device(const Device&) = delete;
@@ -48,14 +52,21 @@ class Device {
   // Whether this device's kernels can load and store `other`'s memory: true, or the reason why not
   // as an error (unavailable, names both).
   Result<bool> reaches(const Device& other) const;
-  // The same by bus number. A GPU that this process may not use counts as within reach: only
-  // mapping its memory tells.
-  Result<bool> reaches(int64_t bus_number) const;
+  // The same of a peer's. A GPU that this process may not use counts as within reach: only mapping
+  // its memory tells.
+  Result<bool> reaches(const PeerInfo& peer) const;
   // The device works: an error of an earlier kernel, or a GPU fallen off the bus, otherwise.
   Status alive() const;
 
   int handle() const { return handle_; }      // CUdevice
   void* context() const { return context_; }  // CUcontext
+  // Memory of this device for other devices (NICs): whole pages of the host. Error unavailable:
+  // driver or GPU without DMA-BUF, or pages that cannot be had.
+  struct DmaBuf {
+    base::Fd fd;
+    uint64_t offset = 0;  // of the memory in it
+  };
+  Result<DmaBuf> export_dmabuf(const void* address, size_t bytes) const;
   // Zeroes memory of the device and waits for it, beside whatever streams do.
   Status zero(void* at, uint64_t bytes) const;
 
@@ -171,8 +182,8 @@ class DeviceMemory {
   Kind kind_ = Kind::none;
 };
 
-// One address range with the memories of several ranks side by side: part r at data() + r x
-// stride().
+// One address range with the memories of several ranks side by side: part r from data() + r x
+// stride() on. A part may hold several memories, each at an offset of whole pages.
 class FlatMemory {
  public:
   // stride: rounded up to the granularity.
@@ -181,18 +192,21 @@ class FlatMemory {
   FlatMemory(FlatMemory&&) noexcept;
   FlatMemory& operator=(FlatMemory&&) noexcept;
   ~FlatMemory();
-  Status map(int part, const DeviceMemory& own);    // memory of this process, `shared`
-  Status map_fd(int part, int fd, uint64_t bytes);  // a peer's
+  // Memory of this process, `shared`; a peer's.
+  Status map(int part, const DeviceMemory& own, uint64_t offset = 0);
+  Status map_fd(int part, int fd, uint64_t bytes, uint64_t offset = 0);
+  // What was mapped there; the caller sees to it that no kernel uses it any more.
+  Status unmap(int part, uint64_t offset);
   uint8_t* data() const { return data_; }
   uint64_t stride() const { return stride_; }
 
  private:
-  Status map_handle(int part, uint64_t handle, uint64_t bytes);
+  Status map_handle(int part, uint64_t offset, uint64_t handle, uint64_t bytes);
   DevicePointer device_;
   uint8_t* data_ = nullptr;
   uint64_t stride_ = 0;
   int parts_ = 0;
-  uint64_t mapped_[64] = {};  // bytes of each part that are mapped
+  std::map<uint64_t, uint64_t> mapped_;  // from where in the range, how many bytes
 };
 
 // Host memory that every device of this process reads and writes at the same address. What make()

@@ -1,5 +1,6 @@
 // Memory of devices: plain, by handles that travel as descriptors, and side by side in one range.
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/format.h"
@@ -237,34 +238,49 @@ FlatMemory& FlatMemory::operator=(FlatMemory&& other) noexcept {
 FlatMemory::~FlatMemory() {
   if (data_ == nullptr || !device_->use()) return;
   const Cuda& api = cuda();
-  for (int part = 0; part < parts_; ++part)
-    if (mapped_[part] != 0) api.unmap(address_of(data_) + uint64_t(part) * stride_, mapped_[part]);
+  for (const auto& [from, bytes] : mapped_) api.unmap(address_of(data_) + from, bytes);
   api.unreserve(address_of(data_), uint64_t(parts_) * stride_);
 }
 
-Status FlatMemory::map_handle(int part, uint64_t handle, uint64_t bytes) {
-  if (part < 0 || part >= parts_ || mapped_[part] != 0 || bytes > stride_)
-    return Error(ErrorCode::defect, format("part {} of {} with {} bytes in a stride of {}", part,
-                                           parts_, bytes, stride_));
-  COLL_TRY(put(*device_, address_of(data_) + uint64_t(part) * stride_, bytes, handle));
-  mapped_[part] = bytes;
+Status FlatMemory::map_handle(int part, uint64_t offset, uint64_t handle, uint64_t bytes) {
+  const uint64_t from = uint64_t(part) * stride_ + offset;
+  const auto after = mapped_.lower_bound(from);
+  const bool taken =
+      (after != mapped_.end() && after->first < from + bytes) ||
+      (after != mapped_.begin() && std::prev(after)->first + std::prev(after)->second > from);
+  if (part < 0 || part >= parts_ || offset > stride_ || bytes > stride_ - offset || taken)
+    return Error(ErrorCode::defect, format("part {} of {} with {} bytes at {} in a stride of {}",
+                                           part, parts_, bytes, offset, stride_));
+  COLL_TRY(put(*device_, address_of(data_) + from, bytes, handle));
+  mapped_[from] = bytes;
   return {};
 }
 
-Status FlatMemory::map(int part, const DeviceMemory& own) {
+Status FlatMemory::map(int part, const DeviceMemory& own, uint64_t offset) {
   if (own.kind_ != DeviceMemory::Kind::mapped)
     return Error(ErrorCode::defect, "memory that is not shared was to be mapped");
   COLL_TRY(device_->use());
-  return map_handle(part, own.handle_, own.mapped_);
+  return map_handle(part, offset, own.handle_, own.mapped_);
 }
 
-Status FlatMemory::map_fd(int part, int fd, uint64_t bytes) {
+Status FlatMemory::map_fd(int part, int fd, uint64_t bytes, uint64_t offset) {
   COLL_TRY(device_->use());
   COLL_ASSIGN(const uint64_t mapped, whole_pages(*device_, bytes == 0 ? 1 : bytes));
   COLL_ASSIGN(const CudaMemoryHandle handle, import_handle(*device_, fd));
-  Status there = map_handle(part, handle, mapped);
+  Status there = map_handle(part, offset, handle, mapped);
   cuda().handle_release(handle);  // the mapping keeps the memory
   return there;
+}
+
+Status FlatMemory::unmap(int part, uint64_t offset) {
+  const auto found = mapped_.find(uint64_t(part) * stride_ + offset);
+  if (found == mapped_.end())
+    return Error(ErrorCode::defect, format("part {} has nothing mapped at {}", part, offset));
+  COLL_TRY(device_->use());
+  COLL_TRY(driver_status(*device_, format("unmap {} bytes", found->second),
+                         cuda().unmap(address_of(data_) + found->first, found->second)));
+  mapped_.erase(found);
+  return {};
 }
 
 }  // namespace collctl::transport

@@ -14,7 +14,7 @@ struct Shared {  // a block and who it is for
   uint64_t key = 0;
 };
 
-Offers<Shared>& offers() {
+Offers<Shared>& loopback_offers() {
   static Offers<Shared> instance;
   return instance;
 }
@@ -31,7 +31,7 @@ class LoopbackEndpoint : public Endpoint {
       shared_ = std::make_shared<Shared>();
       shared_->key = key_;
       COLL_ASSIGN(shared_->memory, private_fifo_memory(layout_));
-      COLL_ASSIGN(offer_, offers().put(shared_));
+      COLL_ASSIGN(offer_, loopback_offers().put(shared_));
       blob.put(offer_.token());
     }
     return blob.take();
@@ -47,7 +47,7 @@ class LoopbackEndpoint : public Endpoint {
                                                              "pointer is not from this process",
                                                              peer_text(spec_.peer))));
     if (spec_.direction == Direction::send) {
-      shared_ = offers().take(token);
+      shared_ = loopback_offers().take(token);
       if (shared_ == nullptr || shared_->key != key_)
         return edge_error(
             spec_, Error(ErrorCode::lost, format("{} offers no memory for this connection (closed, "

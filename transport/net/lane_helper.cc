@@ -3,14 +3,15 @@
 #include <algorithm>
 
 #include "base/bell.h"
+#include "base/numa.h"
 #include "base/wait.h"
 #include "transport/net/socket_connection.h"
 
 namespace collctl::transport {
 
-Result<std::unique_ptr<LaneHelper>> LaneHelper::create() {
+Result<std::unique_ptr<LaneHelper>> LaneHelper::create(int node) {
   COLL_ASSIGN(base::Fd bell, base::make_bell());
-  return std::unique_ptr<LaneHelper>(new LaneHelper(std::move(bell)));
+  return std::unique_ptr<LaneHelper>(new LaneHelper(std::move(bell), node));
 }
 
 LaneHelper::~LaneHelper() {
@@ -34,6 +35,7 @@ void LaneHelper::wake() {
 }
 
 void LaneHelper::run(SocketConnection& connection) {
+  if (node_ >= 0) base::run_on_node(node_);
   while (!stop_.load(std::memory_order_acquire)) {
     bool moved = false;
     for (const int lane : lanes_) {

@@ -15,18 +15,20 @@ class SocketConnection;
 
 class LaneHelper {
  public:
-  static Result<std::unique_ptr<LaneHelper>> create();
+  // Its thread runs on this NUMA node as far as it may; -1: anywhere.
+  static Result<std::unique_ptr<LaneHelper>> create(int node);
   ~LaneHelper();
   void start(SocketConnection& connection, std::vector<int> lanes);
   void wake();  // after a push to one of its lanes
   bool serves(int lane) const;
 
  private:
-  explicit LaneHelper(base::Fd bell) : bell_(std::move(bell)) {}
+  LaneHelper(base::Fd bell, int node) : bell_(std::move(bell)), node_(node) {}
   void run(SocketConnection& connection);
   void rest(SocketConnection& connection);
 
   base::Fd bell_;
+  int node_;
   std::vector<int> lanes_;
   std::atomic<uint32_t> sleeps_{0};
   std::atomic<bool> stop_{false};

@@ -1,6 +1,6 @@
 // What the NET transport asks of a network: connections that carry ordered streams of messages, one
-// stream per protocol. Rows of the table are networks (sockets now). Everything after set-up is
-// non-blocking: back-pressure is kNoRequest, not an error.
+// stream per protocol. The table of networks is nets.h. Everything after set-up is non-blocking:
+// back-pressure is kNoRequest, not an error.
 //
 // A stream has a window: so many messages may be posted and not yet tested. The network promises
 // the receiver never more messages than it posted receives, so that a sender that runs ahead gets
@@ -10,8 +10,7 @@
 #include <poll.h>
 
 #include <memory>
-#include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "transport/transport.h"
@@ -28,6 +27,9 @@ struct NetEnd {  // one end of one connection, equal windows at both ends
   NetStream streams[kernels::kProtocolCount];
 };
 
+// From this compute capability on a NIC's writes into GPU memory need no flush.
+inline constexpr int kFlushBelow = 90;
+
 using NetRequest = uint32_t;
 inline constexpr NetRequest kNoRequest = ~0u;
 
@@ -39,17 +41,24 @@ struct NetDone {
 class NetConnection {
  public:
   virtual ~NetConnection() = default;  // closes
+  // As in the log line: "NET/Socket/0".
+  virtual const std::string& via() const = 0;
   // Makes memory known to the network; the value goes into post_*. 0 is host memory that needs
   // nothing.
   virtual Result<uint64_t> register_memory(void* address, size_t bytes) = 0;
+  // The same for memory of this rank's GPU, in whole pages; `how` says by what means. What is
+  // received there is visible to the GPU when test() says that it is done. Error unavailable: the
+  // network cannot reach it; slots are then in host memory.
+  virtual Result<uint64_t> register_device_memory(void*, size_t, std::string&) {
+    return Error(ErrorCode::unavailable, "this network carries host memory");
+  }
+  virtual bool may_reach_devices() const { return false; }  // it is worth trying
   virtual Result<NetRequest> post_send(int stream, const void* data, uint32_t bytes,
                                        uint64_t memory) = 0;
   virtual Result<NetRequest> post_recv(int stream, void* data, uint32_t capacity,
                                        uint64_t memory) = 0;
   // A request that is done is over and its slot of the window free again.
   virtual Result<NetDone> test(NetRequest request) = 0;
-  // Received data is visible to whoever reads it next (a GPU behind the NIC); true when it is.
-  virtual Result<bool> flush(uint64_t memory) = 0;
 
   // Moves bytes now; true when some moved. An error (code lost) says what broke.
   virtual Result<bool> progress() = 0;
@@ -64,20 +73,13 @@ class NetConnection {
   virtual bool delivered() const = 0;
 };
 
-struct Net {
-  const char* name;  // as in --net
-  const char* via;   // as in the log line
-  // Receive end: what the send end must know to connect.
-  Result<Bytes> (*listen)(const NetEnd& end, const Services& services);
-  // Send end: what the receive end must know to accept.
-  Result<Bytes> (*introduce)(const NetEnd& end, const Services& services);
-  Result<std::unique_ptr<NetConnection>> (*connect)(const NetEnd& end, const Services& services,
-                                                    ByteView listener, Deadline deadline);
-  Result<std::unique_ptr<NetConnection>> (*accept)(const NetEnd& end, const Services& services,
-                                                   ByteView introduction, Deadline deadline);
+// One end before it is connected. describe() comes first, once; what the two return is exchanged,
+// and both connect. Errors: unavailable, lost, deadline.
+class NetHalf {
+ public:
+  virtual ~NetHalf() = default;
+  virtual Result<Bytes> describe(Deadline deadline) = 0;
+  virtual Result<std::unique_ptr<NetConnection>> connect(ByteView peer_blob, Deadline deadline) = 0;
 };
-
-// THE table of networks, best first.
-std::span<const Net> nets();
 
 }  // namespace collctl::transport

@@ -1,13 +1,76 @@
-// The NET transport: slots are staged in host memory at each end and moved by progress(). The send
-// end posts every slot the block published; the receive end posts every free slot, and announces
-// what arrived (Simple: tail; LL: whole lines with this end's flags, the wire carries data only).
-// Reaches every peer that has a network address. Threads: as transport.h, progress by one driver.
+// A link over a network: slots are staged in host memory at each end, or in the GPU's where the
+// network reaches that, and moved by progress(). The send end posts every slot the block published;
+// the receive end posts every free slot, and announces what arrived (Simple: tail; LL: whole lines
+// with this end's flags, the wire carries data only). Made by net_transport. Threads: as
+// transport.h, progress by one driver. Owns its slots and its connection.
 #pragma once
-#include "transport/transport.h"
+#include "base/fd.h"
+#include "transport/device/device.h"
+#include "transport/memory/fifo_memory.h"
+#include "transport/net/net.h"
 
 namespace collctl::transport {
 
-Reach net_reach(const PeerInfo& a, const PeerInfo& b);
-Result<std::unique_ptr<Endpoint>> net_open(const LinkSpec& spec, const Services& services);
+class NetLink : public Link {
+ public:
+  NetLink(const LinkSpec& spec, std::unique_ptr<NetConnection> connection)
+      : spec_(spec), via_(connection->via()), connection_(std::move(connection)) {}
+  Status prepare(const Services& services);
+
+  kernels::Fifo* fifo(kernels::Protocol protocol) override {
+    Stage& stage = stages_[size_t(protocol)];
+    return stage.fifo.slots != nullptr ? &stage.fifo : nullptr;
+  }
+  const std::string& via() const override { return via_; }
+  std::string why() const override { return why_; }
+  uint64_t device_bytes() const override { return device_slots_.held_bytes(); }
+  bool needs_progress() const override { return true; }
+  Result<Progress> progress() override;
+  void add_interest(std::vector<pollfd>& fds) override { connection_->add_interest(fds); }
+  bool arm() override;
+  void disarm() override;
+  bool drained() const override;
+  void attach_bell(int fd) override;
+  void say_goodbye() override { connection_->say_goodbye(); }
+
+ private:
+  // One protocol: the fifo whose other side is a block, and how far its slots have got.
+  struct Stage {
+    kernels::Fifo fifo{};
+    std::vector<NetRequest> requests;  // by slot
+    uint64_t posted = 0;               // steps given to the network
+    uint64_t done = 0;                 // steps the network is done with
+    uint64_t seen = 0;                 // the limit of posted at the last look
+    uint64_t packed = 0;               // send, LL: steps whose slot holds packed data
+    uint64_t memory = 0;               // registration
+    uint8_t* staging = nullptr;        // receive, LL: packed data before it becomes lines
+    bool is_ll() const { return fifo.protocol == kernels::Protocol::ll; }
+    uint32_t index(uint64_t step) const { return uint32_t(step % fifo.slot_count); }
+    uint8_t* slot(uint64_t step) const {
+      return fifo.slots + size_t(index(step)) * fifo.slot_bytes;
+    }
+  };
+
+  void try_device_slots(const Services& services);
+  Status make_stage(kernels::Protocol protocol, void* block, const FifoLayout& layout);
+  Status make_staging(Stage& stage);
+  bool sending() const { return spec_.direction == Direction::send; }
+  Status post(Stage& stage, bool& moved);
+  Result<NetRequest> post_send(Stage& stage);
+  Result<NetRequest> post_recv(Stage& stage);
+  Status complete(Stage& stage, bool& moved);
+  Status announce(Stage& stage, uint32_t bytes);
+  Status move(bool& moved);
+  uint64_t limit(const Stage& stage) const;  // steps that may be posted now
+
+  LinkSpec spec_;
+  std::string via_, why_;
+  base::Mapping memory_, staging_;
+  PinnedMemory pinned_;        // in place of memory_ for a GPU
+  DeviceMemory device_slots_;  // of Simple, where the network reaches the GPU's memory
+  Stage stages_[kernels::kProtocolCount];
+  std::vector<Stage*> used_;                   // of them
+  std::unique_ptr<NetConnection> connection_;  // last: its helpers end before the memory goes
+};
 
 }  // namespace collctl::transport

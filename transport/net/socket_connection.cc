@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kControlMessages = 64;  // room in a lane's queue for credits and goodbyes
 constexpr uint32_t kLookAtAllRounds = 64;  // a send end that is not starved reads this rarely
-constexpr int kStreamShift = 24;
+constexpr int kSocketShift = 24;
 
 constexpr WireHeader control(WireKind kind, int stream, uint64_t sequence) {
   return {kWireMagic, kind, uint8_t(stream), 0, sequence};
@@ -53,10 +53,6 @@ Result<uint64_t> SocketConnection::register_memory(void*, size_t) {
   return uint64_t(0);  // the kernel copies from any host memory
 }
 
-Result<bool> SocketConnection::flush(uint64_t) {
-  return true;  // what recv(2) returned is visible
-}
-
 Result<NetRequest> SocketConnection::post_send(int stream_index, const void* data, uint32_t bytes,
                                                uint64_t) {
   Stream& stream = streams_[size_t(stream_index)];
@@ -74,7 +70,7 @@ Result<NetRequest> SocketConnection::post_send(int stream_index, const void* dat
   slot.done.store(0, std::memory_order_relaxed);
   stream.posted.store(sequence + 1, std::memory_order_release);
   push(int(lane), {kWireMagic, WireKind::data, uint8_t(stream_index), bytes, sequence}, data);
-  return uint32_t(stream_index) << kStreamShift | index;
+  return uint32_t(stream_index) << kSocketShift | index;
 }
 
 bool SocketConnection::has_credit(const Stream& stream) const {
@@ -98,7 +94,7 @@ Result<NetRequest> SocketConnection::post_recv(int stream_index, void* data, uin
   tell_credit(stream_index, stream);
   for (auto& helper : helpers_)
     if (helper->serves(int(sequence % lanes_.size()))) helper->wake();
-  return uint32_t(stream_index) << kStreamShift | index;
+  return uint32_t(stream_index) << kSocketShift | index;
 }
 
 // Credits cost a message each, so they are told for half a window at once: the send end still has
@@ -122,8 +118,8 @@ void SocketConnection::push(int lane, const WireHeader& header, const void* body
 }
 
 Result<NetDone> SocketConnection::test(NetRequest request) {
-  Stream& stream = streams_[request >> kStreamShift];
-  const uint32_t index = request & ((1u << kStreamShift) - 1);
+  Stream& stream = streams_[request >> kSocketShift];
+  const uint32_t index = request & ((1u << kSocketShift) - 1);
   if (stream.tested % stream.limits.window != index || !oldest_done(stream)) return NetDone{};
   ++stream.tested;
   return NetDone{.done = true, .bytes = stream.slots[index].bytes};

@@ -27,12 +27,12 @@ class SocketConnection : public NetConnection, private LaneOwner {
                    std::vector<std::unique_ptr<LaneHelper>> helpers, std::string peer);
   ~SocketConnection() override;
 
+  const std::string& via() const override { return via_; }
   Result<uint64_t> register_memory(void* address, size_t bytes) override;
   Result<NetRequest> post_send(int stream, const void* data, uint32_t bytes,
                                uint64_t memory) override;
   Result<NetRequest> post_recv(int stream, void* data, uint32_t capacity, uint64_t memory) override;
   Result<NetDone> test(NetRequest request) override;
-  Result<bool> flush(uint64_t memory) override;
   Result<bool> progress() override;
   void add_interest(std::vector<pollfd>& fds) override;
   bool arm() override;
@@ -77,6 +77,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
 
   Direction direction_;
   std::string peer_;
+  std::string via_ = "NET/Socket/0";
   std::array<Stream, kernels::kProtocolCount> streams_;
   std::vector<std::unique_ptr<SocketLane>> lanes_;
   bool said_goodbye_ = false;

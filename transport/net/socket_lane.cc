@@ -11,7 +11,7 @@ namespace collctl::transport {
 
 namespace {
 
-constexpr size_t kBatch = 8;      // messages of one send call
+constexpr size_t kLaneBatch = 8;  // messages of one send call
 constexpr int kReadsPerPump = 4;  // then the driver gets to announce what has come
 constexpr size_t kHeader = sizeof(WireHeader);
 
@@ -40,9 +40,9 @@ Result<bool> SocketLane::pump_out() {
     // Pairs with the release in push: the entry is written.
     const uint32_t in = in_.load(std::memory_order_acquire);
     if (in == out) return moved;
-    iovec pieces[2 * kBatch];
+    iovec pieces[2 * kLaneBatch];
     size_t count = 0, asked = 0, skip = front_done_;
-    for (uint32_t i = out; i != in && count + 2 <= 2 * kBatch; ++i) {
+    for (uint32_t i = out; i != in && count + 2 <= 2 * kLaneBatch; ++i) {
       Outgoing& message = queue_[i & (queue_.size() - 1)];
       if (skip < kHeader)
         pieces[count++] = {reinterpret_cast<uint8_t*>(&message.header) + skip, kHeader - skip};

@@ -54,13 +54,13 @@ Result<Shape> shape_of(const LinkSpec& spec) {
 
 using Memory = DeviceMemory;
 
-Offers<Memory>& offers() {
+Offers<Memory>& memory_offers() {
   static Offers<Memory> instance;
   return instance;
 }
 
 // One end's block in memory that others may have a part of.
-struct Block {
+struct P2pBlock {
   std::shared_ptr<Memory> memory;
   uint64_t page_id = 0;  // 0: all of the memory is this block's
   uint64_t offset = 0;
@@ -70,7 +70,7 @@ struct Block {
 // One end's fifos over both blocks.
 class P2pLink : public Link {
  public:
-  P2pLink(const LinkSpec& spec, const Shape& shape, Way way, Block own, Block peers,
+  P2pLink(const LinkSpec& spec, const Shape& shape, Way way, P2pBlock own, P2pBlock peers,
           Offers<Memory>::Offer offer)
       : via_(way_text(way)),
         own_(std::move(own)),
@@ -101,9 +101,18 @@ class P2pLink : public Link {
  private:
   kernels::Fifo fifos_[kernels::kProtocolCount]{};
   std::string via_;
-  Block own_, peers_;
+  P2pBlock own_, peers_;
   Offers<Memory>::Offer offer_;  // the peer may come for it after this end is connected
 };
+
+Direction other_end(const LinkSpec& spec) {
+  return spec.direction == Direction::send ? Direction::recv : Direction::send;
+}
+
+// One tag for each direction in which a descriptor travels.
+uint64_t fd_tag(const LinkSpec& spec, uint64_t comm_hash, Direction from) {
+  return edge_key(spec, comm_hash, from == Direction::send ? 1 : 2);
+}
 
 class P2pEndpoint : public Endpoint {
  public:
@@ -125,7 +134,7 @@ class P2pEndpoint : public Endpoint {
   }
 
   Result<std::unique_ptr<Link>> connect(ByteView peer_blob, Deadline deadline) override {
-    Result<Block> peers = take(peer_blob, deadline);
+    Result<P2pBlock> peers = take(peer_blob, deadline);
     if (!peers) return edge_error(spec_, std::move(peers.error())).within("P2P");
     if (own_.memory == nullptr) return Error(ErrorCode::defect, "connect before describe");
     return std::unique_ptr<Link>(std::make_unique<P2pLink>(
@@ -133,13 +142,8 @@ class P2pEndpoint : public Endpoint {
   }
 
  private:
-  Direction other_direction() const {
-    return spec_.direction == Direction::send ? Direction::recv : Direction::send;
-  }
-  // One tag for each direction in which a descriptor travels.
-  uint64_t tag(Direction from) const {
-    return edge_key(spec_, comm_hash_, from == Direction::send ? 1 : 2);
-  }
+  Direction other_direction() const { return other_end(spec_); }
+  uint64_t tag(Direction from) const { return fd_tag(spec_, comm_hash_, from); }
 
   Status make() {
     const size_t bytes = shape_.bytes_of(spec_.direction);
@@ -160,7 +164,7 @@ class P2pEndpoint : public Endpoint {
     blob.put(own_.page_id).put(own_.offset);
     for (const FifoGeometry& geometry : spec_.geometry) blob.put(geometry);
     if (way_ == Way::pointer) {
-      COLL_ASSIGN(offer_, offers().put(own_.memory));
+      COLL_ASSIGN(offer_, memory_offers().put(own_.memory));
       blob.put(offer_.token());
     } else if (way_ == Way::descriptor) {
       COLL_ASSIGN(const base::Fd fd, own_.memory->export_fd());
@@ -204,10 +208,10 @@ class P2pEndpoint : public Endpoint {
   }
 
   // The peer's block as this end's kernels see it.
-  Result<Block> take(ByteView peer_blob, Deadline deadline) {
+  Result<P2pBlock> take(ByteView peer_blob, Deadline deadline) {
     COLL_ASSIGN(const Card card, read_card(peer_blob));
     COLL_TRY(agree(card));
-    Block block{.memory = nullptr, .page_id = card.page_id, .offset = card.offset};
+    P2pBlock block{.memory = nullptr, .page_id = card.page_id, .offset = card.offset};
     COLL_ASSIGN(block.memory, take_memory(card, deadline));
     return block;
   }
@@ -255,11 +259,12 @@ class P2pEndpoint : public Endpoint {
   }
 
   Result<std::shared_ptr<Memory>> take_pointer(const Card& card) {
-    std::shared_ptr<Memory> memory = offers().take(card.token);
+    std::shared_ptr<Memory> memory = memory_offers().take(card.token);
     if (memory == nullptr || memory->bytes() != card.bytes)
-      return Error(ErrorCode::lost,
-                   format("{} offers no memory for this connection (closed, or taken already)",
-                          peer_text(spec_.peer)));
+      return Error(
+          ErrorCode::lost,
+          format("{} memory_offers no memory for this connection (closed, or taken already)",
+                 peer_text(spec_.peer)));
     if (Status allowed = memory->allow(*device_); !allowed)
       return no_access(std::move(allowed.error()));
     return memory;
@@ -281,11 +286,20 @@ class P2pEndpoint : public Endpoint {
   FdExchange* fds_;
   uint64_t comm_hash_;
   Way way_;
-  Block own_;
+  P2pBlock own_;
   Offers<Memory>::Offer offer_;
 };
 
 }  // namespace
+
+Status p2p_decline(const LinkSpec& spec, const Services& services, ByteView peer_blob,
+                   Deadline deadline) {
+  if (ByteReader(peer_blob).get<Way>() != Way::descriptor || services.fds == nullptr) return {};
+  COLL_ASSIGN(const base::Fd dropped,
+              services.fds->recv_fd(spec.peer.rank,
+                                    fd_tag(spec, services.comm_hash, other_end(spec)), deadline));
+  return {};
+}
 
 Reach p2p_reach(const PeerInfo& a, const PeerInfo& b) {
   for (const PeerInfo* rank : {&a, &b})
@@ -309,7 +323,7 @@ Result<std::unique_ptr<Endpoint>> p2p_open(const LinkSpec& spec, const Services&
     return edge_error(spec, Error(ErrorCode::unavailable,
                                   "P2P needs a way to pass descriptors, and this communicator has "
                                   "none"));
-  if (auto reaches = services.device->reaches(spec.peer.bus_id); !reaches)
+  if (auto reaches = services.device->reaches(spec.peer); !reaches)
     return edge_error(spec, std::move(reaches.error())).within("P2P");
   COLL_ASSIGN(const Shape shape, shape_of(spec));
   return std::unique_ptr<Endpoint>(std::make_unique<P2pEndpoint>(spec, shape, services));

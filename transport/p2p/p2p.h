@@ -15,5 +15,7 @@ namespace collctl::transport {
 
 Reach p2p_reach(const PeerInfo& a, const PeerInfo& b);
 Result<std::unique_ptr<Endpoint>> p2p_open(const LinkSpec& spec, const Services& services);
+Status p2p_decline(const LinkSpec& spec, const Services& services, ByteView peer_blob,
+                   Deadline deadline);
 
 }  // namespace collctl::transport

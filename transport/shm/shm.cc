@@ -63,8 +63,8 @@ Result<base::Mapping> map_shared(int fd, size_t bytes) {
 }
 
 // This end's view of the shared memory; pinned for a GPU.
-struct Block {
-  explicit Block(base::Mapping m) : mapping(std::move(m)) {}
+struct ShmBlock {
+  explicit ShmBlock(base::Mapping m) : mapping(std::move(m)) {}
   base::Mapping mapping;
   PinnedMemory pinned;
 };
@@ -152,7 +152,7 @@ class ShmEndpoint : public Endpoint {
   }
 
   Status keep(base::Mapping mapping) {
-    memory_ = std::make_shared<Block>(std::move(mapping));
+    memory_ = std::make_shared<ShmBlock>(std::move(mapping));
     if (device_ == nullptr) return {};
     COLL_ASSIGN(memory_->pinned,
                 PinnedMemory::over(device_, memory_->mapping.get(), memory_->mapping.size()));
@@ -164,10 +164,19 @@ class ShmEndpoint : public Endpoint {
   FdExchange* fds_;
   std::shared_ptr<Device> device_;
   uint64_t tag_;
-  std::shared_ptr<Block> memory_;
+  std::shared_ptr<ShmBlock> memory_;
 };
 
 }  // namespace
+
+// The receiver pushes its memory to the sender.
+Status shm_decline(const LinkSpec& spec, const Services& services, ByteView, Deadline deadline) {
+  if (spec.direction == Direction::recv || services.fds == nullptr) return {};
+  COLL_ASSIGN(
+      const base::Fd dropped,
+      services.fds->recv_fd(spec.peer.rank, edge_key(spec, services.comm_hash, 0), deadline));
+  return {};
+}
 
 Reach shm_reach(const PeerInfo& a, const PeerInfo& b) {
   if (a.host_hash != b.host_hash)

@@ -12,5 +12,7 @@ namespace collctl::transport {
 
 Reach shm_reach(const PeerInfo& a, const PeerInfo& b);
 Result<std::unique_ptr<Endpoint>> shm_open_endpoint(const LinkSpec& spec, const Services& services);
+Status shm_decline(const LinkSpec& spec, const Services& services, ByteView peer_blob,
+                   Deadline deadline);
 
 }  // namespace collctl::transport

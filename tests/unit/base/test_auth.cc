@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "tests/catch.h"
+#include "tests/own_loopback.h"
 
 using namespace collctl;
 using base::AuthListener;
@@ -254,7 +255,7 @@ TEST_CASE("deadlines of both sides are errors with the address", "[auth]") {
 TEST_CASE("a connector waits for a listener that is not there yet", "[auth]") {
   Address at;
   {
-    auto first = AuthListener::listen(loopback(), secret_of(1));
+    auto first = AuthListener::listen(test::own_loopback(), secret_of(1));
     at = (*first)->address();
   }
   auto refused = base::auth_connect(at, secret_of(1), view("x"), Deadline::after_ms(60));

@@ -20,6 +20,8 @@ struct KeepingSink : BenchSink {
   std::vector<std::string> texts;
   void header(const BenchHeader& h) override { headers.push_back(h); }
   void row(const BenchRow& r) override { rows.push_back(r); }
+  std::vector<BenchClosing> closings;
+  void closing(const BenchClosing& c) override { closings.push_back(c); }
   void progress(const std::string& text) override { texts.push_back(text); }
   void fault(const DataFault& f) override { faults.push_back(f); }
   void phase(int, const std::string& name) override { phases.push_back(name); }
@@ -32,9 +34,10 @@ struct BenchOutcome {
   std::string first_error() const { return errors.empty() ? "" : errors[0].chain(); }
 };
 
-// `on_gpus`: rank r drives GPU r.
-inline BenchOutcome run_bench(const BenchSpec& spec, int size, bool on_gpus = false) {
-  BenchOutcome outcome;
+// One rank in a thread for each sink; the errors of those that had one, as they came. `on_gpus`:
+// rank r drives GPU r.
+template <class Sink>
+std::vector<Error> run_bench_ranks(const BenchSpec& spec, std::vector<Sink>& sinks, bool on_gpus) {
   auto address = base::parse_address("127.0.0.1:0");
   auto secret = base::random_secret();
   REQUIRE(address);
@@ -42,7 +45,8 @@ inline BenchOutcome run_bench(const BenchSpec& spec, int size, bool on_gpus = fa
   auto root = runtime::BootstrapRoot::start({.listen_at = *address, .secret = *secret});
   REQUIRE(root);
   const auto id = runtime::UniqueId::make((*root)->address(), *secret);
-  std::vector<KeepingSink> sinks{size_t(size)};
+  const int size = int(sinks.size());
+  std::vector<Error> errors;
   std::vector<std::thread> threads;
   std::mutex mutex;
   for (int rank = 0; rank < size; ++rank)
@@ -50,10 +54,17 @@ inline BenchOutcome run_bench(const BenchSpec& spec, int size, bool on_gpus = fa
       BenchSpec own = spec;
       own.device = on_gpus ? rank : -1;
       const Status status = bench_rank(own, id, rank, size, sinks[size_t(rank)]);
-      std::lock_guard lock(mutex);
-      if (!status) outcome.errors.push_back(status.error());
+      const std::lock_guard lock(mutex);
+      if (!status) errors.push_back(status.error());
     });
   for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+inline BenchOutcome run_bench(const BenchSpec& spec, int size, bool on_gpus = false) {
+  BenchOutcome outcome;
+  std::vector<KeepingSink> sinks{size_t(size)};
+  outcome.errors = run_bench_ranks(spec, sinks, on_gpus);
   outcome.sink = std::move(sinks[0]);
   for (int rank = 1; rank < size; ++rank) CHECK(sinks[size_t(rank)].rows.empty());
   return outcome;
@@ -61,6 +72,14 @@ inline BenchOutcome run_bench(const BenchSpec& spec, int size, bool on_gpus = fa
 
 inline BenchOutcome run_gpu_bench(const BenchSpec& spec, int size) {
   return run_bench(spec, size, true);
+}
+
+inline uint64_t wrong_timings(const BenchOutcome& outcome) {
+  uint64_t wrong = 0;
+  for (const BenchRow& row : outcome.sink.rows)
+    for (const Timing* timing : {&row.out_of_place, &row.in_place})
+      wrong += timing->measured && timing->wrong != 0;
+  return wrong;
 }
 
 // A small bench that takes little time.

@@ -1,47 +1,18 @@
-// The measurement, the soak and --vs nccl on GPU ranks: the fake CUDA driver's devices, works on
-// host threads (tests/unit/runtime/gpu_ranks.h), a fake NCCL. All else is the product's own code.
+// The measurement and the soak on GPU ranks: the fake CUDA driver's devices, works on
+// host threads (tests/unit/runtime/gpu_ranks.h). All else is the product's own code.
 #include <cstring>
 #include <set>
 
 #include "cmd/guarded_buffer.h"
 #include "cmd/soak.h"
-#include "cmd/versus.h"
-#include "tests/fake_drivers/nccl_control.h"
-#include "tests/unit/cmd/bench_ranks.h"
-#include "tests/unit/runtime/gpu_ranks.h"
+#include "tests/unit/cmd/gpu_bench.h"
 
 using namespace collctl;
 using namespace collctl::cmd;
 using namespace collctl::cmd::testing;
-using collctl::runtime::testing::host_launcher;
 using collctl::runtime::testing::set_up_gpus;
 using kernels::Collective;
 using kernels::DataType;
-
-namespace {
-
-BenchSpec gpu_bench(Collective collective) {
-  BenchSpec spec = small_bench(collective);
-  spec.wish = DeviceWish::cuda;
-  spec.launcher = &host_launcher();
-  return spec;
-}
-
-uint64_t wrong_timings(const BenchOutcome& outcome) {
-  uint64_t wrong = 0;
-  for (const BenchRow& row : outcome.sink.rows)
-    for (const Timing* timing : {&row.out_of_place, &row.in_place})
-      wrong += timing->measured && timing->wrong != 0;
-  return wrong;
-}
-
-bool nothing_held() {
-  INFO(fake_cuda::counts().text());
-  CHECK(fake_cuda::counts() == fake_cuda::Counts{});
-  return fake_cuda::counts() == fake_cuda::Counts{};
-}
-
-}  // namespace
 
 TEST_CASE("buffers on a GPU: what is written is read, in pieces, at any alignment", "[gpu]") {
   set_up_gpus(1);
@@ -108,6 +79,27 @@ TEST_CASE("bench on GPU ranks: collectives, types, in place and misaligned, righ
       CHECK(buses.size() == size_t(n));
       CHECK(nothing_held());
     }
+  }
+}
+
+TEST_CASE("bench on GPU ranks with buffers in windows: right, by the ordinary kernels", "[gpu]") {
+  for (const int c : {int(Collective::all_reduce), int(Collective::all_to_all)}) {
+    set_up_gpus(2);
+    BenchSpec spec = gpu_bench(Collective(c));
+    spec.window = true;
+    spec.misalign = 8;
+    spec.cuda_graph = 2;
+    const BenchOutcome outcome = run_gpu_bench(spec, 2);
+    INFO(outcome.first_error());
+    REQUIRE(outcome.errors.empty());
+    CHECK(wrong_timings(outcome) == 0);
+    for (const BenchRow& row : outcome.sink.rows) CHECK_FALSE(row.straight);
+    const auto& windows = outcome.sink.headers.at(0).windows;
+    REQUIRE(windows);
+    CHECK(windows->bytes > 0);
+    CHECK(windows->teams == std::vector<std::vector<int>>{{0, 1}});
+    CHECK(windows->note.find("GPU ranks") != std::string::npos);
+    CHECK(nothing_held());
   }
 }
 
@@ -178,104 +170,4 @@ TEST_CASE("soak on GPU ranks", "[gpu]") {
   INFO(outcome.first_error());
   CHECK(outcome.errors.empty());
   CHECK(nothing_held());
-}
-
-TEST_CASE("beside NCCL: a communicator for each variant, its environment, its medians", "[gpu]") {
-  set_up_gpus(2);
-  fake_nccl::set_up({});
-  BenchSpec spec = gpu_bench(Collective::all_reduce);
-  spec.min_bytes = spec.max_bytes = 4096;
-  spec.step_bytes = 0;
-  spec.iterations = 4;
-  spec.versus = {"default", "ring-ll128", "tree", "registered", "symmetric"};
-  const BenchOutcome outcome = run_gpu_bench(spec, 2);
-  INFO(outcome.first_error());
-  REQUIRE(outcome.errors.empty());
-  CHECK(outcome.sink.headers.at(0).versus ==
-        "nccl 2.28.9: default, ring-ll128, tree, registered, symmetric");
-  REQUIRE(outcome.sink.rows.size() == 1);
-  const Timing& timing = outcome.sink.rows[0].out_of_place;
-  REQUIRE(timing.versus.size() == 5);
-  for (size_t i = 1; i < 5; ++i) CHECK(timing.versus[i - 1].time_us <= timing.versus[i].time_us);
-  CHECK(timing.versus[0].time_us >= 30);  // what the fake sleeps
-  CHECK(timing.ratio() == timing.versus[0].time_us / timing.time_us);
-  CHECK(timing.wrong == 0);
-  const auto made = fake_nccl::made();
-  REQUIRE(made.size() == 10);
-  for (size_t i = 0; i < made.size(); ++i) {
-    const std::string variant = spec.versus[i / 2];
-    CHECK(made[i].algorithm == (variant == "ring-ll128" ? "Ring"
-                                : variant == "tree"     ? "Tree"
-                                                        : ""));
-    CHECK(made[i].protocol == (variant == "ring-ll128" ? "LL128" : ""));
-    CHECK(made[i].nvls == "0");
-  }
-  // Both placements, 5 turns, 5 variants, 4 iterations each besides what warms up; on 2 ranks.
-  CHECK(fake_nccl::counts().calls >= 2 * 5 * 5 * 4 * 2);
-  CHECK(fake_nccl::counts().communicators == 0);
-  CHECK(fake_nccl::counts().windows == 0);
-  CHECK(fake_nccl::counts().registrations == 0);
-  CHECK(nothing_held());
-}
-
-TEST_CASE("beside NCCL, both through CUDA graphs", "[gpu]") {
-  set_up_gpus(2);
-  fake_nccl::set_up({});
-  BenchSpec spec = gpu_bench(Collective::all_reduce);
-  spec.iterations = 6;
-  spec.cuda_graph = 3;
-  spec.versus = {"default", "ring"};
-  const BenchOutcome outcome = run_gpu_bench(spec, 2);
-  INFO(outcome.first_error());
-  REQUIRE(outcome.errors.empty());
-  REQUIRE(outcome.sink.rows.size() == 4);
-  for (const BenchRow& row : outcome.sink.rows)
-    for (const Timing* timing : {&row.out_of_place, &row.in_place}) {
-      CHECK(timing->wrong == 0);
-      REQUIRE(timing->versus.size() == 2);
-      CHECK(timing->versus[0].time_us >= 30);  // an operation's share of its graph
-    }
-  CHECK(nothing_held());
-}
-
-TEST_CASE("beside NCCL: variants that do not serve a collective are left out", "[gpu]") {
-  for (const Collective collective :
-       {Collective::all_to_all, Collective::send_recv, Collective::gather, Collective::scatter}) {
-    set_up_gpus(3);
-    fake_nccl::set_up({.version = 22100});
-    BenchSpec spec = gpu_bench(collective);
-    spec.versus = versus_variants();
-    const BenchOutcome outcome = run_gpu_bench(spec, 3);
-    INFO(kernels::name_of(collective) << ": " << outcome.first_error());
-    REQUIRE(outcome.errors.empty());
-    for (const BenchRow& row : outcome.sink.rows) {
-      std::set<std::string> variants;
-      for (const VersusTiming& other : row.out_of_place.versus) variants.insert(other.variant);
-      CHECK(variants == std::set<std::string>{"default", "registered"});
-    }
-    CHECK(nothing_held());
-  }
-}
-
-TEST_CASE("beside NCCL: its failures are told as its own", "[gpu]") {
-  BenchSpec spec = gpu_bench(Collective::all_reduce);
-  spec.op_timeout_s = 1;
-  spec.versus = {"symmetric"};
-  const auto first_error = [&](const fake_nccl::Setup& setup) {
-    set_up_gpus(2);
-    fake_nccl::set_up(setup);
-    const BenchOutcome outcome = run_gpu_bench(spec, 2);
-    CHECK(outcome.errors.size() == 2);
-    return outcome.first_error();
-  };
-  CHECK(first_error({.refuse_windows = true})
-            .find("NCCL failed, not collctl: registering a buffer: invalid usage (the fake's last "
-                  "words)") != std::string::npos);
-  CHECK(nothing_held());
-  CHECK(first_error({.refuse_init = true}).find("NCCL failed, not collctl: ncclCommInitRank") !=
-        std::string::npos);
-  CHECK(nothing_held());
-  // Threads inside NCCL keep the devices: this case is the last.
-  CHECK(first_error({.hang_init = true}).find("NCCL hangs, not collctl: ncclCommInitRank") !=
-        std::string::npos);
 }

@@ -13,10 +13,12 @@ struct Recorder : BenchSink {
   std::optional<BenchHeader> got_header;
   std::optional<BenchRow> got_row;
   std::optional<DataFault> got_fault;
+  std::optional<BenchClosing> got_closing;
   std::string got_progress, got_phase;
   int calls = 0;
   void header(const BenchHeader& h) override { got_header = h, ++calls; }
   void row(const BenchRow& r) override { got_row = r, ++calls; }
+  void closing(const BenchClosing& c) override { got_closing = c, ++calls; }
   void progress(const std::string& text) override { got_progress = text, ++calls; }
   void fault(const DataFault& f) override { got_fault = f, ++calls; }
   void phase(int rank, const std::string& name) override {
@@ -66,11 +68,15 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   header.hosts = {{"a\xff host", {0, 1}, {0, 1}, {10, 11}}};
   header.links = {{0, 0, 1, "SHM"}, {0, 1, 0, "NET/Socket/0"}};
   header.note = "2 ranks share 1 core";
+  header.windows = {.bytes = uint64_t(1) << 40, .teams = {{0}, {1}}, .note = "two hosts"};
   REQUIRE(deliver_record(encode_record(header), sink).ok());
   REQUIRE(sink.got_header);
   CHECK(sink.got_header->hosts[0].pids == std::vector<int>{10, 11});
   CHECK(sink.got_header->links[1].via == "NET/Socket/0");
   CHECK(sink.got_header->collective == header.collective);
+  CHECK(encode_record(*sink.got_header) == encode_record(header));
+  REQUIRE(sink.got_header->windows);
+  CHECK(sink.got_header->windows->teams == std::vector<std::vector<int>>{{0}, {1}});
   BenchRow row;
   row.bytes = 1 << 20;
   row.count = 1 << 18;
@@ -78,12 +84,14 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   row.op = kernels::RedOp::max;
   row.root = 3;
   row.algorithm = "ring";
+  row.straight = true;
   row.out_of_place.measured = true;
   row.out_of_place.time_us = 12.25;
   row.out_of_place.wrong = 5;
   REQUIRE(deliver_record(encode_record(row), sink).ok());
   REQUIRE(sink.got_row);
   CHECK(encode_record(*sink.got_row) == encode_record(row));
+  CHECK(sink.got_row->straight);
   CHECK(sink.got_row->in_place.wrong == -1);
   DataFault fault;
   fault.rank = 2;
@@ -93,6 +101,18 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   REQUIRE(deliver_record(encode_record(fault), sink).ok());
   REQUIRE(sink.got_fault);
   CHECK(encode_record(*sink.got_fault) == encode_record(fault));
+  const BenchClosing closing{.throttled = {{"a", "0000:10:00.0", 3, 1, "heat (hardware)"}},
+                             .left_out = {{"symmetric", "no window"}},
+                             .other = "nccl 2.28.9",
+                             .other_variant = "default",
+                             .costs = true,
+                             .own_cost = {0.5, 1, 2},
+                             .other_cost = {1.5, 3, uint64_t(1) << 40}};
+  REQUIRE(deliver_record(encode_record(closing), sink).ok());
+  REQUIRE(sink.got_closing);
+  CHECK(encode_record(*sink.got_closing) == encode_record(closing));
+  CHECK(sink.got_closing->throttled.at(0).device == 1);
+  CHECK(sink.got_closing->other_cost.buffer_bytes == uint64_t(1) << 40);
   REQUIRE(deliver_record(encode_progress("512 KiB, 3 of 20"), sink).ok());
   CHECK(sink.got_progress == "512 KiB, 3 of 20");
   REQUIRE(deliver_record(encode_phase(3, "init"), sink).ok());

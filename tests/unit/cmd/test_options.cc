@@ -202,6 +202,12 @@ TEST_CASE("what only GPUs can is no option of CPU ranks", "[cmd]") {
   CHECK(on_cores("allreduce --transport p2p") == "--transport p2p joins GPUs, these are CPU ranks");
   CHECK(settled(bench("allreduce --vs nccl --device cpu"), false).error().code == ErrorCode::usage);
   CHECK(settled(bench("allreduce --vs nccl"), false).error().code == ErrorCode::unavailable);
+  CHECK(on_cores("allreduce --proto ll128") == "--proto ll128 is for GPUs, these are CPU ranks");
+  CHECK(settled(bench("allreduce --proto ll128"), false).error().code == ErrorCode::usage);
+  CHECK(settled(bench("allreduce --proto ll128"), true).ok());
+  CHECK(settled(bench("allreduce --proto ll128,simple"), false).ok());  // simple is measured
+  CHECK(bench("allreduce --vs nccl --vs-config best").versus_best);
+  CHECK_FALSE(bench("allreduce --vs nccl --vs-config ring,tree").versus_best);
   CHECK(bench_error("allreduce --vs-config ring") == "--vs-config is for --vs nccl");
   CHECK(bench_error("barrier --vs nccl") == "--vs nccl: NCCL has no barrier");
   CHECK(bench_error("gather --vs nccl --vs-config default,tree") ==
@@ -257,6 +263,21 @@ TEST_CASE("a line becomes a spec", "[cmd]") {
   CHECK(all.channels == 3);
   CHECK(all.transport == "net");
   CHECK(all.op_timeout_s == 2.5);
+}
+
+TEST_CASE("--window: where it means something", "[cmd]") {
+  CHECK_FALSE(bench("allreduce").window);
+  CHECK(bench("allreduce --window").window);
+  CHECK(bench("run -n 4 sendrecv --window --net socket").window);
+  CHECK(bench("run -n 4 soak --window --seed 5").window);
+  CHECK(bench("allreduce --window --transport shm").window);
+  CHECK(bench_error("run -n 4 allreduce --window --transport net") ==
+        "--window with --transport net: no rank would map another's memory; expected one of the "
+        "two");
+  CHECK(bench_error("run -n 4 window-test --window") == "--window has no meaning for window-test");
+  CHECK(useless_options(good("barrier --window")) ==
+        std::vector<std::string>{"--window has no meaning for a barrier: it moves no data"});
+  CHECK(useless_options(good("alltoall --window")).empty());
 }
 
 TEST_CASE("a line becomes launch options", "[cmd]") {

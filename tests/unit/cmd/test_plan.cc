@@ -126,7 +126,7 @@ TEST_CASE("GPUs that reach each other by the network only are nodes of their own
       }
       CHECK(apart == 2 * machines);
     }
-    CHECK(all["findings"].back()["what"].get<std::string>().find("2 groups") != std::string::npos);
+    CHECK(all["findings"].dump().find("2 groups") != std::string::npos);
     CHECK(plan_text(*plan, 0).find("# each counts as 2 nodes") != std::string::npos);
   }
 }
@@ -179,7 +179,7 @@ TEST_CASE("all licensed topology files: rings and trees hold for several numbers
       INFO((plan.ok() ? "" : plan.error().message));
       REQUIRE(plan.ok());
       walk(json::parse(plan_json(*plan))["cluster"]);
-      CHECK(plan->rows[0].choice.expected.us > 0);
+      CHECK(plan->rows[0].expected_us > 0);
       CHECK_FALSE(plan_text(*plan, 1).empty());
       ++planned;
     }

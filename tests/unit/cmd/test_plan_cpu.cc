@@ -68,8 +68,8 @@ TEST_CASE("CPU ranks of several nodes stand in one ring, node by node, and in tw
 }
 
 TEST_CASE("what limits CPU ranks follows from the machine") {
-  // A large message is copies; a small one waits in the ranks' window for the arrival of each, which
-  // takes longer between sockets.
+  // A large message is copies; a small one waits in the ranks' window for the arrival of each,
+  // which takes longer between sockets.
   const auto one = plan_of(1, 1, {4 << 20});
   REQUIRE(one.ok());
   CHECK(one->rows[0].choice.limited_by == "copies through shared memory");

@@ -48,6 +48,16 @@ BenchReport compared_report() {
   return report;
 }
 
+BenchClosing a_closing() {
+  return {.throttled = {{"node01", "0000:0c:00.0", 2, 2, "throttled: heat (hardware)"}},
+          .left_out = {{"symmetric", "it makes no windows"}},
+          .other = "nccl 2.28.9",
+          .other_variant = "default",
+          .costs = true,
+          .own_cost = {0.25, 96 << 20, 64 << 20},
+          .other_cost = {1.5, 512 << 20, 448 << 20}};
+}
+
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -111,12 +121,75 @@ TEST_CASE("the header says which GPUs, graphs and what runs beside", "[report]")
             "#   rank 2: GPU 2 (0000:0c:00.0), 5 MiB held by the communicator\n"));
 }
 
+TEST_CASE("the end says what both sides cost, what was not measured, what throttled", "[report]") {
+  BenchReport report = compared_report();
+  report.spec.versus = {"default", "symmetric"};
+  report.closing = a_closing();
+  const Console console(1, 2);
+  const auto footer = [&] { return text_footer(report, judge(report, {}), nullptr, console); };
+  CHECK(has(footer(),
+            "# First result after   : 0.250 s, nccl 2.28.9 1.500 s\n"
+            "# Buffers on a GPU     : 64 MiB, nccl 2.28.9 448 MiB (taken at the start, "
+            "with the kernels' code: 96 MiB, nccl 2.28.9 512 MiB)\n"
+            "# Not measured         : nccl 2.28.9 (symmetric): it makes no windows\n"
+            "# During the run       : GPU 2 (0000:0c:00.0) of node01, rank 2: throttled: "
+            "heat (hardware)\n"));
+  const json all = json::parse(bench_json(report, judge(report, {})));
+  CHECK(
+      all["memory"] ==
+      json({{"collctl", {{"buffer_bytes", 64 << 20}, {"taken_bytes", 96 << 20}}},
+            {"vs",
+             {{"variant", "default"}, {"buffer_bytes", 448 << 20}, {"taken_bytes", 512 << 20}}}}));
+  CHECK(all["start"] == json({{"collctl_s", 0.25}, {"vs_s", 1.5}}));
+  CHECK(all["vs_not_measured"] ==
+        json::array({{{"variant", "symmetric"}, {"reason", "it makes no windows"}}}));
+  CHECK(all["throttled"] == json::array({{{"host", "node01"},
+                                          {"rank", 2},
+                                          {"dev", 2},
+                                          {"busid", "0000:0c:00.0"},
+                                          {"why", "throttled: heat (hardware)"}}}));
+  // Unknown memory is null, and not named.
+  report.closing->own_cost.buffer_bytes = report.closing->own_cost.taken_bytes = 0;
+  CHECK(has(footer(), "# Buffers on a GPU     : not known\n"));
+  CHECK(json::parse(bench_json(report, {}))["memory"]["collctl"]["taken_bytes"].is_null());
+  report.closing->costs = false;
+  CHECK_FALSE(has(footer(), "First result"));
+  CHECK_FALSE(json::parse(bench_json(report, {})).contains("memory"));
+}
+
+TEST_CASE("a variant that was named and not measured is code 8, of the best any will do",
+          "[report]") {
+  BenchReport report = compared_report();
+  report.closing = a_closing();
+  const Verdict named = judge(report, {});
+  CHECK_FALSE(named.ok);
+  CHECK(named.code == ErrorCode::incomplete);
+  CHECK(int(named.code) == 8);
+  REQUIRE(named.reasons.size() == 1);
+  CHECK(named.reasons[0].code == "not-measured");
+  CHECK(named.reasons[0].message ==
+        "nccl 2.28.9 (symmetric) was not measured: it makes no windows");
+  report.spec.versus_best = true;
+  CHECK(judge(report, {}).ok);
+  for (BenchRow& row : report.rows) row.out_of_place.versus.clear();
+  CHECK(judge(report, {}).code == ErrorCode::incomplete);
+  report.spec.versus_best = false;
+  report.closing->left_out.clear();
+  CHECK(judge(report, {}).ok);
+  // Wrong data is worse.
+  report.closing = a_closing();
+  report.rows[0].out_of_place.wrong = 3;
+  CHECK(judge(report, {}).code == ErrorCode::bad_data);
+}
+
 TEST_CASE("what ranks say of GPUs and of NCCL arrives at the launcher", "[report]") {
   struct Sink : BenchSink {
     std::optional<BenchHeader> got_header;
     std::optional<BenchRow> got_row;
     void header(const BenchHeader& h) override { got_header = h; }
     void row(const BenchRow& r) override { got_row = r; }
+    void closing(const BenchClosing& c) override { got_closing = c; }
+    std::optional<BenchClosing> got_closing;
     void progress(const std::string&) override {}
     void fault(const DataFault&) override {}
     void phase(int, const std::string&) override {}
@@ -135,6 +208,7 @@ TEST_CASE("what ranks say of GPUs and of NCCL arrives at the launcher", "[report
   spec.device = 3;
   spec.cuda_graph = 7;
   spec.misalign = 24;
+  spec.window = true;
   spec.p2p = "read";
   spec.soak = true;
   spec.soak_seed = uint64_t(1) << 60;
@@ -143,6 +217,7 @@ TEST_CASE("what ranks say of GPUs and of NCCL arrives at the launcher", "[report
   REQUIRE(back);
   CHECK(back->to_json() == spec.to_json());
   CHECK(back->device == 3);
+  CHECK(back->window);
   CHECK(back->soak_seed == uint64_t(1) << 60);
   CHECK(back->versus == spec.versus);
 }

@@ -45,6 +45,33 @@ TEST_CASE("a job without failures has no root cause") {
   CHECK(where_they_are(ranks) == "all ranks have ended");
 }
 
+// Rank 1's queue pair to rank 0 fails and it leaves; rank 0 sees its connection close and may be
+// heard first.
+TEST_CASE("of two that blame each other the one with a reason is told, whoever is heard first") {
+  for (const int reason_order : {0, 1})
+    for (const char* closed :
+         {"connection closed by the peer", "rank 1 (host b1): connection closed by the peer",
+          "rank 1 (host b1): receive: Connection reset by peer", "send: Connection reset by peer",
+          "send: Broken pipe"}) {
+      CAPTURE(reason_order, closed);
+      auto ranks = job(3);
+      says(ranks[0], 1 - reason_order, ErrorCode::lost, closed, 1);
+      says(ranks[1], reason_order, ErrorCode::lost, "the queue pair to rank 0 ran out of retries",
+           0);
+      says(ranks[2], 2, ErrorCode::lost, closed, 1);
+      const auto e = root_cause(ranks);
+      REQUIRE(e.has_value());
+      CHECK(has(*e, "rank 1: the queue pair to rank 0 ran out of retries"));
+    }
+  // Where nobody has a reason the first one speaks.
+  auto ranks = job(2);
+  says(ranks[0], 1, ErrorCode::lost, "connection closed by the peer", 1);
+  says(ranks[1], 0, ErrorCode::lost, "send: Broken pipe", 0);
+  const auto e = root_cause(ranks);
+  REQUIRE(e.has_value());
+  CHECK(has(*e, "send: Broken pipe"));
+}
+
 TEST_CASE("a killed rank is named, whatever the others say and when") {
   auto ranks = job(4);
   says(ranks[1], 0, ErrorCode::lost, "connection to rank 2 closed", 2);
@@ -101,6 +128,12 @@ TEST_CASE("echoes do not hide the reason") {
     CHECK(e->code == ErrorCode::unavailable);
     CHECK(e->rank == 2);
     CHECK(e->chain() == "rank 2: /dev/shm has 1 MiB, 4 MiB are needed");
+  }
+  SECTION("a broken connection that is heard of before the reason") {
+    says(ranks[1], 0, ErrorCode::lost, "the bootstrap root is gone: its process ended");
+    says(ranks[0], 1, ErrorCode::unavailable, "cannot write /nowhere/machine.xml");
+    CHECK(root_cause(ranks)->rank == 0);
+    CHECK(root_cause(ranks)->code == ErrorCode::unavailable);
   }
   SECTION("a quote that arrives first") {
     says(ranks[0], 0, ErrorCode::unavailable, "rank 2 gave up: /dev/shm has 1 MiB, 4 are needed",

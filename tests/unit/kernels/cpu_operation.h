@@ -189,7 +189,8 @@ class Operation {
   }
 
   uint8_t* output() { return output_; }
-  // All that work() points to, for tests that run it in another memory: they copy it there and back.
+  // All that work() points to, for tests that run it in another memory: they copy it there and
+  // back.
   std::vector<uint8_t>& memory() { return memory_; }
   std::vector<uint8_t>& input_memory() { return input_memory_; }
   const std::vector<int32_t>& order() const { return order_; }

@@ -137,9 +137,5 @@ inline std::vector<Collective> served_by(const AlgorithmRow& row) {
     if (serves(row, Collective(c))) list.push_back(Collective(c));
   return list;
 }
-inline bool has_root(Collective c) {
-  return c == Collective::broadcast || c == Collective::reduce || c == Collective::gather ||
-         c == Collective::scatter;
-}
 
 }  // namespace proofs

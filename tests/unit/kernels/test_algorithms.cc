@@ -27,7 +27,6 @@ TEST_CASE("every algorithm with a text has one row, found by its name") {
   }
   for (int i = 0; i < kAlgorithmCount; ++i)
     CHECK(ids.count(AlgorithmId(i)) == (collectives_of(AlgorithmId(i)) != 0 ? 1 : 0));
-  CHECK(find_algorithm("collnet") == nullptr);
   CHECK(find_algorithm("") == nullptr);
   CHECK(find_algorithm("tree-split") == &algorithm(AlgorithmId::tree_split));
 }
@@ -66,9 +65,6 @@ TEST_CASE("what an algorithm does not serve is refused with both names") {
   Work sizeless = Job({}).works[0];
   sizeless.chunk_count = 0;
   CHECK(!record(sizeless).ok());
-  Work reserved = Job({}).works[0];
-  reserved.algorithm = AlgorithmId::collnet;
-  CHECK(!record(reserved).ok());
 }
 
 TEST_CASE("one rank alone copies") {

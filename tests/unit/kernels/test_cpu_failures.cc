@@ -66,7 +66,7 @@ std::vector<std::vector<float>> sums_with(const Fault& fault, Protocol protocol,
 
 }  // namespace
 
-TEST_CASE("an abort frees every waiter within a second") {
+TEST_CASE("an abort frees every waiter at once") {
   for (const AlgorithmId algorithm :
        {AlgorithmId::ring, AlgorithmId::tree, AlgorithmId::tree_split})
     for (const Protocol protocol : {Protocol::simple, Protocol::ll}) {
@@ -78,7 +78,7 @@ TEST_CASE("an abort frees every waiter within a second") {
         aborted_ns = collctl::now_ns();
         fixture.abort();
       });
-      CHECK(collctl::now_ns() - aborted_ns < 1'000'000'000);
+      CHECK(collctl::now_ns() - aborted_ns < 10'000'000'000);  // not the minute of the timeout
       for (const int rank : {0, 1, 3}) {
         CAPTURE(rank, int(algorithm), int(protocol));
         CHECK_FALSE(outcomes[size_t(rank)].done);
@@ -149,13 +149,19 @@ TEST_CASE("progress, however slow, is no timeout") {
   Case chain{.collective = Collective::broadcast, .count = 8 * 16};
   fixture.start(0, [&](int) {
     for (int i = 0; i < 8; ++i) {
-      collctl::base::sleep_until(Deadline::after_ms(150));
+      collctl::base::sleep_until(Deadline::after_ms(300));
+      // A slot is written again when it is free, however late this machine lets the reader run.
+      const std::atomic_ref<uint64_t> taken(c.counters.head);
+      const Deadline deadline = Deadline::after_seconds(20);
+      while (taken.load(std::memory_order_acquire) + 2 <= uint64_t(i) && !deadline.passed())
+        collctl::base::sleep_until(Deadline::after_ms(1));
+      c.records[size_t(i) % 2].bytes = 64;  // a chunk
       std::atomic_ref<uint64_t>(c.counters.tail).store(uint64_t(i) + 1, std::memory_order_release);
     }
   });
   Operation operation(chain, 1, 2);
   CpuContext context = fixture.context();
-  context.op_timeout_ns = 1'000'000'000;
+  context.op_timeout_ns = 2'000'000'000;
   const int64_t start_ns = collctl::now_ns();
   CHECK(run_work(operation.work(), fixture.links(1), context));
   CHECK(collctl::now_ns() - start_ns > context.op_timeout_ns);
@@ -244,6 +250,7 @@ TEST_CASE("a rank with the exit fault dies by SIGKILL") {
     // The peer's data is put there by this thread, so that no other one is needed.
     FifoFixture fixture({.nranks = 2});
     Connection& from_peer = fixture.connection(1, 0, Protocol::simple);
+    from_peer.records[0].bytes = 16;  // half of 8 floats
     from_peer.counters.tail = 1;
     Operation operation({.count = 8}, 0, 2);
     CpuContext context = fixture.context();

@@ -221,8 +221,8 @@ TEST_CASE("nothing survives the launcher's end") {
 
 TEST_CASE("nothing survives the launcher's silence") {
   AgentProcess agent;
-  const auto pids = agent.start({"sleep 300"}, 0.5);
-  for (int i = 0; i < 5; ++i) {  // while it is heard from nothing ends
+  const auto pids = agent.start({"sleep 300"}, 2);
+  for (int i = 0; i < 12; ++i) {  // while it is heard from nothing ends
     base::sleep_until(Deadline::after_ms(200));
     agent.send(AgentFrame::beat);
   }
@@ -313,8 +313,7 @@ TEST_CASE("cut and random records are errors, never more") {
   start.environment = {"A=b"};
   const Bytes whole = start.encode();
   REQUIRE(AgentStart::decode(whole).ok());
-  for (size_t n = 0; n < whole.size(); ++n)
-    CHECK_FALSE(AgentStart::decode({whole.data(), n}).ok());
+  for (size_t n = 0; n < whole.size(); ++n) CHECK_FALSE(AgentStart::decode({whole.data(), n}).ok());
   uint32_t seed = 12345;
   for (int i = 0; i < 20000; ++i) {
     Bytes noise(i % 64);

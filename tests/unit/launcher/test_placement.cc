@@ -151,6 +151,17 @@ TEST_CASE("the GPUs that CUDA_VISIBLE_DEVICES leaves", "[placement]") {
                                           {"0000:82:00.0", "GPU-cc44", -1}};
   using List = std::vector<int>;
   CHECK(visible_gpus(std::nullopt, gpus) == List{0, 1, 2, 3});
+  // The same of a host whose UUIDs are not known here.
+  CHECK(gpus_left("", 4) == 0);
+  CHECK(gpus_left("2,0", 4) == 2);
+  CHECK(gpus_left(" 3 , 1", 4) == 2);
+  CHECK(gpus_left("1,4,0", 4) == 1);  // ends at what is not there
+  CHECK(gpus_left("0,1,2,3,4", 4) == 4);
+  CHECK(gpus_left("0,1,01", 4) == 0);  // one stands there twice
+  CHECK(gpus_left("-1", 4) == 0);
+  CHECK(gpus_left("GPU-1a,GPU-2b", 4) == 2);
+  CHECK(gpus_left("GPU-1a,GPU-2b", 1) == 1);  // no more than it has
+  CHECK(gpus_left("MIG-1,nonsense,0", 4) == 1);
   CHECK(visible_gpus("", gpus).empty());
   CHECK(visible_gpus("2,0", gpus) == List{2, 0});
   CHECK(visible_gpus(" 3 , 1", gpus) == List{3, 1});

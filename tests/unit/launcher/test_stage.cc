@@ -19,7 +19,8 @@ namespace {
 // A stand-in for the binary: a script that proves itself and says how it was called.
 constexpr const char* kAgent =
     "#!/bin/sh\n"
-    "[ \"$2\" != --verify ] || { [ \"$3\" = 0123456789abcdef ] || { echo other; exit 4; }; exit 0; }\n"
+    "[ \"$2\" != --verify ] || { [ \"$3\" = 0123456789abcdef ] || { echo other; exit 4; }; exit 0; "
+    "}\n"
     "echo runs as \"$*\", umask $(umask)\n";
 
 struct Home {
@@ -69,10 +70,8 @@ std::string packed(const std::string& text) {
   return std::to_string(bytes->size()) + "\n" + std::string(bytes->begin(), bytes->end());
 }
 
-const StageOptions kOptions{.version = "1.2.3",
-                            .hash = "0123456789abcdef0123",
-                            .path = {},
-                            .staging = Staging::automatic};
+const StageOptions kOptions{
+    .version = "1.2.3", .hash = "0123456789abcdef0123", .path = {}, .staging = Staging::automatic};
 
 bool has(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
@@ -139,11 +138,14 @@ TEST_CASE("a path of one's own, with the home folder's sign") {
 }
 
 TEST_CASE("the words of the script become errors with remedies") {
-  CHECK(has(stage_error("fail write gzip: stdout: No space left on device").hint, "free some space"));
+  CHECK(
+      has(stage_error("fail write gzip: stdout: No space left on device").hint, "free some space"));
   CHECK(has(stage_error("fail run /x x86_64 sh: 1: /x/y: Permission denied").hint, "noexec"));
-  CHECK(has(stage_error("fail run /x aarch64 sh: cannot execute binary file: Exec format error").hint,
-            "architecture"));
-  CHECK(has(stage_error("fail run /x x86_64 /y: version `GLIBC_2.34' not found").hint, "C library"));
+  CHECK(
+      has(stage_error("fail run /x aarch64 sh: cannot execute binary file: Exec format error").hint,
+          "architecture"));
+  CHECK(
+      has(stage_error("fail run /x x86_64 /y: version `GLIBC_2.34' not found").hint, "C library"));
   CHECK(has(stage_error("missing /opt/collctl").message, "/opt/collctl"));
   CHECK(stage_error("").code == ErrorCode::launch);
   CHECK(has(start_error(1, "", "This account is currently not available. ").message, "account"));

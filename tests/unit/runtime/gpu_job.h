@@ -40,6 +40,7 @@ struct GpuJob {
   collctl::runtime::Settings settings;
   collctl::runtime::GpuSearch search;
   int compute_capability = 90;
+  bool gdr = false;
 
   int ranks() const { return int(host_of.size()); }
   collctl::runtime::HostGroups hosts() const {
@@ -52,6 +53,7 @@ struct GpuJob {
       list[r].info.rank = int(r);
       list[r].info.bus_id = bus_ids[r];
       list[r].info.compute_capability = compute_capability;
+      list[r].info.gdr = gdr ? 1 : 0;
       list[r].info.kind = collctl::transport::DeviceKind::cuda;
     }
     return list;

@@ -1,8 +1,10 @@
 #include "tests/unit/runtime/gpu_ranks.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
+#include "base/check.h"
 #include "kernels/cpu/launch.h"
 
 namespace collctl::runtime::testing {
@@ -50,11 +52,49 @@ void run_launch(const std::vector<Work>& works, const DeviceShared& shared) {
   for (auto& thread : threads) thread.join();
 }
 
+// What a launch brings along in host memory, as it was at the launch.
+struct HostCopies {
+  std::vector<PairStep> steps;
+  std::vector<std::vector<Fifo*>> fifos;  // by work: to send, then to receive
+
+  explicit HostCopies(const WorksLaunch& launch) {
+    size_t count = 0;
+    for (int w = 0; w < launch.work_count; ++w) {
+      const Work& work = launch.works[w];
+      count += work.pair_count;
+      auto& list = fifos.emplace_back();
+      // One rank alone has no links.
+      if (work.pair_count == 0 || launch.host_links == nullptr) continue;
+      const ChannelLinks& links = launch.host_links[work.channel];
+      for (Fifo** side : {links.send, links.recv})
+        list.insert(list.end(), side, side + work.nranks * kProtocolCount);
+    }
+    steps.assign(launch.host_pairs, launch.host_pairs + count);
+  }
+  // It must say what the device's memory says.
+  void check(const std::vector<Work>& works, const DeviceShared& shared) const {
+    const PairStep* step = steps.data();
+    for (size_t w = 0; w < works.size(); ++w) {
+      const Work& work = works[w];
+      for (uint32_t k = 0; k < work.pair_count; ++k, ++step)
+        COLL_CHECK(std::memcmp(step, work.pairs + k, sizeof(PairStep)) == 0);
+      if (fifos[w].empty()) continue;
+      const size_t half = fifos[w].size() / 2;
+      const ChannelLinks& there = shared.links[work.channel];
+      COLL_CHECK(std::equal(fifos[w].begin(), fifos[w].begin() + half, there.send));
+      COLL_CHECK(std::equal(fifos[w].begin() + half, fifos[w].end(), there.recv));
+    }
+  }
+};
+
 int launch_works(const WorksLaunch& launch) {
   ++works_launches;
   return fake_cuda::enqueue(
       launch.stream, [works = std::vector<Work>(launch.works, launch.works + launch.work_count),
-                      shared = launch.shared] { run_launch(works, shared); });
+                      copies = HostCopies(launch), shared = launch.shared] {
+        copies.check(works, shared);
+        run_launch(works, shared);
+      });
 }
 
 // A part: the window's own counts, its lines, its banks.

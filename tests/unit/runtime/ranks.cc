@@ -1,5 +1,7 @@
 #include "tests/unit/runtime/ranks.h"
 
+#include <span>
+
 namespace collctl::runtime::testing {
 namespace {
 
@@ -49,7 +51,12 @@ std::string run_case(Communicator& c, Stream& stream, const Case& t, Communicato
   const uint64_t out_count = t.count * (out_blocks(t.collective) ? blocks : 1);
   const bool rooted = t.collective == Collective::reduce || t.collective == Collective::gather;
   const bool writes = !rooted || r == t.root;
-  std::vector<float> input(in_count), output(out_count, kPoison), whole;
+  const uint64_t whole_count = std::max(in_count, out_count);
+  std::vector<float> own(t.memory == nullptr ? in_count + out_count + whole_count : 0);
+  float* const memory = t.memory == nullptr ? own.data() : t.memory;
+  const std::span<float> input(memory, in_count), output(memory + in_count, out_count);
+  const std::span<float> whole(memory + in_count + out_count, whole_count);
+  std::fill(output.begin(), output.end(), kPoison);
   for (uint64_t i = 0; i < in_count; ++i) input[i] = value_of(r, i);
   Operation op{.collective = t.collective,
                .input = input.data(),
@@ -58,13 +65,13 @@ std::string run_case(Communicator& c, Stream& stream, const Case& t, Communicato
                .root = t.root};
   float* result = output.data();
   if (t.in_place) {
-    whole.assign(std::max(in_count, out_count), kPoison);
+    std::fill(whole.begin(), whole.end(), kPoison);
     // This rank's own block of the larger buffer, where there is one.
-    const uint64_t own = in_count != out_count ? uint64_t(r) * t.count : 0;
+    const uint64_t block = in_count != out_count ? uint64_t(r) * t.count : 0;
     const bool input_is_large = in_count > out_count;
-    std::copy(input.begin(), input.end(), whole.begin() + long(input_is_large ? 0 : own));
-    op.input = whole.data() + (input_is_large ? 0 : own);
-    result = whole.data() + (input_is_large ? own : 0);
+    std::copy(input.begin(), input.end(), whole.begin() + long(input_is_large ? 0 : block));
+    op.input = whole.data() + (input_is_large ? 0 : block);
+    result = whole.data() + (input_is_large ? block : 0);
     op.output = result;
     if (rooted && !writes) op.input = input.data(), result = output.data(), op.output = result;
     if (t.collective == Collective::scatter && r != t.root)

@@ -102,6 +102,7 @@ struct Case {
   uint64_t count = 1;
   int root = 0;
   bool in_place = false;
+  float* memory = nullptr;  // for its buffers, 3 x ranks x count elements; null: its own
 };
 std::string run_case(Communicator& c, Stream& stream, const Case& test,
                      Communicator::Launch launch = Communicator::Launch::blocking);

@@ -49,6 +49,7 @@ TEST_CASE("every collective over shared memory and over sockets", "[communicator
       INFO(transport << ", " << n << " ranks");
       CommOptions options;
       options.transport = transport;
+      options.net = "socket";
       options.algo = "^one-shot,two-shot";  // which need no links
       CHECK(with_ranks(n, options, [&](Communicator& c, Complaints& complaints) {
               all_collectives(c, complaints, {1, 1000, 70001});
@@ -88,11 +89,32 @@ TEST_CASE("large buffers, several channels, every algorithm and protocol", "[com
         }) == "");
 }
 
+TEST_CASE("choices that need links which one rank has already, and others have not",
+          "[communicator]") {
+  CommOptions options;
+  options.op_timeout_s = 20;
+  CHECK(with_ranks(3, options, [](Communicator& c, Complaints& complaints) {
+          Stream stream(c);
+          // In five channels the root gets a link to and from each rank; these get none between
+          // each other.
+          complaints.add(c.rank(), c.set_choices("pairwise", "", 5));
+          for (const Collective collective : {Collective::gather, Collective::scatter}) {
+            const std::string wrong = run_case(c, stream, {collective, 1000, 0, false});
+            if (!wrong.empty()) complaints.add(wrong);
+          }
+          for (const char* algo : {"ring", "tree"}) {
+            complaints.add(c.rank(), c.set_choices(algo, "", 5));
+            const std::string wrong = run_case(c, stream, {Collective::all_reduce, 1000, 0, false});
+            if (!wrong.empty()) complaints.add(wrong);
+          }
+        }) == "");
+}
+
 TEST_CASE("an asynchronous first use connects what it needs, for every algorithm",
           "[communicator]") {
   for (int n : {2, 3, 5, 8})
     for (const auto& row : kernels::algorithms()) {
-      if (!serves(row, Collective::all_reduce)) continue;
+      if (!serves(row, Collective::all_reduce) || row.network) continue;
       INFO(row.name << ", " << n << " ranks");
       CommOptions options;
       options.algo = row.name;
@@ -237,7 +259,8 @@ TEST_CASE("what cannot be started", "[communicator]") {
   options.transport = "pigeon";
   auto unknown = Communicator::init(root.id, 0, 1, options);
   REQUIRE_FALSE(unknown);
-  CHECK(unknown.error().message.find("expected one of loopback, p2p, shm, net") != std::string::npos);
+  CHECK(unknown.error().message.find("expected one of loopback, p2p, shm, net") !=
+        std::string::npos);
   ::setenv("COLLCTL_BUFFSIZE", "100", 1);
   auto small = Communicator::init(root.id, 0, 1, {});
   ::unsetenv("COLLCTL_BUFFSIZE");

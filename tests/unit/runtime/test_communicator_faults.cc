@@ -121,7 +121,7 @@ TEST_CASE("an abort reaches every rank at once", "[faults]") {
     for (int r = 0; r < n; ++r) {
       if (r == 4) continue;
       INFO("rank " << r << ": " << errors[size_t(r)].chain());
-      CHECK(took[size_t(r)] < 2'000'000'000);
+      CHECK(took[size_t(r)] < 20'000'000'000);  // not the minute of the timeout
       CHECK(errors[size_t(r)].code == ErrorCode::failed);
       CHECK(errors[size_t(r)].rank == 4);
       CHECK(errors[size_t(r)].chain().find("had enough") != std::string::npos);

@@ -2,11 +2,11 @@
 // fit, or, when shared memory is asked for by name, start-up says what is missing.
 #include <sched.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
 
 #include <cstdlib>
 
 #include "tests/unit/runtime/ranks.h"
+#include "tests/unit/runtime/window_job.h"
 
 using namespace collctl;
 using namespace collctl::runtime;
@@ -14,37 +14,16 @@ using namespace collctl::runtime::testing;
 
 namespace {
 
-constexpr int kNotAllowed = 77;
-
 // Runs `body` in a child whose /dev/shm has `size`; what it returns, or "not allowed".
 std::string with_small_shm(const char* size, std::string (*body)()) {
-  int pipe_fds[2];
-  REQUIRE(::pipe(pipe_fds) == 0);
-  const base::Fd reader(pipe_fds[0]);
-  base::Fd writer(pipe_fds[1]);
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
+  return in_child([&]() -> std::string {
     const std::string option = format("size={}", size);
     if (::unshare(CLONE_NEWNS) != 0 ||
         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("tmpfs", "/dev/shm", "tmpfs", 0, option.c_str()) != 0)
-      ::_exit(kNotAllowed);
-    const std::string text = body();
-    const ssize_t written = ::write(writer.get(), text.data(), text.size());
-    ::_exit(written == ssize_t(text.size()) ? 0 : 1);
-  }
-  writer.reset();
-  std::string text;
-  char buffer[4096];
-  for (ssize_t n; (n = ::read(reader.get(), buffer, sizeof buffer)) > 0;)
-    text.append(buffer, size_t(n));
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotAllowed) return "not allowed";
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
-  return text;
+      return "not allowed";
+    return body();
+  });
 }
 
 Result<Communicators> job(const CommOptions& options) {

@@ -99,7 +99,7 @@ TEST_CASE("GPU ranks that cannot start say why before anything runs", "[gpu][fau
 
   GpuJob missing = job_of(2);
   missing.device_of = [](int r) { return r == 1 ? 5 : r; };
-  check_refused(missing, ErrorCode::usage, {"rank 1", "there is no GPU 5"});
+  check_refused(missing, ErrorCode::unavailable, {"rank 1", "there is no GPU 5"});
 
   GpuJob without = job_of(2);
   static const kernels::cuda::Launcher none{.why_not = "this build has none"};
@@ -127,6 +127,30 @@ TEST_CASE("ranks share a GPU where that is allowed", "[gpu]") {
         }) == "");
 }
 
+// Ordinals 0 and 1 are instances of one GPU, 2 and 3 of the other.
+TEST_CASE("MIG instances of one GPU are several GPUs that do not reach each other", "[gpu]") {
+  REQUIRE(fake_cuda::counts() == fake_cuda::Counts{});
+  fake_cuda::set_up({.devices = 4, .mig = true});
+  CHECK(with_gpu_ranks(job_of(4), [](Communicator& c, Complaints& complaints) {
+          Stream stream(c);
+          const std::string wrong =
+              run_case(c, stream, {.collective = Collective::all_to_all, .count = 5000});
+          if (!wrong.empty()) complaints.add(wrong);
+          int between = 0;
+          for (const LinkInfo& link : c.links()) {
+            if (link.from == link.to) continue;
+            const bool one_gpu = link.from / 2 == link.to / 2;
+            between += one_gpu ? 1 : 0;
+            if ((link.via == "SHM") != one_gpu)
+              complaints.add(format("{} -> {} via {}", link.from, link.to, link.via));
+          }
+          if (between == 0) complaints.add("no link between the instances of one GPU");
+        }) == "");
+  GpuJob same = job_of(3);
+  same.device_of = [](int r) { return r == 2 ? 1 : r; };
+  check_refused(same, ErrorCode::unavailable, {"rank 1 and rank 2 both want GPU 1"});
+}
+
 TEST_CASE("memory that a GPU has not leaves no rank behind", "[gpu][faults]") {
   REQUIRE(fake_cuda::counts() == fake_cuda::Counts{});
   fake_cuda::set_up({.devices = 2, .memory_bytes = 3 << 20});
@@ -137,6 +161,33 @@ TEST_CASE("memory that a GPU has not leaves no rank behind", "[gpu][faults]") {
     CHECK(says(result.error(), "memory"));
   }
   CHECK(fake_cuda::counts() == fake_cuda::Counts{});
+}
+
+// The ring is there when memory for the links of an all-to-all is short: a rank that has worked is
+// lost, where before the first operation the machine could not.
+TEST_CASE("memory that runs short in the run is a lost rank", "[gpu][faults]") {
+  set_up_gpus(3);
+  GpuJob job = job_of(3, "p2p", 60);
+  FailingJob ranks(job);
+  CHECK(how_many_reduce(3, [&](int r) -> Communicator& { return ranks[r]; }) == 3);
+  fake_cuda::fail("cuMemCreate", 2);
+  std::vector<std::string> said(3);
+  on_all(3, [&](int r) {
+    Stream stream(ranks[r]);
+    said[size_t(r)] =
+        run_case(ranks[r], stream, {.collective = Collective::all_to_all, .count = 5000});
+  });
+  for (int r = 0; r < 3; ++r) {
+    CHECK_FALSE(said[size_t(r)].empty());
+    const Status status = ranks[r].async_error();
+    REQUIRE_FALSE(status);
+    INFO("rank " << r << ": " << status.error().chain() << " (" << status.error().hint << ")");
+    CHECK(status.error().code == ErrorCode::lost);
+    CHECK(says(status.error(), "CUDA_ERROR_OUT_OF_MEMORY"));
+    CHECK(says(status.error(), "are free"));
+    CHECK(says(status.error(), "GPU "));
+    CHECK(status.error().hint.find("nvidia-smi") != std::string::npos);
+  }
 }
 
 TEST_CASE("GPUs that do not reach each other go another way, without a window", "[gpu]") {
@@ -304,7 +355,7 @@ TEST_CASE("a GPU that stands still without a word is told of", "[gpu][faults]") 
     REQUIRE_FALSE(status);
     INFO(status.error().chain());
     CHECK(status.error().code == ErrorCode::deadline);
-    CHECK(says(status.error(), "has not ended what was queued"));
+    CHECK(says(status.error(), "has not got on with what is queued"));
   }
   CHECK(fake_cuda::counts().text() == fake_cuda::Counts{}.text());
 }

@@ -10,9 +10,11 @@ using namespace collctl::runtime::testing;
 
 namespace {
 
-// Each rank in a child process; what they complain of.
+// Each rank in a child process; what they complain of. `killed`: a rank that is to be killed, so
+// that the others cannot finalize.
 std::string in_processes(const GpuJob& job,
-                         const std::function<void(Communicator&, Complaints&)>& body) {
+                         const std::function<void(Communicator&, Complaints&)>& body,
+                         int killed = -1) {
   int pipe_fds[2];
   REQUIRE(::pipe(pipe_fds) == 0);
   const base::Fd reader(pipe_fds[0]);
@@ -44,7 +46,7 @@ std::string in_processes(const GpuJob& job,
       complaints.add(format("rank {}: {}", r, made.error().chain()));
     } else {
       body(**made, complaints);
-      complaints.add(r, (*made)->finalize(Deadline::after_seconds(20)));
+      if (killed < 0) complaints.add(r, (*made)->finalize(Deadline::after_seconds(20)));
       made->reset();
     }
     if (fake_cuda::counts() != fake_cuda::Counts{})
@@ -63,9 +65,13 @@ std::string in_processes(const GpuJob& job,
   char buffer[4096];
   for (ssize_t n; (n = ::read(reader.get(), buffer, sizeof buffer)) > 0;)
     text.append(buffer, size_t(n));
-  for (const pid_t child : children) {
+  for (int r = 0; r < job.ranks; ++r) {
     int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
+    REQUIRE(::waitpid(children[size_t(r)], &status, 0) == children[size_t(r)]);
+    if (r == killed) {
+      CHECK(WIFSIGNALED(status));
+      continue;
+    }
     CHECK(WIFEXITED(status));
     CHECK(WEXITSTATUS(status) == 0);
   }
@@ -99,4 +105,36 @@ TEST_CASE("GPU ranks as processes, by window and by links", "[gpu]") {
                   complaints.add("processes joined via " + link.via);
             }) == "");
     }
+}
+
+TEST_CASE("a GPU rank that dies in the middle is lost, and named by all others", "[gpu][faults]") {
+  for (const char* algo : {"ring", "two-shot"}) {  // by links and by the window
+    set_up_gpus(3);
+    INFO(algo);
+    GpuJob job;
+    job.ranks = 3;
+    job.options.algo = algo;
+    job.options.op_timeout_s = 20;
+    ::setenv("COLLCTL_FAULT", "exit:rank=1:channel=0:step=1", 1);  // its second operation
+    const int64_t start = now_ns();
+    CHECK(in_processes(
+              job,
+              [](Communicator& c, Complaints& complaints) {
+                Stream stream(c);
+                for (int i = 0; i < 2; ++i) {
+                  const std::string wrong =
+                      run_case(c, stream, {.collective = Collective::all_reduce, .count = 50'000});
+                  if (i == 0 && !wrong.empty()) complaints.add(wrong);
+                }
+                const Status status = c.async_error();
+                if (status) return complaints.add("did not hear of it");
+                const Error& e = status.error();
+                if (e.code != ErrorCode::lost || e.rank != 1)
+                  complaints.add(format("rank {}: code {}, rank {}: {}", c.rank(), int(e.code),
+                                        e.rank, e.chain()));
+              },
+              1) == "");
+    ::unsetenv("COLLCTL_FAULT");
+    CHECK(now_ns() - start < 15'000'000'000);  // not by the deadline of a collective
+  }
 }

@@ -146,6 +146,33 @@ TEST_CASE("shapes of GPU ranks: channels out of a graph file", "[gpu][shape]") {
   CHECK(none.why_not.find(file.string()) != std::string::npos);
 }
 
+TEST_CASE(
+    "shapes of GPU ranks: channels are dumped as they are, and a dump that fails stops nothing",
+    "[gpu][shape]") {
+  namespace fs = std::filesystem;
+  const GpuJob job = gpu_job(4);
+  const fs::path file = fs::temp_directory_path() / ("collctl-dump-" + std::to_string(::getpid()));
+  GpuSearch search;
+  search.dump_file = file;
+  const HostGpus searched = host_gpus(job.system, job.bus_ids, 1, search, "host");
+  REQUIRE(searched.why_not.empty());
+  REQUIRE(fs::exists(file));
+  // What is read back is what was in use: the same channels come out of it.
+  GpuSearch given;
+  given.graph_file = file;
+  const HostGpus read = host_gpus(job.system, job.bus_ids, 1, given, "host");
+  fs::remove(file);
+  REQUIRE(read.why_not.empty());
+  REQUIRE(read.parts.size() == 1);
+  const auto& from = searched.parts[0].node.ring_channels;
+  const auto& to = read.parts[0].node.ring_channels;
+  REQUIRE(from.size() == to.size());
+  CHECK(from.size() > 1);
+  for (size_t c = 0; c < from.size(); ++c) CHECK(from[c].order == to[c].order);
+  search.dump_file = "/nowhere/at/all";
+  CHECK(host_gpus(job.system, job.bus_ids, 1, search, "host").why_not.empty());
+}
+
 TEST_CASE("shapes of GPU ranks: hosts that ranks are dealt to in turn", "[gpu][shape]") {
   // Ranks 0 and 1 are on the first GPU of two hosts, 2 and 3 on the second, and so on.
   GpuJob job = gpu_job(8);
@@ -191,11 +218,51 @@ TEST_CASE("shapes of GPU ranks: channels and protocols as settings have them", "
   check_shapes(host.shapes());
   host.settings.max_channels = 2;
   CHECK(host.shapes()[0].channels.size() == 2);
-  // Each GPU a node of its own: sockets, at least 4.
+  // Each GPU a node of its own: over the network through host memory at least 8, 4 without.
   GpuJob net = gpu_job(2);
   net.search.rules.p2p = net.search.rules.shm = false;
   CHECK(net.shapes()[0].model->nodes == 2);
-  CHECK(net.shapes()[0].channels.size() >= 4);
+  CHECK(net.shapes()[0].channels.size() == 8);
+  CHECK(net.shapes()[0].pair_channels == 8);
+  net.gdr = true;
+  CHECK(net.shapes()[0].channels.size() == 4);
+}
+
+TEST_CASE("hosts say which network devices may reach which GPU's memory", "[gpu][shape]") {
+  GpuJob job = gpu_job(8);
+  const HostGpus host = host_gpus(job.system, job.bus_ids, 2, {}, "host");
+  REQUIRE(host.parts.size() == 1);
+  const HostGpus::Part& part = host.parts[0];
+  REQUIRE(part.gdr.size() == 8);
+  // By the graph's own paths: P2C and better.
+  auto graph = make_graph(job.system, "f.xml");
+  REQUIRE(graph.ok());
+  const auto paths = topology::base_paths(*graph);
+  int may = 0, may_not = 0;
+  for (const int gpu : graph->gpus) {
+    const auto rank =
+        size_t(std::find(job.bus_ids.begin(), job.bus_ids.end(), graph->nodes[size_t(gpu)].id) -
+               job.bus_ids.begin());
+    REQUIRE(part.gdr[rank].size() == graph->nets.size());
+    for (size_t n = 0; n < graph->nets.size(); ++n) {
+      const bool near = paths.at(gpu, graph->nets[n]).type <= topology::PathType::p2c;
+      CHECK(part.gdr[rank][n].no_read.empty() == near);
+      CHECK(part.gdr[rank][n].no_write.empty() == near);
+      ++(near ? may : may_not);
+    }
+  }
+  CHECK(may > 0);
+  CHECK(may_not > 0);
+  // Where NICs must not read or write, data goes through host memory: at least 8 channels, else 4.
+  GpuJob direct = gpu_job(2);
+  direct.search.rules.p2p = direct.search.rules.shm = false;
+  direct.gdr = true;
+  CHECK(direct.shapes()[0].channels.size() == 4);
+  direct.search.rules.gdr_read = false;
+  CHECK(direct.shapes()[0].channels.size() == 8);
+  direct.search.rules.gdr_read.reset();
+  direct.search.rules.gdr_level = topology::PathType::loc;
+  CHECK(direct.shapes()[0].channels.size() == 8);
 }
 
 TEST_CASE("shapes of GPU ranks: an unknown machine has the order of ranks", "[gpu][shape]") {

@@ -65,9 +65,14 @@ struct Ranks {
   int count = 3;
   // What each rank writes with.
   std::function<kernels::cuda::Launcher(int)> launcher;
+  double wait_s = 10;
+  bool loses_window = false;  // on all ranks
+  // The rank whose kernels do not end before release() is called; -1: none.
+  int unended = -1;
+  std::function<void()> release;
 };
 
-// What the test says on each rank; all memory of the window is zero afterwards.
+// What the test says on each rank; all memory of the window is zero afterwards, unless it is lost.
 std::vector<std::string> litmus_of(const Ranks& ranks) {
   std::vector<kernels::cuda::Launcher> launchers;
   for (int r = 0; r < ranks.count; ++r) launchers.push_back(ranks.launcher(r));
@@ -95,7 +100,18 @@ std::vector<std::string> litmus_of(const Ranks& ranks) {
     options.window = window->memory();
     options.part_bytes = window->part_bytes();
     options.bootstrap = &bootstrap;
-    COLL_ASSIGN(said[size_t(me)], why_lines_tear(options, soon()));
+    options.wait_s = ranks.wait_s;
+    COLL_ASSIGN(LitmusVerdict verdict, why_lines_tear(options, soon()));
+    said[size_t(me)] = verdict.why;
+    COLL_TRY(expect(verdict.window_lost == ranks.loses_window, "the window lost, or not"));
+    COLL_TRY(expect((verdict.rest != nullptr) == (me == ranks.unended), "a rest, or none"));
+    if (verdict.rest != nullptr) {
+      COLL_TRY(expect(!verdict.rest->ended(), "kernels that run"));
+      ranks.release();
+      while (!verdict.rest->ended()) base::sleep_until(Deadline::after_ms(1));
+    }
+    COLL_TRY(bootstrap.barrier(soon()));
+    if (verdict.window_lost) return bootstrap.finish(soon());
     const uint8_t* part = options.window.base + uint64_t(me) * options.window.stride;
     COLL_TRY(expect(std::count(part, part + window->part_bytes(), 0) == 200'000, "zeros"));
     return bootstrap.finish(soon());
@@ -130,6 +146,40 @@ TEST_CASE("torn lines are told of with both ranks, on every rank", "[gpu][litmus
   ranks.launcher = [](int r) { return with(r == 2 ? write_torn : write_whole); };
   for (const std::string& text : litmus_of(ranks))
     CHECK(text == "512 lines of rank 2 came torn to rank 0");
+}
+
+// A reader that heeds neither its deadline nor the word that tells it to give up.
+std::atomic<bool> released{false};
+int read_for_ever(void* lines, uint32_t count, uint32_t rounds, uint32_t* torn,
+                  const uint32_t* give_up, int64_t timeout_ns, void* stream) {
+  if (rounds > 0) {
+    const int error = fake_cuda::enqueue(stream, [] {
+      const Deadline deadline = Deadline::after_seconds(30);
+      while (!released && !deadline.passed()) base::sleep_until(Deadline::after_ms(1));
+    });
+    if (error != 0) return error;
+  }
+  return read_lines(lines, count, rounds, torn, give_up, timeout_ns, stream);
+}
+
+TEST_CASE("a test of lines that does not end takes the window with it", "[gpu][litmus]") {
+  set_up_gpus(3);
+  released = false;
+  Ranks ranks;
+  ranks.launcher = [](int r) {
+    kernels::cuda::Launcher table = with(write_whole);
+    if (r == 1) table.litmus_read = read_for_ever;
+    return table;
+  };
+  ranks.wait_s = 0.2;
+  ranks.loses_window = true;
+  ranks.unended = 1;
+  ranks.release = [] { released = true; };
+  for (const std::string& text : litmus_of(ranks)) {
+    INFO(text);
+    CHECK(text.starts_with("the test of lines failed on rank 1: waits for GPU 1"));
+  }
+  CHECK(fake_cuda::counts() == fake_cuda::Counts{});
 }
 
 TEST_CASE("a test of lines that cannot be made is no pass", "[gpu][litmus]") {

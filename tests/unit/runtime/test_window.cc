@@ -1,6 +1,5 @@
 // Windows of whole jobs: every collective over them, as threads and as processes; what happens
 // where there can be none, and that all is given back.
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -10,7 +9,7 @@
 
 #include "kernels/algorithms.h"
 #include "runtime/window.h"
-#include "tests/unit/runtime/ranks.h"
+#include "tests/unit/runtime/window_job.h"
 
 using namespace collctl;
 using namespace collctl::runtime;
@@ -56,42 +55,11 @@ Result<Communicators> job(int n, const CommOptions& options) {
   return Communicator::init_many(UniqueId::make(root->address(), secret), all_ranks(n), n, options);
 }
 
-// Runs `body` in a child process; what it returns.
-std::string in_child(const std::function<std::string()>& body) {
-  int pipe_fds[2];
-  REQUIRE(::pipe(pipe_fds) == 0);
-  const base::Fd reader(pipe_fds[0]);
-  base::Fd writer(pipe_fds[1]);
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    const std::string text = body();
-    const ssize_t written = ::write(writer.get(), text.data(), text.size());
-    ::_exit(written == ssize_t(text.size()) ? 0 : 1);
-  }
-  writer.reset();
-  std::string text;
-  char buffer[4096];
-  for (ssize_t n; (n = ::read(reader.get(), buffer, sizeof buffer)) > 0;)
-    text.append(buffer, size_t(n));
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
-  return text;
-}
-
 // As where memory runs out: no file may be larger than a page.
 void forbid_files() {
   ::signal(SIGXFSZ, SIG_IGN);
   const rlimit limit{4096, 4096};
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
-}
-
-size_t open_files() {
-  size_t count = 0;
-  for (int fd = 0; fd < 4096; ++fd) count += ::fcntl(fd, F_GETFD) >= 0;
-  return count;
 }
 
 size_t mapped_windows() {

@@ -76,6 +76,37 @@ TEST_CASE("GDR needs both sides and a near path") {
   CHECK(path.hops == 5);
 }
 
+TEST_CASE("the user decides about GDR: how far, and whether NICs read") {
+  const std::string nic =
+      device("09", "<nic><net name=\"a\" dev=\"0\" speed=\"200000\" gdr=\"1\"/></nic>");
+  const Machine near = parse(chip(device("10", device("01", gpu(0)) + nic)));
+  const Machine far = parse(chip(device("01", gpu(0)) + nic));
+  const Machine old =
+      parse(chip(device("10", device("01", gpu(0, "", 70)) + device("02", gpu(1, "", 70)) + nic)));
+  const auto ask = [](const Machine& m, const Rules& rules, Direction direction) {
+    return gdr(m.graph, m.paths, rules, m.gpu(0), m.net(0), direction).yes;
+  };
+  for (const Direction both : {Direction::send, Direction::receive}) {
+    CHECK(ask(far, {.gdr_level = PathType::phb}, both));
+    CHECK_FALSE(ask(far, {.gdr_level = PathType::pxb}, both));
+    CHECK(ask(near, {.gdr_level = PathType::pix}, both));
+    CHECK_FALSE(ask(near, {.gdr_level = PathType::loc}, both));
+  }
+  // NET_GDR_READ is about sending only, and goes before what the GPU's age says.
+  CHECK_FALSE(ask(near, {.gdr_read = false}, Direction::send));
+  CHECK(ask(near, {.gdr_read = false}, Direction::receive));
+  CHECK_FALSE(ask(old, {}, Direction::send));
+  CHECK(ask(old, {.gdr_read = true}, Direction::send));
+  CHECK_FALSE(ask(far, {.gdr_read = true}, Direction::send));
+  // What the two are able to is another question.
+  const Machine off = parse(chip(device(
+      "10",
+      device("01", gpu(0)) +
+          device("09", "<nic><net name=\"a\" dev=\"0\" speed=\"200000\" gdr=\"0\"/></nic>"))));
+  CHECK_FALSE(ask(off, {}, Direction::receive));
+  CHECK(gdr_wanted(off.graph, off.paths, {}, off.gpu(0), off.net(0), Direction::receive).yes);
+}
+
 TEST_CASE("the NIC of another switch is reached through its GPU") {
   const Machine machine = load("oci-bm-gpu-h100-8-topo.xml");
   const Locality locality(machine.graph, machine.paths);

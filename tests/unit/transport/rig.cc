@@ -1,9 +1,14 @@
 #include "tests/unit/transport/rig.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include "base/host_facts.h"
 #include "base/wait.h"
+#include "transport/net/nets.h"
+#ifdef COLLCTL_HAVE_FABRIC
+#include "tests/fake_verbs/control.h"
+#endif
 
 namespace collctl::test {
 
@@ -26,6 +31,52 @@ Result<Fd> MemoryFds::recv_fd(int peer, uint64_t tag, Deadline deadline) {
   return std::move(h.waiting_.extract(key).mapped());
 }
 
+namespace {
+
+// NET/IB in its variants: kinds of ports, queue pairs, ways to announce, several ports.
+void add_fabrics(std::vector<RowSetting>& settings, const char* name) {
+#ifdef COLLCTL_HAVE_FABRIC
+  const auto add = [&](const std::string& fabric,
+                       std::vector<std::pair<std::string, std::string>> knobs, bool gpu = false) {
+    RowSetting setting{.name = name, .gpu = gpu};
+    setting.fabric = fabric;
+    setting.knobs = std::move(knobs);
+    settings.push_back(std::move(setting));
+  };
+  add("fake_0:ib", {});
+  add("fake_0:roce", {});
+  add("fake_0:roce:v6", {{"COLLCTL_IB_ADAPTIVE_ROUTING", "1"}, {"COLLCTL_IB_AR_THRESHOLD", "0"}});
+  add("fake_0:ib", {{"COLLCTL_IB_QPS_PER_CONNECTION", "3"}});
+  add("fake_0:roce",
+      {{"COLLCTL_IB_QPS_PER_CONNECTION", "4"}, {"COLLCTL_IB_SPLIT_DATA_ON_QPS", "1"}});
+  add("fake_0:ib:ports=2", {{"COLLCTL_IB_MERGE_NICS", "1"}, {"COLLCTL_IB_SPLIT_DATA_ON_QPS", "1"}});
+  add("fake_0:ib:ports=2", {{"COLLCTL_IB_MERGE_NICS", "1"}, {"COLLCTL_IB_PORT_FAILOVER", "1"}});
+  // GPUs: staged in host memory, and read and written by the adapter, by either way.
+  add("fake_0:ib", {}, true);
+  add("fake_0:ib:dmabuf", {}, true);
+  add("fake_0:roce:peermem", {{"COLLCTL_IB_QPS_PER_CONNECTION", "2"}}, true);
+  add("fake_0:ib:ports=2:dmabuf",
+      {{"COLLCTL_IB_MERGE_NICS", "1"}, {"COLLCTL_IB_SPLIT_DATA_ON_QPS", "1"}}, true);
+#else
+  (void)settings;
+  (void)name;
+#endif
+}
+
+// By a plugin: each version of the interface, and a GPU's memory staged, given, and by DMA-BUF.
+void add_plugins(std::vector<RowSetting>& settings, const char* name) {
+  const auto add = [&](const std::string& plugin, bool gpu, const char* pointers) {
+    RowSetting setting{.name = name, .gpu = gpu};
+    setting.plugin = plugin;
+    setting.knobs = {{"FAKE_PLUGIN_POINTERS", pointers}};
+    settings.push_back(std::move(setting));
+  };
+  for (const char* plugin : {"fake10", "fake11", "fake12"}) add(plugin, false, "1");
+  for (const char* pointers : {"1", "3", "5"}) add("fake12", true, pointers);
+}
+
+}  // namespace
+
 std::vector<RowSetting> row_settings() {
   std::vector<RowSetting> settings;
   for (const transport::Transport& row : transport::transports()) {
@@ -43,7 +94,12 @@ std::vector<RowSetting> row_settings() {
       settings.push_back({row.name, 2, 2});
     }
     if (name != "loopback") settings.push_back({row.name, 1, 0, true});
-    if (name == "net") settings.push_back({row.name, 2, 2, true});
+    if (name == "net") {
+      settings.push_back({row.name, 2, 2, true});
+      settings.push_back({row.name, 1, -1, true});
+      add_fabrics(settings, row.name);
+      add_plugins(settings, row.name);
+    }
   }
   return settings;
 }
@@ -65,6 +121,53 @@ FakeGpus::FakeGpus(const fake_cuda::Setup& setup) {
 
 FakeGpus::~FakeGpus() {
   COLL_CHECK(fake_cuda::counts() == fake_cuda::Counts{});
+}
+
+#ifdef COLLCTL_HAVE_FABRIC
+FakeFabric::FakeFabric(const std::string& devices) {
+  const std::string wrong = fake_verbs::set_up({.devices = devices});
+  COLL_CHECK_NOTE(wrong.empty(), wrong.c_str());
+}
+
+FakeFabric::~FakeFabric() {
+  const std::vector<std::string> misuses = fake_verbs::violations();
+  COLL_CHECK_NOTE(misuses.empty(), misuses[0].c_str());
+  const std::string left = fake_verbs::counts().text();
+  COLL_CHECK_NOTE(fake_verbs::counts() == fake_verbs::Counts{}, left.c_str());
+}
+#else
+FakeFabric::FakeFabric(const std::string&) {}
+FakeFabric::~FakeFabric() = default;
+#endif
+
+namespace {
+
+fake_plugin::CountsFunction counts_of(const std::string& name) {
+  void* library = ::dlopen(FakePlugin::path(name).c_str(), RTLD_NOW | RTLD_LOCAL);
+  COLL_CHECK(library != nullptr);  // stays loaded, as the product's own use of it does
+  void* found = ::dlsym(library, fake_plugin::kCountsName);
+  COLL_CHECK(found != nullptr);
+  return reinterpret_cast<fake_plugin::CountsFunction>(found);
+}
+
+}  // namespace
+
+FakePlugin::FakePlugin(const std::string& name)
+    : name_(name), knob_("COLLCTL_NET_PLUGIN", path(name)) {}
+
+std::string FakePlugin::path(const std::string& name) {
+  return COLLCTL_FAKE_PLUGINS "/libnccl-net-" + name + ".so";
+}
+
+fake_plugin::Counts FakePlugin::counts(const std::string& name) {
+  return counts_of(name)();
+}
+
+FakePlugin::~FakePlugin() {
+  const fake_plugin::Counts left = counts(name_);
+  const bool once = name_ == "fake10";  // its interface has no end
+  COLL_CHECK(left.sessions == (once ? 1 : 0) && left.listeners == 0 && left.connections == 0);
+  COLL_CHECK(left.memories == 0 && left.requests == 0);
 }
 
 Side::~Side() {
@@ -95,6 +198,13 @@ void fill_side(Side& side, int rank, const RowSetting& setting, const base::Secr
     side.info.bus_id = side.services.device->facts().bus_number;
   }
   std::snprintf(side.info.host, sizeof side.info.host, "host%d", rank);
+  if (!setting.fabric.empty()) side.info.nets = transport::find_networks("ib").value().kinds;
+  if (!setting.plugin.empty()) {
+    auto found = transport::find_networks("").value();
+    COLL_CHECK_NOTE(found.plugin != nullptr, found.why_no_plugin.c_str());
+    side.info.nets = found.kinds;
+    side.services.plugin = std::move(found.plugin);
+  }
   side.services.secret = secret;
   side.services.comm_hash = 0x1234;
   side.services.sockets_per_thread = setting.sockets;
@@ -123,6 +233,11 @@ void fill_side(Side& side, int rank, const RowSetting& setting, const base::Secr
 Rig::Rig(const RowSetting& setting) : row(transport::find_transport(setting.name)) {
   COLL_CHECK(row != nullptr);
   if (setting.gpu) gpus.emplace();
+  if (!setting.fabric.empty()) fabric.emplace(setting.fabric);
+  for (const char* word : {"dmabuf", "peermem"})
+    fabric_reaches_gpus |= setting.fabric.find(word) != std::string::npos;
+  for (const auto& [knob, value] : setting.knobs) knobs.emplace_back(knob, value);
+  if (!setting.plugin.empty()) plugin.emplace(setting.plugin);
   base::Secret secret;
   secret.bytes.fill(0x5a);
   fill_side(sender, kSender, setting, secret);
@@ -163,8 +278,14 @@ Status Rig::wire(Deadline deadline) {
   COLL_ASSIGN(const Bytes from_receiver, receiver.endpoint->describe(deadline));
   COLL_ASSIGN(sender.link, sender.endpoint->connect(from_receiver, deadline));
   COLL_ASSIGN(receiver.link, receiver.endpoint->connect(from_sender, deadline));
-  for (Side* side : {&sender, &receiver})
+  for (Side* side : {&sender, &receiver}) {
+    if (fabric) {
+      const bool direct = side->services.device != nullptr && fabric_reaches_gpus;
+      COLL_CHECK(side->link->via() == (direct ? "NET/IB/0/GDRDMA" : "NET/IB/0"));
+    }
+    if (plugin) COLL_CHECK(side->link->via().starts_with("NET/Wires/"));
     if (side->engine != nullptr) side->engine->add(side->link.get());
+  }
   return {};
 }
 

@@ -2,14 +2,17 @@
 // reach, a descriptor exchange in memory, and a proxy engine for each end where the row needs one.
 #pragma once
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "base/check.h"
+#include "base/env.h"
 #include "runtime/proxy.h"
 #include "tests/fake_drivers/cuda_control.h"
+#include "tests/fake_plugins/control.h"
 #include "transport/device/device.h"
 #include "transport/transport.h"
 
@@ -41,16 +44,23 @@ class MemoryFds : public transport::FdExchange {
 };
 
 struct RowSetting {
-  const char* name;  // of the row
-  int sockets = 1;   // NET
-  int helpers = 0;
+  const char* name;          // of the row
+  int sockets = 1;           // NET
+  int helpers = 0;           // NET; -1: the default
   bool gpu = false;          // ranks are GPUs of the fake driver
   bool one_process = false;  // P2P
   bool read = false;         // P2P
+  // NET/IB: the adapters of tests/fake_verbs (FAKE_VERBS_DEVICES), and knobs; empty: NET/Socket.
+  std::string fabric = {};
+  std::vector<std::pair<std::string, std::string>> knobs = {};
+  std::string plugin = {};  // NET by a plugin of tests/fake_plugins: "fake12"
   std::string text() const {
+    std::string settings;
+    for (const auto& [knob, value] : knobs) settings += " " + knob + "=" + value;
     return std::string(name) + " sockets " + std::to_string(sockets) + " helpers " +
-           std::to_string(helpers) + (gpu ? " GPUs" : "") + (one_process ? " one process" : "") +
-           (read ? " read" : "");
+           std::to_string(helpers) + (fabric.empty() ? "" : " over " + fabric) + settings +
+           (plugin.empty() ? "" : " plugin " + plugin) + (gpu ? " GPUs" : "") +
+           (one_process ? " one process" : "") + (read ? " read" : "");
   }
 };
 // Every row of the table, for CPU ranks and for GPUs; NET several times.
@@ -81,8 +91,37 @@ class FakeGpus {
   FakeGpus& operator=(const FakeGpus&) = delete;
 };
 
+// The stand-in for libibverbs with fresh adapters; ends the program when something of theirs was
+// not given back, or was used as an adapter would not forgive.
+class FakeFabric {
+ public:
+  explicit FakeFabric(const std::string& devices);
+  ~FakeFabric();
+  FakeFabric(const FakeFabric&) = delete;
+  FakeFabric& operator=(const FakeFabric&) = delete;
+};
+
+// The plugin NAME of tests/fake_plugins as the one to use; ends the program when something of it
+// was not given back.
+class FakePlugin {
+ public:
+  explicit FakePlugin(const std::string& name);
+  ~FakePlugin();
+  FakePlugin(const FakePlugin&) = delete;
+  FakePlugin& operator=(const FakePlugin&) = delete;
+  static std::string path(const std::string& name);
+  static fake_plugin::Counts counts(const std::string& name);
+
+ private:
+  std::string name_;
+  base::ScopedVariable knob_;
+};
+
 struct Rig {
   std::optional<FakeGpus> gpus;  // first, so that it looks last
+  std::optional<FakeFabric> fabric;
+  std::deque<base::ScopedVariable> knobs;
+  std::optional<FakePlugin> plugin;
   const transport::Transport* row;
   LinkSpec sender_spec, receiver_spec;
   Side sender, receiver;
@@ -92,6 +131,7 @@ struct Rig {
   Status open(transport::FifoGeometry simple, transport::FifoGeometry ll);
   void set_geometry(transport::FifoGeometry simple, transport::FifoGeometry ll);
   Status wire(Deadline deadline);
+  bool fabric_reaches_gpus = false;  // the fabric's adapters do
   Fifo* out(Protocol p) { return sender.link->fifo(p); }
   Fifo* in(Protocol p) { return receiver.link->fifo(p); }
 };

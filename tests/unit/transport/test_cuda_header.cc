@@ -122,6 +122,8 @@ SAME(unreserve, cuMemAddressFree);
 SAME(map, cuMemMap);
 SAME(unmap, cuMemUnmap);
 SAME(set_access, cuMemSetAccess);
+SAME(range_handle, cuMemGetHandleForAddressRange);
+static_assert(kCudaDmaBufDescriptor == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
 #endif
 
 TEST_CASE("the fake driver has every function that GPU ranks need") {

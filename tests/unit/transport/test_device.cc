@@ -70,7 +70,7 @@ TEST_CASE("no GPU, no such GPU, no context: sentences with a remedy") {
   const FakeGpus gpus({.devices = 2});
   auto third = Device::open(2);
   REQUIRE_FALSE(third);
-  CHECK(third.error().code == ErrorCode::usage);
+  CHECK(third.error().code == ErrorCode::unavailable);
   CHECK(says(third.error(), "there is no GPU 2: this process sees 2, GPU 0 to 1"));
   fake_cuda::fail("cuDevicePrimaryCtxRetain", 2);
   auto full = Device::open(0);
@@ -146,12 +146,15 @@ TEST_CASE("GPUs that do not reach each other are told apart") {
   const DevicePointer a = gpu(0), b = gpu(1), c = gpu(2);
   CHECK(a->reaches(*c).value());
   CHECK(a->reaches(*a).value());
-  CHECK(a->reaches(int64_t(0x7f000)).value());  // a GPU this process cannot ask about
+  transport::PeerInfo peer{};
+  peer.bus_id = 0x7f000;  // a GPU this process cannot ask about
+  CHECK(a->reaches(peer).value());
   auto cut = a->reaches(*b);
   REQUIRE_FALSE(cut);
   CHECK(cut.error().code == ErrorCode::unavailable);
   CHECK(says(cut.error(), "GPU 0 (0000:12:00.0) cannot use the memory of GPU 1 (0000:11:00.0)"));
-  CHECK_FALSE(a->reaches(b->facts().bus_number));
+  peer.bus_id = b->facts().bus_number;
+  CHECK_FALSE(a->reaches(peer));
   auto memory = DeviceMemory::make(a, kMib, true);
   auto plain = DeviceMemory::make(a, kMib, false);
   auto fd = memory->export_fd();

@@ -1,5 +1,7 @@
 // P2P between GPUs: where its memory lies, what it shares, and what people are told when GPUs do
 // not reach each other.
+#include <fcntl.h>
+
 #include <set>
 
 #include "kernels/contract/fifo.h"
@@ -178,6 +180,35 @@ TEST_CASE("ends that disagree on reading or writing are told so") {
     REQUIRE_FALSE(wired);
     CHECK(wired.error().code == ErrorCode::usage);
     CHECK(says(wired.error(), "P2P_READ"));
+  }
+}
+
+namespace {
+int open_descriptors() {
+  int count = 0;
+  for (int fd = 0; fd < 4096; ++fd) count += ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  return count;
+}
+}  // namespace
+
+TEST_CASE("an end that declines keeps nothing of what its peer has pushed") {
+  struct Pusher {
+    const char* row;
+    bool sends;  // else the receiving end pushes
+  };
+  for (const Pusher& pusher : {Pusher{"p2p", true}, Pusher{"p2p", false}, Pusher{"shm", false}}) {
+    INFO(pusher.row << (pusher.sends ? ", the sender's" : ", the receiver's"));
+    Rig rig({pusher.row, 1, 0, true});
+    rig.set_geometry({1024, 4}, {});
+    auto sender = rig.row->open(rig.sender_spec, rig.sender.services);
+    auto receiver = rig.row->open(rig.receiver_spec, rig.receiver.services);
+    auto& pushes = pusher.sends ? *sender : *receiver;
+    const Bytes blob = pushes->describe(soon()).value();
+    const int before = open_descriptors();
+    const LinkSpec& declining = pusher.sends ? rig.receiver_spec : rig.sender_spec;
+    const auto& services = pusher.sends ? rig.receiver.services : rig.sender.services;
+    CHECK(rig.row->decline(declining, services, blob, soon()));
+    CHECK(open_descriptors() == before - 1);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "tests/catch.h"
 #include "transport/edge.h"
+#include "transport/net/socket.h"
 #include "transport/transport.h"
 
 using namespace collctl;
@@ -95,6 +96,15 @@ TEST_CASE("net needs addresses that mean the same at both ends") {
   CHECK(reaches("net", a, b));  // one host
   b.host_hash = 2;
   CHECK_FALSE(reaches("net", a, b, "loopback address"));
+}
+
+TEST_CASE("between GPUs a connection by sockets has a helper thread unless told otherwise") {
+  PeerInfo a = peer(0, "10.0.0.1:1"), b = peer(1, "10.0.0.2:2");
+  CHECK(transport::socket_threads(-1, a, b) == 0);
+  a.kind = b.kind = transport::DeviceKind::cuda;
+  CHECK(transport::socket_threads(-1, a, b) == 1);
+  CHECK(transport::socket_threads(-1, b, a) == 1);
+  for (const int wished : {0, 1, 16}) CHECK(transport::socket_threads(wished, a, b) == wished);
 }
 
 TEST_CASE("the key of an edge is the same at both ends and differs between edges") {

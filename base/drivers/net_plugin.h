@@ -1,0 +1,81 @@
+// An external network plugin as the NET transport uses it: one table, whatever version of the
+// interface the library speaks (net_plugin_abi.h). Libraries are never unloaded. What a plugin
+// answers is checked here as far as numbers go; names are cut. Threads: the calls that make
+// something (init to connect) one at a time, as plugins want it; `calls` as plugins say: one thread
+// at a time for each connection.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/drivers/net_plugin_abi.h"
+#include "base/result.h"
+
+namespace collctl::base::drivers {
+
+// One device of a plugin, or of its network that reduces.
+struct NetPluginDevice {
+  std::string name;
+  int pointers = 0;  // kNetPluginHost and others
+  bool force_flush = false;
+  int mbps = 0;
+  size_t most_message_bytes = 0;  // of a collective's for a network that reduces
+};
+
+// The part that differs between versions, for one of the two structures of a library.
+struct NetPluginEntry {
+  std::string library;  // as it was opened
+  const void* structure = nullptr;
+  int version = 0;
+  bool collective = false;
+  std::string name;  // of the network, as the plugin has it
+};
+
+// A library's entries, found and complete: no function that is called is missing.
+struct NetPluginLibrary {
+  NetPluginEntry net;
+  NetPluginEntry collective;  // version 0: none
+  std::string why_no_collective;
+};
+// `name` is a path, or NAME of libnccl-net-NAME.so. Error unavailable: not found, no plugin of
+// these versions, functions missing.
+Result<NetPluginLibrary> load_net_plugin(const std::string& name);
+
+const NetPluginCalls& net_calls(const NetPluginEntry& entry);
+const CollNetPluginCalls& collective_calls(const NetPluginEntry& entry);
+
+// "libx.so: isend failed: system error; it said: ..." - `code` lost once connections exist.
+Error net_plugin_error(const NetPluginEntry& entry, const char* call, NetPluginCode code,
+                       ErrorCode meaning);
+
+// One use of an entry: init to finalize.
+class NetPluginSession {
+ public:
+  // Error unavailable: init fails, or there are no devices.
+  static Result<std::unique_ptr<NetPluginSession>> start(const NetPluginEntry& entry,
+                                                         uint64_t communicator);
+  ~NetPluginSession();
+  NetPluginSession(const NetPluginSession&) = delete;
+  NetPluginSession& operator=(const NetPluginSession&) = delete;
+
+  const NetPluginEntry& entry() const { return entry_; }
+  const std::vector<NetPluginDevice>& devices() const { return devices_; }
+  // `handle` has kNetPluginHandleBytes.
+  Result<void*> listen(int device, uint8_t* handle);
+  // Null: not yet, call again. Of a network that does not reduce.
+  Result<void*> connect(int device, uint8_t* handle);
+  Result<void*> accept(void* listener);
+
+ private:
+  explicit NetPluginSession(const NetPluginEntry& entry) : entry_(entry) {}
+  Status init(uint64_t communicator);
+  Status find_devices();
+  Result<NetPluginDevice> device(int index);
+
+  NetPluginEntry entry_;
+  std::vector<NetPluginDevice> devices_;
+  void* context_ = nullptr;
+  bool started_ = false;
+};
+
+}  // namespace collctl::base::drivers

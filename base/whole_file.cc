@@ -1,0 +1,60 @@
+#include "base/whole_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+#include "base/fd.h"
+#include "base/format.h"
+#include "base/held_signals.h"
+
+namespace collctl::base {
+namespace {
+
+// Devices and pipes (/dev/stdout, /dev/full) cannot be renamed over; they are written as they are.
+bool is_special(const std::string& path) {
+  struct stat existing {};
+  return ::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode);
+}
+
+}  // namespace
+
+Status write_file_atomically(const std::string& path, const std::string& content) {
+  const auto failed = [&](const char* what, int error_number) {
+    return errno_error(ErrorCode::unavailable, format("{} {}", what, path), error_number);
+  };
+  const bool special = is_special(path);
+  // A pipe may block for ever, so it can be interrupted; a file leaves no half behind.
+  std::optional<HeldSignals> whole;
+  if (!special) whole.emplace();
+  std::string temporary = special ? path : path + ".XXXXXX";
+  Fd file(special ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC)
+                  : ::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file) return failed("cannot write", errno);
+  const auto give_up = [&](const char* what) -> Status {
+    const int error_number = errno;
+    if (!special) ::unlink(temporary.c_str());
+    return failed(what, error_number);
+  };
+  for (std::string_view rest = content; !rest.empty();) {
+    const ssize_t written = ::write(file.get(), rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return give_up("cannot write");
+    rest.remove_prefix(size_t(written));
+  }
+  if (special) return {};
+  // mkostemp makes private files; a report is as readable as the umask lets new files be.
+  const mode_t mask = ::umask(022);
+  ::umask(mask);
+  if (::fchmod(file.get(), 0666 & ~mask) != 0) return give_up("cannot write");
+  if (::fsync(file.get()) != 0 && errno != EINVAL) return give_up("cannot write");
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return give_up("cannot replace");
+  return {};
+}
+
+}  // namespace collctl::base

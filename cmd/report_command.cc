@@ -1,0 +1,46 @@
+// `report`: a saved report as the table that the run printed.
+#include <fstream>
+#include <iterator>
+
+#include "base/format.h"
+#include "cmd/command_line.h"
+#include "cmd/json_fields.h"
+#include "cmd/report_read.h"
+
+namespace collctl::cmd {
+namespace {
+
+Result<std::string> content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return Error(ErrorCode::usage, format("{}: cannot be read", path));
+  std::string text;
+  // What is too long is refused by who reads it.
+  char block[64 << 10];
+  while (text.size() <= json_fields::kMaxText && (in.read(block, sizeof block), in.gcount() > 0))
+    text.append(block, size_t(in.gcount()));
+  if (in.bad()) return Error(ErrorCode::usage, format("{}: cannot be read to its end", path));
+  return text;
+}
+
+}  // namespace
+
+Result<int> report_command(const ParsedLine& line, Console& console) {
+  const std::string& path = line.words[0];
+  COLL_ASSIGN(const std::string text, content_of(path));
+  auto saved = read_report(text);
+  if (!saved) return std::move(saved.error()).within(path);
+  const BenchReport& report = saved->report;
+  console.out(text_header(*report.header, false));
+  if (!report.spec.soak) {
+    const TextTable table(report.spec, report.header->ranks);
+    console.out(table.titles());
+    for (const BenchRow& row : report.rows) console.out(table.row(row));
+    console.out(variant_tables(report));
+  }
+  const Error* broke = saved->job_error ? &*saved->job_error : nullptr;
+  console.out(text_footer(report, saved->verdict, broke, console));
+  if (broke != nullptr) console.out(format("#   {}\n", broke->chain()));
+  return 0;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,50 @@
+// The kernel of messages (pairwise): what a launch of it carries. It speaks with the verbs' kernels
+// over the same fifos, but has nothing to add up: no stack to speak of, and sending and receiving
+// side by side, each by warps of its own that meet at no barrier but between rounds.
+#pragma once
+#include "kernels/cuda/launch.h"
+
+namespace collctl::kernels::cuda {
+
+// Warps of a side that move data; one more keeps the counters.
+inline constexpr int kMostPairWarps = 9;
+inline constexpr int kMostPairThreads = 2 * (kMostPairWarps + 1) * 32;
+
+// A block's rounds: the work of one channel.
+struct PairsBlock {
+  PairStep only;  // with `has_only`: there is one
+  Fifo* send;     // of it, device memory; null: to be looked up
+  union {
+    Fifo* recv;             // likewise
+    const PairStep* steps;  // otherwise: all of them, device memory
+  };
+  uint32_t step_count;
+  int32_t rank;
+  uint16_t channel;
+  bool has_only;
+};
+
+struct PairsHead {
+  DeviceShared shared;
+  uint64_t op_count;
+  uint64_t chunk_bytes;
+  uint32_t element_bytes;
+  Collective collective;
+  uint8_t send_warps, recv_warps;  // that move data; 0: nobody sends, or receives
+  bool apart;  // sides have blocks of their own, block 2 b sends and block 2 b + 1 receives
+};
+
+inline constexpr int kMostPairBlocks = 55;  // what 4 KiB of arguments hold
+struct PairsCall {
+  PairsHead head;
+  PairsBlock blocks[kMostPairBlocks];
+};
+static_assert(sizeof(PairsCall) <= 4096);
+
+// Host. Whether it is a launch of messages alone that this kernel can do.
+bool pairs_serve(const WorksLaunch& launch);
+// Wants pairs_serve(). cudaError_t.
+int launch_pairs(const WorksLaunch& launch);
+int prepare_pairs();
+
+}  // namespace collctl::kernels::cuda

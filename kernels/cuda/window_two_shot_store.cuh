@@ -1,0 +1,136 @@
+// Two-shot all-reduce by store: chunks of every slice go to its owner, who adds them up and gives
+// the sums to all (window_store.cuh). A group of a block for each of the three roles. Oracle:
+// algo/two_shot.h.
+#pragma once
+#include "kernels/cuda/window_store.cuh"
+
+namespace collctl::kernels::cuda {
+
+// The slice of each rank: all but the last ones are equally long.
+struct Slices {
+  uint64_t each, bytes;
+  __device__ explicit Slices(const Exchange& x)
+      : each(align_up((x.bytes + x.memory.nranks - 1) / x.memory.nranks, 16)), bytes(x.bytes) {}
+  __device__ uint64_t first(int owner) const { return owner * each; }
+  __device__ uint64_t size(int owner) const {
+    const uint64_t from = first(owner);
+    return from >= bytes ? 0 : bytes - from < each ? bytes - from : each;
+  }
+};
+
+// Sums go into the own output and into a slot of every peer.
+struct EmitResult {
+  uint8_t* to;
+  const Exchange& x;
+  uint64_t number;
+  __device__ uint8_t* peer_slot(int k) const {
+    return slot_of(x, x.layout.results, x.peer(k), x.memory.rank, number);
+  }
+  __device__ void pack(uint32_t at, const uint4& v) const {
+    *reinterpret_cast<uint4*>(to + at) = v;
+    for (int k = 0; k < x.memory.nranks - 1; ++k) *reinterpret_cast<uint4*>(peer_slot(k) + at) = v;
+  }
+  __device__ void word(uint32_t at, uint64_t w, uint64_t have) const {
+    store_word(to + at, int64_t(have), w);
+    for (int k = 0; k < x.memory.nranks - 1; ++k)
+      *reinterpret_cast<uint64_t*>(peer_slot(k) + at) = w;
+  }
+};
+
+// Gives the contributions to peers' slices.
+template <bool kVec>
+__device__ void push_slices(Group& group, const Slices& slices, const Chunks& chunks) {
+  const Exchange& x = group.x;
+  const int me = x.memory.rank, mine = group.peer();
+  for (uint64_t c = group.first(); c < chunks.count; c = group.next()) {
+    const uint64_t number = mine >= 0 ? group.number(kSent, mine, c) : 0;
+    if (mine >= 0) group.wait_slot(counts_of(x, x.layout.taken, me, mine), number, mine);
+    group.start();
+    for (int k = 0; k < x.memory.nranks - 1; ++k) {
+      const int p = x.peer(k);
+      copy_bytes<kVec, false>(x.input + slices.first(p) + c * chunks.each,
+                              slot_of(x, x.layout.stage, p, me, group.number(kSent, p, c)),
+                              chunks.size(c, slices.size(p)), group.t);
+    }
+    group.end();
+    if (mine >= 0 && !group.has_failed())
+      store_release(counts_of(x, x.layout.arrived, mine, me) + group.slot(number), number + 1);
+  }
+}
+
+// Adds up the own slice and gives the sums to all.
+template <WordKind kKind, bool kVec>
+__device__ void sum_slices(Group& group, const Slices& slices, const Chunks& chunks) {
+  const Exchange& x = group.x;
+  const int me = x.memory.rank, mine = group.peer();
+  for (uint64_t c = group.first(); c < chunks.count; c = group.next()) {
+    const uint64_t came = mine >= 0 ? group.number(kReceived, mine, c) : 0;
+    const uint64_t goes = mine >= 0 ? group.number(kResultSent, mine, c) : 0;
+    if (mine >= 0) {
+      group.wait(counts_of(x, x.layout.arrived, me, mine) + group.slot(came), came, mine,
+                 WaitSide::recv);
+      group.wait_slot(counts_of(x, x.layout.result_taken, me, mine), goes, mine);
+    }
+    group.start();
+    const uint64_t at = slices.first(me) + c * chunks.each;
+    // Results have one count for all peers: they all get every chunk.
+    const EmitResult emit{x.output + at, x, group.number(kResultSent, x.peer(0), c)};
+    reduce_staged<kKind, kVec>(
+        x, x.input + at,
+        [&](int p) { return slot_of(x, x.layout.stage, me, p, group.number(kReceived, p, c)); },
+        chunks.size(c, slices.size(me)), group.t, emit);
+    group.end();
+    if (mine >= 0 && !group.has_failed()) {
+      store_release(counts_of(x, x.layout.result_arrived, mine, me) + group.slot(goes), goes + 1);
+      store_volatile(counts_of(x, x.layout.taken, mine, me) + group.slot(came), came + 1);
+    }
+  }
+}
+
+// Puts the others' sums into place.
+template <bool kVec>
+__device__ void take_slices(Group& group, const Slices& slices, const Chunks& chunks) {
+  const Exchange& x = group.x;
+  const int me = x.memory.rank, mine = group.peer();
+  for (uint64_t c = group.first(); c < chunks.count; c = group.next()) {
+    const uint64_t number = mine >= 0 ? group.number(kResultReceived, mine, c) : 0;
+    if (mine >= 0)
+      group.wait(counts_of(x, x.layout.result_arrived, me, mine) + group.slot(number), number, mine,
+                 WaitSide::recv);
+    group.start();
+    for (int k = 0; k < x.memory.nranks - 1; ++k) {
+      const int p = x.peer(k);
+      copy_bytes<kVec, true>(
+          slot_of(x, x.layout.results, me, p, group.number(kResultReceived, p, c)),
+          x.output + slices.first(p) + c * chunks.each, chunks.size(c, slices.size(p)), group.t);
+    }
+    group.end();
+    if (mine >= 0 && !group.has_failed())
+      store_volatile(counts_of(x, x.layout.result_taken, mine, me) + group.slot(number),
+                     number + 1);
+  }
+}
+
+template <WordKind kKind, bool kVec>
+__global__ void __launch_bounds__(kStoreThreads)
+    two_shot_store(const __grid_constant__ Exchange x, const uint32_t chunk_bytes) {
+  __shared__ StoreShared shared;
+  begin_launch();
+  const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
+  begin_store(x, shared);
+  const Slices slices(x);
+  const Chunks chunks{slices.each, (slices.each + chunk_bytes - 1) / chunk_bytes, chunk_bytes};
+  const auto role = StoreRole(threadIdx.x / kGroupThreads);
+  Group group(x, shared, chunks, role, 0, 1);
+  if (role == StoreRole::give)
+    push_slices<kVec>(group, slices, chunks);
+  else if (role == StoreRole::sum)
+    sum_slices<kKind, kVec>(group, slices, chunks);
+  else
+    take_slices<kVec>(group, slices, chunks);
+  end_store(
+      x, shared, chunks.count, epoch, [](int, Count) { return true; },
+      [&](StoreRole) { return chunks.count; });
+}
+
+}  // namespace collctl::kernels::cuda

@@ -1,0 +1,42 @@
+// The last collective calls of a communicator, so that ranks that wait for each other in vain can
+// see whether they called the same. Messages are not among them: every rank has its own. Threads:
+// any.
+#pragma once
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "runtime/operation.h"
+
+namespace collctl::runtime {
+
+class CallLog {
+ public:
+  void note(const Operation& op);
+  Bytes encode() const;
+  // Error lost: where this rank and `peer`, whose log that is, first called differently: both calls
+  // in words. Nothing where they do not differ as far as both logs go, or the bytes are no log.
+  std::optional<Error> difference(int rank, int peer, ByteView log) const;
+
+ private:
+  static constexpr uint64_t kKept = 32;
+  struct Call {  // as it travels
+    uint64_t count;
+    int32_t root;
+    Collective collective;
+    DataType type;
+    RedOp op;
+    uint8_t reserved;
+    bool same(const Call& other) const;
+    std::string text() const;
+  };
+  static_assert(sizeof(Call) == 16);
+
+  mutable std::mutex mutex_;
+  uint64_t noted_ = 0;
+  Call calls_[kKept] = {};  // by number % kKept
+};
+
+}  // namespace collctl::runtime

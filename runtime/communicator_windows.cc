@@ -1,0 +1,97 @@
+// Users' buffers in windows: the communicator's part of it.
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/wait.h"
+#include "runtime/communicator_state.h"
+
+namespace collctl::runtime {
+namespace {
+
+// After these the ranks no longer know of each other how far they are.
+bool ends_the_communicator(const Error& error) {
+  return error.code == ErrorCode::deadline || error.code == ErrorCode::lost ||
+         error.code == ErrorCode::interrupted || error.code == ErrorCode::defect;
+}
+
+}  // namespace
+
+void Communicator::State::make_user_windows() {
+  UserWindows::Options w;
+  w.rank = rank;
+  w.nranks = size;
+  w.peers = &peers;
+  w.teams = window_teams(peers, settings);
+  w.stride_bytes = window_stride(peers, w.teams, settings.window_stride);
+  w.comm_hash = hash;
+  w.device = device;
+  w.bootstrap = bootstrap.get();
+  user_windows = std::make_unique<UserWindows>(std::move(w));
+}
+
+// The bootstrap is one thread's at a time: submissions that may still wire go first.
+Status Communicator::State::wait_until_wired(Deadline deadline) {
+  std::unique_lock lock(turn_mutex);
+  if (base::wait_for(turn, lock, deadline, [&] { return unwired == 0; })) return {};
+  return Error(ErrorCode::deadline,
+               format("rank {}: operations under way have not connected their links", rank))
+      .blame(rank);
+}
+
+// Operations before one that lies elsewhere keep what they got: it is the same memory.
+bool Communicator::State::place_in_windows(std::span<Operation> operations) const {
+  if (user_windows->count() == 0 || window == nullptr || int(user_windows->team().size()) != size)
+    return false;
+  return std::all_of(operations.begin(), operations.end(), [this](Operation& op) {
+    if (op.collective == Collective::send_recv || op.collective == Collective::barrier ||
+        op.count == 0 || op.count > UINT64_MAX / 1024)
+      return false;
+    const OperationBytes bytes = operation_bytes(op, rank, size);
+    uint8_t* const in =
+        bytes.input > 0 ? user_windows->flat_address(op.input, bytes.input) : nullptr;
+    uint8_t* const out =
+        bytes.output > 0 ? user_windows->flat_address(op.output, bytes.output) : nullptr;
+    if ((bytes.input > 0 && in == nullptr) || (bytes.output > 0 && out == nullptr)) return false;
+    op.input = in;
+    op.output = out;
+    return true;
+  });
+}
+
+Result<std::vector<WindowPointer>> Communicator::register_windows(
+    std::span<const WindowRange> ranges, Deadline deadline) {
+  State& s = *state_;
+  COLL_TRY(s.error());
+  if (s.finalized) return Error(ErrorCode::usage, "the communicator was finalized");
+  COLL_TRY(s.wait_until_wired(deadline));
+  const std::lock_guard lock(s.bootstrap_mutex);
+  auto windows = s.user_windows->register_windows(ranges, deadline);
+  // Once: from the first registration on, operations under way read it.
+  if (s.flat.base == nullptr) s.flat = s.user_windows->flat();
+  if (windows) return windows;
+  if (!ends_the_communicator(windows.error())) return windows;
+  // What another rank has found out is nearer to the cause.
+  s.fail(windows.error(), true);
+  return Error(s.error().error());
+}
+
+Status Communicator::deregister_windows(std::span<const WindowPointer> windows, Deadline deadline) {
+  State& s = *state_;
+  // What failed has ended, so that windows are given back after an error, too.
+  if (s.gpu == nullptr || s.error()) COLL_TRY_IN(s.drain(deadline), "deregister windows");
+  return s.user_windows->deregister_windows(windows);
+}
+
+const UserWindows& Communicator::windows() const {
+  return *state_->user_windows;
+}
+
+std::string Communicator::no_straight_way() const {
+  const State& s = *state_;
+  if (s.gpu != nullptr) return "kernels of GPU ranks do not read users' windows";
+  if (s.size == 1) return "one rank has nobody to work with";
+  if (int(s.user_windows->team().size()) != s.size) return "not all ranks map each other's memory";
+  return s.window == nullptr ? "the ranks do not meet in memory: " + s.shape.no_window : "";
+}
+
+}  // namespace collctl::runtime

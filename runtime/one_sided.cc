@@ -1,0 +1,363 @@
+#include "runtime/one_sided.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/format.h"
+#include "base/log.h"
+#include "kernels/cpu/fault.h"
+#include "runtime/communicator_state.h"
+#include "runtime/window_memory.h"
+#include "transport/edge.h"
+#include "transport/net/meeting.h"
+
+namespace collctl::runtime {
+namespace {
+
+constexpr uint32_t kPurposeOneSided = 16;  // of connections, beside those of links
+constexpr uint32_t kPurposeOneSidedRdma = 17;
+
+Error usage(std::string message) {
+  return {ErrorCode::usage, std::move(message)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<OneSided>> OneSided::open(Communicator& communicator, Deadline deadline,
+                                                 const kernels::Fault& fault) {
+  std::unique_ptr<OneSided> made(new OneSided(communicator));
+  made->fault_ = fault;
+  if (communicator.device() != nullptr) {
+    COLL_ASSIGN(made->stream_, transport::DeviceStream::make(communicator.device()));
+  }
+  COLL_TRY_IN(made->board_.open(communicator, deadline), "one-sided operations");
+  const auto team = communicator.windows().team();
+  made->team_.assign(size_t(communicator.size()), false);
+  for (const int rank : team) made->team_[size_t(rank)] = true;
+  COLL_TRY_IN(made->connect(made->board_.number(), deadline), "one-sided operations");
+  return made;
+}
+
+OneSided::~OneSided() {
+  // Before the board, whose lines their threads write.
+  rdma_.reset();
+  network_.reset();
+  board_.close();
+}
+
+// Empty: RDMA is to be tried between this rank and the peer; the same at both ends.
+std::string OneSided::refuses_rdma(int peer) const {
+  if (team_[size_t(peer)]) return "same team";
+  const auto& peers = communicator_.peers();
+  const transport::PeerInfo& here = peers[size_t(communicator_.rank())];
+  const transport::PeerInfo& there = peers[size_t(peer)];
+  std::string why;
+  const transport::Net* const net = transport::choose_net(here, there, why);
+  if (net == nullptr) return why;
+  if (std::string_view(net->name) == "ib") return "";
+  if (std::string_view(net->name) != "socket")
+    return format("the network is the plugin '{}', which has no one-sided operations",
+                  communicator_.state_->networks.network);
+  const std::string& own = communicator_.state_->networks.why_no_ib;
+  return own.empty()
+             ? format("{} has no RDMA port of this rank's kind", transport::peer_text(there))
+             : "no IB here: " + own;
+}
+
+// The lower rank of a pair dials. Nobody dials before all expect their callers. Sockets connect all
+// who do not reach each other; beside them stands a connection of each pair that tries RDMA.
+Status OneSided::connect(uint64_t number, Deadline deadline) {
+  const int rank = communicator_.rank();
+  const auto& peers = communicator_.peers();
+  const transport::Services& services = communicator_.state_->wire->services();
+  std::vector<transport::NetEnd> ends;
+  for (const uint32_t purpose : {kPurposeOneSided, kPurposeOneSidedRdma})
+    for (int peer = 0; peer < communicator_.size(); ++peer) {
+      if (peer == rank || board_.reaches(peer)) continue;
+      if (purpose == kPurposeOneSidedRdma) {
+        why_[peer] = refuses_rdma(peer);
+        if (!why_[peer].empty()) continue;
+      }
+      transport::NetEnd end{};
+      end.spec.direction = rank < peer ? transport::Direction::send : transport::Direction::recv;
+      end.spec.self = peers[size_t(rank)];
+      end.spec.peer = peers[size_t(peer)];
+      end.spec.purpose = purpose;
+      ends.push_back(end);
+    }
+  const auto key_of = [&](const transport::NetEnd& end) {
+    return transport::edge_key(end.spec, communicator_.hash(), number);
+  };
+  Status status;
+  for (const auto& end : ends)
+    if (status) status = transport::expect_peer(end, services, key_of(end));
+  COLL_TRY(communicator_.barrier(deadline));
+  COLL_TRY(std::move(status));
+  std::vector<NetworkPeer> connected;
+  std::vector<OneSidedRdma::RdmaPeer> rdma;
+  for (const auto& end : ends) {
+    auto fd = transport::meet(end, services, key_of(end), deadline);
+    if (!fd) return transport::edge_error(end.spec, std::move(fd.error()));
+    if (end.spec.purpose == kPurposeOneSidedRdma)
+      rdma.push_back({.spec = end.spec, .control = std::move(*fd)});
+    else
+      connected.push_back({.rank = end.spec.peer.rank,
+                           .name = transport::peer_text(end.spec.peer),
+                           .fd = std::move(*fd)});
+  }
+  if (connected.empty()) return {};
+  COLL_ASSIGN(network_, OneSidedNetwork::start(std::move(connected), board_));
+  return connect_rdma(std::move(rdma), deadline);
+}
+
+Status OneSided::connect_rdma(std::vector<OneSidedRdma::RdmaPeer> peers, Deadline deadline) {
+  by_rdma_.assign(size_t(communicator_.size()), false);
+  if (!peers.empty()) {
+    std::map<int, std::string> refused;
+    COLL_ASSIGN(rdma_,
+                OneSidedRdma::start(
+                    {.peers = std::move(peers),
+                     .services = communicator_.state_->wire->services(),
+                     .board = &board_,
+                     .copy = [this](void* to, const void* from, uint64_t bytes,
+                                    Deadline until) { return move(to, from, bytes, until); }},
+                    deadline, refused));
+    for (auto& [peer, why] : refused) why_[peer] = std::move(why);
+  }
+  for (const auto& [peer, refused] : why_) {
+    by_rdma_[size_t(peer)] = rdma_ != nullptr && rdma_->links(peer);
+    if (!team_[size_t(peer)])
+      COLL_INFO(net, "One-sided {} -> {} via {}{}", communicator_.rank(), peer, path(peer),
+                refused.empty() ? "" : ": " + refused);
+  }
+  return {};
+}
+
+Status OneSided::share(std::span<const WindowPointer> windows, Deadline deadline) {
+  Status mine;
+  std::vector<OneSidedRdma::Shared> shared;
+  for (const WindowPointer& window : windows) {
+    if (window == nullptr || !window->valid()) {
+      mine = usage("a window to share is not registered");
+      continue;
+    }
+    if (network_ != nullptr && communicator_.device() == nullptr)
+      network_->admit(window->number(), window->address(), window->bytes());
+    if (rdma_ == nullptr) continue;
+    const transport::IbOneSided::Range range{.address = window->address(),
+                                             .bytes = window->bytes()};
+    auto hold = WindowHold::of(window->address(), window->bytes());
+    if (!hold) {
+      mine = std::move(hold.error());
+      continue;
+    }
+    shared.push_back(
+        {.number = window->number(),
+         .window = range,
+         .pages = {.address = hold->segment().data(), .bytes = hold->segment().bytes()}});
+  }
+  if (rdma_ != nullptr) COLL_TRY(rdma_->share(shared, patience(deadline)));
+  COLL_TRY(barrier(deadline));
+  return mine;
+}
+
+Status OneSided::withdraw(std::span<const WindowPointer> windows, Deadline deadline) {
+  // Before the barrier: behind it peers may share others under the same numbers.
+  for (const WindowPointer& window : windows)
+    if (rdma_ != nullptr && window != nullptr) rdma_->forget(window->number());
+  Status met = barrier(deadline);
+  for (const WindowPointer& window : windows) {
+    if (window == nullptr) continue;
+    if (network_ != nullptr) network_->dismiss(window->number());
+    if (rdma_ != nullptr) rdma_->dismiss(window->number());
+  }
+  return met;
+}
+
+bool OneSided::direct(int peer) const {
+  return peer == communicator_.rank() || team_[size_t(peer)];
+}
+
+std::string OneSided::path(int peer) const {
+  if (peer == communicator_.rank()) return "own";
+  if (direct(peer)) return "window";
+  const bool rdma = rdma_ != nullptr && rdma_->links(peer) && rdma_->refused_by(peer).empty();
+  return rdma ? rdma_->via(peer) : "NET/Socket";
+}
+
+std::string OneSided::why(int peer) const {
+  if (direct(peer)) return "";
+  const auto refused = why_.find(peer);
+  if (refused != why_.end() && !refused->second.empty()) return refused->second;
+  return rdma_ != nullptr ? rdma_->refused_by(peer) : "";
+}
+
+Status OneSided::check_peer(int peer, int signal) const {
+  if (peer < 0 || peer >= communicator_.size())
+    return usage(format("rank {} of {}: there is no such rank", peer, communicator_.size()));
+  if (signal < 0 || signal >= kSignals)
+    return usage(format("signal {}: expected 0..{}", signal, kSignals - 1));
+  return {};
+}
+
+Status OneSided::check(const WindowPlace& place, uint64_t bytes) const {
+  COLL_TRY(check_peer(place.rank, 0));
+  if (place.window == nullptr || !place.window->valid())
+    return usage("the window is not registered, or was deregistered");
+  const uint64_t all = place.window->bytes();
+  if (bytes > all || place.offset > all - bytes)
+    return usage(format("{} bytes at {} of a window of {} bytes: they end beyond it", bytes,
+                        place.offset, all));
+  if (!direct(place.rank) && communicator_.device() != nullptr &&
+      (rdma_ == nullptr || !rdma_->reaches(place.rank, place.window->number())))
+    return Error(ErrorCode::unavailable,
+                 format("rank {} is not of this rank's team (another host, or no P2P), and GPU "
+                        "memory goes there by RDMA only: {}",
+                        place.rank, why(place.rank)),
+                 "send and receive, or use CPU ranks");
+  return {};
+}
+
+// Every wait can end by what has broken elsewhere; the deadline names the rank waited for.
+Error OneSided::named(Error error, int peer) const {
+  return std::move(error).blame(error.rank >= 0 ? error.rank : peer);
+}
+
+Status OneSided::move(void* to, const void* from, uint64_t bytes, Deadline deadline) {
+  if (communicator_.device() == nullptr) {
+    std::memmove(to, from, bytes);
+    return {};
+  }
+  COLL_TRY(stream_.copy(to, from, bytes));
+  return stream_.synchronize(deadline);
+}
+
+Status OneSided::put(const WindowPlace& to, const void* from, uint64_t bytes, Deadline deadline) {
+  return put_then(to, from, bytes, -1, deadline);
+}
+
+Status OneSided::put_then(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
+                          Deadline deadline) {
+  COLL_TRY(check(to, bytes));
+  if (bytes == 0) return signal < 0 ? Status() : raise(to.rank, signal);
+  Bytes damaged;
+  if (fault_.kind == kernels::FaultKind::corrupt && fault_.rank == communicator_.rank() &&
+      puts_ == fault_.step && communicator_.device() == nullptr) {
+    const auto* const bytes_of = static_cast<const uint8_t*>(from);
+    damaged.assign(bytes_of, bytes_of + bytes);
+    kernels::flip_a_bit(damaged.data());
+    from = damaged.data();
+  }
+  ++puts_;
+  if (direct(to.rank)) {
+    COLL_ASSIGN(uint8_t* const at, to.window->peer(to.rank, to.offset, bytes));
+    COLL_TRY(move(at, from, bytes, deadline));
+    return signal < 0 ? Status() : raise(to.rank, signal);
+  }
+  return put_away(to, from, bytes, signal, deadline);
+}
+
+// To a rank that is not of the team.
+Status OneSided::put_away(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
+                          Deadline deadline) {
+  COLL_ASSIGN(const bool rdma, take_route(to, deadline));
+  const OneSidedNetwork::Range range{to.window->number(), to.offset, bytes};
+  Status done = rdma ? rdma_->put(to.rank, range, from, signal, patience(deadline))
+                     : network_->put(to.rank, range, from, patience(deadline));
+  if (done && !rdma && signal >= 0) done = network_->signal(to.rank, signal);
+  if (!done) return named(std::move(done.error()), to.rank);
+  return {};
+}
+
+Result<bool> OneSided::take_route(const WindowPlace& to, Deadline deadline) {
+  const bool rdma = rdma_ != nullptr && rdma_->reaches(to.rank, to.window->number());
+  if (rdma != by_rdma_[size_t(to.rank)]) COLL_TRY(flush(to.rank, deadline));
+  by_rdma_[size_t(to.rank)] = rdma;
+  return rdma;
+}
+
+OneSidedNetwork::Patience OneSided::patience(Deadline deadline) const {
+  return {deadline, [this] { return communicator_.async_error(); }};
+}
+
+Status OneSided::get(const WindowPlace& from, void* to, uint64_t bytes, Deadline deadline) {
+  COLL_TRY(check(from, bytes));
+  if (bytes == 0) return {};
+  if (direct(from.rank)) {
+    COLL_ASSIGN(const uint8_t* const at, from.window->peer(from.rank, from.offset, bytes));
+    return move(to, at, bytes, deadline);
+  }
+  const OneSidedNetwork::Range range{from.window->number(), from.offset, bytes};
+  const bool rdma = rdma_ != nullptr && rdma_->reaches(from.rank, from.window->number());
+  Status done = rdma ? rdma_->get(from.rank, range, to, patience(deadline))
+                     : network_->get(from.rank, range, to, patience(deadline));
+  if (!done) return named(std::move(done.error()), from.rank);
+  return {};
+}
+
+Status OneSided::raise(int peer, int line) {
+  if (peer == communicator_.rank()) {
+    board_.raise_here(peer, line);
+    return {};
+  }
+  if (board_.reaches(peer)) return board_.raise_at(peer, line);
+  return by_rdma_[size_t(peer)] ? rdma_->signal(peer, line) : network_->signal(peer, line);
+}
+
+Status OneSided::signal(int peer, int signal) {
+  COLL_TRY(check_peer(peer, signal));
+  return raise(peer, signal);
+}
+
+Status OneSided::put_signal(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
+                            Deadline deadline) {
+  COLL_TRY(check_peer(to.rank, signal));
+  return put_then(to, from, bytes, signal, deadline);
+}
+
+Status OneSided::await(int peer, int line, uint64_t times, Deadline deadline) {
+  COLL_ASSIGN(const bool came, board_.wait(peer, line, times, deadline, [this, peer]() -> Status {
+    COLL_TRY(communicator_.async_error());
+    return rdma_ != nullptr ? rdma_->health(peer) : Status();
+  }));
+  if (came) return {};
+  const std::string what = line == kBarrierSignal ? "a barrier" : format("signal {}", line);
+  return Error(
+             ErrorCode::deadline,
+             format("rank {} waited for {} of {}, which came {} of {} times", communicator_.rank(),
+                    what, transport::peer_text(communicator_.peers()[size_t(peer)]),
+                    board_.pending(peer, line), times))
+      .blame(peer);
+}
+
+Status OneSided::wait(int peer, int signal, uint64_t times, Deadline deadline) {
+  COLL_TRY(check_peer(peer, signal));
+  return await(peer, signal, times, deadline);
+}
+
+Status OneSided::flush(int peer, Deadline deadline) {
+  COLL_TRY(check_peer(peer, 0));
+  // Stores of this thread are ordered by the next signal or barrier.
+  if (direct(peer) || network_ == nullptr) return {};
+  Status done;
+  if (rdma_ != nullptr && rdma_->links(peer)) done = rdma_->fence(peer, patience(deadline));
+  if (done) done = network_->fence(peer, patience(deadline));
+  if (!done) return named(std::move(done.error()), peer);
+  return {};
+}
+
+// Dissemination: in round k a rank tells the one 2^k ahead and hears the one 2^k behind, so that
+// after ceil(log2 n) rounds it has heard of everybody. No source speaks twice in one barrier, so
+// one counter for each is enough.
+Status OneSided::barrier(Deadline deadline) {
+  const int rank = communicator_.rank(), size = communicator_.size();
+  for (int peer = 0; peer < size; ++peer)
+    if (peer != rank) COLL_TRY(flush(peer, deadline));
+  for (int step = 1; step < size; step *= 2) {
+    COLL_TRY(raise((rank + step) % size, kBarrierSignal));
+    COLL_TRY(await((rank - step + size) % size, kBarrierSignal, 1, deadline));
+  }
+  return {};
+}
+
+}  // namespace collctl::runtime

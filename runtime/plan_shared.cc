@@ -1,0 +1,85 @@
+#include "runtime/plan_shared.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "kernels/algo/symmetric.h"
+#include "runtime/cost.h"
+#include "runtime/plan_candidates.h"
+
+namespace collctl::runtime {
+namespace {
+
+using kernels::AlgorithmId;
+using kernels::Protocol;
+
+// By which name of the table it goes: all-reduce sums slices and spreads them.
+AlgorithmId named(Collective c) {
+  return c == Collective::all_reduce ? AlgorithmId::two_shot : AlgorithmId::one_shot;
+}
+
+bool may_share(const Operation& op, const CommShape& shape, const Choices& choices) {
+  return shape.nranks > 1 && shape.window_bytes > 0 && op.count > 0 &&
+         (kernels::kSymmetricServes & kernels::collective_bit(op.collective)) != 0 &&
+         choices.allows(named(op.collective)) && choices.allows(Protocol::simple);
+}
+
+// The ordinary plan's works, made to share their buffers.
+void share(PlannedOp& planned, const Operation& op, const CommShape& shape, int channels,
+           double us) {
+  const std::string next = format("{}/{} {:.1f} us", kernels::name_of(planned.algorithm),
+                                  kernels::name_of(planned.protocol), planned.expected_us);
+  const kernels::Work first = planned.works.at(0);
+  planned.works.clear();
+  const auto parts = detail::cut_parts(op.count, channels);
+  for (size_t c = 0; c < parts.size(); ++c) {
+    kernels::Work w = first;
+    w.part_offset = parts[c].offset;
+    w.part_count = parts[c].count;
+    w.chunk_count = kernels::chunk_grain(op.type);  // of no account
+    w.pairs = nullptr;
+    w.pair_count = 0;
+    w.rank = shape.rank;
+    w.algorithm = named(op.collective);
+    w.protocol = Protocol::simple;
+    w.channel = uint16_t(c);
+    w.reserved = kernels::kSharedMark;
+    planned.works.push_back(w);
+  }
+  planned.algorithm = named(op.collective);
+  planned.protocol = Protocol::simple;
+  planned.channels = int(planned.works.size());
+  planned.straight = true;
+  planned.expected_us = us;
+  planned.why = format("straight between the users' windows, model: {:.1f} us, next {}", us, next);
+}
+
+}  // namespace
+
+Result<Plan> make_shared_plan(std::span<const Operation> operations, const CommShape& shape,
+                              const Choices& choices) {
+  COLL_ASSIGN(Plan plan, make_plan(operations, shape, choices));
+  bool pairs_left = false;
+  for (size_t i = 0; i < operations.size(); ++i) {
+    const Operation& op = operations[i];
+    PlannedOp& planned = plan.ops[i];
+    if (may_share(op, shape, choices)) {
+      const int channels = std::clamp(planned.channels, 1, std::max(1, shape.window_channels));
+      const double us = predict_us({.collective = op.collective,
+                                    .algorithm = named(op.collective),
+                                    .protocol = Protocol::simple,
+                                    .bytes = detail::bytes_of(op),
+                                    .chunk_bytes = std::max<uint64_t>(1, detail::bytes_of(op)),
+                                    .channels = channels,
+                                    .shared = true},
+                                   shape);
+      if (!choices.algo.empty() || us < planned.expected_us)
+        share(planned, op, shape, channels, us);
+    }
+    for (const kernels::Work& w : planned.works) pairs_left = pairs_left || w.pairs != nullptr;
+  }
+  if (!pairs_left) plan.pairs.clear();
+  return plan;
+}
+
+}  // namespace collctl::runtime

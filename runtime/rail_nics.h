@@ -1,0 +1,52 @@
+// The NICs of a host as `rails` tries them, one against another: RDMA ports, or network interfaces
+// where there is no RDMA. What a host says of its own travels to all ranks; everything that comes
+// from a peer is bounded. Threads: values; find_rail_nics opens the RDMA devices, any thread.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "base/socket.h"
+#include "transport/net/ib/gid.h"
+
+namespace collctl::runtime {
+
+inline constexpr size_t kMostRailNics = 16;  // of a host; more are left out, and said to be
+
+struct RailNic {
+  std::string name;         // "mlx5_0:1", "eth0"
+  uint8_t link_layer = 0;   // of an RDMA port (drivers::kLink...); 0: an interface
+  int64_t rate_mbps = 0;    // 0: the driver does not say
+  int32_t mtu = 0;          // bytes; of an RDMA port the active one
+  uint16_t lid = 0;         // of an InfiniBand port
+  base::Address address{};  // of an interface; with the port where its host listens
+  std::vector<transport::IbGid> gids = {};
+  bool rdma() const { return link_layer != 0; }
+};
+
+struct RailHost {
+  std::string host;
+  int32_t rank = -1;  // that acts for it
+  uint64_t hash = 0;  // equal for ranks of one host
+  uint64_t network_namespace = 0;
+  std::vector<RailNic> nics;
+  std::vector<std::string> unused;  // each with why
+  std::string why_no_rdma;          // empty when RDMA ports were found, or none were wanted
+};
+
+struct RailNicWish {
+  std::string net;                 // "", "ib" or "socket"
+  std::string interfaces, family;  // as SOCKET_IFNAME and SOCKET_FAMILY
+};
+// `found.nics` are RDMA ports where there are any and `net` is not "socket", else interfaces.
+// `keep` holds the RDMA devices open. Errors: usage: a knob; unavailable: net is "ib" and there is
+// no port.
+Status find_rail_nics(const RailNicWish& wish, RailHost& found, std::shared_ptr<void>& keep);
+
+Bytes encode(const RailHost& host);
+// Error: lost: not such a text, or more than a host may say.
+Result<RailHost> decode_rail_host(ByteView bytes);
+
+}  // namespace collctl::runtime

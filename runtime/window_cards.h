@@ -1,0 +1,43 @@
+// What ranks tell each other when they register windows, and what all of them conclude from it.
+// Pure values: made and read by UserWindows.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "transport/peer.h"
+
+namespace collctl::runtime {
+
+struct RangeCard {
+  uint64_t bytes;           // of the window
+  uint64_t segment;         // its allocation, by the rank's own numbers
+  uint64_t segment_bytes;   // in whole pages
+  uint64_t segment_offset;  // where the window begins in it
+  uint64_t known_as;        // number of the window that it is already, or 0
+};
+
+struct WindowCard {
+  uint64_t live = 0;  // hash of the windows that there are
+  std::vector<RangeCard> ranges;
+  int32_t code = 0;  // ErrorCode of a rank that cannot; 0: it can
+  std::string text;
+
+  Bytes encode() const;
+  // Error defect: not such a card.
+  static Result<WindowCard> decode(ByteView bytes);
+};
+
+inline constexpr size_t kMostRangesAtOnce = 4096;
+
+// By rank.
+Result<std::vector<WindowCard>> decode_cards(std::span<const Bytes> blobs);
+// What keeps all from registering what the cards say; the same on all ranks. `teams` as of
+// window_teams(). Errors (usage, or as a rank says of itself) name the rank that differs.
+Status check_window_cards(std::span<const WindowCard> cards, std::span<const int> teams,
+                          std::span<const transport::PeerInfo> peers);
+
+}  // namespace collctl::runtime

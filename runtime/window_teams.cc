@@ -1,0 +1,72 @@
+// Who maps whose memory, and how many addresses each gets.
+#include <algorithm>
+#include <map>
+
+#include "runtime/settings.h"
+#include "runtime/user_window.h"
+
+namespace collctl::runtime {
+namespace {
+
+constexpr uint64_t kStrideGrain = uint64_t(4) << 30;
+constexpr uint64_t kLeastGrain = 2 << 20;  // pages of GPUs
+// Of the 128 TiB that a process has. ThreadSanitizer leaves it little more than one.
+#if defined(__SANITIZE_THREAD__)
+constexpr uint64_t kMostReserved = uint64_t(1) << 38;
+#else
+constexpr uint64_t kMostReserved = uint64_t(1) << 44;
+#endif
+
+bool map_each_other(const transport::PeerInfo& a, const transport::PeerInfo& b,
+                    const Settings& settings) {
+  const bool one_process = a.process_hash == b.process_hash;
+  if (a.host_hash != b.host_hash || a.network_namespace != b.network_namespace) return false;
+  if (settings.transport == "net") return false;
+  if (a.kind == transport::DeviceKind::cuda) return !settings.p2p_disabled;
+  return !settings.shm_disabled || (one_process && !settings.p2p_disabled);
+}
+
+uint64_t round_down(uint64_t value, uint64_t grain) {
+  return value / grain * grain;
+}
+
+}  // namespace
+
+std::vector<int> window_teams(std::span<const transport::PeerInfo> peers,
+                              const Settings& settings) {
+  std::vector<int> teams;
+  for (size_t r = 0; r < peers.size(); ++r) {
+    // All that the rules compare is equal or not, so the first match stands for its whole team.
+    int leader = int(r);
+    for (size_t other = 0; other < r && leader == int(r); ++other)
+      if (teams[other] == int(other) && map_each_other(peers[other], peers[r], settings))
+        leader = int(other);
+    teams.push_back(leader);
+  }
+  return teams;
+}
+
+uint64_t window_stride(std::span<const transport::PeerInfo> peers, std::span<const int> teams,
+                       uint64_t setting) {
+  if (setting != 0) return (setting + kLeastGrain - 1) / kLeastGrain * kLeastGrain;
+  uint64_t most_memory = 1, most_slots = 1;
+  std::map<int, uint64_t> members;
+  std::map<uint64_t, std::vector<size_t>> processes;
+  for (size_t r = 0; r < peers.size(); ++r) {
+    most_memory = std::max(most_memory, peers[r].device_memory);
+    ++members[teams[r]];
+    processes[peers[r].process_hash].push_back(r);
+  }
+  for (const auto& [process, ranks] : processes) {
+    uint64_t slots = 0;
+    for (const size_t r : ranks) slots += members[teams[r]];
+    most_slots = std::max(most_slots, slots);
+  }
+  const uint64_t wanted = (most_memory + kStrideGrain - 1) / kStrideGrain * kStrideGrain;
+  const uint64_t possible = kMostReserved / most_slots;
+  if (wanted <= possible) return wanted;
+  return std::max(kLeastGrain,
+                  round_down(possible, possible >= kStrideGrain ? kStrideGrain : kLeastGrain));
+}
+
+}  // namespace collctl::runtime

@@ -1,0 +1,267 @@
+#!/bin/bash
+# `run rails` with the real binary: NICs of two hosts against each other. RDMA ports are the adapters of
+# tests/fake_verbs, a host is a process with a host identity of its own; interfaces are those of network namespaces.
+# Usage: rails.sh PATH/collctl FOLDER-OF-THE-STAND-IN
+set -u
+collctl=$(realpath "$1")
+fabric=${2:-}
+export CUDA_VISIBLE_DEVICES=-1 COLLCTL_TOKEN=rails
+work=$(mktemp -d)
+spaces=()
+finish() {
+  local space
+  for space in "${spaces[@]}"; do ip netns del "$space" 2>/dev/null; done
+  rm -rf "$work"
+}
+trap finish EXIT
+failures=0 runs=0
+out=$work/out err=$work/err
+
+fail() {
+  echo "FAILED: $case: $*"
+  sed 's/^/    out: /' "$out" | cut -c1-400 | head -40
+  sed 's/^/    err: /' "$err" | cut -c1-400 | head -20
+  failures=$((failures + 1))
+}
+case_is() { case=$1; echo "- $case"; }
+is_code() { [ "$codes" = "$1" ] || fail "exit codes are '$codes', expected '$1'"; }
+has_out() { grep -qE -- "$1" "$out" || fail "standard output lacks '$1'"; }
+lacks_out() { ! grep -qE -- "$1" "$out" || fail "standard output has '$1'"; }
+has_err() { grep -qE -- "$1" "$err" || fail "standard error lacks '$1'"; }
+# A Python expression over the report r; ways(word) are the ways that end so, as "nic>nic" of hosts 0 and 1 with the
+# sending host before.
+holds() {
+  python3 - "$out" "$1" <<'PY' || fail "it does not hold that $1"
+import json, sys
+r = json.load(open(sys.argv[1]))
+def ways(word):
+    found = set()
+    for p in r["pairs"]:
+        columns = r["hosts"][p["to"]]["nics"]
+        for k, c in enumerate(p["cells"]):
+            if c["end"] == word:
+                found.add("%d %s>%s" % (p["from"], r["hosts"][p["from"]]["nics"][k // len(columns)]["name"],
+                                        columns[k % len(columns)]["name"]))
+    return found
+kinds = {f["kind"] for f in r["findings"]}
+sys.exit(0 if eval(sys.argv[2]) else 1)
+PY
+}
+# Two ranks on two hosts; ${on_0[@]} and ${on_1[@]} are what runs before the command on each, ${both[@]} variables.
+on_0=(env COLLCTL_HOSTID=zero FAKE_VERBS_HOST=0)
+on_1=(env COLLCTL_HOSTID=one FAKE_VERBS_HOST=1)
+both=() at=127.0.0.1
+rails() {
+  local port=$((29500 + RANDOM % 3000)) other
+  rm -f "$FAKE_VERBS_WORLD"
+  runs=$((runs + 1))
+  env "${both[@]}" "${on_1[@]}" timeout -k 5 120 "$collctl" run --join $at:$port --rank 1 --size 2 rails "$@" \
+    >"$work/out1" 2>"$work/err1" </dev/null & other=$!
+  env "${both[@]}" "${on_0[@]}" timeout -k 5 120 "$collctl" run --join $at:$port --rank 0 --size 2 rails "$@" \
+    >"$out" 2>"$err" </dev/null
+  codes=$?
+  wait $other
+  codes="$codes $?"
+}
+export FAKE_VERBS_WORLD=$work/world
+
+over_the_stand_in() {
+  export LD_LIBRARY_PATH=$fabric${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+  case_is "InfiniBand: every port reaches every other"
+  export FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib:ports=2
+  rails --json --below 0
+  is_code "0 0"
+  holds 'r["schema"] == "collctl.rails/1" and r["network"] == "ib" and not r["one_host"] and r["verdict"] == {"ok": True, "reasons": []}'
+  holds '[n["name"] for n in r["hosts"][1]["nics"]] == ["fake_0:1", "fake_1:1", "fake_1:2"]'
+  holds 'all(n["link"] == "InfiniBand" and n["rate_Gbps"] == 200 and n["mtu"] == 4096 and n["lid"] > 0 for h in r["hosts"] for n in h["nics"])'
+  # Three ports against three, both ways.
+  holds 'len(ways("ok")) == 18 and r["ways"] == r["good"] == 18 and r["findings"] == []'
+  holds 'all(c["GBps"] > 0 and c["first_us"] > 0 for p in r["pairs"] for c in p["cells"])'
+  holds 'r["recommended"] == "COLLCTL_IB_HCA==fake_0,fake_1:1,fake_1:2"'
+  [ ! -s "$work/out1" ] || fail "rank 1 wrote to standard output"
+
+  case_is "the table"
+  export FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib
+  rails --below 0
+  is_code "0 0"
+  has_out '^# collctl [^ ]+ rails: 2 hosts, RDMA \(NET/IB\), messages of 1 MiB$'
+  has_out '^#   fake_1:1  InfiniBand  200 Gb/s  MTU 4096  LID [0-9]+'
+  has_out '^  .* \\ .*  fake_0:1  fake_1:1$'
+  has_out '^  fake_1:1 +[0-9.]+ +[0-9.]+$'
+  has_out '^# 8 of 8 ways: median [0-9.]+ GB/s, least [0-9.]+ GB/s$'
+  has_out '^# Verdict: passed$'
+  has_out '^# recommended: COLLCTL_IB_HCA==fake_0,fake_1$'
+
+  case_is "RoCE: the address that both ends use, and a recommended index"
+  # The stand-in's tables are link-local v1 and v2, then IPv4 v1 and v2: the last is index 3.
+  export FAKE_VERBS_DEVICES=fake_0:roce,fake_1:roce
+  rails --json --below 0
+  is_code "0 0"
+  holds 'all(c["from_gid"] == c["to_gid"] == 3 and c["gid_type"] == "RoCE v2" for p in r["pairs"] for c in p["cells"])'
+  holds 'r["recommended"] == "COLLCTL_IB_HCA==fake_0,fake_1 COLLCTL_IB_GID_INDEX=3"'
+
+  case_is "addresses of which none fits another"
+  # Host 0 offers only its IPv4 address, host 1 only its link-local one.
+  on_0+=(COLLCTL_IB_GID_INDEX=3) on_1+=(COLLCTL_IB_GID_INDEX=1)
+  rails --below 0
+  is_code "1 1"
+  has_out '^  fake_0:1 +GID ! +GID !$'
+  has_out '^FAIL gid: .* fake_0:1 -> .* fake_1:1: no address \(GID\) of one port fits'
+  has_out '^  remedy: give both ports an address of one kind'
+  has_out '^# Verdict: 8 of 8 ways between NICs fail$'
+  lacks_out '^# recommended'
+  on_0=("${on_0[@]:0:3}") on_1=("${on_1[@]:0:3}")
+
+  case_is "an InfiniBand and an Ethernet port: no fault, and no way"
+  export FAKE_VERBS_DEVICES=fake_0:ib,fake_1:roce
+  rails --json --below 0
+  is_code "0 0"
+  holds 'ways("ok") == {"%d fake_%d:1>fake_%d:1" % (h, i, i) for h in (0, 1) for i in (0, 1)} and len(ways("unlike")) == 4 and r["ways"] == 4'
+
+  case_is "a fabric of rails"
+  export FAKE_VERBS_DEVICES=fake_0:ib:rail=0,fake_1:ib:rail=1
+  rails --json --below 0 --pair-timeout 1
+  is_code "0 0"
+  holds 'r["rail_only"] and r["ways"] == r["good"] == 4 and len(ways("no-answer")) == 4 and r["findings"] == []'
+  holds 'r["recommended"] == "COLLCTL_IB_HCA==fake_0,fake_1 COLLCTL_CROSS_NIC=0"'
+
+  case_is "one port that nobody reaches"
+  export FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib
+  on_1+=(FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib:rail=9)
+  rails --json --below 0 --pair-timeout 1
+  is_code "1 1"
+  holds 'ways("no-answer") == {"0 fake_0:1>fake_1:1", "0 fake_1:1>fake_1:1", "1 fake_1:1>fake_0:1", "1 fake_1:1>fake_1:1"}'
+  holds 'len(ways("ok")) == 4 and kinds == {"no-answer"} and r["recommended"] == "COLLCTL_IB_HCA==fake_0"'
+  holds 'r["verdict"]["reasons"] == [{"code": "failed", "message": "4 of 8 ways between NICs fail"}]'
+  on_1=("${on_1[@]:0:3}")
+
+  case_is "a port that is down is said to be"
+  on_1+=(FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib:down)
+  rails --json --below 0
+  is_code "0 0"
+  holds 'r["hosts"][1]["unused"] == ["fake_1:1 is DOWN"] and len(ways("ok")) == 4'
+  on_1=("${on_1[@]:0:3}")
+
+  case_is "large packets are lost on one port"
+  on_1+=(FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib:mtu=1024)
+  both=(FAKE_VERBS_FAULTS=drop:min_bytes=2000,device=fake_1,host=0,times=0,value=1000)
+  rails --below 0 --pair-timeout 1
+  is_code "1 1"
+  has_out '^  fake_0:1 +[0-9.]+ +[0-9.]+$'
+  has_out '^  fake_1:1 +> MTU 4096/4096 ! +> MTU 4096/1024 !$'
+  has_out '^  remedy: small messages pass and large ones do not'
+  has_out '^# recommended: COLLCTL_IB_HCA==fake_0$'
+  on_1=("${on_1[@]:0:3}")
+
+  case_is "one port is slow"
+  both=(FAKE_VERBS_FAULTS=bandwidth:device=fake_1,host=1,times=0,value=20000000)
+  rails --json --below 0.3
+  is_code "1 1"
+  holds 'kinds == {"slow"} and {(f["host"] == r["hosts"][1]["host"], f["nic"]) for f in r["findings"]} == {(True, "fake_1:1")}'
+  holds 'len(r["findings"]) == 2 and r["recommended"] == "COLLCTL_IB_HCA==fake_0"'
+
+  case_is "bytes that change on the way"
+  both=(FAKE_VERBS_FAULTS=corrupt:min_bytes=2000,device=fake_0,host=0,times=0)
+  rails --json --below 0
+  is_code "7 7"
+  holds 'ways("wrong-data") == {"0 fake_0:1>fake_0:1", "0 fake_0:1>fake_1:1"} and r["recommended"] == "COLLCTL_IB_HCA==fake_1"'
+  both=()
+
+  case_is "a host without RDMA"
+  on_1+=(COLLCTL_IB_DISABLE=1)
+  rails --json --below 0
+  is_code "1 1"
+  holds 'kinds == {"host"} and "COLLCTL_IB_DISABLE" in r["findings"][0]["message"] and r["recommended"] is None'
+  on_1=("${on_1[@]:0:3}")
+
+  case_is "a rank that dies"
+  both=(FAKE_VERBS_FAULTS=kill:after=10,opcode=write_imm,host=1)
+  rails --below 0 --json
+  case "$codes" in "5 137" | "5 134") ;; *) fail "exit codes are '$codes'" ;; esac
+  both=()
+
+  case_is "one host: its ports loop back to each other"
+  runs=$((runs + 1))
+  rm -f "$FAKE_VERBS_WORLD"
+  timeout -k 5 90 "$collctl" rails --below 0 >"$out" 2>"$err" </dev/null
+  codes=$?
+  is_code 0
+  has_out '^# there is only one host: its NICs loop back to each other$'
+  has_out '^  fake_1:1 +[0-9.]+ +[0-9.]+$'
+}
+
+# Two hosts with two cables, each a network of its own, and one for the ranks to meet.
+make_hosts() {
+  local i
+  for i in 0 1; do
+    ip netns add "$1$i" 2>/dev/null || return 1
+    spaces+=("$1$i")
+    ip -n "$1$i" link set lo up
+  done
+  for i in 0 1 2; do
+    ip link add "eth$i" netns "${1}0" type veth peer name "eth$i" netns "${1}1" 2>/dev/null || return 1
+    ip -n "${1}0" address add 10.84.$i.1/24 dev eth$i
+    ip -n "${1}1" address add 10.84.$i.2/24 dev eth$i
+    ip -n "${1}0" link set eth$i up
+    ip -n "${1}1" link set eth$i up
+  done
+  # An interface counts when its cable does.
+  for _ in $(seq 200); do
+    [ "$({ ip -n "${1}0" -o link; ip -n "${1}1" -o link; } | grep -c 'eth.*LOWER_UP.* state UP')" = 6 ] && return
+    sleep 0.02
+  done
+  return 1
+}
+
+over_interfaces() {
+  local name=collctl-rails-$$-
+  if ! [ "$(id -u)" = 0 ] || ! command -v ip >/dev/null || ! make_hosts $name; then
+    echo "  (not tested: network namespaces cannot be made here)"
+    return
+  fi
+  on_0=(ip netns exec ${name}0 env COLLCTL_HOSTID=zero)
+  on_1=(ip netns exec ${name}1 env COLLCTL_HOSTID=one)
+  at=10.84.0.1
+
+  case_is "interfaces: two networks beside each other"
+  both=("COLLCTL_SOCKET_IFNAME==eth1,eth2")
+  rails --net socket --json --below 0 --pair-timeout 1
+  is_code "0 0"
+  holds 'r["network"] == "socket" and r["rail_only"] and r["good"] == 4 and [n["name"] for n in r["hosts"][0]["nics"]] == ["eth1", "eth2"]'
+  holds 'all(n["mtu"] == 1500 and not n["rdma"] and n["address"].startswith("10.84.") for h in r["hosts"] for n in h["nics"])'
+  holds 'len(ways("no-route")) == 4 and r["recommended"].startswith("COLLCTL_SOCKET_IFNAME==eth")'
+
+  case_is "interfaces: a way that swallows everything"
+  ip -n ${name}0 neighbor replace 10.84.2.2 lladdr 02:00:00:00:00:99 dev eth2 nud permanent
+  rails --net socket --json --below 0 --pair-timeout 1
+  is_code "1 1"
+  holds 'ways("no-answer") >= {"0 eth2>eth2"} and r["recommended"] == "COLLCTL_SOCKET_IFNAME==eth1"'
+  ip -n ${name}0 neighbor del 10.84.2.2 dev eth2
+
+  case_is "interfaces: a slow one"
+  if tc -n ${name}1 qdisc add dev eth2 root tbf rate 100mbit burst 64k latency 300ms 2>/dev/null; then
+    rails --net socket --json --below 0.3 --seconds 0.2
+    is_code "1 1"
+    holds '[(f["kind"], f["nic"]) for f in r["findings"]] == [("slow", "eth2")] and r["recommended"] == "COLLCTL_SOCKET_IFNAME==eth1"'
+  else
+    echo "  (not tested: no tc, or no tbf)"
+  fi
+
+  case_is "interfaces: the table"
+  rails --net socket --below 0
+  is_code "0 0"
+  has_out '^#   eth1  Ethernet .* MTU 1500  10\.84\.1\.1$'
+  has_out '^  eth1 +[0-9.]+ +no route$'
+}
+
+case=start
+if [ -n "$fabric" ] && [ -e "$fabric/libibverbs.so.1" ]; then
+  over_the_stand_in
+else
+  echo "not tested over RDMA: no stand-in for libibverbs (libibverbs-dev is not installed)"
+fi
+over_interfaces
+
+echo "rails: $runs runs, $failures failures"
+[ $failures -eq 0 ]

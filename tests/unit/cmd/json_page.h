@@ -1,0 +1,106 @@
+// Documents against the page that describes them (docs/json.md): a section for each schema, with a
+// table of keys, types and when they are there.
+#pragma once
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+
+namespace collctl::cmd::testing {
+
+struct PageKey {
+  std::string type, when;
+};
+using PageKeys = std::map<std::string, PageKey>;
+
+// The rows of the table of "## schema": | `key` | type | when | meaning |
+inline PageKeys documented(const std::string& schema) {
+  const auto page = std::filesystem::path(__FILE__).parent_path() / "../../../docs/json.md";
+  std::ifstream in(page);
+  PageKeys keys;
+  bool here = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("## ", 0) == 0) here = line == "## " + schema;
+    if (!here || line.rfind("| `", 0) != 0) continue;
+    std::vector<std::string> cells;
+    std::istringstream cut(line);
+    for (std::string cell; std::getline(cut, cell, '|');) {
+      const size_t from = cell.find_first_not_of(' '), to = cell.find_last_not_of(' ');
+      cells.push_back(from == std::string::npos ? "" : cell.substr(from, to - from + 1));
+    }
+    REQUIRE(cells.size() >= 4);
+    const std::string key = cells[1].substr(1, cells[1].size() - 2);
+    CHECK(keys.emplace(key, PageKey{cells[2], cells[3]}).second);
+  }
+  return keys;
+}
+
+inline std::string type_of(const nlohmann::json& value) {
+  if (value.is_string()) return "text";
+  if (value.is_boolean()) return "flag";
+  if (value.is_number_integer()) return "whole";
+  if (value.is_number()) return "number";
+  if (value.is_array()) return "list";
+  return value.is_null() ? "null" : "object";
+}
+
+inline bool type_fits(const std::string& said, const std::string& found) {
+  if (said == found) return true;
+  if (said == "number") return found == "whole";  // 2.0 is written as 2
+  const size_t at = said.find(" or null");
+  return at != std::string::npos && (found == "null" || said.substr(0, at) == found);
+}
+
+// What is wrong with a value, one line each; `seen` gathers the keys.
+inline void compare(const nlohmann::json& value, const std::string& path, const PageKeys& keys,
+                    std::set<std::string>& seen, std::set<std::string>& wrong) {
+  if (!path.empty()) {
+    seen.insert(path);
+    const auto known = keys.find(path);
+    if (known == keys.end())
+      wrong.insert(path + " is not documented");
+    else if (!type_fits(known->second.type, type_of(value)))
+      wrong.insert(path + " is " + type_of(value) + ", not " + known->second.type);
+  }
+  if (path == "launch") return;  // of `run -- program`
+  if (value.is_array())
+    for (const nlohmann::json& element : value) {
+      // Elements that are objects have no line of their own.
+      if (element.is_object())
+        for (const auto& [key, inner] : element.items())
+          compare(inner, path + "[]." + key, keys, seen, wrong);
+      else
+        compare(element, path + "[]", keys, seen, wrong);
+    }
+  if (!value.is_object()) return;
+  for (const auto& [key, inner] : value.items())
+    compare(inner, path.empty() ? key : path + "." + key, keys, seen, wrong);
+}
+
+// What is wrong with a whole document, one line each; empty: nothing. Adds its keys to `seen`.
+inline std::string problems(const std::string& document, const PageKeys& keys,
+                            std::set<std::string>& seen) {
+  std::set<std::string> here, wrong;
+  compare(nlohmann::json::parse(document), "", keys, here, wrong);
+  for (const auto& [key, what] : keys) {
+    if (what.when != "always" || here.count(key) != 0) continue;
+    // Below what is not there.
+    const std::string parent = key.substr(0, std::min(key.rfind('.'), key.size()));
+    const bool nothing_above = parent != key && here.count(parent) == 0 &&
+                               here.count(parent.substr(0, parent.rfind("[]"))) == 0;
+    if (!nothing_above) wrong.insert(key + " is missing");
+  }
+  seen.insert(here.begin(), here.end());
+  std::string text;
+  for (const std::string& line : wrong) text += line + "\n";
+  return text;
+}
+
+}  // namespace collctl::cmd::testing

@@ -1,0 +1,29 @@
+// What jobs over the adapters of tests/fake_verbs have in common.
+#pragma once
+#include "tests/fake_verbs/control.h"
+#include "tests/unit/runtime/gpu_ranks.h"
+
+namespace collctl::runtime::testing {
+
+// Adapters for one test; everything must be given back, and nothing be misused.
+struct Adapters {
+  explicit Adapters(const fake_verbs::Setup& setup) {
+    REQUIRE(fake_verbs::set_up(setup) == "");
+    fake_verbs::clear_faults();
+  }
+  explicit Adapters(const std::string& devices) : Adapters(fake_verbs::Setup{.devices = devices}) {}
+  ~Adapters() {
+    CHECK(fake_verbs::counts().text() == fake_verbs::Counts{}.text());
+    CHECK(fake_verbs::violations() == std::vector<std::string>{});
+  }
+};
+
+inline CommOptions only_ib() {
+  CommOptions options;
+  options.transport = "net";
+  options.net = "ib";
+  options.algo = "^one-shot,two-shot";  // which need no links
+  return options;
+}
+
+}  // namespace collctl::runtime::testing

@@ -1,0 +1,138 @@
+// CollNet where it cannot be had, or fails: the reason in words on every rank, and nothing left.
+#include "tests/unit/runtime_network/collnet_job.h"
+#include "transport/net/nets.h"
+
+using namespace collctl;
+using namespace collctl::runtime;
+using namespace collctl::runtime::testing;
+
+TEST_CASE("collnet: why it is not there", "[collnet]") {
+  const auto refusal = [](const std::vector<int>& hosts) {
+    std::string said;
+    std::mutex mutex;
+    const std::string wrong = on_hosts(hosts, collnet_only(), [&](Communicator& c, Complaints&) {
+      Stream stream(c);
+      const std::string mine = wrong_in(c, stream, {.count = 5});
+      const std::lock_guard lock(mutex);
+      if (said.empty()) said = mine;
+      if (said != mine) said += " / " + mine;
+    });
+    return said + wrong;
+  };
+  const auto contains = [](const std::string& text, const std::string& part) {
+    INFO(text);
+    CHECK(text.find(part) != std::string::npos);
+    CHECK(text.find(" / ") == std::string::npos);
+  };
+  contains(refusal({0, 1}), "there is none: rank 0 (host ");
+  {
+    const Plugin plugin("reduces12");
+    contains(refusal({0, 0}), "there is none: all ranks are on one host");
+    const Variable off("COLLCTL_COLLNET_ENABLE", "0");
+    contains(refusal({0, 1}), "does not reduce (-v there says why)");
+  }
+  {
+    const Plugin plugin("fake12");
+    contains(refusal({0, 1}), "does not reduce (-v there says why)");
+  }
+  for (const char* nonsense : {"no-group-devices", "no-group-bytes"}) {
+    const Plugin plugin("reduces12");
+    const Variable word("FAKE_PLUGIN_NONSENSE", nonsense);
+    contains(refusal({0, 1}), "does not reduce (-v there says why)");
+  }
+  {
+    const Plugin plugin("reduces12");
+    const Variable word("FAKE_PLUGIN_NONSENSE", "small-groups");
+    contains(refusal({0, 1}), "reduces 4096 bytes at once, a step has");
+  }
+}
+
+TEST_CASE("collnet: a plugin that fails while heads connect", "[collnet]") {
+  for (const char* call : {"collListen", "collConnect", "collRegMr"}) {
+    INFO(call);
+    const Plugin plugin("reduces12");
+    const Variable fail("FAKE_PLUGIN_FAIL", call);
+    const Started started = start({0, 0, 1}, collnet_only());
+    for (const auto& rank : started.ranks) REQUIRE_FALSE(rank->ok());
+    const std::string said = started.errors();
+    INFO(said);
+    CHECK(said.find(" was to fail") != std::string::npos);
+    CHECK(said.find("network plugin Sums") != std::string::npos);
+  }
+}
+
+TEST_CASE("collnet: heads that never become a group", "[collnet]") {
+  const Plugin plugin("reduces12");
+  const Variable silent("FAKE_PLUGIN_NONSENSE", "silent");
+  CommOptions options = collnet_only();
+  options.start_timeout_s = 3;
+  const Started started = start({0, 1}, options);
+  for (const auto& rank : started.ranks) {
+    REQUIRE_FALSE(rank->ok());
+    INFO(rank->error().chain());
+    CHECK(rank->error().chain().find("waits in the network that reduces (Sums)") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("collnet: a plugin that fails in an operation", "[collnet]") {
+  for (const char* call : {"iallreduce:3", "collTest:3"}) {
+    INFO(call);
+    const Plugin plugin("reduces12");
+    const Variable fail("FAKE_PLUGIN_FAIL", call);
+    Started started = start({0, 0, 1, 1}, collnet_only());
+    REQUIRE(started.errors() == "");
+    std::mutex mutex;
+    std::string said;
+    int failed = 0;
+    on_all(4, [&](int r) {
+      Communicator& c = **(*started.ranks[size_t(r)]);
+      Stream stream(c);
+      for (int i = 0; i < 20; ++i) {
+        const std::string wrong = wrong_in(c, stream, {.count = 100'000});
+        if (wrong.empty()) continue;
+        const std::lock_guard lock(mutex);
+        ++failed;
+        said += wrong + "\n";
+        return;
+      }
+    });
+    INFO(said);
+    CHECK(failed == 4);
+    CHECK(said.find("was to fail") != std::string::npos);
+  }
+}
+
+TEST_CASE("collnet: failures of closing are told and lose nothing", "[collnet]") {
+  for (const char* call : {"closeColl", "collCloseListen", "collFinalize", "collDeregMr"}) {
+    INFO(call);
+    const Plugin plugin("reduces12");
+    const Variable fail("FAKE_PLUGIN_FAIL", call);
+    CHECK(on_hosts(hosts_of({1, 1}), collnet_only(), [](Communicator& c, Complaints& complaints) {
+            Stream stream(c);
+            if (std::string wrong = wrong_in(c, stream, {.count = 1000}); !wrong.empty())
+              complaints.add(wrong);
+          }) == "");
+  }
+}
+
+TEST_CASE("collnet: ranks with different plugins", "[collnet]") {
+  RankCard card{};
+  Settings settings;
+  settings.slot_bytes[0] = 4096;
+  card.info.nets = transport::kNetPlugin | transport::kNetReduces;
+  card.reducer = {1, transport::reduction_bit(DataType::float32, RedOp::sum), 1 << 20};
+  std::vector<RankCard> cards(3, card);
+  for (int r = 0; r < 3; ++r) cards[size_t(r)].info.rank = r;
+  const HostGroups hosts = {{0, 2}, {1}};
+  const auto why = [&] { return join_reducers(0, cards, hosts, 2, settings).why_not; };
+  CHECK(why() == "");
+  cards[1].reducer.name_hash = 2;
+  CHECK(why() == "rank 0 and rank 1 have different network plugins");
+  cards[1] = cards[0];
+  cards[1].reducer.serves = transport::reduction_bit(DataType::float32, RedOp::max);
+  CHECK(why() == "the plugins of all ranks have no reduction in common");
+  cards[1].reducer.serves = ~uint64_t{0};
+  cards[2].info.nets = 0;
+  CHECK(why() == "rank 2 uses no network plugin");
+}

@@ -1,0 +1,205 @@
+// NET by external plugins: each version, each call that fails, each answer that makes no sense.
+#include "tests/catch.h"
+#include "tests/unit/transport/block.h"
+#include "transport/net/nets.h"
+
+using namespace collctl;
+using namespace collctl::test;
+
+namespace {
+
+RowSetting by_plugin(const std::string& plugin) {
+  RowSetting setting{.name = "net"};
+  setting.plugin = plugin;
+  return setting;
+}
+
+void pass_one(Rig& rig, uint32_t bytes) {
+  std::vector<uint8_t> data, got(bytes);
+  pattern(data, bytes, 3);
+  REQUIRE(put(*rig.out(Protocol::simple), data, soon()));
+  REQUIRE(take(*rig.in(Protocol::simple), got, soon()));
+  CHECK(got == data);
+}
+
+// What a link says when the plugin's call fails; empty when it works.
+std::string failure_of(const std::string& plugin, const char* call, const char* nonsense = "",
+                       Deadline deadline = soon()) {
+  const base::ScopedVariable fail("FAKE_PLUGIN_FAIL", call);
+  const base::ScopedVariable answer("FAKE_PLUGIN_NONSENSE", nonsense);
+  FakePlugin one(plugin);
+  auto found = transport::find_networks("");
+  if (!found) return found.error().chain();
+  if (found->plugin == nullptr) return found->why_no_plugin;
+  found->plugin.reset();
+  Rig rig(by_plugin(plugin));
+  rig.set_geometry({4096, 4}, {});
+  if (Status wired = rig.wire(deadline); !wired) return wired.error().chain();
+  std::vector<uint8_t> data(4096, 5), got(4096);
+  const Deadline until = Deadline::after_seconds(5);
+  const bool gone = put(*rig.out(Protocol::simple), data, until);
+  bool moved = false;
+  while (!moved && !rig.sender.has_error() && !rig.receiver.has_error() && !until.passed())
+    moved = gone && take(*rig.in(Protocol::simple), got, Deadline::after_ms(20));
+  for (Side* side : {&rig.sender, &rig.receiver})
+    if (side->has_error()) return side->first_error()->chain();
+  return moved ? "" : "nothing moved, and nobody said why";
+}
+
+bool has(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a plugin of each version carries data") {
+  for (const char* plugin : {"fake10", "fake11", "fake12"}) {
+    INFO(plugin);
+    Rig rig(by_plugin(plugin));
+    REQUIRE(rig.open({4096, 4}, {1024, 4}));
+    pass_one(rig, 1000);
+  }
+}
+
+TEST_CASE("more steps than a plugin takes requests") {
+  Rig rig(by_plugin("fake12"));
+  REQUIRE(rig.open({1024, 64}, {}));
+  std::vector<uint8_t> data(1024), got(1024);
+  std::thread sender([&] {
+    for (int i = 0; i < 300; ++i) {
+      std::vector<uint8_t> step;
+      pattern(step, 1024, uint64_t(i));
+      put(*rig.out(Protocol::simple), step, soon());
+    }
+  });
+  int wrong = 0;
+  for (int i = 0; i < 300; ++i) {
+    pattern(data, 1024, uint64_t(i));
+    if (!take(*rig.in(Protocol::simple), got, soon()) || got != data) ++wrong;
+  }
+  sender.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("each call of a plugin that fails is an error with its name, and what the plugin said") {
+  for (const char* call : {"init", "devices", "getProperties", "listen", "connect", "regMr",
+                           "isend", "irecv", "test", "test:3"}) {
+    INFO(call);
+    const std::string name = std::string(call).substr(0, std::string(call).find(':'));
+    const std::string said = failure_of("fake12", call);
+    INFO(said);
+    CHECK(has(said, (name + " failed: system error (2)").c_str()));
+    CHECK(has(said, (name + " was to fail").c_str()));
+    CHECK(has(said, "network plugin Wires"));
+  }
+  for (const char* call : {"closeSend", "closeRecv", "closeListen", "finalize"}) {
+    INFO(call);
+    CHECK(failure_of("fake12", call) == "");  // what was to be carried has been
+  }
+}
+
+TEST_CASE("answers of a plugin that make no sense are refused") {
+  CHECK(has(failure_of("fake12", "", "devices"), "it has 1048576 devices; 1 to 256 can be used"));
+  CHECK(has(failure_of("fake12", "", "no-devices"), "it has 0 devices"));
+  CHECK(has(failure_of("fake12", "", "no-host"), "wire0 does not take host memory"));
+  CHECK(has(failure_of("fake12", "", "no-bytes"), "wire0 sends at most 0 bytes at once"));
+  CHECK(has(failure_of("fake12", "", "null-listener"), "listen gave nothing to accept from"));
+  CHECK(has(failure_of("fake12", "", "size"),
+            "a message of 1073741824 bytes came where there is room for 4096"));
+}
+
+TEST_CASE("a plugin that never connects ends at the deadline, and names the peer") {
+  const int64_t start = now_ns();
+  const std::string said = failure_of("fake12", "", "silent", Deadline::after_ms(300));
+  INFO(said);
+  CHECK(has(said, "waits for the connection of rank 5 (host host5) by network plugin Wires"));
+  CHECK(now_ns() - start < 5'000'000'000);
+}
+
+TEST_CASE("an accept that fails is the receiver's error") {
+  const base::ScopedVariable fail("FAKE_PLUGIN_FAIL", "accept");
+  Rig rig(by_plugin("fake11"));
+  rig.set_geometry({4096, 4}, {});
+  auto sender = rig.row->open(rig.sender_spec, rig.sender.services);
+  auto receiver = rig.row->open(rig.receiver_spec, rig.receiver.services);
+  REQUIRE(sender);
+  REQUIRE(receiver);
+  REQUIRE((*receiver)->describe(soon()));
+  const Bytes blob = (*sender)->describe(soon()).value();
+  auto refused = (*receiver)->connect(blob, soon());
+  REQUIRE_FALSE(refused);
+  CHECK(has(refused.error().chain(), "accept failed: system error (2); it said: accept was to"));
+}
+
+// The plugin shows the GPU what came only when it is asked to flush.
+TEST_CASE("what a GPU receives by a plugin is flushed where it is asked for") {
+  RowSetting setting = by_plugin("fake12");
+  setting.gpu = true;
+  setting.knobs = {{"FAKE_PLUGIN_POINTERS", "3"}, {"COLLCTL_NET_FORCE_FLUSH", "1"}};
+  const int before = FakePlugin::counts("fake12").flushes;
+  Rig rig(setting);
+  REQUIRE(rig.open({4096, 4}, {}));
+  CHECK(rig.receiver.link->via().ends_with("/GDRDMA"));
+  CHECK(FakePlugin::counts("fake12").flushes == before);
+  pass_one(rig, 4096);
+  CHECK(FakePlugin::counts("fake12").flushes == before + 1);
+}
+
+TEST_CASE("which networks a rank has with a plugin, and what two ranks use") {
+  using transport::find_networks;
+  const auto peer = [](int rank, uint8_t nets) {
+    transport::PeerInfo info{};
+    info.rank = rank;
+    info.nets = nets;
+    std::snprintf(info.host, sizeof info.host, "h%d", rank);
+    return info;
+  };
+  uint8_t preferred = 0, only = 0;
+  {
+    FakePlugin plugin("fake11");
+    auto both = find_networks("");
+    REQUIRE(both);
+    CHECK(both->network == "Wires");
+    CHECK(both->devices.find("wire0 (10000 Mb/s), wire1 (10000 Mb/s), version 11 of") == 0);
+    preferred = both->kinds;
+    auto named = find_networks("wires");  // as the plugin calls it, in any case
+    REQUIRE(named);
+    only = named->kinds;
+    auto other = find_networks("ropes");
+    REQUIRE_FALSE(other);
+    CHECK(other.error().code == ErrorCode::unavailable);
+    CHECK(has(other.error().chain(), "is the network 'Wires'"));
+    CHECK(find_networks("socket")->plugin == nullptr);
+  }
+  std::string why;
+  const auto name = [&](uint8_t a, uint8_t b) -> std::string {
+    const auto* x = transport::choose_net(peer(1, a), peer(2, b), why);
+    const auto* y = transport::choose_net(peer(2, b), peer(1, a), why);
+    CHECK(x == y);
+    return x != nullptr ? x->name : "";
+  };
+  CHECK(name(preferred, preferred) == "plugin");
+  CHECK(name(preferred, only) == "plugin");
+  CHECK(name(preferred, 0) == "socket");
+  CHECK(name(only, 0) == "");
+  CHECK(has(why, "rank 2 (host h2) has no network plugin, and rank 1 (host h1) is to use one"));
+}
+
+TEST_CASE("libraries that are no plugin are refused in words") {
+  const auto why = [](const char* library) {
+    const base::ScopedVariable knob("COLLCTL_NET_PLUGIN", library);
+    auto found = transport::find_networks("");
+    REQUIRE(found);
+    CHECK(found->plugin == nullptr);
+    return found->why_no_plugin;
+  };
+  CHECK(has(why("nowhere"), "network plugin 'nowhere': libnccl-net-nowhere.so: cannot open"));
+  CHECK(has(why("/nowhere/x.so"), "network plugin '/nowhere/x.so'"));
+  const std::string other = COLLCTL_FAKE_PLUGINS "/../fake_drivers/libcuda.so.1";
+  CHECK(has(why(other.c_str()), "is no network plugin: it has no ncclNetPlugin_v12"));
+  const base::ScopedVariable none("COLLCTL_NET_PLUGIN", "none");
+  CHECK(transport::find_networks("")->why_no_plugin.empty());
+  auto named = transport::find_networks("nowhere");
+  REQUIRE_FALSE(named);
+  CHECK(has(named.error().chain(), "network 'nowhere', which is neither ib nor socket"));
+}

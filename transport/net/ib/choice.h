@@ -1,0 +1,37 @@
+// Which ports a rank's connection uses. Pure; threads: any.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/net/ib/devices.h"
+#include "transport/transport.h"
+
+namespace collctl::transport {
+
+// What is known of a port for the choice.
+struct IbCandidate {
+  std::string device;
+  uint8_t port = 0;
+  int64_t mbps = 0;
+  int numa = -1;
+  bool ethernet = false;
+  uint64_t card = 0;  // equal for the ports of one card
+};
+
+struct IbWish {
+  // What the topology chose for the channels, in turn: devices, or ports as "mlx5_0:1"; may be
+  // empty.
+  std::vector<std::string> nics = {};
+  int channel = 0;
+  int numa = -1;                             // of the rank; -1: unknown
+  int local_rank = 0;                        // among those of its host
+  bool ethernet = false, infiniband = true;  // link layers that the peer has as well
+  bool merge = false;                        // all ports of the card
+};
+// Indexes into `ports`, at least one; empty when no port has a link layer that is wanted. Without a
+// choice of the topology: the ports of the rank's NUMA node (all, where that has none), of those
+// the fastest; ranks and channels take them in turn.
+std::vector<size_t> choose_ports(std::span<const IbCandidate> ports, const IbWish& wish);
+
+}  // namespace collctl::transport

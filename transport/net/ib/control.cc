@@ -1,0 +1,118 @@
+#include "transport/net/ib/control.h"
+
+#include "base/format.h"
+#include "base/socket.h"
+
+namespace collctl::transport {
+
+namespace {
+
+constexpr uint16_t kControlMagic = 0x4942;
+constexpr uint32_t kMaxBody = 8192;
+constexpr size_t kMaxWaiting = 64;   // messages that nobody has looked at
+constexpr size_t kMostWords = 2000;  // of a failure that is told to the peer
+
+struct Header {
+  uint16_t magic;
+  uint8_t news;
+  uint8_t reserved;
+  uint32_t bytes;
+};
+static_assert(sizeof(Header) == 8);
+
+}  // namespace
+
+Bytes encode_failure(const Error& error) {
+  ByteWriter w;
+  w.put(int32_t(error.rank)).put_string(error.message.substr(0, kMostWords));
+  w.put_string(error.hint.substr(0, kMostWords));
+  return w.take();
+}
+
+Error failure_of_peer(ByteView body, const std::string& peer, int self) {
+  ByteReader r(body);
+  const auto rank = r.get<int32_t>();
+  const std::string text = r.get_string(kMostWords);
+  Error error(ErrorCode::lost, format("{} says: {}", peer, text), r.get_string(kMostWords));
+  error.rank = rank >= 0 ? rank : self;
+  return error;
+}
+
+void IbControl::push(IbNews news, ByteView body) {
+  if (closed_) return;  // the peer has said goodbye and gone: it needs nothing any more
+  if (!sending()) {
+    out_.clear();
+    sent_ = 0;
+  }
+  ByteWriter w;
+  w.put(Header{kControlMagic, uint8_t(news), 0, uint32_t(body.size())}).put_rest(body);
+  const Bytes message = w.take();
+  out_.insert(out_.end(), message.begin(), message.end());
+}
+
+Result<bool> IbControl::pump() {
+  bool moved = false;
+  if (sending() && !closed_) {
+    auto wrote = base::write_some(fd_.get(), out_.data() + sent_, out_.size() - sent_);
+    if (!wrote) {
+      if (!peer_done_) return std::move(wrote.error());
+      sent_ = out_.size();  // it needs nothing any more
+      wrote = size_t(0);
+    }
+    sent_ += *wrote;
+    moved = *wrote != 0;
+  }
+  if (closed_) return moved;
+  COLL_ASSIGN(const bool came, pump_in());
+  return moved || came;
+}
+
+Result<bool> IbControl::pump_in() {
+  uint8_t buffer[4096];
+  bool moved = false;
+  while (true) {
+    auto got = base::read_some(fd_.get(), buffer, sizeof buffer);
+    if (!got) {
+      if (!peer_done_) return std::move(got.error());
+      closed_ = true;
+      sent_ = out_.size();
+      return moved;
+    }
+    if (*got == 0) return moved;
+    moved = true;
+    in_.insert(in_.end(), buffer, buffer + *got);
+    COLL_TRY(parse());
+  }
+}
+
+Status IbControl::parse() {
+  size_t at = 0;
+  while (in_.size() - at >= sizeof(Header)) {
+    ByteReader r(ByteView(in_).subspan(at));
+    const auto header = r.get<Header>();
+    if (header.magic != kControlMagic || header.bytes > kMaxBody || arrived_.size() >= kMaxWaiting)
+      return Error(ErrorCode::lost, "what came beside the RDMA connection is no message of ours");
+    if (in_.size() - at < sizeof header + header.bytes) break;
+    const uint8_t* body = in_.data() + at + sizeof header;
+    at += sizeof header + header.bytes;
+    if (IbNews(header.news) == IbNews::goodbye)
+      peer_done_ = true;
+    else
+      arrived_.push_back({IbNews(header.news), Bytes(body, body + header.bytes)});
+  }
+  in_.erase(in_.begin(), in_.begin() + long(at));
+  return {};
+}
+
+std::optional<IbMessage> IbControl::next() {
+  if (arrived_.empty()) return std::nullopt;
+  IbMessage first = std::move(arrived_.front());
+  arrived_.pop_front();
+  return first;
+}
+
+bool IbControl::delivered() const {
+  return closed_ || (!sending() && base::all_acknowledged(fd_.get()));
+}
+
+}  // namespace collctl::transport

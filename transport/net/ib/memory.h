@@ -1,0 +1,43 @@
+// Memory that RDMA devices may use: registered with each port's device of a connection. Owned by
+// the connection; what is registered belongs to the caller and must outlive this.
+#pragma once
+#include <vector>
+
+#include "transport/device/device.h"
+#include "transport/net/ib/devices.h"
+
+namespace collctl::transport {
+
+class IbMemory {
+ public:
+  enum class Order : uint8_t { strict, relaxed };
+  // Memory of the host, for local reading and writing and the peer's writing. One registration for
+  // each of `ports`, in their order.
+  static Result<IbMemory> host(std::span<IbPort* const> ports, void* address, size_t bytes,
+                               Order order);
+  // Memory of a GPU: by a DMA-BUF, else as plain memory, which works where a peer memory module
+  // does. Error unavailable: neither does; the message has both reasons. `how` tells what was
+  // taken.
+  static Result<IbMemory> device(std::span<IbPort* const> ports, const Device& gpu, void* address,
+                                 size_t bytes, const IbSettings& settings, std::string& how);
+  IbMemory() = default;
+  IbMemory(IbMemory&&) noexcept = default;
+  IbMemory& operator=(IbMemory&&) noexcept;
+  ~IbMemory() { release(); }
+  uint32_t local_key(size_t rail) const { return regions_[rail]->lkey; }
+  uint32_t remote_key(size_t rail) const { return regions_[rail]->rkey; }
+
+ private:
+  void release();
+  std::vector<base::drivers::VerbsMemory*> regions_;
+};
+
+// Zeroed pages of their own. Error: unavailable.
+Result<base::Mapping> pages_for_rdma(size_t bytes);
+// What adapters write into this GPU's memory shows only after a read; null: the host's.
+bool needs_flush(const Device* gpu, const IbSettings& settings);
+
+// The order that the settings and the library allow for data.
+IbMemory::Order data_order(const IbSettings& settings);
+
+}  // namespace collctl::transport

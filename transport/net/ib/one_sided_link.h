@@ -1,0 +1,162 @@
+// RDMA writes, reads and signals from this rank to one other, and the signals that come from it.
+// Made, driven and owned by IbOneSided (one_sided.h), which says how it all goes together.
+//
+// Order: only what an immediate announces comes behind the writes before it, because packets of
+// writes may overtake each other. So a signal is an immediate, and writes that are not awaited
+// share its queue pair. Nothing here waits: false and null mean that there is no room now. Threads:
+// one at a time. Errors: code lost, of the whole link; from then on nothing of it touches memory
+// here.
+#pragma once
+#include <array>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/net/ib/connection.h"
+
+namespace collctl::transport {
+
+// A port, with what completes there: of what this rank asked for, and of what others did here.
+// Apart, because whoever asks waits for the one, and the service for the other.
+struct IbOneSidedRail {
+  IbPort* port = nullptr;
+  IbCompletions asked, came;
+};
+
+// What a peer says of one of its windows.
+struct IbRemoteWindow {
+  uint64_t address = 0, bytes = 0;
+  std::vector<uint32_t> keys;  // by the peer's port; empty: not for RDMA
+  std::string why;             // then
+};
+
+class IbOneSidedLink {
+ public:
+  static constexpr uint32_t kSlots = 16;          // moves under way that are told apart
+  static constexpr uint32_t kSends = 4 * kSlots;  // requests of a queue pair
+  static constexpr uint32_t kReceives = 128;      // signals that may come at once
+  using OnSignal = std::function<void(int rank, int signal, uint32_t times)>;
+
+  // The link's ports are rails[uses[i]]; rails outlive it.
+  struct Options {
+    LinkSpec spec;
+    IbSettings settings;
+    std::span<IbOneSidedRail> rails;
+    std::vector<size_t> uses;
+    int signals = 0;     // numbers that a signal may have
+    bool flush = false;  // memory of windows here shows writes only after a read
+    OnSignal on_signal;
+  };
+  explicit IbOneSidedLink(Options options) : o_(std::move(options)) {}
+  // In this order. Queue pairs with receives; what the peer is told; and the way to it.
+  Status make();
+  Bytes describe() const;
+  Status connect(ByteView described, Deadline deadline);
+  // Both ends are connected: from now on it works, until the peer is gone.
+  void adopt(base::Fd control) { control_.emplace(std::move(control)); }
+
+  // Rail and number of each.
+  std::vector<std::pair<size_t, uint32_t>> queue_pairs() const;
+
+  int rank() const { return o_.spec.peer.rank; }
+  const std::string& name() const { return name_; }  // "rank 3 (host b)"
+  const LinkSpec& spec() const { return o_.spec; }
+  // "NET/IB/0"
+  std::string via() const;
+  uint32_t inline_bytes() const { return lanes_[0].inline_bytes; }
+  uint32_t most_bytes() const;  // of one move
+  // Pieces that a move of so many bytes is cut into, for all queue pairs to carry a part of it.
+  uint32_t split() const { return o_.settings.split ? uint32_t(lanes_.size()) : 1; }
+  // What is written to the peer has to be read back before a signal may say so.
+  bool flushes() const { return peer_flushes_; }
+
+  // --- moves ---
+  struct Move {
+    uint8_t* local = nullptr;
+    const IbMemory* memory = nullptr;  // that local lies in; null: taken with the request (inline)
+    uint64_t offset = 0;               // in the peer's window
+    uint32_t bytes = 0;
+    uint32_t slot = 0;  // pending() until it is over; unused where it is inline
+    int signal = -1;    // raised behind it; writes only
+  };
+  Result<bool> write(const IbRemoteWindow& window, const Move& move);
+  Result<bool> read(const IbRemoteWindow& window, const Move& move);
+  bool pending(uint32_t slot) const { return pending_[slot] != 0; }
+  bool any_pending() const;
+  // Never waits: what has no room now follows when there is some, as one signal of several times.
+  Status signal(int signal);
+  bool owes_signals() const;
+  // Something was written since the last read behind it.
+  bool unread() const;
+  uint32_t writes_under_way() const { return writes_; }
+  bool busy() const { return writes_ != 0 || signals_ != 0 || owes_signals() || any_pending(); }
+  // Reads back a byte by each queue pair that has written, into slot 0.
+  Result<bool> read_back(uint8_t* local, const IbMemory& memory);
+
+  // --- windows ---
+  // To the peer, at the end of a round in which windows were shared; its rounds that have come.
+  struct Card {
+    uint64_t number = 0, address = 0, bytes = 0;
+    const IbMemory* memory = nullptr;  // null: not for RDMA
+    std::string why;
+  };
+  void tell_windows(std::span<const Card> cards);
+  uint64_t rounds() const { return rounds_; }
+  const IbRemoteWindow* window(uint64_t number) const;
+  // One of the peer's windows that are not for RDMA, and why; empty: there is none.
+  std::string refused_window() const;
+  void forget(uint64_t number) { windows_.erase(number); }
+
+  // --- what happens ---
+  // Of one of this link's queue pairs.
+  void take(size_t rail, const base::drivers::VerbsCompletion& completion);
+  void look_at_ports(bool& down);
+  void look_at_control();
+  void post_owed();
+  int control_fd() const { return control_ && !control_->closed() ? control_->fd() : -1; }
+  bool control_sending() const { return control_ && control_->sending(); }
+  void say_goodbye();
+  bool delivered() const { return !control_ || error_.has_value() || control_->delivered(); }
+  bool left() const { return control_ && control_->peer_done(); }  // the peer said goodbye
+  void fail(Error why);
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  struct Lane {
+    IbQueuePair qp;
+    size_t rail = 0, own = 0, peer = 0;  // of the hub, of this link, of the peer
+    uint32_t room = 0, inline_bytes = 0, receives_due = 0, receive_batch = 1;
+    uint32_t write_bytes = 0, large_bytes = 0;  // as in IbLane
+    uint64_t unread_at = 0;                     // 0: nothing
+    uint32_t unread_key = 0;
+    IbLaneName name;
+  };
+  Status make_lane(size_t own);
+  Status take_good(Lane& lane, const IbWorkId& id,
+                   const base::drivers::VerbsCompletion& completion);
+  Status came(Lane& lane, uint32_t immediate);
+  Status hear(const IbMessage& message);
+  Status hear_windows(const IbMessage& message);
+  void tell_failure();
+  Result<bool> post(Lane& lane, base::drivers::VerbsSendWork* first, uint32_t count);
+  std::string work_text(const IbWorkId& id) const;
+
+  Options o_;
+  std::string name_;
+  std::vector<Lane> lanes_;
+  size_t peer_rails_ = 0, turn_ = 0;
+  bool peer_flushes_ = false;
+  std::optional<IbControl> control_;
+  std::array<uint8_t, kSlots> pending_{};
+  uint32_t writes_ = 0, signals_ = 0;  // under way
+  std::map<int, uint64_t> owed_;       // signals to raise, by number
+  std::map<uint64_t, IbRemoteWindow> windows_;
+  uint64_t rounds_ = 0;
+  std::string why_;  // of the peer's windows that are not for RDMA, the last one given
+  std::optional<Error> error_;
+  bool told_ = false;  // the peer failed first, and said so
+};
+
+}  // namespace collctl::transport

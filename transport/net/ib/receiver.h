@@ -1,0 +1,65 @@
+// The receive end of an IB connection (connection.h). It tells the sender of posted receives
+// several at a time: half a window, as the sender still has the other half.
+//
+// What arrives in GPU memory is read back once through the adapter that wrote it (flush) before the
+// message counts as received, where the GPU needs that: a queue pair of each port, connected to
+// itself, reads one byte, and its answer comes behind all that was written before.
+#pragma once
+#include <array>
+
+#include "transport/net/ib/connection.h"
+
+namespace collctl::transport {
+
+class IbReceiver : public IbConnection {
+ public:
+  static constexpr uint32_t kFlushRoom = 64;  // reads under way, each flusher
+  // `flushers`: connected to themselves, one for each rail; empty where nothing needs to be
+  // flushed.
+  IbReceiver(IbParts parts, std::vector<IbQueuePair> flushers, base::Mapping flush_target,
+             IbMemory flush_memory, base::Fd control);
+  Result<uint64_t> register_device_memory(void* address, size_t bytes, std::string& how) override;
+  Result<NetRequest> post_send(int, const void*, uint32_t, uint64_t) override;
+  Result<NetRequest> post_recv(int stream, void* data, uint32_t capacity, uint64_t memory) override;
+  Result<NetDone> test(NetRequest request) override;
+
+ private:
+  struct Message {
+    uint8_t* data = nullptr;
+    uint64_t memory = 0;
+    uint32_t bytes = 0;
+    uint64_t came_by = 0;   // lanes whose part has come, a bit each
+    uint32_t flushing = 0;  // reads under way
+    bool complete = false;  // every part is here
+    bool done() const { return complete && flushing == 0; }
+  };
+  struct Stream {
+    NetStream limits;
+    std::vector<Message> messages;  // by number % window
+    uint64_t posted = 0, tested = 0;
+    uint64_t told = 0;     // receives whose entries are on their way, or there
+    uint64_t allowed = 0;  // that the sender may know of
+  };
+
+  Status completed(IbLane& lane, const IbWorkId& id) override;
+  Status announced(IbLane& lane, uint32_t immediate) override;
+  Status post_waiting(bool& moved) override;
+  std::string work_text(const IbWorkId& id) const override;
+  Status lanes_died(const Error& why) override;
+  Status heard(const IbMessage& message) override;
+
+  ClearToSend* entry(int stream, uint64_t number) const;
+  Status tell(int stream, bool& moved);
+  Status flush(int stream, uint64_t number);
+  void answer_moving(uint32_t round);
+
+  std::array<Stream, kernels::kProtocolCount> streams_;
+  std::vector<IbQueuePair> flushers_;
+  base::Mapping flush_target_;
+  IbMemory flush_memory_;
+  std::vector<uint32_t> flush_room_;  // of each flusher
+  std::vector<std::pair<int, uint64_t>> flush_waiting_;
+  std::vector<uint64_t> device_memories_;
+};
+
+}  // namespace collctl::transport

@@ -1,0 +1,47 @@
+#include "transport/net/meeting.h"
+
+#include "base/format.h"
+#include "base/socket.h"
+#include "transport/edge.h"
+#include "transport/net/greeting.h"
+
+namespace collctl::transport {
+
+namespace {
+
+Result<base::Fd> go(const NetEnd& end, const Services& services, uint64_t key, Deadline deadline) {
+  const Address to = net_address(end.spec.peer);
+  if (to.family() == 0)
+    return Error(ErrorCode::unavailable,
+                 format("{} accepts no network connections", peer_text(end.spec.peer)));
+  const NetGreeting greeting{
+      .magic = kNetGreetingMagic, .key = key, .from = end.spec.self.rank, .to = end.spec.peer.rank};
+  auto fd = base::auth_connect(to, services.secret, encode(greeting), deadline, services.source);
+  if (!fd)
+    return std::move(fd.error())
+        .within(format("connect to {} at {}", peer_text(end.spec.peer), to.text()));
+  return fd;
+}
+
+}  // namespace
+
+Status expect_peer(const NetEnd& end, const Services& services, uint64_t key) {
+  if (services.acceptor == nullptr)
+    return Error(ErrorCode::unavailable,
+                 "network connections need a listener, and this communicator has none");
+  if (end.spec.direction == Direction::recv) services.acceptor->expect(key);
+  return {};
+}
+
+Result<base::Fd> meet(const NetEnd& end, const Services& services, uint64_t key,
+                      Deadline deadline) {
+  const bool goes = end.spec.direction == Direction::send;
+  auto fd = goes ? go(end, services, key, deadline) : services.acceptor->take(key, deadline);
+  if (!fd && !goes)
+    return std::move(fd.error())
+        .within(format("wait for the connection of {}", peer_text(end.spec.peer)));
+  if (fd) COLL_TRY(base::set_no_delay(fd->get()));
+  return fd;
+}
+
+}  // namespace collctl::transport

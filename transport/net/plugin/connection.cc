@@ -1,0 +1,245 @@
+#include "transport/net/plugin/connection.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/log.h"
+#include "transport/device/device.h"
+#include "transport/edge.h"
+
+namespace collctl::transport {
+
+using namespace base::drivers;
+
+namespace {
+
+constexpr int kPluginShift = 24;
+constexpr uint32_t kPluginControlRounds = 32;  // a look at the TCP connection takes a system call
+
+}  // namespace
+
+Result<std::unique_ptr<NetConnection>> PluginConnection::make(PluginParts parts) {
+  COLL_ASSIGN(PluginTimer timer, PluginTimer::make());
+  return std::unique_ptr<NetConnection>(new PluginConnection(std::move(parts), std::move(timer)));
+}
+
+PluginConnection::PluginConnection(PluginParts parts, PluginTimer timer)
+    : parts_(std::move(parts)),
+      control_(std::move(parts_.control)),
+      via_(format("NET/{}/{}", parts_.lines.plugin().name(), parts_.lines.device_index())),
+      timer_(std::move(timer)) {
+  for (size_t s = 0; s < std::size(streams_); ++s)
+    streams_[s].messages.resize(
+        std::min(parts_.end.streams[s].window, uint32_t(kNetPluginMostRequests)));
+}
+
+PluginConnection::~PluginConnection() {
+  for (Memory& memory : memories_) release(memory);
+}
+
+void PluginConnection::release(Memory& memory) {
+  for (int s = 0; s < kernels::kProtocolCount; ++s) {
+    if (!memory.held[size_t(s)]) continue;
+    const NetPluginCode code = calls().deregister(parts_.lines[s], memory.handles[size_t(s)]);
+    if (code != kNetPluginOk) COLL_INFO(net, "{}", parts_.lines.error("deregMr", code).message);
+    memory.held[size_t(s)] = false;
+  }
+}
+
+// A registration belongs to a line: all of them get one.
+template <class Register>
+Result<uint64_t> PluginConnection::add_memory(bool on_device, const char* call, Register with) {
+  Memory memory;
+  memory.on_device = on_device;
+  for (int s = 0; s < kernels::kProtocolCount; ++s) {
+    if (parts_.lines[s] == nullptr) continue;
+    const NetPluginCode code = with(parts_.lines[s], &memory.handles[size_t(s)]);
+    if (code != kNetPluginOk) {
+      release(memory);
+      return net_plugin_error(parts_.lines.plugin().entry(), call, code, ErrorCode::unavailable);
+    }
+    memory.held[size_t(s)] = true;
+  }
+  memories_.push_back(memory);
+  return uint64_t(memories_.size());
+}
+
+Result<uint64_t> PluginConnection::register_memory(void* address, size_t bytes) {
+  return add_memory(false, "regMr", [&](void* line, void** handle) {
+    return calls().register_memory(line, address, bytes, kNetPluginHost, handle);
+  });
+}
+
+bool PluginConnection::may_reach_devices() const {
+  return parts_.device != nullptr &&
+         (parts_.lines.device().pointers & (kNetPluginCuda | kNetPluginDmaBuf)) != 0;
+}
+
+Result<uint64_t> PluginConnection::register_device_memory(void* address, size_t bytes,
+                                                          std::string& how) {
+  const int pointers = parts_.lines.device().pointers;
+  std::string refused;
+  if ((pointers & kNetPluginDmaBuf) != 0 && calls().register_dmabuf != nullptr && parts_.dmabuf) {
+    auto exported = parts_.device->export_dmabuf(address, bytes);
+    if (exported) {
+      auto registered = add_memory(true, "regMrDmaBuf", [&](void* line, void** handle) {
+        return calls().register_dmabuf(line, address, bytes, kNetPluginCuda, exported->offset,
+                                       exported->fd.get(), handle);
+      });
+      how = "DMA-BUF";
+      if (registered) return registered;
+      refused = registered.error().message;
+    } else {
+      refused = "no DMA-BUF: " + exported.error().message;
+    }
+  }
+  if ((pointers & kNetPluginCuda) == 0)
+    return Error(ErrorCode::unavailable,
+                 refused.empty() ? "this device of the plugin takes DMA-BUF only" : refused);
+  how = "the plugin" + (refused.empty() ? "" : "; " + refused);
+  return add_memory(true, "regMr", [&](void* line, void** handle) {
+    return calls().register_memory(line, address, bytes, kNetPluginCuda, handle);
+  });
+}
+
+// --- messages ---
+
+// After the peer's goodbye its end may go at any time; what came before that still counts.
+Status PluginConnection::broken(const char* call, int code) {
+  Error error = parts_.lines.error(call, code);
+  if (!control_.closed()) (void)control_.pump();  // the goodbye may have come just now
+  over_ = control_.peer_done();
+  if (over_) return {};
+  return std::move(error).within(
+      format("connection with {}", net_address(parts_.end.spec.peer).text()));
+}
+
+NetRequest PluginConnection::enter(int stream_index, const Message& message) {
+  Stream& stream = streams_[stream_index];
+  stream.refused = message.request == nullptr;
+  if (stream.refused) return kNoRequest;
+  const auto index = uint32_t(stream.posted++ % stream.messages.size());
+  stream.messages[index] = message;
+  return uint32_t(stream_index) << kPluginShift | index;
+}
+
+Result<NetRequest> PluginConnection::post_send(int stream, const void* data, uint32_t bytes,
+                                               uint64_t memory) {
+  if (streams_[stream].full() || over_) return kNoRequest;
+  COLL_CHECK(bytes <= parts_.end.streams[stream].max_bytes);
+  Message message{.data = const_cast<void*>(data), .bytes = bytes, .memory = memory};
+  const NetPluginCode code = calls().send(parts_.lines[stream], message.data, bytes, stream,
+                                          memories_[size_t(memory) - 1].handles[size_t(stream)],
+                                          nullptr, &message.request);
+  if (code != kNetPluginOk) COLL_TRY(broken("isend", code));
+  return enter(stream, message);
+}
+
+Result<NetRequest> PluginConnection::post_recv(int stream, void* data, uint32_t capacity,
+                                               uint64_t memory) {
+  if (streams_[stream].full() || over_) return kNoRequest;
+  Message message{.data = data, .bytes = capacity, .memory = memory};
+  size_t bytes = capacity;
+  int tag = stream;
+  void* no_profile = nullptr;
+  const NetPluginCode code = calls().receive(parts_.lines[stream], 1, &message.data, &bytes, &tag,
+                                             &memories_[size_t(memory) - 1].handles[size_t(stream)],
+                                             &no_profile, &message.request);
+  if (code != kNetPluginOk) COLL_TRY(broken("irecv", code));
+  return enter(stream, message);
+}
+
+// Whether the oldest message of a stream is done, flushed where it must be.
+Result<bool> PluginConnection::look(int stream_index) {
+  Stream& stream = streams_[stream_index];
+  Message& message = stream.messages[stream.tested % stream.messages.size()];
+  if (message.done || over_) return message.done;
+  int done = 0, bytes = 0;
+  const NetPluginCode code = calls().test(message.request, &done, &bytes);
+  if (code != kNetPluginOk) COLL_TRY(broken("test", code));
+  if (done == 0 || over_) return false;
+  message.done = true;
+  timer_.moved();
+  if (parts_.end.spec.direction == Direction::recv && !message.flushing)
+    COLL_TRY(received(stream_index, message, bytes));
+  return message.done;
+}
+
+Status PluginConnection::received(int stream, Message& message, int bytes) {
+  if (bytes < 0 || uint32_t(bytes) > message.bytes)
+    return Error(ErrorCode::lost,
+                 format("network plugin {}: a message of {} bytes came where there is room for {}",
+                        parts_.lines.plugin().name(), bytes, message.bytes),
+                 "all ranks must call an operation with the same size and type");
+  message.bytes = uint32_t(bytes);
+  Memory& memory = memories_[size_t(message.memory) - 1];
+  if (!parts_.flush || !memory.on_device || bytes == 0) return {};
+  if (calls().flush == nullptr)
+    return Error(ErrorCode::lost, format("network plugin {} cannot flush GPU memory (no iflush)",
+                                         parts_.lines.plugin().name()));
+  message.request = nullptr;
+  const NetPluginCode code = calls().flush(parts_.lines[stream], 1, &message.data, &bytes,
+                                           &memory.handles[size_t(stream)], &message.request);
+  if (code != kNetPluginOk) return broken("iflush", code);
+  message.flushing = true;
+  message.done = message.request == nullptr;  // there was nothing to flush
+  return {};
+}
+
+Result<NetDone> PluginConnection::test(NetRequest request) {
+  const int stream_index = int(request >> kPluginShift);
+  Stream& stream = streams_[stream_index];
+  const uint64_t index = request & ((1u << kPluginShift) - 1);
+  if (!stream.waits() || stream.tested % stream.messages.size() != index) return NetDone{};
+  COLL_ASSIGN(const bool done, look(stream_index));
+  if (!done) return NetDone{};
+  ++stream.tested;
+  return NetDone{.done = true, .bytes = stream.messages[index].bytes};
+}
+
+// --- driving ---
+
+Result<bool> PluginConnection::progress() {
+  if (error_) return *error_;
+  // Its end shows in poll as well; between sleeps it is enough to look now and then.
+  if (!control_.sending() && ++rounds_ % kPluginControlRounds != 0) return false;
+  auto moved = control_.pump();
+  if (!moved) {
+    Error error = std::move(moved.error());
+    error.code = ErrorCode::lost;
+    error.message = format("{} at {}: {}", peer_text(parts_.end.spec.peer),
+                           net_address(parts_.end.spec.peer).text(), error.message);
+    return error;
+  }
+  return *moved;
+}
+
+void PluginConnection::add_interest(std::vector<pollfd>& fds) {
+  fds.push_back({timer_.fd(), POLLIN, 0});
+  if (!control_.closed())
+    fds.push_back({control_.fd(), short(POLLIN | (control_.sending() ? POLLOUT : 0)), 0});
+}
+
+bool PluginConnection::arm() {
+  if (error_) return false;
+  if (over_) return true;
+  bool waits = false;
+  for (int s = 0; s < kernels::kProtocolCount; ++s) {
+    waits |= streams_[s].refused;  // nothing will tell when it would be taken
+    if (!streams_[s].waits()) continue;
+    waits = true;
+    auto done = look(s);
+    if (!done) error_ = std::move(done.error());
+    if (error_ || *done) return false;
+  }
+  if (waits) timer_.set();
+  return true;
+}
+
+void PluginConnection::disarm() {
+  timer_.drain();
+  rounds_ = kPluginControlRounds - 1;  // it may have been the TCP connection that was ready
+}
+
+}  // namespace collctl::transport

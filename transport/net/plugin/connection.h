@@ -1,0 +1,88 @@
+// One end of a connection by a plugin (half.h). A message is one isend or irecv of its
+// stream's line; the oldest request of a stream is the one that is asked about, since they are
+// done in order.
+#pragma once
+#include <optional>
+
+#include "transport/net/ib/control.h"
+#include "transport/net/plugin/lines.h"
+#include "transport/net/plugin/timer.h"
+
+namespace collctl::transport {
+
+// What set-up leaves to the connection.
+struct PluginParts {
+  NetEnd end;
+  PluginLines lines;
+  base::Fd control;
+  std::shared_ptr<Device> device;  // null for a CPU rank
+  bool flush = false;              // after what was received into the GPU's memory
+  bool dmabuf = false;             // may be asked for
+};
+
+class PluginConnection : public NetConnection {
+ public:
+  static Result<std::unique_ptr<NetConnection>> make(PluginParts parts);
+  ~PluginConnection() override;
+
+  const std::string& via() const override { return via_; }
+  Result<uint64_t> register_memory(void* address, size_t bytes) override;
+  Result<uint64_t> register_device_memory(void* address, size_t bytes, std::string& how) override;
+  bool may_reach_devices() const override;
+  Result<NetRequest> post_send(int stream, const void* data, uint32_t bytes,
+                               uint64_t memory) override;
+  Result<NetRequest> post_recv(int stream, void* data, uint32_t capacity, uint64_t memory) override;
+  Result<NetDone> test(NetRequest request) override;
+  Result<bool> progress() override;
+  void add_interest(std::vector<pollfd>& fds) override;
+  bool arm() override;
+  void disarm() override;
+  bool idle() const override { return !control_.sending(); }
+  void attach_bell(int) override {}
+  void say_goodbye() override { control_.push(IbNews::goodbye); }
+  bool delivered() const override { return control_.delivered(); }
+
+ private:
+  struct Message {
+    void* request = nullptr;
+    void* data = nullptr;
+    uint32_t bytes = 0;  // sent, or room for; then what has come
+    uint64_t memory = 0;
+    bool flushing = false;
+    bool done = false;
+  };
+  struct Stream {
+    std::vector<Message> messages;  // a ring
+    uint64_t posted = 0, tested = 0;
+    bool refused = false;  // the last post: not now
+    bool full() const { return posted - tested == messages.size(); }
+    bool waits() const { return posted != tested; }
+  };
+  struct Memory {
+    std::array<void*, kernels::kProtocolCount> handles{};  // by stream
+    std::array<bool, kernels::kProtocolCount> held{};
+    bool on_device = false;
+  };
+
+  PluginConnection(PluginParts parts, PluginTimer timer);
+  const base::drivers::NetPluginCalls& calls() const { return parts_.lines.calls(); }
+  template <class Register>
+  Result<uint64_t> add_memory(bool on_device, const char* call, Register with);
+  void release(Memory& memory);
+  Status broken(const char* call, int code);
+  NetRequest enter(int stream, const Message& message);
+  Result<bool> look(int stream);
+  Status received(int stream, Message& message, int bytes);
+
+  PluginParts parts_;
+  IbControl control_;
+  std::string via_;
+  PluginTimer timer_;
+  Stream streams_[kernels::kProtocolCount];
+  std::vector<Memory> memories_;  // number n + 1
+  uint32_t rounds_ = 0;
+  bool over_ = false;  // the peer has said goodbye and is gone
+  std::optional<Error> error_;
+};
+
+}  // namespace collctl::transport

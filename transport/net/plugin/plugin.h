@@ -1,0 +1,53 @@
+// An external network plugin as a rank has it open: the library, its network with the devices, and
+// its network that reduces (CollNet) where it has one. Made by find_networks() at the
+// communicator's start, kept by it and by each connection. Threads: any.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "base/drivers/net_plugin.h"
+#include "transport/transport.h"
+
+namespace collctl::transport {
+
+// Bit of a reduction in a set of them.
+constexpr uint64_t reduction_bit(kernels::DataType type, kernels::RedOp op) {
+  return uint64_t{1} << (int(type) * kernels::kRedOpCount + int(op));
+}
+static_assert(kernels::kDataTypeCount * kernels::kRedOpCount <= 64);
+
+class NetPlugin {
+ public:
+  // `name` as load_net_plugin() takes it; `reducing`: its network that reduces is wanted as well.
+  // Error unavailable: why it cannot be used.
+  static Result<std::shared_ptr<NetPlugin>> open(const std::string& name, uint64_t comm_hash,
+                                                 bool reducing);
+
+  base::drivers::NetPluginSession& session() const { return *session_; }
+  const base::drivers::NetPluginEntry& entry() const { return session_->entry(); }
+  const std::string& name() const { return entry().name; }  // of the network
+  // "mlx5_0 (200000 Mb/s), mlx5_1 (200000 Mb/s), version 11 of libnccl-net-x.so"
+  std::string text() const;
+
+  // The network that reduces; null: none, for this reason.
+  base::drivers::NetPluginSession* reducer() const { return reducer_.get(); }
+  const std::string& why_no_reducer() const { return why_no_reducer_; }
+  // What it reduces: a set of reduction_bit(). An average is a sum that is divided here.
+  uint64_t reductions() const { return reductions_; }
+  // What all of its devices take at once.
+  uint64_t most_reduced_bytes() const;
+
+ private:
+  void open_reducer(const base::drivers::NetPluginLibrary& library, uint64_t comm_hash);
+
+  std::unique_ptr<base::drivers::NetPluginSession> session_, reducer_;
+  std::string why_no_reducer_;
+  uint64_t reductions_ = 0;
+};
+
+// The device for a channel of the rank `self`: the topology's choice where it knows the plugin's
+// devices by name, else in turn.
+int plugin_device(const base::drivers::NetPluginSession& session, int channel, const PeerInfo& self,
+                  const Services& services);
+
+}  // namespace collctl::transport
