@@ -6,6 +6,7 @@
 // different operations: each tells what it called, and that is then the error.
 //
 // Called by the thread whose submission failed, once in a communicator's life.
+#include <algorithm>
 #include <set>
 
 #include "base/wait.h"
@@ -16,7 +17,12 @@ namespace {
 
 constexpr uint32_t kWaitingTag = 0x57414954;
 constexpr size_t kMostCallBytes = 4096;
-constexpr int64_t kWindowMs = 500;  // deadlines of ranks that wait for each other lie closer
+
+// Deadlines of ranks that wait for each other lie closer: one that comes later than the whole of a
+// deadline has itself to blame. Bounded both ways, for deadlines of seconds and of hours.
+int64_t window_ms(double op_timeout_s) {
+  return int64_t(1000 * std::clamp(op_timeout_s, 0.5, 3.0));
+}
 
 }  // namespace
 
@@ -30,6 +36,7 @@ void Communicator::State::leave_blame_to_the_nearest(Error& mine) {
   // Another thread in a collective of the bootstrap: then without asking.
   const std::unique_lock lock(bootstrap_mutex, std::try_to_lock);
   if (!lock || mine.rank < 0 || mine.rank >= size) return;
+  const int64_t span = window_ms(settings.op_timeout_s);
   std::set<int> neighbours;
   bool reduces = false;  // has a link into a network that does
   for (const LinkInfo& link : wire->infos()) {
@@ -38,20 +45,20 @@ void Communicator::State::leave_blame_to_the_nearest(Error& mine) {
   }
   if (mine.rank == rank) {
     // Waits for that network, and so for another head: who knows more tells first.
-    if (reduces) wait_until_told(Deadline::after_ms(kWindowMs));
+    if (reduces) wait_until_told(Deadline::after_ms(span));
     return;
   }
   if (device_window != nullptr)  // there everybody waits for everybody
     for (int other = 0; other < size; ++other)
       if (other != rank) neighbours.insert(other);
-  const Deadline told = Deadline::after_ms(kWindowMs);
+  const Deadline told = Deadline::after_ms(span);
   const int32_t awaited = mine.rank;
   const Bytes message = ByteWriter().put(awaited).put_bytes(calls.encode()).take();
   for (const int other : neighbours) {
     // A rank that cannot be told is not one that would keep quiet for it.
     if (!bootstrap->send(other, kWaitingTag, message, told)) break;
   }
-  const auto answer = bootstrap->recv(awaited, kWaitingTag, Deadline::after_ms(kWindowMs));
+  const auto answer = bootstrap->recv(awaited, kWaitingTag, Deadline::after_ms(span));
   if (!answer) return;
   ByteReader r(*answer);
   (void)r.get<int32_t>();  // whom it waits for
@@ -61,7 +68,7 @@ void Communicator::State::leave_blame_to_the_nearest(Error& mine) {
     return;
   }
   // Ended by the announcement; where ranks wait in a circle nobody makes one, and the time ends it.
-  wait_until_told(Deadline::after_ms(2 * kWindowMs));
+  wait_until_told(Deadline::after_ms(2 * span));
 }
 
 }  // namespace collctl::runtime

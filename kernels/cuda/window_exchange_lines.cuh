@@ -56,27 +56,49 @@ __device__ __forceinline__ void give_lines(const Exchange& x, const B& batch, ui
   }
 }
 
-// A batch of units out of one bank; the whole warp together. False: given up.
+// How many peers' lines a warp looks for at a time: looks that are under way together take as long
+// as one.
 template <class B>
-__device__ __forceinline__ bool wait_batch(const Exchange& x, const uint8_t* bank, const B& batch,
-                                           uint64_t turn, uint64_t units, int lane, uint64_t epoch,
-                                           int peer, LaneData (&d)[B::kUnits]) {
+inline constexpr int kAtOnce = B::kUnits == 1 ? 4 : 1;
+
+// What a peer gives: lines of so many units; none: nothing.
+struct Source {
+  const uint8_t* lines;
+  uint64_t units;
+};
+
+// A batch of units from some peers, the whole warp together. `peer_of(p)`: their ranks. False:
+// given up.
+template <class B, class PeerOf>
+__device__ __forceinline__ bool wait_batch(const Exchange& x, const Source (&from)[kAtOnce<B>],
+                                           const B& batch, uint64_t turn, int lane, uint64_t epoch,
+                                           PeerOf peer_of, LaneData (&d)[kAtOnce<B>][B::kUnits]) {
   using L = typename B::L;
-  constexpr int kUnits = B::kUnits;
+  const auto each_unit = [&](int p, auto what) {
+#pragma unroll
+    for (int i = 0; i < B::kUnits; ++i)
+      if (const uint64_t u = batch.unit(turn, i); u < from[p].units)
+        what(from[p].lines + u * 512, d[p][i]);
+  };
   Patience patience;
   while (true) {
-    bool missing = false;
+    uint32_t missing = 0;  // one bit a peer
 #pragma unroll
-    for (int i = 0; i < kUnits; ++i)
-      if (const uint64_t u = batch.unit(turn, i); u < units)
-        missing |= !L::load(bank + u * 512, lane, d[i], epoch);
-    if (!__any_sync(~0u, missing)) break;
-    const bool over = patience.over(x, L::kId, peer, WaitSide::recv, epoch - 1, epoch);
+    for (int p = 0; p < kAtOnce<B>; ++p)
+      each_unit(p, [&](const uint8_t* unit, LaneData& to) {
+        missing |= uint32_t(!L::load(unit, lane, to, epoch)) << p;
+      });
+    if (!__any_sync(~0u, missing != 0)) break;
+    int late = 0;
+#pragma unroll
+    for (int p = kAtOnce<B> - 1; p > 0; --p)
+      if (!__any_sync(~0u, missing & ((1u << p) - 1)) && late == 0) late = p;
+    const bool over = patience.over(x, L::kId, peer_of(late), WaitSide::recv, epoch - 1, epoch);
     if (__any_sync(~0u, over)) return false;
   }
 #pragma unroll
-  for (int i = 0; i < kUnits; ++i)
-    if (const uint64_t u = batch.unit(turn, i); u < units) L::settle(bank + u * 512, lane, d[i]);
+  for (int p = 0; p < kAtOnce<B>; ++p)
+    each_unit(p, [&](const uint8_t* unit, LaneData& to) { L::settle(unit, lane, to); });
   return true;
 }
 
@@ -94,20 +116,32 @@ __device__ __forceinline__ bool sum_batch(const Exchange& x, const uint8_t* own,
     if (const uint64_t u = batch.unit(turn, i); u < units)
       mine[i] = load_lane<L>(own, own_bytes, own_first + u, lane);
   WordSum<kKind> sum[kUnits][L::kLaneWords];
-  for (int r = 0; r < x.memory.nranks; ++r) {
-    LaneData d[kUnits];
-    if (r == x.memory.rank) {
+#pragma unroll 1
+  for (int first = 0; first < x.memory.nranks; first += kAtOnce<B>) {
+    LaneData d[kAtOnce<B>][kUnits];
+    Source from[kAtOnce<B>];
 #pragma unroll
-      for (int i = 0; i < kUnits; ++i) d[i] = mine[i];
-    } else if (!wait_batch<B>(x, bank_of<L>(x, x.memory.rank, r, epoch), batch, turn, units, lane,
-                              epoch, r, d)) {
-      return false;
+    for (int p = 0; p < kAtOnce<B>; ++p) {
+      const int r = first + p;
+      from[p] = {nullptr, 0};
+      if (r < x.memory.nranks && r != x.memory.rank)
+        from[p] = {bank_of<L>(x, x.memory.rank, r, epoch), units};
     }
+    if (!wait_batch<B>(
+            x, from, batch, turn, lane, epoch, [&](int p) { return first + p; }, d))
+      return false;
 #pragma unroll
-    for (int i = 0; i < kUnits; ++i)
+    for (int p = 0; p < kAtOnce<B>; ++p) {
+      const int r = first + p;
+      if (r >= x.memory.nranks) break;
 #pragma unroll
-      for (int w = 0; w < L::kLaneWords; ++w)
-        r == 0 ? sum[i][w].first(d[i].word[w], x.ops) : sum[i][w].add(d[i].word[w], x.ops);
+      for (int i = 0; i < kUnits; ++i)
+#pragma unroll
+        for (int w = 0; w < L::kLaneWords; ++w) {
+          const uint64_t word = r == x.memory.rank ? mine[i].word[w] : d[p][i].word[w];
+          r == 0 ? sum[i][w].first(word, x.ops) : sum[i][w].add(word, x.ops);
+        }
+    }
   }
 #pragma unroll
   for (int i = 0; i < kUnits; ++i)
@@ -116,13 +150,39 @@ __device__ __forceinline__ bool sum_batch(const Exchange& x, const uint8_t* own,
   return true;
 }
 
+// A batch of what every peer gives, source(peer): put(peer, unit, data).
+template <class B, class SourceOf, class Put>
+__device__ __forceinline__ bool take_batch(const Exchange& x, const B& batch, uint64_t turn,
+                                           int lane, uint64_t epoch, SourceOf source, Put put) {
+#pragma unroll 1
+  for (int first = 0; first < x.memory.nranks - 1; first += kAtOnce<B>) {
+    LaneData d[kAtOnce<B>][B::kUnits];
+    Source from[kAtOnce<B>];
+#pragma unroll
+    for (int p = 0; p < kAtOnce<B>; ++p) {
+      from[p] = {nullptr, 0};
+      if (first + p < x.memory.nranks - 1) from[p] = source(x.peer(first + p));
+    }
+    if (!wait_batch<B>(
+            x, from, batch, turn, lane, epoch, [&](int p) { return x.peer(first + p); }, d))
+      return false;
+#pragma unroll
+    for (int p = 0; p < kAtOnce<B>; ++p)
+#pragma unroll
+      for (int i = 0; i < B::kUnits; ++i)
+        if (const uint64_t u = batch.unit(turn, i); u < from[p].units)
+          put(x.peer(first + p), u, d[p][i]);
+  }
+  return true;
+}
+
 template <class B, WordKind kKind>
 __device__ __forceinline__ bool take_lines(const Exchange& x, const B& batch, uint64_t turn,
                                            uint64_t units, int lane, uint64_t epoch) {
   using L = typename B::L;
-  constexpr int kUnits = B::kUnits;
-  LaneData d[kUnits];
   if constexpr (kKind != WordKind::copy) {
+    constexpr int kUnits = B::kUnits;
+    LaneData d[kUnits];
     if (!sum_batch<B, kKind>(x, x.input + x.reduce_own, x.bytes, 0, batch, turn, units, lane, epoch,
                              d))
       return false;
@@ -130,19 +190,17 @@ __device__ __forceinline__ bool take_lines(const Exchange& x, const B& batch, ui
     for (int i = 0; i < kUnits; ++i)
       if (const uint64_t u = batch.unit(turn, i); u < units)
         store_lane<L>(x.output, x.bytes, u, lane, d[i]);
+    return true;
   } else {
-    for (int k = 0; k < x.memory.nranks - 1; ++k) {
-      const int p = x.peer(k);
-      if (!x.takes(p)) continue;
-      const uint8_t* bank = bank_of<L>(x, x.memory.rank, p, epoch);
-      if (!wait_batch<B>(x, bank, batch, turn, units, lane, epoch, p, d)) return false;
-#pragma unroll
-      for (int i = 0; i < kUnits; ++i)
-        if (const uint64_t u = batch.unit(turn, i); u < units)
-          store_lane<L>(x.output + p * x.out_stride, x.bytes, u, lane, d[i]);
-    }
+    return take_batch<B>(
+        x, batch, turn, lane, epoch,
+        [&](int p) -> Source {
+          return {bank_of<L>(x, x.memory.rank, p, epoch), x.takes(p) ? units : 0};
+        },
+        [&](int p, uint64_t u, const LaneData& one) {
+          store_lane<L>(x.output + p * x.out_stride, x.bytes, u, lane, one);
+        });
   }
-  return true;
 }
 
 template <class B, WordKind kKind>

@@ -82,7 +82,7 @@ __device__ __forceinline__ void reduce_staged(const Exchange& x, const uint8_t* 
         if (p + i * kGroupThreads < packs) v[i] = load_staged(from + 16 * (p + i * kGroupThreads));
     };
     for (uint32_t p = t; p < packs; p += kUnroll * kGroupThreads) {
-      // The first two are under way together.
+      // Those of two ranks are under way together.
       WordSum<kKind> sum[kUnroll][2];
       uint4 v[kUnroll], w[kUnroll];
       load(0, p, v);
@@ -94,11 +94,15 @@ __device__ __forceinline__ void reduce_staged(const Exchange& x, const uint8_t* 
         if (!alone) sum[i][0].add(low_word(w[i]), x.ops), sum[i][1].add(high_word(w[i]), x.ops);
       }
 #pragma unroll 1
-      for (int r = 2; r < x.memory.nranks; ++r) {
-        load(r, p, w);
+      for (int r = 2; r < x.memory.nranks; r += 2) {
+        load(r, p, v);
+        const bool both = r + 1 < x.memory.nranks;
+        if (both) load(r + 1, p, w);
 #pragma unroll
-        for (int i = 0; i < kUnroll; ++i)
-          sum[i][0].add(low_word(w[i]), x.ops), sum[i][1].add(high_word(w[i]), x.ops);
+        for (int i = 0; i < kUnroll; ++i) {
+          sum[i][0].add(low_word(v[i]), x.ops), sum[i][1].add(high_word(v[i]), x.ops);
+          if (both) sum[i][0].add(low_word(w[i]), x.ops), sum[i][1].add(high_word(w[i]), x.ops);
+        }
       }
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i)

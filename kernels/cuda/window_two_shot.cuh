@@ -72,19 +72,14 @@ __device__ __forceinline__ bool take_slices(const Exchange& x,
                                             const LineSlices<typename B::L>& slices, const B& batch,
                                             uint64_t turn, int lane, uint64_t epoch) {
   using L = typename B::L;
-  constexpr int kUnits = B::kUnits;
-  for (int k = 0; k < x.memory.nranks - 1; ++k) {
-    const int p = x.peer(k);
-    const uint64_t units = slices.size(p);
-    const uint8_t* bank = bank_of<L>(x, x.memory.rank, p, epoch) + slices.results() * 512;
-    LaneData d[kUnits];
-    if (!wait_batch<B>(x, bank, batch, turn, units, lane, epoch, p, d)) return false;
-#pragma unroll
-    for (int i = 0; i < kUnits; ++i)
-      if (const uint64_t u = batch.unit(turn, i); u < units)
-        store_lane<L>(x.output, x.bytes, slices.first(p) + u, lane, d[i]);
-  }
-  return true;
+  return take_batch<B>(
+      x, batch, turn, lane, epoch,
+      [&](int p) -> Source {
+        return {bank_of<L>(x, x.memory.rank, p, epoch) + slices.results() * 512, slices.size(p)};
+      },
+      [&](int p, uint64_t u, const LaneData& one) {
+        store_lane<L>(x.output, x.bytes, slices.first(p) + u, lane, one);
+      });
 }
 
 template <class B, WordKind kKind>

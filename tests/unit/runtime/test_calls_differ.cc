@@ -127,13 +127,13 @@ TEST_CASE("ranks that wait for each other because their calls differ are told th
   for (const char* transport : {"shm", "net"}) {
     INFO(transport);
     CommOptions options = ring_over(transport, "ll");
-    options.op_timeout_s = 1;
+    options.op_timeout_s = 3;
     check_lost(errors_of(start_job(2, options), called), words);
   }
   set_up_gpus(2);
   GpuJob job;
   job.options = ring_over("p2p", "ll");
-  job.options.op_timeout_s = 1;
+  job.options.op_timeout_s = 3;
   {
     const Communicators gpus = start_gpu_job(job);
     check_lost(errors_of(gpus, called), words);
