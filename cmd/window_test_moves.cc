@@ -136,37 +136,38 @@ Status WindowTest::barriers(WindowFindings& found) {
 }
 
 // By both ranks of the pair; `from` measures. Latency of a put: half a turn of 8 bytes with a
-// signal there and the same back.
+// signal there and the same back. Peers put to the lower half of the window; the upper one is the
+// near end, so that memory of the ranks' kind is at both.
 Status WindowTest::measure_pair(int from, int to, const Memory& memory, WindowPair& pair) {
   const bool active = rank() == from;
   const int peer = active ? to : from;
   const int turns = std::max(spec_.iterations, 1);
   const int pieces = std::clamp(turns / 4, 2, 16);
-  const uint64_t bytes = memory.window->bytes();
-  std::vector<uint8_t> data(bytes, uint8_t(from));
+  const uint64_t bytes = memory.window->bytes() / 2;
+  uint8_t* const near = static_cast<uint8_t*>(memory.address) + bytes;
   std::vector<double> put_us, get_us, put_GBps, get_GBps;
   const auto us = [](int64_t from_ns) { return double(now_ns() - from_ns) / 1e3; };
   for (int turn = 0; turn <= kMoveTurns; ++turn) {  // the first one warms up
     int64_t began = now_ns();
     for (int i = 0; i < turns; ++i) {
       if (!active) COLL_TRY(one_sided_->wait(peer, kPing, 1, deadline()));
-      COLL_TRY(one_sided_->put_signal({memory.window, peer, 0}, data.data(), 8, kPing, deadline()));
+      COLL_TRY(one_sided_->put_signal({memory.window, peer, 0}, near, 8, kPing, deadline()));
       if (active) COLL_TRY(one_sided_->wait(peer, kPing, 1, deadline()));
     }
     if (!active) continue;
     put_us.push_back(us(began) / turns / 2);
     began = now_ns();
     for (int i = 0; i < turns; ++i)
-      COLL_TRY(one_sided_->get({memory.window, peer, 0}, data.data(), 8, deadline()));
+      COLL_TRY(one_sided_->get({memory.window, peer, 0}, near, 8, deadline()));
     get_us.push_back(us(began) / turns);
     began = now_ns();
     for (int i = 0; i < pieces; ++i)
-      COLL_TRY(one_sided_->put({memory.window, peer, 0}, data.data(), bytes, deadline()));
+      COLL_TRY(one_sided_->put({memory.window, peer, 0}, near, bytes, deadline()));
     COLL_TRY(one_sided_->flush(peer, deadline()));
     put_GBps.push_back(double(bytes) * pieces / us(began) / 1e3);
     began = now_ns();
     for (int i = 0; i < pieces; ++i)
-      COLL_TRY(one_sided_->get({memory.window, peer, 0}, data.data(), bytes, deadline()));
+      COLL_TRY(one_sided_->get({memory.window, peer, 0}, near, bytes, deadline()));
     get_GBps.push_back(double(bytes) * pieces / us(began) / 1e3);
   }
   if (!active) return one_sided_->wait(peer, kOver, 1, deadline());
@@ -187,7 +188,7 @@ Status WindowTest::matrix(WindowFindings& found) {
     found.does_not_apply("one rank has nobody to put to");
     return {};
   }
-  COLL_ASSIGN(Memory memory, make(kLarge));
+  COLL_ASSIGN(Memory memory, make(2 * kLarge));
   ByteWriter mine;
   for (int from = 0; from < size(); ++from)
     for (int to = 0; to < size(); ++to) {

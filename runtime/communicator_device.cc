@@ -80,6 +80,8 @@ Status Communicator::State::shape_gpus(std::span<const RankCard> cards, Deadline
   // Links get no slots for what will not be used.
   if (shape.slot_bytes[int(kernels::Protocol::ll128)] == 0)
     settings.slot_bytes[int(kernels::Protocol::ll128)] = 0;
+  constexpr int kSimple = int(kernels::Protocol::simple);
+  settings.slot_bytes[kSimple] = shape.slot_bytes[kSimple];
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "kernels/algorithms.h"
+#include "kernels/cuda/launch.h"
 #include "runtime/cost_table.h"
 
 namespace collctl::runtime {
@@ -37,6 +38,8 @@ constexpr WindowRow kWindowRows[] = {
 constexpr double kLaunchUs = 1.2;
 // Operations with a root end with a meeting of all ranks.
 constexpr double kMeetingUs = 1.5;
+// What receivers of a broadcast hand on comes a second way (measured on 4 x H200).
+constexpr double kHandedOnUs = 10, kHandedOnLinesUs = 1.5;
 
 double wire_bytes_per_byte(Protocol protocol) {
   if (protocol == Protocol::ll) return 2;
@@ -96,8 +99,12 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
   const double others = q.nranks - 1;
   double bytes = others * double(q.bytes) * wire_bytes_per_byte(q.protocol);
   if (q.algorithm == AlgorithmId::two_shot) bytes *= 2.0 / q.nranks;
+  const bool dealt = q.collective == Collective::broadcast &&
+                     kernels::cuda::broadcast_is_dealt(q.protocol, q.nranks, q.bytes);
+  if (dealt) bytes /= others;
   double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us;
   if (has_root(q.collective)) latency_us += kMeetingUs;
+  if (dealt) latency_us += q.protocol == Protocol::simple ? kHandedOnUs : kHandedOnLinesUs;
   const double first = std::min(bytes, kFirstBytes);
   const double moving_us = first / (row.first_gbps * 1e3) + (bytes - first) / (row.gbps * 1e3);
   return {latency_us + moving_us, moving_us > latency_us

@@ -63,6 +63,13 @@ struct WindowLaunch {
   void* stream = nullptr;  // CUstream
 };
 
+// Whether the receivers of a broadcast by window kernels hand on what they get, a slice each, so
+// that every byte leaves the root once: from 3 ranks on, by LL128 where it is worth the second hop.
+constexpr bool broadcast_is_dealt(Protocol protocol, int nranks, uint64_t bytes) {
+  return nranks > 2 && (protocol == Protocol::simple ||
+                        (protocol == Protocol::ll128 && bytes > uint64_t(256) << 10));
+}
+
 inline constexpr uint32_t kLitmusGaveUp = ~uint32_t(0);
 
 struct Launcher {

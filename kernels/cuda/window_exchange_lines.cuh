@@ -9,11 +9,12 @@ inline constexpr int kLineThreads = 512;
 
 // Units of one warp: every stride-th from the first, kCount at a time so that as many loads are on
 // their way; one where a warp has no more than one. What a warp writes it has read before as input,
-// so an operation in place is right.
-template <class Protocol, int kCount>
+// so an operation in place is right. kPeers: from so many peers at a time, for small operations:
+// looks that are under way together take as long as one; of larger ones they are too many.
+template <class Protocol, int kCount, int kPeers>
 struct Batch {
   using L = Protocol;
-  static constexpr int kUnits = kCount;
+  static constexpr int kUnits = kCount, kAtOnce = kPeers;
   uint64_t first, stride;  // in units
   __device__ Batch() {
     const uint64_t warps = blockDim.x / 32;
@@ -56,11 +57,6 @@ __device__ __forceinline__ void give_lines(const Exchange& x, const B& batch, ui
   }
 }
 
-// How many peers' lines a warp looks for at a time: looks that are under way together take as long
-// as one.
-template <class B>
-inline constexpr int kAtOnce = B::kUnits == 1 ? 4 : 1;
-
 // What a peer gives: lines of so many units; none: nothing.
 struct Source {
   const uint8_t* lines;
@@ -70,9 +66,9 @@ struct Source {
 // A batch of units from some peers, the whole warp together. `peer_of(p)`: their ranks. False:
 // given up.
 template <class B, class PeerOf>
-__device__ __forceinline__ bool wait_batch(const Exchange& x, const Source (&from)[kAtOnce<B>],
+__device__ __forceinline__ bool wait_batch(const Exchange& x, const Source (&from)[B::kAtOnce],
                                            const B& batch, uint64_t turn, int lane, uint64_t epoch,
-                                           PeerOf peer_of, LaneData (&d)[kAtOnce<B>][B::kUnits]) {
+                                           PeerOf peer_of, LaneData (&d)[B::kAtOnce][B::kUnits]) {
   using L = typename B::L;
   const auto each_unit = [&](int p, auto what) {
 #pragma unroll
@@ -84,20 +80,20 @@ __device__ __forceinline__ bool wait_batch(const Exchange& x, const Source (&fro
   while (true) {
     uint32_t missing = 0;  // one bit a peer
 #pragma unroll
-    for (int p = 0; p < kAtOnce<B>; ++p)
+    for (int p = 0; p < B::kAtOnce; ++p)
       each_unit(p, [&](const uint8_t* unit, LaneData& to) {
         missing |= uint32_t(!L::load(unit, lane, to, epoch)) << p;
       });
     if (!__any_sync(~0u, missing != 0)) break;
     int late = 0;
 #pragma unroll
-    for (int p = kAtOnce<B> - 1; p > 0; --p)
+    for (int p = B::kAtOnce - 1; p > 0; --p)
       if (!__any_sync(~0u, missing & ((1u << p) - 1)) && late == 0) late = p;
     const bool over = patience.over(x, L::kId, peer_of(late), WaitSide::recv, epoch - 1, epoch);
     if (__any_sync(~0u, over)) return false;
   }
 #pragma unroll
-  for (int p = 0; p < kAtOnce<B>; ++p)
+  for (int p = 0; p < B::kAtOnce; ++p)
     each_unit(p, [&](const uint8_t* unit, LaneData& to) { L::settle(unit, lane, to); });
   return true;
 }
@@ -117,11 +113,11 @@ __device__ __forceinline__ bool sum_batch(const Exchange& x, const uint8_t* own,
       mine[i] = load_lane<L>(own, own_bytes, own_first + u, lane);
   WordSum<kKind> sum[kUnits][L::kLaneWords];
 #pragma unroll 1
-  for (int first = 0; first < x.memory.nranks; first += kAtOnce<B>) {
-    LaneData d[kAtOnce<B>][kUnits];
-    Source from[kAtOnce<B>];
+  for (int first = 0; first < x.memory.nranks; first += B::kAtOnce) {
+    LaneData d[B::kAtOnce][kUnits];
+    Source from[B::kAtOnce];
 #pragma unroll
-    for (int p = 0; p < kAtOnce<B>; ++p) {
+    for (int p = 0; p < B::kAtOnce; ++p) {
       const int r = first + p;
       from[p] = {nullptr, 0};
       if (r < x.memory.nranks && r != x.memory.rank)
@@ -131,16 +127,17 @@ __device__ __forceinline__ bool sum_batch(const Exchange& x, const uint8_t* own,
             x, from, batch, turn, lane, epoch, [&](int p) { return first + p; }, d))
       return false;
 #pragma unroll
-    for (int p = 0; p < kAtOnce<B>; ++p) {
+    for (int p = 0; p < B::kAtOnce; ++p) {
       const int r = first + p;
       if (r >= x.memory.nranks) break;
+      if (r == x.memory.rank)
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) d[p][i] = mine[i];
 #pragma unroll
       for (int i = 0; i < kUnits; ++i)
 #pragma unroll
-        for (int w = 0; w < L::kLaneWords; ++w) {
-          const uint64_t word = r == x.memory.rank ? mine[i].word[w] : d[p][i].word[w];
-          r == 0 ? sum[i][w].first(word, x.ops) : sum[i][w].add(word, x.ops);
-        }
+        for (int w = 0; w < L::kLaneWords; ++w)
+          r == 0 ? sum[i][w].first(d[p][i].word[w], x.ops) : sum[i][w].add(d[p][i].word[w], x.ops);
     }
   }
 #pragma unroll
@@ -155,11 +152,11 @@ template <class B, class SourceOf, class Put>
 __device__ __forceinline__ bool take_batch(const Exchange& x, const B& batch, uint64_t turn,
                                            int lane, uint64_t epoch, SourceOf source, Put put) {
 #pragma unroll 1
-  for (int first = 0; first < x.memory.nranks - 1; first += kAtOnce<B>) {
-    LaneData d[kAtOnce<B>][B::kUnits];
-    Source from[kAtOnce<B>];
+  for (int first = 0; first < x.memory.nranks - 1; first += B::kAtOnce) {
+    LaneData d[B::kAtOnce][B::kUnits];
+    Source from[B::kAtOnce];
 #pragma unroll
-    for (int p = 0; p < kAtOnce<B>; ++p) {
+    for (int p = 0; p < B::kAtOnce; ++p) {
       from[p] = {nullptr, 0};
       if (first + p < x.memory.nranks - 1) from[p] = source(x.peer(first + p));
     }
@@ -167,7 +164,7 @@ __device__ __forceinline__ bool take_batch(const Exchange& x, const B& batch, ui
             x, from, batch, turn, lane, epoch, [&](int p) { return x.peer(first + p); }, d))
       return false;
 #pragma unroll
-    for (int p = 0; p < kAtOnce<B>; ++p)
+    for (int p = 0; p < B::kAtOnce; ++p)
 #pragma unroll
       for (int i = 0; i < B::kUnits; ++i)
         if (const uint64_t u = batch.unit(turn, i); u < from[p].units)

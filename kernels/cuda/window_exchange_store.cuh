@@ -97,15 +97,15 @@ __global__ void __launch_bounds__(kStoreThreads)
   const int number = int(threadIdx.x) / kGroupThreads;
   if (number < kGivers) {
     if (gives) {
-      Group group(x, shared, chunks, StoreRole::give, number, kGivers);
+      Group group(x, shared, chunks.count, StoreRole::give, number, kGivers);
       push_chunks<kVec>(group, chunks);
     }
     if (gives && takes) {  // what is left to take at the end is not left to one group
-      Group group(x, shared, chunks, StoreRole::take, 0, 1);
+      Group group(x, shared, chunks.count, StoreRole::take, 0, 1);
       take_chunks<kKind, kVec>(group, chunks, group.join());
     }
   } else {
-    Group group(x, shared, chunks, StoreRole::take, 0, 1);
+    Group group(x, shared, chunks.count, StoreRole::take, 0, 1);
     if (takes) take_chunks<kKind, kVec>(group, chunks, group.first());
   }
   meet(x, Protocol::simple, epoch);

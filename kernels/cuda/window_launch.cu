@@ -1,6 +1,8 @@
 // Host side of the window kernels: an operation in its plain form, how many blocks, which kernel.
 #include "kernels/cuda/window_launch.h"
 
+#include "kernels/cuda/window_broadcast_lines.cuh"
+#include "kernels/cuda/window_broadcast_store.cuh"
 #include "kernels/cuda/window_exchange_store.cuh"
 #include "kernels/cuda/window_two_shot.cuh"
 #include "kernels/cuda/window_two_shot_store.cuh"
@@ -94,6 +96,12 @@ bool aligned(const Exchange& x) {
   return all % 16 == 0;
 }
 
+// A broadcast whose receivers hand on what they get.
+bool is_dealt(const Exchange& x, Protocol protocol) {
+  return x.collective == Collective::broadcast &&
+         broadcast_is_dealt(protocol, x.memory.nranks, x.bytes);
+}
+
 int at_most(uint64_t value, int bound) {
   return value < uint64_t(bound) ? (value == 0 ? 1 : int(value)) : bound;
 }
@@ -131,12 +139,24 @@ int launch_kernel(void (*kernel)(Arguments...), int blocks, int threads, void* s
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
+template <class L>
+using Small = Batch<L, 1, 4>;
+template <class L>
+using Middle = Batch<L, 1, 1>;
+template <class L>
+using Large = Batch<L, 4, 1>;
+constexpr int kSmallWarps = 4;  // of a block
+
 template <class B, WordKind kKind>
 int launch_batches(const Exchange& x, int blocks, void* stream) {
   const int threads = line_threads<typename B::L>(x, blocks);
   if (x.algorithm == AlgorithmId::two_shot) {
     if constexpr (kKind != WordKind::copy)
       return launch_kernel(&two_shot_lines<B, kKind>, blocks, threads, stream, x);
+  }
+  if constexpr (kKind == WordKind::copy && B::L::kId == Protocol::ll128) {
+    if (is_dealt(x, Protocol::ll128))
+      return launch_kernel(&broadcast_lines<B>, blocks, threads, stream, x);
   }
   return launch_kernel(&exchange_lines<B, kKind>, blocks, threads, stream, x);
 }
@@ -147,30 +167,48 @@ int launch_lines(const Exchange& x, int asked, void* stream) {
   if constexpr (L::kId == Protocol::ll128) {
     const uint64_t units = units_of<L>(x.bytes);
     if (units > uint64_t(blocks) * kLineThreads / 32)
-      return launch_batches<Batch<L, 4>, kKind>(x, blocks, stream);
+      return launch_batches<Large<L>, kKind>(x, blocks, stream);
+    // Measured on 4 GPUs: up to four warps' work of each slice or block.
+    const bool dealt = kKind == WordKind::copy && is_dealt(x, Protocol::ll128);
+    const uint64_t each = x.algorithm == AlgorithmId::two_shot ? units / x.memory.nranks
+                          : dealt                              ? units / (x.memory.nranks - 1)
+                                                               : units;
+    if (each > uint64_t(blocks) * kSmallWarps)
+      return launch_batches<Middle<L>, kKind>(x, blocks, stream);
   }
-  return launch_batches<Batch<L, 1>, kKind>(x, blocks, stream);
+  return launch_batches<Small<L>, kKind>(x, blocks, stream);
 }
 
-// Chunks as measured best on 2 GPUs over NVLink (PERFORMANCE.md): what is staged should stay in the
-// cache until it is taken; of small operations every block gets a chunk.
-uint32_t chunk_of(uint64_t bytes, int blocks) {
+// Chunks as measured best on 2 and 4 GPUs over NVLink (PERFORMANCE.md): what is staged should stay
+// in the cache until it is taken; of small operations every block gets a turn. `turns`: of a chunk.
+uint32_t chunk_of(uint64_t bytes, int turns, int blocks, uint64_t largest) {
   constexpr uint64_t kBest = 16 * 1024, kLeast = 1024;
-  const uint64_t even = align_up((bytes + blocks - 1) / blocks, kLeast);
-  return uint32_t(even < kBest ? even : kBest);
+  const uint64_t even = align_up((bytes * turns + blocks - 1) / blocks, kLeast);
+  return uint32_t(even < largest ? even : kBest);
 }
 
 template <WordKind kKind>
 int launch_store(const Exchange& x, int asked, uint32_t chunk, void* stream) {
   const bool two_shot = x.algorithm == AlgorithmId::two_shot;
-  const uint64_t each = two_shot ? (x.bytes + x.memory.nranks - 1) / x.memory.nranks : x.bytes;
+  const bool dealt = kKind == WordKind::copy && is_dealt(x, Protocol::simple);
+  const int slices = two_shot ? x.memory.nranks : dealt ? x.memory.nranks - 1 : 1;
+  const uint64_t each = (x.bytes + slices - 1) / slices;
   const int blocks = asked > 0 ? asked : at_most((each + 2047) / 2048, kWindowBlocks);
-  chunk = chunk > 0 ? (chunk < kSlotBytes ? chunk / 16 * 16 : kSlotBytes) : chunk_of(each, blocks);
+  const int turns = two_shot || dealt ? x.memory.nranks - 1 : 1;
+  // One round of chunks as large as slots is faster than two of half the size, in two-shot.
+  const uint64_t largest = two_shot ? kSlotBytes : 16 * 1024;
+  chunk = chunk > 0 ? (chunk < kSlotBytes ? chunk / 16 * 16 : kSlotBytes)
+                    : chunk_of(each, turns, blocks * (dealt ? 2 : 1), largest);
   const bool vec = aligned(x);
   if (two_shot) {
     if constexpr (kKind != WordKind::copy)
       return launch_kernel(vec ? &two_shot_store<kKind, true> : &two_shot_store<kKind, false>,
                            blocks, kStoreThreads, stream, x, chunk);
+  }
+  if constexpr (kKind == WordKind::copy) {
+    if (dealt)
+      return launch_kernel(vec ? &broadcast_store<true> : &broadcast_store<false>, blocks,
+                           kStoreThreads, stream, x, chunk);
   }
   return launch_kernel(vec ? &exchange_store<kKind, true> : &exchange_store<kKind, false>, blocks,
                        kStoreThreads, stream, x, chunk);
@@ -186,21 +224,27 @@ int prepare_kernel(void (*kernel)(Arguments...)) {
 template <class B, WordKind kKind>
 int prepare_lines() {
   if (const int failed = prepare_kernel(&exchange_lines<B, kKind>)) return failed;
-  if constexpr (kKind == WordKind::copy)
-    return 0;
-  else
+  if constexpr (kKind != WordKind::copy)
     return prepare_kernel(&two_shot_lines<B, kKind>);
+  else if constexpr (B::L::kId == Protocol::ll128)
+    return prepare_kernel(&broadcast_lines<B>);
+  else
+    return 0;
 }
 template <WordKind kKind>
 int prepare_kind() {
-  int failed = prepare_lines<Batch<Lines<Protocol::ll>, 1>, kKind>();
-  if (failed == 0) failed = prepare_lines<Batch<Lines<Protocol::ll128>, 1>, kKind>();
-  if (failed == 0) failed = prepare_lines<Batch<Lines<Protocol::ll128>, 4>, kKind>();
+  int failed = prepare_lines<Small<Lines<Protocol::ll>>, kKind>();
+  if (failed == 0) failed = prepare_lines<Small<Lines<Protocol::ll128>>, kKind>();
+  if (failed == 0) failed = prepare_lines<Middle<Lines<Protocol::ll128>>, kKind>();
+  if (failed == 0) failed = prepare_lines<Large<Lines<Protocol::ll128>>, kKind>();
   if (failed == 0) failed = prepare_kernel(&exchange_store<kKind, true>);
   if (failed == 0) failed = prepare_kernel(&exchange_store<kKind, false>);
   if constexpr (kKind != WordKind::copy) {
     if (failed == 0) failed = prepare_kernel(&two_shot_store<kKind, true>);
     if (failed == 0) failed = prepare_kernel(&two_shot_store<kKind, false>);
+  } else {
+    if (failed == 0) failed = prepare_kernel(&broadcast_store<true>);
+    if (failed == 0) failed = prepare_kernel(&broadcast_store<false>);
   }
   return failed;
 }

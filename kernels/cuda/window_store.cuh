@@ -124,6 +124,16 @@ __device__ __forceinline__ void reduce_staged(const Exchange& x, const uint8_t* 
   }
 }
 
+// Of turns that are each a chunk of one peer: chunks in order, of each one peer after the other.
+struct PeerTurn {
+  uint64_t chunk;
+  int peer;
+};
+__device__ inline PeerTurn peer_turn(const Exchange& x, uint64_t turn) {
+  const uint64_t others = uint64_t(x.memory.nranks - 1), chunk = turn / others;
+  return {chunk, x.peer(int(turn - chunk * others))};
+}
+
 // What the groups of a block share. `first` holds this launch's first number for each peer.
 struct StoreShared {
   uint64_t next[kStoreGroups];  // the chunk each group goes on with
@@ -145,19 +155,20 @@ struct Chunks {
   }
 };
 
-// One group at work on the chunks of its role:
+// One group at work on the turns of its role, each a chunk, or a chunk of one peer:
 //   for (c = group.first(); c < count; c = group.next()) { wait...; start(); move; end(); post }
 // The first chunk is the group's by its number; the others it asks for, each while it moves the one
 // before. So a role asks as often as it has chunks, and once more for each group that joins when
 // its own role is done: that is how blocks know what was asked for in earlier launches.
 class Group {
  public:
-  // `number_of_role`: of this group among those of its block that have the role, of `of_role`.
-  __device__ Group(const Exchange& x, StoreShared& shared, const Chunks& chunks, StoreRole role,
+  // `count`: of the role's turns. `number_of_role`: of this group among those of its block that
+  // have the role, of `of_role`.
+  __device__ Group(const Exchange& x, StoreShared& shared, uint64_t count, StoreRole role,
                    int number_of_role, int of_role)
       : x(x),
         t(int(threadIdx.x) % kGroupThreads),
-        chunks_(chunks),
+        count(count),
         shared_(shared),
         number_(int(threadIdx.x) / kGroupThreads),
         first_(number_of_role * gridDim.x + blockIdx.x),
@@ -165,6 +176,7 @@ class Group {
         not_drawn_(of_role * gridDim.x - shared.drawn[int(role)]) {}
   const Exchange& x;
   const int t;
+  const uint64_t count;
 
   __device__ uint64_t first() const { return first_; }
   // Instead: of a group that comes late, when its own role is done.
@@ -172,7 +184,7 @@ class Group {
     sync();  // all have seen that there is no next one in the role before
     if (t == 0) {
       drawn_ = atomicAdd(reinterpret_cast<unsigned long long*>(ticket_), 1ull);
-      shared_.next[number_] = has_failed() ? chunks_.count : drawn_ + not_drawn_;
+      shared_.next[number_] = has_failed() ? count : drawn_ + not_drawn_;
     }
     sync();
     return next();
@@ -185,7 +197,7 @@ class Group {
     sync();
   }
   __device__ void end() {
-    if (t == 0) shared_.next[number_] = has_failed() ? chunks_.count : drawn_ + not_drawn_;
+    if (t == 0) shared_.next[number_] = has_failed() ? count : drawn_ + not_drawn_;
     sync();
   }
   // Until `word` is above `above`, or the wait is given up: then what follows is not made known,
@@ -221,7 +233,6 @@ class Group {
     __syncwarp();
     asm volatile("bar.sync %0, %1;" ::"r"(number_ + 1), "n"(kGroupThreads) : "memory");
   }
-  const Chunks& chunks_;
   StoreShared& shared_;
   const int number_;
   const uint64_t first_;

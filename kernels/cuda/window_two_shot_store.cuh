@@ -21,46 +21,44 @@ struct Slices {
 // Sums go into the own output and into a slot of every peer.
 struct EmitResult {
   uint8_t* to;
-  const Exchange& x;
-  uint64_t number;
-  __device__ uint8_t* peer_slot(int k) const {
-    return slot_of(x, x.layout.results, x.peer(k), x.memory.rank, number);
-  }
+  uint8_t* const* slots;  // of the peers, in shared memory
+  int others;
   __device__ void pack(uint32_t at, const uint4& v) const {
     *reinterpret_cast<uint4*>(to + at) = v;
-    for (int k = 0; k < x.memory.nranks - 1; ++k) *reinterpret_cast<uint4*>(peer_slot(k) + at) = v;
+    for (int k = 0; k < others; ++k) *reinterpret_cast<uint4*>(slots[k] + at) = v;
   }
   __device__ void word(uint32_t at, uint64_t w, uint64_t have) const {
     store_word(to + at, int64_t(have), w);
-    for (int k = 0; k < x.memory.nranks - 1; ++k)
-      *reinterpret_cast<uint64_t*>(peer_slot(k) + at) = w;
+    for (int k = 0; k < others; ++k) *reinterpret_cast<uint64_t*>(slots[k] + at) = w;
   }
 };
 
-// Gives the contributions to peers' slices.
+// Gives the contributions to peers' slices, a chunk of one peer a turn: so the first ones arrive
+// early.
 template <bool kVec>
 __device__ void push_slices(Group& group, const Slices& slices, const Chunks& chunks) {
   const Exchange& x = group.x;
-  const int me = x.memory.rank, mine = group.peer();
-  for (uint64_t c = group.first(); c < chunks.count; c = group.next()) {
-    const uint64_t number = mine >= 0 ? group.number(kSent, mine, c) : 0;
-    if (mine >= 0) group.wait_slot(counts_of(x, x.layout.taken, me, mine), number, mine);
+  const int me = x.memory.rank;
+  for (uint64_t turn = group.first(); turn < group.count; turn = group.next()) {
+    const auto [c, p] = peer_turn(x, turn);
+    const bool mine = group.peer() == p;
+    const uint64_t number = group.number(kSent, p, c);
+    if (mine) group.wait_slot(counts_of(x, x.layout.taken, me, p), number, p);
     group.start();
-    for (int k = 0; k < x.memory.nranks - 1; ++k) {
-      const int p = x.peer(k);
-      copy_bytes<kVec, false>(x.input + slices.first(p) + c * chunks.each,
-                              slot_of(x, x.layout.stage, p, me, group.number(kSent, p, c)),
-                              chunks.size(c, slices.size(p)), group.t);
-    }
+    copy_bytes<kVec, false>(x.input + slices.first(p) + c * chunks.each,
+                            slot_of(x, x.layout.stage, p, me, number),
+                            chunks.size(c, slices.size(p)), group.t);
     group.end();
-    if (mine >= 0 && !group.has_failed())
-      store_release(counts_of(x, x.layout.arrived, mine, me) + group.slot(number), number + 1);
+    if (mine && !group.has_failed())
+      store_release(counts_of(x, x.layout.arrived, p, me) + group.slot(number), number + 1);
   }
 }
 
-// Adds up the own slice and gives the sums to all.
+// Adds up the own slice and gives the sums to all. `slots`: room for a place of each peer, in
+// shared memory.
 template <WordKind kKind, bool kVec>
-__device__ void sum_slices(Group& group, const Slices& slices, const Chunks& chunks) {
+__device__ void sum_slices(Group& group, const Slices& slices, const Chunks& chunks,
+                           uint8_t** slots) {
   const Exchange& x = group.x;
   const int me = x.memory.rank, mine = group.peer();
   for (uint64_t c = group.first(); c < chunks.count; c = group.next()) {
@@ -70,11 +68,11 @@ __device__ void sum_slices(Group& group, const Slices& slices, const Chunks& chu
       group.wait(counts_of(x, x.layout.arrived, me, mine) + group.slot(came), came, mine,
                  WaitSide::recv);
       group.wait_slot(counts_of(x, x.layout.result_taken, me, mine), goes, mine);
+      slots[group.t] = slot_of(x, x.layout.results, mine, me, goes);
     }
     group.start();
     const uint64_t at = slices.first(me) + c * chunks.each;
-    // Results have one count for all peers: they all get every chunk.
-    const EmitResult emit{x.output + at, x, group.number(kResultSent, x.peer(0), c)};
+    const EmitResult emit{x.output + at, slots, x.memory.nranks - 1};
     reduce_staged<kKind, kVec>(
         x, x.input + at,
         [&](int p) { return slot_of(x, x.layout.stage, me, p, group.number(kReceived, p, c)); },
@@ -87,27 +85,25 @@ __device__ void sum_slices(Group& group, const Slices& slices, const Chunks& chu
   }
 }
 
-// Puts the others' sums into place.
+// Puts the others' sums into place, a chunk of one peer a turn.
 template <bool kVec>
 __device__ void take_slices(Group& group, const Slices& slices, const Chunks& chunks) {
   const Exchange& x = group.x;
-  const int me = x.memory.rank, mine = group.peer();
-  for (uint64_t c = group.first(); c < chunks.count; c = group.next()) {
-    const uint64_t number = mine >= 0 ? group.number(kResultReceived, mine, c) : 0;
-    if (mine >= 0)
-      group.wait(counts_of(x, x.layout.result_arrived, me, mine) + group.slot(number), number, mine,
+  const int me = x.memory.rank;
+  for (uint64_t turn = group.first(); turn < group.count; turn = group.next()) {
+    const auto [c, p] = peer_turn(x, turn);
+    const bool mine = group.peer() == p;
+    const uint64_t number = group.number(kResultReceived, p, c);
+    if (mine)
+      group.wait(counts_of(x, x.layout.result_arrived, me, p) + group.slot(number), number, p,
                  WaitSide::recv);
     group.start();
-    for (int k = 0; k < x.memory.nranks - 1; ++k) {
-      const int p = x.peer(k);
-      copy_bytes<kVec, true>(
-          slot_of(x, x.layout.results, me, p, group.number(kResultReceived, p, c)),
-          x.output + slices.first(p) + c * chunks.each, chunks.size(c, slices.size(p)), group.t);
-    }
+    copy_bytes<kVec, true>(slot_of(x, x.layout.results, me, p, number),
+                           x.output + slices.first(p) + c * chunks.each,
+                           chunks.size(c, slices.size(p)), group.t);
     group.end();
-    if (mine >= 0 && !group.has_failed())
-      store_volatile(counts_of(x, x.layout.result_taken, mine, me) + group.slot(number),
-                     number + 1);
+    if (mine && !group.has_failed())
+      store_volatile(counts_of(x, x.layout.result_taken, p, me) + group.slot(number), number + 1);
   }
 }
 
@@ -115,22 +111,25 @@ template <WordKind kKind, bool kVec>
 __global__ void __launch_bounds__(kStoreThreads)
     two_shot_store(const __grid_constant__ Exchange x, const uint32_t chunk_bytes) {
   __shared__ StoreShared shared;
+  __shared__ uint8_t* slots[kMostPeers];
   begin_launch();
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   begin_store(x, shared);
   const Slices slices(x);
   const Chunks chunks{slices.each, (slices.each + chunk_bytes - 1) / chunk_bytes, chunk_bytes};
   const auto role = StoreRole(threadIdx.x / kGroupThreads);
-  Group group(x, shared, chunks, role, 0, 1);
+  const auto turns = [&](StoreRole of) {
+    return of == StoreRole::sum ? chunks.count : chunks.count * (x.memory.nranks - 1);
+  };
+  Group group(x, shared, turns(role), role, 0, 1);
   if (role == StoreRole::give)
     push_slices<kVec>(group, slices, chunks);
   else if (role == StoreRole::sum)
-    sum_slices<kKind, kVec>(group, slices, chunks);
+    sum_slices<kKind, kVec>(group, slices, chunks, slots);
   else
     take_slices<kVec>(group, slices, chunks);
   end_store(
-      x, shared, chunks.count, epoch, [](int, Count) { return true; },
-      [&](StoreRole) { return chunks.count; });
+      x, shared, chunks.count, epoch, [](int, Count) { return true; }, turns);
 }
 
 }  // namespace collctl::kernels::cuda

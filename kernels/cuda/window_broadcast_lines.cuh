@@ -1,0 +1,126 @@
+// Broadcast by lines among three ranks or more, for middle sizes: as by store
+// (window_broadcast_store.cuh), the root deals a slice to each receiver, who hands it on to the
+// other receivers. Slices lie in the sender's bank, what is handed on behind them, as two-shot's
+// results do. Oracle: algo/one_shot.h.
+#pragma once
+#include "kernels/cuda/window_two_shot.cuh"
+
+namespace collctl::kernels::cuda {
+
+// Slices in units, of the receivers counted from the root's next rank on.
+template <class L>
+struct DealtLines {
+  uint64_t each, longer;
+  int root, nranks;
+  __device__ explicit DealtLines(const Exchange& x)
+      : each(units_of<L>(x.bytes) / (x.memory.nranks - 1)),
+        longer(units_of<L>(x.bytes) % (x.memory.nranks - 1)),
+        root(x.root),
+        nranks(x.memory.nranks) {}
+  __device__ uint64_t place(int receiver) const { return place_of(receiver, root, nranks); }
+  __device__ uint64_t first(int receiver) const {
+    const uint64_t i = place(receiver);
+    return i * each + (i < longer ? i : longer);
+  }
+  __device__ uint64_t size(int receiver) const { return each + (place(receiver) < longer ? 1 : 0); }
+  __device__ uint64_t most() const { return each + (longer > 0 ? 1 : 0); }
+  __device__ uint64_t handed() const { return each + 1; }  // where what is handed on begins
+};
+
+// The root's.
+template <class B>
+__device__ __forceinline__ void deal_lines(const Exchange& x,
+                                           const DealtLines<typename B::L>& slices, const B& batch,
+                                           uint64_t turn, int lane, uint64_t epoch) {
+  using L = typename B::L;
+#pragma unroll 1
+  for (int k = 0; k < x.memory.nranks - 1; ++k) {
+    const int p = x.peer(k);
+    const uint64_t units = slices.size(p);
+    LaneData d[B::kUnits];
+#pragma unroll
+    for (int i = 0; i < B::kUnits; ++i)
+      if (const uint64_t u = batch.unit(turn, i); u < units)
+        d[i] = load_lane<L>(x.input, x.bytes, slices.first(p) + u, lane);
+    uint8_t* bank = bank_of<L>(x, p, x.memory.rank, epoch);
+#pragma unroll
+    for (int i = 0; i < B::kUnits; ++i)
+      if (const uint64_t u = batch.unit(turn, i); u < units)
+        L::store(bank + u * 512, lane, d[i], epoch);
+    if (!x.copy_own) continue;
+#pragma unroll
+    for (int i = 0; i < B::kUnits; ++i)
+      if (const uint64_t u = batch.unit(turn, i); u < units)
+        store_lane<L>(x.output, x.bytes, slices.first(p) + u, lane, d[i]);
+  }
+}
+
+// A receiver's own slice. False: given up.
+template <class B>
+__device__ __forceinline__ bool hand_on_lines(const Exchange& x,
+                                              const DealtLines<typename B::L>& slices,
+                                              const B& batch, uint64_t turn, int lane,
+                                              uint64_t epoch) {
+  using L = typename B::L;
+  const int me = x.memory.rank;
+  const uint64_t units = slices.size(me);
+  Source from[B::kAtOnce];
+#pragma unroll
+  for (int p = 0; p < B::kAtOnce; ++p) from[p] = {nullptr, 0};
+  from[0] = {bank_of<L>(x, me, x.root, epoch), units};
+  LaneData d[B::kAtOnce][B::kUnits];
+  if (!wait_batch<B>(
+          x, from, batch, turn, lane, epoch, [&](int) { return x.root; }, d))
+    return false;
+#pragma unroll 1
+  for (int k = 0; k < x.memory.nranks - 1; ++k) {
+    if (x.peer(k) == x.root) continue;
+    uint8_t* bank = bank_of<L>(x, x.peer(k), me, epoch) + slices.handed() * 512;
+#pragma unroll
+    for (int i = 0; i < B::kUnits; ++i)
+      if (const uint64_t u = batch.unit(turn, i); u < units)
+        L::store(bank + u * 512, lane, d[0][i], epoch);
+  }
+#pragma unroll
+  for (int i = 0; i < B::kUnits; ++i)
+    if (const uint64_t u = batch.unit(turn, i); u < units)
+      store_lane<L>(x.output, x.bytes, slices.first(me) + u, lane, d[0][i]);
+  return true;
+}
+
+template <class B>
+__global__ void __launch_bounds__(kLineThreads)
+    broadcast_lines(const __grid_constant__ Exchange x) {
+  using L = typename B::L;
+  begin_launch();
+  const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
+  const int lane = int(threadIdx.x) % 32;
+  const DealtLines<L> slices(x);
+  const B batch;
+  const uint64_t turns = batch.turns(slices.most());
+  const int me = x.memory.rank;
+  if (me == x.root) {
+    for (uint64_t turn = 0; turn < turns; ++turn)
+      deal_lines<B>(x, slices, batch, turn, lane, epoch);
+  } else {
+    // Handing on is a turn ahead of taking.
+    for (uint64_t turn = 0; turn <= turns; ++turn) {
+      if (turn < turns && !hand_on_lines<B>(x, slices, batch, turn, lane, epoch)) break;
+      if (turn == 0) continue;
+      const bool took = take_batch<B>(
+          x, batch, turn - 1, lane, epoch,
+          [&](int p) -> Source {
+            return {bank_of<L>(x, me, p, epoch) + slices.handed() * 512,
+                    p == x.root ? 0 : slices.size(p)};
+          },
+          [&](int p, uint64_t u, const LaneData& one) {
+            store_lane<L>(x.output, x.bytes, slices.first(p) + u, lane, one);
+          });
+      if (!took) break;
+    }
+  }
+  meet(x, L::kId, epoch);
+  end_epoch(x, epoch);
+}
+
+}  // namespace collctl::kernels::cuda
