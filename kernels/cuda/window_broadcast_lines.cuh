@@ -94,6 +94,7 @@ __global__ void __launch_bounds__(kLineThreads)
   using L = typename B::L;
   begin_launch();
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
+  come(x, epoch);
   const int lane = int(threadIdx.x) % 32;
   const DealtLines<L> slices(x);
   const B batch;

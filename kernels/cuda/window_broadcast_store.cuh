@@ -150,6 +150,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   __shared__ uint8_t* to[kMovers][kMostPeers];
   begin_launch();
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
+  come(x, epoch);
   begin_store(x, shared);
   const DealtSlices slices(x);
   const Chunks chunks{slices.each, (slices.each + chunk_bytes - 1) / chunk_bytes, chunk_bytes};

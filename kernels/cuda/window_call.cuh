@@ -114,18 +114,21 @@ class Patience {
   int64_t start_ = 0;
 };
 
-// The end of an operation in which not every rank heard from every other: they meet, so that no
-// one starts the next but one before all have ended this one (window_layout.h). Block by block.
-__device__ inline void meet(const Exchange& x, Protocol protocol, uint64_t epoch) {
-  if (!x.meets) return;
-  __syncthreads();
+// Of an operation in which not every rank hears from every other: each says that it has come, and
+// at the end has seen that all others have. So no one starts the next but one before all have ended
+// the one before this (window_layout.h). Block by block.
+__device__ inline void come(const Exchange& x, uint64_t epoch) {
   const int k = int(threadIdx.x);
-  if (k >= x.memory.nranks - 1) return;
+  if (!x.meets || k >= x.memory.nranks - 1) return;
+  store_release(&x.counters(x.peer(k), x.memory.rank, int(blockIdx.x))->came, epoch);
+}
+__device__ inline void meet(const Exchange& x, Protocol protocol, uint64_t epoch) {
+  const int k = int(threadIdx.x);
+  if (!x.meets || k >= x.memory.nranks - 1) return;
   const int p = x.peer(k);
-  store_release(&x.counters(p, x.memory.rank, int(blockIdx.x))->confirmed, epoch);
   const PeerCounters* c = x.counters(x.memory.rank, p, int(blockIdx.x));
   Patience patience;
-  for (uint64_t seen; (seen = load_acquire(&c->confirmed)) < epoch;)
+  for (uint64_t seen; (seen = load_acquire(&c->came)) < epoch;)
     if (patience.over(x, protocol, p, WaitSide::send, seen, epoch)) return;
 }
 

@@ -205,6 +205,7 @@ __global__ void __launch_bounds__(kLineThreads) exchange_lines(const __grid_cons
   using L = typename B::L;
   begin_launch();
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
+  come(x, epoch);
   const int lane = int(threadIdx.x) % 32;
   const uint64_t units = units_of<L>(x.bytes);
   const B batch;

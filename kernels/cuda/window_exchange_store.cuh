@@ -89,6 +89,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   __shared__ StoreShared shared;
   begin_launch();
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
+  come(x, epoch);
   begin_store(x, shared);
   const Chunks chunks{x.bytes, (x.bytes + chunk_bytes - 1) / chunk_bytes, chunk_bytes};
   const bool gives = x.gives_to != Peers::none;

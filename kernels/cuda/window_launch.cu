@@ -277,6 +277,8 @@ bool window_serves(Collective collective, AlgorithmId algorithm, Protocol protoc
     bytes = bytes / uint64_t(nranks) * 2 + 4 * 512;
   } else if (algorithm != AlgorithmId::one_shot) {
     return false;
+  } else if (collective == Collective::broadcast && broadcast_is_dealt(protocol, nranks, bytes)) {
+    bytes = bytes / uint64_t(nranks - 1) * 2 + 4 * 512;  // likewise
   }
   switch (protocol) {
     case Protocol::ll:

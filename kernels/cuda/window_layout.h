@@ -3,7 +3,7 @@
 // same on all ranks. Everything starts as zeros.
 //
 //   epochs     the launches so far, for each block
-//   peers      for each block and peer: the last epoch at whose end it was met
+//   peers      for each block and peer: the last epoch to which it came
 //   own        for each block this rank's own counts; tickets of the store kernels
 //   ll         2 banks x (n-1) senders x lines of 16 bytes, 8 of them data
 //   ll128      2 banks x (n-1) senders x lines of 128 bytes, 120 of them data
@@ -17,7 +17,8 @@
 // the bank is its parity, its number is in every line. Two banks are enough: a rank writes bank e %
 // 2 again at e + 2, which it starts after it has ended e + 1 (launches of a communicator follow one
 // another), and in e + 1 it heard from every other rank, which had ended e by then: through that
-// rank's data, or, where not everybody hears from everybody (a broadcast), by meeting at the end.
+// rank's data, or, where not everybody hears from everybody (a broadcast), by its word that it
+// came.
 #pragma once
 #include <cstdint>
 
@@ -33,7 +34,7 @@ inline constexpr uint32_t kMostSlots = 512;           // of all senders, about
 
 // 64 bytes, so that what two ranks write never shares a sector.
 struct alignas(64) PeerCounters {
-  uint64_t confirmed;  // written by the peer: the last epoch at whose end it came to meet
+  uint64_t came;  // written by the peer: the last operation with a meeting that it has begun
 };
 enum class StoreRole : uint8_t { give, sum, take };
 inline constexpr int kStoreRoles = 3;
