@@ -100,9 +100,9 @@ void add_measure_options(std::vector<Option>& t) {
                "and symmetric are the default with registered buffers and symmetric windows."});
   add({.name = "window",
        .help = "let buffers lie in registered windows",
-       .more = "Ranks of a host map each other's windows, so collectives of CPU ranks can go from "
-               "buffer to buffer, where the model takes that for faster: the column way says "
-               "straight. On several hosts, and on GPUs, collectives take the ordinary way."});
+       .more = "Ranks of a host map each other's windows, so collectives can go from buffer to "
+               "buffer, where the model takes that for faster: the column way says straight. On "
+               "several hosts collectives take the ordinary way."});
   add({.name = "misalign",
        .kind = ValueKind::integer,
        .value = "BYTES",

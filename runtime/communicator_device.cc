@@ -77,6 +77,7 @@ Status Communicator::State::shape_gpus(std::span<const RankCard> cards, Deadline
   shape.no_window = why_no_device_window(cards, hosts, settings, *launcher);
   shape.gpu_window = shape.no_window.empty();
   shape.window_serves = settings.window_verbs ? &verbs_serve : launcher->window_serves;
+  shape.window_direct = settings.window_verbs ? nullptr : launcher->window_direct;
   // Links get no slots for what will not be used.
   if (shape.slot_bytes[int(kernels::Protocol::ll128)] == 0)
     settings.slot_bytes[int(kernels::Protocol::ll128)] = 0;
@@ -108,6 +109,7 @@ Status Communicator::State::make_gpu_executor() {
   o.launcher = launcher;
   o.op_timeout_s = settings.op_timeout_s;
   o.proxy = proxy.get();
+  o.flat = &flat;
   o.on_failure = [this](Error error) { note_gpu_failure(std::move(error)); };
   COLL_ASSIGN(gpu, CudaExecutor::make(*wire, std::move(o)));
   const std::lock_guard lock(abort_mutex);

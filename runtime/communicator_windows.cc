@@ -40,8 +40,9 @@ Status Communicator::State::wait_until_wired(Deadline deadline) {
 
 // Operations before one that lies elsewhere keep what they got: it is the same memory.
 bool Communicator::State::place_in_windows(std::span<Operation> operations) const {
-  if (user_windows->count() == 0 || window == nullptr || int(user_windows->team().size()) != size)
-    return false;
+  const bool meet =
+      gpu != nullptr ? shape.gpu_window && shape.window_direct != nullptr : window != nullptr;
+  if (user_windows->count() == 0 || !meet || int(user_windows->team().size()) != size) return false;
   return std::all_of(operations.begin(), operations.end(), [this](Operation& op) {
     if (op.collective == Collective::send_recv || op.collective == Collective::barrier ||
         op.count == 0 || op.count > UINT64_MAX / 1024)
@@ -88,10 +89,13 @@ const UserWindows& Communicator::windows() const {
 
 std::string Communicator::no_straight_way() const {
   const State& s = *state_;
-  if (s.gpu != nullptr) return "kernels of GPU ranks do not read users' windows";
   if (s.size == 1) return "one rank has nobody to work with";
   if (int(s.user_windows->team().size()) != s.size) return "not all ranks map each other's memory";
-  return s.window == nullptr ? "the ranks do not meet in memory: " + s.shape.no_window : "";
+  const bool meet = s.gpu != nullptr ? s.shape.gpu_window : s.window != nullptr;
+  if (!meet) return "the ranks do not meet in memory: " + s.shape.no_window;
+  if (s.gpu != nullptr && s.shape.window_direct == nullptr)
+    return "the kernels in use do not work between users' windows";
+  return {};
 }
 
 }  // namespace collctl::runtime

@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "base/wait.h"
 #include "kernels/algo/one_shot.h"
+#include "kernels/shared_block.h"
 
 namespace collctl::runtime {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 using kernels::Protocol;
 using kernels::Report;
 using kernels::Work;
+using kernels::cuda::DirectWay;
 using kernels::cuda::Launcher;
 using transport::DeviceStream;
 
@@ -248,8 +250,11 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
       continue;
     }
     if (launch.window) {
+      const bool straight = kernels::shares_buffers(first);
       error = launcher.launch_window({.work = first,
                                       .memory = window_,
+                                      .direct = straight ? DirectWay::best : DirectWay::none,
+                                      .flat = straight ? *options_.flat : kernels::FlatRange{},
                                       .blocks = 0,
                                       .shared = shared,
                                       .stream = stream.get()});

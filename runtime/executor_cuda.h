@@ -56,6 +56,8 @@ class CudaExecutor {
     const kernels::cuda::Launcher* launcher = nullptr;
     double op_timeout_s = 30;
     ProxyEngine* proxy = nullptr;
+    // Where users' windows are mapped: read at launches straight between them.
+    const kernels::FlatRange* flat = nullptr;
     // What went wrong on the GPU: the error of a report as of CpuExecutor, or of the device. From
     // the watching thread or one that waits; may be called more than once.
     std::function<void(Error)> on_failure;

@@ -41,6 +41,20 @@ constexpr double kMeetingUs = 1.5;
 // What receivers of a broadcast hand on comes a second way (measured on 4 x H200).
 constexpr double kHandedOnUs = 10, kHandedOnLinesUs = 1.5;
 
+// Straight between users' windows. Of all-reduce from what a trial took (2 x H200, PERFORMANCE.md:
+// 16 MiB 51.8, 64 MiB 189 us); of the others guessed: two meetings and the pace of stores, or of
+// loads with all GPUs busy.
+struct StraightRow {
+  bool adds, loads;  // loads: data is loaded by who adds it up, or hands it on
+  double base_us, rank_us, gbps;
+};
+constexpr StraightRow kStraightRows[] = {
+    {true, false, 5.5, 0.3, 367},
+    {true, true, 4.0, 0.3, 337},
+    {false, false, 4.0, 0.3, 367},
+    {false, true, 5.0, 0.3, 337},
+};
+
 double wire_bytes_per_byte(Protocol protocol) {
   if (protocol == Protocol::ll) return 2;
   return protocol == Protocol::ll128 ? 128.0 / 120 : 1;
@@ -110,6 +124,30 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
   return {latency_us + moving_us, moving_us > latency_us
                                       ? format("bandwidth: {:.4g} GB/s between GPUs", row.gbps)
                                       : format("latency: launch and flags of {} ranks", q.nranks)};
+}
+
+GpuPrediction predict_straight(const GpuQuery& q) {
+  const Collective c = q.collective;
+  const bool slices = c == Collective::all_reduce || c == Collective::reduce;
+  const bool adds = slices || c == Collective::reduce_scatter;
+  const double others = q.nranks - 1;
+  const auto by = [&](bool loads, double bytes) {
+    const StraightRow& row = *std::find_if(
+        std::begin(kStraightRows), std::end(kStraightRows),
+        [&](const StraightRow& each) { return each.adds == adds && each.loads == loads; });
+    const double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us;
+    const double moving_us = bytes / (row.gbps * 1e3);
+    return GpuPrediction{latency_us + moving_us,
+                         moving_us > latency_us
+                             ? format("bandwidth: {:.4g} GB/s between GPUs", row.gbps)
+                             : format("latency: launch and flags of {} ranks", q.nranks)};
+  };
+  const double bytes = others * double(q.bytes) * (slices ? 2.0 / q.nranks : 1);
+  GpuPrediction usual = by(adds && c != Collective::all_reduce, bytes);
+  if (c != Collective::broadcast || q.nranks < 3) return usual;
+  // Handed on by those who get it, everything leaves the root once.
+  GpuPrediction relayed = by(true, double(q.bytes));
+  return relayed.us < usual.us ? relayed : usual;
 }
 
 std::string fifos_unavailable(const ModelInput& input, const GpuQuery& q) {

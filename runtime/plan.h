@@ -41,6 +41,10 @@ struct ModelInput;  // model.h
 using WindowServes = bool (*)(kernels::Collective, kernels::AlgorithmId, kernels::Protocol,
                               kernels::DataType, kernels::RedOp, int nranks, uint64_t bytes);
 
+// kernels::cuda::Launcher::window_direct
+using WindowDirect = bool (*)(kernels::Collective, kernels::DataType, kernels::RedOp, int nranks,
+                              uint64_t bytes);
+
 // What the planner needs to know of the communicator. Pure data, and but for `rank` and the tree
 // places the same on every rank: all ranks must come to the same choice.
 struct CommShape {
@@ -57,6 +61,7 @@ struct CommShape {
   // operations these have; null: none.
   bool gpu_window = false;
   WindowServes window_serves = nullptr;
+  WindowDirect window_direct = nullptr;  // and which go straight between users' windows
   bool ll128_passed = false;  // the torn-line test, on every path in use; else why LL128 is off:
   std::string no_ll128;
   int pair_channels = 0;  // for messages and all-to-all; may be more than `channels`

@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "kernels/algo/symmetric.h"
 #include "runtime/cost.h"
+#include "runtime/gpu_cost.h"
 #include "runtime/plan_candidates.h"
 
 namespace collctl::runtime {
@@ -18,10 +19,32 @@ AlgorithmId named(Collective c) {
   return c == Collective::all_reduce ? AlgorithmId::two_shot : AlgorithmId::one_shot;
 }
 
+bool have_kernels(const Operation& op, const CommShape& shape) {
+  if (!shape.gpu) return shape.window_bytes > 0;
+  return shape.gpu_window && shape.window_direct != nullptr &&
+         shape.window_direct(op.collective, op.type, op.op, shape.nranks, detail::bytes_of(op));
+}
+
 bool may_share(const Operation& op, const CommShape& shape, const Choices& choices) {
-  return shape.nranks > 1 && shape.window_bytes > 0 && op.count > 0 &&
+  return shape.nranks > 1 && op.count > 0 && have_kernels(op, shape) &&
          (kernels::kSymmetricServes & kernels::collective_bit(op.collective)) != 0 &&
          choices.allows(named(op.collective)) && choices.allows(Protocol::simple);
+}
+
+double shared_us(const Operation& op, const CommShape& shape, int channels) {
+  const uint64_t bytes = detail::bytes_of(op);
+  if (shape.gpu)
+    return predict_straight(
+               {op.collective, named(op.collective), Protocol::simple, shape.nranks, bytes})
+        .us;
+  return predict_us({.collective = op.collective,
+                     .algorithm = named(op.collective),
+                     .protocol = Protocol::simple,
+                     .bytes = bytes,
+                     .chunk_bytes = std::max<uint64_t>(1, bytes),
+                     .channels = channels,
+                     .shared = true},
+                    shape);
 }
 
 // The ordinary plan's works, made to share their buffers.
@@ -50,6 +73,8 @@ void share(PlannedOp& planned, const Operation& op, const CommShape& shape, int 
   planned.protocol = Protocol::simple;
   planned.channels = int(planned.works.size());
   planned.straight = true;
+  planned.by_window_kernel = shape.gpu;
+  if (shape.gpu) planned.threads = 0;
   planned.expected_us = us;
   planned.why = format("straight between the users' windows, model: {:.1f} us, next {}", us, next);
 }
@@ -64,15 +89,10 @@ Result<Plan> make_shared_plan(std::span<const Operation> operations, const CommS
     const Operation& op = operations[i];
     PlannedOp& planned = plan.ops[i];
     if (may_share(op, shape, choices)) {
-      const int channels = std::clamp(planned.channels, 1, std::max(1, shape.window_channels));
-      const double us = predict_us({.collective = op.collective,
-                                    .algorithm = named(op.collective),
-                                    .protocol = Protocol::simple,
-                                    .bytes = detail::bytes_of(op),
-                                    .chunk_bytes = std::max<uint64_t>(1, detail::bytes_of(op)),
-                                    .channels = channels,
-                                    .shared = true},
-                                   shape);
+      // A kernel of GPUs has one work for all of the operation.
+      const int most = shape.gpu ? 1 : std::max(1, shape.window_channels);
+      const int channels = std::clamp(planned.channels, 1, most);
+      const double us = shared_us(op, shape, channels);
       if (!choices.algo.empty() || us < planned.expected_us)
         share(planned, op, shape, channels, us);
     }

@@ -92,6 +92,7 @@ const Launcher& launcher() {
       .launch_works = launch_works,
       .window_part_bytes = window_part_bytes,
       .window_serves = window_serves,
+      .window_direct = window_direct,
       .launch_window = launch_window,
       .runs_on =
           [](int capability) { return code_for(COLLCTL_CUDA_ARCHITECTURES, capability) != 0; },

@@ -12,6 +12,7 @@
 
 #include "kernels/contract/fifo.h"
 #include "kernels/contract/report.h"
+#include "kernels/contract/window.h"
 #include "kernels/contract/work.h"
 
 namespace collctl::kernels::cuda {
@@ -52,11 +53,22 @@ struct PeerMemory {
   int rank = 0, nranks = 1;
 };
 
+// Straight between users' buffers, which all ranks map: none is the way through peer memory. A
+// reduction's contributions are stored into slots of who adds them up (all-reduce only), or loaded
+// by it; a broadcast is stored by its root, or loaded by the others, a part by each for all of
+// them. `best` is the one that was measured faster; other collectives have one way.
+enum class DirectWay : uint8_t { none, best, store, load };
+
 // One whole operation through peers' memory, by a kernel made for it (algorithm one_shot or
 // two_shot, protocol ll or simple).
 struct WindowLaunch {
   Work work;  // the whole operation: part_offset 0, part_count = count; channel 0
   PeerMemory memory;
+  // Then input and output of every rank are addresses in its slot of `flat`, null where the
+  // operation has no such buffer there; the places may differ from rank to rank. Peers' outputs are
+  // written to between the begin and the end of the launch on their own streams only.
+  DirectWay direct = DirectWay::none;
+  FlatRange flat;
   int blocks = 0;            // 0: as measured best for the size
   uint32_t chunk_bytes = 0;  // protocol simple: of a chunk in a slot; 0 likewise
   DeviceShared shared;
@@ -88,6 +100,8 @@ struct Launcher {
   // same on all ranks.
   bool (*window_serves)(Collective, AlgorithmId, Protocol, DataType, RedOp, int nranks,
                         uint64_t bytes) = nullptr;
+  // Likewise, whether there is one that works straight between users' buffers. Null: for nothing.
+  bool (*window_direct)(Collective, DataType, RedOp, int nranks, uint64_t bytes) = nullptr;
   int (*launch_window)(const WindowLaunch&) = nullptr;
   // Whether these kernels can run on a device of this compute capability (90), and whether it has
   // arithmetic for the type there (float8 from 89 on). Pure.

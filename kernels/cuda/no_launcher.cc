@@ -17,6 +17,7 @@ const Launcher& launcher() {
       .window_part_bytes = [](int) { return uint64_t(0); },
       .window_serves = [](Collective, AlgorithmId, Protocol, DataType, RedOp, int,
                           uint64_t) { return false; },
+      .window_direct = [](Collective, DataType, RedOp, int, uint64_t) { return false; },
       .launch_window = [](const WindowLaunch&) { return kNotSupported; },
       .runs_on = [](int) { return false; },
       .has_type = [](DataType, int) { return false; },

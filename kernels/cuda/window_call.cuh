@@ -33,7 +33,7 @@ struct Exchange {
   Collective collective;
   AlgorithmId algorithm;
   bool copy_own;
-  bool meets;  // not every rank hears from every other: they meet at the end
+  bool meets;  // not every rank hears from every other: they say that they come
 
   __device__ bool gives(int peer) const {
     return gives_to == Peers::all || (gives_to == Peers::root && peer == root);
@@ -72,6 +72,31 @@ __device__ inline void store_release(uint64_t* p, uint64_t v) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
+// What one thread writes when its kernel must give up. One of the launch writes it, and the code
+// last: the host may be looking. What a kernel before this one reported says more and stays.
+__device__ inline void write_report(const Exchange& x, ReportCode code, Protocol protocol, int peer,
+                                    WaitSide side, uint64_t seen, uint64_t wanted) {
+  Report* r = x.shared.reports;
+  if (atomicCAS(x.claim(), 0u, 1u) == 0u &&
+      *reinterpret_cast<volatile ReportCode*>(&r->code) == ReportCode::none) {
+    r->side = side;
+    r->rank = x.memory.rank;
+    r->peer = peer;
+    r->channel = int(blockIdx.x);
+    r->protocol = protocol;
+    r->algorithm = x.algorithm;
+    r->collective = x.collective;
+    r->step = wanted;
+    r->seen = seen;
+    r->wanted = wanted;
+    r->op_count = x.op_count;
+    __threadfence_system();
+    *reinterpret_cast<volatile ReportCode*>(&r->code) = code;
+  }
+  if (code != ReportCode::aborted) *reinterpret_cast<volatile uint32_t*>(x.shared.abort_word) = 1;
+  __threadfence_system();
+}
+
 // A wait of one thread: ended by its value, by the abort word or by the deadline; the last two are
 // written into the report and end the kernel early.
 class Patience {
@@ -84,28 +109,8 @@ class Patience {
     const bool aborted = *reinterpret_cast<volatile uint32_t*>(x.shared.abort_word) != 0;
     const bool late = clock_ns() - start_ > x.shared.timeout_ns;
     if (!aborted && !late) return false;
-    Report* r = x.shared.reports;
-    // One thread of the launch writes it, and the code last: the host may be looking. What a kernel
-    // before this one reported says more and stays.
-    if (atomicCAS(x.claim(), 0u, 1u) == 0u &&
-        *reinterpret_cast<volatile ReportCode*>(&r->code) == ReportCode::none) {
-      r->side = side;
-      r->rank = x.memory.rank;
-      r->peer = peer;
-      r->channel = int(blockIdx.x);
-      r->protocol = protocol;
-      r->algorithm = x.algorithm;
-      r->collective = x.collective;
-      r->step = wanted;
-      r->seen = seen;
-      r->wanted = wanted;
-      r->op_count = x.op_count;
-      __threadfence_system();
-      *reinterpret_cast<volatile ReportCode*>(&r->code) =
-          aborted ? ReportCode::aborted : ReportCode::timeout;
-    }
-    if (late) *reinterpret_cast<volatile uint32_t*>(x.shared.abort_word) = 1;
-    __threadfence_system();
+    write_report(x, aborted ? ReportCode::aborted : ReportCode::timeout, protocol, peer, side, seen,
+                 wanted);
     return true;
   }
 
@@ -122,14 +127,17 @@ __device__ inline void come(const Exchange& x, uint64_t epoch) {
   if (!x.meets || k >= x.memory.nranks - 1) return;
   store_release(&x.counters(x.peer(k), x.memory.rank, int(blockIdx.x))->came, epoch);
 }
+__device__ inline void wait_counter(const Exchange& x, Protocol protocol, int peer,
+                                    const uint64_t* counter, uint64_t epoch) {
+  Patience patience;
+  for (uint64_t seen; (seen = load_acquire(counter)) < epoch;)
+    if (patience.over(x, protocol, peer, WaitSide::send, seen, epoch)) return;
+}
 __device__ inline void meet(const Exchange& x, Protocol protocol, uint64_t epoch) {
   const int k = int(threadIdx.x);
   if (!x.meets || k >= x.memory.nranks - 1) return;
   const int p = x.peer(k);
-  const PeerCounters* c = x.counters(x.memory.rank, p, int(blockIdx.x));
-  Patience patience;
-  for (uint64_t seen; (seen = load_acquire(&c->came)) < epoch;)
-    if (patience.over(x, protocol, p, WaitSide::send, seen, epoch)) return;
+  wait_counter(x, protocol, p, &x.counters(x.memory.rank, p, int(blockIdx.x))->came, epoch);
 }
 
 // All ranks go on from the same epoch, whatever number of blocks a launch has: each block writes

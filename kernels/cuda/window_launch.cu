@@ -1,9 +1,10 @@
-// Host side of the window kernels: an operation in its plain form, how many blocks, which kernel.
+// Host side of the window kernels: how many blocks, which kernel.
 #include "kernels/cuda/window_launch.h"
 
 #include "kernels/cuda/window_broadcast_lines.cuh"
 #include "kernels/cuda/window_broadcast_store.cuh"
 #include "kernels/cuda/window_exchange_store.cuh"
+#include "kernels/cuda/window_host.cuh"
 #include "kernels/cuda/window_two_shot.cuh"
 #include "kernels/cuda/window_two_shot_store.cuh"
 
@@ -11,99 +12,10 @@ namespace collctl::kernels::cuda {
 
 namespace {
 
-bool moves_only(Collective c) {
-  return c != Collective::all_reduce && c != Collective::barrier && c != Collective::reduce &&
-         c != Collective::reduce_scatter;
-}
-
-WordKind kind_of(const Work& work) {
-  if (moves_only(work.collective)) return WordKind::copy;
-  if (work.op != RedOp::sum) return WordKind::generic;
-  if (work.type == DataType::float32) return WordKind::sum_float32;
-  if (work.type == DataType::float16) return WordKind::sum_float16;
-  if (work.type == DataType::bfloat16) return WordKind::sum_bfloat16;
-  return WordKind::generic;
-}
-
-Exchange exchange_of(const WindowLaunch& launch) {
-  const Work& w = launch.work;
-  Exchange x{};
-  x.input = static_cast<const uint8_t*>(w.input);
-  x.output = static_cast<uint8_t*>(w.output);
-  x.bytes = w.count * element_size(w.type);
-  x.memory = launch.memory;
-  x.layout = window_layout(launch.memory.nranks);
-  x.ops = {w.type, w.op, w.nranks};
-  x.shared = launch.shared;
-  x.op_count = w.op_count;
-  x.root = w.root;
-  x.collective = w.collective;
-  x.algorithm = w.algorithm;
-  x.gives_to = x.takes_from = Peers::all;
-  const bool root = w.rank == w.root;
-  const uint64_t mine = uint64_t(w.rank) * x.bytes;
-  const auto keep_own = [&](uint64_t in, uint64_t out) {
-    x.own_in = in;
-    x.own_out = out;
-    x.copy_own = x.input + in != x.output + out;
-  };
-  switch (w.collective) {
-    case Collective::all_gather:
-      x.out_stride = x.bytes;
-      keep_own(0, mine);
-      break;
-    case Collective::reduce_scatter:
-      x.in_stride = x.bytes;
-      x.reduce_own = mine;
-      break;
-    case Collective::all_to_all:
-      x.in_stride = x.out_stride = x.bytes;
-      keep_own(mine, mine);
-      break;
-    case Collective::broadcast:
-      x.gives_to = root ? Peers::all : Peers::none;
-      x.takes_from = root ? Peers::none : Peers::root;
-      if (root) keep_own(0, 0);
-      break;
-    case Collective::scatter:
-      x.gives_to = root ? Peers::all : Peers::none;
-      x.takes_from = root ? Peers::none : Peers::root;
-      x.in_stride = x.bytes;
-      if (root) keep_own(mine, 0);
-      break;
-    case Collective::gather:
-      x.gives_to = root ? Peers::none : Peers::root;
-      x.takes_from = root ? Peers::all : Peers::none;
-      x.out_stride = x.bytes;
-      if (root) keep_own(0, mine);
-      break;
-    case Collective::reduce:
-      x.gives_to = root ? Peers::none : Peers::root;
-      x.takes_from = root ? Peers::all : Peers::none;
-      break;
-    default:  // all_reduce, barrier
-      break;
-  }
-  x.meets = w.collective == Collective::broadcast || w.collective == Collective::scatter ||
-            w.collective == Collective::gather || w.collective == Collective::reduce;
-  return x;
-}
-
-bool aligned(const Exchange& x) {
-  const uint64_t all = reinterpret_cast<uintptr_t>(x.input) |
-                       reinterpret_cast<uintptr_t>(x.output) | x.in_stride | x.out_stride |
-                       x.own_in | x.own_out | x.reduce_own;
-  return all % 16 == 0;
-}
-
 // A broadcast whose receivers hand on what they get.
 bool is_dealt(const Exchange& x, Protocol protocol) {
   return x.collective == Collective::broadcast &&
          broadcast_is_dealt(protocol, x.memory.nranks, x.bytes);
-}
-
-int at_most(uint64_t value, int bound) {
-  return value < uint64_t(bound) ? (value == 0 ? 1 : int(value)) : bound;
 }
 
 template <class L>
@@ -120,23 +32,6 @@ int line_threads(const Exchange& x, int blocks) {
   const int least = x.memory.nranks > 32 ? 64 : 32;
   const int threads = at_most(warps, kLineThreads / 32) * 32;
   return threads < least ? least : threads;
-}
-
-// With the attribute that lets a kernel take its place before the one ahead of it is over; devices
-// from compute capability 9.0 on know it.
-template <class... Arguments>
-int launch_kernel(void (*kernel)(Arguments...), int blocks, int threads, void* stream,
-                  const Arguments&... arguments) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(unsigned(blocks));
-  config.blockDim = dim3(unsigned(threads));
-  config.stream = static_cast<cudaStream_t>(stream);
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = overlaps_launches(reinterpret_cast<const void*>(kernel)) ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 template <class L>
@@ -179,14 +74,6 @@ int launch_lines(const Exchange& x, int asked, void* stream) {
   return launch_batches<Small<L>, kKind>(x, blocks, stream);
 }
 
-// Chunks as measured best on 2 and 4 GPUs over NVLink (PERFORMANCE.md): what is staged should stay
-// in the cache until it is taken; of small operations every block gets a turn. `turns`: of a chunk.
-uint32_t chunk_of(uint64_t bytes, int turns, int blocks, uint64_t largest) {
-  constexpr uint64_t kBest = 16 * 1024, kLeast = 1024;
-  const uint64_t even = align_up((bytes * turns + blocks - 1) / blocks, kLeast);
-  return uint32_t(even < largest ? even : kBest);
-}
-
 template <WordKind kKind>
 int launch_store(const Exchange& x, int asked, uint32_t chunk, void* stream) {
   const bool two_shot = x.algorithm == AlgorithmId::two_shot;
@@ -214,13 +101,6 @@ int launch_store(const Exchange& x, int asked, uint32_t chunk, void* stream) {
                        kStoreThreads, stream, x, chunk);
 }
 
-// The kernel's code is on the device from now on: CUDA would bring it there at the first launch,
-// and may wait for kernels under way to do so, which may be waiting for that launch.
-template <class... Arguments>
-int prepare_kernel(void (*kernel)(Arguments...)) {
-  cudaFuncAttributes facts;
-  return cudaFuncGetAttributes(&facts, kernel);
-}
 template <class B, WordKind kKind>
 int prepare_lines() {
   if (const int failed = prepare_kernel(&exchange_lines<B, kKind>)) return failed;
@@ -297,10 +177,12 @@ int prepare_windows() {
   if (failed == 0) failed = prepare_kind<WordKind::sum_float16>();
   if (failed == 0) failed = prepare_kind<WordKind::sum_bfloat16>();
   if (failed == 0) failed = prepare_kind<WordKind::generic>();
+  if (failed == 0) failed = prepare_direct();
   return failed;
 }
 
 int launch_window(const WindowLaunch& launch) {
+  if (launch.direct != DirectWay::none) return launch_direct(launch);
   const Exchange x = exchange_of(launch);
   if (x.bytes == 0) return cudaSuccess;
   switch (kind_of(launch.work)) {

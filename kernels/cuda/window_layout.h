@@ -3,7 +3,8 @@
 // same on all ranks. Everything starts as zeros.
 //
 //   epochs     the launches so far, for each block
-//   peers      for each block and peer: the last epoch to which it came
+//   peers      for each block and peer: the last epoch to which it came; the last one that it
+//              closed, and what it said of its buffers at the begin of that one (window_direct.cuh)
 //   own        for each block this rank's own counts; tickets of the store kernels
 //   ll         2 banks x (n-1) senders x lines of 16 bytes, 8 of them data
 //   ll128      2 banks x (n-1) senders x lines of 128 bytes, 120 of them data
@@ -32,10 +33,19 @@ inline constexpr uint64_t kLl128Total = 20u << 20;    // wire bytes of all sende
 inline constexpr uint32_t kSlotBytes = 32 * 1024;     // of a stage
 inline constexpr uint32_t kMostSlots = 512;           // of all senders, about
 
-// 64 bytes, so that what two ranks write never shares a sector.
-struct alignas(64) PeerCounters {
-  uint64_t came;  // written by the peer: the last operation with a meeting that it has begun
+// Of 16 bytes, which are stored and seen in one: the number comes with what it stands for.
+struct alignas(16) Said {
+  uint64_t value, epoch;
 };
+// 64 bytes, so that what two ranks write never shares a sector. All written by the peer.
+struct alignas(64) PeerCounters {
+  uint64_t came;    // the last epoch with a meeting that it has begun
+  uint64_t closed;  // the last one straight between users' buffers that it has ended
+  // At the begin of the last epoch straight between users' buffers (window_direct.cuh): where its
+  // input and its output are, how many bytes there are.
+  Said said[3];
+};
+static_assert(sizeof(PeerCounters) == 64);
 enum class StoreRole : uint8_t { give, sum, take };
 inline constexpr int kStoreRoles = 3;
 inline constexpr int kCounts = 4;  // of a peer: chunks sent, received, results sent, received

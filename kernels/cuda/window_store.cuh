@@ -65,8 +65,8 @@ __device__ __forceinline__ void copy_bytes(const uint8_t* from, uint8_t* to, uin
                        : load_word(from + w, n - w));
 }
 
-// Adds up own bytes and one slot of every peer, in the order of ranks; what comes out goes to
-// emit.pack(offset, 16 bytes) and emit.word(offset, word, bytes).
+// Adds up own bytes and those of every peer at slot(peer), in the order of ranks; what comes out
+// goes to emit.pack(offset, 16 bytes) and emit.word(offset, word, bytes).
 template <WordKind kKind, bool kVec, class Slot, class Emit>
 __device__ __forceinline__ void reduce_staged(const Exchange& x, const uint8_t* own, Slot slot,
                                               uint32_t n, int t, Emit emit) {
@@ -115,9 +115,7 @@ __device__ __forceinline__ void reduce_staged(const Exchange& x, const uint8_t* 
   for (uint32_t w = done + t * 8; w < n; w += kGroupThreads * 8) {
     WordSum<kKind> sum;
     for (int r = 0; r < x.memory.nranks; ++r) {
-      const uint64_t v = r == x.memory.rank
-                             ? load_word(own + w, n - w)
-                             : load_volatile(reinterpret_cast<const uint64_t*>(slot(r) + w));
+      const uint64_t v = load_word((r == x.memory.rank ? own : slot(r)) + w, n - w);
       r == 0 ? sum.first(v, x.ops) : sum.add(v, x.ops);
     }
     emit.word(w, sum.result(x.ops), n - w);

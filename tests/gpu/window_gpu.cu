@@ -1,8 +1,8 @@
 // The window kernels on GPUs. `check`: n ranks on one device (streams), then one rank on each of
 // all devices (threads): every collective, algorithm, protocol, types and operations, odd sizes,
-// unaligned, in place, equality with sums made on the host; a rank that never comes must end in a
-// report. `time`: microseconds by size and number of blocks, streams and graphs, one rank a device.
-// Exit 77: no GPU here.
+// unaligned, in place, equality with sums made on the host; through peer memory and straight
+// between buffers that all map; a rank that never comes must end in a report. `time`: microseconds
+// by size and number of blocks, streams and graphs, one rank a device. Exit 77: no GPU here.
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -44,9 +44,10 @@ F driver(const char* name) {
 #define DRIVER(name) driver<decltype(&name)>(#name)
 
 // Memory of every rank on its device, side by side in one range that all devices may use.
-struct World {
-  World(int ranks, bool one_device) : n(ranks), single(one_device) {
-    stride = (window_part_bytes(n) + (2u << 20) - 1) / (2u << 20) * (2u << 20);
+struct Mapped {
+  void make(int ranks, bool single, uint64_t bytes) {
+    n = ranks;
+    stride = (bytes + (2u << 20) - 1) / (2u << 20) * (2u << 20);
     CUdeviceptr at = 0;
     if (DRIVER(cuMemAddressReserve)(&at, stride * n, 0, 0, 0) != CUDA_SUCCESS) std::exit(1);
     std::vector<CUmemAccessDesc> access;
@@ -55,7 +56,7 @@ struct World {
     for (int r = 0; r < n; ++r) {
       CUmemAllocationProp prop{};
       prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-      prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, device(r)};
+      prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, single ? 0 : r};
       CUmemGenericAllocationHandle handle;
       CUDA_OK(DRIVER(cuMemCreate)(&handle, stride, &prop, 0));
       CUDA_OK(DRIVER(cuMemMap)(at + r * stride, stride, 0, handle, 0));
@@ -64,9 +65,28 @@ struct World {
     CUDA_OK(DRIVER(cuMemSetAccess)(at, stride * n, access.data(), access.size()));
     base = reinterpret_cast<uint8_t*>(at);
     for (int r = 0; r < n; ++r) {
-      CUDA_OK(cudaSetDevice(device(r)));
+      CUDA_OK(cudaSetDevice(single ? 0 : r));
       CUDA_OK(cudaMemset(base + r * stride, 0, stride));
       CUDA_OK(cudaDeviceSynchronize());
+    }
+  }
+  ~Mapped() {
+    DRIVER(cuMemUnmap)(CUdeviceptr(base), stride * n);
+    DRIVER(cuMemAddressFree)(CUdeviceptr(base), stride * n);
+  }
+  int n = 0;
+  uint8_t* base = nullptr;
+  uint64_t stride = 0;
+};
+
+struct World {
+  // `user_bytes`: of the buffers that all ranks map, for each rank.
+  World(int ranks, bool one_device, uint64_t user_bytes = 80u << 20)
+      : n(ranks), single(one_device) {
+    peers.make(n, single, window_part_bytes(n));
+    users.make(n, single, user_bytes);
+    for (int r = 0; r < n; ++r) {
+      CUDA_OK(cudaSetDevice(device(r)));
       cudaStream_t s;
       CUDA_OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
       streams.push_back(s);
@@ -78,18 +98,23 @@ struct World {
   }
   ~World() {
     for (int r = 0; r < n; ++r) cudaStreamDestroy(streams[r]);
-    DRIVER(cuMemUnmap)(CUdeviceptr(base), stride * n);
-    DRIVER(cuMemAddressFree)(CUdeviceptr(base), stride * n);
     cudaFreeHost(reports), cudaFreeHost(abort_word);
   }
+  // Where rank r's buffers lie in what all map: at other places on other ranks.
+  uint8_t* user_input(int r) const { return users.base + r * users.stride + r * 1024; }
+  uint8_t* user_output(int r) const {
+    return users.base + r * users.stride + users.stride / 2 + (n - r) * 512;
+  }
   int device(int r) const { return single ? 0 : r; }
-  WindowLaunch launch(int r, Work work, int blocks) const {
+  WindowLaunch launch(int r, Work work, int blocks, DirectWay direct = DirectWay::none) const {
     WindowLaunch l{};
     work.rank = r;
     work.nranks = n;
     work.part_count = work.count;
     l.work = work;
-    l.memory = {base, stride, r, n};
+    l.memory = {peers.base, peers.stride, r, n};
+    l.direct = direct;
+    if (direct != DirectWay::none) l.flat = {users.base, users.stride};
     l.blocks = blocks;
     l.shared.reports = reports + r;
     l.shared.abort_word = abort_word;
@@ -99,8 +124,7 @@ struct World {
   }
   int n;
   bool single;
-  uint8_t* base = nullptr;
-  uint64_t stride = 0;
+  Mapped peers, users;
   std::vector<cudaStream_t> streams;
   Report* reports = nullptr;
   uint32_t* abort_word = nullptr;
@@ -189,11 +213,24 @@ struct Case {
   int blocks;
   uint64_t shift;  // bytes that the buffers are off 16
   bool in_place;
+  DirectWay direct = DirectWay::none;
 };
+
+bool served(const World& w, const Case& c) {
+  const uint64_t bytes = c.count * element_size(c.type);
+  if (c.direct == DirectWay::none)
+    return window_serves(c.collective, c.algorithm, c.protocol, c.type, c.op, w.n, bytes);
+  // Straight between its own buffers it has no in-place form.
+  if (c.in_place && c.collective == Collective::all_to_all) return false;
+  return window_direct(c.collective, c.type, c.op, w.n, bytes);
+}
 
 void run_case(const World& w, const Case& c) {
   const uint64_t size = element_size(c.type), block = c.count * size;
-  if (!window_serves(c.collective, c.algorithm, c.protocol, c.type, c.op, w.n, block)) return;
+  if (!served(w, c)) return;
+  const bool direct = c.direct != DirectWay::none;
+  // Straight: some ranks' buffers are aligned, others not.
+  const auto shift_of = [&](int r) { return direct ? c.shift * (r + 1) % 16 : c.shift; };
   const int root = w.n - 1;
   const bool in_blocks = c.collective == Collective::reduce_scatter ||
                          c.collective == Collective::all_to_all ||
@@ -211,12 +248,17 @@ void run_case(const World& w, const Case& c) {
   std::vector<Work> works(w.n);
   for (int r = 0; r < w.n; ++r) {
     CUDA_OK(cudaSetDevice(w.device(r)));
-    CUDA_OK(cudaMalloc(&in[r], room));
-    CUDA_OK(cudaMalloc(&out[r], room));
+    const uint64_t shift = shift_of(r);
+    if (direct) {
+      in[r] = w.user_input(r), out[r] = w.user_output(r);
+    } else {
+      CUDA_OK(cudaMalloc(&in[r], room));
+      CUDA_OK(cudaMalloc(&out[r], room));
+    }
     std::vector<uint8_t> host(room, 0xA5);
     CUDA_OK(cudaMemcpy(out[r], host.data(), room, cudaMemcpyHostToDevice));
     for (uint64_t i = 0; i < in_count; ++i)
-      put(c.type, value_of(r, i, reduces ? c.op : RedOp::sum), host.data() + c.shift + i * size);
+      put(c.type, value_of(r, i, reduces ? c.op : RedOp::sum), host.data() + shift + i * size);
     uint8_t* from = in[r];
     uint64_t at = 0;
     if (c.in_place) {  // as the field's in place: the own block of the larger buffer
@@ -232,8 +274,8 @@ void run_case(const World& w, const Case& c) {
     work.op = c.op;
     work.count = c.count;
     work.root = root;
-    work.input = from + at + c.shift;
-    work.output = out[r] + c.shift;
+    work.input = from + at + shift;
+    work.output = out[r] + shift;
     if (c.in_place && in_blocks && !out_blocks) {
       work.output = static_cast<uint8_t*>(work.output) + uint64_t(r) * block;
     }
@@ -244,7 +286,7 @@ void run_case(const World& w, const Case& c) {
   for (int round = 0; round < (c.in_place ? 1 : 3); ++round)
     for (int r = 0; r < w.n; ++r) {
       CUDA_OK(cudaSetDevice(w.device(r)));
-      CUDA_OK(launch_window(w.launch(r, works[r], c.blocks)));
+      CUDA_OK(launch_window(w.launch(r, works[r], c.blocks, c.direct)));
     }
   for (int r = 0; r < w.n; ++r) {
     CUDA_OK(cudaSetDevice(w.device(r)));
@@ -255,6 +297,19 @@ void run_case(const World& w, const Case& c) {
   for (int r = 0; r < w.n && !bad; ++r) {
     const bool gets =
         (c.collective != Collective::reduce && c.collective != Collective::gather) || r == root;
+    if (!c.in_place) {  // nothing was written beside the output
+      std::vector<uint8_t> around(room);
+      CUDA_OK(cudaSetDevice(w.device(r)));
+      CUDA_OK(cudaMemcpy(around.data(), out[r], room, cudaMemcpyDeviceToHost));
+      const uint64_t first = shift_of(r), last = gets ? first + out_count * size : first;
+      for (uint64_t i = 0; i < room && !bad; ++i) {
+        if ((i >= first && i < last) || around[i] == 0xA5) continue;
+        std::printf("BESIDE n=%d collective %d way %d count %llu: rank %d byte %llu of %llu\n", w.n,
+                    int(c.collective), int(c.direct), (unsigned long long)c.count, r,
+                    (unsigned long long)i, (unsigned long long)last);
+        bad = true;
+      }
+    }
     if (!gets) continue;
     std::vector<uint8_t> host(out_count * size), want(size);
     CUDA_OK(cudaSetDevice(w.device(r)));
@@ -291,12 +346,14 @@ void run_case(const World& w, const Case& c) {
       uint64_t got = 0;
       std::memcpy(&got, host.data() + i * size, size);
       std::printf(
-          "WRONG n=%d collective %d algorithm %d protocol %d type %d op %d count %llu blocks %d "
+          "WRONG n=%d collective %d algorithm %d protocol %d way %d type %d op %d count %llu "
+          "blocks "
+          "%d "
           "shift %llu "
           "in place %d: rank %d element %llu is %llx, expected value %g\n",
-          w.n, int(c.collective), int(c.algorithm), int(c.protocol), int(c.type), int(c.op),
-          (unsigned long long)c.count, c.blocks, (unsigned long long)c.shift, c.in_place, r,
-          (unsigned long long)i, (unsigned long long)got, v);
+          w.n, int(c.collective), int(c.algorithm), int(c.protocol), int(c.direct), int(c.type),
+          int(c.op), (unsigned long long)c.count, c.blocks, (unsigned long long)c.shift, c.in_place,
+          r, (unsigned long long)i, (unsigned long long)got, v);
       bad = true;
       break;
     }
@@ -312,36 +369,51 @@ void run_case(const World& w, const Case& c) {
     std::printf("too many\n");
     std::exit(1);
   }
-  for (int r = 0; r < w.n; ++r) cudaFree(in[r]), cudaFree(out[r]);
+  for (int r = 0; r < w.n && !direct; ++r) cudaFree(in[r]), cudaFree(out[r]);
 }
 
-void check_world(World& w) {
-  const std::vector<std::pair<AlgorithmId, Protocol>> ways = {
-      {AlgorithmId::one_shot, Protocol::ll},     {AlgorithmId::one_shot, Protocol::ll128},
-      {AlgorithmId::one_shot, Protocol::simple}, {AlgorithmId::two_shot, Protocol::ll},
-      {AlgorithmId::two_shot, Protocol::ll128},  {AlgorithmId::two_shot, Protocol::simple}};
+void check_world(World& w, bool only_direct) {
+  struct Way {
+    AlgorithmId algorithm;
+    Protocol protocol;
+    DirectWay direct = DirectWay::none;
+  };
+  const Way ways[] = {{AlgorithmId::one_shot, Protocol::ll},
+                      {AlgorithmId::one_shot, Protocol::ll128},
+                      {AlgorithmId::one_shot, Protocol::simple},
+                      {AlgorithmId::two_shot, Protocol::ll},
+                      {AlgorithmId::two_shot, Protocol::ll128},
+                      {AlgorithmId::two_shot, Protocol::simple},
+                      {AlgorithmId::two_shot, Protocol::simple, DirectWay::store},
+                      {AlgorithmId::two_shot, Protocol::simple, DirectWay::load}};
   const Collective collectives[] = {Collective::all_reduce,     Collective::all_gather,
                                     Collective::reduce_scatter, Collective::broadcast,
                                     Collective::reduce,         Collective::gather,
                                     Collective::scatter,        Collective::all_to_all};
   int turn = 0;
-  for (const auto& [algorithm, protocol] : ways)
+  for (const auto& [algorithm, protocol, direct] : ways)
     for (const Collective collective : collectives) {
+      if (only_direct && direct == DirectWay::none) continue;
+      // Other collectives have one way.
+      if (direct == DirectWay::load && collective != Collective::all_reduce &&
+          collective != Collective::broadcast)
+        continue;
       for (const uint64_t count : {1ull, 3ull, 7ull, 1000ull, 4097ull, 100'003ull, 1'048'577ull})
         for (const uint64_t shift : {0ull, 4ull, 8ull}) {
-          const int blocks[] = {1, 5, 16};
+          // Straight, all blocks of a launch and those of the next wait for one another.
+          const int blocks[] = {1, 5, direct == DirectWay::none ? 16 : 8};
           if (w.n * 16 > 128 && turn % 3 == 2) ++turn;
           run_case(w, {collective, algorithm, protocol, DataType::float32, RedOp::sum, count,
-                       blocks[turn++ % 3], shift, false});
+                       blocks[turn++ % 3], shift, false, direct});
           if (collective != Collective::gather && collective != Collective::scatter)
             run_case(w, {collective, algorithm, protocol, DataType::float32, RedOp::sum, count, 8,
-                         shift, true});
+                         shift, true, direct});
         }
       for (int t = 0; t < kDataTypeCount; ++t)
         for (int o = 0; o < kRedOpCount; ++o)
           for (const uint64_t shift : {0u, 1u})
             run_case(w, {collective, algorithm, protocol, DataType(t), RedOp(o), 5003, 4,
-                         shift * element_size(DataType(t)), false});
+                         shift * element_size(DataType(t)), false, direct});
     }
 }
 
@@ -365,6 +437,8 @@ void stress(World& w, uint32_t seed, int operations) {
     c.blocks = draw(2) == 0 ? 0 : int(draw(40)) + 1;
     c.shift = draw(2) == 0 ? 0 : uint64_t(draw(16));
     c.in_place = draw(2) == 0;
+    // Among each other, so that counts of slots and epochs serve both.
+    if (draw(2) == 0) c.direct = draw(2) == 0 ? DirectWay::best : DirectWay::load;
     run_case(w, c);
     if (failures > 0) std::printf("operation %d\n", i);
   }
@@ -394,10 +468,55 @@ void check_missing(int n) {
   cudaFree(memory);
 }
 
+// Straight between buffers: a rank that never comes, and one that comes with another size.
+void check_missing_direct(int n) {
+  for (const Collective collective :
+       {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter})
+    for (const DirectWay way : {DirectWay::store, DirectWay::load})
+      for (const bool other_size : {false, true}) {
+        World w(n, true);
+        w.timeout_ns = 200'000'000;
+        for (int r = 0; r < (other_size ? n : 1); ++r) {
+          Work work{};
+          work.collective = collective;
+          work.algorithm = AlgorithmId::two_shot;
+          work.protocol = Protocol::simple;
+          work.type = DataType::float32;
+          work.count = r == 0 ? 1000 : 1001;
+          work.input = w.user_input(r);
+          work.output = w.user_output(r);
+          CUDA_OK(launch_window(w.launch(r, work, 2, way)));
+        }
+        for (int r = 0; r < n; ++r) CUDA_OK(cudaStreamSynchronize(w.streams[r]));
+        ++cases;
+        bool told = *w.abort_word != 0;
+        if (other_size) {
+          bool size = false;
+          for (int r = 0; r < n; ++r) {
+            size = size || w.reports[r].code == ReportCode::wrong_size;
+            told = told && (r > 0 || w.reports[r].code != ReportCode::none);
+          }
+          told = told && size;
+        } else {
+          told = told && w.reports[0].code == ReportCode::timeout && w.reports[0].peer > 0;
+        }
+        // Nothing was put anywhere.
+        std::vector<uint8_t> out(4096);
+        for (int r = 0; r < n; ++r) {
+          CUDA_OK(cudaMemcpy(out.data(), w.user_output(r), out.size(), cudaMemcpyDeviceToHost));
+          told = told && std::all_of(out.begin(), out.end(), [](uint8_t b) { return b == 0; });
+        }
+        if (told) continue;
+        std::printf("WRONG: collective %d way %d, %s: no report, or something was written\n",
+                    int(collective), int(way), other_size ? "another size" : "a missing rank");
+        ++failures;
+      }
+}
+
 // --- time -------------------------------------------------------------------------------------
 
-double run_timed(World& w, const Work& work, int blocks, uint32_t chunk, bool graph,
-                 int iterations) {
+double run_timed(World& w, const Work& work, int blocks, uint32_t chunk, bool graph, int iterations,
+                 DirectWay direct = DirectWay::none) {
   std::vector<double> us(w.n);
   std::barrier together(w.n);
   std::vector<std::thread> threads;
@@ -407,10 +526,14 @@ double run_timed(World& w, const Work& work, int blocks, uint32_t chunk, bool gr
       Work mine = work;
       const uint64_t room =
           work.count * 4 * (work.collective == Collective::all_reduce ? 1 : w.n) + 64;
-      CUDA_OK(cudaMalloc(const_cast<void**>(&mine.input), room));
-      CUDA_OK(cudaMalloc(&mine.output, room));
-      CUDA_OK(cudaMemset(const_cast<void*>(mine.input), 0, room));
-      WindowLaunch l = w.launch(r, mine, blocks);
+      if (direct != DirectWay::none) {
+        mine.input = w.user_input(r), mine.output = w.user_output(r);
+      } else {
+        CUDA_OK(cudaMalloc(const_cast<void**>(&mine.input), room));
+        CUDA_OK(cudaMalloc(&mine.output, room));
+        CUDA_OK(cudaMemset(const_cast<void*>(mine.input), 0, room));
+      }
+      WindowLaunch l = w.launch(r, mine, blocks, direct);
       l.chunk_bytes = chunk;
       cudaGraphExec_t exec = nullptr;
       const int each = 20;
@@ -444,7 +567,7 @@ double run_timed(World& w, const Work& work, int blocks, uint32_t chunk, bool gr
       std::sort(runs.begin(), runs.end());
       us[r] = runs[2];
       if (exec) cudaGraphExecDestroy(exec);
-      cudaFree(const_cast<void*>(mine.input)), cudaFree(mine.output);
+      if (direct == DirectWay::none) cudaFree(const_cast<void*>(mine.input)), cudaFree(mine.output);
     });
   for (auto& t : threads) t.join();
   return *std::max_element(us.begin(), us.end());
@@ -455,13 +578,22 @@ void time_world(World& w, Collective collective, bool quick) {
     AlgorithmId algorithm;
     Protocol protocol;
     const char* name;
+    DirectWay direct = DirectWay::none;
   };
+  const bool reduces =
+      collective == Collective::all_reduce || collective == Collective::reduce_scatter;
   const Way ways[] = {{AlgorithmId::one_shot, Protocol::ll, "one-shot ll"},
                       {AlgorithmId::one_shot, Protocol::ll128, "one-shot ll128"},
                       {AlgorithmId::one_shot, Protocol::simple, "one-shot store"},
                       {AlgorithmId::two_shot, Protocol::ll, "two-shot ll"},
                       {AlgorithmId::two_shot, Protocol::ll128, "two-shot ll128"},
-                      {AlgorithmId::two_shot, Protocol::simple, "two-shot store"}};
+                      {AlgorithmId::two_shot, Protocol::simple, "two-shot store"},
+                      {AlgorithmId::two_shot, Protocol::simple,
+                       collective == Collective::all_reduce ? "direct store"
+                       : reduces                            ? "direct load"
+                                                            : "direct put",
+                       DirectWay::store},
+                      {AlgorithmId::two_shot, Protocol::simple, "direct load", DirectWay::load}};
   for (uint64_t bytes = 256; bytes <= (1ull << 30); bytes *= 4)
     for (const Way& way : ways) {
       if (way.protocol == Protocol::simple && bytes < (64 << 10)) continue;
@@ -471,8 +603,12 @@ void time_world(World& w, Collective collective, bool quick) {
       work.protocol = way.protocol;
       work.type = DataType::float32;
       work.count = bytes / 4 / (collective == Collective::all_reduce ? 1 : w.n);
-      if (!window_serves(collective, way.algorithm, way.protocol, work.type, work.op, w.n,
-                         work.count * 4))
+      const bool direct = way.direct != DirectWay::none;
+      if (!direct && !window_serves(collective, way.algorithm, way.protocol, work.type, work.op,
+                                    w.n, work.count * 4))
+        continue;
+      if (way.direct == DirectWay::load && collective != Collective::all_reduce &&
+          (collective != Collective::broadcast || w.n < 3))
         continue;
       std::printf("%-10d %12llu %-15s", int(collective), (unsigned long long)bytes, way.name);
       const int iterations = bytes >= (64 << 20) ? 1 : bytes >= (1 << 20) ? 5 : 20;
@@ -484,9 +620,10 @@ void time_world(World& w, Collective collective, bool quick) {
       if (!quick && !store && bytes >= (64 << 10))
         for (const int blocks : {32, 64, 128}) settings.push_back({blocks, 0});
       for (const auto& [blocks, chunk] : settings) {
-        const double stream = run_timed(w, work, blocks, chunk, false, iterations);
-        const double graph =
-            bytes <= (16 << 20) ? run_timed(w, work, blocks, chunk, true, iterations) : 0;
+        const double stream = run_timed(w, work, blocks, chunk, false, iterations, way.direct);
+        const double graph = bytes <= (16 << 20)
+                                 ? run_timed(w, work, blocks, chunk, true, iterations, way.direct)
+                                 : 0;
         std::printf(" | %d/%u: %.2f (%.2f)", blocks, chunk, stream, graph);
       }
       std::printf("\n");
@@ -504,23 +641,28 @@ int main(int argc, char** argv) {
   }
   const std::string what = argc > 1 ? argv[1] : "check";
   if (what == "check") {
-    // `check N...`: only so many ranks on one device.
-    std::vector<int> sizes{1, 2, 3, 4, 8};
-    if (argc > 2) sizes.clear();
-    for (int i = 2; i < argc; ++i) sizes.push_back(std::atoi(argv[i]));
+    // `check direct`: only what goes straight between buffers. `check N...`: only so many ranks on
+    // one device.
+    std::vector<int> sizes{1, 2, 3, 4, 7, 8};
+    const bool only_direct = argc > 2 && std::string(argv[2]) == "direct";
+    const int named = only_direct ? 3 : 2;
+    if (argc > named) sizes.clear();
+    for (int i = named; i < argc; ++i) sizes.push_back(std::atoi(argv[i]));
     for (const int n : sizes) {
       World w(n, true);
-      check_world(w);
+      check_world(w, only_direct);
       std::printf("one device, %d ranks: %d cases, %d wrong\n", n, cases, failures);
       std::fflush(stdout);
     }
     if (devices > 1) {
       World w(devices, false);
-      check_world(w);
+      check_world(w, only_direct);
       std::printf("%d devices: %d cases, %d wrong\n", devices, cases, failures);
     }
     check_missing(2);
     check_missing(3);
+    check_missing_direct(2);
+    check_missing_direct(3);
     std::printf("%d cases, %d wrong\n", cases, failures);
     return failures == 0 ? 0 : 1;
   }
@@ -534,7 +676,7 @@ int main(int argc, char** argv) {
     std::printf("skipped: one GPU here\n");
     return 77;
   }
-  World w(devices, false);
+  World w(devices, false, (2ull << 30) + (64u << 20));
   const bool quick = argc > 2 && std::string(argv[2]) == "quick";
   if (argc > 2 && std::string(argv[2]) == "store") {
     for (const Collective c : {Collective::all_reduce, Collective::all_gather})
@@ -560,5 +702,6 @@ int main(int argc, char** argv) {
   time_world(w, Collective::all_gather, true);
   time_world(w, Collective::reduce_scatter, true);
   time_world(w, Collective::all_to_all, true);
+  time_world(w, Collective::broadcast, true);
   return 0;
 }

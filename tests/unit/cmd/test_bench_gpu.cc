@@ -82,25 +82,40 @@ TEST_CASE("bench on GPU ranks: collectives, types, in place and misaligned, righ
   }
 }
 
-TEST_CASE("bench on GPU ranks with buffers in windows: right, by the ordinary kernels", "[gpu]") {
-  for (const int c : {int(Collective::all_reduce), int(Collective::all_to_all)}) {
-    set_up_gpus(2);
-    BenchSpec spec = gpu_bench(Collective(c));
-    spec.window = true;
-    spec.misalign = 8;
-    spec.cuda_graph = 2;
-    const BenchOutcome outcome = run_gpu_bench(spec, 2);
-    INFO(outcome.first_error());
-    REQUIRE(outcome.errors.empty());
-    CHECK(wrong_timings(outcome) == 0);
-    for (const BenchRow& row : outcome.sink.rows) CHECK_FALSE(row.straight);
-    const auto& windows = outcome.sink.headers.at(0).windows;
-    REQUIRE(windows);
-    CHECK(windows->bytes > 0);
-    CHECK(windows->teams == std::vector<std::vector<int>>{{0, 1}});
-    CHECK(windows->note.find("GPU ranks") != std::string::npos);
-    CHECK(nothing_held());
-  }
+TEST_CASE("bench on GPU ranks with buffers in windows: right, straight where large", "[gpu]") {
+  for (const Collective c :
+       {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+        Collective::all_to_all, Collective::broadcast})
+    for (const bool window : {true, false}) {
+      set_up_gpus(2);
+      BenchSpec spec = gpu_bench(c);
+      spec.window = window;
+      spec.misalign = 8;
+      spec.cuda_graph = 2;
+      spec.min_bytes = 16 << 10;
+      spec.max_bytes = 1 << 20;
+      spec.step_bytes = 0;
+      spec.step_factor = 64;
+      const BenchOutcome outcome = run_gpu_bench(spec, 2);
+      INFO(kernels::name_of(c) << ": " << outcome.first_error());
+      REQUIRE(outcome.errors.empty());
+      CHECK(wrong_timings(outcome) == 0);
+      REQUIRE_FALSE(outcome.sink.rows.empty());
+      for (const BenchRow& row : outcome.sink.rows) {
+        INFO(row.bytes << " bytes");
+        if (!window || row.count == 0) CHECK_FALSE(row.straight);
+        if (window && row.bytes >= 1 << 20) CHECK(row.straight);
+      }
+      CHECK(outcome.sink.rows.back().bytes >= 1 << 20);
+      const auto& windows = outcome.sink.headers.at(0).windows;
+      REQUIRE(windows.has_value() == window);
+      if (window) {
+        CHECK(windows->bytes > 0);
+        CHECK(windows->teams == std::vector<std::vector<int>>{{0, 1}});
+        CHECK(windows->note.empty());
+      }
+      CHECK(nothing_held());
+    }
 }
 
 TEST_CASE("bench on GPU ranks through CUDA graphs: right, and an operation's share", "[gpu]") {
@@ -169,5 +184,23 @@ TEST_CASE("soak on GPU ranks", "[gpu]") {
   const BenchOutcome outcome = run_gpu_bench(spec, 3);
   INFO(outcome.first_error());
   CHECK(outcome.errors.empty());
+  CHECK(nothing_held());
+}
+
+TEST_CASE("soak on GPU ranks, most buffers in windows", "[gpu]") {
+  set_up_gpus(3);
+  const auto before = runtime::testing::launch_counts();
+  BenchSpec spec = gpu_bench(Collective::all_reduce);
+  spec.window = true;
+  spec.soak = true;
+  spec.soak_seed = 12;
+  spec.soak_operations = 120;
+  spec.max_bytes = 64 << 10;
+  const BenchOutcome outcome = run_gpu_bench(spec, 3);
+  INFO(outcome.first_error());
+  CHECK(outcome.errors.empty());
+  const auto after = runtime::testing::launch_counts();
+  CHECK(after.direct > before.direct);
+  CHECK(after.works > before.works);
   CHECK(nothing_held());
 }

@@ -14,6 +14,13 @@ TEST_CASE("a launcher is whole whether or not there are kernels in it", "[kernel
   CHECK(l.launch_works != nullptr);
   CHECK(l.window_part_bytes != nullptr);
   CHECK(l.window_serves != nullptr);
+  REQUIRE(l.window_direct != nullptr);
+  for (int c = 0; c < kCollectiveCount; ++c) {
+    const bool moves =
+        Collective(c) != Collective::barrier && Collective(c) != Collective::send_recv;
+    CHECK(l.window_direct(Collective(c), DataType::float32, RedOp::sum, 4, 1 << 20) ==
+          (l.built && moves));
+  }
   CHECK(l.launch_window != nullptr);
   CHECK(l.litmus_write != nullptr);
   CHECK(l.litmus_read != nullptr);

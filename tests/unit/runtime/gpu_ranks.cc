@@ -6,26 +6,30 @@
 
 #include "base/check.h"
 #include "kernels/cpu/launch.h"
+#include "kernels/shared_block.h"
 
 namespace collctl::runtime::testing {
 namespace {
 
 using namespace kernels;
 using kernels::cuda::DeviceShared;
+using kernels::cuda::DirectWay;
 using kernels::cuda::Launcher;
 using kernels::cuda::WindowLaunch;
 using kernels::cuda::WorksLaunch;
 
-std::atomic<uint64_t> works_launches{0}, window_launches{0};
+std::atomic<uint64_t> works_launches{0}, window_launches{0}, direct_launches{0};
 
 // As a kernel does: the report of the channel is written once, the others are told.
-bool run_one(const Work& work, const ChannelLinks& links, const DeviceShared& shared) {
+bool run_one(const Work& work, const ChannelLinks& links, const DeviceShared& shared,
+             const FlatRange* flat = nullptr) {
   HelperPool helpers;
   CpuContext context;
   context.abort_word = shared.abort_word;
   context.op_timeout_ns = shared.timeout_ns;
   context.spin_ns = 0;
   context.helpers = &helpers;
+  context.flat = flat;
   if (run_work(work, links, context)) return true;
   Report& report = shared.reports[work.channel];
   if (std::atomic_ref<ReportCode>(report.code).load() == ReportCode::none) {
@@ -101,7 +105,10 @@ int launch_works(const WorksLaunch& launch) {
 constexpr uint64_t kLinesAt = 128, kBanksAt = 4096, kBankBytes = 16 << 10;
 
 int launch_window(const WindowLaunch& launch) {
-  ++window_launches;
+  const bool direct = launch.direct != DirectWay::none;
+  ++(direct ? direct_launches : window_launches);
+  // Works say so themselves on the host.
+  COLL_CHECK(direct == shares_buffers(launch.work));
   return fake_cuda::enqueue(launch.stream, [launch] {
     const auto& memory = launch.memory;
     auto& window = *reinterpret_cast<Window*>(memory.base + uint64_t(memory.rank) * memory.stride);
@@ -114,7 +121,8 @@ int launch_window(const WindowLaunch& launch) {
     window.nranks = memory.nranks;
     Work work = launch.work;
     work.chunk_count = kBankBytes / uint64_t(memory.nranks) / 16 * 16 / element_size(work.type);
-    run_one(work, {.send = nullptr, .recv = nullptr, .window = &window}, launch.shared);
+    run_one(work, {.send = nullptr, .recv = nullptr, .window = &window}, launch.shared,
+            &launch.flat);
   });
 }
 
@@ -122,6 +130,10 @@ bool window_serves(Collective collective, AlgorithmId, Protocol protocol, DataTy
                    int nranks, uint64_t bytes) {
   return collective == Collective::all_reduce && protocol == Protocol::simple && nranks > 1 &&
          bytes <= kHostWindowBytes;
+}
+
+bool window_direct(Collective collective, DataType, RedOp, int nranks, uint64_t) {
+  return collective != Collective::send_recv && collective != Collective::barrier && nranks > 1;
 }
 
 }  // namespace
@@ -135,6 +147,7 @@ const Launcher& host_launcher() {
       .launch_works = launch_works,
       .window_part_bytes = [](int) { return kBanksAt + kWindowBanks * kBankBytes; },
       .window_serves = window_serves,
+      .window_direct = window_direct,
       .launch_window = launch_window,
       .runs_on = [](int capability) { return capability >= 80; },
       .has_type = [](DataType, int) { return true; },
@@ -147,7 +160,7 @@ const Launcher& host_launcher() {
 }
 
 LaunchCounts launch_counts() {
-  return {works_launches.load(), window_launches.load()};
+  return {works_launches.load(), window_launches.load(), direct_launches.load()};
 }
 
 std::vector<Result<std::unique_ptr<Communicator>>> try_gpu_job(const GpuJob& job) {

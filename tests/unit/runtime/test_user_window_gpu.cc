@@ -1,6 +1,7 @@
 // Users' buffers in windows on GPU ranks, by the same calls as on CPU ranks: memory of the fake
 // driver's devices, which is this process's, so that the test looks at it directly. Everything must
-// have been given back to the driver at each end (with_gpu_ranks).
+// have been given back to the driver at each end (with_gpu_ranks). Collectives go straight between
+// them where the model says so; the kernels themselves are tests/gpu/window_gpu's.
 #include <cstring>
 
 #include "runtime/window_memory.h"
@@ -20,6 +21,66 @@ Deadline soon() {
 
 uint8_t pattern(int rank, uint64_t i) {
   return uint8_t(uint64_t(rank) * 71 + i * 3 + 1);
+}
+
+constexpr Collective kServed[] = {Collective::all_reduce,     Collective::all_gather,
+                                  Collective::reduce_scatter, Collective::broadcast,
+                                  Collective::reduce,         Collective::gather,
+                                  Collective::scatter,        Collective::all_to_all};
+constexpr uint64_t kMostCount = 3001;
+
+uint64_t memory_bytes(const Communicator& c) {
+  return 3 * uint64_t(c.size()) * kMostCount * sizeof(float);
+}
+
+bool straight(Communicator& c, const Operation& op) {
+  const auto plan = c.plan_for({&op, 1});
+  return plan && plan->ops[0].straight;
+}
+
+// One window of all of it; null, with a complaint, when that fails.
+struct DeviceWindowMemory {
+  DeviceWindowMemory(Communicator& communicator, Complaints& complaints, uint64_t size)
+      : c(communicator), to(complaints) {
+    if (const Status made = make(size); !made) to.add(made.error().chain());
+  }
+  ~DeviceWindowMemory() {
+    give_back();
+    if (at != nullptr) to.add(c.rank(), free_window_memory(at));
+  }
+  DeviceWindowMemory(const DeviceWindowMemory&) = delete;
+  DeviceWindowMemory& operator=(const DeviceWindowMemory&) = delete;
+  Status make(uint64_t size) {
+    COLL_ASSIGN(void* const memory, allocate_window_memory(size, c.device()));
+    at = static_cast<uint8_t*>(memory);
+    const WindowRange range{at, size};
+    COLL_ASSIGN(auto windows, c.register_windows({&range, 1}, soon()));
+    window = windows[0];
+    return {};
+  }
+  void give_back() {
+    if (window != nullptr) to.add(c.rank(), c.deregister_windows({&window, 1}, soon()));
+    window.reset();
+  }
+  float* floats() const { return reinterpret_cast<float*>(at); }
+
+  Communicator& c;
+  Complaints& to;
+  uint8_t* at = nullptr;
+  WindowPointer window;
+};
+
+void all_collectives(Communicator& c, Complaints& complaints, float* memory) {
+  Stream stream(c);
+  for (const Collective collective : kServed)
+    for (const uint64_t count : {uint64_t(1), uint64_t(5), kMostCount})
+      for (const bool in_place : {false, true}) {
+        if (in_place && collective == Collective::all_to_all) continue;
+        const std::string wrong =
+            run_case(c, stream, {collective, count, c.size() - 1, in_place, memory},
+                     count % 2 == 0 ? Communicator::Launch::async : Communicator::Launch::blocking);
+        if (!wrong.empty()) return complaints.add(wrong);
+      }
 }
 
 void look_at_all(Communicator& c, Complaints& complaints, const UserWindow& window) {
@@ -112,5 +173,122 @@ TEST_CASE("a driver's failure is everybody's, and nothing stays mapped", "[gpu][
           if (!windows) return complaints.add(windows.error().chain());
           COLL_TEST_OK(complaints, c.deregister_windows(*windows, soon()));
           COLL_TEST_OK(complaints, free_window_memory(*memory));
+        }) == "");
+}
+
+TEST_CASE("every collective of GPU ranks straight between windows", "[gpu][user_window]") {
+  for (const int n : {1, 2, 3, 4}) {
+    set_up_gpus(n);
+    INFO(n << " ranks");
+    GpuJob job;
+    job.ranks = n;
+    job.options.algo = "one-shot,two-shot,ring,pairwise";  // named: straight at any size
+    job.options.op_timeout_s = 60;
+    const LaunchCounts before = launch_counts();
+    CHECK(
+        with_gpu_ranks(job, [n](Communicator& c, Complaints& complaints) {
+          DeviceWindowMemory memory(c, complaints, memory_bytes(c));
+          if (memory.window == nullptr) return;
+          const std::string why = n == 1 ? "one rank has nobody to work with" : "";
+          if (c.no_straight_way() != why) complaints.add(c.no_straight_way());
+          float* const at = memory.floats();
+          for (const Collective collective : kServed) {
+            const Operation op{
+                .collective = collective, .input = at, .output = at + 8 * n, .count = 8, .root = 0};
+            if (straight(c, op) != (n > 1))
+              complaints.add(format("{} planned another way", kernels::name_of(collective)));
+          }
+          all_collectives(c, complaints, at);
+        }) == "");
+    const LaunchCounts after = launch_counts();
+    // Collectives, sizes, in place and not (all-to-all: not); on every rank.
+    CHECK(after.direct - before.direct == (n == 1 ? 0 : uint64_t(n) * (7 * 6 + 3)));
+    if (n > 1) CHECK(after.works == before.works);
+  }
+}
+
+TEST_CASE("GPU ranks' plans: straight where large, never with ordinary buffers",
+          "[gpu][user_window]") {
+  constexpr int kRanks = 2;
+  constexpr uint64_t kLarge = 2 << 20;  // elements of a block
+  set_up_gpus(kRanks);
+  GpuJob job;
+  job.ranks = kRanks;
+  CHECK(with_gpu_ranks(job, [](Communicator& c, Complaints& complaints) {
+          constexpr uint64_t kRoom = 2 * kRanks * kLarge * sizeof(float);
+          DeviceWindowMemory memory(c, complaints, kRoom);
+          auto other = allocate_window_memory(kRoom, c.device());
+          if (memory.window == nullptr || !other) return complaints.add("no memory");
+          auto* const ordinary = static_cast<float*>(*other);
+          float* const in = memory.floats();
+          float* const out = in + kRanks * kLarge;
+          for (const Collective collective :
+               {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+                Collective::all_to_all, Collective::broadcast}) {
+            const auto op = [&](float* input, float* output) {
+              return Operation{.collective = collective,
+                               .input = input,
+                               .output = output,
+                               .count = kLarge,
+                               .root = 0};
+            };
+            const char* const name = kernels::name_of(collective);
+            if (!straight(c, op(in, out))) complaints.add(format("{} is not straight", name));
+            // A rank that neither gives nor gets here needs no window for it.
+            const bool gives = collective != Collective::broadcast || c.rank() == 0;
+            if (straight(c, op(ordinary, out)) == gives)
+              complaints.add(format("{} with an ordinary input", name));
+            if (straight(c, op(in, ordinary)))
+              complaints.add(format("{} with an ordinary output", name));
+            if (straight(c, op(ordinary, ordinary + kRanks * kLarge)))
+              complaints.add(format("{} of ordinary buffers", name));
+          }
+          const Operation large{.input = in, .output = out, .count = kLarge};
+          complaints.add(c.rank(), c.set_choices("ring", "", 0));
+          if (straight(c, large)) complaints.add("ring was asked for");
+          complaints.add(c.rank(), c.set_choices("two-shot,ring", "", 0));
+          if (!straight(c, large)) complaints.add("two-shot was asked for");
+          complaints.add(c.rank(), c.set_choices("", "", 0));
+          memory.give_back();
+          if (straight(c, large)) complaints.add("planned over a window that has gone");
+          COLL_TEST_OK(complaints, free_window_memory(*other));
+        }) == "");
+}
+
+TEST_CASE("GPU ranks' buffers at other places on other ranks, in groups too",
+          "[gpu][user_window]") {
+  constexpr int kRanks = 3;
+  set_up_gpus(kRanks);
+  GpuJob job;
+  job.ranks = kRanks;
+  job.options.algo = "two-shot,ring";
+  job.options.op_timeout_s = 60;
+  CHECK(with_gpu_ranks(job, [](Communicator& c, Complaints& complaints) {
+          DeviceWindowMemory first(c, complaints, 4096), second(c, complaints, 4096);
+          if (first.window == nullptr || second.window == nullptr) return;
+          // Two sums of 100 elements whose places differ from rank to rank; unaligned, too.
+          Stream stream(c);
+          std::vector<Operation> ops;
+          for (const int k : {0, 1}) {
+            float* const input = first.floats() + 200 * k + 17 * c.rank();
+            for (uint64_t i = 0; i < 100; ++i) input[i] = value_of(c.rank() + k, i);
+            uint8_t* const output =
+                second.at + 1600 * k + 4 * 31 * (2 - c.rank()) + (c.rank() == 1 ? 1 : 0);
+            ops.push_back({.input = input, .output = output, .count = 100});
+            if (!straight(c, ops.back())) complaints.add("planned another way");
+          }
+          for (int round = 0; round < 3; ++round) {
+            for (const Operation& op : ops) std::memset(op.output, 0x5a, 400);
+            complaints.add(c.rank(), c.barrier(soon()));
+            complaints.add(c.rank(), c.start_all(ops, stream, Communicator::Launch::async));
+            complaints.add(c.rank(), stream.synchronize());
+            for (const int k : {0, 1})
+              for (uint64_t i = 0; i < 100; ++i) {
+                float got;
+                std::memcpy(&got, static_cast<uint8_t*>(ops[size_t(k)].output) + 4 * i, 4);
+                if (got != value_of(k, i) + value_of(1 + k, i) + value_of(2 + k, i))
+                  return complaints.add(format("rank {}: element {} is {}", c.rank(), i, got));
+              }
+          }
         }) == "");
 }

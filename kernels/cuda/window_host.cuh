@@ -1,0 +1,130 @@
+// Host side of all window kernels: an operation in its plain form, and how a kernel of them is
+// launched. Included by the sources that hold them.
+#pragma once
+#include "kernels/cuda/window_call.cuh"
+
+namespace collctl::kernels::cuda {
+
+inline bool moves_only(Collective c) {
+  return c != Collective::all_reduce && c != Collective::barrier && c != Collective::reduce &&
+         c != Collective::reduce_scatter;
+}
+
+inline WordKind kind_of(const Work& work) {
+  if (moves_only(work.collective)) return WordKind::copy;
+  if (work.op != RedOp::sum) return WordKind::generic;
+  if (work.type == DataType::float32) return WordKind::sum_float32;
+  if (work.type == DataType::float16) return WordKind::sum_float16;
+  if (work.type == DataType::bfloat16) return WordKind::sum_bfloat16;
+  return WordKind::generic;
+}
+
+inline Exchange exchange_of(const WindowLaunch& launch) {
+  const Work& w = launch.work;
+  Exchange x{};
+  x.input = static_cast<const uint8_t*>(w.input);
+  x.output = static_cast<uint8_t*>(w.output);
+  x.bytes = w.count * element_size(w.type);
+  x.memory = launch.memory;
+  x.layout = window_layout(launch.memory.nranks);
+  x.ops = {w.type, w.op, w.nranks};
+  x.shared = launch.shared;
+  x.op_count = w.op_count;
+  x.root = w.root;
+  x.collective = w.collective;
+  x.algorithm = w.algorithm;
+  x.gives_to = x.takes_from = Peers::all;
+  const bool root = w.rank == w.root;
+  const uint64_t mine = uint64_t(w.rank) * x.bytes;
+  const auto keep_own = [&](uint64_t in, uint64_t out) {
+    x.own_in = in;
+    x.own_out = out;
+    x.copy_own = x.input + in != x.output + out;
+  };
+  switch (w.collective) {
+    case Collective::all_gather:
+      x.out_stride = x.bytes;
+      keep_own(0, mine);
+      break;
+    case Collective::reduce_scatter:
+      x.in_stride = x.bytes;
+      x.reduce_own = mine;
+      break;
+    case Collective::all_to_all:
+      x.in_stride = x.out_stride = x.bytes;
+      keep_own(mine, mine);
+      break;
+    case Collective::broadcast:
+      x.gives_to = root ? Peers::all : Peers::none;
+      x.takes_from = root ? Peers::none : Peers::root;
+      if (root) keep_own(0, 0);
+      break;
+    case Collective::scatter:
+      x.gives_to = root ? Peers::all : Peers::none;
+      x.takes_from = root ? Peers::none : Peers::root;
+      x.in_stride = x.bytes;
+      if (root) keep_own(mine, 0);
+      break;
+    case Collective::gather:
+      x.gives_to = root ? Peers::none : Peers::root;
+      x.takes_from = root ? Peers::all : Peers::none;
+      x.out_stride = x.bytes;
+      if (root) keep_own(0, mine);
+      break;
+    case Collective::reduce:
+      x.gives_to = root ? Peers::none : Peers::root;
+      x.takes_from = root ? Peers::all : Peers::none;
+      break;
+    default:  // all_reduce, barrier
+      break;
+  }
+  x.meets = w.collective == Collective::broadcast || w.collective == Collective::scatter ||
+            w.collective == Collective::gather || w.collective == Collective::reduce;
+  return x;
+}
+
+inline bool aligned(const Exchange& x) {
+  const uint64_t all = reinterpret_cast<uintptr_t>(x.input) |
+                       reinterpret_cast<uintptr_t>(x.output) | x.in_stride | x.out_stride |
+                       x.own_in | x.own_out | x.reduce_own;
+  return all % 16 == 0;
+}
+
+inline int at_most(uint64_t value, int bound) {
+  return value < uint64_t(bound) ? (value == 0 ? 1 : int(value)) : bound;
+}
+
+// With the attribute that lets a kernel take its place before the one ahead of it is over; devices
+// from compute capability 9.0 on know it.
+template <class... Arguments>
+int launch_kernel(void (*kernel)(Arguments...), int blocks, int threads, void* stream,
+                  const Arguments&... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(unsigned(blocks));
+  config.blockDim = dim3(unsigned(threads));
+  config.stream = static_cast<cudaStream_t>(stream);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = overlaps_launches(reinterpret_cast<const void*>(kernel)) ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+// Chunks as measured best on 2 and 4 GPUs over NVLink (PERFORMANCE.md): what is staged should stay
+// in the cache until it is taken; of small operations every block gets a turn. `turns`: of a chunk.
+inline uint32_t chunk_of(uint64_t bytes, int turns, int blocks, uint64_t largest) {
+  constexpr uint64_t kBest = 16 * 1024, kLeast = 1024;
+  const uint64_t even = align_up((bytes * turns + blocks - 1) / blocks, kLeast);
+  return uint32_t(even < largest ? even : kBest);
+}
+
+// The kernel's code is on the device from now on: CUDA would bring it there at the first launch,
+// and may wait for kernels under way to do so, which may be waiting for that launch.
+template <class... Arguments>
+int prepare_kernel(void (*kernel)(Arguments...)) {
+  cudaFuncAttributes facts;
+  return cudaFuncGetAttributes(&facts, kernel);
+}
+
+}  // namespace collctl::kernels::cuda
