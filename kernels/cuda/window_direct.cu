@@ -8,6 +8,8 @@ namespace collctl::kernels::cuda {
 
 namespace {
 
+constexpr uint64_t kMostChunk = 16 * 1024;  // of what goes through no slot
+
 bool has_slices(Collective c) {
   return c == Collective::all_reduce || c == Collective::reduce;
 }
@@ -19,6 +21,7 @@ Exchange direct_exchange_of(const WindowLaunch& launch) {
                       x.collective == Collective::gather || x.collective == Collective::scatter;
   if (!rooted) x.root = 0;
   if (moves_only(x.collective)) x.ops.op = RedOp::sum;
+  x.meets = true;
   return x;
 }
 
@@ -71,11 +74,11 @@ int launch_direct(const WindowLaunch& launch) {
   const uint32_t asked = launch.chunk_bytes / 16 * 16;
   Direct direct{};
   direct.flat = launch.flat;
-  const bool stores = by_store(launch);
-  const uint64_t largest = stores ? kSlotBytes : 16 * 1024;
-  direct.chunk_bytes = asked == 0 ? chunk_of(each, stores ? int(ranks) - 1 : 1, blocks, largest)
-                       : asked < kSlotBytes ? asked
-                                            : kSlotBytes;
+  // Only contributions that are stored go through slots.
+  const bool slots = by_store(launch) && ranks > 1;
+  const uint32_t usual = slots ? chunk_of(each, int(ranks) - 1, blocks, kSlotBytes)
+                               : chunk_of(each, 1, blocks, kMostChunk);
+  direct.chunk_bytes = asked == 0 ? usual : asked < kSlotBytes ? asked : kSlotBytes;
   direct.relays = relays;
   switch (kind_of(launch.work)) {
     case WordKind::copy:
