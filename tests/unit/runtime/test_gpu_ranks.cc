@@ -308,7 +308,7 @@ TEST_CASE("one thread drives several GPU communicators by groups", "[gpu]") {
           CHECK(in[size_t(r)][size_t(from)] ==
                 from * 10 + (collective == Collective::all_to_all ? r : 0));
     }
-    on_all(n, [&](int r) { (void)job[size_t(r)]->finalize(Deadline::after_seconds(20)); });
+    on_all(n, [&](int r) { (void)job[size_t(r)]->finalize(Deadline::after_seconds(60)); });
   }
   CHECK(fake_cuda::counts() == fake_cuda::Counts{});
 }
