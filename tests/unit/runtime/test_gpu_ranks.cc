@@ -1,5 +1,6 @@
 // Communicators of GPU ranks: every collective over every transport, windows, streams, groups,
 // graphs. What goes wrong is in test_gpu_faults.cc.
+#include "tests/rounds.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
 using namespace collctl;
@@ -19,7 +20,7 @@ constexpr Collective kAll[] = {Collective::all_reduce,     Collective::all_gathe
 constexpr uint64_t kMany = 20'000;
 constexpr int kRanks[] = {1, 2, 3, 4};
 #else
-constexpr uint64_t kMany = 300'000;
+constexpr uint64_t kMany = test::kSanitized ? 100'000 : 300'000;
 constexpr int kRanks[] = {1, 2, 3, 4, 8};
 #endif
 
