@@ -69,7 +69,7 @@ struct Side {
   // Completions, waiting at most so long.
   std::vector<ibv_wc> poll(int count, int ms = 30000);
   ibv_wc one(int ms = 30000);  // fails the test when none comes
-  bool silent(int ms = 20);   // none comes
+  bool silent(int ms = 20);    // none comes
 
   Options options;
   ibv_context* context = nullptr;

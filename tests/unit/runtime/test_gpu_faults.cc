@@ -7,9 +7,7 @@ using namespace collctl::runtime::testing;
 
 namespace {
 
-// For deadlines that are to pass: ranks begin within this of each other, on whatever machine.
-constexpr double kOpTimeout = 3;
-
+constexpr double kOpTimeout = 3;  // one that is to pass; ranks begin closer to each other
 GpuJob job_of(int ranks, const char* transport = "", double op_timeout_s = 20) {
   GpuJob job;
   job.ranks = ranks;
