@@ -58,7 +58,7 @@ good_report() { # N H
 nothing_left() {
   local i left
   for ((i = 1; i <= rig_count; i++)); do
-    for _ in $(seq 100); do
+    for _ in $(seq 300); do
       left=$(rig_processes "$i" | grep -F collctl)
       [ -z "$left" ] && break
       sleep 0.1
@@ -69,7 +69,7 @@ nothing_left() {
 # Waits until N ranks run on the nodes and measure.
 await_ranks() {
   local n
-  for _ in $(seq 200); do
+  for _ in $(seq 900); do
     n=$(ls "$work"/pid.* 2>/dev/null | wc -l)
     [ "$n" = "$1" ] && grep -q algbw "$out" && return
     sleep 0.1

@@ -12,7 +12,7 @@ joined=()
 start() { # node, VAR=VALUE..., command
   local node=$1
   shift
-  rig_node "$node" timeout -k 5 60 env COLLCTL_TOKEN=open "$@" </dev/null >>"$out" 2>>"$err" &
+  rig_node "$node" timeout -k 5 180 env COLLCTL_TOKEN=open "$@" </dev/null >>"$out" 2>>"$err" &
   joined+=($!)
 }
 end_all() {
@@ -78,23 +78,23 @@ has_err "COLLCTL_SIZE"
 
 case_is "ranks that are missing are named at the deadline"
 for r in 0 2; do
-  start $((r % 2 + 1)) "$collctl" run --join "$root" --rank $r --size 4 --start-timeout 3 "${bench[@]}"
+  start $((r % 2 + 1)) "$collctl" run --join "$root" --rank $r --size 4 --start-timeout 6 "${bench[@]}"
 done
 ends_with "6 6 "
 has_err "1"
 grep -qE 'missing.*\b1\b.*\b3\b|1, 3|1,3' "$err" || fail "ranks 1 and 3 are not named"
 
 case_is "a rank that comes twice is named"
-start 1 "$collctl" run --join "$root" --rank 0 --size 3 --start-timeout 5 "${bench[@]}"
-start 1 "$collctl" run --join "$root" --rank 1 --size 3 --start-timeout 5 "${bench[@]}"
-start 2 "$collctl" run --join "$root" --rank 1 --size 3 --start-timeout 5 "${bench[@]}"
+start 1 "$collctl" run --join "$root" --rank 0 --size 3 --start-timeout 10 "${bench[@]}"
+start 1 "$collctl" run --join "$root" --rank 1 --size 3 --start-timeout 10 "${bench[@]}"
+start 2 "$collctl" run --join "$root" --rank 1 --size 3 --start-timeout 10 "${bench[@]}"
 end_all
 case $codes in *0*) fail "a rank ended well: $codes" ;; esac
 grep -qE 'rank 1 .*(twice|already|two)|rank 1 (checked|came)' "$err" || fail "rank 1 is not said to have come twice"
 
 case_is "another token is sent away"
-start 1 "$collctl" run --join "$root" --rank 0 --size 2 --start-timeout 4 "${bench[@]}"
-start 2 COLLCTL_TOKEN=other "$collctl" run --join "$root" --rank 1 --size 2 --start-timeout 4 "${bench[@]}"
+start 1 "$collctl" run --join "$root" --rank 0 --size 2 --start-timeout 6 "${bench[@]}"
+start 2 COLLCTL_TOKEN=other "$collctl" run --join "$root" --rank 1 --size 2 --start-timeout 6 "${bench[@]}"
 end_all
 case $codes in *0*) fail "a rank ended well: $codes" ;; esac
 

@@ -10,7 +10,7 @@ begin_work
 hydra() { # ranks per host, then options and the command
   local n=$1
   shift
-  rig_head timeout -k 5 60 mpiexec.hydra -iface br0 -hosts "node01:$n,node02:$n" -n $((2 * n)) "$@" \
+  rig_head timeout -k 5 180 mpiexec.hydra -iface br0 -hosts "node01:$n,node02:$n" -n $((2 * n)) "$@" \
     >"$out" 2>"$err" </dev/null
   rc=$?
 }
@@ -20,7 +20,7 @@ engine_cases hydra
 case_is "PMI over a port"
 # The interface of that port has the same name on all hosts, so a node launches.
 cp "$rig/head/home/.ssh/id_ed25519" "$rig/head/home/.ssh/known_hosts" "$rig/node01/home/.ssh/"
-rig_node 1 timeout -k 5 60 mpiexec.hydra -iface eth0 -pmi-port -hosts node01:2,node02:2 -n 4 \
+rig_node 1 timeout -k 5 180 mpiexec.hydra -iface eth0 -pmi-port -hosts node01:2,node02:2 -n 4 \
   "$work/rank" allgather -b 8 -e 4K -f 8 --json >"$out" 2>"$err" </dev/null
 rc=$?
 is_code 0

@@ -10,7 +10,7 @@ begin_work
 mpirun() { # ranks per host, then the command
   local n=$1
   shift
-  rig_head timeout -k 5 60 mpirun.openmpi --allow-run-as-root --host "node01:$n,node02:$n" -n $((2 * n)) \
+  rig_head timeout -k 5 180 mpirun.openmpi --allow-run-as-root --host "node01:$n,node02:$n" -n $((2 * n)) \
     --bind-to none --mca btl_tcp_if_include "$rig_network.0/24" --mca oob_tcp_if_include "$rig_network.0/24" \
     "$@" >"$out" 2>"$err" </dev/null
   rc=$?

@@ -51,7 +51,7 @@ for i in 1 2 3 4; do
   mkdir -p "$slurm/spool.$(rig_name $i)"
   rig_node $i slurmd -D -N "$(rig_name $i)" >"$slurm/slurmd.$i.out" 2>&1 &
 done
-for _ in $(seq 200); do
+for _ in $(seq 900); do
   [ "$(rig_head sinfo -h -t idle -o %D 2>/dev/null)" = 4 ] && break
   sleep 0.1
 done
@@ -63,7 +63,7 @@ if [ "$(rig_head sinfo -h -t idle -o %D 2>/dev/null)" != 4 ]; then
 fi
 
 slurm_runs() { # srun, salloc or sbatch with its options and command
-  rig_head timeout -k 5 60 "$@" >"$out" 2>"$err" </dev/null
+  rig_head timeout -k 5 180 "$@" >"$out" 2>"$err" </dev/null
   rc=$?
 }
 

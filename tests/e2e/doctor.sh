@@ -20,7 +20,7 @@ fail() {
   sed 's/^/    err: /' "$err" | cut -c1-600 | head -20
   failures=$((failures + 1))
 }
-doctor() { rig_head timeout -k 5 60 "$collctl" doctor "$@" >"$out" 2>"$err" </dev/null; rc=$?; }
+doctor() { rig_head timeout -k 5 180 "$collctl" doctor "$@" >"$out" 2>"$err" </dev/null; rc=$?; }
 is_code() { [ "$rc" = "$1" ] || fail "exit code $rc, expected $1"; }
 has_out() { grep -qE -- "$1" "$out" || fail "standard output lacks '$1'"; }
 lacks_out() { ! grep -qE -- "$1" "$out" || fail "standard output has '$1'"; }
@@ -43,7 +43,7 @@ case_is() {
 nothing_left() {
   local i left
   for i in $(seq $nodes); do
-    left=$(rig_leftover "$i" 50)
+    left=$(rig_leftover "$i" 300)
     [ -z "$left" ] || fail "on node $i there is still: $left"
   done
 }

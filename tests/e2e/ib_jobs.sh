@@ -27,7 +27,7 @@ run() {
   shift
   rm -f "$FAKE_VERBS_WORLD"
   runs=$((runs + 1))
-  env "${variables[@]}" timeout -k 5 90 "$collctl" run --transport net "$@" >"$out" 2>"$err" </dev/null
+  env "${variables[@]}" timeout -k 5 240 "$collctl" run --transport net "$@" >"$out" 2>"$err" </dev/null
   rc=$?
 }
 is_code() { [ "$rc" = "$1" ] || fail "exit code $rc, expected $1"; }

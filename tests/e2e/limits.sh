@@ -14,7 +14,7 @@ fail() {
 }
 
 if unshare -m true 2>/dev/null; then
-  small() { unshare -m sh -c 'mount -t tmpfs -o size=512k none /dev/shm && exec timeout 90 "$@"' sh "$collctl" "$@" \
+  small() { unshare -m sh -c 'mount -t tmpfs -o size=512k none /dev/shm && exec timeout 240 "$@"' sh "$collctl" "$@" \
     >"$work/out" 2>"$work/err" </dev/null; rc=$?; }
   echo "- /dev/shm too small, shm asked for"
   small run -n 4 allreduce -b 8 -e 64K -f 64 --transport shm

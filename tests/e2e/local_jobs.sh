@@ -18,7 +18,7 @@ fail() {
   failures=$((failures + 1))
 }
 case_is() { case=$1; say "- $case"; }
-run() { timeout -k 5 90 "$collctl" "$@" >"$out" 2>"$err" </dev/null; rc=$?; }
+run() { timeout -k 5 240 "$collctl" "$@" >"$out" 2>"$err" </dev/null; rc=$?; }
 is_code() { [ "$rc" = "$1" ] || fail "exit code $rc, expected $1"; }
 is_out() { [ "$(cat "$out")" = "$1" ] || fail "standard output is not '$1'"; }
 has_err() { grep -qF -- "$1" "$err" || fail "standard error lacks '$1'"; }
@@ -31,14 +31,14 @@ children() { ps -o pid=,args= --ppid "$launcher"; }
 ranks() { children | awk '/__rank/ {print $1}'; }
 # Waits until the ranks measure: all are there and use the processor's time.
 await_ranks() {
-  for _ in $(seq 300); do
+  for _ in $(seq 1200); do
     [ "$(ranks | wc -l)" = "$1" ] && [ -s "$out" ] && sleep 0.3 && return
     sleep 0.05
   done
   fail "the ranks did not come up"
 }
-all_gone() { # pids: none may be alive 5 s from now
-  for _ in $(seq 100); do
+all_gone() { # pids: none may be alive half a minute from now, on a machine however slow
+  for _ in $(seq 600); do
     local left=""
     for pid in "$@"; do
       case $(ps -o stat= -p "$pid" 2>/dev/null) in "" | Z*) ;; *) left="$left $pid" ;; esac
@@ -76,12 +76,12 @@ for mode in KILL SEGV; do
   is_code 5
   has_err "rank 2 (pid $victim"
   has_err "(SIG$mode)"
-  [ $((SECONDS - start)) -le 10 ] || fail "took $((SECONDS - start)) s"
+  [ $((SECONDS - start)) -le 25 ] || fail "took $((SECONDS - start)) s"
   all_gone $all
 done
 
 case_is "a stopped rank"
-begin run -n 4 --op-timeout 2 allreduce "${long[@]}"
+begin run -n 4 --op-timeout 4 allreduce "${long[@]}"
 await_ranks 4
 all=$(children | awk '{print $1}'); victim=$(ranks | sed -n 3p)
 kill -STOP "$victim"
@@ -93,8 +93,8 @@ has_err "for rank 2"
 all_gone $all
 
 case_is "a rank stopped during start-up"
-begin run -n 4 --start-timeout 2 allreduce "${long[@]}"
-for _ in $(seq 200); do
+begin run -n 4 --start-timeout 5 allreduce "${long[@]}"
+for _ in $(seq 2000); do
   victim=$(ranks | sed -n 2p)
   [ -n "$victim" ] && kill -STOP "$victim" 2>/dev/null && break
   sleep 0.005
@@ -176,7 +176,7 @@ all_gone $(cat "$out")
 
 case_is "grandchildren when the launcher is killed"
 begin run -n 1 -- sh -c 'sleep 1000 & echo $! $$; wait'
-for _ in $(seq 200); do [ -s "$out" ] && break; sleep 0.05; done
+for _ in $(seq 1200); do [ -s "$out" ] && break; sleep 0.05; done
 all="$(cat "$out") $(children | awk '{print $1}')"
 kill -KILL $launcher
 end 2>/dev/null
@@ -223,10 +223,10 @@ sleep 0.3; all=$(children | awk '{print $1}'); kill -TERM $launcher; end
 is_code 143
 all_gone $all
 mkfifo "$work/fifo"
-sleep 30 <"$work/fifo" & reader=$!
+sleep 100 <"$work/fifo" & reader=$!
 "$collctl" run -n 2 -- yes >"$work/fifo" 2>"$err" & launcher=$!
 sleep 1; all=$(children | awk '{print $1}'); kill -TERM $launcher
-for _ in $(seq 200); do kill -0 $launcher 2>/dev/null || break; sleep 0.05; done
+for _ in $(seq 1200); do kill -0 $launcher 2>/dev/null || break; sleep 0.05; done
 kill -0 $launcher 2>/dev/null && { fail "the job hangs on its blocked output"; kill -KILL $launcher; }
 end 2>/dev/null
 is_code 143
@@ -236,7 +236,7 @@ all_gone $all
 
 case_is "signals for programs are forwarded"
 begin run -n 2 -- sh -c 'trap "echo got; exit 0" USR1; echo up; while :; do sleep 0.05; done'
-for _ in $(seq 200); do [ "$(grep -c up "$out")" = 2 ] && break; sleep 0.05; done
+for _ in $(seq 1200); do [ "$(grep -c up "$out")" = 2 ] && break; sleep 0.05; done
 kill -USR1 $launcher
 end
 is_code 0
@@ -244,9 +244,9 @@ is_code 0
 
 case_is "suspended and continued"
 begin run -n 2 -- sh -c 'echo $$; while [ ! -e "$0" ]; do sleep 0.1; done' "$work/go"
-for _ in $(seq 200); do [ "$(wc -l <"$out")" = 2 ] && break; sleep 0.05; done
+for _ in $(seq 1200); do [ "$(wc -l <"$out")" = 2 ] && break; sleep 0.05; done
 kill -TSTP $launcher
-for _ in $(seq 100); do
+for _ in $(seq 600); do
   states=$(ps -o stat= -p "$launcher,$(tr '\n' ',' <"$out" | sed 's/,$//')" | cut -c1 | tr -d '\n')
   [ "$states" = TTT ] && break
   sleep 0.05

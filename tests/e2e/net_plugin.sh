@@ -32,7 +32,7 @@ run() {
     local mine=("${all[@]}")
     [ "${odd_rank:-}" = $r ] && mine=("${odd[@]}")
     [ ${#hosts[@]} -gt 0 ] && mine+=("COLLCTL_HOSTID=${hosts[$r]}")
-    env "${mine[@]}" COLLCTL_TOKEN=open timeout -k 5 60 "$collctl" run \
+    env "${mine[@]}" COLLCTL_TOKEN=open timeout -k 5 180 "$collctl" run \
       --join 127.0.0.1:$port --rank $r --size 4 "$@" </dev/null >>"$out" 2>>"$err" &
     pids+=($!)
   done
@@ -136,7 +136,7 @@ has_err "network plugin Sums"
 has_err "iallreduce failed: system error (2); it said: iallreduce was to fail"
 
 case_is "no process that reduces is left over"
-for try in $(seq 50); do
+for try in $(seq 300); do
   left=$(pgrep -f "^$plugins/fake_reducer" || true)
   [ -z "$left" ] && break
   sleep 0.1

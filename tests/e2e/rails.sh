@@ -55,9 +55,9 @@ rails() {
   local port=$((29500 + RANDOM % 3000)) other
   rm -f "$FAKE_VERBS_WORLD"
   runs=$((runs + 1))
-  env "${both[@]}" "${on_1[@]}" timeout -k 5 120 "$collctl" run --join $at:$port --rank 1 --size 2 rails "$@" \
+  env "${both[@]}" "${on_1[@]}" timeout -k 5 300 "$collctl" run --join $at:$port --rank 1 --size 2 rails "$@" \
     >"$work/out1" 2>"$work/err1" </dev/null & other=$!
-  env "${both[@]}" "${on_0[@]}" timeout -k 5 120 "$collctl" run --join $at:$port --rank 0 --size 2 rails "$@" \
+  env "${both[@]}" "${on_0[@]}" timeout -k 5 300 "$collctl" run --join $at:$port --rank 0 --size 2 rails "$@" \
     >"$out" 2>"$err" </dev/null
   codes=$?
   wait $other
@@ -121,7 +121,7 @@ over_the_stand_in() {
 
   case_is "a fabric of rails"
   export FAKE_VERBS_DEVICES=fake_0:ib:rail=0,fake_1:ib:rail=1
-  rails --json --below 0 --pair-timeout 1
+  rails --json --below 0 --pair-timeout 3
   is_code "0 0"
   holds 'r["rail_only"] and r["ways"] == r["good"] == 4 and len(ways("no-answer")) == 4 and r["findings"] == []'
   holds 'r["recommended"] == "COLLCTL_IB_HCA==fake_0,fake_1 COLLCTL_CROSS_NIC=0"'
@@ -129,7 +129,7 @@ over_the_stand_in() {
   case_is "one port that nobody reaches"
   export FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib
   on_1+=(FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib:rail=9)
-  rails --json --below 0 --pair-timeout 1
+  rails --json --below 0 --pair-timeout 3
   is_code "1 1"
   holds 'ways("no-answer") == {"0 fake_0:1>fake_1:1", "0 fake_1:1>fake_1:1", "1 fake_1:1>fake_0:1", "1 fake_1:1>fake_1:1"}'
   holds 'len(ways("ok")) == 4 and kinds == {"no-answer"} and r["recommended"] == "COLLCTL_IB_HCA==fake_0"'
@@ -146,7 +146,7 @@ over_the_stand_in() {
   case_is "large packets are lost on one port"
   on_1+=(FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib:mtu=1024)
   both=(FAKE_VERBS_FAULTS=drop:min_bytes=2000,device=fake_1,host=0,times=0,value=1000)
-  rails --below 0 --pair-timeout 1
+  rails --below 0 --pair-timeout 3
   is_code "1 1"
   has_out '^  fake_0:1 +[0-9.]+ +[0-9.]+$'
   has_out '^  fake_1:1 +> MTU 4096/4096 ! +> MTU 4096/1024 !$'
@@ -154,9 +154,10 @@ over_the_stand_in() {
   has_out '^# recommended: COLLCTL_IB_HCA==fake_0$'
   on_1=("${on_1[@]:0:3}")
 
+  # So slow, and timed for so long, that other work on this machine makes no other way look slow.
   case_is "one port is slow"
-  both=(FAKE_VERBS_FAULTS=bandwidth:device=fake_1,host=1,times=0,value=20000000)
-  rails --json --below 0.3
+  both=(FAKE_VERBS_FAULTS=bandwidth:device=fake_1,host=1,times=0,value=500000)
+  rails --json --below 0.1 --seconds 0.2 --message 64K
   is_code "1 1"
   holds 'kinds == {"slow"} and {(f["host"] == r["hosts"][1]["host"], f["nic"]) for f in r["findings"]} == {(True, "fake_1:1")}'
   holds 'len(r["findings"]) == 2 and r["recommended"] == "COLLCTL_IB_HCA==fake_0"'
@@ -184,7 +185,7 @@ over_the_stand_in() {
   case_is "one host: its ports loop back to each other"
   runs=$((runs + 1))
   rm -f "$FAKE_VERBS_WORLD"
-  timeout -k 5 90 "$collctl" rails --below 0 >"$out" 2>"$err" </dev/null
+  timeout -k 5 240 "$collctl" rails --below 0 >"$out" 2>"$err" </dev/null
   codes=$?
   is_code 0
   has_out '^# there is only one host: its NICs loop back to each other$'
@@ -207,7 +208,7 @@ make_hosts() {
     ip -n "${1}1" link set eth$i up
   done
   # An interface counts when its cable does.
-  for _ in $(seq 200); do
+  for _ in $(seq 1500); do
     [ "$({ ip -n "${1}0" -o link; ip -n "${1}1" -o link; } | grep -c 'eth.*LOWER_UP.* state UP')" = 6 ] && return
     sleep 0.02
   done
@@ -226,7 +227,7 @@ over_interfaces() {
 
   case_is "interfaces: two networks beside each other"
   both=("COLLCTL_SOCKET_IFNAME==eth1,eth2")
-  rails --net socket --json --below 0 --pair-timeout 1
+  rails --net socket --json --below 0 --pair-timeout 3
   is_code "0 0"
   holds 'r["network"] == "socket" and r["rail_only"] and r["good"] == 4 and [n["name"] for n in r["hosts"][0]["nics"]] == ["eth1", "eth2"]'
   holds 'all(n["mtu"] == 1500 and not n["rdma"] and n["address"].startswith("10.84.") for h in r["hosts"] for n in h["nics"])'
@@ -234,16 +235,17 @@ over_interfaces() {
 
   case_is "interfaces: a way that swallows everything"
   ip -n ${name}0 neighbor replace 10.84.2.2 lladdr 02:00:00:00:00:99 dev eth2 nud permanent
-  rails --net socket --json --below 0 --pair-timeout 1
+  rails --net socket --json --below 0 --pair-timeout 3
   is_code "1 1"
   holds 'ways("no-answer") >= {"0 eth2>eth2"} and r["recommended"] == "COLLCTL_SOCKET_IFNAME==eth1"'
   ip -n ${name}0 neighbor del 10.84.2.2 dev eth2
 
   case_is "interfaces: a slow one"
-  if tc -n ${name}1 qdisc add dev eth2 root tbf rate 100mbit burst 64k latency 300ms 2>/dev/null; then
-    rails --net socket --json --below 0.3 --seconds 0.2
+  if tc -n ${name}1 qdisc add dev eth2 root tbf rate 8mbit burst 64k latency 300ms 2>/dev/null; then
+    rails --net socket --json --below 0.1 --seconds 0.3 --message 64K
     is_code "1 1"
     holds '[(f["kind"], f["nic"]) for f in r["findings"]] == [("slow", "eth2")] and r["recommended"] == "COLLCTL_SOCKET_IFNAME==eth1"'
+    tc -n ${name}1 qdisc del dev eth2 root
   else
     echo "  (not tested: no tc, or no tbf)"
   fi

@@ -30,7 +30,7 @@ PY
 run run -H 'node[01-32]:2' --fanout 8 --connect-timeout 60 --start-timeout 200 --gather -- hostname || fail "exit code $?"
 [ "$(grep -c '^node' "$out")" = 32 ] || fail "not 32 groups"
 for i in $(seq 32); do
-  left=$(rig_leftover "$i" 100)
+  left=$(rig_leftover "$i" 300)
   [ -z "$left" ] || fail "left on node $i: $left"
 done
 echo "all passed"

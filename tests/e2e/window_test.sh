@@ -19,7 +19,7 @@ fail() {
   failures=$((failures + 1))
 }
 case_is() { case=$1; say "- $case"; }
-run() { timeout -k 5 120 "$collctl" "$@" >"$out" 2>"$err" </dev/null; rc=$?; }
+run() { timeout -k 5 300 "$collctl" "$@" >"$out" 2>"$err" </dev/null; rc=$?; }
 is_code() { [ "$rc" = "$1" ] || fail "exit code $rc, expected $1"; }
 has_err() { grep -qF -- "$1" "$err" || fail "standard error lacks '$1'"; }
 has_out() { grep -qF -- "$1" "$out" || fail "standard output lacks '$1'"; }
@@ -32,7 +32,7 @@ kill_second() {
   : >"$err"
   env --default-signal=INT "$collctl" "$@" >"$out" 2>"$err" </dev/null &
   launcher=$!
-  for _ in $(seq 600); do
+  for _ in $(seq 2400); do
     grep -qF -- "$words" "$out" "$err" && break
     sleep 0.05
   done
@@ -154,7 +154,7 @@ while True:
   : >"$out"
   : >"$err"
   while [ $# -gt 0 ]; do
-    (eval "$1"; exec timeout -k 5 120 "$collctl" run --join 127.0.0.1:$port --rank $rank --size $size \
+    (eval "$1"; exec timeout -k 5 300 "$collctl" run --join 127.0.0.1:$port --rank $rank --size $size \
       allreduce --window -b 4 -e 256K -f 16 --iters 3 --json >>"$out" 2>>"$err" </dev/null) &
     pids+=($!)
     rank=$((rank + 1))

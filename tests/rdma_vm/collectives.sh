@@ -66,14 +66,14 @@ codes_are() { [ "$codes" = "$1" ] || fail "exit codes are '$codes', expected '$1
 job() { begin "$@"; end; }
 # Waits until all ranks measure.
 await_measuring() {
-  for _ in $(seq 300); do
+  for _ in $(seq 600); do
     [ "$(grep -c 'Init COMPLETE' "$err")" = "${#started[@]}" ] && sleep 0.5 && return
     sleep 0.1
   done
   fail "the ranks did not come up"
 }
 await_port() { # device
-  for _ in $(seq 100); do
+  for _ in $(seq 300); do
     grep -q ACTIVE "/sys/class/infiniband/rxe$1/ports/1/state" && return
     sleep 0.1
   done
@@ -124,7 +124,7 @@ wire_begin() { # device numbers
     watchers+=($!)
   done
   for i in "$@"; do
-    for _ in $(seq 300); do [ -e "$wire.$i.ready" ] && break; sleep 0.1; done
+    for _ in $(seq 600); do [ -e "$wire.$i.ready" ] && break; sleep 0.1; done
     [ -e "$wire.$i.ready" ] || fail "nobody watches roce$i"
   done
 }
@@ -228,7 +228,7 @@ group_forever() {
   grep -v ' COLLCTL ' "$err" | sed 's/^/  /'
   has_err 'rank [01] waits for (data from )?rank [01].*no progress for 4 s'
   # The deadline, and what a slow machine takes to say so.
-  [ $((SECONDS - since)) -le 20 ] || fail "it took $((SECONDS - since)) s"
+  [ $((SECONDS - since)) -le 60 ] || fail "it took $((SECONDS - since)) s"
 }
 
 group_mtu() {

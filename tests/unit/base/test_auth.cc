@@ -30,7 +30,7 @@ Address loopback(bool v6 = false) {
 }
 
 Deadline soon() {
-  return Deadline::after_seconds(20);
+  return Deadline::after_seconds(60);
 }
 
 // Serves a listener in a thread until it is destroyed; counts who came in.

@@ -224,7 +224,7 @@ TEST_CASE("clocks: what throttles a GPU before the run, and what only during it"
 
 TEST_CASE("beside NCCL: its failures are told as its own", "[gpu]") {
   BenchSpec spec = gpu_bench(Collective::all_reduce);
-  spec.op_timeout_s = 1;
+  spec.op_timeout_s = 4;
   spec.versus = {"default"};
   const auto first_error = [&](const fake_nccl::Setup& setup) {
     set_up_gpus(2);

@@ -67,9 +67,9 @@ struct Side {
            unsigned flags = IBV_SEND_SIGNALED, uint32_t immediate = 0);
   int receive(uint64_t id, size_t offset = 0, size_t bytes = 0);
   // Completions, waiting at most so long.
-  std::vector<ibv_wc> poll(int count, int ms = 2000);
-  ibv_wc one(int ms = 2000);  // fails the test when none comes
-  bool silent(int ms = 20);   // none comes
+  std::vector<ibv_wc> poll(int count, int ms = 30000);
+  ibv_wc one(int ms = 30000);  // fails the test when none comes
+  bool silent(int ms = 20);    // none comes
 
   Options options;
   ibv_context* context = nullptr;

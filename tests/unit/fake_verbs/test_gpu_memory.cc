@@ -105,7 +105,7 @@ TEST_CASE(
     "what was written into a GPU's memory is seen after a read from it, not at the completion") {
   fake_verbs::Setup setup;
   setup.devices = "fake_0:dmabuf";
-  setup.hold_us = 10'000'000;
+  setup.hold_us = 30'000'000;
   GpuBlock block;
   Fabric fabric(setup);
   Two two;
@@ -141,7 +141,7 @@ TEST_CASE("without a flush the data comes some time, and before its memory is gi
   fake_verbs::Setup setup;
   setup.devices = "fake_0:peermem";
   const bool wait = GENERATE(true, false);
-  setup.hold_us = wait ? 300'000 : 10'000'000;
+  setup.hold_us = wait ? 2'000'000 : 30'000'000;
   GpuBlock block;
   Fabric fabric(setup);
   Two two;
@@ -151,7 +151,7 @@ TEST_CASE("without a flush the data comes some time, and before its memory is gi
   REQUIRE(two.a.send(IBV_WR_RDMA_WRITE, at_gpu(two.b, block, mr), 0, 1) == 0);
   CHECK(two.a.one().status == IBV_WC_SUCCESS);
   CHECK(block.byte(0) == 0xa5);
-  for (int i = 0; wait && i < 5000 && block.byte(0) != 7; ++i)
+  for (int i = 0; wait && i < 30000 && block.byte(0) != 7; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (wait) CHECK(block.byte(0) == 7);
   CHECK(ibv_dereg_mr(mr) == 0);
@@ -161,7 +161,7 @@ TEST_CASE("without a flush the data comes some time, and before its memory is gi
 TEST_CASE("an adapter that sends from a GPU's memory sees what was written there before") {
   fake_verbs::Setup setup;
   setup.devices = "fake_0:dmabuf";
-  setup.hold_us = 10'000'000;
+  setup.hold_us = 30'000'000;
   GpuBlock block;
   Fabric fabric(setup);
   Two two;

@@ -90,31 +90,31 @@ void prove(const AlgorithmRow& row) {
 
 }  // namespace
 
-TEST_CASE("proof: ring, n = 2..64, 1 to 8 slots") {
+TEST_CASE("proof: ring, n = 2..64, 1 to 8 slots", "[proof]") {
   prove(algorithm(AlgorithmId::ring));
 }
-TEST_CASE("proof: tree, n = 2..64, 1 to 8 slots") {
+TEST_CASE("proof: tree, n = 2..64, 1 to 8 slots", "[proof]") {
   prove(algorithm(AlgorithmId::tree));
 }
-TEST_CASE("proof: tree split, n = 2..64, 1 to 8 slots") {
+TEST_CASE("proof: tree split, n = 2..64, 1 to 8 slots", "[proof]") {
   prove(algorithm(AlgorithmId::tree_split));
 }
-TEST_CASE("proof: pairwise, n = 2..64, 1 to 8 slots") {
+TEST_CASE("proof: pairwise, n = 2..64, 1 to 8 slots", "[proof]") {
   prove(algorithm(AlgorithmId::pairwise));
 }
 
-TEST_CASE("proof: doubling, n = 2..64, 1 to 8 slots") {
+TEST_CASE("proof: doubling, n = 2..64, 1 to 8 slots", "[proof]") {
   prove(algorithm(AlgorithmId::doubling));
 }
 
-TEST_CASE("proof: one-shot, n = 2..64") {
+TEST_CASE("proof: one-shot, n = 2..64", "[proof]") {
   prove(algorithm(AlgorithmId::one_shot));
 }
-TEST_CASE("proof: two-shot, n = 2..64") {
+TEST_CASE("proof: two-shot, n = 2..64", "[proof]") {
   prove(algorithm(AlgorithmId::two_shot));
 }
 
-TEST_CASE("proof: step and byte formulas of every row") {
+TEST_CASE("proof: step and byte formulas of every row", "[proof]") {
   for (const AlgorithmRow& row : algorithms()) {
     for (Collective collective : served_by(row)) {
       for (int n = 2; n <= 64; n += kRankStep) {
@@ -135,7 +135,7 @@ TEST_CASE("proof: step and byte formulas of every row") {
   }
 }
 
-TEST_CASE("proof: all ranks together send what the formulas say with tails, too") {
+TEST_CASE("proof: all ranks together send what the formulas say with tails, too", "[proof]") {
   for (const AlgorithmRow& row : algorithms()) {
     for (Collective collective : served_by(row)) {
       for (int n : {2, 3, 5, 8, 16}) {
@@ -157,7 +157,7 @@ TEST_CASE("proof: all ranks together send what the formulas say with tails, too"
   }
 }
 
-TEST_CASE("proof: a ring of one slot deadlocks, and the cycle is the ring") {
+TEST_CASE("proof: a ring of one slot deadlocks, and the cycle is the ring", "[proof]") {
   for (int n = 2; n <= 64; ++n) {
     Case c{.nranks = n, .count = kChunk * uint64_t(n), .chunk_count = kChunk};
     Job job(c);
@@ -170,7 +170,7 @@ TEST_CASE("proof: a ring of one slot deadlocks, and the cycle is the ring") {
   }
 }
 
-TEST_CASE("proof: a chunk of several slices needs that many slots more") {
+TEST_CASE("proof: a chunk of several slices needs that many slots more", "[proof]") {
   for (const AlgorithmRow& row : algorithms()) {
     for (Collective collective : served_by(row)) {
       for (int n : {2, 3, 4, 7, 8}) {
@@ -193,7 +193,8 @@ TEST_CASE("proof: a chunk of several slices needs that many slots more") {
   }
 }
 
-TEST_CASE("proof: min_slots is tight: one slot less deadlocks, one is what any fifo has") {
+TEST_CASE("proof: min_slots is tight: one slot less deadlocks, one is what any fifo has",
+          "[proof]") {
   for (const AlgorithmRow& row : algorithms()) {
     bool tight = row.min_slots == 1;
     for (Collective collective : served_by(row)) {
@@ -210,7 +211,7 @@ TEST_CASE("proof: min_slots is tight: one slot less deadlocks, one is what any f
   }
 }
 
-TEST_CASE("proof: in place, the two halves of the split tree never race") {
+TEST_CASE("proof: in place, the two halves of the split tree never race", "[proof]") {
   for (int n : {2, 3, 4, 6, 9, 16}) {
     Case c{.algorithm = AlgorithmId::tree_split, .nranks = n, .count = 3 * kChunk};
     c.in_place = true;
@@ -219,7 +220,7 @@ TEST_CASE("proof: in place, the two halves of the split tree never race") {
   }
 }
 
-TEST_CASE("proof: a race between two parts is found") {
+TEST_CASE("proof: a race between two parts is found", "[proof]") {
   Case c{.algorithm = AlgorithmId::tree_split, .nranks = 4, .count = 3 * kChunk, .in_place = true};
   Job job(c);
   auto schedules = job.schedules();
@@ -230,7 +231,7 @@ TEST_CASE("proof: a race between two parts is found") {
         std::string::npos);
 }
 
-TEST_CASE("proof: what cannot be proved is refused") {
+TEST_CASE("proof: what cannot be proved is refused", "[proof]") {
   CHECK(interpret({}, {2, kSlot}).outcome == Outcome::wrong);
   Job job({});
   auto schedules = job.schedules();

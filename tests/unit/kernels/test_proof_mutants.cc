@@ -154,7 +154,7 @@ int kill_all_mutants(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("mutants: a wrong algorithm is caught and named") {
+TEST_CASE("mutants: a wrong algorithm is caught and named", "[proof]") {
   CHECK(prove_flawed(Flaw::none).outcome == Outcome::proved);
   const Proof dropped = prove_flawed(Flaw::dropped_send);
   CHECK(dropped.outcome != Outcome::proved);
@@ -174,7 +174,7 @@ TEST_CASE("mutants: a wrong algorithm is caught and named") {
   CHECK(tail.what.find("expects 60 bytes from rank 3 and gets 64") != std::string::npos);
 }
 
-TEST_CASE("mutants: every change of every verb of every algorithm is caught") {
+TEST_CASE("mutants: every change of every verb of every algorithm is caught", "[proof]") {
   int killed = 0;
   for (const AlgorithmRow& row : algorithms()) {
     for (Collective collective : served_by(row)) {
@@ -190,7 +190,7 @@ TEST_CASE("mutants: every change of every verb of every algorithm is caught") {
   CHECK(killed > 10'000);
 }
 
-TEST_CASE("mutants: verbs of a ring in the wrong order are caught") {
+TEST_CASE("mutants: verbs of a ring in the wrong order are caught", "[proof]") {
   for (Collective collective :
        {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter}) {
     // One loop: the last verb of a loop and the first of the next may change places.
@@ -209,7 +209,7 @@ TEST_CASE("mutants: verbs of a ring in the wrong order are caught") {
   }
 }
 
-TEST_CASE("mutants: a rank that does not take part is a deadlock that names it") {
+TEST_CASE("mutants: a rank that does not take part is a deadlock that names it", "[proof]") {
   Job job({.nranks = 4});
   auto schedules = job.schedules();
   schedules.erase(schedules.begin() + 2);
@@ -218,7 +218,7 @@ TEST_CASE("mutants: a rank that does not take part is a deadlock that names it")
   CHECK(proof.what.find("waits for data from rank 2") != std::string::npos);
 }
 
-TEST_CASE("mutants: two parts that share a fifo end are caught") {
+TEST_CASE("mutants: two parts that share a fifo end are caught", "[proof]") {
   Job job({.algorithm = AlgorithmId::tree_split, .nranks = 4});
   auto schedules = job.schedules();
   std::swap(schedules[1].parts[0][0], schedules[1].parts[1][0]);

@@ -118,7 +118,7 @@ std::string describe(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("widening is exact for every code of every narrow float") {
+TEST_CASE("widening is exact for every code of every narrow float", "[arithmetic]") {
   for (const DataType type : kNarrow) {
     const uint32_t codes = element_size(type) == 1 ? 256 : 65536;
     for (uint32_t code = 0; code < codes; ++code) {
@@ -133,7 +133,8 @@ TEST_CASE("widening is exact for every code of every narrow float") {
   }
 }
 
-TEST_CASE("narrowing gives every code back and rounds to nearest even on both sides of every tie") {
+TEST_CASE("narrowing gives every code back and rounds to nearest even on both sides of every tie",
+          "[arithmetic]") {
   for (const DataType type : kNarrow) {
     const uint32_t half = element_size(type) == 1 ? 128 : 32768;
     for (uint32_t code = 0; code < 2 * half; ++code) {
@@ -167,7 +168,8 @@ TEST_CASE("narrowing gives every code back and rounds to nearest even on both si
   }
 }
 
-TEST_CASE("every type and operation agrees with the oracle at lengths 0 to 200 and any alignment") {
+TEST_CASE("every type and operation agrees with the oracle at lengths 0 to 200 and any alignment",
+          "[arithmetic]") {
   EachLevel levels;
   levels.run([] {
     std::mt19937_64 random(7);
@@ -189,7 +191,7 @@ TEST_CASE("every type and operation agrees with the oracle at lengths 0 to 200 a
   });
 }
 
-TEST_CASE("long arrays agree with the oracle, aligned or not") {
+TEST_CASE("long arrays agree with the oracle, aligned or not", "[arithmetic]") {
   EachLevel levels;
   levels.run([] {
     std::mt19937_64 random(11);
@@ -209,7 +211,8 @@ TEST_CASE("long arrays agree with the oracle, aligned or not") {
   });
 }
 
-TEST_CASE("every pair of float8 codes is summed, multiplied and compared right at every level") {
+TEST_CASE("every pair of float8 codes is summed, multiplied and compared right at every level",
+          "[arithmetic]") {
   EachLevel levels;
   levels.run([] {
     std::vector<uint8_t> a(65536), b(65536), got(65536);
@@ -231,7 +234,7 @@ TEST_CASE("every pair of float8 codes is summed, multiplied and compared right a
   });
 }
 
-TEST_CASE("copies to several places, itself among them") {
+TEST_CASE("copies to several places, itself among them", "[arithmetic]") {
   std::vector<uint8_t> from(100'003), one(from.size()), two(from.size());
   for (size_t i = 0; i < from.size(); ++i) from[i] = uint8_t(i * 7 + i / 256);
   const auto kept = from;
@@ -242,7 +245,7 @@ TEST_CASE("copies to several places, itself among them") {
   CHECK(from == kept);
 }
 
-TEST_CASE("a level that does not exist is refused and changes nothing") {
+TEST_CASE("a level that does not exist is refused and changes nothing", "[arithmetic]") {
   const std::string before = simd_level();
   CHECK_FALSE(force_simd_level("sse9"));
   CHECK(simd_level() == before);

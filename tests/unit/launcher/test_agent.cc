@@ -52,7 +52,7 @@ class AgentProcess {
   }
 
   // The next frame other than signs of life; none when the agent has closed or time is up.
-  std::optional<RawFrame> next(Deadline deadline = Deadline::after_seconds(20)) {
+  std::optional<RawFrame> next(Deadline deadline = Deadline::after_seconds(60)) {
     while (true) {
       auto frame = parser_.next();
       REQUIRE(frame.ok());
@@ -67,7 +67,7 @@ class AgentProcess {
     REQUIRE(AgentFrame(frame->type) == type);
     return *frame;
   }
-  std::vector<int> start(const std::vector<std::string>& scripts, double heartbeat_s = 20,
+  std::vector<int> start(const std::vector<std::string>& scripts, double heartbeat_s = 60,
                          bool null_stdin = true) {
     AgentStart order;
     for (const std::string& script : scripts) {
@@ -88,9 +88,9 @@ class AgentProcess {
     return word->pids;
   }
   void hang_up() { fd_.reset(); }
-  // Its exit code, when it ends within 20 s; else -1.
+  // Its exit code, when it ends within a minute; else -1.
   int ended() {
-    const Deadline deadline = Deadline::after_seconds(20);
+    const Deadline deadline = Deadline::after_seconds(60);
     int status = 0;
     while (::waitpid(pid_, &status, WNOHANG) == 0) {
       if (deadline.passed()) return -1;
@@ -115,7 +115,7 @@ class AgentProcess {
   void read_words() {
     std::string line;
     const std::string wanted = std::string(kAgentWord) + "frames";
-    const Deadline deadline = Deadline::after_seconds(20);
+    const Deadline deadline = Deadline::after_seconds(60);
     while (true) {
       REQUIRE_FALSE(deadline.passed());
       char c = 0;
@@ -186,7 +186,7 @@ TEST_CASE("the agent starts ranks, forwards lines and ends, and goes when let go
 
 TEST_CASE("input reaches a rank and is accounted for") {
   AgentProcess agent;
-  agent.start({"cat; echo over"}, 20, false);
+  agent.start({"cat; echo over"}, 60, false);
   agent.send(AgentFrame::input, of_rank(0, "hello\n"));
   bool fed = false, line = false;
   while (!fed || !line) {
@@ -221,8 +221,8 @@ TEST_CASE("nothing survives the launcher's end") {
 
 TEST_CASE("nothing survives the launcher's silence") {
   AgentProcess agent;
-  const auto pids = agent.start({"sleep 300"}, 2);
-  for (int i = 0; i < 12; ++i) {  // while it is heard from nothing ends
+  const auto pids = agent.start({"sleep 300"}, 3);
+  for (int i = 0; i < 18; ++i) {  // while it is heard from nothing ends
     base::sleep_until(Deadline::after_ms(200));
     agent.send(AgentFrame::beat);
   }
@@ -234,16 +234,17 @@ TEST_CASE("nothing survives the launcher's silence") {
 TEST_CASE("a stopped launcher is not missed") {
   AgentProcess agent;
   // Its line first: a shell that is stopped between fork and exec waits for its child in state D.
-  const auto pids = agent.start({"echo up; exec sleep 300"}, 2);
+  const auto pids = agent.start({"echo up; exec sleep 300"}, 3);
   agent.expect(AgentFrame::line);
+  agent.send(AgentFrame::beat);
   ByteWriter stop, go;
   stop.put(int32_t(SIGTSTP));
   go.put(int32_t(SIGCONT));
   agent.send(AgentFrame::signal, stop.bytes());
-  const Deadline soon = Deadline::after_seconds(10);
+  const Deadline soon = Deadline::after_seconds(60);
   while (base::process_state(pids[0]) != 'T' && !soon.passed())
     base::sleep_until(Deadline::after_ms(5));
-  base::sleep_until(Deadline::after_ms(5000));  // more than twice what it would wait otherwise
+  base::sleep_until(Deadline::after_ms(6500));  // more than twice what it would wait otherwise
   CHECK(base::process_state(pids[0]) == 'T');
   agent.send(AgentFrame::signal, go.bytes());
   agent.send(AgentFrame::look);

@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "launcher/hostfile.h"
 #include "tests/catch.h"
+#include "tests/rounds.h"
 
 using namespace collctl;
 using namespace collctl::launcher;
@@ -142,7 +143,7 @@ std::string quoted_bytes(const std::string& text) {
 TEST_CASE("any hostfile is read or refused with its place, and prints as it reads", "[hostfile]") {
   Random random(20240611);
   size_t accepted = 0, refused = 0;
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < test::rounds(100'000); ++i) {
     const std::string text = mutated(random);
     const bool option = below(random, 8) == 0;
     const std::string name = option ? "-H" : "h";
@@ -168,6 +169,6 @@ TEST_CASE("any hostfile is read or refused with its place, and prints as it read
     if (!same) FAIL("prints otherwise: " << printed << " for " << quoted_bytes(text));
   }
   // Both ways are walked often enough to mean something.
-  CHECK(accepted > 10'000);
-  CHECK(refused > 10'000);
+  CHECK(accepted > test::rounds(10'000));
+  CHECK(refused > test::rounds(10'000));
 }

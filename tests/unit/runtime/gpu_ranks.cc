@@ -196,7 +196,7 @@ std::string with_gpu_ranks(const GpuJob& job,
     on_all(job.ranks, [&](int r) {
       Communicator& c = *communicators[size_t(r)];
       body(c, complaints);
-      complaints.add(r, c.finalize(Deadline::after_seconds(20)));
+      complaints.add(r, c.finalize(Deadline::after_seconds(60)));
     });
   }
   if (fake_cuda::counts() != fake_cuda::Counts{})

@@ -86,7 +86,7 @@ inline std::string with_ranks(int n, const CommOptions& options,
   on_all(n, [&](int r) {
     Communicator& c = *job[size_t(r)];
     body(c, complaints);
-    complaints.add(r, c.finalize(Deadline::after_seconds(20)));
+    complaints.add(r, c.finalize(Deadline::after_seconds(60)));
   });
   return complaints.text();
 }

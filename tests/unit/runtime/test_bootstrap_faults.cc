@@ -60,7 +60,7 @@ void check_all_blame(const std::vector<Status>& outcomes, int culprit, ErrorCode
 
 TEST_CASE("missing ranks are named with their hosts at the deadline", "[bootstrap]") {
   JobShape shape{4};
-  shape.join_s = 2;
+  shape.join_s = 5;
   shape.hosts = {"b0", "b1", "b2", "b3"};
   Job job(shape);
   const auto outcomes = job.run([](Bootstrap&) { return Status(); }, {1, 2});

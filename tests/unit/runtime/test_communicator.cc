@@ -223,9 +223,9 @@ TEST_CASE("argument errors come back at once and harm nothing", "[communicator]"
 
 TEST_CASE("barrier and blobs over the bootstrap", "[communicator]") {
   CHECK(with_ranks(5, {}, [](Communicator& c, Complaints& complaints) {
-          complaints.add(c.rank(), c.barrier(Deadline::after_seconds(10)));
+          complaints.add(c.rank(), c.barrier(Deadline::after_seconds(60)));
           const Bytes mine(size_t(c.rank()) * 3, uint8_t(c.rank()));
-          auto all = c.gather_blobs(mine, Deadline::after_seconds(10));
+          auto all = c.gather_blobs(mine, Deadline::after_seconds(60));
           if (!all) return complaints.add(all.error().chain());
           for (int r = 0; r < 5; ++r)
             if ((*all)[size_t(r)] != Bytes(size_t(r) * 3, uint8_t(r)))
@@ -238,7 +238,7 @@ TEST_CASE("settings that differ are named with both ranks", "[communicator]") {
   Complaints complaints;
   on_all(3, [&](int r) {
     CommOptions options;
-    options.start_timeout_s = 20;
+    options.start_timeout_s = 60;
     if (r == 2) options.algo = "ring";
     auto made = Communicator::init(root.id, r, 3, options);
     if (made) return complaints.add("started in spite of it");

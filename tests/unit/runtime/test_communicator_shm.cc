@@ -53,7 +53,7 @@ std::string mixture() {
         if (!wrong.empty()) complaints.add(wrong);
       }
     }
-    complaints.add(r, c.finalize(Deadline::after_seconds(20)));
+    complaints.add(r, c.finalize(Deadline::after_seconds(60)));
   });
   return format("{}{} {}", complaints.text(), shm > 0 ? "shm" : "", net > 0 ? "net" : "");
 }

@@ -46,7 +46,7 @@ std::string in_processes(const GpuJob& job,
       complaints.add(format("rank {}: {}", r, made.error().chain()));
     } else {
       body(**made, complaints);
-      if (killed < 0) complaints.add(r, (*made)->finalize(Deadline::after_seconds(20)));
+      if (killed < 0) complaints.add(r, (*made)->finalize(Deadline::after_seconds(60)));
       made->reset();
     }
     if (fake_cuda::counts() != fake_cuda::Counts{})
@@ -90,7 +90,7 @@ TEST_CASE("GPU ranks as processes, by window and by links", "[gpu]") {
       job.ranks = 3;
       job.options.algo = algo;
       job.options.transport = transport;
-      job.options.op_timeout_s = 20;
+      job.options.op_timeout_s = 60;
       CHECK(in_processes(job, [](Communicator& c, Complaints& complaints) {
               Stream stream(c);
               for (const Collective collective :
@@ -114,7 +114,7 @@ TEST_CASE("a GPU rank that dies in the middle is lost, and named by all others",
     GpuJob job;
     job.ranks = 3;
     job.options.algo = algo;
-    job.options.op_timeout_s = 20;
+    job.options.op_timeout_s = 60;
     ::setenv("COLLCTL_FAULT", "exit:rank=1:channel=0:step=1", 1);  // its second operation
     const int64_t start = now_ns();
     CHECK(in_processes(
@@ -135,6 +135,6 @@ TEST_CASE("a GPU rank that dies in the middle is lost, and named by all others",
               },
               1) == "");
     ::unsetenv("COLLCTL_FAULT");
-    CHECK(now_ns() - start < 15'000'000'000);  // not by the deadline of a collective
+    CHECK(now_ns() - start < 45'000'000'000);  // not by the deadline of a collective
   }
 }

@@ -1,5 +1,6 @@
 // Communicators of GPU ranks: every collective over every transport, windows, streams, groups,
 // graphs. What goes wrong is in test_gpu_faults.cc.
+#include "tests/rounds.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
 using namespace collctl;
@@ -19,7 +20,7 @@ constexpr Collective kAll[] = {Collective::all_reduce,     Collective::all_gathe
 constexpr uint64_t kMany = 20'000;
 constexpr int kRanks[] = {1, 2, 3, 4};
 #else
-constexpr uint64_t kMany = 300'000;
+constexpr uint64_t kMany = test::kSanitized ? 100'000 : 300'000;
 constexpr int kRanks[] = {1, 2, 3, 4, 8};
 #endif
 
@@ -308,7 +309,7 @@ TEST_CASE("one thread drives several GPU communicators by groups", "[gpu]") {
           CHECK(in[size_t(r)][size_t(from)] ==
                 from * 10 + (collective == Collective::all_to_all ? r : 0));
     }
-    on_all(n, [&](int r) { (void)job[size_t(r)]->finalize(Deadline::after_seconds(20)); });
+    on_all(n, [&](int r) { (void)job[size_t(r)]->finalize(Deadline::after_seconds(60)); });
   }
   CHECK(fake_cuda::counts() == fake_cuda::Counts{});
 }

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "runtime/model.h"
+#include "tests/rounds.h"
 #include "tests/unit/runtime/gpu_job.h"
 #include "topology/cluster.h"
 #include "topology/graph_xml.h"
@@ -297,7 +298,7 @@ TEST_CASE("what hosts say of their GPUs survives the way, and damage is noticed"
   // Damage inside must end in an error or in rings that are whole.
   std::mt19937 random(7);
   int taken = 0;
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < test::rounds(2000); ++i) {
     auto blobs = sent;
     Bytes& hit = blobs[i % 2 == 0 ? 0 : 8];
     for (int k = 0; k < 3; ++k) hit[random() % hit.size()] = uint8_t(random());

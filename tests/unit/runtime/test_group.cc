@@ -165,7 +165,7 @@ TEST_CASE("one thread drives several communicators", "[group]") {
         REQUIRE(out[r][i] == (round % 2 == 0 ? 6.f : float(i / 12500)));
   }
   streams.clear();
-  on_all(4, [&](int r) { (void)job[size_t(r)]->finalize(Deadline::after_seconds(20)); });
+  on_all(4, [&](int r) { (void)job[size_t(r)]->finalize(Deadline::after_seconds(60)); });
   for (const auto& c : job) CHECK(c->async_error());
 }
 

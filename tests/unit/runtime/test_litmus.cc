@@ -171,7 +171,7 @@ TEST_CASE("a test of lines that does not end takes the window with it", "[gpu][l
     if (r == 1) table.litmus_read = read_for_ever;
     return table;
   };
-  ranks.wait_s = 0.2;
+  ranks.wait_s = 2;  // enough for the other two
   ranks.loses_window = true;
   ranks.unended = 1;
   ranks.release = [] { released = true; };

@@ -132,7 +132,7 @@ TEST_CASE("windows between processes", "[window]") {
         Complaints complaints;
         if (!c) ::_exit(2);
         served_collectives(**c, complaints, algorithm, {0, 1, 5, 1000, 70'001});
-        complaints.add(rank, (*c)->finalize(Deadline::after_seconds(20)));
+        complaints.add(rank, (*c)->finalize(Deadline::after_seconds(60)));
         if (complaints.text().empty()) ::_exit(0);
         std::fputs(complaints.text().c_str(), stderr);
         ::_exit(1);
@@ -184,7 +184,7 @@ TEST_CASE("where windows cannot be, links serve, and who insists is told", "[win
                                           "none: rank 0 could not") == std::string::npos)
           complaints.add(insisted ? "planned" : insisted.error().chain());
       }
-      complaints.add(r, c.finalize(Deadline::after_seconds(20)));
+      complaints.add(r, c.finalize(Deadline::after_seconds(60)));
     });
     return "ran " + complaints.text();
   });
@@ -238,14 +238,14 @@ TEST_CASE("windows are given back: descriptors and memory", "[window]") {
 
 TEST_CASE("a rank that stays away is named over windows, too", "[window]") {
   CommOptions options = forced("one-shot");
-  options.op_timeout_s = 1;
+  options.op_timeout_s = 3;  // further apart than ranks begin
   const Communicators job = start_job(4, options);
   std::vector<Error> errors(4);
   on_all(4, [&](int r) {
     Communicator& c = *job[size_t(r)];
     Stream stream(c);
     if (r == 2) {
-      const Deadline deadline = Deadline::after_seconds(20);
+      const Deadline deadline = Deadline::after_seconds(60);
       while (c.async_error() && !deadline.passed()) base::sleep_until(Deadline::after_ms(5));
       if (const Status s = c.async_error(); !s) errors[2] = s.error();
       return;

@@ -106,7 +106,7 @@ inline std::string on_hosts(const std::vector<int>& hosts, const CommOptions& op
   on_all(int(hosts.size()), [&](int r) {
     Communicator& c = **(*started.ranks[size_t(r)]);
     body(c, complaints);
-    complaints.add(r, c.finalize(Deadline::after_seconds(20)));
+    complaints.add(r, c.finalize(Deadline::after_seconds(60)));
   });
   return complaints.text();
 }

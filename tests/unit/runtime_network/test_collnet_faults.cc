@@ -65,7 +65,7 @@ TEST_CASE("collnet: heads that never become a group", "[collnet]") {
   const Plugin plugin("reduces12");
   const Variable silent("FAKE_PLUGIN_NONSENSE", "silent");
   CommOptions options = collnet_only();
-  options.start_timeout_s = 3;
+  options.start_timeout_s = 6;
   const Started started = start({0, 1}, options);
   for (const auto& rank : started.ranks) {
     REQUIRE_FALSE(rank->ok());

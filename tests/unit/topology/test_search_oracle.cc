@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <set>
 
+#include "tests/rounds.h"
 #include "tests/unit/topology/channels.h"
 #include "tests/unit/topology/random_machine.h"
 
 using namespace collctl::topology;
+using collctl::test::rounds;
 
 namespace {
 
@@ -185,8 +187,8 @@ Best best_of(Oracle& oracle, bool network, int least) {
 
 TEST_CASE("inside a node no set of rings gives more than the one found") {
   int compared = 0, several = 0, spent = 0;
-  for (unsigned seed = 0; seed < 700; ++seed) {
-    RandomMachine made(seed + 7000, 5, 0);
+  for (int seed = 0; seed < rounds(700); ++seed) {
+    RandomMachine made(unsigned(seed) + 7000, 5, 0);
     const Machine machine = parse(made.xml());
     const Graph& graph = machine.graph;
     // Behind NVSwitches only neighbours are tried, and on AMD one order only across NUMA nodes.
@@ -219,15 +221,15 @@ TEST_CASE("inside a node no set of rings gives more than the one found") {
     else
       CHECK(total >= enough - 1e-6);
   }
-  CHECK(compared > 150);
-  CHECK(several > 40);
+  CHECK(compared > rounds(150));
+  CHECK(several > rounds(40));
   CHECK(spent * 20 < compared);
 }
 
 TEST_CASE("a tree inside a node runs at the highest speed at which so many fit") {
   int compared = 0;
-  for (unsigned seed = 0; seed < 700; ++seed) {
-    RandomMachine made(seed + 9000, 4, 0);
+  for (int seed = 0; seed < rounds(700); ++seed) {
+    RandomMachine made(unsigned(seed) + 9000, 4, 0);
     const Machine machine = parse(made.xml());
     const Graph& graph = machine.graph;
     if (graph.gpus.size() < 2 || has_nvswitch(graph) || is_amd(graph)) continue;
@@ -245,13 +247,13 @@ TEST_CASE("a tree inside a node runs at the highest speed at which so many fit")
     CHECK(found.tree.bw_intra == best);
     ++compared;
   }
-  CHECK(compared > 100);
+  CHECK(compared > rounds(100));
 }
 
 TEST_CASE("with the network no set of rings gives more than the one found") {
   int compared = 0, several = 0, spent = 0;
-  for (unsigned seed = 0; seed < 700; ++seed) {
-    RandomMachine made(seed + 11000, 3, 2);
+  for (int seed = 0; seed < rounds(700); ++seed) {
+    RandomMachine made(unsigned(seed) + 11000, 3, 2);
     const Machine machine = parse(made.xml());
     const Graph& graph = machine.graph;
     if (graph.nets.empty() || has_nvswitch(graph) || is_amd(graph)) continue;
@@ -279,7 +281,7 @@ TEST_CASE("with the network no set of rings gives more than the one found") {
         CHECK(total >= within.total - 1e-6);
     }
   }
-  CHECK(compared > 400);
-  CHECK(several > 80);
+  CHECK(compared > rounds(400));
+  CHECK(several > rounds(80));
   CHECK(spent * 20 < compared);
 }

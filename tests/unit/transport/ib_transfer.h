@@ -41,7 +41,7 @@ bool until_error(Rig& rig, Deadline deadline, Step step) {
 
 // Sends messages [first, last) while another thread takes them; ends early where an end fails.
 inline void transfer(Rig& rig, int first, int last, IbOutcome& out) {
-  const Deadline deadline = Deadline::after_seconds(20);
+  const Deadline deadline = soon();
   std::thread sender([&] {
     std::vector<uint8_t> data;
     for (int i = first; i < last; ++i) {
@@ -73,7 +73,7 @@ inline IbOutcome run(Rig& rig, const std::function<void()>& spoil) {
   spoil();
   transfer(rig, kIbBefore, kIbMessages, out);
   // Where one end fails, the other hears of it, in whatever order.
-  const Deadline both = Deadline::after_seconds(5);
+  const Deadline both = soon();
   while (rig.sender.has_error() != rig.receiver.has_error() && !both.passed())
     base::sleep_until(Deadline::after_ms(1));
   out.sender = rig.sender.first_error();

@@ -137,7 +137,7 @@ struct Rig {
 };
 
 inline Deadline soon() {
-  return Deadline::after_seconds(20);
+  return Deadline::after_seconds(60);
 }
 
 }  // namespace collctl::test

@@ -74,7 +74,7 @@ TEST_CASE("a peer that dies is an error that names it") {
       REQUIRE(take(*rig.in(Protocol::simple), got, soon()));
       Side& survivor = receiver_dies ? rig.sender : rig.receiver;
       drop_link(receiver_dies ? rig.receiver : rig.sender);
-      const auto error = wait_error(survivor, Deadline::after_seconds(10));
+      const auto error = wait_error(survivor, soon());
       REQUIRE(error);
       CHECK(error->code == ErrorCode::lost);
       CHECK(error->rank == (receiver_dies ? 5 : 2));
@@ -95,7 +95,7 @@ TEST_CASE("a peer that dies under a block that drives by itself") {
     base::sleep_until(Deadline::after_ms(50));
     drop_link(rig.receiver);
   });
-  const Deadline deadline = Deadline::after_seconds(10);
+  const Deadline deadline = soon();
   while (!rig.sender.has_error() && !deadline.passed())
     put(*rig.out(Protocol::simple), data, Deadline::after_ms(100), {rig.sender.engine.get()});
   killer.join();
@@ -145,7 +145,7 @@ TEST_CASE("a peer without the secret gets nowhere") {
   REQUIRE(receiver);
   const Bytes from_sender = (*sender)->describe(soon()).value();
   const Bytes from_receiver = (*receiver)->describe(soon()).value();
-  auto refused = (*sender)->connect(from_receiver, Deadline::after_seconds(2));
+  auto refused = (*sender)->connect(from_receiver, soon());
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::lost);
   CHECK(refused.error().rank == 5);
@@ -175,7 +175,7 @@ TEST_CASE("an aborted communicator does not wait for connections") {
   std::atomic_ref<uint32_t>(rig.receiver.abort_word).store(1, std::memory_order_release);
   const int64_t start = now_ns();
   CHECK_FALSE((*receiver)->connect(blob, Deadline::after_seconds(60)));
-  CHECK(now_ns() - start < 10'000'000'000);
+  CHECK(now_ns() - start < 30'000'000'000);
 }
 
 // An authenticated peer that does not keep to the protocol. Each message must end the link, and
@@ -226,7 +226,7 @@ TEST_CASE("messages that cannot be are refused") {
       // The link may be gone already.
       if (!base::write_exact(fd->get(), body.data(), body.size(), soon())) break;
     }
-    const auto error = wait_error(rig.receiver, Deadline::after_seconds(10));
+    const auto error = wait_error(rig.receiver, soon());
     REQUIRE(error);
     CHECK(error->code == ErrorCode::lost);
     CHECK(error->rank == 2);
@@ -248,7 +248,7 @@ TEST_CASE("a credit that was never earned is refused") {
   REQUIRE(fd);
   const transport::WireHeader lie{transport::kWireMagic, transport::WireKind::credit, 0, 0, 1000};
   REQUIRE(base::write_exact(fd->get(), &lie, sizeof lie, soon()));
-  const auto error = wait_error(rig.sender, Deadline::after_seconds(10));
+  const auto error = wait_error(rig.sender, soon());
   REQUIRE(error);
   CHECK(error->code == ErrorCode::lost);
   CHECK(error->rank == 5);

@@ -244,7 +244,7 @@ TEST_CASE("IB faults while closing: both ends come to an end in time, whatever t
     if (what[0] == 'l')
       fake_verbs::add_fault({.kind = FaultKind::kDrop, .times = 0, .value = 1000});
     if (what[0] == 'd') fake_verbs::break_device("fake_0");
-    const Deadline deadline = Deadline::after_seconds(10);
+    const Deadline deadline = Deadline::after_seconds(30);
     (void)rig.sender.engine->stop(deadline);
     (void)rig.receiver.engine->stop(deadline);
     rig.sender.link.reset();

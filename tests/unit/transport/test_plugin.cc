@@ -36,7 +36,7 @@ std::string failure_of(const std::string& plugin, const char* call, const char* 
   rig.set_geometry({4096, 4}, {});
   if (Status wired = rig.wire(deadline); !wired) return wired.error().chain();
   std::vector<uint8_t> data(4096, 5), got(4096);
-  const Deadline until = Deadline::after_seconds(5);
+  const Deadline until = soon();
   const bool gone = put(*rig.out(Protocol::simple), data, until);
   bool moved = false;
   while (!moved && !rig.sender.has_error() && !rig.receiver.has_error() && !until.passed())
@@ -110,10 +110,10 @@ TEST_CASE("answers of a plugin that make no sense are refused") {
 
 TEST_CASE("a plugin that never connects ends at the deadline, and names the peer") {
   const int64_t start = now_ns();
-  const std::string said = failure_of("fake12", "", "silent", Deadline::after_ms(300));
+  const std::string said = failure_of("fake12", "", "silent", Deadline::after_seconds(2));
   INFO(said);
   CHECK(has(said, "waits for the connection of rank 5 (host host5) by network plugin Wires"));
-  CHECK(now_ns() - start < 5'000'000'000);
+  CHECK(now_ns() - start < 30'000'000'000);
 }
 
 TEST_CASE("an accept that fails is the receiver's error") {
