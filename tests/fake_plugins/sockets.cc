@@ -395,17 +395,3 @@ const NetPluginCalls kSocketCalls = {.accept = accept_from,
                                      .make_device = nullptr};
 
 }  // namespace fake_plugin
-
-extern "C" FAKE_PLUGIN_EXPORT fake_plugin::Counts fake_plugin_counts() {
-  const fake_plugin::World& w = fake_plugin::world();
-  return {w.sessions, w.listeners, w.connections, w.memories, w.requests, w.flushes, w.messages};
-}
-
-extern "C" FAKE_PLUGIN_EXPORT int fake_plugin_late() {
-  fake_plugin::World& w = fake_plugin::world();
-  const std::lock_guard lock(w.mutex);
-  const int count = int(w.left.size());
-  for (const fake_plugin::Left& left : w.left) std::memset(left.at, 0xdb, left.bytes);
-  w.left.clear();
-  return count;
-}
