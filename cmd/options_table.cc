@@ -101,7 +101,7 @@ void add_select_options(std::vector<Option>& t) {
        .kind = ValueKind::text,
        .value = "NAME",
        .fallback = "ib where both ends have it",
-       .scopes = kOnRanks | kRails,
+       .scopes = kOnRanks | kRails | kPlan,
        .help = "network below the net transport (ib, socket, a plugin)",
        .more = "A plugin is named by its network (of COLLCTL_NET_PLUGIN), or as NAME of "
                "libnccl-net-NAME.so."});

@@ -61,6 +61,9 @@ Result<PlanSpec> interpret_plan(const ParsedLine& line) {
   if (spec.choices.channels > 0)
     spec.channels = {.min_channels = spec.choices.channels, .max_channels = spec.choices.channels};
   COLL_ASSIGN(spec.search, read_search_wishes());
+  if (spec.nodes > 1) {
+    COLL_ASSIGN(spec.plugin, find_plan_network(line.has("net") ? line.text("net") : ""));
+  }
   return spec;
 }
 
@@ -189,8 +192,10 @@ Result<runtime::CommShape> shape_of(const JobPlan& plan) {
     hosts[size_t(rank / per_machine)].push_back(rank);
   const auto& launcher =
       plan.spec.launcher != nullptr ? *plan.spec.launcher : kernels::cuda::launcher();
-  return imagined_gpu_shape({plan.cluster, world, std::move(hosts), no_p2p_of(plan.view)}, settings,
-                            launcher);
+  runtime::CommShape shape =
+      imagined_gpu_shape({plan.cluster, world, hosts, no_p2p_of(plan.view)}, settings, launcher);
+  shape.network = plan_reduction(plan.spec.plugin, hosts, int(shape.channels.size()), settings);
+  return shape;
 }
 
 // "two-shot ll; next ring ll: 81.54 us (+25 %)"

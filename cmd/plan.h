@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "cmd/machine_search.h"
+#include "cmd/plan_network.h"
 #include "cmd/topo_view.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/choices.h"
@@ -25,6 +26,7 @@ struct PlanSpec {
   runtime::Choices choices;     // choices.channels: by wish; 0: as found
   topology::ClusterOptions channels;
   SearchWishes search;
+  std::optional<PlanNetwork> plugin;  // of several nodes, when one is named
   // Whose kernels would run: null, this build's. Tests put others there.
   const kernels::cuda::Launcher* launcher = nullptr;
 };

@@ -28,10 +28,15 @@ std::string processors_text(const base::Processors& processors) {
   return text;
 }
 
-void make_trees(CpuPlan& plan) {
+runtime::HostGroups hosts_of(const CpuPlan& plan) {
   runtime::HostGroups hosts(size_t(plan.spec.nodes));
   for (int rank = 0; rank < plan.shape.nranks; ++rank)
     hosts[size_t(rank / plan.ranks_per_node)].push_back(rank);
+  return hosts;
+}
+
+void make_trees(CpuPlan& plan) {
+  const runtime::HostGroups hosts = hosts_of(plan);
   for (size_t c = 0; c < plan.shape.channels.size(); ++c) {
     auto& tree = plan.trees.emplace_back();
     for (int rank = 0; rank < plan.shape.nranks; ++rank)
@@ -49,6 +54,12 @@ Result<CpuPlanRow> make_row(const CpuPlan& plan, uint64_t asked) {
   if (row.choice.expected_us > 0) row.algbw_gbps = double(row.bytes) / row.choice.expected_us / 1e3;
   row.busbw_gbps = row.algbw_gbps * bus_factor(collective, plan.shape.nranks);
   return row;
+}
+
+const char* plan_between_nodes(const std::optional<PlanNetwork>& plugin) {
+  return plugin && !plugin->network.empty()
+             ? "; between nodes: the plugin's network, with the times of sockets"
+             : "; between nodes: sockets";
 }
 
 // "3 > 4, 5": whom a rank of the tree has below it.
@@ -84,6 +95,8 @@ Result<CpuPlan> make_cpu_plan(TopoView view, PlanSpec spec) {
   settings.choices = plan.spec.choices;
   plan.shape = runtime::imagined_shape(processors, plan.spec.nodes, plan.ranks_per_node, settings);
   make_trees(plan);
+  plan.shape.network =
+      plan_reduction(plan.spec.plugin, hosts_of(plan), int(plan.shape.channels.size()), settings);
   for (const uint64_t asked : plan.spec.sizes) {
     COLL_ASSIGN(CpuPlanRow row, make_row(plan, asked));
     plan.rows.push_back(std::move(row));
@@ -100,7 +113,8 @@ std::string cpu_plan_text(const CpuPlan& plan) {
                             counted(size_t(shape.nranks), "rank"), plain(plan.view.source),
                             processors_text(*plan.view.processors));
   text += format("# inside a node: shared memory{}\n",
-                 plan.spec.nodes > 1 ? "; between nodes: sockets" : "");
+                 plan.spec.nodes > 1 ? plan_between_nodes(plan.spec.plugin) : "");
+  text += plan_network_text(plan.spec.plugin);
   for (size_t c = 0; c < channels; ++c)
     text += format("Channel {:02}/{:02} : {}\n", c, channels,
                    shortened_ranks(shape.channels[c].ring, " "));
@@ -160,6 +174,7 @@ std::string cpu_plan_json(const CpuPlan& plan) {
     json.field("why", row.choice.why).end_object();
   }
   json.end_array();
+  write_plan_network(plan.spec.plugin, json);
   write_findings(plan.view.findings, json);
   return json.end_object().take();
 }

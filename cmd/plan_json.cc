@@ -168,6 +168,7 @@ std::string plan_json(const JobPlan& plan) {
   write_search(plan, json);
   write_cluster(plan, json);
   write_choices(plan, json);
+  write_plan_network(plan.spec.plugin, json);
   write_findings(plan.view.findings, json);
   return json.end_object().take();
 }

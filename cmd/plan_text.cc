@@ -45,6 +45,7 @@ class PlanText {
           format("# each counts as {} nodes: its GPUs reach each other by the network in part\n",
                  plan_.parts.size());
     if (cluster_.nodes() > 1) text += networks();
+    text += plan_network_text(plan_.spec.plugin);
     text += "# rings: " + facts(cluster_.ring) + "\n";
     text += format("# trees ({}): {}\n", pattern_name(cluster_.tree_pattern), facts(cluster_.tree));
     for (const std::string& step : cluster_.steps) text += "# channels: " + step + "\n";

@@ -154,7 +154,7 @@ _collctl() {
       fi ;;
     plan)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--min-bytes -b --step-factor -f --step-bytes --channels --from --assume --assume-nic --max-bytes -e --bytes --nodes --op --algo --proto --verbose -v --json --quiet --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--min-bytes -b --step-factor -f --step-bytes --channels --net --from --assume --assume-nic --max-bytes -e --bytes --nodes --op --algo --proto --verbose -v --json --quiet --help -h' -- "$current"))
       fi ;;
     report)
       if [[ $current == -* ]]; then

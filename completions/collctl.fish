@@ -99,7 +99,7 @@ complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather redu
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier plan' -l channels -x -d 'parallel copies of the algorithm'
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test' -l transport -x -a 'loopback p2p shm net' -d 'the one transport to use'
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -l p2p -x -a 'auto read write' -d 'which of two GPUs moves the data between them'
-complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test rails' -l net -x -d 'network below the net transport (ib, socket, a plugin)'
+complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test rails plan' -l net -x -d 'network below the net transport (ib, socket, a plugin)'
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test' -l device -x -a 'cpu cuda auto' -d 'where the ranks compute'
 complete -c collctl -n '__fish_seen_subcommand_from topo plan' -l from -r -F -d 'a topology file (XML) or a snapshot, instead of this machine'
 complete -c collctl -n '__fish_seen_subcommand_from topo' -l save -r -F -d 'keep all that was read of this machine, to study it elsewhere'

@@ -3,12 +3,15 @@
 // whose deadline passed tells its neighbours that it waits, and looks whether the one it waits for
 // says the same. If not, that one is the cause, and this rank announces it; if so, it leaves the
 // announcement to whoever is nearer to the cause. Ranks that wait for each other may have called
-// different operations: each tells what it called, and that is then the error.
+// different operations: each tells what it called, and that is then the error. Heads of a network
+// that reduces wait for it and not for a rank: there all ranks tell all others, and who does not is
+// the cause.
 //
 // Called by the thread whose submission failed, once in a communicator's life.
 #include <algorithm>
 #include <set>
 
+#include "base/format.h"
 #include "base/wait.h"
 #include "runtime/communicator_state.h"
 
@@ -32,6 +35,34 @@ void Communicator::State::wait_until_told(Deadline deadline) const {
     base::sleep_until(Deadline::after_ms(2));
 }
 
+// Of a head that waits for its network, and so for it knows not whom: a rank that does not wait.
+// Where all do, it is the network.
+void Communicator::State::blame_the_silent(Error& mine) {
+  const Deadline told = Deadline::after_ms(window_ms(settings.op_timeout_s));
+  int silent = -1;
+  for (int other = 0; other < size; ++other) {
+    if (other == rank) continue;
+    const auto answer = bootstrap->recv(other, kWaitingTag, told);
+    if (failed.load(std::memory_order_acquire)) return;
+    if (!answer) {
+      silent = silent < 0 ? other : silent;
+      continue;
+    }
+    ByteReader r(*answer);
+    (void)r.get<int32_t>();  // whom it waits for
+    if (auto different = calls.difference(rank, other, r.get_bytes(kMostCallBytes))) {
+      mine = std::move(*different);
+      mine.host = peers[size_t(other)].host;
+      return;
+    }
+  }
+  if (silent < 0) return;
+  mine.message +=
+      format("; rank {} (host {}) has not come to it", silent, peers[size_t(silent)].host);
+  mine.rank = silent;
+  mine.host = peers[size_t(silent)].host;
+}
+
 void Communicator::State::leave_blame_to_the_nearest(Error& mine) {
   // Another thread in a collective of the bootstrap: then without asking.
   const std::unique_lock lock(bootstrap_mutex, std::try_to_lock);
@@ -43,12 +74,9 @@ void Communicator::State::leave_blame_to_the_nearest(Error& mine) {
     if (link.from != link.to) neighbours.insert(link.from == rank ? link.to : link.from);
     reduces |= link.from == link.to;
   }
-  if (mine.rank == rank) {
-    // Waits for that network, and so for another head: who knows more tells first.
-    if (reduces) wait_until_told(Deadline::after_ms(span));
-    return;
-  }
-  if (device_window != nullptr)  // there everybody waits for everybody
+  if (mine.rank == rank && !reduces) return;
+  // There everybody waits for everybody.
+  if (device_window != nullptr || wire->has_reducers())
     for (int other = 0; other < size; ++other)
       if (other != rank) neighbours.insert(other);
   const Deadline told = Deadline::after_ms(span);
@@ -58,6 +86,7 @@ void Communicator::State::leave_blame_to_the_nearest(Error& mine) {
     // A rank that cannot be told is not one that would keep quiet for it.
     if (!bootstrap->send(other, kWaitingTag, message, told)) break;
   }
+  if (mine.rank == rank) return blame_the_silent(mine);
   const auto answer = bootstrap->recv(awaited, kWaitingTag, Deadline::after_ms(span));
   if (!answer) return;
   ByteReader r(*answer);

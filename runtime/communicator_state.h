@@ -156,6 +156,7 @@ struct Communicator::State {
   void fail(Error error, bool announce);
   Status error() const;
   void leave_blame_to_the_nearest(Error& mine);  // communicator_blame.cc; may know a better one
+  void blame_the_silent(Error& mine);
   void wait_until_told(Deadline deadline) const;
   bool idle() const { return done.load(std::memory_order_acquire) == issued; }
   Status drain(Deadline deadline);

@@ -102,6 +102,12 @@ run "${bench[@]}"
 ends_with "5 5 5 5 "
 has_err "isend failed: system error (2); it said: isend was to fail"
 
+case_is "a receive that the plugin never tells of ends the job at the deadline"
+all=("COLLCTL_NET_PLUGIN=$plugins/libnccl-net-fake12.so" FAKE_PLUGIN_NONSENSE=stuck-receive)
+run "${bench[@]}" --op-timeout 3
+case $codes in *0*) fail "exit codes are '$codes'" ;; esac  # who sees a peer go before its word says 5
+has_err "waits for"
+
 # Two hosts, whose only way to each other is the network that reduces: they give each other loopback addresses.
 hosts=(one one two two)
 sums=(allreduce --algo collnet -b 4 -e 256K -f 16 --json)
@@ -128,12 +134,42 @@ ends_with "2 2 2 2 "
 has_err "collnet needs a network that reduces, and there is none: rank 3 (host "
 has_err "uses no network plugin"
 
+# The rank that stands still is a head: the others wait for it in the network, which does not know it.
+case_is "a rank that stands still inside a sum by the network is named by all"
+all+=(COLLCTL_FAULT=stall:rank=2:channel=0:step=3)
+run "${sums[@]}" --channels 1 --op-timeout 3
+unset 'all[-1]'
+ends_with "6 6 6 6 "
+has_err "rank 2"
+
 case_is "a network that fails in an operation ends the job with its word"
 all+=(FAKE_PLUGIN_FAIL=iallreduce:5)
 run "${sums[@]}"
 ends_with "5 5 5 5 "
 has_err "network plugin Sums"
 has_err "iallreduce failed: system error (2); it said: iallreduce was to fail"
+
+# plan loads the plugin that is named, too.
+plan() { "$collctl" plan --nodes 2 --bytes 1M "$@" >"$out" 2>"$err" || fail "plan ended with $?"; }
+case_is "plan says what the plugin is, and weighs its network where that reduces"
+export COLLCTL_NET_PLUGIN=$plugins/libnccl-net-reduces12.so
+plan --algo collnet
+has_out "# network plugin: Wires: wire0 (10000 Mb/s), wire1 (10000 Mb/s), version 12 of"
+has_out "; it reduces (collnet)"
+has_out " collnet "
+plan --json
+has_out '"network_plugin":{"used":true,"name":"Wires"'
+has_out '"reduces":true'
+plan --net socket
+grep -q plugin "$out" && fail "a plugin with --net socket"
+export COLLCTL_NET_PLUGIN=$plugins/libnccl-net-fake12.so
+plan --net wires
+has_out "; it does not reduce: "
+FAKE_PLUGIN_FAIL=init plan
+has_out "# network plugin: none, the plan is without it: network plugin Wires"
+unset COLLCTL_NET_PLUGIN
+plan --net nowhere
+has_out "# network plugin: none, the plan is without it: network 'nowhere', which is neither ib nor socket"
 
 case_is "no process that reduces is left over"
 for try in $(seq 300); do

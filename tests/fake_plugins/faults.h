@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/drivers/net_plugin_abi.h"
 #include "tests/fake_plugins/control.h"
@@ -13,8 +14,13 @@ namespace fake_plugin {
 
 using namespace collctl::base::drivers;
 
+struct Left {  // of a receive that was not done when its line was closed
+  void* at;
+  size_t bytes;
+};
 struct World {
   std::mutex mutex;
+  std::vector<Left> left;
   std::map<std::string, int> calls;  // while FAKE_PLUGIN_FAIL names them
   NetPluginLog log = nullptr;
   std::atomic<int> sessions{0}, listeners{0}, connections{0}, memories{0}, requests{0}, flushes{0},

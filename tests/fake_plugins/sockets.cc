@@ -182,6 +182,8 @@ NetPluginCode deregister(void* connection, void* memory) {
   FAKE_FAULT("deregMr");
   auto& c = *static_cast<Connection*>(connection);
   auto* m = static_cast<Memory*>(memory);
+  for (const Request* r : c.open)
+    if (r->memory == m) return refuse(5, "memory that is in use");
   if (c.memories.erase(m) == 0) return refuse(5, "memory of another connection");
   delete m;
   --world().memories;
@@ -237,6 +239,12 @@ NetPluginCode flush(void* connection, int, void** data, int* bytes, void** memor
   return kNetPluginOk;
 }
 
+void end_request(Request* r) {
+  r->connection->open.erase(r);
+  delete r;
+  --world().requests;
+}
+
 NetPluginCode test(void* request, int* done, int* bytes) {
   FAKE_FAULT("test");
   auto* r = static_cast<Request*>(request);
@@ -254,25 +262,41 @@ NetPluginCode test(void* request, int* done, int* bytes) {
       take_room(c);
     else
       code = take_messages(c);
+    if (code == kNetPluginOk && !there && !r->done) {
+      std::erase(c.pending, r);
+      end_request(r);
+      return refuse(kNetPluginRemoteError, "the peer is gone");
+    }
     if (code != kNetPluginOk) return code;
-    if (!there && !r->done) return refuse(kNetPluginRemoteError, "the peer is gone");
   }
-  if (!r->done) return kNetPluginOk;
+  if (!r->done || (!c.sends && nonsense("stuck-receive"))) return kNetPluginOk;
   *done = 1;
   *bytes = nonsense("size") && !c.sends ? 1 << 30 : int(r->bytes);
-  c.open.erase(r);
-  delete r;
-  --world().requests;
+  end_request(r);
   return kNetPluginOk;
+}
+
+// What a connection that has requests is closed with.
+void leave_behind(Connection& c) {
+  World& w = world();
+  for (Request* r : c.open) {
+    if (!c.sends && r->memory->kind == kNetPluginHost) {
+      const std::lock_guard lock(w.mutex);
+      w.left.push_back({r->data, r->bytes});
+    }
+    delete r;
+    --w.requests;
+  }
+  for (Memory* m : c.memories) {
+    delete m;
+    --w.memories;
+  }
 }
 
 NetPluginCode close_connection(void* connection) {
   auto* c = static_cast<Connection*>(connection);
-  if (!c->memories.empty()) return refuse(3, "memory is still registered");
-  for (Request* r : c->open) {
-    delete r;
-    --world().requests;
-  }
+  if (!c->memories.empty() && c->open.empty()) return refuse(3, "memory is still registered");
+  leave_behind(*c);
   ::close(c->fd);
   delete c;
   --world().connections;
@@ -371,8 +395,3 @@ const NetPluginCalls kSocketCalls = {.accept = accept_from,
                                      .make_device = nullptr};
 
 }  // namespace fake_plugin
-
-extern "C" FAKE_PLUGIN_EXPORT fake_plugin::Counts fake_plugin_counts() {
-  const fake_plugin::World& w = fake_plugin::world();
-  return {w.sessions, w.listeners, w.connections, w.memories, w.requests, w.flushes, w.messages};
-}

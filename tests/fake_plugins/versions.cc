@@ -1,4 +1,7 @@
-// One structure of the interface, of the version that the build names (FAKE_PLUGIN_VERSION).
+// One structure of the interface, of the version that the build names (FAKE_PLUGIN_VERSION), and
+// what tests ask for (control.h).
+#include <cstring>
+
 #include "tests/fake_plugins/sockets.h"
 
 namespace fake_plugin {
@@ -99,4 +102,18 @@ const NetPluginSince11<Facts> FAKE_STRUCTURE = {.name = "Wires",
                                                 .finalize = finalize,
                                                 .set_attributes = nullptr};
 #endif
+}
+
+extern "C" FAKE_PLUGIN_EXPORT fake_plugin::Counts fake_plugin_counts() {
+  const fake_plugin::World& w = fake_plugin::world();
+  return {w.sessions, w.listeners, w.connections, w.memories, w.requests, w.flushes, w.messages};
+}
+
+extern "C" FAKE_PLUGIN_EXPORT int fake_plugin_late() {
+  fake_plugin::World& w = fake_plugin::world();
+  const std::lock_guard lock(w.mutex);
+  const int count = int(w.left.size());
+  for (const fake_plugin::Left& left : w.left) std::memset(left.at, 0xdb, left.bytes);
+  w.left.clear();
+  return count;
 }

@@ -71,6 +71,9 @@ class NetConnection {
   virtual void say_goodbye() = 0;
   // After the goodbye: the peer has it, this end may be closed.
   virtual bool delivered() const = 0;
+  // The last call. False: the network may still read or write what is registered here; it must then
+  // stay until the process ends (transport/memory/kept.h).
+  virtual bool let_go() { return true; }
 };
 
 // One end before it is connected. describe() comes first, once; what the two return is exchanged,

@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "base/log.h"
 #include "transport/edge.h"
+#include "transport/memory/kept.h"
 #include "transport/net/fifo_counters.h"
 #include "transport/net/ll_lines.h"
 
@@ -15,6 +16,17 @@ using kernels::Protocol;
 uint64_t NetLink::limit(const Stage& stage) const {
   return sending() ? load_counter(stage.fifo.tail)
                    : load_counter(stage.fifo.head) + stage.fifo.slot_count;
+}
+
+NetLink::~NetLink() {
+  if (connection_->let_go()) return;
+  struct Slots {
+    base::Mapping memory, staging;
+    PinnedMemory pinned;
+    DeviceMemory on_device;
+  };
+  keep_for_ever(std::make_shared<Slots>(std::move(memory_), std::move(staging_), std::move(pinned_),
+                                        std::move(device_slots_)));
 }
 
 Status NetLink::prepare(const Services& services) {

@@ -8,6 +8,7 @@
 #include "transport/device/device.h"
 #include "transport/memory/fifo_memory.h"
 #include "transport/net/net.h"
+#include "transport/net/ring_place.h"
 
 namespace collctl::transport {
 
@@ -15,6 +16,7 @@ class NetLink : public Link {
  public:
   NetLink(const LinkSpec& spec, std::unique_ptr<NetConnection> connection)
       : spec_(spec), via_(connection->via()), connection_(std::move(connection)) {}
+  ~NetLink() override;
   Status prepare(const Services& services);
 
   kernels::Fifo* fifo(kernels::Protocol protocol) override {
@@ -45,7 +47,7 @@ class NetLink : public Link {
     uint64_t memory = 0;               // registration
     uint8_t* staging = nullptr;        // receive, LL: packed data before it becomes lines
     bool is_ll() const { return fifo.protocol == kernels::Protocol::ll; }
-    uint32_t index(uint64_t step) const { return uint32_t(step % fifo.slot_count); }
+    uint32_t index(uint64_t step) const { return ring_place(step, fifo.slot_count); }
     uint8_t* slot(uint64_t step) const {
       return fifo.slots + size_t(index(step)) * fifo.slot_bytes;
     }

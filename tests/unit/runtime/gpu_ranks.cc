@@ -170,6 +170,7 @@ std::vector<Result<std::unique_ptr<Communicator>>> try_gpu_job(const GpuJob& job
     CommOptions options = job.options;
     options.device = job.device_of ? job.device_of(r) : r;
     options.launcher = job.launcher;
+    if (!job.hosts.empty()) options.host_id = "host " + std::to_string(job.hosts[size_t(r)]);
     made[size_t(r)] = Communicator::init(root.id, r, job.ranks, options);
   });
   std::vector<Result<std::unique_ptr<Communicator>>> results;

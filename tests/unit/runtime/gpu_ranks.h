@@ -30,6 +30,7 @@ struct GpuJob {
   int ranks = 2;
   CommOptions options;                // device and launcher are filled in
   std::function<int(int)> device_of;  // null: rank r drives GPU r
+  std::vector<int> hosts;             // by rank: where it acts to be; empty: all on this one
   const kernels::cuda::Launcher* launcher = &host_launcher();
 };
 // One result a rank, in their order.

@@ -103,6 +103,65 @@ TEST_CASE("collnet: a plugin that fails in an operation", "[collnet]") {
   }
 }
 
+// A rank at the end of a chain, and a head, for whom the others wait in the network.
+TEST_CASE("collnet: a rank that stands still is named by all", "[collnet]") {
+  struct Case {
+    std::vector<int> hosts;
+    int still;
+  };
+  for (const Case& c : {Case{{0, 1}, 1}, Case{{0, 1, 2}, 0}, Case{{0, 0, 1, 1}, 2},
+                        Case{{0, 0, 1, 1}, 3}, Case{{0, 0, 0, 1}, 1}}) {
+    INFO(c.hosts.size() << " ranks, rank " << c.still << " stands still");
+    const Plugin plugin("reduces12");
+    CommOptions options = collnet_only();
+    options.op_timeout_s = 1.5;
+    options.channels = 1;
+    Started started = start(c.hosts, options);
+    REQUIRE(started.errors() == "");
+    std::vector<std::string> first(c.hosts.size());
+    on_all(int(c.hosts.size()), [&](int r) {
+      Communicator& comm = **(*started.ranks[size_t(r)]);
+      Stream stream(comm);
+      first[size_t(r)] = wrong_in(comm, stream, {.count = 1000});
+      if (r != c.still) {
+        (void)wrong_in(comm, stream, {.count = 1000});
+        return;
+      }
+      const Deadline deadline = Deadline::after_seconds(30);
+      while (comm.async_error() && !deadline.passed()) base::sleep_until(Deadline::after_ms(5));
+    });
+    for (size_t r = 0; r < c.hosts.size(); ++r) {
+      CHECK(first[r] == "");
+      const Status status = (**started.ranks[r])->async_error();
+      REQUIRE_FALSE(status);
+      INFO("rank " << r << ": " << status.error().chain());
+      CHECK(status.error().code == ErrorCode::deadline);
+      CHECK(status.error().rank == c.still);
+    }
+  }
+}
+
+TEST_CASE("collnet: a network that does not answer ends all ranks at the deadline", "[collnet]") {
+  const Plugin plugin("reduces12");
+  CommOptions options = collnet_only();
+  options.op_timeout_s = 1;
+  Started started = start({0, 0, 1, 1}, options);
+  REQUIRE(started.errors() == "");
+  const Variable stuck("FAKE_PLUGIN_NONSENSE", "stuck-group");
+  on_all(4, [&](int r) {
+    Communicator& comm = **(*started.ranks[size_t(r)]);
+    Stream stream(comm);
+    (void)wrong_in(comm, stream, {.count = 1000});
+  });
+  for (const auto& rank : started.ranks) {
+    const Status status = (**rank)->async_error();
+    REQUIRE_FALSE(status);
+    INFO(status.error().chain());
+    CHECK(status.error().code == ErrorCode::deadline);
+    CHECK(status.error().message.find("waits for the network that reduces") != std::string::npos);
+  }
+}
+
 TEST_CASE("collnet: failures of closing are told and lose nothing", "[collnet]") {
   for (const char* call : {"closeColl", "collCloseListen", "collFinalize", "collDeregMr"}) {
     INFO(call);

@@ -142,12 +142,13 @@ FakeFabric::~FakeFabric() = default;
 
 namespace {
 
-fake_plugin::CountsFunction counts_of(const std::string& name) {
+template <class Function>
+Function function_of(const std::string& name, const char* symbol) {
   void* library = ::dlopen(FakePlugin::path(name).c_str(), RTLD_NOW | RTLD_LOCAL);
   COLL_CHECK(library != nullptr);  // stays loaded, as the product's own use of it does
-  void* found = ::dlsym(library, fake_plugin::kCountsName);
+  void* found = ::dlsym(library, symbol);
   COLL_CHECK(found != nullptr);
-  return reinterpret_cast<fake_plugin::CountsFunction>(found);
+  return reinterpret_cast<Function>(found);
 }
 
 }  // namespace
@@ -160,7 +161,11 @@ std::string FakePlugin::path(const std::string& name) {
 }
 
 fake_plugin::Counts FakePlugin::counts(const std::string& name) {
-  return counts_of(name)();
+  return function_of<fake_plugin::CountsFunction>(name, fake_plugin::kCountsName)();
+}
+
+int FakePlugin::write_late(const std::string& name) {
+  return function_of<fake_plugin::LateFunction>(name, fake_plugin::kLateName)();
 }
 
 FakePlugin::~FakePlugin() {
@@ -257,6 +262,31 @@ Rig::Rig(const RowSetting& setting) : row(transport::find_transport(setting.name
   receiver_spec = sender_spec;
   receiver_spec.direction = Direction::recv;
   std::swap(receiver_spec.self, receiver_spec.peer);
+}
+
+void Rig::close(Deadline deadline) {
+  closed = true;
+  std::thread other([&] {
+    if (sender.engine != nullptr) (void)sender.engine->stop(deadline);
+  });
+  if (receiver.engine != nullptr) (void)receiver.engine->stop(deadline);
+  other.join();
+}
+
+// A plugin's ends part as those of a communicator do, else it keeps what it may still write to.
+// What a test has left lying in the slots is nobody's.
+Rig::~Rig() {
+  if (!plugin || closed || sender.has_error() || receiver.has_error()) return;
+  const Deadline deadline = Deadline::after_seconds(2);
+  for (Side* side : {&sender, &receiver}) {
+    if (side->link == nullptr) return;
+    side->engine->remove(side->link.get());
+    side->link->say_goodbye();
+  }
+  while (!(sender.link->drained() && receiver.link->drained()) && !deadline.passed()) {
+    if (!sender.link->progress() || !receiver.link->progress()) return;
+    base::yield_thread();
+  }
 }
 
 void Rig::set_geometry(transport::FifoGeometry simple, transport::FifoGeometry ll) {

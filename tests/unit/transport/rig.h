@@ -111,6 +111,8 @@ class FakePlugin {
   FakePlugin& operator=(const FakePlugin&) = delete;
   static std::string path(const std::string& name);
   static fake_plugin::Counts counts(const std::string& name);
+  // Lets it write to where lines that were closed were still to receive; how many receives.
+  static int write_late(const std::string& name);
 
  private:
   std::string name_;
@@ -127,6 +129,10 @@ struct Rig {
   Side sender, receiver;
 
   explicit Rig(const RowSetting& setting);
+  ~Rig();
+  // Both engines end as those of a communicator do.
+  void close(Deadline deadline);
+  bool closed = false;
   // Both ends up to links; false with the error of whoever failed.
   Status open(transport::FifoGeometry simple, transport::FifoGeometry ll);
   void set_geometry(transport::FifoGeometry simple, transport::FifoGeometry ll);

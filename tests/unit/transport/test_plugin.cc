@@ -131,6 +131,36 @@ TEST_CASE("an accept that fails is the receiver's error") {
   CHECK(has(refused.error().chain(), "accept failed: system error (2); it said: accept was to"));
 }
 
+// The receive end has receives posted for whatever might come.
+TEST_CASE("a plugin has no request left when both ends have said goodbye") {
+  FakePlugin::write_late("fake12");  // of the tests before
+  {
+    Rig rig(by_plugin("fake12"));
+    REQUIRE(rig.open({4096, 4}, {1024, 4}));
+    for (int i = 0; i < 3; ++i) pass_one(rig, 1000);
+    rig.close(soon());
+    CHECK_FALSE(rig.sender.has_error());
+    CHECK_FALSE(rig.receiver.has_error());
+  }
+  CHECK(FakePlugin::write_late("fake12") == 0);
+}
+
+TEST_CASE("memory that a plugin may still write to stays when its connection has gone") {
+  FakePlugin::write_late("fake12");
+  {
+    const base::ScopedVariable stuck("FAKE_PLUGIN_NONSENSE", "stuck-receive");
+    Rig rig(by_plugin("fake12"));
+    REQUIRE(rig.open({4096, 4}, {}));
+    std::vector<uint8_t> data(4096, 5), got(4096);
+    REQUIRE(put(*rig.out(Protocol::simple), data, soon()));
+    CHECK_FALSE(take(*rig.in(Protocol::simple), got, Deadline::after_ms(50)));
+    const int64_t start = now_ns();
+    rig.close(soon());
+    CHECK(now_ns() - start < 15'000'000'000);  // it does not wait for ever
+  }
+  CHECK(FakePlugin::write_late("fake12") == 4);  // into the slots of the link that is gone
+}
+
 // The plugin shows the GPU what came only when it is asked to flush.
 TEST_CASE("what a GPU receives by a plugin is flushed where it is asked for") {
   RowSetting setting = by_plugin("fake12");

@@ -148,11 +148,14 @@ Error IbConnection::adapter_gone(const IbRail& rail, Error error) const {
 }
 
 Status IbConnection::take(IbRail& rail, const VerbsCompletion& completion) {
-  const auto lane = std::find_if(parts_.lanes.begin(), parts_.lanes.end(), [&](const IbLane& each) {
-    return each.qp.number() == completion.qp && &parts_.rails[each.rail] == &rail;
-  });
+  IbLane* lane = nullptr;
+  for (IbLane& each : parts_.lanes) {
+    if (each.qp.number() != completion.qp || &parts_.rails[each.rail] != &rail) continue;
+    lane = &each;
+    break;
+  }
   const IbWorkId id = decode_work(completion.id);
-  if (lane == parts_.lanes.end()) {
+  if (lane == nullptr) {
     if (id.work == IbWork::flush && completion.status == kWorkSuccess)
       return completed(parts_.lanes[0], id);
     return Error(ErrorCode::lost, format("{}: QP {}: {}", rail.port->text(), completion.qp,

@@ -19,6 +19,7 @@
 #include "transport/net/ib/memory.h"
 #include "transport/net/ib/queue_pair.h"
 #include "transport/net/net.h"
+#include "transport/net/ring_place.h"
 
 namespace collctl::transport {
 
@@ -26,11 +27,10 @@ namespace collctl::transport {
 struct ClearToSend {
   uint64_t address;  // where the message goes
   uint32_t bytes;    // that there is room for
+  uint32_t number;   // of the message, plus one: low bits
   uint32_t keys[kIbMaxRails];
-  uint32_t reserved[7];
-  uint64_t number;  // of the message, plus one
 };
-static_assert(sizeof(ClearToSend) == 64);
+static_assert(sizeof(ClearToSend) == 32);  // several at a time go inline
 
 // One port of a connection, with what belongs to its device.
 struct IbRail {
@@ -40,9 +40,11 @@ struct IbRail {
 
 struct IbLane {
   IbQueuePair qp;
-  size_t rail = 0;       // here
-  size_t peer_rail = 0;  // there
-  uint32_t room = 0;     // requests that can be posted
+  size_t rail = 0;          // here
+  size_t peer_rail = 0;     // there
+  uint32_t sends = 0;       // requests that the send queue holds
+  uint32_t room = 0;        // of them: can be posted
+  uint32_t unreported = 0;  // of them: posted, and their end told by a later one
   uint32_t inline_bytes = 0;
   uint32_t receive_batch = 1;  // that are posted with one call; one less may be missing
   uint32_t receives_due = 0;   // taken and not yet replaced

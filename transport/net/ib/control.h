@@ -12,13 +12,15 @@
 
 namespace collctl::transport {
 
-// windows: of one-sided operations (one_sided_link.h).
+// windows: of one-sided operations (one_sided_link.h). receives: that a plugin's end has posted in
+// all, before its goodbye (plugin/connection.h).
 enum class IbNews : uint8_t {
   goodbye = 1,
   lanes_lost = 2,
   moved_over = 3,
   failed = 4,
-  windows = 5
+  windows = 5,
+  receives = 6
 };
 
 struct IbMessage {

@@ -20,6 +20,7 @@ namespace {
 
 constexpr uint64_t kControlPart = 0x6962;  // of the edge's keys: the TCP connection
 constexpr uint32_t kClearBatches = 4;      // of each stream that can be on their way at once
+constexpr uint32_t kInlineEntries = 4;     // of clear-to-send
 constexpr uint32_t kReceiveBatch = 8;      // receives posted with one call
 constexpr uint32_t kMostCost = 4095;       // of a message, in requests (IbWorkId)
 
@@ -98,7 +99,7 @@ IbQueueSizes IbHalf::sizes_on(const IbPort& port) const {
   IbQueueSizes sizes;
   sizes.sends = sends() ? works : 2 * entries;
   sizes.receives = sends() ? entries : messages;
-  sizes.inline_bytes = sends() ? 0 : sizeof(ClearToSend);
+  sizes.inline_bytes = sends() ? 0 : kInlineEntries * sizeof(ClearToSend);
   return sizes;
 }
 
@@ -132,7 +133,7 @@ Status IbHalf::make_lanes() {
       COLL_ASSIGN(lane.qp, IbQueuePair::make(*rail.port, rail.completions, sizes, kRemoteWrite,
                                              parts_.settings));
       lane.rail = r;
-      lane.room = sizes.sends;
+      lane.sends = lane.room = sizes.sends;
       lane.inline_bytes = lane.qp.inline_bytes();
       lane.receive_batch = batch;
       COLL_TRY_IN(lane.qp.post_receives(encode({.work = IbWork::receive}), sizes.receives),

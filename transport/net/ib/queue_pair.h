@@ -48,6 +48,17 @@ struct IbPath {
   uint8_t reads_in = 1, reads_out = 1;
 };
 
+// A write of one piece by itself, unsignaled; the caller adds where it goes and its id. What a
+// write does not use is left as it is: to clear it all takes longer than to fill in the rest.
+inline void begin_write(base::drivers::VerbsSendWork& work, base::drivers::VerbsPiece& piece) {
+  work.next = nullptr;
+  work.pieces = &piece;
+  work.piece_count = piece.bytes == 0 ? 0 : 1;
+  work.operation = base::drivers::kOpWrite;
+  work.flags = 0;
+  work.immediate = 0;
+}
+
 class IbQueuePair {
  public:
   // In state INIT: receives may be posted. `access`: what the peer may do (kRemoteWrite, ...).

@@ -28,6 +28,9 @@ IbReceiver::IbReceiver(IbParts parts, std::vector<IbQueuePair> flushers, base::M
   for (size_t i = 0; i < streams_.size(); ++i) {
     streams_[i].limits = parts_.end.streams[i];
     streams_[i].messages.resize(streams_[i].limits.window);
+    streams_[i].entries =
+        reinterpret_cast<ClearToSend*>(static_cast<uint8_t*>(parts_.clear_entries.get()) +
+                                       IbSender::clear_offset(parts_.end.streams, int(i)));
   }
 }
 
@@ -41,29 +44,21 @@ Result<NetRequest> IbReceiver::post_send(int, const void*, uint32_t, uint64_t) {
   return Error(ErrorCode::defect, "a receive end sends nothing");
 }
 
-ClearToSend* IbReceiver::entry(int stream, uint64_t number) const {
-  auto* entries =
-      reinterpret_cast<ClearToSend*>(static_cast<uint8_t*>(parts_.clear_entries.get()) +
-                                     IbSender::clear_offset(parts_.end.streams, stream));
-  return entries + number % streams_[size_t(stream)].limits.window;
-}
-
 Result<NetRequest> IbReceiver::post_recv(int stream_index, void* data, uint32_t capacity,
                                          uint64_t memory) {
   Stream& stream = streams_[size_t(stream_index)];
   const uint64_t number = stream.posted;
   if (number - stream.tested >= stream.limits.window) return kNoRequest;
-  const auto index = uint32_t(number % stream.limits.window);
+  const uint32_t index = stream.place(number);
   stream.messages[index] = {};
   stream.messages[index].data = static_cast<uint8_t*>(data);
   stream.messages[index].memory = memory;
-  ClearToSend& clear = *entry(stream_index, number);
-  clear = {};
+  ClearToSend& clear = stream.entries[index];
   clear.address = reinterpret_cast<uintptr_t>(data);
   clear.bytes = capacity;
   for (size_t r = 0; r < parts_.rails.size(); ++r)
     clear.keys[r] = memories_[size_t(memory) - 1].remote_key(r);
-  clear.number = number + 1;
+  clear.number = uint32_t(number + 1);
   ++stream.posted;
   return uint32_t(stream_index) << kReceiveShift | index;
 }
@@ -94,37 +89,41 @@ Status IbReceiver::tell(int stream_index, bool& moved) {
                                  [](const IbLane& each) { return each.alive; });
   if (lane == parts_.lanes.end() || lane->room < 2) return {};
   const uint32_t window = stream.limits.window;
-  const uint32_t before_end = window - uint32_t(stream.told % window);
-  VerbsSendWork chain[2] = {};
+  const uint32_t before_end = window - stream.place(stream.told);
+  VerbsSendWork chain[2];
   VerbsPiece pieces[2];
   const uint32_t counts[2] = {std::min(news, before_end), news - std::min(news, before_end)};
   const uint32_t works = counts[1] == 0 ? 1 : 2;
   uint64_t first = stream.told;
   for (uint32_t i = 0; i < works; ++i) {
     VerbsSendWork& work = chain[i];
-    const ClearToSend* from = entry(stream_index, first);
+    const ClearToSend* from = stream.entries + stream.place(first);
     pieces[i] = {.address = reinterpret_cast<uintptr_t>(from),
                  .bytes = uint32_t(counts[i] * sizeof(ClearToSend)),
                  .lkey = parts_.clear_memory.local_key(lane->rail)};
-    work.pieces = &pieces[i];
-    work.piece_count = 1;
-    work.operation = kOpWrite;
+    begin_write(work, pieces[i]);
     work.flags = pieces[i].bytes <= lane->inline_bytes ? kSendInline : 0;
     work.remote_address = parts_.peer_clear_address +
                           IbSender::clear_offset(parts_.end.streams, stream_index) +
-                          first % window * sizeof(ClearToSend);
+                          stream.place(first) * sizeof(ClearToSend);
     work.remote_key = parts_.peer_clear_keys[lane->peer_rail];
     first += counts[i];
   }
   VerbsSendWork& last = chain[works - 1];
   if (works == 2) chain[0].next = &last;
   last.operation = kOpWriteWithImmediate;
-  last.flags |= kSendSignaled;
+  lane->unreported += works;
+  // What came of it need not be known each time, only before the queue is full.
+  const bool signaled = lane->room - works < std::max(lane->sends / 2, 2u);
+  if (signaled) last.flags |= kSendSignaled;
   last.immediate = __builtin_bswap32(uint32_t(stream_index) << 30 |
                                      (uint32_t(stream.posted) & ((1u << 30) - 1)));
-  chain[0].id = last.id = encode(
-      {.work = IbWork::clear, .cost = works, .stream = stream_index, .number = stream.posted});
+  chain[0].id = last.id = encode({.work = IbWork::clear,
+                                  .cost = lane->unreported,
+                                  .stream = stream_index,
+                                  .number = stream.posted});
   COLL_TRY(post(*lane, chain, works));
+  if (signaled) lane->unreported = 0;
   stream.told = stream.posted;
   stream.allowed = std::max(stream.allowed, stream.told);
   moved = true;
@@ -141,7 +140,7 @@ Status IbReceiver::announced(IbLane& lane, uint32_t immediate) {
     return Error(ErrorCode::lost,
                  format("{}: message {} of {} came, of which nothing was allowed", lane.name.text(),
                         number, kernels::name_of(kernels::Protocol(what.stream))));
-  Message& message = stream.messages[number % stream.limits.window];
+  Message& message = stream.message(number);
   if (what.bytes > stream.limits.max_bytes)
     return Error(ErrorCode::lost,
                  format("{}: message {} has {} bytes, there is room for {}", lane.name.text(),
@@ -165,7 +164,7 @@ Status IbReceiver::announced(IbLane& lane, uint32_t immediate) {
 // A read by each adapter that wrote a part of it.
 Status IbReceiver::flush(int stream_index, uint64_t number) {
   Stream& stream = streams_[size_t(stream_index)];
-  Message& message = stream.messages[number % stream.limits.window];
+  Message& message = stream.message(number);
   message.flushing = 0;
   uint64_t rails = 0;
   for (size_t l = 0; l < parts_.lanes.size(); ++l)
@@ -195,14 +194,14 @@ Status IbReceiver::completed(IbLane&, const IbWorkId& id) {
   if (id.work != IbWork::flush) return {};
   ++flush_room_[id.cost];
   Stream& stream = streams_[size_t(id.stream)];
-  --stream.messages[id.number % stream.limits.window].flushing;
+  --stream.message(id.number).flushing;
   return {};
 }
 
 Result<NetDone> IbReceiver::test(NetRequest request) {
   Stream& stream = streams_[request >> kReceiveShift];
   const uint32_t index = request & ((1u << kReceiveShift) - 1);
-  if (stream.tested == stream.posted || stream.tested % stream.limits.window != index ||
+  if (stream.tested == stream.posted || stream.place(stream.tested) != index ||
       !stream.messages[index].done())
     return NetDone{};
   ++stream.tested;

@@ -35,10 +35,13 @@ class IbReceiver : public IbConnection {
   };
   struct Stream {
     NetStream limits;
-    std::vector<Message> messages;  // by number % window
+    std::vector<Message> messages;   // by number % window
+    ClearToSend* entries = nullptr;  // by number % window; to be written to the peer
     uint64_t posted = 0, tested = 0;
     uint64_t told = 0;     // receives whose entries are on their way, or there
     uint64_t allowed = 0;  // that the sender may know of
+    uint32_t place(uint64_t number) const { return ring_place(number, limits.window); }
+    Message& message(uint64_t number) { return messages[place(number)]; }
   };
 
   Status completed(IbLane& lane, const IbWorkId& id) override;
@@ -48,7 +51,6 @@ class IbReceiver : public IbConnection {
   Status lanes_died(const Error& why) override;
   Status heard(const IbMessage& message) override;
 
-  ClearToSend* entry(int stream, uint64_t number) const;
   Status tell(int stream, bool& moved);
   Status flush(int stream, uint64_t number);
   void answer_moving(uint32_t round);

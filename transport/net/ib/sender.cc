@@ -43,6 +43,9 @@ IbSender::IbSender(IbParts parts, base::Fd control)
   for (size_t i = 0; i < streams_.size(); ++i) {
     streams_[i].limits = parts_.end.streams[i];
     streams_[i].messages.resize(streams_[i].limits.window);
+    streams_[i].entries = reinterpret_cast<const ClearToSend*>(
+        static_cast<const uint8_t*>(parts_.clear_entries.get()) +
+        clear_offset(parts_.end.streams, int(i)));
   }
   const int how = parts_.settings.adaptive_routing;
   for (IbLane& lane : parts_.lanes) {
@@ -79,7 +82,7 @@ Result<NetRequest> IbSender::post_send(int stream_index, const void* data, uint3
       moving_round_ != 0)
     return kNoRequest;
   COLL_CHECK(bytes <= stream.limits.max_bytes);
-  const auto index = uint32_t(number % stream.limits.window);
+  const uint32_t index = stream.place(number);
   Message& message = stream.messages[index];
   message.data = static_cast<const uint8_t*>(data);
   message.bytes = bytes;
@@ -96,13 +99,11 @@ Result<NetRequest> IbSender::post_send(int stream_index, const void* data, uint3
 // The entry came over the network: it is copied once, and believed only as far as it is what must
 // come next.
 Status IbSender::take_entry(int stream_index, uint64_t number, Message& message) const {
-  const auto* entries =
-      reinterpret_cast<const ClearToSend*>(static_cast<const uint8_t*>(parts_.clear_entries.get()) +
-                                           clear_offset(parts_.end.streams, stream_index));
+  const Stream& stream = streams_[size_t(stream_index)];
   ClearToSend& entry = message.clear;
-  entry = entries[number % streams_[size_t(stream_index)].limits.window];
+  entry = stream.entries[stream.place(number)];
   const std::string& peer = parts_.lanes[0].name.peer;
-  if (entry.number != number + 1 || entry.address == 0)
+  if (entry.number != uint32_t(number + 1) || entry.address == 0)
     return Error(ErrorCode::lost,
                  format("{} allowed message {} where {} was due", peer, entry.number, number + 1),
                  "do all ranks start the same operations in the same order?");
@@ -118,13 +119,13 @@ Status IbSender::take_entry(int stream_index, uint64_t number, Message& message)
 // died take their turns.
 std::span<IbLane* const> IbSender::lanes_for(uint64_t number) const {
   const std::span<IbLane* const> alive = alive_;
-  return parts_.split ? alive : alive.subspan(number % alive.size(), 1);
+  return parts_.split ? alive : alive.subspan(ring_place(number, uint32_t(alive.size())), 1);
 }
 
 // False when a lane has no room for it now.
 Result<bool> IbSender::start(int stream_index, uint64_t number) {
   Stream& stream = streams_[size_t(stream_index)];
-  Message& message = stream.messages[number % stream.limits.window];
+  Message& message = stream.message(number);
   const std::span<IbLane* const> lanes = lanes_for(number);
   const uint32_t share =
       lanes.size() == 1
@@ -160,14 +161,11 @@ Status IbSender::post_part(IbLane& lane, const Message& message, const Part& par
       const bool last = first + i + 1 == works;
       const uint32_t bytes = std::min(lane.write_bytes, part.bytes - done);
       VerbsSendWork& work = chain[i];
-      work = {};
       pieces[i] = {.address = reinterpret_cast<uintptr_t>(message.data) + part.offset + done,
                    .bytes = bytes,
                    .lkey = lkey};
-      work.next = i + 1 < count ? &chain[i + 1] : nullptr;
-      work.pieces = &pieces[i];
-      work.piece_count = bytes == 0 ? 0 : 1;
-      work.operation = last ? kOpWriteWithImmediate : kOpWrite;
+      begin_write(work, pieces[i]);
+      if (i + 1 < count) work.next = &chain[i + 1];
       work.remote_address = message.clear.address + part.offset + done;
       work.remote_key = message.clear.keys[lane.peer_rail];
       // A failure comes back under the id of the request that failed, signaled or not.
@@ -175,6 +173,7 @@ Status IbSender::post_part(IbLane& lane, const Message& message, const Part& par
           {.work = IbWork::data, .cost = works, .stream = part.stream, .number = part.number});
       done += bytes;
       if (!last) continue;
+      work.operation = kOpWriteWithImmediate;
       work.flags = kSendSignaled;
       work.immediate = __builtin_bswap32(format_.encode(
           {.stream = part.stream, .number = uint32_t(part.number), .bytes = message.bytes}));
@@ -187,7 +186,7 @@ Status IbSender::post_part(IbLane& lane, const Message& message, const Part& par
 Result<NetDone> IbSender::test(NetRequest request) {
   Stream& stream = streams_[request >> kSendShift];
   const uint32_t index = request & ((1u << kSendShift) - 1);
-  if (stream.tested == stream.posted || stream.tested % stream.limits.window != index ||
+  if (stream.tested == stream.posted || stream.place(stream.tested) != index ||
       stream.messages[index].parts_left != 0)
     return NetDone{};
   ++stream.tested;
@@ -197,7 +196,7 @@ Result<NetDone> IbSender::test(NetRequest request) {
 Status IbSender::completed(IbLane&, const IbWorkId& id) {
   Stream& stream = streams_[size_t(id.stream)];
   // Numbers are told apart within a window; a message that was sent again may be over already.
-  Message& message = stream.messages[id.number % stream.limits.window];
+  Message& message = stream.message(id.number);
   if (message.parts_left != 0) --message.parts_left;
   return {};
 }
@@ -221,7 +220,7 @@ std::string IbSender::work_text(const IbWorkId& id) const {
   const Stream& stream = streams_[size_t(id.stream)];
   return format("send message {} of {} ({} bytes)", id.number,
                 kernels::name_of(kernels::Protocol(id.stream)),
-                stream.messages[id.number % stream.limits.window].bytes);
+                stream.messages[stream.place(id.number)].bytes);
 }
 
 }  // namespace collctl::transport

@@ -32,9 +32,12 @@ class IbSender : public IbConnection {
   };
   struct Stream {
     NetStream limits;
-    std::vector<Message> messages;  // by number % window
+    std::vector<Message> messages;         // by number % window
+    const ClearToSend* entries = nullptr;  // by number % window; the peer writes them
     uint64_t posted = 0, tested = 0;
     uint64_t cleared = 0;  // the peer has posted receives for all before
+    uint32_t place(uint64_t number) const { return ring_place(number, limits.window); }
+    Message& message(uint64_t number) { return messages[place(number)]; }
   };
   struct Part {
     int stream;

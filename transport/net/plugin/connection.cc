@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kPluginShift = 24;
 constexpr uint32_t kPluginControlRounds = 32;  // a look at the TCP connection takes a system call
+constexpr int64_t kSettleMs = 2000;            // for requests that are left at the goodbye
 
 }  // namespace
 
@@ -35,12 +36,13 @@ PluginConnection::PluginConnection(PluginParts parts, PluginTimer timer)
 }
 
 PluginConnection::~PluginConnection() {
-  for (Memory& memory : memories_) release(memory);
+  (void)let_go();
 }
 
+// From the lines that hold no request.
 void PluginConnection::release(Memory& memory) {
   for (int s = 0; s < kernels::kProtocolCount; ++s) {
-    if (!memory.held[size_t(s)]) continue;
+    if (!memory.held[size_t(s)] || streams_[s].waits()) continue;
     const NetPluginCode code = calls().deregister(parts_.lines[s], memory.handles[size_t(s)]);
     if (code != kNetPluginOk) COLL_INFO(net, "{}", parts_.lines.error("deregMr", code).message);
     memory.held[size_t(s)] = false;
@@ -49,9 +51,9 @@ void PluginConnection::release(Memory& memory) {
 
 // A registration belongs to a line: all of them get one.
 template <class Register>
-Result<uint64_t> PluginConnection::add_memory(bool on_device, const char* call, Register with) {
-  Memory memory;
-  memory.on_device = on_device;
+Result<uint64_t> PluginConnection::add_memory(const Memory& wanted, const char* call,
+                                              Register with) {
+  Memory memory = wanted;
   for (int s = 0; s < kernels::kProtocolCount; ++s) {
     if (parts_.lines[s] == nullptr) continue;
     const NetPluginCode code = with(parts_.lines[s], &memory.handles[size_t(s)]);
@@ -66,7 +68,7 @@ Result<uint64_t> PluginConnection::add_memory(bool on_device, const char* call, 
 }
 
 Result<uint64_t> PluginConnection::register_memory(void* address, size_t bytes) {
-  return add_memory(false, "regMr", [&](void* line, void** handle) {
+  return add_memory({.address = address}, "regMr", [&](void* line, void** handle) {
     return calls().register_memory(line, address, bytes, kNetPluginHost, handle);
   });
 }
@@ -83,7 +85,8 @@ Result<uint64_t> PluginConnection::register_device_memory(void* address, size_t 
   if ((pointers & kNetPluginDmaBuf) != 0 && calls().register_dmabuf != nullptr && parts_.dmabuf) {
     auto exported = parts_.device->export_dmabuf(address, bytes);
     if (exported) {
-      auto registered = add_memory(true, "regMrDmaBuf", [&](void* line, void** handle) {
+      const Memory memory{.address = address, .on_device = true};
+      auto registered = add_memory(memory, "regMrDmaBuf", [&](void* line, void** handle) {
         return calls().register_dmabuf(line, address, bytes, kNetPluginCuda, exported->offset,
                                        exported->fd.get(), handle);
       });
@@ -98,7 +101,8 @@ Result<uint64_t> PluginConnection::register_device_memory(void* address, size_t 
     return Error(ErrorCode::unavailable,
                  refused.empty() ? "this device of the plugin takes DMA-BUF only" : refused);
   how = "the plugin" + (refused.empty() ? "" : "; " + refused);
-  return add_memory(true, "regMr", [&](void* line, void** handle) {
+  const Memory memory{.address = address, .on_device = true};
+  return add_memory(memory, "regMr", [&](void* line, void** handle) {
     return calls().register_memory(line, address, bytes, kNetPluginCuda, handle);
   });
 }
@@ -124,21 +128,26 @@ NetRequest PluginConnection::enter(int stream_index, const Message& message) {
   return uint32_t(stream_index) << kPluginShift | index;
 }
 
-Result<NetRequest> PluginConnection::post_send(int stream, const void* data, uint32_t bytes,
-                                               uint64_t memory) {
-  if (streams_[stream].full() || over_) return kNoRequest;
-  COLL_CHECK(bytes <= parts_.end.streams[stream].max_bytes);
-  Message message{.data = const_cast<void*>(data), .bytes = bytes, .memory = memory};
-  const NetPluginCode code = calls().send(parts_.lines[stream], message.data, bytes, stream,
-                                          memories_[size_t(memory) - 1].handles[size_t(stream)],
-                                          nullptr, &message.request);
+Result<NetRequest> PluginConnection::begin_send(int stream, const Message& wanted) {
+  Message message = wanted;
+  const Memory& memory = memories_[size_t(message.memory) - 1];
+  const NetPluginCode code =
+      calls().send(parts_.lines[stream], message.data, message.bytes, stream,
+                   memory.handles[size_t(stream)], nullptr, &message.request);
   if (code != kNetPluginOk) COLL_TRY(broken("isend", code));
   return enter(stream, message);
 }
 
+Result<NetRequest> PluginConnection::post_send(int stream, const void* data, uint32_t bytes,
+                                               uint64_t memory) {
+  if (streams_[stream].full() || over_ || leaving_) return kNoRequest;
+  COLL_CHECK(bytes <= parts_.end.streams[stream].max_bytes);
+  return begin_send(stream, {.data = const_cast<void*>(data), .bytes = bytes, .memory = memory});
+}
+
 Result<NetRequest> PluginConnection::post_recv(int stream, void* data, uint32_t capacity,
                                                uint64_t memory) {
-  if (streams_[stream].full() || over_) return kNoRequest;
+  if (streams_[stream].full() || over_ || leaving_) return kNoRequest;
   Message message{.data = data, .bytes = capacity, .memory = memory};
   size_t bytes = capacity;
   int tag = stream;
@@ -157,12 +166,12 @@ Result<bool> PluginConnection::look(int stream_index) {
   if (message.done || over_) return message.done;
   int done = 0, bytes = 0;
   const NetPluginCode code = calls().test(message.request, &done, &bytes);
-  if (code != kNetPluginOk) COLL_TRY(broken("test", code));
+  message.failed = code != kNetPluginOk;
+  if (message.failed) COLL_TRY(broken("test", code));
   if (done == 0 || over_) return false;
   message.done = true;
   timer_.moved();
-  if (parts_.end.spec.direction == Direction::recv && !message.flushing)
-    COLL_TRY(received(stream_index, message, bytes));
+  if (!sends() && !message.flushing) COLL_TRY(received(stream_index, message, bytes));
   return message.done;
 }
 
@@ -191,7 +200,9 @@ Result<NetDone> PluginConnection::test(NetRequest request) {
   const int stream_index = int(request >> kPluginShift);
   Stream& stream = streams_[stream_index];
   const uint64_t index = request & ((1u << kPluginShift) - 1);
-  if (!stream.waits() || stream.tested % stream.messages.size() != index) return NetDone{};
+  // At the end what is left is settled here, and is no message.
+  if (leaving_ || !stream.waits() || stream.tested % stream.messages.size() != index)
+    return NetDone{};
   COLL_ASSIGN(const bool done, look(stream_index));
   if (!done) return NetDone{};
   ++stream.tested;
@@ -202,9 +213,11 @@ Result<NetDone> PluginConnection::test(NetRequest request) {
 
 Result<bool> PluginConnection::progress() {
   if (error_) return *error_;
+  if (leaving_) COLL_TRY(settle());
   // Its end shows in poll as well; between sleeps it is enough to look now and then.
-  if (!control_.sending() && ++rounds_ % kPluginControlRounds != 0) return false;
+  if (!leaving_ && !control_.sending() && ++rounds_ % kPluginControlRounds != 0) return false;
   auto moved = control_.pump();
+  while (auto news = control_.next()) COLL_TRY(hear(*news));
   if (!moved) {
     Error error = std::move(moved.error());
     error.code = ErrorCode::lost;
@@ -214,6 +227,93 @@ Result<bool> PluginConnection::progress() {
   }
   return *moved;
 }
+
+// --- the end ---
+
+void PluginConnection::say_goodbye() {
+  leaving_ = true;
+  settle_until_ = Deadline::after_ms(kSettleMs);
+  if (!sends()) {
+    ByteWriter w;
+    for (const Stream& stream : streams_) w.put(stream.posted);
+    control_.push(IbNews::receives, w.bytes());
+  }
+  control_.push(IbNews::goodbye);
+}
+
+Status PluginConnection::hear(const IbMessage& news) {
+  ByteReader r(news.body);
+  std::array<uint64_t, kernels::kProtocolCount> posted{};
+  bool sound = sends() && news.news == IbNews::receives && !peer_posted_;
+  for (size_t s = 0; s < posted.size(); ++s) {
+    posted[s] = r.get<uint64_t>();
+    sound = sound && posted[s] <= streams_[s].posted + streams_[s].messages.size();
+  }
+  if (!sound || !r.ok() || !r.at_end())
+    return Error(ErrorCode::lost, format("what {} says beside the plugin's connection is no news",
+                                         peer_text(parts_.end.spec.peer)));
+  peer_posted_ = posted;
+  return {};
+}
+
+// Send end: empty messages for the receives that are left. Both: whatever is done is over.
+Status PluginConnection::settle() {
+  for (int s = 0; s < kernels::kProtocolCount && !over_; ++s) {
+    Stream& stream = streams_[s];
+    while (peer_posted_ && stream.posted < (*peer_posted_)[size_t(s)] && !stream.full()) {
+      COLL_ASSIGN(const NetRequest request,
+                  begin_send(s, {.data = memories_[0].address, .memory = 1}));
+      if (request == kNoRequest) break;
+    }
+    while (stream.waits()) {
+      COLL_ASSIGN(const bool done, look(s));
+      if (!done) break;
+      ++stream.tested;
+    }
+  }
+  return {};
+}
+
+bool PluginConnection::settled() const {
+  for (size_t s = 0; s < std::size(streams_); ++s) {
+    if (streams_[s].waits()) return false;
+    const bool filled = !peer_posted_ || streams_[s].posted >= (*peer_posted_)[s];
+    if (!filled && !control_.closed()) return false;
+  }
+  return !sends() || peer_posted_ || control_.closed();
+}
+
+bool PluginConnection::delivered() const {
+  if (!control_.delivered()) return false;
+  return !leaving_ || over_ || settled() || settle_until_.passed();
+}
+
+// A request that has failed is over as well.
+bool PluginConnection::given_back(Message& message) const {
+  if (message.done || message.failed) return true;
+  int done = 0, bytes = 0;
+  message.failed = calls().test(message.request, &done, &bytes) != kNetPluginOk;
+  return message.failed || done != 0;
+}
+
+bool PluginConnection::let_go() {
+  if (let_go_) return *let_go_;
+  size_t left = 0;
+  for (int s = 0; s < kernels::kProtocolCount; ++s) {
+    Stream& stream = streams_[s];
+    while (stream.waits() && given_back(stream.messages[stream.tested % stream.messages.size()]))
+      ++stream.tested;
+    left += size_t(stream.posted - stream.tested);
+  }
+  if (left != 0)
+    COLL_INFO(net, "{} : {}: the plugin still has {} requests: the memory they are in stays", via_,
+              edge_text(parts_.end.spec), left);
+  for (Memory& memory : memories_) release(memory);
+  let_go_ = left == 0;
+  return *let_go_;
+}
+
+// --- sleeping ---
 
 void PluginConnection::add_interest(std::vector<pollfd>& fds) {
   fds.push_back({timer_.fd(), POLLIN, 0});

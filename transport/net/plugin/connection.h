@@ -1,6 +1,11 @@
 // One end of a connection by a plugin (half.h). A message is one isend or irecv of its
 // stream's line; the oldest request of a stream is the one that is asked about, since they are
 // done in order.
+//
+// The end: a receive end always has receives posted that no data will come for. It says how many,
+// and the send end fills them with empty messages, so that at the end a plugin holds no request and
+// takes its memory back. Where it still holds one that it has told neither the end nor the failure
+// of, nothing is taken back, and what was registered stays (let_go()).
 #pragma once
 #include <optional>
 
@@ -39,8 +44,9 @@ class PluginConnection : public NetConnection {
   void disarm() override;
   bool idle() const override { return !control_.sending(); }
   void attach_bell(int) override {}
-  void say_goodbye() override { control_.push(IbNews::goodbye); }
-  bool delivered() const override { return control_.delivered(); }
+  void say_goodbye() override;
+  bool delivered() const override;
+  bool let_go() override;
 
  private:
   struct Message {
@@ -50,6 +56,7 @@ class PluginConnection : public NetConnection {
     uint64_t memory = 0;
     bool flushing = false;
     bool done = false;
+    bool failed = false;  // and the plugin has said so
   };
   struct Stream {
     std::vector<Message> messages;  // a ring
@@ -61,18 +68,25 @@ class PluginConnection : public NetConnection {
   struct Memory {
     std::array<void*, kernels::kProtocolCount> handles{};  // by stream
     std::array<bool, kernels::kProtocolCount> held{};
+    void* address = nullptr;
     bool on_device = false;
   };
 
   PluginConnection(PluginParts parts, PluginTimer timer);
   const base::drivers::NetPluginCalls& calls() const { return parts_.lines.calls(); }
+  bool sends() const { return parts_.end.spec.direction == Direction::send; }
   template <class Register>
-  Result<uint64_t> add_memory(bool on_device, const char* call, Register with);
+  Result<uint64_t> add_memory(const Memory& memory, const char* call, Register with);
   void release(Memory& memory);
   Status broken(const char* call, int code);
   NetRequest enter(int stream, const Message& message);
+  Result<NetRequest> begin_send(int stream, const Message& message);
   Result<bool> look(int stream);
+  bool given_back(Message& message) const;
   Status received(int stream, Message& message, int bytes);
+  Status hear(const IbMessage& news);
+  Status settle();
+  bool settled() const;
 
   PluginParts parts_;
   IbControl control_;
@@ -82,6 +96,11 @@ class PluginConnection : public NetConnection {
   std::vector<Memory> memories_;  // number n + 1
   uint32_t rounds_ = 0;
   bool over_ = false;  // the peer has said goodbye and is gone
+  bool leaving_ = false;
+  std::optional<bool> let_go_;                  // the answer, when it was asked for
+  Deadline settle_until_ = Deadline::at_ns(0);  // when leaving
+  // Send end: of each stream, what the peer has posted in all; unknown until it says goodbye.
+  std::optional<std::array<uint64_t, kernels::kProtocolCount>> peer_posted_;
   std::optional<Error> error_;
 };
 

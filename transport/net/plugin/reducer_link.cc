@@ -1,10 +1,9 @@
 // The link: slots into the network's all-reduces and out of them.
-#include <list>
-
 #include "base/check.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "transport/edge.h"
+#include "transport/memory/kept.h"
 #include "transport/nccl_numbers.h"
 #include "transport/net/fifo_counters.h"
 #include "transport/net/plugin/reducer.h"
@@ -19,14 +18,6 @@ using kernels::RedOp;
 namespace {
 
 constexpr int64_t kCloseMs = 200;  // what is under way after a failure may end
-
-// Memory that a plugin may still write to.
-void keep_for_ever(std::shared_ptr<void> memory) {
-  static std::mutex mutex;
-  static auto* const kept = new std::list<std::shared_ptr<void>>();
-  const std::scoped_lock lock(mutex);
-  kept->push_back(std::move(memory));
-}
 
 uint8_t* slot_of(const kernels::Fifo& fifo, uint64_t step) {
   return fifo.slots + size_t(step % fifo.slot_count) * fifo.slot_bytes;

@@ -1,0 +1,99 @@
+// The CollNet algorithm on GPU ranks (the fake driver): a head's slots for the network are pinned
+// host memory, which its GPU fills and the plugin adds up.
+#include "tests/unit/runtime/gpu_ranks.h"
+#include "tests/unit/runtime/window_job.h"
+#include "tests/unit/runtime_network/collnet_job.h"
+
+using namespace collctl;
+using namespace collctl::runtime;
+using namespace collctl::runtime::testing;
+
+namespace {
+
+GpuJob collnet_gpus(const std::vector<int>& hosts) {
+  GpuJob job;
+  job.ranks = int(hosts.size());
+  job.hosts = hosts;
+  job.options = collnet_only();
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("collnet: GPU ranks", "[collnet][gpu]") {
+  for (const auto& hosts : {hosts_of({1, 1}), hosts_of({2, 2}), hosts_of({1, 2})}) {
+    INFO(hosts.size() << " ranks");
+    const Plugin plugin("reduces12");
+    set_up_gpus(int(hosts.size()));
+    CHECK(with_gpu_ranks(collnet_gpus(hosts), [](Communicator& c, Complaints& complaints) {
+            Stream stream(c);
+            for (const uint64_t count : {0, 1, 1003, 100'003})
+              for (const RedOp op : {RedOp::sum, RedOp::max, RedOp::avg})
+                for (const DataType type : {DataType::float32, DataType::bfloat16}) {
+                  const std::string wrong =
+                      wrong_in(c, stream, {.count = count, .type = type, .op = op});
+                  if (!wrong.empty()) complaints.add(wrong);
+                }
+            bool through = false;
+            for (const LinkInfo& link : c.links())
+              through |= link.from == link.to && link.via.rfind("COLLNET/Sums/", 0) == 0;
+            if (!through && c.rank() == 0) complaints.add("rank 0 has no link into the network");
+          }) == "");
+    CHECK(plugin.reductions() > 0);
+  }
+}
+
+namespace {
+
+// What the ranks say when one of them does not come to the second operation.
+std::string said_without(int still) {
+  GpuJob job = collnet_gpus({0, 0, 1});
+  job.options.op_timeout_s = 1.5;
+  job.options.channels = 1;
+  std::string text;
+  const Communicators ranks = start_gpu_job(job);
+  on_all(3, [&](int r) {
+    Communicator& c = *ranks[size_t(r)];
+    Stream stream(c);
+    (void)wrong_in(c, stream, {.count = 1000});
+    if (r != still) {
+      (void)wrong_in(c, stream, {.count = 1000});
+      return;
+    }
+    const Deadline deadline = Deadline::after_seconds(30);
+    while (c.async_error() && !deadline.passed()) base::sleep_until(Deadline::after_ms(5));
+  });
+  for (const auto& rank : ranks) {
+    const Status status = rank->async_error();
+    if (status) return "no error";
+    text += format("{} {} ", code_name(status.error().code), status.error().rank);
+  }
+  return text;
+}
+
+}  // namespace
+
+// In a process of its own: what the network has not given back stays.
+TEST_CASE("collnet: a GPU rank that stands still is named by all", "[collnet][gpu]") {
+  const Plugin plugin("reduces12");
+  CHECK(in_child([] {
+          fake_cuda::set_up({.devices = 3});
+          return said_without(1);
+        }) == "deadline 1 deadline 1 deadline 1 ");
+  CHECK(in_child([] {
+          fake_cuda::set_up({.devices = 3});
+          return said_without(2);
+        }) == "deadline 2 deadline 2 deadline 2 ");
+}
+
+TEST_CASE("collnet: GPU ranks are told why they cannot have it", "[collnet][gpu]") {
+  const Plugin plugin("fake12");  // a network that only carries
+  set_up_gpus(2);
+  CHECK(with_gpu_ranks(collnet_gpus({0, 1}), [](Communicator& c, Complaints& complaints) {
+          Stream stream(c);
+          const std::string said = wrong_in(c, stream, {.count = 5});
+          if (said.find("collnet needs a network that reduces, and there is none") ==
+              std::string::npos)
+            complaints.add("said: " + said);
+        }) == "");
+}
