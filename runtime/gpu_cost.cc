@@ -36,23 +36,22 @@ constexpr WindowRow kWindowRows[] = {
 };
 // A launch on a stream adds so much (1.0 to 1.5), as the model's times of fifos have it within.
 constexpr double kLaunchUs = 1.2;
-// Operations with a root end with a meeting of all ranks.
-constexpr double kMeetingUs = 1.5;
+// In operations with a root all ranks tell each other that they have come.
+constexpr double kMeetingUs = 0.3;
 // What receivers of a broadcast hand on comes a second way (measured on 4 x H200).
-constexpr double kHandedOnUs = 10, kHandedOnLinesUs = 1.5;
+constexpr double kHandedOnUs = 4, kHandedOnLinesUs = 1.5;
 
-// Straight between users' windows. Of all-reduce from what a trial took (2 x H200, PERFORMANCE.md:
-// 16 MiB 51.8, 64 MiB 189 us); of the others guessed: two meetings and the pace of stores, or of
-// loads with all GPUs busy.
+// Straight between users' windows (2 and 4 x H200): what is put beats slots from some MiB on; sums
+// and what is loaded never do, and are here for those who force them.
 struct StraightRow {
   bool adds, loads;  // loads: data is loaded by who adds it up, or hands it on
   double base_us, rank_us, gbps;
 };
 constexpr StraightRow kStraightRows[] = {
-    {true, false, 5.5, 0.3, 367},
-    {true, true, 4.0, 0.3, 337},
-    {false, false, 4.0, 0.3, 367},
-    {false, true, 5.0, 0.3, 337},
+    {true, false, 11.0, 0.3, 360},
+    {true, true, 11.0, 0.3, 330},
+    {false, false, 9.0, 0.3, 367},
+    {false, true, 15.0, 0.3, 330},
 };
 
 double wire_bytes_per_byte(Protocol protocol) {

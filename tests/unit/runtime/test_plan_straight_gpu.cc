@@ -58,8 +58,7 @@ TEST_CASE("GPU ranks go straight between windows where the model says so",
   for (const int n : {2, 4, 8}) {
     const CommShape shape = shape_of(n);
     INFO(n << " ranks");
-    for (const Collective c : {Collective::all_reduce, Collective::all_gather,
-                               Collective::all_to_all, Collective::broadcast}) {
+    for (const Collective c : {Collective::all_gather, Collective::all_to_all}) {
       INFO(kernels::name_of(c));
       CHECK_FALSE(planned(shape, c, 4).straight);  // lines are there sooner
       const PlannedOp large = planned(shape, c, kLarge);
@@ -70,12 +69,15 @@ TEST_CASE("GPU ranks go straight between windows where the model says so",
       CHECK(large.works[0].part_offset == 0);
       CHECK(large.works[0].part_count == kLarge);
       CHECK(kernels::shares_buffers(large.works[0]));
-      CHECK(large.algorithm ==
-            (c == Collective::all_reduce ? AlgorithmId::two_shot : AlgorithmId::one_shot));
+      CHECK(large.algorithm == AlgorithmId::one_shot);
       CHECK(large.expected_us < planned(shape, c, 2 * kLarge).expected_us);
     }
-    // In between: slots cost a reduce-scatter more than loads do.
-    CHECK(planned(shape, Collective::reduce_scatter, (4 << 20) / uint64_t(n)).straight);
+    // Sums come as soon through slots, whatever the size.
+    for (const Collective c : {Collective::all_reduce, Collective::reduce_scatter})
+      for (const uint64_t count : {uint64_t(4), uint64_t(4) << 20, kLarge})
+        CHECK_FALSE(planned(shape, c, count).straight);
+    // A broadcast to several is handed on through slots, sooner than by loads.
+    CHECK(planned(shape, Collective::broadcast, kLarge).straight == (n == 2));
   }
 }
 
@@ -86,19 +88,20 @@ TEST_CASE("choices of GPU ranks with buffers in windows", "[gpu][planner][user_w
   CHECK(planned(shape, kSum, 4, "two-shot").straight);  // asked for, whatever it takes
   CHECK_FALSE(planned(shape, kSum, kLarge, "ring").straight);
   CHECK_FALSE(planned(shape, kSum, 1024, "", "ll").straight);
-  CHECK(planned(shape, kSum, kLarge, "", "simple").straight);
+  CHECK(planned(shape, Collective::all_to_all, kLarge, "", "simple").straight);
   CHECK_FALSE(planned(shape, Collective::barrier, 1).straight);
+  constexpr auto kMoved = Collective::all_to_all;
   shape.window_direct = nullptr;
-  CHECK_FALSE(planned(shape, kSum, kLarge).straight);
+  CHECK_FALSE(planned(shape, kMoved, kLarge).straight);
   shape.window_direct = [](Collective c, DataType, RedOp, int, uint64_t) {
     return c == Collective::all_gather;
   };
-  CHECK_FALSE(planned(shape, kSum, kLarge).straight);
+  CHECK_FALSE(planned(shape, kMoved, kLarge).straight);
   CHECK(planned(shape, Collective::all_gather, kLarge).straight);
   shape.window_direct = all_straight;
   shape.gpu_window = false;
   shape.no_window = "of no account";
-  CHECK_FALSE(planned(shape, kSum, kLarge).straight);
+  CHECK_FALSE(planned(shape, kMoved, kLarge).straight);
 }
 
 TEST_CASE("times straight between windows", "[gpu][model][user_window]") {
@@ -107,10 +110,10 @@ TEST_CASE("times straight between windows", "[gpu][model][user_window]") {
   };
   constexpr uint64_t kMiB = 1 << 20;
   for (const int n : {2, 4}) {
-    // Results without a slot: sooner than with one.
-    const GpuQuery staged{Collective::all_reduce, AlgorithmId::two_shot, Protocol::simple, n,
+    // What is put needs no slot: sooner than through one.
+    const GpuQuery staged{Collective::all_gather, AlgorithmId::one_shot, Protocol::simple, n,
                           16 * kMiB};
-    CHECK(us(Collective::all_reduce, n, 16 * kMiB) < predict_window_kernel(staged).us);
+    CHECK(us(Collective::all_gather, n, 16 * kMiB) < predict_window_kernel(staged).us);
     for (const Collective c :
          {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather}) {
       CHECK(us(c, n, 8) < us(c, n, kMiB));
