@@ -339,7 +339,7 @@ TEST_CASE("times of window kernels, by hand", "[gpu][model]") {
   // 3/2 x 64 MiB: 16 MiB at 355 GB/s, 80 MiB at 367.
   CHECK(us(AlgorithmId::two_shot, Protocol::simple, 4, 64 << 20) ==
         Approx(1.2 + 10.3 + 0.6 + 16777216 / 355e3 + 83886080 / 367e3));
-  // A root: 1.5 us more; it sends 1 MiB once, which the others hand on in 10 us.
+  // A root: 0.3 us more; it sends 1 MiB once, which the others hand on in 4 us.
   CHECK(predict_window_kernel(
             {Collective::broadcast, AlgorithmId::one_shot, Protocol::simple, 4, 1 << 20})
             .us == Approx(1.2 + 7.0 + 0.3 + 0.3 + 4 + 1048576 / 328e3));
