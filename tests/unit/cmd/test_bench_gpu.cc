@@ -83,7 +83,7 @@ TEST_CASE("bench on GPU ranks: collectives, types, in place and misaligned, righ
   }
 }
 
-TEST_CASE("bench on GPU ranks with buffers in windows: right, straight where large", "[gpu]") {
+TEST_CASE("bench on GPU ranks with buffers in windows: right, straight where asked for", "[gpu]") {
   for (const Collective c :
        {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
         Collective::all_to_all, Collective::broadcast})
@@ -91,6 +91,8 @@ TEST_CASE("bench on GPU ranks with buffers in windows: right, straight where lar
       set_up_gpus(2);
       BenchSpec spec = gpu_bench(c);
       spec.window = window;
+      // By the model sums are as fast through slots; the others find no slots for so much.
+      if (window && c == Collective::all_reduce) spec.algorithms = {"two-shot"};
       spec.misalign = 8;
       spec.cuda_graph = 2;
       spec.min_bytes = 16 << 10;

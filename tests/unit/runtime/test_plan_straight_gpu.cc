@@ -90,14 +90,14 @@ TEST_CASE("choices of GPU ranks with buffers in windows", "[gpu][planner][user_w
   CHECK_FALSE(planned(shape, kSum, 1024, "", "ll").straight);
   CHECK(planned(shape, Collective::all_to_all, kLarge, "", "simple").straight);
   CHECK_FALSE(planned(shape, Collective::barrier, 1).straight);
-  constexpr auto kMoved = Collective::all_to_all;
+  constexpr auto kMoved = Collective::all_gather;
   shape.window_direct = nullptr;
   CHECK_FALSE(planned(shape, kMoved, kLarge).straight);
   shape.window_direct = [](Collective c, DataType, RedOp, int, uint64_t) {
-    return c == Collective::all_gather;
+    return c == Collective::all_to_all;
   };
   CHECK_FALSE(planned(shape, kMoved, kLarge).straight);
-  CHECK(planned(shape, Collective::all_gather, kLarge).straight);
+  CHECK(planned(shape, Collective::all_to_all, kLarge).straight);
   shape.window_direct = all_straight;
   shape.gpu_window = false;
   shape.no_window = "of no account";
