@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/runtime/alone.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
 using namespace collctl;
@@ -28,6 +29,7 @@ std::string in_processes(const GpuJob& job,
   const base::Fd id_reader(ids[0]);
   base::Fd id_writer(ids[1]);
   std::vector<pid_t> children;
+  wait_until_alone();
   for (int r = 0; r < job.ranks; ++r) {
     const pid_t child = ::fork();
     REQUIRE(child >= 0);

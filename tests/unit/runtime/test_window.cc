@@ -121,6 +121,7 @@ TEST_CASE("windows between processes", "[window]") {
     REQUIRE(::pipe(pipe_fds) == 0);
     const base::Fd reader(pipe_fds[0]), writer(pipe_fds[1]);
     static_assert(std::is_trivially_copyable_v<UniqueId>);
+    wait_until_alone();
     for (int rank = 0; rank < n; ++rank) {
       const pid_t child = ::fork();
       REQUIRE(child >= 0);

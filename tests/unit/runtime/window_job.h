@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "runtime/window_memory.h"
+#include "tests/unit/runtime/alone.h"
 #include "tests/unit/runtime/ranks.h"
 
 namespace collctl::runtime::testing {
@@ -74,6 +75,7 @@ inline std::vector<int> in_processes(int n, const std::function<int(Communicator
   REQUIRE(::pipe(pipe_fds) == 0);
   const base::Fd reader(pipe_fds[0]), writer(pipe_fds[1]);
   std::vector<pid_t> children;
+  wait_until_alone();
   for (int rank = 0; rank < n; ++rank) {
     const pid_t child = ::fork();
     REQUIRE(child >= 0);

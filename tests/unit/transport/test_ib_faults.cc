@@ -24,13 +24,13 @@ const char* name_of(Phase phase) {
 }
 
 // Which requests belong to a phase, by what they look like. IB announces large messages apart: data
-// is a plain write, the immediate has none; entries of clear-to-send are 64 bytes each; only a
+// is a plain write, the immediate has none; entries of clear-to-send are 32 bytes each; only a
 // flush reads.
 Fault in_phase(Phase phase, Fault fault) {
   switch (phase) {
     case Phase::clear:
-      fault.min_bytes = 64;
-      fault.max_bytes = 64 * kIbSlots;
+      fault.min_bytes = 32;
+      fault.max_bytes = 32 * kIbSlots;
       break;
     case Phase::data:
       fault.opcode = "write";
