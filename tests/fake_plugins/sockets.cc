@@ -245,12 +245,18 @@ void end_request(Request* r) {
   --world().requests;
 }
 
+// A request whose test fails is over.
 NetPluginCode test(void* request, int* done, int* bytes) {
-  FAKE_FAULT("test");
   auto* r = static_cast<Request*>(request);
   Connection& c = *r->connection;
   *done = 0;
   if (c.open.count(r) == 0) return refuse(3, "a request that is over");
+  const auto fail = [&](NetPluginCode code) {
+    std::erase(c.pending, r);
+    end_request(r);
+    return code;
+  };
+  if (const NetPluginCode code = fault("test"); code != kNetPluginOk) return fail(code);
   if (r->flush) {
     if (auto unseen = c.unseen.extract(r->data); !unseen.empty())
       std::memcpy(r->data, unseen.mapped().data(), unseen.mapped().size());
@@ -262,12 +268,8 @@ NetPluginCode test(void* request, int* done, int* bytes) {
       take_room(c);
     else
       code = take_messages(c);
-    if (code == kNetPluginOk && !there && !r->done) {
-      std::erase(c.pending, r);
-      end_request(r);
-      return refuse(kNetPluginRemoteError, "the peer is gone");
-    }
-    if (code != kNetPluginOk) return code;
+    if (code != kNetPluginOk) return fail(code);
+    if (!there && !r->done) return fail(refuse(kNetPluginRemoteError, "the peer is gone"));
   }
   if (!r->done || (!c.sends && nonsense("stuck-receive"))) return kNetPluginOk;
   *done = 1;
