@@ -25,8 +25,8 @@ NetLink::~NetLink() {
     PinnedMemory pinned;
     DeviceMemory on_device;
   };
-  keep_for_ever(std::make_shared<Slots>(std::move(memory_), std::move(staging_), std::move(pinned_),
-                                        std::move(device_slots_)));
+  keep_for_ever(std::shared_ptr<Slots>(new Slots{std::move(memory_), std::move(staging_),
+                                                 std::move(pinned_), std::move(device_slots_)}));
 }
 
 Status NetLink::prepare(const Services& services) {

@@ -56,6 +56,7 @@ namespace {
 
 std::vector<IbPort*> ports_of(const std::vector<IbRail>& rails) {
   std::vector<IbPort*> ports;
+  ports.reserve(rails.size());
   for (const IbRail& rail : rails) ports.push_back(rail.port);
   return ports;
 }

@@ -36,7 +36,7 @@ PluginConnection::PluginConnection(PluginParts parts, PluginTimer timer)
 }
 
 PluginConnection::~PluginConnection() {
-  (void)let_go();
+  (void)PluginConnection::let_go();
 }
 
 // From the lines that hold no request.
