@@ -25,8 +25,12 @@ NetLink::~NetLink() {
     PinnedMemory pinned;
     DeviceMemory on_device;
   };
-  keep_for_ever(std::shared_ptr<Slots>(new Slots{std::move(memory_), std::move(staging_),
-                                                 std::move(pinned_), std::move(device_slots_)}));
+  const auto slots = std::make_shared<Slots>();
+  slots->memory = std::move(memory_);
+  slots->staging = std::move(staging_);
+  slots->pinned = std::move(pinned_);
+  slots->on_device = std::move(device_slots_);
+  keep_for_ever(slots);
 }
 
 Status NetLink::prepare(const Services& services) {
