@@ -114,7 +114,7 @@ TEST_CASE("collnet: a rank that stands still is named by all", "[collnet]") {
     INFO(c.hosts.size() << " ranks, rank " << c.still << " stands still");
     const Plugin plugin("reduces12");
     CommOptions options = collnet_only();
-    options.op_timeout_s = 1.5;
+    options.op_timeout_s = 3;
     options.channels = 1;
     Started started = start(c.hosts, options);
     REQUIRE(started.errors() == "");
@@ -144,7 +144,7 @@ TEST_CASE("collnet: a rank that stands still is named by all", "[collnet]") {
 TEST_CASE("collnet: a network that does not answer ends all ranks at the deadline", "[collnet]") {
   const Plugin plugin("reduces12");
   CommOptions options = collnet_only();
-  options.op_timeout_s = 1;
+  options.op_timeout_s = 4;
   Started started = start({0, 0, 1, 1}, options);
   REQUIRE(started.errors() == "");
   const Variable stuck("FAKE_PLUGIN_NONSENSE", "stuck-group");

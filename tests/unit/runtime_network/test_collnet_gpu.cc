@@ -48,7 +48,7 @@ namespace {
 // What the ranks say when one of them does not come to the second operation.
 std::string said_without(int still) {
   GpuJob job = collnet_gpus({0, 0, 1});
-  job.options.op_timeout_s = 1.5;
+  job.options.op_timeout_s = 3;
   job.options.channels = 1;
   std::string text;
   const Communicators ranks = start_gpu_job(job);
