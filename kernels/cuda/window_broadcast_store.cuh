@@ -3,7 +3,7 @@
 // nobody sends more. Chunks, slots and counts as in window_store.cuh; slices come through the slots
 // of contributions, what is handed on through those of results. Oracle: algo/one_shot.h.
 #pragma once
-#include "kernels/cuda/window_store.cuh"
+#include "kernels/cuda/window_two_shot_store.cuh"
 
 namespace collctl::kernels::cuda {
 
@@ -24,26 +24,6 @@ struct DealtSlices {
     return from >= bytes ? 0 : bytes - from < each ? bytes - from : each;
   }
 };
-
-// The root's: a chunk of one receiver a turn.
-template <bool kVec>
-__device__ void deal_slices(Group& group, const DealtSlices& slices, const Chunks& chunks) {
-  const Exchange& x = group.x;
-  const int me = x.memory.rank;
-  for (uint64_t turn = group.first(); turn < group.count; turn = group.next()) {
-    const auto [c, p] = peer_turn(x, turn);
-    const bool mine = group.peer() == p;
-    const uint64_t number = group.number(kSent, p, c);
-    if (mine) group.wait_slot(counts_of(x, x.layout.taken, me, p), number, p);
-    group.start();
-    copy_bytes<kVec, false>(x.input + slices.first(p) + c * chunks.each,
-                            slot_of(x, x.layout.stage, p, me, number),
-                            chunks.size(c, slices.size(p)), group.t);
-    group.end();
-    if (mine && !group.has_failed())
-      store_release(counts_of(x, x.layout.arrived, p, me) + group.slot(number), number + 1);
-  }
-}
 
 // The root's, where its output is not its input.
 template <bool kVec>
@@ -167,7 +147,7 @@ __global__ void __launch_bounds__(kStoreThreads)
                                       : StoreRole::sum;
   Group group(x, shared, turns(role), role, number % kMovers, number == kMovers ? 1 : kMovers);
   if (role == StoreRole::give)
-    deal_slices<kVec>(group, slices, chunks);
+    push_slices<kVec>(group, slices, chunks);
   else if (role == StoreRole::sum)
     hand_on<kVec>(group, slices, chunks, to[number]);
   else if (is_root)

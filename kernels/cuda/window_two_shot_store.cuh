@@ -33,10 +33,10 @@ struct EmitResult {
   }
 };
 
-// Gives the contributions to peers' slices, a chunk of one peer a turn: so the first ones arrive
-// early.
-template <bool kVec>
-__device__ void push_slices(Group& group, const Slices& slices, const Chunks& chunks) {
+// Gives peers their slices of the input, a chunk of one peer a turn: so the first ones arrive
+// early. SlicesOf: first(peer), size(peer).
+template <bool kVec, class SlicesOf>
+__device__ void push_slices(Group& group, const SlicesOf& slices, const Chunks& chunks) {
   const Exchange& x = group.x;
   const int me = x.memory.rank;
   for (uint64_t turn = group.first(); turn < group.count; turn = group.next()) {
