@@ -168,6 +168,7 @@ class CudaExecutor {
   bool stopping_ = false;
   bool told_ = false;  // on_failure knows what the kernels reported
   uint64_t seen_launches_ = 0;
+  int64_t asked_ns_ = 0;       // when the driver was last asked whether the queue is empty
   int64_t idle_since_ns_ = 0;  // 0: something was under way at the last look
   // A point in the last stream whose passing is watched.
   transport::DeviceEvent marker_;

@@ -15,6 +15,7 @@ using kernels::ReportCode;
 using transport::DeviceStream;
 
 constexpr int64_t kWatchNs = 1'000'000;       // how often the thread looks
+constexpr int64_t kAskNs = 20'000'000;        // ... at the device itself, while it gets work
 constexpr int64_t kRestAfterNs = 50'000'000;  // how long it goes on when nothing is under way
 // Kernels that are told to give up take far less; each that is queued starts once for that.
 constexpr double kDrainSeconds = 10, kDrainSecondsOfLaunch = 0.005;
@@ -146,9 +147,17 @@ void CudaExecutor::look(std::unique_lock<std::mutex>& lock) {
   if (capturing_ != nullptr)  // nothing is under way, and a question would spoil the capture
     return sign_ns_.store(now_ns(), std::memory_order_release);
   const bool launching = launching_.load(std::memory_order_acquire);
+  // A question to the driver makes a launch of the same moment wait, and who sleeps for that sleeps
+  // long. While work is being queued it can wait itself.
+  const int64_t now = now_ns();
+  if ((launching || seen_launches_ != launched_) && now - asked_ns_ < kAskNs) {
+    seen_launches_ = launched_;
+    idle_since_ns_ = 0;
+    return;
+  }
+  asked_ns_ = now;
   Result<bool> idle = last_ != nullptr ? last_->idle() : Result<bool>(true);
   if (!idle) return tell(lock, device_error(std::move(idle.error())));
-  const int64_t now = now_ns();
   if (!*idle || launching) {
     idle_since_ns_ = 0;
     if (*idle) sign_ns_.store(now, std::memory_order_release);

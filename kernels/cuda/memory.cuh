@@ -70,6 +70,17 @@ __device__ __forceinline__ uint64_t load_acquire(const uint64_t* p) {
   asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
   return v;
 }
+// A flag in the block's shared memory, and with it what was read and written before it. By atomics:
+// racecheck takes any other access that no barrier orders for a race.
+__device__ __forceinline__ void store_release_block(uint32_t* p, uint32_t v) {
+  __threadfence_block();
+  atomicExch(p, v);
+}
+__device__ __forceinline__ uint32_t load_acquire_block(uint32_t* p) {
+  const uint32_t v = atomicOr(p, 0u);
+  __threadfence_block();
+  return v;
+}
 // What this thread and those it met at a barrier have written is seen before what it writes next.
 __device__ __forceinline__ void fence_system() {
   asm volatile("fence.acq_rel.sys;" ::: "memory");

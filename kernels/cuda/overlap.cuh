@@ -14,34 +14,9 @@ __device__ __forceinline__ void begin_launch() {
 #endif
 }
 
-// Host. Of the current device and the code it takes: older code than 9.0 does not wait, whatever
-// the device knows. Asked once a thread and device.
-inline bool overlaps_launches(const void* kernel) {
-  thread_local int known_device = -1;
-  thread_local bool known = false;
-  int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return false;
-  if (device == known_device) return known;
-  cudaFuncAttributes code;
-  if (cudaFuncGetAttributes(&code, kernel) != cudaSuccess) return false;
-  known_device = device;
-  known = code.ptxVersion >= 90;
-  return known;
-}
-
-// Of a kernel that begins with begin_launch().
-inline cudaError_t launch_overlapping(const void* kernel, int blocks, int threads, void* stream,
-                                      void** arguments) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(unsigned(blocks));
-  config.blockDim = dim3(unsigned(threads));
-  config.stream = static_cast<cudaStream_t>(stream);
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = overlaps_launches(kernel) ? 1 : 0;
-  return cudaLaunchKernelExC(&config, kernel, arguments);
-}
+// Host. Puts a kernel that begins with begin_launch() on a stream of the current device;
+// `arguments` point at the kernel's. Any thread. What the device refuses comes back as its error.
+cudaError_t launch_overlapping(const void* kernel, int blocks, int threads, void* stream,
+                               void** arguments);
 
 }  // namespace collctl::kernels::cuda

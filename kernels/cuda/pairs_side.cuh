@@ -146,20 +146,18 @@ class PairSide {
     ++slices_;
     __syncwarp();
     if (lane != 0) return;
-    __threadfence_block();
-    store_volatile(&block_.moved[receives][warp], slices_);
+    store_release_block(&block_.moved[receives][warp], slices_);
   }
   // The warp that keeps the counters: all have moved one slice more. False: given up.
   __device__ bool all_moved() {
     ++slices_;
 #pragma unroll 1
     for (int polls = 1;; ++polls) {
-      const bool here =
-          lane >= warps || int32_t(load_volatile(&block_.moved[receives][lane]) - slices_) >= 0;
+      const bool here = lane >= warps ||
+                        int32_t(load_acquire_block(&block_.moved[receives][lane]) - slices_) >= 0;
       if (__all_sync(kAllLanes, here)) break;
       if (polls % kPollsBetweenLooks == 0 && __any_sync(kAllLanes, failed())) return false;
     }
-    __threadfence_block();
     __syncwarp();
     return true;
   }

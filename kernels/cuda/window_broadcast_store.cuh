@@ -32,7 +32,7 @@ __device__ void keep_slices(Group& group, const DealtSlices& slices, const Chunk
   for (uint64_t c = group.first(); c < group.count; c = group.next()) {
     group.start();
     for (int k = 0; k < x.memory.nranks - 1; ++k) {
-      const uint64_t at = slices.first(x.peer(k)) + c * chunks.each;
+      const uint64_t at = slices.first(x.peer(k)) + chunks.at(c);
       copy_bytes<kVec, false>(x.input + at, x.output + at, chunks.size(c, slices.size(x.peer(k))),
                               group.t);
     }
@@ -58,7 +58,7 @@ __device__ void hand_on(Group& group, const DealtSlices& slices, const Chunks& c
     if (mine >= 0) to[group.t] = tells ? slot_of(x, x.layout.results, mine, me, goes) : nullptr;
     group.start();
     const uint8_t* const slot = slot_of(x, x.layout.stage, me, x.root, came);
-    uint8_t* const out = x.output + slices.first(me) + c * chunks.each;
+    uint8_t* const out = x.output + slices.first(me) + chunks.at(c);
     const uint32_t n = chunks.size(c, slices.size(me));
     uint32_t done = 0;
     if constexpr (kVec) {
@@ -105,7 +105,7 @@ __device__ void take_handed(Group& group, const DealtSlices& slices, const Chunk
   const Exchange& x = group.x;
   const int me = x.memory.rank;
   for (uint64_t turn = group.first(); turn < group.count; turn = group.next()) {
-    const auto [c, p] = peer_turn(x, turn);
+    const auto [c, p] = peer_turn(x, Peers::all, turn);
     const bool mine = group.peer() == p && p != x.root;
     const uint64_t number = p == x.root ? 0 : group.number(kResultReceived, p, c);
     if (mine)
@@ -114,7 +114,7 @@ __device__ void take_handed(Group& group, const DealtSlices& slices, const Chunk
     group.start();
     if (p != x.root)
       copy_bytes<kVec, true>(slot_of(x, x.layout.results, me, p, number),
-                             x.output + slices.first(p) + c * chunks.each,
+                             x.output + slices.first(p) + chunks.at(c),
                              chunks.size(c, slices.size(p)), group.t);
     group.end();
     if (mine && !group.has_failed())
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   come(x, epoch);
   begin_store(x, shared);
   const DealtSlices slices(x);
-  const Chunks chunks{slices.each, (slices.each + chunk_bytes - 1) / chunk_bytes, chunk_bytes};
+  const Chunks chunks(slices.each, chunk_bytes);
   const bool is_root = x.memory.rank == x.root;
   const int number = int(threadIdx.x) / kGroupThreads;
   const uint64_t each_peer = chunks.count * (x.memory.nranks - 1);

@@ -71,14 +71,12 @@ int launch_direct(const WindowLaunch& launch) {
   const uint64_t each = (x.bytes + parts - 1) / parts;
   const int blocks = launch.blocks > 0 ? at_most(uint64_t(launch.blocks), kWindowBlocks)
                                        : at_most((each + 2047) / 2048, kWindowBlocks);
-  const uint32_t asked = launch.chunk_bytes / 16 * 16;
   Direct direct{};
   direct.flat = launch.flat;
   // Only contributions that are stored go through slots.
   const bool slots = by_store(launch) && ranks > 1;
-  const uint32_t usual = slots ? chunk_of(each, int(ranks) - 1, blocks, kSlotBytes)
-                               : chunk_of(each, 1, blocks, kMostChunk);
-  direct.chunk_bytes = asked == 0 ? usual : asked < kSlotBytes ? asked : kSlotBytes;
+  direct.chunk_bytes = slots ? chunk_of(launch, each, int(ranks) - 1, blocks, kSlotBytes)
+                             : chunk_of(launch, each, 1, blocks, kMostChunk);
   direct.relays = relays;
   switch (kind_of(launch.work)) {
     case WordKind::copy:

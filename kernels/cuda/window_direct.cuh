@@ -190,7 +190,7 @@ __device__ void sum_given(Group& group, const Slices& slices, const Chunks& chun
       group.wait(counts_of(x, x.layout.arrived, me, mine) + group.slot(came), came, mine,
                  WaitSide::recv);
     group.start();
-    const uint64_t at = slices.first(me) + c * chunks.each;
+    const uint64_t at = slices.first(me) + chunks.at(c);
     // What did not arrive leaves peers' outputs as they are.
     if (!group.has_failed())
       reduce_staged<kKind, kVec>(
@@ -215,8 +215,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   if (threadIdx.x == 0) to.unaligned = to.failed = 0;
   begin_store(x, shared);
   const Slices slices(x);
-  const Chunks chunks{slices.each, (slices.each + direct.chunk_bytes - 1) / direct.chunk_bytes,
-                      direct.chunk_bytes};
+  const Chunks chunks(slices.each, direct.chunk_bytes);
   const auto turns = [&](StoreRole of) {
     return of == StoreRole::sum ? chunks.count : chunks.count * (x.memory.nranks - 1);
   };
@@ -262,7 +261,7 @@ __device__ void sum_loaded(Group& group, const Chunks& chunks, const DirectShare
   const Exchange& x = group.x;
   for (uint64_t c = group.first(); c < chunks.count; c = group.next()) {
     group.start();
-    const uint64_t at = c * chunks.each;
+    const uint64_t at = chunks.at(c);
     reduce_staged<kKind, kVec>(
         x, x.input + in_at + at, [&](int p) { return to.in[p] + in_at + at; }, chunks.size(c),
         group.t, EmitDirect{to, out_at + at, x.memory.nranks});
@@ -283,8 +282,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   const Slices slices(x);
   const uint64_t slice = slices.first(x.memory.rank);
   const uint64_t bytes = scatters ? x.bytes : slices.size(x.memory.rank);
-  const Chunks chunks{bytes, (bytes + direct.chunk_bytes - 1) / direct.chunk_bytes,
-                      direct.chunk_bytes};
+  const Chunks chunks(bytes, direct.chunk_bytes);
   const bool open = open_together(x, direct, shared, to, epoch);
   if (open) {
     Group group(x, shared, chunks.count, StoreRole::sum, int(threadIdx.x) / kGroupThreads,
@@ -353,7 +351,7 @@ __device__ void put_chunks(Group& group, const Chunks& chunks, const DirectShare
   const int ranks = x.memory.nranks, others = ranks - 1;
   for (uint64_t c = group.first(); c < chunks.count; c = group.next()) {
     group.start();
-    const uint64_t at = c * chunks.each;
+    const uint64_t at = chunks.at(c);
     const uint32_t n = chunks.size(c);
     if (x.in_stride == 0) {
       spread_bytes<kVec>(input + first + at, to, first + at, ranks, n, group.t);
@@ -379,8 +377,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   const bool relays = direct.relays && x.memory.rank != x.root;
   const bool gives = relays || x.copy_own || (x.gives_to != Peers::none && !direct.relays);
   const Part part = relays ? relayed(x) : Part{0, x.bytes};
-  const Chunks chunks{part.bytes, (part.bytes + direct.chunk_bytes - 1) / direct.chunk_bytes,
-                      direct.chunk_bytes};
+  const Chunks chunks(part.bytes, direct.chunk_bytes);
   const bool open = open_together(x, direct, shared, to, epoch);
   if (open && gives) {
     Group group(x, shared, chunks.count, StoreRole::give, int(threadIdx.x) / kGroupThreads,

@@ -2,7 +2,7 @@
 // (window_store.cuh). Two groups of a block give, one takes: while one waits for its fence the
 // other keeps the link busy. Oracle: algo/one_shot.h.
 #pragma once
-#include "kernels/cuda/window_store.cuh"
+#include "kernels/cuda/window_two_shot_store.cuh"
 
 namespace collctl::kernels::cuda {
 
@@ -17,6 +17,8 @@ struct EmitOutput {
   }
 };
 
+// Of an operation in which a place of the output is a place of what is given (all-reduce): each
+// chunk goes to all peers in one turn, so that takers can wait until it was read.
 template <bool kVec>
 __device__ void push_chunks(Group& group, const Chunks& chunks) {
   const Exchange& x = group.x;
@@ -31,7 +33,7 @@ __device__ void push_chunks(Group& group, const Chunks& chunks) {
     for (int k = 0; k < others; ++k) {
       const int p = x.peer(k);
       if (!x.gives(p)) continue;
-      copy_bytes<kVec, false>(x.input + p * x.in_stride + c * chunks.each,
+      copy_bytes<kVec, false>(x.input + chunks.at(c),
                               slot_of(x, x.layout.stage, p, me, group.number(kSent, p, c)),
                               chunks.size(c), t);
     }
@@ -43,43 +45,67 @@ __device__ void push_chunks(Group& group, const Chunks& chunks) {
       store_volatile(&x.store().given[group.slot(before + c)], before + c + 1);
   }
 }
+// The blocks of all other operations, as push_slices() wants them.
+struct Blocks {
+  uint64_t stride, bytes;
+  __device__ uint64_t first(int peer) const { return uint64_t(peer) * stride; }
+  __device__ uint64_t size(int) const { return bytes; }
+};
 
 template <WordKind kKind, bool kVec>
-__device__ void take_chunks(Group& group, const Chunks& chunks, uint64_t from) {
+__device__ void sum_chunks(Group& group, const Chunks& chunks, bool whole, uint64_t from) {
   const Exchange& x = group.x;
-  const int others = x.memory.nranks - 1, me = x.memory.rank, t = group.t;
+  const int me = x.memory.rank, t = group.t;
   const int mine = group.peer();
   const bool takes = mine >= 0 && x.takes(mine);
   const uint64_t before = group.before();
   for (uint64_t c = from; c < chunks.count; c = group.next()) {
-    const uint64_t at = c * chunks.each;
-    const uint32_t n = chunks.size(c);
+    const uint64_t at = chunks.at(c);
     const uint64_t number = takes ? group.number(kReceived, mine, c) : 0;
-    if (x.copy_own)
-      copy_bytes<kVec, false>(x.input + x.own_in + at, x.output + x.own_out + at, n, t);
     if (takes)
       group.wait(counts_of(x, x.layout.arrived, me, mine) + group.slot(number), number, mine,
                  WaitSide::recv);
     // In place: what is written here must have been given away before.
-    if (t == kGroupThreads - 1 && x.gives_to != Peers::none)
+    if (whole && t == kGroupThreads - 1 && x.gives_to != Peers::none)
       group.wait(&x.store().given[group.slot(before + c)], before + c, me, WaitSide::send);
     group.start();
-    const auto slot = [&](int p) {
-      return slot_of(x, x.layout.stage, me, p, group.number(kReceived, p, c));
-    };
-    if constexpr (kKind == WordKind::copy) {
-      for (int k = 0; k < others; ++k) {
-        const int p = x.peer(k);
-        if (x.takes(p)) copy_bytes<kVec, true>(slot(p), x.output + p * x.out_stride + at, n, t);
-      }
-    } else if (x.takes_from != Peers::none) {
-      reduce_staged<kKind, kVec>(x, x.input + x.reduce_own + at, slot, n, t,
-                                 EmitOutput{x.output + at});
-    }
+    reduce_staged<kKind, kVec>(
+        x, x.input + x.reduce_own + at,
+        [&](int p) { return slot_of(x, x.layout.stage, me, p, group.number(kReceived, p, c)); },
+        chunks.size(c), t, EmitOutput{x.output + at});
     group.end();
     // What was staged has been used by now: the loads are over, and nothing else was written.
     if (takes && !group.has_failed())
       store_volatile(counts_of(x, x.layout.taken, mine, me) + group.slot(number), number + 1);
+  }
+}
+
+// Puts what came into place, a chunk of one peer a turn, and of every chunk the own one last.
+template <bool kVec>
+__device__ void take_chunks(Group& group, const Chunks& chunks, uint64_t from) {
+  const Exchange& x = group.x;
+  const int me = x.memory.rank;
+  for (uint64_t turn = from; turn < group.count; turn = group.next()) {
+    const auto [c, p] = peer_turn(x, x.takes_from, turn, x.copy_own);
+    const uint64_t at = chunks.at(c);
+    const uint32_t n = chunks.size(c);
+    if (p < 0) {
+      group.start();
+      copy_bytes<kVec, false>(x.input + x.own_in + at, x.output + x.own_out + at, n, group.t);
+      group.end();
+      continue;
+    }
+    const bool mine = group.peer() == p;
+    const uint64_t number = group.number(kReceived, p, c);
+    if (mine)
+      group.wait(counts_of(x, x.layout.arrived, me, p) + group.slot(number), number, p,
+                 WaitSide::recv);
+    group.start();
+    copy_bytes<kVec, true>(slot_of(x, x.layout.stage, me, p, number),
+                           x.output + p * x.out_stride + at, n, group.t);
+    group.end();
+    if (mine && !group.has_failed())
+      store_volatile(counts_of(x, x.layout.taken, p, me) + group.slot(number), number + 1);
   }
 }
 
@@ -91,23 +117,39 @@ __global__ void __launch_bounds__(kStoreThreads)
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   come(x, epoch);
   begin_store(x, shared);
-  const Chunks chunks{x.bytes, (x.bytes + chunk_bytes - 1) / chunk_bytes, chunk_bytes};
+  const Chunks chunks(x.bytes, chunk_bytes);
+  constexpr bool kCopies = kKind == WordKind::copy;
+  const bool whole = !kCopies && x.in_stride == 0;
   const bool gives = x.gives_to != Peers::none;
   const bool takes = x.takes_from != Peers::none || x.copy_own;
+  const uint64_t give_turns = chunks.count * (whole ? gives : count_of(x, x.gives_to));
+  const uint64_t take_turns =
+      chunks.count * (kCopies ? count_of(x, x.takes_from) + x.copy_own : takes);
   constexpr int kGivers = 2;
   const int number = int(threadIdx.x) / kGroupThreads;
+  const auto take = [&](Group& group, uint64_t from) {
+    if constexpr (kCopies)
+      take_chunks<kVec>(group, chunks, from);
+    else
+      sum_chunks<kKind, kVec>(group, chunks, whole, from);
+  };
   if (number < kGivers) {
     if (gives) {
-      Group group(x, shared, chunks.count, StoreRole::give, number, kGivers);
-      push_chunks<kVec>(group, chunks);
+      Group group(x, shared, give_turns, StoreRole::give, number, kGivers);
+      bool done = false;
+      if constexpr (!kCopies) {
+        if (whole) push_chunks<kVec>(group, chunks);
+        done = whole;
+      }
+      if (!done) push_slices<kVec>(group, Blocks{x.in_stride, x.bytes}, chunks);
     }
     if (gives && takes) {  // what is left to take at the end is not left to one group
-      Group group(x, shared, chunks.count, StoreRole::take, 0, 1);
-      take_chunks<kKind, kVec>(group, chunks, group.join());
+      Group group(x, shared, take_turns, StoreRole::take, 0, 1);
+      take(group, group.join());
     }
   } else {
-    Group group(x, shared, chunks.count, StoreRole::take, 0, 1);
-    if (takes) take_chunks<kKind, kVec>(group, chunks, group.first());
+    Group group(x, shared, take_turns, StoreRole::take, 0, 1);
+    if (takes) take(group, group.first());
   }
   meet(x, Protocol::simple, epoch);
   end_store(
@@ -116,9 +158,9 @@ __global__ void __launch_bounds__(kStoreThreads)
         return (count == kSent && x.gives(peer)) || (count == kReceived && x.takes(peer));
       },
       [&](StoreRole role) -> uint64_t {
-        if (role == StoreRole::give) return gives ? chunks.count : 0;
+        if (role == StoreRole::give) return give_turns;
         if (role != StoreRole::take || !takes) return 0;
-        return chunks.count + (gives ? kGivers * gridDim.x : 0);
+        return take_turns + (gives ? kGivers * gridDim.x : 0);
       });
 }
 

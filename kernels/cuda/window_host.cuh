@@ -1,6 +1,8 @@
 // Host side of all window kernels: an operation in its plain form, and how a kernel of them is
 // launched. Included by the sources that hold them.
 #pragma once
+#include <type_traits>
+
 #include "kernels/cuda/window_call.cuh"
 
 namespace collctl::kernels::cuda {
@@ -94,28 +96,21 @@ inline int at_most(uint64_t value, int bound) {
   return value < uint64_t(bound) ? (value == 0 ? 1 : int(value)) : bound;
 }
 
-// With the attribute that lets a kernel take its place before the one ahead of it is over; devices
-// from compute capability 9.0 on know it.
 template <class... Arguments>
 int launch_kernel(void (*kernel)(Arguments...), int blocks, int threads, void* stream,
-                  const Arguments&... arguments) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(unsigned(blocks));
-  config.blockDim = dim3(unsigned(threads));
-  config.stream = static_cast<cudaStream_t>(stream);
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = overlaps_launches(reinterpret_cast<const void*>(kernel)) ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, arguments...);
+                  const std::type_identity_t<Arguments>&... arguments) {
+  void* places[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
+  return launch_overlapping(reinterpret_cast<const void*>(kernel), blocks, threads, stream, places);
 }
 
 // Chunks as measured best on 2 and 4 GPUs over NVLink (PERFORMANCE.md): what is staged should stay
-// in the cache until it is taken; of small operations every block gets a turn. `turns`: of a chunk.
-inline uint32_t chunk_of(uint64_t bytes, int turns, int blocks, uint64_t largest) {
+// in the cache until it is taken; of small operations every group gets a turn. `turns`: of a chunk.
+inline uint32_t chunk_of(const WindowLaunch& launch, uint64_t bytes, int turns, int groups,
+                         uint64_t largest) {
   constexpr uint64_t kBest = 16 * 1024, kLeast = 1024;
-  const uint64_t even = align_up((bytes * turns + blocks - 1) / blocks, kLeast);
+  if (launch.chunk_bytes >= kSlotBytes) return kSlotBytes;
+  if (launch.chunk_bytes > 0) return launch.chunk_bytes < 16 ? 16 : launch.chunk_bytes / 16 * 16;
+  const uint64_t even = align_up((bytes * turns + groups - 1) / groups, kLeast);
   return uint32_t(even < largest ? even : kBest);
 }
 

@@ -75,17 +75,20 @@ int launch_lines(const Exchange& x, int asked, void* stream) {
 }
 
 template <WordKind kKind>
-int launch_store(const Exchange& x, int asked, uint32_t chunk, void* stream) {
+int launch_store(const Exchange& x, int asked, const WindowLaunch& launch) {
   const bool two_shot = x.algorithm == AlgorithmId::two_shot;
   const bool dealt = kKind == WordKind::copy && is_dealt(x, Protocol::simple);
   const int slices = two_shot ? x.memory.nranks : dealt ? x.memory.nranks - 1 : 1;
   const uint64_t each = (x.bytes + slices - 1) / slices;
   const int blocks = asked > 0 ? asked : at_most((each + 2047) / 2048, kWindowBlocks);
-  const int turns = two_shot || dealt ? x.memory.nranks - 1 : 1;
+  // All ranks cut alike, also those who give to one or to nobody.
+  const bool to_one = x.collective == Collective::gather || x.collective == Collective::reduce;
+  const bool whole = !two_shot && kKind != WordKind::copy && x.in_stride == 0;
+  const int turns = to_one || whole ? 1 : x.memory.nranks - 1;
   // One round of chunks as large as slots is faster than two of half the size, in two-shot.
   const uint64_t largest = two_shot ? kSlotBytes : 16 * 1024;
-  chunk = chunk > 0 ? (chunk < kSlotBytes ? chunk / 16 * 16 : kSlotBytes)
-                    : chunk_of(each, turns, blocks * (dealt ? 2 : 1), largest);
+  const uint32_t chunk = chunk_of(launch, each, turns, blocks * (dealt ? 2 : 1), largest);
+  void* const stream = launch.stream;
   const bool vec = aligned(x);
   if (two_shot) {
     if constexpr (kKind != WordKind::copy)
@@ -138,7 +141,7 @@ int launch_kind(const Exchange& x, const WindowLaunch& launch) {
     case Protocol::ll128:
       return launch_lines<Lines<Protocol::ll128>, kKind>(x, asked, launch.stream);
     default:
-      return launch_store<kKind>(x, asked, launch.chunk_bytes, launch.stream);
+      return launch_store<kKind>(x, asked, launch);
   }
 }
 

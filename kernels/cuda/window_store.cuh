@@ -122,14 +122,20 @@ __device__ __forceinline__ void reduce_staged(const Exchange& x, const uint8_t* 
   }
 }
 
-// Of turns that are each a chunk of one peer: chunks in order, of each one peer after the other.
+// How many peers those are.
+__device__ inline uint64_t count_of(const Exchange& x, Peers which) {
+  return which == Peers::all ? uint64_t(x.memory.nranks - 1) : which == Peers::root ? 1 : 0;
+}
+// Of turns that are each a chunk of one peer: chunks in order, of each one peer after the other,
+// and then, of `more` turns, none (-1).
 struct PeerTurn {
   uint64_t chunk;
   int peer;
 };
-__device__ inline PeerTurn peer_turn(const Exchange& x, uint64_t turn) {
-  const uint64_t others = uint64_t(x.memory.nranks - 1), chunk = turn / others;
-  return {chunk, x.peer(int(turn - chunk * others))};
+__device__ inline PeerTurn peer_turn(const Exchange& x, Peers which, uint64_t turn, int more = 0) {
+  const uint64_t peers = count_of(x, which), chunk = turn / (peers + more);
+  const uint64_t k = turn - chunk * (peers + more);
+  return {chunk, k >= peers ? -1 : which == Peers::root ? x.root : x.peer(int(k))};
 }
 
 // What the groups of a block share. `first` holds this launch's first number for each peer.
@@ -145,11 +151,14 @@ enum Count { kSent, kReceived, kResultSent, kResultReceived };
 struct Chunks {
   uint64_t bytes, count;
   uint32_t each;
+  __device__ Chunks(uint64_t n, uint32_t chunk)
+      : bytes(n), count((n + chunk - 1) / chunk), each(chunk) {}
+  __device__ uint64_t at(uint64_t c) const { return c * each; }
   __device__ uint32_t size(uint64_t c) const { return size(c, bytes); }
   // Of a row that is shorter than the longest.
   __device__ uint32_t size(uint64_t c, uint64_t of) const {
-    const uint64_t at = c * each;
-    return at >= of ? 0 : of - at < each ? uint32_t(of - at) : each;
+    const uint64_t from = at(c);
+    return from >= of ? 0 : of - from < each ? uint32_t(of - from) : each;
   }
 };
 

@@ -40,12 +40,12 @@ __device__ void push_slices(Group& group, const SlicesOf& slices, const Chunks& 
   const Exchange& x = group.x;
   const int me = x.memory.rank;
   for (uint64_t turn = group.first(); turn < group.count; turn = group.next()) {
-    const auto [c, p] = peer_turn(x, turn);
+    const auto [c, p] = peer_turn(x, x.gives_to, turn);
     const bool mine = group.peer() == p;
     const uint64_t number = group.number(kSent, p, c);
     if (mine) group.wait_slot(counts_of(x, x.layout.taken, me, p), number, p);
     group.start();
-    copy_bytes<kVec, false>(x.input + slices.first(p) + c * chunks.each,
+    copy_bytes<kVec, false>(x.input + slices.first(p) + chunks.at(c),
                             slot_of(x, x.layout.stage, p, me, number),
                             chunks.size(c, slices.size(p)), group.t);
     group.end();
@@ -58,10 +58,10 @@ __device__ void push_slices(Group& group, const SlicesOf& slices, const Chunks& 
 // shared memory.
 template <WordKind kKind, bool kVec>
 __device__ void sum_slices(Group& group, const Slices& slices, const Chunks& chunks,
-                           uint8_t** slots) {
+                           uint8_t** slots, uint64_t from) {
   const Exchange& x = group.x;
   const int me = x.memory.rank, mine = group.peer();
-  for (uint64_t c = group.first(); c < chunks.count; c = group.next()) {
+  for (uint64_t c = from; c < chunks.count; c = group.next()) {
     const uint64_t came = mine >= 0 ? group.number(kReceived, mine, c) : 0;
     const uint64_t goes = mine >= 0 ? group.number(kResultSent, mine, c) : 0;
     if (mine >= 0) {
@@ -71,7 +71,7 @@ __device__ void sum_slices(Group& group, const Slices& slices, const Chunks& chu
       slots[group.t] = slot_of(x, x.layout.results, mine, me, goes);
     }
     group.start();
-    const uint64_t at = slices.first(me) + c * chunks.each;
+    const uint64_t at = slices.first(me) + chunks.at(c);
     const EmitResult emit{x.output + at, slots, x.memory.nranks - 1};
     reduce_staged<kKind, kVec>(
         x, x.input + at,
@@ -87,11 +87,12 @@ __device__ void sum_slices(Group& group, const Slices& slices, const Chunks& chu
 
 // Puts the others' sums into place, a chunk of one peer a turn.
 template <bool kVec>
-__device__ void take_slices(Group& group, const Slices& slices, const Chunks& chunks) {
+__device__ void take_slices(Group& group, const Slices& slices, const Chunks& chunks,
+                            uint64_t from) {
   const Exchange& x = group.x;
   const int me = x.memory.rank;
-  for (uint64_t turn = group.first(); turn < group.count; turn = group.next()) {
-    const auto [c, p] = peer_turn(x, turn);
+  for (uint64_t turn = from; turn < group.count; turn = group.next()) {
+    const auto [c, p] = peer_turn(x, x.takes_from, turn);
     const bool mine = group.peer() == p;
     const uint64_t number = group.number(kResultReceived, p, c);
     if (mine)
@@ -99,7 +100,7 @@ __device__ void take_slices(Group& group, const Slices& slices, const Chunks& ch
                  WaitSide::recv);
     group.start();
     copy_bytes<kVec, true>(slot_of(x, x.layout.results, me, p, number),
-                           x.output + slices.first(p) + c * chunks.each,
+                           x.output + slices.first(p) + chunks.at(c),
                            chunks.size(c, slices.size(p)), group.t);
     group.end();
     if (mine && !group.has_failed())
@@ -111,25 +112,33 @@ template <WordKind kKind, bool kVec>
 __global__ void __launch_bounds__(kStoreThreads)
     two_shot_store(const __grid_constant__ Exchange x, const uint32_t chunk_bytes) {
   __shared__ StoreShared shared;
-  __shared__ uint8_t* slots[kMostPeers];
+  __shared__ uint8_t* slots[2][kMostPeers];
   begin_launch();
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   begin_store(x, shared);
   const Slices slices(x);
-  const Chunks chunks{slices.each, (slices.each + chunk_bytes - 1) / chunk_bytes, chunk_bytes};
+  const Chunks chunks(slices.each, chunk_bytes);
   const auto role = StoreRole(threadIdx.x / kGroupThreads);
   const auto turns = [&](StoreRole of) {
     return of == StoreRole::sum ? chunks.count : chunks.count * (x.memory.nranks - 1);
   };
-  Group group(x, shared, turns(role), role, 0, 1);
-  if (role == StoreRole::give)
+  // What is left of a later role at the end is not left to one group of a block: who has nothing
+  // more to give helps to add up, and then to take.
+  if (role == StoreRole::give) {
+    Group group(x, shared, turns(role), role, 0, 1);
     push_slices<kVec>(group, slices, chunks);
-  else if (role == StoreRole::sum)
-    sum_slices<kKind, kVec>(group, slices, chunks, slots);
-  else
-    take_slices<kVec>(group, slices, chunks);
+  }
+  if (role != StoreRole::take) {
+    const bool joins = role == StoreRole::give;
+    Group group(x, shared, turns(StoreRole::sum), StoreRole::sum, 0, 1);
+    sum_slices<kKind, kVec>(group, slices, chunks, slots[joins],
+                            joins ? group.join() : group.first());
+  }
+  Group group(x, shared, turns(StoreRole::take), StoreRole::take, 0, 1);
+  take_slices<kVec>(group, slices, chunks, role == StoreRole::take ? group.first() : group.join());
   end_store(
-      x, shared, chunks.count, epoch, [](int, Count) { return true; }, turns);
+      x, shared, chunks.count, epoch, [](int, Count) { return true; },
+      [&](StoreRole of) { return turns(of) + uint64_t(of) * gridDim.x; });
 }
 
 }  // namespace collctl::kernels::cuda
