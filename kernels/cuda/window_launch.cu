@@ -84,7 +84,7 @@ int launch_store(const Exchange& x, int asked, const WindowLaunch& launch) {
   // All ranks cut alike, also those who give to one or to nobody.
   const bool to_one = x.collective == Collective::gather || x.collective == Collective::reduce;
   const bool whole = !two_shot && kKind != WordKind::copy && x.in_stride == 0;
-  const int turns = to_one || whole ? 1 : x.memory.nranks - 1;
+  const int turns = to_one || whole || x.memory.nranks == 1 ? 1 : x.memory.nranks - 1;
   // One round of chunks as large as slots is faster than two of half the size, in two-shot.
   const uint64_t largest = two_shot ? kSlotBytes : 16 * 1024;
   const uint32_t chunk = chunk_of(launch, each, turns, blocks * (dealt ? 2 : 1), largest);
