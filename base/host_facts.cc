@@ -77,6 +77,10 @@ uint64_t host_hash(uint64_t salt) {
   return fnv(given.empty() ? host_name() + "/" + boot_id() : given, salt);
 }
 
+uint64_t machine_hash(uint64_t salt) {
+  return boot_id().empty() ? 0 : fnv(boot_id(), salt);
+}
+
 uint64_t process_hash(uint64_t salt) {
   return fnv(std::to_string(inode_of("/proc/self/ns/pid")) + "/" + std::to_string(getpid()),
              host_hash(salt));

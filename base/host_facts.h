@@ -12,6 +12,8 @@ const std::string& boot_id();  // one per boot, shared by all containers of a ma
 // Identity of the host for one communicator: host name and boot id (or COLLCTL_HOSTID), salted with
 // the job's id.
 uint64_t host_hash(uint64_t salt);
+// Of the machine as it booted, whatever HOSTID says; 0: unknown.
+uint64_t machine_hash(uint64_t salt);
 // Identity of the process: host, pid namespace and pid, salted.
 uint64_t process_hash(uint64_t salt);
 uint64_t network_namespace();  // inode of /proc/self/ns/net, 0 when unknown

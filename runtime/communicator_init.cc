@@ -279,9 +279,9 @@ Status Communicator::State::connect(const UniqueId& id, Deadline deadline) {
   w.proxy = proxy.get();
   w.wants_ll128 = [this](const Edge& edge) { return neighbours(edge); };
   wire = std::make_unique<Wire>(std::move(w));
-  make_user_windows();
+  Status connected = make_user_windows(deadline);
   log_shape();
-  Status connected = make_window(deadline);
+  if (connected) connected = make_window(deadline);
   if (Status made = make_reducers(deadline); !made && connected) connected = std::move(made);
   if (connected) connected = wire->connect(collective_edges(), 0, deadline);
   if (connected && device != nullptr) connected = make_gpu_executor();

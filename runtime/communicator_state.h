@@ -126,7 +126,7 @@ struct Communicator::State {
   std::vector<Edge> collective_edges() const;
 
   // communicator_windows.cc
-  void make_user_windows();
+  Status make_user_windows(Deadline deadline);
   Status wait_until_wired(Deadline deadline);
   // Whether all ranks map all buffers of these operations, as far as this rank sees; then they
   // point into its slot of the flat range.

@@ -2,8 +2,10 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/log.h"
 #include "base/wait.h"
 #include "runtime/communicator_state.h"
+#include "runtime/fabric_probe.h"
 
 namespace collctl::runtime {
 namespace {
@@ -16,17 +18,29 @@ bool ends_the_communicator(const Error& error) {
 
 }  // namespace
 
-void Communicator::State::make_user_windows() {
+Status Communicator::State::make_user_windows(Deadline deadline) {
+  std::vector<int> teams = window_teams(peers, settings);
+  COLL_ASSIGN(const std::string why_not, why_no_fabric({.rank = rank,
+                                                        .peers = peers,
+                                                        .teams = teams,
+                                                        .device = device,
+                                                        .bootstrap = bootstrap.get()},
+                                                       deadline));
+  if (!why_not.empty()) {
+    if (rank == 0) COLL_WARN("windows stay inside hosts: {}", why_not);
+    teams = window_teams(peers, settings, false);
+  }
   UserWindows::Options w;
   w.rank = rank;
   w.nranks = size;
   w.peers = &peers;
-  w.teams = window_teams(peers, settings);
+  w.teams = std::move(teams);
   w.stride_bytes = window_stride(peers, w.teams, settings.window_stride);
   w.comm_hash = hash;
   w.device = device;
   w.bootstrap = bootstrap.get();
   user_windows = std::make_unique<UserWindows>(std::move(w));
+  return {};
 }
 
 // The bootstrap is one thread's at a time: submissions that may still wire go first.

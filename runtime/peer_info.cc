@@ -84,6 +84,10 @@ void add_device(RankCard& card, const Result<transport::DevicePointer>& device, 
   card.info.device = facts.ordinal;
   card.info.device_memory = facts.memory_bytes;
   card.fd_handles = facts.fd_handles ? 1 : 0;
+  if (facts.fabric) {
+    std::ranges::copy(facts.fabric->cluster, card.info.fabric_cluster);
+    card.info.fabric_clique = facts.fabric->clique;
+  }
   copy_text(card.device_text, facts.bus_id);
 }
 
@@ -96,6 +100,7 @@ RankCard make_card(int rank, uint64_t job_hash, const Settings& settings, int sh
   info.host_hash = base::host_hash(job_hash);
   info.process_hash = base::process_hash(job_hash);
   info.network_namespace = base::network_namespace();
+  info.machine_hash = base::machine_hash(job_hash);
   info.shm_device = base::shm_device();
   info.shm_free_bytes = base::shm_space().free_bytes;
   info.device_memory = base::physical_memory();

@@ -34,7 +34,7 @@ struct RankCard {
     uint64_t most_bytes;  // at once
   } reducer;
 };
-static_assert(sizeof(RankCard) == 624);
+static_assert(sizeof(RankCard) == 656);
 
 RankCard make_card(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
                    const Address& net_address);

@@ -2,10 +2,12 @@
 // its team load and store directly, and it theirs. One UserWindows for each communicator
 // (Communicator::windows()), a UserWindow for each registered range.
 //
-// Team: the ranks of this rank's host that can map each other's memory, in ascending order; every
-// host's ranks are a team, however many other hosts have. Each rank reserves one flat range of
-// addresses with a slot of `stride` bytes for every member; a segment lies at the same offset in
-// all slots, so a peer's address is arithmetic (kernels/contract/user_window.h).
+// Team: the ranks that can map each other's memory, in ascending order: those of this rank's host,
+// however many other hosts have, and GPU ranks of several hosts where all GPUs of these are in one
+// NVLink domain. Memory is passed as descriptors inside a host, by fabric handles beyond it. Each
+// rank reserves one flat range of addresses with a slot of `stride` bytes for every member; a
+// segment lies at the same offset in all slots, so a peer's address is arithmetic
+// (kernels/contract/user_window.h).
 //
 // Order: register_windows() is collective over the whole communicator, several windows at once if
 // wanted. deregister_windows() waits for nobody; by the next registration all ranks must have
@@ -36,9 +38,13 @@ namespace collctl::runtime {
 class Bootstrap;
 struct Settings;
 
+// Both are processes of one host that can pass each other descriptors.
+bool pass_descriptors(const transport::PeerInfo& a, const transport::PeerInfo& b);
 // By rank: the lowest rank of its team. Pure, the same on all ranks. A team are the ranks of one
-// host that may map each other's memory and can pass descriptors.
-std::vector<int> window_teams(std::span<const transport::PeerInfo> peers, const Settings& settings);
+// host that may map each other's memory and can pass descriptors; with `over_hosts` also the ranks
+// of all hosts whose GPUs are in one NVLink domain.
+std::vector<int> window_teams(std::span<const transport::PeerInfo> peers, const Settings& settings,
+                              bool over_hosts = true);
 // Bytes of a slot: what WINDOW_STRIDE says, else the largest memory of all ranks, in whole 4 GiB,
 // as far as the addresses of a process reach for all its ranks.
 uint64_t window_stride(std::span<const transport::PeerInfo> peers, std::span<const int> teams,

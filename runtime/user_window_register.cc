@@ -28,6 +28,11 @@ UserWindows::State::State(Options options) : o(std::move(options)), offsets(0) {
   for (int r = 0; r < o.nranks; ++r)
     if (o.teams[size_t(r)] == o.teams[size_t(o.rank)]) team.push_back(r);
   team_rank = int(std::lower_bound(team.begin(), team.end(), o.rank) - team.begin());
+  over_hosts = !std::all_of(team.begin(), team.end(), [this](int r) { return is_neighbour(r); });
+}
+
+bool UserWindows::State::is_neighbour(int rank) const {
+  return pass_descriptors((*o.peers)[size_t(o.rank)], (*o.peers)[size_t(rank)]);
 }
 
 Status UserWindows::State::open_space() {
@@ -67,6 +72,7 @@ UserWindows::State::Attempt UserWindows::State::prepare(std::span<const WindowRa
     attempt.card.code = int32_t(attempt.status.error().code);
     attempt.card.text = attempt.status.error().chain();
     attempt.card.ranges.clear();
+    attempt.card.names.clear();
   }
   return attempt;
 }
@@ -119,6 +125,13 @@ Status UserWindows::State::add_range(Attempt& attempt, const WindowRange& range,
   attempt.fds.emplace_back();
   if (known == nullptr && team.size() > 1) {
     COLL_ASSIGN(attempt.fds.back(), segment.export_fd());
+  }
+  if (over_hosts) {
+    transport::FabricName name{};
+    if (known == nullptr) {
+      COLL_ASSIGN(name, segment.device_memory().export_fabric());
+    }
+    attempt.card.names.push_back(name);
   }
   attempt.windows.push_back(std::move(known));
   attempt.holds.push_back(std::move(hold));
@@ -183,7 +196,7 @@ Status UserWindows::State::place_range(Attempt& attempt, std::span<const WindowC
   window->address_ = static_cast<uint8_t*>(attempt.ranges[index].address);
   const bool placed = entry->users++ > 0;
   attempt.windows[index] = window;
-  if (!placed) COLL_TRY(exchange(*entry, attempt.fds[index], mine, deadline));
+  if (!placed) COLL_TRY(exchange(*entry, attempt.fds[index], cards, index, mine, deadline));
   uint64_t number = last_number;
   for (size_t i = 0; i <= index; ++i) number += attempt.card.ranges[i].known_as == 0 ? 1 : 0;
   window->shadow_ = {
@@ -201,7 +214,9 @@ Status UserWindows::State::place_range(Attempt& attempt, std::span<const WindowC
   return {};
 }
 
-Status UserWindows::State::exchange(WindowPlacement& placement, const base::Fd& own, Status& mine,
+// Descriptors go round the host; the names for other hosts came with the cards.
+Status UserWindows::State::exchange(WindowPlacement& placement, const base::Fd& own,
+                                    std::span<const WindowCard> cards, size_t index, Status& mine,
                                     Deadline deadline) {
   const int n = int(team.size());
   const uint64_t tag = kUserFdTag ^ o.comm_hash;
@@ -211,11 +226,24 @@ Status UserWindows::State::exchange(WindowPlacement& placement, const base::Fd& 
       mine = std::move(mapped.error().within(format("memory of rank {}", team[size_t(member)])));
   };
   note(team_rank, space->map(team_rank, placement.offset, placement.hold.segment()));
-  for (int i = 1; i < n; ++i)
-    COLL_TRY_IN(o.bootstrap->send_fd(team[size_t((team_rank + i) % n)], tag, own.get(), deadline),
-                "register windows");
+  for (int i = 1; i < n; ++i) {
+    const int peer = team[size_t((team_rank + i) % n)];
+    if (is_neighbour(peer))
+      COLL_TRY_IN(o.bootstrap->send_fd(peer, tag, own.get(), deadline), "register windows");
+  }
   for (int i = 1; i < n; ++i) {
     const int member = (team_rank + n - i) % n, peer = team[size_t(member)];
+    if (!is_neighbour(peer)) {
+      const auto& names = cards[size_t(peer)].names;
+      if (index >= names.size())
+        return Error(ErrorCode::lost, format("rank {} names no memory for other hosts", peer))
+            .blame(peer)
+            .within("register windows");
+      if (mine)
+        note(member, space->map_fabric(member, placement.offset, names[index],
+                                       placement.bytes[size_t(member)]));
+      continue;
+    }
     auto fd = o.bootstrap->recv_fd(peer, tag, deadline);
     if (!fd) return std::move(fd.error()).within("register windows");
     if (!mine) continue;

@@ -31,6 +31,7 @@ struct UserWindows::State {
   Options o;
   std::vector<int> team;
   int team_rank = 0;
+  bool over_hosts = false;  // the team has members that descriptors cannot be passed to
   std::unique_ptr<WindowSpace> space;
   WindowOffsets offsets;
   uint32_t calls = 0;  // of roll_call
@@ -58,7 +59,9 @@ struct UserWindows::State {
   Status place_new(Attempt& attempt, std::span<const WindowCard> cards, Deadline deadline);
   Status place_range(Attempt& attempt, std::span<const WindowCard> cards, size_t index,
                      Status& mine, Deadline deadline);
-  Status exchange(WindowPlacement& placement, const base::Fd& own, Status& mine, Deadline deadline);
+  Status exchange(WindowPlacement& placement, const base::Fd& own,
+                  std::span<const WindowCard> cards, size_t index, Status& mine, Deadline deadline);
+  bool is_neighbour(int rank) const;
   Status agree(const Status& mine, Deadline deadline);
   Status give_to_device(UserWindow& window);
 

@@ -5,7 +5,7 @@
 namespace collctl::runtime {
 namespace {
 
-constexpr uint32_t kCardsMagic = 0x31435755;  // "UWC1"
+constexpr uint32_t kCardsMagic = 0x32435755;  // "UWC2"
 constexpr size_t kMostTextBytes = 1024;
 
 std::string window_text(size_t index, size_t count) {
@@ -33,11 +33,13 @@ Status check_range(size_t index, const WindowCard& first, const WindowCard& othe
                           b.known_as == 0 ? "new" : format("number {}", b.known_as), rank),
                    "all ranks register the same windows again, or none");
   if (same_team && a.segment_offset != b.segment_offset)
-    return differs(rank,
-                   format("{} begins {} bytes into its allocation on rank {} and {} bytes on rank "
-                          "{}",
-                          what, a.segment_offset, first_rank, b.segment_offset, rank),
-                   "a window begins at the same place of its allocation on all ranks of a host");
+    return differs(
+        rank,
+        format("{} begins {} bytes into its allocation on rank {} and {} bytes on rank "
+               "{}",
+               what, a.segment_offset, first_rank, b.segment_offset, rank),
+        "a window begins at the same place of its allocation on all ranks of a host, and of an "
+        "NVLink domain");
   return {};
 }
 
@@ -47,6 +49,8 @@ Bytes WindowCard::encode() const {
   ByteWriter w;
   w.put(kCardsMagic).put(code).put(live).put(uint32_t(ranges.size()));
   for (const RangeCard& range : ranges) w.put(range);
+  w.put(uint32_t(names.size()));
+  for (const transport::FabricName& name : names) w.put(name);
   w.put_string(text.substr(0, kMostTextBytes));
   return w.take();
 }
@@ -60,8 +64,12 @@ Result<WindowCard> WindowCard::decode(ByteView bytes) {
   const auto count = r.get<uint32_t>();
   for (uint32_t i = 0; i < count && i < kMostRangesAtOnce && r.ok(); ++i)
     card.ranges.push_back(r.get<RangeCard>());
+  const auto named = r.get<uint32_t>();
+  const bool fits = named == 0 || named == count;
+  for (uint32_t i = 0; i < named && fits && i < kMostRangesAtOnce && r.ok(); ++i)
+    card.names.push_back(r.get<transport::FabricName>());
   card.text = r.get_string(kMostTextBytes);
-  if (!ours || count > kMostRangesAtOnce || !r.ok() || !r.at_end())
+  if (!ours || !fits || count > kMostRangesAtOnce || !r.ok() || !r.at_end())
     return Error(ErrorCode::defect, "what a rank says of its windows is malformed");
   return card;
 }

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "transport/device/fabric.h"
 #include "transport/peer.h"
 
 namespace collctl::runtime {
@@ -23,6 +24,8 @@ struct RangeCard {
 struct WindowCard {
   uint64_t live = 0;  // hash of the windows that there are
   std::vector<RangeCard> ranges;
+  // By range, where the rank's team has other hosts; zero where the window is known. Else empty.
+  std::vector<transport::FabricName> names;
   int32_t code = 0;  // ErrorCode of a rank that cannot; 0: it can
   std::string text;
 

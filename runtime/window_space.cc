@@ -43,6 +43,9 @@ class HostSpace : public WindowSpace {
     COLL_TRY(check_shared_file(fd, bytes, peer));
     return put(slot, offset, fd, bytes);
   }
+  Status map_fabric(int, uint64_t, const transport::FabricName&, uint64_t) override {
+    return Error(ErrorCode::defect, "memory of another host for CPU ranks");
+  }
   // Addresses stay reserved.
   Status unmap(int slot, uint64_t offset, uint64_t bytes) override {
     void* at = ::mmap(address(slot, offset), bytes, PROT_NONE,
@@ -91,6 +94,10 @@ class DeviceSpace : public WindowSpace {
   }
   Status map_fd(int slot, uint64_t offset, int fd, uint64_t bytes, int) override {
     return flat_.map_fd(slot, fd, bytes, offset);
+  }
+  Status map_fabric(int slot, uint64_t offset, const transport::FabricName& name,
+                    uint64_t bytes) override {
+    return flat_.map_fabric(slot, name, bytes, offset);
   }
   Status unmap(int slot, uint64_t offset, uint64_t) override { return flat_.unmap(slot, offset); }
 

@@ -1,6 +1,9 @@
 // Who maps whose memory, and how many addresses each gets.
 #include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "runtime/settings.h"
 #include "runtime/user_window.h"
@@ -20,10 +23,36 @@ constexpr uint64_t kMostReserved = uint64_t(1) << 44;
 bool map_each_other(const transport::PeerInfo& a, const transport::PeerInfo& b,
                     const Settings& settings) {
   const bool one_process = a.process_hash == b.process_hash;
-  if (a.host_hash != b.host_hash || a.network_namespace != b.network_namespace) return false;
+  if (!pass_descriptors(a, b)) return false;
   if (settings.transport == "net") return false;
   if (a.kind == transport::DeviceKind::cuda) return !settings.p2p_disabled;
   return !settings.shm_disabled || (one_process && !settings.p2p_disabled);
+}
+
+using Domain = std::pair<std::array<uint8_t, 16>, uint32_t>;
+
+// Of the GPU's NVLink domain over hosts, if it is in one.
+std::optional<Domain> domain_of(const transport::PeerInfo& peer, const Settings& settings) {
+  const auto cluster = std::to_array(peer.fabric_cluster);
+  if (peer.kind != transport::DeviceKind::cuda || cluster == std::array<uint8_t, 16>{} ||
+      settings.p2p_disabled || settings.transport == "net")
+    return std::nullopt;
+  return Domain{cluster, peer.fabric_clique};
+}
+
+// Teams of hosts become one where all their GPUs are in one NVLink domain; a host with a GPU
+// outside of it stays by itself, because that GPU could not map the others'.
+void join_teams(std::span<const transport::PeerInfo> peers, const Settings& settings,
+                std::vector<int>& teams) {
+  std::map<int, std::optional<Domain>> of_team;
+  for (size_t r = 0; r < peers.size(); ++r) {
+    const auto mine = domain_of(peers[r], settings);
+    const auto [entry, fresh] = of_team.emplace(teams[r], mine);
+    if (!fresh && entry->second != mine) entry->second.reset();
+  }
+  std::map<Domain, int> leaders;  // teams are met by their lowest rank, in ascending order
+  for (int& team : teams)
+    if (const auto& domain = of_team[team]) team = leaders.emplace(*domain, team).first->second;
 }
 
 uint64_t round_down(uint64_t value, uint64_t grain) {
@@ -32,8 +61,12 @@ uint64_t round_down(uint64_t value, uint64_t grain) {
 
 }  // namespace
 
-std::vector<int> window_teams(std::span<const transport::PeerInfo> peers,
-                              const Settings& settings) {
+bool pass_descriptors(const transport::PeerInfo& a, const transport::PeerInfo& b) {
+  return a.host_hash == b.host_hash && a.network_namespace == b.network_namespace;
+}
+
+std::vector<int> window_teams(std::span<const transport::PeerInfo> peers, const Settings& settings,
+                              bool over_hosts) {
   std::vector<int> teams;
   for (size_t r = 0; r < peers.size(); ++r) {
     // All that the rules compare is equal or not, so the first match stands for its whole team.
@@ -43,6 +76,7 @@ std::vector<int> window_teams(std::span<const transport::PeerInfo> peers,
         leader = int(other);
     teams.push_back(leader);
   }
+  if (over_hosts) join_teams(peers, settings, teams);
   return teams;
 }
 

@@ -15,6 +15,7 @@ struct PeerInfo {
   uint64_t host_hash;
   uint64_t process_hash;
   uint64_t network_namespace;
+  uint64_t machine_hash;       // as it booted, whatever host it acts to be; 0: unknown
   uint64_t shm_device;         // st_dev of /dev/shm; 0: none
   uint64_t shm_free_bytes;     // of /dev/shm at start
   uint64_t device_memory;      // bytes; physical memory for CPU ranks
@@ -30,9 +31,13 @@ struct PeerInfo {
   sockaddr_storage
       net_address;  // where this rank's AuthListener for NET/Socket accepts; family 0: nowhere
   uint8_t device_uuid[16];  // of the GPU, or of its MIG instance; zero: unknown
+  // Of the NVLink domain of several hosts whose GPUs map this one's memory; zero: none.
+  uint8_t fabric_cluster[16];
+  uint32_t fabric_clique;
+  uint32_t reserved_too;
   char host[64];
   char version[32];
 };
-static_assert(sizeof(PeerInfo) == 328);
+static_assert(sizeof(PeerInfo) == 360);
 
 }  // namespace collctl::transport

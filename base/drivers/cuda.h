@@ -21,19 +21,19 @@ inline constexpr CudaReturn kCudaSuccess = 0, kCudaOutOfMemory = 2, kCudaNoDevic
                             kCudaEcc = 214, kCudaNvlink = 220, kCudaContained = 226,
                             kCudaNotReady = 600, kCudaIllegalAddress = 700,
                             kCudaPeerAlreadyEnabled = 704, kCudaAlreadyRegistered = 712,
-                            kCudaLaunchFailed = 719, kCudaUnknown = 999;
+                            kCudaLaunchFailed = 719, kCudaNotPermitted = 800, kCudaUnknown = 999;
 
 // Attributes of a device.
 inline constexpr int kCudaMultiprocessors = 16, kCudaMajor = 75, kCudaMinor = 76,
                      kCudaVirtualMemory = 102, kCudaFdHandles = 103, kCudaGdr = 116,
-                     kCudaDmaBuf = 124;
+                     kCudaDmaBuf = 124, kCudaFabricSupported = 128;
 // Flags and kinds, by the call they belong to.
 inline constexpr unsigned kCudaStreamNonBlocking = 1;
 inline constexpr unsigned kCudaEventUntimed = 2;
 inline constexpr int kCudaCaptureRelaxed = 2;
 inline constexpr unsigned kCudaHostPortable = 1, kCudaHostMapped = 2;
-inline constexpr int kCudaPinned = 1, kCudaOnDevice = 1, kCudaFdHandle = 1, kCudaReadWrite = 3,
-                     kCudaGranularityMinimum = 0;
+inline constexpr int kCudaPinned = 1, kCudaOnDevice = 1, kCudaFdHandle = 1, kCudaFabricHandle = 8,
+                     kCudaReadWrite = 3, kCudaGranularityMinimum = 0;
 inline constexpr unsigned kCudaIpcLazyPeer = 1;
 inline constexpr int kCudaDmaBufDescriptor = 1;  // CUmemRangeHandleType
 

@@ -51,6 +51,7 @@ World* first_world() {
   setup.peers = peers != nullptr ? peers : "";
   setup.sm = int(number("FAKE_CUDA_SM", 86));
   setup.fd_handles = number("FAKE_CUDA_FDS", 1) != 0;
+  setup.fabric = number("FAKE_CUDA_FABRIC", 0) != 0;
   setup.mig = number("FAKE_CUDA_MIG", 0) != 0;
   apply(*w, setup);
   read_failures(*w);
@@ -230,6 +231,9 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
     case 102:
     case 103:
       *value = setup.fd_handles ? 1 : 0;
+      return kOk;
+    case 128:
+      *value = setup.fabric ? 1 : 0;
       return kOk;
     case 91:
     case 116:

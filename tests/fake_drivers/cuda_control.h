@@ -5,6 +5,7 @@
 //   FAKE_CUDA_PEERS=...  "none", or pairs of ordinals that do not reach each other: "0-1,2-3"
 //   FAKE_CUDA_SM=86      compute capability
 //   FAKE_CUDA_FDS=0      no memory with handles
+//   FAKE_CUDA_FABRIC=1   memory with names for other hosts (fabric handles)
 //   FAKE_CUDA_MIG=1      two devices each are MIG instances of one GPU
 //   FAKE_CUDA_FAIL=...   calls that fail: "cuMemCreate:2" (the first), "cuMemCreate:2:5" (the
 //   sixth)
@@ -21,7 +22,9 @@ struct Setup {
   std::string peers = {};  // as FAKE_CUDA_PEERS
   int sm = 86;
   bool fd_handles = true;
-  bool mig = false;  // two ordinals each are instances of one GPU: one bus id, two UUIDs
+  bool fabric = false;  // memory can have names for other hosts
+  bool imex = true;     // and this process the right to make and to take them
+  bool mig = false;     // two ordinals each are instances of one GPU: one bus id, two UUIDs
 };
 // Only while nothing of the driver is in use.
 void set_up(const Setup& setup);

@@ -16,7 +16,8 @@ namespace fake_cuda {
 namespace {
 
 constexpr uint64_t kPage = 2u << 20;  // granularity
-constexpr uint64_t kIpcMagic = 0x4b4146435049ull;
+constexpr uint64_t kIpcMagic = 0x4b4146435049ull, kFabricMagic = 0x434952424146ull;
+constexpr int kDescriptor = 1, kFabric = 8;  // kinds of handles
 
 struct Handle {
   int ordinal = 0;  // of the device that has the memory
@@ -24,6 +25,7 @@ struct Handle {
   uint64_t bytes = 0;
   int references = 1;  // the handle itself and its mappings
   bool imported = false;
+  int kinds = 0;
 };
 struct Plain {
   int ordinal = 0, fd = -1;
@@ -171,6 +173,16 @@ bool fits(const Allocation* a) {
          a->win32 == nullptr;
 }
 
+// The memory file that a fabric handle names, in whichever process; -1: it has gone, or is none.
+int open_named(const void* name) {
+  IpcData data;
+  std::memcpy(&data, name, sizeof data);
+  if (data.magic != kFabricMagic) return -1;
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", data.pid, data.fd);
+  return ::open(path, O_RDWR | O_CLOEXEC);
+}
+
 }  // namespace
 
 extern "C" {
@@ -257,8 +269,13 @@ int cuMemCreate(unsigned long long* id, size_t bytes, const Allocation* allocati
   if (bytes == 0 || bytes % kPage != 0 || flags != 0 || !fits(allocation)) return kInvalidValue;
   const std::scoped_lock lock(world().mutex);
   const int ordinal = allocation->location.id - kFirstHandle;
+  if ((allocation->handle_types & kFabric) != 0) {
+    if (!world().setup.fabric) return kNotSupported;
+    if (!world().setup.imex) return kNotPermitted;
+  }
   if (!take_bytes(ordinal, bytes)) return kOutOfMemory;
   Handle handle;
+  handle.kinds = allocation->handle_types;
   handle.ordinal = ordinal;
   handle.bytes = bytes;
   handle.fd = memory_file(ordinal, bytes);
@@ -275,25 +292,42 @@ int cuMemRelease(unsigned long long id) {
   drop(id);
   return kOk;
 }
-int cuMemExportToShareableHandle(int* fd, unsigned long long id, int type, unsigned long long) {
+int cuMemExportToShareableHandle(void* to, unsigned long long id, int type, unsigned long long) {
   if (const int code = entry("cuMemExportToShareableHandle"); code != kOk) return code;
   const std::scoped_lock lock(world().mutex);
   const auto found = memory().handles.find(id);
-  if (found == memory().handles.end() || type != 1) return kInvalidValue;
-  *fd = ::fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0);
-  return *fd < 0 ? kInvalidHandle : kOk;
+  if (found == memory().handles.end() || (type != kDescriptor && type != kFabric) ||
+      (found->second.kinds & type) == 0)
+    return kInvalidValue;
+  if (type == kFabric) {  // 64 bytes
+    const IpcData data{kFabricMagic, found->second.bytes, ::getpid(), found->second.fd,
+                       found->second.ordinal};
+    std::memset(to, 0, sizeof(IpcBytes));
+    std::memcpy(to, &data, sizeof data);
+    return kOk;
+  }
+  const int fd = ::fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0);
+  std::memcpy(to, &fd, sizeof fd);
+  return fd < 0 ? kInvalidHandle : kOk;
 }
 int cuMemImportFromShareableHandle(unsigned long long* id, void* descriptor, int type) {
   if (const int code = entry("cuMemImportFromShareableHandle"); code != kOk) return code;
-  const int fd = int(reinterpret_cast<intptr_t>(descriptor));
+  if (type != kDescriptor && type != kFabric) return kInvalidValue;
+  const std::scoped_lock lock(world().mutex);
+  if (type == kFabric && !world().setup.imex) return kNotPermitted;
+  const int opened = type == kFabric ? open_named(descriptor) : -1;
+  const int fd = type == kFabric ? opened : int(reinterpret_cast<intptr_t>(descriptor));
   struct stat facts {};
   const int ordinal = owner_of_file(fd);
-  if (type != 1 || ordinal < 0 || ::fstat(fd, &facts) != 0) return kInvalidValue;
-  const std::scoped_lock lock(world().mutex);
+  if (ordinal < 0 || ::fstat(fd, &facts) != 0) {
+    if (opened >= 0) ::close(opened);
+    return kInvalidValue;
+  }
   Handle handle;
   handle.ordinal = ordinal;
   handle.bytes = uint64_t(facts.st_size);
-  handle.fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  handle.fd = opened >= 0 ? opened : ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  handle.kinds = type;
   handle.imported = true;
   if (handle.fd < 0) return kInvalidHandle;
   *id = memory().next_handle++;

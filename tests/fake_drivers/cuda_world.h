@@ -16,9 +16,9 @@ constexpr int kOk = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialised = 3,
               kInvalidDevice = 101, kInvalidContext = 201, kPeerUnsupported = 217,
               kInvalidHandle = 400, kNotReady = 600, kIllegalAddress = 700, kPeerAlready = 704,
               kPeerNotEnabled = 705, kAlreadyRegistered = 712, kNotRegistered = 713,
-              kCaptureUnsupported = 900, kCaptureInvalidated = 901, kCaptureMerge = 902,
-              kCaptureUnmatched = 903, kCaptureUnjoined = 904, kCaptureIsolation = 905,
-              kCapturedEvent = 907;
+              kNotPermitted = 800, kNotSupported = 801, kCaptureUnsupported = 900,
+              kCaptureInvalidated = 901, kCaptureMerge = 902, kCaptureUnmatched = 903,
+              kCaptureUnjoined = 904, kCaptureIsolation = 905, kCapturedEvent = 907;
 
 constexpr int kFirstHandle = 1000;  // CUdevice of ordinal 0
 

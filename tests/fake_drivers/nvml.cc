@@ -47,6 +47,9 @@ std::atomic<int> opened = 0;
 struct Throttled {
   std::vector<uint64_t> masks;
   size_t asked = 0;
+  bool in_fabric = false;
+  uint8_t cluster = 0;
+  uint32_t clique = 0;
   uint64_t now() const { return masks[std::min(asked, masks.size()) - (asked == 0 ? 0 : 1)]; }
 };
 std::mutex throttle_mutex;
@@ -56,9 +59,17 @@ std::map<std::string, Throttled>& throttled() {
 }
 Throttled* throttled_gpu(void* device) {
   for (auto& [bus_id, gpu] : throttled())
-    if (&gpu == device) return &gpu;
+    if (&gpu == device && !gpu.masks.empty()) return &gpu;
   return nullptr;
 }
+struct FabricInfo {  // version 2
+  unsigned version;
+  unsigned char cluster[16];
+  int status;
+  unsigned clique;
+  unsigned char state;
+  unsigned health;
+};
 
 // A device is its index plus one, as a pointer.
 uintptr_t index_of(void* device) {
@@ -78,7 +89,20 @@ namespace fake_nvml {
 void set_throttle(const std::string& bus_id, std::vector<uint64_t> masks) {
   const std::lock_guard lock(throttle_mutex);
   throttled().erase(bus_id);
-  if (!masks.empty()) throttled()[bus_id] = {std::move(masks), 0};
+  if (!masks.empty()) throttled()[bus_id].masks = std::move(masks);
+}
+
+void set_fabric(const std::string& bus_id, uint8_t cluster, uint32_t clique) {
+  const std::lock_guard lock(throttle_mutex);
+  Throttled& gpu = throttled()[bus_id];
+  gpu.in_fabric = true;
+  gpu.cluster = cluster;
+  gpu.clique = clique;
+}
+
+void clear_fabric() {
+  const std::lock_guard lock(throttle_mutex);
+  std::erase_if(throttled(), [](const auto& entry) { return entry.second.masks.empty(); });
 }
 
 }  // namespace fake_nvml
@@ -113,6 +137,20 @@ int nvmlDeviceGetMaxClockInfo(void* device, int kind, unsigned* mhz) {
   if (throttled_gpu(device) == nullptr || kind != 1) return kNotSupported;
   *mhz = 1980;
   return kOk;
+}
+
+int nvmlDeviceGetGpuFabricInfoV(void* device, FabricInfo* info) {
+  const std::lock_guard lock(throttle_mutex);
+  if (info->version != (sizeof(FabricInfo) | 2u << 24)) return 25;  // version mismatch
+  for (const auto& [bus_id, gpu] : throttled()) {
+    if (&gpu != device || !gpu.in_fabric) continue;
+    std::memset(info->cluster, gpu.cluster, sizeof info->cluster);
+    info->status = 0;
+    info->clique = gpu.clique;
+    info->state = 3;  // completed
+    return kOk;
+  }
+  return kNotSupported;
 }
 
 int nvmlInit_v2() {

@@ -11,4 +11,9 @@ namespace fake_nvml {
 // anything throttles it; at most 1980. An empty list takes it away.
 void set_throttle(const std::string& bus_id, std::vector<uint64_t> masks);
 
+// The GPU at this bus id is in an NVLink domain of several hosts, whose UUID is 16 times `cluster`
+// (0: in none, its NVLinks end at this host). Gone with clear_fabric().
+void set_fabric(const std::string& bus_id, uint8_t cluster, uint32_t clique);
+void clear_fabric();
+
 }  // namespace fake_nvml

@@ -4,7 +4,9 @@
 #include <cctype>
 
 #include "base/bus_id.h"
+#include "base/env.h"
 #include "base/format.h"
+#include "base/log.h"
 #include "transport/device/driver.h"
 #include "transport/device/wait.h"
 
@@ -57,6 +59,7 @@ Result<std::shared_ptr<Device>> Device::open(int ordinal) {
   COLL_TRY(device->use());
   COLL_TRY(driver_status(*device, "make a stream",
                          api.stream_create(&device->setup_stream_, kCudaStreamNonBlocking)));
+  COLL_TRY(device->look_for_fabric());
   return device;
 }
 
@@ -89,6 +92,26 @@ Status Device::read_facts() {
                       api.attribute(&virtual_memory, kCudaVirtualMemory, handle_) == kCudaSuccess &&
                       api.attribute(&fd_handles, kCudaFdHandles, handle_) == kCudaSuccess &&
                       virtual_memory != 0 && fd_handles != 0;
+  return {};
+}
+
+// Only where it is wanted an absent one is an error.
+Status Device::look_for_fabric() {
+  constexpr int kOff = 0, kRequired = 1;
+  COLL_ASSIGN(const int64_t wanted, base::knob_int(base::KnobId::mnnvl_enable));
+  if (wanted == kOff) return {};
+  FoundFabric found = find_fabric(*this);
+  facts_.fabric = found.place;
+  if (found.place) return {};
+  if (wanted == kRequired)
+    return Error(ErrorCode::unavailable,
+                 format("{}: COLLCTL_MNNVL_ENABLE is 1, but its memory cannot be given to other "
+                        "hosts: {}",
+                        text(), found.why_not),
+                 "NVLink between hosts needs nvidia-fabricmanager or the NVLink switches' "
+                 "software, and nvidia-imex with a channel for this process; 2 uses it where it "
+                 "works");
+  COLL_INFO(init, "{} : no memory for other hosts by NVLink: {}", text(), found.why_not);
   return {};
 }
 

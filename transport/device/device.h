@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/result.h"
+#include "transport/device/fabric.h"
 #include "transport/peer.h"
 
 namespace collctl::transport {
@@ -32,6 +33,8 @@ struct DeviceFacts {
   int multiprocessors = 0;
   uint64_t memory_bytes = 0;
   bool fd_handles = false;  // memory can be exported as a file descriptor
+  // And to the hosts of this NVLink domain; never with MNNVL_ENABLE=0.
+  std::optional<FabricPlace> fabric;
 };
 
 class Device {
@@ -73,6 +76,7 @@ class Device {
  private:
   Device() = default;
   Status read_facts();
+  Status look_for_fabric();
   Result<bool> reaches_handle(int other, const std::string& other_text) const;
   DeviceFacts facts_;
   int handle_ = 0;
@@ -147,13 +151,17 @@ struct IpcName {
 };
 
 // Memory of a device, zeroed. `shared`: can be exported as a descriptor and mapped by others
-// (cuMem, granularity 2 MiB); needs DeviceFacts::fd_handles.
+// (cuMem, granularity 2 MiB); needs DeviceFacts::fd_handles. Where the device has a fabric it can
+// be named for the fabric's other hosts, too.
 class DeviceMemory {
  public:
   static Result<DeviceMemory> make(DevicePointer device, uint64_t bytes, bool shared);
   // Memory of a peer of this host, by the descriptor it exported, as `user`'s kernels see it. The
   // descriptor stays the caller's and may be closed afterwards.
   static Result<DeviceMemory> import(DevicePointer user, int fd, uint64_t bytes);
+  // The same of another host of the fabric.
+  static Result<DeviceMemory> import_fabric(DevicePointer user, const FabricName& name,
+                                            uint64_t bytes);
   // The same by the name of plain memory, of another process.
   static Result<DeviceMemory> import_ipc(DevicePointer user, const IpcName& name, uint64_t bytes);
   DeviceMemory() = default;
@@ -161,6 +169,8 @@ class DeviceMemory {
   DeviceMemory& operator=(DeviceMemory&&) noexcept;
   ~DeviceMemory();
   Result<base::Fd> export_fd() const;  // `shared` memory
+  // `shared` memory; error unavailable: it was made without such a name.
+  Result<FabricName> export_fabric() const;
   Result<IpcName> export_ipc() const;  // plain memory
   // From now on kernels of `user`, another device of this process, may use data() as it is.
   Status allow(const Device& user) const;
@@ -180,6 +190,7 @@ class DeviceMemory {
   uint64_t held_ = 0;
   uint64_t handle_ = 0;  // mapped: the memory behind it
   Kind kind_ = Kind::none;
+  bool fabric_ = false;  // made with a name for other hosts
 };
 
 // One address range with the memories of several ranks side by side: part r from data() + r x
@@ -195,6 +206,7 @@ class FlatMemory {
   // Memory of this process, `shared`; a peer's.
   Status map(int part, const DeviceMemory& own, uint64_t offset = 0);
   Status map_fd(int part, int fd, uint64_t bytes, uint64_t offset = 0);
+  Status map_fabric(int part, const FabricName& name, uint64_t bytes, uint64_t offset = 0);
   // What was mapped there; the caller sees to it that no kernel uses it any more.
   Status unmap(int part, uint64_t offset);
   uint8_t* data() const { return data_; }
@@ -202,6 +214,7 @@ class FlatMemory {
 
  private:
   Status map_handle(int part, uint64_t offset, uint64_t handle, uint64_t bytes);
+  Status map_imported(int part, uint64_t offset, const void* handle, int type, uint64_t bytes);
   DevicePointer device_;
   uint8_t* data_ = nullptr;
   uint64_t stride_ = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/log.h"
 #include "transport/device/device.h"
 #include "transport/device/driver.h"
 
@@ -13,11 +14,11 @@ using namespace base::drivers;
 
 namespace {
 
-constexpr int kMostParts = 64;
+constexpr int kMostParts = 1024;  // NVLink domains have 72 GPUs and more
 
-CudaAllocation allocation_on(const Device& device) {
+CudaAllocation allocation_on(const Device& device, bool fabric) {
   CudaAllocation allocation;
-  allocation.handle_types = kCudaFdHandle;
+  allocation.handle_types = kCudaFdHandle | (fabric ? kCudaFabricHandle : 0);
   allocation.location.id = device.handle();
   return allocation;
 }
@@ -29,7 +30,7 @@ Result<uint64_t> whole_pages(const Device& device, uint64_t bytes) {
                  format("{} cannot share memory by descriptors (driver or GPU without virtual "
                         "memory management)",
                         device.text()));
-  const CudaAllocation allocation = allocation_on(device);
+  const CudaAllocation allocation = allocation_on(device, device.facts().fabric.has_value());
   size_t page = 0;
   COLL_TRY(driver_status(device, "ask for its page size",
                          cuda().granularity(&page, &allocation, kCudaGranularityMinimum)));
@@ -49,12 +50,39 @@ Status put(const Device& device, CudaAddress at, uint64_t bytes, CudaMemoryHandl
   return driver_status(device, format("get access to {} bytes", bytes), allowed);
 }
 
-Result<CudaMemoryHandle> import_handle(const Device& user, int fd) {
+// A descriptor is itself the driver's argument, a name is pointed to.
+const void* as_argument(int fd) {
+  return reinterpret_cast<const void*>(intptr_t(fd));
+}
+
+Result<CudaMemoryHandle> import_handle(const Device& user, const void* passed, int type) {
   CudaMemoryHandle handle = 0;
-  COLL_TRY(driver_status(
-      user, "take memory that a peer passed as a descriptor",
-      cuda().handle_import(&handle, reinterpret_cast<void*>(intptr_t(fd)), kCudaFdHandle)));
-  return handle;
+  const bool fabric = type == kCudaFabricHandle;
+  const int code = cuda().handle_import(&handle, const_cast<void*>(passed), type);
+  if (code == kCudaSuccess) return handle;
+  Error error = driver_error(user.text(),
+                             fabric ? "take memory of another host by its fabric handle"
+                                    : "take memory that a peer passed as a descriptor",
+                             code);
+  if (fabric && error.hint.empty())
+    error.hint =
+        "is nvidia-imex running on both hosts, in one domain (nvidia-imex-ctl -N), and has this "
+        "process the same channel of it? COLLCTL_MNNVL_ENABLE=0 goes without";
+  return error;
+}
+
+// With a name for other hosts where the device has a fabric; a driver that does not give it for
+// this memory gives memory for this host.
+int create_shared(const Device& device, uint64_t bytes, CudaMemoryHandle& handle, bool& fabric) {
+  fabric = device.facts().fabric.has_value();
+  CudaAllocation allocation = allocation_on(device, fabric);
+  const int made = cuda().handle_create(&handle, bytes, &allocation, 0);
+  if (made == kCudaSuccess || made == kCudaOutOfMemory || !fabric) return made;
+  COLL_INFO(init, "{} : {} bytes without a fabric handle: {}", device.text(), bytes,
+            driver_word(made));
+  fabric = false;
+  allocation = allocation_on(device, false);
+  return cuda().handle_create(&handle, bytes, &allocation, 0);
 }
 
 }  // namespace
@@ -67,9 +95,8 @@ Result<DeviceMemory> DeviceMemory::make(DevicePointer device, uint64_t bytes, bo
   memory.bytes_ = bytes;
   if (shared) {
     COLL_ASSIGN(const uint64_t mapped, whole_pages(*device, bytes == 0 ? 1 : bytes));
-    const CudaAllocation allocation = allocation_on(*device);
     CudaMemoryHandle handle = 0;
-    const int made = api.handle_create(&handle, mapped, &allocation, 0);
+    const int made = create_shared(*device, mapped, handle, memory.fabric_);
     if (made != kCudaSuccess) return memory_error(*device, "shared memory", mapped, made);
     COLL_TRY(memory.take_handle(handle, mapped));
     memory.held_ = mapped;
@@ -105,7 +132,19 @@ Status DeviceMemory::take_handle(uint64_t handle, uint64_t mapped) {
 Result<DeviceMemory> DeviceMemory::import(DevicePointer user, int fd, uint64_t bytes) {
   COLL_TRY(user->use());
   COLL_ASSIGN(const uint64_t mapped, whole_pages(*user, bytes == 0 ? 1 : bytes));
-  COLL_ASSIGN(const CudaMemoryHandle handle, import_handle(*user, fd));
+  COLL_ASSIGN(const CudaMemoryHandle handle, import_handle(*user, as_argument(fd), kCudaFdHandle));
+  DeviceMemory memory;
+  memory.device_ = std::move(user);
+  memory.bytes_ = bytes;
+  COLL_TRY(memory.take_handle(handle, mapped));
+  return memory;
+}
+
+Result<DeviceMemory> DeviceMemory::import_fabric(DevicePointer user, const FabricName& name,
+                                                 uint64_t bytes) {
+  COLL_TRY(user->use());
+  COLL_ASSIGN(const uint64_t mapped, whole_pages(*user, bytes == 0 ? 1 : bytes));
+  COLL_ASSIGN(const CudaMemoryHandle handle, import_handle(*user, &name, kCudaFabricHandle));
   DeviceMemory memory;
   memory.device_ = std::move(user);
   memory.bytes_ = bytes;
@@ -142,6 +181,7 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
   std::swap(held_, other.held_);
   std::swap(handle_, other.handle_);
   std::swap(kind_, other.kind_);
+  std::swap(fabric_, other.fabric_);
   return *this;
 }
 
@@ -173,6 +213,22 @@ Result<base::Fd> DeviceMemory::export_fd() const {
   COLL_TRY(driver_status(*device_, "export memory as a descriptor",
                          cuda().handle_export(&fd, handle_, kCudaFdHandle, 0)));
   return base::Fd(fd);
+}
+
+Result<FabricName> DeviceMemory::export_fabric() const {
+  if (kind_ != Kind::mapped)
+    return Error(ErrorCode::defect, "memory that is not shared was to be named for other hosts");
+  if (!fabric_)
+    return Error(ErrorCode::unavailable,
+                 format("{}: the driver gave {} bytes of memory without a name for other hosts "
+                        "(fabric handle)",
+                        device_->text(), bytes_),
+                 "COLLCTL_MNNVL_ENABLE=0 keeps windows inside hosts");
+  COLL_TRY(device_->use());
+  FabricName name;
+  COLL_TRY(driver_status(*device_, "name memory for other hosts",
+                         cuda().handle_export(&name, handle_, kCudaFabricHandle, 0)));
+  return name;
 }
 
 Result<IpcName> DeviceMemory::export_ipc() const {
@@ -264,9 +320,18 @@ Status FlatMemory::map(int part, const DeviceMemory& own, uint64_t offset) {
 }
 
 Status FlatMemory::map_fd(int part, int fd, uint64_t bytes, uint64_t offset) {
+  return map_imported(part, offset, as_argument(fd), kCudaFdHandle, bytes);
+}
+
+Status FlatMemory::map_fabric(int part, const FabricName& name, uint64_t bytes, uint64_t offset) {
+  return map_imported(part, offset, &name, kCudaFabricHandle, bytes);
+}
+
+Status FlatMemory::map_imported(int part, uint64_t offset, const void* passed, int type,
+                                uint64_t bytes) {
   COLL_TRY(device_->use());
   COLL_ASSIGN(const uint64_t mapped, whole_pages(*device_, bytes == 0 ? 1 : bytes));
-  COLL_ASSIGN(const CudaMemoryHandle handle, import_handle(*device_, fd));
+  COLL_ASSIGN(const CudaMemoryHandle handle, import_handle(*device_, passed, type));
   Status there = map_handle(part, offset, handle, mapped);
   cuda().handle_release(handle);  // the mapping keeps the memory
   return there;

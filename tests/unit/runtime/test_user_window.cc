@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "runtime/settings.h"
+#include "runtime/window_cards.h"
 #include "runtime/window_memory.h"
 #include "runtime/window_offsets.h"
 #include "tests/unit/runtime/window_job.h"
@@ -249,6 +250,55 @@ TEST_CASE("teams: the ranks of each host, whatever other hosts have", "[user_win
   settings = {};
   settings.transport = "net";
   CHECK(window_teams(mixed, settings) == std::vector<int>{0, 1, 2, 3, 4, 5});
+}
+
+TEST_CASE("teams over hosts: where all GPUs of the hosts are in one NVLink domain",
+          "[user_window]") {
+  const auto gpu = [](int rank, uint64_t host, uint8_t cluster, uint32_t clique) {
+    transport::PeerInfo p = peer(rank, host, uint64_t(rank) + 100, 5);
+    p.kind = transport::DeviceKind::cuda;
+    p.fabric_cluster[3] = cluster;
+    p.fabric_clique = clique;
+    return p;
+  };
+  Settings settings;
+  // Hosts 1 and 3 are of one domain, 2 is of another clique, 4 of another cluster, 5 of none, and 6
+  // has a GPU that is of none.
+  const std::vector<transport::PeerInfo> peers{gpu(0, 2, 9, 1), gpu(1, 1, 9, 2), gpu(2, 3, 9, 2),
+                                               gpu(3, 1, 9, 2), gpu(4, 4, 8, 2), gpu(5, 5, 0, 2),
+                                               gpu(6, 6, 9, 2), gpu(7, 6, 0, 0), gpu(8, 3, 9, 2)};
+  CHECK(window_teams(peers, settings) == std::vector<int>{0, 1, 1, 1, 4, 5, 6, 6, 1});
+  CHECK(window_teams(peers, settings, false) == std::vector<int>{0, 1, 2, 1, 4, 5, 6, 6, 2});
+  settings.p2p_disabled = true;
+  CHECK(window_teams(peers, settings) == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8});
+  settings = {};
+  settings.transport = "net";
+  CHECK(window_teams(peers, settings) == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8});
+  // CPU ranks have no NVLink, whatever they say.
+  std::vector<transport::PeerInfo> cpus{gpu(0, 1, 9, 2), gpu(1, 2, 9, 2)};
+  for (auto& p : cpus) p.kind = transport::DeviceKind::cpu;
+  CHECK(window_teams(cpus, {}) == std::vector<int>{0, 1});
+}
+
+TEST_CASE("what ranks say of their windows is read within bounds", "[user_window]") {
+  WindowCard card;
+  card.live = 3;
+  card.ranges.assign(2, RangeCard{100, 1, 4096, 0, 0});
+  card.names.assign(2, transport::FabricName{});
+  card.names[1].bytes[63] = 77;
+  const Bytes sent = card.encode();
+  const auto read = WindowCard::decode(sent);
+  REQUIRE(read);
+  CHECK(read->ranges.size() == 2);
+  REQUIRE(read->names.size() == 2);
+  CHECK(read->names[1].bytes[63] == 77);
+  for (size_t bytes = 0; bytes < sent.size(); ++bytes)
+    CHECK_FALSE(WindowCard::decode(ByteView(sent).first(bytes)).ok());
+  Bytes longer = sent;
+  longer.push_back(0);
+  CHECK_FALSE(WindowCard::decode(longer).ok());
+  card.names.resize(1);  // neither none nor all
+  CHECK_FALSE(WindowCard::decode(card.encode()).ok());
 }
 
 TEST_CASE("the bytes of a slot", "[user_window]") {

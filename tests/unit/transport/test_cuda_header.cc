@@ -55,6 +55,11 @@ static_assert(kCudaVirtualMemory == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMEN
 static_assert(kCudaFdHandles == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 static_assert(kCudaGdr == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED);
 static_assert(kCudaDmaBuf == CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
+static_assert(kCudaNotPermitted == CUDA_ERROR_NOT_PERMITTED);
+#if CUDA_VERSION >= 12030
+static_assert(kCudaFabricSupported == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED);
+static_assert(kCudaFabricHandle == CU_MEM_HANDLE_TYPE_FABRIC);
+#endif
 static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kCudaEventUntimed == CU_EVENT_DISABLE_TIMING);
 static_assert(kCudaCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);

@@ -204,7 +204,7 @@ TEST_CASE("memories of several ranks lie side by side") {
   CHECK_FALSE(flat->map(3, parts[1]));
   auto plain = DeviceMemory::make(devices[1], kMib, false);
   CHECK_FALSE(flat->map(0, *plain));
-  CHECK_FALSE(FlatMemory::reserve(devices[0], 65, kMib));
+  CHECK_FALSE(FlatMemory::reserve(devices[0], 1025, kMib));
   CHECK_FALSE(FlatMemory::reserve(devices[0], 2, UINT64_MAX - 1));
   FlatMemory moved = std::move(*flat);
   CHECK(moved.data()[5] == 40);

@@ -96,6 +96,15 @@ TEST_CASE("net needs addresses that mean the same at both ends") {
   CHECK(reaches("net", a, b));  // one host
   b.host_hash = 2;
   CHECK_FALSE(reaches("net", a, b, "loopback address"));
+  // One machine that acts as two hosts, and containers of it that have networks of their own.
+  PeerInfo c = a;
+  c.machine_hash = b.machine_hash = 7;
+  CHECK(reaches("net", c, b));
+  b.network_namespace = 31;
+  CHECK_FALSE(reaches("net", c, b, "loopback address"));
+  b.network_namespace = 30;
+  b.machine_hash = 8;
+  CHECK_FALSE(reaches("net", c, b, "loopback address"));
 }
 
 TEST_CASE("between GPUs a connection by sockets has a helper thread unless told otherwise") {
