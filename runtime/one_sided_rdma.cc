@@ -15,6 +15,8 @@ constexpr int64_t kRdmaLookMs = 20;        // how late a waiting caller sees an 
 constexpr int64_t kRdmaSpinNs = 20'000;    // that a caller polls before it sleeps
 constexpr double kRdmaServiceSeconds =
     10;  // ended by an event or the bell; this only bounds a wait
+// With failover also what nobody waits for has to be seen to fail.
+constexpr double kFailoverLookSeconds = 0.25;
 constexpr uint32_t kRdmaSlots = transport::IbOneSidedLink::kSlots;
 
 }  // namespace
@@ -69,6 +71,8 @@ void OneSidedRdma::serve() {
     const auto& links = ib_->links();
     const bool owes = std::any_of(links.begin(), links.end(),
                                   [](const auto& each) { return each.second->owes_signals(); });
+    const bool fails_over = std::any_of(links.begin(), links.end(),
+                                        [](const auto& each) { return each.second->fails_over(); });
     ib_->arm_came();
     if (owes || sleepers_ > 0) ib_->arm_asked();
     // What came before the queues were armed makes no event.
@@ -79,7 +83,8 @@ void OneSidedRdma::serve() {
     fds.assign(1, {bell_.get(), POLLIN, 0});
     ib_->add_interest(fds);
     lock.unlock();
-    const auto ready = base::poll_fds(fds, Deadline::after_seconds(kRdmaServiceSeconds));
+    const auto ready = base::poll_fds(
+        fds, Deadline::after_seconds(fails_over ? kFailoverLookSeconds : kRdmaServiceSeconds));
     lock.lock();
     if (!ready) {
       for (const auto& [peer, link] : links) link->fail(ready.error());

@@ -73,8 +73,9 @@ Status IbOneSided::make_rails() {
     const auto pairs = links * uint32_t(settings_.qps);
     IbDevice& device = *rails_[r].port->device;
     COLL_ASSIGN(rails_[r].asked, IbCompletions::make(device, pairs * IbOneSidedLink::kSends));
-    COLL_ASSIGN(rails_[r].came,
-                IbCompletions::make(device, pairs + links * IbOneSidedLink::kReceives));
+    const uint32_t receives =
+        settings_.failover ? pairs * IbOneSidedLink::kReceives : links * IbOneSidedLink::kReceives;
+    COLL_ASSIGN(rails_[r].came, IbCompletions::make(device, pairs + receives));
   }
   return {};
 }
@@ -171,10 +172,7 @@ bool IbOneSided::take_all(size_t rail, IbCompletions& queue) {
   for (int i = 0; i < kMostCollects; ++i) {
     const int taken = queue.collect(batch);
     if (taken < 0) {
-      for (const auto& [peer, link] : links_) {
-        moved |= !link->error();
-        link->fail(IbCompletions::gone().blame(link->spec().self.rank));
-      }
+      for (const auto& [peer, link] : links_) moved |= link->rail_gone(rail, IbCompletions::gone());
       return moved;
     }
     for (int k = 0; k < taken; ++k)
@@ -192,6 +190,8 @@ bool IbOneSided::step() {
     moved |= take_all(r, rails_[r].asked);
     moved |= take_all(r, rails_[r].came);
   }
+  for (const auto& [peer, link] : links_)
+    if (link->restless()) link->look_after_moving();
   if (devices_->events() == seen_events_ && !port_down_) return moved;
   seen_events_ = devices_->events();
   port_down_ = false;
@@ -199,16 +199,18 @@ bool IbOneSided::step() {
   return moved;
 }
 
+void IbOneSided::arm(IbCompletions IbOneSidedRail::*queue) {
+  for (size_t r = 0; r < rails_.size(); ++r)
+    if (Status armed = (rails_[r].*queue).arm(); !armed)
+      for (const auto& [peer, link] : links_) link->rail_gone(r, armed.error());
+}
+
 void IbOneSided::arm_came() {
-  for (IbOneSidedRail& rail : rails_)
-    if (Status armed = rail.came.arm(); !armed)
-      for (const auto& [peer, link] : links_) link->fail(armed.error());
+  arm(&IbOneSidedRail::came);
 }
 
 void IbOneSided::arm_asked() {
-  for (IbOneSidedRail& rail : rails_)
-    if (Status armed = rail.asked.arm(); !armed)
-      for (const auto& [peer, link] : links_) link->fail(armed.error());
+  arm(&IbOneSidedRail::asked);
 }
 
 void IbOneSided::add_interest(std::vector<pollfd>& fds) const {

@@ -72,6 +72,7 @@ class IbOneSided {
   Status choose_ports_of_links();
   Status make_rails();
   bool take_all(size_t rail, IbCompletions& queue);
+  void arm(IbCompletions IbOneSidedRail::*queue);
   std::vector<IbPort*> ports() const;
   Result<IbMemory> register_window(const Range& window, const Range& pages);
 

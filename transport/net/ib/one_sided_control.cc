@@ -76,6 +76,8 @@ Status IbOneSidedLink::hear(const IbMessage& message) {
   switch (message.news) {
     case IbNews::windows:
       return hear_windows(message);
+    case IbNews::lanes_lost:
+      return hear_lanes_lost(message);
     case IbNews::failed:
       told_ = true;
       return failure_of_peer(message.body, name_, o_.spec.self.rank);

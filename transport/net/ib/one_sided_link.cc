@@ -1,6 +1,7 @@
 #include "transport/net/ib/one_sided_link.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
 #include "transport/edge.h"
@@ -14,10 +15,8 @@ using namespace base::drivers;
 namespace {
 
 constexpr uint32_t kOneSidedBatch = 8;    // receives posted with one call
-constexpr uint32_t kOneSidedInline = 64;  // bytes
+constexpr uint32_t kOneSidedInline = 64;  // bytes; as Request::data
 constexpr int kMostReadsOut = 16;         // under way at once, of a queue pair
-constexpr uint32_t kTimesBits = 24;       // in the immediate, above how many times
-constexpr uint32_t kMostTimes = (1u << kTimesBits) - 1;
 constexpr size_t kMostLinkBlob = 16384;
 
 uint8_t reads_of(int device_says) {
@@ -39,8 +38,9 @@ Status IbOneSidedLink::make() {
 Status IbOneSidedLink::make_lane(size_t own) {
   IbOneSidedRail& rail = o_.rails[o_.uses[own]];
   const auto most = uint32_t(std::max(1, rail.port->device->facts().max_qp_work));
-  // Signals come by the first queue pair alone.
-  const uint32_t receives = lanes_.empty() ? std::min(kReceives, most) : 1;
+  // Signals come by the first queue pair alone, as long as it lives.
+  const bool signals = lanes_.empty() || o_.settings.failover;
+  const uint32_t receives = signals ? std::min(kReceives, most) : 1;
   const IbQueueSizes sizes{
       .sends = std::min(kSends, most), .receives = receives, .inline_bytes = kOneSidedInline};
   Lane lane;
@@ -64,6 +64,7 @@ Status IbOneSidedLink::make_lane(size_t own) {
 
 Bytes IbOneSidedLink::describe() const {
   IbBlob blob;
+  blob.failover = o_.settings.failover && o_.uses.size() > 1 && !o_.flush ? 1 : 0;
   uint8_t reads = uint8_t(kMostReadsOut);
   for (const size_t use : o_.uses) {
     const IbPort& port = *o_.rails[use].port;
@@ -87,6 +88,9 @@ Status IbOneSidedLink::connect(ByteView described, Deadline deadline) {
   peer_rails_ = theirs.rails.size();
   // The end that has fewer queue pairs decides.
   lanes_.resize(std::min(lanes_.size(), theirs.lanes.size()));
+  // Not where memory shows writes only after a read by the same adapter: that may have died.
+  failover_ = o_.settings.failover && o_.uses.size() > 1 && !o_.flush && theirs.failover != 0 &&
+              lanes_.size() > 1;
   for (size_t l = 0; l < lanes_.size(); ++l) {
     Lane& lane = lanes_[l];
     lane.peer = theirs.lanes[l].rail;
@@ -115,149 +119,16 @@ std::vector<std::pair<size_t, uint32_t>> IbOneSidedLink::queue_pairs() const {
 }
 
 std::string IbOneSidedLink::via() const {
-  return format("NET/IB/{}", o_.rails[o_.uses[0]].port->index);
+  const auto lane =
+      std::find_if(lanes_.begin(), lanes_.end(), [](const Lane& each) { return each.alive; });
+  const size_t rail = lane == lanes_.end() ? o_.uses[0] : lane->rail;
+  return format("NET/IB/{}", o_.rails[rail].port->index);
 }
 
 uint32_t IbOneSidedLink::most_bytes() const {
   uint32_t most = UINT32_MAX;
   for (const Lane& lane : lanes_) most = std::min(most, lane.write_bytes);
   return most;
-}
-
-// --- what this rank asks for ---
-
-Result<bool> IbOneSidedLink::post(Lane& lane, VerbsSendWork* first, uint32_t count) {
-  if (error_) return *error_;
-  if (Status posted = lane.qp.post_send(first); !posted) {
-    fail(std::move(posted.error()).within(lane.name.text()));
-    return *error_;
-  }
-  lane.room -= count;
-  return true;
-}
-
-// One request where its announcement may come with the data, else the announcement behind it.
-Result<bool> IbOneSidedLink::write(const IbRemoteWindow& window, const Move& move) {
-  if (error_) return *error_;
-  const bool inlined = move.memory == nullptr;
-  // What nobody waits for goes where the signals go, and so do signals.
-  Lane& lane = inlined || move.signal >= 0 ? lanes_[0] : lanes_[turn_++ % lanes_.size()];
-  const bool apart = move.signal >= 0 && move.bytes > lane.large_bytes;
-  const uint32_t count = apart ? 2 : 1;
-  if (lane.room < count) return false;
-  VerbsPiece piece{.address = reinterpret_cast<uintptr_t>(move.local),
-                   .bytes = move.bytes,
-                   .lkey = inlined ? 0 : move.memory->local_key(lane.rail)};
-  VerbsSendWork chain[2] = {};
-  chain[0].pieces = &piece;
-  chain[0].piece_count = 1;
-  chain[0].operation = move.signal >= 0 && !apart ? kOpWriteWithImmediate : kOpWrite;
-  chain[0].flags = inlined ? kSendInline : 0;
-  VerbsSendWork& last = chain[count - 1];
-  if (apart) {
-    chain[0].next = &last;
-    last.operation = kOpWriteWithImmediate;
-  }
-  last.flags |= kSendSignaled;
-  if (move.signal >= 0)
-    last.immediate = __builtin_bswap32(uint32_t(move.signal) << kTimesBits | 1u);
-  for (uint32_t i = 0; i < count; ++i) {
-    chain[i].remote_address = window.address + move.offset;
-    chain[i].remote_key = window.keys[lane.peer];
-    chain[i].id = encode({.work = IbWork::data,
-                          .cost = count,
-                          .stream = inlined ? int(kSlots) : int(move.slot),
-                          .number = move.bytes});
-  }
-  COLL_TRY(post(lane, chain, count));
-  ++writes_;
-  if (!inlined) ++pending_[move.slot];
-  lane.unread_at = window.address + move.offset + move.bytes - 1;
-  lane.unread_key = window.keys[lane.peer];
-  return true;
-}
-
-Result<bool> IbOneSidedLink::read(const IbRemoteWindow& window, const Move& move) {
-  if (error_) return *error_;
-  Lane& lane = lanes_[turn_++ % lanes_.size()];
-  if (lane.room == 0) return false;
-  VerbsPiece piece{.address = reinterpret_cast<uintptr_t>(move.local),
-                   .bytes = move.bytes,
-                   .lkey = move.memory->local_key(lane.rail)};
-  VerbsSendWork work{};
-  work.pieces = &piece;
-  work.piece_count = 1;
-  work.operation = kOpRead;
-  work.flags = kSendSignaled;
-  work.remote_address = window.address + move.offset;
-  work.remote_key = window.keys[lane.peer];
-  work.id =
-      encode({.work = IbWork::read, .cost = 1, .stream = int(move.slot), .number = move.bytes});
-  COLL_TRY(post(lane, &work, 1));
-  ++pending_[move.slot];
-  return true;
-}
-
-bool IbOneSidedLink::any_pending() const {
-  return std::any_of(pending_.begin(), pending_.end(), [](uint8_t n) { return n != 0; });
-}
-
-bool IbOneSidedLink::unread() const {
-  return std::any_of(lanes_.begin(), lanes_.end(),
-                     [](const Lane& lane) { return lane.unread_at != 0; });
-}
-
-Result<bool> IbOneSidedLink::read_back(uint8_t* local, const IbMemory& memory) {
-  if (error_) return *error_;
-  for (Lane& lane : lanes_) {
-    if (lane.unread_at == 0) continue;
-    if (lane.room == 0) return false;
-    VerbsPiece piece{.address = reinterpret_cast<uintptr_t>(local),
-                     .bytes = 1,
-                     .lkey = memory.local_key(lane.rail)};
-    VerbsSendWork work{};
-    work.pieces = &piece;
-    work.piece_count = 1;
-    work.operation = kOpRead;
-    work.flags = kSendSignaled;
-    work.remote_address = lane.unread_at;
-    work.remote_key = lane.unread_key;
-    work.id = encode({.work = IbWork::flush, .cost = 1, .stream = 0, .number = 1});
-    COLL_TRY(post(lane, &work, 1));
-    lane.unread_at = 0;
-    ++pending_[0];
-  }
-  return true;
-}
-
-Status IbOneSidedLink::signal(int signal) {
-  if (error_) return *error_;
-  ++owed_[signal];
-  post_owed();
-  if (error_) return *error_;
-  return {};
-}
-
-bool IbOneSidedLink::owes_signals() const {
-  return std::any_of(owed_.begin(), owed_.end(), [](const auto& each) { return each.second != 0; });
-}
-
-void IbOneSidedLink::post_owed() {
-  Lane& lane = lanes_[0];
-  for (auto& [signal, times] : owed_) {
-    while (times != 0 && lane.room != 0 && !error_) {
-      const auto now = uint32_t(std::min<uint64_t>(times, kMostTimes));
-      VerbsSendWork work{};
-      work.operation = kOpWriteWithImmediate;
-      work.flags = kSendSignaled;
-      work.immediate = __builtin_bswap32(uint32_t(signal) << kTimesBits | now);
-      work.id =
-          encode({.work = IbWork::signal, .cost = 1, .stream = 0, .number = uint64_t(signal)});
-      if (!post(lane, &work, 1)) return;
-      times -= now;
-      ++signals_;
-    }
-  }
 }
 
 // --- what happens ---
@@ -281,10 +152,13 @@ void IbOneSidedLink::take(size_t rail, const VerbsCompletion& completion) {
   const auto lane = std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane& each) {
     return each.qp.number() == completion.qp && each.rail == rail;
   });
-  if (lane == lanes_.end() || error_) return;  // what a dead link gives back
+  // What a dead link or queue pair gives back.
+  if (lane == lanes_.end() || error_) return;
+  if (!lane->alive) return take_last(*lane, completion);
   const IbWorkId id = decode_work(completion.id);
   if (completion.status != kWorkSuccess) {
-    fail(completion_error(*o_.rails[lane->rail].port, lane->name,
+    lose([&](const Lane& each) { return &each == &*lane; },
+         completion_error(*o_.rails[lane->rail].port, lane->name,
                           {.status = completion.status,
                            .vendor_error = completion.vendor_error,
                            .work = work_text(id)},
@@ -300,18 +174,21 @@ Status IbOneSidedLink::take_good(Lane& lane, const IbWorkId& id,
     if (completion.operation != kDoneRecvWithImmediate)
       return Error(ErrorCode::lost, format("{}: a message of an unknown kind ({})",
                                            lane.name.text(), completion.operation));
-    if (++lane.receives_due >= lane.receive_batch) {
-      COLL_TRY_IN(lane.qp.post_receives(encode({.work = IbWork::receive}), lane.receives_due),
-                  lane.name.text());
-      lane.receives_due = 0;
-    }
-    return came(lane, __builtin_bswap32(completion.immediate));
+    ++lane.came;
+    COLL_TRY(came(lane, __builtin_bswap32(completion.immediate)));
+    if (++lane.receives_due < lane.receive_batch) return {};
+    const uint32_t due = std::exchange(lane.receives_due, 0u);
+    if (Status posted = lane.qp.post_receives(encode({.work = IbWork::receive}), due); !posted)
+      lose([&](const Lane& each) { return &each == &lane; },
+           std::move(posted.error()).within(lane.name.text()));
+    return {};
   }
   lane.room += id.cost;
+  if (!lane.posted.empty()) lane.posted.pop_front();  // they end in their order
   if (id.work == IbWork::signal) --signals_;
   if (id.work == IbWork::data) --writes_;
   if (id.work != IbWork::signal && id.stream < int(kSlots)) --pending_[size_t(id.stream)];
-  if (owes_signals()) post_owed();
+  if (owes_signals()) post_waiting();
   return {};
 }
 
@@ -328,13 +205,21 @@ Status IbOneSidedLink::came(Lane& lane, uint32_t immediate) {
 void IbOneSidedLink::look_at_ports(bool& down) {
   for (const Lane& lane : lanes_) {
     if (error_) return;
+    if (!lane.alive) continue;
     const IbOneSidedRail& rail = o_.rails[lane.rail];
     std::optional<Error> trouble = port_trouble(*rail.port, lane.name, o_.settings, down);
     for (const IbCompletions* queue : {&rail.asked, &rail.came})
       if (!trouble && rail.port->device->failed(queue->get()))
         trouble = ib_qp_event_error(lane.name, kEventCqError);
-    if (trouble) fail(std::move(*trouble).blame(o_.spec.self.rank));
+    if (trouble) rail_gone(lane.rail, std::move(*trouble));
   }
+}
+
+bool IbOneSidedLink::rail_gone(size_t rail, const Error& why) {
+  const auto on_rail = [rail](const Lane& lane) { return lane.alive && lane.rail == rail; };
+  if (error_ || std::none_of(lanes_.begin(), lanes_.end(), on_rail)) return false;
+  lose(on_rail, Error(why).blame(o_.spec.self.rank));
+  return true;
 }
 
 // The error stays. The peer is told, so that it says the cause and not that this end is gone.
@@ -348,6 +233,8 @@ void IbOneSidedLink::fail(Error why) {
   for (Lane& lane : lanes_) (void)lane.qp.give_up();
   pending_ = {};
   owed_.clear();
+  again_.clear();
+  for (Lane& lane : lanes_) lane.posted.clear();
   writes_ = signals_ = 0;
   tell_failure();
 }

@@ -6,8 +6,12 @@
 // share its queue pair. Nothing here waits: false and null mean that there is no room now. Threads:
 // one at a time. Errors: code lost, of the whole link; from then on nothing of it touches memory
 // here.
+//
+// With COLLCTL_IB_PORT_FAILOVER queue pairs may die while others live (one_sided_failover.cc): what
+// was under way on them goes again by another, signals exactly once and behind what they announce.
 #pragma once
 #include <array>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -88,6 +92,12 @@ class IbOneSidedLink {
   // Never waits: what has no room now follows when there is some, as one signal of several times.
   Status signal(int signal);
   bool owes_signals() const;
+  // Ports have died, and the ends have not yet told each other what had arrived by them.
+  bool moving() const;
+  // While it moves, and after news that came while this end spoke: to be called again and again.
+  bool restless() const { return moving() || unheard_; }
+  void look_after_moving();
+  bool fails_over() const { return failover_; }
   // Something was written since the last read behind it.
   bool unread() const;
   uint32_t writes_under_way() const { return writes_; }
@@ -113,8 +123,9 @@ class IbOneSidedLink {
   // Of one of this link's queue pairs.
   void take(size_t rail, const base::drivers::VerbsCompletion& completion);
   void look_at_ports(bool& down);
+  // The adapter's queue does not answer any more. True: that was news.
+  bool rail_gone(size_t rail, const Error& why);
   void look_at_control();
-  void post_owed();
   int control_fd() const { return control_ && !control_->closed() ? control_->fd() : -1; }
   bool control_sending() const { return control_ && control_->sending(); }
   void say_goodbye();
@@ -124,6 +135,21 @@ class IbOneSidedLink {
   const std::optional<Error>& error() const { return error_; }
 
  private:
+  // The immediate: a signal above how many times.
+  static constexpr uint32_t kTimesBits = 24, kMostTimes = (1u << kTimesBits) - 1;
+  // A peer's window as requests name it, and a request as it was posted, to be posted again.
+  struct Target {
+    uint64_t address = 0;
+    std::array<uint32_t, kIbMaxRails> keys{};  // by the peer's port
+  };
+  struct Request {
+    IbWork work{};
+    bool announces = false;  // an immediate comes with it
+    Target target;
+    Move move;
+    uint32_t times = 0;              // signals
+    std::array<uint8_t, 64> data{};  // where it went inline
+  };
   struct Lane {
     IbQueuePair qp;
     size_t rail = 0, own = 0, peer = 0;  // of the hub, of this link, of the peer
@@ -132,6 +158,14 @@ class IbOneSidedLink {
     uint64_t unread_at = 0;                     // 0: nothing
     uint32_t unread_key = 0;
     IbLaneName name;
+    // With failover.
+    bool alive = true;     // this end was not given up
+    bool drained = false;  // nothing comes by it any more
+    bool settled = false;  // the peer's end is given up and has said what had come
+    int64_t lost_ns = 0;
+    uint64_t announced = 0;  // immediates posted
+    uint64_t came = 0;       // that have come here
+    std::deque<Request> posted;
   };
   Status make_lane(size_t own);
   Status take_good(Lane& lane, const IbWorkId& id,
@@ -140,23 +174,43 @@ class IbOneSidedLink {
   Status hear(const IbMessage& message);
   Status hear_windows(const IbMessage& message);
   void tell_failure();
-  Result<bool> post(Lane& lane, base::drivers::VerbsSendWork* first, uint32_t count);
+  bool unsettled() const;
+  Status hear_lanes_lost(const IbMessage& message);
+  Lane& signal_lane();
+  Lane& next_lane();
+  // What has an order has to wait until what died has found its place again.
+  bool held_back() const { return unsettled() || !again_.empty(); }
+  void lose(const std::function<bool(const Lane&)>& these, Error why);
+  void take_last(Lane& lane, const base::drivers::VerbsCompletion& completion);
+  void tell_drained(Lane& lane);
+  void settle(Lane& lane, uint64_t came);
+  void finish(const Request& request);
+  void post_waiting();
+  void post_owed();
+  Result<bool> post_again(const Request& request);
+  Result<bool> post_write(const Target& target, const Move& move, const uint8_t* data);
+  Result<bool> post_read(const Target& target, const Move& move);
+  Result<bool> post_signal(int signal, uint32_t times);
+  Result<bool> post(Lane& lane, base::drivers::VerbsSendWork* first, uint32_t count,
+                    const Request& request);
   std::string work_text(const IbWorkId& id) const;
 
   Options o_;
   std::string name_;
   std::vector<Lane> lanes_;
   size_t peer_rails_ = 0, turn_ = 0;
-  bool peer_flushes_ = false;
+  bool peer_flushes_ = false, failover_ = false;
   std::optional<IbControl> control_;
   std::array<uint8_t, kSlots> pending_{};
   uint32_t writes_ = 0, signals_ = 0;  // under way
   std::map<int, uint64_t> owed_;       // signals to raise, by number
+  std::deque<Request> again_;          // of dead queue pairs, in their order
   std::map<uint64_t, IbRemoteWindow> windows_;
   uint64_t rounds_ = 0;
   std::string why_;  // of the peer's windows that are not for RDMA, the last one given
   std::optional<Error> error_;
-  bool told_ = false;  // the peer failed first, and said so
+  bool told_ = false;     // the peer failed first, and said so
+  bool unheard_ = false;  // messages may have come that nobody has looked at
 };
 
 }  // namespace collctl::transport
