@@ -31,6 +31,12 @@ Result<std::unique_ptr<OneSided>> OneSided::open(Communicator& communicator, Dea
     COLL_ASSIGN(made->stream_, transport::DeviceStream::make(communicator.device()));
   }
   COLL_TRY_IN(made->board_.open(communicator, deadline), "one-sided operations");
+  Communicator::State& state = *communicator.state_;
+  if (communicator.device() != nullptr && !state.settings.shm_disabled) {
+    COLL_TRY(state.wait_until_wired(deadline));
+    const std::lock_guard lock(state.bootstrap_mutex);
+    COLL_TRY_IN(made->board_.share_on_host(*state.bootstrap, deadline), "one-sided operations");
+  }
   const auto team = communicator.windows().team();
   made->team_.assign(size_t(communicator.size()), false);
   for (const int rank : team) made->team_[size_t(rank)] = true;

@@ -14,10 +14,14 @@
 namespace collctl::runtime {
 namespace {
 
-constexpr int kSpins = 400;
-constexpr int kYields = 50;
+// With a core for every rank a signal comes back within this; longer only hurts where the scheduler
+// has put both ranks on one core, which only a yield tells it.
+constexpr int64_t kSignalSpinNs = 2'000;
+// Then others may run. A wake-up costs about as much.
+constexpr int64_t kSignalYieldNs = 100'000;
 // Aborts ring nobody: this is how late a sleeper sees one.
-constexpr int64_t kNapMs = 10;
+constexpr int64_t kFirstNapNs = 500'000, kLongestNapNs = 10'000'000;
+constexpr int kLooksAtOnce = 16;  // between looks at the clock
 
 size_t slot(int rank, int signal) {
   return size_t(rank) * (kSignals + 1) + size_t(signal);
@@ -59,6 +63,8 @@ Status SignalBoard::open(Communicator& communicator, Deadline deadline) {
 }
 
 void SignalBoard::close() {
+  if (!boards_.empty()) lines_ = nullptr;
+  boards_.clear();
   if (memory_ == nullptr) return;
   // What fails here has failed with the communicator already, which says so.
   if (window_ != nullptr && window_->valid())
@@ -70,9 +76,14 @@ void SignalBoard::close() {
 }
 
 Status SignalBoard::raise_at(int peer, int signal) {
-  COLL_ASSIGN(uint8_t* const at,
-              window_->peer(peer, uint64_t(rank_) * sizeof(SignalLine), sizeof(SignalLine)));
-  auto* const line = reinterpret_cast<SignalLine*>(at);
+  SignalLine* line = nullptr;
+  if (window_ == nullptr) {
+    line = static_cast<SignalLine*>(boards_.at(peer).get()) + rank_;
+  } else {
+    COLL_ASSIGN(uint8_t* const at,
+                window_->peer(peer, uint64_t(rank_) * sizeof(SignalLine), sizeof(SignalLine)));
+    line = reinterpret_cast<SignalLine*>(at);
+  }
   // Pairs with the acquire in wait().
   std::atomic_ref<uint64_t>(line->count[signal])
       .store(++sent_[slot(peer, signal)], std::memory_order_release);
@@ -96,13 +107,16 @@ Result<bool> SignalBoard::wait(int source, int signal, uint64_t times, Deadline 
                                const std::function<Status()>& alive) {
   SignalLine& from = *line(source);
   const std::atomic_ref<uint32_t> sleepers(from.sleepers);
-  const int spins = crowded_ ? 0 : kSpins;
-  for (int turn = 0; pending(source, signal) < times; ++turn) {
-    if (turn < spins) {
+  const int64_t spin_ns = crowded_ ? 0 : kSignalSpinNs;
+  int64_t began = 0, waited = 0, nap = kFirstNapNs;
+  for (int look = 0; pending(source, signal) < times; ++look) {
+    if (began == 0) began = now_ns();
+    if (look % kLooksAtOnce == 0 || waited >= spin_ns) waited = now_ns() - began;
+    if (waited < spin_ns) {
       kernels::pause_cpu();
       continue;
     }
-    if (turn < spins + kYields) {
+    if (waited < kSignalYieldNs) {
       base::yield_thread();
       continue;
     }
@@ -111,7 +125,8 @@ Result<bool> SignalBoard::wait(int source, int signal, uint64_t times, Deadline 
     // Ended by wake_sleeper, the nap or the deadline; wait.h says why no news can be missed.
     sleepers.exchange(1, std::memory_order_acq_rel);
     if (pending(source, signal) >= times) break;
-    base::futex_wait(&from.sleepers, 1, deadline.earlier(Deadline::after_ms(kNapMs)));
+    base::futex_wait(&from.sleepers, 1, deadline.earlier(Deadline::after_ns(nap)));
+    nap = std::min(2 * nap, kLongestNapNs);
   }
   taken_[slot(source, signal)] += times;
   return true;

@@ -5,14 +5,17 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/result.h"
 #include "runtime/user_window.h"
 
 namespace collctl::runtime {
 
+class Bootstrap;
 class Communicator;
 
 inline constexpr int kSignals = 6;               // of users
@@ -33,12 +36,17 @@ class SignalBoard {
   SignalBoard(const SignalBoard&) = delete;
   SignalBoard& operator=(const SignalBoard&) = delete;
 
-  // All ranks together. In a window of its own on CPU ranks; GPU ranks have no host memory that
-  // others map, so that all their signals take the network.
+  // All ranks together. In a window of its own on CPU ranks; on GPU ranks, whose windows are GPU
+  // memory, nobody reaches it before share_on_host().
   Status open(Communicator& communicator, Deadline deadline);
+  // GPU ranks, all together: boards in files that the ranks of a team on one host map. Where a rank
+  // cannot all signals take the network, as those to other hosts do.
+  Status share_on_host(Bootstrap& bootstrap, Deadline deadline);
   void close();
   // The peer's board can be written by stores.
-  bool reaches(int peer) const { return window_ != nullptr && window_->reaches(peer); }
+  bool reaches(int peer) const {
+    return window_ != nullptr ? window_->reaches(peer) : boards_.contains(peer);
+  }
   // The window that boards lie in, the same number on all ranks; 0: none.
   uint64_t number() const { return window_ != nullptr ? window_->number() : 0; }
 
@@ -54,6 +62,10 @@ class SignalBoard {
   uint64_t pending(int source, int signal) const;
 
  private:
+  Status make_board(uint64_t bytes, base::Fd& fd);
+  Status swap_boards(Bootstrap& bootstrap, uint64_t bytes, const base::Fd& own, Status& mine,
+                     Deadline deadline);
+  Result<bool> all_could(Bootstrap& bootstrap, const Status& mine, Deadline deadline) const;
   SignalLine* line(int source) const { return lines_ + source; }
 
   Communicator* communicator_ = nullptr;
@@ -61,9 +73,10 @@ class SignalBoard {
   bool crowded_ = false;  // more ranks than cores: do not spin
   void* memory_ = nullptr;
   WindowPointer window_;
-  std::vector<SignalLine> own_;         // without a window
-  SignalLine* lines_ = nullptr;         // of this rank, by source
-  std::vector<uint64_t> sent_, taken_;  // by peer and signal
+  std::vector<SignalLine> own_;          // without a window
+  std::map<int, base::Mapping> boards_;  // of GPU ranks: by rank of this team and host
+  SignalLine* lines_ = nullptr;          // of this rank, by source
+  std::vector<uint64_t> sent_, taken_;   // by peer and signal
 };
 
 }  // namespace collctl::runtime

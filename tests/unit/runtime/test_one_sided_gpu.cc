@@ -1,0 +1,99 @@
+// One-sided operations of GPU ranks on one host: data by the GPUs, signals by memory of the host,
+// or by sockets where that is not to be shared.
+#include <dirent.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "tests/unit/runtime/gpu_ranks.h"
+#include "tests/unit/runtime/one_sided_job.h"
+
+using namespace collctl;
+using namespace collctl::runtime;
+using namespace collctl::runtime::testing;
+
+namespace {
+
+// That this process has open.
+int sockets() {
+  DIR* const folder = ::opendir("/proc/self/fd");
+  if (folder == nullptr) return -1;
+  int count = 0;
+  while (const dirent* entry = ::readdir(folder)) {
+    char target[64] = {};
+    const std::string path = std::string("/proc/self/fd/") + entry->d_name;
+    if (::readlink(path.c_str(), target, sizeof target - 1) > 0 &&
+        std::string_view(target).starts_with("socket:"))
+      ++count;
+  }
+  ::closedir(folder);
+  return count;
+}
+
+// What one-sided operations have opened, of all ranks; -1: they went wrong.
+int sockets_of_operations(int n) {
+  set_up_gpus(n);
+  GpuJob job;
+  job.ranks = n;
+  int before = 0, with = 0;
+  const std::string wrong = with_gpu_ranks(job, [&](Communicator& c, Complaints& complaints) {
+    // What the first ones open besides stays: connections of the bootstrap.
+    auto first = OneSidedJob::start(c, 64);
+    if (!first) return complaints.add(first.error().chain());
+    complaints.add(c.rank(), exchange(**first, 4, 0, complaints));
+    COLL_TEST_OK(complaints, (*first)->end());
+    COLL_TEST_OK(complaints, c.barrier(soon()));
+    if (c.rank() == 0) before = sockets();
+    COLL_TEST_OK(complaints, c.barrier(soon()));
+    auto started = OneSidedJob::start(c, 1000 * uint64_t(n));
+    if (!started) return complaints.add(started.error().chain());
+    OneSidedJob& ops = **started;
+    for (int peer = 0; peer < n; ++peer)
+      if (ops.ops->path(peer) != (peer == c.rank() ? "own" : "window"))
+        complaints.add("by " + ops.ops->path(peer));
+    for (int round = 0; round < 5; ++round)
+      complaints.add(c.rank(), exchange(ops, 1000, round, complaints));
+    COLL_TEST_OK(complaints, c.barrier(soon()));
+    if (c.rank() == 0) with = sockets();
+    COLL_TEST_OK(complaints, c.barrier(soon()));
+    complaints.add(c.rank(), ops.end());
+  });
+  CHECK(wrong == "");
+  return with - before;
+}
+
+}  // namespace
+
+TEST_CASE("signals of GPU ranks on one host need no network", "[gpu][one_sided]") {
+  for (const int n : {1, 2, 4}) {
+    INFO(n << " ranks");
+    CHECK(sockets_of_operations(n) == 0);
+  }
+}
+
+TEST_CASE("signals of GPU ranks go by sockets where they share no memory", "[gpu][one_sided]") {
+  const base::ScopedVariable apart("COLLCTL_SHM_DISABLE", "1");
+  CHECK(sockets_of_operations(3) == 3 * 2);  // both ends of each pair
+}
+
+// Half a turn, as window-test measures it; looked at by hand: -s "[.signals]"
+TEST_CASE("how long a signal of GPU ranks takes", "[.signals]") {
+  for (const char* apart : {"0", "1"}) {
+    const base::ScopedVariable variable("COLLCTL_SHM_DISABLE", apart);
+    set_up_gpus(2);
+    CHECK(with_gpu_ranks({}, [&](Communicator& c, Complaints& complaints) {
+            auto job = OneSidedJob::start(c, 64);
+            if (!job) return complaints.add(job.error().chain());
+            constexpr int kTurns = 2000;
+            const int64_t began = now_ns();
+            for (int i = 0; i < kTurns; ++i) {
+              if (c.rank() == 1) COLL_TEST_OK(complaints, (*job)->ops->wait(0, 0, 1, soon()));
+              COLL_TEST_OK(complaints, (*job)->ops->signal(1 - c.rank(), 0));
+              if (c.rank() == 0) COLL_TEST_OK(complaints, (*job)->ops->wait(1, 0, 1, soon()));
+            }
+            if (c.rank() == 0)
+              std::printf("SHM_DISABLE=%s: %.2f us\n", apart,
+                          double(now_ns() - began) / 2e3 / kTurns);
+            complaints.add(c.rank(), (*job)->end());
+          }) == "");
+  }
+}
