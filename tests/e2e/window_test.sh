@@ -141,7 +141,8 @@ for ranks in "-n 3" "-n 7 --rank-mode thread"; do
   has_out "every element right"
 done
 
-# Each rank by itself; one after another they come to `codes`.
+# Each rank of `joined` by itself; one after another they come to `codes`.
+joined=(allreduce --window -b 4 -e 256K -f 16 --iters 3 --json)
 join_ranks() { # a shell command before each rank: 0, 1, ...
   local port size=$# rank=0 pids=() pid
   port=$(python3 -c 'import random, socket
@@ -155,7 +156,7 @@ while True:
   : >"$err"
   while [ $# -gt 0 ]; do
     (eval "$1"; exec timeout -k 5 300 "$collctl" run --join 127.0.0.1:$port --rank $rank --size $size \
-      allreduce --window -b 4 -e 256K -f 16 --iters 3 --json >>"$out" 2>>"$err" </dev/null) &
+      "${joined[@]}" >>"$out" 2>>"$err" </dev/null) &
     pids+=($!)
     rank=$((rank + 1))
     shift
@@ -169,6 +170,13 @@ join_ranks : "ulimit -v 4000000" :
 [ "$codes" = "3 3 3 " ] || fail "exit codes are '$codes'"
 [ "$(grep -cE 'error: rank [02]: --window: (.*: )?rank 1 \(host' "$err")" = 2 ] || fail "rank 1 is not named by the others"
 has_err "error: rank 1: --window: "
+
+case_is "ranks of one machine that act as two hosts put to each other by sockets"
+joined=(window-test --iters 5 --json)
+join_ranks "export COLLCTL_HOSTID=a" "export COLLCTL_HOSTID=b" "export COLLCTL_HOSTID=b"
+[ "$codes" = "0 0 0 " ] || fail "exit codes are '$codes'"
+has_out '"path":"NET/Socket"'
+has_out '"path":"window"'
 
 case_is "windows that are too small for the buffers"
 COLLCTL_WINDOW_STRIDE=2097152 run run -n 2 allreduce --window -b 16M -e 16M
