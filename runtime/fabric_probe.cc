@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "base/env.h"
@@ -32,11 +33,12 @@ uint8_t pattern_of(int rank) {
   return uint8_t(0x51 + rank * 29);
 }
 
-bool spans_hosts(const FabricProbe& p, int rank) {
+// The lowest ranks of teams that span hosts: some member is on another host than these.
+std::set<int> wide_teams(const FabricProbe& p) {
+  std::set<int> wide;
   for (size_t r = 0; r < p.peers.size(); ++r)
-    if (p.teams[r] == p.teams[size_t(rank)] && !pass_descriptors(p.peers[r], p.peers[size_t(rank)]))
-      return true;
-  return false;
+    if (!pass_descriptors(p.peers[r], p.peers[size_t(p.teams[r])])) wide.insert(p.teams[r]);
+  return wide;
 }
 
 // One of each other host, so that the ranks of a host try all of another's.
@@ -98,13 +100,11 @@ Result<std::string> first_failure(const FabricProbe& p, std::vector<ProbeCard>& 
 }  // namespace
 
 Result<std::string> why_no_fabric(const FabricProbe& p, Deadline deadline) {
-  const int ranks = int(p.peers.size());
-  bool any = false;
-  for (int r = 0; r < ranks && !any; ++r) any = spans_hosts(p, r);
-  if (!any) return std::string();
+  const std::set<int> wide = wide_teams(p);
+  if (wide.empty()) return std::string();
   std::vector<ProbeCard> cards(p.peers.size());
   ProbeCard& own = cards[size_t(p.rank)];
-  const bool mine = p.device != nullptr && spans_hosts(p, p.rank);
+  const bool mine = p.device != nullptr && wide.contains(p.teams[size_t(p.rank)]);
   Trial trial;
   if (mine) {
     COLL_ASSIGN(const int64_t wanted, base::knob_int(base::KnobId::mnnvl_enable));

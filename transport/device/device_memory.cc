@@ -51,8 +51,8 @@ Status put(const Device& device, CudaAddress at, uint64_t bytes, CudaMemoryHandl
 }
 
 // A descriptor is itself the driver's argument, a name is pointed to.
-const void* as_argument(int fd) {
-  return reinterpret_cast<const void*>(intptr_t(fd));
+void* as_argument(int fd) {
+  return reinterpret_cast<void*>(intptr_t(fd));
 }
 
 Result<CudaMemoryHandle> import_handle(const Device& user, const void* passed, int type) {
