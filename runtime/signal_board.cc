@@ -16,7 +16,7 @@ namespace {
 
 // With a core for every rank a signal comes back within this; longer only hurts where the scheduler
 // has put both ranks on one core, which only a yield tells it.
-constexpr int64_t kSignalSpinNs = 2'000;
+constexpr int64_t kSignalSpinNs = 1'000;
 // Then others may run. A wake-up costs about as much.
 constexpr int64_t kSignalYieldNs = 100'000;
 // Aborts ring nobody: this is how late a sleeper sees one.
