@@ -83,6 +83,8 @@ std::string bench_json(const BenchReport& report, const Verdict& verdict);
 std::string bench_jsonl(const BenchReport& report, const Verdict& verdict, const Error* job_error);
 // `report`: what was measured before the error, or null.
 std::string error_json(const Error& error, int exit_code, const BenchReport* report = nullptr);
+// `measured`: the same as a document of JSON.
+std::string error_json_around(const std::string& measured, const Error& error, int exit_code);
 std::string bench_csv(const BenchReport& report);
 std::string csv_titles(const BenchSpec& spec);
 std::string csv_row(const BenchReport& report, const BenchRow& row);

@@ -264,6 +264,14 @@ std::string error_json(const Error& error, int exit_code, const BenchReport* rep
   return line_of(json);
 }
 
+std::string error_json_around(const std::string& measured, const Error& error, int exit_code) {
+  JsonWriter json;
+  json.begin_object();
+  write_error(json, error, exit_code);
+  json.key("measured").raw(measured);
+  return line_of(json);
+}
+
 std::string bench_jsonl(const BenchReport& report, const Verdict& verdict, const Error* job_error) {
   std::string text;
   const auto line = [&](const char* record, auto&& fill) {

@@ -2,7 +2,8 @@
 // measures what moves between every two ranks, and judges. Each rank runs WindowTest on its thread
 // (bench_rank); after every stage all ranks hear what each has found, so that a rank that fails a
 // check goes on with the others. An error of a stage (lost, deadline) is the end of the job, as it
-// is of a collective. Rank 0 makes the report; window_test_command.cc prints it.
+// is of a collective. Rank 0 makes the report and hands it on after every stage, so that what was
+// found before such an end is told; window_test_command.cc prints it.
 #pragma once
 #include <array>
 #include <memory>
@@ -53,6 +54,9 @@ struct WindowReport {
 };
 // Wrong data, then other failures, then what was not tested.
 Verdict judge(const WindowReport& report);
+// The job ended by `error` in this stage: a check that failed, or that was not made when a user
+// ended it.
+void add_broken_stage(WindowReport& report, const std::string& stage, const Error& error);
 
 // --- one rank's findings of one stage ---
 
@@ -125,10 +129,17 @@ class WindowTest {
   Status moves(WindowFindings& found);
   Status ordering(WindowFindings& found);
   Status barriers(WindowFindings& found);
+  // window_test_times.cc
   Status matrix(WindowFindings& found);
   Status collectives(WindowFindings& found);
 
-  Result<double> time_of(const runtime::Operation& op, runtime::Stream& stream);
+  Result<double> time_of(const runtime::Operation& op, runtime::Stream& stream, int iterations);
+  struct SideBuffers {  // of a collective: [kOrdinary], [kWindow]
+    std::array<uint8_t*, 2> input, output;
+  };
+  static constexpr size_t kOrdinary = 0, kWindow = 1;
+  Status compare_sides(kernels::Collective collective, uint64_t bytes, const SideBuffers& sides,
+                       runtime::Stream& stream, WindowFindings& found);
   Status measure_pair(int from, int to, const Memory& memory, WindowPair& pair);
   // An expected error of code usage; anything else is a finding.
   Status expect_usage(const char* what, const Status& got, WindowFindings& found);
@@ -159,7 +170,9 @@ class WindowTest {
 
 std::string window_header(const BenchHeader& header);
 std::string window_text(const WindowReport& report, const Verdict& verdict, bool whole);
-std::string window_json(const WindowReport& report, const Verdict& verdict, const Error* job_error);
+std::string window_json(const WindowReport& report, const Verdict& verdict);
+// Of a job that broke off: collctl.error/1 around what was found before.
+std::string window_error_json(const WindowReport& report, const Error& error, int exit_code);
 std::string window_svg(const WindowReport& report);
 
 }  // namespace collctl::cmd

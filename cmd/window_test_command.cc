@@ -62,6 +62,7 @@ class WindowReporter : public BenchSink {
   void fault(const DataFault&) override {}
   void progress(const std::string& text) override {
     const std::lock_guard lock(mutex_);
+    stage_ = text;
     progress_.text(text);
   }
   void phase(int rank, const std::string& name) override {
@@ -80,7 +81,7 @@ class WindowReporter : public BenchSink {
   int finish(const JobOutcome& outcome);
 
  private:
-  Status write_files(const WindowReport& report, const Verdict& verdict, const Error* job_error);
+  Status write_files(const WindowReport& report, const std::string& json);
 
   std::mutex mutex_;
   Console& console_;
@@ -88,20 +89,19 @@ class WindowReporter : public BenchSink {
   const bool speaks_;
   Progress progress_;
   std::optional<BenchHeader> header_;
-  std::optional<WindowReport> report_;
+  std::optional<WindowReport> report_;  // as far as it is
+  std::string stage_;                   // under way
   std::optional<Error> broken_;
 };
 
-Status WindowReporter::write_files(const WindowReport& report, const Verdict& verdict,
-                                   const Error* job_error) {
+Status WindowReporter::write_files(const WindowReport& report, const std::string& json) {
   Status first;
   for (const auto& [path, svg] : output_.files) {
     if (svg && report.pairs.empty()) {
       console_.note(format("{} is not written: no pair of ranks was measured", path));
       continue;
     }
-    Status written = write_file_atomically(
-        path, svg ? window_svg(report) : window_json(report, verdict, job_error));
+    Status written = write_file_atomically(path, svg ? window_svg(report) : json);
     if (!written && first) first = std::move(written);
   }
   return first;
@@ -114,7 +114,9 @@ int WindowReporter::finish(const JobOutcome& outcome) {
   WindowReport report;
   if (report_) report = *report_;
   if (header_) report.header = *header_;
+  if (job_error != nullptr) add_broken_stage(report, stage_, *job_error);
   Verdict verdict = judge(report);
+  if (job_error != nullptr && verdict.ok) verdict = {false, job_error->code, {}};
   for (const HostEnd& host : outcome.hosts) {
     if (!host.error) continue;
     if (verdict.ok) verdict.code = ErrorCode::incomplete;
@@ -124,16 +126,14 @@ int WindowReporter::finish(const JobOutcome& outcome) {
   int code = final_code(
       job_error != nullptr && outcome.exit_code == 0 ? int(job_error->code) : outcome.exit_code,
       verdict);
+  const std::string json = job_error == nullptr    ? window_json(report, verdict)
+                           : report.checks.empty() ? error_json(*job_error, code)
+                                                   : window_error_json(report, *job_error, code);
   Status files;
-  if (speaks_) files = write_files(report, verdict, job_error);
+  if (speaks_) files = write_files(report, json);
   if (!files && code == 0) code = int(files.error().code);
-  if (speaks_ && output_.json) {
-    if (job_error != nullptr && !report_)
-      console_.out(error_json(*job_error, code));
-    else
-      console_.out(window_json(report, verdict, job_error));
-  }
-  if (speaks_ && !output_.json && report_) {
+  if (speaks_ && output_.json) console_.out(json);
+  if (speaks_ && !output_.json && !report.checks.empty()) {
     if (!output_.quiet && header_) console_.out(window_header(*header_));
     console_.out(window_text(report, verdict, output_.whole));
   }

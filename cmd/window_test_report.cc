@@ -7,6 +7,7 @@
 #include "cmd/heat_map.h"
 #include "cmd/json_fields.h"
 #include "cmd/json_writer.h"
+#include "cmd/report.h"
 #include "cmd/sizes.h"
 #include "cmd/window_test.h"
 
@@ -230,6 +231,17 @@ Verdict judge(const WindowReport& report) {
   return {false, ErrorCode::incomplete, {{"not-tested", "nothing was tested", "", -1}}};
 }
 
+void add_broken_stage(WindowReport& report, const std::string& stage, const Error& error) {
+  const bool done = std::any_of(report.checks.begin(), report.checks.end(),
+                                [&](const WindowCheck& check) { return check.name == stage; });
+  if (stage.empty() || done) return;
+  const bool stopped = error.code == ErrorCode::interrupted;
+  report.checks.push_back({.name = stage,
+                           .status = stopped ? CheckStatus::not_tested : CheckStatus::fail,
+                           .code = stopped ? ErrorCode::incomplete : error.code,
+                           .message = "the job broke off: " + error.message});
+}
+
 std::string window_header(const BenchHeader& header) {
   std::string text =
       format("# collctl {} window-test: {} {} {}", header.version, header.ranks,
@@ -269,10 +281,11 @@ std::string window_text(const WindowReport& report, const Verdict& verdict, bool
   return text;
 }
 
-std::string window_json(const WindowReport& report, const Verdict& verdict,
-                        const Error* job_error) {
-  JsonWriter json;
-  json.begin_object().field("schema", "collctl.window-test/1");
+namespace {
+
+// All but the verdict, into an object that was begun.
+void write_findings(JsonWriter& json, const WindowReport& report) {
+  json.field("schema", "collctl.window-test/1");
   json.field("version", report.header.version).field("ranks", report.header.ranks);
   json.field("device", report.header.device);
   write_hosts(json, report);
@@ -281,11 +294,26 @@ std::string window_json(const WindowReport& report, const Verdict& verdict,
   json.end_array();
   write_pairs(json, report);
   write_culprits(json, report.culprits);
-  json.key("verdict").begin_object().field("ok", verdict.ok && job_error == nullptr);
+}
+
+}  // namespace
+
+std::string window_json(const WindowReport& report, const Verdict& verdict) {
+  JsonWriter json;
+  json.begin_object();
+  write_findings(json, report);
+  json.key("verdict").begin_object().field("ok", verdict.ok);
   json.key("reasons").begin_array();
   for (const Reason& reason : verdict.reasons)
     json.begin_object().field("code", reason.code).field("message", reason.message).end_object();
   return json.end_array().end_object().end_object().take() + "\n";
+}
+
+std::string window_error_json(const WindowReport& report, const Error& error, int exit_code) {
+  JsonWriter json;
+  json.begin_object();
+  write_findings(json, report);
+  return error_json_around(json.end_object().take(), error, exit_code);
 }
 
 std::string window_svg(const WindowReport& report) {

@@ -277,6 +277,14 @@ Status WindowTest::misuse(WindowFindings& found) {
   };
   std::vector<uint8_t> ordinary(8192);
   COLL_TRY(expect("a window in ordinary memory", registered(ordinary.data(), 4096)));
+  if (communicator_.device() != nullptr) {
+    COLL_ASSIGN(const auto plain,
+                transport::DeviceMemory::make(communicator_.device(), 8192, false));
+    COLL_TRY(expect("a window in ordinary memory of the GPU", registered(plain.data(), 4096)));
+    COLL_ASSIGN(void* const host, runtime::allocate_window_memory(4096));
+    COLL_TRY(expect("a GPU rank's window in memory of the host", registered(host, 4096)));
+    COLL_TRY(runtime::free_window_memory(host));
+  }
   COLL_TRY(expect("a window at no address", registered(nullptr, 4096)));
   COLL_ASSIGN(Memory memory, make(3 * 4096));
   auto* const base = static_cast<uint8_t*>(memory.address);

@@ -98,7 +98,19 @@ is_code 7
 has_out "# suspect link rank 1 -> rank 0"
 
 case_is "a killed rank"
-kill_second "Window 1 :" run -n 3 -v window-test --iters 1000000
+kill_second "Window 40 :" run -n 3 -v window-test --iters 1000000
+grep -qE '^  aliasing +pass' "$out" || fail "what was found before is not told"
+has_out "the job broke off: rank 1 (pid"
+
+case_is "more iterations than fit: ranks that wait for a pair stay patient"
+run run -n 3 window-test --iters 50000 --op-timeout 6 --timeout 20 --json
+python3 - "$out" <<'PY' || fail "the times did not pass"
+import json, sys
+report = json.load(open(sys.argv[1]))
+# 50000 operations of every collective may take longer than the job has.
+report = report.get("measured", report)
+assert [c["status"] for c in report["checks"] if c["name"] == "times"] == ["pass"], report["checks"]
+PY
 
 case_is "a slot of addresses that cannot be filled is not tested"
 COLLCTL_WINDOW_STRIDE=4294967296 run window-test -n 2 --iters 2

@@ -42,6 +42,8 @@ Outcome run_window_test(int size, const std::string& transport, bool on_gpus = f
   for (const std::string& json : sinks[0].suites) {
     auto report = WindowReport::from_json(json);
     REQUIRE(report);
+    // After every stage what was found so far.
+    CHECK(report->checks.size() == outcome.reports.size() + 1);
     outcome.reports.push_back(std::move(*report));
     if (!sinks[0].headers.empty()) outcome.reports.back().header = sinks[0].headers[0];
   }
@@ -233,7 +235,7 @@ TEST_CASE("a report travels as JSON and is shown", "[window-test]") {
   back->header = report.header;
   const Verdict verdict = judge(*back);
   CHECK(verdict.code == ErrorCode::bad_data);
-  const auto json = nlohmann::json::parse(window_json(*back, verdict, nullptr));
+  const auto json = nlohmann::json::parse(window_json(*back, verdict));
   CHECK(json["schema"] == "collctl.window-test/1");
   CHECK(json["hosts"][0]["host"] == "a");
   CHECK(json["checks"][0]["status"] == "pass");
@@ -259,6 +261,31 @@ TEST_CASE("a report travels as JSON and is shown", "[window-test]") {
   back->header.ranks = 100;
   CHECK(window_text(*back, verdict, false).find("window: 0.500 .. 1.000 .. 1.000 (2 pairs)") !=
         std::string::npos);
+}
+
+TEST_CASE("a job that broke off tells what was found before", "[window-test]") {
+  WindowReport report = small_report();
+  add_broken_stage(report, "", Error(ErrorCode::lost, "before any stage"));
+  add_broken_stage(report, "aliasing", Error(ErrorCode::lost, "after that stage"));
+  CHECK(report.checks.size() == 1);
+  WindowReport stopped = report;
+  const Error error = Error(ErrorCode::deadline, "rank 0 waits for rank 1").blame(1);
+  add_broken_stage(report, "times", error);
+  CHECK(judge(report).code == ErrorCode::deadline);
+  CHECK(judge(report).reasons[0].message == "times: the job broke off: rank 0 waits for rank 1");
+  const auto json = nlohmann::json::parse(window_error_json(report, error, 6));
+  CHECK(json["schema"] == "collctl.error/1");
+  CHECK(json["code"] == 6);
+  CHECK(json["rank"] == 1);
+  CHECK(json["measured"]["schema"] == "collctl.window-test/1");
+  CHECK(json["measured"]["checks"][0]["status"] == "pass");
+  CHECK(json["measured"]["checks"][1]["name"] == "times");
+  CHECK(json["measured"]["checks"][1]["status"] == "fail");
+  CHECK(json["measured"].count("verdict") == 0);
+  // Who ends it by a signal finds nothing wrong with it.
+  add_broken_stage(stopped, "times", Error(ErrorCode::interrupted, "ended by SIGINT"));
+  CHECK(stopped.checks[1].status == CheckStatus::not_tested);
+  CHECK(judge(stopped).code == ErrorCode::incomplete);
 }
 
 TEST_CASE("garbage is no report", "[window-test]") {
@@ -312,8 +339,8 @@ TEST_CASE("the whole test among ranks of one host", "[window-test]") {
     INFO(ranks << " ranks");
     const Outcome outcome = run_window_test(ranks, "");
     for (const auto& error : outcome.errors) FAIL_CHECK(error);
-    REQUIRE(outcome.reports.size() == 1);
-    const WindowReport& report = outcome.reports[0];
+    REQUIRE(outcome.reports.size() == 12);
+    const WindowReport& report = outcome.reports.back();
     for (const WindowCheck& check : report.checks)
       if (check.code != ErrorCode{} || check.status == CheckStatus::fail)
         FAIL_CHECK(check.name << ": " << check.message);
@@ -332,8 +359,8 @@ TEST_CASE("the whole test among ranks of one host", "[window-test]") {
 TEST_CASE("the whole test where every rank is out of the others' reach", "[window-test]") {
   const Outcome outcome = run_window_test(3, "net");
   for (const auto& error : outcome.errors) FAIL_CHECK(error);
-  REQUIRE(outcome.reports.size() == 1);
-  const WindowReport& report = outcome.reports[0];
+  REQUIRE(outcome.reports.size() == 12);
+  const WindowReport& report = outcome.reports.back();
   for (const WindowCheck& check : report.checks)
     if (check.code != ErrorCode{} || check.status == CheckStatus::fail)
       FAIL_CHECK(check.name << ": " << check.message);
@@ -347,8 +374,8 @@ TEST_CASE("the whole test among GPU ranks", "[window-test][gpu]") {
   {
     const Outcome outcome = run_window_test(2, "", true);
     for (const auto& error : outcome.errors) FAIL_CHECK(error);
-    REQUIRE(outcome.reports.size() == 1);
-    const WindowReport& report = outcome.reports[0];
+    REQUIRE(outcome.reports.size() == 12);
+    const WindowReport& report = outcome.reports.back();
     CHECK(report.header.device == "cuda");
     for (const WindowCheck& check : report.checks)
       if (check.code != ErrorCode{} || check.status == CheckStatus::fail)

@@ -1,0 +1,290 @@
+// The stages of window-test that measure: put and get between every two ranks, and collectives on
+// windows beside the same on ordinary memory.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+
+#include "base/format.h"
+#include "cmd/bench_timing.h"
+#include "cmd/guarded_buffer.h"
+#include "cmd/sizes.h"
+#include "cmd/timed.h"
+#include "cmd/window_test.h"
+#include "kernels/contract/types.h"
+
+namespace collctl::cmd {
+namespace {
+
+using kernels::Collective;
+
+constexpr uint64_t kLarge = 1 << 20;  // of a bandwidth
+constexpr int kMoveTurns = 3;         // measurements, of which the median counts
+// Of the first one, which warms up and says how many of the others fit.
+constexpr uint64_t kFirstMoves = 20, kFirstPieces = 2, kMostPieces = 16;
+// A pair's share of the deadline of the ranks that wait for it, for each of the four measures of a
+// turn.
+constexpr double kShare = 1.0 / 64, kLongestTimeout = 300;
+constexpr uint64_t kCountAt = 64;  // in the window: how often the other one puts from now on
+// Algorithms that work straight between buffers in windows.
+constexpr const char* kOnWindows = "one-shot,two-shot";
+constexpr int kMostForAllPairs = 64;  // ranks of which every pair is measured
+// Comparisons of a collective, of which the median counts; no further one begins after so long.
+constexpr int kSideTurns = 3;
+constexpr double kSidesUs = 100e3;
+// A block of operations lasts so long at least, with so many of them at most.
+constexpr double kLeastBlockUs = 200;
+constexpr int kMostOperations = 1000;
+// Signals of these stages.
+constexpr int kPing = 2, kOver = 3;
+
+// Which ranks a rank is measured with.
+bool measured(int from, int to, int ranks) {
+  if (from == to) return false;
+  if (ranks <= kMostForAllPairs) return true;
+  const int ahead = (to - from + ranks) % ranks;
+  return (ahead & (ahead - 1)) == 0;
+}
+
+}  // namespace
+
+// By both ranks of the pair; `from` measures. Latency of a put: half a turn of 8 bytes with a
+// signal there and the same back. Peers put to the lower half of the window; the upper one is the
+// near end, so that memory of the ranks' kind is at both. The first turn says how many moves fit
+// into the pair's share of the deadline, however many are asked for: the other ranks wait
+// meanwhile.
+Status WindowTest::measure_pair(int from, int to, const Memory& memory, WindowPair& pair) {
+  const bool active = rank() == from;
+  const int peer = active ? to : from;
+  const auto asked = uint64_t(std::max(spec_.iterations, 1));
+  const uint64_t asked_pieces = std::clamp(asked / 4, kFirstPieces, kMostPieces);
+  uint64_t pings = std::min(asked, kFirstMoves), looks = pings;
+  uint64_t put_pieces = kFirstPieces, get_pieces = kFirstPieces;
+  const auto fitting = [&](uint64_t wanted, double us) {
+    const double share_us = std::min(timeout_s_, kLongestTimeout) * 1e6 * kShare;
+    return std::clamp<uint64_t>(uint64_t(share_us / std::max(us, 1e-3)), 1, wanted);
+  };
+  const uint64_t bytes = memory.window->bytes() / 2;
+  uint8_t* const near = static_cast<uint8_t*>(memory.address) + bytes;
+  std::vector<double> put_us, get_us, put_GBps, get_GBps;
+  const auto us = [](int64_t from_ns) { return double(now_ns() - from_ns) / 1e3; };
+  for (int turn = 0; turn <= kMoveTurns; ++turn) {  // the first one warms up
+    int64_t began = now_ns();
+    for (uint64_t i = 0; i < pings; ++i) {
+      if (!active) COLL_TRY(one_sided_->wait(peer, kPing, 1, deadline()));
+      COLL_TRY(one_sided_->put_signal({memory.window, peer, 0}, near, 8, kPing, deadline()));
+      if (active) COLL_TRY(one_sided_->wait(peer, kPing, 1, deadline()));
+    }
+    if (!active && turn == 0) {
+      COLL_TRY(one_sided_->wait(peer, kPing, 1, deadline()));
+      COLL_TRY(read(static_cast<uint8_t*>(memory.address) + kCountAt,
+                    {reinterpret_cast<uint8_t*>(&pings), sizeof pings}));
+      if (pings < 1 || pings > asked)
+        return Error(ErrorCode::bad_data, format("rank {} says that it puts {} times", peer, pings))
+            .blame(peer);
+    }
+    if (!active) continue;
+    put_us.push_back(us(began) / double(pings) / 2);
+    began = now_ns();
+    for (uint64_t i = 0; i < looks; ++i)
+      COLL_TRY(one_sided_->get({memory.window, peer, 0}, near, 8, deadline()));
+    get_us.push_back(us(began) / double(looks));
+    began = now_ns();
+    for (uint64_t i = 0; i < put_pieces; ++i)
+      COLL_TRY(one_sided_->put({memory.window, peer, 0}, near, bytes, deadline()));
+    COLL_TRY(one_sided_->flush(peer, deadline()));
+    put_GBps.push_back(double(bytes * put_pieces) / us(began) / 1e3);
+    began = now_ns();
+    for (uint64_t i = 0; i < get_pieces; ++i)
+      COLL_TRY(one_sided_->get({memory.window, peer, 0}, near, bytes, deadline()));
+    get_GBps.push_back(double(bytes * get_pieces) / us(began) / 1e3);
+    if (turn > 0) continue;
+    const double piece_us = double(bytes) / 1e3;
+    pings = fitting(asked, put_us[0] * 2);
+    looks = fitting(asked, get_us[0]);
+    put_pieces = fitting(asked_pieces, piece_us / put_GBps[0]);
+    get_pieces = fitting(asked_pieces, piece_us / get_GBps[0]);
+    COLL_TRY(one_sided_->put_signal({memory.window, peer, kCountAt}, &pings, sizeof pings, kPing,
+                                    deadline()));
+  }
+  if (!active) return one_sided_->wait(peer, kOver, 1, deadline());
+  for (auto* list : {&put_us, &get_us, &put_GBps, &get_GBps}) list->erase(list->begin());
+  pair = {.from = from,
+          .to = to,
+          .path = one_sided_->path(to),
+          .put_us = median(put_us),
+          .get_us = median(get_us),
+          .put_GBps = median(put_GBps),
+          .get_GBps = median(get_GBps)};
+  return one_sided_->signal(peer, kOver);
+}
+
+// One pair at a time, so that none disturbs another.
+Status WindowTest::matrix(WindowFindings& found) {
+  if (size() == 1) {
+    found.does_not_apply("one rank has nobody to put to");
+    return {};
+  }
+  COLL_ASSIGN(Memory memory, make(2 * kLarge));
+  ByteWriter mine;
+  for (int from = 0; from < size(); ++from)
+    for (int to = 0; to < size(); ++to) {
+      if (!measured(from, to, size())) {
+        report_.pairs_left_out += from != to ? 1 : 0;
+        continue;
+      }
+      COLL_TRY(meet());
+      if (rank() != from && rank() != to) continue;
+      WindowPair pair;
+      COLL_TRY(measure_pair(from, to, memory, pair));
+      if (rank() != from) continue;
+      found.looked();
+      mine.put(int32_t(to)).put_string(pair.path);
+      mine.put(pair.put_us).put(pair.get_us).put(pair.put_GBps).put(pair.get_GBps);
+    }
+  COLL_TRY(meet());
+  COLL_ASSIGN(const auto blobs, communicator_.gather_blobs(mine.bytes(), deadline()));
+  for (int from = 0; from < size(); ++from) {
+    ByteReader reader(blobs[size_t(from)]);
+    while (reader.ok() && !reader.at_end()) {
+      WindowPair pair{.from = from};
+      pair.to = reader.get<int32_t>();
+      pair.path = reader.get_string(64);
+      pair.put_us = reader.get<double>();
+      pair.get_us = reader.get<double>();
+      pair.put_GBps = reader.get<double>();
+      pair.get_GBps = reader.get<double>();
+      if (reader.ok()) report_.pairs.push_back(std::move(pair));
+    }
+    if (!reader.ok()) return Error(ErrorCode::defect, "a rank's times have the wrong length");
+  }
+  return give_back({&memory, 1});
+}
+
+namespace {
+
+// The bytes at each end of a collective of `bytes`: what sizes of collectives mean.
+runtime::Operation operation_of(Collective collective, uint64_t bytes, int ranks, void* input,
+                                void* output) {
+  const uint64_t elements = bytes / sizeof(float);
+  const bool whole = collective == Collective::all_reduce || collective == Collective::broadcast;
+  runtime::Operation op;
+  op.collective = collective;
+  op.input = input;
+  op.output = output;
+  op.count = whole ? elements : elements / uint64_t(ranks);
+  return op;
+}
+
+// Whole numbers: sums are the same in any order.
+void fill_numbers(std::vector<float>& numbers, int rank) {
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = float((i * 7 + size_t(rank) * 13) % 64);
+}
+
+}  // namespace
+
+// What one side of a comparison took: the slowest rank's time, in microseconds.
+Result<double> WindowTest::time_of(const runtime::Operation& op, runtime::Stream& stream,
+                                   int iterations) {
+  COLL_ASSIGN(const auto timed,
+              own_timed(communicator_, stream, {&op, 1}, {.timeout_s = timeout_s_}));
+  Meeting meeting(communicator_, stream, timeout_s_);
+  COLL_ASSIGN(const Samples samples, measure(*timed, meeting, {iterations, 3, false}));
+  ByteWriter writer;
+  samples.put(writer);
+  COLL_ASSIGN(const auto blobs, communicator_.gather_blobs(writer.bytes(), deadline()));
+  std::vector<Samples> all;
+  for (const Bytes& blob : blobs) {
+    ByteReader reader(blob);
+    all.push_back(Samples::get(reader, 0));
+    if (!reader.ok()) return Error(ErrorCode::defect, "a rank's times have the wrong length");
+  }
+  const uint64_t bytes = op.count * sizeof(float);
+  return merge_samples(all, {op.collective, bytes, iterations, 1}).time_us;
+}
+
+// One collective through ordinary memory and through windows, by turns, because what disturbs a
+// machine comes and goes: the same result, and who is faster.
+Status WindowTest::compare_sides(Collective collective, uint64_t bytes, const SideBuffers& sides,
+                                 runtime::Stream& stream, WindowFindings& found) {
+  std::vector<double> times[2];
+  int iterations[2] = {spec_.iterations, spec_.iterations};
+  double spent_us = 0;
+  const auto bytes_of = [](std::vector<float>& v) {
+    return std::span(reinterpret_cast<uint8_t*>(v.data()), v.size() * sizeof(float));
+  };
+  std::vector<float> numbers(kLarge / sizeof(float));
+  fill_numbers(numbers, rank());
+  std::vector<float> results[2] = {numbers, numbers};
+  // All ranks know the same times, so all of them end with the same turn.
+  for (int turn = 0; turn < kSideTurns && (turn == 0 || spent_us < kSidesUs); ++turn)
+    for (const size_t side : {kOrdinary, kWindow}) {
+      std::fill(results[side].begin(), results[side].end(), -1.0f);
+      COLL_TRY(write(sides.input[side], bytes_of(numbers)));
+      COLL_TRY(write(sides.output[side], bytes_of(results[side])));
+      const auto op =
+          operation_of(collective, bytes, size(), sides.input[side], sides.output[side]);
+      COLL_TRY(communicator_.set_choices(side == kWindow ? kOnWindows : "", "", 0));
+      const auto plan = communicator_.plan_for({&op, 1});
+      if (!plan && side == kOrdinary) return plan.error();
+      if (!plan) return Error(ErrorCode::unavailable, plan.error().message);
+      if (side == kWindow && (plan->ops.empty() || !plan->ops[0].straight))
+        return Error(ErrorCode::unavailable,
+                     plan->ops.empty() ? "there is nothing to do" : plan->ops[0].why);
+      COLL_ASSIGN(const double us, time_of(op, stream, iterations[side]));
+      COLL_TRY(read(sides.output[side], bytes_of(results[side])));
+      times[side].push_back(us);
+      spent_us += us * iterations[side];
+      iterations[side] = std::clamp(int(kLeastBlockUs / std::max(us, 1e-2)), spec_.iterations,
+                                    std::max(spec_.iterations, kMostOperations));
+    }
+  found.looked();
+  const char* const name = kernels::name_of(collective);
+  report_.ratios.push_back({.op = name,
+                            .bytes = bytes,
+                            .ordinary_us = median(times[kOrdinary]),
+                            .window_us = median(times[kWindow])});
+  if (results[kOrdinary] != results[kWindow])
+    found.fail(ErrorCode::bad_data, -1,
+               format("{} of {}: the result on windows is not that on ordinary memory", name,
+                      human_bytes(bytes)));
+  return {};
+}
+
+Status WindowTest::collectives(WindowFindings& found) {
+  const std::string why =
+      size() == 1 ? "one rank has nobody to work with" : communicator_.no_straight_way();
+  if (!why.empty()) {
+    found.does_not_apply(why);
+    return {};
+  }
+  COLL_ASSIGN(Memory memory, make(2 * kLarge));
+  std::shared_ptr<DeviceBlocks> blocks;
+  if (communicator_.device() != nullptr) {
+    COLL_ASSIGN(blocks, DeviceBlocks::make(communicator_.device()));
+  }
+  GuardedBuffer input(blocks), output(blocks);
+  COLL_TRY(input.reserve(kLarge));
+  COLL_TRY(output.reserve(kLarge));
+  auto* const window = static_cast<uint8_t*>(memory.address);
+  const SideBuffers sides{.input = {input.data(), window},
+                          .output = {output.data(), window + kLarge}};
+  std::string refused;
+  runtime::Stream stream(communicator_);
+  for (const Collective collective :
+       {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+        Collective::all_to_all, Collective::broadcast})
+    for (const uint64_t bytes : {uint64_t(1) << 10, uint64_t(64) << 10, kLarge}) {
+      Status compared = compare_sides(collective, bytes, sides, stream, found);
+      if (compared) continue;
+      if (compared.error().code != ErrorCode::unavailable) return compared;
+      if (refused.empty()) refused = compared.error().message;
+    }
+  COLL_TRY(communicator_.set_choices("", "", 0));
+  if (report_.ratios.empty())
+    found.does_not_apply("nothing works straight between windows here: " + refused);
+  COLL_TRY(meet());
+  return give_back({&memory, 1});
+}
+
+}  // namespace collctl::cmd
