@@ -1,0 +1,157 @@
+// What operations take.
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <thread>
+
+#include "tests/gpu/window_world.h"
+
+namespace window_tests {
+
+namespace {
+
+double run_timed(World& w, const Work& work, int blocks, uint32_t chunk, bool graph, int iterations,
+                 DirectWay direct = DirectWay::none) {
+  std::vector<double> us(w.n);
+  std::barrier together(w.n);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < w.n; ++r)
+    threads.emplace_back([&, r] {
+      CUDA_OK(cudaSetDevice(r));
+      Work mine = work;
+      const uint64_t room =
+          work.count * 4 * (work.collective == Collective::all_reduce ? 1 : w.n) + 64;
+      if (direct != DirectWay::none) {
+        mine.input = w.user_input(r), mine.output = w.user_output(r);
+      } else {
+        CUDA_OK(cudaMalloc(const_cast<void**>(&mine.input), room));
+        CUDA_OK(cudaMalloc(&mine.output, room));
+        CUDA_OK(cudaMemset(const_cast<void*>(mine.input), 0, room));
+      }
+      WindowLaunch l = w.launch(r, mine, blocks, direct);
+      l.chunk_bytes = chunk;
+      cudaGraphExec_t exec = nullptr;
+      const int each = 20;
+      if (graph) {
+        cudaGraph_t g;
+        CUDA_OK(cudaStreamBeginCapture(w.streams[r], cudaStreamCaptureModeThreadLocal));
+        for (int i = 0; i < each; ++i) CUDA_OK(launch_window(l));
+        CUDA_OK(cudaStreamEndCapture(w.streams[r], &g));
+        CUDA_OK(cudaGraphInstantiate(&exec, g, 0));
+      }
+      const auto loop = [&](int count) {
+        for (int i = 0; i < count; ++i) {
+          if (graph)
+            CUDA_OK(cudaGraphLaunch(exec, w.streams[r]));
+          else
+            for (int k = 0; k < each; ++k) CUDA_OK(launch_window(l));
+        }
+        CUDA_OK(cudaStreamSynchronize(w.streams[r]));
+      };
+      loop(1);
+      std::vector<double> runs;
+      for (int k = 0; k < 5; ++k) {
+        together.arrive_and_wait();
+        const auto from = std::chrono::steady_clock::now();
+        loop(iterations);
+        runs.push_back(
+            std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - from)
+                .count() /
+            (iterations * each));
+      }
+      std::sort(runs.begin(), runs.end());
+      us[r] = runs[2];
+      if (exec) cudaGraphExecDestroy(exec);
+      if (direct == DirectWay::none) cudaFree(const_cast<void*>(mine.input)), cudaFree(mine.output);
+    });
+  for (auto& t : threads) t.join();
+  return *std::max_element(us.begin(), us.end());
+}
+
+}  // namespace
+
+void time_world(World& w, Collective collective, bool quick) {
+  struct Way {
+    AlgorithmId algorithm;
+    Protocol protocol;
+    const char* name;
+    DirectWay direct = DirectWay::none;
+  };
+  const bool reduces =
+      collective == Collective::all_reduce || collective == Collective::reduce_scatter;
+  const Way ways[] = {{AlgorithmId::one_shot, Protocol::ll, "one-shot ll"},
+                      {AlgorithmId::one_shot, Protocol::ll128, "one-shot ll128"},
+                      {AlgorithmId::one_shot, Protocol::simple, "one-shot store"},
+                      {AlgorithmId::two_shot, Protocol::ll, "two-shot ll"},
+                      {AlgorithmId::two_shot, Protocol::ll128, "two-shot ll128"},
+                      {AlgorithmId::two_shot, Protocol::simple, "two-shot store"},
+                      {AlgorithmId::two_shot, Protocol::simple,
+                       collective == Collective::all_reduce ? "direct store"
+                       : reduces                            ? "direct load"
+                                                            : "direct put",
+                       DirectWay::store},
+                      {AlgorithmId::two_shot, Protocol::simple, "direct load", DirectWay::load}};
+  for (uint64_t bytes = 256; bytes <= (1ull << 30); bytes *= 4)
+    for (const Way& way : ways) {
+      if (way.protocol == Protocol::simple && bytes < (64 << 10)) continue;
+      Work work{};
+      work.collective = collective;
+      work.algorithm = way.algorithm;
+      work.protocol = way.protocol;
+      work.type = DataType::float32;
+      work.count = bytes / 4 / (collective == Collective::all_reduce ? 1 : w.n);
+      const bool direct = way.direct != DirectWay::none;
+      if (!direct && !window_serves(collective, way.algorithm, way.protocol, work.type, work.op,
+                                    w.n, work.count * 4))
+        continue;
+      if (way.direct == DirectWay::load && collective != Collective::all_reduce &&
+          (collective != Collective::broadcast || w.n < 3))
+        continue;
+      std::printf("%-10d %12llu %-15s", int(collective), (unsigned long long)bytes, way.name);
+      const int iterations = bytes >= (64 << 20) ? 1 : bytes >= (1 << 20) ? 5 : 20;
+      const bool store = way.protocol == Protocol::simple;
+      std::vector<std::pair<int, uint32_t>> settings{{0, 0}};
+      if (!quick && store)
+        for (const uint32_t chunk : {2048u, 4096u, 8192u, 16384u, 32768u, 65536u})
+          settings.push_back({128, chunk});
+      if (!quick && !store && bytes >= (64 << 10))
+        for (const int blocks : {32, 64, 128}) settings.push_back({blocks, 0});
+      for (const auto& [blocks, chunk] : settings) {
+        const double stream = run_timed(w, work, blocks, chunk, false, iterations, way.direct);
+        const double graph = bytes <= (16 << 20)
+                                 ? run_timed(w, work, blocks, chunk, true, iterations, way.direct)
+                                 : 0;
+        std::printf(" | %d/%u: %.2f (%.2f)", blocks, chunk, stream, graph);
+      }
+      std::printf("\n");
+      std::fflush(stdout);
+    }
+}
+
+void time_chunks(World& w) {
+  for (const Collective c : {Collective::all_reduce, Collective::all_gather,
+                             Collective::reduce_scatter, Collective::broadcast})
+    for (const uint64_t bytes : {1ull << 20, 4ull << 20, 16ull << 20, 64ull << 20, 256ull << 20})
+      for (const AlgorithmId a : {AlgorithmId::one_shot, AlgorithmId::two_shot}) {
+        Work work{};
+        work.collective = c;
+        work.algorithm = a;
+        work.protocol = Protocol::simple;
+        work.type = DataType::float32;
+        work.count =
+            bytes / 4 / (c == Collective::all_reduce || c == Collective::broadcast ? 1 : w.n);
+        if (!window_serves(c, a, work.protocol, work.type, work.op, w.n, work.count * 4)) continue;
+        std::printf("%d %10llu shot %d", int(c), (unsigned long long)bytes, int(a));
+        const bool graph = bytes <= (16 << 20);
+        for (const uint32_t chunk : {0u, 4096u, 8192u, 16384u, 32768u})
+          std::printf(" | %u %.2f", chunk,
+                      run_timed(w, work, 0, chunk, graph,
+                                bytes >> 26 ? 1
+                                : graph     ? 3
+                                            : 5));
+        std::printf("\n");
+        std::fflush(stdout);
+      }
+}
+
+}  // namespace window_tests

@@ -1,0 +1,71 @@
+#include "tests/gpu/window_world.h"
+
+#include <cstring>
+
+namespace window_tests {
+
+namespace {
+
+template <class F>
+F driver(const char* name) {
+  void* f = nullptr;
+  cudaDriverEntryPointQueryResult found;
+  CUDA_OK(cudaGetDriverEntryPointByVersion(name, &f, 12000, cudaEnableDefault, &found));
+  return reinterpret_cast<F>(f);
+}
+#define DRIVER(name) driver<decltype(&name)>(#name)
+
+}  // namespace
+
+void Mapped::make(int ranks, bool single, uint64_t bytes) {
+  n = ranks;
+  stride = (bytes + (2u << 20) - 1) / (2u << 20) * (2u << 20);
+  CUdeviceptr at = 0;
+  if (DRIVER(cuMemAddressReserve)(&at, stride * n, 0, 0, 0) != CUDA_SUCCESS) std::exit(1);
+  std::vector<CUmemAccessDesc> access;
+  for (int d = 0; d < (single ? 1 : n); ++d)
+    access.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, d}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+  for (int r = 0; r < n; ++r) {
+    CUmemAllocationProp prop{};
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, single ? 0 : r};
+    CUmemGenericAllocationHandle handle;
+    CUDA_OK(DRIVER(cuMemCreate)(&handle, stride, &prop, 0));
+    CUDA_OK(DRIVER(cuMemMap)(at + r * stride, stride, 0, handle, 0));
+    CUDA_OK(DRIVER(cuMemRelease)(handle));
+  }
+  CUDA_OK(DRIVER(cuMemSetAccess)(at, stride * n, access.data(), access.size()));
+  base = reinterpret_cast<uint8_t*>(at);
+  for (int r = 0; r < n; ++r) {
+    CUDA_OK(cudaSetDevice(single ? 0 : r));
+    CUDA_OK(cudaMemset(base + r * stride, 0, stride));
+    CUDA_OK(cudaDeviceSynchronize());
+  }
+}
+
+Mapped::~Mapped() {
+  DRIVER(cuMemUnmap)(CUdeviceptr(base), stride * n);
+  DRIVER(cuMemAddressFree)(CUdeviceptr(base), stride * n);
+}
+
+World::World(int ranks, bool one_device, uint64_t user_bytes) : n(ranks), single(one_device) {
+  peers.make(n, single, window_part_bytes(n));
+  users.make(n, single, user_bytes);
+  for (int r = 0; r < n; ++r) {
+    CUDA_OK(cudaSetDevice(device(r)));
+    cudaStream_t s;
+    CUDA_OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    streams.push_back(s);
+  }
+  CUDA_OK(cudaHostAlloc(&reports, n * sizeof(Report), cudaHostAllocPortable));
+  CUDA_OK(cudaHostAlloc(&abort_word, 4, cudaHostAllocPortable));
+  std::memset(static_cast<void*>(reports), 0, n * sizeof(Report));
+  *abort_word = 0;
+}
+
+World::~World() {
+  for (int r = 0; r < n; ++r) cudaStreamDestroy(streams[r]);
+  cudaFreeHost(reports), cudaFreeHost(abort_word);
+}
+
+}  // namespace window_tests

@@ -1,0 +1,107 @@
+// The window kernels' ranks on GPUs: what all of them map, n ranks on one device (streams) or one
+// on each of all devices; and the parts that window_gpu runs. A CUDA error ends the program.
+#pragma once
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "kernels/cuda/window_launch.h"
+
+namespace window_tests {
+
+using namespace collctl::kernels;
+using namespace collctl::kernels::cuda;
+
+#define CUDA_OK(call)                                                                    \
+  do {                                                                                   \
+    const cudaError_t rc = cudaError_t(call);                                            \
+    if (rc != cudaSuccess) {                                                             \
+      std::printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(rc)); \
+      std::exit(1);                                                                      \
+    }                                                                                    \
+  } while (false)
+
+// Memory of every rank on its device, side by side in one range that all devices may use.
+struct Mapped {
+  void make(int ranks, bool single, uint64_t bytes);
+  ~Mapped();
+  int n = 0;
+  uint8_t* base = nullptr;
+  uint64_t stride = 0;
+};
+
+struct World {
+  // `user_bytes`: of the buffers that all ranks map, for each rank.
+  World(int ranks, bool one_device, uint64_t user_bytes = 80u << 20);
+  ~World();
+  // Where rank r's buffers lie in what all map: at other places on other ranks.
+  uint8_t* user_input(int r) const { return users.base + r * users.stride + r * 1024; }
+  uint8_t* user_output(int r) const {
+    return users.base + r * users.stride + users.stride / 2 + (n - r) * 512;
+  }
+  int device(int r) const { return single ? 0 : r; }
+  WindowLaunch launch(int r, Work work, int blocks, DirectWay direct = DirectWay::none) const {
+    WindowLaunch l{};
+    work.rank = r;
+    work.nranks = n;
+    work.part_count = work.count;
+    l.work = work;
+    l.memory = {peers.base, peers.stride, r, n};
+    l.direct = direct;
+    if (direct != DirectWay::none) l.flat = {users.base, users.stride};
+    l.blocks = blocks;
+    l.shared.reports = reports + r;
+    l.shared.abort_word = abort_word;
+    l.shared.timeout_ns = timeout_ns;
+    l.stream = streams[r];
+    return l;
+  }
+  int n;
+  bool single;
+  Mapped peers, users;
+  std::vector<cudaStream_t> streams;
+  Report* reports = nullptr;
+  uint32_t* abort_word = nullptr;
+  int64_t timeout_ns = 5'000'000'000;
+};
+
+inline int failures = 0, cases = 0;
+
+struct Case {
+  Collective collective;
+  AlgorithmId algorithm;
+  Protocol protocol;
+  DataType type;
+  RedOp op;
+  uint64_t count;
+  int blocks;
+  uint64_t shift;  // bytes that the buffers are off 16
+  bool in_place;
+  DirectWay direct = DirectWay::none;
+};
+
+// Runs it, compares every element, and that nothing beside the output was written. Nothing where
+// the kernels do not serve it.
+void run_case(const World& w, const Case& c);
+// Every collective, algorithm, protocol, type and operation. `few`: what compute-sanitizer gets
+// through in minutes.
+void check_world(World& w, bool only_direct, bool few = false);
+// Random operations one after the other: what was in a bank before differs every time.
+void stress(World& w, uint32_t seed, int operations);
+// A rank that never comes must end in a report; straight between buffers also one that comes with
+// another size.
+void check_missing(int n);
+void check_missing_direct(int n);
+// What kernels find of a user's window by its struct in the device's memory.
+void check_pointers(const World& w);
+
+// Microseconds by size and number of blocks, streams and graphs; asserts nothing.
+void time_world(World& w, Collective collective, bool quick);
+// Likewise of what goes by store, by the size of its chunks.
+void time_chunks(World& w);
+
+}  // namespace window_tests
