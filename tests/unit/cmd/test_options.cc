@@ -1,62 +1,10 @@
-#include "cmd/options.h"
-#include "cmd/versus.h"
-
-#include <algorithm>
-#include <set>
-
-#include "tests/catch.h"
+// Options of the command line: their spelling, their values, and what they mean together.
+#include "tests/unit/cmd/option_lines.h"
 
 using namespace collctl;
 using namespace collctl::cmd;
 using kernels::Collective;
-
-namespace {
-
-std::vector<std::string> words(const std::string& line) {
-  std::vector<std::string> list;
-  size_t at = 0;
-  while (at < line.size()) {
-    const size_t space = std::min(line.find(' ', at), line.size());
-    if (space > at) list.push_back(line.substr(at, space - at));
-    at = space + 1;
-  }
-  return list;
-}
-
-ParsedLine good(const std::string& line) {
-  auto parsed = parse(words(line));
-  INFO(line << ": " << (parsed.ok() ? "" : parsed.error().chain()));
-  REQUIRE(parsed.ok());
-  return *parsed;
-}
-
-// The whole sentence of the usage error that a line must cause.
-std::string usage_error(const std::string& line) {
-  auto parsed = parse(words(line));
-  INFO(line);
-  REQUIRE_FALSE(parsed.ok());
-  CHECK(parsed.error().code == ErrorCode::usage);
-  CHECK(parsed.error().chain().find('\n') == std::string::npos);
-  return parsed.error().chain();
-}
-
-std::string bench_error(const std::string& line, int ranks = 4) {
-  const ParsedLine parsed = good(line);
-  auto launch = interpret_launch(parsed);
-  if (!launch.ok()) return launch.error().message;
-  auto spec = interpret_bench(parsed, ranks);
-  if (!spec.ok()) return spec.error().message;
-  auto output = interpret_output(parsed, &*spec);
-  return output.ok() ? "" : output.error().message;
-}
-
-BenchSpec bench(const std::string& line) {
-  auto spec = interpret_bench(good(line), 4);
-  REQUIRE(spec.ok());
-  return *spec;
-}
-
-}  // namespace
+using namespace collctl::cmd::testing;
 
 TEST_CASE("options are taken before and after the collective, in every spelling", "[cmd]") {
   for (const char* line :
@@ -278,83 +226,6 @@ TEST_CASE("--window: where it means something", "[cmd]") {
   CHECK(useless_options(good("barrier --window")) ==
         std::vector<std::string>{"--window has no meaning for a barrier: it moves no data"});
   CHECK(useless_options(good("alltoall --window")).empty());
-}
-
-TEST_CASE("a line becomes launch options", "[cmd]") {
-  auto launch = interpret_launch(
-      good("run -n 3 --bind-to core --rank-mode thread --timeout 9 --grace 0 --tag-output "
-           "--output-dir d -x A -v allreduce"));
-  REQUIRE(launch.ok());
-  CHECK(launch->ranks == 3);
-  CHECK(launch->bind_to == "core");
-  CHECK(launch->rank_mode == "thread");
-  CHECK(launch->timeout_s == 9);
-  CHECK(launch->grace_s == 0);
-  CHECK(launch->tag_output);
-  CHECK(launch->output_dir == "d");
-  CHECK(launch->verbosity == 1);
-  auto untagged = interpret_launch(good("run --tag-output --no-tag-output allreduce"));
-  REQUIRE(untagged.ok());
-  CHECK_FALSE(untagged->tag_output);
-}
-
-TEST_CASE("hosts and how they are reached", "[cmd]") {
-  auto launch = interpret_launch(good(
-      "run -H bob@a:2,b:2 --map-by host --oversubscribe --ssh-client openssh --ssh-user al "
-      "--ssh-port 2222 -i key --known-hosts accept-new --connect-timeout 2.5 --fanout 8 --stage "
-      "never --remote-path /opt/c --ssh-config cfg allreduce"));
-  REQUIRE(launch.ok());
-  CHECK(launch->launcher == LauncherKind::ssh);
-  REQUIRE(launch->hosts.hosts.size() == 2);
-  CHECK(launch->hosts.hosts[0].user == "bob");
-  CHECK(launch->ranks == 4);
-  CHECK(launch->map_by == launcher::MapBy::host);
-  CHECK(launch->oversubscribe);
-  CHECK(launch->ssh.client == launcher::SshClient::openssh);
-  CHECK(launch->ssh.known_hosts == launcher::KnownHosts::accept_new);
-  CHECK(launch->ssh.config_file == "cfg");
-  CHECK(launch->ssh.user == "al");
-  CHECK(launch->ssh.port == 2222);
-  CHECK(launch->ssh.identity == "key");
-  CHECK(launch->ssh.connect_timeout_s == 2.5);
-  CHECK(launch->fanout == 8);
-  CHECK(launch->stage == launcher::Staging::never);
-  CHECK(launch->remote_path == "/opt/c");
-  auto defaults = interpret_launch(good("run -H a,b allreduce"));
-  REQUIRE(defaults.ok());
-  CHECK(defaults->ranks == 0);  // the hosts will say
-  CHECK(defaults->ssh.client == launcher::SshClient::automatic);
-  CHECK(defaults->ssh.known_hosts == launcher::KnownHosts::strict);
-  CHECK(defaults->ssh.connect_timeout_s == 10);
-  CHECK(defaults->fanout == 64);
-  CHECK(interpret_launch(good("run -H a:2,b:2 --allow-missing 1 allreduce"))->ranks == 0);
-  CHECK(interpret_launch(good("run -H a:3 --launcher local allreduce"))->ranks == 3);
-  CHECK(interpret_launch(good("run allreduce"))->launcher == LauncherKind::local);
-}
-
-TEST_CASE("options about hosts that do not go together", "[cmd]") {
-  CHECK(bench_error("run --launcher ssh allreduce") ==
-        "--launcher ssh needs hosts: -H LIST or --hostfile FILE");
-  CHECK(bench_error("run --launcher local -H a,b allreduce") ==
-        "--launcher local starts ranks on this host; -H names 2 hosts");
-  CHECK(bench_error("run --launcher local -H a:2 -n 3 allreduce") ==
-        "3 ranks asked, 2 slots on 1 host (a 2)");
-  CHECK(bench_error("run --launcher adopt -H a allreduce") ==
-        "--launcher adopt starts no ranks; it excludes -H");
-  CHECK(bench_error("run -H a --join 127.0.0.1:5000 --rank 0 --size 2 allreduce") ==
-        "--join makes this process one rank of a job; it excludes -H");
-  CHECK(bench_error("run --rank-mode thread -H a allreduce") ==
-        "--rank-mode thread keeps the ranks in one process here; it excludes -H");
-  CHECK(bench_error("run --fanout 3 allreduce") ==
-        "--fanout is about hosts: expected -H LIST or --hostfile FILE");
-  CHECK(bench_error("run -H a:4,b:4 -n 9 allreduce") ==
-        "9 ranks asked, 8 slots on 2 hosts (a 4, b 4)");
-  CHECK(bench_error("run -H a, allreduce") == "-H:1:3: expected a host, got the end");
-  // Whether ranks have a GPU to be bound to is known when they are placed.
-  auto device = interpret_launch(good("run --bind-to device allreduce"));
-  REQUIRE(device.ok());
-  CHECK(device->bind_to == "device");
-  CHECK(interpret_launch(good("run allreduce"))->bind_to.empty());
 }
 
 TEST_CASE("options without meaning for a collective are said, not refused", "[cmd]") {

@@ -1,0 +1,116 @@
+// What a run prints and writes, from its first row to its end.
+#include "tests/unit/cmd/report_rows.h"
+
+using namespace collctl;
+using namespace collctl::cmd;
+using nlohmann::json;
+using namespace collctl::cmd::testing;
+
+TEST_CASE("a run that ended well prints table, average and verdict", "[cmd]") {
+  const Captured run = capture({}, {}, two_rows);
+  CHECK(run.code == 0);
+  CHECK(run.err == "");
+  CHECK(run.out.find("# collctl 0.1.0: allreduce, 4 CPU ranks, ready in 0.250 s\n") == 0);
+  CHECK(run.out.find("# host elsewhere: ranks 0-3\n# links: 2 via SHM\n") != std::string::npos);
+  CHECK(run.out.find("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 0.01425 GB/s\n") !=
+        std::string::npos);
+  CHECK(run.out.find("# Verdict              : passed\n") != std::string::npos);
+}
+
+TEST_CASE("quiet leaves rows and verdict", "[cmd]") {
+  OutputOptions quiet;
+  quiet.quiet = true;
+  const Captured run = capture(quiet, {}, two_rows);
+  CHECK(run.out.find("# collctl") == std::string::npos);
+  CHECK(run.out.find("float32") != std::string::npos);
+}
+
+TEST_CASE("a run that broke off says so in every form", "[cmd]") {
+  JobOutcome lost;
+  lost.exit_code = 5;
+  lost.error = Error(ErrorCode::lost, "rank 3 was killed by signal 9", "look at the kernel's log");
+  const Captured text = capture({}, lost, two_rows);
+  CHECK(text.code == 5);
+  CHECK(text.out.find("# Verdict              : FAILED, the run broke off\n") != std::string::npos);
+  CHECK(text.err ==
+        "collctl: error: rank 3 was killed by signal 9\n"
+        "collctl: hint: look at the kernel's log\n");
+
+  Folder folder;
+  OutputOptions output;
+  output.format = Format::json;
+  output.files = {{folder.file("a.json"), Format::json},
+                  {folder.file("a.jsonl"), Format::jsonl},
+                  {folder.file("a.csv"), Format::csv}};
+  const Captured structured = capture(output, lost, two_rows);
+  CHECK(structured.code == 5);
+  const json error = json::parse(structured.out);
+  CHECK(error["schema"] == "collctl.error/1");
+  CHECK(error["measured"]["results"].size() == 2);
+  CHECK(content(folder.file("a.json")) == structured.out);
+  CHECK(content(folder.file("a.jsonl")).find("\"record\":\"error\"") != std::string::npos);
+  CHECK_FALSE(fs::exists(folder.file("a.csv")));
+  CHECK(structured.err.find("a.csv is not written") != std::string::npos);
+
+  // Nothing was measured: the error alone, and no verdict on what never ran.
+  const Captured early = capture({}, lost, [](Reporter&) {});
+  CHECK(early.out == "");
+  CHECK(early.code == 5);
+}
+
+TEST_CASE("files appear whole or not at all", "[cmd]") {
+  Folder folder;
+  OutputOptions output;
+  output.files = {{folder.file("a.json"), Format::json}, {folder.file("a.csv"), Format::csv}};
+  CHECK(capture(output, {}, two_rows).code == 0);
+  CHECK(json::parse(content(folder.file("a.json")))["results"].size() == 2);
+  CHECK(folder.entries() == 2);
+
+  OutputOptions bad;
+  bad.files = {{folder.file("none/a.json"), Format::json}};
+  const Captured run = capture(bad, {}, two_rows);
+  CHECK(run.code == 3);
+  CHECK(run.err.find("cannot write " + folder.file("none/a.json")) != std::string::npos);
+
+  CHECK(check_writable(folder.file("new.json")).ok());
+  CHECK(check_writable("/dev/null").ok());
+  CHECK_FALSE(check_writable(folder.file("none/a.json")).ok());
+  CHECK_FALSE(check_writable(folder.file(".")).ok());
+  const Status full = write_file_atomically("/dev/full", "x");
+  REQUIRE_FALSE(full.ok());
+  CHECK(full.error().chain() == "cannot write /dev/full: No space left on device");
+  CHECK(fs::exists("/dev/full"));
+}
+
+TEST_CASE("standard output that takes nothing is noticed", "[cmd]") {
+  capture({}, {}, two_rows, "/dev/full");
+}
+
+TEST_CASE("several ranks may report their phases at once", "[cmd]") {
+  const Captured run = capture({}, {}, [](Reporter& reporter) {
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < 4; ++rank)
+      ranks.emplace_back([&reporter, rank] {
+        for (int i = 0; i < 100; ++i) {
+          reporter.phase(rank, "bootstrap");
+          reporter.progress("8 B, 3 of 20");
+        }
+      });
+    for (auto& rank : ranks) rank.join();
+    two_rows(reporter);
+  });
+  CHECK(run.code == 0);
+  CHECK(run.err == "");
+}
+
+TEST_CASE("the plot puts the highest value at the top", "[cmd]") {
+  const std::string text = plot({row(8, 5, 1), row(16, 5, 2), row(32, 5, 4)});
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  std::getline(lines, line);
+  std::getline(lines, line);
+  CHECK(line.find("4.000 |") != std::string::npos);
+  CHECK(line.find('a') > line.find('|'));
+  CHECK(plot({}) == "");
+}

@@ -1,0 +1,126 @@
+// GPU ranks that cannot start, or start on less than a GPU of their own: said before anything runs.
+#include "tests/unit/runtime/gpu_fault_jobs.h"
+
+using namespace collctl;
+using namespace collctl::runtime;
+using namespace collctl::runtime::testing;
+
+TEST_CASE("GPU ranks that cannot start say why before anything runs", "[gpu][faults]") {
+  set_up_gpus(2);
+  GpuJob same = job_of(3);
+  same.device_of = [](int r) { return r == 2 ? 0 : r; };
+  check_refused(same, ErrorCode::unavailable, {"rank 0 and rank 2 both want GPU 0"});
+
+  GpuJob mixed = job_of(3);
+  mixed.device_of = [](int r) { return r == 1 ? -1 : 0; };
+  check_refused(mixed, ErrorCode::usage, {"rank 0", "drives a GPU, rank 1", "does not"});
+
+  GpuJob missing = job_of(2);
+  missing.device_of = [](int r) { return r == 1 ? 5 : r; };
+  check_refused(missing, ErrorCode::unavailable, {"rank 1", "there is no GPU 5"});
+
+  GpuJob without = job_of(2);
+  static const kernels::cuda::Launcher none{.why_not = "this build has none"};
+  without.launcher = &none;
+  check_refused(without, ErrorCode::unavailable, {"this build has none"});
+
+  fake_cuda::set_up({.devices = 2, .sm = 75});
+  check_refused(job_of(2), ErrorCode::unavailable, {"compute capability 7.5"});
+
+  fake_cuda::set_up({.devices = 0});
+  check_refused(job_of(2), ErrorCode::unavailable, {"GPU"});
+  CHECK(fake_cuda::counts() == fake_cuda::Counts{});
+}
+
+TEST_CASE("ranks share a GPU where that is allowed", "[gpu]") {
+  set_up_gpus(1);
+  GpuJob job = job_of(2);
+  job.options.share_device = true;
+  job.device_of = [](int) { return 0; };
+  CHECK(with_gpu_ranks(job, [](Communicator& c, Complaints& complaints) {
+          Stream stream(c);
+          const std::string wrong =
+              run_case(c, stream, {.collective = Collective::all_reduce, .count = 1000});
+          if (!wrong.empty()) complaints.add(wrong);
+        }) == "");
+}
+
+// Ordinals 0 and 1 are instances of one GPU, 2 and 3 of the other.
+TEST_CASE("MIG instances of one GPU are several GPUs that do not reach each other", "[gpu]") {
+  REQUIRE(fake_cuda::counts() == fake_cuda::Counts{});
+  fake_cuda::set_up({.devices = 4, .mig = true});
+  CHECK(with_gpu_ranks(job_of(4), [](Communicator& c, Complaints& complaints) {
+          Stream stream(c);
+          const std::string wrong =
+              run_case(c, stream, {.collective = Collective::all_to_all, .count = 5000});
+          if (!wrong.empty()) complaints.add(wrong);
+          int between = 0;
+          for (const LinkInfo& link : c.links()) {
+            if (link.from == link.to) continue;
+            const bool one_gpu = link.from / 2 == link.to / 2;
+            between += one_gpu ? 1 : 0;
+            if ((link.via == "SHM") != one_gpu)
+              complaints.add(format("{} -> {} via {}", link.from, link.to, link.via));
+          }
+          if (between == 0) complaints.add("no link between the instances of one GPU");
+        }) == "");
+  GpuJob same = job_of(3);
+  same.device_of = [](int r) { return r == 2 ? 1 : r; };
+  check_refused(same, ErrorCode::unavailable, {"rank 1 and rank 2 both want GPU 1"});
+}
+
+TEST_CASE("memory that a GPU has not leaves no rank behind", "[gpu][faults]") {
+  REQUIRE(fake_cuda::counts() == fake_cuda::Counts{});
+  fake_cuda::set_up({.devices = 2, .memory_bytes = 3 << 20});
+  for (const auto& result : try_gpu_job(job_of(2, "p2p"))) {
+    REQUIRE_FALSE(result);
+    INFO(result.error().chain());
+    CHECK(result.error().code == ErrorCode::unavailable);
+    CHECK(says(result.error(), "memory"));
+  }
+  CHECK(fake_cuda::counts() == fake_cuda::Counts{});
+}
+
+// The ring is there when memory for the links of an all-to-all is short: a rank that has worked is
+// lost, where before the first operation the machine could not.
+TEST_CASE("memory that runs short in the run is a lost rank", "[gpu][faults]") {
+  set_up_gpus(3);
+  GpuJob job = job_of(3, "p2p", 60);
+  FailingJob ranks(job);
+  CHECK(how_many_reduce(3, [&](int r) -> Communicator& { return ranks[r]; }) == 3);
+  fake_cuda::fail("cuMemCreate", 2);
+  std::vector<std::string> said(3);
+  on_all(3, [&](int r) {
+    Stream stream(ranks[r]);
+    said[size_t(r)] =
+        run_case(ranks[r], stream, {.collective = Collective::all_to_all, .count = 5000});
+  });
+  for (int r = 0; r < 3; ++r) {
+    CHECK_FALSE(said[size_t(r)].empty());
+    const Status status = ranks[r].async_error();
+    REQUIRE_FALSE(status);
+    INFO("rank " << r << ": " << status.error().chain() << " (" << status.error().hint << ")");
+    CHECK(status.error().code == ErrorCode::lost);
+    CHECK(says(status.error(), "CUDA_ERROR_OUT_OF_MEMORY"));
+    CHECK(says(status.error(), "are free"));
+    CHECK(says(status.error(), "GPU "));
+    CHECK(status.error().hint.find("nvidia-smi") != std::string::npos);
+  }
+}
+
+TEST_CASE("GPUs that do not reach each other go another way, without a window", "[gpu]") {
+  REQUIRE(fake_cuda::counts() == fake_cuda::Counts{});
+  fake_cuda::set_up({.devices = 3, .peers = "0-2"});
+  CHECK(with_gpu_ranks(job_of(3), [](Communicator& c, Complaints& complaints) {
+          Stream stream(c);
+          for (const Collective collective : {Collective::all_reduce, Collective::all_to_all}) {
+            const std::string wrong =
+                run_case(c, stream, {.collective = collective, .count = 5000});
+            if (!wrong.empty()) complaints.add(wrong);
+          }
+          bool over_shm = false;
+          for (const LinkInfo& link : c.links())
+            over_shm |= link.via == "SHM" && link.from + link.to == 2 && link.from != link.to;
+          if (c.rank() != 1 && !over_shm) complaints.add("0 and 2 are not joined over SHM");
+        }) == "");
+}
