@@ -16,6 +16,13 @@ bool ends_the_communicator(const Error& error) {
          error.code == ErrorCode::interrupted || error.code == ErrorCode::defect;
 }
 
+// Whether there is a team of several GPU ranks: the same on all ranks.
+bool gpus_share_hosts(std::span<const transport::PeerInfo> peers, std::span<const int> teams) {
+  for (size_t r = 0; r < peers.size(); ++r)
+    if (peers[r].kind == transport::DeviceKind::cuda && teams[r] != int(r)) return true;
+  return false;
+}
+
 }  // namespace
 
 Status Communicator::State::make_user_windows(Deadline deadline) {
@@ -29,6 +36,21 @@ Status Communicator::State::make_user_windows(Deadline deadline) {
   if (!why_not.empty()) {
     if (rank == 0) COLL_WARN("windows stay inside hosts: {}", why_not);
     teams = window_teams(peers, settings, false);
+  }
+  const int team = teams[size_t(rank)];
+  if (gpus_share_hosts(peers, teams)) {
+    Bytes reach;
+    for (int r = 0; r < size; ++r) {
+      if (teams[size_t(r)] != team) continue;
+      // Places on the bus are a host's own.
+      const transport::PeerInfo& peer = peers[size_t(r)];
+      const bool here = peer.host_hash == peers[size_t(rank)].host_hash;
+      const auto reached = here && device ? device->reaches(peer) : Result<bool>(true);
+      if (!reached) COLL_INFO(init, "No window with rank {} : {}", r, reached.error().message);
+      reach.push_back(reached ? 1 : 0);
+    }
+    COLL_ASSIGN(const auto all, bootstrap->all_gather_blobs(reach, deadline));
+    teams = teams_within_reach(teams, all);
   }
   UserWindows::Options w;
   w.rank = rank;

@@ -3,11 +3,11 @@
 // (Communicator::windows()), a UserWindow for each registered range.
 //
 // Team: the ranks that can map each other's memory, in ascending order: those of this rank's host,
-// however many other hosts have, and GPU ranks of several hosts where all GPUs of these are in one
-// NVLink domain. Memory is passed as descriptors inside a host, by fabric handles beyond it. Each
-// rank reserves one flat range of addresses with a slot of `stride` bytes for every member; a
-// segment lies at the same offset in all slots, so a peer's address is arithmetic
-// (kernels/contract/user_window.h).
+// however many other hosts have, or several teams of it where its GPUs do not all reach each other;
+// and GPU ranks of several hosts where all GPUs of these are in one NVLink domain. Memory is passed
+// as descriptors inside a host, by fabric handles beyond it. Each rank reserves one flat range of
+// addresses with a slot of `stride` bytes for every member; a segment lies at the same offset in
+// all slots, so a peer's address is arithmetic (kernels/contract/user_window.h).
 //
 // Order: register_windows() is collective over the whole communicator, several windows at once if
 // wanted. deregister_windows() waits for nobody; by the next registration all ranks must have
@@ -26,6 +26,7 @@
 #include <span>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "kernels/contract/user_window.h"
@@ -45,6 +46,11 @@ bool pass_descriptors(const transport::PeerInfo& a, const transport::PeerInfo& b
 // of all hosts whose GPUs are in one NVLink domain.
 std::vector<int> window_teams(std::span<const transport::PeerInfo> peers, const Settings& settings,
                               bool over_hosts = true);
+// Teams cut where GPUs do not reach each other's memory, so that all of a team map all others: each
+// rank is of the first part, by its lowest rank, whose members it reaches and who reach it.
+// reach[r]: a byte for each member of r's team in ascending order, 0: out of reach; empty: all
+// within.
+std::vector<int> teams_within_reach(std::span<const int> teams, std::span<const Bytes> reach);
 // Bytes of a slot: what WINDOW_STRIDE says, else the largest memory of all ranks, in whole 4 GiB,
 // as far as the addresses of a process reach for all its ranks.
 uint64_t window_stride(std::span<const transport::PeerInfo> peers, std::span<const int> teams,

@@ -80,6 +80,30 @@ std::vector<int> window_teams(std::span<const transport::PeerInfo> peers, const 
   return teams;
 }
 
+std::vector<int> teams_within_reach(std::span<const int> teams, std::span<const Bytes> reach) {
+  std::map<int, std::vector<int>> members;
+  for (size_t r = 0; r < teams.size(); ++r) members[teams[r]].push_back(int(r));
+  std::vector<int> cut(teams.size());
+  for (const auto& [leader, ranks] : members) {
+    const auto reaches = [&](size_t from, size_t to) {
+      const Bytes& row = reach[size_t(ranks[from])];
+      return row.size() <= to || row[to] != 0;
+    };
+    std::vector<std::vector<size_t>> parts;  // places in `ranks`
+    for (size_t at = 0; at < ranks.size(); ++at) {
+      const auto fits = [&](const std::vector<size_t>& part) {
+        return std::all_of(part.begin(), part.end(),
+                           [&](size_t other) { return reaches(at, other) && reaches(other, at); });
+      };
+      auto part = std::find_if(parts.begin(), parts.end(), fits);
+      if (part == parts.end()) part = parts.emplace(parts.end());
+      part->push_back(at);
+      cut[size_t(ranks[at])] = ranks[part->front()];
+    }
+  }
+  return cut;
+}
+
 uint64_t window_stride(std::span<const transport::PeerInfo> peers, std::span<const int> teams,
                        uint64_t setting) {
   if (setting != 0) return (setting + kLeastGrain - 1) / kLeastGrain * kLeastGrain;

@@ -301,6 +301,23 @@ TEST_CASE("what ranks say of their windows is read within bounds", "[user_window
   CHECK_FALSE(WindowCard::decode(card.encode()).ok());
 }
 
+TEST_CASE("teams are cut where GPUs do not reach each other", "[user_window]") {
+  // Two hosts by turns: ranks 0, 2, 4, 6 and 1, 3, 5.
+  const std::vector<int> teams{0, 1, 0, 1, 0, 1, 0};
+  std::vector<Bytes> reach(7);
+  CHECK(teams_within_reach(teams, reach) == teams);
+  for (const int r : {0, 2, 4, 6}) reach[size_t(r)] = {1, 1, 1, 1};
+  for (const int r : {1, 3, 5}) reach[size_t(r)] = {1, 1, 1};
+  CHECK(teams_within_reach(teams, reach) == teams);
+  // Two pairs on the first host.
+  for (const int r : {0, 2}) reach[size_t(r)] = {1, 1, 0, 0};
+  for (const int r : {4, 6}) reach[size_t(r)] = {0, 0, 1, 1};
+  CHECK(teams_within_reach(teams, reach) == std::vector<int>{0, 1, 0, 1, 4, 1, 4});
+  // Each reaches its neighbour; 5 says so of 1 alone.
+  reach[1] = {1, 1, 1}, reach[3] = {1, 1, 0}, reach[5] = {0, 1, 1};
+  CHECK(teams_within_reach(teams, reach) == std::vector<int>{0, 1, 0, 1, 4, 5, 4});
+}
+
 TEST_CASE("the bytes of a slot", "[user_window]") {
   constexpr uint64_t kGib = uint64_t(1) << 30;
   std::vector<transport::PeerInfo> peers;

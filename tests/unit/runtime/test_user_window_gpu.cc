@@ -151,6 +151,33 @@ TEST_CASE("memory of the host or of another GPU is no window of a GPU rank", "[g
         }) == "");
 }
 
+TEST_CASE("GPUs that do not reach each other are of different teams", "[gpu][user_window]") {
+  fake_cuda::set_up({.devices = 3, .peers = "0-2"});
+  GpuJob job;
+  job.ranks = 3;
+  CHECK(with_gpu_ranks(job, [](Communicator& c, Complaints& complaints) {
+          DeviceWindowMemory memory(c, complaints, memory_bytes(c));
+          if (memory.window == nullptr) return;
+          const bool alone = c.rank() == 2;
+          if (memory.window->team().size() != (alone ? 1 : 2) || memory.window->reaches(2) != alone)
+            complaints.add(format("rank {} has the wrong team", c.rank()));
+          const auto there = memory.window->peer(2, 0, 1);
+          if (!alone && (there || there.error().code != ErrorCode::usage))
+            complaints.add("a GPU out of reach is mapped");
+          // Windows are no reason to fail: the ordinary way is taken.
+          if (c.no_straight_way().empty()) complaints.add("they are said to go straight");
+          float* const at = memory.floats();
+          const Operation op{
+              .collective = Collective::all_reduce, .input = at, .output = at, .count = 1000};
+          for (size_t i = 0; i < 1000; ++i) at[i] = float(c.rank() + 1);
+          Stream stream(c);
+          COLL_TEST_OK(complaints, c.start(op, stream));
+          COLL_TEST_OK(complaints, stream.synchronize());
+          if (std::any_of(at, at + 1000, [](float sum) { return sum != 6; }))
+            complaints.add("a sum is wrong");
+        }) == "");
+}
+
 TEST_CASE("a driver's failure is everybody's, and nothing stays mapped", "[gpu][user_window]") {
   set_up_gpus(2);
   GpuJob job;
