@@ -141,6 +141,8 @@ class WindowTest {
   Status compare_sides(kernels::Collective collective, uint64_t bytes, const SideBuffers& sides,
                        runtime::Stream& stream, WindowFindings& found);
   Status measure_pair(int from, int to, const Memory& memory, WindowPair& pair);
+  Result<double> time_pings(int peer, bool active, const Memory& memory, uint64_t most,
+                            int64_t share_ns);
   // An expected error of code usage; anything else is a finding.
   Status expect_usage(const char* what, const Status& got, WindowFindings& found);
 

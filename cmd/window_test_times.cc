@@ -18,14 +18,14 @@ namespace {
 
 using kernels::Collective;
 
-constexpr uint64_t kLarge = 1 << 20;  // of a bandwidth
-constexpr int kMoveTurns = 3;         // measurements, of which the median counts
-// Of the first one, which warms up and says how many of the others fit.
-constexpr uint64_t kFirstMoves = 20, kFirstPieces = 2, kMostPieces = 16;
+constexpr uint64_t kLarge = 1 << 20;                     // of a bandwidth
+constexpr int kMoveTurns = 3;                            // measurements, of which the median counts
+constexpr uint64_t kFirstMoves = 20, kMostBatch = 256;   // of 8 bytes
+constexpr uint64_t kFewestPieces = 2, kMostPieces = 16;  // large ones
 // A pair's share of the deadline of the ranks that wait for it, for each of the four measures of a
 // turn.
 constexpr double kShare = 1.0 / 64, kLongestTimeout = 300;
-constexpr uint64_t kCountAt = 64;  // in the window: how often the other one puts from now on
+constexpr uint64_t kCountAt = 64;  // in the window: how many puts are announced
 // Algorithms that work straight between buffers in windows.
 constexpr const char* kOnWindows = "one-shot,two-shot";
 constexpr int kMostForAllPairs = 64;  // ranks of which every pair is measured
@@ -50,65 +50,49 @@ bool measured(int from, int to, int ranks) {
 
 // By both ranks of the pair; `from` measures. Latency of a put: half a turn of 8 bytes with a
 // signal there and the same back. Peers put to the lower half of the window; the upper one is the
-// near end, so that memory of the ranks' kind is at both. The first turn says how many moves fit
-// into the pair's share of the deadline, however many are asked for: the other ranks wait
-// meanwhile.
+// near end, so that memory of the ranks' kind is at both. However many moves are asked for, a pair
+// has its share of the deadline and no more: the other ranks wait meanwhile.
 Status WindowTest::measure_pair(int from, int to, const Memory& memory, WindowPair& pair) {
   const bool active = rank() == from;
   const int peer = active ? to : from;
   const auto asked = uint64_t(std::max(spec_.iterations, 1));
-  const uint64_t asked_pieces = std::clamp(asked / 4, kFirstPieces, kMostPieces);
-  uint64_t pings = std::min(asked, kFirstMoves), looks = pings;
-  uint64_t put_pieces = kFirstPieces, get_pieces = kFirstPieces;
-  const auto fitting = [&](uint64_t wanted, double us) {
-    const double share_us = std::min(timeout_s_, kLongestTimeout) * 1e6 * kShare;
-    return std::clamp<uint64_t>(uint64_t(share_us / std::max(us, 1e-3)), 1, wanted);
-  };
+  const uint64_t asked_pieces = std::clamp(asked / 4, kFewestPieces, kMostPieces);
+  const auto share_ns = int64_t(std::min(timeout_s_, kLongestTimeout) * 1e9 * kShare);
   const uint64_t bytes = memory.window->bytes() / 2;
   uint8_t* const near = static_cast<uint8_t*>(memory.address) + bytes;
+  // Nanoseconds of one move of many; the clock is looked at every so many.
+  const auto time_moves = [&](uint64_t most, uint64_t every, auto&& move) -> Result<double> {
+    const int64_t began = now_ns();
+    uint64_t count = 0;
+    do {
+      COLL_TRY(move());
+      ++count;
+    } while (count < most && (count % every != 0 || now_ns() - began < share_ns));
+    if (every == 1) COLL_TRY(one_sided_->flush(peer, deadline()));
+    return double(now_ns() - began) / double(count);
+  };
   std::vector<double> put_us, get_us, put_GBps, get_GBps;
-  const auto us = [](int64_t from_ns) { return double(now_ns() - from_ns) / 1e3; };
   for (int turn = 0; turn <= kMoveTurns; ++turn) {  // the first one warms up
-    int64_t began = now_ns();
-    for (uint64_t i = 0; i < pings; ++i) {
-      if (!active) COLL_TRY(one_sided_->wait(peer, kPing, 1, deadline()));
-      COLL_TRY(one_sided_->put_signal({memory.window, peer, 0}, near, 8, kPing, deadline()));
-      if (active) COLL_TRY(one_sided_->wait(peer, kPing, 1, deadline()));
-    }
-    if (!active && turn == 0) {
-      COLL_TRY(one_sided_->wait(peer, kPing, 1, deadline()));
-      COLL_TRY(read(static_cast<uint8_t*>(memory.address) + kCountAt,
-                    {reinterpret_cast<uint8_t*>(&pings), sizeof pings}));
-      if (pings < 1 || pings > asked)
-        return Error(ErrorCode::bad_data, format("rank {} says that it puts {} times", peer, pings))
-            .blame(peer);
-    }
+    const uint64_t moves = turn == 0 ? std::min(asked, kFirstMoves) : asked;
+    const uint64_t pieces = turn == 0 ? kFewestPieces : asked_pieces;
+    COLL_ASSIGN(const double ping_ns, time_pings(peer, active, memory, moves, share_ns));
     if (!active) continue;
-    put_us.push_back(us(began) / double(pings) / 2);
-    began = now_ns();
-    for (uint64_t i = 0; i < looks; ++i)
-      COLL_TRY(one_sided_->get({memory.window, peer, 0}, near, 8, deadline()));
-    get_us.push_back(us(began) / double(looks));
-    began = now_ns();
-    for (uint64_t i = 0; i < put_pieces; ++i)
-      COLL_TRY(one_sided_->put({memory.window, peer, 0}, near, bytes, deadline()));
-    COLL_TRY(one_sided_->flush(peer, deadline()));
-    put_GBps.push_back(double(bytes * put_pieces) / us(began) / 1e3);
-    began = now_ns();
-    for (uint64_t i = 0; i < get_pieces; ++i)
-      COLL_TRY(one_sided_->get({memory.window, peer, 0}, near, bytes, deadline()));
-    get_GBps.push_back(double(bytes * get_pieces) / us(began) / 1e3);
-    if (turn > 0) continue;
-    const double piece_us = double(bytes) / 1e3;
-    pings = fitting(asked, put_us[0] * 2);
-    looks = fitting(asked, get_us[0]);
-    put_pieces = fitting(asked_pieces, piece_us / put_GBps[0]);
-    get_pieces = fitting(asked_pieces, piece_us / get_GBps[0]);
-    COLL_TRY(one_sided_->put_signal({memory.window, peer, kCountAt}, &pings, sizeof pings, kPing,
-                                    deadline()));
+    COLL_ASSIGN(const double get_ns, time_moves(moves, 16, [&] {
+                  return one_sided_->get({memory.window, peer, 0}, near, 8, deadline());
+                }));
+    COLL_ASSIGN(const double large_put_ns, time_moves(pieces, 1, [&] {
+                  return one_sided_->put({memory.window, peer, 0}, near, bytes, deadline());
+                }));
+    COLL_ASSIGN(const double large_get_ns, time_moves(pieces, 1, [&] {
+                  return one_sided_->get({memory.window, peer, 0}, near, bytes, deadline());
+                }));
+    if (turn == 0) continue;
+    put_us.push_back(ping_ns / 2e3);
+    get_us.push_back(get_ns / 1e3);
+    put_GBps.push_back(double(bytes) / large_put_ns);
+    get_GBps.push_back(double(bytes) / large_get_ns);
   }
   if (!active) return one_sided_->wait(peer, kOver, 1, deadline());
-  for (auto* list : {&put_us, &get_us, &put_GBps, &get_GBps}) list->erase(list->begin());
   pair = {.from = from,
           .to = to,
           .path = one_sided_->path(to),
@@ -117,6 +101,42 @@ Status WindowTest::measure_pair(int from, int to, const Memory& memory, WindowPa
           .put_GBps = median(put_GBps),
           .get_GBps = median(get_GBps)};
   return one_sided_->signal(peer, kOver);
+}
+
+// Nanoseconds there and back, as the active rank has it: in batches, each of which it announces, so
+// that it can end early. A batch of none is the last one.
+Result<double> WindowTest::time_pings(int peer, bool active, const Memory& memory, uint64_t most,
+                                      int64_t share_ns) {
+  uint8_t* const near = static_cast<uint8_t*>(memory.address) + memory.window->bytes() / 2;
+  uint64_t done = 0, batch = std::min(most, kFirstMoves);
+  int64_t spent_ns = 0;
+  while (true) {
+    if (active) {
+      COLL_TRY(one_sided_->put_signal({memory.window, peer, kCountAt}, &batch, sizeof batch, kPing,
+                                      deadline()));
+      COLL_TRY(one_sided_->wait(peer, kPing, 1, deadline()));
+    } else {
+      COLL_TRY(one_sided_->wait(peer, kPing, 1, deadline()));
+      COLL_TRY(read(static_cast<uint8_t*>(memory.address) + kCountAt,
+                    {reinterpret_cast<uint8_t*>(&batch), sizeof batch}));
+      COLL_TRY(one_sided_->signal(peer, kPing));
+    }
+    if (batch > kMostBatch)
+      return Error(ErrorCode::bad_data, format("rank {} says that it puts {} times", peer, batch))
+          .blame(peer);
+    if (batch == 0) return double(spent_ns) / double(std::max<uint64_t>(done, 1));
+    const int64_t began = now_ns();
+    for (uint64_t i = 0; i < batch; ++i) {
+      if (!active) COLL_TRY(one_sided_->wait(peer, kPing, 1, deadline()));
+      COLL_TRY(one_sided_->put_signal({memory.window, peer, 0}, near, 8, kPing, deadline()));
+      if (active) COLL_TRY(one_sided_->wait(peer, kPing, 1, deadline()));
+    }
+    if (!active) continue;
+    spent_ns += now_ns() - began;
+    done += batch;
+    const bool over = done >= most || spent_ns >= share_ns;
+    batch = over ? 0 : std::min({most - done, 2 * batch, kMostBatch});
+  }
 }
 
 // One pair at a time, so that none disturbs another.

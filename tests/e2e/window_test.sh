@@ -103,7 +103,7 @@ grep -qE '^  aliasing +pass' "$out" || fail "what was found before is not told"
 has_out "the job broke off: rank 1 (pid"
 
 case_is "more iterations than fit: ranks that wait for a pair stay patient"
-run run -n 3 window-test --iters 50000 --op-timeout 6 --timeout 20 --json
+run run -n 3 window-test --iters 50000 --op-timeout 10 --timeout 40 --json
 python3 - "$out" <<'PY' || fail "the times did not pass"
 import json, sys
 report = json.load(open(sys.argv[1]))
