@@ -1,8 +1,8 @@
 // The last collective calls of a communicator, so that ranks that wait for each other in vain can
 // see whether they called the same. Messages are not among them: every rank has its own. Threads:
-// any.
+// one notes, without a lock, because every operation does; any may read meanwhile.
 #pragma once
-#include <mutex>
+#include <atomic>
 #include <optional>
 #include <string>
 
@@ -34,9 +34,18 @@ class CallLog {
   };
   static_assert(sizeof(Call) == 16);
 
-  mutable std::mutex mutex_;
-  uint64_t noted_ = 0;
-  Call calls_[kKept] = {};  // by number % kKept
+  // A reader copies all slots and then drops those that were begun anew meanwhile.
+  struct Slot {
+    std::atomic<uint64_t> words[2];
+  };
+  struct Kept {
+    uint64_t from = 0, end = 0;  // numbers
+    Call calls[kKept] = {};      // by number % kKept
+  };
+  Kept kept() const;
+
+  std::atomic<uint64_t> begun_{0}, noted_{0};
+  Slot slots_[kKept] = {};  // by number % kKept
 };
 
 }  // namespace collctl::runtime

@@ -81,6 +81,7 @@ Status Communicator::State::drain(Deadline deadline) {
 }
 
 Result<CachedPlan*> Communicator::State::plan_of(std::span<Operation> operations) {
+  repeated_plan = nullptr;
   for (Operation& op : operations) op = completed(op, barrier_cell());
   PlanCache& plans = place_in_windows(operations) ? window_cache : cache;
   return plans.get(operations, shape, choices);
@@ -133,9 +134,13 @@ Status Communicator::State::submit(std::span<const Operation> operations,
   if (finalized) return Error(ErrorCode::usage, "the communicator was finalized");
   if (gpu != nullptr) COLL_TRY(check_types(operations));
   CachedPlan* entry = nullptr;
-  if (operations.size() == 1) {
+  if (operations.size() == 1 && repeated_plan != nullptr && operations[0] == repeated) {
+    entry = repeated_plan;
+  } else if (operations.size() == 1) {
     Operation op = operations[0];
     COLL_ASSIGN(entry, plan_of({&op, 1}));
+    repeated = operations[0];
+    repeated_plan = entry;
   } else {
     std::vector<Operation> list(operations.begin(), operations.end());
     COLL_ASSIGN(entry, plan_of(list));
@@ -148,7 +153,8 @@ Status Communicator::State::submit(std::span<const Operation> operations,
   if (gpu != nullptr) return submit_to_gpu(*entry, first_op, *stream, blocking);
   if (blocking && settings.inline_blocking && idle()) {
     ++issued;
-    Status ran = ready(entry->plan, first_op, entry->wired);
+    Status ran;
+    if (!entry->wired) ran = ready(entry->plan, first_op, entry->wired);
     if (ran) ran = run(entry->plan, first_op);
     done.store(issued, std::memory_order_release);
     return ran;
@@ -248,6 +254,7 @@ Status Communicator::set_choices(const std::string& algo, const std::string& pro
                             channels == 0 ? usual.channels : channels));
   const Deadline deadline = Deadline::after_seconds(s.settings.start_timeout_s);
   COLL_TRY(s.drain(deadline));
+  s.repeated_plan = nullptr;
   s.cache.clear();
   s.window_cache.clear();
   if (Status made = s.make_reducers(deadline); !made) {

@@ -71,6 +71,11 @@ struct Communicator::State {
   CallLog calls;
   PlanCache cache;
   PlanCache window_cache{&make_shared_plan};  // of operations whose buffers lie in windows
+  // The last submission if it was one operation alone, and its plan, which still has that
+  // operation's buffers: a program that repeats it needs no look into caches and windows. Forgotten
+  // by whatever plans, chooses or moves windows.
+  Operation repeated;
+  CachedPlan* repeated_plan = nullptr;
   std::vector<std::weak_ptr<Stream::State>> streams;
 
   transport::NetPresence networks;

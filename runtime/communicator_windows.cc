@@ -101,6 +101,7 @@ Result<std::vector<WindowPointer>> Communicator::register_windows(
   COLL_TRY(s.error());
   if (s.finalized) return Error(ErrorCode::usage, "the communicator was finalized");
   COLL_TRY(s.wait_until_wired(deadline));
+  s.repeated_plan = nullptr;
   const std::lock_guard lock(s.bootstrap_mutex);
   auto windows = s.user_windows->register_windows(ranges, deadline);
   // Once: from the first registration on, operations under way read it.
@@ -116,6 +117,7 @@ Status Communicator::deregister_windows(std::span<const WindowPointer> windows, 
   State& s = *state_;
   // What failed has ended, so that windows are given back after an error, too.
   if (s.gpu == nullptr || s.error()) COLL_TRY_IN(s.drain(deadline), "deregister windows");
+  s.repeated_plan = nullptr;
   return s.user_windows->deregister_windows(windows);
 }
 

@@ -34,6 +34,7 @@ class CpuExecutor : public Executor {
   struct Channel;
   Channel& channel(size_t index);
   bool run_channel(Plan& plan, size_t channel);
+  Status run_one(kernels::Work& work, uint64_t op_count);
   Status outcome();
 
   Wire& wire_;

@@ -25,6 +25,7 @@ struct Operation {
   int peer = -1;  // send_recv: one direction each; exactly one of input, output is set
   uint64_t chunk_elements = 0;  // largest chunk; 0: planned (diagnosis repeats another type's cuts,
                                 // as far as the slots hold such chunks)
+  bool operator==(const Operation&) const = default;
 };
 
 }  // namespace collctl::runtime

@@ -36,8 +36,8 @@ class CpuWindow {
     return begin + at * work_.element_bytes;
   }
   void reduce(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool post, bool stages);
-  void reduce_and_stream(const void** sources, void* const* destinations, uint64_t n,
-                         uint32_t divisor);
+  void reduce_and_copy(const void** sources, void* const* destinations, uint64_t n,
+                       uint32_t divisor);
   bool wait_for(int peer);
   bool check_use(int peer);
   FaultKind due_fault();
