@@ -135,7 +135,7 @@ Status CpuExecutor::run(Plan& plan, uint64_t first_op_count) {
 
 // What small operations are: their time is mostly what is done beside them.
 Status CpuExecutor::run_one(kernels::Work& work, uint64_t op_count) {
-  Channel& c = channel(0);
+  Channel& c = channels_.empty() || wire_.proxied() ? channel(0) : *channels_.front();
   work.op_count = op_count;
   const bool ok = kernels::run_work(work, *c.links, c.context);
   if (wire_.proxied()) options_.proxy->finish_operation();

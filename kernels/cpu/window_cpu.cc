@@ -38,22 +38,27 @@ void CpuWindow::next_piece(uint64_t n) {
   const uint64_t bytes = n * work_.element_bytes;
   COLL_CHECK_NOTE(bytes <= shape_.bank_bytes, "a piece is larger than a bank");
   bank_ = pieces_++ % kWindowBanks;
-  in_line_ = bytes <= kWindowLineBytes;
+  // So small a piece travels beside the news of it.
+  first_ = bytes <= kWindowLineBytes ? shape_.line(0, bank_)->data : shape_.bank(0, bank_);
   use_ = WindowUse::banks;
   line(shape_.rank).kind = uint32_t(use_);
 }
 
 void CpuWindow::next_call() {
   bank_ = pieces_++ % kWindowBanks;
-  in_line_ = true;
+  first_ = shape_.line(0, bank_)->data;
   use_ = WindowUse::shared;
   line(shape_.rank).kind = uint32_t(use_);
 }
 
 void CpuWindow::stage(uint64_t in, uint64_t at, uint64_t n) {
   if (n == 0 || work_.failed()) return;
-  work_.context.pace.copy(staged(shape_.rank, at), input_ + in * work_.element_bytes,
-                          n * work_.element_bytes);
+  const uint64_t bytes = n * work_.element_bytes;
+  const uint8_t* from = input_ + in * work_.element_bytes;
+  if (bytes < kStreamedBytes)
+    std::memcpy(staged(shape_.rank, at), from, bytes);
+  else
+    work_.context.pace.copy(staged(shape_.rank, at), from, bytes);
 }
 
 // Sequentially consistent with a sleeper's exchange and its look after that (PatientWait): either

@@ -32,8 +32,7 @@ class CpuWindow {
  private:
   // Where a rank's staged data of this piece begins.
   uint8_t* staged(int rank, uint64_t at) const {
-    uint8_t* begin = in_line_ ? shape_.line(rank, bank_)->data : shape_.bank(rank, bank_);
-    return begin + at * work_.element_bytes;
+    return first_ + uint64_t(rank) * shape_.stride + at * work_.element_bytes;
   }
   void reduce(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool post, bool stages);
   void reduce_and_copy(const void** sources, void* const* destinations, uint64_t n,
@@ -50,7 +49,7 @@ class CpuWindow {
   uint64_t arrivals_, pieces_;
   uint64_t bank_ = 0;
   WindowUse use_ = WindowUse::banks;
-  bool in_line_ = false;  // the piece is so small that it travels beside the news of it
+  uint8_t* first_ = nullptr;  // rank 0's staged data of this piece
 };
 
 }  // namespace collctl::kernels
