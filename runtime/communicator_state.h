@@ -71,9 +71,9 @@ struct Communicator::State {
   CallLog calls;
   PlanCache cache;
   PlanCache window_cache{&make_shared_plan};  // of operations whose buffers lie in windows
-  // The last submission if it was one operation alone, and its plan, which still has that
-  // operation's buffers: a program that repeats it needs no look into caches and windows. Forgotten
-  // by whatever plans, chooses or moves windows.
+  // CPU ranks: what this thread ran last if it was one operation alone, and its plan, which still
+  // has that operation's buffers. A program that repeats it needs no look into caches and windows.
+  // Forgotten by whatever plans, chooses or moves windows.
   Operation repeated;
   CachedPlan* repeated_plan = nullptr;
   std::vector<std::weak_ptr<Stream::State>> streams;
@@ -171,6 +171,8 @@ struct Communicator::State {
   Status run(Plan& plan, uint64_t first_op);
   void run_in_turn(Submission& submission);
   // Plans and starts; in this thread when nothing is under way and it may.
+  bool repeats(const Operation& operation) const;
+  Status repeat();
   Status submit(std::span<const Operation> operations, const std::shared_ptr<Stream::State>& stream,
                 bool blocking);
   void trace(std::span<const Operation> operations, const Plan& plan, const void* stream) const;

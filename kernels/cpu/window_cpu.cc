@@ -17,81 +17,24 @@ constexpr uint64_t kReducedBytes = 16384;
 
 }  // namespace
 
-CpuWindow::CpuWindow(CpuWork& work, const WindowSpec& spec)
-    : work_(work),
-      window_(*work.links.window),
-      shape_(window_),
-      input_(static_cast<const uint8_t*>(spec.input)),
-      output_(static_cast<uint8_t*>(spec.output)),
-      arrivals_(shape_.arrivals),
-      pieces_(shape_.pieces) {
-  COLL_CHECK_NOTE(shape_.rank == work.work.rank && shape_.nranks == work.work.nranks,
-                  "a window is of other ranks than the work");
-}
-
-CpuWindow::~CpuWindow() {
-  window_.arrivals = arrivals_;
-  window_.pieces = pieces_;
-}
-
-void CpuWindow::next_piece(uint64_t n) {
-  const uint64_t bytes = n * work_.element_bytes;
-  COLL_CHECK_NOTE(bytes <= shape_.bank_bytes, "a piece is larger than a bank");
-  bank_ = pieces_++ % kWindowBanks;
-  // So small a piece travels beside the news of it.
-  first_ = bytes <= kWindowLineBytes ? shape_.line(0, bank_)->data : shape_.bank(0, bank_);
-  use_ = WindowUse::banks;
-  line(shape_.rank).kind = uint32_t(use_);
-}
-
-void CpuWindow::next_call() {
-  bank_ = pieces_++ % kWindowBanks;
-  first_ = shape_.line(0, bank_)->data;
-  use_ = WindowUse::shared;
-  line(shape_.rank).kind = uint32_t(use_);
-}
-
-void CpuWindow::stage(uint64_t in, uint64_t at, uint64_t n) {
-  if (n == 0 || work_.failed()) return;
-  const uint64_t bytes = n * work_.element_bytes;
-  const uint8_t* from = input_ + in * work_.element_bytes;
-  if (bytes < kStreamedBytes)
-    std::memcpy(staged(shape_.rank, at), from, bytes);
-  else
-    work_.context.pace.copy(staged(shape_.rank, at), from, bytes);
-}
-
-// Sequentially consistent with a sleeper's exchange and its look after that (PatientWait): either
-// it sees the arrival, or this rank sees it asleep.
-void CpuWindow::arrive_and_wait() {
-  if (work_.failed()) return;
-  ++arrivals_;
-  WindowLine& own = *shape_.line(shape_.rank, bank_);
-  std::atomic_ref<uint64_t>(own.arrived).store(arrivals_, std::memory_order_seq_cst);
-  if (std::atomic_ref<uint32_t>(own.sleepers).load(std::memory_order_seq_cst) != 0) {
-    std::atomic_ref<uint32_t>(own.sleepers).exchange(0, std::memory_order_acq_rel);
-    ring_bell(&own.sleepers, -1);
-  }
-  for (int k = 1; k < shape_.nranks; ++k) {
-    const int peer =
-        shape_.rank + k < shape_.nranks ? shape_.rank + k : shape_.rank + k - shape_.nranks;
-    if (!wait_for(peer)) return;
-  }
+void CpuWindow::wake(WindowLine& own) {
+  std::atomic_ref<uint32_t>(own.sleepers).exchange(0, std::memory_order_acq_rel);
+  ring_bell(&own.sleepers, -1);
 }
 
 // Ended by the peer's arrival, or given up. Pairs with the store in arrive_and_wait().
 bool CpuWindow::wait_for(int peer) {
+  const int looks = work_.context.spin_ns > 0 ? kEagerLooks : 0;
+  for (int i = 0; i < looks; ++i) {
+    pause_cpu();
+    if (has_arrived(peer)) return true;
+  }
   WindowLine& line = *shape_.line(peer, bank_);
   uint64_t seen = 0;
   const auto ready = [&] {
     seen = std::atomic_ref<uint64_t>(line.arrived).load(std::memory_order_seq_cst);
     return seen >= arrivals_;
   };
-  const int looks = work_.context.spin_ns > 0 ? kEagerLooks : 1;
-  for (int i = 0; i < looks; ++i) {
-    if (ready()) return check_use(peer);
-    pause_cpu();
-  }
   PatientWait wait(work_, {.sleeper = &line.sleepers,
                            .peer = peer,
                            .side = WaitSide::recv,
@@ -101,13 +44,12 @@ bool CpuWindow::wait_for(int peer) {
                            .shared = true});
   while (!ready())
     if (!wait.turn()) return false;
-  return check_use(peer);
+  return true;
 }
 
 // A rank whose buffers lie in windows and one whose do not take different ways.
-bool CpuWindow::check_use(int peer) {
+bool CpuWindow::refuse_use(int peer) {
   const uint32_t kind = line(peer).kind;
-  if (kind == uint32_t(use_)) return true;
   Report report = work_.report(ReportCode::bad_data);
   report.side = WaitSide::recv;
   report.peer = peer;

@@ -1,26 +1,78 @@
 // The WindowBlock of kernels/window_block.h on host threads: copies and reductions straight between
 // the caller's buffers and memory that all ranks map. Made by CpuBackend::window() on the stack of
-// run_work(), used by that thread only.
+// run_work(), used by that thread only. What every piece does lies here, so that it melts into the
+// algorithm: of a tiny operation it is most of the time.
 #pragma once
+#include <cstring>
+
+#include "base/check.h"
 #include "kernels/cpu/cpu_work.h"
+#include "kernels/cpu/wait.h"
 #include "kernels/window_block.h"
 
 namespace collctl::kernels {
 
 class CpuWindow {
  public:
-  CpuWindow(CpuWork& work, const WindowSpec& spec);
-  ~CpuWindow();
+  CpuWindow(CpuWork& work, const WindowSpec& spec)
+      : work_(work),
+        window_(*work.links.window),
+        shape_(window_),
+        input_(static_cast<const uint8_t*>(spec.input)),
+        output_(static_cast<uint8_t*>(spec.output)),
+        arrivals_(shape_.arrivals),
+        pieces_(shape_.pieces) {
+    COLL_CHECK_NOTE(shape_.rank == work.work.rank && shape_.nranks == work.work.nranks,
+                    "a window is of other ranks than the work");
+  }
+  ~CpuWindow() {
+    window_.arrivals = arrivals_;
+    window_.pieces = pieces_;
+  }
   CpuWindow(const CpuWindow&) = delete;
   CpuWindow& operator=(const CpuWindow&) = delete;
 
-  void next_piece(uint64_t n);
+  void next_piece(uint64_t n) {
+    const uint64_t bytes = n * work_.element_bytes;
+    COLL_CHECK_NOTE(bytes <= shape_.bank_bytes, "a piece is larger than a bank");
+    bank_ = pieces_++ % kWindowBanks;
+    // So small a piece travels beside the news of it.
+    first_ = bytes <= kWindowLineBytes ? shape_.line(0, bank_)->data : shape_.bank(0, bank_);
+    use_ = WindowUse::banks;
+    line(shape_.rank).kind = uint32_t(use_);
+  }
   // Turns to the other bank's line alone, of a piece that says in it where its data is
   // (shared_cpu.h).
-  void next_call();
+  void next_call() {
+    bank_ = pieces_++ % kWindowBanks;
+    use_ = WindowUse::shared;
+    line(shape_.rank).kind = uint32_t(use_);
+  }
   WindowLine& line(int rank) const { return *shape_.line(rank, bank_); }
-  void stage(uint64_t in, uint64_t at, uint64_t n);
-  void arrive_and_wait();
+  void stage(uint64_t in, uint64_t at, uint64_t n) {
+    if (n == 0 || work_.failed()) return;
+    const uint64_t bytes = n * work_.element_bytes;
+    const uint8_t* from = input_ + in * work_.element_bytes;
+    if (bytes < kStreamedBytes)
+      std::memcpy(staged(shape_.rank, at), from, bytes);
+    else
+      work_.context.pace.copy(staged(shape_.rank, at), from, bytes);
+  }
+  // Sequentially consistent with a sleeper's exchange and its look after that (PatientWait): either
+  // it sees the arrival, or this rank sees it asleep.
+  void arrive_and_wait() {
+    if (work_.failed()) return;
+    ++arrivals_;
+    WindowLine& own = line(shape_.rank);
+    std::atomic_ref<uint64_t>(own.arrived).store(arrivals_, std::memory_order_seq_cst);
+    if (std::atomic_ref<uint32_t>(own.sleepers).load(std::memory_order_seq_cst) != 0) wake(own);
+    for (int k = 1; k < shape_.nranks; ++k) {
+      const int peer =
+          shape_.rank + k < shape_.nranks ? shape_.rank + k : shape_.rank + k - shape_.nranks;
+      if (!has_arrived(peer) && !wait_for(peer)) return;
+      if (!check_use(peer)) return;
+    }
+  }
   void reduce_from_peers(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool post) {
     reduce(in, at, out, n, post, false);
   }
@@ -37,8 +89,15 @@ class CpuWindow {
   void reduce(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool post, bool stages);
   void reduce_and_copy(const void** sources, void* const* destinations, uint64_t n,
                        uint32_t divisor);
+  // Whether the peer has come so far, by this look or an earlier one.
+  bool has_arrived(int peer) const {
+    return std::atomic_ref<uint64_t>(line(peer).arrived).load(std::memory_order_seq_cst) >=
+           arrivals_;
+  }
+  static void wake(WindowLine& own);
   bool wait_for(int peer);
-  bool check_use(int peer);
+  bool check_use(int peer) { return line(peer).kind == uint32_t(use_) || refuse_use(peer); }
+  bool refuse_use(int peer);
   FaultKind due_fault();
 
   CpuWork& work_;
