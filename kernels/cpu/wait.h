@@ -22,6 +22,15 @@ inline void pause_cpu() {
 #endif
 }
 
+// Asks for a cache line that will be written soon.
+inline void prefetch_to_write(const void* line) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
 struct WaitPoint {
   uint32_t* sleeper;  // the eventcount word to sleep on; null where nobody rings
   int peer;

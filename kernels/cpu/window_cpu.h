@@ -20,8 +20,8 @@ class CpuWindow {
         shape_(window_),
         input_(static_cast<const uint8_t*>(spec.input)),
         output_(static_cast<uint8_t*>(spec.output)),
-        arrivals_(shape_.arrivals),
-        pieces_(shape_.pieces) {
+        arrivals_(window_.arrivals),
+        pieces_(window_.pieces) {
     COLL_CHECK_NOTE(shape_.rank == work.work.rank && shape_.nranks == work.work.nranks,
                     "a window is of other ranks than the work");
   }
@@ -66,6 +66,8 @@ class CpuWindow {
     WindowLine& own = line(shape_.rank);
     std::atomic_ref<uint64_t>(own.arrived).store(arrivals_, std::memory_order_seq_cst);
     if (std::atomic_ref<uint32_t>(own.sleepers).load(std::memory_order_seq_cst) != 0) wake(own);
+    // Peers have read the line that is written next: it comes back while this rank waits.
+    prefetch_to_write(shape_.line(shape_.rank, bank_ ^ 1));
     for (int k = 1; k < shape_.nranks; ++k) {
       const int peer =
           shape_.rank + k < shape_.nranks ? shape_.rank + k : shape_.rank + k - shape_.nranks;

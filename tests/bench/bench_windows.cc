@@ -1,7 +1,9 @@
 // All-reduce of CPU ranks (processes of this host) with ordinary buffers and with buffers in
 // windows, in one run: float32 sum, blocks of calls back to back, the slowest rank's mean, the best
 // of a few blocks. One line a size: bytes, microseconds of both, ratio ordinary / windows, wrong
-// elements. Usage: bench_windows RANKS MIN_BYTES MAX_BYTES FACTOR [ALGORITHMS of the second column]
+// elements. With a core for each, ranks stay on their own, as mpirun has it. Usage: bench_windows
+// RANKS MIN_BYTES MAX_BYTES FACTOR [ALGORITHMS of the second column]
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,8 +70,22 @@ Measured all_reduces(Communicator& c, Stream& stream, float* buffers, uint64_t b
   return best;
 }
 
+// Two ranks that the scheduler puts on one core while it is busy elsewhere stay there for long.
+bool stay_on_own_core(int rank, int ranks) {
+  cpu_set_t allowed, own;
+  CPU_ZERO(&own);
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < ranks)
+    return false;
+  int core = 0;
+  for (int left = rank; !CPU_ISSET(core, &allowed) || left-- > 0;) ++core;
+  CPU_SET(core, &own);
+  return ::sched_setaffinity(0, sizeof own, &own) == 0;
+}
+
 int run(const UniqueId& id, int rank, int ranks, char** argv, const char* algorithms) {
-  const auto c = need(Communicator::init(id, rank, ranks, {}));
+  CommOptions options;
+  if (stay_on_own_core(rank, ranks)) options.local_ranks = 1;
+  const auto c = need(Communicator::init(id, rank, ranks, options));
   const uint64_t least = std::strtoull(argv[2], nullptr, 10);
   const uint64_t most = std::strtoull(argv[3], nullptr, 10);
   const uint64_t factor = std::max(2ULL, std::strtoull(argv[4], nullptr, 10));
