@@ -113,7 +113,12 @@ RankCard make_card(int rank, uint64_t job_hash, const Settings& settings, int sh
   copy_text(info.version, base::kVersion);
   card.cores = base::usable_cores();
   card.sharing_ranks = sharing_ranks;
-  card.place = cpu_place(base::host_processors(), base::affinity_cores());
+  const std::vector<int> cores = base::affinity_cores();
+  if (!cores.empty()) {
+    card.first_core = cores.front();
+    card.last_core = cores.back();
+  }
+  card.place = cpu_place(base::host_processors(), cores);
   return card;
 }
 
@@ -153,7 +158,14 @@ Crowding crowding_of(std::span<const RankCard> cards, const HostGroups& hosts) {
   for (const auto& host : hosts)
     for (const int32_t r : host) {
       const RankCard& card = cards[size_t(r)];
-      const int ranks = card.sharing_ranks > 0 ? card.sharing_ranks : int(host.size());
+      // Who is bound to other cores (as mpirun binds) shares none, whatever was said.
+      const auto meets = [&](int32_t other) {
+        const RankCard& theirs = cards[size_t(other)];
+        return theirs.first_core <= card.last_core && card.first_core <= theirs.last_core;
+      };
+      const int met = int(std::count_if(host.begin(), host.end(), meets));
+      const int told = card.sharing_ranks > 0 ? card.sharing_ranks : int(host.size());
+      const int ranks = std::max(1, std::min(told, met));
       crowding.ranks_per_core = std::max(crowding.ranks_per_core, double(ranks) / card.cores);
       crowding.cores_per_rank = std::min(crowding.cores_per_rank, card.cores / ranks);
     }

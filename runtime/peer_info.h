@@ -20,13 +20,14 @@ struct RankCard {
   transport::PeerInfo info;
   int32_t cores;          // this rank may use, by affinity and quota
   int32_t sharing_ranks;  // that share these cores, when the launcher said so; 0: all of the host
+  int32_t first_core, last_core;  // of those this rank may run on
   CpuPlace place;
   // GPU ranks.
   uint8_t fd_handles;    // its memory can be passed as a descriptor
   uint8_t share_device;  // another rank may drive the same GPU
   uint8_t reserved[2];
   int32_t device_error;   // ErrorCode of a GPU that cannot be used, 0: it can
-  char device_text[232];  // its bus, or why it cannot be used
+  char device_text[224];  // its bus, or why it cannot be used
   // Of its plugin's network that reduces, with kNetReduces; else zero.
   struct Reducer {
     uint64_t name_hash;   // of the plugin
