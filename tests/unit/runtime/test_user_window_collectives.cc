@@ -1,6 +1,7 @@
 // Collectives whose buffers lie in windows: they go straight from buffer to buffer, with the same
 // results as ever; who is not in a window is told.
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/planner.h"
@@ -163,4 +164,48 @@ TEST_CASE("straight between windows of processes", "[user_window]") {
             return complaints.text().empty() ? 0 : 11;
           },
           forced()) == std::vector<int>{0, 0, 0});
+}
+
+// The runtime keeps the last operation's plan (State::repeat), which other calls make untrue: the
+// window that it goes through is unmapped by then.
+TEST_CASE("an operation that is repeated sees what changed between", "[user_window]") {
+  CHECK(with_ranks(2, forced(), [&](Communicator& c, Complaints& complaints) {
+          constexpr uint64_t kCount = 5000;
+          Memory memory(2 * kCount * sizeof(float));
+          auto* in = reinterpret_cast<float*>(memory.at);
+          float* out = in + kCount;
+          Stream stream(c), other(c);
+          const Operation sum{.input = in, .output = out, .count = kCount};
+          float next = 1;
+          const auto sums = [&](const Operation& op, Stream& on) {
+            const auto* from = static_cast<const float*>(op.input);
+            auto* to = static_cast<float*>(op.output);
+            for (int again = 0; again < 3; ++again) {
+              next += 1;
+              std::fill_n(const_cast<float*>(from), kCount, next + float(c.rank()));
+              complaints.add(c.rank(), c.start(op, on, Communicator::Launch::blocking));
+              const float due = op.op == RedOp::max ? next + 1 : 2 * next + 1;
+              if (to[0] != due || to[kCount - 1] != due) complaints.add("a wrong sum");
+            }
+          };
+          sums(sum, stream);
+          const WindowPointer window =
+              registered(c, complaints, {memory.at, 2 * kCount * sizeof(float)});
+          if (window == nullptr) return;
+          sums(sum, stream);
+          sums(sum, other);
+          Operation most = sum;
+          most.op = RedOp::max;
+          sums(most, stream);
+          std::vector<float> ordinary(2 * kCount);
+          sums({.input = ordinary.data(), .output = ordinary.data() + kCount, .count = kCount},
+               stream);
+          sums(sum, stream);
+          complaints.add(c.rank(), c.set_choices("ring", "", 0));
+          sums(sum, stream);
+          complaints.add(c.rank(), c.set_choices("", "", 0));
+          sums(sum, stream);
+          complaints.add(c.rank(), c.deregister_windows({&window, 1}, soon()));
+          sums(sum, stream);
+        }) == "");
 }
