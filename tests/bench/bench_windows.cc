@@ -101,7 +101,7 @@ int run(const UniqueId& id, int rank, int ranks, char** argv, const char* algori
       need(c->set_choices(algorithms, "", 0));
       const Measured direct = all_reduces(*c, stream, in_window, bytes);
       if (rank == 0)
-        std::printf("%10llu %10.2f %10.2f %6.2f %llu\n", static_cast<unsigned long long>(bytes),
+        std::printf("%10llu %10.3f %10.3f %6.2f %llu\n", static_cast<unsigned long long>(bytes),
                     ordinary.us, direct.us, ordinary.us / direct.us,
                     static_cast<unsigned long long>(ordinary.wrong + direct.wrong));
     }
