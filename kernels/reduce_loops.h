@@ -140,15 +140,15 @@ void loop(const Arrays& arrays, uint64_t n) {
 template <class T, class Wide, class One, Op kOp>
 void reduce(const void* const* sources, int source_count, void* const* destinations,
             int destination_count, uint64_t n, uint32_t divisor) {
-  // What rings and pairs of ranks do all day gets loops of its own; elsewhere the counts cost little
-  // beside the work.
+  // What rings and pairs of ranks do all day gets loops of its own; elsewhere the counts cost
+  // little beside the work.
   constexpr bool kHot = kOp == Op::sum && sizeof(typename Wide::Element) == Wide::kElementBytes;
   Arrays arrays;
   if (kHot && source_count == 2 && destination_count == 1 && divisor <= 1) {
     arrays.source[0] = static_cast<const uint8_t*>(sources[0]);
     arrays.source[1] = static_cast<const uint8_t*>(sources[1]);
     arrays.destination[0] = static_cast<uint8_t*>(destinations[0]);
-    return loop<T, Wide, One, kOp, kHot ? 2 : 0, kHot ? 1 : 0, false>(arrays, n);
+    return loop < T, Wide, One, kOp, kHot ? 2 : 0, kHot ? 1 : 0, false > (arrays, n);
   }
   for (int i = 0; i < source_count; ++i) arrays.source[i] = static_cast<const uint8_t*>(sources[i]);
   for (int i = 0; i < destination_count; ++i)

@@ -65,9 +65,9 @@ constexpr double kSecondArrivalUs = 0.15;
 constexpr double kReadPeer = 1.3, kOwn = 0.3;
 constexpr double kWindowGbps = 25.0;
 // A two-shot of ranks that share cores: what one has staged has left the cache when the next reads
-// it. Still the least work from about 128 KiB on, since sums are staged by long copies (4 ranks on 2
-// cores, us, one-shot / two-shot / ring: 43 / 38 / 60 at 128 KiB, 139 / 95 / 149 at 512 KiB, 557 /
-// 434 / 516 at 2 MiB), and with fewer turns than a ring, the more so on a machine that is busy.
+// it. Still the least from about 128 KiB on, since sums are staged by long copies (4 ranks on 2
+// cores of a busy machine, us, one-shot / two-shot / ring: 43 / 38 / 60 at 128 KiB, 139 / 95 / 149
+// at 512 KiB, 557 / 434 / 516 at 2 MiB): it needs fewer turns than a ring.
 constexpr double kCrowdedTwoShotGbps = 18.0;
 
 struct WindowPath {

@@ -79,7 +79,7 @@ void CpuWindow::reduce(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool 
 
 // Piece by piece, so that what was reduced is still in the first-level cache when it is staged. Two
 // destinations at once crawl: vector stores into lines that a peer has read wait for each of them,
-// where a long copy does not (two ranks, 512 KiB: 62 us in place of 32).
+// where a long copy does not (a trial of two ranks, 512 KiB: 62 us in place of 32).
 void CpuWindow::reduce_and_copy(const void** sources, void* const* destinations, uint64_t n,
                                 uint32_t divisor) {
   const uint64_t each = kReducedBytes / work_.element_bytes;
