@@ -148,7 +148,8 @@ void reduce(const void* const* sources, int source_count, void* const* destinati
     arrays.source[0] = static_cast<const uint8_t*>(sources[0]);
     arrays.source[1] = static_cast<const uint8_t*>(sources[1]);
     arrays.destination[0] = static_cast<uint8_t*>(destinations[0]);
-    return loop < T, Wide, One, kOp, kHot ? 2 : 0, kHot ? 1 : 0, false > (arrays, n);
+    loop<T, Wide, One, kOp, kHot ? 2 : 0, kHot ? 1 : 0, false>(arrays, n);
+    return;
   }
   for (int i = 0; i < source_count; ++i) arrays.source[i] = static_cast<const uint8_t*>(sources[i]);
   for (int i = 0; i < destination_count; ++i)
