@@ -146,14 +146,17 @@ void offer_ll128(CommShape& shape) {
   shape.no_ll128 = rule;
 }
 
-// Through the host's memory: what all ranks have under way must stay in the processor's cache until
-// it is taken (4 x H200 over SHM: 8 channels of 4 MiB 25 GB/s, of 1 MiB 32; 24 of 256 KiB 36).
+// Over NVLink messages go in chunks of half of this (plan_pairs.cc), and rings, whose chunks may be
+// larger, are seldom taken; memory of a GPU is dear. Through the host's memory: what all ranks have
+// under way must stay in the processor's cache until it is taken (4 x H200 over SHM: 8 channels of
+// 4 MiB 25 GB/s, of 1 MiB 32; 24 of 256 KiB 36).
 void fit_slots(CommShape& shape, const Settings& settings) {
   constexpr uint64_t kOfRank = 6 << 20, kLeastSlot = 32 << 10;
-  const bool by_host =
-      shape.model->nodes == 1 && shape.nranks > 1 && shape.model->ring.type_intra > PathType::pxb;
-  if (!by_host || !settings.plans_slots) return;
+  constexpr uint32_t kNvlinkSlot = 256 << 10;
+  if (!settings.plans_slots || shape.model->nodes > 1 || shape.nranks == 1) return;
   uint32_t& slot = shape.slot_bytes[int(Protocol::simple)];
+  if (shape.model->ring.type_intra == PathType::nvl) slot = std::min(slot, kNvlinkSlot);
+  if (shape.model->ring.type_intra <= PathType::pxb) return;
   const uint64_t fits = kOfRank / shape.channels.size() / shape.slot_count / 4096 * 4096;
   slot = uint32_t(std::min<uint64_t>(slot, std::max(fits, kLeastSlot)));
 }

@@ -229,6 +229,25 @@ TEST_CASE("shapes of GPU ranks: channels and protocols as settings have them", "
   CHECK(net.shapes()[0].channels.size() == 4);
 }
 
+TEST_CASE("shapes of GPU ranks: slots as the links between them want them", "[gpu][shape]") {
+  const auto slot = [](GpuJob& job, uint32_t asked, bool planned) {
+    job.settings.slot_bytes[0] = asked;
+    job.settings.plans_slots = planned;
+    return job.shapes()[0].slot_bytes[0];
+  };
+  GpuJob nvlink = gpu_job(4);
+  CHECK(slot(nvlink, 512 << 10, true) == 256 << 10);
+  CHECK(slot(nvlink, 512 << 10, false) == 512 << 10);
+  GpuJob pci = gpu_job(2, "rtx3090-8x-pcieswitch-2socket-icelake.xml");
+  CHECK(slot(pci, 512 << 10, true) == 512 << 10);
+  // 6 MiB for 8 channels of so many slots.
+  GpuJob host = gpu_job(4);
+  host.search.rules.p2p = host.search.rules.net_intra = false;
+  const uint64_t fits = (6u << 20) / 8 / host.settings.slot_count / 4096 * 4096;
+  CHECK(slot(host, 512 << 10, true) == std::min<uint64_t>(fits, 512 << 10));
+  CHECK(slot(host, 512 << 10, false) == 512 << 10);
+}
+
 TEST_CASE("hosts say which network devices may reach which GPU's memory", "[gpu][shape]") {
   GpuJob job = gpu_job(8);
   const HostGpus host = host_gpus(job.system, job.bus_ids, 2, {}, "host");
