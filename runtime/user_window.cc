@@ -23,7 +23,7 @@ Result<uint8_t*> UserWindow::peer(int rank, uint64_t offset, uint64_t bytes) con
   if (place == team_.end() || *place != rank)
     return Error(ErrorCode::usage,
                  format("rank {} does not map window {} of rank {}: it is not of its team (the "
-                        "ranks of one host, or of one NVLink domain)",
+                        "ranks of one host, or of one NVLink domain, that reach each other)",
                         shadow_.rank, shadow_.number, rank));
   if (offset > shadow_.bytes || bytes > shadow_.bytes - offset)
     return Error(ErrorCode::usage, format("{} bytes at {} of window {}, which has {} bytes", bytes,
