@@ -19,7 +19,7 @@ constexpr double kStageCopySeconds = 10;  // of a copy from or to a GPU
 
 }  // namespace
 
-void WindowFindings::fail(ErrorCode code, int accused, std::string text) {
+void WindowFindings::fail(ErrorCode code, int accused, const std::string& text) {
   if (failed_++ < kMostKept) failures_.push_back({code, accused, text.substr(0, kMostFailureText)});
 }
 

@@ -69,7 +69,7 @@ class WindowFindings {
  public:
   static constexpr size_t kMostKept = 4;
   void looked(uint64_t times = 1) { looks_ += times; }
-  void fail(ErrorCode code, int accused, std::string text);
+  void fail(ErrorCode code, int accused, const std::string& text);
   // What should have been tested, and could not.
   void not_tested(std::string why) { not_tested_ = std::move(why); }
   // What there is nothing to test of, in a job like this.

@@ -171,6 +171,7 @@ Status WindowTest::repeated(WindowFindings& found) {
 // out of order, which must not touch the others.
 Status WindowTest::concurrent(WindowFindings& found) {
   std::vector<uint64_t> sizes;
+  sizes.reserve(size_t(kMostWindows));
   for (int i = 0; i < kMostWindows; ++i) sizes.push_back(8192 + uint64_t(i) * 1000);
   COLL_ASSIGN(std::vector<Memory> memories, make_all(sizes));
   const auto fill = [&](size_t i) -> Status {

@@ -54,7 +54,7 @@ Communicator::State::~State() {
   gpu_to_stop = nullptr;
 }
 
-void Communicator::State::fail(Error error, bool announce) {
+void Communicator::State::fail(const Error& error, bool announce) {
   {
     std::lock_guard lock(error_mutex);
     if (first_error) announce = false;
@@ -100,7 +100,7 @@ Status Communicator::State::run(Plan& plan, uint64_t first_op) {
   // before the word is raised, except by another channel of this very submission.
   const bool followed = ran.error().code == ErrorCode::interrupted && ran.error().message.empty();
   if (ran.error().code == ErrorCode::deadline) leave_blame_to_the_nearest(ran.error());
-  if (!followed) fail(std::move(ran.error()), true);
+  if (!followed) fail(ran.error(), true);
   if (Status known = error(); !known) return known;
   return Error(ErrorCode::interrupted, format("rank {} was told to stop", rank));
 }

@@ -174,7 +174,7 @@ void Communicator::State::note_gpu_failure(Error error) {
   if (followed) error.message = format("rank {} was told to stop", rank);
   if (error.rank >= 0 && error.host.empty()) error.host = peers[size_t(error.rank)].host;
   if (error.code == ErrorCode::deadline) leave_blame_to_the_nearest(error);
-  fail(std::move(error), true);
+  fail(error, true);
 }
 
 void Communicator::State::note_short(Error& error, uint64_t first_op) const {

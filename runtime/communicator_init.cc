@@ -361,7 +361,7 @@ Result<std::unique_ptr<Communicator>> Communicator::init(const UniqueId& id, int
     if (error.rank < 0) error.rank = notice.origin;
     if (notice.origin >= 0 && notice.origin != s.rank)
       error.within(format("rank {} gave up", notice.origin));
-    s.fail(std::move(error), false);
+    s.fail(error, false);
   }),
               format("start of rank {}", rank));
   COLL_TRY_IN(s.connect(id, deadline), format("start of rank {}", rank));

@@ -141,7 +141,7 @@ Status Communicator::State::ready(const Plan& plan, uint64_t first_op, bool& wir
       const bool follows = connected.error().rank < 0 || connected.error().code == ErrorCode::lost;
       if (follows) wait_until_told(Deadline::after_ms(kAbortToldMs));
       note_short(connected.error(), first_op);
-      fail(std::move(connected.error()), true);
+      fail(connected.error(), true);
       return error();
     }
   }

@@ -158,7 +158,7 @@ struct Communicator::State {
   Result<bool> would_connect(std::span<const Operation> operations);
 
   // communicator.cc
-  void fail(Error error, bool announce);
+  void fail(const Error& error, bool announce);
   Status error() const;
   void leave_blame_to_the_nearest(Error& mine);  // communicator_blame.cc; may know a better one
   void blame_the_silent(Error& mine);
