@@ -93,6 +93,7 @@ Status IbConnection::post(IbLane& lane, VerbsSendWork* first, uint32_t count) {
 
 Status IbConnection::step(bool& moved) {
   COLL_TRY(take_completions(moved));
+  if (draining() && !moved) drain_no_longer();
   // Its end shows in poll as well; between sleeps it is enough to look now and then.
   if (control_.sending() || ++rounds_ % kControlRounds == 0) COLL_TRY(control_step(moved));
   // Only when an event has come, or while a port is down.
@@ -162,21 +163,25 @@ Status IbConnection::take(IbRail& rail, const VerbsCompletion& completion) {
     return Error(ErrorCode::lost, format("{}: QP {}: {}", rail.port->text(), completion.qp,
                                          ib_status_name(completion.status)));
   }
-  if (!lane->alive) return {};  // what a dead lane gives back
+  if (!lane->alive) return take_last(*lane, completion);
   if (completion.status != kWorkSuccess) return failed_work(*lane, completion);
   if (id.work == IbWork::receive) {
-    if (completion.operation != kDoneRecvWithImmediate)
-      return Error(ErrorCode::lost, format("{}: a message of an unknown kind ({})",
-                                           lane->name.text(), completion.operation));
     if (++lane->receives_due >= lane->receive_batch) {
       COLL_TRY_IN(lane->qp.post_receives(encode({.work = IbWork::receive}), lane->receives_due),
                   lane->name.text());
       lane->receives_due = 0;
     }
-    return announced(*lane, __builtin_bswap32(completion.immediate));
+    return came(*lane, completion);
   }
   lane->room += id.cost;
   return completed(*lane, id);
+}
+
+Status IbConnection::came(IbLane& lane, const VerbsCompletion& completion) {
+  if (completion.operation != kDoneRecvWithImmediate)
+    return Error(ErrorCode::lost, format("{}: a message of an unknown kind ({})", lane.name.text(),
+                                         completion.operation));
+  return announced(lane, __builtin_bswap32(completion.immediate));
 }
 
 Status IbConnection::failed_work(IbLane& lane, const VerbsCompletion& completion) {
@@ -227,8 +232,7 @@ Status IbConnection::lose_lanes(const std::function<bool(const IbLane&)>& these,
   if (!parts_.failover) return why;
   for (IbLane& lane : parts_.lanes) {
     if (!lane.alive || !these(lane)) continue;
-    lane.alive = false;
-    COLL_TRY(lane.qp.give_up());
+    COLL_TRY(give_up(lane));
   }
   if (lanes_alive() == 0) return why;
   return lanes_died(why);
@@ -243,7 +247,7 @@ void IbConnection::add_interest(std::vector<pollfd>& fds) {
 }
 
 bool IbConnection::arm() {
-  if (error_) return false;
+  if (error_ || draining()) return false;
   for (IbRail& rail : parts_.rails)
     if (Status armed = rail.completions.arm(); !armed) error_ = std::move(armed.error());
   // What came before the queue was armed makes no event.

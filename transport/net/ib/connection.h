@@ -51,6 +51,8 @@ struct IbLane {
   uint32_t write_bytes = 0;    // send end: of one write at most
   uint32_t large_bytes = 0;    // send end: messages above are announced apart from their data
   bool alive = true;
+  bool drained = false;  // dead: what has come by it was taken
+  int64_t lost_ns = 0;   // dead: since when
   IbLaneName name;
 };
 
@@ -112,6 +114,11 @@ class IbConnection : public NetConnection {
   virtual Status heard(const IbMessage& message) = 0;
 
   size_t lanes_alive() const;
+  // It is dead from now on; what has come by it is still taken, until it is drained.
+  Status give_up(IbLane& lane);
+  // The peer's dead lanes are dead here as well; how many were alive.
+  Result<int> bury(uint64_t dead);
+  bool draining() const { return draining_ != 0; }
   uint32_t key(uint64_t memory, size_t rail) const {
     return memories_[size_t(memory) - 1].local_key(rail);
   }
@@ -126,6 +133,9 @@ class IbConnection : public NetConnection {
   Status take_completions(bool& moved);
   Error adapter_gone(const IbRail& rail, Error error) const;
   Status take(IbRail& rail, const base::drivers::VerbsCompletion& completion);
+  Status came(IbLane& lane, const base::drivers::VerbsCompletion& completion);
+  Status take_last(IbLane& lane, const base::drivers::VerbsCompletion& completion);
+  void drain_no_longer();
   Status failed_work(IbLane& lane, const base::drivers::VerbsCompletion& completion);
   Status look_at_ports();
   Status lose_lanes(const std::function<bool(const IbLane&)>& these, Error why);
@@ -138,6 +148,7 @@ class IbConnection : public NetConnection {
   uint32_t seen_events_ = 0;
   bool port_down_ = false;
   uint32_t rounds_ = 0;
+  uint32_t draining_ = 0;  // lanes
   int bell_fd_ = -1;
   std::optional<Error> error_;
   bool told_ = false;  // the peer failed first, and said so

@@ -2,13 +2,17 @@
 // (COLLCTL_IB_PORT_FAILOVER). Only the sender knows what was under way, and only the receiver what
 // has arrived, so they ask each other over the TCP connection:
 //   sender   -> lanes_lost(round, lanes): these are dead
-//   receiver: gives its ends of them up, so that nothing late can come by them any more
+//   receiver: gives its ends of them up, so that nothing late can come by them any more, and takes
+//             what has come until a receive comes back unused: what its adapters have acknowledged
+//             came before that, and counts as sent
 //            -> moved_over(round, for each stream: what has arrived)
 //   sender: what went by a dead lane and has not arrived is sent again by another; goes on
 // A receiver that notices first says lanes_lost with round 0, and the sender begins. Entries of
 // clear-to-send are written again by a lane that lives; those that the sender knows change nothing.
 #include <algorithm>
+#include <utility>
 
+#include "base/clock.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "transport/net/ib/receiver.h"
@@ -39,18 +43,6 @@ void warn(const std::vector<IbLane>& lanes, const Error& why) {
   COLL_WARN("NET/IB : {} (the connection goes on over {})", why.chain(), left);
 }
 
-// Marks the peer's dead lanes here as well; how many were alive.
-Result<int> bury(std::vector<IbLane>& lanes, uint64_t dead) {
-  int died = 0;
-  for (size_t l = 0; l < lanes.size(); ++l) {
-    if ((dead >> l & 1) == 0 || !lanes[l].alive) continue;
-    lanes[l].alive = false;
-    COLL_TRY(lanes[l].qp.give_up());
-    ++died;
-  }
-  return died;
-}
-
 Error nonsense(const std::string& peer) {
   return Error(ErrorCode::lost, format("{}: news of a failed port that cannot be read", peer));
 }
@@ -61,6 +53,48 @@ Error none_left(const std::string& peer) {
 }
 
 }  // namespace
+
+Status IbConnection::give_up(IbLane& lane) {
+  lane.alive = false;
+  lane.lost_ns = now_ns();
+  ++draining_;
+  COLL_TRY(lane.qp.give_up());
+  // So that there is one to come back; no room for it means that there are others.
+  (void)lane.qp.post_receives(encode({.work = IbWork::receive}), 1);
+  return {};
+}
+
+Result<int> IbConnection::bury(uint64_t dead) {
+  int died = 0;
+  for (size_t l = 0; l < parts_.lanes.size(); ++l) {
+    if ((dead >> l & 1) == 0 || !parts_.lanes[l].alive) continue;
+    COLL_TRY(give_up(parts_.lanes[l]));
+    ++died;
+  }
+  return died;
+}
+
+// Of a lane that was given up.
+Status IbConnection::take_last(IbLane& lane, const base::drivers::VerbsCompletion& completion) {
+  if (lane.drained || decode_work(completion.id).work != IbWork::receive) return {};
+  if (completion.status != base::drivers::kWorkSuccess) {
+    lane.drained = true;
+    --draining_;
+    return {};
+  }
+  // It may have been the last one: now there is room for one that comes back.
+  (void)lane.qp.post_receives(encode({.work = IbWork::receive}), 1);
+  return came(lane, completion);
+}
+
+// Only when there is nothing to take: this end may have been away for long.
+void IbConnection::drain_no_longer() {
+  for (IbLane& lane : parts_.lanes) {
+    if (lane.alive || lane.drained || now_ns() - lane.lost_ns < kMostDrainNs) continue;
+    lane.drained = true;
+    --draining_;
+  }
+}
 
 Status IbSender::lanes_died(const Error& why) {
   look_at_lanes();
@@ -77,7 +111,7 @@ Status IbSender::heard(const IbMessage& message) {
   if (message.news == IbNews::lanes_lost) {
     const auto dead = r.get<uint64_t>();
     if (!r.ok() || !parts_.failover) return nonsense(peer);
-    COLL_ASSIGN(const int died, bury(parts_.lanes, dead));
+    COLL_ASSIGN(const int died, bury(dead));
     if (lanes_alive() == 0) return none_left(peer);
     return died == 0 ? Status()
                      : lanes_died(Error(ErrorCode::lost, format("{} lost a port", peer)));
@@ -131,17 +165,17 @@ Status IbReceiver::heard(const IbMessage& message) {
   const auto round = r.get<uint32_t>();
   const auto dead = r.get<uint64_t>();
   if (message.news != IbNews::lanes_lost || !r.ok() || !parts_.failover) return nonsense(peer);
-  COLL_ASSIGN(const int died, bury(parts_.lanes, dead));
+  COLL_ASSIGN(const int died, bury(dead));
   if (lanes_alive() == 0) return none_left(peer);
   if (died != 0)
     for (Stream& stream : streams_) stream.told = std::min(stream.told, stream.tested);
-  answer_moving(round);
+  asked_round_ = round;
   return {};
 }
 
-void IbReceiver::answer_moving(uint32_t round) {
+void IbReceiver::answer_moving() {
   ByteWriter w;
-  w.put(round);
+  w.put(std::exchange(asked_round_, 0u));
   for (const Stream& stream : streams_) {
     Bytes above((stream.limits.window + 7) / 8);
     for (uint64_t number = stream.tested; number < stream.posted; ++number)

@@ -20,13 +20,6 @@
 
 namespace collctl::transport {
 
-namespace {
-
-// An adapter that is gone gives no receives back.
-constexpr int64_t kMostDrainNs = 1'000'000'000;
-
-}  // namespace
-
 bool IbOneSidedLink::unsettled() const {
   return failover_ && std::any_of(lanes_.begin(), lanes_.end(),
                                   [](const Lane& lane) { return !lane.alive && !lane.settled; });

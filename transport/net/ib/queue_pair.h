@@ -59,6 +59,10 @@ inline void begin_write(base::drivers::VerbsSendWork& work, base::drivers::Verbs
   work.immediate = 0;
 }
 
+// How long a queue pair that was given up is waited for: an adapter that is gone gives no receives
+// back.
+inline constexpr int64_t kMostDrainNs = 1'000'000'000;
+
 class IbQueuePair {
  public:
   // In state INIT: receives may be posted. `access`: what the peer may do (kRemoteWrite, ...).

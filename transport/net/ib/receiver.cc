@@ -64,6 +64,10 @@ Result<NetRequest> IbReceiver::post_recv(int stream_index, void* data, uint32_t 
 }
 
 Status IbReceiver::post_waiting(bool& moved) {
+  if (asked_round_ != 0 && !draining()) {
+    answer_moving();
+    moved = true;
+  }
   while (!flush_waiting_.empty()) {
     const auto [stream, number] = flush_waiting_.front();
     if (std::any_of(flush_room_.begin(), flush_room_.end(), [](uint32_t r) { return r == 0; }))

@@ -53,7 +53,7 @@ class IbReceiver : public IbConnection {
 
   Status tell(int stream, bool& moved);
   Status flush(int stream, uint64_t number);
-  void answer_moving(uint32_t round);
+  void answer_moving();
 
   std::array<Stream, kernels::kProtocolCount> streams_;
   std::vector<IbQueuePair> flushers_;
@@ -62,6 +62,7 @@ class IbReceiver : public IbConnection {
   std::vector<uint32_t> flush_room_;  // of each flusher
   std::vector<std::pair<int, uint64_t>> flush_waiting_;
   std::vector<uint64_t> device_memories_;
+  uint32_t asked_round_ = 0;  // of a question that is to be answered; 0: none
 };
 
 }  // namespace collctl::transport
