@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint32_t kPurposeOneSided = 16;  // of connections, beside those of links
 constexpr uint32_t kPurposeOneSidedRdma = 17;
+constexpr double kSocketCopySeconds = 10;  // of a part of what goes over sockets, from or to a GPU
 
 Error usage(std::string message) {
   return {ErrorCode::usage, std::move(message)};
@@ -112,7 +113,15 @@ Status OneSided::connect(uint64_t number, Deadline deadline) {
                            .fd = std::move(*fd)});
   }
   if (connected.empty()) return {};
-  COLL_ASSIGN(network_, OneSidedNetwork::start(std::move(connected), board_));
+  OneSidedNetwork::Copy copy;
+  if (communicator_.device() != nullptr) {
+    COLL_ASSIGN(socket_stream_, transport::DeviceStream::make(communicator_.device()));
+    copy = [this](void* to, const void* from, uint64_t bytes) -> Status {
+      COLL_TRY(socket_stream_.copy(to, from, bytes));
+      return socket_stream_.synchronize(Deadline::after_seconds(kSocketCopySeconds));
+    };
+  }
+  COLL_ASSIGN(network_, OneSidedNetwork::start(std::move(connected), board_, std::move(copy)));
   return connect_rdma(std::move(rdma), deadline);
 }
 
@@ -147,8 +156,7 @@ Status OneSided::share(std::span<const WindowPointer> windows, Deadline deadline
       mine = usage("a window to share is not registered");
       continue;
     }
-    if (network_ != nullptr && communicator_.device() == nullptr)
-      network_->admit(window->number(), window->address(), window->bytes());
+    if (network_ != nullptr) network_->admit(window->number(), window->address(), window->bytes());
     if (rdma_ == nullptr) continue;
     const transport::IbOneSided::Range range{.address = window->address(),
                                              .bytes = window->bytes()};
@@ -214,13 +222,6 @@ Status OneSided::check(const WindowPlace& place, uint64_t bytes) const {
   if (bytes > all || place.offset > all - bytes)
     return usage(format("{} bytes at {} of a window of {} bytes: they end beyond it", bytes,
                         place.offset, all));
-  if (!direct(place.rank) && communicator_.device() != nullptr &&
-      (rdma_ == nullptr || !rdma_->reaches(place.rank, place.window->number())))
-    return Error(ErrorCode::unavailable,
-                 format("rank {} is not of this rank's team (another host, or no P2P), and GPU "
-                        "memory goes there by RDMA only: {}",
-                        place.rank, why(place.rank)),
-                 "send and receive, or use CPU ranks");
   return {};
 }
 

@@ -13,7 +13,7 @@
 // Errors: usage for misuse (beyond the window, not shared, no such rank or signal), deadline naming
 // the rank waited for, lost. After deadline or lost the peer cannot be used any more.
 // On GPU ranks windows are GPU memory: team members copy through the GPU; between hosts adapters
-// have to reach it (else unavailable, with the reason).
+// reach it, else it goes through memory of the hosts and over sockets, with the reason in why().
 #pragma once
 #include <map>
 #include <memory>
@@ -98,7 +98,8 @@ class OneSided {
   std::unique_ptr<OneSidedRdma> rdma_;        // null: no peer's network is IB
   std::map<int, std::string> why_;            // peers that RDMA does not link
   std::vector<bool> by_rdma_;                 // by rank: where the last put went, and signals go
-  transport::DeviceStream stream_;            // GPU ranks
+  transport::DeviceStream stream_;            // GPU ranks: the caller's copies
+  transport::DeviceStream socket_stream_;     // and those of what goes over sockets
   std::vector<bool> team_;                    // by rank
 };
 

@@ -15,14 +15,15 @@ namespace {
 
 constexpr size_t kMostQueued = 4096;           // of answers and signals to one peer
 constexpr uint64_t kMostAtOnce = 4u << 20;     // bytes of one peer before the next one's turn
+constexpr uint64_t kStagedBytes = 1u << 20;    // of GPU memory, at a time
 constexpr double kOneSidedGoodbyeSeconds = 2;  // for what is left when this end leaves
 constexpr int64_t kOneSidedLookMs = 20;        // how late a waiting caller sees an abort
 
 }  // namespace
 
 Result<std::unique_ptr<OneSidedNetwork>> OneSidedNetwork::start(std::vector<NetworkPeer> peers,
-                                                                SignalBoard& board) {
-  std::unique_ptr<OneSidedNetwork> network(new OneSidedNetwork(board));
+                                                                SignalBoard& board, Copy copy) {
+  std::unique_ptr<OneSidedNetwork> network(new OneSidedNetwork(board, std::move(copy)));
   COLL_ASSIGN(network->bell_, base::make_bell());
   for (NetworkPeer& peer : peers) {
     Connection& connection = network->connections_[peer.rank];
@@ -190,7 +191,7 @@ void OneSidedNetwork::end(Connection& connection, Error why) {
   if (why.rank < 0) why.rank = connection.rank;
   connection.broken = std::move(why);
   connection.out.clear();
-  connection.in_left = 0;
+  connection.in_left = connection.in_staged = connection.out_staged = 0;
   // The peer hears of it at once. The descriptor itself stays until the end: the thread may be
   // polling it.
   ::shutdown(connection.fd.get(), SHUT_RDWR);
@@ -263,6 +264,40 @@ void OneSidedNetwork::finish(Connection& connection) {
   }
 }
 
+Result<uint64_t> OneSidedNetwork::read_body(Connection& c) const {
+  if (copy_ && c.in_stage.empty()) c.in_stage.resize(kStagedBytes);
+  uint8_t* const to = copy_ ? c.in_stage.data() + c.in_staged : c.in_at;
+  const uint64_t room = copy_ ? std::min(c.in_left, kStagedBytes - c.in_staged) : c.in_left;
+  COLL_ASSIGN(const uint64_t got, base::read_some(c.fd.get(), to, room));
+  c.in_left -= got;
+  if (!copy_) {
+    c.in_at += got;
+    return got;
+  }
+  c.in_staged += got;
+  if (c.in_staged == kStagedBytes || c.in_left == 0) {
+    COLL_TRY(copy_(c.in_at, c.in_stage.data(), c.in_staged));
+    c.in_at += c.in_staged;
+    c.in_staged = 0;
+  }
+  return got;
+}
+
+// What is sent next of the first outgoing body, `sent` bytes of which have gone.
+Result<iovec> OneSidedNetwork::body_from(Connection& c, uint64_t sent) const {
+  const Outgoing& out = c.out.front();
+  const uint64_t left = out.head.bytes - sent;
+  if (!copy_) return iovec{const_cast<uint8_t*>(out.body) + sent, left};
+  if (c.out_stage.empty()) c.out_stage.resize(kStagedBytes);
+  if (sent == c.out_first + c.out_staged) {
+    const uint64_t next = std::min(left, kStagedBytes);
+    COLL_TRY(copy_(c.out_stage.data(), out.body + sent, next));
+    c.out_first = sent;
+    c.out_staged = next;
+  }
+  return iovec{c.out_stage.data() + (sent - c.out_first), c.out_first + c.out_staged - sent};
+}
+
 Status OneSidedNetwork::receive(Connection& connection) {
   for (uint64_t taken = 0; taken < kMostAtOnce;) {
     if (connection.in_moved < sizeof(Head)) {
@@ -277,11 +312,9 @@ Status OneSidedNetwork::receive(Connection& connection) {
       COLL_TRY(begin(connection));
     }
     while (connection.in_left > 0 && taken < kMostAtOnce) {
-      auto got = base::read_some(connection.fd.get(), connection.in_at, connection.in_left);
+      auto got = read_body(connection);
       if (!got) return std::move(got.error()).within(format("puts of {}", connection.name));
       if (*got == 0) return {};
-      connection.in_at += *got;
-      connection.in_left -= *got;
       taken += *got;
     }
     if (connection.in_left > 0) return {};
@@ -301,7 +334,9 @@ Status OneSidedNetwork::send(Connection& connection) {
       pieces[count++] = {reinterpret_cast<uint8_t*>(&out.head) + out.moved,
                          sizeof(Head) - out.moved};
     const uint64_t sent = out.moved > sizeof(Head) ? out.moved - sizeof(Head) : 0;
-    if (body > sent) pieces[count++] = {const_cast<uint8_t*>(out.body) + sent, body - sent};
+    if (body > sent) {
+      COLL_ASSIGN(pieces[count++], body_from(connection, sent));
+    }
     auto moved = base::write_some(connection.fd.get(), std::span<iovec>(pieces, count));
     if (!moved) return std::move(moved.error()).within(format("puts to {}", connection.name));
     if (*moved == 0) return {};
@@ -309,6 +344,7 @@ Status OneSidedNetwork::send(Connection& connection) {
     if (out.moved < sizeof(Head) + body) continue;
     if (out.done_ticket != 0) wanted_[out.done_ticket].done = true;
     connection.out.pop_front();
+    connection.out_first = connection.out_staged = 0;
     changed_.notify_all();
   }
   return {};

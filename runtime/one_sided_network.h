@@ -10,6 +10,8 @@
 // Threads: put, get, signal and fence are the communicator's thread's, which they keep waiting;
 // everything else is guarded.
 #pragma once
+#include <sys/uio.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -47,8 +49,13 @@ class OneSidedNetwork {
     uint64_t window = 0, offset = 0, bytes = 0;
   };
 
+  // Copies to, from or between memory that this process cannot touch itself, and waits for it.
+  using Copy = std::function<Status(void* to, const void* from, uint64_t bytes)>;
+
+  // `copy`: of GPU ranks, whose data goes through memory of the host; called by either thread, one
+  // at a time. Empty: all memory is the host's.
   static Result<std::unique_ptr<OneSidedNetwork>> start(std::vector<NetworkPeer> peers,
-                                                        SignalBoard& board);
+                                                        SignalBoard& board, Copy copy = {});
   // Says goodbye, sends what is left for a moment, ends the thread.
   ~OneSidedNetwork();
 
@@ -86,6 +93,10 @@ class OneSidedNetwork {
     uint64_t in_moved = 0;  // of the head
     uint8_t* in_at = nullptr;
     uint64_t in_left = 0;
+    // With `copy`: what has come and is not in its place yet; a part of the first outgoing body,
+    // from `out_first` on.
+    Bytes in_stage, out_stage;
+    uint64_t in_staged = 0, out_first = 0, out_staged = 0;
     bool leaving = false;   // the peer has said goodbye
     bool unfenced = false;  // it was put to since the last fence
     std::optional<Error> broken;
@@ -101,11 +112,13 @@ class OneSidedNetwork {
     bool done = false;
   };
 
-  explicit OneSidedNetwork(SignalBoard& board) : board_(board) {}
+  OneSidedNetwork(SignalBoard& board, Copy copy) : board_(board), copy_(std::move(copy)) {}
   void serve();
   void turn(Connection& connection, short events);
   Status send(Connection& connection);
   Status receive(Connection& connection);
+  Result<uint64_t> read_body(Connection& connection) const;  // 0: nothing there now
+  Result<iovec> body_from(Connection& connection, uint64_t sent) const;
   Status begin(Connection& connection);  // a head has come
   void finish(Connection& connection);   // and its body
   Result<uint8_t*> admitted(const Connection& connection) const;
@@ -116,6 +129,7 @@ class OneSidedNetwork {
                   const char* what, const Patience& patience);
 
   SignalBoard& board_;
+  const Copy copy_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<int, Connection> connections_;  // by rank; never added to while the thread runs

@@ -75,6 +75,45 @@ TEST_CASE("signals of GPU ranks go by sockets where they share no memory", "[gpu
   CHECK(sockets_of_operations(3) == 3 * 2);  // both ends of each pair
 }
 
+TEST_CASE("GPU ranks that share no memory put and get over sockets", "[gpu][one_sided]") {
+  const base::ScopedVariable apart("COLLCTL_P2P_DISABLE", "1");
+  // Less than what is staged at a time, as much, more, and several times as much.
+  const std::vector<uint64_t> stripes{1, 1000, 1 << 20, (1 << 20) + 3, 3 << 20};
+  for (const int n : {2, 3}) {
+    INFO(n << " ranks");
+    set_up_gpus(n);
+    GpuJob job;
+    job.ranks = n;
+    CHECK(with_gpu_ranks(job, [&](Communicator& c, Complaints& complaints) {
+            auto started = OneSidedJob::start(c, stripes.back() * uint64_t(n));
+            if (!started) return complaints.add(started.error().chain());
+            OneSidedJob& ops = **started;
+            for (int peer = 0; peer < n; ++peer)
+              if (ops.ops->path(peer) != (peer == c.rank() ? "own" : "NET/Socket"))
+                complaints.add("by " + ops.ops->path(peer));
+            int round = 0;
+            for (const uint64_t stripe : stripes)
+              complaints.add(c.rank(), exchange(ops, stripe, round++, complaints));
+            // All get from each other at the same time, out of what was put last.
+            const uint64_t last = stripes.back();
+            std::vector<uint8_t> all(last * uint64_t(n));
+            for (int owner = 0; owner < n; ++owner) {
+              COLL_TEST_OK(complaints,
+                           ops.ops->get({ops.window, owner, 0}, all.data(), all.size(), soon()));
+              for (int writer = 0; writer < n; ++writer) {
+                const uint64_t at = last * uint64_t(writer);
+                const auto expected = bytes_of(owner, writer, round - 1, at, last);
+                if (std::memcmp(all.data() + at, expected.data(), last) != 0)
+                  complaints.add(format("rank {} gets wrong bytes of rank {} from rank {}",
+                                        c.rank(), writer, owner));
+              }
+            }
+            COLL_TEST_OK(complaints, ops.ops->barrier(soon()));
+            complaints.add(c.rank(), ops.end());
+          }) == "");
+  }
+}
+
 // Half a turn, as window-test measures it; looked at by hand: -s "[.signals]"
 TEST_CASE("how long a signal of GPU ranks takes", "[.signals]") {
   for (const char* apart : {"0", "1"}) {
