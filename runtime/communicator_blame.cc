@@ -20,6 +20,7 @@ namespace {
 
 constexpr uint32_t kWaitingTag = 0x57414954;
 constexpr size_t kMostCallBytes = 4096;
+constexpr int64_t kHeedMs = 1000;
 
 // Deadlines of ranks that wait for each other lie closer: one that comes later than the whole of a
 // deadline has itself to blame. Bounded both ways, for deadlines of seconds and of hours.
@@ -35,6 +36,12 @@ void Communicator::State::wait_until_told(Deadline deadline) const {
     base::sleep_until(Deadline::after_ms(2));
 }
 
+// An exchange that ended otherwise than by its time was ended by an abort: whose it is, and why,
+// the bootstrap's own thread tells next, and that is the error.
+void Communicator::State::heed_abort(const Error& ended) const {
+  if (ended.code != ErrorCode::deadline) wait_until_told(Deadline::after_ms(kHeedMs));
+}
+
 // Of a head that waits for its network, and so for it knows not whom: a rank that does not wait.
 // Where all do, it is the network.
 void Communicator::State::blame_the_silent(Error& mine) {
@@ -43,6 +50,7 @@ void Communicator::State::blame_the_silent(Error& mine) {
   for (int other = 0; other < size; ++other) {
     if (other == rank) continue;
     const auto answer = bootstrap->recv(other, kWaitingTag, told);
+    if (!answer) heed_abort(answer.error());
     if (failed.load(std::memory_order_acquire)) return;
     if (!answer) {
       silent = silent < 0 ? other : silent;
@@ -88,7 +96,7 @@ void Communicator::State::leave_blame_to_the_nearest(Error& mine) {
   }
   if (mine.rank == rank) return blame_the_silent(mine);
   const auto answer = bootstrap->recv(awaited, kWaitingTag, Deadline::after_ms(span));
-  if (!answer) return;
+  if (!answer) return heed_abort(answer.error());
   ByteReader r(*answer);
   (void)r.get<int32_t>();  // whom it waits for
   if (auto different = calls.difference(rank, awaited, r.get_bytes(kMostCallBytes))) {

@@ -163,6 +163,7 @@ struct Communicator::State {
   void leave_blame_to_the_nearest(Error& mine);  // communicator_blame.cc; may know a better one
   void blame_the_silent(Error& mine);
   void wait_until_told(Deadline deadline) const;
+  void heed_abort(const Error& ended) const;
   bool idle() const { return done.load(std::memory_order_acquire) == issued; }
   Status drain(Deadline deadline);
   Status wire_plan(const Plan& plan);
