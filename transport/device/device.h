@@ -182,6 +182,8 @@ class DeviceMemory {
  private:
   friend class FlatMemory;
   enum class Kind : uint8_t { none, plain, mapped, ipc };
+  static Result<DeviceMemory> import_as(DevicePointer user, const void* passed, int type,
+                                        uint64_t bytes);
   Status take_handle(uint64_t handle, uint64_t mapped);
   DevicePointer device_;
   uint8_t* data_ = nullptr;

@@ -129,10 +129,11 @@ Status DeviceMemory::take_handle(uint64_t handle, uint64_t mapped) {
   return {};
 }
 
-Result<DeviceMemory> DeviceMemory::import(DevicePointer user, int fd, uint64_t bytes) {
+Result<DeviceMemory> DeviceMemory::import_as(DevicePointer user, const void* passed, int type,
+                                             uint64_t bytes) {
   COLL_TRY(user->use());
   COLL_ASSIGN(const uint64_t mapped, whole_pages(*user, bytes == 0 ? 1 : bytes));
-  COLL_ASSIGN(const CudaMemoryHandle handle, import_handle(*user, as_argument(fd), kCudaFdHandle));
+  COLL_ASSIGN(const CudaMemoryHandle handle, import_handle(*user, passed, type));
   DeviceMemory memory;
   memory.device_ = std::move(user);
   memory.bytes_ = bytes;
@@ -140,16 +141,13 @@ Result<DeviceMemory> DeviceMemory::import(DevicePointer user, int fd, uint64_t b
   return memory;
 }
 
+Result<DeviceMemory> DeviceMemory::import(DevicePointer user, int fd, uint64_t bytes) {
+  return import_as(std::move(user), as_argument(fd), kCudaFdHandle, bytes);
+}
+
 Result<DeviceMemory> DeviceMemory::import_fabric(DevicePointer user, const FabricName& name,
                                                  uint64_t bytes) {
-  COLL_TRY(user->use());
-  COLL_ASSIGN(const uint64_t mapped, whole_pages(*user, bytes == 0 ? 1 : bytes));
-  COLL_ASSIGN(const CudaMemoryHandle handle, import_handle(*user, &name, kCudaFabricHandle));
-  DeviceMemory memory;
-  memory.device_ = std::move(user);
-  memory.bytes_ = bytes;
-  COLL_TRY(memory.take_handle(handle, mapped));
-  return memory;
+  return import_as(std::move(user), &name, kCudaFabricHandle, bytes);
 }
 
 Result<DeviceMemory> DeviceMemory::import_ipc(DevicePointer user, const IpcName& name,
