@@ -83,7 +83,8 @@ std::vector<Incoming> Service::take_incoming() {
 
 std::optional<AbortNotice> Service::notice() {
   const std::lock_guard lock(mutex_);
-  return notice_;
+  const bool nobody_to_tell = notice_is_ours_ || !on_event_;
+  return nobody_to_tell || watcher_knows_ ? notice_ : std::nullopt;
 }
 
 bool Service::has_previous() {
@@ -150,9 +151,11 @@ void Service::run() {
     const bool handshakes = fds.size() > 5;
     const auto ready = base::poll_fds(fds, Deadline::after_seconds(handshakes ? 1 : 3600));
     if (!ready) {
-      const std::lock_guard lock(mutex_);
-      raise({rank_, ready.error()}, kSides);
-      return;
+      {
+        const std::lock_guard lock(mutex_);
+        raise({rank_, ready.error()}, kSides);
+      }
+      return call_watcher();
     }
     if (stop_) return;
     handle_ready(fds);
@@ -290,6 +293,9 @@ void Service::call_watcher() {
     told = *notice_;
   }
   call(told);
+  const std::lock_guard lock(mutex_);
+  watcher_knows_ = true;
+  signal(news_);
 }
 
 }  // namespace collctl::runtime::boot

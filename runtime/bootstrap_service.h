@@ -40,6 +40,8 @@ class Service {
   int wake_fd() const { return news_.get(); }  // readable when there may be news
   void clear_news();
   std::vector<Incoming> take_incoming();
+  // A notice from elsewhere is there when the callback has returned: a call that it ends finds its
+  // consequences made.
   std::optional<AbortNotice> notice();
   bool has_previous();
 
@@ -89,7 +91,7 @@ class Service {
   bool connected_ = false, leaving_ = false;
   std::vector<Incoming> incoming_;
   std::optional<AbortNotice> notice_;
-  bool notice_is_ours_ = false, told_ = false;
+  bool notice_is_ours_ = false, told_ = false, watcher_knows_ = false;
   std::function<void(const AbortNotice&)> on_event_;
   std::thread thread_;
 };

@@ -36,8 +36,8 @@ void Communicator::State::wait_until_told(Deadline deadline) const {
     base::sleep_until(Deadline::after_ms(2));
 }
 
-// An exchange that ended otherwise than by its time was ended by an abort: whose it is, and why,
-// the bootstrap's own thread tells next, and that is the error.
+// An exchange that an abort ended has told why before it returned. One whose peer has gone may be
+// ahead of the notice that says why: that one is then the error.
 void Communicator::State::heed_abort(const Error& ended) const {
   if (ended.code != ErrorCode::deadline) wait_until_told(Deadline::after_ms(kHeedMs));
 }

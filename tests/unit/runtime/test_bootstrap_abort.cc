@@ -88,6 +88,33 @@ TEST_CASE("an abort from any rank reaches all others once", "[bootstrap][abort]"
   }
 }
 
+TEST_CASE("a call that an abort ends finds the watcher through with it", "[bootstrap][abort]") {
+  const int n = 3;
+  Job job({n});
+  Watched w(n);
+  std::atomic<int> early{0};
+  const auto outcomes = job.run([&](Bootstrap& b) -> Status {
+    std::atomic<bool> acted{false};
+    COLL_TRY(b.start_watch([&acted](const auto&) {
+      base::sleep_until(Deadline::after_ms(150));
+      acted = true;
+    }));
+    COLL_TRY(w.all_joined());
+    if (b.rank() == 0) {
+      base::sleep_until(Deadline::after_ms(50));
+      b.announce_abort(bad_data());
+    } else {
+      const auto got = b.recv(0, 1, soon());
+      if (!acted) ++early;
+      COLL_TRY(expect(!got && says(got.error(), "wrong bytes"), "the abort's error"));
+    }
+    ++w.through;
+    return expect(wait_until([&] { return w.through == n; }), "all ranks");
+  });
+  require_all_ok(outcomes);
+  CHECK(early == 0);
+}
+
 TEST_CASE("an abort wakes ranks that wait in any call", "[bootstrap][abort]") {
   const int n = GENERATE(5, 20);
   Job job({n});
