@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "transport/edge.h"
@@ -92,8 +93,9 @@ Status IbConnection::post(IbLane& lane, VerbsSendWork* first, uint32_t count) {
 // --- what has happened ---
 
 Status IbConnection::step(bool& moved) {
+  const int64_t began = draining() ? now_ns() : 0;
   COLL_TRY(take_completions(moved));
-  if (draining() && !moved) drain_no_longer();
+  if (draining() && !moved) drain_no_longer(began);
   // Its end shows in poll as well; between sleeps it is enough to look now and then.
   if (control_.sending() || ++rounds_ % kControlRounds == 0) COLL_TRY(control_step(moved));
   // Only when an event has come, or while a port is down.

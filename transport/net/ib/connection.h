@@ -135,7 +135,7 @@ class IbConnection : public NetConnection {
   Status take(IbRail& rail, const base::drivers::VerbsCompletion& completion);
   Status came(IbLane& lane, const base::drivers::VerbsCompletion& completion);
   Status take_last(IbLane& lane, const base::drivers::VerbsCompletion& completion);
-  void drain_no_longer();
+  void drain_no_longer(int64_t empty_ns);
   Status failed_work(IbLane& lane, const base::drivers::VerbsCompletion& completion);
   Status look_at_ports();
   Status lose_lanes(const std::function<bool(const IbLane&)>& these, Error why);

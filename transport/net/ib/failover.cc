@@ -87,10 +87,11 @@ Status IbConnection::take_last(IbLane& lane, const base::drivers::VerbsCompletio
   return came(lane, completion);
 }
 
-// Only when there is nothing to take: this end may have been away for long.
-void IbConnection::drain_no_longer() {
+// Queues were found empty after `empty_ns`. The time alone says nothing: this end may have been
+// away for long.
+void IbConnection::drain_no_longer(int64_t empty_ns) {
   for (IbLane& lane : parts_.lanes) {
-    if (lane.alive || lane.drained || now_ns() - lane.lost_ns < kMostDrainNs) continue;
+    if (lane.alive || lane.drained || empty_ns - lane.lost_ns < kMostDrainNs) continue;
     lane.drained = true;
     --draining_;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "transport/edge.h"
@@ -186,12 +187,13 @@ bool IbOneSided::take_all(size_t rail, IbCompletions& queue) {
 
 bool IbOneSided::step() {
   bool moved = false;
+  const int64_t began = now_ns();
   for (size_t r = 0; r < rails_.size(); ++r) {
     moved |= take_all(r, rails_[r].asked);
     moved |= take_all(r, rails_[r].came);
   }
   for (const auto& [peer, link] : links_)
-    if (link->restless()) link->look_after_moving();
+    if (link->restless()) link->look_after_moving(moved ? 0 : began);
   if (devices_->events() == seen_events_ && !port_down_) return moved;
   seen_events_ = devices_->events();
   port_down_ = false;

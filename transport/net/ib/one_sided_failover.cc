@@ -31,9 +31,10 @@ bool IbOneSidedLink::moving() const {
          });
 }
 
-void IbOneSidedLink::look_after_moving() {
+void IbOneSidedLink::look_after_moving(int64_t empty_ns) {
+  // The time alone says nothing: this process may have been away for long.
   for (Lane& lane : lanes_)
-    if (!lane.alive && !lane.drained && now_ns() - lane.lost_ns > kMostDrainNs) tell_drained(lane);
+    if (!lane.alive && !lane.drained && empty_ns - lane.lost_ns > kMostDrainNs) tell_drained(lane);
   unheard_ = false;
   look_at_control();
 }

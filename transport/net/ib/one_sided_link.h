@@ -96,7 +96,8 @@ class IbOneSidedLink {
   bool moving() const;
   // While it moves, and after news that came while this end spoke: to be called again and again.
   bool restless() const { return moving() || unheard_; }
-  void look_after_moving();
+  // Queues were found empty after the time given, or were not (0).
+  void look_after_moving(int64_t empty_ns);
   bool fails_over() const { return failover_; }
   // Something was written since the last read behind it.
   bool unread() const;
