@@ -53,7 +53,8 @@ bool same_user(int fd) {
 }
 
 // One message with at most one descriptor. -1 with errno, 0 at the end, else the bytes read.
-ssize_t receive_message(int socket, Header& header, Fd& fd) {
+// `cut`: it had a descriptor for which this process has no room.
+ssize_t receive_message(int socket, Header& header, Fd& fd, bool& cut) {
   iovec part{&header, sizeof header};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
   msghdr message{};
@@ -65,6 +66,7 @@ ssize_t receive_message(int socket, Header& header, Fd& fd) {
   do n = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   while (n < 0 && errno == EINTR);
   if (n <= 0) return n;
+  cut = (message.msg_flags & MSG_CTRUNC) != 0;
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c))
     if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
       // The padding of the control buffer may hold a second one: each is owned at once.
@@ -146,15 +148,22 @@ void FdDoor::add_interest(std::vector<pollfd>& fds) const {
   for (const Caller& caller : callers_) fds.push_back({caller.fd.get(), POLLIN, 0});
 }
 
-bool FdDoor::read_caller(const Caller& caller) {
+bool FdDoor::read_caller(const Caller& caller, Status& room) {
   Header header{};
   Fd fd;
-  const ssize_t n = receive_message(caller.fd.get(), header, fd);
+  bool cut = false;
+  const ssize_t n = receive_message(caller.fd.get(), header, fd, cut);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
     return now_ns() - caller.since_ns > int64_t(base::kHandshakeSeconds * 1e9);
-  const bool genuine = n == ssize_t(sizeof header) && fd && header.magic == kFdMagic &&
-                       header.to == rank_ && header.nonce == nonce_ &&
-                       base::equal_constant_time(proof_of(header, secret_), header.proof);
+  const bool ours = n == ssize_t(sizeof header) && header.magic == kFdMagic && header.to == rank_ &&
+                    header.nonce == nonce_ &&
+                    base::equal_constant_time(proof_of(header, secret_), header.proof);
+  if (ours && !fd && cut) {
+    room = base::errno_error(ErrorCode::unavailable,
+                             format("take a descriptor from rank {}", header.from), EMFILE);
+    return true;
+  }
+  const bool genuine = ours && fd;
   if (!genuine || held_ >= kMaxHeld) {
     COLL_WARN("rank {}: dropped a descriptor: {}", rank_,
               genuine ? "too many wait to be taken" : "its sender does not know the job's secret");
@@ -179,8 +188,9 @@ Status FdDoor::receive() {
     else
       COLL_WARN("rank {}: another user's process called at the descriptor socket", rank_);
   }
-  std::erase_if(callers_, [this](const Caller& caller) { return read_caller(caller); });
-  return {};
+  Status room;
+  std::erase_if(callers_, [&](const Caller& caller) { return read_caller(caller, room); });
+  return room;
 }
 
 Fd FdDoor::take(int from, uint64_t tag) {

@@ -33,7 +33,9 @@ class FdDoor {
   // The descriptor, or an empty one when receive() has not seen it yet.
   Fd take(int from, uint64_t tag);
   void add_interest(std::vector<pollfd>& fds) const;
-  Status receive();  // takes what has arrived, without waiting
+  // Takes what has arrived, without waiting. Error unavailable: this process has no room for more
+  // descriptors; one that had come may be lost.
+  Status receive();
 
  private:
   struct Caller {
@@ -41,8 +43,8 @@ class FdDoor {
     int64_t since_ns = 0;
   };
   FdDoor() = default;
-  // True when the caller is done with, well or badly.
-  bool read_caller(const Caller& caller);
+  // True when the caller is done with, well or badly. `room`: whether there was some.
+  bool read_caller(const Caller& caller, Status& room);
 
   uint64_t job_ = 0, nonce_ = 0;
   int rank_ = -1;

@@ -107,7 +107,8 @@ Result<std::vector<WindowPointer>> Communicator::register_windows(
   // Once: from the first registration on, operations under way read it.
   if (s.flat.base == nullptr) s.flat = s.user_windows->flat();
   if (windows) return windows;
-  if (!ends_the_communicator(windows.error())) return windows;
+  if (s.user_windows->in_step() && !ends_the_communicator(windows.error())) return windows;
+  if (windows.error().rank < 0) windows.error().rank = s.rank;
   // What another rank has found out is nearer to the cause.
   s.fail(windows.error(), true);
   return Error(s.error().error());

@@ -4,8 +4,6 @@
 #include <map>
 
 #include "base/format.h"
-#include "runtime/bootstrap.h"
-#include "runtime/roll_call.h"
 #include "runtime/user_window_state.h"
 
 namespace collctl::runtime {
@@ -46,10 +44,7 @@ Result<std::vector<WindowPointer>> UserWindows::register_windows(
     std::span<const WindowRange> ranges, Deadline deadline) {
   State& s = *state_;
   State::Attempt attempt = s.prepare(ranges);
-  const Bytes card = attempt.card.encode();
-  COLL_ASSIGN(const auto blobs,
-              roll_call(*s.o.bootstrap, s.calls++, "register windows", card, deadline));
-  COLL_ASSIGN(const auto cards, decode_cards(blobs));
+  COLL_ASSIGN(const auto cards, s.gather(attempt.card, deadline));
   if (!attempt.status) return std::move(attempt.status.error());
   COLL_TRY(check_window_cards(cards, s.o.teams, *s.o.peers));
   std::vector<WindowPointer> result;
@@ -65,6 +60,10 @@ Result<std::vector<WindowPointer>> UserWindows::register_windows(
     result.push_back(window);
   }
   return result;
+}
+
+bool UserWindows::in_step() const {
+  return state_->in_step;
 }
 
 Status UserWindows::deregister_windows(std::span<const WindowPointer> windows) {

@@ -17,8 +17,8 @@
 // allocated for windows, freed, beyond its allocation, overlapping, sizes that differ between
 // ranks: the ranks are named), unavailable when addresses or descriptors run out, deadline naming
 // the ranks that did not register, lost. Every rank gets an error when one rank has one, and then
-// nothing was registered. Misuse leaves the communicator as it was; a deadline or a lost rank is
-// its end.
+// nothing was registered. Misuse leaves the communicator as it was; a deadline, a lost rank, or
+// descriptors that run out while they are passed are its end.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -120,6 +120,8 @@ class UserWindows {
   // on all ranks, is counted once more and its window given back. Never null pointers.
   Result<std::vector<WindowPointer>> register_windows(std::span<const WindowRange> ranges,
                                                       Deadline deadline);
+  // False: a registration broke off, so that ranks no longer know of each other how far they are.
+  bool in_step() const;
   // All or none. Errors (usage): deregistered already, of another communicator. The caller sees to
   // it that nothing of this rank uses them any more.
   Status deregister_windows(std::span<const WindowPointer> windows);

@@ -139,6 +139,15 @@ Status UserWindows::State::add_range(Attempt& attempt, const WindowRange& range,
   return {};
 }
 
+Result<std::vector<WindowCard>> UserWindows::State::gather(const WindowCard& mine,
+                                                           Deadline deadline) {
+  auto blobs = roll_call(*o.bootstrap, calls++, "register windows", mine.encode(), deadline);
+  auto cards =
+      blobs ? decode_cards(*blobs) : Result<std::vector<WindowCard>>(std::move(blobs.error()));
+  in_step = in_step && cards.ok();
+  return cards;
+}
+
 Status UserWindows::State::place_new(Attempt& attempt, std::span<const WindowCard> cards,
                                      Deadline deadline) {
   std::vector<std::shared_ptr<UserWindow>> fresh;
@@ -148,7 +157,10 @@ Status UserWindows::State::place_new(Attempt& attempt, std::span<const WindowCar
     exchanged = place_range(attempt, cards, i, mine, deadline);
     if (attempt.windows[i] != nullptr) fresh.push_back(attempt.windows[i]);
   }
-  if (exchanged) exchanged = agree(mine, deadline);
+  if (exchanged)
+    exchanged = agree(mine, deadline);
+  else
+    in_step = false;
   if (exchanged) {
     last_number += fresh.size();
     return {};
@@ -259,9 +271,7 @@ Status UserWindows::State::agree(const Status& mine, Deadline deadline) {
     card.code = int32_t(mine.error().code);
     card.text = mine.error().chain();
   }
-  COLL_ASSIGN(const auto blobs,
-              roll_call(*o.bootstrap, calls++, "register windows", card.encode(), deadline));
-  COLL_ASSIGN(const auto cards, decode_cards(blobs));
+  COLL_ASSIGN(const auto cards, gather(card, deadline));
   if (!mine) return Error(mine.error());
   return check_window_cards(cards, o.teams, *o.peers);
 }

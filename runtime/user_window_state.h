@@ -35,6 +35,7 @@ struct UserWindows::State {
   std::unique_ptr<WindowSpace> space;
   WindowOffsets offsets;
   uint32_t calls = 0;  // of roll_call
+  bool in_step = true;
   uint64_t last_number = 0;
   std::vector<std::shared_ptr<UserWindow>> windows;  // by address; they never overlap
   std::map<std::vector<uint64_t>, std::shared_ptr<WindowPlacement>> placements;
@@ -55,6 +56,8 @@ struct UserWindows::State {
   Status open_space();
   uint64_t live_hash() const;
 
+  // All ranks together: what each says.
+  Result<std::vector<WindowCard>> gather(const WindowCard& mine, Deadline deadline);
   // All ranks together: maps what is new, and agrees that all could. Nothing is left when it fails.
   Status place_new(Attempt& attempt, std::span<const WindowCard> cards, Deadline deadline);
   Status place_range(Attempt& attempt, std::span<const WindowCard> cards, size_t index,

@@ -3,6 +3,7 @@
 #include "runtime/bootstrap_fd.h"
 #include "runtime/bootstrap_wire.h"
 #include "tests/unit/runtime/bootstrap_job.h"
+#include "tests/unit/runtime/few_files.h"
 
 using namespace collctl;
 using namespace collctl::runtime;
@@ -283,6 +284,31 @@ TEST_CASE("a descriptor from who does not know the secret is dropped", "[bootstr
   const Status nobody = (*friendly)->send({3, 1}, 5, memory.get(), soon());
   REQUIRE_FALSE(nobody.ok());
   CHECK(nobody.error().code == ErrorCode::lost);
+}
+
+TEST_CASE("a descriptor that finds no room here is an error", "[bootstrap]") {
+  using runtime::boot::FdDoor;
+  const auto door = FdDoor::open(77, 0, secret_of(1)), friendly = FdDoor::open(77, 1, secret_of(1));
+  REQUIRE((door.ok() && friendly.ok()));
+  const Fd memory(::memfd_create("test", MFD_CLOEXEC));
+  for (const uint64_t tag : {5, 6})
+    REQUIRE((*friendly)->send({0, (*door)->nonce()}, tag, memory.get(), soon()).ok());
+  const auto receive_with = [&](size_t left) {
+    const runtime::testing::FewFiles few(left);
+    return (*door)->receive();
+  };
+  // Not even for a connection that brings one; for two connections, and one of what they bring.
+  for (const size_t left : {0, 3}) {
+    const Status received = receive_with(left);
+    INFO("room for " << left);
+    REQUIRE_FALSE(received.ok());
+    INFO(received.error().chain());
+    CHECK(received.error().code == ErrorCode::unavailable);
+    CHECK(received.error().chain().find("Too many open files") != std::string::npos);
+  }
+  CHECK((*door)->receive().ok());
+  CHECK((*door)->take(1, 5));
+  CHECK_FALSE((*door)->take(1, 6));
 }
 
 TEST_CASE("a slow rank is named when the deadline of a collective passes", "[bootstrap]") {

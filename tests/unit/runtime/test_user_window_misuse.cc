@@ -3,8 +3,10 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 
 #include "base/wait.h"
+#include "tests/unit/runtime/few_files.h"
 #include "tests/unit/runtime/window_job.h"
 
 using namespace collctl;
@@ -253,6 +255,32 @@ TEST_CASE("a rank that never registers is named by all others", "[user_window]")
 
 namespace {
 
+// Rank 1 has room for `left` more descriptors when it registers. 0: registered; 1: refused, and the
+// communicator goes on; 2: that was its end; more: as it should not be.
+int register_with_few_files(Communicator& c, size_t left) {
+  Memory memory(10'000);
+  Complaints complaints;
+  // Ranks know each other: nobody has to connect any more.
+  const WindowPointer before = registered(c, complaints, {memory.at, 10'000});
+  if (before == nullptr || !c.deregister_windows({&before, 1}, soon())) return 10;
+  std::optional<FewFiles> few;
+  if (c.rank() == 1) few.emplace(left);
+  const WindowRange range{memory.at, 10'000};
+  auto windows = c.register_windows({&range, 1}, soon());
+  few.reset();
+  if (windows) return c.deregister_windows(*windows, soon()) && c.finalize(soon()) ? 0 : 11;
+  if (windows.error().code != ErrorCode::unavailable || windows.error().rank == 0) {
+    std::fputs((windows.error().chain() + "\n").c_str(), stderr);
+    return 12;
+  }
+  const WindowUsage usage = c.windows().usage();
+  if (usage.windows + usage.placements != 0 || usage.largest_free != usage.stride_bytes) return 13;
+  if (!c.async_error()) return 2;
+  const WindowPointer after = registered(c, complaints, {memory.at, 10'000});
+  if (after == nullptr || !c.deregister_windows({&after, 1}, soon())) return 14;
+  return c.finalize(soon()) ? 1 : 15;
+}
+
 int rounds_in_processes(Communicator& c) {
   for (int round = 0; round < 20; ++round) {
     Memory memory(10'000);
@@ -303,6 +331,17 @@ int one_dies(Communicator& c) {
 }
 
 }  // namespace
+
+// All ranks come to the same end, and none has to wait for its deadline.
+TEST_CASE("descriptors run out while windows are registered", "[user_window]") {
+  const auto ends = [](size_t left) {
+    return in_processes(3, [left](Communicator& c) { return register_with_few_files(c, left); });
+  };
+  CHECK(ends(0) == std::vector<int>{1, 1, 1});  // before anybody has passed anything
+  CHECK(ends(1) == std::vector<int>{2, 2, 2});  // nothing can be passed
+  CHECK(ends(2) == std::vector<int>{2, 2, 2});  // what is passed finds no room
+  CHECK(ends(12) == std::vector<int>{0, 0, 0});
+}
 
 TEST_CASE("windows between processes come and go", "[user_window]") {
   CHECK(in_processes(3, rounds_in_processes) == std::vector<int>{0, 0, 0});
