@@ -325,7 +325,10 @@ Status OneSided::put_signal(const WindowPlace& to, const void* from, uint64_t by
 Status OneSided::await(int peer, int line, uint64_t times, Deadline deadline) {
   COLL_ASSIGN(const bool came, board_.wait(peer, line, times, deadline, [this, peer]() -> Status {
     COLL_TRY(communicator_.async_error());
-    return rdma_ != nullptr ? rdma_->health(peer) : Status();
+    if (rdma_ != nullptr) COLL_TRY(rdma_->health(peer));
+    Status sockets = network_ != nullptr ? network_->health(peer) : Status();
+    if (!sockets && rdma_ != nullptr && rdma_->may_signal(peer)) return {};
+    return sockets;
   }));
   if (came) return {};
   const std::string what = line == kBarrierSignal ? "a barrier" : format("signal {}", line);

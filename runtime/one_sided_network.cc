@@ -84,9 +84,20 @@ Result<OneSidedNetwork::Connection*> OneSidedNetwork::open_connection(int peer) 
   if (found == connections_.end())
     return Error(ErrorCode::defect, format("rank {} has no connection for puts", peer));
   if (found->second.broken) return *found->second.broken;
-  if (found->second.leaving)
-    return Error(ErrorCode::lost, format("{} has closed its windows", found->second.name));
+  if (found->second.leaving) return left_error(found->second);
   return &found->second;
+}
+
+Error OneSidedNetwork::left_error(const Connection& connection) {
+  return Error(ErrorCode::lost, format("{} has closed its windows", connection.name))
+      .blame(connection.rank);
+}
+
+Status OneSidedNetwork::health(int peer) {
+  const std::lock_guard lock(mutex_);
+  if (!connections_.contains(peer)) return {};
+  const auto open = open_connection(peer);
+  return open ? Status() : Status(open.error());
 }
 
 Status OneSidedNetwork::post(Connection& connection, const Outgoing& what) {
@@ -106,17 +117,18 @@ Status OneSidedNetwork::post(Connection& connection, const Outgoing& what) {
 // is not the caller's any more.
 Status OneSidedNetwork::wait_for(std::unique_lock<std::mutex>& lock, Connection& connection,
                                  uint64_t ticket, const char* what, const Patience& patience) {
-  Status broken;
   while (!wanted_[ticket].done && !connection.broken) {
     base::wait_for(changed_, lock, patience.deadline.earlier(Deadline::after_ms(kOneSidedLookMs)),
                    [&] { return wanted_[ticket].done || connection.broken.has_value(); });
     if (wanted_[ticket].done || connection.broken) break;
+    // It has read all that it will, and what it says behind its goodbye is not read here.
+    if (connection.leaving && connection.out.empty()) end(connection, left_error(connection));
     if (patience.deadline.passed())
       end(connection,
           Error(ErrorCode::deadline,
                 format("{} did not end within its time: waits for {}", what, connection.name)));
     lock.unlock();
-    broken = patience.alive();
+    const Status broken = patience.alive();
     lock.lock();
     if (!broken && !connection.broken) end(connection, broken.error());
   }
@@ -176,8 +188,8 @@ Status OneSidedNetwork::fence(int peer, const Patience& patience) {
   if (!connection->unfenced) return {};
   const uint64_t ticket = ++tickets_;
   wanted_[ticket] = {.from = connection};
-  if (Status posted = post(*connection, {.head = {.kind = Kind::fence, .ticket = ticket}});
-      !posted) {
+  const Outgoing out{.head = {.kind = Kind::fence, .ticket = ticket}};
+  if (Status posted = post(*connection, out); !posted) {
     wanted_.erase(ticket);
     return posted;
   }

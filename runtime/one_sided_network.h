@@ -69,6 +69,9 @@ class OneSidedNetwork {
   Status signal(int peer, int signal);
   // All that was put to the peer is in place.
   Status fence(int peer, const Patience& patience);
+  // The error that has ended the connection to the peer, or that the peer has left; nothing of one
+  // that has no connection.
+  Status health(int peer);
 
  private:
   enum class Kind : uint32_t { put = 1, get, data, fence, fenced, signal, goodbye };
@@ -123,6 +126,7 @@ class OneSidedNetwork {
   void finish(Connection& connection);   // and its body
   Result<uint8_t*> admitted(const Connection& connection) const;
   void end(Connection& connection, Error why);
+  static Error left_error(const Connection& connection);
   Result<Connection*> open_connection(int peer);
   Status post(Connection& connection, const Outgoing& what);
   Status wait_for(std::unique_lock<std::mutex>& lock, Connection& connection, uint64_t ticket,

@@ -284,4 +284,14 @@ Status OneSidedRdma::health(int peer) {
   return *link->error();
 }
 
+bool OneSidedRdma::may_signal(int peer) {
+  const Lock lock(mutex_);
+  Link* const link = ib_ != nullptr ? ib_->link(peer) : nullptr;
+  if (link == nullptr || link->error()) return false;
+  if (!link->left()) return true;
+  while (ib_->step()) {
+  }
+  return false;
+}
+
 }  // namespace collctl::runtime

@@ -60,6 +60,8 @@ class OneSidedRdma {
   std::string refused_by(int peer) const;
   // The error that has ended the link to the peer, if one has.
   Status health(int peer);
+  // It is linked and has not said goodbye; of one that has all has come that ever will.
+  bool may_signal(int peer);
 
   // Returns when `data` may be used again. signal: to raise behind it; -1: none.
   Status put(int peer, const Range& to, const void* data, int signal, const Patience& patience);

@@ -120,7 +120,11 @@ Result<bool> SignalBoard::wait(int source, int signal, uint64_t times, Deadline 
       base::yield_thread();
       continue;
     }
-    COLL_TRY(alive());
+    if (Status well = alive(); !well) {
+      // What came before it counts.
+      if (pending(source, signal) >= times) break;
+      return std::move(well.error());
+    }
     if (deadline.passed()) return false;
     // Ended by wake_sleeper, the nap or the deadline; wait.h says why no news can be missed.
     sleepers.exchange(1, std::memory_order_acq_rel);

@@ -208,6 +208,34 @@ TEST_CASE("the network gives nothing of a window that is not shared", "[one_side
   CHECK(wrong.text().empty());
 }
 
+// Its signals still count; what it has not raised before it never will.
+TEST_CASE("a wait for a rank that has closed its windows ends at once", "[one_sided]") {
+  const Communicators job = start_job(2, over("net"));
+  Complaints wrong;
+  on_all(2, [&](int r) {
+    Communicator& c = *job[size_t(r)];
+    auto ops = OneSided::open(c, soon());
+    if (!ops) return wrong.add(r, ops.error());
+    if (r == 1) {
+      wrong.add(r, (*ops)->signal(0, 2));
+      wrong.add(r, (*ops)->signal(0, 2));
+      ops->reset();
+    } else {
+      const Status waited = (*ops)->wait(1, 3, 1, soon());
+      if (waited || waited.error().code != ErrorCode::lost || waited.error().rank != 1 ||
+          waited.error().message.find("rank 1 (host ") == std::string::npos ||
+          waited.error().message.find("has closed its windows") == std::string::npos)
+        wrong.add(waited ? "a signal that was not raised" : waited.error().chain());
+      wrong.add(r, (*ops)->wait(1, 2, 2, soon()));
+      ops->reset();
+    }
+    wrong.add(r, c.barrier(soon()));
+    wrong.add(r, c.finalize(soon()));
+  });
+  INFO(wrong.text());
+  CHECK(wrong.text().empty());
+}
+
 TEST_CASE("an injected fault is one wrong bit of one put", "[one_sided]") {
   kernels::Fault fault;
   fault.kind = kernels::FaultKind::corrupt;

@@ -127,7 +127,17 @@ TEST_CASE("a rank that has left is named", "[ib][one_sided]") {
   CHECK(with_ranks(2, one_sided_over_ib(), [&](Communicator& c, Complaints& wrong) {
           auto job = OneSidedJob::start(c, 1 << 20);
           if (!job) return wrong.add(c.rank(), job.error());
-          if (c.rank() == 1) (*job)->ops.reset();  // misuse: no barrier
+          if (c.rank() == 1) {  // misuse: no barrier
+            wrong.add(c.rank(), (*job)->ops->signal(0, 2));
+            (*job)->ops.reset();
+          }
+          if (c.rank() == 0) {
+            const Status waited = (*job)->ops->wait(1, 2, 2, soon());
+            if (waited || waited.error().code != ErrorCode::lost || waited.error().rank != 1 ||
+                !says(waited.error(), "has closed its windows"))
+              wrong.add(waited ? "waited" : waited.error().chain());
+            wrong.add(c.rank(), (*job)->ops->wait(1, 2, 1, soon()));
+          }
           wrong.add(c.rank(), c.barrier(soon()));
           if (c.rank() == 0) {
             const std::vector<uint8_t> data(100000, 3);
