@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "kernels/cpu/fault.h"
 #include "runtime/communicator_state.h"
-#include "runtime/window_memory.h"
 #include "transport/edge.h"
 #include "transport/net/meeting.h"
 
@@ -152,23 +151,23 @@ Status OneSided::share(std::span<const WindowPointer> windows, Deadline deadline
   Status mine;
   std::vector<OneSidedRdma::Shared> shared;
   for (const WindowPointer& window : windows) {
-    if (window == nullptr || !window->valid()) {
-      mine = usage("a window to share is not registered");
+    if (Status usable = check_window(window); !usable) {
+      mine = std::move(usable);
       continue;
     }
-    if (network_ != nullptr) network_->admit(window->number(), window->address(), window->bytes());
-    if (rdma_ == nullptr) continue;
-    const transport::IbOneSided::Range range{.address = window->address(),
-                                             .bytes = window->bytes()};
+    if (network_ == nullptr) continue;
     auto hold = WindowHold::of(window->address(), window->bytes());
     if (!hold) {
       mine = std::move(hold.error());
       continue;
     }
-    shared.push_back(
-        {.number = window->number(),
-         .window = range,
-         .pages = {.address = hold->segment().data(), .bytes = hold->segment().bytes()}});
+    network_->admit(window->number(), window->address(), window->bytes());
+    if (rdma_ != nullptr)
+      shared.push_back(
+          {.number = window->number(),
+           .window = {.address = window->address(), .bytes = window->bytes()},
+           .pages = {.address = hold->segment().data(), .bytes = hold->segment().bytes()}});
+    shared_[window->number()] = std::move(*hold);
   }
   if (rdma_ != nullptr) COLL_TRY(rdma_->share(shared, patience(deadline)));
   COLL_TRY(barrier(deadline));
@@ -184,6 +183,7 @@ Status OneSided::withdraw(std::span<const WindowPointer> windows, Deadline deadl
     if (window == nullptr) continue;
     if (network_ != nullptr) network_->dismiss(window->number());
     if (rdma_ != nullptr) rdma_->dismiss(window->number());
+    shared_.erase(window->number());
   }
   return met;
 }
@@ -214,10 +214,17 @@ Status OneSided::check_peer(int peer, int signal) const {
   return {};
 }
 
+Status OneSided::check_window(const WindowPointer& window) const {
+  if (window == nullptr || !window->valid())
+    return usage("the window is not registered, or was deregistered");
+  if (!window->belongs_to(communicator_.windows()))
+    return usage(format("window {} is of another communicator", window->number()));
+  return {};
+}
+
 Status OneSided::check(const WindowPlace& place, uint64_t bytes) const {
   COLL_TRY(check_peer(place.rank, 0));
-  if (place.window == nullptr || !place.window->valid())
-    return usage("the window is not registered, or was deregistered");
+  COLL_TRY(check_window(place.window));
   const uint64_t all = place.window->bytes();
   if (bytes > all || place.offset > all - bytes)
     return usage(format("{} bytes at {} of a window of {} bytes: they end beyond it", bytes,

@@ -26,6 +26,7 @@
 #include "runtime/one_sided_network.h"
 #include "runtime/one_sided_rdma.h"
 #include "runtime/signal_board.h"
+#include "runtime/window_memory.h"
 
 namespace collctl::runtime {
 
@@ -47,8 +48,8 @@ class OneSided {
   OneSided(const OneSided&) = delete;
   OneSided& operator=(const OneSided&) = delete;
 
-  // Lets ranks of other hosts put into and get from these windows of this rank, until withdrawn.
-  // All ranks together, the same windows.
+  // Lets ranks of other hosts put into and get from these windows of this rank, until withdrawn;
+  // as long their memory is held. All ranks together, the same windows.
   Status share(std::span<const WindowPointer> windows, Deadline deadline);
   Status withdraw(std::span<const WindowPointer> windows, Deadline deadline);
 
@@ -83,6 +84,7 @@ class OneSided {
                   Deadline deadline);
   Result<bool> take_route(const WindowPlace& to, Deadline deadline);
   OneSidedNetwork::Patience patience(Deadline deadline) const;
+  Status check_window(const WindowPointer& window) const;
   Status check(const WindowPlace& place, uint64_t bytes) const;
   Status check_peer(int peer, int signal) const;
   Status raise(int peer, int line);
@@ -101,6 +103,7 @@ class OneSided {
   transport::DeviceStream stream_;            // GPU ranks: the caller's copies
   transport::DeviceStream socket_stream_;     // and those of what goes over sockets
   std::vector<bool> team_;                    // by rank
+  std::map<uint64_t, WindowHold> shared_;     // memory that peers use over networks, by window
 };
 
 }  // namespace collctl::runtime

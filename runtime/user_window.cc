@@ -53,6 +53,7 @@ Result<std::vector<WindowPointer>> UserWindows::register_windows(
       std::all_of(mine.begin(), mine.end(), [](const RangeCard& r) { return r.known_as != 0; });
   if (!all_known) COLL_TRY(s.place_new(attempt, cards, deadline));
   for (const auto& window : attempt.windows) {
+    window->owner_ = this;
     if (window->valid())
       ++window->references_;
     else

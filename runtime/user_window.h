@@ -71,6 +71,7 @@ class UserWindow {
   uint64_t number() const { return shadow_.number; }   // from 1, the same on all ranks
   std::span<const int> team() const { return team_; }  // ranks, ascending
   bool reaches(int rank) const;                        // it is of the team
+  bool belongs_to(const class UserWindows& windows) const { return owner_ == &windows; }
   // Where this rank sees the `bytes` bytes from `offset` on in the window of `rank`. Errors
   // (usage): not of the team (named), beyond the window's end, deregistered.
   Result<uint8_t*> peer(int rank, uint64_t offset, uint64_t bytes) const;
@@ -82,6 +83,7 @@ class UserWindow {
   friend class UserWindows;
   UserWindow() = default;
   std::atomic<bool> valid_{false};
+  const UserWindows* owner_ = nullptr;
   int references_ = 1;  // registered so often
   uint8_t* address_ = nullptr;
   std::vector<int> team_;

@@ -208,6 +208,39 @@ TEST_CASE("the network gives nothing of a window that is not shared", "[one_side
   CHECK(wrong.text().empty());
 }
 
+// What peers may still write into is not pulled away under the thread that does it for them.
+TEST_CASE("memory of a window that is shared stays until it is withdrawn", "[one_sided]") {
+  const Communicators job = start_job(2, over("net"));
+  Complaints wrong;
+  on_all(2, [&](int r) {
+    Communicator& c = *job[size_t(r)];
+    auto started = OneSidedJob::start(c, 4096);
+    if (!started) return wrong.add(r, started.error());
+    OneSidedJob& own = **started;
+    const std::vector<WindowPointer> windows{own.window};
+    if (r == 1) {
+      wrong.add(r, c.deregister_windows(windows, soon()));
+      const Status freed = free_window_memory(own.memory);
+      if (freed) return wrong.add("memory that peers may write into was freed");
+      if (freed.error().code != ErrorCode::usage ||
+          freed.error().message.find("is still registered") == std::string::npos)
+        wrong.add(freed.error().chain());
+    }
+    wrong.add(r, own.ops->barrier(soon()));
+    const uint8_t byte = 7;
+    if (r == 0) wrong.add(r, own.ops->put({own.window, 1, 4095}, &byte, 1, soon()));
+    wrong.add(r, own.ops->barrier(soon()));
+    if (r == 1 && own.data()[4095] != 7) wrong.add("the put did not arrive");
+    wrong.add(r, own.ops->withdraw(windows, soon()));
+    if (r == 0) wrong.add(r, c.deregister_windows(windows, soon()));
+    wrong.add(r, free_window_memory(own.memory));
+    own.ops.reset();
+    wrong.add(r, c.finalize(soon()));
+  });
+  INFO(wrong.text());
+  CHECK(wrong.text().empty());
+}
+
 // Its signals still count; what it has not raised before it never will.
 TEST_CASE("a wait for a rank that has closed its windows ends at once", "[one_sided]") {
   const Communicators job = start_job(2, over("net"));
@@ -234,6 +267,35 @@ TEST_CASE("a wait for a rank that has closed its windows ends at once", "[one_si
   });
   INFO(wrong.text());
   CHECK(wrong.text().empty());
+}
+
+TEST_CASE("a window of another communicator is refused", "[one_sided]") {
+  for (const char* transport : {"", "net"}) {
+    INFO("transport '" << transport << "'");
+    const Communicators first = start_job(2, over(transport)),
+                        second = start_job(2, over(transport));
+    Complaints wrong;
+    on_all(2, [&](int r) {
+      auto a = OneSidedJob::start(*first[size_t(r)], 64);
+      auto b = OneSidedJob::start(*second[size_t(r)], 64);
+      if (!a || !b) return wrong.add("no windows");
+      uint8_t byte = 7;
+      const auto refused = [&](const Status& got) {
+        if (got || got.error().code != ErrorCode::usage ||
+            got.error().message.find("of another communicator") == std::string::npos)
+          wrong.add(got ? "accepted" : got.error().chain());
+      };
+      refused((*a)->ops->put({(*b)->window, 1 - r, 0}, &byte, 1, soon()));
+      refused((*a)->ops->get({(*b)->window, 1 - r, 0}, &byte, 1, soon()));
+      refused((*a)->ops->put_signal({(*b)->window, 1 - r, 0}, &byte, 1, 0, soon()));
+      wrong.add(r, (*a)->ops->barrier(soon()));
+      if ((*a)->data()[0] != 0 || (*b)->data()[0] != 0) wrong.add("a refused put has written");
+      wrong.add(r, (*a)->end());
+      wrong.add(r, (*b)->end());
+    });
+    INFO(wrong.text());
+    CHECK(wrong.text().empty());
+  }
 }
 
 TEST_CASE("an injected fault is one wrong bit of one put", "[one_sided]") {
