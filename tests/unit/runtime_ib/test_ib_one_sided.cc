@@ -1,6 +1,9 @@
 // One-sided operations by RDMA: what is posted for them, in which order it arrives, and where
 // sockets serve instead. What ends them: test_ib_one_sided_faults.cc.
+#include <atomic>
+
 #include "base/env.h"
+#include "base/wait.h"
 #include "tests/unit/runtime_ib/one_sided_ib.h"
 
 using namespace collctl;
@@ -280,6 +283,30 @@ TEST_CASE("sockets that were asked for are the reason", "[ib][one_sided]") {
             wrong.add(job.ops->path(peer) + ", " + job.ops->why(peer));
           return exchange(job, 1500, 0, wrong);
         }) == "");
+}
+
+// Others may be shared beside it while a put into it is still under way.
+TEST_CASE("a window that is shared once more stays registered as it was", "[ib][one_sided]") {
+  const Adapters adapters("fake_0:ib");
+  std::atomic<bool> under_way{false};
+  CHECK(over_ib(2, 100, [&](OneSidedJob& job, Complaints& wrong) -> Status {
+          const std::vector<WindowPointer> windows{job.window};
+          if (job.rank() == 0) {
+            const int late = fake_verbs::add_fault(
+                {.kind = FaultKind::kDelay, .opcode = "write", .us = 200'000});
+            const uint8_t byte = 9;
+            COLL_TRY(job.ops->put({job.window, 1, 99}, &byte, 1, soon()));
+            if (fake_verbs::hits(late) != 1) wrong.add("no put is late");
+            under_way = true;
+          } else {
+            const Deadline deadline = soon();
+            while (!under_way && !deadline.passed()) base::sleep_until(Deadline::after_ms(1));
+          }
+          COLL_TRY(job.ops->share(windows, soon()));
+          if (job.rank() == 1 && job.data()[99] != 9) wrong.add("the put is not in place");
+          return exchange(job, 50, 1, wrong);
+        }) == "");
+  fake_verbs::clear_faults();
 }
 
 TEST_CASE("one-sided RDMA opened and closed again and again leaves nothing", "[ib][one_sided]") {

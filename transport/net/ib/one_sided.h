@@ -42,7 +42,9 @@ class IbOneSided {
   struct Range {
     uint8_t* address = nullptr;
     uint64_t bytes = 0;
+    bool operator==(const Range&) const = default;
   };
+  // One that is admitted already, the same, stays as it is registered.
   IbOneSidedLink::Card admit(uint64_t number, const Range& window, const Range& pages);
   void dismiss(uint64_t number);
   // The registration that the range lies in, of this rank's windows; null: none.
