@@ -13,7 +13,7 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr size_t kMostFailureText = 1024;  // of one failure
+constexpr size_t kMostFailureText = 1024;  // of one failure, or of why nothing was tested
 constexpr size_t kMostCulprits = 8;
 constexpr double kStageCopySeconds = 10;  // of a copy from or to a GPU
 
@@ -21,6 +21,10 @@ constexpr double kStageCopySeconds = 10;  // of a copy from or to a GPU
 
 void WindowFindings::fail(ErrorCode code, int accused, const std::string& text) {
   if (failed_++ < kMostKept) failures_.push_back({code, accused, text.substr(0, kMostFailureText)});
+}
+
+void WindowFindings::not_tested(const std::string& why) {
+  not_tested_ = why.substr(0, kMostFailureText);
 }
 
 void WindowFindings::compare(std::span<const uint8_t> bytes, const PatternKey& key, uint64_t offset,

@@ -71,10 +71,10 @@ class WindowFindings {
   void looked(uint64_t times = 1) { looks_ += times; }
   void fail(ErrorCode code, int accused, const std::string& text);
   // What should have been tested, and could not.
-  void not_tested(std::string why) { not_tested_ = std::move(why); }
+  void not_tested(const std::string& why);
   // What there is nothing to test of, in a job like this.
-  void does_not_apply(std::string why) {
-    not_tested_ = std::move(why);
+  void does_not_apply(const std::string& why) {
+    not_tested(why);
     applies_ = false;
   }
   void compare(std::span<const uint8_t> bytes, const PatternKey& key, uint64_t offset, int ranks,

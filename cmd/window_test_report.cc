@@ -29,6 +29,11 @@ constexpr Measure kMeasures[] = {{"put of 8 bytes, us", &WindowPair::put_us},
                                  {"puts of 1 MiB, GB/s", &WindowPair::put_GBps},
                                  {"gets of 1 MiB, GB/s", &WindowPair::get_GBps}};
 
+// What a report says comes from a rank: a pair of a larger job has no place in the matrix.
+bool in_matrix(const WindowPair& pair, size_t ranks) {
+  return size_t(pair.from) < ranks && size_t(pair.to) < ranks;
+}
+
 // Lowest, middle and highest of each path: what a large matrix comes down to.
 std::string path_lines(const WindowReport& report, const Measure& measure) {
   std::map<std::string, std::vector<double>> paths;
@@ -48,6 +53,7 @@ std::string matrix_text(const WindowReport& report, const Measure& measure) {
   std::vector<std::string> cells(size_t(ranks) * size_t(ranks), "-");
   size_t width = 4;
   for (const WindowPair& pair : report.pairs) {
+    if (!in_matrix(pair, size_t(ranks))) continue;
     std::string& cell = cells[size_t(pair.from) * size_t(ranks) + size_t(pair.to)];
     cell = four_digits(pair.*measure.value);
     width = std::max(width, cell.size());
@@ -330,7 +336,7 @@ std::string window_svg(const WindowReport& report) {
                 .cells = std::vector<HeatCell>(ranks * ranks),
                 .less_is_better = std::string_view(measure.title).ends_with("us")};
     for (const WindowPair& pair : report.pairs) {
-      if (size_t(pair.from) >= ranks || size_t(pair.to) >= ranks) continue;
+      if (!in_matrix(pair, ranks)) continue;
       HeatCell& cell = map.cells[size_t(pair.from) * ranks + size_t(pair.to)];
       cell.value = pair.*measure.value;
       cell.tip =

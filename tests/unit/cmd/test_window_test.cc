@@ -162,6 +162,8 @@ TEST_CASE("findings travel whole, and nothing else does", "[window-test]") {
   Bytes longer = all;
   longer.push_back(0);
   CHECK_FALSE(WindowFindings::decoded(longer));
+  found.does_not_apply(std::string(5000, 'x'));  // cut, and not garbage
+  CHECK(WindowFindings::decoded(found.encoded()));
 }
 
 TEST_CASE("a check is as bad as its worst rank", "[window-test]") {
@@ -257,6 +259,11 @@ TEST_CASE("a report travels as JSON and is shown", "[window-test]") {
                             "suspect link rank 1 -> rank 0", "Verdict: bad-data"})
     CHECK(text.find(words) != std::string::npos);
   INFO(text);
+  // A pair that the job has not is in no matrix.
+  WindowReport other = *back;
+  other.pairs.push_back({.from = 1 << 20, .to = 1 << 20, .path = "window"});
+  CHECK(window_text(other, verdict, true) == text);
+  CHECK(window_svg(other) == window_svg(*back));
   // Of many ranks a line for each path instead of the matrix: 0.5 .. 1 .. 1 us.
   back->header.ranks = 100;
   CHECK(window_text(*back, verdict, false).find("window: 0.500 .. 1.000 .. 1.000 (2 pairs)") !=
