@@ -115,9 +115,8 @@ Status OneSided::connect(uint64_t number, Deadline deadline) {
   OneSidedNetwork::Copy copy;
   if (communicator_.device() != nullptr) {
     COLL_ASSIGN(socket_stream_, transport::DeviceStream::make(communicator_.device()));
-    copy = [this](void* to, const void* from, uint64_t bytes) -> Status {
-      COLL_TRY(socket_stream_.copy(to, from, bytes));
-      return socket_stream_.synchronize(Deadline::after_seconds(kSocketCopySeconds));
+    copy = [this](void* to, const void* from, uint64_t bytes) {
+      return copy_by(socket_stream_, to, from, bytes, Deadline::after_seconds(kSocketCopySeconds));
     };
   }
   COLL_ASSIGN(network_, OneSidedNetwork::start(std::move(connected), board_, std::move(copy)));
@@ -242,8 +241,16 @@ Status OneSided::move(void* to, const void* from, uint64_t bytes, Deadline deadl
     std::memmove(to, from, bytes);
     return {};
   }
-  COLL_TRY(stream_.copy(to, from, bytes));
-  return stream_.synchronize(deadline);
+  return copy_by(stream_, to, from, bytes, deadline);
+}
+
+// What fails is this rank's, whoever was to have the data.
+Status OneSided::copy_by(const transport::DeviceStream& stream, void* to, const void* from,
+                         uint64_t bytes, Deadline deadline) const {
+  Status copied = stream.copy(to, from, bytes);
+  if (copied) copied = stream.synchronize(deadline);
+  if (!copied && copied.error().rank < 0) copied.error().rank = communicator_.rank();
+  return copied;
 }
 
 Status OneSided::put(const WindowPlace& to, const void* from, uint64_t bytes, Deadline deadline) {

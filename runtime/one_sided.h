@@ -90,6 +90,8 @@ class OneSided {
   Status raise(int peer, int line);
   Status await(int peer, int line, uint64_t times, Deadline deadline);
   Status move(void* to, const void* from, uint64_t bytes, Deadline deadline);
+  Status copy_by(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes,
+                 Deadline deadline) const;
   Error named(Error error, int peer) const;
 
   Communicator& communicator_;

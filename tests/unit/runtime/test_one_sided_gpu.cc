@@ -114,6 +114,35 @@ TEST_CASE("GPU ranks that share no memory put and get over sockets", "[gpu][one_
   }
 }
 
+// It is this rank's GPU that did not copy, wherever the data was to go.
+TEST_CASE("a copy that fails is blamed on the rank whose GPU it is", "[gpu][one_sided]") {
+  for (const char* apart : {"0", "1"}) {
+    const base::ScopedVariable variable("COLLCTL_P2P_DISABLE", apart);
+    INFO("P2P_DISABLE=" << apart);
+    set_up_gpus(2);
+    const Communicators ranks = start_gpu_job({});
+    Complaints complaints;
+    on_all(2, [&](int r) {
+      Communicator& c = *ranks[size_t(r)];
+      auto job = OneSidedJob::start(c, 64);
+      if (!job) return complaints.add(r, job.error());
+      complaints.add(r, (*job)->ops->barrier(soon()));
+      if (r == 0) {
+        fake_cuda::fail("cuMemcpyAsync", 999);
+        const uint8_t byte = 7;
+        const Status put = (*job)->ops->put({(*job)->window, 1, 0}, &byte, 1, soon());
+        if (put || put.error().rank != 0)
+          complaints.add(put ? "it was put"
+                             : format("{}: rank {}", put.error().chain(), put.error().rank));
+      }
+      complaints.add(r, c.barrier(soon()));  // rank 1 stays until then
+      complaints.add(r, (*job)->abandon());
+      complaints.add(r, c.finalize(soon()));
+    });
+    CHECK(complaints.text() == "");
+  }
+}
+
 // Half a turn, as window-test measures it; looked at by hand: -s "[.signals]"
 TEST_CASE("how long a signal of GPU ranks takes", "[.signals]") {
   for (const char* apart : {"0", "1"}) {
