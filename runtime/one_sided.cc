@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint32_t kPurposeOneSided = 16;  // of connections, beside those of links
 constexpr uint32_t kPurposeOneSidedRdma = 17;
+constexpr int64_t kNewsMs = 1000;          // that news of an abort may take round all ranks
 constexpr double kSocketCopySeconds = 10;  // of a part of what goes over sockets, from or to a GPU
 
 Error usage(std::string message) {
@@ -231,8 +232,14 @@ Status OneSided::check(const WindowPlace& place, uint64_t bytes) const {
   return {};
 }
 
-// Every wait can end by what has broken elsewhere; the deadline names the rank waited for.
-Error OneSided::named(Error error, int peer) const {
+// A peer that leaves because of what another rank says may be ahead of the news of it: that is then
+// the error. Waited for once of each peer.
+Error OneSided::named(Error error, int peer, Deadline deadline) {
+  if (error.code == ErrorCode::lost) {
+    if (!deadline.passed() && heeded_.insert(peer).second)
+      communicator_.state_->wait_until_told(deadline.earlier(Deadline::after_ms(kNewsMs)));
+    if (Status told = communicator_.async_error(); !told) return std::move(told.error());
+  }
   return std::move(error).blame(error.rank >= 0 ? error.rank : peer);
 }
 
@@ -260,7 +267,7 @@ Status OneSided::put(const WindowPlace& to, const void* from, uint64_t bytes, De
 Status OneSided::put_then(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
                           Deadline deadline) {
   COLL_TRY(check(to, bytes));
-  if (bytes == 0) return signal < 0 ? Status() : raise(to.rank, signal);
+  if (bytes == 0) return signal < 0 ? Status() : raise(to.rank, signal, deadline);
   Bytes damaged;
   if (fault_.kind == kernels::FaultKind::corrupt && fault_.rank == communicator_.rank() &&
       puts_ == fault_.step && communicator_.device() == nullptr) {
@@ -273,7 +280,7 @@ Status OneSided::put_then(const WindowPlace& to, const void* from, uint64_t byte
   if (direct(to.rank)) {
     COLL_ASSIGN(uint8_t* const at, to.window->peer(to.rank, to.offset, bytes));
     COLL_TRY(move(at, from, bytes, deadline));
-    return signal < 0 ? Status() : raise(to.rank, signal);
+    return signal < 0 ? Status() : raise(to.rank, signal, deadline);
   }
   return put_away(to, from, bytes, signal, deadline);
 }
@@ -285,9 +292,8 @@ Status OneSided::put_away(const WindowPlace& to, const void* from, uint64_t byte
   const OneSidedNetwork::Range range{to.window->number(), to.offset, bytes};
   Status done = rdma ? rdma_->put(to.rank, range, from, signal, patience(deadline))
                      : network_->put(to.rank, range, from, patience(deadline));
-  if (done && !rdma && signal >= 0) done = network_->signal(to.rank, signal);
-  if (!done) return named(std::move(done.error()), to.rank);
-  return {};
+  if (!done) return named(std::move(done.error()), to.rank, deadline);
+  return rdma || signal < 0 ? Status() : raise(to.rank, signal, deadline);
 }
 
 Result<bool> OneSided::take_route(const WindowPlace& to, Deadline deadline) {
@@ -312,22 +318,24 @@ Status OneSided::get(const WindowPlace& from, void* to, uint64_t bytes, Deadline
   const bool rdma = rdma_ != nullptr && rdma_->reaches(from.rank, from.window->number());
   Status done = rdma ? rdma_->get(from.rank, range, to, patience(deadline))
                      : network_->get(from.rank, range, to, patience(deadline));
-  if (!done) return named(std::move(done.error()), from.rank);
+  if (!done) return named(std::move(done.error()), from.rank, deadline);
   return {};
 }
 
-Status OneSided::raise(int peer, int line) {
+Status OneSided::raise(int peer, int line, Deadline deadline) {
   if (peer == communicator_.rank()) {
     board_.raise_here(peer, line);
     return {};
   }
   if (board_.reaches(peer)) return board_.raise_at(peer, line);
-  return by_rdma_[size_t(peer)] ? rdma_->signal(peer, line) : network_->signal(peer, line);
+  Status done = by_rdma_[size_t(peer)] ? rdma_->signal(peer, line) : network_->signal(peer, line);
+  if (!done) return named(std::move(done.error()), peer, deadline);
+  return {};
 }
 
 Status OneSided::signal(int peer, int signal) {
   COLL_TRY(check_peer(peer, signal));
-  return raise(peer, signal);
+  return raise(peer, signal, Deadline::after_ms(0));
 }
 
 Status OneSided::put_signal(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
@@ -337,14 +345,15 @@ Status OneSided::put_signal(const WindowPlace& to, const void* from, uint64_t by
 }
 
 Status OneSided::await(int peer, int line, uint64_t times, Deadline deadline) {
-  COLL_ASSIGN(const bool came, board_.wait(peer, line, times, deadline, [this, peer]() -> Status {
+  const auto came = board_.wait(peer, line, times, deadline, [this, peer]() -> Status {
     COLL_TRY(communicator_.async_error());
     if (rdma_ != nullptr) COLL_TRY(rdma_->health(peer));
     Status sockets = network_ != nullptr ? network_->health(peer) : Status();
     if (!sockets && rdma_ != nullptr && rdma_->may_signal(peer)) return {};
     return sockets;
-  }));
-  if (came) return {};
+  });
+  if (!came) return named(came.error(), peer, deadline);
+  if (*came) return {};
   const std::string what = line == kBarrierSignal ? "a barrier" : format("signal {}", line);
   return Error(
              ErrorCode::deadline,
@@ -366,7 +375,7 @@ Status OneSided::flush(int peer, Deadline deadline) {
   Status done;
   if (rdma_ != nullptr && rdma_->links(peer)) done = rdma_->fence(peer, patience(deadline));
   if (done) done = network_->fence(peer, patience(deadline));
-  if (!done) return named(std::move(done.error()), peer);
+  if (!done) return named(std::move(done.error()), peer, deadline);
   return {};
 }
 
@@ -378,7 +387,7 @@ Status OneSided::barrier(Deadline deadline) {
   for (int peer = 0; peer < size; ++peer)
     if (peer != rank) COLL_TRY(flush(peer, deadline));
   for (int step = 1; step < size; step *= 2) {
-    COLL_TRY(raise((rank + step) % size, kBarrierSignal));
+    COLL_TRY(raise((rank + step) % size, kBarrierSignal, deadline));
     COLL_TRY(await((rank - step + size) % size, kBarrierSignal, 1, deadline));
   }
   return {};

@@ -17,6 +17,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -87,12 +88,12 @@ class OneSided {
   Status check_window(const WindowPointer& window) const;
   Status check(const WindowPlace& place, uint64_t bytes) const;
   Status check_peer(int peer, int signal) const;
-  Status raise(int peer, int line);
+  Status raise(int peer, int line, Deadline deadline);
   Status await(int peer, int line, uint64_t times, Deadline deadline);
   Status move(void* to, const void* from, uint64_t bytes, Deadline deadline);
   Status copy_by(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes,
                  Deadline deadline) const;
-  Error named(Error error, int peer) const;
+  Error named(Error error, int peer, Deadline deadline);
 
   Communicator& communicator_;
   kernels::Fault fault_{};
@@ -105,6 +106,7 @@ class OneSided {
   transport::DeviceStream stream_;            // GPU ranks: the caller's copies
   transport::DeviceStream socket_stream_;     // and those of what goes over sockets
   std::vector<bool> team_;                    // by rank
+  std::set<int> heeded_;                      // lost peers, of which news was waited for
   std::map<uint64_t, WindowHold> shared_;     // memory that peers use over networks, by window
 };
 

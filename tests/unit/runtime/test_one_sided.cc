@@ -1,6 +1,7 @@
 // Put, get, signal, wait and barrier on windows: ranks as threads, once within a team (loads and
 // stores) and once with every rank a team of its own (transport net), where all of it goes over
 // sockets.
+#include "base/wait.h"
 #include "tests/unit/runtime/one_sided_job.h"
 
 using namespace collctl;
@@ -264,6 +265,40 @@ TEST_CASE("a wait for a rank that has closed its windows ends at once", "[one_si
     }
     wrong.add(r, c.barrier(soon()));
     wrong.add(r, c.finalize(soon()));
+  });
+  INFO(wrong.text());
+  CHECK(wrong.text().empty());
+}
+
+// Rank 1 leaves because of what rank 2 is about to tell everybody, and its goodbye comes first.
+TEST_CASE("the reason why a peer has left is the error", "[one_sided]") {
+  const Communicators job = start_job(3, over("net"));
+  Complaints wrong;
+  on_all(3, [&](int r) {
+    Communicator& c = *job[size_t(r)];
+    auto started = OneSidedJob::start(c, 64);
+    if (!started) return wrong.add(r, started.error());
+    OneSided& ops = *(*started)->ops;
+    if (r == 1) {
+      wrong.add(r, ops.signal(2, 0));
+      (*started)->ops.reset();
+    } else if (r == 2) {
+      wrong.add(r, ops.wait(1, 0, 1, soon()));
+      base::sleep_until(Deadline::after_ms(100));
+      c.abort(Error(ErrorCode::lost, "rank 2 leaves").blame(2));
+    } else {
+      const Status waited = ops.wait(1, 0, 1, soon());
+      if (waited || waited.error().message.find("rank 2 leaves") == std::string::npos)
+        wrong.add(waited ? "went on" : waited.error().chain());
+      const uint8_t byte = 7;
+      const Status put = ops.put({(*started)->window, 1, 0}, &byte, 1, soon());
+      if (put || put.error().message.find("rank 2 leaves") == std::string::npos)
+        wrong.add(put ? "was put" : put.error().chain());
+    }
+    (*started)->ops.reset();
+    const std::vector<WindowPointer> windows{(*started)->window};
+    wrong.add(r, c.deregister_windows(windows, soon()));
+    wrong.add(r, free_window_memory((*started)->memory));
   });
   INFO(wrong.text());
   CHECK(wrong.text().empty());
