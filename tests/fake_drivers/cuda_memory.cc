@@ -1,6 +1,6 @@
-// Memory of the fake driver: plain allocations, handles (memory files, so that they travel as
-// descriptors between processes), reserved addresses where pages are mapped without any right until
-// cuMemSetAccess, names for other processes.
+// Memory of the fake driver: handles (memory files, so that they travel as descriptors between
+// processes) and reserved addresses, where pages are mapped without any right until cuMemSetAccess;
+// whose memory it is. Plain allocations: cuda_plain.cc.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -10,13 +10,12 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tests/fake_drivers/cuda_world.h"
+#include "tests/fake_drivers/cuda_memory.h"
 
 namespace fake_cuda {
 namespace {
 
-constexpr uint64_t kPage = 2u << 20;  // granularity
-constexpr uint64_t kIpcMagic = 0x4b4146435049ull, kFabricMagic = 0x434952424146ull;
+constexpr uint64_t kPage = 2u << 20;         // granularity
 constexpr int kDescriptor = 1, kFabric = 8;  // kinds of handles
 
 struct Handle {
@@ -26,11 +25,6 @@ struct Handle {
   int references = 1;  // the handle itself and its mappings
   bool imported = false;
   int kinds = 0;
-};
-struct Plain {
-  int ordinal = 0, fd = -1;
-  uint64_t bytes = 0;
-  bool imported = false;
 };
 struct Mapped {
   uint64_t bytes = 0;
@@ -66,29 +60,12 @@ uint64_t mapped_bytes(const Mapped& m) {
   return m.bytes;
 }
 
-// A memory file that says whose memory it is, also to another process.
-int memory_file(int ordinal, uint64_t bytes) {
-  char name[64];
-  std::snprintf(name, sizeof name, "fake-gpu-%d", ordinal);
-  const int fd = ::memfd_create(name, MFD_CLOEXEC);
-  if (fd < 0) return -1;
-  if (::ftruncate(fd, off_t(bytes)) == 0) return fd;
-  ::close(fd);
-  return -1;
-}
 int owner_of_file(int fd) {
   char path[64], target[128] = {};
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   if (::readlink(path, target, sizeof target - 1) < 0) return -1;
   int ordinal = -1;
   return std::sscanf(target, "/memfd:fake-gpu-%d", &ordinal) == 1 ? ordinal : -1;
-}
-
-bool take_bytes(int ordinal, uint64_t bytes) {
-  uint64_t& used = world().contexts[ordinal].used_bytes;
-  if (bytes > world().setup.memory_bytes - used) return false;
-  used += bytes;
-  return true;
 }
 
 void drop(unsigned long long id) {
@@ -100,12 +77,28 @@ void drop(unsigned long long id) {
   memory().released.erase(id);
 }
 
-struct IpcData {
-  uint64_t magic, bytes;
-  int pid, fd, ordinal;
-};
-
 }  // namespace
+
+int memory_file(int ordinal, uint64_t bytes) {
+  char name[64];
+  std::snprintf(name, sizeof name, "fake-gpu-%d", ordinal);
+  const int fd = ::memfd_create(name, MFD_CLOEXEC);
+  if (fd < 0) return -1;
+  if (::ftruncate(fd, off_t(bytes)) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
+bool take_bytes(int ordinal, uint64_t bytes) {
+  uint64_t& used = world().contexts[ordinal].used_bytes;
+  if (bytes > world().setup.memory_bytes - used) return false;
+  used += bytes;
+  return true;
+}
+
+std::map<uintptr_t, Plain>& plain_memory() {
+  return memory().plain;
+}
 
 bool may_use(int ordinal, const void* pointer, uint64_t bytes) {
   const auto at = reinterpret_cast<uintptr_t>(pointer);
@@ -163,9 +156,6 @@ struct Access {
   Location location;
   int flags;
 };
-struct IpcBytes {
-  char bytes[64];
-};
 
 bool fits(const Allocation* a) {
   const int ordinal = a->location.id - kFirstHandle;
@@ -186,77 +176,6 @@ int open_named(const void* name) {
 }  // namespace
 
 extern "C" {
-
-// --- plain ---
-
-int cuMemAlloc_v2(unsigned long long* at, size_t bytes) {
-  if (const int code = entry("cuMemAlloc_v2"); code != kOk) return code;
-  if (bytes == 0) return kInvalidValue;
-  const std::scoped_lock lock(world().mutex);
-  const int ordinal = current()->ordinal;
-  if (!take_bytes(ordinal, bytes)) return kOutOfMemory;
-  const int fd = memory_file(ordinal, bytes);
-  void* block = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (fd < 0 || block == MAP_FAILED) std::abort();  // the test machine itself is out of memory
-  std::memset(block, 0xa5, bytes < 4096 ? bytes : 4096);  // nothing promises zeros
-  memory().plain[reinterpret_cast<uintptr_t>(block)] = {ordinal, fd, bytes, false};
-  *at = reinterpret_cast<uintptr_t>(block);
-  return kOk;
-}
-int cuMemFree_v2(unsigned long long at) {
-  const std::scoped_lock lock(world().mutex);
-  const auto found = memory().plain.find(at);
-  if (found == memory().plain.end() || found->second.imported) return kInvalidValue;
-  world().contexts[found->second.ordinal].used_bytes -= found->second.bytes;
-  ::munmap(reinterpret_cast<void*>(at), found->second.bytes);
-  ::close(found->second.fd);
-  memory().plain.erase(found);
-  return kOk;
-}
-
-int cuIpcGetMemHandle(IpcBytes* name, unsigned long long at) {
-  if (const int code = entry("cuIpcGetMemHandle"); code != kOk) return code;
-  const std::scoped_lock lock(world().mutex);
-  const auto found = memory().plain.find(at);
-  if (found == memory().plain.end()) return kInvalidValue;
-  const IpcData data{kIpcMagic, found->second.bytes, ::getpid(), found->second.fd,
-                     found->second.ordinal};
-  std::memset(name, 0, sizeof *name);
-  std::memcpy(name, &data, sizeof data);
-  return kOk;
-}
-int cuIpcOpenMemHandle_v2(unsigned long long* at, IpcBytes name, unsigned) {
-  if (const int code = entry("cuIpcOpenMemHandle_v2"); code != kOk) return code;
-  IpcData data;
-  std::memcpy(&data, &name, sizeof data);
-  if (data.magic != kIpcMagic) return kInvalidValue;
-  if (data.pid == ::getpid()) return kInvalidContext;  // as the real one: other processes only
-  const std::scoped_lock lock(world().mutex);
-  if (!world().reaches(current()->ordinal, data.ordinal)) return kPeerUnsupported;
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%d/fd/%d", data.pid, data.fd);
-  const int fd = ::open(path, O_RDWR | O_CLOEXEC);
-  if (fd < 0) return kInvalidHandle;
-  void* block = ::mmap(nullptr, data.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (block == MAP_FAILED) {
-    ::close(fd);
-    return kInvalidHandle;
-  }
-  memory().plain[reinterpret_cast<uintptr_t>(block)] = {data.ordinal, fd, data.bytes, true};
-  *at = reinterpret_cast<uintptr_t>(block);
-  return kOk;
-}
-int cuIpcCloseMemHandle(unsigned long long at) {
-  const std::scoped_lock lock(world().mutex);
-  const auto found = memory().plain.find(at);
-  if (found == memory().plain.end() || !found->second.imported) return kInvalidValue;
-  ::munmap(reinterpret_cast<void*>(at), found->second.bytes);
-  ::close(found->second.fd);
-  memory().plain.erase(found);
-  return kOk;
-}
-
-// --- handles ---
 
 int cuMemGetAllocationGranularity(size_t* bytes, const Allocation* allocation, int) {
   if (!fits(allocation)) return kInvalidValue;
