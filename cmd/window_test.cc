@@ -148,18 +148,20 @@ Status WindowTest::look_at(const Memory& memory, int owner, uint64_t offset,
 Result<std::vector<WindowTest::Memory>> WindowTest::make_all(std::span<const uint64_t> sizes) {
   std::vector<Memory> memories(sizes.size());
   std::vector<runtime::WindowRange> ranges;
-  std::optional<Error> failed;
+  std::optional<Error> missing;
   for (size_t i = 0; i < sizes.size(); ++i) {
     auto memory = runtime::allocate_window_memory(sizes[i], communicator_.device());
     if (memory) memories[i].address = *memory;
-    if (!memory && !failed) failed = memory.error();
     ranges.push_back({.address = memories[i].address, .bytes = sizes[i]});
+    if (memory || missing) continue;
+    missing = std::move(memory.error());
+    ranges.back().missing = &*missing;
   }
   auto windows = communicator_.register_windows(ranges, deadline());
-  if (!windows || failed) {
+  if (!windows) {
     for (const Memory& memory : memories)
       if (memory.address != nullptr) COLL_TRY(runtime::free_window_memory(memory.address));
-    return failed ? *failed : std::move(windows.error());
+    return std::move(windows.error());
   }
   for (size_t i = 0; i < sizes.size(); ++i) memories[i].window = (*windows)[i];
   COLL_TRY(one_sided_->share(*windows, deadline()));

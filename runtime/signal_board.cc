@@ -52,10 +52,12 @@ Status SignalBoard::open(Communicator& communicator, Deadline deadline) {
   const uint64_t bytes = uint64_t(size_) * sizeof(SignalLine);
   // A rank without memory comes to the registration all the same, so that all ranks hear of it.
   auto memory = allocate_window_memory(bytes);
-  const WindowRange range{.address = memory ? *memory : nullptr, .bytes = bytes};
-  if (memory) memory_ = *memory;
+  WindowRange range{.bytes = bytes};
+  if (memory)
+    range.address = memory_ = *memory;
+  else
+    range.missing = &memory.error();
   auto windows = communicator.register_windows({&range, 1}, deadline);
-  if (!memory) return std::move(memory.error()).within("memory for signals");
   if (!windows) return std::move(windows.error()).within("window for signals");
   window_ = windows->front();
   lines_ = reinterpret_cast<SignalLine*>(window_->address());

@@ -59,6 +59,8 @@ uint64_t window_stride(std::span<const transport::PeerInfo> peers, std::span<con
 struct WindowRange {
   void* address = nullptr;
   uint64_t bytes = 0;  // > 0, the same on all ranks; any alignment
+  // Why this rank has no memory to register: it comes all the same, so that all hear of it.
+  const Error* missing = nullptr;
 };
 
 class UserWindow {

@@ -98,6 +98,7 @@ Status UserWindows::State::check_overlap(std::span<const WindowRange> ranges, si
 }
 
 Status UserWindows::State::add_range(Attempt& attempt, const WindowRange& range, size_t index) {
+  if (range.missing != nullptr) return Error(*range.missing);
   if (range.address == nullptr || range.bytes == 0)
     return Error(ErrorCode::usage,
                  format("a window of {} bytes at {}", range.bytes, range.address));

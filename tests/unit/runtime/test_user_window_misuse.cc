@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/wait.h"
+#include "runtime/one_sided.h"
 #include "tests/unit/runtime/few_files.h"
 #include "tests/unit/runtime/window_job.h"
 
@@ -281,6 +282,28 @@ int register_with_few_files(Communicator& c, size_t left) {
   return c.finalize(soon()) ? 1 : 15;
 }
 
+// Rank 1 has no memory for its board.
+int open_without_memory(Communicator& c) {
+  Memory memory(100);
+  Complaints complaints;
+  const WindowPointer known = registered(c, complaints, {memory.at, 100});
+  if (known == nullptr || !c.deregister_windows({&known, 1}, soon())) return 10;
+  std::optional<FewFiles> few;
+  if (c.rank() == 1) few.emplace(0);
+  const auto ops = OneSided::open(c, soon());
+  few.reset();
+  if (ops) return 11;
+  const Error& error = ops.error();
+  const bool named = c.rank() == 1 ||
+                     (error.rank == 1 && error.chain().find("rank 1 (host ") != std::string::npos);
+  if (error.code != ErrorCode::unavailable || !named ||
+      error.chain().find("a file in memory") == std::string::npos) {
+    std::fputs((error.chain() + "\n").c_str(), stderr);
+    return 12;
+  }
+  return OneSided::open(c, soon()) && c.finalize(soon()) ? 0 : 13;
+}
+
 int rounds_in_processes(Communicator& c) {
   for (int round = 0; round < 20; ++round) {
     Memory memory(10'000);
@@ -341,6 +364,10 @@ TEST_CASE("descriptors run out while windows are registered", "[user_window]") {
   CHECK(ends(1) == std::vector<int>{2, 2, 2});  // nothing can be passed
   CHECK(ends(2) == std::vector<int>{2, 2, 2});  // what is passed finds no room
   CHECK(ends(12) == std::vector<int>{0, 0, 0});
+}
+
+TEST_CASE("a rank without memory for a window says so to all", "[user_window][one_sided]") {
+  CHECK(in_processes(3, open_without_memory) == std::vector<int>{0, 0, 0});
 }
 
 TEST_CASE("windows between processes come and go", "[user_window]") {
