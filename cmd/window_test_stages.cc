@@ -326,6 +326,13 @@ Status WindowTest::misuse(WindowFindings& found) {
   const std::vector<WindowPointer> ours{memory.window};
   COLL_TRY(expect("deregistering another communicator's window",
                   stranger->deregister_windows(ours, deadline())));
+  COLL_ASSIGN(void* const apart, runtime::allocate_window_memory(4096, communicator_.device()));
+  const runtime::WindowRange theirs{.address = apart, .bytes = 4096};
+  COLL_ASSIGN(const auto foreign, stranger->register_windows({&theirs, 1}, deadline()));
+  COLL_TRY(expect("a put into another communicator's window",
+                  one_sided_->put({foreign[0], rank(), 0}, word, 8, deadline())));
+  COLL_TRY(stranger->deregister_windows(foreign, deadline()));
+  COLL_TRY(runtime::free_window_memory(apart));
   COLL_TRY(stranger->finalize(deadline()));
   base::log_set_thread_device(rank());  // this thread's lines are this rank's again
   COLL_TRY(meet());
