@@ -6,6 +6,7 @@
 
 #include "runtime/window_memory.h"
 #include "tests/unit/runtime/gpu_ranks.h"
+#include "tests/unit/runtime/gpu_windows.h"
 
 using namespace collctl;
 using namespace collctl::runtime;
@@ -13,14 +14,8 @@ using namespace collctl::runtime::testing;
 
 namespace {
 
-constexpr uint64_t kBytes = 5000;
-
 Deadline soon() {
   return Deadline::after_seconds(60);
-}
-
-uint8_t pattern(int rank, uint64_t i) {
-  return uint8_t(uint64_t(rank) * 71 + i * 3 + 1);
 }
 
 constexpr Collective kServed[] = {Collective::all_reduce,     Collective::all_gather,
@@ -84,13 +79,8 @@ void all_collectives(Communicator& c, Complaints& complaints, float* memory) {
 }
 
 void look_at_all(Communicator& c, Complaints& complaints, const UserWindow& window) {
-  for (int peer = 0; peer < c.size(); ++peer) {
-    const auto at = window.peer(peer, 0, kBytes);
-    if (!at) return complaints.add(at.error().chain());
-    for (uint64_t i = 0; i < kBytes; ++i)
-      if ((*at)[i] != pattern(peer, i))
-        return complaints.add(format("rank {}: byte {} of rank {}", c.rank(), i, peer));
-  }
+  if (window.team().size() != size_t(c.size())) complaints.add("not all are of the team");
+  if (!right_bytes(c, complaints, window)) return;
   // The struct for kernels lies in the GPU's memory and says the same as the host's.
   kernels::UserWindow copy;
   if (window.on_device() == &window.shadow()) complaints.add("kernels get the host's struct");
@@ -110,11 +100,11 @@ TEST_CASE("windows in GPU memory, registered again and again", "[gpu][user_windo
     job.ranks = n;
     CHECK(with_gpu_ranks(job, [](Communicator& c, Complaints& complaints) {
             for (int round = 0; round < 20; ++round) {
-              auto memory = allocate_window_memory(3 * kBytes, c.device());
+              auto memory = allocate_window_memory(3 * kLookedAt, c.device());
               if (!memory) return complaints.add(memory.error().chain());
               auto* const at = static_cast<uint8_t*>(*memory);
-              for (uint64_t i = 0; i < kBytes; ++i) at[kBytes + i] = pattern(c.rank(), i);
-              const WindowRange ranges[] = {{at, 10}, {at + kBytes, kBytes}};
+              fill_window(c, at + kLookedAt);
+              const WindowRange ranges[] = {{at, 10}, {at + kLookedAt, kLookedAt}};
               auto windows = c.register_windows(ranges, soon());
               if (!windows) return complaints.add(windows.error().chain());
               if (c.windows().usage().placements != 1) complaints.add("one memory, two mappings");

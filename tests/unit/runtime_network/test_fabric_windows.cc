@@ -7,6 +7,7 @@
 #include "runtime/window_memory.h"
 #include "tests/fake_drivers/nvml_control.h"
 #include "tests/unit/runtime/gpu_ranks.h"
+#include "tests/unit/runtime/gpu_windows.h"
 #include "tests/unit/runtime/one_sided_job.h"
 
 using namespace collctl;
@@ -14,8 +15,6 @@ using namespace collctl::runtime;
 using namespace collctl::runtime::testing;
 
 namespace {
-
-constexpr uint64_t kBytes = 5000;
 
 // Two GPUs on each of two hosts; `cliques` by GPU, -1: in no domain.
 struct TwoHosts {
@@ -42,10 +41,6 @@ struct TwoHosts {
   GpuJob job;
 };
 
-uint8_t pattern(int rank, uint64_t i) {
-  return uint8_t(uint64_t(rank) * 71 + i * 3 + 1);
-}
-
 std::vector<int> team_of(Communicator& c) {
   const auto team = c.windows().team();
   return {team.begin(), team.end()};
@@ -53,11 +48,11 @@ std::vector<int> team_of(Communicator& c) {
 
 // Registers memory, looks at that of the whole team, gives it back.
 void look_round(Communicator& c, Complaints& complaints) {
-  auto memory = allocate_window_memory(3 * kBytes, c.device());
+  auto memory = allocate_window_memory(3 * kLookedAt, c.device());
   if (!memory) return complaints.add(memory.error().chain());
   auto* const at = static_cast<uint8_t*>(*memory);
-  for (uint64_t i = 0; i < kBytes; ++i) at[kBytes + i] = pattern(c.rank(), i);
-  const WindowRange ranges[] = {{at, 10}, {at + kBytes, kBytes}};
+  fill_window(c, at + kLookedAt);
+  const WindowRange ranges[] = {{at, 10}, {at + kLookedAt, kLookedAt}};
   auto windows = c.register_windows(ranges, soon());
   if (!windows) return complaints.add(windows.error().chain());
   // Known ones need no names.
@@ -65,13 +60,7 @@ void look_round(Communicator& c, Complaints& complaints) {
   if (!again || (*again)[0] != (*windows)[1]) return complaints.add("not known any more");
   COLL_TEST_OK(complaints, c.deregister_windows(*again, soon()));
   COLL_TEST_OK(complaints, c.barrier(soon()));
-  for (const int peer : team_of(c)) {
-    const auto seen = (*windows)[1]->peer(peer, 0, kBytes);
-    if (!seen) return complaints.add(seen.error().chain());
-    for (uint64_t i = 0; i < kBytes; ++i)
-      if ((*seen)[i] != pattern(peer, i))
-        return complaints.add(format("rank {}: byte {} of rank {}", c.rank(), i, peer));
-  }
+  if (!right_bytes(c, complaints, *(*windows)[1])) return;
   COLL_TEST_OK(complaints, c.barrier(soon()));
   COLL_TEST_OK(complaints, c.deregister_windows(*windows, soon()));
   COLL_TEST_OK(complaints, free_window_memory(at));
