@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "base/thrown.h"
 #include "cmd/abort_scope.h"
 #include "cmd/bench.h"
 #include "cmd/bench_run.h"
@@ -58,10 +59,11 @@ Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
   if (cost) cost->pause();
   const AbortScope aborted([&](const Error& why) { communicator->abort(why); });
   {
-    Status status = spec.suite == Suite::window_test ? WindowTest(spec, *communicator, sink).run()
-                    : spec.soak
-                        ? Soak(spec, *communicator, sink).run()
-                        : BenchRun(spec, *communicator, sink, cost ? &*cost : nullptr).run();
+    Status status = base::caught([&] {
+      return spec.suite == Suite::window_test ? WindowTest(spec, *communicator, sink).run()
+             : spec.soak                      ? Soak(spec, *communicator, sink).run()
+                         : BenchRun(spec, *communicator, sink, cost ? &*cost : nullptr).run();
+    });
     if (!status) {
       // What only this rank knows must end the others too. A usage error all ranks find alike: who
       // left before the others have found it would be a lost rank to them.

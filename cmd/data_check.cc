@@ -130,10 +130,10 @@ Result<Mismatch> DataOracle::compare(const Segment& segment, const GuardedBuffer
       found[share] =
           compare_piece(segment, *pattern, offset / size + from, to - from, piece + from * size);
     };
-    std::vector<std::thread> helpers;
+    std::vector<std::jthread> helpers;
     for (uint64_t share = 1; share < shares; ++share) helpers.emplace_back(compare_share, share);
     compare_share(0);
-    for (std::thread& helper : helpers) helper.join();
+    for (std::jthread& helper : helpers) helper.join();
     for (const Mismatch& part : found) {
       if (part.bad == 0) continue;
       if (total.bad == 0) total.first = part.first;

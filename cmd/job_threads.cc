@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/log.h"
+#include "base/thrown.h"
 #include "cmd/abort_scope.h"
 #include "cmd/interrupt.h"
 #include "cmd/job_config.h"
@@ -63,12 +64,17 @@ struct Team {
   std::vector<RankFacts> ranks;
   int running = 0;
   int errors = 0;
+  bool called_off = false;  // not every rank could have a thread
 };
 
 void run_rank(Team& team, const BenchSpec& spec, const runtime::UniqueId& id, int rank, int size,
               BenchSink& sink) {
+  {
+    const std::lock_guard lock(team.mutex);  // held until all ranks have their threads
+    if (team.called_off) return;
+  }
   base::log_set_thread_device(rank);
-  Status status = bench_rank(spec, id, rank, size, sink);
+  Status status = base::caught([&] { return bench_rank(spec, id, rank, size, sink); });
   const std::lock_guard lock(team.mutex);
   RankFacts& r = team.ranks[size_t(rank)];
   r.exited = true;
@@ -158,15 +164,28 @@ JobOutcome run_threads(const LaunchOptions& options, const BenchSpec& given, Ben
     team.ranks[size_t(rank)].end.host = base::host_name();
     team.ranks[size_t(rank)].end.pid = ::getpid();
   }
-  for (int rank = 0; rank < plan->ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      run_rank(team, for_rank(spec, rank, options.gpus), root->id, rank, plan->ranks, locked);
+  Status begun;
+  {
+    // A rank that began before all have a thread would wait for those that get none.
+    const std::lock_guard lock(team.mutex);
+    begun = base::caught([&]() -> Status {
+      for (int rank = 0; rank < plan->ranks; ++rank)
+        threads.emplace_back([&, rank] {
+          run_rank(team, for_rank(spec, rank, options.gpus), root->id, rank, plan->ranks, locked);
+        });
+      return {};
     });
+    team.called_off = !begun;
+    if (!begun) team.running = 0;
+  }
   std::optional<Error> stopped = watch.wait_for_all();
   for (std::thread& thread : threads) thread.join();
   clear_abort();
   JobOutcome out;
   out.error = stopped ? std::move(stopped) : root_cause(team.ranks);
+  if (!begun && !out.error)
+    out.error =
+        std::move(begun.error()).within(format("rank {} of {}", threads.size(), plan->ranks));
   out.exit_code = exit_code_of(out.error);
   for (RankFacts& r : team.ranks) out.ranks.push_back(std::move(r.end));
   out.seconds = double(now_ns() - began_ns) / 1e9;

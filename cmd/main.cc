@@ -5,6 +5,7 @@
 #include <csignal>
 #include <exception>
 
+#include "base/thrown.h"
 #include "cmd/command_line.h"
 
 namespace {
@@ -26,8 +27,8 @@ int main(int argc, char** argv) {
   try {
     return collctl::cmd::command_line({argv + (argc > 0 ? 1 : 0), argv + argc}, console);
   } catch (const std::exception& error) {
-    console.print_error({collctl::ErrorCode::defect, error.what(),
-                         "this is a defect of collctl; please report it with the command line"});
-    return 70;
+    const collctl::Error known = collctl::base::thrown_error(error);
+    console.print_error(known);
+    return int(known.code);
   }
 }

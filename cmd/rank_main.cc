@@ -15,6 +15,7 @@
 #include "base/format.h"
 #include "base/log.h"
 #include "base/rank_env.h"
+#include "base/thrown.h"
 #include "cmd/abort_scope.h"
 #include "cmd/job_config.h"
 #include "launcher/control.h"
@@ -195,7 +196,7 @@ int rank_main() {
     COLL_ASSIGN(const RankConfig config, RankConfig::from_json(frame->text()));
     return measure(channel, config);
   };
-  const Status status = run();
+  const Status status = base::caught(run);
   if (status) return 0;
   // When this fails the launcher is gone; the exit code still tells whoever waits for us.
   static_cast<void>(channel.send(FrameType::error, launcher::encode_error(status.error()),

@@ -373,7 +373,7 @@ Result<std::unique_ptr<Communicator>> Communicator::init(const UniqueId& id, int
 Result<std::vector<std::unique_ptr<Communicator>>> Communicator::init_many(
     const UniqueId& id, std::span<const int> ranks, int size, const CommOptions& options) {
   std::vector<std::optional<Result<std::unique_ptr<Communicator>>>> results(ranks.size());
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (size_t i = 0; i < ranks.size(); ++i)
     threads.emplace_back([&, i] { results[i] = init(id, ranks[i], size, options); });
   for (auto& thread : threads) thread.join();  // each init ends by its deadline

@@ -34,7 +34,7 @@ Status Group::Collected::add(Communicator::State& communicator,
 // in order.
 Status Group::Collected::submit_all(const std::vector<Batch>& all) {
   std::vector<Status> outcomes(all.size());
-  std::vector<std::thread> connecting;
+  std::vector<std::jthread> connecting;
   std::set<const Communicator::State*> seen;
   for (size_t i = 0; i < all.size(); ++i) {
     Communicator::State* const communicator = all[i].communicator;
@@ -55,7 +55,7 @@ Status Group::Collected::submit_all(const std::vector<Batch>& all) {
     else
       start();
   }
-  for (std::thread& thread : connecting) thread.join();  // by the deadline of a start-up
+  for (std::jthread& thread : connecting) thread.join();  // by the deadline of a start-up
   for (Status& outcome : outcomes)
     if (!outcome) return std::move(outcome);
   return {};

@@ -133,7 +133,7 @@ Status Meeting::exchange_blobs() {
 void Meeting::reach() {
   const Deadline deadline = Deadline::after_seconds(side_.timeout_s);
   const int rank = side_.mine->rank;
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (Way& way : ways_) {
     // An end that could not describe itself has no blob: its peer has nothing to connect to.
     if (way.mine.empty() || way.theirs.empty()) continue;
@@ -142,7 +142,7 @@ void Meeting::reach() {
       way.path->reach(way.theirs, deadline);
     });
   }
-  for (std::thread& thread : threads) thread.join();  // each ends by the deadline
+  for (std::jthread& thread : threads) thread.join();  // each ends by the deadline
 }
 
 void Meeting::write(ByteWriter& w, const RailResult& result) {

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Limits of the host with the real binary: a /dev/shm too small (own mount namespace), memory of many local ranks.
+# Limits of the host with the real binary: a /dev/shm too small (own mount namespace), too few threads, memory of many
+# local ranks.
 # Usage: limits.sh PATH/collctl
 set -u
 export CUDA_VISIBLE_DEVICES=-1  # CPU ranks, on machines with GPUs as well
@@ -28,6 +29,30 @@ if unshare -m true 2>/dev/null; then
   grep -q 'NET/Socket' "$work/out" || fail "the sockets did not carry it"
 else
   echo "SKIPPED: a small /dev/shm (no right to make a mount namespace)"
+fi
+
+# A user of whom nothing else runs may have few processes, which count threads as well.
+cp "$collctl" "$work/collctl" && chmod 711 "$work"
+few() { # LIMIT MODE...
+  (ulimit -u "$1" && shift && cd / &&
+    exec setpriv --reuid 60123 --regid 60123 --clear-groups timeout 240 "$work/collctl" run -n 4 "$@" allreduce \
+      -b 8 -e 1M -f 64 --iters 2) >"$work/out" 2>"$work/err" </dev/null
+  rc=$?
+}
+if [ "$(id -u)" = 0 ] && few 1000 && [ $rc -eq 0 ]; then
+  for mode in process thread; do
+    echo "- too few threads for ranks of --rank-mode $mode"
+    refused=0
+    for limit in 4 5 6 7 8 9 10 11 12; do
+      few $limit --rank-mode $mode
+      [ $rc -eq 0 ] && continue
+      [ $rc -eq 3 ] && grep -q 'ulimit -u' "$work/err" || fail "limit $limit: exit code $rc, expected 3 and the limit's name"
+      refused=$((refused + 1))
+    done
+    [ $refused -gt 0 ] || fail "no limit was too low"
+  done
+else
+  echo "SKIPPED: few threads (not root, or another user cannot run the binary)"
 fi
 
 echo "- 64 local ranks run a ring all-reduce within 2 GiB"
