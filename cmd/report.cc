@@ -265,7 +265,9 @@ int Reporter::finish(const JobOutcome& outcome) {
   }
   Status files;
   if (speaks_) files = write_files(verdict, outcome, code);
-  if (!files.ok() && code == 0) code = int(files.error().code);
+  if (!files.ok() &&
+      (code == 0 || base::severity(files.error().code) > base::severity(ErrorCode(code))))
+    code = int(files.error().code);
   if (speaks_ && output_.format == Format::json) {
     if (job_error != nullptr)
       console_.out(error_json(*job_error, code, &report_));

@@ -182,6 +182,12 @@ void read_verdict(Fields& f, Verdict& verdict) {
       verdict.reasons.push_back(std::move(reason));
     });
   });
+  const auto untested = [](const Reason& reason) {
+    return reason.code == "not-measured" || reason.code == "host-left-out";
+  };
+  if (!verdict.ok && !verdict.reasons.empty() &&
+      std::all_of(verdict.reasons.begin(), verdict.reasons.end(), untested))
+    verdict.code = ErrorCode::incomplete;
 }
 
 void read_measured(const Json& json, Fields& f, BenchReport& report) {

@@ -234,6 +234,11 @@ std::string text_header(const BenchHeader& header, bool verbose) {
 
 namespace {
 
+// Never all zeros: it stands below the mean, which has six digits wherever they begin.
+std::string rate_digits(double GBps) {
+  return GBps < 0.001 ? format("{:.4g}", GBps) : four_digits(GBps);
+}
+
 // What the two sides' communicators cost.
 std::string cost_lines(const BenchClosing& closing) {
   if (!closing.costs) return "";
@@ -289,15 +294,18 @@ std::string text_footer(const BenchReport& report, const Verdict& verdict, const
     if (average.timings > 1 && average.best_GBps > 0)  // one rank sends nobody anything
       text +=
           format("#   (mean of all {} timings, small sizes included; the best was {} GB/s at {})\n",
-                 average.timings, four_digits(average.best_GBps), human_bytes(average.best_bytes));
+                 average.timings, rate_digits(average.best_GBps), human_bytes(average.best_bytes));
   }
   if (const Comparison other = compared(report); other.timings != 0)
     text += format("# Ratio to {:<12}: {:.3f} (geometric mean of {}; lowest {:.3f} at {})\n",
                    other.name, other.ratio, other.timings, other.lowest,
                    human_bytes(other.lowest_bytes));
   text += closing_lines(report);
-  std::string word =
-      verdict.ok ? console.out_colour("32", "passed") : console.out_colour("1;31", "FAILED");
+  std::string word = console.out_colour("1;31", "FAILED");
+  if (verdict.ok) word = console.out_colour("32", "passed");
+  // Code 8: what was tested passed.
+  else if (verdict.code == ErrorCode::incomplete)
+    word = console.out_colour("1;33", "incomplete");
   if (job_error != nullptr) word = console.out_colour("1;31", "FAILED") + ", the run broke off";
   text += format("# Verdict              : {}\n", word);
   if (job_error != nullptr && verdict.code == ErrorCode::incomplete) return text;

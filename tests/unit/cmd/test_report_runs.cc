@@ -1,4 +1,5 @@
 // What a run prints and writes, from its first row to its end.
+#include "cmd/report_read.h"
 #include "tests/unit/cmd/report_rows.h"
 
 using namespace collctl;
@@ -15,6 +16,40 @@ TEST_CASE("a run that ended well prints table, average and verdict", "[cmd]") {
   CHECK(run.out.find("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 0.01425 GB/s\n") !=
         std::string::npos);
   CHECK(run.out.find("# Verdict              : passed\n") != std::string::npos);
+}
+
+// Passed as far as it went: code 8 is no failure, neither at once nor in the saved report.
+TEST_CASE("what was not tested makes a run incomplete", "[cmd]") {
+  Folder folder;
+  OutputOptions output;
+  output.files = {{folder.file("a.json"), Format::json}};
+  JobOutcome without;
+  without.hosts.resize(1);
+  without.hosts[0].host = "node02";
+  without.hosts[0].error = Error(ErrorCode::launch, "connection refused");
+  const Captured run = capture(output, without, two_rows);
+  CHECK(run.code == 8);
+  CHECK(run.out.find("# Verdict              : incomplete\n#   node02 took no part: connection ") !=
+        std::string::npos);
+  const auto saved = read_report(content(folder.file("a.json")));
+  REQUIRE(saved);
+  CHECK(saved->verdict.code == ErrorCode::incomplete);
+  OutputOptions limited;
+  limited.min_busbw = limit(1000);
+  const Captured slow = capture(limited, without, two_rows);
+  CHECK(slow.code == 1);
+  CHECK(slow.out.find("# Verdict              : FAILED\n") != std::string::npos);
+  // A report that cannot be written is worse than either.
+  limited.files = {{folder.file("none/a.json"), Format::json}};
+  CHECK(capture(limited, without, two_rows).code == 3);
+}
+
+TEST_CASE("the best of slow timings is a number", "[cmd]") {
+  const Captured run = capture({}, {}, [](Reporter& reporter) {
+    reporter.header(header_of(4));
+    reporter.row(row(8, 5, 0.0000123));
+  });
+  CHECK(run.out.find("; the best was 1.23e-05 GB/s at 8 B)\n") != std::string::npos);
 }
 
 TEST_CASE("quiet leaves rows and verdict", "[cmd]") {
