@@ -1,4 +1,5 @@
 // `report`: a saved report as the table that the run printed.
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 
@@ -12,7 +13,7 @@ namespace {
 
 Result<std::string> content_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) return Error(ErrorCode::usage, format("{}: cannot be read", path));
+  if (!in) return base::errno_error(ErrorCode::usage, path, errno);
   std::string text;
   // What is too long is refused by who reads it.
   char block[64 << 10];

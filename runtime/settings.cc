@@ -33,6 +33,16 @@ Result<uint32_t> slot_bytes(KnobId id, uint32_t planned, uint32_t slots) {
   return uint32_t(slot);
 }
 
+// What is wrong with a variable says which one it is: nobody has typed it for this run.
+Result<Choices> read_choices(const CommOptions& options) {
+  const base::KnobValue algo = base::knob_value(KnobId::algo);
+  const base::KnobValue proto = base::knob_value(KnobId::proto);
+  if (options.algo.empty()) COLL_TRY_IN(parse_choices(algo.text, "", 0), algo.origin);
+  if (options.proto.empty()) COLL_TRY_IN(parse_choices("", proto.text, 0), proto.origin);
+  return parse_choices(options.algo.empty() ? algo.text : options.algo,
+                       options.proto.empty() ? proto.text : options.proto, options.channels);
+}
+
 Status read_window(Settings& s) {
   COLL_ASSIGN(const int64_t bytes, base::knob_int(KnobId::window_bytes));
   if (bytes != 0 && bytes < kLeastWindowBytes)
@@ -112,10 +122,7 @@ Result<Settings> read_settings(const CommOptions& options) {
   }
   COLL_TRY(read_window(s));
   if (s.window_stride == 0) s.window_stride = options.window_stride;
-  COLL_ASSIGN(s.choices,
-              parse_choices(options.algo.empty() ? base::knob_text(KnobId::algo) : options.algo,
-                            options.proto.empty() ? base::knob_text(KnobId::proto) : options.proto,
-                            options.channels));
+  COLL_ASSIGN(s.choices, read_choices(options));
   COLL_TRY(read_int(KnobId::min_nchannels, s.min_channels));
   COLL_TRY(read_int(KnobId::max_nchannels, s.max_channels));
   if (s.max_channels > 0 && s.min_channels > s.max_channels)

@@ -34,6 +34,7 @@ const Case kCases[] = {
     {"run -n", "run: -n needs a value: N"},
     {"run -Q a,b allreduce", "run: unknown option -Q; collctl run -h lists the options"},
     {"run allreduce --hostfile no/such", "hostfile no/such: No such file or directory"},
+    {"report no/such", "no/such: No such file or directory"},
     {"allreduce -H a",
      "allreduce: allreduce has no option -H; it belongs to collctl run "
      "<collective>"},
@@ -142,5 +143,13 @@ TEST_CASE("a variable with an illegal value stops every job", "[cli]") {
     const Ran ran = run_collctl(arguments, "COLLCTL_STEPS=banana");
     CHECK(ran.code == 2);
     CHECK(ran.err == "collctl: error: COLLCTL_STEPS = 'banana': expected a whole number 2..64\n");
+  }
+  // What only ranks understand says the variable's name as well.
+  for (const char* name : {"COLLCTL_ALGO", "NCCL_PROTO"}) {
+    const Ran ran = run_collctl("run -n 2 allreduce -e 8", std::string(name) + "=banana");
+    INFO(ran.err);
+    CHECK(ran.code == 2);
+    CHECK(ran.err.find(std::string(name) + ": ") != std::string::npos);
+    CHECK(ran.err.find("'banana' is unknown; expected ") != std::string::npos);
   }
 }
