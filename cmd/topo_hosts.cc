@@ -203,7 +203,9 @@ std::string hosts_text(const std::vector<HostTopology>& hosts,
   if (!ports.empty()) text += "RDMA ports:\n" + ports;
   for (const HostTopology& host : hosts) {
     if (!host.error) continue;
-    text += painted("FAIL " + host.host, "1;31", style) + ": " + plain(host.error->message) + "\n";
+    const std::string head = host.host + ": ", &why = host.error->message;  // may begin with it
+    text += painted("FAIL " + host.host, "1;31", style) + ": " +
+            plain(why.rfind(head, 0) == 0 ? why.substr(head.size()) : why) + "\n";
     if (!host.error->hint.empty()) text += "  remedy: " + plain(host.error->hint) + "\n";
   }
   return text;

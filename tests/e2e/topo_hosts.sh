@@ -105,7 +105,7 @@ if case_is "a host is down"; then
     topo -H "$all" --ssh-client $client
     is_code 4
     has_out '^# 4 hosts: 2 different machines, 1 could not be asked$'
-    has_out '^FAIL node04: .*refused'
+    has_out '^FAIL node04: cannot connect .*refused'
     has_out '^node03: 1 difference from node01$'
   done
   topo -H "$all" --json
