@@ -74,7 +74,11 @@ Result<std::unique_ptr<Guard>> Guard::start(size_t most_groups) {
   std::vector<int32_t> groups;
   groups.reserve(most_groups);
   const pid_t pid = ::fork();
-  if (pid < 0) return base::errno_error(ErrorCode::unavailable, "fork the guard process", errno);
+  if (pid < 0) {
+    Error e = base::errno_error(ErrorCode::unavailable, "fork the guard process", errno);
+    e.hint = "raise the limit of processes (ulimit -u, pids.max of a container) or of memory";
+    return e;
+  }
   if (pid == 0) watch(theirs.get(), groups);
   return std::unique_ptr<Guard>(new Guard(pid, std::move(mine)));
 }

@@ -62,12 +62,13 @@ Status LocalJob::State::check_file_limit(size_t count) {
   const uint64_t limit = base::raise_open_file_limit();
   const uint64_t needed = count * kFdsPerRank + kFdsSpare;
   if (needed <= limit) return {};
+  std::string hint = "raise it (ulimit -Hn, or LimitNOFILE of the service)";
+  if (limit >= kFdsSpare + kFdsPerRank)
+    hint += format(", or start at most {} ranks", (limit - kFdsSpare) / kFdsPerRank);
   return Error(
       ErrorCode::unavailable,
       format("{} ranks need {} open files in the launcher, the limit is {}", count, needed, limit),
-      format("raise it (ulimit -Hn, or LimitNOFILE of the service), or start at most {} "
-             "ranks",
-             limit > kFdsSpare ? (limit - kFdsSpare) / kFdsPerRank : 0));
+      std::move(hint));
 }
 
 Status LocalJob::State::start(const std::vector<RankProcess>& processes) {

@@ -253,8 +253,14 @@ TEST_CASE("too few open files is said with numbers before anything starts") {
     auto job = LocalJob::start(std::vector<RankProcess>(100, shell("sleep 100")));
     const bool right = !job.ok() && job.error().code == ErrorCode::unavailable &&
                        job.error().message.find("664") != std::string::npos &&
-                       job.error().message.find("200") != std::string::npos;
-    ::_exit(right ? 0 : 1);
+                       job.error().message.find("200") != std::string::npos &&
+                       job.error().hint.find("at most 22 ranks") != std::string::npos;
+    limit.rlim_cur = limit.rlim_max = 64;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    job = LocalJob::start(std::vector<RankProcess>(2, shell("sleep 100")));
+    const bool none = !job.ok() && job.error().code == ErrorCode::unavailable &&
+                      job.error().hint.find("at most") == std::string::npos;
+    ::_exit(right && none ? 0 : 1);
   }
   int status = 0;
   REQUIRE(::waitpid(pid, &status, 0) == pid);
