@@ -171,6 +171,8 @@ Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speak
     else if (r.state == 'D')
       e.hint =
           format("process {} hangs in the kernel (disk, network file system, driver)", r.end.pid);
+    else if (r.state == '?')
+      e.hint = format("look at host {} and the network to it (cable, link, firewall)", r.end.host);
   }
   return e;
 }
@@ -195,7 +197,7 @@ std::string state_words(char state) {
     case 'D':
       return "in an uninterruptible wait of the kernel (state D)";
     case '?':
-      return "in a state that is not known";
+      return "its host has not said in what state it is";
     case 'R':
       return "running, but without progress";
     default:

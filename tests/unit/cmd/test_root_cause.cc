@@ -202,6 +202,16 @@ TEST_CASE("ranks that wait for each other") {
   CHECK(has(*e, "rank 1 waits for rank 0; rank 0 waits for rank 1"));
 }
 
+TEST_CASE("a host that says nothing of its ranks is where to look") {
+  auto ranks = job(2);
+  ranks[1].state = '?';
+  says(ranks[0], 0, ErrorCode::deadline, "rank 0 waits for data", 1);
+  const auto e = root_cause(ranks);
+  REQUIRE(e);
+  CHECK(has(*e, "does not move: its host has not said in what state it is; rank 0 waits"));
+  CHECK(e->hint == "look at host b1 and the network to it (cable, link, firewall)");
+}
+
 TEST_CASE("places of ranks for a deadline of the job") {
   auto ranks = job(4);
   ranks[1].end.phase = ranks[3].end.phase = "bootstrap";
