@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "cmd/command_line.h"
 #include "cmd/json_writer.h"
+#include "cmd/options.h"
 #include "launcher/adopt.h"
 
 namespace collctl::cmd {
@@ -149,6 +150,27 @@ std::string env_text(const std::vector<Shown>& list, const Console& console) {
   return text + "# [NAME]: the field's variable, honoured when ours is unset\n";
 }
 
+// A variable whose name is not quite a knob's changes nothing, and nothing else would ever say so.
+void note_strangers(Console& console) {
+  std::vector<std::string> names, others;
+  for (const base::Knob& knob : base::knobs())
+    ((knob.flags & base::kHidden) != 0 ? others : names).push_back(format("COLLCTL_{}", knob.name));
+  for (const char* taken : {"RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"})
+    others.push_back(format("COLLCTL_{}", taken));  // of a rank's place
+  const auto is_in = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  };
+  for (const std::string& variable : base::environment_list()) {
+    const std::string name = variable.substr(0, variable.find('='));
+    if (name.rfind("COLLCTL_", 0) != 0 || is_in(names, name) || is_in(others, name)) continue;
+    if (!std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; }))
+      continue;
+    const std::string near = nearest(name, names);
+    console.note(format("{} is set, but there is no such knob{}", name,
+                        near.empty() ? "" : "; did you mean " + near + "?"));
+  }
+}
+
 }  // namespace
 
 Result<int> env_command(const ParsedLine& line, Console& console) {
@@ -156,6 +178,7 @@ Result<int> env_command(const ParsedLine& line, Console& console) {
   const AdoptedShown adopted = adopted_shown();
   console.out(line.has("json") ? env_json(list, adopted)
                                : env_text(list, console) + adopted_text(adopted));
+  note_strangers(console);
   // Shown whatever they are; but what no command would take is said here already.
   if (adopted.error) {
     console.print_error(*adopted.error);

@@ -110,6 +110,12 @@ TEST_CASE("env says what is in force and why", "[cli]") {
   CHECK(has(text.out,
             "COLLCTL_STEPS                    4         8        COLLCTL_STEPS\n"
             "    slots of a buffer\n"));
+  CHECK(text.err == "");
+  const Ran misspelt = run_collctl("env", "COLLCTL_STPES=4 COLLCTL_LOCAL_SIZE=2");
+  CHECK(misspelt.code == 0);
+  CHECK(misspelt.err ==
+        "collctl: note: COLLCTL_STPES is set, but there is no such knob; did you mean "
+        "COLLCTL_STEPS?\n");
   const Ran bad = run_collctl("env", "COLLCTL_STEPS=1");
   CHECK(bad.code == 2);
   CHECK(has(bad.out, "COLLCTL_STEPS"));
