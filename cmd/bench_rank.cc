@@ -9,6 +9,7 @@
 #include "cmd/bench.h"
 #include "cmd/bench_run.h"
 #include "cmd/rails.h"
+#include "cmd/same_command.h"
 #include "cmd/soak.h"
 #include "cmd/start_cost.h"
 #include "cmd/topo_dump.h"
@@ -39,6 +40,7 @@ runtime::CommOptions comm_options(const BenchSpec& spec, int size) {
   return options;
 }
 
+constexpr double kSpecSeconds = 30;  // all ranks are there: what each was asked for
 constexpr double kAlikeSeconds = 2;  // all ranks refuse the same operation well within
 
 }  // namespace
@@ -59,7 +61,10 @@ Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
   if (cost) cost->pause();
   const AbortScope aborted([&](const Error& why) { communicator->abort(why); });
   {
-    Status status = base::caught([&] {
+    Status status = base::caught([&]() -> Status {
+      // Only where no launcher of ours has given all ranks theirs.
+      if (sink.every_rank())
+        COLL_TRY(same_command(spec, *communicator, Deadline::after_seconds(kSpecSeconds)));
       return spec.suite == Suite::window_test ? WindowTest(spec, *communicator, sink).run()
              : spec.soak                      ? Soak(spec, *communicator, sink).run()
                          : BenchRun(spec, *communicator, sink, cost ? &*cost : nullptr).run();

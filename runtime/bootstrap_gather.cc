@@ -109,8 +109,10 @@ template <class IndexOf>
 auto into_blocks(void* data, size_t bytes, const std::string& what, IndexOf index_of) {
   return [=](int of, ByteView block) -> Status {
     if (block.size() != bytes)
-      return Error(ErrorCode::defect, format("{}: rank {} gathers blocks of {} bytes, others of {}",
-                                             what, of, block.size(), bytes))
+      return Error(ErrorCode::defect,
+                   format("{}: rank {} gathers blocks of {} bytes, others of {}", what, of,
+                          block.size(), bytes),
+                   "ranks that were started with different commands do this")
           .blame(of);
     uint8_t* to = static_cast<uint8_t*>(data) + index_of(of) * bytes;
     if (to != block.data() && bytes > 0) std::memcpy(to, block.data(), bytes);

@@ -1,6 +1,7 @@
 // A whole bench in this process: ranks as threads over loopback addresses, what rank 0 reported
 // kept. For the tests of bench_rank; Catch's macros stay on the main thread.
 #pragma once
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -35,9 +36,10 @@ struct BenchOutcome {
 };
 
 // One rank in a thread for each sink; the errors of those that had one, as they came. `on_gpus`:
-// rank r drives GPU r.
+// rank r drives GPU r. `change`, if any: what is different on a rank.
 template <class Sink>
-std::vector<Error> run_bench_ranks(const BenchSpec& spec, std::vector<Sink>& sinks, bool on_gpus) {
+std::vector<Error> run_bench_ranks(const BenchSpec& spec, std::vector<Sink>& sinks, bool on_gpus,
+                                   const std::function<void(BenchSpec&, int rank)>& change = {}) {
   auto address = base::parse_address("127.0.0.1:0");
   auto secret = base::random_secret();
   REQUIRE(address);
@@ -53,6 +55,7 @@ std::vector<Error> run_bench_ranks(const BenchSpec& spec, std::vector<Sink>& sin
     threads.emplace_back([&, rank] {
       BenchSpec own = spec;
       own.device = on_gpus ? rank : -1;
+      if (change) change(own, rank);
       const Status status = bench_rank(own, id, rank, size, sinks[size_t(rank)]);
       const std::lock_guard lock(mutex);
       if (!status) errors.push_back(status.error());

@@ -1,7 +1,9 @@
 // bench_rank from end to end on thread ranks: every collective comes out right in every type and
 // operation, rows and header say what ran, errors come back as errors.
+#include <functional>
 #include <set>
 
+#include "base/format.h"
 #include "cmd/bench_timing.h"
 #include "tests/rounds.h"
 #include "tests/unit/cmd/bench_ranks.h"
@@ -43,6 +45,36 @@ TEST_CASE("bench rank: every collective, type and operation is right", "[bench_r
       for (const DataFault& fault : outcome.sink.faults) CHECK(fault.message == "");
     }
   }
+}
+
+// Ranks that somebody else started, as with --join.
+struct JoinedSink : KeepingSink {
+  bool every_rank() const override { return true; }
+};
+
+TEST_CASE("bench rank: joined ranks with different command lines are told apart", "[bench_rank]") {
+  const auto outcome = [](int odd, const std::function<void(BenchSpec&)>& change) {
+    std::vector<JoinedSink> sinks(3);
+    return run_bench_ranks(small_bench(Collective::all_reduce), sinks, false,
+                           [&](BenchSpec& spec, int rank) {
+                             if (rank == odd) change(spec);
+                           });
+  };
+  const auto all_say = [](const std::vector<Error>& errors, const std::string& message) {
+    CHECK(errors.size() == 3);
+    for (const Error& error : errors) {
+      CHECK(error.code == ErrorCode::usage);
+      CHECK(error.message == message);
+    }
+  };
+  all_say(
+      outcome(2, [](BenchSpec& spec) { spec.collective = Collective::all_gather; }),
+      "rank 2 was started with another collective (\"allgather\", not \"allreduce\") than rank 0");
+  all_say(outcome(1, [](BenchSpec& spec) { spec.iterations = 77; }),
+          format("rank 1 was started with another --iters (77, not {}) than rank 0",
+                 small_bench(Collective::all_reduce).iterations));
+  // What is a rank's own.
+  CHECK(outcome(1, [](BenchSpec& spec) { spec.verbosity = 0, spec.op_timeout_s = 99; }).empty());
 }
 
 TEST_CASE("bench rank: rows and header say what ran", "[bench_rank]") {
