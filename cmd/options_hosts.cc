@@ -89,6 +89,18 @@ Result<std::string> read_hostfile(const std::string& path) {
   return text;
 }
 
+// SSH goes on with other keys when a named one is not there; somebody else's may let us in. A key
+// of the agent may be named by its public half.
+void look_for_key(LaunchOptions& launch) {
+  const std::string& key = launch.ssh.identity;
+  if (key.empty() || key[0] == '~' || ::access(key.c_str(), R_OK) == 0) return;
+  const int number = errno;
+  if (::access((key + ".pub").c_str(), R_OK) == 0) return;
+  launch.hosts.warnings.push_back(
+      base::errno_error(ErrorCode::usage, "--identity " + key, number).message +
+      "; other keys are tried");
+}
+
 // Who runs what must be right before anything is started, as far as it is known here.
 Status check_placement(const ParsedLine& line, LaunchOptions& launch) {
   const auto& hosts = launch.hosts.hosts;
@@ -132,6 +144,7 @@ Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch) {
   COLL_ASSIGN(launch.hosts,
               launcher::read_hosts(line.has("hostfile") ? line.text("hostfile") : "",
                                    line.has("hosts") ? line.text("hosts") : "", read_hostfile));
+  look_for_key(launch);
   const bool places = (line.command->scopes & kJobs) != 0;
   if (!places || launch.launcher != LauncherKind::ssh)
     return places ? check_placement(line, launch) : Status();

@@ -38,6 +38,9 @@ TEST_CASE("hosts and how they are reached", "[cmd]") {
   CHECK(launch->oversubscribe);
   CHECK(launch->ssh.client == launcher::SshClient::openssh);
   CHECK(launch->ssh.known_hosts == launcher::KnownHosts::accept_new);
+  CHECK(
+      launch->hosts.warnings ==
+      std::vector<std::string>{"--identity key: No such file or directory; other keys are tried"});
   CHECK(launch->ssh.config_file == "cfg");
   CHECK(launch->ssh.user == "al");
   CHECK(launch->ssh.port == 2222);
