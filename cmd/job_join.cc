@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/log.h"
+#include "base/thrown.h"
 #include "cmd/abort_scope.h"
 #include "cmd/interrupt.h"
 #include "cmd/job_config.h"
@@ -233,7 +234,7 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
     out.until_reported = std::move(job.root);
     return bench_rank(spec, job.id, options.join_rank, options.join_size, join_sink);
   };
-  Status status = measure();
+  Status status = base::caught(measure);
   // What comes from here on is the engine's answer to rank 0's end: it changes our outcome no more.
   out.error = watch.stop();
   if (options.join_rank != 0 && root.length != 0) wait_for_rank_0(root);

@@ -301,14 +301,13 @@ std::string text_footer(const BenchReport& report, const Verdict& verdict, const
                    other.name, other.ratio, other.timings, other.lowest,
                    human_bytes(other.lowest_bytes));
   text += closing_lines(report);
-  std::string word = console.out_colour("1;31", "FAILED");
-  if (verdict.ok) word = console.out_colour("32", "passed");
-  // Code 8: what was tested passed.
-  else if (verdict.code == ErrorCode::incomplete)
-    word = console.out_colour("1;33", "incomplete");
+  const bool incomplete = verdict.code == ErrorCode::incomplete;  // what was tested passed
+  std::string word = verdict.ok   ? console.out_colour("32", "passed")
+                     : incomplete ? console.out_colour("1;33", "incomplete")
+                                  : console.out_colour("1;31", "FAILED");
   if (job_error != nullptr) word = console.out_colour("1;31", "FAILED") + ", the run broke off";
   text += format("# Verdict              : {}\n", word);
-  if (job_error != nullptr && verdict.code == ErrorCode::incomplete) return text;
+  if (job_error != nullptr && incomplete) return text;
   size_t shown = 0;
   for (const Reason& reason : verdict.reasons)
     if (shown++ < kMostReasons) text += format("#   {}\n", reason.message);
