@@ -1,5 +1,7 @@
 #include "cmd/same_command.h"
 
+#include <algorithm>
+
 #include "base/format.h"
 #include "cmd/json_fields.h"
 
