@@ -202,6 +202,7 @@ struct Stream::State {
   bool stop_on_gpu();
   Status wait_for_gpu();
   Status gpu_ready() const;
+  Status or_missed(Status status) const;
 };
 
 // Operations collected by this thread's open group.

@@ -88,6 +88,12 @@ Error CudaExecutor::device_error(Error error) const {
   return std::move(error).within(format("rank {}", options_.rank));
 }
 
+// Of a device that has worked: it is lost, whatever the driver calls it.
+Error CudaExecutor::broken(Error error) const {
+  if (error.code == ErrorCode::unavailable) error.code = ErrorCode::lost;
+  return device_error(std::move(error));
+}
+
 // --- what kernels read ---
 
 // Uploads go without the mutex, so that the watching thread looks on while they wait for a place
@@ -359,7 +365,7 @@ Status CudaExecutor::replay(const transport::DeviceGraph& graph, const DeviceStr
   }
   Status launched = graph.launch(stream.get());
   launching_.store(false, std::memory_order_release);
-  return launched ? Status() : device_error(std::move(launched.error()));
+  return launched ? Status() : broken(std::move(launched.error()));
 }
 
 void CudaExecutor::forget(const DeviceStream& stream) {

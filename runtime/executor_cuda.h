@@ -121,6 +121,7 @@ class CudaExecutor {
   void under_way(uint64_t bytes, uint64_t launches);
   void tell_proxy(bool begins);
   Error device_error(Error error) const;
+  Error broken(Error error) const;
 
   // executor_cuda_watch.cc
   void watch();

@@ -67,7 +67,7 @@ Status CudaExecutor::wait(const DeviceStream& stream) {
   while (true) {
     Result<bool> idle = stream.idle();
     if (!idle) {
-      options_.on_failure(device_error(std::move(idle.error())));
+      options_.on_failure(broken(std::move(idle.error())));
       return {};
     }
     if (*idle) break;
@@ -109,7 +109,7 @@ Status CudaExecutor::drain(Deadline deadline) {
                      "a stream of this communicator records a graph: end it first");
       if (last_ == nullptr) return {};
       Result<bool> idle = last_->idle();
-      if (!idle) return device_error(std::move(idle.error()));
+      if (!idle) return broken(std::move(idle.error()));
       if (*idle) return {};
     }
     if (deadline.passed())
@@ -157,12 +157,12 @@ void CudaExecutor::look(std::unique_lock<std::mutex>& lock) {
   }
   asked_ns_ = now;
   Result<bool> idle = last_ != nullptr ? last_->idle() : Result<bool>(true);
-  if (!idle) return tell(lock, device_error(std::move(idle.error())));
+  if (!idle) return tell(lock, broken(std::move(idle.error())));
   if (!*idle || launching) {
     idle_since_ns_ = 0;
     if (*idle) sign_ns_.store(now, std::memory_order_release);
     Status well = *idle ? Status() : look_for_signs(now);
-    if (!well) tell(lock, device_error(std::move(well.error())));
+    if (!well) tell(lock, broken(std::move(well.error())));
     return;
   }
   sign_ns_.store(now, std::memory_order_release);

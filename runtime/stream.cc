@@ -89,6 +89,17 @@ Status Stream::State::gpu_ready() const {
   return communicator->error();
 }
 
+// What cannot be recorded or replayed here is missed by the other ranks, as in submit_to_gpu.
+Status Stream::State::or_missed(Status status) const {
+  if (status || status.error().code == ErrorCode::usage) return status;
+  Error& e = status.error();
+  if (e.rank < 0) e.rank = communicator->rank;
+  if (e.host.empty()) e.host = communicator->peers[size_t(e.rank)].host;
+  communicator->note_short(e, communicator->op_count);
+  communicator->fail(e, true);
+  return status;
+}
+
 Stream::Stream(Communicator& communicator) : state_(std::make_shared<State>()) {
   state_->communicator = communicator.state_.get();
   if (const auto device = communicator.device()) {
@@ -116,7 +127,7 @@ void* Stream::native() const {
 
 Status Stream::capture_begin() {
   COLL_TRY(state_->gpu_ready());
-  return state_->communicator->gpu->capture_begin(state_->device_stream);
+  return state_->or_missed(state_->communicator->gpu->capture_begin(state_->device_stream));
 }
 
 Result<transport::DeviceGraph> Stream::capture_end() {
@@ -125,18 +136,14 @@ Result<transport::DeviceGraph> Stream::capture_end() {
     return std::move(ready.error());
   // The recording ends whatever has happened to the communicator.
   auto graph = state_->communicator->gpu->capture_end(state_->device_stream);
-  if (!ready) return std::move(ready.error());
+  COLL_TRY(std::move(ready));
+  if (!graph) COLL_TRY(state_->or_missed(std::move(graph.error())));
   return graph;
 }
 
 Status Stream::replay(const transport::DeviceGraph& graph) {
   COLL_TRY(state_->gpu_ready());
-  Communicator::State& communicator = *state_->communicator;
-  Status launched = communicator.gpu->replay(graph, state_->device_stream);
-  // As in submit_to_gpu.
-  if (!launched && launched.error().code != ErrorCode::usage)
-    communicator.fail(launched.error(), true);
-  return launched;
+  return state_->or_missed(state_->communicator->gpu->replay(graph, state_->device_stream));
 }
 
 bool Stream::idle() const {

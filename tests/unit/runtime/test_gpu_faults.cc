@@ -76,27 +76,98 @@ TEST_CASE("a GPU rank that leaves in the middle is lost, and named", "[gpu][faul
 }
 
 TEST_CASE("a GPU that breaks is lost and named on every rank", "[gpu][faults]") {
-  set_up_gpus(3);
-  GpuJob job = job_of(3, "", 60);
-  job.options.algo = "ring";
-  {
-    Communicators ranks = start_gpu_job(job);
-    CHECK(how_many_reduce(3, [&](int r) -> Communicator& { return *ranks[size_t(r)]; }) == 3);
-    fake_cuda::break_device(1, 719);  // CUDA_ERROR_LAUNCH_FAILED
-    std::vector<Error> errors(3);
-    on_all(3, [&](int r) {
-      Stream stream(*ranks[size_t(r)]);
-      const Status status = reduce(*ranks[size_t(r)], stream);
-      if (!status) errors[size_t(r)] = status.error();
-    });
-    for (int r = 0; r < 3; ++r) {
-      INFO("rank " << r << ": " << errors[size_t(r)].chain());
-      CHECK(errors[size_t(r)].code == ErrorCode::lost);
-      CHECK(says(errors[size_t(r)], "GPU 1"));
+  // CUDA_ERROR_LAUNCH_FAILED, and a word that at a start would mean that the machine cannot.
+  for (const int code : {719, 304}) {
+    INFO(code);
+    set_up_gpus(3);
+    GpuJob job = job_of(3, "", 60);
+    job.options.algo = "ring";
+    {
+      Communicators ranks = start_gpu_job(job);
+      CHECK(how_many_reduce(3, [&](int r) -> Communicator& { return *ranks[size_t(r)]; }) == 3);
+      fake_cuda::break_device(1, code);
+      std::vector<Error> errors(3);
+      on_all(3, [&](int r) {
+        Stream stream(*ranks[size_t(r)]);
+        const Status status = reduce(*ranks[size_t(r)], stream);
+        if (!status) errors[size_t(r)] = status.error();
+      });
+      for (int r = 0; r < 3; ++r) {
+        INFO("rank " << r << ": " << errors[size_t(r)].chain());
+        CHECK(errors[size_t(r)].code == ErrorCode::lost);
+        CHECK(says(errors[size_t(r)], "GPU 1"));
+      }
+      fake_cuda::break_device(1, 0);  // so that it takes back what is given back
     }
-    fake_cuda::break_device(1, 0);  // so that it takes back what is given back
+    CHECK(fake_cuda::counts().text() == fake_cuda::Counts{}.text());
   }
-  CHECK(fake_cuda::counts().text() == fake_cuda::Counts{}.text());
+}
+
+TEST_CASE("a GPU that refuses a question while work is under way is lost", "[gpu][faults]") {
+  set_up_gpus(2);
+  GpuJob job = job_of(2, "", 60);
+  job.options.algo = "ring";
+  FailingJob ranks(job);
+  CHECK(how_many_reduce(2, [&](int r) -> Communicator& { return ranks[r]; }) == 2);
+  std::vector<Error> errors(2);
+  on_all(2, [&](int r) {
+    Stream stream(ranks[r]);
+    if (r == 0) fake_cuda::fail("cuStreamQuery", 304);
+    Status status = reduce(ranks[r], stream);
+    while (status) status = reduce(ranks[r], stream);
+    errors[size_t(r)] = status.error();
+  });
+  for (const Error& error : errors) {
+    INFO(error.chain());
+    CHECK(error.code == ErrorCode::lost);
+    CHECK(says(error, "look at its stream"));
+    CHECK(error.rank == errors[0].rank);
+    CHECK(error.rank >= 0);
+  }
+}
+
+// The others would wait for it until their deadline.
+TEST_CASE("a graph that one GPU rank cannot record or launch is told to all", "[gpu][faults]") {
+  for (const char* call :
+       {"cuStreamBeginCapture_v2", "cuGraphInstantiateWithFlags", "cuGraphLaunch"}) {
+    INFO(call);
+    set_up_gpus(2);
+    GpuJob job = job_of(2, "", 60);
+    job.options.algo = "ring";
+    FailingJob ranks(job);
+    CHECK(how_many_reduce(2, [&](int r) -> Communicator& { return ranks[r]; }) == 2);
+    fake_cuda::fail(call, 304);
+    const int64_t start = now_ns();
+    std::vector<Error> errors(2);
+    on_all(2, [&](int r) {
+      std::vector<float> data(1000, 1.f);
+      const auto replays = [&](Stream& stream) -> Status {
+        COLL_TRY(stream.capture_begin());
+        COLL_TRY(ranks[r].start({.collective = Collective::all_reduce,
+                                 .input = data.data(),
+                                 .output = data.data(),
+                                 .count = data.size()},
+                                stream));
+        COLL_ASSIGN(const auto graph, stream.capture_end());
+        COLL_TRY(stream.replay(graph));
+        return stream.synchronize();
+      };
+      Stream stream(ranks[r]);
+      const Status status = replays(stream);
+      if (!status) errors[size_t(r)] = status.error();
+      // Whoever failed still has its communicator: the other is not told by its leaving.
+      while (ranks[r].async_error() && now_ns() - start < 40'000'000'000)
+        base::sleep_until(Deadline::after_ms(5));
+    });
+    CHECK(now_ns() - start < 30'000'000'000);  // not the minute of the timeout
+    for (const Error& error : errors) {
+      INFO(error.chain());
+      CHECK(error.code == ErrorCode::lost);
+      CHECK(says(error, "graph"));
+      CHECK(error.rank >= 0);
+      CHECK(error.rank == errors[0].rank);
+    }
+  }
 }
 
 TEST_CASE("a kernel that cannot be launched is a lost rank", "[gpu][faults]") {
