@@ -111,7 +111,9 @@ Status Communicator::State::make_gpu_executor() {
   o.proxy = proxy.get();
   o.flat = &flat;
   o.on_failure = [this](Error error) { note_gpu_failure(std::move(error)); };
-  COLL_ASSIGN(gpu, CudaExecutor::make(*wire, std::move(o)));
+  auto made = CudaExecutor::make(*wire, std::move(o));
+  if (!made) return std::move(made.error()).blame(rank);
+  gpu = std::move(*made);
   const std::lock_guard lock(abort_mutex);
   gpu_to_stop = gpu.get();
   // Raised before the executor was there to see it.

@@ -263,7 +263,7 @@ class P2pEndpoint : public Endpoint {
     if (memory == nullptr || memory->bytes() != card.bytes)
       return Error(
           ErrorCode::lost,
-          format("{} memory_offers no memory for this connection (closed, or taken already)",
+          format("{} offers no memory for this connection any more (closed, or taken already)",
                  peer_text(spec_.peer)));
     if (Status allowed = memory->allow(*device_); !allowed)
       return no_access(std::move(allowed.error()));

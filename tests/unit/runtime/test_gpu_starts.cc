@@ -81,6 +81,24 @@ TEST_CASE("memory that a GPU has not leaves no rank behind", "[gpu][faults]") {
   CHECK(fake_cuda::counts() == fake_cuda::Counts{});
 }
 
+// The others may still be about to take what the failed rank offered for its links.
+TEST_CASE("a GPU rank that fails late in the start is heard before it is missed", "[gpu][faults]") {
+  set_up_gpus(3);
+  for (int time = 0; time < 12; ++time) {
+    const char* const call = time % 2 == 0 ? "cuEventCreate" : "cuMemHostAlloc";
+    INFO(call);
+    fake_cuda::fail(call, 2);
+    for (const auto& result : try_gpu_job(job_of(3))) {
+      REQUIRE_FALSE(result);
+      INFO(result.error().chain());
+      CHECK(result.error().code == ErrorCode::unavailable);
+      CHECK(says(result.error(), "CUDA_ERROR_OUT_OF_MEMORY"));
+      CHECK(result.error().rank >= 0);
+    }
+  }
+  CHECK(fake_cuda::counts().text() == fake_cuda::Counts{}.text());
+}
+
 // The ring is there when memory for the links of an all-to-all is short: a rank that has worked is
 // lost, where before the first operation the machine could not.
 TEST_CASE("memory that runs short in the run is a lost rank", "[gpu][faults]") {
