@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 
 #include "base/auth_proof.h"
@@ -8,6 +9,12 @@
 namespace collctl::base {
 
 using namespace auth;
+
+namespace {
+
+constexpr int64_t kGiveUpLookMs = 50;
+
+}  // namespace
 
 struct AuthConnector::State {
   enum class Stage : uint8_t { connecting, challenge, answering, proof, finished };
@@ -164,9 +171,13 @@ Fd AuthConnector::take() {
 }
 
 Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeting,
-                        Deadline deadline, const Source& source) {
+                        Deadline deadline, const Source& source, uint32_t* give_up) {
   int64_t pause_ms = 1;
-  while (true) {
+  const auto given_up = [&] {
+    return give_up != nullptr &&
+           std::atomic_ref<uint32_t>(*give_up).load(std::memory_order_acquire) != 0;
+  };
+  while (!given_up()) {
     Result<std::unique_ptr<AuthConnector>> started =
         AuthConnector::start(to, secret, greeting, source);
     if (!started && started.error().code != ErrorCode::lost) return std::move(started.error());
@@ -175,17 +186,19 @@ Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeti
     if (started) {
       AuthConnector& c = **started;
       Result<bool> done = c.progress();
-      while (done && !*done) {
+      while (done && !*done && !given_up()) {
         pollfd p{c.fd(), c.events(), 0};
-        COLL_ASSIGN(const int ready, poll_fds({&p, 1}, deadline));
-        if (ready == 0)
+        const Deadline look = deadline.earlier(Deadline::after_ms(kGiveUpLookMs));
+        COLL_ASSIGN(const int ready, poll_fds({&p, 1}, give_up == nullptr ? deadline : look));
+        if (ready == 0 && deadline.passed())
           return Error(ErrorCode::deadline,
                        format("{}: {} before the deadline", to.text(),
                               c.connected() ? "the other side did not finish the handshake"
                                             : "no connection"));
-        done = c.progress();
+        if (ready != 0) done = c.progress();
       }
-      if (done) return c.take();
+      if (done && *done) return c.take();
+      if (done) break;
       failure = std::move(done.error());
       reached = c.connected();
     } else {
@@ -196,6 +209,7 @@ Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeti
     sleep_until(Deadline::after_ms(pause_ms));
     pause_ms = std::min<int64_t>(pause_ms * 2, 200);
   }
+  return Error(ErrorCode::lost, "given up, because the communicator was aborted");
 }
 
 }  // namespace collctl::base

@@ -42,6 +42,16 @@ void Communicator::State::heed_abort(const Error& ended) const {
   if (ended.code != ErrorCode::deadline) wait_until_told(Deadline::after_ms(kHeedMs));
 }
 
+// A peer that has gone with what it offered has said why before.
+Status Communicator::State::heeded(Status status) const {
+  if (status || status.error().code != ErrorCode::lost || status.error().rank < 0 ||
+      status.error().rank == rank)
+    return status;
+  heed_abort(status.error());
+  Status known = error();
+  return known ? std::move(status) : std::move(known);
+}
+
 // Of a head that waits for its network, and so for it knows not whom: a rank that does not wait.
 // Where all do, it is the network.
 void Communicator::State::blame_the_silent(Error& mine) {

@@ -285,12 +285,7 @@ Status Communicator::State::connect(const UniqueId& id, Deadline deadline) {
   if (Status made = make_reducers(deadline); !made && connected) connected = std::move(made);
   if (connected) connected = wire->connect(collective_edges(), 0, deadline);
   if (connected && device != nullptr) connected = make_gpu_executor();
-  // A peer that has gone with what it offered has said why before.
-  if (!connected && connected.error().code == ErrorCode::lost && connected.error().rank >= 0 &&
-      connected.error().rank != rank) {
-    heed_abort(connected.error());
-    if (Status known = error(); !known) connected = std::move(known);
-  }
+  connected = heeded(std::move(connected));
   // Tell the ranks that may be waiting for this one's links before going to the agreement.
   if (!connected) fail(connected.error(), true);
   COLL_TRY(agree(std::move(connected), deadline));

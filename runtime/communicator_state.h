@@ -164,6 +164,7 @@ struct Communicator::State {
   void blame_the_silent(Error& mine);
   void wait_until_told(Deadline deadline) const;
   void heed_abort(const Error& ended) const;
+  Status heeded(Status status) const;
   bool idle() const { return done.load(std::memory_order_acquire) == issued; }
   Status drain(Deadline deadline);
   Status wire_plan(const Plan& plan);

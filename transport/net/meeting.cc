@@ -16,7 +16,9 @@ Result<base::Fd> go(const NetEnd& end, const Services& services, uint64_t key, D
                  format("{} accepts no network connections", peer_text(end.spec.peer)));
   const NetGreeting greeting{
       .magic = kNetGreetingMagic, .key = key, .from = end.spec.self.rank, .to = end.spec.peer.rank};
-  auto fd = base::auth_connect(to, services.secret, encode(greeting), deadline, services.source);
+  // A peer that has failed meanwhile listens no more: the abort says so, not a deadline.
+  auto fd = base::auth_connect(to, services.secret, encode(greeting), deadline, services.source,
+                               services.abort_word);
   if (!fd)
     return std::move(fd.error())
         .within(format("connect to {} at {}", peer_text(end.spec.peer), to.text()));

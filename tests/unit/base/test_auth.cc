@@ -252,6 +252,31 @@ TEST_CASE("deadlines of both sides are errors with the address", "[auth]") {
   CHECK(waited.error().code == ErrorCode::deadline);
 }
 
+TEST_CASE("a connector gives up when it is told to", "[auth]") {
+  auto listener = AuthListener::listen(test::own_loopback(), secret_of(1));
+  const Address silent = (*listener)->address();  // nobody serves it
+  Address gone;
+  {
+    auto first = AuthListener::listen(test::own_loopback(), secret_of(1));
+    gone = (*first)->address();
+  }
+  for (const Address& at : {silent, gone}) {
+    uint32_t give_up = 0;
+    std::thread later([&] {
+      base::sleep_until(Deadline::after_ms(50));
+      std::atomic_ref<uint32_t>(give_up).store(1);
+    });
+    const int64_t start = base::now_ns();
+    const auto ended =
+        base::auth_connect(at, secret_of(1), view("x"), Deadline::after_seconds(60), {}, &give_up);
+    later.join();
+    CHECK(base::now_ns() - start < 30'000'000'000);
+    REQUIRE_FALSE(ended.ok());
+    CHECK(ended.error().code == ErrorCode::lost);
+    CHECK(ended.error().message.find("given up") != std::string::npos);
+  }
+}
+
 TEST_CASE("a connector waits for a listener that is not there yet", "[auth]") {
   Address at;
   {

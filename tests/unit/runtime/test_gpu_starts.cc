@@ -126,6 +126,51 @@ TEST_CASE("memory that runs short in the run is a lost rank", "[gpu][faults]") {
   }
 }
 
+// The others are about to connect to the rank that has failed, which listens no more.
+TEST_CASE("pinned memory that runs short in the run is told to all in time", "[gpu][faults]") {
+  for (int after = 0; after < 4; ++after) {
+    INFO(after);
+    set_up_gpus(2);
+    GpuJob job = job_of(2, "net", 60);
+    job.options.start_timeout_s = 60;
+    FailingJob ranks(job);
+    on_all(2, [&](int r) {
+      Stream stream(ranks[r]);
+      (void)run_case(ranks[r], stream, {.collective = Collective::all_reduce, .count = 5});
+    });
+    fake_cuda::fail("cuMemHostAlloc", 2, after);
+    const int64_t start = now_ns();
+    std::vector<Error> errors(2);
+    on_all(2, [&](int r) {
+      std::vector<float> out(1000), in(1000);
+      const auto exchange = [&]() -> Status {
+        Stream stream(ranks[r]);
+        Group group;
+        COLL_TRY(ranks[r].start({.collective = Collective::send_recv,
+                                 .input = out.data(),
+                                 .count = out.size(),
+                                 .peer = 1 - r},
+                                stream));
+        COLL_TRY(ranks[r].start({.collective = Collective::send_recv,
+                                 .output = in.data(),
+                                 .count = in.size(),
+                                 .peer = 1 - r},
+                                stream));
+        COLL_TRY(group.end());
+        return stream.synchronize();
+      };
+      const Status status = exchange();
+      if (!status) errors[size_t(r)] = status.error();
+      ranks.leave(r);
+    });
+    CHECK(now_ns() - start < 30'000'000'000);  // not the minute of connecting
+    for (const Error& error : errors) {
+      INFO(error.chain());
+      CHECK(error.code == ErrorCode::lost);
+    }
+  }
+}
+
 TEST_CASE("GPUs that do not reach each other go another way, without a window", "[gpu]") {
   REQUIRE(fake_cuda::counts() == fake_cuda::Counts{});
   fake_cuda::set_up({.devices = 3, .peers = "0-2"});
