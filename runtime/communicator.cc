@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "base/peer_closed.h"
 #include "base/wait.h"
 #include "runtime/communicator_state.h"
 
@@ -57,8 +58,11 @@ Communicator::State::~State() {
 void Communicator::State::fail(const Error& error, bool announce) {
   {
     std::lock_guard lock(error_mutex);
+    // A peer has found this rank gone before it could say why.
+    const bool misheard = announce && first_error && first_error->rank == rank &&
+                          base::only_says_closed(*first_error) && !base::only_says_closed(error);
     if (first_error) announce = false;
-    if (!first_error) first_error = error;
+    if (!first_error || misheard) first_error = error;
   }
   failed.store(true, std::memory_order_release);
   raise_abort();

@@ -128,7 +128,7 @@ TEST_CASE("memory that runs short in the run is a lost rank", "[gpu][faults]") {
 
 // The others are about to connect to the rank that has failed, which listens no more.
 TEST_CASE("pinned memory that runs short in the run is told to all in time", "[gpu][faults]") {
-  for (int after = 0; after < 4; ++after) {
+  for (int after = 0; after < 20; ++after) {
     INFO(after);
     set_up_gpus(2);
     GpuJob job = job_of(2, "net", 60);
@@ -164,10 +164,12 @@ TEST_CASE("pinned memory that runs short in the run is told to all in time", "[g
       ranks.leave(r);
     });
     CHECK(now_ns() - start < 30'000'000'000);  // not the minute of connecting
-    for (const Error& error : errors) {
-      INFO(error.chain());
-      CHECK(error.code == ErrorCode::lost);
-    }
+    INFO(errors[0].chain());
+    INFO(errors[1].chain());
+    for (const Error& error : errors) CHECK(error.code == ErrorCode::lost);
+    // The one that it happened to says so, even where the other has found it gone before.
+    CHECK((says(errors[0], "CUDA_ERROR_OUT_OF_MEMORY") ||
+           says(errors[1], "CUDA_ERROR_OUT_OF_MEMORY")));
   }
 }
 
