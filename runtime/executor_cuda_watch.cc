@@ -1,5 +1,6 @@
 // What happens after the launch: waiting for the GPU, and the thread that looks after it.
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
 #include "base/log.h"
@@ -64,11 +65,14 @@ Status CudaExecutor::wait(const DeviceStream& stream) {
     return Error(ErrorCode::usage, "the stream records a graph: end that before waiting for it");
   const int64_t start = now_ns();
   int64_t told_ns = 0, drain = 0;  // when it was told to stop, how long that may take
+  bool refused = false;
   while (true) {
     Result<bool> idle = stream.idle();
     if (!idle) {
       options_.on_failure(broken(std::move(idle.error())));
-      return {};
+      // On a GPU that is of no use any more nothing runs; one that answers again ends its kernels.
+      if (std::exchange(refused, true)) return {};
+      continue;
     }
     if (*idle) break;
     const int64_t now = now_ns();

@@ -126,6 +126,47 @@ TEST_CASE("a GPU that refuses a question while work is under way is lost", "[gpu
   }
 }
 
+// Whoever waited gives memory back next, which kernels that still run would write to.
+TEST_CASE("a wait that the driver refuses once ends when the kernels have ended", "[gpu][faults]") {
+  set_up_gpus(2);
+  static std::atomic<int> running[2];
+  static kernels::cuda::Launcher until_told = host_launcher();
+  until_told.launch_works = [](const kernels::cuda::WorksLaunch& launch) {
+    std::atomic<int>& mine = running[launch.works->rank];
+    ++mine;
+    return fake_cuda::enqueue(launch.stream, [&mine, word = launch.shared.abort_word] {
+      const Deadline deadline = Deadline::after_seconds(60);
+      while (std::atomic_ref<uint32_t>(*word).load() == 0 && !deadline.passed())
+        base::sleep_until(Deadline::after_ms(5));
+      base::sleep_until(Deadline::after_ms(300));
+      --mine;
+    });
+  };
+  GpuJob job = job_of(2, "", 60);
+  job.options.algo = "ring";
+  job.launcher = &until_told;
+  FailingJob ranks(job);
+  std::atomic<int> started{0}, lost{0}, left_behind{0};
+  on_all(2, [&](int r) {
+    std::vector<float> data(1000, 1.f);
+    Stream stream(ranks[r]);
+    if (ranks[r].start({.collective = Collective::all_reduce,
+                        .input = data.data(),
+                        .output = data.data(),
+                        .count = data.size()},
+                       stream))
+      ++started;
+    const Deadline both = Deadline::after_seconds(40);
+    while (started < 2 && !both.passed()) base::sleep_until(Deadline::after_ms(1));
+    if (r == 0) fake_cuda::fail("cuStreamQuery", 304);
+    const Status status = stream.synchronize();
+    left_behind += running[r];
+    if (!status && status.error().code == ErrorCode::lost) ++lost;
+  });
+  CHECK(lost == 2);
+  CHECK(left_behind == 0);
+}
+
 // The others would wait for it until their deadline.
 TEST_CASE("a graph that one GPU rank cannot record or launch is told to all", "[gpu][faults]") {
   for (const char* call :
