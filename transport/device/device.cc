@@ -42,6 +42,14 @@ Result<int> Device::count() {
 }
 
 Result<std::shared_ptr<Device>> Device::open(int ordinal) {
+  auto opened = open_now(ordinal);
+  // It has not worked for us yet.
+  if (!opened && opened.error().code == ErrorCode::lost)
+    opened.error().code = ErrorCode::unavailable;
+  return opened;
+}
+
+Result<std::shared_ptr<Device>> Device::open_now(int ordinal) {
   COLL_ASSIGN(const int devices, count());
   if (ordinal < 0 || ordinal >= devices) return no_such_device(ordinal, devices);
   std::shared_ptr<Device> device(new Device());
@@ -50,12 +58,8 @@ Result<std::shared_ptr<Device>> Device::open(int ordinal) {
   COLL_TRY(driver_status(*device, "open", api.device(&device->handle_, ordinal)));
   COLL_TRY(device->read_facts());
   const int retained = api.retain_context(&device->context_, device->handle_);
-  if (retained != kCudaSuccess) {
-    device->context_ = nullptr;
-    Error error = driver_error(device->text(), "make a context", retained);
-    error.code = ErrorCode::unavailable;  // it has not worked for us yet
-    return error;
-  }
+  if (retained != kCudaSuccess) device->context_ = nullptr;
+  COLL_TRY(driver_status(*device, "make a context", retained));
   COLL_TRY(device->use());
   COLL_TRY(driver_status(*device, "make a stream",
                          api.stream_create(&device->setup_stream_, kCudaStreamNonBlocking)));

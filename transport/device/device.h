@@ -75,6 +75,7 @@ class Device {
 
  private:
   Device() = default;
+  static Result<std::shared_ptr<Device>> open_now(int ordinal);
   Status read_facts();
   Status look_for_fabric();
   Result<bool> reaches_handle(int other, const std::string& other_text) const;

@@ -43,6 +43,22 @@ bool all_zero(const uint8_t* at, uint64_t bytes) {
 
 }  // namespace
 
+TEST_CASE("a GPU that has broken before it is opened is one that the machine has not") {
+  const FakeGpus gpus({.devices = 1});
+  constexpr int kEcc = 214, kLaunchFailed = 719;
+  for (const char* call :
+       {"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuStreamCreate"})
+    for (const int code : {kEcc, kLaunchFailed}) {
+      INFO(call << " " << code);
+      fake_cuda::fail(call, code);
+      const auto device = Device::open(0);
+      REQUIRE_FALSE(device);
+      CHECK(device.error().code == ErrorCode::unavailable);
+      CHECK(says(device.error(), "GPU 0"));
+    }
+  CHECK(fake_cuda::counts() == fake_cuda::Counts{});
+}
+
 TEST_CASE("a GPU says what it is") {
   const FakeGpus gpus({.devices = 3, .memory_bytes = 64 * kMib, .peers = "", .sm = 90});
   CHECK(Device::count().value() == 3);
