@@ -51,6 +51,13 @@ uint64_t edge_key(const LinkSpec& spec, uint64_t comm_hash, uint64_t part) {
   return mix(h, part);
 }
 
+Error own_error(const LinkSpec& spec, Error error) {
+  if (error.rank >= 0) return error;
+  error.rank = spec.self.rank;
+  error.host = bounded_text(spec.self.host, sizeof spec.self.host);
+  return error;
+}
+
 Error edge_error(const LinkSpec& spec, Error error) {
   if (error.rank < 0) error.rank = spec.peer.rank;
   if (error.host.empty()) error.host = bounded_text(spec.peer.host, sizeof spec.peer.host);

@@ -24,7 +24,9 @@ std::string edge_text(const LinkSpec& spec);
 base::Address net_address(const PeerInfo& peer);
 // Equal at both ends of one edge, different between edges, purposes, parts and communicators.
 uint64_t edge_key(const LinkSpec& spec, uint64_t comm_hash, uint64_t part);
-// An error of this edge: blames the peer and adds the edge as context.
+// Of what this end ran into by itself (its GPU, its memory): blames this rank.
+Error own_error(const LinkSpec& spec, Error error);
+// An error of this edge: blames the peer where nobody is blamed, and adds the edge as context.
 Error edge_error(const LinkSpec& spec, Error error);
 
 }  // namespace collctl::transport

@@ -38,7 +38,7 @@ void read_failures(World& w) {
     char name[64] = {};
     int code = 0, after = 0;
     if (std::sscanf(item.c_str(), "%63[^:]:%d:%d", name, &code, &after) >= 2)
-      w.failures[name] = {code, after};
+      w.failures[name] = {code, after, false};
   }
 }
 
@@ -71,10 +71,12 @@ World& world() {
 }
 
 int World::due_failure(const char* function) {
+  ++calls[function];
   const auto found = failures.find(function);
   if (found == failures.end()) return kOk;
   if (found->second.after-- > 0) return kOk;
   const int code = found->second.code;
+  if (found->second.breaks && current() != nullptr) current()->broken = code;
   failures.erase(found);
   return code;
 }
@@ -101,16 +103,23 @@ void set_up(const Setup& setup) {
   const std::scoped_lock lock(w.mutex);
   apply(w, setup);
   w.failures.clear();
+  w.calls.clear();
   for (Context& context : w.contexts) {
     context.broken = 0;
     context.peers_enabled.clear();
   }
 }
 
-void fail(const std::string& function, int code, int after) {
+void fail(const std::string& function, int code, int after, bool breaks) {
   World& w = world();
   const std::scoped_lock lock(w.mutex);
-  w.failures[function] = {code, after};
+  w.failures[function] = {code, after, breaks};
+}
+
+std::map<std::string, int> calls() {
+  World& w = world();
+  const std::scoped_lock lock(w.mutex);
+  return w.calls;
 }
 
 void break_device(int ordinal, int code) {
@@ -179,23 +188,28 @@ int cuGetErrorString(int code, const char** text) {
   return kOk;
 }
 int cuDeviceGetCount(int* count) {
+  if (const int code = entry("cuDeviceGetCount", false); code != kOk) return code;
   *count = world().setup.devices;
   return kOk;
 }
 int cuDeviceGet(int* device, int ordinal) {
+  if (const int code = entry("cuDeviceGet", false); code != kOk) return code;
   if (ordinal < 0 || ordinal >= world().setup.devices) return kInvalidDevice;
   *device = kFirstHandle + ordinal;
   return kOk;
 }
 int cuDeviceGetName(char* text, int size, int) {
+  if (const int code = entry("cuDeviceGetName", false); code != kOk) return code;
   std::snprintf(text, size_t(size), "Fake GPU");
   return kOk;
 }
 int cuDeviceTotalMem_v2(size_t* bytes, int) {
+  if (const int code = entry("cuDeviceTotalMem_v2", false); code != kOk) return code;
   *bytes = world().setup.memory_bytes;
   return kOk;
 }
 int cuDeviceGetPCIBusId(char* text, int size, int device) {
+  if (const int code = entry("cuDeviceGetPCIBusId", false); code != kOk) return code;
   const int backwards = world().setup.devices - 1 - (device - kFirstHandle);
   std::snprintf(text, size_t(size), "0000:%02x:00.0",
                 unsigned(0x10 + backwards / (world().setup.mig ? 2 : 1)));
@@ -208,6 +222,7 @@ int cuDeviceGetUuid_v2(void* bytes, int device) {
   return kOk;
 }
 int cuDeviceGetByPCIBusId(int* device, const char* text) {
+  if (const int code = entry("cuDeviceGetByPCIBusId", false); code != kOk) return code;
   unsigned bus = 0;
   if (std::sscanf(text, "0000:%2x:00.0", &bus) != 1) return kInvalidValue;
   const int card = int(bus - 0x10) * (world().setup.mig ? 2 : 1);
@@ -217,6 +232,7 @@ int cuDeviceGetByPCIBusId(int* device, const char* text) {
   return kOk;
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
+  if (const int code = entry("cuDeviceGetAttribute", false); code != kOk) return code;
   const Setup& setup = world().setup;
   switch (attribute) {
     case 16:  // multiprocessors

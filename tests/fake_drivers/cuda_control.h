@@ -12,6 +12,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 
 namespace fake_cuda {
@@ -28,8 +29,11 @@ struct Setup {
 };
 // Only while nothing of the driver is in use.
 void set_up(const Setup& setup);
-// The call of this function after `after` others fails once with the code.
-void fail(const std::string& function, int code, int after = 0);
+// The call of this function after `after` others fails once with the code; `breaks`: and so does
+// all else on the calling thread's device from then on, as after break_device().
+void fail(const std::string& function, int code, int after = 0, bool breaks = false);
+// How often each function that can fail was called since set_up().
+std::map<std::string, int> calls();
 // From now on everything on the device's context fails with the code, as after an error of a
 // kernel; 0: works again.
 void break_device(int ordinal, int code);

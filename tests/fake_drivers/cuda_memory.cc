@@ -178,6 +178,7 @@ int open_named(const void* name) {
 extern "C" {
 
 int cuMemGetAllocationGranularity(size_t* bytes, const Allocation* allocation, int) {
+  if (const int code = entry("cuMemGetAllocationGranularity", false); code != kOk) return code;
   if (!fits(allocation)) return kInvalidValue;
   *bytes = kPage;
   return kOk;

@@ -162,6 +162,13 @@ int cuStreamDestroy_v2(void* handle) {
     const std::scoped_lock lock(tables().mutex);
     tables().streams.erase(handle);
   }
+  // Nothing runs on a device that has broken; here what runs is a thread, which ends by itself.
+  bool broken = false;
+  {
+    const std::scoped_lock lock(world().mutex);
+    broken = world().contexts[stream->ordinal].broken != kOk;
+  }
+  if (broken) wait_until_idle(*stream);
   const std::scoped_lock lock(stream->mutex);
   stream->destroyed = true;
   stream->changed.notify_all();

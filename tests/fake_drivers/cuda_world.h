@@ -36,8 +36,10 @@ struct World {
   bool all_cut_off = false;
   struct Failure {
     int code, after;
+    bool breaks = false;
   };
   std::map<std::string, Failure> failures;
+  std::map<std::string, int> calls;
 
   // The caller holds the mutex.
   bool reaches(int a, int b) const {

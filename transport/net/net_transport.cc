@@ -57,7 +57,8 @@ class NetEndpoint : public Endpoint {
                      "BUFFSIZE, LL_BUFFSIZE and STEPS must be the same on every rank");
     COLL_ASSIGN(auto connection, half_->connect(blob, deadline));
     auto link = std::make_unique<NetLink>(end_.spec, std::move(connection));
-    COLL_TRY(link->prepare(services_));
+    if (Status ready = link->prepare(services_); !ready)
+      return own_error(end_.spec, std::move(ready.error()));
     return std::unique_ptr<Link>(std::move(link));
   }
 

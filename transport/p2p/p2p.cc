@@ -158,7 +158,7 @@ class P2pEndpoint : public Endpoint {
   }
 
   Result<Bytes> offer(Deadline deadline) {
-    COLL_TRY(make());
+    if (Status made = make(); !made) return own_error(spec_, std::move(made.error()));
     ByteWriter blob;
     blob.put(way_).put(uint8_t(spec_.p2p_read)).put(own_.memory->bytes());
     blob.put(own_.page_id).put(own_.offset);
@@ -270,7 +270,9 @@ class P2pEndpoint : public Endpoint {
     return memory;
   }
 
+  // Of the peer's memory, unless this GPU has broken.
   Error no_access(Error error) const {
+    if (error.code == ErrorCode::lost) return own_error(spec_, std::move(error));
     if (error.hint.empty())
       error.hint = format(
           "{} cannot map the memory of GPU {} of {}: look at the NVLinks and PCI "

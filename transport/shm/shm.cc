@@ -154,8 +154,9 @@ class ShmEndpoint : public Endpoint {
   Status keep(base::Mapping mapping) {
     memory_ = std::make_shared<ShmBlock>(std::move(mapping));
     if (device_ == nullptr) return {};
-    COLL_ASSIGN(memory_->pinned,
-                PinnedMemory::over(device_, memory_->mapping.get(), memory_->mapping.size()));
+    auto pinned = PinnedMemory::over(device_, memory_->mapping.get(), memory_->mapping.size());
+    if (!pinned) return own_error(spec_, std::move(pinned.error()));
+    memory_->pinned = std::move(*pinned);
     return {};
   }
 

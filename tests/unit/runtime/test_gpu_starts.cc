@@ -99,6 +99,28 @@ TEST_CASE("a GPU rank that fails late in the start is heard before it is missed"
   CHECK(fake_cuda::counts().text() == fake_cuda::Counts{}.text());
 }
 
+TEST_CASE("a GPU that breaks while its rank starts is that rank's", "[gpu][faults]") {
+  // At the memory of its links, and where it maps that of the others.
+  for (const char* call : {"cuMemCreate", "cuMemSetAccess"}) {
+    INFO(call);
+    set_up_gpus(3);
+    constexpr int kEcc = 214;
+    fake_cuda::fail(call, kEcc, 1, true);
+    const auto results = try_gpu_job(job_of(3, "p2p"));
+    for (int gpu = 0; gpu < 3; ++gpu) fake_cuda::break_device(gpu, 0);
+    for (const auto& result : results) {
+      REQUIRE_FALSE(result);
+      const Error& error = result.error();
+      INFO(error.chain());
+      CHECK(error.code == ErrorCode::lost);
+      // Rank r drives GPU r.
+      CHECK(says(error, format(" GPU {} (", error.rank)));
+      CHECK(error.rank == results[0].error().rank);
+    }
+    CHECK(fake_cuda::counts().text() == fake_cuda::Counts{}.text());
+  }
+}
+
 // The ring is there when memory for the links of an all-to-all is short: a rank that has worked is
 // lost, where before the first operation the machine could not.
 TEST_CASE("memory that runs short in the run is a lost rank", "[gpu][faults]") {
@@ -121,7 +143,7 @@ TEST_CASE("memory that runs short in the run is a lost rank", "[gpu][faults]") {
     CHECK(status.error().code == ErrorCode::lost);
     CHECK(says(status.error(), "CUDA_ERROR_OUT_OF_MEMORY"));
     CHECK(says(status.error(), "are free"));
-    CHECK(says(status.error(), "GPU "));
+    CHECK(says(status.error(), format(" GPU {} (", status.error().rank)));  // that rank's
     CHECK(status.error().hint.find("nvidia-smi") != std::string::npos);
   }
 }
@@ -170,6 +192,9 @@ TEST_CASE("pinned memory that runs short in the run is told to all in time", "[g
     // The one that it happened to says so, even where the other has found it gone before.
     CHECK((says(errors[0], "CUDA_ERROR_OUT_OF_MEMORY") ||
            says(errors[1], "CUDA_ERROR_OUT_OF_MEMORY")));
+    for (const Error& error : errors)
+      if (says(error, "CUDA_ERROR_OUT_OF_MEMORY"))
+        CHECK(says(error, format(" GPU {} (", error.rank)));  // which rank `rank` drives
   }
 }
 
