@@ -1,4 +1,5 @@
 // Memory of devices: plain, by handles that travel as descriptors, and side by side in one range.
+#include <bit>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -52,7 +53,7 @@ Status put(const Device& device, CudaAddress at, uint64_t bytes, CudaMemoryHandl
 
 // A descriptor is itself the driver's argument, a name is pointed to.
 void* as_argument(int fd) {
-  return reinterpret_cast<void*>(intptr_t(fd));
+  return std::bit_cast<void*>(intptr_t(fd));
 }
 
 Result<CudaMemoryHandle> import_handle(const Device& user, const void* passed, int type) {
@@ -91,24 +92,25 @@ Result<DeviceMemory> DeviceMemory::make(DevicePointer device, uint64_t bytes, bo
   COLL_TRY(device->use());
   const Cuda& api = cuda();
   DeviceMemory memory;
-  memory.device_ = device;
+  memory.device_ = std::move(device);
   memory.bytes_ = bytes;
+  const Device& gpu = *memory.device_;
   if (shared) {
-    COLL_ASSIGN(const uint64_t mapped, whole_pages(*device, bytes == 0 ? 1 : bytes));
+    COLL_ASSIGN(const uint64_t mapped, whole_pages(gpu, bytes == 0 ? 1 : bytes));
     CudaMemoryHandle handle = 0;
-    const int made = create_shared(*device, mapped, handle, memory.fabric_);
-    if (made != kCudaSuccess) return memory_error(*device, "shared memory", mapped, made);
+    const int made = create_shared(gpu, mapped, handle, memory.fabric_);
+    if (made != kCudaSuccess) return memory_error(gpu, "shared memory", mapped, made);
     COLL_TRY(memory.take_handle(handle, mapped));
     memory.held_ = mapped;
   } else {
     CudaAddress at = 0;
     const int made = api.allocate(&at, bytes == 0 ? 1 : bytes);
-    if (made != kCudaSuccess) return memory_error(*device, "memory", bytes, made);
+    if (made != kCudaSuccess) return memory_error(gpu, "memory", bytes, made);
     memory.data_ = pointer_to(at);
     memory.kind_ = Kind::plain;
     memory.held_ = bytes;
   }
-  COLL_TRY(device->zero(memory.data_, bytes));
+  COLL_TRY(gpu.zero(memory.data_, bytes));
   return memory;
 }
 

@@ -1,6 +1,7 @@
 // The driver's answers as errors: for the files of this folder and the transports of GPUs. Threads:
 // any.
 #pragma once
+#include <bit>
 #include <string>
 #include <string_view>
 
@@ -27,7 +28,7 @@ inline base::drivers::CudaAddress address_of(const void* memory) {
   return base::drivers::CudaAddress(reinterpret_cast<uintptr_t>(memory));
 }
 inline uint8_t* pointer_to(base::drivers::CudaAddress address) {
-  return reinterpret_cast<uint8_t*>(uintptr_t(address));
+  return std::bit_cast<uint8_t*>(uintptr_t(address));
 }
 
 }  // namespace collctl::transport

@@ -29,7 +29,8 @@ using transport::Services;
 // Passes descriptors between threads, as the bootstrap does between processes.
 class MemoryFds : public transport::FdExchange {
  public:
-  explicit MemoryFds(int self, std::shared_ptr<MemoryFds> hub = nullptr) : self_(self), hub_(hub) {}
+  explicit MemoryFds(int self, std::shared_ptr<MemoryFds> hub = nullptr)
+      : self_(self), hub_(std::move(hub)) {}
   Status send_fd(int peer, uint64_t tag, int fd, Deadline) override;
   Result<Fd> recv_fd(int peer, uint64_t tag, Deadline deadline) override;
 
@@ -56,7 +57,8 @@ struct RowSetting {
   std::string plugin = {};  // NET by a plugin of tests/fake_plugins: "fake12"
   std::string text() const {
     std::string settings;
-    for (const auto& [knob, value] : knobs) settings += " " + knob + "=" + value;
+    for (const auto& [knob, value] : knobs)
+      settings.append(" ").append(knob).append("=").append(value);
     return std::string(name) + " sockets " + std::to_string(sockets) + " helpers " +
            std::to_string(helpers) + (fabric.empty() ? "" : " over " + fabric) + settings +
            (plugin.empty() ? "" : " plugin " + plugin) + (gpu ? " GPUs" : "") +
