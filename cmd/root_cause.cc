@@ -95,6 +95,14 @@ bool is_echo(const std::vector<RankFacts>& ranks, const RankFacts& r) {
   return !answers || base::only_says_closed(e);
 }
 
+// It lost a rank that had waited for its time and then left.
+bool lost_a_waiter(const std::vector<RankFacts>& ranks, const RankFacts& r) {
+  const Error& e = *r.end.error;
+  if (e.code != ErrorCode::lost || e.rank < 0 || e.rank == r.end.rank) return false;
+  const RankFacts* blamed = find(ranks, e.rank);
+  return blamed != nullptr && blamed->end.error && blamed->end.error->code == ErrorCode::deadline;
+}
+
 // Errors worth being the root, worst first.
 std::vector<const RankFacts*> candidates(const std::vector<RankFacts>& ranks) {
   std::vector<const RankFacts*> all, own;
@@ -118,10 +126,11 @@ std::vector<const RankFacts*> candidates(const std::vector<RankFacts>& ranks) {
               (e.code == ErrorCode::lost || e.code == ErrorCode::deadline)) ||
              (e.code == ErrorCode::lost && e.rank < 0);
     });
-  // Ranks that blame each other in a circle: then all of them, but no quotes if it can be.
+  // Ranks that blame each other in a circle: then all of them, but no quotes if it can be, and none
+  // who is only in the circle because another's wait was over first.
   if (own.empty())
     for (const RankFacts* r : all)
-      if (!is_quote(ranks, *r)) own.push_back(r);
+      if (!is_quote(ranks, *r) && !lost_a_waiter(ranks, *r)) own.push_back(r);
   std::vector<const RankFacts*>& list = own.empty() ? all : own;
   std::sort(list.begin(), list.end(), [](const RankFacts* a, const RankFacts* b) {
     const int sa = base::severity(a->end.error->code), sb = base::severity(b->end.error->code);

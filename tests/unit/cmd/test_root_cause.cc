@@ -202,6 +202,21 @@ TEST_CASE("ranks that wait for each other") {
   CHECK(has(*e, "rank 1 waits for rank 0; rank 0 waits for rank 1"));
 }
 
+// Rank 1 is stopped while ranks connect. Rank 0 waits for 2, which waits for 1, and 0 is through with
+// waiting first: who then lost rank 0 is heard, and what it says is worse than a deadline.
+TEST_CASE("a rank that only lost one that had waited for it is no reason") {
+  auto ranks = job(3);
+  says(ranks[0], 0, ErrorCode::deadline, "rank 0 waited until the deadline for rank 2", 2);
+  says(ranks[2], 1, ErrorCode::lost, "the bootstrap root is gone: the process of rank 0 ended", 0);
+  ranks[1].ended_by_us = true;
+  ranks[1].state = 'T';
+  const auto e = root_cause(ranks);
+  REQUIRE(e.has_value());
+  CHECK(e->code == ErrorCode::deadline);
+  CHECK(e->rank == 1);
+  CHECK(has(*e, "rank 1 (pid 101, host b1) does not move: stopped (state T)"));
+}
+
 TEST_CASE("a host that says nothing of its ranks is where to look") {
   auto ranks = job(2);
   ranks[1].state = '?';
