@@ -154,13 +154,18 @@ over_the_stand_in() {
   has_out '^# recommended: COLLCTL_IB_HCA==fake_0$'
   on_1=("${on_1[@]:0:3}")
 
-  # So slow, and timed for so long, that other work on this machine makes no other way look slow.
+  # So slow that it stays the slowest beside other work on this machine. What it sends back while it
+  # receives is slow as well, so ways to it may be; where other work made others slow, once more.
   case_is "one port is slow"
-  both=(FAKE_VERBS_FAULTS=bandwidth:device=fake_1,host=1,times=0,value=500000)
-  rails --json --below 0.1 --seconds 0.2 --message 64K
+  both=(FAKE_VERBS_FAULTS=bandwidth:device=fake_1,host=1,times=0,value=200000)
+  local slow='{"fake_0:1>fake_1:1", "fake_1:1>fake_1:1", "fake_1:1>fake_0:1"}'
+  for try in 1 2 3; do
+    rails --json --below 0.1 --seconds 0.2 --message 64K
+    [ "$codes" = "1 1" ] && (fail() { exit 1; }; holds "{f['nic'] + '>' + f['peer_nic'] for f in r['findings']} <= $slow") && break
+  done
   is_code "1 1"
-  holds 'kinds == {"slow"} and {(f["host"] == r["hosts"][1]["host"], f["nic"]) for f in r["findings"]} == {(True, "fake_1:1")}'
-  holds 'len(r["findings"]) == 2 and r["recommended"] == "COLLCTL_IB_HCA==fake_0"'
+  holds "kinds == {'slow'} and {'fake_1:1>fake_0:1', 'fake_1:1>fake_1:1'} <= {f['nic'] + '>' + f['peer_nic'] for f in r['findings']} <= $slow"
+  holds 'len(r["findings"]) <= 4 and r["recommended"] == "COLLCTL_IB_HCA==fake_0"'
 
   case_is "bytes that change on the way"
   both=(FAKE_VERBS_FAULTS=corrupt:min_bytes=2000,device=fake_0,host=0,times=0)
