@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace collctl::base {
@@ -16,6 +17,12 @@ struct Formatter {
   }
 };
 inline constexpr Formatter format{};
+
+// The text without what it begins with, if it does: who reports has named the host already.
+inline std::string without_head(std::string text, std::string_view head) {
+  if (text.starts_with(head)) text.erase(0, head.size());
+  return text;
+}
 
 }  // namespace collctl::base
 namespace collctl {

@@ -155,8 +155,8 @@ void note_strangers(Console& console) {
   std::vector<std::string> names, others;
   for (const base::Knob& knob : base::knobs())
     ((knob.flags & base::kHidden) != 0 ? others : names).push_back(format("COLLCTL_{}", knob.name));
-  for (const char* taken : {"RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"})
-    others.push_back(format("COLLCTL_{}", taken));  // of a rank's place
+  const auto& places = launcher::inner_rank_variables();
+  others.insert(others.end(), places.begin(), places.end());
   const auto is_in = [](const std::vector<std::string>& list, const std::string& name) {
     return std::find(list.begin(), list.end(), name) != list.end();
   };

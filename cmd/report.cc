@@ -88,10 +88,9 @@ void judge_hosts(const BenchReport& report, Verdict& verdict) {
     if (!host.error) continue;
     if (verdict.ok) verdict.code = ErrorCode::incomplete;
     verdict.ok = false;
-    const std::string head = host.host + ": ", why = host.error->chain();
     verdict.reasons.push_back({"host-left-out",
                                format("{} took no part: {}", host.host,
-                                      why.rfind(head, 0) == 0 ? why.substr(head.size()) : why),
+                                      base::without_head(host.error->chain(), host.host + ": ")),
                                host.host, -1});
   }
 }

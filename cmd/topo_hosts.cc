@@ -203,9 +203,8 @@ std::string hosts_text(const std::vector<HostTopology>& hosts,
   if (!ports.empty()) text += "RDMA ports:\n" + ports;
   for (const HostTopology& host : hosts) {
     if (!host.error) continue;
-    const std::string head = host.host + ": ", &why = host.error->message;  // may begin with it
     text += painted("FAIL " + host.host, "1;31", style) + ": " +
-            plain(why.rfind(head, 0) == 0 ? why.substr(head.size()) : why) + "\n";
+            plain(base::without_head(host.error->message, host.host + ": ")) + "\n";
     if (!host.error->hint.empty()) text += "  remedy: " + plain(host.error->hint) + "\n";
   }
   return text;

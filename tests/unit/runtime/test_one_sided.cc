@@ -178,10 +178,8 @@ TEST_CASE("a wait ends when the job is aborted", "[one_sided]") {
 }
 
 TEST_CASE("the network gives nothing of a window that is not shared", "[one_sided]") {
-  const Communicators job = start_job(2, over("net"));
-  Complaints wrong;
-  on_all(2, [&](int r) {
-    Communicator& c = *job[size_t(r)];
+  const std::string said = with_ranks(2, over("net"), [](Communicator& c, Complaints& wrong) {
+    const int r = c.rank();
     auto started = OneSidedJob::start(c, 4096);
     if (!started) return wrong.add(r, started.error());
     OneSidedJob& own = **started;
@@ -203,18 +201,15 @@ TEST_CASE("the network gives nothing of a window that is not shared", "[one_side
     wrong.add(r, c.deregister_windows(windows, soon()));
     own.ops.reset();
     wrong.add(r, free_window_memory(own.memory));
-    wrong.add(r, c.finalize(soon()));
   });
-  INFO(wrong.text());
-  CHECK(wrong.text().empty());
+  INFO(said);
+  CHECK(said.empty());
 }
 
 // What peers may still write into is not pulled away under the thread that does it for them.
 TEST_CASE("memory of a window that is shared stays until it is withdrawn", "[one_sided]") {
-  const Communicators job = start_job(2, over("net"));
-  Complaints wrong;
-  on_all(2, [&](int r) {
-    Communicator& c = *job[size_t(r)];
+  const std::string said = with_ranks(2, over("net"), [](Communicator& c, Complaints& wrong) {
+    const int r = c.rank();
     auto started = OneSidedJob::start(c, 4096);
     if (!started) return wrong.add(r, started.error());
     OneSidedJob& own = **started;
@@ -236,18 +231,15 @@ TEST_CASE("memory of a window that is shared stays until it is withdrawn", "[one
     if (r == 0) wrong.add(r, c.deregister_windows(windows, soon()));
     wrong.add(r, free_window_memory(own.memory));
     own.ops.reset();
-    wrong.add(r, c.finalize(soon()));
   });
-  INFO(wrong.text());
-  CHECK(wrong.text().empty());
+  INFO(said);
+  CHECK(said.empty());
 }
 
 // Its signals still count; what it has not raised before it never will.
 TEST_CASE("a wait for a rank that has closed its windows ends at once", "[one_sided]") {
-  const Communicators job = start_job(2, over("net"));
-  Complaints wrong;
-  on_all(2, [&](int r) {
-    Communicator& c = *job[size_t(r)];
+  const std::string said = with_ranks(2, over("net"), [](Communicator& c, Complaints& wrong) {
+    const int r = c.rank();
     auto ops = OneSided::open(c, soon());
     if (!ops) return wrong.add(r, ops.error());
     if (r == 1) {
@@ -264,10 +256,9 @@ TEST_CASE("a wait for a rank that has closed its windows ends at once", "[one_si
       ops->reset();
     }
     wrong.add(r, c.barrier(soon()));
-    wrong.add(r, c.finalize(soon()));
   });
-  INFO(wrong.text());
-  CHECK(wrong.text().empty());
+  INFO(said);
+  CHECK(said.empty());
 }
 
 // Rank 1 leaves because of what rank 2 is about to tell everybody, and its goodbye comes first.
