@@ -68,6 +68,16 @@ struct Exchange {
   }
 };
 
+// As without it, and the arguments are brought from memory before the launch before this has ended.
+__device__ __forceinline__ void begin_launch(const Exchange& x) {
+  asm volatile("griddepcontrol.launch_dependents;");
+  const auto* words = reinterpret_cast<const uint32_t*>(&x);
+#pragma unroll
+  for (int i = 0; i < int(sizeof(Exchange) / 4); i += 16) asm volatile("" ::"r"(words[i]));
+  asm volatile("" ::"r"(words[sizeof(Exchange) / 4 - 1]));
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
 __device__ inline void store_release(uint64_t* p, uint64_t v) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }

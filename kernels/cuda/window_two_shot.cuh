@@ -85,7 +85,7 @@ __device__ __forceinline__ bool take_slices(const Exchange& x,
 template <class B, WordKind kKind>
 __global__ void __launch_bounds__(kLineThreads) two_shot_lines(const __grid_constant__ Exchange x) {
   using L = typename B::L;
-  begin_launch();
+  begin_launch(x);
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   const int lane = int(threadIdx.x) % 32;
   const LineSlices<L> slices(x.bytes, x.memory.nranks);
