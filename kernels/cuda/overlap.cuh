@@ -7,11 +7,17 @@ namespace collctl::kernels::cuda {
 
 // First in a kernel, all its threads: lets the next one come, and waits until the one before is
 // over and what it wrote is there. Without the attribute at the launch both are nothing.
-__device__ __forceinline__ void begin_launch() {
+// `meanwhile` touches no memory that kernels write.
+template <class Meanwhile>
+__device__ __forceinline__ void begin_launch(Meanwhile meanwhile) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
+  meanwhile();
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+}
+__device__ __forceinline__ void begin_launch() {
+  begin_launch([] {});
 }
 
 // Host. Puts a kernel that begins with begin_launch() on a stream of the current device;

@@ -10,48 +10,41 @@ namespace collctl::kernels::cuda {
 // Slices in units, of the receivers counted from the root's next rank on.
 template <class L>
 struct DealtLines {
-  uint64_t each, longer;
+  uint32_t each, longer;
   int root, nranks;
   __device__ explicit DealtLines(const Exchange& x)
-      : each(units_of<L>(x.bytes) / (x.memory.nranks - 1)),
-        longer(units_of<L>(x.bytes) % (x.memory.nranks - 1)),
+      : each(units_of<L>(x.bytes) / uint32_t(x.memory.nranks - 1)),
+        longer(units_of<L>(x.bytes) % uint32_t(x.memory.nranks - 1)),
         root(x.root),
         nranks(x.memory.nranks) {}
-  __device__ uint64_t place(int receiver) const { return place_of(receiver, root, nranks); }
-  __device__ uint64_t first(int receiver) const {
-    const uint64_t i = place(receiver);
+  __device__ uint32_t place(int receiver) const {
+    return uint32_t(place_of(receiver, root, nranks));
+  }
+  __device__ uint32_t first(int receiver) const {
+    const uint32_t i = place(receiver);
     return i * each + (i < longer ? i : longer);
   }
-  __device__ uint64_t size(int receiver) const { return each + (place(receiver) < longer ? 1 : 0); }
-  __device__ uint64_t most() const { return each + (longer > 0 ? 1 : 0); }
-  __device__ uint64_t handed() const { return each + 1; }  // where what is handed on begins
+  __device__ uint32_t size(int receiver) const { return each + (place(receiver) < longer ? 1 : 0); }
+  __device__ uint32_t most() const { return each + (longer > 0 ? 1 : 0); }
+  // Where what is handed on begins in a bank.
+  __device__ uint64_t handed() const { return uint64_t(each + 1) * 512; }
 };
 
 // The root's.
 template <class B>
 __device__ __forceinline__ void deal_lines(const Exchange& x,
                                            const DealtLines<typename B::L>& slices, const B& batch,
-                                           uint64_t turn, int lane, uint64_t epoch) {
+                                           uint32_t turn, int lane, uint64_t epoch) {
   using L = typename B::L;
+  const UserUnits<L> input(x.input, x.bytes), output(x.output, x.bytes);
 #pragma unroll 1
   for (int k = 0; k < x.memory.nranks - 1; ++k) {
     const int p = x.peer(k);
-    const uint64_t units = slices.size(p);
+    const uint32_t units = slices.size(p);
     LaneData d[B::kUnits];
-#pragma unroll
-    for (int i = 0; i < B::kUnits; ++i)
-      if (const uint64_t u = batch.unit(turn, i); u < units)
-        d[i] = load_lane<L>(x.input, x.bytes, slices.first(p) + u, lane);
-    uint8_t* bank = bank_of<L>(x, p, x.memory.rank, epoch);
-#pragma unroll
-    for (int i = 0; i < B::kUnits; ++i)
-      if (const uint64_t u = batch.unit(turn, i); u < units)
-        L::store(bank + u * 512, lane, d[i], epoch);
-    if (!x.copy_own) continue;
-#pragma unroll
-    for (int i = 0; i < B::kUnits; ++i)
-      if (const uint64_t u = batch.unit(turn, i); u < units)
-        store_lane<L>(x.output, x.bytes, slices.first(p) + u, lane, d[i]);
+    load_units(input, slices.first(p), batch, turn, units, lane, d);
+    store_lines(bank_of<L>(x, p, x.memory.rank, epoch), batch, turn, units, lane, epoch, d);
+    if (x.copy_own) store_units(output, slices.first(p), batch, turn, units, lane, d);
   }
 }
 
@@ -59,11 +52,11 @@ __device__ __forceinline__ void deal_lines(const Exchange& x,
 template <class B>
 __device__ __forceinline__ bool hand_on_lines(const Exchange& x,
                                               const DealtLines<typename B::L>& slices,
-                                              const B& batch, uint64_t turn, int lane,
+                                              const B& batch, uint32_t turn, int lane,
                                               uint64_t epoch) {
   using L = typename B::L;
   const int me = x.memory.rank;
-  const uint64_t units = slices.size(me);
+  const uint32_t units = slices.size(me);
   Source from[B::kAtOnce];
 #pragma unroll
   for (int p = 0; p < B::kAtOnce; ++p) from[p] = {nullptr, 0};
@@ -75,16 +68,11 @@ __device__ __forceinline__ bool hand_on_lines(const Exchange& x,
 #pragma unroll 1
   for (int k = 0; k < x.memory.nranks - 1; ++k) {
     if (x.peer(k) == x.root) continue;
-    uint8_t* bank = bank_of<L>(x, x.peer(k), me, epoch) + slices.handed() * 512;
-#pragma unroll
-    for (int i = 0; i < B::kUnits; ++i)
-      if (const uint64_t u = batch.unit(turn, i); u < units)
-        L::store(bank + u * 512, lane, d[0][i], epoch);
+    store_lines(bank_of<L>(x, x.peer(k), me, epoch) + slices.handed(), batch, turn, units, lane,
+                epoch, d[0]);
   }
-#pragma unroll
-  for (int i = 0; i < B::kUnits; ++i)
-    if (const uint64_t u = batch.unit(turn, i); u < units)
-      store_lane<L>(x.output, x.bytes, slices.first(me) + u, lane, d[0][i]);
+  const UserUnits<L> output(x.output, x.bytes);
+  store_units(output, slices.first(me), batch, turn, units, lane, d[0]);
   return true;
 }
 
@@ -92,30 +80,31 @@ template <class B>
 __global__ void __launch_bounds__(kLineThreads)
     broadcast_lines(const __grid_constant__ Exchange x) {
   using L = typename B::L;
-  begin_launch();
+  begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   come(x, epoch);
   const int lane = int(threadIdx.x) % 32;
   const DealtLines<L> slices(x);
   const B batch;
-  const uint64_t turns = batch.turns(slices.most());
+  const uint32_t turns = batch.turns(slices.most());
   const int me = x.memory.rank;
   if (me == x.root) {
-    for (uint64_t turn = 0; turn < turns; ++turn)
+    for (uint32_t turn = 0; turn < turns; ++turn)
       deal_lines<B>(x, slices, batch, turn, lane, epoch);
   } else {
+    const UserUnits<L> output(x.output, x.bytes);
     // Handing on is a turn ahead of taking.
-    for (uint64_t turn = 0; turn <= turns; ++turn) {
+    for (uint32_t turn = 0; turn <= turns; ++turn) {
       if (turn < turns && !hand_on_lines<B>(x, slices, batch, turn, lane, epoch)) break;
       if (turn == 0) continue;
       const bool took = take_batch<B>(
           x, batch, turn - 1, lane, epoch,
           [&](int p) -> Source {
-            return {bank_of<L>(x, me, p, epoch) + slices.handed() * 512,
+            return {bank_of<L>(x, me, p, epoch) + slices.handed(),
                     p == x.root ? 0 : slices.size(p)};
           },
-          [&](int p, uint64_t u, const LaneData& one) {
-            store_lane<L>(x.output, x.bytes, slices.first(p) + u, lane, one);
+          [&](int p, uint32_t units, const LaneData(&d)[B::kUnits]) {
+            store_units(output, slices.first(p), batch, turn - 1, units, lane, d);
           });
       if (!took) break;
     }

@@ -9,74 +9,159 @@ inline constexpr int kLineThreads = 512;
 
 // Units of one warp: every stride-th from the first, kCount at a time so that as many loads are on
 // their way; one where a warp has no more than one. What a warp writes it has read before as input,
-// so an operation in place is right. kPeers: from so many peers at a time, for small operations:
-// looks that are under way together take as long as one; of larger ones they are too many.
+// so an operation in place is right. kPeers: with so many peers at a time, for small operations:
+// what is under way together takes as long as one; in larger ones it is too much.
 template <class Protocol, int kCount, int kPeers>
 struct Batch {
   using L = Protocol;
   static constexpr int kUnits = kCount, kAtOnce = kPeers;
-  uint64_t first, stride;  // in units
+  uint32_t first, stride;  // in units
   __device__ Batch() {
-    const uint64_t warps = blockDim.x / 32;
+    const uint32_t warps = blockDim.x / 32;
     first = blockIdx.x * warps + threadIdx.x / 32;
     stride = gridDim.x * warps;
   }
-  __device__ uint64_t unit(uint64_t turn, int i) const {
+  __device__ uint32_t unit(uint32_t turn, int i) const {
     return first + (turn * kUnits + i) * stride;
   }
   // Turns until all of `units` are done.
-  __device__ uint32_t turns(uint64_t units) const {
-    // 32 bits: a bank has fewer units, and a division of 64 takes a tenth of a small operation.
-    const uint32_t left = units > first ? uint32_t(units - first) : 0, by = uint32_t(stride);
-    const uint32_t mine = left > by ? (left + by - 1) / by : left > 0;
+  __device__ uint32_t turns(uint32_t units) const {
+    const uint32_t mine = units > first ? (units - first + stride - 1) / stride : 0;
     return (mine + kUnits - 1) / kUnits;
   }
 };
 
+// A batch out of a user's buffer, and into one: of `units` that begin at `begin`.
 template <class B>
-__device__ __forceinline__ void give_lines(const Exchange& x, const B& batch, uint64_t turn,
-                                           uint64_t units, int lane, uint64_t epoch) {
+__device__ __forceinline__ void load_units(const UserUnits<typename B::L>& from, uint32_t begin,
+                                           const B& batch, uint32_t turn, uint32_t units, int lane,
+                                           LaneData (&d)[B::kUnits]) {
   using L = typename B::L;
-  constexpr int kUnits = B::kUnits;
-  const int others = x.memory.nranks - 1;
-  LaneData d[kUnits];
-  bool loaded = false;
-  for (int k = 0; k < others; ++k) {
-    const int p = x.peer(k);
-    if (!x.gives(p)) continue;
-    if (!loaded || x.in_stride != 0) {
+  bool odd = false;
 #pragma unroll
-      for (int i = 0; i < kUnits; ++i)
-        if (const uint64_t u = batch.unit(turn, i); u < units)
-          d[i] = load_lane<L>(x.input + p * x.in_stride, x.bytes, u, lane);
-      loaded = true;
+  for (int i = 0; i < B::kUnits; ++i) {
+    const uint32_t u = batch.unit(turn, i);
+    if (u >= units) continue;
+    if (begin + u >= from.straight) {
+      odd = true;
+      continue;
     }
-    uint8_t* bank = bank_of<L>(x, p, x.memory.rank, epoch);
+    const volatile uint64_t* words = from.words(begin + u, lane);
 #pragma unroll
-    for (int i = 0; i < kUnits; ++i)
-      if (const uint64_t u = batch.unit(turn, i); u < units)
-        L::store(bank + u * 512, lane, d[i], epoch);
+    for (int w = 0; w < L::kLaneWords; ++w)
+      if (w < L::words_of(lane)) d[i].word[w] = words[w];
   }
+  if (!odd) return;
+#pragma unroll
+  for (int i = 0; i < B::kUnits; ++i)
+    if (const uint32_t u = batch.unit(turn, i); u < units && begin + u >= from.straight) {
+      if constexpr (B::kUnits == 1)
+        d[i] = load_lane<L>(from.at, from.bytes, begin + u, lane);
+      else
+        d[i] = load_odd_lane<L>(from.at, from.bytes, begin + u, lane);
+    }
+}
+template <class B>
+__device__ __forceinline__ void store_units(const UserUnits<typename B::L>& to, uint32_t begin,
+                                            const B& batch, uint32_t turn, uint32_t units, int lane,
+                                            const LaneData (&d)[B::kUnits]) {
+  using L = typename B::L;
+  bool odd = false;
+#pragma unroll
+  for (int i = 0; i < B::kUnits; ++i) {
+    const uint32_t u = batch.unit(turn, i);
+    if (u >= units) continue;
+    if (begin + u >= to.straight) {
+      odd = true;
+      continue;
+    }
+    uint64_t* words = to.words(begin + u, lane);
+#pragma unroll
+    for (int w = 0; w < L::kLaneWords; ++w)
+      if (w < L::words_of(lane)) words[w] = d[i].word[w];
+  }
+  if (!odd) return;
+#pragma unroll
+  for (int i = 0; i < B::kUnits; ++i)
+    if (const uint32_t u = batch.unit(turn, i); u < units && begin + u >= to.straight) {
+      if constexpr (B::kUnits == 1)
+        store_lane<L>(to.at, to.bytes, begin + u, lane, d[i]);
+      else
+        store_odd_lane<L>(to.at, to.bytes, begin + u, lane, d[i]);
+    }
+}
+// A batch as lines.
+template <class B>
+__device__ __forceinline__ void store_lines(uint8_t* lines, const B& batch, uint32_t turn,
+                                            uint32_t units, int lane, uint64_t epoch,
+                                            const LaneData (&d)[B::kUnits]) {
+#pragma unroll
+  for (int i = 0; i < B::kUnits; ++i)
+    if (const uint32_t u = batch.unit(turn, i); u < units)
+      B::L::store(lines + uint64_t(u) * 512, lane, d[i], epoch);
+}
+
+// Gives each peer a batch out of the input: slice_of(peer) says which units.
+struct Slice {
+  uint32_t begin, units;
+};
+template <class B, class SliceOf>
+__device__ __forceinline__ void give_batch(const Exchange& x, const B& batch, uint32_t turn,
+                                           int lane, uint64_t epoch, SliceOf slice_of) {
+  using L = typename B::L;
+#pragma unroll 1
+  for (int first = 0; first < x.memory.nranks - 1; first += B::kAtOnce) {
+    LaneData d[B::kAtOnce][B::kUnits];
+    const auto each_peer = [&](auto what) {
+#pragma unroll
+      for (int k = 0; k < B::kAtOnce; ++k)
+        if (const int p = x.peer(first + k); first + k < x.memory.nranks - 1 && x.gives(p))
+          what(p, slice_of(p), d[k]);
+    };
+    each_peer([&](int p, const Slice& slice, LaneData(&to)[B::kUnits]) {
+      const UserUnits<L> input(x.input + p * x.in_stride, x.bytes);
+      load_units(input, slice.begin, batch, turn, slice.units, lane, to);
+    });
+    each_peer([&](int p, const Slice& slice, const LaneData(&from)[B::kUnits]) {
+      store_lines(bank_of<L>(x, p, x.memory.rank, epoch), batch, turn, slice.units, lane, epoch,
+                  from);
+    });
+  }
+}
+
+template <class B>
+__device__ __forceinline__ void give_lines(const Exchange& x, const B& batch, uint32_t turn,
+                                           uint32_t units, int lane, uint64_t epoch) {
+  using L = typename B::L;
+  if (x.in_stride != 0) {
+    give_batch(x, batch, turn, lane, epoch, [&](int) -> Slice { return {0, units}; });
+    return;
+  }
+  LaneData d[B::kUnits];  // the same for all
+  load_units(UserUnits<L>(x.input, x.bytes), 0, batch, turn, units, lane, d);
+  for (int k = 0; k < x.memory.nranks - 1; ++k)
+    if (const int p = x.peer(k); x.gives(p))
+      store_lines(bank_of<L>(x, p, x.memory.rank, epoch), batch, turn, units, lane, epoch, d);
 }
 
 // What a peer gives: lines of so many units; none: nothing.
 struct Source {
   const uint8_t* lines;
-  uint64_t units;
+  uint32_t units;
 };
 
 // A batch of units from some peers, the whole warp together. `peer_of(p)`: their ranks. False:
 // given up.
 template <class B, class PeerOf>
 __device__ __forceinline__ bool wait_batch(const Exchange& x, const Source (&from)[B::kAtOnce],
-                                           const B& batch, uint64_t turn, int lane, uint64_t epoch,
+                                           const B& batch, uint32_t turn, int lane, uint64_t epoch,
                                            PeerOf peer_of, LaneData (&d)[B::kAtOnce][B::kUnits]) {
   using L = typename B::L;
   const auto each_unit = [&](int p, auto what) {
 #pragma unroll
     for (int i = 0; i < B::kUnits; ++i)
-      if (const uint64_t u = batch.unit(turn, i); u < from[p].units)
-        what(from[p].lines + u * 512, d[p][i]);
+      if (const uint32_t u = batch.unit(turn, i); u < from[p].units)
+        what(from[p].lines + uint64_t(u) * 512, d[p][i]);
   };
   Patience patience;
   while (true) {
@@ -102,17 +187,14 @@ __device__ __forceinline__ bool wait_batch(const Exchange& x, const Source (&fro
 
 // Adds up a batch over all ranks, in their order.
 template <class B, WordKind kKind>
-__device__ __forceinline__ bool sum_batch(const Exchange& x, const uint8_t* own, uint64_t own_bytes,
-                                          uint64_t own_first, const B& batch, uint64_t turn,
-                                          uint64_t units, int lane, uint64_t epoch,
+__device__ __forceinline__ bool sum_batch(const Exchange& x, const UserUnits<typename B::L>& own,
+                                          uint32_t own_begin, const B& batch, uint32_t turn,
+                                          uint32_t units, int lane, uint64_t epoch,
                                           LaneData (&out)[B::kUnits]) {
   using L = typename B::L;
   constexpr int kUnits = B::kUnits;
   LaneData mine[kUnits];
-#pragma unroll
-  for (int i = 0; i < kUnits; ++i)
-    if (const uint64_t u = batch.unit(turn, i); u < units)
-      mine[i] = load_lane<L>(own, own_bytes, own_first + u, lane);
+  load_units(own, own_begin, batch, turn, units, lane, mine);
   WordSum<kKind> sum[kUnits][L::kLaneWords];
 #pragma unroll 1
   for (int first = 0; first < x.memory.nranks; first += B::kAtOnce) {
@@ -149,9 +231,9 @@ __device__ __forceinline__ bool sum_batch(const Exchange& x, const uint8_t* own,
   return true;
 }
 
-// A batch of what every peer gives, source(peer): put(peer, unit, data).
+// A batch of what every peer gives, source(peer): put(peer, units, data).
 template <class B, class SourceOf, class Put>
-__device__ __forceinline__ bool take_batch(const Exchange& x, const B& batch, uint64_t turn,
+__device__ __forceinline__ bool take_batch(const Exchange& x, const B& batch, uint32_t turn,
                                            int lane, uint64_t epoch, SourceOf source, Put put) {
 #pragma unroll 1
   for (int first = 0; first < x.memory.nranks - 1; first += B::kAtOnce) {
@@ -167,28 +249,20 @@ __device__ __forceinline__ bool take_batch(const Exchange& x, const B& batch, ui
       return false;
 #pragma unroll
     for (int p = 0; p < B::kAtOnce; ++p)
-#pragma unroll
-      for (int i = 0; i < B::kUnits; ++i)
-        if (const uint64_t u = batch.unit(turn, i); u < from[p].units)
-          put(x.peer(first + p), u, d[p][i]);
+      if (from[p].units > 0) put(x.peer(first + p), from[p].units, d[p]);
   }
   return true;
 }
 
 template <class B, WordKind kKind>
-__device__ __forceinline__ bool take_lines(const Exchange& x, const B& batch, uint64_t turn,
-                                           uint64_t units, int lane, uint64_t epoch) {
+__device__ __forceinline__ bool take_lines(const Exchange& x, const B& batch, uint32_t turn,
+                                           uint32_t units, int lane, uint64_t epoch) {
   using L = typename B::L;
   if constexpr (kKind != WordKind::copy) {
-    constexpr int kUnits = B::kUnits;
-    LaneData d[kUnits];
-    if (!sum_batch<B, kKind>(x, x.input + x.reduce_own, x.bytes, 0, batch, turn, units, lane, epoch,
-                             d))
-      return false;
-#pragma unroll
-    for (int i = 0; i < kUnits; ++i)
-      if (const uint64_t u = batch.unit(turn, i); u < units)
-        store_lane<L>(x.output, x.bytes, u, lane, d[i]);
+    LaneData d[B::kUnits];
+    const UserUnits<L> own(x.input + x.reduce_own, x.bytes), output(x.output, x.bytes);
+    if (!sum_batch<B, kKind>(x, own, 0, batch, turn, units, lane, epoch, d)) return false;
+    store_units(output, 0, batch, turn, units, lane, d);
     return true;
   } else {
     return take_batch<B>(
@@ -196,8 +270,9 @@ __device__ __forceinline__ bool take_lines(const Exchange& x, const B& batch, ui
         [&](int p) -> Source {
           return {bank_of<L>(x, x.memory.rank, p, epoch), x.takes(p) ? units : 0};
         },
-        [&](int p, uint64_t u, const LaneData& one) {
-          store_lane<L>(x.output + p * x.out_stride, x.bytes, u, lane, one);
+        [&](int p, uint32_t, const LaneData(&d)[B::kUnits]) {
+          const UserUnits<L> output(x.output + p * x.out_stride, x.bytes);
+          store_units(output, 0, batch, turn, units, lane, d);
         });
   }
 }
@@ -205,25 +280,29 @@ __device__ __forceinline__ bool take_lines(const Exchange& x, const B& batch, ui
 template <class B, WordKind kKind>
 __global__ void __launch_bounds__(kLineThreads) exchange_lines(const __grid_constant__ Exchange x) {
   using L = typename B::L;
-  begin_launch(x);
+  begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   come(x, epoch);
   const int lane = int(threadIdx.x) % 32;
-  const uint64_t units = units_of<L>(x.bytes);
+  const uint32_t units = units_of<L>(x.bytes);
   const B batch;
-  const uint64_t turns = batch.turns(units);
+  const uint32_t turns = batch.turns(units);
   // Giving is a turn ahead of taking.
-  for (uint64_t turn = 0; turn <= turns; ++turn) {
+  for (uint32_t turn = 0; turn <= turns; ++turn) {
     if (turn < turns && x.gives_to != Peers::none)
       give_lines<B>(x, batch, turn, units, lane, epoch);
     if (turn > 0 && x.takes_from != Peers::none &&
         !take_lines<B, kKind>(x, batch, turn - 1, units, lane, epoch))
       break;
   }
-  if (x.copy_own)
-    for (uint64_t u = batch.first; u < units; u += batch.stride)
-      store_lane<L>(x.output + x.own_out, x.bytes, u, lane,
-                    load_lane<L>(x.input + x.own_in, x.bytes, u, lane));
+  if (x.copy_own) {
+    const UserUnits<L> from(x.input + x.own_in, x.bytes), to(x.output + x.own_out, x.bytes);
+    for (uint32_t turn = 0; turn < turns; ++turn) {
+      LaneData d[B::kUnits];
+      load_units(from, 0, batch, turn, units, lane, d);
+      store_units(to, 0, batch, turn, units, lane, d);
+    }
+  }
   meet(x, L::kId, epoch);
   end_epoch(x, epoch);
 }

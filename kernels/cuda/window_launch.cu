@@ -20,14 +20,14 @@ bool is_dealt(const Exchange& x, Protocol protocol) {
 
 template <class L>
 int line_blocks(const Exchange& x, int asked) {
-  const uint64_t units = units_of<L>(x.bytes);
+  const uint32_t units = units_of<L>(x.bytes);
   // Few warps on many multiprocessors are faster than the other way round.
   return asked > 0 ? asked : at_most((units + 3) / 4, kWindowBlocks);
 }
 template <class L>
 int line_threads(const Exchange& x, int blocks) {
-  const uint64_t units = units_of<L>(x.bytes);
-  const uint64_t warps = (units + blocks - 1) / blocks;
+  const uint32_t units = units_of<L>(x.bytes);
+  const uint32_t warps = (units + blocks - 1) / blocks;
   // As many threads as peers at least: each looks after one.
   const int least = x.memory.nranks > 32 ? 64 : 32;
   const int threads = at_most(warps, kLineThreads / 32) * 32;
@@ -60,12 +60,12 @@ template <class L, WordKind kKind>
 int launch_lines(const Exchange& x, int asked, void* stream) {
   const int blocks = line_blocks<L>(x, asked);
   if constexpr (L::kId == Protocol::ll128) {
-    const uint64_t units = units_of<L>(x.bytes);
+    const uint32_t units = units_of<L>(x.bytes);
     if (units > uint64_t(blocks) * kLineThreads / 32)
       return launch_batches<Large<L>, kKind>(x, blocks, stream);
     // Measured on 4 GPUs: up to four warps' work of each slice or block.
     const bool dealt = kKind == WordKind::copy && is_dealt(x, Protocol::ll128);
-    const uint64_t each = x.algorithm == AlgorithmId::two_shot ? units / x.memory.nranks
+    const uint32_t each = x.algorithm == AlgorithmId::two_shot ? units / x.memory.nranks
                           : dealt                              ? units / (x.memory.nranks - 1)
                                                                : units;
     if (each > uint64_t(blocks) * kSmallWarps)

@@ -74,7 +74,8 @@ struct Lines<Protocol::ll128> {
   }
 };
 
-// The words of one lane out of users' memory: word w of `from`, which has `bytes` bytes.
+// The words of one lane out of users' memory, of any address: word w of `from`, which has `bytes`
+// bytes.
 template <class L>
 __device__ __forceinline__ LaneData load_lane(const uint8_t* from, uint64_t bytes, uint64_t unit,
                                               int lane) {
@@ -98,10 +99,40 @@ __device__ __forceinline__ void store_lane(uint8_t* to, uint64_t bytes, uint64_t
   __syncwarp();
 }
 
+// Out of line, for loops over several units.
 template <class L>
-COLL_FN uint64_t units_of(uint64_t bytes) {
-  return (bytes + L::kUnitWords * 8 - 1) / (L::kUnitWords * 8);
+static __device__ __noinline__ LaneData load_odd_lane(const uint8_t* from, uint64_t bytes,
+                                                      uint64_t unit, int lane) {
+  return load_lane<L>(from, bytes, unit, lane);
 }
+template <class L>
+static __device__ __noinline__ void store_odd_lane(uint8_t* to, uint64_t bytes, uint64_t unit,
+                                                   int lane, LaneData d) {
+  store_lane<L>(to, bytes, unit, lane, d);
+}
+
+// 32 bits hold what a bank does, and are divided in a tenth of the time of 64.
+template <class L>
+COLL_FN uint32_t units_of(uint64_t bytes) {
+  return (uint32_t(bytes) + L::kUnitWords * 8 - 1) / (L::kUnitWords * 8);
+}
+
+// A user's buffer in units. The first `straight` of them are whole, their words aligned: those are
+// moved without looking at each word, which took longer than the words did.
+template <class L>
+struct UserUnits {
+  uint8_t* at;
+  uint64_t bytes;
+  uint32_t straight;
+  __device__ UserUnits(const uint8_t* p, uint64_t n)
+      : at(const_cast<uint8_t*>(p)),
+        bytes(n),
+        straight(reinterpret_cast<uintptr_t>(p) % 8 == 0 ? uint32_t(n) / (L::kUnitWords * 8) : 0) {}
+  // A lane's words of a unit.
+  __device__ uint64_t* words(uint32_t unit, int lane) const {
+    return reinterpret_cast<uint64_t*>(at) + uint64_t(unit) * L::kUnitWords + L::first_word(lane);
+  }
+};
 
 // Where the lines of `writer` lie at `reader` in this epoch.
 template <class L>
