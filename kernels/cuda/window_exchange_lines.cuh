@@ -10,11 +10,14 @@ inline constexpr int kLineThreads = 512;
 // Units of one warp: every stride-th from the first, kCount at a time so that as many loads are on
 // their way; one where a warp has no more than one. What a warp writes it has read before as input,
 // so an operation in place is right. kPeers: with so many peers at a time, for small operations:
-// what is under way together takes as long as one; in larger ones it is too much.
-template <class Protocol, int kCount, int kPeers>
+// what is under way together takes as long as one; in larger ones it is too much. kWhole: looks for
+// whole units, which are moved straight (UserUnits); where the first unit is the last one, looking
+// takes longer.
+template <class Protocol, int kCount, int kPeers, bool kWhole>
 struct Batch {
   using L = Protocol;
   static constexpr int kUnits = kCount, kAtOnce = kPeers;
+  static constexpr bool kLooks = kWhole;
   uint32_t first, stride;  // in units
   __device__ Batch() {
     const uint32_t warps = blockDim.x / 32;
@@ -42,24 +45,22 @@ __device__ __forceinline__ void load_units(const UserUnits<typename B::L>& from,
   for (int i = 0; i < B::kUnits; ++i) {
     const uint32_t u = batch.unit(turn, i);
     if (u >= units) continue;
-    if (begin + u >= from.straight) {
-      odd = true;
-      continue;
-    }
-    const volatile uint64_t* words = from.words(begin + u, lane);
+    if constexpr (!B::kLooks) {
+      d[i] = load_lane<L>(from.at, from.bytes, begin + u, lane);
+    } else if (begin + u < from.straight) {
+      const volatile uint64_t* words = from.words(begin + u, lane);
 #pragma unroll
-    for (int w = 0; w < L::kLaneWords; ++w)
-      if (w < L::words_of(lane)) d[i].word[w] = words[w];
+      for (int w = 0; w < L::kLaneWords; ++w)
+        if (w < L::words_of(lane)) d[i].word[w] = words[w];
+    } else {
+      odd = true;
+    }
   }
   if (!odd) return;
 #pragma unroll
   for (int i = 0; i < B::kUnits; ++i)
-    if (const uint32_t u = batch.unit(turn, i); u < units && begin + u >= from.straight) {
-      if constexpr (B::kUnits == 1)
-        d[i] = load_lane<L>(from.at, from.bytes, begin + u, lane);
-      else
-        d[i] = load_odd_lane<L>(from.at, from.bytes, begin + u, lane);
-    }
+    if (const uint32_t u = batch.unit(turn, i); u < units && begin + u >= from.straight)
+      d[i] = load_odd_lane<L>(from.at, from.bytes, begin + u, lane);
 }
 template <class B>
 __device__ __forceinline__ void store_units(const UserUnits<typename B::L>& to, uint32_t begin,
@@ -71,24 +72,22 @@ __device__ __forceinline__ void store_units(const UserUnits<typename B::L>& to, 
   for (int i = 0; i < B::kUnits; ++i) {
     const uint32_t u = batch.unit(turn, i);
     if (u >= units) continue;
-    if (begin + u >= to.straight) {
-      odd = true;
-      continue;
-    }
-    uint64_t* words = to.words(begin + u, lane);
+    if constexpr (!B::kLooks) {
+      store_lane<L>(to.at, to.bytes, begin + u, lane, d[i]);
+    } else if (begin + u < to.straight) {
+      uint64_t* words = to.words(begin + u, lane);
 #pragma unroll
-    for (int w = 0; w < L::kLaneWords; ++w)
-      if (w < L::words_of(lane)) words[w] = d[i].word[w];
+      for (int w = 0; w < L::kLaneWords; ++w)
+        if (w < L::words_of(lane)) words[w] = d[i].word[w];
+    } else {
+      odd = true;
+    }
   }
   if (!odd) return;
 #pragma unroll
   for (int i = 0; i < B::kUnits; ++i)
-    if (const uint32_t u = batch.unit(turn, i); u < units && begin + u >= to.straight) {
-      if constexpr (B::kUnits == 1)
-        store_lane<L>(to.at, to.bytes, begin + u, lane, d[i]);
-      else
-        store_odd_lane<L>(to.at, to.bytes, begin + u, lane, d[i]);
-    }
+    if (const uint32_t u = batch.unit(turn, i); u < units && begin + u >= to.straight)
+      store_odd_lane<L>(to.at, to.bytes, begin + u, lane, d[i]);
 }
 // A batch as lines.
 template <class B>

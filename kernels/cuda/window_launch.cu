@@ -35,23 +35,26 @@ int line_threads(const Exchange& x, int blocks) {
 }
 
 template <class L>
-using Small = Batch<L, 1, 4>;
+using Small = Batch<L, 1, 4, false>;
 template <class L>
-using Middle = Batch<L, 1, 1>;
+using Middle = Batch<L, 1, 1, true>;
 template <class L>
-using Large = Batch<L, 4, 1>;
+using Large = Batch<L, 3, 1, true>;
 constexpr int kSmallWarps = 4;  // of a block
+// Of operations in slices, the smallest of which have more than a unit.
+template <class B>
+using InSlices = Batch<typename B::L, B::kUnits, B::kAtOnce, true>;
 
 template <class B, WordKind kKind>
 int launch_batches(const Exchange& x, int blocks, void* stream) {
   const int threads = line_threads<typename B::L>(x, blocks);
   if (x.algorithm == AlgorithmId::two_shot) {
     if constexpr (kKind != WordKind::copy)
-      return launch_kernel(&two_shot_lines<B, kKind>, blocks, threads, stream, x);
+      return launch_kernel(&two_shot_lines<InSlices<B>, kKind>, blocks, threads, stream, x);
   }
   if constexpr (kKind == WordKind::copy && B::L::kId == Protocol::ll128) {
     if (is_dealt(x, Protocol::ll128))
-      return launch_kernel(&broadcast_lines<B>, blocks, threads, stream, x);
+      return launch_kernel(&broadcast_lines<InSlices<B>>, blocks, threads, stream, x);
   }
   return launch_kernel(&exchange_lines<B, kKind>, blocks, threads, stream, x);
 }
@@ -108,9 +111,9 @@ template <class B, WordKind kKind>
 int prepare_lines() {
   if (const int failed = prepare_kernel(&exchange_lines<B, kKind>)) return failed;
   if constexpr (kKind != WordKind::copy)
-    return prepare_kernel(&two_shot_lines<B, kKind>);
+    return prepare_kernel(&two_shot_lines<InSlices<B>, kKind>);
   else if constexpr (B::L::kId == Protocol::ll128)
-    return prepare_kernel(&broadcast_lines<B>);
+    return prepare_kernel(&broadcast_lines<InSlices<B>>);
   else
     return 0;
 }
