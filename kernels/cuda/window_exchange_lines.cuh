@@ -132,15 +132,17 @@ template <class B>
 __device__ __forceinline__ void give_lines(const Exchange& x, const B& batch, uint32_t turn,
                                            uint32_t units, int lane, uint64_t epoch) {
   using L = typename B::L;
-  if (x.in_stride != 0) {
-    give_batch(x, batch, turn, lane, epoch, [&](int) -> Slice { return {0, units}; });
-    return;
+  LaneData d[B::kUnits];
+  bool loaded = false;
+#pragma unroll 1
+  for (int k = 0; k < x.memory.nranks - 1; ++k) {
+    const int p = x.peer(k);
+    if (!x.gives(p)) continue;
+    if (!loaded || x.in_stride != 0)
+      load_units(UserUnits<L>(x.input + p * x.in_stride, x.bytes), 0, batch, turn, units, lane, d);
+    loaded = true;
+    store_lines(bank_of<L>(x, p, x.memory.rank, epoch), batch, turn, units, lane, epoch, d);
   }
-  LaneData d[B::kUnits];  // the same for all
-  load_units(UserUnits<L>(x.input, x.bytes), 0, batch, turn, units, lane, d);
-  for (int k = 0; k < x.memory.nranks - 1; ++k)
-    if (const int p = x.peer(k); x.gives(p))
-      store_lines(bank_of<L>(x, p, x.memory.rank, epoch), batch, turn, units, lane, epoch, d);
 }
 
 // What a peer gives: lines of so many units; none: nothing.

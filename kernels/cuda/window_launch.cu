@@ -7,6 +7,7 @@
 #include "kernels/cuda/window_host.cuh"
 #include "kernels/cuda/window_two_shot.cuh"
 #include "kernels/cuda/window_two_shot_store.cuh"
+#include "kernels/cuda/window_words.cuh"
 
 namespace collctl::kernels::cuda {
 
@@ -45,6 +46,10 @@ constexpr int kSmallWarps = 4;  // of a block
 template <class B>
 using InSlices = Batch<typename B::L, B::kUnits, B::kAtOnce, true>;
 
+constexpr bool summed_by_words(WordKind kind) {
+  return kind != WordKind::copy && kind != WordKind::generic;
+}
+
 template <class B, WordKind kKind>
 int launch_batches(const Exchange& x, int blocks, void* stream) {
   const int threads = line_threads<typename B::L>(x, blocks);
@@ -64,15 +69,20 @@ int launch_lines(const Exchange& x, int asked, void* stream) {
   const int blocks = line_blocks<L>(x, asked);
   if constexpr (L::kId == Protocol::ll128) {
     const uint32_t units = units_of<L>(x.bytes);
-    if (units > uint64_t(blocks) * kLineThreads / 32)
-      return launch_batches<Large<L>, kKind>(x, blocks, stream);
-    // Measured on 4 GPUs: up to four warps' work of each slice or block.
     const bool dealt = kKind == WordKind::copy && is_dealt(x, Protocol::ll128);
     const uint32_t each = x.algorithm == AlgorithmId::two_shot ? units / x.memory.nranks
                           : dealt                              ? units / (x.memory.nranks - 1)
                                                                : units;
+    if (each > uint32_t(blocks) * kLineThreads / 32)
+      return launch_batches<Large<L>, kKind>(x, blocks, stream);
+    // Measured on 4 GPUs: up to four warps' work of each slice or block.
     if (each > uint64_t(blocks) * kSmallWarps)
       return launch_batches<Middle<L>, kKind>(x, blocks, stream);
+  }
+  if constexpr (L::kId == Protocol::ll && summed_by_words(kKind)) {
+    const int threads = line_threads<L>(x, blocks);
+    if (by_words(x, L::kId) && uint64_t(blocks) * threads * 8 >= x.bytes)
+      return launch_kernel(&sum_words<kKind>, blocks, threads, stream, x);
   }
   return launch_batches<Small<L>, kKind>(x, blocks, stream);
 }
@@ -123,6 +133,8 @@ int prepare_kind() {
   if (failed == 0) failed = prepare_lines<Small<Lines<Protocol::ll128>>, kKind>();
   if (failed == 0) failed = prepare_lines<Middle<Lines<Protocol::ll128>>, kKind>();
   if (failed == 0) failed = prepare_lines<Large<Lines<Protocol::ll128>>, kKind>();
+  if constexpr (summed_by_words(kKind))
+    if (failed == 0) failed = prepare_kernel(&sum_words<kKind>);
   if (failed == 0) failed = prepare_kernel(&exchange_store<kKind, true>);
   if (failed == 0) failed = prepare_kernel(&exchange_store<kKind, false>);
   if constexpr (kKind != WordKind::copy) {
