@@ -36,7 +36,7 @@ __device__ __forceinline__ void deal_lines(const Exchange& x,
                                            const DealtLines<typename B::L>& slices, const B& batch,
                                            uint32_t turn, int lane, uint64_t epoch) {
   using L = typename B::L;
-  const UserUnits<L> input(x.input, x.bytes), output(x.output, x.bytes);
+  const typename B::User input(x.input, x.bytes), output(x.output, x.bytes);
 #pragma unroll 1
   for (int k = 0; k < x.memory.nranks - 1; ++k) {
     const int p = x.peer(k);
@@ -71,7 +71,7 @@ __device__ __forceinline__ bool hand_on_lines(const Exchange& x,
     store_lines(bank_of<L>(x, x.peer(k), me, epoch) + slices.handed(), batch, turn, units, lane,
                 epoch, d[0]);
   }
-  const UserUnits<L> output(x.output, x.bytes);
+  const typename B::User output(x.output, x.bytes);
   store_units(output, slices.first(me), batch, turn, units, lane, d[0]);
   return true;
 }
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kLineThreads)
     for (uint32_t turn = 0; turn < turns; ++turn)
       deal_lines<B>(x, slices, batch, turn, lane, epoch);
   } else {
-    const UserUnits<L> output(x.output, x.bytes);
+    const typename B::User output(x.output, x.bytes);
     // Handing on is a turn ahead of taking.
     for (uint32_t turn = 0; turn <= turns; ++turn) {
       if (turn < turns && !hand_on_lines<B>(x, slices, batch, turn, lane, epoch)) break;

@@ -10,14 +10,13 @@ inline constexpr int kLineThreads = 512;
 // Units of one warp: every stride-th from the first, kCount at a time so that as many loads are on
 // their way; one where a warp has no more than one. What a warp writes it has read before as input,
 // so an operation in place is right. kPeers: with so many peers at a time, for small operations:
-// what is under way together takes as long as one; in larger ones it is too much. kWhole: looks for
-// whole units, which are moved straight (UserUnits); where the first unit is the last one, looking
-// takes longer.
-template <class Protocol, int kCount, int kPeers, bool kWhole>
+// what is under way together takes as long as one; in larger ones it is too much. kWords: of whole
+// aligned words (UserUnits).
+template <class Protocol, int kCount, int kPeers, bool kWords>
 struct Batch {
   using L = Protocol;
+  using User = UserUnits<L, kWords>;
   static constexpr int kUnits = kCount, kAtOnce = kPeers;
-  static constexpr bool kLooks = kWhole;
   uint32_t first, stride;  // in units
   __device__ Batch() {
     const uint32_t warps = blockDim.x / 32;
@@ -36,58 +35,20 @@ struct Batch {
 
 // A batch out of a user's buffer, and into one: of `units` that begin at `begin`.
 template <class B>
-__device__ __forceinline__ void load_units(const UserUnits<typename B::L>& from, uint32_t begin,
+__device__ __forceinline__ void load_units(const typename B::User& from, uint32_t begin,
                                            const B& batch, uint32_t turn, uint32_t units, int lane,
                                            LaneData (&d)[B::kUnits]) {
-  using L = typename B::L;
-  bool odd = false;
-#pragma unroll
-  for (int i = 0; i < B::kUnits; ++i) {
-    const uint32_t u = batch.unit(turn, i);
-    if (u >= units) continue;
-    if constexpr (!B::kLooks) {
-      d[i] = load_lane<L>(from.at, from.bytes, begin + u, lane);
-    } else if (begin + u < from.straight) {
-      const volatile uint64_t* words = from.words(begin + u, lane);
-#pragma unroll
-      for (int w = 0; w < L::kLaneWords; ++w)
-        if (w < L::words_of(lane)) d[i].word[w] = words[w];
-    } else {
-      odd = true;
-    }
-  }
-  if (!odd) return;
 #pragma unroll
   for (int i = 0; i < B::kUnits; ++i)
-    if (const uint32_t u = batch.unit(turn, i); u < units && begin + u >= from.straight)
-      d[i] = load_odd_lane<L>(from.at, from.bytes, begin + u, lane);
+    if (const uint32_t u = batch.unit(turn, i); u < units) from.load(begin + u, lane, d[i]);
 }
 template <class B>
-__device__ __forceinline__ void store_units(const UserUnits<typename B::L>& to, uint32_t begin,
+__device__ __forceinline__ void store_units(const typename B::User& to, uint32_t begin,
                                             const B& batch, uint32_t turn, uint32_t units, int lane,
                                             const LaneData (&d)[B::kUnits]) {
-  using L = typename B::L;
-  bool odd = false;
-#pragma unroll
-  for (int i = 0; i < B::kUnits; ++i) {
-    const uint32_t u = batch.unit(turn, i);
-    if (u >= units) continue;
-    if constexpr (!B::kLooks) {
-      store_lane<L>(to.at, to.bytes, begin + u, lane, d[i]);
-    } else if (begin + u < to.straight) {
-      uint64_t* words = to.words(begin + u, lane);
-#pragma unroll
-      for (int w = 0; w < L::kLaneWords; ++w)
-        if (w < L::words_of(lane)) words[w] = d[i].word[w];
-    } else {
-      odd = true;
-    }
-  }
-  if (!odd) return;
 #pragma unroll
   for (int i = 0; i < B::kUnits; ++i)
-    if (const uint32_t u = batch.unit(turn, i); u < units && begin + u >= to.straight)
-      store_odd_lane<L>(to.at, to.bytes, begin + u, lane, d[i]);
+    if (const uint32_t u = batch.unit(turn, i); u < units) to.store(begin + u, lane, d[i]);
 }
 // A batch as lines.
 template <class B>
@@ -118,7 +79,7 @@ __device__ __forceinline__ void give_batch(const Exchange& x, const B& batch, ui
           what(p, slice_of(p), d[k]);
     };
     each_peer([&](int p, const Slice& slice, LaneData(&to)[B::kUnits]) {
-      const UserUnits<L> input(x.input + p * x.in_stride, x.bytes);
+      const typename B::User input(x.input + p * x.in_stride, x.bytes);
       load_units(input, slice.begin, batch, turn, slice.units, lane, to);
     });
     each_peer([&](int p, const Slice& slice, const LaneData(&from)[B::kUnits]) {
@@ -139,7 +100,8 @@ __device__ __forceinline__ void give_lines(const Exchange& x, const B& batch, ui
     const int p = x.peer(k);
     if (!x.gives(p)) continue;
     if (!loaded || x.in_stride != 0)
-      load_units(UserUnits<L>(x.input + p * x.in_stride, x.bytes), 0, batch, turn, units, lane, d);
+      load_units(typename B::User(x.input + p * x.in_stride, x.bytes), 0, batch, turn, units, lane,
+                 d);
     loaded = true;
     store_lines(bank_of<L>(x, p, x.memory.rank, epoch), batch, turn, units, lane, epoch, d);
   }
@@ -188,7 +150,7 @@ __device__ __forceinline__ bool wait_batch(const Exchange& x, const Source (&fro
 
 // Adds up a batch over all ranks, in their order.
 template <class B, WordKind kKind>
-__device__ __forceinline__ bool sum_batch(const Exchange& x, const UserUnits<typename B::L>& own,
+__device__ __forceinline__ bool sum_batch(const Exchange& x, const typename B::User& own,
                                           uint32_t own_begin, const B& batch, uint32_t turn,
                                           uint32_t units, int lane, uint64_t epoch,
                                           LaneData (&out)[B::kUnits]) {
@@ -261,7 +223,7 @@ __device__ __forceinline__ bool take_lines(const Exchange& x, const B& batch, ui
   using L = typename B::L;
   if constexpr (kKind != WordKind::copy) {
     LaneData d[B::kUnits];
-    const UserUnits<L> own(x.input + x.reduce_own, x.bytes), output(x.output, x.bytes);
+    const typename B::User own(x.input + x.reduce_own, x.bytes), output(x.output, x.bytes);
     if (!sum_batch<B, kKind>(x, own, 0, batch, turn, units, lane, epoch, d)) return false;
     store_units(output, 0, batch, turn, units, lane, d);
     return true;
@@ -272,7 +234,7 @@ __device__ __forceinline__ bool take_lines(const Exchange& x, const B& batch, ui
           return {bank_of<L>(x, x.memory.rank, p, epoch), x.takes(p) ? units : 0};
         },
         [&](int p, uint32_t, const LaneData(&d)[B::kUnits]) {
-          const UserUnits<L> output(x.output + p * x.out_stride, x.bytes);
+          const typename B::User output(x.output + p * x.out_stride, x.bytes);
           store_units(output, 0, batch, turn, units, lane, d);
         });
   }
@@ -297,7 +259,7 @@ __global__ void __launch_bounds__(kLineThreads) exchange_lines(const __grid_cons
       break;
   }
   if (x.copy_own) {
-    const UserUnits<L> from(x.input + x.own_in, x.bytes), to(x.output + x.own_out, x.bytes);
+    const typename B::User from(x.input + x.own_in, x.bytes), to(x.output + x.own_out, x.bytes);
     for (uint32_t turn = 0; turn < turns; ++turn) {
       LaneData d[B::kUnits];
       load_units(from, 0, batch, turn, units, lane, d);

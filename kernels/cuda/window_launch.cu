@@ -35,16 +35,23 @@ int line_threads(const Exchange& x, int blocks) {
   return threads < least ? least : threads;
 }
 
+// Those of whole aligned words; all others take One.
 template <class L>
-using Small = Batch<L, 1, 4, false>;
+using Small = Batch<L, 1, 4, true>;
 template <class L>
 using Middle = Batch<L, 1, 1, true>;
 template <class L>
 using Large = Batch<L, 3, 1, true>;
+template <class L>
+using One = Batch<L, 1, 1, false>;
 constexpr int kSmallWarps = 4;  // of a block
-// Of operations in slices, the smallest of which have more than a unit.
-template <class B>
-using InSlices = Batch<typename B::L, B::kUnits, B::kAtOnce, true>;
+
+bool whole_words(const Exchange& x) {
+  const uint64_t all = reinterpret_cast<uintptr_t>(x.input) |
+                       reinterpret_cast<uintptr_t>(x.output) | x.bytes | x.in_stride |
+                       x.out_stride | x.own_in | x.own_out | x.reduce_own;
+  return all % 8 == 0;
+}
 
 constexpr bool summed_by_words(WordKind kind) {
   return kind != WordKind::copy && kind != WordKind::generic;
@@ -55,11 +62,11 @@ int launch_batches(const Exchange& x, int blocks, void* stream) {
   const int threads = line_threads<typename B::L>(x, blocks);
   if (x.algorithm == AlgorithmId::two_shot) {
     if constexpr (kKind != WordKind::copy)
-      return launch_kernel(&two_shot_lines<InSlices<B>, kKind>, blocks, threads, stream, x);
+      return launch_kernel(&two_shot_lines<B, kKind>, blocks, threads, stream, x);
   }
   if constexpr (kKind == WordKind::copy && B::L::kId == Protocol::ll128) {
     if (is_dealt(x, Protocol::ll128))
-      return launch_kernel(&broadcast_lines<InSlices<B>>, blocks, threads, stream, x);
+      return launch_kernel(&broadcast_lines<B>, blocks, threads, stream, x);
   }
   return launch_kernel(&exchange_lines<B, kKind>, blocks, threads, stream, x);
 }
@@ -67,6 +74,7 @@ int launch_batches(const Exchange& x, int blocks, void* stream) {
 template <class L, WordKind kKind>
 int launch_lines(const Exchange& x, int asked, void* stream) {
   const int blocks = line_blocks<L>(x, asked);
+  if (!whole_words(x)) return launch_batches<One<L>, kKind>(x, blocks, stream);
   if constexpr (L::kId == Protocol::ll128) {
     const uint32_t units = units_of<L>(x.bytes);
     const bool dealt = kKind == WordKind::copy && is_dealt(x, Protocol::ll128);
@@ -81,7 +89,7 @@ int launch_lines(const Exchange& x, int asked, void* stream) {
   }
   if constexpr (L::kId == Protocol::ll && summed_by_words(kKind)) {
     const int threads = line_threads<L>(x, blocks);
-    if (by_words(x, L::kId) && uint64_t(blocks) * threads * 8 >= x.bytes)
+    if (by_words(x) && uint64_t(blocks) * threads * 8 >= x.bytes)
       return launch_kernel(&sum_words<kKind>, blocks, threads, stream, x);
   }
   return launch_batches<Small<L>, kKind>(x, blocks, stream);
@@ -121,15 +129,17 @@ template <class B, WordKind kKind>
 int prepare_lines() {
   if (const int failed = prepare_kernel(&exchange_lines<B, kKind>)) return failed;
   if constexpr (kKind != WordKind::copy)
-    return prepare_kernel(&two_shot_lines<InSlices<B>, kKind>);
+    return prepare_kernel(&two_shot_lines<B, kKind>);
   else if constexpr (B::L::kId == Protocol::ll128)
-    return prepare_kernel(&broadcast_lines<InSlices<B>>);
+    return prepare_kernel(&broadcast_lines<B>);
   else
     return 0;
 }
 template <WordKind kKind>
 int prepare_kind() {
   int failed = prepare_lines<Small<Lines<Protocol::ll>>, kKind>();
+  if (failed == 0) failed = prepare_lines<One<Lines<Protocol::ll>>, kKind>();
+  if (failed == 0) failed = prepare_lines<One<Lines<Protocol::ll128>>, kKind>();
   if (failed == 0) failed = prepare_lines<Small<Lines<Protocol::ll128>>, kKind>();
   if (failed == 0) failed = prepare_lines<Middle<Lines<Protocol::ll128>>, kKind>();
   if (failed == 0) failed = prepare_lines<Large<Lines<Protocol::ll128>>, kKind>();

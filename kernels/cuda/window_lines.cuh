@@ -99,38 +99,43 @@ __device__ __forceinline__ void store_lane(uint8_t* to, uint64_t bytes, uint64_t
   __syncwarp();
 }
 
-// Out of line, for loops over several units.
-template <class L>
-static __device__ __noinline__ LaneData load_odd_lane(const uint8_t* from, uint64_t bytes,
-                                                      uint64_t unit, int lane) {
-  return load_lane<L>(from, bytes, unit, lane);
-}
-template <class L>
-static __device__ __noinline__ void store_odd_lane(uint8_t* to, uint64_t bytes, uint64_t unit,
-                                                   int lane, LaneData d) {
-  store_lane<L>(to, bytes, unit, lane, d);
-}
-
 // 32 bits hold what a bank does, and are divided in a tenth of the time of 64.
 template <class L>
 COLL_FN uint32_t units_of(uint64_t bytes) {
   return (uint32_t(bytes) + L::kUnitWords * 8 - 1) / (L::kUnitWords * 8);
 }
 
-// A user's buffer in units. The first `straight` of them are whole, their words aligned: those are
-// moved without looking at each word, which took longer than the words did.
-template <class L>
+// A user's buffer in units. kWords: it is made of whole aligned words, which are moved without a
+// look at what else they might be: the code for that took longer than the words did.
+template <class L, bool kWords>
 struct UserUnits {
   uint8_t* at;
   uint64_t bytes;
-  uint32_t straight;
-  __device__ UserUnits(const uint8_t* p, uint64_t n)
-      : at(const_cast<uint8_t*>(p)),
-        bytes(n),
-        straight(reinterpret_cast<uintptr_t>(p) % 8 == 0 ? uint32_t(n) / (L::kUnitWords * 8) : 0) {}
-  // A lane's words of a unit.
-  __device__ uint64_t* words(uint32_t unit, int lane) const {
-    return reinterpret_cast<uint64_t*>(at) + uint64_t(unit) * L::kUnitWords + L::first_word(lane);
+  __device__ UserUnits(const uint8_t* p, uint64_t n) : at(const_cast<uint8_t*>(p)), bytes(n) {}
+  __device__ __forceinline__ void load(uint32_t unit, int lane, LaneData& d) const {
+    if constexpr (kWords) {
+      each_word(unit, lane, [&](int w, uint64_t* p) { d.word[w] = load_volatile(p); });
+    } else {
+      d = load_lane<L>(at, bytes, unit, lane);
+    }
+  }
+  __device__ __forceinline__ void store(uint32_t unit, int lane, const LaneData& d) const {
+    if constexpr (kWords) {
+      each_word(unit, lane, [&](int w, uint64_t* p) { *p = d.word[w]; });
+    } else {
+      store_lane<L>(at, bytes, unit, lane, d);
+    }
+  }
+
+ private:
+  // Those of a lane that the buffer has.
+  template <class What>
+  __device__ __forceinline__ void each_word(uint32_t unit, int lane, What what) const {
+    const uint32_t first = unit * L::kUnitWords + L::first_word(lane), words = uint32_t(bytes) / 8;
+    uint64_t* const p = reinterpret_cast<uint64_t*>(at) + first;
+#pragma unroll
+    for (int w = 0; w < L::kLaneWords; ++w)
+      if (w < L::words_of(lane) && first + w < words) what(w, p + w);
   }
 };
 

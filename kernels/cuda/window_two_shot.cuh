@@ -27,7 +27,7 @@ __device__ __forceinline__ bool sum_slice(const Exchange& x,
   using L = typename B::L;
   const int me = x.memory.rank;
   const uint32_t units = slices.size(me), begin = slices.first(me);
-  const UserUnits<L> input(x.input, x.bytes), output(x.output, x.bytes);
+  const typename B::User input(x.input, x.bytes), output(x.output, x.bytes);
   LaneData sums[B::kUnits];
   if (!sum_batch<B, kKind>(x, input, begin, batch, turn, units, lane, epoch, sums)) return false;
   for (int k = 0; k < x.memory.nranks - 1; ++k)
@@ -42,7 +42,7 @@ __device__ __forceinline__ bool take_slices(const Exchange& x,
                                             const LineSlices<typename B::L>& slices, const B& batch,
                                             uint32_t turn, int lane, uint64_t epoch) {
   using L = typename B::L;
-  const UserUnits<L> output(x.output, x.bytes);
+  const typename B::User output(x.output, x.bytes);
   return take_batch<B>(
       x, batch, turn, lane, epoch,
       [&](int p) -> Source {
