@@ -27,11 +27,11 @@ struct WindowRow {
 };
 constexpr double kFirstBytes = 16 << 20;
 constexpr WindowRow kWindowRows[] = {
-    {AlgorithmId::one_shot, Protocol::ll, 2.3, 0.15, 187, 187},
-    {AlgorithmId::one_shot, Protocol::ll128, 2.9, 0.15, 290, 290},
+    {AlgorithmId::one_shot, Protocol::ll, 2.0, 0.15, 225, 225},
+    {AlgorithmId::one_shot, Protocol::ll128, 2.6, 0.15, 300, 300},
     {AlgorithmId::one_shot, Protocol::simple, 7.0, 0.15, 328, 367},
     {AlgorithmId::two_shot, Protocol::ll, 3.2, 0.3, 187, 187},
-    {AlgorithmId::two_shot, Protocol::ll128, 3.7, 0.3, 318, 318},
+    {AlgorithmId::two_shot, Protocol::ll128, 3.5, 0.3, 348, 348},
     {AlgorithmId::two_shot, Protocol::simple, 10.3, 0.3, 355, 367},
 };
 // A launch on a stream adds so much (1.0 to 1.5), as the model's times of fifos have it within.

@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   constexpr int kMovers = 2;  // groups of a block that use the links
   __shared__ StoreShared shared;
   __shared__ uint8_t* to[kMovers][kMostPeers];
-  begin_launch();
+  begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   come(x, epoch);
   begin_store(x, shared);

@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   __shared__ StoreShared shared;
   __shared__ DirectShared to;
   constexpr int kHeard = kStoreGroups + 1, kTold = kStoreGroups + 2;  // barriers
-  begin_launch();
+  begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   if (threadIdx.x == 0) to.unaligned = to.failed = 0;
   begin_store(x, shared);
@@ -274,7 +274,7 @@ __global__ void __launch_bounds__(kStoreThreads)
     reduce_direct(const __grid_constant__ Exchange x, const __grid_constant__ Direct direct) {
   __shared__ StoreShared shared;
   __shared__ DirectShared to;
-  begin_launch();
+  begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   if (threadIdx.x == 0) to.unaligned = to.failed = 0;
   begin_store(x, shared);
@@ -370,7 +370,7 @@ __global__ void __launch_bounds__(kStoreThreads)
     put_direct(const __grid_constant__ Exchange x, const __grid_constant__ Direct direct) {
   __shared__ StoreShared shared;
   __shared__ DirectShared to;
-  begin_launch();
+  begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   if (threadIdx.x == 0) to.unaligned = to.failed = 0;
   begin_store(x, shared);

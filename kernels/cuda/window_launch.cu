@@ -83,8 +83,9 @@ int launch_lines(const Exchange& x, int asked, void* stream) {
                                                                : units;
     if (each > uint32_t(blocks) * kLineThreads / 32)
       return launch_batches<Large<L>, kKind>(x, blocks, stream);
-    // Measured on 4 GPUs: up to four warps' work of each slice or block.
-    if (each > uint64_t(blocks) * kSmallWarps)
+    // Measured on 4 GPUs: up to four warps' work of each slice or block. One peer's never are too
+    // many.
+    if (x.memory.nranks > 2 && each > uint32_t(blocks) * kSmallWarps)
       return launch_batches<Middle<L>, kKind>(x, blocks, stream);
   }
   if constexpr (L::kId == Protocol::ll && summed_by_words(kKind)) {

@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kStoreThreads)
     two_shot_store(const __grid_constant__ Exchange x, const uint32_t chunk_bytes) {
   __shared__ StoreShared shared;
   __shared__ uint8_t* slots[2][kMostPeers];
-  begin_launch();
+  begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   begin_store(x, shared);
   const Slices slices(x);
