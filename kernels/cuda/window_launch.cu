@@ -35,15 +35,18 @@ int line_threads(const Exchange& x, int blocks) {
   return threads < least ? least : threads;
 }
 
-// Those of whole aligned words; all others take One.
+// Of whole aligned words.
 template <class L>
 using Small = Batch<L, 1, 4, true>;
 template <class L>
 using Middle = Batch<L, 1, 1, true>;
 template <class L>
 using Large = Batch<L, 3, 1, true>;
+// Of anything else. Ranks may differ in it: where lines lie does not depend on who moves them.
 template <class L>
-using One = Batch<L, 1, 1, false>;
+using Odd = Batch<L, 1, 1, false>;
+template <class L>
+using OddLarge = Batch<L, 4, 1, false>;
 constexpr int kSmallWarps = 4;  // of a block
 
 bool whole_words(const Exchange& x) {
@@ -74,20 +77,21 @@ int launch_batches(const Exchange& x, int blocks, void* stream) {
 template <class L, WordKind kKind>
 int launch_lines(const Exchange& x, int asked, void* stream) {
   const int blocks = line_blocks<L>(x, asked);
-  if (!whole_words(x)) return launch_batches<One<L>, kKind>(x, blocks, stream);
+  const bool odd = !whole_words(x);
   if constexpr (L::kId == Protocol::ll128) {
-    const uint32_t units = units_of<L>(x.bytes);
+    const uint32_t units = units_of<L>(x.bytes), warps = uint32_t(blocks) * kLineThreads / 32;
+    if (odd && units > warps) return launch_batches<OddLarge<L>, kKind>(x, blocks, stream);
     const bool dealt = kKind == WordKind::copy && is_dealt(x, Protocol::ll128);
     const uint32_t each = x.algorithm == AlgorithmId::two_shot ? units / x.memory.nranks
                           : dealt                              ? units / (x.memory.nranks - 1)
                                                                : units;
-    if (each > uint32_t(blocks) * kLineThreads / 32)
-      return launch_batches<Large<L>, kKind>(x, blocks, stream);
+    if (!odd && each > warps) return launch_batches<Large<L>, kKind>(x, blocks, stream);
     // Measured on 4 GPUs: up to four warps' work of each slice or block. One peer's never are too
     // many.
-    if (x.memory.nranks > 2 && each > uint32_t(blocks) * kSmallWarps)
+    if (!odd && x.memory.nranks > 2 && each > uint32_t(blocks) * kSmallWarps)
       return launch_batches<Middle<L>, kKind>(x, blocks, stream);
   }
+  if (odd) return launch_batches<Odd<L>, kKind>(x, blocks, stream);
   if constexpr (L::kId == Protocol::ll && summed_by_words(kKind)) {
     const int threads = line_threads<L>(x, blocks);
     if (by_words(x) && uint64_t(blocks) * threads * 8 >= x.bytes)
@@ -139,8 +143,9 @@ int prepare_lines() {
 template <WordKind kKind>
 int prepare_kind() {
   int failed = prepare_lines<Small<Lines<Protocol::ll>>, kKind>();
-  if (failed == 0) failed = prepare_lines<One<Lines<Protocol::ll>>, kKind>();
-  if (failed == 0) failed = prepare_lines<One<Lines<Protocol::ll128>>, kKind>();
+  if (failed == 0) failed = prepare_lines<Odd<Lines<Protocol::ll>>, kKind>();
+  if (failed == 0) failed = prepare_lines<Odd<Lines<Protocol::ll128>>, kKind>();
+  if (failed == 0) failed = prepare_lines<OddLarge<Lines<Protocol::ll128>>, kKind>();
   if (failed == 0) failed = prepare_lines<Small<Lines<Protocol::ll128>>, kKind>();
   if (failed == 0) failed = prepare_lines<Middle<Lines<Protocol::ll128>>, kKind>();
   if (failed == 0) failed = prepare_lines<Large<Lines<Protocol::ll128>>, kKind>();

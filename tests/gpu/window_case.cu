@@ -93,8 +93,8 @@ void run_case(const World& w, const Case& c) {
   const uint64_t size = element_size(c.type), block = c.count * size;
   if (!served(w, c)) return;
   const bool direct = c.direct != DirectWay::none;
-  // Straight: some ranks' buffers are aligned, others not.
-  const auto shift_of = [&](int r) { return direct ? c.shift * (r + 1) % 16 : c.shift; };
+  // Some ranks' buffers are aligned, others not.
+  const auto shift_of = [&](int r) { return c.shift * (r + 1) % 16; };
   const int root = w.n - 1;
   const bool in_blocks = c.collective == Collective::reduce_scatter ||
                          c.collective == Collective::all_to_all ||
