@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "cmd/command.h"
+#include "cmd/verdict.h"
 #include "kernels/contract/types.h"
 #include "runtime/unique_id.h"
 
@@ -179,16 +180,6 @@ struct DataFault {
   int peer = -1;     // whose contribution
   std::string kind;  // "missing", "doubled", "corrupted", "foreign", "unwritten"
   std::string message;
-};
-
-struct Reason {
-  std::string code, message, host;
-  int rank = -1;
-};
-struct Verdict {
-  bool ok = true;
-  ErrorCode code = ErrorCode::failed;  // when not ok
-  std::vector<Reason> reasons;
 };
 
 // Where a bench's results go. Rank 0 calls it (in its own process a forwarding sink encodes for the

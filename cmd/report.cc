@@ -29,24 +29,17 @@ std::string row_name(const BenchReport& report, const BenchRow& row) {
 
 void judge_data(const BenchReport& report, Verdict& verdict) {
   constexpr size_t kMostReasons = 20;
-  size_t wrong_rows = 0;
   for (const auto& fault : report.faults)
     if (verdict.reasons.size() < kMostReasons)
-      verdict.reasons.push_back({"wrong-data", fault.message, "", fault.rank});
+      verdict.add(ReasonKind::wrong_data, fault.message, "", fault.rank);
   for (const BenchRow& row : report.rows)
     for_each_timing(row, [&](const Timing& timing, const char* where) {
       if (timing.wrong <= 0) return;
-      ++wrong_rows;
       // The faults say more; a count alone is for rows that have none.
       if (report.faults.empty() && verdict.reasons.size() < kMostReasons)
-        verdict.reasons.push_back(
-            {"wrong-data",
-             format("{} {}: {} wrong elements", row_name(report, row), where, timing.wrong), "",
-             -1});
+        verdict.add(ReasonKind::wrong_data,
+                    format("{} {}: {} wrong elements", row_name(report, row), where, timing.wrong));
     });
-  if (wrong_rows == 0 && report.faults.empty()) return;
-  verdict.ok = false;
-  verdict.code = ErrorCode::bad_data;
 }
 
 // One threshold: all timings at its size. `below`: smaller than the limit is bad, else larger is.
@@ -63,35 +56,26 @@ void judge_limit(const BenchReport& report, const Limit& limit, uint64_t default
       ++compared;
       const double seen = below ? timing.busbw_GBps : timing.time_us;
       if (below ? seen >= limit.value : seen <= limit.value) return;
-      if (verdict.ok) verdict.code = ErrorCode::failed;
-      verdict.ok = false;
-      verdict.reasons.push_back(
-          {below ? "below-min-busbw" : "above-max-latency",
-           format("{} {}: {} {} {}, {} {} asked", row_name(report, row), where,
-                  below ? "bus bandwidth" : "time", four_digits(seen), below ? "GB/s" : "us",
-                  below ? "at least" : "at most", four_digits(limit.value)),
-           "", -1});
+      verdict.add(below ? ReasonKind::below_min_busbw : ReasonKind::above_max_latency,
+                  format("{} {}: {} {} {}, {} {} asked", row_name(report, row), where,
+                         below ? "bus bandwidth" : "time", four_digits(seen), below ? "GB/s" : "us",
+                         below ? "at least" : "at most", four_digits(limit.value)));
     });
   }
   if (compared != 0) return;
-  if (verdict.ok) verdict.code = ErrorCode::incomplete;
-  verdict.ok = false;
-  verdict.reasons.push_back({"not-measured",
-                             format("{}: no timing at {} to compare",
-                                    below ? "--min-busbw" : "--max-latency", human_bytes(asked)),
-                             "", -1});
+  verdict.add(ReasonKind::not_measured,
+              format("{}: no timing at {} to compare", below ? "--min-busbw" : "--max-latency",
+                     human_bytes(asked)));
 }
 
 // Hosts that were asked for and took no part (--allow-missing).
 void judge_hosts(const BenchReport& report, Verdict& verdict) {
   for (const HostEnd& host : report.hosts) {
     if (!host.error) continue;
-    if (verdict.ok) verdict.code = ErrorCode::incomplete;
-    verdict.ok = false;
-    verdict.reasons.push_back({"host-left-out",
-                               format("{} took no part: {}", host.host,
-                                      base::without_head(host.error->chain(), host.host + ": ")),
-                               host.host, -1});
+    verdict.add(ReasonKind::host_left_out,
+                format("{} took no part: {}", host.host,
+                       base::without_head(host.error->chain(), host.host + ": ")),
+                host.host);
   }
 }
 
@@ -99,9 +83,7 @@ void judge_hosts(const BenchReport& report, Verdict& verdict) {
 void judge_versus(const BenchReport& report, Verdict& verdict) {
   if (!report.closing || report.spec.versus.empty()) return;
   const auto missing = [&](std::string message) {
-    if (verdict.ok) verdict.code = ErrorCode::incomplete;
-    verdict.ok = false;
-    verdict.reasons.push_back({"not-measured", std::move(message), "", -1});
+    verdict.add(ReasonKind::not_measured, std::move(message));
   };
   if (!report.spec.versus_best)
     for (const LeftOut& out : report.closing->left_out)
@@ -125,11 +107,8 @@ Verdict judge(const BenchReport& report, const OutputOptions& output) {
     judge_limit(report, *output.min_busbw, sizes ? series->back() : 0, true, verdict);
   if (output.max_latency)
     judge_limit(report, *output.max_latency, sizes ? series->front() : 0, false, verdict);
-  if (report.rows.empty() && verdict.ok && !report.spec.soak) {
-    verdict.ok = false;
-    verdict.code = ErrorCode::incomplete;
-    verdict.reasons.push_back({"not-measured", "nothing was measured", "", -1});
-  }
+  if (report.rows.empty() && verdict.ok && !report.spec.soak)
+    verdict.add(ReasonKind::not_measured, "nothing was measured");
   judge_versus(report, verdict);
   judge_hosts(report, verdict);
   return verdict;

@@ -182,12 +182,14 @@ void read_verdict(Fields& f, Verdict& verdict) {
       verdict.reasons.push_back(std::move(reason));
     });
   });
-  const auto untested = [](const Reason& reason) {
-    return reason.code == "not-measured" || reason.code == "host-left-out";
-  };
-  if (!verdict.ok && !verdict.reasons.empty() &&
-      std::all_of(verdict.reasons.begin(), verdict.reasons.end(), untested))
-    verdict.code = ErrorCode::incomplete;
+  if (verdict.ok) return;
+  Verdict
+      judged;  // from the reasons; one that is not of the table (a later version's) is a failure
+  for (const Reason& reason : verdict.reasons) {
+    const ReasonRow* const row = find_reason(reason.code);
+    judged.worsen(row != nullptr ? row->code : ErrorCode::failed);
+  }
+  verdict.code = judged.code;
 }
 
 void read_measured(const Json& json, Fields& f, BenchReport& report) {

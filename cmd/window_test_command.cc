@@ -116,13 +116,9 @@ int WindowReporter::finish(const JobOutcome& outcome) {
   if (header_) report.header = *header_;
   if (job_error != nullptr) add_broken_stage(report, stage_, *job_error);
   Verdict verdict = judge(report);
-  if (job_error != nullptr && verdict.ok) verdict = {false, job_error->code, {}};
-  for (const HostEnd& host : outcome.hosts) {
-    if (!host.error) continue;
-    if (verdict.ok) verdict.code = ErrorCode::incomplete;
-    verdict.ok = false;
-    verdict.reasons.push_back({"host-left-out", host.error->chain(), host.host, -1});
-  }
+  if (job_error != nullptr && verdict.ok) verdict.worsen(job_error->code);
+  for (const HostEnd& host : outcome.hosts)
+    if (host.error) verdict.add(ReasonKind::host_left_out, host.error->chain(), host.host);
   int code = final_code(
       job_error != nullptr && outcome.exit_code == 0 ? int(job_error->code) : outcome.exit_code,
       verdict);

@@ -224,17 +224,16 @@ Verdict judge(const WindowReport& report) {
   Verdict verdict;
   for (const WindowCheck& check : report.checks) {
     if (check.code == ErrorCode{}) continue;
-    if (verdict.ok || base::severity(check.code) > base::severity(verdict.code))
-      verdict.code = check.code;
-    verdict.ok = false;
+    verdict.worsen(check.code);  // a check that failed has a code of its own
+    const ReasonKind kind = check.status == CheckStatus::not_tested ? ReasonKind::not_tested
+                            : check.code == ErrorCode::bad_data     ? ReasonKind::wrong_data
+                                                                    : ReasonKind::failed;
     if (verdict.reasons.size() < kMostListedReasons)
-      verdict.reasons.push_back({check.status == CheckStatus::not_tested ? "not-tested"
-                                 : check.code == ErrorCode::bad_data     ? "wrong-data"
-                                                                         : "failed",
-                                 format("{}: {}", check.name, check.message), "", -1});
+      verdict.reasons.push_back(
+          {reason_row(kind).name, format("{}: {}", check.name, check.message), "", -1});
   }
-  if (!report.checks.empty()) return verdict;
-  return {false, ErrorCode::incomplete, {{"not-tested", "nothing was tested", "", -1}}};
+  if (report.checks.empty()) verdict.add(ReasonKind::not_tested, "nothing was tested");
+  return verdict;
 }
 
 void add_broken_stage(WindowReport& report, const std::string& stage, const Error& error) {

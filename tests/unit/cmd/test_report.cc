@@ -1,4 +1,5 @@
 // Reports as values: the verdict, and the forms they are written in.
+#include "cmd/report_read.h"
 #include "tests/unit/cmd/report_rows.h"
 
 using namespace collctl;
@@ -102,6 +103,43 @@ TEST_CASE("the verdict: wrong data before thresholds before what is missing", "[
   CHECK(verdict.reasons[0].message == fault.message);
 
   CHECK(judge(report_of({}), none).code == ErrorCode::incomplete);
+}
+
+TEST_CASE("the verdict: a threshold that was missed counts more than one without a timing",
+          "[cmd]") {
+  OutputOptions limits;
+  limits.min_busbw = limit(1, 1024);  // nothing was measured there
+  limits.max_latency = limit(4);
+  const Verdict verdict = judge(report_of({row(8, 5, 0.01)}), limits);
+  REQUIRE(verdict.reasons.size() == 3);
+  CHECK(verdict.reasons[0].code == "not-measured");
+  CHECK(verdict.reasons[1].code == "above-max-latency");
+  CHECK(verdict.code == ErrorCode::failed);
+}
+
+// Who judges and who reads a report back share the table of reasons.
+TEST_CASE("every reason leads to the same exit code at once and in the saved report", "[cmd]") {
+  for (const ReasonRow& row_of : reason_rows()) {
+    INFO(row_of.name);
+    REQUIRE(find_reason(row_of.name) == &row_of);
+    Verdict verdict;
+    verdict.add(row_of.kind, "why");
+    CHECK(verdict.code == row_of.code);
+    const auto saved = read_report(bench_json(report_of({row(8, 5, 0.01)}), verdict));
+    REQUIRE(saved);
+    CHECK_FALSE(saved->verdict.ok);
+    REQUIRE(saved->verdict.reasons.size() == 1);
+    CHECK(saved->verdict.reasons[0].code == row_of.name);
+    CHECK(saved->verdict.code == row_of.code);
+  }
+  // One of a later version's.
+  Verdict later;
+  later.add(ReasonKind::not_measured, "why");
+  later.reasons[0].code = "later";
+  const auto saved = read_report(bench_json(report_of({row(8, 5, 0.01)}), later));
+  REQUIRE(saved);
+  CHECK(find_reason("later") == nullptr);
+  CHECK(saved->verdict.code == ErrorCode::failed);
 }
 
 TEST_CASE("the worst of job and verdict is the exit code", "[cmd]") {
