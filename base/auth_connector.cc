@@ -59,6 +59,10 @@ struct AuthConnector::State {
   }
 
   Status make_answer() {
+    if (challenge.magic == kNoFilesMagic)
+      return Error(ErrorCode::unavailable,
+                   format("{}: the process there has no file descriptor left", to.text()),
+                   "raise its limit of open files (ulimit -n)");
     if (challenge.magic != kChallengeMagic)
       return lost("it is no listener of collctl (something else uses this port)");
     COLL_TRY(fill_random(nonce));

@@ -129,6 +129,9 @@ struct AuthListener::State {
       if (auto from = peer_address(fd->get())) p.from = *from;
       p.got = 1;  // worth a warning
       p.why = "this process has no file descriptor left (ulimit -n)";
+      // Without it the caller could only say that this process is gone.
+      const Challenge refusal{kNoFilesMagic, 0, {}};
+      if (!write_some(fd->get(), &refusal, sizeof refusal)) p.why += ", and the caller is gone";
       drop(p);
     }
     spare = Fd(::fcntl(listener.get(), F_DUPFD_CLOEXEC, 0));

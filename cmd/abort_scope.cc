@@ -1,17 +1,16 @@
 #include "cmd/abort_scope.h"
 
-#include <algorithm>
 #include <mutex>
-#include <optional>
-#include <vector>
 
 namespace collctl::cmd {
 namespace {
 
+using base::CallOff;
+
 struct Running {
   std::mutex mutex;
-  std::vector<const AbortScope::Abort*> scopes;
-  std::optional<Error> asked;
+  std::shared_ptr<CallOff> measurements = std::make_shared<CallOff>();
+  std::shared_ptr<CallOff> starts = std::make_shared<CallOff>();
 };
 
 Running& running() {
@@ -19,32 +18,33 @@ Running& running() {
   return all;
 }
 
-}  // namespace
-
-AbortScope::AbortScope(Abort abort) : abort_(std::move(abort)) {
-  Running& all = running();
-  const std::lock_guard lock(all.mutex);
-  all.scopes.push_back(&abort_);
-  if (all.asked) abort_(*all.asked);
+std::shared_ptr<CallOff> measurements_call_off() {
+  const std::lock_guard lock(running().mutex);
+  return running().measurements;
 }
 
-AbortScope::~AbortScope() {
-  Running& all = running();
-  const std::lock_guard lock(all.mutex);
-  std::erase(all.scopes, &abort_);
+}  // namespace
+
+AbortScope::AbortScope(Abort abort) : listener_(measurements_call_off(), std::move(abort)) {}
+
+std::shared_ptr<CallOff> start_call_off() {
+  const std::lock_guard lock(running().mutex);
+  return running().starts;
 }
 
 void abort_running(const Error& why) {
-  Running& all = running();
-  const std::lock_guard lock(all.mutex);
-  if (!all.asked) all.asked = why;
-  for (const auto* abort : all.scopes) (*abort)(why);
+  measurements_call_off()->call(why);
+  abort_starts(why);
+}
+
+void abort_starts(const Error& why) {
+  start_call_off()->call(why);
 }
 
 void clear_abort() {
-  Running& all = running();
-  const std::lock_guard lock(all.mutex);
-  all.asked.reset();
+  const std::lock_guard lock(running().mutex);
+  running().measurements = std::make_shared<CallOff>();
+  running().starts = std::make_shared<CallOff>();
 }
 
 }  // namespace collctl::cmd

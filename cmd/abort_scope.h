@@ -1,28 +1,28 @@
 // Stopping measurements that run in this process, from another thread: the control connection said
 // "abort", or somebody pressed Ctrl-C in thread mode. Who runs one (bench_rank) opens a scope with
-// what aborts it (Communicator::abort). Threads: any.
+// what aborts it (Communicator::abort), and gives its start-up what calls that off. Threads: any.
 #pragma once
-#include <functional>
-
-#include "base/result.h"
+#include "base/call_off.h"
 
 namespace collctl::cmd {
 
 class AbortScope {
  public:
-  using Abort = std::function<void(const Error&)>;
-  // When an abort was asked for already, `abort` is called right here.
+  using Abort = base::CallOff::Listener::Call;
+  // When an abort was asked for already, `abort` is called right here; after the destructor it is
+  // not called any more.
   explicit AbortScope(Abort abort);
-  ~AbortScope();  // after it `abort` is not called any more
-  AbortScope(const AbortScope&) = delete;
-  AbortScope& operator=(const AbortScope&) = delete;
 
  private:
-  Abort abort_;
+  base::CallOff::Listener listener_;
 };
 
-// Calls every open scope, and every later one until clear_abort().
+// Of all start-ups of this process, until clear_abort().
+std::shared_ptr<base::CallOff> start_call_off();
+// Calls every open scope and every later one, and calls start-ups off.
 void abort_running(const Error& why);
+// Start-ups alone: what runs already hears of it from its own ranks.
+void abort_starts(const Error& why);
 void clear_abort();
 
 }  // namespace collctl::cmd

@@ -37,6 +37,7 @@ runtime::CommOptions comm_options(const BenchSpec& spec, int size) {
   options.device = spec.device;
   options.share_device = spec.share_device;
   options.launcher = spec.launcher;
+  options.call_off = start_call_off();
   return options;
 }
 

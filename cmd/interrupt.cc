@@ -72,4 +72,11 @@ Error interrupted_error(int signal_number) {
   return e;
 }
 
+void die_by_signal(int signal_number) {
+  const std::string text = format("collctl: error: ended by {}\n", signal_name(signal_number));
+  [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
+  ::signal(signal_number, SIG_DFL);
+  ::raise(signal_number);
+}
+
 }  // namespace collctl::cmd

@@ -38,5 +38,7 @@ class Interrupts {
 // "SIGKILL", or "signal 77" where there is no name.
 std::string signal_name(int number);
 Error interrupted_error(int signal_number);
+// For who cannot end in order: says on standard error that the signal ended it, and dies by it.
+void die_by_signal(int signal_number);
 
 }  // namespace collctl::cmd

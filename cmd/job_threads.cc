@@ -13,12 +13,15 @@
 #include "cmd/job_config.h"
 #include "cmd/job_modes.h"
 #include "cmd/root_cause.h"
+#include "runtime/bootstrap.h"
 
 namespace collctl::cmd {
 namespace {
 
 constexpr int64_t kLookMs = 50;              // how often signals and deadlines are looked at
 constexpr double kThreadAbortSeconds = 2.0;  // from an abort to the ends of all threads
+// From a rank's failure to the others' start-up being called off; most have heard of it by then.
+constexpr int64_t kHearNs = 200'000'000;
 
 // Lets several threads call a sink; only one is in it at a time.
 class LockedSink : public BenchSink {
@@ -64,6 +67,8 @@ struct Team {
   std::vector<RankFacts> ranks;
   int running = 0;
   int errors = 0;
+  std::optional<Error> first_error;  // as the other ranks are told
+  int64_t failed_ns = 0;
   bool called_off = false;  // not every rank could have a thread
 };
 
@@ -81,6 +86,10 @@ void run_rank(Team& team, const BenchSpec& spec, const runtime::UniqueId& id, in
   r.end.phase = status ? "done" : "failed";
   if (!status) {
     r.end.exit_code = int(status.error().code);
+    if (!team.first_error) {
+      team.first_error = runtime::start_given_up(status.error(), rank, r.end.host);
+      team.failed_ns = now_ns();
+    }
     r.end.error = std::move(status.error());
     r.order = team.errors++;
   }
@@ -109,26 +118,24 @@ class Watch {
  private:
   void look() {
     while (const auto number = interrupts_.take()) {
-      if (why_ && why_->code == ErrorCode::interrupted) die_by(*number);
+      if (why_ && why_->code == ErrorCode::interrupted) die_by_signal(*number);
       stop(interrupted_error(*number));
     }
     if (!why_ && options_.timeout_s > 0 && double(now_ns() - began_ns_) / 1e9 >= options_.timeout_s)
       stop(Error(ErrorCode::deadline,
                  format("the job did not end within {} s (--timeout)", options_.timeout_s)));
-    if (why_ && why_->code == ErrorCode::interrupted && leave_at_->passed()) die_by(why_->signal);
+    // Threads cannot be killed one by one: what does not end is ended with the process.
+    if (why_ && why_->code == ErrorCode::interrupted && leave_at_->passed())
+      die_by_signal(why_->signal);
+    const std::lock_guard lock(team_.mutex);
+    if (team_.first_error && now_ns() - team_.failed_ns >= kHearNs)
+      abort_starts(*team_.first_error);
   }
 
   void stop(Error why) {
     if (!why_) why_ = std::move(why);
     leave_at_ = Deadline::after_seconds(kThreadAbortSeconds);
     abort_running(*why_);
-  }
-
-  // Threads cannot be killed one by one. A thread that does not end (it is inside start-up, which
-  // has a deadline of its own) is ended with the process, by the signal that was asked for.
-  void die_by(int number) {
-    ::signal(number, SIG_DFL);
-    ::raise(number);
   }
 
   Team& team_;

@@ -203,6 +203,7 @@ Status rails_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
   options.size = size;
   options.net = spec.net;
   if (spec.start_timeout_s > 0) options.start_timeout_s = spec.start_timeout_s;
+  options.call_off = start_call_off();
   options.message_bytes = uint32_t(spec.rails.message_bytes);
   options.seconds = spec.rails.seconds;
   options.timeout_s = spec.rails.timeout_s;

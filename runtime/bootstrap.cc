@@ -104,6 +104,9 @@ Status Bootstrap::State::drive(const Links& links, Deadline deadline, const std:
 }
 
 Error Bootstrap::State::lost(int peer, const std::string& what, const Error& cause) {
+  // Neither end is gone: one of them lacks descriptors.
+  if (cause.code == ErrorCode::unavailable)
+    return std::move(Error(cause).within(format("{}: {}", what, name(peer))));
   const Deadline until = Deadline::after_ms(kNoticeMs);
   while (service && !until.passed()) {
     if (Status seen = news(); !seen) return std::move(seen.error().within(what));
@@ -149,6 +152,14 @@ Status Bootstrap::State::keep(Status outcome) {
 Status Bootstrap::start_watch(std::function<void(const AbortNotice&)> on_event) {
   if (state_->service) state_->service->watch(std::move(on_event));
   return {};
+}
+
+Error Bootstrap::AbortNotice::as_heard_by(int rank) const {
+  Error heard = error;
+  if (heard.rank < 0) heard.rank = origin;
+  const std::string who = format("rank {} gave up", origin);
+  if (origin >= 0 && origin != rank && !heard.message.starts_with(who)) heard.within(who);
+  return heard;
 }
 
 void Bootstrap::announce_abort(const Error& error) {

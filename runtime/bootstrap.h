@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/auth.h"
+#include "base/call_off.h"
 #include "runtime/unique_id.h"
 #include "transport/transport.h"
 
@@ -62,6 +63,8 @@ class Bootstrap : public transport::FdExchange {
     Interface interface;  // where this rank listens
     std::string host;     // shown in errors
     Deadline deadline = Deadline::after_seconds(60);
+    // Ends joining with its reason, which the other ranks are told; null: nobody does.
+    std::shared_ptr<base::CallOff> call_off{};
   };
   static Result<std::unique_ptr<Bootstrap>> join(const Options& options);
   ~Bootstrap() override;
@@ -95,8 +98,9 @@ class Bootstrap : public transport::FdExchange {
   // ways round the ring; every rank passes it on. Calls that an announced abort ends return after
   // on_event has.
   struct AbortNotice {
-    int origin = -1;  // the rank that announced it
-    Error error;      // what it said; code lost when a neighbour vanished
+    int origin = -1;                    // the rank that announced it
+    Error error;                        // what it said; code lost when a neighbour vanished
+    Error as_heard_by(int rank) const;  // with who gave up, unless that was this rank
   };
   Status start_watch(std::function<void(const AbortNotice&)> on_event);
   void announce_abort(const Error& error);
@@ -110,5 +114,9 @@ class Bootstrap : public transport::FdExchange {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Why `rank` gives up its start, as the other ranks are told: with its name, unless the reason
+// names a rank.
+Error start_given_up(Error why, int rank, const std::string& host);
 
 }  // namespace collctl::runtime

@@ -17,6 +17,7 @@ namespace {
 // which would cost a second for each connection turned away.
 constexpr int kPacedAbove = 128;
 constexpr int64_t kPaceNs = 50'000;
+constexpr int64_t kCallOffLookMs = 50;  // between looks, where no descriptor is left to wake by
 
 }  // namespace
 
@@ -29,6 +30,7 @@ struct Bootstrap::State::Joining {
   Fd line;
   FrameReader reader;
   Place place;
+  std::optional<base::CallOff::Listener> calling_off;  // once there is a service
 
   const UniqueId& root() const { return roots[size_t(group)]; }
   Deadline deadline() const { return s.options.deadline; }
@@ -37,6 +39,7 @@ struct Bootstrap::State::Joining {
   Status listen();
   Status check_in();
   Status wait_for_place();
+  Status called_off() const;
   Result<bool> read_line();
   Result<bool> read_call(ByteView greeting);
   Result<bool> obey(const Frame& frame);
@@ -99,11 +102,15 @@ Status Bootstrap::State::Joining::check_in() {
     base::sleep_until(Deadline::after_ns((s.rank - first) * kPaceNs).earlier(deadline()));
   c.remaining_ms = deadline().remaining_ns() / 1'000'000;
   const Address at = root().root_address();
-  auto connected = base::auth_connect(at, root().secret, c.encode(), deadline());
+  base::CallOff* const off = s.options.call_off.get();
+  auto connected = base::auth_connect(at, root().secret, c.encode(), deadline(), {},
+                                      off == nullptr ? nullptr : off->word());
   if (connected) {
     line = std::move(*connected);
+    COLL_INFO(bootstrap, "rank {} of {} has checked in at the root {}", s.rank, s.size, at.text());
     return {};
   }
+  COLL_TRY(called_off());
   Error e = std::move(connected.error());
   e.hint = format(
       "rank {} could not check in: the process of rank 0 must be running, and {} must "
@@ -158,9 +165,20 @@ Result<bool> Bootstrap::State::Joining::read_call(ByteView greeting) {
   return obey(frame);
 }
 
+// A root that has this rank's check-in tells the others why it leaves.
+Status Bootstrap::State::Joining::called_off() const {
+  const auto why = s.options.call_off ? s.options.call_off->why() : std::nullopt;
+  if (!why) return {};
+  const Error told = start_given_up(*why, s.rank, s.options.host);
+  if (line && !send_frame(line.get(), FrameType::failure, encode_error(told)))
+    COLL_INFO(bootstrap, "rank {}: its root had gone already", s.rank);
+  return *why;
+}
+
 Status Bootstrap::State::Joining::wait_for_place() {
   std::vector<pollfd> fds;
   while (true) {
+    COLL_TRY(called_off());
     if (line) {
       COLL_ASSIGN(const bool placed, read_line());
       if (placed) return {};
@@ -172,9 +190,15 @@ Status Bootstrap::State::Joining::wait_for_place() {
     }
     fds.clear();
     if (line) fds.push_back({line.get(), POLLIN, 0});
+    const int off = s.options.call_off ? s.options.call_off->fd() : -1;
+    if (off >= 0) fds.push_back({off, POLLIN, 0});
+    // Without a descriptor to be called off by, the wish is looked for.
+    const bool looks = s.options.call_off && off < 0;
     calls->add_interest(fds);
-    COLL_ASSIGN(const int ready, base::poll_fds(fds, deadline()));
-    if (ready == 0)
+    const Deadline until =
+        looks ? deadline().earlier(Deadline::after_ms(kCallOffLookMs)) : deadline();
+    COLL_ASSIGN(const int ready, base::poll_fds(fds, until));
+    if (ready == 0 && deadline().passed())
       return Error(ErrorCode::deadline,
                    format("rank {} checked in, but the root at {} did not answer until the "
                           "deadline",
@@ -245,6 +269,9 @@ Status Bootstrap::State::Joining::connect() {
               Service::start({s.rank, s.size, s.groups, std::move(peers), std::move(line),
                               std::move(reader), root().root_address().text(), place.next,
                               place.previous}));
+  calling_off.emplace(s.options.call_off, [this](const Error& why) {
+    s.service->announce(start_given_up(why, s.rank, s.options.host));
+  });
   const size_t children_due = ring ? 0 : tree_children(s.rank, s.groups, s.size).size();
   std::vector<Outgoing> outgoing;
   outgoing.push_back({&place.next, Purpose::control, nullptr, 4, {}, false});
@@ -311,7 +338,7 @@ Status Bootstrap::State::Joining::exchange_table() {
 }
 
 Status Bootstrap::State::join() {
-  Joining j{*this, {}, 0, nullptr, nullptr, {}, {}, {}, {}};
+  Joining j{*this, {}, 0, nullptr, nullptr, {}, {}, {}, {}, {}};
   const int64_t start = now_ns();
   int64_t at = start;
   const auto lap = [&at](double& into) {
@@ -341,11 +368,21 @@ Status Bootstrap::State::join() {
   return {};
 }
 
+Error start_given_up(Error why, int rank, const std::string& host) {
+  if (why.rank >= 0) return why;
+  why.rank = rank;
+  why.host = host;
+  return std::move(why.within(format("rank {} gave up", rank)));
+}
+
 Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const Options& options) {
   std::unique_ptr<Bootstrap> made(new Bootstrap);
   made->state_ = std::make_unique<State>(options);
-  COLL_TRY(made->state_->join());
-  return made;
+  Status joined = made->state_->join();
+  if (joined) return made;
+  // Own reasons come without the name that the others are told.
+  const auto why = options.call_off ? options.call_off->why() : std::nullopt;
+  return why ? *why : std::move(joined.error());
 }
 
 }  // namespace collctl::runtime

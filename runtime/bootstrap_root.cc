@@ -64,6 +64,9 @@ void BootstrapRoot::State::run() {
     }
     if (!stop) turn();
   }
+  // What a rank of this very process has said before it stopped us still reaches the others.
+  for (const auto& line : lines)
+    if (phase != Phase::failed && line && line->fd) read_line(*line);
 }
 
 void BootstrapRoot::State::add_interest(std::vector<pollfd>& fds) {

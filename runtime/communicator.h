@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/call_off.h"
 #include "base/result.h"
 #include "kernels/contract/report.h"
 #include "runtime/operation.h"
@@ -41,6 +42,8 @@ struct CommOptions {
   std::string p2p;             // "", auto, read, write: before P2P_READ
   double start_timeout_s = 0;  // 0: knob
   double op_timeout_s = 0;
+  // Ends init with its reason, which the other ranks are told; null: nobody does.
+  std::shared_ptr<base::CallOff> call_off;
   int local_ranks =
       0;  // ranks that share this machine's cores, for the spin policy; 0: from peer infos
   int device = -1;             // CUDA ordinal of the GPU that this rank drives; -1: a CPU rank

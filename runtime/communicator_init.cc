@@ -62,7 +62,12 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
   o.interface = interface;
   o.host = base::host_name();
   o.deadline = deadline;
+  o.call_off = options.call_off;
   COLL_ASSIGN(bootstrap, Bootstrap::join(o));
+  calling_off.emplace(options.call_off, [this](const Error& why) {
+    fail(why, false);
+    bootstrap->announce_abort(start_given_up(why, rank, base::host_name()));
+  });
   ProxyEngine::Options p;
   p.listen_at = interface.address;
   if (size == 1) p.listen_at = {};
@@ -358,14 +363,11 @@ Result<std::unique_ptr<Communicator>> Communicator::init(const UniqueId& id, int
   const Deadline deadline = Deadline::after_seconds(s.settings.start_timeout_s);
   COLL_TRY_IN(s.join(id, options, deadline), format("start of rank {}", rank));
   COLL_TRY_IN(s.bootstrap->start_watch([&s](const Bootstrap::AbortNotice& notice) {
-    Error error = notice.error;
-    if (error.rank < 0) error.rank = notice.origin;
-    if (notice.origin >= 0 && notice.origin != s.rank)
-      error.within(format("rank {} gave up", notice.origin));
-    s.fail(error, false);
+    s.fail(notice.as_heard_by(s.rank), false);
   }),
               format("start of rank {}", rank));
   COLL_TRY_IN(s.connect(id, deadline), format("start of rank {}", rank));
+  s.calling_off.reset();
   s.times.total = base::seconds_since(start);
   s.log_complete();
   return communicator;

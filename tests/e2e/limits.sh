@@ -1,6 +1,6 @@
 #!/bin/bash
-# Limits of the host with the real binary: a /dev/shm too small (own mount namespace), too few threads, memory of many
-# local ranks.
+# Limits of the host with the real binary: a /dev/shm too small (own mount namespace), too few files and threads,
+# memory of many local ranks.
 # Usage: limits.sh PATH/collctl
 set -u
 export CUDA_VISIBLE_DEVICES=-1  # CPU ranks, on machines with GPUs as well
@@ -30,6 +30,20 @@ if unshare -m true 2>/dev/null; then
 else
   echo "SKIPPED: a small /dev/shm (no right to make a mount namespace)"
 fi
+
+# Ranks as threads share what one process may have. Whoever finds nothing left, the others do not wait for it.
+echo "- too few files for ranks of --rank-mode thread"
+refused=0
+for limit in 40 64 100 140 180 190 200 220 260 280 300; do
+  (ulimit -n $limit && exec timeout 200 "$collctl" run --rank-mode thread -n 16 --start-timeout 400 allreduce -b 8 -e 8) \
+    >"$work/out" 2>"$work/err" </dev/null
+  rc=$?
+  [ $rc -eq 0 ] && continue
+  [ $rc -eq 3 ] && grep -q 'error:.*\(Too many open files\|no file descriptor left\)' "$work/err" ||
+    fail "limit $limit: exit code $rc, expected 3 and what is short"
+  refused=$((refused + 1))
+done
+[ $refused -gt 0 ] || fail "no limit was too low"
 
 # A user of whom nothing else runs may have few processes, which count threads as well.
 cp "$collctl" "$work/collctl" && chmod 711 "$work"

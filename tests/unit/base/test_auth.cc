@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "tests/catch.h"
 #include "tests/own_loopback.h"
+#include "tests/unit/runtime/few_files.h"
 
 using namespace collctl;
 using base::AuthListener;
@@ -295,4 +296,30 @@ TEST_CASE("a connector waits for a listener that is not there yet", "[auth]") {
   CHECK(base::auth_connect(at, secret_of(1), view("x"), soon()).ok());
   later.join();
   CHECK(accepted);
+}
+
+TEST_CASE("who is turned away for lack of descriptors is told so", "[auth]") {
+  auto listener = AuthListener::listen(test::own_loopback(), secret_of(1));
+  REQUIRE(listener.ok());
+  auto connector = base::AuthConnector::start((*listener)->address(), secret_of(1), view("x"));
+  REQUIRE(connector.ok());
+  {
+    const runtime::testing::FewFiles none(0);
+    while ((*listener)->dropped() == 0) {
+      std::vector<pollfd> fds;
+      (*listener)->add_interest(fds);
+      REQUIRE(*base::poll_fds(fds, soon()) > 0);
+      (*listener)->handle();
+    }
+  }
+  Result<bool> done = false;
+  while (done.ok() && !*done) {
+    pollfd p{(*connector)->fd(), (*connector)->events(), 0};
+    REQUIRE(*base::poll_fds({&p, 1}, soon()) == 1);
+    done = (*connector)->progress();
+  }
+  REQUIRE_FALSE(done.ok());
+  CHECK(done.error().code == ErrorCode::unavailable);
+  CHECK(done.error().message.find("no file descriptor left") != std::string::npos);
+  CHECK(done.error().hint.find("ulimit -n") != std::string::npos);
 }

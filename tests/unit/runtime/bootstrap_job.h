@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "runtime/bootstrap.h"
+#include "runtime/bootstrap_wire.h"
 #include "tests/catch.h"
 
 namespace collctl::runtime::test {
@@ -89,6 +90,38 @@ class Job {
  private:
   JobShape shape_;
 };
+
+// Ranks by hand: a check-in, the call that brings it.
+inline boot::CheckIn check_in_of(const Job& job, int rank, int size) {
+  boot::CheckIn c;
+  c.rank = rank;
+  c.size = size;
+  for (const UniqueId& id : job.ids) c.roots.push_back(id.root_address());
+  c.host = format("b{}", rank);
+  c.peers = c.calls = loopback();
+  c.remaining_ms = 60'000;
+  return c;
+}
+
+inline Result<Fd> call_root(const Job& job, const boot::CheckIn& c) {
+  return base::auth_connect(job.ids[size_t(c.root_index)].root_address(), secret_of(9), c.encode(),
+                            soon());
+}
+
+// The root's next frame to a rank that has called it by hand; it may close the connection behind
+// it.
+inline boot::Frame answer_on(Fd& fd) {
+  boot::FrameReader reader;
+  std::optional<boot::Frame> frame;
+  while (!frame) {
+    pollfd p{fd.get(), POLLIN, 0};
+    REQUIRE(*base::poll_fds({&p, 1}, soon()) == 1);
+    const Status state = reader.fill(fd.get());
+    frame = reader.next();
+    REQUIRE((state.ok() || frame));
+  }
+  return *frame;
+}
 
 inline void require_all_ok(const std::vector<Status>& outcomes) {
   for (size_t r = 0; r < outcomes.size(); ++r) {

@@ -1,7 +1,6 @@
 #include <sys/mman.h>
 
 #include "runtime/bootstrap_fd.h"
-#include "runtime/bootstrap_wire.h"
 #include "tests/unit/runtime/bootstrap_job.h"
 #include "tests/unit/runtime/few_files.h"
 
@@ -10,37 +9,6 @@ using namespace collctl::runtime;
 using namespace collctl::runtime::test;
 
 namespace {
-
-boot::CheckIn check_in_of(const Job& job, int rank, int size) {
-  boot::CheckIn c;
-  c.rank = rank;
-  c.size = size;
-  for (const UniqueId& id : job.ids) c.roots.push_back(id.root_address());
-  c.host = format("b{}", rank);
-  c.peers = c.calls = loopback();
-  c.remaining_ms = 60'000;
-  return c;
-}
-
-Result<Fd> call_root(const Job& job, const boot::CheckIn& c) {
-  return base::auth_connect(job.ids[size_t(c.root_index)].root_address(), secret_of(9), c.encode(),
-                            soon());
-}
-
-// The root's next frame to a rank that has called it by hand; it may close the connection behind
-// it.
-boot::Frame answer_on(Fd& fd) {
-  boot::FrameReader reader;
-  std::optional<boot::Frame> frame;
-  while (!frame) {
-    pollfd p{fd.get(), POLLIN, 0};
-    REQUIRE(*base::poll_fds({&p, 1}, soon()) == 1);
-    const Status state = reader.fill(fd.get());
-    frame = reader.next();
-    REQUIRE((state.ok() || frame));
-  }
-  return *frame;
-}
 
 // Everybody but `culprit` must fail by naming it.
 void check_all_blame(const std::vector<Status>& outcomes, int culprit, ErrorCode code,

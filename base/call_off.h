@@ -1,0 +1,51 @@
+// A wish, from another thread, that something end before its time. Who waits meanwhile looks at a
+// word, polls a descriptor or is called. Once called off it stays so. Threads: any.
+#pragma once
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace collctl::base {
+
+class CallOff {
+ public:
+  CallOff() = default;
+  CallOff(const CallOff&) = delete;
+  CallOff& operator=(const CallOff&) = delete;
+
+  void call(const Error& why);  // the first reason is kept
+  std::optional<Error> why() const;
+  uint32_t* word() { return &word_; }  // not 0 from then on; for atomic_ref
+  // Readable from then on; to be polled, not read. -1: this process has no descriptor left.
+  int fd();
+
+  class Listener {
+   public:
+    using Call = std::function<void(const Error&)>;
+    // `call` comes once at most: right here when it was called off before, else from the thread
+    // that calls off. It must not use the CallOff. A null `of` never calls.
+    Listener(std::shared_ptr<CallOff> of, Call call);
+    ~Listener();  // after it `call` is not called any more
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+
+   private:
+    std::shared_ptr<CallOff> of_;
+    Call call_;
+  };
+
+ private:
+  void wake();
+  mutable std::mutex mutex_;  // guards what follows but the word
+  std::optional<Error> why_;
+  std::vector<const Listener::Call*> listeners_;
+  Fd event_;
+  alignas(4) uint32_t word_ = 0;
+};
+
+}  // namespace collctl::base

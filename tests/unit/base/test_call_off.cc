@@ -1,0 +1,73 @@
+#include "base/call_off.h"
+
+#include <atomic>
+#include <thread>
+
+#include "base/wait.h"
+#include "tests/catch.h"
+
+using namespace collctl;
+using base::CallOff;
+
+namespace {
+
+bool readable(int fd) {
+  pollfd p{fd, POLLIN, 0};
+  return *base::poll_fds({&p, 1}, Deadline::at_ns(0)) == 1;
+}
+
+}  // namespace
+
+TEST_CASE("who is called off learns it by word, descriptor and call, whenever it looks",
+          "[call_off]") {
+  const auto off = std::make_shared<CallOff>();
+  int early = 0, left = 0, late = 0;
+  std::string said;
+  const CallOff::Listener first(off, [&](const Error& why) { ++early, said = why.message; });
+  {
+    const CallOff::Listener gone(off, [&](const Error&) { ++left; });
+  }
+  const int fd = off->fd();
+  REQUIRE(fd >= 0);
+  CHECK(off->fd() == fd);
+  CHECK_FALSE(readable(fd));
+  CHECK_FALSE(off->why());
+  CHECK(*off->word() == 0);
+
+  off->call(Error(ErrorCode::failed, "the first reason"));
+  off->call(Error(ErrorCode::failed, "another"));
+  REQUIRE(off->why());
+  CHECK(off->why()->message == "the first reason");
+  CHECK(*off->word() != 0);
+  CHECK(readable(fd));
+  CHECK(readable(fd));
+  CHECK(early == 1);
+  CHECK(said == "the first reason");
+  CHECK(left == 0);
+  const CallOff::Listener after(off, [&](const Error&) { ++late; });
+  CHECK(late == 1);
+  const CallOff::Listener nobody(nullptr, [&](const Error&) { ++left; });
+  CHECK(left == 0);
+
+  CallOff unpolled;
+  unpolled.call(Error(ErrorCode::failed, "why"));
+  CHECK(readable(unpolled.fd()));
+}
+
+TEST_CASE("a listener that has gone is not called, whenever it went", "[call_off]") {
+  for (int round = 0; round < 200; ++round) {
+    const auto off = std::make_shared<CallOff>();
+    std::atomic<bool> there{false};
+    std::atomic<int> astray{0};
+    std::thread caller([&] { off->call(Error(ErrorCode::failed, "why")); });
+    for (int i = 0; i < 20; ++i) {
+      there = true;
+      {
+        const CallOff::Listener listener(off, [&](const Error&) { astray += there ? 0 : 1; });
+      }
+      there = false;
+    }
+    caller.join();
+    CHECK(astray == 0);
+  }
+}

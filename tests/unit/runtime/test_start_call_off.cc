@@ -1,0 +1,157 @@
+// Starts that are called off: each phase ends at once with the reason, and the other ranks hear it.
+#include "runtime/communicator.h"
+#include "tests/unit/runtime/bootstrap_job.h"
+
+using namespace collctl;
+using namespace collctl::runtime;
+using namespace collctl::runtime::test;
+using base::CallOff;
+
+namespace {
+
+Error pressed() {
+  Error e(ErrorCode::interrupted, "somebody pressed the button");
+  e.signal = 2;
+  return e;
+}
+
+void check_own(const Status& ended) {
+  REQUIRE_FALSE(ended.ok());
+  CAPTURE(ended.error().chain());
+  CHECK(ended.error().code == ErrorCode::interrupted);
+  CHECK(ended.error().signal == 2);
+  CHECK(says(ended.error(), "somebody pressed the button"));
+  CHECK_FALSE(says(ended.error(), "gave up"));
+}
+
+void check_told(const Error& told, int rank) {
+  CAPTURE(told.chain());
+  CHECK(told.code == ErrorCode::interrupted);
+  CHECK(told.signal == 2);
+  CHECK(told.rank == rank);
+  CHECK(says(told, format("rank {} gave up: somebody pressed the button", rank)));
+}
+
+// Joins in a thread of its own.
+class Joining {
+ public:
+  explicit Joining(Bootstrap::Options options) {
+    options.call_off = off;
+    thread_ = std::thread([this, options] {
+      auto joined = Bootstrap::join(options);
+      if (!joined) ended_ = std::move(joined.error());
+    });
+  }
+  Status called_off() {
+    off->call(pressed());
+    const int64_t start = now_ns();
+    thread_.join();
+    CHECK(now_ns() - start < kAtOnceNs);
+    return std::move(ended_);
+  }
+
+ private:
+  const std::shared_ptr<CallOff> off = std::make_shared<CallOff>();
+  Status ended_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("a start is called off where no root is yet", "[bootstrap][call_off]") {
+  JobShape shape{2};
+  Job job(shape);
+  job.roots.clear();
+  Joining rank(job.options(1));
+  check_own(rank.called_off());
+}
+
+TEST_CASE("a rank that waits for its place tells its root why it leaves", "[bootstrap][call_off]") {
+  auto root = base::AuthListener::listen(loopback(), secret_of(9));
+  REQUIRE(root.ok());
+  Job job({2});
+  auto options = job.options(1);
+  options.id = UniqueId::make((*root)->address(), secret_of(9));
+  Joining rank(options);
+  auto caller = (*root)->accept_one(soon());
+  REQUIRE(caller.ok());
+  check_own(rank.called_off());
+  // Called off before it knew that it was checked in: then it has just hung up.
+  boot::FrameReader reader;
+  Status state;
+  std::optional<boot::Frame> frame;
+  while (state && !frame) {
+    pollfd p{caller->fd.get(), POLLIN, 0};
+    REQUIRE(*base::poll_fds({&p, 1}, soon()) == 1);
+    state = reader.fill(caller->fd.get());
+    frame = reader.next();
+  }
+  if (!frame) return;
+  REQUIRE(frame->type == boot::FrameType::failure);
+  check_told(boot::decode_error(frame->payload), 1);
+}
+
+TEST_CASE("a rank that connects to its neighbours leaves them a reason", "[bootstrap][call_off]") {
+  Job job({2});
+  // It accepts no connection.
+  auto deaf = base::AuthListener::listen(loopback(), secret_of(9));
+  REQUIRE(deaf.ok());
+  auto check_in = check_in_of(job, 1, 2);
+  check_in.peers = (*deaf)->address();
+  auto line = call_root(job, check_in);
+  REQUIRE(line.ok());
+  Joining rank(job.options(0));
+  REQUIRE(answer_on(*line).type == boot::FrameType::place);
+  check_own(rank.called_off());
+  const boot::Frame frame = answer_on(*line);
+  REQUIRE(frame.type == boot::FrameType::failure);
+  check_told(boot::decode_error(frame.payload), 0);
+}
+
+TEST_CASE("what a rank says right before its root ends still reaches the others",
+          "[bootstrap][call_off]") {
+  for (int round = 0; round < 5; ++round) {
+    Job job({3});
+    std::vector<Fd> lines;
+    for (const int rank : {0, 1}) {
+      auto line = call_root(job, check_in_of(job, rank, 3));
+      REQUIRE(line.ok());
+      lines.push_back(std::move(*line));
+    }
+    // That the root knows them: it refuses another rank 0, and another rank 1.
+    for (const int rank : {0, 1}) REQUIRE_FALSE(Bootstrap::join(job.options(rank)).ok());
+    REQUIRE(boot::send_frame(lines[0].get(), boot::FrameType::failure,
+                             boot::encode_error(start_given_up(pressed(), 0, "b0"))));
+    job.roots.clear();
+    const boot::Frame frame = answer_on(lines[1]);
+    REQUIRE(frame.type == boot::FrameType::failure);
+    check_told(boot::decode_error(frame.payload), 0);
+  }
+}
+
+TEST_CASE("a communicator's start is called off behind the bootstrap", "[bootstrap][call_off]") {
+  Job job({2});
+  const auto off = std::make_shared<CallOff>();
+  Status other;
+  std::thread rank_1([&] {
+    other = [&]() -> Status {
+      COLL_ASSIGN(const auto joined, Bootstrap::join(job.options(1)));
+      off->call(pressed());
+      COLL_ASSIGN([[maybe_unused]] const Bytes nothing, joined->recv(0, 1, soon()));
+      return {};
+    }();
+  });
+  CommOptions options;
+  options.start_timeout_s = 60;
+  options.call_off = off;
+  const int64_t start = now_ns();
+  const auto made = Communicator::init(job.ids[0], 0, 2, options);
+  rank_1.join();
+  CHECK(now_ns() - start < kAtOnceNs);
+  REQUIRE_FALSE(made.ok());
+  CHECK(made.error().code == ErrorCode::interrupted);
+  CHECK(says(made.error(), "start of rank 0"));
+  CHECK(says(made.error(), "somebody pressed the button"));
+  REQUIRE_FALSE(other.ok());
+  check_told(other.error(), 0);
+}
