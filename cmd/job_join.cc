@@ -25,8 +25,9 @@ namespace collctl::cmd {
 namespace {
 
 constexpr size_t kMostTokenBytes = 4096;
-constexpr double kAbortSeconds = 2.0;  // from a signal to the end of the measurement
-constexpr double kLeaveSeconds = 5.0;  // the engine's answer to our leave; rank 0's report
+constexpr double kAbortSeconds = 2.0;        // from a signal to the end of the measurement
+constexpr double kLeaveSeconds = 5.0;        // the engine's answer to our leave; rank 0's report
+constexpr double kInterruptedSeconds = 1.0;  // the same for who was told to end
 
 Result<std::string> read_token(const std::string& path) {
   const base::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -125,8 +126,7 @@ Result<JobRoot> meet(const LaunchOptions& options) {
 
 // Engines end the whole job when one rank ends with another code than 0: rank 0 leaves first, after
 // its report is out. The others wait on a connection to its root, which breaks with rank 0's end.
-void wait_for_rank_0(const Address& root) {
-  const Deadline deadline = Deadline::after_seconds(kLeaveSeconds);
+void wait_for_rank_0(const Address& root, Deadline deadline) {
   const auto line = base::connect_tcp(root, deadline, false);
   if (!line) return;  // it is gone already
   char byte[64];
@@ -183,7 +183,7 @@ class JoinWatch {
       // Ends with a signal; the short deadline is for stop() and --timeout.
       if (!base::poll_fds({&p, 1}, Deadline::after_ms(50))) return;
       const auto number = interrupts_.take();
-      if (number && why_) die_by(*number);
+      if (number && why_) die_by_signal(*number);
       if (number) why_ = interrupted_error(*number);
       if (!why_ && timeout_s_ > 0 && double(now_ns() - began_ns) / 1e9 >= timeout_s_)
         why_ = Error(ErrorCode::deadline,
@@ -192,13 +192,9 @@ class JoinWatch {
         leave_at = Deadline::after_seconds(kAbortSeconds);
         abort_running(*why_);
       }
-      if (why_ && why_->signal != 0 && leave_at->passed()) die_by(why_->signal);
+      // An engine's store does not listen to us, nor does a driver.
+      if (why_ && why_->signal != 0 && leave_at->passed()) die_by_signal(why_->signal);
     }
-  }
-  // Inside start-up nothing can be aborted: the process ends by the signal that was asked for.
-  void die_by(int number) {
-    ::signal(number, SIG_DFL);
-    ::raise(number);
   }
 
   double timeout_s_;
@@ -237,7 +233,10 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
   Status status = base::caught(measure);
   // What comes from here on is the engine's answer to rank 0's end: it changes our outcome no more.
   out.error = watch.stop();
-  if (options.join_rank != 0 && root.length != 0) wait_for_rank_0(root);
+  const bool interrupted = out.error && out.error->code == ErrorCode::interrupted;
+  if (options.join_rank != 0 && root.length != 0)
+    wait_for_rank_0(root,
+                    Deadline::after_seconds(interrupted ? kInterruptedSeconds : kLeaveSeconds));
   if (!out.error && !status) out.error = status.error();
   out.exit_code = exit_code_of(out.error);
   out.seconds = double(now_ns() - began_ns) / 1e9;

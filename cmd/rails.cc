@@ -106,7 +106,7 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
     // Without a record the job has failed, and says why.
     Error error = outcome.error.value_or(Error(ErrorCode::defect, "no rank reported anything"));
     if (error.code != ErrorCode::interrupted) return error;
-    if (speaks) console.print_error(error);
+    console.print_error(error);  // each process of a joined job has its own to tell
     return outcome.exit_code;
   }
   COLL_ASSIGN(const RailsReport report, read_rails(record));

@@ -25,7 +25,8 @@ begin_work() {
   cat >"$work/rank" <<RANK
 #!/bin/sh
 mark=\$(hostname).\$\$
-"$collctl" "\$@" &
+# A job in the background of a shell like this one would ignore SIGINT.
+env --default-signal=INT "$collctl" "\$@" &
 pid=\$!
 echo \$pid >"$work/pid.\$mark"
 wait \$pid

@@ -84,6 +84,38 @@ ends_with "6 6 "
 has_err "1"
 grep -qE 'missing.*\b1\b.*\b3\b|1, 3|1,3' "$err" || fail "ranks 1 and 3 are not named"
 
+# The victim is interrupted once two ranks wait for the third; both end with its signal, and say so.
+for victim in 0 1; do
+  case_is "rank $victim interrupted while the ranks meet: all end at once and say why"
+  for r in 1 0; do
+    start $((r + 1)) COLLCTL_DEBUG=INFO COLLCTL_DEBUG_SUBSYS=BOOTSTRAP COLLCTL_RANK=$r COLLCTL_SIZE=3 "COLLCTL_COMM_ID=$root" \
+      "$work/rank" allreduce --start-timeout 170
+  done
+  for _ in $(seq 900); do
+    [ "$(grep -c 'has checked in' "$err")" = 2 ] && break
+    sleep 0.1
+  done
+  began=$SECONDS
+  rig_node $((victim + 1)) kill -INT "$(cat "$work/pid.$(rig_name $((victim + 1)))".*)"
+  end_all
+  [ $((SECONDS - began)) -lt 100 ] || fail "it took $((SECONDS - began)) s"
+  codes_are 2 130
+  has_err "error: ended by SIGINT"
+  has_err "rank $victim gave up: ended by SIGINT"
+done
+
+case_is "interrupted before there is anybody to meet"
+start 2 "$work/rank" run --join "$root" --rank 1 --size 2 --start-timeout 170 "${bench[@]}"
+for _ in $(seq 900); do  # until it listens to signals
+  caught=$(rig_node 2 sed -n 's/SigCgt:[[:space:]]*//p' "/proc/$(cat "$work"/pid.* 2>/dev/null)/status" 2>/dev/null)
+  [ $((0x${caught:-0} & 2)) -ne 0 ] && break
+  sleep 0.1
+done
+rig_node 2 kill -INT "$(cat "$work"/pid.*)"
+end_all
+codes_are 1 130
+has_err "error: ended by SIGINT"
+
 case_is "a rank that comes twice is named"
 start 1 "$collctl" run --join "$root" --rank 0 --size 3 --start-timeout 10 "${bench[@]}"
 start 1 "$collctl" run --join "$root" --rank 1 --size 3 --start-timeout 10 "${bench[@]}"
