@@ -19,7 +19,7 @@ namespace collctl::cmd {
 
 namespace {
 
-runtime::CommOptions comm_options(const BenchSpec& spec, int size) {
+runtime::CommOptions comm_options(const BenchSpec& spec, int size, const BenchSink& sink) {
   runtime::CommOptions options;
   if (spec.suite == Suite::window_test) options.window_stride = window_test_stride(size);
   // One choice holds for the whole run; several are set in turn (BenchRun).
@@ -38,10 +38,11 @@ runtime::CommOptions comm_options(const BenchSpec& spec, int size) {
   options.share_device = spec.share_device;
   options.launcher = spec.launcher;
   options.call_off = start_call_off();
+  // Only where no launcher of ours has given all ranks theirs.
+  if (sink.every_rank()) options.task = command_task(spec);
   return options;
 }
 
-constexpr double kSpecSeconds = 30;  // all ranks are there: what each was asked for
 constexpr double kAlikeSeconds = 2;  // all ranks refuse the same operation well within
 
 }  // namespace
@@ -58,14 +59,11 @@ Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
     cost.emplace(std::move(device));
   }
   COLL_ASSIGN(const std::unique_ptr<runtime::Communicator> communicator,
-              runtime::Communicator::init(id, rank, size, comm_options(spec, size)));
+              runtime::Communicator::init(id, rank, size, comm_options(spec, size, sink)));
   if (cost) cost->pause();
   const AbortScope aborted([&](const Error& why) { communicator->abort(why); });
   {
     Status status = base::caught([&]() -> Status {
-      // Only where no launcher of ours has given all ranks theirs.
-      if (sink.every_rank())
-        COLL_TRY(same_command(spec, *communicator, Deadline::after_seconds(kSpecSeconds)));
       return spec.suite == Suite::window_test ? WindowTest(spec, *communicator, sink).run()
              : spec.soak                      ? Soak(spec, *communicator, sink).run()
                          : BenchRun(spec, *communicator, sink, cost ? &*cost : nullptr).run();

@@ -4,6 +4,7 @@
 #include "cmd/abort_scope.h"
 #include "cmd/json_fields.h"
 #include "cmd/rails.h"
+#include "cmd/same_command.h"
 
 namespace collctl::cmd {
 
@@ -204,6 +205,7 @@ Status rails_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
   options.net = spec.net;
   if (spec.start_timeout_s > 0) options.start_timeout_s = spec.start_timeout_s;
   options.call_off = start_call_off();
+  if (sink.every_rank()) options.task = command_task(spec);
   options.message_bytes = uint32_t(spec.rails.message_bytes);
   options.seconds = spec.rails.seconds;
   options.timeout_s = spec.rails.timeout_s;

@@ -63,6 +63,9 @@ class Bootstrap : public transport::FdExchange {
     Interface interface;  // where this rank listens
     std::string host;     // shown in errors
     Deadline deadline = Deadline::after_seconds(60);
+    // What this rank is there for, in lines "name\tvalue". Where ranks differ, joining ends on all
+    // of them with code usage and the first rank that is not there for the same as rank 0.
+    std::string task{};
     // Ends joining with its reason, which the other ranks are told; null: nobody does.
     std::shared_ptr<base::CallOff> call_off{};
   };

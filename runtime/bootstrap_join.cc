@@ -5,6 +5,7 @@
 #include "base/host_facts.h"
 #include "base/log.h"
 #include "runtime/bootstrap_state.h"
+#include "runtime/settings.h"
 
 namespace collctl::runtime {
 
@@ -18,6 +19,7 @@ namespace {
 constexpr int kPacedAbove = 128;
 constexpr int64_t kPaceNs = 50'000;
 constexpr int64_t kCallOffLookMs = 50;  // between looks, where no descriptor is left to wake by
+constexpr double kPartSeconds = 5;      // for goodbyes between ranks that cannot go on together
 
 }  // namespace
 
@@ -320,6 +322,8 @@ Status Bootstrap::State::Joining::exchange_table() {
   ByteWriter w;
   self.address.write(w);
   w.put_string(self.host.substr(0, kMaxHostName)).put(self.fd_nonce);
+  w.put(hash_text(s.options.task));
+  s.tasks.resize(s.members.size());
   COLL_TRY(s.gather(
       w.bytes(), deadline(), "bootstrap: exchange of addresses",
       [this](int of, ByteView entry) -> Status {
@@ -328,6 +332,7 @@ Status Bootstrap::State::Joining::exchange_table() {
         m.address = Address::read(r);
         m.host = r.get_string(kMaxHostName);
         m.fd_nonce = r.get<uint64_t>();
+        s.tasks[size_t(of)] = r.get<uint64_t>();
         if (!r.ok() || m.address.length == 0)
           return Error(ErrorCode::defect, "malformed entry in the table of ranks").blame(of);
         return {};
@@ -379,7 +384,13 @@ Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const Options& options) {
   std::unique_ptr<Bootstrap> made(new Bootstrap);
   made->state_ = std::make_unique<State>(options);
   Status joined = made->state_->join();
-  if (joined) return made;
+  if (joined) {
+    Status same = made->state_->same_task();
+    if (same) return made;
+    // All have come to this: they leave together, or one might take another for lost.
+    (void)made->finish(options.deadline.earlier(Deadline::after_seconds(kPartSeconds)));
+    return std::move(same.error());
+  }
   // Own reasons come without the name that the others are told.
   const auto why = options.call_off ? options.call_off->why() : std::nullopt;
   return why ? *why : std::move(joined.error());

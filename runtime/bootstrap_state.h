@@ -32,6 +32,7 @@ struct Bootstrap::State {
   base::Secret secret;
   uint64_t job = 0;
   PhaseTimes times;
+  std::vector<uint64_t> tasks;  // by rank: hashes, while joining
   std::vector<Member> members;  // by rank; hosts of neighbours only until the table is there
   std::unique_ptr<boot::FdDoor> door;
   std::unique_ptr<boot::Service> service;
@@ -53,6 +54,7 @@ struct Bootstrap::State {
   // Start-up (bootstrap_join.cc).
   struct Joining;
   Status join();
+  Status same_task();  // bootstrap_task.cc
 
   // Waiting (bootstrap.cc).
   std::string name(int of_rank) const;

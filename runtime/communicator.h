@@ -42,6 +42,7 @@ struct CommOptions {
   std::string p2p;             // "", auto, read, write: before P2P_READ
   double start_timeout_s = 0;  // 0: knob
   double op_timeout_s = 0;
+  std::string task;  // what this rank is there for, as Bootstrap::Options::task says
   // Ends init with its reason, which the other ranks are told; null: nobody does.
   std::shared_ptr<base::CallOff> call_off;
   int local_ranks =

@@ -62,6 +62,7 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
   o.interface = interface;
   o.host = base::host_name();
   o.deadline = deadline;
+  o.task = options.task;
   o.call_off = options.call_off;
   COLL_ASSIGN(bootstrap, Bootstrap::join(o));
   calling_off.emplace(options.call_off, [this](const Error& why) {

@@ -130,6 +130,7 @@ Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
   o.interface = interface;
   o.host = base::host_name();
   o.deadline = Deadline::after_seconds(s.settings.start_timeout_s);
+  o.task = options.task;
   o.call_off = options.call_off;
   COLL_ASSIGN(s.bootstrap, Bootstrap::join(o));
   ProxyEngine::Options p;

@@ -73,6 +73,16 @@ TEST_CASE("bench rank: joined ranks with different command lines are told apart"
   all_say(outcome(1, [](BenchSpec& spec) { spec.iterations = 77; }),
           format("rank 1 was started with another --iters (77, not {}) than rank 0",
                  small_bench(Collective::all_reduce).iterations));
+  all_say(outcome(2, [](BenchSpec& spec) { spec.suite = Suite::rails; }),
+          "rank 2 was started with another collective (\"rails\", not \"allreduce\") than rank 0");
+  all_say(outcome(1, [](BenchSpec& spec) { spec.suite = Suite::window_test; }),
+          "rank 1 was started with another collective (\"window-test\", not \"allreduce\") than "
+          "rank 0");
+  all_say(outcome(0, [](BenchSpec& spec) { spec.suite = Suite::rails; }),
+          "rank 1 was started with another collective (\"allreduce\", not \"rails\") than rank 0");
+  all_say(outcome(1, [](BenchSpec& spec) { spec.rails.message_bytes = 77; }),
+          format("rank 1 was started with another --message (77, not {}) than rank 0",
+                 RailsSpec{}.message_bytes));
   // What is a rank's own.
   CHECK(outcome(1, [](BenchSpec& spec) { spec.verbosity = 0, spec.op_timeout_s = 99; }).empty());
 }

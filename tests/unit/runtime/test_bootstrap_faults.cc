@@ -66,6 +66,44 @@ TEST_CASE("a rank with the number of another is refused, the others go on", "[bo
   CHECK(refused == 1);
 }
 
+TEST_CASE("ranks that are there for different things all learn who is odd, and in what",
+          "[bootstrap]") {
+  const int n = GENERATE(2, 3, 17);
+  CAPTURE(n);
+  const auto ends_of = [n](const std::function<std::string(int)>& task) {
+    const Job job({n});
+    std::vector<Status> ends(static_cast<size_t>(n));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < n; ++rank)
+      threads.emplace_back([&, rank] {
+        auto options = job.options(rank);
+        options.task = task(rank);
+        const auto joined = Bootstrap::join(options);
+        if (!joined) ends[size_t(rank)] = joined.error();
+        if (joined) ends[size_t(rank)] = (*joined)->finish(soon());
+      });
+    for (std::thread& thread : threads) thread.join();
+    return ends;
+  };
+  require_all_ok(ends_of([](int) { return "what\tthe same\n"; }));
+  const std::string a = "what\tlifting\nhow\tby hand\n", b = "what\tlifting\nhow\tby crane\n";
+  for (const int odd : {0, 1, n - 1}) {
+    CAPTURE(odd);
+    for (const Status& end : ends_of([&](int rank) { return rank == odd ? b : a; })) {
+      REQUIRE_FALSE(end.ok());
+      CHECK(end.error().code == ErrorCode::usage);
+      CHECK(end.error().rank == std::max(odd, 1));
+      CHECK(end.error().message ==
+            (odd == 0 ? "rank 1 was started with another how (by hand, not by crane) than rank 0"
+                      : format("rank {} was started with another how (by crane, not by hand) than "
+                               "rank 0",
+                               odd)));
+    }
+  }
+  for (const Status& end : ends_of([&](int rank) { return rank == 1 ? "" : a; }))
+    CHECK(says(end.error(), "rank 1 was started with another command than rank 0"));
+}
+
 TEST_CASE("a rank with another idea of the size ends the job at once", "[bootstrap]") {
   Job job({3});
   const int64_t start = now_ns();
