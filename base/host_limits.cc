@@ -4,9 +4,11 @@
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -74,6 +76,51 @@ void walk_up(const std::string& mount, std::string cgroup, Look look) {
   look(mount);
 }
 
+// The first number of a line of /proc/PID/status.
+template <class T>
+T status_value(const std::string& text, const std::string& name, bool hex = false) {
+  T value = 0;
+  const size_t at = text.find("\n" + name + ":");
+  if (at == std::string::npos) return value;
+  std::istringstream in(text.substr(at + name.size() + 2, 64));
+  if (hex) in >> std::hex;
+  in >> value;
+  return value;
+}
+
+std::string status_of(const std::string& process) {
+  std::ifstream in("/proc/" + process + "/status");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// The kernel holds neither root to it nor who may raise or administer everything, as far as that is
+// in its first user namespace.
+bool beyond_process_limit() {
+  std::istringstream map(first_line("/proc/self/uid_map"));
+  uint64_t inside = 1, outside = 1, count = 0;
+  if (!(map >> inside >> outside >> count) || inside != 0 || outside != 0 || count < UINT32_MAX)
+    return false;
+  constexpr uint64_t kSysAdmin = 1 << 21, kSysResource = 1 << 24;
+  const auto may = status_value<uint64_t>(status_of("self"), "CapEff", true);
+  return ::getuid() == 0 || (may & (kSysAdmin | kSysResource)) != 0;
+}
+
+uint64_t tasks_of_user() {
+  uint64_t tasks = 0;
+  std::error_code none;  // a process that ends meanwhile has none
+  for (std::filesystem::directory_iterator it("/proc", none), end; !none && it != end;
+       it.increment(none)) {
+    const std::string name = it->path().filename().string();
+    if (name[0] < '0' || name[0] > '9') continue;
+    const std::string status = status_of(name);
+    if (status.empty() || status_value<uint64_t>(status, "Uid") != ::getuid()) continue;
+    tasks += status_value<uint64_t>(status, "Threads");
+  }
+  return tasks;
+}
+
 template <class T>
 void tighten(std::optional<T>& limit, const std::optional<T>& other) {
   if (other && (!limit || *other < *limit)) limit = other;
@@ -87,6 +134,12 @@ ResourceLimit locked_memory_limit() {
 
 ResourceLimit open_file_limit() {
   return limit_of(RLIMIT_NOFILE);
+}
+
+ProcessLimit process_limit() {
+  const uint64_t limit = limit_of(RLIMIT_NPROC).soft;
+  if (limit == kUnlimited || beyond_process_limit()) return {};
+  return {limit, tasks_of_user()};
 }
 
 CgroupLimits cgroup_limits() {

@@ -15,6 +15,13 @@ struct ResourceLimit {
 ResourceLimit locked_memory_limit();  // bytes
 ResourceLimit open_file_limit();
 
+// Of all processes and their threads of the user of this process (ulimit -u).
+struct ProcessLimit {
+  uint64_t limit = kUnlimited;  // in force; kUnlimited as well where privileges lift it
+  uint64_t used = 0;            // as far as /proc shows them; counted only where there is a limit
+};
+ProcessLimit process_limit();
+
 // Of this process's cgroup or the tightest of those around it; absent: no limit.
 struct CgroupLimits {
   std::optional<uint64_t> memory_bytes, memory_used_bytes;

@@ -192,12 +192,12 @@ std::vector<Command> make_commands() {
        .description =
            "Looks at all hosts at the same time (without -H or --hostfile: at this one) and prints "
            "a table of hosts and checks. What differs from most hosts is marked with *, what fails "
-           "with !; every failure comes with a remedy. RDMA devices are looked at with their "
-           "ports, "
-           "rates, GIDs and firmware, and whether GPU memory is in their reach (modules, DMA-BUF, "
-           "ACS, IOMMU); collctl rails sends data over them. The network is tested between the "
-           "hosts "
-           "themselves: each dials the others on every network that both are on; more than 64 "
+           "with !; every failure comes with a remedy. A limit fails where it does not hold a rank "
+           "a core: open files, processes and threads, /dev/shm, the cgroup. RDMA devices are "
+           "looked at with their ports, rates, GIDs and firmware, and whether GPU memory is in "
+           "their reach (modules, DMA-BUF, ACS, IOMMU); collctl rails sends data over them. The "
+           "network is tested between the hosts themselves: each dials the others on every network "
+           "that both are on; more than 64 "
            "hosts along a ring and one random matching only, and the exit code is 8 then. It is 4 "
            "when a host cannot be reached and 1 when a check fails.",
        .examples = {{"collctl doctor", "this host"},

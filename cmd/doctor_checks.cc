@@ -210,6 +210,17 @@ void Examiner::limits(const SurveyedHost& host) {
   if (facts.open_files.hard < kFewestFiles)
     fail(files, std::to_string(kFewestFiles), "too few files may be open for many connections",
          "nofile 65536 in /etc/security/limits.d, LimitNOFILE=65536 for sshd");
+  const auto& [limit, used] = facts.processes;
+  Check& processes =
+      add("nproc", host, limit == base::kUnlimited ? "unlimited" : std::to_string(limit));
+  const uint64_t wanted = kPidsPerCore * uint64_t(std::max(facts.cores, 1));
+  if (limit - std::min(limit, used) < wanted)
+    fail(processes, std::to_string(used + wanted),
+         format("{} of the {} processes and threads that this user may have are in use; a rank a "
+                "core takes {} more",
+                used, limit, wanted),
+         "raise it (ulimit -u): nproc 65536 in /etc/security/limits.d, LimitNPROC=65536 for sshd; "
+         "or end what else this user runs there");
 }
 
 void Examiner::shared_memory(const SurveyedHost& host) {

@@ -40,6 +40,7 @@ Result<HostFacts> gather_facts(const std::string& version) {
   facts.memory_bytes = base::physical_memory();
   facts.locked_memory = base::locked_memory_limit();
   facts.open_files = base::open_file_limit();
+  facts.processes = base::process_limit();
   const base::ShmSpace shm = base::shm_space();
   facts.has_shm = shm.present;
   facts.shm_bytes = shm.total_bytes;

@@ -25,6 +25,7 @@ struct HostFacts : RdmaFacts {
   int cores = 0;  // usable
   uint64_t memory_bytes = 0;
   base::ResourceLimit locked_memory, open_files;
+  base::ProcessLimit processes;
   bool has_shm = false;
   uint64_t shm_bytes = 0, shm_free_bytes = 0;
   base::CgroupLimits cgroup;

@@ -32,6 +32,12 @@ void fields(Io& io, As<Io, base::ResourceLimit>& limit) {
 }
 
 template <class Io>
+void fields(Io& io, As<Io, base::ProcessLimit>& processes) {
+  io.limit("limit", processes.limit);
+  io.field("used", processes.used);
+}
+
+template <class Io>
 void fields(Io& io, As<Io, base::CgroupLimits>& limits) {
   io.field("memory_bytes", limits.memory_bytes);
   io.field("memory_used_bytes", limits.memory_used_bytes);
@@ -131,6 +137,7 @@ void fields(Io& io, As<Io, HostFacts>& facts) {
   io.field("memory_bytes", facts.memory_bytes);
   io.record("locked_memory_bytes", facts.locked_memory);
   io.record("open_files", facts.open_files);
+  io.record("processes", facts.processes);
   io.record_if("shm", facts.has_shm, [&](auto& inner) {
     inner.field("bytes", facts.shm_bytes);
     inner.field("free_bytes", facts.shm_free_bytes);

@@ -150,6 +150,20 @@ if case_is "few files may be open"; then
   rig_sshd_reset 1
 fi
 
+# Root is not held to this limit; the other user has nothing else running.
+if case_is "few processes may be started"; then
+  rig_node 1 sh -c 'printf "#!/bin/bash\nulimit -u 30\nexec sh -c \"\$SSH_ORIGINAL_COMMAND\"\n" > /run/fewer && chmod 755 /run/fewer'
+  rig_sshd_conf 1 'ForceCommand /run/fewer'
+  for i in 1 2; do rig_node $i sh -c "mkdir -p '$rig_home/of-tester' && chown 4711 '$rig_home/of-tester'"; done
+  doctor -H tester@node01,tester@node02 --remote-path '~/of-tester/collctl'
+  is_code 1
+  has_out '^FAIL nproc: node01: [0-9]+ of the 30 processes and threads that this user may have are in use'
+  has_out 'ulimit -u'
+  rig_sshd_reset 1
+  doctor -H root@node01,tester@node02 --remote-path '~/of-tester/collctl'
+  is_code 0
+fi
+
 if case_is "an address for data that a host does not have"; then
   printf 'node01 addr=10.83.0.77\nnode[02-03]\n' >"$rig/hosts.txt"
   doctor --hostfile "$rig/hosts.txt"

@@ -131,6 +131,10 @@ TEST_CASE("limits of one host fail by themselves", "[doctor]") {
   };
   CHECK(failed([](HostFacts&) {}) == Names{});
   CHECK(failed([](HostFacts& f) { f.open_files.hard = 1024; }) == Names{"files n0"});
+  CHECK(failed([](HostFacts& f) { f.processes = {4096, 100}; }) == Names{});
+  CHECK(failed([](HostFacts& f) { f.processes = {164, 100}; }) == Names{});
+  CHECK(failed([](HostFacts& f) { f.processes = {163, 100}; }) == Names{"nproc n0"});
+  CHECK(failed([](HostFacts& f) { f.processes = {100, 300}; }) == Names{"nproc n0"});
   CHECK(failed([](HostFacts& f) { f.has_shm = false; }) == Names{"shm n0"});
   CHECK(failed([](HostFacts& f) { f.shm_free_bytes = 31 << 20; }) == Names{"shm n0"});
   CHECK(failed([](HostFacts& f) { f.shm_free_bytes = 32 << 20; }) == Names{});
@@ -144,6 +148,21 @@ TEST_CASE("limits of one host fail by themselves", "[doctor]") {
           f.rdma = {port};
           f.locked_memory.soft = base::kUnlimited;
         }) == Names{});
+}
+
+TEST_CASE("few processes: what there may be, what is in use, what to do", "[doctor]") {
+  Survey survey = healthy(1);
+  survey.hosts[0].facts->processes = {163, 100};
+  const Diagnosis diagnosis = diagnose_hosts(survey);
+  const auto check = std::find_if(diagnosis.checks.begin(), diagnosis.checks.end(),
+                                  [](const Check& c) { return c.name == "nproc"; });
+  REQUIRE(check != diagnosis.checks.end());
+  CHECK(check->measured == "163");
+  CHECK(check->expected == "164");
+  CHECK(check->message ==
+        "100 of the 163 processes and threads that this user may have are in use; a rank a core "
+        "takes 64 more");
+  CHECK(check->remedy.find("ulimit -u") != std::string::npos);
 }
 
 TEST_CASE("clocks are compared with each other, not with ours", "[doctor]") {

@@ -24,6 +24,7 @@ TEST_CASE("the facts of this host are plausible", "[probe]") {
   CHECK(facts.open_files.soft >= 3);
   CHECK(facts.open_files.hard >= facts.open_files.soft);
   CHECK(facts.locked_memory.hard >= facts.locked_memory.soft);
+  if (facts.processes.limit != base::kUnlimited) CHECK(facts.processes.used >= 1);
   if (facts.has_shm) CHECK(facts.shm_bytes >= facts.shm_free_bytes);
   CHECK(facts.clock_ns > 1'600'000'000'000'000'000);
   const auto loopback = std::find_if(facts.interfaces.begin(), facts.interfaces.end(),
@@ -45,6 +46,7 @@ TEST_CASE("facts travel as JSON", "[probe]") {
   facts.memory_bytes = uint64_t(1) << 40;
   facts.locked_memory = {65536, base::kUnlimited};
   facts.open_files = {1024, 4096};
+  facts.processes = {1000, 7};
   facts.has_shm = true;
   facts.shm_bytes = 64 << 20;
   facts.shm_free_bytes = 1;
@@ -61,6 +63,8 @@ TEST_CASE("facts travel as JSON", "[probe]") {
   CHECK(read->memory_bytes == facts.memory_bytes);
   CHECK(read->locked_memory.soft == 65536);
   CHECK(read->locked_memory.hard == base::kUnlimited);
+  CHECK(read->processes.limit == 1000);
+  CHECK(read->processes.used == 7);
   CHECK(read->has_shm);
   CHECK(read->shm_free_bytes == 1);
   CHECK(read->cgroup.memory_bytes == 5u);
@@ -72,5 +76,7 @@ TEST_CASE("facts travel as JSON", "[probe]") {
   CHECK(read->interfaces[0].addresses[1].prefix == 64);
   CHECK(read->clock_ns == facts.clock_ns);
   facts.has_shm = false;
+  facts.processes = {};
+  CHECK(facts_from_json(facts_to_json(facts))->processes.limit == base::kUnlimited);
   CHECK_FALSE(facts_from_json(facts_to_json(facts))->has_shm);
 }
