@@ -40,7 +40,9 @@ struct WindowPlace {
 
 class OneSided {
  public:
-  // All ranks together; the communicator must outlive it. `fault` (tests): a put of that rank comes
+  // All ranks together; the communicator must outlive it. Opened on all ranks or on none, which end
+  // at once with the reason of the one that failed; unless that was for lack of memory
+  // (unavailable) this is the end of the communicator. `fault` (tests): a put of that rank comes
   // with a wrong bit.
   static Result<std::unique_ptr<OneSided>> open(Communicator& communicator, Deadline deadline,
                                                 const kernels::Fault& fault = {});
@@ -75,6 +77,8 @@ class OneSided {
 
  private:
   explicit OneSided(Communicator& communicator) : communicator_(communicator) {}
+  Status meet_peers(Deadline deadline);
+  Error give_up(Error mine, Deadline deadline);
   Status connect(uint64_t number, Deadline deadline);
   Status connect_rdma(std::vector<OneSidedRdma::RdmaPeer> peers, Deadline deadline);
   std::string refuses_rdma(int peer) const;

@@ -1,5 +1,6 @@
 // How the two ends of a pair find out whether they can be linked by RDMA, and which windows are.
 #include <algorithm>
+#include <atomic>
 
 #include "base/bell.h"
 #include "base/format.h"
@@ -12,6 +13,7 @@ namespace collctl::runtime {
 namespace {
 
 constexpr uint32_t kMostHandshakeBytes = 32768;
+constexpr int64_t kHandshakeLookMs = 50;  // how late an abort is seen
 
 // Both ends say whether they can go on, and with what, or why not.
 struct RdmaHandshake {
@@ -33,7 +35,22 @@ Status send_handshake(int fd, const RdmaHandshake& what, Deadline deadline) {
   return base::write_exact(fd, bytes.data(), bytes.size(), deadline);
 }
 
-Result<RdmaHandshake> receive_handshake(int fd, Deadline deadline) {
+// A peer that was connected but has failed says nothing here: the abort does.
+Status await_handshake(int fd, uint32_t* abort_word, Deadline deadline) {
+  while (true) {
+    pollfd p{fd, POLLIN, 0};
+    COLL_ASSIGN(const int ready,
+                base::poll_fds({&p, 1}, deadline.earlier(Deadline::after_ms(kHandshakeLookMs))));
+    if (ready > 0) return {};
+    if (abort_word != nullptr &&
+        std::atomic_ref<uint32_t>(*abort_word).load(std::memory_order_acquire) != 0)
+      return Error(ErrorCode::lost, "given up, because the communicator was aborted");
+    if (deadline.passed()) return Error(ErrorCode::deadline, "no handshake before the deadline");
+  }
+}
+
+Result<RdmaHandshake> receive_handshake(int fd, uint32_t* abort_word, Deadline deadline) {
+  COLL_TRY(await_handshake(fd, abort_word, deadline));
   uint32_t size = 0;
   COLL_TRY(base::read_exact(fd, &size, sizeof size, deadline));
   if (size > kMostHandshakeBytes) return Error(ErrorCode::lost, "a handshake that cannot be read");
@@ -80,7 +97,7 @@ Status OneSidedRdma::shake_hands(Deadline deadline, std::map<int, std::string>& 
   for (const RdmaPeer& peer : o_.peers) {
     const int rank = peer.spec.peer.rank;
     RdmaHandshake& own = mine[rank];
-    auto theirs = receive_handshake(peer.control.get(), deadline);
+    auto theirs = receive_handshake(peer.control.get(), o_.services.abort_word, deadline);
     if (!theirs) return told(peer, std::move(theirs.error()));
     if (!own.ready || !theirs->ready) {
       const std::string name = transport::peer_text(own.ready ? peer.spec.peer : peer.spec.self);
@@ -98,7 +115,7 @@ Status OneSidedRdma::shake_hands(Deadline deadline, std::map<int, std::string>& 
   for (RdmaPeer& peer : o_.peers) {
     const int rank = peer.spec.peer.rank;
     if (!refused.contains(rank)) {
-      auto theirs = receive_handshake(peer.control.get(), deadline);
+      auto theirs = receive_handshake(peer.control.get(), o_.services.abort_word, deadline);
       if (!theirs) return told(peer, std::move(theirs.error()));
       if (!mine[rank].ready) refused[rank] = mine[rank].why;
       if (mine[rank].ready && !theirs->ready) refused[rank] = theirs->why;
