@@ -19,16 +19,19 @@ __global__ void __launch_bounds__(kLineThreads) sum_words(const __grid_constant_
   constexpr int kAtOnce = 4;
   begin_launch([&] { fetch_arguments(x); });
   const uint32_t word = blockIdx.x * blockDim.x + threadIdx.x;
-  const bool moves = word < uint32_t(x.bytes) / 8;
+  const bool has = word < uint32_t(x.bytes) / 8;
   LaneData mine{{0, 0}};
-  if (moves) mine.word[0] = load_volatile(reinterpret_cast<const uint64_t*>(x.input) + word);
+  if (has) mine.word[0] = load_volatile(reinterpret_cast<const uint64_t*>(x.input) + word);
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   const int n = x.memory.nranks, me = x.memory.rank;
   bool failed = false;
-  if (moves) {
+  // Peers whose buffers lie otherwise look at whole units, so all of the last one's lines are
+  // given.
+  if (word < units_of<L>(x.bytes) * L::kUnitWords)
 #pragma unroll 1
     for (int k = 0; k < n - 1; ++k)
       L::store(bank_of<L>(x, x.peer(k), me, epoch), int(word), mine, epoch);
+  if (has) {
     WordSum<kKind> sum;
 #pragma unroll 1
     for (int first = 0; first < n && !failed; first += kAtOnce) {
