@@ -303,15 +303,18 @@ TEST_CASE("who is turned away for lack of descriptors is told so", "[auth]") {
   REQUIRE(listener.ok());
   auto connector = base::AuthConnector::start((*listener)->address(), secret_of(1), view("x"));
   REQUIRE(connector.ok());
+  bool called = true;
   {
+    // No assertion in here: UBSan looks at the objects in it through a pipe.
     const runtime::testing::FewFiles none(0);
-    while ((*listener)->dropped() == 0) {
+    while (called && (*listener)->dropped() == 0) {
       std::vector<pollfd> fds;
       (*listener)->add_interest(fds);
-      REQUIRE(*base::poll_fds(fds, soon()) > 0);
+      called = *base::poll_fds(fds, soon()) > 0;
       (*listener)->handle();
     }
   }
+  REQUIRE(called);
   Result<bool> done = false;
   while (done.ok() && !*done) {
     pollfd p{(*connector)->fd(), (*connector)->events(), 0};
