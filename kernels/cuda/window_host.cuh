@@ -85,11 +85,12 @@ inline Exchange exchange_of(const WindowLaunch& launch) {
   return x;
 }
 
-inline bool aligned(const Exchange& x) {
+// Whether all of a user's buffers, and the blocks in them, begin at multiples of `to` bytes.
+inline bool aligned(const Exchange& x, uint64_t to) {
   const uint64_t all = reinterpret_cast<uintptr_t>(x.input) |
                        reinterpret_cast<uintptr_t>(x.output) | x.in_stride | x.out_stride |
                        x.own_in | x.own_out | x.reduce_own;
-  return all % 16 == 0;
+  return all % to == 0;
 }
 
 inline int at_most(uint64_t value, int bound) {

@@ -49,13 +49,6 @@ template <class L>
 using OddLarge = Batch<L, 4, 1, false>;
 constexpr int kSmallWarps = 4;  // of a block
 
-bool whole_words(const Exchange& x) {
-  const uint64_t all = reinterpret_cast<uintptr_t>(x.input) |
-                       reinterpret_cast<uintptr_t>(x.output) | x.bytes | x.in_stride |
-                       x.out_stride | x.own_in | x.own_out | x.reduce_own;
-  return all % 8 == 0;
-}
-
 constexpr bool summed_by_words(WordKind kind) {
   return kind != WordKind::copy && kind != WordKind::generic;
 }
@@ -77,7 +70,7 @@ int launch_batches(const Exchange& x, int blocks, void* stream) {
 template <class L, WordKind kKind>
 int launch_lines(const Exchange& x, int asked, void* stream) {
   const int blocks = line_blocks<L>(x, asked);
-  const bool odd = !whole_words(x);
+  const bool odd = !aligned(x, 8) || x.bytes % 8 != 0;
   if constexpr (L::kId == Protocol::ll128) {
     const uint32_t units = units_of<L>(x.bytes), warps = uint32_t(blocks) * kLineThreads / 32;
     if (odd && units > warps) return launch_batches<OddLarge<L>, kKind>(x, blocks, stream);
@@ -115,7 +108,7 @@ int launch_store(const Exchange& x, int asked, const WindowLaunch& launch) {
   const uint64_t largest = two_shot ? kSlotBytes : 16 * 1024;
   const uint32_t chunk = chunk_of(launch, each, turns, blocks * (dealt ? 2 : 1), largest);
   void* const stream = launch.stream;
-  const bool vec = aligned(x);
+  const bool vec = aligned(x, 16);
   if (two_shot) {
     if constexpr (kKind != WordKind::copy)
       return launch_kernel(vec ? &two_shot_store<kKind, true> : &two_shot_store<kKind, false>,
