@@ -64,7 +64,7 @@ static __device__ __noinline__ void report_pair(PairWhere at, ReportCode code, i
 // For a thread that waits since `start`: true when it must stop.
 static __device__ __noinline__ bool pair_gives_up(PairWhere at, int32_t peer, uint64_t step,
                                                   uint64_t seen, uint64_t wanted, int64_t start) {
-  if (load_volatile(&at.block->failed) != 0) return true;
+  if (load_acquire_block(&at.block->failed) != 0) return true;
   const DeviceShared& shared = at.head->shared;
   const bool aborted = load_volatile(shared.abort_word) != 0;
   // A channel has one report: of two blocks that wait for the same rank, the one that receives is
@@ -74,7 +74,7 @@ static __device__ __noinline__ bool pair_gives_up(PairWhere at, int32_t peer, ui
   if (!aborted && clock_ns() - start <= patience) return false;
   report_pair(at, aborted ? ReportCode::aborted : ReportCode::timeout, peer, step, seen, wanted);
   if (!aborted) store_volatile(shared.abort_word, 1);
-  store_volatile(&at.block->failed, 1);
+  store_release_block(&at.block->failed, 1);
   return true;
 }
 // Most chunks are one slice: divisions.
@@ -108,10 +108,12 @@ class PairSide {
   __device__ int count() const { return warps * kWarp; }
 
   // From any thread: the block gives up. All waits look at it.
-  __device__ void fail() { store_volatile(&block_.failed, 1); }
-  __device__ bool failed() const { return load_volatile(&block_.failed) != 0; }
-  // Alike in all threads of the side, which all come here.
-  __device__ bool meet() { return barrier_any(1 + int(receives), (warps + 1) * kWarp, failed()); }
+  __device__ void fail() { store_release_block(&block_.failed, 1); }
+  __device__ bool failed() const { return load_acquire_block(&block_.failed) != 0; }
+  // Alike in all threads of the side, which all come here. One lane looks: it takes an atomic.
+  __device__ bool meet() {
+    return barrier_any(1 + int(receives), (warps + 1) * kWarp, lane == 0 && failed());
+  }
   __device__ __forceinline__ PairWhere where() const {
     return {&head, &mine, &block_, protocol, receives ? WaitSide::recv : WaitSide::send};
   }
@@ -156,7 +158,8 @@ class PairSide {
       const bool here = lane >= warps ||
                         int32_t(load_acquire_block(&block_.moved[receives][lane]) - slices_) >= 0;
       if (__all_sync(kAllLanes, here)) break;
-      if (polls % kPollsBetweenLooks == 0 && __any_sync(kAllLanes, failed())) return false;
+      if (polls % kPollsBetweenLooks == 0 && __any_sync(kAllLanes, lane == 0 && failed()))
+        return false;
     }
     __syncwarp();
     return true;

@@ -44,7 +44,7 @@ void check_world(World& w, bool only_direct, bool few) {
           // Straight, or with a root, all blocks of a launch wait for their like on all ranks, and
           // those of the next launch may have come already: on one device there must be places for
           // 2 x ranks x blocks of them, on most multiprocessors one each.
-          const bool crowded = direct != DirectWay::none || (w.single && w.n > 4);
+          const bool crowded = direct != DirectWay::none || w.ranks_a_device > 4;
           const int blocks[] = {1, 5, crowded ? 8 : 16};
           run_case(w, {collective, algorithm, protocol, DataType::float32, RedOp::sum, count,
                        blocks[turn++ % 3], shift, false, direct});
@@ -86,12 +86,13 @@ void stress(World& w, uint32_t seed, int operations) {
   }
 }
 
-void check_missing(int n) {
+void check_missing(World& w) {
   uint8_t* memory;
   CUDA_OK(cudaSetDevice(0));
   CUDA_OK(cudaMalloc(&memory, 1 << 20));
+  CUDA_OK(cudaMemset(memory, 0, 1 << 20));
   for (const Protocol protocol : {Protocol::ll, Protocol::ll128, Protocol::simple}) {
-    World w(n, true);
+    w.reset();
     w.timeout_ns = 200'000'000;
     Work work{};
     work.algorithm = AlgorithmId::one_shot;
@@ -110,12 +111,13 @@ void check_missing(int n) {
   cudaFree(memory);
 }
 
-void check_missing_direct(int n) {
+void check_missing_direct(World& w) {
+  const int n = w.n;
   for (const Collective collective :
        {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter})
     for (const DirectWay way : {DirectWay::store, DirectWay::load})
       for (const bool other_size : {false, true}) {
-        World w(n, true);
+        w.reset();
         w.timeout_ns = 200'000'000;
         for (int r = 0; r < (other_size ? n : 1); ++r) {
           Work work{};

@@ -1,14 +1,83 @@
-// The window kernels on GPUs. `check`: n ranks on one device (streams), then one rank on each of
-// all devices (threads): every collective, algorithm, protocol, types and operations, odd sizes,
-// unaligned, in place, equality with sums made on the host; through peer memory and straight
-// between buffers that all map; a rank that never comes must end in a report; a user's window as
-// kernels see it. `time`: microseconds by size and number of blocks, streams and graphs, one rank a
-// device. Exit 77: no GPU here.
+// The window kernels on GPUs. `check [direct] [N...]`: n ranks on one device (streams), then one
+// and two on each of all devices (threads): every collective, algorithm, protocol, types and
+// operations, odd sizes, unaligned, in place, equality with sums made on the host; through peer
+// memory and straight between buffers that all map; then `missing [N...]`: a rank that never comes
+// must end in a report; and `pointers`: a user's window as kernels see it. `few N`: a small part, n
+// ranks on one device, for compute-sanitizer. `stress [SEED [OPERATIONS]]`. `time`: microseconds by
+// size and number of blocks, streams and graphs, one rank a device. Exit 77: no GPU here.
 #include <string>
 
 #include "tests/gpu/window_world.h"
 
 using namespace window_tests;
+
+namespace {
+
+void check_single(int ranks, bool only_direct, bool few) {
+  World w(ranks, ranks);
+  check_world(w, only_direct, few);
+  std::printf("one device, %d ranks: %d cases, %d wrong\n", ranks, cases, failures);
+  std::fflush(stdout);
+}
+
+void check_several(int devices, bool only_direct) {
+  for (const int share : {1, 2}) {
+    World w(devices * share, share);
+    check_world(w, only_direct);
+    std::printf("%d devices, %d on each: %d cases, %d wrong\n", devices, share, cases, failures);
+    std::fflush(stdout);
+  }
+}
+
+void check_all_missing(std::vector<int> sizes) {
+  if (sizes.empty()) sizes = {2, 3};
+  for (const int n : sizes) {
+    World w(n, n);
+    check_missing(w);
+    check_missing_direct(w);
+  }
+}
+
+void check_all_pointers(int devices) {
+  check_pointers(World(3, 3));
+  if (devices > 1) check_pointers(World(devices, 1));
+}
+
+// The numbers from argument `first` on.
+std::vector<int> numbers(int argc, char** argv, int first) {
+  std::vector<int> all;
+  for (int i = first; i < argc; ++i) all.push_back(std::atoi(argv[i]));
+  return all;
+}
+
+void check(int argc, char** argv, int devices) {
+  const bool only_direct = argc > 2 && std::string(argv[2]) == "direct";
+  std::vector<int> sizes = numbers(argc, argv, only_direct ? 3 : 2);
+  if (sizes.empty()) sizes = {1, 2, 3, 4, 7, 8};
+  for (const int n : sizes) check_single(n, only_direct, false);
+  if (devices > 1) check_several(devices, only_direct);
+  check_all_pointers(devices);
+  check_all_missing({});
+}
+
+int time(const std::string& how, int devices) {
+  if (devices < 2) {
+    std::printf("skipped: one GPU here\n");
+    return 77;
+  }
+  World w(devices, 1, (2ull << 30) + (64u << 20));
+  if (how == "chunks") {
+    time_chunks(w);
+    return 0;
+  }
+  time_world(w, Collective::all_reduce, how == "quick");
+  for (const Collective c : {Collective::all_gather, Collective::reduce_scatter,
+                             Collective::all_to_all, Collective::broadcast})
+    time_world(w, c, true);
+  return 0;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   int devices = 0;
@@ -17,55 +86,22 @@ int main(int argc, char** argv) {
     return 77;
   }
   const std::string what = argc > 1 ? argv[1] : "check";
+  if (what == "time") return time(argc > 2 ? argv[2] : "", devices);
   if (what == "check") {
-    // `check direct`: only what goes straight between buffers. `check few`: a small part, for
-    // compute-sanitizer. `check N...`: only so many ranks on one device.
-    std::vector<int> sizes{1, 2, 3, 4, 7, 8};
-    const bool only_direct = argc > 2 && std::string(argv[2]) == "direct";
-    const bool few = argc > 2 && std::string(argv[2]) == "few";
-    const int named = only_direct || few ? 3 : 2;
-    if (argc > named) sizes.clear();
-    for (int i = named; i < argc; ++i) sizes.push_back(std::atoi(argv[i]));
-    for (const int n : sizes) {
-      World w(n, true);
-      check_world(w, only_direct, few);
-      std::printf("one device, %d ranks: %d cases, %d wrong\n", n, cases, failures);
-      std::fflush(stdout);
-    }
-    if (devices > 1) {
-      World w(devices, false);
-      check_world(w, only_direct, few);
-      std::printf("%d devices: %d cases, %d wrong\n", devices, cases, failures);
-    }
-    check_pointers(World(3, true));
-    if (devices > 1) check_pointers(World(devices, false));
-    check_missing(2);
-    check_missing(3);
-    check_missing_direct(2);
-    check_missing_direct(3);
-    std::printf("%d cases, %d wrong\n", cases, failures);
-    return failures == 0 ? 0 : 1;
-  }
-  if (what == "stress") {
-    World w(devices, devices == 1);
+    check(argc, argv, devices);
+  } else if (what == "few") {
+    for (const int n : numbers(argc, argv, 2)) check_single(n, false, true);
+  } else if (what == "missing") {
+    check_all_missing(numbers(argc, argv, 2));
+  } else if (what == "pointers") {
+    check_all_pointers(devices);
+  } else if (what == "stress") {
+    World w(devices, 1);
     stress(w, argc > 2 ? uint32_t(std::atoi(argv[2])) : 1, argc > 3 ? std::atoi(argv[3]) : 2000);
-    std::printf("%d cases, %d wrong\n", cases, failures);
-    return failures == 0 ? 0 : 1;
+  } else {
+    std::fprintf(stderr, "window_gpu: there is no part '%s'\n", what.c_str());
+    return 2;
   }
-  if (devices < 2) {
-    std::printf("skipped: one GPU here\n");
-    return 77;
-  }
-  World w(devices, false, (2ull << 30) + (64u << 20));
-  const bool quick = argc > 2 && std::string(argv[2]) == "quick";
-  if (argc > 2 && std::string(argv[2]) == "chunks") {
-    time_chunks(w);
-    return 0;
-  }
-  time_world(w, Collective::all_reduce, quick);
-  time_world(w, Collective::all_gather, true);
-  time_world(w, Collective::reduce_scatter, true);
-  time_world(w, Collective::all_to_all, true);
-  time_world(w, Collective::broadcast, true);
-  return 0;
+  std::printf("%d cases, %d wrong\n", cases, failures);
+  return failures == 0 && cases > 0 ? 0 : 1;
 }

@@ -17,7 +17,7 @@ double run_timed(World& w, const Work& work, int blocks, uint32_t chunk, bool gr
   std::vector<std::thread> threads;
   for (int r = 0; r < w.n; ++r)
     threads.emplace_back([&, r] {
-      CUDA_OK(cudaSetDevice(r));
+      CUDA_OK(cudaSetDevice(w.device(r)));
       Work mine = work;
       const uint64_t room =
           work.count * 4 * (work.collective == Collective::all_reduce ? 1 : w.n) + 64;

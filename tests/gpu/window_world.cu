@@ -17,18 +17,18 @@ F driver(const char* name) {
 
 }  // namespace
 
-void Mapped::make(int ranks, bool single, uint64_t bytes) {
+void Mapped::make(int ranks, int ranks_a_device, uint64_t bytes) {
   n = ranks;
   stride = (bytes + (2u << 20) - 1) / (2u << 20) * (2u << 20);
   CUdeviceptr at = 0;
   if (DRIVER(cuMemAddressReserve)(&at, stride * n, 0, 0, 0) != CUDA_SUCCESS) std::exit(1);
   std::vector<CUmemAccessDesc> access;
-  for (int d = 0; d < (single ? 1 : n); ++d)
+  for (int d = 0; d <= (n - 1) / ranks_a_device; ++d)
     access.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, d}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
   for (int r = 0; r < n; ++r) {
     CUmemAllocationProp prop{};
     prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, single ? 0 : r};
+    prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, r / ranks_a_device};
     CUmemGenericAllocationHandle handle;
     CUDA_OK(DRIVER(cuMemCreate)(&handle, stride, &prop, 0));
     CUDA_OK(DRIVER(cuMemMap)(at + r * stride, stride, 0, handle, 0));
@@ -36,8 +36,12 @@ void Mapped::make(int ranks, bool single, uint64_t bytes) {
   }
   CUDA_OK(DRIVER(cuMemSetAccess)(at, stride * n, access.data(), access.size()));
   base = reinterpret_cast<uint8_t*>(at);
+  clear(ranks_a_device);
+}
+
+void Mapped::clear(int ranks_a_device) {
   for (int r = 0; r < n; ++r) {
-    CUDA_OK(cudaSetDevice(single ? 0 : r));
+    CUDA_OK(cudaSetDevice(r / ranks_a_device));
     CUDA_OK(cudaMemset(base + r * stride, 0, stride));
     CUDA_OK(cudaDeviceSynchronize());
   }
@@ -48,9 +52,9 @@ Mapped::~Mapped() {
   DRIVER(cuMemAddressFree)(CUdeviceptr(base), stride * n);
 }
 
-World::World(int ranks, bool one_device, uint64_t user_bytes) : n(ranks), single(one_device) {
-  peers.make(n, single, window_part_bytes(n));
-  users.make(n, single, user_bytes);
+World::World(int ranks, int share, uint64_t user_bytes) : n(ranks), ranks_a_device(share) {
+  peers.make(n, share, window_part_bytes(n));
+  users.make(n, share, user_bytes);
   for (int r = 0; r < n; ++r) {
     CUDA_OK(cudaSetDevice(device(r)));
     cudaStream_t s;
@@ -59,6 +63,15 @@ World::World(int ranks, bool one_device, uint64_t user_bytes) : n(ranks), single
   }
   CUDA_OK(cudaHostAlloc(&reports, n * sizeof(Report), cudaHostAllocPortable));
   CUDA_OK(cudaHostAlloc(&abort_word, 4, cudaHostAllocPortable));
+  forget();
+}
+
+void World::reset() {
+  peers.clear(ranks_a_device);
+  forget();
+}
+
+void World::forget() {
   std::memset(static_cast<void*>(reports), 0, n * sizeof(Report));
   *abort_word = 0;
 }

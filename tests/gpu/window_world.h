@@ -1,5 +1,5 @@
-// The window kernels' ranks on GPUs: what all of them map, n ranks on one device (streams) or one
-// on each of all devices; and the parts that window_gpu runs. A CUDA error ends the program.
+// The window kernels' ranks on GPUs: what all of them map, some ranks on each device (streams); and
+// the parts that window_gpu runs. A CUDA error ends the program.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -27,23 +27,27 @@ using namespace collctl::kernels::cuda;
 
 // Memory of every rank on its device, side by side in one range that all devices may use.
 struct Mapped {
-  void make(int ranks, bool single, uint64_t bytes);
+  void make(int ranks, int ranks_a_device, uint64_t bytes);
   ~Mapped();
+  void clear(int ranks_a_device);
   int n = 0;
   uint8_t* base = nullptr;
   uint64_t stride = 0;
 };
 
 struct World {
-  // `user_bytes`: of the buffers that all ranks map, for each rank.
-  World(int ranks, bool one_device, uint64_t user_bytes = 80u << 20);
+  // Ranks 0 to `ranks_a_device` - 1 share device 0, and so on. `user_bytes`: of the buffers that
+  // all ranks map, for each rank.
+  World(int ranks, int ranks_a_device, uint64_t user_bytes = 80u << 20);
   ~World();
+  // As it was at first: after operations that not all ranks ended.
+  void reset();
   // Where rank r's buffers lie in what all map: at other places on other ranks.
   uint8_t* user_input(int r) const { return users.base + r * users.stride + r * 1024; }
   uint8_t* user_output(int r) const {
     return users.base + r * users.stride + users.stride / 2 + (n - r) * 512;
   }
-  int device(int r) const { return single ? 0 : r; }
+  int device(int r) const { return r / ranks_a_device; }
   WindowLaunch launch(int r, Work work, int blocks, DirectWay direct = DirectWay::none) const {
     WindowLaunch l{};
     work.rank = r;
@@ -61,12 +65,15 @@ struct World {
     return l;
   }
   int n;
-  bool single;
+  int ranks_a_device;
   Mapped peers, users;
   std::vector<cudaStream_t> streams;
   Report* reports = nullptr;
   uint32_t* abort_word = nullptr;
   int64_t timeout_ns = 5'000'000'000;
+
+ private:
+  void forget();
 };
 
 inline int failures = 0, cases = 0;
@@ -94,12 +101,11 @@ void check_world(World& w, bool only_direct, bool few = false);
 void stress(World& w, uint32_t seed, int operations);
 // A rank that never comes must end in a report; straight between buffers also one that comes with
 // another size.
-void check_missing(int n);
-void check_missing_direct(int n);
+void check_missing(World& w);
+void check_missing_direct(World& w);
 // What kernels find of a user's window by its struct in the device's memory.
 void check_pointers(const World& w);
 
-// Microseconds by size and number of blocks, streams and graphs; asserts nothing.
 void time_world(World& w, Collective collective, bool quick);
 // Likewise of what goes by store, by the size of its chunks.
 void time_chunks(World& w);
