@@ -35,7 +35,8 @@ void add_launch_options(std::vector<Option>& t) {
   add({.name = "oversubscribe",
        .scopes = kJobs,
        .help = "allow more ranks than slots or GPUs",
-       .more = "Never more than a host's max_slots. GPU ranks beyond a host's GPUs share them."});
+       .more = "Never more than a host's max_slots. GPU ranks beyond a host's GPUs share them, as "
+               "processes of their own."});
   add({.name = "rank-mode",
        .kind = ValueKind::choice,
        .value = "MODE",

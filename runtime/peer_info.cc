@@ -50,7 +50,20 @@ Status check_devices(std::span<const RankCard> cards) {
     const auto [other, fresh] = used.emplace(
         GpuPlace(card.info.host_hash, card.info.bus_id, std::to_array(card.info.device_uuid)),
         &card);
-    if (fresh || (card.share_device != 0 && other->second->share_device != 0)) continue;
+    if (fresh) continue;
+    const bool may_share = card.share_device != 0 && other->second->share_device != 0;
+    // A driver gives processes turns, not the streams of one: blocks of one rank's kernel that wait
+    // for another rank's would hold all places that those need.
+    const bool one_process = card.info.process_hash == other->second->info.process_hash;
+    if (may_share && !one_process) continue;
+    if (may_share)
+      return Error(
+                 ErrorCode::unavailable,
+                 format("rank {} and rank {} share GPU {} of host {} as threads of one process, "
+                        "where the kernels of one can keep out those it waits for",
+                        other->second->info.rank, card.info.rank, card.info.device, card.info.host),
+                 "ranks that share a GPU must be processes: --rank-mode process")
+          .blame(card.info.rank);
     return Error(ErrorCode::unavailable,
                  format("rank {} and rank {} both want GPU {} of host {} ({})",
                         other->second->info.rank, card.info.rank, card.info.device, card.info.host,

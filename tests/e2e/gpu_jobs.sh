@@ -109,6 +109,7 @@ if [ "$gpus" -gt 1 ]; then
 fi
 expect 3 "each rank drives one" -n $((gpus + 1)) allreduce
 judge -n $((gpus + 1)) --oversubscribe allreduce -b 8 -e 64K -f 32 "${quick[@]}"
+expect 3 "as threads of one process" -n $((gpus + 1)) --oversubscribe --rank-mode thread allreduce
 expect 3 "of buffers on GPU" -n 1 allreduce -b 400G -e 400G --iters 1
 
 echo "$runs runs, $failures failures"

@@ -32,17 +32,14 @@ TEST_CASE("GPU ranks that cannot start say why before anything runs", "[gpu][fau
   CHECK(fake_cuda::counts() == fake_cuda::Counts{});
 }
 
-TEST_CASE("ranks share a GPU where that is allowed", "[gpu]") {
+// Processes may (tests/e2e/gpu_jobs.sh).
+TEST_CASE("threads of one process may not share a GPU, though sharing is allowed", "[gpu]") {
   set_up_gpus(1);
   GpuJob job = job_of(2);
   job.options.share_device = true;
   job.device_of = [](int) { return 0; };
-  CHECK(with_gpu_ranks(job, [](Communicator& c, Complaints& complaints) {
-          Stream stream(c);
-          const std::string wrong =
-              run_case(c, stream, {.collective = Collective::all_reduce, .count = 1000});
-          if (!wrong.empty()) complaints.add(wrong);
-        }) == "");
+  check_refused(job, ErrorCode::unavailable,
+                {"rank 0 and rank 1 share GPU 0", "threads of one process"});
 }
 
 // Ordinals 0 and 1 are instances of one GPU, 2 and 3 of the other.
