@@ -13,6 +13,9 @@ using namespace auth;
 namespace {
 
 constexpr int64_t kGiveUpLookMs = 50;
+constexpr const char* kSecretHint =
+    "look for another job at this address; ranks of one job all need the same COLLCTL_TOKEN or "
+    "--token-file";
 
 }  // namespace
 
@@ -37,10 +40,10 @@ struct AuthConnector::State {
   Result<bool> read_message(void* into, size_t bytes) {
     Result<size_t> n = read_some(fd.get(), static_cast<uint8_t*>(into) + moved, bytes - moved);
     if (!n) {
-      const char* hint = stage == Stage::proof
-                             ? " (it may belong to another job, with another secret)"
-                             : " before the handshake";
-      return lost(n.error().message + hint);
+      if (stage != Stage::proof) return lost(n.error().message + " before the handshake");
+      Error e = lost(n.error().message + " (it may belong to another job, with another secret)");
+      e.hint = kSecretHint;
+      return e;
     }
     moved += *n;
     return moved == bytes;
@@ -84,8 +87,10 @@ struct AuthConnector::State {
 
   Status check_proof() const {
     const Proof expected = prove(secret, Role::listener, challenge.nonce, nonce, greeting);
-    if (!equal_constant_time(expected, proof)) return lost("it does not know the job's secret");
-    return {};
+    if (equal_constant_time(expected, proof)) return {};
+    Error e = lost("it does not know the job's secret");
+    e.hint = kSecretHint;
+    return e;
   }
 
   void enter(Stage next) {

@@ -1,5 +1,6 @@
 #include "base/result.h"
 
+#include <cerrno>
 #include <cstring>
 
 namespace collctl::base {
@@ -66,7 +67,12 @@ Error errno_error(ErrorCode code, std::string_view what, int error_number) {
   char buffer[256];
   // The GNU strerror_r returns the text, which may or may not be in the buffer.
   const char* text = strerror_r(error_number, buffer, sizeof buffer);
-  return {code, std::string(what) + ": " + text};
+  // Wherever they show, there is one remedy.
+  const char* hint = error_number == EMFILE ? "raise the limit of open files (ulimit -n)"
+                     : error_number == ENFILE
+                         ? "the machine's table of open files is full (fs.file-max)"
+                         : "";
+  return {code, std::string(what) + ": " + text, hint};
 }
 
 }  // namespace collctl::base

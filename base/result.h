@@ -63,7 +63,8 @@ struct Error {
   std::string chain() const;
 };
 
-// Error from errno: "<what>: <strerror>". `code` says what it means to the user.
+// Error from errno: "<what>: <strerror>", with a hint where descriptors are short. `code` says what
+// it means to the user.
 Error errno_error(ErrorCode code, std::string_view what, int error_number);
 
 template <class T>

@@ -197,6 +197,8 @@ class BenchSink {
   virtual void phase(int rank, const std::string& name) = 0;
   // The whole report of a suite, as JSON; a measurement has none.
   virtual void suite(const std::string&) {}
+  // From here on the other ranks hear by the job's own ways of a failure of this one.
+  virtual void checks_in() {}
 };
 // The records as one JSON object with a "record" field (header, row, closing, progress, fault,
 // phase, suite), for FrameType::data.

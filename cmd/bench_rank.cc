@@ -19,7 +19,7 @@ namespace collctl::cmd {
 
 namespace {
 
-runtime::CommOptions comm_options(const BenchSpec& spec, int size, const BenchSink& sink) {
+runtime::CommOptions comm_options(const BenchSpec& spec, int size, BenchSink& sink) {
   runtime::CommOptions options;
   if (spec.suite == Suite::window_test) options.window_stride = window_test_stride(size);
   // One choice holds for the whole run; several are set in turn (BenchRun).
@@ -38,6 +38,7 @@ runtime::CommOptions comm_options(const BenchSpec& spec, int size, const BenchSi
   options.share_device = spec.share_device;
   options.launcher = spec.launcher;
   options.call_off = start_call_off();
+  options.checks_in = [&sink] { sink.checks_in(); };
   // Only where no launcher of ours has given all ranks theirs.
   if (sink.every_rank()) options.task = command_task(spec);
   return options;

@@ -103,6 +103,15 @@ Status adopt(LaunchOptions& options);
 // In the shell of a Slurm allocation where srun is at hand: how to use all of it. Else empty.
 std::string allocation_hint(const std::string& command);
 
+// Tells the other ranks of a job that somebody else started that this one cannot take part, when
+// it knows so before run_bench_job. Takes a few seconds at most; nothing without joins().
+void decline_job(const LaunchOptions& options, const Error& why);
+template <class T>
+Result<T> or_decline(const LaunchOptions& options, Result<T> made) {
+  if (!made) decline_job(options, made.error());
+  return made;
+}
+
 // A collective measured by ranks of ours. Rows reach the sink as they come.
 JobOutcome run_bench_job(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
 // Any program as ranks. Their output goes to our stdout and stderr by whole lines.

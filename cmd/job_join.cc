@@ -28,6 +28,7 @@ constexpr size_t kMostTokenBytes = 4096;
 constexpr double kAbortSeconds = 2.0;        // from a signal to the end of the measurement
 constexpr double kLeaveSeconds = 5.0;        // the engine's answer to our leave; rank 0's report
 constexpr double kInterruptedSeconds = 1.0;  // the same for who was told to end
+constexpr double kDeclineSeconds = 5.0;      // for ranks that are not there yet to be told
 
 Result<std::string> read_token(const std::string& path) {
   const base::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -104,8 +105,7 @@ Result<JobRoot> meet_in_store(const LaunchOptions& options, Store& store, Deadli
   return job;
 }
 
-Result<JobRoot> meet(const LaunchOptions& options) {
-  const Deadline deadline = Deadline::after_seconds(options.start_timeout_s);
+Result<JobRoot> meet(const LaunchOptions& options, Deadline deadline) {
   switch (options.meeting.kind) {
     case launcher::MeetingKind::alone:
       return options.join.empty() ? make_root(true, {}) : meet_at_address(options);
@@ -138,6 +138,20 @@ void wait_for_rank_0(const Address& root, Deadline deadline) {
   }
 }
 
+// This rank fails before the others have heard of it. When rank 0 does, it stays until they come.
+void decline(const LaunchOptions& options, const runtime::UniqueId& id,
+             const runtime::BootstrapRoot* root, const Error& why) {
+  const bool interrupted = why.code == ErrorCode::interrupted;
+  uint32_t* const give_up = interrupted ? nullptr : start_call_off()->word();
+  const auto until = Deadline::after_seconds(interrupted ? kInterruptedSeconds : kDeclineSeconds);
+  const Status told = runtime::decline_start(id, options.join_rank, options.join_size,
+                                             base::host_name(), why, until, give_up);
+  if (!told)
+    COLL_INFO(bootstrap, "the other ranks do not hear of it: {}", told.error().chain());
+  else if (root != nullptr && !interrupted)
+    root->await_told(until, give_up);
+}
+
 // Every rank sees every row and so comes to the same verdict and exit code; the report behind
 // `inner` speaks on rank 0 only.
 class JoinSink : public BenchSink {
@@ -154,10 +168,13 @@ class JoinSink : public BenchSink {
     last_phase_ = name;
     inner_.phase(rank, name);
   }
+  void checks_in() override { checked_in_ = true; }
+  bool checked_in() const { return checked_in_; }
   const std::string& last_phase() const { return last_phase_; }
 
  private:
   BenchSink& inner_;
+  bool checked_in_ = false;
   std::string last_phase_;
 };
 
@@ -223,14 +240,20 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
   spec.local_ranks = options.local_ranks;
   JoinWatch watch(options.timeout_s);
   JobOutcome out;
+  runtime::UniqueId id;
   Address root;
+  const runtime::BootstrapRoot* own_root = nullptr;
   const auto measure = [&]() -> Status {
-    COLL_ASSIGN(JobRoot job, meet(options));
-    root = job.id.root_address();
+    COLL_ASSIGN(JobRoot job, meet(options, Deadline::after_seconds(options.start_timeout_s)));
+    id = job.id;
+    root = id.root_address();
+    own_root = job.root.get();
     out.until_reported = std::move(job.root);
-    return bench_rank(spec, job.id, options.join_rank, options.join_size, join_sink);
+    return bench_rank(spec, id, options.join_rank, options.join_size, join_sink);
   };
   Status status = base::caught(measure);
+  if (!status && root.length != 0 && !join_sink.checked_in())
+    decline(options, id, own_root, status.error());
   // What comes from here on is the engine's answer to rank 0's end: it changes our outcome no more.
   out.error = watch.stop();
   const bool interrupted = out.error && out.error->code == ErrorCode::interrupted;
@@ -249,6 +272,17 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
   end.error = out.error;
   out.ranks.push_back(std::move(end));
   return out;
+}
+
+void decline_job(const LaunchOptions& options, const Error& why) {
+  if (!options.joins()) return;
+  // Who cannot meet the others has nobody to tell; the first error is the one to report.
+  const Status met = base::caught([&]() -> Status {
+    COLL_ASSIGN(const JobRoot job, meet(options, Deadline::after_seconds(kDeclineSeconds)));
+    decline(options, job.id, job.root.get(), why);
+    return {};
+  });
+  static_cast<void>(met);
 }
 
 }  // namespace collctl::cmd

@@ -87,9 +87,9 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
   const ParsedLine line = with_ranks(given);
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   COLL_TRY(adopt(launch));
-  COLL_ASSIGN(const BenchSpec spec, rails_spec(line));
-  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr));
-  COLL_TRY(check_files(output));
+  COLL_ASSIGN(const BenchSpec spec, or_decline(launch, rails_spec(line)));
+  COLL_ASSIGN(const OutputOptions output, or_decline(launch, interpret_output(line, nullptr)));
+  COLL_TRY(or_decline(launch, check_files(output)));
   if (launch.ranks == 0 && launch.launcher == LauncherKind::local && !launch.joins())
     launch.ranks = 2;
   const bool speaks = launch.join_rank <= 0;

@@ -205,6 +205,7 @@ Status rails_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
   options.net = spec.net;
   if (spec.start_timeout_s > 0) options.start_timeout_s = spec.start_timeout_s;
   options.call_off = start_call_off();
+  options.checks_in = [&sink] { sink.checks_in(); };
   if (sink.every_rank()) options.task = command_task(spec);
   options.message_bytes = uint32_t(spec.rails.message_bytes);
   options.seconds = spec.rails.seconds;

@@ -49,17 +49,15 @@ struct Prepared {
 };
 
 Error out_of(std::string_view what, int error_number) {
-  Error e = errno_error(ErrorCode::unavailable, what, error_number);
-  if (error_number == EMFILE) e.hint = "raise the limit of open files (ulimit -n)";
-  if (error_number == ENFILE) e.hint = "the machine's table of open files is full (fs.file-max)";
-  return e;
+  return errno_error(ErrorCode::unavailable, what, error_number);
 }
 
 // Moves a descriptor out of the range that the child reuses.
 Result<Fd> lift(int fd) {
   const Fd low(fd);
   const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, kLowestFd);
-  if (high < 0) return out_of("duplicate a descriptor", errno);
+  // A limit below that number is said to be an invalid argument.
+  if (high < 0) return out_of("duplicate a descriptor", errno == EINVAL ? EMFILE : errno);
   return Fd(high);
 }
 

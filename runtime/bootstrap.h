@@ -32,6 +32,9 @@ class BootstrapRoot {
   static Result<std::unique_ptr<BootstrapRoot>> start(const Options& options);
   ~BootstrapRoot();
   const Address& address() const;
+  // Where a rank has declined: until every rank has been told, whoever was on its way included, or
+  // *give_up is not 0. Any thread but the root's.
+  void await_told(Deadline deadline, uint32_t* give_up = nullptr) const;
 
  private:
   BootstrapRoot();
@@ -68,6 +71,9 @@ class Bootstrap : public transport::FdExchange {
     std::string task{};
     // Ends joining with its reason, which the other ranks are told; null: nobody does.
     std::shared_ptr<base::CallOff> call_off{};
+    // Called once the root knows this rank, or is known not to be there: from then on a failure is
+    // not to be declined (below).
+    std::function<void()> checks_in{};
   };
   static Result<std::unique_ptr<Bootstrap>> join(const Options& options);
   ~Bootstrap() override;
@@ -117,6 +123,13 @@ class Bootstrap : public transport::FdExchange {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Tells the root that `rank` cannot take part, instead of joining: the ranks that are there, and
+// those that come later, end at once with `why` and the name of this rank and its host. Returns
+// when the root has it. Errors: lost, deadline: there is no root, or it is of another job, or
+// *give_up is not 0 any more.
+Status decline_start(const UniqueId& id, int rank, int size, const std::string& host,
+                     const Error& why, Deadline deadline, uint32_t* give_up = nullptr);
 
 // Why `rank` gives up its start, as the other ranks are told: with its name, unless the reason
 // names a rank.

@@ -107,6 +107,9 @@ Status Bootstrap::State::Joining::check_in() {
   base::CallOff* const off = s.options.call_off.get();
   auto connected = base::auth_connect(at, root().secret, c.encode(), deadline(), {},
                                       off == nullptr ? nullptr : off->word());
+  // Who lacks descriptors can still decline: with those that its start gives back.
+  if (s.options.checks_in && (connected || connected.error().code != ErrorCode::unavailable))
+    s.options.checks_in();
   if (connected) {
     line = std::move(*connected);
     COLL_INFO(bootstrap, "rank {} of {} has checked in at the root {}", s.rank, s.size, at.text());
@@ -114,10 +117,11 @@ Status Bootstrap::State::Joining::check_in() {
   }
   COLL_TRY(called_off());
   Error e = std::move(connected.error());
-  e.hint = format(
-      "rank {} could not check in: the process of rank 0 must be running, and {} must "
-      "be reachable from this host ({})",
-      s.rank, at.text(), s.options.host);
+  if (e.hint.empty())
+    e.hint = format(
+        "rank {} could not check in: the process of rank 0 must be running, and {} must "
+        "be reachable from this host ({})",
+        s.rank, at.text(), s.options.host);
   return std::move(e.within("bootstrap: check-in at the root " + at.text()));
 }
 
@@ -371,13 +375,6 @@ Status Bootstrap::State::join() {
             "{:.3f}, connect {:.3f})",
             rank, size, times.total, times.listen, times.check_in, times.wait_root, times.connect);
   return {};
-}
-
-Error start_given_up(Error why, int rank, const std::string& host) {
-  if (why.rank >= 0) return why;
-  why.rank = rank;
-  why.host = host;
-  return std::move(why.within(format("rank {} gave up", rank)));
 }
 
 Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const Options& options) {

@@ -23,7 +23,7 @@ Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start(const Options& optio
   auto listener = base::AuthListener::listen(options.listen_at, options.secret, options.reuse_port);
   if (!listener) {
     Error e = std::move(listener.error()).within("bootstrap root");
-    if (options.listen_at.port() != 0)
+    if (options.listen_at.port() != 0 && e.hint.empty())
       e.hint = "rank 0 must run on the host that COLLCTL_COMM_ID names, and the port must be free";
     return e;
   }
@@ -103,8 +103,11 @@ void BootstrapRoot::State::turn() {
 
 void BootstrapRoot::State::accept_callers() {
   while (auto caller = listener->next()) {
-    if (purpose_of(caller->greeting) == uint32_t(Purpose::root))
+    const uint32_t purpose = purpose_of(caller->greeting);
+    if (purpose == uint32_t(Purpose::root))
       welcome_root(std::move(*caller));
+    else if (purpose == uint32_t(Purpose::decline))
+      decline(std::move(*caller));
     else
       check_in(std::move(*caller));
   }
@@ -141,7 +144,10 @@ void BootstrapRoot::State::check_in(base::Accepted caller) {
                   Error(ErrorCode::usage, "the bootstrap root does not understand this check-in",
                         "use the same version of collctl on every host"));
   }
-  if (phase == Phase::failed) return refuse(std::move(caller.fd), verdict);
+  if (phase == Phase::failed) {
+    refuse(std::move(caller.fd), verdict);
+    return count_told(c->rank);
+  }
   if (Status agreed = adopt_job(*c); !agreed) {
     refuse(std::move(caller.fd), agreed.error());
     if (phase != Phase::placed) fail(agreed.error());
@@ -232,8 +238,12 @@ void BootstrapRoot::State::fail(Error why) {
   phase = Phase::failed;
   verdict = std::move(why);
   const Bytes payload = encode_error(verdict);
+  untold = size;
   for (const auto& line : lines)
-    if (line) tell(*line, FrameType::failure, payload);
+    if (line) {
+      tell(*line, FrameType::failure, payload);
+      count_told(line->rank);
+    }
   for (Peer& peer : peers)
     if (peer.fd && !send_frame(peer.fd.get(), FrameType::failure, payload)) peer.fd.reset();
 }

@@ -6,6 +6,7 @@
 #pragma once
 #include <atomic>
 #include <list>
+#include <set>
 #include <thread>
 
 #include "runtime/bootstrap.h"
@@ -53,6 +54,8 @@ struct BootstrapRoot::State {
   size_t open_lines = 0;
   std::vector<std::string> refused;  // why some were turned down, for the error
   Error verdict;                     // with Phase::failed
+  std::set<int> told;                // the ranks that were sent the verdict
+  std::atomic<int> untold{-1};       // how many were not; -1: the job has not failed
 
   std::list<Peer> peers;
   std::unique_ptr<base::AuthConnector> to_first;
@@ -74,6 +77,8 @@ struct BootstrapRoot::State {
   void read_line(Line& line);
   void at_deadline();
   void fail(Error why);
+  void count_told(int rank);
+  void decline(base::Accepted caller);
   boot::RankAt at(int rank) const;
   std::vector<int> missing() const;
 

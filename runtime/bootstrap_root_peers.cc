@@ -43,8 +43,10 @@ void BootstrapRoot::State::drive_calls() {
     const Result<bool> done = it->connector->progress();
     if (!done) {
       Line& line = *lines[size_t(it->rank - first)];
-      Error lost(ErrorCode::lost, format("{} does not answer its root: {}",
-                                         rank_text(line.rank, line.host), done.error().message));
+      Error lost(ErrorCode::lost,
+                 format("{} does not answer its root: {}", rank_text(line.rank, line.host),
+                        done.error().message),
+                 done.error().hint);
       lost.rank = line.rank;
       lost.host = line.host;
       line.called = false;  // nobody to tell

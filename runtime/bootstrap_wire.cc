@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint32_t kProtocol = 1;
 constexpr size_t kMaxText = 4096;
+constexpr size_t kMaxDeclineText = 1536;  // message and hint share one greeting
 
 std::string cut(const std::string& text, size_t at_most) {
   return text.size() <= at_most ? text : text.substr(0, at_most);
@@ -57,6 +58,27 @@ std::optional<CheckIn> CheckIn::decode(ByteView greeting) {
       c.peers.length == 0 || c.calls.length == 0)
     return std::nullopt;
   return c;
+}
+
+Bytes Decline::encode() const {
+  Error told = why;
+  told.contexts.clear();
+  told.message = cut(why.chain(), kMaxDeclineText);
+  told.hint = cut(why.hint, kMaxDeclineText);
+  ByteWriter w;
+  w.put(Purpose::decline).put(kProtocol).put(rank).put(size).put_bytes(encode_error(told));
+  return w.take();
+}
+
+std::optional<Decline> Decline::decode(ByteView greeting) {
+  if (purpose_of(greeting) != uint32_t(Purpose::decline)) return std::nullopt;
+  ByteReader r(greeting.subspan(8));
+  Decline d;
+  d.rank = r.get<int>();
+  d.size = r.get<int>();
+  d.why = decode_error(r.get_bytes(base::kMaxGreeting));
+  if (!r.ok() || d.size < 1 || d.size > kMaxRanks || !rank_in(d.rank, d.size)) return std::nullopt;
+  return d;
 }
 
 Bytes PeerGreeting::encode() const {

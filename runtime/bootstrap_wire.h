@@ -28,7 +28,8 @@ enum class Purpose : uint32_t {
   control = 0x1004,   // rank -> its successor: abort notices, both ways
   ring = 0x1005,      // rank -> its successor: data
   tree = 0x1006,      // rank -> its parent: data, both ways
-  message = 0x1007    // rank -> any rank: point-to-point, one way
+  message = 0x1007,   // rank -> any rank: point-to-point, one way
+  decline = 0x1008    // rank -> root, instead of a check-in
 };
 // The purpose a greeting opens with; 0 when it has none.
 uint32_t purpose_of(ByteView greeting);
@@ -43,6 +44,13 @@ struct CheckIn {
   int64_t remaining_ms = 0;
   Bytes encode() const;
   static std::optional<CheckIn> decode(ByteView greeting);
+};
+
+struct Decline {  // a rank that cannot take part
+  int rank = 0, size = 0;
+  Error why;
+  Bytes encode() const;
+  static std::optional<Decline> decode(ByteView greeting);
 };
 
 struct PeerGreeting {

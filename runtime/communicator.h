@@ -45,6 +45,7 @@ struct CommOptions {
   std::string task;  // what this rank is there for, as Bootstrap::Options::task says
   // Ends init with its reason, which the other ranks are told; null: nobody does.
   std::shared_ptr<base::CallOff> call_off;
+  std::function<void()> checks_in;  // as in Bootstrap::Options
   int local_ranks =
       0;  // ranks that share this machine's cores, for the spin policy; 0: from peer infos
   int device = -1;             // CUDA ordinal of the GPU that this rank drives; -1: a CPU rank

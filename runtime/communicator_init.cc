@@ -64,6 +64,7 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
   o.deadline = deadline;
   o.task = options.task;
   o.call_off = options.call_off;
+  o.checks_in = options.checks_in;
   COLL_ASSIGN(bootstrap, Bootstrap::join(o));
   calling_off.emplace(options.call_off, [this](const Error& why) {
     fail(why, false);

@@ -132,6 +132,7 @@ Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
   o.deadline = Deadline::after_seconds(s.settings.start_timeout_s);
   o.task = options.task;
   o.call_off = options.call_off;
+  o.checks_in = options.checks_in;
   COLL_ASSIGN(s.bootstrap, Bootstrap::join(o));
   ProxyEngine::Options p;
   p.listen_at = interface.address;

@@ -40,6 +40,7 @@ class Rails {
     double start_timeout_s = 60;
     std::string task;                         // as in CommOptions
     std::shared_ptr<base::CallOff> call_off;  // of join(), as in CommOptions
+    std::function<void()> checks_in;          // as in CommOptions
     uint32_t message_bytes = 1u << 20;
     double seconds = 0.02;                             // of streaming, each way
     double timeout_s = 3;                              // of a way that hangs

@@ -30,20 +30,16 @@ constexpr size_t kChildReadBytes = 65536;  // one read
 
 Result<Fd> lift(Fd low) {
   const int high = ::fcntl(low.get(), F_DUPFD_CLOEXEC, kLowestChildFd);
-  if (high < 0)
-    return Error(ErrorCode::unavailable, "no descriptor left for a child process",
-                 "raise the limit of open files (ulimit -n)");
+  // A limit below that number is said to be an invalid argument.
+  if (high < 0) return errno_error(ErrorCode::unavailable, "pipe to a child process", EMFILE);
   return Fd(high);
 }
 
 // `mine` does not block, `theirs` does.
 Status make_pipe(Fd& mine, Fd& theirs, bool i_read) {
   int fds[2];
-  if (::pipe2(fds, O_CLOEXEC) != 0) {
-    Error e = errno_error(ErrorCode::unavailable, "pipe to a child process", errno);
-    if (errno == EMFILE) e.hint = "raise the limit of open files (ulimit -n)";
-    return e;
-  }
+  if (::pipe2(fds, O_CLOEXEC) != 0)
+    return errno_error(ErrorCode::unavailable, "pipe to a child process", errno);
   Fd read_end(fds[0]), write_end(fds[1]);
   COLL_ASSIGN(mine, lift(std::move(i_read ? read_end : write_end)));
   COLL_ASSIGN(theirs, lift(std::move(i_read ? write_end : read_end)));

@@ -84,6 +84,41 @@ ends_with "6 6 "
 has_err "1"
 grep -qE 'missing.*\b1\b.*\b3\b|1, 3|1,3' "$err" || fail "ranks 1 and 3 are not named"
 
+# Whoever cannot take part, the others do not wait for it, and say which rank it was, where and why.
+for victim in 0 1 2; do
+  case_is "rank $victim cannot take part: the others end at once and say why"
+  began=$SECONDS
+  for r in 2 1 0; do
+    interface=lo,eth,node
+    [ $r = $victim ] && interface==nosuch
+    start $((r % 2 + 1)) "COLLCTL_SOCKET_IFNAME=$interface" "$collctl" run --join "$root" --rank $r --size 3 --start-timeout 170 \
+      "${bench[@]}"
+  done
+  ends_with "3 3 3 "
+  [ $((SECONDS - began)) -lt 100 ] || fail "it took $((SECONDS - began)) s"
+  [ "$(grep -c "rank $victim (host $(rig_name $((victim % 2 + 1)))) could not start: .*nosuch" "$err")" = 2 ] ||
+    fail "the two others do not say what rank $victim lacks"
+  has_err "hint: name one with COLLCTL_SOCKET_IFNAME"
+done
+
+case_is "options that one rank cannot carry out are its reason, too"
+began=$SECONDS
+start 1 "$collctl" run --join "$root" --rank 0 --size 2 --start-timeout 170 "${bench[@]}"
+start 2 CUDA_VISIBLE_DEVICES=-1 "$collctl" run --join "$root" --rank 1 --size 2 --start-timeout 170 "${bench[@]}" --device cuda
+ends_with "3 3 "
+[ $((SECONDS - began)) -lt 100 ] || fail "it took $((SECONDS - began)) s"
+has_err "rank 1 (host node02) could not start: --device cuda: "
+
+for limit in 6 10; do
+  case_is "a rank that may have $limit descriptors tells all what to raise"
+  start 1 "$collctl" run --join "$root" --rank 0 --size 2 --start-timeout 170 "${bench[@]}"
+  start 2 sh -c "ulimit -n $limit; exec \"\$@\"" sh "$collctl" run --join "$root" --rank 1 --size 2 --start-timeout 170 "${bench[@]}"
+  ends_with "3 3 "
+  has_err "rank 1 (host node02) could not start: "
+  has_err "Too many open files"
+  [ "$(grep -c 'hint: raise the limit of open files (ulimit -n)' "$err")" = 2 ] || fail "not both say what to raise"
+done
+
 # The victim is interrupted once two ranks wait for the third; both end with its signal, and say so.
 for victim in 0 1; do
   case_is "rank $victim interrupted while the ranks meet: all end at once and say why"
