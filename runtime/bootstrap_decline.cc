@@ -28,7 +28,7 @@ Status decline_start(const UniqueId& id, int rank, int size, const std::string& 
     d.why.host = host;
   }
   d.why.within(format("{} could not start", rank_text(rank, host)));
-  const std::string what = "bootstrap: decline at the root " + id.root_address().text();
+  const std::string what = "bootstrap: decline at the root";
   auto line = base::auth_connect(id.root_address(), id.secret, d.encode(), deadline, {}, give_up);
   if (!line) return std::move(line.error().within(what));
   // The root may end with the process of rank 0: that it has this is what it answers.

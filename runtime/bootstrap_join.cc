@@ -122,7 +122,7 @@ Status Bootstrap::State::Joining::check_in() {
         "rank {} could not check in: the process of rank 0 must be running, and {} must "
         "be reachable from this host ({})",
         s.rank, at.text(), s.options.host);
-  return std::move(e.within("bootstrap: check-in at the root " + at.text()));
+  return std::move(e.within("bootstrap: check-in at the root"));
 }
 
 // True once this rank has its place.

@@ -65,7 +65,7 @@ void LaneHelper::rest(SocketConnection& connection) {
   }
   if (!work) {
     Result<int> ready = base::poll_fds(fds, Deadline::after_seconds(1));
-    if (!ready) connection.fail(std::move(ready.error()));
+    if (!ready) connection.fail(connection.lost(ready.error()));
   }
   sleeps_.store(0, std::memory_order_release);
   base::drain_bell(bell_.get());

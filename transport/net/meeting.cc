@@ -19,9 +19,7 @@ Result<base::Fd> go(const NetEnd& end, const Services& services, uint64_t key, D
   // A peer that has failed meanwhile listens no more: the abort says so, not a deadline.
   auto fd = base::auth_connect(to, services.secret, encode(greeting), deadline, services.source,
                                services.abort_word);
-  if (!fd)
-    return std::move(fd.error())
-        .within(format("connect to {} at {}", peer_text(end.spec.peer), to.text()));
+  if (!fd) return std::move(fd.error()).within(format("connect to {}", peer_text(end.spec.peer)));
   return fd;
 }
 

@@ -136,7 +136,7 @@ Result<bool> SocketConnection::progress() {
   if (!helpers_.empty()) {
     if (!failed_.load(std::memory_order_acquire)) return false;
     const std::scoped_lock lock(error_mutex_);
-    return lost(*error_);
+    return *error_;
   }
   // A send end learns of credits when it needs them; of a peer's end when it looks, now and then.
   const bool all =

@@ -73,7 +73,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
   Result<bool> pump(int lane, bool with_input);
   void push(int lane, const WireHeader& header, const void* body);
   void ring_driver();
-  void fail(Error error);  // from a helper
+  void fail(Error error);  // from a helper, with the peer's name
 
   Direction direction_;
   std::string peer_;

@@ -61,6 +61,12 @@ int in_child(Child child) {
   return status;
 }
 
+int times(std::string_view text, std::string_view word) {
+  int found = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++found;
+  return found;
+}
+
 }  // namespace
 
 TEST_CASE("a peer that dies is an error that names it") {
@@ -86,6 +92,9 @@ TEST_CASE("a peer that dies is an error that names it") {
       const std::string where = setting.fabric.empty() ? "127.0.0.1:" : "NET/IB/";
       INFO(error->chain());
       CHECK((!setting.plugin.empty() || error->chain().find(where) != std::string::npos));
+      // Plugins have a word of their own for it, or none.
+      const int named = times(error->chain(), "(host " + error->host + ")");
+      CHECK((named == 1 || (named == 0 && !setting.plugin.empty())));
     }
 }
 
@@ -151,6 +160,8 @@ TEST_CASE("a peer without the secret gets nowhere") {
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == ErrorCode::lost);
   CHECK(refused.error().rank == 5);
+  INFO(refused.error().chain());
+  CHECK(times(refused.error().chain(), "127.0.0.1:") == 1);
   auto lonely = (*receiver)->connect(from_sender, Deadline::after_ms(200));
   REQUIRE_FALSE(lonely);
   CHECK(lonely.error().code == ErrorCode::deadline);
