@@ -8,6 +8,24 @@
 
 namespace collctl::base {
 
+namespace {
+
+std::atomic<int> g_deaf{0};
+
+}  // namespace
+
+Deaf::Deaf() {
+  ++g_deaf;
+}
+
+Deaf::~Deaf() {
+  --g_deaf;
+}
+
+bool Deaf::any() {
+  return g_deaf > 0;
+}
+
 void CallOff::wake() {
   const uint64_t one = 1;
   while (event_ && ::write(event_.get(), &one, sizeof one) < 0 && errno == EINTR) {

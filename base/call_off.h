@@ -48,4 +48,15 @@ class CallOff {
   alignas(4) uint32_t word_ = 0;
 };
 
+// Lives while a thread waits for what hears of no call-off (a driver, an engine's store): who has
+// called off has no reason to wait for that thread.
+class Deaf {
+ public:
+  Deaf();
+  ~Deaf();
+  Deaf(const Deaf&) = delete;
+  Deaf& operator=(const Deaf&) = delete;
+  static bool any();  // in this process, now
+};
+
 }  // namespace collctl::base

@@ -6,6 +6,9 @@
 
 namespace collctl::cmd {
 
+// From a wish to end to the process's end where somebody does not hear of it (base::Deaf).
+inline constexpr double kDeafSeconds = 0.1;
+
 class AbortScope {
  public:
   using Abort = base::CallOff::Listener::Call;

@@ -194,7 +194,7 @@ class JoinWatch {
  private:
   void watch() {
     const int64_t began_ns = now_ns();
-    std::optional<Deadline> leave_at;
+    std::optional<Deadline> leave_at, leave_deaf_at;
     while (!stopping_) {
       pollfd p{interrupts_.fd(), POLLIN, 0};
       // Ends with a signal; the short deadline is for stop() and --timeout.
@@ -207,10 +207,13 @@ class JoinWatch {
                      format("the job did not end within {} s (--timeout)", timeout_s_));
       if (why_ && !leave_at) {
         leave_at = Deadline::after_seconds(kAbortSeconds);
+        leave_deaf_at = Deadline::after_seconds(kDeafSeconds);
         abort_running(*why_);
       }
       // An engine's store does not listen to us, nor does a driver.
-      if (why_ && why_->signal != 0 && leave_at->passed()) die_by_signal(why_->signal);
+      if (why_ && why_->signal != 0 &&
+          (leave_at->passed() || (leave_deaf_at->passed() && base::Deaf::any())))
+        die_by_signal(why_->signal);
     }
   }
 
@@ -244,7 +247,9 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
   Address root;
   const runtime::BootstrapRoot* own_root = nullptr;
   const auto measure = [&]() -> Status {
+    std::optional<base::Deaf> store(std::in_place);
     COLL_ASSIGN(JobRoot job, meet(options, Deadline::after_seconds(options.start_timeout_s)));
+    store.reset();
     id = job.id;
     root = id.root_address();
     own_root = job.root.get();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/call_off.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "base/wait.h"
@@ -64,6 +65,7 @@ DeviceOpening::~DeviceOpening() {
 }
 
 Result<transport::DevicePointer> DeviceOpening::wait(Deadline deadline) {
+  const base::Deaf driver;
   std::unique_lock lock(shared_->mutex);
   if (!base::wait_for(shared_->opened, lock, deadline, [&] { return shared_->result.has_value(); }))
     return Error(ErrorCode::deadline,

@@ -71,3 +71,13 @@ TEST_CASE("a listener that has gone is not called, whenever it went", "[call_off
     CHECK(astray == 0);
   }
 }
+
+TEST_CASE("who waits for what hears nothing is known as long as it does", "[call_off]") {
+  CHECK_FALSE(base::Deaf::any());
+  {
+    const base::Deaf one;
+    std::thread([] { const base::Deaf other; }).join();
+    CHECK(base::Deaf::any());
+  }
+  CHECK_FALSE(base::Deaf::any());
+}

@@ -211,3 +211,30 @@ TEST_CASE("GPUs that do not reach each other go another way, without a window", 
           if (c.rank() != 1 && !over_shm) complaints.add("0 and 2 are not joined over SHM");
         }) == "");
 }
+
+namespace {
+
+std::atomic<bool> g_driver_answers;
+
+}  // namespace
+
+TEST_CASE("a rank that waits for a GPU's driver says that it hears of no call-off", "[gpu]") {
+  set_up_gpus(2);
+  kernels::cuda::Launcher slow = host_launcher();
+  slow.prepare = [] {
+    while (!g_driver_answers) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return 0;
+  };
+  g_driver_answers = false;
+  GpuJob job;
+  job.launcher = &slow;
+  std::string wrong;
+  std::thread ranks([&] { wrong = with_gpu_ranks(job, [](Communicator&, Complaints&) {}); });
+  for (int i = 0; i < 6000 && !base::Deaf::any(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(base::Deaf::any());
+  g_driver_answers = true;
+  ranks.join();
+  CHECK(wrong == "");
+  CHECK_FALSE(base::Deaf::any());
+}
