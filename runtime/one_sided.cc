@@ -123,12 +123,16 @@ Status OneSided::move(void* to, const void* from, uint64_t bytes, Deadline deadl
   return copy_by(stream_, to, from, bytes, deadline);
 }
 
-// What fails is this rank's, whoever was to have the data.
+// What fails is this rank's, whoever was to have the data; where operations run, it is lost by
+// that.
 Status OneSided::copy_by(const transport::DeviceStream& stream, void* to, const void* from,
                          uint64_t bytes, Deadline deadline) const {
   Status copied = stream.copy(to, from, bytes);
   if (copied) copied = stream.synchronize(deadline);
-  if (!copied && copied.error().rank < 0) copied.error().rank = communicator_.rank();
+  if (copied) return {};
+  Error& error = copied.error();
+  if (error.rank < 0) error.rank = communicator_.rank();
+  if (error.code == ErrorCode::unavailable) error.code = ErrorCode::lost;
   return copied;
 }
 

@@ -17,6 +17,7 @@
 // Threads: any. Functions that name a device take "*" for every device of every host.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,12 @@ void clear_posted();
 // What an adapter would not forgive and verbs do not report: one line each, for all processes.
 std::vector<std::string> violations();
 void clear_violations();
+
+// The call of this function after `after` others fails once with this errno; counts from now. An
+// empty name: none does. The functions are those of calls().
+void fail(const std::string& function, int code = 0, int after = 0);
+// How often each function that can fail so was called in this process since fail().
+std::map<std::string, int> calls();
 
 // What is held now in the whole world: all zero when everything was given back.
 struct Counts {
