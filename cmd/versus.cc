@@ -35,8 +35,8 @@ struct Versus::State {
   int version = 0;
   std::string name;
   struct Member {
-    std::shared_ptr<NcclCommunicator> communicator;
-    bool in = true;  // else left out
+    std::shared_ptr<NcclCommunicator> communicator;  // null: it could not be made here
+    bool in = true;                                  // else left out
     const NcclVariant& variant() const { return communicator->variant(); }
   };
   std::vector<Member> members;
@@ -136,16 +136,15 @@ Status Versus::State::join(const NcclVariant& variant) {
                                      communicator.device());
   watch->pause();
   Status mine;
+  // A member on every rank, whatever became of it: all go through them together.
+  members.push_back({});
   if (made)
-    members.push_back({std::move(*made)});
+    members.back().communicator = std::move(*made);
   else
     mine = std::move(made.error());
-  const bool joined = mine.ok();
   Status all = agree(std::move(mine), format("NCCL's communicator ({})", variant.name));
-  if (joined && !all) {
-    members.back().communicator->give_up();
-    members.back().in = false;
-  }
+  members.back().in = all.ok();
+  if (!all && members.back().communicator != nullptr) members.back().communicator->give_up();
   return all;
 }
 
@@ -168,6 +167,7 @@ Versus::~Versus() {
   // One that hangs is enough to wait for.
   bool hangs = false;
   for (const auto& member : state_->members) {
+    if (member.communicator == nullptr) continue;
     if (hangs) member.communicator->leave_behind();
     hangs = hangs || !member.communicator->close();
   }
@@ -282,8 +282,9 @@ Result<std::optional<Versus::Cost>> Versus::close() {
     // Ranks of one process give back together what they share.
     COLL_TRY(state.communicator.barrier(state.patience()));
     const uint64_t before = state.communicator.device()->free_bytes();
-    if (hangs) member.communicator->leave_behind();
-    if (Status closed = member.communicator->close(); !closed) {
+    if (hangs && member.communicator != nullptr) member.communicator->leave_behind();
+    Status closed = member.communicator != nullptr ? member.communicator->close() : Status();
+    if (!closed) {
       hangs = true;
       COLL_WARN("{}", closed.error().chain());
     }

@@ -23,6 +23,7 @@ struct Comm {
   int rank = 0;
   std::string algorithm;
   unsigned long long buffers = 0;  // CUdeviceptr
+  int windows = 0, registrations = 0;
 };
 
 struct World {
@@ -31,6 +32,9 @@ struct World {
   fake_nccl::Setup setup;
   std::vector<fake_nccl::Made> made;
   fake_nccl::Counts counts;
+  std::map<std::string, int> calls;
+  std::string refused;  // function, and how many of its calls come before
+  int refused_after = 0;
 };
 World& world() {
   static World* const one = new World();  // threads that hang outlive main
@@ -41,6 +45,11 @@ struct Id {
   char bytes[128];
 };
 
+bool refused(const char* function) {
+  const std::lock_guard lock(world().mutex);
+  return world().calls[function]++ == world().refused_after && world().refused == function;
+}
+
 // On the calling thread's device, once for each rank.
 bool load_code(World& w, int rank) {
   if (w.setup.code_bytes == 0 || w.code.count(rank) != 0) return true;
@@ -48,6 +57,7 @@ bool load_code(World& w, int rank) {
 }
 
 int run(void* comm, void* stream) {
+  if (refused("collective")) return kInternal;
   {
     const std::lock_guard lock(world().mutex);
     const auto* own = static_cast<const Comm*>(comm);
@@ -76,6 +86,17 @@ void set_up(const Setup& setup) {
   world().setup = setup;
   world().made.clear();
   world().counts = {};
+  world().calls.clear();
+  world().refused.clear();
+}
+void fail(const std::string& function, int after) {
+  const std::lock_guard lock(world().mutex);
+  world().refused = function;
+  world().refused_after = after;
+}
+std::map<std::string, int> calls() {
+  const std::lock_guard lock(world().mutex);
+  return world().calls;
 }
 std::vector<Made> made() {
   const std::lock_guard lock(world().mutex);
@@ -96,6 +117,7 @@ void unload() {
 extern "C" {
 
 int ncclGetVersion(int* version) {
+  if (refused("ncclGetVersion")) return kInternal;
   *version = world().setup.version;
   return kOk;
 }
@@ -108,10 +130,12 @@ const char* ncclGetLastError(void*) {
   return "the fake's last words";
 }
 int ncclGetUniqueId(Id* id) {
+  if (refused("ncclGetUniqueId")) return kInternal;
   *id = Id{{'f', 'a', 'k', 'e'}};
   return kOk;
 }
 int ncclCommInitRank(void** comm, int, Id id, int rank) {
+  if (refused("ncclCommInitRank")) return kInternal;
   const bool hang = world().setup.hang_init;
   while (hang && world().setup.hang_init) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   if (hang) return kInternal;  // let go by the next set_up
@@ -135,16 +159,24 @@ int ncclCommDestroy(void* comm) {
   return gone->buffers == 0 ? kOk : cuMemFree_v2(gone->buffers);
 }
 int ncclCommAbort(void* comm) {
+  {
+    const std::lock_guard lock(world().mutex);
+    world().counts.windows -= static_cast<Comm*>(comm)->windows;
+    world().counts.registrations -= static_cast<Comm*>(comm)->registrations;
+  }
   return ncclCommDestroy(comm);
 }
 int ncclCommGetAsyncError(void*, int* code) {
+  if (refused("ncclCommGetAsyncError")) return kInternal;
   *code = kOk;
   return kOk;
 }
 int ncclGroupStart() {
+  if (refused("ncclGroupStart")) return kInternal;
   return kOk;
 }
 int ncclGroupEnd() {
+  if (refused("ncclGroupEnd")) return kInternal;
   return kOk;
 }
 int ncclAllReduce(const void*, void*, size_t, int, int, void* comm, void* stream) {
@@ -168,27 +200,37 @@ int ncclSend(const void*, size_t, int, int, void* comm, void* stream) {
 int ncclRecv(void*, size_t, int, int, void* comm, void* stream) {
   return run(comm, stream);
 }
-int ncclCommRegister(void*, void* memory, size_t, void** handle) {
+int ncclCommRegister(void* comm, void* memory, size_t, void** handle) {
+  if (refused("ncclCommRegister")) return kInternal;
   const std::lock_guard lock(world().mutex);
   ++world().counts.registrations;
+  ++static_cast<Comm*>(comm)->registrations;
   *handle = memory;
   return kOk;
 }
-int ncclCommDeregister(void*, void*) {
-  const std::lock_guard lock(world().mutex);
-  --world().counts.registrations;
-  return kOk;
+int ncclCommDeregister(void* comm, void*) {
+  {
+    const std::lock_guard lock(world().mutex);
+    --world().counts.registrations;
+    --static_cast<Comm*>(comm)->registrations;
+  }
+  return refused("ncclCommDeregister") ? kInternal : kOk;
 }
-int ncclCommWindowRegister(void*, void* memory, size_t, void** window, int flags) {
+int ncclCommWindowRegister(void* comm, void* memory, size_t, void** window, int flags) {
+  if (refused("ncclCommWindowRegister")) return kInternal;
   const std::lock_guard lock(world().mutex);
   if (world().setup.refuse_windows || flags != 1) return kInvalidUsage;
   ++world().counts.windows;
+  ++static_cast<Comm*>(comm)->windows;
   *window = memory;
   return kOk;
 }
-int ncclCommWindowDeregister(void*, void*) {
-  const std::lock_guard lock(world().mutex);
-  --world().counts.windows;
-  return kOk;
+int ncclCommWindowDeregister(void* comm, void*) {
+  {
+    const std::lock_guard lock(world().mutex);
+    --world().counts.windows;
+    --static_cast<Comm*>(comm)->windows;
+  }
+  return refused("ncclCommWindowDeregister") ? kInternal : kOk;
 }
 }

@@ -2,6 +2,7 @@
 // nothing: they queue a short sleep on the stream, which the fake CUDA driver runs.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,11 @@ struct Setup {
   uint64_t code_bytes = 0;  // by the first collective of all, and kept until unload()
 };
 void set_up(const Setup& setup);
+// The call of this function after `after` others, since set_up(), fails once; collectives are one
+// function, "collective".
+void fail(const std::string& function, int after = 0);
+// How often each function that can fail was called since set_up().
+std::map<std::string, int> calls();
 // Gives back what stands for NCCL's code.
 void unload();
 

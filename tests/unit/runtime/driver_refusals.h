@@ -22,6 +22,10 @@ inline void check_ended(const std::vector<Ended>& all, const std::vector<std::st
   };
   bool told = false;
   int well = 0;
+  std::string ends;
+  for (const Ended& rank : all)
+    ends += format("\n{}", rank.status ? "well" : rank.status.error().chain());
+  INFO(ends);
   for (const Ended& rank : all) {
     if (rank.status) {
       ++well;
