@@ -332,6 +332,8 @@ Status Communicator::finalize(Deadline deadline) {
   State& s = *state_;
   if (s.finalized) return {};
   COLL_TRY_IN(s.drain(deadline), "finalize");
+  // Others may still wait for what this rank has on the way: if that fails, they have to know.
+  if (s.proxy != nullptr) COLL_TRY_IN(s.proxy->flush(deadline), "finalize");
   COLL_TRY(async_error());
   if (s.proxy != nullptr) s.proxy->expect_close();
   COLL_TRY_IN(s.bootstrap->barrier(deadline), "finalize");

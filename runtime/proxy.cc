@@ -269,6 +269,12 @@ void ProxyEngine::assist_sleep_hook(void* engine, int64_t until_ns) {
 
 // --- the end ---
 
+Status ProxyEngine::flush(Deadline deadline) {
+  Status flushed = state_->drain(deadline);
+  base::ring_bell(state_->control.get());  // the thread waits for the links again
+  return flushed;
+}
+
 void ProxyEngine::expect_close() {
   state_->closing.store(true, std::memory_order_release);
 }
@@ -301,6 +307,9 @@ Status ProxyEngine::State::drain(Deadline deadline) {
       progress_all();
       if (drained()) return {};
     }
+    uint32_t* const aborted = options.abort_word;
+    if (!closing && aborted != nullptr && std::atomic_ref<uint32_t>(*aborted).load() != 0)
+      return {};
     if (deadline.passed())
       return Error(ErrorCode::deadline, "network links still have data that the peers do not take");
     base::sleep_until(Deadline::after_ns(200'000));

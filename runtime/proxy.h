@@ -71,6 +71,9 @@ class ProxyEngine : public transport::NetAcceptor {
   static bool assist_hook(void* engine);
   static void assist_sleep_hook(void* engine, int64_t until_ns);
 
+  // Until all that was published has gone, a link has failed (on_error says so) or the communicator
+  // was aborted; code deadline as of stop(). Nothing may publish meanwhile.
+  Status flush(Deadline deadline);
   // From here on peers may close their ends without it being an error (after the last barrier).
   void expect_close();
   // Sends what is left (until the deadline; code deadline names what is stuck), says goodbye on
