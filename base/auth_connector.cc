@@ -200,10 +200,12 @@ Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeti
         const Deadline look = deadline.earlier(Deadline::after_ms(kGiveUpLookMs));
         COLL_ASSIGN(const int ready, poll_fds({&p, 1}, give_up == nullptr ? deadline : look));
         if (ready == 0 && deadline.passed())
-          return Error(ErrorCode::deadline,
-                       format("{}: {} before the deadline", to.text(),
-                              c.connected() ? "the other side did not finish the handshake"
-                                            : "no connection"));
+          return Error(
+              ErrorCode::deadline,
+              format(
+                  "{}: {} before the deadline", to.text(),
+                  c.connected() ? "the other side did not finish the handshake" : "no connection"),
+              c.connected() ? "its process is stopped, or something else listens there" : "");
         if (ready != 0) done = c.progress();
       }
       if (done && *done) return c.take();

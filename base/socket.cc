@@ -105,7 +105,9 @@ Result<Address> parse_address(const std::string& text) {
   if (const int rc = getaddrinfo(host.c_str(), port_text.c_str(), &hints, &list); rc != 0)
     return Error(ErrorCode::usage,
                  format("'{}': cannot resolve {}: {}", text, host, gai_strerror(rc)),
-                 "expected <ipv4>:<port>, [<ipv6>]:<port> or <hostname>:<port>");
+                 format("check the name, and what this host knows of it (getent hosts {}); an IP "
+                        "address does without",
+                        host));
   Address a;
   a.length = std::min(list->ai_addrlen, socklen_t(sizeof a.storage));
   std::memcpy(&a.storage, list->ai_addr, a.length);
@@ -119,8 +121,16 @@ Result<Fd> listen_tcp(const Address& at, bool reuse_port) {
   const int one = 1;
   if (at.port() != 0) setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   if (reuse_port) setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
-  if (::bind(fd.get(), at.raw(), at.length) != 0)
-    return errno_error(ErrorCode::unavailable, "bind " + at.text(), errno);
+  if (::bind(fd.get(), at.raw(), at.length) != 0) {
+    const int why = errno;
+    Error e = errno_error(ErrorCode::unavailable, "bind " + at.text(), why);
+    if (why == EADDRINUSE)
+      e.hint = format(
+          "another process has port {} (ss -ltnp shows which): end it, or use another "
+          "port on all ranks",
+          at.port());
+    return e;
+  }
   if (::listen(fd.get(), 16384) != 0)
     return errno_error(ErrorCode::unavailable, "listen " + at.text(), errno);
   return fd;

@@ -54,9 +54,11 @@ Result<JobRoot> meet_at_address(const LaunchOptions& options) {
   if (!options.token_file.empty()) {
     COLL_ASSIGN(token, read_token(options.token_file));
   }
-  const std::string& at = options.join.empty() ? options.meeting.address : options.join;
+  const bool given = !options.join.empty();
+  const std::string& at = given ? options.join : options.meeting.address;
   JobRoot job;
-  COLL_ASSIGN(job.id, runtime::unique_id_from_environment(at, token));
+  COLL_ASSIGN(job.id, runtime::unique_id_from_environment(at, token,
+                                                          given ? "--join" : options.meeting.from));
   if (options.join_rank != 0) return job;
   COLL_ASSIGN(job.root, runtime::BootstrapRoot::start({.listen_at = job.id.root_address(),
                                                        .secret = job.id.secret,

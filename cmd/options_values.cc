@@ -53,7 +53,8 @@ Status check_join(const ParsedLine& line, const LaunchOptions& launch) {
     return usage(format("--rank {}: expected 0..{}, because --size is {}", launch.join_rank,
                         launch.join_size - 1, launch.join_size));
   const auto address = base::parse_address(launch.join);
-  if (!address.ok()) return usage(format("--join {}: {}", launch.join, address.error().message));
+  if (!address.ok())
+    return Error(ErrorCode::usage, "--join: " + address.error().message, address.error().hint);
   const bool token = !launch.token_file.empty() || !base::knob_text(base::KnobId::token).empty();
   if (!token && !address->is_loopback())
     return usage(

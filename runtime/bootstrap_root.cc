@@ -24,7 +24,7 @@ Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start(const Options& optio
   if (!listener) {
     Error e = std::move(listener.error()).within("bootstrap root");
     if (options.listen_at.port() != 0 && e.hint.empty())
-      e.hint = "rank 0 must run on the host that COLLCTL_COMM_ID names, and the port must be free";
+      e.hint = "rank 0 must run on the host that --join, COLLCTL_COMM_ID or MASTER_ADDR names";
     return e;
   }
   s.listener = std::move(*listener);

@@ -89,23 +89,23 @@ uint64_t UniqueId::hash() const {
   return hash;
 }
 
-Result<UniqueId> unique_id_from_environment(const std::string& comm_id, const std::string& token) {
+Result<UniqueId> unique_id_from_environment(const std::string& comm_id, const std::string& token,
+                                            const std::string& from) {
   Result<Address> address = base::parse_address(comm_id);
   if (!address) {
     Error e = std::move(address.error());
-    e.message = "COLLCTL_COMM_ID: " + e.message;
-    e.hint = kForms;
+    e.message = from + ": " + e.message;
+    if (e.hint.empty()) e.hint = kForms;
     return e;
   }
   if (address->port() == 0)
     return Error(ErrorCode::usage,
-                 format("COLLCTL_COMM_ID: '{}' has port 0, which cannot be dialled", comm_id),
-                 kForms);
+                 format("{}: '{}' has port 0, which cannot be dialled", from, comm_id), kForms);
   if (token.empty() && !address->is_loopback())
     return Error(ErrorCode::usage,
-                 format("COLLCTL_COMM_ID: {} can be reached from other machines, but there is no "
-                        "token to keep strangers out",
-                        address->text()),
+                 format("{}: {} can be reached from other machines, but there is no token to keep "
+                        "strangers out",
+                        from, address->text()),
                  "give every rank the same COLLCTL_TOKEN (or --token-file); without one only "
                  "loopback addresses are accepted");
   return UniqueId::make(*address, base::secret_from_token(token));

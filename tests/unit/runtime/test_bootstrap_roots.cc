@@ -52,7 +52,21 @@ TEST_CASE("a fixed address that is taken is an error with a remedy", "[bootstrap
       BootstrapRoot::start({*base::local_address(taken->get()), secret_of(1), true, {}, 0});
   REQUIRE_FALSE(root.ok());
   CHECK(root.error().code == ErrorCode::unavailable);
-  CHECK(root.error().hint.find("COLLCTL_COMM_ID") != std::string::npos);
+  CHECK(root.error().hint.starts_with("another process has port "));
+  // 192.0.2.0/24 is nobody's.
+  const auto elsewhere =
+      BootstrapRoot::start({*base::parse_address("192.0.2.77:4567"), secret_of(1), true, {}, 0});
+  REQUIRE_FALSE(elsewhere.ok());
+  CHECK(elsewhere.error().code == ErrorCode::unavailable);
+  CHECK(elsewhere.error().hint.find("--join, COLLCTL_COMM_ID or MASTER_ADDR") != std::string::npos);
+}
+
+TEST_CASE("a root's address that is none is told by the name of who gave it", "[bootstrap]") {
+  const auto unknown =
+      unique_id_from_environment("nosuch.invalid:4567", "token", "MASTER_ADDR and MASTER_PORT + 1");
+  REQUIRE_FALSE(unknown.ok());
+  CHECK(says(unknown.error(), "MASTER_ADDR and MASTER_PORT + 1: 'nosuch.invalid:4567': cannot "));
+  CHECK(unknown.error().hint.find("getent hosts nosuch.invalid") != std::string::npos);
 }
 
 TEST_CASE("a root that dies while ranks wait is said to be gone", "[bootstrap]") {
