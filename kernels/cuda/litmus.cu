@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.cuh"
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/slices.h"
 
 namespace collctl::kernels::cuda {
@@ -72,8 +73,7 @@ unsigned blocks_for(uint32_t line_count) {
 // A kernel that is loaded when it is first launched may wait for what runs on the device: the
 // reader that waits for this very writer.
 cudaError_t load_kernels() {
-  for (const void* kernel :
-       {reinterpret_cast<const void*>(write_lines), reinterpret_cast<const void*>(read_lines)}) {
+  for (const void* kernel : {address_of(write_lines), address_of(read_lines)}) {
     cudaFuncAttributes attributes;
     if (const cudaError_t rc = cudaFuncGetAttributes(&attributes, kernel); rc != cudaSuccess)
       return rc;
@@ -88,8 +88,8 @@ int litmus_write(void* lines, uint32_t line_count, uint32_t rounds, void* stream
   if (const cudaError_t rc = load_kernels(); rc != cudaSuccess) return rc;
   auto* to = static_cast<uint8_t*>(lines);
   void* arguments[] = {&to, &line_count, &rounds};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(write_lines), dim3(blocks_for(line_count)),
-                          dim3(kThreads), arguments, 0, static_cast<cudaStream_t>(stream));
+  return cudaLaunchKernel(address_of(write_lines), dim3(blocks_for(line_count)), dim3(kThreads),
+                          arguments, 0, static_cast<cudaStream_t>(stream));
 }
 
 int litmus_read(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
@@ -98,8 +98,8 @@ int litmus_read(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* tor
   if (const cudaError_t rc = load_kernels(); rc != cudaSuccess) return rc;
   const auto* from = static_cast<const uint8_t*>(lines);
   void* arguments[] = {&from, &line_count, &rounds, &torn, &abort_word, &timeout_ns};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(read_lines), dim3(blocks_for(line_count)),
-                          dim3(kThreads), arguments, 0, static_cast<cudaStream_t>(stream));
+  return cudaLaunchKernel(address_of(read_lines), dim3(blocks_for(line_count)), dim3(kThreads),
+                          arguments, 0, static_cast<cudaStream_t>(stream));
 }
 
 }  // namespace collctl::kernels::cuda

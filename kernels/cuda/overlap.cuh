@@ -20,6 +20,11 @@ __device__ __forceinline__ void begin_launch() {
   begin_launch([] {});
 }
 
+// Host. What stands for a kernel where it is launched.
+template <class... Arguments>
+const void* address_of(void (*kernel)(Arguments...)) {
+  return reinterpret_cast<const void*>(kernel);
+}
 // Host. Puts a kernel that begins with begin_launch() on a stream of the current device;
 // `arguments` point at the kernel's. Any thread. What the device refuses comes back as its error.
 cudaError_t launch_overlapping(const void* kernel, int blocks, int threads, void* stream,

@@ -97,11 +97,11 @@ PairsHead head_of(const WorksLaunch& launch) {
 const void* kernel_of(Protocol protocol) {
   switch (protocol) {
     case Protocol::ll:
-      return reinterpret_cast<const void*>(pairs_kernel<Protocol::ll>);
+      return address_of(pairs_kernel<Protocol::ll>);
     case Protocol::ll128:
-      return reinterpret_cast<const void*>(pairs_kernel<Protocol::ll128>);
+      return address_of(pairs_kernel<Protocol::ll128>);
     default:
-      return reinterpret_cast<const void*>(pairs_kernel<Protocol::simple>);
+      return address_of(pairs_kernel<Protocol::simple>);
   }
 }
 

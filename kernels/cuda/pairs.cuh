@@ -234,7 +234,7 @@ __device__ __forceinline__ void run_pairs(const PairsHead& head, const PairsBloc
 template <Protocol kProtocol>
 __global__ void __launch_bounds__(kMostPairThreads, 1)
     pairs_kernel(const __grid_constant__ PairsCall call) {
-  __shared__ PairShared block;
+  COLL_BLOCK_SHARED(PairShared, block);
   begin_launch();
   run_pairs<kProtocol>(call.head, call.blocks[call.head.apart ? blockIdx.x / 2 : blockIdx.x],
                        block);

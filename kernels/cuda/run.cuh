@@ -70,7 +70,7 @@ __device__ __forceinline__ void run_block(const Batch& batch, BlockShared& block
 template <class Mover>
 __global__ void __launch_bounds__(kMostBlockThreads, 1)
     works_kernel(const __grid_constant__ Batch batch) {
-  __shared__ BlockShared block;
+  COLL_BLOCK_SHARED(BlockShared, block);
   begin_launch();
   run_block<Mover>(batch, block, int(blockIdx.x), int(threadIdx.x), int(blockDim.x));
 }
@@ -82,7 +82,7 @@ struct WorksKernel {
 };
 template <class Mover>
 WorksKernel works_kernel_of() {
-  return {reinterpret_cast<const void*>(works_kernel<Mover>), Mover::kPoster};
+  return {address_of(works_kernel<Mover>), Mover::kPoster};
 }
 WorksKernel simple_kernel();
 WorksKernel ll_kernel();

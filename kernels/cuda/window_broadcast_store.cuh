@@ -126,8 +126,9 @@ template <bool kVec>
 __global__ void __launch_bounds__(kStoreThreads)
     broadcast_store(const __grid_constant__ Exchange x, const uint32_t chunk_bytes) {
   constexpr int kMovers = 2;  // groups of a block that use the links
-  __shared__ StoreShared shared;
-  __shared__ uint8_t* to[kMovers][kMostPeers];
+  COLL_BLOCK_SHARED(StoreShared, shared);
+  using Places = uint8_t* [kMovers][kMostPeers];
+  COLL_BLOCK_SHARED(Places, to);
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   come(x, epoch);

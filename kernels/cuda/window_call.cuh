@@ -73,12 +73,8 @@ struct Exchange {
 __device__ __forceinline__ void fetch_arguments(const Exchange& x) {
   const auto* words = reinterpret_cast<const uint32_t*>(&x);
 #pragma unroll
-  for (int i = 0; i < int(sizeof(Exchange) / 4); i += 16) asm volatile("" ::"r"(words[i]));
-  asm volatile("" ::"r"(words[sizeof(Exchange) / 4 - 1]));
-}
-
-__device__ inline void store_release(uint64_t* p, uint64_t v) {
-  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+  for (int i = 0; i < int(sizeof(Exchange) / 4); i += 16) fetch_word(words[i]);
+  fetch_word(words[sizeof(Exchange) / 4 - 1]);
 }
 
 // What one thread writes when its kernel must give up. One of the launch writes it, and the code

@@ -91,8 +91,8 @@ __device__ inline void say_open(const Exchange& x, const Direct& direct, uint64_
   fence_system();
 #pragma unroll
   for (int i = 0; i < 3; ++i)
-    store_wire(reinterpret_cast<uint8_t*>(&there->said[i]), values[i],
-               epoch | what_of(x) << kEpochBits);
+    store_together(reinterpret_cast<uint8_t*>(&there->said[i]), values[i],
+                   epoch | what_of(x) << kEpochBits);
 }
 
 // Its second half, by nranks threads; the block's or the group's barrier comes next. Where a peer
@@ -115,7 +115,7 @@ __device__ inline void hear_open(const Exchange& x, const Direct& direct, StoreS
 #pragma unroll
     for (int i = 0; i < 3; ++i)
       for (;;) {
-        load_wire(reinterpret_cast<const uint8_t*>(&said[i]), values[i], what);
+        load_together(reinterpret_cast<const uint8_t*>(&said[i]), values[i], what);
         if ((what & kMask) == epoch) break;
         if (patience.over(x, Protocol::simple, p, WaitSide::recv, what & kMask, epoch))
           return fail();
@@ -207,8 +207,8 @@ __device__ void sum_given(Group& group, const Slices& slices, const Chunks& chun
 template <WordKind kKind>
 __global__ void __launch_bounds__(kStoreThreads)
     two_shot_direct(const __grid_constant__ Exchange x, const __grid_constant__ Direct direct) {
-  __shared__ StoreShared shared;
-  __shared__ DirectShared to;
+  COLL_BLOCK_SHARED(StoreShared, shared);
+  COLL_BLOCK_SHARED(DirectShared, to);
   constexpr int kHeard = kStoreGroups + 1, kTold = kStoreGroups + 2;  // barriers
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
@@ -272,8 +272,8 @@ __device__ void sum_loaded(Group& group, const Chunks& chunks, const DirectShare
 template <WordKind kKind>
 __global__ void __launch_bounds__(kStoreThreads)
     reduce_direct(const __grid_constant__ Exchange x, const __grid_constant__ Direct direct) {
-  __shared__ StoreShared shared;
-  __shared__ DirectShared to;
+  COLL_BLOCK_SHARED(StoreShared, shared);
+  COLL_BLOCK_SHARED(DirectShared, to);
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   if (threadIdx.x == 0) to.unaligned = to.failed = 0;
@@ -368,8 +368,8 @@ __device__ void put_chunks(Group& group, const Chunks& chunks, const DirectShare
 
 __global__ void __launch_bounds__(kStoreThreads)
     put_direct(const __grid_constant__ Exchange x, const __grid_constant__ Direct direct) {
-  __shared__ StoreShared shared;
-  __shared__ DirectShared to;
+  COLL_BLOCK_SHARED(StoreShared, shared);
+  COLL_BLOCK_SHARED(DirectShared, to);
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   if (threadIdx.x == 0) to.unaligned = to.failed = 0;

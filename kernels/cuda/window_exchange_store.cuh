@@ -112,7 +112,7 @@ __device__ void take_chunks(Group& group, const Chunks& chunks, uint64_t from) {
 template <WordKind kKind, bool kVec>
 __global__ void __launch_bounds__(kStoreThreads)
     exchange_store(const __grid_constant__ Exchange x, const uint32_t chunk_bytes) {
-  __shared__ StoreShared shared;
+  COLL_BLOCK_SHARED(StoreShared, shared);
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   come(x, epoch);

@@ -101,7 +101,7 @@ template <class... Arguments>
 int launch_kernel(void (*kernel)(Arguments...), int blocks, int threads, void* stream,
                   const std::type_identity_t<Arguments>&... arguments) {
   void* places[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
-  return launch_overlapping(reinterpret_cast<const void*>(kernel), blocks, threads, stream, places);
+  return launch_overlapping(address_of(kernel), blocks, threads, stream, places);
 }
 
 // Chunks as measured best on 2 and 4 GPUs over NVLink (PERFORMANCE.md): what is staged should stay

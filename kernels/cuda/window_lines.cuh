@@ -15,16 +15,6 @@ struct LaneData {
   uint64_t word[2];
 };
 
-__device__ __forceinline__ void store_wire(uint8_t* to, uint64_t a, uint64_t b) {
-  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(a), "l"(b) : "memory");
-}
-__device__ __forceinline__ void load_wire(const uint8_t* from, uint64_t& a, uint64_t& b) {
-  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
-               : "=l"(a), "=l"(b)
-               : "l"(from)
-               : "memory");
-}
-
 template <Protocol kProtocol>
 struct Lines;
 

@@ -18,14 +18,6 @@ inline constexpr int kGroupThreads = 256;  // of each part of a store kernel's b
 inline constexpr int kStoreGroups = 3;
 inline constexpr int kStoreThreads = kStoreGroups * kGroupThreads;
 
-// Staged bytes are written by others while this kernel runs: never out of a stale L1 line.
-__device__ __forceinline__ uint4 load_staged(const uint8_t* p) {
-  uint4 v;
-  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(p));
-  return v;
-}
 __device__ __forceinline__ uint64_t low_word(const uint4& v) {
   return v.x | uint64_t(v.y) << 32;
 }
@@ -234,12 +226,7 @@ class Group {
   }
 
  private:
-  __device__ void sync() const {
-    // Lanes that waited for a peer come back to their warp first: a named barrier wants whole
-    // warps.
-    __syncwarp();
-    asm volatile("bar.sync %0, %1;" ::"r"(number_ + 1), "n"(kGroupThreads) : "memory");
-  }
+  __device__ void sync() const { group_sync<kGroupThreads>(number_); }
   StoreShared& shared_;
   const int number_;
   const uint64_t first_;

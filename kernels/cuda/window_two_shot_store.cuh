@@ -111,8 +111,9 @@ __device__ void take_slices(Group& group, const Slices& slices, const Chunks& ch
 template <WordKind kKind, bool kVec>
 __global__ void __launch_bounds__(kStoreThreads)
     two_shot_store(const __grid_constant__ Exchange x, const uint32_t chunk_bytes) {
-  __shared__ StoreShared shared;
-  __shared__ uint8_t* slots[2][kMostPeers];
+  COLL_BLOCK_SHARED(StoreShared, shared);
+  using Places = uint8_t* [2][kMostPeers];
+  COLL_BLOCK_SHARED(Places, slots);
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   begin_store(x, shared);
