@@ -1,0 +1,110 @@
+// The window kernels (one-shot, two-shot, straight between users' buffers), drawn at random: all
+// collectives, ways, types and operations, each rank's buffers at its own alignment, small chunks,
+// several blocks, several launches one behind the other.
+#include "tests/catch.h"
+#include "tests/emulated_gpu/draw.h"
+#include "tests/emulated_gpu/machine.h"
+#include "tests/emulated_gpu/windows.h"
+
+using namespace emulated_tests;
+
+namespace {
+
+constexpr Collective kCollectives[] = {
+    Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+    Collective::broadcast,  Collective::reduce,     Collective::gather,
+    Collective::scatter,    Collective::all_to_all, Collective::barrier};
+
+WindowCase draw_case(Draw& draw, int nranks, bool direct) {
+  WindowCase c;
+  c.what.collective =
+      draw.one_in(3) ? Collective::all_reduce : kCollectives[draw.below(std::size(kCollectives))];
+  c.what.algorithm = draw.one_in(2) ? AlgorithmId::one_shot : AlgorithmId::two_shot;
+  if (c.what.collective != Collective::all_reduce) c.what.algorithm = AlgorithmId::one_shot;
+  c.what.protocol = direct ? Protocol::simple : Protocol(draw.below(kProtocolCount));
+  c.what.type = draw.one_in(2) ? draw.of({DataType::float32, DataType::float16, DataType::bfloat16})
+                               : DataType(draw.below(kDataTypeCount));
+  c.what.op = draw.one_in(2) ? RedOp::sum : RedOp(draw.below(kRedOpCount));
+  c.what.root = int(draw.below(uint64_t(nranks)));
+  c.what.in_place = draw.one_in(2);
+  const size_t element = element_size(c.what.type);
+  // Rarely as much as a dealt broadcast by LL128 wants.
+  const uint64_t most = draw.one_in(40) ? 300 << 10 : draw.one_in(4) ? 48 << 10 : 4 << 10;
+  c.what.count = draw.size(most) / element;
+  if (draw.one_in(2)) c.what.count = c.what.count / 8 * 8;
+  c.blocks = int(1 + draw.below(nranks > 4 ? 2 : 4));
+  c.chunk_bytes = draw.of<uint32_t>({0, 16, 48, 256, 1024, 4096});
+  // More turns than that find nothing new.
+  while (c.chunk_bytes != 0 && c.what.count * element / c.chunk_bytes > 600) c.chunk_bytes *= 4;
+  const bool odd = draw.one_in(2);
+  for (int r = 0; r < nranks; ++r) c.misalign.push_back(odd ? draw.misalign(element) : 0);
+  if (direct) c.direct = draw.of({DirectWay::best, DirectWay::store, DirectWay::load});
+  return c;
+}
+
+void run_drawn(uint64_t seed, bool direct) {
+  Draw draw(seed);
+  const int nranks = draw.of({1, 2, 2, 3, 3, 4, 4, 5, 7, 8});
+  const uint64_t epoch = draw.of<uint64_t>({0, 1, (uint64_t(1) << 32) - 2, (uint64_t(7) << 32) - 3,
+                                            uint64_t(9) << 32, draw.below(uint64_t(1) << 40)});
+  // Where the low half of an epoch is 0, as memory is at first, the first half of an LL line says
+  // nothing: there the lines must arrive whole, as they do on all GPUs.
+  emulated::Manners manners = draw.manners(seed);
+  manners.tears = uint32_t(epoch + 64) >= 64;
+  emulated::machine().behave(manners);
+  Windows windows(nranks, epoch);
+  std::string said = seed_note(seed) + "\nepoch " + std::to_string(epoch);
+  std::string wrong;
+  for (uint64_t batch = 1 + draw.below(2); batch > 0 && wrong.empty(); --batch) {
+    for (uint64_t launches = 1 + draw.below(4); launches > 0 && wrong.empty(); --launches) {
+      const WindowCase c = draw_case(draw, nranks, direct);
+      if (!served(c, nranks)) continue;
+      said += "\n" + describe(c, nranks);
+      wrong = windows.launch(c);
+    }
+    if (wrong.empty()) wrong = windows.finish();
+  }
+  INFO(said);
+  REQUIRE(wrong == "");
+}
+
+}  // namespace
+
+TEST_CASE("window kernels: drawn at random", "[windows]") {
+  const uint64_t first = first_seed(), runs = runs_of(150);
+  for (uint64_t seed = first; seed < first + runs; ++seed) run_drawn(seed, false);
+}
+
+TEST_CASE("kernels straight between users' buffers: drawn at random", "[windows][direct]") {
+  const uint64_t first = first_seed(), runs = runs_of(60);
+  for (uint64_t seed = first; seed < first + runs; ++seed) run_drawn(seed, true);
+}
+
+TEST_CASE("window kernels: a rank that never comes is named", "[windows][stall]") {
+  for (const DirectWay direct : {DirectWay::none, DirectWay::store, DirectWay::load})
+    for (int p = 0; p < kProtocolCount; ++p)
+      for (const AlgorithmId id : {AlgorithmId::one_shot, AlgorithmId::two_shot}) {
+        if (direct != DirectWay::none && (p != 0 || id == AlgorithmId::two_shot)) continue;
+        emulated::machine().behave({.seed = uint64_t(p) + 1});
+        constexpr int kRanks = 3;
+        Windows windows(kRanks, 4);
+        windows.timeout_ns = 3'000'000;
+        WindowCase c{.what = {.algorithm = id, .protocol = Protocol(p), .count = 60},
+                     .direct = direct,
+                     .misalign = {0, 0, 0}};
+        INFO(describe(c, kRanks));
+        REQUIRE(windows.launch(c, kRanks - 1) == "");
+        REQUIRE(windows.finish_anyhow() == "");
+        bool late = false, named = false;
+        for (int r = 0; r < kRanks - 1; ++r) {
+          const Report& report = windows.report(r);
+          CHECK((report.code == ReportCode::timeout || report.code == ReportCode::aborted));
+          CHECK(report.rank == r);
+          late |= report.code == ReportCode::timeout;
+          named |= report.peer == kRanks - 1;
+        }
+        CHECK(late);
+        CHECK(named);
+        CHECK(windows.aborted());
+      }
+}

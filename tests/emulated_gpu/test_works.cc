@@ -1,0 +1,168 @@
+// The kernels of verbs and of messages over fifos, through the product's launcher: all ranks are
+// blocks of one launch. Every algorithm, protocol, collective, type and operation is drawn, each
+// rank's buffers at its own alignment, few and many slots, flags about to wrap.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/algo/dispatch.h"
+#include "kernels/algorithms.h"
+#include "tests/catch.h"
+#include "tests/emulated_gpu/draw.h"
+#include "tests/emulated_gpu/machine.h"
+#include "tests/gpu/world.h"
+
+using namespace emulated_tests;
+using namespace collctl::kernels;
+using cpu_tests::Case;
+using cpu_tests::Operation;
+using gpu_tests::World;
+using gpu_tests::WorldShape;
+
+namespace {
+
+constexpr int64_t kPatience = 500'000'000;
+constexpr int kMostWorks = 30;  // of a launch
+
+// An operation of all ranks. Device memory is the host's: the kernels find it where it is.
+struct Ranks {
+  Case what;
+  int threads = 96;
+  std::vector<std::unique_ptr<Operation>> operations;
+  std::vector<Work> works;
+  std::vector<PairStep> rounds;
+
+  Ranks(Draw& draw, const Case& c, const WorldShape& shape) : what(c) {
+    for (int r = 0; r < shape.nranks; ++r) {
+      Case mine = c;
+      mine.misalign = draw.misalign(element_size(c.type));
+      operations.push_back(std::make_unique<Operation>(mine, r, shape.nranks));
+      const Operation& op = *operations.back();
+      for (int channel = 0; channel < shape.channels; ++channel) {
+        works.push_back(op.work(channel, shape.channels));
+        rounds.insert(rounds.end(), op.pairs().begin(), op.pairs().end());
+      }
+    }
+  }
+};
+
+WorldShape draw_shape(Draw& draw) {
+  WorldShape s;
+  s.nranks = draw.of({1, 2, 2, 3, 3, 4, 5, 7, 8});
+  s.channels = int(1 + draw.below(uint64_t(std::min(3, kMostWorks / s.nranks))));
+  s.slot_count = draw.of<uint32_t>({1, 2, 3, 8});
+  s.slot_data_bytes = 240 * draw.of<uint32_t>({1, 2, 16});
+  if (draw.one_in(4)) s.first_step = (uint64_t(1) << draw.of({31, 32})) - 5;
+  s.window_bytes = draw.of<uint64_t>({1 << 10, 16 << 10});
+  return s;
+}
+
+// A way and a protocol for a collective that it serves.
+Case draw_case(Draw& draw, const WorldShape& shape) {
+  Case c;
+  const auto rows = algorithms();
+  const AlgorithmRow* row = nullptr;
+  do {
+    row = &rows[draw.below(rows.size())];
+    c.protocol = Protocol(draw.below(kProtocolCount));
+    c.collective = Collective(draw.below(kCollectiveCount));
+  } while (!serves(*row, c.protocol) || !serves(*row, c.collective) ||
+           (!row->window && most_slices(*row, shape.slot_count) == 0));
+  c.algorithm = row->id;
+  c.type = draw.one_in(2) ? DataType::float32 : DataType(draw.below(kDataTypeCount));
+  c.op = draw.one_in(2) ? RedOp::sum : RedOp(draw.below(kRedOpCount));
+  const size_t element = element_size(c.type);
+  c.count = draw.size(draw.one_in(4) ? 24 << 10 : 3 << 10) / element;
+  c.root = int(draw.below(uint64_t(shape.nranks)));
+  c.in_place = draw.one_in(2);
+  if (row->window) {
+    c.chunk_bytes = shape.window_bytes / uint64_t(shape.nranks) / 16 * 16;
+  } else {
+    const uint32_t most = most_slices(*row, shape.slot_count);
+    c.chunk_bytes = (1 + draw.below(std::min(most, 3u))) * shape.slot_data_bytes;
+  }
+  return c;
+}
+
+std::string check(const World& world, const std::vector<std::unique_ptr<Ranks>>& all) {
+  for (int r = 0; r < world.shape.nranks; ++r)
+    for (int c = 0; c < world.shape.channels; ++c)
+      if (const Report& report = world.report(r, c); report.code != ReportCode::none)
+        return "rank " + std::to_string(r) + " channel " + std::to_string(c) + " gave up: code " +
+               std::to_string(int(report.code)) + ", of rank " + std::to_string(report.peer) +
+               " step " + std::to_string(report.step);
+  for (const auto& ranks : all)
+    for (const auto& operation : ranks->operations)
+      if (std::string wrong = operation->check(); !wrong.empty()) return wrong;
+  return "";
+}
+
+void run_drawn(uint64_t seed) {
+  Draw draw(seed);
+  const WorldShape shape = draw_shape(draw);
+  World world(shape);
+  emulated::machine().behave(draw.manners(seed));
+  std::string said = seed_note(seed) + "\n" + std::to_string(shape.channels) + " channels, " +
+                     std::to_string(shape.slot_count) + " slots of " +
+                     std::to_string(shape.slot_data_bytes) + " from step " +
+                     std::to_string(shape.first_step);
+  std::vector<std::unique_ptr<Ranks>> all;
+  std::string wrong;
+  for (uint64_t launches = 1 + draw.below(4); launches > 0 && wrong.empty(); --launches) {
+    const Case c = draw_case(draw, shape);
+    all.push_back(std::make_unique<Ranks>(draw, c, shape));
+    const int threads = draw.of({96, 128, 192, 320});
+    said += "\n" + describe(c, -1, shape.nranks) + " threads " + std::to_string(threads);
+    const bool tells = draw.one_in(2);  // what the host knows of messages
+    if (!world.launch(all.back()->works, threads, kPatience,
+                      tells ? all.back()->rounds.data() : nullptr))
+      wrong = "refused";
+  }
+  if (wrong.empty()) wrong = emulated::machine().run();
+  if (wrong.empty()) wrong = check(world, all);
+  INFO(said);
+  REQUIRE(wrong == "");
+}
+
+}  // namespace
+
+TEST_CASE("kernels of verbs and messages: drawn at random", "[works]") {
+  const uint64_t first = first_seed(), runs = runs_of(150);
+  for (uint64_t seed = first; seed < first + runs; ++seed) run_drawn(seed);
+}
+
+TEST_CASE("kernels of verbs and messages: a rank that never comes is named", "[works][stall]") {
+  for (const AlgorithmId id : {AlgorithmId::ring, AlgorithmId::tree, AlgorithmId::pairwise,
+                               AlgorithmId::doubling, AlgorithmId::one_shot})
+    for (int p = 0; p < kProtocolCount; ++p) {
+      if (!serves(algorithm(id), Protocol(p))) continue;
+      Draw draw(uint64_t(p) + 1);
+      emulated::machine().behave({.seed = uint64_t(p) + 1});
+      const WorldShape shape{.nranks = 3, .slot_count = 2, .slot_data_bytes = 480};
+      World world(shape);
+      const bool pairwise = id == AlgorithmId::pairwise;
+      const Case c{.algorithm = id,
+                   .collective = pairwise ? Collective::all_to_all : Collective::all_reduce,
+                   .protocol = Protocol(p),
+                   .count = 2000,
+                   .chunk_bytes = 480};
+      Ranks ranks(draw, c, shape);
+      ranks.works.pop_back();
+      INFO(describe(c, -1, shape.nranks));
+      REQUIRE(world.launch(ranks.works, 96, 3'000'000));
+      REQUIRE(emulated::machine().run() == "");
+      bool late = false, named = false;
+      for (int r = 0; r < 2; ++r) {
+        const Report& report = world.report(r, 0);
+        CHECK((report.code == ReportCode::timeout || report.code == ReportCode::aborted));
+        CHECK(report.rank == r);
+        CHECK(report.algorithm == id);
+        late |= report.code == ReportCode::timeout;
+        named |= report.peer == 2;
+      }
+      CHECK(late);
+      CHECK(named);
+      CHECK(world.aborted());
+    }
+}

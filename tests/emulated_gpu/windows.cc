@@ -1,0 +1,149 @@
+#include "tests/emulated_gpu/windows.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "kernels/cuda/window_layout.h"
+#include "tests/emulated_gpu/machine.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(at, bytes) (void)(at), (void)(bytes)
+#define ASAN_UNPOISON_MEMORY_REGION(at, bytes) (void)(at), (void)(bytes)
+#endif
+
+namespace emulated_tests {
+
+namespace {
+
+using namespace collctl::kernels::cuda;
+
+uint8_t* map(uint64_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::runtime_error("no memory for the windows");
+  return static_cast<uint8_t*>(memory);
+}
+
+bool many_in(Collective c) {
+  return c == Collective::reduce_scatter || c == Collective::all_to_all || c == Collective::scatter;
+}
+bool many_out(Collective c) {
+  return c == Collective::all_gather || c == Collective::all_to_all || c == Collective::gather;
+}
+
+}  // namespace
+
+std::string describe(const WindowCase& c, int nranks) {
+  std::string text = cpu_tests::describe(c.what, -1, nranks) + " direct " +
+                     std::to_string(int(c.direct)) + " blocks " + std::to_string(c.blocks) +
+                     " chunk " + std::to_string(c.chunk_bytes) + " misalign";
+  for (const size_t m : c.misalign) text += " " + std::to_string(m);
+  return text;
+}
+
+bool served(const WindowCase& c, int nranks) {
+  const uint64_t bytes = c.what.count * element_size(c.what.type);
+  if (c.direct != DirectWay::none)
+    return window_direct(c.what.collective, c.what.type, c.what.op, nranks, bytes);
+  return window_serves(c.what.collective, c.what.algorithm, c.what.protocol, c.what.type, c.what.op,
+                       nranks, bytes);
+}
+
+Windows::Windows(int n, uint64_t epoch)
+    : nranks(n), stride_(align_up(window_part_bytes(n), 4096)), used_(size_t(n)) {
+  parts_ = map(stride_ * uint64_t(n));
+  users_ = map(kSlotBytes * uint64_t(n));
+  reports_.resize(size_t(n));
+  for (int r = 0; r < n; ++r) {
+    auto* epochs =
+        reinterpret_cast<uint64_t*>(parts_ + uint64_t(r) * stride_ + window_layout(n).epochs);
+    std::fill_n(epochs, kWindowBlocks, epoch);
+  }
+}
+Windows::~Windows() {
+  ASAN_UNPOISON_MEMORY_REGION(users_, kSlotBytes * uint64_t(nranks));
+  munmap(parts_, stride_ * uint64_t(nranks));
+  munmap(users_, kSlotBytes * uint64_t(nranks));
+}
+
+// At other places on other ranks; offsets from 16 bytes stay.
+uint8_t* Windows::put(int rank, const std::vector<uint8_t>& memory) {
+  uint64_t& used = used_[size_t(rank)];
+  uint8_t* const to = slot(rank) + used + uint64_t(rank) * 16;
+  if (used + memory.size() + 4096 > kSlotBytes) throw std::runtime_error("a slot is full");
+  if (!memory.empty()) std::memcpy(to, memory.data(), memory.size());
+  used = align_up(used + memory.size() + uint64_t(rank) * 16 + 1024, 256);
+  return to;
+}
+
+std::string Windows::launch(const WindowCase& c, int without) {
+  const uint64_t bytes = c.what.count * element_size(c.what.type);
+  for (int r = 0; r < nranks; ++r) {
+    if (r == without) continue;
+    Case mine = c.what;
+    mine.misalign = c.misalign[size_t(r)];
+    Placed placed{std::make_unique<Operation>(mine, r, nranks)};
+    Operation& op = *placed.operation;
+    const uint64_t before = used_[size_t(r)];
+    placed.memory = put(r, op.memory());
+    placed.input = put(r, op.input_memory());
+    ASAN_POISON_MEMORY_REGION(slot(r) + before, used_[size_t(r)] - before);
+    const auto there = [&](const void* p) -> uint8_t* {
+      const auto* at = static_cast<const uint8_t*>(p);
+      const std::vector<uint8_t>& memory = op.memory();
+      const bool inside = at >= memory.data() && at <= memory.data() + memory.size();
+      return inside ? placed.memory + (at - memory.data())
+                    : placed.input + (at - op.input_memory().data());
+    };
+    WindowLaunch l{};
+    l.work = op.work();
+    l.work.input = there(l.work.input);
+    l.work.output = there(l.work.output);
+    l.memory = {parts_, stride_, r, nranks};
+    l.direct = c.direct;
+    if (c.direct != DirectWay::none) l.flat = {users_, kSlotBytes};
+    l.blocks = c.blocks;
+    l.chunk_bytes = c.chunk_bytes;
+    l.shared = {&reports_[size_t(r)], &abort_word_, timeout_ns, nullptr};
+    l.stream = reinterpret_cast<void*>(uintptr_t(r) + 1);
+    if (const int rc = launch_window(l); rc != 0) return "refused: " + std::to_string(rc);
+    placed_.push_back(std::move(placed));
+    // What may be touched of the memory.
+    const auto all = uint64_t(nranks);
+    ASAN_UNPOISON_MEMORY_REGION(l.work.input, bytes * (many_in(c.what.collective) ? all : 1));
+    ASAN_UNPOISON_MEMORY_REGION(l.work.output, bytes * (many_out(c.what.collective) ? all : 1));
+  }
+  return "";
+}
+
+std::string Windows::finish() {
+  std::string wrong = finish_anyhow();
+  for (int r = 0; r < nranks && wrong.empty(); ++r) {
+    const Report& report = reports_[size_t(r)];
+    if (report.code != ReportCode::none)
+      wrong = "rank " + std::to_string(r) + " gave up: code " + std::to_string(int(report.code)) +
+              ", of rank " + std::to_string(report.peer) + " seen " + std::to_string(report.seen) +
+              " wanted " + std::to_string(report.wanted);
+  }
+  ASAN_UNPOISON_MEMORY_REGION(users_, kSlotBytes * uint64_t(nranks));
+  for (const Placed& placed : placed_) {
+    if (!wrong.empty()) break;
+    std::vector<uint8_t>& memory = placed.operation->memory();
+    std::memcpy(memory.data(), placed.memory, memory.size());
+    wrong = placed.operation->check();
+  }
+  placed_.clear();
+  std::fill(used_.begin(), used_.end(), 0);
+  return wrong;
+}
+
+std::string Windows::finish_anyhow() {
+  return emulated::machine().run();
+}
+
+}  // namespace emulated_tests

@@ -1,0 +1,65 @@
+// Ranks of the window kernels on the emulated GPU: what all of them map, a stream each, and
+// operations whose buffers lie in flat memory, each rank's at its own alignment.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/window_launch.h"
+#include "tests/unit/kernels/cpu_operation.h"
+
+namespace emulated_tests {
+
+using namespace collctl::kernels;
+using collctl::kernels::cuda::DirectWay;
+using cpu_tests::Case;
+using cpu_tests::Operation;
+
+struct WindowCase {
+  Case what;
+  DirectWay direct = DirectWay::none;
+  int blocks = 1;
+  uint32_t chunk_bytes = 0;
+  std::vector<size_t> misalign;  // by rank
+};
+std::string describe(const WindowCase& c, int nranks);
+// Whether there is a kernel for it.
+bool served(const WindowCase& c, int nranks);
+
+class Windows {
+ public:
+  // `epoch`: of the launches before.
+  Windows(int nranks, uint64_t epoch);
+  ~Windows();
+  Windows(const Windows&) = delete;
+  Windows& operator=(const Windows&) = delete;
+
+  const int nranks;
+  int64_t timeout_ns = 500'000'000;
+  // Queues it for all ranks but `without`. Empty, or what refused it.
+  std::string launch(const WindowCase& c, int without = -1);
+  // Runs what is queued, and compares. Empty, or what is wrong.
+  std::string finish();
+  // Likewise, without a look at results: of ranks that give up.
+  std::string finish_anyhow();
+  const Report& report(int rank) const { return reports_[size_t(rank)]; }
+  bool aborted() const { return abort_word_ != 0; }
+
+ private:
+  struct Placed {
+    std::unique_ptr<Operation> operation;
+    uint8_t *memory = nullptr, *input = nullptr;  // where its memories lie
+  };
+  uint8_t* put(int rank, const std::vector<uint8_t>& memory);
+  uint8_t* slot(int rank) const { return users_ + uint64_t(rank) * kSlotBytes; }
+
+  static constexpr uint64_t kSlotBytes = uint64_t(64) << 20;
+  uint64_t stride_;
+  uint8_t *parts_, *users_;
+  std::vector<uint64_t> used_;  // of the ranks' slots
+  std::vector<Placed> placed_;
+  std::vector<Report> reports_;
+  uint32_t abort_word_ = 0;
+};
+
+}  // namespace emulated_tests
