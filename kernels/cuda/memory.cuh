@@ -19,6 +19,7 @@ __device__ __forceinline__ void store_volatile(uint64_t* p, uint64_t v) {
 __device__ __forceinline__ void store_volatile(uint32_t* p, uint32_t v) {
   *reinterpret_cast<volatile uint32_t*>(p) = v;
 }
+
 // A flag in the block's shared memory, and with it what was read and written before it. By atomics:
 // racecheck takes any other access that no barrier orders for a race.
 __device__ __forceinline__ void store_release_block(uint32_t* p, uint32_t v) {
@@ -30,6 +31,7 @@ __device__ __forceinline__ uint32_t load_acquire_block(uint32_t* p) {
   __threadfence_block();
   return v;
 }
+
 // --- Memory of any alignment: the caller's buffers. In pieces as wide as the address allows.
 
 template <class Piece>
@@ -73,7 +75,7 @@ __device__ __forceinline__ uint64_t load_word(const uint8_t* p, int64_t n) {
 }
 __device__ __forceinline__ void store_word(uint8_t* p, int64_t n, uint64_t word) {
   if (n >= 8 && reinterpret_cast<uintptr_t>(p) % 8 == 0)
-    *reinterpret_cast<uint64_t*>(p) = word;
+    plain(*reinterpret_cast<uint64_t*>(p)) = word;
   else if (n > 0)
     store_word_slowly(p, n < 8 ? int(n) : 8, word);
 }

@@ -51,7 +51,11 @@ __device__ __forceinline__ void store_pack_together(void* p, const Pack& v, bool
       "l"(v.word[0]), "l"(v.word[1]), "r"(uint32_t(stores))
       : "memory");
 }
-// A plain store: made visible by a fence.
+// Plain stores, made visible by a fence: plain(place) = value, and of a pack.
+template <class T>
+__device__ __forceinline__ T& plain(T& place) {
+  return place;
+}
 __device__ __forceinline__ void store_pack(void* p, const Pack& v) {
   asm volatile("st.global.v2.u64 [%0], {%1,%2};" ::"l"(p), "l"(v.word[0]), "l"(v.word[1])
                : "memory");

@@ -74,7 +74,7 @@ __device__ void hand_on(Group& group, const DealtSlices& slices, const Chunks& c
 #pragma unroll
           for (uint32_t i = 0; i < kUnroll; ++i)
             if (p + i * kGroupThreads < packs)
-              reinterpret_cast<uint4*>(place)[p + i * kGroupThreads] = v[i];
+              plain(reinterpret_cast<uint4*>(place)[p + i * kGroupThreads]) = v[i];
         };
 #pragma unroll 1
         for (int k = 0; k < others; ++k)
@@ -86,7 +86,7 @@ __device__ void hand_on(Group& group, const DealtSlices& slices, const Chunks& c
     for (uint32_t w = done + group.t * 8; w < n; w += kGroupThreads * 8) {
       const uint64_t word = load_volatile(reinterpret_cast<const uint64_t*>(slot + w));
       for (int k = 0; k < others; ++k)
-        if (to[k] != nullptr) *reinterpret_cast<uint64_t*>(to[k] + w) = word;
+        if (to[k] != nullptr) plain(*reinterpret_cast<uint64_t*>(to[k] + w)) = word;
       store_word(out + w, n - w, word);
     }
     group.end();

@@ -169,7 +169,7 @@ struct EmitDirect {
   int ranks;
   __device__ void pack(uint32_t at, const uint4& v) const {
     for (int k = 0; k < ranks; ++k)
-      if (uint8_t* out = to.to[k]) *reinterpret_cast<uint4*>(out + from + at) = v;
+      if (uint8_t* out = to.to[k]) plain(*reinterpret_cast<uint4*>(out + from + at)) = v;
   }
   __device__ void word(uint32_t at, uint64_t w, uint64_t have) const {
     for (int k = 0; k < ranks; ++k)
@@ -332,7 +332,7 @@ __device__ __forceinline__ void spread_bytes(const uint8_t* from, const DirectSh
         auto* out = reinterpret_cast<uint4*>(to.to[k] + at);
 #pragma unroll
         for (int i = 0; i < kUnroll; ++i)
-          if (p + i * kGroupThreads < packs) out[p + i * kGroupThreads] = v[i];
+          if (p + i * kGroupThreads < packs) plain(out[p + i * kGroupThreads]) = v[i];
       }
     }
     done = packs * 16;

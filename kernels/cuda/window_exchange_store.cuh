@@ -10,7 +10,7 @@ namespace collctl::kernels::cuda {
 struct EmitOutput {
   uint8_t* to;
   __device__ void pack(uint32_t at, const uint4& v) const {
-    *reinterpret_cast<uint4*>(to + at) = v;
+    plain(*reinterpret_cast<uint4*>(to + at)) = v;
   }
   __device__ void word(uint32_t at, uint64_t w, uint64_t have) const {
     store_word(to + at, int64_t(have), w);

@@ -46,9 +46,9 @@ __device__ __forceinline__ void copy_bytes(const uint8_t* from, uint8_t* to, uin
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) v[i] = in(p + i * kGroupThreads);
 #pragma unroll
-      for (int i = 0; i < kUnroll; ++i) out[p + i * kGroupThreads] = v[i];
+      for (int i = 0; i < kUnroll; ++i) plain(out[p + i * kGroupThreads]) = v[i];
     }
-    for (; p < packs; p += kGroupThreads) out[p] = in(p);
+    for (; p < packs; p += kGroupThreads) plain(out[p]) = in(p);
     done = packs * 16;
   }
   for (uint32_t w = done + t * 8; w < n; w += kGroupThreads * 8)

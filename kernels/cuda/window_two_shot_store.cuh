@@ -24,12 +24,12 @@ struct EmitResult {
   uint8_t* const* slots;  // of the peers, in shared memory
   int others;
   __device__ void pack(uint32_t at, const uint4& v) const {
-    *reinterpret_cast<uint4*>(to + at) = v;
-    for (int k = 0; k < others; ++k) *reinterpret_cast<uint4*>(slots[k] + at) = v;
+    plain(*reinterpret_cast<uint4*>(to + at)) = v;
+    for (int k = 0; k < others; ++k) plain(*reinterpret_cast<uint4*>(slots[k] + at)) = v;
   }
   __device__ void word(uint32_t at, uint64_t w, uint64_t have) const {
     store_word(to + at, int64_t(have), w);
-    for (int k = 0; k < others; ++k) *reinterpret_cast<uint64_t*>(slots[k] + at) = w;
+    for (int k = 0; k < others; ++k) plain(*reinterpret_cast<uint64_t*>(slots[k] + at)) = w;
   }
 };
 

@@ -55,8 +55,9 @@ class Draw {
     emulated::Manners m;
     m.seed = seed;
     m.looks = of<uint32_t>({1, 2, 4, 16, 64});
-    m.pauses = of<uint32_t>({0, 16, 64, 256});
-    m.longest_pause = of<uint32_t>({16, 256, 2048});
+    // Short ones often, or rarely one in which others fill all slots.
+    m.longest_pause = of<uint32_t>({16, 256, 2048, 65536});
+    m.pauses = m.longest_pause > 2048 ? of<uint32_t>({1024, 8192}) : of<uint32_t>({0, 16, 64, 256});
     m.in_flight = of<uint32_t>({0, 8, 64, 256});
     return m;
   }

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 
 #include "tests/emulated_gpu/include/cuda_runtime.h"
@@ -191,6 +192,21 @@ void Machine::post(uint8_t* to, const void* data, size_t bytes) {
   std::memcpy(p.data, data, bytes);
   posted_.push_back(p);
   while (posted_.size() > manners_.in_flight) deliver(random(posted_.size()));
+}
+
+void Machine::arrives_late(const void* begin, size_t bytes) {
+  late_[static_cast<const uint8_t*>(begin)] = bytes;
+}
+void Machine::forget_memory(const void* begin) {
+  late_.erase(static_cast<const uint8_t*>(begin));
+}
+void Machine::store(void* to, const void* data, size_t bytes) {
+  auto* const at = static_cast<uint8_t*>(to);
+  const auto behind = late_.upper_bound(at);
+  if (behind == late_.begin() || at >= std::prev(behind)->first + std::prev(behind)->second)
+    std::memcpy(to, data, bytes);
+  else
+    post(at, data, bytes);
 }
 
 void Machine::fence() {

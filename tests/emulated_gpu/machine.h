@@ -5,7 +5,7 @@
 // allow for that (ptx.cuh beside this file). Time is counted in looks, not in seconds: waits that
 // end by their deadline do so however slow the host is.
 //
-// What it does not know: the order of plain stores (they are seen at once), and caches.
+// What it does not know: caches, plain stores of less than 8 bytes and loads that come too early.
 // One host thread only. Nothing is thrown out of a fiber; run() says what went wrong.
 #pragma once
 #include <csetjmp>
@@ -28,8 +28,8 @@ struct Warp;
 // How much a run is disturbed.
 struct Manners {
   uint64_t seed = 1;
-  uint32_t looks = 4;            // a thread gives way at every so manyth look; a power of two
-  uint32_t pauses = 64;          // at every so manyth turn of a warp something is held up; 0: never
+  uint32_t looks = 4;            // one look in so many gives way to others; a power of two
+  uint32_t pauses = 64;          // one turn of a warp in so many holds something up; 0: none
   uint32_t longest_pause = 512;  // in turns of warps
   uint32_t in_flight = 64;       // parts of lines that have been stored and not arrived; 0: none
   bool tears = true;             // accesses of 16 bytes fall into halves, but where none may
@@ -61,6 +61,11 @@ class Machine {
   uint64_t random();
   uint64_t random(uint64_t below) { return random() % below; }
 
+  // Memory that other ranks read: plain stores to it arrive late, too. A thread must not read there
+  // what its own block has stored.
+  void arrives_late(const void* begin, size_t bytes);
+  void forget_memory(const void* begin);
+
   // --- Threads
 
   // A look at what others write.
@@ -77,6 +82,8 @@ class Machine {
   bool barrier(int number, int count, bool waits, bool mine = false);
   // Up to 128 bytes that arrive in one, some time.
   void post(uint8_t* to, const void* data, size_t bytes);
+  // The same of a plain store, to memory of which that is to be expected.
+  void store(void* to, const void* data, size_t bytes);
   // Everything that this thread's block has posted has arrived.
   void fence();
   // A variable that the block's threads share; full of rubbish at first.
@@ -117,6 +124,7 @@ class Machine {
   std::map<void*, std::deque<std::unique_ptr<Launch>>> streams_;
   std::vector<Warp*> ready_;
   std::vector<Posted> posted_;
+  std::map<const uint8_t*, size_t> late_;
   Manners manners_;
   uint64_t look_mask_ = 0, state_ = 1, looks_ = 0, turns_ = 0;
   size_t next_ = 0;

@@ -80,6 +80,58 @@ TEST_CASE("kernels straight between users' buffers: drawn at random", "[windows]
   for (uint64_t seed = first; seed < first + runs; ++seed) run_drawn(seed, true);
 }
 
+// Kernels for whole aligned words and kernels for anything else, side by side in one operation.
+TEST_CASE("window kernels: aligned ranks beside others", "[windows]") {
+  uint64_t seed = 0;
+  for (const int nranks : {2, 3})
+    for (const Protocol protocol : {Protocol::ll, Protocol::ll128, Protocol::simple})
+      for (const AlgorithmId id : {AlgorithmId::one_shot, AlgorithmId::two_shot}) {
+        emulated::machine().behave({.seed = ++seed});
+        Windows windows(nranks, seed);
+        for (const uint64_t count : {2, 6, 62, 64, 66, 190}) {
+          WindowCase c;
+          c.what = {.algorithm = id, .protocol = protocol, .count = count};
+          c.misalign.resize(size_t(nranks));
+          c.misalign[count / 2 % size_t(nranks)] = 4;
+          INFO(describe(c, nranks));
+          REQUIRE(windows.launch(c) == "");
+          REQUIRE(windows.finish() == "");
+        }
+      }
+}
+
+// More chunks than slots, and takers that are held up for so long that all slots get full.
+TEST_CASE("window kernels: full slots are waited for", "[windows]") {
+  struct Way {
+    int nranks;
+    Collective collective;
+    AlgorithmId algorithm;
+    DirectWay direct;
+  };
+  uint64_t seed = 0;
+  for (const Way& way : {Way{2, Collective::all_to_all, AlgorithmId::one_shot, DirectWay::none},
+                         Way{2, Collective::all_reduce, AlgorithmId::one_shot, DirectWay::none},
+                         Way{2, Collective::all_reduce, AlgorithmId::two_shot, DirectWay::none},
+                         Way{2, Collective::all_reduce, AlgorithmId::one_shot, DirectWay::store},
+                         Way{3, Collective::broadcast, AlgorithmId::one_shot, DirectWay::none}}) {
+    emulated::machine().behave(
+        {.seed = ++seed, .looks = 16, .pauses = 2048, .longest_pause = 1 << 20});
+    Windows windows(way.nranks, 0);
+    WindowCase c;
+    const uint64_t parts =
+        way.algorithm == AlgorithmId::two_shot || way.nranks == 3 || way.direct == DirectWay::store
+            ? 2
+            : 1;
+    c.what = {.algorithm = way.algorithm, .collective = way.collective, .count = 800 * 4 * parts};
+    c.direct = way.direct;
+    c.chunk_bytes = 16;
+    c.misalign.resize(size_t(way.nranks));
+    INFO(describe(c, way.nranks));
+    REQUIRE(windows.launch(c) == "");
+    REQUIRE(windows.finish() == "");
+  }
+}
+
 TEST_CASE("window kernels: a rank that never comes is named", "[windows][stall]") {
   for (const DirectWay direct : {DirectWay::none, DirectWay::store, DirectWay::load})
     for (int p = 0; p < kProtocolCount; ++p)

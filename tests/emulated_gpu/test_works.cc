@@ -58,8 +58,8 @@ WorldShape draw_shape(Draw& draw) {
   return s;
 }
 
-// A way and a protocol for a collective that it serves.
-Case draw_case(Draw& draw, const WorldShape& shape) {
+// A way and a protocol for a collective that it serves. Messages: large enough for several warps.
+Case draw_case(Draw& draw, const WorldShape& shape, bool messages) {
   Case c;
   const auto rows = algorithms();
   const AlgorithmRow* row = nullptr;
@@ -68,12 +68,13 @@ Case draw_case(Draw& draw, const WorldShape& shape) {
     c.protocol = Protocol(draw.below(kProtocolCount));
     c.collective = Collective(draw.below(kCollectiveCount));
   } while (!serves(*row, c.protocol) || !serves(*row, c.collective) ||
-           (!row->window && most_slices(*row, shape.slot_count) == 0));
+           (!row->window && most_slices(*row, shape.slot_count) == 0) ||
+           (messages && row->id != AlgorithmId::pairwise));
   c.algorithm = row->id;
   c.type = draw.one_in(2) ? DataType::float32 : DataType(draw.below(kDataTypeCount));
   c.op = draw.one_in(2) ? RedOp::sum : RedOp(draw.below(kRedOpCount));
   const size_t element = element_size(c.type);
-  c.count = draw.size(draw.one_in(4) ? 24 << 10 : 3 << 10) / element;
+  c.count = draw.size(messages || draw.one_in(4) ? 24 << 10 : 3 << 10) / element;
   c.root = int(draw.below(uint64_t(shape.nranks)));
   c.in_place = draw.one_in(2);
   if (row->window) {
@@ -98,7 +99,7 @@ std::string check(const World& world, const std::vector<std::unique_ptr<Ranks>>&
   return "";
 }
 
-void run_drawn(uint64_t seed) {
+void run_drawn(uint64_t seed, bool messages) {
   Draw draw(seed);
   const WorldShape shape = draw_shape(draw);
   World world(shape);
@@ -110,7 +111,7 @@ void run_drawn(uint64_t seed) {
   std::vector<std::unique_ptr<Ranks>> all;
   std::string wrong;
   for (uint64_t launches = 1 + draw.below(4); launches > 0 && wrong.empty(); --launches) {
-    const Case c = draw_case(draw, shape);
+    const Case c = draw_case(draw, shape, messages);
     all.push_back(std::make_unique<Ranks>(draw, c, shape));
     const int threads = draw.of({96, 128, 192, 320});
     said += "\n" + describe(c, -1, shape.nranks) + " threads " + std::to_string(threads);
@@ -129,7 +130,12 @@ void run_drawn(uint64_t seed) {
 
 TEST_CASE("kernels of verbs and messages: drawn at random", "[works]") {
   const uint64_t first = first_seed(), runs = runs_of(150);
-  for (uint64_t seed = first; seed < first + runs; ++seed) run_drawn(seed);
+  for (uint64_t seed = first; seed < first + runs; ++seed) run_drawn(seed, false);
+}
+
+TEST_CASE("kernels of messages: drawn at random", "[works]") {
+  const uint64_t first = first_seed(), runs = runs_of(150);
+  for (uint64_t seed = first; seed < first + runs; ++seed) run_drawn(seed, true);
 }
 
 TEST_CASE("kernels of verbs and messages: a rank that never comes is named", "[works][stall]") {

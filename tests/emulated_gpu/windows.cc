@@ -58,6 +58,8 @@ Windows::Windows(int n, uint64_t epoch)
     : nranks(n), stride_(align_up(window_part_bytes(n), 4096)), used_(size_t(n)) {
   parts_ = map(stride_ * uint64_t(n));
   users_ = map(kSlotBytes * uint64_t(n));
+  emulated::machine().arrives_late(parts_, stride_ * uint64_t(n));
+  emulated::machine().arrives_late(users_, kSlotBytes * uint64_t(n));
   reports_.resize(size_t(n));
   for (int r = 0; r < n; ++r) {
     auto* epochs =
@@ -66,6 +68,8 @@ Windows::Windows(int n, uint64_t epoch)
   }
 }
 Windows::~Windows() {
+  emulated::machine().forget_memory(parts_);
+  emulated::machine().forget_memory(users_);
   ASAN_UNPOISON_MEMORY_REGION(users_, kSlotBytes * uint64_t(nranks));
   munmap(parts_, stride_ * uint64_t(nranks));
   munmap(users_, kSlotBytes * uint64_t(nranks));

@@ -137,18 +137,23 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, Kernel) {
 template <class T>
 cudaError_t cudaMalloc(T** to, size_t bytes) {
   *to = static_cast<T*>(std::aligned_alloc(256, (bytes + 511) / 256 * 256));
-  return *to == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
-}
-template <class T>
-cudaError_t cudaHostAlloc(T** to, size_t bytes, int) {
-  return cudaMalloc(to, bytes);
+  if (*to == nullptr) return cudaErrorMemoryAllocation;
+  emulated::machine().arrives_late(*to, bytes);
+  return cudaSuccess;
 }
 inline cudaError_t cudaFree(void* p) {
+  emulated::machine().forget_memory(p);
   std::free(p);
   return cudaSuccess;
 }
+template <class T>
+cudaError_t cudaHostAlloc(T** to, size_t bytes, int) {
+  *to = static_cast<T*>(std::aligned_alloc(256, (bytes + 511) / 256 * 256));
+  return *to == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
 inline cudaError_t cudaFreeHost(void* p) {
-  return cudaFree(p);
+  std::free(p);
+  return cudaSuccess;
 }
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, int) {
   std::memcpy(to, from, bytes);

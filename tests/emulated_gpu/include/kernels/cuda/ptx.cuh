@@ -86,9 +86,20 @@ inline void store_pack_together(void* p, const Pack& v, bool stores) {
   machine.post(all.to[first], line, sizeof line);
   machine.look();
 }
+template <class T>
+struct PlainPlace {
+  T* at;
+  void operator=(const T& v) const {
+    emulation::want_aligned(at, sizeof v);
+    emulated::machine().store(at, &v, sizeof v);
+  }
+};
+template <class T>
+PlainPlace<T> plain(T& place) {
+  return {&place};
+}
 inline void store_pack(void* p, const Pack& v) {
-  emulation::want_aligned(p, 16);
-  std::memcpy(p, v.word, 16);
+  plain(*static_cast<Pack*>(p)) = v;
 }
 
 inline void store_wire(uint8_t* to, uint64_t a, uint64_t b) {
