@@ -59,6 +59,7 @@ class Draw {
     m.longest_pause = of<uint32_t>({16, 256, 2048, 65536});
     m.pauses = m.longest_pause > 2048 ? of<uint32_t>({1024, 8192}) : of<uint32_t>({0, 16, 64, 256});
     m.in_flight = of<uint32_t>({0, 8, 64, 256});
+    m.arrivals = of<uint32_t>({2, 16, 128, 1024});
     return m;
   }
 

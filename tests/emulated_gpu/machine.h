@@ -31,7 +31,8 @@ struct Manners {
   uint32_t looks = 4;            // one look in so many gives way to others; a power of two
   uint32_t pauses = 64;          // one turn of a warp in so many holds something up; 0: none
   uint32_t longest_pause = 512;  // in turns of warps
-  uint32_t in_flight = 64;       // parts of lines that have been stored and not arrived; 0: none
+  uint32_t in_flight = 64;       // most that has been stored and not arrived, in parts; 0: none
+  uint32_t arrivals = 4;         // one turn in so many brings some of that
   bool tears = true;             // accesses of 16 bytes fall into halves, but where none may
 };
 

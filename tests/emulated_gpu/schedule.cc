@@ -103,7 +103,7 @@ void Machine::deliver(size_t index) {
   posted_.erase(first);
 }
 void Machine::deliver_some() {
-  if (posted_.empty() || random(4) != 0) return;
+  if (posted_.empty() || random(manners_.arrivals) != 0) return;
   for (uint64_t n = random(posted_.size() + 1); n > 0; --n) deliver(random(posted_.size()));
 }
 

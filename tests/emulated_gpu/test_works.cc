@@ -53,7 +53,11 @@ WorldShape draw_shape(Draw& draw) {
   s.channels = int(1 + draw.below(uint64_t(std::min(3, kMostWorks / s.nranks))));
   s.slot_count = draw.of<uint32_t>({1, 2, 3, 8});
   s.slot_data_bytes = 240 * draw.of<uint32_t>({1, 2, 16});
-  if (draw.one_in(4)) s.first_step = (uint64_t(1) << draw.of({31, 32})) - 5;
+  // LL's flags begin anew, in slots that are full of older ones.
+  if (draw.one_in(4)) {
+    s.first_step = (uint64_t(1) << draw.of({31, 32})) - s.slot_count - draw.below(4);
+    s.before = 0x55;
+  }
   s.window_bytes = draw.of<uint64_t>({1 << 10, 16 << 10});
   return s;
 }

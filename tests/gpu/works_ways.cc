@@ -134,12 +134,12 @@ void large(int nranks) {
 
 void flags_wrap() {
   for (const uint64_t period : {uint64_t(1) << 31, uint64_t(1) << 32}) {
-    World world({.nranks = 3, .slot_count = 4, .first_step = period - 6});
+    World world({.nranks = 3, .slot_count = 4, .first_step = period - 6, .before = 0x55});
     for (int i = 0; i < 12; ++i)
       runs(world, {.protocol = Protocol::ll,
                    .count = uint64_t(i % 2 == 0 ? 2000 : 5),
                    .chunk_bytes = 3840});
-    World pairs({.nranks = 3, .slot_count = 4, .first_step = period - 6});
+    World pairs({.nranks = 3, .slot_count = 4, .first_step = period - 6, .before = 0x55});
     for (int i = 0; i < 12; ++i)
       runs(pairs, {.algorithm = AlgorithmId::pairwise,
                    .collective = Collective::all_to_all,

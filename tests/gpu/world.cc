@@ -45,6 +45,7 @@ void World::connect(int from, int to, int channel, Protocol p) {
   arena_.host(counters)->tail = arena_.host(counters)->head = shape.first_step;
   Fifo f{};
   f.slots = arena_.take(size_t(bytes) * shape.slot_count);
+  std::memset(arena_.host(f.slots), shape.before, size_t(bytes) * shape.slot_count);
   f.tail = &counters->tail;
   f.head = &counters->head;
   f.records = arena_.take<SlotRecord>(shape.slot_count);

@@ -20,6 +20,7 @@ struct WorldShape {
   uint32_t slot_count = 8;
   uint32_t slot_data_bytes = 3840;  // of every protocol; a multiple of 240
   uint64_t first_step = 0;
+  uint8_t before = 0;  // every byte of a slot; where zeros would look like what is to come
   uint64_t window_bytes = 16 << 10;  // of a bank
 };
 
