@@ -143,7 +143,7 @@ Machine& machine();
 
 // A kernel by its address, for launches that are told nothing else: how to bind its arguments.
 using Binder = std::function<std::function<void()>(void** arguments)>;
-void know(const void* kernel, Binder binder);
+void know(const void* kernel, const Binder& binder);
 // False: not known.
 bool launch(const void* kernel, int blocks, int threads, void* stream, void** arguments);
 

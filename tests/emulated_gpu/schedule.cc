@@ -16,8 +16,8 @@ std::map<const void*, Binder>& known() {
 
 }  // namespace
 
-void know(const void* kernel, Binder binder) {
-  known().try_emplace(kernel, std::move(binder));
+void know(const void* kernel, const Binder& binder) {
+  known().try_emplace(kernel, binder);
 }
 bool launch(const void* kernel, int blocks, int threads, void* stream, void** arguments) {
   const auto found = known().find(kernel);
@@ -146,7 +146,7 @@ std::string Machine::run(uint64_t most_looks) {
       const std::string why = !forbidden_.empty() ? forbidden_
                               : ready_.empty()    ? "nothing can go on"
                                                   : "no end of it";
-      const std::string all = why + "\n" + state();
+      std::string all = why + "\n" + state();
       forget();
       return all;
     }
@@ -166,7 +166,9 @@ std::string Machine::run(uint64_t most_looks) {
 std::string Machine::state() const {
   static const char* const names[] = {"__syncwarp", "any", "all", "shuffle", "a store together"};
   std::string text;
+  int number = -1;
   for (const auto& [stream, queue] : streams_) {
+    ++number;
     if (queue.empty()) continue;
     for (const auto& block : queue.front()->parts) {
       int live = 0, ready = 0;
@@ -184,9 +186,9 @@ std::string Machine::state() const {
           waits += ", " + std::to_string(block->barriers[b].arrived) + " of " +
                    std::to_string(block->barriers[b].wanted) + " at barrier " + std::to_string(b);
       if (live > 0)
-        text += "stream " + std::to_string(reinterpret_cast<uintptr_t>(stream)) + " block " +
-                std::to_string(block->number) + ": " + std::to_string(live) + " threads, " +
-                std::to_string(ready) + " go on" + waits + "\n";
+        text += "stream " + std::to_string(number) + " block " + std::to_string(block->number) +
+                ": " + std::to_string(live) + " threads, " + std::to_string(ready) + " go on" +
+                waits + "\n";
     }
   }
   return text;

@@ -114,7 +114,7 @@ std::string Windows::launch(const WindowCase& c, int without) {
     l.blocks = c.blocks;
     l.chunk_bytes = c.chunk_bytes;
     l.shared = {&reports_[size_t(r)], &abort_word_, timeout_ns, nullptr};
-    l.stream = reinterpret_cast<void*>(uintptr_t(r) + 1);
+    l.stream = &reports_[size_t(r)];  // one of its own
     if (const int rc = launch_window(l); rc != 0) return "refused: " + std::to_string(rc);
     placed_.push_back(std::move(placed));
     // What may be touched of the memory.
