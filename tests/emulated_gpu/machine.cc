@@ -209,14 +209,4 @@ void Machine::store(void* to, const void* data, size_t bytes) {
     post(at, data, bytes);
 }
 
-void Machine::fence() {
-  const Block* const by = current_->warp->block;
-  for (size_t i = 0; i < posted_.size();)
-    if (posted_[i].by == by)
-      deliver(i);
-    else
-      ++i;
-  look();
-}
-
 }  // namespace emulated

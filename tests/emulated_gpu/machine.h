@@ -106,7 +106,9 @@ class Machine {
   void finish_launch(Launch& launch);
   bool held_up(Warp& warp);
   void take_turn(Warp& warp);
-  void deliver(size_t index);
+  size_t deliver(size_t index);
+  template <class Which>
+  void deliver_all(Which which);
   void deliver_some();
   std::string state() const;
   void forget();

@@ -78,13 +78,35 @@ void Machine::finish(Warp& warp, int lane) {
   warp.lanes[lane] = nullptr;
   --warp.block->launch->left;
 }
+// Of stores to one place the first comes first; says which it was.
+size_t Machine::deliver(size_t index) {
+  const Posted chosen = posted_[index];
+  const auto meets = [&](const Posted& p) {
+    return p.to < chosen.to + chosen.bytes && chosen.to < p.to + p.bytes;
+  };
+  const auto first = std::find_if(posted_.begin(), posted_.end(), meets);
+  std::memcpy(first->to, first->data, first->bytes);
+  const auto which = size_t(first - posted_.begin());
+  posted_.erase(first);
+  return which;
+}
+// All that blocks of which this is true have stored.
+template <class Which>
+void Machine::deliver_all(Which which) {
+  for (size_t i = 0; i < posted_.size();)
+    if (!which(posted_[i].by))
+      ++i;
+    else if (deliver(i) < i)
+      --i;
+}
+void Machine::fence() {
+  const Block* const mine = current_->warp->block;
+  deliver_all([&](const Block* by) { return by == mine; });
+  look();
+}
 // What the launch has stored has arrived.
 void Machine::finish_launch(Launch& launch) {
-  for (size_t i = 0; i < posted_.size();)
-    if (posted_[i].by->launch == &launch)
-      deliver(i);
-    else
-      ++i;
+  deliver_all([&](const Block* by) { return by->launch == &launch; });
   ready_.erase(std::remove_if(ready_.begin(), ready_.end(),
                               [&](const Warp* w) { return w->block->launch == &launch; }),
                ready_.end());
@@ -92,16 +114,6 @@ void Machine::finish_launch(Launch& launch) {
   streams_[launch.stream].pop_front();
 }
 
-// Of stores to one place the first comes first.
-void Machine::deliver(size_t index) {
-  const Posted chosen = posted_[index];
-  const auto meets = [&](const Posted& p) {
-    return p.to < chosen.to + chosen.bytes && chosen.to < p.to + p.bytes;
-  };
-  const auto first = std::find_if(posted_.begin(), posted_.end(), meets);
-  std::memcpy(first->to, first->data, first->bytes);
-  posted_.erase(first);
-}
 void Machine::deliver_some() {
   if (posted_.empty() || random(manners_.arrivals) != 0) return;
   for (uint64_t n = random(posted_.size() + 1); n > 0; --n) deliver(random(posted_.size()));

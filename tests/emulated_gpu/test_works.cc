@@ -133,12 +133,12 @@ void run_drawn(uint64_t seed, bool messages) {
 }  // namespace
 
 TEST_CASE("kernels of verbs and messages: drawn at random", "[works]") {
-  const uint64_t first = first_seed(), runs = runs_of(150);
+  const uint64_t first = first_seed(), runs = runs_of(120);
   for (uint64_t seed = first; seed < first + runs; ++seed) run_drawn(seed, false);
 }
 
 TEST_CASE("kernels of messages: drawn at random", "[works]") {
-  const uint64_t first = first_seed(), runs = runs_of(150);
+  const uint64_t first = first_seed(), runs = runs_of(100);
   for (uint64_t seed = first; seed < first + runs; ++seed) run_drawn(seed, true);
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("kernels of verbs and messages: a rank that never comes is named", "[w
     for (int p = 0; p < kProtocolCount; ++p) {
       if (!serves(algorithm(id), Protocol(p))) continue;
       Draw draw(uint64_t(p) + 1);
-      emulated::machine().behave({.seed = uint64_t(p) + 1});
+      emulated::machine().behave({.seed = uint64_t(p) + 1, .looks = 64});
       const WorldShape shape{.nranks = 3, .slot_count = 2, .slot_data_bytes = 480};
       World world(shape);
       const bool pairwise = id == AlgorithmId::pairwise;
