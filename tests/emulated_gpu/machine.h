@@ -58,7 +58,7 @@ class Machine {
   void launch(void* stream, int blocks, int threads, std::function<void()> kernel);
   // Until everything that was launched is over. Otherwise says what waits for what, and forgets
   // it all: when nothing can go on, after `most_looks`, or when a kernel did what no GPU allows.
-  std::string run(uint64_t most_looks = 200'000'000);
+  std::string run(uint64_t most_looks = 1'000'000'000);
   uint64_t random();
   uint64_t random(uint64_t below) { return random() % below; }
 

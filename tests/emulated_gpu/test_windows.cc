@@ -116,7 +116,7 @@ TEST_CASE("window kernels: full slots are waited for", "[windows]") {
                          Way{3, Collective::broadcast, AlgorithmId::one_shot, DirectWay::none}}) {
     if (kFew && seed == 1) break;
     emulated::machine().behave(
-        {.seed = ++seed, .looks = 64, .pauses = 2048, .longest_pause = 1 << 20});
+        {.seed = ++seed, .looks = 16, .pauses = 2048, .longest_pause = 1 << 20});
     Windows windows(way.nranks, 0);
     WindowCase c;
     const uint64_t parts =
