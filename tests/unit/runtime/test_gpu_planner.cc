@@ -295,6 +295,25 @@ TEST_CASE("the choice of GPU ranks by size", "[gpu][planner]") {
   }
 }
 
+TEST_CASE("large blocks that ranks keep go by store sooner than sums", "[gpu][planner]") {
+  auto shapes = complete(gpu_job(2).shapes());
+  shapes[0].window_serves = [](Collective, AlgorithmId algorithm, Protocol protocol, DataType type,
+                               RedOp op, int nranks, uint64_t bytes) {
+    return algorithm == AlgorithmId::one_shot &&
+           serves_for_test(Collective::all_reduce, algorithm, protocol, type, op, nranks, bytes);
+  };
+  const auto way = [&](Collective c, uint64_t bytes_of_all) {
+    auto chosen = choose_collective(operation(c, bytes_of_all / 8), shapes[0], choices("", ""));
+    REQUIRE(chosen);
+    return std::string(name_of(chosen->algorithm)) + "/" + name_of(chosen->protocol);
+  };
+  for (const Collective c : {Collective::all_gather, Collective::all_to_all}) {
+    CHECK(way(c, 4 << 20) == "one-shot/ll128");
+    CHECK(way(c, 16 << 20) == "one-shot/simple");
+  }
+  CHECK(way(Collective::reduce_scatter, 16 << 20) == "one-shot/ll128");
+}
+
 TEST_CASE("what GPU ranks cannot do is refused with the reason", "[gpu][planner]") {
   const auto refused = [](const CommShape& shape, const Operation& op, const char* algo,
                           const char* proto) {
@@ -338,6 +357,10 @@ TEST_CASE("times of window kernels, by hand", "[gpu][model]") {
   // 3/2 x 64 MiB: 16 MiB at 355 GB/s, 80 MiB at 367.
   CHECK(us(AlgorithmId::two_shot, Protocol::simple, 4, 64 << 20) ==
         Approx(1.2 + 10.3 + 0.6 + 16777216 / 355e3 + 83886080 / 367e3));
+  // 128/120 x 2 MiB at 300 GB/s, and 2 MiB of its own at 1650.
+  CHECK(predict_window_kernel(
+            {Collective::all_gather, AlgorithmId::one_shot, Protocol::ll128, 2, 2 << 20})
+            .us == Approx(1.2 + 2.6 + 2097152 * 128 / 120 / 300e3 + 2097152 / 1650e3));
   // A root: 0.3 us more; it sends 1 MiB once, which the others hand on in 4 us.
   CHECK(predict_window_kernel(
             {Collective::broadcast, AlgorithmId::one_shot, Protocol::simple, 4, 1 << 20})
