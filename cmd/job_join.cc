@@ -170,13 +170,19 @@ class JoinSink : public BenchSink {
     last_phase_ = name;
     inner_.phase(rank, name);
   }
-  void checks_in() override { checked_in_ = true; }
+  void checks_in() override {
+    checked_in_ = true;
+    spare_.reset();
+  }
   bool checked_in() const { return checked_in_; }
   const std::string& last_phase() const { return last_phase_; }
+  // What is left for declining where the start took all other descriptors.
+  void give_spare() { spare_.reset(); }
 
  private:
   BenchSink& inner_;
   bool checked_in_ = false;
+  base::Fd spare_{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
   std::string last_phase_;
 };
 
@@ -259,8 +265,10 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
     return bench_rank(spec, id, options.join_rank, options.join_size, join_sink);
   };
   Status status = base::caught(measure);
-  if (!status && root.length != 0 && !join_sink.checked_in())
+  if (!status && root.length != 0 && !join_sink.checked_in()) {
+    join_sink.give_spare();
     decline(options, id, own_root, status.error());
+  }
   // What comes from here on is the engine's answer to rank 0's end: it changes our outcome no more.
   out.error = watch.stop();
   const bool interrupted = out.error && out.error->code == ErrorCode::interrupted;
