@@ -4,8 +4,6 @@
 
 #include "kernels/algorithms.h"
 #include "kernels/record/interpret.h"
-#include "runtime/gpu_cost.h"
-#include "runtime/model.h"
 #include "runtime/planner.h"
 #include "tests/rounds.h"
 #include "tests/unit/runtime/gpu_job.h"
@@ -15,10 +13,6 @@ using namespace collctl::runtime;
 using kernels::AlgorithmId;
 using kernels::Proof;
 using kernels::Protocol;
-
-#if defined(CATCH_VERSION_MAJOR) && CATCH_VERSION_MAJOR >= 3
-using Catch::Approx;
-#endif
 
 namespace {
 
@@ -343,54 +337,6 @@ TEST_CASE("what GPU ranks cannot do is refused with the reason", "[gpu][planner]
   has(refused(shape, op, "ring", "ll128"), "ll128 lines are torn between ranks 0 and 1");
   // Without a word from the user the next best is taken.
   CHECK(make_plan({&op, 1}, shape, choices("", "")).ok());
-}
-
-TEST_CASE("times of window kernels, by hand", "[gpu][model]") {
-  const auto us = [](AlgorithmId algorithm, Protocol protocol, int n, uint64_t bytes) {
-    return predict_window_kernel({Collective::all_reduce, algorithm, protocol, n, bytes}).us;
-  };
-  // 1.2 us of launch, 2 us, and 2 x 64 KiB at 225 GB/s.
-  CHECK(us(AlgorithmId::one_shot, Protocol::ll, 2, 64 << 10) == Approx(3.2 + 2 * 65536 / 225e3));
-  // 3.5 us and two further ranks of 0.3 us; 128/120 x 2 x 3/4 x 4 MiB at 348 GB/s.
-  CHECK(us(AlgorithmId::two_shot, Protocol::ll128, 4, 4 << 20) ==
-        Approx(1.2 + 3.5 + 0.6 + 1.6 * 4194304 / 348e3));
-  // 3/2 x 64 MiB: 16 MiB at 355 GB/s, 80 MiB at 367.
-  CHECK(us(AlgorithmId::two_shot, Protocol::simple, 4, 64 << 20) ==
-        Approx(1.2 + 10.3 + 0.6 + 16777216 / 355e3 + 83886080 / 367e3));
-  // 128/120 x 2 MiB at 300 GB/s, and 2 MiB of its own at 1650.
-  CHECK(predict_window_kernel(
-            {Collective::all_gather, AlgorithmId::one_shot, Protocol::ll128, 2, 2 << 20})
-            .us == Approx(1.2 + 2.6 + 2097152 * 128 / 120 / 300e3 + 2097152 / 1650e3));
-  // A root: 0.3 us more; it sends 1 MiB once, which the others hand on in 4 us.
-  CHECK(predict_window_kernel(
-            {Collective::broadcast, AlgorithmId::one_shot, Protocol::simple, 4, 1 << 20})
-            .us == Approx(1.2 + 7.0 + 0.3 + 0.3 + 4 + 1048576 / 328e3));
-}
-
-TEST_CASE("times of trees and doubling follow from the model", "[gpu][model]") {
-  const auto shapes = gpu_job(8).shapes();
-  const ModelInput& model = *shapes[0].model;
-  const auto query = [](AlgorithmId algorithm, uint64_t bytes) {
-    return GpuQuery{Collective::all_reduce, algorithm, Protocol::simple, 8, bytes};
-  };
-  const uint64_t bytes = 64 << 20;
-  const Estimate tree =
-      estimate(model, AlgorithmId::tree, Protocol::simple, Collective::all_reduce, bytes);
-  // NVLink is reached to 0.84; the tree's bytes go up, then down.
-  const double bytes_us = (tree.us - tree.latency_us) / 0.84;
-  CHECK(predict_fifos(model, query(AlgorithmId::tree_split, bytes)).us ==
-        Approx(tree.latency_us + bytes_us));
-  CHECK(predict_fifos(model, query(AlgorithmId::tree, bytes)).us ==
-        Approx(tree.latency_us + 1.5 * bytes_us));
-  // Three messages one after the other, one launch: 8.4 us (NCCL 2.30's base of Simple), a hop of
-  // 3.4 us over NVLink each; the bytes thrice and a fifth more.
-  const Estimate message =
-      estimate(model, AlgorithmId::pairwise, Protocol::simple, Collective::send_recv, bytes);
-  CHECK(message.latency_us == Approx(8.4 + 3.4));
-  CHECK(predict_fifos(model, query(AlgorithmId::doubling, bytes)).us ==
-        Approx(8.4 + 3 * 3.4 + 3 * 1.2 * (message.us - message.latency_us) / 0.84));
-  CHECK(moved_bytes(Collective::all_gather, 8, 100) == 800);
-  CHECK(moved_bytes(Collective::broadcast, 8, 100) == 100);
 }
 
 TEST_CASE("LL128 never goes over a network", "[gpu][planner]") {
