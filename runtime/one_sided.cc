@@ -108,6 +108,10 @@ Status OneSided::check(const WindowPlace& place, uint64_t bytes) const {
 // the error. Waited for once of each peer.
 Error OneSided::named(Error error, int peer, Deadline deadline) {
   if (error.code == ErrorCode::lost) {
+    // What failed here is the cause, whatever the others make of it.
+    if (network_ != nullptr)
+      if (Status here = network_->failure_of(communicator_.rank()); !here)
+        return std::move(here.error());
     if (!deadline.passed() && heeded_.insert(peer).second)
       communicator_.state_->wait_until_told(deadline.earlier(Deadline::after_ms(kNewsMs)));
     if (Status told = communicator_.async_error(); !told) return std::move(told.error());

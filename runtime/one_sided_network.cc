@@ -100,6 +100,13 @@ Status OneSidedNetwork::health(int peer) {
   return open ? Status() : Status(open.error());
 }
 
+Status OneSidedNetwork::failure_of(int rank) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [peer, connection] : connections_)
+    if (connection.broken && connection.broken->rank == rank) return *connection.broken;
+  return {};
+}
+
 Status OneSidedNetwork::post(Connection& connection, const Outgoing& what) {
   connection.out.push_back(what);
   // What fits goes out at once, without the other thread; the rest is the other thread's.

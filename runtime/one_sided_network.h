@@ -72,6 +72,8 @@ class OneSidedNetwork {
   // The error that has ended the connection to the peer, or that the peer has left; nothing of one
   // that has no connection.
   Status health(int peer);
+  // The error of `rank` itself that has ended a connection: this rank's where it failed to copy.
+  Status failure_of(int rank);
 
  private:
   enum class Kind : uint32_t { put = 1, get, data, fence, fenced, signal, goodbye };
