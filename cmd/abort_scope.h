@@ -3,11 +3,22 @@
 // what aborts it (Communicator::abort), and gives its start-up what calls that off. Threads: any.
 #pragma once
 #include "base/call_off.h"
+#include "base/clock.h"
 
 namespace collctl::cmd {
 
 // From a wish to end to the process's end where somebody does not hear of it (base::Deaf).
 inline constexpr double kDeafSeconds = 0.1;
+
+// How long who was asked to end may take for it.
+class LeaveBy {
+ public:
+  explicit LeaveBy(double seconds) : all_(base::Deadline::after_seconds(seconds)) {}
+  bool passed() const { return all_.passed() || (deaf_.passed() && base::Deaf::any()); }
+
+ private:
+  base::Deadline all_, deaf_ = base::Deadline::after_seconds(kDeafSeconds);
+};
 
 class AbortScope {
  public:

@@ -172,7 +172,7 @@ class JoinSink : public BenchSink {
   }
   void checks_in() override {
     checked_in_ = true;
-    spare_.reset();
+    give_spare();
   }
   bool checked_in() const { return checked_in_; }
   const std::string& last_phase() const { return last_phase_; }
@@ -202,7 +202,7 @@ class JoinWatch {
  private:
   void watch() {
     const int64_t began_ns = now_ns();
-    std::optional<Deadline> leave_at, leave_deaf_at;
+    std::optional<LeaveBy> leave_by;
     while (!stopping_) {
       pollfd p{interrupts_.fd(), POLLIN, 0};
       // Ends with a signal; the short deadline is for stop() and --timeout.
@@ -213,15 +213,12 @@ class JoinWatch {
       if (!why_ && timeout_s_ > 0 && double(now_ns() - began_ns) / 1e9 >= timeout_s_)
         why_ = Error(ErrorCode::deadline,
                      format("the job did not end within {} s (--timeout)", timeout_s_));
-      if (why_ && !leave_at) {
-        leave_at = Deadline::after_seconds(kAbortSeconds);
-        leave_deaf_at = Deadline::after_seconds(kDeafSeconds);
+      if (why_ && !leave_by) {
+        leave_by.emplace(kAbortSeconds);
         abort_running(*why_);
       }
       // An engine's store does not listen to us, nor does a driver.
-      if (why_ && why_->signal != 0 &&
-          (leave_at->passed() || (leave_deaf_at->passed() && base::Deaf::any())))
-        die_by_signal(why_->signal);
+      if (why_ && why_->signal != 0 && leave_by->passed()) die_by_signal(why_->signal);
     }
   }
 

@@ -125,8 +125,7 @@ class Watch {
       stop(Error(ErrorCode::deadline,
                  format("the job did not end within {} s (--timeout)", options_.timeout_s)));
     // Threads cannot be killed one by one: what does not end is ended with the process.
-    if (why_ && why_->code == ErrorCode::interrupted &&
-        (leave_at_->passed() || (leave_deaf_at_->passed() && base::Deaf::any())))
+    if (why_ && why_->code == ErrorCode::interrupted && leave_by_->passed())
       die_by_signal(why_->signal);
     const std::lock_guard lock(team_.mutex);
     if (team_.first_error && now_ns() - team_.failed_ns >= kHearNs)
@@ -135,8 +134,7 @@ class Watch {
 
   void stop(Error why) {
     if (!why_) why_ = std::move(why);
-    leave_at_ = Deadline::after_seconds(kThreadAbortSeconds);
-    leave_deaf_at_ = Deadline::after_seconds(kDeafSeconds);
+    leave_by_.emplace(kThreadAbortSeconds);
     abort_running(*why_);
   }
 
@@ -145,7 +143,7 @@ class Watch {
   Interrupts interrupts_{false};
   int64_t began_ns_ = now_ns();
   std::optional<Error> why_;
-  std::optional<Deadline> leave_at_, leave_deaf_at_;
+  std::optional<LeaveBy> leave_by_;
 };
 
 }  // namespace

@@ -76,6 +76,7 @@ class OneSidedNetwork {
   Status failure_of(int rank);
 
  private:
+  static constexpr size_t kMostQueued = 4096;  // of answers and signals to one peer
   enum class Kind : uint32_t { put = 1, get, data, fence, fenced, signal, goodbye };
   struct Head {  // as it travels
     Kind kind = Kind::goodbye;

@@ -29,6 +29,13 @@ inline uint64_t runs_of(uint64_t usual) {
   return asked != 0 ? asked : kFew ? usual / 8 + 1 : usual;
 }
 
+// run(seed) for each.
+template <class Run>
+void each_seed(uint64_t usual_runs, Run run) {
+  const uint64_t first = first_seed(), runs = runs_of(usual_runs);
+  for (uint64_t seed = first; seed < first + runs; ++seed) run(seed);
+}
+
 class Draw {
  public:
   explicit Draw(uint64_t seed) : state_(seed * 0x2545f4914f6cdd1du + 1) {

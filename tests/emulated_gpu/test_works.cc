@@ -133,13 +133,11 @@ void run_drawn(uint64_t seed, bool messages) {
 }  // namespace
 
 TEST_CASE("kernels of verbs and messages: drawn at random", "[works]") {
-  const uint64_t first = first_seed(), runs = runs_of(120);
-  for (uint64_t seed = first; seed < first + runs; ++seed) run_drawn(seed, false);
+  each_seed(120, [](uint64_t seed) { run_drawn(seed, false); });
 }
 
 TEST_CASE("kernels of messages: drawn at random", "[works]") {
-  const uint64_t first = first_seed(), runs = runs_of(100);
-  for (uint64_t seed = first; seed < first + runs; ++seed) run_drawn(seed, true);
+  each_seed(100, [](uint64_t seed) { run_drawn(seed, true); });
 }
 
 TEST_CASE("kernels of verbs and messages: a rank that never comes is named", "[works][stall]") {

@@ -9,6 +9,7 @@
 
 #include "tests/fake_drivers/cuda_control.h"
 #include "tests/fake_drivers/nccl_control.h"
+#include "tests/refusals.h"
 
 extern "C" {
 int cuMemAlloc_v2(unsigned long long* at, size_t bytes);
@@ -32,9 +33,7 @@ struct World {
   fake_nccl::Setup setup;
   std::vector<fake_nccl::Made> made;
   fake_nccl::Counts counts;
-  std::map<std::string, int> calls;
-  std::string refused;  // function, and how many of its calls come before
-  int refused_after = 0;
+  test::Refusals refusals;
 };
 World& world() {
   static World* const one = new World();  // threads that hang outlive main
@@ -46,8 +45,7 @@ struct Id {
 };
 
 bool refused(const char* function) {
-  const std::lock_guard lock(world().mutex);
-  return world().calls[function]++ == world().refused_after && world().refused == function;
+  return world().refusals.refused(function) != 0;
 }
 
 // On the calling thread's device, once for each rank.
@@ -86,17 +84,13 @@ void set_up(const Setup& setup) {
   world().setup = setup;
   world().made.clear();
   world().counts = {};
-  world().calls.clear();
-  world().refused.clear();
+  world().refusals.clear();
 }
 void fail(const std::string& function, int after) {
-  const std::lock_guard lock(world().mutex);
-  world().refused = function;
-  world().refused_after = after;
+  world().refusals.fail(function, kInternal, after);
 }
 std::map<std::string, int> calls() {
-  const std::lock_guard lock(world().mutex);
-  return world().calls;
+  return world().refusals.calls();
 }
 std::vector<Made> made() {
   const std::lock_guard lock(world().mutex);

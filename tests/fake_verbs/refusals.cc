@@ -1,48 +1,29 @@
 #include "tests/fake_verbs/refusals.h"
 
-#include <mutex>
-
 #include "tests/fake_verbs/control.h"
+#include "tests/refusals.h"
 
 namespace fake_verbs {
 namespace {
 
-struct Wish {
-  std::string function;
-  int code = 0, after = 0;
-};
-
-struct Calls {
-  std::mutex mutex;
-  std::map<std::string, int> counts;
-  Wish wish;
-};
-
-Calls& all_calls() {
-  static Calls calls;
-  return calls;
+test::Refusals& refusals() {
+  static test::Refusals all;
+  return all;
 }
 
 }  // namespace
 
 int refused(const char* function) {
-  Calls& calls = all_calls();
-  const std::lock_guard lock(calls.mutex);
-  const int before = calls.counts[function]++;
-  return calls.wish.function == function && calls.wish.after == before ? calls.wish.code : 0;
+  return refusals().refused(function);
 }
 
 void fail(const std::string& function, int code, int after) {
-  Calls& calls = all_calls();
-  const std::lock_guard lock(calls.mutex);
-  calls.counts.clear();
-  calls.wish = {function, code, after};
+  refusals().clear();
+  refusals().fail(function, code, after);
 }
 
 std::map<std::string, int> calls() {
-  Calls& calls = all_calls();
-  const std::lock_guard lock(calls.mutex);
-  return calls.counts;
+  return refusals().calls();
 }
 
 }  // namespace fake_verbs
