@@ -17,9 +17,9 @@ namespace collctl::runtime {
 namespace {
 
 // Of the verbs' window algorithms; which collectives they are the planner knows.
-bool verbs_serve(Collective, kernels::AlgorithmId, kernels::Protocol protocol, DataType, RedOp,
-                 int nranks, uint64_t) {
-  return protocol == kernels::Protocol::simple && nranks > 1;
+bool verbs_serve(Collective collective, kernels::AlgorithmId, kernels::Protocol protocol, DataType,
+                 RedOp, int nranks, uint64_t) {
+  return collective != Collective::send_recv && protocol == kernels::Protocol::simple && nranks > 1;
 }
 
 // The network devices that the search gave the channels on this rank's node, by name, and what

@@ -21,7 +21,7 @@ using transport::DeviceStream;
 
 constexpr uint64_t kReportBytes =
     (sizeof(Report) * kernels::kMaxChannels + 127) / 128 * 128;  // before the abort word
-constexpr uint64_t kEpochBytes = 512;  // of a window's part: where its kernels count (64 blocks)
+constexpr uint64_t kEpochBytes = 640;  // of a window's part: where its kernels count (64 blocks)
 
 int threads_of(const CudaPlan::Launch& launch) {
   if (launch.threads > 0) return launch.threads;
@@ -257,13 +257,16 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
     }
     if (launch.window) {
       const bool straight = kernels::shares_buffers(first);
-      error = launcher.launch_window({.work = first,
-                                      .memory = window_,
-                                      .direct = straight ? DirectWay::best : DirectWay::none,
-                                      .flat = straight ? *options_.flat : kernels::FlatRange{},
-                                      .blocks = 0,
-                                      .shared = shared,
-                                      .stream = stream.get()});
+      const bool messages = first.collective == kernels::Collective::send_recv;
+      error =
+          launcher.launch_window({.work = first,
+                                  .memory = window_,
+                                  .message = messages ? &plan.steps[launch.first_step] : nullptr,
+                                  .direct = straight ? DirectWay::best : DirectWay::none,
+                                  .flat = straight ? *options_.flat : kernels::FlatRange{},
+                                  .blocks = 0,
+                                  .shared = shared,
+                                  .stream = stream.get()});
     } else {
       error = launcher.launch_works({.works = &first,
                                      .work_count = launch.count,

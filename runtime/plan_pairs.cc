@@ -31,6 +31,16 @@ struct MessageWidth {
 constexpr MessageWidth kCpuMessages{8 << 10, 0, 8 << 10, {512 << 10, 512 << 10, 512 << 10}};
 constexpr MessageWidth kGpuMessages{32 << 10, 1 << 20, 512 << 10, {32 << 10, 2 << 10, 16 << 10}};
 
+// How a message goes. Every rank keeps this order of ways, and none waits for another.
+struct Way {
+  Protocol protocol;
+  bool window;  // in memory that all ranks map, else through fifos
+};
+constexpr Way kWays[] = {{Protocol::ll, false},
+                         {Protocol::ll128, false},
+                         {Protocol::simple, false},
+                         {Protocol::simple, true}};
+
 // Of a slot in use over NVLink: what is under way in all channels must stay in the receiver's cache
 // until it is taken.
 constexpr uint64_t kNvlinkChunk = 128 << 10;
@@ -49,8 +59,13 @@ int message_channels(uint64_t bytes, Protocol protocol, const CommShape& shape,
   return int(std::clamp<uint64_t>(bytes / each, 1, uint64_t(most)));
 }
 
-double message_us(uint64_t bytes, Protocol protocol, const CommShape& shape) {
+double message_us(uint64_t bytes, const Way& way, const CommShape& shape) {
   constexpr auto kPairwise = kernels::AlgorithmId::pairwise;
+  const Protocol protocol = way.protocol;
+  if (way.window)
+    return predict_window_kernel(
+               {Collective::send_recv, kernels::AlgorithmId::one_shot, protocol, 2, bytes})
+        .us;
   const auto gpu_us = [&](Protocol p, uint64_t n) {
     return predict_fifos(*shape.model, {Collective::send_recv, kPairwise, p, shape.nranks, n}).us;
   };
@@ -101,6 +116,18 @@ bool have_ll128(int from, int to, const CommShape& shape) {
   });
 }
 
+// Between GPUs that map each other's memory large messages go through the window's slots: all
+// blocks of a device move one message, where a fifo has one block at each end. Whoever names a
+// number of channels gets fifos.
+bool by_window(const Operation& message, uint64_t bytes, Protocol protocol, const CommShape& shape,
+               const Choices& choices) {
+  return shape.gpu_window && shape.window_serves != nullptr && protocol == Protocol::simple &&
+         choices.channels == 0 && message.peer != shape.rank &&
+         bytes > message_width(shape).ll_alone_bytes &&
+         shape.window_serves(Collective::send_recv, kernels::AlgorithmId::pairwise, protocol,
+                             DataType::uint8, kernels::RedOp::sum, shape.nranks, bytes);
+}
+
 Result<Protocol> protocol_of(const Operation& message, uint64_t bytes, const CommShape& shape,
                              const Choices& choices) {
   const auto usable = [&](Protocol p) {
@@ -123,10 +150,12 @@ Result<Protocol> protocol_of(const Operation& message, uint64_t bytes, const Com
                                 : "CPU ranks have simple and ll"));
 }
 
-std::string why_protocol(Protocol protocol, const CommShape& shape) {
+std::string why_way(const Way& way, const CommShape& shape) {
   const MessageWidth& width = message_width(shape);
-  if (protocol == Protocol::ll) return format("messages up to {} bytes", width.ll_alone_bytes);
-  if (protocol == Protocol::ll128) return format("messages up to {} bytes", width.ll128_bytes);
+  if (way.window)
+    return format("messages above {} bytes, in memory all ranks map", width.ll_alone_bytes);
+  if (way.protocol == Protocol::ll) return format("messages up to {} bytes", width.ll_alone_bytes);
+  if (way.protocol == Protocol::ll128) return format("messages up to {} bytes", width.ll128_bytes);
   return format("messages above or without ll at {} bytes", width.ll_alone_bytes);
 }
 
@@ -243,21 +272,22 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
     return Error(
         ErrorCode::usage,
         format("sendrecv cannot run with algorithm '{}': it needs pairwise", choices.algo));
-  // Every rank keeps this order of protocols, and none waits for another.
-  constexpr Protocol kOrder[] = {Protocol::ll, Protocol::ll128, Protocol::simple};
-  std::map<std::pair<int, int>, Schedule> schedules;  // by (place in kOrder, channel)
+  std::map<std::pair<size_t, int>, Schedule> schedules;  // by (place in kWays, channel)
   for (const Operation& m : messages) {
     const uint64_t bytes = m.count * kernels::element_size(m.type);
     COLL_ASSIGN(const Protocol protocol, protocol_of(m, bytes, shape, choices));
+    const bool window = by_window(m, bytes, protocol, shape, choices);
+    const auto way = std::find_if(std::begin(kWays), std::end(kWays), [&](const Way& each) {
+      return each.protocol == protocol && each.window == window;
+    });
     int channels = message_channels(bytes, protocol, shape, choices);
-    if (m.peer == shape.rank) channels = 1;
+    if (m.peer == shape.rank || window) channels = 1;
     const int n = shape.nranks;
     const int distance =
         m.input != nullptr ? (m.peer - shape.rank + n) % n : (shape.rank - m.peer + n) % n;
     const auto parts = cut_parts(bytes, channels);
     for (size_t c = 0; c < parts.size(); ++c) {
-      const auto place = std::find(std::begin(kOrder), std::end(kOrder), protocol);
-      Schedule& s = schedules[{int(place - std::begin(kOrder)), int(c)}];
+      Schedule& s = schedules[{size_t(way - std::begin(kWays)), int(c)}];
       s.largest = std::max(s.largest, parts[c].count);
       Round& round = s.rounds[distance];
       if (m.input != nullptr)
@@ -266,26 +296,31 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
         round.recvs.emplace_back(at(m.output, parts[c].offset, 1), parts[c].count);
     }
   }
-  int last = -1;
+  size_t last = std::size(kWays);
   for (const auto& [key, schedule] : schedules) {
     COLL_TRY(check_self(schedule, shape.rank));
-    const Protocol protocol = kOrder[key.first];
+    const Way& way = kWays[key.first];
     if (key.first != last)
       plan.ops.push_back({.algorithm = kernels::AlgorithmId::pairwise,
-                          .protocol = protocol,
+                          .protocol = way.protocol,
                           .collective = Collective::send_recv,
                           .channels = 0,
                           .works = {},
-                          .threads = message_threads(schedule.largest, protocol, shape),
-                          .expected_us = message_us(schedule.largest, protocol, shape),
-                          .why = why_protocol(protocol, shape)});
+                          .by_window_kernel = way.window,
+                          .threads = message_threads(schedule.largest, way.protocol, shape),
+                          .expected_us = message_us(schedule.largest, way, shape),
+                          .why = why_way(way, shape)});
     last = key.first;
     plan.pairs.push_back(std::make_shared<const std::vector<PairStep>>(steps_of(schedule, shape)));
-    kernels::Work w = message_work(shape, protocol, key.second, schedule);
-    w.pairs = plan.pairs.back()->data();
-    w.pair_count = uint32_t(plan.pairs.back()->size());
-    plan.ops.back().works.push_back(w);
-    plan.ops.back().channels = int(plan.ops.back().works.size());
+    const std::vector<PairStep>& steps = *plan.pairs.back();
+    kernels::Work w = message_work(shape, way.protocol, key.second, schedule);
+    w.pair_count = way.window ? 1 : uint32_t(steps.size());
+    // A window's kernel has one round; launches follow one another as rounds do in a fifo's.
+    for (size_t first = 0; first < steps.size(); first += w.pair_count) {
+      w.pairs = steps.data() + first;
+      plan.ops.back().works.push_back(w);
+    }
+    plan.ops.back().channels = way.window ? 1 : int(plan.ops.back().works.size());
   }
   return {};
 }

@@ -60,10 +60,15 @@ struct PeerMemory {
 enum class DirectWay : uint8_t { none, best, store, load };
 
 // One whole operation through peers' memory, by a kernel made for it (algorithm one_shot or
-// two_shot, protocol ll or simple).
+// two_shot, protocol ll or simple); or one round of messages (send_recv, pairwise, simple), of
+// which only the ranks at its ends know.
 struct WindowLaunch {
   Work work;  // the whole operation: part_offset 0, part_count = count; channel 0
   PeerMemory memory;
+  // Of messages: the round, in elements of work.type; then the work has no buffers and no count.
+  // Host memory, read before the call returns. Neither peer is the rank itself. The k-th message of
+  // a rank to another by this way is the k-th that it receives from there by it.
+  const PairStep* message = nullptr;
   // Then input and output of every rank are addresses in its slot of `flat`, null where the
   // operation has no such buffer there; the places may differ from rank to rank. Peers' outputs are
   // written to between the begin and the end of the launch on their own streams only.
@@ -96,8 +101,8 @@ struct Launcher {
   int (*launch_works)(const WorksLaunch&) = nullptr;
   // Bytes of a rank's part that the window kernels want.
   uint64_t (*window_part_bytes)(int nranks) = nullptr;
-  // Whether there is a window kernel for it, for this many bytes of `count` elements. Pure; the
-  // same on all ranks.
+  // Whether there is a window kernel for it, for this many bytes of `count` elements (send_recv,
+  // pairwise: of a message). Pure; the same on all ranks.
   bool (*window_serves)(Collective, AlgorithmId, Protocol, DataType, RedOp, int nranks,
                         uint64_t bytes) = nullptr;
   // Likewise, whether there is one that works straight between users' buffers. Null: for nothing.

@@ -60,6 +60,9 @@ struct Exchange {
   __device__ StoreState& store() const {
     return *reinterpret_cast<StoreState*>(part(memory.rank) + layout.store);
   }
+  __device__ uint64_t* messages() const {
+    return reinterpret_cast<uint64_t*>(part(memory.rank) + layout.messages);
+  }
   __device__ uint64_t* epochs() const {
     return reinterpret_cast<uint64_t*>(part(memory.rank) + layout.epochs);
   }

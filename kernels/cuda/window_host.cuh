@@ -115,6 +115,16 @@ inline uint32_t chunk_of(const WindowLaunch& launch, uint64_t bytes, int turns, 
   return uint32_t(even < largest ? even : kBest);
 }
 
+// Of a message, at both ends, whatever else they send: whole slots up to 64 MiB (2 x H200), and
+// where a sender has so few slots that half full ones would not hold what is under way (4 MiB).
+inline constexpr uint32_t kMessageSlots = 128;  // of a sender, at least
+inline uint32_t message_chunk(const WindowLaunch& launch, uint64_t bytes, uint32_t slots) {
+  constexpr uint64_t kFrom = uint64_t(kWindowBlocks) * kSlotBytes, kUpTo = 64 << 20;
+  const bool whole = bytes <= kUpTo || slots < 2 * kMessageSlots;
+  if (launch.chunk_bytes == 0 && bytes >= kFrom && whole) return kSlotBytes;
+  return chunk_of(launch, bytes, 1, kWindowBlocks, kSlotBytes);
+}
+
 // The kernel's code is on the device from now on: CUDA would bring it there at the first launch,
 // and may wait for kernels under way to do so, which may be waiting for that launch.
 template <class... Arguments>

@@ -1,10 +1,13 @@
 // Host side of the window kernels: how many blocks, which kernel.
 #include "kernels/cuda/window_launch.h"
 
+#include <algorithm>
+
 #include "kernels/cuda/window_broadcast_lines.cuh"
 #include "kernels/cuda/window_broadcast_store.cuh"
 #include "kernels/cuda/window_exchange_store.cuh"
 #include "kernels/cuda/window_host.cuh"
+#include "kernels/cuda/window_message.cuh"
 #include "kernels/cuda/window_two_shot.cuh"
 #include "kernels/cuda/window_two_shot_store.cuh"
 #include "kernels/cuda/window_words.cuh"
@@ -123,6 +126,40 @@ int launch_store(const Exchange& x, int asked, const WindowLaunch& launch) {
                        kStoreThreads, stream, x, chunk);
 }
 
+int launch_message(const WindowLaunch& launch) {
+  Exchange x = exchange_of(launch);
+  x.gives_to = x.takes_from = Peers::none;
+  const PairStep& step = *launch.message;
+  const int me = launch.memory.rank, nranks = launch.memory.nranks;
+  const auto is_peer = [&](int rank) { return rank >= 0 && rank < nranks && rank != me; };
+  const uint64_t element = element_size(launch.work.type);
+  Messages m{};
+  m.send_peer = m.recv_peer = -1;
+  m.send_chunk = m.recv_chunk = kSlotBytes;  // nothing is divided by 0
+  if (step.send_peer >= 0 && step.send_count > 0) {
+    if (!is_peer(step.send_peer)) return cudaErrorInvalidValue;
+    m.send = static_cast<const uint8_t*>(step.send);
+    m.send_bytes = step.send_count * element;
+    m.send_chunk = message_chunk(launch, m.send_bytes, x.layout.slots);
+    m.send_peer = step.send_peer;
+  }
+  if (step.recv_peer >= 0 && step.recv_count > 0) {
+    if (!is_peer(step.recv_peer)) return cudaErrorInvalidValue;
+    m.recv = static_cast<uint8_t*>(step.recv);
+    m.recv_bytes = step.recv_count * element;
+    m.recv_chunk = message_chunk(launch, m.recv_bytes, x.layout.slots);
+    m.recv_peer = step.recv_peer;
+  }
+  const uint64_t most = std::max(m.send_bytes, m.recv_bytes);
+  if (most == 0) return cudaSuccess;
+  const int asked = std::min(launch.blocks, kWindowBlocks);
+  const int blocks = asked > 0 ? asked : at_most((most + 2047) / 2048, kWindowBlocks);
+  const bool vec =
+      (reinterpret_cast<uintptr_t>(m.send) | reinterpret_cast<uintptr_t>(m.recv)) % 16 == 0;
+  return launch_kernel(vec ? &message_store<true> : &message_store<false>, blocks, kStoreThreads,
+                       launch.stream, x, m);
+}
+
 template <class B, WordKind kKind>
 int prepare_lines() {
   if (const int failed = prepare_kernel(&exchange_lines<B, kKind>)) return failed;
@@ -177,7 +214,11 @@ uint64_t window_part_bytes(int nranks) {
 
 bool window_serves(Collective collective, AlgorithmId algorithm, Protocol protocol, DataType, RedOp,
                    int nranks, uint64_t bytes) {
-  if (collective == Collective::send_recv || nranks - 1 > kMostPeers) return false;
+  if (nranks - 1 > kMostPeers) return false;
+  // One peer's slots must hold what is under way on a link.
+  if (collective == Collective::send_recv)
+    return algorithm == AlgorithmId::pairwise && protocol == Protocol::simple && nranks > 1 &&
+           window_layout(nranks).slots >= kMessageSlots;
   if (algorithm == AlgorithmId::two_shot) {
     if (collective != Collective::all_reduce && collective != Collective::barrier) return false;
     // A bank holds contributions and results of a slice, each rounded up to units.
@@ -205,10 +246,13 @@ int prepare_windows() {
   if (failed == 0) failed = prepare_kind<WordKind::sum_bfloat16>();
   if (failed == 0) failed = prepare_kind<WordKind::generic>();
   if (failed == 0) failed = prepare_direct();
+  if (failed == 0) failed = prepare_kernel(&message_store<true>);
+  if (failed == 0) failed = prepare_kernel(&message_store<false>);
   return failed;
 }
 
 int launch_window(const WindowLaunch& launch) {
+  if (launch.message != nullptr) return launch_message(launch);
   if (launch.direct != DirectWay::none) return launch_direct(launch);
   const Exchange x = exchange_of(launch);
   if (x.bytes == 0) return cudaSuccess;

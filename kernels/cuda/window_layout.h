@@ -2,7 +2,8 @@
 // of both line protocols, staging. Host and device; offsets in bytes from the begin of a part, the
 // same on all ranks. Everything starts as zeros.
 //
-//   epochs     the launches so far, for each block
+//   messages   the launches with messages so far: for who looks at whether the device gets on
+//   epochs     the other launches so far, for each block
 //   peers      for each block and peer: the last epoch to which it came; the last one that it
 //              closed, and what it said of its buffers at the begin of that one (window_direct.cuh)
 //   own        for each block this rank's own counts; tickets of the store kernels
@@ -14,12 +15,12 @@
 // A sender has its own place at each receiver: place_of(). Who writes where follows from that
 // alone.
 //
-// Epochs: every launch of a window kernel is one epoch, counted from 1 by each block in `epoch`;
-// the bank is its parity, its number is in every line. Two banks are enough: a rank writes bank e %
-// 2 again at e + 2, which it starts after it has ended e + 1 (launches of a communicator follow one
-// another), and in e + 1 it heard from every other rank, which had ended e by then: through that
-// rank's data, or, where not everybody hears from everybody (a broadcast), by its word that it
-// came.
+// Epochs: every launch of a window kernel but of messages is one epoch, counted from 1 by each
+// block in `epoch`; the bank is its parity, its number is in every line. Two banks are enough: a
+// rank writes bank e % 2 again at e + 2, which it starts after it has ended e + 1 (launches of a
+// communicator follow one another), and in e + 1 it heard from every other rank, which had ended e
+// by then: through that rank's data, or, where not everybody hears from everybody (a broadcast), by
+// its word that it came.
 #pragma once
 #include <cstdint>
 
@@ -69,7 +70,7 @@ struct StoreState {
 };
 
 struct WindowLayout {
-  uint64_t epochs, claim, peers, own, store, ll, ll128, total;
+  uint64_t messages, epochs, claim, peers, own, store, ll, ll128, total;
   uint64_t arrived, taken, result_arrived, result_taken;  // counts, one for each sender and slot
   uint64_t stage, results;                                // slots
   uint64_t ll128_bank_bytes;                              // wire bytes of one sender
@@ -87,8 +88,10 @@ COLL_FN constexpr WindowLayout window_layout(int nranks) {
   l.ll128_bank_bytes = kLl128Total / senders / 4096 * 4096;
   l.slots = kMostSlots;
   while (l.slots > 16 && l.slots * senders > 2 * kMostSlots) l.slots /= 2;
-  l.epochs = 0;
-  l.claim = kWindowBlocks * sizeof(uint64_t);  // of the report of a failure: there is but one
+  l.messages = 0;
+  l.epochs = 128;
+  l.claim =
+      l.epochs + kWindowBlocks * sizeof(uint64_t);  // of the report of a failure: there is but one
   l.peers = align_up(l.claim + sizeof(uint32_t), 1024);
   l.own = l.peers + kWindowBlocks * senders * sizeof(PeerCounters);
   l.own_bytes = uint32_t(align_up(sizeof(OwnBlock) + (senders - 1) * sizeof(OwnBlock::Peer), 64));

@@ -257,11 +257,11 @@ __device__ inline void begin_store(const Exchange& x, StoreShared& shared) {
     shared.first[i / kCounts][i % kCounts] = x.own_block().peers[i / kCounts].count[i % kCounts];
   __syncthreads();
 }
-// `adds(peer, count)`: by how much a count of a peer has grown; `draws(role)`: whether a role was
-// there.
+// `adds(peer, count)`: by how much a count of a peer has grown; `draws(role)`: how often a role's
+// groups have asked for a ticket.
 template <class Adds, class Draws>
-__device__ void end_store(const Exchange& x, const StoreShared& shared, uint64_t chunks,
-                          uint64_t epoch, Adds adds, Draws draws) {
+__device__ void end_counts(const Exchange& x, const StoreShared& shared, uint64_t chunks, Adds adds,
+                           Draws draws) {
   __syncthreads();
   const int others = x.memory.nranks - 1;
   for (int b = int(blockIdx.x); b < kWindowBlocks; b += int(gridDim.x)) {
@@ -273,10 +273,17 @@ __device__ void end_store(const Exchange& x, const StoreShared& shared, uint64_t
     for (int i = int(threadIdx.x); i < others * kCounts; i += int(blockDim.x)) {
       const int k = i / kCounts, count = i % kCounts;
       const int peer = (x.memory.rank + 1 + k) % x.memory.nranks;
-      block.peers[k].count[count] =
-          shared.first[k][count] + (adds(peer, Count(count)) ? chunks : 0);
+      block.peers[k].count[count] = shared.first[k][count] + adds(peer, Count(count));
     }
   }
+}
+// Of an operation of all ranks. `has(peer, count)`: whether it has grown by the operation's chunks.
+template <class Has, class Draws>
+__device__ void end_store(const Exchange& x, const StoreShared& shared, uint64_t chunks,
+                          uint64_t epoch, Has has, Draws draws) {
+  end_counts(
+      x, shared, chunks,
+      [&](int peer, Count count) -> uint64_t { return has(peer, count) ? chunks : 0; }, draws);
   end_epoch(x, epoch);
 }
 

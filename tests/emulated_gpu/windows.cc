@@ -38,6 +38,8 @@ void read_back(std::vector<uint8_t>& to, const uint8_t* from) {
   for (size_t i = 0; i < to.size(); ++i) to[i] = all[i];
 }
 
+const std::vector<PairStep> kNoSteps;
+
 bool many_in(Collective c) {
   return c == Collective::reduce_scatter || c == Collective::all_to_all || c == Collective::scatter;
 }
@@ -59,6 +61,9 @@ bool served(const WindowCase& c, int nranks) {
   const uint64_t bytes = c.what.count * element_size(c.what.type);
   if (c.direct != DirectWay::none)
     return window_direct(c.what.collective, c.what.type, c.what.op, nranks, bytes);
+  if (c.what.algorithm == AlgorithmId::pairwise)
+    return window_serves(Collective::send_recv, c.what.algorithm, c.what.protocol, c.what.type,
+                         c.what.op, nranks, bytes);
   return window_serves(c.what.collective, c.what.algorithm, c.what.protocol, c.what.type, c.what.op,
                        nranks, bytes);
 }
@@ -94,6 +99,21 @@ uint8_t* Windows::put(int rank, const std::vector<uint8_t>& memory) {
   return to;
 }
 
+// A round of messages; what a rank sends itself does not go through its window.
+int Windows::launch_round(WindowLaunch l, const PairStep& step) {
+  const int me = l.memory.rank;
+  const uint64_t bytes = step.send_count * element_size(l.work.type);
+  l.work.collective = Collective::send_recv;
+  l.work.input = l.work.output = nullptr;
+  l.work.count = 0;
+  l.message = &step;
+  if (step.send_peer != me || step.recv_peer != me) return launch_window(l);
+  emulated::machine().launch(l.stream, 1, 1, [step, bytes] {
+    if (bytes > 0 && step.send != step.recv) std::memcpy(step.recv, step.send, bytes);
+  });
+  return 0;
+}
+
 std::string Windows::launch(const WindowCase& c, int without) {
   const uint64_t bytes = c.what.count * element_size(c.what.type);
   for (int r = 0; r < nranks; ++r) {
@@ -117,6 +137,7 @@ std::string Windows::launch(const WindowCase& c, int without) {
     l.work = op.work();
     l.work.input = there(l.work.input);
     l.work.output = there(l.work.output);
+    l.work.pairs = nullptr;
     l.memory = {parts_, stride_, r, nranks};
     l.direct = c.direct;
     if (c.direct != DirectWay::none) l.flat = {users_, kSlotBytes};
@@ -124,7 +145,14 @@ std::string Windows::launch(const WindowCase& c, int without) {
     l.chunk_bytes = c.chunk_bytes;
     l.shared = {&reports_[size_t(r)], &abort_word_, timeout_ns, nullptr};
     l.stream = &reports_[size_t(r)];  // one of its own
-    if (const int rc = launch_window(l); rc != 0) return "refused: " + std::to_string(rc);
+    int rc = 0;
+    if (c.what.algorithm != AlgorithmId::pairwise) rc = launch_window(l);
+    for (PairStep step : op.work().algorithm == AlgorithmId::pairwise ? op.pairs() : kNoSteps) {
+      step.send = there(step.send);
+      step.recv = there(step.recv);
+      rc = rc != 0 ? rc : launch_round(l, step);
+    }
+    if (rc != 0) return "refused: " + std::to_string(rc);
     // What comes next on the stream finds the results, though other ranks may not be done.
     emulated::machine().launch(l.stream, 1, 1,
                                [&op, from = placed.memory] { read_back(op.memory(), from); });

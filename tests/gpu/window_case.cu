@@ -81,7 +81,10 @@ bool exact_in(DataType type, double v) {  // float8e5m2 has two bits behind the 
 
 bool served(const World& w, const Case& c) {
   const uint64_t bytes = c.count * element_size(c.type);
-  if (c.in_place && c.collective == Collective::all_to_all) return false;  // has no such form
+  // Have no such form.
+  if (c.in_place &&
+      (c.collective == Collective::all_to_all || c.collective == Collective::send_recv))
+    return false;
   if (c.direct == DirectWay::none)
     return window_serves(c.collective, c.algorithm, c.protocol, c.type, c.op, w.n, bytes);
   return window_direct(c.collective, c.type, c.op, w.n, bytes);
@@ -150,7 +153,12 @@ void run_case(const World& w, const Case& c) {
   for (int round = 0; round < (c.in_place ? 1 : 3); ++round)
     for (int r = 0; r < w.n; ++r) {
       CUDA_OK(cudaSetDevice(w.device(r)));
-      CUDA_OK(launch_window(w.launch(r, works[r], c.blocks, c.direct)));
+      if (c.collective == Collective::send_recv) {
+        const PairStep step = w.shift(r, works[r]);
+        CUDA_OK(launch_window(w.message(r, step, works[r], c.blocks)));
+      } else {
+        CUDA_OK(launch_window(w.launch(r, works[r], c.blocks, c.direct)));
+      }
     }
   for (int r = 0; r < w.n; ++r) {
     CUDA_OK(cudaSetDevice(w.device(r)));
@@ -192,6 +200,9 @@ void run_case(const World& w, const Case& c) {
           break;
         case Collective::broadcast:
           v = value_of(root, e, RedOp::sum);
+          break;
+        case Collective::send_recv:
+          v = value_of((r + w.n - 1) % w.n, e, RedOp::sum);
           break;
         case Collective::scatter:
           v = value_of(root, uint64_t(r) * c.count + e, RedOp::sum);

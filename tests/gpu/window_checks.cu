@@ -18,12 +18,13 @@ void check_world(World& w, bool only_direct, bool few) {
                       {AlgorithmId::two_shot, Protocol::ll},
                       {AlgorithmId::two_shot, Protocol::ll128},
                       {AlgorithmId::two_shot, Protocol::simple},
+                      {AlgorithmId::pairwise, Protocol::simple},
                       {AlgorithmId::two_shot, Protocol::simple, DirectWay::store},
                       {AlgorithmId::two_shot, Protocol::simple, DirectWay::load}};
-  const Collective collectives[] = {Collective::all_reduce,     Collective::all_gather,
-                                    Collective::reduce_scatter, Collective::broadcast,
-                                    Collective::reduce,         Collective::gather,
-                                    Collective::scatter,        Collective::all_to_all};
+  const Collective collectives[] = {
+      Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+      Collective::broadcast,  Collective::reduce,     Collective::gather,
+      Collective::scatter,    Collective::all_to_all, Collective::send_recv};
   int turn = 0;
   for (const auto& [algorithm, protocol, direct] : ways)
     for (const Collective collective : collectives) {
@@ -65,14 +66,16 @@ void stress(World& w, uint32_t seed, int operations) {
     seed = seed * 1664525u + 1013904223u;
     return (seed >> 8) % below;
   };
-  const Collective collectives[] = {Collective::all_reduce, Collective::all_gather,
+  const Collective collectives[] = {Collective::all_reduce,     Collective::all_gather,
                                     Collective::reduce_scatter, Collective::broadcast,
-                                    Collective::all_to_all};
+                                    Collective::all_to_all,     Collective::send_recv};
   for (int i = 0; i < operations && failures == 0; ++i) {
     Case c{};
-    c.collective = collectives[draw(5)];
+    c.collective = collectives[draw(6)];
     c.algorithm = draw(2) == 0 ? AlgorithmId::one_shot : AlgorithmId::two_shot;
     c.protocol = Protocol(draw(3) == 0 ? 0 : draw(4) == 0 ? 1 : 2);
+    if (c.collective == Collective::send_recv)
+      c.algorithm = AlgorithmId::pairwise, c.protocol = Protocol::simple;
     c.type = DataType(draw(kDataTypeCount));
     c.op = RedOp(draw(4));
     c.count = draw(1u << (4 + draw(14))) + 1;
@@ -80,7 +83,8 @@ void stress(World& w, uint32_t seed, int operations) {
     c.shift = draw(2) == 0 ? 0 : uint64_t(draw(16));
     c.in_place = draw(2) == 0;
     // Among each other, so that counts of slots and epochs serve both.
-    if (draw(2) == 0) c.direct = draw(2) == 0 ? DirectWay::best : DirectWay::load;
+    if (draw(2) == 0 && c.collective != Collective::send_recv)
+      c.direct = draw(2) == 0 ? DirectWay::best : DirectWay::load;
     run_case(w, c);
     if (failures > 0) std::printf("operation %d\n", i);
   }
@@ -91,20 +95,32 @@ void check_missing(World& w) {
   CUDA_OK(cudaSetDevice(0));
   CUDA_OK(cudaMalloc(&memory, 1 << 20));
   CUDA_OK(cudaMemset(memory, 0, 1 << 20));
-  for (const Protocol protocol : {Protocol::ll, Protocol::ll128, Protocol::simple}) {
+  const struct {
+    AlgorithmId algorithm;
+    Protocol protocol;
+  } ways[] = {{AlgorithmId::one_shot, Protocol::ll},
+              {AlgorithmId::one_shot, Protocol::ll128},
+              {AlgorithmId::one_shot, Protocol::simple},
+              {AlgorithmId::pairwise, Protocol::simple}};
+  for (const auto& [algorithm, protocol] : ways) {
     w.reset();
     w.timeout_ns = 200'000'000;
     Work work{};
-    work.algorithm = AlgorithmId::one_shot;
+    work.algorithm = algorithm;
     work.protocol = protocol;
     work.type = DataType::float32;
     work.count = 1000;
     work.input = work.output = memory;
-    CUDA_OK(launch_window(w.launch(0, work, 2)));  // rank 1 and others never come
+    const PairStep step = w.shift(0, work);
+    if (algorithm == AlgorithmId::pairwise) work.collective = Collective::send_recv;
+    CUDA_OK(launch_window(algorithm == AlgorithmId::pairwise
+                              ? w.message(0, step, work, 2)
+                              : w.launch(0, work, 2)));  // rank 1 and others never come
     CUDA_OK(cudaStreamSynchronize(w.streams[0]));
     ++cases;
     if (w.reports[0].code != ReportCode::timeout || w.reports[0].peer <= 0 || *w.abort_word == 0) {
-      std::printf("WRONG: no report of a missing rank (protocol %d)\n", int(protocol));
+      std::printf("WRONG: no report of a missing rank (algorithm %d protocol %d)\n", int(algorithm),
+                  int(protocol));
       ++failures;
     }
   }

@@ -70,6 +70,10 @@ int time(const std::string& how, int devices) {
     time_chunks(w);
     return 0;
   }
+  if (how == "messages") {
+    time_messages(w);
+    return 0;
+  }
   time_world(w, Collective::all_reduce, how == "quick");
   for (const Collective c : {Collective::all_gather, Collective::reduce_scatter,
                              Collective::all_to_all, Collective::broadcast})

@@ -28,7 +28,9 @@ double run_timed(World& w, const Work& work, int blocks, uint32_t chunk, bool gr
         CUDA_OK(cudaMalloc(&mine.output, room));
         CUDA_OK(cudaMemset(const_cast<void*>(mine.input), 0, room));
       }
-      WindowLaunch l = w.launch(r, mine, blocks, direct);
+      const PairStep step = w.shift(r, mine);
+      WindowLaunch l = work.collective == Collective::send_recv ? w.message(r, step, mine, blocks)
+                                                                : w.launch(r, mine, blocks, direct);
       l.chunk_bytes = chunk;
       cudaGraphExec_t exec = nullptr;
       const int each = 20;
@@ -126,6 +128,25 @@ void time_world(World& w, Collective collective, bool quick) {
       std::printf("\n");
       std::fflush(stdout);
     }
+}
+
+void time_messages(World& w) {
+  for (uint64_t bytes = 1 << 20; bytes <= 1ull << 30; bytes *= bytes == 8u << 20 ? 2 : 4) {
+    Work work{};
+    work.collective = Collective::send_recv;
+    work.algorithm = AlgorithmId::pairwise;
+    work.type = DataType::float32;
+    work.count = bytes / 4;
+    std::printf("message %10llu", (unsigned long long)bytes);
+    const bool graph = bytes <= (16 << 20);
+    const std::pair<int, uint32_t> settings[] = {
+        {0, 0}, {128, 4096}, {128, 8192}, {128, 16384}, {128, 32768}, {64, 16384}, {96, 16384}};
+    for (const auto& [blocks, chunk] : settings)
+      std::printf(" | %d/%u %.2f", blocks, chunk,
+                  run_timed(w, work, blocks, chunk, graph, bytes >> 26 ? 1 : 5));
+    std::printf("\n");
+    std::fflush(stdout);
+  }
 }
 
 void time_chunks(World& w) {

@@ -17,8 +17,9 @@ F driver(const char* name) {
 
 }  // namespace
 
-void Mapped::make(int ranks, int ranks_a_device, uint64_t bytes) {
+void Mapped::make(int ranks, int share, uint64_t bytes) {
   n = ranks;
+  ranks_a_device = share;
   stride = (bytes + (2u << 20) - 1) / (2u << 20) * (2u << 20);
   CUdeviceptr at = 0;
   if (DRIVER(cuMemAddressReserve)(&at, stride * n, 0, 0, 0) != CUDA_SUCCESS) std::exit(1);
@@ -36,10 +37,10 @@ void Mapped::make(int ranks, int ranks_a_device, uint64_t bytes) {
   }
   CUDA_OK(DRIVER(cuMemSetAccess)(at, stride * n, access.data(), access.size()));
   base = reinterpret_cast<uint8_t*>(at);
-  clear(ranks_a_device);
+  clear();
 }
 
-void Mapped::clear(int ranks_a_device) {
+void Mapped::clear() {
   for (int r = 0; r < n; ++r) {
     CUDA_OK(cudaSetDevice(r / ranks_a_device));
     CUDA_OK(cudaMemset(base + r * stride, 0, stride));
@@ -67,7 +68,7 @@ World::World(int ranks, int share, uint64_t user_bytes) : n(ranks), ranks_a_devi
 }
 
 void World::reset() {
-  peers.clear(ranks_a_device);
+  peers.clear();
   forget();
 }
 

@@ -29,8 +29,8 @@ using namespace collctl::kernels::cuda;
 struct Mapped {
   void make(int ranks, int ranks_a_device, uint64_t bytes);
   ~Mapped();
-  void clear(int ranks_a_device);
-  int n = 0;
+  void clear();
+  int n = 0, ranks_a_device = 1;
   uint8_t* base = nullptr;
   uint64_t stride = 0;
 };
@@ -62,6 +62,18 @@ struct World {
     l.shared.abort_word = abort_word;
     l.shared.timeout_ns = timeout_ns;
     l.stream = streams[r];
+    return l;
+  }
+  // Messages of `work`'s type: every rank to the next one, out of its input into that one's output.
+  PairStep shift(int r, const Work& work) const {
+    return {work.input, work.output, work.count, work.count, (r + 1) % n, (r + n - 1) % n};
+  }
+  // `step` must live until the launch.
+  WindowLaunch message(int r, const PairStep& step, Work work, int blocks) const {
+    work.input = work.output = nullptr;
+    work.count = 0;
+    WindowLaunch l = launch(r, work, blocks);
+    l.message = &step;
     return l;
   }
   int n;
@@ -107,6 +119,8 @@ void check_missing_direct(World& w);
 void check_pointers(const World& w);
 
 void time_world(World& w, Collective collective, bool quick);
+// Of messages, by the number of blocks and the size of chunks.
+void time_messages(World& w);
 // Likewise of what goes by store, by the size of its chunks.
 void time_chunks(World& w);
 

@@ -18,7 +18,8 @@ using kernels::cuda::Launcher;
 using kernels::cuda::WindowLaunch;
 using kernels::cuda::WorksLaunch;
 
-std::atomic<uint64_t> works_launches{0}, window_launches{0}, direct_launches{0};
+std::atomic<uint64_t> works_launches{0}, window_launches{0}, direct_launches{0},
+    message_launches{0};
 
 // As a kernel does: the report of the channel is written once, the others are told.
 bool run_one(const Work& work, const ChannelLinks& links, const DeviceShared& shared,
@@ -101,10 +102,51 @@ int launch_works(const WorksLaunch& launch) {
       });
 }
 
-// A part: the window's own counts, its lines, its banks.
-constexpr uint64_t kLinesAt = 128, kBanksAt = 4096, kBankBytes = 16 << 10;
+// A part: the window's own counts, its lines, where each peer shows its next message, its banks.
+constexpr uint64_t kLinesAt = 128, kShownAt = 2048, kBanksAt = 4096, kBankBytes = 16 << 10;
+
+// A message is shown to its receiver, who copies it straight.
+struct Shown {
+  const void* data;
+  uint64_t bytes;
+  uint32_t there;
+};
+static_assert(kShownAt + kMaxWindowRanks * sizeof(Shown) <= kBanksAt);
+int launch_message(const WindowLaunch& launch) {
+  ++message_launches;
+  const uint64_t element = element_size(launch.work.type);
+  return fake_cuda::enqueue(launch.stream, [step = *launch.message, element, memory = launch.memory,
+                                            shared = launch.shared] {
+    const auto shown = [&](int to, int from) -> Shown& {
+      uint8_t* const part = memory.base + uint64_t(to) * memory.stride;
+      return reinterpret_cast<Shown*>(part + kShownAt)[from];
+    };
+    const auto wait = [&](Shown& message, uint32_t there) {
+      while (std::atomic_ref(message.there).load() != there) {
+        if (std::atomic_ref(*shared.abort_word).load() != 0) return false;
+        std::this_thread::yield();
+      }
+      return true;
+    };
+    if (step.send_peer >= 0) {
+      Shown& message = shown(step.send_peer, memory.rank);
+      message.data = step.send;
+      message.bytes = step.send_count * element;
+      std::atomic_ref(message.there).store(1);
+    }
+    if (step.recv_peer >= 0) {
+      Shown& message = shown(memory.rank, step.recv_peer);
+      if (!wait(message, 1)) return;
+      COLL_CHECK(message.bytes == step.recv_count * element);
+      std::memcpy(step.recv, message.data, message.bytes);
+      std::atomic_ref(message.there).store(0);
+    }
+    if (step.send_peer >= 0) wait(shown(step.send_peer, memory.rank), 0);
+  });
+}
 
 int launch_window(const WindowLaunch& launch) {
+  if (launch.message != nullptr) return launch_message(launch);
   const bool direct = launch.direct != DirectWay::none;
   ++(direct ? direct_launches : window_launches);
   // Works say so themselves on the host.
@@ -126,8 +168,10 @@ int launch_window(const WindowLaunch& launch) {
   });
 }
 
-bool window_serves(Collective collective, AlgorithmId, Protocol protocol, DataType, RedOp,
+bool window_serves(Collective collective, AlgorithmId algorithm, Protocol protocol, DataType, RedOp,
                    int nranks, uint64_t bytes) {
+  if (collective == Collective::send_recv)
+    return algorithm == AlgorithmId::pairwise && protocol == Protocol::simple;
   return collective == Collective::all_reduce && protocol == Protocol::simple && nranks > 1 &&
          bytes <= kHostWindowBytes;
 }
@@ -160,7 +204,8 @@ const Launcher& host_launcher() {
 }
 
 LaunchCounts launch_counts() {
-  return {works_launches.load(), window_launches.load(), direct_launches.load()};
+  return {works_launches.load(), window_launches.load(), direct_launches.load(),
+          message_launches.load()};
 }
 
 std::vector<Result<std::unique_ptr<Communicator>>> try_gpu_job(const GpuJob& job) {

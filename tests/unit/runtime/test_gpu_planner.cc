@@ -248,6 +248,66 @@ TEST_CASE("messages of GPU ranks are proved, on more channels than there are rin
   CHECK(plan->ops[0].works.size() == 32);
 }
 
+TEST_CASE("large messages go by the window, a round in a work", "[gpu][planner]") {
+  const int n = 4;
+  auto shapes = complete(gpu_job(n).shapes());
+  for (CommShape& s : shapes)
+    s.window_serves = [](Collective c, AlgorithmId algorithm, Protocol protocol, DataType, RedOp,
+                         int nranks, uint64_t) {
+      return c == Collective::send_recv && algorithm == AlgorithmId::pairwise &&
+             protocol == Protocol::simple && nranks > 1;
+    };
+  const auto message = [](int peer, uint64_t bytes, bool sends) {
+    Operation op = operation(Collective::send_recv, bytes, DataType::uint8);
+    (sends ? op.output : const_cast<void*&>(op.input)) = nullptr;
+    op.peer = peer;
+    return op;
+  };
+  const auto planned = [&](std::span<const Operation> operations, const Choices& allowed) {
+    auto plan = make_plan(operations, shapes[0], allowed);
+    REQUIRE(plan);
+    return std::move(*plan);
+  };
+  // Both to 1, the second one behind; one from 3 beside the first; to and from 2 in another round.
+  const Operation group[] = {message(1, 2 << 20, true),  message(2, 4 << 20, true),
+                             message(1, 3 << 20, true),  message(3, 5 << 20, false),
+                             message(2, 6 << 20, false), message(1, 8, true)};
+  const Plan plan = planned(group, choices("", ""));
+  REQUIRE(plan.ops.size() == 2);
+  CHECK_FALSE(plan.ops[0].by_window_kernel);  // 8 bytes
+  const PlannedOp& large = plan.ops[1];
+  CHECK(large.by_window_kernel);
+  CHECK(large.protocol == Protocol::simple);
+  CHECK(large.channels == 1);
+  CHECK(large.expected_us > 10);
+  struct Round {
+    int to;
+    uint64_t sent;
+    int from;
+    uint64_t received;
+  };
+  const Round rounds[] = {{1, 2 << 20, 3, 5 << 20}, {1, 3 << 20, -1, 0}, {2, 4 << 20, 2, 6 << 20}};
+  REQUIRE(large.works.size() == std::size(rounds));
+  for (size_t i = 0; i < std::size(rounds); ++i) {
+    const kernels::Work& w = large.works[i];
+    REQUIRE(w.pair_count == 1);
+    CHECK(w.channel == 0);
+    CHECK(w.pairs->send_peer == rounds[i].to);
+    CHECK(w.pairs->send_count == rounds[i].sent);
+    CHECK(w.pairs->recv_peer == rounds[i].from);
+    CHECK(w.pairs->recv_count == rounds[i].received);
+  }
+  // Not to oneself, and not for those who want a number of channels or another protocol.
+  const Operation self[] = {message(0, 2 << 20, true), message(0, 2 << 20, false)};
+  CHECK_FALSE(planned(self, choices("", "")).ops[0].by_window_kernel);
+  const Operation one = message(1, 64 << 20, true);
+  CHECK(planned({&one, 1}, choices("pairwise", "simple")).ops[0].by_window_kernel);
+  CHECK(planned({&one, 1}, choices("", "", 8)).ops[0].works.size() == 8);
+  CHECK_FALSE(planned({&one, 1}, choices("", "ll")).ops[0].by_window_kernel);
+  shapes[0].gpu_window = false;
+  CHECK_FALSE(planned({&one, 1}, choices("", "")).ops[0].by_window_kernel);
+}
+
 TEST_CASE("a window kernel gets the whole operation in one work", "[gpu][planner]") {
   const auto shapes = complete(gpu_job(4).shapes());
   const Operation op = operation(Collective::all_reduce, 1 << 18);

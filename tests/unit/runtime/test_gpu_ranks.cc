@@ -248,6 +248,66 @@ TEST_CASE("messages of a group, and groups of several operations, on GPU ranks",
         }) == "");
 }
 
+// Large ones through the window, behind the small ones and whatever else the group has; a rank may
+// know of none, of one end or of several messages of a pair.
+TEST_CASE("large messages between GPU ranks go through their window", "[gpu]") {
+  const int n = 3;
+  set_up_gpus(n);
+  const uint64_t before = launch_counts().messages;
+  CHECK(with_gpu_ranks(over(n, ""), [](Communicator& c, Complaints& complaints) {
+          constexpr size_t kLarge = 600'001, kSmall = 100;
+          struct Sent {
+            int from, to;
+            size_t count;
+          };
+          // 0 -> 1 twice, one of them small; 1 <-> 2; 2 to itself.
+          const std::vector<Sent> sent = {{0, 1, kLarge}, {0, 1, kSmall},     {0, 1, kLarge + 3},
+                                          {1, 2, kLarge}, {2, 1, kLarge - 1}, {2, 2, kLarge}};
+          const auto value = [](size_t message, int round) {
+            return uint8_t(1 + message + 16 * round);
+          };
+          std::vector<std::vector<uint8_t>> out(sent.size()), in(sent.size());
+          std::vector<float> sum(1000, 1.f);
+          Stream stream(c);
+          for (int round = 0; round < 3; ++round) {
+            Group group;
+            for (size_t m = 0; m < sent.size(); ++m) {
+              const Sent& each = sent[m];
+              out[m].assign(each.count, value(m, round));
+              in[m].assign(each.count, 0);
+              if (each.from == c.rank())
+                complaints.add(c.rank(), c.start({.collective = Collective::send_recv,
+                                                  .input = out[m].data(),
+                                                  .count = each.count,
+                                                  .type = DataType::uint8,
+                                                  .peer = each.to},
+                                                 stream));
+              if (each.to == c.rank())
+                complaints.add(c.rank(), c.start({.collective = Collective::send_recv,
+                                                  .output = in[m].data(),
+                                                  .count = each.count,
+                                                  .type = DataType::uint8,
+                                                  .peer = each.from},
+                                                 stream));
+            }
+            complaints.add(c.rank(), c.start({.collective = Collective::all_reduce,
+                                              .input = sum.data(),
+                                              .output = sum.data(),
+                                              .count = sum.size()},
+                                             stream));
+            complaints.add(c.rank(), group.end());
+            complaints.add(c.rank(), stream.synchronize());
+            for (size_t m = 0; m < sent.size(); ++m)
+              if (sent[m].to == c.rank() &&
+                  in[m] != std::vector<uint8_t>(sent[m].count, value(m, round)))
+                complaints.add(format("message {} of round {} is wrong", m, round));
+          }
+          if (sum != std::vector<float>(1000, 27.f)) complaints.add("3 x 3 x 3 is not 27");
+        }) == "");
+  // 0: two sends; 1: receives those, then meets 2 in either direction; 2: likewise. In each round.
+  CHECK(launch_counts().messages - before == 3 * (2 + 3 + 2));
+}
+
 TEST_CASE("a group on two streams of one communicator", "[gpu]") {
   // First uses of different links; the second stream's operation follows the first one's.
   const int n = 3;
