@@ -12,6 +12,7 @@
 namespace collctl::runtime {
 namespace {
 
+using kernels::PairStep;
 using kernels::Protocol;
 using kernels::Report;
 using kernels::Work;
@@ -180,11 +181,13 @@ Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
     for (const Work& work : op.works) {
       const bool window = op.by_window_kernel && verbs_bank_bytes_ == 0;
       auto& launches = made->launches;
-      const bool copy = options_.nranks == 1 && op.collective != kernels::Collective::send_recv;
+      const bool alone = options_.nranks == 1 && op.collective != kernels::Collective::send_recv;
+      const bool copy = alone || op.by_copies;
       const bool joins = !window && !copy && !launches.empty() && !launches.back().window &&
                          !launches.back().copy && launches.back().protocol == work.protocol &&
                          launches.back().count < launcher.most_works;
-      const bool further = copy && &work != &op.works.front();  // the first copies for all channels
+      const bool further =
+          alone && &work != &op.works.front();  // the first copies for all channels
       if (!joins && !further)
         launches.push_back({window, copy, work.protocol, int(made->works.size()), 0, 0, steps});
       ++launches.back().count;
@@ -249,24 +252,27 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
     const Work& first = plan.works[size_t(launch.first)];
     int error = 0;
     if (launch.window && first.count == 0) continue;
+    const PairStep* const round = first.collective == kernels::Collective::send_recv
+                                      ? &plan.steps[launch.first_step]
+                                      : nullptr;
     if (launch.copy) {
-      if (first.input != first.output)
-        COLL_TRY(stream.copy(first.output, first.input,
-                             first.count * kernels::element_size(first.type)));
+      void* const to = round != nullptr ? round->recv : first.output;
+      const void* const from = round != nullptr ? round->send : first.input;
+      const uint64_t count = round != nullptr ? round->send_count : first.count;
+      if (to != from && count > 0)
+        COLL_TRY(stream.copy(to, from, count * kernels::element_size(first.type)));
       continue;
     }
     if (launch.window) {
       const bool straight = kernels::shares_buffers(first);
-      const bool messages = first.collective == kernels::Collective::send_recv;
-      error =
-          launcher.launch_window({.work = first,
-                                  .memory = window_,
-                                  .message = messages ? &plan.steps[launch.first_step] : nullptr,
-                                  .direct = straight ? DirectWay::best : DirectWay::none,
-                                  .flat = straight ? *options_.flat : kernels::FlatRange{},
-                                  .blocks = 0,
-                                  .shared = shared,
-                                  .stream = stream.get()});
+      error = launcher.launch_window({.work = first,
+                                      .memory = window_,
+                                      .message = round,
+                                      .direct = straight ? DirectWay::best : DirectWay::none,
+                                      .flat = straight ? *options_.flat : kernels::FlatRange{},
+                                      .blocks = 0,
+                                      .shared = shared,
+                                      .stream = stream.get()});
     } else {
       error = launcher.launch_works({.works = &first,
                                      .work_count = launch.count,

@@ -33,7 +33,7 @@ namespace collctl::runtime {
 struct CudaPlan {
   struct Launch {
     bool window = false;
-    bool copy = false;  // one rank: the first work's whole operation is that
+    bool copy = false;  // by the driver: one rank's whole operation, or a message to oneself
     kernels::Protocol protocol{};
     int first = 0, count = 0;  // works
     int threads = 0;           // of a block

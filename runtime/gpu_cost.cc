@@ -38,10 +38,10 @@ constexpr WindowRow kWindowRows[] = {
 constexpr double kLaunchUs = 1.2;
 // In operations with a root all ranks tell each other that they have come.
 constexpr double kMeetingUs = 0.3;
-// A rank's own block, which line kernels copy when the others' have gone (measured on 2 x H200:
-// all-gather of 4 and 16 MiB takes 1.3 and 5.1 us longer than reduce-scatter). By store it is
-// copied while the links are busy.
-constexpr double kOwnBlockGbps = 1650;
+// A rank's own block, which line kernels put into place between the others' (measured on 2 x H200:
+// all-gather of 8 and 16 MiB takes 1.1 and 2.4 us longer than its lines, all-to-all, which has to
+// load it, 2.0 and 3.4). By store it is copied while the links are busy.
+constexpr double kOwnBlockGbps = 3600, kOwnBlockLoadedGbps = 2300;
 // What receivers of a broadcast hand on comes a second way (measured on 4 x H200).
 constexpr double kHandedOnUs = 4, kHandedOnLinesUs = 1.5;
 
@@ -130,7 +130,9 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
   const double first = std::min(bytes, kFirstBytes);
   double moving_us = first / (row.first_gbps * 1e3) + (bytes - first) / (row.gbps * 1e3);
   if (keeps_block(q.collective) && q.protocol != Protocol::simple)
-    moving_us += double(q.bytes) / (kOwnBlockGbps * 1e3);
+    moving_us +=
+        double(q.bytes) /
+        ((q.collective == Collective::all_to_all ? kOwnBlockLoadedGbps : kOwnBlockGbps) * 1e3);
   return {latency_us + moving_us, moving_us > latency_us
                                       ? format("bandwidth: {:.4g} GB/s between GPUs", row.gbps)
                                       : format("latency: launch and flags of {} ranks", q.nranks)};

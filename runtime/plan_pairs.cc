@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "kernels/algorithms.h"
 #include "runtime/cost.h"
@@ -31,15 +32,18 @@ struct MessageWidth {
 constexpr MessageWidth kCpuMessages{8 << 10, 0, 8 << 10, {512 << 10, 512 << 10, 512 << 10}};
 constexpr MessageWidth kGpuMessages{32 << 10, 1 << 20, 512 << 10, {32 << 10, 2 << 10, 16 << 10}};
 
-// How a message goes. Every rank keeps this order of ways, and none waits for another.
+// How a message goes. Every rank keeps this order of ways, and none waits for another. window: in
+// memory that all ranks map; copy: to oneself, on a GPU.
+enum class By { fifos, window, copy };
 struct Way {
   Protocol protocol;
-  bool window;  // in memory that all ranks map, else through fifos
+  By by;
 };
-constexpr Way kWays[] = {{Protocol::ll, false},
-                         {Protocol::ll128, false},
-                         {Protocol::simple, false},
-                         {Protocol::simple, true}};
+constexpr Way kWays[] = {{Protocol::ll, By::fifos},
+                         {Protocol::ll128, By::fifos},
+                         {Protocol::simple, By::fifos},
+                         {Protocol::simple, By::window},
+                         {Protocol::simple, By::copy}};
 
 // Of a slot in use over NVLink: what is under way in all channels must stay in the receiver's cache
 // until it is taken.
@@ -62,7 +66,7 @@ int message_channels(uint64_t bytes, Protocol protocol, const CommShape& shape,
 double message_us(uint64_t bytes, const Way& way, const CommShape& shape) {
   constexpr auto kPairwise = kernels::AlgorithmId::pairwise;
   const Protocol protocol = way.protocol;
-  if (way.window)
+  if (way.by == By::window)
     return predict_window_kernel(
                {Collective::send_recv, kernels::AlgorithmId::one_shot, protocol, 2, bytes})
         .us;
@@ -119,11 +123,9 @@ bool have_ll128(int from, int to, const CommShape& shape) {
 // Between GPUs that map each other's memory large messages go through the window's slots: all
 // blocks of a device move one message, where a fifo has one block at each end. Whoever names a
 // number of channels gets fifos.
-bool by_window(const Operation& message, uint64_t bytes, Protocol protocol, const CommShape& shape,
-               const Choices& choices) {
+bool by_window(uint64_t bytes, Protocol protocol, const CommShape& shape, const Choices& choices) {
   return shape.gpu_window && shape.window_serves != nullptr && protocol == Protocol::simple &&
-         choices.channels == 0 && message.peer != shape.rank &&
-         bytes > message_width(shape).ll_alone_bytes &&
+         choices.channels == 0 && bytes > message_width(shape).ll_alone_bytes &&
          shape.window_serves(Collective::send_recv, kernels::AlgorithmId::pairwise, protocol,
                              DataType::uint8, kernels::RedOp::sum, shape.nranks, bytes);
 }
@@ -150,9 +152,23 @@ Result<Protocol> protocol_of(const Operation& message, uint64_t bytes, const Com
                                 : "CPU ranks have simple and ll"));
 }
 
+// Place in kWays.
+Result<size_t> way_of(const Operation& message, uint64_t bytes, const CommShape& shape,
+                      const Choices& choices) {
+  COLL_ASSIGN(const Protocol protocol, protocol_of(message, bytes, shape, choices));
+  const bool to_oneself = shape.gpu && message.peer == shape.rank;
+  const By by = to_oneself                                   ? By::copy
+                : by_window(bytes, protocol, shape, choices) ? By::window
+                                                             : By::fifos;
+  for (size_t way = 0; way < std::size(kWays); ++way)
+    if (kWays[way].by == by && (to_oneself || kWays[way].protocol == protocol)) return way;
+  base::check_failed("a message has a way", __FILE__, __LINE__, name_of(protocol));
+}
+
 std::string why_way(const Way& way, const CommShape& shape) {
   const MessageWidth& width = message_width(shape);
-  if (way.window)
+  if (way.by == By::copy) return "messages to oneself";
+  if (way.by == By::window)
     return format("messages above {} bytes, in memory all ranks map", width.ll_alone_bytes);
   if (way.protocol == Protocol::ll) return format("messages up to {} bytes", width.ll_alone_bytes);
   if (way.protocol == Protocol::ll128) return format("messages up to {} bytes", width.ll128_bytes);
@@ -275,19 +291,15 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
   std::map<std::pair<size_t, int>, Schedule> schedules;  // by (place in kWays, channel)
   for (const Operation& m : messages) {
     const uint64_t bytes = m.count * kernels::element_size(m.type);
-    COLL_ASSIGN(const Protocol protocol, protocol_of(m, bytes, shape, choices));
-    const bool window = by_window(m, bytes, protocol, shape, choices);
-    const auto way = std::find_if(std::begin(kWays), std::end(kWays), [&](const Way& each) {
-      return each.protocol == protocol && each.window == window;
-    });
-    int channels = message_channels(bytes, protocol, shape, choices);
-    if (m.peer == shape.rank || window) channels = 1;
+    COLL_ASSIGN(const size_t way, way_of(m, bytes, shape, choices));
+    const bool whole = m.peer == shape.rank || kWays[way].by != By::fifos;
+    const int channels = whole ? 1 : message_channels(bytes, kWays[way].protocol, shape, choices);
     const int n = shape.nranks;
     const int distance =
         m.input != nullptr ? (m.peer - shape.rank + n) % n : (shape.rank - m.peer + n) % n;
     const auto parts = cut_parts(bytes, channels);
     for (size_t c = 0; c < parts.size(); ++c) {
-      Schedule& s = schedules[{size_t(way - std::begin(kWays)), int(c)}];
+      Schedule& s = schedules[{way, int(c)}];
       s.largest = std::max(s.largest, parts[c].count);
       Round& round = s.rounds[distance];
       if (m.input != nullptr)
@@ -306,7 +318,8 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
                           .collective = Collective::send_recv,
                           .channels = 0,
                           .works = {},
-                          .by_window_kernel = way.window,
+                          .by_window_kernel = way.by == By::window,
+                          .by_copies = way.by == By::copy,
                           .threads = message_threads(schedule.largest, way.protocol, shape),
                           .expected_us = message_us(schedule.largest, way, shape),
                           .why = why_way(way, shape)});
@@ -314,13 +327,14 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
     plan.pairs.push_back(std::make_shared<const std::vector<PairStep>>(steps_of(schedule, shape)));
     const std::vector<PairStep>& steps = *plan.pairs.back();
     kernels::Work w = message_work(shape, way.protocol, key.second, schedule);
-    w.pair_count = way.window ? 1 : uint32_t(steps.size());
     // A window's kernel has one round; launches follow one another as rounds do in a fifo's.
+    const bool apart = way.by != By::fifos;
+    w.pair_count = apart ? 1 : uint32_t(steps.size());
     for (size_t first = 0; first < steps.size(); first += w.pair_count) {
       w.pairs = steps.data() + first;
       plan.ops.back().works.push_back(w);
     }
-    plan.ops.back().channels = way.window ? 1 : int(plan.ops.back().works.size());
+    plan.ops.back().channels = apart ? 1 : int(plan.ops.back().works.size());
   }
   return {};
 }

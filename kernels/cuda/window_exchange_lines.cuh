@@ -89,7 +89,9 @@ __device__ __forceinline__ void give_batch(const Exchange& x, const B& batch, ui
   }
 }
 
-template <class B>
+// The own block goes into place behind what is given: nobody waits for it, and where all get the
+// same it is at hand.
+template <class B, WordKind kKind>
 __device__ __forceinline__ void give_lines(const Exchange& x, const B& batch, uint32_t turn,
                                            uint32_t units, int lane, uint64_t epoch) {
   using L = typename B::L;
@@ -104,6 +106,12 @@ __device__ __forceinline__ void give_lines(const Exchange& x, const B& batch, ui
                  d);
     loaded = true;
     store_lines(bank_of<L>(x, p, x.memory.rank, epoch), batch, turn, units, lane, epoch, d);
+  }
+  if constexpr (kKind == WordKind::copy) {
+    if (!x.copy_own) return;
+    if (!loaded || x.in_stride != 0)
+      load_units(typename B::User(x.input + x.own_in, x.bytes), 0, batch, turn, units, lane, d);
+    store_units(typename B::User(x.output + x.own_out, x.bytes), 0, batch, turn, units, lane, d);
   }
 }
 
@@ -252,19 +260,11 @@ __global__ void __launch_bounds__(kLineThreads) exchange_lines(const __grid_cons
   const uint32_t turns = batch.turns(units);
   // Giving is a turn ahead of taking.
   for (uint32_t turn = 0; turn <= turns; ++turn) {
-    if (turn < turns && x.gives_to != Peers::none)
-      give_lines<B>(x, batch, turn, units, lane, epoch);
+    if (turn < turns && (x.gives_to != Peers::none || x.copy_own))
+      give_lines<B, kKind>(x, batch, turn, units, lane, epoch);
     if (turn > 0 && x.takes_from != Peers::none &&
         !take_lines<B, kKind>(x, batch, turn - 1, units, lane, epoch))
       break;
-  }
-  if (x.copy_own) {
-    const typename B::User from(x.input + x.own_in, x.bytes), to(x.output + x.own_out, x.bytes);
-    for (uint32_t turn = 0; turn < turns; ++turn) {
-      LaneData d[B::kUnits];
-      load_units(from, 0, batch, turn, units, lane, d);
-      store_units(to, 0, batch, turn, units, lane, d);
-    }
   }
   meet(x, L::kId, epoch);
   end_epoch(x, epoch);

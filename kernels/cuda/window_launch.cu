@@ -109,7 +109,10 @@ int launch_store(const Exchange& x, int asked, const WindowLaunch& launch) {
   const int turns = to_one || whole || x.memory.nranks == 1 ? 1 : x.memory.nranks - 1;
   // One round of chunks as large as slots is faster than two of half the size, in two-shot.
   const uint64_t largest = two_shot ? kSlotBytes : 16 * 1024;
-  const uint32_t chunk = chunk_of(launch, each, turns, blocks * (dealt ? 2 : 1), largest);
+  // One way between two ranks only, as a message.
+  const bool message = x.memory.nranks == 2 && x.meets && kKind == WordKind::copy;
+  const uint32_t chunk = message ? message_chunk(launch, each, x.layout.slots)
+                                 : chunk_of(launch, each, turns, blocks * (dealt ? 2 : 1), largest);
   void* const stream = launch.stream;
   const bool vec = aligned(x, 16);
   if (two_shot) {
