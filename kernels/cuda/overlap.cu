@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <array>
 
 namespace collctl::kernels::cuda {
@@ -27,6 +28,7 @@ struct Known {
   const void* kernel = nullptr;
   cudaFunction_t function = nullptr;
   bool overlaps = false;
+  int alone_bytes = -1;  // of shared memory, so that no second block has room; -1: not asked yet
 };
 
 // Older code than 9.0 does not wait for the launch before, whatever the device knows.
@@ -35,8 +37,26 @@ cudaError_t look_up(int device, const void* kernel, Known& known) {
   if (const cudaError_t rc = cudaFuncGetAttributes(&code, kernel); rc != cudaSuccess) return rc;
   cudaFunction_t function = nullptr;
   if (const cudaError_t rc = cudaGetFuncBySymbol(&function, kernel); rc != cudaSuccess) return rc;
-  known = {device, kernel, function, code.ptxVersion >= 90};
+  known = {device, kernel, function, code.ptxVersion >= 90, -1};
   return cudaSuccess;
+}
+
+// More than half of a multiprocessor's shared memory, with what a block has anyway.
+cudaError_t find_alone_bytes(Known& known) {
+  cudaFuncAttributes code;
+  if (const cudaError_t rc = cudaFuncGetAttributes(&code, known.kernel); rc != cudaSuccess)
+    return rc;
+  int all = 0, most = 0;
+  cudaError_t rc =
+      cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, known.device);
+  if (rc == cudaSuccess)
+    rc = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, known.device);
+  if (rc != cudaSuccess) return rc;
+  const int fixed = int(code.sharedSizeBytes);
+  const int bytes = std::max(0, std::min(all / 2 + 1024, most) - fixed) / 1024 * 1024;
+  rc = cudaFuncSetAttribute(known.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  if (rc == cudaSuccess) known.alone_bytes = bytes;
+  return rc;
 }
 
 // A thread's kernels, each in the place that its address says.
@@ -50,12 +70,14 @@ Known& place_of(const void* kernel) {
 }  // namespace
 
 cudaError_t launch_overlapping(const void* kernel, int blocks, int threads, void* stream,
-                               void** arguments) {
+                               void** arguments, Places places) {
   int device = 0;
   if (const cudaError_t rc = cudaGetDevice(&device); rc != cudaSuccess) return rc;
   Known& known = place_of(kernel);
   if (known.kernel != kernel || known.device != device)
     if (const cudaError_t rc = look_up(device, kernel, known); rc != cudaSuccess) return rc;
+  if (places == Places::alone && known.alone_bytes < 0)
+    if (const cudaError_t rc = find_alone_bytes(known); rc != cudaSuccess) return rc;
   const LaunchEx launch = driver_launch();
   if (launch == nullptr) return cudaErrorNotSupported;
   CUlaunchConfig config{};
@@ -63,6 +85,7 @@ cudaError_t launch_overlapping(const void* kernel, int blocks, int threads, void
   config.gridDimY = config.gridDimZ = 1;
   config.blockDimX = unsigned(threads);
   config.blockDimY = config.blockDimZ = 1;
+  config.sharedMemBytes = places == Places::alone ? unsigned(known.alone_bytes) : 0;
   config.hStream = static_cast<CUstream>(stream);
   CUlaunchAttribute attribute{};
   attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;

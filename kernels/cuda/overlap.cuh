@@ -25,9 +25,13 @@ template <class... Arguments>
 const void* address_of(void (*kernel)(Arguments...)) {
   return reinterpret_cast<const void*>(kernel);
 }
+// Whether two blocks may be on one multiprocessor, of one launch or of two that overlap. Alone they
+// lie evenly: of the launch that follows some would find the few multiprocessors that are free, and
+// two of them there take twice as long as the others.
+enum class Places : bool { any, alone };
 // Host. Puts a kernel that begins with begin_launch() on a stream of the current device;
 // `arguments` point at the kernel's. Any thread. What the device refuses comes back as its error.
 cudaError_t launch_overlapping(const void* kernel, int blocks, int threads, void* stream,
-                               void** arguments);
+                               void** arguments, Places places = Places::any);
 
 }  // namespace collctl::kernels::cuda

@@ -56,18 +56,18 @@ constexpr bool summed_by_words(WordKind kind) {
   return kind != WordKind::copy && kind != WordKind::generic;
 }
 
-template <class B, WordKind kKind>
+template <class B, WordKind kKind, Places kPlaces = Places::any>
 int launch_batches(const Exchange& x, int blocks, void* stream) {
   const int threads = line_threads<typename B::L>(x, blocks);
   if (x.algorithm == AlgorithmId::two_shot) {
     if constexpr (kKind != WordKind::copy)
-      return launch_kernel(&two_shot_lines<B, kKind>, blocks, threads, stream, x);
+      return launch_kernel<kPlaces>(&two_shot_lines<B, kKind>, blocks, threads, stream, x);
   }
   if constexpr (kKind == WordKind::copy && B::L::kId == Protocol::ll128) {
     if (is_dealt(x, Protocol::ll128))
-      return launch_kernel(&broadcast_lines<B>, blocks, threads, stream, x);
+      return launch_kernel<kPlaces>(&broadcast_lines<B>, blocks, threads, stream, x);
   }
-  return launch_kernel(&exchange_lines<B, kKind>, blocks, threads, stream, x);
+  return launch_kernel<kPlaces>(&exchange_lines<B, kKind>, blocks, threads, stream, x);
 }
 
 template <class L, WordKind kKind>
@@ -81,6 +81,10 @@ int launch_lines(const Exchange& x, int asked, void* stream) {
     const uint32_t each = x.algorithm == AlgorithmId::two_shot ? units / x.memory.nranks
                           : dealt                              ? units / (x.memory.nranks - 1)
                                                                : units;
+    // Measured on 2 GPUs: alone is slower for who has little more than a round. Sums have registers
+    // for one block only.
+    if (!odd && each > warps + warps / 2)
+      return launch_batches<Large<L>, kKind, Places::alone>(x, blocks, stream);
     if (!odd && each > warps) return launch_batches<Large<L>, kKind>(x, blocks, stream);
     // Measured on 4 GPUs: up to four warps' work of each slice or block. One peer's never are too
     // many.

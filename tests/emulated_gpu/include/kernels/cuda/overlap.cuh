@@ -26,8 +26,9 @@ const void* address_of(void (*kernel)(Arguments...)) {
   return address;
 }
 
+enum class Places : bool { any, alone };
 inline cudaError_t launch_overlapping(const void* kernel, int blocks, int threads, void* stream,
-                                      void** arguments) {
+                                      void** arguments, Places = Places::any) {
   return emulated::launch(kernel, blocks, threads, stream, arguments) ? cudaSuccess
                                                                       : cudaErrorInvalidValue;
 }
