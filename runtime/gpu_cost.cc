@@ -38,10 +38,11 @@ constexpr WindowRow kWindowRows[] = {
 constexpr double kLaunchUs = 1.2;
 // In operations with a root all ranks tell each other that they have come.
 constexpr double kMeetingUs = 0.3;
-// A rank's own block, which line kernels put into place between the others' (measured on 2 x H200:
-// all-gather of 8 and 16 MiB takes 1.1 and 2.4 us longer than its lines, all-to-all, which has to
-// load it, 2.0 and 3.4). By store it is copied while the links are busy.
-constexpr double kOwnBlockGbps = 3600, kOwnBlockLoadedGbps = 2300;
+// LL128 that only moves, where sums reach what the row says (2 x H200).
+constexpr double kMovedLinesGbps = 355;
+// A rank's own block goes into place between the others', by store while the links are busy; lines
+// have it at hand, but for an all-to-all's, which is loaded (2 x H200: 1.9 us of 8 MiB).
+constexpr double kOwnBlockGbps = 4400;
 // What receivers of a broadcast hand on comes a second way (measured on 4 x H200).
 constexpr double kHandedOnUs = 4, kHandedOnLinesUs = 1.5;
 
@@ -58,14 +59,22 @@ constexpr StraightRow kStraightRows[] = {
     {false, true, 15.0, 0.3, 330},
 };
 
+bool adds_up(Collective collective) {
+  return collective == Collective::all_reduce || collective == Collective::reduce ||
+         collective == Collective::reduce_scatter;
+}
+
 double wire_bytes_per_byte(Protocol protocol) {
   if (protocol == Protocol::ll) return 2;
   return protocol == Protocol::ll128 ? 128.0 / 120 : 1;
 }
 
-// Whether every rank copies a block of its own input to its output.
-bool keeps_block(Collective collective) {
-  return collective == Collective::all_gather || collective == Collective::all_to_all;
+// What leaves a rank, or enters it, takes.
+double moved_us(const WindowRow& row, Collective collective, double bytes) {
+  if (row.protocol == Protocol::ll128 && !adds_up(collective))
+    return bytes / (kMovedLinesGbps * 1e3);
+  const double first = std::min(bytes, kFirstBytes);
+  return first / (row.first_gbps * 1e3) + (bytes - first) / (row.gbps * 1e3);
 }
 
 const WindowRow& window_row(AlgorithmId algorithm, Protocol protocol) {
@@ -127,12 +136,9 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
   double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us;
   if (has_root(q.collective)) latency_us += kMeetingUs;
   if (dealt) latency_us += q.protocol == Protocol::simple ? kHandedOnUs : kHandedOnLinesUs;
-  const double first = std::min(bytes, kFirstBytes);
-  double moving_us = first / (row.first_gbps * 1e3) + (bytes - first) / (row.gbps * 1e3);
-  if (keeps_block(q.collective) && q.protocol != Protocol::simple)
-    moving_us +=
-        double(q.bytes) /
-        ((q.collective == Collective::all_to_all ? kOwnBlockLoadedGbps : kOwnBlockGbps) * 1e3);
+  double moving_us = moved_us(row, q.collective, bytes);
+  if (q.collective == Collective::all_to_all && q.protocol != Protocol::simple)
+    moving_us += double(q.bytes) / (kOwnBlockGbps * 1e3);
   return {latency_us + moving_us, moving_us > latency_us
                                       ? format("bandwidth: {:.4g} GB/s between GPUs", row.gbps)
                                       : format("latency: launch and flags of {} ranks", q.nranks)};
@@ -141,7 +147,7 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
 GpuPrediction predict_straight(const GpuQuery& q) {
   const Collective c = q.collective;
   const bool slices = c == Collective::all_reduce || c == Collective::reduce;
-  const bool adds = slices || c == Collective::reduce_scatter;
+  const bool adds = adds_up(c);
   const double others = q.nranks - 1;
   const auto by = [&](bool loads, double bytes) {
     const StraightRow& row = *std::find_if(

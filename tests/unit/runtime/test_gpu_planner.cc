@@ -356,7 +356,7 @@ TEST_CASE("the choice of GPU ranks by size", "[gpu][planner]") {
   }
 }
 
-TEST_CASE("large blocks that ranks keep go by store sooner than sums", "[gpu][planner]") {
+TEST_CASE("what is only moved goes by lines longer than sums do", "[gpu][planner]") {
   auto shapes = complete(gpu_job(2).shapes());
   shapes[0].window_serves = [](Collective, AlgorithmId algorithm, Protocol protocol, DataType type,
                                RedOp op, int nranks, uint64_t bytes) {
@@ -369,10 +369,11 @@ TEST_CASE("large blocks that ranks keep go by store sooner than sums", "[gpu][pl
     return std::string(name_of(chosen->algorithm)) + "/" + name_of(chosen->protocol);
   };
   for (const Collective c : {Collective::all_gather, Collective::all_to_all}) {
-    CHECK(way(c, 8 << 20) == "one-shot/ll128");
-    CHECK(way(c, 16 << 20) == "one-shot/simple");
+    CHECK(way(c, 32 << 20) == "one-shot/ll128");
+    CHECK(way(c, 64 << 20) == "one-shot/simple");
   }
   CHECK(way(Collective::reduce_scatter, 16 << 20) == "one-shot/ll128");
+  CHECK(way(Collective::reduce_scatter, 32 << 20) == "one-shot/simple");
 }
 
 TEST_CASE("what GPU ranks cannot do is refused with the reason", "[gpu][planner]") {
