@@ -58,7 +58,10 @@ for n in $(printf '%s\n' 1 2 "$gpus" | sort -nu | awk -v most="$gpus" '$1 <= mos
   for op in allreduce reducescatter reduce; do
     judge -n "$n" "$op" -d float32,float16,int8 --op all -b 24 -e 30000 -f 31 "${quick[@]}"
   done
-  judge -n "$n" allreduce -b $((1024 * 1024 + 1)) -e 64M -f 8 "${quick[@]}"
+  for op in allreduce allgather alltoall sendrecv; do
+    judge -n "$n" "$op" -b $((1024 * 1024 + 1)) -e 64M -f 8 "${quick[@]}"
+  done
+  judge -n "$n" sendrecv -b 3M -e 96M -f 32 --misalign 8 --cuda-graph 3 "${quick[@]}"
   run -n "$n" soak --seed $((n + 100)) --ops 500
   [ $rc = 0 ] || { echo "FAILED ($rc): soak on $n GPUs"; show; }
 done
