@@ -252,22 +252,23 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
     const Work& first = plan.works[size_t(launch.first)];
     int error = 0;
     if (launch.window && first.count == 0) continue;
-    const PairStep* const round = first.collective == kernels::Collective::send_recv
-                                      ? &plan.steps[launch.first_step]
-                                      : nullptr;
+    const bool messages = first.collective == kernels::Collective::send_recv;
+    const PairStep* const rounds = messages ? &plan.steps[launch.first_step] : nullptr;
     if (launch.copy) {
-      void* const to = round != nullptr ? round->recv : first.output;
-      const void* const from = round != nullptr ? round->send : first.input;
-      const uint64_t count = round != nullptr ? round->send_count : first.count;
-      if (to != from && count > 0)
-        COLL_TRY(stream.copy(to, from, count * kernels::element_size(first.type)));
+      const uint64_t element = kernels::element_size(first.type);
+      const auto copy = [&](void* to, const void* from, uint64_t count) {
+        return to == from || count == 0 ? Status() : stream.copy(to, from, count * element);
+      };
+      if (!messages) COLL_TRY(copy(first.output, first.input, first.count));
+      for (uint32_t i = 0; messages && i < first.pair_count; ++i)
+        COLL_TRY(copy(rounds[i].recv, rounds[i].send, rounds[i].send_count));
       continue;
     }
     if (launch.window) {
       const bool straight = kernels::shares_buffers(first);
       error = launcher.launch_window({.work = first,
                                       .memory = window_,
-                                      .message = round,
+                                      .rounds = rounds,
                                       .direct = straight ? DirectWay::best : DirectWay::none,
                                       .flat = straight ? *options_.flat : kernels::FlatRange{},
                                       .blocks = 0,

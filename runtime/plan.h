@@ -79,12 +79,11 @@ struct PlannedOp {
   kernels::Protocol protocol = kernels::Protocol::simple;
   kernels::Collective collective = kernels::Collective::all_reduce;  // as the user named it
   int channels = 0;
-  // One per channel in use; one for all where a window kernel of GPUs runs it (by_window_kernel),
-  // of messages one for each round.
+  // One per channel in use; one for all where a window kernel of GPUs runs it (by_window_kernel).
   // Pointers refer to `orders`, `pairs` and the caller's buffers.
   std::vector<kernels::Work> works;
   bool by_window_kernel = false;
-  bool by_copies = false;  // of a GPU's driver, a work each: messages to oneself
+  bool by_copies = false;  // of a GPU's driver, one for each round: messages to oneself
   bool straight = false;   // from buffer to buffer: all lie in users' windows (plan_shared.h)
   int threads = 0;         // of a channel's block on a GPU; 0: of no account
   double expected_us = 0;  // by the cost model

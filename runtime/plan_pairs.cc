@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/check.h"
 #include "base/format.h"
 #include "kernels/algorithms.h"
 #include "runtime/cost.h"
@@ -39,11 +38,9 @@ struct Way {
   Protocol protocol;
   By by;
 };
-constexpr Way kWays[] = {{Protocol::ll, By::fifos},
-                         {Protocol::ll128, By::fifos},
-                         {Protocol::simple, By::fifos},
-                         {Protocol::simple, By::window},
-                         {Protocol::simple, By::copy}};
+constexpr Way kWays[] = {{Protocol::ll, By::fifos},      {Protocol::ll128, By::fifos},
+                         {Protocol::simple, By::fifos},  {Protocol::ll128, By::window},
+                         {Protocol::simple, By::window}, {Protocol::simple, By::copy}};
 
 // Of a slot in use over NVLink: what is under way in all channels must stay in the receiver's cache
 // until it is taken.
@@ -120,12 +117,12 @@ bool have_ll128(int from, int to, const CommShape& shape) {
   });
 }
 
-// Between GPUs that map each other's memory large messages go through the window's slots: all
-// blocks of a device move one message, where a fifo has one block at each end. Whoever names a
-// number of channels gets fifos.
-bool by_window(uint64_t bytes, Protocol protocol, const CommShape& shape, const Choices& choices) {
-  return shape.gpu_window && shape.window_serves != nullptr && protocol == Protocol::simple &&
-         choices.channels == 0 && bytes > message_width(shape).ll_alone_bytes &&
+// Between GPUs that map each other's memory messages go through it: all blocks of a device move
+// one, where a fifo has one block at each end, and no links are made. Whoever names a number of
+// channels gets fifos.
+bool window_has(Protocol protocol, uint64_t bytes, const CommShape& shape, const Choices& choices) {
+  return shape.gpu_window && shape.window_serves != nullptr && choices.channels == 0 &&
+         choices.allows(protocol) && (protocol != Protocol::ll128 || shape.ll128_passed) &&
          shape.window_serves(Collective::send_recv, kernels::AlgorithmId::pairwise, protocol,
                              DataType::uint8, kernels::RedOp::sum, shape.nranks, bytes);
 }
@@ -155,21 +152,26 @@ Result<Protocol> protocol_of(const Operation& message, uint64_t bytes, const Com
 // Place in kWays.
 Result<size_t> way_of(const Operation& message, uint64_t bytes, const CommShape& shape,
                       const Choices& choices) {
+  const auto place = [](Way way) {
+    const auto same = [&](const Way& w) { return w.protocol == way.protocol && w.by == way.by; };
+    return size_t(std::find_if(std::begin(kWays), std::end(kWays), same) - std::begin(kWays));
+  };
   COLL_ASSIGN(const Protocol protocol, protocol_of(message, bytes, shape, choices));
-  const bool to_oneself = shape.gpu && message.peer == shape.rank;
-  const By by = to_oneself                                   ? By::copy
-                : by_window(bytes, protocol, shape, choices) ? By::window
-                                                             : By::fifos;
-  for (size_t way = 0; way < std::size(kWays); ++way)
-    if (kWays[way].by == by && (to_oneself || kWays[way].protocol == protocol)) return way;
-  base::check_failed("a message has a way", __FILE__, __LINE__, name_of(protocol));
+  if (shape.gpu && message.peer == shape.rank) return place({Protocol::simple, By::copy});
+  if (window_has(Protocol::ll128, bytes, shape, choices))
+    return place({Protocol::ll128, By::window});
+  const bool large = bytes > message_width(shape).ll_alone_bytes;
+  if (large && protocol == Protocol::simple && window_has(protocol, bytes, shape, choices))
+    return place({protocol, By::window});
+  return place({protocol, By::fifos});
 }
 
 std::string why_way(const Way& way, const CommShape& shape) {
   const MessageWidth& width = message_width(shape);
   if (way.by == By::copy) return "messages to oneself";
   if (way.by == By::window)
-    return format("messages above {} bytes, in memory all ranks map", width.ll_alone_bytes);
+    return format("{} messages, in memory that all ranks map",
+                  way.protocol == Protocol::ll128 ? "small" : "large");
   if (way.protocol == Protocol::ll) return format("messages up to {} bytes", width.ll_alone_bytes);
   if (way.protocol == Protocol::ll128) return format("messages up to {} bytes", width.ll128_bytes);
   return format("messages above or without ll at {} bytes", width.ll_alone_bytes);
@@ -327,14 +329,10 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
     plan.pairs.push_back(std::make_shared<const std::vector<PairStep>>(steps_of(schedule, shape)));
     const std::vector<PairStep>& steps = *plan.pairs.back();
     kernels::Work w = message_work(shape, way.protocol, key.second, schedule);
-    // A window's kernel has one round; launches follow one another as rounds do in a fifo's.
-    const bool apart = way.by != By::fifos;
-    w.pair_count = apart ? 1 : uint32_t(steps.size());
-    for (size_t first = 0; first < steps.size(); first += w.pair_count) {
-      w.pairs = steps.data() + first;
-      plan.ops.back().works.push_back(w);
-    }
-    plan.ops.back().channels = apart ? 1 : int(plan.ops.back().works.size());
+    w.pairs = steps.data();
+    w.pair_count = uint32_t(steps.size());
+    plan.ops.back().works.push_back(w);
+    plan.ops.back().channels = int(plan.ops.back().works.size());
   }
   return {};
 }

@@ -60,15 +60,15 @@ struct PeerMemory {
 enum class DirectWay : uint8_t { none, best, store, load };
 
 // One whole operation through peers' memory, by a kernel made for it (algorithm one_shot or
-// two_shot, protocol ll or simple); or one round of messages (send_recv, pairwise, simple), of
-// which only the ranks at its ends know.
+// two_shot); or rounds of messages (send_recv, pairwise, ll128 or simple), of which only the ranks
+// at their ends know.
 struct WindowLaunch {
   Work work;  // the whole operation: part_offset 0, part_count = count; channel 0
   PeerMemory memory;
-  // Of messages: the round, in elements of work.type; then the work has no buffers and no count.
-  // Host memory, read before the call returns. Neither peer is the rank itself. The k-th message of
-  // a rank to another by this way is the k-th that it receives from there by it.
-  const PairStep* message = nullptr;
+  // Of messages: work.pair_count rounds, in elements of work.type; the work has no buffers. Host
+  // memory, read before the call returns. No peer is the rank itself. The k-th message of a rank to
+  // another by a protocol is the k-th that it receives from there by it, and takes as many bytes.
+  const PairStep* rounds = nullptr;
   // Then input and output of every rank are addresses in its slot of `flat`, null where the
   // operation has no such buffer there; the places may differ from rank to rank. Peers' outputs are
   // written to between the begin and the end of the launch on their own streams only.

@@ -3,7 +3,7 @@
 #pragma once
 #include <type_traits>
 
-#include "kernels/cuda/window_call.cuh"
+#include "kernels/cuda/window_exchange_lines.cuh"
 
 namespace collctl::kernels::cuda {
 
@@ -115,14 +115,28 @@ inline uint32_t chunk_of(const WindowLaunch& launch, uint64_t bytes, int turns, 
   return uint32_t(even < largest ? even : kBest);
 }
 
-// Of a message, at both ends, whatever else they send: whole slots up to 64 MiB (2 x H200), and
-// where a sender has so few slots that half full ones would not hold what is under way (4 MiB).
-inline constexpr uint32_t kMessageSlots = 128;  // of a sender, at least
-inline uint32_t message_chunk(const WindowLaunch& launch, uint64_t bytes, uint32_t slots) {
+// Of what goes one way between two ranks: whole slots up to 64 MiB (2 x H200).
+inline uint32_t one_way_chunk(const WindowLaunch& launch, uint64_t bytes) {
   constexpr uint64_t kFrom = uint64_t(kWindowBlocks) * kSlotBytes, kUpTo = 64 << 20;
-  const bool whole = bytes <= kUpTo || slots < 2 * kMessageSlots;
-  if (launch.chunk_bytes == 0 && bytes >= kFrom && whole) return kSlotBytes;
+  if (launch.chunk_bytes == 0 && bytes >= kFrom && bytes <= kUpTo) return kSlotBytes;
   return chunk_of(launch, bytes, 1, kWindowBlocks, kSlotBytes);
+}
+
+// Of what goes by lines.
+template <class L>
+int line_blocks(const Exchange& x, int asked) {
+  const uint32_t units = units_of<L>(x.bytes);
+  // Few warps on many multiprocessors are faster than the other way round.
+  return asked > 0 ? asked : at_most((units + 3) / 4, kWindowBlocks);
+}
+template <class L>
+int line_threads(const Exchange& x, int blocks) {
+  const uint32_t units = units_of<L>(x.bytes);
+  const uint32_t warps = (units + blocks - 1) / blocks;
+  // As many threads as peers at least: each looks after one.
+  const int least = x.memory.nranks > 32 ? 64 : 32;
+  const int threads = at_most(warps, kLineThreads / 32) * 32;
+  return threads < least ? least : threads;
 }
 
 // The kernel's code is on the device from now on: CUDA would bring it there at the first launch,

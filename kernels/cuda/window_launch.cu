@@ -7,7 +7,6 @@
 #include "kernels/cuda/window_broadcast_store.cuh"
 #include "kernels/cuda/window_exchange_store.cuh"
 #include "kernels/cuda/window_host.cuh"
-#include "kernels/cuda/window_message.cuh"
 #include "kernels/cuda/window_two_shot.cuh"
 #include "kernels/cuda/window_two_shot_store.cuh"
 #include "kernels/cuda/window_words.cuh"
@@ -20,22 +19,6 @@ namespace {
 bool is_dealt(const Exchange& x, Protocol protocol) {
   return x.collective == Collective::broadcast &&
          broadcast_is_dealt(protocol, x.memory.nranks, x.bytes);
-}
-
-template <class L>
-int line_blocks(const Exchange& x, int asked) {
-  const uint32_t units = units_of<L>(x.bytes);
-  // Few warps on many multiprocessors are faster than the other way round.
-  return asked > 0 ? asked : at_most((units + 3) / 4, kWindowBlocks);
-}
-template <class L>
-int line_threads(const Exchange& x, int blocks) {
-  const uint32_t units = units_of<L>(x.bytes);
-  const uint32_t warps = (units + blocks - 1) / blocks;
-  // As many threads as peers at least: each looks after one.
-  const int least = x.memory.nranks > 32 ? 64 : 32;
-  const int threads = at_most(warps, kLineThreads / 32) * 32;
-  return threads < least ? least : threads;
 }
 
 // Of whole aligned words.
@@ -113,9 +96,8 @@ int launch_store(const Exchange& x, int asked, const WindowLaunch& launch) {
   const int turns = to_one || whole || x.memory.nranks == 1 ? 1 : x.memory.nranks - 1;
   // One round of chunks as large as slots is faster than two of half the size, in two-shot.
   const uint64_t largest = two_shot ? kSlotBytes : 16 * 1024;
-  // One way between two ranks only, as a message.
-  const bool message = x.memory.nranks == 2 && x.meets && kKind == WordKind::copy;
-  const uint32_t chunk = message ? message_chunk(launch, each, x.layout.slots)
+  const bool one_way = x.memory.nranks == 2 && x.meets && kKind == WordKind::copy;
+  const uint32_t chunk = one_way ? one_way_chunk(launch, each)
                                  : chunk_of(launch, each, turns, blocks * (dealt ? 2 : 1), largest);
   void* const stream = launch.stream;
   const bool vec = aligned(x, 16);
@@ -131,40 +113,6 @@ int launch_store(const Exchange& x, int asked, const WindowLaunch& launch) {
   }
   return launch_kernel(vec ? &exchange_store<kKind, true> : &exchange_store<kKind, false>, blocks,
                        kStoreThreads, stream, x, chunk);
-}
-
-int launch_message(const WindowLaunch& launch) {
-  Exchange x = exchange_of(launch);
-  x.gives_to = x.takes_from = Peers::none;
-  const PairStep& step = *launch.message;
-  const int me = launch.memory.rank, nranks = launch.memory.nranks;
-  const auto is_peer = [&](int rank) { return rank >= 0 && rank < nranks && rank != me; };
-  const uint64_t element = element_size(launch.work.type);
-  Messages m{};
-  m.send_peer = m.recv_peer = -1;
-  m.send_chunk = m.recv_chunk = kSlotBytes;  // nothing is divided by 0
-  if (step.send_peer >= 0 && step.send_count > 0) {
-    if (!is_peer(step.send_peer)) return cudaErrorInvalidValue;
-    m.send = static_cast<const uint8_t*>(step.send);
-    m.send_bytes = step.send_count * element;
-    m.send_chunk = message_chunk(launch, m.send_bytes, x.layout.slots);
-    m.send_peer = step.send_peer;
-  }
-  if (step.recv_peer >= 0 && step.recv_count > 0) {
-    if (!is_peer(step.recv_peer)) return cudaErrorInvalidValue;
-    m.recv = static_cast<uint8_t*>(step.recv);
-    m.recv_bytes = step.recv_count * element;
-    m.recv_chunk = message_chunk(launch, m.recv_bytes, x.layout.slots);
-    m.recv_peer = step.recv_peer;
-  }
-  const uint64_t most = std::max(m.send_bytes, m.recv_bytes);
-  if (most == 0) return cudaSuccess;
-  const int asked = std::min(launch.blocks, kWindowBlocks);
-  const int blocks = asked > 0 ? asked : at_most((most + 2047) / 2048, kWindowBlocks);
-  const bool vec =
-      (reinterpret_cast<uintptr_t>(m.send) | reinterpret_cast<uintptr_t>(m.recv)) % 16 == 0;
-  return launch_kernel(vec ? &message_store<true> : &message_store<false>, blocks, kStoreThreads,
-                       launch.stream, x, m);
 }
 
 template <class B, WordKind kKind>
@@ -222,10 +170,8 @@ uint64_t window_part_bytes(int nranks) {
 bool window_serves(Collective collective, AlgorithmId algorithm, Protocol protocol, DataType, RedOp,
                    int nranks, uint64_t bytes) {
   if (nranks - 1 > kMostPeers) return false;
-  // One peer's slots must hold what is under way on a link.
   if (collective == Collective::send_recv)
-    return algorithm == AlgorithmId::pairwise && protocol == Protocol::simple && nranks > 1 &&
-           window_layout(nranks).slots >= kMessageSlots;
+    return algorithm == AlgorithmId::pairwise && window_has_messages(protocol, nranks, bytes);
   if (algorithm == AlgorithmId::two_shot) {
     if (collective != Collective::all_reduce && collective != Collective::barrier) return false;
     // A bank holds contributions and results of a slice, each rounded up to units.
@@ -253,13 +199,12 @@ int prepare_windows() {
   if (failed == 0) failed = prepare_kind<WordKind::sum_bfloat16>();
   if (failed == 0) failed = prepare_kind<WordKind::generic>();
   if (failed == 0) failed = prepare_direct();
-  if (failed == 0) failed = prepare_kernel(&message_store<true>);
-  if (failed == 0) failed = prepare_kernel(&message_store<false>);
+  if (failed == 0) failed = prepare_messages();
   return failed;
 }
 
 int launch_window(const WindowLaunch& launch) {
-  if (launch.message != nullptr) return launch_message(launch);
+  if (launch.rounds != nullptr) return launch_messages(launch);
   if (launch.direct != DirectWay::none) return launch_direct(launch);
   const Exchange x = exchange_of(launch);
   if (x.bytes == 0) return cudaSuccess;

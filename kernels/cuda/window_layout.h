@@ -9,6 +9,8 @@
 //   own        for each block this rank's own counts; tickets of the store kernels
 //   ll         2 banks x (n-1) senders x lines of 16 bytes, 8 of them data
 //   ll128      2 banks x (n-1) senders x lines of 128 bytes, 120 of them data
+//   message    LL128 as above, for messages alone; and for each peer and block the last message by
+//              lines that it has taken
 //   stage      for each sender a ring of slots, and beside them counts (window_store.cuh); a second
 //              set for two-shot's results
 //
@@ -31,6 +33,7 @@ namespace collctl::kernels::cuda {
 inline constexpr int kWindowBlocks = 128;             // most that a launch has
 inline constexpr uint64_t kLlBankBytes = 256 * 1024;  // wire bytes of one sender: 128 KiB of data
 inline constexpr uint64_t kLl128Total = 20u << 20;    // wire bytes of all senders in one bank
+inline constexpr uint64_t kMessageTotal = 5u << 20;   // likewise, of messages
 inline constexpr uint32_t kSlotBytes = 32 * 1024;     // of a stage
 inline constexpr uint32_t kMostSlots = 512;           // of all senders, about
 
@@ -49,7 +52,8 @@ struct alignas(64) PeerCounters {
 static_assert(sizeof(PeerCounters) == 64);
 enum class StoreRole : uint8_t { give, sum, take };
 inline constexpr int kStoreRoles = 3;
-inline constexpr int kCounts = 4;  // of a peer: chunks sent, received, results sent, received
+// Of a peer: chunks sent and received, results likewise, messages by lines likewise.
+inline constexpr int kCounts = 6;
 inline constexpr int kMostPeers = 127;
 
 // What each block knows of all launches before; nobody else looks. Followed by what belongs to more
@@ -74,8 +78,9 @@ struct WindowLayout {
   uint64_t arrived, taken, result_arrived, result_taken;  // counts, one for each sender and slot
   uint64_t stage, results;                                // slots
   uint64_t ll128_bank_bytes;                              // wire bytes of one sender
-  uint32_t own_bytes;                                     // of each block
-  uint32_t slots;                                         // of one sender: a power of two
+  uint64_t message_taken, message_lines, message_bank_bytes;
+  uint32_t own_bytes;  // of each block
+  uint32_t slots;      // of one sender: a power of two
 };
 
 COLL_FN constexpr uint64_t align_up(uint64_t value, uint64_t to) {
@@ -103,7 +108,10 @@ COLL_FN constexpr WindowLayout window_layout(int nranks) {
   l.result_taken = l.result_arrived + counts;
   l.ll = align_up(l.result_taken + counts, 4096);
   l.ll128 = l.ll + 2 * senders * kLlBankBytes;
-  l.stage = l.ll128 + 2 * senders * l.ll128_bank_bytes;
+  l.message_bank_bytes = kMessageTotal / senders / 4096 * 4096;
+  l.message_lines = l.ll128 + 2 * senders * l.ll128_bank_bytes;
+  l.message_taken = l.message_lines + 2 * senders * l.message_bank_bytes;
+  l.stage = align_up(l.message_taken + senders * kWindowBlocks * sizeof(uint64_t), 4096);
   l.results = l.stage + senders * l.slots * kSlotBytes;
   l.total = l.results + senders * l.slots * kSlotBytes;
   return l;
@@ -115,6 +123,11 @@ COLL_FN constexpr uint64_t ll_capacity() {
 }
 COLL_FN constexpr uint64_t ll128_capacity(int nranks) {
   return window_layout(nranks).ll128_bank_bytes / 128 * 120;
+}
+
+// Likewise of a message.
+COLL_FN constexpr uint64_t message_capacity(int nranks) {
+  return window_layout(nranks).message_bank_bytes / 128 * 120;
 }
 
 // The place of `sender` at `receiver`: 0 .. nranks - 2.

@@ -14,9 +14,17 @@ struct Messages {
   const uint8_t* send;
   uint8_t* recv;
   uint64_t send_bytes, recv_bytes;
-  uint32_t send_chunk, recv_chunk;  // bytes; the other end has the same
+  uint32_t send_chunk, recv_chunk;    // by store: bytes; the other end has the same
+  uint16_t send_before, recv_before;  // by lines: of the pair in the same launch
+  bool last_sent, last_received;      // likewise: none of the pair follows in it
   int send_peer, recv_peer;
 };
+
+// Nobody waits for it.
+__device__ inline void count_launch(const Exchange& x) {
+  if (blockIdx.x == 0 && threadIdx.x == 0)
+    atomicAdd(reinterpret_cast<unsigned long long*>(x.messages()), 1ull);
+}
 
 template <bool kVec>
 __device__ void send_chunks(Group& group, const Messages& m, const Chunks& chunks) {
@@ -89,7 +97,7 @@ __global__ void __launch_bounds__(kStoreThreads)
         if (role != StoreRole::take) return 0;
         return received.count + (joins ? kGivers * gridDim.x : 0);
       });
-  if (blockIdx.x == 0 && threadIdx.x == 0) ++*x.messages();
+  count_launch(x);
 }
 
 }  // namespace collctl::kernels::cuda

@@ -137,7 +137,7 @@ struct StoreShared {
   uint64_t drawn[kStoreRoles + 1];  // as in OwnBlock, its chunks at the end
   uint32_t failed;                  // some wait was given up
 };
-enum Count { kSent, kReceived, kResultSent, kResultReceived };
+enum Count { kSent, kReceived, kResultSent, kResultReceived, kLinesSent, kLinesReceived };
 
 // A kernel's chunks: those of `bytes` for each pair of ranks.
 struct Chunks {
@@ -277,13 +277,17 @@ __device__ void end_counts(const Exchange& x, const StoreShared& shared, uint64_
     }
   }
 }
-// Of an operation of all ranks. `has(peer, count)`: whether it has grown by the operation's chunks.
+// Of an operation of all ranks. `has(peer, count)`: whether a count of chunks has grown by the
+// operation's.
 template <class Has, class Draws>
 __device__ void end_store(const Exchange& x, const StoreShared& shared, uint64_t chunks,
                           uint64_t epoch, Has has, Draws draws) {
   end_counts(
       x, shared, chunks,
-      [&](int peer, Count count) -> uint64_t { return has(peer, count) ? chunks : 0; }, draws);
+      [&](int peer, Count count) -> uint64_t {
+        return count <= kResultReceived && has(peer, count) ? chunks : 0;
+      },
+      draws);
   end_epoch(x, epoch);
 }
 

@@ -24,7 +24,7 @@ WindowCase draw_case(Draw& draw, int nranks, bool direct) {
   c.what.protocol = direct ? Protocol::simple : Protocol(draw.below(kProtocolCount));
   if (!direct && draw.one_in(4)) {  // messages among the others, also such as few ranks know of
     c.what.algorithm = AlgorithmId::pairwise;
-    c.what.protocol = Protocol::simple;
+    c.what.protocol = draw.of({Protocol::simple, Protocol::ll128, Protocol::ll128});
     c.what.collective = draw.of(
         {Collective::send_recv, Collective::gather, Collective::scatter, Collective::all_to_all});
   }
@@ -138,6 +138,52 @@ TEST_CASE("window kernels: full slots are waited for", "[windows]") {
   }
 }
 
+// Whatever counts chunks leaves the numbers of messages alone, and the other way round.
+TEST_CASE("window kernels: messages between all other kinds of operations", "[windows]") {
+  struct Way {
+    Collective collective;
+    AlgorithmId algorithm;
+    Protocol protocol;
+    DirectWay direct = DirectWay::none;
+  };
+  constexpr Protocol kSimple = Protocol::simple, kLines = Protocol::ll128;
+  uint64_t seed = 0;
+  for (const Way& way :
+       {Way{Collective::all_reduce, AlgorithmId::two_shot, kSimple},
+        Way{Collective::all_reduce, AlgorithmId::one_shot, kSimple},
+        Way{Collective::all_reduce, AlgorithmId::two_shot, kLines},
+        Way{Collective::all_to_all, AlgorithmId::one_shot, kSimple},
+        Way{Collective::broadcast, AlgorithmId::one_shot, kSimple},
+        Way{Collective::all_reduce, AlgorithmId::one_shot, kSimple, DirectWay::store},
+        Way{Collective::all_gather, AlgorithmId::one_shot, kSimple, DirectWay::best}}) {
+    emulated::machine().behave({.seed = ++seed});
+    Windows windows(3, seed);
+    for (int turn = 0; turn < 4; ++turn) {
+      for (const Protocol protocol : {kLines, kSimple}) {
+        WindowCase c;
+        c.what = {.algorithm = AlgorithmId::pairwise,
+                  .collective = turn % 2 == 0 ? Collective::send_recv : Collective::scatter,
+                  .protocol = protocol,
+                  .count = 100 + uint64_t(turn)};
+        c.chunk_bytes = 48;
+        c.misalign.resize(3);
+        REQUIRE(windows.launch(c) == "");
+      }
+      WindowCase c;
+      c.what = {.algorithm = way.algorithm,
+                .collective = way.collective,
+                .protocol = way.protocol,
+                .count = 160};
+      c.direct = way.direct;
+      c.chunk_bytes = 64;
+      c.misalign.resize(3);
+      INFO(describe(c, 3));
+      REQUIRE(windows.launch(c) == "");
+      REQUIRE(windows.finish() == "");
+    }
+  }
+}
+
 TEST_CASE("window kernels: a rank that never comes is named", "[windows][stall]") {
   for (const DirectWay direct : {DirectWay::none, DirectWay::store, DirectWay::load})
     for (int p = 0; p < kProtocolCount; ++p)
@@ -145,7 +191,7 @@ TEST_CASE("window kernels: a rank that never comes is named", "[windows][stall]"
            {AlgorithmId::one_shot, AlgorithmId::two_shot, AlgorithmId::pairwise}) {
         const bool messages = id == AlgorithmId::pairwise;
         if (direct != DirectWay::none && (p != 0 || id != AlgorithmId::one_shot)) continue;
-        if (messages && Protocol(p) != Protocol::simple) continue;
+        if (messages && Protocol(p) == Protocol::ll) continue;
         emulated::machine().behave({.seed = uint64_t(p) + 1, .looks = 64});
         constexpr int kRanks = 3;
         Windows windows(kRanks, 4);

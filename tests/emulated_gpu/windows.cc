@@ -38,8 +38,6 @@ void read_back(std::vector<uint8_t>& to, const uint8_t* from) {
   for (size_t i = 0; i < to.size(); ++i) to[i] = all[i];
 }
 
-const std::vector<PairStep> kNoSteps;
-
 bool many_in(Collective c) {
   return c == Collective::reduce_scatter || c == Collective::all_to_all || c == Collective::scatter;
 }
@@ -99,19 +97,26 @@ uint8_t* Windows::put(int rank, const std::vector<uint8_t>& memory) {
   return to;
 }
 
-// A round of messages; what a rank sends itself does not go through its window.
-int Windows::launch_round(WindowLaunch l, const PairStep& step) {
+// Rounds of messages; what a rank sends itself does not go through its window.
+int Windows::launch_rounds(WindowLaunch l, const std::vector<PairStep>& steps) {
   const int me = l.memory.rank;
-  const uint64_t bytes = step.send_count * element_size(l.work.type);
+  const uint64_t element = element_size(l.work.type);
+  std::vector<PairStep> rounds;
+  for (const PairStep& step : steps) {
+    if (step.send_peer != me || step.recv_peer != me) {
+      rounds.push_back(step);
+      continue;
+    }
+    emulated::machine().launch(l.stream, 1, 1, [step, bytes = step.send_count * element] {
+      if (bytes > 0 && step.send != step.recv) std::memcpy(step.recv, step.send, bytes);
+    });
+  }
   l.work.collective = Collective::send_recv;
   l.work.input = l.work.output = nullptr;
   l.work.count = 0;
-  l.message = &step;
-  if (step.send_peer != me || step.recv_peer != me) return launch_window(l);
-  emulated::machine().launch(l.stream, 1, 1, [step, bytes] {
-    if (bytes > 0 && step.send != step.recv) std::memcpy(step.recv, step.send, bytes);
-  });
-  return 0;
+  l.work.pair_count = uint32_t(rounds.size());
+  l.rounds = rounds.data();
+  return rounds.empty() ? 0 : launch_window(l);
 }
 
 std::string Windows::launch(const WindowCase& c, int without) {
@@ -145,13 +150,13 @@ std::string Windows::launch(const WindowCase& c, int without) {
     l.chunk_bytes = c.chunk_bytes;
     l.shared = {&reports_[size_t(r)], &abort_word_, timeout_ns, nullptr};
     l.stream = &reports_[size_t(r)];  // one of its own
-    int rc = 0;
-    if (c.what.algorithm != AlgorithmId::pairwise) rc = launch_window(l);
-    for (PairStep step : op.work().algorithm == AlgorithmId::pairwise ? op.pairs() : kNoSteps) {
+    const bool messages = c.what.algorithm == AlgorithmId::pairwise;
+    std::vector<PairStep> steps = messages ? op.pairs() : std::vector<PairStep>();
+    for (PairStep& step : steps) {
       step.send = there(step.send);
       step.recv = there(step.recv);
-      rc = rc != 0 ? rc : launch_round(l, step);
     }
+    const int rc = messages ? launch_rounds(l, steps) : launch_window(l);
     if (rc != 0) return "refused: " + std::to_string(rc);
     // What comes next on the stream finds the results, though other ranks may not be done.
     emulated::machine().launch(l.stream, 1, 1,

@@ -1,6 +1,6 @@
 // Ranks of the window kernels on the emulated GPU: what all of them map, a stream each, and
 // operations whose buffers lie in flat memory, each rank's at its own alignment. Pairwise ones go
-// as messages, a launch for each round.
+// as messages, the rounds of a rank in one launch.
 #pragma once
 #include <memory>
 #include <string>
@@ -51,7 +51,8 @@ class Windows {
     std::unique_ptr<Operation> operation;
     uint8_t *memory = nullptr, *input = nullptr;  // where its memories lie
   };
-  int launch_round(collctl::kernels::cuda::WindowLaunch launch, const PairStep& step);
+  int launch_rounds(collctl::kernels::cuda::WindowLaunch launch,
+                    const std::vector<PairStep>& steps);
   uint8_t* put(int rank, const std::vector<uint8_t>& memory);
   uint8_t* slot(int rank) const { return users_ + uint64_t(rank) * kSlotBytes; }
 

@@ -18,6 +18,7 @@ void check_world(World& w, bool only_direct, bool few) {
                       {AlgorithmId::two_shot, Protocol::ll},
                       {AlgorithmId::two_shot, Protocol::ll128},
                       {AlgorithmId::two_shot, Protocol::simple},
+                      {AlgorithmId::pairwise, Protocol::ll128},
                       {AlgorithmId::pairwise, Protocol::simple},
                       {AlgorithmId::two_shot, Protocol::simple, DirectWay::store},
                       {AlgorithmId::two_shot, Protocol::simple, DirectWay::load}};
@@ -75,7 +76,8 @@ void stress(World& w, uint32_t seed, int operations) {
     c.algorithm = draw(2) == 0 ? AlgorithmId::one_shot : AlgorithmId::two_shot;
     c.protocol = Protocol(draw(3) == 0 ? 0 : draw(4) == 0 ? 1 : 2);
     if (c.collective == Collective::send_recv)
-      c.algorithm = AlgorithmId::pairwise, c.protocol = Protocol::simple;
+      c.algorithm = AlgorithmId::pairwise,
+      c.protocol = draw(2) == 0 ? Protocol::simple : Protocol::ll128;
     c.type = DataType(draw(kDataTypeCount));
     c.op = RedOp(draw(4));
     c.count = draw(1u << (4 + draw(14))) + 1;
@@ -101,6 +103,7 @@ void check_missing(World& w) {
   } ways[] = {{AlgorithmId::one_shot, Protocol::ll},
               {AlgorithmId::one_shot, Protocol::ll128},
               {AlgorithmId::one_shot, Protocol::simple},
+              {AlgorithmId::pairwise, Protocol::ll128},
               {AlgorithmId::pairwise, Protocol::simple}};
   for (const auto& [algorithm, protocol] : ways) {
     w.reset();

@@ -131,22 +131,26 @@ void time_world(World& w, Collective collective, bool quick) {
 }
 
 void time_messages(World& w) {
-  for (uint64_t bytes = 1 << 20; bytes <= 1ull << 30; bytes *= bytes == 8u << 20 ? 2 : 4) {
-    Work work{};
-    work.collective = Collective::send_recv;
-    work.algorithm = AlgorithmId::pairwise;
-    work.type = DataType::float32;
-    work.count = bytes / 4;
-    std::printf("message %10llu", (unsigned long long)bytes);
-    const bool graph = bytes <= (16 << 20);
-    const std::pair<int, uint32_t> settings[] = {
-        {0, 0}, {128, 4096}, {128, 8192}, {128, 16384}, {128, 32768}, {64, 16384}, {96, 16384}};
-    for (const auto& [blocks, chunk] : settings)
-      std::printf(" | %d/%u %.2f", blocks, chunk,
-                  run_timed(w, work, blocks, chunk, graph, bytes >> 26 ? 1 : 5));
-    std::printf("\n");
-    std::fflush(stdout);
-  }
+  for (uint64_t bytes = 1 << 10; bytes <= 1ull << 30; bytes *= 4)
+    for (const Protocol protocol : {Protocol::ll128, Protocol::simple}) {
+      Work work{};
+      work.collective = Collective::send_recv;
+      work.algorithm = AlgorithmId::pairwise;
+      work.protocol = protocol;
+      work.type = DataType::float32;
+      work.count = bytes / 4;
+      const bool store = protocol == Protocol::simple;
+      if (!window_has_messages(protocol, w.n, bytes) || (store && bytes < (1 << 20))) continue;
+      std::printf("message %10llu %s", (unsigned long long)bytes, name_of(protocol));
+      const bool graph = bytes <= (16 << 20);
+      std::vector<std::pair<int, uint32_t>> settings{{0, 0}};
+      if (store) settings.insert(settings.end(), {{128, 8192}, {128, 16384}, {128, 32768}});
+      for (const auto& [blocks, chunk] : settings)
+        std::printf(" | %d/%u %.2f", blocks, chunk,
+                    run_timed(w, work, blocks, chunk, graph, bytes >> 26 ? 1 : 5));
+      std::printf("\n");
+      std::fflush(stdout);
+    }
 }
 
 void time_chunks(World& w) {

@@ -72,8 +72,9 @@ struct World {
   WindowLaunch message(int r, const PairStep& step, Work work, int blocks) const {
     work.input = work.output = nullptr;
     work.count = 0;
+    work.pair_count = 1;
     WindowLaunch l = launch(r, work, blocks);
-    l.message = &step;
+    l.rounds = &step;
     return l;
   }
   int n;

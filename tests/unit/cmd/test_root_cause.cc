@@ -202,8 +202,8 @@ TEST_CASE("ranks that wait for each other") {
   CHECK(has(*e, "rank 1 waits for rank 0; rank 0 waits for rank 1"));
 }
 
-// Rank 1 is stopped while ranks connect. Rank 0 waits for 2, which waits for 1, and 0 is through with
-// waiting first: who then lost rank 0 is heard, and what it says is worse than a deadline.
+// Rank 1 is stopped while ranks connect. Rank 0 waits for 2, which waits for 1, and 0 is through
+// with waiting first: who then lost rank 0 is heard, and what it says is worse than a deadline.
 TEST_CASE("a rank that only lost one that had waited for it is no reason") {
   auto ranks = job(3);
   says(ranks[0], 0, ErrorCode::deadline, "rank 0 waited until the deadline for rank 2", 2);

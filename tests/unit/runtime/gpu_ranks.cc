@@ -112,41 +112,44 @@ struct Shown {
   uint32_t there;
 };
 static_assert(kShownAt + kMaxWindowRanks * sizeof(Shown) <= kBanksAt);
-int launch_message(const WindowLaunch& launch) {
+int launch_messages(const WindowLaunch& launch) {
   ++message_launches;
+  const std::vector<PairStep> rounds(launch.rounds, launch.rounds + launch.work.pair_count);
   const uint64_t element = element_size(launch.work.type);
-  return fake_cuda::enqueue(launch.stream, [step = *launch.message, element, memory = launch.memory,
-                                            shared = launch.shared] {
-    const auto shown = [&](int to, int from) -> Shown& {
-      uint8_t* const part = memory.base + uint64_t(to) * memory.stride;
-      return reinterpret_cast<Shown*>(part + kShownAt)[from];
-    };
-    const auto wait = [&](Shown& message, uint32_t there) {
-      while (std::atomic_ref(message.there).load() != there) {
-        if (std::atomic_ref(*shared.abort_word).load() != 0) return false;
-        std::this_thread::yield();
-      }
-      return true;
-    };
-    if (step.send_peer >= 0) {
-      Shown& message = shown(step.send_peer, memory.rank);
-      message.data = step.send;
-      message.bytes = step.send_count * element;
-      std::atomic_ref(message.there).store(1);
-    }
-    if (step.recv_peer >= 0) {
-      Shown& message = shown(memory.rank, step.recv_peer);
-      if (!wait(message, 1)) return;
-      COLL_CHECK(message.bytes == step.recv_count * element);
-      std::memcpy(step.recv, message.data, message.bytes);
-      std::atomic_ref(message.there).store(0);
-    }
-    if (step.send_peer >= 0) wait(shown(step.send_peer, memory.rank), 0);
-  });
+  return fake_cuda::enqueue(
+      launch.stream, [rounds, element, memory = launch.memory, shared = launch.shared] {
+        const auto shown = [&](int to, int from) -> Shown& {
+          uint8_t* const part = memory.base + uint64_t(to) * memory.stride;
+          return reinterpret_cast<Shown*>(part + kShownAt)[from];
+        };
+        const auto wait = [&](Shown& message, uint32_t there) {
+          while (std::atomic_ref(message.there).load() != there) {
+            if (std::atomic_ref(*shared.abort_word).load() != 0) return false;
+            std::this_thread::yield();
+          }
+          return true;
+        };
+        for (const PairStep& step : rounds) {
+          if (step.send_peer >= 0) {
+            Shown& message = shown(step.send_peer, memory.rank);
+            message.data = step.send;
+            message.bytes = step.send_count * element;
+            std::atomic_ref(message.there).store(1);
+          }
+          if (step.recv_peer >= 0) {
+            Shown& message = shown(memory.rank, step.recv_peer);
+            if (!wait(message, 1)) return;
+            COLL_CHECK(message.bytes == step.recv_count * element);
+            std::memcpy(step.recv, message.data, message.bytes);
+            std::atomic_ref(message.there).store(0);
+          }
+          if (step.send_peer >= 0 && !wait(shown(step.send_peer, memory.rank), 0)) return;
+        }
+      });
 }
 
 int launch_window(const WindowLaunch& launch) {
-  if (launch.message != nullptr) return launch_message(launch);
+  if (launch.rounds != nullptr) return launch_messages(launch);
   const bool direct = launch.direct != DirectWay::none;
   ++(direct ? direct_launches : window_launches);
   // Works say so themselves on the host.

@@ -254,7 +254,7 @@ TEST_CASE("messages of GPU ranks are proved, on more channels than there are rin
   CHECK(plan->ops[0].works.size() == 32);
 }
 
-TEST_CASE("large messages go by the window, a round in a work", "[gpu][planner]") {
+TEST_CASE("messages that the window has go through it", "[gpu][planner]") {
   const int n = 4;
   auto shapes = complete(gpu_job(n).shapes());
   for (CommShape& s : shapes)
@@ -263,6 +263,10 @@ TEST_CASE("large messages go by the window, a round in a work", "[gpu][planner]"
       return c == Collective::send_recv && algorithm == AlgorithmId::pairwise &&
              protocol == Protocol::simple && nranks > 1;
     };
+  const auto lines_too = [](Collective, AlgorithmId, Protocol protocol, DataType, RedOp, int,
+                            uint64_t bytes) {
+    return protocol == Protocol::simple || (protocol == Protocol::ll128 && bytes <= 1 << 20);
+  };
   const auto message = [](int peer, uint64_t bytes, bool sends) {
     Operation op = operation(Collective::send_recv, bytes, DataType::uint8);
     (sends ? op.output : const_cast<void*&>(op.input)) = nullptr;
@@ -293,15 +297,15 @@ TEST_CASE("large messages go by the window, a round in a work", "[gpu][planner]"
     uint64_t received;
   };
   const Round rounds[] = {{1, 2 << 20, 3, 5 << 20}, {1, 3 << 20, -1, 0}, {2, 4 << 20, 2, 6 << 20}};
-  REQUIRE(large.works.size() == std::size(rounds));
+  REQUIRE(large.works.size() == 1);
+  CHECK(large.works[0].channel == 0);
+  REQUIRE(large.works[0].pair_count == std::size(rounds));
   for (size_t i = 0; i < std::size(rounds); ++i) {
-    const kernels::Work& w = large.works[i];
-    REQUIRE(w.pair_count == 1);
-    CHECK(w.channel == 0);
-    CHECK(w.pairs->send_peer == rounds[i].to);
-    CHECK(w.pairs->send_count == rounds[i].sent);
-    CHECK(w.pairs->recv_peer == rounds[i].from);
-    CHECK(w.pairs->recv_count == rounds[i].received);
+    const kernels::PairStep& step = large.works[0].pairs[i];
+    CHECK(step.send_peer == rounds[i].to);
+    CHECK(step.send_count == rounds[i].sent);
+    CHECK(step.recv_peer == rounds[i].from);
+    CHECK(step.recv_count == rounds[i].received);
   }
   // Not to oneself, and not for those who want a number of channels or another protocol.
   const Operation self[] = {message(0, 2 << 20, true), message(0, 2 << 20, false)};
@@ -311,6 +315,22 @@ TEST_CASE("large messages go by the window, a round in a work", "[gpu][planner]"
   CHECK(planned({&one, 1}, choices("pairwise", "simple")).ops[0].by_window_kernel);
   CHECK(planned({&one, 1}, choices("", "", 8)).ops[0].works.size() == 8);
   CHECK_FALSE(planned({&one, 1}, choices("", "ll")).ops[0].by_window_kernel);
+  // By lines up to where they reach, and where the paths bear them.
+  shapes[0].window_serves = lines_too;
+  const auto protocol_of = [&](uint64_t bytes, const char* proto) {
+    const Operation op = message(2, bytes, true);
+    const Plan made = planned({&op, 1}, choices("", proto));
+    return std::string(name_of(made.ops[0].protocol)) +
+           (made.ops[0].by_window_kernel ? " by window" : "");
+  };
+  for (const uint64_t bytes : {0, 1, 5000, 1 << 20})
+    CHECK(protocol_of(bytes, "") == "ll128 by window");
+  CHECK(protocol_of((1 << 20) + 1, "") == "simple by window");
+  CHECK(protocol_of(5000, "ll") == "ll");
+  CHECK(protocol_of(5000, "simple") == "simple");
+  shapes[0].ll128_passed = false;
+  CHECK(protocol_of(5000, "") == "ll");
+  CHECK(protocol_of(1 << 20, "") == "simple by window");
   shapes[0].gpu_window = false;
   CHECK_FALSE(planned({&one, 1}, choices("", "")).ops[0].by_window_kernel);
 }
