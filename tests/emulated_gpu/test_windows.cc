@@ -138,6 +138,28 @@ TEST_CASE("window kernels: full slots are waited for", "[windows]") {
   }
 }
 
+// Nothing comes back from the receiver but that it has taken them; it is held up for long.
+TEST_CASE("window kernels: a sender of lines waits for a bank", "[windows]") {
+  for (uint64_t seed = 1; seed <= (kFew ? 2 : 12); ++seed) {
+    emulated::machine().behave(
+        {.seed = seed, .looks = 16, .pauses = 512, .longest_pause = 1 << 16});
+    Windows windows(2, 0);
+    WindowCase c;
+    c.what = {.algorithm = AlgorithmId::pairwise,
+              .collective = Collective::scatter,
+              .protocol = Protocol::ll128,
+              .root = int(seed % 2)};
+    c.blocks = 1 + int(seed % 3);
+    c.misalign.resize(2);
+    for (uint64_t message = 0; message < 8; ++message) {
+      c.what.count = 700 + 60 * message;
+      REQUIRE(windows.launch(c) == "");
+    }
+    INFO("seed " << seed);
+    REQUIRE(windows.finish() == "");
+  }
+}
+
 // Whatever counts chunks leaves the numbers of messages alone, and the other way round.
 TEST_CASE("window kernels: messages between all other kinds of operations", "[windows]") {
   struct Way {
