@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/algo/pairwise.h"
+#include "kernels/cuda/multiprocessors.cuh"
 #include "kernels/cuda/pairs.cuh"
 
 namespace collctl::kernels::cuda {
@@ -58,18 +59,6 @@ int warps_for(uint64_t bytes, Protocol protocol, int most) {
   if (bytes == 0) return 0;
   const uint64_t useful = bytes / kWarpBytes[int(protocol)] + 1;
   return int(std::min<uint64_t>(useful, uint64_t(most)));
-}
-
-// Of the current device, asked once a thread and device.
-int multiprocessors() {
-  thread_local int known_device = -1, known = 0;
-  int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  if (device == known_device) return known;
-  if (cudaDeviceGetAttribute(&known, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
-    return 0;
-  known_device = device;
-  return known;
 }
 
 // In one block, receives wait behind stores that the link does not take yet.

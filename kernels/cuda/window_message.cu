@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/multiprocessors.cuh"
 #include "kernels/cuda/window_host.cuh"
 #include "kernels/cuda/window_launch.h"
 
@@ -101,7 +102,10 @@ int launch_lines(const WindowLaunch& launch, Exchange x, MessageRounds& rounds) 
     x.bytes = std::max(x.bytes, largest_of(m));
     odd = odd || !aligned(m, 8) || (m.send_bytes | m.recv_bytes) % 8 != 0;
   }
-  const int blocks = line_blocks<Ll128>(x, asked_blocks(launch));
+  // A sender waits for all blocks of a receiver, whose launch may be cut otherwise: all of a launch
+  // must have a place at the same time.
+  const int places = std::clamp(multiprocessors(), 1, kWindowBlocks);
+  const int blocks = std::min(line_blocks<Ll128>(x, asked_blocks(launch)), places);
   const int threads = line_threads<Ll128>(x, blocks);
   const uint32_t units = units_of<Ll128>(x.bytes), warps = uint32_t(blocks) * kLineThreads / 32;
   const auto run = [&]<Places kPlaces>(auto* kernel) {

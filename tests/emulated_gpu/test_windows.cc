@@ -25,6 +25,7 @@ WindowCase draw_case(Draw& draw, int nranks, bool direct) {
   if (!direct && draw.one_in(4)) {  // messages among the others, also such as few ranks know of
     c.what.algorithm = AlgorithmId::pairwise;
     c.what.protocol = draw.of({Protocol::simple, Protocol::ll128, Protocol::ll128});
+    c.times = draw.of({1, 1, 1, 2, 3, 5});
     c.what.collective = draw.of(
         {Collective::send_recv, Collective::gather, Collective::scatter, Collective::all_to_all});
   }
@@ -153,6 +154,7 @@ TEST_CASE("window kernels: a sender of lines waits for a bank", "[windows]") {
     c.misalign.resize(2);
     for (uint64_t message = 0; message < 8; ++message) {
       c.what.count = 700 + 60 * message;
+      c.times = 1 + int(message % 3);
       REQUIRE(windows.launch(c) == "");
     }
     INFO("seed " << seed);

@@ -50,7 +50,8 @@ bool many_out(Collective c) {
 std::string describe(const WindowCase& c, int nranks) {
   std::string text = cpu_tests::describe(c.what, -1, nranks) + " direct " +
                      std::to_string(int(c.direct)) + " blocks " + std::to_string(c.blocks) +
-                     " chunk " + std::to_string(c.chunk_bytes) + " misalign";
+                     " chunk " + std::to_string(c.chunk_bytes) + " times " +
+                     std::to_string(c.times) + " misalign";
   for (const size_t m : c.misalign) text += " " + std::to_string(m);
   return text;
 }
@@ -151,7 +152,9 @@ std::string Windows::launch(const WindowCase& c, int without) {
     l.shared = {&reports_[size_t(r)], &abort_word_, timeout_ns, nullptr};
     l.stream = &reports_[size_t(r)];  // one of its own
     const bool messages = c.what.algorithm == AlgorithmId::pairwise;
-    std::vector<PairStep> steps = messages ? op.pairs() : std::vector<PairStep>();
+    std::vector<PairStep> steps;
+    for (int k = 0; messages && k < c.times; ++k)
+      steps.insert(steps.end(), op.pairs().begin(), op.pairs().end());
     for (PairStep& step : steps) {
       step.send = there(step.send);
       step.recv = there(step.recv);

@@ -22,6 +22,7 @@ struct WindowCase {
   int blocks = 1;
   uint32_t chunk_bytes = 0;
   std::vector<size_t> misalign;  // by rank
+  int times = 1;                 // of messages: so often in one launch
 };
 std::string describe(const WindowCase& c, int nranks);
 // Whether there is a kernel for it.
