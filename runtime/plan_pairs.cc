@@ -156,10 +156,10 @@ Result<size_t> way_of(const Operation& message, uint64_t bytes, const CommShape&
     const auto same = [&](const Way& w) { return w.protocol == way.protocol && w.by == way.by; };
     return size_t(std::find_if(std::begin(kWays), std::end(kWays), same) - std::begin(kWays));
   };
-  COLL_ASSIGN(const Protocol protocol, protocol_of(message, bytes, shape, choices));
   if (shape.gpu && message.peer == shape.rank) return place({Protocol::simple, By::copy});
   if (window_has(Protocol::ll128, bytes, shape, choices))
     return place({Protocol::ll128, By::window});
+  COLL_ASSIGN(const Protocol protocol, protocol_of(message, bytes, shape, choices));
   const bool large = bytes > message_width(shape).ll_alone_bytes;
   if (large && protocol == Protocol::simple && window_has(protocol, bytes, shape, choices))
     return place({protocol, By::window});

@@ -326,6 +326,7 @@ TEST_CASE("messages that the window has go through it", "[gpu][planner]") {
   for (const uint64_t bytes : {0, 1, 5000, 1 << 20})
     CHECK(protocol_of(bytes, "") == "ll128 by window");
   CHECK(protocol_of((1 << 20) + 1, "") == "simple by window");
+  CHECK(protocol_of(5000, "ll128") == "ll128 by window");  // 2 is no neighbour in all rings
   CHECK(protocol_of(5000, "ll") == "ll");
   CHECK(protocol_of(5000, "simple") == "simple");
   shapes[0].ll128_passed = false;
