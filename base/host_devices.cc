@@ -18,18 +18,12 @@
 #include <memory>
 
 #include "base/fd.h"
+#include "base/first_line.h"
 
 namespace collctl::base {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string first_line(const fs::path& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
 
 // The entries of a folder, sorted; none when it is not there.
 std::vector<fs::path> entries(const fs::path& folder) {

@@ -12,6 +12,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/first_line.h"
+
 namespace collctl::base {
 namespace {
 
@@ -20,14 +22,6 @@ ResourceLimit limit_of(int resource) {
   if (getrlimit(__rlimit_resource(resource), &limit) != 0) return {};
   const auto value = [](rlim_t v) { return v == RLIM_INFINITY ? kUnlimited : uint64_t(v); };
   return {value(limit.rlim_cur), value(limit.rlim_max)};
-}
-
-// The first line of a file; empty when there is none.
-std::string first_line(const std::string& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
 }
 
 // A number of a cgroup file; absent for "max", for what v1 writes as no limit, and for no file.
