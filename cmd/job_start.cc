@@ -128,13 +128,20 @@ int visible_gpus(const launcher::HostLink& host, const LaunchOptions& options) {
   return all;
 }
 
-Result<launcher::JobPlacement> place(const HostPool& pool, const LaunchOptions& options) {
+// A host that names no slots has as many as this one has ranks by default: plan_local says how.
+int default_ranks(const launcher::HostLink& host, const LaunchOptions& options, bool program) {
+  const int gpus = program || options.gpus_on_hosts ? visible_gpus(host, options) : 0;
+  return gpus > 0 ? gpus : std::max(host.hello().cores, 1);
+}
+
+Result<launcher::JobPlacement> place(const HostPool& pool, const LaunchOptions& options,
+                                     bool program) {
   std::vector<launcher::HostSpec> specs;
   std::vector<int> index;  // into the pool
   for (int i = 0; i < pool.size(); ++i) {
     if (pool.host(i).phase() != HostPhase::up) continue;
     specs.push_back(pool.host(i).spec());
-    if (!specs.back().slots) specs.back().slots = std::max(visible_gpus(pool.host(i), options), 1);
+    if (!specs.back().slots) specs.back().slots = default_ranks(pool.host(i), options, program);
     index.push_back(i);
   }
   std::vector<launcher::HostSlots> slots = launcher::host_slots(specs, 1);
@@ -176,7 +183,7 @@ std::string master_address(const launcher::HostLink& host) {
 Result<launcher::RemoteStart> remote_start(const HostPool& pool, const LaunchOptions& options,
                                            const std::vector<std::string>* program) {
   launcher::RemoteStart start;
-  COLL_ASSIGN(start.placement, place(pool, options));
+  COLL_ASSIGN(start.placement, place(pool, options, program != nullptr));
   const auto& placement = start.placement;
   const auto exported = exported_environment(options.export_env);
   for (int host = 0; host < pool.size(); ++host) {

@@ -1,6 +1,6 @@
 // The hosts of a job: the grammar of hostfiles and of -H. Pure: files come in through a function.
 // Used by cmd. Every mistake is a usage error with file, line, column and what was expected; its
-// hint shows the line with a mark below the place.
+// hint shows the line with a mark below the place, and after it the other mistakes of the file.
 //
 //   [user@]HOST[:N] [option...]      HOST: node07, node[01-16,20-24:2], 10.0.0.7, [fe80::1%eth0]
 //   @NAME = HOST[:N] @OTHER ...      defines a group, in words between blanks or commas
@@ -30,6 +30,7 @@
 namespace collctl::launcher {
 
 inline constexpr size_t kMostHosts = 100'000;
+inline constexpr size_t kMostMistakes = 20;  // of a hostfile, that are told
 inline constexpr int kMostSlots = 65536;                // of one host
 inline constexpr size_t kMostHostfileBytes = 16 << 20;  // all included files together
 
@@ -40,7 +41,7 @@ struct HostSpec {
   std::string key;           // identity file
   std::string jump;          // [user@]host[:port]
   std::string address;       // for data
-  std::optional<int> slots;  // none: the GPUs found there, else 1
+  std::optional<int> slots;  // none: the GPUs found there, else its cores
   int max_slots = 0;         // 0: no limit
   enum class Devices : uint8_t { unsaid, listed, all, none } devices = Devices::unsaid;
   std::vector<int> device_list;

@@ -259,6 +259,23 @@ TEST_CASE("a mistake names its place, what was expected and what stands there", 
         "the mark shows the place\n  node7 slots=x\n              ^");
 }
 
+TEST_CASE("all mistakes of a file are told at once", "[hostfile]") {
+  const Error two = wrong("a slots=x\nb\nc color=red\nd");
+  CHECK(two.message == "h:1:9: expected a number 1..65536, got 'x'");
+  CHECK(two.hint.find("\nh:3:3: expected one of the options slots") != std::string::npos);
+  CHECK(two.hint.ends_with("\n2 mistakes in all"));
+  CHECK(wrong("a slots=x").hint.find("mistakes") == std::string::npos);
+  // Who takes a group with a mistake makes none.
+  CHECK(wrong("@g = a b[\n@g slots=2\n@g").hint.find("mistakes") == std::string::npos);
+  // As many as a person reads.
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += format("n{} slots=x\n", i);
+  const Error all = wrong(many);
+  CHECK(all.hint.find("h:20:") != std::string::npos);
+  CHECK(all.hint.find("h:21:") == std::string::npos);
+  CHECK(all.hint.ends_with("\nthe first 20 mistakes; what follows was not read"));
+}
+
 TEST_CASE("a group's definition is one sentence per mistake", "[hostfile]") {
   CHECK(wrong("@g = a b:x\n").message == "h:1:10: expected a number of slots 1..65536, got 'x'");
   CHECK(wrong("@g = a @h\n").message ==
