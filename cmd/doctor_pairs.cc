@@ -55,7 +55,8 @@ const char* remedy_of(ReachEnd end) {
     case ReachEnd::stranger:
       return "find who else has this address: arping, or a proxy between the hosts";
     default:
-      return "see the message; COLLCTL_SOCKET_IFNAME chooses another interface";
+      return "look at the interface and its address on both hosts: ip -s address; "
+             "COLLCTL_SOCKET_IFNAME chooses another one";
   }
 }
 

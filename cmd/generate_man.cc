@@ -41,7 +41,8 @@ std::string heading(const std::string& name) {
   std::string upper = name;
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](unsigned char c) { return char(std::toupper(c)); });
-  return format(".TH {} 1 \"\" \"collctl {}\" \"User Commands\"\n", upper, version_number());
+  // Names of variables and lists of words are too long to be spread over a line.
+  return format(".TH {} 1 \"\" \"collctl {}\" \"User Commands\"\n.ad l\n", upper, version_number());
 }
 
 std::string option_entry(const Option& option) {
@@ -158,9 +159,9 @@ std::string main_page() {
       ".SH SYNOPSIS\n" +
       bold("collctl") + " " + italic("command") + " [" + italic("options") +
       "]\n.SH DESCRIPTION\n"
-      "One program that starts the ranks of a job, lets them run collective operations over\n"
-      "shared memory or sockets, checks every result and says by its exit code whether all\n"
-      "is well.\nResults go to standard output, everything else to standard error.\n"
+      "One program that starts the ranks of a job, here or on hosts by SSH, lets them run\n"
+      "collective operations on GPUs or CPU cores over NVLink, PCIe, shared memory, RDMA or\n"
+      "sockets, checks every result and says by its exit code whether all is well.\nResults go to standard output, everything else to standard error.\n"
       ".SH COMMANDS\n";
   for (const Command& command : commands())
     if (!command.hidden)

@@ -9,6 +9,7 @@
 #include "cmd/job_modes.h"
 #include "cmd/job_start.h"
 #include "cmd/last_words.h"
+#include "cmd/rank_output.h"
 #include "cmd/root_cause.h"
 #include "kernels/cuda/launch.h"
 
@@ -109,6 +110,7 @@ Status BenchJob::start() {
 
 // On hosts it is known only now where the ranks compute.
 Result<BenchSpec> BenchJob::settle(const BenchSpec& spec, const StartedJob& job) const {
+  for (const int root : spec.roots) COLL_TRY(check_root(root, int(job.host_of.size())));
   const bool everywhere =
       std::all_of(job.gpus_of.begin(), job.gpus_of.end(), [](int gpus) { return gpus > 0; });
   const bool built = kernels::cuda::launcher().built;
@@ -278,7 +280,8 @@ void BenchJob::handle(Event& event) {
   if (event.kind == EventKind::lost) handle_lost(event);
   if (event.kind != EventKind::line) return;
   last_words_.add(event);
-  forward_line(event, options_.tag_output);
+  const std::string host = remote_ != nullptr ? ranks_[size_t(event.rank)].end.host : "";
+  forward_line(event, options_.tag_output ? rank_tag(event.rank, host) : "");
 }
 
 Result<std::vector<Event>> BenchJob::wait_for_events() {

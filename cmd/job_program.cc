@@ -71,7 +71,7 @@ class ProgramJob {
 
 Status ProgramJob::start() {
   base::raise_open_file_limit();
-  const OutputPolicy policy{
+  OutputPolicy policy{
       .tag = options_.tag_output, .gather = options_.gather, .directory = options_.output_dir};
   // A folder that cannot be made is told before anything runs.
   COLL_TRY(RankOutput::open(policy, 0));
@@ -79,6 +79,7 @@ Status ProgramJob::start() {
   job_ = std::move(job.group);
   remote_ = job.remote;
   const int ranks = job_->size();
+  if (remote_ != nullptr) policy.hosts = job.host_of;
   COLL_ASSIGN(RankOutput output, RankOutput::open(policy, ranks));
   output_ = std::move(output);
   ends_.resize(size_t(ranks));
@@ -293,9 +294,9 @@ JobOutcome run_program_job(const LaunchOptions& options, const std::vector<std::
   return ProgramJob(options, program).run();
 }
 
-void forward_line(const Event& event, bool tag) {
+void forward_line(const Event& event, const std::string& tag) {
   static std::atomic<size_t> dropped{0};
-  std::string text = (tag ? format("[{}] ", event.rank) : std::string()) + event.line + "\n";
+  std::string text = tag + event.line + "\n";
   // A reader that sleeps must not hold up the job: hosts would take that for its end. Once a line
   // has waited in vain the next ones do not wait.
   pollfd ready{STDERR_FILENO, POLLOUT, 0};

@@ -75,13 +75,13 @@ Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) 
   auto& words = line.words;
   if (command.id == CommandId::run && !line.has_program) {
     if (words.empty()) {
-      if (line.help != HelpWanted::none) return {};
+      if (line.help) return {};
       return usage(
           "expected a collective or -- and a program; for example: "
           "collctl run -n 4 allreduce");
     }
     line.collective = find_collective(words[0]);
-    if (line.collective == nullptr && line.help != HelpWanted::none) return {};
+    if (line.collective == nullptr && line.help) return {};
     if (line.collective == nullptr)
       return unknown_collective(
           arguments, size_t(std::find(arguments.begin(), arguments.end(), words[0]) -
@@ -89,10 +89,10 @@ Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) 
     words.erase(words.begin());
   }
   if (find_collective(command.name) != nullptr) line.collective = &command;
-  if (line.help != HelpWanted::none) return {};
-  size_t most = 0;
+  if (line.help) return {};
+  size_t most = command.id == CommandId::help ? 2 : 0;
   if (command.id == CommandId::completion || command.id == CommandId::man ||
-      command.id == CommandId::report || command.id == CommandId::help)
+      command.id == CommandId::report)
     most = 1;
   if (words.size() > most)
     return usage(line.has_program
@@ -110,7 +110,7 @@ Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) 
 
 // run takes the options of both its forms; the ones of the other form have no meaning.
 Status check_form(const ParsedLine& line) {
-  if (line.command->id != CommandId::run || line.help != HelpWanted::none) return {};
+  if (line.command->id != CommandId::run || line.help) return {};
   const bool rails = line.collective != nullptr && line.collective->suite == Suite::rails;
   const uint32_t form = line.has_program ? kProgram : rails ? kRails : kBench;
   for (const auto& [name, values] : line.given) {
@@ -314,12 +314,17 @@ Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
   line.has_program = split != arguments.end();
   if (line.has_program) line.program.assign(split + 1, arguments.end());
   // Help is given whatever else is wrong with the line.
-  for (const auto& word : ours) {
-    if (word == "--help") line.help = HelpWanted::full;
-    if (word == "-h" && line.help == HelpWanted::none) line.help = HelpWanted::brief;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const bool joined = ours[i].starts_with("--help=");
+    if (ours[i] != "--help" && ours[i] != "-h" && !joined) continue;
+    line.help = true;
+    const std::string topic = joined ? ours[i].substr(7) : i + 1 < ours.size() ? ours[i + 1] : "";
+    if (is_help_topic(topic)) line.help_topic = topic;
   }
   if (!ours.empty() && (ours[0] == "--version" || ours[0] == "-V")) ours[0] = "version";
-  if (ours.empty() || ours[0] == "-h" || ours[0] == "--help") {
+  if (ours.empty() || ours[0] == "-h" || ours[0].starts_with("--help")) {
+    if (ours.size() > 1) line.command = find_command(ours[1]);  // collctl --help run
+    if (line.command != nullptr) line.help_topic.clear();
     if (!ours.empty() || !line.has_program) return line;
     return usage("expected a command before --; to launch a program: collctl run -- <program>");
   }
@@ -330,7 +335,7 @@ Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
                ours[0]));
   line.command = find_command(ours[0]);
   if (line.command == nullptr) {
-    if (line.help != HelpWanted::none) return line;
+    if (line.help) return line;
     return unknown_command(ours[0]);
   }
   ours.erase(ours.begin());
@@ -343,13 +348,13 @@ Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
     return std::move(status.error()).within(line.command->name);
   };
   if (Status parsed = parse_options(*line.command, ours, line); !parsed.ok()) {
-    if (line.help == HelpWanted::none) COLL_TRY(within(check_first_word(line, ours)));
-    if (line.help == HelpWanted::none) return within(std::move(parsed)).error();
+    if (!line.help) COLL_TRY(within(check_first_word(line, ours)));
+    if (!line.help) return within(std::move(parsed)).error();
     line.given.clear();
     line.words.clear();
   }
   COLL_TRY(within(place_words(line, ours)));
-  if (line.help != HelpWanted::none) return line;
+  if (line.help) return line;
   COLL_TRY(within(take_habits(ours, line)));
   COLL_TRY(within(check_form(line)));
   for (const auto& [name, values] : line.given)

@@ -17,12 +17,11 @@
 
 namespace collctl::cmd {
 
-enum class HelpWanted : uint8_t { none, brief, full };
-
 struct ParsedLine {
   const Command* command = nullptr;     // null: no command was given
   const Command* collective = nullptr;  // of run <collective> and of the direct form
-  HelpWanted help = HelpWanted::none;
+  bool help = false;        // -h or --help is there
+  std::string help_topic;   // what stood after it, see is_help_topic()
   bool has_program = false;  // a -- was there
   std::vector<std::string> program;
   std::vector<std::string> words;  // neither options nor their values, without the collective
@@ -44,6 +43,11 @@ struct ParsedLine {
 inline Error usage(std::string message) {
   return {ErrorCode::usage, std::move(message)};
 }
+
+// What can stand after --help: all, a group of options, examples, exit-codes, an option's name.
+bool is_help_topic(const std::string& word);
+// "all, launch, ...", without the options.
+std::string help_topics();
 
 Result<ParsedLine> parse(const std::vector<std::string>& arguments);
 // The options of one command, by CLI11 (options_parse.cc): fills `given` and `words`.
@@ -83,6 +87,8 @@ Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch);
 launcher::PlaceOptions place_options(const LaunchOptions& launch);
 // `ranks`: of the job, to check roots; 0: known when the hosts have answered.
 Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks);
+// A root that no rank of a job is: also asked when hosts have said how many there are.
+Status check_root(int root, int ranks);
 // The same of window-test (window_test_command.cc).
 Result<BenchSpec> interpret_window_test(const ParsedLine& line);
 // --device.

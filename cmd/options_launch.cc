@@ -13,7 +13,8 @@ void add_launch_options(std::vector<Option>& t) {
        .minimum = 1,
        .maximum = 65536,
        .help = "how many ranks",
-       .more = "With hosts: every slot of theirs. Here: one per GPU, or per core where ranks are "
+       .more = "With hosts: every slot of theirs, as many as here by default where they name "
+               "none. Here: one per GPU, or per core where ranks are "
                "on cores; CPU ranks may outnumber the cores, a note says so. -g GPUS and -t "
                "THREADS of nccl-tests are so many ranks, with hosts on each."});
   add({.name = "ngpus",
@@ -109,7 +110,7 @@ void add_launch_options(std::vector<Option>& t) {
        .help = "seconds from SIGTERM to SIGKILL"});
   add({.name = "tag-output",
        .scopes = kOnRanks | kProgram,
-       .help = "put [rank] before every line of a rank"});
+       .help = "put [rank], on hosts [rank host], before every line of a rank"});
   add({.name = "no-tag-output", .scopes = kOnRanks | kProgram, .help = "undo --tag-output"});
   add({.name = "output-dir",
        .kind = ValueKind::directory,
@@ -178,7 +179,8 @@ void add_host_options(std::vector<Option>& t) {
        .fallback = "this host",
        .help = "hosts: a:4,b:4,node[01-16]",
        .more = "Entries are [user@]HOST[:SLOTS], comma separated; HOST takes ranges such as "
-               "node[01-16,20-24:2], an IPv6 address stands in brackets."});
+               "node[01-16,20-24:2], an IPv6 address stands in brackets. Without SLOTS: a rank for "
+               "each GPU of the host, or for each core without GPUs."});
   add({.name = "hostfile",
        .kind = ValueKind::file,
        .value = "FILE",

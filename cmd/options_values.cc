@@ -261,6 +261,12 @@ Result<DeviceWish> interpret_device(const ParsedLine& line) {
   return text == "cuda" ? DeviceWish::cuda : DeviceWish::cpu;
 }
 
+Status check_root(int root, int ranks) {
+  if (root < ranks) return {};
+  return usage(format("--root {}: expected 0..{} or all, because the job has {} ranks", root,
+                      ranks - 1, ranks));
+}
+
 Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks) {
   if (line.collective->suite == Suite::window_test) return interpret_window_test(line);
   BenchSpec spec;
@@ -283,10 +289,8 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks) {
   const std::string root = line.text("root");
   if (has_root(spec.collective)) {
     spec.roots = {root == "all" ? -1 : std::atoi(root.c_str())};
-    if (ranks > 0 && spec.roots[0] >= ranks)
-      return usage(format("--root {}: expected 0..{} or all, because the job has {} ranks", root,
-                          ranks - 1, ranks));
   }
+  if (ranks > 0 && root != "all") COLL_TRY(check_root(std::atoi(root.c_str()), ranks));
   spec.check = line.text("check") == "1";
   const std::string placement = line.text("in-place");
   spec.in_place = placement == "both" ? InPlace::both

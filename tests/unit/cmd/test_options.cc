@@ -230,6 +230,8 @@ TEST_CASE("values that need each other are checked together", "[cmd]") {
         "--step-bytes and --step-factor exclude each other");
   CHECK(bench_error("run allreduce --step-bytes 1 -e 1G") ==
         "--step-bytes 1 makes more than 100000 sizes: expected a larger step");
+  CHECK(bench_error("run allreduce -r 4") ==
+        "--root 4: expected 0..3 or all, because the job has 4 ranks");
   CHECK(bench_error("run broadcast -r 4") ==
         "--root 4: expected 0..3 or all, because the job has 4 ranks");
   CHECK(bench_error("run allgather --algo tree") ==
@@ -357,10 +359,15 @@ TEST_CASE("options without meaning for a collective are said, not refused", "[cm
 TEST_CASE("help is given whatever else is wrong with the line", "[cmd]") {
   for (const char* line : {"run --help", "run --bogus --help", "run nosuch -h", "run -n 0 -h",
                            "--help", "nosuch --help", "completion --help", "run -b --help"})
-    CHECK(good(line).help != HelpWanted::none);
-  CHECK(good("run -h").help == HelpWanted::brief);
+    CHECK(good(line).help);
+  CHECK(good("run -h").help_topic.empty());
+  CHECK(good("run --help all").help_topic == "all");
+  CHECK(good("run --help=hosts").help_topic == "hosts");
+  CHECK(good("run --help map-by allreduce").help_topic == "map-by");
+  CHECK(good("run --help allreduce").help_topic.empty());
+  CHECK(good("--help run").command == find_command("run"));
   // After -- it is the program's.
-  CHECK(good("run -- prog --help").help == HelpWanted::none);
+  CHECK_FALSE(good("run -- prog --help").help);
 }
 
 TEST_CASE("the tables are whole", "[cmd]") {
