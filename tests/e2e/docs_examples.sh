@@ -1,13 +1,13 @@
 #!/bin/bash
-# The examples of README.md and docs/*.md. Usage: docs_examples.sh PATH/collctl [--paste]. Every command stands behind
-# "$ " in a block whose fence says how far it is tried here:
+# The examples of README.md and docs/*.md, and the files that documents name. Usage: docs_examples.sh PATH/collctl
+# [--paste]. Every command stands behind "$ " in a block whose fence says how far it is tried here:
 #   console         run as it stands; it ends with 0, unless "$ echo $?" behind it says otherwise
 #   console judges  likewise, but machines differ: it ends with 0, or with 1
 #   console hosts   needs hosts: run against a port where nobody listens, which is code 4
 #   console gpus    needs GPUs: with --dry-run, so it ends with 0, or with 3 where there are none
 #   console other   needs another launcher or system: its collctl command likewise
-# ./dev is looked up in its help. Output behind a command is compared by shape, "..." stands for any lines; --paste
-# puts today's in its place.
+# ./dev is looked up in its help. Output below a command is compared by shape, "..." stands for any lines; --paste
+# replaces it with today's.
 set -u
 export CUDA_VISIBLE_DEVICES=-1  # CPU ranks, on machines with GPUs as well
 root=$(realpath "$(dirname "$0")/../..")
@@ -211,6 +211,13 @@ for page in README.md docs/*.md; do
   if [ "$paste" = --paste ]; then
     printf '%s\n' "${result[@]}" >"$page"
   fi
+done
+# Sources that are named are there.
+for page in README.md ARCHITECTURE.md DECISIONS.md docs/*.md; do
+  where=$page
+  while read -r path; do
+    compgen -G "${path%\*}*" >/dev/null || fail "there is no $path"
+  done < <(grep -oE '`(base|cmd|kernels|launcher|runtime|topology|transport|tests|man|completions|cmake|docs)/[^` ]*`' "$page" | tr -d '`')
 done
 where="all pages"
 [ "$examples" -ge 40 ] || fail "only $examples examples were found"
