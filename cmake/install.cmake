@@ -6,7 +6,8 @@ install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES completions/collctl.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME collctl OPTIONAL)
 install(FILES completions/_collctl DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions OPTIONAL)
 install(FILES completions/collctl.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d OPTIONAL)
-install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+install(FILES README.md LICENSE ARCHITECTURE.md DECISIONS.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
 
 # `./dev package` makes a .deb, a tarball for machines without apt (unpacked anywhere, nothing installed: what is not the
 # C library's own is in the binary) and the file from which a container image with it is built.
