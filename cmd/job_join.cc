@@ -144,7 +144,7 @@ void wait_for_rank_0(const Address& root, Deadline deadline) {
 void decline(const LaunchOptions& options, const runtime::UniqueId& id,
              const runtime::BootstrapRoot* root, const Error& why) {
   const bool interrupted = why.code == ErrorCode::interrupted;
-  uint32_t* const give_up = interrupted ? nullptr : start_call_off()->word();
+  uint32_t* const give_up = interrupted ? nullptr : start_cancel()->word();
   const auto until = Deadline::after_seconds(interrupted ? kInterruptedSeconds : kDeclineSeconds);
   const Status told = runtime::decline_start(id, options.join_rank, options.join_size,
                                              base::host_name(), why, until, give_up);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/auth.h"
-#include "base/call_off.h"
+#include "base/cancel.h"
 #include "runtime/unique_id.h"
 #include "transport/transport.h"
 
@@ -70,7 +70,7 @@ class Bootstrap : public transport::FdExchange {
     // of them with code usage and the first rank that is not there for the same as rank 0.
     std::string task{};
     // Ends joining with its reason, which the other ranks are told; null: nobody does.
-    std::shared_ptr<base::CallOff> call_off{};
+    std::shared_ptr<base::Cancel> cancel{};
     // Called once the root knows this rank, or is known not to be there: from then on a failure is
     // not to be declined (below).
     std::function<void()> checks_in{};

@@ -51,7 +51,7 @@ void Communicator::State::raise_abort() {
 }
 
 Communicator::State::~State() {
-  calling_off.reset();  // while what it uses is there
+  cancelling.reset();  // while what it uses is there
   const std::lock_guard lock(abort_mutex);
   gpu_to_stop = nullptr;
 }

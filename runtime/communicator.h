@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "base/call_off.h"
+#include "base/cancel.h"
 #include "base/result.h"
 #include "kernels/contract/report.h"
 #include "runtime/operation.h"
@@ -44,7 +44,7 @@ struct CommOptions {
   double op_timeout_s = 0;
   std::string task;  // what this rank is there for, as Bootstrap::Options::task says
   // Ends init with its reason, which the other ranks are told; null: nobody does.
-  std::shared_ptr<base::CallOff> call_off;
+  std::shared_ptr<base::Cancel> cancel;
   std::function<void()> checks_in;  // as in Bootstrap::Options
   int local_ranks =
       0;  // ranks that share this machine's cores, for the spin policy; 0: from peer infos

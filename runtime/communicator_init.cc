@@ -63,10 +63,10 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
   o.host = base::host_name();
   o.deadline = deadline;
   o.task = options.task;
-  o.call_off = options.call_off;
+  o.cancel = options.cancel;
   o.checks_in = options.checks_in;
   COLL_ASSIGN(bootstrap, Bootstrap::join(o));
-  calling_off.emplace(options.call_off, [this](const Error& why) {
+  cancelling.emplace(options.cancel, [this](const Error& why) {
     fail(why, false);
     bootstrap->announce_abort(start_given_up(why, rank, base::host_name()));
   });
@@ -369,7 +369,7 @@ Result<std::unique_ptr<Communicator>> Communicator::init(const UniqueId& id, int
   }),
               format("start of rank {}", rank));
   COLL_TRY_IN(s.connect(id, deadline), format("start of rank {}", rank));
-  s.calling_off.reset();
+  s.cancelling.reset();
   s.times.total = base::seconds_since(start);
   s.log_complete();
   return communicator;

@@ -81,7 +81,7 @@ struct Communicator::State {
   transport::NetPresence networks;
   std::vector<std::string> nics;  // of the channels, as the topology has them; may be empty
   std::vector<transport::NicGdr> nic_gdr;              // of these
-  std::optional<base::CallOff::Listener> calling_off;  // during start-up
+  std::optional<base::Cancel::Listener> cancelling;  // during start-up
   // Destroyed from the last to the first: workers are gone by then.
   std::unique_ptr<Bootstrap> bootstrap;
   std::unique_ptr<ProxyEngine> proxy;

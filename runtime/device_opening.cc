@@ -5,7 +5,7 @@
 #include <optional>
 #include <thread>
 
-#include "base/call_off.h"
+#include "base/cancel.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "base/wait.h"

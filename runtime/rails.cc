@@ -131,7 +131,7 @@ Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
   o.host = base::host_name();
   o.deadline = Deadline::after_seconds(s.settings.start_timeout_s);
   o.task = options.task;
-  o.call_off = options.call_off;
+  o.cancel = options.cancel;
   o.checks_in = options.checks_in;
   COLL_ASSIGN(s.bootstrap, Bootstrap::join(o));
   ProxyEngine::Options p;

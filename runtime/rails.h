@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/call_off.h"
+#include "base/cancel.h"
 #include "runtime/rail_path.h"
 #include "runtime/unique_id.h"
 
@@ -39,7 +39,7 @@ class Rails {
     std::string net;  // "", "ib" or "socket"
     double start_timeout_s = 60;
     std::string task;                         // as in CommOptions
-    std::shared_ptr<base::CallOff> call_off;  // of join(), as in CommOptions
+    std::shared_ptr<base::Cancel> cancel;  // of join(), as in CommOptions
     std::function<void()> checks_in;          // as in CommOptions
     uint32_t message_bytes = 1u << 20;
     double seconds = 0.02;                             // of streaming, each way

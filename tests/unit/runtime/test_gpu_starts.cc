@@ -218,7 +218,7 @@ std::atomic<bool> g_driver_answers;
 
 }  // namespace
 
-TEST_CASE("a rank that waits for a GPU's driver says that it hears of no call-off", "[gpu]") {
+TEST_CASE("a rank that waits for a GPU's driver says that it hears of no cancellation", "[gpu]") {
   set_up_gpus(2);
   kernels::cuda::Launcher slow = host_launcher();
   slow.prepare = [] {
