@@ -40,7 +40,7 @@ bool Communicator::State::stop() {
   }
   for (auto& weak : streams)
     if (auto stream = weak.lock()) (void)stream->stop();
-  if (litmus_rest != nullptr && !litmus_rest->ended()) gpu_stands_still = true;
+  if (torn_store_rest != nullptr && !torn_store_rest->ended()) gpu_stands_still = true;
   return !gpu_stands_still;
 }
 

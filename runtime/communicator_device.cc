@@ -129,15 +129,15 @@ Status Communicator::State::test_lines(Deadline deadline) {
         "the ranks map no memory together that its lines could be tested in: " + shape.no_window;
     return {};
   }
-  LitmusOptions o;
+  TornStoreOptions o;
   o.device = device;
   o.launcher = launcher;
   o.window = device_window->memory();
   o.part_bytes = device_window->part_bytes();
   o.bootstrap = bootstrap.get();
-  COLL_ASSIGN(LitmusVerdict verdict, why_lines_tear(o, deadline));
+  COLL_ASSIGN(TornStoreVerdict verdict, why_lines_tear(o, deadline));
   shape.no_ll128 = verdict.why;
-  litmus_rest = std::move(verdict.rest);
+  torn_store_rest = std::move(verdict.rest);
   if (verdict.window_lost) {
     if (rank == 0)
       COLL_WARN("the memory that all ranks map is not used, links serve instead: {}", verdict.why);

@@ -22,7 +22,7 @@
 #include "runtime/device_window.h"
 #include "runtime/executor.h"
 #include "runtime/executor_cuda.h"
-#include "runtime/litmus.h"
+#include "runtime/torn_store.h"
 #include "runtime/peer_info.h"
 #include "runtime/plan_cache.h"
 #include "runtime/plan_shared.h"
@@ -100,7 +100,7 @@ struct Communicator::State {
   std::unique_ptr<DeviceWindow> device_window;
   std::unique_ptr<CudaExecutor> gpu;
   // A test of lines that did not end, and the window it writes into: nothing uses them any more.
-  std::unique_ptr<LitmusRest> litmus_rest;
+  std::unique_ptr<TornStoreRest> torn_store_rest;
   std::unique_ptr<DeviceWindow> lost_window;
   bool gpu_stands_still = false;        // a stream was left whose kernels had not ended
   CudaExecutor* gpu_to_stop = nullptr;  // the same while it is complete; under abort_mutex

@@ -62,7 +62,7 @@ struct CommShape {
   bool gpu_window = false;
   WindowServes window_serves = nullptr;
   WindowDirect window_direct = nullptr;  // and which go straight between users' windows
-  bool ll128_passed = false;  // the torn-line test, on every path in use; else why LL128 is off:
+  bool ll128_passed = false;  // the torn-store test, on every path in use; else why LL128 is off:
   std::string no_ll128;
   int pair_channels = 0;  // for messages and all-to-all; may be more than `channels`
   std::shared_ptr<const ModelInput> model;  // what the model of time knows; never null

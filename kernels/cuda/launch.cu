@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "kernels/cuda/architectures.h"
-#include "kernels/cuda/litmus.h"
+#include "kernels/cuda/torn_store.h"
 #include "kernels/cuda/pairs_call.h"
 #include "kernels/cuda/run.cuh"
 #include "kernels/cuda/window_launch.h"
@@ -101,8 +101,8 @@ const Launcher& launcher() {
             return !is_float8(type) || code_for(COLLCTL_CUDA_ARCHITECTURES, capability) >= 89;
           },
       .error_text = [](int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); },
-      .litmus_write = litmus_write,
-      .litmus_read = litmus_read,
+      .torn_store_write = torn_store_write,
+      .torn_store_read = torn_store_read,
   };
   return table;
 }

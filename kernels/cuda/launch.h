@@ -87,7 +87,7 @@ constexpr bool broadcast_is_dealt(Protocol protocol, int nranks, uint64_t bytes)
                         (protocol == Protocol::ll128 && bytes > uint64_t(256) << 10));
 }
 
-inline constexpr uint32_t kLitmusGaveUp = ~uint32_t(0);
+inline constexpr uint32_t kTornStoreAborted = ~uint32_t(0);
 
 struct Launcher {
   bool built = false;
@@ -113,12 +113,12 @@ struct Launcher {
   bool (*runs_on)(int compute_capability) = nullptr;
   bool (*has_type)(DataType type, int compute_capability) = nullptr;
   const char* (*error_text)(int error) = nullptr;
-  // Torn-line test of LL128 over a path: launches on both ends, see litmus.
+  // torn-store test of LL128 over a path: launches on both ends, see torn_store.h.
   // Writer: 128-byte lines into `lines` (peer's memory); reader: watches own memory `lines` and
   // counts lines whose flag was new and whose data was old into *torn (pinned, 0 before); it stores
-  // kLitmusGaveUp there when the writer's last round did not come. The lines are zeros before.
-  int (*litmus_write)(void* lines, uint32_t line_count, uint32_t rounds, void* stream) = nullptr;
-  int (*litmus_read)(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
+  // kTornStoreAborted there when the writer's last round did not come. The lines are zeros before.
+  int (*torn_store_write)(void* lines, uint32_t line_count, uint32_t rounds, void* stream) = nullptr;
+  int (*torn_store_read)(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
                      const uint32_t* abort_word, int64_t timeout_ns, void* stream) = nullptr;
 };
 const Launcher& launcher();

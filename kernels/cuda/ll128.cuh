@@ -1,6 +1,6 @@
 // Protocol LL128: lines of 128 bytes, 120 of data and a flag of 8 (slices.h). Eight lanes own a
 // line, 16 bytes each, the last of them 8 and the flag; one store of a warp writes four whole
-// lines. It is right only on paths where such a line arrives as a unit (litmus.cuh tests that).
+// lines. It is right only on paths where such a line arrives as a unit (torn_store.cu tests that).
 //
 // Reading: all lanes load, the flag's lanes compare, and the warp votes; once all flags are there
 // the lines are loaded a second time, because the parts of one load may be of different age: the
