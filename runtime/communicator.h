@@ -115,7 +115,7 @@ class Communicator {
   const UserWindows& windows() const;
   // Why no collective goes straight between windows, whatever is registered: the same on all ranks.
   // Empty: those do that the model takes for faster so (PlannedOp::straight).
-  std::string no_straight_way() const;
+  std::string no_direct_path() const;
   Status finalize(Deadline deadline);  // collective; flushes and closes
 
  private:

@@ -126,7 +126,7 @@ const UserWindows& Communicator::windows() const {
   return *state_->user_windows;
 }
 
-std::string Communicator::no_straight_way() const {
+std::string Communicator::no_direct_path() const {
   const State& s = *state_;
   if (s.size == 1) return "one rank has nobody to work with";
   if (int(s.user_windows->team().size()) != s.size) return "not all ranks map each other's memory";

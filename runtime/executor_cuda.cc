@@ -265,12 +265,12 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
       continue;
     }
     if (launch.window) {
-      const bool straight = kernels::shares_buffers(first);
+      const bool direct = kernels::shares_buffers(first);
       error = launcher.launch_window({.work = first,
                                       .memory = window_,
                                       .rounds = rounds,
-                                      .direct = straight ? DirectWay::best : DirectWay::none,
-                                      .flat = straight ? *options_.flat : kernels::FlatRange{},
+                                      .direct = direct ? DirectWay::best : DirectWay::none,
+                                      .flat = direct ? *options_.flat : kernels::FlatRange{},
                                       .blocks = 0,
                                       .shared = shared,
                                       .stream = stream.get()});

@@ -48,11 +48,11 @@ constexpr double kHandedOnUs = 4, kHandedOnLinesUs = 1.5;
 
 // Straight between users' windows (2 and 4 x H200): what is put beats slots from some MiB on; sums
 // and what is loaded never do, and are here for those who force them.
-struct StraightRow {
+struct DirectRow {
   bool adds, loads;  // loads: data is loaded by who adds it up, or hands it on
   double base_us, rank_us, gbps;
 };
-constexpr StraightRow kStraightRows[] = {
+constexpr DirectRow kDirectRows[] = {
     {true, false, 11.0, 0.3, 360},
     {true, true, 11.0, 0.3, 330},
     {false, false, 9.0, 0.3, 367},
@@ -144,15 +144,15 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
                                       : format("latency: launch and flags of {} ranks", q.nranks)};
 }
 
-GpuPrediction predict_straight(const GpuQuery& q) {
+GpuPrediction predict_direct(const GpuQuery& q) {
   const Collective c = q.collective;
   const bool slices = c == Collective::all_reduce || c == Collective::reduce;
   const bool adds = adds_up(c);
   const double others = q.nranks - 1;
   const auto by = [&](bool loads, double bytes) {
-    const StraightRow& row = *std::find_if(
-        std::begin(kStraightRows), std::end(kStraightRows),
-        [&](const StraightRow& each) { return each.adds == adds && each.loads == loads; });
+    const DirectRow& row = *std::find_if(
+        std::begin(kDirectRows), std::end(kDirectRows),
+        [&](const DirectRow& each) { return each.adds == adds && each.loads == loads; });
     const double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us;
     const double moving_us = bytes / (row.gbps * 1e3);
     return GpuPrediction{latency_us + moving_us,

@@ -36,7 +36,7 @@ struct GpuPrediction {
 GpuPrediction predict_window_kernel(const GpuQuery& query);
 
 // Straight between users' windows; `algorithm` and `protocol` are of no account.
-GpuPrediction predict_straight(const GpuQuery& query);
+GpuPrediction predict_direct(const GpuQuery& query);
 
 // Empty, or why these GPU ranks cannot do it over fifos (a sentence without a full stop).
 std::string fifos_unavailable(const ModelInput& input, const GpuQuery& query);

@@ -208,9 +208,9 @@ bool CpuBlock::move_ll_piece(const Motion& motion, uint64_t at, uint64_t bytes, 
   const void* received[kMaxFanIn];
   const int recvs = motion.receive ? recv_count_ : 0;
   // Without a reduction the data goes straight to where it is kept.
-  const bool straight = piece.in == nullptr && piece.out != nullptr && fault == FaultKind::none;
+  const bool direct = piece.in == nullptr && piece.out != nullptr && fault == FaultKind::none;
   for (int i = 0; i < recvs; ++i) {
-    uint8_t* to = straight ? piece.out : scratch[i];
+    uint8_t* to = direct ? piece.out : scratch[i];
     if (!unpack(recv_[i], at, to, bytes)) return false;
     received[i] = to;
   }
@@ -219,7 +219,7 @@ bool CpuBlock::move_ll_piece(const Motion& motion, uint64_t at, uint64_t bytes, 
     // Reducing over the first received piece is fine: sources are read before they are overwritten.
     uint8_t* kept = piece.out != nullptr ? piece.out : scratch[0];
     void* destination = kept;
-    if (!straight || recvs == 0) combine(piece, received, recvs, &destination, 1, bytes, fault);
+    if (!direct || recvs == 0) combine(piece, received, recvs, &destination, 1, bytes, fault);
     result = kept;
   }
   if (!motion.send) return true;
