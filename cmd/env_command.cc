@@ -65,7 +65,7 @@ AdoptedShown adopted_shown() {
     shown.meeting = "asked of the engine";
     return shown;
   }
-  const auto meeting = launcher::meeting_of(*shown.adopted, base::environment);
+  const auto meeting = launcher::rendezvous_of(*shown.adopted, base::environment);
   shown.meeting = meeting ? meeting->from : meeting.error().message;
   return shown;
 }

@@ -55,10 +55,10 @@ Result<JobRoot> meet_at_address(const LaunchOptions& options) {
     COLL_ASSIGN(token, read_token(options.token_file));
   }
   const bool given = !options.join.empty();
-  const std::string& at = given ? options.join : options.meeting.address;
+  const std::string& at = given ? options.join : options.rendezvous.address;
   JobRoot job;
   COLL_ASSIGN(job.id, runtime::unique_id_from_environment(at, token,
-                                                          given ? "--join" : options.meeting.from));
+                                                          given ? "--join" : options.rendezvous.from));
   if (options.join_rank != 0) return job;
   COLL_ASSIGN(job.root, runtime::BootstrapRoot::start({.listen_at = job.id.root_address(),
                                                        .secret = job.id.secret,
@@ -108,18 +108,18 @@ Result<JobRoot> meet_in_store(const LaunchOptions& options, Store& store, Deadli
 }
 
 Result<JobRoot> meet(const LaunchOptions& options, Deadline deadline) {
-  switch (options.meeting.kind) {
-    case launcher::MeetingKind::alone:
+  switch (options.rendezvous.kind) {
+    case launcher::RendezvousKind::alone:
       return options.join.empty() ? make_root(true, {}) : meet_at_address(options);
-    case launcher::MeetingKind::address:
+    case launcher::RendezvousKind::address:
       return meet_at_address(options);
-    case launcher::MeetingKind::pmi:
-    case launcher::MeetingKind::pmix:
+    case launcher::RendezvousKind::pmi:
+    case launcher::RendezvousKind::pmix:
       break;
   }
   std::shared_ptr<Store> store = options.store;
   if (!store) {
-    COLL_ASSIGN(store, open_store(options.meeting.kind, deadline));
+    COLL_ASSIGN(store, open_store(options.rendezvous.kind, deadline));
   }
   auto job = meet_in_store(options, *store, deadline);
   if (!job) return std::move(job.error()).within("meeting the other ranks");

@@ -305,7 +305,7 @@ Result<std::optional<Adopted>> adopted_rank(const Lookup& environment) {
 
 namespace {
 
-Result<Meeting> torch_meeting(const Lookup& environment) {
+Result<Rendezvous> torch_rendezvous(const Lookup& environment) {
   const std::string host = value_of(environment, "MASTER_ADDR");
   const std::string port = value_of(environment, "MASTER_PORT");
   const char* const need =
@@ -326,12 +326,12 @@ Result<Meeting> torch_meeting(const Lookup& environment) {
   if (!number || *number < 1 || *number > 65534)
     return Error(ErrorCode::usage, format("MASTER_PORT='{}': expected 1..65534", port), need);
   const bool v6 = host.find(':') != std::string::npos && host.front() != '[';
-  return Meeting{MeetingKind::address,
+  return Rendezvous{RendezvousKind::address,
                  format("{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", *number + 1),
                  "MASTER_ADDR and MASTER_PORT + 1"};
 }
 
-Error nowhere_to_meet(const Adopted& adopted) {
+Error no_rendezvous(const Adopted& adopted) {
   std::string hint =
       "set COLLCTL_COMM_ID=HOST:PORT (a free port of rank 0's host) and the same COLLCTL_TOKEN for "
       "all ranks, or use --join HOST:PORT --rank R --size N";
@@ -344,11 +344,11 @@ Error nowhere_to_meet(const Adopted& adopted) {
 
 }  // namespace
 
-Result<Meeting> meeting_of(const Adopted& adopted, const Lookup& environment) {
+Result<Rendezvous> rendezvous_of(const Adopted& adopted, const Lookup& environment) {
   for (const char* name : {"COLLCTL_COMM_ID", "NCCL_COMM_ID"})
     if (const std::string at = value_of(environment, name); !at.empty())
-      return Meeting{MeetingKind::address, at, name};
-  if (adopted.size == 1) return Meeting{MeetingKind::alone, "", "one rank"};
+      return Rendezvous{RendezvousKind::address, at, name};
+  if (adopted.size == 1) return Rendezvous{RendezvousKind::alone, "", "one rank"};
   // An outer engine's store knows other ranks: only the one that counts them as we do.
   const auto counts_alike = [&](const char* rank, const char* size) {
     return count_in(value_of(environment, rank)) == adopted.rank &&
@@ -356,15 +356,15 @@ Result<Meeting> meeting_of(const Adopted& adopted, const Lookup& environment) {
   };
   if (adopted.engine == Engine::pmi || counts_alike("PMI_RANK", "PMI_SIZE"))
     for (const char* name : {"PMI_FD", "PMI_PORT"})
-      if (!value_of(environment, name).empty()) return Meeting{MeetingKind::pmi, "", name};
+      if (!value_of(environment, name).empty()) return Rendezvous{RendezvousKind::pmi, "", name};
   const bool pmix = adopted.engine == Engine::pmix ||
                     counts_alike("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE") ||
                     (adopted.engine == Engine::slurm &&
                      count_in(value_of(environment, "PMIX_RANK")) == adopted.rank);
   if (pmix && !value_of(environment, "PMIX_NAMESPACE").empty())
-    return Meeting{MeetingKind::pmix, "", "PMIX_NAMESPACE"};
-  if (adopted.engine == Engine::torchrun) return torch_meeting(environment);
-  return nowhere_to_meet(adopted);
+    return Rendezvous{RendezvousKind::pmix, "", "PMIX_NAMESPACE"};
+  if (adopted.engine == Engine::torchrun) return torch_rendezvous(environment);
+  return no_rendezvous(adopted);
 }
 
 std::optional<Allocation> slurm_allocation(const Lookup& environment) {

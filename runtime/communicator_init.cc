@@ -54,7 +54,7 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
     COLL_ASSIGN(networks, transport::find_networks(settings.net, hash));
   }
   COLL_ASSIGN(const Interface interface,
-              meeting_interface(settings.interfaces, settings.family, id.root_address()));
+              bootstrap_interface(settings.interfaces, settings.family, id.root_address()));
   Bootstrap::Options o;
   o.id = id;
   o.rank = rank;

@@ -37,7 +37,7 @@ constexpr WindowRow kWindowRows[] = {
 // A launch on a stream adds so much (1.0 to 1.5), as the model's times of fifos have it within.
 constexpr double kLaunchUs = 1.2;
 // In operations with a root all ranks tell each other that they have come.
-constexpr double kMeetingUs = 0.3;
+constexpr double kArrivalUs = 0.3;
 // LL128 that only moves, where sums reach what the row says (2 x H200).
 constexpr double kMovedLinesGbps = 355;
 // A rank's own block goes into place between the others', by store while the links are busy; lines
@@ -134,7 +134,7 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
                      kernels::cuda::broadcast_is_dealt(q.protocol, q.nranks, q.bytes);
   if (dealt) bytes /= others;
   double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us;
-  if (has_root(q.collective)) latency_us += kMeetingUs;
+  if (has_root(q.collective)) latency_us += kArrivalUs;
   if (dealt) latency_us += q.protocol == Protocol::simple ? kHandedOnUs : kHandedOnLinesUs;
   double moving_us = moved_us(row, q.collective, bytes);
   if (q.collective == Collective::all_to_all && q.protocol != Protocol::simple)

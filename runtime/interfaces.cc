@@ -179,7 +179,7 @@ Result<std::vector<Interface>> find_interfaces(const std::string& ifname_list,
                "name one with COLLCTL_SOCKET_IFNAME");
 }
 
-Result<Interface> meeting_interface(const std::string& names, const std::string& family,
+Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
                                     const Address& root) {
   if (root.is_loopback() && names.empty()) {
     Address here = root;

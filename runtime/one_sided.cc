@@ -50,14 +50,14 @@ Status OneSided::withdraw(std::span<const WindowPointer> windows, Deadline deadl
   // Before the barrier: behind it peers may share others under the same numbers.
   for (const WindowPointer& window : windows)
     if (rdma_ != nullptr && window != nullptr) rdma_->forget(window->number());
-  Status met = barrier(deadline);
+  Status arrived = barrier(deadline);
   for (const WindowPointer& window : windows) {
     if (window == nullptr) continue;
     if (network_ != nullptr) network_->dismiss(window->number());
     if (rdma_ != nullptr) rdma_->dismiss(window->number());
     shared_.erase(window->number());
   }
-  return met;
+  return arrived;
 }
 
 bool OneSided::direct(int peer) const {

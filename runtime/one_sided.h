@@ -77,7 +77,7 @@ class OneSided {
 
  private:
   explicit OneSided(Communicator& communicator) : communicator_(communicator) {}
-  Status meet_peers(Deadline deadline);
+  Status connect_peers(Deadline deadline);
   Error give_up(Error mine, Deadline deadline);
   Status connect(uint64_t number, Deadline deadline);
   Status connect_rdma(std::vector<OneSidedRdma::RdmaPeer> peers, Deadline deadline);

@@ -88,7 +88,7 @@ struct Rails::State {
   uint32_t abort_word = 0;
   std::vector<uint8_t> memory;
   RailMatrix matrix;
-  std::vector<base::Address> meeting_points;  // by host: of the connections beside RDMA
+  std::vector<base::Address> bootstrap_addresses;  // by host: of the connections beside RDMA
   std::vector<int> acting;                    // ranks, by host
   int self = -1;                              // index of the host that this rank acts for
 
@@ -121,7 +121,7 @@ Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
   COLL_ASSIGN(s.settings, read_settings(comm));
   COLL_ASSIGN(const transport::IbSettings ib, transport::read_ib_settings());
   s.roce_version = ib.roce_version;
-  COLL_ASSIGN(const Interface interface, meeting_interface(s.settings.interfaces, s.settings.family,
+  COLL_ASSIGN(const Interface interface, bootstrap_interface(s.settings.interfaces, s.settings.family,
                                                            options.id.root_address()));
   Bootstrap::Options o;
   o.id = options.id;
@@ -202,8 +202,8 @@ Status Rails::State::gather_nics() {
   for (const int rank : acting) {
     const Bytes& text = texts[size_t(rank)];
     ByteReader r(text);
-    meeting_points.push_back(base::Address::read(r));
-    const size_t head = sizeof(uint32_t) + meeting_points.back().length;
+    bootstrap_addresses.push_back(base::Address::read(r));
+    const size_t head = sizeof(uint32_t) + bootstrap_addresses.back().length;
     if (!r.ok() || text.size() < head)
       return Error(ErrorCode::lost, format("rank {} said nothing of its NICs", rank)).blame(rank);
     auto host = decode_rail_host(ByteView(text).subspan(head));
@@ -220,7 +220,7 @@ RailSide Rails::State::side_with(int other, bool sends) {
   side.theirs = &matrix.hosts[size_t(other)];
   side.sends = sends;
   for (const auto& listener : listeners) side.acceptors.push_back(listener.get());
-  side.theirs_at = meeting_points[size_t(other)];
+  side.theirs_at = bootstrap_addresses[size_t(other)];
   side.secret = options.id.secret;
   side.comm_hash = options.id.hash();
   side.memory = {.data = memory.data(), .message_bytes = options.message_bytes};

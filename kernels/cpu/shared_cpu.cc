@@ -57,12 +57,12 @@ CpuShared::CpuShared(CpuWork& work)
 
 void CpuShared::arrive_and_wait() {
   window_.arrive_and_wait();
-  if (met_ || work_.failed()) return;
-  met_ = meet_peers();
+  if (same_call_ || work_.failed()) return;
+  same_call_ = wait_for_peers();
 }
 
 // False, with the report written, when a peer runs another operation.
-bool CpuShared::meet_peers() {
+bool CpuShared::wait_for_peers() {
   const FlatRange& flat = *work_.context.flat;
   for (int r = 0; r < nranks_; ++r) {
     Call call;

@@ -227,7 +227,7 @@ __device__ __forceinline__ void run_pairs(const PairsHead& head, const PairsBloc
     else
       run_message<kProtocol>(side, known, step);
     // The next message of the fifo begins where this one ended.
-    if (k + 1 < mine.step_count && side.meet()) return;
+    if (k + 1 < mine.step_count && side.barrier()) return;
   }
 }
 

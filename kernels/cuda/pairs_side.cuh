@@ -111,7 +111,7 @@ class PairSide {
   __device__ void fail() { store_release_block(&block_.failed, 1); }
   __device__ bool failed() const { return load_acquire_block(&block_.failed) != 0; }
   // Alike in all threads of the side, which all come here. One lane looks: it takes an atomic.
-  __device__ bool meet() {
+  __device__ bool barrier() {
     return barrier_any(1 + int(receives), (warps + 1) * kWarp, lane == 0 && failed());
   }
   __device__ __forceinline__ PairWhere where() const {

@@ -33,7 +33,7 @@ struct Exchange {
   Collective collective;
   AlgorithmId algorithm;
   bool copy_own;
-  bool meets;  // not every rank hears from every other: they say that they come
+  bool announces;  // not every rank hears from every other: they say that they come
 
   __device__ bool gives(int peer) const {
     return gives_to == Peers::all || (gives_to == Peers::root && peer == root);
@@ -130,10 +130,10 @@ class Patience {
 // Of an operation in which not every rank hears from every other: each says that it has come, and
 // at the end has seen that all others have. So no one starts the next but one before all have ended
 // the one before this (window_layout.h). Block by block.
-__device__ inline void come(const Exchange& x, uint64_t epoch) {
+__device__ inline void announce(const Exchange& x, uint64_t epoch) {
   const int k = int(threadIdx.x);
-  if (!x.meets || k >= x.memory.nranks - 1) return;
-  store_release(&x.counters(x.peer(k), x.memory.rank, int(blockIdx.x))->came, epoch);
+  if (!x.announces || k >= x.memory.nranks - 1) return;
+  store_release(&x.counters(x.peer(k), x.memory.rank, int(blockIdx.x))->arrived, epoch);
 }
 __device__ inline void wait_counter(const Exchange& x, Protocol protocol, int peer,
                                     const uint64_t* counter, uint64_t epoch) {
@@ -141,11 +141,11 @@ __device__ inline void wait_counter(const Exchange& x, Protocol protocol, int pe
   for (uint64_t seen; (seen = load_acquire(counter)) < epoch;)
     if (patience.over(x, protocol, peer, WaitSide::send, seen, epoch)) return;
 }
-__device__ inline void meet(const Exchange& x, Protocol protocol, uint64_t epoch) {
+__device__ inline void await_peers(const Exchange& x, Protocol protocol, uint64_t epoch) {
   const int k = int(threadIdx.x);
-  if (!x.meets || k >= x.memory.nranks - 1) return;
+  if (!x.announces || k >= x.memory.nranks - 1) return;
   const int p = x.peer(k);
-  wait_counter(x, protocol, p, &x.counters(x.memory.rank, p, int(blockIdx.x))->came, epoch);
+  wait_counter(x, protocol, p, &x.counters(x.memory.rank, p, int(blockIdx.x))->arrived, epoch);
 }
 
 // All ranks go on from the same epoch, whatever number of blocks a launch has: each block writes

@@ -21,7 +21,7 @@ Exchange direct_exchange_of(const WindowLaunch& launch) {
                       x.collective == Collective::gather || x.collective == Collective::scatter;
   if (!rooted) x.root = 0;
   if (moves_only(x.collective)) x.ops.op = RedOp::sum;
-  x.meets = true;
+  x.announces = true;
   return x;
 }
 

@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(kLineThreads) exchange_lines(const __grid_cons
   using L = typename B::L;
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
-  come(x, epoch);
+  announce(x, epoch);
   const int lane = int(threadIdx.x) % 32;
   const uint32_t units = units_of<L>(x.bytes);
   const B batch;
@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(kLineThreads) exchange_lines(const __grid_cons
         !take_lines<B, kKind>(x, batch, turn - 1, units, lane, epoch))
       break;
   }
-  meet(x, L::kId, epoch);
+  await_peers(x, L::kId, epoch);
   end_epoch(x, epoch);
 }
 

@@ -9,7 +9,7 @@
 #include "transport/net/ib/receiver.h"
 #include "transport/net/ib/route.h"
 #include "transport/net/ib/sender.h"
-#include "transport/net/meeting.h"
+#include "transport/net/rendezvous.h"
 #include "transport/net/nets.h"
 
 namespace collctl::transport {
@@ -173,7 +173,7 @@ Result<std::unique_ptr<NetConnection>> IbHalf::connect(ByteView bytes, Deadline 
   COLL_CHECK(!parts_.lanes.empty());
   COLL_TRY(join(*theirs, deadline));
   // The send end opens it when its queue pairs are ready: who has the connection knows that.
-  COLL_ASSIGN(base::Fd control, meet(parts_.end, services_, control_key(), deadline));
+  COLL_ASSIGN(base::Fd control, rendezvous(parts_.end, services_, control_key(), deadline));
   if (!sends()) return receiver(std::move(control), deadline);
   return std::unique_ptr<NetConnection>(
       std::make_unique<IbSender>(std::move(parts_), std::move(control)));

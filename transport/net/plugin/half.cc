@@ -4,7 +4,7 @@
 #include "base/format.h"
 #include "transport/device/device.h"
 #include "transport/edge.h"
-#include "transport/net/meeting.h"
+#include "transport/net/rendezvous.h"
 #include "transport/net/plugin/connection.h"
 
 namespace collctl::transport {
@@ -93,7 +93,7 @@ class PluginHalf : public NetHalf {
   Result<std::unique_ptr<NetConnection>> finish(PluginLines made, Deadline deadline) {
     COLL_ASSIGN(const int64_t dmabuf, base::knob_int(base::KnobId::dmabuf_enable));
     COLL_ASSIGN(const int64_t force, base::knob_int(base::KnobId::net_force_flush));
-    COLL_ASSIGN(base::Fd control, meet(end_, services_, control_key(), deadline));
+    COLL_ASSIGN(base::Fd control, rendezvous(end_, services_, control_key(), deadline));
     const bool flush =
         services_.device != nullptr && (force != 0 || made.device().force_flush ||
                                         services_.device->facts().compute_capability < kFlushBelow);
