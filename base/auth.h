@@ -90,8 +90,8 @@ class AuthConnector {
 
 // Connects (with retries until the deadline), proves itself, checks the listener's proof. Error
 // code lost when the other side does not know the secret or hangs up, and once another thread has
-// made *give_up anything but 0 (null: nobody does).
+// made *cancelled anything but 0 (null: nobody does).
 Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeting,
-                        Deadline deadline, const Source& source = {}, uint32_t* give_up = nullptr);
+                        Deadline deadline, const Source& source = {}, uint32_t* cancelled = nullptr);
 
 }  // namespace collctl::base

@@ -12,7 +12,7 @@ using namespace auth;
 
 namespace {
 
-constexpr int64_t kGiveUpLookMs = 50;
+constexpr int64_t kCancelLookMs = 50;
 constexpr const char* kSecretHint =
     "look for another job at this address; ranks of one job all need the same COLLCTL_TOKEN or "
     "--token-file";
@@ -180,13 +180,13 @@ Fd AuthConnector::take() {
 }
 
 Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeting,
-                        Deadline deadline, const Source& source, uint32_t* give_up) {
+                        Deadline deadline, const Source& source, uint32_t* cancelled) {
   int64_t pause_ms = 1;
-  const auto given_up = [&] {
-    return give_up != nullptr &&
-           std::atomic_ref<uint32_t>(*give_up).load(std::memory_order_acquire) != 0;
+  const auto is_cancelled = [&] {
+    return cancelled != nullptr &&
+           std::atomic_ref<uint32_t>(*cancelled).load(std::memory_order_acquire) != 0;
   };
-  while (!given_up()) {
+  while (!is_cancelled()) {
     Result<std::unique_ptr<AuthConnector>> started =
         AuthConnector::start(to, secret, greeting, source);
     if (!started && started.error().code != ErrorCode::lost) return std::move(started.error());
@@ -195,10 +195,10 @@ Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeti
     if (started) {
       AuthConnector& c = **started;
       Result<bool> done = c.progress();
-      while (done && !*done && !given_up()) {
+      while (done && !*done && !is_cancelled()) {
         pollfd p{c.fd(), c.events(), 0};
-        const Deadline look = deadline.earlier(Deadline::after_ms(kGiveUpLookMs));
-        COLL_ASSIGN(const int ready, poll_fds({&p, 1}, give_up == nullptr ? deadline : look));
+        const Deadline look = deadline.earlier(Deadline::after_ms(kCancelLookMs));
+        COLL_ASSIGN(const int ready, poll_fds({&p, 1}, cancelled == nullptr ? deadline : look));
         if (ready == 0 && deadline.passed())
           return Error(
               ErrorCode::deadline,

@@ -144,14 +144,14 @@ void wait_for_rank_0(const Address& root, Deadline deadline) {
 void decline(const LaunchOptions& options, const runtime::UniqueId& id,
              const runtime::BootstrapRoot* root, const Error& why) {
   const bool interrupted = why.code == ErrorCode::interrupted;
-  uint32_t* const give_up = interrupted ? nullptr : start_cancel()->word();
+  uint32_t* const cancelled = interrupted ? nullptr : start_cancel()->word();
   const auto until = Deadline::after_seconds(interrupted ? kInterruptedSeconds : kDeclineSeconds);
   const Status told = runtime::decline_start(id, options.join_rank, options.join_size,
-                                             base::host_name(), why, until, give_up);
+                                             base::host_name(), why, until, cancelled);
   if (!told)
     COLL_INFO(bootstrap, "the other ranks do not hear of it: {}", told.error().chain());
   else if (root != nullptr && !interrupted)
-    root->await_told(until, give_up);
+    root->await_told(until, cancelled);
 }
 
 // Every rank sees every row and so comes to the same verdict and exit code; the report behind

@@ -87,7 +87,7 @@ void run_rank(Team& team, const BenchSpec& spec, const runtime::UniqueId& id, in
   if (!status) {
     r.end.exit_code = int(status.error().code);
     if (!team.first_error) {
-      team.first_error = runtime::start_given_up(status.error(), rank, r.end.host);
+      team.first_error = runtime::start_aborted(status.error(), rank, r.end.host);
       team.failed_ns = now_ns();
     }
     r.end.error = std::move(status.error());

@@ -68,7 +68,7 @@ class Agent {
   bool paused_ = false;    // stopped by the launcher, which is stopped itself
   bool leaving_ = false;   // the launcher let us go
   bool orphaned_ = false;  // the launcher is gone
-  std::optional<Deadline> give_up_;
+  std::optional<Deadline> last_deadline_;
 };
 
 void Agent::greet() {
@@ -92,11 +92,11 @@ void Agent::orphan() {
   if (orphaned_) return;
   orphaned_ = true;
   if (job_) job_->end(grace_s_);
-  give_up_ = Deadline::after_seconds(grace_s_ + kKillSeconds);
+  last_deadline_ = Deadline::after_seconds(grace_s_ + kKillSeconds);
 }
 
 bool Agent::over() const {
-  if (orphaned_) return !job_ || give_up_->passed();
+  if (orphaned_) return !job_ || last_deadline_->passed();
   return leaving_ && sent_ == queue_.size();
 }
 

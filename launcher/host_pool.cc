@@ -164,7 +164,7 @@ std::vector<int> HostPool::failed() const {
   return list;
 }
 
-void HostPool::give_up_on_late(double after_s, const char* option) {
+void HostPool::fail_late_hosts(double after_s, const char* option) {
   for (const auto& link : state_->links)
     if (link->phase() < HostPhase::up)
       link->fail(Error(ErrorCode::deadline, format("not up within {} s ({}): still {}", after_s,

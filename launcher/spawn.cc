@@ -120,7 +120,7 @@ void set_cores(Prepared& p, const std::vector<int>& cores) {
   for (const int core : cores) CPU_SET_S(size_t(core), CPU_ALLOC_SIZE(kMaxCores), p.cores);
 }
 
-[[noreturn]] void give_up(const Prepared& p, Step step) {
+[[noreturn]] void exit_failed(const Prepared& p, Step step) {
   const ExecFailure failure{step, errno};
   // Best effort: a parent that cannot be told sees exit code 127.
   [[maybe_unused]] const ssize_t n = ::write(p.report.get(), &failure, sizeof failure);
@@ -147,13 +147,13 @@ void reset_signals() {
   const int in = p.null_in ? p.null_in.get() : p.stdin_read.get();
   if (::dup2(in, STDIN_FILENO) < 0 || ::dup2(p.stdout_write.get(), STDOUT_FILENO) < 0 ||
       ::dup2(p.stderr_write.get(), STDERR_FILENO) < 0)
-    give_up(p, Step::descriptors);
-  if (p.control && ::dup2(p.control.get(), base::kControlFd) < 0) give_up(p, Step::descriptors);
-  if (::setrlimit(RLIMIT_NOFILE, &p.files) != 0) give_up(p, Step::files);
+    exit_failed(p, Step::descriptors);
+  if (p.control && ::dup2(p.control.get(), base::kControlFd) < 0) exit_failed(p, Step::descriptors);
+  if (::setrlimit(RLIMIT_NOFILE, &p.files) != 0) exit_failed(p, Step::files);
   if (p.cores != nullptr && ::sched_setaffinity(0, CPU_ALLOC_SIZE(kMaxCores), p.cores) != 0)
-    give_up(p, Step::bind);
+    exit_failed(p, Step::bind);
   ::execve(p.path.c_str(), p.argv.data(), p.environment.data());
-  give_up(p, Step::exec);
+  exit_failed(p, Step::exec);
 }
 
 Status open_streams(const RankProcess& process, Prepared& p, Child& child) {

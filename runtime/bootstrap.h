@@ -33,8 +33,8 @@ class BootstrapRoot {
   ~BootstrapRoot();
   const Address& address() const;
   // Where a rank has declined: until every rank has been told, whoever was on its way included, or
-  // *give_up is not 0. Any thread but the root's.
-  void await_told(Deadline deadline, uint32_t* give_up = nullptr) const;
+  // *cancelled is not 0. Any thread but the root's.
+  void await_told(Deadline deadline, uint32_t* cancelled = nullptr) const;
 
  private:
   BootstrapRoot();
@@ -127,12 +127,12 @@ class Bootstrap : public transport::FdExchange {
 // Tells the root that `rank` cannot take part, instead of joining: the ranks that are there, and
 // those that come later, end at once with `why` and the name of this rank and its host. Returns
 // when the root has it. Errors: lost, deadline: there is no root, or it is of another job, or
-// *give_up is not 0 any more.
+// *cancelled is not 0 any more.
 Status decline_start(const UniqueId& id, int rank, int size, const std::string& host,
-                     const Error& why, Deadline deadline, uint32_t* give_up = nullptr);
+                     const Error& why, Deadline deadline, uint32_t* cancelled = nullptr);
 
 // Why `rank` gives up its start, as the other ranks are told: with its name, unless the reason
 // names a rank.
-Error start_given_up(Error why, int rank, const std::string& host);
+Error start_aborted(Error why, int rank, const std::string& host);
 
 }  // namespace collctl::runtime

@@ -175,7 +175,7 @@ Result<bool> Bootstrap::State::Joining::read_call(ByteView greeting) {
 Status Bootstrap::State::Joining::cancelled() const {
   const auto why = s.options.cancel ? s.options.cancel->why() : std::nullopt;
   if (!why) return {};
-  const Error told = start_given_up(*why, s.rank, s.options.host);
+  const Error told = start_aborted(*why, s.rank, s.options.host);
   if (line && !send_frame(line.get(), FrameType::failure, encode_error(told)))
     COLL_INFO(bootstrap, "rank {}: its root had gone already", s.rank);
   return *why;
@@ -276,7 +276,7 @@ Status Bootstrap::State::Joining::connect() {
                               std::move(reader), root().root_address().text(), place.next,
                               place.previous}));
   cancelling.emplace(s.options.cancel, [this](const Error& why) {
-    s.service->announce(start_given_up(why, s.rank, s.options.host));
+    s.service->announce(start_aborted(why, s.rank, s.options.host));
   });
   const size_t children_due = ring ? 0 : tree_children(s.rank, s.groups, s.size).size();
   std::vector<Outgoing> outgoing;

@@ -303,7 +303,7 @@ Status Communicator::set_choices(const std::string& algo, const std::string& pro
 
 Status Communicator::async_error() const {
   // What kernels reported just now, before the watching thread has seen it.
-  if (state_->gpu != nullptr && state_->gpu->given_up()) COLL_TRY(state_->gpu->settle());
+  if (state_->gpu != nullptr && state_->gpu->kernel_reported()) COLL_TRY(state_->gpu->settle());
   return state_->error();
 }
 

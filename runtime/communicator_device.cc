@@ -199,7 +199,7 @@ Status Communicator::State::submit_to_gpu(CachedPlan& entry, uint64_t first_op,
   }
   // Something has failed meanwhile: that is the reason, and known when its report is.
   if (!launched && launched.error().code == ErrorCode::interrupted) {
-    if (gpu->given_up())
+    if (gpu->kernel_reported())
       COLL_TRY(gpu->settle());
     else  // raised by the thread that watches the GPU, which passes the reason on next
       wait_until_told(Deadline::after_seconds(5));

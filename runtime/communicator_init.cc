@@ -68,7 +68,7 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
   COLL_ASSIGN(bootstrap, Bootstrap::join(o));
   cancelling.emplace(options.cancel, [this](const Error& why) {
     fail(why, false);
-    bootstrap->announce_abort(start_given_up(why, rank, base::host_name()));
+    bootstrap->announce_abort(start_aborted(why, rank, base::host_name()));
   });
   ProxyEngine::Options p;
   p.listen_at = interface.address;

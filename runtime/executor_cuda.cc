@@ -101,7 +101,7 @@ Error CudaExecutor::broken(Error error) const {
 // behind what is queued.
 
 // Copies wait as long as the GPU gets on with what is before them.
-Uploads::GiveUp CudaExecutor::stands_still() const {
+Uploads::Aborted CudaExecutor::stands_still() const {
   return [this, start = now_ns()] {
     const int64_t since = std::max(start, sign_ns_.load(std::memory_order_acquire));
     return aborted() || now_ns() - since > 2 * patience_ns();
@@ -336,7 +336,7 @@ Status CudaExecutor::launch(CachedPlan& entry, uint64_t first_op_count,
 }
 
 Status CudaExecutor::capture_begin(const DeviceStream& stream) {
-  const Uploads::GiveUp over = stands_still();
+  const Uploads::Aborted over = stands_still();
   Status idle = drain(Deadline::after_ns(patience_ns()));
   while (!idle && idle.error().code == ErrorCode::deadline && !over())  // a long queue
     idle = drain(Deadline::after_ns(patience_ns()));

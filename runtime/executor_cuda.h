@@ -9,7 +9,7 @@
 // nothing else of the communicator runs.
 //
 // Threads: launch, replay, capture and drain are the thread's that uses the communicator; wait,
-// abort and given_up any. Ownership: one per communicator; the wire outlives it.
+// abort and kernel_reported any. Ownership: one per communicator; the wire outlives it.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -94,7 +94,7 @@ class CudaExecutor {
   // An injected stall: until the abort word is raised, or long after the others' deadline.
   void stand_still() const;
   void abort();            // kernels give up
-  bool given_up() const;   // some kernel reported something
+  bool kernel_reported() const;   // some kernel reported something
   Status settle();         // then: waits until on_failure was told
   int32_t* barrier_cell()  // two of them, on the device
   {
@@ -112,7 +112,7 @@ class CudaExecutor {
   Status upload(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes);
   Status update_links(const transport::DeviceStream& stream);
   Status uploaded(Status status) const;
-  Uploads::GiveUp stands_still() const;
+  Uploads::Aborted stands_still() const;
   bool aborted() const;
   int64_t patience_ns() const;
   Status start_all(const CudaPlan& plan, const transport::DeviceStream& stream);

@@ -33,7 +33,7 @@ ReportCode code_of(const Report& report) {
 
 }  // namespace
 
-bool CudaExecutor::given_up() const {
+bool CudaExecutor::kernel_reported() const {
   return std::any_of(reports_, reports_ + kernels::kMaxChannels,
                      [](const Report& r) { return code_of(r) != ReportCode::none; });
 }
@@ -91,7 +91,7 @@ Status CudaExecutor::wait(const DeviceStream& stream) {
     else
       base::sleep_until(Deadline::after_ns(kSleepNs));
   }
-  return given_up() ? settle() : Status();
+  return kernel_reported() ? settle() : Status();
 }
 
 // Kernels have ended and said why: the watching thread passes it on.
@@ -147,7 +147,7 @@ void CudaExecutor::watch() {
 }
 
 void CudaExecutor::look(std::unique_lock<std::mutex>& lock) {
-  if (!told_ && given_up()) return tell(lock, {});
+  if (!told_ && kernel_reported()) return tell(lock, {});
   if (capturing_ != nullptr)  // nothing is under way, and a question would spoil the capture
     return sign_ns_.store(now_ns(), std::memory_order_release);
   const bool launching = launching_.load(std::memory_order_acquire);

@@ -21,7 +21,7 @@ Result<std::unique_ptr<OneSided>> OneSided::open(Communicator& communicator, Dea
   made->fault_ = fault;
   if (communicator.device() != nullptr) {
     auto stream = transport::DeviceStream::make(communicator.device());
-    if (!stream) return made->give_up(std::move(stream.error()), deadline);
+    if (!stream) return made->fail_open(std::move(stream.error()), deadline);
     made->stream_ = std::move(*stream);
   }
   // All ranks hear of one that has no board, and can go on without.
@@ -29,12 +29,12 @@ Result<std::unique_ptr<OneSided>> OneSided::open(Communicator& communicator, Dea
   Status connected = made->connect_peers(deadline);
   // All are there, or none is.
   if (connected) connected = communicator.barrier(deadline);
-  if (!connected) return made->give_up(std::move(connected.error()), deadline).within("one-sided operations");
+  if (!connected) return made->fail_open(std::move(connected.error()), deadline).within("one-sided operations");
   return made;
 }
 
 // The others wait for this rank's part: they end with its reason, if not it with theirs.
-Error OneSided::give_up(Error mine, Deadline deadline) {
+Error OneSided::fail_open(Error mine, Deadline deadline) {
   const int peer = mine.rank;
   Error why = named(std::move(mine), peer, deadline);
   if (Status told = communicator_.async_error(); !told) return std::move(told.error());

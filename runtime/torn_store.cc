@@ -15,7 +15,7 @@ using transport::DeviceStream;
 constexpr uint32_t kMostLines = 512, kRounds = 2000;
 constexpr uint64_t kLineBytes = 128;
 constexpr int64_t kTimeoutNs = 5'000'000'000;
-constexpr double kGiveUpSeconds = 1;  // readers that were told to
+constexpr double kAbortSeconds = 1;  // readers that were told to
 constexpr uint64_t kWordsApart = 64;
 
 enum : int32_t { kWent, kCannot, kNotEnded };  // the test was made, could not be, has not ended
@@ -65,7 +65,7 @@ class TornStoreTest : public TornStoreRest {
     Status first = wait_for_all(Deadline::after_seconds(o_.wait_s));
     if (first) return first;
     std::atomic_ref<uint32_t>(*word(readers_.size())).store(1);   // readers give up
-    (void)wait_for_all(Deadline::after_seconds(kGiveUpSeconds));  // ended() says how that went
+    (void)wait_for_all(Deadline::after_seconds(kAbortSeconds));  // ended() says how that went
     return first;
   }
 

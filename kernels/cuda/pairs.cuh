@@ -74,7 +74,7 @@ struct PairMover<Protocol::ll> {
       uint64_t data[LlLines::kUnroll];
       if (!LlLines::read_slot(
               end.place(), flag, l, step, lines, data,
-              [&](uint64_t seen, int64_t start) { return side.gives_up(end, seen, flag, start); }))
+              [&](uint64_t seen, int64_t start) { return side.must_abort(end, seen, flag, start); }))
         return false;
       store_words<1>(to, places(bytes, l, step), data);
     }
@@ -111,7 +111,7 @@ struct PairMover<Protocol::ll128> {
       Lines::Words data;
       if (!Lines::read_slot(
               end.place(), flag, part, lines, data,
-              [&](uint64_t seen, int64_t start) { return side.gives_up(end, seen, flag, start); }))
+              [&](uint64_t seen, int64_t start) { return side.must_abort(end, seen, flag, start); }))
         return false;
       store_words<2>(to, Lines::places(bytes, part), data);
       __syncwarp();

@@ -62,7 +62,7 @@ static __device__ __noinline__ void report_pair(PairWhere at, ReportCode code, i
                code, {peer, at.side, step, wanted}, seen);
 }
 // For a thread that waits since `start`: true when it must stop.
-static __device__ __noinline__ bool pair_gives_up(PairWhere at, int32_t peer, uint64_t step,
+static __device__ __noinline__ bool pair_must_abort(PairWhere at, int32_t peer, uint64_t step,
                                                   uint64_t seen, uint64_t wanted, int64_t start) {
   if (load_acquire_block(&at.block->failed) != 0) return true;
   const DeviceShared& shared = at.head->shared;
@@ -117,15 +117,15 @@ class PairSide {
   __device__ __forceinline__ PairWhere where() const {
     return {&head, &mine, &block_, protocol, receives ? WaitSide::recv : WaitSide::send};
   }
-  __device__ __forceinline__ bool gives_up(const PairEnd& end, uint64_t seen, uint64_t wanted,
+  __device__ __forceinline__ bool must_abort(const PairEnd& end, uint64_t seen, uint64_t wanted,
                                            int64_t start) const {
-    return pair_gives_up(where(), end.peer, end.step, seen, wanted, start);
+    return pair_must_abort(where(), end.peer, end.step, seen, wanted, start);
   }
 
   // A warp that moves, together: until *end.counter > above. False: given up.
   __device__ __forceinline__ bool wait_above(PairEnd& end, uint64_t above) {
     if (end.seen > above) return true;
-    bool given_up = false;
+    bool aborts = false;
     if (lane == 0) {
       int64_t start = 0;
 #pragma unroll 1
@@ -133,14 +133,14 @@ class PairSide {
         if (polls % kPollsBetweenLooks != 0) continue;
         if (start == 0) {
           start = clock_ns();
-        } else if (gives_up(end, end.seen, above + 1, start)) {
-          given_up = true;
+        } else if (must_abort(end, end.seen, above + 1, start)) {
+          aborts = true;
           break;
         }
       }
     }
     end.seen = __shfl_sync(kAllLanes, end.seen, 0);
-    return !__any_sync(kAllLanes, given_up);
+    return !__any_sync(kAllLanes, aborts);
   }
 
   // A warp that moves: its part of the slice is in place, or has been used.

@@ -102,7 +102,7 @@ class Team {
       if (polls % kPollsBetweenLooks != 0) continue;
       if (start == 0) {
         start = clock_ns();
-      } else if (give_up(what, seen, start)) {
+      } else if (must_abort(what, seen, start)) {
         fail();
         return false;
       }
@@ -111,7 +111,7 @@ class Team {
 
   // Whether a wait since `start` must end: somebody raised the abort word, or it took too long.
   // The block's first to say so writes the report. Out of line: rare, and called in many loops.
-  __device__ __noinline__ bool give_up(const WaitFor& what, uint64_t seen, int64_t start) {
+  __device__ __noinline__ bool must_abort(const WaitFor& what, uint64_t seen, int64_t start) {
     const bool aborted = load_volatile(shared_.abort_word) != 0 && ++aborted_looks_ >= looks_;
     const bool late = clock_ns() - start > patience_;
     if (!aborted && !late) return false;

@@ -54,7 +54,7 @@ Result<bool> SocketLane::pump_out() {
     }
     for (size_t i = 0; i < count; ++i) asked += pieces[i].iov_len;
     Result<size_t> wrote = base::write_some(fd_.get(), std::span(pieces, count));
-    if (!wrote) return give_up_sending(std::move(wrote.error()));
+    if (!wrote) return fail_sending(std::move(wrote.error()));
     const size_t taken = *wrote;
     if (taken == 0) return moved;
     moved = true;
@@ -72,7 +72,7 @@ Result<bool> SocketLane::pump_out() {
 }
 
 // After the peer's goodbye nobody waits for credits or goodbyes any more; data is another matter.
-Result<bool> SocketLane::give_up_sending(Error error) {
+Result<bool> SocketLane::fail_sending(Error error) {
   if (!peer_done()) return error;
   const uint32_t in = in_.load(std::memory_order_acquire);
   for (uint32_t i = out_.load(std::memory_order_relaxed); i != in; ++i)

@@ -68,7 +68,7 @@ class SocketLane {
     bool emptied = false;  // the socket had less than was asked for
   };
   Result<Read> read_more();
-  Result<bool> give_up_sending(Error error);
+  Result<bool> fail_sending(Error error);
 
   static constexpr size_t kBuffer = 16384;
   int index_;

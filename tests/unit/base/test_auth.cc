@@ -262,14 +262,14 @@ TEST_CASE("a connector gives up when it is told to", "[auth]") {
     gone = (*first)->address();
   }
   for (const Address& at : {silent, gone}) {
-    uint32_t give_up = 0;
+    uint32_t cancelled = 0;
     std::thread later([&] {
       base::sleep_until(Deadline::after_ms(50));
-      std::atomic_ref<uint32_t>(give_up).store(1);
+      std::atomic_ref<uint32_t>(cancelled).store(1);
     });
     const int64_t start = base::now_ns();
     const auto ended =
-        base::auth_connect(at, secret_of(1), view("x"), Deadline::after_seconds(60), {}, &give_up);
+        base::auth_connect(at, secret_of(1), view("x"), Deadline::after_seconds(60), {}, &cancelled);
     later.join();
     CHECK(base::now_ns() - start < 30'000'000'000);
     REQUIRE_FALSE(ended.ok());

@@ -151,7 +151,7 @@ TEST_CASE("torn lines are told of with both ranks, on every rank", "[gpu][torn_s
 // A reader that heeds neither its deadline nor the word that tells it to give up.
 std::atomic<bool> released{false};
 int read_for_ever(void* lines, uint32_t count, uint32_t rounds, uint32_t* torn,
-                  const uint32_t* give_up, int64_t timeout_ns, void* stream) {
+                  const uint32_t* aborted, int64_t timeout_ns, void* stream) {
   if (rounds > 0) {
     const int error = fake_cuda::enqueue(stream, [] {
       const Deadline deadline = Deadline::after_seconds(30);
@@ -159,7 +159,7 @@ int read_for_ever(void* lines, uint32_t count, uint32_t rounds, uint32_t* torn,
     });
     if (error != 0) return error;
   }
-  return read_lines(lines, count, rounds, torn, give_up, timeout_ns, stream);
+  return read_lines(lines, count, rounds, torn, aborted, timeout_ns, stream);
 }
 
 TEST_CASE("a test of lines that does not end takes the window with it", "[gpu][torn_store]") {

@@ -234,7 +234,7 @@ Status IbConnection::lose_lanes(const std::function<bool(const IbLane&)>& these,
   if (!parts_.failover) return why;
   for (IbLane& lane : parts_.lanes) {
     if (!lane.alive || !these(lane)) continue;
-    COLL_TRY(give_up(lane));
+    COLL_TRY(fail_lane(lane));
   }
   if (lanes_alive() == 0) return why;
   return lanes_died(why);

@@ -54,11 +54,11 @@ Error none_left(const std::string& peer) {
 
 }  // namespace
 
-Status IbConnection::give_up(IbLane& lane) {
+Status IbConnection::fail_lane(IbLane& lane) {
   lane.alive = false;
   lane.lost_ns = now_ns();
   ++draining_;
-  COLL_TRY(lane.qp.give_up());
+  COLL_TRY(lane.qp.retire());
   // So that there is one to come back; no room for it means that there are others.
   (void)lane.qp.post_receives(encode({.work = IbWork::receive}), 1);
   return {};
@@ -68,7 +68,7 @@ Result<int> IbConnection::bury(uint64_t dead) {
   int died = 0;
   for (size_t l = 0; l < parts_.lanes.size(); ++l) {
     if ((dead >> l & 1) == 0 || !parts_.lanes[l].alive) continue;
-    COLL_TRY(give_up(parts_.lanes[l]));
+    COLL_TRY(fail_lane(parts_.lanes[l]));
     ++died;
   }
   return died;

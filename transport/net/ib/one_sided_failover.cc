@@ -67,7 +67,7 @@ void IbOneSidedLink::lose(const std::function<bool(const Lane&)>& these, Error w
       died = true;
       lane.alive = false;
       lane.lost_ns = now_ns();
-      if (!lane.qp.give_up()) lane.lost_ns -= kMostDrainNs;  // its adapter is gone
+      if (!lane.qp.retire()) lane.lost_ns -= kMostDrainNs;  // its adapter is gone
       // So that there is one to come back; no room for it means that there are others.
       (void)lane.qp.post_receives(encode({.work = IbWork::receive}), 1);
     }

@@ -230,7 +230,7 @@ void IbOneSidedLink::fail(Error why) {
   error_ = std::move(why);
   // Nothing of it may touch memory of callers any more. A queue pair that cannot even be given up
   // is the adapter's end, which is an error already.
-  for (Lane& lane : lanes_) (void)lane.qp.give_up();
+  for (Lane& lane : lanes_) (void)lane.qp.retire();
   pending_ = {};
   owed_.clear();
   again_.clear();

@@ -222,7 +222,7 @@ Status IbQueuePair::post_receives(uint64_t id, uint32_t count) {
   return {};
 }
 
-Status IbQueuePair::give_up() {
+Status IbQueuePair::retire() {
   VerbsQpFacts facts{};
   facts.state = kQpError;
   const int code = verbs().modify_qp(qp_, &facts, kQpState);

@@ -84,7 +84,7 @@ class IbQueuePair {
   // So many that each take an announcement without data, with few calls.
   Status post_receives(uint64_t id, uint32_t count);
   // Everything that is posted comes back flushed.
-  Status give_up();
+  Status retire();
 
  private:
   base::drivers::VerbsQp* qp_ = nullptr;
