@@ -144,7 +144,7 @@ Result<const int32_t*> CudaExecutor::device_order(const int32_t* order,
 }
 
 // The pair steps of all works go in one piece.
-Status CudaExecutor::put_pairs(const Plan& plan, CudaPlan& made, const DeviceStream& stream) {
+Status CudaExecutor::put_sendrecv(const Plan& plan, CudaPlan& made, const DeviceStream& stream) {
   std::vector<kernels::PairStep>& steps = made.steps;
   for (const PlannedOp& op : plan.ops)
     for (const Work& work : op.works)
@@ -199,7 +199,7 @@ Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
       made->bytes += work.part_count * kernels::element_size(work.type) * uint64_t(work.nranks);
       made->works.push_back(placed);
     }
-  COLL_TRY(put_pairs(entry.plan, *made, stream));
+  COLL_TRY(put_sendrecv(entry.plan, *made, stream));
   entry.on_device = std::move(made);
   return {};
 }

@@ -107,7 +107,7 @@ class CudaExecutor {
   Status set_up();
   Status prepare(CachedPlan& plan, const transport::DeviceStream& stream);
   uint64_t verbs_chunk(const kernels::Work& work) const;
-  Status put_pairs(const Plan& plan, CudaPlan& made, const transport::DeviceStream& stream);
+  Status put_sendrecv(const Plan& plan, CudaPlan& made, const transport::DeviceStream& stream);
   Result<const int32_t*> device_order(const int32_t* order, const transport::DeviceStream& stream);
   Status upload(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes);
   Status update_links(const transport::DeviceStream& stream);

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/architectures.h"
 #include "kernels/cuda/torn_store.h"
-#include "kernels/cuda/pairs_call.h"
+#include "kernels/cuda/sendrecv_call.h"
 #include "kernels/cuda/run.cuh"
 #include "kernels/cuda/window_launch.h"
 
@@ -58,7 +58,7 @@ cudaError_t load_kernels() {
         rc != cudaSuccess)
       return rc;
   }
-  if (const int rc = prepare_pairs(); rc != 0) return cudaError_t(rc);
+  if (const int rc = prepare_sendrecv(); rc != 0) return cudaError_t(rc);
   loaded.fetch_or(bit, std::memory_order_release);
   return cudaSuccess;
 }
@@ -69,7 +69,7 @@ int launch_works(const WorksLaunch& launch) {
   const int threads = launch.threads + (kernel.poster ? kWarp : 0);
   if (launch.threads < kLeastThreads || threads > kMostBlockThreads || threads % kWarp != 0)
     return cudaErrorInvalidValue;
-  if (pairs_serve(launch)) return launch_pairs(launch);
+  if (sendrecv_serves(launch)) return launch_sendrecv(launch);
   Batch batch;
   int blocks = 0;
   if (!make_batch(launch, batch, blocks)) return cudaErrorInvalidValue;

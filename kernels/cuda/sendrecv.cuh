@@ -1,4 +1,4 @@
-// Messages over fifos (pairs_call.h): slices as the verbs cut them, so either end may be theirs.
+// Messages over fifos (sendrecv_call.h): slices as the verbs cut them, so either end may be theirs.
 //
 // A block has a side that sends and one that receives. Of each side's warps the last one keeps the
 // counters: the others tell it in shared memory how many slices they have moved, and run ahead as
@@ -9,7 +9,7 @@
 #include "kernels/cuda/ll.cuh"
 #include "kernels/cuda/ll128.cuh"
 #include "kernels/cuda/overlap.cuh"
-#include "kernels/cuda/pairs_side.cuh"
+#include "kernels/cuda/sendrecv_side.cuh"
 #include "kernels/cuda/simple_loops.cuh"
 
 namespace collctl::kernels::cuda {
@@ -207,7 +207,7 @@ __device__ __forceinline__ void run_own(const PairSide& side, const PairStep& st
 }
 
 template <Protocol kProtocol>
-__device__ __forceinline__ void run_pairs(const PairsHead& head, const PairsBlock& mine,
+__device__ __forceinline__ void run_sendrecv(const SendRecvHead& head, const SendRecvBlock& mine,
                                           PairShared& block) {
   for (int i = int(threadIdx.x); i < int(sizeof(PairShared) / sizeof(uint32_t)); i += kWarp)
     if (threadIdx.x < kWarp) reinterpret_cast<uint32_t*>(&block)[i] = 0;
@@ -233,10 +233,10 @@ __device__ __forceinline__ void run_pairs(const PairsHead& head, const PairsBloc
 
 template <Protocol kProtocol>
 __global__ void __launch_bounds__(kMostPairThreads, 1)
-    pairs_kernel(const __grid_constant__ PairsCall call) {
+    sendrecv_kernel(const __grid_constant__ SendRecvCall call) {
   COLL_BLOCK_SHARED(PairShared, block);
   begin_launch();
-  run_pairs<kProtocol>(call.head, call.blocks[call.head.apart ? blockIdx.x / 2 : blockIdx.x],
+  run_sendrecv<kProtocol>(call.head, call.blocks[call.head.apart ? blockIdx.x / 2 : blockIdx.x],
                        block);
 }
 

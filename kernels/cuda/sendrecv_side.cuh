@@ -1,8 +1,8 @@
-// One side of a block of the kernel of messages (pairs.cuh): the end of the fifo it has open, how
+// One side of a block of the kernel of messages (sendrecv.cuh): the end of the fifo it has open, how
 // its warps wait, give up together and tell each other how far they are.
 #pragma once
 #include "kernels/chunk.h"
-#include "kernels/cuda/pairs_call.h"
+#include "kernels/cuda/sendrecv_call.h"
 #include "kernels/cuda/report.cuh"
 #include "kernels/slices.h"
 
@@ -48,8 +48,8 @@ struct PairEnd {
 
 // Out of line, by values: what waits should stay in registers.
 struct PairWhere {
-  const PairsHead* head;
-  const PairsBlock* mine;
+  const SendRecvHead* head;
+  const SendRecvBlock* mine;
   PairShared* block;
   Protocol protocol;
   WaitSide side;
@@ -86,13 +86,13 @@ static __device__ __noinline__ uint64_t pair_slice_bytes(uint64_t chunk, uint32_
 // What a warp knows of its side of the block.
 class PairSide {
  public:
-  const PairsHead& head;
-  const PairsBlock& mine;
+  const SendRecvHead& head;
+  const SendRecvBlock& mine;
   const Protocol protocol;
   const bool receives;
   const int warps, warp, lane;  // `warps` move data, the one behind keeps the counters
 
-  __device__ PairSide(const PairsHead& h, const PairsBlock& b, Protocol p, PairShared& block,
+  __device__ PairSide(const SendRecvHead& h, const SendRecvBlock& b, Protocol p, PairShared& block,
                       bool receiver, int warp_of_side)
       : head(h),
         mine(b),
