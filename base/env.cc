@@ -61,8 +61,8 @@ KnobValue knob_value(KnobId id) {
   const Knob& k = knob(id);
   const std::string own = std::string("COLLCTL_") + k.name;
   if (auto v = environment(own.c_str()); v && !v->empty()) return {*v, own};
-  if (*k.field_name != 0)
-    if (auto v = environment(k.field_name); v && !v->empty()) return {*v, k.field_name};
+  if (*k.nccl_name != 0)
+    if (auto v = environment(k.nccl_name); v && !v->empty()) return {*v, k.nccl_name};
   return {k.default_value, "default"};
 }
 

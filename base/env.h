@@ -26,7 +26,7 @@ enum class KnobId : int {
 struct Knob {
   KnobId id;
   const char* name;        // without COLLCTL_
-  const char* field_name;  // the field's variable, or ""
+  const char* nccl_name;  // the field's variable, or ""
   KnobKind kind;
   const char* default_value;
   int64_t minimum, maximum;

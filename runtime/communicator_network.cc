@@ -34,7 +34,7 @@ struct Communicator::State::NetworkStart {
 
 void Communicator::State::describe_networks(RankCard& card) const {
   card.info.nets = networks.kinds;
-  if ((networks.kinds & transport::kNetReduces) != 0)
+  if ((networks.kinds & transport::kNetCollNet) != 0)
     card.reducer = {hash_text(networks.plugin->reducer()->entry().name),
                     networks.plugin->reductions(), networks.plugin->most_reduced_bytes()};
 }

@@ -80,7 +80,7 @@ std::vector<Interface> take(const std::vector<InterfaceFact>& facts, const Inter
   return chosen;
 }
 
-bool is_ordinary(const std::string& name) {
+bool is_physical(const std::string& name) {
   return !has_prefix(name, "docker") && !has_prefix(name, "lo") && !has_prefix(name, "virbr");
 }
 
@@ -123,7 +123,7 @@ std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts
     chosen = take(facts, wish, [&](const auto& f) { return same_subnet(f, *wish.same_subnet_as); });
   if (chosen.empty())
     chosen = take(facts, wish,
-                  [](const auto& f) { return is_ordinary(f.name) && !is_link_local(f.address); });
+                  [](const auto& f) { return is_physical(f.name) && !is_link_local(f.address); });
   for (const char* last : {"docker", "lo", "virbr"})
     if (chosen.empty()) chosen = prefixed(last);
   if (chosen.empty()) chosen = take(facts, wish, [](const auto&) { return true; });

@@ -24,7 +24,7 @@ std::string why_none(std::span<const RankCard> cards, const HostGroups& hosts,
   for (const RankCard& card : cards) {
     const std::string who = transport::peer_text(card.info);
     if ((card.info.nets & transport::kNetPlugin) == 0) return who + " uses no network plugin";
-    if ((card.info.nets & transport::kNetReduces) == 0)
+    if ((card.info.nets & transport::kNetCollNet) == 0)
       return format("the network plugin of {} does not reduce (-v there says why)", who);
     if (card.reducer.name_hash != cards[0].reducer.name_hash)
       return format("{} and {} have different network plugins", transport::peer_text(cards[0].info),

@@ -32,8 +32,8 @@ Status find_plugin(const std::string& wanted, uint64_t comm_hash, NetPresence& f
   if (library == "none") library.clear();
   if (by_name && library.empty()) library = wanted;
   if (library.empty() || (!by_name && !wanted.empty())) return {};
-  COLL_ASSIGN(const int64_t reducing, base::knob_int(base::KnobId::collnet_enable));
-  auto plugin = NetPlugin::open(library, comm_hash, reducing != 0);
+  COLL_ASSIGN(const int64_t collnet, base::knob_int(base::KnobId::collnet_enable));
+  auto plugin = NetPlugin::open(library, comm_hash, collnet != 0);
   if (plugin && by_name && library != wanted && !same_word((*plugin)->name(), wanted))
     plugin = Error(ErrorCode::unavailable,
                    format("the plugin {} is the network '{}'", library, (*plugin)->name()));
@@ -46,7 +46,7 @@ Status find_plugin(const std::string& wanted, uint64_t comm_hash, NetPresence& f
   }
   found.kinds |= by_name ? kNetPlugin | kNetOnlyPlugin : kNetPlugin;
   found.plugin = std::move(*plugin);
-  if (found.plugin->reducer() != nullptr) found.kinds |= kNetReduces;
+  if (found.plugin->reducer() != nullptr) found.kinds |= kNetCollNet;
   found.network = found.plugin->name();
   found.devices = found.plugin->text();
   return {};

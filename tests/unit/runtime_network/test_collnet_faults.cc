@@ -179,7 +179,7 @@ TEST_CASE("collnet: ranks with different plugins", "[collnet]") {
   RankCard card{};
   Settings settings;
   settings.slot_bytes[0] = 4096;
-  card.info.nets = transport::kNetPlugin | transport::kNetReduces;
+  card.info.nets = transport::kNetPlugin | transport::kNetCollNet;
   card.reducer = {1, transport::reduction_bit(DataType::float32, RedOp::sum), 1 << 20};
   std::vector<RankCard> cards(3, card);
   for (int r = 0; r < 3; ++r) cards[size_t(r)].info.rank = r;

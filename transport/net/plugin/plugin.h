@@ -18,10 +18,10 @@ static_assert(kernels::kDataTypeCount * kernels::kRedOpCount <= 64);
 
 class NetPlugin {
  public:
-  // `name` as load_net_plugin() takes it; `reducing`: its network that reduces is wanted as well.
+  // `name` as load_net_plugin() takes it; `collnet`: its network that reduces is wanted as well.
   // Error unavailable: why it cannot be used.
   static Result<std::shared_ptr<NetPlugin>> open(const std::string& name, uint64_t comm_hash,
-                                                 bool reducing);
+                                                 bool collnet);
 
   base::drivers::NetPluginSession& session() const { return *session_; }
   const base::drivers::NetPluginEntry& entry() const { return session_->entry(); }
