@@ -92,6 +92,7 @@ class AuthConnector {
 // code lost when the other side does not know the secret or hangs up, and once another thread has
 // made *cancelled anything but 0 (null: nobody does).
 Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeting,
-                        Deadline deadline, const Source& source = {}, uint32_t* cancelled = nullptr);
+                        Deadline deadline, const Source& source = {},
+                        uint32_t* cancelled = nullptr);
 
 }  // namespace collctl::base

@@ -48,8 +48,8 @@ class Cancel {
   alignas(4) uint32_t word_ = 0;
 };
 
-// Lives while a thread waits for what hears of no cancellation (a driver, an engine's store): who has
-// cancelled has no reason to wait for that thread.
+// Lives while a thread waits for what hears of no cancellation (a driver, an engine's store): who
+// has cancelled has no reason to wait for that thread.
 class Deaf {
  public:
   Deaf();

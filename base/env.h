@@ -25,7 +25,7 @@ enum class KnobId : int {
 
 struct Knob {
   KnobId id;
-  const char* name;        // without COLLCTL_
+  const char* name;       // without COLLCTL_
   const char* nccl_name;  // the field's variable, or ""
   KnobKind kind;
   const char* default_value;

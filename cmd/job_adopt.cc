@@ -16,9 +16,11 @@ using launcher::RendezvousKind;
 
 // Rank and size where the engine tells them by its own connection only.
 Status ask_engine(LaunchOptions& options, Adopted& adopted) {
-  options.rendezvous = {adopted.engine == launcher::Engine::pmi ? RendezvousKind::pmi : RendezvousKind::pmix,
-                     "", adopted.from};
-  auto opened = open_store(options.rendezvous.kind, Deadline::after_seconds(options.start_timeout_s));
+  options.rendezvous = {
+      adopted.engine == launcher::Engine::pmi ? RendezvousKind::pmi : RendezvousKind::pmix, "",
+      adopted.from};
+  auto opened =
+      open_store(options.rendezvous.kind, Deadline::after_seconds(options.start_timeout_s));
   if (!opened) return std::move(opened.error()).within("asking " + adopted.from);
   options.store = std::move(*opened);
   adopted.rank = options.store->rank();
@@ -39,7 +41,8 @@ bool on_path(const std::string& program) {
 
 }  // namespace
 
-Result<std::unique_ptr<launcher::KeyValueStore>> open_store(RendezvousKind kind, Deadline deadline) {
+Result<std::unique_ptr<launcher::KeyValueStore>> open_store(RendezvousKind kind,
+                                                            Deadline deadline) {
   std::unique_ptr<launcher::KeyValueStore> store;
   if (kind == RendezvousKind::pmi) {
     COLL_ASSIGN(store, launcher::Pmi1Client::open(base::environment, deadline));

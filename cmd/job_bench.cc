@@ -68,11 +68,11 @@ class BenchJob {
   int64_t began_ns_ = now_ns();
   int errors_ = 0;
   bool all_started_ = false;
-  std::optional<Deadline> settle_;   // set by the first failure
-  bool ending_ = false;              // SIGTERM was sent
+  std::optional<Deadline> settle_;         // set by the first failure
+  bool ending_ = false;                    // SIGTERM was sent
   std::optional<Deadline> last_deadline_;  // then: what is left by now does not end even by SIGKILL
-  int signal_ = 0;                   // that ended the job
-  std::optional<Error> job_error_;   // of the job itself: deadlines, defects
+  int signal_ = 0;                         // that ended the job
+  std::optional<Error> job_error_;         // of the job itself: deadlines, defects
 };
 
 Status BenchJob::start() {

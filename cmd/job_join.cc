@@ -57,8 +57,8 @@ Result<JobRoot> meet_at_address(const LaunchOptions& options) {
   const bool given = !options.join.empty();
   const std::string& at = given ? options.join : options.rendezvous.address;
   JobRoot job;
-  COLL_ASSIGN(job.id, runtime::unique_id_from_environment(at, token,
-                                                          given ? "--join" : options.rendezvous.from));
+  COLL_ASSIGN(job.id, runtime::unique_id_from_environment(
+                          at, token, given ? "--join" : options.rendezvous.from));
   if (options.join_rank != 0) return job;
   COLL_ASSIGN(job.root, runtime::BootstrapRoot::start({.listen_at = job.id.root_address(),
                                                        .secret = job.id.secret,

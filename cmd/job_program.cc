@@ -63,9 +63,9 @@ class ProgramJob {
   int64_t began_ns_ = now_ns();
   bool ending_ = false;
   std::optional<Deadline> last_deadline_;  // once ending: what is left does not end even by SIGKILL
-  int signal_ = 0;                   // that ended the job
-  int failed_ = -1;                  // the first rank that failed by itself
-  bool reader_gone_ = false;         // of our standard output or error
+  int signal_ = 0;                         // that ended the job
+  int failed_ = -1;                        // the first rank that failed by itself
+  bool reader_gone_ = false;               // of our standard output or error
   std::optional<Error> job_error_;
 };
 
@@ -220,7 +220,8 @@ Status ProgramJob::turn() {
 }
 
 Status ProgramJob::loop() {
-  while (job_->running_count() > 0 && !(last_deadline_ && last_deadline_->passed())) COLL_TRY(turn());
+  while (job_->running_count() > 0 && !(last_deadline_ && last_deadline_->passed()))
+    COLL_TRY(turn());
   output_->finish();
   // The ranks are gone; what they said still has to reach its reader, who ends this by reading, by
   // going away, or with a signal. A job that was ended by a signal or its time limit does not wait

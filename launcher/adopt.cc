@@ -327,8 +327,8 @@ Result<Rendezvous> torch_rendezvous(const Lookup& environment) {
     return Error(ErrorCode::usage, format("MASTER_PORT='{}': expected 1..65534", port), need);
   const bool v6 = host.find(':') != std::string::npos && host.front() != '[';
   return Rendezvous{RendezvousKind::address,
-                 format("{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", *number + 1),
-                 "MASTER_ADDR and MASTER_PORT + 1"};
+                    format("{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", *number + 1),
+                    "MASTER_ADDR and MASTER_PORT + 1"};
 }
 
 Error no_rendezvous(const Adopted& adopted) {

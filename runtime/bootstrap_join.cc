@@ -19,7 +19,7 @@ namespace {
 constexpr int kPacedAbove = 128;
 constexpr int64_t kPaceNs = 50'000;
 constexpr int64_t kCancelLookMs = 50;  // between looks, where no descriptor is left to wake by
-constexpr double kPartSeconds = 5;      // for goodbyes between ranks that cannot go on together
+constexpr double kPartSeconds = 5;     // for goodbyes between ranks that cannot go on together
 
 }  // namespace
 

@@ -22,12 +22,12 @@
 #include "runtime/device_window.h"
 #include "runtime/executor.h"
 #include "runtime/executor_cuda.h"
-#include "runtime/torn_store.h"
 #include "runtime/peer_info.h"
 #include "runtime/plan_cache.h"
 #include "runtime/plan_shared.h"
 #include "runtime/proxy.h"
 #include "runtime/settings.h"
+#include "runtime/torn_store.h"
 #include "runtime/user_window.h"
 #include "runtime/window.h"
 #include "runtime/wire.h"
@@ -80,7 +80,7 @@ struct Communicator::State {
 
   transport::NetPresence networks;
   std::vector<std::string> nics;  // of the channels, as the topology has them; may be empty
-  std::vector<transport::NicGdr> nic_gdr;              // of these
+  std::vector<transport::NicGdr> nic_gdr;            // of these
   std::optional<base::Cancel::Listener> cancelling;  // during start-up
   // Destroyed from the last to the first: workers are gone by then.
   std::unique_ptr<Bootstrap> bootstrap;

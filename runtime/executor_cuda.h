@@ -93,10 +93,10 @@ class CudaExecutor {
 
   // An injected stall: until the abort word is raised, or long after the others' deadline.
   void stand_still() const;
-  void abort();            // kernels give up
-  bool kernel_reported() const;   // some kernel reported something
-  Status settle();         // then: waits until on_failure was told
-  int32_t* barrier_cell()  // two of them, on the device
+  void abort();                  // kernels give up
+  bool kernel_reported() const;  // some kernel reported something
+  Status settle();               // then: waits until on_failure was told
+  int32_t* barrier_cell()        // two of them, on the device
   {
     return reinterpret_cast<int32_t*>(barrier_cell_.data);
   }

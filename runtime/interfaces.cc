@@ -180,7 +180,7 @@ Result<std::vector<Interface>> find_interfaces(const std::string& ifname_list,
 }
 
 Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
-                                    const Address& root) {
+                                      const Address& root) {
   if (root.is_loopback() && names.empty()) {
     Address here = root;
     here.set_port(0);

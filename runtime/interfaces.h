@@ -35,6 +35,6 @@ std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts
 // Where a rank meets the others whose root is at `root`: on loopback where the root is there and no
 // names are wished, else the best of find_interfaces. Error: unavailable.
 Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
-                                    const Address& root);
+                                      const Address& root);
 
 }  // namespace collctl::runtime

@@ -29,7 +29,8 @@ Result<std::unique_ptr<OneSided>> OneSided::open(Communicator& communicator, Dea
   Status connected = made->connect_peers(deadline);
   // All are there, or none is.
   if (connected) connected = communicator.barrier(deadline);
-  if (!connected) return made->fail_open(std::move(connected.error()), deadline).within("one-sided operations");
+  if (!connected)
+    return made->fail_open(std::move(connected.error()), deadline).within("one-sided operations");
   return made;
 }
 

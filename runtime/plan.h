@@ -84,7 +84,7 @@ struct PlannedOp {
   std::vector<kernels::Work> works;
   bool by_window_kernel = false;
   bool by_copies = false;  // of a GPU's driver, one for each round: messages to oneself
-  bool direct = false;   // from buffer to buffer: all lie in users' windows (plan_shared.h)
+  bool direct = false;     // from buffer to buffer: all lie in users' windows (plan_shared.h)
   int threads = 0;         // of a channel's block on a GPU; 0: of no account
   double expected_us = 0;  // by the cost model
   std::string why;

@@ -89,8 +89,8 @@ struct Rails::State {
   std::vector<uint8_t> memory;
   RailMatrix matrix;
   std::vector<base::Address> bootstrap_addresses;  // by host: of the connections beside RDMA
-  std::vector<int> acting;                    // ranks, by host
-  int self = -1;                              // index of the host that this rank acts for
+  std::vector<int> acting;                         // ranks, by host
+  int self = -1;                                   // index of the host that this rank acts for
 
   Status gather_hosts();
   Status gather_nics();
@@ -121,8 +121,9 @@ Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
   COLL_ASSIGN(s.settings, read_settings(comm));
   COLL_ASSIGN(const transport::IbSettings ib, transport::read_ib_settings());
   s.roce_version = ib.roce_version;
-  COLL_ASSIGN(const Interface interface, bootstrap_interface(s.settings.interfaces, s.settings.family,
-                                                           options.id.root_address()));
+  COLL_ASSIGN(
+      const Interface interface,
+      bootstrap_interface(s.settings.interfaces, s.settings.family, options.id.root_address()));
   Bootstrap::Options o;
   o.id = options.id;
   o.rank = options.rank;

@@ -38,9 +38,9 @@ class Rails {
     int rank = 0, size = 1;
     std::string net;  // "", "ib" or "socket"
     double start_timeout_s = 60;
-    std::string task;                         // as in CommOptions
+    std::string task;                      // as in CommOptions
     std::shared_ptr<base::Cancel> cancel;  // of join(), as in CommOptions
-    std::function<void()> checks_in;          // as in CommOptions
+    std::function<void()> checks_in;       // as in CommOptions
     uint32_t message_bytes = 1u << 20;
     double seconds = 0.02;                             // of streaming, each way
     double timeout_s = 3;                              // of a way that hangs

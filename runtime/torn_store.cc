@@ -64,7 +64,7 @@ class TornStoreTest : public TornStoreRest {
   Status wait() {
     Status first = wait_for_all(Deadline::after_seconds(o_.wait_s));
     if (first) return first;
-    std::atomic_ref<uint32_t>(*word(readers_.size())).store(1);   // readers give up
+    std::atomic_ref<uint32_t>(*word(readers_.size())).store(1);  // readers give up
     (void)wait_for_all(Deadline::after_seconds(kAbortSeconds));  // ended() says how that went
     return first;
   }
@@ -107,13 +107,13 @@ class TornStoreTest : public TornStoreRest {
   }
   Status read(size_t i, uint32_t rounds) {
     return launched(o_.launcher->torn_store_read(part(o_.window.rank) + i * pair_bytes(), lines_,
-                                             rounds, word(i), word(readers_.size()), kTimeoutNs,
-                                             readers_[i].get()));
+                                                 rounds, word(i), word(readers_.size()), kTimeoutNs,
+                                                 readers_[i].get()));
   }
   Status write(size_t i, uint32_t rounds) {
     const int to = (o_.window.rank + int(i) + 1) % o_.window.nranks;
-    return launched(
-        o_.launcher->torn_store_write(part(to) + i * pair_bytes(), lines_, rounds, writers_[i].get()));
+    return launched(o_.launcher->torn_store_write(part(to) + i * pair_bytes(), lines_, rounds,
+                                                  writers_[i].get()));
   }
 
   uint64_t pair_bytes() const { return lines_ * kLineBytes; }

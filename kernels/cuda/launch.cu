@@ -4,9 +4,9 @@
 #include <atomic>
 
 #include "kernels/cuda/architectures.h"
-#include "kernels/cuda/torn_store.h"
-#include "kernels/cuda/sendrecv_call.h"
 #include "kernels/cuda/run.cuh"
+#include "kernels/cuda/sendrecv_call.h"
+#include "kernels/cuda/torn_store.h"
 #include "kernels/cuda/window_launch.h"
 
 namespace collctl::kernels::cuda {

@@ -117,9 +117,10 @@ struct Launcher {
   // Writer: 128-byte lines into `lines` (peer's memory); reader: watches own memory `lines` and
   // counts lines whose flag was new and whose data was old into *torn (pinned, 0 before); it stores
   // kTornStoreAborted there when the writer's last round did not come. The lines are zeros before.
-  int (*torn_store_write)(void* lines, uint32_t line_count, uint32_t rounds, void* stream) = nullptr;
+  int (*torn_store_write)(void* lines, uint32_t line_count, uint32_t rounds,
+                          void* stream) = nullptr;
   int (*torn_store_read)(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
-                     const uint32_t* abort_word, int64_t timeout_ns, void* stream) = nullptr;
+                         const uint32_t* abort_word, int64_t timeout_ns, void* stream) = nullptr;
 };
 const Launcher& launcher();
 

@@ -11,8 +11,8 @@
 namespace collctl::kernels::cuda {
 
 // For a thread that has waited for a line of source i since `start`: true when it must stop.
-static __device__ __noinline__ bool line_must_abort(Team& team, int i, uint64_t seen, uint64_t wanted,
-                                                  int64_t start) {
+static __device__ __noinline__ bool line_must_abort(Team& team, int i, uint64_t seen,
+                                                    uint64_t wanted, int64_t start) {
   const TeamScratch& scratch = team.scratch;
   const WaitFor what{scratch.source_peer[team.side()][i], WaitSide::recv,
                      scratch.source_step[team.side()][i], wanted};

@@ -32,7 +32,8 @@ struct LlLines {
   template <class MustAbort>
   static __device__ __forceinline__ bool read_slot(const uint8_t* slot, uint32_t flag,
                                                    uint32_t first, uint32_t step, uint32_t end,
-                                                   uint64_t (&data)[kUnroll], MustAbort must_abort) {
+                                                   uint64_t (&data)[kUnroll],
+                                                   MustAbort must_abort) {
     Pack line[kUnroll];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {

@@ -24,7 +24,7 @@ const Launcher& launcher() {
       .error_text = [](int) { return kWhyNot; },
       .torn_store_write = [](void*, uint32_t, uint32_t, void*) { return kNotSupported; },
       .torn_store_read = [](void*, uint32_t, uint32_t, uint32_t*, const uint32_t*, int64_t,
-                        void*) { return kNotSupported; },
+                            void*) { return kNotSupported; },
   };
   return none;
 }

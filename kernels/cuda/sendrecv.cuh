@@ -72,9 +72,10 @@ struct PairMover<Protocol::ll> {
 #pragma unroll 1
     for (uint32_t l = side.index(); l < lines; l += LlLines::kUnroll * step) {
       uint64_t data[LlLines::kUnroll];
-      if (!LlLines::read_slot(
-              end.place(), flag, l, step, lines, data,
-              [&](uint64_t seen, int64_t start) { return side.must_abort(end, seen, flag, start); }))
+      if (!LlLines::read_slot(end.place(), flag, l, step, lines, data,
+                              [&](uint64_t seen, int64_t start) {
+                                return side.must_abort(end, seen, flag, start);
+                              }))
         return false;
       store_words<1>(to, places(bytes, l, step), data);
     }
@@ -109,9 +110,10 @@ struct PairMover<Protocol::ll128> {
          base += side.warps * Lines::kLinesOfWarp) {
       const Lines::Part part(base);
       Lines::Words data;
-      if (!Lines::read_slot(
-              end.place(), flag, part, lines, data,
-              [&](uint64_t seen, int64_t start) { return side.must_abort(end, seen, flag, start); }))
+      if (!Lines::read_slot(end.place(), flag, part, lines, data,
+                            [&](uint64_t seen, int64_t start) {
+                              return side.must_abort(end, seen, flag, start);
+                            }))
         return false;
       store_words<2>(to, Lines::places(bytes, part), data);
       __syncwarp();
@@ -208,7 +210,7 @@ __device__ __forceinline__ void run_own(const PairSide& side, const PairStep& st
 
 template <Protocol kProtocol>
 __device__ __forceinline__ void run_sendrecv(const SendRecvHead& head, const SendRecvBlock& mine,
-                                          PairShared& block) {
+                                             PairShared& block) {
   for (int i = int(threadIdx.x); i < int(sizeof(PairShared) / sizeof(uint32_t)); i += kWarp)
     if (threadIdx.x < kWarp) reinterpret_cast<uint32_t*>(&block)[i] = 0;
   __syncthreads();
@@ -237,7 +239,7 @@ __global__ void __launch_bounds__(kMostPairThreads, 1)
   COLL_BLOCK_SHARED(PairShared, block);
   begin_launch();
   run_sendrecv<kProtocol>(call.head, call.blocks[call.head.apart ? blockIdx.x / 2 : blockIdx.x],
-                       block);
+                          block);
 }
 
 }  // namespace collctl::kernels::cuda

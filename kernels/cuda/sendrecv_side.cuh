@@ -1,9 +1,9 @@
-// One side of a block of the kernel of messages (sendrecv.cuh): the end of the fifo it has open, how
-// its warps wait, give up together and tell each other how far they are.
+// One side of a block of the kernel of messages (sendrecv.cuh): the end of the fifo it has open,
+// how its warps wait, give up together and tell each other how far they are.
 #pragma once
 #include "kernels/chunk.h"
-#include "kernels/cuda/sendrecv_call.h"
 #include "kernels/cuda/report.cuh"
+#include "kernels/cuda/sendrecv_call.h"
 #include "kernels/slices.h"
 
 namespace collctl::kernels::cuda {
@@ -63,7 +63,7 @@ static __device__ __noinline__ void report_pair(PairWhere at, ReportCode code, i
 }
 // For a thread that waits since `start`: true when it must stop.
 static __device__ __noinline__ bool pair_must_abort(PairWhere at, int32_t peer, uint64_t step,
-                                                  uint64_t seen, uint64_t wanted, int64_t start) {
+                                                    uint64_t seen, uint64_t wanted, int64_t start) {
   if (load_acquire_block(&at.block->failed) != 0) return true;
   const DeviceShared& shared = at.head->shared;
   const bool aborted = load_volatile(shared.abort_word) != 0;
@@ -118,7 +118,7 @@ class PairSide {
     return {&head, &mine, &block_, protocol, receives ? WaitSide::recv : WaitSide::send};
   }
   __device__ __forceinline__ bool must_abort(const PairEnd& end, uint64_t seen, uint64_t wanted,
-                                           int64_t start) const {
+                                             int64_t start) const {
     return pair_must_abort(where(), end.peer, end.step, seen, wanted, start);
   }
 

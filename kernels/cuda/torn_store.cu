@@ -1,8 +1,8 @@
-// The torn-store test: in round r the writer stores r into all 16 words of every line, as LL128 does
-// (eight lanes a line, one store), without waiting for anybody. The reader does what LL128 does as
-// well: it loads a line until the flag, its last word, has moved, and loads it once more; a word
-// that is older than the flag shows that a line does not arrive as a unit there. The lines start as
-// zeros. Both end with the last round, the reader also by the abort word or its deadline.
+// The torn-store test: in round r the writer stores r into all 16 words of every line, as LL128
+// does (eight lanes a line, one store), without waiting for anybody. The reader does what LL128
+// does as well: it loads a line until the flag, its last word, has moved, and loads it once more; a
+// word that is older than the flag shows that a line does not arrive as a unit there. The lines
+// start as zeros. Both end with the last round, the reader also by the abort word or its deadline.
 #include "kernels/cuda/torn_store.h"
 
 #include <cuda_runtime.h>
@@ -93,7 +93,7 @@ int torn_store_write(void* lines, uint32_t line_count, uint32_t rounds, void* st
 }
 
 int torn_store_read(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
-                const uint32_t* abort_word, int64_t timeout_ns, void* stream) {
+                    const uint32_t* abort_word, int64_t timeout_ns, void* stream) {
   if (line_count == 0) return cudaErrorInvalidValue;
   if (const cudaError_t rc = load_kernels(); rc != cudaSuccess) return rc;
   const auto* from = static_cast<const uint8_t*>(lines);

@@ -81,7 +81,7 @@ inline Exchange exchange_of(const WindowLaunch& launch) {
       break;
   }
   x.announces = w.collective == Collective::broadcast || w.collective == Collective::scatter ||
-            w.collective == Collective::gather || w.collective == Collective::reduce;
+                w.collective == Collective::gather || w.collective == Collective::reduce;
   return x;
 }
 

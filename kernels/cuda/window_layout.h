@@ -43,8 +43,8 @@ struct alignas(16) Said {
 };
 // 64 bytes, so that what two ranks write never shares a sector. All written by the peer.
 struct alignas(64) PeerCounters {
-  uint64_t arrived;    // the last epoch with a meeting that it has begun
-  uint64_t closed;  // the last one straight between users' buffers that it has ended
+  uint64_t arrived;  // the last epoch with a meeting that it has begun
+  uint64_t closed;   // the last one straight between users' buffers that it has ended
   // At the begin of the last epoch straight between users' buffers (window_direct.cuh): where its
   // input and its output are, how many bytes there are.
   Said said[3];

@@ -9,7 +9,7 @@ namespace collctl::kernels::cuda {
 
 // Out of line: who waits long does not mind, and what the others run stays short.
 static __device__ __noinline__ bool word_must_abort(const Exchange& x, Patience& patience, int peer,
-                                                  uint64_t epoch) {
+                                                    uint64_t epoch) {
   return patience.over(x, Protocol::ll, peer, WaitSide::recv, epoch - 1, epoch);
 }
 

@@ -1,8 +1,8 @@
 // The GPU's block verbs, through the launcher of the product: n ranks are blocks of one launch on
 // one device. Every algorithm, protocol, collective, type and operation, odd sizes, unaligned
 // buffers, few slots, flags about to wrap, works of several kinds in one launch, a rank that never
-// comes, and the torn-store test; every element is compared by equality with what the host works out
-// for itself. Exit 77: no GPU here; 1: something is wrong.
+// comes, and the torn-store test; every element is compared by equality with what the host works
+// out for itself. Exit 77: no GPU here; 1: something is wrong.
 #include <chrono>
 
 #include "tests/gpu/works_checks.h"
@@ -66,10 +66,11 @@ void torn_store() {
     cuda_ok(cudaMemset(lines, 0, kLines * 128), "torn-store lines");
     cuda_ok(cudaDeviceSynchronize(), "torn-store test");
     cuda_ok(cudaError_t(launcher.torn_store_read(lines, kLines, kRounds, &words[0], &words[1],
-                                             writes ? kPatience : 200'000'000, reader)),
+                                                 writes ? kPatience : 200'000'000, reader)),
             "torn_store_read");
     if (writes)
-      cuda_ok(cudaError_t(launcher.torn_store_write(lines, kLines, kRounds, writer)), "torn_store_write");
+      cuda_ok(cudaError_t(launcher.torn_store_write(lines, kLines, kRounds, writer)),
+              "torn_store_write");
     cuda_ok(cudaDeviceSynchronize(), "torn-store test");
     std::printf("torn-store test %s writer: %u\n", writes ? "with" : "without", words[0]);
     if (writes && words[0] != 0) fail("a line was torn inside one device");

@@ -34,7 +34,7 @@ Status expect_peer(const NetEnd& end, const Services& services, uint64_t key) {
 }
 
 Result<base::Fd> rendezvous(const NetEnd& end, const Services& services, uint64_t key,
-                      Deadline deadline) {
+                            Deadline deadline) {
   const bool goes = end.spec.direction == Direction::send;
   auto fd = goes ? go(end, services, key, deadline) : services.acceptor->take(key, deadline);
   if (!fd && !goes)

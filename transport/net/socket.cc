@@ -81,7 +81,8 @@ class SocketHalf : public NetHalf {
     COLL_ASSIGN(const uint32_t lanes, agreed_lanes(end_, services_, peer_blob));
     std::vector<base::Fd> sockets;
     for (uint32_t lane = 0; lane < lanes; ++lane) {
-      COLL_ASSIGN(base::Fd fd, rendezvous(end_, services_, lane_key(end_, services_, lane), deadline));
+      COLL_ASSIGN(base::Fd fd,
+                  rendezvous(end_, services_, lane_key(end_, services_, lane), deadline));
       sockets.push_back(std::move(fd));
     }
     return make_connection(end_, services_, std::move(sockets));

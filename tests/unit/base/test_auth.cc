@@ -268,8 +268,8 @@ TEST_CASE("a connector gives up when it is told to", "[auth]") {
       std::atomic_ref<uint32_t>(cancelled).store(1);
     });
     const int64_t start = base::now_ns();
-    const auto ended =
-        base::auth_connect(at, secret_of(1), view("x"), Deadline::after_seconds(60), {}, &cancelled);
+    const auto ended = base::auth_connect(at, secret_of(1), view("x"), Deadline::after_seconds(60),
+                                          {}, &cancelled);
     later.join();
     CHECK(base::now_ns() - start < 30'000'000'000);
     REQUIRE_FALSE(ended.ok());

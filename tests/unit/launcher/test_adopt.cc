@@ -245,10 +245,10 @@ TEST_CASE("where the ranks meet") {
   const Variables mine = {{"COLLCTL_RANK", "2"}, {"COLLCTL_SIZE", "4"}};
   CHECK(rendezvous(mine + kHydra).kind == RendezvousKind::pmi);
   CHECK(no_rendezvous({{"COLLCTL_RANK", "1"},
-                    {"COLLCTL_SIZE", "4"},
-                    {"PMI_RANK", "2"},
-                    {"PMI_SIZE", "4"},
-                    {"PMI_FD", "6"}})
+                       {"COLLCTL_SIZE", "4"},
+                       {"PMI_RANK", "2"},
+                       {"PMI_SIZE", "4"},
+                       {"PMI_FD", "6"}})
             .message.find("rank 1 of 4") != std::string::npos);
 }
 

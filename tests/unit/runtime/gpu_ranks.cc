@@ -208,7 +208,7 @@ const Launcher& host_launcher() {
       .error_text = [](int) { return "the launcher's own words"; },
       .torn_store_write = [](void*, uint32_t, uint32_t, void*) { return 801; },
       .torn_store_read = [](void*, uint32_t, uint32_t, uint32_t*, const uint32_t*, int64_t,
-                        void*) { return 801; },
+                            void*) { return 801; },
   };
   return table;
 }

@@ -4,8 +4,8 @@
 #include "base/format.h"
 #include "transport/device/device.h"
 #include "transport/edge.h"
-#include "transport/net/rendezvous.h"
 #include "transport/net/plugin/connection.h"
+#include "transport/net/rendezvous.h"
 
 namespace collctl::transport {
 
