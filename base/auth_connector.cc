@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kCancelLookMs = 50;
 constexpr const char* kSecretHint =
-    "look for another job at this address; ranks of one job all need the same COLLCTL_TOKEN or "
+    "check for another job at this address; all ranks of a job need the same COLLCTL_TOKEN or "
     "--token-file";
 
 }  // namespace
@@ -64,10 +64,10 @@ struct AuthConnector::State {
   Status make_answer() {
     if (challenge.magic == kNoFilesMagic)
       return Error(ErrorCode::unavailable,
-                   format("{}: the process there has no file descriptor left", to.text()),
-                   "raise its limit of open files (ulimit -n)");
+                   format("{}: the process there has run out of file descriptors", to.text()),
+                   "raise its open-file limit (ulimit -n)");
     if (challenge.magic != kChallengeMagic)
-      return lost("it is no listener of collctl (something else uses this port)");
+      return lost("it is not a collctl listener (something else uses this port)");
     COLL_TRY(fill_random(nonce));
     const Answer head{kAnswerMagic, uint32_t(greeting.size()), nonce,
                       prove(secret, Role::connector, challenge.nonce, nonce, greeting)};
@@ -220,7 +220,7 @@ Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeti
     sleep_until(Deadline::after_ms(pause_ms));
     pause_ms = std::min<int64_t>(pause_ms * 2, 200);
   }
-  return Error(ErrorCode::lost, "given up, because the communicator was aborted");
+  return Error(ErrorCode::lost, "stopped because the communicator was aborted");
 }
 
 }  // namespace collctl::base

@@ -1,4 +1,4 @@
-// A wish, from another thread, that something end before its time. Who waits meanwhile looks at a
+// A request, from another thread, to cancel something. Whoever waits meanwhile looks at a
 // word, polls a descriptor or is called. Once cancelled it stays so. Threads: any.
 #pragma once
 #include <functional>
@@ -27,10 +27,10 @@ class Cancel {
   class Listener {
    public:
     using Call = std::function<void(const Error&)>;
-    // `call` comes once at most: right here when it was cancelled before, else from the thread
-    // that cancels. It must not use the Cancel. A null `of` never calls.
+    // `call` runs at most once: in the constructor if already cancelled, else in the thread
+    // that cancels. It must not use the Cancel. With a null `of` it never runs.
     Listener(std::shared_ptr<Cancel> of, Call call);
-    ~Listener();  // after it `call` is not called any more
+    ~Listener();  // after it `call` no longer runs
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
 
@@ -41,15 +41,15 @@ class Cancel {
 
  private:
   void wake();
-  mutable std::mutex mutex_;  // guards what follows but the word
+  mutable std::mutex mutex_;  // guards all that follows except the word
   std::optional<Error> why_;
   std::vector<const Listener::Call*> listeners_;
   Fd event_;
   alignas(4) uint32_t word_ = 0;
 };
 
-// Lives while a thread waits for what hears of no cancellation (a driver, an engine's store): who
-// has cancelled has no reason to wait for that thread.
+// Lives while a thread waits for what cannot be cancelled (a driver, an engine's store): whoever
+// cancels need not wait for that thread.
 class Deaf {
  public:
   Deaf();

@@ -105,7 +105,7 @@ Result<int64_t> knob_int(KnobId id) {
       return bad_value(v, format("a whole number {}..{}", k.minimum, k.maximum));
   }
   if (number < k.minimum || number > k.maximum)
-    return bad_value(v, format("a value within {}..{}", k.minimum, k.maximum));
+    return bad_value(v, format("a value in {}..{}", k.minimum, k.maximum));
   return number;
 }
 
@@ -116,7 +116,7 @@ Result<double> knob_seconds(KnobId id) {
   const double number = std::strtod(v.text.c_str(), &end);
   if (end == v.text.c_str() || *end != 0 || !(number >= double(k.minimum) / 1000) ||
       number > double(k.maximum))
-    return bad_value(v, format("seconds within 0.001..{}", k.maximum));
+    return bad_value(v, format("seconds in 0.001..{}", k.maximum));
   return number;
 }
 

@@ -119,7 +119,7 @@ for limit in 4 5 6 8 10; do
   ends_with "3 3 "
   has_err "rank 1 (host node02) could not start: "
   has_err "Too many open files"
-  [ "$(grep -c 'hint: raise the limit of open files (ulimit -n)' "$err")" = 2 ] || fail "not both say what to raise"
+  [ "$(grep -c 'hint: raise the open-file limit (ulimit -n)' "$err")" = 2 ] || fail "not both say what to raise"
 done
 
 # The victim is interrupted once two ranks wait for the third; both end with its signal, and say so.

@@ -138,7 +138,7 @@ TEST_CASE("a rank whose root lacks descriptors is told what to raise", "[bootstr
   CAPTURE(ended.error().chain(), ended.error().hint);
   CHECK(ended.error().code == ErrorCode::unavailable);
   CHECK(says(ended.error(), "check-in at the root"));
-  CHECK(ended.error().hint == "raise its limit of open files (ulimit -n)");
+  CHECK(ended.error().hint == "raise its open-file limit (ulimit -n)");
 }
 
 TEST_CASE("a rank with another secret is told so", "[bootstrap]") {

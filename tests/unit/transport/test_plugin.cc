@@ -103,7 +103,7 @@ TEST_CASE("answers of a plugin that make no sense are refused") {
   CHECK(has(failure_of("fake12", "", "no-devices"), "it has 0 devices"));
   CHECK(has(failure_of("fake12", "", "no-host"), "wire0 does not take host memory"));
   CHECK(has(failure_of("fake12", "", "no-bytes"), "wire0 sends at most 0 bytes at once"));
-  CHECK(has(failure_of("fake12", "", "null-listener"), "listen gave nothing to accept from"));
+  CHECK(has(failure_of("fake12", "", "null-listener"), "listen returned nothing to accept from"));
   CHECK(has(failure_of("fake12", "", "size"),
             "a message of 1073741824 bytes came where there is room for 4096"));
 }
