@@ -216,7 +216,7 @@ TEST_CASE("plan says what it cannot plan") {
   fails("--nodes 0 --from " + path, 2, "--nodes 0: expected");
   fails("--nodes 4097 --from " + path, 2, "--nodes 4097: expected");
   fails("--algo two-shot --nodes 2 --from " + path, 2, "the ranks are on several hosts");
-  fails("--proto ll128 --nodes 2 --from " + path, 2, "LL128 does not travel over the network");
+  fails("--proto ll128 --nodes 2 --from " + path, 2, "LL128 is not supported over the network");
   fails("--op sum --from " + path, 2, "--op sum: expected");
   fails("--bytes 8 -e 16 --from " + path, 2, "--bytes and --max-bytes exclude each other");
   fails(

@@ -68,7 +68,7 @@ Result<NetPresence> find_networks(const std::string& wanted, uint64_t comm_hash)
   if ((found.kinds & kNetOnlyPlugin) != 0) return found;
   COLL_ASSIGN(const IbSettings settings, read_ib_settings());
   if (wanted == "socket") {
-    found.why_no_ib = "sockets are wanted";
+    found.why_no_ib = "sockets were requested";
     return found;
   }
   if (wanted == "ib") found.kinds |= kNetNoSocket;
@@ -94,7 +94,7 @@ const Net* choose_net(const PeerInfo& a, const PeerInfo& b, std::string& why) {
   if ((a.nets & b.nets & kNetPlugin) != 0) return kPluginRow;
   if (const PeerInfo* only = first_with(a, b, kNetOnlyPlugin); only != nullptr) {
     const PeerInfo& without = (a.nets & kNetPlugin) == 0 ? a : b;
-    why = format("{} has no network plugin, and {} is to use one only (COLLCTL_NET)",
+    why = format("{} has no network plugin, and {} may use nothing else (COLLCTL_NET)",
                  peer_text(without), peer_text(*only));
     return nullptr;
   }
@@ -105,8 +105,8 @@ const Net* choose_net(const PeerInfo& a, const PeerInfo& b, std::string& why) {
     const int kind = peer.nets & (kNetInfiniBand | kNetRoce);
     return kind == 0 ? "no RDMA port" : kind == kNetRoce ? "RoCE" : "InfiniBand";
   };
-  why = format("{} has {}, {} has {}, and {} is to use IB only (COLLCTL_NET)", peer_text(a),
-               kinds(a), peer_text(b), kinds(b), peer_text(*refuses));
+  why = format("{} has {}, {} has {}, and {} may use IB only (COLLCTL_NET)", peer_text(a), kinds(a),
+               peer_text(b), kinds(b), peer_text(*refuses));
   return nullptr;
 }
 

@@ -39,7 +39,7 @@ Result<base::Fd> rendezvous(const NetEnd& end, const Services& services, uint64_
   auto fd = goes ? go(end, services, key, deadline) : services.acceptor->take(key, deadline);
   if (!fd && !goes)
     return std::move(fd.error())
-        .within(format("wait for the connection of {}", peer_text(end.spec.peer)));
+        .within(format("wait for the connection from {}", peer_text(end.spec.peer)));
   if (fd) COLL_TRY(base::set_no_delay(fd->get()));
   return fd;
 }

@@ -35,8 +35,8 @@ Result<uint32_t> agreed_lanes(const NetEnd& end, const Services& services, ByteV
   const auto magic = r.get<uint32_t>();
   const auto theirs = r.get<uint32_t>();
   if (!r.ok() || !r.at_end() || magic != kBlobMagic || theirs == 0 || theirs > uint32_t(kMaxLanes))
-    return Error(ErrorCode::lost, format("what {} sent to connect by sockets is malformed",
-                                         peer_text(end.spec.peer)));
+    return Error(ErrorCode::lost,
+                 format("socket connection data from {} is malformed", peer_text(end.spec.peer)));
   return std::min(theirs, wanted_lanes(end, services));
 }
 

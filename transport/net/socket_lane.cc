@@ -152,7 +152,7 @@ Result<bool> SocketLane::parse() {
 
 Status SocketLane::begin_message() {
   if (header_.magic != kWireMagic || peer_done())
-    return Error(ErrorCode::lost, "the peer sent bytes that are no message");
+    return Error(ErrorCode::lost, "the peer sent bytes that are not a message");
   if (header_.kind == WireKind::goodbye) {
     if (header_.bytes != 0) return Error(ErrorCode::lost, "the peer sent a malformed goodbye");
     peer_done_.store(true, std::memory_order_release);

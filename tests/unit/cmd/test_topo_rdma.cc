@@ -74,7 +74,8 @@ TEST_CASE("topo shows RDMA devices, and why GPU memory is out of their reach", "
             "GPUDirect RDMA: not possible\n"
             "  ! no kernel module lets RDMA devices access GPU memory; modprobe nvidia_peermem") ==
         0);
-  CHECK(text.find("  ! no DMA-BUF of GPU memory: the kernel is 5.4.0, it takes 5.12; use a newer "
+  CHECK(text.find("  ! no DMA-BUF for GPU memory: the kernel is 5.4.0, 5.12 or newer is required; "
+                  "use a newer "
                   "kernel\n") != std::string::npos);
   const std::string more = topo_rdma(view, true);
   CHECK(more.find("    GID 0  RoCE v1  fe80::1  eth2\n") != std::string::npos);

@@ -120,7 +120,7 @@ TEST_CASE("a GPU that refuses a question while work is under way is lost", "[gpu
   for (const Error& error : errors) {
     INFO(error.chain());
     CHECK(error.code == ErrorCode::lost);
-    CHECK(says(error, "look at its stream"));
+    CHECK(says(error, "query its stream"));
     CHECK(error.rank == errors[0].rank);
     CHECK(error.rank >= 0);
   }

@@ -70,7 +70,7 @@ TEST_CASE("collnet: heads that never become a group", "[collnet]") {
   for (const auto& rank : started.ranks) {
     REQUIRE_FALSE(rank->ok());
     INFO(rank->error().chain());
-    CHECK(rank->error().chain().find("waits in the network that reduces (Sums)") !=
+    CHECK(rank->error().chain().find("waits in CollNet (Sums)") !=
           std::string::npos);
   }
 }

@@ -181,7 +181,7 @@ Status IbConnection::take(IbRail& rail, const VerbsCompletion& completion) {
 
 Status IbConnection::came(IbLane& lane, const VerbsCompletion& completion) {
   if (completion.operation != kDoneRecvWithImmediate)
-    return Error(ErrorCode::lost, format("{}: a message of an unknown kind ({})", lane.name.text(),
+    return Error(ErrorCode::lost, format("{}: unknown kind of message ({})", lane.name.text(),
                                          completion.operation));
   return announced(lane, __builtin_bswap32(completion.immediate));
 }

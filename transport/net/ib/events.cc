@@ -40,7 +40,7 @@ void IbDevices::watch() {
     const auto ready =
         base::poll_fds(fds, Deadline::after_seconds(down ? kDownSeconds : kLookSeconds));
     if (!ready) {
-      COLL_WARN("NET/IB : the devices' events are watched no more: {}", ready.error().chain());
+      COLL_WARN("NET/IB : no longer watching the devices' events: {}", ready.error().chain());
       return;
     }
     for (size_t i = 0; i < devices_.size(); ++i) {

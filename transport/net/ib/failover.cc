@@ -40,16 +40,16 @@ void warn(const std::vector<IbLane>& lanes, const Error& why) {
   for (const IbLane& lane : lanes)
     if (lane.alive && left.find(lane.name.local) == std::string::npos)
       left += (left.empty() ? "" : ", ") + lane.name.local;
-  COLL_WARN("NET/IB : {} (the connection goes on over {})", why.chain(), left);
+  COLL_WARN("NET/IB : {} (the connection continues over {})", why.chain(), left);
 }
 
 Error nonsense(const std::string& peer) {
-  return Error(ErrorCode::lost, format("{}: news of a failed port that cannot be read", peer));
+  return Error(ErrorCode::lost, format("{}: a malformed notice of a failed port", peer));
 }
 
 Error none_left(const std::string& peer) {
   return Error(ErrorCode::lost, format("{}: every port of the connection has failed", peer),
-               "cables, switch ports and links of both hosts (ibstat)");
+               "check cables, switch ports and links of both hosts (ibstat)");
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ Result<Bytes> IbHalf::describe(Deadline) {
   if (!ImmediateFormat(parts_.end.streams).fits())
     return Error(
         ErrorCode::usage,
-        "buffers this large do not fit NET/IB's announcements (32 bits for size and number)",
+        "these buffers are too large for NET/IB's announcements (32 bits for size and number)",
         "lower COLLCTL_BUFFSIZE or COLLCTL_STEPS");
   COLL_TRY(open_rails());
   COLL_TRY(make_clear_entries());
@@ -114,7 +114,7 @@ Status IbHalf::make_lanes() {
       if (works > std::min(most, kMostCost))
         return Error(
             ErrorCode::usage,
-            format("{} sends {} bytes at once at most, a step of {} bytes takes {} requests",
+            format("{} sends at most {} bytes at once, a step of {} bytes takes {} requests",
                    rail.port->text(), rail.port->facts.max_message_bytes, stream.max_bytes, works),
             "lower COLLCTL_BUFFSIZE");
     }

@@ -76,7 +76,7 @@ void IbOneSidedLink::lose(const std::function<bool(const Lane&)>& these, Error w
   }
   if (!died) return;
   if (rest.empty()) return fail(std::move(why));
-  COLL_WARN("NET/IB : {} (puts and gets with {} go on over {})", why.chain(), name_, rest);
+  COLL_WARN("NET/IB : {} (puts and gets with {} continue over {})", why.chain(), name_, rest);
 }
 
 Status IbOneSidedLink::hear_lanes_lost(const IbMessage& message) {
@@ -92,14 +92,14 @@ Status IbOneSidedLink::hear_lanes_lost(const IbMessage& message) {
       settled.emplace_back(&lanes_[l], came);
   }
   if (!failover_ || settled.empty() || !r.ok() || !r.at_end())
-    return Error(ErrorCode::lost, format("{}: news of a failed port that cannot be read", name_));
+    return Error(ErrorCode::lost, format("{}: a malformed notice of a failed port", name_));
   lose(
       [&](const Lane& lane) {
         return std::any_of(settled.begin(), settled.end(),
                            [&](const auto& each) { return each.first == &lane; });
       },
       Error(ErrorCode::lost, format("{} lost a port", name_),
-            "cables, switch ports and links of both hosts (ibstat)"));
+            "check cables, switch ports and links of both hosts (ibstat)"));
   if (error_) return {};
   for (const auto& [lane, came] : settled) settle(*lane, came);
   post_waiting();

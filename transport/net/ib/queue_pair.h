@@ -19,7 +19,7 @@ class IbCompletions {
   ~IbCompletions();
   base::drivers::VerbsCq* get() const { return cq_; }
   int fd() const { return channel_->fd; }  // readable after arm(), when something completes
-  // How many were taken; negative: the adapter does not answer any more (gone() has the words).
+  // How many were taken; negative: the adapter no longer responds (gone() has the words).
   int collect(std::span<base::drivers::VerbsCompletion> into) {
     return cq_->context->poll_cq(cq_, int(into.size()), into.data());
   }

@@ -55,7 +55,7 @@ void NetPlugin::open_reducer(const NetPluginLibrary& library, uint64_t comm_hash
   }
   reductions_ = reductions_of(library.collective);
   if (reductions_ == 0)
-    why_no_reducer_ = format("network plugin {} ({}): it reduces no type that is known here",
+    why_no_reducer_ = format("network plugin {} ({}): it supports no reduction that collctl knows",
                              library.collective.name, library.collective.library);
   else
     reducer_ = std::move(*session);

@@ -110,11 +110,11 @@ Result<std::unique_ptr<ReducerLink>> ReducerHalf::connect(std::span<const Plugin
       thread.join();
     else
       thread.detach();
-    const std::string what = format("{} waits in the network that reduces ({}) for its {} heads",
+    const std::string what = format("{} waits in CollNet ({}) for its {} heads",
                                     peer_text(spec_.self), attempt->entry().name, spec_.heads);
     if (aborted) return Error(ErrorCode::lost, what + ": the start was aborted");
     return Error(ErrorCode::deadline, what,
-                 "COLLCTL_COLLNET_ENABLE=0 does without it; --start-timeout allows more time");
+                 "COLLCTL_COLLNET_ENABLE=0 turns it off; --start-timeout allows more time");
   }
   lock.unlock();
   thread.join();
