@@ -153,7 +153,7 @@ Bandwidth cpu_bandwidth(const std::string& arch, const std::string& vendor, int 
   }
   if (vendor == "CentaurHauls" || vendor == "  Shanghai  ")
     return {family == 7 && model == 0x5B ? kYongfengGBps : kZhaoxinGBps, ""};
-  return {kLocalGBps, "an unknown maker; links between NUMA nodes count as unlimited"};
+  return {kLocalGBps, "unknown CPU vendor; links between NUMA nodes count as unlimited"};
 }
 
 }  // namespace collctl::topology

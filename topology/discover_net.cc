@@ -34,13 +34,13 @@ class NetFinder {
     if (!devices.empty() && !drivers_.verbs_missing.empty())
       detection_.note(
           Severity::warning,
-          format("RDMA devices are here but not libibverbs ({})", drivers_.verbs_missing), "",
+          format("there are RDMA devices but no libibverbs ({})", drivers_.verbs_missing), "",
           "install libibverbs1 and ibverbs-providers");
     if (next_ > 0) return;
     detection_.note(devices.empty() ? Severity::note : Severity::warning,
                     devices.empty()
-                        ? "no RDMA device; the network devices are those of sockets"
-                        : "no RDMA port is active; the network devices are those of sockets",
+                        ? "no RDMA device; network interfaces are used with sockets"
+                        : "no active RDMA port; network interfaces are used with sockets",
                     "");
     add_sockets();
   }
@@ -105,7 +105,7 @@ class NetFinder {
       if (size_t(next_) >= kMaxRdmaNets) {
         detection_.note(
             Severity::warning,
-            format("more than {} active RDMA ports; the rest is left out", kMaxRdmaNets), name);
+            format("more than {} active RDMA ports; the rest are ignored", kMaxRdmaNets), name);
         return;
       }
       Net net;
@@ -211,7 +211,7 @@ class NetFinder {
     const auto at = interfaces_.find(name);
     if (at != interfaces_.end() && at->second->mbps > 0) return at->second->mbps;
     detection_.note(Severity::note,
-                    "a network interface does not say its speed; 10 Gb/s is assumed", name);
+                    "a network interface does not report its speed; 10 Gb/s is assumed", name);
     return kAssumedMbps;
   }
 

@@ -40,7 +40,7 @@ CpuBlock::CpuBlock(CpuWork& work, const BlockSpec& spec)
       input_(static_cast<const uint8_t*>(spec.input)),
       output_(static_cast<uint8_t*>(spec.output)) {
   const auto open = [&](FifoEnd& end, Fifo* fifo) {
-    COLL_CHECK_NOTE(fifo != nullptr, "an algorithm talks to a rank that no link was made to");
+    COLL_CHECK_NOTE(fifo != nullptr, "an algorithm uses a rank to which there is no link");
     end.open(fifo);
     const uint64_t bytes = slot_data_bytes(fifo->slot_bytes, fifo->protocol);
     COLL_CHECK_NOTE(bytes >= 16 && bytes % 16 == 0, "slots hold whole 16 bytes of data");

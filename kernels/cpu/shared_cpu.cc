@@ -40,7 +40,7 @@ CpuShared::CpuShared(CpuWork& work)
       rank_(work.work.rank),
       nranks_(work.work.nranks) {
   const FlatRange* flat = work.context.flat;
-  COLL_CHECK_NOTE(flat != nullptr && flat->base != nullptr, "no range that all ranks map");
+  COLL_CHECK_NOTE(flat != nullptr && flat->base != nullptr, "no address range mapped by all ranks");
   const uint8_t* slot = flat->base + uint64_t(rank_) * flat->stride;
   const auto offset = [&](const void* buffer) {
     const auto distance = uint64_t(static_cast<const uint8_t*>(buffer) - slot);

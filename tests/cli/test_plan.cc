@@ -38,7 +38,7 @@ TEST_CASE("plan of two nodes, by hand") {
   const Ran ran = run_collctl("plan --nodes 2 --bytes 1M --from " + path);
   CHECK(ran.code == 0);
   CHECK(other_notes(ran.err).empty());
-  // Search: 48 GB/s a channel (the best path to the network) fits once below the switch, and is
+  // Search: 48 GB/s per channel (the best path to the network) fits once below the switch, and is
   // halved into two of 24. Used twice: 4; no more, for 24 is below 45. GPU 1 sends through GPU 0
   // (PXN). Trees: both GPUs' chain may have twice the network's 24.
   // Two hosts map no memory together: neither window kernels, nor ll128, whose lines are tested
