@@ -113,11 +113,12 @@ Status check_numbers(const FoundLauncher& found) {
   std::string hint = "correct or unset them, or use --launcher local to start ranks here";
   if (found.row->engine == Engine::kubernetes && found.size.empty())
     hint = "set COLLCTL_SIZE to the job's completions (Kubernetes does not tell them to its pods)";
-  return Error(ErrorCode::usage,
-               format("the variables of {} do not name a rank: {}; expected both, with 0 <= rank < "
-                      "size",
-                      engine, listed(found)),
-               hint);
+  return Error(
+      ErrorCode::usage,
+      format("the variables of {} do not give a valid rank: {}; expected both, with 0 <= rank < "
+             "size",
+             engine, listed(found)),
+      hint);
 }
 
 bool same(const FoundLauncher& a, const FoundLauncher& b) {
@@ -312,14 +313,15 @@ Result<Rendezvous> torch_rendezvous(const Lookup& environment) {
       "set the same COLLCTL_TOKEN for all ranks (then rank 0 listens at MASTER_PORT + 1), and "
       "COLLCTL_COMM_ID=HOST:PORT where that port is taken";
   if (host.empty() || port.empty())
-    return Error(ErrorCode::usage,
-                 "torchrun's ranks have no place to meet: MASTER_ADDR or MASTER_PORT is not set",
-                 "set COLLCTL_COMM_ID=HOST:PORT (a free port of rank 0's host) and COLLCTL_TOKEN "
-                 "for all ranks");
+    return Error(
+        ErrorCode::usage,
+        "torchrun's ranks have no rendezvous address: MASTER_ADDR or MASTER_PORT is not set",
+        "set COLLCTL_COMM_ID=HOST:PORT (a free port of rank 0's host) and COLLCTL_TOKEN "
+        "for all ranks");
   if (value_of(environment, "COLLCTL_TOKEN").empty())
     return Error(ErrorCode::usage,
                  format("torchrun's MASTER_ADDR={} MASTER_PORT={} belong to its own store, and "
-                        "there is no COLLCTL_TOKEN to keep strangers out of another port",
+                        "there is no COLLCTL_TOKEN to protect another port from strangers",
                         host, port),
                  need);
   const auto number = count_in(port);
@@ -337,8 +339,8 @@ Error no_rendezvous(const Adopted& adopted) {
       "all ranks, or use --join HOST:PORT --rank R --size N";
   if (adopted.engine == Engine::slurm) hint = "start them with srun --mpi=pmi2; or " + hint;
   return Error(ErrorCode::usage,
-               format("rank {} of {} by {} has no place to meet the others", adopted.rank,
-                      adopted.size, adopted.from),
+               format("rank {} of {} by {} has no rendezvous address", adopted.rank, adopted.size,
+                      adopted.from),
                hint);
 }
 

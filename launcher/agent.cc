@@ -231,14 +231,14 @@ void Agent::answer(ByteReader& r) {
 }
 
 Status Agent::start(const AgentStart& order) {
-  if (job_) return Error(ErrorCode::defect, "ranks were started already");
+  if (job_) return Error(ErrorCode::defect, "ranks have already been started");
   heartbeat_s_ = order.heartbeat_s;
   grace_s_ = order.grace_s;
   heard_until_ = Deadline::after_seconds(heartbeat_s_);
   AgentStarted started;
   if (!order.folder.empty() && ::chdir(order.folder.c_str()) != 0)
     started.note =
-        format("there is no folder {} here: the ranks work in the home folder", order.folder);
+        format("there is no folder {} here: the ranks run in the home folder", order.folder);
   COLL_ASSIGN(const BindTo bind_to, parse_bind_to(order.bind_to));
   std::vector<std::string> common = inherited_environment(false);
   if (!order.data_address.empty()) {

@@ -67,7 +67,7 @@ NameLookup::NameLookup(const std::string& name, int port) : shared_(std::make_sh
       shared->finish();
     }).detach();
   } catch (const std::system_error& e) {
-    shared_->failure = std::string("no thread for the lookup: ") + e.what();
+    shared_->failure = std::string("cannot start a thread for the lookup: ") + e.what();
     shared_->finish();
   }
 }

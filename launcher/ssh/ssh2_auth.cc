@@ -73,7 +73,7 @@ StepResult Ssh2Auth::broken() {
   error_ = connection_closed(plan_.host, "", Stage::authentication, detail);
   if (denial_.tried.size() > 2)
     error_->hint =
-        "too many keys tried (MaxAuthTries): name the right one with -i, or "
+        "too many keys tried (MaxAuthTries): give the right one with -i, or "
         "IdentitiesOnly in the SSH configuration";
   return StepResult::failed;
 }
@@ -173,7 +173,7 @@ void Ssh2Auth::add_file(const std::string& path, const KeyFile& file, bool by_ha
   }
   if (file.encrypted && !plan_.may_ask) {
     denial_.notes.push_back(path +
-                            " is encrypted and nobody can be asked for its passphrase "
+                            " is encrypted and there is no terminal to ask at for its passphrase "
                             "(use ssh-agent)");
     return;
   }

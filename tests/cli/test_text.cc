@@ -260,7 +260,7 @@ TEST_CASE("dry runs on hosts contact nobody", "[cli]") {
       "2>&1",
       COLLCTL_BINARY));
   CHECK(from_stdin.out ==
-        "collctl: note: stdin:1:11: binding= without meaning here, ignored\n"
+        "collctl: note: stdin:1:11: binding= has no effect here, ignored\n"
         "# 2 ranks on b, nothing is started\n"
         "# rank  host  local  cores\n"
         "     0  b         0  any\n"

@@ -62,7 +62,7 @@ const Case kCases[] = {
      "4 ranks asked, 1 per host on 3 hosts make 3; use fewer -n, a larger -N, or more hosts"},
     {&kThree,
      {0, 2, kSlot, false},
-     "2 ranks per host asked, fewer slots on b 1; use --oversubscribe, a smaller -N, or more "
+     "2 ranks per host requested, fewer slots on b 1; use --oversubscribe, a smaller -N, or more "
      "slots="},
     {&kThree, {0, 2, kSlot, true}, "aabbcc"},
     {&kThree, {5, 2, kHost, true}, "abcab"},
@@ -70,12 +70,12 @@ const Case kCases[] = {
     {&kLimited, {7, 0, kSlot, true}, "aabbbcc"},
     {&kLimited,
      {0, 3, kSlot, true},
-     "3 ranks per host asked, fewer slots on a 2; use a smaller -N, or larger max_slots="},
+     "3 ranks per host requested, fewer slots on a 2; use a smaller -N, or larger max_slots="},
     {&kUnsaid, {0, 0, kSlot, false}, "ab"},
     {&kUnsaid, {0, 3, kSlot, false}, "aaabbb"},
     {&kUnsaid,
      {0, 4, kSlot, false},
-     "4 ranks per host asked, fewer slots on b 3; use --oversubscribe, a smaller -N, or more "
+     "4 ranks per host requested, fewer slots on b 3; use --oversubscribe, a smaller -N, or more "
      "slots="},
     {&kUnsaid,
      {3, 0, kSlot, false},
@@ -106,7 +106,7 @@ TEST_CASE("many hosts and ranks", "[placement]") {
         "7 ranks asked, 6 slots on 6 hosts (n0 1, n1 1, n2 1, n3 1, ...); use --oversubscribe, "
         "fewer -n, or more slots=");
   CHECK(placed({}, {1, 0, kSlot, false}) ==
-        "no host to place ranks on; name hosts by -H or --hostfile");
+        "no host to place ranks on; give hosts with -H or --hostfile");
   // One host with all the slots among many with one: in time that does not grow with the product.
   std::vector<HostSlots> uneven(10000, {"n", 1});
   uneven[0].slots = 55537;
