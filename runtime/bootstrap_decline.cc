@@ -17,7 +17,7 @@ Error start_aborted(Error why, int rank, const std::string& host) {
   if (why.rank >= 0) return why;
   why.rank = rank;
   why.host = host;
-  return std::move(why.within(format("rank {} gave up", rank)));
+  return std::move(why.within(format("rank {} aborted", rank)));
 }
 
 Status decline_start(const UniqueId& id, int rank, int size, const std::string& host,
@@ -46,7 +46,7 @@ Status decline_start(const UniqueId& id, int rank, int size, const std::string& 
 void BootstrapRoot::State::decline(base::Accepted caller) {
   auto d = Decline::decode(caller.greeting);
   if (!d) {
-    COLL_WARN("bootstrap root: sent {} away: what it says is malformed", caller.from.text());
+    COLL_WARN("bootstrap root: rejected {}: its message is malformed", caller.from.text());
     return;
   }
   // All ranks are there already: this is one too many, and nobody has to know.

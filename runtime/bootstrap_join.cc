@@ -58,7 +58,7 @@ Status Bootstrap::State::Joining::check_options() {
                                           "- 1, at most {} ranks",
                                           o.rank, o.size, kMaxRanks));
   if (roots.size() > kMaxRoots || int(roots.size()) > o.size)
-    return Error(ErrorCode::usage, format("{} bootstrap roots for {} ranks: at most one for each "
+    return Error(ErrorCode::usage, format("{} bootstrap roots for {} ranks: at most one per "
                                           "rank, and {}",
                                           roots.size(), o.size, kMaxRoots));
   for (const UniqueId& id : roots)
@@ -177,7 +177,7 @@ Status Bootstrap::State::Joining::cancelled() const {
   if (!why) return {};
   const Error told = start_aborted(*why, s.rank, s.options.host);
   if (line && !send_frame(line.get(), FrameType::failure, encode_error(told)))
-    COLL_INFO(bootstrap, "rank {}: its root had gone already", s.rank);
+    COLL_INFO(bootstrap, "rank {}: its root was already gone", s.rank);
   return *why;
 }
 
@@ -260,7 +260,7 @@ Error Bootstrap::State::Joining::not_connected(std::vector<int> missing) const {
   for (const Member& m : s.members) hosts.push_back(m.host);
   Error e(ErrorCode::deadline,
           format("{} is not connected with: {}", s.name(s.rank), rank_list(missing, hosts)),
-          "those ranks are stopped, or a firewall keeps their hosts from each other");
+          "those ranks are stopped, or a firewall separates their hosts");
   if (!missing.empty()) {
     e.rank = missing.front();
     e.host = hosts[size_t(e.rank)];

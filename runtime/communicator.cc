@@ -80,7 +80,7 @@ Status Communicator::State::drain(Deadline deadline) {
   if (gpu != nullptr) return gpu->drain(deadline);
   std::unique_lock lock(turn_mutex);
   if (base::wait_for(turn, lock, deadline, [&] { return idle(); })) return {};
-  return Error(ErrorCode::deadline, format("rank {}: {} operations are still under way", rank,
+  return Error(ErrorCode::deadline, format("rank {}: {} operations are still in progress", rank,
                                            issued - done.load(std::memory_order_acquire)))
       .blame(rank);
 }

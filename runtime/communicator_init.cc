@@ -232,7 +232,7 @@ Status Communicator::State::agree(Status mine, Deadline deadline) {
   for (int r = 0; r < size; ++r) {
     if (outcomes[size_t(r)].no_window == 0) continue;
     if (r == rank)
-      COLL_WARN("no memory that all ranks map, links serve instead: rank {}: {}", r,
+      COLL_WARN("no memory that all ranks map, links are used instead: rank {}: {}", r,
                 window_failure);
     drop_window(format("rank {} could not do its part of it", r));
     break;

@@ -76,9 +76,8 @@ Result<std::vector<PluginHandle>> Communicator::State::handles_of(
     while (r.ok() && r.get<int32_t>() != channel) (void)r.get<PluginHandle>();
     handles.push_back(r.get<PluginHandle>());
     if (!r.ok())
-      return Error(ErrorCode::unavailable,
-                   format("rank {} (host {}) gave no handle for its network that reduces", head,
-                          peers[size_t(head)].host))
+      return Error(ErrorCode::unavailable, format("rank {} (host {}) provided no CollNet handle",
+                                                  head, peers[size_t(head)].host))
           .blame(head);
   }
   return handles;
@@ -132,7 +131,7 @@ Status Communicator::State::make_reducers(Deadline deadline) {
     return Error(ErrorCode::unavailable, shape.network.why_not).blame(int(at));
   }
   if (rank == 0)
-    COLL_WARN("the network does not reduce, other algorithms serve instead: {}",
+    COLL_WARN("no in-network reduction, other algorithms are used instead: {}",
               shape.network.why_not);
   return {};
 }

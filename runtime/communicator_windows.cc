@@ -70,7 +70,7 @@ Status Communicator::State::wait_until_wired(Deadline deadline) {
   std::unique_lock lock(turn_mutex);
   if (base::wait_for(turn, lock, deadline, [&] { return unwired == 0; })) return {};
   return Error(ErrorCode::deadline,
-               format("rank {}: operations under way have not connected their links", rank))
+               format("rank {}: operations in progress have not connected their links", rank))
       .blame(rank);
 }
 
@@ -128,10 +128,10 @@ const UserWindows& Communicator::windows() const {
 
 std::string Communicator::no_direct_path() const {
   const State& s = *state_;
-  if (s.size == 1) return "one rank has nobody to work with";
+  if (s.size == 1) return "one rank has no peers";
   if (int(s.user_windows->team().size()) != s.size) return "not all ranks map each other's memory";
   const bool meet = s.gpu != nullptr ? s.shape.gpu_window : s.window != nullptr;
-  if (!meet) return "the ranks do not meet in memory: " + s.shape.no_window;
+  if (!meet) return "the ranks share no mapped memory: " + s.shape.no_window;
   if (s.gpu != nullptr && s.shape.window_direct == nullptr)
     return "the kernels in use do not work between users' windows";
   return {};

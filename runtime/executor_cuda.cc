@@ -209,7 +209,7 @@ Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
 Status CudaExecutor::may_launch(const DeviceStream& stream) const {
   if (capturing_ != nullptr && capturing_ != &stream)
     return Error(ErrorCode::usage,
-                 "another stream of the communicator records a graph: this one must rest");
+                 "another stream of the communicator records a graph: this one must stay idle");
   return {};
 }
 
@@ -286,9 +286,9 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
     }
     if (error != 0)
       return device_error(
-          Error(ErrorCode::lost, format("{} does not start {} #{}: {} ({})",
-                                        options_.device->text(), kernels::name_of(first.collective),
-                                        first.op_count, launcher.error_text(error), error)));
+          Error(ErrorCode::lost, format("{} cannot start {} #{}: {} ({})", options_.device->text(),
+                                        kernels::name_of(first.collective), first.op_count,
+                                        launcher.error_text(error), error)));
   }
   return {};
 }

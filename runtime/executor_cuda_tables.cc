@@ -62,7 +62,7 @@ Status Uploads::next_part(const transport::DeviceStream& stream, const Aborted& 
     COLL_ASSIGN(const bool done, next.copied.done());
     if (done) break;
     if (aborted())
-      return Error(ErrorCode::lost, format("{} does not take what is copied to it", device_text_));
+      return Error(ErrorCode::lost, format("{} does not complete copies to it", device_text_));
     base::sleep_until(Deadline::after_ns(20'000));
   }
   next.in_use = false;

@@ -82,9 +82,9 @@ Status CudaExecutor::wait(const DeviceStream& stream) {
         drain = drain_ns();
       }
       if (now - told_ns > drain)
-        return device_error(Error(
-            ErrorCode::lost, format("{} does not end its kernels, {:.0f} s after they were told to",
-                                    options_.device->text(), double(drain) * 1e-9)));
+        return device_error(
+            Error(ErrorCode::lost, format("{} has not ended its kernels, {:.0f} s after the abort",
+                                          options_.device->text(), double(drain) * 1e-9)));
     }
     if (now - start < kSettleSpinNs)
       base::yield_thread();
@@ -117,8 +117,9 @@ Status CudaExecutor::drain(Deadline deadline) {
       if (*idle) return {};
     }
     if (deadline.passed())
-      return device_error(Error(ErrorCode::deadline, format("operations are still under way on {}",
-                                                            options_.device->text())));
+      return device_error(
+          Error(ErrorCode::deadline,
+                format("operations are still in progress on {}", options_.device->text())));
     base::sleep_until(Deadline::after_ns(kSleepNs));
   }
 }
@@ -202,10 +203,10 @@ Status CudaExecutor::look_for_signs(int64_t now) {
   if (sign) sign_ns_.store(now, std::memory_order_release);
   if (silent() > patience)
     return Error(ErrorCode::deadline,
-                 format("{} has not got on with what is queued for {:.0f} s, and its kernels do "
+                 format("{} made no progress with its queue for {:.0f} s, and its kernels do "
                         "not say why",
                         options_.device->text(), double(silent()) * 1e-9),
-                 "look at nvidia-smi and at the kernel's log (Xid)");
+                 "check nvidia-smi and the kernel log (Xid)");
   if (marked_ || now - marked_ns_ < every) return {};
   COLL_TRY(marker_.record(last_->get()));
   marked_ = true;

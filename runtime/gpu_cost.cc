@@ -171,7 +171,7 @@ GpuPrediction predict_direct(const GpuQuery& q) {
 std::string fifos_unavailable(const ModelInput& input, const GpuQuery& q) {
   if (!serves(kernels::algorithm(q.algorithm), q.protocol) ||
       find_latency(modelled(q.algorithm), q.protocol) == nullptr)
-    return format("{} does not speak {}", name_of(q.algorithm), name_of(q.protocol));
+    return format("{} does not support {}", name_of(q.algorithm), name_of(q.protocol));
   // One rank sends to nobody, so every algorithm will do.
   if (input.ranks < 2 && q.protocol != Protocol::ll128) return {};
   return unavailable(input, modelled(q.algorithm), q.protocol, modelled(q.algorithm, q.collective));
@@ -181,7 +181,7 @@ GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& q) {
   COLL_CHECK(fifos_unavailable(input, q).empty());
   const AlgorithmId algorithm = modelled(q.algorithm);
   const LatencyRow& row = *find_latency(algorithm, q.protocol);
-  if (input.ranks < 2) return {row.base_us, "latency: one rank has nobody to talk to"};
+  if (input.ranks < 2) return {row.base_us, "latency: one rank has no peers"};
   const Estimate made = estimate(input, algorithm, q.protocol, modelled(q.algorithm, q.collective),
                                  moved_bytes(q.collective, q.nranks, q.bytes));
   double moving = bytes_us(input, made), latency = made.latency_us;

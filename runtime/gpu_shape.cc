@@ -138,7 +138,7 @@ CommShape begun_shape(int rank, int nranks, const HostGroups& hosts, const Setti
 void offer_ll128(CommShape& shape) {
   // On a network its lines would be words of different age, and nobody tests them there.
   const std::string rule = shape.model->nodes > 1
-                               ? "LL128 does not travel over the network"
+                               ? "LL128 is not supported over the network"
                                : unavailable(*shape.model, kernels::AlgorithmId::ring,
                                              Protocol::ll128, kernels::Collective::all_reduce);
   if (rule.empty()) return;

@@ -172,11 +172,11 @@ Result<std::vector<Interface>> find_interfaces(const std::string& ifname_list,
     there += format("{}{} ({}{})", there.empty() ? "" : ", ", f.name, f.address.host_text(),
                     f.up ? "" : ", down");
   return Error(ErrorCode::unavailable,
-               format("no network interface fits{}{}; this host has: {}",
+               format("no network interface matches{}{}; this host has: {}",
                       ifname_list.empty() ? "" : " COLLCTL_SOCKET_IFNAME=" + ifname_list,
                       family.empty() ? "" : " COLLCTL_SOCKET_FAMILY=" + family,
                       there.empty() ? "none" : there),
-               "name one with COLLCTL_SOCKET_IFNAME");
+               "choose one with COLLCTL_SOCKET_IFNAME");
 }
 
 Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
@@ -188,8 +188,8 @@ Result<Interface> bootstrap_interface(const std::string& names, const std::strin
   }
   COLL_ASSIGN(auto found, find_interfaces(names, family, &root, 1));
   if (found.empty())
-    return Error(ErrorCode::unavailable, "no network interface to start over",
-                 "name one by COLLCTL_SOCKET_IFNAME");
+    return Error(ErrorCode::unavailable, "no network interface for the bootstrap",
+                 "choose one with COLLCTL_SOCKET_IFNAME");
   return found[0];
 }
 

@@ -126,9 +126,8 @@ Status OneSidedNetwork::wait_for(std::unique_lock<std::mutex>& lock, Connection&
     // It has read all that it will, and what it says behind its goodbye is not read here.
     if (connection.leaving && connection.out.empty()) end(connection, left_error(connection));
     if (patience.deadline.passed())
-      end(connection,
-          Error(ErrorCode::deadline,
-                format("{} did not end within its time: waits for {}", what, connection.name)));
+      end(connection, Error(ErrorCode::deadline, format("{} did not complete in time: waits for {}",
+                                                        what, connection.name)));
     lock.unlock();
     const Status broken = patience.alive();
     lock.lock();
@@ -178,7 +177,7 @@ Status OneSidedNetwork::signal(int peer, int signal) {
   const std::lock_guard lock(mutex_);
   COLL_ASSIGN(Connection* const connection, open_connection(peer));
   if (connection->out.size() >= kMostQueued)
-    return Error(ErrorCode::unavailable, format("{} does not take its signals: {} are waiting",
+    return Error(ErrorCode::unavailable, format("{} does not accept signals: {} are waiting",
                                                 connection->name, connection->out.size()))
         .blame(peer);
   return post(*connection, {.head = {.kind = Kind::signal, .signal = uint32_t(signal)}});

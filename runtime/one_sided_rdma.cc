@@ -129,7 +129,7 @@ Status OneSidedRdma::wait_for(Lock& lock, Link& link, const char* what, const Pa
       link.fail(Error(ErrorCode::lost, format("{} has closed its windows", link.name())));
     if (patience.deadline.passed())
       link.fail(Error(ErrorCode::deadline,
-                      format("{} did not end within its time: waits for {}", what, link.name())));
+                      format("{} did not complete in time: waits for {}", what, link.name())));
     lock.unlock();
     const Status alive = patience.alive();
     lock.lock();

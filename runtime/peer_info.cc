@@ -37,7 +37,7 @@ Status check_devices(std::span<const RankCard> cards) {
     if (card.info.kind != cards[0].info.kind) {
       const bool first = cards[0].info.kind == transport::DeviceKind::cuda;
       return Error(ErrorCode::usage,
-                   format("{} drives a GPU, {} does not", rank_text(first ? cards[0] : card),
+                   format("{} uses a GPU, {} does not", rank_text(first ? cards[0] : card),
                           rank_text(first ? card : cards[0])),
                    "give all ranks the same --device")
           .blame(card.info.rank);
@@ -60,7 +60,7 @@ Status check_devices(std::span<const RankCard> cards) {
       return Error(
                  ErrorCode::unavailable,
                  format("rank {} and rank {} share GPU {} of host {} as threads of one process, "
-                        "where the kernels of one can keep out those it waits for",
+                        "where one's kernels can keep out the kernels it waits for",
                         other->second->info.rank, card.info.rank, card.info.device, card.info.host),
                  "ranks that share a GPU must be processes: --rank-mode process")
           .blame(card.info.rank);
@@ -147,7 +147,7 @@ Status check_cards(std::span<RankCard> cards) {
     cards[r].sharing_ranks = std::max(0, cards[r].sharing_ranks);
     sanitize(cards[r].place);
     if (info.rank != int(r))
-      return Error(ErrorCode::lost, format("rank {} introduced itself as rank {}", r, info.rank))
+      return Error(ErrorCode::lost, format("rank {} identified itself as rank {}", r, info.rank))
           .blame(int(r));
     if (std::strcmp(info.version, cards[0].info.version) != 0)
       return Error(ErrorCode::usage,

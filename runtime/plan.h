@@ -30,7 +30,7 @@ struct LocalLinks {
 // What the network between hosts reduces by itself (network_reduction.h).
 struct NetworkReduction {
   uint64_t serves = 0;  // a set of transport::reduction_bit(); 0: nothing, for this reason:
-  std::string why_not = "no network plugin was looked for";
+  std::string why_not = "no network plugin was searched for";
   // By channel: this rank's place; a head is its own parent.
   std::vector<kernels::TreeLinks> chains;
   int longest_chain = 1;  // ranks of the largest host

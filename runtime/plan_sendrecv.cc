@@ -168,7 +168,7 @@ Result<size_t> way_of(const Operation& message, uint64_t bytes, const CommShape&
 
 std::string why_way(const Way& way, const CommShape& shape) {
   const MessageWidth& width = message_width(shape);
-  if (way.by == By::copy) return "messages to oneself";
+  if (way.by == By::copy) return "messages to itself";
   if (way.by == By::window)
     return format("{} messages, in memory that all ranks map",
                   way.protocol == Protocol::ll128 ? "small" : "large");
@@ -217,7 +217,7 @@ Status check_self(const Schedule& schedule, int rank) {
   for (size_t k = 0; k < round.sends.size(); ++k)
     if (round.sends[k].second != round.recvs[k].second)
       return Error(ErrorCode::usage,
-                   format("rank {}: a send to itself of {} bytes meets a receive of {}", rank,
+                   format("rank {}: a send to itself of {} bytes matches a receive of {}", rank,
                           round.sends[k].second, round.recvs[k].second));
   return {};
 }

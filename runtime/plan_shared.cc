@@ -76,7 +76,7 @@ void share(PlannedOp& planned, const Operation& op, const CommShape& shape, int 
   planned.by_window_kernel = shape.gpu;
   if (shape.gpu) planned.threads = 0;
   planned.expected_us = us;
-  planned.why = format("straight between the users' windows, model: {:.1f} us, next {}", us, next);
+  planned.why = format("direct between the users' windows, model: {:.1f} us, next {}", us, next);
 }
 
 }  // namespace

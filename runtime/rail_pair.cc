@@ -110,7 +110,7 @@ Result<Bytes> PairTest::swap(const Bytes& mine) {
 }
 
 Error unreadable(const RailHost& peer) {
-  return Error(ErrorCode::lost, format("what {} says of its rails cannot be read", peer.host))
+  return Error(ErrorCode::lost, format("the rail data of {} is malformed", peer.host))
       .blame(peer.rank);
 }
 

@@ -110,8 +110,8 @@ void Rails::cancel() {
 
 Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
   if (options.size < 2)
-    return Error(ErrorCode::usage, "rails takes two ranks at least, one on each host",
-                 "name the hosts: collctl run -H a,b rails");
+    return Error(ErrorCode::usage, "rails needs at least two ranks, one on each host",
+                 "give the hosts: collctl run -H a,b rails");
   std::unique_ptr<Rails> rails(new Rails());
   State& s = *rails->state_;
   s.options = options;
@@ -206,7 +206,7 @@ Status Rails::State::gather_nics() {
     bootstrap_addresses.push_back(base::Address::read(r));
     const size_t head = sizeof(uint32_t) + bootstrap_addresses.back().length;
     if (!r.ok() || text.size() < head)
-      return Error(ErrorCode::lost, format("rank {} said nothing of its NICs", rank)).blame(rank);
+      return Error(ErrorCode::lost, format("rank {} reported no NICs", rank)).blame(rank);
     auto host = decode_rail_host(ByteView(text).subspan(head));
     if (!host) return std::move(host.error()).blame(rank);
     matrix.hosts.push_back(std::move(*host));
@@ -259,7 +259,7 @@ Status Rails::State::share(const std::vector<RailPair>& found, double patience_s
       if (!r.ok() || !known ||
           pair.cells.size() != matrix.hosts[size_t(pair.from)].nics.size() *
                                    matrix.hosts[size_t(pair.to)].nics.size())
-        return Error(ErrorCode::lost, format("what rank {} found cannot be read", rank))
+        return Error(ErrorCode::lost, format("the results of rank {} are malformed", rank))
             .blame(int(rank));
       matrix.pairs.push_back(std::move(pair));
     }

@@ -27,7 +27,7 @@ Result<uint32_t> slot_bytes(KnobId id, uint32_t planned, uint32_t slots) {
   const int64_t slot = total / slots / 64 * 64;
   if (slot < kLeastSlotBytes)
     return Error(ErrorCode::usage,
-                 format("{} = '{}': {} steps of it are {} bytes each, at least {} are needed",
+                 format("{} = '{}': its {} steps are {} bytes each, at least {} are needed",
                         base::knob_value(id).origin, base::knob_value(id).text, slots, slot,
                         kLeastSlotBytes));
   return uint32_t(slot);

@@ -128,10 +128,11 @@ std::string what_happened(std::vector<TornStoreOutcome>& all) {
   for (size_t r = 0; r < all.size(); ++r) {
     TornStoreOutcome& o = all[r];
     o.why[sizeof o.why - 1] = 0;
-    if (o.failed != kWent) return format("the test of lines failed on rank {}: {}", r, o.why);
+    if (o.failed != kWent) return format("the torn-store test failed on rank {}: {}", r, o.why);
     if (o.torn == kernels::cuda::kTornStoreAborted)
-      return format("lines of rank {} did not come to rank {}", o.from, r);
-    if (o.torn != 0) return format("{} lines of rank {} came torn to rank {}", o.torn, o.from, r);
+      return format("lines of rank {} did not arrive at rank {}", o.from, r);
+    if (o.torn != 0)
+      return format("{} lines of rank {} arrived torn at rank {}", o.torn, o.from, r);
   }
   return {};
 }

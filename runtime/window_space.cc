@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kLargePage = 2 << 20;
 constexpr const char* kStrideHint =
-    "COLLCTL_WINDOW_STRIDE says how many bytes of addresses a rank gets";
+    "COLLCTL_WINDOW_STRIDE sets the bytes of address space of each rank";
 
 Error no_addresses(uint64_t bytes, int error) {
   Error e = base::errno_error(ErrorCode::unavailable,

@@ -219,9 +219,9 @@ TEST_CASE("plan says what it cannot plan") {
   fails("--proto ll128 --nodes 2 --from " + path, 2, "LL128 is not supported over the network");
   fails("--op sum --from " + path, 2, "--op sum: expected");
   fails("--bytes 8 -e 16 --from " + path, 2, "--bytes and --max-bytes exclude each other");
-  fails(
-      "--op allgather --algo tree --from " + path, 2,
-      "allgather cannot run with algorithm 'tree', protocol 'all': tree does not serve allgather");
+  fails("--op allgather --algo tree --from " + path, 2,
+        "allgather cannot run with algorithm 'tree', protocol 'all': tree does not support "
+        "allgather");
   // GPU ranks and CPU ranks have it.
   CHECK(run_collctl("plan --algo doubling --bytes 8 --from " + path).code == 0);
   CHECK(run_collctl("plan --algo doubling --bytes 8").code == 0);

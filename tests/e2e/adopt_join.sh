@@ -98,7 +98,7 @@ for victim in 0 1 2; do
   [ $((SECONDS - began)) -lt 100 ] || fail "it took $((SECONDS - began)) s"
   [ "$(grep -c "rank $victim (host $(rig_name $((victim % 2 + 1)))) could not start: .*nosuch" "$err")" = 2 ] ||
     fail "the two others do not say what rank $victim lacks"
-  has_err "hint: name one with COLLCTL_SOCKET_IFNAME"
+  has_err "hint: choose one with COLLCTL_SOCKET_IFNAME"
 done
 
 case_is "options that one rank cannot carry out are its reason, too"
@@ -139,7 +139,7 @@ for victim in 0 1; do
   [ $((SECONDS - began)) -lt 100 ] || fail "it took $((SECONDS - began)) s"
   codes_are 2 130
   has_err "error: ended by SIGINT"
-  has_err "rank $victim gave up: ended by SIGINT"
+  has_err "rank $victim aborted: ended by SIGINT"
 done
 
 case_is "interrupted before there is anybody to meet"

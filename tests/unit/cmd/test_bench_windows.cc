@@ -63,7 +63,7 @@ TEST_CASE("bench in windows: every collective straight, odd sizes, off a page", 
       REQUIRE(windows);
       REQUIRE(windows->teams.size() == 1);
       CHECK(windows->teams[0].size() == size_t(n));
-      CHECK(windows->note == (n == 1 ? "one rank has nobody to work with" : ""));
+      CHECK(windows->note == (n == 1 ? "one rank has no peers" : ""));
       CHECK(nothing_allocated());
     }
 }

@@ -50,7 +50,8 @@ const Case kCases[] = {
     {&kThree, {4, 0, kHost, false}, "abca"},
     {&kThree,
      {7, 0, kSlot, false},
-     "7 ranks asked, 6 slots on 3 hosts (a 2, b 1, c 3); use --oversubscribe, fewer -n, or more "
+     "7 ranks requested, 6 slots on 3 hosts (a 2, b 1, c 3); use --oversubscribe, fewer -n, or "
+     "more "
      "slots="},
     {&kThree, {7, 0, kSlot, true}, "aaabccc"},
     {&kThree, {9, 0, kSlot, true}, "aaabbcccc"},
@@ -59,7 +60,7 @@ const Case kCases[] = {
     {&kThree, {2, 1, kSlot, false}, "ab"},
     {&kThree,
      {4, 1, kSlot, false},
-     "4 ranks asked, 1 per host on 3 hosts make 3; use fewer -n, a larger -N, or more hosts"},
+     "4 ranks requested, 1 per host on 3 hosts make 3; use fewer -n, a larger -N, or more hosts"},
     {&kThree,
      {0, 2, kSlot, false},
      "2 ranks per host requested, fewer slots on b 1; use --oversubscribe, a smaller -N, or more "
@@ -79,7 +80,8 @@ const Case kCases[] = {
      "slots="},
     {&kUnsaid,
      {3, 0, kSlot, false},
-     "3 ranks asked, 2 slots on 2 hosts (a 1, b 1); use --oversubscribe, fewer -n, or more slots="},
+     "3 ranks requested, 2 slots on 2 hosts (a 1, b 1); use --oversubscribe, fewer -n, or more "
+     "slots="},
 };
 
 }  // namespace
@@ -95,7 +97,7 @@ TEST_CASE("max_slots is never exceeded", "[placement]") {
   const std::vector<HostSlots> hosts = {{"a", 2, 2}, {"b", 1, 4}};
   CHECK(placed(hosts, {6, 0, kSlot, true}) == "aabbbb");
   CHECK(placed(hosts, {7, 0, kSlot, true}) ==
-        "7 ranks asked, the max_slots of 2 hosts allow 6 (a 2, b 4); use fewer -n, larger "
+        "7 ranks requested, the max_slots of 2 hosts allow 6 (a 2, b 4); use fewer -n, larger "
         "max_slots=, or more hosts");
 }
 
@@ -103,7 +105,7 @@ TEST_CASE("many hosts and ranks", "[placement]") {
   std::vector<HostSlots> many;
   for (int i = 0; i < 6; ++i) many.push_back({format("n{}", i), 1});
   CHECK(placed(many, {7, 0, kSlot, false}) ==
-        "7 ranks asked, 6 slots on 6 hosts (n0 1, n1 1, n2 1, n3 1, ...); use --oversubscribe, "
+        "7 ranks requested, 6 slots on 6 hosts (n0 1, n1 1, n2 1, n3 1, ...); use --oversubscribe, "
         "fewer -n, or more slots=");
   CHECK(placed({}, {1, 0, kSlot, false}) ==
         "no host to place ranks on; give hosts with -H or --hostfile");

@@ -21,7 +21,7 @@ void check_own(const Status& ended) {
   CHECK(ended.error().code == ErrorCode::interrupted);
   CHECK(ended.error().signal == 2);
   CHECK(says(ended.error(), "somebody pressed the button"));
-  CHECK_FALSE(says(ended.error(), "gave up"));
+  CHECK_FALSE(says(ended.error(), "aborted"));
 }
 
 void check_told(const Error& told, int rank) {
@@ -29,7 +29,7 @@ void check_told(const Error& told, int rank) {
   CHECK(told.code == ErrorCode::interrupted);
   CHECK(told.signal == 2);
   CHECK(told.rank == rank);
-  CHECK(says(told, format("rank {} gave up: somebody pressed the button", rank)));
+  CHECK(says(told, format("rank {} aborted: somebody pressed the button", rank)));
 }
 
 // Joins in a thread of its own.

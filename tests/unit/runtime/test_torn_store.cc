@@ -145,7 +145,7 @@ TEST_CASE("torn lines are told of with both ranks, on every rank", "[gpu][torn_s
   // 200000 bytes for two senders: 781 lines each, of which 512 are used.
   ranks.launcher = [](int r) { return with(r == 2 ? write_torn : write_whole); };
   for (const std::string& text : torn_stores_of(ranks))
-    CHECK(text == "512 lines of rank 2 came torn to rank 0");
+    CHECK(text == "512 lines of rank 2 arrived torn at rank 0");
 }
 
 // A reader that heeds neither its deadline nor the word that tells it to give up.
@@ -177,7 +177,7 @@ TEST_CASE("a test of lines that does not end takes the window with it", "[gpu][t
   ranks.release = [] { released = true; };
   for (const std::string& text : torn_stores_of(ranks)) {
     INFO(text);
-    CHECK(text.starts_with("the test of lines failed on rank 1: waits for GPU 1"));
+    CHECK(text.starts_with("the torn-store test failed on rank 1: waits for GPU 1"));
   }
   CHECK(fake_cuda::counts() == fake_cuda::Counts{});
 }
@@ -188,5 +188,5 @@ TEST_CASE("a test of lines that cannot be made is no pass", "[gpu][torn_store]")
   ranks.count = 2;
   ranks.launcher = [](int r) { return r == 1 ? host_launcher() : with(write_whole); };
   for (const std::string& text : torn_stores_of(ranks))
-    CHECK(text == "the test of lines failed on rank 1: the launcher's own words");
+    CHECK(text == "the torn-store test failed on rank 1: the launcher's own words");
 }

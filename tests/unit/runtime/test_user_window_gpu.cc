@@ -135,7 +135,7 @@ TEST_CASE("memory of the host or of another GPU is no window of a GPU rank", "[g
           };
           refused(*host, "is of the host and rank");
           // One rank alone: both are told.
-          refused(c.rank() == 0 ? *device : *host, "is of the host and rank 1 works with GPU 1");
+          refused(c.rank() == 0 ? *device : *host, "belongs to the host, but rank 1 uses GPU 1");
           COLL_TEST_OK(complaints, free_window_memory(*host));
           COLL_TEST_OK(complaints, free_window_memory(*device));
         }) == "");
@@ -206,7 +206,7 @@ TEST_CASE("every collective of GPU ranks straight between windows", "[gpu][user_
         with_gpu_ranks(job, [n](Communicator& c, Complaints& complaints) {
           DeviceWindowMemory memory(c, complaints, memory_bytes(c));
           if (memory.window == nullptr) return;
-          const std::string why = n == 1 ? "one rank has nobody to work with" : "";
+          const std::string why = n == 1 ? "one rank has no peers" : "";
           if (c.no_direct_path() != why) complaints.add(c.no_direct_path());
           float* const at = memory.floats();
           for (const Collective collective : kServed) {
