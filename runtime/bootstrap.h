@@ -42,7 +42,7 @@ class BootstrapRoot {
   std::unique_ptr<State> state_;
 };
 
-// The network interface used for out-of-band traffic, by the field's rules (SOCKET_IFNAME, ib*,
+// The network interface used for out-of-band traffic, by NCCL's rules (SOCKET_IFNAME, ib*,
 // same subnet as COMM_ID, no docker/lo/virbr, docker, lo, virbr).
 struct Interface {
   std::string name;

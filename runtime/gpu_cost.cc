@@ -83,7 +83,7 @@ const WindowRow& window_row(AlgorithmId algorithm, Protocol protocol) {
   base::check_failed("the window kernel has a row", __FILE__, __LINE__, name_of(algorithm));
 }
 
-// The algorithm whose row of the model stands for one that the field's model has not.
+// The algorithm whose row of the model stands for one that NCCL's model has not.
 AlgorithmId modelled(AlgorithmId algorithm) {
   if (algorithm == AlgorithmId::tree_split || algorithm == AlgorithmId::collnet)
     return AlgorithmId::tree;

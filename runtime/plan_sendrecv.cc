@@ -70,7 +70,7 @@ double message_us(uint64_t bytes, const Way& way, const CommShape& shape) {
   const auto gpu_us = [&](Protocol p, uint64_t n) {
     return predict_fifos(*shape.model, {Collective::send_recv, kPairwise, p, shape.nranks, n}).us;
   };
-  // The field has no LL128 for messages: it starts like LL and moves 120 of 128 bytes of Simple's.
+  // NCCL has no LL128 for messages: it starts like LL and moves 120 of 128 bytes of Simple's.
   if (shape.gpu && protocol == Protocol::ll128)
     return gpu_us(Protocol::ll, 0) +
            (gpu_us(Protocol::simple, bytes) - gpu_us(Protocol::simple, 0)) * 128 / 120;

@@ -7,7 +7,7 @@
 namespace collctl::topology {
 namespace {
 
-// A lane in 100 Mb/s after encoding, as the field counts: 8 GT/s x 128/130, and less for headers.
+// A lane in 100 Mb/s after encoding, as NCCL counts: 8 GT/s x 128/130, and less for headers.
 // Source: NCCL 2.30 (topo.cc, speeds by kernel string); PCI Express base specification for GT/s.
 struct PciRate {
   const char* gigatransfers;

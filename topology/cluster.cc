@@ -154,7 +154,7 @@ bool are_mirrored(const NodeChannel& a, const NodeChannel& b) {
 }
 
 // Rings that alternate between two devices: odd nodes take the ring that goes the other way, so
-// that what leaves by a device enters by the same one. That is the neighbour as a rule; the field
+// that what leaves by a device enters by the same one. That is the neighbour as a rule; NCCL
 // knows only this, and only for an even number of channels, so that others cross rails there.
 std::vector<int> make_partners(const ClusterNode& kind, int channels) {
   std::vector<int> partner;
@@ -212,7 +212,7 @@ void add_child(std::vector<TreePlace>& places, int parent, int child) {
 std::vector<TreePlace> make_tree(const Cluster& cluster, int channel) {
   std::vector<TreePlace> places(size_t(cluster.ranks()));
   std::vector<TreeChain> chains;
-  // A rank's chain comes first among its children, as the field prints it.
+  // A rank's chain comes first among its children, as NCCL prints it.
   for (int node = 0; node < cluster.nodes(); ++node) {
     const TreeChain& chain = chains.emplace_back(tree_chain(cluster, channel, node));
     for (size_t i = 1; i < chain.ranks.size(); ++i)

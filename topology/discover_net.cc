@@ -15,7 +15,7 @@ namespace {
 
 const std::string kInfiniband = "/sys/class/infiniband/";
 constexpr int kMaxPorts = 255;  // of one device
-// As the field's files say.
+// As NCCL's files say.
 constexpr int64_t kSocketConnections = 65536, kAssumedMbps = 10000;
 
 class NetFinder {
@@ -69,7 +69,7 @@ class NetFinder {
   Nic* nic_of(const std::string& device_link, bool whole_card) {
     const auto real = files_.real_path(device_link);
     auto folder = real ? PciWalk::device_above(*real) : std::nullopt;
-    // A paravirtual device has no link of its own: as in the field, it hangs on the CPU.
+    // A paravirtual device has no link of its own: as in NCCL, it hangs on the CPU.
     if (folder && !whole_card && !files_.read(*folder + "/max_link_speed")) folder.reset();
     if (!folder) {
       if (detection_.virtual_nics.empty()) detection_.virtual_nics.emplace_back();
@@ -171,7 +171,7 @@ class NetFinder {
       const bool inner = name.rfind("docker", 0) == 0 || name.rfind("virbr", 0) == 0;
       (inner ? of_containers : chosen).push_back(name);
     }
-    // As in the field: bridges of containers and virtual machines only when there is nothing else.
+    // As in NCCL: bridges of containers and virtual machines only when there is nothing else.
     if (chosen.empty()) chosen = of_containers;
     std::sort(chosen.begin(), chosen.end(), natural_less);
     chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());

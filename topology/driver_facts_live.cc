@@ -21,7 +21,7 @@ std::string text_of(const char (&array)[N]) {
 }
 
 // The other end of an NVLink. What a virtual machine cannot see has no address, or one of ones only
-// ("FFFFFFFF:FF:FF.0"): the field writes both in one way.
+// ("FFFFFFFF:FF:FF.0"): NCCL writes both in one way.
 BusId remote_of(const NvmlPciInfo& pci) {
   const auto id = parse_bus_id(text_of(pci.bus_id));
   return id && id->value < kInvisibleTarget.value ? *id : kInvisibleTarget;

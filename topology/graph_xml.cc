@@ -9,7 +9,7 @@
 namespace collctl::topology {
 namespace {
 
-// The field's numbers. Source: NCCL 2.30 (nccl/src/include/graph.h).
+// NCCL's numbers. Source: NCCL 2.30 (nccl/src/include/graph.h).
 enum GraphId : int { kRing = 0, kTree = 1, kCollnetChain = 2, kNvls = 3, kCollnetDirect = 4 };
 constexpr int kMaxGraphId = kCollnetDirect;
 

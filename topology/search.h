@@ -1,5 +1,5 @@
 // Channels inside one node: how rings and trees lead through its GPUs, and by which network device
-// each leaves and enters. As many and as fast as the links carry, by the field's order of attempts,
+// each leaves and enters. As many and as fast as the links carry, by NCCL's order of attempts,
 // so that plans agree with it. Deterministic; bounded by a number of visited nodes, never by time.
 // Called by the planner of a cluster (cluster.h), `topo --graph` and `plan`. Pure; threads: any.
 #pragma once

@@ -9,7 +9,7 @@ namespace collctl::topology {
 namespace {
 
 // Visits: of all attempts for one pattern, of one, and of one that repeats its first channel. The
-// field's numbers and its way to count, since results depend on them: attempts are paid in full,
+// NCCL's numbers and its way to count, since results depend on them: attempts are paid in full,
 // and what an attempt with different channels leaves over is given back.
 constexpr int64_t kAllBudget = 1 << 19, kAttemptBudget = 1 << 14, kSameBudget = 1 << 8;
 // As long as nothing is found the search goes on; from here on with short attempts.
@@ -199,7 +199,7 @@ class PatternSearch {
     const double gbps = gbps_of(best_.rules.intra);
     if (count == 0 || gbps < 25) return;
     if (limits_.sm > 80 && gbps < 50 && count > 4) return;
-    // The field also halves the speed where fewer than twice as many are allowed, and loses some.
+    // NCCL also halves the speed where fewer than twice as many are allowed, and loses some.
     const size_t doubled = 2 * count;
     if (doubled > size_t(wanted_.max_channels)) return;
     for (size_t i = 0; i < count; ++i) best_.channels.push_back(best_.channels[i]);
