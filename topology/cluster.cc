@@ -84,7 +84,7 @@ PatternFacts least(const PatternFacts& a, const PatternFacts& b) {
   return both;
 }
 
-// A plain tree meets the network with one GPU only, and so limits the others.
+// A plain tree reaches the network with one GPU only, and so limits the others.
 int narrowness(Pattern pattern) {
   return pattern == Pattern::tree ? 2 : pattern == Pattern::split_tree ? 1 : 0;
 }

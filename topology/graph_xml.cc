@@ -88,7 +88,7 @@ class GraphReader {
     if (int(graph.channels.size()) != count)
       source_.fail(
           at, format("nchannels=\"{}\", but {} <channel> follow", count, graph.channels.size()));
-    // Of channels that meet the network and such that do not no cluster can be made.
+    // No cluster can mix channels that use the network with channels that do not.
     for (const GraphChannel& channel : graph.channels)
       if ((channel.net_in < 0) != (graph.channels.front().net_in < 0))
         source_.fail(at, "some channels have network devices and some have none");

@@ -13,7 +13,7 @@ namespace collctl::topology {
 
 enum class PathType : uint8_t {
   loc,  // itself
-  nvl,  // NVLink or xGMI, straight or through NVSwitches
+  nvl,  // NVLink or xGMI, direct or through NVSwitches
   nvb,  // NVLink through one other GPU
   c2c,  // NVLink-C2C
   pix,  // at most one PCI switch

@@ -8,7 +8,7 @@
 namespace collctl::topology {
 namespace {
 
-// Visits: of all attempts for one pattern, of one, and of one that repeats its first channel. The
+// Visits: of all attempts for one pattern, of one, and of one that repeats its first channel.
 // NCCL's numbers and its way to count, since results depend on them: attempts are paid in full,
 // and what an attempt with different channels leaves over is given back.
 constexpr int64_t kAllBudget = 1 << 19, kAttemptBudget = 1 << 14, kSameBudget = 1 << 8;

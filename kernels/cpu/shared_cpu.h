@@ -1,4 +1,4 @@
-// The SharedBlock of kernels/shared_block.h on host threads: copies and reductions straight between
+// The SharedBlock of kernels/shared_block.h on host threads: copies and reductions directly between
 // the buffers of all ranks. Made by CpuBackend::shared() on the stack of run_work(), used by that
 // thread only.
 //

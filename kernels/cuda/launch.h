@@ -20,7 +20,7 @@ namespace collctl::kernels::cuda {
 // What a launch shares with everything else of its communicator: device addresses, all of them.
 struct DeviceShared {
   Report* reports = nullptr;            // pinned host memory, one a channel; code none
-  uint32_t* abort_word = nullptr;       // pinned host memory: nonzero = give up
+  uint32_t* abort_word = nullptr;       // pinned host memory: nonzero = abort
   int64_t timeout_ns = 0;               // of a wait without progress
   const ChannelLinks* links = nullptr;  // device memory, by channel, with all that it points to
 };
@@ -53,7 +53,7 @@ struct PeerMemory {
   int rank = 0, nranks = 1;
 };
 
-// Straight between users' buffers, which all ranks map: none is the way through peer memory. A
+// Directly between users' buffers, which all ranks map: none is the path through peer memory. A
 // reduction's contributions are stored into slots of who adds them up (all-reduce only), or loaded
 // by it; a broadcast is stored by its root, or loaded by the others, a part by each for all of
 // them. `best` is the one that was measured faster; other collectives have one way.
@@ -105,7 +105,7 @@ struct Launcher {
   // pairwise: of a message). Pure; the same on all ranks.
   bool (*window_serves)(Collective, AlgorithmId, Protocol, DataType, RedOp, int nranks,
                         uint64_t bytes) = nullptr;
-  // Likewise, whether there is one that works straight between users' buffers. Null: for nothing.
+  // Likewise, whether there is a direct one between users' buffers. Null: for nothing.
   bool (*window_direct)(Collective, DataType, RedOp, int nranks, uint64_t bytes) = nullptr;
   int (*launch_window)(const WindowLaunch&) = nullptr;
   // Whether these kernels can run on a device of this compute capability (90), and whether it has

@@ -1,5 +1,5 @@
 // What LL and LL128 have in common: the data announces itself, so only free slots are waited for
-// before a slice; all threads move, each looks for the flags of its own lines, and they meet
+// before a slice; all threads move, each looks for the flags of its own lines, and they synchronize
 // behind.
 //
 // Lines is a protocol: kProtocol, wire_bytes(data bytes), Copy and Reduce<type, op>, each with

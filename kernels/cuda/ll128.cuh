@@ -4,7 +4,7 @@
 //
 // Reading: all lanes load, the flag's lanes compare, and the warp votes; once all flags are there
 // the lines are loaded a second time, because the parts of one load may be of different age: the
-// first may have met a new flag beside old data, the second comes after the flag was seen.
+// first may have read a new flag beside old data, the second follows after the flag was seen.
 #pragma once
 #include "kernels/cuda/line_slices.cuh"
 

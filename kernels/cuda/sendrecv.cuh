@@ -14,7 +14,7 @@
 
 namespace collctl::kernels::cuda {
 
-// How the warps of a side move a slice. put: false never; take: false: given up.
+// How the warps of a side move a slice. put: false never; take: false: aborted.
 template <Protocol kProtocol>
 struct PairMover;
 

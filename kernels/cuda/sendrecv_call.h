@@ -1,6 +1,6 @@
 // The kernel of messages (pairwise): what a launch of it carries. It speaks with the verbs' kernels
 // over the same fifos, but has nothing to add up: no stack to speak of, and sending and receiving
-// side by side, each by warps of its own that meet at no barrier but between rounds.
+// side by side, each by warps of its own that share no barrier except between rounds.
 #pragma once
 #include "kernels/cuda/launch.h"
 

@@ -1,5 +1,5 @@
 // One side of a block of the kernel of messages (sendrecv.cuh): the end of the fifo it has open,
-// how its warps wait, give up together and tell each other how far they are.
+// how its warps wait, abort together and tell each other how far they are.
 #pragma once
 #include "kernels/chunk.h"
 #include "kernels/cuda/report.cuh"
@@ -107,7 +107,7 @@ class PairSide {
   __device__ int index() const { return warp * kWarp + lane; }  // of those that move
   __device__ int count() const { return warps * kWarp; }
 
-  // From any thread: the block gives up. All waits look at it.
+  // From any thread: the block aborts. All waits look at it.
   __device__ void fail() { store_release_block(&block_.failed, 1); }
   __device__ bool failed() const { return load_acquire_block(&block_.failed) != 0; }
   // Alike in all threads of the side, which all come here. One lane looks: it takes an atomic.
@@ -122,7 +122,7 @@ class PairSide {
     return pair_must_abort(where(), end.peer, end.step, seen, wanted, start);
   }
 
-  // A warp that moves, together: until *end.counter > above. False: given up.
+  // A warp that moves, together: until *end.counter > above. False: aborted.
   __device__ __forceinline__ bool wait_above(PairEnd& end, uint64_t above) {
     if (end.seen > above) return true;
     bool aborts = false;
@@ -150,7 +150,7 @@ class PairSide {
     if (lane != 0) return;
     store_release_block(&block_.moved[receives][warp], slices_);
   }
-  // The warp that keeps the counters: all have moved one slice more. False: given up.
+  // The warp that keeps the counters: all have moved one slice more. False: aborted.
   __device__ bool all_moved() {
     ++slices_;
 #pragma unroll 1

@@ -1,4 +1,4 @@
-// The threads of a block that run a backend together, and the only way they give up: together.
+// The threads of a block that run a backend together, and abort only together.
 //
 // A team's barriers are counted in phases, alike in all its threads. A thread whose wait ends
 // without its value writes the report and marks the phase of the next barrier as failed; behind
@@ -90,7 +90,7 @@ class Team {
   // From any thread: the next barrier, and all behind it, find the team failed.
   __device__ void fail() { atomicMin(&scratch.failed_phase, phase_ + 1); }
 
-  // Waits until *counter > above; false when given up.
+  // Waits until *counter > above; false when aborted.
   __device__ __noinline__ bool wait_above(const uint64_t* counter, uint64_t above, uint64_t& seen,
                                           const WaitFor& what) {
     if (seen > above) return true;

@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads)
       const Pack again = load_pack(mine);
       const bool old = again.word[0] < flag || again.word[1] < flag;
       if (__any_sync(group, old) && lane == 0) {
-        // A count that has said that the reader gave up stays.
+        // A count that says that the reader aborted stays.
         if (load_volatile(torn) < kTornStoreAborted - 1) atomicAdd(torn, 1u);
       }
     }

@@ -48,7 +48,7 @@ __device__ __forceinline__ void deal_lines(const Exchange& x,
   }
 }
 
-// A receiver's own slice. False: given up.
+// A receiver's own slice. False: aborted.
 template <class B>
 __device__ __forceinline__ bool hand_on_lines(const Exchange& x,
                                               const DealtLines<typename B::L>& slices,

@@ -12,7 +12,7 @@ namespace collctl::kernels::cuda {
 // Which ranks an operation takes from, or gives to.
 enum class Peers : uint8_t { none, all, root };
 
-// Any collective where each rank gives every peer something straight: the same bytes to all
+// Any collective where each rank gives every peer something directly: the same bytes to all
 // (in_stride 0) or block p to peer p, and either puts what it takes into place (copy) or adds it
 // up in the order of ranks. Bytes throughout.
 struct Exchange {
@@ -80,7 +80,7 @@ __device__ __forceinline__ void fetch_arguments(const Exchange& x) {
   fetch_word(words[sizeof(Exchange) / 4 - 1]);
 }
 
-// What one thread writes when its kernel must give up. One of the launch writes it, and the code
+// What one thread writes when its kernel must abort. One of the launch writes it, and the code
 // last: the host may be looking. What a kernel before this one reported says more and stays.
 __device__ inline void write_report(const Exchange& x, ReportCode code, Protocol protocol, int peer,
                                     WaitSide side, uint64_t seen, uint64_t wanted) {
@@ -109,7 +109,7 @@ __device__ inline void write_report(const Exchange& x, ReportCode code, Protocol
 // written into the report and end the kernel early.
 class Patience {
  public:
-  // True every so often, when the wait must be given up.
+  // True every so often, when the wait must be aborted.
   __device__ bool over(const Exchange& x, Protocol protocol, int peer, WaitSide side, uint64_t seen,
                        uint64_t wanted) {
     if (++spins_ % 4096 != 0) return false;

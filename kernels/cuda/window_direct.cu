@@ -1,4 +1,4 @@
-// Host side of the kernels that work straight between users' buffers.
+// Host side of the direct kernels, which work between users' buffers.
 #include "kernels/cuda/window_direct.cuh"
 
 #include "kernels/cuda/window_host.cuh"

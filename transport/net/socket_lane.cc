@@ -103,7 +103,7 @@ Result<SocketLane::Read> SocketLane::read_more() {
   iovec pieces[2];
   size_t count = 0;
   if (in_body_) pieces[count++] = {body_, body_left_};
-  // Behind a large body only the next header: the body after it then goes straight to its place.
+  // Behind a large body only the next header: the body after it is then received in place.
   const size_t room =
       in_body_ && body_left_ > kBuffer / 2 ? std::min(kHeader, kBuffer - end_) : kBuffer - end_;
   pieces[count++] = {buffer_.data() + end_, room};

@@ -1,5 +1,5 @@
 // One socket of a network connection: a queue of messages going out and a parser of messages coming
-// in. Messages go straight from and to their memory; what is small comes along with its header in
+// in. Messages are sent from and received in place; what is small arrives with its header in
 // one read.
 //
 // push() is called by the connection's driver; pump_out(), pump_in() and the callbacks by the one

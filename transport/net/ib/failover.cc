@@ -74,7 +74,7 @@ Result<int> IbConnection::bury(uint64_t dead) {
   return died;
 }
 
-// Of a lane that was given up.
+// Of a lane that has failed.
 Status IbConnection::take_last(IbLane& lane, const base::drivers::VerbsCompletion& completion) {
   if (lane.drained || decode_work(completion.id).work != IbWork::receive) return {};
   if (completion.status != base::drivers::kWorkSuccess) {

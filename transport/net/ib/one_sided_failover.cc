@@ -39,7 +39,7 @@ void IbOneSidedLink::look_after_moving(int64_t empty_ns) {
   look_at_control();
 }
 
-// Of a queue pair that was given up.
+// Of a queue pair that was retired.
 void IbOneSidedLink::take_last(Lane& lane, const base::drivers::VerbsCompletion& completion) {
   if (lane.drained || decode_work(completion.id).work != IbWork::receive) return;
   if (completion.status != base::drivers::kWorkSuccess) return tell_drained(lane);

@@ -228,7 +228,7 @@ void IbOneSidedLink::fail(Error why) {
   if (left()) why = Error(ErrorCode::lost, format("{} has closed its windows", name_));
   if (why.rank < 0) why.rank = o_.spec.peer.rank;
   error_ = std::move(why);
-  // Nothing of it may touch memory of callers any more. A queue pair that cannot even be given up
+  // Nothing of it may touch callers' memory any more. A queue pair that cannot even be retired
   // is the adapter's end, which is an error already.
   for (Lane& lane : lanes_) (void)lane.qp.retire();
   pending_ = {};

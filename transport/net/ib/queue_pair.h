@@ -59,7 +59,7 @@ inline void begin_write(base::drivers::VerbsSendWork& work, base::drivers::Verbs
   work.immediate = 0;
 }
 
-// How long a queue pair that was given up is waited for: an adapter that is gone gives no receives
+// How long to wait for a retired queue pair: an adapter that is gone returns no receives
 // back.
 inline constexpr int64_t kMostDrainNs = 1'000'000'000;
 
