@@ -1,4 +1,4 @@
-// Which rank this process is, when another engine has started it, and where such ranks meet: read
+// Which rank this process is, when another engine has started it, and their rendezvous: read
 // from the variables of collctl itself (COLLCTL_RANK, ...), Open MPI, PMI (Hydra, srun
 // --mpi=pmi2), torchrun, Slurm steps, PMIx and Kubernetes' indexed jobs. Pure: the environment
 // comes in as a function. Used by cmd before it launches anything.
@@ -40,7 +40,7 @@ using Lookup = std::function<std::optional<std::string>(const char*)>;
 Result<std::optional<Adopted>> adopted_rank(const Lookup& environment);
 
 enum class RendezvousKind : uint8_t {
-  alone,    // one rank: nobody to meet
+  alone,    // one rank: no peers
   address,  // a fixed address of rank 0, with COLLCTL_TOKEN
   pmi,      // the engine's key-value store, PMI-1 protocol
   pmix      // the same, by libpmix

@@ -21,7 +21,7 @@ Bootstrap::Bootstrap() = default;
 Bootstrap::~Bootstrap() = default;
 
 Bootstrap::State::~State() {
-  // Neighbours learn why this rank gives up, not only that it is gone.
+  // Neighbours learn why this rank aborts, not only that it is gone.
   if (service && broken && !finished) service->announce(*broken);
 }
 

@@ -109,7 +109,7 @@ class Bootstrap : public transport::FdExchange {
   struct AbortNotice {
     int origin = -1;                    // the rank that announced it
     Error error;                        // what it said; code lost when a neighbour vanished
-    Error as_heard_by(int rank) const;  // with who gave up, unless that was this rank
+    Error as_heard_by(int rank) const;  // names the rank that aborted, unless it was this one
   };
   Status start_watch(std::function<void(const AbortNotice&)> on_event);
   void announce_abort(const Error& error);
@@ -131,7 +131,7 @@ class Bootstrap : public transport::FdExchange {
 Status decline_start(const UniqueId& id, int rank, int size, const std::string& host,
                      const Error& why, Deadline deadline, uint32_t* cancelled = nullptr);
 
-// Why `rank` gives up its start, as the other ranks are told: with its name, unless the reason
+// Why `rank` aborts its start, as the other ranks are told: with its name, unless the reason
 // names a rank.
 Error start_aborted(Error why, int rank, const std::string& host);
 

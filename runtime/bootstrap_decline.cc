@@ -1,4 +1,4 @@
-// Ranks that give up their start: what the others are told, and how where this rank has not even
+// Ranks that abort their start: what the others are told, and how where this rank has not even
 // checked in.
 #include "base/log.h"
 #include "runtime/bootstrap_root.h"

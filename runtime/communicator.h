@@ -113,8 +113,8 @@ class Communicator {
                                                       Deadline deadline);
   Status deregister_windows(std::span<const WindowPointer> windows, Deadline deadline);
   const UserWindows& windows() const;
-  // Why no collective goes straight between windows, whatever is registered: the same on all ranks.
-  // Empty: those do that the model takes for faster so (PlannedOp::straight).
+  // Why no collective is direct between windows, whatever is registered: the same on all ranks.
+  // Empty: those are that the model expects to be faster so (PlannedOp::direct).
   std::string no_direct_path() const;
   Status finalize(Deadline deadline);  // collective; flushes and closes
 

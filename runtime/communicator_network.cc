@@ -1,4 +1,4 @@
-// The groups of heads of a network that reduces: made at start-up, or when the choices first allow
+// The groups of heads of CollNet: made at start-up, or when the choices first allow
 // them. All ranks take part in every exchange, whatever became of them.
 #include <algorithm>
 

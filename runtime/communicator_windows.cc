@@ -76,9 +76,10 @@ Status Communicator::State::wait_until_wired(Deadline deadline) {
 
 // Operations before one that lies elsewhere keep what they got: it is the same memory.
 bool Communicator::State::place_in_windows(std::span<Operation> operations) const {
-  const bool meet =
+  const bool mapped =
       gpu != nullptr ? shape.gpu_window && shape.window_direct != nullptr : window != nullptr;
-  if (user_windows->count() == 0 || !meet || int(user_windows->team().size()) != size) return false;
+  if (user_windows->count() == 0 || !mapped || int(user_windows->team().size()) != size)
+    return false;
   return std::all_of(operations.begin(), operations.end(), [this](Operation& op) {
     if (op.collective == Collective::send_recv || op.collective == Collective::barrier ||
         op.count == 0 || op.count > UINT64_MAX / 1024)
@@ -130,8 +131,8 @@ std::string Communicator::no_direct_path() const {
   const State& s = *state_;
   if (s.size == 1) return "one rank has no peers";
   if (int(s.user_windows->team().size()) != s.size) return "not all ranks map each other's memory";
-  const bool meet = s.gpu != nullptr ? s.shape.gpu_window : s.window != nullptr;
-  if (!meet) return "the ranks share no mapped memory: " + s.shape.no_window;
+  const bool mapped = s.gpu != nullptr ? s.shape.gpu_window : s.window != nullptr;
+  if (!mapped) return "the ranks share no mapped memory: " + s.shape.no_window;
   if (s.gpu != nullptr && s.shape.window_direct == nullptr)
     return "the kernels in use do not work between users' windows";
   return {};

@@ -56,7 +56,7 @@ class CudaExecutor {
     const kernels::cuda::Launcher* launcher = nullptr;
     double op_timeout_s = 30;
     ProxyEngine* proxy = nullptr;
-    // Where users' windows are mapped: read at launches straight between them.
+    // Where users' windows are mapped: read at direct launches between them.
     const kernels::FlatRange* flat = nullptr;
     // What went wrong on the GPU: the error of a report as of CpuExecutor, or of the device. From
     // the watching thread or one that waits; may be called more than once.
@@ -84,7 +84,7 @@ class CudaExecutor {
   bool capturing(const transport::DeviceStream& stream);
   Status replay(const transport::DeviceGraph& graph, const transport::DeviceStream& stream);
 
-  // Until all that was queued on the stream is done, or was given up: kernels end by data, abort
+  // Until all that was queued on the stream is done or aborted: kernels end by data, abort
   // word or their deadline. ok: no kernel reported anything.
   Status wait(const transport::DeviceStream& stream);
   Status drain(Deadline deadline);  // all streams
@@ -93,7 +93,7 @@ class CudaExecutor {
 
   // An injected stall: until the abort word is raised, or long after the others' deadline.
   void stand_still() const;
-  void abort();                  // kernels give up
+  void abort();                  // kernels abort
   bool kernel_reported() const;  // some kernel reported something
   Status settle();               // then: waits until on_failure was told
   int32_t* barrier_cell()        // two of them, on the device

@@ -18,7 +18,7 @@ using transport::DeviceStream;
 constexpr int64_t kWatchNs = 1'000'000;       // how often the thread looks
 constexpr int64_t kAskNs = 20'000'000;        // ... at the device itself, while it gets work
 constexpr int64_t kRestAfterNs = 50'000'000;  // how long it goes on when nothing is under way
-// Kernels that are told to give up take far less; each that is queued starts once for that.
+// Kernels that are told to abort take far less; each that is queued starts once for that.
 constexpr double kDrainSeconds = 10, kDrainSecondsOfLaunch = 0.005;
 constexpr double kGatherSeconds = 1;                // for the reports of one rank's channels
 constexpr int64_t kLongestEveryNs = 1'000'000'000;  // between two marks, and two looks at counters

@@ -16,7 +16,7 @@ size_t head_of(const std::vector<int32_t>& host, int channel) {
   return size_t(channel) % host.size();
 }
 
-// The first rule that a network which reduces for all ranks would break; empty: none.
+// The first requirement of in-network reduction that is not met by all ranks; empty: none.
 std::string why_none(std::span<const RankCard> cards, const HostGroups& hosts,
                      const Settings& settings) {
   if (hosts.size() < 2) return "all ranks are on one host";

@@ -52,7 +52,7 @@ void OneSidedNetwork::admit(uint64_t number, uint8_t* address, uint64_t bytes) {
   windows_[number] = {address, bytes};
 }
 
-// Nothing of the window is under way when all ranks have met before; what is all the same is cut
+// Nothing of the window is in flight when all ranks had a barrier before; what still is, is cut
 // off, because its memory may go now.
 void OneSidedNetwork::dismiss(uint64_t number) {
   const std::lock_guard lock(mutex_);
@@ -115,8 +115,8 @@ Status OneSidedNetwork::post(Connection& connection, const Outgoing& what) {
   return {};
 }
 
-// A caller that gives up ends the connection, because the peer's answer would come into memory that
-// is not the caller's any more.
+// A caller that stops waiting ends the connection, because the peer's answer would go into memory
+// that is not the caller's any more.
 Status OneSidedNetwork::wait_for(std::unique_lock<std::mutex>& lock, Connection& connection,
                                  uint64_t ticket, const char* what, const Patience& patience) {
   while (!wanted_[ticket].done && !connection.broken) {

@@ -110,8 +110,8 @@ Result<OneSidedRdma::Link*> OneSidedRdma::open_link(int peer) {
   return link;
 }
 
-// Polls for a moment, then sleeps until the service has news. A caller that gives up ends the link:
-// an answer that comes later must not come into memory that is the caller's again.
+// Polls for a moment, then sleeps until the service has news. A caller that stops waiting ends the
+// link: an answer that comes later must not come into memory that is the caller's again.
 Status OneSidedRdma::wait_for(Lock& lock, Link& link, const char* what, const Patience& patience,
                               const std::function<bool()>& done) {
   const Deadline spin = Deadline::after_ns(kRdmaSpinNs);

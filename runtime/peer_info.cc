@@ -172,13 +172,13 @@ Crowding crowding_of(std::span<const RankCard> cards, const HostGroups& hosts) {
     for (const int32_t r : host) {
       const RankCard& card = cards[size_t(r)];
       // Who is bound to other cores (as mpirun binds) shares none, whatever was said.
-      const auto meets = [&](int32_t other) {
+      const auto reaches = [&](int32_t other) {
         const RankCard& theirs = cards[size_t(other)];
         return theirs.first_core <= card.last_core && card.first_core <= theirs.last_core;
       };
-      const int met = int(std::count_if(host.begin(), host.end(), meets));
+      const int reached = int(std::count_if(host.begin(), host.end(), reaches));
       const int told = card.sharing_ranks > 0 ? card.sharing_ranks : int(host.size());
-      const int ranks = std::max(1, std::min(told, met));
+      const int ranks = std::max(1, std::min(told, reached));
       crowding.ranks_per_core = std::max(crowding.ranks_per_core, double(ranks) / card.cores);
       crowding.cores_per_rank = std::min(crowding.cores_per_rank, card.cores / ranks);
     }

@@ -61,7 +61,7 @@ struct CommShape {
   // operations these have; null: none.
   bool gpu_window = false;
   WindowServes window_serves = nullptr;
-  WindowDirect window_direct = nullptr;  // and which go straight between users' windows
+  WindowDirect window_direct = nullptr;  // and which are direct between users' windows
   bool ll128_passed = false;  // the torn-store test, on every path in use; else why LL128 is off:
   std::string no_ll128;
   int pair_channels = 0;  // for messages and all-to-all; may be more than `channels`

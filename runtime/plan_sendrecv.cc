@@ -1,7 +1,7 @@
 // Pairwise schedules: who exchanges with whom in which round. Part of the planner (planner.h).
 //
 // Round d: every rank r sends to r + d and receives from r - d (mod n), so both ends of a message
-// meet in the same round. No deadlock: take a rank at the earliest (round, step, chunk) of all; the
+// share a round. No deadlock: take a rank at the earliest (round, step, chunk) of all; the
 // receiver of its chunk has taken every earlier chunk, so all slots of that connection are free,
 // and the sender of the chunk it waits for is not earlier than itself, so it has sent or is free to
 // send. This needs a chunk to fit into the slots of a connection.

@@ -47,7 +47,7 @@ double shared_us(const Operation& op, const CommShape& shape, int channels) {
                     shape);
 }
 
-// The ordinary plan's works, made to share their buffers.
+// The staged plan's works, made to share their buffers.
 void share(PlannedOp& planned, const Operation& op, const CommShape& shape, int channels,
            double us) {
   const std::string next = format("{}/{} {:.1f} us", kernels::name_of(planned.algorithm),

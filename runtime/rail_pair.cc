@@ -185,7 +185,7 @@ void PairTest::settle(size_t cell, const RailResult& mine, const RailResult& the
   result.text = format("{}: {}", receiver_knows ? receiver().host : sender().host, known.text);
 }
 
-// What both ends found so far; ways that are not good on both are given up.
+// What both ends found so far; paths that are not good on both are dropped.
 Status PairTest::agree_all() {
   ByteWriter w;
   for (const Way& way : ways_) write(w, way.path->result());

@@ -61,7 +61,7 @@ RailPair read_pair(ByteReader& r) {
 
 std::vector<std::vector<std::pair<int, int>>> rail_rounds(int n) {
   // The circle method: one stays, the others move on by one place each round; with an odd number
-  // one of them meets nobody.
+  // one of them has no partner.
   std::vector<std::vector<std::pair<int, int>>> rounds;
   if (n < 2) return rounds;
   const int places = n + n % 2;

@@ -28,7 +28,7 @@ struct RailMatrix {
   std::vector<RailPair> pairs;  // both directions of each pair of hosts; of one host, one
 };
 
-// The rounds of a tournament: in each, every one of n meets at most one other; every pair once.
+// The rounds of a tournament: in each, every one of n has at most one partner; every pair once.
 std::vector<std::vector<std::pair<int, int>>> rail_rounds(int n);
 
 class Rails {

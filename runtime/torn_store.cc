@@ -64,7 +64,7 @@ class TornStoreTest : public TornStoreRest {
   Status wait() {
     Status first = wait_for_all(Deadline::after_seconds(o_.wait_s));
     if (first) return first;
-    std::atomic_ref<uint32_t>(*word(readers_.size())).store(1);  // readers give up
+    std::atomic_ref<uint32_t>(*word(readers_.size())).store(1);  // readers abort
     (void)wait_for_all(Deadline::after_seconds(kAbortSeconds));  // ended() says how that went
     return first;
   }

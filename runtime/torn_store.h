@@ -19,7 +19,7 @@ struct TornStoreOptions {
   kernels::cuda::PeerMemory window;  // zero before and after
   uint64_t part_bytes = 0;           // of each rank
   Bootstrap* bootstrap = nullptr;
-  double wait_s = 10;  // for the kernels of one rank; readers give up by themselves before
+  double wait_s = 10;  // for the kernels of one rank; readers abort by themselves before
 };
 
 // The test's kernels on a GPU that did not end them, with what they use: to be kept until they have

@@ -61,7 +61,7 @@ class HostSpace : public WindowSpace {
     return base_ + uint64_t(slot) * stride_ + offset;
   }
   Status put(int slot, uint64_t offset, int fd, uint64_t bytes) {
-    // With its page tables: an operation meets no faults later.
+    // With its page tables: operations take no page faults later.
     void* at = ::mmap(address(slot, offset), bytes, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0);
     if (at != MAP_FAILED) return {};
