@@ -81,7 +81,7 @@ void Machine::finish(Warp& warp, int lane) {
 // Of stores to one place the first comes first; says which it was.
 size_t Machine::deliver(size_t index) {
   const Posted chosen = posted_[index];
-  const auto reaches = [&](const Posted& p) {
+  const auto meets = [&](const Posted& p) {
     return p.to < chosen.to + chosen.bytes && chosen.to < p.to + p.bytes;
   };
   const auto first = std::find_if(posted_.begin(), posted_.end(), meets);
