@@ -113,7 +113,7 @@ void write_row(JsonWriter& json, const BenchReport& report, const BenchRow& row)
       .field("algorithm", row.algorithm)
       .field("protocol", row.protocol)
       .field("channels", row.channels);
-  if (report.spec.window) json.field("straight", row.straight);
+  if (report.spec.window) json.field("straight", row.direct);
   write_timing(json, "out_of_place", row.out_of_place, report.spec.sync_each);
   write_timing(json, "in_place", row.in_place, report.spec.sync_each);
   const bool first = row.out_of_place.measured;

@@ -110,7 +110,7 @@ void read_row(const Json& json, Fields& outer, BenchReport& report) {
   f.text("algorithm", row.algorithm);
   f.text("protocol", row.protocol);
   f.whole("channels", row.channels, 0, 1 << 20);
-  if_there(json, "straight", [&] { f.flag("straight", row.straight); });
+  if_there(json, "straight", [&] { f.flag("straight", row.direct); });
   read_timing(json, "out_of_place", f, report, row.out_of_place);
   read_timing(json, "in_place", f, report, row.in_place);
   const bool first = row.out_of_place.measured;
