@@ -105,6 +105,10 @@ try() { # KIND COMMAND, then $pasted
     [ "${listed[*]}" = "$word" ] || fail "the packages that dev installs are: $word"
     return
   fi
+  if [[ $command =~ ^(dnf|zypper)\  ]]; then
+    grep -qF "\"$command\"" "$root/dev" || fail "dev names other packages"
+    return
+  fi
   case $kind in
     console | judges) run_it "$command" ;;
     hosts)
@@ -197,8 +201,8 @@ for page in README.md docs/*.md; do
     else
       result+=("$line")
       rest=$line
-      while [[ $rest =~ \]\(([^\)#:]+)\)(.*)$ ]]; do
-        rest=${BASH_REMATCH[2]}
+      while [[ $rest =~ \]\(([^\)#:]+)(#[^\)]*)?\)(.*)$ ]]; do
+        rest=${BASH_REMATCH[3]}
         [ -e "$(dirname "$page")/${BASH_REMATCH[1]}" ] || fail "there is no ${BASH_REMATCH[1]}"
       done
     fi
