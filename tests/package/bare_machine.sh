@@ -13,7 +13,7 @@ fail() { echo "FAILED: $*"; exit 1; }
 
 # What is done within the mount and process namespaces: all of it ends and is unmounted with them.
 inside() {
-  local root=$1 archives=$2 checkout=$3 before=() rc=0
+  local root=$1 archives=$2 checkout=$3 rc=0
   mount --make-rprivate /
   mount -t proc proc "$root/proc"
   mount --bind /dev "$root/dev"
@@ -46,6 +46,9 @@ inside() {
   installed() { chroot "$root" dpkg-query -W -f '${Package}\n'; }
   local packages
   packages=$(bash -c "$(grep -E '^build_packages=' "$checkout/dev"); printf '%s\n' \"\${build_packages[@]}\"")
+
+  as op sh -c "/opt/collctl-*/bin/collctl run -n 4 allreduce -e 64K"
+  [ "$rc" = 0 ] || fail "the tarball's binary ended with $rc on a bare machine"
 
   installed >"$root.before"
   as op ./collctl run -n 4 allreduce
@@ -83,8 +86,8 @@ if [ "${1:-}" = --inside ]; then
   exit 0
 fi
 
-checkout=$(cd "$1" && pwd)
-shift
+checkout=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
+shift 2
 [ "$(id -u)" = 0 ] || skip "a bare root folder needs root (debootstrap, chroot)"
 command -v debootstrap >/dev/null || skip "debootstrap is not installed"
 unshare --mount --pid --fork true 2>/dev/null || skip "this machine allows no mount and process namespaces"
@@ -95,6 +98,7 @@ mkdir -p "$cache"
 folder=$(mktemp -d "${TMPDIR:-/var/tmp}/collctl-bare.XXXXXX")
 chmod 755 "$folder"
 trap 'rm -rf --one-file-system "$folder"' EXIT
+(cd "$build" && cpack -G TGZ -B "$folder" >"$folder/log" 2>&1) || { tail "$folder/log"; fail "no tarball"; }
 [ $# -gt 0 ] || set -- bookworm
 for suite in "$@"; do
   mirror=${COLLCTL_BARE_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' "Codename: $suite" 2>/dev/null | head -n 1)}
@@ -108,6 +112,7 @@ for suite in "$@"; do
     wget -q --spider "$mirror/dists/$suite/Release" || skip "no Debian mirror answers at $mirror"
     fail "debootstrap could not make a bare $suite"
   }
+  tar -xzf "$folder"/*.tar.gz -C "$folder/$suite/opt"
   unshare --mount --pid --fork --kill-child "$0" --inside "$folder/$suite" "$archives" "$checkout" || fail "on $suite"
 done
 echo "passed"
