@@ -9,7 +9,8 @@
 # ./dev is looked up in its help. Output below a command is compared by shape, "..." stands for any lines; --paste
 # replaces it with today's.
 set -u
-export CUDA_VISIBLE_DEVICES=-1  # CPU ranks, on machines with GPUs as well
+# CPU ranks, on machines with GPUs as well.
+if compgen -G "/dev/nvidia[0-9]*" >/dev/null; then export CUDA_VISIBLE_DEVICES=-1; fi
 root=$(realpath "$(dirname "$0")/../..")
 collctl=$(realpath "$1")
 paste=${2:-}
