@@ -23,7 +23,6 @@ inside() {
   printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
   chmod +x "$root/usr/sbin/policy-rc.d"
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
-  apt-config dump | grep -E '^Acquire::(https?::Proxy|Retries|Check-)' >"$root/etc/apt/apt.conf.d/99host" || true
   chroot "$root" useradd --create-home op
   local home
   for home in root home/op; do
@@ -80,6 +79,31 @@ inside() {
   grep -q '^COLLCTL_TESTS:BOOL=ON' "$root/root/collctl/build/release/CMakeCache.txt" || fail "the tests were not configured"
 }
 
+# The image that `./dev package` has a file for, built on the bare machine in place of the one from a registry, and run.
+image() {
+  local root=$1 context=$2 container
+  if ! command -v buildah >/dev/null; then
+    echo "not tried: the container image (buildah is not installed)"
+    return 0
+  fi
+  local buildah=(buildah --root "$folder/images" --runroot "$folder/images.run" --storage-driver vfs)
+  {
+    container=$("${buildah[@]}" from scratch) &&
+      tar -C "$root" --one-file-system -cf "$folder/bare.tar" . &&
+      "${buildah[@]}" add -q "$container" "$folder/bare.tar" / &&
+      "${buildah[@]}" commit -q --rm "$container" bare &&
+      rm "$folder/bare.tar" &&
+      cp "$build/Containerfile" "$context/" &&
+      "${buildah[@]}" bud --isolation chroot --network host --build-arg BASE=localhost/bare -t collctl \
+        -f "$context/Containerfile" "$context" &&
+      container=$("${buildah[@]}" from localhost/collctl)
+  } >"$folder/log" 2>&1 || { tail -n 20 "$folder/log"; fail "the container image could not be built"; }
+  "${buildah[@]}" run --isolation chroot --network host "$container" collctl run -n 4 allreduce -e 64K >"$folder/log" 2>&1 ||
+    { cat "$folder/log"; fail "collctl failed in the container"; }
+  echo "container image: built, and collctl passed in it"
+  rm -rf "$folder/images" "$folder/images.run"
+}
+
 if [ "${1:-}" = --inside ]; then
   shift
   inside "$@"
@@ -112,6 +136,8 @@ for suite in "$@"; do
     wget -q --spider "$mirror/dists/$suite/Release" || skip "no Debian mirror answers at $mirror"
     fail "debootstrap could not make a bare $suite"
   }
+  apt-config dump | grep -E '^Acquire::(https?::Proxy|Retries|Check-)' >"$folder/$suite/etc/apt/apt.conf.d/99host" || true
+  image "$folder/$suite" "$folder"
   tar -xzf "$folder"/*.tar.gz -C "$folder/$suite/opt"
   unshare --mount --pid --fork --kill-child "$0" --inside "$folder/$suite" "$archives" "$checkout" || fail "on $suite"
 done
