@@ -58,7 +58,7 @@ struct Limit {  // --min-busbw, --max-latency
   std::optional<uint64_t> at_bytes;
 };
 
-enum class Format : uint8_t { text, json, csv, jsonl };
+enum class Format : uint8_t { text, json, csv, jsonl, nccl_tests };
 struct OutputFile {
   std::string path;
   Format format;

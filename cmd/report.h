@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/result.h"
 #include "base/whole_file.h"
 #include "cmd/bench.h"
@@ -80,7 +81,12 @@ std::string plot(const std::vector<BenchRow>& rows);
 
 // report_json.cc
 std::string bench_json(const BenchReport& report, const Verdict& verdict);
-std::string bench_jsonl(const BenchReport& report, const Verdict& verdict, const Error* job_error);
+// JSON Lines: the header, then a line for each row, fault and closing as they come, then the end.
+std::string jsonl_header(const BenchReport& report);
+std::string jsonl_row(const BenchReport& report, const BenchRow& row);
+std::string jsonl_fault(const DataFault& fault);
+std::string jsonl_closing(const BenchReport& report);
+std::string jsonl_end(const Verdict& verdict, const Error* job_error);
 // `report`: what was measured before the error, or null.
 std::string error_json(const Error& error, int exit_code, const BenchReport* report = nullptr);
 // `measured`: the same as a document of JSON.
@@ -89,9 +95,18 @@ std::string bench_csv(const BenchReport& report);
 std::string csv_titles(const BenchSpec& spec);
 std::string csv_row(const BenchReport& report, const BenchRow& row);
 
+// report_nccl_tests.cc: the same in the columns of nccl-tests 2.19, for programs that read those.
+// The header needs report.header. The program that measures the collective there; "": there is none.
+std::string nccl_tests_program(kernels::Collective collective);
+std::string nccl_tests_header(const BenchReport& report);
+std::string nccl_tests_row(const BenchRow& row);
+std::string nccl_tests_footer(const BenchReport& report, const Error* job_error);
+
 using base::write_file_atomically;
 // Whether that could work, asked before a long run: its folder is there and writable.
 Status check_writable(const std::string& path);
+// The whole line at once, so that a process that is killed leaves whole lines. Error unavailable.
+Status append_line(int fd, const std::string& path, std::string_view line);
 
 class Reporter : public BenchSink {
  public:
@@ -107,6 +122,14 @@ class Reporter : public BenchSink {
   int finish(const JobOutcome& outcome);
 
  private:
+  // Files of JSON Lines grow line by line, so that whatever ends this process leaves them all rows
+  // but the last.
+  struct LineFile {
+    std::string path;
+    base::Fd fd;
+    Status status;  // of the first write that failed
+  };
+  void put_line(const std::string& line);
   Status write_files(const Verdict& verdict, const JobOutcome& outcome, int code);
   std::mutex mutex_;
   Console& console_;
@@ -114,6 +137,8 @@ class Reporter : public BenchSink {
   const bool speaks_;
   BenchReport report_;
   std::optional<TextTable> table_;
+  std::vector<LineFile> line_files_;
+  bool lines_begun_ = false;
   Progress progress_;
 };
 

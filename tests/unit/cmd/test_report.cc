@@ -215,7 +215,9 @@ TEST_CASE("JSON strings survive any bytes", "[cmd]") {
 
 TEST_CASE("JSON Lines and CSV have a record per row", "[cmd]") {
   const BenchReport report = report_of({row(8, 5, 0.01), row(16, 5, 0.02)});
-  std::istringstream lines(bench_jsonl(report, judge(report, {}), nullptr));
+  OutputOptions output;
+  output.format = Format::jsonl;
+  std::istringstream lines(capture(output, {}, two_rows).out);
   std::vector<std::string> records;
   for (std::string line; std::getline(lines, line);) records.push_back(json::parse(line)["record"]);
   CHECK(records == std::vector<std::string>{"header", "result", "result", "verdict"});
