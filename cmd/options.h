@@ -66,7 +66,7 @@ struct OutputFile {
 struct OutputOptions {
   Format format = Format::text;
   std::vector<OutputFile> files;
-  bool plot = false, quiet = false;
+  bool plot = false, quiet = false, wide = false;
   int verbosity = 0;
   std::optional<Limit> min_busbw, max_latency;
 };

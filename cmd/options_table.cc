@@ -222,6 +222,11 @@ void add_output_options(std::vector<Option>& t) {
   add({.name = "plot",
        .scopes = kCollectives,
        .help = "draw bus bandwidth over size below the table"});
+  add({.name = "wide",
+       .scopes = kCollectives | kReport,
+       .help = "all columns of the table, however wide",
+       .more = "Else it fits COLUMNS, the terminal or 100 characters: what is the same in every row "
+               "is left out first, and the footer says what was."});
   add({.name = "quiet",
        .scopes = kLaunch | kDoctor | kTopo | kPlan,
        .help = "no header, progress or notes"});

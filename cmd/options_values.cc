@@ -336,6 +336,7 @@ Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* 
   if (output.plot && output.format != Format::text)
     return usage("--plot draws below the table; it excludes --json, --csv and --format");
   output.quiet = line.has("quiet");
+  output.wide = line.has("wide");
   output.verbosity = line.times("verbose");
   for (const auto& path : line.all("output")) {
     COLL_ASSIGN(const Format kind, format_of_file(path, line.has_program));

@@ -195,7 +195,8 @@ void Reporter::header(const BenchHeader& header) {
   if (output_.format != Format::text) return;
   if (!output_.quiet) console_.out(text_header(header, output_.verbosity > 0));
   if (report_.spec.soak) return;
-  table_.emplace(report_.spec, header.ranks);
+  table_.emplace(report_.spec, header.ranks,
+                 output_.wide ? TextTable::kWide : console_.out_width());
   console_.out(table_->titles());
 }
 
@@ -265,7 +266,8 @@ int Reporter::finish(const JobOutcome& outcome) {
     const std::string curve = output_.plot ? plot(report_.rows) : "";
     console_.out(curve);
     if (output_.verbosity > 0) console_.out(variant_tables(report_));
-    console_.out(text_footer(report_, verdict, job_error, console_));
+    console_.out(text_footer(report_, verdict, job_error, console_,
+                             table_ ? table_->left_out() : ""));
   }
   if (speaks_ && output_.format == Format::nccl_tests && report_.header)
     console_.out(nccl_tests_footer(report_, job_error));

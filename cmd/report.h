@@ -51,29 +51,37 @@ struct Comparison {
 };
 Comparison compared(const BenchReport& report);
 
-// report_text.cc. Lines end in \n; everything but the rows begins with #.
+// report_text.cc. Lines end in \n; everything but the rows begins with #. A table wider than `width`
+// characters leaves out columns: first those that are the same in every row of `spec`.
 class TextTable {
  public:
-  explicit TextTable(const BenchSpec& spec, int ranks);
+  static constexpr int kWide = 1 << 20;
+  explicit TextTable(const BenchSpec& spec, int ranks, int width = kWide);
   std::string titles() const;
   std::string row(const BenchRow& row) const;
+  // What stands in no column, for the footer: "type float32, algbw"; "": nothing.
+  const std::string& left_out() const { return left_out_; }
 
  private:
   struct Column {
     std::string title, unit;
     int width;
-    bool left = false;
+    bool left = false, shown = true, begins_group = false;
   };
   void add_timing_columns();
+  void leave_out_beyond(int width, const std::string& title, const std::string& value);
+  int line_width() const;
   std::string timing(size_t& column, const Timing& timing) const;
   std::string cell(size_t column, const std::string& text) const;
   bool sync_each_, versus_, out_of_place_, in_place_, window_;
   std::vector<Column> columns_;
   size_t out_of_place_at_ = 0, in_place_at_ = 0, timing_columns_ = 0;
+  std::string left_out_;
 };
 std::string text_header(const BenchHeader& header, bool verbose);
+// `left_out`: of the table.
 std::string text_footer(const BenchReport& report, const Verdict& verdict, const Error* job_error,
-                        const Console& console);
+                        const Console& console, const std::string& left_out = "");
 // report_variants.cc: all that another library was measured in; empty when that was one way.
 std::string variant_tables(const BenchReport& report);
 // report_plot.cc: bus bandwidth over size, in characters.
