@@ -11,7 +11,7 @@ Command collective(const char* name, Collective which, const char* summary, cons
   return {.id = CommandId::collective,
           .name = name,
           .arguments = "[options]",
-          .scopes = kDirect,
+          .scopes = kBench,
           .summary = summary,
           .description = description,
           .examples = std::move(examples),

@@ -239,7 +239,16 @@ Result<SizeRange> interpret_sizes(const ParsedLine& line) {
 Result<LaunchOptions> interpret_launch(const ParsedLine& line) {
   LaunchOptions launch;
   launch.ranks = int(line.number("ranks", 0));
-  COLL_TRY(interpret_hosts(line, launch));
+  launch.ranks_by_gpus = line.ranks_by_gpus;
+  if (line.nccl_tests && line.has("ranks") && !line.has("iters") && !line.ranks_by_gpus)
+    launch.iterations_hint =
+        format("-n is the number of ranks here; nccl-tests' -n {} is --iters {}",
+               line.text("ranks"), line.text("ranks"));
+  if (Status hosts = interpret_hosts(line, launch); !hosts) {
+    if (!launch.iterations_hint.empty())
+      hosts.error().hint += (hosts.error().hint.empty() ? "" : "; ") + launch.iterations_hint;
+    return std::move(hosts.error());
+  }
   if (launch.launcher != LauncherKind::ssh) COLL_TRY(limit_local_ranks(line, launch));
   if (line.has("bind-to")) launch.bind_to = line.text("bind-to");
   if (auto bind = launcher::parse_bind_to(launch.bind_to); !bind.ok()) return bind.error();
