@@ -180,7 +180,7 @@ NvidiaFacts nvidia_facts() {
 
 std::vector<NvidiaGpu> nvidia_gpus_here(const std::string& root) {
   std::vector<NvidiaGpu> gpus;
-  // The folders are called by bus id, and come sorted.
+  // The folders are named by bus id, and listed in order.
   for (const fs::path& folder : entries(root + "/proc/driver/nvidia/gpus")) {
     NvidiaGpu gpu{.bus_id = folder.filename(), .uuid = "", .numa = -1};
     std::ifstream in(folder / "information");

@@ -105,8 +105,8 @@ struct BenchRow {
   int root = -1;
   std::string algorithm, protocol;
   int channels = 0;
-  bool straight = false;  // from buffer to buffer, which lie in windows
-  const char* way() const { return straight ? "straight" : "ordinary"; }
+  bool direct = false;  // from buffer to buffer, which lie in windows
+  const char* way() const { return direct ? "straight" : "ordinary"; }
   Timing out_of_place, in_place;
 };
 

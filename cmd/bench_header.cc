@@ -148,7 +148,7 @@ Status send_header(const BenchSpec& spec, const HeaderFacts& facts,
   if (spec.window) {
     WindowsLine& windows = header.windows.emplace();
     windows.bytes = facts.window_bytes;
-    windows.note = communicator.no_straight_way();
+    windows.note = communicator.no_direct_path();
     for (auto& [lowest, ranks] : teams) windows.teams.push_back(std::move(ranks));
   }
   header.note = note_of(header, cores);

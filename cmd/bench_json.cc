@@ -58,7 +58,7 @@ void read(Fields& f, BenchRow& row) {
   f.text("algorithm", row.algorithm);
   f.text("protocol", row.protocol);
   f.whole("channels", row.channels, 0, 1 << 20);
-  f.flag("straight", row.straight);
+  f.flag("straight", row.direct);
   f.object("out_of_place", [&](Fields& inner) { read(inner, row.out_of_place); });
   f.object("in_place", [&](Fields& inner) { read(inner, row.in_place); });
 }
@@ -185,7 +185,7 @@ std::string encode_record(const BenchRow& row) {
                {"algorithm", row.algorithm},
                {"protocol", row.protocol},
                {"channels", row.channels},
-               {"straight", row.straight},
+               {"straight", row.direct},
                {"out_of_place", to_json(row.out_of_place)},
                {"in_place", to_json(row.in_place)}});
 }

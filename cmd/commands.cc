@@ -174,7 +174,7 @@ std::vector<Command> make_commands() {
       {.id = CommandId::report,
        .name = "report",
        .arguments = "FILE",
-       .scopes = kGenerate,
+       .scopes = kGenerate | kReport,
        .summary = "a saved report (JSON) as the table of the run",
        .description =
            "Prints what a collective has written with --json or -o FILE.json as the run itself "

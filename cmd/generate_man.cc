@@ -97,7 +97,7 @@ std::string environment_section() {
   for (const base::Knob& knob : base::knobs()) {
     if ((knob.flags & base::kHidden) != 0) continue;
     text += std::string(".TP\n") + bold(format("COLLCTL_{}", knob.name));
-    if (*knob.field_name != 0) text += format(" ({})", roff_escaped(knob.field_name));
+    if (*knob.nccl_name != 0) text += format(" ({})", roff_escaped(knob.nccl_name));
     text += std::string("\n") + roff_escaped(knob.help) + ".\n";
     if (*knob.default_value != 0)
       text += std::string("Default: ") + roff_escaped(knob.default_value) + ".\n";

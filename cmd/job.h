@@ -56,7 +56,7 @@ struct LaunchOptions {
   int join_rank = -1, join_size = 0;
   int local_ranks = 0;                             // of that job on this host; 0: not told
   int join_local_rank = -1;                        // which of them this is; -1: not told
-  launcher::Meeting meeting;                       // where its ranks find each other
+  launcher::Rendezvous rendezvous;                 // where its ranks find each other
   std::shared_ptr<launcher::KeyValueStore> store;  // open already: it told rank and size
   bool joins() const { return join_size > 0; }
   int verbosity = 0;

@@ -69,11 +69,11 @@ class BenchJob {
   int64_t began_ns_ = now_ns();
   int errors_ = 0;
   bool all_started_ = false;
-  std::optional<Deadline> settle_;   // set by the first failure
-  bool ending_ = false;              // SIGTERM was sent
-  std::optional<Deadline> give_up_;  // then: what is left by now does not end even by SIGKILL
-  int signal_ = 0;                   // that ended the job
-  std::optional<Error> job_error_;   // of the job itself: deadlines, defects
+  std::optional<Deadline> settle_;         // set by the first failure
+  bool ending_ = false;                    // SIGTERM was sent
+  std::optional<Deadline> last_deadline_;  // then: what is left by now does not end even by SIGKILL
+  int signal_ = 0;                         // that ended the job
+  std::optional<Error> job_error_;         // of the job itself: deadlines, defects
 };
 
 Status BenchJob::start() {
@@ -184,7 +184,7 @@ void BenchJob::end_ranks(double grace_s) {
   if (!ending_) take_states();
   ending_ = true;
   job_->end(grace_s);
-  give_up_ = Deadline::after_seconds(grace_s + kKillSeconds);
+  last_deadline_ = Deadline::after_seconds(grace_s + kKillSeconds);
 }
 
 void BenchJob::check_deadlines() {
@@ -290,7 +290,7 @@ Result<std::vector<Event>> BenchJob::wait_for_events() {
 }
 
 Status BenchJob::loop() {
-  while (job_->running_count() > 0 && !(give_up_ && give_up_->passed())) {
+  while (job_->running_count() > 0 && !(last_deadline_ && last_deadline_->passed())) {
     COLL_ASSIGN(std::vector<Event> events, wait_for_events());
     for (Event& event : events) handle(event);
     if (remote_ != nullptr) forward_talk(*remote_, options_);

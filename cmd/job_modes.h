@@ -11,7 +11,7 @@ JobOutcome run_threads(const LaunchOptions& options, const BenchSpec& spec, Benc
 JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
 
 // The engine's key-value store, by its variables (job_adopt.cc).
-Result<std::unique_ptr<launcher::KeyValueStore>> open_store(launcher::MeetingKind kind,
+Result<std::unique_ptr<launcher::KeyValueStore>> open_store(launcher::RendezvousKind kind,
                                                             Deadline deadline);
 
 int exit_code_of(const std::optional<Error>& error);

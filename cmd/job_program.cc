@@ -62,10 +62,10 @@ class ProgramJob {
   std::vector<int> readers_;  // ranks that get our standard input and still take it
   int64_t began_ns_ = now_ns();
   bool ending_ = false;
-  std::optional<Deadline> give_up_;  // once ending: what is left does not end even by SIGKILL
-  int signal_ = 0;                   // that ended the job
-  int failed_ = -1;                  // the first rank that failed by itself
-  bool reader_gone_ = false;         // of our standard output or error
+  std::optional<Deadline> last_deadline_;  // once ending: what is left does not end even by SIGKILL
+  int signal_ = 0;                         // that ended the job
+  int failed_ = -1;                        // the first rank that failed by itself
+  bool reader_gone_ = false;               // of our standard output or error
   std::optional<Error> job_error_;
 };
 
@@ -98,7 +98,7 @@ Status ProgramJob::start() {
 void ProgramJob::end_ranks(double grace_s) {
   ending_ = true;
   job_->end(grace_s);
-  give_up_ = Deadline::after_seconds(grace_s + kProgramKillSeconds);
+  last_deadline_ = Deadline::after_seconds(grace_s + kProgramKillSeconds);
 }
 
 void ProgramJob::handle_exit(const Event& event) {
@@ -221,7 +221,8 @@ Status ProgramJob::turn() {
 }
 
 Status ProgramJob::loop() {
-  while (job_->running_count() > 0 && !(give_up_ && give_up_->passed())) COLL_TRY(turn());
+  while (job_->running_count() > 0 && !(last_deadline_ && last_deadline_->passed()))
+    COLL_TRY(turn());
   output_->finish();
   // The ranks are gone; what they said still has to reach its reader, who ends this by reading, by
   // going away, or with a signal. A job that was ended by a signal or its time limit does not wait

@@ -92,7 +92,7 @@ Status wait_for_hosts(HostPool& pool, const LaunchOptions& options, Interrupts& 
     if (options.talk.transient) options.talk.transient(roster_line(pool));
     if (!deadline.passed()) continue;
     over = whole && !pool.settled();
-    pool.give_up_on_late(whole ? options.timeout_s : options.start_timeout_s,
+    pool.fail_late_hosts(whole ? options.timeout_s : options.start_timeout_s,
                          whole ? "--timeout" : "--start-timeout");
   }
   if (options.talk.transient) options.talk.transient("");

@@ -67,7 +67,7 @@ struct Limit {  // --min-busbw, --max-latency
   std::optional<uint64_t> at_bytes;
 };
 
-enum class Format : uint8_t { text, json, csv, jsonl };
+enum class Format : uint8_t { text, json, csv, jsonl, nccl_tests };
 struct OutputFile {
   std::string path;
   Format format;
@@ -75,7 +75,7 @@ struct OutputFile {
 struct OutputOptions {
   Format format = Format::text;
   std::vector<OutputFile> files;
-  bool plot = false, quiet = false;
+  bool plot = false, quiet = false, wide = false;
   int verbosity = 0;
   std::optional<Limit> min_busbw, max_latency;
 };

@@ -42,7 +42,7 @@ runtime::NetworkReduction plan_reduction(const std::optional<PlanNetwork>& plugi
   none.why_not = plugin->network.empty() ? plugin->why_no_plugin : plugin->why_no_reducer;
   if (plugin->serves == 0) return none;
   runtime::RankCard card{};
-  card.info.nets = transport::kNetPlugin | transport::kNetReduces;
+  card.info.nets = transport::kNetPlugin | transport::kNetCollNet;
   card.reducer = {.name_hash = 1, .serves = plugin->serves, .most_bytes = plugin->most_bytes};
   size_t ranks = 0;
   for (const auto& host : hosts) ranks += host.size();

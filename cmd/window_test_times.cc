@@ -248,7 +248,7 @@ Status WindowTest::compare_sides(Collective collective, uint64_t bytes, const Si
       const auto plan = communicator_.plan_for({&op, 1});
       if (!plan && side == kOrdinary) return plan.error();
       if (!plan) return Error(ErrorCode::unavailable, plan.error().message);
-      if (side == kWindow && (plan->ops.empty() || !plan->ops[0].straight))
+      if (side == kWindow && (plan->ops.empty() || !plan->ops[0].direct))
         return Error(ErrorCode::unavailable,
                      plan->ops.empty() ? "there is nothing to do" : plan->ops[0].why);
       COLL_ASSIGN(const double us, time_of(op, stream, iterations[side]));
@@ -273,7 +273,7 @@ Status WindowTest::compare_sides(Collective collective, uint64_t bytes, const Si
 
 Status WindowTest::collectives(WindowFindings& found) {
   const std::string why =
-      size() == 1 ? "one rank has nobody to work with" : communicator_.no_straight_way();
+      size() == 1 ? "one rank has nobody to work with" : communicator_.no_direct_path();
   if (!why.empty()) {
     found.does_not_apply(why);
     return {};

@@ -17,7 +17,7 @@ struct AlgorithmRow {
   uint32_t protocols;    // bit per Protocol
   uint32_t min_slots;    // of chunks of one slice; fewer deadlock (shown by the recorder)
   bool window;           // runs over memory that all ranks map, not over fifos
-  bool network;          // needs a network that reduces (without one it is a tree's text)
+  bool network;          // needs in-network reduction (without it, a tree's text)
   // Formulas for one channel, `nranks` ranks and a part that is one loop of equal chunks. steps:
   // the transfers that must follow one another, either because each carries what the one before
   // brought or because one rank makes them all (a verb to several peers is one; over a window, all

@@ -31,7 +31,7 @@
 //   be.template block<FanIn, FanOut>(BlockSpec, body)   body(b) with a block opened for it; closed
 //   afterwards be.split(up, down)     up(be') and down(be') run side by side, each with a share of
 //   the workers (tree split) be.copy(from, to, n)   local copy of n elements of Work::type; from ==
-//   to is nothing be.failed()            true once the work was given up: loops may stop early
+//   to is nothing be.failed()            true once the work was aborted: loops may stop early
 #pragma once
 #include "kernels/contract/work.h"
 

@@ -1,4 +1,4 @@
-// Which rank this process is, when another engine has started it, and where such ranks meet: read
+// Which rank this process is, when another engine has started it, and their rendezvous: read
 // from the variables of collctl itself (COLLCTL_RANK, ...), Open MPI, PMI (Hydra, srun
 // --mpi=pmi2), torchrun, Slurm steps, PMIx and Kubernetes' indexed jobs. Pure: the environment
 // comes in as a function. Used by cmd before it launches anything.
@@ -39,20 +39,20 @@ using Lookup = std::function<std::optional<std::string>(const char*)>;
 // are a usage error that lists them.
 Result<std::optional<Adopted>> adopted_rank(const Lookup& environment);
 
-enum class MeetingKind : uint8_t {
-  alone,    // one rank: nobody to meet
+enum class RendezvousKind : uint8_t {
+  alone,    // one rank: no peers
   address,  // a fixed address of rank 0, with COLLCTL_TOKEN
   pmi,      // the engine's key-value store, PMI-1 protocol
   pmix      // the same, by libpmix
 };
-struct Meeting {
-  MeetingKind kind = MeetingKind::alone;
+struct Rendezvous {
+  RendezvousKind kind = RendezvousKind::alone;
   std::string address;  // HOST:PORT
   std::string from;     // "COLLCTL_COMM_ID", "PMI_FD", "MASTER_ADDR and MASTER_PORT + 1", ...
 };
 // Where the ranks find each other. COLLCTL_COMM_ID, when somebody has set it, goes before the
 // engine's own means. Nothing there: a usage error that says what to set for this engine.
-Result<Meeting> meeting_of(const Adopted& adopted, const Lookup& environment);
+Result<Rendezvous> rendezvous_of(const Adopted& adopted, const Lookup& environment);
 
 // In the shell of a Slurm allocation, outside any step: how much there is. Nobody's rank: such a
 // process is a launcher.

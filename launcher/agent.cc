@@ -68,7 +68,7 @@ class Agent {
   bool paused_ = false;    // stopped by the launcher, which is stopped itself
   bool leaving_ = false;   // the launcher let us go
   bool orphaned_ = false;  // the launcher is gone
-  std::optional<Deadline> give_up_;
+  std::optional<Deadline> last_deadline_;
 };
 
 void Agent::greet() {
@@ -92,11 +92,11 @@ void Agent::orphan() {
   if (orphaned_) return;
   orphaned_ = true;
   if (job_) job_->end(grace_s_);
-  give_up_ = Deadline::after_seconds(grace_s_ + kKillSeconds);
+  last_deadline_ = Deadline::after_seconds(grace_s_ + kKillSeconds);
 }
 
 bool Agent::over() const {
-  if (orphaned_) return !job_ || give_up_->passed();
+  if (orphaned_) return !job_ || last_deadline_->passed();
   return leaving_ && sent_ == queue_.size();
 }
 
@@ -231,14 +231,14 @@ void Agent::answer(ByteReader& r) {
 }
 
 Status Agent::start(const AgentStart& order) {
-  if (job_) return Error(ErrorCode::defect, "ranks were started already");
+  if (job_) return Error(ErrorCode::defect, "ranks have already been started");
   heartbeat_s_ = order.heartbeat_s;
   grace_s_ = order.grace_s;
   heard_until_ = Deadline::after_seconds(heartbeat_s_);
   AgentStarted started;
   if (!order.folder.empty() && ::chdir(order.folder.c_str()) != 0)
     started.note =
-        format("there is no folder {} here: the ranks work in the home folder", order.folder);
+        format("there is no folder {} here: the ranks run in the home folder", order.folder);
   COLL_ASSIGN(const BindTo bind_to, parse_bind_to(order.bind_to));
   std::vector<std::string> common = inherited_environment(false);
   if (!order.data_address.empty()) {

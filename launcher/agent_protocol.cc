@@ -38,9 +38,9 @@ Result<AgentHello> AgentHello::decode(ByteView payload) {
   h.version = r.get<uint32_t>();
   if (r.ok() && h.version != kAgentVersion)
     return Error(ErrorCode::launch,
-                 format("the collctl there speaks version {} of the agent's protocol, this one {}",
+                 format("the collctl there uses version {} of the agent protocol, this one {}",
                         h.version, kAgentVersion),
-                 "let collctl send itself: --stage always, or leave out --remote-path");
+                 "let collctl copy itself: use --stage always, or leave out --remote-path");
   h.build = r.get_string(256);
   h.host = r.get_string(1024);
   h.machine = r.get_string(256);

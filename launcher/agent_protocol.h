@@ -2,7 +2,7 @@
 // agent's output may begin with other text (a login shell's); lines that begin with kAgentWord are
 // meant: "need ...", "fail ...", and at last "frames", after which only frames follow.
 //
-// All payloads are ByteWriter records; a reader that meets anything else drops the connection.
+// All payloads are ByteWriter records; a reader that gets anything else drops the connection.
 // Ranks are numbered as the host's own, 0 to count - 1.
 #pragma once
 #include <string>
@@ -15,7 +15,7 @@ namespace collctl::launcher {
 inline constexpr const char* kAgentCommand = "__agent";
 inline constexpr const char* kAgentWord = "@collctl-agent ";
 inline constexpr uint32_t kAgentVersion = 1;  // of this protocol: both sides must be the same
-// Each side says something at least this often, whoever hears nothing for the job's limit gives up.
+// Each side sends something at least this often; hearing nothing for the job's limit is an error.
 inline constexpr int64_t kBeatMs = 1000;
 // Input on its way to one rank.
 inline constexpr size_t kInputAhead = 256 << 10;

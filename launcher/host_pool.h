@@ -35,7 +35,7 @@ class HostPool {
   bool settled() const;
   std::vector<int> failed() const;
   // Fails every host that is still on its way, naming the phase it is in; `option` set the limit.
-  void give_up_on_late(double after_s, const char* option = "--start-timeout");
+  void fail_late_hosts(double after_s, const char* option = "--start-timeout");
   // Only those few are needed: the others are let go.
   void keep(const std::vector<int>& hosts);
   // Lets all agents go and waits for them until the deadline.

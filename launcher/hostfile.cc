@@ -123,7 +123,7 @@ Status Reader::file(const std::string& path, const SourceLine* from, size_t at) 
   if (!content.ok()) return std::move(content.error());
   bytes_ += content->size();
   if (bytes_ > kMostHostfileBytes)
-    return Error(ErrorCode::usage, format("{}: more than {} MiB: this is no hostfile", path,
+    return Error(ErrorCode::usage, format("{}: more than {} MiB: this is not a hostfile", path,
                                           kMostHostfileBytes >> 20));
   open_files_.push_back(normal);
   text(path, path == "-" ? "stdin" : path, *content);
@@ -208,7 +208,7 @@ Status Reader::define(const SourceLine& line, size_t at, size_t sign) {
     }
     mentions_ += members->size();
     if (mentions_ > kMostMentions)
-      return line.mistake(word, format("more than {} hosts are named", kMostMentions));
+      return line.mistake(word, format("more than {} hosts are listed", kMostMentions));
     std::move(members->begin(), members->end(), std::back_inserter(group.members));
     word = skip_blanks(text, end);
     if (word < text.size() && text[word] == ',') word = skip_blanks(text, word + 1);
@@ -228,7 +228,7 @@ Status Reader::exclude(const SourceLine& line, size_t at, size_t end) {
   }
   mentions_ += hosts.size();
   if (mentions_ > kMostMentions)
-    return line.mistake(at, format("more than {} hosts are named", kMostMentions));
+    return line.mistake(at, format("more than {} hosts are listed", kMostMentions));
   return {};
 }
 
@@ -282,20 +282,20 @@ Status Reader::name_hosts(const SourceLine& line, size_t at, std::vector<HostSpe
                           const HostSpec& options) {
   if (hosts.size() > 1 && !options.address.empty())
     return line.mistake(
-        at, format("addr= is the address of one host, {} are named here", hosts.size()));
+        at, format("addr= is the address of one host, but {} are listed here", hosts.size()));
   mentions_ += hosts.size();
   if (mentions_ > kMostMentions)
-    return line.mistake(at, format("more than {} hosts are named", kMostMentions));
+    return line.mistake(at, format("more than {} hosts are listed", kMostMentions));
   hosts_.begin_entry(line, at);
   for (HostSpec& host : hosts) {
     HostSpec spec = options;
     spec.name = std::move(host.name);
     if (host.slots && options.slots)
-      return line.mistake(at, format("{} has {} slots by its name and slots={}", spec.name,
+      return line.mistake(at, format("{} has both {} slots in its name and slots={}", spec.name,
                                      *host.slots, *options.slots));
     if (!host.user.empty() && !options.user.empty() && host.user != options.user)
-      return line.mistake(at, format("{} has the user {} before its name and user={}", spec.name,
-                                     host.user, options.user));
+      return line.mistake(at, format("{} has both the user {} before its name and user={}",
+                                     spec.name, host.user, options.user));
     if (host.slots) spec.slots = host.slots;
     if (!host.user.empty()) spec.user = host.user;
     COLL_TRY(hosts_.add(line, at, spec));
@@ -335,7 +335,7 @@ HostList Reader::finish() {
   for (HostSpec& host : hosts_.take())
     if (excluded_.count(host.name) == 0) list.hosts.push_back(std::move(host));
   for (const Warning& warning : warnings_)
-    list.warnings.push_back(format("{}: {} without meaning here, ignored{}", warning.where,
+    list.warnings.push_back(format("{}: {} has no effect here, ignored{}", warning.where,
                                    warning.kind,
                                    warning.count > 1 ? format(" ({} times)", warning.count) : ""));
   size_t strangers = 0;

@@ -19,7 +19,7 @@ struct Child {
 };
 
 // Forks and executes; the child is the leader of a group of its own. `files` is the limit of open
-// files the rank gets. A program that is not there is an error of code launch, a limit that was met
+// files the rank gets. A missing program is an error of code launch, a limit that was reached
 // is `unavailable`.
 Result<Child> spawn(const RankProcess& process, const rlimit& files);
 // Whether exec worked in the child; waits for its word until the deadline.

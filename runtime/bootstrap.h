@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/auth.h"
-#include "base/call_off.h"
+#include "base/cancel.h"
 #include "runtime/unique_id.h"
 #include "transport/transport.h"
 
@@ -33,8 +33,8 @@ class BootstrapRoot {
   ~BootstrapRoot();
   const Address& address() const;
   // Where a rank has declined: until every rank has been told, whoever was on its way included, or
-  // *give_up is not 0. Any thread but the root's.
-  void await_told(Deadline deadline, uint32_t* give_up = nullptr) const;
+  // *cancelled is not 0. Any thread but the root's.
+  void await_told(Deadline deadline, uint32_t* cancelled = nullptr) const;
 
  private:
   BootstrapRoot();
@@ -42,7 +42,7 @@ class BootstrapRoot {
   std::unique_ptr<State> state_;
 };
 
-// The network interface used for out-of-band traffic, by the field's rules (SOCKET_IFNAME, ib*,
+// The network interface used for out-of-band traffic, by NCCL's rules (SOCKET_IFNAME, ib*,
 // same subnet as COMM_ID, no docker/lo/virbr, docker, lo, virbr).
 struct Interface {
   std::string name;
@@ -70,7 +70,7 @@ class Bootstrap : public transport::FdExchange {
     // of them with code usage and the first rank that is not there for the same as rank 0.
     std::string task{};
     // Ends joining with its reason, which the other ranks are told; null: nobody does.
-    std::shared_ptr<base::CallOff> call_off{};
+    std::shared_ptr<base::Cancel> cancel{};
     // Called once the root knows this rank, or is known not to be there: from then on a failure is
     // not to be declined (below).
     std::function<void()> checks_in{};
@@ -109,7 +109,7 @@ class Bootstrap : public transport::FdExchange {
   struct AbortNotice {
     int origin = -1;                    // the rank that announced it
     Error error;                        // what it said; code lost when a neighbour vanished
-    Error as_heard_by(int rank) const;  // with who gave up, unless that was this rank
+    Error as_heard_by(int rank) const;  // names the rank that aborted, unless it was this one
   };
   Status start_watch(std::function<void(const AbortNotice&)> on_event);
   void announce_abort(const Error& error);
@@ -127,12 +127,12 @@ class Bootstrap : public transport::FdExchange {
 // Tells the root that `rank` cannot take part, instead of joining: the ranks that are there, and
 // those that come later, end at once with `why` and the name of this rank and its host. Returns
 // when the root has it. Errors: lost, deadline: there is no root, or it is of another job, or
-// *give_up is not 0 any more.
+// *cancelled is not 0 any more.
 Status decline_start(const UniqueId& id, int rank, int size, const std::string& host,
-                     const Error& why, Deadline deadline, uint32_t* give_up = nullptr);
+                     const Error& why, Deadline deadline, uint32_t* cancelled = nullptr);
 
-// Why `rank` gives up its start, as the other ranks are told: with its name, unless the reason
+// Why `rank` aborts its start, as the other ranks are told: with its name, unless the reason
 // names a rank.
-Error start_given_up(Error why, int rank, const std::string& host);
+Error start_aborted(Error why, int rank, const std::string& host);
 
 }  // namespace collctl::runtime

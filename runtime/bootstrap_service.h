@@ -50,7 +50,7 @@ class Service {
   void leave_root();
   void watch(std::function<void(const AbortNotice&)> on_event);
   void announce(const Error& error);
-  void cancel();  // the rank's thread gives up what it waits for; nobody is told
+  void cancel();  // the rank's thread stops waiting; no other rank is told
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
   void say_bye();
   bool byes_received();

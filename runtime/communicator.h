@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "base/call_off.h"
+#include "base/cancel.h"
 #include "base/result.h"
 #include "kernels/contract/report.h"
 #include "runtime/operation.h"
@@ -44,7 +44,7 @@ struct CommOptions {
   double op_timeout_s = 0;
   std::string task;  // what this rank is there for, as Bootstrap::Options::task says
   // Ends init with its reason, which the other ranks are told; null: nobody does.
-  std::shared_ptr<base::CallOff> call_off;
+  std::shared_ptr<base::Cancel> cancel;
   std::function<void()> checks_in;  // as in Bootstrap::Options
   int local_ranks =
       0;  // ranks that share this machine's cores, for the spin policy; 0: from peer infos
@@ -113,9 +113,9 @@ class Communicator {
                                                       Deadline deadline);
   Status deregister_windows(std::span<const WindowPointer> windows, Deadline deadline);
   const UserWindows& windows() const;
-  // Why no collective goes straight between windows, whatever is registered: the same on all ranks.
-  // Empty: those do that the model takes for faster so (PlannedOp::straight).
-  std::string no_straight_way() const;
+  // Why no collective is direct between windows, whatever is registered: the same on all ranks.
+  // Empty: those are that the model expects to be faster so (PlannedOp::direct).
+  std::string no_direct_path() const;
   Status finalize(Deadline deadline);  // collective; flushes and closes
 
  private:

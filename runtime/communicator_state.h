@@ -22,12 +22,12 @@
 #include "runtime/device_window.h"
 #include "runtime/executor.h"
 #include "runtime/executor_cuda.h"
-#include "runtime/litmus.h"
 #include "runtime/peer_info.h"
 #include "runtime/plan_cache.h"
 #include "runtime/plan_shared.h"
 #include "runtime/proxy.h"
 #include "runtime/settings.h"
+#include "runtime/torn_store.h"
 #include "runtime/user_window.h"
 #include "runtime/window.h"
 #include "runtime/wire.h"
@@ -80,8 +80,8 @@ struct Communicator::State {
 
   transport::NetPresence networks;
   std::vector<std::string> nics;  // of the channels, as the topology has them; may be empty
-  std::vector<transport::NicGdr> nic_gdr;              // of these
-  std::optional<base::CallOff::Listener> calling_off;  // during start-up
+  std::vector<transport::NicGdr> nic_gdr;            // of these
+  std::optional<base::Cancel::Listener> cancelling;  // during start-up
   // Destroyed from the last to the first: workers are gone by then.
   std::unique_ptr<Bootstrap> bootstrap;
   std::unique_ptr<ProxyEngine> proxy;
@@ -100,7 +100,7 @@ struct Communicator::State {
   std::unique_ptr<DeviceWindow> device_window;
   std::unique_ptr<CudaExecutor> gpu;
   // A test of lines that did not end, and the window it writes into: nothing uses them any more.
-  std::unique_ptr<LitmusRest> litmus_rest;
+  std::unique_ptr<TornStoreRest> torn_store_rest;
   std::unique_ptr<DeviceWindow> lost_window;
   bool gpu_stands_still = false;        // a stream was left whose kernels had not ended
   CudaExecutor* gpu_to_stop = nullptr;  // the same while it is complete; under abort_mutex

@@ -25,7 +25,7 @@ struct CostQuery {
   uint64_t bytes = 0;  // of one rank's `count` elements
   uint64_t chunk_bytes = 1;
   int channels = 1;
-  bool shared = false;  // straight between buffers in users' windows (plan_shared.h)
+  bool shared = false;  // direct between buffers in users' windows (plan_shared.h)
 };
 
 struct Prediction {

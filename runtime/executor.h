@@ -12,7 +12,7 @@ class Executor {
  public:
   virtual ~Executor() = default;
   // All links that the plan uses must be there. Numbers the plan's operations from `first_op_count`
-  // on. The error of a submission that was given up names who waited for whom; code `interrupted`
+  // on. The error of an aborted submission names who waited for whom; code `interrupted`
   // with an empty message when it merely followed the abort word.
   virtual Status run(Plan& plan, uint64_t first_op_count) = 0;
 };

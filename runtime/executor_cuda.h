@@ -9,7 +9,7 @@
 // nothing else of the communicator runs.
 //
 // Threads: launch, replay, capture and drain are the thread's that uses the communicator; wait,
-// abort and given_up any. Ownership: one per communicator; the wire outlives it.
+// abort and kernel_reported any. Ownership: one per communicator; the wire outlives it.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -56,7 +56,7 @@ class CudaExecutor {
     const kernels::cuda::Launcher* launcher = nullptr;
     double op_timeout_s = 30;
     ProxyEngine* proxy = nullptr;
-    // Where users' windows are mapped: read at launches straight between them.
+    // Where users' windows are mapped: read at direct launches between them.
     const kernels::FlatRange* flat = nullptr;
     // What went wrong on the GPU: the error of a report as of CpuExecutor, or of the device. From
     // the watching thread or one that waits; may be called more than once.
@@ -84,7 +84,7 @@ class CudaExecutor {
   bool capturing(const transport::DeviceStream& stream);
   Status replay(const transport::DeviceGraph& graph, const transport::DeviceStream& stream);
 
-  // Until all that was queued on the stream is done, or was given up: kernels end by data, abort
+  // Until all that was queued on the stream is done or aborted: kernels end by data, abort
   // word or their deadline. ok: no kernel reported anything.
   Status wait(const transport::DeviceStream& stream);
   Status drain(Deadline deadline);  // all streams
@@ -93,10 +93,10 @@ class CudaExecutor {
 
   // An injected stall: until the abort word is raised, or long after the others' deadline.
   void stand_still() const;
-  void abort();            // kernels give up
-  bool given_up() const;   // some kernel reported something
-  Status settle();         // then: waits until on_failure was told
-  int32_t* barrier_cell()  // two of them, on the device
+  void abort();                  // kernels abort
+  bool kernel_reported() const;  // some kernel reported something
+  Status settle();               // then: waits until on_failure was told
+  int32_t* barrier_cell()        // two of them, on the device
   {
     return reinterpret_cast<int32_t*>(barrier_cell_.data);
   }
@@ -107,12 +107,12 @@ class CudaExecutor {
   Status set_up();
   Status prepare(CachedPlan& plan, const transport::DeviceStream& stream);
   uint64_t verbs_chunk(const kernels::Work& work) const;
-  Status put_pairs(const Plan& plan, CudaPlan& made, const transport::DeviceStream& stream);
+  Status put_sendrecv(const Plan& plan, CudaPlan& made, const transport::DeviceStream& stream);
   Result<const int32_t*> device_order(const int32_t* order, const transport::DeviceStream& stream);
   Status upload(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes);
   Status update_links(const transport::DeviceStream& stream);
   Status uploaded(Status status) const;
-  Uploads::GiveUp stands_still() const;
+  Uploads::Aborted stands_still() const;
   bool aborted() const;
   int64_t patience_ns() const;
   Status start_all(const CudaPlan& plan, const transport::DeviceStream& stream);

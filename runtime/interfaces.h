@@ -32,9 +32,9 @@ bool name_matches(std::string_view list, std::string_view name);
 std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts,
                                          const InterfaceWish& wish);
 
-// Where a rank meets the others whose root is at `root`: on loopback where the root is there and no
-// names are wished, else the best of find_interfaces. Error: unavailable.
-Result<Interface> meeting_interface(const std::string& names, const std::string& family,
-                                    const Address& root);
+// Where a rank listens for the others whose root is at `root`: on loopback where the root is there
+// and no names are wished, else the best of find_interfaces. Error: unavailable.
+Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
+                                      const Address& root);
 
 }  // namespace collctl::runtime

@@ -1,4 +1,4 @@
-// What a collective would take on GPU ranks, and what should be chosen: the field's model (time =
+// What a collective would take on GPU ranks, and what should be chosen: NCCL's model (time =
 // latency + bytes / bandwidth, by algorithm and protocol) from the facts of the nodes' channels.
 // Called by `plan`, and by the planner where ranks are GPUs; CPU ranks have cost.h. Pure; all ranks
 // come to the same answer because all have the same facts. Threads: any.
@@ -7,7 +7,7 @@
 //   those
 //          that leave a node cost a network hop, the others one inside it
 //   tree   all-reduce: twice the depth: (GPUs of the largest node - 1) inside, ceil(log2 nodes)
-//          between (the field counts the whole part of log2)
+//          between (NCCL counts the whole part of log2)
 //   pairwise  (ours) the n-1 messages of a rank go side by side on all channels, in ceil((n-1) /
 //          channels) rounds of one hop; bandwidth: what leaves a GPU inside the node by the node's
 //          links, what leaves the node by the GPU's even share of the network

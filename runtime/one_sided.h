@@ -77,8 +77,8 @@ class OneSided {
 
  private:
   explicit OneSided(Communicator& communicator) : communicator_(communicator) {}
-  Status meet_peers(Deadline deadline);
-  Error give_up(Error mine, Deadline deadline);
+  Status connect_peers(Deadline deadline);
+  Error fail_open(Error mine, Deadline deadline);
   Status connect(uint64_t number, Deadline deadline);
   Status connect_rdma(std::vector<OneSidedRdma::RdmaPeer> peers, Deadline deadline);
   std::string refuses_rdma(int peer) const;

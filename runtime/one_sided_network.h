@@ -1,6 +1,6 @@
 // One-sided operations between hosts: one connection to each rank that is not of the team, and one
-// thread that moves all of them: what peers put goes straight into the window, what they get
-// straight out of it, their signals onto the board. Used by one_sided only.
+// thread that moves all of them: what peers put is received in the window, what they get
+// is sent from it, their signals go onto the board. Used by one_sided only.
 //
 // On a connection everything happens in the order in which it was sent, so a signal follows the
 // puts before it, and the answer to a fence says that they are in place. The thread never waits for

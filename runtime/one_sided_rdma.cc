@@ -110,8 +110,8 @@ Result<OneSidedRdma::Link*> OneSidedRdma::open_link(int peer) {
   return link;
 }
 
-// Polls for a moment, then sleeps until the service has news. A caller that gives up ends the link:
-// an answer that comes later must not come into memory that is the caller's again.
+// Polls for a moment, then sleeps until the service has news. A caller that stops waiting ends the
+// link: an answer that comes later must not come into memory that is the caller's again.
 Status OneSidedRdma::wait_for(Lock& lock, Link& link, const char* what, const Patience& patience,
                               const std::function<bool()>& done) {
   const Deadline spin = Deadline::after_ns(kRdmaSpinNs);
@@ -129,7 +129,7 @@ Status OneSidedRdma::wait_for(Lock& lock, Link& link, const char* what, const Pa
       link.fail(Error(ErrorCode::lost, format("{} has closed its windows", link.name())));
     if (patience.deadline.passed())
       link.fail(Error(ErrorCode::deadline,
-                      format("{} did not end within its time: waits for {}", what, link.name())));
+                      format("{} did not complete in time: waits for {}", what, link.name())));
     lock.unlock();
     const Status alive = patience.alive();
     lock.lock();

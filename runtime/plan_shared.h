@@ -1,6 +1,6 @@
-// Plans of operations whose buffers all ranks map: straight between them (kernels/shared_block.h;
+// Plans of operations whose buffers all ranks map: direct between them (kernels/shared_block.h;
 // of GPU ranks kernels/cuda/window_direct.cuh) where the model takes that for faster, else as
-// ordinary ones. Pure; called through the plan cache of such operations.
+// staged ones. Pure; called through the plan cache of such operations.
 #pragma once
 #include "runtime/planner.h"
 

@@ -25,7 +25,7 @@ Error missing_error(const std::string& what, std::span<const int32_t> missing) {
     list += format("{}{}", i == 0 ? "" : ", ", missing[i]);
   if (missing.size() > 8) list += format(" and {} more", missing.size() - 8);
   return Error(ErrorCode::deadline,
-               format("{}: rank{} {} did not come", what, missing.size() > 1 ? "s" : "", list),
+               format("{}: rank{} {} did not arrive", what, missing.size() > 1 ? "s" : "", list),
                "all ranks of the communicator must make this call, in the same order")
       .blame(missing[0]);
 }

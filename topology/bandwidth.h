@@ -1,5 +1,5 @@
 // THE table of bandwidths in the model, in GB/s (1e9 bytes per second) and one direction. They are
-// what the field's planner assumes, so that plans agree; a measured number may differ. Each row
+// what NCCL's planner assumes, so that plans agree; a measured number may differ. Each row
 // names its source. Pure; threads: any.
 #pragma once
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 namespace collctl::topology {
 
-// The groups of GPUs that reach each other by P2P or shared memory, straight or through others;
+// The groups of GPUs that reach each other by P2P or shared memory, directly or through others;
 // one when all do. In the graph's order. `paths` of base_paths.
 std::vector<std::vector<int>> gpu_groups(const Graph& graph, const Paths& paths,
                                          const Rules& rules);

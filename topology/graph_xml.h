@@ -1,4 +1,4 @@
-// Channels as the field's graph files have them (NCCL_GRAPH_FILE, NCCL_GRAPH_DUMP_FILE), both ways.
+// Channels as NCCL's graph files have them (NCCL_GRAPH_FILE, NCCL_GRAPH_DUMP_FILE), both ways.
 // Reading trusts nothing: what is not of this machine (a GPU twice or missing, a device that does
 // not exist, more channels than say) is an error with file:line:column. Used by `topo` and `plan`.
 // Threads: any.

@@ -151,11 +151,11 @@ void add_through_gpus(const Graph& graph, Paths& paths) {
   const std::vector<int>& gpus = graph.gpus;
   std::vector<int> index(graph.nodes.size(), -1);
   for (size_t i = 0; i < gpus.size(); ++i) index[size_t(gpus[i])] = int(i);
-  std::vector<double> straight(gpus.size() * gpus.size());  // GB/s of the NVLinks; 0: none
+  std::vector<double> nvlinks(gpus.size() * gpus.size());  // GB/s of the NVLinks; 0: none
   for (size_t i = 0; i < gpus.size(); ++i)
     for (const GraphLink& link : graph.nodes[size_t(gpus[i])].links)
       if (link.kind == LinkKind::nvl && index[size_t(link.to)] >= 0)
-        straight[i * gpus.size() + size_t(index[size_t(link.to)])] = link.gbps;
+        nvlinks[i * gpus.size() + size_t(index[size_t(link.to)])] = link.gbps;
   for (size_t from = 0; from < gpus.size(); ++from)
     for (size_t to = 0; to < gpus.size(); ++to) {
       Path& path = paths.at(gpus[from], gpus[to]);
@@ -164,7 +164,7 @@ void add_through_gpus(const Graph& graph, Paths& paths) {
       size_t middle = 0;
       for (size_t i = 0; i < gpus.size(); ++i) {
         const double gbps =
-            std::min(straight[from * gpus.size() + i], straight[i * gpus.size() + to]);
+            std::min(nvlinks[from * gpus.size() + i], nvlinks[i * gpus.size() + to]);
         if (i == from || i == to || gbps <= most) continue;
         most = gbps;
         middle = i;

@@ -24,7 +24,7 @@ struct Reader {
 // This machine. Never fails: what is not there is a finding of discover.
 Reader live_reader();
 
-// The field's name of an architecture that the kernel calls "aarch64".
+// NCCL's name of an architecture that the kernel calls "aarch64".
 std::string field_arch(const std::string& machine);
 
 }  // namespace collctl::topology

@@ -1,5 +1,5 @@
 // One attempt of the search: with given bandwidths, path types and rules, lays channel after
-// channel over a machine, depth first, and keeps the best set that it meets. Used by search.cc; not
+// channel over a machine, depth first, and keeps the best set that it finds. Used by search.cc; not
 // for two threads at once.
 #pragma once
 #include <algorithm>

@@ -90,7 +90,7 @@ struct Services {
   // NET/IB: the topology's choice of NICs for the channels, by name, in turn; empty: by NUMA node.
   std::vector<std::string> nics;
   std::vector<NicGdr> nic_gdr;        // of `nics`, one each; empty: they all may
-  uint32_t* abort_word = nullptr;     // nonzero: give up
+  uint32_t* abort_word = nullptr;     // nonzero: abort
   std::shared_ptr<Device> device;     // of this rank; null for a CPU rank
   std::shared_ptr<NetPlugin> plugin;  // of this rank's NetPresence; null: none
 };

@@ -41,7 +41,7 @@ struct SlotRecord {
 };
 static_assert(sizeof(SlotRecord) == 8);
 
-// What a network that reduces is to do with a slot. Never 0: a record that nobody has written.
+// What the in-network reduction does with a slot. Never 0: a record that nobody has written.
 COLL_FN uint32_t reduction_code(DataType type, RedOp op) {
   return (static_cast<uint32_t>(type) << 8 | static_cast<uint32_t>(op)) + 1;
 }

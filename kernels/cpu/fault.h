@@ -5,7 +5,7 @@
 
 namespace collctl::kernels {
 
-// Counts the slice. When it is the one: dies (exit), stalls until the work is given up (stall; the
+// Counts the slice. When it is the one: dies (exit), stalls until the work is aborted (stall; the
 // report is written), or returns missing, doubled or corrupt for the caller to apply; else none.
 FaultKind apply_fault(CpuWork& work);
 

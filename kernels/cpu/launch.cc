@@ -14,7 +14,7 @@ bool run_work(const Work& work, const ChannelLinks& links, CpuContext& context) 
     one_shot_reduction(backend, work);
     return !running.failed();
   }
-  COLL_CHECK_NOTE(run_algorithm(backend, work), "the algorithm does not serve the collective");
+  COLL_CHECK_NOTE(run_algorithm(backend, work), "the algorithm does not support the collective");
   return !running.failed();
 }
 

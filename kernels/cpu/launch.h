@@ -49,7 +49,7 @@ class HelperPool {
 };
 
 struct CpuContext {
-  uint32_t* abort_word = nullptr;          // nonzero: give up (read with acquire)
+  uint32_t* abort_word = nullptr;          // nonzero: abort (read with acquire)
   int64_t op_timeout_ns = 30'000'000'000;  // without progress
   int64_t spin_ns = 20'000;  // spin so long, then yield, then sleep on the fifo's eventcount
   // Called in every wait loop when set: moves network links; returns true when it moved something.
@@ -66,7 +66,7 @@ struct CpuContext {
   Report report{};  // filled when run_work returns false
 };
 
-// True when done. False when given up: context.report says who waited for whom (code timeout or
+// True when done. False when aborted: context.report says who waited for whom (code timeout or
 // aborted) or bad_data.
 bool run_work(const Work& work, const ChannelLinks& links, CpuContext& context);
 

@@ -1,4 +1,4 @@
-// The SharedBlock of kernels/shared_block.h on host threads: copies and reductions straight between
+// The SharedBlock of kernels/shared_block.h on host threads: copies and reductions directly between
 // the buffers of all ranks. Made by CpuBackend::shared() on the stack of run_work(), used by that
 // thread only.
 //
@@ -21,7 +21,7 @@ class CpuShared {
   void copy(int from, uint64_t in, int to, uint64_t out, uint64_t n);
 
  private:
-  bool meet_peers();
+  bool wait_for_peers();
   void reduce_in_parts(int to, uint64_t in, uint64_t out, uint64_t n, uint32_t divisor);
   // Destinations of `to`, this rank's first; how many.
   int destinations(int to, uint64_t out, void** list) const;
@@ -35,7 +35,7 @@ class CpuShared {
   CpuWork& work_;
   CpuWindow window_;
   const int rank_, nranks_;
-  bool met_ = false;
+  bool same_call_ = false;
   uint8_t* inputs_[kMaxWindowRanks];
   uint8_t* outputs_[kMaxWindowRanks];
 };

@@ -3,7 +3,7 @@
 // thread that runs the work; lives on the stack of that wait.
 //
 //   PatientWait wait(work, point);
-//   while (!ready()) if (!wait.turn()) return false;   // given up, the report is written
+//   while (!ready()) if (!wait.turn()) return false;   // aborted, the report is written
 //
 // A sleeper announces itself by exchanging 1 into its word and looks once more before it sleeps;
 // who publishes does so before it looks at the word (wake_sleeper). Both are read-modify-write

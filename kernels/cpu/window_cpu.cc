@@ -22,7 +22,7 @@ void CpuWindow::wake(WindowLine& own) {
   ring_bell(&own.sleepers, -1);
 }
 
-// Ended by the peer's arrival, or given up. Pairs with the store in arrive_and_wait().
+// Ended by the peer's arrival, or aborted. Pairs with the store in arrive_and_wait().
 bool CpuWindow::wait_for(int peer) {
   const int looks = work_.context.spin_ns > 0 ? kEagerLooks : 0;
   for (int i = 0; i < looks; ++i) {

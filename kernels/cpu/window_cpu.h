@@ -1,4 +1,4 @@
-// The WindowBlock of kernels/window_block.h on host threads: copies and reductions straight between
+// The WindowBlock of kernels/window_block.h on host threads: copies and reductions directly between
 // the caller's buffers and memory that all ranks map. Made by CpuBackend::window() on the stack of
 // run_work(), used by that thread only. What every piece does lies here, so that it melts into the
 // algorithm: of a tiny operation it is most of the time.

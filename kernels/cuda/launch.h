@@ -20,7 +20,7 @@ namespace collctl::kernels::cuda {
 // What a launch shares with everything else of its communicator: device addresses, all of them.
 struct DeviceShared {
   Report* reports = nullptr;            // pinned host memory, one a channel; code none
-  uint32_t* abort_word = nullptr;       // pinned host memory: nonzero = give up
+  uint32_t* abort_word = nullptr;       // pinned host memory: nonzero = abort
   int64_t timeout_ns = 0;               // of a wait without progress
   const ChannelLinks* links = nullptr;  // device memory, by channel, with all that it points to
 };
@@ -53,7 +53,7 @@ struct PeerMemory {
   int rank = 0, nranks = 1;
 };
 
-// Straight between users' buffers, which all ranks map: none is the way through peer memory. A
+// Directly between users' buffers, which all ranks map: none is the path through peer memory. A
 // reduction's contributions are stored into slots of who adds them up (all-reduce only), or loaded
 // by it; a broadcast is stored by its root, or loaded by the others, a part by each for all of
 // them. `best` is the one that was measured faster; other collectives have one way.
@@ -87,7 +87,7 @@ constexpr bool broadcast_is_dealt(Protocol protocol, int nranks, uint64_t bytes)
                         (protocol == Protocol::ll128 && bytes > uint64_t(256) << 10));
 }
 
-inline constexpr uint32_t kLitmusGaveUp = ~uint32_t(0);
+inline constexpr uint32_t kTornStoreAborted = ~uint32_t(0);
 
 struct Launcher {
   bool built = false;
@@ -105,7 +105,7 @@ struct Launcher {
   // pairwise: of a message). Pure; the same on all ranks.
   bool (*window_serves)(Collective, AlgorithmId, Protocol, DataType, RedOp, int nranks,
                         uint64_t bytes) = nullptr;
-  // Likewise, whether there is one that works straight between users' buffers. Null: for nothing.
+  // Likewise, whether there is a direct one between users' buffers. Null: for nothing.
   bool (*window_direct)(Collective, DataType, RedOp, int nranks, uint64_t bytes) = nullptr;
   int (*launch_window)(const WindowLaunch&) = nullptr;
   // Whether these kernels can run on a device of this compute capability (90), and whether it has
@@ -113,13 +113,14 @@ struct Launcher {
   bool (*runs_on)(int compute_capability) = nullptr;
   bool (*has_type)(DataType type, int compute_capability) = nullptr;
   const char* (*error_text)(int error) = nullptr;
-  // Torn-line test of LL128 over a path: launches on both ends, see litmus.
+  // torn-store test of LL128 over a path: launches on both ends, see torn_store.h.
   // Writer: 128-byte lines into `lines` (peer's memory); reader: watches own memory `lines` and
   // counts lines whose flag was new and whose data was old into *torn (pinned, 0 before); it stores
-  // kLitmusGaveUp there when the writer's last round did not come. The lines are zeros before.
-  int (*litmus_write)(void* lines, uint32_t line_count, uint32_t rounds, void* stream) = nullptr;
-  int (*litmus_read)(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
-                     const uint32_t* abort_word, int64_t timeout_ns, void* stream) = nullptr;
+  // kTornStoreAborted there when the writer's last round did not come. The lines are zeros before.
+  int (*torn_store_write)(void* lines, uint32_t line_count, uint32_t rounds,
+                          void* stream) = nullptr;
+  int (*torn_store_read)(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
+                         const uint32_t* abort_word, int64_t timeout_ns, void* stream) = nullptr;
 };
 const Launcher& launcher();
 

@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   COLL_BLOCK_SHARED(Places, to);
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
-  come(x, epoch);
+  announce(x, epoch);
   begin_store(x, shared);
   const DealtSlices slices(x);
   const Chunks chunks(slices.each, chunk_bytes);
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kStoreThreads)
     keep_slices<kVec>(group, slices, chunks);
   else
     take_handed<kVec>(group, slices, chunks);
-  meet(x, Protocol::simple, epoch);
+  await_peers(x, Protocol::simple, epoch);
   end_store(
       x, shared, chunks.count, epoch,
       [&](int peer, Count count) {

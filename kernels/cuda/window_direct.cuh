@@ -1,9 +1,9 @@
-// Operations straight between users' buffers, which all ranks map: nothing is staged that need not
+// Operations directly between users' buffers, which all ranks map: nothing is staged that need not
 // be, and nobody copies into place what others have put there. Oracle: algo/symmetric.h.
 //
 // Opening: block by block ranks tell each other that they have begun, and where their buffers are.
 // From then on a peer's input may be read and its output be written to: whatever its stream did
-// before is over. Closing: they meet, block by block, so no rank's kernel ends before all that
+// before is over. Closing: a barrier, block by block, so no rank's kernel ends before all that
 // belongs into its output has arrived there and its input was read for the last time.
 //
 //   put     each rank stores what it has for others into their outputs
@@ -13,7 +13,7 @@
 //   sums
 //           into all outputs that want them
 //   store   all-reduce: contributions go into slots of who adds them up (window_store.cuh), as a
-//           GPU stores faster than it loads; sums straight into all outputs. A chunk that arrived
+//           GPU stores faster than it loads; sums directly into all outputs. A chunk that arrived
 //           says as much as the opening, so giving begins at once.
 //
 // In place: a place of a rank's buffer is read, then written, by one thread of one rank; by store
@@ -146,7 +146,7 @@ __device__ inline bool open_together(const Exchange& x, const Direct& direct, St
   return to.failed == 0;
 }
 
-// Nobody is told that all is done where something was given up.
+// Nobody is told that all is done where something was aborted.
 __device__ inline void close_together(const Exchange& x, StoreShared& shared, uint64_t epoch) {
   __syncthreads();
   const int k = int(threadIdx.x);

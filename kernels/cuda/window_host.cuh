@@ -80,8 +80,8 @@ inline Exchange exchange_of(const WindowLaunch& launch) {
     default:  // all_reduce, barrier
       break;
   }
-  x.meets = w.collective == Collective::broadcast || w.collective == Collective::scatter ||
-            w.collective == Collective::gather || w.collective == Collective::reduce;
+  x.announces = w.collective == Collective::broadcast || w.collective == Collective::scatter ||
+                w.collective == Collective::gather || w.collective == Collective::reduce;
   return x;
 }
 

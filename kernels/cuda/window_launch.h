@@ -13,7 +13,7 @@ int launch_window(const WindowLaunch& launch);
 // Brings all of their code to the current device.
 int prepare_windows();
 
-// Those that work straight between users' buffers, by themselves.
+// The direct ones, between users' buffers, by themselves.
 bool window_direct(Collective collective, DataType type, RedOp op, int nranks, uint64_t bytes);
 int launch_direct(const WindowLaunch& launch);
 int prepare_direct();

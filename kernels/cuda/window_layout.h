@@ -43,9 +43,9 @@ struct alignas(16) Said {
 };
 // 64 bytes, so that what two ranks write never shares a sector. All written by the peer.
 struct alignas(64) PeerCounters {
-  uint64_t came;    // the last epoch with a meeting that it has begun
-  uint64_t closed;  // the last one straight between users' buffers that it has ended
-  // At the begin of the last epoch straight between users' buffers (window_direct.cuh): where its
+  uint64_t arrived;  // the last epoch with a barrier that it has begun
+  uint64_t closed;   // the last direct one between users' buffers that it has ended
+  // At the start of the last direct epoch between users' buffers (window_direct.cuh): where its
   // input and its output are, how many bytes there are.
   Said said[3];
 };
@@ -66,7 +66,7 @@ struct OwnBlock {
 };
 // What the groups of all blocks share.
 struct StoreState {
-  struct alignas(128) Tickets {  // atomics of different roles do not meet in a line
+  struct alignas(128) Tickets {  // atomics of different roles do not share a line
     uint64_t drawn;
   } tickets[kStoreRoles];
   alignas(

@@ -5,7 +5,8 @@
 //           low half of the epoch, flag' the low half with the high half mixed in: a line that
 //           stayed unwritten for 2^32 epochs does not pass for new.
 //   LL128   4 lines of 128 bytes, 8 lanes each: 15 words of data and the epoch: 60 words of data.
-//           Wants that 128 bytes stored by one warp arrive as one (the litmus of the path).
+//           Wants that 128 bytes stored by one warp arrive as one (the torn-store test of the
+//           path).
 #pragma once
 #include "kernels/cuda/window_call.cuh"
 

@@ -37,7 +37,7 @@ class Taken {
   __device__ __forceinline__ Taken(const uint64_t* words, int lane) : words_(words + lane) {
     look();
   }
-  // The warp together: until the bank of message `number` may be written. False: given up.
+  // The warp together: until the bank of message `number` may be written. False: aborted.
   __device__ __forceinline__ bool wait(const Exchange& x, int peer, uint64_t number) {
     Patience patience;
     while (true) {

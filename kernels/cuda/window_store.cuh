@@ -135,7 +135,7 @@ struct StoreShared {
   uint64_t next[kStoreGroups];  // the chunk each group goes on with
   uint64_t first[kMostPeers][kCounts];
   uint64_t drawn[kStoreRoles + 1];  // as in OwnBlock, its chunks at the end
-  uint32_t failed;                  // some wait was given up
+  uint32_t failed;                  // some wait was aborted
 };
 enum Count { kSent, kReceived, kResultSent, kResultReceived, kLinesSent, kLinesReceived };
 
@@ -199,7 +199,7 @@ class Group {
     if (t == 0) shared_.next[number_] = has_failed() ? count : drawn_ + not_drawn_;
     sync();
   }
-  // Until `word` is above `above`, or the wait is given up: then what follows is not made known,
+  // Until `word` is above `above`, or the wait is aborted: then what follows is not made known,
   // and the groups end.
   __device__ void wait(const uint64_t* word, uint64_t above, int peer, WaitSide side) {
     Patience patience;

@@ -47,8 +47,9 @@ Error no_common_algorithm(const std::string& host, const std::string& what, cons
 struct Denial {
   std::string user;
   std::vector<std::string> tried;  // "key ~/.ssh/id_rsa", "agent key ...", "password"
-  std::vector<std::string> notes;  // "~/.ssh/id_ed25519 is encrypted and nobody can be asked"
-  std::string offered;             // the server's methods, comma separated
+  std::vector<std::string>
+      notes;            // "~/.ssh/id_ed25519 is encrypted and there is no terminal to ask at"
+  std::string offered;  // the server's methods, comma separated
 };
 Error denied(const std::string& host, const Denial& denial);
 // The connection broke while the command ran: code lost.

@@ -61,7 +61,7 @@ class Ssh2Auth {
   StepResult try_key();
   StepResult key_refused(int rc);
   StepResult try_person();
-  StepResult give_up();
+  StepResult fail_login();
   bool offers(const std::string& method) const;
   StepResult broken();
 

@@ -160,7 +160,7 @@ TEST_CASE("env says what is in force and why", "[cli]") {
   CHECK_FALSE(has(text.out, "sesame"));
   CHECK(has(text.out,
             "COLLCTL_STEPS                    4         8        COLLCTL_STEPS\n"
-            "    slots of a buffer\n"));
+            "    slots per buffer\n"));
   CHECK(text.err == "");
   const Ran misspelt = run_collctl("env", "COLLCTL_STPES=4 COLLCTL_LOCAL_SIZE=2");
   CHECK(misspelt.code == 0);
@@ -170,7 +170,7 @@ TEST_CASE("env says what is in force and why", "[cli]") {
   const Ran bad = run_collctl("env", "COLLCTL_STEPS=1");
   CHECK(bad.code == 2);
   CHECK(has(bad.out, "COLLCTL_STEPS"));
-  CHECK(bad.err == "collctl: error: COLLCTL_STEPS = '1': expected a value within 2..64\n");
+  CHECK(bad.err == "collctl: error: COLLCTL_STEPS = '1': expected a value in 2..64\n");
 }
 
 TEST_CASE("version", "[cli]") {
@@ -311,7 +311,7 @@ TEST_CASE("dry runs on hosts contact nobody", "[cli]") {
       "2>&1",
       COLLCTL_BINARY));
   CHECK(from_stdin.out ==
-        "collctl: note: stdin:1:11: binding= without meaning here, ignored\n"
+        "collctl: note: stdin:1:11: binding= has no effect here, ignored\n"
         "# 2 ranks on b, nothing is started\n"
         "# rank  host  local  cores\n"
         "     0  b         0  any\n"

@@ -56,7 +56,7 @@ TEST_CASE("eight GPUs of NVML on NVSwitches; a link that is down; DMA-BUF by CUD
   CHECK(path(all, "GPU/2", "GPU/5")["type"] == "NVL");
   CHECK(path(all, "GPU/2", "GPU/5")["bw_GBps"] == 370.8);  // 18 x 20.6
   CHECK(path(all, "GPU/1", "GPU/5")["bw_GBps"] == 350.2);  // 17 x 20.6
-  CHECK(has_finding(all, "does not let some GPUs reach each other's memory"));
+  CHECK(has_finding(all, "does not let some GPUs access each other's memory"));
 }
 
 TEST_CASE("older GPUs: at most 12 links, asked by their state; straight to each other") {

@@ -20,7 +20,7 @@ if unshare -m true 2>/dev/null; then
   echo "- /dev/shm too small, shm asked for"
   small run -n 4 allreduce -b 8 -e 64K -f 64 --transport shm
   [ $rc -eq 3 ] || fail "exit code $rc, expected 3"
-  grep -q 'is needed' "$work/err" && grep -q 'free in /dev/shm' "$work/err" && grep -q 'shm-size' "$work/err" ||
+  grep -q 'are needed' "$work/err" && grep -q 'free in /dev/shm' "$work/err" && grep -q 'shm-size' "$work/err" ||
     fail "the error lacks what is needed, what is free or the remedy"
   echo "- /dev/shm too small, anything goes"
   small run -n 4 allreduce -b 8 -e 64K -f 64 --json

@@ -131,7 +131,7 @@ odd_rank=3
 run "${sums[@]}"
 odd_rank=
 ends_with "2 2 2 2 "
-has_err "collnet needs a network that reduces, and there is none: rank 3 (host "
+has_err "collnet needs in-network reduction, and there is none: rank 3 (host "
 has_err "uses no network plugin"
 
 # The rank that stands still is a head: the others wait for it in the network, which does not know it.

@@ -55,7 +55,7 @@ if case_is "a link is taken down during the run"; then
   end
   is_code 5
   has_err "host node03 was lost"
-  has_err "no sign of life"
+  has_err "no heartbeat"
   within 60
   rig_link 3 up
   nothing_left

@@ -32,8 +32,8 @@ Status find_plugin(const std::string& wanted, uint64_t comm_hash, NetPresence& f
   if (library == "none") library.clear();
   if (by_name && library.empty()) library = wanted;
   if (library.empty() || (!by_name && !wanted.empty())) return {};
-  COLL_ASSIGN(const int64_t reducing, base::knob_int(base::KnobId::collnet_enable));
-  auto plugin = NetPlugin::open(library, comm_hash, reducing != 0);
+  COLL_ASSIGN(const int64_t collnet, base::knob_int(base::KnobId::collnet_enable));
+  auto plugin = NetPlugin::open(library, comm_hash, collnet != 0);
   if (plugin && by_name && library != wanted && !same_word((*plugin)->name(), wanted))
     plugin = Error(ErrorCode::unavailable,
                    format("the plugin {} is the network '{}'", library, (*plugin)->name()));
@@ -46,7 +46,7 @@ Status find_plugin(const std::string& wanted, uint64_t comm_hash, NetPresence& f
   }
   found.kinds |= by_name ? kNetPlugin | kNetOnlyPlugin : kNetPlugin;
   found.plugin = std::move(*plugin);
-  if (found.plugin->reducer() != nullptr) found.kinds |= kNetReduces;
+  if (found.plugin->reducer() != nullptr) found.kinds |= kNetCollNet;
   found.network = found.plugin->name();
   found.devices = found.plugin->text();
   return {};
@@ -68,7 +68,7 @@ Result<NetPresence> find_networks(const std::string& wanted, uint64_t comm_hash)
   if ((found.kinds & kNetOnlyPlugin) != 0) return found;
   COLL_ASSIGN(const IbSettings settings, read_ib_settings());
   if (wanted == "socket") {
-    found.why_no_ib = "sockets are wanted";
+    found.why_no_ib = "sockets were requested";
     return found;
   }
   if (wanted == "ib") found.kinds |= kNetNoSocket;
@@ -94,7 +94,7 @@ const Net* choose_net(const PeerInfo& a, const PeerInfo& b, std::string& why) {
   if ((a.nets & b.nets & kNetPlugin) != 0) return kPluginRow;
   if (const PeerInfo* only = first_with(a, b, kNetOnlyPlugin); only != nullptr) {
     const PeerInfo& without = (a.nets & kNetPlugin) == 0 ? a : b;
-    why = format("{} has no network plugin, and {} is to use one only (COLLCTL_NET)",
+    why = format("{} has no network plugin, and {} may use nothing else (COLLCTL_NET)",
                  peer_text(without), peer_text(*only));
     return nullptr;
   }
@@ -105,8 +105,8 @@ const Net* choose_net(const PeerInfo& a, const PeerInfo& b, std::string& why) {
     const int kind = peer.nets & (kNetInfiniBand | kNetRoce);
     return kind == 0 ? "no RDMA port" : kind == kNetRoce ? "RoCE" : "InfiniBand";
   };
-  why = format("{} has {}, {} has {}, and {} is to use IB only (COLLCTL_NET)", peer_text(a),
-               kinds(a), peer_text(b), kinds(b), peer_text(*refuses));
+  why = format("{} has {}, {} has {}, and {} may use IB only (COLLCTL_NET)", peer_text(a), kinds(a),
+               peer_text(b), kinds(b), peer_text(*refuses));
   return nullptr;
 }
 

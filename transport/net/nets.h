@@ -13,7 +13,7 @@ namespace collctl::transport {
 // Bits of PeerInfo::nets. Sockets go wherever there is an address, unless the user wants no
 // sockets; the plugin's name as the network wants neither sockets nor IB.
 inline constexpr uint8_t kNetInfiniBand = 1, kNetRoce = 2, kNetNoSocket = 4, kNetPlugin = 8,
-                         kNetOnlyPlugin = 16, kNetReduces = 32;
+                         kNetOnlyPlugin = 16, kNetCollNet = 32;
 
 struct Net {
   const char* name;  // as in --net

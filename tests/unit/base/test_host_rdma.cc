@@ -213,8 +213,8 @@ TEST_CASE("the way to GPU memory: what is possible, by what, and what to do") {
   GpuDirectAdvice advice = judge_gpu_direct(facts);
   CHECK(advice.applies);
   CHECK_FALSE(advice.possible);
-  CHECK(says(advice, "no module lets RDMA devices reach GPU memory", true));
-  CHECK(says(advice, "not of the open kernel modules", true));
+  CHECK(says(advice, "no kernel module lets RDMA devices access GPU memory", true));
+  CHECK(says(advice, "does not use the open kernel modules", true));
   facts.module = "nvidia_peermem 550.54.15";
   advice = judge_gpu_direct(facts);
   CHECK(advice.possible);

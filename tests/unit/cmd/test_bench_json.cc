@@ -84,14 +84,14 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   row.op = kernels::RedOp::max;
   row.root = 3;
   row.algorithm = "ring";
-  row.straight = true;
+  row.direct = true;
   row.out_of_place.measured = true;
   row.out_of_place.time_us = 12.25;
   row.out_of_place.wrong = 5;
   REQUIRE(deliver_record(encode_record(row), sink).ok());
   REQUIRE(sink.got_row);
   CHECK(encode_record(*sink.got_row) == encode_record(row));
-  CHECK(sink.got_row->straight);
+  CHECK(sink.got_row->direct);
   CHECK(sink.got_row->in_place.wrong == -1);
   DataFault fault;
   fault.rank = 2;

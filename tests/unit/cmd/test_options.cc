@@ -242,6 +242,13 @@ TEST_CASE("values that need each other are checked together", "[cmd]") {
         "--in-place 1: sendrecv has no in-place form; expected 0 or both");
   CHECK(bench_error("run allreduce -o dir.d/json") != "");
   CHECK(bench_error("run allreduce --json --csv") == "--json and --csv exclude each other");
+  CHECK(bench_error("run allreduce --format nccl-tests") == "");
+  CHECK(bench_error("run allreduce --json --format csv") ==
+        "--json and --csv are formats themselves; expected one of them or --format");
+  CHECK(bench_error("run barrier --format nccl-tests") ==
+        "--format nccl-tests: nccl-tests has no barrier; expected another format");
+  CHECK(bench_error("run allreduce --plot --format nccl-tests") ==
+        "--plot draws below the table; it excludes --json, --csv and --format");
   CHECK(bench_error("run allreduce --device cpu --min-busbw 1@3M") ==
         "--min-busbw: 3M is not among the measured sizes 8 .. 16M; the nearest is 2M");
   // Where ranks may be on GPUs sizes may go further.

@@ -53,7 +53,7 @@ TEST_CASE("only RDMA ports that are down: sockets, with a warning") {
   REQUIRE(nic.nets.size() == 1);
   CHECK(nic.nets[0].name == "ib0");
   CHECK(nic.nets[0].speed_mbps == 400000);
-  CHECK(has_finding(found.findings, "no RDMA port is active"));
+  CHECK(has_finding(found.findings, "no active RDMA port"));
 }
 
 TEST_CASE("GDR of a NIC: by the kernel module, or by DMA-BUF; that of a GPU is its own") {

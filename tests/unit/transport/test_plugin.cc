@@ -99,13 +99,13 @@ TEST_CASE("each call of a plugin that fails is an error with its name, and what 
 }
 
 TEST_CASE("answers of a plugin that make no sense are refused") {
-  CHECK(has(failure_of("fake12", "", "devices"), "it has 1048576 devices; 1 to 256 can be used"));
+  CHECK(has(failure_of("fake12", "", "devices"), "it has 1048576 devices; expected 1 to 256"));
   CHECK(has(failure_of("fake12", "", "no-devices"), "it has 0 devices"));
   CHECK(has(failure_of("fake12", "", "no-host"), "wire0 does not take host memory"));
   CHECK(has(failure_of("fake12", "", "no-bytes"), "wire0 sends at most 0 bytes at once"));
-  CHECK(has(failure_of("fake12", "", "null-listener"), "listen gave nothing to accept from"));
+  CHECK(has(failure_of("fake12", "", "null-listener"), "listen returned nothing to accept from"));
   CHECK(has(failure_of("fake12", "", "size"),
-            "a message of 1073741824 bytes came where there is room for 4096"));
+            "a message of 1073741824 bytes arrived, but there is room for 4096"));
 }
 
 TEST_CASE("a plugin that never connects ends at the deadline, and names the peer") {
@@ -226,7 +226,7 @@ TEST_CASE("libraries that are no plugin are refused in words") {
   CHECK(has(why("nowhere"), "network plugin 'nowhere': libnccl-net-nowhere.so: cannot open"));
   CHECK(has(why("/nowhere/x.so"), "network plugin '/nowhere/x.so'"));
   const std::string other = COLLCTL_FAKE_PLUGINS "/../fake_drivers/libcuda.so.1";
-  CHECK(has(why(other.c_str()), "is no network plugin: it has no ncclNetPlugin_v12"));
+  CHECK(has(why(other.c_str()), "is not a network plugin: it has no ncclNetPlugin_v12"));
   const base::ScopedVariable none("COLLCTL_NET_PLUGIN", "none");
   CHECK(transport::find_networks("")->why_no_plugin.empty());
   auto named = transport::find_networks("nowhere");

@@ -181,7 +181,7 @@ Status IbConnection::take(IbRail& rail, const VerbsCompletion& completion) {
 
 Status IbConnection::came(IbLane& lane, const VerbsCompletion& completion) {
   if (completion.operation != kDoneRecvWithImmediate)
-    return Error(ErrorCode::lost, format("{}: a message of an unknown kind ({})", lane.name.text(),
+    return Error(ErrorCode::lost, format("{}: unknown kind of message ({})", lane.name.text(),
                                          completion.operation));
   return announced(lane, __builtin_bswap32(completion.immediate));
 }
@@ -234,7 +234,7 @@ Status IbConnection::lose_lanes(const std::function<bool(const IbLane&)>& these,
   if (!parts_.failover) return why;
   for (IbLane& lane : parts_.lanes) {
     if (!lane.alive || !these(lane)) continue;
-    COLL_TRY(give_up(lane));
+    COLL_TRY(fail_lane(lane));
   }
   if (lanes_alive() == 0) return why;
   return lanes_died(why);

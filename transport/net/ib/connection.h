@@ -115,7 +115,7 @@ class IbConnection : public NetConnection {
 
   size_t lanes_alive() const;
   // It is dead from now on; what has come by it is still taken, until it is drained.
-  Status give_up(IbLane& lane);
+  Status fail_lane(IbLane& lane);
   // The peer's dead lanes are dead here as well; how many were alive.
   Result<int> bury(uint64_t dead);
   bool draining() const { return draining_ != 0; }

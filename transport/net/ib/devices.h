@@ -75,7 +75,7 @@ class IbDevices {
   const std::vector<std::unique_ptr<IbPort>>& ports() const { return ports_; }
   // Devices and ports that are not among them, each with why.
   const std::vector<std::string>& refused() const { return refused_; }
-  // "[0]mlx5_2:1/RoCE [1]mlx5_3:1/IB", as the field's log line has it.
+  // "[0]mlx5_2:1/RoCE [1]mlx5_3:1/IB", as NCCL's log line has it.
   std::string text() const;
   // How many events there were; asked often, so that trouble is looked for only when this moves.
   uint32_t events() const { return events_.load(std::memory_order_acquire); }

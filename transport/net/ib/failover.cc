@@ -40,25 +40,25 @@ void warn(const std::vector<IbLane>& lanes, const Error& why) {
   for (const IbLane& lane : lanes)
     if (lane.alive && left.find(lane.name.local) == std::string::npos)
       left += (left.empty() ? "" : ", ") + lane.name.local;
-  COLL_WARN("NET/IB : {} (the connection goes on over {})", why.chain(), left);
+  COLL_WARN("NET/IB : {} (the connection continues over {})", why.chain(), left);
 }
 
 Error nonsense(const std::string& peer) {
-  return Error(ErrorCode::lost, format("{}: news of a failed port that cannot be read", peer));
+  return Error(ErrorCode::lost, format("{}: a malformed notice of a failed port", peer));
 }
 
 Error none_left(const std::string& peer) {
   return Error(ErrorCode::lost, format("{}: every port of the connection has failed", peer),
-               "cables, switch ports and links of both hosts (ibstat)");
+               "check cables, switch ports and links of both hosts (ibstat)");
 }
 
 }  // namespace
 
-Status IbConnection::give_up(IbLane& lane) {
+Status IbConnection::fail_lane(IbLane& lane) {
   lane.alive = false;
   lane.lost_ns = now_ns();
   ++draining_;
-  COLL_TRY(lane.qp.give_up());
+  COLL_TRY(lane.qp.retire());
   // So that there is one to come back; no room for it means that there are others.
   (void)lane.qp.post_receives(encode({.work = IbWork::receive}), 1);
   return {};
@@ -68,13 +68,13 @@ Result<int> IbConnection::bury(uint64_t dead) {
   int died = 0;
   for (size_t l = 0; l < parts_.lanes.size(); ++l) {
     if ((dead >> l & 1) == 0 || !parts_.lanes[l].alive) continue;
-    COLL_TRY(give_up(parts_.lanes[l]));
+    COLL_TRY(fail_lane(parts_.lanes[l]));
     ++died;
   }
   return died;
 }
 
-// Of a lane that was given up.
+// Of a lane that has failed.
 Status IbConnection::take_last(IbLane& lane, const base::drivers::VerbsCompletion& completion) {
   if (lane.drained || decode_work(completion.id).work != IbWork::receive) return {};
   if (completion.status != base::drivers::kWorkSuccess) {

@@ -39,7 +39,7 @@ void IbOneSidedLink::look_after_moving(int64_t empty_ns) {
   look_at_control();
 }
 
-// Of a queue pair that was given up.
+// Of a queue pair that was retired.
 void IbOneSidedLink::take_last(Lane& lane, const base::drivers::VerbsCompletion& completion) {
   if (lane.drained || decode_work(completion.id).work != IbWork::receive) return;
   if (completion.status != base::drivers::kWorkSuccess) return tell_drained(lane);
@@ -67,7 +67,7 @@ void IbOneSidedLink::lose(const std::function<bool(const Lane&)>& these, Error w
       died = true;
       lane.alive = false;
       lane.lost_ns = now_ns();
-      if (!lane.qp.give_up()) lane.lost_ns -= kMostDrainNs;  // its adapter is gone
+      if (!lane.qp.retire()) lane.lost_ns -= kMostDrainNs;  // its adapter is gone
       // So that there is one to come back; no room for it means that there are others.
       (void)lane.qp.post_receives(encode({.work = IbWork::receive}), 1);
     }
@@ -76,7 +76,7 @@ void IbOneSidedLink::lose(const std::function<bool(const Lane&)>& these, Error w
   }
   if (!died) return;
   if (rest.empty()) return fail(std::move(why));
-  COLL_WARN("NET/IB : {} (puts and gets with {} go on over {})", why.chain(), name_, rest);
+  COLL_WARN("NET/IB : {} (puts and gets with {} continue over {})", why.chain(), name_, rest);
 }
 
 Status IbOneSidedLink::hear_lanes_lost(const IbMessage& message) {
@@ -92,14 +92,14 @@ Status IbOneSidedLink::hear_lanes_lost(const IbMessage& message) {
       settled.emplace_back(&lanes_[l], came);
   }
   if (!failover_ || settled.empty() || !r.ok() || !r.at_end())
-    return Error(ErrorCode::lost, format("{}: news of a failed port that cannot be read", name_));
+    return Error(ErrorCode::lost, format("{}: a malformed notice of a failed port", name_));
   lose(
       [&](const Lane& lane) {
         return std::any_of(settled.begin(), settled.end(),
                            [&](const auto& each) { return each.first == &lane; });
       },
       Error(ErrorCode::lost, format("{} lost a port", name_),
-            "cables, switch ports and links of both hosts (ibstat)"));
+            "check cables, switch ports and links of both hosts (ibstat)"));
   if (error_) return {};
   for (const auto& [lane, came] : settled) settle(*lane, came);
   post_waiting();

@@ -160,9 +160,9 @@ class IbOneSidedLink {
     uint32_t unread_key = 0;
     IbLaneName name;
     // With failover.
-    bool alive = true;     // this end was not given up
+    bool alive = true;     // this end has not failed
     bool drained = false;  // nothing comes by it any more
-    bool settled = false;  // the peer's end is given up and has said what had come
+    bool settled = false;  // the peer's end has failed and has said what had arrived
     int64_t lost_ns = 0;
     uint64_t announced = 0;  // immediates posted
     uint64_t came = 0;       // that have come here

@@ -19,7 +19,7 @@ class IbCompletions {
   ~IbCompletions();
   base::drivers::VerbsCq* get() const { return cq_; }
   int fd() const { return channel_->fd; }  // readable after arm(), when something completes
-  // How many were taken; negative: the adapter does not answer any more (gone() has the words).
+  // How many were taken; negative: the adapter no longer responds (gone() has the words).
   int collect(std::span<base::drivers::VerbsCompletion> into) {
     return cq_->context->poll_cq(cq_, int(into.size()), into.data());
   }
@@ -59,7 +59,7 @@ inline void begin_write(base::drivers::VerbsSendWork& work, base::drivers::Verbs
   work.immediate = 0;
 }
 
-// How long a queue pair that was given up is waited for: an adapter that is gone gives no receives
+// How long to wait for a retired queue pair: an adapter that is gone returns no receives
 // back.
 inline constexpr int64_t kMostDrainNs = 1'000'000'000;
 
@@ -84,7 +84,7 @@ class IbQueuePair {
   // So many that each take an announcement without data, with few calls.
   Status post_receives(uint64_t id, uint32_t count);
   // Everything that is posted comes back flushed.
-  Status give_up();
+  Status retire();
 
  private:
   base::drivers::VerbsQp* qp_ = nullptr;

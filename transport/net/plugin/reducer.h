@@ -1,4 +1,4 @@
-// A head's end of a network that reduces (a plugin's CollNet): one all-reduce of the plugin for
+// A head's end of an in-network reduction (a plugin's CollNet): one all-reduce of the plugin for
 // every slot that the head's block sends into the network; its sum is what the block receives.
 // Slots are in host memory (pinned for a GPU). All heads of a group cut alike and never more than
 // one step's slot at once, so the network sees the same sequence from each.

@@ -110,8 +110,9 @@ Result<ReducerLink::Step> ReducerLink::step_of(uint64_t number) const {
   if (record.reduction == 0 || type >= uint32_t(kernels::kDataTypeCount) ||
       op >= uint32_t(kernels::kRedOpCount) || record.bytes > inputs_.slot_bytes ||
       record.bytes % kernels::element_size(DataType(type)) != 0)
-    return Error(ErrorCode::defect, format("step {} for the network says {} bytes, reduction {:#x}",
-                                           number, record.bytes, record.reduction));
+    return Error(ErrorCode::defect,
+                 format("step {} for the network claims {} bytes, reduction {:#x}", number,
+                        record.bytes, record.reduction));
   return Step{.bytes = record.bytes, .type = DataType(type), .op = RedOp(op)};
 }
 

@@ -1,4 +1,4 @@
-// Messages over fifos (pairs_call.h): slices as the verbs cut them, so either end may be theirs.
+// Messages over fifos (sendrecv_call.h): slices as the verbs cut them, so either end may be theirs.
 //
 // A block has a side that sends and one that receives. Of each side's warps the last one keeps the
 // counters: the others tell it in shared memory how many slices they have moved, and run ahead as
@@ -9,12 +9,12 @@
 #include "kernels/cuda/ll.cuh"
 #include "kernels/cuda/ll128.cuh"
 #include "kernels/cuda/overlap.cuh"
-#include "kernels/cuda/pairs_side.cuh"
+#include "kernels/cuda/sendrecv_side.cuh"
 #include "kernels/cuda/simple_loops.cuh"
 
 namespace collctl::kernels::cuda {
 
-// How the warps of a side move a slice. put: false never; take: false: given up.
+// How the warps of a side move a slice. put: false never; take: false: aborted.
 template <Protocol kProtocol>
 struct PairMover;
 
@@ -72,9 +72,10 @@ struct PairMover<Protocol::ll> {
 #pragma unroll 1
     for (uint32_t l = side.index(); l < lines; l += LlLines::kUnroll * step) {
       uint64_t data[LlLines::kUnroll];
-      if (!LlLines::read_slot(
-              end.place(), flag, l, step, lines, data,
-              [&](uint64_t seen, int64_t start) { return side.gives_up(end, seen, flag, start); }))
+      if (!LlLines::read_slot(end.place(), flag, l, step, lines, data,
+                              [&](uint64_t seen, int64_t start) {
+                                return side.must_abort(end, seen, flag, start);
+                              }))
         return false;
       store_words<1>(to, places(bytes, l, step), data);
     }
@@ -109,9 +110,10 @@ struct PairMover<Protocol::ll128> {
          base += side.warps * Lines::kLinesOfWarp) {
       const Lines::Part part(base);
       Lines::Words data;
-      if (!Lines::read_slot(
-              end.place(), flag, part, lines, data,
-              [&](uint64_t seen, int64_t start) { return side.gives_up(end, seen, flag, start); }))
+      if (!Lines::read_slot(end.place(), flag, part, lines, data,
+                            [&](uint64_t seen, int64_t start) {
+                              return side.must_abort(end, seen, flag, start);
+                            }))
         return false;
       store_words<2>(to, Lines::places(bytes, part), data);
       __syncwarp();
@@ -207,8 +209,8 @@ __device__ __forceinline__ void run_own(const PairSide& side, const PairStep& st
 }
 
 template <Protocol kProtocol>
-__device__ __forceinline__ void run_pairs(const PairsHead& head, const PairsBlock& mine,
-                                          PairShared& block) {
+__device__ __forceinline__ void run_sendrecv(const SendRecvHead& head, const SendRecvBlock& mine,
+                                             PairShared& block) {
   for (int i = int(threadIdx.x); i < int(sizeof(PairShared) / sizeof(uint32_t)); i += kWarp)
     if (threadIdx.x < kWarp) reinterpret_cast<uint32_t*>(&block)[i] = 0;
   __syncthreads();
@@ -227,17 +229,17 @@ __device__ __forceinline__ void run_pairs(const PairsHead& head, const PairsBloc
     else
       run_message<kProtocol>(side, known, step);
     // The next message of the fifo begins where this one ended.
-    if (k + 1 < mine.step_count && side.meet()) return;
+    if (k + 1 < mine.step_count && side.barrier()) return;
   }
 }
 
 template <Protocol kProtocol>
 __global__ void __launch_bounds__(kMostPairThreads, 1)
-    pairs_kernel(const __grid_constant__ PairsCall call) {
+    sendrecv_kernel(const __grid_constant__ SendRecvCall call) {
   COLL_BLOCK_SHARED(PairShared, block);
   begin_launch();
-  run_pairs<kProtocol>(call.head, call.blocks[call.head.apart ? blockIdx.x / 2 : blockIdx.x],
-                       block);
+  run_sendrecv<kProtocol>(call.head, call.blocks[call.head.apart ? blockIdx.x / 2 : blockIdx.x],
+                          block);
 }
 
 }  // namespace collctl::kernels::cuda

@@ -13,31 +13,31 @@
 
 namespace collctl::runtime {
 
-struct LitmusOptions {
+struct TornStoreOptions {
   transport::DevicePointer device;
   const kernels::cuda::Launcher* launcher = nullptr;
   kernels::cuda::PeerMemory window;  // zero before and after
   uint64_t part_bytes = 0;           // of each rank
   Bootstrap* bootstrap = nullptr;
-  double wait_s = 10;  // for the kernels of one rank; readers give up by themselves before
+  double wait_s = 10;  // for the kernels of one rank; readers abort by themselves before
 };
 
 // The test's kernels on a GPU that did not end them, with what they use: to be kept until they have
 // ended, or for ever.
-class LitmusRest {
+class TornStoreRest {
  public:
-  virtual ~LitmusRest() = default;
+  virtual ~TornStoreRest() = default;
   virtual bool ended() const = 0;
 };
 
-struct LitmusVerdict {
+struct TornStoreVerdict {
   std::string why;  // empty: all lines of all pairs came whole; the same words on all ranks
   // Some rank's kernels may still write into the window, or left it other than zero, so nobody may
   // use it; on all ranks.
   bool window_lost = false;
-  std::unique_ptr<LitmusRest> rest;  // this rank's, or null
+  std::unique_ptr<TornStoreRest> rest;  // this rank's, or null
 };
 // Errors: the exchange itself failed (lost, deadline).
-Result<LitmusVerdict> why_lines_tear(const LitmusOptions& options, Deadline deadline);
+Result<TornStoreVerdict> why_lines_tear(const TornStoreOptions& options, Deadline deadline);
 
 }  // namespace collctl::runtime
