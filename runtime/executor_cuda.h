@@ -1,8 +1,8 @@
 // The executor of GPU ranks: turns a cached plan into launches on the stream of the submission.
 // Nothing here waits for the GPU but wait() and drain(); operations of all streams of a
 // communicator run one after the other, because they share the channels' fifos (events put the
-// streams in order). A watching thread looks, while something is under way, for what kernels
-// report, a GPU that does not work any more, and kernels that neither end nor say why; it sleeps
+// streams in order). While something is in flight a watching thread looks for what kernels
+// report, a GPU that has failed, and kernels that neither end nor report; otherwise it
 // otherwise.
 //
 // Captured plans: what a graph's kernels read stays as long as the communicator. During a capture
@@ -77,10 +77,10 @@ class CudaExecutor {
   // Queues a plan whose links are all there. Errors name the GPU; a kernel that could not be
   // launched is as bad as one that failed (lost).
   Status launch(CachedPlan& plan, uint64_t first_op_count, const transport::DeviceStream& stream);
-  // Waits until nothing is under way, then records what is launched on `stream`.
+  // Waits until nothing is in flight, then records what is launched on `stream`.
   Status capture_begin(const transport::DeviceStream& stream);
   Result<transport::DeviceGraph> capture_end(const transport::DeviceStream& stream);
-  // A recording stream must not be asked how far it is: that spoils the graph.
+  // A recording stream must not be queried: that invalidates the graph.
   bool capturing(const transport::DeviceStream& stream);
   Status replay(const transport::DeviceGraph& graph, const transport::DeviceStream& stream);
 
@@ -151,7 +151,7 @@ class CudaExecutor {
   std::unique_ptr<DevicePulse> pulse_;
   // A launch is being queued, without the mutex: a full queue may keep the driver.
   std::atomic<bool> launching_{false};
-  std::atomic<int64_t> sign_ns_{0};  // when the GPU last showed that it gets on
+  std::atomic<int64_t> sign_ns_{0};  // when the GPU last showed progress
 
   // Under `mutex_`: the order of launches, and what the watching thread looks at.
   std::mutex mutex_;

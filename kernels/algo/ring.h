@@ -1,4 +1,4 @@
-// Ring: every rank receives from the one before it and sends to the one behind it. Called by
+// Ring: every rank receives from its predecessor and sends to its successor. Called by
 // run_algorithm on the backend's threads; owns nothing. The part is cut into chunks (chunk.h) and
 // the ring runs over them loop by loop; positions count along the ring, blocks are ranks'.
 //

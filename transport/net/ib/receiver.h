@@ -3,7 +3,7 @@
 //
 // What arrives in GPU memory is read back once through the adapter that wrote it (flush) before the
 // message counts as received, where the GPU needs that: a queue pair of each port, connected to
-// itself, reads one byte, and its answer comes behind all that was written before.
+// itself, reads one byte, and its answer is ordered behind all that was written before.
 #pragma once
 #include <array>
 
@@ -28,7 +28,7 @@ class IbReceiver : public IbConnection {
     uint8_t* data = nullptr;
     uint64_t memory = 0;
     uint32_t bytes = 0;
-    uint64_t came_by = 0;   // lanes whose part has come, a bit each
+    uint64_t came_by = 0;   // lanes whose part has arrived, a bit each
     uint32_t flushing = 0;  // reads under way
     bool complete = false;  // every part is here
     bool done() const { return complete && flushing == 0; }
