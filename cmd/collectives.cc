@@ -1,6 +1,7 @@
 // Measuring a collective: `run <collective>` and the direct form.
 #include "base/env.h"
 #include "base/format.h"
+#include "base/host_facts.h"
 #include "cmd/command_line.h"
 #include "cmd/device_choice.h"
 #include "cmd/report.h"
@@ -20,7 +21,12 @@ Result<int> bench_command(const ParsedLine& line, Console& console) {
   for (const OutputFile& file : output.files)
     COLL_TRY(or_decline(launch, check_writable(file.path)));
   if (!output.quiet && launch.join_rank <= 0) {
+    for (const auto& note : line.notes) console.note(note);
     for (const auto& note : useless_options(line)) console.note(note);
+    // The hosts' slots would have refused so many.
+    if (launch.launcher == LauncherKind::local && launch.ranks > 2 * base::usable_cores() &&
+        !launch.iterations_hint.empty())
+      console.note(launch.iterations_hint);
     for (const auto& warning : launch.hosts.warnings) console.note(warning);
     if (output.verbosity > 0 && !settled.why.empty()) console.note(settled.why);
   }
@@ -29,7 +35,11 @@ Result<int> bench_command(const ParsedLine& line, Console& console) {
     console.note(hint);
   launch.talk = console_talk(console, output.quiet);
   Reporter reporter(console, output, spec, launch.join_rank <= 0);
-  return reporter.finish(run_bench_job(launch, spec, reporter));
+  JobOutcome outcome = run_bench_job(launch, spec, reporter);
+  if (outcome.error && outcome.error->code == ErrorCode::unavailable &&
+      !launch.iterations_hint.empty())
+    outcome.error->hint += (outcome.error->hint.empty() ? "" : "; ") + launch.iterations_hint;
+  return reporter.finish(outcome);
 }
 
 }  // namespace collctl::cmd

@@ -53,10 +53,9 @@ Result<int> dispatch(const std::vector<std::string>& arguments, Console& console
   }
   switch (line.command->id) {
     case CommandId::run:
-      return run_command(line, console);
-    case CommandId::collective:
+    case CommandId::collective:  // the same as under run
     case CommandId::suite:
-      return bench_command(line, console);
+      return run_command(line, console);
     case CommandId::topo:
       return topo_command(line, console);
     case CommandId::plan:

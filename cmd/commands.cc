@@ -11,7 +11,7 @@ Command collective(const char* name, Collective which, const char* summary, cons
   return {.id = CommandId::collective,
           .name = name,
           .arguments = "[options]",
-          .scopes = kDirect,
+          .scopes = kBench,
           .summary = summary,
           .description = description,
           .examples = std::move(examples),
@@ -173,7 +173,7 @@ std::vector<Command> make_commands() {
       {.id = CommandId::report,
        .name = "report",
        .arguments = "FILE",
-       .scopes = kGenerate,
+       .scopes = kGenerate | kReport,
        .summary = "a saved report (JSON) as the table of the run",
        .description =
            "Prints what a collective has written with --json or -o FILE.json as the run itself "

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 
 #include "base/env.h"
 #include "base/format.h"
@@ -70,6 +71,19 @@ std::string Console::out_colour(const char* sgr, std::string_view text) const {
 
 std::string Console::err_colour(const char* sgr, std::string_view text) const {
   return err_colours_ ? format("\033[{}m{}\033[0m", sgr, text) : std::string(text);
+}
+
+int Console::out_width() const {
+  constexpr int kElsewhere = 100;
+  if (const auto columns = base::environment("COLUMNS"); columns && !columns->empty()) {
+    int width = 0;
+    const char* end = columns->data() + columns->size();
+    const auto [last, error] = std::from_chars(columns->data(), end, width);
+    if (error == std::errc() && last == end && width > 0) return width;
+  }
+  winsize window{};
+  const bool known = out_is_terminal_ && ioctl(out_fd_, TIOCGWINSZ, &window) == 0;
+  return known && window.ws_col > 0 ? window.ws_col : kElsewhere;
 }
 
 Status Console::out_status() const {

@@ -20,6 +20,8 @@ class Console {
   void print_error(const Error& error);
   bool out_is_terminal() const { return out_is_terminal_; }
   bool err_is_terminal() const { return err_is_terminal_; }
+  // Characters that a line of standard output has room for: COLUMNS, else the terminal's, else 100.
+  int out_width() const;
   bool out_colours() const { return out_colours_; }
   // The text in an SGR colour when that stream shows colours, else as it is. "31" red, "1" bold...
   std::string out_colour(const char* sgr, std::string_view text) const;

@@ -142,7 +142,7 @@ std::string command_page(const Command& command) {
   }
   text += std::string(".SH DESCRIPTION\n") + roff_escaped(command.description) + "\n";
   text += option_sections(command);
-  const bool runs = (command.scopes & (kBench | kDirect | kProgram | kWindowTest | kRails)) != 0;
+  const bool runs = (command.scopes & (kBench | kProgram | kWindowTest | kRails)) != 0;
   if (runs) text += exit_section();
   if (runs)
     text += ".SH ENVIRONMENT\nThe knobs are described in\n.BR collctl (1).\n";

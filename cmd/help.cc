@@ -137,7 +137,7 @@ std::string help_text(const Command* command, bool full) {
   }
   text += option_list(*command, full);
   text += example_lines(*command);
-  if (full && (command->scopes & (kBench | kDirect | kProgram | kWindowTest | kRails)) != 0)
+  if (full && (command->scopes & (kBench | kProgram | kWindowTest | kRails)) != 0)
     text += exit_codes();
   return text;
 }

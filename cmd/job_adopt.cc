@@ -62,6 +62,7 @@ Status adopt(LaunchOptions& options) {
                  "set COLLCTL_RANK and COLLCTL_SIZE, or use --join HOST:PORT --rank R --size N");
   }
   if (found->size == 0) COLL_TRY(ask_engine(options, *found));
+  if (options.ranks_by_gpus && options.ranks == 1) options.ranks = 0;  // each process has one
   if (options.ranks != 0 && options.ranks != found->size)
     return Error(ErrorCode::usage,
                  format("{} ranks are asked for, but {} has started {}", options.ranks, found->from,

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/env.h"
 #include "base/format.h"
+#include "cmd/foreign_options.h"
 
 namespace collctl::cmd {
 namespace {
@@ -27,23 +28,49 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
 }
 
 Error unknown_command(const std::string& word) {
-  const std::string near = nearest(word, visible_commands());
+  std::string near = meant_command(word);
+  if (near.empty()) near = nearest(word, visible_commands());
   if (!near.empty()) return usage(format("unknown command '{}'; did you mean {}?", word, near));
   return usage(format("unknown command '{}'; collctl -h lists the commands", word));
 }
 
-Error unknown_collective(const std::string& word) {
+// `arguments` of run; the word stands at `place`.
+Error unknown_collective(const std::vector<std::string>& arguments, size_t place) {
+  const std::string& word = arguments[place];
   std::vector<std::string> names;
   for (const Command& command : commands())
     if (find_collective(command.name) != nullptr && !command.hidden)
       names.emplace_back(command.name);
-  const std::string near = nearest(word, names);
+  std::string near = find_collective(meant_command(word)) != nullptr ? meant_command(word) : "";
+  // The name of a file is a program's.
+  if (near.empty() && word.find_first_of("./") == std::string::npos) near = nearest(word, names);
   if (!near.empty()) return usage(format("unknown collective '{}'; did you mean {}?", word, near));
-  return usage(
-      format("unknown collective '{}'; a program goes after --: collctl run -- {}", word, word));
+  return usage(format("unknown collective '{}'; a program goes after --: {}", word,
+                      with_program_dashes(arguments, place)));
 }
 
-Status place_words(ParsedLine& line) {
+// The first word of run that is neither an option nor its value decides what it runs: what stands
+// behind a program's name are the program's options, not mistakes in ours.
+Status check_first_word(const ParsedLine& line, const std::vector<std::string>& arguments) {
+  if (line.command->id != CommandId::run || line.has_program) return {};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word.size() > 1 && word[0] == '-') {
+      const Option* option = option_of_word(*line.command, word);
+      if (option != nullptr && takes_value(*option)) ++i;
+      // --ranks=4, -n4
+      const std::string head = word[1] == '-' ? word.substr(0, word.find('=')) : word.substr(0, 2);
+      if (option_of_word(*line.command, head) == nullptr) return {};
+    } else if (find_collective(word) == nullptr) {
+      return unknown_collective(arguments, i);
+    } else {
+      return {};
+    }
+  }
+  return {};
+}
+
+Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) {
   const Command& command = *line.command;
   auto& words = line.words;
   if (command.id == CommandId::run && !line.has_program) {
@@ -55,7 +82,10 @@ Status place_words(ParsedLine& line) {
     }
     line.collective = find_collective(words[0]);
     if (line.collective == nullptr && line.help != HelpWanted::none) return {};
-    if (line.collective == nullptr) return unknown_collective(words[0]);
+    if (line.collective == nullptr)
+      return unknown_collective(
+          arguments, size_t(std::find(arguments.begin(), arguments.end(), words[0]) -
+                            arguments.begin()));
     words.erase(words.begin());
   }
   if (find_collective(command.name) != nullptr) line.collective = &command;
@@ -246,7 +276,8 @@ Status check_value(const Option& option, const std::string& value) {
   std::string message = format("--{} {}: expected {}", option.name,
                                value.empty() ? "''" : value.substr(0, 80), expectation(option));
   if (option.kind == ValueKind::choice || option.kind == ValueKind::choices) {
-    const std::string near = nearest(value, option.allowed);
+    std::string near = meant_value(option, value);
+    if (near.empty()) near = nearest(value, option.allowed);
     if (!near.empty()) message += format("; did you mean {}?", near);
   }
   return usage(message);
@@ -279,7 +310,7 @@ double ParsedLine::number(const std::string& option, double otherwise) const {
 Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
   ParsedLine line;
   const auto split = std::find(arguments.begin(), arguments.end(), "--");
-  std::vector<std::string> ours(arguments.begin(), split);
+  std::vector<std::string> ours = with_two_dashes({arguments.begin(), split});
   line.has_program = split != arguments.end();
   if (line.has_program) line.program.assign(split + 1, arguments.end());
   // Help is given whatever else is wrong with the line.
@@ -312,12 +343,14 @@ Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
     return std::move(status.error()).within(line.command->name);
   };
   if (Status parsed = parse_options(*line.command, ours, line); !parsed.ok()) {
+    if (line.help == HelpWanted::none) COLL_TRY(within(check_first_word(line, ours)));
     if (line.help == HelpWanted::none) return within(std::move(parsed)).error();
     line.given.clear();
     line.words.clear();
   }
-  COLL_TRY(within(place_words(line)));
+  COLL_TRY(within(place_words(line, ours)));
   if (line.help != HelpWanted::none) return line;
+  COLL_TRY(within(take_habits(ours, line)));
   COLL_TRY(within(check_form(line)));
   for (const auto& [name, values] : line.given)
     for (const auto& value : values)

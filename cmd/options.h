@@ -27,6 +27,9 @@ struct ParsedLine {
   std::vector<std::string> program;
   std::vector<std::string> words;  // neither options nor their values, without the collective
   std::map<std::string, std::vector<std::string>> given;  // by long name; flags hold an entry each
+  std::vector<std::string> notes;  // what was taken as something else, for standard error
+  bool nccl_tests = false;         // options stand there as nccl-tests has them
+  bool ranks_by_gpus = false;      // by -g and -t: of one process, where others start several
 
   bool has(const std::string& option) const { return given.count(option) != 0; }
   // The last value given, or the table's default.
@@ -46,6 +49,8 @@ Result<ParsedLine> parse(const std::vector<std::string>& arguments);
 // The options of one command, by CLI11 (options_parse.cc): fills `given` and `words`.
 Status parse_options(const Command& command, const std::vector<std::string>& arguments,
                      ParsedLine& line);
+// The option that a word such as -n or --ranks (without a joined value) is, or null.
+const Option* option_of_word(const Command& command, const std::string& word);
 // A value against its option's row.
 Status check_value(const Option& option, const std::string& value);
 // The comma separated parts of a choices value; "all" becomes every word of the row.
@@ -58,7 +63,7 @@ struct Limit {  // --min-busbw, --max-latency
   std::optional<uint64_t> at_bytes;
 };
 
-enum class Format : uint8_t { text, json, csv, jsonl };
+enum class Format : uint8_t { text, json, csv, jsonl, nccl_tests };
 struct OutputFile {
   std::string path;
   Format format;
@@ -66,7 +71,7 @@ struct OutputFile {
 struct OutputOptions {
   Format format = Format::text;
   std::vector<OutputFile> files;
-  bool plot = false, quiet = false;
+  bool plot = false, quiet = false, wide = false;
   int verbosity = 0;
   std::optional<Limit> min_busbw, max_latency;
 };

@@ -33,7 +33,8 @@ void add_measure_options(std::vector<Option>& t) {
        .value = "TYPE",
        .fallback = "float32",
        .allowed = names_and_all<DataType>(kernels::kDataTypeCount),
-       .help = "element types, comma separated"});
+       .help = "element types, comma separated",
+       .more = "Other names work too: float, half, double, bf16, int."});
   add({.name = "op",
        .kind = ValueKind::choices,
        .value = "OP",
@@ -58,6 +59,7 @@ void add_measure_options(std::vector<Option>& t) {
        .scopes = kOnRanks,
        .help = "timed iterations of each size"});
   add({.name = "warmup",
+       .letter = 'w',
        .kind = ValueKind::integer,
        .value = "N",
        .fallback = "5",
@@ -127,6 +129,7 @@ void add_measure_options(std::vector<Option>& t) {
        .hidden = true,
        .help = "operations of the soak"});
   add({.name = "check",
+       .letter = 'c',
        .kind = ValueKind::choice,
        .value = "0|1",
        .fallback = "1",

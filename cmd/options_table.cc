@@ -200,6 +200,15 @@ void add_output_options(std::vector<Option>& t) {
        .scopes = kLaunch | kReading | kDoctor | kTopo | kPlan,
        .help = "one JSON object on standard output"});
   add({.name = "csv", .scopes = kCollectives, .help = "comma separated rows on standard output"});
+  add({.name = "format",
+       .kind = ValueKind::choice,
+       .value = "NAME",
+       .fallback = "table",
+       .allowed = {"table", "json", "jsonl", "csv", "nccl-tests"},
+       .scopes = kCollectives,
+       .help = "what standard output holds",
+       .more = "nccl-tests: header, columns and footer of nccl-tests 2.19, for programs that read "
+               "those. What was not measured is 0.00 there, as its header says."});
   add({.name = "output",
        .letter = 'o',
        .kind = ValueKind::file,
@@ -207,11 +216,17 @@ void add_output_options(std::vector<Option>& t) {
        .fallback = "none",
        .repeatable = true,
        .help = "write the report: .json, .jsonl or .csv",
-       .more = "The ending says which. The file appears whole or not at all. With a "
+       .more = "The ending says which. A .jsonl grows line by line while it is measured; the others "
+               "appear whole or not at all. With a "
                "program: .json only. With window-test: .json, or .svg: the matrix as a picture."});
   add({.name = "plot",
        .scopes = kCollectives,
        .help = "draw bus bandwidth over size below the table"});
+  add({.name = "wide",
+       .scopes = kCollectives | kReport,
+       .help = "all columns of the table, however wide",
+       .more = "Else it fits COLUMNS, the terminal or 100 characters: what is the same in every row "
+               "is left out first, and the footer says what was."});
   add({.name = "quiet",
        .scopes = kLaunch | kDoctor | kTopo | kPlan,
        .help = "no header, progress or notes"});

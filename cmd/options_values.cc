@@ -8,6 +8,7 @@
 #include "base/socket.h"
 #include "cmd/bench_sizes.h"
 #include "cmd/options.h"
+#include "cmd/report.h"
 #include "cmd/sizes.h"
 #include "cmd/versus.h"
 #include "kernels/algorithms.h"
@@ -176,6 +177,28 @@ Result<Format> format_of_file(const std::string& path, bool program) {
   return usage(format("--output {}: expected a name that ends in .json, .jsonl or .csv", path));
 }
 
+// What standard output is to hold: --json, --csv, --format.
+Result<Format> format_of_output(const ParsedLine& line, const BenchSpec* spec) {
+  if (line.has("json") && line.has("csv")) return usage("--json and --csv exclude each other");
+  const bool named = line.has("json") || line.has("csv");
+  if (named && line.has("format"))
+    return usage("--json and --csv are formats themselves; expected one of them or --format");
+  if (line.has("json")) return Format::json;
+  if (line.has("csv")) return Format::csv;
+  const std::string name = line.has("format") ? line.text("format") : "table";
+  if (name == "json") return Format::json;
+  if (name == "jsonl") return Format::jsonl;
+  if (name == "csv") return Format::csv;
+  if (name == "table") return Format::text;
+  if (spec != nullptr && nccl_tests_program(spec->collective).empty())
+    return usage(format("--format {}: nccl-tests has no {}; expected another format", name,
+                        kernels::name_of(spec->collective)));
+  if (spec != nullptr && (!spec->versus.empty() || spec->soak))
+    return usage(format("--format {} has no columns for {}; expected another format", name,
+                        spec->soak ? "a soak" : "--vs"));
+  return Format::nccl_tests;
+}
+
 // --ranks-per-host where this host is the only one.
 Status limit_local_ranks(const ParsedLine& line, LaunchOptions& launch) {
   const int most = int(line.number("ranks-per-host", 0));
@@ -216,7 +239,16 @@ Result<SizeRange> interpret_sizes(const ParsedLine& line) {
 Result<LaunchOptions> interpret_launch(const ParsedLine& line) {
   LaunchOptions launch;
   launch.ranks = int(line.number("ranks", 0));
-  COLL_TRY(interpret_hosts(line, launch));
+  launch.ranks_by_gpus = line.ranks_by_gpus;
+  if (line.nccl_tests && line.has("ranks") && !line.has("iters") && !line.ranks_by_gpus)
+    launch.iterations_hint =
+        format("-n is the number of ranks here; nccl-tests' -n {} is --iters {}",
+               line.text("ranks"), line.text("ranks"));
+  if (Status hosts = interpret_hosts(line, launch); !hosts) {
+    if (!launch.iterations_hint.empty())
+      hosts.error().hint += (hosts.error().hint.empty() ? "" : "; ") + launch.iterations_hint;
+    return std::move(hosts.error());
+  }
   if (launch.launcher != LauncherKind::ssh) COLL_TRY(limit_local_ranks(line, launch));
   if (line.has("bind-to")) launch.bind_to = line.text("bind-to");
   if (auto bind = launcher::parse_bind_to(launch.bind_to); !bind.ok()) return bind.error();
@@ -308,13 +340,12 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks) {
 
 Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* spec) {
   OutputOptions output;
-  if (line.has("json") && line.has("csv")) return usage("--json and --csv exclude each other");
-  if (line.has("json")) output.format = Format::json;
-  if (line.has("csv")) output.format = Format::csv;
+  COLL_ASSIGN(output.format, format_of_output(line, spec));
   output.plot = line.has("plot");
   if (output.plot && output.format != Format::text)
-    return usage("--plot draws below the table; it excludes --json and --csv");
+    return usage("--plot draws below the table; it excludes --json, --csv and --format");
   output.quiet = line.has("quiet");
+  output.wide = line.has("wide");
   output.verbosity = line.times("verbose");
   for (const auto& path : line.all("output")) {
     COLL_ASSIGN(const Format kind, format_of_file(path, line.has_program));

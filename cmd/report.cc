@@ -1,7 +1,10 @@
 // Judging a measurement, and the sink that the commands hand to the job.
 #include "cmd/report.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 
 #include "base/format.h"
@@ -160,6 +163,23 @@ Reporter::Reporter(Console& console, OutputOptions output, BenchSpec spec, bool 
       speaks_(speaks),
       progress_(console, speaks && !output_.quiet) {
   report_.spec = std::move(spec);
+  for (const OutputFile& file : output_.files)
+    if (file.format == Format::jsonl) line_files_.push_back({file.path, {}, {}});
+}
+
+// The first line makes the files anew.
+void Reporter::put_line(const std::string& line) {
+  if (!speaks_) return;
+  if (output_.format == Format::jsonl) console_.out(line);
+  for (LineFile& file : line_files_) {
+    if (!lines_begun_) {
+      file.fd = Fd(::open(file.path.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0666));
+      if (!file.fd)
+        file.status = base::errno_error(ErrorCode::unavailable, "cannot write " + file.path, errno);
+    }
+    if (file.status) file.status = append_line(file.fd.get(), file.path, line);
+  }
+  lines_begun_ = true;
 }
 
 void Reporter::header(const BenchHeader& header) {
@@ -169,11 +189,14 @@ void Reporter::header(const BenchHeader& header) {
   if (header.device == "cuda" && !report_.spec.max_bytes_given)  // known now, of ranks on hosts
     report_.spec.max_bytes = std::max(report_.spec.min_bytes, kMostBytesOnGpus);
   if (!speaks_) return;
+  put_line(jsonl_header(report_));
   if (output_.format == Format::csv) console_.out(csv_titles(report_.spec));
+  if (output_.format == Format::nccl_tests) console_.out(nccl_tests_header(report_));
   if (output_.format != Format::text) return;
   if (!output_.quiet) console_.out(text_header(header, output_.verbosity > 0));
   if (report_.spec.soak) return;
-  table_.emplace(report_.spec, header.ranks);
+  table_.emplace(report_.spec, header.ranks,
+                 output_.wide ? TextTable::kWide : console_.out_width());
   console_.out(table_->titles());
 }
 
@@ -181,13 +204,16 @@ void Reporter::row(const BenchRow& row) {
   std::lock_guard lock(mutex_);
   report_.rows.push_back(row);
   if (!speaks_) return;
+  put_line(jsonl_row(report_, row));
   if (output_.format == Format::csv) console_.out(csv_row(report_, row));
+  if (output_.format == Format::nccl_tests) console_.out(nccl_tests_row(row));
   if (table_) console_.out(table_->row(row));
 }
 
 void Reporter::closing(const BenchClosing& closing) {
   std::lock_guard lock(mutex_);
   report_.closing = closing;
+  put_line(jsonl_closing(report_));
 }
 
 void Reporter::progress(const std::string& text) {
@@ -198,6 +224,7 @@ void Reporter::progress(const std::string& text) {
 void Reporter::fault(const DataFault& fault) {
   std::lock_guard lock(mutex_);
   report_.faults.push_back(fault);
+  put_line(jsonl_fault(fault));
 }
 
 void Reporter::phase(int rank, const std::string& name) {
@@ -208,23 +235,23 @@ void Reporter::phase(int rank, const std::string& name) {
 Status Reporter::write_files(const Verdict& verdict, const JobOutcome& outcome, int code) {
   const Error* job_error = outcome.error ? &*outcome.error : nullptr;
   Status first;
+  const auto keep = [&first](Status status) {
+    if (!status.ok() && first.ok()) first = std::move(status);
+  };
   for (const OutputFile& file : output_.files) {
-    std::string content;
     if (file.format == Format::json)
-      content = job_error != nullptr ? error_json(*job_error, code, &report_)
-                                     : bench_json(report_, verdict);
-    else if (file.format == Format::jsonl)
-      content = bench_jsonl(report_, verdict, job_error);
-    else if (job_error == nullptr)
-      content = bench_csv(report_);
-    else {
-      // A CSV has no place to say that the run broke off.
-      console_.note(format("{} is not written, because the run failed", file.path));
-      continue;
-    }
-    Status written = write_file_atomically(file.path, content);
-    if (!written.ok() && first.ok()) first = std::move(written);
+      keep(write_file_atomically(file.path, job_error != nullptr
+                                                ? error_json(*job_error, code, &report_)
+                                                : bench_json(report_, verdict)));
+    if (file.format != Format::csv) continue;
+    keep(write_file_atomically(file.path, bench_csv(report_)));
+    if (job_error != nullptr)  // a CSV has no place to say so
+      console_.note(format("{} holds the {} row{} from before the failure", file.path,
+                           report_.rows.size(), report_.rows.size() == 1 ? "" : "s"));
   }
+  if (!lines_begun_) put_line(jsonl_header(report_));  // the run never began
+  put_line(jsonl_end(verdict, job_error));
+  for (LineFile& file : line_files_) keep(std::move(file.status));
   return first;
 }
 
@@ -239,8 +266,11 @@ int Reporter::finish(const JobOutcome& outcome) {
     const std::string curve = output_.plot ? plot(report_.rows) : "";
     console_.out(curve);
     if (output_.verbosity > 0) console_.out(variant_tables(report_));
-    console_.out(text_footer(report_, verdict, job_error, console_));
+    console_.out(text_footer(report_, verdict, job_error, console_,
+                             table_ ? table_->left_out() : ""));
   }
+  if (speaks_ && output_.format == Format::nccl_tests && report_.header)
+    console_.out(nccl_tests_footer(report_, job_error));
   Status files;
   if (speaks_) files = write_files(verdict, outcome, code);
   if (!files.ok() &&

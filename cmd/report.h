@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/result.h"
 #include "base/whole_file.h"
 #include "cmd/bench.h"
@@ -50,29 +51,37 @@ struct Comparison {
 };
 Comparison compared(const BenchReport& report);
 
-// report_text.cc. Lines end in \n; everything but the rows begins with #.
+// report_text.cc. Lines end in \n; everything but the rows begins with #. A table wider than `width`
+// characters leaves out columns: first those that are the same in every row of `spec`.
 class TextTable {
  public:
-  explicit TextTable(const BenchSpec& spec, int ranks);
+  static constexpr int kWide = 1 << 20;
+  explicit TextTable(const BenchSpec& spec, int ranks, int width = kWide);
   std::string titles() const;
   std::string row(const BenchRow& row) const;
+  // What stands in no column, for the footer: "type float32, algbw"; "": nothing.
+  const std::string& left_out() const { return left_out_; }
 
  private:
   struct Column {
     std::string title, unit;
     int width;
-    bool left = false;
+    bool left = false, shown = true, begins_group = false;
   };
   void add_timing_columns();
+  void leave_out_beyond(int width, const std::string& title, const std::string& value);
+  int line_width() const;
   std::string timing(size_t& column, const Timing& timing) const;
   std::string cell(size_t column, const std::string& text) const;
   bool sync_each_, versus_, out_of_place_, in_place_, window_;
   std::vector<Column> columns_;
   size_t out_of_place_at_ = 0, in_place_at_ = 0, timing_columns_ = 0;
+  std::string left_out_;
 };
 std::string text_header(const BenchHeader& header, bool verbose);
+// `left_out`: of the table.
 std::string text_footer(const BenchReport& report, const Verdict& verdict, const Error* job_error,
-                        const Console& console);
+                        const Console& console, const std::string& left_out = "");
 // report_variants.cc: all that another library was measured in; empty when that was one way.
 std::string variant_tables(const BenchReport& report);
 // report_plot.cc: bus bandwidth over size, in characters.
@@ -80,7 +89,12 @@ std::string plot(const std::vector<BenchRow>& rows);
 
 // report_json.cc
 std::string bench_json(const BenchReport& report, const Verdict& verdict);
-std::string bench_jsonl(const BenchReport& report, const Verdict& verdict, const Error* job_error);
+// JSON Lines: the header, then a line for each row, fault and closing as they come, then the end.
+std::string jsonl_header(const BenchReport& report);
+std::string jsonl_row(const BenchReport& report, const BenchRow& row);
+std::string jsonl_fault(const DataFault& fault);
+std::string jsonl_closing(const BenchReport& report);
+std::string jsonl_end(const Verdict& verdict, const Error* job_error);
 // `report`: what was measured before the error, or null.
 std::string error_json(const Error& error, int exit_code, const BenchReport* report = nullptr);
 // `measured`: the same as a document of JSON.
@@ -89,9 +103,18 @@ std::string bench_csv(const BenchReport& report);
 std::string csv_titles(const BenchSpec& spec);
 std::string csv_row(const BenchReport& report, const BenchRow& row);
 
+// report_nccl_tests.cc: the same in the columns of nccl-tests 2.19, for programs that read those.
+// The header needs report.header. The program that measures the collective there; "": there is none.
+std::string nccl_tests_program(kernels::Collective collective);
+std::string nccl_tests_header(const BenchReport& report);
+std::string nccl_tests_row(const BenchRow& row);
+std::string nccl_tests_footer(const BenchReport& report, const Error* job_error);
+
 using base::write_file_atomically;
 // Whether that could work, asked before a long run: its folder is there and writable.
 Status check_writable(const std::string& path);
+// The whole line at once, so that a process that is killed leaves whole lines. Error unavailable.
+Status append_line(int fd, const std::string& path, std::string_view line);
 
 class Reporter : public BenchSink {
  public:
@@ -107,6 +130,14 @@ class Reporter : public BenchSink {
   int finish(const JobOutcome& outcome);
 
  private:
+  // Files of JSON Lines grow line by line, so that whatever ends this process leaves them all rows
+  // but the last.
+  struct LineFile {
+    std::string path;
+    base::Fd fd;
+    Status status;  // of the first write that failed
+  };
+  void put_line(const std::string& line);
   Status write_files(const Verdict& verdict, const JobOutcome& outcome, int code);
   std::mutex mutex_;
   Console& console_;
@@ -114,6 +145,8 @@ class Reporter : public BenchSink {
   const bool speaks_;
   BenchReport report_;
   std::optional<TextTable> table_;
+  std::vector<LineFile> line_files_;
+  bool lines_begun_ = false;
   Progress progress_;
 };
 

@@ -32,14 +32,17 @@ Result<int> report_command(const ParsedLine& line, Console& console) {
   if (!saved) return std::move(saved.error()).within(path);
   const BenchReport& report = saved->report;
   console.out(text_header(*report.header, false));
+  std::string left_out;
   if (!report.spec.soak) {
-    const TextTable table(report.spec, report.header->ranks);
+    const TextTable table(report.spec, report.header->ranks,
+                          line.has("wide") ? TextTable::kWide : console.out_width());
+    left_out = table.left_out();
     console.out(table.titles());
     for (const BenchRow& row : report.rows) console.out(table.row(row));
     console.out(variant_tables(report));
   }
   const Error* broke = saved->job_error ? &*saved->job_error : nullptr;
-  console.out(text_footer(report, saved->verdict, broke, console));
+  console.out(text_footer(report, saved->verdict, broke, console, left_out));
   if (broke != nullptr) console.out(format("#   {}\n", broke->chain()));
   return 0;
 }

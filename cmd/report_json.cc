@@ -236,6 +236,14 @@ std::string line_of(JsonWriter& json) {
   return json.end_object().take() + "\n";
 }
 
+template <class Fill>
+std::string record(const char* name, Fill fill) {
+  JsonWriter json;
+  json.begin_object().field("record", name);
+  fill(json);
+  return line_of(json);
+}
+
 }  // namespace
 
 std::string bench_json(const BenchReport& report, const Verdict& verdict) {
@@ -272,25 +280,29 @@ std::string error_json_around(const std::string& measured, const Error& error, i
   return line_of(json);
 }
 
-std::string bench_jsonl(const BenchReport& report, const Verdict& verdict, const Error* job_error) {
-  std::string text;
-  const auto line = [&](const char* record, auto&& fill) {
-    JsonWriter json;
-    json.begin_object().field("record", record);
-    fill(json);
-    text += line_of(json);
-  };
-  line("header", [&](JsonWriter& json) { write_header(json, report); });
-  for (const BenchRow& row : report.rows)
-    line("result", [&](JsonWriter& json) { write_row(json, report, row); });
-  if (report.closing) line("closing", [&](JsonWriter& json) { write_closing(json, report); });
-  for (const DataFault& fault : report.faults)
-    line("fault", [&](JsonWriter& json) { write_fault(json, fault); });
-  if (job_error != nullptr)
-    line("error", [&](JsonWriter& json) { write_error(json, *job_error, int(job_error->code)); });
-  else
-    line("verdict", [&](JsonWriter& json) { write_verdict(json, verdict); });
-  return text;
+std::string jsonl_header(const BenchReport& report) {
+  return record("header", [&](JsonWriter& json) { write_header(json, report); });
+}
+
+std::string jsonl_row(const BenchReport& report, const BenchRow& row) {
+  return record("result", [&](JsonWriter& json) { write_row(json, report, row); });
+}
+
+std::string jsonl_fault(const DataFault& fault) {
+  return record("fault", [&](JsonWriter& json) { write_fault(json, fault); });
+}
+
+std::string jsonl_closing(const BenchReport& report) {
+  return record("closing", [&](JsonWriter& json) { write_closing(json, report); });
+}
+
+std::string jsonl_end(const Verdict& verdict, const Error* job_error) {
+  return record(job_error != nullptr ? "error" : "verdict", [&](JsonWriter& json) {
+    if (job_error != nullptr)
+      write_error(json, *job_error, int(job_error->code));
+    else
+      write_verdict(json, verdict);
+  });
 }
 
 std::string csv_titles(const BenchSpec& spec) {

@@ -124,14 +124,20 @@ void read_row(const Json& json, Fields& outer, BenchReport& report) {
 void conclude_spec(BenchReport& report) {
   BenchSpec& spec = report.spec;
   spec.max_bytes = 0;
+  spec.ops.clear();
+  spec.roots.clear();
+  const auto add = [](auto& list, const auto& value) {
+    if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+  };
   bool out = false, in = false, versus = false;
   for (const BenchRow& row : report.rows) {
     spec.max_bytes = std::max(spec.max_bytes, row.bytes);
     out = out || row.out_of_place.measured;
     in = in || row.in_place.measured;
     versus = versus || !row.out_of_place.versus.empty() || !row.in_place.versus.empty();
-    if (std::find(spec.types.begin(), spec.types.end(), row.type) == spec.types.end())
-      spec.types.push_back(row.type);
+    add(spec.types, row.type);
+    add(spec.ops, row.op);
+    add(spec.roots, row.root);
   }
   spec.in_place = out && in ? InPlace::both : in ? InPlace::in_place : InPlace::out_of_place;
   if (versus || (report.header && !report.header->versus.empty())) spec.versus = {"default"};

@@ -40,7 +40,7 @@ int widest_type(const BenchSpec& spec) {
 
 }  // namespace
 
-TextTable::TextTable(const BenchSpec& spec, int ranks)
+TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
     : sync_each_(spec.sync_each),
       versus_(!spec.versus.empty()),
       out_of_place_(spec.in_place != InPlace::in_place),
@@ -55,39 +55,73 @@ TextTable::TextTable(const BenchSpec& spec, int ranks)
   if (out_of_place_) {
     out_of_place_at_ = columns_.size();
     add_timing_columns();
-    timing_columns_ = columns_.size() - out_of_place_at_;
   }
   if (in_place_) {
     in_place_at_ = columns_.size();
     add_timing_columns();
-    timing_columns_ = columns_.size() - in_place_at_;
   }
+  const size_t algorithm = columns_.size();
   columns_.push_back({"algo", "", 10, true});
   columns_.push_back({"proto", "", 6, true});
   columns_.push_back({"channels", "", 8});
   if (window_) columns_.push_back({"way", "", 8, true});
+
+  const bool reduces = has_op(spec.collective), rooted = has_root(spec.collective);
+  if (spec.types.size() == 1) leave_out_beyond(width, "type", name_of(spec.types[0]));
+  if (!reduces || spec.ops.size() == 1)
+    leave_out_beyond(width, "redop", reduces ? name_of(spec.ops[0]) : "none");
+  if (!rooted || (spec.roots.size() == 1 && spec.roots[0] >= 0))
+    leave_out_beyond(width, "root", format("{}", rooted ? spec.roots[0] : -1));
+  for (const char* title :
+       {"algbw", "channels", "min", "p50", "proto", "count", "algo", "max", "way", "p99"})
+    leave_out_beyond(width, title, "");
+  for (size_t i = algorithm; i < columns_.size(); ++i)
+    if (columns_[i].shown) {
+      columns_[i].begins_group = true;
+      break;
+    }
 }
 
 void TextTable::add_timing_columns() {
-  columns_.push_back({"time", "(us)", 8});
+  const size_t begin = columns_.size();
+  columns_.push_back({"time", "(us)", 8, false, true, true});
   if (sync_each_)
     for (const char* title : {"min", "p50", "p99", "max"}) columns_.push_back({title, "(us)", 8});
   columns_.push_back({"algbw", "(GB/s)", 6});
   columns_.push_back({"busbw", "(GB/s)", 6});
   columns_.push_back({"#wrong", "", 6});
-  if (!versus_) return;
-  columns_.push_back({"nccl", "(us)", 8});
-  columns_.push_back({"ratio", "", 5});
+  if (versus_) {
+    columns_.push_back({"nccl", "(us)", 8});
+    columns_.push_back({"ratio", "", 5});
+  }
+  timing_columns_ = columns_.size() - begin;
 }
 
-// Two spaces between columns, three before each group of timings.
-std::string TextTable::cell(size_t column, const std::string& text) const {
-  const char* gap = column == 0                                   ? ""
-                    : out_of_place_ && column == out_of_place_at_ ? "   "
-                    : in_place_ && column == in_place_at_         ? "   "
-                    : columns_[column].title == "algo"            ? "   "
-                                                                  : "  ";
-  return gap + padded(text, columns_[column].width, columns_[column].left);
+// `value`: what it holds in every row, else empty.
+void TextTable::leave_out_beyond(int width, const std::string& title, const std::string& value) {
+  if (line_width() <= width) return;
+  bool there = false;
+  for (Column& column : columns_)
+    if (column.title == title) {
+      column.shown = false;
+      there = true;
+    }
+  if (!there) return;
+  left_out_ += (left_out_.empty() ? "" : ", ") + title + (value.empty() ? "" : " " + value);
+}
+
+int TextTable::line_width() const {
+  size_t width = 0;
+  for (size_t i = 0; i < columns_.size(); ++i) width += cell(i, "").size();
+  return int(width);
+}
+
+// Two spaces between columns, three before each group of them.
+std::string TextTable::cell(size_t at, const std::string& text) const {
+  const Column& column = columns_[at];
+  if (!column.shown) return "";
+  const char* gap = at == 0 ? "" : column.begins_group ? "   " : "  ";
+  return gap + padded(text, column.width, column.left);
 }
 
 std::string TextTable::titles() const {
@@ -271,9 +305,11 @@ std::string closing_lines(const BenchReport& report) {
 }  // namespace
 
 std::string text_footer(const BenchReport& report, const Verdict& verdict, const Error* job_error,
-                        const Console& console) {
+                        const Console& console, const std::string& left_out) {
   constexpr size_t kMostReasons = 10;
   std::string text = "#\n";
+  if (!left_out.empty())
+    text += format("# Columns left out     : {} (--wide shows them)\n", left_out);
   int64_t wrong = 0, checked = 0;
   for (const BenchRow& row : report.rows)
     for (const Timing* t : {&row.out_of_place, &row.in_place})

@@ -59,6 +59,38 @@ TEST_CASE("every line of the table is as wide as its titles", "[cmd]") {
     }
 }
 
+TEST_CASE("a narrow table leaves out first what is the same in every row", "[cmd]") {
+  BenchSpec spec;
+  const auto width = [](const TextTable& table) {
+    std::istringstream lines(table.titles());
+    std::string group, title;
+    std::getline(lines, group);
+    std::getline(lines, title);
+    return int(title.size());
+  };
+  const TextTable wide(spec, 4);
+  CHECK(wide.left_out() == "");
+  CHECK(TextTable(spec, 4, width(wide)).left_out() == "");
+  CHECK(TextTable(spec, 4, width(wide) - 1).left_out() == "type float32");
+  CHECK(TextTable(spec, 4, 100).left_out() == "type float32, redop sum, root -1, algbw");
+  const BenchRow large = row(16u << 20, 2e6, 1234.5);
+  for (const bool each : {false, true})
+    for (int most = 60; most < 150; ++most) {
+      spec.sync_each = each;
+      const TextTable table(spec, 4, most);
+      CHECK(table.row(large).size() <= size_t(std::max(most, 76)) + 1);
+      CHECK(table.row(large).find("1234") != std::string::npos);
+    }
+  // Values that differ between rows stay as long as others can go.
+  spec = {};
+  spec.types = {kernels::DataType::float32, kernels::DataType::int8};
+  spec.collective = kernels::Collective::broadcast;
+  spec.roots = {2};
+  CHECK(TextTable(spec, 4, 115).left_out() == "redop none, root 2, algbw");
+  spec.roots = {-1};  // all in turn
+  CHECK(TextTable(spec, 4, 115).left_out() == "redop none, algbw, channels");
+}
+
 TEST_CASE("the verdict: wrong data before thresholds before what is missing", "[cmd]") {
   OutputOptions none;
   BenchReport report = report_of({row(8, 5, 0.01), row(1u << 30, 1000, 4)});
@@ -215,7 +247,9 @@ TEST_CASE("JSON strings survive any bytes", "[cmd]") {
 
 TEST_CASE("JSON Lines and CSV have a record per row", "[cmd]") {
   const BenchReport report = report_of({row(8, 5, 0.01), row(16, 5, 0.02)});
-  std::istringstream lines(bench_jsonl(report, judge(report, {}), nullptr));
+  OutputOptions output;
+  output.format = Format::jsonl;
+  std::istringstream lines(capture(output, {}, two_rows).out);
   std::vector<std::string> records;
   for (std::string line; std::getline(lines, line);) records.push_back(json::parse(line)["record"]);
   CHECK(records == std::vector<std::string>{"header", "result", "result", "verdict"});

@@ -84,13 +84,43 @@ TEST_CASE("a run that broke off says so in every form", "[cmd]") {
   CHECK(error["measured"]["results"].size() == 2);
   CHECK(content(folder.file("a.json")) == structured.out);
   CHECK(content(folder.file("a.jsonl")).find("\"record\":\"error\"") != std::string::npos);
-  CHECK_FALSE(fs::exists(folder.file("a.csv")));
-  CHECK(structured.err.find("a.csv is not written") != std::string::npos);
+  const std::string rows = content(folder.file("a.csv"));
+  CHECK(std::count(rows.begin(), rows.end(), '\n') == 3);
+  CHECK(structured.err.find("a.csv holds the 2 rows from before the failure") != std::string::npos);
 
   // Nothing was measured: the error alone, and no verdict on what never ran.
   const Captured early = capture({}, lost, [](Reporter&) {});
   CHECK(early.out == "");
   CHECK(early.code == 5);
+}
+
+// Whatever ends the process after a row leaves that row.
+TEST_CASE("lines of JSON are there as soon as they are known", "[cmd]") {
+  Folder folder;
+  OutputOptions output;
+  output.files = {{folder.file("a.jsonl"), Format::jsonl}};
+  const auto lines = [&] {
+    const std::string text = content(folder.file("a.jsonl"));
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  std::ofstream(folder.file("a.jsonl")) << "of an earlier run\n";
+  CHECK(capture(output, {}, [&](Reporter& reporter) {
+          CHECK(lines() == 1);
+          reporter.header(header_of(4));
+          CHECK(lines() == 1);
+          reporter.row(row(8, 5, 0.01));
+          CHECK(lines() == 2);
+          DataFault fault;
+          fault.message = "rank 2: element 5 lacks rank 1's part";
+          reporter.fault(fault);
+          CHECK(lines() == 3);
+        }).code == 7);
+  CHECK(lines() == 4);
+  CHECK(content(folder.file("a.jsonl")).find("earlier") == std::string::npos);
+  output.files = {{"/dev/full", Format::jsonl}};
+  const Captured full = capture(output, {}, two_rows);
+  CHECK(full.code == 3);
+  CHECK(full.err.find("cannot write /dev/full: No space left on device") != std::string::npos);
 }
 
 TEST_CASE("files appear whole or not at all", "[cmd]") {
