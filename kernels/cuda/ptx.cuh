@@ -36,7 +36,7 @@ __device__ __forceinline__ void store_pack_volatile(void* p, const Pack& v) {
 }
 // The same by the whole warp together. Lanes that diverged would store in several parts,
 // and what 8 lanes store could then arrive in parts. A barrier alone does not make them continue in
-// step: they repeat it until they do, and store in the same piece. Lanes without `stores` only sync.
+// step: they repeat it until they do, and store in the same piece. Others only sync.
 __device__ __forceinline__ void store_pack_together(void* p, const Pack& v, bool stores) {
   asm volatile(
       "{ .reg .pred does, parted;\n\t"
