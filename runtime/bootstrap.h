@@ -104,8 +104,8 @@ class Bootstrap : public transport::FdExchange {
   // Abort spreading. After start-up the communicator starts watching: a thread inside the bootstrap
   // reads the ring neighbours' control connections; `on_event` is called once (from that thread)
   // when a rank announces an abort or a neighbour's connection breaks. announce_abort() sends both
-  // ways round the ring; every rank passes it on. Calls that an announced abort ends return after
-  // on_event has.
+  // directions round the ring; every rank passes it on. Calls that an announced abort ends return
+  // after on_event has.
   struct AbortNotice {
     int origin = -1;                    // the rank that announced it
     Error error;                        // what it said; code lost when a neighbour vanished

@@ -28,7 +28,7 @@ struct BootstrapRoot::State {
     boot::FrameReader reader;
     std::optional<boot::GroupReport> report;
   };
-  struct Call {  // a frame on its way to a rank that the root hung up on
+  struct Call {  // a frame for a rank that the root hung up on
     std::unique_ptr<base::AuthConnector> connector;
     int rank = -1;
   };

@@ -42,7 +42,7 @@ struct CudaPlan {
   std::vector<kernels::Work> works;
   std::vector<kernels::PairStep> steps;  // of all works, one behind the other
   std::vector<Launch> launches;
-  uint64_t bytes = 0;  // moved, roughly: how long it may go on without a sign
+  uint64_t bytes = 0;  // moved, roughly: how long it may continue without a sign
   std::vector<DevicePieces::Piece> pairs;
   std::shared_ptr<DevicePieces> owner;  // of the pieces
   ~CudaPlan();
@@ -159,7 +159,7 @@ class CudaExecutor {
   const transport::DeviceStream* last_ = nullptr;       // the stream of the last launch
   const transport::DeviceStream* capturing_ = nullptr;  // must not be asked anything
   uint64_t launched_ = 0;                               // how often something was queued
-  uint64_t largest_bytes_ = 0;                          // of a plan, since nothing was under way
+  uint64_t largest_bytes_ = 0;                          // of a plan, since nothing was in flight
   uint64_t queued_launches_ = 0;                        // likewise: how many kernels
   uint64_t capture_bytes_ = 0, capture_launches_ = 0;   // of what is recorded so far
   uint64_t graph_bytes_ = 0, graph_launches_ = 0;       // of the largest graph
@@ -170,7 +170,7 @@ class CudaExecutor {
   bool told_ = false;  // on_failure knows what the kernels reported
   uint64_t seen_launches_ = 0;
   int64_t asked_ns_ = 0;       // when the driver was last asked whether the queue is empty
-  int64_t idle_since_ns_ = 0;  // 0: something was under way at the last look
+  int64_t idle_since_ns_ = 0;  // 0: something was in flight at the last look
   // A point in the last stream whose passing is watched.
   transport::DeviceEvent marker_;
   bool marked_ = false;

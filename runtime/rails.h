@@ -51,7 +51,7 @@ class Rails {
   ~Rails();
   // The same on every rank.
   Result<RailMatrix> run();
-  // Calls under way end with an error.
+  // Calls in flight end with an error.
   void cancel();
 
  private:

@@ -89,7 +89,7 @@ class ChannelSearch {
   LinkLoads loads_;
   std::vector<Rate> port_left_;  // of network devices, by node
   SearchRules rules_;
-  std::vector<GraphChannel> channels_;  // `count_` complete ones, and the one under way
+  std::vector<GraphChannel> channels_;  // `count_` complete ones, and the one being built
   size_t count_ = 0;
   std::vector<std::vector<bool>> used_;  // GPUs by channel and index
   int hops_ = 0;

@@ -10,7 +10,7 @@ inline constexpr int kLineThreads = 512;
 // Units of one warp: every stride-th from the first, kCount at a time so that as many loads are in
 // flight; one where a warp has no more than one. What a warp writes it has read before as input,
 // so an operation in place is right. kPeers: with so many peers at a time, for small operations:
-// what is under way together takes as long as one; in larger ones it is too much. kWords: of whole
+// what is in flight together takes as long as one; in larger ones it is too much. kWords: of whole
 // aligned words (UserUnits).
 template <class Protocol, int kCount, int kPeers, bool kWords>
 struct Batch {

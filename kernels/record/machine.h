@@ -112,7 +112,7 @@ class Machine {
   std::vector<int32_t> pipe_of_;  // [(channel * n + from) * n + to], -1 for none yet
   std::vector<Pipe> pipes_;
   std::vector<WindowPart> window_;  // [channel * n + rank]
-  Pieces moving_;                   // the slice on its way, reused
+  Pieces moving_;                   // the slice in flight, reused
   std::string wrong_;
   int held_ = -1;
   size_t held_at_ = 0;

@@ -8,7 +8,7 @@
 // here.
 //
 // With COLLCTL_IB_PORT_FAILOVER queue pairs may die while others live (one_sided_failover.cc): what
-// was under way on them goes again by another, signals exactly once and behind what they announce.
+// was in flight on them goes again by another, signals exactly once and behind what they announce.
 #pragma once
 #include <array>
 #include <deque>
@@ -38,7 +38,7 @@ struct IbRemoteWindow {
 
 class IbOneSidedLink {
  public:
-  static constexpr uint32_t kSlots = 16;          // moves under way that are told apart
+  static constexpr uint32_t kSlots = 16;          // moves in flight that are told apart
   static constexpr uint32_t kSends = 4 * kSlots;  // requests of a queue pair
   static constexpr uint32_t kReceives = 128;      // signals that may arrive at once
   using OnSignal = std::function<void(int rank, int signal, uint32_t times)>;
@@ -94,7 +94,7 @@ class IbOneSidedLink {
   bool owes_signals() const;
   // Ports have died, and the ends have not yet told each other what had arrived by them.
   bool moving() const;
-  // While it moves, and after news that came while this end spoke: to be called again and again.
+  // While it moves, and after news that arrived while this end spoke: to be called again and again.
   bool restless() const { return moving() || unheard_; }
   // Queues were found empty after the time given, or were not (0).
   void look_after_moving(int64_t empty_ns);
@@ -107,7 +107,7 @@ class IbOneSidedLink {
   Result<bool> read_back(uint8_t* local, const IbMemory& memory);
 
   // --- windows ---
-  // To the peer, at the end of a round in which windows were shared; its rounds that have come.
+  // To the peer, at the end of a round in which windows were shared; its rounds that have arrived.
   struct Card {
     uint64_t number = 0, address = 0, bytes = 0;
     const IbMemory* memory = nullptr;  // null: not for RDMA
@@ -203,7 +203,7 @@ class IbOneSidedLink {
   bool peer_flushes_ = false, failover_ = false;
   std::optional<IbControl> control_;
   std::array<uint8_t, kSlots> pending_{};
-  uint32_t writes_ = 0, signals_ = 0;  // under way
+  uint32_t writes_ = 0, signals_ = 0;  // in flight
   std::map<int, uint64_t> owed_;       // signals to raise, by number
   std::deque<Request> again_;          // of dead queue pairs, in their order
   std::map<uint64_t, IbRemoteWindow> windows_;

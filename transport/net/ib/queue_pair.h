@@ -44,7 +44,7 @@ struct IbPath {
   bool global = false;
   base::drivers::VerbsGid gid{};  // of the peer, when global
   uint8_t gid_index = 0;          // of this port, when global
-  // RDMA reads under way at once: that the peer may have here, that this end may have there.
+  // RDMA reads in flight at once: that the peer may have here, that this end may have there.
   uint8_t reads_in = 1, reads_out = 1;
 };
 

@@ -31,7 +31,7 @@ struct ReducerSpec {
 
 class ReducerLink : public Link {
  public:
-  ~ReducerLink() override;  // waits shortly for what is under way
+  ~ReducerLink() override;  // waits shortly for what is in flight
 
   kernels::Fifo* fifo(kernels::Protocol protocol) override;  // into the network; Simple only
   kernels::Fifo* sums() { return &sums_; }                   // out of it
