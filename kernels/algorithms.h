@@ -1,5 +1,5 @@
-// THE table of algorithms: what each serves, what it needs, and its formulas. Planner, proof, help
-// and tests read it. To add one: a header in algo/, a row here, and its case in run_algorithm
+// THE table of algorithms: what each supports, what it needs, and its formulas. Planner, proof,
+// help and tests read it. To add one: a header in algo/, a row here, and its case in run_algorithm
 // (algo/dispatch.h).
 #pragma once
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace collctl::kernels {
 struct AlgorithmRow {
   AlgorithmId id;
   const char* name;
-  uint32_t collectives;  // bit per Collective it serves
+  uint32_t collectives;  // bit per Collective it supports
   uint32_t protocols;    // bit per Protocol
   uint32_t min_slots;    // of chunks of one slice; fewer deadlock (shown by the recorder)
   bool window;           // runs over memory that all ranks map, not over fifos

@@ -319,7 +319,7 @@ Status Agent::turn() {
   }
   if (wakes[2].revents != 0) orphan();
   if (wakes[0].revents != 0) read_input();
-  // The word may have come while this process had no processor.
+  // The word may have arrived while this process had no processor.
   if (!orphaned_ && heard_until_.passed()) read_input();
   if (!orphaned_ && heard_until_.passed()) orphan();
   beat();

@@ -1,4 +1,4 @@
-// What launcher and agents say to each other, over the standard input and output of the agent. The
+// What launcher and agents exchange, over the standard input and output of the agent. The
 // agent's output may begin with other text (a login shell's); lines that begin with kAgentWord are
 // meant: "need ...", "fail ...", and at last "frames", after which only frames follow.
 //
@@ -30,7 +30,7 @@ enum class AgentFrame : uint16_t {
   end = 6,        // f64 grace in seconds
   look = 7,       // nothing; answered by states
   beat = 8,       // nothing
-  leave = 9,      // nothing: all is done, the agent may go
+  leave = 9,      // nothing: all is done, the agent may exit
   ask = 10,       // u32 number, string what, string argument; answered by answer
   // agent -> launcher
   hello = 32,    // AgentHello
@@ -70,8 +70,9 @@ struct AgentStart {
   std::string folder;                    // to work in, if it exists there
   std::string bind_to;
   std::string data_address;  // the interface with this address carries the data; may be empty
-  double heartbeat_s = 15;   // without a word from the launcher for that long all is ended
-  double grace_s = 5;        // from SIGTERM to SIGKILL then
+  double heartbeat_s =
+      15;              // without a message from the launcher for this long, everything is ended
+  double grace_s = 5;  // from SIGTERM to SIGKILL then
 
   Bytes encode() const;
   static Result<AgentStart> decode(ByteView payload);

@@ -65,7 +65,7 @@ Status FrameChannel::send(FrameType type, ByteView payload, Deadline deadline) {
   if (broken_)
     return Error(ErrorCode::lost, "the control connection ended in the middle of a frame");
   Status sent = base::write_exact(fd_.get(), wire.data(), wire.size(), deadline);
-  // Part of the frame may be on its way: nothing sensible can follow it.
+  // Part of the frame may be in flight: nothing sensible can follow it.
   if (!sent) broken_ = true;
   return sent;
 }

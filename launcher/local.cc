@@ -156,7 +156,7 @@ bool LocalJob::State::handle_ranks(std::vector<Event>& events) {
   return fed;
 }
 
-// One look at everything. False: nothing more will come, the deadline passed or a wake descriptor
+// One look at everything. False: nothing more will arrive, the deadline passed or a wake descriptor
 // is ready.
 Result<bool> LocalJob::State::turn(Deadline deadline, std::span<pollfd> wakes,
                                    std::vector<Event>& events) {

@@ -175,7 +175,7 @@ Status Bootstrap::finish(Deadline deadline) {
   COLL_TRY_IN(barrier(deadline), "finish");
   s.finished = true;
   s.service->say_bye();
-  // All ranks are through the barrier: the neighbours' byes are on their way. Without them their
+  // All ranks are through the barrier: the neighbours' byes are in flight. Without them their
   // connections would still be open here, and closing ours could cut theirs short.
   while (!s.service->byes_received()) {
     s.service->clear_news();

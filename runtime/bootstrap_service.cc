@@ -140,7 +140,7 @@ bool Service::byes_received() {
 void Service::run() {
   std::vector<pollfd> fds;
   {
-    // The reader may already hold a failure that came right behind this rank's place.
+    // The reader may already hold a failure that arrived right behind this rank's place.
     const std::lock_guard lock(mutex_);
     if (root_line_) read_root();
   }

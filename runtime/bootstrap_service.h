@@ -40,8 +40,8 @@ class Service {
   int wake_fd() const { return news_.get(); }  // readable when there may be news
   void clear_news();
   std::vector<Incoming> take_incoming();
-  // A notice from elsewhere is there when the callback has returned: a call that it ends finds its
-  // consequences made.
+  // A notice from elsewhere is visible once the callback has returned: a call that it ends finds
+  // its consequences complete.
   std::optional<AbortNotice> notice();
   bool has_previous();
 

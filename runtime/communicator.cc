@@ -285,7 +285,7 @@ Status Communicator::set_choices(const std::string& algo, const std::string& pro
     return made;
   }
   if (s.gpu != nullptr) {
-    // More channels than were found go the same ways again. Links are made at the first use.
+    // More channels than were found repeat the same routes. Links are made at the first use.
     for (size_t i = 0; int(s.shape.channels.size()) < s.choices.channels; ++i)
       s.shape.channels.push_back(ChannelShape(s.shape.channels[i]));
     return {};
@@ -332,7 +332,7 @@ Status Communicator::finalize(Deadline deadline) {
   State& s = *state_;
   if (s.finalized) return {};
   COLL_TRY_IN(s.drain(deadline), "finalize");
-  // Others may still wait for what this rank has on the way: if that fails, they have to know.
+  // Others may still wait for what this rank has in flight: if that fails, they must know.
   if (s.proxy != nullptr) COLL_TRY_IN(s.proxy->flush(deadline), "finalize");
   COLL_TRY(async_error());
   if (s.proxy != nullptr) s.proxy->expect_close();

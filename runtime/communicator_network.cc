@@ -16,8 +16,8 @@ using transport::ReducerLink;
 
 namespace {
 
-// Where other ways are left, a head that cannot connect must not cost the others all of their time:
-// they cannot know of it while they wait in their plugins.
+// Where other algorithms are left, a head that cannot connect must not cost the others all of their
+// time: they cannot know of it while they wait in their plugins.
 constexpr int64_t kConnectMs = 10'000;
 
 void divide(kernels::DataType type, void* elements, uint64_t count, uint32_t divisor) {

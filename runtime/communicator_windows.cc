@@ -105,7 +105,7 @@ Result<std::vector<WindowPointer>> Communicator::register_windows(
   s.repeated_plan = nullptr;
   const std::lock_guard lock(s.bootstrap_mutex);
   auto windows = s.user_windows->register_windows(ranges, deadline);
-  // Once: from the first registration on, operations under way read it.
+  // Once: from the first registration on, operations in flight read it.
   if (s.flat.base == nullptr) s.flat = s.user_windows->flat();
   if (windows) return windows;
   if (s.user_windows->in_step() && !ends_the_communicator(windows.error())) return windows;

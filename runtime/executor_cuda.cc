@@ -115,7 +115,7 @@ Status CudaExecutor::uploaded(Status status) const {
 
 Status CudaExecutor::upload(const DeviceStream& stream, void* to, const void* from,
                             uint64_t bytes) {
-  // A capture would repeat the copy. Nothing else is under way meanwhile.
+  // A capture would repeat the copy. Nothing else is in flight meanwhile.
   const bool apart = capturing_ != nullptr;
   Status status = uploads_->upload(apart ? setup_stream_ : stream, to, from, bytes, stands_still());
   if (status && apart) status = setup_stream_.synchronize(Deadline::after_ns(patience_ns()));

@@ -1,8 +1,8 @@
 // The executor of GPU ranks: turns a cached plan into launches on the stream of the submission.
 // Nothing here waits for the GPU but wait() and drain(); operations of all streams of a
 // communicator run one after the other, because they share the channels' fifos (events put the
-// streams in order). A watching thread looks, while something is under way, for what kernels
-// report, a GPU that does not work any more, and kernels that neither end nor say why; it sleeps
+// streams in order). While something is in flight a watching thread looks for what kernels
+// report, a GPU that has failed, and kernels that neither end nor report; otherwise it
 // otherwise.
 //
 // Captured plans: what a graph's kernels read stays as long as the communicator. During a capture
@@ -42,7 +42,7 @@ struct CudaPlan {
   std::vector<kernels::Work> works;
   std::vector<kernels::PairStep> steps;  // of all works, one behind the other
   std::vector<Launch> launches;
-  uint64_t bytes = 0;  // moved, roughly: how long it may go on without a sign
+  uint64_t bytes = 0;  // moved, roughly: how long it may continue without a sign
   std::vector<DevicePieces::Piece> pairs;
   std::shared_ptr<DevicePieces> owner;  // of the pieces
   ~CudaPlan();
@@ -77,10 +77,10 @@ class CudaExecutor {
   // Queues a plan whose links are all there. Errors name the GPU; a kernel that could not be
   // launched is as bad as one that failed (lost).
   Status launch(CachedPlan& plan, uint64_t first_op_count, const transport::DeviceStream& stream);
-  // Waits until nothing is under way, then records what is launched on `stream`.
+  // Waits until nothing is in flight, then records what is launched on `stream`.
   Status capture_begin(const transport::DeviceStream& stream);
   Result<transport::DeviceGraph> capture_end(const transport::DeviceStream& stream);
-  // A recording stream must not be asked how far it is: that spoils the graph.
+  // A recording stream must not be queried: that invalidates the graph.
   bool capturing(const transport::DeviceStream& stream);
   Status replay(const transport::DeviceGraph& graph, const transport::DeviceStream& stream);
 
@@ -151,7 +151,7 @@ class CudaExecutor {
   std::unique_ptr<DevicePulse> pulse_;
   // A launch is being queued, without the mutex: a full queue may keep the driver.
   std::atomic<bool> launching_{false};
-  std::atomic<int64_t> sign_ns_{0};  // when the GPU last showed that it gets on
+  std::atomic<int64_t> sign_ns_{0};  // when the GPU last showed progress
 
   // Under `mutex_`: the order of launches, and what the watching thread looks at.
   std::mutex mutex_;
@@ -159,7 +159,7 @@ class CudaExecutor {
   const transport::DeviceStream* last_ = nullptr;       // the stream of the last launch
   const transport::DeviceStream* capturing_ = nullptr;  // must not be asked anything
   uint64_t launched_ = 0;                               // how often something was queued
-  uint64_t largest_bytes_ = 0;                          // of a plan, since nothing was under way
+  uint64_t largest_bytes_ = 0;                          // of a plan, since nothing was in flight
   uint64_t queued_launches_ = 0;                        // likewise: how many kernels
   uint64_t capture_bytes_ = 0, capture_launches_ = 0;   // of what is recorded so far
   uint64_t graph_bytes_ = 0, graph_launches_ = 0;       // of the largest graph
@@ -170,7 +170,7 @@ class CudaExecutor {
   bool told_ = false;  // on_failure knows what the kernels reported
   uint64_t seen_launches_ = 0;
   int64_t asked_ns_ = 0;       // when the driver was last asked whether the queue is empty
-  int64_t idle_since_ns_ = 0;  // 0: something was under way at the last look
+  int64_t idle_since_ns_ = 0;  // 0: something was in flight at the last look
   // A point in the last stream whose passing is watched.
   transport::DeviceEvent marker_;
   bool marked_ = false;

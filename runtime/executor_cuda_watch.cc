@@ -17,7 +17,7 @@ using transport::DeviceStream;
 
 constexpr int64_t kWatchNs = 1'000'000;       // how often the thread looks
 constexpr int64_t kAskNs = 20'000'000;        // ... at the device itself, while it gets work
-constexpr int64_t kRestAfterNs = 50'000'000;  // how long it goes on when nothing is under way
+constexpr int64_t kRestAfterNs = 50'000'000;  // how long it goes on when nothing is in flight
 // Kernels that are told to abort take far less; each that is queued starts once for that.
 constexpr double kDrainSeconds = 10, kDrainSecondsOfLaunch = 0.005;
 constexpr double kGatherSeconds = 1;                // for the reports of one rank's channels
@@ -149,7 +149,7 @@ void CudaExecutor::watch() {
 
 void CudaExecutor::look(std::unique_lock<std::mutex>& lock) {
   if (!told_ && kernel_reported()) return tell(lock, {});
-  if (capturing_ != nullptr)  // nothing is under way, and a question would spoil the capture
+  if (capturing_ != nullptr)  // nothing is in flight, and a question would spoil the capture
     return sign_ns_.store(now_ns(), std::memory_order_release);
   const bool launching = launching_.load(std::memory_order_acquire);
   // A question to the driver makes a launch of the same moment wait, and who sleeps for that sleeps

@@ -36,7 +36,7 @@ constexpr WindowRow kWindowRows[] = {
 };
 // A launch on a stream adds so much (1.0 to 1.5), as the model's times of fifos have it within.
 constexpr double kLaunchUs = 1.2;
-// In operations with a root all ranks tell each other that they have come.
+// In operations with a root all ranks tell each other that they have arrived.
 constexpr double kArrivalUs = 0.3;
 // LL128 that only moves, where sums reach what the row says (2 x H200).
 constexpr double kMovedLinesGbps = 355;

@@ -1,6 +1,6 @@
 // What a collective would take on GPU ranks, by everything that the planner may choose: the window
 // kernels by a table of what they were measured to take, all else by the model (model.h). Used to
-// compare, and to say what limits. Pure; all ranks come to the same answer. Threads: any.
+// compare, and to say what limits. Pure; all ranks get the same answer. Threads: any.
 //
 //   window kernel   launch + base + each further rank + bytes that leave a rank / bandwidth, where
 //                   one-shot sends (n-1) x bytes and two-shot 2(n-1)/n x bytes; LL twice that for
@@ -35,12 +35,12 @@ struct GpuPrediction {
 // Of an algorithm over windows.
 GpuPrediction predict_window_kernel(const GpuQuery& query);
 
-// Straight between users' windows; `algorithm` and `protocol` are of no account.
+// Direct between users' windows; `algorithm` and `protocol` are ignored.
 GpuPrediction predict_direct(const GpuQuery& query);
 
 // Empty, or why these GPU ranks cannot do it over fifos (a sentence without a full stop).
 std::string fifos_unavailable(const ModelInput& input, const GpuQuery& query);
-// Wants fifos_unavailable() to be empty.
+// Requires fifos_unavailable() to be empty.
 GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& query);
 
 // Bytes as the model and algbw count them: of all ranks where each has a block of its own.

@@ -24,11 +24,11 @@ struct InterfaceWish {
 };
 
 // Does this interface name match a list such as "eth,=ib0" or "^docker,lo" or "^=eth0"?
-// A leading ^ turns the whole list round; a leading = makes every name of it exact; either may also
+// A leading ^ negates the whole list; a leading = makes every name in it exact; either may also
 // stand before a single name.
 bool name_matches(std::string_view list, std::string_view name);
 
-// Best first, each interface once. Empty when nothing fits.
+// Best first, each interface once. Empty when nothing matches.
 std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts,
                                          const InterfaceWish& wish);
 

@@ -24,7 +24,7 @@ Result<std::unique_ptr<OneSided>> OneSided::open(Communicator& communicator, Dea
     if (!stream) return made->fail_open(std::move(stream.error()), deadline);
     made->stream_ = std::move(*stream);
   }
-  // All ranks hear of one that has no board, and can go on without.
+  // All ranks hear of one that has no board, and can continue without.
   COLL_TRY_IN(made->board_.open(communicator, deadline), "one-sided operations");
   Status connected = made->connect_peers(deadline);
   // All are there, or none is.

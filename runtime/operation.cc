@@ -1,4 +1,4 @@
-// What an operation may be: the checks that come back to the caller at once.
+// What an operation may be: the checks that return to the caller at once.
 #include "runtime/operation.h"
 
 #include <limits>

@@ -31,8 +31,8 @@ struct MessageWidth {
 constexpr MessageWidth kCpuMessages{8 << 10, 0, 8 << 10, {512 << 10, 512 << 10, 512 << 10}};
 constexpr MessageWidth kGpuMessages{32 << 10, 1 << 20, 512 << 10, {32 << 10, 2 << 10, 16 << 10}};
 
-// How a message goes. Every rank keeps this order of ways, and none waits for another. window: in
-// memory that all ranks map; copy: to oneself, on a GPU.
+// How a message is sent. Every rank keeps this order of paths, and none waits for another. window:
+// in memory that all ranks map; copy: to oneself, on a GPU.
 enum class By { fifos, window, copy };
 struct Way {
   Protocol protocol;
@@ -42,7 +42,7 @@ constexpr Way kWays[] = {{Protocol::ll, By::fifos},      {Protocol::ll128, By::f
                          {Protocol::simple, By::fifos},  {Protocol::ll128, By::window},
                          {Protocol::simple, By::window}, {Protocol::simple, By::copy}};
 
-// Of a slot in use over NVLink: what is under way in all channels must stay in the receiver's cache
+// Of a slot in use over NVLink: what is in flight in all channels must stay in the receiver's cache
 // until it is taken.
 constexpr uint64_t kNvlinkChunk = 128 << 10;
 

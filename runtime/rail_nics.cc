@@ -18,7 +18,7 @@ using transport::IbGid;
 using transport::IbPort;
 
 constexpr size_t kMostUnused = 256, kMostWord = 1024;
-// What is no way to another host, unless SOCKET_IFNAME names it.
+// What is not a route to another host, unless SOCKET_IFNAME names it.
 constexpr const char* kOtherInterfaces = "^docker,lo,virbr";
 
 void bound(RailHost& found) {

@@ -42,8 +42,8 @@ class Rails {
     std::shared_ptr<base::Cancel> cancel;  // of join(), as in CommOptions
     std::function<void()> checks_in;       // as in CommOptions
     uint32_t message_bytes = 1u << 20;
-    double seconds = 0.02;                             // of streaming, each way
-    double timeout_s = 3;                              // of a way that hangs
+    double seconds = 0.02;                             // of streaming, each path
+    double timeout_s = 3;                              // of a path that hangs
     std::function<void(const std::string&)> progress;  // of rank 0
   };
   // Errors: usage: fewer than two ranks, a knob; unavailable: --net ib without a port.
@@ -51,7 +51,7 @@ class Rails {
   ~Rails();
   // The same on every rank.
   Result<RailMatrix> run();
-  // Calls under way end with an error.
+  // Calls in flight end with an error.
   void cancel();
 
  private:

@@ -10,7 +10,7 @@ namespace {
 enum class Kind : uint32_t { hello, card, answer };
 
 constexpr uint32_t kRollTag = 0x57000000;
-// What was sent before the deadline may still be on its way.
+// What was sent before the deadline may still be in flight.
 constexpr int64_t kLateMs = 50;
 constexpr double kAnswerSeconds = 5;
 constexpr uint32_t kMostCardBytes = 1 << 24;

@@ -1,7 +1,7 @@
-// The test that LL128 wants of a path: whether 128 bytes that one GPU stores at once into another's
-// memory arrive at once. Every rank writes numbered lines into each other rank's part of the device
-// window and watches its own part; lines whose flag is new and whose data is old are torn.
-// Start-up's thread, all ranks together; some milliseconds.
+// The torn-store test, which LL128 needs of a path: whether 128 bytes that one GPU stores at once
+// into another's memory arrive at once. Every rank writes numbered lines into each other rank's
+// part of the device window and watches its own part; lines whose flag is new and whose data is old
+// are torn. Start-up's thread, all ranks together; some milliseconds.
 #pragma once
 #include <memory>
 #include <string>
@@ -31,7 +31,7 @@ class TornStoreRest {
 };
 
 struct TornStoreVerdict {
-  std::string why;  // empty: all lines of all pairs came whole; the same words on all ranks
+  std::string why;  // empty: all lines of all pairs arrived whole; the same text on all ranks
   // Some rank's kernels may still write into the window, or left it other than zero, so nobody may
   // use it; on all ranks.
   bool window_lost = false;

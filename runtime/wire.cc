@@ -32,7 +32,7 @@ struct Wire::Table {
   kernels::ChannelLinks links;
 };
 
-// An edge on its way to a link.
+// An edge that is becoming a link.
 struct Wire::Pending {
   Edge edge;
   int peer = -1;

@@ -91,7 +91,8 @@ class Wire {
 
   Options options_;
   std::map<Edge, std::unique_ptr<transport::Link>> links_;
-  // Receiving endpoints: what they offer can be taken until they die, and the sender may come late.
+  // Receiving endpoints: what they offer can be taken until they die, and the sender may arrive
+  // late.
   std::vector<std::unique_ptr<transport::Endpoint>> offers_;
   std::vector<LinkInfo> infos_;
   std::vector<std::unique_ptr<Table>> tables_;

@@ -14,7 +14,7 @@ bool is_one_host(const Graph& graph, int a, int b) {
   return node(graph, a).host == node(graph, b).host;
 }
 
-// Two GPUs on AMD's CPUs reach each other well through them; more would share the way.
+// Two GPUs on AMD's CPUs reach each other well through them; more would share the path.
 bool is_two_gpus_on_amd(const Graph& graph) {
   const Node& cpu = node(graph, graph.cpus.front());
   return graph.gpus.size() <= 2 && cpu.vendor == "AuthenticAMD" && cpu.arch == "x86_64";

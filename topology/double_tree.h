@@ -17,7 +17,7 @@ struct BinaryPlace {
 // b when that is >= n; children p - b/2 and p + b/2, the offset of the second halved while it falls
 // outside; the root's one child is the highest power of two below n. tree 1: the same, mirrored for
 // even n, shifted by one for odd n (where position 0 is an inner place of both). Source:
-// NCCL's published trees. Wants 0 <= position < n.
+// NCCL's published trees. Requires 0 <= position < n.
 BinaryPlace double_binary_tree(int tree, int n, int position);
 
 // Levels below the root, equal for both: ceil(log2 n). The lowest is reached from the root by

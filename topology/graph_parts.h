@@ -1,4 +1,4 @@
-// A machine whose GPUs do not all reach each other without the network falls into parts, each of
+// A machine whose GPUs do not all reach each other without the network is split into parts, each of
 // which is a node of the cluster by itself. Used before the search. Pure; threads: any.
 #pragma once
 #include <vector>

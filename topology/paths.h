@@ -56,7 +56,7 @@ class Paths {
 
 Paths make_paths(const Graph& graph, const PathOptions& options = {});
 
-// What one link makes of a path that takes it.
+// What one link does to a path that takes it.
 PathType step_type(const Graph& graph, int from, const GraphLink& link);
 // One path after another.
 Path joined(const Path& first, const Path& second);

@@ -42,7 +42,7 @@ struct ChannelGraph {
 };
 
 // Who sends to whom in a channel, GPUs and network devices (nodes of the Graph), from its entry on;
-// of trees the way towards the leaves. A channel of one GPU on a single node has none.
+// of trees the direction towards the leaves. A channel of one GPU on a single node has none.
 std::vector<std::pair<int, int>> channel_steps(Pattern pattern, const GraphChannel& channel);
 
 struct SearchOptions {
@@ -52,7 +52,7 @@ struct SearchOptions {
 };
 
 // The graphs of a node: the tree has exactly as many channels as the ring; collnet is empty where
-// no network device reduces or there is one node. `paths` from effective_paths.
+// no network device has in-network reduction or there is one node. `paths` from effective_paths.
 struct NodeGraphs {
   ChannelGraph ring, tree, collnet;
 };

@@ -9,7 +9,7 @@ namespace collctl::topology {
 namespace {
 
 // Visits: of all attempts for one pattern, of one, and of one that repeats its first channel.
-// NCCL's numbers and its way to count, since results depend on them: attempts are paid in full,
+// NCCL's numbers and its counting, since results depend on them: attempts are paid in full,
 // and what an attempt with different channels leaves over is given back.
 constexpr int64_t kAllBudget = 1 << 19, kAttemptBudget = 1 << 14, kSameBudget = 1 << 8;
 // As long as nothing is found the search goes on; from here on with short attempts.
@@ -134,7 +134,7 @@ class PatternSearch {
   }
 
   bool relax_same_channels() {
-    // Between AMD's NUMA nodes all orders share one slow way.
+    // Between AMD's NUMA nodes all orders share one slow path.
     const bool useless = is_amd_cpu(site_.graph()) && rules_.type_intra == PathType::sys;
     const bool relaxed = rules_.same_channels && !useless;
     rules_.same_channels = !relaxed;

@@ -63,9 +63,9 @@ struct C2cLink {
 
 struct Gpu {
   std::optional<int> dev;   // NVML index
-  std::optional<int> rank;  // of the rank that drives it
+  std::optional<int> rank;  // of the rank that uses it
   std::optional<int> sm;    // compute capability x 10; AMD files use the number of compute units
-  std::optional<bool> gdr;  // a NIC can reach its memory
+  std::optional<bool> gdr;  // a NIC can access its memory
   std::optional<std::string> gcn, arch;  // AMD: architecture ("908", "gfx942"), encoded features
   std::vector<FabricLink> links;
   std::vector<C2cLink> c2c;
@@ -157,7 +157,7 @@ struct System {
 };
 
 enum class Severity : uint8_t { note, warning };
-// Something that a person should know: a default that was assumed, a thing that cannot be right.
+// Something that the user should know: a default that was assumed, a value that cannot be right.
 struct Finding {
   Severity severity = Severity::note;
   std::string what;    // one sentence without a full stop
@@ -167,7 +167,7 @@ struct Finding {
 };
 const char* severity_name(Severity severity);
 
-// Files and graphs beyond these are refused: no real machine comes near.
+// Files and graphs beyond these are refused: no real machine is near them.
 inline constexpr size_t kMaxFileBytes = size_t{16} << 20;
 inline constexpr int kMaxDepth = 64;
 inline constexpr int kMaxElements = 65536;

@@ -1,7 +1,7 @@
 // NCCL's topology files, both ways. Reading trusts nothing: size, depth, element count and
-// every number are bounded; what cannot be is an error with file:line:column and what was expected,
-// what is merely odd is a finding. Used by cmd (and later by detection and the dump of rank 0).
-// Threads: any.
+// every number are bounded; what is invalid is an error with file:line:column and what was
+// expected, what is merely odd is a finding. Used by cmd (and later by detection and the dump of
+// rank 0). Threads: any.
 #pragma once
 #include <string>
 #include <string_view>

@@ -250,7 +250,7 @@ bool CpuBlock::has_size(const FifoEnd& end, uint64_t bytes) {
   return sent == bytes || wrong_size(end, sent, bytes);
 }
 
-// The same for LL, where a line of this step has come: its producer wrote the record before.
+// The same for LL, where a line of this step has arrived: its producer wrote the record before.
 bool CpuBlock::has_due_lines(const FifoEnd& end) {
   if (end.fifo->records == nullptr) return true;
   const uint32_t sent = recorded(end).load(std::memory_order_relaxed);

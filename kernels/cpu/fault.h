@@ -10,7 +10,7 @@ namespace collctl::kernels {
 FaultKind apply_fault(CpuWork& work);
 
 // A reduction or a copy with the fault: the contribution of the next rank is missing (a copy brings
-// zeroes), comes twice, or the result has a wrong bit.
+// zeroes), is added twice, or the result has a wrong bit.
 void reduce_with_fault(CpuWork& work, FaultKind fault, const void* const* sources,
                        void* const* destinations, int destination_count, uint64_t n,
                        uint32_t divisor);

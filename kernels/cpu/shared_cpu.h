@@ -3,7 +3,7 @@
 // thread only.
 //
 // The channel's window carries the arrivals. In its line a rank says with the first one where its
-// buffers are, and which operation it runs, so that ranks that do different things find it out.
+// buffers are, and which operation it runs, so that ranks that run different ones notice it.
 #pragma once
 #include "kernels/cpu/window_cpu.h"
 #include "kernels/shared_block.h"

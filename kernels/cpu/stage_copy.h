@@ -17,10 +17,10 @@ inline constexpr uint64_t kStreamedBytes = 4096;
 // store of this thread, however it was stored.
 void stage_copy(void* to, const void* from, uint64_t bytes, bool streams);
 
-// One channel's memory of how its long copies went.
+// One channel's record of how fast its long copies were.
 class StagePace {
  public:
-  // How the next long copy and what belongs to it are to be stored.
+  // How to store the next long copy and what belongs to it.
   bool streams() const { return streamed_left_ > 0; }
   // Copies as streams() says, and learns from it.
   void copy(void* to, const void* from, uint64_t bytes);

@@ -47,7 +47,7 @@ bool CpuWindow::wait_for(int peer) {
   return true;
 }
 
-// A rank whose buffers lie in windows and one whose do not take different ways.
+// A rank whose buffers lie in windows and one whose do not take different paths.
 bool CpuWindow::refuse_use(int peer) {
   const uint32_t kind = line(peer).kind;
   Report report = work_.report(ReportCode::bad_data);

@@ -1,7 +1,7 @@
-// What the host calls of the GPU's kernels: plain C++ that every build can include. A build without
-// nvcc has no_launcher.cc instead: launcher().built is false and everything is refused with the
-// reason. Called by the CUDA executor (runtime/executor_cuda), through a table, so that tests can
-// run the executor with works on host threads.
+// The host's interface to the GPU's kernels: plain C++ that every build can include. A build
+// without nvcc has no_launcher.cc instead: launcher().built is false and everything is refused with
+// the reason. Called by the CUDA executor (runtime/executor_cuda), through a table, so that tests
+// can run the executor with works on host threads.
 //
 // All launches are asynchronous, in the order of the given stream, and can be captured into a CUDA
 // graph. Blocks of ranks that wait for each other must be resident at once: a launch has at most as
@@ -45,7 +45,7 @@ struct WorksLaunch {
 
 // Memory that all ranks of a host map on their devices, rank r's part at base + r x stride, as the
 // window kernels use it: counters, flags, lines and staging. Zeroed when it is made, from then on
-// theirs alone; what is in it says how far the ranks have got, so all ranks must run the same calls
+// theirs alone; its contents say how far the ranks have got, so all ranks must run the same calls
 // in the same order.
 struct PeerMemory {
   uint8_t* base = nullptr;
@@ -56,7 +56,7 @@ struct PeerMemory {
 // Directly between users' buffers, which all ranks map: none is the path through peer memory. A
 // reduction's contributions are stored into slots of who adds them up (all-reduce only), or loaded
 // by it; a broadcast is stored by its root, or loaded by the others, a part by each for all of
-// them. `best` is the one that was measured faster; other collectives have one way.
+// them. `best` is the one that was measured faster; other collectives have only one.
 enum class DirectWay : uint8_t { none, best, store, load };
 
 // One whole operation through peers' memory, by a kernel made for it (algorithm one_shot or
@@ -80,7 +80,7 @@ struct WindowLaunch {
   void* stream = nullptr;  // CUstream
 };
 
-// Whether the receivers of a broadcast by window kernels hand on what they get, a slice each, so
+// Whether the receivers of a broadcast by window kernels forward what they get, a slice each, so
 // that every byte leaves the root once: from 3 ranks on, by LL128 where it is worth the second hop.
 constexpr bool broadcast_is_dealt(Protocol protocol, int nranks, uint64_t bytes) {
   return nranks > 2 && (protocol == Protocol::simple ||
@@ -95,11 +95,11 @@ struct Launcher {
   const char* why_not = "";        // when not built
   // The most works one launch takes (they travel as kernel arguments).
   int most_works = 0;
-  // Brings all kernels to the current device. Before the first launch: CUDA would do it then, and
+  // Loads all kernels onto the current device. Before the first launch: CUDA would do it then, and
   // may wait for what runs there, which may be waiting for that launch.
   int (*prepare)() = nullptr;
   int (*launch_works)(const WorksLaunch&) = nullptr;
-  // Bytes of a rank's part that the window kernels want.
+  // Bytes of a rank's part that the window kernels need.
   uint64_t (*window_part_bytes)(int nranks) = nullptr;
   // Whether there is a window kernel for it, for this many bytes of `count` elements (send_recv,
   // pairwise: of a message). Pure; the same on all ranks.
@@ -113,10 +113,11 @@ struct Launcher {
   bool (*runs_on)(int compute_capability) = nullptr;
   bool (*has_type)(DataType type, int compute_capability) = nullptr;
   const char* (*error_text)(int error) = nullptr;
-  // torn-store test of LL128 over a path: launches on both ends, see torn_store.h.
+  // Torn-store test of LL128 over a path: launches on both ends, see torn_store.h.
   // Writer: 128-byte lines into `lines` (peer's memory); reader: watches own memory `lines` and
   // counts lines whose flag was new and whose data was old into *torn (pinned, 0 before); it stores
-  // kTornStoreAborted there when the writer's last round did not come. The lines are zeros before.
+  // kTornStoreAborted there when the writer's last round did not arrive. The lines are zeros
+  // before.
   int (*torn_store_write)(void* lines, uint32_t line_count, uint32_t rounds,
                           void* stream) = nullptr;
   int (*torn_store_read)(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,

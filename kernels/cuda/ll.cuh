@@ -1,6 +1,6 @@
 // Protocol LL: lines of 16 bytes, {data low, flag, data high, flag}, flag = uint32(step + 1). One
-// store carries data and news of it, so there is no fence and no counter on the way. A thread takes
-// four lines at a time, so that their loads are under way together.
+// store carries data and its announcement, so no fence and no counter are needed. A thread takes
+// four lines at a time, so that their loads are in flight together.
 #pragma once
 #include "kernels/cuda/line_slices.cuh"
 
@@ -108,7 +108,7 @@ struct LlLines {
     return uint32_t((a.bytes + 7) / 8);
   }
 
-  // What comes from the one source, or else from `in`.
+  // From the one source, or else from `in`.
   struct Copy {
     static __device__ __noinline__ void run(const LineArguments& given) {
       const LineArguments a = given;

@@ -34,9 +34,9 @@ __device__ __forceinline__ void store_pack_volatile(void* p, const Pack& v) {
   asm volatile("st.volatile.global.v2.u64 [%0], {%1,%2};" ::"l"(p), "l"(v.word[0]), "l"(v.word[1])
                : "memory");
 }
-// The same by the whole warp together. Lanes that came different ways would store in several parts,
+// The same by the whole warp together. Lanes that diverged would store in several parts,
 // and what 8 lanes store could then arrive in parts. A barrier alone does not make them continue in
-// step: they repeat it until they do, and store in the same piece. Lanes without `stores` only sync.
+// step: they repeat it until they do, and store in the same piece. Others only sync.
 __device__ __forceinline__ void store_pack_together(void* p, const Pack& v, bool stores) {
   asm volatile(
       "{ .reg .pred does, parted;\n\t"

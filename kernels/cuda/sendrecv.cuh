@@ -2,7 +2,7 @@
 //
 // A block has a side that sends and one that receives. Of each side's warps the last one keeps the
 // counters: the others tell it in shared memory how many slices they have moved, and run ahead as
-// far as slots are free. So nobody waits for a fence but who publishes. The two sides go through
+// far as slots are free. So only the publisher waits for a fence. The two sides go through
 // the rounds each at its own pace: a rank's receives never wait for its sends, hence in the
 // earliest unfinished round of all ranks both ends of a message are there.
 #pragma once
@@ -162,7 +162,7 @@ __device__ __forceinline__ void keep_counters(PairSide& side, PairEnd& end, uint
                            : PairMover<kProtocol>::wire_bytes(n));
       fence_system();
     }
-    // What was loaded from a slot has been used, so no load can come after the head.
+    // What was loaded from a slot has been used, so no load can follow the head.
     if (side.lane == 0 && (announces || side.receives)) store_volatile(end.post, end.step + 1);
     end.advance();
     return true;
@@ -170,7 +170,7 @@ __device__ __forceinline__ void keep_counters(PairSide& side, PairEnd& end, uint
   if (side.lane == 0) end.fifo->step = end.step;  // all have loaded it
 }
 
-// One message. `fifo` null: no link was made, a planner's mistake.
+// One message. `fifo` null: no link was made, a planner's bug.
 template <Protocol kProtocol>
 __device__ __forceinline__ void run_message(PairSide& side, Fifo* fifo, const PairStep& step) {
   const uint64_t bytes =
@@ -195,7 +195,7 @@ __device__ __forceinline__ void run_message(PairSide& side, Fifo* fifo, const Pa
     send_slices<kProtocol>(side, end, static_cast<const uint8_t*>(step.send), bytes);
 }
 
-// To oneself: the sides copy half each.
+// To itself: the sides copy half each.
 __device__ __forceinline__ void run_own(const PairSide& side, const PairStep& step) {
   const uint64_t bytes = step.send_count * side.head.element_bytes;
   if (side.keeps_counters() || bytes == 0 || step.send == step.recv) return;

@@ -1,5 +1,5 @@
-// The kernel of messages (pairwise): what a launch of it carries. It speaks with the verbs' kernels
-// over the same fifos, but has nothing to add up: no stack to speak of, and sending and receiving
+// The kernel of messages (pairwise): what a launch of it carries. It works with the verbs' kernels
+// over the same fifos, but has nothing to reduce: hardly any stack, and sending and receiving
 // side by side, each by warps of its own that share no barrier except between rounds.
 #pragma once
 #include "kernels/cuda/launch.h"
@@ -30,7 +30,7 @@ struct SendRecvHead {
   uint64_t chunk_bytes;
   uint32_t element_bytes;
   Collective collective;
-  uint8_t send_warps, recv_warps;  // that move data; 0: nobody sends, or receives
+  uint8_t send_warps, recv_warps;  // that move data; 0: no sends, or receives
   bool apart;  // sides have blocks of their own, block 2 b sends and block 2 b + 1 receives
 };
 
@@ -41,9 +41,9 @@ struct SendRecvCall {
 };
 static_assert(sizeof(SendRecvCall) <= 4096);
 
-// Host. Whether it is a launch of messages alone that this kernel can do.
+// Host. Whether it is a launch of messages only that this kernel can run.
 bool sendrecv_serves(const WorksLaunch& launch);
-// Wants sendrecv_serves(). cudaError_t.
+// Requires sendrecv_serves(). cudaError_t.
 int launch_sendrecv(const WorksLaunch& launch);
 int prepare_sendrecv();
 

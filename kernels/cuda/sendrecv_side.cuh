@@ -110,7 +110,7 @@ class PairSide {
   // From any thread: the block aborts. All waits look at it.
   __device__ void fail() { store_release_block(&block_.failed, 1); }
   __device__ bool failed() const { return load_acquire_block(&block_.failed) != 0; }
-  // Alike in all threads of the side, which all come here. One lane looks: it takes an atomic.
+  // The same in all threads of the side, which all call it. One lane looks: it takes an atomic.
   __device__ bool barrier() {
     return barrier_any(1 + int(receives), (warps + 1) * kWarp, lane == 0 && failed());
   }

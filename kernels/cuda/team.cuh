@@ -109,7 +109,7 @@ class Team {
     }
   }
 
-  // Whether a wait since `start` must end: somebody raised the abort word, or it took too long.
+  // Whether a wait since `start` must end: the abort word was raised, or it took too long.
   // The block's first to say so writes the report. Out of line: rare, and called in many loops.
   __device__ __noinline__ bool must_abort(const WaitFor& what, uint64_t seen, int64_t start) {
     const bool aborted = load_volatile(shared_.abort_word) != 0 && ++aborted_looks_ >= looks_;
@@ -136,9 +136,9 @@ class Team {
   BlockShared& block_;
   const DeviceShared& shared_;
   const int barrier_;
-  // Of a wait without progress, and how often it must find the abort word raised. Part 2 is the way
-  // down of a tree, which waits whenever anybody's way up does: the channel has one report, and the
-  // way up, which looks meanwhile, knows whom it misses.
+  // Of a wait without progress, and how often it must find the abort word raised. Part 2 is the
+  // broadcast of a tree, which waits whenever any rank's reduction does: the channel has one
+  // report, and the reduction, which looks meanwhile, knows whom it waits for.
   const int64_t patience_;
   const int looks_;
   int aborted_looks_ = 0;

@@ -1,5 +1,5 @@
 // Broadcast by lines among three ranks or more, for middle sizes: as by store
-// (window_broadcast_store.cuh), the root deals a slice to each receiver, who hands it on to the
+// (window_broadcast_store.cuh), the root deals a slice to each receiver, which forwards it to the
 // other receivers. Slices lie in the sender's bank, what is handed on behind them, as two-shot's
 // results do. Oracle: algo/one_shot.h.
 #pragma once

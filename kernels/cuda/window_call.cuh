@@ -1,4 +1,4 @@
-// What the window kernels share: the plain form of an operation, the way a thread waits, how a
+// What the window kernels share: the plain form of an operation, how a thread waits, how a
 // launch begins and ends.
 #pragma once
 #include "kernels/cuda/launch.h"
@@ -33,7 +33,7 @@ struct Exchange {
   Collective collective;
   AlgorithmId algorithm;
   bool copy_own;
-  bool announces;  // not every rank hears from every other: they say that they come
+  bool announces;  // not every rank hears from every other: they announce their arrival
 
   __device__ bool gives(int peer) const {
     return gives_to == Peers::all || (gives_to == Peers::root && peer == root);
@@ -80,8 +80,8 @@ __device__ __forceinline__ void fetch_arguments(const Exchange& x) {
   fetch_word(words[sizeof(Exchange) / 4 - 1]);
 }
 
-// What one thread writes when its kernel must abort. One of the launch writes it, and the code
-// last: the host may be looking. What a kernel before this one reported says more and stays.
+// What one thread writes when its kernel must abort. One thread of the launch writes it, and the
+// code last: the host may be looking. What a kernel before this one reported says more and stays.
 __device__ inline void write_report(const Exchange& x, ReportCode code, Protocol protocol, int peer,
                                     WaitSide side, uint64_t seen, uint64_t wanted) {
   Report* r = x.shared.reports;
@@ -127,7 +127,7 @@ class Patience {
   int64_t start_ = 0;
 };
 
-// Of an operation in which not every rank hears from every other: each says that it has come, and
+// For an operation in which not every rank hears from every other: each announces its arrival, and
 // at the end has seen that all others have. So no one starts the next but one before all have ended
 // the one before this (window_layout.h). Block by block.
 __device__ inline void announce(const Exchange& x, uint64_t epoch) {
@@ -148,7 +148,7 @@ __device__ inline void await_peers(const Exchange& x, Protocol protocol, uint64_
   wait_counter(x, protocol, p, &x.counters(x.memory.rank, p, int(blockIdx.x))->arrived, epoch);
 }
 
-// All ranks go on from the same epoch, whatever number of blocks a launch has: each block writes
+// All ranks continue from the same epoch, whatever number of blocks a launch has: each block writes
 // the count of every block that has its number modulo the grid.
 __device__ inline void end_epoch(const Exchange& x, uint64_t epoch) {
   __syncthreads();

@@ -7,10 +7,10 @@ namespace collctl::kernels::cuda {
 
 inline constexpr int kLineThreads = 512;
 
-// Units of one warp: every stride-th from the first, kCount at a time so that as many loads are on
-// their way; one where a warp has no more than one. What a warp writes it has read before as input,
+// Units of one warp: every stride-th from the first, kCount at a time so that as many loads are in
+// flight; one where a warp has no more than one. What a warp writes it has read before as input,
 // so an operation in place is right. kPeers: with so many peers at a time, for small operations:
-// what is under way together takes as long as one; in larger ones it is too much. kWords: of whole
+// what is in flight together takes as long as one; in larger ones it is too much. kWords: of whole
 // aligned words (UserUnits).
 template <class Protocol, int kCount, int kPeers, bool kWords>
 struct Batch {
@@ -89,7 +89,7 @@ __device__ __forceinline__ void give_batch(const Exchange& x, const B& batch, ui
   }
 }
 
-// The own block goes into place behind what is given: nobody waits for it, and where all get the
+// The own block is put into place after what is given: no rank waits for it, and where all get the
 // same it is at hand.
 template <class B, WordKind kKind>
 __device__ __forceinline__ void give_lines(const Exchange& x, const B& batch, uint32_t turn,

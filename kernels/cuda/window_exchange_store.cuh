@@ -80,7 +80,7 @@ __device__ void sum_chunks(Group& group, const Chunks& chunks, bool whole, uint6
   }
 }
 
-// Puts what came into place, a chunk of one peer a turn, and of every chunk the own one last.
+// Puts what arrived into place, a chunk of one peer a turn, and of every chunk the own one last.
 template <bool kVec>
 __device__ void take_chunks(Group& group, const Chunks& chunks, uint64_t from) {
   const Exchange& x = group.x;

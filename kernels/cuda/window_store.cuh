@@ -74,7 +74,7 @@ __device__ __forceinline__ void reduce_staged(const Exchange& x, const uint8_t* 
         if (p + i * kGroupThreads < packs) v[i] = load_staged(from + 16 * (p + i * kGroupThreads));
     };
     for (uint32_t p = t; p < packs; p += kUnroll * kGroupThreads) {
-      // Those of two ranks are under way together.
+      // Those of two ranks are in flight together.
       WordSum<kKind> sum[kUnroll][2];
       uint4 v[kUnroll], w[kUnroll];
       load(0, p, v);

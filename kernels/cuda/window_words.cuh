@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kLineThreads) sum_words(const __grid_constant_
     for (int first = 0; first < n && !failed; first += kAtOnce) {
       LaneData d[kAtOnce];
       Patience patience;
-      // The lane's lines of four ranks are under way together.
+      // The lane's lines of four ranks are in flight together.
       for (int late = 0; late >= 0 && !failed;) {
         late = -1;
 #pragma unroll

@@ -1,4 +1,4 @@
-// The way to the open channel; the streams are in libssh2_streams.cc.
+// Opening the channel; the streams are in libssh2_streams.cc.
 #include "launcher/ssh/libssh2_channel.h"
 
 #include <algorithm>

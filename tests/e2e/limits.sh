@@ -39,7 +39,7 @@ for limit in 40 64 100 140 180 190 200 220 260 280 300; do
     >"$work/out" 2>"$work/err" </dev/null
   rc=$?
   [ $rc -eq 0 ] && continue
-  [ $rc -eq 3 ] && grep -q 'error:.*\(Too many open files\|no file descriptor left\)' "$work/err" ||
+  [ $rc -eq 3 ] && grep -q 'error:.*\(Too many open files\|run out of file descriptors\)' "$work/err" ||
     fail "limit $limit: exit code $rc, expected 3 and what is short"
   refused=$((refused + 1))
 done

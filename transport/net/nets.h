@@ -10,8 +10,8 @@
 
 namespace collctl::transport {
 
-// Bits of PeerInfo::nets. Sockets go wherever there is an address, unless the user wants no
-// sockets; the plugin's name as the network wants neither sockets nor IB.
+// Bits of PeerInfo::nets. Sockets work wherever there is an address, unless the user excludes
+// them; the plugin's name as the network excludes both sockets and IB.
 inline constexpr uint8_t kNetInfiniBand = 1, kNetRoce = 2, kNetNoSocket = 4, kNetPlugin = 8,
                          kNetOnlyPlugin = 16, kNetCollNet = 32;
 
@@ -33,8 +33,8 @@ struct NetPresence {
   std::string why_no_plugin;          // empty when there is, or none was named
 };
 // `wanted` is empty, "ib", "socket" or a plugin's name: of the network of COLLCTL_NET_PLUGIN, or,
-// without that, of a library. Errors: unavailable: what is wanted cannot be had; usage: a knob IB_*
-// that cannot be read.
+// without that, of a library. Errors: unavailable: what is wanted is not available; usage: a knob
+// IB_* that is malformed.
 Result<NetPresence> find_networks(const std::string& wanted, uint64_t comm_hash = 0);
 
 // The same answer for (a, b) and (b, a). Null: none; `why` says so.

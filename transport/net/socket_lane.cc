@@ -12,7 +12,7 @@ namespace collctl::transport {
 namespace {
 
 constexpr size_t kLaneBatch = 8;  // messages of one send call
-constexpr int kReadsPerPump = 4;  // then the driver gets to announce what has come
+constexpr int kReadsPerPump = 4;  // then the driver gets to announce what has arrived
 constexpr size_t kHeader = sizeof(WireHeader);
 
 }  // namespace

@@ -33,7 +33,7 @@ struct Placement {
 class LaneOwner {
  public:
   virtual ~LaneOwner() = default;
-  // A header has come: checks it against what was agreed and says where the body goes.
+  // A header has arrived: checks it against what was agreed and says where the body goes.
   virtual Result<Placement> place(int lane, const WireHeader& header) = 0;
   virtual void arrived(int lane, const WireHeader& header) = 0;  // the body is complete
   virtual void sent(const WireHeader& header) = 0;               // the socket took all of it

@@ -102,7 +102,7 @@ class P2pLink : public Link {
   kernels::Fifo fifos_[kernels::kProtocolCount]{};
   std::string via_;
   P2pBlock own_, peers_;
-  Offers<Memory>::Offer offer_;  // the peer may come for it after this end is connected
+  Offers<Memory>::Offer offer_;  // the peer may fetch it after this end is connected
 };
 
 Direction other_end(const LinkSpec& spec) {

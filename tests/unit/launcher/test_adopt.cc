@@ -282,7 +282,7 @@ TEST_CASE("torchrun's ranks meet beside its own store, with a token only") {
   CHECK(has(no_rendezvous(homeless).hint, "COLLCTL_COMM_ID"));
 }
 
-TEST_CASE("no place to meet: what to set is said") {
+TEST_CASE("no rendezvous address: what to set is said") {
   const Error slurm = no_rendezvous(kSlurm);
   CHECK(has(slurm.message, "rank 3 of 5"));
   CHECK(has(slurm.hint, "srun --mpi=pmi2"));

@@ -82,7 +82,7 @@ TEST_CASE("devices that the file lacks come in at their place") {
               "<cpu numaid=\"0\">" + above + gpu0 + gpu1 +
                   "</pci></cpu><cpu numaid=\"1\" affinity=\"f0\">" + far + gpu2 + "</pci></cpu>");
   const Merged result = merged("<cpu numaid=\"0\"/>", "<cpu numaid=\"0\">" + gpu0 + "</cpu>");
-  CHECK(has_finding(result.findings, "not in the file; it is added (0000:03:00.0)"));
+  CHECK(has_finding(result.findings, "missing in the file; it is added (0000:03:00.0)"));
 }
 
 TEST_CASE("an empty file is the machine") {

@@ -101,7 +101,7 @@ TEST_CASE("each call of a plugin that fails is an error with its name, and what 
 TEST_CASE("answers of a plugin that make no sense are refused") {
   CHECK(has(failure_of("fake12", "", "devices"), "it has 1048576 devices; expected 1 to 256"));
   CHECK(has(failure_of("fake12", "", "no-devices"), "it has 0 devices"));
-  CHECK(has(failure_of("fake12", "", "no-host"), "wire0 does not take host memory"));
+  CHECK(has(failure_of("fake12", "", "no-host"), "wire0 does not support host memory"));
   CHECK(has(failure_of("fake12", "", "no-bytes"), "wire0 sends at most 0 bytes at once"));
   CHECK(has(failure_of("fake12", "", "null-listener"), "listen returned nothing to accept from"));
   CHECK(has(failure_of("fake12", "", "size"),
@@ -212,7 +212,7 @@ TEST_CASE("which networks a rank has with a plugin, and what two ranks use") {
   CHECK(name(preferred, only) == "plugin");
   CHECK(name(preferred, 0) == "socket");
   CHECK(name(only, 0) == "");
-  CHECK(has(why, "rank 2 (host h2) has no network plugin, and rank 1 (host h1) is to use one"));
+  CHECK(has(why, "rank 2 (host h2) has no network plugin, and rank 1 (host h1) may use nothing else"));
 }
 
 TEST_CASE("libraries that are no plugin are refused in words") {

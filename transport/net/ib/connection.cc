@@ -98,7 +98,7 @@ Status IbConnection::step(bool& moved) {
   if (draining() && !moved) drain_no_longer(began);
   // Its end shows in poll as well; between sleeps it is enough to look now and then.
   if (control_.sending() || ++rounds_ % kControlRounds == 0) COLL_TRY(control_step(moved));
-  // Only when an event has come, or while a port is down.
+  // Only when an event has arrived, or while a port is down.
   if (parts_.devices->events() != seen_events_ || port_down_) COLL_TRY(look_at_ports());
   return post_waiting(moved);
 }

@@ -1,9 +1,9 @@
 // What both ends of an IB connection do when some of its queue pairs die and others live
-// (COLLCTL_IB_PORT_FAILOVER). Only the sender knows what was under way, and only the receiver what
+// (COLLCTL_IB_PORT_FAILOVER). Only the sender knows what was in flight, and only the receiver what
 // has arrived, so they ask each other over the TCP connection:
 //   sender   -> lanes_lost(round, lanes): these are dead
 //   receiver: gives its ends of them up, so that nothing late can come by them any more, and takes
-//             what has come until a receive comes back unused: what its adapters have acknowledged
+//             what has arrived until a receive returns unused: what its adapters have acknowledged
 //             came before that, and counts as sent
 //            -> moved_over(round, for each stream: what has arrived)
 //   sender: what went by a dead lane and has not arrived is sent again by another; goes on
@@ -59,7 +59,7 @@ Status IbConnection::fail_lane(IbLane& lane) {
   lane.lost_ns = now_ns();
   ++draining_;
   COLL_TRY(lane.qp.retire());
-  // So that there is one to come back; no room for it means that there are others.
+  // So that there is one to return; no room for it means that there are others.
   (void)lane.qp.post_receives(encode({.work = IbWork::receive}), 1);
   return {};
 }
@@ -82,7 +82,7 @@ Status IbConnection::take_last(IbLane& lane, const base::drivers::VerbsCompletio
     --draining_;
     return {};
   }
-  // It may have been the last one: now there is room for one that comes back.
+  // It may have been the last one: now there is room for one that returns.
   (void)lane.qp.post_receives(encode({.work = IbWork::receive}), 1);
   return came(lane, completion);
 }

@@ -19,7 +19,7 @@ using namespace base::drivers;
 namespace {
 
 constexpr uint64_t kControlPart = 0x6962;  // of the edge's keys: the TCP connection
-constexpr uint32_t kClearBatches = 4;      // of each stream that can be on their way at once
+constexpr uint32_t kClearBatches = 4;      // of each stream that can be in flight at once
 constexpr uint32_t kInlineEntries = 4;     // of clear-to-send
 constexpr uint32_t kReceiveBatch = 8;      // receives posted with one call
 constexpr uint32_t kMostCost = 4095;       // of a message, in requests (IbWorkId)

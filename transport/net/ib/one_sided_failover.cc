@@ -1,12 +1,13 @@
 // One-sided links of which some queue pairs die and others live (COLLCTL_IB_PORT_FAILOVER).
 //
-// Both ends have requests under way on a queue pair, and each asks the same of the other: what has
-// come, and that nothing comes late. So an end that loses a queue pair gives it up, takes what has
-// come by it until a receive comes back unused (what the other end's adapter was acknowledged comes
-// before that), and says lanes_lost(it; how many immediates have come), once for each; who hears
-// that does the same if it had not. Then both ends are gone, and the requests of this end are
+// Both ends have requests in flight on a queue pair, and each asks the same of the other: what has
+// arrived, and that nothing arrives late. So an end that loses a queue pair retires it, takes what
+// has arrived by it until a receive returns unused (what the other end's adapter was acknowledged
+// is before that), and says lanes_lost(it; how many immediates have arrived), once for each; who
+// hears that does the same if it had not. Then both ends are gone, and the requests of this end are
 // settled:
-// - what an immediate announced that has come is over, and so are all writes before it on its queue
+// - what an immediate announced that has arrived is over, and so are all writes before it on its
+// queue
 //   pair; the answer to a read may be lost all the same;
 // - the rest is posted again by others in its order: writes and reads may be done twice, because
 //   nobody was told of them yet.
@@ -68,7 +69,7 @@ void IbOneSidedLink::lose(const std::function<bool(const Lane&)>& these, Error w
       lane.alive = false;
       lane.lost_ns = now_ns();
       if (!lane.qp.retire()) lane.lost_ns -= kMostDrainNs;  // its adapter is gone
-      // So that there is one to come back; no room for it means that there are others.
+      // So that there is one to return; no room for it means that there are others.
       (void)lane.qp.post_receives(encode({.work = IbWork::receive}), 1);
     }
     if (lane.alive && rest.find(lane.name.local) == std::string::npos)

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t kOneSidedBatch = 8;    // receives posted with one call
 constexpr uint32_t kOneSidedInline = 64;  // bytes; as Request::data
-constexpr int kMostReadsOut = 16;         // under way at once, of a queue pair
+constexpr int kMostReadsOut = 16;         // in flight at once, of a queue pair
 constexpr size_t kMostLinkBlob = 16384;
 
 uint8_t reads_of(int device_says) {

@@ -44,7 +44,7 @@ struct IbPath {
   bool global = false;
   base::drivers::VerbsGid gid{};  // of the peer, when global
   uint8_t gid_index = 0;          // of this port, when global
-  // RDMA reads under way at once: that the peer may have here, that this end may have there.
+  // RDMA reads in flight at once: that the peer may have here, that this end may have there.
   uint8_t reads_in = 1, reads_out = 1;
 };
 
@@ -81,9 +81,9 @@ class IbQueuePair {
                  Deadline deadline);
   // A chain of requests. An error is of the request itself or of the queue's room: a defect here.
   Status post_send(base::drivers::VerbsSendWork* first);
-  // So many that each take an announcement without data, with few calls.
+  // This many, each for an announcement without data, with few calls.
   Status post_receives(uint64_t id, uint32_t count);
-  // Everything that is posted comes back flushed.
+  // Everything that is posted completes as flushed.
   Status retire();
 
  private:

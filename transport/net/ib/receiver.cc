@@ -79,7 +79,7 @@ Status IbReceiver::post_waiting(bool& moved) {
   if (control_.peer_done()) return {};
   for (int s = 0; s < kernels::kProtocolCount; ++s) {
     Stream& stream = streams_[size_t(s)];
-    // What was to be told again when a lane died may have come meanwhile; a window is the most.
+    // What was to be told again when a lane died may have arrived meanwhile; a window is the most.
     stream.told = std::max(stream.told, stream.tested);
     const uint64_t news = stream.posted - stream.told;
     if (news != 0 && news >= stream.limits.window / 2) COLL_TRY(tell(s, moved));

@@ -169,7 +169,7 @@ Status IbSender::post_part(IbLane& lane, const Message& message, const Part& par
       if (i + 1 < count) work.next = &chain[i + 1];
       work.remote_address = message.clear.address + part.offset + done;
       work.remote_key = message.clear.keys[lane.peer_rail];
-      // A failure comes back under the id of the request that failed, signaled or not.
+      // A failure returns under the id of the request that failed, signaled or not.
       work.id = encode(
           {.work = IbWork::data, .cost = works, .stream = part.stream, .number = part.number});
       done += bytes;

@@ -112,7 +112,7 @@ Result<uint64_t> PluginConnection::register_device_memory(void* address, size_t 
 // After the peer's goodbye its end may go at any time; what came before that still counts.
 Status PluginConnection::broken(const char* call, int code) {
   Error error = parts_.lines.error(call, code);
-  if (!control_.closed()) (void)control_.pump();  // the goodbye may have come just now
+  if (!control_.closed()) (void)control_.pump();  // the goodbye may have arrived just now
   over_ = control_.peer_done();
   if (over_) return {};
   return std::move(error).within(

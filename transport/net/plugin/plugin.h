@@ -1,4 +1,4 @@
-// An external network plugin as a rank has it open: the library, its network with the devices, and
+// An external network plugin that a rank has opened: the library, its network with the devices, and
 // its CollNet (in-network reduction) where it has one. Made by find_networks() at the
 // communicator's start, kept by it and by each connection. Threads: any.
 #pragma once
