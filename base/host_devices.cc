@@ -202,4 +202,16 @@ std::vector<NvidiaGpu> nvidia_gpus_here(const std::string& root) {
   return gpus;
 }
 
+int nvidia_pci_devices(const std::string& root) {
+  int count = 0;
+  for (const fs::path& device : entries(root + "/sys/bus/pci/devices")) {
+    if (first_line(device / "vendor") != "0x10de") continue;
+    if (!first_line(device / "class").starts_with("0x03")) continue;
+    std::error_code unbound;  // then the name is empty
+    const std::string driver = fs::read_symlink(device / "driver", unbound).filename();
+    if (driver != "vfio-pci" && driver != "pci-stub") ++count;
+  }
+  return count;
+}
+
 }  // namespace collctl::base

@@ -51,6 +51,7 @@ struct BenchSpec {
   std::string p2p;                          // "", auto, read, write
   std::string net;                          // "", ib, socket
   DeviceWish wish = DeviceWish::automatic;  // settled before ranks read it
+  std::string device_reason;                // why there, in words; once it is settled
   bool max_bytes_given = false;             // else it depends on the ranks' kind
   int device = -1;                  // of the rank that reads this: CUDA ordinal; -1: CPU rank
   bool share_device = false;        // several ranks may drive one GPU
@@ -76,7 +77,7 @@ struct BenchSpec {
 };
 // The spec when it is known where the ranks compute. An error when it asks CPU ranks for what only
 // GPUs can: usage where the line wants CPU ranks, else unavailable.
-Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus);
+Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string& reason = "");
 
 struct VersusTiming {  // what another library took for the same
   std::string name;    // "nccl 2.28.9"
@@ -135,6 +136,7 @@ struct WindowsLine {
 
 struct BenchHeader {
   std::string version, device = "cpu";
+  std::string device_reason;  // why the ranks are there
   kernels::Collective collective{};
   int ranks = 0;
   std::vector<HostLine> hosts;

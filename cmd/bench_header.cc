@@ -119,6 +119,7 @@ Status send_header(const BenchSpec& spec, const HeaderFacts& facts,
   BenchHeader header;
   header.version = peers[0].version;
   header.device = on_gpus ? "cuda" : "cpu";
+  header.device_reason = spec.device_reason;
   header.collective = spec.collective;
   header.ranks = communicator.size();
   header.cuda_graph = spec.cuda_graph;

@@ -66,6 +66,7 @@ void read(Fields& f, BenchRow& row) {
 void read(Fields& f, BenchHeader& header) {
   f.text("version", header.version);
   f.text("device", header.device);
+  f.text("device_reason", header.device_reason);
   f.name("op", header.collective, kernels::kCollectiveCount);
   f.whole("ranks", header.ranks, 0, 1 << 20);
   f.list("hosts", [&](const Json& element) {
@@ -162,6 +163,7 @@ std::string encode_record(const BenchHeader& header) {
   return dump({{"record", "header"},
                {"version", header.version},
                {"device", header.device},
+               {"device_reason", header.device_reason},
                {"op", kernels::name_of(header.collective)},
                {"ranks", header.ranks},
                {"hosts", std::move(hosts)},

@@ -15,8 +15,7 @@ Result<int> bench_command(const ParsedLine& line, Console& console) {
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   // Before anything is said: of an adopted job, rank 0 alone speaks.
   COLL_TRY(adopt(launch));
-  COLL_ASSIGN(const SettledLine settled, or_decline(launch, settle_line(line, launch)));
-  const BenchSpec& spec = settled.spec;
+  COLL_ASSIGN(const BenchSpec spec, or_decline(launch, settle_line(line, launch)));
   COLL_ASSIGN(const OutputOptions output, or_decline(launch, interpret_output(line, &spec)));
   for (const OutputFile& file : output.files)
     COLL_TRY(or_decline(launch, check_writable(file.path)));
@@ -28,7 +27,6 @@ Result<int> bench_command(const ParsedLine& line, Console& console) {
         !launch.iterations_hint.empty())
       console.note(launch.iterations_hint);
     for (const auto& warning : launch.hosts.warnings) console.note(warning);
-    if (output.verbosity > 0 && !settled.why.empty()) console.note(settled.why);
   }
   if (const auto hint = allocation_hint("run " + std::string(line.collective->name));
       !output.quiet && !launch.joins() && launch.launcher == LauncherKind::local && !hint.empty())

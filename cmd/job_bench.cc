@@ -11,7 +11,6 @@
 #include "cmd/last_words.h"
 #include "cmd/rank_output.h"
 #include "cmd/root_cause.h"
-#include "kernels/cuda/launch.h"
 
 namespace collctl::cmd {
 namespace {
@@ -111,28 +110,16 @@ Status BenchJob::start() {
 // On hosts it is known only now where the ranks compute.
 Result<BenchSpec> BenchJob::settle(const BenchSpec& spec, const StartedJob& job) const {
   for (const int root : spec.roots) COLL_TRY(check_root(root, int(job.host_of.size())));
-  const bool everywhere =
-      std::all_of(job.gpus_of.begin(), job.gpus_of.end(), [](int gpus) { return gpus > 0; });
-  const bool built = kernels::cuda::launcher().built;
-  if (spec.wish == DeviceWish::cuda && !built)
-    return Error(ErrorCode::unavailable,
-                 format("--device cuda: {}", kernels::cuda::launcher().why_not));
-  const bool on_gpus =
-      spec.wish == DeviceWish::cuda || (spec.wish == DeviceWish::automatic && everywhere && built);
-  if (spec.wish == DeviceWish::automatic && built && spec.verbosity > 0 && options_.talk.note) {
-    const auto bare = std::find(job.gpus_of.begin(), job.gpus_of.end(), 0);
-    options_.talk.note(on_gpus ? "ranks are on GPUs: every host has some"
-                               : format("ranks are on CPU cores: host {} has no GPU for them",
-                                        job.host_of[size_t(bare - job.gpus_of.begin())]));
-  }
-  if (on_gpus)
+  if (job.gpus.empty()) return spec;  // this host was asked before
+  COLL_ASSIGN(const DeviceChoice choice, choose_device(spec.wish, job.gpus));
+  if (choice.on_gpus)
     for (size_t rank = 0; rank < job.gpus_of.size(); ++rank) {
       const int gpus = job.gpus_of[rank];
       if (gpus == 0 || job.local_rank[rank] < gpus) continue;
       const auto here = std::count(job.host_of.begin(), job.host_of.end(), job.host_of[rank]);
       COLL_TRY(check_gpus(job.host_of[rank], int(here), gpus, options_.oversubscribe));
     }
-  return settled(spec, on_gpus);
+  return settled(spec, choice.on_gpus, choice.why);
 }
 
 Deadline BenchJob::next_deadline() const {

@@ -17,8 +17,6 @@ Result<std::optional<PlanNetwork>> find_plan_network(const std::string& net) {
   if (!networks) {
     if (networks.error().code == ErrorCode::usage) return std::move(networks.error());
     found.why_no_plugin = networks.error().chain();
-  } else if (networks->plugin == nullptr) {
-    found.why_no_plugin = networks->why_no_plugin;
   } else {
     const transport::NetPlugin& plugin = *networks->plugin;
     found.network = networks->network;

@@ -51,6 +51,7 @@ void write_header(JsonWriter& json, const BenchReport& report) {
     json.field("seed", report.spec.soak_seed).field("operations", report.spec.soak_operations);
   json.field("ranks", header.ranks);
   json.field("device", header.device);
+  if (!header.device_reason.empty()) json.field("device_reason", header.device_reason);
   json.key("hosts").begin_array();
   for (const HostLine& host : header.hosts) {
     json.begin_object().field("host", host.host);

@@ -79,8 +79,11 @@ void Agent::greet() {
   hello.address = reached_at(base::environment("SSH_CONNECTION").value_or(""));
   hello.pid = ::getpid();
   hello.cores = base::usable_cores();
-  hello.gpus =
-      int(visible_gpus(base::environment("CUDA_VISIBLE_DEVICES"), base::nvidia_gpus_here()).size());
+  const auto visible = base::environment("CUDA_VISIBLE_DEVICES");
+  hello.gpus = int(visible_gpus(visible, base::nvidia_gpus_here()).size());
+  hello.gpus_on_pci = base::nvidia_pci_devices();
+  hello.driver = base::nvidia_facts().driver;
+  if (visible) hello.visible.push_back(*visible);
   if (const auto port = base::free_port()) hello.free_port = *port;
   const std::string word = format("\n{}frames\n", kAgentWord);
   queue_.insert(queue_.end(), word.begin(), word.end());

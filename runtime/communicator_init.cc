@@ -80,8 +80,6 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
   if (!networks.devices.empty())
     COLL_INFO(net, "NET/{} : Using {} ; OOB {}:{}<0>", networks.network, networks.devices,
               interface.name, interface.address.host_text());
-  if (!networks.why_no_plugin.empty())
-    COLL_INFO(net, "NET/Plugin : not used: {}", networks.why_no_plugin);
   if (networks.plugin != nullptr && networks.plugin->reducer() == nullptr)
     COLL_INFO(net, "COLLNET : not used: {}", networks.plugin->why_no_reducer());
   if (!networks.why_no_ib.empty()) COLL_INFO(net, "NET/IB : not used: {}", networks.why_no_ib);

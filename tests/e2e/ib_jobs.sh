@@ -102,22 +102,23 @@ grep -q '"wrong":[1-9-]' "$out" && fail "wrong data"
 
 case_is "window-test: one-sided operations go by RDMA, or over sockets with the reason"
 run -- -n 2 window-test --iters 4 --json
-is_code 0
+is_code 8
 python3 - "$out" <<'PY' || fail "the report is not as expected"
 import json, sys
 report = json.load(open(sys.argv[1]))
 pairs = {(p["from"], p["to"]): p for p in report["pairs"]}
 assert set(pairs) == {(0, 1), (1, 0)}, pairs
 assert all(p["path"] == "NET/IB/0" and p["put_us"] > 0 and p["get_GBps"] > 0 for p in pairs.values()), pairs
-assert report["verdict"]["ok"] is True and {c["status"] for c in report["checks"]} <= {"pass", "not-tested"}
+# Only collectives from window to window cannot be tested there.
+assert {c["name"] for c in report["checks"] if c["status"] != "pass"} == {"collectives"}, report["checks"]
 PY
 run FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib FAKE_VERBS_FAULTS=reorder:times=0,us=20 COLLCTL_IB_QPS_PER_CONNECTION=2 -- \
   -n 3 -v window-test --iters 2
-is_code 0
-has_out '# Verdict: passed'
+is_code 8
+has_out '# Verdict: incomplete'
 has_err 'One-sided 0 -> 1 via NET/IB/0$'
 run -- -n 2 --net socket -v window-test --iters 2 --json
-is_code 0
+is_code 8
 has_out '"path":"NET/Socket"'
 has_err 'One-sided 0 -> 1 via NET/Socket: no IB here: sockets were requested$'
 

@@ -25,6 +25,39 @@ PY
   nothing_left
 fi
 
+if case_is "a host whose GPUs cannot be used ends the job; all on cores only when that is said"; then
+  for i in 1 2; do # as users' hosts are
+    sed -i '/^SetEnv CUDA/d' "$rig/node0$i/sshd_config"
+    rig_sshd_stop $i
+    rig_sshd_start $i
+  done
+  mkdir -p "$rig/pci/0000:4b:00.0" "$rig/no-pci"
+  echo 0x10de >"$rig/pci/0000:4b:00.0/vendor"
+  echo 0x030200 >"$rig/pci/0000:4b:00.0/class"
+  for i in 1 2; do rig_node $i mount --bind "$rig/no-pci" /sys/bus/pci/devices; done
+  [ ! -e /proc/driver/nvidia ] || for i in 1 2; do rig_node $i mount -t tmpfs none /proc/driver/nvidia; done
+  run run -H node01,node02 allreduce -b 8 -e 8
+  is_code 0
+  has_out "# on CPU cores: no host has an NVIDIA GPU"
+  rig_node 2 mount --bind "$rig/pci" /sys/bus/pci/devices
+  run run -H node01,node02 allreduce -b 8 -e 8
+  is_code 3
+  has_err "host node02: it has 1 NVIDIA GPU, of which none can be used"
+  has_err "--device cpu"
+  run run -H node01,node02 allreduce -b 8 -e 8 --device cpu --json
+  is_code 0
+  has_out '"device_reason":"--device cpu"'
+  rig_node 2 umount /sys/bus/pci/devices
+  run run -H node01,node02 -x CUDA_VISIBLE_DEVICES=0 allreduce -b 8 -e 8
+  is_code 3
+  has_err "CUDA_VISIBLE_DEVICES=0, but it has no NVIDIA device"
+  for i in 1 2; do
+    rig_node $i umount /sys/bus/pci/devices
+    rig_sshd_reset $i
+  done
+  nothing_left
+fi
+
 if case_is "the binary is not sent twice"; then
   run run -H 'node[01-04]:4' -n 16 allreduce -b 4 -e 4 --json
   is_code 0
@@ -132,6 +165,30 @@ if case_is "all bad hosts in one report, each with its cause"; then
   mv "$rig/authorized_keys.kept" "$rig/node05/home/.ssh/authorized_keys"
   cp "$rig/known_hosts.kept" "$rig/head/home/.ssh/known_hosts"
   rig_sshd_start 2
+  nothing_left
+fi
+
+if case_is "hosts without ranks are named; one of them that is not reached is no pass"; then
+  run run -n 4 -H 'node[01-04]:4' allreduce -b 8 -e 8
+  is_code 0
+  has_err "note: no ranks on 3 of 4 hosts: node02, node03, node04; --map-by host or -N 1 puts some on every host"
+  rig_sshd_stop 3
+  run run -n 4 -H 'node[01-04]:4' allreduce -b 8 -e 8 --json
+  is_code 8
+  has_out '"host-left-out"'
+  has_out '"host":"node03"'
+  has_err "left out: host node03: "
+  has_err "no ranks on 2 of 4 hosts: node02, node04;"
+  run run -n 3 -H 'node[01-04]:4' -- true
+  is_code 8
+  has_err "1 of 4 hosts took no part: node03"
+  has_err "; -n 4 --map-by host puts some on every host"
+  run run -n 4 -N 1 -H 'node[01-04]:4' allreduce -b 8 -e 8
+  is_code 4
+  rig_sshd_start 3
+  run run -n 4 -N 1 -H 'node[01-04]:4' allreduce -b 8 -e 8
+  is_code 0
+  lacks_err "no ranks on"
   nothing_left
 fi
 

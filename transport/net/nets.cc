@@ -26,6 +26,7 @@ bool same_word(const std::string& a, const std::string& b) {
 }
 
 // The plugin is first choice where a library is named, and the only one where `wanted` names it.
+// What the user named is used, or an error: another network would be measured in its place.
 Status find_plugin(const std::string& wanted, uint64_t comm_hash, NetPresence& found) {
   std::string library = base::knob_text(base::KnobId::net_plugin);
   const bool by_name = !wanted.empty() && wanted != "ib" && wanted != "socket";
@@ -38,11 +39,13 @@ Status find_plugin(const std::string& wanted, uint64_t comm_hash, NetPresence& f
     plugin = Error(ErrorCode::unavailable,
                    format("the plugin {} is the network '{}'", library, (*plugin)->name()));
   if (!plugin) {
+    Error& error = plugin.error();
     if (by_name)
-      return std::move(plugin.error())
-          .within(format("network '{}', which is neither ib nor socket", wanted));
-    found.why_no_plugin = plugin.error().chain();
-    return {};
+      return std::move(error).within(
+          format("network '{}', which is neither ib nor socket", wanted));
+    error.hint += format("{}COLLCTL_NET_PLUGIN=none, or --net ib or socket, goes without the plugin",
+                         error.hint.empty() ? "" : "; ");
+    return std::move(error).within(format("COLLCTL_NET_PLUGIN={}", library));
   }
   found.kinds |= by_name ? kNetPlugin | kNetOnlyPlugin : kNetPlugin;
   found.plugin = std::move(*plugin);
@@ -92,10 +95,9 @@ Result<NetPresence> find_networks(const std::string& wanted, uint64_t comm_hash)
 
 const Net* choose_net(const PeerInfo& a, const PeerInfo& b, std::string& why) {
   if ((a.nets & b.nets & kNetPlugin) != 0) return kPluginRow;
-  if (const PeerInfo* only = first_with(a, b, kNetOnlyPlugin); only != nullptr) {
-    const PeerInfo& without = (a.nets & kNetPlugin) == 0 ? a : b;
-    why = format("{} has no network plugin, and {} may use nothing else (COLLCTL_NET)",
-                 peer_text(without), peer_text(*only));
+  if (const PeerInfo* with = first_with(a, b, kNetPlugin); with != nullptr) {
+    why = format("{} has no network plugin, and {} is to use one (COLLCTL_NET_PLUGIN)",
+                 peer_text(with == &a ? b : a), peer_text(*with));
     return nullptr;
   }
   if ((a.nets & b.nets & (kNetInfiniBand | kNetRoce)) != 0) return kIbRow;

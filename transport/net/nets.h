@@ -1,6 +1,6 @@
 // THE table of networks below the NET transport, which of them a rank has (PeerInfo::nets), and
-// which one two ranks use: the external plugin where both have one, else IB where both have a port
-// of the same kind, else sockets. Threads: any.
+// which one two ranks use: the external plugin where both have one (where one has, none: an error),
+// else IB where both have a port of the same kind, else sockets. Threads: any.
 #pragma once
 #include <memory>
 #include <string>
@@ -30,11 +30,10 @@ struct NetPresence {
   std::string network = "Socket";     // of the log line "Using network"
   std::string devices;                // of the log line "NET/IB : Using"; may be empty
   std::string why_no_ib;              // empty when there is
-  std::string why_no_plugin;          // empty when there is, or none was named
 };
 // `wanted` is empty, "ib", "socket" or a plugin's name: of the network of COLLCTL_NET_PLUGIN, or,
-// without that, of a library. Errors: unavailable: what is wanted is not available; usage: a knob
-// IB_* that is malformed.
+// without that, of a library. Errors: unavailable: what is wanted, or the plugin that is named, is
+// not available; usage: a knob IB_* that is malformed.
 Result<NetPresence> find_networks(const std::string& wanted, uint64_t comm_hash = 0);
 
 // The same answer for (a, b) and (b, a). Null: none; `why` says so.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/host_devices.h"
 #include "tests/catch.h"
 
 using namespace collctl::base;
@@ -236,4 +237,17 @@ TEST_CASE("the way to GPU memory: what is possible, by what, and what to do") {
   CHECK(says(judge_gpu_direct(facts), "the kernel is 5.4.0", true));
   facts.acs_known = false;
   CHECK(says(judge_gpu_direct(facts), "whether ACS redirects", false));
+}
+
+TEST_CASE("NVIDIA's display controllers on PCI, but for those of virtual machines", "[base]") {
+  const Root root;
+  CHECK(nvidia_pci_devices(root.text()) == 0);
+  plug_in(root);
+  CHECK(nvidia_pci_devices(root.text()) == 1);
+  root.pci("pci0000:00/0000:00:02.0", "0x030000", "0x10de");
+  root.pci("pci0000:00/0000:00:02.1", "0x040300", "0x10de");  // its audio
+  root.pci("pci0000:00/0000:00:03.0", "0x030000", "0x1002");  // another maker's
+  CHECK(nvidia_pci_devices(root.text()) == 2);
+  root.link("sys/devices/pci0000:00/0000:00:02.0/driver", "../../../bus/pci/drivers/vfio-pci");
+  CHECK(nvidia_pci_devices(root.text()) == 1);
 }

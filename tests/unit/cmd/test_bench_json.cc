@@ -68,12 +68,14 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   header.hosts = {{"a\xff host", {0, 1}, {0, 1}, {10, 11}}};
   header.links = {{0, 0, 1, "SHM"}, {0, 1, 0, "NET/Socket/0"}};
   header.note = "2 ranks share 1 core";
+  header.device_reason = "--device cpu";
   header.windows = {.bytes = uint64_t(1) << 40, .teams = {{0}, {1}}, .note = "two hosts"};
   REQUIRE(deliver_record(encode_record(header), sink).ok());
   REQUIRE(sink.got_header);
   CHECK(sink.got_header->hosts[0].pids == std::vector<int>{10, 11});
   CHECK(sink.got_header->links[1].via == "NET/Socket/0");
   CHECK(sink.got_header->collective == header.collective);
+  CHECK(sink.got_header->device_reason == "--device cpu");
   CHECK(encode_record(*sink.got_header) == encode_record(header));
   REQUIRE(sink.got_header->windows);
   CHECK(sink.got_header->windows->teams == std::vector<std::vector<int>>{{0}, {1}});

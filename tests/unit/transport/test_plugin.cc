@@ -30,7 +30,6 @@ std::string failure_of(const std::string& plugin, const char* call, const char* 
   FakePlugin one(plugin);
   auto found = transport::find_networks("");
   if (!found) return found.error().chain();
-  if (found->plugin == nullptr) return found->why_no_plugin;
   found->plugin.reset();
   Rig rig(by_plugin(plugin));
   rig.set_geometry({4096, 4}, {});
@@ -210,25 +209,28 @@ TEST_CASE("which networks a rank has with a plugin, and what two ranks use") {
   };
   CHECK(name(preferred, preferred) == "plugin");
   CHECK(name(preferred, only) == "plugin");
-  CHECK(name(preferred, 0) == "socket");
+  CHECK(name(0, 0) == "socket");
   CHECK(name(only, 0) == "");
-  CHECK(has(why, "rank 2 (host h2) has no network plugin, and rank 1 (host h1) may use nothing else"));
+  CHECK(name(preferred, 0) == "");  // named by its user: not left for sockets silently
+  CHECK(has(why, "rank 2 (host h2) has no network plugin, and rank 1 (host h1) is to use one"));
 }
 
 TEST_CASE("libraries that are no plugin are refused in words") {
   const auto why = [](const char* library) {
     const base::ScopedVariable knob("COLLCTL_NET_PLUGIN", library);
     auto found = transport::find_networks("");
-    REQUIRE(found);
-    CHECK(found->plugin == nullptr);
-    return found->why_no_plugin;
+    REQUIRE_FALSE(found);
+    CHECK(found.error().code == ErrorCode::unavailable);
+    CHECK(has(found.error().hint, "COLLCTL_NET_PLUGIN=none"));
+    CHECK(transport::find_networks("socket")->plugin == nullptr);  // nobody asks for it then
+    return found.error().chain();
   };
   CHECK(has(why("nowhere"), "network plugin 'nowhere': libnccl-net-nowhere.so: cannot open"));
   CHECK(has(why("/nowhere/x.so"), "network plugin '/nowhere/x.so'"));
   const std::string other = COLLCTL_FAKE_PLUGINS "/../fake_drivers/libcuda.so.1";
   CHECK(has(why(other.c_str()), "is not a network plugin: it has no ncclNetPlugin_v12"));
   const base::ScopedVariable none("COLLCTL_NET_PLUGIN", "none");
-  CHECK(transport::find_networks("")->why_no_plugin.empty());
+  CHECK(transport::find_networks("")->plugin == nullptr);
   auto named = transport::find_networks("nowhere");
   REQUIRE_FALSE(named);
   CHECK(has(named.error().chain(), "network 'nowhere', which is neither ib nor socket"));
