@@ -150,7 +150,8 @@ std::string document_as(Format format, const Document& document) {
   if (format == Format::json)
     return document.json.ends_with('\n') ? document.json : document.json + "\n";
   if (format == Format::svg) return document.svg;
-  const Ordered all = Ordered::parse(document.json);
+  Ordered all = Ordered::parse(document.json);
+  if (!document.list.empty()) all[document.rows] = Ordered::parse(document.list);
   if (format == Format::html) return page(document, all);
   if (format == Format::jsonl) return lines(document, all);
   const Rows rows = rows_of(all, document.rows);

@@ -14,6 +14,7 @@ struct Document {
   std::string title;  // "collctl doctor: 4 hosts"
   std::string json;   // the whole report, valid
   std::string rows;   // the key of the list in it that .csv and .jsonl are made of
+  std::string list = {};  // JSON of that list where the document has none; else empty
   std::string text;   // as a person reads it, without colours
   std::string svg;    // a picture, or empty
 };

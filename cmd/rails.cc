@@ -124,6 +124,7 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
                       hosts == 1 ? report.hosts[0].host : format("{} hosts", hosts)),
       .json = as_json(),
       .rows = "checks",
+      .list = rails_list(report, verdict),
       .text = rails_text(report, verdict, {.quiet = false, .all_pairs = true, .below = below}),
       .svg = ""};
   if (Status written = write_documents(output.files, document); !written.ok()) {

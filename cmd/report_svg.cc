@@ -74,7 +74,7 @@ struct Canvas {
     for (const double mark : axis.marks) {
       const double at = y + kPlotHeight * (1 - axis.at(mark));
       line({{kLeft, at}, {kLeft + kPlotWidth, at}}, 0.5, "sys");
-      const std::string label = four_digits(mark);
+      const std::string label = format("{:g}", mark);
       text({kLeft - 8 - text_width(label, kText, false), at + kText * 0.36}, label, "muted");
     }
     const size_t stride = (sizes.size() + kMostLabels - 1) / kMostLabels;

@@ -39,7 +39,8 @@ const Case kCases[] = {
      "run: unknown collective 'python3'; a program goes after --: collctl run -n 2 -- python3 -c "
      "'import os'"},
     {"run -np 4 allreduce", "run: unknown option --np; mpirun's --np 4 is -n 4 here"},
-    {"allreduce -H a:1,b:1 -n 9", "9 ranks asked, 2 slots on 2 hosts (a 1, b 1)"},
+    {"allreduce -H a --join 127.0.0.1:1 --rank 0 --size 2",
+     "--join makes this process one rank of a job; it excludes -H"},
     {"window-test --algo ring",
      "window-test: window-test has no option --algo; it belongs to collctl run <collective>"},
     {"run -n 2 window-test --algo ring", "--algo has no meaning for window-test"},
