@@ -177,6 +177,10 @@ void add_topo_options(std::vector<Option>& t) {
        .help = "what differs from that file or snapshot; exit 1 when something does",
        .more = "Devices are matched by their PCI addresses; what was there and is missing, what "
                "was added, and every attribute that changed is named."});
+  add({.name = "strict",
+       .help = "exit 1 when something is marked as faulty",
+       .more = "Without it what looks wrong is said, and the exit code is 0. With -H: also when all "
+               "hosts are equal, and one of them is faulty."});
   add({.name = "output",
        .letter = 'o',
        .kind = ValueKind::file,
@@ -212,6 +216,10 @@ void add_output_options(std::vector<Option>& t) {
   add({.name = "plot",
        .scopes = kCollectives,
        .help = "draw bus bandwidth over size below the table"});
+  add({.name = "exit-zero",
+       .scopes = kReport,
+       .help = "exit 0 whatever the run's own exit code was",
+       .more = "An error of the reading itself keeps its code."});
   add({.name = "quiet",
        .scopes = kLaunch | kDoctor | kTopo | kPlan,
        .help = "no header, progress or notes"});

@@ -150,7 +150,7 @@ _collctl() {
       fi ;;
     topo)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --from --save --assume --assume-nic --matrix --graph --diff --output -o --xml --nodes --json --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --from --save --assume --assume-nic --matrix --graph --diff --strict --output -o --xml --nodes --json --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     plan)
       if [[ $current == -* ]]; then
@@ -158,7 +158,7 @@ _collctl() {
       fi ;;
     report)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--exit-zero --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -f -- "$current"))
       fi ;;
