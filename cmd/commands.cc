@@ -138,7 +138,8 @@ std::vector<Command> make_commands() {
            "the search finds, -o draws it all. --diff says what differs from another file or "
            "snapshot, and exits with 1 when something does. -H asks all hosts at the same time, "
            "shows the machine that most of them have, and how the others differ from it; the exit "
-           "code is 4 when a host could not be asked, else 1 when they are not all equal.",
+           "code is 4 when a host could not be asked, else 1 when they are not all equal. --strict "
+           "makes it 1 when anything is marked as faulty.",
        .examples = {{"collctl topo", "this machine"},
                     {"collctl topo --matrix --graph", "with its paths and channels"},
                     {"collctl topo --from node.xml -o node.svg", "a picture of another one"},
@@ -173,14 +174,15 @@ std::vector<Command> make_commands() {
   table.push_back(
       {.id = CommandId::report,
        .name = "report",
-       .arguments = "FILE",
-       .scopes = kGenerate | kReport,
+       .arguments = "FILE [options]",
+       .scopes = kReport,
        .summary = "a saved report (JSON) as the table of the run",
        .description =
            "Prints what a collective has written with --json or -o FILE.json as the run itself "
            "would have printed it: header, table, footer. Where another library was measured "
            "beside it in several ways (--vs-config), a second table has them all, size by size. "
-           "FILE may be -, standard input. The exit code is that of the reading, not of the run.",
+           "FILE may be -, standard input. The exit code is that of the run, so that no script takes "
+           "a report that says FAILED for a pass; --exit-zero makes it 0.",
        .examples = {{"collctl report result.json", "what was measured"},
                     {"ssh node01 collctl allreduce --json | collctl report -",
                      "what another host measures"}}});

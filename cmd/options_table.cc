@@ -177,6 +177,10 @@ void add_topo_options(std::vector<Option>& t) {
        .help = "what differs from that file or snapshot; exit 1 when something does",
        .more = "Devices are matched by their PCI addresses; what was there and is missing, what "
                "was added, and every attribute that changed is named."});
+  add({.name = "strict",
+       .help = "exit 1 when something is marked as faulty",
+       .more = "Without it what looks wrong is said, and the exit code is 0. With -H: also when all "
+               "hosts are equal, and one of them is faulty."});
   add({.name = "output",
        .letter = 'o',
        .kind = ValueKind::file,
@@ -229,6 +233,10 @@ void add_output_options(std::vector<Option>& t) {
        .help = "all columns of the table, however wide",
        .more = "Else it fits COLUMNS, the terminal or 100 characters: what is the same in every row "
                "is left out first, and the footer says what was."});
+  add({.name = "exit-zero",
+       .scopes = kReport,
+       .help = "exit 0 whatever the run's own exit code was",
+       .more = "An error of the reading itself keeps its code."});
   add({.name = "quiet",
        .scopes = kLaunch | kDoctor | kTopo | kPlan,
        .help = "no header, progress or notes"});

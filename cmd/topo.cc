@@ -2,6 +2,8 @@
 // against another one.
 #include "cmd/topo.h"
 
+#include <algorithm>
+
 #include "base/env.h"
 #include "base/format.h"
 #include "cmd/command_line.h"
@@ -19,7 +21,7 @@ namespace {
 // What is about one machine means nothing for many, and a comparison is all that --diff prints.
 constexpr const char* kNotWithHosts[] = {"from", "save",  "assume", "assume-nic", "xml",
                                          "diff", "graph", "matrix", "nodes",      "output"};
-constexpr const char* kNotWithDiff[] = {"graph", "matrix", "nodes", "output", "xml"};
+constexpr const char* kNotWithDiff[] = {"graph", "matrix", "nodes", "output", "xml", "strict"};
 
 Status check_together(const ParsedLine& line, bool hosts) {
   const auto excluded = [&](const char* option, const char* what) {
@@ -58,6 +60,15 @@ Result<std::vector<topology::NodeGraphs>> add_channels(TopoView& view, int nodes
   return graphs;
 }
 
+// --strict: what is only said without it.
+int strict_code(const ParsedLine& line, const TopoView& view) {
+  const bool faulty =
+      std::any_of(view.findings.begin(), view.findings.end(), [](const topology::Finding& finding) {
+        return finding.severity == topology::Severity::warning;
+      });
+  return int(line.has("strict") && faulty ? ErrorCode::failed : ErrorCode{});
+}
+
 Result<int> show_hosts(const ParsedLine& line, LaunchOptions& launch, Console& console) {
   launch.talk = console_talk(console, line.has("quiet") || line.has("json"));
   COLL_ASSIGN(std::vector<HostTopology> hosts, ask_topologies(launch));
@@ -72,7 +83,10 @@ Result<int> show_hosts(const ParsedLine& line, LaunchOptions& launch, Console& c
   if (!line.has("quiet"))
     for (const auto& group : groups)
       print_findings(hosts[size_t(group.front())].view->findings, console);
-  return int(hosts_code(hosts, groups));
+  int code = int(hosts_code(hosts, groups));
+  for (const HostTopology& host : hosts)
+    if (code == 0 && host.view) code = strict_code(line, *host.view);
+  return code;
 }
 
 Result<int> show_diff(const ParsedLine& line, const TopoView& view, Console& console) {
@@ -116,7 +130,7 @@ Result<int> topo_command(const ParsedLine& line, Console& console) {
   }
   if (line.has("json")) {
     console.out(topo_json(view, graphs) + "\n");
-    return 0;
+    return strict_code(line, view);
   }
   // Who only wants a file gets nothing else on standard output.
   const bool more = line.has("matrix") || line.has("graph");
@@ -124,10 +138,10 @@ Result<int> topo_command(const ParsedLine& line, Console& console) {
     console.out(topo_tree(view, style_of(line, console)) + topo_rdma(view, line.has("verbose")));
   if (line.has("matrix")) console.out("\n" + topo_matrix(view));
   if (line.has("graph")) console.out("\n" + topo_graph(view, graphs, nodes));
-  if (line.has("quiet")) return 0;
+  if (line.has("quiet")) return strict_code(line, view);
   print_findings(view.findings, console);
   if (line.has("verbose")) print_findings(topology::idle_links(view.system, view.source), console);
-  return 0;
+  return strict_code(line, view);
 }
 
 }  // namespace collctl::cmd

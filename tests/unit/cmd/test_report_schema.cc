@@ -190,6 +190,7 @@ TEST_CASE("a run that broke off is printed with what it had measured", "[report]
   REQUIRE(back);
   REQUIRE(back->job_error);
   CHECK(back->job_error->message == "rank 1 was killed");
+  CHECK(back->exit_code == 5);
   CHECK(back->report.rows.size() == report.rows.size());
   CHECK_FALSE(read_report(error_json(lost, 5)).ok());
 }
