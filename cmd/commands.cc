@@ -180,9 +180,9 @@ std::vector<Command> make_commands() {
            "Prints what a collective has written with --json or -o FILE.json as the run itself "
            "would have printed it: header, table, footer. Where another library was measured "
            "beside it in several ways (--vs-config), a second table has them all, size by size. "
-           "FILE may be /dev/stdin. The exit code is that of the reading, not of the run.",
+           "FILE may be -, standard input. The exit code is that of the reading, not of the run.",
        .examples = {{"collctl report result.json", "what was measured"},
-                    {"ssh node01 collctl allreduce --json | collctl report /dev/stdin",
+                    {"ssh node01 collctl allreduce --json | collctl report -",
                      "what another host measures"}}});
   table.push_back(
       {.id = CommandId::doctor,

@@ -182,7 +182,7 @@ void add_topo_options(std::vector<Option>& t) {
        .kind = ValueKind::file,
        .value = "FILE",
        .fallback = "none",
-       .help = "draw the machine: FILE.svg",
+       .help = "draw the machine: FILE.svg, - for stdout",
        .more = "With --graph also its first ring. The file appears whole or not at all. Standard "
                "output then stays empty unless --matrix, --graph or --json is there too."});
   add({.name = "xml",
@@ -214,11 +214,13 @@ void add_output_options(std::vector<Option>& t) {
        .kind = ValueKind::file,
        .value = "FILE",
        .fallback = "none",
+       .scopes = kLaunch | kDoctor | kPlan,
        .repeatable = true,
-       .help = "write the report: .json, .jsonl or .csv",
+       .help = "report: .json .jsonl .csv .html .svg, - for stdout",
        .more = "The ending says which. A .jsonl grows line by line while it is measured; the others "
                "appear whole or not at all. With a "
-               "program: .json only. With window-test: .json, or .svg: the matrix as a picture."});
+               "program: .json only. .svg draws curves over size, or the matrix of window-test; doctor, "
+               "rails and plan have none. -o - is --json."});
   add({.name = "plot",
        .scopes = kCollectives,
        .help = "draw bus bandwidth over size below the table"});

@@ -91,6 +91,9 @@ struct RailsVerdict {
 // `below`: a way is slow that has less than so much of the median of its kind; 0: none is.
 RailsVerdict judge_rails(const RailsReport& report, double below);
 
+// Every route between two NICs as a check, the form of all reports: a JSON list.
+std::string rails_list(const RailsReport& report, const RailsVerdict& verdict);
+
 struct RailsTextStyle {
   bool quiet = false, all_pairs = false;
   double below = 0;

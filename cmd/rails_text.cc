@@ -226,6 +226,29 @@ std::string rails_text(const RailsReport& report, const RailsVerdict& verdict,
   return text;
 }
 
+std::string rails_list(const RailsReport& report, const RailsVerdict& verdict) {
+  JsonWriter json;
+  json.begin_array();
+  for (size_t p = 0; p < report.pairs.size(); ++p) {
+    const RailsPair& pair = report.pairs[p];
+    const RailsHost &from = report.hosts[size_t(pair.from)], &to = report.hosts[size_t(pair.to)];
+    for (size_t cell = 0; cell < pair.cells.size(); ++cell) {
+      const RailsCell& found = pair.cells[cell];
+      const RailAt at{p, cell / to.nics.size(), cell % to.nics.size()};
+      const bool slow =
+          std::find(verdict.slow.begin(), verdict.slow.end(), at) != verdict.slow.end();
+      const bool ok = found.end == RailEnd::ok;
+      json.begin_object().field("name", "rail").field("host", from.host).field("peer", to.host);
+      json.field("device", from.nics[at.from].name).field("peer_device", to.nics[at.to].name);
+      json.field("status", ok && !slow ? "pass" : "fail").key("measured");
+      ok ? json.value(found.GBps) : json.null();
+      json.field("unit", "GB/s");
+      json.field("message", slow ? std::string("slow") : ok ? "" : found.text).end_object();
+    }
+  }
+  return json.end_array().take();
+}
+
 std::string rails_json(const RailsReport& report, const RailsVerdict& verdict) {
   JsonWriter json;
   json.begin_object().field("schema", "collctl.rails/1").field("version", version_number());

@@ -3,6 +3,7 @@
 // rank 0's bench (any thread, guarded) and finished by the command. Everything else here is pure:
 // records to text.
 #pragma once
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -86,7 +87,16 @@ std::string text_footer(const BenchReport& report, const Verdict& verdict, const
                         const Console& console, const std::string& left_out = "");
 // report_variants.cc: all that another library was measured in; empty when that was one way.
 std::string variant_tables(const BenchReport& report);
-// report_plot.cc: bus bandwidth over size, in characters.
+// report_plot.cc. Rows that differ in anything but the size are curves of their own; so are the two
+// placements. The timings are the rows'.
+struct Curve {
+  std::string name;
+  std::map<uint64_t, const Timing*> points;  // by bytes
+};
+std::vector<Curve> curves_of(const std::vector<BenchRow>& rows);
+// report_svg.cc: bus bandwidth and time over size, as a picture.
+std::string curves_svg(const BenchReport& report);
+// Bus bandwidth over size, in characters.
 std::string plot(const std::vector<BenchRow>& rows);
 
 // report_json.cc
@@ -141,6 +151,7 @@ class Reporter : public BenchSink {
   };
   void put_line(const std::string& line);
   Status write_files(const Verdict& verdict, const JobOutcome& outcome, int code);
+  std::string html(const std::string& json, const Verdict& verdict, const Error* job_error) const;
   std::mutex mutex_;
   Console& console_;
   const OutputOptions output_;

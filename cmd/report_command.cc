@@ -12,7 +12,7 @@ namespace collctl::cmd {
 namespace {
 
 Result<std::string> content_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in(path == "-" ? "/dev/stdin" : path, std::ios::binary);
   if (!in) return base::errno_error(ErrorCode::usage, path, errno);
   std::string text;
   // What is too long is refused by who reads it.

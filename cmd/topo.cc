@@ -33,11 +33,14 @@ Status check_together(const ParsedLine& line, bool hosts) {
       if (line.has(option)) return excluded(option, "--diff");
   if (line.has("nodes") && !line.has("graph") && !line.has("json"))
     return Error(ErrorCode::usage, "topo: --nodes is about --graph and --json");
-  if (line.has("output") && !line.text("output").ends_with(".svg"))
+  const bool picture_out = line.has("output") && line.text("output") == "-";
+  if (line.has("output") && !picture_out && !line.text("output").ends_with(".svg"))
     return Error(ErrorCode::usage,
                  format("topo: -o {}: expected a file that ends in .svg", line.text("output")));
+  for (const char* option : {"json", "matrix", "graph"})
+    if (picture_out && line.has(option)) return excluded(option, "-o -");
   for (const char* option : {"xml", "output"})
-    if (line.has(option)) COLL_TRY(check_writable(line.text(option)));
+    if (line.has(option) && !(picture_out && *option == 'o')) COLL_TRY(check_writable(line.text(option)));
   return {};
 }
 
@@ -104,9 +107,13 @@ Result<int> topo_command(const ParsedLine& line, Console& console) {
   }
   if (line.has("xml"))
     COLL_TRY(write_file_atomically(line.text("xml"), topology::write_xml(view.system)));
-  if (line.has("output"))
-    COLL_TRY(write_file_atomically(
-        line.text("output"), topo_svg(view, line.has("graph") ? first_ring(graphs) : nullptr)));
+  if (line.has("output")) {
+    const std::string svg = topo_svg(view, line.has("graph") ? first_ring(graphs) : nullptr);
+    if (line.text("output") == "-")
+      console.out(svg);
+    else
+      COLL_TRY(write_file_atomically(line.text("output"), svg));
+  }
   if (line.has("json")) {
     console.out(topo_json(view, graphs) + "\n");
     return 0;
