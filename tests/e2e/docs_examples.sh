@@ -11,7 +11,7 @@
 set -u
 # CPU ranks, on machines with GPUs as well.
 export COLUMNS=100
-if compgen -G "/dev/nvidia[0-9]*" >/dev/null; then export CUDA_VISIBLE_DEVICES=-1; fi
+if grep -qs 0x10de /sys/bus/pci/devices/*/vendor; then export CUDA_VISIBLE_DEVICES=-1; fi
 root=$(realpath "$(dirname "$0")/../..")
 collctl=$(realpath "$1")
 paste=${2:-}
