@@ -95,7 +95,7 @@ std::string adopted_text(const AdoptedShown& shown) {
   const launcher::Adopted& adopted = *shown.adopted;
   std::string text = adopted.size == 0
                          ? format("# this process is a rank by {}\n", adopted.from)
-                         : format("# this process is rank {} of {} by {}; ranks meet by: {}\n",
+                         : format("# this process is rank {} of {} by {}; rendezvous: {}\n",
                                   adopted.rank, adopted.size, adopted.from, shown.meeting);
   for (const auto& source : adopted.sources)
     text += format("#   {:<10}  {}={}\n", source.what, source.variable, source.value);
@@ -147,7 +147,7 @@ std::string env_text(const std::vector<Shown>& list, const Console& console) {
     if (*shown.knob->nccl_name != 0) text += format(" [{}]", shown.knob->nccl_name);
     text += "\n";
   }
-  return text + "# [NAME]: the field's variable, honoured when ours is unset\n";
+  return text + "# [NAME]: NCCL's variable, honoured when ours is unset\n";
 }
 
 // A variable whose name is not quite a knob's changes nothing, and nothing else would ever say so.

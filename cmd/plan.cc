@@ -206,8 +206,8 @@ std::string why_of(const PlanRow& row) {
     return format("{} {}", name_of(algorithm), name_of(protocol));
   };
   const std::string best = name(row.algorithm, row.protocol);
-  const runtime::WeighedWay* next = nullptr;
-  for (const runtime::WeighedWay& way : row.weighed) {
+  const runtime::WeighedChoice* next = nullptr;
+  for (const runtime::WeighedChoice& way : row.weighed) {
     const bool chosen = way.algorithm == row.algorithm && way.protocol == row.protocol;
     if (chosen || !way.unavailable.empty()) continue;
     if (next == nullptr || way.us < next->us) next = &way;
@@ -232,7 +232,7 @@ Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, u
               .limited_by = choice.limited_by,
               .why = {},
               .weighed = weigh_on_gpus(operation, shape, plan.spec.choices)};
-  for (const runtime::WeighedWay& way : row.weighed)
+  for (const runtime::WeighedChoice& way : row.weighed)
     if (way.algorithm == row.algorithm && way.protocol == row.protocol) row.threads = way.threads;
   row.why = why_of(row);
   if (row.expected_us > 0) row.algbw_gbps = double(row.bytes) / row.expected_us / 1e3;

@@ -53,7 +53,7 @@ struct BothWays {
   bool is_slow(const RailAt& at) const {
     return std::binary_search(verdict.slow.begin(), verdict.slow.end(), at);
   }
-  // Of a fabric of rails, a way across them that leads nowhere is as it should be.
+  // Of a fabric of rails, a path across them that leads nowhere is as it should be.
   bool meant(size_t i, size_t j) const {
     return !verdict.rail_only || from().nics[i].name == to().nics[j].name;
   }
@@ -114,7 +114,7 @@ std::string table(const BothWays& pair) {
   return text + "\n";
 }
 
-// The GIDs that this NIC's ways use.
+// The GIDs that this NIC's paths use.
 std::string gids_used(const RailsReport& report, size_t host, size_t nic) {
   std::set<int> used;
   for (const RailsPair& pair : report.pairs) {
@@ -196,7 +196,7 @@ std::string rails_text(const RailsReport& report, const RailsVerdict& verdict,
     text += facts(report);
     text += "# GB/s from rows to columns and back, the lower of both;";
     if (style.below > 0) text += format(" * below {:g} of the median;", style.below);
-    text += " ! fails, > only that way, < only back\n";
+    text += " ! fails, > only there, < only back\n";
   }
   const auto pairs = host_pairs(report, verdict);
   size_t hidden = 0;
@@ -213,7 +213,7 @@ std::string rails_text(const RailsReport& report, const RailsVerdict& verdict,
   if (verdict.rail_only)
     text += "# rails: NICs reach those of their name only, as a rail-only fabric has it\n";
   if (verdict.good > 0)
-    text += format("# {} of {} ways: median {:.3g} GB/s, least {:.3g} GB/s\n", verdict.good,
+    text += format("# {} of {} paths: median {:.3g} GB/s, least {:.3g} GB/s\n", verdict.good,
                    verdict.tried, verdict.median_GBps, verdict.least_GBps);
   std::string reasons;
   for (const auto& reason : verdict.reasons) reasons += (reasons.empty() ? "" : ", ") + reason;

@@ -34,7 +34,7 @@ struct BenchReport {
 Verdict judge(const BenchReport& report, const OutputOptions& output);
 // The worst of how the job ended and what the verdict says.
 int final_code(int job_code, const Verdict& verdict);
-// Mean of the bus bandwidths of all timings, as the field's benchmark prints it, and how many.
+// Mean of the bus bandwidths of all timings, as nccl-tests prints it, and how many.
 struct Average {
   double busbw_GBps = 0;
   int timings = 0;
@@ -85,7 +85,7 @@ std::string text_header(const BenchHeader& header, bool verbose);
 // `left_out`: of the table.
 std::string text_footer(const BenchReport& report, const Verdict& verdict, const Error* job_error,
                         const Console& console, const std::string& left_out = "");
-// report_variants.cc: all that another library was measured in; empty when that was one way.
+// report_variants.cc: all configurations that another library was measured in; empty when that was one.
 std::string variant_tables(const BenchReport& report);
 // report_plot.cc. Rows that differ in anything but the size are curves of their own; so are the two
 // placements. The timings are the rows'.

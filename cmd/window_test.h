@@ -149,7 +149,7 @@ class WindowTest {
   Result<Memory> make(uint64_t bytes);
   Result<std::vector<Memory>> make_all(std::span<const uint64_t> sizes);
   Status give_back(std::span<Memory> memories);
-  Status meet() { return one_sided_->barrier(deadline()); }
+  Status barrier() { return one_sided_->barrier(deadline()); }
   Deadline deadline() const { return Deadline::after_seconds(timeout_s_); }
   int rank() const { return communicator_.rank(); }
   int size() const { return communicator_.size(); }
