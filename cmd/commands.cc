@@ -282,7 +282,7 @@ constexpr ExitCodeLine kExitCodes[] = {
     {"0", "all that was asked for was done and passed"},
     {"1", "done, and the answer is no: below a threshold"},
     {"2", "usage: a bad option or value; nothing was started"},
-    {"3", "this machine or a host cannot: no such device, library, permission, limit"},
+    {"3", "this machine or a host cannot: no device, library, permission, limit"},
     {"4", "launch failed: a host could not be reached, or a rank not started"},
     {"5", "a rank, peer or link failed or was lost during the run"},
     {"6", "a deadline passed: start-up or a collective hung"},

@@ -203,7 +203,7 @@ Status Reader::define(const SourceLine& line, size_t at, size_t sign) {
     const size_t end = word_end(text, word, true);
     auto members = hosts_of(line, word, end);
     if (!members) {
-      groups_.emplace(name, std::move(group));  // those who take it make no mistake
+      groups_.emplace(name, Group{{}, line.where(at)});  // those who take it make no mistake
       return std::move(members.error());
     }
     mentions_ += members->size();

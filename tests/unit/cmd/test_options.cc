@@ -218,7 +218,8 @@ TEST_CASE("values are checked against the table", "[cmd]") {
   CHECK(usage_error("run allreduce --min-busbw 3@") != "");
   CHECK(usage_error("run allreduce --check 2") == "run: --check 2: expected 0, 1");
   CHECK(usage_error("run allreduce --transport ib") ==
-        "run: --transport ib: expected loopback, p2p, shm, net");
+        "run: --transport ib: expected loopback, p2p, shm, net; did you mean --transport net --net "
+        "ib?");
 }
 
 TEST_CASE("values that need each other are checked together", "[cmd]") {
