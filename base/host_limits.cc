@@ -12,6 +12,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/clock.h"
 #include "base/first_line.h"
 
 namespace collctl::base {
@@ -45,8 +46,8 @@ std::optional<double> cgroup_cores(const std::string& folder, bool v2) {
 }
 
 // Our cgroup below the mount of a controller ("" for the unified hierarchy): "/a/b".
-std::string own_cgroup(const std::string& controller) {
-  std::ifstream in("/proc/self/cgroup");
+std::string own_cgroup(const std::string& controller, const std::string& root = "") {
+  std::ifstream in(root + "/proc/self/cgroup");
   std::string line;
   while (std::getline(in, line)) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -120,6 +121,16 @@ void tighten(std::optional<T>& limit, const std::optional<T>& other) {
   if (other && (!limit || *other < *limit)) limit = other;
 }
 
+// "cpu.stat" of a cgroup: the number after a name.
+uint64_t cpu_stat(const std::string& folder, const std::string& name) {
+  std::ifstream in(folder + "/cpu.stat");
+  std::string word;
+  uint64_t value = 0;
+  while (in >> word >> value)
+    if (word == name) return value;
+  return 0;
+}
+
 }  // namespace
 
 ResourceLimit locked_memory_limit() {
@@ -166,6 +177,39 @@ CgroupLimits cgroup_limits() {
   walk_up(mount + "/cpu", own_cgroup("cpu"),
           [&](const std::string& folder) { tighten(limits.cores, cgroup_cores(folder, false)); });
   return limits;
+}
+
+HostLoad host_load(const std::string& root) {
+  HostLoad load;
+  load.at_ns = now_ns();
+  std::ifstream in(root + "/proc/stat");
+  const double tick = 1.0 / double(std::max(1L, ::sysconf(_SC_CLK_TCK)));
+  for (std::string line; std::getline(in, line) && line.rfind("cpu", 0) == 0;) {
+    std::istringstream words(line);
+    std::string name;
+    uint64_t user = 0, nice = 0, system = 0, idle = 0, waits = 0, irq = 0, softirq = 0, steal = 0;
+    words >> name >> user >> nice >> system >> idle >> waits >> irq >> softirq >> steal;
+    if (name != "cpu") {
+      ++load.processors;
+      continue;
+    }
+    load.busy_s = double(user + nice + system) * tick;
+    load.stolen_s = double(steal) * tick;
+  }
+  rusage own{};
+  ::getrusage(RUSAGE_SELF, &own);
+  for (const timeval& part : {own.ru_utime, own.ru_stime})
+    load.own_s += double(part.tv_sec) + double(part.tv_usec) * 1e-6;
+  const std::string mount = root + "/sys/fs/cgroup";
+  const bool v2 = !first_line(mount + "/cgroup.controllers").empty();
+  walk_up(v2 ? mount : mount + "/cpu", own_cgroup(v2 ? "" : "cpu", root),
+          [&](const std::string& folder) {
+            load.throttled_times = std::max(load.throttled_times, cpu_stat(folder, "nr_throttled"));
+            const double s = v2 ? double(cpu_stat(folder, "throttled_usec")) * 1e-6
+                                : double(cpu_stat(folder, "throttled_time")) * 1e-9;
+            load.throttled_s = std::max(load.throttled_s, s);
+          });
+  return load;
 }
 
 SystemNames system_names() {

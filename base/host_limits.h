@@ -30,6 +30,19 @@ struct CgroupLimits {
 };
 CgroupLimits cgroup_limits();
 
+// What the processors of this machine have done so far, for differences of two readings.
+struct HostLoad {
+  int64_t at_ns = 0;  // of now_ns()
+  int processors = 0;
+  // Of all processors together. Without interrupts, which serve the ranks' own sockets as well.
+  double busy_s = 0, stolen_s = 0;  // stolen by the hypervisor
+  double own_s = 0;                 // of that by this process
+  uint64_t throttled_times = 0;     // our cgroup, or one around it, had used up its quota
+  double throttled_s = 0;
+};
+// `root`: of the file system, for tests.
+HostLoad host_load(const std::string& root = "");
+
 struct SystemNames {
   std::string kernel;   // "6.1.0-18-amd64"
   std::string machine;  // "x86_64"

@@ -161,11 +161,16 @@ struct ThrottledGpu {
   int rank = -1, device = -1;
   std::string why;  // what throttled it during the run, and its lowest clock then
 };
+struct BusyHost {  // others than the ranks had its processors during the run
+  std::string host;
+  std::string why;
+};
 struct LeftOut {  // a variant of another library that could not be measured
   std::string variant, reason;
 };
-// What is known when the last row is done. Of GPU ranks only.
+// What is known when the last row is done. Of CPU ranks only when a host was busy.
 struct BenchClosing {
+  std::vector<BusyHost> busy;
   std::vector<ThrottledGpu> throttled;  // that were not so before
   std::vector<LeftOut> left_out;
   std::string other, other_variant;  // whose cost `other_cost` is: "nccl 2.28.9", "default"
@@ -193,7 +198,7 @@ class BenchSink {
   virtual bool every_rank() const { return false; }
   virtual void header(const BenchHeader& header) = 0;
   virtual void row(const BenchRow& row) = 0;
-  virtual void closing(const BenchClosing& closing) = 0;  // after the last row, on GPU ranks
+  virtual void closing(const BenchClosing& closing) = 0;  // after the last row
   virtual void progress(const std::string& text) = 0;     // "512 KiB, 3 of 20"
   virtual void fault(const DataFault& fault) = 0;
   virtual void phase(int rank, const std::string& name) = 0;

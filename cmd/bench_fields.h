@@ -57,6 +57,11 @@ inline void read_left_out(Fields& f, const Json&, LeftOut& out) {
   f.text("reason", out.reason);
 }
 
+inline void read_busy(Fields& f, const Json&, BusyHost& host) {
+  f.text("host", host.host);
+  f.text("why", host.why);
+}
+
 inline void read_throttled(Fields& f, const Json&, ThrottledGpu& gpu) {
   f.text("host", gpu.host);
   f.whole("rank", gpu.rank, 0, 1 << 20);

@@ -108,6 +108,7 @@ void read(Fields& f, StartCost& cost) {
 void read(Fields& f, BenchClosing& closing) {
   read_list(f, "throttled", closing.throttled, read_throttled);
   read_list(f, "left_out", closing.left_out, read_left_out);
+  read_list(f, "busy", closing.busy, read_busy);
   f.text("other", closing.other);
   f.text("other_variant", closing.other_variant);
   f.flag("costs", closing.costs);
@@ -193,7 +194,9 @@ std::string encode_record(const BenchRow& row) {
 }
 
 std::string encode_record(const BenchClosing& closing) {
-  Json throttled = Json::array(), left_out = Json::array();
+  Json throttled = Json::array(), left_out = Json::array(), busy = Json::array();
+  for (const BusyHost& host : closing.busy)
+    busy.push_back({{"host", host.host}, {"why", host.why}});
   for (const ThrottledGpu& gpu : closing.throttled)
     throttled.push_back({{"host", gpu.host},
                          {"busid", gpu.bus_id},
@@ -203,6 +206,7 @@ std::string encode_record(const BenchClosing& closing) {
   for (const LeftOut& out : closing.left_out)
     left_out.push_back({{"variant", out.variant}, {"reason", out.reason}});
   return dump({{"record", "closing"},
+               {"busy", std::move(busy)},
                {"throttled", std::move(throttled)},
                {"left_out", std::move(left_out)},
                {"other", closing.other},

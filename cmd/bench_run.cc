@@ -90,6 +90,7 @@ Status BenchRun::run() {
   COLL_TRY(send_header(spec_, facts, communicator_, sink_, patience()));
   barrier_.emplace(communicator_, stream_, timeout_s_);
   sink_.phase(communicator_.rank(), "measure");
+  const base::HostLoad load_before = base::host_load();
   std::vector<int> roots{-1};
   if (has_root(spec_.collective)) roots = spec_.roots;
   if (roots.size() == 1 && roots[0] == -1 && has_root(spec_.collective)) {
@@ -104,7 +105,7 @@ Status BenchRun::run() {
   for (DataType type : types)
     for (RedOp op : ops)
       for (int root : roots) COLL_TRY(series(type, op, root, sizes));
-  if (communicator_.device()) COLL_TRY(say_at_the_end());
+  COLL_TRY(say_at_the_end(load_before));
   return windows_.give_back(patience());
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_limits.h"
 #include "cmd/bench.h"
 #include "cmd/bench_timing.h"
 #include "cmd/bench_windows.h"
@@ -41,7 +42,7 @@ class BenchRun {
   Status check_spec() const;
   Status reserve_buffers(const std::vector<uint64_t>& sizes);
   Status set_up_versus(const std::vector<uint64_t>& sizes);
-  Status say_at_the_end();
+  Status say_at_the_end(const base::HostLoad& load_before);
   Status series(kernels::DataType type, kernels::RedOp op, int root,
                 const std::vector<uint64_t>& sizes);
   Status plans(RowKey key, uint64_t asked);

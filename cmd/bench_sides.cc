@@ -97,9 +97,11 @@ Status BenchRun::set_up_versus(const std::vector<uint64_t>& sizes) {
   return {};
 }
 
-Status BenchRun::say_at_the_end() {
+Status BenchRun::say_at_the_end(const base::HostLoad& load_before) {
   ClosingFacts mine;
-  mine.clocks = clocks_->since();
+  mine.load_before = load_before;
+  mine.load_after = base::host_load();
+  if (clocks_) mine.clocks = clocks_->since();
   BenchClosing closing;
   if (versus_) {
     closing.left_out = versus_->left_out();

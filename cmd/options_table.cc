@@ -112,8 +112,9 @@ void add_select_options(std::vector<Option>& t) {
        .allowed = {"cpu", "cuda", "auto"},
        .scopes = kOnRanks,
        .help = "where the ranks compute",
-       .more = "auto: on GPUs when the host has any that this build can use, else on CPU cores; -v "
-               "says why."});
+       .more = "auto: on GPUs when the hosts have any, else on CPU cores, and the header says why. A "
+               "host whose GPUs cannot be used, CUDA_VISIBLE_DEVICES that names none, or hosts "
+               "that disagree are error 3. CUDA_VISIBLE_DEVICES empty or -1 means cores."});
 }
 
 std::vector<std::string> model_names() {

@@ -182,6 +182,13 @@ void write_closing(JsonWriter& json, const BenchReport& report) {
       json.begin_object().field("variant", out.variant).field("reason", out.reason).end_object();
     json.end_array();
   }
+  if (!closing.busy.empty()) {
+    json.key("busy_hosts").begin_array();
+    for (const BusyHost& host : closing.busy)
+      json.begin_object().field("host", host.host).field("why", host.why).end_object();
+    json.end_array();
+  }
+  if (!report.header || report.header->device == "cpu") return;
   json.key("throttled").begin_array();
   for (const ThrottledGpu& gpu : closing.throttled)
     json.begin_object()

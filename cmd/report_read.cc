@@ -169,6 +169,7 @@ void read_closing(const Json& json, Fields& f, BenchReport& report) {
   });
   if_there(json, "vs_not_measured",
            [&] { read_list(f, "vs_not_measured", closing.left_out, read_left_out); });
+  if_there(json, "busy_hosts", [&] { read_list(f, "busy_hosts", closing.busy, read_busy); });
   if_there(json, "throttled",
            [&] { read_list(f, "throttled", closing.throttled, read_throttled); });
   // "nccl 2.28.9: default, ring" is how it was set up.

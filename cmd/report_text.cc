@@ -302,6 +302,8 @@ std::string closing_lines(const BenchReport& report) {
   for (const LeftOut& out : report.closing->left_out)
     text += format("# Not measured         : {} ({}): {}\n", report.closing->other, out.variant,
                    out.reason);
+  for (const BusyHost& host : report.closing->busy)
+    text += format("# During the run       : host {}: {}\n", host.host, host.why);
   for (const ThrottledGpu& gpu : report.closing->throttled)
     text += format("# During the run       : GPU {} ({}) of {}, rank {}: {}\n", gpu.device,
                    gpu.bus_id, gpu.host, gpu.rank, gpu.why);

@@ -4,6 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "tests/catch.h"
@@ -49,4 +52,31 @@ TEST_CASE("the limit of a user's processes, and how many there are", "[limits]")
     return before >= 1 && within == before + 1 ? 0 : 3;
   });
   CHECK(counted == 0);
+}
+
+TEST_CASE("what the processors have done, and how often the cgroup was throttled", "[base]") {
+  namespace fs = std::filesystem;
+  std::string name = (fs::temp_directory_path() / "collctl-load-XXXXXX").string();
+  const fs::path root = ::mkdtemp(name.data());
+  const auto file = [&](const std::string& at, const std::string& content) {
+    fs::create_directories((root / at).parent_path());
+    std::ofstream(root / at) << content;
+  };
+  file("proc/stat",
+       "cpu  100 20 30 4000 50 6 7 800 0 0\ncpu0 50 10 15 2000 25 3 3 400 0 0\n"
+       "cpu1 50 10 15 2000 25 3 4 400 0 0\nintr 12345\n");
+  file("proc/self/cgroup", "0::/a/b\n");
+  file("sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
+  file("sys/fs/cgroup/a/cpu.stat", "usage_usec 9\nnr_throttled 12\nthrottled_usec 1500000\n");
+  file("sys/fs/cgroup/a/b/cpu.stat", "usage_usec 9\nnr_throttled 0\nthrottled_usec 0\n");
+  const base::HostLoad load = base::host_load(root.string());
+  fs::remove_all(root);
+  const double tick = 1.0 / double(::sysconf(_SC_CLK_TCK));
+  CHECK(load.processors == 2);
+  CHECK(std::abs(load.busy_s - 150 * tick) < 1e-9);
+  CHECK(std::abs(load.stolen_s - 800 * tick) < 1e-9);
+  CHECK(load.throttled_times == 12);
+  CHECK(std::abs(load.throttled_s - 1.5) < 1e-9);
+  CHECK(load.own_s > 0);
+  CHECK(base::host_load().processors > 0);
 }

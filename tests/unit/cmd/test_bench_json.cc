@@ -103,7 +103,8 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   REQUIRE(deliver_record(encode_record(fault), sink).ok());
   REQUIRE(sink.got_fault);
   CHECK(encode_record(*sink.got_fault) == encode_record(fault));
-  const BenchClosing closing{.throttled = {{"a", "0000:10:00.0", 3, 1, "heat (hardware)"}},
+  const BenchClosing closing{.busy = {{"a", "others"}},
+                             .throttled = {{"a", "0000:10:00.0", 3, 1, "heat (hardware)"}},
                              .left_out = {{"symmetric", "no window"}},
                              .other = "nccl 2.28.9",
                              .other_variant = "default",
@@ -114,6 +115,7 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   REQUIRE(sink.got_closing);
   CHECK(encode_record(*sink.got_closing) == encode_record(closing));
   CHECK(sink.got_closing->throttled.at(0).device == 1);
+  CHECK(sink.got_closing->busy.at(0).why == "others");
   CHECK(sink.got_closing->other_cost.buffer_bytes == uint64_t(1) << 40);
   REQUIRE(deliver_record(encode_progress("512 KiB, 3 of 20"), sink).ok());
   CHECK(sink.got_progress == "512 KiB, 3 of 20");

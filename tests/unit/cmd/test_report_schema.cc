@@ -230,3 +230,16 @@ TEST_CASE("reading a report: damage is an error that names a field, never more",
   REQUIRE_FALSE(other);
   CHECK(other.error().message == "schema 'collctl.topo/1'; expected collctl.bench/1");
 }
+
+TEST_CASE("a busy host stands beside the figures, in text and JSON", "[report]") {
+  BenchReport report = cpu_report();
+  const Console console(1, 2);
+  CHECK(text_footer(report, {}, nullptr, console).find("During the run") == std::string::npos);
+  report.closing.emplace().busy = {{"a", "other processes took 1.5 of 4 cores"}};
+  const std::string line =
+      "# During the run       : host a: other processes took 1.5 of 4 cores\n";
+  CHECK(text_footer(report, {}, nullptr, console).find(line) != std::string::npos);
+  const auto back = read_report(bench_json(report, {}));
+  REQUIRE(back);
+  CHECK(text_footer(back->report, {}, nullptr, console).find(line) != std::string::npos);
+}
