@@ -55,7 +55,7 @@ const char* remedy_of(ReachEnd end) {
     case ReachEnd::stranger:
       return "find who else has this address: arping, or a proxy between the hosts";
     default:
-      return "see the message; COLLCTL_SOCKET_IFNAME chooses another interface";
+      return "choose the interface that reaches the other host: COLLCTL_SOCKET_IFNAME=NAME";
   }
 }
 

@@ -57,6 +57,7 @@ _collctl() {
     --op) COMPREPLY=($(compgen -W 'sum prod min max avg all' -- "$current")); return ;;
     -r|--root) COMPREPLY=($(compgen -W 'all' -- "$current")); return ;;
     --iters) COMPREPLY=(); return ;;
+    --budget) COMPREPLY=(); return ;;
     --warmup) COMPREPLY=(); return ;;
     --sync) COMPREPLY=($(compgen -W 'block each' -- "$current")); return ;;
     --cuda-graph) COMPREPLY=(); return ;;
@@ -91,58 +92,59 @@ _collctl() {
     --op) COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -- "$current")); return ;;
     --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling one-shot two-shot collnet all' -- "$current")); return ;;
     --proto) COMPREPLY=($(compgen -W 'simple ll ll128 all' -- "$current")); return ;;
+    --format) COMPREPLY=($(compgen -W 'table json jsonl csv nccl-tests' -- "$current")); return ;;
     -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
   esac
   case $command in
     run)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --message --seconds --pair-timeout --below --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --budget --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --message --seconds --pair-timeout --below --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test rails' -- "$current"))
       fi ;;
     allreduce)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     allgather)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     reducescatter)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     broadcast)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     reduce)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     gather)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     scatter)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     alltoall)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     sendrecv)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     barrier)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --output -o --plot --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     window-test)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --iters --transport --net --device --json --output -o --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --iters --budget --transport --net --device --json --output -o --quiet --verbose -v --help -h' -- "$current"))
       fi ;;
     rails)
       if [[ $current == -* ]]; then
@@ -158,7 +160,7 @@ _collctl() {
       fi ;;
     report)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--wide --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -f -- "$current"))
       fi ;;
