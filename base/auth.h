@@ -1,6 +1,6 @@
 // Connections that prove they belong to the job. Both sides show that they know the secret by an
 // HMAC-SHA256 over both sides' nonces and the connector's greeting (compared in constant time); who
-// fails, or takes longer than kHandshakeSeconds, is dropped and logged and never holds anybody up.
+// fails, or takes longer than kHandshakeSeconds, is dropped and logged and never blocks others.
 //
 // AuthListener is poll-driven: add_interest() appends its descriptors, handle() does what is
 // possible now, next() hands out finished connections. accept_one() is the blocking form with a
@@ -28,7 +28,7 @@ struct Secret {
 };
 Result<Secret> random_secret();  // getrandom(2), not std::random_device (glibc floor)
 Status fill_random(std::span<uint8_t> bytes);
-// The secret that everybody who holds this token derives (SHA-256).
+// The secret derived from this token (SHA-256), the same for all who hold it.
 Secret secret_from_token(std::string_view token);
 // HMAC-SHA256 (OpenSSL).
 std::array<uint8_t, 32> hmac_sha256(const Secret& secret, std::initializer_list<ByteView> parts);
@@ -54,7 +54,7 @@ class AuthListener {
   void handle();  // non-blocking: accepts, reads, answers, drops late ones
   std::optional<Accepted> next();
   Result<Accepted> accept_one(Deadline deadline);
-  uint64_t dropped() const;  // how many strangers were sent away
+  uint64_t dropped() const;  // connections rejected so far
 
  private:
   AuthListener();
@@ -62,7 +62,7 @@ class AuthListener {
   std::unique_ptr<State> state_;
 };
 
-// Where a connection leaves this host; empty: as the routes say.
+// Where a connection leaves this host; empty: by the routing table.
 struct Source {
   Address address{};      // family 0: any; its port is not used
   std::string interface;  // the packets leave by it, whatever the routes prefer
@@ -88,10 +88,11 @@ class AuthConnector {
   std::unique_ptr<State> state_;
 };
 
-// Connects (with retries until the deadline), proves itself, checks the listener's proof. Error
-// code lost when the other side does not know the secret or hangs up, and once another thread has
-// made *give_up anything but 0 (null: nobody does).
+// Connects (retrying until the deadline), proves itself, checks the listener's proof. Error
+// code lost when the other side does not know the secret or hangs up, and once another thread
+// has set *cancelled to nonzero (null: not cancellable).
 Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeting,
-                        Deadline deadline, const Source& source = {}, uint32_t* give_up = nullptr);
+                        Deadline deadline, const Source& source = {},
+                        uint32_t* cancelled = nullptr);
 
 }  // namespace collctl::base

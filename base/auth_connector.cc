@@ -12,9 +12,9 @@ using namespace auth;
 
 namespace {
 
-constexpr int64_t kGiveUpLookMs = 50;
+constexpr int64_t kCancelLookMs = 50;
 constexpr const char* kSecretHint =
-    "look for another job at this address; ranks of one job all need the same COLLCTL_TOKEN or "
+    "check for another job at this address; all ranks of a job need the same COLLCTL_TOKEN or "
     "--token-file";
 
 }  // namespace
@@ -64,10 +64,10 @@ struct AuthConnector::State {
   Status make_answer() {
     if (challenge.magic == kNoFilesMagic)
       return Error(ErrorCode::unavailable,
-                   format("{}: the process there has no file descriptor left", to.text()),
-                   "raise its limit of open files (ulimit -n)");
+                   format("{}: the process there has run out of file descriptors", to.text()),
+                   "raise its open-file limit (ulimit -n)");
     if (challenge.magic != kChallengeMagic)
-      return lost("it is no listener of collctl (something else uses this port)");
+      return lost("it is not a collctl listener (something else uses this port)");
     COLL_TRY(fill_random(nonce));
     const Answer head{kAnswerMagic, uint32_t(greeting.size()), nonce,
                       prove(secret, Role::connector, challenge.nonce, nonce, greeting)};
@@ -180,13 +180,13 @@ Fd AuthConnector::take() {
 }
 
 Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeting,
-                        Deadline deadline, const Source& source, uint32_t* give_up) {
+                        Deadline deadline, const Source& source, uint32_t* cancelled) {
   int64_t pause_ms = 1;
-  const auto given_up = [&] {
-    return give_up != nullptr &&
-           std::atomic_ref<uint32_t>(*give_up).load(std::memory_order_acquire) != 0;
+  const auto is_cancelled = [&] {
+    return cancelled != nullptr &&
+           std::atomic_ref<uint32_t>(*cancelled).load(std::memory_order_acquire) != 0;
   };
-  while (!given_up()) {
+  while (!is_cancelled()) {
     Result<std::unique_ptr<AuthConnector>> started =
         AuthConnector::start(to, secret, greeting, source);
     if (!started && started.error().code != ErrorCode::lost) return std::move(started.error());
@@ -195,10 +195,10 @@ Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeti
     if (started) {
       AuthConnector& c = **started;
       Result<bool> done = c.progress();
-      while (done && !*done && !given_up()) {
+      while (done && !*done && !is_cancelled()) {
         pollfd p{c.fd(), c.events(), 0};
-        const Deadline look = deadline.earlier(Deadline::after_ms(kGiveUpLookMs));
-        COLL_ASSIGN(const int ready, poll_fds({&p, 1}, give_up == nullptr ? deadline : look));
+        const Deadline look = deadline.earlier(Deadline::after_ms(kCancelLookMs));
+        COLL_ASSIGN(const int ready, poll_fds({&p, 1}, cancelled == nullptr ? deadline : look));
         if (ready == 0 && deadline.passed())
           return Error(
               ErrorCode::deadline,
@@ -220,7 +220,7 @@ Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeti
     sleep_until(Deadline::after_ms(pause_ms));
     pause_ms = std::min<int64_t>(pause_ms * 2, 200);
   }
-  return Error(ErrorCode::lost, "given up, because the communicator was aborted");
+  return Error(ErrorCode::lost, "stopped because the communicator was aborted");
 }
 
 }  // namespace collctl::base

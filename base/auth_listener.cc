@@ -87,16 +87,16 @@ struct AuthListener::State {
     ++dropped;
     const std::string who = p.from.length == 0 ? "a caller" : p.from.text();
     if ((p.wrong_proof || p.got > 0) && dropped <= kWarnings)
-      COLL_WARN("sent {} away from {}: {}", who, address.text(), p.why);
+      COLL_WARN("rejected {} at {}: {}", who, address.text(), p.why);
     else
-      COLL_INFO(bootstrap, "sent {} away from {}: {}", who, address.text(), p.why);
+      COLL_INFO(bootstrap, "rejected {} at {}: {}", who, address.text(), p.why);
   }
 
   void drop_late() {
     const int64_t now = now_ns();
     const int64_t late_ns = int64_t(kHandshakeSeconds * 1e9);
     while (!pending.empty() && now - pending.front().since_ns > late_ns) {
-      pending.front().why = "no proof within the time of a handshake";
+      pending.front().why = "no proof within the handshake timeout";
       drop(pending.front());
       pending.pop_front();
     }
@@ -128,7 +128,7 @@ struct AuthListener::State {
       Pending p;
       if (auto from = peer_address(fd->get())) p.from = *from;
       p.got = 1;  // worth a warning
-      p.why = "this process has no file descriptor left (ulimit -n)";
+      p.why = "this process has run out of file descriptors (ulimit -n)";
       // Without it the caller could only say that this process is gone.
       const Challenge refusal{kNoFilesMagic, 0, {}};
       if (!write_some(fd->get(), &refusal, sizeof refusal)) p.why += ", and the caller is gone";
@@ -215,7 +215,7 @@ Result<Accepted> AuthListener::accept_one(Deadline deadline) {
     COLL_ASSIGN(const int ready, poll_fds(fds, deadline));
     if (ready == 0)
       return Error(ErrorCode::deadline,
-                   format("nobody who knows the secret connected to {} before the deadline",
+                   format("no peer with the job's secret connected to {} before the deadline",
                           state_->address.text()));
   }
 }

@@ -16,8 +16,9 @@ using Nonce = std::array<uint8_t, 32>;
 using Proof = std::array<uint8_t, 32>;
 
 inline constexpr uint32_t kChallengeMagic = 0x31434c43;  // "CLC1"
-inline constexpr uint32_t kNoFilesMagic = 0x30434c43;    // "CLC0": turned away for lack of files
-inline constexpr uint32_t kAnswerMagic = 0x31414c43;     // "CLA1"
+inline constexpr uint32_t kNoFilesMagic =
+    0x30434c43;  // "CLC0": rejected for lack of file descriptors
+inline constexpr uint32_t kAnswerMagic = 0x31414c43;  // "CLA1"
 
 struct Challenge {
   uint32_t magic;

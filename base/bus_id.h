@@ -1,4 +1,4 @@
-// PCI addresses as text and as one number, as the field counts: domain, bus, device and function in
+// PCI addresses as text and as one number, as NCCL has them: domain, bus, device and function in
 // hexadecimal digits, so 0000:0f:00.0 is 0xf000. Pure; any thread.
 #pragma once
 #include <cstdint>

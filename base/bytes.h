@@ -1,5 +1,5 @@
 // Byte strings for blobs and frames: a little-endian writer, and a reader that cannot run past the
-// end. A reader that meets the end or a length above its bound turns "bad" and returns zeros from
+// end. A reader that hits the end or a length above its bound turns "bad" and returns zeros from
 // then on; ask ok() once.
 #pragma once
 #include <cstdint>

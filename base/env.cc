@@ -61,8 +61,8 @@ KnobValue knob_value(KnobId id) {
   const Knob& k = knob(id);
   const std::string own = std::string("COLLCTL_") + k.name;
   if (auto v = environment(own.c_str()); v && !v->empty()) return {*v, own};
-  if (*k.field_name != 0)
-    if (auto v = environment(k.field_name); v && !v->empty()) return {*v, k.field_name};
+  if (*k.nccl_name != 0)
+    if (auto v = environment(k.nccl_name); v && !v->empty()) return {*v, k.nccl_name};
   return {k.default_value, "default"};
 }
 
@@ -105,7 +105,7 @@ Result<int64_t> knob_int(KnobId id) {
       return bad_value(v, format("a whole number {}..{}", k.minimum, k.maximum));
   }
   if (number < k.minimum || number > k.maximum)
-    return bad_value(v, format("a value within {}..{}", k.minimum, k.maximum));
+    return bad_value(v, format("a value in {}..{}", k.minimum, k.maximum));
   return number;
 }
 
@@ -116,7 +116,7 @@ Result<double> knob_seconds(KnobId id) {
   const double number = std::strtod(v.text.c_str(), &end);
   if (end == v.text.c_str() || *end != 0 || !(number >= double(k.minimum) / 1000) ||
       number > double(k.maximum))
-    return bad_value(v, format("seconds within 0.001..{}", k.maximum));
+    return bad_value(v, format("seconds in 0.001..{}", k.maximum));
   return number;
 }
 

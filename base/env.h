@@ -1,4 +1,4 @@
-// Knobs: environment variables COLLCTL_<NAME>, with the field's NCCL_<NAME> as fallback where the
+// Knobs: environment variables COLLCTL_<NAME>, with NCCL_<NAME> as fallback where the
 // meaning is the same. The table is base/knobs.inc; `collctl env` prints it. getenv is called here
 // and nowhere else. Threads: any; the environment is never changed after main has started (tests
 // change it single-threaded).
@@ -25,8 +25,8 @@ enum class KnobId : int {
 
 struct Knob {
   KnobId id;
-  const char* name;        // without COLLCTL_
-  const char* field_name;  // the field's variable, or ""
+  const char* name;       // without COLLCTL_
+  const char* nccl_name;  // NCCL's variable, or ""
   KnobKind kind;
   const char* default_value;
   int64_t minimum, maximum;

@@ -180,7 +180,7 @@ NvidiaFacts nvidia_facts() {
 
 std::vector<NvidiaGpu> nvidia_gpus_here(const std::string& root) {
   std::vector<NvidiaGpu> gpus;
-  // The folders are called by bus id, and come sorted.
+  // The folders are named by bus id, and listed in order.
   for (const fs::path& folder : entries(root + "/proc/driver/nvidia/gpus")) {
     NvidiaGpu gpu{.bus_id = folder.filename(), .uuid = "", .numa = -1};
     std::ifstream in(folder / "information");
@@ -200,6 +200,18 @@ std::vector<NvidiaGpu> nvidia_gpus_here(const std::string& root) {
     gpus.push_back(std::move(gpu));
   }
   return gpus;
+}
+
+int nvidia_pci_devices(const std::string& root) {
+  int count = 0;
+  for (const fs::path& device : entries(root + "/sys/bus/pci/devices")) {
+    if (first_line(device / "vendor") != "0x10de") continue;
+    if (!first_line(device / "class").starts_with("0x03")) continue;
+    std::error_code unbound;  // then the name is empty
+    const std::string driver = fs::read_symlink(device / "driver", unbound).filename();
+    if (driver != "vfio-pci" && driver != "pci-stub") ++count;
+  }
+  return count;
 }
 
 }  // namespace collctl::base

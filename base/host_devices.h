@@ -52,5 +52,8 @@ struct NvidiaGpu {
 // By bus id: so the driver's tools count them, and CUDA with CUDA_DEVICE_ORDER=PCI_BUS_ID. `root`:
 // of the file system, for tests.
 std::vector<NvidiaGpu> nvidia_gpus_here(const std::string& root = "");
+// The NVIDIA display and 3D controllers that PCI shows, with a driver or without one; those handed
+// to virtual machines (vfio-pci, pci-stub) are not this host's. `root`: as above.
+int nvidia_pci_devices(const std::string& root = "");
 
 }  // namespace collctl::base

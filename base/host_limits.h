@@ -1,4 +1,4 @@
-// What this process is allowed and what runs below it: limits, cgroup, kernel and C library. Read
+// What this process may use and what it runs on: limits, cgroup, kernel and C library. Read
 // when called. Threads: any.
 #pragma once
 #include <cstdint>

@@ -83,12 +83,12 @@ bool is_bus_id(const std::string& text) {
 std::vector<fs::path> way_up(const fs::path& device) {
   std::error_code error;
   fs::path at = fs::canonical(device, error);
-  std::vector<fs::path> way;
-  while (!error && way.size() < 64 && is_bus_id(at.filename())) {
-    way.push_back(at);
+  std::vector<fs::path> chain;
+  while (!error && chain.size() < 64 && is_bus_id(at.filename())) {
+    chain.push_back(at);
     at = at.parent_path();
   }
-  return way;
+  return chain;
 }
 
 std::vector<RdmaGid> gids_of(const fs::path& port, bool infiniband) {
@@ -112,8 +112,8 @@ std::vector<RdmaGid> gids_of(const fs::path& port, bool infiniband) {
 RdmaDevice device_at(const fs::path& folder) {
   RdmaDevice device;
   device.name = folder.filename();
-  const auto way = way_up(folder / "device");
-  if (!way.empty()) device.bus_id = way.front().filename();
+  const auto chain = way_up(folder / "device");
+  if (!chain.empty()) device.bus_id = chain.front().filename();
   device.numa = number_of(value_of(folder / "device" / "numa_node")).value_or(-1);
   device.firmware = value_of(folder / "fw_ver");
   device.board = value_of(folder / "board_id");
@@ -165,14 +165,14 @@ class BusFacts {
  public:
   explicit BusFacts(GpuDirectFacts& facts) : facts_(facts) { facts_.acs_known = true; }
 
-  void add(const std::vector<fs::path>& way) {
-    const std::string type = value_of(way.front() / "iommu_group" / "type");
+  void add(const std::vector<fs::path>& chain) {
+    const std::string type = value_of(chain.front() / "iommu_group" / "type");
     if (facts_.iommu.empty() || type.rfind("DMA", 0) == 0) facts_.iommu = type;
-    for (size_t i = 1; i < way.size(); ++i) {
-      if (!seen_.insert(way[i]).second) continue;
-      const Acs acs = acs_of(way[i]);
+    for (size_t i = 1; i < chain.size(); ++i) {
+      if (!seen_.insert(chain[i]).second) continue;
+      const Acs acs = acs_of(chain[i]);
       facts_.acs_known = facts_.acs_known && acs != Acs::unknown;
-      if (acs == Acs::redirects) facts_.redirecting.push_back(way[i].filename());
+      if (acs == Acs::redirects) facts_.redirecting.push_back(chain[i].filename());
     }
   }
 
@@ -209,16 +209,16 @@ GpuDirectFacts gpu_direct_facts(const std::string& root) {
     const std::string kind = value_of(device / "class");
     const bool display = kind.rfind("0x0300", 0) == 0 || kind.rfind("0x0302", 0) == 0;
     if (!display || value_of(device / "vendor") != "0x10de") continue;
-    const auto way = way_up(device);
-    if (way.empty()) continue;
+    const auto chain = way_up(device);
+    if (chain.empty()) continue;
     ++facts.gpus;
-    bus.add(way);
+    bus.add(chain);
   }
   for (const fs::path& folder : entries(root + "/sys/class/infiniband", kMostRdmaDevices)) {
-    const auto way = way_up(folder / "device");
-    if (way.empty()) continue;
+    const auto chain = way_up(folder / "device");
+    if (chain.empty()) continue;
     ++facts.rdma_devices;
-    bus.add(way);
+    bus.add(chain);
   }
   facts.kernel = value_of(root + "/proc/sys/kernel/osrelease");
   facts.driver = value_of(root + "/sys/module/nvidia/version");
@@ -243,22 +243,24 @@ GpuDirectAdvice judge_gpu_direct(const GpuDirectFacts& facts) {
   if (facts.driver.empty()) {
     add(true, "the NVIDIA driver is not loaded", "modprobe nvidia; install it where it is missing");
   } else if (!advice.possible) {
-    add(true, "no module lets RDMA devices reach GPU memory",
-        "modprobe nvidia_peermem, which comes with the NVIDIA driver");
+    add(true, "no kernel module lets RDMA devices access GPU memory",
+        "modprobe nvidia_peermem, which is part of the NVIDIA driver");
     add(true,
         facts.open_driver
-            ? format("no DMA-BUF of GPU memory: the kernel is {}, it takes 5.12", facts.kernel)
-            : format("no DMA-BUF of GPU memory: the driver {} is not of the open kernel modules",
+            ? format("no DMA-BUF for GPU memory: the kernel is {}, 5.12 or newer is required",
+                     facts.kernel)
+            : format("no DMA-BUF for GPU memory: driver {} does not use the open kernel modules",
                      facts.driver),
-        facts.open_driver ? "use a newer kernel"
-                          : "install the open kernel modules (from 515 on, GPUs from Turing on)");
+        facts.open_driver
+            ? "use a newer kernel"
+            : "install the open kernel modules (driver 515 or newer, Turing GPUs or newer)");
   }
   if (facts.iommu.rfind("DMA", 0) == 0)
     add(false,
-        format("the IOMMU translates (groups of type {}): traffic between devices goes up to the "
+        format("the IOMMU translates (groups of type {}): traffic between devices goes through the "
                "CPU, or hangs",
                facts.iommu),
-        "iommu=pt on the kernel's command line; in a virtual machine it is the host's to decide");
+        "add iommu=pt to the kernel command line; in a virtual machine it is up to the host");
   if (!facts.redirecting.empty()) {
     std::string bridges;
     for (size_t i = 0; i < facts.redirecting.size() && i < 4; ++i)
@@ -266,11 +268,11 @@ GpuDirectAdvice judge_gpu_direct(const GpuDirectFacts& facts) {
     if (facts.redirecting.size() > 4)
       bridges += format(" and {} more", facts.redirecting.size() - 4);
     add(false,
-        format("ACS of PCI bridges sends traffic between devices up to the CPU: {}", bridges),
-        "on bare metal turn it off: in the BIOS, or setpci -s BRIDGE ECAP_ACS+6.w=0000");
+        format("ACS on PCI bridges sends traffic between devices through the CPU: {}", bridges),
+        "on bare metal, turn it off in the BIOS or with setpci -s BRIDGE ECAP_ACS+6.w=0000");
   } else if (!facts.acs_known) {
-    add(false, "whether ACS redirects traffic between devices is not known",
-        "as root the bridges' registers can be read");
+    add(false, "cannot tell whether ACS redirects traffic between devices",
+        "run as root to read the bridges' registers");
   }
   return advice;
 }

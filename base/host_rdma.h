@@ -44,14 +44,14 @@ struct GpuDirectFacts {
   // Of the IOMMU groups of GPUs and RDMA devices: "identity" passes addresses on, "DMA" and
   // "DMA-FQ" translate them; the last is told when they differ. Empty: no IOMMU is on.
   std::string iommu;
-  // Bridges above GPUs or RDMA devices whose ACS sends traffic between devices up to the CPU.
+  // Bridges above GPUs or RDMA devices whose ACS sends traffic between devices through the CPU.
   std::vector<std::string> redirecting;
   bool acs_known = false;  // else the bridges' registers cannot be read, as without root
   bool operator==(const GpuDirectFacts&) const = default;
 };
 GpuDirectFacts gpu_direct_facts(const std::string& root = "");
 
-// What of it a person should know; one sentence each, without a full stop.
+// What the user should know about it; one sentence each, without a full stop.
 struct GpuDirectReason {
   std::string what, remedy;
   bool prevents = false;  // else it only makes it slower, or is not known

@@ -1,5 +1,5 @@
-// The log people grep: `host:pid:tid [device] COLLCTL INFO text`, one write(2) per line, so that
-// lines of many ranks never mix. Level, subsystems and file come from the knobs DEBUG,
+// The log, made to be grepped: `host:pid:tid [device] COLLCTL INFO text`, one write(2) per line, so
+// lines of many ranks never mix. Level, subsystems and file are taken from the knobs DEBUG,
 // DEBUG_SUBSYS, DEBUG_FILE or from configure(). Threads: any. A disabled line costs one load and a
 // branch.
 #pragma once
@@ -33,10 +33,10 @@ struct LogOptions {
   uint32_t subsystems = ~0u;  // bit per Subsystem
   std::string file;           // empty: standard error; %h %p %r are replaced
 };
-// Reads the knobs; a bad value is an error that names the variable. `verbosity` 1 = INFO, 2 = TRACE
+// Reads the knobs; a bad value is an error naming the variable. `verbosity` 1 = INFO, 2 = TRACE
 // at least.
 Result<LogOptions> log_options_from_knobs(int verbosity);
-// Opens the file when one is asked for. `rank` (or -1) fills %r.
+// Opens the log file, if any. `rank` (or -1) fills %r.
 Status log_configure(const LogOptions& options, int rank);
 bool log_enabled(LogLevel level, Subsystem subsystem);
 // The device or rank shown in brackets for lines of this thread.

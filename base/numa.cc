@@ -11,7 +11,7 @@ namespace collctl::base {
 
 PreferredNode::PreferredNode(int node) {
   if (node < 0 || unsigned(node) >= kMaskBits) return;
-  // What the thread had comes back at the end.
+  // The previous policy is restored at the end.
   if (::syscall(SYS_get_mempolicy, &policy_, nodes_, kMaskBits, nullptr, 0) != 0) return;
   unsigned long wanted[kWords] = {};
   constexpr unsigned kBits = 8 * sizeof(unsigned long);

@@ -1,11 +1,11 @@
-// Where the kernel takes memory from and runs threads. Threads: both concern the calling one.
+// NUMA placement of memory and threads. Threads: both affect the calling thread.
 #pragma once
 #include <string>
 
 namespace collctl::base {
 
-// While it lives, new pages of this thread come from a NUMA node as long as that has room. Nothing
-// changes for node < 0 or where the kernel forbids it (some containers): pages then come from where
+// While it lives, new pages of this thread are taken from a NUMA node while it has room. Nothing
+// changes for node < 0 or where the kernel forbids it (some containers): pages are then taken where
 // the thread runs.
 class PreferredNode {
  public:
@@ -22,7 +22,7 @@ class PreferredNode {
   bool set_ = false;
 };
 
-// From now on the thread runs on this node's processors, those of them it may use; false when there
+// Binds the thread to those of the node's processors that it may use; false when there
 // are none.
 bool run_on_node(int node);
 

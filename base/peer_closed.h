@@ -1,4 +1,4 @@
-// Which errors only say that the other end of a connection is gone, not why.
+// Which errors say only that the other end of a connection is gone, not why.
 #pragma once
 #include "base/result.h"
 

@@ -68,9 +68,9 @@ Error errno_error(ErrorCode code, std::string_view what, int error_number) {
   // The GNU strerror_r returns the text, which may or may not be in the buffer.
   const char* text = strerror_r(error_number, buffer, sizeof buffer);
   // Wherever they show, there is one remedy.
-  const char* hint = error_number == EMFILE ? "raise the limit of open files (ulimit -n)"
+  const char* hint = error_number == EMFILE ? "raise the open-file limit (ulimit -n)"
                      : error_number == ENFILE
-                         ? "the machine's table of open files is full (fs.file-max)"
+                         ? "this host's table of open files is full (fs.file-max)"
                          : "";
   return {code, std::string(what) + ": " + text, hint};
 }

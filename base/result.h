@@ -1,5 +1,5 @@
 // Expected failures as values: an Error is a code, a sentence, and the contexts added on the way
-// up. Everybody uses it; nobody logs an error that they return; `main` prints the chain once, with
+// up. Code that returns an error does not log it; `main` prints the chain once, with
 // its hint. Threads: values, no sharing.
 #pragma once
 #include <cstdint>
@@ -17,17 +17,17 @@ namespace collctl::base {
 enum class ErrorCode : int {
   failed = 1,        // done, and the answer is no
   usage = 2,         // bad option, file, configuration or value
-  unavailable = 3,   // this machine cannot: device, library, permission, limit
+  unavailable = 3,   // not possible on this machine: device, library, permission, limit
   launch = 4,        // a rank could not be started
   lost = 5,          // a rank, peer or link failed during the run
-  deadline = 6,      // nothing happened until a deadline; who waits for whom is in the message
+  deadline = 6,      // no progress before a deadline; the message says who waits for whom
   bad_data = 7,      // wrong bytes
   incomplete = 8,    // passed, but something asked for was not tested
-  defect = 70,       // collctl itself is wrong
+  defect = 70,       // a bug in collctl
   interrupted = 130  // ended by a signal; Error::signal says which
 };
 
-// When several errors meet, the worst is reported: defect, bad_data, lost, deadline, launch,
+// Of several errors the worst is reported: defect, bad_data, lost, deadline, launch,
 // unavailable, ...
 int severity(ErrorCode code);
 // The stable word for a code in JSON, e.g. "deadline".

@@ -83,7 +83,7 @@ Address Address::read(ByteReader& r) {
 Result<Address> parse_address(const std::string& text) {
   const Error bad(
       ErrorCode::usage,
-      format("'{}' is no address: expected <ipv4>:<port>, [<ipv6>]:<port> or <hostname>:<port>",
+      format("'{}' is not an address: expected <ipv4>:<port>, [<ipv6>]:<port> or <hostname>:<port>",
              text));
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon + 1 >= text.size() || text.size() > 300) return bad;
@@ -103,11 +103,11 @@ Result<Address> parse_address(const std::string& text) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   if (const int rc = getaddrinfo(host.c_str(), port_text.c_str(), &hints, &list); rc != 0)
-    return Error(ErrorCode::usage,
-                 format("'{}': cannot resolve {}: {}", text, host, gai_strerror(rc)),
-                 format("check the name, and what this host knows of it (getent hosts {}); an IP "
-                        "address does without",
-                        host));
+    return Error(
+        ErrorCode::usage, format("'{}': cannot resolve {}: {}", text, host, gai_strerror(rc)),
+        format("check the name and how this host resolves it (getent hosts {}), or use an IP "
+               "address",
+               host));
   Address a;
   a.length = std::min(list->ai_addrlen, socklen_t(sizeof a.storage));
   std::memcpy(&a.storage, list->ai_addr, a.length);
@@ -126,7 +126,7 @@ Result<Fd> listen_tcp(const Address& at, bool reuse_port) {
     Error e = errno_error(ErrorCode::unavailable, "bind " + at.text(), why);
     if (why == EADDRINUSE)
       e.hint = format(
-          "another process has port {} (ss -ltnp shows which): end it, or use another "
+          "another process listens on port {} (ss -ltnp shows which): stop it, or use another "
           "port on all ranks",
           at.port());
     return e;
@@ -194,7 +194,7 @@ bool all_acknowledged(int fd) {
 
 void acknowledge_now(int fd) {
   const int one = 1;
-  // A request: without it the acknowledgement comes later.
+  // A request: without it the acknowledgement is sent later.
   static_cast<void>(::setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof one));
 }
 
@@ -325,7 +325,7 @@ Status write_exact(int fd, const void* from, size_t size, Deadline deadline) {
     if (n > 0) continue;
     pollfd p{fd, POLLOUT, 0};
     COLL_ASSIGN(const int ready, poll_fds({&p, 1}, deadline));
-    if (ready == 0) return Error(ErrorCode::deadline, "the peer took nothing before the deadline");
+    if (ready == 0) return Error(ErrorCode::deadline, "the peer took no data before the deadline");
   }
   return {};
 }

@@ -42,7 +42,7 @@ Result<Address> parse_address(const std::string& text);
 // Listens at `at` (port 0: any) with a backlog of 16384 (the kernel caps it).
 Result<Fd> listen_tcp(const Address& at, bool reuse_port = false);
 Result<Address> local_address(int fd);
-// A port that nobody on this host listens at, as of this moment; for programs told to use it.
+// A port that is free on this host at this moment; for programs told to use it.
 Result<uint16_t> free_port();
 Result<Address> peer_address(int fd);
 // One accept without waiting; an empty Fd when nobody is there.
@@ -52,11 +52,11 @@ Result<Fd> accept_now(int listener);
 Result<Fd> connect_tcp(const Address& to, Deadline deadline, bool retry);
 Status set_no_delay(int fd);
 Status set_non_blocking(int fd);  // of any kind
-// Whether the peer's kernel has all that was written, or the connection is over. Before close(2):
-// bytes that come for a closed socket make the kernel reset the connection and drop what it still
+// Whether the peer's kernel has acknowledged all data, or the connection is over. Before close(2):
+// bytes that arrive for a closed socket make the kernel reset the connection and drop what it still
 // has to send.
 bool all_acknowledged(int fd);
-// Acknowledges what has come without the usual delay; for a peer that waits for that.
+// Acknowledges what has arrived without the usual delay; for a peer that waits for that.
 void acknowledge_now(int fd);
 
 // Exactly size bytes, or an error: deadline (code deadline) or closed/reset (code lost).
@@ -66,7 +66,7 @@ Status write_exact(int fd, const void* from, size_t size, Deadline deadline);
 // lost.
 Result<size_t> read_some(int fd, void* to, size_t size);
 Result<size_t> write_some(int fd, const void* from, size_t size);
-// The same from and to several pieces at once.
+// The same, scattered or gathered.
 Result<size_t> read_some(int fd, std::span<iovec> to);
 Result<size_t> write_some(int fd, std::span<iovec> from);
 

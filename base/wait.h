@@ -1,4 +1,4 @@
-// Every blocking call of the product stands here and takes a deadline. EINTR is handled; a passed
+// Every blocking call is made here and takes a deadline. EINTR is handled; a passed
 // deadline is a value. Threads: free functions, any thread.
 #pragma once
 #include <poll.h>

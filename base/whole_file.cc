@@ -36,7 +36,7 @@ Status write_file_atomically(const std::string& path, const std::string& content
   Fd file(special ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC)
                   : ::mkostemp(temporary.data(), O_CLOEXEC));
   if (!file) return failed("cannot write", errno);
-  const auto give_up = [&](const char* what) -> Status {
+  const auto fail = [&](const char* what) -> Status {
     const int error_number = errno;
     if (!special) ::unlink(temporary.c_str());
     return failed(what, error_number);
@@ -44,16 +44,16 @@ Status write_file_atomically(const std::string& path, const std::string& content
   for (std::string_view rest = content; !rest.empty();) {
     const ssize_t written = ::write(file.get(), rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return give_up("cannot write");
+    if (written <= 0) return fail("cannot write");
     rest.remove_prefix(size_t(written));
   }
   if (special) return {};
   // mkostemp makes private files; a report is as readable as the umask lets new files be.
   const mode_t mask = ::umask(022);
   ::umask(mask);
-  if (::fchmod(file.get(), 0666 & ~mask) != 0) return give_up("cannot write");
-  if (::fsync(file.get()) != 0 && errno != EINVAL) return give_up("cannot write");
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return give_up("cannot replace");
+  if (::fchmod(file.get(), 0666 & ~mask) != 0) return fail("cannot write");
+  if (::fsync(file.get()) != 0 && errno != EINVAL) return fail("cannot write");
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return fail("cannot replace");
   return {};
 }
 

@@ -5,12 +5,12 @@
 namespace collctl::cmd {
 namespace {
 
-using base::CallOff;
+using base::Cancel;
 
 struct Running {
   std::mutex mutex;
-  std::shared_ptr<CallOff> measurements = std::make_shared<CallOff>();
-  std::shared_ptr<CallOff> starts = std::make_shared<CallOff>();
+  std::shared_ptr<Cancel> measurements = std::make_shared<Cancel>();
+  std::shared_ptr<Cancel> starts = std::make_shared<Cancel>();
 };
 
 Running& running() {
@@ -18,33 +18,33 @@ Running& running() {
   return all;
 }
 
-std::shared_ptr<CallOff> measurements_call_off() {
+std::shared_ptr<Cancel> measurements_cancel() {
   const std::lock_guard lock(running().mutex);
   return running().measurements;
 }
 
 }  // namespace
 
-AbortScope::AbortScope(Abort abort) : listener_(measurements_call_off(), std::move(abort)) {}
+AbortScope::AbortScope(Abort abort) : listener_(measurements_cancel(), std::move(abort)) {}
 
-std::shared_ptr<CallOff> start_call_off() {
+std::shared_ptr<Cancel> start_cancel() {
   const std::lock_guard lock(running().mutex);
   return running().starts;
 }
 
 void abort_running(const Error& why) {
-  measurements_call_off()->call(why);
+  measurements_cancel()->call(why);
   abort_starts(why);
 }
 
 void abort_starts(const Error& why) {
-  start_call_off()->call(why);
+  start_cancel()->call(why);
 }
 
 void clear_abort() {
   const std::lock_guard lock(running().mutex);
-  running().measurements = std::make_shared<CallOff>();
-  running().starts = std::make_shared<CallOff>();
+  running().measurements = std::make_shared<Cancel>();
+  running().starts = std::make_shared<Cancel>();
 }
 
 }  // namespace collctl::cmd

@@ -2,7 +2,7 @@
 // "abort", or somebody pressed Ctrl-C in thread mode. Who runs one (bench_rank) opens a scope with
 // what aborts it (Communicator::abort), and gives its start-up what calls that off. Threads: any.
 #pragma once
-#include "base/call_off.h"
+#include "base/cancel.h"
 #include "base/clock.h"
 
 namespace collctl::cmd {
@@ -22,17 +22,17 @@ class LeaveBy {
 
 class AbortScope {
  public:
-  using Abort = base::CallOff::Listener::Call;
+  using Abort = base::Cancel::Listener::Call;
   // When an abort was asked for already, `abort` is called right here; after the destructor it is
   // not called any more.
   explicit AbortScope(Abort abort);
 
  private:
-  base::CallOff::Listener listener_;
+  base::Cancel::Listener listener_;
 };
 
 // Of all start-ups of this process, until clear_abort().
-std::shared_ptr<base::CallOff> start_call_off();
+std::shared_ptr<base::Cancel> start_cancel();
 // Calls every open scope and every later one, and calls start-ups off.
 void abort_running(const Error& why);
 // Start-ups alone: what runs already hears of it from its own ranks.

@@ -53,6 +53,7 @@ struct BenchSpec {
   std::string p2p;                          // "", auto, read, write
   std::string net;                          // "", ib, socket
   DeviceWish wish = DeviceWish::automatic;  // settled before ranks read it
+  std::string device_reason;                // why there, in words; once it is settled
   bool max_bytes_given = false;             // else it depends on the ranks' kind
   int device = -1;                  // of the rank that reads this: CUDA ordinal; -1: CPU rank
   bool share_device = false;        // several ranks may drive one GPU
@@ -79,7 +80,7 @@ struct BenchSpec {
 };
 // The spec when it is known where the ranks compute. An error when it asks CPU ranks for what only
 // GPUs can: usage where the line wants CPU ranks, else unavailable.
-Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus);
+Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string& reason = "");
 
 struct VersusTiming {  // what another library took for the same
   std::string name;    // "nccl 2.28.9"
@@ -108,8 +109,8 @@ struct BenchRow {
   int root = -1;
   std::string algorithm, protocol;
   int channels = 0;
-  bool straight = false;  // from buffer to buffer, which lie in windows
-  const char* way() const { return straight ? "straight" : "ordinary"; }
+  bool direct = false;  // from buffer to buffer, which lie in windows
+  const char* way() const { return direct ? "straight" : "ordinary"; }
   Timing out_of_place, in_place;
 };
 
@@ -138,6 +139,7 @@ struct WindowsLine {
 
 struct BenchHeader {
   std::string version, device = "cpu";
+  std::string device_reason;  // why the ranks are there
   kernels::Collective collective{};
   int ranks = 0;
   std::vector<HostLine> hosts;

@@ -119,6 +119,7 @@ Status send_header(const BenchSpec& spec, const HeaderFacts& facts,
   BenchHeader header;
   header.version = peers[0].version;
   header.device = on_gpus ? "cuda" : "cpu";
+  header.device_reason = spec.device_reason;
   header.collective = spec.collective;
   header.ranks = communicator.size();
   header.cuda_graph = spec.cuda_graph;
@@ -148,7 +149,7 @@ Status send_header(const BenchSpec& spec, const HeaderFacts& facts,
   if (spec.window) {
     WindowsLine& windows = header.windows.emplace();
     windows.bytes = facts.window_bytes;
-    windows.note = communicator.no_straight_way();
+    windows.note = communicator.no_direct_path();
     for (auto& [lowest, ranks] : teams) windows.teams.push_back(std::move(ranks));
   }
   header.note = note_of(header, cores);

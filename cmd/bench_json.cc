@@ -58,7 +58,7 @@ void read(Fields& f, BenchRow& row) {
   f.text("algorithm", row.algorithm);
   f.text("protocol", row.protocol);
   f.whole("channels", row.channels, 0, 1 << 20);
-  f.flag("straight", row.straight);
+  f.flag("straight", row.direct);
   f.object("out_of_place", [&](Fields& inner) { read(inner, row.out_of_place); });
   f.object("in_place", [&](Fields& inner) { read(inner, row.in_place); });
 }
@@ -66,6 +66,7 @@ void read(Fields& f, BenchRow& row) {
 void read(Fields& f, BenchHeader& header) {
   f.text("version", header.version);
   f.text("device", header.device);
+  f.text("device_reason", header.device_reason);
   f.name("op", header.collective, kernels::kCollectiveCount);
   f.whole("ranks", header.ranks, 0, 1 << 20);
   f.list("hosts", [&](const Json& element) {
@@ -162,6 +163,7 @@ std::string encode_record(const BenchHeader& header) {
   return dump({{"record", "header"},
                {"version", header.version},
                {"device", header.device},
+               {"device_reason", header.device_reason},
                {"op", kernels::name_of(header.collective)},
                {"ranks", header.ranks},
                {"hosts", std::move(hosts)},
@@ -185,7 +187,7 @@ std::string encode_record(const BenchRow& row) {
                {"algorithm", row.algorithm},
                {"protocol", row.protocol},
                {"channels", row.channels},
-               {"straight", row.straight},
+               {"straight", row.direct},
                {"out_of_place", to_json(row.out_of_place)},
                {"in_place", to_json(row.in_place)}});
 }

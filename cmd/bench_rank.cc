@@ -37,7 +37,7 @@ runtime::CommOptions comm_options(const BenchSpec& spec, int size, BenchSink& si
   options.device = spec.device;
   options.share_device = spec.share_device;
   options.launcher = spec.launcher;
-  options.call_off = start_call_off();
+  options.cancel = start_cancel();
   options.checks_in = [&sink] { sink.checks_in(); };
   // Only where no launcher of ours has given all ranks theirs.
   if (sink.every_rank()) options.task = command_task(spec);

@@ -308,7 +308,7 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
                .algorithm = {},
                .protocol = {},
                .channels = 0,
-               .straight = false,
+               .direct = false,
                .out_of_place = {},
                .in_place = {}};
   const Place place = place_of(key);
@@ -319,7 +319,7 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
     row.algorithm = kernels::name_of(plan.ops[0].algorithm);
     row.protocol = kernels::name_of(plan.ops[0].protocol);
     row.channels = plan.ops[0].channels;
-    row.straight = plan.ops[0].straight;
+    row.direct = plan.ops[0].direct;
   }
   return row;
 }

@@ -30,7 +30,8 @@ Result<std::vector<uint64_t>> size_series(const SizeRange& range) {
     } else {
       if (size == range.max_bytes) break;
       if (size > range.max_bytes / range.step_factor) break;
-      size = size == 0 ? 1 : size * range.step_factor;
+      // Nothing, and then what holds an element of each type.
+      size = size == 0 ? std::min<uint64_t>(8, range.max_bytes) : size * range.step_factor;
     }
   }
   return sizes;

@@ -13,7 +13,7 @@ constexpr int kMostMisalign = 4095;
 
 }  // namespace
 
-Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus) {
+Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string& reason) {
   constexpr const char* kHint = "leave the option out, or use it where the ranks are on GPUs";
   // The line contradicts itself, or what is here does not do.
   const ErrorCode code = spec.wish == DeviceWish::cpu ? ErrorCode::usage : ErrorCode::unavailable;
@@ -28,6 +28,7 @@ Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus) {
     return Error{ErrorCode::usage, "--proto ll128 is for GPUs, these are CPU ranks", kHint};
   BenchSpec known = spec;
   known.wish = on_gpus ? DeviceWish::cuda : DeviceWish::cpu;
+  known.device_reason = reason;
   if (on_gpus && !spec.max_bytes_given)
     known.max_bytes = std::max(spec.min_bytes, kMostBytesOnGpus);
   return known;
@@ -54,6 +55,7 @@ std::string BenchSpec::to_json() const {
                {"p2p", p2p},
                {"net", net},
                {"wish", int(wish)},
+               {"device_reason", device_reason},
                {"max_bytes_given", max_bytes_given},
                {"device", device},
                {"share_device", share_device},
@@ -104,6 +106,7 @@ Result<BenchSpec> BenchSpec::from_json(const std::string& text) {
   f.text("p2p", spec.p2p);
   f.text("net", spec.net);
   f.whole("wish", wish, 0, 2);
+  f.text("device_reason", spec.device_reason);
   f.flag("max_bytes_given", spec.max_bytes_given);
   f.whole("device", spec.device, -1, 1 << 16);
   f.flag("share_device", spec.share_device);

@@ -32,8 +32,7 @@ inline constexpr int kGroupCount = 7;
 const char* group_title(Group group);
 
 // Where an option may stand.
-inline constexpr uint32_t kBench = 1;         // run <collective>
-inline constexpr uint32_t kDirect = 2;        // <collective>
+inline constexpr uint32_t kBench = 1;         // run <collective>, <collective>
 inline constexpr uint32_t kProgram = 4;       // run -- program
 inline constexpr uint32_t kReading = 8;       // env, version
 inline constexpr uint32_t kGenerate = 16;     // completion, man

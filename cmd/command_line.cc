@@ -20,6 +20,20 @@ bool json_wanted(const std::vector<std::string>& arguments) {
   return std::find(arguments.begin(), end, "--json") != end;
 }
 
+// For what is said before the line is parsed, too; another word is a mistake that parsing tells.
+Colours colours_wanted(const std::vector<std::string>& arguments) {
+  constexpr std::string_view kOption = "--color";
+  std::string word;
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  for (auto it = arguments.begin(); it != end; ++it) {
+    if (*it == kOption && it + 1 != end) word = *(it + 1);
+    if (it->starts_with("--color=")) word = it->substr(kOption.size() + 1);
+  }
+  return word == "always" ? Colours::always
+         : word == "never" ? Colours::never
+                           : Colours::automatic;
+}
+
 Result<int> generate(const ParsedLine& line, Console& console) {
   if (line.command->id == CommandId::completion) {
     console.out(completion_script(line.words[0]));
@@ -31,32 +45,35 @@ Result<int> generate(const ParsedLine& line, Console& console) {
 
 Result<int> help(const ParsedLine& line, Console& console) {
   const Command* command = line.command;
-  bool full = line.help == HelpWanted::full;
-  if (command != nullptr && command->id == CommandId::help && line.help == HelpWanted::none) {
-    full = true;
+  std::string topic = line.help_topic;
+  if (command != nullptr && command->id == CommandId::help && !line.help) {
     command = line.words.empty() ? nullptr : find_command(line.words[0]);
     if (!line.words.empty() && (command == nullptr || command->hidden))
       return Error(ErrorCode::usage,
                    format("unknown command '{}'; collctl -h lists the commands", line.words[0]))
           .within("help");
+    if (line.words.size() > 1) topic = line.words[1];
+    if (!topic.empty() && !is_help_topic(topic))
+      return Error(ErrorCode::usage,
+                   format("no help about '{}'; expected {}", topic, help_topics()))
+          .within("help");
   }
-  console.out(help_text(command, full));
+  console.out(help_text(command, topic));
   return 0;
 }
 
 Result<int> dispatch(const std::vector<std::string>& arguments, Console& console) {
   COLL_ASSIGN(const ParsedLine line, parse(arguments));
-  if (line.help != HelpWanted::none) return help(line, console);
+  if (line.help) return help(line, console);
   if (line.command == nullptr) {
-    console.err(help_text(nullptr, false));
+    console.err(help_text(nullptr, ""));
     return int(ErrorCode::usage);
   }
   switch (line.command->id) {
     case CommandId::run:
-      return run_command(line, console);
-    case CommandId::collective:
+    case CommandId::collective:  // the same as under run
     case CommandId::suite:
-      return bench_command(line, console);
+      return run_command(line, console);
     case CommandId::topo:
       return topo_command(line, console);
     case CommandId::plan:
@@ -93,6 +110,7 @@ int command_line(const std::vector<std::string>& arguments, Console& console) {
   if (arguments.size() == 3 && arguments[0] == launcher::kAgentCommand &&
       arguments[1] == "--verify")
     return verify_main(arguments[2], console);
+  console.set_colours(colours_wanted(arguments));
   int code = 0;
   Result<int> done = dispatch(arguments, console);
   if (done.ok()) {

@@ -29,8 +29,9 @@ Result<int> version_command(const ParsedLine& line, Console& console);
 // "0.1.0", and with the source's revision when the build knew it: "0.1.0 (v0.1.0-12-gabcdef0)".
 const char* version_number();
 std::string version_text();
-// help.cc: of one command, or of all when null.
-std::string help_text(const Command* command, bool full);
+// help.cc: of one command, or of all when null. `topic`: empty for what fits on a screen, else one
+// of is_help_topic().
+std::string help_text(const Command* command, const std::string& topic);
 // generate.cc, generate_man.cc
 std::string completion_script(const std::string& shell);
 struct ManPage {

@@ -11,7 +11,7 @@ Command collective(const char* name, Collective which, const char* summary, cons
   return {.id = CommandId::collective,
           .name = name,
           .arguments = "[options]",
-          .scopes = kDirect,
+          .scopes = kBench,
           .summary = summary,
           .description = description,
           .examples = std::move(examples),
@@ -28,8 +28,8 @@ std::vector<Command> make_commands() {
        .scopes = kBench | kProgram | kRails | kWindowTest,
        .summary = "launch ranks, run a collective or a program, judge",
        .description =
-           "Starts the ranks of a job on this host, watches them to their end and leaves nothing "
-           "behind. With the name of a collective the ranks measure it over a range of sizes and "
+           "Starts the ranks of a job, here or by SSH on the hosts of -H or --hostfile, watches "
+           "them to their end and leaves nothing behind. With the name of a collective the ranks measure it over a range of sizes and "
            "check every result; the exit code is the verdict. After -- any program is started as "
            "ranks, with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR "
            "and MASTER_PORT set; its output passes through by whole lines.",
@@ -42,6 +42,7 @@ std::vector<Command> make_commands() {
       collective("allreduce", Collective::all_reduce, "reduce over all ranks, result everywhere",
                  "Every rank gives a buffer and gets the elementwise reduction of all.",
                  {{"collctl allreduce", "one rank per GPU, or per core without GPUs"},
+                  {"collctl allreduce -H node[01-04]", "the same on four hosts"},
                   {"collctl allreduce --algo ring,tree --proto all", "compare choices"}}));
   table.push_back(collective("allgather", Collective::all_gather, "every rank's block, everywhere",
                              "Every rank gives a block and gets the blocks of all in rank order.",
@@ -67,7 +68,7 @@ std::vector<Command> make_commands() {
   table.push_back(collective("alltoall", Collective::all_to_all,
                              "one block from every rank to every rank",
                              "Every rank gives a block for each rank and gets one from each.",
-                             {{"collctl alltoall --transport net", "over sockets"}}));
+                             {{"collctl alltoall --transport net", "over the network, also on one host"}}));
   table.push_back(collective("sendrecv", Collective::send_recv, "every rank sends to the next one",
                              "Every rank sends a buffer to the next rank and receives one from "
                              "the rank before it.",
@@ -91,9 +92,9 @@ std::vector<Command> make_commands() {
            "every two ranks with their times, and collectives on windows against the same on "
            "ordinary memory. Where two ranks do not share memory the network carries puts and "
            "gets. The exit code is 0 when all of it passed, 7 when data was wrong, 1 when another "
-           "check failed, 8 when something could not be tested. Also under run, on hosts.",
+           "check failed, 8 when something could not be tested.",
        .examples = {{"collctl window-test", "one rank per GPU, or per core without GPUs"},
-                    {"collctl run -n 4 window-test --json", "one JSON object"},
+                    {"collctl window-test -H a,b --json", "on two hosts, one JSON object"},
                     {"collctl window-test -n 4 -o windows.svg", "the matrix as a heat map"}},
        .suite = Suite::window_test});
   table.push_back(
@@ -279,8 +280,8 @@ constexpr ExitCodeLine kExitCodes[] = {
     {"0", "all that was asked for was done and passed"},
     {"1", "done, and the answer is no: below a threshold"},
     {"2", "usage: a bad option or value; nothing was started"},
-    {"3", "this machine cannot: no such device, library, permission, limit"},
-    {"4", "launch failed: a rank could not be started"},
+    {"3", "this machine or a host cannot: no such device, library, permission, limit"},
+    {"4", "launch failed: a host could not be reached, or a rank not started"},
     {"5", "a rank, peer or link failed or was lost during the run"},
     {"6", "a deadline passed: start-up or a collective hung"},
     {"7", "wrong data"},

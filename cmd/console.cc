@@ -6,10 +6,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <climits>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 #include "base/env.h"
 #include "base/format.h"
 #include "base/wait.h"
+#include "launcher/adopt.h"
 
 namespace collctl::cmd {
 namespace {
@@ -21,15 +26,52 @@ bool colours_welcome() {
   return term && !term->empty() && *term != "dumb";
 }
 
+// What a process has as a descriptor: "/dev/pts/3", "pipe:[4711]"; empty: not to be known.
+std::string file_of(int pid, int fd) {
+  char target[PATH_MAX];
+  const ssize_t n =
+      ::readlink(format("/proc/{}/fd/{}", pid, fd).c_str(), target, sizeof target);
+  return n > 0 ? std::string(target, size_t(n)) : "";
+}
+
+int parent_of(int pid) {
+  std::ifstream in(format("/proc/{}/stat", pid));
+  const std::string stat{std::istreambuf_iterator<char>(in), {}};
+  const size_t name_end = stat.rfind(')');  // "12 (a name) S 1 ..."
+  return name_end == std::string::npos || name_end + 4 >= stat.size()
+             ? 0
+             : std::atoi(stat.c_str() + name_end + 4);
+}
+
+// Whether a person sees what is written there. mpirun gives ranks a terminal of its own and hands
+// on what it reads from it: where that goes, the first process above us that has another file there
+// says.
+bool seen_on_terminal(int fd) {
+  if (isatty(fd) != 1) return false;
+  const auto rank = launcher::adopted_rank(base::environment);
+  if (rank && !*rank) return true;
+  const std::string ours = file_of(::getpid(), fd);
+  for (int pid = ::getppid(); pid > 1; pid = parent_of(pid)) {
+    const std::string theirs = file_of(pid, fd);
+    if (theirs != ours) return theirs.starts_with("/dev/pts/") || theirs.starts_with("/dev/tty");
+  }
+  return true;
+}
+
 }  // namespace
 
 Console::Console(int out_fd, int err_fd)
     : out_fd_(out_fd),
       err_fd_(err_fd),
-      out_is_terminal_(isatty(out_fd) == 1),
-      err_is_terminal_(isatty(err_fd) == 1),
+      out_is_terminal_(seen_on_terminal(out_fd)),
+      err_is_terminal_(seen_on_terminal(err_fd)),
       out_colours_(out_is_terminal_ && colours_welcome()),
       err_colours_(err_is_terminal_ && colours_welcome()) {}
+
+void Console::set_colours(Colours colours) {
+  if (colours == Colours::automatic) return;
+  out_colours_ = err_colours_ = colours == Colours::always;
+}
 
 void Console::write_all(int fd, std::string_view text, int* failure) {
   while (!text.empty() && *failure == 0) {

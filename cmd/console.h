@@ -1,6 +1,6 @@
 // Standard output and standard error of the command line: every byte the commands print goes
 // through here. Failed writes are remembered and asked for once, at the end. Colours and progress
-// only where a person looks. Threads: one (the command's).
+// only where a person looks: a terminal that mpirun reads into a pipe is none. Threads: one (the command's).
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,6 +8,8 @@
 #include "base/result.h"
 
 namespace collctl::cmd {
+
+enum class Colours : uint8_t { automatic, always, never };
 
 class Console {
  public:
@@ -18,6 +20,8 @@ class Console {
   // "collctl: warning: ..." lines for people.
   void note(const std::string& text);
   void print_error(const Error& error);
+  // --color; until then automatic: where a person looks, unless NO_COLOR or TERM says no.
+  void set_colours(Colours colours);
   bool out_is_terminal() const { return out_is_terminal_; }
   bool err_is_terminal() const { return err_is_terminal_; }
   // Characters that a line of standard output has room for: COLUMNS, else the terminal's, else 100.

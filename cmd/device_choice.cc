@@ -17,6 +17,8 @@ namespace {
 
 using namespace base::drivers;
 
+const char* gpus_word(int count) { return count == 1 ? "GPU" : "GPUs"; }
+
 struct FoundDevice {
   int gpus = 0;
   std::vector<base::NvidiaGpu> named;  // of NVML; CUDA has looked at CUDA_VISIBLE_DEVICES already
@@ -83,96 +85,165 @@ FoundDevice find_gpus() {
 
 }  // namespace
 
-LocalGpus local_gpus() {
+HostGpus local_gpus() {
+  HostGpus local;
+  local.host = base::host_name();
+  local.visible = base::environment("CUDA_VISIBLE_DEVICES");
+  local.there = base::nvidia_pci_devices();
   const kernels::cuda::Launcher& kernels = kernels::cuda::launcher();
-  if (!kernels.built) return {0, kernels.why_not};
+  if (!kernels.built) {
+    local.why_not = kernels.why_not;
+    return local;
+  }
   const FoundDevice found = find_gpus();
-  if (found.gpus == 0) return {0, found.why_not};
-  LocalGpus local{found.gpus, ""};
+  local.there = std::max(local.there, found.gpus);
+  local.usable = found.gpus;
+  local.why_not = found.why_not;
   if (found.named.empty()) return local;
-  const auto visible = base::environment("CUDA_VISIBLE_DEVICES");
-  const std::vector<int> left = launcher::visible_gpus(visible, found.named);
-  local.count = int(left.size());
+  const std::vector<int> left = launcher::visible_gpus(local.visible, found.named);
+  local.usable = int(left.size());
   if (left.empty())
-    return {0, format("CUDA_VISIBLE_DEVICES={} leaves none of {} GPUs", visible.value_or(""),
-                      found.gpus)};
+    local.why_not = format("CUDA_VISIBLE_DEVICES={} leaves none of {} {}",
+                           local.visible.value_or(""), found.gpus, gpus_word(found.gpus));
   for (const int gpu : left) {  // -1: a part of one
     const int capability = gpu < 0 ? 0 : found.capabilities[size_t(gpu)];
-    if (capability != 0 && !kernels.runs_on(capability))
-      return {0,
-              format("this build's kernels ({}) do not run on GPU {}, of compute capability {}.{}",
-                     kernels.architectures, gpu, capability / 10, capability % 10)};
+    if (capability == 0 || kernels.runs_on(capability)) continue;
+    local.usable = 0;
+    local.why_not =
+        format("this build's kernels ({}) do not run on GPU {}, of compute capability {}.{}",
+               kernels.architectures, gpu, capability / 10, capability % 10);
+    break;
   }
   return local;
 }
 
 namespace {
 
-Result<DeviceChoice> without_gpus(DeviceWish wish, const std::string& why_not) {
-  if (wish == DeviceWish::cpu) return DeviceChoice{};
-  if (wish == DeviceWish::cuda)
-    return Error(ErrorCode::unavailable, format("--device cuda: {}", why_not),
-                 "leave --device out, or use --device cpu");
-  return DeviceChoice{false, 0, format("ranks are on CPU cores: {}", why_not)};
+// The user, or who set the variable for him, wants no GPU there.
+bool declined(const HostGpus& host) {
+  return host.left_out || host.visible == "" || host.visible == "-1" ||
+         host.visible == "NoDevFiles";  // Slurm's word
+}
+
+std::string why_declined(const HostGpus& host) {
+  return host.left_out ? "the hostfile says devices=none"
+                       : format("CUDA_VISIBLE_DEVICES={}, no GPU is to be used", *host.visible);
+}
+
+// Why no GPU of a host is usable that should have some; empty: it has none, and was not told so.
+std::string trouble_of(const HostGpus& host) {
+  if (host.usable > 0 || declined(host)) return "";
+  if (host.visible && host.there == 0)
+    return format("CUDA_VISIBLE_DEVICES={}, but it has no NVIDIA device", *host.visible);
+  if (host.there == 0) return "";
+  return format("it has {} NVIDIA {}, of which none can be used: {}", host.there,
+                gpus_word(host.there), host.why_not);
+}
+
+constexpr const char* kOnCores = "use --device cpu to run on cores";
+
+Error refusal(const HostGpus& host, std::string message, std::string hint) {
+  Error error(ErrorCode::unavailable, std::move(message), std::move(hint));
+  error.host = host.host;
+  return error;
+}
+
+Result<DeviceChoice> choose_automatically(const std::vector<HostGpus>& hosts) {
+  const HostGpus *with = nullptr, *without = nullptr, *unwanted = nullptr;
+  for (const HostGpus& host : hosts) {
+    if (const std::string trouble = trouble_of(host); !trouble.empty())
+      return refusal(host, format("host {}: {}", host.host, trouble),
+                     format("{}; collctl doctor says what is wrong with the GPUs", kOnCores));
+    const HostGpus*& kind = host.usable > 0 ? with : without;
+    if (kind == nullptr) kind = &host;
+    if (unwanted == nullptr && declined(host)) unwanted = &host;
+  }
+  if (with != nullptr && without != nullptr)
+    return refusal(*without,
+                   format("host {} has {} {}, host {} has none for its ranks{}", with->host,
+                          with->usable, gpus_word(with->usable), without->host,
+                          declined(*without) ? ": " + why_declined(*without) : ""),
+                   format("leave out one kind of host, or {}", kOnCores));
+  if (with != nullptr)
+    return DeviceChoice{true, hosts.size() > 1 ? "every host has usable GPUs"
+                                               : format("host {} has {} usable {}", with->host,
+                                                        with->usable, gpus_word(with->usable))};
+  if (unwanted != nullptr) return DeviceChoice{false, why_declined(*unwanted)};
+  return DeviceChoice{false, hosts.size() > 1 ? "no host has an NVIDIA GPU"
+                                              : "this host has no NVIDIA GPU"};
 }
 
 }  // namespace
 
-Result<DeviceChoice> choose_device(DeviceWish wish) {
-  if (wish == DeviceWish::cpu) return DeviceChoice{};
-  const LocalGpus local = local_gpus();
-  if (!local.why_not.empty() || local.count == 0) return without_gpus(wish, local.why_not);
-  return DeviceChoice{true, local.count, format("ranks are on GPUs: {} of this host", local.count)};
+Result<DeviceChoice> choose_device(DeviceWish wish, const std::vector<HostGpus>& hosts) {
+  if (wish == DeviceWish::automatic) return choose_automatically(hosts);
+  if (wish == DeviceWish::cpu) return DeviceChoice{false, "--device cpu"};
+  const kernels::cuda::Launcher& kernels = kernels::cuda::launcher();
+  if (!kernels.built)
+    return Error(ErrorCode::unavailable, format("--device cuda: {}", kernels.why_not),
+                 "leave --device out, or use --device cpu");
+  return DeviceChoice{true, "--device cuda"};
 }
 
 namespace {
 
-Result<SettledLine> settled_line(const BenchSpec& spec, const DeviceChoice& choice) {
-  auto known = settled(spec, choice.on_gpus);
-  if (!known) {
-    if (!choice.why.empty()) known.error().hint += "; " + choice.why;
-    return std::move(known.error());
-  }
-  return SettledLine{std::move(*known), choice.why};
+Result<BenchSpec> settled_spec(const BenchSpec& spec, const DeviceChoice& choice) {
+  auto known = settled(spec, choice.on_gpus, choice.why);
+  if (!known && !choice.on_gpus) known.error().hint += "; ranks are on CPU cores: " + choice.why;
+  return known;
 }
 
 // What the hosts have is asked at start; what they cannot change is known before.
-Result<SettledLine> settle_on_hosts(const ParsedLine& line, DeviceWish wish,
-                                    LaunchOptions& launch) {
+Result<BenchSpec> settle_on_hosts(const ParsedLine& line, DeviceWish wish, LaunchOptions& launch) {
   const kernels::cuda::Launcher& kernels = kernels::cuda::launcher();
   launch.gpus_on_hosts = wish != DeviceWish::cpu && kernels.built;
   COLL_ASSIGN(BenchSpec spec, interpret_bench(line, launch.ranks));
-  if (launch.gpus_on_hosts) return SettledLine{std::move(spec), ""};
-  COLL_ASSIGN(const DeviceChoice none, without_gpus(wish, kernels.why_not));
-  return settled_line(spec, none);
+  if (launch.gpus_on_hosts) return spec;
+  if (wish == DeviceWish::automatic) {
+    COLL_TRY(settled_spec(spec, {false, kernels.why_not}));
+    return spec;
+  }
+  COLL_ASSIGN(const DeviceChoice choice, choose_device(wish, {}));
+  return settled_spec(spec, choice);
+}
+
+// --device cuda looks at the host as well, where that is this one.
+Result<DeviceChoice> choose_here(DeviceWish wish, const HostGpus& local) {
+  if (wish == DeviceWish::cuda && local.usable == 0)
+    return Error(ErrorCode::unavailable,
+                 format("--device cuda: {}",
+                        local.why_not.empty() ? "this host has no NVIDIA GPU" : local.why_not),
+                 "leave --device out, or use --device cpu");
+  return choose_device(wish, {local});
 }
 
 }  // namespace
 
-Result<SettledLine> settle_line(const ParsedLine& line, LaunchOptions& launch) {
+Result<BenchSpec> settle_line(const ParsedLine& line, LaunchOptions& launch) {
   COLL_ASSIGN(const DeviceWish wish, interpret_device(line));
   if (launch.launcher == LauncherKind::ssh) return settle_on_hosts(line, wish, launch);
   // Mistakes in the line come before what this machine cannot.
   const int said = line.has("ranks") ? launch.ranks : 0;
   COLL_TRY(interpret_bench(line, launch.joins() ? launch.join_size : said));
-  COLL_ASSIGN(const DeviceChoice choice, choose_device(wish));
+  const HostGpus local = wish == DeviceWish::cpu ? HostGpus{} : local_gpus();
+  COLL_ASSIGN(const DeviceChoice choice, choose_here(wish, local));
   if (choice.on_gpus) {
-    launch.gpus = choice.gpus;
-    const int most = int(line.number("ranks-per-host", choice.gpus));
+    launch.gpus = local.usable;
+    const int most = int(line.number("ranks-per-host", local.usable));
     if (!line.has("ranks") && !launch.joins() && launch.hosts.hosts.empty())
-      launch.ranks = std::min(most, choice.gpus);
+      launch.ranks = std::min(most, local.usable);
   }
   int ranks = launch.joins() ? launch.join_size : launch.ranks;
-  if (ranks == 0) ranks = choice.on_gpus ? choice.gpus : base::usable_cores();
+  if (ranks == 0) ranks = choice.on_gpus ? local.usable : base::usable_cores();
   COLL_ASSIGN(const BenchSpec spec, interpret_bench(line, ranks));
-  return settled_line(spec, choice);
+  return settled_spec(spec, choice);
 }
 
 Status check_gpus(const std::string& host, int ranks, int gpus, bool share) {
   if (ranks <= gpus || share) return {};
   return Error(ErrorCode::unavailable,
                format("{} ranks on {}, which has {} {}: each rank drives one", ranks, host, gpus,
-                      gpus == 1 ? "GPU" : "GPUs"),
+                      gpus_word(gpus)),
                format("use -n {}, or more hosts; --oversubscribe lets ranks share GPUs, --device "
                       "cpu needs none",
                       gpus));

@@ -161,10 +161,10 @@ std::string list_ranks(const std::set<int>& ranks) {
 class FaultWords {
  public:
   FaultWords(const DiagnosisCase& wrong, const ScheduleTrace* trace, const std::vector<Hop>& hops,
-             bool straight)
+             bool direct)
       : key_(wrong.key),
         sums_(has_op(wrong.key.collective)),
-        straight_(straight),
+        direct_(direct),
         trace_(trace),
         hops_(hops),
         tagged_(wrong.place.nranks <= kMaxTaggedRanks) {}
@@ -252,7 +252,7 @@ class FaultWords {
 
   // Sets channel, chunk and step, and says where it went wrong and who wrote it here.
   std::string place(int rank, const RankReport& report, DataFault& fault) const {
-    if (straight_) return "; it went straight between the ranks' windows, which is not traced";
+    if (direct_) return "; it went straight between the ranks' windows, which is not traced";
     if (trace_ == nullptr) return "; the schedule is too long to be traced";
     std::string text;
     WrittenBy written;
@@ -283,17 +283,17 @@ class FaultWords {
   }
 
   const RowKey& key_;
-  bool sums_, straight_;
+  bool sums_, direct_;
   const ScheduleTrace* trace_;
   const std::vector<Hop>& hops_;
   bool tagged_;
 };
 
 std::vector<DataFault> faults_of(const DiagnosisCase& wrong, const ScheduleTrace* trace,
-                                 const std::vector<RankReport>& reports, bool straight) {
+                                 const std::vector<RankReport>& reports, bool direct) {
   std::vector<Hop> hops;
   if (trace != nullptr) hops = HopSearch(*trace, reports, wrong.key.collective).run();
-  const FaultWords words(wrong, trace, hops, straight);
+  const FaultWords words(wrong, trace, hops, direct);
   std::vector<DataFault> faults;
   size_t left_out = 0;
   auto add = [&](DataFault fault) {
@@ -346,8 +346,8 @@ Result<std::vector<DataFault>> diagnose(const DiagnosisCase& wrong) {
   }
   ScheduleTrace trace;
   const bool traced = trace.load(shares, kernels::element_size(wrong.key.type));
-  const bool straight = !plan.ops.empty() && plan.ops[0].straight;
-  return faults_of(wrong, traced ? &trace : nullptr, reports, straight);
+  const bool direct = !plan.ops.empty() && plan.ops[0].direct;
+  return faults_of(wrong, traced ? &trace : nullptr, reports, direct);
 }
 
 }  // namespace collctl::cmd

@@ -55,7 +55,8 @@ const char* remedy_of(ReachEnd end) {
     case ReachEnd::stranger:
       return "find who else has this address: arping, or a proxy between the hosts";
     default:
-      return "choose the interface that reaches the other host: COLLCTL_SOCKET_IFNAME=NAME";
+      return "look at the interface and its address on both hosts: ip -s address; "
+             "COLLCTL_SOCKET_IFNAME chooses another one";
   }
 }
 

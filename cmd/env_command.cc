@@ -65,7 +65,7 @@ AdoptedShown adopted_shown() {
     shown.meeting = "asked of the engine";
     return shown;
   }
-  const auto meeting = launcher::meeting_of(*shown.adopted, base::environment);
+  const auto meeting = launcher::rendezvous_of(*shown.adopted, base::environment);
   shown.meeting = meeting ? meeting->from : meeting.error().message;
   return shown;
 }
@@ -117,7 +117,7 @@ NcclVariables nccl_variables() {
       continue;
     const auto knobs = base::knobs();
     const auto knob = std::find_if(knobs.begin(), knobs.end(),
-                                   [&](const base::Knob& k) { return name == k.field_name; });
+                                   [&](const base::Knob& k) { return name == k.nccl_name; });
     if (knob == knobs.end())
       found.without_effect.push_back(name);
     else
@@ -161,8 +161,8 @@ std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted
   for (const Shown& shown : list) {
     json.begin_object().field("name", format("COLLCTL_{}", shown.knob->name));
     json.key("field_name");
-    if (*shown.knob->field_name != 0)
-      json.value(shown.knob->field_name);
+    if (*shown.knob->nccl_name != 0)
+      json.value(shown.knob->nccl_name);
     else
       json.null();
     json.field("kind", kind_name(shown.knob->kind));
@@ -197,7 +197,7 @@ std::string env_text(const std::vector<Shown>& list, const Console& console) {
         or_dash(shown.value), value, or_dash(shown.knob->default_value), standard, shown.origin);
     text += set ? console.out_colour("1", line) : line;
     text += format("\n    {}", shown.knob->help);
-    if (*shown.knob->field_name != 0) text += format(" [{}]", shown.knob->field_name);
+    if (*shown.knob->nccl_name != 0) text += format(" [{}]", shown.knob->nccl_name);
     text += "\n";
   }
   return text + "# [NAME]: NCCL's variable, honoured when ours is unset\n";

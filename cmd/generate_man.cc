@@ -41,7 +41,8 @@ std::string heading(const std::string& name) {
   std::string upper = name;
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](unsigned char c) { return char(std::toupper(c)); });
-  return format(".TH {} 1 \"\" \"collctl {}\" \"User Commands\"\n", upper, version_number());
+  // Names of variables and lists of words are too long to be spread over a line.
+  return format(".TH {} 1 \"\" \"collctl {}\" \"User Commands\"\n.ad l\n", upper, version_number());
 }
 
 std::string option_entry(const Option& option) {
@@ -96,7 +97,7 @@ std::string environment_section() {
   for (const base::Knob& knob : base::knobs()) {
     if ((knob.flags & base::kHidden) != 0) continue;
     text += std::string(".TP\n") + bold(format("COLLCTL_{}", knob.name));
-    if (*knob.field_name != 0) text += format(" ({})", roff_escaped(knob.field_name));
+    if (*knob.nccl_name != 0) text += format(" ({})", roff_escaped(knob.nccl_name));
     text += std::string("\n") + roff_escaped(knob.help) + ".\n";
     if (*knob.default_value != 0)
       text += std::string("Default: ") + roff_escaped(knob.default_value) + ".\n";
@@ -142,7 +143,7 @@ std::string command_page(const Command& command) {
   }
   text += std::string(".SH DESCRIPTION\n") + roff_escaped(command.description) + "\n";
   text += option_sections(command);
-  const bool runs = (command.scopes & (kBench | kDirect | kProgram | kWindowTest | kRails)) != 0;
+  const bool runs = (command.scopes & (kBench | kProgram | kWindowTest | kRails)) != 0;
   if (runs) text += exit_section();
   if (runs)
     text += ".SH ENVIRONMENT\nThe knobs are described in\n.BR collctl (1).\n";
@@ -158,9 +159,9 @@ std::string main_page() {
       ".SH SYNOPSIS\n" +
       bold("collctl") + " " + italic("command") + " [" + italic("options") +
       "]\n.SH DESCRIPTION\n"
-      "One program that starts the ranks of a job, lets them run collective operations over\n"
-      "shared memory or sockets, checks every result and says by its exit code whether all\n"
-      "is well.\nResults go to standard output, everything else to standard error.\n"
+      "One program that starts the ranks of a job, here or on hosts by SSH, lets them run\n"
+      "collective operations on GPUs or CPU cores over NVLink, PCIe, shared memory, RDMA or\n"
+      "sockets, checks every result and says by its exit code whether all is well.\nResults go to standard output, everything else to standard error.\n"
       ".SH COMMANDS\n";
   for (const Command& command : commands())
     if (!command.hidden)

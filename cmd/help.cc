@@ -1,5 +1,7 @@
-// Help out of the tables: short (-h) one line per option, long (--help) everything.
+// Help out of the tables: what fits on a screen first, --help all has everything, --help TOPIC a
+// part.
 #include <algorithm>
+#include <array>
 
 #include "base/format.h"
 #include "cmd/command_line.h"
@@ -8,6 +10,15 @@ namespace collctl::cmd {
 namespace {
 
 constexpr size_t kWidth = 80;
+constexpr std::ptrdiff_t kScreen = 40;  // lines
+// The options that most people use, where a command's do not fit on a screen.
+constexpr const char* kUsual[] = {
+    "ranks",   "ranks-per-host", "env",    "timeout", "dry-run", "hosts",     "hostfile",
+    "nodes",   "min-bytes",      "max-bytes", "bytes", "iters",  "dtype",     "op",
+    "message", "algo",           "device", "net",     "from",    "save",      "matrix",
+    "graph",   "diff",           "vs",     "min-busbw", "json",  "output",    "verbose"};
+constexpr std::array<const char*, kGroupCount> kGroupTopics{
+    "launch", "hosts", "sizes", "measure", "choices", "output", "general"};
 
 // Words of the text in lines that fit, each after `indent` spaces.
 std::string wrapped(const std::string& text, size_t indent) {
@@ -60,10 +71,33 @@ std::string option_help(const Option& option, bool full) {
   return text;
 }
 
-std::string option_list(const Command& command, bool full) {
+// Mostly one line: the default where there is room for it.
+std::string usual_option(const Option& option) {
+  constexpr size_t kColumn = 30;
+  std::string names = format("  {}", option_names(option));
+  names.resize(std::max(names.size() + 2, kColumn), ' ');
+  const std::string line = names + option.help, standard = default_of(option);
+  const bool room = !standard.empty() && line.size() + 1 + standard.size() <= kWidth;
+  if (room || line.size() <= kWidth) return line + (room ? " " + standard : "") + "\n";
+  return names + wrapped(option.help, kColumn).substr(kColumn);
+}
+
+std::string usual_options(const Command& command) {
+  std::string text = "\nMost used:\n";
+  for (const Option& option : options())
+    if (applies(option, command) &&
+        std::find(std::begin(kUsual), std::end(kUsual), std::string_view(option.name)) !=
+            std::end(kUsual))
+      text += usual_option(option);
+  return text;
+}
+
+// `only`: one group, or all when negative.
+std::string option_list(const Command& command, bool full, int only = -1) {
   std::string text;
   for (int g = 0; g < kGroupCount; ++g) {
     std::string part;
+    if (only >= 0 && g != only) continue;
     for (const Option& option : options())
       if (!option.hidden && option.group == Group(g) && applies(option, command))
         part += option_help(option, full);
@@ -91,6 +125,15 @@ std::string example_lines(const Command& command) {
   return text.empty() ? text : format("\nExamples:\n{}", text);
 }
 
+// The topics that say something about a command.
+std::string topics_of(const Command& command) {
+  std::string text = "all";
+  for (int g = 0; g < kGroupCount; ++g)
+    if (!option_list(command, false, g).empty()) text += format(", {}", kGroupTopics[size_t(g)]);
+  if (!command.examples.empty()) text += ", examples";
+  return text + ", exit-codes, or an option's name";
+}
+
 std::string exit_codes() {
   std::string text = "\nExit codes:\n";
   for (const ExitCodeLine& line : exit_code_lines())
@@ -106,28 +149,10 @@ std::string command_list(CommandId id, bool others) {
   return text;
 }
 
-}  // namespace
-
-std::string help_text(const Command* command, bool full) {
-  if (command == nullptr || command->hidden) {
-    std::string text =
-        "collctl launches ranks, runs collectives among them and judges the result.\n\nUsage: "
-        "collctl <command> [options]\n\nCommands:\n";
-    text += command_list(CommandId::collective, true);
-    text += "\nCollectives, on this host with one rank per GPU or core (or under run):\n";
-    text += command_list(CommandId::collective, false);
-    text +=
-        "\nExamples:\n"
-        "  collctl run -n 4 allreduce\n"
-        "  collctl run -n 2 -- hostname\n"
-        "  collctl allgather -b 1M -e 16M --json\n";
-    if (full) text += exit_codes();
-    return text + "\ncollctl <command> -h shows its options, --help says more about them.\n";
-  }
-  std::string text = usage_lines(*command);
-  text +=
-      format("\n{}", full ? wrapped(command->description, 0) : format("{}\n", command->summary));
-  if (command->id == CommandId::run) {
+std::string command_head(const Command& command, bool full) {
+  std::string text = usage_lines(command);
+  text += format("\n{}", full ? wrapped(command.description, 0) : format("{}\n", command.summary));
+  if (command.id == CommandId::run) {
     text += "\nCollectives: ";
     std::string names;
     for (const Command& other : commands())
@@ -135,10 +160,73 @@ std::string help_text(const Command* command, bool full) {
         names += format("{}{}", names.empty() ? "" : " ", other.name);
     text += wrapped(names, 13).substr(13);
   }
-  text += option_list(*command, full);
+  return text;
+}
+
+// Empty when the topic says nothing about this command.
+std::string topic_text(const Command& command, const std::string& topic) {
+  const auto group = std::find(kGroupTopics.begin(), kGroupTopics.end(), topic);
+  if (group != kGroupTopics.end())
+    return option_list(command, true, int(group - kGroupTopics.begin()));
+  if (topic == "examples") return example_lines(command);
+  if (topic == "exit-codes") return exit_codes();
+  const Option* option = find_option(topic, command.scopes);
+  return option == nullptr || option->hidden ? "" : "\n" + option_help(*option, true);
+}
+
+// All of it where that fits on a screen, else the options a line each, else the usual ones.
+std::string command_help(const Command& command) {
+  const auto fits = [](const std::string& text) {
+    return std::count(text.begin(), text.end(), '\n') <= kScreen;
+  };
+  const std::string more = format("\ncollctl {} --help TOPIC says more: ", command.name);
+  const std::string topics = more.substr(1) + topics_of(command);
+  std::string text =
+      command_head(command, false) + option_list(command, false) + example_lines(command);
+  if (text += "\n" + wrapped(topics, 0); fits(text)) return text;
+  text = command_head(command, false) + usual_options(command) + "\n" + wrapped(topics, 0);
+  if (!command.examples.empty())
+    text += format("\nExample:\n  {}\n", command.examples.front().line);
+  return text;
+}
+
+}  // namespace
+
+bool is_help_topic(const std::string& word) {
+  return word == "all" || word == "examples" || word == "exit-codes" ||
+         std::find(kGroupTopics.begin(), kGroupTopics.end(), word) != kGroupTopics.end() ||
+         find_option(word) != nullptr;
+}
+
+std::string help_topics() {
+  std::string text = "all";
+  for (const char* topic : kGroupTopics) text += format(", {}", topic);
+  return text + ", examples, exit-codes or an option's name";
+}
+
+std::string help_text(const Command* command, const std::string& topic) {
+  if (command == nullptr || command->hidden) {
+    if (topic == "exit-codes") return exit_codes().substr(1);
+    std::string text =
+        "collctl launches ranks, runs collectives among them and judges the result.\n\nUsage: "
+        "collctl <command> [options]\n\nCommands:\n";
+    text += command_list(CommandId::collective, true);
+    text += "\nCollectives, one rank per GPU, or per core without GPUs; here, or with -H on hosts:\n";
+    text += command_list(CommandId::collective, false);
+    text +=
+        "\nExamples:\n"
+        "  collctl run -n 4 allreduce\n"
+        "  collctl allreduce -H node01,node02\n"
+        "  collctl run -n 2 -- hostname\n";
+    if (topic == "all") text += exit_codes();
+    return text + "\ncollctl <command> -h shows its options.\n";
+  }
+  if (!topic.empty() && topic != "all")
+    if (const std::string part = topic_text(*command, topic); !part.empty()) return part.substr(1);
+  if (topic != "all") return command_help(*command);
+  std::string text = command_head(*command, true) + option_list(*command, true);
   text += example_lines(*command);
-  if (full && (command->scopes & (kBench | kDirect | kProgram | kWindowTest | kRails)) != 0)
-    text += exit_codes();
+  if ((command->scopes & (kBench | kProgram | kWindowTest | kRails)) != 0) text += exit_codes();
   return text;
 }
 

@@ -57,7 +57,7 @@ Status HostQuestions::bring_up() {
     int up = 0;
     for (int i = 0; i < pool_->size(); ++i) up += pool_->host(i).phase() == HostPhase::up;
     talk(format("hosts: {} of {} up", up, pool_->size()));
-    if (start.passed()) pool_->give_up_on_late(launch_.start_timeout_s);
+    if (start.passed()) pool_->fail_late_hosts(launch_.start_timeout_s);
   }
   return {};
 }

@@ -48,12 +48,15 @@ struct LaunchOptions {
   std::string output_dir;           // one file per rank
   std::string stdin_mode = "none";  // none, 0, all
   bool dry_run = false;
+  // Where -n may be what nccl-tests means by it: what to write then. Else empty.
+  std::string iterations_hint;
+  bool ranks_by_gpus = false;  // ranks are those of one process of nccl-tests (-g, -t)
   // --join, or by adopt(): this process is one rank of a job that somebody else started.
   std::string join, token_file;
   int join_rank = -1, join_size = 0;
   int local_ranks = 0;                             // of that job on this host; 0: not told
   int join_local_rank = -1;                        // which of them this is; -1: not told
-  launcher::Meeting meeting;                       // where its ranks find each other
+  launcher::Rendezvous rendezvous;                 // where its ranks find each other
   std::shared_ptr<launcher::KeyValueStore> store;  // open already: it told rank and size
   bool joins() const { return join_size > 0; }
   int verbosity = 0;

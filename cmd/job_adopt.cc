@@ -12,13 +12,15 @@ namespace collctl::cmd {
 namespace {
 
 using launcher::Adopted;
-using launcher::MeetingKind;
+using launcher::RendezvousKind;
 
 // Rank and size where the engine tells them by its own connection only.
 Status ask_engine(LaunchOptions& options, Adopted& adopted) {
-  options.meeting = {adopted.engine == launcher::Engine::pmi ? MeetingKind::pmi : MeetingKind::pmix,
-                     "", adopted.from};
-  auto opened = open_store(options.meeting.kind, Deadline::after_seconds(options.start_timeout_s));
+  options.rendezvous = {
+      adopted.engine == launcher::Engine::pmi ? RendezvousKind::pmi : RendezvousKind::pmix, "",
+      adopted.from};
+  auto opened =
+      open_store(options.rendezvous.kind, Deadline::after_seconds(options.start_timeout_s));
   if (!opened) return std::move(opened.error()).within("asking " + adopted.from);
   options.store = std::move(*opened);
   adopted.rank = options.store->rank();
@@ -39,9 +41,10 @@ bool on_path(const std::string& program) {
 
 }  // namespace
 
-Result<std::unique_ptr<launcher::KeyValueStore>> open_store(MeetingKind kind, Deadline deadline) {
+Result<std::unique_ptr<launcher::KeyValueStore>> open_store(RendezvousKind kind,
+                                                            Deadline deadline) {
   std::unique_ptr<launcher::KeyValueStore> store;
-  if (kind == MeetingKind::pmi) {
+  if (kind == RendezvousKind::pmi) {
     COLL_ASSIGN(store, launcher::Pmi1Client::open(base::environment, deadline));
   } else {
     COLL_ASSIGN(store, launcher::PmixClient::open(base::environment, deadline));
@@ -59,13 +62,14 @@ Status adopt(LaunchOptions& options) {
                  "set COLLCTL_RANK and COLLCTL_SIZE, or use --join HOST:PORT --rank R --size N");
   }
   if (found->size == 0) COLL_TRY(ask_engine(options, *found));
+  if (options.ranks_by_gpus && options.ranks == 1) options.ranks = 0;  // each process has one
   if (options.ranks != 0 && options.ranks != found->size)
     return Error(ErrorCode::usage,
                  format("{} ranks are asked for, but {} has started {}", options.ranks, found->from,
                         found->size),
                  "leave --ranks out; or give --launcher local to start ranks on this host");
   if (!options.store || found->size == 1 || !base::knob_text(base::KnobId::comm_id).empty()) {
-    COLL_ASSIGN(options.meeting, launcher::meeting_of(*found, base::environment));
+    COLL_ASSIGN(options.rendezvous, launcher::rendezvous_of(*found, base::environment));
     // The engine has told what was asked; its store is not needed.
     if (options.store)
       COLL_TRY(options.store->finish(Deadline::after_seconds(options.start_timeout_s)));

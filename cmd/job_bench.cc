@@ -9,8 +9,8 @@
 #include "cmd/job_modes.h"
 #include "cmd/job_start.h"
 #include "cmd/last_words.h"
+#include "cmd/rank_output.h"
 #include "cmd/root_cause.h"
-#include "kernels/cuda/launch.h"
 
 namespace collctl::cmd {
 namespace {
@@ -68,11 +68,11 @@ class BenchJob {
   int64_t began_ns_ = now_ns();
   int errors_ = 0;
   bool all_started_ = false;
-  std::optional<Deadline> settle_;   // set by the first failure
-  bool ending_ = false;              // SIGTERM was sent
-  std::optional<Deadline> give_up_;  // then: what is left by now does not end even by SIGKILL
-  int signal_ = 0;                   // that ended the job
-  std::optional<Error> job_error_;   // of the job itself: deadlines, defects
+  std::optional<Deadline> settle_;         // set by the first failure
+  bool ending_ = false;                    // SIGTERM was sent
+  std::optional<Deadline> last_deadline_;  // then: what is left by now does not end even by SIGKILL
+  int signal_ = 0;                         // that ended the job
+  std::optional<Error> job_error_;         // of the job itself: deadlines, defects
 };
 
 Status BenchJob::start() {
@@ -109,28 +109,17 @@ Status BenchJob::start() {
 
 // On hosts it is known only now where the ranks compute.
 Result<BenchSpec> BenchJob::settle(const BenchSpec& spec, const StartedJob& job) const {
-  const bool everywhere =
-      std::all_of(job.gpus_of.begin(), job.gpus_of.end(), [](int gpus) { return gpus > 0; });
-  const bool built = kernels::cuda::launcher().built;
-  if (spec.wish == DeviceWish::cuda && !built)
-    return Error(ErrorCode::unavailable,
-                 format("--device cuda: {}", kernels::cuda::launcher().why_not));
-  const bool on_gpus =
-      spec.wish == DeviceWish::cuda || (spec.wish == DeviceWish::automatic && everywhere && built);
-  if (spec.wish == DeviceWish::automatic && built && spec.verbosity > 0 && options_.talk.note) {
-    const auto bare = std::find(job.gpus_of.begin(), job.gpus_of.end(), 0);
-    options_.talk.note(on_gpus ? "ranks are on GPUs: every host has some"
-                               : format("ranks are on CPU cores: host {} has no GPU for them",
-                                        job.host_of[size_t(bare - job.gpus_of.begin())]));
-  }
-  if (on_gpus)
+  for (const int root : spec.roots) COLL_TRY(check_root(root, int(job.host_of.size())));
+  if (job.gpus.empty()) return spec;  // this host was asked before
+  COLL_ASSIGN(const DeviceChoice choice, choose_device(spec.wish, job.gpus));
+  if (choice.on_gpus)
     for (size_t rank = 0; rank < job.gpus_of.size(); ++rank) {
       const int gpus = job.gpus_of[rank];
       if (gpus == 0 || job.local_rank[rank] < gpus) continue;
       const auto here = std::count(job.host_of.begin(), job.host_of.end(), job.host_of[rank]);
       COLL_TRY(check_gpus(job.host_of[rank], int(here), gpus, options_.oversubscribe));
     }
-  return settled(spec, on_gpus);
+  return settled(spec, choice.on_gpus, choice.why);
 }
 
 Deadline BenchJob::next_deadline() const {
@@ -182,7 +171,7 @@ void BenchJob::end_ranks(double grace_s) {
   if (!ending_) take_states();
   ending_ = true;
   job_->end(grace_s);
-  give_up_ = Deadline::after_seconds(grace_s + kKillSeconds);
+  last_deadline_ = Deadline::after_seconds(grace_s + kKillSeconds);
 }
 
 void BenchJob::check_deadlines() {
@@ -278,7 +267,8 @@ void BenchJob::handle(Event& event) {
   if (event.kind == EventKind::lost) handle_lost(event);
   if (event.kind != EventKind::line) return;
   last_words_.add(event);
-  forward_line(event, options_.tag_output);
+  const std::string host = remote_ != nullptr ? ranks_[size_t(event.rank)].end.host : "";
+  forward_line(event, options_.tag_output ? rank_tag(event.rank, host) : "");
 }
 
 Result<std::vector<Event>> BenchJob::wait_for_events() {
@@ -287,7 +277,7 @@ Result<std::vector<Event>> BenchJob::wait_for_events() {
 }
 
 Status BenchJob::loop() {
-  while (job_->running_count() > 0 && !(give_up_ && give_up_->passed())) {
+  while (job_->running_count() > 0 && !(last_deadline_ && last_deadline_->passed())) {
     COLL_ASSIGN(std::vector<Event> events, wait_for_events());
     for (Event& event : events) handle(event);
     if (remote_ != nullptr) forward_talk(*remote_, options_);

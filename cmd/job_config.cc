@@ -129,7 +129,7 @@ std::vector<std::string> exported_environment(const std::vector<std::string>& ex
     bool wanted = false;
     for (const base::Knob& knob : base::knobs())
       wanted = wanted || ((knob.flags & base::kSecret) == 0 && knob.id != base::KnobId::comm_id &&
-                          (name == std::string("COLLCTL_") + knob.name || name == knob.field_name));
+                          (name == std::string("COLLCTL_") + knob.name || name == knob.nccl_name));
     for (const std::string& pattern : exported)
       wanted = wanted || (pattern.find('=') == std::string::npos && matches(name, pattern));
     if (wanted && name != "COLLCTL_TOKEN" && !name.empty()) list.push_back(entry);

@@ -55,10 +55,10 @@ Result<JobRoot> meet_at_address(const LaunchOptions& options) {
     COLL_ASSIGN(token, read_token(options.token_file));
   }
   const bool given = !options.join.empty();
-  const std::string& at = given ? options.join : options.meeting.address;
+  const std::string& at = given ? options.join : options.rendezvous.address;
   JobRoot job;
-  COLL_ASSIGN(job.id, runtime::unique_id_from_environment(at, token,
-                                                          given ? "--join" : options.meeting.from));
+  COLL_ASSIGN(job.id, runtime::unique_id_from_environment(
+                          at, token, given ? "--join" : options.rendezvous.from));
   if (options.join_rank != 0) return job;
   COLL_ASSIGN(job.root, runtime::BootstrapRoot::start({.listen_at = job.id.root_address(),
                                                        .secret = job.id.secret,
@@ -108,18 +108,18 @@ Result<JobRoot> meet_in_store(const LaunchOptions& options, Store& store, Deadli
 }
 
 Result<JobRoot> meet(const LaunchOptions& options, Deadline deadline) {
-  switch (options.meeting.kind) {
-    case launcher::MeetingKind::alone:
+  switch (options.rendezvous.kind) {
+    case launcher::RendezvousKind::alone:
       return options.join.empty() ? make_root(true, {}) : meet_at_address(options);
-    case launcher::MeetingKind::address:
+    case launcher::RendezvousKind::address:
       return meet_at_address(options);
-    case launcher::MeetingKind::pmi:
-    case launcher::MeetingKind::pmix:
+    case launcher::RendezvousKind::pmi:
+    case launcher::RendezvousKind::pmix:
       break;
   }
   std::shared_ptr<Store> store = options.store;
   if (!store) {
-    COLL_ASSIGN(store, open_store(options.meeting.kind, deadline));
+    COLL_ASSIGN(store, open_store(options.rendezvous.kind, deadline));
   }
   auto job = meet_in_store(options, *store, deadline);
   if (!job) return std::move(job.error()).within("meeting the other ranks");
@@ -144,14 +144,14 @@ void wait_for_rank_0(const Address& root, Deadline deadline) {
 void decline(const LaunchOptions& options, const runtime::UniqueId& id,
              const runtime::BootstrapRoot* root, const Error& why) {
   const bool interrupted = why.code == ErrorCode::interrupted;
-  uint32_t* const give_up = interrupted ? nullptr : start_call_off()->word();
+  uint32_t* const cancelled = interrupted ? nullptr : start_cancel()->word();
   const auto until = Deadline::after_seconds(interrupted ? kInterruptedSeconds : kDeclineSeconds);
   const Status told = runtime::decline_start(id, options.join_rank, options.join_size,
-                                             base::host_name(), why, until, give_up);
+                                             base::host_name(), why, until, cancelled);
   if (!told)
     COLL_INFO(bootstrap, "the other ranks do not hear of it: {}", told.error().chain());
   else if (root != nullptr && !interrupted)
-    root->await_told(until, give_up);
+    root->await_told(until, cancelled);
 }
 
 // Every rank sees every row and so comes to the same verdict and exit code; the report behind

@@ -11,12 +11,13 @@ JobOutcome run_threads(const LaunchOptions& options, const BenchSpec& spec, Benc
 JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
 
 // The engine's key-value store, by its variables (job_adopt.cc).
-Result<std::unique_ptr<launcher::KeyValueStore>> open_store(launcher::MeetingKind kind,
+Result<std::unique_ptr<launcher::KeyValueStore>> open_store(launcher::RendezvousKind kind,
                                                             Deadline deadline);
 
 int exit_code_of(const std::optional<Error>& error);
 JobOutcome failed_outcome(Error error);
-// What a rank of ours writes (its log) goes to standard error: standard output is the report's.
-void forward_line(const launcher::Event& event, bool tag);
+// What a rank of ours writes (its log) goes to standard error: standard output is the report's. `tag`: what
+// stands before each line.
+void forward_line(const launcher::Event& event, const std::string& tag);
 
 }  // namespace collctl::cmd

@@ -62,16 +62,16 @@ class ProgramJob {
   std::vector<int> readers_;  // ranks that get our standard input and still take it
   int64_t began_ns_ = now_ns();
   bool ending_ = false;
-  std::optional<Deadline> give_up_;  // once ending: what is left does not end even by SIGKILL
-  int signal_ = 0;                   // that ended the job
-  int failed_ = -1;                  // the first rank that failed by itself
-  bool reader_gone_ = false;         // of our standard output or error
+  std::optional<Deadline> last_deadline_;  // once ending: what is left does not end even by SIGKILL
+  int signal_ = 0;                         // that ended the job
+  int failed_ = -1;                        // the first rank that failed by itself
+  bool reader_gone_ = false;               // of our standard output or error
   std::optional<Error> job_error_;
 };
 
 Status ProgramJob::start() {
   base::raise_open_file_limit();
-  const OutputPolicy policy{
+  OutputPolicy policy{
       .tag = options_.tag_output, .gather = options_.gather, .directory = options_.output_dir};
   // A folder that cannot be made is told before anything runs.
   COLL_TRY(RankOutput::open(policy, 0));
@@ -79,6 +79,7 @@ Status ProgramJob::start() {
   job_ = std::move(job.group);
   remote_ = job.remote;
   const int ranks = job_->size();
+  if (remote_ != nullptr) policy.hosts = job.host_of;
   COLL_ASSIGN(RankOutput output, RankOutput::open(policy, ranks));
   output_ = std::move(output);
   ends_.resize(size_t(ranks));
@@ -97,7 +98,7 @@ Status ProgramJob::start() {
 void ProgramJob::end_ranks(double grace_s) {
   ending_ = true;
   job_->end(grace_s);
-  give_up_ = Deadline::after_seconds(grace_s + kProgramKillSeconds);
+  last_deadline_ = Deadline::after_seconds(grace_s + kProgramKillSeconds);
 }
 
 void ProgramJob::handle_exit(const Event& event) {
@@ -220,7 +221,8 @@ Status ProgramJob::turn() {
 }
 
 Status ProgramJob::loop() {
-  while (job_->running_count() > 0 && !(give_up_ && give_up_->passed())) COLL_TRY(turn());
+  while (job_->running_count() > 0 && !(last_deadline_ && last_deadline_->passed()))
+    COLL_TRY(turn());
   output_->finish();
   // The ranks are gone; what they said still has to reach its reader, who ends this by reading, by
   // going away, or with a signal. A job that was ended by a signal or its time limit does not wait
@@ -293,9 +295,9 @@ JobOutcome run_program_job(const LaunchOptions& options, const std::vector<std::
   return ProgramJob(options, program).run();
 }
 
-void forward_line(const Event& event, bool tag) {
+void forward_line(const Event& event, const std::string& tag) {
   static std::atomic<size_t> dropped{0};
-  std::string text = (tag ? format("[{}] ", event.rank) : std::string()) + event.line + "\n";
+  std::string text = tag + event.line + "\n";
   // A reader that sleeps must not hold up the job: hosts would take that for its end. Once a line
   // has waited in vain the next ones do not wait.
   pollfd ready{STDERR_FILENO, POLLOUT, 0};

@@ -11,6 +11,7 @@
 #include "base/socket.h"
 #include "base/version.h"
 #include "cmd/job_config.h"
+#include "kernels/cuda/launch.h"
 #include "launcher/local.h"
 #include "launcher/rank_start.h"
 
@@ -67,14 +68,14 @@ std::string roster_line(const HostPool& pool) {
   return line;
 }
 
-// Those that get ranks for certain when slots are not known before: -n needs no more than that.
-std::vector<launcher::HostSpec> needed_hosts(const LaunchOptions& options) {
-  std::vector<launcher::HostSpec> hosts;
-  int places = 0;
+// How many of the hosts, from the first on, get ranks for certain when slots are not known before:
+// -n needs no more than that. The others are asked all the same: they were named.
+int needed_hosts(const LaunchOptions& options) {
+  int hosts = 0, places = 0;
   for (const launcher::HostSpec& host : options.hosts.hosts) {
     const bool enough = options.ranks > 0 && places >= options.ranks;
     if (enough && options.map_by == launcher::MapBy::slot && options.allow_missing == 0) break;
-    hosts.push_back(host);
+    ++hosts;
     places += options.per_host > 0 ? options.per_host : host.slots.value_or(1);
   }
   return hosts;
@@ -92,7 +93,7 @@ Status wait_for_hosts(HostPool& pool, const LaunchOptions& options, Interrupts& 
     if (options.talk.transient) options.talk.transient(roster_line(pool));
     if (!deadline.passed()) continue;
     over = whole && !pool.settled();
-    pool.give_up_on_late(whole ? options.timeout_s : options.start_timeout_s,
+    pool.fail_late_hosts(whole ? options.timeout_s : options.start_timeout_s,
                          whole ? "--timeout" : "--start-timeout");
   }
   if (options.talk.transient) options.talk.transient("");
@@ -102,8 +103,10 @@ Status wait_for_hosts(HostPool& pool, const LaunchOptions& options, Interrupts& 
     late.code = ErrorCode::deadline;
     return late;
   }
-  if (int(failed.size()) > options.allow_missing || int(failed.size()) == pool.size())
-    return pool.failure(failed);
+  std::vector<int> needed = failed;
+  std::erase_if(needed, [&](int host) { return host >= needed_hosts(options); });
+  if (int(needed.size()) > options.allow_missing || int(failed.size()) == pool.size())
+    return pool.failure(needed.empty() ? failed : needed);
   if (!failed.empty() && options.talk.note)
     options.talk.note("left out: " + pool.failure(failed).message);
   return {};
@@ -115,26 +118,62 @@ std::string join_ints(const std::vector<int>& values) {
   return text;
 }
 
-// What the hostfile leaves of a host's GPUs, or -x CUDA_VISIBLE_DEVICES where that says nothing.
-int visible_gpus(const launcher::HostLink& host, const LaunchOptions& options) {
+// CUDA_VISIBLE_DEVICES of the ranks, where the hostfile or -x says it; else it is the host's own.
+std::optional<std::string> given_visible(const launcher::HostLink& host,
+                                         const LaunchOptions& options) {
   using Devices = launcher::HostSpec::Devices;
   const launcher::HostSpec& spec = host.spec();
-  if (spec.devices == Devices::none) return 0;
-  const int all = host.hello().gpus;
-  if (spec.devices == Devices::listed) return launcher::gpus_left(join_ints(spec.device_list), all);
+  if (spec.devices == Devices::none) return "";
+  if (spec.devices == Devices::listed) return join_ints(spec.device_list);
   constexpr std::string_view kName = "CUDA_VISIBLE_DEVICES=";
   for (const std::string& variable : exported_environment(options.export_env))
-    if (variable.starts_with(kName)) return launcher::gpus_left(variable.substr(kName.size()), all);
-  return all;
+    if (variable.starts_with(kName)) return variable.substr(kName.size());
+  return std::nullopt;
 }
 
-Result<launcher::JobPlacement> place(const HostPool& pool, const LaunchOptions& options) {
+int visible_gpus(const launcher::HostLink& host, const LaunchOptions& options) {
+  const int all = host.hello().gpus;
+  const auto given = given_visible(host, options);
+  return given ? launcher::gpus_left(*given, all) : all;
+}
+
+// What the host says, and what this launcher knows of the ranks there.
+HostGpus gpus_of(const launcher::HostLink& host, const LaunchOptions& options) {
+  using Devices = launcher::HostSpec::Devices;
+  const launcher::AgentHello& hello = host.hello();
+  const kernels::cuda::Launcher& kernels = kernels::cuda::launcher();
+  HostGpus gpus;
+  gpus.host = host.spec().name;
+  gpus.usable = kernels.built ? visible_gpus(host, options) : 0;
+  gpus.there = std::max(hello.gpus_on_pci, hello.gpus);
+  if (!hello.visible.empty()) gpus.visible = hello.visible[0];
+  if (const auto variable = given_visible(host, options)) gpus.visible = *variable;
+  gpus.left_out = host.spec().devices == Devices::none;
+  if (!kernels.built)
+    gpus.why_not = kernels.why_not;
+  else if (gpus.visible)
+    gpus.why_not = format("CUDA_VISIBLE_DEVICES={} names none", *gpus.visible);
+  else if (hello.driver.empty())
+    gpus.why_not = "no NVIDIA driver is loaded";
+  else
+    gpus.why_not = format("driver {} shows no GPU whose device file is there", hello.driver);
+  return gpus;
+}
+
+// A host that names no slots has as many as this one has ranks by default: plan_local says how.
+int default_ranks(const launcher::HostLink& host, const LaunchOptions& options, bool program) {
+  const int gpus = program || options.gpus_on_hosts ? visible_gpus(host, options) : 0;
+  return gpus > 0 ? gpus : std::max(host.hello().cores, 1);
+}
+
+Result<launcher::JobPlacement> place(const HostPool& pool, const LaunchOptions& options,
+                                     bool program) {
   std::vector<launcher::HostSpec> specs;
   std::vector<int> index;  // into the pool
   for (int i = 0; i < pool.size(); ++i) {
     if (pool.host(i).phase() != HostPhase::up) continue;
     specs.push_back(pool.host(i).spec());
-    if (!specs.back().slots) specs.back().slots = std::max(visible_gpus(pool.host(i), options), 1);
+    if (!specs.back().slots) specs.back().slots = default_ranks(pool.host(i), options, program);
     index.push_back(i);
   }
   std::vector<launcher::HostSlots> slots = launcher::host_slots(specs, 1);
@@ -176,7 +215,7 @@ std::string master_address(const launcher::HostLink& host) {
 Result<launcher::RemoteStart> remote_start(const HostPool& pool, const LaunchOptions& options,
                                            const std::vector<std::string>* program) {
   launcher::RemoteStart start;
-  COLL_ASSIGN(start.placement, place(pool, options));
+  COLL_ASSIGN(start.placement, place(pool, options, program != nullptr));
   const auto& placement = start.placement;
   const auto exported = exported_environment(options.export_env);
   for (int host = 0; host < pool.size(); ++host) {
@@ -227,18 +266,24 @@ Result<StartedJob> start_on_hosts(const LaunchOptions& options,
                             : options.start_timeout_s);
   COLL_ASSIGN(launcher::PoolOptions wanted, pool_options(options));
   wanted.ssh.stop_fd = interrupts.fd();
-  COLL_ASSIGN(std::unique_ptr<HostPool> pool, HostPool::make(needed_hosts(options), wanted));
+  COLL_ASSIGN(std::unique_ptr<HostPool> pool, HostPool::make(options.hosts.hosts, wanted));
   Status ready = wait_for_hosts(*pool, options, interrupts, deadline);
   update_hosts(*pool, hosts);
   if (!ready) return std::move(ready.error());
   COLL_ASSIGN(const launcher::RemoteStart what, remote_start(*pool, options, program));
   for (size_t host = 0; host < hosts.size(); ++host)
     hosts[host].ranks = what.placement.ranks_of[host];
+  if (const std::string idle = idle_hosts_note(hosts, int(what.placement.host_of.size()));
+      !idle.empty() && options.talk.note)
+    options.talk.note(idle);
   StartedJob job;
   for (const int host : what.placement.host_of) {
     job.host_of.push_back(pool->host(host).spec().name);
     job.gpus_of.push_back(visible_gpus(pool->host(host), options));
   }
+  for (int host = 0; host < pool->size(); ++host)
+    if (!what.placement.ranks_of[size_t(host)].empty())
+      job.gpus.push_back(gpus_of(pool->host(host), options));
   job.local_rank = what.placement.local_rank;
   job.one_host = std::all_of(what.placement.host_of.begin(), what.placement.host_of.end(),
                              [&](int host) { return host == what.placement.host_of[0]; });
@@ -322,6 +367,22 @@ std::optional<Error> left_out(const std::vector<HostEnd>& hosts) {
   if (count == 0) return std::nullopt;
   return Error(ErrorCode::incomplete,
                format("{} of {} hosts took no part: {}", count, hosts.size(), names));
+}
+
+std::string idle_hosts_note(const std::vector<HostEnd>& hosts, int ranks) {
+  std::string names;
+  size_t idle = 0;
+  for (const HostEnd& host : hosts) {
+    if (!host.ranks.empty() || host.error) continue;  // those left out have a note of their own
+    if (++idle <= kMostNamed) names += (idle == 1 ? "" : ", ") + host.host;
+  }
+  if (idle == 0) return "";
+  const int all = int(hosts.size());
+  std::string spread = "--map-by host";
+  if (ranks < all) spread = format("-n {} --map-by host", all);
+  if (ranks >= all && ranks % all == 0) spread += format(" or -N {}", ranks / all);
+  return format("no ranks on {} of {} hosts: {}{}; {} puts some on every host", idle, all, names,
+                idle > kMostNamed ? ", ..." : "", spread);
 }
 
 void forward_talk(launcher::RemoteJob& job, const LaunchOptions& options) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cmd/device_choice.h"
 #include "cmd/interrupt.h"
 #include "cmd/job.h"
 #include "launcher/rank_group.h"
@@ -20,6 +21,7 @@ struct StartedJob {
   std::vector<std::string> host_of;       // by rank
   std::vector<int> local_rank;            // by rank
   std::vector<int> gpus_of;               // by rank: GPUs of its host; 0: none, or not known
+  std::vector<HostGpus> gpus;             // of hosts with ranks of ours, other than this one
   bool one_host = true;                   // all ranks are on one
   std::vector<HostEnd> hosts;             // of a job on hosts: all that were asked for
 };
@@ -37,6 +39,8 @@ void note_progress(std::vector<HostEnd>& hosts, const launcher::RankGroup& group
 void update_hosts(const launcher::HostPool& pool, std::vector<HostEnd>& hosts);
 // Hosts that were left out of a job that went well (--allow-missing): code incomplete.
 std::optional<Error> left_out(const std::vector<HostEnd>& hosts);
+// A note: which hosts got none of the job's ranks, and how to spread these; empty: all have some.
+std::string idle_hosts_note(const std::vector<HostEnd>& hosts, int ranks);
 // What agents said on their standard error, with the host before each line.
 void forward_talk(launcher::RemoteJob& job, const LaunchOptions& options);
 

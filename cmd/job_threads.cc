@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kLookMs = 50;              // how often signals and deadlines are looked at
 constexpr double kThreadAbortSeconds = 2.0;  // from an abort to the ends of all threads
-// From a rank's failure to the others' start-up being called off; most have heard of it by then.
+// From a rank's failure to the others' start-up being cancelled; most have heard of it by then.
 constexpr int64_t kHearNs = 200'000'000;
 
 // Lets several threads call a sink; only one is in it at a time.
@@ -69,14 +69,14 @@ struct Team {
   int errors = 0;
   std::optional<Error> first_error;  // as the other ranks are told
   int64_t failed_ns = 0;
-  bool called_off = false;  // not every rank could have a thread
+  bool cancelled = false;  // not every rank could have a thread
 };
 
 void run_rank(Team& team, const BenchSpec& spec, const runtime::UniqueId& id, int rank, int size,
               BenchSink& sink) {
   {
     const std::lock_guard lock(team.mutex);  // held until all ranks have their threads
-    if (team.called_off) return;
+    if (team.cancelled) return;
   }
   base::log_set_thread_device(rank);
   Status status = base::caught([&] { return bench_rank(spec, id, rank, size, sink); });
@@ -87,7 +87,7 @@ void run_rank(Team& team, const BenchSpec& spec, const runtime::UniqueId& id, in
   if (!status) {
     r.end.exit_code = int(status.error().code);
     if (!team.first_error) {
-      team.first_error = runtime::start_given_up(status.error(), rank, r.end.host);
+      team.first_error = runtime::start_aborted(status.error(), rank, r.end.host);
       team.failed_ns = now_ns();
     }
     r.end.error = std::move(status.error());
@@ -182,7 +182,7 @@ JobOutcome run_threads(const LaunchOptions& options, const BenchSpec& given, Ben
         });
       return {};
     });
-    team.called_off = !begun;
+    team.cancelled = !begun;
     if (!begun) team.running = 0;
   }
   std::optional<Error> stopped = watch.wait_for_all();

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/env.h"
 #include "base/format.h"
+#include "cmd/foreign_options.h"
 
 namespace collctl::cmd {
 namespace {
@@ -27,42 +28,71 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
 }
 
 Error unknown_command(const std::string& word) {
-  const std::string near = nearest(word, visible_commands());
+  std::string near = meant_command(word);
+  if (near.empty()) near = nearest(word, visible_commands());
   if (!near.empty()) return usage(format("unknown command '{}'; did you mean {}?", word, near));
   return usage(format("unknown command '{}'; collctl -h lists the commands", word));
 }
 
-Error unknown_collective(const std::string& word) {
+// `arguments` of run; the word stands at `place`.
+Error unknown_collective(const std::vector<std::string>& arguments, size_t place) {
+  const std::string& word = arguments[place];
   std::vector<std::string> names;
   for (const Command& command : commands())
     if (find_collective(command.name) != nullptr && !command.hidden)
       names.emplace_back(command.name);
-  const std::string near = nearest(word, names);
+  std::string near = find_collective(meant_command(word)) != nullptr ? meant_command(word) : "";
+  // The name of a file is a program's.
+  if (near.empty() && word.find_first_of("./") == std::string::npos) near = nearest(word, names);
   if (!near.empty()) return usage(format("unknown collective '{}'; did you mean {}?", word, near));
-  return usage(
-      format("unknown collective '{}'; a program goes after --: collctl run -- {}", word, word));
+  return usage(format("unknown collective '{}'; a program goes after --: {}", word,
+                      with_program_dashes(arguments, place)));
 }
 
-Status place_words(ParsedLine& line) {
+// The first word of run that is neither an option nor its value decides what it runs: what stands
+// behind a program's name are the program's options, not mistakes in ours.
+Status check_first_word(const ParsedLine& line, const std::vector<std::string>& arguments) {
+  if (line.command->id != CommandId::run || line.has_program) return {};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word.size() > 1 && word[0] == '-') {
+      const Option* option = option_of_word(*line.command, word);
+      if (option != nullptr && takes_value(*option)) ++i;
+      // --ranks=4, -n4
+      const std::string head = word[1] == '-' ? word.substr(0, word.find('=')) : word.substr(0, 2);
+      if (option_of_word(*line.command, head) == nullptr) return {};
+    } else if (find_collective(word) == nullptr) {
+      return unknown_collective(arguments, i);
+    } else {
+      return {};
+    }
+  }
+  return {};
+}
+
+Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) {
   const Command& command = *line.command;
   auto& words = line.words;
   if (command.id == CommandId::run && !line.has_program) {
     if (words.empty()) {
-      if (line.help != HelpWanted::none) return {};
+      if (line.help) return {};
       return usage(
           "expected a collective or -- and a program; for example: "
           "collctl run -n 4 allreduce");
     }
     line.collective = find_collective(words[0]);
-    if (line.collective == nullptr && line.help != HelpWanted::none) return {};
-    if (line.collective == nullptr) return unknown_collective(words[0]);
+    if (line.collective == nullptr && line.help) return {};
+    if (line.collective == nullptr)
+      return unknown_collective(
+          arguments, size_t(std::find(arguments.begin(), arguments.end(), words[0]) -
+                            arguments.begin()));
     words.erase(words.begin());
   }
   if (find_collective(command.name) != nullptr) line.collective = &command;
-  if (line.help != HelpWanted::none) return {};
-  size_t most = 0;
+  if (line.help) return {};
+  size_t most = command.id == CommandId::help ? 2 : 0;
   if (command.id == CommandId::completion || command.id == CommandId::man ||
-      command.id == CommandId::report || command.id == CommandId::help)
+      command.id == CommandId::report)
     most = 1;
   if (words.size() > most)
     return usage(line.has_program
@@ -80,7 +110,7 @@ Status place_words(ParsedLine& line) {
 
 // run takes the options of both its forms; the ones of the other form have no meaning.
 Status check_form(const ParsedLine& line) {
-  if (line.command->id != CommandId::run || line.help != HelpWanted::none) return {};
+  if (line.command->id != CommandId::run || line.help) return {};
   const Suite suite = line.collective != nullptr ? line.collective->suite : Suite::none;
   const bool rails = suite == Suite::rails;
   const uint32_t form = line.has_program               ? kProgram
@@ -249,7 +279,8 @@ Status check_value(const Option& option, const std::string& value) {
   std::string message = format("--{} {}: expected {}", option.name,
                                value.empty() ? "''" : value.substr(0, 80), expectation(option));
   if (option.kind == ValueKind::choice || option.kind == ValueKind::choices) {
-    const std::string near = nearest(value, option.allowed);
+    std::string near = meant_value(option, value);
+    if (near.empty()) near = nearest(value, option.allowed);
     if (!near.empty()) message += format("; did you mean {}?", near);
   }
   return usage(message);
@@ -282,16 +313,21 @@ double ParsedLine::number(const std::string& option, double otherwise) const {
 Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
   ParsedLine line;
   const auto split = std::find(arguments.begin(), arguments.end(), "--");
-  std::vector<std::string> ours(arguments.begin(), split);
+  std::vector<std::string> ours = with_two_dashes({arguments.begin(), split});
   line.has_program = split != arguments.end();
   if (line.has_program) line.program.assign(split + 1, arguments.end());
   // Help is given whatever else is wrong with the line.
-  for (const auto& word : ours) {
-    if (word == "--help") line.help = HelpWanted::full;
-    if (word == "-h" && line.help == HelpWanted::none) line.help = HelpWanted::brief;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const bool joined = ours[i].starts_with("--help=");
+    if (ours[i] != "--help" && ours[i] != "-h" && !joined) continue;
+    line.help = true;
+    const std::string topic = joined ? ours[i].substr(7) : i + 1 < ours.size() ? ours[i + 1] : "";
+    if (is_help_topic(topic)) line.help_topic = topic;
   }
   if (!ours.empty() && (ours[0] == "--version" || ours[0] == "-V")) ours[0] = "version";
-  if (ours.empty() || ours[0] == "-h" || ours[0] == "--help") {
+  if (ours.empty() || ours[0] == "-h" || ours[0].starts_with("--help")) {
+    if (ours.size() > 1) line.command = find_command(ours[1]);  // collctl --help run
+    if (line.command != nullptr) line.help_topic.clear();
     if (!ours.empty() || !line.has_program) return line;
     return usage("expected a command before --; to launch a program: collctl run -- <program>");
   }
@@ -302,7 +338,7 @@ Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
                ours[0]));
   line.command = find_command(ours[0]);
   if (line.command == nullptr) {
-    if (line.help != HelpWanted::none) return line;
+    if (line.help) return line;
     return unknown_command(ours[0]);
   }
   ours.erase(ours.begin());
@@ -315,12 +351,14 @@ Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
     return std::move(status.error()).within(line.command->name);
   };
   if (Status parsed = parse_options(*line.command, ours, line); !parsed.ok()) {
-    if (line.help == HelpWanted::none) return within(std::move(parsed)).error();
+    if (!line.help) COLL_TRY(within(check_first_word(line, ours)));
+    if (!line.help) return within(std::move(parsed)).error();
     line.given.clear();
     line.words.clear();
   }
-  COLL_TRY(within(place_words(line)));
-  if (line.help != HelpWanted::none) return line;
+  COLL_TRY(within(place_words(line, ours)));
+  if (line.help) return line;
+  COLL_TRY(within(take_habits(ours, line)));
   COLL_TRY(within(check_form(line)));
   for (const auto& [name, values] : line.given)
     for (const auto& value : values)

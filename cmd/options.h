@@ -17,16 +17,18 @@
 
 namespace collctl::cmd {
 
-enum class HelpWanted : uint8_t { none, brief, full };
-
 struct ParsedLine {
   const Command* command = nullptr;     // null: no command was given
   const Command* collective = nullptr;  // of run <collective> and of the direct form
-  HelpWanted help = HelpWanted::none;
+  bool help = false;        // -h or --help is there
+  std::string help_topic;   // what stood after it, see is_help_topic()
   bool has_program = false;  // a -- was there
   std::vector<std::string> program;
   std::vector<std::string> words;  // neither options nor their values, without the collective
   std::map<std::string, std::vector<std::string>> given;  // by long name; flags hold an entry each
+  std::vector<std::string> notes;  // what was taken as something else, for standard error
+  bool nccl_tests = false;         // options stand there as nccl-tests has them
+  bool ranks_by_gpus = false;      // by -g and -t: of one process, where others start several
 
   bool has(const std::string& option) const { return given.count(option) != 0; }
   // The last value given, or the table's default.
@@ -42,10 +44,17 @@ inline Error usage(std::string message) {
   return {ErrorCode::usage, std::move(message)};
 }
 
+// What can stand after --help: all, a group of options, examples, exit-codes, an option's name.
+bool is_help_topic(const std::string& word);
+// "all, launch, ...", without the options.
+std::string help_topics();
+
 Result<ParsedLine> parse(const std::vector<std::string>& arguments);
 // The options of one command, by CLI11 (options_parse.cc): fills `given` and `words`.
 Status parse_options(const Command& command, const std::vector<std::string>& arguments,
                      ParsedLine& line);
+// The option that a word such as -n or --ranks (without a joined value) is, or null.
+const Option* option_of_word(const Command& command, const std::string& word);
 // A value against its option's row.
 Status check_value(const Option& option, const std::string& value);
 // The comma separated parts of a choices value; "all" becomes every word of the row.
@@ -78,6 +87,8 @@ Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch);
 launcher::PlaceOptions place_options(const LaunchOptions& launch);
 // `ranks`: of the job, to check roots; 0: known when the hosts have answered.
 Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks);
+// A root that no rank of a job is: also asked when hosts have said how many there are.
+Status check_root(int root, int ranks);
 // The same of window-test (window_test_command.cc).
 Result<BenchSpec> interpret_window_test(const ParsedLine& line);
 // --device.

@@ -145,7 +145,7 @@ Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch) {
               launcher::read_hosts(line.has("hostfile") ? line.text("hostfile") : "",
                                    line.has("hosts") ? line.text("hosts") : "", read_hostfile));
   look_for_key(launch);
-  const bool places = (line.command->scopes & kJobs) != 0;
+  const bool places = (line.command->scopes & kLaunch) != 0;
   if (!places || launch.launcher != LauncherKind::ssh)
     return places ? check_placement(line, launch) : Status();
   launch.per_host = int(line.number("ranks-per-host", 0));

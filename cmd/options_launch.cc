@@ -13,8 +13,30 @@ void add_launch_options(std::vector<Option>& t) {
        .minimum = 1,
        .maximum = 65536,
        .help = "how many ranks",
-       .more = "With hosts: every slot of theirs. Here: one per GPU, or per core where ranks are "
-               "on cores; CPU ranks may outnumber the cores, a note says so."});
+       .more = "With hosts: every slot of theirs, as many as here by default where they name "
+               "none. Here: one per GPU, or per core where ranks are "
+               "on cores; CPU ranks may outnumber the cores, a note says so. -g GPUS and -t "
+               "THREADS of nccl-tests are so many ranks, with hosts on each."});
+  add({.name = "ngpus",
+       .letter = 'g',
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "1",
+       .minimum = 1,
+       .maximum = 1024,
+       .scopes = kCollectives,
+       .hidden = true,
+       .help = "as nccl-tests has it: GPUs of a thread"});
+  add({.name = "nthreads",
+       .letter = 't',
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "1",
+       .minimum = 1,
+       .maximum = 1024,
+       .scopes = kCollectives,
+       .hidden = true,
+       .help = "as nccl-tests has it: threads of a process"});
   add({.name = "ranks-per-host",
        .letter = 'N',
        .kind = ValueKind::integer,
@@ -22,7 +44,6 @@ void add_launch_options(std::vector<Option>& t) {
        .fallback = "by slots",
        .minimum = 1,
        .maximum = 65536,
-       .scopes = kJobs,
        .help = "so many ranks on each host",
        .more = "Without hosts: at most so many here."});
   add({.name = "map-by",
@@ -30,10 +51,8 @@ void add_launch_options(std::vector<Option>& t) {
        .value = "WHAT",
        .fallback = "slot",
        .allowed = {"slot", "host"},
-       .scopes = kJobs,
        .help = "fill a host before the next, or deal in turn"});
   add({.name = "oversubscribe",
-       .scopes = kJobs,
        .help = "allow more ranks than slots or GPUs",
        .more = "Never more than a host's max_slots. GPU ranks beyond a host's GPUs share them, as "
                "processes of their own."});
@@ -56,7 +75,6 @@ void add_launch_options(std::vector<Option>& t) {
        .kind = ValueKind::text,
        .value = "NAME[=VALUE]",
        .fallback = "none",
-       .scopes = kJobs,
        .repeatable = true,
        .help = "give ranks a variable; NAME* for all that begin so"});
   add({.name = "timeout",
@@ -91,14 +109,14 @@ void add_launch_options(std::vector<Option>& t) {
        .maximum = 3600,
        .help = "seconds from SIGTERM to SIGKILL"});
   add({.name = "tag-output",
-       .scopes = kBench | kProgram,
-       .help = "put [rank] before every line of a rank"});
-  add({.name = "no-tag-output", .scopes = kBench | kProgram, .help = "undo --tag-output"});
+       .scopes = kOnRanks | kProgram,
+       .help = "put [rank], on hosts [rank host], before every line of a rank"});
+  add({.name = "no-tag-output", .scopes = kOnRanks | kProgram, .help = "undo --tag-output"});
   add({.name = "output-dir",
        .kind = ValueKind::directory,
        .value = "DIR",
        .fallback = "none",
-       .scopes = kBench | kProgram,
+       .scopes = kOnRanks | kProgram,
        .help = "write each rank's output to a file of its own"});
   add({.name = "stdin",
        .kind = ValueKind::choice,
@@ -110,13 +128,12 @@ void add_launch_options(std::vector<Option>& t) {
   add({.name = "gather",
        .scopes = kProgram,
        .help = "print equal outputs of ranks once, at the end"});
-  add({.name = "dry-run", .scopes = kJobs, .help = "print the placement and start nothing"});
+  add({.name = "dry-run", .help = "print the placement and start nothing"});
   add({.name = "launcher",
        .kind = ValueKind::choice,
        .value = "KIND",
        .fallback = "ssh with hosts, else local",
        .allowed = {"ssh", "local", "adopt"},
-       .scopes = kJobs,
        .help = "how ranks are started",
        .more =
            "ssh starts them on the hosts, local on this one. adopt starts none: this process is "
@@ -125,7 +142,7 @@ void add_launch_options(std::vector<Option>& t) {
        .kind = ValueKind::text,
        .value = "HOST:PORT",
        .fallback = "none",
-       .scopes = kBench | kRails,
+       .scopes = kOnRanks | kRails,
        .help = "be one rank of a job that meets at this address",
        .more = "Needs --rank and --size, and a token from --token-file or COLLCTL_TOKEN "
                "unless the address is a loopback one."});
@@ -135,7 +152,7 @@ void add_launch_options(std::vector<Option>& t) {
        .fallback = "none",
        .minimum = 0,
        .maximum = 65535,
-       .scopes = kBench | kRails,
+       .scopes = kOnRanks | kRails,
        .help = "this process's rank, with --join"});
   add({.name = "size",
        .kind = ValueKind::integer,
@@ -143,18 +160,18 @@ void add_launch_options(std::vector<Option>& t) {
        .fallback = "none",
        .minimum = 1,
        .maximum = 65536,
-       .scopes = kBench | kRails,
+       .scopes = kOnRanks | kRails,
        .help = "how many ranks join, with --join"});
   add({.name = "token-file",
        .kind = ValueKind::file,
        .value = "FILE",
        .fallback = "none",
-       .scopes = kBench | kRails,
+       .scopes = kOnRanks | kRails,
        .help = "file that holds the job's secret, with --join"});
 }
 
 void add_host_options(std::vector<Option>& t) {
-  const Adder add{t, Group::hosts, kJobs | kDoctor | kTopo};
+  const Adder add{t, Group::hosts, kLaunch | kDoctor | kTopo};
   add({.name = "hosts",
        .letter = 'H',
        .kind = ValueKind::text,
@@ -162,7 +179,8 @@ void add_host_options(std::vector<Option>& t) {
        .fallback = "this host",
        .help = "hosts: a:4,b:4,node[01-16]",
        .more = "Entries are [user@]HOST[:SLOTS], comma separated; HOST takes ranges such as "
-               "node[01-16,20-24:2], an IPv6 address stands in brackets."});
+               "node[01-16,20-24:2], an IPv6 address stands in brackets. Without SLOTS: a rank for "
+               "each GPU of the host, or for each core without GPUs."});
   add({.name = "hostfile",
        .kind = ValueKind::file,
        .value = "FILE",
@@ -242,7 +260,7 @@ void add_host_options(std::vector<Option>& t) {
        .fallback = "0",
        .minimum = 0,
        .maximum = 65535,
-       .scopes = kJobs,
+       .scopes = kLaunch,
        .help = "go on without so many hosts that fail",
        .more = "Exit code 8 at best when hosts were left out."});
 }

@@ -33,7 +33,8 @@ void add_measure_options(std::vector<Option>& t) {
        .value = "TYPE",
        .fallback = "float32",
        .allowed = names_and_all<DataType>(kernels::kDataTypeCount),
-       .help = "element types, comma separated"});
+       .help = "element types, comma separated",
+       .more = "Other names work too: float, half, double, bf16, int."});
   add({.name = "op",
        .kind = ValueKind::choices,
        .value = "OP",
@@ -67,6 +68,7 @@ void add_measure_options(std::vector<Option>& t) {
        .help = "no stage and no pair of ranks begins later, seconds (window-test)",
        .more = "What is left then is not tested: exit code 8, and the report says what it is."});
   add({.name = "warmup",
+       .letter = 'w',
        .kind = ValueKind::integer,
        .value = "N",
        .fallback = "5",
@@ -136,6 +138,7 @@ void add_measure_options(std::vector<Option>& t) {
        .hidden = true,
        .help = "operations of the soak"});
   add({.name = "check",
+       .letter = 'c',
        .kind = ValueKind::choice,
        .value = "0|1",
        .fallback = "1",

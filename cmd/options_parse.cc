@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/format.h"
+#include "cmd/foreign_options.h"
 #include "cmd/options.h"
 
 namespace collctl::cmd {
@@ -13,23 +14,23 @@ std::string shown(const Option& option) {
   return format("--{}", option.name);
 }
 
-const Option* option_of_word(const Command& command, const std::string& word) {
-  for (const Option& option : options()) {
-    if (!applies(option, command)) continue;
-    if (word == shown(option)) return &option;
-    if (option.letter != 0 && word.size() == 2 && word[0] == '-' && word[1] == option.letter)
-      return &option;
-  }
-  return nullptr;
-}
-
 bool looks_like_option(const std::string& word) {
   return word.size() > 1 && word[0] == '-' && !(word[1] >= '0' && word[1] <= '9');
 }
 
-// One sentence for a word with a dash that is no option of this command.
-Error unknown_option(const Command& command, const std::string& word) {
-  const std::string name = word.substr(0, word.find('='));
+// One sentence for a word with a dash that is no option of this command; `next` stands after it.
+Error unknown_option(const Command& command, const std::string& word, const std::string& next) {
+  const size_t equals = word.find('=');
+  const std::string name = word.substr(0, equals);
+  // -w node01 or -wnode01
+  const bool joined = equals == std::string::npos && name.size() > 2 && name[1] != '-';
+  const std::string letter_alone = joined ? name.substr(0, 2) : name;
+  const std::string value = equals != std::string::npos ? word.substr(equals + 1)
+                            : joined                    ? name.substr(2)
+                            : looks_like_option(next)   ? ""
+                                                        : next;
+  if (const std::string theirs = foreign_option(command, letter_alone, value); !theirs.empty())
+    return usage(format("unknown option {}; {}", letter_alone, theirs));
   std::vector<std::string> names;
   for (const Option& option : options())
     if (applies(option, command) && !option.hidden) names.push_back(shown(option));
@@ -52,6 +53,16 @@ Error unknown_option(const Command& command, const std::string& word) {
 }
 
 }  // namespace
+
+const Option* option_of_word(const Command& command, const std::string& word) {
+  for (const Option& option : options()) {
+    if (!applies(option, command)) continue;
+    if (word == shown(option)) return &option;
+    if (option.letter != 0 && word.size() == 2 && word[0] == '-' && word[1] == option.letter)
+      return &option;
+  }
+  return nullptr;
+}
 
 Status parse_options(const Command& command, const std::vector<std::string>& arguments,
                      ParsedLine& line) {
@@ -80,9 +91,12 @@ Status parse_options(const Command& command, const std::vector<std::string>& arg
         return usage(format("{} needs a value: {}", arguments.back(), last->value));
     return usage(error.what());
   }
-  for (const auto& word : app.remaining()) {
-    if (looks_like_option(word)) return unknown_option(command, word);
-    line.words.push_back(word);
+  const std::vector<std::string> remaining = app.remaining();
+  for (size_t i = 0; i < remaining.size(); ++i) {
+    if (looks_like_option(remaining[i]))
+      return unknown_option(command, remaining[i],
+                            i + 1 < remaining.size() ? remaining[i + 1] : "");
+    line.words.push_back(remaining[i]);
   }
   for (const auto& [option, made] : rows) {
     if (made->count() == 0) continue;

@@ -250,11 +250,18 @@ std::vector<Option> make_options() {
   add_topo_options(table);
   add_plan_options(table);
   add_output_options(table);
-  table.push_back({.name = "help",
-                   .letter = 'h',
-                   .group = Group::general,
-                   .scopes = kAnywhere,
-                   .help = "long help; -h is the short one"});
+  const Adder general{table, Group::general, kAnywhere};
+  general({.name = "color",
+           .kind = ValueKind::choice,
+           .value = "WHEN",
+           .fallback = "auto",
+           .allowed = {"auto", "always", "never"},
+           .help = "colours in what is printed",
+           .more = "auto: on a terminal, unless NO_COLOR is set. A terminal that an engine such as "
+                   "mpirun reads for its ranks is one when its own output is."});
+  general({.name = "help",
+           .letter = 'h',
+           .help = "this; --help all: everything, --help TOPIC: a part"});
   return table;
 }
 

@@ -239,7 +239,16 @@ Result<SizeRange> interpret_sizes(const ParsedLine& line) {
 Result<LaunchOptions> interpret_launch(const ParsedLine& line) {
   LaunchOptions launch;
   launch.ranks = int(line.number("ranks", 0));
-  COLL_TRY(interpret_hosts(line, launch));
+  launch.ranks_by_gpus = line.ranks_by_gpus;
+  if (line.nccl_tests && line.has("ranks") && !line.has("iters") && !line.ranks_by_gpus)
+    launch.iterations_hint =
+        format("-n is the number of ranks here; nccl-tests' -n {} is --iters {}",
+               line.text("ranks"), line.text("ranks"));
+  if (Status hosts = interpret_hosts(line, launch); !hosts) {
+    if (!launch.iterations_hint.empty())
+      hosts.error().hint += (hosts.error().hint.empty() ? "" : "; ") + launch.iterations_hint;
+    return std::move(hosts.error());
+  }
   if (launch.launcher != LauncherKind::ssh) COLL_TRY(limit_local_ranks(line, launch));
   if (line.has("bind-to")) launch.bind_to = line.text("bind-to");
   if (auto bind = launcher::parse_bind_to(launch.bind_to); !bind.ok()) return bind.error();
@@ -275,6 +284,12 @@ Result<DeviceWish> interpret_device(const ParsedLine& line) {
   return text == "cuda" ? DeviceWish::cuda : DeviceWish::cpu;
 }
 
+Status check_root(int root, int ranks) {
+  if (root < ranks) return {};
+  return usage(format("--root {}: expected 0..{} or all, because the job has {} ranks", root,
+                      ranks - 1, ranks));
+}
+
 Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks) {
   if (line.collective->suite == Suite::window_test) return interpret_window_test(line);
   BenchSpec spec;
@@ -297,10 +312,8 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks) {
   const std::string root = line.text("root");
   if (has_root(spec.collective)) {
     spec.roots = {root == "all" ? -1 : std::atoi(root.c_str())};
-    if (ranks > 0 && spec.roots[0] >= ranks)
-      return usage(format("--root {}: expected 0..{} or all, because the job has {} ranks", root,
-                          ranks - 1, ranks));
   }
+  if (ranks > 0 && root != "all") COLL_TRY(check_root(std::atoi(root.c_str()), ranks));
   spec.check = line.text("check") == "1";
   const std::string placement = line.text("in-place");
   spec.in_place = placement == "both" ? InPlace::both

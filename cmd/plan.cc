@@ -210,7 +210,7 @@ std::string why_of(const PlanRow& row) {
     if (chosen || !way.unavailable.empty()) continue;
     if (next == nullptr || way.us < next->us) next = &way;
   }
-  if (next == nullptr) return best + ": nothing else was allowed that serves it";
+  if (next == nullptr) return best + ": nothing else that supports it was allowed";
   return format("{}; next {}: {:.4g} us (+{:.3g} %)", best, name(next->algorithm, next->protocol),
                 next->us, 100 * (next->us / row.expected_us - 1));
 }

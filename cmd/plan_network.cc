@@ -17,8 +17,6 @@ Result<std::optional<PlanNetwork>> find_plan_network(const std::string& net) {
   if (!networks) {
     if (networks.error().code == ErrorCode::usage) return std::move(networks.error());
     found.why_no_plugin = networks.error().chain();
-  } else if (networks->plugin == nullptr) {
-    found.why_no_plugin = networks->why_no_plugin;
   } else {
     const transport::NetPlugin& plugin = *networks->plugin;
     found.network = networks->network;
@@ -42,7 +40,7 @@ runtime::NetworkReduction plan_reduction(const std::optional<PlanNetwork>& plugi
   none.why_not = plugin->network.empty() ? plugin->why_no_plugin : plugin->why_no_reducer;
   if (plugin->serves == 0) return none;
   runtime::RankCard card{};
-  card.info.nets = transport::kNetPlugin | transport::kNetReduces;
+  card.info.nets = transport::kNetPlugin | transport::kNetCollNet;
   card.reducer = {.name_hash = 1, .serves = plugin->serves, .most_bytes = plugin->most_bytes};
   size_t ranks = 0;
   for (const auto& host : hosts) ranks += host.size();

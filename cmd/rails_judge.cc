@@ -48,7 +48,7 @@ const char* remedy_of(RailEnd end, bool rdma) {
     case RailEnd::bad_data:
       return "do not use this way: look at the NICs' and the switches' error counters";
     default:
-      return "look for the cause on both hosts: collctl doctor -H FIRST,SECOND";
+      return "collctl doctor -H with these two hosts looks at their limits, drivers and ports";
   }
 }
 

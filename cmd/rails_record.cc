@@ -204,7 +204,7 @@ Status rails_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
   options.size = size;
   options.net = spec.net;
   if (spec.start_timeout_s > 0) options.start_timeout_s = spec.start_timeout_s;
-  options.call_off = start_call_off();
+  options.cancel = start_cancel();
   options.checks_in = [&sink] { sink.checks_in(); };
   if (sink.every_rank()) options.task = command_task(spec);
   options.message_bytes = uint32_t(spec.rails.message_bytes);

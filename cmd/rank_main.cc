@@ -106,7 +106,7 @@ class LauncherWatch {
           changed_.notify_all();
         }
         if ((*frame)->type == FrameType::abort)
-          return give_up(launcher::decode_error((*frame)->payload));
+          return fail(launcher::decode_error((*frame)->payload));
         continue;
       }
       pollfd fds[] = {{channel_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
@@ -121,7 +121,7 @@ class LauncherWatch {
                           [&] { return stopping_; });
   }
 
-  void give_up(Error why) {
+  void fail(Error why) {
     {
       const std::lock_guard lock(mutex_);
       refused_ = why;

@@ -55,6 +55,10 @@ std::string ranges(const std::vector<int>& ranks) {
 
 }  // namespace
 
+std::string rank_tag(int rank, const std::string& host) {
+  return host.empty() ? format("[{}] ", rank) : format("[{} {}] ", rank, host);
+}
+
 Result<RankOutput> RankOutput::open(const OutputPolicy& policy, int ranks) {
   RankOutput output(policy);
   if (policy.gather)
@@ -95,7 +99,7 @@ void RankOutput::print(int stream, int rank, const std::string& text, bool open)
     to += '\n';
     open_rank = -1;
   }
-  if (policy_.tag && open_rank != rank) to += format("[{}] ", rank);
+  if (policy_.tag && open_rank != rank) to += rank_tag(rank, policy_.hosts.empty() ? "" : policy_.hosts[size_t(rank)]);
   to += text;
   if (!open) to += '\n';
   open_rank = open ? rank : -1;

@@ -17,10 +17,14 @@ namespace collctl::cmd {
 
 struct OutputPolicy {
   bool tag = false;
+  std::vector<std::string> hosts = {};  // by rank, for tags; empty: one host, which goes unsaid
   bool gather = false;
   std::string directory;  // non-empty: files only
   int out_fd = 1, err_fd = 2;
 };
+
+// "[2 node02] ", or "[2] " where all ranks are on one host (an empty name).
+std::string rank_tag(int rank, const std::string& host);
 
 class RankOutput {
  public:

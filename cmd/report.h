@@ -78,6 +78,8 @@ class TextTable {
   size_t out_of_place_at_ = 0, in_place_at_ = 0, timing_columns_ = 0;
   std::string left_out_;
 };
+// "# on CPU cores: WHY", of CPU ranks whose header says it.
+std::string cores_line(const BenchHeader& header);
 std::string text_header(const BenchHeader& header, bool verbose);
 // `left_out`: of the table.
 std::string text_footer(const BenchReport& report, const Verdict& verdict, const Error* job_error,

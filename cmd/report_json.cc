@@ -51,6 +51,7 @@ void write_header(JsonWriter& json, const BenchReport& report) {
     json.field("seed", report.spec.soak_seed).field("operations", report.spec.soak_operations);
   json.field("ranks", header.ranks);
   json.field("device", header.device);
+  if (!header.device_reason.empty()) json.field("device_reason", header.device_reason);
   json.key("hosts").begin_array();
   for (const HostLine& host : header.hosts) {
     json.begin_object().field("host", host.host);
@@ -113,7 +114,7 @@ void write_row(JsonWriter& json, const BenchReport& report, const BenchRow& row)
       .field("algorithm", row.algorithm)
       .field("protocol", row.protocol)
       .field("channels", row.channels);
-  if (report.spec.window) json.field("straight", row.straight);
+  if (report.spec.window) json.field("straight", row.direct);
   write_timing(json, "out_of_place", row.out_of_place, report.spec.sync_each);
   write_timing(json, "in_place", row.in_place, report.spec.sync_each);
   const bool first = row.out_of_place.measured;

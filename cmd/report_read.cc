@@ -43,6 +43,7 @@ void read_header(const Json& json, Fields& f, BenchReport& report) {
   header.collective = report.spec.collective;
   f.whole("ranks", header.ranks, 0, 1 << 20);
   f.text("device", header.device);
+  if_there(json, "device_reason", [&] { f.text("device_reason", header.device_reason); });
   f.list("hosts", [&](const Json& host) { read_host(host, f, header); });
   read_list(f, "links", header.links, read_link);
   f.number("init_s", header.init_seconds, 0, 1e9);
@@ -110,7 +111,7 @@ void read_row(const Json& json, Fields& outer, BenchReport& report) {
   f.text("algorithm", row.algorithm);
   f.text("protocol", row.protocol);
   f.whole("channels", row.channels, 0, 1 << 20);
-  if_there(json, "straight", [&] { f.flag("straight", row.straight); });
+  if_there(json, "straight", [&] { f.flag("straight", row.direct); });
   read_timing(json, "out_of_place", f, report, row.out_of_place);
   read_timing(json, "in_place", f, report, row.in_place);
   const bool first = row.out_of_place.measured;

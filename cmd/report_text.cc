@@ -226,6 +226,11 @@ std::string window_lines(const WindowsLine& windows, bool verbose) {
 
 }  // namespace
 
+std::string cores_line(const BenchHeader& header) {
+  if (header.device != "cpu" || header.device_reason.empty()) return "";
+  return format("# on CPU cores: {}\n", header.device_reason);
+}
+
 std::string text_header(const BenchHeader& header, bool verbose) {
   const bool several = header.hosts.size() != 1;
   std::string text =
@@ -243,6 +248,7 @@ std::string text_header(const BenchHeader& header, bool verbose) {
     text += "\n";
     if (verbose) text += gpu_lines(host);
   }
+  text += cores_line(header);
   std::map<std::string, int> links, reasons;
   for (const LinkLine& link : header.links) {
     ++links[link.via];

@@ -70,7 +70,7 @@ bool failed(const RankFacts& r) {
 
 constexpr size_t kQuoteLength = 20;  // shorter sentences may be equal by chance
 
-// It quotes what another rank says itself ("rank 3 gave up: ...").
+// It quotes what another rank says itself ("rank 3 aborted: ...").
 bool is_quote(const std::vector<RankFacts>& ranks, const RankFacts& r) {
   const std::string mine = r.end.error->chain();
   return std::any_of(ranks.begin(), ranks.end(), [&](const RankFacts& other) {

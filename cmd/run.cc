@@ -113,8 +113,8 @@ Result<int> run_command(const ParsedLine& line, Console& console) {
   if (!line.has("dry-run")) return run_program(line, launch, console);
   if (line.collective != nullptr) {
     // A mistake in the rest of the line is one now, not when the job is real.
-    COLL_ASSIGN(const SettledLine settled, settle_line(line, launch));
-    COLL_TRY(interpret_output(line, &settled.spec));
+    COLL_ASSIGN(const BenchSpec spec, settle_line(line, launch));
+    COLL_TRY(interpret_output(line, &spec));
   }
   return dry_run(line, launch, console);
 }

@@ -30,6 +30,14 @@ path.xgmi{stroke:#d9772b}
 path.c2c{stroke:#8a4fbf}
 path.ring{stroke:#e0489b;stroke-linecap:round}
 path.fault{stroke:#d11f2f}
+path.curve0{stroke:#2b6cb0}
+path.curve1{stroke:#d9772b}
+path.curve2{stroke:#3f8f33}
+path.curve3{stroke:#c4162a}
+path.curve4{stroke:#8a4fbf}
+path.curve5{stroke:#0d9488}
+path.curve6{stroke:#e0489b}
+path.curve7{stroke:#8a6d1a}
 rect.heat{fill:none;stroke:#9aa4b2;stroke-width:0.4}
 rect.heat0{fill:#eef4fb;stroke:#eef4fb}
 rect.heat1{fill:#d6e6f5;stroke:#d6e6f5}

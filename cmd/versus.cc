@@ -144,7 +144,7 @@ Status Versus::State::join(const NcclVariant& variant) {
     mine = std::move(made.error());
   Status all = agree(std::move(mine), format("NCCL's communicator ({})", variant.name));
   members.back().in = all.ok();
-  if (!all && members.back().communicator != nullptr) members.back().communicator->give_up();
+  if (!all && members.back().communicator != nullptr) members.back().communicator->abandon();
   return all;
 }
 
@@ -255,7 +255,7 @@ Result<std::unique_ptr<Timed>> Versus::State::timed(Member& member, const Versus
   Status all = agree(std::move(mine), format("NCCL ({})", member.variant().name));
   if (all) return made;
   member.in = false;
-  member.communicator->give_up();
+  member.communicator->abandon();
   COLL_TRY(leave_out(member.variant(), std::move(all.error())));
   return std::unique_ptr<Timed>();
 }

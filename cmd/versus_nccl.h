@@ -56,7 +56,7 @@ class NcclCommunicator {
   const transport::DevicePointer& device() const { return device_; }
   double timeout_s() const { return options_.timeout_s; }
   base::drivers::NcclComm get() const { return comm_; }
-  void give_up() { failed_ = true; }
+  void abandon() { failed_ = true; }
 
   // Registers a buffer as the variant wants it, if it has not been yet. Collective for windows.
   Status register_buffer(const GuardedBuffer& buffer);

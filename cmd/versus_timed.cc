@@ -60,7 +60,7 @@ class NcclTimed : public Timed {
         communicator_->timeout_s() + each_s * double(std::exchange(queued_, 0)) * per_queued_;
     Status done = wait_(stream_, Deadline::after_seconds(patience_s), "NCCL's operation");
     if (done) return done;
-    communicator_->give_up();
+    communicator_->abandon();
     COLL_TRY(communicator_->async_error());
     return std::move(done.error()).within(format("NCCL ({})", communicator_->variant().name));
   }

@@ -162,13 +162,13 @@ Result<int> window_test_command(const ParsedLine& line, Console& console) {
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   COLL_TRY(adopt(launch));
-  COLL_ASSIGN(const SettledLine settled, or_decline(launch, settle_line(line, launch)));
+  COLL_ASSIGN(const BenchSpec spec, or_decline(launch, settle_line(line, launch)));
   COLL_ASSIGN(WindowOutput output, or_decline(launch, interpret_window_output(line)));
   if (!output.quiet && launch.join_rank <= 0)
     for (const auto& warning : launch.hosts.warnings) console.note(warning);
   launch.talk = console_talk(console, output.quiet);
   WindowReporter reporter(console, std::move(output), launch.join_rank <= 0);
-  return reporter.finish(run_bench_job(launch, settled.spec, reporter));
+  return reporter.finish(run_bench_job(launch, spec, reporter));
 }
 
 }  // namespace collctl::cmd

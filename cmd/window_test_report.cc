@@ -254,6 +254,7 @@ std::string window_header(const BenchHeader& header) {
   for (const HostLine& host : header.hosts)
     text += format("# host {}: {} {}\n", host.host, host.ranks.size() == 1 ? "rank" : "ranks",
                    rank_ranges(host.ranks));
+  text += cores_line(header);
   if (!header.note.empty()) text += format("# note: {}\n", header.note);
   return text + "#\n";
 }
@@ -263,6 +264,7 @@ std::string window_text(const WindowReport& report, const Verdict& verdict, bool
   for (const WindowCheck& check : report.checks) {
     const char* word = check.status == CheckStatus::pass   ? "pass"
                        : check.status == CheckStatus::fail ? "FAIL"
+                       : check.code == ErrorCode{}         ? "n/a"
                                                            : "not tested";
     text += format("  {:<22}  {:<10}", check.name, word);
     if (check.looks > 0) text += format("  {} comparisons", check.looks);
@@ -294,6 +296,8 @@ void write_findings(JsonWriter& json, const WindowReport& report) {
   json.field("schema", "collctl.window-test/1");
   json.field("version", report.header.version).field("ranks", report.header.ranks);
   json.field("device", report.header.device);
+  if (!report.header.device_reason.empty())
+    json.field("device_reason", report.header.device_reason);
   write_hosts(json, report);
   json.key("checks").begin_array();
   for (const WindowCheck& check : report.checks) write_check(json, as_check(check));

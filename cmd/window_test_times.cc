@@ -267,7 +267,7 @@ Status WindowTest::compare_sides(Collective collective, uint64_t bytes, const Si
       const auto plan = communicator_.plan_for({&op, 1});
       if (!plan && side == kOrdinary) return plan.error();
       if (!plan) return Error(ErrorCode::unavailable, plan.error().message);
-      if (side == kWindow && (plan->ops.empty() || !plan->ops[0].straight))
+      if (side == kWindow && (plan->ops.empty() || !plan->ops[0].direct))
         return Error(ErrorCode::unavailable,
                      plan->ops.empty() ? "there is nothing to do" : plan->ops[0].why);
       COLL_ASSIGN(const double us, time_of(op, stream, iterations[side]));
@@ -291,10 +291,12 @@ Status WindowTest::compare_sides(Collective collective, uint64_t bytes, const Si
 }
 
 Status WindowTest::collectives(WindowFindings& found) {
-  const std::string why =
-      size() == 1 ? "one rank has nobody to work with" : communicator_.no_straight_way();
-  if (!why.empty()) {
-    found.does_not_apply(why);
+  if (size() == 1) {
+    found.does_not_apply("one rank has nobody to work with");
+    return {};
+  }
+  if (const std::string why = communicator_.no_direct_path(); !why.empty()) {
+    found.not_tested(why);
     return {};
   }
   COLL_ASSIGN(Memory memory, make(2 * kLarge));
@@ -321,7 +323,7 @@ Status WindowTest::collectives(WindowFindings& found) {
     }
   COLL_TRY(communicator_.set_choices("", "", 0));
   if (report_.ratios.empty())
-    found.does_not_apply("nothing works straight between windows here: " + refused);
+    found.not_tested("no collective works directly between windows here: " + refused);
   COLL_TRY(meet());
   return give_back({&memory, 1});
 }

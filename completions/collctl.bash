@@ -58,13 +58,13 @@ _collctl() {
     -r|--root) COMPREPLY=($(compgen -W 'all' -- "$current")); return ;;
     --iters) COMPREPLY=(); return ;;
     --budget) COMPREPLY=(); return ;;
-    --warmup) COMPREPLY=(); return ;;
+    -w|--warmup) COMPREPLY=(); return ;;
     --sync) COMPREPLY=($(compgen -W 'block each' -- "$current")); return ;;
     --cuda-graph) COMPREPLY=(); return ;;
     --vs) COMPREPLY=($(compgen -W 'nccl' -- "$current")); return ;;
     --vs-config) COMPREPLY=($(compgen -W 'default ring ring-ll ring-ll128 ring-simple tree tree-ll tree-ll128 tree-simple registered symmetric best' -- "$current")); return ;;
     --misalign) COMPREPLY=(); return ;;
-    --check) COMPREPLY=($(compgen -W '0 1' -- "$current")); return ;;
+    -c|--check) COMPREPLY=($(compgen -W '0 1' -- "$current")); return ;;
     --in-place) COMPREPLY=($(compgen -W '0 1 both' -- "$current")); return ;;
     --min-busbw) COMPREPLY=(); return ;;
     --max-latency) COMPREPLY=(); return ;;
@@ -94,97 +94,98 @@ _collctl() {
     --proto) COMPREPLY=($(compgen -W 'simple ll ll128 all' -- "$current")); return ;;
     --format) COMPREPLY=($(compgen -W 'table json jsonl csv nccl-tests' -- "$current")); return ;;
     -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
   esac
   case $command in
     run)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --budget --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --message --seconds --pair-timeout --below --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --budget --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --message --seconds --pair-timeout --below --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test rails' -- "$current"))
       fi ;;
     allreduce)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     allgather)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     reducescatter)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     broadcast)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     reduce)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     gather)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     scatter)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     alltoall)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     sendrecv)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     barrier)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup --sync --cuda-graph --vs --vs-config --window --misalign --check --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     window-test)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --rank-mode --bind-to --timeout --start-timeout --op-timeout --grace --iters --budget --transport --net --device --json --output -o --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --iters --budget --transport --net --device --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     rails)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --grace --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --message --seconds --pair-timeout --below --net --json --output -o --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --grace --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --message --seconds --pair-timeout --below --net --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     topo)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --from --save --assume --assume-nic --matrix --graph --diff --output -o --xml --nodes --json --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --from --save --assume --assume-nic --matrix --graph --diff --output -o --xml --nodes --json --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     plan)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--min-bytes -b --step-factor -f --step-bytes --channels --net --from --assume --assume-nic --max-bytes -e --bytes --nodes --op --algo --proto --verbose -v --json --quiet --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--min-bytes -b --step-factor -f --step-bytes --channels --net --from --assume --assume-nic --max-bytes -e --bytes --nodes --op --algo --proto --verbose -v --json --quiet --color --help -h' -- "$current"))
       fi ;;
     report)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--wide --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--wide --color --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -f -- "$current"))
       fi ;;
     doctor)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --json --quiet --verbose -v --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --json --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     env)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--json --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--json --color --help -h' -- "$current"))
       fi ;;
     version)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--json --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--json --color --help -h' -- "$current"))
       fi ;;
     completion)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--color --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -W 'bash zsh fish' -- "$current"))
       fi ;;
     man)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--color --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -d -- "$current"))
       fi ;;

@@ -105,23 +105,23 @@ uint64_t two_shot_steps(Collective, int nranks) {
 
 constexpr AlgorithmRow kRows[] = {
     {AlgorithmId::ring, "ring", kRingServes, kAllProtocols, 2, false, false, ring_steps, ring_sent,
-     "every rank passes chunks to the next; most bandwidth, 2(n-1) steps"},
+     "each rank passes chunks to the next; best bandwidth, 2(n-1) steps"},
     {AlgorithmId::tree, "tree", kTreeServes, kAllProtocols, 1, false, false, tree_steps, tree_sent,
-     "sums up a binary tree, then the result down; few steps"},
+     "reduces up a binary tree, then broadcasts down; few steps"},
     {AlgorithmId::tree_split, "tree-split", kTreeServes, kAllProtocols, 1, false, false, tree_steps,
-     tree_sent, "the tree with the way up and the way down at the same time"},
+     tree_sent, "the tree with reduction and broadcast running at the same time"},
     {AlgorithmId::pairwise, "pairwise", kPairwiseServes, kAllProtocols, 1, false, false,
      pairwise_steps, pairwise_sent,
-     "rounds of one send and one receive straight between pairs of ranks"},
+     "rounds of one direct send and one receive between pairs of ranks"},
     {AlgorithmId::doubling, "doubling", kDoublingServes, kAllProtocols, 1, false, false,
      doubling_steps, doubling_sent,
-     "partners exchange everything, log2 n times; least latency over links"},
+     "recursive doubling: partners exchange everything, log2 n times; least latency over links"},
     {AlgorithmId::one_shot, "one-shot", kOneShotServes, kSimpleOnly, 1, true, false, one_shot_steps,
-     one_shot_sent, "each rank reads what it needs from memory that all ranks of the host map"},
+     one_shot_sent, "each rank reads what it needs from memory mapped by all ranks of the host"},
     {AlgorithmId::two_shot, "two-shot", kTwoShotServes, kSimpleOnly, 1, true, false, two_shot_steps,
-     two_shot_sent, "each rank sums its slice from that memory, then takes the others' slices"},
+     two_shot_sent, "each rank reduces its slice in that memory, then reads the others' slices"},
     {AlgorithmId::collnet, "collnet", kTreeServes, kSimpleOnly, 1, false, true, tree_steps,
-     tree_sent, "chains inside hosts, and between them the network sums (a plugin's CollNet)"},
+     tree_sent, "chains inside hosts, in-network reduction (a plugin's CollNet) between them"},
 };
 
 }  // namespace

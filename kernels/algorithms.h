@@ -1,5 +1,5 @@
-// THE table of algorithms: what each serves, what it needs, and its formulas. Planner, proof, help
-// and tests read it. To add one: a header in algo/, a row here, and its case in run_algorithm
+// THE table of algorithms: what each supports, what it needs, and its formulas. Planner, proof,
+// help and tests read it. To add one: a header in algo/, a row here, and its case in run_algorithm
 // (algo/dispatch.h).
 #pragma once
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace collctl::kernels {
 struct AlgorithmRow {
   AlgorithmId id;
   const char* name;
-  uint32_t collectives;  // bit per Collective it serves
+  uint32_t collectives;  // bit per Collective it supports
   uint32_t protocols;    // bit per Protocol
   uint32_t min_slots;    // of chunks of one slice; fewer deadlock (shown by the recorder)
   bool window;           // runs over memory that all ranks map, not over fifos
-  bool network;          // needs a network that reduces (without one it is a tree's text)
+  bool network;          // needs in-network reduction (without it, a tree's text)
   // Formulas for one channel, `nranks` ranks and a part that is one loop of equal chunks. steps:
   // the transfers that must follow one another, either because each carries what the one before
   // brought or because one rank makes them all (a verb to several peers is one; over a window, all

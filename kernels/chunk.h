@@ -21,8 +21,8 @@ COLL_FN constexpr uint32_t collective_bit(Collective c) {
   return 1u << static_cast<int>(c);
 }
 
-// Elements in 16 bytes: chunks are multiples of it so that every chunk starts aligned when the part
-// does. A power of two; without a division, which small operations would feel.
+// Elements in 16 bytes: chunks are multiples of it so that every chunk starts aligned if the part
+// does. A power of two; without a division, which would slow small operations.
 COLL_FN uint64_t chunk_grain(DataType type) {
   const uint32_t size = element_size(type);  // 1, 2, 4 or 8
   return 16u >> ((size >> 1) - (size >> 3));

@@ -26,7 +26,7 @@ COLL_FN uint64_t slot_data_bytes(uint32_t slot_bytes, Protocol protocol) {
 
 // LL lines that a slice leaves unused keep old flags, and after 2^32 steps an old flag would look
 // like a new one. In the last slot_count steps before each multiple of 2^31, so once a slot,
-// producers write all lines of the slot; no flag older than that is ever met.
+// producers write all lines of the slot; no flag older than that is ever seen.
 COLL_FN bool ll_writes_whole_slot(uint64_t step, uint32_t slot_count) {
   constexpr uint64_t kPeriod = uint64_t(1) << 31;
   return step % kPeriod >= kPeriod - slot_count;

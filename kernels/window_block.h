@@ -1,5 +1,5 @@
 // The verbs over memory that all ranks of a host map (contract/window.h): what an algorithm that
-// has a window may say. As in block.h an algorithm is a function template over a Backend and the
+// has a window may do. As in block.h an algorithm is a function template over a Backend and the
 // same text everywhere; a backend that has no windows has no window().
 //
 // An operation is cut into pieces; each piece uses one bank, and in it: stage, arrive, read what
@@ -19,8 +19,8 @@
 //                                    the same -> output and own bank
 //   w.copy_from_peer(peer, at, out, n)   that peer's bank -> output
 // `post` as in block.h. A verb with n = 0 does nothing. Between a rank's arrival and its next one,
-// nobody writes what somebody else reads there: the algorithm sees to that, the recorder proves it.
-// No verb waits for ever: abort word and deadline end arrive_and_wait(), the only one that waits.
+// no rank writes what another reads there: the algorithm ensures that, the recorder proves it.
+// No verb waits forever: abort word and deadline end arrive_and_wait(), the only one that waits.
 //
 // Backend be:
 //   Backend::kWindows                present (true) where there are windows

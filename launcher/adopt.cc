@@ -113,11 +113,12 @@ Status check_numbers(const FoundLauncher& found) {
   std::string hint = "correct or unset them, or use --launcher local to start ranks here";
   if (found.row->engine == Engine::kubernetes && found.size.empty())
     hint = "set COLLCTL_SIZE to the job's completions (Kubernetes does not tell them to its pods)";
-  return Error(ErrorCode::usage,
-               format("the variables of {} do not name a rank: {}; expected both, with 0 <= rank < "
-                      "size",
-                      engine, listed(found)),
-               hint);
+  return Error(
+      ErrorCode::usage,
+      format("the variables of {} do not give a valid rank: {}; expected both, with 0 <= rank < "
+             "size",
+             engine, listed(found)),
+      hint);
 }
 
 bool same(const FoundLauncher& a, const FoundLauncher& b) {
@@ -305,50 +306,51 @@ Result<std::optional<Adopted>> adopted_rank(const Lookup& environment) {
 
 namespace {
 
-Result<Meeting> torch_meeting(const Lookup& environment) {
+Result<Rendezvous> torch_rendezvous(const Lookup& environment) {
   const std::string host = value_of(environment, "MASTER_ADDR");
   const std::string port = value_of(environment, "MASTER_PORT");
   const char* const need =
       "set the same COLLCTL_TOKEN for all ranks (then rank 0 listens at MASTER_PORT + 1), and "
       "COLLCTL_COMM_ID=HOST:PORT where that port is taken";
   if (host.empty() || port.empty())
-    return Error(ErrorCode::usage,
-                 "torchrun's ranks have no place to meet: MASTER_ADDR or MASTER_PORT is not set",
-                 "set COLLCTL_COMM_ID=HOST:PORT (a free port of rank 0's host) and COLLCTL_TOKEN "
-                 "for all ranks");
+    return Error(
+        ErrorCode::usage,
+        "torchrun's ranks have no rendezvous address: MASTER_ADDR or MASTER_PORT is not set",
+        "set COLLCTL_COMM_ID=HOST:PORT (a free port of rank 0's host) and COLLCTL_TOKEN "
+        "for all ranks");
   if (value_of(environment, "COLLCTL_TOKEN").empty())
     return Error(ErrorCode::usage,
                  format("torchrun's MASTER_ADDR={} MASTER_PORT={} belong to its own store, and "
-                        "there is no COLLCTL_TOKEN to keep strangers out of another port",
+                        "there is no COLLCTL_TOKEN to protect another port from strangers",
                         host, port),
                  need);
   const auto number = count_in(port);
   if (!number || *number < 1 || *number > 65534)
     return Error(ErrorCode::usage, format("MASTER_PORT='{}': expected 1..65534", port), need);
   const bool v6 = host.find(':') != std::string::npos && host.front() != '[';
-  return Meeting{MeetingKind::address,
-                 format("{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", *number + 1),
-                 "MASTER_ADDR and MASTER_PORT + 1"};
+  return Rendezvous{RendezvousKind::address,
+                    format("{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", *number + 1),
+                    "MASTER_ADDR and MASTER_PORT + 1"};
 }
 
-Error nowhere_to_meet(const Adopted& adopted) {
+Error no_rendezvous(const Adopted& adopted) {
   std::string hint =
       "set COLLCTL_COMM_ID=HOST:PORT (a free port of rank 0's host) and the same COLLCTL_TOKEN for "
       "all ranks, or use --join HOST:PORT --rank R --size N";
   if (adopted.engine == Engine::slurm) hint = "start them with srun --mpi=pmi2; or " + hint;
   return Error(ErrorCode::usage,
-               format("rank {} of {} by {} has no place to meet the others", adopted.rank,
-                      adopted.size, adopted.from),
+               format("rank {} of {} by {} has no rendezvous address", adopted.rank, adopted.size,
+                      adopted.from),
                hint);
 }
 
 }  // namespace
 
-Result<Meeting> meeting_of(const Adopted& adopted, const Lookup& environment) {
+Result<Rendezvous> rendezvous_of(const Adopted& adopted, const Lookup& environment) {
   for (const char* name : {"COLLCTL_COMM_ID", "NCCL_COMM_ID"})
     if (const std::string at = value_of(environment, name); !at.empty())
-      return Meeting{MeetingKind::address, at, name};
-  if (adopted.size == 1) return Meeting{MeetingKind::alone, "", "one rank"};
+      return Rendezvous{RendezvousKind::address, at, name};
+  if (adopted.size == 1) return Rendezvous{RendezvousKind::alone, "", "one rank"};
   // An outer engine's store knows other ranks: only the one that counts them as we do.
   const auto counts_alike = [&](const char* rank, const char* size) {
     return count_in(value_of(environment, rank)) == adopted.rank &&
@@ -356,15 +358,15 @@ Result<Meeting> meeting_of(const Adopted& adopted, const Lookup& environment) {
   };
   if (adopted.engine == Engine::pmi || counts_alike("PMI_RANK", "PMI_SIZE"))
     for (const char* name : {"PMI_FD", "PMI_PORT"})
-      if (!value_of(environment, name).empty()) return Meeting{MeetingKind::pmi, "", name};
+      if (!value_of(environment, name).empty()) return Rendezvous{RendezvousKind::pmi, "", name};
   const bool pmix = adopted.engine == Engine::pmix ||
                     counts_alike("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE") ||
                     (adopted.engine == Engine::slurm &&
                      count_in(value_of(environment, "PMIX_RANK")) == adopted.rank);
   if (pmix && !value_of(environment, "PMIX_NAMESPACE").empty())
-    return Meeting{MeetingKind::pmix, "", "PMIX_NAMESPACE"};
-  if (adopted.engine == Engine::torchrun) return torch_meeting(environment);
-  return nowhere_to_meet(adopted);
+    return Rendezvous{RendezvousKind::pmix, "", "PMIX_NAMESPACE"};
+  if (adopted.engine == Engine::torchrun) return torch_rendezvous(environment);
+  return no_rendezvous(adopted);
 }
 
 std::optional<Allocation> slurm_allocation(const Lookup& environment) {

@@ -1,11 +1,11 @@
-// Which rank this process is, when another engine has started it, and where such ranks meet: read
+// Which rank this process is, when another engine has started it, and their rendezvous: read
 // from the variables of collctl itself (COLLCTL_RANK, ...), Open MPI, PMI (Hydra, srun
 // --mpi=pmi2), torchrun, Slurm steps, PMIx and Kubernetes' indexed jobs. Pure: the environment
-// comes in as a function. Used by cmd before it launches anything.
+// is passed as a function. Used by cmd before it launches anything.
 //
 // Engines nest (mpirun in a Slurm step, torchrun in a pod): the order above decides, and the outer
-// engine's variables are no contradiction. Variables that contradict each other in another way are
-// refused with their list. Threads: any; values.
+// engine's variables are not a contradiction. Variables that contradict each other otherwise are
+// refused, with a list of them. Threads: any; values.
 #pragma once
 #include <functional>
 #include <optional>
@@ -39,22 +39,22 @@ using Lookup = std::function<std::optional<std::string>(const char*)>;
 // are a usage error that lists them.
 Result<std::optional<Adopted>> adopted_rank(const Lookup& environment);
 
-enum class MeetingKind : uint8_t {
-  alone,    // one rank: nobody to meet
+enum class RendezvousKind : uint8_t {
+  alone,    // one rank: no peers
   address,  // a fixed address of rank 0, with COLLCTL_TOKEN
   pmi,      // the engine's key-value store, PMI-1 protocol
   pmix      // the same, by libpmix
 };
-struct Meeting {
-  MeetingKind kind = MeetingKind::alone;
+struct Rendezvous {
+  RendezvousKind kind = RendezvousKind::alone;
   std::string address;  // HOST:PORT
   std::string from;     // "COLLCTL_COMM_ID", "PMI_FD", "MASTER_ADDR and MASTER_PORT + 1", ...
 };
-// Where the ranks find each other. COLLCTL_COMM_ID, when somebody has set it, goes before the
-// engine's own means. Nothing there: a usage error that says what to set for this engine.
-Result<Meeting> meeting_of(const Adopted& adopted, const Lookup& environment);
+// Where the ranks find each other. COLLCTL_COMM_ID, if set, takes precedence over the
+// engine's own means. Without either: a usage error that says what to set for this engine.
+Result<Rendezvous> rendezvous_of(const Adopted& adopted, const Lookup& environment);
 
-// In the shell of a Slurm allocation, outside any step: how much there is. Nobody's rank: such a
+// In the shell of a Slurm allocation, outside any step: its size. Not a rank: such a
 // process is a launcher.
 struct Allocation {
   std::string job, nodes;  // "4711", "node[01-04]"
@@ -63,8 +63,8 @@ struct Allocation {
 std::optional<Allocation> slurm_allocation(const Lookup& environment);
 
 // The variables by which adopted_rank and the key-value stores take a process for a rank of their
-// engine, Slurm's and Kubernetes' aside (those describe what holds the process). Whoever starts
-// ranks of its own takes them out of their environment.
+// engine, except Slurm's and Kubernetes' (those describe what holds the process). Whoever starts
+// ranks of its own removes them from their environment.
 const std::vector<const char*>& inner_rank_variables();
 
 // How many tasks SLURM_STEP_TASKS_PER_NODE ("2(x3),1") gives the node of this index; 0: malformed

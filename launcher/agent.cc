@@ -68,7 +68,7 @@ class Agent {
   bool paused_ = false;    // stopped by the launcher, which is stopped itself
   bool leaving_ = false;   // the launcher let us go
   bool orphaned_ = false;  // the launcher is gone
-  std::optional<Deadline> give_up_;
+  std::optional<Deadline> last_deadline_;
 };
 
 void Agent::greet() {
@@ -79,8 +79,11 @@ void Agent::greet() {
   hello.address = reached_at(base::environment("SSH_CONNECTION").value_or(""));
   hello.pid = ::getpid();
   hello.cores = base::usable_cores();
-  hello.gpus =
-      int(visible_gpus(base::environment("CUDA_VISIBLE_DEVICES"), base::nvidia_gpus_here()).size());
+  const auto visible = base::environment("CUDA_VISIBLE_DEVICES");
+  hello.gpus = int(visible_gpus(visible, base::nvidia_gpus_here()).size());
+  hello.gpus_on_pci = base::nvidia_pci_devices();
+  hello.driver = base::nvidia_facts().driver;
+  if (visible) hello.visible.push_back(*visible);
   if (const auto port = base::free_port()) hello.free_port = *port;
   const std::string word = format("\n{}frames\n", kAgentWord);
   queue_.insert(queue_.end(), word.begin(), word.end());
@@ -92,11 +95,11 @@ void Agent::orphan() {
   if (orphaned_) return;
   orphaned_ = true;
   if (job_) job_->end(grace_s_);
-  give_up_ = Deadline::after_seconds(grace_s_ + kKillSeconds);
+  last_deadline_ = Deadline::after_seconds(grace_s_ + kKillSeconds);
 }
 
 bool Agent::over() const {
-  if (orphaned_) return !job_ || give_up_->passed();
+  if (orphaned_) return !job_ || last_deadline_->passed();
   return leaving_ && sent_ == queue_.size();
 }
 
@@ -231,14 +234,14 @@ void Agent::answer(ByteReader& r) {
 }
 
 Status Agent::start(const AgentStart& order) {
-  if (job_) return Error(ErrorCode::defect, "ranks were started already");
+  if (job_) return Error(ErrorCode::defect, "ranks have already been started");
   heartbeat_s_ = order.heartbeat_s;
   grace_s_ = order.grace_s;
   heard_until_ = Deadline::after_seconds(heartbeat_s_);
   AgentStarted started;
   if (!order.folder.empty() && ::chdir(order.folder.c_str()) != 0)
     started.note =
-        format("there is no folder {} here: the ranks work in the home folder", order.folder);
+        format("there is no folder {} here: the ranks run in the home folder", order.folder);
   COLL_ASSIGN(const BindTo bind_to, parse_bind_to(order.bind_to));
   std::vector<std::string> common = inherited_environment(false);
   if (!order.data_address.empty()) {
@@ -319,7 +322,7 @@ Status Agent::turn() {
   }
   if (wakes[2].revents != 0) orphan();
   if (wakes[0].revents != 0) read_input();
-  // The word may have come while this process had no processor.
+  // The word may have arrived while this process had no processor.
   if (!orphaned_ && heard_until_.passed()) read_input();
   if (!orphaned_ && heard_until_.passed()) orphan();
   beat();

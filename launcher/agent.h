@@ -1,7 +1,7 @@
 // The agent: collctl on each host of a job, started through SSH, speaking agent_protocol.h over two
 // descriptors. It starts the ranks of its host (LocalJob), forwards their output, frames and ends,
 // and is their guard: when the launcher's end closes, or nothing is heard from it for too long, it
-// ends them all and goes. Threads: the calling one only.
+// ends them all and exits. Threads: the calling one only.
 #pragma once
 #include <functional>
 #include <string>
@@ -12,14 +12,14 @@ namespace collctl::launcher {
 
 struct AgentOptions {
   int in_fd = 0, out_fd = 1;
-  int stop_fd = -1;   // readable: end everything (a signal came)
+  int stop_fd = -1;   // readable: end everything (a signal arrived)
   std::string build;  // version of this binary
-  // Questions of the launcher that have nothing to do with ranks: the doctor's. Called on the
+  // Requests of the launcher that do not concern ranks: the doctor's. Called on the
   // agent's thread; it should take a few seconds at most.
   std::function<Result<std::string>(const std::string& what, const std::string& argument)> answer;
 };
 
-// Until the launcher lets it go, or is gone. Returns the exit code.
+// Runs until the launcher dismisses it, or is gone. Returns the exit code.
 int run_agent(const AgentOptions& options);
 
 }  // namespace collctl::launcher

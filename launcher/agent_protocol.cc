@@ -28,7 +28,9 @@ std::vector<std::string> get_strings(ByteReader& r, size_t at_most) {
 Bytes AgentHello::encode() const {
   ByteWriter w;
   w.put(version).put_string(build).put_string(host).put_string(machine);
-  w.put_string(address).put(pid).put(cores).put(gpus).put(free_port);
+  w.put_string(address).put(pid).put(cores).put(gpus).put(gpus_on_pci).put_string(driver);
+  put_strings(w, visible);
+  w.put(free_port);
   return w.take();
 }
 
@@ -38,9 +40,9 @@ Result<AgentHello> AgentHello::decode(ByteView payload) {
   h.version = r.get<uint32_t>();
   if (r.ok() && h.version != kAgentVersion)
     return Error(ErrorCode::launch,
-                 format("the collctl there speaks version {} of the agent's protocol, this one {}",
+                 format("the collctl there uses version {} of the agent protocol, this one {}",
                         h.version, kAgentVersion),
-                 "let collctl send itself: --stage always, or leave out --remote-path");
+                 "let collctl copy itself: use --stage always, or leave out --remote-path");
   h.build = r.get_string(256);
   h.host = r.get_string(1024);
   h.machine = r.get_string(256);
@@ -48,8 +50,11 @@ Result<AgentHello> AgentHello::decode(ByteView payload) {
   h.pid = r.get<int32_t>();
   h.cores = r.get<int32_t>();
   h.gpus = r.get<int32_t>();
+  h.gpus_on_pci = r.get<int32_t>();
+  h.driver = r.get_string(256);
+  h.visible = get_strings(r, 1);
   h.free_port = r.get<uint16_t>();
-  if (!r.ok() || !r.at_end() || h.gpus < 0) return malformed("greeting of the agent", payload);
+  if (!r.ok() || !r.at_end() || h.gpus < 0 || h.gpus_on_pci < 0) return malformed("greeting of the agent", payload);
   return h;
 }
 

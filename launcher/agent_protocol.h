@@ -1,8 +1,8 @@
-// What launcher and agents say to each other, over the standard input and output of the agent. The
+// What launcher and agents exchange, over the standard input and output of the agent. The
 // agent's output may begin with other text (a login shell's); lines that begin with kAgentWord are
 // meant: "need ...", "fail ...", and at last "frames", after which only frames follow.
 //
-// All payloads are ByteWriter records; a reader that meets anything else drops the connection.
+// All payloads are ByteWriter records; a reader that gets anything else drops the connection.
 // Ranks are numbered as the host's own, 0 to count - 1.
 #pragma once
 #include <string>
@@ -14,8 +14,8 @@ namespace collctl::launcher {
 
 inline constexpr const char* kAgentCommand = "__agent";
 inline constexpr const char* kAgentWord = "@collctl-agent ";
-inline constexpr uint32_t kAgentVersion = 1;  // of this protocol: both sides must be the same
-// Each side says something at least this often, whoever hears nothing for the job's limit gives up.
+inline constexpr uint32_t kAgentVersion = 2;  // of this protocol: both sides must be the same
+// Each side sends something at least this often; hearing nothing for the job's limit is an error.
 inline constexpr int64_t kBeatMs = 1000;
 // Input on its way to one rank.
 inline constexpr size_t kInputAhead = 256 << 10;
@@ -30,7 +30,7 @@ enum class AgentFrame : uint16_t {
   end = 6,        // f64 grace in seconds
   look = 7,       // nothing; answered by states
   beat = 8,       // nothing
-  leave = 9,      // nothing: all is done, the agent may go
+  leave = 9,      // nothing: all is done, the agent may exit
   ask = 10,       // u32 number, string what, string argument; answered by answer
   // agent -> launcher
   hello = 32,    // AgentHello
@@ -52,7 +52,10 @@ struct AgentHello {
   std::string machine;  // x86_64, aarch64
   std::string address;  // at which it was reached, or its first; may be empty
   int32_t pid = 0, cores = 0, gpus = 0;
-  uint16_t free_port = 0;  // of the moment, for MASTER_PORT
+  int32_t gpus_on_pci = 0;  // NVIDIA's, whether they can be used or not
+  std::string driver;       // NVIDIA's version; empty: none is loaded
+  std::vector<std::string> visible;  // CUDA_VISIBLE_DEVICES there: one entry or none
+  uint16_t free_port = 0;            // of the moment, for MASTER_PORT
 
   Bytes encode() const;
   static Result<AgentHello> decode(ByteView payload);
@@ -70,8 +73,9 @@ struct AgentStart {
   std::string folder;                    // to work in, if it exists there
   std::string bind_to;
   std::string data_address;  // the interface with this address carries the data; may be empty
-  double heartbeat_s = 15;   // without a word from the launcher for that long all is ended
-  double grace_s = 5;        // from SIGTERM to SIGKILL then
+  double heartbeat_s =
+      15;              // without a message from the launcher for this long, everything is ended
+  double grace_s = 5;  // from SIGTERM to SIGKILL then
 
   Bytes encode() const;
   static Result<AgentStart> decode(ByteView payload);

@@ -34,7 +34,8 @@ Result<Bytes> read_file_bytes(const std::string& path) {
     const ssize_t n = ::read(fd.get(), bytes.data() + at, bytes.size() - at);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return base::errno_error(ErrorCode::unavailable, "read " + path, errno);
-    if (n == 0) return Error(ErrorCode::unavailable, format("{} became shorter while read", path));
+    if (n == 0)
+      return Error(ErrorCode::unavailable, format("{} became shorter while it was read", path));
     at += size_t(n);
   }
   return bytes;
@@ -64,7 +65,7 @@ Result<Bytes> gzip_file(const std::string& path) {
   const int rc = deflate(&z, Z_FINISH);
   packed.resize(z.total_out);
   deflateEnd(&z);
-  if (rc != Z_STREAM_END) return Error(ErrorCode::defect, "compressing the binary failed");
+  if (rc != Z_STREAM_END) return Error(ErrorCode::defect, "cannot compress the binary");
   return packed;
 }
 

@@ -1,4 +1,4 @@
-// This very binary as something to send: its content hash, and its bytes compressed. Any thread.
+// This binary, for sending: its content hash, and its bytes compressed. Any thread.
 #pragma once
 #include <string>
 

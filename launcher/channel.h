@@ -1,9 +1,9 @@
 // HostChannel: one command that runs on another host, with its three streams. It is made by one of
 // the clients (launcher/ssh: libssh2, the system's ssh; or a child process for this very host) and
 // driven by one poll loop for all hosts: add_interest, poll until wakeup(), progress. Nothing here
-// blocks, but for a question to the person at the terminal (may_ask): its time moves the deadlines
-// of all hosts. Threads: the loop's. Closing a channel does not end the far command by itself: that
-// is the far agent's affair, which sees its standard input end.
+// blocks, except for a prompt at the terminal (may_ask): its time moves the deadlines
+// of all hosts. Threads: the loop's. Closing a channel does not end the remote command by itself:
+// that is left to the remote agent, which sees its standard input end.
 #pragma once
 #include <poll.h>
 
@@ -20,12 +20,12 @@ namespace collctl::launcher {
 
 // connecting: name, TCP, jump hosts, banner, key exchange, host key. open: the command was started.
 // ended: it is over (or the connection was lost after it had been opened: error() says so).
-// failed: it never came to run; error() says why.
+// failed: it never ran; error() says why.
 enum class ChannelPhase : uint8_t { connecting, authenticating, open, ended, failed };
 
 class HostChannel {
  public:
-  // What has arrived and was not taken; above this the channel stops reading.
+  // Limit of what has arrived and not been taken; above it the channel stops reading.
   static constexpr size_t kMostBuffered = 4 << 20;
 
   virtual ~HostChannel() = default;
@@ -53,7 +53,7 @@ enum class KnownHosts : uint8_t { strict, accept_new, off };
 
 // Where to connect to: from the hostfile or -H; empty and 0 mean "as the SSH configuration says".
 struct HostTarget {
-  std::string name;  // as the user wrote it: it is what messages call the host
+  std::string name;  // as the user wrote it, and as messages name the host
   std::string user;
   int port = 0;
   std::string key;   // identity file
@@ -68,8 +68,8 @@ struct ChannelOptions {
   int port = 0;
   std::string identity;
   double connect_timeout_s = 10;  // from TCP to authenticated
-  bool may_ask = false;           // a person is at the terminal: passwords, passphrases
-  int stop_fd = -1;               // readable: a signal came, whoever asks that person stops
+  bool may_ask = false;           // passwords and passphrases may be asked for at the terminal
+  int stop_fd = -1;               // readable: a signal arrived, prompts stop
 };
 
 // Starts to connect. Errors are those of this machine (code usage, unavailable); everything about
@@ -77,7 +77,7 @@ struct ChannelOptions {
 Result<std::unique_ptr<HostChannel>> open_ssh_channel(const HostTarget& target,
                                                       const ChannelOptions& options,
                                                       const std::string& command);
-// The same for this very host: argv as a child process in a session of its own.
+// The same for this host: argv as a child process in a session of its own.
 Result<std::unique_ptr<HostChannel>> open_process_channel(const std::string& name,
                                                           const std::vector<std::string>& argv);
 

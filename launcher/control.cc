@@ -57,14 +57,15 @@ Error decode_error(ByteView bytes) {
 Status FrameChannel::send(FrameType type, ByteView payload, Deadline deadline) {
   if (payload.size() > kMaxFrame)
     return Error(ErrorCode::defect,
-                 format("a control frame of {} bytes is above {}", payload.size(), kMaxFrame));
+                 format("a control frame of {} bytes exceeds {}", payload.size(), kMaxFrame));
   // Head and payload leave together: a small frame is one system call and one wake-up.
   Bytes wire;
   append_frame(wire, uint16_t(type), payload);
   const std::lock_guard lock(send_mutex_);
-  if (broken_) return Error(ErrorCode::lost, "the control connection broke off inside a frame");
+  if (broken_)
+    return Error(ErrorCode::lost, "the control connection ended in the middle of a frame");
   Status sent = base::write_exact(fd_.get(), wire.data(), wire.size(), deadline);
-  // Part of the frame may be on its way: nothing sensible can follow it.
+  // Part of the frame may be in flight: nothing sensible can follow it.
   if (!sent) broken_ = true;
   return sent;
 }

@@ -22,7 +22,7 @@ enum class FrameType : uint16_t {
   phase = 3,   // rank -> launcher: "bootstrap", "wired", "running", "done"
   data = 4,    // rank -> launcher: opaque to the launcher (rows, links, talk); JSON made by cmd
   error = 5,   // rank -> launcher: encode_error()
-  abort = 6,   // launcher -> rank: give up; payload = encode_error()
+  abort = 6,   // launcher -> rank: abort; payload = encode_error()
 };
 
 struct Frame {

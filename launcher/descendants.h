@@ -1,4 +1,4 @@
-// Strays: processes that a rank left behind and that came to this process because it is a subreaper
+// Strays: processes that a rank left behind and that this process inherited as a subreaper
 // (PR_SET_CHILD_SUBREAPER). Used by LocalJob. The set of own children is one per process, like the
 // children themselves; safe from any thread.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace collctl::launcher {
 
-// Children that this process started on purpose; everything else that turns up is a stray.
+// Children that this process started on purpose; any other child is a stray.
 void own_child(int pid);
 void disown_child(int pid);
 

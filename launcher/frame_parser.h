@@ -22,10 +22,10 @@ class FrameParser {
  public:
   void feed(ByteView bytes);
   // The next whole frame; empty when more bytes are needed. A length above the bound is an error of
-  // code lost, after which nothing sensible can follow.
+  // code lost, after which the stream is unusable.
   Result<std::optional<RawFrame>> next();
   size_t buffered() const { return buffer_.size() - taken_; }
-  // next() has something to say.
+  // next() has something to return.
   bool ready() const;
 
  private:

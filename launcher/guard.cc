@@ -76,7 +76,7 @@ Result<std::unique_ptr<Guard>> Guard::start(size_t most_groups) {
   const pid_t pid = ::fork();
   if (pid < 0) {
     Error e = base::errno_error(ErrorCode::unavailable, "fork the guard process", errno);
-    e.hint = "raise the limit of processes (ulimit -u, pids.max of a container) or of memory";
+    e.hint = "raise the limit on processes (ulimit -u, pids.max of a container) or on memory";
     return e;
   }
   if (pid == 0) watch(theirs.get(), groups);
@@ -102,7 +102,7 @@ Guard::~Guard() {
     if (deadline.passed()) break;
     base::sleep_until(Deadline::after_ms(1));
   }
-  COLL_WARN("guard process {} does not end: killed", pid_);
+  COLL_WARN("guard process {} did not exit: killed", pid_);
   ::kill(pid_, SIGKILL);
 }
 

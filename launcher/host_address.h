@@ -6,11 +6,11 @@
 
 namespace collctl::launcher {
 
-// The interface that has this address ("10.0.0.7", "fe80::1"); an address nobody has is an error of
-// code unavailable that lists those there are.
+// The interface that has this address ("10.0.0.7", "fe80::1"); an address that none has is an error
+// of code unavailable that lists those there are.
 Result<std::string> interface_with(const std::string& address);
-// At which others reach this host: where SSH was reached (`ssh_connection`, the variable of that
-// name), else the first address that is not loopback, else empty.
+// The address at which others reach this host: where SSH was reached (`ssh_connection`, the
+// variable of that name), else the first address that is not loopback, else empty.
 std::string reached_at(const std::string& ssh_connection);
 
 }  // namespace collctl::launcher

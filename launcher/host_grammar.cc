@@ -151,7 +151,7 @@ const Attribute kAttributes[] = {
        return (spec.max_slots = whole_number(value, 1, kMostSlots).value_or(0)) != 0;
      },
      [](const HostSpec& spec) { return number_text(spec.max_slots); }},
-    {"user", "a user's name",
+    {"user", "a user name",
      [](const std::string& value, HostSpec& spec) { return is_user(spec.user = value); },
      [](const HostSpec& spec) { return spec.user; }},
     {"port", "a port 1..65535",
@@ -227,7 +227,7 @@ Result<OptionWord> parse_option(const SourceLine& line, size_t at) {
 
 Status set_option(const SourceLine& line, const OptionWord& word, HostSpec& spec) {
   const auto twice = [&](const std::string& name) {
-    return line.mistake(word.at, format("{}= was said already", name));
+    return line.mistake(word.at, format("{}= is given twice", name));
   };
   if (word.name == "slots") {
     if (spec.slots) return twice("slots");
@@ -314,13 +314,13 @@ Result<std::vector<std::string>> expand_name(const SourceLine& line, size_t from
     if (c == '[') inside = true;
     const bool legal = is_name_char(c) || c == '[' || c == ']';
     if (!inside && (!legal || (at == from && (c == '-' || c == '.'))))
-      return line.expected(at, at == from ? "a host's name" : "letters, digits, '.', '-' or '_'");
+      return line.expected(at, at == from ? "a host name" : "letters, digits, '.', '-' or '_'");
     if (!inside && ++plain > kMostName)
       return line.expected(from, format("a name of at most {} characters", kMostName));
     if (c == ']') inside = false;
   }
   if (text.substr(from, to - from) == "include")
-    return line.mistake(from, "expected a host's name; include is a word of hostfiles");
+    return line.mistake(from, "expected a host name; include is a hostfile keyword");
   ExpandedNames expanded = expand_ranges(text.substr(from, to - from), kMostHosts);
   if (!expanded.ok()) return line.expected(from + expanded.at, expanded.expected);
   for (const std::string& name : expanded.names)
@@ -352,10 +352,10 @@ Result<HostWord> parse_host_word(const SourceLine& line, size_t from, size_t to)
   const std::string_view whole = text.substr(from, to - from);
   if (const size_t sign = whole.rfind('@', whole.find('[')); sign != std::string_view::npos) {
     word.user = whole.substr(0, sign);
-    if (!is_user(word.user)) return line.expected(from, "a user's name before '@'");
+    if (!is_user(word.user)) return line.expected(from, "a user name before '@'");
     at = from + sign + 1;
   }
-  if (at == to) return line.expected(at, "a host's name");
+  if (at == to) return line.expected(at, "a host name");
   size_t end = 0;
   const size_t close = text.find(']', at);
   const std::string_view bracket =

@@ -1,4 +1,4 @@
-// The words of a hostfile line: hosts, options, and mistakes with their place. Pure; internal to
+// The grammar of a hostfile line: hosts, options, and errors with their place. Pure; internal to
 // the hostfile. Places are byte offsets into the line; people see them as columns from 1.
 #pragma once
 #include <optional>
@@ -12,7 +12,7 @@
 namespace collctl::launcher {
 
 struct SourceLine {
-  std::string file;  // as people know it: "hosts.txt", "stdin", "-H"
+  std::string file;  // as the user knows it: "hosts.txt", "stdin", "-H"
   int number = 1;
   std::string_view text;  // without comment and line end
 

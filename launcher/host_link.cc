@@ -184,7 +184,7 @@ void HostLink::read_frames() {
   if (!frame) return fail(std::move(frame.error()));
   if (!*frame) return;
   if (AgentFrame((*frame)->type) != AgentFrame::hello)
-    return fail(Error(ErrorCode::launch, "the agent's first word is no greeting"));
+    return fail(Error(ErrorCode::launch, "the agent's first message is not a greeting"));
   auto hello = AgentHello::decode((*frame)->payload);
   if (!hello) return fail(std::move(hello.error()));
   hello_ = std::move(*hello);

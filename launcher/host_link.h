@@ -1,4 +1,4 @@
-// HostLink: one host of a job from "not tried yet" to "its agent speaks frames", over a
+// HostLink: one host of a job from "not tried yet" to "its agent sends frames", over a
 // HostChannel. Used by HostPool, which drives all links in one loop. Threads: the loop's.
 #pragma once
 #include <memory>
@@ -17,8 +17,8 @@ enum class HostPhase : uint8_t {
   connecting,  // name, TCP, key exchange, host key
   authenticating,
   starting,  // the login shell runs our command
-  staging,   // the binary is on its way
-  up,        // the agent speaks
+  staging,   // the binary is being sent
+  up,        // the agent answers
   left,      // over, in order
   failed     // error says why and in which phase
 };
@@ -62,11 +62,11 @@ class HostLink {
   std::string take_talk();  // what the agent wrote on its standard error
   int64_t heard_ns() const { return heard_ns_; }
   void forgive_silence(int64_t now) { heard_ns_ = now; }
-  // Gives up on the host; keeps the first error. The channel is closed.
+  // Fails the host; keeps the first error. The channel is closed.
   void fail(Error error);
-  // The same for a host that speaks nonsense: what else it has said is dropped.
+  // The same for a host that sends malformed data: what else it has sent is dropped.
   void reject(Error error);
-  // Lets the agent go; `left` when it has gone.
+  // Dismisses the agent; `left` when it has exited.
   void leave();
 
  private:
@@ -86,7 +86,7 @@ class HostLink {
   std::string client_;
   std::optional<Error> error_;
   AgentHello hello_;
-  std::string noise_;  // output before the first frame that was not for us
+  std::string noise_;  // output before the first frame that is not part of the protocol
   std::string talk_;
   ByteView sending_;  // the binary, while staging; what is left of it
   bool speaks_frames_ = false, leaving_ = false;

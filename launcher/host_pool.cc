@@ -70,8 +70,8 @@ Result<std::unique_ptr<HostPool>> HostPool::make(const std::vector<HostSpec>& ho
     if (path.find_first_of("'\\!$`\n") != std::string::npos)
       return Error(
           ErrorCode::usage,
-          format("host {}: the path '{}' holds a character that shells treat specially", spec.name,
-                 path),
+          format("host {}: the path '{}' contains a character that shells treat specially",
+                 spec.name, path),
           "an absolute path is expected, or one below the home folder there: ~/bin/collctl");
     s.links.push_back(
         std::make_unique<HostLink>(spec, !options.always_ssh && is_this_host(spec), s.began_ns));
@@ -126,7 +126,7 @@ void HostPool::State::check_signs_of_life(int64_t now) {
     if (asleep) link->forgive_silence(now);
     const double silent = double(now - link->heard_ns()) / 1e9;
     if (silent < options.heartbeat_s) continue;
-    link->fail(Error(ErrorCode::lost, format("no sign of life for {:.0f} s", silent),
+    link->fail(Error(ErrorCode::lost, format("no heartbeat for {:.0f} s", silent),
                      "is the host up, and the network to it? (COLLCTL_HEARTBEAT_TIMEOUT sets how "
                      "long to wait)"));
   }
@@ -164,7 +164,7 @@ std::vector<int> HostPool::failed() const {
   return list;
 }
 
-void HostPool::give_up_on_late(double after_s, const char* option) {
+void HostPool::fail_late_hosts(double after_s, const char* option) {
   for (const auto& link : state_->links)
     if (link->phase() < HostPhase::up)
       link->fail(Error(ErrorCode::deadline, format("not up within {} s ({}): still {}", after_s,

@@ -15,8 +15,8 @@ struct PoolOptions {
   ChannelOptions ssh;
   StageOptions stage;
   int fanout = 64;          // hosts that are being connected to at the same time
-  double heartbeat_s = 15;  // a host that says nothing for that long is lost
-  bool always_ssh = false;  // also for names of this very host
+  double heartbeat_s = 15;  // a host that sends nothing for this long is lost
+  bool always_ssh = false;  // also for names of this host
 };
 
 class HostPool {
@@ -31,14 +31,14 @@ class HostPool {
   // Moves everything once; waits until the deadline for something to move. True when something may
   // have changed; false at the deadline or when a wake descriptor is readable.
   Result<bool> turn(Deadline deadline, std::span<const int> wake_fds);
-  // No host is on its way any more: each is up or has failed.
+  // No host is still starting: each is up or has failed.
   bool settled() const;
   std::vector<int> failed() const;
-  // Fails every host that is still on its way, naming the phase it is in; `option` set the limit.
-  void give_up_on_late(double after_s, const char* option = "--start-timeout");
-  // Only those few are needed: the others are let go.
+  // Fails every host that is still starting, naming the phase it is in; `option` set the limit.
+  void fail_late_hosts(double after_s, const char* option = "--start-timeout");
+  // Only these are needed: the others are dismissed.
   void keep(const std::vector<int>& hosts);
-  // Lets all agents go and waits for them until the deadline.
+  // Dismisses all agents and waits for them until the deadline.
   void leave(Deadline deadline);
   // One error for all hosts that failed, each with its cause. Code launch.
   Error failure(const std::vector<int>& hosts) const;

@@ -10,13 +10,13 @@ namespace collctl::launcher {
 
 struct ExpandedNames {
   std::vector<std::string> names;
-  // What is wrong, if anything: what was expected, and at which byte of the pattern.
+  // The error, if any: what was expected, and at which byte of the pattern.
   std::string expected;
   size_t at = 0;
   bool ok() const { return expected.empty(); }
 };
 
-// `most`: more names than that are a mistake, found before any is made.
+// `most`: more names than that are an error, found before any is made.
 ExpandedNames expand_ranges(std::string_view pattern, size_t most);
 
 }  // namespace collctl::launcher

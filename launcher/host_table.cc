@@ -64,8 +64,8 @@ Status HostTable::pick_from(const HostTable& inventory, const std::string& hostf
     const auto known = inventory.index_.find(host.spec.name);
     if (known == inventory.index_.end())
       return Error(ErrorCode::usage,
-                   format("{}: {} is no host of {}", where, host.spec.name, hostfile),
-                   "with a hostfile, -H picks among its hosts");
+                   format("{}: {} is not a host of {}", where, host.spec.name, hostfile),
+                   "with a hostfile, -H selects among its hosts");
     HostSpec spec = inventory.hosts_[known->second].spec;
     spec.slots = host.slots() ? host.slots() : inventory.hosts_[known->second].slots();
     if (!host.spec.user.empty()) spec.user = host.spec.user;

@@ -1,4 +1,4 @@
-// The hosts that were named so far, each with what all its mentions together say; contradictions
+// The hosts listed so far, each with what all its mentions together say; contradictions
 // name both places. Internal to the hostfile; values.
 #pragma once
 #include <array>

@@ -35,9 +35,11 @@ class Reader {
   // -H over the hosts of the file.
   Status pick(const std::string& value, const std::string& hostfile);
   HostList finish();
+  // The first mistake of the hostfile, with the others in its hint.
+  Status mistakes() const;
 
  private:
-  Status text(const std::string& path, const std::string& name, const std::string& content);
+  void text(const std::string& path, const std::string& name, const std::string& content);
   Status line(const SourceLine& line, const std::string& path);
   Status include(const SourceLine& line, size_t at, const std::string& path);
   Status define(const SourceLine& line, size_t at, size_t sign);
@@ -57,6 +59,7 @@ class Reader {
   std::map<std::string, Group> groups_;
   std::vector<std::string> open_files_;
   size_t files_ = 0, bytes_ = 0, mentions_ = 0;
+  std::vector<Error> mistakes_;  // at most kMostMistakes
   struct Warning {
     std::string kind, where;
     size_t count = 0;
@@ -120,28 +123,43 @@ Status Reader::file(const std::string& path, const SourceLine* from, size_t at) 
   if (!content.ok()) return std::move(content.error());
   bytes_ += content->size();
   if (bytes_ > kMostHostfileBytes)
-    return Error(ErrorCode::usage, format("{}: more than {} MiB: this is no hostfile", path,
+    return Error(ErrorCode::usage, format("{}: more than {} MiB: this is not a hostfile", path,
                                           kMostHostfileBytes >> 20));
   open_files_.push_back(normal);
-  COLL_TRY(text(path, path == "-" ? "stdin" : path, *content));
+  text(path, path == "-" ? "stdin" : path, *content);
   open_files_.pop_back();
   return {};
 }
 
-Status Reader::text(const std::string& path, const std::string& name, const std::string& content) {
+void Reader::text(const std::string& path, const std::string& name, const std::string& content) {
   std::string_view rest = content;
   if (rest.substr(0, 3) == "\xef\xbb\xbf") rest.remove_prefix(3);  // a byte order mark
-  for (int number = 1; !rest.empty(); ++number) {
+  for (int number = 1; !rest.empty() && mistakes_.size() < kMostMistakes; ++number) {
     const size_t end = std::min(rest.find('\n'), rest.size());
     std::string_view now = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (!now.empty() && now.back() == '\r') now.remove_suffix(1);
     now = without_comment(now);
     const SourceLine source{name, number, now.substr(0, trimmed_size(now))};
-    COLL_TRY(check_characters(source));
-    COLL_TRY(line(source, path));
+    Status read = check_characters(source);
+    if (read) read = line(source, path);
+    if (!read) mistakes_.push_back(std::move(read.error()));
   }
-  return {};
+}
+
+Status Reader::mistakes() const {
+  if (mistakes_.empty()) return {};
+  Error all = mistakes_.front();
+  // What the mark is has been said by the first.
+  for (size_t i = 1; i < mistakes_.size(); ++i) {
+    const std::string& hint = mistakes_[i].hint;
+    all.hint += format("\n{}\n{}", mistakes_[i].message, hint.substr(hint.find('\n') + 1));
+  }
+  if (mistakes_.size() == kMostMistakes)
+    all.hint += format("\nthe first {} mistakes; what follows was not read", kMostMistakes);
+  else if (mistakes_.size() > 1)
+    all.hint += format("\n{} mistakes in all", mistakes_.size());
+  return all;
 }
 
 Status Reader::line(const SourceLine& line, const std::string& path) {
@@ -183,11 +201,15 @@ Status Reader::define(const SourceLine& line, size_t at, size_t sign) {
   Group group{{}, line.where(at)};
   for (size_t word = skip_blanks(text, sign + 1); word < text.size();) {
     const size_t end = word_end(text, word, true);
-    COLL_ASSIGN(auto members, hosts_of(line, word, end));
-    mentions_ += members.size();
+    auto members = hosts_of(line, word, end);
+    if (!members) {
+      groups_.emplace(name, std::move(group));  // those who take it make no mistake
+      return std::move(members.error());
+    }
+    mentions_ += members->size();
     if (mentions_ > kMostMentions)
-      return line.mistake(word, format("more than {} hosts are named", kMostMentions));
-    std::move(members.begin(), members.end(), std::back_inserter(group.members));
+      return line.mistake(word, format("more than {} hosts are listed", kMostMentions));
+    std::move(members->begin(), members->end(), std::back_inserter(group.members));
     word = skip_blanks(text, end);
     if (word < text.size() && text[word] == ',') word = skip_blanks(text, word + 1);
   }
@@ -206,7 +228,7 @@ Status Reader::exclude(const SourceLine& line, size_t at, size_t end) {
   }
   mentions_ += hosts.size();
   if (mentions_ > kMostMentions)
-    return line.mistake(at, format("more than {} hosts are named", kMostMentions));
+    return line.mistake(at, format("more than {} hosts are listed", kMostMentions));
   return {};
 }
 
@@ -260,20 +282,20 @@ Status Reader::name_hosts(const SourceLine& line, size_t at, std::vector<HostSpe
                           const HostSpec& options) {
   if (hosts.size() > 1 && !options.address.empty())
     return line.mistake(
-        at, format("addr= is the address of one host, {} are named here", hosts.size()));
+        at, format("addr= is the address of one host, but {} are listed here", hosts.size()));
   mentions_ += hosts.size();
   if (mentions_ > kMostMentions)
-    return line.mistake(at, format("more than {} hosts are named", kMostMentions));
+    return line.mistake(at, format("more than {} hosts are listed", kMostMentions));
   hosts_.begin_entry(line, at);
   for (HostSpec& host : hosts) {
     HostSpec spec = options;
     spec.name = std::move(host.name);
     if (host.slots && options.slots)
-      return line.mistake(at, format("{} has {} slots by its name and slots={}", spec.name,
+      return line.mistake(at, format("{} has both {} slots in its name and slots={}", spec.name,
                                      *host.slots, *options.slots));
     if (!host.user.empty() && !options.user.empty() && host.user != options.user)
-      return line.mistake(at, format("{} has the user {} before its name and user={}", spec.name,
-                                     host.user, options.user));
+      return line.mistake(at, format("{} has both the user {} before its name and user={}",
+                                     spec.name, host.user, options.user));
     if (host.slots) spec.slots = host.slots;
     if (!host.user.empty()) spec.user = host.user;
     COLL_TRY(hosts_.add(line, at, spec));
@@ -313,7 +335,7 @@ HostList Reader::finish() {
   for (HostSpec& host : hosts_.take())
     if (excluded_.count(host.name) == 0) list.hosts.push_back(std::move(host));
   for (const Warning& warning : warnings_)
-    list.warnings.push_back(format("{}: {} without meaning here, ignored{}", warning.where,
+    list.warnings.push_back(format("{}: {} has no effect here, ignored{}", warning.where,
                                    warning.kind,
                                    warning.count > 1 ? format(" ({} times)", warning.count) : ""));
   size_t strangers = 0;
@@ -339,6 +361,7 @@ Result<HostList> read_hosts(const std::string& hostfile, const std::string& host
                             const ReadFile& read) {
   Reader reader(read);
   if (!hostfile.empty()) COLL_TRY(reader.file(hostfile, nullptr, 0));
+  COLL_TRY(reader.mistakes());
   if (!hosts.empty() && !hostfile.empty()) COLL_TRY(reader.pick(hosts, hostfile));
   if (!hosts.empty() && hostfile.empty()) COLL_TRY(reader.option(hosts));
   HostList list = reader.finish();

@@ -1,6 +1,6 @@
-// The hosts of a job: the grammar of hostfiles and of -H. Pure: files come in through a function.
+// The hosts of a job: the grammar of hostfiles and of -H. Pure: files are read through a function.
 // Used by cmd. Every mistake is a usage error with file, line, column and what was expected; its
-// hint shows the line with a mark below the place.
+// hint shows the line with a mark below the place, and after it the other mistakes of the file.
 //
 //   [user@]HOST[:N] [option...]      HOST: node07, node[01-16,20-24:2], 10.0.0.7, [fe80::1%eth0]
 //   @NAME = HOST[:N] @OTHER ...      defines a group, in words between blanks or commas
@@ -13,12 +13,12 @@
 // Options: slots=N max_slots=N user=U port=P key=F jump=[user@]host[:port] addr=IP
 // devices=0,1|all|none nics=a,b rack=R path=P; a value with blanks stands in double quotes. -H
 // takes the first, third, fourth and fifth form without options, comma separated. With a hostfile
-// and -H the file says which hosts there are and -H picks among them; its :N and user@ replace the
-// file's.
+// and -H the file says which hosts there are and -H selects among them; its :N and user@ replace
+// the file's.
 //
 // The same host twice adds its slots (named n times without a number: n slots); all else it says
-// must agree. What Open MPI, MPICH and DeepSpeed write is read; what has no meaning here becomes a
-// warning.
+// must agree. What Open MPI, MPICH and DeepSpeed write is accepted; what has no effect here becomes
+// a warning.
 #pragma once
 #include <functional>
 #include <optional>
@@ -30,17 +30,18 @@
 namespace collctl::launcher {
 
 inline constexpr size_t kMostHosts = 100'000;
+inline constexpr size_t kMostMistakes = 20;  // of a hostfile, that are told
 inline constexpr int kMostSlots = 65536;                // of one host
 inline constexpr size_t kMostHostfileBytes = 16 << 20;  // all included files together
 
 struct HostSpec {
   std::string name;  // name, alias or address (IPv6 without brackets)
-  std::string user;  // empty and 0 below: not said
+  std::string user;  // empty and 0 below: not given
   int port = 0;
   std::string key;           // identity file
   std::string jump;          // [user@]host[:port]
   std::string address;       // for data
-  std::optional<int> slots;  // none: the GPUs found there, else 1
+  std::optional<int> slots;  // none: the GPUs found there, else its cores
   int max_slots = 0;         // 0: no limit
   enum class Devices : uint8_t { unsaid, listed, all, none } devices = Devices::unsaid;
   std::vector<int> device_list;

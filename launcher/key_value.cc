@@ -28,7 +28,7 @@ Result<std::string> get_pieces(KeyValueStore& store, Deadline deadline) {
   COLL_ASSIGN(const std::string count, store.get(0, kCountKey, deadline));
   const size_t pieces = std::strtoul(count.c_str(), nullptr, 10);
   if (pieces > kMostAnswerBytes)
-    return Error(ErrorCode::lost, format("rank 0 has put '{}' as {}: expected a small number",
+    return Error(ErrorCode::lost, format("rank 0 stored '{}' as {}: expected a small number",
                                          count.substr(0, 32), kCountKey))
         .blame(0);
   std::string text;
@@ -37,8 +37,8 @@ Result<std::string> get_pieces(KeyValueStore& store, Deadline deadline) {
     text += part;
   }
   if (text.empty())
-    return Error(ErrorCode::lost, "rank 0 could not open the job's meeting point",
-                 "see what rank 0 says")
+    return Error(ErrorCode::lost, "rank 0 could not open the job's rendezvous",
+                 "see the output of rank 0")
         .blame(0);
   return text;
 }

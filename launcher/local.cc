@@ -58,7 +58,7 @@ LocalJob::~LocalJob() {
 
 Status LocalJob::State::check_file_limit(size_t count) {
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0)
-    return base::errno_error(ErrorCode::defect, "read the limit of open files", errno);
+    return base::errno_error(ErrorCode::defect, "read the open-file limit", errno);
   const uint64_t limit = base::raise_open_file_limit();
   const uint64_t needed = count * kFdsPerRank + kFdsSpare;
   if (needed <= limit) return {};
@@ -156,7 +156,7 @@ bool LocalJob::State::handle_ranks(std::vector<Event>& events) {
   return fed;
 }
 
-// One look at everything. False: nothing more will come, the deadline passed or a wake descriptor
+// One look at everything. False: nothing more will arrive, the deadline passed or a wake descriptor
 // is ready.
 Result<bool> LocalJob::State::turn(Deadline deadline, std::span<pollfd> wakes,
                                    std::vector<Event>& events) {
@@ -206,8 +206,7 @@ Result<std::vector<Event>> LocalJob::wait_with(Deadline deadline, std::span<poll
 Status LocalJob::send(int rank, FrameType type, ByteView payload, Deadline deadline) {
   RankState& state = *state_->ranks.at(size_t(rank));
   if (state.control() == nullptr)
-    return Error(ErrorCode::lost, format("rank {} has no control connection (any more)", rank))
-        .blame(rank);
+    return Error(ErrorCode::lost, format("rank {} has no control connection", rank)).blame(rank);
   Status sent = state.control()->send(type, payload, deadline);
   if (!sent)
     return std::move(sent.error()).within(format("control frame to rank {}", rank)).blame(rank);

@@ -2,8 +2,8 @@
 // lines, ends them. No orphan: every rank gets PDEATHSIG and a process group of its own, the job is
 // a subreaper, a guard kills the groups should this process die; end() is SIGTERM, grace, SIGKILL.
 // Threads: one, and it must outlive the job (PDEATHSIG follows the thread that forked). One job of
-// a process at a time adopts orphans: with several, the first to end takes the others' strays
-// along.
+// a process at a time adopts orphans: with several, the first to end kills the others' strays
+// too.
 #pragma once
 #include <poll.h>
 

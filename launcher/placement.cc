@@ -59,7 +59,7 @@ Result<Room> room_of(const std::vector<HostSlots>& hosts, const PlaceOptions& op
     return most != 0 && most < k ? most : 0;  // the number that is too small for -N
   };
   if (const std::string small = host_numbers(hosts, limit); k != 0 && !small.empty())
-    return usage(format("{} per host asked, fewer slots on {}", plural(k, "rank"), small),
+    return usage(format("{} per host requested, fewer slots on {}", plural(k, "rank"), small),
                  options.oversubscribe ? "use a smaller -N, or larger max_slots="
                                        : "use --oversubscribe, a smaller -N, or more slots=");
   for (const HostSlots& host : hosts) {
@@ -75,7 +75,7 @@ Result<Room> room_of(const std::vector<HostSlots>& hosts, const PlaceOptions& op
 }
 
 Error too_many(const std::vector<HostSlots>& hosts, const PlaceOptions& options, const Room& room) {
-  const std::string asked = format("{} asked", plural(options.ranks, "rank"));
+  const std::string asked = format("{} requested", plural(options.ranks, "rank"));
   const std::string where = plural(int64_t(hosts.size()), "host");
   if (options.per_host != 0)
     return usage(format("{}, {} per host on {} make {}", asked, options.per_host, where, room.all),
@@ -131,7 +131,7 @@ std::vector<int> hosts_in_order(const Room& room, int ranks, MapBy map_by) {
 }  // namespace
 
 Result<JobPlacement> place_ranks(const std::vector<HostSlots>& hosts, const PlaceOptions& options) {
-  if (hosts.empty()) return usage("no host to place ranks on", "name hosts by -H or --hostfile");
+  if (hosts.empty()) return usage("no host to place ranks on", "give hosts with -H or --hostfile");
   COLL_ASSIGN(const Room room, room_of(hosts, options));
   const int64_t ranks = options.ranks != 0 ? options.ranks : room.all_slots;
   if (ranks > room.all) return too_many(hosts, options, room);

@@ -1,5 +1,5 @@
 // Which rank runs on which host, and which cores each rank of a host is bound to. Pure: the facts
-// come in as values. Used by cmd, and by the agent on each host.
+// are passed as values. Used by cmd, and by the agent on each host.
 #pragma once
 #include <optional>
 #include <string>
@@ -73,8 +73,8 @@ struct JobPlacement {
   std::vector<std::vector<int>> ranks_of;  // by host, ascending; may be empty
 };
 // slot: fill a host before the next; host: one rank a host in turn. Too many ranks for the slots:
-// usage error with the numbers and the ways out. Ranks beyond the slots (oversubscribe) are dealt
-// in turn to all hosts whose max_slots leave room, so that none carries more of them than it must.
+// usage error with the numbers and the remedies. Ranks beyond the slots (oversubscribe) are dealt
+// in turn to all hosts whose max_slots leave room, so that none gets more of them than it must.
 Result<JobPlacement> place_ranks(const std::vector<HostSlots>& hosts, const PlaceOptions& options);
 
 // "0-3,7", of ascending numbers; and "rank 3", "ranks 0-3, 7".
@@ -82,7 +82,7 @@ std::string number_ranges(const std::vector<int>& numbers, const char* separator
 std::string rank_range(const std::vector<int>& ranks);
 
 // The same before any host was asked: empty when it depends on slots that only the hosts know. An
-// error is one whatever they will say.
+// error here is final.
 Result<std::optional<JobPlacement>> place_before_asking(const std::vector<HostSpec>& hosts,
                                                         const PlaceOptions& options);
 

@@ -59,15 +59,15 @@ Error Pmi1Client::trouble(Error error, const std::string& asked) const {
   if (error.code == ErrorCode::deadline) {
     error.message = format("the PMI server at {} did not answer '{}' in time", where_, command);
     error.hint = command == "barrier_in"
-                     ? "not every rank of this job has come so far: all must run collctl; "
-                       "--start-timeout is how long this one waits"
+                     ? "not every rank of this job has arrived: all must run collctl; "
+                       "--start-timeout sets how long this one waits"
                      : "the engine that started this process is in trouble; "
-                       "COLLCTL_COMM_ID and COLLCTL_TOKEN do without it";
+                       "COLLCTL_COMM_ID and COLLCTL_TOKEN work without it";
     return error;
   }
   error.code = ErrorCode::lost;
-  error.message =
-      format("the PMI server at {} hung up at '{}': {}", where_, command, error.message);
+  error.message = format("the PMI server at {} closed the connection at '{}': {}", where_, command,
+                         error.message);
   error.hint =
       "another rank has failed, or this is the second program of this rank that uses PMI "
       "(an engine serves one)";
@@ -113,7 +113,7 @@ Result<Pmi1Client::Answer> Pmi1Client::read_answer(const std::string& asked, con
     return Error(ErrorCode::lost,
                  format("the PMI server at {} answered '{}' to '{}': expected '{}'", where_,
                         answer.command.substr(0, 32), command_in(asked), expected),
-                 "COLLCTL_COMM_ID and COLLCTL_TOKEN do without the engine's PMI");
+                 "COLLCTL_COMM_ID and COLLCTL_TOKEN work without the engine's PMI");
   if (const int rc = answer.number("rc", 0); rc != 0)
     return Error(ErrorCode::lost, format("the PMI server at {} refused '{}': rc={} {}", where_,
                                          command_in(asked), rc, answer.word("msg").substr(0, 64)));
@@ -178,22 +178,23 @@ Status Pmi1Client::hello(Deadline deadline) {
     return Error(ErrorCode::unavailable,
                  format("the PMI server at {} speaks version {}.{}: expected 1.1", where_,
                         version.word("pmi_version"), version.word("pmi_subversion")),
-                 "COLLCTL_COMM_ID and COLLCTL_TOKEN do without the engine's PMI");
+                 "COLLCTL_COMM_ID and COLLCTL_TOKEN work without the engine's PMI");
   COLL_ASSIGN(const Answer limits, ask("cmd=get_maxes", "maxes", deadline));
   most_key_bytes_ = size_t(std::max(0, limits.number("keylen_max", 0)));
   // The limits count the final zero of a C string.
   const int value_limit = limits.number("vallen_max", 0) - 1;
   if (most_key_bytes_ < 32 || value_limit < int(kLeastValueBytes))
     return Error(ErrorCode::unavailable,
-                 format("the PMI server at {} takes keys of {} and values of {} bytes: too short",
+                 format("the PMI server at {} allows keys of {} and values of {} bytes: too short",
                         where_, most_key_bytes_, value_limit));
   most_value_bytes_ = std::min(size_t(value_limit), kMostValueBytes);
   COLL_ASSIGN(const Answer name, ask("cmd=get_my_kvsname", "my_kvsname", deadline));
   space_ = name.word("kvsname");
   if (rank_ >= 0 && rank_ < size_ && !space_.empty()) return {};
-  return Error(ErrorCode::lost, format("the PMI server at {} names no rank (rank {}, size {}) or "
-                                       "no key-value space",
-                                       where_, rank_, size_));
+  return Error(ErrorCode::lost,
+               format("the PMI server at {} gives no valid rank (rank {}, size {}) or "
+                      "no key-value space",
+                      where_, rank_, size_));
 }
 
 Result<std::unique_ptr<Pmi1Client>> Pmi1Client::open(const Lookup& environment, Deadline deadline) {

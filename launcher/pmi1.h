@@ -1,5 +1,5 @@
 // A client of the PMI-1 wire protocol: lines of "cmd=... name=value ..." over the socket that
-// MPICH's Hydra and Slurm (srun --mpi=pmi2, which speaks PMI-1.1 to those who ask for it) give
+// MPICH's Hydra and Slurm (srun --mpi=pmi2, which supports PMI-1.1 on request) give
 // their processes in PMI_FD, or at the address in PMI_PORT with the name in PMI_ID. Source: the
 // PMI-1 description in MPICH's documentation of the "simple" PMI.
 #pragma once
@@ -13,7 +13,7 @@ namespace collctl::launcher {
 
 class Pmi1Client final : public KeyValueStore {
  public:
-  // Connects by PMI_FD (with PMI_RANK and PMI_SIZE) or PMI_PORT, says hello and asks for the
+  // Connects by PMI_FD (with PMI_RANK and PMI_SIZE) or PMI_PORT, greets and asks for the
   // limits. Not collective.
   static Result<std::unique_ptr<Pmi1Client>> open(const Lookup& environment, Deadline deadline);
   // The descriptor goes back to how it was; without finish() the engine sees a failure.

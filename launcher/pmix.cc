@@ -19,7 +19,7 @@ using pmix::Info;
 using pmix::Proc;
 using pmix::Value;
 
-constexpr const char* kWithout = "COLLCTL_COMM_ID and COLLCTL_TOKEN do without the engine's PMIx";
+constexpr const char* kWithout = "COLLCTL_COMM_ID and COLLCTL_TOKEN work without the engine's PMIx";
 
 template <size_t N>
 void copy_text(char (&to)[N], const char* from) {
@@ -56,11 +56,12 @@ Status PmixClient::Library::load() {
   void* const handle = ::dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* const why = ::dlerror();
-    return Error(ErrorCode::unavailable,
-                 format("this engine's ranks meet by PMIx, and its library cannot be loaded: {}",
-                        why != nullptr ? why : "libpmix.so.2"),
-                 format("install libpmix2 on every host, or name its folder in LD_LIBRARY_PATH; {}",
-                        kWithout));
+    return Error(
+        ErrorCode::unavailable,
+        format("this engine's ranks rendezvous by PMIx, and its library cannot be loaded: {}",
+               why != nullptr ? why : "libpmix.so.2"),
+        format("install libpmix2 on every host, or add its folder to LD_LIBRARY_PATH; {}",
+               kWithout));
   }
   const auto find = [&](auto& function, const char* name) {
     function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(handle, name));
@@ -127,8 +128,8 @@ Status PmixClient::call(const char* what, Deadline deadline, std::function<int()
   worker_->changed.notify_all();
   if (!base::wait_for(worker_->changed, lock, deadline, [&] { return worker_->done; })) {
     worker_->stuck = true;
-    return Error(ErrorCode::deadline, format("{} did not come back in time", what),
-                 format("not every rank of this job has come so far: all must run collctl; or the "
+    return Error(ErrorCode::deadline, format("{} did not return in time", what),
+                 format("not every rank of this job has arrived: all must run collctl; or the "
                         "engine is in trouble: {}",
                         kWithout));
   }
@@ -162,14 +163,14 @@ Status PmixClient::connect(Deadline deadline) {
   }));
   size_ = int(*size);
   if (rank_ >= 0 && rank_ < size_) return {};
-  return Error(ErrorCode::lost, format("PMIx names no rank: rank {}, size {}", rank_, size_),
+  return Error(ErrorCode::lost, format("PMIx gives no valid rank: rank {}, size {}", rank_, size_),
                kWithout);
 }
 
 Result<std::unique_ptr<PmixClient>> PmixClient::open(const Lookup& environment, Deadline deadline) {
   for (const char* name : {"PMIX_NAMESPACE", "PMIX_RANK"})
     if (environment(name).value_or("").empty())
-      return Error(ErrorCode::usage, format("{} is not set: no PMIx engine started this", name));
+      return Error(ErrorCode::usage, format("{} is not set: not started by a PMIx engine", name));
   std::unique_ptr<PmixClient> client(new PmixClient);
   COLL_TRY(client->library_->load());
   const auto worker = client->worker_;

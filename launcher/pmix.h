@@ -1,7 +1,7 @@
-// The key-value store of engines that speak PMIx (Open MPI's mpirun, PRRTE, srun --mpi=pmix), by
+// The key-value store of engines with PMIx (Open MPI's mpirun, PRRTE, srun --mpi=pmix), through
 // the system's libpmix.so.2, loaded when needed. The library blocks as it likes; its calls run on a
-// thread of the store, and who waits for them has a deadline. A call that never comes back keeps
-// its thread: the store is then of no further use, and the process should end.
+// thread of the store, and callers wait for them with a deadline. A call that never returns keeps
+// its thread: the store is then unusable, and the process should end.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -49,7 +49,7 @@ struct Info {
 class PmixClient final : public KeyValueStore {
  public:
   // Loads the library and connects by PMIX_NAMESPACE, PMIX_RANK and what else the engine has set.
-  // Not collective. No library, or none that can speak with this engine: unavailable.
+  // Not collective. No library, or none that works with this engine: unavailable.
   static Result<std::unique_ptr<PmixClient>> open(const Lookup& environment, Deadline deadline);
   ~PmixClient() override;
 

@@ -23,8 +23,8 @@ Result<T> facts_of(const std::string& text) {
     FactsReader::read(Json::parse(text), facts);
     return facts;
   } catch (const Json::exception& e) {
-    return Error(ErrorCode::launch, format("the facts of the host cannot be read: {}", e.what()),
-                 "is the same version of collctl there? --stage always sends this one");
+    return Error(ErrorCode::launch, format("cannot read the facts of the host: {}", e.what()),
+                 "is the same version of collctl there? --stage always copies this one");
   }
 }
 

@@ -1,4 +1,4 @@
-// What the doctor wants to know of one host, gathered on it. Runs in the agent (or here, without
+// What the doctor collects about one host, gathered on it. Runs in the agent (or here, without
 // hosts); the facts travel as JSON. Threads: any.
 #pragma once
 #include <string>
@@ -38,7 +38,7 @@ struct HostFacts : RdmaFacts {
 Result<HostFacts> gather_facts(const std::string& version);
 
 std::string facts_to_json(const HostFacts& facts);
-// Code launch when the text is not such facts: the other side is another collctl.
+// Code launch when the text is malformed: the other side is another version of collctl.
 Result<HostFacts> facts_from_json(const std::string& text);
 // A part of it by itself; the same errors.
 std::string rdma_to_json(const RdmaFacts& facts);

@@ -34,8 +34,8 @@ std::string dumped(const json& j) {
 }
 
 Error unreadable(const json::exception& e) {
-  return {ErrorCode::launch, format("reach: what the other side says cannot be read: {}", e.what()),
-          "is the same version of collctl there? --stage always sends this one"};
+  return {ErrorCode::launch, format("reach: malformed answer from the other side: {}", e.what()),
+          "is the same version of collctl there? --stage always copies this one"};
 }
 
 ReachEnd end_from(const std::string& word) {

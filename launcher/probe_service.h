@@ -1,4 +1,4 @@
-// What an agent answers to the doctor, and the questions: "probe" (the facts of the host), "clock"
+// The doctor's requests to an agent and its answers: "probe" (the facts of the host), "clock"
 // (nanoseconds since 1970) and "reach" (listen, dial, close). Questions and answers are JSON. The
 // service lives in the agent, the other functions are the doctor's. Threads: one (listening has a
 // thread of its own).

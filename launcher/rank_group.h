@@ -12,7 +12,7 @@
 
 namespace collctl::launcher {
 
-// lost: the rank's host is gone (remote jobs only); nothing more is known of the rank.
+// lost: the rank's host is gone (remote jobs only); nothing more is known about the rank.
 enum class EventKind : uint8_t { frame, line, exited, lost };
 struct Event {
   EventKind kind = EventKind::exited;
@@ -38,8 +38,8 @@ class RankGroup {
   // when a wake descriptor is readable, when a rank has taken its queued input, or when no rank is
   // left. Output of processes that a rank left behind may follow the rank's exit.
   virtual Result<std::vector<Event>> wait(Deadline deadline, std::span<const int> wake_fds) = 0;
-  // In place of wait() by a caller that cannot take events now: keeps connections alive, without
-  // waiting. What comes is kept, up to a bound, then the ranks are held back.
+  // Called instead of wait() when events cannot be handled now: keeps connections alive, without
+  // waiting. Events are kept, up to a bound, then the ranks are held back.
   virtual Status keep_alive() = 0;
   virtual Status send(int rank, FrameType type, ByteView payload, Deadline deadline) = 0;
   // Standard input of a rank with null_stdin == false. Data is queued and written by wait(); a full

@@ -9,7 +9,7 @@
 
 namespace collctl::launcher {
 
-// `argv` empty: this very binary as a rank of ours, with the control descriptor.
+// `argv` empty: this binary as a rank of ours, with the control descriptor.
 RankProcess rank_process(const std::vector<std::string>& argv);
 
 // Puts "NAME=value" in place of what the list has of that name.

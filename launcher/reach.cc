@@ -190,7 +190,7 @@ class Dial {
   }
   ReachResult late() && {
     if (!done_)
-      fail(ReachEnd::timeout, connector_ && !connector_->connected() ? "no answer to the connect"
+      fail(ReachEnd::timeout, connector_ && !connector_->connected() ? "no answer to connect"
                                                                      : "connected, but no answer");
     return std::move(result_);
   }
@@ -234,7 +234,7 @@ class Dial {
     sent_ns_ = now_ns();
     const auto went = base::write_some(fd_.get(), bytes, sizeof bytes);
     if (!went.ok()) return fail(ReachEnd::failed, went.error().message);
-    if (*went != sizeof bytes) fail(ReachEnd::failed, "the connection takes no data");
+    if (*went != sizeof bytes) fail(ReachEnd::failed, "the connection accepts no data");
   }
 
   ReachResult result_;

@@ -1,6 +1,6 @@
 // Whether hosts reach each other: each listens on its addresses and dials those of others. Used by
 // the doctor through ProbeService, in the agents. Every listener has a secret of its own, so that a
-// connection that ends at another host (two with the same address, a proxy) is seen as such.
+// connection that ends at another host (two with the same address, a proxy) is detected.
 #pragma once
 #include <memory>
 #include <string>
@@ -35,15 +35,15 @@ class ReachListener {
 enum class ReachEnd : uint8_t {
   ok,
   refused,   // the host answers, the port does not: a firewall that rejects
-  no_route,  // no way to this network from here
-  timeout,   // nothing came back: a firewall that drops, a wrong route
-  stranger,  // somebody else answered
+  no_route,  // no route to this network from here
+  timeout,   // no answer: a firewall that drops, a wrong route
+  stranger,  // another process answered
   failed     // anything else; text says what
 };
 const char* reach_word(ReachEnd end);  // "ok", "refused", "no-route", ...
 
 struct ReachTarget {
-  int host = 0;  // for the caller: comes back in the result
+  int host = 0;  // for the caller: returned in the result
   std::string address;
   uint16_t port = 0;
   base::Secret secret;

@@ -101,7 +101,7 @@ Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline, int w
     const bool was_bad = any_bad();
     collect(events);
     if (!was_bad && any_bad()) deadline = deadline.earlier(Deadline::after_seconds(kOthersSeconds));
-    if (stop()) return Error(ErrorCode::interrupted, "interrupted while the ranks were started");
+    if (stop()) return Error(ErrorCode::interrupted, "interrupted while starting the ranks");
   }
   std::vector<Error> errors;
   for (const auto& error : bad)
@@ -152,7 +152,7 @@ Status RemoteJob::State::handle_rank(int host, const RawFrame& frame, std::vecto
   const auto local = r.get<uint32_t>();
   const auto& here = ranks_of[size_t(host)];
   if (!r.ok() || local >= here.size())
-    return Error(ErrorCode::lost, "the agent speaks of a rank that it does not have");
+    return Error(ErrorCode::lost, "agent reported an unknown rank");
   Event event;
   event.rank = here[local];
   RemoteRank& rank = ranks[size_t(event.rank)];
@@ -199,7 +199,7 @@ Status RemoteJob::State::handle_rank(int host, const RawFrame& frame, std::vecto
     default:
       break;
   }
-  return Error(ErrorCode::lost, format("malformed word {} of the agent", frame.type));
+  return Error(ErrorCode::lost, format("malformed message {} from the agent", frame.type));
 }
 
 Status RemoteJob::State::handle(int host, const RawFrame& frame, std::vector<Event>& events) {
@@ -340,7 +340,7 @@ Status RemoteJob::send(int rank, FrameType type, ByteView payload, Deadline dead
     s.early.insert(s.early.end(), std::make_move_iterator(events.begin()),
                    std::make_move_iterator(events.end()));
     if (deadline.passed())
-      return Error(ErrorCode::deadline, format("host {} takes nothing", host(rank))).blame(rank);
+      return Error(ErrorCode::deadline, format("host {} accepts no data", host(rank))).blame(rank);
     if (!s.usable(rank)) return Error(ErrorCode::lost, "its host is lost").blame(rank);
   }
   ByteWriter w;

@@ -24,7 +24,7 @@ struct RemoteStart {
 
 class RemoteJob : public RankGroup {
  public:
-  // All hosts that get ranks must be up; the others are let go. Returns when every agent has
+  // All hosts that get ranks must be up; the others are dismissed. Returns when every agent has
   // started its ranks; agents that cannot are one error naming hosts and ranks, and nothing is left
   // running. `stop` is asked at every turn, `wake_fd` hastens it: true ends the start (code
   // interrupted).
@@ -33,7 +33,7 @@ class RemoteJob : public RankGroup {
                                                   int wake_fd, const std::function<bool()>& stop);
   ~RemoteJob() override;
   const HostPool& pool() const;
-  // What agents had to say at the start ("node07: there is no folder ...").
+  // Notes of agents at the start ("node07: there is no folder ...").
   const std::vector<std::string>& notes() const;
   // What agents wrote on their standard error since the last call: (host, text).
   std::vector<std::pair<std::string, std::string>> take_talk();

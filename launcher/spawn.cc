@@ -86,7 +86,7 @@ std::string search_path(const std::vector<std::string>& environment) {
 Result<std::string> find_program(const RankProcess& process) {
   if (!process.path.empty()) return process.path;
   const std::string& name = process.argv.at(0);
-  if (name.empty()) return Error(ErrorCode::usage, "the program's name is empty");
+  if (name.empty()) return Error(ErrorCode::usage, "the program name is empty");
   if (name.find('/') != std::string::npos) return name;
   const std::string path = search_path(process.environment);
   int failure = ENOENT;
@@ -101,7 +101,7 @@ Result<std::string> find_program(const RankProcess& process) {
     failure = errno;
   }
   Error e = errno_error(ErrorCode::launch, "cannot start '" + name + "'", failure);
-  e.hint = failure == ENOENT ? "no folder of PATH has it: check the name, or give its path"
+  e.hint = failure == ENOENT ? "it is in no folder of PATH: check the name, or give its path"
                              : "the file is not executable for this user (chmod +x)";
   return e;
 }
@@ -120,7 +120,7 @@ void set_cores(Prepared& p, const std::vector<int>& cores) {
   for (const int core : cores) CPU_SET_S(size_t(core), CPU_ALLOC_SIZE(kMaxCores), p.cores);
 }
 
-[[noreturn]] void give_up(const Prepared& p, Step step) {
+[[noreturn]] void exit_failed(const Prepared& p, Step step) {
   const ExecFailure failure{step, errno};
   // Best effort: a parent that cannot be told sees exit code 127.
   [[maybe_unused]] const ssize_t n = ::write(p.report.get(), &failure, sizeof failure);
@@ -147,13 +147,13 @@ void reset_signals() {
   const int in = p.null_in ? p.null_in.get() : p.stdin_read.get();
   if (::dup2(in, STDIN_FILENO) < 0 || ::dup2(p.stdout_write.get(), STDOUT_FILENO) < 0 ||
       ::dup2(p.stderr_write.get(), STDERR_FILENO) < 0)
-    give_up(p, Step::descriptors);
-  if (p.control && ::dup2(p.control.get(), base::kControlFd) < 0) give_up(p, Step::descriptors);
-  if (::setrlimit(RLIMIT_NOFILE, &p.files) != 0) give_up(p, Step::files);
+    exit_failed(p, Step::descriptors);
+  if (p.control && ::dup2(p.control.get(), base::kControlFd) < 0) exit_failed(p, Step::descriptors);
+  if (::setrlimit(RLIMIT_NOFILE, &p.files) != 0) exit_failed(p, Step::files);
   if (p.cores != nullptr && ::sched_setaffinity(0, CPU_ALLOC_SIZE(kMaxCores), p.cores) != 0)
-    give_up(p, Step::bind);
+    exit_failed(p, Step::bind);
   ::execve(p.path.c_str(), p.argv.data(), p.environment.data());
-  give_up(p, Step::exec);
+  exit_failed(p, Step::exec);
 }
 
 Status open_streams(const RankProcess& process, Prepared& p, Child& child) {
@@ -185,14 +185,15 @@ Error fork_error(int error_number) {
   Error e = errno_error(ErrorCode::unavailable, "fork", error_number);
   rlimit limit{};
   if (error_number == EAGAIN && ::getrlimit(RLIMIT_NPROC, &limit) == 0)
-    e.hint = limit.rlim_cur == RLIM_INFINITY
-                 ? std::string(
-                       "no more processes are allowed here (pids limit of the container or "
-                       "machine): start fewer ranks")
-                 : format(
-                       "this user may have {} processes (ulimit -u): raise it or start fewer "
-                       "ranks",
-                       limit.rlim_cur);
+    e.hint =
+        limit.rlim_cur == RLIM_INFINITY
+            ? std::string(
+                  "no more processes are allowed here (pids limit of the container or "
+                  "machine): start fewer ranks")
+            : format(
+                  "this user is limited to {} processes (ulimit -u): raise that or start fewer "
+                  "ranks",
+                  limit.rlim_cur);
   if (error_number == ENOMEM) e.hint = "not enough memory for another process: start fewer ranks";
   return e;
 }
@@ -261,7 +262,7 @@ Status exec_result(Child& child, Deadline deadline) {
   if (failure.step == Step::exec && failure.error_number == EACCES)
     e.hint = "the file is not executable for this user, or it is a folder";
   if (failure.step == Step::exec && failure.error_number == ENOEXEC)
-    e.hint = "neither a program of this machine nor a script that begins with #!";
+    e.hint = "neither a program for this machine nor a script that begins with #!";
   return e;
 }
 

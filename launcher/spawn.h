@@ -14,21 +14,21 @@ struct Child {
   int pid = -1;
   base::Fd pidfd;  // empty on kernels without pidfd_open: then it is polled for
   base::Fd control, stdin_write, stdout_read, stderr_read;
-  base::Fd exec_report;  // closes when exec worked, else brings an ExecFailure
+  base::Fd exec_report;  // closes when exec worked, else carries an ExecFailure
   std::string path;      // what was executed
 };
 
 // Forks and executes; the child is the leader of a group of its own. `files` is the limit of open
-// files the rank gets. A program that is not there is an error of code launch, a limit that was met
+// files the rank gets. A missing program is an error of code launch, a limit that was reached
 // is `unavailable`.
 Result<Child> spawn(const RankProcess& process, const rlimit& files);
-// Whether exec worked in the child; waits for its word until the deadline.
+// Whether exec worked in the child; waits for its report until the deadline.
 Status exec_result(Child& child, Deadline deadline);
 
 // pidfd_open(2), or an empty Fd where the kernel has none.
 base::Fd open_pidfd(int pid);
 
-// write(2) on a pipe without the SIGPIPE that a vanished reader brings.
+// write(2) on a pipe without the SIGPIPE that a vanished reader causes.
 ssize_t write_quietly(int fd, const void* from, size_t size);
 
 }  // namespace collctl::launcher

@@ -42,18 +42,18 @@ bool has(const std::string& text, const char* part) {
 // The remedy for what a shell or the loader said.
 std::string remedy(const std::string& text) {
   if (has(text, "No space left") || has(text, "Disk quota"))
-    return "free some space there, or name another folder with --remote-path";
-  if (has(text, "Read-only file system")) return "name a writable folder with --remote-path";
+    return "free some space there, or choose another folder with --remote-path";
+  if (has(text, "Read-only file system")) return "choose a writable folder with --remote-path";
   if (has(text, "GLIBC_") || has(text, "version `GLIBC"))
     return "that host's C library is older than 2.34: use a newer system there";
   if (has(text, "Exec format error") || has(text, "cannot execute binary file"))
-    return "that host has another processor architecture: install a collctl built for it and name "
-           "it with --remote-path";
+    return "that host has another processor architecture: install a collctl built for it and give "
+           "its path with --remote-path";
   if (has(text, "required file not found") || has(text, "not found"))
     return "that system has no glibc (Alpine?), or another architecture: install a collctl built "
-           "for it and name it with --remote-path";
+           "for it and give its path with --remote-path";
   if (has(text, "Permission denied"))
-    return "the folder is not writable, or its file system is mounted noexec: name another with "
+    return "the folder is not writable, or its file system is mounted noexec: choose another with "
            "--remote-path";
   return {};
 }
@@ -80,15 +80,15 @@ Error stage_error(const std::string& word) {
   const std::string rest = space == std::string::npos ? "" : word.substr(space + 1);
   if (kind == "missing")
     return Error(ErrorCode::launch, format("there is no collctl at {}", one_line(rest)),
-                 "--stage auto sends it");
+                 "--stage auto copies it");
   const size_t second = rest.find(' ');
   const std::string step = rest.substr(0, second);
   const std::string text = one_line(second == std::string::npos ? "" : rest.substr(second + 1));
-  const std::string what = step == "mkdir"    ? "cannot make the folder for the binary"
+  const std::string what = step == "mkdir"    ? "cannot create the folder for the binary"
                            : step == "write"  ? "cannot write the binary"
                            : step == "chmod"  ? "cannot make the binary executable"
                            : step == "run"    ? "the binary does not run there"
-                           : step == "rename" ? "cannot put the binary into its place"
+                           : step == "rename" ? "cannot move the binary into place"
                                               : "cannot be staged (" + one_line(step) + ")";
   return Error(ErrorCode::launch, format("{}: {}", what, text), remedy(text));
 }

@@ -1,10 +1,11 @@
-// How the agent comes to run on a host that may lack the binary: the command for SSH, and the words
-// that its script and the launcher exchange before the first frame. Pure. Used by HostLink.
+// How the agent is started on a host that may lack the binary: the command for SSH, and the
+// messages that its script and the launcher exchange before the first frame. Pure. Used by
+// HostLink.
 //
 // The script looks for the binary in the user's cache under its version and content hash. There:
 // it becomes the agent. Not there: it says "need gzip|plain", reads one line with the number of
 // bytes and then the bytes, checks by running the file that it is this binary and works on that
-// host, renames it into place and becomes the agent. What goes wrong is one line "fail STEP TEXT".
+// host, renames it into place and becomes the agent. An error is one line "fail STEP TEXT".
 #pragma once
 #include <string>
 

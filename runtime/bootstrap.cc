@@ -21,7 +21,7 @@ Bootstrap::Bootstrap() = default;
 Bootstrap::~Bootstrap() = default;
 
 Bootstrap::State::~State() {
-  // Neighbours learn why this rank gives up, not only that it is gone.
+  // Neighbours learn why this rank aborts, not only that it is gone.
   if (service && broken && !finished) service->announce(*broken);
 }
 
@@ -114,7 +114,7 @@ Error Bootstrap::State::lost(int peer, const std::string& what, const Error& cau
     if (const auto ready = base::poll_fds({&p, 1}, until); !ready) break;
   }
   Error e(ErrorCode::lost, format("{} is gone: {}", name(peer), cause.message),
-          "look at that rank's own output");
+          "see that rank's own output");
   e.rank = peer;
   if (size_t(peer) < members.size()) e.host = members[size_t(peer)].host;
   return std::move(e.within(what));
@@ -135,7 +135,7 @@ Error Bootstrap::State::late(const Links& links, const std::string& what,
   std::string text = format("rank {} waited until the deadline", rank);
   if (!silent.empty()) text += " for " + rank_list(silent, hosts);
   if (!deaf.empty())
-    text += format("{} {} to take its data", silent.empty() ? " for" : " and for",
+    text += format("{} {} to accept its data", silent.empty() ? " for" : " and for",
                    rank_list(deaf, hosts));
   Error e(ErrorCode::deadline, std::move(text),
           "that rank is slow, stopped, or in another call; see its own output");
@@ -157,7 +157,7 @@ Status Bootstrap::start_watch(std::function<void(const AbortNotice&)> on_event) 
 Error Bootstrap::AbortNotice::as_heard_by(int rank) const {
   Error heard = error;
   if (heard.rank < 0) heard.rank = origin;
-  const std::string who = format("rank {} gave up", origin);
+  const std::string who = format("rank {} aborted", origin);
   if (origin >= 0 && origin != rank && !heard.message.starts_with(who)) heard.within(who);
   return heard;
 }
@@ -175,7 +175,7 @@ Status Bootstrap::finish(Deadline deadline) {
   COLL_TRY_IN(barrier(deadline), "finish");
   s.finished = true;
   s.service->say_bye();
-  // All ranks are through the barrier: the neighbours' byes are on their way. Without them their
+  // All ranks are through the barrier: the neighbours' byes are in flight. Without them their
   // connections would still be open here, and closing ours could cut theirs short.
   while (!s.service->byes_received()) {
     s.service->clear_news();

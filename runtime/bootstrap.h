@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "base/auth.h"
-#include "base/call_off.h"
+#include "base/cancel.h"
 #include "runtime/unique_id.h"
 #include "transport/transport.h"
 
 namespace collctl::runtime {
 
-// The root: a thread that collects the check-ins of `size` ranks and hands each its place.
+// The root: a thread that collects the check-ins of `size` ranks and sends each its place.
 // Lives in the process of rank 0 (or in a test); its destructor stops the thread.
 class BootstrapRoot {
  public:
@@ -32,9 +32,9 @@ class BootstrapRoot {
   static Result<std::unique_ptr<BootstrapRoot>> start(const Options& options);
   ~BootstrapRoot();
   const Address& address() const;
-  // Where a rank has declined: until every rank has been told, whoever was on its way included, or
-  // *give_up is not 0. Any thread but the root's.
-  void await_told(Deadline deadline, uint32_t* give_up = nullptr) const;
+  // If a rank has declined: waits until every rank has been told, late ones included, or
+  // *cancelled is not 0. Any thread but the root's.
+  void await_told(Deadline deadline, uint32_t* cancelled = nullptr) const;
 
  private:
   BootstrapRoot();
@@ -42,7 +42,7 @@ class BootstrapRoot {
   std::unique_ptr<State> state_;
 };
 
-// The network interface used for out-of-band traffic, by the field's rules (SOCKET_IFNAME, ib*,
+// The network interface used for out-of-band traffic, by NCCL's rules (SOCKET_IFNAME, ib*,
 // same subnet as COMM_ID, no docker/lo/virbr, docker, lo, virbr).
 struct Interface {
   std::string name;
@@ -66,12 +66,12 @@ class Bootstrap : public transport::FdExchange {
     Interface interface;  // where this rank listens
     std::string host;     // shown in errors
     Deadline deadline = Deadline::after_seconds(60);
-    // What this rank is there for, in lines "name\tvalue". Where ranks differ, joining ends on all
-    // of them with code usage and the first rank that is not there for the same as rank 0.
+    // What this rank was started for, in lines "name\tvalue". Where ranks differ, joining fails on
+    // all of them with code usage, naming the first rank that differs from rank 0.
     std::string task{};
-    // Ends joining with its reason, which the other ranks are told; null: nobody does.
-    std::shared_ptr<base::CallOff> call_off{};
-    // Called once the root knows this rank, or is known not to be there: from then on a failure is
+    // Cancels joining, for a reason that the other ranks are told; null: cannot be cancelled.
+    std::shared_ptr<base::Cancel> cancel{};
+    // Called once the root knows this rank, or is known to be missing: from then on a failure is
     // not to be declined (below).
     std::function<void()> checks_in{};
   };
@@ -104,18 +104,18 @@ class Bootstrap : public transport::FdExchange {
   // Abort spreading. After start-up the communicator starts watching: a thread inside the bootstrap
   // reads the ring neighbours' control connections; `on_event` is called once (from that thread)
   // when a rank announces an abort or a neighbour's connection breaks. announce_abort() sends both
-  // ways round the ring; every rank passes it on. Calls that an announced abort ends return after
-  // on_event has.
+  // directions round the ring; every rank passes it on. Calls that an announced abort ends return
+  // after on_event has.
   struct AbortNotice {
     int origin = -1;                    // the rank that announced it
     Error error;                        // what it said; code lost when a neighbour vanished
-    Error as_heard_by(int rank) const;  // with who gave up, unless that was this rank
+    Error as_heard_by(int rank) const;  // names the rank that aborted, unless it was this one
   };
   Status start_watch(std::function<void(const AbortNotice&)> on_event);
   void announce_abort(const Error& error);
-  // Any thread: calls under way on this rank, and later ones, end with code interrupted.
+  // Any thread: calls in progress on this rank, and later ones, end with code interrupted.
   void cancel();
-  // A clean end: from here on a vanishing neighbour is no failure. Collective, with a deadline.
+  // A clean end: from here on a vanishing neighbour is not a failure. Collective, with a deadline.
   Status finish(Deadline deadline);
 
  private:
@@ -124,15 +124,15 @@ class Bootstrap : public transport::FdExchange {
   std::unique_ptr<State> state_;
 };
 
-// Tells the root that `rank` cannot take part, instead of joining: the ranks that are there, and
-// those that come later, end at once with `why` and the name of this rank and its host. Returns
+// Instead of joining, tells the root that `rank` cannot take part: the ranks present, and
+// those that arrive later, fail at once with `why`, naming this rank and its host. Returns
 // when the root has it. Errors: lost, deadline: there is no root, or it is of another job, or
-// *give_up is not 0 any more.
+// *cancelled has become nonzero.
 Status decline_start(const UniqueId& id, int rank, int size, const std::string& host,
-                     const Error& why, Deadline deadline, uint32_t* give_up = nullptr);
+                     const Error& why, Deadline deadline, uint32_t* cancelled = nullptr);
 
-// Why `rank` gives up its start, as the other ranks are told: with its name, unless the reason
+// Why `rank` aborts its start, as the other ranks are told: with its name, unless the reason
 // names a rank.
-Error start_given_up(Error why, int rank, const std::string& host);
+Error start_aborted(Error why, int rank, const std::string& host);
 
 }  // namespace collctl::runtime

@@ -1,4 +1,4 @@
-// Ranks that give up their start: what the others are told, and how where this rank has not even
+// Ranks that abort their start: what the others are told, and how where this rank has not even
 // checked in.
 #include "base/log.h"
 #include "runtime/bootstrap_root.h"
@@ -13,15 +13,15 @@ constexpr int64_t kToldLookMs = 10;
 
 }  // namespace
 
-Error start_given_up(Error why, int rank, const std::string& host) {
+Error start_aborted(Error why, int rank, const std::string& host) {
   if (why.rank >= 0) return why;
   why.rank = rank;
   why.host = host;
-  return std::move(why.within(format("rank {} gave up", rank)));
+  return std::move(why.within(format("rank {} aborted", rank)));
 }
 
 Status decline_start(const UniqueId& id, int rank, int size, const std::string& host,
-                     const Error& why, Deadline deadline, uint32_t* give_up) {
+                     const Error& why, Deadline deadline, uint32_t* cancelled) {
   Decline d{rank, size, why};
   if (d.why.rank < 0) {
     d.why.rank = rank;
@@ -29,7 +29,7 @@ Status decline_start(const UniqueId& id, int rank, int size, const std::string& 
   }
   d.why.within(format("{} could not start", rank_text(rank, host)));
   const std::string what = "bootstrap: decline at the root";
-  auto line = base::auth_connect(id.root_address(), id.secret, d.encode(), deadline, {}, give_up);
+  auto line = base::auth_connect(id.root_address(), id.secret, d.encode(), deadline, {}, cancelled);
   if (!line) return std::move(line.error().within(what));
   // The root may end with the process of rank 0: that it has this is what it answers.
   FrameReader reader;
@@ -46,7 +46,7 @@ Status decline_start(const UniqueId& id, int rank, int size, const std::string& 
 void BootstrapRoot::State::decline(base::Accepted caller) {
   auto d = Decline::decode(caller.greeting);
   if (!d) {
-    COLL_WARN("bootstrap root: sent {} away: what it says is malformed", caller.from.text());
+    COLL_WARN("bootstrap root: rejected {}: its message is malformed", caller.from.text());
     return;
   }
   // All ranks are there already: this is one too many, and nobody has to know.
@@ -64,11 +64,11 @@ void BootstrapRoot::State::count_told(int rank) {
   untold = size - int(told.size());
 }
 
-void BootstrapRoot::await_told(Deadline deadline, uint32_t* give_up) const {
-  const auto given_up = [&] {
-    return give_up != nullptr && std::atomic_ref<uint32_t>(*give_up).load() != 0;
+void BootstrapRoot::await_told(Deadline deadline, uint32_t* cancelled) const {
+  const auto is_cancelled = [&] {
+    return cancelled != nullptr && std::atomic_ref<uint32_t>(*cancelled).load() != 0;
   };
-  while (state_->untold.load() > 0 && !deadline.passed() && !given_up())
+  while (state_->untold.load() > 0 && !deadline.passed() && !is_cancelled())
     base::sleep_until(deadline.earlier(Deadline::after_ms(kToldLookMs)));
 }
 

@@ -111,7 +111,7 @@ Status FdDoor::send(const Address& to, uint64_t tag, int fd, Deadline deadline) 
                                errno);
     if (deadline.passed())
       return Error(ErrorCode::deadline,
-                   format("rank {} takes no descriptors: its queue stayed full", to.rank))
+                   format("rank {} accepts no descriptors: its queue stayed full", to.rank))
           .blame(to.rank);
     base::sleep_until(Deadline::after_ms(1));
   }
@@ -160,7 +160,7 @@ bool FdDoor::read_caller(const Caller& caller, Status& room) {
                     base::equal_constant_time(proof_of(header, secret_), header.proof);
   if (ours && !fd && cut) {
     room = base::errno_error(ErrorCode::unavailable,
-                             format("take a descriptor from rank {}", header.from), EMFILE);
+                             format("receive a descriptor from rank {}", header.from), EMFILE);
     return true;
   }
   const bool genuine = ours && fd;
@@ -180,13 +180,13 @@ Status FdDoor::receive() {
     if (fd < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (fd < 0)
-      return base::errno_error(ErrorCode::unavailable, "take a descriptor from another rank",
+      return base::errno_error(ErrorCode::unavailable, "receive a descriptor from another rank",
                                errno);
     Fd caller(fd);
     if (same_user(fd))
       callers_.push_back({std::move(caller), now_ns()});
     else
-      COLL_WARN("rank {}: another user's process called at the descriptor socket", rank_);
+      COLL_WARN("rank {}: another user's process connected to the descriptor socket", rank_);
   }
   Status room;
   std::erase_if(callers_, [&](const Caller& caller) { return read_caller(caller, room); });

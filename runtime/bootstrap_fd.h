@@ -34,7 +34,7 @@ class FdDoor {
   Fd take(int from, uint64_t tag);
   void add_interest(std::vector<pollfd>& fds) const;
   // Takes what has arrived, without waiting. Error unavailable: this process has no room for more
-  // descriptors; one that had come may be lost.
+  // descriptors; one that had arrived may be lost.
   Status receive();
 
  private:

@@ -33,8 +33,8 @@ Status Bootstrap::State::gather(ByteView mine, Deadline deadline, const std::str
                                 const Deliver& deliver) {
   if (broken) return *broken;
   if (mine.size() > kMaxBlob)
-    return Error(ErrorCode::usage, format("{}: {} bytes from one rank, at most {} are possible",
-                                          what, mine.size(), kMaxBlob));
+    return Error(ErrorCode::usage, format("{}: {} bytes from one rank, the limit is {}", what,
+                                          mine.size(), kMaxBlob));
   ++sequence;
   if (size == 1) return deliver ? deliver(0, mine) : Status();
   return keep(size <= kRingAtMost ? gather_ring(mine, deadline, what, deliver)
@@ -110,9 +110,9 @@ auto into_blocks(void* data, size_t bytes, const std::string& what, IndexOf inde
   return [=](int of, ByteView block) -> Status {
     if (block.size() != bytes)
       return Error(ErrorCode::defect,
-                   format("{}: rank {} gathers blocks of {} bytes, others of {}", what, of,
+                   format("{}: rank {} gathers blocks of {} bytes, others blocks of {}", what, of,
                           block.size(), bytes),
-                   "ranks that were started with different commands do this")
+                   "this happens when ranks were started with different commands")
           .blame(of);
     uint8_t* to = static_cast<uint8_t*>(data) + index_of(of) * bytes;
     if (to != block.data() && bytes > 0) std::memcpy(to, block.data(), bytes);

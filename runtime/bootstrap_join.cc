@@ -18,8 +18,8 @@ namespace {
 // which would cost a second for each connection turned away.
 constexpr int kPacedAbove = 128;
 constexpr int64_t kPaceNs = 50'000;
-constexpr int64_t kCallOffLookMs = 50;  // between looks, where no descriptor is left to wake by
-constexpr double kPartSeconds = 5;      // for goodbyes between ranks that cannot go on together
+constexpr int64_t kCancelLookMs = 50;  // between looks, where no descriptor is left to wake by
+constexpr double kPartSeconds = 5;     // for goodbyes between ranks that cannot go on together
 
 }  // namespace
 
@@ -32,7 +32,7 @@ struct Bootstrap::State::Joining {
   Fd line;
   FrameReader reader;
   Place place;
-  std::optional<base::CallOff::Listener> calling_off;  // once there is a service
+  std::optional<base::Cancel::Listener> cancelling;  // once there is a service
 
   const UniqueId& root() const { return roots[size_t(group)]; }
   Deadline deadline() const { return s.options.deadline; }
@@ -41,7 +41,7 @@ struct Bootstrap::State::Joining {
   Status listen();
   Status check_in();
   Status wait_for_place();
-  Status called_off() const;
+  Status cancelled() const;
   Result<bool> read_line();
   Result<bool> read_call(ByteView greeting);
   Result<bool> obey(const Frame& frame);
@@ -58,7 +58,7 @@ Status Bootstrap::State::Joining::check_options() {
                                           "- 1, at most {} ranks",
                                           o.rank, o.size, kMaxRanks));
   if (roots.size() > kMaxRoots || int(roots.size()) > o.size)
-    return Error(ErrorCode::usage, format("{} bootstrap roots for {} ranks: at most one for each "
+    return Error(ErrorCode::usage, format("{} bootstrap roots for {} ranks: at most one per "
                                           "rank, and {}",
                                           roots.size(), o.size, kMaxRoots));
   for (const UniqueId& id : roots)
@@ -104,7 +104,7 @@ Status Bootstrap::State::Joining::check_in() {
     base::sleep_until(Deadline::after_ns((s.rank - first) * kPaceNs).earlier(deadline()));
   c.remaining_ms = deadline().remaining_ns() / 1'000'000;
   const Address at = root().root_address();
-  base::CallOff* const off = s.options.call_off.get();
+  base::Cancel* const off = s.options.cancel.get();
   auto connected = base::auth_connect(at, root().secret, c.encode(), deadline(), {},
                                       off == nullptr ? nullptr : off->word());
   // Who lacks descriptors can still decline: with those that its start gives back.
@@ -115,7 +115,7 @@ Status Bootstrap::State::Joining::check_in() {
     COLL_INFO(bootstrap, "rank {} of {} has checked in at the root {}", s.rank, s.size, at.text());
     return {};
   }
-  COLL_TRY(called_off());
+  COLL_TRY(cancelled());
   Error e = std::move(connected.error());
   if (e.hint.empty())
     e.hint = format(
@@ -172,19 +172,19 @@ Result<bool> Bootstrap::State::Joining::read_call(ByteView greeting) {
 }
 
 // A root that has this rank's check-in tells the others why it leaves.
-Status Bootstrap::State::Joining::called_off() const {
-  const auto why = s.options.call_off ? s.options.call_off->why() : std::nullopt;
+Status Bootstrap::State::Joining::cancelled() const {
+  const auto why = s.options.cancel ? s.options.cancel->why() : std::nullopt;
   if (!why) return {};
-  const Error told = start_given_up(*why, s.rank, s.options.host);
+  const Error told = start_aborted(*why, s.rank, s.options.host);
   if (line && !send_frame(line.get(), FrameType::failure, encode_error(told)))
-    COLL_INFO(bootstrap, "rank {}: its root had gone already", s.rank);
+    COLL_INFO(bootstrap, "rank {}: its root was already gone", s.rank);
   return *why;
 }
 
 Status Bootstrap::State::Joining::wait_for_place() {
   std::vector<pollfd> fds;
   while (true) {
-    COLL_TRY(called_off());
+    COLL_TRY(cancelled());
     if (line) {
       COLL_ASSIGN(const bool placed, read_line());
       if (placed) return {};
@@ -196,13 +196,13 @@ Status Bootstrap::State::Joining::wait_for_place() {
     }
     fds.clear();
     if (line) fds.push_back({line.get(), POLLIN, 0});
-    const int off = s.options.call_off ? s.options.call_off->fd() : -1;
+    const int off = s.options.cancel ? s.options.cancel->fd() : -1;
     if (off >= 0) fds.push_back({off, POLLIN, 0});
-    // Without a descriptor to be called off by, the wish is looked for.
-    const bool looks = s.options.call_off && off < 0;
+    // Without a descriptor to be cancelled by, the wish is looked for.
+    const bool looks = s.options.cancel && off < 0;
     calls->add_interest(fds);
     const Deadline until =
-        looks ? deadline().earlier(Deadline::after_ms(kCallOffLookMs)) : deadline();
+        looks ? deadline().earlier(Deadline::after_ms(kCancelLookMs)) : deadline();
     COLL_ASSIGN(const int ready, base::poll_fds(fds, until));
     if (ready == 0 && deadline().passed())
       return Error(ErrorCode::deadline,
@@ -260,7 +260,7 @@ Error Bootstrap::State::Joining::not_connected(std::vector<int> missing) const {
   for (const Member& m : s.members) hosts.push_back(m.host);
   Error e(ErrorCode::deadline,
           format("{} is not connected with: {}", s.name(s.rank), rank_list(missing, hosts)),
-          "those ranks are stopped, or a firewall keeps their hosts from each other");
+          "those ranks are stopped, or a firewall separates their hosts");
   if (!missing.empty()) {
     e.rank = missing.front();
     e.host = hosts[size_t(e.rank)];
@@ -275,8 +275,8 @@ Status Bootstrap::State::Joining::connect() {
               Service::start({s.rank, s.size, s.groups, std::move(peers), std::move(line),
                               std::move(reader), root().root_address().text(), place.next,
                               place.previous}));
-  calling_off.emplace(s.options.call_off, [this](const Error& why) {
-    s.service->announce(start_given_up(why, s.rank, s.options.host));
+  cancelling.emplace(s.options.cancel, [this](const Error& why) {
+    s.service->announce(start_aborted(why, s.rank, s.options.host));
   });
   const size_t children_due = ring ? 0 : tree_children(s.rank, s.groups, s.size).size();
   std::vector<Outgoing> outgoing;
@@ -389,7 +389,7 @@ Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const Options& options) {
     return std::move(same.error());
   }
   // Own reasons come without the name that the others are told.
-  const auto why = options.call_off ? options.call_off->why() : std::nullopt;
+  const auto why = options.cancel ? options.cancel->why() : std::nullopt;
   return why ? *why : std::move(joined.error());
 }
 

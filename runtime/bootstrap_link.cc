@@ -38,7 +38,7 @@ short DataLink::events() const {
 }
 
 Status DataLink::progress() {
-  if (!fd_) return Error(ErrorCode::lost, "the connection had ended before");
+  if (!fd_) return Error(ErrorCode::lost, "the connection had already ended");
   Status state;
   if (sending_) state = progress_send();
   if (state && expecting_) state = progress_receive();

@@ -148,7 +148,7 @@ Status Bootstrap::send(int peer, uint32_t tag, ByteView data, Deadline deadline)
   const std::string what = "bootstrap: send to " + state_->name(peer);
   if (data.size() > kMaxBlob)
     return Error(ErrorCode::usage,
-                 format("{}: {} bytes, at most {} are possible", what, data.size(), kMaxBlob));
+                 format("{}: {} bytes, the limit is {}", what, data.size(), kMaxBlob));
   return state_->send(peer, tag, data, deadline, what);
 }
 

@@ -126,9 +126,9 @@ Status BootstrapRoot::State::adopt_job(const CheckIn& c) {
   }
   if (c.size == size && c.root_index == index && c.roots.size() == roots.size()) return {};
   Error e(ErrorCode::usage,
-          c.size != size ? format("{} says that the job has {} ranks; the ranks before it said {}",
+          c.size != size ? format("{} reports a job of {} ranks; the ranks before it reported {}",
                                   rank_text(c.rank, c.host), c.size, size)
-                         : format("{} names other bootstrap roots than the ranks before it",
+                         : format("{} has other bootstrap roots than the ranks before it",
                                   rank_text(c.rank, c.host)),
           "start all ranks with the same number of ranks and the same unique ids");
   e.rank = c.rank;
@@ -139,7 +139,7 @@ Status BootstrapRoot::State::adopt_job(const CheckIn& c) {
 void BootstrapRoot::State::check_in(base::Accepted caller) {
   const auto c = CheckIn::decode(caller.greeting);
   if (!c) {
-    COLL_WARN("bootstrap root: sent {} away: its check-in is malformed", caller.from.text());
+    COLL_WARN("bootstrap root: rejected {}: its check-in is malformed", caller.from.text());
     return refuse(std::move(caller.fd),
                   Error(ErrorCode::usage, "the bootstrap root does not understand this check-in",
                         "use the same version of collctl on every host"));
@@ -195,7 +195,7 @@ void BootstrapRoot::State::check_in(base::Accepted caller) {
 void BootstrapRoot::State::refuse(Fd fd, const Error& why) {
   // A caller that hung up meanwhile no longer needs the reason.
   if (!send_frame(fd.get(), FrameType::failure, encode_error(why)))
-    COLL_INFO(bootstrap, "bootstrap root: a refused rank had gone already");
+    COLL_INFO(bootstrap, "bootstrap root: a refused rank was already gone");
 }
 
 void BootstrapRoot::State::tell(Line& line, FrameType type, ByteView payload) {
@@ -204,7 +204,7 @@ void BootstrapRoot::State::tell(Line& line, FrameType type, ByteView payload) {
     return;
   }
   if (line.fd && !send_frame(line.fd.get(), type, payload))
-    COLL_INFO(bootstrap, "bootstrap root: {} does not listen any more",
+    COLL_INFO(bootstrap, "bootstrap root: {} is no longer listening",
               rank_text(line.rank, line.host));  // read_line finds the end of the line
 }
 
@@ -227,7 +227,7 @@ void BootstrapRoot::State::read_line(Line& line) {
                           rank_text(line.rank, line.host))
                  : format("{} was lost after it had checked in; {}/{} ranks were there",
                           rank_text(line.rank, line.host), checked_in, size),
-             "look at that rank's own output");
+             "see that rank's own output");
   lost.rank = line.rank;
   lost.host = line.host;
   fail(std::move(lost));

@@ -1,5 +1,5 @@
 // The state of a bootstrap root. One round: ranks check in, all get their place, or all get the
-// same reason why not. A line to each rank stays open until the rank is connected to its
+// same reason for failure. A line to each rank stays open until the rank is connected to its
 // neighbours, so that a rank that dies meanwhile is noticed at once; where descriptors do not
 // suffice, the root hangs up and calls back. Internal to the bootstrap; everything runs on the
 // root's thread.
@@ -28,7 +28,7 @@ struct BootstrapRoot::State {
     boot::FrameReader reader;
     std::optional<boot::GroupReport> report;
   };
-  struct Call {  // a frame on its way to a rank that the root hung up on
+  struct Call {  // a frame for a rank that the root hung up on
     std::unique_ptr<base::AuthConnector> connector;
     int rank = -1;
   };
@@ -52,7 +52,7 @@ struct BootstrapRoot::State {
   std::vector<std::unique_ptr<Line>> lines;  // by rank - first
   int checked_in = 0;
   size_t open_lines = 0;
-  std::vector<std::string> refused;  // why some were turned down, for the error
+  std::vector<std::string> refused;  // why some were refused, for the error
   Error verdict;                     // with Phase::failed
   std::set<int> told;                // the ranks that were sent the verdict
   std::atomic<int> untold{-1};       // how many were not; -1: the job has not failed

@@ -59,7 +59,7 @@ void BootstrapRoot::State::drive_calls() {
 void BootstrapRoot::State::welcome_root(base::Accepted caller) {
   const auto g = PeerGreeting::decode(caller.greeting);
   if (!g || peers.size() >= kMaxRoots) {
-    COLL_WARN("bootstrap root: sent {} away: no root of this job", caller.from.text());
+    COLL_WARN("bootstrap root: rejected {}: not a root of this job", caller.from.text());
     return;
   }
   peers.push_back({std::move(caller.fd), {}, {}});
@@ -124,8 +124,8 @@ void BootstrapRoot::State::read_peer(Peer& peer) {
       peer.report = GroupReport::decode(frame->payload);
       if (peer.report && size != 0 && peer.report->size != size)
         fail(Error(ErrorCode::usage,
-                   format("the ranks of root {} say that the job has {} ranks, those of root 0 "
-                          "say {}",
+                   format("the ranks of root {} report a job of {} ranks, those of root 0 "
+                          "report {}",
                           peer.report->index, peer.report->size, size),
                    "start all ranks with the same number of ranks"));
     }
@@ -181,8 +181,8 @@ Error BootstrapRoot::State::missing_error() const {
   for (const std::string& note : notes) text += "; " + note;
   for (const std::string& why : refused) text += "; refused: " + why;
   Error e(ErrorCode::deadline, std::move(text),
-          "see why the missing ranks did not start or cannot reach the root; if they only need "
-          "longer, raise --start-timeout (COLLCTL_START_TIMEOUT)");
+          "check why the missing ranks did not start or cannot reach the root; if they only need "
+          "more time, raise --start-timeout (COLLCTL_START_TIMEOUT)");
   if (!ranks.empty()) {
     e.rank = ranks.front();
     if (size_t(e.rank) < options.hosts.size()) e.host = options.hosts[size_t(e.rank)];

@@ -140,7 +140,7 @@ bool Service::byes_received() {
 void Service::run() {
   std::vector<pollfd> fds;
   {
-    // The reader may already hold a failure that came right behind this rank's place.
+    // The reader may already hold a failure that arrived right behind this rank's place.
     const std::lock_guard lock(mutex_);
     if (root_line_) read_root();
   }
@@ -196,7 +196,7 @@ void Service::accept_peers() {
       welcome = welcome && g->purpose == Purpose::message;
     if (welcome && g->purpose == Purpose::control && control_[kPrevious].fd) welcome = false;
     if (!welcome) {
-      COLL_WARN("rank {}: sent {} away: it has no business here", rank_, caller->from.text());
+      COLL_WARN("rank {}: rejected {}: unexpected connection", rank_, caller->from.text());
       continue;
     }
     if (g->purpose == Purpose::control)
@@ -235,7 +235,7 @@ void Service::read_control(Side side) {
                     rank_text(c.peer.rank, c.peer.host), rank_, state.error().message));
   lost.rank = c.peer.rank;
   lost.host = c.peer.host;
-  lost.hint = "look at that rank's own output and at its host's kernel log";
+  lost.hint = "see that rank's own output and at its host's kernel log";
   raise({rank_, std::move(lost)}, side);
 }
 
@@ -279,7 +279,7 @@ void Service::send_notice(Side side) {
   w.put(notice_->origin).put_bytes(encode_error(notice_->error));
   // A neighbour that cannot take it is lost itself; its other neighbour brings the notice round.
   if (!send_frame(control_[side].fd.get(), FrameType::notice, w.bytes()))
-    COLL_INFO(bootstrap, "rank {}: no notice to rank {}", rank_, control_[side].peer.rank);
+    COLL_INFO(bootstrap, "rank {}: cannot notify rank {}", rank_, control_[side].peer.rank);
 }
 
 void Service::call_watcher() {

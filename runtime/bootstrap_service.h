@@ -40,8 +40,8 @@ class Service {
   int wake_fd() const { return news_.get(); }  // readable when there may be news
   void clear_news();
   std::vector<Incoming> take_incoming();
-  // A notice from elsewhere is there when the callback has returned: a call that it ends finds its
-  // consequences made.
+  // A notice from elsewhere is visible once the callback has returned: a call that it ends finds
+  // its consequences complete.
   std::optional<AbortNotice> notice();
   bool has_previous();
 
@@ -50,7 +50,7 @@ class Service {
   void leave_root();
   void watch(std::function<void(const AbortNotice&)> on_event);
   void announce(const Error& error);
-  void cancel();  // the rank's thread gives up what it waits for; nobody is told
+  void cancel();  // the rank's thread stops waiting; no other rank is told
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
   void say_bye();
   bool byes_received();

@@ -36,7 +36,7 @@ struct Bootstrap::State {
   std::vector<Member> members;  // by rank; hosts of neighbours only until the table is there
   std::unique_ptr<boot::FdDoor> door;
   std::unique_ptr<boot::Service> service;
-  std::optional<Error> broken;  // the first failure: collectives cannot go on behind it
+  std::optional<Error> broken;  // the first failure: collectives cannot continue after it
   bool finished = false;
 
   // Data of collectives: the ring's two links for few ranks, else the tree's.
@@ -64,7 +64,7 @@ struct Bootstrap::State {
   // Moves `links` and the incoming messages until done(). `what` opens the error's text.
   Status drive(const Links& links, Deadline deadline, const std::string& what,
                const std::function<bool()>& done, int awaited_sender = -1);
-  // A link to `peer` failed: the notice that explains it, if one comes soon, else the link's own
+  // A link to `peer` failed: the notice that explains it, if one arrives soon, else the link's own
   // error.
   Error lost(int peer, const std::string& what, const Error& cause);
   Error late(const Links& links, const std::string& what, int awaited_sender) const;

@@ -205,7 +205,7 @@ Status FrameReader::fill(int fd) {
   uint32_t head[2];
   std::memcpy(head, buffer_.data(), sizeof head);
   if (head[1] > kMaxFrame || head[0] < 1 || head[0] > uint32_t(FrameType::bye))
-    return Error(ErrorCode::lost, "the peer sent what is no frame");
+    return Error(ErrorCode::lost, "the peer sent something that is not a frame");
   return {};
 }
 
@@ -231,7 +231,7 @@ Bytes encode_frame(FrameType type, ByteView payload) {
 Status send_frame(int fd, FrameType type, ByteView payload) {
   const Bytes frame = encode_frame(type, payload);
   COLL_ASSIGN(const size_t n, base::write_some(fd, frame.data(), frame.size()));
-  if (n != frame.size()) return Error(ErrorCode::lost, "the peer does not read");
+  if (n != frame.size()) return Error(ErrorCode::lost, "the peer does not read its connection");
   return {};
 }
 

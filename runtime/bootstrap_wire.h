@@ -1,5 +1,5 @@
 // What travels between ranks and roots, and the shapes it travels along. Internal to the bootstrap.
-// Every connection opens with a greeting (base/auth), which says who calls and what for; the lines
+// Every connection opens with a greeting (base/auth), which says who connects and why; the lines
 // to a root, between roots and between ring neighbours then carry small frames (type, length,
 // payload). Pure functions and values, except FrameReader and send_frame, which move bytes without
 // waiting.
@@ -109,8 +109,8 @@ Error decode_error(ByteView payload);
 // Frames out of a non-blocking socket.
 class FrameReader {
  public:
-  // Takes what has arrived. Code lost when the other side is gone or sends what is no frame; frames
-  // that came before stay available.
+  // Takes what has arrived. Code lost when the other side is gone or sends something else; frames
+  // that arrived before stay available.
   Status fill(int fd);
   std::optional<Frame> next();
 

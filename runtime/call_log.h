@@ -1,6 +1,6 @@
-// The last collective calls of a communicator, so that ranks that wait for each other in vain can
-// see whether they called the same. Messages are not among them: every rank has its own. Threads:
-// one notes, without a lock, because every operation does; any may read meanwhile.
+// The last collective calls of a communicator, so that ranks stuck waiting for each other can
+// see whether they called the same. Send/recv is not included: every rank has its own. Threads:
+// one writes, without a lock, because every operation does; any may read meanwhile.
 #pragma once
 #include <atomic>
 #include <optional>
@@ -17,7 +17,7 @@ class CallLog {
   void note(const Operation& op);
   Bytes encode() const;
   // Error lost: where this rank and `peer`, whose log that is, first called differently: both calls
-  // in words. Nothing where they do not differ as far as both logs go, or the bytes are no log.
+  // in words. Nothing if they do not differ as far as both logs go, or the bytes are not a log.
   std::optional<Error> difference(int rank, int peer, ByteView log) const;
 
  private:

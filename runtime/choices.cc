@@ -38,15 +38,14 @@ Result<uint32_t> parse_list(const std::string& text, const char* what, int known
     for (int i = 0; i < known_count; ++i)
       if (word == name(i)) bits = 1u << i;
     if (bits == 0)
-      return Error(
-          ErrorCode::usage,
-          format("{} '{}': '{}' is unknown; expected a comma list of {}", what, text, word, known),
-          "a leading ^ excludes the whole list");
+      return Error(ErrorCode::usage,
+                   format("{} '{}': '{}' is unknown; expected a comma-separated list of {}", what,
+                          text, word, known),
+                   "a leading ^ excludes the whole list");
     mask |= bits;
   }
   if (exclude) mask = all & ~mask;
-  if (mask == 0)
-    return Error(ErrorCode::usage, format("{} '{}' leaves nothing to choose from", what, text));
+  if (mask == 0) return Error(ErrorCode::usage, format("{} '{}' excludes everything", what, text));
   return mask;
 }
 

@@ -40,7 +40,7 @@ bool Communicator::State::stop() {
   }
   for (auto& weak : streams)
     if (auto stream = weak.lock()) (void)stream->stop();
-  if (litmus_rest != nullptr && !litmus_rest->ended()) gpu_stands_still = true;
+  if (torn_store_rest != nullptr && !torn_store_rest->ended()) gpu_stands_still = true;
   return !gpu_stands_still;
 }
 
@@ -51,7 +51,7 @@ void Communicator::State::raise_abort() {
 }
 
 Communicator::State::~State() {
-  calling_off.reset();  // while what it uses is there
+  cancelling.reset();  // while what it uses is there
   const std::lock_guard lock(abort_mutex);
   gpu_to_stop = nullptr;
 }
@@ -80,7 +80,7 @@ Status Communicator::State::drain(Deadline deadline) {
   if (gpu != nullptr) return gpu->drain(deadline);
   std::unique_lock lock(turn_mutex);
   if (base::wait_for(turn, lock, deadline, [&] { return idle(); })) return {};
-  return Error(ErrorCode::deadline, format("rank {}: {} operations are still under way", rank,
+  return Error(ErrorCode::deadline, format("rank {}: {} operations are still in progress", rank,
                                            issued - done.load(std::memory_order_acquire)))
       .blame(rank);
 }
@@ -285,7 +285,7 @@ Status Communicator::set_choices(const std::string& algo, const std::string& pro
     return made;
   }
   if (s.gpu != nullptr) {
-    // More channels than were found go the same ways again. Links are made at the first use.
+    // More channels than were found repeat the same routes. Links are made at the first use.
     for (size_t i = 0; int(s.shape.channels.size()) < s.choices.channels; ++i)
       s.shape.channels.push_back(ChannelShape(s.shape.channels[i]));
     return {};
@@ -303,7 +303,7 @@ Status Communicator::set_choices(const std::string& algo, const std::string& pro
 
 Status Communicator::async_error() const {
   // What kernels reported just now, before the watching thread has seen it.
-  if (state_->gpu != nullptr && state_->gpu->given_up()) COLL_TRY(state_->gpu->settle());
+  if (state_->gpu != nullptr && state_->gpu->kernel_reported()) COLL_TRY(state_->gpu->settle());
   return state_->error();
 }
 
@@ -332,7 +332,7 @@ Status Communicator::finalize(Deadline deadline) {
   State& s = *state_;
   if (s.finalized) return {};
   COLL_TRY_IN(s.drain(deadline), "finalize");
-  // Others may still wait for what this rank has on the way: if that fails, they have to know.
+  // Others may still wait for what this rank has in flight: if that fails, they must know.
   if (s.proxy != nullptr) COLL_TRY_IN(s.proxy->flush(deadline), "finalize");
   COLL_TRY(async_error());
   if (s.proxy != nullptr) s.proxy->expect_close();

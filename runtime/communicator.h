@@ -7,9 +7,9 @@
 // streams of different communicators are independent. One thread may drive several communicators
 // when it brackets their calls by Group. GPU ranks: start() and Group::end() return when the
 // kernels are queued on the stream's CUstream, in which callers may queue copies of their own;
-// buffers are addresses that the rank's device can use. Errors: argument errors come back at once
-// (usage); everything later is asynchronous: the first one is kept, the abort word is raised on
-// every rank within a second, and every later call returns it.
+// buffers are addresses that the rank's device can use. Errors: argument errors are returned at
+// once (usage); everything later is asynchronous: the first one is kept, the abort word is raised
+// on every rank within a second, and every later call returns it.
 #pragma once
 #include <functional>
 #include <memory>
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "base/call_off.h"
+#include "base/cancel.h"
 #include "base/result.h"
 #include "kernels/contract/report.h"
 #include "runtime/operation.h"
@@ -42,9 +42,9 @@ struct CommOptions {
   std::string p2p;             // "", auto, read, write: before P2P_READ
   double start_timeout_s = 0;  // 0: knob
   double op_timeout_s = 0;
-  std::string task;  // what this rank is there for, as Bootstrap::Options::task says
-  // Ends init with its reason, which the other ranks are told; null: nobody does.
-  std::shared_ptr<base::CallOff> call_off;
+  std::string task;  // as Bootstrap::Options::task
+  // Cancels init, for a reason that the other ranks are told; null: cannot be cancelled.
+  std::shared_ptr<base::Cancel> cancel;
   std::function<void()> checks_in;  // as in Bootstrap::Options
   int local_ranks =
       0;  // ranks that share this machine's cores, for the spin policy; 0: from peer infos
@@ -52,7 +52,7 @@ struct CommOptions {
   bool share_device = false;   // ranks may drive the same GPU (--oversubscribe)
   uint64_t window_stride = 0;  // bytes of addresses for a rank's user windows; 0: as chosen
   std::string host_id;  // instead of HOSTID: ranks of one process as if they were on several hosts
-  // What runs works on the GPU; null: this build's kernels. Tests run them on the host.
+  // Runs works on the GPU; null: this build's kernels. Tests run them on the host.
   const kernels::cuda::Launcher* launcher = nullptr;
 };
 
@@ -95,7 +95,7 @@ class Communicator {
   // Several operations as one submission (what Group does for one communicator).
   Status start_all(std::span<const Operation> operations, Stream& stream,
                    Launch launch = Launch::async);
-  // How this operation would be run: algorithm, protocol, channels, chunks. Pure; for reports and
+  // How this operation would run: algorithm, protocol, channels, chunks. Pure; for reports and
   // diagnosis.
   Result<Plan> plan_for(std::span<const Operation> operations) const;
   // The next operations use exactly these choices (empty = automatic again). Wires what they need.
@@ -113,9 +113,9 @@ class Communicator {
                                                       Deadline deadline);
   Status deregister_windows(std::span<const WindowPointer> windows, Deadline deadline);
   const UserWindows& windows() const;
-  // Why no collective goes straight between windows, whatever is registered: the same on all ranks.
-  // Empty: those do that the model takes for faster so (PlannedOp::straight).
-  std::string no_straight_way() const;
+  // Why no collective is direct between windows, whatever is registered: the same on all ranks.
+  // Empty: those are that the model expects to be faster so (PlannedOp::direct).
+  std::string no_direct_path() const;
   Status finalize(Deadline deadline);  // collective; flushes and closes
 
  private:
@@ -139,7 +139,7 @@ class Stream {
   // --- GPU ranks only; elsewhere null and usage errors ---
   void* native() const;  // CUstream
   // Operations started on this stream by this thread from begin to end are recorded, not run; until
-  // then the communicator's other streams must rest. Buffers and the communicator must outlive
+  // then the communicator's other streams must stay idle. Buffers and the communicator must outlive
   // the graph. All ranks record the same and replay it as often and in the same order among all
   // else.
   Status capture_begin();
@@ -162,8 +162,8 @@ class Group {
   ~Group();  // ends without waiting if end() was not called
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
-  // Submits (the outermost only). Argument errors of any member come back and nothing is started.
-  // Waits for the members that were started with Launch::blocking.
+  // Submits (the outermost only). An argument error of any member is returned and nothing is
+  // started. Waits for the members that were started with Launch::blocking.
   Status end();
 
  private:

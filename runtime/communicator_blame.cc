@@ -76,7 +76,7 @@ void Communicator::State::blame_the_silent(Error& mine) {
   }
   if (silent < 0) return;
   mine.message +=
-      format("; rank {} (host {}) has not come to it", silent, peers[size_t(silent)].host);
+      format("; rank {} (host {}) has not entered it", silent, peers[size_t(silent)].host);
   mine.rank = silent;
   mine.host = peers[size_t(silent)].host;
 }

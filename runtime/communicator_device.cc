@@ -125,22 +125,22 @@ Status Communicator::State::make_gpu_executor() {
 Status Communicator::State::test_lines(Deadline deadline) {
   if (shape.slot_bytes[int(kernels::Protocol::ll128)] == 0) return {};  // no_ll128 says why
   if (!shape.gpu_window) {
-    shape.no_ll128 =
-        "the ranks map no memory together that its lines could be tested in: " + shape.no_window;
+    shape.no_ll128 = "the ranks share no mapped memory to test its lines in: " + shape.no_window;
     return {};
   }
-  LitmusOptions o;
+  TornStoreOptions o;
   o.device = device;
   o.launcher = launcher;
   o.window = device_window->memory();
   o.part_bytes = device_window->part_bytes();
   o.bootstrap = bootstrap.get();
-  COLL_ASSIGN(LitmusVerdict verdict, why_lines_tear(o, deadline));
+  COLL_ASSIGN(TornStoreVerdict verdict, why_lines_tear(o, deadline));
   shape.no_ll128 = verdict.why;
-  litmus_rest = std::move(verdict.rest);
+  torn_store_rest = std::move(verdict.rest);
   if (verdict.window_lost) {
     if (rank == 0)
-      COLL_WARN("the memory that all ranks map is not used, links serve instead: {}", verdict.why);
+      COLL_WARN("the memory that all ranks map is not used, links are used instead: {}",
+                verdict.why);
     lost_window = std::move(device_window);
     drop_window(verdict.why);
   }
@@ -158,11 +158,11 @@ Status Communicator::State::check_types(std::span<const Operation> operations) c
                          op.collective == Collective::reduce;
     if (!reduces || launcher->has_type(op.type, peer.compute_capability)) continue;
     return Error(ErrorCode::unavailable,
-                 format("{} has no arithmetic on the GPU of rank {} (host {}, compute capability "
+                 format("{} is not supported on the GPU of rank {} (host {}, compute capability "
                         "{}.{})",
                         kernels::name_of(op.type), peer.rank, peer.host,
                         peer.compute_capability / 10, peer.compute_capability % 10),
-                 "float8 wants compute capability 8.9 or more")
+                 "float8 needs compute capability 8.9 or higher")
         .blame(peer.rank);
   }
   return {};
@@ -199,7 +199,7 @@ Status Communicator::State::submit_to_gpu(CachedPlan& entry, uint64_t first_op,
   }
   // Something has failed meanwhile: that is the reason, and known when its report is.
   if (!launched && launched.error().code == ErrorCode::interrupted) {
-    if (gpu->given_up())
+    if (gpu->kernel_reported())
       COLL_TRY(gpu->settle());
     else  // raised by the thread that watches the GPU, which passes the reason on next
       wait_until_told(Deadline::after_seconds(5));

@@ -54,7 +54,7 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
     COLL_ASSIGN(networks, transport::find_networks(settings.net, hash));
   }
   COLL_ASSIGN(const Interface interface,
-              meeting_interface(settings.interfaces, settings.family, id.root_address()));
+              bootstrap_interface(settings.interfaces, settings.family, id.root_address()));
   Bootstrap::Options o;
   o.id = id;
   o.rank = rank;
@@ -63,12 +63,12 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
   o.host = base::host_name();
   o.deadline = deadline;
   o.task = options.task;
-  o.call_off = options.call_off;
+  o.cancel = options.cancel;
   o.checks_in = options.checks_in;
   COLL_ASSIGN(bootstrap, Bootstrap::join(o));
-  calling_off.emplace(options.call_off, [this](const Error& why) {
+  cancelling.emplace(options.cancel, [this](const Error& why) {
     fail(why, false);
-    bootstrap->announce_abort(start_given_up(why, rank, base::host_name()));
+    bootstrap->announce_abort(start_aborted(why, rank, base::host_name()));
   });
   ProxyEngine::Options p;
   p.listen_at = interface.address;
@@ -80,8 +80,6 @@ Status Communicator::State::join(const UniqueId& id, const CommOptions& options,
   if (!networks.devices.empty())
     COLL_INFO(net, "NET/{} : Using {} ; OOB {}:{}<0>", networks.network, networks.devices,
               interface.name, interface.address.host_text());
-  if (!networks.why_no_plugin.empty())
-    COLL_INFO(net, "NET/Plugin : not used: {}", networks.why_no_plugin);
   if (networks.plugin != nullptr && networks.plugin->reducer() == nullptr)
     COLL_INFO(net, "COLLNET : not used: {}", networks.plugin->why_no_reducer());
   if (!networks.why_no_ib.empty()) COLL_INFO(net, "NET/IB : not used: {}", networks.why_no_ib);
@@ -232,7 +230,7 @@ Status Communicator::State::agree(Status mine, Deadline deadline) {
   for (int r = 0; r < size; ++r) {
     if (outcomes[size_t(r)].no_window == 0) continue;
     if (r == rank)
-      COLL_WARN("no memory that all ranks map, links serve instead: rank {}: {}", r,
+      COLL_WARN("no memory that all ranks map, links are used instead: rank {}: {}", r,
                 window_failure);
     drop_window(format("rank {} could not do its part of it", r));
     break;
@@ -369,7 +367,7 @@ Result<std::unique_ptr<Communicator>> Communicator::init(const UniqueId& id, int
   }),
               format("start of rank {}", rank));
   COLL_TRY_IN(s.connect(id, deadline), format("start of rank {}", rank));
-  s.calling_off.reset();
+  s.cancelling.reset();
   s.times.total = base::seconds_since(start);
   s.log_complete();
   return communicator;

@@ -116,10 +116,10 @@ Status Communicator::State::check_links(const Plan& plan) const {
       for (const Edge& edge : edges)
         if (!wire->has(edge, w.protocol))
           return Error(ErrorCode::unavailable,
-                       format("channel {} of rank {} -> rank {} was connected for messages, which "
-                              "do not use {}",
+                       format("channel {} of rank {} -> rank {} was connected for send/recv, which "
+                              "does not use {}",
                               edge.channel, edge.from, edge.to, kernels::name_of(w.protocol)),
-                       "name another --proto, or the number of channels at the start");
+                       "use another --proto, or set the number of channels at the start");
     }
   return {};
 }

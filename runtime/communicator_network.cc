@@ -1,4 +1,4 @@
-// The groups of heads of a network that reduces: made at start-up, or when the choices first allow
+// The groups of heads of CollNet: made at start-up, or when the choices first allow
 // them. All ranks take part in every exchange, whatever became of them.
 #include <algorithm>
 
@@ -16,8 +16,8 @@ using transport::ReducerLink;
 
 namespace {
 
-// Where other ways are left, a head that cannot connect must not cost the others all of their time:
-// they cannot know of it while they wait in their plugins.
+// Where other algorithms are left, a head that cannot connect must not cost the others all of their
+// time: they cannot know of it while they wait in their plugins.
 constexpr int64_t kConnectMs = 10'000;
 
 void divide(kernels::DataType type, void* elements, uint64_t count, uint32_t divisor) {
@@ -34,7 +34,7 @@ struct Communicator::State::NetworkStart {
 
 void Communicator::State::describe_networks(RankCard& card) const {
   card.info.nets = networks.kinds;
-  if ((networks.kinds & transport::kNetReduces) != 0)
+  if ((networks.kinds & transport::kNetCollNet) != 0)
     card.reducer = {hash_text(networks.plugin->reducer()->entry().name),
                     networks.plugin->reductions(), networks.plugin->most_reduced_bytes()};
 }
@@ -76,9 +76,8 @@ Result<std::vector<PluginHandle>> Communicator::State::handles_of(
     while (r.ok() && r.get<int32_t>() != channel) (void)r.get<PluginHandle>();
     handles.push_back(r.get<PluginHandle>());
     if (!r.ok())
-      return Error(ErrorCode::unavailable,
-                   format("rank {} (host {}) gave no handle for its network that reduces", head,
-                          peers[size_t(head)].host))
+      return Error(ErrorCode::unavailable, format("rank {} (host {}) provided no CollNet handle",
+                                                  head, peers[size_t(head)].host))
           .blame(head);
   }
   return handles;
@@ -132,7 +131,7 @@ Status Communicator::State::make_reducers(Deadline deadline) {
     return Error(ErrorCode::unavailable, shape.network.why_not).blame(int(at));
   }
   if (rank == 0)
-    COLL_WARN("the network does not reduce, other algorithms serve instead: {}",
+    COLL_WARN("no in-network reduction, other algorithms are used instead: {}",
               shape.network.why_not);
   return {};
 }

@@ -3,7 +3,7 @@
 //
 // Turns: every submission gets a number when it is started; they run one after the other in that
 // order, whichever stream they are on, because they share the channels' fifos. `issued` is the
-// starting thread's; `done` moves when a submission ends. issued == done: nothing is under way, so
+// starting thread's; `done` moves when a submission ends. issued == done: nothing is in flight, so
 // the starting thread may run the next one itself.
 // Errors: the first is kept for ever and raises the abort word; only this rank's own are announced.
 #pragma once
@@ -22,12 +22,12 @@
 #include "runtime/device_window.h"
 #include "runtime/executor.h"
 #include "runtime/executor_cuda.h"
-#include "runtime/litmus.h"
 #include "runtime/peer_info.h"
 #include "runtime/plan_cache.h"
 #include "runtime/plan_shared.h"
 #include "runtime/proxy.h"
 #include "runtime/settings.h"
+#include "runtime/torn_store.h"
 #include "runtime/user_window.h"
 #include "runtime/window.h"
 #include "runtime/wire.h"
@@ -65,7 +65,7 @@ struct Communicator::State {
   uint64_t issued = 0;
   std::atomic<uint64_t> done{0};
   std::mutex turn_mutex;
-  int unwired = 0;  // submissions under way that may still use the bootstrap; under turn_mutex
+  int unwired = 0;  // submissions in flight that may still use the bootstrap; under turn_mutex
   std::condition_variable turn;
   uint64_t op_count = 0;
   CallLog calls;
@@ -80,8 +80,8 @@ struct Communicator::State {
 
   transport::NetPresence networks;
   std::vector<std::string> nics;  // of the channels, as the topology has them; may be empty
-  std::vector<transport::NicGdr> nic_gdr;              // of these
-  std::optional<base::CallOff::Listener> calling_off;  // during start-up
+  std::vector<transport::NicGdr> nic_gdr;            // of these
+  std::optional<base::Cancel::Listener> cancelling;  // during start-up
   // Destroyed from the last to the first: workers are gone by then.
   std::unique_ptr<Bootstrap> bootstrap;
   std::unique_ptr<ProxyEngine> proxy;
@@ -99,15 +99,16 @@ struct Communicator::State {
   std::unique_ptr<DeviceOpening> opening;  // during start-up
   std::unique_ptr<DeviceWindow> device_window;
   std::unique_ptr<CudaExecutor> gpu;
-  // A test of lines that did not end, and the window it writes into: nothing uses them any more.
-  std::unique_ptr<LitmusRest> litmus_rest;
+  // A torn-store test that did not end, and the window it writes into: no longer used.
+  std::unique_ptr<TornStoreRest> torn_store_rest;
   std::unique_ptr<DeviceWindow> lost_window;
   bool gpu_stands_still = false;        // a stream was left whose kernels had not ended
   CudaExecutor* gpu_to_stop = nullptr;  // the same while it is complete; under abort_mutex
 
   ~State();
 
-  // Ends all that is under way. False: the GPU does not end its kernels, so nothing of this may go.
+  // Ends everything in flight. False: the GPU does not end its kernels, so nothing here may be
+  // freed.
   bool stop();
   void raise_abort();
 
@@ -173,7 +174,7 @@ struct Communicator::State {
   Status ready(const Plan& plan, uint64_t first_op, bool& wired);
   Status run(Plan& plan, uint64_t first_op);
   void run_in_turn(Submission& submission);
-  // Plans and starts; in this thread when nothing is under way and it may.
+  // Plans and starts; in this thread when nothing is in flight and it may.
   bool repeats(const Operation& operation) const;
   Status repeat();
   Status submit(std::span<const Operation> operations, const std::shared_ptr<Stream::State>& stream,
@@ -197,7 +198,7 @@ struct Stream::State {
 
   void push(Submission submission);
   void work();
-  // Runs what is queued (with the abort word raised: gives it up), ends the worker. False: a GPU
+  // Runs what is queued (aborts it if the abort word is raised), ends the worker. False: a GPU
   // does not end its kernels.
   bool stop();
   Status wait();

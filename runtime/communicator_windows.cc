@@ -70,15 +70,16 @@ Status Communicator::State::wait_until_wired(Deadline deadline) {
   std::unique_lock lock(turn_mutex);
   if (base::wait_for(turn, lock, deadline, [&] { return unwired == 0; })) return {};
   return Error(ErrorCode::deadline,
-               format("rank {}: operations under way have not connected their links", rank))
+               format("rank {}: operations in progress have not connected their links", rank))
       .blame(rank);
 }
 
 // Operations before one that lies elsewhere keep what they got: it is the same memory.
 bool Communicator::State::place_in_windows(std::span<Operation> operations) const {
-  const bool meet =
+  const bool mapped =
       gpu != nullptr ? shape.gpu_window && shape.window_direct != nullptr : window != nullptr;
-  if (user_windows->count() == 0 || !meet || int(user_windows->team().size()) != size) return false;
+  if (user_windows->count() == 0 || !mapped || int(user_windows->team().size()) != size)
+    return false;
   return std::all_of(operations.begin(), operations.end(), [this](Operation& op) {
     if (op.collective == Collective::send_recv || op.collective == Collective::barrier ||
         op.count == 0 || op.count > UINT64_MAX / 1024)
@@ -104,7 +105,7 @@ Result<std::vector<WindowPointer>> Communicator::register_windows(
   s.repeated_plan = nullptr;
   const std::lock_guard lock(s.bootstrap_mutex);
   auto windows = s.user_windows->register_windows(ranges, deadline);
-  // Once: from the first registration on, operations under way read it.
+  // Once: from the first registration on, operations in flight read it.
   if (s.flat.base == nullptr) s.flat = s.user_windows->flat();
   if (windows) return windows;
   if (s.user_windows->in_step() && !ends_the_communicator(windows.error())) return windows;
@@ -126,12 +127,12 @@ const UserWindows& Communicator::windows() const {
   return *state_->user_windows;
 }
 
-std::string Communicator::no_straight_way() const {
+std::string Communicator::no_direct_path() const {
   const State& s = *state_;
-  if (s.size == 1) return "one rank has nobody to work with";
+  if (s.size == 1) return "one rank has no peers";
   if (int(s.user_windows->team().size()) != s.size) return "not all ranks map each other's memory";
-  const bool meet = s.gpu != nullptr ? s.shape.gpu_window : s.window != nullptr;
-  if (!meet) return "the ranks do not meet in memory: " + s.shape.no_window;
+  const bool mapped = s.gpu != nullptr ? s.shape.gpu_window : s.window != nullptr;
+  if (!mapped) return "the ranks share no mapped memory: " + s.shape.no_window;
   if (s.gpu != nullptr && s.shape.window_direct == nullptr)
     return "the kernels in use do not work between users' windows";
   return {};

@@ -13,8 +13,9 @@ using kernels::AlgorithmId;
 using kernels::Collective;
 using kernels::Protocol;
 
-// One row per way between ranks; Simple and LL. Measured on a two-core x86 server over shared
-// memory (both cores on one cache) and over loopback TCP; only their ratios matter for a choice.
+// One row per kind of path between ranks; Simple and LL. Measured on a two-core x86 server over
+// shared memory (both cores on one cache) and over loopback TCP; only their ratios matter for a
+// choice.
 struct WireCost {
   double hop_us[2];
   double gbps[2];      // 1e9 bytes per second that one rank sends, receives and reduces

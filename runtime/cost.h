@@ -1,5 +1,5 @@
 // What an operation would take on CPU ranks: a small model with a table of constants, used only to
-// compare algorithms and protocols with each other. Pure. All ranks must come to the same answer,
+// compare algorithms and protocols with each other. Pure. All ranks must get the same answer,
 // so its inputs are the same on all ranks.
 //
 //   time = launch + hops x hop latency x crowding + bytes one rank moves / bandwidth x crowding
@@ -25,7 +25,7 @@ struct CostQuery {
   uint64_t bytes = 0;  // of one rank's `count` elements
   uint64_t chunk_bytes = 1;
   int channels = 1;
-  bool shared = false;  // straight between buffers in users' windows (plan_shared.h)
+  bool shared = false;  // direct between buffers in users' windows (plan_shared.h)
 };
 
 struct Prediction {

@@ -1,5 +1,5 @@
 // THE table of constants of the model of GPU ranks (model.h): latencies in microseconds, bandwidths
-// in GB/s (1e9 bytes per second), each row with its source. They are what the field's planner
+// in GB/s (1e9 bytes per second), each row with its source. They are what NCCL's planner
 // assumes, so that plans agree; a measured number may differ. Pure; threads: any.
 #pragma once
 #include <cstdint>

@@ -33,7 +33,7 @@ static_assert(sizeof(CpuPlace) == 24);
 
 // Of a rank that may run on `allowed` processors.
 CpuPlace cpu_place(const base::Processors& processors, std::span<const int> allowed);
-// Makes what came from another rank safe to calculate with.
+// Makes data from another rank safe to calculate with.
 void sanitize(CpuPlace& place);
 Nearness nearness(const CpuPlace& a, const CpuPlace& b);  // ranks of one host
 

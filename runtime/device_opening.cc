@@ -5,7 +5,7 @@
 #include <optional>
 #include <thread>
 
-#include "base/call_off.h"
+#include "base/cancel.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "base/wait.h"
@@ -27,7 +27,7 @@ Result<transport::DevicePointer> open(int ordinal, const kernels::cuda::Launcher
   // The device's context is this thread's.
   if (const int failed = launcher.prepare != nullptr ? launcher.prepare() : 0; failed != 0)
     return Error(ErrorCode::unavailable,
-                 format("{} does not take the kernels: {} ({})", device->text(),
+                 format("{} cannot load the kernels: {} ({})", device->text(),
                         launcher.error_text(failed), failed));
   return device;
 }
@@ -69,8 +69,8 @@ Result<transport::DevicePointer> DeviceOpening::wait(Deadline deadline) {
   std::unique_lock lock(shared_->mutex);
   if (!base::wait_for(shared_->opened, lock, deadline, [&] { return shared_->result.has_value(); }))
     return Error(ErrorCode::deadline,
-                 format("GPU {} is not open yet: the CUDA driver does not answer", device_),
-                 "nvidia-smi and the kernel's log (Xid) say what the GPU does");
+                 format("GPU {} is not open yet: the CUDA driver does not respond", device_),
+                 "check nvidia-smi and the kernel log (Xid)");
   return std::move(*shared_->result);
 }
 

@@ -1,4 +1,4 @@
-// Opens a rank's GPU on a thread of its own, while the bootstrap runs. A driver that hangs cannot
+// Opens a rank's GPU on a separate thread, while the bootstrap runs. A driver that hangs cannot
 // be interrupted: then the thread is left behind, and the deadline's error says where it is. Used
 // by the communicator's start-up, on its thread.
 #pragma once
@@ -12,7 +12,7 @@ namespace collctl::runtime {
 
 class DeviceOpening {
  public:
-  // Opens CUDA ordinal `device` and looks whether the launcher's kernels run there.
+  // Opens CUDA ordinal `device` and checks whether the launcher's kernels run there.
   DeviceOpening(int device, const kernels::cuda::Launcher& launcher);
   ~DeviceOpening();
   DeviceOpening(const DeviceOpening&) = delete;

@@ -1,6 +1,6 @@
-// Whether the kernels on a GPU get on, seen from outside: copies of their counters (steps of fifos,
-// heads and tails, epochs of windows) on a stream of its own, compared with those of the look
-// before. Costs the kernels nothing, so it is asked only where an answer is missed.
+// Whether the kernels on a GPU make progress, seen from outside: copies of their counters (steps of
+// fifos, heads and tails, epochs of windows) on a stream of its own, compared with those of the
+// look before. Costs the kernels nothing; it is asked only when progress is in doubt.
 //
 // Called by the CUDA executor: add() by the thread that launches, beats() by the one that watches.
 // Nothing here waits. Ownership: what is watched is others' and outlives this.
@@ -18,9 +18,9 @@ class DevicePulse {
  public:
   static Result<std::unique_ptr<DevicePulse>> make(const transport::DevicePointer& device);
   // Memory of this GPU, or pinned memory. What is beyond kMostBytes in all is left out: an
-  // operation uses the first channels, which come first.
+  // operation uses the first channels, which are added first.
   void add(const void* at, uint64_t bytes);
-  // Takes the answer to the question before, if it has come, and asks again. True: something
+  // Takes the previous answer, if it has arrived, and asks again. True: something
   // differs. Errors: the driver's.
   Result<bool> beats();
 
@@ -38,7 +38,7 @@ class DevicePulse {
   std::mutex mutex_;
   std::vector<Place> places_;
   uint64_t bytes_ = 0;  // of all places
-  uint64_t asked_ = 0;  // bytes that are on their way; 0: none
+  uint64_t asked_ = 0;  // bytes in flight; 0: none
   std::vector<uint8_t> seen_;
   transport::PinnedMemory answer_;
   transport::DeviceStream stream_;  // last: idle before its target goes

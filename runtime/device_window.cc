@@ -61,7 +61,7 @@ Result<std::unique_ptr<DeviceWindow>> DeviceWindow::make(const Options& o, std::
       mine = std::move(exported.error());
   }
   if (!mine) why_not = mine.error().chain();
-  // Whether descriptors will come.
+  // Whether descriptors will arrive.
   std::vector<uint8_t> ready(static_cast<size_t>(o.nranks));
   ready[size_t(o.rank)] = fd ? 1 : 0;
   COLL_TRY_IN(o.bootstrap->all_gather(ready.data(), 1, deadline), "window");

@@ -35,7 +35,7 @@ class DeviceWindow {
     Bootstrap* bootstrap = nullptr;
   };
   // All ranks together. Null when there is none: `why_not` then says what this rank could not do,
-  // and is empty where another could not. A window that one rank has and another has not is of no
+  // and is empty where another could not. A window that only some ranks have is of no
   // use: the caller asks all. Errors: the exchange itself failed (lost, deadline).
   static Result<std::unique_ptr<DeviceWindow>> make(const Options& options, std::string& why_not,
                                                     Deadline deadline);

@@ -24,32 +24,33 @@ Error error_from_report(const Report& r, double op_timeout_s) {
     case ReportCode::timeout:
       if (r.peer == r.rank)  // its own rank stands for the network (kernels/algo/collnet.h)
         return Error(ErrorCode::deadline,
-                     format("rank {} waits for the network that reduces ({}): no progress for {:g} "
+                     format("rank {} waits for the in-network reduction ({}): no progress for {:g} "
                             "s",
                             r.rank, where, op_timeout_s),
-                     "another rank has not come that far, or the network does not answer; --algo "
-                     "^collnet does without it")
+                     "another rank has not got that far, or the network does not respond; --algo "
+                     "^collnet avoids it")
             .blame(r.rank);
       return Error(
                  ErrorCode::deadline,
                  r.side == kernels::WaitSide::recv
                      ? format("rank {} waits for data from rank {} ({}): no progress for {:g} s",
                               r.rank, r.peer, where, op_timeout_s)
-                     : format("rank {} waits for rank {} to take data ({}): no progress for {:g} s",
-                              r.rank, r.peer, where, op_timeout_s),
-                 "look at what that rank is doing; --op-timeout (COLLCTL_OP_TIMEOUT) allows more "
+                     : format(
+                           "rank {} waits for rank {} to accept data ({}): no progress for {:g} s",
+                           r.rank, r.peer, where, op_timeout_s),
+                 "check what that rank is doing; --op-timeout (COLLCTL_OP_TIMEOUT) allows more "
                  "time")
           .blame(r.peer);
     case ReportCode::bad_data:
       return Error(ErrorCode::bad_data,
-                   format("rank {} received from rank {} what is not a slice "
+                   format("rank {} received from rank {} data that is not a slice "
                           "of this operation ({})",
                           r.rank, r.peer, where),
                    "all ranks must start the same operations with the same counts and types")
           .blame(r.peer);
     case ReportCode::wrong_size:
       return Error(ErrorCode::lost,
-                   format("rank {} sent {} bytes where rank {} expects {} ({})", r.peer, r.seen,
+                   format("rank {} sent {} bytes, but rank {} expects {} ({})", r.peer, r.seen,
                           r.rank, r.wanted, where),
                    "all ranks must start the same operations with the same counts and types")
           .blame(r.peer);
@@ -58,7 +59,7 @@ Error error_from_report(const Report& r, double op_timeout_s) {
     case ReportCode::none:
       break;
   }
-  return {ErrorCode::defect, format("a work was given up without a reason ({})", where)};
+  return {ErrorCode::defect, format("an operation was aborted without a reason ({})", where)};
 }
 
 CpuExecutor::CpuExecutor(Wire& wire, const Options& options) : wire_(wire), options_(options) {}

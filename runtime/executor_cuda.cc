@@ -101,7 +101,7 @@ Error CudaExecutor::broken(Error error) const {
 // behind what is queued.
 
 // Copies wait as long as the GPU gets on with what is before them.
-Uploads::GiveUp CudaExecutor::stands_still() const {
+Uploads::Aborted CudaExecutor::stands_still() const {
   return [this, start = now_ns()] {
     const int64_t since = std::max(start, sign_ns_.load(std::memory_order_acquire));
     return aborted() || now_ns() - since > 2 * patience_ns();
@@ -115,7 +115,7 @@ Status CudaExecutor::uploaded(Status status) const {
 
 Status CudaExecutor::upload(const DeviceStream& stream, void* to, const void* from,
                             uint64_t bytes) {
-  // A capture would repeat the copy. Nothing else is under way meanwhile.
+  // A capture would repeat the copy. Nothing else is in flight meanwhile.
   const bool apart = capturing_ != nullptr;
   Status status = uploads_->upload(apart ? setup_stream_ : stream, to, from, bytes, stands_still());
   if (status && apart) status = setup_stream_.synchronize(Deadline::after_ns(patience_ns()));
@@ -144,7 +144,7 @@ Result<const int32_t*> CudaExecutor::device_order(const int32_t* order,
 }
 
 // The pair steps of all works go in one piece.
-Status CudaExecutor::put_pairs(const Plan& plan, CudaPlan& made, const DeviceStream& stream) {
+Status CudaExecutor::put_sendrecv(const Plan& plan, CudaPlan& made, const DeviceStream& stream) {
   std::vector<kernels::PairStep>& steps = made.steps;
   for (const PlannedOp& op : plan.ops)
     for (const Work& work : op.works)
@@ -199,7 +199,7 @@ Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
       made->bytes += work.part_count * kernels::element_size(work.type) * uint64_t(work.nranks);
       made->works.push_back(placed);
     }
-  COLL_TRY(put_pairs(entry.plan, *made, stream));
+  COLL_TRY(put_sendrecv(entry.plan, *made, stream));
   entry.on_device = std::move(made);
   return {};
 }
@@ -209,7 +209,7 @@ Status CudaExecutor::prepare(CachedPlan& entry, const DeviceStream& stream) {
 Status CudaExecutor::may_launch(const DeviceStream& stream) const {
   if (capturing_ != nullptr && capturing_ != &stream)
     return Error(ErrorCode::usage,
-                 "another stream of the communicator records a graph: this one must rest");
+                 "another stream of the communicator records a graph: this one must stay idle");
   return {};
 }
 
@@ -265,12 +265,12 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
       continue;
     }
     if (launch.window) {
-      const bool straight = kernels::shares_buffers(first);
+      const bool direct = kernels::shares_buffers(first);
       error = launcher.launch_window({.work = first,
                                       .memory = window_,
                                       .rounds = rounds,
-                                      .direct = straight ? DirectWay::best : DirectWay::none,
-                                      .flat = straight ? *options_.flat : kernels::FlatRange{},
+                                      .direct = direct ? DirectWay::best : DirectWay::none,
+                                      .flat = direct ? *options_.flat : kernels::FlatRange{},
                                       .blocks = 0,
                                       .shared = shared,
                                       .stream = stream.get()});
@@ -286,9 +286,9 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
     }
     if (error != 0)
       return device_error(
-          Error(ErrorCode::lost, format("{} does not start {} #{}: {} ({})",
-                                        options_.device->text(), kernels::name_of(first.collective),
-                                        first.op_count, launcher.error_text(error), error)));
+          Error(ErrorCode::lost, format("{} cannot start {} #{}: {} ({})", options_.device->text(),
+                                        kernels::name_of(first.collective), first.op_count,
+                                        launcher.error_text(error), error)));
   }
   return {};
 }
@@ -336,7 +336,7 @@ Status CudaExecutor::launch(CachedPlan& entry, uint64_t first_op_count,
 }
 
 Status CudaExecutor::capture_begin(const DeviceStream& stream) {
-  const Uploads::GiveUp over = stands_still();
+  const Uploads::Aborted over = stands_still();
   Status idle = drain(Deadline::after_ns(patience_ns()));
   while (!idle && idle.error().code == ErrorCode::deadline && !over())  // a long queue
     idle = drain(Deadline::after_ns(patience_ns()));

@@ -1,15 +1,15 @@
 // The executor of GPU ranks: turns a cached plan into launches on the stream of the submission.
 // Nothing here waits for the GPU but wait() and drain(); operations of all streams of a
 // communicator run one after the other, because they share the channels' fifos (events put the
-// streams in order). A watching thread looks, while something is under way, for what kernels
-// report, a GPU that does not work any more, and kernels that neither end nor say why; it sleeps
+// streams in order). While something is in flight a watching thread looks for what kernels
+// report, a GPU that has failed, and kernels that neither end nor report; otherwise it
 // otherwise.
 //
 // Captured plans: what a graph's kernels read stays as long as the communicator. During a capture
 // nothing else of the communicator runs.
 //
 // Threads: launch, replay, capture and drain are the thread's that uses the communicator; wait,
-// abort and given_up any. Ownership: one per communicator; the wire outlives it.
+// abort and kernel_reported any. Ownership: one per communicator; the wire outlives it.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -42,7 +42,7 @@ struct CudaPlan {
   std::vector<kernels::Work> works;
   std::vector<kernels::PairStep> steps;  // of all works, one behind the other
   std::vector<Launch> launches;
-  uint64_t bytes = 0;  // moved, roughly: how long it may go on without a sign
+  uint64_t bytes = 0;  // moved, roughly: how long it may continue without a sign
   std::vector<DevicePieces::Piece> pairs;
   std::shared_ptr<DevicePieces> owner;  // of the pieces
   ~CudaPlan();
@@ -56,7 +56,7 @@ class CudaExecutor {
     const kernels::cuda::Launcher* launcher = nullptr;
     double op_timeout_s = 30;
     ProxyEngine* proxy = nullptr;
-    // Where users' windows are mapped: read at launches straight between them.
+    // Where users' windows are mapped: read at direct launches between them.
     const kernels::FlatRange* flat = nullptr;
     // What went wrong on the GPU: the error of a report as of CpuExecutor, or of the device. From
     // the watching thread or one that waits; may be called more than once.
@@ -77,14 +77,14 @@ class CudaExecutor {
   // Queues a plan whose links are all there. Errors name the GPU; a kernel that could not be
   // launched is as bad as one that failed (lost).
   Status launch(CachedPlan& plan, uint64_t first_op_count, const transport::DeviceStream& stream);
-  // Waits until nothing is under way, then records what is launched on `stream`.
+  // Waits until nothing is in flight, then records what is launched on `stream`.
   Status capture_begin(const transport::DeviceStream& stream);
   Result<transport::DeviceGraph> capture_end(const transport::DeviceStream& stream);
-  // A recording stream must not be asked how far it is: that spoils the graph.
+  // A recording stream must not be queried: that invalidates the graph.
   bool capturing(const transport::DeviceStream& stream);
   Status replay(const transport::DeviceGraph& graph, const transport::DeviceStream& stream);
 
-  // Until all that was queued on the stream is done, or was given up: kernels end by data, abort
+  // Until all that was queued on the stream is done or aborted: kernels end by data, abort
   // word or their deadline. ok: no kernel reported anything.
   Status wait(const transport::DeviceStream& stream);
   Status drain(Deadline deadline);  // all streams
@@ -93,10 +93,10 @@ class CudaExecutor {
 
   // An injected stall: until the abort word is raised, or long after the others' deadline.
   void stand_still() const;
-  void abort();            // kernels give up
-  bool given_up() const;   // some kernel reported something
-  Status settle();         // then: waits until on_failure was told
-  int32_t* barrier_cell()  // two of them, on the device
+  void abort();                  // kernels abort
+  bool kernel_reported() const;  // some kernel reported something
+  Status settle();               // then: waits until on_failure was told
+  int32_t* barrier_cell()        // two of them, on the device
   {
     return reinterpret_cast<int32_t*>(barrier_cell_.data);
   }
@@ -107,12 +107,12 @@ class CudaExecutor {
   Status set_up();
   Status prepare(CachedPlan& plan, const transport::DeviceStream& stream);
   uint64_t verbs_chunk(const kernels::Work& work) const;
-  Status put_pairs(const Plan& plan, CudaPlan& made, const transport::DeviceStream& stream);
+  Status put_sendrecv(const Plan& plan, CudaPlan& made, const transport::DeviceStream& stream);
   Result<const int32_t*> device_order(const int32_t* order, const transport::DeviceStream& stream);
   Status upload(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes);
   Status update_links(const transport::DeviceStream& stream);
   Status uploaded(Status status) const;
-  Uploads::GiveUp stands_still() const;
+  Uploads::Aborted stands_still() const;
   bool aborted() const;
   int64_t patience_ns() const;
   Status start_all(const CudaPlan& plan, const transport::DeviceStream& stream);
@@ -151,7 +151,7 @@ class CudaExecutor {
   std::unique_ptr<DevicePulse> pulse_;
   // A launch is being queued, without the mutex: a full queue may keep the driver.
   std::atomic<bool> launching_{false};
-  std::atomic<int64_t> sign_ns_{0};  // when the GPU last showed that it gets on
+  std::atomic<int64_t> sign_ns_{0};  // when the GPU last showed progress
 
   // Under `mutex_`: the order of launches, and what the watching thread looks at.
   std::mutex mutex_;
@@ -159,7 +159,7 @@ class CudaExecutor {
   const transport::DeviceStream* last_ = nullptr;       // the stream of the last launch
   const transport::DeviceStream* capturing_ = nullptr;  // must not be asked anything
   uint64_t launched_ = 0;                               // how often something was queued
-  uint64_t largest_bytes_ = 0;                          // of a plan, since nothing was under way
+  uint64_t largest_bytes_ = 0;                          // of a plan, since nothing was in flight
   uint64_t queued_launches_ = 0;                        // likewise: how many kernels
   uint64_t capture_bytes_ = 0, capture_launches_ = 0;   // of what is recorded so far
   uint64_t graph_bytes_ = 0, graph_launches_ = 0;       // of the largest graph
@@ -170,7 +170,7 @@ class CudaExecutor {
   bool told_ = false;  // on_failure knows what the kernels reported
   uint64_t seen_launches_ = 0;
   int64_t asked_ns_ = 0;       // when the driver was last asked whether the queue is empty
-  int64_t idle_since_ns_ = 0;  // 0: something was under way at the last look
+  int64_t idle_since_ns_ = 0;  // 0: something was in flight at the last look
   // A point in the last stream whose passing is watched.
   transport::DeviceEvent marker_;
   bool marked_ = false;

@@ -52,7 +52,7 @@ Result<std::unique_ptr<Uploads>> Uploads::make(const transport::DevicePointer& d
   return made;
 }
 
-Status Uploads::next_part(const transport::DeviceStream& stream, const GiveUp& give_up) {
+Status Uploads::next_part(const transport::DeviceStream& stream, const Aborted& aborted) {
   COLL_TRY(parts_[part_].copied.record(stream.get()));
   parts_[part_].in_use = true;
   part_ = (part_ + 1) % kParts;
@@ -61,8 +61,8 @@ Status Uploads::next_part(const transport::DeviceStream& stream, const GiveUp& g
   while (next.in_use) {
     COLL_ASSIGN(const bool done, next.copied.done());
     if (done) break;
-    if (give_up())
-      return Error(ErrorCode::lost, format("{} does not take what is copied to it", device_text_));
+    if (aborted())
+      return Error(ErrorCode::lost, format("{} does not complete copies to it", device_text_));
     base::sleep_until(Deadline::after_ns(20'000));
   }
   next.in_use = false;
@@ -70,11 +70,11 @@ Status Uploads::next_part(const transport::DeviceStream& stream, const GiveUp& g
 }
 
 Status Uploads::upload(const transport::DeviceStream& stream, void* to, const void* from,
-                       uint64_t bytes, const GiveUp& give_up) {
+                       uint64_t bytes, const Aborted& aborted) {
   auto* target = static_cast<uint8_t*>(to);
   const auto* source = static_cast<const uint8_t*>(from);
   while (bytes > 0) {
-    if (at_ == kPartBytes) COLL_TRY(next_part(stream, give_up));
+    if (at_ == kPartBytes) COLL_TRY(next_part(stream, aborted));
     const uint64_t n = std::min(bytes, kPartBytes - at_);
     uint8_t* staged = ring_.data() + part_ * kPartBytes + at_;
     std::memcpy(staged, source, n);
@@ -110,11 +110,11 @@ void LinkTables::collect(bool sends, const kernels::ChannelLinks& host, Channel&
 
 Status LinkTables::place(const Fresh& fresh, DevicePieces& pieces, Uploads& uploads,
                          DevicePulse& pulse, const transport::DeviceStream& stream,
-                         const Uploads::GiveUp& give_up) {
+                         const Uploads::Aborted& aborted) {
   if (fresh.fifos.empty()) return {};
   const uint64_t bytes = fresh.fifos.size() * sizeof(kernels::Fifo);
   COLL_ASSIGN(const auto piece, pieces.take(bytes));
-  COLL_TRY(uploads.upload(stream, piece.data, fresh.fifos.data(), bytes, give_up));
+  COLL_TRY(uploads.upload(stream, piece.data, fresh.fifos.data(), bytes, aborted));
   for (size_t i = 0; i < fresh.places.size(); ++i) {
     *fresh.places[i] = reinterpret_cast<kernels::Fifo*>(piece.data) + i;
     pulse.add(*fresh.places[i], sizeof(kernels::Fifo));  // a kernel leaves its step there
@@ -124,7 +124,7 @@ Status LinkTables::place(const Fresh& fresh, DevicePieces& pieces, Uploads& uplo
 }
 
 Status LinkTables::update(Wire& wire, DevicePieces& pieces, Uploads& uploads, DevicePulse& pulse,
-                          const transport::DeviceStream& stream, const Uploads::GiveUp& give_up) {
+                          const transport::DeviceStream& stream, const Uploads::Aborted& aborted) {
   const size_t count = size_t(wire.channel_count());
   const uint64_t side_bytes = entries() * sizeof(kernels::Fifo*);
   channels_.resize(std::max(channels_.size(), count));
@@ -139,10 +139,10 @@ Status LinkTables::update(Wire& wire, DevicePieces& pieces, Uploads& uploads, De
     collect(true, host, channel, fresh);
     collect(false, host, channel, fresh);
   }
-  COLL_TRY(place(fresh, pieces, uploads, pulse, stream, give_up));
+  COLL_TRY(place(fresh, pieces, uploads, pulse, stream, aborted));
   if (host_window_) {
     COLL_ASSIGN(const auto piece, pieces.take(sizeof(kernels::Window)));
-    COLL_TRY(uploads.upload(stream, piece.data, &*host_window_, sizeof(kernels::Window), give_up));
+    COLL_TRY(uploads.upload(stream, piece.data, &*host_window_, sizeof(kernels::Window), aborted));
     window_ = reinterpret_cast<kernels::Window*>(piece.data);
     pulse.add(window_, sizeof(kernels::Window));
     host_window_.reset();
@@ -157,10 +157,10 @@ Status LinkTables::update(Wire& wire, DevicePieces& pieces, Uploads& uploads, De
     kernels::Fifo** const here = channels_[c].pointers.data();
     host_table_[c] = {.send = here, .recv = here + entries(), .window = nullptr};
     COLL_TRY(
-        uploads.upload(stream, pointers, channels_[c].pointers.data(), 2 * side_bytes, give_up));
+        uploads.upload(stream, pointers, channels_[c].pointers.data(), 2 * side_bytes, aborted));
   }
   COLL_TRY(uploads.upload(stream, table_, table.data(),
-                          table.size() * sizeof(kernels::ChannelLinks), give_up));
+                          table.size() * sizeof(kernels::ChannelLinks), aborted));
   links_seen_ = wire.link_count();
   up_ = true;
   return {};

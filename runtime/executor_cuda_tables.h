@@ -28,7 +28,7 @@ class DevicePieces {
     uint8_t* data = nullptr;
     uint64_t bytes = 0;
   };
-  // Zero at its first use only. Error: memory is short (unavailable).
+  // Zero at its first use only. Error: out of memory (unavailable).
   Result<Piece> take(uint64_t bytes);
   void give_back(const Piece& piece);
   uint64_t bytes() const { return held_; }
@@ -46,11 +46,11 @@ class DevicePieces {
 class Uploads {
  public:
   static Result<std::unique_ptr<Uploads>> make(const transport::DevicePointer& device);
-  // Asked while an upload waits for the copies before it, in long queues: no longer?
-  using GiveUp = std::function<bool()>;
-  // `from` is read before the call returns. Ended by the copies before it, or `give_up` (lost).
+  // Polled while an upload waits for the copies before it, in long queues: stop waiting?
+  using Aborted = std::function<bool()>;
+  // `from` is read before the call returns. Ended by the copies before it, or `aborted` (lost).
   Status upload(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes,
-                const GiveUp& give_up);
+                const Aborted& aborted);
 
  private:
   Uploads() = default;
@@ -58,7 +58,7 @@ class Uploads {
     transport::DeviceEvent copied;
     bool in_use = false;  // `copied` was recorded
   };
-  Status next_part(const transport::DeviceStream& stream, const GiveUp& give_up);
+  Status next_part(const transport::DeviceStream& stream, const Aborted& aborted);
   std::string device_text_;
   transport::PinnedMemory ring_;
   std::vector<Part> parts_;
@@ -73,9 +73,9 @@ class LinkTables {
   // Channel 0 has this window, too; before the first launch.
   void use_window(const kernels::Window& window) { host_window_ = window; }
   bool current(const Wire& wire) const { return up_ && links_seen_ == wire.link_count(); }
-  // Brings over what the wire has and the device has not; `pulse` hears of its counters.
+  // Uploads what the wire has and the device lacks; `pulse` is told of its counters.
   Status update(Wire& wire, DevicePieces& pieces, Uploads& uploads, DevicePulse& pulse,
-                const transport::DeviceStream& stream, const Uploads::GiveUp& give_up);
+                const transport::DeviceStream& stream, const Uploads::Aborted& aborted);
   const kernels::ChannelLinks* table() const {
     return reinterpret_cast<const kernels::ChannelLinks*>(table_);
   }
@@ -97,7 +97,7 @@ class LinkTables {
   };
   void collect(bool sends, const kernels::ChannelLinks& host, Channel& channel, Fresh& fresh) const;
   Status place(const Fresh& fresh, DevicePieces& pieces, Uploads& uploads, DevicePulse& pulse,
-               const transport::DeviceStream& stream, const Uploads::GiveUp& give_up);
+               const transport::DeviceStream& stream, const Uploads::Aborted& aborted);
 
   int nranks_ = 1;
   uint8_t* table_ = nullptr;

@@ -17,8 +17,8 @@ using transport::DeviceStream;
 
 constexpr int64_t kWatchNs = 1'000'000;       // how often the thread looks
 constexpr int64_t kAskNs = 20'000'000;        // ... at the device itself, while it gets work
-constexpr int64_t kRestAfterNs = 50'000'000;  // how long it goes on when nothing is under way
-// Kernels that are told to give up take far less; each that is queued starts once for that.
+constexpr int64_t kRestAfterNs = 50'000'000;  // how long it goes on when nothing is in flight
+// Kernels that are told to abort take far less; each that is queued starts once for that.
 constexpr double kDrainSeconds = 10, kDrainSecondsOfLaunch = 0.005;
 constexpr double kGatherSeconds = 1;                // for the reports of one rank's channels
 constexpr int64_t kLongestEveryNs = 1'000'000'000;  // between two marks, and two looks at counters
@@ -33,7 +33,7 @@ ReportCode code_of(const Report& report) {
 
 }  // namespace
 
-bool CudaExecutor::given_up() const {
+bool CudaExecutor::kernel_reported() const {
   return std::any_of(reports_, reports_ + kernels::kMaxChannels,
                      [](const Report& r) { return code_of(r) != ReportCode::none; });
 }
@@ -82,16 +82,16 @@ Status CudaExecutor::wait(const DeviceStream& stream) {
         drain = drain_ns();
       }
       if (now - told_ns > drain)
-        return device_error(Error(
-            ErrorCode::lost, format("{} does not end its kernels, {:.0f} s after they were told to",
-                                    options_.device->text(), double(drain) * 1e-9)));
+        return device_error(
+            Error(ErrorCode::lost, format("{} has not ended its kernels, {:.0f} s after the abort",
+                                          options_.device->text(), double(drain) * 1e-9)));
     }
     if (now - start < kSettleSpinNs)
       base::yield_thread();
     else
       base::sleep_until(Deadline::after_ns(kSleepNs));
   }
-  return given_up() ? settle() : Status();
+  return kernel_reported() ? settle() : Status();
 }
 
 // Kernels have ended and said why: the watching thread passes it on.
@@ -117,8 +117,9 @@ Status CudaExecutor::drain(Deadline deadline) {
       if (*idle) return {};
     }
     if (deadline.passed())
-      return device_error(Error(ErrorCode::deadline, format("operations are still under way on {}",
-                                                            options_.device->text())));
+      return device_error(
+          Error(ErrorCode::deadline,
+                format("operations are still in progress on {}", options_.device->text())));
     base::sleep_until(Deadline::after_ns(kSleepNs));
   }
 }
@@ -147,8 +148,8 @@ void CudaExecutor::watch() {
 }
 
 void CudaExecutor::look(std::unique_lock<std::mutex>& lock) {
-  if (!told_ && given_up()) return tell(lock, {});
-  if (capturing_ != nullptr)  // nothing is under way, and a question would spoil the capture
+  if (!told_ && kernel_reported()) return tell(lock, {});
+  if (capturing_ != nullptr)  // nothing is in flight, and a question would spoil the capture
     return sign_ns_.store(now_ns(), std::memory_order_release);
   const bool launching = launching_.load(std::memory_order_acquire);
   // A question to the driver makes a launch of the same moment wait, and who sleeps for that sleeps
@@ -202,10 +203,10 @@ Status CudaExecutor::look_for_signs(int64_t now) {
   if (sign) sign_ns_.store(now, std::memory_order_release);
   if (silent() > patience)
     return Error(ErrorCode::deadline,
-                 format("{} has not got on with what is queued for {:.0f} s, and its kernels do "
+                 format("{} made no progress with its queue for {:.0f} s, and its kernels do "
                         "not say why",
                         options_.device->text(), double(silent()) * 1e-9),
-                 "look at nvidia-smi and at the kernel's log (Xid)");
+                 "check nvidia-smi and the kernel log (Xid)");
   if (marked_ || now - marked_ns_ < every) return {};
   COLL_TRY(marker_.record(last_->get()));
   marked_ = true;

@@ -78,7 +78,7 @@ struct Trial {
     if (std::all_of(seen.begin(), seen.end(),
                     [&](uint8_t byte) { return byte == pattern_of(peer); }))
       return {};
-    return Error(ErrorCode::unavailable, "other bytes were read than that rank has written");
+    return Error(ErrorCode::unavailable, "the bytes read differ from those that rank wrote");
   }
 };
 
@@ -91,7 +91,7 @@ Result<std::string> first_failure(const FabricProbe& p, std::vector<ProbeCard>& 
     std::string why = format("rank {} (host {}): {}", r, p.peers[r].host, cards[r].text);
     if (!required) return why;
     return Error(ErrorCode::unavailable, std::move(why),
-                 "a rank has COLLCTL_MNNVL_ENABLE=1; 2 goes on without NVLink between hosts")
+                 "a rank has COLLCTL_MNNVL_ENABLE=1; 2 continues without NVLink between hosts")
         .blame(int(r));
   }
   return std::string();

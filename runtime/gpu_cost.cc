@@ -36,8 +36,8 @@ constexpr WindowRow kWindowRows[] = {
 };
 // A launch on a stream adds so much (1.0 to 1.5), as the model's times of fifos have it within.
 constexpr double kLaunchUs = 1.2;
-// In operations with a root all ranks tell each other that they have come.
-constexpr double kMeetingUs = 0.3;
+// In operations with a root all ranks tell each other that they have arrived.
+constexpr double kArrivalUs = 0.3;
 // LL128 that only moves, where sums reach what the row says (2 x H200).
 constexpr double kMovedLinesGbps = 355;
 // A rank's own block goes into place between the others', by store while the links are busy; lines
@@ -48,11 +48,11 @@ constexpr double kHandedOnUs = 4, kHandedOnLinesUs = 1.5;
 
 // Straight between users' windows (2 and 4 x H200): what is put beats slots from some MiB on; sums
 // and what is loaded never do, and are here for those who force them.
-struct StraightRow {
+struct DirectRow {
   bool adds, loads;  // loads: data is loaded by who adds it up, or hands it on
   double base_us, rank_us, gbps;
 };
-constexpr StraightRow kStraightRows[] = {
+constexpr DirectRow kDirectRows[] = {
     {true, false, 11.0, 0.3, 360},
     {true, true, 11.0, 0.3, 330},
     {false, false, 9.0, 0.3, 367},
@@ -83,7 +83,7 @@ const WindowRow& window_row(AlgorithmId algorithm, Protocol protocol) {
   base::check_failed("the window kernel has a row", __FILE__, __LINE__, name_of(algorithm));
 }
 
-// The algorithm whose row of the model stands for one that the field's model has not.
+// The algorithm whose row of the model stands for one that NCCL's model has not.
 AlgorithmId modelled(AlgorithmId algorithm) {
   if (algorithm == AlgorithmId::tree_split || algorithm == AlgorithmId::collnet)
     return AlgorithmId::tree;
@@ -134,7 +134,7 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
                      kernels::cuda::broadcast_is_dealt(q.protocol, q.nranks, q.bytes);
   if (dealt) bytes /= others;
   double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us;
-  if (has_root(q.collective)) latency_us += kMeetingUs;
+  if (has_root(q.collective)) latency_us += kArrivalUs;
   if (dealt) latency_us += q.protocol == Protocol::simple ? kHandedOnUs : kHandedOnLinesUs;
   double moving_us = moved_us(row, q.collective, bytes);
   if (q.collective == Collective::all_to_all && q.protocol != Protocol::simple)
@@ -144,15 +144,15 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
                                       : format("latency: launch and flags of {} ranks", q.nranks)};
 }
 
-GpuPrediction predict_straight(const GpuQuery& q) {
+GpuPrediction predict_direct(const GpuQuery& q) {
   const Collective c = q.collective;
   const bool slices = c == Collective::all_reduce || c == Collective::reduce;
   const bool adds = adds_up(c);
   const double others = q.nranks - 1;
   const auto by = [&](bool loads, double bytes) {
-    const StraightRow& row = *std::find_if(
-        std::begin(kStraightRows), std::end(kStraightRows),
-        [&](const StraightRow& each) { return each.adds == adds && each.loads == loads; });
+    const DirectRow& row = *std::find_if(
+        std::begin(kDirectRows), std::end(kDirectRows),
+        [&](const DirectRow& each) { return each.adds == adds && each.loads == loads; });
     const double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us;
     const double moving_us = bytes / (row.gbps * 1e3);
     return GpuPrediction{latency_us + moving_us,
@@ -171,7 +171,7 @@ GpuPrediction predict_straight(const GpuQuery& q) {
 std::string fifos_unavailable(const ModelInput& input, const GpuQuery& q) {
   if (!serves(kernels::algorithm(q.algorithm), q.protocol) ||
       find_latency(modelled(q.algorithm), q.protocol) == nullptr)
-    return format("{} does not speak {}", name_of(q.algorithm), name_of(q.protocol));
+    return format("{} does not support {}", name_of(q.algorithm), name_of(q.protocol));
   // One rank sends to nobody, so every algorithm will do.
   if (input.ranks < 2 && q.protocol != Protocol::ll128) return {};
   return unavailable(input, modelled(q.algorithm), q.protocol, modelled(q.algorithm, q.collective));
@@ -181,7 +181,7 @@ GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& q) {
   COLL_CHECK(fifos_unavailable(input, q).empty());
   const AlgorithmId algorithm = modelled(q.algorithm);
   const LatencyRow& row = *find_latency(algorithm, q.protocol);
-  if (input.ranks < 2) return {row.base_us, "latency: one rank has nobody to talk to"};
+  if (input.ranks < 2) return {row.base_us, "latency: one rank has no peers"};
   const Estimate made = estimate(input, algorithm, q.protocol, modelled(q.algorithm, q.collective),
                                  moved_bytes(q.collective, q.nranks, q.bytes));
   double moving = bytes_us(input, made), latency = made.latency_us;

@@ -34,7 +34,7 @@ Result<Graph> graph_of_job(const topology::System& system, std::span<const int64
   for (size_t i = 0; i < bus_ids.size(); ++i) {
     const std::string gpu = "GPU " + topology::bus_id_text({bus_ids[i]});
     if (std::count(bus_ids.begin(), bus_ids.end(), bus_ids[i]) > 1)
-      return Error(ErrorCode::unavailable, gpu + " is several ranks'");
+      return Error(ErrorCode::unavailable, gpu + " is shared by several ranks");
     if (std::none_of(gpus.begin(), gpus.end(),
                      [&](int at) { return graph.nodes[size_t(at)].id == bus_ids[i]; }))
       return Error(ErrorCode::unavailable, gpu + " was not found on the machine");
@@ -43,8 +43,9 @@ Result<Graph> graph_of_job(const topology::System& system, std::span<const int64
 }
 
 Error several_groups(const std::string& file, size_t groups) {
-  return {ErrorCode::usage,
-          format("{}: the GPUs fall into {} groups, which a graph file cannot say", file, groups)};
+  return {
+      ErrorCode::usage,
+      format("{}: the GPUs fall into {} groups, which a graph file cannot express", file, groups)};
 }
 
 // A dump is no reason not to run.
@@ -54,7 +55,7 @@ void dump(const Graph& graph, const topology::NodeGraphs& graphs, size_t groups,
   const Status written = groups > 1
                              ? Status(several_groups(file, groups))
                              : base::write_file_atomically(file, write_graph_xml(graph, graphs));
-  if (!written) COLL_WARN("no dump of the channels: {}", written.error().chain());
+  if (!written) COLL_WARN("cannot dump the channels: {}", written.error().chain());
 }
 
 // The channels of a part of the machine, searched or as the user's file has them.
@@ -175,7 +176,7 @@ HostGpus found_here(std::span<const int64_t> bus_ids, int hosts, const Settings&
 // Silent where the machine does not show itself, but not about what the user gave.
 void say_why(const HostGpus& found) {
   if (found.why_not.empty()) return;
-  const std::string text = format("{}: channels go in the order of ranks", found.why_not);
+  const std::string text = format("{}: channels follow the order of ranks", found.why_not);
   const bool given = !base::knob_text(base::KnobId::graph_file).empty() ||
                      !base::knob_text(base::KnobId::topo_file).empty();
   if (given) {

@@ -174,7 +174,7 @@ Result<HostGpus> HostGpus::decode(ByteView blob, int local_ranks) {
   for (uint32_t p = 0; r.ok() && p < parts; ++p)
     host.parts.push_back(PartReader(r, local_ranks).part());
   if (!r.ok() || !r.at_end() || (host.why_not.empty() && !covers(host, local_ranks)))
-    return Error(ErrorCode::lost, "what it said of its GPUs cannot be read");
+    return Error(ErrorCode::lost, "its list of GPUs is malformed");
   return host;
 }
 

@@ -138,7 +138,7 @@ CommShape begun_shape(int rank, int nranks, const HostGroups& hosts, const Setti
 void offer_ll128(CommShape& shape) {
   // On a network its lines would be words of different age, and nobody tests them there.
   const std::string rule = shape.model->nodes > 1
-                               ? "LL128 does not travel over the network"
+                               ? "LL128 is not supported over the network"
                                : unavailable(*shape.model, kernels::AlgorithmId::ring,
                                              Protocol::ll128, kernels::Collective::all_reduce);
   if (rule.empty()) return;
@@ -146,10 +146,10 @@ void offer_ll128(CommShape& shape) {
   shape.no_ll128 = rule;
 }
 
-// Over NVLink messages go in chunks of half of this (plan_pairs.cc), and rings, whose chunks may be
-// larger, are seldom taken; memory of a GPU is dear. Through the host's memory: what all ranks have
-// under way must stay in the processor's cache until it is taken (4 x H200 over SHM: 8 channels of
-// 4 MiB 25 GB/s, of 1 MiB 32; 24 of 256 KiB 36).
+// Over NVLink messages go in chunks of half of this (plan_sendrecv.cc), and rings, whose chunks may
+// be larger, are seldom taken; memory of a GPU is dear. Through the host's memory: what all ranks
+// have in flight must stay in the processor's cache until it is taken (4 x H200 over SHM: 8
+// channels of 4 MiB 25 GB/s, of 1 MiB 32; 24 of 256 KiB 36).
 void fit_slots(CommShape& shape, const Settings& settings) {
   constexpr uint64_t kOfRank = 6 << 20, kLeastSlot = 32 << 10;
   constexpr uint32_t kNvlinkSlot = 256 << 10;
@@ -208,7 +208,7 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankCard> cards, cons
     known = known && here->why_not.empty();
     found.push_back(std::move(*here));
   }
-  // On its way through the network data of some rank goes through host memory.
+  // On the network path, data of some rank goes through host memory.
   const bool staged = std::any_of(cards.begin(), cards.end(),
                                   [](const RankCard& card) { return card.info.gdr == 0; }) ||
                       std::any_of(found.begin(), found.end(), stages_data);

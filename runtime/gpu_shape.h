@@ -3,7 +3,7 @@
 //
 // The first rank of each host looks at its machine and describes the GPUs of the job there as nodes
 // of a cluster (describe_gpus); all ranks pass these blobs round, and every rank joins them to the
-// same channels (make_gpu_shape). Where a machine cannot be described channels go in the order of
+// same channels (make_gpu_shape). Where a machine cannot be described, channels follow the order of
 // ranks, and the log says why. Called at start-up of a communicator. Threads: any.
 #pragma once
 #include <span>
@@ -57,13 +57,13 @@ HostGpus host_gpus(const topology::System& system, std::span<const int64_t> bus_
 Bytes describe_gpus(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
                     const Settings& settings);
 
-// Pure. `blobs` by rank. LL128 still wants its test (ll128_passed); windows are the caller's to
+// Pure. `blobs` by rank. LL128 still needs its test (ll128_passed); windows are the caller's to
 // set. Errors: lost: a blob that is none, naming the host.
 Result<CommShape> make_gpu_shape(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
                                  std::span<const Bytes> blobs, const Settings& settings);
 
 // The fewest channels that a job on these nodes has, whatever their search finds. `staged`: what
-// goes over the network goes through host memory. `most`: by wish; 0: none.
+// goes over the network goes through host memory. `most`: as requested; 0: none.
 int least_channels(std::span<const topology::ClusterNode> nodes, bool staged, int most);
 
 // Of rank 0 of a job that does not run: as make_gpu_shape has it where GPUs share memory by

@@ -80,7 +80,7 @@ std::vector<Interface> take(const std::vector<InterfaceFact>& facts, const Inter
   return chosen;
 }
 
-bool is_ordinary(const std::string& name) {
+bool is_physical(const std::string& name) {
   return !has_prefix(name, "docker") && !has_prefix(name, "lo") && !has_prefix(name, "virbr");
 }
 
@@ -123,7 +123,7 @@ std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts
     chosen = take(facts, wish, [&](const auto& f) { return same_subnet(f, *wish.same_subnet_as); });
   if (chosen.empty())
     chosen = take(facts, wish,
-                  [](const auto& f) { return is_ordinary(f.name) && !is_link_local(f.address); });
+                  [](const auto& f) { return is_physical(f.name) && !is_link_local(f.address); });
   for (const char* last : {"docker", "lo", "virbr"})
     if (chosen.empty()) chosen = prefixed(last);
   if (chosen.empty()) chosen = take(facts, wish, [](const auto&) { return true; });
@@ -172,15 +172,15 @@ Result<std::vector<Interface>> find_interfaces(const std::string& ifname_list,
     there += format("{}{} ({}{})", there.empty() ? "" : ", ", f.name, f.address.host_text(),
                     f.up ? "" : ", down");
   return Error(ErrorCode::unavailable,
-               format("no network interface fits{}{}; this host has: {}",
+               format("no network interface matches{}{}; this host has: {}",
                       ifname_list.empty() ? "" : " COLLCTL_SOCKET_IFNAME=" + ifname_list,
                       family.empty() ? "" : " COLLCTL_SOCKET_FAMILY=" + family,
                       there.empty() ? "none" : there),
-               "name one with COLLCTL_SOCKET_IFNAME");
+               "choose one with COLLCTL_SOCKET_IFNAME");
 }
 
-Result<Interface> meeting_interface(const std::string& names, const std::string& family,
-                                    const Address& root) {
+Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
+                                      const Address& root) {
   if (root.is_loopback() && names.empty()) {
     Address here = root;
     here.set_port(0);
@@ -188,8 +188,8 @@ Result<Interface> meeting_interface(const std::string& names, const std::string&
   }
   COLL_ASSIGN(auto found, find_interfaces(names, family, &root, 1));
   if (found.empty())
-    return Error(ErrorCode::unavailable, "no network interface to start over",
-                 "name one by COLLCTL_SOCKET_IFNAME");
+    return Error(ErrorCode::unavailable, "no network interface for the bootstrap",
+                 "choose one with COLLCTL_SOCKET_IFNAME");
   return found[0];
 }
 

@@ -24,17 +24,17 @@ struct InterfaceWish {
 };
 
 // Does this interface name match a list such as "eth,=ib0" or "^docker,lo" or "^=eth0"?
-// A leading ^ turns the whole list round; a leading = makes every name of it exact; either may also
+// A leading ^ negates the whole list; a leading = makes every name in it exact; either may also
 // stand before a single name.
 bool name_matches(std::string_view list, std::string_view name);
 
-// Best first, each interface once. Empty when nothing fits.
+// Best first, each interface once. Empty when nothing matches.
 std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts,
                                          const InterfaceWish& wish);
 
-// Where a rank meets the others whose root is at `root`: on loopback where the root is there and no
-// names are wished, else the best of find_interfaces. Error: unavailable.
-Result<Interface> meeting_interface(const std::string& names, const std::string& family,
-                                    const Address& root);
+// Where a rank listens for the others whose root is at `root`: on loopback where the root is there
+// and no names are wished, else the best of find_interfaces. Error: unavailable.
+Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
+                                      const Address& root);
 
 }  // namespace collctl::runtime

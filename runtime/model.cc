@@ -60,7 +60,7 @@ class Model {
     made.latency_us = latency_.base_us;
     if (in_.ranks < 2) {
       made.us = made.latency_us;
-      made.limited_by = "latency: one rank has nobody to talk to";
+      made.limited_by = "latency: one rank has no peers";
       return made;
     }
     const Hops steps = hops();
@@ -306,9 +306,9 @@ std::string unavailable(const ModelInput& input, AlgorithmId algorithm, Protocol
   if (find_latency(algorithm, Protocol::simple) == nullptr)
     return format("{} has no model on GPU ranks", name_of(algorithm));
   if (!serves(kernels::algorithm(algorithm), collective))
-    return format("{} does not serve {}", name_of(algorithm), name_of(collective));
+    return format("{} does not support {}", name_of(algorithm), name_of(collective));
   if (find_latency(algorithm, protocol) == nullptr)
-    return format("{} does not speak {}", name_of(algorithm), name_of(protocol));
+    return format("{} does not support {}", name_of(algorithm), name_of(protocol));
   if (algorithm == AlgorithmId::tree && input.ranks < 2) return "tree needs two ranks";
   if (protocol == Protocol::ll128) return no_ll128(input);
   return {};

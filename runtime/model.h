@@ -1,13 +1,12 @@
-// What a collective would take on GPU ranks, and what should be chosen: the field's model (time =
+// What a collective would take on GPU ranks, and what should be chosen: NCCL's model (time =
 // latency + bytes / bandwidth, by algorithm and protocol) from the facts of the nodes' channels.
-// Called by `plan`, and by the planner where ranks are GPUs; CPU ranks have cost.h. Pure; all ranks
-// come to the same answer because all have the same facts. Threads: any.
+// Called by `plan`, and by the planner for GPU ranks; CPU ranks have cost.h. Pure; all ranks
+// get the same answer because all have the same facts. Threads: any.
 //
 //   ring   all-reduce 2(n-1) dependent steps, gather, reduce-scatter, broadcast and reduce n-1;
-//   those
-//          that leave a node cost a network hop, the others one inside it
+//          steps that leave a node cost a network hop, the others one inside it
 //   tree   all-reduce: twice the depth: (GPUs of the largest node - 1) inside, ceil(log2 nodes)
-//          between (the field counts the whole part of log2)
+//          between (NCCL counts the whole part of log2)
 //   pairwise  (ours) the n-1 messages of a rank go side by side on all channels, in ceil((n-1) /
 //          channels) rounds of one hop; bandwidth: what leaves a GPU inside the node by the node's
 //          links, what leaves the node by the GPU's even share of the network
@@ -42,12 +41,12 @@ struct Estimate {
   std::string limited_by;  // in words: what to improve first
 };
 
-// Empty, or why the model has no time for it (a sentence without a full stop).
+// Empty, or why the model gives no time for it (a sentence without a full stop).
 std::string unavailable(const ModelInput& input, kernels::AlgorithmId algorithm,
                         kernels::Protocol protocol, kernels::Collective collective);
 
 // bytes: as in algbw (all-gather, reduce-scatter, all-to-all, gather, scatter: of all ranks).
-// Wants unavailable() to be empty.
+// Requires unavailable() to be empty.
 Estimate estimate(const ModelInput& input, kernels::AlgorithmId algorithm,
                   kernels::Protocol protocol, kernels::Collective collective, uint64_t bytes);
 
@@ -72,13 +71,13 @@ struct Choice {
   int channels = 1, threads = 0;  // threads of a channel's block
   Estimate expected;
   std::string why;  // next best and by how much
-  // In the table's order: every protocol of the algorithms that serve the collective.
+  // In the table's order: every protocol of the algorithms that support the collective.
   std::vector<Candidate> candidates;
 };
 
 // The fastest of what `choices` allows; equal times go to the first in the table. Fewer channels,
 // then fewer threads, where each would have too little to do, unless `choices` says how many
-// channels. Errors: usage: nothing of what is allowed serves the collective here, with the reasons.
+// channels. Errors: usage: nothing that is allowed supports the collective here, with the reasons.
 Result<Choice> choose(const ModelInput& input, const Choices& choices,
                       kernels::Collective collective, uint64_t bytes);
 

@@ -27,7 +27,7 @@ std::string why_of(const Candidate& best, const std::vector<Candidate>& all) {
     if (&other == &best || !other.unavailable.empty()) continue;
     if (next == nullptr || other.us < next->us) next = &other;
   }
-  if (next == nullptr) return pair_name(best) + ": nothing else was allowed that serves it";
+  if (next == nullptr) return pair_name(best) + ": nothing else that supports it was allowed";
   return format("{}; next {}: {:.4g} us (+{:.3g} %)", pair_name(best), pair_name(*next), next->us,
                 100 * (next->us / best.us - 1));
 }
@@ -44,7 +44,7 @@ Error none_left(const ModelInput& input, const Choices& choices, Collective coll
     return names.empty() ? format("any {}", kind) : format("{} '{}'", kind, names);
   };
   return {ErrorCode::usage,
-          format("no way to do {} is left ({}, {}): {}", name_of(collective),
+          format("no algorithm is left for {} ({}, {}): {}", name_of(collective),
                  asked("algorithm", choices.algo), asked("protocol", choices.proto), reasons)};
 }
 

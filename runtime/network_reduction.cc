@@ -16,7 +16,7 @@ size_t head_of(const std::vector<int32_t>& host, int channel) {
   return size_t(channel) % host.size();
 }
 
-// The first rule that a network which reduces for all ranks would break; empty: none.
+// The first requirement of in-network reduction that is not met by all ranks; empty: none.
 std::string why_none(std::span<const RankCard> cards, const HostGroups& hosts,
                      const Settings& settings) {
   if (hosts.size() < 2) return "all ranks are on one host";
@@ -24,14 +24,15 @@ std::string why_none(std::span<const RankCard> cards, const HostGroups& hosts,
   for (const RankCard& card : cards) {
     const std::string who = transport::peer_text(card.info);
     if ((card.info.nets & transport::kNetPlugin) == 0) return who + " uses no network plugin";
-    if ((card.info.nets & transport::kNetReduces) == 0)
-      return format("the network plugin of {} does not reduce (-v there says why)", who);
+    if ((card.info.nets & transport::kNetCollNet) == 0)
+      return format("the network plugin of {} has no CollNet (-v there says why)", who);
     if (card.reducer.name_hash != cards[0].reducer.name_hash)
       return format("{} and {} have different network plugins", transport::peer_text(cards[0].info),
                     who);
     if (card.reducer.most_bytes < step)
-      return format("the network plugin of {} reduces {} bytes at once, a step has {} (BUFFSIZE)",
-                    who, card.reducer.most_bytes, step);
+      return format(
+          "the network plugin of {} reduces at most {} bytes at once, a step has {} (BUFFSIZE)",
+          who, card.reducer.most_bytes, step);
   }
   return {};
 }
@@ -75,9 +76,9 @@ NetworkReduction join_reducers(int rank, std::span<const RankCard> cards, const 
 std::string network_refusal(const Operation& op, const CommShape& shape) {
   if (shape.nranks == 1) return {};  // a copy
   if (shape.network.chains.empty())
-    return "collnet needs a network that reduces, and there is none: " + shape.network.why_not;
+    return "collnet needs in-network reduction, and there is none: " + shape.network.why_not;
   if ((shape.network.serves & transport::reduction_bit(op.type, op.op)) == 0)
-    return format("the network does not reduce {} of {}", kernels::name_of(op.op),
+    return format("the network does not support {} of {}", kernels::name_of(op.op),
                   kernels::name_of(op.type));
   return {};
 }

@@ -1,6 +1,6 @@
-// Where the network reduces between hosts (a plugin's CollNet, transport/net/plugin/reducer.h):
-// from what all ranks say of their plugins, the chains inside the hosts and their heads. Pure;
-// every rank comes to the same but for its own places. Called at start-up of a communicator.
+// In-network reduction between hosts (a plugin's CollNet, transport/net/plugin/reducer.h):
+// from what all ranks report of their plugins, the chains inside the hosts and their heads. Pure;
+// the same on every rank except for its own places. Called at start-up of a communicator.
 // Threads: any.
 #pragma once
 #include <span>
@@ -15,7 +15,7 @@
 
 namespace collctl::runtime {
 
-// The head of each host in a channel, in the order of hosts: heads go round with the channels, so
+// The head of each host in a channel, in the order of hosts: heads rotate with the channels, so
 // that each has its own share of a host's NICs.
 std::vector<int32_t> chain_heads(const HostGroups& hosts, int channel);
 // A rank's place in the chain of its host: up is the rank before it, of the head itself.
@@ -25,7 +25,7 @@ kernels::TreeLinks chain_links(const HostGroups& hosts, int32_t rank, int channe
 NetworkReduction join_reducers(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
                                int channels, const Settings& settings);
 
-// Empty, or why the network does not reduce this.
+// Empty, or why there is no in-network reduction of this.
 std::string network_refusal(const Operation& operation, const CommShape& shape);
 
 }  // namespace collctl::runtime

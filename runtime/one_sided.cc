@@ -50,14 +50,14 @@ Status OneSided::withdraw(std::span<const WindowPointer> windows, Deadline deadl
   // Before the barrier: behind it peers may share others under the same numbers.
   for (const WindowPointer& window : windows)
     if (rdma_ != nullptr && window != nullptr) rdma_->forget(window->number());
-  Status met = barrier(deadline);
+  Status arrived = barrier(deadline);
   for (const WindowPointer& window : windows) {
     if (window == nullptr) continue;
     if (network_ != nullptr) network_->dismiss(window->number());
     if (rdma_ != nullptr) rdma_->dismiss(window->number());
     shared_.erase(window->number());
   }
-  return met;
+  return arrived;
 }
 
 bool OneSided::direct(int peer) const {
@@ -99,7 +99,7 @@ Status OneSided::check(const WindowPlace& place, uint64_t bytes) const {
   COLL_TRY(check_window(place.window));
   const uint64_t all = place.window->bytes();
   if (bytes > all || place.offset > all - bytes)
-    return usage(format("{} bytes at {} of a window of {} bytes: they end beyond it", bytes,
+    return usage(format("{} bytes at {} of a window of {} bytes: range exceeds the window", bytes,
                         place.offset, all));
   return {};
 }
@@ -235,11 +235,11 @@ Status OneSided::await(int peer, int line, uint64_t times, Deadline deadline) {
   if (!came) return named(came.error(), peer, deadline);
   if (*came) return {};
   const std::string what = line == kBarrierSignal ? "a barrier" : format("signal {}", line);
-  return Error(
-             ErrorCode::deadline,
-             format("rank {} waited for {} of {}, which came {} of {} times", communicator_.rank(),
-                    what, transport::peer_text(communicator_.peers()[size_t(peer)]),
-                    board_.pending(peer, line), times))
+  return Error(ErrorCode::deadline,
+               format("rank {} waited for {} from {}, which arrived {} of {} times",
+                      communicator_.rank(), what,
+                      transport::peer_text(communicator_.peers()[size_t(peer)]),
+                      board_.pending(peer, line), times))
       .blame(peer);
 }
 

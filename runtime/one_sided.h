@@ -1,5 +1,5 @@
 // One-sided operations on windows (runtime/user_window.h): one rank puts into and gets from another
-// rank's window without the other's help; signals tell it that something is there.
+// rank's window without the other's help; signals tell it that data has arrived.
 //
 // Between ranks of a team a put is a store and a get a load. Between hosts they are RDMA writes and
 // reads where the network is IB and the window's memory can be registered with it
@@ -41,8 +41,8 @@ struct WindowPlace {
 class OneSided {
  public:
   // All ranks together; the communicator must outlive it. Opened on all ranks or on none, which end
-  // at once with the reason of the one that failed; unless that was for lack of memory
-  // (unavailable) this is the end of the communicator. `fault` (tests): a put of that rank comes
+  // at once with the reason of the one that failed; unless that was lack of memory
+  // (unavailable) the communicator has failed. `fault` (tests): a put of that rank arrives
   // with a wrong bit.
   static Result<std::unique_ptr<OneSided>> open(Communicator& communicator, Deadline deadline,
                                                 const kernels::Fault& fault = {});
@@ -61,14 +61,14 @@ class OneSided {
   // Puts and adds one to the signal, in one call.
   Status put_signal(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
                     Deadline deadline);
-  // Adds one to signal 0..kSignals-1 of this rank at the peer. Waits for nobody.
+  // Adds one to signal 0..kSignals-1 of this rank at the peer. Does not wait.
   Status signal(int peer, int signal);
-  // Waits until the peer's signal has come `times` times more than was waited for before.
+  // Waits until the peer's signal has arrived `times` times more than was waited for before.
   Status wait(int peer, int signal, uint64_t times, Deadline deadline);
   Status flush(int peer, Deadline deadline);
   Status barrier(Deadline deadline);
 
-  // Data goes by stores and loads.
+  // Data is moved by stores and loads.
   bool direct(int peer) const;
   // In words: "own", "window" (loads and stores), "NET/IB/0", "NET/Socket".
   std::string path(int peer) const;
@@ -77,12 +77,12 @@ class OneSided {
 
  private:
   explicit OneSided(Communicator& communicator) : communicator_(communicator) {}
-  Status meet_peers(Deadline deadline);
-  Error give_up(Error mine, Deadline deadline);
+  Status connect_peers(Deadline deadline);
+  Error fail_open(Error mine, Deadline deadline);
   Status connect(uint64_t number, Deadline deadline);
   Status connect_rdma(std::vector<OneSidedRdma::RdmaPeer> peers, Deadline deadline);
   std::string refuses_rdma(int peer) const;
-  // Whether the window of the peer is reached by RDMA; what went the other way before is in place.
+  // Whether the peer's window is reached by RDMA; what took the other path before is in place.
   Status put_then(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
                   Deadline deadline);
   Status put_away(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
@@ -110,7 +110,7 @@ class OneSided {
   transport::DeviceStream stream_;            // GPU ranks: the caller's copies
   transport::DeviceStream socket_stream_;     // and those of what goes over sockets
   std::vector<bool> team_;                    // by rank
-  std::set<int> heeded_;                      // lost peers, of which news was waited for
+  std::set<int> heeded_;                      // lost peers, whose reason was waited for
   std::map<uint64_t, WindowHold> shared_;     // memory that peers use over networks, by window
 };
 

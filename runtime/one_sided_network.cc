@@ -52,7 +52,7 @@ void OneSidedNetwork::admit(uint64_t number, uint8_t* address, uint64_t bytes) {
   windows_[number] = {address, bytes};
 }
 
-// Nothing of the window is under way when all ranks have met before; what is all the same is cut
+// Nothing of the window is in flight when all ranks had a barrier before; what still is, is cut
 // off, because its memory may go now.
 void OneSidedNetwork::dismiss(uint64_t number) {
   const std::lock_guard lock(mutex_);
@@ -115,8 +115,8 @@ Status OneSidedNetwork::post(Connection& connection, const Outgoing& what) {
   return {};
 }
 
-// A caller that gives up ends the connection, because the peer's answer would come into memory that
-// is not the caller's any more.
+// A caller that stops waiting ends the connection, because the peer's answer would go into memory
+// that is not the caller's any more.
 Status OneSidedNetwork::wait_for(std::unique_lock<std::mutex>& lock, Connection& connection,
                                  uint64_t ticket, const char* what, const Patience& patience) {
   while (!wanted_[ticket].done && !connection.broken) {
@@ -126,9 +126,8 @@ Status OneSidedNetwork::wait_for(std::unique_lock<std::mutex>& lock, Connection&
     // It has read all that it will, and what it says behind its goodbye is not read here.
     if (connection.leaving && connection.out.empty()) end(connection, left_error(connection));
     if (patience.deadline.passed())
-      end(connection,
-          Error(ErrorCode::deadline,
-                format("{} did not end within its time: waits for {}", what, connection.name)));
+      end(connection, Error(ErrorCode::deadline, format("{} did not complete in time: waits for {}",
+                                                        what, connection.name)));
     lock.unlock();
     const Status broken = patience.alive();
     lock.lock();
@@ -178,7 +177,7 @@ Status OneSidedNetwork::signal(int peer, int signal) {
   const std::lock_guard lock(mutex_);
   COLL_ASSIGN(Connection* const connection, open_connection(peer));
   if (connection->out.size() >= kMostQueued)
-    return Error(ErrorCode::unavailable, format("{} does not take its signals: {} are waiting",
+    return Error(ErrorCode::unavailable, format("{} does not accept signals: {} are waiting",
                                                 connection->name, connection->out.size()))
         .blame(peer);
   return post(*connection, {.head = {.kind = Kind::signal, .signal = uint32_t(signal)}});

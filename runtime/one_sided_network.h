@@ -1,11 +1,11 @@
 // One-sided operations between hosts: one connection to each rank that is not of the team, and one
-// thread that moves all of them: what peers put goes straight into the window, what they get
-// straight out of it, their signals onto the board. Used by one_sided only.
+// thread that moves all of them: what peers put is received in the window, what they get
+// is sent from it, their signals go onto the board. Used by one_sided only.
 //
 // On a connection everything happens in the order in which it was sent, so a signal follows the
 // puts before it, and the answer to a fence says that they are in place. The thread never waits for
-// one peer: nobody can hold the others up, and two ranks that get from each other cannot block.
-// Trust: peers are of the job (base/auth), yet what they name is checked against the windows
+// one peer: none can hold up the others, and two ranks that get from each other cannot block.
+// Trust: peers belong to the job (base/auth), yet what they request is checked against the windows
 // admitted here; a connection that asks for anything else is ended.
 // Threads: put, get, signal and fence are the communicator's thread's, which they keep waiting;
 // everything else is guarded.
@@ -88,7 +88,7 @@ class OneSidedNetwork {
     Head head;
     const uint8_t* body = nullptr;
     uint64_t moved = 0;        // of head and body together
-    uint64_t done_ticket = 0;  // finished when it is sent; 0: nobody waits
+    uint64_t done_ticket = 0;  // finished when it is sent; 0: no waiter
   };
   struct Connection {
     int rank = -1;
@@ -99,7 +99,7 @@ class OneSidedNetwork {
     uint64_t in_moved = 0;  // of the head
     uint8_t* in_at = nullptr;
     uint64_t in_left = 0;
-    // With `copy`: what has come and is not in its place yet; a part of the first outgoing body,
+    // With `copy`: what has arrived and is not in place yet; a part of the first outgoing body,
     // from `out_first` on.
     Bytes in_stage, out_stage;
     uint64_t in_staged = 0, out_first = 0, out_staged = 0;
@@ -111,7 +111,7 @@ class OneSidedNetwork {
     uint8_t* address;
     uint64_t bytes;
   };
-  struct Wanted {  // an answer that somebody waits for
+  struct Wanted {  // an answer that a caller waits for
     Connection* from = nullptr;
     uint8_t* data = nullptr;
     uint64_t bytes = 0;
@@ -125,7 +125,7 @@ class OneSidedNetwork {
   Status receive(Connection& connection);
   Result<uint64_t> read_body(Connection& connection) const;  // 0: nothing there now
   Result<iovec> body_from(Connection& connection, uint64_t sent) const;
-  Status begin(Connection& connection);  // a head has come
+  Status begin(Connection& connection);  // a head has arrived
   void finish(Connection& connection);   // and its body
   Result<uint8_t*> admitted(const Connection& connection) const;
   void end(Connection& connection, Error why);

@@ -40,14 +40,14 @@ Status OneSidedNetwork::begin(Connection& connection) {
     case Kind::get: {
       COLL_ASSIGN(const uint8_t* const at, admitted(connection));
       if (connection.out.size() >= kMostQueued)
-        return Error(ErrorCode::lost, format("{} asks for more than it takes", connection.name));
+        return Error(ErrorCode::lost, format("{} asks for more than it accepts", connection.name));
       connection.out.push_back(
           {.head = {.kind = Kind::data, .bytes = in.bytes, .ticket = in.ticket}, .body = at});
       return {};
     }
     case Kind::fence:
       if (connection.out.size() >= kMostQueued)
-        return Error(ErrorCode::lost, format("{} asks for more than it takes", connection.name));
+        return Error(ErrorCode::lost, format("{} asks for more than it accepts", connection.name));
       connection.out.push_back({.head = {.kind = Kind::fenced, .ticket = in.ticket}});
       return {};
     case Kind::data:
@@ -56,7 +56,8 @@ Status OneSidedNetwork::begin(Connection& connection) {
       if (found == wanted_.end() || found->second.from != &connection || found->second.done ||
           found->second.bytes != in.bytes ||
           (in.kind == Kind::data) != (found->second.data != nullptr))
-        return Error(ErrorCode::lost, format("{} answers what was not asked", connection.name));
+        return Error(ErrorCode::lost,
+                     format("{} answers a request that was not made", connection.name));
       connection.in_at = found->second.data;
       connection.in_left = in.bytes;
       return {};
@@ -64,13 +65,13 @@ Status OneSidedNetwork::begin(Connection& connection) {
     case Kind::signal:
       if (in.signal > uint32_t(kBarrierSignal))
         return Error(ErrorCode::lost,
-                     format("{} raises signal {}, which is none", connection.name, in.signal));
+                     format("{} raises the invalid signal {}", connection.name, in.signal));
       return {};
     case Kind::goodbye:
       connection.leaving = true;
       return {};
   }
-  return Error(ErrorCode::lost, format("{} sends what is no operation", connection.name));
+  return Error(ErrorCode::lost, format("{} sends an invalid operation", connection.name));
 }
 
 void OneSidedNetwork::finish(Connection& connection) {

@@ -4,7 +4,7 @@
 #include "runtime/communicator_state.h"
 #include "runtime/one_sided.h"
 #include "transport/edge.h"
-#include "transport/net/meeting.h"
+#include "transport/net/rendezvous.h"
 
 namespace collctl::runtime {
 namespace {
@@ -21,20 +21,21 @@ Result<std::unique_ptr<OneSided>> OneSided::open(Communicator& communicator, Dea
   made->fault_ = fault;
   if (communicator.device() != nullptr) {
     auto stream = transport::DeviceStream::make(communicator.device());
-    if (!stream) return made->give_up(std::move(stream.error()), deadline);
+    if (!stream) return made->fail_open(std::move(stream.error()), deadline);
     made->stream_ = std::move(*stream);
   }
-  // All ranks hear of one that has no board, and can go on without.
+  // All ranks hear of one that has no board, and can continue without.
   COLL_TRY_IN(made->board_.open(communicator, deadline), "one-sided operations");
-  Status met = made->meet_peers(deadline);
+  Status connected = made->connect_peers(deadline);
   // All are there, or none is.
-  if (met) met = communicator.barrier(deadline);
-  if (!met) return made->give_up(std::move(met.error()), deadline).within("one-sided operations");
+  if (connected) connected = communicator.barrier(deadline);
+  if (!connected)
+    return made->fail_open(std::move(connected.error()), deadline).within("one-sided operations");
   return made;
 }
 
 // The others wait for this rank's part: they end with its reason, if not it with theirs.
-Error OneSided::give_up(Error mine, Deadline deadline) {
+Error OneSided::fail_open(Error mine, Deadline deadline) {
   const int peer = mine.rank;
   Error why = named(std::move(mine), peer, deadline);
   if (Status told = communicator_.async_error(); !told) return std::move(told.error());
@@ -42,7 +43,7 @@ Error OneSided::give_up(Error mine, Deadline deadline) {
   return why;
 }
 
-Status OneSided::meet_peers(Deadline deadline) {
+Status OneSided::connect_peers(Deadline deadline) {
   Communicator::State& state = *communicator_.state_;
   if (communicator_.device() != nullptr && !state.settings.shm_disabled) {
     COLL_TRY(state.wait_until_wired(deadline));
@@ -112,7 +113,7 @@ Status OneSided::connect(uint64_t number, Deadline deadline) {
   std::vector<NetworkPeer> connected;
   std::vector<OneSidedRdma::RdmaPeer> rdma;
   for (const auto& end : ends) {
-    auto fd = transport::meet(end, services, key_of(end), deadline);
+    auto fd = transport::rendezvous(end, services, key_of(end), deadline);
     if (!fd) return transport::edge_error(end.spec, std::move(fd.error()));
     if (end.spec.purpose == kPurposeOneSidedRdma)
       rdma.push_back({.spec = end.spec, .control = std::move(*fd)});

@@ -10,7 +10,7 @@
 namespace collctl::runtime {
 namespace {
 
-constexpr double kRdmaGoodbyeSeconds = 2;  // for what is under way when this end leaves
+constexpr double kRdmaGoodbyeSeconds = 2;  // for what is in flight when this end leaves
 constexpr int64_t kRdmaLookMs = 20;        // how late a waiting caller sees an abort
 constexpr int64_t kRdmaSpinNs = 20'000;    // that a caller polls before it sleeps
 constexpr double kRdmaServiceSeconds =
@@ -49,7 +49,7 @@ OneSidedRdma::~OneSidedRdma() {
   };
   {
     Lock lock(mutex_);
-    // A signal that is under way would be lost with the queue pair.
+    // A signal that is in flight would be lost with the queue pair.
     wait_until(lock, all([](Link& link) { return !link.busy(); }));
     for (const auto& [peer, link] : ib_->links()) link->say_goodbye();
     wait_until(lock, all([](Link& link) {
@@ -110,8 +110,8 @@ Result<OneSidedRdma::Link*> OneSidedRdma::open_link(int peer) {
   return link;
 }
 
-// Polls for a moment, then sleeps until the service has news. A caller that gives up ends the link:
-// an answer that comes later must not come into memory that is the caller's again.
+// Polls for a moment, then sleeps until the service has news. A caller that stops waiting ends the
+// link: an answer that comes later must not come into memory that is the caller's again.
 Status OneSidedRdma::wait_for(Lock& lock, Link& link, const char* what, const Patience& patience,
                               const std::function<bool()>& done) {
   const Deadline spin = Deadline::after_ns(kRdmaSpinNs);
@@ -129,7 +129,7 @@ Status OneSidedRdma::wait_for(Lock& lock, Link& link, const char* what, const Pa
       link.fail(Error(ErrorCode::lost, format("{} has closed its windows", link.name())));
     if (patience.deadline.passed())
       link.fail(Error(ErrorCode::deadline,
-                      format("{} did not end within its time: waits for {}", what, link.name())));
+                      format("{} did not complete in time: waits for {}", what, link.name())));
     lock.unlock();
     const Status alive = patience.alive();
     lock.lock();
@@ -142,7 +142,7 @@ Status OneSidedRdma::wait_for(Lock& lock, Link& link, const char* what, const Pa
                      [&] { return done() || link.error().has_value(); });
     --sleepers_;
   }
-  // The end of a link is the end of what was under way as well.
+  // The end of a link is the end of what was in flight as well.
   if (link.error()) return *link.error();
   return {};
 }
@@ -268,7 +268,7 @@ Status OneSidedRdma::fence(int peer, const Patience& patience) {
 }
 
 // The acknowledgement of a write says that the peer's adapter has it, the answer to a read behind
-// it that memory does. A read may overtake writes that are under way, so those end first.
+// it that memory does. A read may overtake writes that are in flight, so those end first.
 Status OneSidedRdma::read_back(Lock& lock, Link& link, const Patience& patience) {
   if (!link.unread()) return {};
   COLL_TRY(wait_for(lock, link, "a fence", patience, [&] { return link.writes_under_way() == 0; }));

@@ -1,6 +1,6 @@
 // One-sided operations between hosts over NET/IB (transport/net/ib/one_sided.h): the waiting, and
 // the thread that serves what other ranks do here. Used by one_sided only, which goes over sockets
-// (one_sided_network.h) where a link or a window is not for RDMA.
+// (one_sided_network.h) where a link or a window cannot use RDMA.
 //
 // Data goes from the caller's buffer where that lies in a shared window of this rank, else through
 // memory of our own that adapters know. What may use a caller's memory has ended when a call
@@ -47,20 +47,20 @@ class OneSidedRdma {
     uint64_t number = 0;
     transport::IbOneSided::Range window, pages;  // pages: around it, whole
   };
-  // Tells all peers of this rank's windows, and waits for what they tell.
+  // Tells all peers of this rank's windows, and waits for theirs.
   Status share(std::span<const Shared> windows, const Patience& patience);
-  void forget(uint64_t number);   // the peers' windows: they are used no more
+  void forget(uint64_t number);   // the peers' windows: no longer used
   void dismiss(uint64_t number);  // this rank's
 
   bool links(int peer) const;
   std::string via(int peer) const;
-  // The peer's window is for RDMA.
+  // The peer's window can be used with RDMA.
   bool reaches(int peer, uint64_t window) const;
-  // A window of the peer that is not, and why; empty: all are.
+  // A window of the peer that cannot, and why; empty: all can.
   std::string refused_by(int peer) const;
   // The error that has ended the link to the peer, if one has.
   Status health(int peer);
-  // It is linked and has not said goodbye; of one that has all has come that ever will.
+  // It is linked and has not said goodbye; from one that has, nothing more will arrive.
   bool may_signal(int peer);
 
   // Returns when `data` may be used again. signal: to raise behind it; -1: none.
@@ -92,7 +92,7 @@ class OneSidedRdma {
   std::condition_variable changed_;
   std::unique_ptr<transport::IbOneSided> ib_;
   uint64_t rounds_ = 0;  // of share()
-  int sleepers_ = 0;     // callers that want to hear of what they asked for
+  int sleepers_ = 0;     // callers that wait for their completions
   bool stopping_ = false;
   base::Fd bell_;
   std::thread thread_;

@@ -44,7 +44,7 @@ Status await_handshake(int fd, uint32_t* abort_word, Deadline deadline) {
     if (ready > 0) return {};
     if (abort_word != nullptr &&
         std::atomic_ref<uint32_t>(*abort_word).load(std::memory_order_acquire) != 0)
-      return Error(ErrorCode::lost, "given up, because the communicator was aborted");
+      return Error(ErrorCode::lost, "stopped because the communicator was aborted");
     if (deadline.passed()) return Error(ErrorCode::deadline, "no handshake before the deadline");
   }
 }
@@ -53,7 +53,7 @@ Result<RdmaHandshake> receive_handshake(int fd, uint32_t* abort_word, Deadline d
   COLL_TRY(await_handshake(fd, abort_word, deadline));
   uint32_t size = 0;
   COLL_TRY(base::read_exact(fd, &size, sizeof size, deadline));
-  if (size > kMostHandshakeBytes) return Error(ErrorCode::lost, "a handshake that cannot be read");
+  if (size > kMostHandshakeBytes) return Error(ErrorCode::lost, "a malformed handshake");
   Bytes bytes(size);
   COLL_TRY(base::read_exact(fd, bytes.data(), size, deadline));
   ByteReader r(bytes);
@@ -62,7 +62,7 @@ Result<RdmaHandshake> receive_handshake(int fd, uint32_t* abort_word, Deadline d
   what.why = r.get_string(kMostHandshakeBytes);
   const ByteView body = r.get_bytes(kMostHandshakeBytes);
   what.body.assign(body.begin(), body.end());
-  if (!r.ok() || !r.at_end()) return Error(ErrorCode::lost, "a handshake that cannot be read");
+  if (!r.ok() || !r.at_end()) return Error(ErrorCode::lost, "a malformed handshake");
   return what;
 }
 
@@ -159,7 +159,8 @@ Status OneSidedRdma::share(std::span<const Shared> windows, const Patience& pati
   for (const Shared& each : windows) {
     cards.push_back(ib_->admit(each.number, each.window, each.pages));
     if (cards.back().memory == nullptr)
-      COLL_INFO(net, "NET/IB : window {} is not for RDMA: {}", each.number, cards.back().why);
+      COLL_INFO(net, "NET/IB : window {} is not usable for RDMA: {}", each.number,
+                cards.back().why);
   }
   ++rounds_;
   for (const auto& [peer, link] : ib_->links()) link->tell_windows(cards);

@@ -1,4 +1,4 @@
-// What an operation may be: the checks that come back to the caller at once.
+// What an operation may be: the checks that return to the caller at once.
 #include "runtime/operation.h"
 
 #include <limits>
@@ -58,9 +58,10 @@ Status check_buffers(const Operation& op, int rank, int nranks) {
   if (apart) return {};
   if (!e.in_place) return wrong(op, "input and output overlap; it cannot run in place");
   if (in + e.output_in_input * size != out + e.input_in_output * size)
-    return wrong(op, format("input and output of rank {} overlap, but not as its in-place form has "
-                            "them (the smaller one is this rank's own block of the larger)",
-                            rank));
+    return wrong(
+        op, format("input and output of rank {} overlap, but not as its in-place form requires "
+                   "(the smaller one must be this rank's own block of the larger)",
+                   rank));
   return {};
 }
 

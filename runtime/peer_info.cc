@@ -37,7 +37,7 @@ Status check_devices(std::span<const RankCard> cards) {
     if (card.info.kind != cards[0].info.kind) {
       const bool first = cards[0].info.kind == transport::DeviceKind::cuda;
       return Error(ErrorCode::usage,
-                   format("{} drives a GPU, {} does not", rank_text(first ? cards[0] : card),
+                   format("{} uses a GPU, {} does not", rank_text(first ? cards[0] : card),
                           rank_text(first ? card : cards[0])),
                    "give all ranks the same --device")
           .blame(card.info.rank);
@@ -60,7 +60,7 @@ Status check_devices(std::span<const RankCard> cards) {
       return Error(
                  ErrorCode::unavailable,
                  format("rank {} and rank {} share GPU {} of host {} as threads of one process, "
-                        "where the kernels of one can keep out those it waits for",
+                        "where one's kernels can keep out the kernels it waits for",
                         other->second->info.rank, card.info.rank, card.info.device, card.info.host),
                  "ranks that share a GPU must be processes: --rank-mode process")
           .blame(card.info.rank);
@@ -147,7 +147,7 @@ Status check_cards(std::span<RankCard> cards) {
     cards[r].sharing_ranks = std::max(0, cards[r].sharing_ranks);
     sanitize(cards[r].place);
     if (info.rank != int(r))
-      return Error(ErrorCode::lost, format("rank {} introduced itself as rank {}", r, info.rank))
+      return Error(ErrorCode::lost, format("rank {} identified itself as rank {}", r, info.rank))
           .blame(int(r));
     if (std::strcmp(info.version, cards[0].info.version) != 0)
       return Error(ErrorCode::usage,
@@ -172,13 +172,13 @@ Crowding crowding_of(std::span<const RankCard> cards, const HostGroups& hosts) {
     for (const int32_t r : host) {
       const RankCard& card = cards[size_t(r)];
       // Who is bound to other cores (as mpirun binds) shares none, whatever was said.
-      const auto meets = [&](int32_t other) {
+      const auto reaches = [&](int32_t other) {
         const RankCard& theirs = cards[size_t(other)];
         return theirs.first_core <= card.last_core && card.first_core <= theirs.last_core;
       };
-      const int met = int(std::count_if(host.begin(), host.end(), meets));
+      const int reached = int(std::count_if(host.begin(), host.end(), reaches));
       const int told = card.sharing_ranks > 0 ? card.sharing_ranks : int(host.size());
-      const int ranks = std::max(1, std::min(told, met));
+      const int ranks = std::max(1, std::min(told, reached));
       crowding.ranks_per_core = std::max(crowding.ranks_per_core, double(ranks) / card.cores);
       crowding.cores_per_rank = std::min(crowding.cores_per_rank, card.cores / ranks);
     }

@@ -19,16 +19,16 @@ namespace collctl::runtime {
 struct RankCard {
   transport::PeerInfo info;
   int32_t cores;          // this rank may use, by affinity and quota
-  int32_t sharing_ranks;  // that share these cores, when the launcher said so; 0: all of the host
+  int32_t sharing_ranks;  // that share these cores, if the launcher set it; 0: all of the host
   int32_t first_core, last_core;  // of those this rank may run on
   CpuPlace place;
   // GPU ranks.
   uint8_t fd_handles;    // its memory can be passed as a descriptor
-  uint8_t share_device;  // another rank may drive the same GPU
+  uint8_t share_device;  // another rank may use the same GPU
   uint8_t reserved[2];
   int32_t device_error;   // ErrorCode of a GPU that cannot be used, 0: it can
   char device_text[224];  // its bus, or why it cannot be used
-  // Of its plugin's network that reduces, with kNetReduces; else zero.
+  // Of its plugin's CollNet, with kNetCollNet; else zero.
   struct Reducer {
     uint64_t name_hash;   // of the plugin
     uint64_t serves;      // a set of transport::reduction_bit()
@@ -41,7 +41,7 @@ RankCard make_card(int rank, uint64_t job_hash, const Settings& settings, int sh
                    const Address& net_address);
 // As if the rank were on a host of this name, in place of HOSTID: for several in one process.
 void act_on_host(RankCard& card, const std::string& host_id);
-// Makes it the card of a rank that drives `device`, or of one that was to and cannot.
+// Makes it the card of a rank that uses `device`, or of one that should and cannot.
 void add_device(RankCard& card, const Result<transport::DevicePointer>& device, bool may_share);
 
 // Cards of all ranks, by rank. Errors name both ranks: versions that differ (usage), a card that is
@@ -53,7 +53,7 @@ int first_with_other_settings(std::span<const RankCard> cards);
 
 struct Crowding {
   double ranks_per_core = 1;  // of the most crowded host
-  int cores_per_rank = 1;     // of the least endowed rank, at least 1
+  int cores_per_rank = 1;     // of the rank with the fewest, at least 1
 };
 Crowding crowding_of(std::span<const RankCard> cards, const HostGroups& hosts);
 

@@ -27,10 +27,10 @@ struct LocalLinks {
   double socket_gbps = 0;    // between two NUMA nodes, one direction
 };
 
-// What the network between hosts reduces by itself (network_reduction.h).
+// In-network reduction between hosts (network_reduction.h).
 struct NetworkReduction {
   uint64_t serves = 0;  // a set of transport::reduction_bit(); 0: nothing, for this reason:
-  std::string why_not = "no network plugin was looked for";
+  std::string why_not = "no network plugin was searched for";
   // By channel: this rank's place; a head is its own parent.
   std::vector<kernels::TreeLinks> chains;
   int longest_chain = 1;  // ranks of the largest host
@@ -52,7 +52,7 @@ struct CommShape {
   std::vector<ChannelShape> channels;
   uint32_t slot_bytes[kernels::kProtocolCount] = {};  // wire bytes of a slot; 0: not offered
   uint32_t slot_count = 8;
-  uint64_t window_bytes = 0;  // of a bank; 0: the ranks map no memory together, for this reason:
+  uint64_t window_bytes = 0;  // of a bank; 0: the ranks share no mapped memory, for this reason:
   std::string no_window;      // (of GPU ranks, with gpu_window false)
   int window_channels = 0;
   // GPU ranks. `local`, `tree_depth`, `ranks_per_core` and the window of banks are CPU ranks'.
@@ -61,8 +61,8 @@ struct CommShape {
   // operations these have; null: none.
   bool gpu_window = false;
   WindowServes window_serves = nullptr;
-  WindowDirect window_direct = nullptr;  // and which go straight between users' windows
-  bool ll128_passed = false;  // the torn-line test, on every path in use; else why LL128 is off:
+  WindowDirect window_direct = nullptr;  // and which are direct between users' windows
+  bool ll128_passed = false;  // the torn-store test, on every path in use; else why LL128 is off:
   std::string no_ll128;
   int pair_channels = 0;  // for messages and all-to-all; may be more than `channels`
   std::shared_ptr<const ModelInput> model;  // what the model of time knows; never null
@@ -71,7 +71,7 @@ struct CommShape {
   LocalLinks local;
   int tree_depth = 0;         // levels between the root and the deepest rank
   double ranks_per_core = 1;  // of the most crowded host
-  int default_channels = 1;   // what an operation may use when nobody says how many
+  int default_channels = 1;   // what an operation may use by default
 };
 
 struct PlannedOp {
@@ -84,8 +84,8 @@ struct PlannedOp {
   std::vector<kernels::Work> works;
   bool by_window_kernel = false;
   bool by_copies = false;  // of a GPU's driver, one for each round: messages to oneself
-  bool straight = false;   // from buffer to buffer: all lie in users' windows (plan_shared.h)
-  int threads = 0;         // of a channel's block on a GPU; 0: of no account
+  bool direct = false;     // from buffer to buffer: all lie in users' windows (plan_shared.h)
+  int threads = 0;         // of a channel's block on a GPU; 0: not used
   double expected_us = 0;  // by the cost model
   std::string why;
 };

@@ -1,4 +1,4 @@
-// What the planner chooses from: the ways to run one collective, each with its predicted time.
+// What the planner chooses from: the candidates for one collective, each with its predicted time.
 // Internal to the planner (planner.h): pure, the same on all ranks.
 #pragma once
 #include <functional>
@@ -23,7 +23,7 @@ struct PlanCandidate {
   std::string limited_by;
 };
 
-// What the kernels are asked to do: a barrier is an all-reduce.
+// What the kernels run: a barrier is an all-reduce.
 inline Collective executed(Collective c) {
   return c == Collective::barrier ? Collective::all_reduce : c;
 }
@@ -48,7 +48,7 @@ uint64_t link_chunk_bytes(const CommShape& shape, kernels::Protocol protocol);
 // Of GPU ranks.
 std::vector<PlanCandidate> gpu_candidates(const Operation& op, const CommShape& shape,
                                           const Choices& choices);
-// Each reason why something of what `choices` names serves nothing.
+// The reasons why what `choices` names cannot be used.
 void gpu_refusals(const Operation& op, const CommShape& shape, const Choices& choices,
                   const std::function<void(const std::string&)>& add);
 

@@ -55,16 +55,17 @@ std::string window_refusal(const Operation& op, const CommShape& shape, const Al
 std::string refusal(const Operation& op, const CommShape& shape, const AlgorithmRow& row,
                     Protocol protocol) {
   if (!serves(row, executed(op.collective)))
-    return format("{} does not serve {}", row.name, name_of(op.collective));
+    return format("{} does not support {}", row.name, name_of(op.collective));
   if (std::string off = protocol_off(shape, protocol); !off.empty()) return off;
   if (row.window) return window_refusal(op, shape, row, protocol);
   if (row.network) {
     if (std::string why = network_refusal(op, shape); !why.empty()) return why;
-    if (!serves(row, protocol)) return format("{} speaks the protocol simple only", row.name);
+    if (!serves(row, protocol)) return format("{} supports the protocol simple only", row.name);
   }
   if (shape.slot_bytes[int(protocol)] == 0) return format("{} has no slots", name_of(protocol));
   if (shape.slot_count < row.min_slots)
-    return format("{} needs {} slots, STEPS gives {}", row.name, row.min_slots, shape.slot_count);
+    return format("{} needs {} slots, STEPS provides {}", row.name, row.min_slots,
+                  shape.slot_count);
   return fifos_unavailable(*shape.model, query_of(op, shape, row.id, protocol));
 }
 

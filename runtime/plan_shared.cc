@@ -34,7 +34,7 @@ bool may_share(const Operation& op, const CommShape& shape, const Choices& choic
 double shared_us(const Operation& op, const CommShape& shape, int channels) {
   const uint64_t bytes = detail::bytes_of(op);
   if (shape.gpu)
-    return predict_straight(
+    return predict_direct(
                {op.collective, named(op.collective), Protocol::simple, shape.nranks, bytes})
         .us;
   return predict_us({.collective = op.collective,
@@ -47,7 +47,7 @@ double shared_us(const Operation& op, const CommShape& shape, int channels) {
                     shape);
 }
 
-// The ordinary plan's works, made to share their buffers.
+// The staged plan's works, made to share their buffers.
 void share(PlannedOp& planned, const Operation& op, const CommShape& shape, int channels,
            double us) {
   const std::string next = format("{}/{} {:.1f} us", kernels::name_of(planned.algorithm),
@@ -72,11 +72,11 @@ void share(PlannedOp& planned, const Operation& op, const CommShape& shape, int 
   planned.algorithm = named(op.collective);
   planned.protocol = Protocol::simple;
   planned.channels = int(planned.works.size());
-  planned.straight = true;
+  planned.direct = true;
   planned.by_window_kernel = shape.gpu;
   if (shape.gpu) planned.threads = 0;
   planned.expected_us = us;
-  planned.why = format("straight between the users' windows, model: {:.1f} us, next {}", us, next);
+  planned.why = format("direct between the users' windows, model: {:.1f} us, next {}", us, next);
 }
 
 }  // namespace

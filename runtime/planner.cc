@@ -87,16 +87,17 @@ void cpu_refusals(const Operation& op, const CommShape& shape, const Choices& ch
     if (row == nullptr) {
       add(format("{} is not available for CPU ranks", kernels::name_of(id)));
     } else if (!serves(*row, executed(op.collective))) {
-      add(format("{} serves only {}", row->name, list_of(row->collectives)));
+      add(format("{} supports only {}", row->name, list_of(row->collectives)));
     } else if (row->window && shape.window_bytes == 0 && shape.nranks > 1) {
       add(format("{} needs memory that all ranks map, and there is none: {}", row->name,
                  shape.no_window));
     } else if (row->network && !network_refusal(op, shape).empty()) {
       add(network_refusal(op, shape));
     } else if (!serves_any(*row, choices)) {
-      add(format("{} speaks the protocol simple only", row->name));
+      add(format("{} supports the protocol simple only", row->name));
     } else if (shape.slot_count < row->min_slots) {
-      add(format("{} needs {} slots, STEPS gives {}", row->name, row->min_slots, shape.slot_count));
+      add(format("{} needs {} slots, STEPS provides {}", row->name, row->min_slots,
+                 shape.slot_count));
     }
   }
   for (int p = 0; p < kernels::kProtocolCount; ++p)
@@ -118,7 +119,7 @@ Error no_candidate(const Operation& op, const CommShape& shape, const Choices& c
              choices.proto.empty() ? "all" : choices.proto);
   return {ErrorCode::usage,
           format("{} cannot run with {}: {}", kernels::name_of(op.collective), asked,
-                 why.empty() ? "no combination of them serves it" : why),
+                 why.empty() ? "no combination of them supports it" : why),
           "leave out --algo and --proto (COLLCTL_ALGO, COLLCTL_PROTO) to have them chosen"};
 }
 

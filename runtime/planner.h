@@ -1,7 +1,7 @@
 // The planner: from operations and the communicator's shape to a Plan. Pure: no clock, no world;
 // called by the communicator before anything runs, on the caller's thread, and by tests.
 //
-// All ranks must come to the same plan, so a choice depends only on what is the same everywhere:
+// All ranks must get the same plan, so a choice depends only on what is the same everywhere:
 // the shape, the choices and the operation. For sends and receives it depends on the message alone,
 // because only its two ends know of it.
 #pragma once
@@ -18,7 +18,7 @@
 namespace collctl::runtime {
 
 // Usage errors: null buffers, root or peer out of range, sizes that overflow, buffers that overlap
-// in a way the operation cannot bear.
+// in a way that the operation does not allow.
 Status check_operation(const Operation& operation, int rank, int nranks);
 
 // Plans one submission. Collectives keep their order; all sends and receives of the submission are
@@ -29,7 +29,7 @@ Result<Plan> make_plan(std::span<const Operation> operations, const CommShape& s
                        const Choices& choices);
 
 // What make_plan would choose for a collective, which needs no buffers for that. Usage error:
-// nothing of what is allowed serves it.
+// nothing that is allowed supports it.
 struct CollectiveChoice {
   kernels::AlgorithmId algorithm{};
   kernels::Protocol protocol{};
@@ -41,8 +41,8 @@ struct CollectiveChoice {
 Result<CollectiveChoice> choose_collective(const Operation& operation, const CommShape& shape,
                                            const Choices& choices);
 
-// Every way to run a collective on GPU ranks that serves it and that `choices` allow, in the order
-// of the table: what it would take, or why it cannot be had. For `plan`.
+// Every candidate for a collective on GPU ranks that supports it and that `choices` allow, in the
+// order of the table: what it would take, or why it is unavailable. For `plan`.
 struct WeighedWay {
   kernels::AlgorithmId algorithm{};
   kernels::Protocol protocol{};

@@ -311,7 +311,8 @@ Status ProxyEngine::State::drain(Deadline deadline) {
     if (!closing && aborted != nullptr && std::atomic_ref<uint32_t>(*aborted).load() != 0)
       return {};
     if (deadline.passed())
-      return Error(ErrorCode::deadline, "network links still have data that the peers do not take");
+      return Error(ErrorCode::deadline,
+                   "network links still have data that the peers do not accept");
     base::sleep_until(Deadline::after_ns(200'000));
   }
 }

@@ -2,12 +2,12 @@
 // listener where peers' network connections arrive (NetAcceptor).
 //
 // Who drives: a block thread that waits calls assist() in its wait loop and assist_sleep() instead
-// of sleeping on the fifo; then it moves the links itself and no other thread is on the way of a
+// of sleeping on the fifo; then it moves the links itself and no other thread is in the path of a
 // message. While block threads do so the engine's own thread keeps off; it takes over when none did
 // for kHandsOffNs, or at once when it is told that something is left, and sleeps in poll on the
 // links' descriptors and the bell when there is nothing to do. One thread drives at a time.
 //
-// GPUs wait by themselves and wake nobody: while the executor says that operations are under way
+// GPUs poll by themselves and wake no thread: while the executor reports operations in flight
 // (busy) the engine's thread looks at the links again and again, with short sleeps when nothing
 // moves.
 //
@@ -28,7 +28,7 @@ class ProxyEngine : public transport::NetAcceptor {
  public:
   struct Options {
     Address listen_at;  // interface for NET connections, port 0 for any; family 0: no listener
-    std::string interface = {};  // only what comes by it is accepted; empty: what comes at all
+    std::string interface = {};  // only connections through it are accepted; empty: any
     base::Secret secret;
     uint32_t* abort_word = nullptr;  // nonzero: waits end early
     // The first error of each link, from whichever thread drives. Must not call back into the
@@ -49,13 +49,13 @@ class ProxyEngine : public transport::NetAcceptor {
   void expect(uint64_t key) override;
   Result<Fd> take(uint64_t key, Deadline deadline) override;
 
-  // Moves what can be moved now unless another thread is at it; true when something moved.
+  // Moves what can be moved now unless another thread is doing so; true when something moved.
   bool assist();
   // Sleeps until a link's descriptor or a bell moves, at most until `until_ns` (monotonic), and
   // moves the links. May return early; the caller looks at its condition again. The caller must
   // have looked at its condition after its last assist() or assist_sleep(), or not at all.
   void assist_sleep(int64_t until_ns);
-  // A block thread that goes to wait for something else than a proxied fifo: the engine's thread
+  // A block thread is about to wait for something other than a proxied fifo: the engine's thread
   // takes over at once.
   void hand_back();
   // The end of an operation in a block thread: sends what was published last and tells freed slots;
@@ -71,7 +71,7 @@ class ProxyEngine : public transport::NetAcceptor {
   static bool assist_hook(void* engine);
   static void assist_sleep_hook(void* engine, int64_t until_ns);
 
-  // Until all that was published has gone, a link has failed (on_error says so) or the communicator
+  // Until all that was published has been sent, a link has failed (on_error) or the communicator
   // was aborted; code deadline as of stop(). Nothing may publish meanwhile.
   Status flush(Deadline deadline);
   // From here on peers may close their ends without it being an error (after the last barrier).

@@ -31,11 +31,11 @@ struct ProxyEngine::State {
   std::atomic<int64_t> assisted_ns{0};      // when a block thread last drove
   std::atomic<bool> block_sleeps{false};    // a block thread sleeps on the links' descriptors
   std::atomic<bool> thread_in_poll{false};  // the engine's thread does
-  std::atomic<int> operations{0};           // of GPUs, under way
-  int64_t moved_ns = 0;                     // when looking again and again last paid; the thread's
+  std::atomic<int> operations{0};           // of GPUs, in flight
+  int64_t moved_ns = 0;                     // when polling last paid off; the thread's
   std::atomic<int> wanted_node{-1};         // for the thread to move to
   std::atomic<bool> closing{false}, stopping{false};
-  uint32_t moves = 0;     // futex word: how often somebody's driving changed something
+  uint32_t moves = 0;     // futex word: how often driving changed something
   uint32_t sleepers = 0;  // block threads that sleep on it
 
   std::unique_ptr<base::AuthListener> listener;  // the thread's once it runs

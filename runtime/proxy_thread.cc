@@ -130,14 +130,14 @@ void ProxyEngine::State::handle_listener() {
 void ProxyEngine::State::deliver(base::Accepted connection) {
   transport::NetGreeting greeting{};
   if (!transport::decode(connection.greeting, greeting)) {
-    COLL_WARN("NET/Socket : a connection from {} says nothing understandable, dropped",
+    COLL_WARN("NET/Socket : a connection from {} with a malformed greeting, dropped",
               connection.from.text());
     return;
   }
   const std::scoped_lock lock(acceptor);
   if (expected.erase(greeting.key) == 0) {
-    COLL_WARN("NET/Socket : a connection of rank {} from {} that nobody waits for, dropped",
-              greeting.from, connection.from.text());
+    COLL_WARN("NET/Socket : an unexpected connection of rank {} from {}, dropped", greeting.from,
+              connection.from.text());
     return;
   }
   connections[greeting.key] = std::move(connection.fd);
@@ -164,7 +164,7 @@ Result<Fd> ProxyEngine::take(uint64_t key, Deadline deadline) {
     uint32_t* abort_word = s.options.abort_word;
     if (abort_word != nullptr &&
         std::atomic_ref<uint32_t>(*abort_word).load(std::memory_order_acquire) != 0)
-      return Error(ErrorCode::lost, "given up, because the communicator was aborted");
+      return Error(ErrorCode::lost, "stopped because the communicator was aborted");
     if (deadline.passed())
       return Error(ErrorCode::deadline,
                    format("no connection arrived at {} before the deadline", address().text()),

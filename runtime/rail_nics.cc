@@ -18,13 +18,13 @@ using transport::IbGid;
 using transport::IbPort;
 
 constexpr size_t kMostUnused = 256, kMostWord = 1024;
-// What is no way to another host, unless SOCKET_IFNAME names it.
+// What is not a route to another host, unless SOCKET_IFNAME names it.
 constexpr const char* kOtherInterfaces = "^docker,lo,virbr";
 
 void bound(RailHost& found) {
   while (found.nics.size() > kMostRailNics) {
     found.unused.push_back(
-        format("{}: {} NICs of a host are tried at most", found.nics.back().name, kMostRailNics));
+        format("{}: at most {} NICs of a host are tried", found.nics.back().name, kMostRailNics));
     found.nics.pop_back();
   }
   if (found.unused.size() > kMostUnused) found.unused.resize(kMostUnused);
@@ -151,7 +151,7 @@ Result<RailHost> decode_rail_host(ByteView bytes) {
   if (nics > kMostRailNics) r.fail();
   for (uint32_t i = 0; i < nics && r.ok(); ++i) host.nics.push_back(read_nic(r));
   if (!r.ok() || !r.at_end())
-    return Error(ErrorCode::lost, "what a rank says of its NICs cannot be read",
+    return Error(ErrorCode::lost, "a rank's list of NICs is malformed",
                  "is the same version of collctl on all hosts?");
   return host;
 }

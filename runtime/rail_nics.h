@@ -13,7 +13,7 @@
 
 namespace collctl::runtime {
 
-inline constexpr size_t kMostRailNics = 16;  // of a host; more are left out, and said to be
+inline constexpr size_t kMostRailNics = 16;  // of a host; more are ignored, with a note
 
 struct RailNic {
   std::string name;         // "mlx5_0:1", "eth0"
@@ -46,7 +46,7 @@ struct RailNicWish {
 Status find_rail_nics(const RailNicWish& wish, RailHost& found, std::shared_ptr<void>& keep);
 
 Bytes encode(const RailHost& host);
-// Error: lost: not such a text, or more than a host may say.
+// Error: lost: malformed, or longer than allowed.
 Result<RailHost> decode_rail_host(ByteView bytes);
 
 }  // namespace collctl::runtime

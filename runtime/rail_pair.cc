@@ -35,9 +35,9 @@ PeerInfo peer_info(const RailHost& host, const RailNic& nic, const base::Address
   return info;
 }
 
-class Meeting {
+class PairTest {
  public:
-  explicit Meeting(const RailSide& side) : side_(side) {}
+  explicit PairTest(const RailSide& side) : side_(side) {}
   Result<std::vector<RailResult>> run();
 
  private:
@@ -65,13 +65,13 @@ class Meeting {
   std::vector<Way> ways_;
 };
 
-void Meeting::judge() {
+void PairTest::judge() {
   for (const RailNic& from : sender().nics)
     for (const RailNic& to : receiver().nics)
       results_.push_back(judge_rail(from, to, side_.roce_version));
 }
 
-void Meeting::make_way(size_t from, size_t to) {
+void PairTest::make_way(size_t from, size_t to) {
   const size_t cell = from * receiver().nics.size() + to;
   if (results_[cell].end != RailEnd::ok) return;
   const RailNic& my_nic = side_.mine->nics[side_.sends ? from : to];
@@ -99,7 +99,7 @@ void Meeting::make_way(size_t from, size_t to) {
   ways_.push_back(std::move(way));
 }
 
-Result<Bytes> Meeting::swap(const Bytes& mine) {
+Result<Bytes> PairTest::swap(const Bytes& mine) {
   const Deadline deadline = Deadline::after_seconds(kSlackSeconds + 2 * side_.timeout_s);
   const int peer = side_.theirs->rank;
   const std::string context = format("rails of {} and {}", side_.mine->host, side_.theirs->host);
@@ -110,11 +110,11 @@ Result<Bytes> Meeting::swap(const Bytes& mine) {
 }
 
 Error unreadable(const RailHost& peer) {
-  return Error(ErrorCode::lost, format("what {} says of its rails cannot be read", peer.host))
+  return Error(ErrorCode::lost, format("the rail data of {} is malformed", peer.host))
       .blame(peer.rank);
 }
 
-Status Meeting::exchange_blobs() {
+Status PairTest::exchange_blobs() {
   ByteWriter w;
   for (Way& way : ways_) {
     way.mine = way.path->describe(Deadline::after_seconds(side_.timeout_s));
@@ -130,7 +130,7 @@ Status Meeting::exchange_blobs() {
   return {};
 }
 
-void Meeting::reach() {
+void PairTest::reach() {
   const Deadline deadline = Deadline::after_seconds(side_.timeout_s);
   const int rank = side_.mine->rank;
   std::vector<std::jthread> threads;
@@ -145,14 +145,14 @@ void Meeting::reach() {
   for (std::jthread& thread : threads) thread.join();  // each ends by the deadline
 }
 
-void Meeting::write(ByteWriter& w, const RailResult& result) {
+void PairTest::write(ByteWriter& w, const RailResult& result) {
   w.put(uint8_t(result.end)).put(result.GBps).put(result.first_us);
   const std::string text = result.text.substr(0, kMostRailText);
   w.put(uint32_t(text.size()));
   w.put_rest({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
 }
 
-RailResult Meeting::read(ByteReader& r) {
+RailResult PairTest::read(ByteReader& r) {
   RailResult result;
   const auto end = r.get<uint8_t>();
   if (end >= kRailEndCount) r.fail();
@@ -165,7 +165,7 @@ RailResult Meeting::read(ByteReader& r) {
 
 // Both ends come to the same: a failure that says something goes before one that only waited, and
 // the sender's before the receiver's.
-void Meeting::settle(size_t cell, const RailResult& mine, const RailResult& theirs) {
+void PairTest::settle(size_t cell, const RailResult& mine, const RailResult& theirs) {
   const RailResult& out = side_.sends ? mine : theirs;
   const RailResult& in = side_.sends ? theirs : mine;
   const auto waited = [](const RailResult& r) {
@@ -185,8 +185,8 @@ void Meeting::settle(size_t cell, const RailResult& mine, const RailResult& thei
   result.text = format("{}: {}", receiver_knows ? receiver().host : sender().host, known.text);
 }
 
-// What both ends found so far; ways that are not good on both are given up.
-Status Meeting::agree_all() {
+// What both ends found so far; paths that are not good on both are dropped.
+Status PairTest::agree_all() {
   ByteWriter w;
   for (const Way& way : ways_) write(w, way.path->result());
   COLL_ASSIGN(const Bytes theirs, swap(w.bytes()));
@@ -201,7 +201,7 @@ Status Meeting::agree_all() {
   return {};
 }
 
-Status Meeting::stream_all() {
+Status PairTest::stream_all() {
   for (Way& way : ways_) {
     way.path->stream(side_.seconds, Deadline::after_seconds(side_.seconds + side_.timeout_s));
     ByteWriter w;
@@ -217,7 +217,7 @@ Status Meeting::stream_all() {
   return {};
 }
 
-Status Meeting::leave() {
+Status PairTest::leave() {
   const Deadline deadline = Deadline::after_seconds(kRailGoodbyeSeconds);
   // A peer that is not told finds a closed connection instead, which changes no result any more.
   for (Way& way : ways_)
@@ -227,7 +227,7 @@ Status Meeting::leave() {
   return {};
 }
 
-Result<std::vector<RailResult>> Meeting::run() {
+Result<std::vector<RailResult>> PairTest::run() {
   judge();
   for (size_t from = 0; from < sender().nics.size(); ++from)
     for (size_t to = 0; to < receiver().nics.size(); ++to) make_way(from, to);
@@ -242,7 +242,7 @@ Result<std::vector<RailResult>> Meeting::run() {
 }  // namespace
 
 Result<std::vector<RailResult>> try_rails(const RailSide& side) {
-  return Meeting(side).run();
+  return PairTest(side).run();
 }
 
 double rails_patience(const RailSide& side) {

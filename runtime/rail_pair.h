@@ -1,9 +1,9 @@
-// All ways from the NICs of one host to those of another, in one direction: both ends call
-// try_rails at the same time. First every way is connected and carries a few small messages, all
-// beside each other, so that those that hang cost one time-out together; then the good ones stream
+// All paths from the NICs of one host to those of another, in one direction: both ends call
+// try_rails at the same time. First every path is connected and carries a few small messages, all
+// in parallel, so that those that hang cost one time-out together; then the good ones stream
 // one after another, so that they do not share a wire.
 //
-// Threads: the caller's, and while ways are connected one for each.
+// Threads: the caller's, and while paths are connected one for each.
 #pragma once
 #include <vector>
 
@@ -24,12 +24,12 @@ struct RailSide {
   uint64_t comm_hash = 0;
   RailMemory memory;
   double seconds = 0.02;  // of streaming, each
-  double timeout_s = 3;   // of a way that hangs
+  double timeout_s = 3;   // of a path that hangs
   int roce_version = 2;
 };
 
 // By NIC of the sending host, then of the other; the same on both ends. Errors are the peer's or
-// the bootstrap's: nothing more can be tried then.
+// the bootstrap's: then nothing more can be tried.
 Result<std::vector<RailResult>> try_rails(const RailSide& side);
 // How long it takes at most, seconds; for those who wait for the result.
 double rails_patience(const RailSide& side);

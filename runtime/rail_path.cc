@@ -52,7 +52,7 @@ RailResult judge_rail(const RailNic& from, const RailNic& to, int roce_version) 
     return result;
   if (!pair) {
     result.end = RailEnd::no_address;
-    result.text = "no address (GID) of one port fits one of the other";
+    result.text = "no address (GID) of one port matches one of the other";
     return result;
   }
   result.from_gid = pair->sender.index;
@@ -169,7 +169,8 @@ Status RailPath::ping(Deadline deadline) {
   if (std::all_of(std::begin(small_), std::end(small_),
                   [&](uint8_t byte) { return byte == expected; }))
     return {};
-  return Error(ErrorCode::bad_data, "the first message arrived with other bytes than were sent");
+  return Error(ErrorCode::bad_data,
+               "the first message arrived with bytes that differ from those sent");
 }
 
 // Differs between slots and paths, and within a slot from page to page.

@@ -1,4 +1,4 @@
-// One way from a NIC of one host to a NIC of another: a connection of the NET transport between
+// One path from a NIC of one host to a NIC of another: a connection of the NET transport between
 // just these two, a few small messages to see that it carries anything, and a stream of large ones
 // for its bandwidth. Both ends hold a RailPath; what they tell each other goes over the bootstrap
 // (rail_pair.h).
@@ -19,9 +19,9 @@ namespace collctl::runtime {
 enum class RailEnd : uint8_t {
   ok,
   unlike,       // one port is InfiniBand, the other Ethernet
-  no_address,   // no GID of one fits one of the other
+  no_address,   // no GID of one matches one of the other
   unreachable,  // refused, or no route
-  silent,       // nothing came before the deadline
+  silent,       // nothing arrived before the deadline
   large_lost,   // small messages arrive, large ones do not
   failed,       // the network reported an error
   bad_data      // other bytes than were sent
@@ -34,7 +34,7 @@ struct RailResult {
   double first_us = 0;             // what the first small message took, at the sender
   int from_gid = -1, to_gid = -1;  // entries of the ports' tables; -1: none is used
   std::string from_gid_type;       // "RoCE v2"
-  std::string text;                // when not ok: what was said of it
+  std::string text;                // when not ok: the reason
 };
 
 // What two ports' facts say before anything is sent: unlike or no_address, else ok with the GIDs
@@ -58,7 +58,7 @@ class RailPath {
 
   // Errors are kept; the blob is empty then.
   Bytes describe(Deadline deadline);
-  // With the peer's blob: connects, and moves a few small messages. What is wrong is kept.
+  // With the peer's blob: connects, and moves a few small messages. Errors are kept.
   void reach(ByteView peer_blob, Deadline deadline);
   // Large messages for about `seconds`, at least a window; the receive end until they end.
   void stream(double seconds, Deadline deadline);

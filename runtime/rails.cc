@@ -61,7 +61,7 @@ RailPair read_pair(ByteReader& r) {
 
 std::vector<std::vector<std::pair<int, int>>> rail_rounds(int n) {
   // The circle method: one stays, the others move on by one place each round; with an odd number
-  // one of them meets nobody.
+  // one of them has no partner.
   std::vector<std::vector<std::pair<int, int>>> rounds;
   if (n < 2) return rounds;
   const int places = n + n % 2;
@@ -88,9 +88,9 @@ struct Rails::State {
   uint32_t abort_word = 0;
   std::vector<uint8_t> memory;
   RailMatrix matrix;
-  std::vector<base::Address> meeting_points;  // by host: of the connections beside RDMA
-  std::vector<int> acting;                    // ranks, by host
-  int self = -1;                              // index of the host that this rank acts for
+  std::vector<base::Address> bootstrap_addresses;  // by host: of the connections beside RDMA
+  std::vector<int> acting;                         // ranks, by host
+  int self = -1;                                   // index of the host that this rank acts for
 
   Status gather_hosts();
   Status gather_nics();
@@ -110,8 +110,8 @@ void Rails::cancel() {
 
 Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
   if (options.size < 2)
-    return Error(ErrorCode::usage, "rails takes two ranks at least, one on each host",
-                 "name the hosts: collctl run -H a,b rails");
+    return Error(ErrorCode::usage, "rails needs at least two ranks, one on each host",
+                 "give the hosts: collctl run -H a,b rails");
   std::unique_ptr<Rails> rails(new Rails());
   State& s = *rails->state_;
   s.options = options;
@@ -121,8 +121,9 @@ Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
   COLL_ASSIGN(s.settings, read_settings(comm));
   COLL_ASSIGN(const transport::IbSettings ib, transport::read_ib_settings());
   s.roce_version = ib.roce_version;
-  COLL_ASSIGN(const Interface interface, meeting_interface(s.settings.interfaces, s.settings.family,
-                                                           options.id.root_address()));
+  COLL_ASSIGN(
+      const Interface interface,
+      bootstrap_interface(s.settings.interfaces, s.settings.family, options.id.root_address()));
   Bootstrap::Options o;
   o.id = options.id;
   o.rank = options.rank;
@@ -131,7 +132,7 @@ Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
   o.host = base::host_name();
   o.deadline = Deadline::after_seconds(s.settings.start_timeout_s);
   o.task = options.task;
-  o.call_off = options.call_off;
+  o.cancel = options.cancel;
   o.checks_in = options.checks_in;
   COLL_ASSIGN(s.bootstrap, Bootstrap::join(o));
   ProxyEngine::Options p;
@@ -202,10 +203,10 @@ Status Rails::State::gather_nics() {
   for (const int rank : acting) {
     const Bytes& text = texts[size_t(rank)];
     ByteReader r(text);
-    meeting_points.push_back(base::Address::read(r));
-    const size_t head = sizeof(uint32_t) + meeting_points.back().length;
+    bootstrap_addresses.push_back(base::Address::read(r));
+    const size_t head = sizeof(uint32_t) + bootstrap_addresses.back().length;
     if (!r.ok() || text.size() < head)
-      return Error(ErrorCode::lost, format("rank {} said nothing of its NICs", rank)).blame(rank);
+      return Error(ErrorCode::lost, format("rank {} reported no NICs", rank)).blame(rank);
     auto host = decode_rail_host(ByteView(text).subspan(head));
     if (!host) return std::move(host.error()).blame(rank);
     matrix.hosts.push_back(std::move(*host));
@@ -220,7 +221,7 @@ RailSide Rails::State::side_with(int other, bool sends) {
   side.theirs = &matrix.hosts[size_t(other)];
   side.sends = sends;
   for (const auto& listener : listeners) side.acceptors.push_back(listener.get());
-  side.theirs_at = meeting_points[size_t(other)];
+  side.theirs_at = bootstrap_addresses[size_t(other)];
   side.secret = options.id.secret;
   side.comm_hash = options.id.hash();
   side.memory = {.data = memory.data(), .message_bytes = options.message_bytes};
@@ -258,7 +259,7 @@ Status Rails::State::share(const std::vector<RailPair>& found, double patience_s
       if (!r.ok() || !known ||
           pair.cells.size() != matrix.hosts[size_t(pair.from)].nics.size() *
                                    matrix.hosts[size_t(pair.to)].nics.size())
-        return Error(ErrorCode::lost, format("what rank {} found cannot be read", rank))
+        return Error(ErrorCode::lost, format("the results of rank {} are malformed", rank))
             .blame(int(rank));
       matrix.pairs.push_back(std::move(pair));
     }

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/call_off.h"
+#include "base/cancel.h"
 #include "runtime/rail_path.h"
 #include "runtime/unique_id.h"
 
@@ -28,7 +28,7 @@ struct RailMatrix {
   std::vector<RailPair> pairs;  // both directions of each pair of hosts; of one host, one
 };
 
-// The rounds of a tournament: in each, every one of n meets at most one other; every pair once.
+// The rounds of a tournament: in each, every one of n has at most one partner; every pair once.
 std::vector<std::vector<std::pair<int, int>>> rail_rounds(int n);
 
 class Rails {
@@ -38,12 +38,12 @@ class Rails {
     int rank = 0, size = 1;
     std::string net;  // "", "ib" or "socket"
     double start_timeout_s = 60;
-    std::string task;                         // as in CommOptions
-    std::shared_ptr<base::CallOff> call_off;  // of join(), as in CommOptions
-    std::function<void()> checks_in;          // as in CommOptions
+    std::string task;                      // as in CommOptions
+    std::shared_ptr<base::Cancel> cancel;  // of join(), as in CommOptions
+    std::function<void()> checks_in;       // as in CommOptions
     uint32_t message_bytes = 1u << 20;
-    double seconds = 0.02;                             // of streaming, each way
-    double timeout_s = 3;                              // of a way that hangs
+    double seconds = 0.02;                             // of streaming, each path
+    double timeout_s = 3;                              // of a path that hangs
     std::function<void(const std::string&)> progress;  // of rank 0
   };
   // Errors: usage: fewer than two ranks, a knob; unavailable: --net ib without a port.
@@ -51,7 +51,7 @@ class Rails {
   ~Rails();
   // The same on every rank.
   Result<RailMatrix> run();
-  // Calls under way end with an error.
+  // Calls in flight end with an error.
   void cancel();
 
  private:

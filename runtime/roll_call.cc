@@ -10,7 +10,7 @@ namespace {
 enum class Kind : uint32_t { hello, card, answer };
 
 constexpr uint32_t kRollTag = 0x57000000;
-// What was sent before the deadline may still be on its way.
+// What was sent before the deadline may still be in flight.
 constexpr int64_t kLateMs = 50;
 constexpr double kAnswerSeconds = 5;
 constexpr uint32_t kMostCardBytes = 1 << 24;
@@ -25,7 +25,7 @@ Error missing_error(const std::string& what, std::span<const int32_t> missing) {
     list += format("{}{}", i == 0 ? "" : ", ", missing[i]);
   if (missing.size() > 8) list += format(" and {} more", missing.size() - 8);
   return Error(ErrorCode::deadline,
-               format("{}: rank{} {} did not come", what, missing.size() > 1 ? "s" : "", list),
+               format("{}: rank{} {} did not arrive", what, missing.size() > 1 ? "s" : "", list),
                "all ranks of the communicator must make this call, in the same order")
       .blame(missing[0]);
 }

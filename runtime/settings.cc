@@ -16,7 +16,7 @@ using base::KnobId;
 // messages.
 constexpr uint32_t kSimpleSlotBytes = 128 << 10;
 constexpr uint32_t kLlSlotBytes = 16 << 10;
-// Of GPU ranks the field's: 4 MiB, 512 KiB and 4.69 MiB (whole lines of 128 bytes) in 8 slots.
+// Of GPU ranks NCCL's: 4 MiB, 512 KiB and 4.69 MiB (whole lines of 128 bytes) in 8 slots.
 constexpr uint32_t kGpuSlotBytes[kernels::kProtocolCount] = {512 << 10, 64 << 10, 600 << 10};
 constexpr uint32_t kLeastSlotBytes = 256;
 constexpr int64_t kLeastWindowBytes = 4096;  // 64 bytes for each of the most ranks
@@ -27,7 +27,7 @@ Result<uint32_t> slot_bytes(KnobId id, uint32_t planned, uint32_t slots) {
   const int64_t slot = total / slots / 64 * 64;
   if (slot < kLeastSlotBytes)
     return Error(ErrorCode::usage,
-                 format("{} = '{}': {} steps of it are {} bytes each, at least {} are needed",
+                 format("{} = '{}': its {} steps are {} bytes each, at least {} are needed",
                         base::knob_value(id).origin, base::knob_value(id).text, slots, slot,
                         kLeastSlotBytes));
   return uint32_t(slot);

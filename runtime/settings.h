@@ -1,4 +1,4 @@
-// Settings: what the knobs and the communicator's options come to, read once at start-up by the
+// Settings: the result of the knobs and the communicator's options, read once at start-up by the
 // thread that starts the communicator. Those that both ends of a connection or all ranks of a plan
 // must agree on are also given as text, so that a difference can be named.
 #pragma once
@@ -33,7 +33,7 @@ struct Settings {
   kernels::Fault fault;
 };
 
-// Usage error for a bad value (naming the variable), unavailable for a network we do not have.
+// Usage error for a bad value (naming the variable), unavailable for a network that does not exist.
 Result<Settings> read_settings(const CommOptions& options);
 // One line "NAME=value" for each setting that all ranks must share.
 std::string shared_settings_text(const Settings& settings);

@@ -2,9 +2,9 @@
 // from values to values, called by the communicator at start-up and by tests. Ring: ranks of one
 // host stand next to each other, so that only one link enters and one leaves a host.
 //
-// Tree between hosts: the double binary tree of the field (topology/double_tree.h): tree 0
+// Tree between hosts: the double binary tree of NCCL (topology/double_tree.h): tree 0
 // and tree 1 together use every host's links evenly, since inner places of one are leaves of the
-// other. Inside a host: `chain` (the field's form, right where neighbours have the fastest links)
+// other. Inside a host: `chain` (NCCL's form, right where neighbours have the fastest links)
 // or `binary`, which we take for CPU ranks: all local pairs cost the same through shared memory,
 // so the short tree (log2 n levels instead of n - 1) is never worse.
 #pragma once

@@ -44,7 +44,7 @@ Status reserve_shared_file(int fd, uint64_t from, uint64_t bytes, Deadline deadl
 Status check_shared_file(int fd, uint64_t bytes, int rank) {
   struct stat facts {};
   if (::fstat(fd, &facts) != 0)
-    return base::errno_error(ErrorCode::lost, "look at the window's memory", errno);
+    return base::errno_error(ErrorCode::lost, "inspect the window's memory", errno);
   if (S_ISREG(facts.st_mode) && uint64_t(facts.st_size) == bytes &&
       (::fcntl(fd, F_GET_SEALS) & kSeals) == kSeals)
     return {};

@@ -1,6 +1,6 @@
 // Files without a name (memfd) that ranks of one host map together: sealed at their size, so that
-// nobody can cut memory off under the others. They travel as descriptors and leave nothing behind.
-// Threads: any; values only.
+// none can truncate memory that others use. They are passed as descriptors and leave nothing
+// behind. Threads: any; values only.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -16,12 +16,12 @@ inline uint64_t whole_shared_pages(uint64_t bytes) {
   return (bytes + kSharedPage - 1) / kSharedPage * kSharedPage;
 }
 
-// Of zeroes; `bytes` in whole pages. Error unavailable: this system has none, or none so large.
+// Zeroed; `bytes` in whole pages. Error unavailable: not supported, or not of that size.
 Result<base::Fd> make_shared_file(uint64_t bytes);
 // Memory for a part of it, now, on the calling thread's NUMA node: a limit is an error here and not
 // a signal later.
 Status reserve_shared_file(int fd, uint64_t from, uint64_t bytes, Deadline deadline);
-// What a peer passed is such a file of `bytes` bytes. Error lost, blaming `rank`.
+// Checks that a peer passed such a file of `bytes` bytes. Error lost, blaming `rank`.
 Status check_shared_file(int fd, uint64_t bytes, int rank);
 
 }  // namespace collctl::runtime

@@ -14,7 +14,7 @@
 namespace collctl::runtime {
 namespace {
 
-// With a core for every rank a signal comes back within this; longer only hurts where the scheduler
+// With a core for every rank a signal returns within this; longer only hurts where the scheduler
 // has put both ranks on one core, which only a yield tells it.
 constexpr int64_t kSignalSpinNs = 1'000;
 // Then others may run. A wake-up costs about as much.

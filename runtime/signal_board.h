@@ -37,10 +37,10 @@ class SignalBoard {
   SignalBoard& operator=(const SignalBoard&) = delete;
 
   // All ranks together. In a window of its own on CPU ranks; on GPU ranks, whose windows are GPU
-  // memory, nobody reaches it before share_on_host().
+  // memory, no rank reaches it before share_on_host().
   Status open(Communicator& communicator, Deadline deadline);
   // GPU ranks, all together: boards in files that the ranks of a team on one host map. Where a rank
-  // cannot all signals take the network, as those to other hosts do.
+  // cannot, all signals use the network, as those to other hosts do.
   Status share_on_host(Bootstrap& bootstrap, Deadline deadline);
   void close();
   // The peer's board can be written by stores.
@@ -50,9 +50,9 @@ class SignalBoard {
   // The window that boards lie in, the same number on all ranks; 0: none.
   uint64_t number() const { return window_ != nullptr ? window_->number() : 0; }
 
-  // At a peer that reaches(). Everything this rank did before is seen by who sees the signal.
+  // At a peer that reaches(). Whoever sees the signal sees everything this rank did before.
   Status raise_at(int peer, int signal);
-  // What came over the network from `source` for this rank, so many times. Any thread.
+  // A signal from `source` that arrived over the network, `times` times. Any thread.
   void raise_here(int source, int signal, uint64_t times = 1);
   // Until the signal of `source` was raised `times` times more than waited for so far. `alive` says
   // what has broken meanwhile. False: the deadline passed.

@@ -66,11 +66,11 @@ Result<UniqueId> UniqueId::from_hex(const std::string& text) {
   }
   UniqueId id;
   std::memcpy(&id, bytes, sizeof bytes);
-  if (id.magic != kIdMagic) return Error(ErrorCode::usage, "this is no unique id of collctl");
+  if (id.magic != kIdMagic) return Error(ErrorCode::usage, "this is not a unique id of collctl");
   if (id.version != kVersion)
     return Error(ErrorCode::usage,
-                 format("the unique id has version {}, this collctl speaks version {}", id.version,
-                        kVersion),
+                 format("the unique id has version {}, this collctl supports version {}",
+                        id.version, kVersion),
                  "use the same collctl everywhere");
   if (id.address.sin6_family != AF_INET && id.address.sin6_family != AF_INET6)
     return Error(ErrorCode::usage, "the unique id holds no IPv4 or IPv6 address");
@@ -100,10 +100,11 @@ Result<UniqueId> unique_id_from_environment(const std::string& comm_id, const st
   }
   if (address->port() == 0)
     return Error(ErrorCode::usage,
-                 format("{}: '{}' has port 0, which cannot be dialled", from, comm_id), kForms);
+                 format("{}: '{}' has port 0, which cannot be connected to", from, comm_id),
+                 kForms);
   if (token.empty() && !address->is_loopback())
     return Error(ErrorCode::usage,
-                 format("{}: {} can be reached from other machines, but there is no token to keep "
+                 format("{}: {} can be reached from other hosts, but there is no token to keep "
                         "strangers out",
                         from, address->text()),
                  "give every rank the same COLLCTL_TOKEN (or --token-file); without one only "

@@ -20,12 +20,13 @@ Result<uint8_t*> UserWindow::peer(int rank, uint64_t offset, uint64_t bytes) con
   const auto place = std::lower_bound(team_.begin(), team_.end(), rank);
   if (place == team_.end() || *place != rank)
     return Error(ErrorCode::usage,
-                 format("rank {} does not map window {} of rank {}: it is not of its team (the "
+                 format("rank {} does not map window {} of rank {}: it is not in its team (the "
                         "ranks of one host, or of one NVLink domain, that reach each other)",
                         shadow_.rank, shadow_.number, rank));
   if (offset > shadow_.bytes || bytes > shadow_.bytes - offset)
-    return Error(ErrorCode::usage, format("{} bytes at {} of window {}, which has {} bytes", bytes,
-                                          offset, shadow_.number, shadow_.bytes));
+    return Error(ErrorCode::usage,
+                 format("{} bytes at {} of window {}, which has {} bytes: range exceeds the window",
+                        bytes, offset, shadow_.number, shadow_.bytes));
   return kernels::window_peer(shadow_, int(place - team_.begin()), offset);
 }
 
@@ -71,7 +72,7 @@ Status UserWindows::deregister_windows(std::span<const WindowPointer> windows) {
   State& s = *state_;
   std::map<const UserWindow*, int> times;
   for (const WindowPointer& window : windows) {
-    if (window == nullptr) return Error(ErrorCode::usage, "deregister a window that is none");
+    if (window == nullptr) return Error(ErrorCode::usage, "deregister a window that is null");
     const auto number = window->number();
     if (!window->valid())
       return Error(ErrorCode::usage, format("window {} was deregistered already", number));

@@ -12,7 +12,7 @@
 // Order: register_windows() is collective over the whole communicator, several windows at once if
 // wanted. deregister_windows() waits for nobody; by the next registration all ranks must have
 // deregistered the same windows, which it checks. After deregistration a peer that still writes
-// writes into memory that nobody reads: a segment lives as long as somebody maps it. Threads: one
+// writes into memory that none reads: a segment lives as long as any rank maps it. Threads: one
 // at a time, as of the communicator; a UserWindow may be read by any. Errors: usage for misuse (not
 // allocated for windows, freed, beyond its allocation, overlapping, sizes that differ between
 // ranks: the ranks are named), unavailable when addresses or descriptors run out, deadline naming
@@ -59,14 +59,14 @@ uint64_t window_stride(std::span<const transport::PeerInfo> peers, std::span<con
 struct WindowRange {
   void* address = nullptr;
   uint64_t bytes = 0;  // > 0, the same on all ranks; any alignment
-  // Why this rank has no memory to register: it comes all the same, so that all hear of it.
+  // Why this rank has no memory to register: it takes part nonetheless, so that all learn of it.
   const Error* missing = nullptr;
 };
 
 class UserWindow {
  public:
   ~UserWindow();
-  // Until it is deregistered or its communicator ends; then pointers into it lead nowhere.
+  // Until it is deregistered or its communicator ends; then pointers into it are invalid.
   bool valid() const { return valid_.load(std::memory_order_acquire); }
   uint8_t* address() const { return address_; }  // as this rank registered it
   uint64_t bytes() const { return shadow_.bytes; }
@@ -124,7 +124,7 @@ class UserWindows {
   // on all ranks, is counted once more and its window given back. Never null pointers.
   Result<std::vector<WindowPointer>> register_windows(std::span<const WindowRange> ranges,
                                                       Deadline deadline);
-  // False: a registration broke off, so that ranks no longer know of each other how far they are.
+  // False: a registration was interrupted, so that ranks no longer know each other's state.
   bool in_step() const;
   // All or none. Errors (usage): deregistered already, of another communicator. The caller sees to
   // it that nothing of this rank uses them any more.

@@ -63,7 +63,7 @@ UserWindows::State::Attempt UserWindows::State::prepare(std::span<const WindowRa
   attempt.card.live = live_hash();
   attempt.status = open_space();
   if (ranges.empty() || ranges.size() > kMostRangesAtOnce)
-    attempt.status = Error(ErrorCode::usage, format("register {} windows at once: 1 to {} work",
+    attempt.status = Error(ErrorCode::usage, format("register {} windows at once: expected 1 to {}",
                                                     ranges.size(), kMostRangesAtOnce));
   for (size_t i = 0; i < ranges.size() && attempt.status; ++i)
     if (Status added = add_range(attempt, ranges[i], i); !added)
@@ -108,7 +108,7 @@ Status UserWindows::State::add_range(Attempt& attempt, const WindowRange& range,
   const WindowSegment& segment = hold.segment();
   if (!same_device(segment.device(), o.device))
     return Error(ErrorCode::usage,
-                 format("the memory at {} is of {} and rank {} works with {}", range.address,
+                 format("the memory at {} belongs to {}, but rank {} uses {}", range.address,
                         segment.device() != nullptr ? segment.device()->text() : "the host", o.rank,
                         o.device != nullptr ? o.device->text() : "the host"),
                  "allocate it for the rank's own device");
@@ -192,7 +192,7 @@ Status UserWindows::State::place_range(Attempt& attempt, std::span<const WindowC
                      format("no room for {} bytes: rank {} has {} bytes of addresses for each "
                             "rank's windows, the largest free part has {}",
                             most, o.rank, space->stride(), offsets.largest_free()),
-                     "deregister windows, or set COLLCTL_WINDOW_STRIDE to more");
+                     "deregister windows, or raise COLLCTL_WINDOW_STRIDE");
       return {};
     }
     entry = std::make_shared<WindowPlacement>();
@@ -249,7 +249,7 @@ Status UserWindows::State::exchange(WindowPlacement& placement, const base::Fd& 
     if (!is_neighbour(peer)) {
       const auto& names = cards[size_t(peer)].names;
       if (index >= names.size())
-        return Error(ErrorCode::lost, format("rank {} names no memory for other hosts", peer))
+        return Error(ErrorCode::lost, format("rank {} cannot share memory with other hosts", peer))
             .blame(peer)
             .within("register windows");
       if (mine)

@@ -71,7 +71,7 @@ struct UserWindows::State {
   // Null: none holds the whole range. Until the next registration.
   const std::shared_ptr<UserWindow>* find(const void* address, uint64_t bytes) const;
   void enter(const std::shared_ptr<UserWindow>& window);
-  // The window's pointers lead nowhere from now on; it leaves its placement.
+  // The window's pointers are invalid from now on; it leaves its placement.
   Status retire(UserWindow& window);
   Status leave(const std::shared_ptr<WindowPlacement>& placement);
 };

@@ -84,7 +84,7 @@ Result<std::unique_ptr<HostWindow>> HostWindow::make(const Options& o, std::stri
     else
       why_not = made.error().chain();
   }
-  // Whether a descriptor will come.
+  // Whether a descriptor will arrive.
   std::vector<uint8_t> made(static_cast<size_t>(o.nranks));
   made[size_t(o.rank)] = fd ? 1 : 0;
   COLL_TRY_IN(o.bootstrap->all_gather(made.data(), 1, deadline), "window");

@@ -23,7 +23,7 @@
 
 namespace collctl::runtime {
 
-// Why these ranks can share no window; empty when they can. Pure, the same on all ranks.
+// Why these ranks cannot share a window; empty when they can. Pure, the same on all ranks.
 std::string why_no_window(std::span<const RankCard> cards, const HostGroups& hosts,
                           const Settings& settings);
 
@@ -36,7 +36,7 @@ class HostWindow {
     Bootstrap* bootstrap = nullptr;
   };
   // All ranks together. Null when there is none: `why_not` then says what this rank could not do,
-  // and is empty where another could not. A window that one rank has and another has not is of no
+  // and is empty where another could not. A window that only some ranks have is of no
   // use: the caller asks all. Errors: the exchange itself failed (lost, deadline).
   static Result<std::unique_ptr<HostWindow>> make(const Options& options, std::string& why_not,
                                                   Deadline deadline);

@@ -25,21 +25,21 @@ Status check_range(size_t index, const WindowCard& first, const WindowCard& othe
     return differs(rank,
                    format("{} has {} bytes on rank {} and {} bytes on rank {}", what, a.bytes,
                           first_rank, b.bytes, rank),
-                   "a window is equally large on all ranks");
+                   "a window must have the same size on all ranks");
   if (a.known_as != b.known_as)
     return differs(rank,
                    format("{} is {} on rank {} and {} on rank {}", what,
                           a.known_as == 0 ? "new" : format("number {}", a.known_as), first_rank,
                           b.known_as == 0 ? "new" : format("number {}", b.known_as), rank),
-                   "all ranks register the same windows again, or none");
+                   "all ranks must register the same windows again, or none");
   if (same_team && a.segment_offset != b.segment_offset)
-    return differs(
-        rank,
-        format("{} begins {} bytes into its allocation on rank {} and {} bytes on rank "
-               "{}",
-               what, a.segment_offset, first_rank, b.segment_offset, rank),
-        "a window begins at the same place of its allocation on all ranks of a host, and of an "
-        "NVLink domain");
+    return differs(rank,
+                   format("{} begins {} bytes into its allocation on rank {} and {} bytes on rank "
+                          "{}",
+                          what, a.segment_offset, first_rank, b.segment_offset, rank),
+                   "a window must begin at the same offset of its allocation on all ranks of a "
+                   "host, and of an "
+                   "NVLink domain");
   return {};
 }
 
@@ -70,7 +70,7 @@ Result<WindowCard> WindowCard::decode(ByteView bytes) {
     card.names.push_back(r.get<transport::FabricName>());
   card.text = r.get_string(kMostTextBytes);
   if (!ours || !fits || count > kMostRangesAtOnce || !r.ok() || !r.at_end())
-    return Error(ErrorCode::defect, "what a rank says of its windows is malformed");
+    return Error(ErrorCode::defect, "a rank's list of windows is malformed");
   return card;
 }
 
@@ -97,10 +97,11 @@ Status check_window_cards(std::span<const WindowCard> cards, std::span<const int
       return differs(rank,
                      format("rank 0 registers {} windows and rank {} registers {}",
                             cards[0].ranges.size(), rank, cards[r].ranges.size()),
-                     "all ranks make the same call");
+                     "all ranks must make the same call");
     if (cards[r].live != cards[0].live)
-      return differs(rank, format("rank {} has not deregistered the same windows as rank 0", rank),
-                     "by the next registration all ranks have deregistered the same windows");
+      return differs(
+          rank, format("rank {} has not deregistered the same windows as rank 0", rank),
+          "before the next registration all ranks must have deregistered the same windows");
     const auto leader = size_t(teams[r]);
     for (size_t i = 0; i < cards[r].ranges.size(); ++i) {
       COLL_TRY(check_range(i, cards[0], cards[r], 0, rank, false));

@@ -23,7 +23,7 @@ namespace {
 constexpr double kReserveSeconds = 60;
 // Of freed ranges, so that misuse can be told from foreign memory.
 constexpr size_t kFreedKept = 256;
-constexpr const char* kAllocateHint = "memory for windows comes from allocate_window_memory()";
+constexpr const char* kAllocateHint = "memory for windows must be from allocate_window_memory()";
 
 }  // namespace
 
@@ -57,8 +57,8 @@ struct SegmentRegistry {
     return {ErrorCode::usage,
             format("the memory at {} {}", address,
                    was_freed(static_cast<const uint8_t*>(address))
-                       ? "was freed already"
-                       : "was not allocated for windows, so it cannot be given to other ranks"),
+                       ? "has already been freed"
+                       : "was not allocated for windows, so it cannot be shared with other ranks"),
             kAllocateHint};
   }
 };

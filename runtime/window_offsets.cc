@@ -25,14 +25,14 @@ std::optional<uint64_t> WindowOffsets::take(uint64_t bytes, uint64_t alignment) 
 void WindowOffsets::give(uint64_t offset, uint64_t bytes) {
   COLL_CHECK(bytes > 0 && offset <= bytes_ && bytes <= bytes_ - offset);
   auto after = free_.lower_bound(offset);
-  COLL_CHECK_NOTE(after == free_.end() || after->first >= offset + bytes, "given back twice");
+  COLL_CHECK_NOTE(after == free_.end() || after->first >= offset + bytes, "freed twice");
   if (after != free_.end() && after->first == offset + bytes) {
     bytes += after->second;
     after = free_.erase(after);
   }
   if (after != free_.begin()) {
     const auto before = std::prev(after);
-    COLL_CHECK_NOTE(before->first + before->second <= offset, "given back twice");
+    COLL_CHECK_NOTE(before->first + before->second <= offset, "freed twice");
     if (before->first + before->second == offset) {
       before->second += bytes;
       return;

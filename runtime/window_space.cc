@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kLargePage = 2 << 20;
 constexpr const char* kStrideHint =
-    "COLLCTL_WINDOW_STRIDE says how many bytes of addresses a rank gets";
+    "COLLCTL_WINDOW_STRIDE sets the bytes of address space of each rank";
 
 Error no_addresses(uint64_t bytes, int error) {
   Error e = base::errno_error(ErrorCode::unavailable,
@@ -61,7 +61,7 @@ class HostSpace : public WindowSpace {
     return base_ + uint64_t(slot) * stride_ + offset;
   }
   Status put(int slot, uint64_t offset, int fd, uint64_t bytes) {
-    // With its page tables: an operation meets no faults later.
+    // With its page tables: operations take no page faults later.
     void* at = ::mmap(address(slot, offset), bytes, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0);
     if (at != MAP_FAILED) return {};

@@ -50,7 +50,7 @@ void join_teams(std::span<const transport::PeerInfo> peers, const Settings& sett
     const auto [entry, fresh] = of_team.emplace(teams[r], mine);
     if (!fresh && entry->second != mine) entry->second.reset();
   }
-  std::map<Domain, int> leaders;  // teams are met by their lowest rank, in ascending order
+  std::map<Domain, int> leaders;  // teams are found by their lowest rank, in ascending order
   for (int& team : teams)
     if (const auto& domain = of_team[team]) team = leaders.emplace(*domain, team).first->second;
 }

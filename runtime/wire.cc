@@ -32,7 +32,7 @@ struct Wire::Table {
   kernels::ChannelLinks links;
 };
 
-// An edge on its way to a link.
+// An edge that is becoming a link.
 struct Wire::Pending {
   Edge edge;
   int peer = -1;
@@ -158,10 +158,10 @@ Status Wire::exchange(std::vector<Pending*>& round, Deadline deadline) {
 Status Wire::read_answer(int peer, ByteView blob, std::span<Pending*> edges) {
   ByteReader r(blob);
   const auto differ = [&] {
-    return Error(ErrorCode::lost,
-                 format("rank {} and rank {} set out to connect different channels", options_.rank,
-                        peer),
-                 "all ranks must start the same operations in the same order")
+    return Error(
+               ErrorCode::lost,
+               format("rank {} and rank {} try to connect different channels", options_.rank, peer),
+               "all ranks must start the same operations in the same order")
         .blame(peer);
   };
   const auto count = r.get<uint32_t>();

@@ -58,7 +58,7 @@ class Wire {
   // From now on channel c's tables hold windows[c]; none where there are fewer. The caller owns
   // them.
   void use_windows(std::span<kernels::Window> windows) { windows_ = windows; }
-  // A head's end of a network that reduces: in the channel's tables it stands for this rank itself.
+  // A head's end of in-network reduction: in the channel's tables it stands for this rank itself.
   void add_reducer(int channel, std::unique_ptr<transport::ReducerLink> link);
   // All ranks have theirs.
   void note_reducers() { has_reducers_ = true; }
@@ -91,7 +91,8 @@ class Wire {
 
   Options options_;
   std::map<Edge, std::unique_ptr<transport::Link>> links_;
-  // Receiving endpoints: what they offer can be taken until they die, and the sender may come late.
+  // Receiving endpoints: what they offer can be taken until they die, and the sender may arrive
+  // late.
   std::vector<std::unique_ptr<transport::Endpoint>> offers_;
   std::vector<LinkInfo> infos_;
   std::vector<std::unique_ptr<Table>> tables_;

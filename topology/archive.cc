@@ -71,7 +71,7 @@ class Unpacker {
   template <class... T>
   Error wrong(fmt::format_string<T...> text, T&&... values) const {
     return {ErrorCode::usage, name_ + ": " + format(text, std::forward<T>(values)...),
-            "expected a snapshot that collctl topo --save has made"};
+            "expected a snapshot made by collctl topo --save"};
   }
   Error unreadable() const {
     const char* why = from_ ? archive_error_string(from_.get()) : nullptr;
@@ -83,7 +83,7 @@ class Unpacker {
     const char* written = archive_entry_pathname(entry);
     const auto path = written != nullptr ? inner_path(written) : std::nullopt;
     if (!path)
-      return wrong("the path '{}' leads out of it", shown_path(written != nullptr ? written : ""));
+      return wrong("the path '{}' leads outside it", shown_path(written != nullptr ? written : ""));
     if (path->empty()) return {};  // "./"
     const auto type = archive_entry_filetype(entry);
     const char* link = archive_entry_symlink(entry);
@@ -207,7 +207,7 @@ Result<std::string> gzipped(const std::string& bytes) {
     deflateEnd(&stream);
     if (result == Z_STREAM_END) return packed;
   }
-  return Error(ErrorCode::defect, "an archive cannot be packed: zlib failed");
+  return Error(ErrorCode::defect, "cannot pack the archive: zlib failed");
 }
 
 }  // namespace
@@ -228,7 +228,7 @@ Result<std::string> pack(const TreeNodes& nodes, const std::string& last, bool g
   if (const auto at = nodes.find(last); at != nodes.end()) put(bytes, last, at->second);
   bytes.append(2 * kTarBlock, '\0');
   if (bytes.size() > UINT32_MAX)
-    return Error(ErrorCode::unavailable, "a snapshot of more than 4 GiB cannot be packed");
+    return Error(ErrorCode::unavailable, "cannot pack a snapshot of more than 4 GiB");
   if (!gzip) return bytes;
   return gzipped(bytes);
 }

@@ -104,11 +104,11 @@ class Assumer {
     if (switches.size() != kByEight || !model_.nvswitch)
       return Error(
           ErrorCode::usage,
-          format("{}: no device of a GPU's class, and {} switches: {} has nowhere to be", source_,
+          format("{}: no device of class GPU, and {} switches: no place for {}", source_,
                  switches.size(), model_.name),
-          "write class=\"0x030200\" at the <pci> elements that are GPUs and class=\"0x020000\" at "
-          "those that are NICs; without that only files of exactly eight switches can be "
-          "completed, by models with NVSwitch");
+          "set class=\"0x030200\" on the <pci> elements that are GPUs and class=\"0x020000\" on "
+          "those that are NICs; otherwise only files with exactly eight switches can be "
+          "completed, for models with NVSwitch");
     std::vector<BusId> addresses;
     for (const Pci* above : switches) {
       addresses.push_back(free_address());
@@ -161,16 +161,16 @@ class Assumer {
       pci.gpu = std::move(gpu);
       if (!pci.vendor) pci.vendor = kNvidia;
       if (!pci.device) pci.device = model_.device;
-      note(format("a device of a GPU's class is assumed to be {}", model_.title), pci.at);
+      note(format("a device of class GPU is assumed to be {}", model_.title), pci.at);
     }
     if (!pci.gpu) return;
     Gpu& gpu = *pci.gpu;
     if (gpu.gcn || gpu.sm.value_or(model_.sm) != model_.sm) {
       findings_.add(
           {Severity::warning,
-           format("a GPU is {}, not {} (sm {}): it stays as it is",
+           format("a GPU is {}, not {} (sm {}): left as it is",
                   gpu.gcn ? "AMD's" : format("of sm {}", *gpu.sm), model_.title, model_.sm),
-           findings_.where(pci.at), "--assume a model that is as the file says"});
+           findings_.where(pci.at), "--assume a model that matches the file"});
       return;
     }
     if (!gpu.sm) gpu.sm = model_.sm;
@@ -182,10 +182,10 @@ class Assumer {
   void add_links(Gpu& gpu, const Place& at) {
     if (!gpu.links.empty() || model_.nvlinks == 0) return;
     if (!model_.nvswitch) {
-      note(format("{} has {} NVLinks straight to other GPUs; to which, the file does not say, and "
+      note(format("{} has {} NVLinks directly to other GPUs; the file does not say to which, so "
                   "none are assumed",
                   model_.title, model_.nvlinks),
-           at, "a file with <nvlink> elements says it");
+           at, "add <nvlink> elements to the file");
       return;
     }
     FabricLink link;
@@ -225,8 +225,8 @@ class Assumer {
     nic.nets.push_back(std::move(net));
     pci.nics.push_back(std::move(nic));
     if (!pci.device_class) pci.device_class = kClassNic;
-    note(format("a device of a NIC's class is assumed to be a network device of {:.6g} Gb/s", gbps),
-         pci.at, nic_gbps_ ? "" : "--assume-nic says another speed");
+    note(format("a device of class NIC is assumed to be a network device of {:.6g} Gb/s", gbps),
+         pci.at, nic_gbps_ ? "" : "--assume-nic sets another speed");
   }
 
   void number_nets() {

@@ -7,7 +7,7 @@
 namespace collctl::topology {
 namespace {
 
-// A lane in 100 Mb/s after encoding, as the field counts: 8 GT/s x 128/130, and less for headers.
+// A lane in 100 Mb/s after encoding, as NCCL counts: 8 GT/s x 128/130, and less for headers.
 // Source: NCCL 2.30 (topo.cc, speeds by kernel string); PCI Express base specification for GT/s.
 struct PciRate {
   const char* gigatransfers;
@@ -153,7 +153,7 @@ Bandwidth cpu_bandwidth(const std::string& arch, const std::string& vendor, int 
   }
   if (vendor == "CentaurHauls" || vendor == "  Shanghai  ")
     return {family == 7 && model == 0x5B ? kYongfengGBps : kZhaoxinGBps, ""};
-  return {kLocalGBps, "an unknown maker; links between NUMA nodes count as unlimited"};
+  return {kLocalGBps, "unknown CPU vendor; links between NUMA nodes count as unlimited"};
 }
 
 }  // namespace collctl::topology

@@ -1,5 +1,5 @@
 // THE table of bandwidths in the model, in GB/s (1e9 bytes per second) and one direction. They are
-// what the field's planner assumes, so that plans agree; a measured number may differ. Each row
+// what NCCL's planner assumes, so that plans agree; a measured number may differ. Each row
 // names its source. Pure; threads: any.
 #pragma once
 #include <cstdint>
@@ -16,9 +16,9 @@ struct Bandwidth {
   std::string assumed;  // what was missing and what is assumed, to follow "has"; or empty
 };
 
-// A PCI link by the kernel's words for its speed ("16.0 GT/s PCIe") and its lanes.
+// A PCI link by the kernel's text for its speed ("16.0 GT/s PCIe") and its lanes.
 Bandwidth pci_bandwidth(const std::optional<std::string>& speed, const std::optional<int>& width);
-// 1..6, or 0 when the words are unknown.
+// 1..6, or 0 when the text is unknown.
 int pci_generation(const std::string& speed);
 // A network device of that many 10^6 bits per second.
 Bandwidth net_bandwidth(const std::optional<int64_t>& mbps);
@@ -28,7 +28,7 @@ double nvlink_bandwidth(int sm);
 double xgmi_bandwidth(const std::string& gcn);
 // What the memory of one socket can be read with, the sum of its channels; 0: unknown here.
 double memory_bandwidth(const std::string& vendor, int family, int model);
-// Between two NUMA nodes, by what the CPUs say of themselves.
+// Between two NUMA nodes, by vendor and model of the CPUs.
 Bandwidth cpu_bandwidth(const std::string& arch, const std::string& vendor, int family, int model);
 
 }  // namespace collctl::topology

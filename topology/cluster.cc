@@ -21,8 +21,8 @@ Error usage(std::string message) {
 std::string bad_order(const std::vector<int>& order, int ranks) {
   std::vector<bool> seen(size_t(ranks), false);
   for (const int rank : order) {
-    if (rank < 0 || rank >= ranks) return format("it names GPU {} of {}", rank, ranks);
-    if (seen[size_t(rank)]) return format("GPU {} stands there twice", rank);
+    if (rank < 0 || rank >= ranks) return format("it lists GPU {} of {}", rank, ranks);
+    if (seen[size_t(rank)]) return format("it lists GPU {} twice", rank);
     seen[size_t(rank)] = true;
   }
   if (int(order.size()) != ranks) return format("it has {} of {} GPUs", order.size(), ranks);
@@ -43,7 +43,7 @@ Status check_channels(const ClusterNode& node, const std::vector<NodeChannel>& c
           ErrorCode::unavailable,
           node.nets.empty()
               ? format("{}: no network device, so the nodes cannot reach each other", node.name)
-              : format("{}: {} channel {} has no way to a network device", node.name, what, c),
+              : format("{}: {} channel {} has no path to a network device", node.name, what, c),
           "plan one node, or add a <nic> with a <net> to the topology");
   }
   return {};
@@ -84,7 +84,7 @@ PatternFacts least(const PatternFacts& a, const PatternFacts& b) {
   return both;
 }
 
-// A plain tree meets the network with one GPU only, and so limits the others.
+// A plain tree reaches the network with one GPU only, and so limits the others.
 int narrowness(Pattern pattern) {
   return pattern == Pattern::tree ? 2 : pattern == Pattern::split_tree ? 1 : 0;
 }
@@ -127,12 +127,12 @@ int count_channels(Cluster& cluster, const ClusterOptions& options) {
   cluster.full_channels = count;
   if (options.max_channels > 0 && options.max_channels < count) {
     count = options.max_channels;
-    cluster.steps.push_back(format("at most {} are wanted: the first {}", count, count));
+    cluster.steps.push_back(format("at most {} were requested: the first {}", count, count));
   }
   cluster.distinct_channels = count;
   const int wanted = std::min(options.min_channels, kMaxClusterChannels);
   if (wanted > count) {
-    cluster.steps.push_back(format("at least {} are wanted: the {} repeat", wanted, count));
+    cluster.steps.push_back(format("at least {} were requested: the {} repeat", wanted, count));
     count = wanted;
   }
   return count;
@@ -154,7 +154,7 @@ bool are_mirrored(const NodeChannel& a, const NodeChannel& b) {
 }
 
 // Rings that alternate between two devices: odd nodes take the ring that goes the other way, so
-// that what leaves by a device enters by the same one. That is the neighbour as a rule; the field
+// that what leaves by a device enters by the same one. That is the neighbour as a rule; NCCL
 // knows only this, and only for an even number of channels, so that others cross rails there.
 std::vector<int> make_partners(const ClusterNode& kind, int channels) {
   std::vector<int> partner;
@@ -212,7 +212,7 @@ void add_child(std::vector<TreePlace>& places, int parent, int child) {
 std::vector<TreePlace> make_tree(const Cluster& cluster, int channel) {
   std::vector<TreePlace> places(size_t(cluster.ranks()));
   std::vector<TreeChain> chains;
-  // A rank's chain comes first among its children, as the field prints it.
+  // A rank's chain comes first among its children, as NCCL prints it.
   for (int node = 0; node < cluster.nodes(); ++node) {
     const TreeChain& chain = chains.emplace_back(tree_chain(cluster, channel, node));
     for (size_t i = 1; i < chain.ranks.size(); ++i)

@@ -62,9 +62,9 @@ struct Cluster {
   int min_sm = 0, max_sm = 0;
   bool amd_gpus = false;
   CpuMaker cpu = CpuMaker::other;
-  int full_channels = 0;           // as the nodes' graphs have it, before any wish
-  int distinct_channels = 0;       // after the wish for at most so many; further ones repeat them
-  std::vector<std::string> steps;  // how the number of channels came about
+  int full_channels = 0;           // as the nodes' graphs have it, before any limit
+  int distinct_channels = 0;       // after the maximum; further ones repeat them
+  std::vector<std::string> steps;  // how the number of channels was found
   // By kind and channel of the search: which one odd nodes take in its place.
   std::vector<std::vector<int>> partners;
   std::vector<std::vector<int>> rings;        // by channel: ranks, from rank 0
@@ -87,7 +87,7 @@ struct ClusterOptions {
 };
 
 // Errors: usage: nothing to join, more than the limits, a channel that is no order of its node's
-// GPUs; unavailable: several nodes, and one has no way to the network.
+// GPUs; unavailable: several nodes, and one has no path to the network.
 Result<Cluster> join_nodes(std::vector<ClusterNode> kinds, std::vector<int> kind_of,
                            const ClusterOptions& options);
 

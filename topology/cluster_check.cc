@@ -17,9 +17,8 @@ Status check_ring(const Cluster& cluster, int channel) {
   for (size_t i = 0; i < ring.size(); ++i) {
     const int rank = ring[i], next = ring[(i + 1) % ring.size()];
     if (rank < 0 || size_t(rank) >= ranks)
-      return broken(channel, format("the ring names rank {} of {}", rank, ranks));
-    if (seen[size_t(rank)])
-      return broken(channel, format("rank {} stands in the ring twice", rank));
+      return broken(channel, format("the ring lists rank {} of {}", rank, ranks));
+    if (seen[size_t(rank)]) return broken(channel, format("rank {} is in the ring twice", rank));
     seen[size_t(rank)] = true;
     entries += cluster.node_of(rank) != cluster.node_of(next);
   }

@@ -61,7 +61,8 @@ class Numbers {
  private:
   int number(int node) const {
     const auto it = number_.find(node);
-    COLL_CHECK_NOTE(it != number_.end(), "a channel names no GPU or network device of its graph");
+    COLL_CHECK_NOTE(it != number_.end(),
+                    "a channel lists a GPU or network device that is not in its graph");
     return it->second;
   }
   std::map<int, int> number_;

@@ -27,11 +27,11 @@ int mirrored(int value, int power) {
 
 Decision gdr_able(const Graph& graph, int gpu, int net) {
   if (!node(graph, net).gdr)
-    return {false, format("{} has gdr=0: its driver cannot reach GPU memory (nvidia_peermem or "
+    return {false, format("{} has gdr=0: its driver cannot access GPU memory (nvidia_peermem or "
                           "DMA-BUF would change that)",
                           node_name(graph, net))};
   if (!node(graph, gpu).gdr)
-    return {false, format("{} has gdr=0: no NIC can reach its memory (a GPU and driver with "
+    return {false, format("{} has gdr=0: no NIC can access its memory (a GPU and driver with "
                           "GPUDirect RDMA would change that)",
                           node_name(graph, gpu))};
   return {true, ""};
@@ -41,13 +41,15 @@ Decision gdr_able(const Graph& graph, int gpu, int net) {
 Decision gdr_reads(const Graph& graph, const Rules& rules, int gpu) {
   const Node& g = node(graph, gpu);
   if (rules.gdr_read.has_value() && !*rules.gdr_read)
-    return {false, "NCCL_NET_GDR_READ=0 forbids NICs to read GPU memory"};
+    return {false, "NCCL_NET_GDR_READ=0 forbids NICs from reading GPU memory"};
   if (!rules.gdr_read && !g.amd && g.sm > 0 && g.sm < kReadSinceSm && graph.gpus.size() > 1 &&
       !has_nvlink(graph, gpu))
-    return {false, format("{} (sm {}) is older than sm 80 and has no NVLink: a NIC reads it slower "
-                          "than host memory (NVLink between GPUs would change that, or "
-                          "NCCL_NET_GDR_READ=1)",
-                          node_name(graph, gpu), g.sm)};
+    return {
+        false,
+        format("{} (sm {}) is older than sm 80 and has no NVLink: a NIC reads its memory slower "
+               "than host memory (NVLink between GPUs would change that, or "
+               "NCCL_NET_GDR_READ=1)",
+               node_name(graph, gpu), g.sm)};
   return {true, ""};
 }
 
@@ -71,7 +73,7 @@ Decision gdr_wanted(const Graph& graph, const Paths& paths, const Rules& rules, 
 
 Decision flush(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net) {
   if (!gdr(graph, paths, rules, gpu, net, Direction::receive).yes)
-    return {false, "without GDR the data waits in host memory (GDR would change that)"};
+    return {false, "without GDR the data is staged in host memory (GDR would change that)"};
   const Node& g = node(graph, gpu);
   const bool known = !g.amd && g.sm > 0;
   if (!known || g.sm < kFlushUntilSm)
@@ -80,10 +82,11 @@ Decision flush(const Graph& graph, const Paths& paths, const Rules& rules, int g
                          kFlushUntilSm)};
   const PathType to_net = paths.at(gpu, net).type, to_cpu = paths.at(gpu, g.cpu).type;
   if (to_net <= PathType::pxb && to_cpu == PathType::c2c)
-    return {true, format("the data comes by {} and the flag by C2C, which may overtake it (a path "
-                         "through the CPU would not need it)",
-                         path_type_name(to_net))};
-  return {false, format("sm {} keeps the order of data and flag (before sm {} it would be needed)",
+    return {true,
+            format("the data arrives by {} and the flag by C2C, which may overtake it (a path "
+                   "through the CPU would not need a flush)",
+                   path_type_name(to_net))};
+  return {false, format("sm {} keeps data and flag in order (before sm {} a flush would be needed)",
                         g.sm, kFlushUntilSm)};
 }
 
@@ -155,7 +158,7 @@ Relay pxn(const Graph& graph, const Paths& paths, const Locality& locality, cons
     return no(
         format("it reaches {} by {} (NVLink would allow it)", name, path_type_name(first.type)));
   if (last.gbps <= own.gbps && own.type <= PathType::pxn)
-    return no(format("its own path is {} and as fast", path_type_name(own.type)));
+    return no(format("its own path is {} and just as fast", path_type_name(own.type)));
   return {relay, format("{} is next to the NIC ({}) and one NVLink away; the own path is {} "
                         "(NCCL_PXN_DISABLE=1 would forbid it)",
                         name, path_type_name(last.type), path_type_name(own.type))};

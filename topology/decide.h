@@ -1,8 +1,8 @@
-// What is done with the paths: whether two GPUs talk directly, through host memory or over the
-// network, whether a NIC reads and writes GPU memory itself, which network device belongs to which
-// GPU, and whether a message goes to its NIC through another GPU (PXN). Every decision carries its
-// rule, what it went by, and what would change it. Unless said otherwise `paths` are those of
-// base_paths. Pure; threads: any.
+// What is decided from the paths: whether two GPUs communicate directly, through host memory or
+// over the network, whether a NIC reads and writes GPU memory itself, which network device belongs
+// to which GPU, and whether a message goes to its NIC through another GPU (PXN). Every decision
+// carries its rule, its inputs, and what would change it. Unless stated otherwise `paths` are those
+// of base_paths. Pure; threads: any.
 #pragma once
 #include <map>
 #include <optional>
@@ -54,7 +54,7 @@ struct GpuWay {
   Way way = Way::net;
   std::string why;
 };
-// What comes of the decisions above.
+// The result of the decisions above.
 GpuWay gpu_way(const Graph& graph, const Paths& paths, const Rules& rules, int gpu_a, int gpu_b);
 
 enum class Direction : uint8_t { send, receive };  // send: the NIC reads the GPU's memory
@@ -62,7 +62,7 @@ enum class Direction : uint8_t { send, receive };  // send: the NIC reads the GP
 Decision gdr(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net,
              Direction direction);
 
-// The part of it that the path and the user decide; whether the two are able to is not looked at.
+// The part of it that the path and the user decide; whether the two are able to is not checked.
 Decision gdr_wanted(const Graph& graph, const Paths& paths, const Rules& rules, int gpu, int net,
                     Direction direction);
 

@@ -10,7 +10,7 @@ inline const Node& node(const Graph& graph, int at) {
   return graph.nodes[size_t(at)];
 }
 
-// A limit by path type in words, and which value of the knob would turn the decision round.
+// A limit by path type in words, and which value of the knob would reverse the decision.
 std::string level_text(PathType type, PathType level, const char* knob);
 
 // From one end to another through a CPU: PHB at best.

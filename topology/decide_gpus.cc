@@ -14,7 +14,7 @@ bool is_one_host(const Graph& graph, int a, int b) {
   return node(graph, a).host == node(graph, b).host;
 }
 
-// Two GPUs on AMD's CPUs reach each other well through them; more would share the way.
+// Two GPUs on AMD's CPUs reach each other well through them; more would share the path.
 bool is_two_gpus_on_amd(const Graph& graph) {
   const Node& cpu = node(graph, graph.cpus.front());
   return graph.gpus.size() <= 2 && cpu.vendor == "AuthenticAMD" && cpu.arch == "x86_64";
@@ -73,7 +73,7 @@ Decision p2p(const Graph& graph, const Paths& paths, const Rules& rules, int gpu
   if (type == PathType::dis) return {false, "there is no path between them"};
   if (is_refused_by_driver(graph, gpu_a, gpu_b))
     return {false, format("the driver allows no P2P between them although the path is {} (IOMMU or "
-                          "ACS settings, a virtual machine, or a driver that locks it)",
+                          "ACS settings, a virtual machine, or a driver that blocks it)",
                           path_type_name(type))};
   const bool relaxed = !rules.p2p_level && is_two_gpus_on_amd(graph);
   const PathType level = relaxed ? PathType::sys : rules.p2p_level.value_or(kP2pLevel);
@@ -89,8 +89,9 @@ Decision p2p_read(const Graph& graph, const Paths& paths, const Rules& rules, in
   const PathType type = paths.at(gpu_a, gpu_b).type;
   const bool yes = !a.amd && !b.amd && a.sm == kReadSm && b.sm == kReadSm &&
                    (type == PathType::nvl || type == PathType::nvb);
-  return {yes, format("sm {} and sm {} by {}: reading pays between two sm {} GPUs by NVLink only",
-                      a.sm, b.sm, path_type_name(type), kReadSm)};
+  return {yes,
+          format("sm {} and sm {} by {}: reading pays off only between two sm {} GPUs over NVLink",
+                 a.sm, b.sm, path_type_name(type), kReadSm)};
 }
 
 Decision shm(const Graph& graph, const Rules& rules, int gpu_a, int gpu_b) {

@@ -69,7 +69,7 @@ constexpr DeviceName kDevices[] = {{0x10de, 0x15f9, "P100"},
                                    {0x8086, 0x1592, "E810"}};
 
 // Processors by family and model. Intel's models are single numbers; of AMD's the low four bits are
-// variants of one design. AMD's families stand here as the kernel counts them; the field's files
+// variants of one design. AMD's families stand here as the kernel counts them; NCCL's files
 // write 15 plus 16 times the extended family. Sources: the makers' processor references.
 struct ProcessorName {
   int family, model;

@@ -109,7 +109,7 @@ class Discovery {
     std::sort(cpu.children.begin(), cpu.children.end(),
               [](const Pci& a, const Pci& b) { return a.bus_id < b.bus_id; });
     if (model_.vendor.empty()) return;
-    // Zhaoxin's own spelling, by which the field knows it.
+    // Zhaoxin's own spelling, by which NCCL knows it.
     cpu.vendor = model_.vendor == "Shanghai" ? "  Shanghai  " : model_.vendor;
     const auto sensible = [](int number) { return number >= 0 && number <= kMaxCpuNumber; };
     if (sensible(model_.family)) cpu.family = model_.family;

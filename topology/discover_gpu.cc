@@ -24,7 +24,7 @@ class GpuFinder {
       add_from_bus(on_bus);
     else if (!drivers_.nvml_missing.empty())
       detection_.note(Severity::warning,
-                      format("no NVML ({}): GPUs are those of CUDA, their NVLinks unknown",
+                      format("no NVML ({}): GPUs are taken from CUDA, their NVLinks are unknown",
                              drivers_.nvml_missing),
                       "", "install the driver's libnvidia-ml.so.1");
     else
@@ -59,12 +59,13 @@ class GpuFinder {
       pci->gpu = std::move(gpu);
     }
     if (folders.empty()) return;
-    const std::string why = drivers_.nvml_missing.empty() ? "it shows none" : drivers_.nvml_missing;
-    detection_.note(Severity::warning,
-                    format("no GPUs by NVML ({}): {} of the PCI bus, their NVLinks and compute "
-                           "capability unknown",
-                           why, folders.size()),
-                    "", "install the driver, or let this container see the GPUs");
+    const std::string why = drivers_.nvml_missing.empty() ? "it lists none" : drivers_.nvml_missing;
+    detection_.note(
+        Severity::warning,
+        format("no GPUs from NVML ({}): {} found on the PCI bus, their NVLinks and compute "
+               "capability unknown",
+               why, folders.size()),
+        "", "install the driver, or let this container see the GPUs");
   }
 
   void say_hidden(const std::vector<std::string>& on_bus) {
@@ -74,9 +75,10 @@ class GpuFinder {
     for (const std::string& folder : on_bus)
       if (shown.count(*PciWalk::device_of(folder)) == 0) ++hidden;
     if (hidden > 0)
-      detection_.note(Severity::note,
-                      format("{} more GPUs are on the PCI bus but not shown by the driver", hidden),
-                      "", "a container sees only those it was given");
+      detection_.note(
+          Severity::note,
+          format("{} more GPUs are on the PCI bus but not listed by the driver", hidden), "",
+          "a container sees only those it was given");
   }
 
   // Whether the GPU's memory can be reached by others at all; what else it takes is the NIC's gdr.
@@ -97,7 +99,7 @@ class GpuFinder {
                       name, "is /sys mounted here?");
     if (pci->gpu)
       return detection_.note(Severity::warning, "the driver lists a GPU twice", name,
-                             "the first counts");
+                             "the first one counts");
     if (!pci->device_class) pci->device_class = kClassGpu;
     Gpu gpu;
     gpu.dev = facts.index;
@@ -110,7 +112,7 @@ class GpuFinder {
     add_c2c(facts, gpu);
     add_p2p(facts, gpu);
     if (facts.mig == true)
-      detection_.note(Severity::note, "a GPU is cut into MIG instances; ranks get parts of it",
+      detection_.note(Severity::note, "a GPU is split into MIG instances; ranks get parts of it",
                       name);
     if (facts.fabric_clique)
       detection_.note(
@@ -139,8 +141,8 @@ class GpuFinder {
                       [](const NvlinkFacts& link) { return link.active && !link.remote; });
     if (down > 0)
       detection_.note(Severity::warning,
-                      format("{} active NVLinks of a GPU do not say where they lead", down),
-                      bus_id_text(facts.bus_id), "they are left out; is the driver up to date?");
+                      format("{} active NVLinks of a GPU do not report where they lead", down),
+                      bus_id_text(facts.bus_id), "they are ignored; is the driver up to date?");
   }
 
   // What the other side cannot be seen as is an NVSwitch: virtual machines get no other.
@@ -166,9 +168,9 @@ class GpuFinder {
       if (facts.p2p[other] != 0) continue;
       if (gpu.no_p2p.size() < kMaxNoP2p) gpu.no_p2p.push_back(drivers_.gpus[other].bus_id);
       detection_.note(
-          Severity::note, "the driver does not let some GPUs reach each other's memory",
+          Severity::note, "the driver does not let some GPUs access each other's memory",
           format("{} to {}", bus_id_text(facts.bus_id), bus_id_text(drivers_.gpus[other].bus_id)),
-          "nvidia-smi topo -p2p rw says more");
+          "nvidia-smi topo -p2p rw shows more");
     }
   }
 

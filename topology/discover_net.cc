@@ -15,7 +15,7 @@ namespace {
 
 const std::string kInfiniband = "/sys/class/infiniband/";
 constexpr int kMaxPorts = 255;  // of one device
-// As the field's files say.
+// As NCCL's files say.
 constexpr int64_t kSocketConnections = 65536, kAssumedMbps = 10000;
 
 class NetFinder {
@@ -34,13 +34,13 @@ class NetFinder {
     if (!devices.empty() && !drivers_.verbs_missing.empty())
       detection_.note(
           Severity::warning,
-          format("RDMA devices are here but not libibverbs ({})", drivers_.verbs_missing), "",
+          format("there are RDMA devices but no libibverbs ({})", drivers_.verbs_missing), "",
           "install libibverbs1 and ibverbs-providers");
     if (next_ > 0) return;
     detection_.note(devices.empty() ? Severity::note : Severity::warning,
                     devices.empty()
-                        ? "no RDMA device; the network devices are those of sockets"
-                        : "no RDMA port is active; the network devices are those of sockets",
+                        ? "no RDMA device; network interfaces are used with sockets"
+                        : "no active RDMA port; network interfaces are used with sockets",
                     "");
     add_sockets();
   }
@@ -69,7 +69,7 @@ class NetFinder {
   Nic* nic_of(const std::string& device_link, bool whole_card) {
     const auto real = files_.real_path(device_link);
     auto folder = real ? PciWalk::device_above(*real) : std::nullopt;
-    // A paravirtual device has no link of its own: as in the field, it hangs on the CPU.
+    // A paravirtual device has no link of its own: as in NCCL, it hangs on the CPU.
     if (folder && !whole_card && !files_.read(*folder + "/max_link_speed")) folder.reset();
     if (!folder) {
       if (detection_.virtual_nics.empty()) detection_.virtual_nics.emplace_back();
@@ -105,7 +105,7 @@ class NetFinder {
       if (size_t(next_) >= kMaxRdmaNets) {
         detection_.note(
             Severity::warning,
-            format("more than {} active RDMA ports; the rest is left out", kMaxRdmaNets), name);
+            format("more than {} active RDMA ports; the rest are ignored", kMaxRdmaNets), name);
         return;
       }
       Net net;
@@ -171,7 +171,7 @@ class NetFinder {
       const bool inner = name.rfind("docker", 0) == 0 || name.rfind("virbr", 0) == 0;
       (inner ? of_containers : chosen).push_back(name);
     }
-    // As in the field: bridges of containers and virtual machines only when there is nothing else.
+    // As in NCCL: bridges of containers and virtual machines only when there is nothing else.
     if (chosen.empty()) chosen = of_containers;
     std::sort(chosen.begin(), chosen.end(), natural_less);
     chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
@@ -211,7 +211,7 @@ class NetFinder {
     const auto at = interfaces_.find(name);
     if (at != interfaces_.end() && at->second->mbps > 0) return at->second->mbps;
     detection_.note(Severity::note,
-                    "a network interface does not say its speed; 10 Gb/s is assumed", name);
+                    "a network interface does not report its speed; 10 Gb/s is assumed", name);
     return kAssumedMbps;
   }
 

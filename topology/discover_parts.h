@@ -9,7 +9,7 @@
 
 namespace collctl::topology {
 
-// Network devices of sockets at most, as in the field.
+// Network devices of sockets at most, as in NCCL.
 inline constexpr size_t kMaxSocketNets = 16;
 // So that a graph of them, with GPUs and NUMA nodes, stays within its own bound.
 inline constexpr size_t kMaxRdmaNets = 128;

@@ -118,7 +118,7 @@ void PciWalk::fill_peers(Pci& pci) {
     if (++peers_ > kMaxPeers)
       return findings_.add({Severity::warning,
                             format("more than {} links between PCI switches", kMaxPeers),
-                            bus_id_text(pci.bus_id), "the rest is left out"});
+                            bus_id_text(pci.bus_id), "the rest are ignored"});
     if (const auto peer = parse_bus_id(name)) pci.peers.push_back(*peer);
   }
 }
@@ -148,15 +148,15 @@ Pci* PciWalk::add(const std::string& folder) {
     parent = device_of(upper);
     level = found_[*parent].level + 1;
     if (level >= kMaxLevels) {
-      findings_.add({Severity::warning, "a PCI device lies below too many switches",
-                     bus_id_text(id), "it is shown without those above it"});
+      findings_.add({Severity::warning, "a PCI device is below too many switches", bus_id_text(id),
+                     "it is shown without the switches above that"});
       parent.reset();
       level = 0;
     }
   }
   if (found_.size() >= kMaxDevices) {
     findings_.add({Severity::warning, format("more than {} PCI devices", kMaxDevices),
-                   bus_id_text(id), "the rest is left out"});
+                   bus_id_text(id), "the rest are ignored"});
     return nullptr;
   }
   Found& made = found_[id];

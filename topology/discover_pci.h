@@ -1,5 +1,5 @@
-// The PCI tree of a detection: devices are added by their folder in sysfs and bring the switches
-// above them along. Used by discover*.cc only. Threads: one.
+// The PCI tree of a detection: devices are added by their folder in sysfs, together with the
+// switches above them. Used by discover*.cc only. Threads: one.
 #pragma once
 #include <map>
 #include <optional>

@@ -16,8 +16,8 @@ struct BinaryPlace {
 // tree 0: root 0; with b = lowest set bit of p: parent (p without b) with bit 2b set, or p without
 // b when that is >= n; children p - b/2 and p + b/2, the offset of the second halved while it falls
 // outside; the root's one child is the highest power of two below n. tree 1: the same, mirrored for
-// even n, shifted by one for odd n (where position 0 is an inner place of both). Source: the
-// field's published trees. Wants 0 <= position < n.
+// even n, shifted by one for odd n (where position 0 is an inner place of both). Source:
+// NCCL's published trees. Requires 0 <= position < n.
 BinaryPlace double_binary_tree(int tree, int n, int position);
 
 // Levels below the root, equal for both: ceil(log2 n). The lowest is reached from the root by

@@ -59,13 +59,13 @@ struct InterfaceFacts {
 };
 
 struct DriverFacts {
-  // Why a library told nothing; empty when it was asked.
+  // Why a library gave no facts; empty when it did.
   std::string nvml_missing, cuda_missing, verbs_missing;
   std::string nvidia_driver;  // version
   std::vector<GpuFacts> gpus;
   std::vector<RdmaFacts> rdma;
   std::optional<std::vector<InterfaceFacts>> interfaces;  // none: only the files are known
-  std::vector<std::string> troubles;  // what a library could not say, one sentence each
+  std::vector<std::string> troubles;  // what a library could not report, one sentence each
   bool operator==(const DriverFacts&) const = default;
 };
 

@@ -21,7 +21,7 @@ std::string text_of(const char (&array)[N]) {
 }
 
 // The other end of an NVLink. What a virtual machine cannot see has no address, or one of ones only
-// ("FFFFFFFF:FF:FF.0"): the field writes both in one way.
+// ("FFFFFFFF:FF:FF.0"): NCCL writes both in one way.
 BusId remote_of(const NvmlPciInfo& pci) {
   const auto id = parse_bus_id(text_of(pci.bus_id));
   return id && id->value < kInvisibleTarget.value ? *id : kInvisibleTarget;
@@ -72,9 +72,9 @@ class NvmlReader {
       return trouble(format("NVML cannot open GPU {}: {}", index, words(result)));
     NvmlPciInfo pci{};
     if (const NvmlReturn result = api_.pci_info(device, &pci); result != kNvmlSuccess)
-      return trouble(format("NVML does not say where GPU {} is: {}", index, words(result)));
+      return trouble(format("NVML does not report where GPU {} is: {}", index, words(result)));
     const auto bus_id = parse_bus_id(text_of(pci.bus_id));
-    if (!bus_id) return trouble(format("NVML says GPU {} is at '{}'", index, text_of(pci.bus_id)));
+    if (!bus_id) return trouble(format("NVML reports GPU {} at '{}'", index, text_of(pci.bus_id)));
     GpuFacts gpu;
     gpu.index = int(index);
     gpu.bus_id = *bus_id;
@@ -160,7 +160,7 @@ class NvmlReader {
              api_.p2p_status(devices_[a], devices_[b], kNvmlP2pWrite, &write) == kNvmlSuccess);
         if (!known) {
           for (GpuFacts& gpu : facts_.gpus) gpu.p2p.clear();
-          return trouble("NVML does not say which GPUs reach each other");
+          return trouble("NVML does not report which GPUs reach each other");
         }
         facts_.gpus[a].p2p.push_back(read == kNvmlP2pOk && write == kNvmlP2pOk);
       }
@@ -236,7 +236,7 @@ void read_verbs(DriverFacts& facts) {
     VerbsContext* const context = api.open(list[i]);
     if (context == nullptr) {
       facts.troubles.push_back(
-          format("{} cannot be opened: is /dev/infiniband here, and allowed?", rdma.name));
+          format("cannot open {}: is /dev/infiniband here, and accessible?", rdma.name));
       continue;
     }
     VerbsDeviceFacts device{};
@@ -249,7 +249,7 @@ void read_verbs(DriverFacts& facts) {
           rdma.ports.push_back({number, port.state == 4, port_mbps(port)});
       }
     } else {
-      facts.troubles.push_back(format("{} does not say what it is", rdma.name));
+      facts.troubles.push_back(format("{} does not report its properties", rdma.name));
     }
     api.close(context);
     facts.rdma.push_back(std::move(rdma));
@@ -268,7 +268,7 @@ DriverFacts live_drivers() {
   if (!facts.nvml_missing.empty() || (!facts.gpus.empty() && rdma))
     read_cuda(facts);
   else
-    facts.cuda_missing = "not asked: NVML has answered, and there is no RDMA device";
+    facts.cuda_missing = "not queried: NVML has answered, and there is no RDMA device";
   facts.interfaces.emplace();
   for (const base::NetInterface& each : base::net_interfaces())
     facts.interfaces->push_back(

@@ -194,7 +194,7 @@ std::string drivers_json(const DriverFacts& facts) {
 Result<DriverFacts> parse_drivers(const std::string& document, const std::string& name) {
   const auto wrong = [&](const std::string& what) {
     return Error(ErrorCode::usage, format("{}: {}", name, what),
-                 "expected the drivers.json of a snapshot that collctl topo --save has made");
+                 "expected the drivers.json of a snapshot made by collctl topo --save");
   };
   try {
     return facts_from(json::parse(document));

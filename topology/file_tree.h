@@ -1,6 +1,6 @@
 // The kernel's files as the detection reads them: of this machine, of a folder that holds a copy
 // of them, of an archive in memory. Paths are absolute, "/sys/class/net"; links are followed as
-// the kernel would, but never out of the tree. Nothing here writes. Untrusted trees are fine:
+// the kernel would, but never outside the tree. Nothing here writes. Untrusted trees are fine:
 // sizes, numbers of entries and lengths of link chains are bounded. Threads: one at a time.
 #pragma once
 #include <cstdint>
@@ -31,7 +31,7 @@ class FileTree {
   // Names in a folder, ordered with numbers by value (mlx5_2 before mlx5_10); none when it is not
   // there.
   std::vector<std::string> list(const std::string& path);
-  // The path without links and dots; nothing when it leads nowhere.
+  // The path without links and dots; nothing when it does not exist.
   std::optional<std::string> real_path(const std::string& path);
 
   // One step of the above: `path` has no links before its last part.
@@ -71,7 +71,7 @@ class MemoryTree : public FileTree {
   TreeNodes nodes_;  // with all folders
 };
 
-// Hands on what another tree says and keeps all of it, so that a tree of `taken` answers alike.
+// Passes on what another tree returns and keeps all of it, so that a tree of `taken` answers alike.
 class RecordingTree : public FileTree {
  public:
   explicit RecordingTree(FileTree& from) : from_(from) {}

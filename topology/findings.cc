@@ -23,7 +23,7 @@ std::vector<Finding> FindingList::take() {
                      ""});
       break;
     }
-    if (count > 1) finding.what += format(" ({} times; the first is named)", count);
+    if (count > 1) finding.what += format(" ({} times; the first is shown)", count);
     all.push_back(std::move(finding));
   }
   list_.clear();

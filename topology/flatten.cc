@@ -1,4 +1,4 @@
-// Two-level Broadcom switches are one piece of hardware; the field counts them as one switch.
+// Two-level Broadcom switches are one piece of hardware; NCCL counts them as one switch.
 #include <algorithm>
 
 #include "topology/graph.h"

@@ -132,8 +132,8 @@ class Builder {
     node.at = pci.at;
     node.model = pci.vendor.value_or(0) << 16 | pci.device.value_or(0);
     if (!by_bus_.try_emplace({host, pci.bus_id}, at).second)
-      note(Severity::warning, format("{} is there more than once", bus_id_text(pci.bus_id)), pci.at,
-           "give every device its own busid");
+      note(Severity::warning, format("{} is listed more than once", bus_id_text(pci.bus_id)),
+           pci.at, "give every device its own busid");
     connect_both(parent, at, LinkKind::pci, uplink.gbps);
     if (!pci.peers.empty()) joined_switches_.emplace_back(at, &pci);
     if (kind == NodeKind::gpu) add_gpu(*pci.gpu, at);
@@ -153,11 +153,11 @@ class Builder {
   void count_unlisted(const Pci& pci) {
     if (pci.gpu || has_nets(pci.nics) || !pci.children.empty()) return;
     if (is_gpu_class(pci.device_class))
-      note(Severity::warning, "a device of a GPU's class has no <gpu> and is left out", pci.at,
-           "the file is a skeleton: the machine itself adds its GPUs");
+      note(Severity::warning, "a device of class GPU has no <gpu> and is ignored", pci.at,
+           "the file is a skeleton: detection adds the GPUs");
     else if (is_nic_class(pci.device_class))
-      note(Severity::warning, "a device of a NIC's class has no <nic> and is left out", pci.at,
-           "the file is a skeleton: the machine itself adds its NICs");
+      note(Severity::warning, "a device of class NIC has no <nic> and is ignored", pci.at,
+           "the file is a skeleton: detection adds the NICs");
   }
 
   void add_gpu(const Gpu& gpu, int at) {
@@ -183,8 +183,8 @@ class Builder {
       const auto seen = nets_seen_.find({host, net.name});
       if (seen != nets_seen_.end()) {
         if (on_pci || graph_.nodes[size_t(seen->second)].dev != net.dev.value_or(-1))
-          note(Severity::warning, format("{} is there more than once; the first counts", net.name),
-               net.at);
+          note(Severity::warning,
+               format("{} is listed more than once; the first one counts", net.name), net.at);
         else
           note(Severity::note,
                "a virtual interface is repeated below another NUMA node; the first "
@@ -215,7 +215,7 @@ class Builder {
     if (!wire.assumed.empty()) note(Severity::note, "a network device has " + wire.assumed, net.at);
     if (wire.gbps > 1000)
       note(Severity::warning,
-           format("{} says {} Gb/s, more than any device has", net.name, wire.gbps * 8), net.at,
+           format("{} claims {} Gb/s, more than any device has", net.name, wire.gbps * 8), net.at,
            "correct its speed (Mb/s)");
     if (!net.gdr) note(Severity::note, "a network device has no gdr; 0 is assumed", net.at);
   }
@@ -298,14 +298,14 @@ class Builder {
       const bool is_gpu =
           target != by_bus_.end() && graph_.nodes[size_t(target->second)].kind == NodeKind::gpu;
       if (is_gpu && target->second == gpu)
-        note(Severity::warning, "a GPU has links to itself; they are left out", link.at,
+        note(Severity::warning, "a GPU has links to itself; they are ignored", link.at,
              "correct the target");
       else if (is_gpu)
         connect(gpu, target->second, LinkKind::nvl, all);
       else if (link.target_class == kClassPowerBridge)
         connect_both(gpu, self.cpu, LinkKind::nvl, all);
       else if (is_gpu_class(link.target_class))
-        note(Severity::note, "a GPU has links to one that is not listed; they are left out",
+        note(Severity::note, "a GPU has links to one that is not listed; they are ignored",
              link.at);
       else {
         if (!link.target_class)
@@ -335,7 +335,7 @@ class Builder {
     for (const BusId peer : pci.peers) {
       const auto target = by_bus_.find({host, peer});
       if (target == by_bus_.end() || target->second == at)
-        note(Severity::note, "a <pcilink> leads to no other switch in use; it is left out", pci.at);
+        note(Severity::note, "a <pcilink> leads to no other switch in use; it is ignored", pci.at);
       else if (!linked(at, target->second, LinkKind::loc))
         connect(at, target->second, LinkKind::loc, kLocalGBps);
     }

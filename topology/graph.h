@@ -1,4 +1,4 @@
-// The machine as nodes and links: what follows from a System by the field's rules. Two-level
+// The machine as nodes and links: what follows from a System by NCCL's rules. Two-level
 // Broadcom switches become one, all NVSwitches one node (of several hosts too: there are files of
 // several hosts only where NVLink joins them), functions of a card one NIC, branches without a used
 // GPU or NIC fall away. Defaults that had to be taken are findings. Made once by
@@ -73,7 +73,7 @@ inline constexpr size_t kMaxNodes = 4096;
 // kMaxEndpoints or kMaxNodes.
 Result<Graph> make_graph(const System& system, const std::string& source);
 
-// The rule by which the field merges two-level Broadcom switches; for tests and for the tree.
+// The rule by which NCCL merges two-level Broadcom switches; for tests and for the tree.
 void flatten_switches(System& system);
 
 }  // namespace collctl::topology

@@ -1,4 +1,4 @@
-// A machine whose GPUs do not all reach each other without the network falls into parts, each of
+// A machine whose GPUs do not all reach each other without the network is split into parts, each of
 // which is a node of the cluster by itself. Used before the search. Pure; threads: any.
 #pragma once
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace collctl::topology {
 
-// The groups of GPUs that reach each other by P2P or shared memory, straight or through others;
+// The groups of GPUs that reach each other by P2P or shared memory, directly or through others;
 // one when all do. In the graph's order. `paths` of base_paths.
 std::vector<std::vector<int>> gpu_groups(const Graph& graph, const Paths& paths,
                                          const Rules& rules);

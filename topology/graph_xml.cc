@@ -9,7 +9,7 @@
 namespace collctl::topology {
 namespace {
 
-// The field's numbers. Source: NCCL 2.30 (nccl/src/include/graph.h).
+// NCCL's numbers. Source: NCCL 2.30 (nccl/src/include/graph.h).
 enum GraphId : int { kRing = 0, kTree = 1, kCollnetChain = 2, kNvls = 3, kCollnetDirect = 4 };
 constexpr int kMaxGraphId = kCollnetDirect;
 
@@ -53,8 +53,9 @@ class GraphReader {
   bool is_element(pugi::xml_node node, pugi::xml_node parent, const char* name) {
     if (node.type() == pugi::node_element && std::string_view(node.name()) == name) return true;
     if (node.type() == pugi::node_element || node.type() == pugi::node_pcdata)
-      source_.note(source_.place(parent),
-                   format("something inside <{}> that is no <{}> is ignored", parent.name(), name));
+      source_.note(
+          source_.place(parent),
+          format("something inside <{}> that is not a <{}> is ignored", parent.name(), name));
     return false;
   }
 
@@ -63,7 +64,8 @@ class GraphReader {
     XmlAttributes attributes(source_, node);
     const int id = attributes.required("id", attributes.small("id", 0, kMaxGraphId), "0..4");
     if (id == kNvls || id == kCollnetDirect)
-      return source_.note(at, format("graph id {} is of an algorithm that is not here", id));
+      return source_.note(at,
+                          format("graph id {} is for an algorithm that does not exist here", id));
     std::optional<ChannelGraph>& place = id == kRing   ? file.ring
                                          : id == kTree ? file.tree
                                                        : file.collnet;
@@ -86,7 +88,7 @@ class GraphReader {
     if (int(graph.channels.size()) != count)
       source_.fail(
           at, format("nchannels=\"{}\", but {} <channel> follow", count, graph.channels.size()));
-    // Of channels that meet the network and such that do not no cluster can be made.
+    // No cluster can mix channels that use the network with channels that do not.
     for (const GraphChannel& channel : graph.channels)
       if ((channel.net_in < 0) != (graph.channels.front().net_in < 0))
         source_.fail(at, "some channels have network devices and some have none");
@@ -102,7 +104,7 @@ class GraphReader {
         graph.pattern = row.pattern;
         known = true;
       }
-    if (!known) source_.fail(at, format("pattern {} is not known here: expected 1..4", pattern));
+    if (!known) source_.fail(at, format("unknown pattern {}: expected 1..4", pattern));
     graph.cross_nic = attributes.small("crossnic", 0, 2).value_or(0);
     graph.bw_intra = bandwidth(attributes, "speedintra");
     graph.bw_inter = bandwidth(attributes, "speedinter");
@@ -120,7 +122,7 @@ class GraphReader {
     const std::string text = attributes.required(name, attributes.text(name), "a path type");
     const std::optional<PathType> type = parse_path_type(text);
     if (!type && !text.empty())
-      source_.fail(at, format("{} is no path type: expected LOC, NVL, NVB, C2C, PIX, PXB, P2C, "
+      source_.fail(at, format("{} is not a path type: expected LOC, NVL, NVB, C2C, PIX, PXB, P2C, "
                               "PXN, PHB, SYS, NET or DIS",
                               name));
     return type.value_or(PathType::dis);

@@ -1,7 +1,7 @@
-// Channels as the field's graph files have them (NCCL_GRAPH_FILE, NCCL_GRAPH_DUMP_FILE), both ways.
-// Reading trusts nothing: what is not of this machine (a GPU twice or missing, a device that does
-// not exist, more channels than say) is an error with file:line:column. Used by `topo` and `plan`.
-// Threads: any.
+// Channels as NCCL's graph files have them (NCCL_GRAPH_FILE, NCCL_GRAPH_DUMP_FILE), both ways.
+// Reading trusts nothing: what does not match this machine (a GPU twice or missing, a device that
+// does not exist, more channels than say) is an error with file:line:column. Used by `topo` and
+// `plan`. Threads: any.
 #pragma once
 #include <optional>
 #include <string>
@@ -29,7 +29,7 @@ Result<GraphFile> read_graph_xml(std::string_view text, const std::string& name,
 Result<GraphFile> read_graph_xml_file(const std::string& path, const Graph& graph);
 
 // Reading it for the same Graph gives the same channels, bandwidths and types; what the search says
-// about its way (visits, steps, hops) is not written. Graphs without channels are left out.
+// about its course (visits, steps, hops) is not written. Graphs without channels are left out.
 std::string write_graph_xml(const Graph& graph, const NodeGraphs& graphs);
 
 }  // namespace collctl::topology

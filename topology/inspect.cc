@@ -51,7 +51,7 @@ std::string where_text(const Pci& pci, const std::string& source) {
 }
 
 constexpr const char* kReseat =
-    "reseat the card or its riser, clean the contacts, look for PCIe errors in the kernel's log";
+    "reseat the card or its riser, clean the contacts, check the kernel log for PCIe errors";
 
 class Inspector {
  public:
@@ -95,7 +95,7 @@ class Inspector {
           format("a switch has an uplink of {:.4g} GB/s ({}), slower than the {:.4g} GB/s of a "
                  "device below it",
                  own.gbps, pci_link_text(pci), widest),
-          "all ways to its CPU share this link; a virtual machine or BIOS may report it wrongly");
+          "all paths to its CPU share this link; a virtual machine or BIOS may report it wrongly");
     return std::min(own.gbps, widest);
   }
 
@@ -116,7 +116,7 @@ class Inspector {
     if (slow > 0 && slow < fast && !pci.gpu)
       add(found, format("gen{} of gen{}", slow, fast),
           format("{} runs at gen{}; it and its slot can do gen{}", device_text(pci), slow, fast),
-          format("look again under load; then {}", kReseat));
+          format("check again under load; then {}", kReseat));
   }
 
   void check_fabric(const Found& found) {
@@ -126,7 +126,7 @@ class Inspector {
     if (links > 0 && links < able)
       add(found, format("{} of {} NVLinks", links, able),
           format("{} has {} of its {} NVLinks up", device_text(*found.pci), links, able),
-          "look for links that are down: nvidia-smi nvlink --status");
+          "check for links that are down: nvidia-smi nvlink --status");
   }
 
   void check_ports(const Found& found) {
@@ -135,7 +135,7 @@ class Inspector {
       if (down.empty()) continue;
       add(found, "down: " + down,
           format("{} has ports without a link: {}", device_text(*found.pci), down),
-          "look at the cable and at the switch's port; is the interface up, is a subnet manager "
+          "check the cable and the switch's port; is the interface up, is a subnet manager "
           "there");
     }
   }
@@ -157,7 +157,7 @@ class Inspector {
         add(one, format("others {:.4g} GB/s", usual_rate),
             format("{} has a PCI link of {:.4g} GB/s ({}), others of its kind {:.4g} GB/s",
                    device_text(*one.pci), rate.gbps, pci_link_text(*one.pci), usual_rate),
-            "reseat the card or its cable, look at the slot and the BIOS");
+            "reseat the card or its cable, check the slot and the BIOS");
       const int have = fabric_links(*one.pci);
       // Said already where the device itself tells how many it has.
       const bool said = one.pci->gpu && have > 0 && have < one.pci->gpu->links_able.value_or(0);
@@ -165,7 +165,7 @@ class Inspector {
         add(one, format("others {}", usual_links),
             format("{} has {} NVLinks, others of its kind {}", device_text(*one.pci), have,
                    usual_links),
-            "look for links that are down: nvidia-smi nvlink --status");
+            "check for links that are down: nvidia-smi nvlink --status");
     }
   }
 
@@ -192,7 +192,7 @@ class Inspector {
       add(*port.at, format("others {:.4g} Gb/s", there),
           format("{} runs at {:.4g} Gb/s, others of its kind at {:.4g} Gb/s", port.net->name, here,
                  there),
-          "look at the cable and at the speed of the switch's port", port.net->name);
+          "check the cable and the speed of the switch's port", port.net->name);
     }
   }
 

@@ -21,7 +21,7 @@ struct Oddity {
 // In the order of the file. `source` names it in findings.
 std::vector<Oddity> inspect(const System& system, const std::string& source);
 // Links of GPUs that run slower than they could right now. An idle GPU does that to save power, so
-// it is no fault by itself; for who asks.
+// it is not a fault by itself; for those who ask.
 std::vector<Finding> idle_links(const System& system, const std::string& source);
 
 // "gen5 x16", "gen3 x16 (assumed)"

@@ -68,8 +68,8 @@ class Merger {
     if (cpu == nullptr && one_node_) cpu = &merged_.system.cpus.front();
     if (cpu == nullptr) return;  // comes with its devices, if any
     if (cpu->model && from.model && (cpu->model != from.model || cpu->family != from.family))
-      findings_.add({Severity::warning, "the file is of a machine with another CPU",
-                     findings_.where({}), "is this the file of another machine? its CPU counts"});
+      findings_.add({Severity::warning, "the file describes a machine with another CPU",
+                     findings_.where({}), "is this the file of another machine? its CPU is used"});
     complete(cpu->affinity, from.affinity);
     complete(cpu->arch, from.arch);
     complete(cpu->vendor, from.vendor);
@@ -105,7 +105,7 @@ class Merger {
 
   void add(const Pci& detected, const Cpu& cpu) {
     if (detected.gpu || !detected.nics.empty())
-      note(Severity::note, "a device of this machine is not in the file; it is added",
+      note(Severity::note, "a device of this machine is missing in the file; it is added",
            detected.bus_id, "");
     added_.push_back({parent_of(detected.bus_id), cpu.numa, &detected, &cpu});
   }
@@ -156,9 +156,9 @@ class Merger {
     const Bandwidth found = pci_bandwidth(machine.link_speed, machine.link_width);
     if (!said.assumed.empty() || !found.assumed.empty() || said.gbps == found.gbps) return;
     note(Severity::warning,
-         format("the file says {} x{} of a link, the machine {} x{}; the file counts",
+         format("the file has {} x{} for a link, the machine {} x{}; the file is used",
                 *file.link_speed, *file.link_width, *machine.link_speed, *machine.link_width),
-         file.bus_id, "correct the file, or look for a degraded link");
+         file.bus_id, "correct the file, or check for a degraded link");
   }
 
   void complete_gpu(Pci& to, const Gpu& from) {
@@ -169,7 +169,7 @@ class Merger {
     Gpu& gpu = *to.gpu;
     if (gpu.sm && from.sm && gpu.sm != from.sm)
       note(Severity::warning,
-           format("the file says a GPU of sm {}, the machine sm {}; the machine counts", *gpu.sm,
+           format("the file has a GPU of sm {}, the machine sm {}; the machine is used", *gpu.sm,
                   *from.sm),
            to.bus_id, "correct the file");
     // Numbers are the driver's: those of a file may be of another container.
@@ -204,7 +204,7 @@ class Merger {
       std::erase_if(nic.nets, [&](const Net& net) {
         if (detected_nets_.count(net.name) != 0) return false;
         findings_.add({Severity::warning,
-                       "a network device of the file is not on this machine; it is left out",
+                       "a network device in the file is not on this machine; it is ignored",
                        format("{} of {}", net.name, where),
                        "is its port up, is this the file of another machine?"});
         return true;
@@ -218,9 +218,9 @@ class Merger {
         if (net.speed_mbps && from.speed_mbps && *net.speed_mbps > 0 &&
             net.speed_mbps != from.speed_mbps)
           note(Severity::warning,
-               format("the file says {} Mb/s of {}, the machine {}; the file counts",
+               format("the file has {} Mb/s for {}, the machine {}; the file is used",
                       *net.speed_mbps, net.name, *from.speed_mbps),
-               to.bus_id, "correct the file, or look at the port's speed");
+               to.bus_id, "correct the file, or check the port's speed");
         complete(net.dev, from.dev);
         if (net.speed_mbps.value_or(0) <= 0) net.speed_mbps = from.speed_mbps;
         complete(net.port, from.port);
@@ -237,12 +237,12 @@ class Merger {
     for (auto& [id, pci] : file_) {
       if (seen_.count(id) != 0) continue;
       if (pci->gpu) {
-        note(Severity::warning, "a GPU of the file is not on this machine; it is left out", id,
+        note(Severity::warning, "a GPU in the file is not on this machine; it is ignored", id,
              "is this the file of another machine, or does this container see fewer GPUs?");
         pci->gpu.reset();
       }
       if (!pci->nics.empty()) {
-        note(Severity::warning, "a NIC of the file is not on this machine; it is left out", id,
+        note(Severity::warning, "a NIC in the file is not on this machine; it is ignored", id,
              "is this the file of another machine?");
         pci->nics.clear();
       }

@@ -1,6 +1,6 @@
-// A topology file completed by what is detected, as the field does: the file's tree stays as it is;
+// A topology file completed by what is detected, as NCCL does: the file's tree stays as it is;
 // attributes that it lacks, GPUs, network devices and whole devices that it does not list are taken
-// from the machine. Where both speak and disagree the file counts, and a finding says so. Pure;
+// from the machine. Where they disagree the file is used, and a finding says so. Pure;
 // threads: any.
 #pragma once
 #include <string>

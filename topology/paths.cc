@@ -22,7 +22,7 @@ bool leads_on(const Graph& graph, int source, int node) {
 }
 
 // Type first, then bandwidth, then hops: three searches, each within what the one before allows.
-// One search with the three as its measure would be wrong: a wider way to a node in between can be
+// One search with the three as its measure would be wrong: a wider path to a node in between can be
 // longer, and then does not help when a later link is narrow.
 class Search {
  public:
@@ -49,7 +49,7 @@ class Search {
     return best;
   }
 
-  // The widest way to every node by steps of at most that type.
+  // The widest path to every node by steps of at most that type.
   std::vector<double> widths(PathType worst) const {
     std::vector<double> best(graph_.nodes.size(), 0);
     std::priority_queue<std::pair<double, int>> waiting;
@@ -69,8 +69,8 @@ class Search {
     return best;
   }
 
-  // For every node the one before it on a shortest way by links of at least some width (-1: none),
-  // and how wide that way is.
+  // For every node the one before it on a shortest path by links of at least some width (-1: none),
+  // and how wide that path is.
   struct Ways {
     std::vector<int> before;
     std::vector<double> width;
@@ -115,10 +115,10 @@ Path path_to(int source, int target, PathType type, double gbps, const std::vect
   return path;
 }
 
-// All paths of one source. A round by hops takes the first of the shortest ways, by the order of
-// links. Where that way is as wide as any, it is also the first of those by wide links only, so one
-// round serves many targets, and only the others cost one more: a round for each width would take
-// minutes on the largest files.
+// All paths of one source. A round by hops takes the first of the shortest paths, by the order of
+// links. Where that path is as wide as any, it is also the first of those by wide links only, so
+// one round serves many targets, and only the others cost one more: a round for each width would
+// take minutes on the largest files.
 void paths_from(const Graph& graph, int source, Paths& paths) {
   const Search search(graph, source);
   const std::vector<PathType> types = search.types();
@@ -151,11 +151,11 @@ void add_through_gpus(const Graph& graph, Paths& paths) {
   const std::vector<int>& gpus = graph.gpus;
   std::vector<int> index(graph.nodes.size(), -1);
   for (size_t i = 0; i < gpus.size(); ++i) index[size_t(gpus[i])] = int(i);
-  std::vector<double> straight(gpus.size() * gpus.size());  // GB/s of the NVLinks; 0: none
+  std::vector<double> nvlinks(gpus.size() * gpus.size());  // GB/s of the NVLinks; 0: none
   for (size_t i = 0; i < gpus.size(); ++i)
     for (const GraphLink& link : graph.nodes[size_t(gpus[i])].links)
       if (link.kind == LinkKind::nvl && index[size_t(link.to)] >= 0)
-        straight[i * gpus.size() + size_t(index[size_t(link.to)])] = link.gbps;
+        nvlinks[i * gpus.size() + size_t(index[size_t(link.to)])] = link.gbps;
   for (size_t from = 0; from < gpus.size(); ++from)
     for (size_t to = 0; to < gpus.size(); ++to) {
       Path& path = paths.at(gpus[from], gpus[to]);
@@ -164,7 +164,7 @@ void add_through_gpus(const Graph& graph, Paths& paths) {
       size_t middle = 0;
       for (size_t i = 0; i < gpus.size(); ++i) {
         const double gbps =
-            std::min(straight[from * gpus.size() + i], straight[i * gpus.size() + to]);
+            std::min(nvlinks[from * gpus.size() + i], nvlinks[i * gpus.size() + to]);
         if (i == from || i == to || gbps <= most) continue;
         most = gbps;
         middle = i;

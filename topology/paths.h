@@ -1,5 +1,5 @@
 // Best paths between the GPUs, network devices and NUMA nodes of a graph. A path is as bad as its
-// worst step: types in the field's words, best first; among equal types the faster wins, then the
+// worst step: types in NCCL's words, best first; among equal types the faster wins, then the
 // shorter. Paths never lead through a network device, and through a GPU only as one NVLink hop.
 // Made once by make_paths; decide.h says what is done with them. Pure; threads: values.
 #pragma once
@@ -13,7 +13,7 @@ namespace collctl::topology {
 
 enum class PathType : uint8_t {
   loc,  // itself
-  nvl,  // NVLink or xGMI, straight or through NVSwitches
+  nvl,  // NVLink or xGMI, direct or through NVSwitches
   nvb,  // NVLink through one other GPU
   c2c,  // NVLink-C2C
   pix,  // at most one PCI switch
@@ -56,7 +56,7 @@ class Paths {
 
 Paths make_paths(const Graph& graph, const PathOptions& options = {});
 
-// What one link makes of a path that takes it.
+// What one link does to a path that takes it.
 PathType step_type(const Graph& graph, int from, const GraphLink& link);
 // One path after another.
 Path joined(const Path& first, const Path& second);

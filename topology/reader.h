@@ -1,6 +1,6 @@
-// The one door through which the topology sees a world: files of the kernel, facts of drivers, what
-// the host is called. Live, it is this machine; else a snapshot of one (snapshot.h). Made by the
-// command, used by discover. Threads: one.
+// The one interface through which the topology sees a machine: files of the kernel, facts of
+// drivers, what the host is called. Live, it is this machine; else a snapshot of one (snapshot.h).
+// Made by the command, used by discover. Threads: one.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,14 +17,14 @@ struct Reader {
   DriverFacts drivers;
   std::string host;  // its name; may be empty
   std::string arch;  // "x86_64", "arm64", "ppc64"; may be empty
-  // What the world lacks (a snapshot without driver facts).
+  // What is missing (a snapshot without driver facts).
   std::vector<Finding> findings;
 };
 
-// This machine. Never fails: what is not there is a finding of discover.
+// This machine. Never fails: what is missing is a finding of discover.
 Reader live_reader();
 
-// The field's name of an architecture that the kernel calls "aarch64".
+// NCCL's name of an architecture that the kernel calls "aarch64".
 std::string field_arch(const std::string& machine);
 
 }  // namespace collctl::topology

@@ -38,7 +38,7 @@ Result<std::string> file_content(const std::string& path, size_t most) {
 Status read_meta(const std::string& text, const std::string& name, Reader& reader) {
   const auto wrong = [&](const std::string& what) {
     return Error(ErrorCode::usage, format("{}: {}", name + kMeta, what),
-                 "expected a snapshot that collctl topo --save has made");
+                 "expected a snapshot made by collctl topo --save");
   };
   try {
     const json j = json::parse(text);
@@ -91,12 +91,13 @@ Result<Reader> described(std::unique_ptr<FileTree> files, const std::string& nam
     if (is_sys) reader.files = std::make_unique<SysTree>(std::move(reader.files));
     if (drivers || !reader.files->real_path(kSys))
       return Error(ErrorCode::usage,
-                   format("{}: neither meta.json nor sys: this is no snapshot, or one that was cut "
+                   format("{}: neither meta.json nor sys: not a snapshot, or one that was cut "
                           "off",
                           name),
                    "make one with collctl topo --save FILE");
-    reader.findings.push_back({Severity::note, "a bare copy of /sys: who it is of is not known",
-                               name, "collctl topo --save keeps more"});
+    reader.findings.push_back({Severity::note,
+                               "a bare copy of /sys: which machine it is from is unknown", name,
+                               "collctl topo --save keeps more"});
   }
   if (drivers) {
     COLL_ASSIGN(reader.drivers, parse_drivers(*drivers, name + kDrivers));
@@ -185,7 +186,7 @@ Result<std::string> snapshot_archive(const TreeNodes& files, bool gzip) {
 Status write_snapshot_folder(const TreeNodes& files, const std::string& path) {
   std::error_code error;
   if (fs::exists(fs::symlink_status(path, error)) && !fs::is_empty(path, error))
-    return Error(ErrorCode::usage, format("{}: there is something already", path),
+    return Error(ErrorCode::usage, format("{} already exists", path),
                  "name a new folder, or an archive: NAME.tar.gz");
   // Beside it, so that a rename does; an empty folder gives way.
   std::string temporary = fs::path(path).lexically_normal().string();
@@ -194,7 +195,7 @@ Status write_snapshot_folder(const TreeNodes& files, const std::string& path) {
   temporary += ".XXXXXX";
   const base::HeldSignals whole;  // nothing of half a folder is left
   if (::mkdtemp(temporary.data()) == nullptr)
-    return base::errno_error(ErrorCode::unavailable, format("cannot make {}", path), errno);
+    return base::errno_error(ErrorCode::unavailable, format("cannot create {}", path), errno);
   Status written;
   for (const auto& [at, node] : files)
     if (written.ok()) written = write_node(temporary + at, node);
@@ -203,7 +204,7 @@ Status write_snapshot_folder(const TreeNodes& files, const std::string& path) {
     ::umask(mask);
     if (::chmod(temporary.c_str(), 0777 & ~mask) != 0 ||
         ::rename(temporary.c_str(), target.c_str()) != 0)
-      written = base::errno_error(ErrorCode::unavailable, format("cannot make {}", path), errno);
+      written = base::errno_error(ErrorCode::unavailable, format("cannot create {}", path), errno);
   }
   if (!written.ok()) fs::remove_all(temporary, error);
   return written;

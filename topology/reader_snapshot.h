@@ -17,7 +17,7 @@ enum class SourceKind : uint8_t { xml, folder, archive };
 Result<SourceKind> kind_of_source(const std::string& path);
 
 // A folder without meta.json but with sys/ is taken as a bare copy of the kernel's files. Errors:
-// usage: no snapshot, cut off, out of bounds; with the file's name.
+// usage: not a snapshot, cut off, out of bounds; with the file's name.
 Result<Reader> snapshot_reader(const std::string& path);
 
 // As discover, and keeps what was read.
@@ -27,7 +27,7 @@ Detected discover_recorded(Reader& reader, TreeNodes& taken);
 TreeNodes snapshot_files(const Reader& reader, TreeNodes taken);
 // As a tar archive. Errors: defect.
 Result<std::string> snapshot_archive(const TreeNodes& files, bool gzip);
-// As a folder, which must not be there yet or be empty: the whole or nothing. Errors: usage: there
+// As a folder, which must not exist yet or be empty: all or nothing. Errors: usage: there
 // is something already; unavailable: cannot be written.
 Status write_snapshot_folder(const TreeNodes& files, const std::string& path);
 

@@ -63,7 +63,7 @@ NodeGraphs search_node(const Graph& graph, const Paths& paths, const SearchOptio
   ring.max_channels = std::min(options.max_channels, deepest);
   ring.min_channels = std::min(options.min_channels, ring.max_channels);
   // A tree gains much from two islands of NVLink, but only with two channels, and it will have as
-  // many as the ring. Where two do not fit (the field gives up) one is better than none.
+  // many as the ring. Where two do not fit (NCCL then has none) one is better than none.
   SearchRules pair = ring;
   pair.min_channels = std::max(2, ring.min_channels);
   const bool split = is_split_nvlink(site) && ring.max_channels >= 2;

@@ -1,5 +1,5 @@
 // One attempt of the search: with given bandwidths, path types and rules, lays channel after
-// channel over a machine, depth first, and keeps the best set that it meets. Used by search.cc; not
+// channel over a machine, depth first, and keeps the best set that it finds. Used by search.cc; not
 // for two threads at once.
 #pragma once
 #include <algorithm>
@@ -33,8 +33,8 @@ struct ChannelSet {
 
 class ChannelSearch {
  public:
-  // How an attempt ended: all was tried, its visits were spent, or a set with the most channels
-  // allowed was found.
+  // How an attempt ended: everything was tried, its visits were spent, or a set with the most
+  // channels allowed was found.
   enum class End : uint8_t { exhausted, out_of_budget, complete };
   // `site` must outlive it.
   explicit ChannelSearch(const SearchSite& site);
@@ -43,7 +43,7 @@ class ChannelSearch {
   struct Budget {
     int64_t visits, probes;
   };
-  // Replaces `best` when something better turns up.
+  // Replaces `best` when something better is found.
   End run(const SearchRules& rules, const Budget& budget, ChannelSet& best);
   int64_t visits() const { return visits_; }  // of all runs
   // What was spent on another pattern does not count.
@@ -89,7 +89,7 @@ class ChannelSearch {
   LinkLoads loads_;
   std::vector<Rate> port_left_;  // of network devices, by node
   SearchRules rules_;
-  std::vector<GraphChannel> channels_;  // `count_` complete ones, and the one under way
+  std::vector<GraphChannel> channels_;  // `count_` complete ones, and the one being built
   size_t count_ = 0;
   std::vector<std::vector<bool>> used_;  // GPUs by channel and index
   int hops_ = 0;

@@ -8,8 +8,8 @@
 namespace collctl::topology {
 namespace {
 
-// Visits: of all attempts for one pattern, of one, and of one that repeats its first channel. The
-// field's numbers and its way to count, since results depend on them: attempts are paid in full,
+// Visits: of all attempts for one pattern, of one, and of one that repeats its first channel.
+// NCCL's numbers and its counting, since results depend on them: attempts are paid in full,
 // and what an attempt with different channels leaves over is given back.
 constexpr int64_t kAllBudget = 1 << 19, kAttemptBudget = 1 << 14, kSameBudget = 1 << 8;
 // As long as nothing is found the search goes on; from here on with short attempts.
@@ -95,11 +95,11 @@ class PatternSearch {
     rules_.same_channels = true;
     rules_.cross_nic = cross_nic_ == 1 ? 1 : 0;
     set_speed();
-    say(
-        format("a path {} carries {:.4g} GB/s at best, a GPU {:.4g} GB/s: {:.4g} GB/s a channel is "
-               "tried first",
-               network_ ? "to the network" : "between GPUs", limits_.path_gbps, limits_.gpu_gbps,
-               speeds_[speed_]));
+    say(format(
+        "a path {} carries {:.4g} GB/s at best, a GPU {:.4g} GB/s: {:.4g} GB/s per channel is "
+        "tried first",
+        network_ ? "to the network" : "between GPUs", limits_.path_gbps, limits_.gpu_gbps,
+        speeds_[speed_]));
   }
 
   void set_speed() { rules_.intra = rules_.inter = rate_of(speeds_[speed_]); }
@@ -126,7 +126,7 @@ class PatternSearch {
     if (relax_same_channels()) return true;
     budget_ += channels_.left();
     if (found && budget_ < 0) {
-      say("the visits allowed are spent");
+      say("the search limit is reached");
       return false;
     }
     return relax_pattern() || relax_inside(found) || relax_outside(found) || relax_cross_nic() ||
@@ -134,7 +134,7 @@ class PatternSearch {
   }
 
   bool relax_same_channels() {
-    // Between AMD's NUMA nodes all orders share one slow way.
+    // Between AMD's NUMA nodes all orders share one slow path.
     const bool useless = is_amd_cpu(site_.graph()) && rules_.type_intra == PathType::sys;
     const bool relaxed = rules_.same_channels && !useless;
     rules_.same_channels = !relaxed;
@@ -199,13 +199,13 @@ class PatternSearch {
     const double gbps = gbps_of(best_.rules.intra);
     if (count == 0 || gbps < 25) return;
     if (limits_.sm > 80 && gbps < 50 && count > 4) return;
-    // The field also halves the speed where fewer than twice as many are allowed, and loses some.
+    // NCCL also halves the speed where fewer than twice as many are allowed, and loses some.
     const size_t doubled = 2 * count;
     if (doubled > size_t(wanted_.max_channels)) return;
     for (size_t i = 0; i < count; ++i) best_.channels.push_back(best_.channels[i]);
     best_.rules.intra /= 2;
     best_.rules.inter /= 2;
-    say(format("{:.4g} GB/s are much for a channel: {} channels of {:.4g} GB/s instead", gbps,
+    say(format("{:.4g} GB/s is much for a channel: {} channels of {:.4g} GB/s instead", gbps,
                doubled, gbps_of(best_.rules.intra)));
   }
 
@@ -231,7 +231,7 @@ class PatternSearch {
   void say(std::string text) { steps_.push_back(std::move(text)); }
 
   void say_speeds() {
-    if (!tried_.empty()) say(format("{} GB/s a channel: nothing better", tried_));
+    if (!tried_.empty()) say(format("{} GB/s per channel: nothing better", tried_));
     tried_.clear();
   }
 
@@ -241,7 +241,7 @@ class PatternSearch {
     const size_t last = tried_.rfind(", ");
     tried_.resize(last == std::string::npos ? 0 : last);
     say_speeds();
-    std::string text = format("{:.4g} GB/s a channel", gbps_of(rules.intra));
+    std::string text = format("{:.4g} GB/s per channel", gbps_of(rules.intra));
     if (rules.inter != rules.intra) text += format(" ({:.4g} outside)", gbps_of(rules.inter));
     text += format(", paths up to {}", path_type_name(rules.type_intra));
     if (network_) text += format(" and {} to the network", path_type_name(rules.type_inter));
@@ -294,7 +294,7 @@ class PatternSearch {
   }
 
   void fall_back(ChannelGraph& graph) {
-    say("no channel fits at any speed: one in the order of ranks is assumed");
+    say("no channel fits at any speed: one in rank order is assumed");
     GraphChannel channel;
     channel.gpus = site_.graph().gpus;
     std::sort(channel.gpus.begin(), channel.gpus.end(), [&](int a, int b) {

@@ -71,7 +71,7 @@ const std::vector<int>& SearchSite::nets_to_try(int gpu, PathType worst) const {
   return nets;
 }
 
-// Bandwidths count in whole GB/s here, as in the field: GPUs that differ by less are alike.
+// Bandwidths count in whole GB/s here, as in NCCL: GPUs that differ by less are alike.
 const std::vector<SearchSite::NextGpu>& SearchSite::ranked(int gpu, int net) const {
   if (ranked_.size() > kMaxRanked) ranked_.clear();
   const auto [found, fresh] = ranked_.try_emplace({gpu, net});

@@ -26,7 +26,7 @@ class SearchSite {
   const std::vector<int>& nets_to_try(int gpu, PathType worst) const;
   // The GPUs to start from behind a network device, its own first.
   const std::vector<int>& gpus_near(int net) const { return near_.at(net); }
-  // A GPU that a channel may go on to.
+  // A GPU that a channel may continue to.
   struct NextGpu {
     int gpu = -1, index = -1;
     std::pair<int, int> nearness;  // bandwidth and links inside the node

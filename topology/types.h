@@ -1,4 +1,4 @@
-// One machine (or several joined by NVLink) as plain values, in the vocabulary of the field's
+// One machine (or several joined by NVLink) as plain values, in the vocabulary of NCCL's
 // topology files: what was read or detected, not what follows from it. Attributes that were missing
 // stay missing (the graph fills them in and says so); unknown ones are kept, so that a file
 // survives reading and writing. Made by xml (and later by detection), read by graph. Threads:
@@ -19,7 +19,7 @@ struct Place {
   bool operator==(const Place&) const { return true; }
 };
 
-// Domain, bus, device and function as one number, as the field counts: 0000:0f:00.0 is 0xF000.
+// Domain, bus, device and function as one number, as NCCL counts: 0000:0f:00.0 is 0xF000.
 struct BusId {
   int64_t value = 0;
   auto operator<=>(const BusId&) const = default;
@@ -63,13 +63,13 @@ struct C2cLink {
 
 struct Gpu {
   std::optional<int> dev;   // NVML index
-  std::optional<int> rank;  // of the rank that drives it
+  std::optional<int> rank;  // of the rank that uses it
   std::optional<int> sm;    // compute capability x 10; AMD files use the number of compute units
-  std::optional<bool> gdr;  // a NIC can reach its memory
+  std::optional<bool> gdr;  // a NIC can access its memory
   std::optional<std::string> gcn, arch;  // AMD: architecture ("908", "gfx942"), encoded features
   std::vector<FabricLink> links;
   std::vector<C2cLink> c2c;
-  // Not of the field's vocabulary: what the driver calls it ("NVIDIA H200"), how many NVLinks it
+  // Not of NCCL's vocabulary: what the driver calls it ("NVIDIA H200"), how many NVLinks it
   // has, working or not, and whether this GPU was not read but assumed (--assume).
   std::optional<std::string> name;
   std::optional<int> links_able;
@@ -98,7 +98,7 @@ struct Net {
 
 struct Nic {
   std::vector<Net> nets;
-  // Not of the field's vocabulary: ports that detection found without a link ("mlx5_1:2 mlx5_1:3").
+  // Not of NCCL's vocabulary: ports that detection found without a link ("mlx5_1:2 mlx5_1:3").
   std::optional<std::string> ports_down;
   Unknowns unknown, unknown_elements;
   Place at;
@@ -106,7 +106,7 @@ struct Nic {
 };
 
 // What the two ends of a PCI link could do and what the link does now, as the kernel words it. Only
-// detection knows; no part of the field's vocabulary, written as attributes of our own.
+// detection knows; no part of NCCL's vocabulary, written as attributes of our own.
 struct PciLinkState {
   std::optional<std::string>
       speed_now;                 // lower than possible on an idle device: no fault by itself
@@ -157,7 +157,7 @@ struct System {
 };
 
 enum class Severity : uint8_t { note, warning };
-// Something that a person should know: a default that was assumed, a thing that cannot be right.
+// Something that the user should know: a default that was assumed, a value that cannot be right.
 struct Finding {
   Severity severity = Severity::note;
   std::string what;    // one sentence without a full stop
@@ -167,7 +167,7 @@ struct Finding {
 };
 const char* severity_name(Severity severity);
 
-// Files and graphs beyond these are refused: no real machine comes near.
+// Files and graphs beyond these are refused: no real machine is near them.
 inline constexpr size_t kMaxFileBytes = size_t{16} << 20;
 inline constexpr int kMaxDepth = 64;
 inline constexpr int kMaxElements = 65536;

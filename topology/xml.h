@@ -1,7 +1,7 @@
-// The field's topology files, both ways. Reading trusts nothing: size, depth, element count and
-// every number are bounded; what cannot be is an error with file:line:column and what was expected,
-// what is merely odd is a finding. Used by cmd (and later by detection and the dump of rank 0).
-// Threads: any.
+// NCCL's topology files, both ways. Reading trusts nothing: size, depth, element count and
+// every number are bounded; what is invalid is an error with file:line:column and what was
+// expected, what is merely odd is a finding. Used by cmd (and later by detection and the dump of
+// rank 0). Threads: any.
 #pragma once
 #include <string>
 #include <string_view>
@@ -22,7 +22,7 @@ Result<Document> read_xml(std::string_view text, const std::string& name);
 // Errors: usage when there is no such regular file, it is larger than kMaxFileBytes, or as above.
 Result<Document> read_xml_file(const std::string& path);
 
-// Indented by two blanks, attributes in the field's order, unknown ones last. Reading it gives an
+// Indented by two blanks, attributes in NCCL's order, unknown ones last. Reading it gives an
 // equal System.
 std::string write_xml(const System& system);
 

@@ -67,7 +67,7 @@ class XmlReader {
     if (known.count(node.name()) != 0)
       return source_.fail(at, format("<{}> inside <{}>: expected {} there", node.name(),
                                      node.parent().name(), expected));
-    source_.note(at, format("unknown element <{}> is kept but means nothing here",
+    source_.note(at, format("unknown element <{}> is kept but has no effect here",
                             std::string(node.name()).substr(0, 40)));
     Printed printed;
     node.print(printed, "", pugi::format_raw, pugi::encoding_utf8);
@@ -79,7 +79,7 @@ class XmlReader {
     for (const pugi::xml_node child : node.children())
       if (child.type() == pugi::node_element || child.type() == pugi::node_pcdata)
         return source_.note(source_.place(node),
-                            format("what stands inside <{}> is ignored", node.name()));
+                            format("the content of <{}> is ignored", node.name()));
   }
 
   Cpu cpu(pugi::xml_node node) {
@@ -124,7 +124,7 @@ class XmlReader {
     made.state.width_able = attributes.small("link_width_able", 0, 255);
     made.unknown = attributes.rest();
     if (!above_.insert(made.bus_id).second)
-      source_.fail(made.at, format("{} lies inside itself: expected another busid",
+      source_.fail(made.at, format("{} is nested in itself: expected another busid",
                                    bus_id_text(made.bus_id)));
     for (const pugi::xml_node child : node.children()) pci_child(made, child);
     above_.erase(made.bus_id);
@@ -137,7 +137,7 @@ class XmlReader {
     } else if (is(child, "nic")) {
       made.nics.push_back(nic(child));
     } else if (is(child, "gpu")) {
-      if (made.gpu) source_.fail(source_.place(child), "a second <gpu>: expected one a device");
+      if (made.gpu) source_.fail(source_.place(child), "a second <gpu>: expected one per device");
       made.gpu = gpu(child);
     } else if (is(child, "pcilink")) {
       XmlAttributes attributes(source_, child);
@@ -259,7 +259,8 @@ Result<std::string> read_xml_text(const std::string& path) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return base::errno_error(ErrorCode::usage, path, errno);
   if (!S_ISREG(facts.st_mode))
-    return Error(ErrorCode::usage, format("{}: no regular file: expected a topology file", path));
+    return Error(ErrorCode::usage,
+                 format("{}: not a regular file: expected a topology file", path));
   std::ifstream file(path, std::ios::binary);
   // One byte more than allowed shows that the file is too large.
   std::string text(std::min(size_t(facts.st_size), kMaxFileBytes) + 1, '\0');

@@ -83,7 +83,7 @@ Status XmlSource::parse() {
     return fail_at(text_.size(), "no element: expected <system version=\"1\">");
   if (!parsed)
     return fail_at(std::min(size_t(std::max<std::ptrdiff_t>(parsed.offset, 0)), text_.size()),
-                   format("no XML: {}", parsed.description()));
+                   format("not XML: {}", parsed.description()));
   return check_limits();
 }
 

@@ -1,6 +1,6 @@
 // What stands between pugixml and the reader of the vocabulary: one parsed text with positions, and
 // attributes as checked values. Used by xml_read.cc and graph_xml.cc. The first mistake is kept,
-// the rest of the reading goes on harmlessly and is thrown away. Threads: one.
+// the rest is still read harmlessly and discarded. Threads: one.
 #pragma once
 #include <cstdint>
 #include <optional>

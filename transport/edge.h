@@ -20,13 +20,14 @@ inline int receiver_of(const LinkSpec& spec) {
 std::string peer_text(const PeerInfo& peer);
 // "rank 3 -> rank 5 channel 0"
 std::string edge_text(const LinkSpec& spec);
-// The address a peer accepts network connections at; family 0 when it has none or lies about it.
+// The address a peer accepts network connections at; family 0 when it has none or it is malformed.
 base::Address net_address(const PeerInfo& peer);
 // Equal at both ends of one edge, different between edges, purposes, parts and communicators.
 uint64_t edge_key(const LinkSpec& spec, uint64_t comm_hash, uint64_t part);
-// Of what this end ran into by itself (its GPU, its memory): blames this rank.
+// An error of this end itself (its GPU, its memory): blames this rank.
 Error own_error(const LinkSpec& spec, Error error);
-// An error of this edge: blames the peer where nobody is blamed, and adds the edge as context.
+// An error of this edge: blames the peer unless a rank is blamed already, and adds the edge as
+// context.
 Error edge_error(const LinkSpec& spec, Error error);
 
 }  // namespace collctl::transport

@@ -15,7 +15,7 @@ struct PeerInfo {
   uint64_t host_hash;
   uint64_t process_hash;
   uint64_t network_namespace;
-  uint64_t machine_hash;       // as it booted, whatever host it acts to be; 0: unknown
+  uint64_t machine_hash;       // as it booted, whatever host it claims to be; 0: unknown
   uint64_t shm_device;         // st_dev of /dev/shm; 0: none
   uint64_t shm_free_bytes;     // of /dev/shm at start
   uint64_t device_memory;      // bytes; physical memory for CPU ranks

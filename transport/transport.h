@@ -3,11 +3,10 @@
 // transports.cc: first that can reach wins.
 //
 // Making a connection, for each (channel, sender, receiver):
-//   both ends:  open() -> Endpoint; describe() -> blob            (never waits for the peer; may
-//   push an fd to it) runtime exchanges the blobs over the bootstrap send end:   connect(receiver's
-//   blob) -> Link                  (may wait for what the peer did in describe()) recv end:
-//   connect(sender's blob) -> Link                    (may wait for what the peer's send end did in
-//   connect())
+//   both ends:  open() -> Endpoint; describe() -> blob   (never waits; may push an fd to the peer)
+//   the runtime exchanges the blobs over the bootstrap
+//   send end:   connect(receiver's blob) -> Link   (may wait for the peer's describe())
+//   recv end:   connect(sender's blob) -> Link     (may wait for the peer's connect())
 // The runtime does all describes, then all send connects, then all receive connects, so that no
 // order deadlocks. Threads: open/describe/connect on the thread that wires; progress() on one
 // driver at a time (the proxy engine guarantees it); Fifo use on the backend's thread. A Link owns
@@ -69,7 +68,7 @@ class FdExchange {
 class NetAcceptor {
  public:
   virtual ~NetAcceptor() = default;
-  // A connection with this key will come; others are sent away. Called before the peer can know.
+  // A connection with this key is expected; others are rejected. Called before the peer can know.
   virtual void expect(uint64_t key) = 0;
   virtual Result<Fd> take(uint64_t key, Deadline deadline) = 0;
 };
@@ -83,14 +82,14 @@ struct Services {
   FdExchange* fds = nullptr;
   NetAcceptor* acceptor = nullptr;
   base::Secret secret{};       // for auth_connect to a peer's listener
-  base::Source source{};       // by which interface; empty: as the routes say
+  base::Source source{};       // by which interface; empty: by the routing table
   uint64_t comm_hash = 0;      // identity of the communicator: salt for names and tags
   int sockets_per_thread = 1;  // NET/Socket
   int helper_threads = 0;      // of a connection; -1: by what is at its ends
   // NET/IB: the topology's choice of NICs for the channels, by name, in turn; empty: by NUMA node.
   std::vector<std::string> nics;
   std::vector<NicGdr> nic_gdr;        // of `nics`, one each; empty: they all may
-  uint32_t* abort_word = nullptr;     // nonzero: give up
+  uint32_t* abort_word = nullptr;     // nonzero: abort
   std::shared_ptr<Device> device;     // of this rank; null for a CPU rank
   std::shared_ptr<NetPlugin> plugin;  // of this rank's NetPresence; null: none
 };
@@ -122,7 +121,7 @@ class Link {
   // The engine that drives this link has an eventfd: fifos carry it as bell_fd, helper threads of
   // the link ring it.
   virtual void attach_bell(int) {}
-  // The clean end: the peer is told, so that closing afterwards is no failure there.
+  // The clean end: the peer is told, so that closing afterwards is not a failure there.
   virtual void say_goodbye() {}
 };
 
@@ -140,7 +139,7 @@ struct Reach {
 
 struct Transport {
   const char* name;  // as in --transport
-  // Can ranks a and b talk through it? Pure: the same answer on both sides.
+  // Can ranks a and b communicate through it? Pure: the same answer on both sides.
   Reach (*reach)(const PeerInfo& a, const PeerInfo& b);
   Result<std::unique_ptr<Endpoint>> (*open)(const LinkSpec& spec, const Services& services);
   // Instead of connect(), at an end that could not describe: takes in what the peer pushed in its

@@ -10,7 +10,7 @@ std::string find_facts(Cuda& t, const Library& library) {
   f.find(t.init, "cuInit").find(t.error_name, "cuGetErrorName");
   f.find(t.device_count, "cuDeviceGetCount").find(t.device, "cuDeviceGet");
   f.find(t.bus_id, "cuDeviceGetPCIBusId").find(t.attribute, "cuDeviceGetAttribute");
-  return f.missing() != nullptr ? "libcuda.so.1 is no CUDA driver: functions are missing" : "";
+  return f.missing() != nullptr ? "libcuda.so.1 is not a CUDA driver: functions are missing" : "";
 }
 
 std::string find_rank(Cuda& t, const Library& library) {
@@ -38,8 +38,8 @@ std::string find_rank(Cuda& t, const Library& library) {
   f.find(t.ipc_export, "cuIpcGetMemHandle").find(t.ipc_open, "cuIpcOpenMemHandle_v2");
   f.find(t.ipc_close, "cuIpcCloseMemHandle");
   if (f.missing() == nullptr) return "";
-  return std::string("the CUDA driver is too old, it lacks ") + f.missing() +
-         " (CUDA 11.4 is the oldest that works)";
+  return std::string("the CUDA driver is too old: it lacks ") + f.missing() +
+         " (CUDA 11.4 or newer is required)";
 }
 
 void find_handles(Cuda& t, const Library& library) {

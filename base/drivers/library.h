@@ -1,7 +1,7 @@
-// A shared library of a driver that may or may not be on this machine: opened by name at run time,
-// its functions found one by one. What the drivers' headers would say (types, numbers) is declared
-// in nvml.h, cuda.h and verbs.h, only as far as it is used. Libraries are never closed: drivers
-// do not survive that. Threads: any.
+// A driver's shared library that may or may not be on this machine: opened by name at run time,
+// its functions looked up one by one. What the drivers' headers declare (types, numbers) is
+// declared in nvml.h, cuda.h and verbs.h, only as far as it is used. Libraries are never closed:
+// drivers do not survive that. Threads: any.
 #pragma once
 #include <dlfcn.h>
 
@@ -24,7 +24,7 @@ class Library {
   void find(Function*& function, const char* name) const {
     function = handle_ != nullptr ? reinterpret_cast<Function*>(::dlsym(handle_, name)) : nullptr;
   }
-  // The same of what is no function; null: there is none.
+  // The same for data; null: there is none.
   const void* find_data(const std::string& name) const {
     return handle_ != nullptr ? ::dlsym(handle_, name.c_str()) : nullptr;
   }
@@ -34,7 +34,7 @@ class Library {
   std::string error_;
 };
 
-// Finds functions and remembers the first that is not there.
+// Finds functions and remembers the first that is missing.
 class Finder {
  public:
   explicit Finder(const Library& library) : library_(library) {}
@@ -44,7 +44,7 @@ class Finder {
     if (function == nullptr && missing_ == nullptr) missing_ = name;
     return *this;
   }
-  const char* missing() const { return missing_; }  // null: none is
+  const char* missing() const { return missing_; }  // null: none
 
  private:
   const Library& library_;

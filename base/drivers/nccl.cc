@@ -38,7 +38,7 @@ Nccl load_from(const Library& library) {
       table.all_reduce == nullptr || table.broadcast == nullptr || table.reduce == nullptr ||
       table.all_gather == nullptr || table.reduce_scatter == nullptr || table.send == nullptr ||
       table.recv == nullptr)
-    table.missing = "the library found is no NCCL of version 2.10 or later: functions are missing";
+    table.missing = "the library found is not NCCL 2.10 or later: functions are missing";
   return table;
 }
 
@@ -50,7 +50,7 @@ Nccl load_nccl() {
     tried += (tried.empty() ? "" : "; ") + library.error();
   }
   Nccl table;
-  table.missing = "no NCCL is found: " + tried;
+  table.missing = "NCCL not found: " + tried;
   return table;
 }
 

@@ -1,6 +1,6 @@
-// The installed NCCL, to be compared with: our own declarations of its public interface (nccl.h of
+// The installed NCCL, for comparisons: our own declarations of its public interface (nccl.h of
 // 2.10 to 2.29), as far as it is used. Loaded once, when first asked for. A null function is one
-// that the installed version does not have yet. Threads: as NCCL says (one communicator, one thread
+// that the installed version lacks. Threads: as NCCL requires (one communicator, one thread
 // at a time).
 #pragma once
 #include <cstddef>

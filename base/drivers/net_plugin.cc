@@ -169,12 +169,13 @@ Error no_entry(const Library& library, const std::string& file) {
     if (library.find_data(format("ncclNetPlugin_v{}", version)) != nullptr)
       others += (others.empty() ? "" : ", ") + format("{}", version);
   }
-  return {ErrorCode::unavailable,
-          others.empty()
-              ? format("{} is no network plugin: it has no ncclNetPlugin_v12, v11 or v10", file)
-              : format("{} speaks version {} of the plugin interface; 12, 11 and 10 are known here",
-                       file, others),
-          "use a plugin that was built for NCCL 2.26 or later"};
+  return {
+      ErrorCode::unavailable,
+      others.empty()
+          ? format("{} is not a network plugin: it has no ncclNetPlugin_v12, v11 or v10", file)
+          : format("{} implements version {} of the plugin interface; 12, 11 and 10 are supported",
+                   file, others),
+      "use a plugin built for NCCL 2.26 or later"};
 }
 
 Result<NetPluginLibrary> entries_of(const Library& library, const std::string& file) {
@@ -215,7 +216,7 @@ Result<NetPluginLibrary> load_net_plugin(const std::string& name) {
   const Library library(file.c_str());
   if (!library)
     return Error(ErrorCode::unavailable, format("network plugin '{}': {}", name, library.error()),
-                 "COLLCTL_NET_PLUGIN names a path, or NAME of libnccl-net-NAME.so in the library "
+                 "COLLCTL_NET_PLUGIN takes a path, or NAME of libnccl-net-NAME.so in the library "
                  "path");
   return entries_of(library, file);
 }
@@ -289,8 +290,8 @@ Status NetPluginSession::find_devices() {
     return net_plugin_error(entry_, "devices", code, ErrorCode::unavailable);
   if (count < 1 || count > kMostDevices)
     return Error(ErrorCode::unavailable,
-                 format("network plugin {} ({}): it has {} devices; 1 to {} can be used",
-                        entry_.name, entry_.library, count, kMostDevices));
+                 format("network plugin {} ({}): it has {} devices; expected 1 to {}", entry_.name,
+                        entry_.library, count, kMostDevices));
   for (int i = 0; i < count; ++i) {
     COLL_ASSIGN(NetPluginDevice found, device(i));
     devices_.push_back(std::move(found));
@@ -316,9 +317,10 @@ Result<NetPluginDevice> NetPluginSession::device(int index) {
     return net_plugin_error(entry_, "getProperties", code, ErrorCode::unavailable);
   if (made.name.empty()) made.name = format("device {}", index);
   if ((made.pointers & kNetPluginHost) == 0)
-    return Error(ErrorCode::unavailable,
-                 format("network plugin {} ({}): {} does not take host memory (pointers {:#x})",
-                        entry_.name, entry_.library, made.name, made.pointers));
+    return Error(
+        ErrorCode::unavailable,
+        format("network plugin {} ({}): {} does not support host memory (pointer types {:#x})",
+               entry_.name, entry_.library, made.name, made.pointers));
   if (made.most_message_bytes == 0)
     return Error(ErrorCode::unavailable,
                  format("network plugin {} ({}): {} sends at most 0 bytes at once", entry_.name,
@@ -338,8 +340,8 @@ Result<void*> NetPluginSession::listen(int index, uint8_t* handle) {
   if (code != kNetPluginOk) return net_plugin_error(entry_, "listen", code, ErrorCode::unavailable);
   if (listener == nullptr)
     return Error(ErrorCode::unavailable,
-                 format("network plugin {} ({}): listen gave nothing to accept from", entry_.name,
-                        entry_.library));
+                 format("network plugin {} ({}): listen returned nothing to accept from",
+                        entry_.name, entry_.library));
   return listener;
 }
 

@@ -13,13 +13,13 @@
 
 namespace collctl::base::drivers {
 
-// One device of a plugin, or of its network that reduces.
+// One device of a plugin, or of its CollNet.
 struct NetPluginDevice {
   std::string name;
   int pointers = 0;  // kNetPluginHost and others
   bool force_flush = false;
   int mbps = 0;
-  size_t most_message_bytes = 0;  // of a collective's for a network that reduces
+  size_t most_message_bytes = 0;  // of a collective's message, for a CollNet
 };
 
 // The part that differs between versions, for one of the two structures of a library.
@@ -62,7 +62,7 @@ class NetPluginSession {
   const std::vector<NetPluginDevice>& devices() const { return devices_; }
   // `handle` has kNetPluginHandleBytes.
   Result<void*> listen(int device, uint8_t* handle);
-  // Null: not yet, call again. Of a network that does not reduce.
+  // Null: not yet, call again. Not for a CollNet.
   Result<void*> connect(int device, uint8_t* handle);
   Result<void*> accept(void* listener);
 

@@ -1,9 +1,9 @@
 // The binary interface of external network plugins (libnccl-net-*.so): our own declarations,
 // 64-bit, of versions 12, 11 and 10. Source: the interface's published description, NCCL 2.30.7's
 // plugins/net/README.md and src/include/plugin/net/net_v12.h, net_v11.h and net_v10.h. A library
-// exports one structure for each version it speaks: ncclNetPlugin_v12 and so on, and
-// ncclCollNetPlugin_v12 where its network reduces. Included by net_plugin.cc, and by the plugins
-// of the tests; all else uses net_plugin.h.
+// exports one structure for each version it implements: ncclNetPlugin_v12 and so on, and
+// ncclCollNetPlugin_v12 where it has in-network reduction. Included by net_plugin.cc, and by
+// plugins in the tests; everything else uses net_plugin.h.
 //
 // What changed: 12 devices of up to 8 parts, rails and planes; 11 a context for each communicator,
 // finalize and set_attributes. Calls return 0 or one of kNetPlugin*; none may wait.
@@ -17,11 +17,11 @@ using NetPluginCode = int;  // ncclResult_t
 inline constexpr NetPluginCode kNetPluginOk = 0, kNetPluginSystemError = 2,
                                kNetPluginInternalError = 3, kNetPluginRemoteError = 6;
 inline constexpr size_t kNetPluginHandleBytes = 128;
-inline constexpr int kNetPluginMostRequests = 32;  // under way on one connection
+inline constexpr int kNetPluginMostRequests = 32;  // in flight on one connection
 // Bits of NetPluginFacts::pointers, and the kinds of memory that are registered.
 inline constexpr int kNetPluginHost = 1, kNetPluginCuda = 2, kNetPluginDmaBuf = 4;
 
-// The lines of a plugin: level (2 warning, 3 info, 5 trace), bits of subsystems, then printf's.
+// Log lines of a plugin: level (2 warning, 3 info, 5 trace), bits of subsystems, then printf's.
 using NetPluginLog = void (*)(int level, unsigned long subsystems, const char* where, int line,
                               const char* text, ...);
 using NetPluginProfile = NetPluginCode (*)(void** event, int kind, void* parent, int64_t plugin,
@@ -62,7 +62,7 @@ struct NetPluginFacts12 : NetPluginFacts {
 static_assert(sizeof(NetPluginFacts10) == 104 && sizeof(NetPluginFacts11) == 112);
 static_assert(sizeof(NetPluginFacts12) == 128);
 
-// --- the network: functions that all versions have alike ---
+// --- the network: functions that are the same in all versions ---
 
 struct NetPluginCalls {
   NetPluginCode (*accept)(void* listener, void** connection, void** offload);
@@ -116,7 +116,7 @@ using NetPlugin11 = NetPluginSince11<NetPluginFacts11>;
 using NetPlugin12 = NetPluginSince11<NetPluginFacts12>;
 static_assert(sizeof(NetPlugin10) == 20 * 8 && sizeof(NetPlugin12) == 22 * 8);
 
-// --- a network that reduces ---
+// --- CollNet: in-network reduction ---
 
 struct NetPluginPiece {
   void* memory;

@@ -13,7 +13,7 @@
 
 namespace collctl::kernels {
 
-// The collectives an algorithm serves, as a set of collective_bit; empty for one without text.
+// The collectives an algorithm supports, as a set of collective_bit; empty for one without text.
 COLL_FN uint32_t collectives_of(AlgorithmId id) {
   switch (id) {
     case AlgorithmId::ring:
@@ -49,9 +49,9 @@ inline constexpr bool kHasShared = requires {
   Backend::kShared;
 };
 
-// Runs the work. False, with nothing done, when its algorithm does not serve its collective, needs
-// windows or shared buffers where the backend has none, or its chunks have no size: a planner's
-// mistake, which the caller reports.
+// Runs the work. False, with nothing done, when its algorithm does not support its collective,
+// needs windows or shared buffers that the backend lacks, or its chunks have no size: a planner's
+// bug, which the caller reports.
 COLL_NO_EXEC_CHECK
 template <class Backend>
 COLL_FN bool run_algorithm(Backend& backend, const Work& work) {

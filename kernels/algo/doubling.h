@@ -1,6 +1,6 @@
 // Recursive doubling: in step k every rank exchanges all it has with the rank whose number differs
 // in bit k, and both add. Called by run_algorithm on the backend's threads; owns nothing. The
-// fewest dependent steps there are, so it serves small messages; a + b is the same on both sides,
+// fewest dependent steps possible, so it suits small messages; a + b is the same on both sides,
 // so all ranks hold the same bits at the end.
 //
 // all_reduce, n = 4, letters are contributions:

@@ -1,5 +1,5 @@
 // One-shot: every rank puts what others need of it into memory that all map, arrives, and takes
-// what it needs from the others' memory. One barrier a piece, so the least latency on one host.
+// what it needs from the others' memory. One barrier per piece, so the least latency on one host.
 // Called by run_algorithm on the backend's threads; owns nothing.
 //
 // all_reduce, n = 4, letters are contributions; every rank sums in the order of ranks, so all have
@@ -12,8 +12,8 @@
 //    3         d         |      a + b + c + d
 //
 // Others alike: all_gather and gather copy each peer's piece, broadcast the root's; reduce reduces
-// at the root alone; reduce_scatter, all_to_all and scatter stage one block for each rank (block r
-// at r x chunk of the piece) and read the own one.
+// only at the root; reduce_scatter, all_to_all and scatter stage one block for each rank (block r
+// at r x chunk of the piece) and read their own.
 //
 // steps: 1 (what is read after one arrival is one step, however many peers).
 // elements sent by a rank (read by others from its memory), count as in the API:
@@ -41,7 +41,8 @@ COLL_FN bool one_shot_by_blocks(Collective c) {
   return c == Collective::reduce_scatter || c == Collective::scatter || c == Collective::all_to_all;
 }
 
-// The rank k places behind mine: peers are read in this order, so that not all ask one at once.
+// The rank k places behind mine: peers are read in this order, so that not all read from one at
+// once.
 COLL_FN int one_shot_peer(const Work& work, int k) {
   const int peer = work.rank + k;
   return peer < work.nranks ? peer : peer - work.nranks;

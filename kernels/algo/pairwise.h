@@ -1,6 +1,6 @@
 // Pairwise: rounds of one send and one receive, as the planner wrote them down (PairStep). Called
-// by run_algorithm on the backend's threads; owns nothing. Serves all_to_all, gather, scatter and
-// send_recv; a round with oneself is a copy.
+// by run_algorithm on the backend's threads; owns nothing. Runs all_to_all, gather, scatter and
+// send_recv; a round with itself is a copy.
 //
 // all_to_all, n = 4, what each rank sends to whom in round d (receiving from rank - d meanwhile):
 //

@@ -1,11 +1,11 @@
-// Ring: every rank receives from the one before it and sends to the one behind it. Called by
+// Ring: every rank receives from its predecessor and sends to its successor. Called by
 // run_algorithm on the backend's threads; owns nothing. The part is cut into chunks (chunk.h) and
 // the ring runs over them loop by loop; positions count along the ring, blocks are ranks'.
 //
 // all_reduce, n = 4, chunks a b c d, what each position sends in the steps of one loop:
 //
 //   position   1   2    3     |  4    5    6
-//      0       d   cd   bcd   |  A    D    C       small letters: sums on their way,
+//      0       d   cd   bcd   |  A    D    C       small letters: sums in flight,
 //      1       a   da   cda   |  B    A    D       capitals: final sums, made in step 3
 //      2       b   ab   dab   |  C    B    A       by the receiver (post) and sent on
 //      3       c   bc   abc   |  D    C    B       in steps 4 to 6

@@ -21,9 +21,10 @@
 //
 // steps: 2 (the two arrivals).
 // elements sent by a rank (read by others from its input, or stored by it into others' outputs):
-//   all_reduce            2(n-1)/n x count       reduce    (n-1)/n x count, and 1/n x count more
-//   from all_gather, reduce_scatter, all_to_all                 all but the root: its slice
-//                         (n-1) x count          gather    count, the root none
+//   all_reduce            2(n-1)/n x count
+//   reduce                (n-1)/n x count, and 1/n x count more from all but the root: its slice
+//   all_gather, reduce_scatter, all_to_all   (n-1) x count
+//   gather                count, the root none
 //   broadcast, scatter    (n-1) x count from the root
 //
 // Source: the symmetric kernels of GPU libraries (two-shot by load and store).

@@ -1,6 +1,6 @@
-// Tree: sums go up to the root chunk by chunk, then the result comes down the same tree. Called by
-// run_algorithm on the backend's threads; owns nothing. Few steps for many ranks, so it serves
-// small messages; all chunks go up before the first comes down (tree_split.h overlaps the two).
+// Tree: sums move up to the root chunk by chunk, then the result moves down the same tree. Called
+// by run_algorithm on the backend's threads; owns nothing. Few steps for many ranks, so it suits
+// small messages; all chunks move up before the first moves down (tree_split.h overlaps the two).
 //
 // all_reduce, n = 4 (binary tree, tree_shape.h), one chunk:
 //
@@ -30,7 +30,7 @@ COLL_FN bool tree_is_leaf(const Work& work) {
   return work.tree.down[0] < 0;
 }
 
-// Fan-in from the children, one way up.
+// Fan-in from the children, one send up.
 COLL_FN BlockSpec tree_up_spec(const Work& work) {
   BlockSpec spec;
   for (int i = 0; i < kMaxFanIn; ++i) spec.recv[i] = work.tree.down[i];
@@ -50,7 +50,7 @@ COLL_FN BlockSpec tree_down_spec(const Work& work) {
   return spec;
 }
 
-// The sums on their way up; the root keeps the result.
+// The sums moving up; the root keeps the result.
 COLL_NO_EXEC_CHECK
 template <class Backend>
 COLL_FN void tree_reduce_up(Backend& backend, const Work& work) {
@@ -67,7 +67,7 @@ COLL_FN void tree_reduce_up(Backend& backend, const Work& work) {
   });
 }
 
-// The result on its way down from the root's output.
+// The result moving down from the root's output.
 COLL_NO_EXEC_CHECK
 template <class Backend>
 COLL_FN void tree_send_down(Backend& backend, const Work& work) {

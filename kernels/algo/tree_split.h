@@ -1,5 +1,5 @@
-// Tree split: the tree of tree.h with the way up and the way down side by side, each with a share
-// of the workers, so that chunk k comes down while chunk k + 1 goes up. Called by run_algorithm on
+// Tree split: the tree of tree.h with reduction and broadcast side by side, each with a share
+// of the workers, so that chunk k moves down while chunk k + 1 moves up. Called by run_algorithm on
 // the backend's threads; owns nothing. The root does both at once in one verb with all workers.
 //
 // n = 4, three chunks a b c (capitals: final):
@@ -11,8 +11,8 @@
 //      1   3      2 -> 1,3                   A     B     C
 //
 // steps and elements: those of the tree (2 x depth; count x (one up + one per child)).
-// Slots: one is enough; the way down always drains, so the root's verb always goes on. In place:
-// a chunk is read on the way up before its sum can come down, on every rank.
+// Slots: one is enough; the broadcast always drains, so the root's verb always continues. In place:
+// a chunk is read in the reduction before its sum can arrive, on every rank.
 #pragma once
 #include "kernels/algo/tree.h"
 

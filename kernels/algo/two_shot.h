@@ -1,5 +1,5 @@
 // Two-shot: a reduce-scatter and an all-gather through memory that all ranks map. Each rank reduces
-// its own slice from everybody's memory, then takes the others' finished slices: two barriers a
+// its own slice from all ranks' memory, then takes the others' finished slices: two barriers per
 // piece, and each element is moved as often as by a ring but in two steps. Called by run_algorithm
 // on the backend's threads; owns nothing.
 //

@@ -1,6 +1,6 @@
 // A Fifo is one END of a one-way connection between two ranks for one channel and one protocol: a
 // ring of slots and two step counters. A transport makes it, a backend (GPU block, host thread,
-// recorder) uses it, nobody else.
+// recorder) uses it, and nothing else.
 //
 // Shapes: slot_count slots of slot_bytes each; step s lives in slot s % slot_count; counters count
 // steps since the connection was made and never wrap. The producer may write step s when *head +
@@ -24,7 +24,7 @@
 namespace collctl::kernels {
 
 // Zeroed at creation. Two cache lines, one written by each side; `sleepers` words are eventcounts:
-// 1 when somebody sleeps (futex or poll) until the counter of the same line moves.
+// 1 while a thread sleeps (futex or poll) until the counter of the same line moves.
 struct FifoCounters {
   alignas(64) uint64_t tail;
   uint32_t consumer_sleeps;
@@ -41,7 +41,7 @@ struct SlotRecord {
 };
 static_assert(sizeof(SlotRecord) == 8);
 
-// What a network that reduces is to do with a slot. Never 0: a record that nobody has written.
+// What the in-network reduction does with a slot. Never 0: a record that nobody has written.
 COLL_FN uint32_t reduction_code(DataType type, RedOp op) {
   return (static_cast<uint32_t>(type) << 8 | static_cast<uint32_t>(op)) + 1;
 }
@@ -49,14 +49,14 @@ COLL_FN uint32_t reduction_code(DataType type, RedOp op) {
 inline constexpr uint8_t kFifoProxyReads =
     1;  // a proxy consumes: publish tail and records for LL too
 inline constexpr uint8_t kFifoProxyWrites = 2;  // a proxy produces
-// The proxy's network reduces: say in the record what (kernels/algo/collnet.h).
+// The proxy's network reduces: the record says what (kernels/algo/collnet.h).
 inline constexpr uint8_t kFifoReduces = 4;
 
 struct Fifo {
   uint8_t* slots;
   uint64_t* tail;
   uint64_t* head;
-  uint32_t* consumer_sleeps;  // null on paths where nobody sleeps (GPU)
+  uint32_t* consumer_sleeps;  // null on paths where no side sleeps (GPU)
   uint32_t* producer_sleeps;
   SlotRecord* records;
   uint64_t step;
@@ -72,7 +72,7 @@ struct Fifo {
 };
 static_assert(sizeof(Fifo) == 80 && offsetof(Fifo, step) == 48);
 
-// What one channel of a communicator can talk through: pointers by peer and protocol, null where no
+// The connections of one channel of a communicator: pointers by peer and protocol, null where no
 // connection is.
 struct ChannelLinks {
   Fifo** send;  // [peer * kProtocolCount + protocol]

@@ -1,4 +1,4 @@
-// What a block writes when it must give up: plain numbers in memory the host can read (pinned
+// What a block writes when it must abort: plain numbers in memory the host can read (pinned
 // memory for a GPU). The host turns it into an Error that names rank, peer, channel and step.
 #pragma once
 #include <cstdint>

@@ -1,6 +1,6 @@
 // A Window is one rank's view of one channel of memory that every rank of a host maps: rank r's
 // part lies at base + r * stride on every rank, so pointers need no exchange. The runtime makes it,
-// a backend uses it, nobody else.
+// a backend uses it, and nothing else.
 //
 // Shapes: for each rank and channel two lines and two banks. A bank is bank_bytes of data; pieces
 // of operations use the banks in turn. A line holds what the rank says about its bank: `arrived`,
@@ -14,7 +14,7 @@
 // Two banks are enough. Rank r writes bank b for piece k + 2 after it has passed the first arrival
 // of piece k + 1, at which every peer arrived only after its last read of piece k (program order,
 // released by the arrival). With one bank, r would write for piece k + 1 after the last arrival of
-// piece k, which says nothing about reads that follow it: a peer that is late reads what is new.
+// piece k, which says nothing about reads that follow it: a late peer would read new data.
 // A line is read by the same rule, so it needs no bank more either.
 // Ownership: the runtime owns the memory and outlives every use. `arrivals` and `pieces` are this
 // rank's own counts, loaded when a block opens the window and stored back when it closes; they are
@@ -33,8 +33,8 @@ inline constexpr uint64_t kWindowLineBytes = 48;
 inline constexpr int kMaxWindowRanks = 64;
 
 // Zeroed at creation. `sleepers` is an eventcount word: 1 when somebody sleeps until `arrived` of
-// this line moves. `kind` says how the rank uses the piece, so that ranks which take different ways
-// find it out.
+// this line moves. `kind` says how the rank uses the piece, so that ranks which take different
+// paths notice it.
 struct WindowLine {
   alignas(64) uint64_t arrived;
   uint32_t sleepers;

@@ -2,7 +2,7 @@
 // backend executes. Units: counts and offsets are elements of `type`. Ownership: pointers are the
 // caller's until the operation is done.
 //
-// Meaning of count (elements per rank, as in the field's API):
+// Meaning of count (elements per rank, as in NCCL's API):
 //   all_reduce, broadcast, reduce: whole buffer; all_gather: sent by each rank; reduce_scatter:
 //   received by each rank; gather/scatter/all_to_all/send_recv: see PairStep.
 // A channel handles the elements [part_offset, part_offset + part_count) of every rank's block of

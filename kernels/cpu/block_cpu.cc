@@ -40,7 +40,7 @@ CpuBlock::CpuBlock(CpuWork& work, const BlockSpec& spec)
       input_(static_cast<const uint8_t*>(spec.input)),
       output_(static_cast<uint8_t*>(spec.output)) {
   const auto open = [&](FifoEnd& end, Fifo* fifo) {
-    COLL_CHECK_NOTE(fifo != nullptr, "an algorithm talks to a rank that no link was made to");
+    COLL_CHECK_NOTE(fifo != nullptr, "an algorithm uses a rank to which there is no link");
     end.open(fifo);
     const uint64_t bytes = slot_data_bytes(fifo->slot_bytes, fifo->protocol);
     COLL_CHECK_NOTE(bytes >= 16 && bytes % 16 == 0, "slots hold whole 16 bytes of data");
@@ -115,7 +115,7 @@ bool CpuBlock::move_simple_slice(const Motion& motion, uint64_t bytes) {
 
 // Piece by piece: into the output or, without one, into scratch memory, and while it is in the
 // first-level cache on into the slots, which the peers have just read (stage_copy.h). What is only
-// copied goes straight.
+// copied is moved directly.
 void CpuBlock::combine_and_stream(const Motion& motion, const void* const* received,
                                   int received_count, void* const* destinations,
                                   int destination_count, uint64_t bytes) {
@@ -207,10 +207,10 @@ bool CpuBlock::move_ll_piece(const Motion& motion, uint64_t at, uint64_t bytes, 
   if (piece.out != nullptr) piece.out += at;
   const void* received[kMaxFanIn];
   const int recvs = motion.receive ? recv_count_ : 0;
-  // Without a reduction the data goes straight to where it is kept.
-  const bool straight = piece.in == nullptr && piece.out != nullptr && fault == FaultKind::none;
+  // Without a reduction the data is written directly to its destination.
+  const bool direct = piece.in == nullptr && piece.out != nullptr && fault == FaultKind::none;
   for (int i = 0; i < recvs; ++i) {
-    uint8_t* to = straight ? piece.out : scratch[i];
+    uint8_t* to = direct ? piece.out : scratch[i];
     if (!unpack(recv_[i], at, to, bytes)) return false;
     received[i] = to;
   }
@@ -219,7 +219,7 @@ bool CpuBlock::move_ll_piece(const Motion& motion, uint64_t at, uint64_t bytes, 
     // Reducing over the first received piece is fine: sources are read before they are overwritten.
     uint8_t* kept = piece.out != nullptr ? piece.out : scratch[0];
     void* destination = kept;
-    if (!straight || recvs == 0) combine(piece, received, recvs, &destination, 1, bytes, fault);
+    if (!direct || recvs == 0) combine(piece, received, recvs, &destination, 1, bytes, fault);
     result = kept;
   }
   if (!motion.send) return true;
@@ -229,7 +229,7 @@ bool CpuBlock::move_ll_piece(const Motion& motion, uint64_t at, uint64_t bytes, 
   return true;
 }
 
-// Waits until the producer has published this end's step; ended by its tail, or given up.
+// Waits until the producer has published this end's step; ended by its tail, or aborted.
 bool CpuBlock::wait_for_data(FifoEnd& end) {
   const auto ready = [&] {
     end.seen = load_counter(end.fifo->tail);
@@ -250,7 +250,7 @@ bool CpuBlock::has_size(const FifoEnd& end, uint64_t bytes) {
   return sent == bytes || wrong_size(end, sent, bytes);
 }
 
-// The same for LL, where a line of this step has come: its producer wrote the record before.
+// The same for LL, where a line of this step has arrived: its producer wrote the record before.
 bool CpuBlock::has_due_lines(const FifoEnd& end) {
   if (end.fifo->records == nullptr) return true;
   const uint32_t sent = recorded(end).load(std::memory_order_relaxed);
@@ -271,7 +271,7 @@ bool CpuBlock::wrong_size(const FifoEnd& end, uint64_t sent, uint64_t due) {
 }
 
 // Waits until the consumer has freed the slot that this end's step reuses; ended by its head, or
-// given up.
+// aborted.
 bool CpuBlock::wait_for_slot(FifoEnd& end) {
   const uint64_t slots = end.fifo->slot_count;
   const auto ready = [&] {
@@ -303,7 +303,7 @@ bool CpuBlock::unpack(FifoEnd& end, uint64_t at, uint8_t* to, uint64_t bytes) {
   return true;
 }
 
-// Ended by the line's flags, or given up. Sleeps on the consumer's word: producers wake it after a
+// Ended by the line's flags, or aborted. Sleeps on the consumer's word: producers wake it after a
 // slice even though no tail moved. A line that stays away while the slice's first is there may be
 // one that the producer, with a smaller operation, never writes.
 bool CpuBlock::wait_for_line(FifoEnd& end, Line* line, uint64_t& data) {

@@ -1,5 +1,6 @@
-// What all parts of one running Work share on the CPU: the inputs, and whether and why it was given
-// up. Made on the stack of run_work(); used by the caller's thread and, in a split, by one helper.
+// What all parts of one running Work share on the CPU: the inputs, and whether and why it was
+// aborted. Made on the stack of run_work(); used by the caller's thread and, in a split, by one
+// helper.
 #pragma once
 #include <atomic>
 

@@ -14,7 +14,7 @@ namespace collctl::kernels {
 namespace {
 
 constexpr int64_t kStallNapNs = 5'000'000;
-// A stalled rank waits for the others to give up; this bounds it when nobody does.
+// A stalled rank waits for the others to abort; this bounds the wait when none does.
 constexpr int64_t kStallTimeouts = 10;
 
 const struct {

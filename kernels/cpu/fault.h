@@ -5,12 +5,12 @@
 
 namespace collctl::kernels {
 
-// Counts the slice. When it is the one: dies (exit), stalls until the work is given up (stall; the
+// Counts the slice. When it is the one: dies (exit), stalls until the work is aborted (stall; the
 // report is written), or returns missing, doubled or corrupt for the caller to apply; else none.
 FaultKind apply_fault(CpuWork& work);
 
 // A reduction or a copy with the fault: the contribution of the next rank is missing (a copy brings
-// zeroes), comes twice, or the result has a wrong bit.
+// zeroes), is added twice, or the result has a wrong bit.
 void reduce_with_fault(CpuWork& work, FaultKind fault, const void* const* sources,
                        void* const* destinations, int destination_count, uint64_t n,
                        uint32_t divisor);

@@ -83,7 +83,7 @@ HelperPool::Ticket HelperPool::run(std::function<void()> task) {
       state_->threads.emplace_back([state = state_.get()] { state->serve(); });
     } catch (const std::system_error&) {
       // At the limit of threads a task waits for a busy helper; its peers' timeouts bound that.
-      COLL_CHECK_NOTE(!state_->threads.empty(), "no thread could be started for a split");
+      COLL_CHECK_NOTE(!state_->threads.empty(), "cannot start a thread for a split");
     }
   }
   state_->work_changed.notify_one();

@@ -8,13 +8,13 @@ namespace collctl::kernels {
 bool run_work(const Work& work, const ChannelLinks& links, CpuContext& context) {
   CpuWork running(work, links, context);
   CpuBackend backend(running);
-  // The shortest way for what tiny operations take most.
+  // The shortest path for what tiny operations use most.
   if (work.algorithm == AlgorithmId::one_shot && work.collective == Collective::all_reduce &&
       work.nranks > 1 && !shares_buffers(work) && work.chunk_count > 0) {
     one_shot_reduction(backend, work);
     return !running.failed();
   }
-  COLL_CHECK_NOTE(run_algorithm(backend, work), "the algorithm does not serve the collective");
+  COLL_CHECK_NOTE(run_algorithm(backend, work), "the algorithm does not support the collective");
   return !running.failed();
 }
 

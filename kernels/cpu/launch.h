@@ -34,7 +34,7 @@ class HelperPool {
  public:
   HelperPool();
   ~HelperPool();
-  // Runs `task` on a helper while the caller goes on; wait() returns when it is done.
+  // Runs `task` on a helper while the caller continues; wait() returns when it is done.
   class Ticket {
    public:
     void wait();
@@ -49,14 +49,14 @@ class HelperPool {
 };
 
 struct CpuContext {
-  uint32_t* abort_word = nullptr;          // nonzero: give up (read with acquire)
+  uint32_t* abort_word = nullptr;          // nonzero: abort (read with acquire)
   int64_t op_timeout_ns = 30'000'000'000;  // without progress
-  int64_t spin_ns = 20'000;  // spin so long, then yield, then sleep on the fifo's eventcount
+  int64_t spin_ns = 20'000;  // spin this long, then yield, then sleep on the fifo's eventcount
   // Called in every wait loop when set: moves network links; returns true when it moved something.
   bool (*assist)(void*) = nullptr;
   // Called instead of a futex sleep on proxied fifos when set: sleeps until a descriptor or
-  // doorbell moves, at most until `until_ns`. Before any other sleep it is called with 0: somebody
-  // else must move the links for a while.
+  // doorbell moves, at most until `until_ns`. Before any other sleep it is called with 0: another
+  // thread must move the links meanwhile.
   void (*assist_sleep)(void*, int64_t until_ns) = nullptr;
   void* assist_argument = nullptr;
   HelperPool* helpers = nullptr;
@@ -66,7 +66,7 @@ struct CpuContext {
   Report report{};  // filled when run_work returns false
 };
 
-// True when done. False when given up: context.report says who waited for whom (code timeout or
+// True when done. False when aborted: context.report says who waited for whom (code timeout or
 // aborted) or bad_data.
 bool run_work(const Work& work, const ChannelLinks& links, CpuContext& context);
 

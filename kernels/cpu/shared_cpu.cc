@@ -40,7 +40,7 @@ CpuShared::CpuShared(CpuWork& work)
       rank_(work.work.rank),
       nranks_(work.work.nranks) {
   const FlatRange* flat = work.context.flat;
-  COLL_CHECK_NOTE(flat != nullptr && flat->base != nullptr, "no range that all ranks map");
+  COLL_CHECK_NOTE(flat != nullptr && flat->base != nullptr, "no address range mapped by all ranks");
   const uint8_t* slot = flat->base + uint64_t(rank_) * flat->stride;
   const auto offset = [&](const void* buffer) {
     const auto distance = uint64_t(static_cast<const uint8_t*>(buffer) - slot);
@@ -57,12 +57,12 @@ CpuShared::CpuShared(CpuWork& work)
 
 void CpuShared::arrive_and_wait() {
   window_.arrive_and_wait();
-  if (met_ || work_.failed()) return;
-  met_ = meet_peers();
+  if (same_call_ || work_.failed()) return;
+  same_call_ = wait_for_peers();
 }
 
 // False, with the report written, when a peer runs another operation.
-bool CpuShared::meet_peers() {
+bool CpuShared::wait_for_peers() {
   const FlatRange& flat = *work_.context.flat;
   for (int r = 0; r < nranks_; ++r) {
     Call call;

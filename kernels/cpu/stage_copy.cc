@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kLine = 64;
 constexpr uint32_t kTries = 4;
-// Ordinary copies between cores elsewhere reach 8 and more; trying them now and then costs little
+// Cached copies between cores elsewhere reach 8 and more; trying them now and then costs little
 // beside what streaming saves.
 constexpr double kCrawlRate = 5.0;
 constexpr uint32_t kStreamedCopies = 256;
@@ -65,7 +65,7 @@ void StagePace::copy(void* to, const void* from, uint64_t bytes) {
   took(bytes, now_ns() - start_ns);
 }
 
-// The best of a few counts: others may have been interrupted, or have met memory for the first
+// The best of a few counts: others may have been interrupted, or have touched memory for the first
 // time.
 void StagePace::took(uint64_t bytes, int64_t ns) {
   best_rate_ = std::max(best_rate_, double(bytes) / double(std::max<int64_t>(1, ns)));

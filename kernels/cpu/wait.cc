@@ -85,7 +85,7 @@ void PatientWait::rest() {
     base::sleep_until(base::Deadline::at_ns(until));
 }
 
-// False when the work was given up: by the other part, by the abort word, by this wait's timeout.
+// False when the work was aborted: by the other part, by the abort word, by this wait's timeout.
 bool PatientWait::look_around() {
   const CpuContext& context = work_.context;
   if (work_.failed()) return false;

@@ -3,10 +3,10 @@
 // thread that runs the work; lives on the stack of that wait.
 //
 //   PatientWait wait(work, point);
-//   while (!ready()) if (!wait.turn()) return false;   // given up, the report is written
+//   while (!ready()) if (!wait.turn()) return false;   // aborted, the report is written
 //
 // A sleeper announces itself by exchanging 1 into its word and looks once more before it sleeps;
-// who publishes does so before it looks at the word (wake_sleeper). Both are read-modify-write
+// the publisher publishes before it looks at the word (wake_sleeper). Both are read-modify-write
 // on one word, so one of the two sees the other.
 #pragma once
 #include "kernels/cpu/cpu_work.h"
@@ -32,7 +32,7 @@ inline void prefetch_to_write(const void* line) {
 }
 
 struct WaitPoint {
-  uint32_t* sleeper;  // the eventcount word to sleep on; null where nobody rings
+  uint32_t* sleeper;  // the eventcount word to sleep on; null where no waker rings
   int peer;
   WaitSide side;
   uint64_t step;         // this end's step

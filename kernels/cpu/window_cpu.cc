@@ -22,7 +22,7 @@ void CpuWindow::wake(WindowLine& own) {
   ring_bell(&own.sleepers, -1);
 }
 
-// Ended by the peer's arrival, or given up. Pairs with the store in arrive_and_wait().
+// Ended by the peer's arrival, or aborted. Pairs with the store in arrive_and_wait().
 bool CpuWindow::wait_for(int peer) {
   const int looks = work_.context.spin_ns > 0 ? kEagerLooks : 0;
   for (int i = 0; i < looks; ++i) {
@@ -47,7 +47,7 @@ bool CpuWindow::wait_for(int peer) {
   return true;
 }
 
-// A rank whose buffers lie in windows and one whose do not take different ways.
+// A rank whose buffers lie in windows and one whose do not take different paths.
 bool CpuWindow::refuse_use(int peer) {
   const uint32_t kind = line(peer).kind;
   Report report = work_.report(ReportCode::bad_data);

@@ -1,7 +1,7 @@
-// The WindowBlock of kernels/window_block.h on host threads: copies and reductions straight between
+// The WindowBlock of kernels/window_block.h on host threads: copies and reductions directly between
 // the caller's buffers and memory that all ranks map. Made by CpuBackend::window() on the stack of
-// run_work(), used by that thread only. What every piece does lies here, so that it melts into the
-// algorithm: of a tiny operation it is most of the time.
+// run_work(), used by that thread only. What every piece does is defined here, to be inlined into
+// the algorithm: of a tiny operation it is most of the time.
 #pragma once
 #include <cstring>
 
@@ -36,7 +36,7 @@ class CpuWindow {
     const uint64_t bytes = n * work_.element_bytes;
     COLL_CHECK_NOTE(bytes <= shape_.bank_bytes, "a piece is larger than a bank");
     bank_ = pieces_++ % kWindowBanks;
-    // So small a piece travels beside the news of it.
+    // A piece this small travels beside its announcement.
     first_ = bytes <= kWindowLineBytes ? shape_.line(0, bank_)->data : shape_.bank(0, bank_);
     use_ = WindowUse::banks;
     line(shape_.rank).kind = uint32_t(use_);
@@ -66,7 +66,7 @@ class CpuWindow {
     WindowLine& own = line(shape_.rank);
     std::atomic_ref<uint64_t>(own.arrived).store(arrivals_, std::memory_order_seq_cst);
     if (std::atomic_ref<uint32_t>(own.sleepers).load(std::memory_order_seq_cst) != 0) wake(own);
-    // Peers have read the line that is written next: it comes back while this rank waits.
+    // Peers have read the line that is written next: it is fetched back while this rank waits.
     prefetch_to_write(shape_.line(shape_.rank, bank_ ^ 1));
     for (int k = 1; k < shape_.nranks; ++k) {
       const int peer =
@@ -91,7 +91,7 @@ class CpuWindow {
   void reduce(uint64_t in, uint64_t at, uint64_t out, uint64_t n, bool post, bool stages);
   void reduce_and_copy(const void** sources, void* const* destinations, uint64_t n,
                        uint32_t divisor);
-  // Whether the peer has come so far, by this look or an earlier one.
+  // Whether the peer has got that far, by this look or an earlier one.
   bool has_arrived(int peer) const {
     return std::atomic_ref<uint64_t>(line(peer).arrived).load(std::memory_order_seq_cst) >=
            arrivals_;

@@ -62,10 +62,10 @@ class FifoBlock {
   __device__ uint8_t* output(uint64_t element) const { return output_ + element * element_bytes_; }
   __device__ uint32_t divisor(bool post) const { return post ? divisor_ : 1; }
 
-  // A chunk, slice by slice. Out of line: every verb of every algorithm comes here.
+  // A chunk, slice by slice. Out of line: every verb of every algorithm uses it.
   __device__ __noinline__ void move(const Motion& motion, uint64_t n) {
     if (n == 0 || team_.failed()) return;
-    if (motion.in == nullptr && ends_.in_count == 0) return;  // nothing comes in
+    if (motion.in == nullptr && ends_.in_count == 0) return;  // nothing is received
     uint64_t left = n * element_bytes_;
     uint64_t each = left;
     // Most small operations fit, and divisions of 64 bits are slow.
@@ -92,8 +92,8 @@ class FifoBlock {
   Mover mover_;
 };
 
-// Present where a backend has windows: Simple's alone, as the lines have their own kernels for
-// them.
+// Present where a backend has windows: for Simple only, as the line protocols have their own
+// kernels for them.
 template <bool kHas>
 struct HasWindows {};
 template <>

@@ -18,7 +18,7 @@ class WindowBlock {
         element_bytes_(element_size(team.work().type)),
         arrivals_(window.arrivals),
         pieces_(window.pieces) {
-    team.sync();  // nobody stores the counts at the end before all have loaded them
+    team.sync();  // no thread stores the counts at the end before all have loaded them
   }
   __device__ __noinline__ void close() {
     team_.sync();
@@ -31,7 +31,7 @@ class WindowBlock {
 
   __device__ __noinline__ void next_piece(uint64_t n) {
     const uint64_t bytes = n * element_bytes_;
-    if (bytes > window_.bank_bytes) {  // a planner's mistake
+    if (bytes > window_.bank_bytes) {  // a planner's bug
       if (team_.index == 0) {
         team_.report(ReportCode::bad_data, {-1, WaitSide::send, pieces_, bytes},
                      window_.bank_bytes);
@@ -52,7 +52,7 @@ class WindowBlock {
     ++arrivals_;
     team_.sync();
     if (team_.index == 0) {
-      fence_system();  // what all threads staged, before the news of it
+      fence_system();  // what all threads staged, before its announcement
       store_volatile(&window_.line(window_.rank, bank_)->arrived, arrivals_);
     }
 #pragma unroll 1
@@ -131,7 +131,7 @@ class WindowBlock {
   const uint32_t element_bytes_;
   uint64_t arrivals_, pieces_;
   uint64_t bank_ = 0;
-  bool in_line_ = false;  // the piece is so small that it travels beside the news of it
+  bool in_line_ = false;  // the piece is so small that it travels beside its announcement
 };
 
 }  // namespace collctl::kernels::cuda

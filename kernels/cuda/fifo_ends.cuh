@@ -91,7 +91,7 @@ class FifoEnds {
       store_volatile(post_, step_ + 1);
     advance();
   }
-  // All that was loaded from the slot has been used, so no load can come after this store.
+  // All that was loaded from the slot has been used, so no load can follow this store.
   __device__ void release() {
     store_volatile(post_, step_ + 1);
     advance();
@@ -111,7 +111,7 @@ class FifoEnds {
   }
   __device__ void take(Team& team, Fifo* const* table, int peer, bool is_receive) {
     Fifo* fifo = table[peer * kProtocolCount + int(protocol_)];
-    if (fifo == nullptr) {  // a planner's mistake: no link was made
+    if (fifo == nullptr) {  // a planner's bug: no link was made
       team.report(ReportCode::bad_data, {peer, is_receive ? WaitSide::recv : WaitSide::send, 0, 0},
                   0);
       team.fail();

@@ -1,5 +1,5 @@
 // Arithmetic on 8 bytes at a time: the elements of a word, widened, combined and narrowed. Also the
-// way from a type and an operation known at run time to code that is compiled for them.
+// dispatch from a type and an operation known at run time to code compiled for them.
 //
 // What is compiled: sum, prod, min and max; avg is a sum that is divided at the end, and signed and
 // unsigned integers share their sums and products, whose bits are the same (only the division asks

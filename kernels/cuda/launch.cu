@@ -4,9 +4,9 @@
 #include <atomic>
 
 #include "kernels/cuda/architectures.h"
-#include "kernels/cuda/litmus.h"
-#include "kernels/cuda/pairs_call.h"
 #include "kernels/cuda/run.cuh"
+#include "kernels/cuda/sendrecv_call.h"
+#include "kernels/cuda/torn_store.h"
 #include "kernels/cuda/window_launch.h"
 
 namespace collctl::kernels::cuda {
@@ -58,7 +58,7 @@ cudaError_t load_kernels() {
         rc != cudaSuccess)
       return rc;
   }
-  if (const int rc = prepare_pairs(); rc != 0) return cudaError_t(rc);
+  if (const int rc = prepare_sendrecv(); rc != 0) return cudaError_t(rc);
   loaded.fetch_or(bit, std::memory_order_release);
   return cudaSuccess;
 }
@@ -69,7 +69,7 @@ int launch_works(const WorksLaunch& launch) {
   const int threads = launch.threads + (kernel.poster ? kWarp : 0);
   if (launch.threads < kLeastThreads || threads > kMostBlockThreads || threads % kWarp != 0)
     return cudaErrorInvalidValue;
-  if (pairs_serve(launch)) return launch_pairs(launch);
+  if (sendrecv_serves(launch)) return launch_sendrecv(launch);
   Batch batch;
   int blocks = 0;
   if (!make_batch(launch, batch, blocks)) return cudaErrorInvalidValue;
@@ -101,8 +101,8 @@ const Launcher& launcher() {
             return !is_float8(type) || code_for(COLLCTL_CUDA_ARCHITECTURES, capability) >= 89;
           },
       .error_text = [](int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); },
-      .litmus_write = litmus_write,
-      .litmus_read = litmus_read,
+      .torn_store_write = torn_store_write,
+      .torn_store_read = torn_store_read,
   };
   return table;
 }

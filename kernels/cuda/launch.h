@@ -1,7 +1,7 @@
-// What the host calls of the GPU's kernels: plain C++ that every build can include. A build without
-// nvcc has no_launcher.cc instead: launcher().built is false and everything is refused with the
-// reason. Called by the CUDA executor (runtime/executor_cuda), through a table, so that tests can
-// run the executor with works on host threads.
+// The host's interface to the GPU's kernels: plain C++ that every build can include. A build
+// without nvcc has no_launcher.cc instead: launcher().built is false and everything is refused with
+// the reason. Called by the CUDA executor (runtime/executor_cuda), through a table, so that tests
+// can run the executor with works on host threads.
 //
 // All launches are asynchronous, in the order of the given stream, and can be captured into a CUDA
 // graph. Blocks of ranks that wait for each other must be resident at once: a launch has at most as
@@ -20,7 +20,7 @@ namespace collctl::kernels::cuda {
 // What a launch shares with everything else of its communicator: device addresses, all of them.
 struct DeviceShared {
   Report* reports = nullptr;            // pinned host memory, one a channel; code none
-  uint32_t* abort_word = nullptr;       // pinned host memory: nonzero = give up
+  uint32_t* abort_word = nullptr;       // pinned host memory: nonzero = abort
   int64_t timeout_ns = 0;               // of a wait without progress
   const ChannelLinks* links = nullptr;  // device memory, by channel, with all that it points to
 };
@@ -45,7 +45,7 @@ struct WorksLaunch {
 
 // Memory that all ranks of a host map on their devices, rank r's part at base + r x stride, as the
 // window kernels use it: counters, flags, lines and staging. Zeroed when it is made, from then on
-// theirs alone; what is in it says how far the ranks have got, so all ranks must run the same calls
+// theirs alone; its contents say how far the ranks have got, so all ranks must run the same calls
 // in the same order.
 struct PeerMemory {
   uint8_t* base = nullptr;
@@ -53,10 +53,10 @@ struct PeerMemory {
   int rank = 0, nranks = 1;
 };
 
-// Straight between users' buffers, which all ranks map: none is the way through peer memory. A
+// Directly between users' buffers, which all ranks map: none is the path through peer memory. A
 // reduction's contributions are stored into slots of who adds them up (all-reduce only), or loaded
 // by it; a broadcast is stored by its root, or loaded by the others, a part by each for all of
-// them. `best` is the one that was measured faster; other collectives have one way.
+// them. `best` is the one that was measured faster; other collectives have only one.
 enum class DirectWay : uint8_t { none, best, store, load };
 
 // One whole operation through peers' memory, by a kernel made for it (algorithm one_shot or
@@ -80,14 +80,14 @@ struct WindowLaunch {
   void* stream = nullptr;  // CUstream
 };
 
-// Whether the receivers of a broadcast by window kernels hand on what they get, a slice each, so
+// Whether the receivers of a broadcast by window kernels forward what they get, a slice each, so
 // that every byte leaves the root once: from 3 ranks on, by LL128 where it is worth the second hop.
 constexpr bool broadcast_is_dealt(Protocol protocol, int nranks, uint64_t bytes) {
   return nranks > 2 && (protocol == Protocol::simple ||
                         (protocol == Protocol::ll128 && bytes > uint64_t(256) << 10));
 }
 
-inline constexpr uint32_t kLitmusGaveUp = ~uint32_t(0);
+inline constexpr uint32_t kTornStoreAborted = ~uint32_t(0);
 
 struct Launcher {
   bool built = false;
@@ -95,17 +95,17 @@ struct Launcher {
   const char* why_not = "";        // when not built
   // The most works one launch takes (they travel as kernel arguments).
   int most_works = 0;
-  // Brings all kernels to the current device. Before the first launch: CUDA would do it then, and
+  // Loads all kernels onto the current device. Before the first launch: CUDA would do it then, and
   // may wait for what runs there, which may be waiting for that launch.
   int (*prepare)() = nullptr;
   int (*launch_works)(const WorksLaunch&) = nullptr;
-  // Bytes of a rank's part that the window kernels want.
+  // Bytes of a rank's part that the window kernels need.
   uint64_t (*window_part_bytes)(int nranks) = nullptr;
   // Whether there is a window kernel for it, for this many bytes of `count` elements (send_recv,
   // pairwise: of a message). Pure; the same on all ranks.
   bool (*window_serves)(Collective, AlgorithmId, Protocol, DataType, RedOp, int nranks,
                         uint64_t bytes) = nullptr;
-  // Likewise, whether there is one that works straight between users' buffers. Null: for nothing.
+  // Likewise, whether there is a direct one between users' buffers. Null: for nothing.
   bool (*window_direct)(Collective, DataType, RedOp, int nranks, uint64_t bytes) = nullptr;
   int (*launch_window)(const WindowLaunch&) = nullptr;
   // Whether these kernels can run on a device of this compute capability (90), and whether it has
@@ -113,13 +113,15 @@ struct Launcher {
   bool (*runs_on)(int compute_capability) = nullptr;
   bool (*has_type)(DataType type, int compute_capability) = nullptr;
   const char* (*error_text)(int error) = nullptr;
-  // Torn-line test of LL128 over a path: launches on both ends, see litmus.
+  // Torn-store test of LL128 over a path: launches on both ends, see torn_store.h.
   // Writer: 128-byte lines into `lines` (peer's memory); reader: watches own memory `lines` and
   // counts lines whose flag was new and whose data was old into *torn (pinned, 0 before); it stores
-  // kLitmusGaveUp there when the writer's last round did not come. The lines are zeros before.
-  int (*litmus_write)(void* lines, uint32_t line_count, uint32_t rounds, void* stream) = nullptr;
-  int (*litmus_read)(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
-                     const uint32_t* abort_word, int64_t timeout_ns, void* stream) = nullptr;
+  // kTornStoreAborted there when the writer's last round did not arrive. The lines are zeros
+  // before.
+  int (*torn_store_write)(void* lines, uint32_t line_count, uint32_t rounds,
+                          void* stream) = nullptr;
+  int (*torn_store_read)(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
+                         const uint32_t* abort_word, int64_t timeout_ns, void* stream) = nullptr;
 };
 const Launcher& launcher();
 

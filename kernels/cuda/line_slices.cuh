@@ -1,5 +1,5 @@
 // What LL and LL128 have in common: the data announces itself, so only free slots are waited for
-// before a slice; all threads move, each looks for the flags of its own lines, and they meet
+// before a slice; all threads move, each looks for the flags of its own lines, and they synchronize
 // behind.
 //
 // Lines is a protocol: kProtocol, wire_bytes(data bytes), Copy and Reduce<type, op>, each with
@@ -11,12 +11,12 @@
 namespace collctl::kernels::cuda {
 
 // For a thread that has waited for a line of source i since `start`: true when it must stop.
-static __device__ __noinline__ bool gives_up_line(Team& team, int i, uint64_t seen, uint64_t wanted,
-                                                  int64_t start) {
+static __device__ __noinline__ bool line_must_abort(Team& team, int i, uint64_t seen,
+                                                    uint64_t wanted, int64_t start) {
   const TeamScratch& scratch = team.scratch;
   const WaitFor what{scratch.source_peer[team.side()][i], WaitSide::recv,
                      scratch.source_step[team.side()][i], wanted};
-  if (!team.give_up(what, seen, start)) return false;
+  if (!team.must_abort(what, seen, start)) return false;
   team.fail();
   return true;
 }

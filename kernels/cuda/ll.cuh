@@ -1,6 +1,6 @@
 // Protocol LL: lines of 16 bytes, {data low, flag, data high, flag}, flag = uint32(step + 1). One
-// store carries data and news of it, so there is no fence and no counter on the way. A thread takes
-// four lines at a time, so that their loads are under way together.
+// store carries data and its announcement, so no fence and no counter are needed. A thread takes
+// four lines at a time, so that their loads are in flight together.
 #pragma once
 #include "kernels/cuda/line_slices.cuh"
 
@@ -28,11 +28,12 @@ struct LlLines {
   }
 
   // The lines first, first + step, ... below `end` of a slot, once they have the flag. Every so
-  // often it asks gives_up(what it sees instead, waiting since); false: so it was.
-  template <class GivesUp>
+  // often it asks must_abort(what it sees instead, waiting since); false: so it was.
+  template <class MustAbort>
   static __device__ __forceinline__ bool read_slot(const uint8_t* slot, uint32_t flag,
                                                    uint32_t first, uint32_t step, uint32_t end,
-                                                   uint64_t (&data)[kUnroll], GivesUp gives_up) {
+                                                   uint64_t (&data)[kUnroll],
+                                                   MustAbort must_abort) {
     Pack line[kUnroll];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
@@ -49,7 +50,7 @@ struct LlLines {
         if (++polls % kPollsBetweenLooks == 0) {
           if (start == 0)
             start = clock_ns();
-          else if (gives_up(line[u].word[0] >> 32, start))
+          else if (must_abort(line[u].word[0] >> 32, start))
             return false;
         }
         line[u] = load_pack(slot + uint64_t(first + u * step) * kLlLineBytes);
@@ -63,7 +64,7 @@ struct LlLines {
                                               uint64_t (&data)[kUnroll]) {
     const uint32_t flag = uint32_t(a.source_step(i) + 1);
     return read_slot(a.source(i), flag, first, step, end, data, [&](uint64_t seen, int64_t start) {
-      return gives_up_line(*a.team, i, seen, flag, start);
+      return line_must_abort(*a.team, i, seen, flag, start);
     });
   }
 
@@ -107,7 +108,7 @@ struct LlLines {
     return uint32_t((a.bytes + 7) / 8);
   }
 
-  // What comes from the one source, or else from `in`.
+  // From the one source, or else from `in`.
   struct Copy {
     static __device__ __noinline__ void run(const LineArguments& given) {
       const LineArguments a = given;

@@ -1,10 +1,10 @@
 // Protocol LL128: lines of 128 bytes, 120 of data and a flag of 8 (slices.h). Eight lanes own a
 // line, 16 bytes each, the last of them 8 and the flag; one store of a warp writes four whole
-// lines. It is right only on paths where such a line arrives as a unit (litmus.cuh tests that).
+// lines. It is right only on paths where such a line arrives as a unit (torn_store.cu tests that).
 //
 // Reading: all lanes load, the flag's lanes compare, and the warp votes; once all flags are there
 // the lines are loaded a second time, because the parts of one load may be of different age: the
-// first may have met a new flag beside old data, the second comes after the flag was seen.
+// first may have read a new flag beside old data, the second follows after the flag was seen.
 #pragma once
 #include "kernels/cuda/line_slices.cuh"
 
@@ -61,12 +61,12 @@ struct Ll128Lines {
     }
   }
 
-  // This warp's lines of a slot, once they have the flag. Every so often it asks gives_up(what it
+  // This warp's lines of a slot, once they have the flag. Every so often it asks must_abort(what it
   // sees instead, waiting since), of the lanes that miss it; false, for the whole warp: so it was.
-  template <class GivesUp>
+  template <class MustAbort>
   static __device__ __forceinline__ bool read_slot(const uint8_t* slot, uint64_t flag,
                                                    const Part& part, uint32_t end, Words& data,
-                                                   GivesUp gives_up) {
+                                                   MustAbort must_abort) {
     int64_t start = 0;
 #pragma unroll 1
     for (int polls = 1;; ++polls) {
@@ -80,7 +80,7 @@ struct Ll128Lines {
       if (polls % kPollsBetweenLooks != 0) continue;
       if (start == 0)
         start = clock_ns();
-      else if (__any_sync(kAllLanes, seen != flag && gives_up(seen, start)))
+      else if (__any_sync(kAllLanes, seen != flag && must_abort(seen, start)))
         return false;
     }
     load(slot, part, end, data);
@@ -90,7 +90,7 @@ struct Ll128Lines {
                                               uint32_t end, Words& data) {
     const uint64_t flag = a.source_step(i) + 1;
     return read_slot(a.source(i), flag, part, end, data, [&](uint64_t seen, int64_t start) {
-      return gives_up_line(*a.team, i, seen, flag, start);
+      return line_must_abort(*a.team, i, seen, flag, start);
     });
   }
 

@@ -22,9 +22,9 @@ const Launcher& launcher() {
       .runs_on = [](int) { return false; },
       .has_type = [](DataType, int) { return false; },
       .error_text = [](int) { return kWhyNot; },
-      .litmus_write = [](void*, uint32_t, uint32_t, void*) { return kNotSupported; },
-      .litmus_read = [](void*, uint32_t, uint32_t, uint32_t*, const uint32_t*, int64_t,
-                        void*) { return kNotSupported; },
+      .torn_store_write = [](void*, uint32_t, uint32_t, void*) { return kNotSupported; },
+      .torn_store_read = [](void*, uint32_t, uint32_t, uint32_t*, const uint32_t*, int64_t,
+                            void*) { return kNotSupported; },
   };
   return none;
 }

@@ -1,12 +1,12 @@
-// Launches that overlap: the next kernel of the stream takes its place on the device while the one
+// Launches that overlap: the next kernel of the stream is placed on the device while the one
 // before runs, which hides the time of a launch (0.6 to 1 us).
 #pragma once
 #include <cuda_runtime.h>
 
 namespace collctl::kernels::cuda {
 
-// First in a kernel, all its threads: lets the next one come, and waits until the one before is
-// over and what it wrote is there. Without the attribute at the launch both are nothing.
+// First in a kernel, all its threads: lets the next one start, and waits until the one before is
+// over and what it wrote is visible. Without the attribute at the launch both do nothing.
 // `meanwhile` touches no memory that kernels write.
 template <class Meanwhile>
 __device__ __forceinline__ void begin_launch(Meanwhile meanwhile) {
@@ -30,7 +30,7 @@ const void* address_of(void (*kernel)(Arguments...)) {
 // two of them there take twice as long as the others.
 enum class Places : bool { any, alone };
 // Host. Puts a kernel that begins with begin_launch() on a stream of the current device;
-// `arguments` point at the kernel's. Any thread. What the device refuses comes back as its error.
+// `arguments` point at the kernel's. Any thread. Returns the device's error.
 cudaError_t launch_overlapping(const void* kernel, int blocks, int threads, void* stream,
                                void** arguments, Places places = Places::any);
 

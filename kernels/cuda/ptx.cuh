@@ -34,9 +34,9 @@ __device__ __forceinline__ void store_pack_volatile(void* p, const Pack& v) {
   asm volatile("st.volatile.global.v2.u64 [%0], {%1,%2};" ::"l"(p), "l"(v.word[0]), "l"(v.word[1])
                : "memory");
 }
-// The same by the whole warp together. Lanes that came different ways would store in several parts,
-// and what 8 lanes store could then arrive in parts. A meeting alone does not make them go on in
-// step: they meet until they do, and store in the same piece. Lanes with `stores` false only meet.
+// The same by the whole warp together. Lanes that diverged would store in several parts,
+// and what 8 lanes store could then arrive in parts. A barrier alone does not make them continue in
+// step: they repeat it until they do, and store in the same piece. Others only sync.
 __device__ __forceinline__ void store_pack_together(void* p, const Pack& v, bool stores) {
   asm volatile(
       "{ .reg .pred does, parted;\n\t"
@@ -99,12 +99,12 @@ __device__ inline void store_release(uint64_t* p, uint64_t v) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
-// What this thread and those it met at a barrier have written is seen before what it writes next.
+// What this thread and those at its barrier have written is visible before what it writes next.
 __device__ __forceinline__ void fence_system() {
   asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
-// The block's barriers 1..15, for `count` threads (whole warps, which meet first). Who only arrives
+// The block's barriers 1..15, for `count` threads (whole warps, which sync first). Who only arrives
 // does not wait, and what it has written is seen by those who do.
 __device__ __forceinline__ void barrier_sync(int barrier, int count) {
   __syncwarp();
@@ -121,7 +121,7 @@ __device__ __forceinline__ void barrier_arrive(int barrier, int count) {
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(count) : "memory");
 }
 
-// All `count` threads meet; true in all of them when `mine` is in any.
+// A barrier of `count` threads; true in all of them when `mine` is in any.
 __device__ __forceinline__ bool barrier_any(int barrier, int count, bool mine) {
   uint32_t any;
   __syncwarp();

@@ -1,4 +1,4 @@
-// What a thread writes when it gives up (contract/report.h).
+// What a thread writes when it aborts (contract/report.h).
 #pragma once
 #include "kernels/contract/report.h"
 #include "kernels/cuda/launch.h"

@@ -27,7 +27,7 @@ struct Batch {
 };
 static_assert(sizeof(Batch) <= (kMostWorks < kMaxChannels ? 4096 : 32764));
 
-// A type whose arithmetic is not in this code: reported, as the caller should have looked
+// A type whose arithmetic is not in this code: reported, as the caller should have checked
 // (Launcher::has_type).
 __device__ inline bool can_compute(const Work& work) {
   const uint32_t reducing =
@@ -58,7 +58,7 @@ __device__ __forceinline__ void run_block(const Batch& batch, BlockShared& block
       reinterpret_cast<uint32_t*>(&block.work)[thread] =
           reinterpret_cast<const uint32_t*>(batch.works + w)[thread];
     __syncthreads();
-    // A work that no algorithm serves is a planner's mistake; the host sees it in the report.
+    // A work that no algorithm supports is a planner's bug; the host sees it in the report.
     if (!can_run(block.work, team) || !run_algorithm(backend, block.work)) {
       if (thread == 0) team.report(ReportCode::bad_data, {-1, WaitSide::recv, 0, 0}, 0);
       return;

@@ -1,5 +1,5 @@
 // Protocol Simple: data in bulk, announced by the tail. A slice: the threads that look after fifos
-// wait (one per peer), all movers meet, move and go on; the poster warp fences and publishes behind
+// wait (one per peer), all movers sync, move and go on; the poster warp fences and publishes behind
 // them, so that a mover is at most one slice ahead of what is published.
 #pragma once
 #include "kernels/cuda/fifo_ends.cuh"

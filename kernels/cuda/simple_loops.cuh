@@ -1,7 +1,7 @@
 // The loops of protocol Simple: bytes from one source, or the reduction of several, into the kept
 // copy and the targets. Called by all movers of a team together, thread `index` of `count`; slots
 // are aligned to 16 bytes, the caller's buffers need not be. A thread has up to 16 packs of 16
-// bytes on their way, which is what a link wants to see.
+// bytes in flight, which is what a link needs.
 #pragma once
 #include "kernels/cuda/lanes.cuh"
 #include "kernels/cuda/memory.cuh"
@@ -94,8 +94,8 @@ static __device__ __noinline__ void copy_loop(const LoopArguments& given) {
 
 template <DataType kType, RedOp kOp>
 struct ReduceLoop {
-  // Bytes take the most registers and instructions a pack. Sums are what people wait for: the
-  // others have fewer packs under way, for the sake of compile time and size.
+  // Bytes take the most registers and instructions per pack. Sums matter most: the
+  // others have fewer packs in flight, for the sake of compile time and size.
   static constexpr bool kSum = kOp == RedOp::sum;
   static constexpr int kUnroll =
       (sizeof(typename Element<kType>::Storage) == 1 ? 4 : 8) / (kSum ? 1 : 2);

@@ -1,4 +1,4 @@
-// The threads of a block that run a backend together, and the only way they give up: together.
+// The threads of a block that run a backend together, and abort only together.
 //
 // A team's barriers are counted in phases, alike in all its threads. A thread whose wait ends
 // without its value writes the report and marks the phase of the next barrier as failed; behind
@@ -90,7 +90,7 @@ class Team {
   // From any thread: the next barrier, and all behind it, find the team failed.
   __device__ void fail() { atomicMin(&scratch.failed_phase, phase_ + 1); }
 
-  // Waits until *counter > above; false when given up.
+  // Waits until *counter > above; false when aborted.
   __device__ __noinline__ bool wait_above(const uint64_t* counter, uint64_t above, uint64_t& seen,
                                           const WaitFor& what) {
     if (seen > above) return true;
@@ -102,16 +102,16 @@ class Team {
       if (polls % kPollsBetweenLooks != 0) continue;
       if (start == 0) {
         start = clock_ns();
-      } else if (give_up(what, seen, start)) {
+      } else if (must_abort(what, seen, start)) {
         fail();
         return false;
       }
     }
   }
 
-  // Whether a wait since `start` must end: somebody raised the abort word, or it took too long.
+  // Whether a wait since `start` must end: the abort word was raised, or it took too long.
   // The block's first to say so writes the report. Out of line: rare, and called in many loops.
-  __device__ __noinline__ bool give_up(const WaitFor& what, uint64_t seen, int64_t start) {
+  __device__ __noinline__ bool must_abort(const WaitFor& what, uint64_t seen, int64_t start) {
     const bool aborted = load_volatile(shared_.abort_word) != 0 && ++aborted_looks_ >= looks_;
     const bool late = clock_ns() - start > patience_;
     if (!aborted && !late) return false;
@@ -136,9 +136,9 @@ class Team {
   BlockShared& block_;
   const DeviceShared& shared_;
   const int barrier_;
-  // Of a wait without progress, and how often it must find the abort word raised. Part 2 is the way
-  // down of a tree, which waits whenever anybody's way up does: the channel has one report, and the
-  // way up, which looks meanwhile, knows whom it misses.
+  // Of a wait without progress, and how often it must find the abort word raised. Part 2 is the
+  // broadcast of a tree, which waits whenever any rank's reduction does: the channel has one
+  // report, and the reduction, which looks meanwhile, knows whom it waits for.
   const int64_t patience_;
   const int looks_;
   int aborted_looks_ = 0;

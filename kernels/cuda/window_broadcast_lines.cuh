@@ -1,5 +1,5 @@
 // Broadcast by lines among three ranks or more, for middle sizes: as by store
-// (window_broadcast_store.cuh), the root deals a slice to each receiver, who hands it on to the
+// (window_broadcast_store.cuh), the root deals a slice to each receiver, which forwards it to the
 // other receivers. Slices lie in the sender's bank, what is handed on behind them, as two-shot's
 // results do. Oracle: algo/one_shot.h.
 #pragma once
@@ -48,7 +48,7 @@ __device__ __forceinline__ void deal_lines(const Exchange& x,
   }
 }
 
-// A receiver's own slice. False: given up.
+// A receiver's own slice. False: aborted.
 template <class B>
 __device__ __forceinline__ bool hand_on_lines(const Exchange& x,
                                               const DealtLines<typename B::L>& slices,
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kLineThreads)
   using L = typename B::L;
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
-  come(x, epoch);
+  announce(x, epoch);
   const int lane = int(threadIdx.x) % 32;
   const DealtLines<L> slices(x);
   const B batch;
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kLineThreads)
       if (!took) break;
     }
   }
-  meet(x, L::kId, epoch);
+  await_peers(x, L::kId, epoch);
   end_epoch(x, epoch);
 }
 

@@ -1,7 +1,7 @@
-// Broadcast by store among three ranks or more: the root deals a slice to each receiver, who hands
-// it on to the other receivers while it comes in, so that every byte leaves the root once and
-// nobody sends more. Chunks, slots and counts as in window_store.cuh; slices come through the slots
-// of contributions, what is handed on through those of results. Oracle: algo/one_shot.h.
+// Broadcast by store among three ranks or more: the root deals a slice to each receiver, which
+// forwards it to the other receivers while it arrives, so that every byte leaves the root once and
+// no rank sends more. Chunks, slots and counts as in window_store.cuh; slices arrive through the
+// slots of contributions, what is forwarded through those of results. Oracle: algo/one_shot.h.
 #pragma once
 #include "kernels/cuda/window_two_shot_store.cuh"
 
@@ -93,7 +93,7 @@ __device__ void hand_on(Group& group, const DealtSlices& slices, const Chunks& c
     if (group.has_failed()) continue;
     if (tells)
       store_release(counts_of(x, x.layout.result_arrived, mine, me) + group.slot(goes), goes + 1);
-    // The loads are over: what they brought has been stored.
+    // The loads are over: what they loaded has been stored.
     if (hears) store_volatile(counts_of(x, x.layout.taken, mine, me) + group.slot(came), came + 1);
   }
 }
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   COLL_BLOCK_SHARED(Places, to);
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
-  come(x, epoch);
+  announce(x, epoch);
   begin_store(x, shared);
   const DealtSlices slices(x);
   const Chunks chunks(slices.each, chunk_bytes);
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kStoreThreads)
     keep_slices<kVec>(group, slices, chunks);
   else
     take_handed<kVec>(group, slices, chunks);
-  meet(x, Protocol::simple, epoch);
+  await_peers(x, Protocol::simple, epoch);
   end_store(
       x, shared, chunks.count, epoch,
       [&](int peer, Count count) {

@@ -1,4 +1,4 @@
-// What the window kernels share: the plain form of an operation, the way a thread waits, how a
+// What the window kernels share: the plain form of an operation, how a thread waits, how a
 // launch begins and ends.
 #pragma once
 #include "kernels/cuda/launch.h"
@@ -12,7 +12,7 @@ namespace collctl::kernels::cuda {
 // Which ranks an operation takes from, or gives to.
 enum class Peers : uint8_t { none, all, root };
 
-// Any collective where each rank gives every peer something straight: the same bytes to all
+// Any collective where each rank gives every peer something directly: the same bytes to all
 // (in_stride 0) or block p to peer p, and either puts what it takes into place (copy) or adds it
 // up in the order of ranks. Bytes throughout.
 struct Exchange {
@@ -33,7 +33,7 @@ struct Exchange {
   Collective collective;
   AlgorithmId algorithm;
   bool copy_own;
-  bool meets;  // not every rank hears from every other: they say that they come
+  bool announces;  // not every rank hears from every other: they announce their arrival
 
   __device__ bool gives(int peer) const {
     return gives_to == Peers::all || (gives_to == Peers::root && peer == root);
@@ -80,8 +80,8 @@ __device__ __forceinline__ void fetch_arguments(const Exchange& x) {
   fetch_word(words[sizeof(Exchange) / 4 - 1]);
 }
 
-// What one thread writes when its kernel must give up. One of the launch writes it, and the code
-// last: the host may be looking. What a kernel before this one reported says more and stays.
+// What one thread writes when its kernel must abort. One thread of the launch writes it, and the
+// code last: the host may be looking. What a kernel before this one reported says more and stays.
 __device__ inline void write_report(const Exchange& x, ReportCode code, Protocol protocol, int peer,
                                     WaitSide side, uint64_t seen, uint64_t wanted) {
   Report* r = x.shared.reports;
@@ -109,7 +109,7 @@ __device__ inline void write_report(const Exchange& x, ReportCode code, Protocol
 // written into the report and end the kernel early.
 class Patience {
  public:
-  // True every so often, when the wait must be given up.
+  // True every so often, when the wait must be aborted.
   __device__ bool over(const Exchange& x, Protocol protocol, int peer, WaitSide side, uint64_t seen,
                        uint64_t wanted) {
     if (++spins_ % 4096 != 0) return false;
@@ -127,13 +127,13 @@ class Patience {
   int64_t start_ = 0;
 };
 
-// Of an operation in which not every rank hears from every other: each says that it has come, and
+// For an operation in which not every rank hears from every other: each announces its arrival, and
 // at the end has seen that all others have. So no one starts the next but one before all have ended
 // the one before this (window_layout.h). Block by block.
-__device__ inline void come(const Exchange& x, uint64_t epoch) {
+__device__ inline void announce(const Exchange& x, uint64_t epoch) {
   const int k = int(threadIdx.x);
-  if (!x.meets || k >= x.memory.nranks - 1) return;
-  store_release(&x.counters(x.peer(k), x.memory.rank, int(blockIdx.x))->came, epoch);
+  if (!x.announces || k >= x.memory.nranks - 1) return;
+  store_release(&x.counters(x.peer(k), x.memory.rank, int(blockIdx.x))->arrived, epoch);
 }
 __device__ inline void wait_counter(const Exchange& x, Protocol protocol, int peer,
                                     const uint64_t* counter, uint64_t epoch) {
@@ -141,14 +141,14 @@ __device__ inline void wait_counter(const Exchange& x, Protocol protocol, int pe
   for (uint64_t seen; (seen = load_acquire(counter)) < epoch;)
     if (patience.over(x, protocol, peer, WaitSide::send, seen, epoch)) return;
 }
-__device__ inline void meet(const Exchange& x, Protocol protocol, uint64_t epoch) {
+__device__ inline void await_peers(const Exchange& x, Protocol protocol, uint64_t epoch) {
   const int k = int(threadIdx.x);
-  if (!x.meets || k >= x.memory.nranks - 1) return;
+  if (!x.announces || k >= x.memory.nranks - 1) return;
   const int p = x.peer(k);
-  wait_counter(x, protocol, p, &x.counters(x.memory.rank, p, int(blockIdx.x))->came, epoch);
+  wait_counter(x, protocol, p, &x.counters(x.memory.rank, p, int(blockIdx.x))->arrived, epoch);
 }
 
-// All ranks go on from the same epoch, whatever number of blocks a launch has: each block writes
+// All ranks continue from the same epoch, whatever number of blocks a launch has: each block writes
 // the count of every block that has its number modulo the grid.
 __device__ inline void end_epoch(const Exchange& x, uint64_t epoch) {
   __syncthreads();

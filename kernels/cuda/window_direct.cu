@@ -1,4 +1,4 @@
-// Host side of the kernels that work straight between users' buffers.
+// Host side of the direct kernels, which work between users' buffers.
 #include "kernels/cuda/window_direct.cuh"
 
 #include "kernels/cuda/window_host.cuh"
@@ -21,7 +21,7 @@ Exchange direct_exchange_of(const WindowLaunch& launch) {
                       x.collective == Collective::gather || x.collective == Collective::scatter;
   if (!rooted) x.root = 0;
   if (moves_only(x.collective)) x.ops.op = RedOp::sum;
-  x.meets = true;
+  x.announces = true;
   return x;
 }
 

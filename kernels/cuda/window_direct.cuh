@@ -1,19 +1,18 @@
-// Operations straight between users' buffers, which all ranks map: nothing is staged that need not
-// be, and nobody copies into place what others have put there. Oracle: algo/symmetric.h.
+// Operations directly between users' buffers, which all ranks map: nothing is staged that need not
+// be, and no rank copies into place what others have put there. Oracle: algo/symmetric.h.
 //
 // Opening: block by block ranks tell each other that they have begun, and where their buffers are.
 // From then on a peer's input may be read and its output be written to: whatever its stream did
-// before is over. Closing: they meet, block by block, so no rank's kernel ends before all that
+// before is over. Closing: a barrier, block by block, so no rank's kernel ends before all that
 // belongs into its output has arrived there and its input was read for the last time.
 //
 //   put     each rank stores what it has for others into their outputs
 //   relay   broadcast to two and more: each of these loads a part of the root's input and stores it
 //           into all their outputs, so that everything leaves the root once
 //   load    each rank adds up its slice (or block) of all inputs, which it loads, and stores the
-//   sums
-//           into all outputs that want them
+//           sums into all outputs that want them
 //   store   all-reduce: contributions go into slots of who adds them up (window_store.cuh), as a
-//           GPU stores faster than it loads; sums straight into all outputs. A chunk that arrived
+//           GPU stores faster than it loads; sums directly into all outputs. A chunk that arrived
 //           says as much as the opening, so giving begins at once.
 //
 // In place: a place of a rank's buffer is read, then written, by one thread of one rank; by store
@@ -96,7 +95,8 @@ __device__ inline void say_open(const Exchange& x, const Direct& direct, uint64_
 }
 
 // Its second half, by nranks threads; the block's or the group's barrier comes next. Where a peer
-// does not come, or comes with another operation, `to.failed` is set and nothing may be touched.
+// does not arrive, or arrives with another operation, `to.failed` is set and nothing may be
+// touched.
 __device__ inline void hear_open(const Exchange& x, const Direct& direct, StoreShared& shared,
                                  DirectShared& to, uint64_t epoch, int t) {
   const int others = x.memory.nranks - 1;
@@ -146,7 +146,7 @@ __device__ inline bool open_together(const Exchange& x, const Direct& direct, St
   return to.failed == 0;
 }
 
-// Nobody is told that all is done where something was given up.
+// Completion is not announced where something was aborted.
 __device__ inline void close_together(const Exchange& x, StoreShared& shared, uint64_t epoch) {
   __syncthreads();
   const int k = int(threadIdx.x);
@@ -314,7 +314,7 @@ __device__ inline Part relayed(const Exchange& x) {
 }
 
 // The threads of a group store n bytes into all destinations that there are. Out of a peer's memory
-// they come by loads that find no stale line.
+// they are loaded without stale lines.
 template <bool kVec>
 __device__ __forceinline__ void spread_bytes(const uint8_t* from, const DirectShared& to,
                                              uint64_t at, int ranks, uint32_t n, int t) {

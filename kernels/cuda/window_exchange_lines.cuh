@@ -1,5 +1,5 @@
 // One-shot on a GPU by lines, for small and middle sizes: every rank gives each peer its bytes
-// straight, data and news together, and puts together what it gets. Oracle: algo/one_shot.h.
+// directly, data and flags together, and assembles what it gets. Oracle: algo/one_shot.h.
 #pragma once
 #include "kernels/cuda/window_lines.cuh"
 
@@ -7,10 +7,10 @@ namespace collctl::kernels::cuda {
 
 inline constexpr int kLineThreads = 512;
 
-// Units of one warp: every stride-th from the first, kCount at a time so that as many loads are on
-// their way; one where a warp has no more than one. What a warp writes it has read before as input,
+// Units of one warp: every stride-th from the first, kCount at a time so that as many loads are in
+// flight; one where a warp has no more than one. What a warp writes it has read before as input,
 // so an operation in place is right. kPeers: with so many peers at a time, for small operations:
-// what is under way together takes as long as one; in larger ones it is too much. kWords: of whole
+// what is in flight together takes as long as one; in larger ones it is too much. kWords: of whole
 // aligned words (UserUnits).
 template <class Protocol, int kCount, int kPeers, bool kWords>
 struct Batch {
@@ -89,7 +89,7 @@ __device__ __forceinline__ void give_batch(const Exchange& x, const B& batch, ui
   }
 }
 
-// The own block goes into place behind what is given: nobody waits for it, and where all get the
+// The own block is put into place after what is given: no rank waits for it, and where all get the
 // same it is at hand.
 template <class B, WordKind kKind>
 __device__ __forceinline__ void give_lines(const Exchange& x, const B& batch, uint32_t turn,
@@ -122,7 +122,7 @@ struct Source {
 };
 
 // A batch of units from some peers, the whole warp together. `peer_of(p)`: their ranks. False:
-// given up.
+// aborted.
 template <class B, class PeerOf>
 __device__ __forceinline__ bool wait_batch(const Exchange& x, const Source (&from)[B::kAtOnce],
                                            const B& batch, uint32_t turn, int lane, uint64_t epoch,
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(kLineThreads) exchange_lines(const __grid_cons
   using L = typename B::L;
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
-  come(x, epoch);
+  announce(x, epoch);
   const int lane = int(threadIdx.x) % 32;
   const uint32_t units = units_of<L>(x.bytes);
   const B batch;
@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(kLineThreads) exchange_lines(const __grid_cons
         !take_lines<B, kKind>(x, batch, turn - 1, units, lane, epoch))
       break;
   }
-  meet(x, L::kId, epoch);
+  await_peers(x, L::kId, epoch);
   end_epoch(x, epoch);
 }
 

@@ -80,7 +80,7 @@ __device__ void sum_chunks(Group& group, const Chunks& chunks, bool whole, uint6
   }
 }
 
-// Puts what came into place, a chunk of one peer a turn, and of every chunk the own one last.
+// Puts what arrived into place, a chunk of one peer a turn, and of every chunk the own one last.
 template <bool kVec>
 __device__ void take_chunks(Group& group, const Chunks& chunks, uint64_t from) {
   const Exchange& x = group.x;
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   COLL_BLOCK_SHARED(StoreShared, shared);
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
-  come(x, epoch);
+  announce(x, epoch);
   begin_store(x, shared);
   const Chunks chunks(x.bytes, chunk_bytes);
   constexpr bool kCopies = kKind == WordKind::copy;
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kStoreThreads)
     Group group(x, shared, take_turns, StoreRole::take, 0, 1);
     if (takes) take(group, group.first());
   }
-  meet(x, Protocol::simple, epoch);
+  await_peers(x, Protocol::simple, epoch);
   end_store(
       x, shared, chunks.count, epoch,
       [&](int peer, Count count) {

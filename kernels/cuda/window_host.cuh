@@ -80,8 +80,8 @@ inline Exchange exchange_of(const WindowLaunch& launch) {
     default:  // all_reduce, barrier
       break;
   }
-  x.meets = w.collective == Collective::broadcast || w.collective == Collective::scatter ||
-            w.collective == Collective::gather || w.collective == Collective::reduce;
+  x.announces = w.collective == Collective::broadcast || w.collective == Collective::scatter ||
+                w.collective == Collective::gather || w.collective == Collective::reduce;
   return x;
 }
 
@@ -140,7 +140,7 @@ int line_threads(const Exchange& x, int blocks) {
 }
 
 // The kernel's code is on the device from now on: CUDA would bring it there at the first launch,
-// and may wait for kernels under way to do so, which may be waiting for that launch.
+// and may wait for kernels in flight to do so, which may be waiting for that launch.
 template <class... Arguments>
 int prepare_kernel(void (*kernel)(Arguments...)) {
   cudaFuncAttributes facts;

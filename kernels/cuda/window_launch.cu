@@ -96,7 +96,7 @@ int launch_store(const Exchange& x, int asked, const WindowLaunch& launch) {
   const int turns = to_one || whole || x.memory.nranks == 1 ? 1 : x.memory.nranks - 1;
   // One round of chunks as large as slots is faster than two of half the size, in two-shot.
   const uint64_t largest = two_shot ? kSlotBytes : 16 * 1024;
-  const bool one_way = x.memory.nranks == 2 && x.meets && kKind == WordKind::copy;
+  const bool one_way = x.memory.nranks == 2 && x.announces && kKind == WordKind::copy;
   const uint32_t chunk = one_way ? one_way_chunk(launch, each)
                                  : chunk_of(launch, each, turns, blocks * (dealt ? 2 : 1), largest);
   void* const stream = launch.stream;

@@ -10,10 +10,10 @@ uint64_t window_part_bytes(int nranks);
 bool window_serves(Collective collective, AlgorithmId algorithm, Protocol protocol, DataType type,
                    RedOp op, int nranks, uint64_t bytes);
 int launch_window(const WindowLaunch& launch);
-// Brings all of their code to the current device.
+// Loads all of their code onto the current device.
 int prepare_windows();
 
-// Those that work straight between users' buffers, by themselves.
+// The direct ones, between users' buffers, by themselves.
 bool window_direct(Collective collective, DataType type, RedOp op, int nranks, uint64_t bytes);
 int launch_direct(const WindowLaunch& launch);
 int prepare_direct();

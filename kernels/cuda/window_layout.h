@@ -2,9 +2,9 @@
 // of both line protocols, staging. Host and device; offsets in bytes from the begin of a part, the
 // same on all ranks. Everything starts as zeros.
 //
-//   messages   the launches with messages so far: for who looks at whether the device gets on
+//   messages   the launches with messages so far: to see whether the device makes progress
 //   epochs     the other launches so far, for each block
-//   peers      for each block and peer: the last epoch to which it came; the last one that it
+//   peers      for each block and peer: the last epoch at which it arrived; the last one it
 //              closed, and what it said of its buffers at the begin of that one (window_direct.cuh)
 //   own        for each block this rank's own counts; tickets of the store kernels
 //   ll         2 banks x (n-1) senders x lines of 16 bytes, 8 of them data
@@ -21,8 +21,8 @@
 // block in `epoch`; the bank is its parity, its number is in every line. Two banks are enough: a
 // rank writes bank e % 2 again at e + 2, which it starts after it has ended e + 1 (launches of a
 // communicator follow one another), and in e + 1 it heard from every other rank, which had ended e
-// by then: through that rank's data, or, where not everybody hears from everybody (a broadcast), by
-// its word that it came.
+// by then: through that rank's data, or, where not every rank hears from every other (a broadcast),
+// by its announced arrival.
 #pragma once
 #include <cstdint>
 
@@ -43,9 +43,9 @@ struct alignas(16) Said {
 };
 // 64 bytes, so that what two ranks write never shares a sector. All written by the peer.
 struct alignas(64) PeerCounters {
-  uint64_t came;    // the last epoch with a meeting that it has begun
-  uint64_t closed;  // the last one straight between users' buffers that it has ended
-  // At the begin of the last epoch straight between users' buffers (window_direct.cuh): where its
+  uint64_t arrived;  // the last epoch with a barrier that it has begun
+  uint64_t closed;   // the last direct one between users' buffers that it has ended
+  // At the start of the last direct epoch between users' buffers (window_direct.cuh): where its
   // input and its output are, how many bytes there are.
   Said said[3];
 };
@@ -56,7 +56,7 @@ inline constexpr int kStoreRoles = 3;
 inline constexpr int kCounts = 6;
 inline constexpr int kMostPeers = 127;
 
-// What each block knows of all launches before; nobody else looks. Followed by what belongs to more
+// What each block knows of all launches before; private to it. Followed by what belongs to more
 // peers: place_of(peer, this rank).
 struct OwnBlock {
   uint64_t drawn[kStoreRoles + 1];  // tickets by role; at the end chunks
@@ -66,7 +66,7 @@ struct OwnBlock {
 };
 // What the groups of all blocks share.
 struct StoreState {
-  struct alignas(128) Tickets {  // atomics of different roles do not meet in a line
+  struct alignas(128) Tickets {  // atomics of different roles do not share a line
     uint64_t drawn;
   } tickets[kStoreRoles];
   alignas(

@@ -5,7 +5,8 @@
 //           low half of the epoch, flag' the low half with the high half mixed in: a line that
 //           stayed unwritten for 2^32 epochs does not pass for new.
 //   LL128   4 lines of 128 bytes, 8 lanes each: 15 words of data and the epoch: 60 words of data.
-//           Wants that 128 bytes stored by one warp arrive as one (the litmus of the path).
+//           Wants that 128 bytes stored by one warp arrive as one (the torn-store test of the
+//           path).
 #pragma once
 #include "kernels/cuda/window_call.cuh"
 
@@ -51,7 +52,7 @@ struct Lines<Protocol::ll128> {
   static __device__ int first_word(int lane) { return lane / 8 * 15 + lane % 8 * 2; }
   static __device__ int words_of(int lane) { return lane % 8 == 7 ? 1 : 2; }
   static __device__ void store(uint8_t* unit, int lane, const LaneData& d, uint64_t epoch) {
-    // Lanes that took different ways through users' memory must store together again.
+    // Lanes that took different paths through users' memory must store together again.
     store_pack_together(unit + lane * 16, {{d.word[0], lane % 8 == 7 ? epoch : d.word[1]}}, true);
   }
   static __device__ bool load(const uint8_t* unit, int lane, LaneData& d, uint64_t epoch) {

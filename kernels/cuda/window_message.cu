@@ -21,7 +21,7 @@ using OddLarge = Batch<Ll128, 4, 1, false>;
 constexpr uint32_t kMessageSlots = 128;  // of a sender, at least
 
 // Of a message, at both ends, whatever else they send: whole slots up to 64 MiB (2 x H200), and
-// where a sender has so few slots that half full ones would not hold what is under way (4 MiB).
+// where a sender has so few slots that half full ones would not hold what is in flight (4 MiB).
 uint32_t message_chunk(const WindowLaunch& launch, uint64_t bytes, uint32_t slots) {
   if (launch.chunk_bytes == 0 && slots < 2 * kMessageSlots &&
       bytes >= uint64_t(kWindowBlocks) * kSlotBytes)
@@ -126,7 +126,7 @@ bool window_has_messages(Protocol protocol, int nranks, uint64_t bytes) {
   if (nranks < 2 || nranks - 1 > kMostPeers) return false;
   // Whole units only.
   if (protocol == Protocol::ll128) return bytes + 480 <= message_capacity(nranks);
-  // One peer's slots must hold what is under way on a link.
+  // One peer's slots must hold what is in flight on a link.
   return protocol == Protocol::simple && window_layout(nranks).slots >= kMessageSlots;
 }
 

@@ -1,7 +1,7 @@
 // Messages by store: one to a peer, one from a peer, or one of both, in chunks through slots of the
 // receiver (window_store.cuh), for large ones.
 //
-// Only the two ends of a message know of it, so it is no epoch and nobody meets: what the ends
+// Only the two ends of a message know of it, so it is no epoch and has no barrier: what the ends
 // agree on are the counts of their pair, and those grow by the message's chunks, which follow from
 // its bytes. Where lines lie (window_layout.h) depends on epochs alone and stays as it was.
 #pragma once

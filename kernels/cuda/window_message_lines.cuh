@@ -30,14 +30,14 @@ __device__ inline uint64_t* message_taken(const Exchange& x, int reader, int wri
   return all + place_of(reader, writer, x.memory.nranks) * kWindowBlocks;
 }
 
-// What a lane knows of how many messages a peer has taken. All loads are under way together, and
+// What a lane knows of how many messages a peer has taken. All loads are in flight together, and
 // relaxed: what depends on them are stores, which no device makes before it knows that it will.
 class Taken {
  public:
   __device__ __forceinline__ Taken(const uint64_t* words, int lane) : words_(words + lane) {
     look();
   }
-  // The warp together: until the bank of message `number` may be written. False: given up.
+  // The warp together: until the bank of message `number` may be written. False: aborted.
   __device__ __forceinline__ bool wait(const Exchange& x, int peer, uint64_t number) {
     Patience patience;
     while (true) {

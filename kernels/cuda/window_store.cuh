@@ -74,7 +74,7 @@ __device__ __forceinline__ void reduce_staged(const Exchange& x, const uint8_t* 
         if (p + i * kGroupThreads < packs) v[i] = load_staged(from + 16 * (p + i * kGroupThreads));
     };
     for (uint32_t p = t; p < packs; p += kUnroll * kGroupThreads) {
-      // Those of two ranks are under way together.
+      // Those of two ranks are in flight together.
       WordSum<kKind> sum[kUnroll][2];
       uint4 v[kUnroll], w[kUnroll];
       load(0, p, v);
@@ -135,7 +135,7 @@ struct StoreShared {
   uint64_t next[kStoreGroups];  // the chunk each group goes on with
   uint64_t first[kMostPeers][kCounts];
   uint64_t drawn[kStoreRoles + 1];  // as in OwnBlock, its chunks at the end
-  uint32_t failed;                  // some wait was given up
+  uint32_t failed;                  // some wait was aborted
 };
 enum Count { kSent, kReceived, kResultSent, kResultReceived, kLinesSent, kLinesReceived };
 
@@ -199,7 +199,7 @@ class Group {
     if (t == 0) shared_.next[number_] = has_failed() ? count : drawn_ + not_drawn_;
     sync();
   }
-  // Until `word` is above `above`, or the wait is given up: then what follows is not made known,
+  // Until `word` is above `above`, or the wait is aborted: then what follows is not made known,
   // and the groups end.
   __device__ void wait(const uint64_t* word, uint64_t above, int peer, WaitSide side) {
     Patience patience;

@@ -8,8 +8,8 @@
 namespace collctl::kernels::cuda {
 
 // Out of line: who waits long does not mind, and what the others run stays short.
-static __device__ __noinline__ bool gives_up_word(const Exchange& x, Patience& patience, int peer,
-                                                  uint64_t epoch) {
+static __device__ __noinline__ bool word_must_abort(const Exchange& x, Patience& patience, int peer,
+                                                    uint64_t epoch) {
   return patience.over(x, Protocol::ll, peer, WaitSide::recv, epoch - 1, epoch);
 }
 
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kLineThreads) sum_words(const __grid_constant_
     for (int first = 0; first < n && !failed; first += kAtOnce) {
       LaneData d[kAtOnce];
       Patience patience;
-      // The lane's lines of four ranks are under way together.
+      // The lane's lines of four ranks are in flight together.
       for (int late = 0; late >= 0 && !failed;) {
         late = -1;
 #pragma unroll
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kLineThreads) sum_words(const __grid_constant_
           if (r < n && r != me && !L::load(bank_of<L>(x, me, r, epoch), int(word), d[i], epoch))
             late = r;
         }
-        if (late >= 0) failed = gives_up_word(x, patience, late, epoch);
+        if (late >= 0) failed = word_must_abort(x, patience, late, epoch);
       }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {

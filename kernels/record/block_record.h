@@ -1,4 +1,4 @@
-// RecordBackend: the verbs of block.h as a diary. Running an algorithm on it moves nothing; every
+// RecordBackend: the verbs of block.h as a record. Running an algorithm on it moves nothing; every
 // verb becomes an Event for the sink. Used by record() and locate(); host only, in the caller's
 // thread; the sink belongs to the caller and outlives the backend.
 #pragma once

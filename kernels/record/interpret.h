@@ -3,7 +3,7 @@
 // backend. Called by tests and self-checks, one thread, memory bounded by slots and pieces.
 //
 // One run decides: each fifo end belongs to one part of one rank, a verb waits for conditions that
-// nobody else can undo, so every order of execution ends in the same state (a Kahn network). The
+// no other can undo, so every order of execution ends in the same state (a Kahn network). The
 // exceptions are memory that two parts of a rank share (tree split in place): find_race; and
 // windows, where what decides is not the order in which this run happens to go but what the
 // arrivals say: a read counts only when its reader has waited for an arrival that its writer made
@@ -39,7 +39,7 @@ struct Proof {
 
 // All ranks' schedules of one operation, of one or more channels. Proved means: every element of
 // every output that the collective defines holds each wanted contribution exactly once in final
-// form and was written once, nothing else was written, nothing is left in a fifo, nobody waits. At
+// form and was written once, nothing else was written, nothing is left in a fifo, no rank waits. At
 // most 64 ranks.
 Proof interpret(std::span<const Schedule> schedules, const Wires& wires);
 

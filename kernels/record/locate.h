@@ -1,5 +1,5 @@
 // Where in the schedule an element is handled: for the data check, which knows only that an element
-// came out wrong. Called on the host by whoever reports; runs the algorithm's text on the recorder,
+// is wrong. Called on the host by whoever reports; runs the algorithm's text on the recorder,
 // touches no buffer, keeps nothing. Cost: the number of verbs of the work.
 #pragma once
 #include <cstdint>

@@ -160,7 +160,7 @@ bool Machine::gather_sources(const Agent& agent, const Event& event, uint64_t of
     const Slot& slot = p.slots[p.head % wires_.slot_count];
     ++p.head;
     if (slot.bytes != bytes) {
-      fail(agent, format("expects {} bytes from rank {} and gets {}", bytes, peer, slot.bytes));
+      fail(agent, format("expects {} bytes from rank {}, but gets {}", bytes, peer, slot.bytes));
       return false;
     }
     if (moving_.empty()) {

@@ -1,5 +1,5 @@
 // Machine: executes recorded schedules on symbolic data, slice by slice, through fifos of bounded
-// depth, and stops when nobody can go on. Used by interpret.cc only; one thread; the schedules
+// depth, and stops when none can continue. Used by interpret.cc only; one thread; the schedules
 // belong to the caller and outlive it. Bounded: every slice moves once, a fifo holds slot_count.
 #pragma once
 #include <span>
@@ -26,7 +26,7 @@ class Machine {
  public:
   Machine(std::span<const Schedule> schedules, const Wires& wires, int nranks);
 
-  // Runs until all is done, nobody can move, or something is wrong. With `held` >= 0 that agent
+  // Runs until all is done, none can move, or something is wrong. With `held` >= 0 that agent
   // stops before its event `held_at`.
   void run(int held = -1, size_t held_at = 0);
 
@@ -65,13 +65,13 @@ class Machine {
     Memory data;
     std::vector<Staged> staged;
     std::vector<Read> reads;
-    std::vector<Range> unread;  // staged and read by nobody yet
+    std::vector<Range> unread;  // staged and not read yet
   };
   struct WindowPart {  // of one rank on one channel
     uint64_t arrivals = 0, waited = 0;
     std::vector<uint64_t> pieces;  // bytes of each
     std::vector<Bank> banks;
-    bool wasted = false;  // some piece staged what nobody read
+    bool wasted = false;  // some piece staged what no rank read
   };
   struct Wait {
     int peer = -1;
@@ -112,7 +112,7 @@ class Machine {
   std::vector<int32_t> pipe_of_;  // [(channel * n + from) * n + to], -1 for none yet
   std::vector<Pipe> pipes_;
   std::vector<WindowPart> window_;  // [channel * n + rank]
-  Pieces moving_;                   // the slice on its way, reused
+  Pieces moving_;                   // the slice in flight, reused
   std::string wrong_;
   int held_ = -1;
   size_t held_at_ = 0;

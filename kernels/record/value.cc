@@ -24,10 +24,10 @@ std::string add_value(Value& acc, const Value& add, uint64_t element_bytes) {
   if (acc.index != add.index)
     return format("adds {} to {}", describe(add, element_bytes), describe(acc, element_bytes));
   if ((acc.ranks & add.ranks) != 0)
-    return format("the contribution of {} to element {} comes twice",
+    return format("the contribution of {} to element {} is added twice",
                   rank_list(acc.ranks & add.ranks), acc.index / element_bytes);
   if (acc.posted || add.posted)
-    return format("adds to element {} after it got its final form", acc.index / element_bytes);
+    return format("adds to element {} after its final form was written", acc.index / element_bytes);
   acc.ranks |= add.ranks;
   acc.hops = std::max(acc.hops, add.hops);
   return {};

@@ -61,7 +61,7 @@ Result<Bytes> ask(const std::string& path, const Bytes& request, double seconds)
   const uint32_t size = uint32_t(head[0]) << 24 | uint32_t(head[1]) << 16 | uint32_t(head[2]) << 8 |
                         uint32_t(head[3]);
   if (size == 0 || size > kMostAnswer)
-    return Error(ErrorCode::unavailable, "the agent's answer makes no sense");
+    return Error(ErrorCode::unavailable, "the agent's answer is malformed");
   Bytes answer(size);
   COLL_TRY_IN(base::read_exact(fd.get(), answer.data(), size, deadline), "answer of the agent");
   return answer;
@@ -69,7 +69,7 @@ Result<Bytes> ask(const std::string& path, const Bytes& request, double seconds)
 
 Result<std::vector<AgentKey>> list_keys(const std::string& path) {
   COLL_ASSIGN(const Bytes answer, ask(path, {kRequestIdentities}, kListS));
-  const Error nonsense(ErrorCode::unavailable, "the agent's list of keys makes no sense");
+  const Error nonsense(ErrorCode::unavailable, "the agent's list of keys is malformed");
   if (answer[0] != kIdentitiesAnswer || answer.size() < 5) return nonsense;
   size_t at = 5;  // the number of keys is also told by the end
   std::vector<AgentKey> keys;

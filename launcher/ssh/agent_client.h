@@ -16,7 +16,7 @@ struct AgentKey {
   std::string comment;  // printable
 };
 
-// The keys of the agent at this socket; an agent that is not there or does not answer is an error
+// The keys of the agent at this socket; an agent that is missing or does not answer is an error
 // (unavailable), the same for every later call.
 Result<std::vector<AgentKey>> agent_keys(const std::string& socket);
 // The signature over `data`, without the name of its algorithm. A user may have to confirm: waits

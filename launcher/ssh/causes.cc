@@ -50,7 +50,8 @@ Error no_such_name(const std::string& host, const std::string& name, const std::
 Error not_connected(const std::string& host, const std::string& where, int error_number) {
   const char* hint = "";
   if (error_number == ECONNREFUSED)
-    hint = "the host is up but nothing listens there: is sshd running, is the port right (port=)?";
+    hint =
+        "the host is up but nothing listens there: is sshd running, and is the port right (port=)?";
   else if (error_number == EHOSTUNREACH || error_number == ENETUNREACH)
     hint = "the host is down, or the address or route is wrong";
   else if (error_number == ETIMEDOUT)
@@ -120,19 +121,19 @@ Error changed_host_key(const std::string& host, const HostKeyName& offered,
                        const HostKeyName& known, const std::string& known_at,
                        const std::string& entry_name) {
   const std::string file = known_at.substr(0, known_at.rfind(':'));
-  return launch(
-      host,
-      format("its host key has changed: it shows {}, but {} has {}", words(offered), known_at,
-             words(known)),
-      format("someone may be in between. If the host was installed anew: ssh-keygen -f '{}' "
-             "-R '{}' and add the new key",
-             file, entry_name));
+  return launch(host,
+                format("its host key has changed: it shows {}, but {} has {}", words(offered),
+                       known_at, words(known)),
+                format("someone may be intercepting the connection. If the host was reinstalled: "
+                       "ssh-keygen -f '{}' "
+                       "-R '{}' and add the new key",
+                       file, entry_name));
 }
 
 Error revoked_host_key(const std::string& host, const HostKeyName& offered,
                        const std::string& known_at) {
   return launch(host, format("its host key is revoked ({}): {}", known_at, words(offered)),
-                "the host must get a new key");
+                "the host needs a new key");
 }
 
 Error no_common_algorithm(const std::string& host, const std::string& what, const std::string& ours,
@@ -144,10 +145,10 @@ Error no_common_algorithm(const std::string& host, const std::string& what, cons
 }
 
 Error denied(const std::string& host, const Denial& denial) {
-  std::string message =
-      format("{} was not let in", denial.user.empty() ? "the user" : "user " + denial.user);
-  message +=
-      denial.tried.empty() ? ": there was nothing to try" : "; tried: " + joined(denial.tried);
+  std::string message = format("{} was refused by the host",
+                               denial.user.empty() ? "the user" : "user " + denial.user);
+  message += denial.tried.empty() ? ": there was no login method to try"
+                                  : "; tried: " + joined(denial.tried);
   if (!denial.notes.empty()) message += "; note: " + joined(denial.notes);
   if (!denial.offered.empty()) message += "; the host offers: " + denial.offered;
   return launch(
@@ -158,7 +159,7 @@ Error denied(const std::string& host, const Denial& denial) {
 
 Error connection_lost(const std::string& host, const std::string& why) {
   return about(host, ErrorCode::lost, "the connection was lost: " + why,
-               "the host or its sshd went away, or the network in between");
+               "the host, its sshd, or the network in between failed");
 }
 
 }  // namespace collctl::launcher

@@ -1,5 +1,5 @@
-// Why a host could not be reached, in words: both clients (libssh2, the system's ssh) say the same
-// for the same cause. All errors are of code launch and name the host. Pure.
+// Why a host could not be reached, in words: both clients (libssh2, the system's ssh) use the same
+// text for the same cause. All errors are of code launch and name the host. Pure.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ struct HostKeyName {
   std::string fingerprint;  // "SHA256:..." without padding
 };
 
-// How far a connection came before its deadline.
+// How far a connection got before its deadline.
 enum class Stage : uint8_t {
   configuration,
   name,
@@ -29,7 +29,7 @@ enum class Stage : uint8_t {
 Error no_such_name(const std::string& host, const std::string& name, const std::string& why);
 // `where`: "10.0.0.7:22".
 Error not_connected(const std::string& host, const std::string& where, int error_number);
-// Nothing came for `seconds`; `where` may be empty.
+// Nothing arrived for `seconds`; `where` may be empty.
 Error timed_out(const std::string& host, const std::string& where, Stage stage, double seconds);
 Error connection_closed(const std::string& host, const std::string& where, Stage stage,
                         const std::string& detail);
@@ -47,8 +47,9 @@ Error no_common_algorithm(const std::string& host, const std::string& what, cons
 struct Denial {
   std::string user;
   std::vector<std::string> tried;  // "key ~/.ssh/id_rsa", "agent key ...", "password"
-  std::vector<std::string> notes;  // "~/.ssh/id_ed25519 is encrypted and nobody can be asked"
-  std::string offered;             // the server's methods, comma separated
+  std::vector<std::string>
+      notes;            // "~/.ssh/id_ed25519 is encrypted and there is no terminal to ask at"
+  std::string offered;  // the server's methods, comma separated
 };
 Error denied(const std::string& host, const Denial& denial);
 // The connection broke while the command ran: code lost.

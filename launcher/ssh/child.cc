@@ -179,7 +179,7 @@ void ChildProcess::read_report() {
   report_.reset();
   if (n != ssize_t(sizeof failure)) return;  // closed by exec
   start_error_ = errno_error(ErrorCode::launch, format("cannot start '{}'", program_), failure);
-  if (failure == ENOENT) start_error_->hint = "install it, or put its folder into PATH";
+  if (failure == ENOENT) start_error_->hint = "install it, or add its folder to PATH";
 }
 
 void ChildProcess::feed_input() {

@@ -67,7 +67,7 @@ NameLookup::NameLookup(const std::string& name, int port) : shared_(std::make_sh
       shared->finish();
     }).detach();
   } catch (const std::system_error& e) {
-    shared_->failure = std::string("no thread for the lookup: ") + e.what();
+    shared_->failure = std::string("cannot start a thread for the lookup: ") + e.what();
     shared_->finish();
   }
 }
@@ -116,7 +116,7 @@ void Dialer::failed(int error_number) {
   fd_.reset();
   Error e = error_number == ETIMEDOUT ? timed_out(host_, where_, Stage::tcp, seconds_)
                                       : not_connected(host_, where_, error_number);
-  // "network is unreachable" of an IPv6 address says less than what an IPv4 one met.
+  // "network is unreachable" of an IPv6 address says less than the error of an IPv4 one.
   if (!failure_ || failure_number_ == ENETUNREACH) {
     failure_ = std::move(e);
     failure_number_ = error_number;

@@ -1,4 +1,4 @@
-// The way to the open channel; the streams are in libssh2_streams.cc.
+// Opening the channel; the streams are in libssh2_streams.cc.
 #include "launcher/ssh/libssh2_channel.h"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ Stage Libssh2Channel::stage() const {
 void Libssh2Channel::fail(Error e, std::string incapable) {
   if (current_ + 1 < hops_.size() && step_ != Step::configuration) {
     e.message = format("{}: jump host {}", target_.name, e.message);
-    if (e.hint.empty()) e.hint = "the jump host comes from jump= or ProxyJump";
+    if (e.hint.empty()) e.hint = "the jump host is set by jump= or ProxyJump";
   } else if (e.host.empty()) {
     e.message = target_.name + ": " + e.message;
   }
@@ -100,7 +100,7 @@ bool Libssh2Channel::configured(const ResolvedHost& resolved) {
     if (jumps.size() == 1 && jumps[0] == hop.name) jumps.clear();  // "Host *" with a ProxyJump
     if (jumps.empty() && !resolved.proxy_command.empty()) {
       fail(Error(ErrorCode::launch,
-                 "its SSH configuration has a ProxyCommand, which libssh2 has not",
+                 "its SSH configuration has a ProxyCommand, which libssh2 does not support",
                  "use --ssh-client openssh"),
            "the configuration has a ProxyCommand");
       return false;
@@ -108,13 +108,13 @@ bool Libssh2Channel::configured(const ResolvedHost& resolved) {
   }
   if (jumps.size() + hops_.size() > kMostHops) {
     fail(Error(ErrorCode::usage, format("more than {} hops", kMostHops),
-               "do the ProxyJump entries of the SSH configuration lead in a circle?"));
+               "do the ProxyJump entries of the SSH configuration form a loop?"));
     return false;
   }
   for (size_t i = 0; i < jumps.size(); ++i) {
     const auto jump = parse_jump(jumps[i]);
     if (!jump) {
-      fail(Error(ErrorCode::usage, "'" + jumps[i] + "' is no jump host",
+      fail(Error(ErrorCode::usage, "'" + jumps[i] + "' is not a jump host",
                  "expected [user@]host[:port]"));
       return false;
     }
@@ -211,7 +211,7 @@ bool Libssh2Channel::open_channel() {
   if (libssh2_session_last_errno(last().raw()) == LIBSSH2_ERROR_EAGAIN) return false;
   fail(last().transport().broken()
            ? connection_closed(target_.name, where_, Stage::command, {})
-           : Error(ErrorCode::launch, "the host opens no session: " + last().last_error(),
+           : Error(ErrorCode::launch, "the host does not open a session: " + last().last_error(),
                    "see the log of its sshd (MaxSessions, a full process table?)"));
   return false;
 }
@@ -222,7 +222,8 @@ bool Libssh2Channel::execute() {
   if (rc != 0) {
     fail(last().transport().broken()
              ? connection_closed(target_.name, where_, Stage::command, {})
-             : Error(ErrorCode::launch, "the host starts no command: " + last().last_error(),
+             : Error(ErrorCode::launch,
+                     "the host does not start the command: " + last().last_error(),
                      "see the log of its sshd (ForceCommand, the user's shell)"));
     return false;
   }

@@ -32,7 +32,7 @@ class Libssh2Channel final : public HostChannel {
   const std::string& incapable() const { return incapable_; }
 
  private:
-  // One SSH connection on the way: the jump hosts, then the host.
+  // One SSH connection on the path: the jump hosts, then the host.
   struct Hop {
     std::string name;  // alias or host, for the configuration
     std::string user;

@@ -118,7 +118,7 @@ std::string OpensshLog::authenticated_by() const {
 }
 
 std::string OpensshLog::last_words() const {
-  return messages_.empty() ? "ssh ended without a word" : without_dot(messages_.back());
+  return messages_.empty() ? "ssh ended without a message" : without_dot(messages_.back());
 }
 
 std::optional<Error> OpensshLog::host_key_cause(const Question& q) const {
@@ -172,7 +172,7 @@ std::optional<Error> OpensshLog::other_cause(const Question& q) const {
                             "Bad owner or permissions on", "terminating, "})
     if (const std::string* m = find(words)) {
       Error e(ErrorCode::usage, q.host + ": the SSH configuration: " + *m,
-              "correct the file, or name another with --ssh-config");
+              "correct the file, or give another with --ssh-config");
       e.host = q.host;
       return e;
     }

@@ -1,4 +1,4 @@
-// Reads what the system's ssh logs at DEBUG1: how far it came, what it tried, and why it failed.
+// Reads what the system's ssh logs at DEBUG1: how far it got, what it tried, and why it failed.
 // Pure; fed with pieces of any size.
 #pragma once
 #include <optional>

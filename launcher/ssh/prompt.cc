@@ -58,7 +58,7 @@ Result<std::string> read_line(int fd, int stop_fd) {
     pollfd fds[] = {{fd, POLLIN, 0}, {stop_fd, POLLIN, 0}};
     COLL_ASSIGN(const int ready, base::poll_fds(fds, deadline));
     if (fds[1].revents != 0)
-      return Error(ErrorCode::unavailable, "a signal ended the question at the terminal");
+      return Error(ErrorCode::unavailable, "a signal interrupted the prompt at the terminal");
     if (ready == 0) return Error(ErrorCode::unavailable, "nobody answered at the terminal");
     char c = 0;
     const ssize_t n = ::read(fd, &c, 1);

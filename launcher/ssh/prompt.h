@@ -1,4 +1,4 @@
-// Asks the person at the terminal (/dev/tty), without echo. The poll loop stands still meanwhile:
+// Prompts at the terminal (/dev/tty), without echo. The poll loop is blocked meanwhile:
 // one question at a time, at most two minutes; asked_ns() says how long that was, and deadlines
 // that were made before are moved by it. Answers are kept, so that one password serves all hosts.
 // Threads: any.
@@ -10,7 +10,7 @@
 
 namespace collctl::launcher {
 
-// Errors (unavailable): no terminal, nobody answered, or `stop_fd` (-1: none) became readable.
+// Errors (unavailable): no terminal, no answer, or `stop_fd` (-1: none) became readable.
 Result<std::string> ask_secret(const std::string& question, int stop_fd);
 // The first answer to a question of this name, asking when there is none; `again` asks anew (the
 // kept one was wrong).

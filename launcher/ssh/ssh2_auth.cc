@@ -73,7 +73,7 @@ StepResult Ssh2Auth::broken() {
   error_ = connection_closed(plan_.host, "", Stage::authentication, detail);
   if (denial_.tried.size() > 2)
     error_->hint =
-        "too many keys tried (MaxAuthTries): name the right one with -i, or "
+        "too many keys tried (MaxAuthTries): give the right one with -i, or "
         "IdentitiesOnly in the SSH configuration";
   return StepResult::failed;
 }
@@ -173,7 +173,7 @@ void Ssh2Auth::add_file(const std::string& path, const KeyFile& file, bool by_ha
   }
   if (file.encrypted && !plan_.may_ask) {
     denial_.notes.push_back(path +
-                            " is encrypted and nobody can be asked for its passphrase "
+                            " is encrypted and there is no terminal to ask at for its passphrase "
                             "(use ssh-agent)");
     return;
   }
@@ -228,7 +228,7 @@ StepResult Ssh2Auth::next() {
   if (plan_.may_ask && person_tries_ < kMostPersonTries &&
       (offers("keyboard-interactive") || offers("password"))) {
     const bool interactive = offers("keyboard-interactive") && !interactive_over_;
-    if (!interactive && !offers("password")) return give_up();
+    if (!interactive && !offers("password")) return fail_login();
     const std::string method = interactive ? "keyboard-interactive" : "password";
     if (denial_.tried.empty() || denial_.tried.back() != method) denial_.tried.push_back(method);
     if (!interactive) {
@@ -237,17 +237,17 @@ StepResult Ssh2Auth::next() {
                                 who + "'s password: ", person_tries_ > 0, plan_.stop_fd);
       if (!secret) {
         denial_.notes.push_back("password: " + secret.error().chain());
-        return give_up();
+        return fail_login();
       }
       secret_ = secret.value();
     }
     step_ = interactive ? Step::interactive : Step::password;
     return StepResult::busy;
   }
-  return give_up();
+  return fail_login();
 }
 
-StepResult Ssh2Auth::give_up() {
+StepResult Ssh2Auth::fail_login() {
   error_ = denied(plan_.host, denial_);
   return StepResult::failed;
 }

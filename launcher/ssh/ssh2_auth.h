@@ -1,4 +1,4 @@
-// The login of one libssh2 session: the keys of the agent, identity files, and with a person at the
+// The login of one libssh2 session: the keys of the agent, identity files, and with a user at the
 // terminal passphrases, keyboard-interactive and passwords. Without blocking, but for questions and
 // the agent. Threads: the loop's.
 #pragma once
@@ -28,7 +28,7 @@ enum class StepResult : uint8_t { busy, done, failed };
 class Ssh2Auth;
 class Ssh2Transport;
 class KexInitListener;
-// What the abstract pointer of a libssh2 session leads to.
+// What the abstract pointer of a libssh2 session points to.
 struct Ssh2Hooks {
   Ssh2Transport* transport = nullptr;
   KexInitListener* listener = nullptr;
@@ -41,7 +41,7 @@ class Ssh2Auth {
   StepResult progress();
   const std::string& how() const { return how_; }  // "key ~/.ssh/id_ed25519"
   const std::optional<Error>& error() const { return error_; }
-  // Why another client might be let in where this one was not; empty: it would not.
+  // Why another client might be accepted where this one was not; empty: it would not.
   const std::string& incapable() const { return incapable_; }
   // Called by libssh2 through the session.
   std::string answer(const std::string& prompt);
@@ -61,7 +61,7 @@ class Ssh2Auth {
   StepResult try_key();
   StepResult key_refused(int rc);
   StepResult try_person();
-  StepResult give_up();
+  StepResult fail_login();
   bool offers(const std::string& method) const;
   StepResult broken();
 

@@ -98,7 +98,7 @@ Ssh2Session::Ssh2Session(std::unique_ptr<Ssh2Transport> transport, int fd, Sessi
   session_ =
       start_library() ? libssh2_session_init_ex(nullptr, nullptr, nullptr, &hooks_) : nullptr;
   if (session_ == nullptr) {
-    error_ = Error(ErrorCode::unavailable, "libssh2 cannot be started");
+    error_ = Error(ErrorCode::unavailable, "libssh2 cannot be initialized");
     return;
   }
   libssh2_session_set_blocking(session_, 0);

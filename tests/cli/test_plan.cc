@@ -38,7 +38,7 @@ TEST_CASE("plan of two nodes, by hand") {
   const Ran ran = run_collctl("plan --nodes 2 --bytes 1M --from " + path);
   CHECK(ran.code == 0);
   CHECK(other_notes(ran.err).empty());
-  // Search: 48 GB/s a channel (the best path to the network) fits once below the switch, and is
+  // Search: 48 GB/s per channel (the best path to the network) fits once below the switch, and is
   // halved into two of 24. Used twice: 4; no more, for 24 is below 45. GPU 1 sends through GPU 0
   // (PXN). Trees: both GPUs' chain may have twice the network's 24.
   // Two hosts map no memory together: neither window kernels, nor ll128, whose lines are tested
@@ -217,12 +217,12 @@ TEST_CASE("plan says what it cannot plan") {
   fails("--nodes 0 --from " + path, 2, "--nodes 0: expected");
   fails("--nodes 4097 --from " + path, 2, "--nodes 4097: expected");
   fails("--algo two-shot --nodes 2 --from " + path, 2, "the ranks are on several hosts");
-  fails("--proto ll128 --nodes 2 --from " + path, 2, "LL128 does not travel over the network");
+  fails("--proto ll128 --nodes 2 --from " + path, 2, "LL128 is not supported over the network");
   fails("--op sum --from " + path, 2, "--op sum: expected");
   fails("--bytes 8 -e 16 --from " + path, 2, "--bytes and --max-bytes exclude each other");
-  fails(
-      "--op allgather --algo tree --from " + path, 2,
-      "allgather cannot run with algorithm 'tree', protocol 'all': tree does not serve allgather");
+  fails("--op allgather --algo tree --from " + path, 2,
+        "allgather cannot run with algorithm 'tree', protocol 'all': tree does not support "
+        "allgather");
   // GPU ranks and CPU ranks have it.
   CHECK(run_collctl("plan --algo doubling --bytes 8 --from " + path).code == 0);
   CHECK(run_collctl("plan --algo doubling --bytes 8").code == 0);

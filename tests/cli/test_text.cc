@@ -64,15 +64,18 @@ TEST_CASE("help goes to standard output and ends well", "[cli]") {
     CHECK(has(ran.out, "Usage: collctl"));
   }
   CHECK(run_collctl("help run").out == run_collctl("run --help").out);
-  CHECK(has(run_collctl("run --help").out, "Exit codes:"));
+  CHECK(run_collctl("-h run").out == run_collctl("run -h").out);
+  CHECK(has(run_collctl("run --help all").out, "Exit codes:"));
   CHECK_FALSE(has(run_collctl("run -h").out, "Exit codes:"));
+  CHECK(run_collctl("help run nonsense").code == 2);
   CHECK(run_collctl("completion -h").out ==
         "Usage: collctl completion bash|zsh|fish\n"
         "\n"
         "print a completion script for a shell\n"
         "\n"
         "General:\n"
-        "  -h, --help                  long help; -h is the short one\n"
+        "      --color WHEN            colours in what is printed [auto]\n"
+        "  -h, --help                  this; --help all: everything, --help TOPIC: a part\n"
         "\n"
         "Examples:\n"
         "  source <(collctl completion bash)\n"
@@ -80,7 +83,55 @@ TEST_CASE("help goes to standard output and ends well", "[cli]") {
         "  collctl completion zsh > ~/.zfunc/_collctl\n"
         "      a folder in $fpath\n"
         "  collctl completion fish > ~/.config/fish/completions/collctl.fish\n"
-        "      for fish\n");
+        "      for fish\n"
+        "\n"
+        "collctl completion --help TOPIC says more: all, general, examples, exit-codes, or\n"
+        "an option's name\n");
+}
+
+TEST_CASE("help fits on a screen, and has the rest by topic", "[cli]") {
+  for (const char* command :
+       {"", "run", "allreduce", "broadcast", "barrier", "window-test", "rails", "topo", "plan",
+        "report", "doctor", "env", "version", "completion", "man"}) {
+    const std::string text = run_collctl(std::string(command) + " --help").out;
+    INFO(text);
+    CHECK(std::count(text.begin(), text.end(), '\n') <= 40);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+  }
+  const std::string hosts = run_collctl("run --help hosts").out;
+  CHECK(has(hosts, "--known-hosts"));
+  CHECK(has(hosts, "strict: known ones."));  // the long form
+  CHECK_FALSE(has(hosts, "--iters"));
+  CHECK(has(run_collctl("allreduce --help measure").out, "--warmup"));
+  CHECK(has(run_collctl("run --help exit-codes").out, "wrong data"));
+  CHECK(has(run_collctl("run --help examples").out, "./train"));
+  CHECK(run_collctl("run --help map-by").out.rfind("      --map-by WHAT", 0) == 0);
+}
+
+TEST_CASE("colours are for who looks", "[cli]") {
+  Terminal terminal;
+  const auto on_terminal = [&](const std::string& variables) {
+    run_collctl("nonsense 2> " + terminal.path(), "TERM=xterm " + variables);
+    return has(terminal.text(), "\033[");
+  };
+  CHECK(on_terminal(""));
+  CHECK_FALSE(on_terminal("NO_COLOR=1"));
+  CHECK_FALSE(has(run_collctl("nonsense", "TERM=xterm").err, "\033["));
+  // Said is said, before the command as behind it.
+  CHECK(has(run_collctl("nonsense --color always", "TERM=xterm").err, "\033["));
+  CHECK(has(run_collctl("nonsense --color=always", "NO_COLOR=1").err, "\033["));
+  run_collctl("nonsense --color never 2> " + terminal.path(), "TERM=xterm");
+  CHECK_FALSE(has(terminal.text(), "\033["));
+  CHECK(run_collctl("env --color sometimes").code == 2);
+  // A terminal of an engine's own, which hands on what it reads: script stands for mpirun.
+  const auto below = [&](const std::string& variables) {
+    return shell("script -qec '{} nonsense' /dev/null | cat", "TERM=xterm " + variables).out;
+  };
+  CHECK(has(below(""), "\033["));
+  const std::string engine = below("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1");
+  CHECK(has(engine, "unknown command"));
+  CHECK_FALSE(has(engine, "\033["));
 }
 
 TEST_CASE("env says what is in force and why", "[cli]") {
@@ -123,7 +174,7 @@ TEST_CASE("env says what is in force and why", "[cli]") {
   CHECK_FALSE(has(text.out, "sesame"));
   CHECK(has(text.out,
             "COLLCTL_STEPS                    4         8        COLLCTL_STEPS\n"
-            "    slots of a buffer\n"));
+            "    slots per buffer\n"));
   CHECK(text.err == "");
   const Ran misspelt = run_collctl("env", "COLLCTL_STPES=4 COLLCTL_LOCAL_SIZE=2");
   CHECK(misspelt.code == 0);
@@ -133,7 +184,7 @@ TEST_CASE("env says what is in force and why", "[cli]") {
   const Ran bad = run_collctl("env", "COLLCTL_STEPS=1");
   CHECK(bad.code == 2);
   CHECK(has(bad.out, "COLLCTL_STEPS"));
-  CHECK(bad.err == "collctl: error: COLLCTL_STEPS = '1': expected a value within 2..64\n");
+  CHECK(bad.err == "collctl: error: COLLCTL_STEPS = '1': expected a value in 2..64\n");
 }
 
 TEST_CASE("version", "[cli]") {
@@ -274,7 +325,7 @@ TEST_CASE("dry runs on hosts contact nobody", "[cli]") {
       "2>&1",
       COLLCTL_BINARY));
   CHECK(from_stdin.out ==
-        "collctl: note: stdin:1:11: binding= without meaning here, ignored\n"
+        "collctl: note: stdin:1:11: binding= has no effect here, ignored\n"
         "# 2 ranks on b, nothing is started\n"
         "# rank  host  local  cores\n"
         "     0  b         0  any\n"

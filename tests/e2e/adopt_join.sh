@@ -98,7 +98,7 @@ for victim in 0 1 2; do
   [ $((SECONDS - began)) -lt 100 ] || fail "it took $((SECONDS - began)) s"
   [ "$(grep -c "rank $victim (host $(rig_name $((victim % 2 + 1)))) could not start: .*nosuch" "$err")" = 2 ] ||
     fail "the two others do not say what rank $victim lacks"
-  has_err "hint: name one with COLLCTL_SOCKET_IFNAME"
+  has_err "hint: choose one with COLLCTL_SOCKET_IFNAME"
 done
 
 case_is "options that one rank cannot carry out are its reason, too"
@@ -119,7 +119,7 @@ for limit in 4 5 6 8 10; do
   ends_with "3 3 "
   has_err "rank 1 (host node02) could not start: "
   has_err "Too many open files"
-  [ "$(grep -c 'hint: raise the limit of open files (ulimit -n)' "$err")" = 2 ] || fail "not both say what to raise"
+  [ "$(grep -c 'hint: raise the open-file limit (ulimit -n)' "$err")" = 2 ] || fail "not both say what to raise"
 done
 
 # The victim is interrupted once two ranks wait for the third; both end with its signal, and say so.
@@ -139,7 +139,7 @@ for victim in 0 1; do
   [ $((SECONDS - began)) -lt 100 ] || fail "it took $((SECONDS - began)) s"
   codes_are 2 130
   has_err "error: ended by SIGINT"
-  has_err "rank $victim gave up: ended by SIGINT"
+  has_err "rank $victim aborted: ended by SIGINT"
 done
 
 case_is "interrupted before there is anybody to meet"

@@ -78,7 +78,7 @@ is_code 3
 has_err 'fake_0 is not in COLLCTL_IB_HCA'
 run COLLCTL_IB_HCA=fake_0:x -- -n 2 allreduce -b 4K -e 4K "${quick[@]}"
 is_code 2
-has_err "names no port"
+has_err "has no valid port"
 
 case_is "a peer that answers no more is named, with port, queue pair and what to check"
 soft=(COLLCTL_IB_TIMEOUT=12 COLLCTL_IB_RETRY_CNT=3)
@@ -97,29 +97,30 @@ case_is "a port that dies, of two: the traffic moves, with a warning"
 run "${soft[@]}" FAKE_VERBS_DEVICES=fake_0:ib:ports=2 COLLCTL_IB_MERGE_NICS=1 COLLCTL_IB_PORT_FAILOVER=1 \
   FAKE_VERBS_FAULTS=drop:after=40,times=0,value=1000,port=2 -- -n 2 allreduce -b 256K -e 256K --iters 20 --json
 is_code 0
-has_err 'COLLCTL WARN NET/IB : fake_0:2 QP .*\(the connection goes on over fake_0:1\)'
+has_err 'COLLCTL WARN NET/IB : fake_0:2 QP .*\(the connection continues over fake_0:1\)'
 grep -q '"wrong":[1-9-]' "$out" && fail "wrong data"
 
 case_is "window-test: one-sided operations go by RDMA, or over sockets with the reason"
 run -- -n 2 window-test --iters 4 --json
-is_code 0
+is_code 8
 python3 - "$out" <<'PY' || fail "the report is not as expected"
 import json, sys
 report = json.load(open(sys.argv[1]))
 pairs = {(p["from"], p["to"]): p for p in report["pairs"]}
 assert set(pairs) == {(0, 1), (1, 0)}, pairs
 assert all(p["path"] == "NET/IB/0" and p["put_us"] > 0 and p["get_GBps"] > 0 for p in pairs.values()), pairs
-assert report["verdict"]["ok"] is True and {c["status"] for c in report["checks"]} <= {"pass", "not-tested"}
+# Only collectives from window to window cannot be tested there.
+assert {c["name"] for c in report["checks"] if c["status"] != "pass"} == {"collectives"}, report["checks"]
 PY
 run FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib FAKE_VERBS_FAULTS=reorder:times=0,us=20 COLLCTL_IB_QPS_PER_CONNECTION=2 -- \
   -n 3 -v window-test --iters 2
-is_code 0
-has_out '# Verdict: passed'
+is_code 8
+has_out '# Verdict: incomplete'
 has_err 'One-sided 0 -> 1 via NET/IB/0$'
 run -- -n 2 --net socket -v window-test --iters 2 --json
-is_code 0
+is_code 8
 has_out '"path":"NET/Socket"'
-has_err 'One-sided 0 -> 1 via NET/Socket: no IB here: sockets are wanted$'
+has_err 'One-sided 0 -> 1 via NET/Socket: no IB here: sockets were requested$'
 
 case_is "window-test: a rank that is killed in the middle of a put"
 run FAKE_VERBS_FAULTS=kill:after=40,opcode=write -- -n 3 window-test --iters 50

@@ -20,7 +20,7 @@ if unshare -m true 2>/dev/null; then
   echo "- /dev/shm too small, shm asked for"
   small run -n 4 allreduce -b 8 -e 64K -f 64 --transport shm
   [ $rc -eq 3 ] || fail "exit code $rc, expected 3"
-  grep -q 'is needed' "$work/err" && grep -q 'free in /dev/shm' "$work/err" && grep -q 'shm-size' "$work/err" ||
+  grep -q 'are needed' "$work/err" && grep -q 'free in /dev/shm' "$work/err" && grep -q 'shm-size' "$work/err" ||
     fail "the error lacks what is needed, what is free or the remedy"
   echo "- /dev/shm too small, anything goes"
   small run -n 4 allreduce -b 8 -e 64K -f 64 --json
@@ -39,7 +39,7 @@ for limit in 40 64 100 140 180 190 200 220 260 280 300; do
     >"$work/out" 2>"$work/err" </dev/null
   rc=$?
   [ $rc -eq 0 ] && continue
-  [ $rc -eq 3 ] && grep -q 'error:.*\(Too many open files\|no file descriptor left\)' "$work/err" ||
+  [ $rc -eq 3 ] && grep -q 'error:.*\(Too many open files\|run out of file descriptors\)' "$work/err" ||
     fail "limit $limit: exit code $rc, expected 3 and what is short"
   refused=$((refused + 1))
 done

@@ -72,14 +72,24 @@ ends_with "0 0 0 0 "
 has_err "Using network Wires"
 has_err "NET/Wires : Using wire0 (10000 Mb/s), wire1 (10000 Mb/s), version 12 of"
 
-case_is "a plugin that fails at its start leaves the job to other networks"
+case_is "a plugin that is named and fails at its start ends the job, unless another network is named"
 all=("COLLCTL_NET_PLUGIN=$plugins/libnccl-net-fake12.so" FAKE_PLUGIN_FAIL=init)
 run "${bench[@]}" -v --net socket
 ends_with "0 0 0 0 "
-run "${bench[@]}" -v
-ends_with "0 0 0 0 "
-has_err "NET/Plugin : not used: network plugin Wires"
+run "${bench[@]}"
+ends_with "3 3 3 3 "
+has_err "network plugin Wires"
 has_err "init failed: system error (2); it said: init was to fail"
+has_err "COLLCTL_NET_PLUGIN=none"
+for none in nowhere "$plugins/libnccl-net-nowhere.so"; do
+  all=("NCCL_NET_PLUGIN=$none")
+  run "${bench[@]}"
+  ends_with "3 3 3 3 "
+  has_err "COLLCTL_NET_PLUGIN=$none: network plugin '$none'"
+done
+all=(NCCL_NET_PLUGIN=none)
+run "${bench[@]}"
+ends_with "0 0 0 0 "
 
 case_is "one that was asked for by name does not"
 all=(COLLCTL_NET=nowhere)
@@ -131,7 +141,7 @@ odd_rank=3
 run "${sums[@]}"
 odd_rank=
 ends_with "2 2 2 2 "
-has_err "collnet needs a network that reduces, and there is none: rank 3 (host "
+has_err "collnet needs in-network reduction, and there is none: rank 3 (host "
 has_err "uses no network plugin"
 
 # The rank that stands still is a head: the others wait for it in the network, which does not know it.
@@ -166,7 +176,7 @@ export COLLCTL_NET_PLUGIN=$plugins/libnccl-net-fake12.so
 plan --net wires
 has_out "; it does not reduce: "
 FAKE_PLUGIN_FAIL=init plan
-has_out "# network plugin: none, the plan is without it: network plugin Wires"
+has_out "# network plugin: none, the plan is without it: COLLCTL_NET_PLUGIN="
 unset COLLCTL_NET_PLUGIN
 plan --net nowhere
 has_out "# network plugin: none, the plan is without it: network 'nowhere', which is neither ib nor socket"

@@ -108,7 +108,7 @@ over_the_stand_in() {
   rails --below 0
   is_code "1 1"
   has_out '^  fake_0:1 +GID ! +GID !$'
-  has_out '^FAIL gid: .* fake_0:1 -> .* fake_1:1: no address \(GID\) of one port fits'
+  has_out '^FAIL gid: .* fake_0:1 -> .* fake_1:1: no address \(GID\) of one port matches'
   has_out '^  remedy: give both ports an address of one kind'
   has_out '^# Verdict: 8 of 8 ways between NICs fail$'
   lacks_out '^# recommended'

@@ -28,7 +28,7 @@ fi
 
 if case_is "what was said before an agent was killed arrives, however late it is read"; then
   for client in libssh2 openssh; do
-    rig_head timeout 180 "$collctl" run --ssh-client $client -H node01 -- \
+    rig_head timeout 180 "$collctl" run --ssh-client $client -H node01:1 -- \
       sh -c 'seq 100000; sleep 4; kill -KILL $PPID; sleep 777' 2>"$err" | { sleep 7; cat; } >"$out"
     [ "$(md5sum <"$out")" = "$(seq 100000 | md5sum)" ] || fail "$client: $(wc -l <"$out") of 100000 lines"
     has_err "host node01 was lost"
@@ -49,13 +49,13 @@ if case_is "sshd killed during the run"; then
 fi
 
 if case_is "a link is taken down during the run"; then
-  COLLCTL_HEARTBEAT_TIMEOUT=6 begin run -H 'node[01-03]' "${long[@]}"
+  COLLCTL_HEARTBEAT_TIMEOUT=6 begin run -H 'node[01-03]:1' "${long[@]}"
   await_running
   rig_link 3 down
   end
   is_code 5
   has_err "host node03 was lost"
-  has_err "no sign of life"
+  has_err "no heartbeat"
   within 60
   rig_link 3 up
   nothing_left
@@ -98,7 +98,7 @@ fi
 
 if case_is "the time of the whole job passes while hosts are awaited"; then
   rig_blackhole 2 on
-  run run -H 'node[01-02]' --connect-timeout 60 --timeout 2 -- sleep 777
+  run run -H 'node[01-02]:1' --connect-timeout 60 --timeout 2 -- sleep 777
   is_code 6
   has_err "host node02: not up within 2 s (--timeout)"
   within 40
@@ -108,7 +108,7 @@ fi
 
 if case_is "Ctrl-Z for longer than the heartbeat"; then
   for client in libssh2 openssh; do
-    COLLCTL_HEARTBEAT_TIMEOUT=4 begin run --ssh-client $client -H 'node[01-02]' -- \
+    COLLCTL_HEARTBEAT_TIMEOUT=4 begin run --ssh-client $client -H 'node[01-02]:1' -- \
       sh -c "echo 1; until [ -e $rig/go ]; do sleep 0.1; done; echo 3"
     for _ in $(seq 600); do [ "$(grep -c 1 "$out")" = 2 ] && break; sleep 0.1; done
     kill -TSTP "$launcher"
@@ -127,7 +127,7 @@ fi
 
 if case_is "Ctrl-C while a host does not answer"; then
   rig_blackhole 2 on
-  begin run -H 'node[01-02]' --connect-timeout 60 -- sleep 777
+  begin run -H 'node[01-02]:1' --connect-timeout 60 -- sleep 777
   sleep 2
   kill -INT "$launcher"
   end
@@ -144,7 +144,7 @@ if case_is "Ctrl-C at a question for a password"; then
     for i in 1 2; do rig_sshd_conf $i "PubkeyAuthentication no" "PasswordAuthentication yes"; done
     : >"$out"
     { await_question; printf '\003'; sleep 3; } | "${rig_on_head[@]}" timeout 180 \
-      script -qec "$collctl run --ssh-client libssh2 -H node01,node02 -- true" /dev/null >"$out" 2>"$err"; rc=$?
+      script -qec "$collctl run --ssh-client libssh2 -H node01:1,node02:1 -- true" /dev/null >"$out" 2>"$err"; rc=$?
     is_code 130
     has_out "password: "
     within 120
@@ -154,10 +154,10 @@ if case_is "Ctrl-C at a question for a password"; then
 fi
 
 if case_is "deadlines: of the job, of a hung rank"; then
-  run run -H 'node[01-02]' --timeout 1 -- sleep 777
+  run run -H 'node[01-02]:1' --timeout 1 -- sleep 777
   is_code 6
   has_err "--timeout"
-  begin run -H 'node[01-02]' --op-timeout 5 "${long[@]}"
+  begin run -H 'node[01-02]:1' --op-timeout 5 "${long[@]}"
   await_running
   rig_node 2 sh -c 'kill -STOP $(ps -e -o pid=,args= | awk "/__rank/ && !/awk/ { print \$1; exit }")'
   end

@@ -25,6 +25,39 @@ PY
   nothing_left
 fi
 
+if case_is "a host whose GPUs cannot be used ends the job; all on cores only when that is said"; then
+  for i in 1 2; do # as users' hosts are
+    sed -i '/^SetEnv CUDA/d' "$rig/node0$i/sshd_config"
+    rig_sshd_stop $i
+    rig_sshd_start $i
+  done
+  mkdir -p "$rig/pci/0000:4b:00.0" "$rig/no-pci"
+  echo 0x10de >"$rig/pci/0000:4b:00.0/vendor"
+  echo 0x030200 >"$rig/pci/0000:4b:00.0/class"
+  for i in 1 2; do rig_node $i mount --bind "$rig/no-pci" /sys/bus/pci/devices; done
+  [ ! -e /proc/driver/nvidia ] || for i in 1 2; do rig_node $i mount -t tmpfs none /proc/driver/nvidia; done
+  run run -H node01,node02 allreduce -b 8 -e 8
+  is_code 0
+  has_out "# on CPU cores: no host has an NVIDIA GPU"
+  rig_node 2 mount --bind "$rig/pci" /sys/bus/pci/devices
+  run run -H node01,node02 allreduce -b 8 -e 8
+  is_code 3
+  has_err "host node02: it has 1 NVIDIA GPU, of which none can be used"
+  has_err "--device cpu"
+  run run -H node01,node02 allreduce -b 8 -e 8 --device cpu --json
+  is_code 0
+  has_out '"device_reason":"--device cpu"'
+  rig_node 2 umount /sys/bus/pci/devices
+  run run -H node01,node02 -x CUDA_VISIBLE_DEVICES=0 allreduce -b 8 -e 8
+  is_code 3
+  has_err "CUDA_VISIBLE_DEVICES=0, but it has no NVIDIA device"
+  for i in 1 2; do
+    rig_node $i umount /sys/bus/pci/devices
+    rig_sshd_reset $i
+  done
+  nothing_left
+fi
+
 if case_is "the binary is not sent twice"; then
   run run -H 'node[01-04]:4' -n 16 allreduce -b 4 -e 4 --json
   is_code 0
@@ -59,9 +92,9 @@ import json, sys
 reason = json.load(open(sys.argv[1]))["verdict"]["reasons"][0]
 assert reason["rank"] == int(sys.argv[2]) and reason["host"] == ["node01", "node02"][reason["rank"] // 2], reason
 PY
-  run run -H 'node01,node02' -- sh -c '[ $RANK != 1 ] || kill -SEGV $$; sleep 777'
+  run run -H 'node01:1,node02:1' -- sh -c '[ $RANK != 1 ] || kill -SEGV $$; sleep 777'
   is_code 139
-  run run -H 'node01,node02' -- no-such-program
+  run run -H 'node01:1,node02:1' -- no-such-program
   is_code 4
   has_err "no-such-program"
   has_err "2 hosts could not start their ranks"
@@ -71,7 +104,7 @@ PY
 fi
 
 if case_is "environment goes along by name and pattern, secrets do not"; then
-  COLLCTL_TOKEN=hush FOO_A=1 FOO_B=2 BAR=3 run run -H node01 -x 'FOO_*' -x BAZ=a=b -- sh -c 'env; tr "\0" " " </proc/$PPID/cmdline'
+  COLLCTL_TOKEN=hush FOO_A=1 FOO_B=2 BAR=3 run run -H node01:1 -x 'FOO_*' -x BAZ=a=b -- sh -c 'env; tr "\0" " " </proc/$PPID/cmdline'
   is_code 0
   has_out FOO_A=1
   has_out FOO_B=2
@@ -81,10 +114,10 @@ fi
 
 if case_is "standard input to rank 0 and to all"; then
   head -c 3000000 /dev/urandom | base64 >"$rig/input"
-  rig_head timeout 240 "$collctl" run -H 'node01,node02' --stdin 0 -- md5sum <"$rig/input" >"$out" 2>"$err"; rc=$?
+  rig_head timeout 240 "$collctl" run -H 'node01:1,node02:1' --stdin 0 -- md5sum <"$rig/input" >"$out" 2>"$err"; rc=$?
   is_code 0
   has_out "$(md5sum <"$rig/input" | cut -d' ' -f1)"
-  rig_head timeout 240 "$collctl" run -H 'node01,node02' --stdin all --gather -- md5sum <"$rig/input" >"$out" 2>"$err"; rc=$?
+  rig_head timeout 240 "$collctl" run -H 'node01:1,node02:1' --stdin all --gather -- md5sum <"$rig/input" >"$out" 2>"$err"; rc=$?
   is_code 0
   [ "$(grep -c "$(md5sum <"$rig/input" | cut -d' ' -f1)" "$out")" = 1 ] || fail "not gathered"
 fi
@@ -93,11 +126,11 @@ if case_is "much output, whole lines, tagged"; then
   run run -H 'node01:2,node02:2' --tag-output -- sh -c 'i=0; while [ $i -lt 20000 ]; do echo "line $i of $RANK"; i=$((i+1)); done'
   is_code 0
   [ "$(wc -l <"$out")" = 80000 ] || fail "$(wc -l <"$out") lines"
-  [ "$(grep -cE '^\[[0-3]\] line [0-9]+ of [0-3]$' "$out")" = 80000 ] || fail "broken lines"
+  [ "$(grep -cE '^\[([01] node01|[23] node02)\] line [0-9]+ of [0-3]$' "$out")" = 80000 ] || fail "broken lines"
 fi
 
 if case_is "a reader that sleeps longer than the heartbeat holds the ranks back, no more"; then
-  COLLCTL_HEARTBEAT_TIMEOUT=6 rig_head timeout 240 bash -c '"$1" run -H node01,node02 -- sh -c "yes \$RANK-\$(hostname)-0123456789012345678901234567890123456789 | head -c 30000000" 2>"$2" | (sleep 13; sort | uniq -c) >"$3"; exit ${PIPESTATUS[0]}' - "$collctl" "$err" "$out"; rc=$?
+  COLLCTL_HEARTBEAT_TIMEOUT=6 rig_head timeout 240 bash -c '"$1" run -H node01:1,node02:1 -- sh -c "yes \$RANK-\$(hostname)-0123456789012345678901234567890123456789 | head -c 30000000" 2>"$2" | (sleep 13; sort | uniq -c) >"$3"; exit ${PIPESTATUS[0]}' - "$collctl" "$err" "$out"; rc=$?
   is_code 0
   [ "$(grep -c '^ *[0-9]' "$out")" -le 4 ] || fail "lines were broken"
   [ "$(awk '{ n += $1 * (length($2) + 1) } END { print n }' "$out")" -ge 59999900 ] || fail "output is missing"
@@ -120,11 +153,11 @@ if case_is "all bad hosts in one report, each with its cause"; then
   grep -E '^ *node04: ' "$err" | grep -qiE 'chang' || fail "node04: a changed key is not named so"
   grep -E '^ *node05: ' "$err" | grep -qiE 'auth|key|permission' || fail "node05: refused authentication is not named so"
   within 50  # not the minute of the connect timeout
-  run run -H 'node[01-05]' --allow-missing 4 -- hostname
+  run run -H 'node[01-05]:1' --allow-missing 4 -- hostname
   is_code 8
   is_out node01
   has_err node05
-  run run -H 'node[01-03]' --allow-missing 1 -- hostname
+  run run -H 'node[01-03]:1' --allow-missing 1 -- hostname
   is_code 4
   run run -H 'node[01-02]:2' --allow-missing 1 allreduce -b 8 -e 8 --json
   is_code 8
@@ -132,6 +165,30 @@ if case_is "all bad hosts in one report, each with its cause"; then
   mv "$rig/authorized_keys.kept" "$rig/node05/home/.ssh/authorized_keys"
   cp "$rig/known_hosts.kept" "$rig/head/home/.ssh/known_hosts"
   rig_sshd_start 2
+  nothing_left
+fi
+
+if case_is "hosts without ranks are named; one of them that is not reached is no pass"; then
+  run run -n 4 -H 'node[01-04]:4' allreduce -b 8 -e 8
+  is_code 0
+  has_err "note: no ranks on 3 of 4 hosts: node02, node03, node04; --map-by host or -N 1 puts some on every host"
+  rig_sshd_stop 3
+  run run -n 4 -H 'node[01-04]:4' allreduce -b 8 -e 8 --json
+  is_code 8
+  has_out '"host-left-out"'
+  has_out '"host":"node03"'
+  has_err "left out: host node03: "
+  has_err "no ranks on 2 of 4 hosts: node02, node04;"
+  run run -n 3 -H 'node[01-04]:4' -- true
+  is_code 8
+  has_err "1 of 4 hosts took no part: node03"
+  has_err "; -n 4 --map-by host puts some on every host"
+  run run -n 4 -N 1 -H 'node[01-04]:4' allreduce -b 8 -e 8
+  is_code 4
+  rig_sshd_start 3
+  run run -n 4 -N 1 -H 'node[01-04]:4' allreduce -b 8 -e 8
+  is_code 0
+  lacks_err "no ranks on"
   nothing_left
 fi
 
@@ -145,7 +202,7 @@ s=socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bi
     rig_node 3 ss -ltnH 'sport = :22' | grep -q LISTEN && break
     sleep 0.05
   done
-  run run -H 'node[01-03]' --connect-timeout 8 -- true
+  run run -H 'node[01-03]:1' --connect-timeout 8 -- true
   is_code 4
   has_err "2 of 3 hosts failed"
   grep -E '^ *node02: ' "$err" | grep -qiE 'route|timeout|timed|answer|within' || fail "node02: no cause"
@@ -164,24 +221,24 @@ if case_is "a full disk, a read-only one, noexec: told before anything runs"; th
   rig_node 1 mount -t tmpfs -o size=1m none "$rig_home/.cache"
   rig_node 2 mount -t tmpfs -o noexec none "$rig_home/.cache"
   rig_node 3 mount -t tmpfs -o ro none "$rig_home/.cache"
-  run run -H 'node[01-04]' -- true
+  run run -H 'node[01-04]:1' -- true
   is_code 4
   has_err "3 of 4 hosts failed"
   grep -E '^ *node01: ' "$err" | grep -q 'No space left' || fail "node01: a full disk is not named so"
   grep -E '^ *node02: ' "$err" | grep -q 'noexec' || fail "node02: noexec is not named so"
   grep -E '^ *node03: ' "$err" | grep -q 'Read-only' || fail "node03: a read-only file system is not named so"
   nothing_left
-  run run -H 'node[01-03]' --remote-path "$rig_home/bin/collctl" -- hostname
+  run run -H 'node[01-03]:1' --remote-path "$rig_home/bin/collctl" -- hostname
   is_code 0
   for i in 1 2 3; do rig_node $i umount "$rig_home/.cache"; done
-  run run -H node01 --stage never -- true
+  run run -H node01:1 --stage never -- true
   is_code 4
   has_err "there is no collctl at"
 fi
 
 if case_is "a jump host, IPv6, another port, a user"; then
   rig_blackhole 2 on
-  run run -H node02 --connect-timeout 2 -- true
+  run run -H node02:1 --connect-timeout 2 -- true
   is_code 4
   printf 'node02 jump=node01 slots=2\n' >"$rig/hosts"
   run run --hostfile "$rig/hosts" -- hostname
@@ -189,12 +246,12 @@ if case_is "a jump host, IPv6, another port, a user"; then
   is_out "node02
 node02"
   rig_blackhole 2 off
-  run run -H "[$(rig_address6 3)]" -- hostname
+  run run -H "[$(rig_address6 3)]:1" -- hostname
   is_code 0
   is_out node03
   rig_sshd_conf 4 'Port 2222'
   sed -n 's/^node04,[^ ]* /[node04]:2222 /p' "$rig/head/home/.ssh/known_hosts" >>"$rig/head/home/.ssh/known_hosts"
-  printf 'tester@node04 port=2222 path=~/of-tester/collctl\n' >"$rig/hosts"
+  printf 'tester@node04 slots=1 port=2222 path=~/of-tester/collctl\n' >"$rig/hosts"
   run run --hostfile "$rig/hosts" -- id -un
   is_code 0
   is_out tester
@@ -212,7 +269,7 @@ if case_is "a server with gcm ciphers only, one with an RSA host key only"; then
   grep -v '^node02' "$rig/head/home/.ssh/known_hosts" >>"$rig/known"
   cp "$rig/head/home/.ssh/known_hosts" "$rig/known_hosts.kept"
   cp "$rig/known" "$rig/head/home/.ssh/known_hosts"
-  run run -H 'node[01-02]' -- hostname
+  run run -H 'node[01-02]:1' -- hostname
   is_code 0
   cp "$rig/known_hosts.kept" "$rig/head/home/.ssh/known_hosts"
   cp "$rig/node02/sshd_config.kept" "$rig/node02/sshd_config"
@@ -223,12 +280,12 @@ fi
 
 if case_is "a shell that talks, and one that refuses"; then
   echo 'echo "welcome to this machine"; echo "and to its errors" >&2' >"$rig/node01/home/.bashrc"
-  run run -H node01 -- hostname
+  run run -H node01:1 -- hostname
   is_code 0
   is_out node01
   rm "$rig/node01/home/.bashrc"
   echo 'echo "this account is closed"; exit 3' >"$rig/node01/home/.bashrc"
-  run run -H 'node[01-02]' -- hostname
+  run run -H 'node[01-02]:1' -- hostname
   is_code 4
   has_err "this account is closed"
   rm "$rig/node01/home/.bashrc"

@@ -149,7 +149,7 @@ asking() {
   case_is "a wrong password"
   type_in wrong --config none --user tester --limit 100 node06 hostname
   is_code 1
-  has "tester was not let in"
+  has "tester was refused by the host"
   has "password"
 
   case_is "keyboard-interactive for two hosts, asked once"
@@ -175,7 +175,7 @@ asking() {
   case_is "nobody at a terminal"
   run --ask --config none --user tester --limit 100 node06 hostname
   is_code 1
-  has "tester was not let in"
+  has "tester was refused by the host"
   client=
 }
 

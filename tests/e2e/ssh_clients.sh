@@ -102,7 +102,7 @@ keys() {
   case_is "a wrong key"
   run --user nobody node01 true
   is_code 1
-  has "user nobody was not let in"
+  has "user nobody was refused by the host"
   has "id_ed25519"
   has "the host offers: publickey"
   has "[launch, host node01]"
@@ -111,7 +111,7 @@ keys() {
   run --key "$rig_home/.ssh/locked" --config "$ssh/../locked_config" node01 true
   is_code 1
   has "locked"
-  [ "$client" = openssh ] || has "is encrypted and nobody can be asked"
+  [ "$client" = openssh ] || has "is encrypted and there is no terminal to ask at"
 
   case_is "the same key in an agent"
   "${rig_on_head[@]}" env SSH_AUTH_SOCK="$rig/agent" timeout 180 "$probe" --client "$client" \

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/litmus.h"
 #include "kernels/cuda/overlap.cuh"
+#include "kernels/cuda/torn_store.h"
 #include "tests/catch.h"
 
 using namespace collctl::kernels::cuda;
@@ -85,7 +85,8 @@ TEST_CASE("emulated GPU: a seed says who comes first", "[machine]") {
 }
 
 // Eight lanes store a line here without being a whole warp's store: so it arrives in parts.
-TEST_CASE("emulated GPU: the torn-line test finds torn lines, and nobody who writes", "[machine]") {
+TEST_CASE("emulated GPU: the torn-store test finds torn lines, and nobody who writes",
+          "[machine]") {
   emulated::machine().behave({.seed = 1});
   constexpr uint32_t kLines = 64, kRounds = 40;
   for (const bool writes : {true, false}) {
@@ -93,11 +94,11 @@ TEST_CASE("emulated GPU: the torn-line test finds torn lines, and nobody who wri
     std::memset(lines, 0, sizeof lines);
     uint32_t torn = 0, abort_word = 0;
     int reader = 0, writer = 0;
-    REQUIRE(litmus_read(lines, kLines, kRounds, &torn, &abort_word,
-                        writes ? int64_t(500'000'000) : int64_t(1'000'000), &reader) == 0);
-    if (writes) REQUIRE(litmus_write(lines, kLines, kRounds, &writer) == 0);
+    REQUIRE(torn_store_read(lines, kLines, kRounds, &torn, &abort_word,
+                            writes ? int64_t(500'000'000) : int64_t(1'000'000), &reader) == 0);
+    if (writes) REQUIRE(torn_store_write(lines, kLines, kRounds, &writer) == 0);
     REQUIRE(emulated::machine().run() == "");
-    if (writes) CHECK((torn > 0 && torn < kLitmusGaveUp));
-    if (!writes) CHECK(torn == kLitmusGaveUp);
+    if (writes) CHECK((torn > 0 && torn < kTornStoreAborted));
+    if (!writes) CHECK(torn == kTornStoreAborted);
   }
 }

@@ -27,7 +27,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x3176736272657666ull;
 
-[[noreturn]] void give_up(const std::string& why) {
+[[noreturn]] void die(const std::string& why) {
   std::fprintf(stderr, "fake_verbs: %s\n", why.c_str());
   std::abort();
 }
@@ -58,7 +58,7 @@ void init(World& w, const Setup& setup) {
 int open_file(const std::string& path) {
   const int fd = path.empty() ? ::memfd_create("fake-verbs", MFD_CLOEXEC)
                               : ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) give_up("cannot open the world " + path + ": " + std::strerror(errno));
+  if (fd < 0) die("cannot open the world " + path + ": " + std::strerror(errno));
   return fd;
 }
 
@@ -70,9 +70,9 @@ void add_devices(World& w, const Setup& setup) {
   for (const std::string& text : split(setup.devices, ',')) {
     int free = 0;
     while (free < kDevices && w.devices[free].used) ++free;
-    if (free == kDevices) give_up("too many devices");
+    if (free == kDevices) die("too many devices");
     const std::string wrong = parse_device(text, setup.host, number++, w.devices[free]);
-    if (!wrong.empty()) give_up(wrong);
+    if (!wrong.empty()) die(wrong);
     w.devices[free].used = true;
   }
 }
@@ -80,17 +80,17 @@ void add_devices(World& w, const Setup& setup) {
 World* map_world(const Setup& setup, bool& made) {
   const int fd = open_file(setup.world);
   // Until the file is whole nobody else may look at it.
-  if (::flock(fd, LOCK_EX) != 0) give_up("cannot lock the world");
+  if (::flock(fd, LOCK_EX) != 0) die("cannot lock the world");
   struct stat facts {};
   ::fstat(fd, &facts);
   made = facts.st_size == 0;
-  if (made && ::ftruncate(fd, off_t(kWorldBytes)) != 0) give_up("cannot size the world");
+  if (made && ::ftruncate(fd, off_t(kWorldBytes)) != 0) die("cannot size the world");
   void* at =
       ::mmap(nullptr, kWorldBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (at == MAP_FAILED) give_up("cannot map the world");
+  if (at == MAP_FAILED) die("cannot map the world");
   World* w = static_cast<World*>(at);
   if (made) init(*w, setup);
-  if (w->magic != kMagic) give_up(setup.world + " is no world of this library");
+  if (w->magic != kMagic) die(setup.world + " is no world of this library");
   ::flock(fd, LOCK_UN);  // the mapping would keep it
   ::close(fd);
   return w;
@@ -106,7 +106,7 @@ World& make_world() {
   std::lock_guard hold(world_mutex);
   if (World* w = the_world.load()) return *w;
   const Setup& setup = local().setup();
-  if (setup.host < 0 || setup.host > 15) give_up("FAKE_VERBS_HOST is 0 to 15");
+  if (setup.host < 0 || setup.host > 15) die("FAKE_VERBS_HOST is 0 to 15");
   bool made = false;
   World* w = map_world(setup, made);
   the_world.store(w, std::memory_order_release);
@@ -114,7 +114,7 @@ World& make_world() {
   if (!made) return *w;
   for (const std::string& text : split(setup.faults, ';')) {
     Fault fault;
-    if (const std::string wrong = parse_fault(text, fault); !wrong.empty()) give_up(wrong);
+    if (const std::string wrong = parse_fault(text, fault); !wrong.empty()) die(wrong);
     add_fault(fault);
   }
   return *w;
@@ -149,7 +149,7 @@ void SharedLock::lock() {
   const int rc = pthread_mutex_lock(&mutex_);
   if (rc == 0) return;
   // Its holder was killed. What it guards are single fields and counters that are written last.
-  if (rc != EOWNERDEAD || pthread_mutex_consistent(&mutex_) != 0) give_up("a lock is broken");
+  if (rc != EOWNERDEAD || pthread_mutex_consistent(&mutex_) != 0) die("a lock is broken");
 }
 
 bool SharedLock::held_by_other() {

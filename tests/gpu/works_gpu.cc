@@ -1,8 +1,8 @@
 // The GPU's block verbs, through the launcher of the product: n ranks are blocks of one launch on
 // one device. Every algorithm, protocol, collective, type and operation, odd sizes, unaligned
 // buffers, few slots, flags about to wrap, works of several kinds in one launch, a rank that never
-// comes, and the torn-line test; every element is compared by equality with what the host works out
-// for itself. Exit 77: no GPU here; 1: something is wrong.
+// comes, and the torn-store test; every element is compared by equality with what the host works
+// out for itself. Exit 77: no GPU here; 1: something is wrong.
 #include <chrono>
 
 #include "tests/gpu/works_checks.h"
@@ -50,31 +50,32 @@ void stalled(int nranks, AlgorithmId id, Protocol protocol,
 }
 
 // Lines within one device arrive whole; a writer that never comes is noticed.
-void litmus() {
+void torn_store() {
   const auto& launcher = collctl::kernels::cuda::launcher();
   constexpr uint32_t kLines = 4096, kRounds = 2000;
   uint8_t* lines = nullptr;
   uint32_t* words = nullptr;  // torn, abort word
-  cuda_ok(cudaMalloc(&lines, kLines * 128), "litmus lines");
-  cuda_ok(cudaHostAlloc(&words, 2 * sizeof(uint32_t), cudaHostAllocMapped), "litmus words");
+  cuda_ok(cudaMalloc(&lines, kLines * 128), "torn-store lines");
+  cuda_ok(cudaHostAlloc(&words, 2 * sizeof(uint32_t), cudaHostAllocMapped), "torn-store words");
   cudaStream_t reader, writer;
   cuda_ok(cudaStreamCreateWithFlags(&reader, cudaStreamNonBlocking), "stream");
   cuda_ok(cudaStreamCreateWithFlags(&writer, cudaStreamNonBlocking), "stream");
   for (const bool writes : {true, false}) {
     ++cases;
     words[0] = words[1] = 0;
-    cuda_ok(cudaMemset(lines, 0, kLines * 128), "litmus lines");
-    cuda_ok(cudaDeviceSynchronize(), "litmus");
-    cuda_ok(cudaError_t(launcher.litmus_read(lines, kLines, kRounds, &words[0], &words[1],
-                                             writes ? kPatience : 200'000'000, reader)),
-            "litmus_read");
+    cuda_ok(cudaMemset(lines, 0, kLines * 128), "torn-store lines");
+    cuda_ok(cudaDeviceSynchronize(), "torn-store test");
+    cuda_ok(cudaError_t(launcher.torn_store_read(lines, kLines, kRounds, &words[0], &words[1],
+                                                 writes ? kPatience : 200'000'000, reader)),
+            "torn_store_read");
     if (writes)
-      cuda_ok(cudaError_t(launcher.litmus_write(lines, kLines, kRounds, writer)), "litmus_write");
-    cuda_ok(cudaDeviceSynchronize(), "litmus");
-    std::printf("litmus %s writer: %u\n", writes ? "with" : "without", words[0]);
+      cuda_ok(cudaError_t(launcher.torn_store_write(lines, kLines, kRounds, writer)),
+              "torn_store_write");
+    cuda_ok(cudaDeviceSynchronize(), "torn-store test");
+    std::printf("torn-store test %s writer: %u\n", writes ? "with" : "without", words[0]);
     if (writes && words[0] != 0) fail("a line was torn inside one device");
-    if (!writes && words[0] != collctl::kernels::cuda::kLitmusGaveUp)
-      fail("the litmus reader did not say that nobody wrote");
+    if (!writes && words[0] != collctl::kernels::cuda::kTornStoreAborted)
+      fail("the torn-store reader did not say that nobody wrote");
   }
   cudaStreamDestroy(reader), cudaStreamDestroy(writer);
   cudaFree(lines), cudaFreeHost(words);
@@ -161,7 +162,7 @@ int main(int argc, char** argv) {
     for (int proto = 0; proto < kProtocolCount; ++proto)
       stalled(4, AlgorithmId::pairwise, Protocol(proto), Collective::all_to_all);
   });
-  part("litmus", [] { litmus(); });
+  part("torn-store test", [] { torn_store(); });
   part("time", [] { time_works(); });
   for (const std::string& what : first_failures) std::printf("FAILED %s\n", what.c_str());
   std::printf("%s: %d cases, %d failures\n", p.name, cases, failures);

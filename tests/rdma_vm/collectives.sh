@@ -198,9 +198,9 @@ group_silent() {
   codes_are "5 5 "
   grep -v ' COLLCTL ' "$err" | sed 's/^/  /'
   # The one that gave up says from which device and to which queue pair.
-  local gave_up='rxe([01]):1 QP [0-9]+ -> rank [01] \(host host[01]\) rxe[01]:1 QP ([0-9]+):.*status 12.* after 4 tries of 0.268 s'
-  has_err "$gave_up"
-  [[ $(<"$err") =~ $gave_up ]] || return
+  local retries_over='rxe([01]):1 QP [0-9]+ -> rank [01] \(host host[01]\) rxe[01]:1 QP ([0-9]+):.*status 12.* after 4 tries of 0.268 s'
+  has_err "$retries_over"
+  [[ $(<"$err") =~ $retries_over ]] || return
   local tries  # how often, then the gaps in ms
   tries=($(sent "tries_to_${BASH_REMATCH[2]}" "${BASH_REMATCH[1]}"))
   say "  rxe${BASH_REMATCH[1]} to QP ${BASH_REMATCH[2]}: sent ${tries[0]:-?} times, ${tries[*]:1} ms apart"

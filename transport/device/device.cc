@@ -59,9 +59,9 @@ Result<std::shared_ptr<Device>> Device::open_now(int ordinal) {
   COLL_TRY(device->read_facts());
   const int retained = api.retain_context(&device->context_, device->handle_);
   if (retained != kCudaSuccess) device->context_ = nullptr;
-  COLL_TRY(driver_status(*device, "make a context", retained));
+  COLL_TRY(driver_status(*device, "create a context", retained));
   COLL_TRY(device->use());
-  COLL_TRY(driver_status(*device, "make a stream",
+  COLL_TRY(driver_status(*device, "create a stream",
                          api.stream_create(&device->setup_stream_, kCudaStreamNonBlocking)));
   COLL_TRY(device->look_for_fabric());
   return device;
@@ -70,7 +70,7 @@ Result<std::shared_ptr<Device>> Device::open_now(int ordinal) {
 Status Device::read_facts() {
   const Cuda& api = cuda();
   char text[256] = {};
-  COLL_TRY(driver_status(*this, "ask for its bus", api.bus_id(text, sizeof text, handle_)));
+  COLL_TRY(driver_status(*this, "query its bus", api.bus_id(text, sizeof text, handle_)));
   facts_.bus_id = text;
   std::transform(facts_.bus_id.begin(), facts_.bus_id.end(), facts_.bus_id.begin(),
                  [](unsigned char c) { return char(std::tolower(c)); });
@@ -78,17 +78,18 @@ Status Device::read_facts() {
   if (api.uuid != nullptr && api.uuid(facts_.uuid.data(), handle_) != kCudaSuccess)
     facts_.uuid = {};
   char name[256] = {};
-  COLL_TRY(
-      driver_status(*this, "ask for its name", api.device_name(name, sizeof name - 1, handle_)));
+  COLL_TRY(driver_status(*this, "query its name", api.device_name(name, sizeof name - 1, handle_)));
   facts_.name = name;
   int major = 0, minor = 0;
-  COLL_TRY(driver_status(*this, "ask what it is", api.attribute(&major, kCudaMajor, handle_)));
-  COLL_TRY(driver_status(*this, "ask what it is", api.attribute(&minor, kCudaMinor, handle_)));
+  COLL_TRY(
+      driver_status(*this, "query its properties", api.attribute(&major, kCudaMajor, handle_)));
+  COLL_TRY(
+      driver_status(*this, "query its properties", api.attribute(&minor, kCudaMinor, handle_)));
   facts_.compute_capability = 10 * major + minor;
-  COLL_TRY(driver_status(*this, "ask for its size",
+  COLL_TRY(driver_status(*this, "query its size",
                          api.attribute(&facts_.multiprocessors, kCudaMultiprocessors, handle_)));
   size_t bytes = 0;
-  COLL_TRY(driver_status(*this, "ask for its memory", api.device_memory(&bytes, handle_)));
+  COLL_TRY(driver_status(*this, "query its memory", api.device_memory(&bytes, handle_)));
   facts_.memory_bytes = bytes;
   // A driver that does not know these attributes cannot do it either.
   int virtual_memory = 0, fd_handles = 0;
@@ -109,13 +110,14 @@ Status Device::look_for_fabric() {
   if (found.place) return {};
   if (wanted == kRequired)
     return Error(ErrorCode::unavailable,
-                 format("{}: COLLCTL_MNNVL_ENABLE is 1, but its memory cannot be given to other "
+                 format("{}: COLLCTL_MNNVL_ENABLE is 1, but its memory cannot be shared with other "
                         "hosts: {}",
                         text(), found.why_not),
                  "NVLink between hosts needs nvidia-fabricmanager or the NVLink switches' "
                  "software, and nvidia-imex with a channel for this process; 2 uses it where it "
                  "works");
-  COLL_INFO(init, "{} : no memory for other hosts by NVLink: {}", text(), found.why_not);
+  COLL_INFO(init, "{} : cannot share memory with other hosts over NVLink: {}", text(),
+            found.why_not);
   return {};
 }
 
@@ -144,10 +146,11 @@ uint64_t Device::free_bytes() const {
 
 Result<bool> Device::reaches_handle(int other, const std::string& other_text) const {
   int yes = 0;
-  COLL_TRY(driver_status(*this, format("ask whether it reaches {}", other_text),
+  COLL_TRY(driver_status(*this, format("query whether it reaches {}", other_text),
                          cuda().can_access(&yes, handle_, other)));
   if (yes != 0) return true;
-  return Error(ErrorCode::unavailable, format("{} cannot use the memory of {}", text(), other_text),
+  return Error(ErrorCode::unavailable,
+               format("{} cannot access the memory of {}", text(), other_text),
                "GPU peer access needs NVLink, or PCI Express without ACS redirection between them "
                "(nvidia-smi topo -p2p rw), and no MIG");
 }
@@ -162,12 +165,13 @@ Result<bool> Device::reaches(const PeerInfo& peer) const {
     constexpr std::array<uint8_t, 16> kUnknown{};
     const auto theirs = std::to_array(peer.device_uuid);
     if (theirs == facts_.uuid || theirs == kUnknown || facts_.uuid == kUnknown) return true;
-    return Error(ErrorCode::unavailable,
-                 format("{} and that of rank {} are instances of one GPU (MIG), which cannot use "
-                        "each other's memory",
-                        text(), peer.rank),
-                 "MIG instances talk through the host's memory; without MIG (nvidia-smi -mig 0) "
-                 "the GPU is one rank's");
+    return Error(
+        ErrorCode::unavailable,
+        format("{} and that of rank {} are instances of one GPU (MIG), which cannot access "
+               "each other's memory",
+               text(), peer.rank),
+        "MIG instances communicate through host memory; without MIG (nvidia-smi -mig 0) "
+        "one rank has the whole GPU");
   }
   const std::string bus = base::bus_text(peer.bus_id);
   int other = 0;
@@ -180,7 +184,7 @@ Status Device::alive() const {
   const std::scoped_lock lock(setup_mutex_);
   const int code = cuda().stream_query(setup_stream_);
   if (code == kCudaSuccess || code == kCudaNotReady) return {};
-  Error error = driver_error(text(), "does not work any more", code);
+  Error error = driver_error(text(), "has stopped working", code);
   error.code = ErrorCode::lost;
   return error;
 }
@@ -199,11 +203,12 @@ Result<Device::DmaBuf> Device::export_dmabuf(const void* address, size_t bytes) 
   int can = 0;
   if (cuda().range_handle == nullptr)
     return Error(ErrorCode::unavailable, "the CUDA driver is older than 11.7");
-  COLL_TRY(driver_status(*this, "ask for DMA-BUF", cuda().attribute(&can, kCudaDmaBuf, handle_)));
+  COLL_TRY(
+      driver_status(*this, "query DMA-BUF support", cuda().attribute(&can, kCudaDmaBuf, handle_)));
   if (can == 0)
-    return Error(ErrorCode::unavailable,
-                 format("{} has none (open kernel modules of the driver and Linux 5.12 are needed)",
-                        text()));
+    return Error(
+        ErrorCode::unavailable,
+        format("{} lacks it (the driver's open kernel modules and Linux 5.12 are needed)", text()));
   DmaBuf exported;
   int fd = -1;
   Status done =

@@ -1,10 +1,10 @@
 // One GPU as a rank uses it, and its memory: the CUDA driver by dlopen (base/drivers/cuda.h), no
-// CUDA headers, so that all of this is in every build and a machine without a driver answers in
-// words. Used by the GPU's transports, the CUDA executor and the benchmark's buffers.
+// CUDA headers, so that all of this is in every build and a machine without a driver gets a proper
+// error. Used by the GPU's transports, the CUDA executor and the benchmark's buffers.
 //
-// Errors: unavailable when the machine cannot (no driver, no such GPU, memory short: how much was
-// asked and how much is free), lost when a GPU that worked does not answer any more; every message
-// names the GPU ("GPU 2 (0000:4b:00.0)") and the driver's own word (CUDA_ERROR_OUT_OF_MEMORY).
+// Errors: unavailable when the machine cannot (no driver, no such GPU, out of memory: how much was
+// asked and how much is free), lost when a GPU that worked has stopped responding; every message
+// names the GPU ("GPU 2 (0000:4b:00.0)") and the driver's own code (CUDA_ERROR_OUT_OF_MEMORY).
 // Threads: any; every call makes the device's context the calling thread's. Ownership: everything
 // here keeps its Device alive, everything is given back by its destructor.
 #pragma once
@@ -39,8 +39,8 @@ struct DeviceFacts {
 
 class Device {
  public:
-  // GPUs this process may use (CUDA_VISIBLE_DEVICES counts). Error: no driver, or it does not work.
-  // Starts the driver: a process that has called this must not fork ranks that use it.
+  // GPUs this process may use (CUDA_VISIBLE_DEVICES applies). Error: no driver, or it does not
+  // work. Starts the driver: a process that has called this must not fork ranks that use it.
   static Result<int> count();
   // Retains the primary context. Error: no such ordinal.
   static Result<std::shared_ptr<Device>> open(int ordinal);
@@ -51,12 +51,12 @@ class Device {
   const DeviceFacts& facts() const { return facts_; }
   std::string text() const;     // "GPU 2 (0000:4b:00.0)"
   Status use() const;           // makes its context the calling thread's
-  uint64_t free_bytes() const;  // of its memory, now; 0: it does not answer
+  uint64_t free_bytes() const;  // of its memory, now; 0: it does not respond
   // Whether this device's kernels can load and store `other`'s memory: true, or the reason why not
   // as an error (unavailable, names both).
   Result<bool> reaches(const Device& other) const;
-  // The same of a peer's. A GPU that this process may not use counts as within reach: only mapping
-  // its memory tells.
+  // The same for a peer's. A GPU that this process may not use counts as within reach: only mapping
+  // its memory can tell.
   Result<bool> reaches(const PeerInfo& peer) const;
   // The device works: an error of an earlier kernel, or a GPU fallen off the bus, otherwise.
   Status alive() const;
@@ -64,7 +64,7 @@ class Device {
   int handle() const { return handle_; }      // CUdevice
   void* context() const { return context_; }  // CUcontext
   // Memory of this device for other devices (NICs): whole pages of the host. Error unavailable:
-  // driver or GPU without DMA-BUF, or pages that cannot be had.
+  // driver or GPU without DMA-BUF, or pages that cannot be exported.
   struct DmaBuf {
     base::Fd fd;
     uint64_t offset = 0;  // of the memory in it
@@ -129,7 +129,7 @@ class DeviceEvent {
   void* event_ = nullptr;
 };
 
-// Work that was captured from a stream, to be launched again and again.
+// Work captured from a stream, to be launched repeatedly.
 class DeviceGraph {
  public:
   // Everything queued on `stream` by this thread between begin and end is recorded, not run.
@@ -153,7 +153,7 @@ struct IpcName {
 
 // Memory of a device, zeroed. `shared`: can be exported as a descriptor and mapped by others
 // (cuMem, granularity 2 MiB); needs DeviceFacts::fd_handles. Where the device has a fabric it can
-// be named for the fabric's other hosts, too.
+// also be exported to the fabric's other hosts.
 class DeviceMemory {
  public:
   static Result<DeviceMemory> make(DevicePointer device, uint64_t bytes, bool shared);
@@ -173,7 +173,7 @@ class DeviceMemory {
   // `shared` memory; error unavailable: it was made without such a name.
   Result<FabricName> export_fabric() const;
   Result<IpcName> export_ipc() const;  // plain memory
-  // From now on kernels of `user`, another device of this process, may use data() as it is.
+  // From now on kernels of `user`, another device of this process, may access data() directly.
   Status allow(const Device& user) const;
   uint8_t* data() const { return data_; }
   uint64_t bytes() const { return bytes_; }  // as asked for
@@ -210,7 +210,7 @@ class FlatMemory {
   Status map(int part, const DeviceMemory& own, uint64_t offset = 0);
   Status map_fd(int part, int fd, uint64_t bytes, uint64_t offset = 0);
   Status map_fabric(int part, const FabricName& name, uint64_t bytes, uint64_t offset = 0);
-  // What was mapped there; the caller sees to it that no kernel uses it any more.
+  // Unmaps what was mapped there; the caller ensures that no kernel uses it any more.
   Status unmap(int part, uint64_t offset);
   uint8_t* data() const { return data_; }
   uint64_t stride() const { return stride_; }
@@ -230,7 +230,7 @@ class FlatMemory {
 class PinnedMemory {
  public:
   static Result<PinnedMemory> make(DevicePointer device, uint64_t bytes);  // zeroed
-  // Pins memory that somebody else owns and that must outlive this (page aligned).
+  // Pins memory that the caller owns and that must outlive this (page aligned).
   static Result<PinnedMemory> over(DevicePointer device, void* memory, uint64_t bytes);
   PinnedMemory() = default;
   PinnedMemory(PinnedMemory&&) noexcept;
@@ -243,7 +243,7 @@ class PinnedMemory {
   DevicePointer device_;
   uint8_t* data_ = nullptr;
   uint64_t bytes_ = 0;
-  bool over_ = false;        // somebody else's memory
+  bool over_ = false;        // the caller's memory
   bool registered_ = false;  // and pinned by this
 };
 

@@ -33,7 +33,7 @@ Result<uint64_t> whole_pages(const Device& device, uint64_t bytes) {
                         device.text()));
   const CudaAllocation allocation = allocation_on(device, device.facts().fabric.has_value());
   size_t page = 0;
-  COLL_TRY(driver_status(device, "ask for its page size",
+  COLL_TRY(driver_status(device, "query its page size",
                          cuda().granularity(&page, &allocation, kCudaGranularityMinimum)));
   if (page == 0 || bytes > UINT64_MAX - page)
     return Error(ErrorCode::usage, format("{}: {} bytes cannot be mapped", device.text(), bytes));
@@ -62,13 +62,13 @@ Result<CudaMemoryHandle> import_handle(const Device& user, const void* passed, i
   const int code = cuda().handle_import(&handle, const_cast<void*>(passed), type);
   if (code == kCudaSuccess) return handle;
   Error error = driver_error(user.text(),
-                             fabric ? "take memory of another host by its fabric handle"
-                                    : "take memory that a peer passed as a descriptor",
+                             fabric ? "import memory of another host by its fabric handle"
+                                    : "import memory that a peer passed as a descriptor",
                              code);
   if (fabric && error.hint.empty())
     error.hint =
-        "is nvidia-imex running on both hosts, in one domain (nvidia-imex-ctl -N), and has this "
-        "process the same channel of it? COLLCTL_MNNVL_ENABLE=0 goes without";
+        "is nvidia-imex running on both hosts, in one domain (nvidia-imex-ctl -N), and does this "
+        "process have the same IMEX channel? COLLCTL_MNNVL_ENABLE=0 turns this off";
   return error;
 }
 
@@ -207,7 +207,7 @@ DeviceMemory::~DeviceMemory() {
 
 Result<base::Fd> DeviceMemory::export_fd() const {
   if (kind_ != Kind::mapped)
-    return Error(ErrorCode::defect, "memory that is not shared was to be exported");
+    return Error(ErrorCode::defect, "cannot export memory that is not shared");
   COLL_TRY(device_->use());
   int fd = -1;
   COLL_TRY(driver_status(*device_, "export memory as a descriptor",
@@ -217,26 +217,26 @@ Result<base::Fd> DeviceMemory::export_fd() const {
 
 Result<FabricName> DeviceMemory::export_fabric() const {
   if (kind_ != Kind::mapped)
-    return Error(ErrorCode::defect, "memory that is not shared was to be named for other hosts");
+    return Error(ErrorCode::defect, "cannot export memory to other hosts that is not shared");
   if (!fabric_)
     return Error(ErrorCode::unavailable,
-                 format("{}: the driver gave {} bytes of memory without a name for other hosts "
-                        "(fabric handle)",
+                 format("{}: the driver allocated {} bytes of memory that other hosts cannot map "
+                        "(no fabric handle)",
                         device_->text(), bytes_),
                  "COLLCTL_MNNVL_ENABLE=0 keeps windows inside hosts");
   COLL_TRY(device_->use());
   FabricName name;
-  COLL_TRY(driver_status(*device_, "name memory for other hosts",
+  COLL_TRY(driver_status(*device_, "export memory to other hosts",
                          cuda().handle_export(&name, handle_, kCudaFabricHandle, 0)));
   return name;
 }
 
 Result<IpcName> DeviceMemory::export_ipc() const {
   if (kind_ != Kind::plain)
-    return Error(ErrorCode::defect, "memory that is not plain was to be named for others");
+    return Error(ErrorCode::defect, "cannot export memory to other processes that is not plain");
   COLL_TRY(device_->use());
   CudaIpcHandle handle;
-  COLL_TRY(driver_status(*device_, "name memory for other processes",
+  COLL_TRY(driver_status(*device_, "export memory to other processes",
                          cuda().ipc_export(&handle, address_of(data_))));
   IpcName name;
   std::memcpy(name.bytes, &handle, sizeof name);
@@ -262,7 +262,7 @@ Status DeviceMemory::allow(const Device& user) const {
 Result<FlatMemory> FlatMemory::reserve(DevicePointer user, int parts, uint64_t stride) {
   if (parts < 1 || parts > kMostParts)
     return Error(ErrorCode::usage,
-                 format("memory of {} ranks side by side: 1 to {} work", parts, kMostParts));
+                 format("memory of {} ranks side by side: expected 1 to {}", parts, kMostParts));
   COLL_TRY(user->use());
   COLL_ASSIGN(const uint64_t step, whole_pages(*user, stride == 0 ? 1 : stride));
   if (step > UINT64_MAX / uint64_t(parts))
@@ -314,7 +314,7 @@ Status FlatMemory::map_handle(int part, uint64_t offset, uint64_t handle, uint64
 
 Status FlatMemory::map(int part, const DeviceMemory& own, uint64_t offset) {
   if (own.kind_ != DeviceMemory::Kind::mapped)
-    return Error(ErrorCode::defect, "memory that is not shared was to be mapped");
+    return Error(ErrorCode::defect, "cannot map memory that is not shared");
   COLL_TRY(device_->use());
   return map_handle(part, offset, own.handle_, own.mapped_);
 }

@@ -36,8 +36,8 @@ Status wait_for_stream(const Device& device, void* stream, Deadline deadline) {
     if (idle) return {};
     if (deadline.passed())
       return Error(ErrorCode::deadline,
-                   format("waits for {}: what was queued there has not ended", device.text()),
-                   "see nvidia-smi: is it busy with something else, or does it not answer?");
+                   format("waits for {}: the work queued there has not finished", device.text()),
+                   "see nvidia-smi: is it busy with something else, or not responding?");
     if (now_ns() - began < kSpinNs) continue;
     base::sleep_until(deadline.earlier(Deadline::after_ns(sleep_ns)));
     sleep_ns = std::min(2 * sleep_ns, kLongestSleepNs);
@@ -49,7 +49,7 @@ Status wait_for_stream(const Device& device, void* stream, Deadline deadline) {
 Result<DeviceStream> DeviceStream::make(DevicePointer device) {
   COLL_TRY(device->use());
   DeviceStream stream;
-  COLL_TRY(driver_status(*device, "make a stream",
+  COLL_TRY(driver_status(*device, "create a stream",
                          cuda().stream_create(&stream.stream_, kCudaStreamNonBlocking)));
   stream.device_ = std::move(device);
   return stream;
@@ -70,7 +70,7 @@ DeviceStream::~DeviceStream() {
 
 Result<bool> DeviceStream::idle() const {
   COLL_TRY(device_->use());
-  return readiness(*device_, "look at its stream", cuda().stream_query(stream_));
+  return readiness(*device_, "query its stream", cuda().stream_query(stream_));
 }
 
 Status DeviceStream::synchronize(Deadline deadline) const {
@@ -103,7 +103,7 @@ Status DeviceStream::wait_for(const DeviceEvent& event) const {
 Result<DeviceEvent> DeviceEvent::make(DevicePointer device, bool timed) {
   COLL_TRY(device->use());
   DeviceEvent event;
-  COLL_TRY(driver_status(*device, "make an event",
+  COLL_TRY(driver_status(*device, "create an event",
                          cuda().event_create(&event.event_, timed ? 0 : kCudaEventUntimed)));
   event.device_ = std::move(device);
   return event;
@@ -129,7 +129,7 @@ Status DeviceEvent::record(void* stream) const {
 
 Result<bool> DeviceEvent::done() const {
   COLL_TRY(device_->use());
-  return readiness(*device_, "look at an event", cuda().event_query(event_));
+  return readiness(*device_, "query an event", cuda().event_query(event_));
 }
 
 Result<double> DeviceEvent::us_since(const DeviceEvent& earlier) const {

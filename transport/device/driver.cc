@@ -12,7 +12,7 @@ using namespace base::drivers;
 namespace {
 
 constexpr const char* kNoDriverHint =
-    "install NVIDIA's driver (nvidia-smi must work here), or --device cpu";
+    "install NVIDIA's driver (nvidia-smi must work here), or use --device cpu";
 
 // After these the context, or the GPU itself, is of no use any more.
 bool is_fatal(int code) {
@@ -39,20 +39,21 @@ const char* hint_of(int code) {
     case 3:
     case kCudaUnknown:
     case kCudaNoDevice:
-      return "look at nvidia-smi and at the kernel's log (dmesg | grep -i NVRM)";
+      return "check nvidia-smi and the kernel log (dmesg | grep -i NVRM)";
     case 46:  // device unavailable
-      return "another process holds it alone (nvidia-smi -q -d COMPUTE shows the compute mode, "
-             "nvidia-smi its processes)";
+      return "GPU is in exclusive-process mode and in use (nvidia-smi -q -d COMPUTE shows the "
+             "mode, "
+             "nvidia-smi the processes)";
     case kCudaEcc:
     case kCudaNvlink:
     case kCudaContained:
       return "the GPU or its NVLink has a hardware error: see nvidia-smi -q and dmesg, reset or "
              "replace it";
     case 802:  // system not ready
-      return "the NVSwitches are not set up: is nvidia-fabricmanager running, and of the driver's "
+      return "the NVSwitches are not set up: is nvidia-fabricmanager running, in the driver's "
              "version?";
     case 803:
-      return "the libcuda.so.1 that was found does not fit the kernel's driver (a compat package, "
+      return "the libcuda.so.1 that was found does not match the kernel driver (a compat package, "
              "or an update without reboot)";
     default:
       return "";
@@ -81,7 +82,7 @@ Error memory_error(const Device& device, std::string_view what, uint64_t bytes, 
   return {ErrorCode::unavailable,
           format("{}: {}: {} bytes are needed, {} of {} are free ({})", device.text(), what, bytes,
                  device.free_bytes(), device.facts().memory_bytes, driver_word(code)),
-          "end what else uses this GPU (nvidia-smi shows it), or use smaller sizes and buffers "
+          "stop what else uses this GPU (nvidia-smi shows it), or use smaller sizes and buffers "
           "(--max-bytes, COLLCTL_BUFFSIZE, --channels)"};
 }
 

@@ -68,7 +68,7 @@ FoundFabric find_fabric(const Device& device) {
   found.why_not = why_no_names(device);
   if (!found.why_not.empty()) return found;
   found.place = place_by_nvml(device.facts().bus_id);
-  if (!found.place) found.why_not = "NVML knows no NVLink domain of several hosts that it is in";
+  if (!found.place) found.why_not = "NVML does not report it in an NVLink domain of several hosts";
   return found;
 }
 

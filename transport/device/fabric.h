@@ -26,7 +26,7 @@ struct FoundFabric {
   std::optional<FabricPlace> place;
   std::string why_not;  // where there is none
 };
-// Whether memory of this GPU can be given to other hosts: the driver says so, memory with such a
+// Whether memory of this GPU can be shared with other hosts: the driver says so, memory with such a
 // name can be made, and NVML knows the domain. The device's context is the calling thread's.
 FoundFabric find_fabric(const Device& device);
 

@@ -20,7 +20,7 @@ Error pin_error(const Device& device, std::string_view what, uint64_t bytes, int
       driver_error(device.text(), format("{} {} bytes of host memory", what, bytes), code);
   if (code == kCudaOutOfMemory)
     error.hint =
-        "the host's memory, or the container's share of it, is short (free -m); smaller "
+        "the host or the container is short of memory (free -m); smaller "
         "buffers (COLLCTL_BUFFSIZE) need less";
   return error;
 }
@@ -62,9 +62,10 @@ Result<PinnedMemory> PinnedMemory::over(DevicePointer device, void* at, uint64_t
   COLL_TRY(
       driver_status(*device, "find the address of pinned memory", api.host_address(&seen, at, 0)));
   if (seen != address_of(at))
-    return Error(ErrorCode::unavailable,
-                 format("{} sees host memory at another address than the host", device->text()),
-                 "this platform lacks unified addresses for pinned memory; --transport p2p or net");
+    return Error(
+        ErrorCode::unavailable,
+        format("{} sees host memory at a different address than the host", device->text()),
+        "this platform lacks unified addresses for pinned memory; use --transport p2p or net");
   return memory;
 }
 

@@ -5,7 +5,7 @@
 
 namespace collctl::transport {
 
-// Until all that was queued on the stream is done: looks at once, again and again for a short
+// Until all that was queued on the stream is done: polls at once, repeatedly for a short
 // while, then between short sleeps. The device's context is the calling thread's.
 Status wait_for_stream(const Device& device, void* stream, Deadline deadline);
 

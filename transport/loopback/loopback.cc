@@ -43,7 +43,7 @@ class LoopbackEndpoint : public Endpoint {
     Offers<Shared>::Token token{};
     if (spec_.direction == Direction::send) token = reader.get<Offers<Shared>::Token>();
     if (!reader.ok() || !reader.at_end() || process != spec_.self.process_hash)
-      return edge_error(spec_, Error(ErrorCode::lost, format("what {} sent to connect by direct "
+      return edge_error(spec_, Error(ErrorCode::lost, format("connection data from {} for a direct "
                                                              "pointer is not from this process",
                                                              peer_text(spec_.peer))));
     if (spec_.direction == Direction::send) {

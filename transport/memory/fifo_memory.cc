@@ -38,8 +38,8 @@ Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocol
     if (g.slot_bytes % 16 != 0 || g.slot_bytes > kMaxSlotBytes || g.slot_count == 0 ||
         g.slot_count > kMaxSlots)
       return Error(ErrorCode::usage,
-                   format("a buffer of {} slots of {} bytes is not possible: expected 1 to {} "
-                          "slots of a multiple of 16, at most {} bytes",
+                   format("a buffer of {} slots of {} bytes is invalid: expected 1 to {} "
+                          "slots, each a multiple of 16 and at most {} bytes",
                           g.slot_count, g.slot_bytes, kMaxSlots, kMaxSlotBytes),
                    "see BUFFSIZE, LL_BUFFSIZE and STEPS in `collctl env`");
     any = true;
@@ -49,7 +49,7 @@ Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocol
     layout.parts[p].records = at;
     at = round_up(at + g.slot_count * sizeof(kernels::SlotRecord), kLine);
   }
-  if (!any) return Error(ErrorCode::usage, "a connection without any protocol was asked for");
+  if (!any) return Error(ErrorCode::usage, "a connection without any protocol was requested");
   for (int p = 0; p < kernels::kProtocolCount; ++p) {
     FifoPart& part = layout.parts[p];
     if (part.geometry.slot_bytes == 0) continue;
@@ -84,7 +84,7 @@ void fifo_memory_init(void* block, const FifoLayout& layout) {
 
 Status fifo_memory_check(const void* block, size_t bytes, const FifoLayout& layout) {
   if (bytes < layout.total_bytes)
-    return Error(ErrorCode::lost, format("the peer's memory has {} bytes where {} were agreed",
+    return Error(ErrorCode::lost, format("the peer's memory has {} bytes, but {} were agreed",
                                          bytes, layout.total_bytes));
   BlockHead head;
   std::memcpy(&head, block, sizeof head);

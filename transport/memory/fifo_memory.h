@@ -2,7 +2,7 @@
 // counters, the slot records and the slots, in one block. Loopback and shm share the block between
 // the two ends; the network transport has one block at each end and moves slots between them.
 //
-// The creator writes the head; whoever maps a block made by somebody else checks it with
+// The creator writes the head; whoever maps another's block checks it with
 // fifo_memory_check() before using it. Pages are touched only when used. Threads: set-up only.
 #pragma once
 #include "base/fd.h"
@@ -36,10 +36,10 @@ Result<FifoLayout> fifo_layout(const FifoGeometry (&geometry)[kernels::kProtocol
 Result<base::Mapping> private_fifo_memory(const FifoLayout& layout);
 // Writes the head into a zeroed block.
 void fifo_memory_init(void* block, const FifoLayout& layout);
-// The block was made for the same layout; else the sentence says what differs.
+// The block was made for the same layout; else the error says what differs.
 Status fifo_memory_check(const void* block, size_t bytes, const FifoLayout& layout);
 
-// One end's view of a part. Nobody sleeps in poll on it: bell_fd is -1; nobody sleeps at all where
+// One end's view of a part. No thread sleeps in poll on it: bell_fd is -1; none sleeps at all where
 // the ranks are GPUs.
 kernels::Fifo fifo_end(void* block, const FifoLayout& layout, kernels::Protocol protocol,
                        const LinkSpec& spec);

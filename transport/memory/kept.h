@@ -1,5 +1,5 @@
-// Memory that something which nobody can stop may still read or write: a network's library that has
-// not given its requests back. It stays until the process ends. Threads: any.
+// Memory that something which cannot be stopped may still access: a network's library that has
+// not returned its requests. It is kept until the process ends. Threads: any.
 #pragma once
 #include <memory>
 

@@ -1,6 +1,6 @@
 // What one rank offers to another of the same process: kept under a random token that travels in
-// the blob, so that no address ever comes from outside. Used by the transports that work by direct
-// pointer. Threads: any.
+// the blob, so that no address is ever taken from outside. Used by the transports that work by
+// direct pointer. Threads: any.
 #pragma once
 #include <array>
 #include <map>
@@ -17,7 +17,7 @@ class Offers {
  public:
   using Token = std::array<uint8_t, 16>;
 
-  // Can be taken once, as long as this lives.
+  // Can be taken once, while this lives.
   class Offer {
    public:
     Offer() = default;
@@ -44,7 +44,7 @@ class Offers {
     waiting_.emplace(token.bytes, std::move(thing));
     return Offer(this, token.bytes);
   }
-  // Null when it was taken already or is offered no more.
+  // Null when it was already taken or is no longer offered.
   std::shared_ptr<T> take(const Token& token) {
     const std::scoped_lock lock(mutex_);
     auto node = waiting_.extract(token);

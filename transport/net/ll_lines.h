@@ -10,7 +10,7 @@ void pack_lines_in_place(uint8_t* slot, uint32_t lines);
 
 // Writes `lines` lines of packed data with the flags of `step` while a consumer may be looking:
 // each half line is stored at once. In the last slot_count steps before the flags' 31-bit wrap the
-// rest of the slot is filled too, so that no flag older than 2^31 steps is left to be taken for
+// rest of the slot is filled too, so that no flag older than 2^31 steps can be taken for
 // new.
 struct LineTarget {
   uint8_t* slot;

@@ -47,8 +47,8 @@ class NetConnection {
   // nothing.
   virtual Result<uint64_t> register_memory(void* address, size_t bytes) = 0;
   // The same for memory of this rank's GPU, in whole pages; `how` says by what means. What is
-  // received there is visible to the GPU when test() says that it is done. Error unavailable: the
-  // network cannot reach it; slots are then in host memory.
+  // received there is visible to the GPU once test() reports it done. Error unavailable: the
+  // network cannot access it; slots are then in host memory.
   virtual Result<uint64_t> register_device_memory(void*, size_t, std::string&) {
     return Error(ErrorCode::unavailable, "this network carries host memory");
   }
@@ -76,8 +76,8 @@ class NetConnection {
   virtual bool let_go() { return true; }
 };
 
-// One end before it is connected. describe() comes first, once; what the two return is exchanged,
-// and both connect. Errors: unavailable, lost, deadline.
+// One end before it is connected. describe() is called first, once; what the two return is
+// exchanged, and both connect. Errors: unavailable, lost, deadline.
 class NetHalf {
  public:
   virtual ~NetHalf() = default;

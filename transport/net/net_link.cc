@@ -148,8 +148,8 @@ Result<NetRequest> NetLink::post_send(Stage& stage) {
   const uint64_t step = stage.posted;
   uint32_t bytes = stage.fifo.records[stage.index(step)].bytes;
   if (bytes > stage.fifo.slot_bytes || (stage.is_ll() && bytes % 16 != 0))
-    return Error(ErrorCode::defect, format("step {} says it has {} bytes in a slot of {}", step,
-                                           bytes, stage.fifo.slot_bytes));
+    return Error(ErrorCode::defect, format("step {} claims {} bytes in a slot of {}", step, bytes,
+                                           stage.fifo.slot_bytes));
   if (stage.is_ll()) {
     if (stage.packed == step) pack_lines_in_place(stage.slot(step), bytes / 16);
     stage.packed = step + 1;  // so that a post that found no credit does not pack again
@@ -184,7 +184,7 @@ Status NetLink::announce(Stage& stage, uint32_t bytes) {
   const uint64_t step = stage.done;
   if (stage.is_ll()) {
     if (bytes % 8 != 0)
-      return Error(ErrorCode::lost, format("{} sent {} bytes where whole lines of 8 were due",
+      return Error(ErrorCode::lost, format("{} sent {} bytes, but whole 8-byte lines were expected",
                                            peer_text(spec_.peer), bytes));
     // Before the lines: whoever sees one of them may ask how many there are.
     std::atomic_ref<uint32_t>(stage.fifo.records[stage.index(step)].bytes)

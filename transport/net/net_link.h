@@ -36,7 +36,7 @@ class NetLink : public Link {
   void say_goodbye() override { connection_->say_goodbye(); }
 
  private:
-  // One protocol: the fifo whose other side is a block, and how far its slots have got.
+  // One protocol: the fifo whose other side is a block, and the state of its slots.
   struct Stage {
     kernels::Fifo fifo{};
     std::vector<NetRequest> requests;  // by slot

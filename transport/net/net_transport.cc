@@ -44,13 +44,13 @@ class NetEndpoint : public Endpoint {
     NetStream streams[kernels::kProtocolCount];
     for (NetStream& stream : streams) stream = r.get<NetStream>();
     if (!r.ok() || !r.at_end() || name != net_.name)
-      return Error(ErrorCode::lost, format("what {} sent to connect by network is malformed",
+      return Error(ErrorCode::lost, format("network connection data from {} is malformed",
                                            peer_text(end_.spec.peer)));
     for (int p = 0; p < kernels::kProtocolCount; ++p)
       if (streams[p].window != end_.streams[p].window ||
           streams[p].max_bytes != end_.streams[p].max_bytes)
         return Error(ErrorCode::usage,
-                     format("{} has {} slots of {} bytes for {}, here it is {} of {}",
+                     format("{} has {} slots of {} bytes for {}, this rank has {} of {}",
                             peer_text(end_.spec.peer), streams[p].window, streams[p].max_bytes,
                             kernels::name_of(Protocol(p)), end_.streams[p].window,
                             end_.streams[p].max_bytes),
@@ -87,7 +87,7 @@ Reach net_reach(const PeerInfo& a, const PeerInfo& b) {
   if (!together && (at_a.is_loopback() || at_b.is_loopback()))
     return {.ok = false,
             .why = format("{} listens at {} and {} at {}: a loopback address is not reachable "
-                          "from elsewhere",
+                          "from other hosts",
                           peer_text(a), at_a.text(), peer_text(b), at_b.text())};
   Reach reach;
   reach.ok = choose_net(a, b, reach.why) != nullptr;
@@ -99,7 +99,7 @@ Result<std::unique_ptr<Endpoint>> net_open(const LinkSpec& wanted, const Service
   FifoGeometry& ll128 = spec.geometry[int(Protocol::ll128)];
   if (ll128.slot_bytes != 0 && spec.self.kind == DeviceKind::cpu)
     return edge_error(spec, Error(ErrorCode::unavailable,
-                                  "LL128 does not travel over the network between CPU ranks",
+                                  "LL128 is not supported over the network between CPU ranks",
                                   "use --proto simple or ll"));
   ll128 = {};  // GPUs have links with it where they reach each other; this one is without
   COLL_TRY(fifo_layout(spec.geometry));  // before anything is made

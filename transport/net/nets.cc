@@ -26,27 +26,30 @@ bool same_word(const std::string& a, const std::string& b) {
 }
 
 // The plugin is first choice where a library is named, and the only one where `wanted` names it.
+// What the user named is used, or an error: another network would be measured in its place.
 Status find_plugin(const std::string& wanted, uint64_t comm_hash, NetPresence& found) {
   std::string library = base::knob_text(base::KnobId::net_plugin);
   const bool by_name = !wanted.empty() && wanted != "ib" && wanted != "socket";
   if (library == "none") library.clear();
   if (by_name && library.empty()) library = wanted;
   if (library.empty() || (!by_name && !wanted.empty())) return {};
-  COLL_ASSIGN(const int64_t reducing, base::knob_int(base::KnobId::collnet_enable));
-  auto plugin = NetPlugin::open(library, comm_hash, reducing != 0);
+  COLL_ASSIGN(const int64_t collnet, base::knob_int(base::KnobId::collnet_enable));
+  auto plugin = NetPlugin::open(library, comm_hash, collnet != 0);
   if (plugin && by_name && library != wanted && !same_word((*plugin)->name(), wanted))
     plugin = Error(ErrorCode::unavailable,
                    format("the plugin {} is the network '{}'", library, (*plugin)->name()));
   if (!plugin) {
+    Error& error = plugin.error();
     if (by_name)
-      return std::move(plugin.error())
-          .within(format("network '{}', which is neither ib nor socket", wanted));
-    found.why_no_plugin = plugin.error().chain();
-    return {};
+      return std::move(error).within(
+          format("network '{}', which is neither ib nor socket", wanted));
+    error.hint += format("{}COLLCTL_NET_PLUGIN=none, or --net ib or socket, goes without the plugin",
+                         error.hint.empty() ? "" : "; ");
+    return std::move(error).within(format("COLLCTL_NET_PLUGIN={}", library));
   }
   found.kinds |= by_name ? kNetPlugin | kNetOnlyPlugin : kNetPlugin;
   found.plugin = std::move(*plugin);
-  if (found.plugin->reducer() != nullptr) found.kinds |= kNetReduces;
+  if (found.plugin->reducer() != nullptr) found.kinds |= kNetCollNet;
   found.network = found.plugin->name();
   found.devices = found.plugin->text();
   return {};
@@ -68,7 +71,7 @@ Result<NetPresence> find_networks(const std::string& wanted, uint64_t comm_hash)
   if ((found.kinds & kNetOnlyPlugin) != 0) return found;
   COLL_ASSIGN(const IbSettings settings, read_ib_settings());
   if (wanted == "socket") {
-    found.why_no_ib = "sockets are wanted";
+    found.why_no_ib = "sockets were requested";
     return found;
   }
   if (wanted == "ib") found.kinds |= kNetNoSocket;
@@ -92,10 +95,9 @@ Result<NetPresence> find_networks(const std::string& wanted, uint64_t comm_hash)
 
 const Net* choose_net(const PeerInfo& a, const PeerInfo& b, std::string& why) {
   if ((a.nets & b.nets & kNetPlugin) != 0) return kPluginRow;
-  if (const PeerInfo* only = first_with(a, b, kNetOnlyPlugin); only != nullptr) {
-    const PeerInfo& without = (a.nets & kNetPlugin) == 0 ? a : b;
-    why = format("{} has no network plugin, and {} is to use one only (COLLCTL_NET)",
-                 peer_text(without), peer_text(*only));
+  if (const PeerInfo* with = first_with(a, b, kNetPlugin); with != nullptr) {
+    why = format("{} has no network plugin, and {} is to use one (COLLCTL_NET_PLUGIN)",
+                 peer_text(with == &a ? b : a), peer_text(*with));
     return nullptr;
   }
   if ((a.nets & b.nets & (kNetInfiniBand | kNetRoce)) != 0) return kIbRow;
@@ -105,8 +107,8 @@ const Net* choose_net(const PeerInfo& a, const PeerInfo& b, std::string& why) {
     const int kind = peer.nets & (kNetInfiniBand | kNetRoce);
     return kind == 0 ? "no RDMA port" : kind == kNetRoce ? "RoCE" : "InfiniBand";
   };
-  why = format("{} has {}, {} has {}, and {} is to use IB only (COLLCTL_NET)", peer_text(a),
-               kinds(a), peer_text(b), kinds(b), peer_text(*refuses));
+  why = format("{} has {}, {} has {}, and {} may use IB only (COLLCTL_NET)", peer_text(a), kinds(a),
+               peer_text(b), kinds(b), peer_text(*refuses));
   return nullptr;
 }
 

@@ -1,6 +1,6 @@
 // THE table of networks below the NET transport, which of them a rank has (PeerInfo::nets), and
-// which one two ranks use: the external plugin where both have one, else IB where both have a port
-// of the same kind, else sockets. Threads: any.
+// which one two ranks use: the external plugin where both have one (where one has, none: an error),
+// else IB where both have a port of the same kind, else sockets. Threads: any.
 #pragma once
 #include <memory>
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace collctl::transport {
 
-// Bits of PeerInfo::nets. Sockets go wherever there is an address, unless the user wants no
-// sockets; the plugin's name as the network wants neither sockets nor IB.
+// Bits of PeerInfo::nets. Sockets work wherever there is an address, unless the user excludes
+// them; the plugin's name as the network excludes both sockets and IB.
 inline constexpr uint8_t kNetInfiniBand = 1, kNetRoce = 2, kNetNoSocket = 4, kNetPlugin = 8,
-                         kNetOnlyPlugin = 16, kNetReduces = 32;
+                         kNetOnlyPlugin = 16, kNetCollNet = 32;
 
 struct Net {
   const char* name;  // as in --net
@@ -30,11 +30,10 @@ struct NetPresence {
   std::string network = "Socket";     // of the log line "Using network"
   std::string devices;                // of the log line "NET/IB : Using"; may be empty
   std::string why_no_ib;              // empty when there is
-  std::string why_no_plugin;          // empty when there is, or none was named
 };
 // `wanted` is empty, "ib", "socket" or a plugin's name: of the network of COLLCTL_NET_PLUGIN, or,
-// without that, of a library. Errors: unavailable: what is wanted cannot be had; usage: a knob IB_*
-// that cannot be read.
+// without that, of a library. Errors: unavailable: what is wanted, or the plugin that is named, is
+// not available; usage: a knob IB_* that is malformed.
 Result<NetPresence> find_networks(const std::string& wanted, uint64_t comm_hash = 0);
 
 // The same answer for (a, b) and (b, a). Null: none; `why` says so.

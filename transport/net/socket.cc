@@ -8,7 +8,7 @@
 #include "transport/device/device.h"
 #include "transport/edge.h"
 #include "transport/net/lane_helper.h"
-#include "transport/net/meeting.h"
+#include "transport/net/rendezvous.h"
 #include "transport/net/socket_connection.h"
 
 namespace collctl::transport {
@@ -35,8 +35,8 @@ Result<uint32_t> agreed_lanes(const NetEnd& end, const Services& services, ByteV
   const auto magic = r.get<uint32_t>();
   const auto theirs = r.get<uint32_t>();
   if (!r.ok() || !r.at_end() || magic != kBlobMagic || theirs == 0 || theirs > uint32_t(kMaxLanes))
-    return Error(ErrorCode::lost, format("what {} sent to connect by sockets is malformed",
-                                         peer_text(end.spec.peer)));
+    return Error(ErrorCode::lost,
+                 format("socket connection data from {} is malformed", peer_text(end.spec.peer)));
   return std::min(theirs, wanted_lanes(end, services));
 }
 
@@ -81,7 +81,8 @@ class SocketHalf : public NetHalf {
     COLL_ASSIGN(const uint32_t lanes, agreed_lanes(end_, services_, peer_blob));
     std::vector<base::Fd> sockets;
     for (uint32_t lane = 0; lane < lanes; ++lane) {
-      COLL_ASSIGN(base::Fd fd, meet(end_, services_, lane_key(end_, services_, lane), deadline));
+      COLL_ASSIGN(base::Fd fd,
+                  rendezvous(end_, services_, lane_key(end_, services_, lane), deadline));
       sockets.push_back(std::move(fd));
     }
     return make_connection(end_, services_, std::move(sockets));

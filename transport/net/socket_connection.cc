@@ -170,21 +170,21 @@ Result<bool> SocketConnection::pump(int index, bool with_input) {
 
 Result<Placement> SocketConnection::place(int lane, const WireHeader& header) {
   if (header.stream >= streams_.size() || streams_[header.stream].limits.window == 0)
-    return Error(ErrorCode::lost, format("a message of unknown stream {}", int(header.stream)));
+    return Error(ErrorCode::lost, format("a message on unknown stream {}", int(header.stream)));
   Stream& stream = streams_[header.stream];
   if (direction_ == Direction::send) {
     COLL_TRY(place_credit(stream, header));
     return Placement{};
   }
   if (header.kind != WireKind::data || header.sequence != stream.next[size_t(lane)])
-    return Error(ErrorCode::lost,
-                 format("message {} where {} was due", header.sequence, stream.next[size_t(lane)]));
+    return Error(ErrorCode::lost, format("message {} where {} was expected", header.sequence,
+                                         stream.next[size_t(lane)]));
   if (header.bytes > stream.limits.max_bytes)
-    return Error(ErrorCode::lost, format("a message of {} bytes where at most {} fit", header.bytes,
+    return Error(ErrorCode::lost, format("a message of {} bytes where only {} fit", header.bytes,
                                          stream.limits.max_bytes));
   // Pairs with the release in tell_credit(): a peer can know of no more than that.
   if (header.sequence - stream.told.load(std::memory_order_acquire) >= stream.limits.window)
-    return Error(ErrorCode::lost, "more messages than there are receives for");
+    return Error(ErrorCode::lost, "more messages than posted receives");
   if (!can_place(header)) return Placement{.to = nullptr, .later = true};
   return Placement{.to = stream.slots[header.sequence % stream.limits.window].data, .later = false};
 }
@@ -199,7 +199,7 @@ Status SocketConnection::place_credit(Stream& stream, const WireHeader& header) 
   if (header.kind != WireKind::credit || header.bytes != 0 ||
       header.sequence < stream.credit.load(std::memory_order_relaxed) ||
       header.sequence > stream.posted.load(std::memory_order_acquire))
-    return Error(ErrorCode::lost, "a credit that cannot be right");
+    return Error(ErrorCode::lost, "an invalid credit");
   stream.credit.store(header.sequence, std::memory_order_release);
   return {};
 }

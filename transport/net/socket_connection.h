@@ -1,6 +1,6 @@
 // A network connection over TCP: one or several sockets (lanes), message n of a stream travels
 // whole on lane n % lanes. The receive end tells on lane 0 how many receives it posted again
-// (credit, told for half a window at once), so the send end never has more messages under way than
+// (credit, told for half a window at once), so the send end never has more messages in flight than
 // there are receives for. Made by net/socket.
 //
 // Without helper threads progress() moves the bytes. With helpers each serves its share of the

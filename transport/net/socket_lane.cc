@@ -12,7 +12,7 @@ namespace collctl::transport {
 namespace {
 
 constexpr size_t kLaneBatch = 8;  // messages of one send call
-constexpr int kReadsPerPump = 4;  // then the driver gets to announce what has come
+constexpr int kReadsPerPump = 4;  // then the driver gets to announce what has arrived
 constexpr size_t kHeader = sizeof(WireHeader);
 
 }  // namespace
@@ -54,7 +54,7 @@ Result<bool> SocketLane::pump_out() {
     }
     for (size_t i = 0; i < count; ++i) asked += pieces[i].iov_len;
     Result<size_t> wrote = base::write_some(fd_.get(), std::span(pieces, count));
-    if (!wrote) return give_up_sending(std::move(wrote.error()));
+    if (!wrote) return fail_sending(std::move(wrote.error()));
     const size_t taken = *wrote;
     if (taken == 0) return moved;
     moved = true;
@@ -72,7 +72,7 @@ Result<bool> SocketLane::pump_out() {
 }
 
 // After the peer's goodbye nobody waits for credits or goodbyes any more; data is another matter.
-Result<bool> SocketLane::give_up_sending(Error error) {
+Result<bool> SocketLane::fail_sending(Error error) {
   if (!peer_done()) return error;
   const uint32_t in = in_.load(std::memory_order_acquire);
   for (uint32_t i = out_.load(std::memory_order_relaxed); i != in; ++i)
@@ -103,7 +103,7 @@ Result<SocketLane::Read> SocketLane::read_more() {
   iovec pieces[2];
   size_t count = 0;
   if (in_body_) pieces[count++] = {body_, body_left_};
-  // Behind a large body only the next header: the body after it then goes straight to its place.
+  // Behind a large body only the next header: the body after it is then received in place.
   const size_t room =
       in_body_ && body_left_ > kBuffer / 2 ? std::min(kHeader, kBuffer - end_) : kBuffer - end_;
   pieces[count++] = {buffer_.data() + end_, room};
@@ -152,7 +152,7 @@ Result<bool> SocketLane::parse() {
 
 Status SocketLane::begin_message() {
   if (header_.magic != kWireMagic || peer_done())
-    return Error(ErrorCode::lost, "the peer sent bytes that are no message");
+    return Error(ErrorCode::lost, "the peer sent bytes that are not a message");
   if (header_.kind == WireKind::goodbye) {
     if (header_.bytes != 0) return Error(ErrorCode::lost, "the peer sent a malformed goodbye");
     peer_done_.store(true, std::memory_order_release);

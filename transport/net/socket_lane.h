@@ -1,5 +1,5 @@
 // One socket of a network connection: a queue of messages going out and a parser of messages coming
-// in. Messages go straight from and to their memory; what is small comes along with its header in
+// in. Messages are sent from and received in place; what is small arrives with its header in
 // one read.
 //
 // push() is called by the connection's driver; pump_out(), pump_in() and the callbacks by the one
@@ -33,7 +33,7 @@ struct Placement {
 class LaneOwner {
  public:
   virtual ~LaneOwner() = default;
-  // A header has come: checks it against what was agreed and says where the body goes.
+  // A header has arrived: checks it against what was agreed and says where the body goes.
   virtual Result<Placement> place(int lane, const WireHeader& header) = 0;
   virtual void arrived(int lane, const WireHeader& header) = 0;  // the body is complete
   virtual void sent(const WireHeader& header) = 0;               // the socket took all of it
@@ -68,7 +68,7 @@ class SocketLane {
     bool emptied = false;  // the socket had less than was asked for
   };
   Result<Read> read_more();
-  Result<bool> give_up_sending(Error error);
+  Result<bool> fail_sending(Error error);
 
   static constexpr size_t kBuffer = 16384;
   int index_;

@@ -102,7 +102,7 @@ class P2pLink : public Link {
   kernels::Fifo fifos_[kernels::kProtocolCount]{};
   std::string via_;
   P2pBlock own_, peers_;
-  Offers<Memory>::Offer offer_;  // the peer may come for it after this end is connected
+  Offers<Memory>::Offer offer_;  // the peer may fetch it after this end is connected
 };
 
 Direction other_end(const LinkSpec& spec) {
@@ -201,7 +201,7 @@ class P2pEndpoint : public Endpoint {
       std::copy(text.begin(), text.end(), card.name.bytes);
     }
     if (!reader.ok() || !reader.at_end() || card.way != way_)
-      return Error(ErrorCode::lost, format("what {} sent to connect GPUs does not describe this "
+      return Error(ErrorCode::lost, format("P2P connection data from {} does not describe this "
                                            "connection",
                                            peer_text(spec_.peer)));
     return card;
@@ -245,7 +245,7 @@ class P2pEndpoint : public Endpoint {
       if (card.geometry[p].slot_bytes != spec_.geometry[p].slot_bytes ||
           card.geometry[p].slot_count != spec_.geometry[p].slot_count)
         return Error(ErrorCode::usage,
-                     format("{} has {} slots of {} bytes for {}, here it is {} of {}",
+                     format("{} has {} slots of {} bytes for {}, this rank has {} of {}",
                             peer_text(spec_.peer), card.geometry[p].slot_count,
                             card.geometry[p].slot_bytes, kernels::name_of(Protocol(p)),
                             spec_.geometry[p].slot_count, spec_.geometry[p].slot_bytes),
@@ -253,7 +253,7 @@ class P2pEndpoint : public Endpoint {
     const uint64_t wanted = shape_.bytes_of(other_direction());
     if (card.bytes < wanted || card.offset > card.bytes - wanted ||
         card.offset % alignof(kernels::FifoCounters) != 0)
-      return Error(ErrorCode::lost, format("{} offers {} bytes at {} where {} were agreed",
+      return Error(ErrorCode::lost, format("{} offers {} bytes at {}, but {} were agreed",
                                            peer_text(spec_.peer), card.bytes, card.offset, wanted));
     return {};
   }
@@ -275,7 +275,7 @@ class P2pEndpoint : public Endpoint {
     if (error.code == ErrorCode::lost) return own_error(spec_, std::move(error));
     if (error.hint.empty())
       error.hint = format(
-          "{} cannot map the memory of GPU {} of {}: look at the NVLinks and PCI "
+          "{} cannot map the memory of GPU {} of {}: check the NVLinks and PCI "
           "Express ACS between them (nvidia-smi topo -p2p rw), MIG, and which GPUs "
           "their containers show; --transport shm or net works without",
           device_->text(), spec_.peer.device, peer_text(spec_.peer));
@@ -323,7 +323,7 @@ Result<std::unique_ptr<Endpoint>> p2p_open(const LinkSpec& spec, const Services&
     return edge_error(spec, Error(ErrorCode::defect, "P2P of a rank without a GPU"));
   if (services.fds == nullptr && spec.self.process_hash != spec.peer.process_hash)
     return edge_error(spec, Error(ErrorCode::unavailable,
-                                  "P2P needs a way to pass descriptors, and this communicator has "
+                                  "P2P needs a descriptor channel, and this communicator has "
                                   "none"));
   if (auto reaches = services.device->reaches(spec.peer); !reaches)
     return edge_error(spec, std::move(reaches.error())).within("P2P");

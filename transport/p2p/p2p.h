@@ -6,8 +6,8 @@
 // that the owner pushes ("P2P/CUMEM"), or by name where the GPU or driver has no descriptors
 // ("P2P/IPC"). Threads: as transport.h.
 //
-// GPUs that do not reach each other: open() returns code unavailable naming both and what to look
-// at; the caller may go on with another transport.
+// GPUs that do not reach each other: open() returns code unavailable naming both and what to check;
+// the caller may continue with another transport.
 #pragma once
 #include "transport/transport.h"
 

@@ -28,7 +28,7 @@ Error no_room(size_t needed) {
   const uint64_t advised_mib =
       std::max<uint64_t>(((space.total_bytes + 64 * needed) >> 20) + 1, 64);
   return {ErrorCode::unavailable,
-          format("shared memory of {} is needed, {} of {} are free in {}", size_text(needed),
+          format("{} of shared memory are needed, {} of {} are free in {}", size_text(needed),
                  size_text(space.free_bytes), size_text(space.total_bytes), kDirectory),
           format("make it larger (mount -o remount,size={}M {}; in a container: docker run "
                  "--shm-size={}m), use smaller buffers (COLLCTL_BUFFSIZE), or --transport net",
@@ -94,13 +94,13 @@ class ShmEndpoint : public Endpoint {
     const auto bytes = reader.get<uint64_t>();
     if (!reader.ok() || !reader.at_end() || tag != tag_)
       return edge_error(spec_,
-                        Error(ErrorCode::lost, format("what {} sent to connect by shared memory "
+                        Error(ErrorCode::lost, format("shared-memory connection data from {} "
                                                       "does not describe this connection",
                                                       peer_text(spec_.peer))));
     if (bytes != layout_.total_bytes)
       return edge_error(spec_,
                         Error(ErrorCode::usage,
-                              format("{} wants shared memory of {} bytes, here it is {}",
+                              format("{} uses {} bytes of shared memory, this rank {}",
                                      peer_text(spec_.peer), bytes, layout_.total_bytes),
                               "BUFFSIZE, LL_BUFFSIZE and STEPS must be the same on every rank"));
     if (spec_.direction == Direction::send) {
@@ -140,7 +140,7 @@ class ShmEndpoint : public Endpoint {
     COLL_ASSIGN(const base::Fd fd, fds_->recv_fd(spec_.peer.rank, tag_, deadline));
     struct stat facts {};
     if (::fstat(fd.get(), &facts) != 0)
-      return base::errno_error(ErrorCode::lost, "look at the peer's memory", errno);
+      return base::errno_error(ErrorCode::lost, "inspect the peer's memory", errno);
     if (!S_ISREG(facts.st_mode) || facts.st_size < 0 ||
         uint64_t(facts.st_size) < layout_.total_bytes)
       return Error(ErrorCode::lost,
@@ -202,7 +202,7 @@ Result<std::unique_ptr<Endpoint>> shm_open_endpoint(const LinkSpec& spec,
                                                     const Services& services) {
   if (services.fds == nullptr)
     return edge_error(spec, Error(ErrorCode::unavailable,
-                                  "shared memory needs a way to pass descriptors, and this "
+                                  "shared memory needs a descriptor channel, and this "
                                   "communicator has none"));
   COLL_ASSIGN(const FifoLayout layout, fifo_layout(spec.geometry));
   return std::unique_ptr<Endpoint>(std::make_unique<ShmEndpoint>(spec, layout, services));

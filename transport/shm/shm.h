@@ -1,6 +1,6 @@
 // Processes of one host that see the same /dev/shm: the receiver makes a file there that has no
 // name, reserves its pages, and pushes the descriptor to the sender; both map it. A file without a
-// name cannot be left behind, whatever ends the job. GPU ranks pin it, each in its process.
+// name cannot be left behind, however the job ends. GPU ranks pin it, each in its process.
 // Threads: as transport.h.
 //
 // /dev/shm too small or absent: describe() of the receiving end returns code unavailable with what

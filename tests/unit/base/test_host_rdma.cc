@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/host_devices.h"
 #include "tests/catch.h"
 
 using namespace collctl::base;
@@ -213,8 +214,8 @@ TEST_CASE("the way to GPU memory: what is possible, by what, and what to do") {
   GpuDirectAdvice advice = judge_gpu_direct(facts);
   CHECK(advice.applies);
   CHECK_FALSE(advice.possible);
-  CHECK(says(advice, "no module lets RDMA devices reach GPU memory", true));
-  CHECK(says(advice, "not of the open kernel modules", true));
+  CHECK(says(advice, "no kernel module lets RDMA devices access GPU memory", true));
+  CHECK(says(advice, "does not use the open kernel modules", true));
   facts.module = "nvidia_peermem 550.54.15";
   advice = judge_gpu_direct(facts);
   CHECK(advice.possible);
@@ -236,4 +237,17 @@ TEST_CASE("the way to GPU memory: what is possible, by what, and what to do") {
   CHECK(says(judge_gpu_direct(facts), "the kernel is 5.4.0", true));
   facts.acs_known = false;
   CHECK(says(judge_gpu_direct(facts), "whether ACS redirects", false));
+}
+
+TEST_CASE("NVIDIA's display controllers on PCI, but for those of virtual machines", "[base]") {
+  const Root root;
+  CHECK(nvidia_pci_devices(root.text()) == 0);
+  plug_in(root);
+  CHECK(nvidia_pci_devices(root.text()) == 1);
+  root.pci("pci0000:00/0000:00:02.0", "0x030000", "0x10de");
+  root.pci("pci0000:00/0000:00:02.1", "0x040300", "0x10de");  // its audio
+  root.pci("pci0000:00/0000:00:03.0", "0x030000", "0x1002");  // another maker's
+  CHECK(nvidia_pci_devices(root.text()) == 2);
+  root.link("sys/devices/pci0000:00/0000:00:02.0/driver", "../../../bus/pci/drivers/vfio-pci");
+  CHECK(nvidia_pci_devices(root.text()) == 1);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "cmd/foreign_options.h"
 #include "cmd/options.h"
 #include "cmd/versus.h"
 #include "tests/catch.h"

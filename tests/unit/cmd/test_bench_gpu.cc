@@ -106,8 +106,8 @@ TEST_CASE("bench on GPU ranks with buffers in windows: right, straight where ask
       REQUIRE_FALSE(outcome.sink.rows.empty());
       for (const BenchRow& row : outcome.sink.rows) {
         INFO(row.bytes << " bytes");
-        if (!window || row.count == 0) CHECK_FALSE(row.straight);
-        if (window && row.bytes >= 1 << 20) CHECK(row.straight);
+        if (!window || row.count == 0) CHECK_FALSE(row.direct);
+        if (window && row.bytes >= 1 << 20) CHECK(row.direct);
       }
       CHECK(outcome.sink.rows.back().bytes >= 1 << 20);
       const auto& windows = outcome.sink.headers.at(0).windows;

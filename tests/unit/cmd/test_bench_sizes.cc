@@ -10,7 +10,8 @@ TEST_CASE("sizes: series by factor and by step", "[bench]") {
   CHECK(*size_series({8, 64, 2, 0}) == std::vector<uint64_t>{8, 16, 32, 64});
   CHECK(*size_series({8, 63, 2, 0}) == std::vector<uint64_t>{8, 16, 32});
   CHECK(*size_series({10, 40, 2, 15}) == std::vector<uint64_t>{10, 25, 40});
-  CHECK(*size_series({0, 4, 2, 0}) == std::vector<uint64_t>{0, 1, 2, 4});
+  CHECK(*size_series({0, 4, 2, 0}) == std::vector<uint64_t>{0, 4});
+  CHECK(*size_series({0, 64, 2, 0}) == std::vector<uint64_t>{0, 8, 16, 32, 64});
   CHECK(*size_series({0, 0, 2, 0}) == std::vector<uint64_t>{0});
   CHECK(*size_series({64, 64, 0, 0}) == std::vector<uint64_t>{64});
   CHECK(size_series({1, ~uint64_t(0), 2, 0})->size() == 64);  // does not wrap

@@ -32,7 +32,7 @@ bool nothing_allocated() {
 
 // What goes from buffer to buffer when it is asked for: collectives that move something, but
 // neither messages nor barriers.
-bool goes_straight(Collective collective) {
+bool goes_direct(Collective collective) {
   return collective != Collective::send_recv && collective != Collective::barrier;
 }
 
@@ -47,7 +47,7 @@ TEST_CASE("bench in windows: every collective straight, odd sizes, off a page", 
       spec.ops = {RedOp::avg};
       spec.roots = {n - 1};
       // Over windows whatever the model says; a barrier and messages have other ways.
-      if (goes_straight(collective))
+      if (goes_direct(collective))
         spec.algorithms = {collective == Collective::all_reduce ? "two-shot" : "one-shot"};
       spec.misalign = c % 2 == 0 ? 8 : 24;
       const BenchOutcome outcome = run_bench(spec, n);
@@ -57,13 +57,13 @@ TEST_CASE("bench in windows: every collective straight, odd sizes, off a page", 
       REQUIRE_FALSE(outcome.sink.rows.empty());
       for (const BenchRow& row : outcome.sink.rows) {
         INFO(row.bytes << " bytes, " << row.count << " elements, " << row.algorithm);
-        CHECK(row.straight == (goes_straight(collective) && n > 1 && row.count > 0));
+        CHECK(row.direct == (goes_direct(collective) && n > 1 && row.count > 0));
       }
       const auto& windows = outcome.sink.headers.at(0).windows;
       REQUIRE(windows);
       REQUIRE(windows->teams.size() == 1);
       CHECK(windows->teams[0].size() == size_t(n));
-      CHECK(windows->note == (n == 1 ? "one rank has nobody to work with" : ""));
+      CHECK(windows->note == (n == 1 ? "one rank has no peers" : ""));
       CHECK(nothing_allocated());
     }
 }
@@ -80,7 +80,7 @@ TEST_CASE("bench in windows: one byte, each iteration apart", "[bench_window]") 
   REQUIRE(outcome.errors.empty());
   REQUIRE(outcome.sink.rows.size() == 1);
   CHECK(outcome.sink.rows[0].count == 1);
-  CHECK(outcome.sink.rows[0].straight);
+  CHECK(outcome.sink.rows[0].direct);
   CHECK(wrong_timings(outcome) == 0);
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("bench in windows: the model takes them where they are faster, choices
   const BenchOutcome chosen = run_bench(spec, 2);
   REQUIRE(chosen.errors.empty());
   REQUIRE(chosen.sink.rows.size() == 1);
-  CHECK(chosen.sink.rows[0].straight);
+  CHECK(chosen.sink.rows[0].direct);
   CHECK(wrong_timings(chosen) == 0);
   // Input and output, in whole pages, with three pages of guards and room to misalign each.
   CHECK(chosen.sink.headers.at(0).windows->bytes == 2 * ((4 << 20) + 3 * 4096));
@@ -103,15 +103,15 @@ TEST_CASE("bench in windows: the model takes them where they are faster, choices
   REQUIRE(asked.errors.empty());
   REQUIRE(asked.sink.rows.size() == 2);
   CHECK(asked.sink.rows[0].algorithm == "ring");
-  CHECK_FALSE(asked.sink.rows[0].straight);
+  CHECK_FALSE(asked.sink.rows[0].direct);
   CHECK(asked.sink.rows[1].algorithm == "two-shot");
-  CHECK(asked.sink.rows[1].straight);
+  CHECK(asked.sink.rows[1].direct);
   CHECK(wrong_timings(asked) == 0);
 
   spec.window = false;
   const BenchOutcome without = run_bench(spec, 2);
   REQUIRE(without.errors.empty());
-  CHECK_FALSE(without.sink.rows.at(1).straight);
+  CHECK_FALSE(without.sink.rows.at(1).direct);
   CHECK_FALSE(without.sink.headers.at(0).windows);
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("bench in windows: ranks that do not map each other go the ordinary wa
     INFO(outcome.first_error());
     REQUIRE(outcome.errors.empty());
     CHECK(wrong_timings(outcome) == 0);
-    for (const BenchRow& row : outcome.sink.rows) CHECK_FALSE(row.straight);
+    for (const BenchRow& row : outcome.sink.rows) CHECK_FALSE(row.direct);
     const auto& windows = outcome.sink.headers.at(0).windows;
     REQUIRE(windows);
     CHECK(windows->teams == std::vector<std::vector<int>>{{0}, {1}, {2}});
@@ -166,7 +166,7 @@ TEST_CASE("bench in windows: wrong data is found and told, and windows are given
   INFO(outcome.first_error());
   REQUIRE(outcome.errors.empty());
   REQUIRE(outcome.sink.rows.size() == 1);
-  CHECK(outcome.sink.rows[0].straight);
+  CHECK(outcome.sink.rows[0].direct);
   CHECK(outcome.sink.rows[0].out_of_place.wrong > 0);
   REQUIRE_FALSE(outcome.sink.faults.empty());
   for (const DataFault& found : outcome.sink.faults) {

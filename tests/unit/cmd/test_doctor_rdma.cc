@@ -72,7 +72,7 @@ TEST_CASE("doctor: GIDs of active ports, and the way into the GPUs' memory", "[d
   survey.hosts[1].facts->gpu_direct.redirecting = {"0000:11:00.0"};
   const Diagnosis redirected = diagnose_hosts(survey);
   CHECK(odd_ones(redirected).count("gdr n1") == 1);
-  CHECK(doctor_text(survey, redirected, false).find("remedy: on bare metal turn it off") !=
+  CHECK(doctor_text(survey, redirected, false).find("remedy: on bare metal, turn it off") !=
         std::string::npos);
 }
 

@@ -55,7 +55,8 @@ TEST_CASE("mistakes are one sentence that says what was expected", "[cmd]") {
   CHECK(usage_error("run -n 2 allredcue") ==
         "run: unknown collective 'allredcue'; did you mean allreduce?");
   CHECK(usage_error("run -n 2 hostname") ==
-        "run: unknown collective 'hostname'; a program goes after --: collctl run -- hostname");
+        "run: unknown collective 'hostname'; a program goes after --: "
+        "collctl run -n 2 -- hostname");
   CHECK(usage_error("run allreduce --itres 3") ==
         "run: unknown option --itres; did you mean --iters?");
   CHECK(usage_error("run allreduce --min_bytes 3") ==
@@ -73,6 +74,125 @@ TEST_CASE("mistakes are one sentence that says what was expected", "[cmd]") {
   CHECK(usage_error("completion") == "completion: expected bash|zsh|fish");
   CHECK(usage_error("completion tcsh") == "completion: 'tcsh': expected bash, zsh, fish");
   CHECK(usage_error("man") == "man: expected DIR");
+}
+
+TEST_CASE("options of other tools get ours, to paste", "[cmd]") {
+  CHECK(usage_error("run -np 4 allreduce") ==
+        "run: unknown option --np; mpirun's --np 4 is -n 4 here");
+  CHECK(usage_error("run --np=4 allreduce") ==
+        "run: unknown option --np; mpirun's --np 4 is -n 4 here");
+  CHECK(usage_error("allreduce -host a,b") ==
+        "allreduce: unknown option --host; mpirun's --host a,b is -H a,b here");
+  CHECK(usage_error("run -mca btl tcp allreduce") ==
+        "run: unknown option --mca; mpirun's --mca btl: leave it out: collctl env lists the "
+        "variables that matter");
+  CHECK(usage_error("run -ppn 2 allreduce") ==
+        "run: unknown option --ppn; mpirun's --ppn 2 is -N 2 here");
+  CHECK(usage_error("run --nproc_per_node=8 -- train") ==
+        "run: unknown option --nproc_per_node; torchrun's --nproc_per_node 8 is -N 8 here");
+  CHECK(usage_error("run --nnodes 2 -- train") ==
+        "run: unknown option --nnodes; torchrun's --nnodes 2 is -H LIST here");
+  CHECK(usage_error("run --rdzv-endpoint h:29400 allreduce") ==
+        "run: unknown option --rdzv-endpoint; torchrun's --rdzv-endpoint h:29400 is --join "
+        "h:29400 --rank R --size N here");
+  CHECK(usage_error("doctor -w node[01-04]") ==
+        "doctor: unknown option -w; pdsh's -w 'node[01-04]' is -H 'node[01-04]' here");
+  CHECK(usage_error("run -w node[01-04] -- uptime") ==
+        "run: --warmup node[01-04]: expected a whole number; pdsh's -w 'node[01-04]' is -H "
+        "'node[01-04]' here");
+  CHECK(usage_error("run -l root -H a -- uptime") ==
+        "run: unknown option -l; pdsh's -l root is --ssh-user root here");
+  CHECK(usage_error("run -R ssh -H a allreduce") ==
+        "run: unknown option -R; nccl-tests' -R ssh is --window here; pdsh's -R ssh is "
+        "--ssh-client auto|libssh2|openssh here");
+  CHECK(usage_error("allreduce --warmup_iters 3") ==
+        "allreduce: unknown option --warmup_iters; nccl-tests' --warmup_iters 3 is --warmup 3 "
+        "here");
+  CHECK(usage_error("allreduce -G 2") ==
+        "allreduce: unknown option -G; nccl-tests' -G 2 is --cuda-graph 2 here");
+  CHECK(usage_error("allreduce -i 1048576") ==
+        "allreduce: --identity 1048576: no such file; nccl-tests' -i 1048576 is --step-bytes "
+        "1048576 here");
+  CHECK(usage_error("topo -m") == "topo: unknown option -m; nvidia-smi's -m is --matrix here");
+  CHECK(usage_error("all_reduce_perf -g 8") ==
+        "unknown command 'all_reduce_perf'; did you mean allreduce?");
+  // What has an equal works.
+  CHECK(good("run -hostfile h -oversubscribe allreduce").text("hostfile") == "h");
+  // A row of the table must name options that are there.
+  for (const char* command : {"run", "allreduce", "doctor", "topo", "plan"})
+    CHECK(foreign_option(*find_command(command), "--no-such", "").empty());
+  CHECK(foreign_option(*find_command("plan"), "--np", "4").empty());
+}
+
+TEST_CASE("a value that means another is said", "[cmd]") {
+  const auto ends = [](const std::string& line, const std::string& end) {
+    INFO(line);
+    CHECK(usage_error(line).ends_with("; did you mean " + end + "?"));
+  };
+  ends("allreduce --device gpu", "cuda");
+  ends("allreduce --device GPUs", "cuda");
+  ends("allreduce --op add", "sum");
+  ends("allreduce -o add", "sum");
+  ends("allreduce --op mean", "avg");
+  ends("run --map-by node allreduce", "host");
+  ends("run --map-by ppr:4:node allreduce", "-N 4");
+  ends("run --bind-to socket allreduce", "numa");
+  ends("allreduce --transport ib", "--transport net --net ib");
+}
+
+TEST_CASE("a program's name without -- shows the whole line with it", "[cmd]") {
+  CHECK(usage_error("run -n 2 python3 -c print(1)") ==
+        "run: unknown collective 'python3'; a program goes after --: collctl run -n 2 -- python3 "
+        "-c 'print(1)'");
+  // Its options are not ours.
+  CHECK(usage_error("run -n2 -x A=1 ./reduce.py --lr 3 -Q").ends_with(
+      "collctl run -n2 -x A=1 -- ./reduce.py --lr 3 -Q"));
+  // A mistake before it is.
+  CHECK(usage_error("run --bogus 3 python3") ==
+        "run: unknown option --bogus; collctl run -h lists the options");
+}
+
+TEST_CASE("nccl-tests' options mean the same where they can", "[cmd]") {
+  CHECK(bench("allreduce -d float").types == std::vector{kernels::DataType::float32});
+  CHECK(bench("allreduce -d half,double").types ==
+        std::vector{kernels::DataType::float16, kernels::DataType::float64});
+  CHECK(bench("allreduce -w 2 -c 0").warmup == 2);
+  CHECK_FALSE(bench("allreduce -w 2 -c 0").check);
+  const ParsedLine operation = good("allreduce -o max -o r.json");
+  CHECK(bench("allreduce -o max").ops == std::vector{kernels::RedOp::max});
+  CHECK(operation.all("output") == std::vector<std::string>{"r.json"});
+  CHECK(operation.notes ==
+        std::vector<std::string>{"-o max: taken as the operation (--op max); a file's name has an "
+                                 "ending, such as .json"});
+  CHECK(interpret_launch(good("allreduce -g 8"))->ranks == 8);
+  CHECK(interpret_launch(good("allreduce -t 2 -g 4"))->ranks == 8);
+  CHECK(good("allreduce -t 2 -g 4").notes == std::vector<std::string>{"-t 2 -g 4 is -n 8 here"});
+  CHECK(interpret_launch(good("allreduce -H a,b -g 4"))->per_host == 4);
+  CHECK(usage_error("allreduce -g 8 -n 100") ==
+        "allreduce: -n 100 beside -g 8: -n is the number of ranks here; for iterations write -n 8 "
+        "--iters 100");
+  CHECK(good("allreduce -g 8 -n 8").text("ranks") == "8");
+  // -n that the hosts have no room for, beside such options.
+  const auto much = interpret_launch(good("run -H a:8 -n 100 allreduce -w 5"));
+  REQUIRE_FALSE(much.ok());
+  CHECK(much.error().hint.find("nccl-tests' -n 100 is --iters 100") != std::string::npos);
+  CHECK(interpret_launch(good("allreduce -n 100"))->iterations_hint.empty());
+  CHECK_FALSE(interpret_launch(good("allreduce -n 100 -w 5"))->iterations_hint.empty());
+}
+
+TEST_CASE("a collective takes what run takes", "[cmd]") {
+  for (const Option& option : options())
+    for (const char* name : {"allreduce", "barrier"}) {
+      INFO(option.name);
+      if ((option.scopes & kBench) != 0) CHECK(applies(option, *find_command(name)));
+    }
+  const auto launch = interpret_launch(good("allreduce -H a:2,b:2 -N 2 -x A=1 --map-by host"));
+  REQUIRE(launch.ok());
+  CHECK(launch->launcher == LauncherKind::ssh);
+  CHECK(launch->ranks == 4);
+  CHECK(launch->per_host == 2);
+  CHECK(launch->export_env == std::vector<std::string>{"A=1"});
+  CHECK(interpret_launch(good("window-test -H a:2,b:2"))->ranks == 4);
 }
 
 TEST_CASE("values are checked against the table", "[cmd]") {
@@ -110,6 +230,8 @@ TEST_CASE("values that need each other are checked together", "[cmd]") {
         "--step-bytes and --step-factor exclude each other");
   CHECK(bench_error("run allreduce --step-bytes 1 -e 1G") ==
         "--step-bytes 1 makes more than 100000 sizes: expected a larger step");
+  CHECK(bench_error("run allreduce -r 4") ==
+        "--root 4: expected 0..3 or all, because the job has 4 ranks");
   CHECK(bench_error("run broadcast -r 4") ==
         "--root 4: expected 0..3 or all, because the job has 4 ranks");
   CHECK(bench_error("run allgather --algo tree") ==
@@ -246,10 +368,15 @@ TEST_CASE("options without meaning for a collective are said, not refused", "[cm
 TEST_CASE("help is given whatever else is wrong with the line", "[cmd]") {
   for (const char* line : {"run --help", "run --bogus --help", "run nosuch -h", "run -n 0 -h",
                            "--help", "nosuch --help", "completion --help", "run -b --help"})
-    CHECK(good(line).help != HelpWanted::none);
-  CHECK(good("run -h").help == HelpWanted::brief);
+    CHECK(good(line).help);
+  CHECK(good("run -h").help_topic.empty());
+  CHECK(good("run --help all").help_topic == "all");
+  CHECK(good("run --help=hosts").help_topic == "hosts");
+  CHECK(good("run --help map-by allreduce").help_topic == "map-by");
+  CHECK(good("run --help allreduce").help_topic.empty());
+  CHECK(good("--help run").command == find_command("run"));
   // After -- it is the program's.
-  CHECK(good("run -- prog --help").help == HelpWanted::none);
+  CHECK_FALSE(good("run -- prog --help").help);
 }
 
 TEST_CASE("the tables are whole", "[cmd]") {

@@ -67,7 +67,7 @@ TEST_CASE("options about hosts that do not go together", "[cmd]") {
   CHECK(bench_error("run --launcher local -H a,b allreduce") ==
         "--launcher local starts ranks on this host; -H names 2 hosts");
   CHECK(bench_error("run --launcher local -H a:2 -n 3 allreduce") ==
-        "3 ranks asked, 2 slots on 1 host (a 2)");
+        "3 ranks requested, 2 slots on 1 host (a 2)");
   CHECK(bench_error("run --launcher adopt -H a allreduce") ==
         "--launcher adopt starts no ranks; it excludes -H");
   CHECK(bench_error("run -H a --join 127.0.0.1:5000 --rank 0 --size 2 allreduce") ==
@@ -77,7 +77,7 @@ TEST_CASE("options about hosts that do not go together", "[cmd]") {
   CHECK(bench_error("run --fanout 3 allreduce") ==
         "--fanout is about hosts: expected -H LIST or --hostfile FILE");
   CHECK(bench_error("run -H a:4,b:4 -n 9 allreduce") ==
-        "9 ranks asked, 8 slots on 2 hosts (a 4, b 4)");
+        "9 ranks requested, 8 slots on 2 hosts (a 4, b 4)");
   CHECK(bench_error("run -H a, allreduce") == "-H:1:3: expected a host, got the end");
   // Whether ranks have a GPU to be bound to is known when they are placed.
   auto device = interpret_launch(good("run --bind-to device allreduce"));

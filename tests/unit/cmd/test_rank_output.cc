@@ -40,7 +40,7 @@ struct Pipes {
   }
   OutputPolicy policy(bool tag, bool gather) const {
     return {
-        .tag = tag, .gather = gather, .directory = {}, .out_fd = out.get(), .err_fd = err.get()};
+        .tag = tag, .hosts = {}, .gather = gather, .directory = {}, .out_fd = out.get(), .err_fd = err.get()};
   }
   static std::string all(const base::Fd& fd) {
     std::string text;
@@ -78,6 +78,16 @@ TEST_CASE("lines of several ranks never mix, streams stay apart") {
     REQUIRE(output->add(e).ok());
   CHECK(shown(p, *output) == "[0] part\n[2] whole\n[0] rest\n[1] \n");
   CHECK(Pipes::all(p.err_read) == "[1] oops\n");
+}
+
+TEST_CASE("tags name the host where ranks are on hosts") {
+  Pipes p;
+  OutputPolicy policy = p.policy(true, false);
+  policy.hosts = {"node01", "node01", "node02"};
+  auto output = RankOutput::open(policy, 3);
+  REQUIRE(output.ok());
+  for (const auto& e : {line(2, "here"), line(1, "part", true)}) REQUIRE(output->add(e).ok());
+  CHECK(shown(p, *output) == "[2 node02] here\n[1 node01] part");
 }
 
 TEST_CASE("equal outputs once, with who said them") {

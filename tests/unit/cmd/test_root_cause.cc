@@ -136,13 +136,13 @@ TEST_CASE("echoes do not hide the reason") {
     CHECK(root_cause(ranks)->code == ErrorCode::unavailable);
   }
   SECTION("a quote that arrives first") {
-    says(ranks[0], 0, ErrorCode::unavailable, "rank 2 gave up: /dev/shm has 1 MiB, 4 are needed",
+    says(ranks[0], 0, ErrorCode::unavailable, "rank 2 aborted: /dev/shm has 1 MiB, 4 are needed",
          2);
     says(ranks[2], 1, ErrorCode::unavailable, "/dev/shm has 1 MiB, 4 are needed");
     CHECK(root_cause(ranks)->rank == 2);
   }
   SECTION("two ranks blame each other") {
-    says(ranks[0], 0, ErrorCode::lost, "rank 1 gave up: no memory was offered by rank 0", 1);
+    says(ranks[0], 0, ErrorCode::lost, "rank 1 aborted: no memory was offered by rank 0", 1);
     says(ranks[1], 1, ErrorCode::lost, "no memory was offered by rank 0", 0);
     const auto e = root_cause(ranks);
     CHECK(e->chain() == "rank 1: no memory was offered by rank 0");
@@ -170,7 +170,7 @@ TEST_CASE("a deadline names who waits for whom and who does not move") {
   auto ranks = job(4);
   says(ranks[3], 0, ErrorCode::deadline, "rank 3 waits for data from rank 2 (step 42)", 2);
   says(ranks[1], 1, ErrorCode::deadline,
-       "rank 3 gave up: rank 3 waits for data from rank 2 (step 42)", 2);
+       "rank 3 aborted: rank 3 waits for data from rank 2 (step 42)", 2);
   says(ranks[0], 2, ErrorCode::deadline, "rank 0 waits for data from rank 3 (step 41)", 3);
   SECTION("stopped") {
     ranks[2].state = 'T';

@@ -65,15 +65,17 @@ TEST_CASE("topo shows RDMA devices, and why GPU memory is out of their reach", "
   const std::string text = topo_rdma(view, false);
   // The GPU below the same switch is the nearest; of the GIDs that of RoCE v2 with IPv4 comes
   // first.
-  CHECK(text.find("RDMA mlx5_0  0000:12:00.0  NUMA 0  firmware 28.39.1002  next to GPU 0 (PIX)\n"
-                  "  port 1  ACTIVE  Ethernet  400 Gb/sec (4X NDR)\n"
-                  "    GID 3  RoCE v2  ::ffff:10.0.0.7  eth2\n"
-                  "    GID 1  RoCE v2  fe80::1  eth2\n"
-                  "    and 1 more GIDs (-v)\n"
-                  "GPUDirect RDMA: not possible\n"
-                  "  ! no module lets RDMA devices reach GPU memory; modprobe nvidia_peermem") ==
+  CHECK(text.find(
+            "RDMA mlx5_0  0000:12:00.0  NUMA 0  firmware 28.39.1002  next to GPU 0 (PIX)\n"
+            "  port 1  ACTIVE  Ethernet  400 Gb/sec (4X NDR)\n"
+            "    GID 3  RoCE v2  ::ffff:10.0.0.7  eth2\n"
+            "    GID 1  RoCE v2  fe80::1  eth2\n"
+            "    and 1 more GIDs (-v)\n"
+            "GPUDirect RDMA: not possible\n"
+            "  ! no kernel module lets RDMA devices access GPU memory; modprobe nvidia_peermem") ==
         0);
-  CHECK(text.find("  ! no DMA-BUF of GPU memory: the kernel is 5.4.0, it takes 5.12; use a newer "
+  CHECK(text.find("  ! no DMA-BUF for GPU memory: the kernel is 5.4.0, 5.12 or newer is required; "
+                  "use a newer "
                   "kernel\n") != std::string::npos);
   const std::string more = topo_rdma(view, true);
   CHECK(more.find("    GID 0  RoCE v1  fe80::1  eth2\n") != std::string::npos);

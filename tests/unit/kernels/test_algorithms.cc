@@ -54,13 +54,13 @@ TEST_CASE("names are distinct and as on the command line") {
   CHECK(std::string(name_of(Protocol::ll128)) == "ll128");
 }
 
-TEST_CASE("what an algorithm does not serve is refused with both names") {
+TEST_CASE("what an algorithm does not support is refused with both names") {
   Case c{.algorithm = AlgorithmId::tree, .collective = Collective::broadcast};
   Job job(c);
   auto refused = record(job.works[0]);
   REQUIRE(!refused.ok());
   CHECK(refused.error().code == ErrorCode::usage);
-  CHECK(refused.error().message.find("tree does not serve broadcast") != std::string::npos);
+  CHECK(refused.error().message.find("tree does not support broadcast") != std::string::npos);
 
   Work sizeless = Job({}).works[0];
   sizeless.chunk_count = 0;

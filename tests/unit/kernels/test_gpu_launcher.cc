@@ -22,8 +22,8 @@ TEST_CASE("a launcher is whole whether or not there are kernels in it", "[kernel
           (l.built && moves));
   }
   CHECK(l.launch_window != nullptr);
-  CHECK(l.litmus_write != nullptr);
-  CHECK(l.litmus_read != nullptr);
+  CHECK(l.torn_store_write != nullptr);
+  CHECK(l.torn_store_read != nullptr);
   CHECK(l.error_text(1)[0] != '\0');
   if (l.built) {
     CHECK(l.architectures[0] != '\0');

@@ -104,9 +104,8 @@ TEST_CASE("sums add up only what belongs together, once") {
   CHECK(acc[1].value.index == 4);
   CHECK(add_pieces(acc, {{16, {0, 4, 0, false}, false}}, 4).empty());
   CHECK(acc[1].value.ranks == 7);
-  CHECK(
-      add_pieces(acc, {{16, {0, 2, 0, false}, false}}, 4).find("rank 1 to element 0 comes twice") !=
-      std::string::npos);
+  CHECK(add_pieces(acc, {{16, {0, 2, 0, false}, false}}, 4)
+            .find("rank 1 to element 0 is added twice") != std::string::npos);
   CHECK(add_pieces(acc, {{16, {4, 8, 0, false}, false}}, 4).find("adds element 1 of rank 3") !=
         std::string::npos);
   acc[0].value.posted = true;

@@ -216,14 +216,14 @@ TEST_CASE("engines that tell rank and size over their own connection") {
 
 namespace {
 
-Meeting meeting(const Variables& environment) {
-  const auto m = meeting_of(taken(environment), lookup(environment));
+Rendezvous rendezvous(const Variables& environment) {
+  const auto m = rendezvous_of(taken(environment), lookup(environment));
   REQUIRE(m.ok());
   return *m;
 }
 
-Error no_meeting(const Variables& environment) {
-  const auto m = meeting_of(taken(environment), lookup(environment));
+Error no_rendezvous(const Variables& environment) {
+  const auto m = rendezvous_of(taken(environment), lookup(environment));
   REQUIRE_FALSE(m.ok());
   CHECK(m.error().code == ErrorCode::usage);
   return m.error();
@@ -232,62 +232,62 @@ Error no_meeting(const Variables& environment) {
 }  // namespace
 
 TEST_CASE("where the ranks meet") {
-  CHECK(meeting(kHydra).kind == MeetingKind::pmi);
-  CHECK(meeting(kHydra).from == "PMI_FD");
-  CHECK(meeting(kSlurmPmi2).kind == MeetingKind::pmi);
-  CHECK(meeting(kOpenMpi).kind == MeetingKind::pmix);
+  CHECK(rendezvous(kHydra).kind == RendezvousKind::pmi);
+  CHECK(rendezvous(kHydra).from == "PMI_FD");
+  CHECK(rendezvous(kSlurmPmi2).kind == RendezvousKind::pmi);
+  CHECK(rendezvous(kOpenMpi).kind == RendezvousKind::pmix);
   // The store of srun's daemons counts other ranks than mpirun's.
-  CHECK(meeting(kOpenMpi + kSlurmPmi2).kind == MeetingKind::pmix);
-  CHECK(meeting(kSlurm + Variables{{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "x"}}).kind ==
-        MeetingKind::pmix);
-  CHECK(meeting({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).kind == MeetingKind::alone);
+  CHECK(rendezvous(kOpenMpi + kSlurmPmi2).kind == RendezvousKind::pmix);
+  CHECK(rendezvous(kSlurm + Variables{{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "x"}}).kind ==
+        RendezvousKind::pmix);
+  CHECK(rendezvous({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).kind == RendezvousKind::alone);
   // Explicit ranks use an engine's store only when it counts alike.
   const Variables mine = {{"COLLCTL_RANK", "2"}, {"COLLCTL_SIZE", "4"}};
-  CHECK(meeting(mine + kHydra).kind == MeetingKind::pmi);
-  CHECK(no_meeting({{"COLLCTL_RANK", "1"},
-                    {"COLLCTL_SIZE", "4"},
-                    {"PMI_RANK", "2"},
-                    {"PMI_SIZE", "4"},
-                    {"PMI_FD", "6"}})
+  CHECK(rendezvous(mine + kHydra).kind == RendezvousKind::pmi);
+  CHECK(no_rendezvous({{"COLLCTL_RANK", "1"},
+                       {"COLLCTL_SIZE", "4"},
+                       {"PMI_RANK", "2"},
+                       {"PMI_SIZE", "4"},
+                       {"PMI_FD", "6"}})
             .message.find("rank 1 of 4") != std::string::npos);
 }
 
 TEST_CASE("an address somebody has set goes before the engine's own means") {
   for (const Variables& engine : {kHydra, kOpenMpi, kSlurm, kTorchrun}) {
-    const Meeting m = meeting(engine + Variables{{"COLLCTL_COMM_ID", "10.0.0.1:5000"}});
-    CHECK(m.kind == MeetingKind::address);
+    const Rendezvous m = rendezvous(engine + Variables{{"COLLCTL_COMM_ID", "10.0.0.1:5000"}});
+    CHECK(m.kind == RendezvousKind::address);
     CHECK(m.address == "10.0.0.1:5000");
     CHECK(m.from == "COLLCTL_COMM_ID");
   }
-  CHECK(meeting(kSlurm + Variables{{"NCCL_COMM_ID", "n:1"}}).from == "NCCL_COMM_ID");
+  CHECK(rendezvous(kSlurm + Variables{{"NCCL_COMM_ID", "n:1"}}).from == "NCCL_COMM_ID");
 }
 
 TEST_CASE("torchrun's ranks meet beside its own store, with a token only") {
-  const Meeting m = meeting(kTorchrun);
-  CHECK(m.kind == MeetingKind::address);
+  const Rendezvous m = rendezvous(kTorchrun);
+  CHECK(m.kind == RendezvousKind::address);
   CHECK(m.address == "n1:29501");
   Variables v6 = kTorchrun;
   v6["MASTER_ADDR"] = "fd00::1";
-  CHECK(meeting(v6).address == "[fd00::1]:29501");
+  CHECK(rendezvous(v6).address == "[fd00::1]:29501");
   Variables open = kTorchrun;
   open.erase("COLLCTL_TOKEN");
-  CHECK(has(no_meeting(open).hint, "COLLCTL_TOKEN"));
+  CHECK(has(no_rendezvous(open).hint, "COLLCTL_TOKEN"));
   for (const char* port : {"0", "65535", "x", "99999"}) {
     Variables bad = kTorchrun;
     bad["MASTER_PORT"] = port;
-    CHECK(has(no_meeting(bad).message, port));
+    CHECK(has(no_rendezvous(bad).message, port));
   }
   Variables homeless = kTorchrun;
   homeless.erase("MASTER_ADDR");
-  CHECK(has(no_meeting(homeless).hint, "COLLCTL_COMM_ID"));
+  CHECK(has(no_rendezvous(homeless).hint, "COLLCTL_COMM_ID"));
 }
 
-TEST_CASE("no place to meet: what to set is said") {
-  const Error slurm = no_meeting(kSlurm);
+TEST_CASE("no rendezvous address: what to set is said") {
+  const Error slurm = no_rendezvous(kSlurm);
   CHECK(has(slurm.message, "rank 3 of 5"));
   CHECK(has(slurm.hint, "srun --mpi=pmi2"));
   CHECK(has(slurm.hint, "COLLCTL_COMM_ID"));
-  CHECK(has(no_meeting({{"JOB_COMPLETION_INDEX", "1"}, {"COLLCTL_SIZE", "3"}}).hint,
+  CHECK(has(no_rendezvous({{"JOB_COMPLETION_INDEX", "1"}, {"COLLCTL_SIZE", "3"}}).hint,
             "COLLCTL_COMM_ID"));
 }
 
@@ -356,7 +356,7 @@ TEST_CASE("whatever the variables say: a rank below its size, none, or an error 
     const Adopted& a = **found;
     const bool sound = a.size == 0 || (a.rank >= 0 && a.rank < a.size && a.local_size <= a.size);
     REQUIRE(sound);
-    const auto meeting = meeting_of(a, lookup(environment));
+    const auto meeting = rendezvous_of(a, lookup(environment));
     if (!meeting.ok()) REQUIRE_FALSE(meeting.error().hint.empty());
   }
   CHECK(adopted > 1000);

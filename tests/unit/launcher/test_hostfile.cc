@@ -129,10 +129,11 @@ TEST_CASE("a contradiction names both lines", "[hostfile]") {
         "h:4:1: n2 has port=6 here but port=5 at h:2:1");
   // The line that said it, not the first that named the host.
   CHECK(wrong("a\na key=x\na key=y\n").message == "h:3:1: a has key=y here but key=x at h:2:1");
-  CHECK(wrong("al@a user=bob").message == "h:1:1: a has the user al before its name and user=bob");
-  CHECK(wrong("a:2 slots=2").message == "h:1:1: a has 2 slots by its name and slots=2");
-  CHECK(wrong("a slots=2 slots=2").message == "h:1:11: slots= was said already");
-  CHECK(wrong("a port=2 port=2").message == "h:1:10: port= was said already");
+  CHECK(wrong("al@a user=bob").message ==
+        "h:1:1: a has both the user al before its name and user=bob");
+  CHECK(wrong("a:2 slots=2").message == "h:1:1: a has both 2 slots in its name and slots=2");
+  CHECK(wrong("a slots=2 slots=2").message == "h:1:11: slots= is given twice");
+  CHECK(wrong("a port=2 port=2").message == "h:1:10: port= is given twice");
   CHECK(wrong("a slots=3 max_slots=2").message == "h:1:1: 3 slots are more than max_slots=2");
   CHECK(wrong("a:2 max_slots=3\na:2\n").message ==
         "h:2:1: a has 4 slots in all, more than max_slots=3 at h:1:1");
@@ -170,7 +171,7 @@ TEST_CASE("with a hostfile -H picks among its hosts", "[hostfile]") {
   CHECK(summary(good(file, "@g")) == "n2:4 n3:4");
   CHECK(summary(good(file, "!n2,!m")) == "n1:4 n3:4 n4:4");
   CHECK(summary(good(file + "!n3\n", "@g")) == "n2:4");
-  CHECK(wrong(file, "n1,n9").message == "-H:1:4: n9 is no host of h");
+  CHECK(wrong(file, "n1,n9").message == "-H:1:4: n9 is not a host of h");
   CHECK(wrong("a:1 max_slots=2\n", "a:3").message ==
         "-H:1:1: 3 slots of a are more than its max_slots=2 (h:1:1)");
 }
@@ -183,13 +184,13 @@ TEST_CASE("hostfiles of other launchers load", "[hostfile]") {
   CHECK(open_mpi.hosts[0].max_slots == 4);
   CHECK(open_mpi.warnings ==
         std::vector<std::string>{
-            "h:5:15: boards= without meaning here, ignored",
-            "h:5:24: sockets= without meaning here, ignored",
-            "h:6:1: relative hosts (+n0, +e) without meaning here, ignored (2 times)"});
+            "h:5:15: boards= has no effect here, ignored",
+            "h:5:24: sockets= has no effect here, ignored",
+            "h:6:1: relative hosts (+n0, +e) has no effect here, ignored (2 times)"});
   const HostList mpich = good("host1:4 binding=user:0,1\nhost2:2 binding=rr\nhost3\n");
   CHECK(summary(mpich) == "host1:4 host2:2 host3");
   CHECK(mpich.warnings ==
-        std::vector<std::string>{"h:1:9: binding= without meaning here, ignored (2 times)"});
+        std::vector<std::string>{"h:1:9: binding= has no effect here, ignored (2 times)"});
   CHECK(summary(good("worker-1 slots=4\nworker-2 slots=4\n")) == "worker-1:4 worker-2:4");
 }
 
@@ -209,7 +210,7 @@ TEST_CASE("a mistake names its place, what was expected and what stands there", 
       {"a jump=x,y", "h:1:8: expected one [user@]host[:port], got 'x,y'"},
       {"a addr=10.0.0.300", "h:1:8: expected an IPv4 or IPv6 address, got '10.0.0.300'"},
       {"a devices=0,0", "h:1:11: expected 0,1,2, all or none, got '0,0'"},
-      {"n[1-2] addr=10.0.0.1", "h:1:1: addr= is the address of one host, 2 are named here"},
+      {"n[1-2] addr=10.0.0.1", "h:1:1: addr= is the address of one host, but 2 are listed here"},
       {"node[01-", "h:1:9: expected the last number of the range, got the end"},
       {"node[]", "h:1:6: expected a number, got ']'"},
       {"node[5-4]", "h:1:8: expected a number not below 5, got '4]'"},
@@ -226,10 +227,10 @@ TEST_CASE("a mistake names its place, what was expected and what stands there", 
       {"a:x b", "h:1:3: expected a number of slots 1..65536, got 'x'"},
       {"@a,b", "h:1:1: expected a group that was defined before, got '@a,b'"},
       {"a,b", "h:1:2: expected letters, digits, '.', '-' or '_', got ',b'"},
-      {"-oProxyCommand=x", "h:1:1: expected a host's name, got '-oProxyCommand=x'"},
-      {"x@-oProxy", "h:1:3: expected a host's name, got '-oProxy'"},
-      {"-l@host", "h:1:1: expected a user's name before '@', got '-l@host'"},
-      {"us;er@host", "h:1:1: expected a user's name before '@', got 'us;er@host'"},
+      {"-oProxyCommand=x", "h:1:1: expected a host name, got '-oProxyCommand=x'"},
+      {"x@-oProxy", "h:1:3: expected a host name, got '-oProxy'"},
+      {"-l@host", "h:1:1: expected a user name before '@', got '-l@host'"},
+      {"us;er@host", "h:1:1: expected a user name before '@', got 'us;er@host'"},
       {"n\xc3\xb6"
        "de",
        "h:1:2: expected letters, digits, '.', '-' or '_', got '\xc3\xb6"
@@ -259,11 +260,28 @@ TEST_CASE("a mistake names its place, what was expected and what stands there", 
         "the mark shows the place\n  node7 slots=x\n              ^");
 }
 
+TEST_CASE("all mistakes of a file are told at once", "[hostfile]") {
+  const Error two = wrong("a slots=x\nb\nc color=red\nd");
+  CHECK(two.message == "h:1:9: expected a number 1..65536, got 'x'");
+  CHECK(two.hint.find("\nh:3:3: expected one of the options slots") != std::string::npos);
+  CHECK(two.hint.ends_with("\n2 mistakes in all"));
+  CHECK(wrong("a slots=x").hint.find("mistakes") == std::string::npos);
+  // Who takes a group with a mistake makes none.
+  CHECK(wrong("@g = a b[\n@g slots=2\n@g").hint.find("mistakes") == std::string::npos);
+  // As many as a person reads.
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += format("n{} slots=x\n", i);
+  const Error all = wrong(many);
+  CHECK(all.hint.find("h:20:") != std::string::npos);
+  CHECK(all.hint.find("h:21:") == std::string::npos);
+  CHECK(all.hint.ends_with("\nthe first 20 mistakes; what follows was not read"));
+}
+
 TEST_CASE("a group's definition is one sentence per mistake", "[hostfile]") {
   CHECK(wrong("@g = a b:x\n").message == "h:1:10: expected a number of slots 1..65536, got 'x'");
   CHECK(wrong("@g = a @h\n").message ==
         "h:1:8: expected a group that was defined before, got '@h'");
-  CHECK(wrong("@g = a,,b\n").message == "h:1:8: expected a host's name, got ',b'");
+  CHECK(wrong("@g = a,,b\n").message == "h:1:8: expected a host name, got ',b'");
 }
 
 TEST_CASE("what is read is bounded", "[hostfile]") {
@@ -282,13 +300,13 @@ TEST_CASE("what is read is bounded", "[hostfile]") {
   REQUIRE_FALSE(list.ok());
   CHECK(list.error().message == "h:1000:9: more than 1000 files");
   CHECK(wrong(std::string(kMostHostfileBytes + 1, '#')).message ==
-        "h: more than 16 MiB: this is no hostfile");
+        "h: more than 16 MiB: this is not a hostfile");
   CHECK(wrong("a " + std::string(1 << 18, 'x')).message ==
         "h:1:1: expected lines of at most 131072 bytes, got 262146");
   CHECK(wrong("n[1-60000]\nm[1-60000]\n").message == "h:2:1: more than 100000 hosts");
   std::string again = "@g = n[1-100000]\n";
   for (int i = 0; i < 20; ++i) again += "@g\n";
-  CHECK(wrong(again).message == "h:11:1: more than 1000000 hosts are named");
+  CHECK(wrong(again).message == "h:11:1: more than 1000000 hosts are listed");
   std::string slots;
   for (int i = 0; i < 3; ++i) slots += "a slots=30000\n";
   CHECK(wrong(slots).message == "h:3:1: a has more than 65536 slots in all");

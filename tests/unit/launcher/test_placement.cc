@@ -50,7 +50,8 @@ const Case kCases[] = {
     {&kThree, {4, 0, kHost, false}, "abca"},
     {&kThree,
      {7, 0, kSlot, false},
-     "7 ranks asked, 6 slots on 3 hosts (a 2, b 1, c 3); use --oversubscribe, fewer -n, or more "
+     "7 ranks requested, 6 slots on 3 hosts (a 2, b 1, c 3); use --oversubscribe, fewer -n, or "
+     "more "
      "slots="},
     {&kThree, {7, 0, kSlot, true}, "aaabccc"},
     {&kThree, {9, 0, kSlot, true}, "aaabbcccc"},
@@ -59,10 +60,10 @@ const Case kCases[] = {
     {&kThree, {2, 1, kSlot, false}, "ab"},
     {&kThree,
      {4, 1, kSlot, false},
-     "4 ranks asked, 1 per host on 3 hosts make 3; use fewer -n, a larger -N, or more hosts"},
+     "4 ranks requested, 1 per host on 3 hosts make 3; use fewer -n, a larger -N, or more hosts"},
     {&kThree,
      {0, 2, kSlot, false},
-     "2 ranks per host asked, fewer slots on b 1; use --oversubscribe, a smaller -N, or more "
+     "2 ranks per host requested, fewer slots on b 1; use --oversubscribe, a smaller -N, or more "
      "slots="},
     {&kThree, {0, 2, kSlot, true}, "aabbcc"},
     {&kThree, {5, 2, kHost, true}, "abcab"},
@@ -70,16 +71,17 @@ const Case kCases[] = {
     {&kLimited, {7, 0, kSlot, true}, "aabbbcc"},
     {&kLimited,
      {0, 3, kSlot, true},
-     "3 ranks per host asked, fewer slots on a 2; use a smaller -N, or larger max_slots="},
+     "3 ranks per host requested, fewer slots on a 2; use a smaller -N, or larger max_slots="},
     {&kUnsaid, {0, 0, kSlot, false}, "ab"},
     {&kUnsaid, {0, 3, kSlot, false}, "aaabbb"},
     {&kUnsaid,
      {0, 4, kSlot, false},
-     "4 ranks per host asked, fewer slots on b 3; use --oversubscribe, a smaller -N, or more "
+     "4 ranks per host requested, fewer slots on b 3; use --oversubscribe, a smaller -N, or more "
      "slots="},
     {&kUnsaid,
      {3, 0, kSlot, false},
-     "3 ranks asked, 2 slots on 2 hosts (a 1, b 1); use --oversubscribe, fewer -n, or more slots="},
+     "3 ranks requested, 2 slots on 2 hosts (a 1, b 1); use --oversubscribe, fewer -n, or more "
+     "slots="},
 };
 
 }  // namespace
@@ -95,7 +97,7 @@ TEST_CASE("max_slots is never exceeded", "[placement]") {
   const std::vector<HostSlots> hosts = {{"a", 2, 2}, {"b", 1, 4}};
   CHECK(placed(hosts, {6, 0, kSlot, true}) == "aabbbb");
   CHECK(placed(hosts, {7, 0, kSlot, true}) ==
-        "7 ranks asked, the max_slots of 2 hosts allow 6 (a 2, b 4); use fewer -n, larger "
+        "7 ranks requested, the max_slots of 2 hosts allow 6 (a 2, b 4); use fewer -n, larger "
         "max_slots=, or more hosts");
 }
 
@@ -103,10 +105,10 @@ TEST_CASE("many hosts and ranks", "[placement]") {
   std::vector<HostSlots> many;
   for (int i = 0; i < 6; ++i) many.push_back({format("n{}", i), 1});
   CHECK(placed(many, {7, 0, kSlot, false}) ==
-        "7 ranks asked, 6 slots on 6 hosts (n0 1, n1 1, n2 1, n3 1, ...); use --oversubscribe, "
+        "7 ranks requested, 6 slots on 6 hosts (n0 1, n1 1, n2 1, n3 1, ...); use --oversubscribe, "
         "fewer -n, or more slots=");
   CHECK(placed({}, {1, 0, kSlot, false}) ==
-        "no host to place ranks on; name hosts by -H or --hostfile");
+        "no host to place ranks on; give hosts with -H or --hostfile");
   // One host with all the slots among many with one: in time that does not grow with the product.
   std::vector<HostSlots> uneven(10000, {"n", 1});
   uneven[0].slots = 55537;

@@ -113,7 +113,7 @@ TEST_CASE("ssh's log: causes") {
                 "debug1: Authentications that can continue: publickey,password\n"
                 "debug1: Offering public key: /k/id ED25519 SHA256:x\n"
                 "me@node01: Permission denied (publickey,password).\n");
-  CHECK(says(e, "user me was not let in; tried: key /k/id"));
+  CHECK(says(e, "user me was refused by the host; tried: key /k/id"));
   CHECK(says(e, "publickey, password"));
   e = explained(kConnected + "kex_exchange_identification: read: Connection reset by peer\n");
   CHECK(says(e, "closed the connection before its SSH banner"));
@@ -121,7 +121,7 @@ TEST_CASE("ssh's log: causes") {
   CHECK(e.code == ErrorCode::usage);
   e = explained("something new\n");
   CHECK(says(e, "something new"));
-  CHECK(says(explained(""), "without a word"));
+  CHECK(says(explained(""), "without a message"));
 }
 
 TEST_CASE("ssh's log: any bytes are survived") {

@@ -206,9 +206,9 @@ const Launcher& host_launcher() {
       .runs_on = [](int capability) { return capability >= 80; },
       .has_type = [](DataType, int) { return true; },
       .error_text = [](int) { return "the launcher's own words"; },
-      .litmus_write = [](void*, uint32_t, uint32_t, void*) { return 801; },
-      .litmus_read = [](void*, uint32_t, uint32_t, uint32_t*, const uint32_t*, int64_t,
-                        void*) { return 801; },
+      .torn_store_write = [](void*, uint32_t, uint32_t, void*) { return 801; },
+      .torn_store_read = [](void*, uint32_t, uint32_t, uint32_t*, const uint32_t*, int64_t,
+                            void*) { return 801; },
   };
   return table;
 }

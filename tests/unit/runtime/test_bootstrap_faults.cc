@@ -119,8 +119,8 @@ TEST_CASE("a rank with another idea of the size ends the job at once", "[bootstr
   const auto odd = Bootstrap::join(o);
   REQUIRE_FALSE(odd.ok());
   CHECK(says(odd.error(),
-             "rank 2 (host b2) says that the job has 5 ranks; the ranks before it "
-             "said 3"));
+             "rank 2 (host b2) reports a job of 5 ranks; the ranks before it "
+             "reported 3"));
   std::vector<Error> told{odd.error()};
   for (Fd& fd : before) {
     const boot::Frame frame = answer_on(fd);

@@ -52,7 +52,7 @@ TEST_CASE("a fixed address that is taken is an error with a remedy", "[bootstrap
       BootstrapRoot::start({*base::local_address(taken->get()), secret_of(1), true, {}, 0});
   REQUIRE_FALSE(root.ok());
   CHECK(root.error().code == ErrorCode::unavailable);
-  CHECK(root.error().hint.starts_with("another process has port "));
+  CHECK(root.error().hint.starts_with("another process listens on port "));
   // 192.0.2.0/24 is nobody's.
   const auto elsewhere =
       BootstrapRoot::start({*base::parse_address("192.0.2.77:4567"), secret_of(1), true, {}, 0});

@@ -211,7 +211,7 @@ TEST_CASE("argument errors come back at once and harm nothing", "[communicator]"
           op.root = 0;
           complaints.add(c.rank(), c.set_choices("pairwise", "", 0));
           const Status cannot = c.start(op, stream, Communicator::Launch::blocking);
-          if (cannot || cannot.error().message.find("pairwise serves only") == std::string::npos)
+          if (cannot || cannot.error().message.find("pairwise supports only") == std::string::npos)
             complaints.add("an algorithm that cannot serve was taken");
           if (c.set_choices("nonsense", "", 0)) complaints.add("unknown algorithm taken");
           complaints.add(c.rank(), c.set_choices("", "", 0));

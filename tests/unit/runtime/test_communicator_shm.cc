@@ -85,6 +85,6 @@ TEST_CASE("shared memory asked for by name and too small is unavailable", "[comm
   }
   INFO(outcome);
   CHECK(outcome.substr(0, 2) == "3 ");
-  CHECK(outcome.find("shared memory of") != std::string::npos);
+  CHECK(outcome.find("of shared memory") != std::string::npos);
   CHECK(outcome.find("--shm-size") != std::string::npos);
 }

@@ -120,7 +120,7 @@ TEST_CASE("a GPU that refuses a question while work is under way is lost", "[gpu
   for (const Error& error : errors) {
     INFO(error.chain());
     CHECK(error.code == ErrorCode::lost);
-    CHECK(says(error, "look at its stream"));
+    CHECK(says(error, "query its stream"));
     CHECK(error.rank == errors[0].rank);
     CHECK(error.rank >= 0);
   }
@@ -225,7 +225,7 @@ TEST_CASE("a kernel that cannot be launched is a lost rank", "[gpu][faults]") {
   for (int r = 0; r < 2; ++r) {
     INFO("rank " << r << ": " << errors[size_t(r)].chain());
     CHECK(errors[size_t(r)].code == ErrorCode::lost);
-    CHECK(says(errors[size_t(r)], "does not start allreduce"));
+    CHECK(says(errors[size_t(r)], "cannot start allreduce"));
     CHECK(says(errors[size_t(r)], "the launcher's own words"));
   }
 }
@@ -265,7 +265,7 @@ TEST_CASE("a GPU that stands still without a word is told of", "[gpu][faults]") 
     REQUIRE_FALSE(status);
     INFO(status.error().chain());
     CHECK(status.error().code == ErrorCode::deadline);
-    CHECK(says(status.error(), "has not got on with what is queued"));
+    CHECK(says(status.error(), "made no progress with its queue"));
   }
   CHECK(fake_cuda::counts().text() == fake_cuda::Counts{}.text());
 }

@@ -414,8 +414,8 @@ TEST_CASE("what GPU ranks cannot do is refused with the reason", "[gpu][planner]
   const Operation op = operation(Collective::all_reduce, 1000);
   has(refused(shape, operation(Collective::all_reduce, 1000, DataType::int64), "one-shot", ""),
       "one-shot has no kernel for allreduce of 8000 bytes of int64");
-  has(refused(shape, op, "pairwise", ""), "pairwise does not serve allreduce");
-  has(refused(shape, op, "doubling", "ll128"), "doubling does not speak ll128");
+  has(refused(shape, op, "pairwise", ""), "pairwise does not support allreduce");
+  has(refused(shape, op, "doubling", "ll128"), "doubling does not support ll128");
   shape.gpu_window = false;
   shape.no_window = "GPU 0 cannot reach GPU 1";
   has(refused(shape, op, "two-shot", ""),

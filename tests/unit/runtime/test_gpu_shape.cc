@@ -297,7 +297,7 @@ TEST_CASE("shapes of GPU ranks: an unknown machine has the order of ranks", "[gp
     CHECK(channel.ring == Order{0, 1, 2, 3, 4});
   CHECK(shapes[0].slot_bytes[2] == 0);
   job.bus_ids[3] = job.bus_ids[2];
-  CHECK(host_gpus(job.system, job.bus_ids, 1, {}, "host").why_not.find("several ranks'") !=
+  CHECK(host_gpus(job.system, job.bus_ids, 1, {}, "host").why_not.find("shared by several ranks") !=
         std::string::npos);
   check_shapes(job.shapes());
 }

@@ -13,7 +13,7 @@ TEST_CASE("GPU ranks that cannot start say why before anything runs", "[gpu][fau
 
   GpuJob mixed = job_of(3);
   mixed.device_of = [](int r) { return r == 1 ? -1 : 0; };
-  check_refused(mixed, ErrorCode::usage, {"rank 0", "drives a GPU, rank 1", "does not"});
+  check_refused(mixed, ErrorCode::usage, {"rank 0", "uses a GPU, rank 1", "does not"});
 
   GpuJob missing = job_of(2);
   missing.device_of = [](int r) { return r == 1 ? 5 : r; };
@@ -218,7 +218,7 @@ std::atomic<bool> g_driver_answers;
 
 }  // namespace
 
-TEST_CASE("a rank that waits for a GPU's driver says that it hears of no call-off", "[gpu]") {
+TEST_CASE("a rank that waits for a GPU's driver says that it hears of no cancellation", "[gpu]") {
   set_up_gpus(2);
   kernels::cuda::Launcher slow = host_launcher();
   slow.prepare = [] {

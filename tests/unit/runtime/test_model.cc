@@ -286,10 +286,10 @@ TEST_CASE("what is not offered says why", "[model]") {
   const Collective sum = Collective::all_reduce;
   ModelInput in = one_node();
   CHECK(why(in, AlgorithmId::tree, Protocol::ll, Collective::all_gather) ==
-        "tree does not serve allgather");
+        "tree does not support allgather");
   CHECK(why(in, AlgorithmId::doubling, Protocol::ll, sum) == "doubling has no model on GPU ranks");
   CHECK(why(in, AlgorithmId::pairwise, Protocol::ll128, Collective::all_to_all) ==
-        "pairwise does not speak ll128");
+        "pairwise does not support ll128");
   CHECK(why(in, AlgorithmId::ring, Protocol::ll128, sum) == "");
   in.min_sm = 60;
   CHECK(why(in, AlgorithmId::ring, Protocol::ll128, sum) == "ll128 needs SM 70, not 60");
@@ -347,18 +347,19 @@ TEST_CASE("small is LL, large is Simple, and wishes are honoured", "[model]") {
   Choices wish = *parse_choices("tree", "simple", 0);
   CHECK(choose(in, wish, Collective::all_reduce, 8)->algorithm == AlgorithmId::tree);
   CHECK(choose(in, wish, Collective::all_reduce, 8)->why ==
-        "tree simple: nothing else was allowed that serves it");
+        "tree simple: nothing else that supports it was allowed");
   const auto none = choose(in, wish, Collective::all_gather, 8);
   REQUIRE_FALSE(none.ok());
   CHECK(none.error().code == ErrorCode::usage);
   CHECK(none.error().message ==
-        "no way to do allgather is left (algorithm 'tree', protocol 'simple'): tree does not serve "
+        "no algorithm is left for allgather (algorithm 'tree', protocol 'simple'): tree does not "
+        "support "
         "allgather");
   wish = *parse_choices("doubling", "", 0);
-  CHECK(
-      choose(in, wish, Collective::all_reduce, 8).error().message ==
-      "no way to do allreduce is left (algorithm 'doubling', any protocol): doubling has no model "
-      "on GPU ranks");
+  CHECK(choose(in, wish, Collective::all_reduce, 8).error().message ==
+        "no algorithm is left for allreduce (algorithm 'doubling', any protocol): doubling has no "
+        "model "
+        "on GPU ranks");
 }
 
 TEST_CASE("channels and threads, by hand", "[model]") {

@@ -94,7 +94,7 @@ TEST_CASE("what is forced is taken, what cannot serve is an error that says why"
 
   const Error e = plan_error(operation(Collective::all_to_all, 8), shape, choices("ring", ""));
   CHECK(e.code == ErrorCode::usage);
-  CHECK(e.message.find("ring serves only") != std::string::npos);
+  CHECK(e.message.find("ring supports only") != std::string::npos);
   const Error p = plan_error(reduce, shape, choices("", "ll128"));
   CHECK(p.code == ErrorCode::usage);
   CHECK(p.message.find("ll128 is not available for CPU ranks") != std::string::npos);
@@ -103,7 +103,7 @@ TEST_CASE("what is forced is taken, what cannot serve is an error that says why"
   CHECK(one.message.find("one-shot needs memory that all ranks map, and there is none: "
                          "SHM_DISABLE is set") != std::string::npos);
   const Error ll = plan_error(reduce, with_windows(shape), choices("two-shot", "ll"));
-  CHECK(ll.message.find("two-shot speaks the protocol simple only") != std::string::npos);
+  CHECK(ll.message.find("two-shot supports the protocol simple only") != std::string::npos);
 }
 
 TEST_CASE("wrong arguments", "[planner]") {

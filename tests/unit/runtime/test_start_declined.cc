@@ -59,16 +59,16 @@ TEST_CASE("a root waits for ranks that have not been told, until it is told to e
           "[bootstrap][decline]") {
   Job job({2});
   REQUIRE(declined(job, 1, 2, kNoGpu).ok());
-  uint32_t give_up = 0;
+  uint32_t cancelled = 0;
   std::atomic<bool> over = false;
   std::thread waiting([&] {
-    job.roots[0]->await_told(soon(), &give_up);
+    job.roots[0]->await_told(soon(), &cancelled);
     over = true;
   });
   base::sleep_until(Deadline::after_ms(100));
   CHECK_FALSE(over);
   const int64_t start = now_ns();
-  std::atomic_ref<uint32_t>(give_up).store(1);
+  std::atomic_ref<uint32_t>(cancelled).store(1);
   waiting.join();
   CHECK(now_ns() - start < kAtOnceNs);
 }
@@ -98,9 +98,9 @@ TEST_CASE("a rank that nobody can hear gives up", "[bootstrap][decline]") {
   job.roots.clear();
   const auto later = [](int64_t ms) { return Deadline::after_ms(ms); };
   CHECK_FALSE(decline_start(job.ids[0], 1, 2, "b1", kNoGpu, later(200)).ok());
-  uint32_t give_up = 1;
+  uint32_t cancelled = 1;
   const int64_t start = now_ns();
-  CHECK_FALSE(decline_start(job.ids[0], 1, 2, "b1", kNoGpu, soon(), &give_up).ok());
+  CHECK_FALSE(decline_start(job.ids[0], 1, 2, "b1", kNoGpu, soon(), &cancelled).ok());
   CHECK(now_ns() - start < kAtOnceNs);
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("a rank whose root lacks descriptors is told what to raise", "[bootstr
   CAPTURE(ended.error().chain(), ended.error().hint);
   CHECK(ended.error().code == ErrorCode::unavailable);
   CHECK(says(ended.error(), "check-in at the root"));
-  CHECK(ended.error().hint == "raise its limit of open files (ulimit -n)");
+  CHECK(ended.error().hint == "raise its open-file limit (ulimit -n)");
 }
 
 TEST_CASE("a rank with another secret is told so", "[bootstrap]") {

@@ -33,7 +33,7 @@ TEST_CASE("bad hex is told apart and never repeated", "[unique_id]") {
   const std::pair<std::string, const char*> cases[] = {{good.substr(1), "256 hexadecimal digits"},
                                                        {"", "256 hexadecimal digits"},
                                                        {letter, "digit 77"},
-                                                       {magic, "no unique id"},
+                                                       {magic, "not a unique id"},
                                                        {version, "version"},
                                                        {family, "no IPv4 or IPv6"}};
   for (const auto& [text, says] : cases) {

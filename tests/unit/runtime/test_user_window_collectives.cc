@@ -44,9 +44,9 @@ void all_collectives(Communicator& c, Complaints& complaints, float* memory) {
       }
 }
 
-bool straight(Communicator& c, const Operation& op) {
+bool is_direct(Communicator& c, const Operation& op) {
   const auto plan = c.plan_for({&op, 1});
-  return plan && plan->ops[0].straight;
+  return plan && plan->ops[0].direct;
 }
 
 }  // namespace
@@ -60,11 +60,11 @@ TEST_CASE("every collective straight between windows, ranks as threads", "[user_
             if (window == nullptr) return;
             auto* floats = reinterpret_cast<float*>(memory.at);
             const Operation op{.input = floats, .output = floats + 8, .count = 8};
-            if (straight(c, op) != (n > 1)) complaints.add("planned another way");
+            if (is_direct(c, op) != (n > 1)) complaints.add("planned another way");
             all_collectives(c, complaints, floats);
             complaints.add(c.rank(), c.deregister_windows({&window, 1}, soon()));
             // The same memory, no window: the ordinary way.
-            if (straight(c, op)) complaints.add("planned over a window that has gone");
+            if (is_direct(c, op)) complaints.add("planned over a window that has gone");
             all_collectives(c, complaints, floats);
           }) == "");
   }
@@ -81,7 +81,7 @@ TEST_CASE("buffers at other places on other ranks, in two windows", "[user_windo
           uint8_t* output = out.at + 4 * 31 * (2 - c.rank()) + (c.rank() == 1 ? 1 : 0);
           for (uint64_t i = 0; i < 100; ++i) input[i] = value_of(c.rank(), i);
           const Operation op{.input = input, .output = output, .count = 100};
-          if (!straight(c, op)) complaints.add("planned another way");
+          if (!is_direct(c, op)) complaints.add("planned another way");
           Stream stream(c);
           complaints.add(c.rank(), c.start(op, stream, Communicator::Launch::blocking));
           for (uint64_t i = 0; i < 100; ++i) {
@@ -97,7 +97,7 @@ TEST_CASE("buffers at other places on other ranks, in two windows", "[user_windo
                {Operation{.input = last, .output = out.at, .count = 8},
                 Operation{.input = in.at, .output = ordinary, .count = 8},
                 Operation{.input = ordinary, .output = out.at, .count = 8}})
-            if (straight(c, other)) complaints.add("a buffer that lies in no window is straight");
+            if (is_direct(c, other)) complaints.add("a buffer that lies in no window is straight");
           complaints.add(c.rank(), c.deregister_windows(*windows, soon()));
         }) == "");
 }
@@ -112,11 +112,11 @@ TEST_CASE("the model takes windows where they are faster, and choices are obeyed
           auto* floats = reinterpret_cast<float*>(memory.at);
           // Half the moves of an ordinary two-shot.
           const Operation large{.input = floats, .output = floats + (1 << 20), .count = 1 << 20};
-          if (!straight(c, large)) complaints.add("1 Mi elements go another way");
+          if (!is_direct(c, large)) complaints.add("1 Mi elements go another way");
           complaints.add(c.rank(), c.set_choices("ring", "", 0));
-          if (straight(c, large)) complaints.add("ring was asked for");
+          if (is_direct(c, large)) complaints.add("ring was asked for");
           complaints.add(c.rank(), c.set_choices("two-shot", "", 0));
-          if (!straight(c, large)) complaints.add("two-shot was asked for");
+          if (!is_direct(c, large)) complaints.add("two-shot was asked for");
           complaints.add(c.rank(), c.deregister_windows({&window, 1}, soon()));
         }) == "");
 }

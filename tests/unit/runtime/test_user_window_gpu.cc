@@ -28,9 +28,9 @@ uint64_t memory_bytes(const Communicator& c) {
   return 3 * uint64_t(c.size()) * kMostCount * sizeof(float);
 }
 
-bool straight(Communicator& c, const Operation& op) {
+bool is_direct(Communicator& c, const Operation& op) {
   const auto plan = c.plan_for({&op, 1});
-  return plan && plan->ops[0].straight;
+  return plan && plan->ops[0].direct;
 }
 
 // One window of all of it; null, with a complaint, when that fails.
@@ -135,7 +135,7 @@ TEST_CASE("memory of the host or of another GPU is no window of a GPU rank", "[g
           };
           refused(*host, "is of the host and rank");
           // One rank alone: both are told.
-          refused(c.rank() == 0 ? *device : *host, "is of the host and rank 1 works with GPU 1");
+          refused(c.rank() == 0 ? *device : *host, "belongs to the host, but rank 1 uses GPU 1");
           COLL_TEST_OK(complaints, free_window_memory(*host));
           COLL_TEST_OK(complaints, free_window_memory(*device));
         }) == "");
@@ -155,7 +155,7 @@ TEST_CASE("GPUs that do not reach each other are of different teams", "[gpu][use
           if (!alone && (there || there.error().code != ErrorCode::usage))
             complaints.add("a GPU out of reach is mapped");
           // Windows are no reason to fail: the ordinary way is taken.
-          if (c.no_straight_way().empty()) complaints.add("they are said to go straight");
+          if (c.no_direct_path().empty()) complaints.add("they are said to go straight");
           float* const at = memory.floats();
           const Operation op{
               .collective = Collective::all_reduce, .input = at, .output = at, .count = 1000};
@@ -206,13 +206,13 @@ TEST_CASE("every collective of GPU ranks straight between windows", "[gpu][user_
         with_gpu_ranks(job, [n](Communicator& c, Complaints& complaints) {
           DeviceWindowMemory memory(c, complaints, memory_bytes(c));
           if (memory.window == nullptr) return;
-          const std::string why = n == 1 ? "one rank has nobody to work with" : "";
-          if (c.no_straight_way() != why) complaints.add(c.no_straight_way());
+          const std::string why = n == 1 ? "one rank has no peers" : "";
+          if (c.no_direct_path() != why) complaints.add(c.no_direct_path());
           float* const at = memory.floats();
           for (const Collective collective : kServed) {
             const Operation op{
                 .collective = collective, .input = at, .output = at + 8 * n, .count = 8, .root = 0};
-            if (straight(c, op) != (n > 1))
+            if (is_direct(c, op) != (n > 1))
               complaints.add(format("{} planned another way", kernels::name_of(collective)));
           }
           all_collectives(c, complaints, at);
@@ -250,24 +250,24 @@ TEST_CASE("GPU ranks' plans: straight where large, never with ordinary buffers",
                                .root = 0};
             };
             const char* const name = kernels::name_of(collective);
-            if (!straight(c, op(in, out))) complaints.add(format("{} is not straight", name));
+            if (!is_direct(c, op(in, out))) complaints.add(format("{} is not straight", name));
             // A rank that neither gives nor gets here needs no window for it.
             const bool gives = collective != Collective::broadcast || c.rank() == 0;
-            if (straight(c, op(ordinary, out)) == gives)
+            if (is_direct(c, op(ordinary, out)) == gives)
               complaints.add(format("{} with an ordinary input", name));
-            if (straight(c, op(in, ordinary)))
+            if (is_direct(c, op(in, ordinary)))
               complaints.add(format("{} with an ordinary output", name));
-            if (straight(c, op(ordinary, ordinary + kRanks * kLarge)))
+            if (is_direct(c, op(ordinary, ordinary + kRanks * kLarge)))
               complaints.add(format("{} of ordinary buffers", name));
           }
           const Operation large{.input = in, .output = out, .count = kLarge};
           complaints.add(c.rank(), c.set_choices("ring", "", 0));
-          if (straight(c, large)) complaints.add("ring was asked for");
+          if (is_direct(c, large)) complaints.add("ring was asked for");
           complaints.add(c.rank(), c.set_choices("two-shot,ring", "", 0));
-          if (!straight(c, large)) complaints.add("two-shot was asked for");
+          if (!is_direct(c, large)) complaints.add("two-shot was asked for");
           complaints.add(c.rank(), c.set_choices("", "", 0));
           memory.give_back();
-          if (straight(c, large)) complaints.add("planned over a window that has gone");
+          if (is_direct(c, large)) complaints.add("planned over a window that has gone");
           COLL_TEST_OK(complaints, free_window_memory(*other));
         }) == "");
 }
@@ -292,7 +292,7 @@ TEST_CASE("GPU ranks' buffers at other places on other ranks, in groups too",
             uint8_t* const output =
                 second.at + 1600 * k + 4 * 31 * (2 - c.rank()) + (c.rank() == 1 ? 1 : 0);
             ops.push_back({.input = input, .output = output, .count = 100});
-            if (!straight(c, ops.back())) complaints.add("planned another way");
+            if (!is_direct(c, ops.back())) complaints.add("planned another way");
           }
           for (int round = 0; round < 3; ++round) {
             for (const Operation& op : ops) std::memset(op.output, 0x5a, 400);

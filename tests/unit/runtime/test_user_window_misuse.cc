@@ -63,7 +63,7 @@ TEST_CASE("memory that is not for windows", "[user_window]") {
   REQUIRE(gone.free());
   const auto errors =
       refused(3, [&](Communicator& c) { return one(c.rank() == 1 ? freed : good.at, 4); });
-  all_say(errors, "was freed already", 1);
+  all_say(errors, "has already been freed", 1);
   CHECK(errors[0].chain().find("rank 1 (host ") != std::string::npos);
   all_say(refused(2, [&](Communicator&) { return one(good.at + 4000, 97); }), "97 bytes at");
   all_say(refused(2, [&](Communicator&) { return one(good.at + 4000, 97); }),
@@ -90,8 +90,8 @@ TEST_CASE("freeing memory for windows", "[user_window]") {
   uint8_t* const at = memory.at;
   says(free_window_memory(at + 1), "is inside an allocation that begins at");
   REQUIRE(memory.free());
-  says(free_window_memory(at), "was freed already");
-  says(free_window_memory(at + 8191), "was freed already");
+  says(free_window_memory(at), "has already been freed");
+  says(free_window_memory(at + 8191), "has already been freed");
   static int value;
   says(free_window_memory(&value), "was not allocated for windows");
   says(free_window_memory(nullptr), "was not allocated for windows");
@@ -161,7 +161,7 @@ TEST_CASE("windows that others know differently", "[user_window]") {
           if (next->number() != 2) complaints.add("the number of a window came again");
           const WindowPointer twice[] = {next, next}, none;
           says(c.deregister_windows(twice, soon()), "was registered 1 times, not 2");
-          says(c.deregister_windows({&none, 1}, soon()), "a window that is none");
+          says(c.deregister_windows({&none, 1}, soon()), "a window that is null");
           says(next->peer(2, 0, 1), "does not map window 2 of rank 2");
           says(next->peer(1, 4, 5), "5 bytes at 4 of window 2, which has 8 bytes");
           says(next->peer(1, UINT64_MAX, 1), "of window 2, which has 8 bytes");
@@ -248,7 +248,7 @@ TEST_CASE("a rank that never registers is named by all others", "[user_window]")
       INFO(errors[size_t(r)].chain());
       CHECK(errors[size_t(r)].code == ErrorCode::deadline);
       CHECK(errors[size_t(r)].rank == absent);
-      CHECK(errors[size_t(r)].chain().find(format("rank {} did not come", absent)) !=
+      CHECK(errors[size_t(r)].chain().find(format("rank {} did not arrive", absent)) !=
             std::string::npos);
     }
   }

@@ -279,7 +279,7 @@ TEST_CASE("sockets that were asked for are the reason", "[ib][one_sided]") {
   CHECK(with_one_sided(2, options, 3000, [](OneSidedJob& job, Complaints& wrong) -> Status {
           const int peer = 1 - job.rank();
           if (job.ops->path(peer) != "NET/Socket" ||
-              job.ops->why(peer) != "no IB here: sockets are wanted")
+              job.ops->why(peer) != "no IB here: sockets were requested")
             wrong.add(job.ops->path(peer) + ", " + job.ops->why(peer));
           return exchange(job, 1500, 0, wrong);
         }) == "");

@@ -71,7 +71,7 @@ void no_more_signals(OneSidedJob& job, int signal, Complaints& wrong) {
   }
 }
 
-constexpr uint64_t kSteps = 400;  // of the litmus
+constexpr uint64_t kSteps = 400;  // of the torn-store test
 
 // Rank 0 counts up in the windows of the others, each step with a signal behind it, without
 // waiting.

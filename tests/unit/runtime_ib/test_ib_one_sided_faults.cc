@@ -101,11 +101,11 @@ TEST_CASE("a port that goes down ends both ranks' operations", "[ib][one_sided]"
   INFO(ends.putting.chain() << "\n" << ends.waiting.chain());
   CHECK(ends.putting.code == ErrorCode::lost);
   CHECK(ends.putting.rank == 0);  // whose port it is
-  CHECK(says(ends.putting, "fake_0:1 of this host went down"));
+  CHECK(says(ends.putting, "fake_0:1 of this host has been down"));
   CHECK(ends.waiting.code == ErrorCode::lost);
   CHECK(ends.waiting.rank == 0);
   CHECK(says(ends.waiting, "rank 0 "));
-  CHECK(says(ends.waiting, "fake_0:1 of this host went down"));
+  CHECK(says(ends.waiting, "fake_0:1 of this host has been down"));
   fake_verbs::set_port("fake_0", 1, true);
 }
 

@@ -134,7 +134,7 @@ TEST_CASE("whether adapters reach GPU memory follows from the path and the knobs
       {"", "", "", ""},
       {"LOC", "", kFar, kFar},
       {"SYS", "", "", ""},
-      {"", "0", "NCCL_NET_GDR_READ=0 forbids NICs to read GPU memory", ""},
+      {"", "0", "NCCL_NET_GDR_READ=0 forbids NICs from reading GPU memory", ""},
   };
   for (const Run& run : runs) {
     INFO("level " << run.level << " read " << run.read);

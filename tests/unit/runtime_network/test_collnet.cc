@@ -105,10 +105,10 @@ TEST_CASE("collnet: what the network does not reduce is refused by all ranks", "
             const std::string said = wrong_in(c, stream, {.count = 5, .type = type, .op = op});
             if (said.find(why) == std::string::npos) complaints.add("said: " + said);
           };
-          refused(DataType::float32, RedOp::sum, "the network does not reduce sum of float32");
-          refused(DataType::float32, RedOp::avg, "the network does not reduce avg of float32");
+          refused(DataType::float32, RedOp::sum, "the network does not support sum of float32");
+          refused(DataType::float32, RedOp::avg, "the network does not support avg of float32");
           refused(DataType::float8e4m3, RedOp::max,
-                  "the network does not reduce max of float8e4m3");
+                  "the network does not support max of float8e4m3");
           const std::string wrong = wrong_in(c, stream, {.count = 77, .op = RedOp::max});
           if (!wrong.empty()) complaints.add(wrong);
         }) == "");

@@ -29,16 +29,16 @@ TEST_CASE("collnet: why it is not there", "[collnet]") {
     const Plugin plugin("reduces12");
     contains(refusal({0, 0}), "there is none: all ranks are on one host");
     const Variable off("COLLCTL_COLLNET_ENABLE", "0");
-    contains(refusal({0, 1}), "does not reduce (-v there says why)");
+    contains(refusal({0, 1}), "has no CollNet (-v there says why)");
   }
   {
     const Plugin plugin("fake12");
-    contains(refusal({0, 1}), "does not reduce (-v there says why)");
+    contains(refusal({0, 1}), "has no CollNet (-v there says why)");
   }
   for (const char* nonsense : {"no-group-devices", "no-group-bytes"}) {
     const Plugin plugin("reduces12");
     const Variable word("FAKE_PLUGIN_NONSENSE", nonsense);
-    contains(refusal({0, 1}), "does not reduce (-v there says why)");
+    contains(refusal({0, 1}), "has no CollNet (-v there says why)");
   }
   {
     const Plugin plugin("reduces12");
@@ -70,8 +70,7 @@ TEST_CASE("collnet: heads that never become a group", "[collnet]") {
   for (const auto& rank : started.ranks) {
     REQUIRE_FALSE(rank->ok());
     INFO(rank->error().chain());
-    CHECK(rank->error().chain().find("waits in the network that reduces (Sums)") !=
-          std::string::npos);
+    CHECK(rank->error().chain().find("waits in CollNet (Sums)") != std::string::npos);
   }
 }
 
@@ -158,7 +157,7 @@ TEST_CASE("collnet: a network that does not answer ends all ranks at the deadlin
     REQUIRE_FALSE(status);
     INFO(status.error().chain());
     CHECK(status.error().code == ErrorCode::deadline);
-    CHECK(status.error().message.find("waits for the network that reduces") != std::string::npos);
+    CHECK(status.error().message.find("waits for the in-network reduction") != std::string::npos);
   }
 }
 
@@ -179,7 +178,7 @@ TEST_CASE("collnet: ranks with different plugins", "[collnet]") {
   RankCard card{};
   Settings settings;
   settings.slot_bytes[0] = 4096;
-  card.info.nets = transport::kNetPlugin | transport::kNetReduces;
+  card.info.nets = transport::kNetPlugin | transport::kNetCollNet;
   card.reducer = {1, transport::reduction_bit(DataType::float32, RedOp::sum), 1 << 20};
   std::vector<RankCard> cards(3, card);
   for (int r = 0; r < 3; ++r) cards[size_t(r)].info.rank = r;

@@ -92,7 +92,7 @@ TEST_CASE("collnet: GPU ranks are told why they cannot have it", "[collnet][gpu]
   CHECK(with_gpu_ranks(collnet_gpus({0, 1}), [](Communicator& c, Complaints& complaints) {
           Stream stream(c);
           const std::string said = wrong_in(c, stream, {.count = 5});
-          if (said.find("collnet needs a network that reduces, and there is none") ==
+          if (said.find("collnet needs in-network reduction, and there is none") ==
               std::string::npos)
             complaints.add("said: " + said);
         }) == "");

@@ -158,7 +158,7 @@ TEST_CASE("memory that one rank cannot give or take is registered by none", "[gp
           COLL_TEST_OK(complaints, c.barrier(soon()));
           if (c.rank() == 0) fake_cuda::fail("cuMemImportFromShareableHandle", 800);
           COLL_TEST_OK(complaints, c.barrier(soon()));
-          refused({*memory, 4096}, "take memory");
+          refused({*memory, 4096}, "import memory");
           // Not given: that of rank 2 has got no name.
           COLL_TEST_OK(complaints, c.barrier(soon()));
           void* nameless = *memory;
@@ -168,7 +168,7 @@ TEST_CASE("memory that one rank cannot give or take is registered by none", "[gp
             if (!other) return complaints.add(other.error().chain());
             nameless = *other;
           }
-          refused({nameless, 4096}, "without a name for other hosts");
+          refused({nameless, 4096}, "that other hosts cannot map");
           if (nameless != *memory) COLL_TEST_OK(complaints, free_window_memory(nameless));
           // And the next registration is as good as ever.
           look_round(c, complaints);

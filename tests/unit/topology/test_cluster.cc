@@ -167,7 +167,7 @@ TEST_CASE("how many channels", "[cluster]") {
   };
   CHECK(count(rail_node(8, 12), 1) == 24);
   CHECK(count(rail_node(8, 40), 1) == 64);  // the cap
-  // SM 90, several nodes, more than 45 GB/s a channel, 2 x 4 < 16: doubled again.
+  // SM 90, several nodes, more than 45 GB/s per channel, 2 x 4 < 16: doubled again.
   ClusterNode hopper = rail_node(8, 4);
   hopper.min_sm = hopper.max_sm = 90;
   hopper.ring.bw_intra = 48;
@@ -245,13 +245,13 @@ TEST_CASE("what cannot be joined says why", "[cluster]") {
   fails(node, 1, ErrorCode::usage, "node4: no ring channels");
   node = good;
   node.tree_channels[1].order[2] = node.tree_channels[1].order[0];
-  fails(node, 1, ErrorCode::usage, "node4: tree channel 1: GPU 1 stands there twice");
+  fails(node, 1, ErrorCode::usage, "node4: tree channel 1: it lists GPU 1 twice");
   node = good;
   node.ring_channels[0].order.pop_back();
   fails(node, 1, ErrorCode::usage, "node4: ring channel 0: it has 3 of 4 GPUs");
   node = good;
   node.ring_channels[0].order[0] = 9;
-  fails(node, 1, ErrorCode::usage, "node4: ring channel 0: it names GPU 9 of 4");
+  fails(node, 1, ErrorCode::usage, "node4: ring channel 0: it lists GPU 9 of 4");
   node = good;
   node.ring_channels[1].out = 4;
   fails(node, 1, ErrorCode::usage, "node4: ring channel 1: no such network device");
@@ -263,7 +263,7 @@ TEST_CASE("what cannot be joined says why", "[cluster]") {
   fails(node, 2, ErrorCode::unavailable,
         "node4: no network device, so the nodes cannot reach each other");
   node.nets = good.nets;
-  fails(node, 2, ErrorCode::unavailable, "node4: ring channel 0 has no way to a network device");
+  fails(node, 2, ErrorCode::unavailable, "node4: ring channel 0 has no path to a network device");
   fails(rail_node(512, 1), 513, ErrorCode::usage, "262656 ranks: at most 262144 can be joined");
 }
 
@@ -289,11 +289,11 @@ TEST_CASE("the check finds every kind of damage", "[cluster]") {
     return status.error().message;
   };
   CHECK(damaged([](Cluster& c) { c.rings[1][3] = c.rings[1][2]; }) ==
-        "channel 1: rank 2 stands in the ring twice");
+        "channel 1: rank 2 is in the ring twice");
   CHECK(damaged([](Cluster& c) { c.rings[2].pop_back(); }) ==
         "channel 2: the ring has 11 of 12 ranks");
   CHECK(damaged([](Cluster& c) { c.rings[0][1] = 12; }) ==
-        "channel 0: the ring names rank 12 of 12");
+        "channel 0: the ring lists rank 12 of 12");
   // 0 3 2 1 4 ...: exchanging 1 and 7 visits both nodes once more.
   CHECK(damaged([](Cluster& c) {
           std::swap(c.rings[0][2], c.rings[0][6]);

@@ -104,7 +104,7 @@ TEST_CASE("without NVML the PCI bus tells which GPUs there are, but not the boar
   CHECK(!children[0].gpu->sm);
   CHECK(children[1].vendor == 0x1002u);
   CHECK(has_finding(found.findings,
-                    "no GPUs by NVML (libnvidia-ml.so.1: not found): 2 of the PCI bus"));
+                    "no GPUs from NVML (libnvidia-ml.so.1: not found): 2 found on the PCI bus"));
 }
 
 TEST_CASE("CUDA without NVML: index and capability, NVLinks unknown, one warning") {
@@ -115,7 +115,7 @@ TEST_CASE("CUDA without NVML: index and capability, NVLinks unknown, one warning
   facts.gpus.push_back(gpu_facts(0, "0000:01:00.0", 80));
   const Detected found = world.discover(facts);
   CHECK(found.system.cpus.at(0).children.at(0).gpu->sm == 80);
-  CHECK(has_finding(found.findings, "GPUs are those of CUDA, their NVLinks unknown"));
+  CHECK(has_finding(found.findings, "GPUs are taken from CUDA, their NVLinks are unknown"));
 }
 
 TEST_CASE("Broadcom's links between switches") {
@@ -151,9 +151,9 @@ TEST_CASE("GPUs that may not reach each other, MIG, dead ends: findings") {
   facts.gpus[1].links.push_back({0, true, std::nullopt});
   facts.troubles = {"the driver is tired"};
   const Detected found = world.discover(facts);
-  CHECK(has_finding(found.findings, "does not let some GPUs reach each other's memory"));
+  CHECK(has_finding(found.findings, "does not let some GPUs access each other's memory"));
   CHECK(has_finding(found.findings, "MIG"));
-  CHECK(has_finding(found.findings, "do not say where they lead (0000:02:00.0)"));
+  CHECK(has_finding(found.findings, "do not report where they lead (0000:02:00.0)"));
   CHECK(has_finding(found.findings, "lists a GPU twice (0000:02:00.0)"));
   CHECK(has_finding(found.findings, "the driver is tired"));
   const auto& children = found.system.cpus.at(0).children;

@@ -53,7 +53,7 @@ TEST_CASE("only RDMA ports that are down: sockets, with a warning") {
   REQUIRE(nic.nets.size() == 1);
   CHECK(nic.nets[0].name == "ib0");
   CHECK(nic.nets[0].speed_mbps == 400000);
-  CHECK(has_finding(found.findings, "no RDMA port is active"));
+  CHECK(has_finding(found.findings, "no active RDMA port"));
 }
 
 TEST_CASE("GDR of a NIC: by the kernel module, or by DMA-BUF; that of a GPU is its own") {
@@ -138,7 +138,7 @@ TEST_CASE("a paravirtual interface, whose device has no PCI link, hangs on the C
   const Detected found = world.discover();
   CHECK(found.system.cpus.at(0).children.empty());
   CHECK(found.system.cpus.at(0).nics.at(0).nets.at(0).name == "eth0");
-  CHECK(has_finding(found.findings, "does not say its speed; 10 Gb/s is assumed (eth0)"));
+  CHECK(has_finding(found.findings, "does not report its speed; 10 Gb/s is assumed (eth0)"));
 }
 
 TEST_CASE("interfaces beyond what the field takes are counted, not shown") {

@@ -78,7 +78,7 @@ TEST_CASE("numbers may be hexadecimal, and what is of other algorithms is left o
   CHECK(read->tree->pattern == Pattern::tree);
   CHECK(read->tree->channels[0].gpus == std::vector<int>{machine.gpu(0), machine.gpu(1)});
   REQUIRE(read->findings.size() == 1);
-  CHECK(read->findings[0].what == "graph id 3 is of an algorithm that is not here");
+  CHECK(read->findings[0].what == "graph id 3 is for an algorithm that does not exist here");
 }
 
 // The column is that of the element's name.
@@ -108,7 +108,7 @@ TEST_CASE("mistakes of a graph file's own are refused with their line") {
   CHECK(refusal(ring_file(kChannel, "1", "id=\"1\" pattern=\"4\"")) ==
         "g.xml:2:2: graph id 1 has a ring's pattern: expected a tree's, 1, 2 or 3");
   CHECK(refusal(ring_file(kChannel, "1", "id=\"0\" pattern=\"6\"")) ==
-        "g.xml:2:2: pattern 6 is not known here: expected 1..4");
+        "g.xml:2:2: unknown pattern 6: expected 1..4");
   CHECK(refusal(ring_file(kChannel, "65")).find("expected a whole number 0..64") !=
         std::string::npos);
   CHECK(refusal(ring_file("<channel><pci/></channel>")) ==
@@ -124,7 +124,7 @@ TEST_CASE("mistakes of a graph file's own are refused with their line") {
         std::string::npos);
   std::string type = ring_file(kChannel);
   type.replace(type.find("PXB"), 3, "PXY");
-  CHECK(refusal(type).find("g.xml:2:2: typeinter is no path type") == 0);
+  CHECK(refusal(type).find("g.xml:2:2: typeinter is not a path type") == 0);
 }
 
 TEST_CASE("graphs without channels count as absent, as the field writes those it does not use") {

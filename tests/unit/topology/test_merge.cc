@@ -82,7 +82,7 @@ TEST_CASE("devices that the file lacks come in at their place") {
               "<cpu numaid=\"0\">" + above + gpu0 + gpu1 +
                   "</pci></cpu><cpu numaid=\"1\" affinity=\"f0\">" + far + gpu2 + "</pci></cpu>");
   const Merged result = merged("<cpu numaid=\"0\"/>", "<cpu numaid=\"0\">" + gpu0 + "</cpu>");
-  CHECK(has_finding(result.findings, "not in the file; it is added (0000:03:00.0)"));
+  CHECK(has_finding(result.findings, "missing in the file; it is added (0000:03:00.0)"));
 }
 
 TEST_CASE("an empty file is the machine") {
@@ -98,10 +98,10 @@ TEST_CASE("what is only in the file is left out of the job") {
                                "<cpu numaid=\"0\"><pci busid=\"0000:05:00.0\"><gpu dev=\"0\" "
                                "rank=\"0\" sm=\"80\"/></pci></cpu>");
   CHECK(has_finding(result.findings,
-                    "a GPU of the file is not on this machine; it is left out (0000:03:00.0)"));
+                    "a GPU in the file is not on this machine; it is ignored (0000:03:00.0)"));
   CHECK(has_finding(result.findings,
-                    "a NIC of the file is not on this machine; it is left out (0000:04:00.0)"));
-  CHECK(has_finding(result.findings, "it is left out (eth0 of no PCI device)"));
+                    "a NIC in the file is not on this machine; it is ignored (0000:04:00.0)"));
+  CHECK(has_finding(result.findings, "it is ignored (eth0 of no PCI device)"));
   const Cpu& cpu = result.system.cpus.at(0);
   REQUIRE(cpu.children.size() == 3);
   CHECK(!cpu.children[0].gpu);
@@ -126,7 +126,7 @@ TEST_CASE("contradictions: the file's links count, the machine's GPUs") {
   CHECK(nets[0].dev == 3);
   CHECK(nets[1].dev == 0);  // 3 is taken by the file's
   CHECK(has_finding(result.findings,
-                    "says 16.0 GT/s PCIe x16 of a link, the machine 16.0 GT/s PCIe x8"));
+                    "has 16.0 GT/s PCIe x16 for a link, the machine 16.0 GT/s PCIe x8"));
   CHECK(has_finding(result.findings, "a GPU of sm 80, the machine sm 90"));
   CHECK(has_finding(result.findings, "200000 Mb/s of mlx5_0, the machine 100000"));
 }

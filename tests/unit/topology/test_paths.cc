@@ -113,7 +113,7 @@ TEST_CASE("empty link fields and a virtual network device") {
 TEST_CASE("a published file in which every GPU has links to itself") {
   const Machine machine = load("azure-ncv4-topo.xml");
   machine.check_gpus(0, 1, PathType::sys, 12, 3);  // gen3 x16 assumed; no NVLink is left
-  CHECK(machine.has_finding("links to itself; they are left out (4 times; the first is named)"));
+  CHECK(machine.has_finding("links to itself; they are ignored (4 times; the first is shown)"));
 }
 
 TEST_CASE("a published file with a NIC of 200 Tb/s") {

@@ -155,8 +155,7 @@ TEST_CASE("a GPU by itself, GPUs that nothing joins, and nodes without a network
   CHECK(none.ring.type_intra == PathType::sys);
   REQUIRE(none.ring.channels.size() == 1);
   CHECK(none.ring.channels[0].gpus == std::vector<int>{1, 0});  // by rank
-  CHECK(none.ring.steps.back() ==
-        "no channel fits at any speed: one in the order of ranks is assumed");
+  CHECK(none.ring.steps.back() == "no channel fits at any speed: one in rank order is assumed");
 
   const Machine two = parse(chip(device("10", device("01", gpu(0)) + device("02", gpu(1)))));
   CHECK(search(two, {.nodes = 4}).ring.channels == search(two).ring.channels);
@@ -164,15 +163,16 @@ TEST_CASE("a GPU by itself, GPUs that nothing joins, and nodes without a network
 
 TEST_CASE("what was tried is told in words") {
   const ChannelGraph ring = search(load("oci-bm-gpu-h100-8-topo.xml"), {.nodes = 2}).ring;
-  CHECK(ring.steps ==
-        std::vector<std::string>{
-            "a path to the network carries 22.5 GB/s at best, a GPU 370.8 GB/s: 22 GB/s a channel "
-            "is tried first",
-            "22 GB/s a channel, paths up to NVL and PXN to the network: 2 channels, 44 GB/s "
-            "together",
-            "22 GB/s a channel, paths up to NVL and PXN to the network, channels in different "
-            "orders: 16 channels, 352 GB/s together",
-            "20, 17.5, 15, 12 GB/s a channel: nothing better"});
+  CHECK(
+      ring.steps ==
+      std::vector<std::string>{
+          "a path to the network carries 22.5 GB/s at best, a GPU 370.8 GB/s: 22 GB/s per channel "
+          "is tried first",
+          "22 GB/s per channel, paths up to NVL and PXN to the network: 2 channels, 44 GB/s "
+          "together",
+          "22 GB/s per channel, paths up to NVL and PXN to the network, channels in different "
+          "orders: 16 channels, 352 GB/s together",
+          "20, 17.5, 15, 12 GB/s per channel: nothing better"});
 }
 
 TEST_CASE("who sends to whom in a channel") {

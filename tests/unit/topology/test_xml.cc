@@ -110,7 +110,7 @@ TEST_CASE("what cannot be kept is said") {
   REQUIRE(read->findings.size() == 3);
   CHECK(read->findings[0].what == "text inside <pci> is ignored");
   CHECK(read->findings[1].what == "speed of <pcilink> is ignored");
-  CHECK(read->findings[2].what == "what stands inside <net> is ignored");
+  CHECK(read->findings[2].what == "the content of <net> is ignored");
   CHECK(read->findings[2].where == "f.xml:3");
 }
 
@@ -134,11 +134,11 @@ TEST_CASE("every mistake is named with its line and column") {
   CHECK(mistake(device("<pci busid=\"0000:01:00.0\" busid=\"0000:01:00.0\"/>")) ==
         "f.xml:2:27: busid=\"0000:01:00.0\" in <pci>: expected it only once");
   CHECK(mistake(device("<pci busid=\"0000:01:00.0\"><gpu dev=\"0\"/><gpu dev=\"1\"/></pci>")) ==
-        "f.xml:2:42: a second <gpu>: expected one a device");
+        "f.xml:2:42: a second <gpu>: expected one per device");
   CHECK(mistake(device("<pci busid=\"0000:01:00.0\"><gpu dev=\"99999999999999999999\"/></pci>")) ==
         "f.xml:2:32: dev=\"99999999999999999999\" in <gpu>: expected a whole number -1..1048576");
   CHECK(mistake(device("<pci busid=\"0000:01:00.0\">\n<pci busid=\"0000:01:00.0\"/></pci>")) ==
-        "f.xml:3:2: 0000:01:00.0 lies inside itself: expected another busid");
+        "f.xml:3:2: 0000:01:00.0 is nested in itself: expected another busid");
   CHECK(mistake(device("<pci busid=\"0000:01:00.0\"><gpu dev=\"0\">"
                        "<nvlink target=\"0000:02:00.0\" count=\"1000000\"/></gpu></pci>")) ==
         "f.xml:2:70: count=\"1000000\" in <nvlink>: expected a whole number 1..1024");
@@ -187,7 +187,7 @@ TEST_CASE("sizes are bounded") {
 }
 
 TEST_CASE("a path that is no file is refused") {
-  CHECK(read_xml_file("/").error().message == "/: no regular file: expected a topology file");
+  CHECK(read_xml_file("/").error().message == "/: not a regular file: expected a topology file");
   const auto absent = read_xml_file("/nonexistent/a.xml");
   REQUIRE_FALSE(absent.ok());
   CHECK(absent.error().code == collctl::ErrorCode::usage);

@@ -92,7 +92,7 @@ TEST_CASE("no GPU, no such GPU, no context: sentences with a remedy") {
   auto full = Device::open(0);
   REQUIRE_FALSE(full);
   CHECK(full.error().code == ErrorCode::unavailable);
-  CHECK(says(full.error(), "GPU 0 (0000:11:00.0): make a context: CUDA_ERROR_OUT_OF_MEMORY"));
+  CHECK(says(full.error(), "GPU 0 (0000:11:00.0): create a context: CUDA_ERROR_OUT_OF_MEMORY"));
   fake_cuda::fail("cuStreamCreate", 2);
   CHECK_FALSE(Device::open(0));  // and the context is given back
 }
@@ -168,7 +168,7 @@ TEST_CASE("GPUs that do not reach each other are told apart") {
   auto cut = a->reaches(*b);
   REQUIRE_FALSE(cut);
   CHECK(cut.error().code == ErrorCode::unavailable);
-  CHECK(says(cut.error(), "GPU 0 (0000:12:00.0) cannot use the memory of GPU 1 (0000:11:00.0)"));
+  CHECK(says(cut.error(), "GPU 0 (0000:12:00.0) cannot access the memory of GPU 1 (0000:11:00.0)"));
   peer.bus_id = b->facts().bus_number;
   CHECK_FALSE(a->reaches(peer));
   auto memory = DeviceMemory::make(a, kMib, true);
@@ -385,7 +385,7 @@ TEST_CASE("a GPU that falls off is lost, not unavailable") {
   REQUIRE_FALSE(alive);
   CHECK(alive.error().code == ErrorCode::lost);
   CHECK(says(alive.error(),
-             "GPU 0 (0000:11:00.0): does not work any more: "
+             "GPU 0 (0000:11:00.0): has stopped working: "
              "CUDA_ERROR_ILLEGAL_ADDRESS"));
   Status done = stream->synchronize(soon());
   REQUIRE_FALSE(done);

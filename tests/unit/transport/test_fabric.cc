@@ -110,11 +110,11 @@ TEST_CASE("a GPU without names for other hosts says why and works inside its hos
   }
   SECTION("NVLink ends at this host") {
     const Domain domain({.devices = 1, .fabric = true}, 0);
-    check_host_only("NVML knows no NVLink domain");
+    check_host_only("NVML does not report it");
   }
   SECTION("NVML knows nothing of it") {
     const FakeGpus gpus({.devices = 1, .fabric = true});
-    check_host_only("NVML knows no NVLink domain");
+    check_host_only("NVML does not report it");
   }
   SECTION("switched off") {
     const base::ScopedVariable off("COLLCTL_MNNVL_ENABLE", "0");
@@ -136,7 +136,7 @@ TEST_CASE("memory that the driver gives without a name is still good inside the 
   const auto name = without->export_fabric();
   REQUIRE_FALSE(name.ok());
   CHECK(name.error().code == ErrorCode::unavailable);
-  CHECK(name.error().message.find("without a name for other hosts") != std::string::npos);
+  CHECK(name.error().message.find("that other hosts cannot map") != std::string::npos);
   auto with = DeviceMemory::make(device, kPages, true);
   REQUIRE(with);
   CHECK(with->export_fabric().ok());

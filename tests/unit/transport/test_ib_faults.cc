@@ -194,7 +194,7 @@ TEST_CASE(
   const std::optional<Error>& error = out.sender ? out.sender : out.receiver;
   REQUIRE(error);
   CHECK(error->code == ErrorCode::lost);
-  CHECK(has(error, "fake_0:1 of this host went down"));
+  CHECK(has(error, "fake_0:1 of this host has been down"));
 }
 
 TEST_CASE("IB faults: an adapter that dies is named at both ends") {

@@ -30,7 +30,6 @@ std::string failure_of(const std::string& plugin, const char* call, const char* 
   FakePlugin one(plugin);
   auto found = transport::find_networks("");
   if (!found) return found.error().chain();
-  if (found->plugin == nullptr) return found->why_no_plugin;
   found->plugin.reset();
   Rig rig(by_plugin(plugin));
   rig.set_geometry({4096, 4}, {});
@@ -99,13 +98,13 @@ TEST_CASE("each call of a plugin that fails is an error with its name, and what 
 }
 
 TEST_CASE("answers of a plugin that make no sense are refused") {
-  CHECK(has(failure_of("fake12", "", "devices"), "it has 1048576 devices; 1 to 256 can be used"));
+  CHECK(has(failure_of("fake12", "", "devices"), "it has 1048576 devices; expected 1 to 256"));
   CHECK(has(failure_of("fake12", "", "no-devices"), "it has 0 devices"));
-  CHECK(has(failure_of("fake12", "", "no-host"), "wire0 does not take host memory"));
+  CHECK(has(failure_of("fake12", "", "no-host"), "wire0 does not support host memory"));
   CHECK(has(failure_of("fake12", "", "no-bytes"), "wire0 sends at most 0 bytes at once"));
-  CHECK(has(failure_of("fake12", "", "null-listener"), "listen gave nothing to accept from"));
+  CHECK(has(failure_of("fake12", "", "null-listener"), "listen returned nothing to accept from"));
   CHECK(has(failure_of("fake12", "", "size"),
-            "a message of 1073741824 bytes came where there is room for 4096"));
+            "a message of 1073741824 bytes arrived, but there is room for 4096"));
 }
 
 TEST_CASE("a plugin that never connects ends at the deadline, and names the peer") {
@@ -210,8 +209,9 @@ TEST_CASE("which networks a rank has with a plugin, and what two ranks use") {
   };
   CHECK(name(preferred, preferred) == "plugin");
   CHECK(name(preferred, only) == "plugin");
-  CHECK(name(preferred, 0) == "socket");
+  CHECK(name(0, 0) == "socket");
   CHECK(name(only, 0) == "");
+  CHECK(name(preferred, 0) == "");  // named by its user: not left for sockets silently
   CHECK(has(why, "rank 2 (host h2) has no network plugin, and rank 1 (host h1) is to use one"));
 }
 
@@ -219,16 +219,18 @@ TEST_CASE("libraries that are no plugin are refused in words") {
   const auto why = [](const char* library) {
     const base::ScopedVariable knob("COLLCTL_NET_PLUGIN", library);
     auto found = transport::find_networks("");
-    REQUIRE(found);
-    CHECK(found->plugin == nullptr);
-    return found->why_no_plugin;
+    REQUIRE_FALSE(found);
+    CHECK(found.error().code == ErrorCode::unavailable);
+    CHECK(has(found.error().hint, "COLLCTL_NET_PLUGIN=none"));
+    CHECK(transport::find_networks("socket")->plugin == nullptr);  // nobody asks for it then
+    return found.error().chain();
   };
   CHECK(has(why("nowhere"), "network plugin 'nowhere': libnccl-net-nowhere.so: cannot open"));
   CHECK(has(why("/nowhere/x.so"), "network plugin '/nowhere/x.so'"));
   const std::string other = COLLCTL_FAKE_PLUGINS "/../fake_drivers/libcuda.so.1";
-  CHECK(has(why(other.c_str()), "is no network plugin: it has no ncclNetPlugin_v12"));
+  CHECK(has(why(other.c_str()), "is not a network plugin: it has no ncclNetPlugin_v12"));
   const base::ScopedVariable none("COLLCTL_NET_PLUGIN", "none");
-  CHECK(transport::find_networks("")->why_no_plugin.empty());
+  CHECK(transport::find_networks("")->plugin == nullptr);
   auto named = transport::find_networks("nowhere");
   REQUIRE_FALSE(named);
   CHECK(has(named.error().chain(), "network 'nowhere', which is neither ib nor socket"));

@@ -9,7 +9,7 @@
 
 namespace collctl::transport {
 
-// What is known of a port for the choice.
+// What is known about a port for the choice.
 struct IbCandidate {
   std::string device;
   uint8_t port = 0;
@@ -26,10 +26,10 @@ struct IbWish {
   int channel = 0;
   int numa = -1;                             // of the rank; -1: unknown
   int local_rank = 0;                        // among those of its host
-  bool ethernet = false, infiniband = true;  // link layers that the peer has as well
+  bool ethernet = false, infiniband = true;  // link layers that the peer also has
   bool merge = false;                        // all ports of the card
 };
-// Indexes into `ports`, at least one; empty when no port has a link layer that is wanted. Without a
+// Indexes into `ports`, at least one; empty when no port has a wanted link layer. Without a
 // choice of the topology: the ports of the rank's NUMA node (all, where that has none), of those
 // the fastest; ranks and channels take them in turn.
 std::vector<size_t> choose_ports(std::span<const IbCandidate> ports, const IbWish& wish);

@@ -98,7 +98,7 @@ Status IbConnection::step(bool& moved) {
   if (draining() && !moved) drain_no_longer(began);
   // Its end shows in poll as well; between sleeps it is enough to look now and then.
   if (control_.sending() || ++rounds_ % kControlRounds == 0) COLL_TRY(control_step(moved));
-  // Only when an event has come, or while a port is down.
+  // Only when an event has arrived, or while a port is down.
   if (parts_.devices->events() != seen_events_ || port_down_) COLL_TRY(look_at_ports());
   return post_waiting(moved);
 }
@@ -181,7 +181,7 @@ Status IbConnection::take(IbRail& rail, const VerbsCompletion& completion) {
 
 Status IbConnection::came(IbLane& lane, const VerbsCompletion& completion) {
   if (completion.operation != kDoneRecvWithImmediate)
-    return Error(ErrorCode::lost, format("{}: a message of an unknown kind ({})", lane.name.text(),
+    return Error(ErrorCode::lost, format("{}: unknown kind of message ({})", lane.name.text(),
                                          completion.operation));
   return announced(lane, __builtin_bswap32(completion.immediate));
 }
@@ -234,7 +234,7 @@ Status IbConnection::lose_lanes(const std::function<bool(const IbLane&)>& these,
   if (!parts_.failover) return why;
   for (IbLane& lane : parts_.lanes) {
     if (!lane.alive || !these(lane)) continue;
-    COLL_TRY(give_up(lane));
+    COLL_TRY(fail_lane(lane));
   }
   if (lanes_alive() == 0) return why;
   return lanes_died(why);

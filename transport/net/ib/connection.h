@@ -1,11 +1,11 @@
 // What both ends of an IB connection have in common (sender.h and receiver.h are the ends): the
 // ports it uses (rails), its queue pairs (lanes), completions, the TCP connection beside it, and
-// what becomes of failures.
+// failure handling.
 //
 // How a message travels: the receiver writes an entry for each receive it has posted into the
 // sender's memory (clear to send), several at a time, the last write with an immediate. Only then
 // does the sender write the message to where the entry says, announced by an immediate
-// (immediate.h): at once, or apart from the data where packets may overtake each other. Message n
+// (immediate.h): with the data, or separately where packets may overtake each other. Message n
 // takes lane n % lanes, or a part of it goes on each.
 //
 // Threads: one at a time (the driver). Owns everything but the memory that is registered.
@@ -51,7 +51,7 @@ struct IbLane {
   uint32_t write_bytes = 0;    // send end: of one write at most
   uint32_t large_bytes = 0;    // send end: messages above are announced apart from their data
   bool alive = true;
-  bool drained = false;  // dead: what has come by it was taken
+  bool drained = false;  // dead: what has arrived by it was taken
   int64_t lost_ns = 0;   // dead: since when
   IbLaneName name;
 };
@@ -109,13 +109,13 @@ class IbConnection : public NetConnection {
   // What is to be posted now; `moved` becomes true when something was.
   virtual Status post_waiting(bool& moved) = 0;
   virtual std::string work_text(const IbWorkId& id) const = 0;
-  // With failover: lanes have just died; the error when the connection cannot go on without.
+  // With failover: lanes have just died; the error when the connection cannot continue without.
   virtual Status lanes_died(const Error& why) = 0;
   virtual Status heard(const IbMessage& message) = 0;
 
   size_t lanes_alive() const;
-  // It is dead from now on; what has come by it is still taken, until it is drained.
-  Status give_up(IbLane& lane);
+  // It is dead from now on; what has arrived by it is still taken, until it is drained.
+  Status fail_lane(IbLane& lane);
   // The peer's dead lanes are dead here as well; how many were alive.
   Result<int> bury(uint64_t dead);
   bool draining() const { return draining_ != 0; }

@@ -91,7 +91,7 @@ Status IbControl::parse() {
     ByteReader r(ByteView(in_).subspan(at));
     const auto header = r.get<Header>();
     if (header.magic != kControlMagic || header.bytes > kMaxBody || arrived_.size() >= kMaxWaiting)
-      return Error(ErrorCode::lost, "what came beside the RDMA connection is no message of ours");
+      return Error(ErrorCode::lost, "unexpected data on the TCP connection beside RDMA");
     if (in_.size() - at < sizeof header + header.bytes) break;
     const uint8_t* body = in_.data() + at + sizeof header;
     at += sizeof header + header.bytes;

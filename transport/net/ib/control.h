@@ -30,7 +30,7 @@ struct IbMessage {
 
 // The body of `failed`: what has ended one end, for the other end to say it.
 Bytes encode_failure(const Error& error);
-// As the peer's words; an end that does not know better blames its peer, which is rank `self`.
+// As the peer reported it; an end that knows no culprit blames its peer, which is rank `self`.
 Error failure_of_peer(ByteView body, const std::string& peer, int self);
 
 class IbControl {
@@ -38,7 +38,8 @@ class IbControl {
   explicit IbControl(base::Fd fd) : fd_(std::move(fd)) {}
   int fd() const { return fd_.get(); }
   void push(IbNews news, ByteView body = {});
-  // Moves what can be moved now. Error lost: the peer is gone without a goodbye, or sends nonsense.
+  // Moves what can be moved now. Error lost: the peer is gone without a goodbye, or sent malformed
+  // data.
   Result<bool> pump();
   std::optional<IbMessage> next();
   bool sending() const { return sent_ < out_.size(); }

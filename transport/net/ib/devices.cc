@@ -92,10 +92,12 @@ Result<std::unique_ptr<IbDevice>> IbDevice::open(VerbsDevice* device) {
     return base::errno_error(ErrorCode::unavailable, format("{}: {}", opened->name_, what), errno);
   };
   opened->context_ = verbs().open(device);
-  if (opened->context_ == nullptr) return failed("open it (is /dev/infiniband here, and allowed?)");
-  if (verbs().device_facts(opened->context_, &opened->facts_) != 0) return failed("ask what it is");
+  if (opened->context_ == nullptr)
+    return failed("open it (is /dev/infiniband here, and accessible?)");
+  if (verbs().device_facts(opened->context_, &opened->facts_) != 0)
+    return failed("query its properties");
   opened->domain_ = verbs().alloc_domain(opened->context_);
-  if (opened->domain_ == nullptr) return failed("make a protection domain");
+  if (opened->domain_ == nullptr) return failed("create a protection domain");
   COLL_TRY_IN(base::set_non_blocking(opened->context_->async_fd), opened->name_);
   opened->numa_ = base::rdma_numa_node(opened->name_);
   return opened;
@@ -149,8 +151,8 @@ Status IbDevices::open_all(const IbSettings& settings) {
   VerbsDevice** const list = api.device_list(&count);
   const std::unique_ptr<VerbsDevice*, void (*)(VerbsDevice**)> owner(list, api.free_list);
   if (list == nullptr || count == 0)
-    return Error(ErrorCode::unavailable, "this machine shows no RDMA device",
-                 "load the adapter's driver (ls /sys/class/infiniband), or hand the devices into "
+    return Error(ErrorCode::unavailable, "this host has no RDMA device",
+                 "load the adapter's driver (ls /sys/class/infiniband), or pass the devices into "
                  "the container (/dev/infiniband)");
   for (int i = 0; i < std::min(count, kMostDevices); ++i) {
     bool wanted = false;
@@ -170,7 +172,7 @@ Status IbDevices::open_all(const IbSettings& settings) {
   if (!ports_.empty()) return {};
   std::string why;
   for (const std::string& each : refused_) why += (why.empty() ? "" : "; ") + each;
-  return Error(ErrorCode::unavailable, format("no RDMA port can be used: {}", why),
+  return Error(ErrorCode::unavailable, format("no usable RDMA port: {}", why),
                "see `collctl doctor`, or use sockets (COLLCTL_NET=socket)");
 }
 

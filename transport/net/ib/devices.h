@@ -1,6 +1,6 @@
 // The RDMA devices of this process: opened once, shared by all communicators and connections, with
 // the active ports that pass COLLCTL_IB_HCA. A thread watches their asynchronous events; whoever
-// uses a port asks what has become of it (trouble_of) and is woken by its bell.
+// uses a port queries its state (trouble_of) and is woken by its bell.
 //
 // Closed when the last user lets go. Threads: any; ports do not change once opened, states are
 // atomic.
@@ -67,17 +67,17 @@ struct IbPort {
 
 class IbDevices {
  public:
-  // Error: unavailable: no library, no device, or no port that is active and wanted, each with what
-  // to do; usage: COLLCTL_IB_HCA cannot be read.
+  // Error: unavailable: no library, no device, or no port that is active and wanted, each with a
+  // remedy; usage: COLLCTL_IB_HCA is malformed.
   static Result<std::shared_ptr<IbDevices>> open(const IbSettings& settings);
   ~IbDevices();
 
   const std::vector<std::unique_ptr<IbPort>>& ports() const { return ports_; }
   // Devices and ports that are not among them, each with why.
   const std::vector<std::string>& refused() const { return refused_; }
-  // "[0]mlx5_2:1/RoCE [1]mlx5_3:1/IB", as the field's log line has it.
+  // "[0]mlx5_2:1/RoCE [1]mlx5_3:1/IB", as NCCL's log line has it.
   std::string text() const;
-  // How many events there were; asked often, so that trouble is looked for only when this moves.
+  // How many events there were; polled often, so that trouble is looked for only when this moves.
   uint32_t events() const { return events_.load(std::memory_order_acquire); }
   // The bell (an eventfd) is rung at every event from now on.
   void add_bell(int fd);

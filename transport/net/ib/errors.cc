@@ -16,10 +16,10 @@ struct Words {
 };
 
 constexpr const char* kBug =
-    "this is collctl's or the adapter's mistake: please report it with the log of "
+    "this is a bug in collctl or in the adapter: please report it with the log of "
     "COLLCTL_DEBUG=INFO on both hosts";
 constexpr const char* kKeys =
-    "has a process of the other end's host unmapped memory, or freed it, while the job ran? see "
+    "did a process on the other end's host unmap or free memory while the job ran? see "
     "the "
     "first error of that rank, and dmesg there";
 
@@ -29,24 +29,25 @@ constexpr Words kWords[] = {
     {"local length error", "a message was longer than the adapter or the receive allows", kBug},
     {"local QP operation error", "the adapter refused the request", kBug},
     {"local EE context operation error", "the adapter refused the request", kBug},
-    {"local protection error", "the adapter may not use the memory of the message any more",
-     "has this process unmapped or freed it? GPU memory: did the driver take it back (dmesg)?"},
+    {"local protection error", "the adapter may no longer access the memory of the message",
+     "did this process unmap or free it? GPU memory: did the driver reclaim it (dmesg)?"},
     {"work request flushed", "the connection had failed before",
      "an earlier message, or the other end's, says why"},
     {"memory management operation error", "a memory window could not be bound", kBug},
-    {"bad response error", "the other end answered what it should not",
-     "firmware and driver of both adapters (ethtool -i, ibv_devinfo), and cables or switches that "
+    {"bad response error", "the other end sent an invalid response",
+     "check firmware and driver of both adapters (ethtool -i, ibv_devinfo), and for cables or "
+     "switches that "
      "corrupt packets"},
-    {"local access error", "what came may not be written where it should go",
-     "has this process unmapped or freed its buffers? dmesg"},
+    {"local access error", "incoming data may not be written to its destination",
+     "did this process unmap or free its buffers? see dmesg"},
     {"remote invalid request error", "the other end's adapter refused the request",
      "do both ends run the same collctl and settings? is the message larger than the other port "
-     "takes (max_msg_sz in ibv_devinfo -v)?"},
+     "supports (max_msg_sz in ibv_devinfo -v)?"},
     {"remote access error",
      "the other end's memory may not be written: its key is revoked or the range is wrong", kKeys},
-    {"remote operation error", "the other end's adapter could not do it",
+    {"remote operation error", "the other end's adapter could not execute it",
      "dmesg on the other host"},
-    {"transport retry counter exceeded", "no answer came from the other end", nullptr},
+    {"transport retry counter exceeded", "no answer from the other end", nullptr},
     {"RNR retry counter exceeded", "the other end had no receive posted for the message", kBug},
     {"local RDD violation error", "the adapter refused the request", kBug},
     {"remote invalid RD request", "the other end refused the request", kBug},
@@ -57,13 +58,13 @@ constexpr Words kWords[] = {
     {"fatal error", "the adapter failed", "dmesg on this host; the adapter may need a reset"},
     {"response timeout", "the other end did not answer in time",
      "is the other host under heavy load, or paused?"},
-    {"general error", "the adapter does not say what is wrong", "dmesg on this host"},
+    {"general error", "the adapter gives no reason", "dmesg on this host"},
     {"tag matching error", "the adapter refused the request", kBug},
     {"tag matching rendezvous incomplete", "the adapter refused the request", kBug}};
 static_assert(sizeof kWords / sizeof kWords[0] == size_t(kWorkStatusCount));
 
 const Words& words_of(int status) {
-  static constexpr Words kElse = {"unknown status", "the adapter reports something unknown", kBug};
+  static constexpr Words kElse = {"unknown status", "the adapter reports an unknown status", kBug};
   return status >= 0 && status < kWorkStatusCount ? kWords[status] : kElse;
 }
 
@@ -75,7 +76,7 @@ std::string retry_check(const IbLaneName& lane) {
   return format(
       "is {} of {} up (ibv_devinfo), and its process alive? do both ports have addresses that "
       "reach "
-      "each other (show_gids; COLLCTL_IB_GID_INDEX) and the same MTU all the way (ping -M do -s)? "
+      "each other (show_gids; COLLCTL_IB_GID_INDEX) and the same MTU end to end (ping -M do -s)? "
       "on RoCE: are priority and flow control set as on the switch (COLLCTL_IB_TC)? counters: "
       "local_ack_timeout_err, packet_seq_err and symbol_error below /sys/class/infiniband/*/ports",
       lane.remote, lane.peer);
@@ -109,11 +110,11 @@ std::string ib_event_text(int type) {
     case kEventCqError:
       return "a completion queue overflowed or failed";
     case kEventQpFatal:
-      return "the adapter failed in the middle of a queue pair's work";
+      return "the adapter failed while a queue pair was at work";
     case kEventQpRequest:
       return "the other end sent a request that is invalid here";
     case kEventQpAccess:
-      return "the other end used memory here that it may not use";
+      return "the other end accessed memory here without permission";
     case kEventDeviceFatal:
       return "the adapter failed";
     case kEventPortActive:
@@ -121,11 +122,11 @@ std::string ib_event_text(int type) {
     case kEventPortError:
       return "went down";
     case kEventLid:
-      return "got another LID";
+      return "has a new LID";
     case kEventKeys:
-      return "got other partition keys";
+      return "has new partition keys";
     case kEventGids:
-      return "got other addresses (GIDs)";
+      return "has new addresses (GIDs)";
     default:
       return format("event {}", type);
   }
@@ -141,10 +142,10 @@ Error ib_qp_event_error(const IbLaneName& lane, int type) {
 Error ib_port_down_error(const IbLaneName& lane, double seconds) {
   return Error(
       ErrorCode::lost,
-      format("{} of this host went down {:.1f} s ago and did not come back (connection {})",
-             lane.local, seconds, lane.text()),
-      "cable, switch port and link (ibstat, ip link); COLLCTL_IB_PORT_DOWN_TIMEOUT says "
-      "how long a port may be down, COLLCTL_IB_PORT_FAILOVER=1 lets other ports carry on");
+      format("{} of this host has been down for {:.1f} s (connection {})", lane.local, seconds,
+             lane.text()),
+      "check cable, switch port and link (ibstat, ip link); COLLCTL_IB_PORT_DOWN_TIMEOUT says "
+      "how long a port may be down, COLLCTL_IB_PORT_FAILOVER=1 lets other ports take over");
 }
 
 }  // namespace collctl::transport

@@ -28,7 +28,7 @@ IbDevices::~IbDevices() {
 
 void IbDevices::watch() {
   constexpr double kLookSeconds = 10;  // the bell ends it earlier
-  // While a port is down its connections sleep, and count on being woken when they may give up.
+  // While a port is down its connections sleep, and rely on being woken when they may fail.
   constexpr double kDownSeconds = 0.05;
   std::vector<pollfd> fds{{stop_.get(), POLLIN, 0}};
   for (const auto& device : devices_) fds.push_back({device->context()->async_fd, POLLIN, 0});
@@ -40,7 +40,7 @@ void IbDevices::watch() {
     const auto ready =
         base::poll_fds(fds, Deadline::after_seconds(down ? kDownSeconds : kLookSeconds));
     if (!ready) {
-      COLL_WARN("NET/IB : the devices' events are watched no more: {}", ready.error().chain());
+      COLL_WARN("NET/IB : no longer watching the devices' events: {}", ready.error().chain());
       return;
     }
     for (size_t i = 0; i < devices_.size(); ++i) {

@@ -1,9 +1,9 @@
 // What both ends of an IB connection do when some of its queue pairs die and others live
-// (COLLCTL_IB_PORT_FAILOVER). Only the sender knows what was under way, and only the receiver what
+// (COLLCTL_IB_PORT_FAILOVER). Only the sender knows what was in flight, and only the receiver what
 // has arrived, so they ask each other over the TCP connection:
 //   sender   -> lanes_lost(round, lanes): these are dead
 //   receiver: gives its ends of them up, so that nothing late can come by them any more, and takes
-//             what has come until a receive comes back unused: what its adapters have acknowledged
+//             what has arrived until a receive returns unused: what its adapters have acknowledged
 //             came before that, and counts as sent
 //            -> moved_over(round, for each stream: what has arrived)
 //   sender: what went by a dead lane and has not arrived is sent again by another; goes on
@@ -40,26 +40,26 @@ void warn(const std::vector<IbLane>& lanes, const Error& why) {
   for (const IbLane& lane : lanes)
     if (lane.alive && left.find(lane.name.local) == std::string::npos)
       left += (left.empty() ? "" : ", ") + lane.name.local;
-  COLL_WARN("NET/IB : {} (the connection goes on over {})", why.chain(), left);
+  COLL_WARN("NET/IB : {} (the connection continues over {})", why.chain(), left);
 }
 
 Error nonsense(const std::string& peer) {
-  return Error(ErrorCode::lost, format("{}: news of a failed port that cannot be read", peer));
+  return Error(ErrorCode::lost, format("{}: a malformed notice of a failed port", peer));
 }
 
 Error none_left(const std::string& peer) {
   return Error(ErrorCode::lost, format("{}: every port of the connection has failed", peer),
-               "cables, switch ports and links of both hosts (ibstat)");
+               "check cables, switch ports and links of both hosts (ibstat)");
 }
 
 }  // namespace
 
-Status IbConnection::give_up(IbLane& lane) {
+Status IbConnection::fail_lane(IbLane& lane) {
   lane.alive = false;
   lane.lost_ns = now_ns();
   ++draining_;
-  COLL_TRY(lane.qp.give_up());
-  // So that there is one to come back; no room for it means that there are others.
+  COLL_TRY(lane.qp.retire());
+  // So that there is one to return; no room for it means that there are others.
   (void)lane.qp.post_receives(encode({.work = IbWork::receive}), 1);
   return {};
 }
@@ -68,13 +68,13 @@ Result<int> IbConnection::bury(uint64_t dead) {
   int died = 0;
   for (size_t l = 0; l < parts_.lanes.size(); ++l) {
     if ((dead >> l & 1) == 0 || !parts_.lanes[l].alive) continue;
-    COLL_TRY(give_up(parts_.lanes[l]));
+    COLL_TRY(fail_lane(parts_.lanes[l]));
     ++died;
   }
   return died;
 }
 
-// Of a lane that was given up.
+// Of a lane that has failed.
 Status IbConnection::take_last(IbLane& lane, const base::drivers::VerbsCompletion& completion) {
   if (lane.drained || decode_work(completion.id).work != IbWork::receive) return {};
   if (completion.status != base::drivers::kWorkSuccess) {
@@ -82,7 +82,7 @@ Status IbConnection::take_last(IbLane& lane, const base::drivers::VerbsCompletio
     --draining_;
     return {};
   }
-  // It may have been the last one: now there is room for one that comes back.
+  // It may have been the last one: now there is room for one that returns.
   (void)lane.qp.post_receives(encode({.work = IbWork::receive}), 1);
   return came(lane, completion);
 }

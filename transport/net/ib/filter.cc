@@ -23,7 +23,7 @@ Result<IbFilter> IbFilter::parse(const std::string& text) {
   for (; at < text.size() && (text[at] == '^' || text[at] == '='); ++at)
     (text[at] == '^' ? filter.exclude_ : filter.exact_) = true;
   if (at == text.size()) {
-    if (at != 0) return bad_filter(text, "no names follow");
+    if (at != 0) return bad_filter(text, "no names given");
     return filter;
   }
   while (at <= text.size()) {
@@ -37,7 +37,7 @@ Result<IbFilter> IbFilter::parse(const std::string& text) {
       const char* last = item.data() + item.size();
       const auto [stop, error] = std::from_chars(item.data() + colon + 1, last, read.port);
       if (error != std::errc() || stop != last || read.port < 1 || read.port > 255)
-        return bad_filter(text, format("'{}' names no port", item));
+        return bad_filter(text, format("'{}' has no valid port", item));
     }
     filter.items_.push_back(std::move(read));
   }

@@ -1,4 +1,4 @@
-// Which ports of RDMA devices may be used: the field's list of names, "mlx5_0:1,mlx5_2". A name is
+// Which ports of RDMA devices may be used: NCCL's list of names, "mlx5_0:1,mlx5_2". A name is
 // a prefix; a leading = makes all of them exact, a leading ^ excludes them, in either order. A
 // :port behind a name means that port only. Pure.
 #pragma once

@@ -1,5 +1,5 @@
 // Addresses of RDMA ports (GIDs), and which two of them a connection uses. Both ends see both lists
-// and come to the same pair, so that neither needs a fixed index. Pure.
+// and choose the same pair, so that neither needs a fixed index. Pure.
 #pragma once
 #include <optional>
 #include <span>
@@ -30,9 +30,9 @@ bool same_subnet(const IbGid& a, const IbGid& b);
 struct GidPair {
   IbGid sender, receiver;
 };
-// Two addresses fit when type and family are equal. Best: the wanted RoCE version, then no
+// Two addresses match when type and family are equal. Best: the wanted RoCE version, then no
 // link-local address, then one subnet, then IPv4, then most leading bits in common, then the lowest
-// indexes. None: nothing fits.
+// indexes. None: nothing matches.
 std::optional<GidPair> choose_gids(std::span<const IbGid> sender, std::span<const IbGid> receiver,
                                    int roce_version);
 

@@ -9,8 +9,8 @@
 #include "transport/net/ib/receiver.h"
 #include "transport/net/ib/route.h"
 #include "transport/net/ib/sender.h"
-#include "transport/net/meeting.h"
 #include "transport/net/nets.h"
+#include "transport/net/rendezvous.h"
 
 namespace collctl::transport {
 
@@ -19,7 +19,7 @@ using namespace base::drivers;
 namespace {
 
 constexpr uint64_t kControlPart = 0x6962;  // of the edge's keys: the TCP connection
-constexpr uint32_t kClearBatches = 4;      // of each stream that can be on their way at once
+constexpr uint32_t kClearBatches = 4;      // of each stream that can be in flight at once
 constexpr uint32_t kInlineEntries = 4;     // of clear-to-send
 constexpr uint32_t kReceiveBatch = 8;      // receives posted with one call
 constexpr uint32_t kMostCost = 4095;       // of a message, in requests (IbWorkId)
@@ -57,7 +57,7 @@ Result<Bytes> IbHalf::describe(Deadline) {
   if (!ImmediateFormat(parts_.end.streams).fits())
     return Error(
         ErrorCode::usage,
-        "buffers this large do not fit NET/IB's announcements (32 bits for size and number)",
+        "these buffers are too large for NET/IB's announcements (32 bits for size and number)",
         "lower COLLCTL_BUFFSIZE or COLLCTL_STEPS");
   COLL_TRY(open_rails());
   COLL_TRY(make_clear_entries());
@@ -114,7 +114,7 @@ Status IbHalf::make_lanes() {
       if (works > std::min(most, kMostCost))
         return Error(
             ErrorCode::usage,
-            format("{} sends {} bytes at once at most, a step of {} bytes takes {} requests",
+            format("{} sends at most {} bytes at once, a step of {} bytes takes {} requests",
                    rail.port->text(), rail.port->facts.max_message_bytes, stream.max_bytes, works),
             "lower COLLCTL_BUFFSIZE");
     }
@@ -173,7 +173,7 @@ Result<std::unique_ptr<NetConnection>> IbHalf::connect(ByteView bytes, Deadline 
   COLL_CHECK(!parts_.lanes.empty());
   COLL_TRY(join(*theirs, deadline));
   // The send end opens it when its queue pairs are ready: who has the connection knows that.
-  COLL_ASSIGN(base::Fd control, meet(parts_.end, services_, control_key(), deadline));
+  COLL_ASSIGN(base::Fd control, rendezvous(parts_.end, services_, control_key(), deadline));
   if (!sends()) return receiver(std::move(control), deadline);
   return std::unique_ptr<NetConnection>(
       std::make_unique<IbSender>(std::move(parts_), std::move(control)));

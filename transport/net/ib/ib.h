@@ -7,8 +7,8 @@
 
 namespace collctl::transport {
 
-// By what means the adapters reach this GPU's memory ("DMA-BUF"), proven by their taking a piece of
-// it. Error unavailable: they do not, and why.
+// By what means the adapters access this GPU's memory ("DMA-BUF"), proven by registering a piece of
+// it. Error unavailable: they cannot, and why.
 Result<std::string> ib_reaches_gpu(const std::shared_ptr<Device>& device);
 
 Result<std::unique_ptr<NetHalf>> ib_open(const NetEnd& end, const Services& services);

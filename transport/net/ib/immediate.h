@@ -1,6 +1,6 @@
 // The 32 bits of immediate data that announce a message: which stream, which message of it (its
 // number's low bits), and how many bytes. As many bits as the streams' limits need for stream and
-// size, the rest for the number: at least enough to tell apart what can be under way. Both ends
+// size, the rest for the number: at least enough to tell apart what can be in flight. Both ends
 // compute the same format from the same streams. Pure.
 #pragma once
 #include <algorithm>

@@ -60,7 +60,7 @@ Result<IbMemory> IbMemory::device(std::span<IbPort* const> ports, const Device& 
     refused += (refused.empty() ? "" : "; ") + why;
   };
   if (!settings.dmabuf)
-    refuse("no DMA-BUF, by COLLCTL_DMABUF_ENABLE=0");
+    refuse("no DMA-BUF: COLLCTL_DMABUF_ENABLE is 0");
   else if (verbs().register_dmabuf == nullptr)
     refuse("no DMA-BUF: libibverbs is older than 1.12 (rdma-core 34)");
   else if (auto exported = gpu.export_dmabuf(address, bytes); !exported)
@@ -73,7 +73,7 @@ Result<IbMemory> IbMemory::device(std::span<IbPort* const> ports, const Device& 
                                                     exported->fd.get(), kAccess);
       if (region == nullptr) {
         refuse(base::errno_error(ErrorCode::unavailable,
-                                 "DMA-BUF: " + port->device->name() + " does not take it", errno)
+                                 "DMA-BUF: " + port->device->name() + " does not support it", errno)
                    .message);
         break;
       }
@@ -85,7 +85,7 @@ Result<IbMemory> IbMemory::device(std::span<IbPort* const> ports, const Device& 
   auto memory = host(ports, address, bytes, data_order(settings));
   const std::string module = base::gpu_peer_memory_module();
   if (memory) {
-    how = "peer memory (" + (module.empty() ? "no module shows" : module) + "); " + refused;
+    how = "peer memory (" + (module.empty() ? "module unknown" : module) + "); " + refused;
     return memory;
   }
   refuse(module.empty() ? "no peer memory module is loaded (modprobe nvidia_peermem)"

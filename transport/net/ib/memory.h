@@ -16,8 +16,8 @@ class IbMemory {
   static Result<IbMemory> host(std::span<IbPort* const> ports, void* address, size_t bytes,
                                Order order);
   // Memory of a GPU: by a DMA-BUF, else as plain memory, which works where a peer memory module
-  // does. Error unavailable: neither does; the message has both reasons. `how` tells what was
-  // taken.
+  // does. Error unavailable: neither works; the message has both reasons. `how` says which was
+  // used.
   static Result<IbMemory> device(std::span<IbPort* const> ports, const Device& gpu, void* address,
                                  size_t bytes, const IbSettings& settings, std::string& how);
   IbMemory() = default;
@@ -34,7 +34,7 @@ class IbMemory {
 
 // Zeroed pages of their own. Error: unavailable.
 Result<base::Mapping> pages_for_rdma(size_t bytes);
-// What adapters write into this GPU's memory shows only after a read; null: the host's.
+// Adapters' writes into this GPU's memory are visible only after a read; null: host memory.
 bool needs_flush(const Device* gpu, const IbSettings& settings);
 
 // The order that the settings and the library allow for data.

@@ -135,7 +135,7 @@ IbOneSidedLink::Card IbOneSided::admit(uint64_t number, const Range& window, con
                             .bytes = window.bytes,
                             .memory = nullptr,
                             .why = {}};
-  // Peers may have puts under way that name it as it is.
+  // Peers may have puts in flight that name it as it is.
   const auto known = windows_.find(number);
   if (known != windows_.end() && known->second.range == window) {
     card.memory = &known->second.memory;

@@ -3,8 +3,8 @@
 //
 // A link for each peer (one_sided_link.h); what links share is here: ports with their completion
 // queues, windows of this rank, memory to copy through where a caller's buffer lies in no window.
-// Nothing waits here but connect(). Threads: one at a time. Owns all but the windows' memory, which
-// must outlive their admission. Everything is given back at the end, queue pairs first.
+// Only connect() waits. Threads: one at a time. Owns everything except the windows' memory, which
+// must outlive their admission. Everything is released at the end, queue pairs first.
 #pragma once
 #include <memory>
 
@@ -54,7 +54,7 @@ class IbOneSided {
   }
   const IbMemory& stage_memory() const { return stage_memory_; }
 
-  // Takes what has completed, looks at ports where an event has come. True: something has happened.
+  // Takes what has completed, checks ports after an event. True: something has happened.
   bool step();
   // Before sleeping on the descriptors: completions of what others do here, and, where it is
   // wanted, of what this rank asked for, make them readable. Then step() once more.

@@ -67,7 +67,7 @@ Status IbOneSidedLink::hear_windows(const IbMessage& message) {
     if (r.ok()) windows_[number] = std::move(window);
   }
   if (!r.ok() || !r.at_end())
-    return Error(ErrorCode::lost, format("{}: what it says of its windows cannot be read", name_));
+    return Error(ErrorCode::lost, format("{}: its list of windows is malformed", name_));
   if (last != 0) ++rounds_;
   return {};
 }
@@ -82,7 +82,7 @@ Status IbOneSidedLink::hear(const IbMessage& message) {
       told_ = true;
       return failure_of_peer(message.body, name_, o_.spec.self.rank);
     default:
-      return Error(ErrorCode::lost, format("{}: news that make no sense for puts", name_));
+      return Error(ErrorCode::lost, format("{}: a message that is invalid for puts", name_));
   }
 }
 

@@ -1,12 +1,13 @@
 // One-sided links of which some queue pairs die and others live (COLLCTL_IB_PORT_FAILOVER).
 //
-// Both ends have requests under way on a queue pair, and each asks the same of the other: what has
-// come, and that nothing comes late. So an end that loses a queue pair gives it up, takes what has
-// come by it until a receive comes back unused (what the other end's adapter was acknowledged comes
-// before that), and says lanes_lost(it; how many immediates have come), once for each; who hears
-// that does the same if it had not. Then both ends are gone, and the requests of this end are
+// Both ends have requests in flight on a queue pair, and each asks the same of the other: what has
+// arrived, and that nothing arrives late. So an end that loses a queue pair retires it, takes what
+// has arrived by it until a receive returns unused (what the other end's adapter was acknowledged
+// is before that), and says lanes_lost(it; how many immediates have arrived), once for each; who
+// hears that does the same if it had not. Then both ends are gone, and the requests of this end are
 // settled:
-// - what an immediate announced that has come is over, and so are all writes before it on its queue
+// - what an immediate announced that has arrived is over, and so are all writes before it on its
+// queue
 //   pair; the answer to a read may be lost all the same;
 // - the rest is posted again by others in its order: writes and reads may be done twice, because
 //   nobody was told of them yet.
@@ -39,7 +40,7 @@ void IbOneSidedLink::look_after_moving(int64_t empty_ns) {
   look_at_control();
 }
 
-// Of a queue pair that was given up.
+// Of a queue pair that was retired.
 void IbOneSidedLink::take_last(Lane& lane, const base::drivers::VerbsCompletion& completion) {
   if (lane.drained || decode_work(completion.id).work != IbWork::receive) return;
   if (completion.status != base::drivers::kWorkSuccess) return tell_drained(lane);
@@ -67,8 +68,8 @@ void IbOneSidedLink::lose(const std::function<bool(const Lane&)>& these, Error w
       died = true;
       lane.alive = false;
       lane.lost_ns = now_ns();
-      if (!lane.qp.give_up()) lane.lost_ns -= kMostDrainNs;  // its adapter is gone
-      // So that there is one to come back; no room for it means that there are others.
+      if (!lane.qp.retire()) lane.lost_ns -= kMostDrainNs;  // its adapter is gone
+      // So that there is one to return; no room for it means that there are others.
       (void)lane.qp.post_receives(encode({.work = IbWork::receive}), 1);
     }
     if (lane.alive && rest.find(lane.name.local) == std::string::npos)
@@ -76,7 +77,7 @@ void IbOneSidedLink::lose(const std::function<bool(const Lane&)>& these, Error w
   }
   if (!died) return;
   if (rest.empty()) return fail(std::move(why));
-  COLL_WARN("NET/IB : {} (puts and gets with {} go on over {})", why.chain(), name_, rest);
+  COLL_WARN("NET/IB : {} (puts and gets with {} continue over {})", why.chain(), name_, rest);
 }
 
 Status IbOneSidedLink::hear_lanes_lost(const IbMessage& message) {
@@ -92,14 +93,14 @@ Status IbOneSidedLink::hear_lanes_lost(const IbMessage& message) {
       settled.emplace_back(&lanes_[l], came);
   }
   if (!failover_ || settled.empty() || !r.ok() || !r.at_end())
-    return Error(ErrorCode::lost, format("{}: news of a failed port that cannot be read", name_));
+    return Error(ErrorCode::lost, format("{}: a malformed notice of a failed port", name_));
   lose(
       [&](const Lane& lane) {
         return std::any_of(settled.begin(), settled.end(),
                            [&](const auto& each) { return each.first == &lane; });
       },
       Error(ErrorCode::lost, format("{} lost a port", name_),
-            "cables, switch ports and links of both hosts (ibstat)"));
+            "check cables, switch ports and links of both hosts (ibstat)"));
   if (error_) return {};
   for (const auto& [lane, came] : settled) settle(*lane, came);
   post_waiting();

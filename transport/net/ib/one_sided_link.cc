@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t kOneSidedBatch = 8;    // receives posted with one call
 constexpr uint32_t kOneSidedInline = 64;  // bytes; as Request::data
-constexpr int kMostReadsOut = 16;         // under way at once, of a queue pair
+constexpr int kMostReadsOut = 16;         // in flight at once, of a queue pair
 constexpr size_t kMostLinkBlob = 16384;
 
 uint8_t reads_of(int device_says) {
@@ -83,7 +83,7 @@ Status IbOneSidedLink::connect(ByteView described, Deadline deadline) {
   const auto peer_reads = r.get<uint8_t>();
   peer_flushes_ = r.get<uint8_t>() != 0;
   if (!r.ok() || described.size() > kMostLinkBlob || peer_reads == 0 || peer_reads > kMostReadsOut)
-    return Error(ErrorCode::lost, format("{}: its ports cannot be read", name_));
+    return Error(ErrorCode::lost, format("{}: its list of ports is malformed", name_));
   COLL_ASSIGN(const IbBlob theirs, decode_ib_blob(described.subspan(2)));
   peer_rails_ = theirs.rails.size();
   // The end that has fewer queue pairs decides.
@@ -172,8 +172,8 @@ Status IbOneSidedLink::take_good(Lane& lane, const IbWorkId& id,
                                  const VerbsCompletion& completion) {
   if (id.work == IbWork::receive) {
     if (completion.operation != kDoneRecvWithImmediate)
-      return Error(ErrorCode::lost, format("{}: a message of an unknown kind ({})",
-                                           lane.name.text(), completion.operation));
+      return Error(ErrorCode::lost, format("{}: unknown kind of message ({})", lane.name.text(),
+                                           completion.operation));
     ++lane.came;
     COLL_TRY(came(lane, __builtin_bswap32(completion.immediate)));
     if (++lane.receives_due < lane.receive_batch) return {};
@@ -196,8 +196,8 @@ Status IbOneSidedLink::came(Lane& lane, uint32_t immediate) {
   const auto signal = int(immediate >> kTimesBits);
   const uint32_t times = immediate & kMostTimes;
   if (signal >= o_.signals || times == 0)
-    return Error(ErrorCode::lost, format("{}: signal {} came {} times, which is none",
-                                         lane.name.text(), signal, times));
+    return Error(ErrorCode::lost,
+                 format("{}: invalid signal {} ({} times)", lane.name.text(), signal, times));
   o_.on_signal(rank(), signal, times);
   return {};
 }
@@ -228,9 +228,9 @@ void IbOneSidedLink::fail(Error why) {
   if (left()) why = Error(ErrorCode::lost, format("{} has closed its windows", name_));
   if (why.rank < 0) why.rank = o_.spec.peer.rank;
   error_ = std::move(why);
-  // Nothing of it may touch memory of callers any more. A queue pair that cannot even be given up
+  // Nothing of it may touch callers' memory any more. A queue pair that cannot even be retired
   // is the adapter's end, which is an error already.
-  for (Lane& lane : lanes_) (void)lane.qp.give_up();
+  for (Lane& lane : lanes_) (void)lane.qp.retire();
   pending_ = {};
   owed_.clear();
   again_.clear();

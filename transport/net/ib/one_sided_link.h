@@ -1,14 +1,14 @@
-// RDMA writes, reads and signals from this rank to one other, and the signals that come from it.
-// Made, driven and owned by IbOneSided (one_sided.h), which says how it all goes together.
+// RDMA writes, reads and signals from this rank to one other, and the signals that arrive from it.
+// Made, driven and owned by IbOneSided (one_sided.h), which describes the whole.
 //
-// Order: only what an immediate announces comes behind the writes before it, because packets of
-// writes may overtake each other. So a signal is an immediate, and writes that are not awaited
+// Order: only what an immediate announces is ordered behind the writes before it, because packets
+// of writes may overtake each other. So a signal is an immediate, and writes that are not awaited
 // share its queue pair. Nothing here waits: false and null mean that there is no room now. Threads:
 // one at a time. Errors: code lost, of the whole link; from then on nothing of it touches memory
 // here.
 //
 // With COLLCTL_IB_PORT_FAILOVER queue pairs may die while others live (one_sided_failover.cc): what
-// was under way on them goes again by another, signals exactly once and behind what they announce.
+// was in flight on them goes again by another, signals exactly once and behind what they announce.
 #pragma once
 #include <array>
 #include <deque>
@@ -22,14 +22,14 @@
 
 namespace collctl::transport {
 
-// A port, with what completes there: of what this rank asked for, and of what others did here.
-// Apart, because whoever asks waits for the one, and the service for the other.
+// A port, with its completions: of this rank's requests, and of what others did here.
+// Separate, because the requester waits for the first, and the service for the second.
 struct IbOneSidedRail {
   IbPort* port = nullptr;
   IbCompletions asked, came;
 };
 
-// What a peer says of one of its windows.
+// What a peer reports of one of its windows.
 struct IbRemoteWindow {
   uint64_t address = 0, bytes = 0;
   std::vector<uint32_t> keys;  // by the peer's port; empty: not for RDMA
@@ -38,9 +38,9 @@ struct IbRemoteWindow {
 
 class IbOneSidedLink {
  public:
-  static constexpr uint32_t kSlots = 16;          // moves under way that are told apart
+  static constexpr uint32_t kSlots = 16;          // moves in flight that are told apart
   static constexpr uint32_t kSends = 4 * kSlots;  // requests of a queue pair
-  static constexpr uint32_t kReceives = 128;      // signals that may come at once
+  static constexpr uint32_t kReceives = 128;      // signals that may arrive at once
   using OnSignal = std::function<void(int rank, int signal, uint32_t times)>;
 
   // The link's ports are rails[uses[i]]; rails outlive it.
@@ -54,7 +54,7 @@ class IbOneSidedLink {
     OnSignal on_signal;
   };
   explicit IbOneSidedLink(Options options) : o_(std::move(options)) {}
-  // In this order. Queue pairs with receives; what the peer is told; and the way to it.
+  // In this order. Queue pairs with receives; what the peer is told; and the path to it.
   Status make();
   Bytes describe() const;
   Status connect(ByteView described, Deadline deadline);
@@ -89,12 +89,12 @@ class IbOneSidedLink {
   Result<bool> read(const IbRemoteWindow& window, const Move& move);
   bool pending(uint32_t slot) const { return pending_[slot] != 0; }
   bool any_pending() const;
-  // Never waits: what has no room now follows when there is some, as one signal of several times.
+  // Never waits: what has no room now follows later, as one signal with a count.
   Status signal(int signal);
   bool owes_signals() const;
   // Ports have died, and the ends have not yet told each other what had arrived by them.
   bool moving() const;
-  // While it moves, and after news that came while this end spoke: to be called again and again.
+  // While it moves, and after news that arrived while this end spoke: to be called again and again.
   bool restless() const { return moving() || unheard_; }
   // Queues were found empty after the time given, or were not (0).
   void look_after_moving(int64_t empty_ns);
@@ -107,7 +107,7 @@ class IbOneSidedLink {
   Result<bool> read_back(uint8_t* local, const IbMemory& memory);
 
   // --- windows ---
-  // To the peer, at the end of a round in which windows were shared; its rounds that have come.
+  // To the peer, at the end of a round in which windows were shared; its rounds that have arrived.
   struct Card {
     uint64_t number = 0, address = 0, bytes = 0;
     const IbMemory* memory = nullptr;  // null: not for RDMA
@@ -124,7 +124,7 @@ class IbOneSidedLink {
   // Of one of this link's queue pairs.
   void take(size_t rail, const base::drivers::VerbsCompletion& completion);
   void look_at_ports(bool& down);
-  // The adapter's queue does not answer any more. True: that was news.
+  // The adapter's queue no longer responds. True: this was not known before.
   bool rail_gone(size_t rail, const Error& why);
   void look_at_control();
   int control_fd() const { return control_ && !control_->closed() ? control_->fd() : -1; }
@@ -145,7 +145,7 @@ class IbOneSidedLink {
   };
   struct Request {
     IbWork work{};
-    bool announces = false;  // an immediate comes with it
+    bool announces = false;  // an immediate is sent with it
     Target target;
     Move move;
     uint32_t times = 0;              // signals
@@ -160,12 +160,12 @@ class IbOneSidedLink {
     uint32_t unread_key = 0;
     IbLaneName name;
     // With failover.
-    bool alive = true;     // this end was not given up
-    bool drained = false;  // nothing comes by it any more
-    bool settled = false;  // the peer's end is given up and has said what had come
+    bool alive = true;     // this end has not failed
+    bool drained = false;  // nothing arrives by it any more
+    bool settled = false;  // the peer's end has failed and has said what had arrived
     int64_t lost_ns = 0;
     uint64_t announced = 0;  // immediates posted
-    uint64_t came = 0;       // that have come here
+    uint64_t came = 0;       // that have arrived here
     std::deque<Request> posted;
   };
   Status make_lane(size_t own);
@@ -179,7 +179,7 @@ class IbOneSidedLink {
   Status hear_lanes_lost(const IbMessage& message);
   Lane& signal_lane();
   Lane& next_lane();
-  // What has an order has to wait until what died has found its place again.
+  // What is ordered must wait until what died has been posted again.
   bool held_back() const { return unsettled() || !again_.empty(); }
   void lose(const std::function<bool(const Lane&)>& these, Error why);
   void take_last(Lane& lane, const base::drivers::VerbsCompletion& completion);
@@ -203,7 +203,7 @@ class IbOneSidedLink {
   bool peer_flushes_ = false, failover_ = false;
   std::optional<IbControl> control_;
   std::array<uint8_t, kSlots> pending_{};
-  uint32_t writes_ = 0, signals_ = 0;  // under way
+  uint32_t writes_ = 0, signals_ = 0;  // in flight
   std::map<int, uint64_t> owed_;       // signals to raise, by number
   std::deque<Request> again_;          // of dead queue pairs, in their order
   std::map<uint64_t, IbRemoteWindow> windows_;
@@ -211,7 +211,7 @@ class IbOneSidedLink {
   std::string why_;  // of the peer's windows that are not for RDMA, the last one given
   std::optional<Error> error_;
   bool told_ = false;     // the peer failed first, and said so
-  bool unheard_ = false;  // messages may have come that nobody has looked at
+  bool unheard_ = false;  // messages may have arrived that have not been read yet
 };
 
 }  // namespace collctl::transport

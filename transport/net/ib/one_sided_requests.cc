@@ -128,7 +128,7 @@ Result<bool> IbOneSidedLink::read_back(uint8_t* local, const IbMemory& memory) {
   if (error_) return *error_;
   for (Lane& lane : lanes_) {
     if (lane.unread_at == 0) continue;
-    if (!lane.alive) {  // both ends of it are given up: what it carried is in place
+    if (!lane.alive) {  // both ends of it have failed: what it carried is in place
       if (!lane.settled) return false;
       lane.unread_at = 0;
       continue;

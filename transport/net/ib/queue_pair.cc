@@ -33,21 +33,21 @@ bool may_pass(int code) {
 Result<IbCompletions> IbCompletions::make(IbDevice& device, uint32_t entries) {
   if (int64_t(entries) > device.facts().max_cq_entries)
     return Error(ErrorCode::unavailable,
-                 format("{} has completion queues of {} entries at most, a connection needs {}",
+                 format("{} has completion queues of at most {} entries, a connection needs {}",
                         device.name(), device.facts().max_cq_entries, entries),
-                 "fewer steps (COLLCTL_STEPS) or queue pairs (COLLCTL_IB_QPS_PER_CONNECTION) need "
-                 "less");
+                 "use fewer steps (COLLCTL_STEPS) or queue pairs "
+                 "(COLLCTL_IB_QPS_PER_CONNECTION)");
   IbCompletions made;
   made.channel_ = verbs().make_channel(device.context());
   if (made.channel_ == nullptr)
     return base::errno_error(ErrorCode::unavailable,
-                             format("{}: make a completion channel", device.name()), errno);
+                             format("{}: create a completion channel", device.name()), errno);
   COLL_TRY(base::set_non_blocking(made.channel_->fd));
   made.cq_ = verbs().make_cq(device.context(), int(entries), nullptr, made.channel_, 0);
   if (made.cq_ == nullptr) {
     Error error = base::errno_error(
         ErrorCode::unavailable,
-        format("{}: make a completion queue of {} entries", device.name(), entries), errno);
+        format("{}: create a completion queue of {} entries", device.name(), entries), errno);
     error.hint = "ulimit -l must be unlimited for RDMA (limits.conf, or --ulimit memlock=-1)";
     return error;
   }
@@ -70,7 +70,7 @@ IbCompletions::~IbCompletions() {
 }
 
 Error IbCompletions::gone() {
-  return Error(ErrorCode::lost, "the adapter does not answer any more",
+  return Error(ErrorCode::lost, "the adapter no longer responds",
                "dmesg on this host; the adapter may need a reset");
 }
 
@@ -106,7 +106,7 @@ Result<IbQueuePair> IbQueuePair::make(const IbPort& port, IbCompletions& complet
   }
   if (made.qp_ == nullptr) {
     Error error = failed(port,
-                         format("make a queue pair for {} sends and {} receives (the device: {} "
+                         format("create a queue pair for {} sends and {} receives (the device: {} "
                                 "queue pairs of {} requests)",
                                 sizes.sends, sizes.receives, port.device->facts().max_qp,
                                 port.device->facts().max_qp_work),
@@ -175,8 +175,8 @@ Status IbQueuePair::connect(const IbPort& port, const IbPath& path, const IbSett
   }
   if (code != 0) {
     Error error = failed(port,
-                         path.global ? format("find the way to {}", gid_text(path.gid))
-                                     : format("find the way to LID {}", path.lid),
+                         path.global ? format("find the path to {}", gid_text(path.gid))
+                                     : format("find the path to LID {}", path.lid),
                          code);
     error.code = may_pass(code) ? ErrorCode::lost : ErrorCode::unavailable;
     error.hint =
@@ -222,12 +222,12 @@ Status IbQueuePair::post_receives(uint64_t id, uint32_t count) {
   return {};
 }
 
-Status IbQueuePair::give_up() {
+Status IbQueuePair::retire() {
   VerbsQpFacts facts{};
   facts.state = kQpError;
   const int code = verbs().modify_qp(qp_, &facts, kQpState);
   if (code == 0) return {};
-  return base::errno_error(ErrorCode::lost, format("end QP {}", number()), code);
+  return base::errno_error(ErrorCode::lost, format("stop QP {}", number()), code);
 }
 
 }  // namespace collctl::transport

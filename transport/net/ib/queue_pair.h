@@ -19,7 +19,7 @@ class IbCompletions {
   ~IbCompletions();
   base::drivers::VerbsCq* get() const { return cq_; }
   int fd() const { return channel_->fd; }  // readable after arm(), when something completes
-  // How many were taken; negative: the adapter does not answer any more (gone() has the words).
+  // How many were taken; negative: the adapter no longer responds (gone() has the words).
   int collect(std::span<base::drivers::VerbsCompletion> into) {
     return cq_->context->poll_cq(cq_, int(into.size()), into.data());
   }
@@ -44,7 +44,7 @@ struct IbPath {
   bool global = false;
   base::drivers::VerbsGid gid{};  // of the peer, when global
   uint8_t gid_index = 0;          // of this port, when global
-  // RDMA reads under way at once: that the peer may have here, that this end may have there.
+  // RDMA reads in flight at once: that the peer may have here, that this end may have there.
   uint8_t reads_in = 1, reads_out = 1;
 };
 
@@ -59,7 +59,7 @@ inline void begin_write(base::drivers::VerbsSendWork& work, base::drivers::Verbs
   work.immediate = 0;
 }
 
-// How long a queue pair that was given up is waited for: an adapter that is gone gives no receives
+// How long to wait for a retired queue pair: an adapter that is gone returns no receives
 // back.
 inline constexpr int64_t kMostDrainNs = 1'000'000'000;
 
@@ -81,10 +81,10 @@ class IbQueuePair {
                  Deadline deadline);
   // A chain of requests. An error is of the request itself or of the queue's room: a defect here.
   Status post_send(base::drivers::VerbsSendWork* first);
-  // So many that each take an announcement without data, with few calls.
+  // This many, each for an announcement without data, with few calls.
   Status post_receives(uint64_t id, uint32_t count);
-  // Everything that is posted comes back flushed.
-  Status give_up();
+  // Everything that is posted completes as flushed.
+  Status retire();
 
  private:
   base::drivers::VerbsQp* qp_ = nullptr;

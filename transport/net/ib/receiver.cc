@@ -41,7 +41,7 @@ Result<uint64_t> IbReceiver::register_device_memory(void* address, size_t bytes,
 }
 
 Result<NetRequest> IbReceiver::post_send(int, const void*, uint32_t, uint64_t) {
-  return Error(ErrorCode::defect, "a receive end sends nothing");
+  return Error(ErrorCode::defect, "a receive end cannot send");
 }
 
 Result<NetRequest> IbReceiver::post_recv(int stream_index, void* data, uint32_t capacity,
@@ -79,7 +79,7 @@ Status IbReceiver::post_waiting(bool& moved) {
   if (control_.peer_done()) return {};
   for (int s = 0; s < kernels::kProtocolCount; ++s) {
     Stream& stream = streams_[size_t(s)];
-    // What was to be told again when a lane died may have come meanwhile; a window is the most.
+    // What was to be told again when a lane died may have arrived meanwhile; a window is the most.
     stream.told = std::max(stream.told, stream.tested);
     const uint64_t news = stream.posted - stream.told;
     if (news != 0 && news >= stream.limits.window / 2) COLL_TRY(tell(s, moved));
@@ -139,22 +139,22 @@ Status IbReceiver::tell(int stream_index, bool& moved) {
 Status IbReceiver::announced(IbLane& lane, uint32_t immediate) {
   const Announcement what = format_.decode(immediate);
   if (what.stream >= kernels::kProtocolCount || streams_[size_t(what.stream)].limits.window == 0)
-    return Error(ErrorCode::lost, format("{}: a message of an unknown stream", lane.name.text()));
+    return Error(ErrorCode::lost, format("{}: a message on an unknown stream", lane.name.text()));
   Stream& stream = streams_[size_t(what.stream)];
   const uint64_t number = format_.message(what.number, stream.tested);
   if (number >= stream.allowed)
     return Error(ErrorCode::lost,
-                 format("{}: message {} of {} came, of which nothing was allowed", lane.name.text(),
+                 format("{}: message {} of {} arrived without a clear-to-send", lane.name.text(),
                         number, kernels::name_of(kernels::Protocol(what.stream))));
   Message& message = stream.message(number);
   if (what.bytes > stream.limits.max_bytes)
     return Error(ErrorCode::lost,
-                 format("{}: message {} has {} bytes, there is room for {}", lane.name.text(),
+                 format("{}: message {} has {} bytes, but there is room for {}", lane.name.text(),
                         number, what.bytes, stream.limits.max_bytes));
   const uint64_t bit = uint64_t(1) << (&lane - parts_.lanes.data());
   if (message.complete || (message.came_by & bit) != 0 ||
       (message.came_by != 0 && message.bytes != what.bytes))
-    return Error(ErrorCode::lost, format("{}: message {} came twice", lane.name.text(), number));
+    return Error(ErrorCode::lost, format("{}: message {} arrived twice", lane.name.text(), number));
   message.came_by |= bit;
   message.bytes = what.bytes;
   message.complete = !parts_.split || size_t(std::popcount(message.came_by)) == parts_.lanes.size();

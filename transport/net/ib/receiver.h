@@ -3,7 +3,7 @@
 //
 // What arrives in GPU memory is read back once through the adapter that wrote it (flush) before the
 // message counts as received, where the GPU needs that: a queue pair of each port, connected to
-// itself, reads one byte, and its answer comes behind all that was written before.
+// itself, reads one byte, and its answer is ordered behind all that was written before.
 #pragma once
 #include <array>
 
@@ -13,7 +13,7 @@ namespace collctl::transport {
 
 class IbReceiver : public IbConnection {
  public:
-  static constexpr uint32_t kFlushRoom = 64;  // reads under way, each flusher
+  static constexpr uint32_t kFlushRoom = 64;  // reads in flight, each flusher
   // `flushers`: connected to themselves, one for each rail; empty where nothing needs to be
   // flushed.
   IbReceiver(IbParts parts, std::vector<IbQueuePair> flushers, base::Mapping flush_target,
@@ -28,8 +28,8 @@ class IbReceiver : public IbConnection {
     uint8_t* data = nullptr;
     uint64_t memory = 0;
     uint32_t bytes = 0;
-    uint64_t came_by = 0;   // lanes whose part has come, a bit each
-    uint32_t flushing = 0;  // reads under way
+    uint64_t came_by = 0;   // lanes whose part has arrived, a bit each
+    uint32_t flushing = 0;  // reads in flight
     bool complete = false;  // every part is here
     bool done() const { return complete && flushing == 0; }
   };
@@ -38,7 +38,7 @@ class IbReceiver : public IbConnection {
     std::vector<Message> messages;   // by number % window
     ClearToSend* entries = nullptr;  // by number % window; to be written to the peer
     uint64_t posted = 0, tested = 0;
-    uint64_t told = 0;     // receives whose entries are on their way, or there
+    uint64_t told = 0;     // receives whose entries are in flight, or there
     uint64_t allowed = 0;  // that the sender may know of
     uint32_t place(uint64_t number) const { return ring_place(number, limits.window); }
     Message& message(uint64_t number) { return messages[place(number)]; }

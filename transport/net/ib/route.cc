@@ -102,7 +102,7 @@ Result<IbPath> path_towards(const IbPort& port, const IbRailBlob& peer, const Ib
     there += format(" {} ({})", gid_text(gid.gid), gid_type_text(gid.type));
   return Error(
       ErrorCode::unavailable,
-      format("{}: no address here fits one there: here{}; there{}", lane.text(), here, there),
+      format("{}: no address here matches one there: here{}; there{}", lane.text(), here, there),
       "give both ports an address of the same kind (RoCE v2, IPv4), or choose by "
       "COLLCTL_IB_GID_INDEX");
 }

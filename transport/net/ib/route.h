@@ -1,5 +1,5 @@
-// From a rank's ports to the way to a peer: which ports an end takes, what it says of them, and the
-// path that a queue pair is connected by. Used by both kinds of IB connection (ib.cc,
+// From a rank's ports to the path to a peer: which ports an end uses, what it reports of them, and
+// the path that a queue pair is connected by. Used by both kinds of IB connection (ib.cc,
 // one_sided.cc). Threads: any.
 #pragma once
 #include <vector>
@@ -18,7 +18,7 @@ Result<std::vector<IbPort*>> ports_towards(const IbDevices& devices, const LinkS
 IbRailBlob rail_blob(const IbPort& port);
 
 // Towards the peer's port, by the address that both ends choose; `sends`: this is the end that
-// counts as the sender. Error unavailable: the ports do not fit each other.
+// counts as the sender. Error unavailable: the ports do not match.
 Result<IbPath> path_towards(const IbPort& port, const IbRailBlob& peer, const IbLaneName& lane,
                             bool sends, const IbSettings& settings);
 

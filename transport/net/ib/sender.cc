@@ -71,7 +71,7 @@ uint32_t IbSender::works_on(const IbLane& lane, uint32_t bytes) {
 }
 
 Result<NetRequest> IbSender::post_recv(int, void*, uint32_t, uint64_t) {
-  return Error(ErrorCode::defect, "a send end receives nothing");
+  return Error(ErrorCode::defect, "a send end cannot receive");
 }
 
 Result<NetRequest> IbSender::post_send(int stream_index, const void* data, uint32_t bytes,
@@ -104,13 +104,14 @@ Status IbSender::take_entry(int stream_index, uint64_t number, Message& message)
   entry = stream.entries[stream.place(number)];
   const std::string& peer = parts_.lanes[0].name.peer;
   if (entry.number != uint32_t(number + 1) || entry.address == 0)
-    return Error(ErrorCode::lost,
-                 format("{} allowed message {} where {} was due", peer, entry.number, number + 1),
-                 "do all ranks start the same operations in the same order?");
+    return Error(
+        ErrorCode::lost,
+        format("{} allowed message {}, but {} was expected", peer, entry.number, number + 1),
+        "do all ranks start the same operations in the same order?");
   if (message.bytes > entry.bytes)
     return Error(ErrorCode::lost,
-                 format("message {} has {} bytes here, {} has room for {}", number, message.bytes,
-                        peer, entry.bytes),
+                 format("message {} has {} bytes here, but {} has room for {}", number,
+                        message.bytes, peer, entry.bytes),
                  "all ranks must call an operation with the same size and type");
   return {};
 }
@@ -168,7 +169,7 @@ Status IbSender::post_part(IbLane& lane, const Message& message, const Part& par
       if (i + 1 < count) work.next = &chain[i + 1];
       work.remote_address = message.clear.address + part.offset + done;
       work.remote_key = message.clear.keys[lane.peer_rail];
-      // A failure comes back under the id of the request that failed, signaled or not.
+      // A failure returns under the id of the request that failed, signaled or not.
       work.id = encode(
           {.work = IbWork::data, .cost = works, .stream = part.stream, .number = part.number});
       done += bytes;
@@ -205,14 +206,14 @@ Status IbSender::completed(IbLane&, const IbWorkId& id) {
 Status IbSender::announced(IbLane& lane, uint32_t immediate) {
   const int index = int(immediate >> 30);
   if (index >= kernels::kProtocolCount || streams_[size_t(index)].limits.window == 0)
-    return Error(ErrorCode::lost, format("{}: an entry of an unknown stream", lane.name.text()));
+    return Error(ErrorCode::lost, format("{}: an entry for an unknown stream", lane.name.text()));
   Stream& stream = streams_[size_t(index)];
   constexpr uint32_t kMask = (1u << 30) - 1;
   const uint32_t more = (immediate - uint32_t(stream.cleared)) & kMask;
   if (more > stream.limits.window) return {};  // older news, by another lane
   stream.cleared += more;
   if (stream.cleared > stream.posted + stream.limits.window)
-    return Error(ErrorCode::lost, format("{}: more entries than there are", lane.name.text()));
+    return Error(ErrorCode::lost, format("{}: more entries than receives", lane.name.text()));
   return {};
 }
 

@@ -1,4 +1,4 @@
-// What the user may say about NET/IB: the knobs IB_* (base/knobs.inc), read once for each
+// The user's settings for NET/IB: the knobs IB_* (base/knobs.inc), read once for each
 // communicator and end. Threads: values.
 #pragma once
 #include <cstdint>

@@ -11,7 +11,7 @@ constexpr size_t kMaxName = 64;
 constexpr uint32_t kMaxQp = 0xffffff;
 
 Error malformed(const char* what) {
-  return Error(ErrorCode::lost, format("what the peer sent to connect by RDMA has {}", what));
+  return Error(ErrorCode::lost, format("the peer's RDMA connection data has {}", what));
 }
 
 IbRailBlob read_rail(ByteReader& r) {
@@ -39,7 +39,7 @@ const char* complaint(const IbRailBlob& rail) {
   if (rail.device.empty() || rail.port == 0) return "a port without a name";
   for (const char c : rail.device)
     if (c < 0x21 || c > 0x7e) return "a device whose name cannot be printed";
-  if (rail.mtu < 1 || rail.mtu > 5) return "an MTU that is none";
+  if (rail.mtu < 1 || rail.mtu > 5) return "an invalid MTU";
   if (rail.link_layer > base::drivers::kLinkEthernet) return "an unknown link layer";
   for (const IbGid& gid : rail.gids)
     if (gid.type > base::drivers::kGidRoceV2 || gid.net_bits > 128) return "an unknown address";
@@ -72,7 +72,7 @@ Result<IbBlob> decode_ib_blob(ByteView bytes) {
   const auto rails = r.get<uint8_t>();
   const auto lanes = r.get<uint8_t>();
   if (!r.ok() || rails == 0 || rails > kIbMaxRails || lanes == 0 || lanes > kIbMaxLanes)
-    return malformed("an impossible number of ports or queue pairs");
+    return malformed("an invalid number of ports or queue pairs");
   for (size_t i = 0; r.ok() && i < rails; ++i) blob.rails.push_back(read_rail(r));
   for (size_t i = 0; r.ok() && i < lanes; ++i) {
     IbLaneBlob lane;
@@ -84,7 +84,7 @@ Result<IbBlob> decode_ib_blob(ByteView bytes) {
   for (const IbRailBlob& rail : blob.rails)
     if (const char* what = complaint(rail)) return malformed(what);
   for (const IbLaneBlob& lane : blob.lanes)
-    if (lane.rail >= rails || lane.qp > kMaxQp) return malformed("a queue pair that cannot be");
+    if (lane.rail >= rails || lane.qp > kMaxQp) return malformed("an invalid queue pair");
   return blob;
 }
 

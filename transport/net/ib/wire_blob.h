@@ -1,5 +1,5 @@
-// What the two ends of an IB connection tell each other before the first packet, by way of the
-// bootstrap. Everything that comes from a peer is bounded and checked here. Pure.
+// What the two ends of an IB connection tell each other before the first packet, through the
+// bootstrap. Everything from a peer is bounded and checked here. Pure.
 #pragma once
 #include <string>
 #include <vector>
@@ -36,7 +36,7 @@ struct IbBlob {
 };
 
 Bytes encode(const IbBlob& blob);
-// Error: lost: not such a blob; the sentence says what is wrong with it.
+// Error: lost: malformed; the message says what is wrong with it.
 Result<IbBlob> decode_ib_blob(ByteView bytes);
 
 // "mlx5_0:1"

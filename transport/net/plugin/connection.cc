@@ -99,7 +99,7 @@ Result<uint64_t> PluginConnection::register_device_memory(void* address, size_t 
   }
   if ((pointers & kNetPluginCuda) == 0)
     return Error(ErrorCode::unavailable,
-                 refused.empty() ? "this device of the plugin takes DMA-BUF only" : refused);
+                 refused.empty() ? "this device of the plugin supports DMA-BUF only" : refused);
   how = "the plugin" + (refused.empty() ? "" : "; " + refused);
   const Memory memory{.address = address, .on_device = true};
   return add_memory(memory, "regMr", [&](void* line, void** handle) {
@@ -112,7 +112,7 @@ Result<uint64_t> PluginConnection::register_device_memory(void* address, size_t 
 // After the peer's goodbye its end may go at any time; what came before that still counts.
 Status PluginConnection::broken(const char* call, int code) {
   Error error = parts_.lines.error(call, code);
-  if (!control_.closed()) (void)control_.pump();  // the goodbye may have come just now
+  if (!control_.closed()) (void)control_.pump();  // the goodbye may have arrived just now
   over_ = control_.peer_done();
   if (over_) return {};
   return std::move(error).within(
@@ -177,10 +177,11 @@ Result<bool> PluginConnection::look(int stream_index) {
 
 Status PluginConnection::received(int stream, Message& message, int bytes) {
   if (bytes < 0 || uint32_t(bytes) > message.bytes)
-    return Error(ErrorCode::lost,
-                 format("network plugin {}: a message of {} bytes came where there is room for {}",
-                        parts_.lines.plugin().name(), bytes, message.bytes),
-                 "all ranks must call an operation with the same size and type");
+    return Error(
+        ErrorCode::lost,
+        format("network plugin {}: a message of {} bytes arrived, but there is room for {}",
+               parts_.lines.plugin().name(), bytes, message.bytes),
+        "all ranks must call an operation with the same size and type");
   message.bytes = uint32_t(bytes);
   Memory& memory = memories_[size_t(message.memory) - 1];
   if (!parts_.flush || !memory.on_device || bytes == 0) return {};
@@ -250,8 +251,9 @@ Status PluginConnection::hear(const IbMessage& news) {
     sound = sound && posted[s] <= streams_[s].posted + streams_[s].messages.size();
   }
   if (!sound || !r.ok() || !r.at_end())
-    return Error(ErrorCode::lost, format("what {} says beside the plugin's connection is no news",
-                                         peer_text(parts_.end.spec.peer)));
+    return Error(ErrorCode::lost,
+                 format("unexpected data from {} on the connection beside the plugin's",
+                        peer_text(parts_.end.spec.peer)));
   peer_posted_ = posted;
   return {};
 }
@@ -306,7 +308,7 @@ bool PluginConnection::let_go() {
     left += size_t(stream.posted - stream.tested);
   }
   if (left != 0)
-    COLL_INFO(net, "{} : {}: the plugin still has {} requests: the memory they are in stays", via_,
+    COLL_INFO(net, "{} : {}: the plugin still holds {} requests: their memory is not freed", via_,
               edge_text(parts_.end.spec), left);
   for (Memory& memory : memories_) release(memory);
   let_go_ = left == 0;

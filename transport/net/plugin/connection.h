@@ -2,10 +2,10 @@
 // stream's line; the oldest request of a stream is the one that is asked about, since they are
 // done in order.
 //
-// The end: a receive end always has receives posted that no data will come for. It says how many,
-// and the send end fills them with empty messages, so that at the end a plugin holds no request and
-// takes its memory back. Where it still holds one that it has told neither the end nor the failure
-// of, nothing is taken back, and what was registered stays (let_go()).
+// The end: a receive end always has receives posted for which no data will arrive. It says how
+// many, and the send end fills them with empty messages, so that finally a plugin holds no request
+// and its memory can be freed. If it still holds one for which it reported neither success nor
+// failure nothing is freed, and what was registered stays (let_go()).
 #pragma once
 #include <optional>
 
@@ -52,7 +52,7 @@ class PluginConnection : public NetConnection {
   struct Message {
     void* request = nullptr;
     void* data = nullptr;
-    uint32_t bytes = 0;  // sent, or room for; then what has come
+    uint32_t bytes = 0;  // sent, or room for; then what has arrived
     uint64_t memory = 0;
     bool flushing = false;
     bool done = false;

@@ -4,8 +4,8 @@
 #include "base/format.h"
 #include "transport/device/device.h"
 #include "transport/edge.h"
-#include "transport/net/meeting.h"
 #include "transport/net/plugin/connection.h"
+#include "transport/net/rendezvous.h"
 
 namespace collctl::transport {
 
@@ -66,7 +66,7 @@ class PluginHalf : public NetHalf {
     for (const NetStream& stream : end_.streams)
       if (stream.window != 0 && stream.max_bytes > device.most_message_bytes)
         return Error(ErrorCode::usage,
-                     format("network plugin {}: {} sends {} bytes at once at most, a step has {}",
+                     format("network plugin {}: {} sends at most {} bytes at once, a step has {}",
                             services_.plugin->name(), device.name, device.most_message_bytes,
                             stream.max_bytes),
                      "lower COLLCTL_BUFFSIZE");
@@ -80,7 +80,7 @@ class PluginHalf : public NetHalf {
     Handles handles;
     for (PluginHandle& handle : handles) handle = r.get<PluginHandle>();
     if (!r.ok() || !r.at_end() || magic != kPluginMagic)
-      return Error(ErrorCode::lost, format("what {} sent to connect by a plugin is malformed",
+      return Error(ErrorCode::lost, format("plugin connection data from {} is malformed",
                                            peer_text(end_.spec.peer)));
     if (name != services_.plugin->name())
       return Error(ErrorCode::usage,
@@ -93,7 +93,7 @@ class PluginHalf : public NetHalf {
   Result<std::unique_ptr<NetConnection>> finish(PluginLines made, Deadline deadline) {
     COLL_ASSIGN(const int64_t dmabuf, base::knob_int(base::KnobId::dmabuf_enable));
     COLL_ASSIGN(const int64_t force, base::knob_int(base::KnobId::net_force_flush));
-    COLL_ASSIGN(base::Fd control, meet(end_, services_, control_key(), deadline));
+    COLL_ASSIGN(base::Fd control, rendezvous(end_, services_, control_key(), deadline));
     const bool flush =
         services_.device != nullptr && (force != 0 || made.device().force_flush ||
                                         services_.device->facts().compute_capability < kFlushBelow);
@@ -115,7 +115,8 @@ class PluginHalf : public NetHalf {
 
 Result<std::unique_ptr<NetHalf>> plugin_open(const NetEnd& end, const Services& services) {
   if (services.plugin == nullptr)
-    return Error(ErrorCode::defect, "a connection by a network plugin that this rank has not open");
+    return Error(ErrorCode::defect,
+                 "a connection by a network plugin that this rank has not opened");
   return std::unique_ptr<NetHalf>(std::make_unique<PluginHalf>(end, services));
 }
 

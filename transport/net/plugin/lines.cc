@@ -38,11 +38,10 @@ bool aborted(const PluginWait& wait) {
 
 // Null: go on waiting.
 Status may_wait(const PluginWait& wait) {
-  if (aborted(wait))
-    return Error(ErrorCode::lost, "given up, because the communicator was aborted");
+  if (aborted(wait)) return Error(ErrorCode::lost, "stopped because the communicator was aborted");
   if (wait.deadline.passed())
     return Error(ErrorCode::deadline, format("waits for {}", wait.what),
-                 "look at what that rank and its network are doing (-v there); --start-timeout "
+                 "check what that rank and its network are doing (-v there); --start-timeout "
                  "(COLLCTL_START_TIMEOUT) allows more time");
   return {};
 }

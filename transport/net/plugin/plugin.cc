@@ -34,11 +34,11 @@ uint64_t reductions_of(const NetPluginEntry& entry) {
 }  // namespace
 
 Result<std::shared_ptr<NetPlugin>> NetPlugin::open(const std::string& name, uint64_t comm_hash,
-                                                   bool reducing) {
+                                                   bool collnet) {
   auto plugin = std::make_shared<NetPlugin>();
   COLL_ASSIGN(const NetPluginLibrary library, load_net_plugin(name));
   COLL_ASSIGN(plugin->session_, NetPluginSession::start(library.net, comm_hash));
-  if (reducing)
+  if (collnet)
     plugin->open_reducer(library, comm_hash);
   else
     plugin->why_no_reducer_ = "COLLNET_ENABLE is 0";
@@ -55,7 +55,7 @@ void NetPlugin::open_reducer(const NetPluginLibrary& library, uint64_t comm_hash
   }
   reductions_ = reductions_of(library.collective);
   if (reductions_ == 0)
-    why_no_reducer_ = format("network plugin {} ({}): it reduces no type that is known here",
+    why_no_reducer_ = format("network plugin {} ({}): it supports no reduction that collctl knows",
                              library.collective.name, library.collective.library);
   else
     reducer_ = std::move(*session);

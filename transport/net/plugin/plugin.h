@@ -1,5 +1,5 @@
-// An external network plugin as a rank has it open: the library, its network with the devices, and
-// its network that reduces (CollNet) where it has one. Made by find_networks() at the
+// An external network plugin that a rank has opened: the library, its network with the devices, and
+// its CollNet (in-network reduction) where it has one. Made by find_networks() at the
 // communicator's start, kept by it and by each connection. Threads: any.
 #pragma once
 #include <memory>
@@ -18,10 +18,10 @@ static_assert(kernels::kDataTypeCount * kernels::kRedOpCount <= 64);
 
 class NetPlugin {
  public:
-  // `name` as load_net_plugin() takes it; `reducing`: its network that reduces is wanted as well.
+  // `name` as load_net_plugin() takes it; `collnet`: its CollNet is wanted as well.
   // Error unavailable: why it cannot be used.
   static Result<std::shared_ptr<NetPlugin>> open(const std::string& name, uint64_t comm_hash,
-                                                 bool reducing);
+                                                 bool collnet);
 
   base::drivers::NetPluginSession& session() const { return *session_; }
   const base::drivers::NetPluginEntry& entry() const { return session_->entry(); }
@@ -29,7 +29,7 @@ class NetPlugin {
   // "mlx5_0 (200000 Mb/s), mlx5_1 (200000 Mb/s), version 11 of libnccl-net-x.so"
   std::string text() const;
 
-  // The network that reduces; null: none, for this reason.
+  // Its CollNet; null: none, for this reason.
   base::drivers::NetPluginSession* reducer() const { return reducer_.get(); }
   const std::string& why_no_reducer() const { return why_no_reducer_; }
   // What it reduces: a set of reduction_bit(). An average is a sum that is divided here.

@@ -31,7 +31,7 @@ struct ReducerHalf::Attempt {
 
   std::mutex mutex;
   std::condition_variable changed;
-  bool done = false, given_up = false;
+  bool done = false, aborted = false;
   void* group = nullptr;
   Status outcome;
 
@@ -48,16 +48,16 @@ struct ReducerHalf::Attempt {
   }
   void run() {
     std::unique_lock lock(mutex);
-    while (!given_up && outcome.ok() && group == nullptr) {
+    while (!aborted && outcome.ok() && group == nullptr) {
       lock.unlock();
       auto made = ask();
       lock.lock();
       if (!made)
         outcome = std::move(made.error());
       else if (group = *made; group == nullptr)  // not yet: some plugins do not wait
-        base::wait_for(changed, lock, Deadline::after_ms(kAskAgainMs), [&] { return given_up; });
+        base::wait_for(changed, lock, Deadline::after_ms(kAskAgainMs), [&] { return aborted; });
     }
-    if (given_up && group != nullptr)
+    if (aborted && group != nullptr)
       note(entry(), "closeColl", collective_calls(entry()).close_group(group));
     note(entry(), "closeListen", collective_calls(entry()).close_listener(listener));
     done = true;
@@ -101,7 +101,7 @@ Result<std::unique_ptr<ReducerLink>> ReducerHalf::connect(std::span<const Plugin
     if (aborted || deadline.passed()) break;
   }
   if (!attempt->done) {
-    attempt->given_up = true;
+    attempt->aborted = true;
     attempt->changed.notify_all();
     const bool out = base::wait_for(attempt->changed, lock, Deadline::after_ms(kLetGoMs),
                                     [&] { return attempt->done; });
@@ -110,11 +110,11 @@ Result<std::unique_ptr<ReducerLink>> ReducerHalf::connect(std::span<const Plugin
       thread.join();
     else
       thread.detach();
-    const std::string what = format("{} waits in the network that reduces ({}) for its {} heads",
+    const std::string what = format("{} waits in CollNet ({}) for its {} heads",
                                     peer_text(spec_.self), attempt->entry().name, spec_.heads);
     if (aborted) return Error(ErrorCode::lost, what + ": the start was aborted");
     return Error(ErrorCode::deadline, what,
-                 "COLLCTL_COLLNET_ENABLE=0 does without it; --start-timeout allows more time");
+                 "COLLCTL_COLLNET_ENABLE=0 turns it off; --start-timeout allows more time");
   }
   lock.unlock();
   thread.join();

@@ -1,4 +1,4 @@
-// A head's end of a network that reduces (a plugin's CollNet): one all-reduce of the plugin for
+// A head's end of an in-network reduction (a plugin's CollNet): one all-reduce of the plugin for
 // every slot that the head's block sends into the network; its sum is what the block receives.
 // Slots are in host memory (pinned for a GPU). All heads of a group cut alike and never more than
 // one step's slot at once, so the network sees the same sequence from each.
@@ -6,8 +6,8 @@
 // Set-up: listen() on all heads, the handles are exchanged, connect() on all heads. A plugin may
 // wait for the others in its connect: it runs on a thread of its own, which is left to itself with
 // all that it uses when the deadline passes or the abort word is raised. Threads: set-up on the one
-// that wires; the link as transport.h. The link owns its memory; what a plugin has not given back
-// when it is closed stays until the process ends.
+// that wires; the link as transport.h. The link owns its memory; what a plugin has not returned
+// when it is closed is kept until the process ends.
 #pragma once
 #include <optional>
 #include <span>
@@ -31,7 +31,7 @@ struct ReducerSpec {
 
 class ReducerLink : public Link {
  public:
-  ~ReducerLink() override;  // waits shortly for what is under way
+  ~ReducerLink() override;  // waits shortly for what is in flight
 
   kernels::Fifo* fifo(kernels::Protocol protocol) override;  // into the network; Simple only
   kernels::Fifo* sums() { return &sums_; }                   // out of it

@@ -17,7 +17,7 @@ using kernels::RedOp;
 
 namespace {
 
-constexpr int64_t kCloseMs = 200;  // what is under way after a failure may end
+constexpr int64_t kCloseMs = 200;  // what is in flight after a failure may end
 
 uint8_t* slot_of(const kernels::Fifo& fifo, uint64_t step) {
   return fifo.slots + size_t(step % fifo.slot_count) * fifo.slot_bytes;
@@ -79,7 +79,7 @@ ReducerLink::~ReducerLink() {
       base::sleep_until(Deadline::after_ms(1));
       continue;
     }
-    ++done_;  // over, one way or the other
+    ++done_;  // over, either way
     oldest_done_ = false;
   }
   const auto note = [&](const char* call, NetPluginCode code) {
@@ -110,8 +110,9 @@ Result<ReducerLink::Step> ReducerLink::step_of(uint64_t number) const {
   if (record.reduction == 0 || type >= uint32_t(kernels::kDataTypeCount) ||
       op >= uint32_t(kernels::kRedOpCount) || record.bytes > inputs_.slot_bytes ||
       record.bytes % kernels::element_size(DataType(type)) != 0)
-    return Error(ErrorCode::defect, format("step {} for the network says {} bytes, reduction {:#x}",
-                                           number, record.bytes, record.reduction));
+    return Error(ErrorCode::defect,
+                 format("step {} for the network claims {} bytes, reduction {:#x}", number,
+                        record.bytes, record.reduction));
   return Step{.bytes = record.bytes, .type = DataType(type), .op = RedOp(op)};
 }
 
@@ -142,7 +143,7 @@ Result<bool> ReducerLink::oldest_is_done() {
   return oldest_done_ = done != 0;
 }
 
-// Sums that have come: what is an average is divided, the block may have it.
+// Sums that have arrived: what is an average is divided, the block may have it.
 Result<bool> ReducerLink::take() {
   const uint64_t first = done_;
   while (done_ < posted_) {

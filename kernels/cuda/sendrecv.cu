@@ -5,7 +5,7 @@
 
 #include "kernels/algo/pairwise.h"
 #include "kernels/cuda/multiprocessors.cuh"
-#include "kernels/cuda/pairs.cuh"
+#include "kernels/cuda/sendrecv.cuh"
 
 namespace collctl::kernels::cuda {
 namespace {
@@ -15,8 +15,8 @@ Fifo* known_fifo(Fifo* const* table, int peer, Protocol protocol) {
 }
 
 // `rounds`: of the work, in host memory, or null.
-PairsBlock block_of(const WorksLaunch& launch, const Work& work, const PairStep* rounds) {
-  PairsBlock block{};
+SendRecvBlock block_of(const WorksLaunch& launch, const Work& work, const PairStep* rounds) {
+  SendRecvBlock block{};
   block.step_count = work.pair_count;
   block.rank = work.rank;
   block.channel = work.channel;
@@ -67,10 +67,10 @@ bool goes_apart(const WorksLaunch& launch, const Largest& largest) {
          largest.received >= kApartBytes && 2 * launch.work_count <= multiprocessors();
 }
 
-PairsHead head_of(const WorksLaunch& launch) {
+SendRecvHead head_of(const WorksLaunch& launch) {
   const Work& first = launch.works[0];
   const Largest largest = largest_of(launch);
-  PairsHead head{};
+  SendRecvHead head{};
   head.shared = launch.shared;
   head.op_count = first.op_count;
   head.element_bytes = element_size(first.type);
@@ -86,11 +86,11 @@ PairsHead head_of(const WorksLaunch& launch) {
 const void* kernel_of(Protocol protocol) {
   switch (protocol) {
     case Protocol::ll:
-      return address_of(pairs_kernel<Protocol::ll>);
+      return address_of(sendrecv_kernel<Protocol::ll>);
     case Protocol::ll128:
-      return address_of(pairs_kernel<Protocol::ll128>);
+      return address_of(sendrecv_kernel<Protocol::ll128>);
     default:
-      return address_of(pairs_kernel<Protocol::simple>);
+      return address_of(sendrecv_kernel<Protocol::simple>);
   }
 }
 
@@ -101,7 +101,7 @@ bool same_kind(const Work& a, const Work& b) {
 
 }  // namespace
 
-bool pairs_serve(const WorksLaunch& launch) {
+bool sendrecv_serves(const WorksLaunch& launch) {
   if (launch.work_count < 1 || launch.work_count > kMostPairBlocks) return false;
   uint64_t channels = 0;  // bit by channel
   static_assert(kMaxChannels <= 64);
@@ -118,8 +118,8 @@ bool pairs_serve(const WorksLaunch& launch) {
   return true;
 }
 
-int launch_pairs(const WorksLaunch& launch) {
-  PairsCall call;
+int launch_sendrecv(const WorksLaunch& launch) {
+  SendRecvCall call;
   call.head = head_of(launch);
   const auto group = [](int warps) { return warps > 0 ? warps + 1 : 0; };
   const int senders = group(call.head.send_warps), receivers = group(call.head.recv_warps);
@@ -140,7 +140,7 @@ int launch_pairs(const WorksLaunch& launch) {
   return launch_overlapping(kernel, blocks, warps * kWarp, launch.stream, arguments);
 }
 
-int prepare_pairs() {
+int prepare_sendrecv() {
   for (const Protocol protocol : {Protocol::simple, Protocol::ll, Protocol::ll128}) {
     cudaFuncAttributes attributes;
     if (const cudaError_t rc = cudaFuncGetAttributes(&attributes, kernel_of(protocol));

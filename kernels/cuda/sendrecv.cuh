@@ -1,20 +1,20 @@
-// Messages over fifos (pairs_call.h): slices as the verbs cut them, so either end may be theirs.
+// Messages over fifos (sendrecv_call.h): slices as the verbs cut them, so either end may be theirs.
 //
 // A block has a side that sends and one that receives. Of each side's warps the last one keeps the
 // counters: the others tell it in shared memory how many slices they have moved, and run ahead as
-// far as slots are free. So nobody waits for a fence but who publishes. The two sides go through
+// far as slots are free. So only the publisher waits for a fence. The two sides go through
 // the rounds each at its own pace: a rank's receives never wait for its sends, hence in the
 // earliest unfinished round of all ranks both ends of a message are there.
 #pragma once
 #include "kernels/cuda/ll.cuh"
 #include "kernels/cuda/ll128.cuh"
 #include "kernels/cuda/overlap.cuh"
-#include "kernels/cuda/pairs_side.cuh"
+#include "kernels/cuda/sendrecv_side.cuh"
 #include "kernels/cuda/simple_loops.cuh"
 
 namespace collctl::kernels::cuda {
 
-// How the warps of a side move a slice. put: false never; take: false: given up.
+// How the warps of a side move a slice. put: false never; take: false: aborted.
 template <Protocol kProtocol>
 struct PairMover;
 
@@ -72,9 +72,10 @@ struct PairMover<Protocol::ll> {
 #pragma unroll 1
     for (uint32_t l = side.index(); l < lines; l += LlLines::kUnroll * step) {
       uint64_t data[LlLines::kUnroll];
-      if (!LlLines::read_slot(
-              end.place(), flag, l, step, lines, data,
-              [&](uint64_t seen, int64_t start) { return side.gives_up(end, seen, flag, start); }))
+      if (!LlLines::read_slot(end.place(), flag, l, step, lines, data,
+                              [&](uint64_t seen, int64_t start) {
+                                return side.must_abort(end, seen, flag, start);
+                              }))
         return false;
       store_words<1>(to, places(bytes, l, step), data);
     }
@@ -109,9 +110,10 @@ struct PairMover<Protocol::ll128> {
          base += side.warps * Lines::kLinesOfWarp) {
       const Lines::Part part(base);
       Lines::Words data;
-      if (!Lines::read_slot(
-              end.place(), flag, part, lines, data,
-              [&](uint64_t seen, int64_t start) { return side.gives_up(end, seen, flag, start); }))
+      if (!Lines::read_slot(end.place(), flag, part, lines, data,
+                            [&](uint64_t seen, int64_t start) {
+                              return side.must_abort(end, seen, flag, start);
+                            }))
         return false;
       store_words<2>(to, Lines::places(bytes, part), data);
       __syncwarp();
@@ -160,7 +162,7 @@ __device__ __forceinline__ void keep_counters(PairSide& side, PairEnd& end, uint
                            : PairMover<kProtocol>::wire_bytes(n));
       fence_system();
     }
-    // What was loaded from a slot has been used, so no load can come after the head.
+    // What was loaded from a slot has been used, so no load can follow the head.
     if (side.lane == 0 && (announces || side.receives)) store_volatile(end.post, end.step + 1);
     end.advance();
     return true;
@@ -168,7 +170,7 @@ __device__ __forceinline__ void keep_counters(PairSide& side, PairEnd& end, uint
   if (side.lane == 0) end.fifo->step = end.step;  // all have loaded it
 }
 
-// One message. `fifo` null: no link was made, a planner's mistake.
+// One message. `fifo` null: no link was made, a planner's bug.
 template <Protocol kProtocol>
 __device__ __forceinline__ void run_message(PairSide& side, Fifo* fifo, const PairStep& step) {
   const uint64_t bytes =
@@ -193,7 +195,7 @@ __device__ __forceinline__ void run_message(PairSide& side, Fifo* fifo, const Pa
     send_slices<kProtocol>(side, end, static_cast<const uint8_t*>(step.send), bytes);
 }
 
-// To oneself: the sides copy half each.
+// To itself: the sides copy half each.
 __device__ __forceinline__ void run_own(const PairSide& side, const PairStep& step) {
   const uint64_t bytes = step.send_count * side.head.element_bytes;
   if (side.keeps_counters() || bytes == 0 || step.send == step.recv) return;
@@ -207,8 +209,8 @@ __device__ __forceinline__ void run_own(const PairSide& side, const PairStep& st
 }
 
 template <Protocol kProtocol>
-__device__ __forceinline__ void run_pairs(const PairsHead& head, const PairsBlock& mine,
-                                          PairShared& block) {
+__device__ __forceinline__ void run_sendrecv(const SendRecvHead& head, const SendRecvBlock& mine,
+                                             PairShared& block) {
   for (int i = int(threadIdx.x); i < int(sizeof(PairShared) / sizeof(uint32_t)); i += kWarp)
     if (threadIdx.x < kWarp) reinterpret_cast<uint32_t*>(&block)[i] = 0;
   __syncthreads();
@@ -227,17 +229,17 @@ __device__ __forceinline__ void run_pairs(const PairsHead& head, const PairsBloc
     else
       run_message<kProtocol>(side, known, step);
     // The next message of the fifo begins where this one ended.
-    if (k + 1 < mine.step_count && side.meet()) return;
+    if (k + 1 < mine.step_count && side.barrier()) return;
   }
 }
 
 template <Protocol kProtocol>
 __global__ void __launch_bounds__(kMostPairThreads, 1)
-    pairs_kernel(const __grid_constant__ PairsCall call) {
+    sendrecv_kernel(const __grid_constant__ SendRecvCall call) {
   COLL_BLOCK_SHARED(PairShared, block);
   begin_launch();
-  run_pairs<kProtocol>(call.head, call.blocks[call.head.apart ? blockIdx.x / 2 : blockIdx.x],
-                       block);
+  run_sendrecv<kProtocol>(call.head, call.blocks[call.head.apart ? blockIdx.x / 2 : blockIdx.x],
+                          block);
 }
 
 }  // namespace collctl::kernels::cuda

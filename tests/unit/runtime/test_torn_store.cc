@@ -1,5 +1,5 @@
 // The device window, and LL128's test in it, on ranks as threads over the fake driver's GPUs.
-#include "runtime/litmus.h"
+#include "runtime/torn_store.h"
 
 #include <cstring>
 
@@ -50,7 +50,7 @@ int read_lines(void* lines, uint32_t count, uint32_t rounds, uint32_t* torn, con
       const uint64_t* line = word + i * kWords;
       while (load(line + kWords - 1) < rounds) {
         if (deadline.passed()) {
-          std::atomic_ref<uint32_t>(*torn).store(kernels::cuda::kLitmusGaveUp);
+          std::atomic_ref<uint32_t>(*torn).store(kernels::cuda::kTornStoreAborted);
           return;
         }
         base::yield_thread();
@@ -73,7 +73,7 @@ struct Ranks {
 };
 
 // What the test says on each rank; all memory of the window is zero afterwards, unless it is lost.
-std::vector<std::string> litmus_of(const Ranks& ranks) {
+std::vector<std::string> torn_stores_of(const Ranks& ranks) {
   std::vector<kernels::cuda::Launcher> launchers;
   for (int r = 0; r < ranks.count; ++r) launchers.push_back(ranks.launcher(r));
   std::vector<std::string> said(size_t(ranks.count));
@@ -94,14 +94,14 @@ std::vector<std::string> litmus_of(const Ranks& ranks) {
                                                        .bootstrap = &bootstrap},
                                                       why_not, soon()));
     COLL_TRY(expect(window != nullptr, "a window, not: " + why_not));
-    LitmusOptions options;
+    TornStoreOptions options;
     options.device = device;
     options.launcher = &launchers[size_t(me)];
     options.window = window->memory();
     options.part_bytes = window->part_bytes();
     options.bootstrap = &bootstrap;
     options.wait_s = ranks.wait_s;
-    COLL_ASSIGN(LitmusVerdict verdict, why_lines_tear(options, soon()));
+    COLL_ASSIGN(TornStoreVerdict verdict, why_lines_tear(options, soon()));
     said[size_t(me)] = verdict.why;
     COLL_TRY(expect(verdict.window_lost == ranks.loses_window, "the window lost, or not"));
     COLL_TRY(expect((verdict.rest != nullptr) == (me == ranks.unended), "a rest, or none"));
@@ -121,37 +121,37 @@ std::vector<std::string> litmus_of(const Ranks& ranks) {
 
 kernels::cuda::Launcher with(int (*write)(void*, uint32_t, uint32_t, void*)) {
   kernels::cuda::Launcher table = host_launcher();
-  table.litmus_write = write;
-  table.litmus_read = read_lines;
+  table.torn_store_write = write;
+  table.torn_store_read = read_lines;
   return table;
 }
 
 }  // namespace
 
-TEST_CASE("lines that come whole pass on every rank", "[gpu][litmus]") {
+TEST_CASE("lines that come whole pass on every rank", "[gpu][torn_store]") {
   for (const int n : {2, 3, 5}) {
     set_up_gpus(n);
     Ranks ranks;
     ranks.count = n;
     ranks.launcher = [](int) { return with(write_whole); };
-    CHECK(litmus_of(ranks) == std::vector<std::string>(size_t(n)));
+    CHECK(torn_stores_of(ranks) == std::vector<std::string>(size_t(n)));
   }
   CHECK(fake_cuda::counts() == fake_cuda::Counts{});
 }
 
-TEST_CASE("torn lines are told of with both ranks, on every rank", "[gpu][litmus]") {
+TEST_CASE("torn lines are told of with both ranks, on every rank", "[gpu][torn_store]") {
   set_up_gpus(3);
   Ranks ranks;
   // 200000 bytes for two senders: 781 lines each, of which 512 are used.
   ranks.launcher = [](int r) { return with(r == 2 ? write_torn : write_whole); };
-  for (const std::string& text : litmus_of(ranks))
-    CHECK(text == "512 lines of rank 2 came torn to rank 0");
+  for (const std::string& text : torn_stores_of(ranks))
+    CHECK(text == "512 lines of rank 2 arrived torn at rank 0");
 }
 
 // A reader that heeds neither its deadline nor the word that tells it to give up.
 std::atomic<bool> released{false};
 int read_for_ever(void* lines, uint32_t count, uint32_t rounds, uint32_t* torn,
-                  const uint32_t* give_up, int64_t timeout_ns, void* stream) {
+                  const uint32_t* aborted, int64_t timeout_ns, void* stream) {
   if (rounds > 0) {
     const int error = fake_cuda::enqueue(stream, [] {
       const Deadline deadline = Deadline::after_seconds(30);
@@ -159,34 +159,34 @@ int read_for_ever(void* lines, uint32_t count, uint32_t rounds, uint32_t* torn,
     });
     if (error != 0) return error;
   }
-  return read_lines(lines, count, rounds, torn, give_up, timeout_ns, stream);
+  return read_lines(lines, count, rounds, torn, aborted, timeout_ns, stream);
 }
 
-TEST_CASE("a test of lines that does not end takes the window with it", "[gpu][litmus]") {
+TEST_CASE("a test of lines that does not end takes the window with it", "[gpu][torn_store]") {
   set_up_gpus(3);
   released = false;
   Ranks ranks;
   ranks.launcher = [](int r) {
     kernels::cuda::Launcher table = with(write_whole);
-    if (r == 1) table.litmus_read = read_for_ever;
+    if (r == 1) table.torn_store_read = read_for_ever;
     return table;
   };
   ranks.wait_s = 2;  // enough for the other two
   ranks.loses_window = true;
   ranks.unended = 1;
   ranks.release = [] { released = true; };
-  for (const std::string& text : litmus_of(ranks)) {
+  for (const std::string& text : torn_stores_of(ranks)) {
     INFO(text);
-    CHECK(text.starts_with("the test of lines failed on rank 1: waits for GPU 1"));
+    CHECK(text.starts_with("the torn-store test failed on rank 1: waits for GPU 1"));
   }
   CHECK(fake_cuda::counts() == fake_cuda::Counts{});
 }
 
-TEST_CASE("a test of lines that cannot be made is no pass", "[gpu][litmus]") {
+TEST_CASE("a test of lines that cannot be made is no pass", "[gpu][torn_store]") {
   set_up_gpus(2);
   Ranks ranks;
   ranks.count = 2;
   ranks.launcher = [](int r) { return r == 1 ? host_launcher() : with(write_whole); };
-  for (const std::string& text : litmus_of(ranks))
-    CHECK(text == "the test of lines failed on rank 1: the launcher's own words");
+  for (const std::string& text : torn_stores_of(ranks))
+    CHECK(text == "the torn-store test failed on rank 1: the launcher's own words");
 }

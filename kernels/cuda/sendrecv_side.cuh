@@ -1,9 +1,9 @@
-// One side of a block of the kernel of messages (pairs.cuh): the end of the fifo it has open, how
-// its warps wait, give up together and tell each other how far they are.
+// One side of a block of the kernel of messages (sendrecv.cuh): the end of the fifo it has open,
+// how its warps wait, abort together and tell each other how far they are.
 #pragma once
 #include "kernels/chunk.h"
-#include "kernels/cuda/pairs_call.h"
 #include "kernels/cuda/report.cuh"
+#include "kernels/cuda/sendrecv_call.h"
 #include "kernels/slices.h"
 
 namespace collctl::kernels::cuda {
@@ -48,8 +48,8 @@ struct PairEnd {
 
 // Out of line, by values: what waits should stay in registers.
 struct PairWhere {
-  const PairsHead* head;
-  const PairsBlock* mine;
+  const SendRecvHead* head;
+  const SendRecvBlock* mine;
   PairShared* block;
   Protocol protocol;
   WaitSide side;
@@ -62,8 +62,8 @@ static __device__ __noinline__ void report_pair(PairWhere at, ReportCode code, i
                code, {peer, at.side, step, wanted}, seen);
 }
 // For a thread that waits since `start`: true when it must stop.
-static __device__ __noinline__ bool pair_gives_up(PairWhere at, int32_t peer, uint64_t step,
-                                                  uint64_t seen, uint64_t wanted, int64_t start) {
+static __device__ __noinline__ bool pair_must_abort(PairWhere at, int32_t peer, uint64_t step,
+                                                    uint64_t seen, uint64_t wanted, int64_t start) {
   if (load_acquire_block(&at.block->failed) != 0) return true;
   const DeviceShared& shared = at.head->shared;
   const bool aborted = load_volatile(shared.abort_word) != 0;
@@ -86,13 +86,13 @@ static __device__ __noinline__ uint64_t pair_slice_bytes(uint64_t chunk, uint32_
 // What a warp knows of its side of the block.
 class PairSide {
  public:
-  const PairsHead& head;
-  const PairsBlock& mine;
+  const SendRecvHead& head;
+  const SendRecvBlock& mine;
   const Protocol protocol;
   const bool receives;
   const int warps, warp, lane;  // `warps` move data, the one behind keeps the counters
 
-  __device__ PairSide(const PairsHead& h, const PairsBlock& b, Protocol p, PairShared& block,
+  __device__ PairSide(const SendRecvHead& h, const SendRecvBlock& b, Protocol p, PairShared& block,
                       bool receiver, int warp_of_side)
       : head(h),
         mine(b),
@@ -107,25 +107,25 @@ class PairSide {
   __device__ int index() const { return warp * kWarp + lane; }  // of those that move
   __device__ int count() const { return warps * kWarp; }
 
-  // From any thread: the block gives up. All waits look at it.
+  // From any thread: the block aborts. All waits look at it.
   __device__ void fail() { store_release_block(&block_.failed, 1); }
   __device__ bool failed() const { return load_acquire_block(&block_.failed) != 0; }
-  // Alike in all threads of the side, which all come here. One lane looks: it takes an atomic.
-  __device__ bool meet() {
+  // The same in all threads of the side, which all call it. One lane looks: it takes an atomic.
+  __device__ bool barrier() {
     return barrier_any(1 + int(receives), (warps + 1) * kWarp, lane == 0 && failed());
   }
   __device__ __forceinline__ PairWhere where() const {
     return {&head, &mine, &block_, protocol, receives ? WaitSide::recv : WaitSide::send};
   }
-  __device__ __forceinline__ bool gives_up(const PairEnd& end, uint64_t seen, uint64_t wanted,
-                                           int64_t start) const {
-    return pair_gives_up(where(), end.peer, end.step, seen, wanted, start);
+  __device__ __forceinline__ bool must_abort(const PairEnd& end, uint64_t seen, uint64_t wanted,
+                                             int64_t start) const {
+    return pair_must_abort(where(), end.peer, end.step, seen, wanted, start);
   }
 
-  // A warp that moves, together: until *end.counter > above. False: given up.
+  // A warp that moves, together: until *end.counter > above. False: aborted.
   __device__ __forceinline__ bool wait_above(PairEnd& end, uint64_t above) {
     if (end.seen > above) return true;
-    bool given_up = false;
+    bool aborts = false;
     if (lane == 0) {
       int64_t start = 0;
 #pragma unroll 1
@@ -133,14 +133,14 @@ class PairSide {
         if (polls % kPollsBetweenLooks != 0) continue;
         if (start == 0) {
           start = clock_ns();
-        } else if (gives_up(end, end.seen, above + 1, start)) {
-          given_up = true;
+        } else if (must_abort(end, end.seen, above + 1, start)) {
+          aborts = true;
           break;
         }
       }
     }
     end.seen = __shfl_sync(kAllLanes, end.seen, 0);
-    return !__any_sync(kAllLanes, given_up);
+    return !__any_sync(kAllLanes, aborts);
   }
 
   // A warp that moves: its part of the slice is in place, or has been used.
@@ -150,7 +150,7 @@ class PairSide {
     if (lane != 0) return;
     store_release_block(&block_.moved[receives][warp], slices_);
   }
-  // The warp that keeps the counters: all have moved one slice more. False: given up.
+  // The warp that keeps the counters: all have moved one slice more. False: aborted.
   __device__ bool all_moved() {
     ++slices_;
 #pragma unroll 1

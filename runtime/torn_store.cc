@@ -1,4 +1,4 @@
-#include "runtime/litmus.h"
+#include "runtime/torn_store.h"
 
 #include <algorithm>
 #include <vector>
@@ -15,23 +15,23 @@ using transport::DeviceStream;
 constexpr uint32_t kMostLines = 512, kRounds = 2000;
 constexpr uint64_t kLineBytes = 128;
 constexpr int64_t kTimeoutNs = 5'000'000'000;
-constexpr double kGiveUpSeconds = 1;  // readers that were told to
+constexpr double kAbortSeconds = 1;  // readers that were told to
 constexpr uint64_t kWordsApart = 64;
 
 enum : int32_t { kWent, kCannot, kNotEnded };  // the test was made, could not be, has not ended
 
 // How it went on one rank, for all to see.
-struct LitmusOutcome {
+struct TornStoreOutcome {
   int32_t from = -1;  // the writer of torn lines
   uint32_t torn = 0;
   int32_t failed = kWent;
   char why[116] = {};
 };
-static_assert(sizeof(LitmusOutcome) == 128);
+static_assert(sizeof(TornStoreOutcome) == 128);
 
-class Litmus : public LitmusRest {
+class TornStoreTest : public TornStoreRest {
  public:
-  explicit Litmus(const LitmusOptions& options)
+  explicit TornStoreTest(const TornStoreOptions& options)
       : o_(options),
         lines_(uint32_t(std::min<uint64_t>(
             kMostLines, o_.part_bytes / kLineBytes / uint64_t(o_.window.nranks - 1)))) {}
@@ -64,8 +64,8 @@ class Litmus : public LitmusRest {
   Status wait() {
     Status first = wait_for_all(Deadline::after_seconds(o_.wait_s));
     if (first) return first;
-    std::atomic_ref<uint32_t>(*word(readers_.size())).store(1);   // readers give up
-    (void)wait_for_all(Deadline::after_seconds(kGiveUpSeconds));  // ended() says how that went
+    std::atomic_ref<uint32_t>(*word(readers_.size())).store(1);  // readers abort
+    (void)wait_for_all(Deadline::after_seconds(kAbortSeconds));  // ended() says how that went
     return first;
   }
 
@@ -77,8 +77,8 @@ class Litmus : public LitmusRest {
     return true;
   }
 
-  LitmusOutcome outcome() const {
-    LitmusOutcome mine;
+  TornStoreOutcome outcome() const {
+    TornStoreOutcome mine;
     const int n = o_.window.nranks;
     for (size_t i = 0; i < readers_.size(); ++i) {
       const uint32_t torn = std::atomic_ref<uint32_t>(*word(i)).load();
@@ -106,32 +106,33 @@ class Litmus : public LitmusRest {
     return Error(ErrorCode::unavailable, o_.launcher->error_text(error));
   }
   Status read(size_t i, uint32_t rounds) {
-    return launched(o_.launcher->litmus_read(part(o_.window.rank) + i * pair_bytes(), lines_,
-                                             rounds, word(i), word(readers_.size()), kTimeoutNs,
-                                             readers_[i].get()));
+    return launched(o_.launcher->torn_store_read(part(o_.window.rank) + i * pair_bytes(), lines_,
+                                                 rounds, word(i), word(readers_.size()), kTimeoutNs,
+                                                 readers_[i].get()));
   }
   Status write(size_t i, uint32_t rounds) {
     const int to = (o_.window.rank + int(i) + 1) % o_.window.nranks;
-    return launched(
-        o_.launcher->litmus_write(part(to) + i * pair_bytes(), lines_, rounds, writers_[i].get()));
+    return launched(o_.launcher->torn_store_write(part(to) + i * pair_bytes(), lines_, rounds,
+                                                  writers_[i].get()));
   }
 
   uint64_t pair_bytes() const { return lines_ * kLineBytes; }
 
-  const LitmusOptions o_;
+  const TornStoreOptions o_;
   const uint32_t lines_;           // of a pair
   transport::PinnedMemory words_;  // counts of torn lines, then the abort word
   std::vector<DeviceStream> readers_, writers_;
 };
 
-std::string what_happened(std::vector<LitmusOutcome>& all) {
+std::string what_happened(std::vector<TornStoreOutcome>& all) {
   for (size_t r = 0; r < all.size(); ++r) {
-    LitmusOutcome& o = all[r];
+    TornStoreOutcome& o = all[r];
     o.why[sizeof o.why - 1] = 0;
-    if (o.failed != kWent) return format("the test of lines failed on rank {}: {}", r, o.why);
-    if (o.torn == kernels::cuda::kLitmusGaveUp)
-      return format("lines of rank {} did not come to rank {}", o.from, r);
-    if (o.torn != 0) return format("{} lines of rank {} came torn to rank {}", o.torn, o.from, r);
+    if (o.failed != kWent) return format("the torn-store test failed on rank {}: {}", r, o.why);
+    if (o.torn == kernels::cuda::kTornStoreAborted)
+      return format("lines of rank {} did not arrive at rank {}", o.from, r);
+    if (o.torn != 0)
+      return format("{} lines of rank {} arrived torn at rank {}", o.torn, o.from, r);
   }
   return {};
 }
@@ -142,41 +143,41 @@ void note(Status& first, Status status) {
 
 }  // namespace
 
-Result<LitmusVerdict> why_lines_tear(const LitmusOptions& options, Deadline deadline) {
+Result<TornStoreVerdict> why_lines_tear(const TornStoreOptions& options, Deadline deadline) {
   COLL_INFO(init, "LL128 : testing lines between {} GPUs", options.window.nranks);
-  auto test = std::make_unique<Litmus>(options);
-  Litmus& litmus = *test;
+  auto test = std::make_unique<TornStoreTest>(options);
+  TornStoreTest& run = *test;
   Status went = options.device->use();
-  if (went) went = litmus.set_up();
-  std::vector<LitmusOutcome> all(static_cast<size_t>(options.window.nranks));
-  LitmusOutcome& mine = all[size_t(options.window.rank)];
+  if (went) went = run.set_up();
+  std::vector<TornStoreOutcome> all(static_cast<size_t>(options.window.nranks));
+  TornStoreOutcome& mine = all[size_t(options.window.rank)];
   // Whether everybody can: nobody shall wait for lines that nobody writes.
   const auto share = [&]() -> Result<bool> {
-    mine.failed = went ? kWent : litmus.ended() ? kCannot : kNotEnded;
+    mine.failed = went ? kWent : run.ended() ? kCannot : kNotEnded;
     if (!went) {
       const std::string why = went.error().chain();
       std::copy_n(why.data(), std::min(why.size(), sizeof mine.why - 1), mine.why);
     }
-    COLL_TRY_IN(options.bootstrap->all_gather(all.data(), sizeof(LitmusOutcome), deadline),
+    COLL_TRY_IN(options.bootstrap->all_gather(all.data(), sizeof(TornStoreOutcome), deadline),
                 "LL128 test");
     return std::all_of(all.begin(), all.end(),
-                       [](const LitmusOutcome& o) { return o.failed == kWent; });
+                       [](const TornStoreOutcome& o) { return o.failed == kWent; });
   };
   COLL_ASSIGN(bool good, share());
   const bool ran = good;
   if (ran) {
-    note(went, litmus.start_reading());
+    note(went, run.start_reading());
     COLL_TRY_IN(options.bootstrap->barrier(deadline), "LL128 test");
-    note(went, litmus.start_writing());
-    note(went, litmus.wait());
-    mine = litmus.outcome();
+    note(went, run.start_writing());
+    note(went, run.wait());
+    mine = run.outcome();
     COLL_ASSIGN(good, share());  // nobody writes any more
-    if (good) note(went, litmus.clean());
+    if (good) note(went, run.clean());
     COLL_ASSIGN(good, share());
   }
-  LitmusVerdict verdict{.why = what_happened(all), .window_lost = false, .rest = nullptr};
+  TornStoreVerdict verdict{.why = what_happened(all), .window_lost = false, .rest = nullptr};
   // What was written into it, and is zero no more, or still may be written.
-  verdict.window_lost = std::any_of(all.begin(), all.end(), [&](const LitmusOutcome& o) {
+  verdict.window_lost = std::any_of(all.begin(), all.end(), [&](const TornStoreOutcome& o) {
     return o.failed == kNotEnded || (ran && o.failed != kWent);
   });
   if (mine.failed == kNotEnded) verdict.rest = std::move(test);

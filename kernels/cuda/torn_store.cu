@@ -1,9 +1,9 @@
-// The torn-line test: in round r the writer stores r into all 16 words of every line, as LL128 does
-// (eight lanes a line, one store), without waiting for anybody. The reader does what LL128 does as
-// well: it loads a line until the flag, its last word, has moved, and loads it once more; a word
-// that is older than the flag shows that a line does not arrive as a unit there. The lines start as
-// zeros. Both end with the last round, the reader also by the abort word or its deadline.
-#include "kernels/cuda/litmus.h"
+// The torn-store test: in round r the writer stores r into all 16 words of every line, as LL128
+// does (eight lanes a line, one store), without waiting for anybody. The reader does what LL128
+// does as well: it loads a line until the flag, its last word, has moved, and loads it once more; a
+// word that is older than the flag shows that a line does not arrive as a unit there. The lines
+// start as zeros. Both end with the last round, the reader also by the abort word or its deadline.
+#include "kernels/cuda/torn_store.h"
 
 #include <cuda_runtime.h>
 
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads)
         const bool ends = lane == 0 && polls % kPollsBetweenLooks == 0 &&
                           (load_volatile(abort_word) != 0 || clock_ns() - start > timeout_ns);
         if (__any_sync(group, ends)) {
-          if (lane == 0) atomicExch(torn, kLitmusGaveUp);
+          if (lane == 0) atomicExch(torn, kTornStoreAborted);
           return;
         }
         continue;
@@ -58,8 +58,8 @@ __global__ void __launch_bounds__(kThreads)
       const Pack again = load_pack(mine);
       const bool old = again.word[0] < flag || again.word[1] < flag;
       if (__any_sync(group, old) && lane == 0) {
-        // A count that has said that the reader gave up stays.
-        if (load_volatile(torn) < kLitmusGaveUp - 1) atomicAdd(torn, 1u);
+        // A count that says that the reader aborted stays.
+        if (load_volatile(torn) < kTornStoreAborted - 1) atomicAdd(torn, 1u);
       }
     }
   }
@@ -83,7 +83,7 @@ cudaError_t load_kernels() {
 
 }  // namespace
 
-int litmus_write(void* lines, uint32_t line_count, uint32_t rounds, void* stream) {
+int torn_store_write(void* lines, uint32_t line_count, uint32_t rounds, void* stream) {
   if (line_count == 0) return cudaErrorInvalidValue;
   if (const cudaError_t rc = load_kernels(); rc != cudaSuccess) return rc;
   auto* to = static_cast<uint8_t*>(lines);
@@ -92,8 +92,8 @@ int litmus_write(void* lines, uint32_t line_count, uint32_t rounds, void* stream
                           arguments, 0, static_cast<cudaStream_t>(stream));
 }
 
-int litmus_read(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
-                const uint32_t* abort_word, int64_t timeout_ns, void* stream) {
+int torn_store_read(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
+                    const uint32_t* abort_word, int64_t timeout_ns, void* stream) {
   if (line_count == 0) return cudaErrorInvalidValue;
   if (const cudaError_t rc = load_kernels(); rc != cudaSuccess) return rc;
   const auto* from = static_cast<const uint8_t*>(lines);

@@ -1,7 +1,7 @@
 // Pairwise schedules: who exchanges with whom in which round. Part of the planner (planner.h).
 //
 // Round d: every rank r sends to r + d and receives from r - d (mod n), so both ends of a message
-// meet in the same round. No deadlock: take a rank at the earliest (round, step, chunk) of all; the
+// share a round. No deadlock: take a rank at the earliest (round, step, chunk) of all; the
 // receiver of its chunk has taken every earlier chunk, so all slots of that connection are free,
 // and the sender of the chunk it waits for is not earlier than itself, so it has sent or is free to
 // send. This needs a chunk to fit into the slots of a connection.
@@ -31,8 +31,8 @@ struct MessageWidth {
 constexpr MessageWidth kCpuMessages{8 << 10, 0, 8 << 10, {512 << 10, 512 << 10, 512 << 10}};
 constexpr MessageWidth kGpuMessages{32 << 10, 1 << 20, 512 << 10, {32 << 10, 2 << 10, 16 << 10}};
 
-// How a message goes. Every rank keeps this order of ways, and none waits for another. window: in
-// memory that all ranks map; copy: to oneself, on a GPU.
+// How a message is sent. Every rank keeps this order of paths, and none waits for another. window:
+// in memory that all ranks map; copy: to oneself, on a GPU.
 enum class By { fifos, window, copy };
 struct Way {
   Protocol protocol;
@@ -42,7 +42,7 @@ constexpr Way kWays[] = {{Protocol::ll, By::fifos},      {Protocol::ll128, By::f
                          {Protocol::simple, By::fifos},  {Protocol::ll128, By::window},
                          {Protocol::simple, By::window}, {Protocol::simple, By::copy}};
 
-// Of a slot in use over NVLink: what is under way in all channels must stay in the receiver's cache
+// Of a slot in use over NVLink: what is in flight in all channels must stay in the receiver's cache
 // until it is taken.
 constexpr uint64_t kNvlinkChunk = 128 << 10;
 
@@ -70,7 +70,7 @@ double message_us(uint64_t bytes, const Way& way, const CommShape& shape) {
   const auto gpu_us = [&](Protocol p, uint64_t n) {
     return predict_fifos(*shape.model, {Collective::send_recv, kPairwise, p, shape.nranks, n}).us;
   };
-  // The field has no LL128 for messages: it starts like LL and moves 120 of 128 bytes of Simple's.
+  // NCCL has no LL128 for messages: it starts like LL and moves 120 of 128 bytes of Simple's.
   if (shape.gpu && protocol == Protocol::ll128)
     return gpu_us(Protocol::ll, 0) +
            (gpu_us(Protocol::simple, bytes) - gpu_us(Protocol::simple, 0)) * 128 / 120;
@@ -168,7 +168,7 @@ Result<size_t> way_of(const Operation& message, uint64_t bytes, const CommShape&
 
 std::string why_way(const Way& way, const CommShape& shape) {
   const MessageWidth& width = message_width(shape);
-  if (way.by == By::copy) return "messages to oneself";
+  if (way.by == By::copy) return "messages to itself";
   if (way.by == By::window)
     return format("{} messages, in memory that all ranks map",
                   way.protocol == Protocol::ll128 ? "small" : "large");
@@ -217,7 +217,7 @@ Status check_self(const Schedule& schedule, int rank) {
   for (size_t k = 0; k < round.sends.size(); ++k)
     if (round.sends[k].second != round.recvs[k].second)
       return Error(ErrorCode::usage,
-                   format("rank {}: a send to itself of {} bytes meets a receive of {}", rank,
+                   format("rank {}: a send to itself of {} bytes matches a receive of {}", rank,
                           round.sends[k].second, round.recvs[k].second));
   return {};
 }

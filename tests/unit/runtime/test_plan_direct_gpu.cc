@@ -20,7 +20,7 @@ bool windows_serve(Collective c, AlgorithmId algorithm, Protocol protocol, DataT
          (protocol == Protocol::simple ||
           bytes <= (protocol == Protocol::ll ? 128u << 10 : 16u << 20));
 }
-bool all_straight(Collective, DataType, RedOp, int, uint64_t) {
+bool all_direct(Collective, DataType, RedOp, int, uint64_t) {
   return true;
 }
 
@@ -29,7 +29,7 @@ CommShape shape_of(int ranks) {
   shape.gpu_window = true;
   shape.no_window = {};
   shape.window_serves = windows_serve;
-  shape.window_direct = all_straight;
+  shape.window_direct = all_direct;
   shape.ll128_passed = true;
   return shape;
 }
@@ -60,9 +60,9 @@ TEST_CASE("GPU ranks go straight between windows where the model says so",
     INFO(n << " ranks");
     for (const Collective c : {Collective::all_gather, Collective::all_to_all}) {
       INFO(kernels::name_of(c));
-      CHECK_FALSE(planned(shape, c, 4).straight);  // lines are there sooner
+      CHECK_FALSE(planned(shape, c, 4).direct);  // lines are there sooner
       const PlannedOp large = planned(shape, c, kLarge);
-      CHECK(large.straight);
+      CHECK(large.direct);
       // One kernel for the whole operation, which knows what its addresses are.
       CHECK(large.by_window_kernel);
       REQUIRE(large.works.size() == 1);
@@ -75,9 +75,9 @@ TEST_CASE("GPU ranks go straight between windows where the model says so",
     // Sums come as soon through slots, whatever the size.
     for (const Collective c : {Collective::all_reduce, Collective::reduce_scatter})
       for (const uint64_t count : {uint64_t(4), uint64_t(4) << 20, kLarge})
-        CHECK_FALSE(planned(shape, c, count).straight);
+        CHECK_FALSE(planned(shape, c, count).direct);
     // A broadcast to several is handed on through slots, sooner than by loads.
-    CHECK(planned(shape, Collective::broadcast, kLarge).straight == (n == 2));
+    CHECK(planned(shape, Collective::broadcast, kLarge).direct == (n == 2));
   }
 }
 
@@ -85,28 +85,28 @@ TEST_CASE("choices of GPU ranks with buffers in windows", "[gpu][planner][user_w
   constexpr uint64_t kLarge = 64 << 20;
   constexpr auto kSum = Collective::all_reduce;
   CommShape shape = shape_of(4);
-  CHECK(planned(shape, kSum, 4, "two-shot").straight);  // asked for, whatever it takes
-  CHECK_FALSE(planned(shape, kSum, kLarge, "ring").straight);
-  CHECK_FALSE(planned(shape, kSum, 1024, "", "ll").straight);
-  CHECK(planned(shape, Collective::all_to_all, kLarge, "", "simple").straight);
-  CHECK_FALSE(planned(shape, Collective::barrier, 1).straight);
+  CHECK(planned(shape, kSum, 4, "two-shot").direct);  // asked for, whatever it takes
+  CHECK_FALSE(planned(shape, kSum, kLarge, "ring").direct);
+  CHECK_FALSE(planned(shape, kSum, 1024, "", "ll").direct);
+  CHECK(planned(shape, Collective::all_to_all, kLarge, "", "simple").direct);
+  CHECK_FALSE(planned(shape, Collective::barrier, 1).direct);
   constexpr auto kMoved = Collective::all_gather;
   shape.window_direct = nullptr;
-  CHECK_FALSE(planned(shape, kMoved, kLarge).straight);
+  CHECK_FALSE(planned(shape, kMoved, kLarge).direct);
   shape.window_direct = [](Collective c, DataType, RedOp, int, uint64_t) {
     return c == Collective::all_to_all;
   };
-  CHECK_FALSE(planned(shape, kMoved, kLarge).straight);
-  CHECK(planned(shape, Collective::all_to_all, kLarge).straight);
-  shape.window_direct = all_straight;
+  CHECK_FALSE(planned(shape, kMoved, kLarge).direct);
+  CHECK(planned(shape, Collective::all_to_all, kLarge).direct);
+  shape.window_direct = all_direct;
   shape.gpu_window = false;
   shape.no_window = "of no account";
-  CHECK_FALSE(planned(shape, kMoved, kLarge).straight);
+  CHECK_FALSE(planned(shape, kMoved, kLarge).direct);
 }
 
 TEST_CASE("times straight between windows", "[gpu][model][user_window]") {
   const auto us = [](Collective c, int n, uint64_t bytes) {
-    return predict_straight({c, AlgorithmId::two_shot, Protocol::simple, n, bytes}).us;
+    return predict_direct({c, AlgorithmId::two_shot, Protocol::simple, n, bytes}).us;
   };
   constexpr uint64_t kMiB = 1 << 20;
   for (const int n : {2, 4}) {
@@ -120,9 +120,9 @@ TEST_CASE("times straight between windows", "[gpu][model][user_window]") {
       CHECK(us(c, n, kMiB) < us(c, n + 1, kMiB));
     }
   }
-  CHECK(predict_straight({Collective::broadcast, AlgorithmId::one_shot, Protocol::simple, 4, 8})
+  CHECK(predict_direct({Collective::broadcast, AlgorithmId::one_shot, Protocol::simple, 4, 8})
             .limited_by == "latency: launch and flags of 4 ranks");
-  CHECK(predict_straight(
+  CHECK(predict_direct(
             {Collective::all_gather, AlgorithmId::one_shot, Protocol::simple, 4, 64 * kMiB})
             .limited_by.find("GB/s between GPUs") != std::string::npos);
 }

@@ -9,6 +9,7 @@ namespace collctl::transport {
 // Error: unavailable: this communicator has no acceptor.
 Status expect_peer(const NetEnd& end, const Services& services, uint64_t key);
 // Waits for the peer until the deadline. Errors name it.
-Result<base::Fd> meet(const NetEnd& end, const Services& services, uint64_t key, Deadline deadline);
+Result<base::Fd> rendezvous(const NetEnd& end, const Services& services, uint64_t key,
+                            Deadline deadline);
 
 }  // namespace collctl::transport

@@ -1,11 +1,11 @@
-// Starts that are called off: each phase ends at once with the reason, and the other ranks hear it.
+// Starts that are cancelled: each phase ends at once with the reason, and the other ranks hear it.
 #include "runtime/communicator.h"
 #include "tests/unit/runtime/bootstrap_job.h"
 
 using namespace collctl;
 using namespace collctl::runtime;
 using namespace collctl::runtime::test;
-using base::CallOff;
+using base::Cancel;
 
 namespace {
 
@@ -21,7 +21,7 @@ void check_own(const Status& ended) {
   CHECK(ended.error().code == ErrorCode::interrupted);
   CHECK(ended.error().signal == 2);
   CHECK(says(ended.error(), "somebody pressed the button"));
-  CHECK_FALSE(says(ended.error(), "gave up"));
+  CHECK_FALSE(says(ended.error(), "aborted"));
 }
 
 void check_told(const Error& told, int rank) {
@@ -29,20 +29,20 @@ void check_told(const Error& told, int rank) {
   CHECK(told.code == ErrorCode::interrupted);
   CHECK(told.signal == 2);
   CHECK(told.rank == rank);
-  CHECK(says(told, format("rank {} gave up: somebody pressed the button", rank)));
+  CHECK(says(told, format("rank {} aborted: somebody pressed the button", rank)));
 }
 
 // Joins in a thread of its own.
 class Joining {
  public:
   explicit Joining(Bootstrap::Options options) {
-    options.call_off = off;
+    options.cancel = off;
     thread_ = std::thread([this, options] {
       auto joined = Bootstrap::join(options);
       if (!joined) ended_ = std::move(joined.error());
     });
   }
-  Status called_off() {
+  Status cancelled() {
     off->call(pressed());
     const int64_t start = now_ns();
     thread_.join();
@@ -51,22 +51,22 @@ class Joining {
   }
 
  private:
-  const std::shared_ptr<CallOff> off = std::make_shared<CallOff>();
+  const std::shared_ptr<Cancel> off = std::make_shared<Cancel>();
   Status ended_;
   std::thread thread_;
 };
 
 }  // namespace
 
-TEST_CASE("a start is called off where no root is yet", "[bootstrap][call_off]") {
+TEST_CASE("a start is cancelled where no root is yet", "[bootstrap][cancel]") {
   JobShape shape{2};
   Job job(shape);
   job.roots.clear();
   Joining rank(job.options(1));
-  check_own(rank.called_off());
+  check_own(rank.cancelled());
 }
 
-TEST_CASE("a rank that waits for its place tells its root why it leaves", "[bootstrap][call_off]") {
+TEST_CASE("a rank that waits for its place tells its root why it leaves", "[bootstrap][cancel]") {
   auto root = base::AuthListener::listen(loopback(), secret_of(9));
   REQUIRE(root.ok());
   Job job({2});
@@ -75,7 +75,7 @@ TEST_CASE("a rank that waits for its place tells its root why it leaves", "[boot
   Joining rank(options);
   auto caller = (*root)->accept_one(soon());
   REQUIRE(caller.ok());
-  check_own(rank.called_off());
+  check_own(rank.cancelled());
   // Called off before it knew that it was checked in: then it has just hung up.
   boot::FrameReader reader;
   Status state;
@@ -91,7 +91,7 @@ TEST_CASE("a rank that waits for its place tells its root why it leaves", "[boot
   check_told(boot::decode_error(frame->payload), 1);
 }
 
-TEST_CASE("a rank that connects to its neighbours leaves them a reason", "[bootstrap][call_off]") {
+TEST_CASE("a rank that connects to its neighbours leaves them a reason", "[bootstrap][cancel]") {
   Job job({2});
   // It accepts no connection.
   auto deaf = base::AuthListener::listen(loopback(), secret_of(9));
@@ -102,14 +102,14 @@ TEST_CASE("a rank that connects to its neighbours leaves them a reason", "[boots
   REQUIRE(line.ok());
   Joining rank(job.options(0));
   REQUIRE(answer_on(*line).type == boot::FrameType::place);
-  check_own(rank.called_off());
+  check_own(rank.cancelled());
   const boot::Frame frame = answer_on(*line);
   REQUIRE(frame.type == boot::FrameType::failure);
   check_told(boot::decode_error(frame.payload), 0);
 }
 
 TEST_CASE("what a rank says right before its root ends still reaches the others",
-          "[bootstrap][call_off]") {
+          "[bootstrap][cancel]") {
   for (int round = 0; round < 5; ++round) {
     Job job({3});
     std::vector<Fd> lines;
@@ -121,7 +121,7 @@ TEST_CASE("what a rank says right before its root ends still reaches the others"
     // That the root knows them: it refuses another rank 0, and another rank 1.
     for (const int rank : {0, 1}) REQUIRE_FALSE(Bootstrap::join(job.options(rank)).ok());
     REQUIRE(boot::send_frame(lines[0].get(), boot::FrameType::failure,
-                             boot::encode_error(start_given_up(pressed(), 0, "b0"))));
+                             boot::encode_error(start_aborted(pressed(), 0, "b0"))));
     job.roots.clear();
     const boot::Frame frame = answer_on(lines[1]);
     REQUIRE(frame.type == boot::FrameType::failure);
@@ -129,9 +129,9 @@ TEST_CASE("what a rank says right before its root ends still reaches the others"
   }
 }
 
-TEST_CASE("a communicator's start is called off behind the bootstrap", "[bootstrap][call_off]") {
+TEST_CASE("a communicator's start is cancelled behind the bootstrap", "[bootstrap][cancel]") {
   Job job({2});
-  const auto off = std::make_shared<CallOff>();
+  const auto off = std::make_shared<Cancel>();
   Status other;
   std::thread rank_1([&] {
     other = [&]() -> Status {
@@ -143,7 +143,7 @@ TEST_CASE("a communicator's start is called off behind the bootstrap", "[bootstr
   });
   CommOptions options;
   options.start_timeout_s = 60;
-  options.call_off = off;
+  options.cancel = off;
   const int64_t start = now_ns();
   const auto made = Communicator::init(job.ids[0], 0, 2, options);
   rank_1.join();

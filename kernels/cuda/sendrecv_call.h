@@ -1,6 +1,6 @@
-// The kernel of messages (pairwise): what a launch of it carries. It speaks with the verbs' kernels
-// over the same fifos, but has nothing to add up: no stack to speak of, and sending and receiving
-// side by side, each by warps of its own that meet at no barrier but between rounds.
+// The kernel of messages (pairwise): what a launch of it carries. It works with the verbs' kernels
+// over the same fifos, but has nothing to reduce: hardly any stack, and sending and receiving
+// side by side, each by warps of its own that share no barrier except between rounds.
 #pragma once
 #include "kernels/cuda/launch.h"
 
@@ -11,7 +11,7 @@ inline constexpr int kMostPairWarps = 9;
 inline constexpr int kMostPairThreads = 2 * (kMostPairWarps + 1) * 32;
 
 // A block's rounds: the work of one channel.
-struct PairsBlock {
+struct SendRecvBlock {
   PairStep only;  // with `has_only`: there is one
   Fifo* send;     // of it, device memory; null: to be looked up
   union {
@@ -24,27 +24,27 @@ struct PairsBlock {
   bool has_only;
 };
 
-struct PairsHead {
+struct SendRecvHead {
   DeviceShared shared;
   uint64_t op_count;
   uint64_t chunk_bytes;
   uint32_t element_bytes;
   Collective collective;
-  uint8_t send_warps, recv_warps;  // that move data; 0: nobody sends, or receives
+  uint8_t send_warps, recv_warps;  // that move data; 0: no sends, or receives
   bool apart;  // sides have blocks of their own, block 2 b sends and block 2 b + 1 receives
 };
 
 inline constexpr int kMostPairBlocks = 55;  // what 4 KiB of arguments hold
-struct PairsCall {
-  PairsHead head;
-  PairsBlock blocks[kMostPairBlocks];
+struct SendRecvCall {
+  SendRecvHead head;
+  SendRecvBlock blocks[kMostPairBlocks];
 };
-static_assert(sizeof(PairsCall) <= 4096);
+static_assert(sizeof(SendRecvCall) <= 4096);
 
-// Host. Whether it is a launch of messages alone that this kernel can do.
-bool pairs_serve(const WorksLaunch& launch);
-// Wants pairs_serve(). cudaError_t.
-int launch_pairs(const WorksLaunch& launch);
-int prepare_pairs();
+// Host. Whether it is a launch of messages only that this kernel can run.
+bool sendrecv_serves(const WorksLaunch& launch);
+// Requires sendrecv_serves(). cudaError_t.
+int launch_sendrecv(const WorksLaunch& launch);
+int prepare_sendrecv();
 
 }  // namespace collctl::kernels::cuda

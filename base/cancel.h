@@ -1,5 +1,5 @@
-// A wish, from another thread, that something end before its time. Who waits meanwhile looks at a
-// word, polls a descriptor or is called. Once called off it stays so. Threads: any.
+// A request, from another thread, to cancel something. Whoever waits meanwhile looks at a
+// word, polls a descriptor or is called. Once cancelled it stays so. Threads: any.
 #pragma once
 #include <functional>
 #include <memory>
@@ -12,11 +12,11 @@
 
 namespace collctl::base {
 
-class CallOff {
+class Cancel {
  public:
-  CallOff() = default;
-  CallOff(const CallOff&) = delete;
-  CallOff& operator=(const CallOff&) = delete;
+  Cancel() = default;
+  Cancel(const Cancel&) = delete;
+  Cancel& operator=(const Cancel&) = delete;
 
   void call(const Error& why);  // the first reason is kept
   std::optional<Error> why() const;
@@ -27,29 +27,29 @@ class CallOff {
   class Listener {
    public:
     using Call = std::function<void(const Error&)>;
-    // `call` comes once at most: right here when it was called off before, else from the thread
-    // that calls off. It must not use the CallOff. A null `of` never calls.
-    Listener(std::shared_ptr<CallOff> of, Call call);
-    ~Listener();  // after it `call` is not called any more
+    // `call` runs at most once: in the constructor if already cancelled, else in the thread
+    // that cancels. It must not use the Cancel. With a null `of` it never runs.
+    Listener(std::shared_ptr<Cancel> of, Call call);
+    ~Listener();  // after it `call` no longer runs
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
 
    private:
-    std::shared_ptr<CallOff> of_;
+    std::shared_ptr<Cancel> of_;
     Call call_;
   };
 
  private:
   void wake();
-  mutable std::mutex mutex_;  // guards what follows but the word
+  mutable std::mutex mutex_;  // guards all that follows except the word
   std::optional<Error> why_;
   std::vector<const Listener::Call*> listeners_;
   Fd event_;
   alignas(4) uint32_t word_ = 0;
 };
 
-// Lives while a thread waits for what hears of no call-off (a driver, an engine's store): who has
-// called off has no reason to wait for that thread.
+// Lives while a thread waits for what cannot be cancelled (a driver, an engine's store): whoever
+// cancels need not wait for that thread.
 class Deaf {
  public:
   Deaf();

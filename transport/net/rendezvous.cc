@@ -1,4 +1,4 @@
-#include "transport/net/meeting.h"
+#include "transport/net/rendezvous.h"
 
 #include "base/format.h"
 #include "base/socket.h"
@@ -33,13 +33,13 @@ Status expect_peer(const NetEnd& end, const Services& services, uint64_t key) {
   return {};
 }
 
-Result<base::Fd> meet(const NetEnd& end, const Services& services, uint64_t key,
-                      Deadline deadline) {
+Result<base::Fd> rendezvous(const NetEnd& end, const Services& services, uint64_t key,
+                            Deadline deadline) {
   const bool goes = end.spec.direction == Direction::send;
   auto fd = goes ? go(end, services, key, deadline) : services.acceptor->take(key, deadline);
   if (!fd && !goes)
     return std::move(fd.error())
-        .within(format("wait for the connection of {}", peer_text(end.spec.peer)));
+        .within(format("wait for the connection from {}", peer_text(end.spec.peer)));
   if (fd) COLL_TRY(base::set_no_delay(fd->get()));
   return fd;
 }

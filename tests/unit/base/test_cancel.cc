@@ -1,4 +1,4 @@
-#include "base/call_off.h"
+#include "base/cancel.h"
 
 #include <atomic>
 #include <thread>
@@ -7,7 +7,7 @@
 #include "tests/catch.h"
 
 using namespace collctl;
-using base::CallOff;
+using base::Cancel;
 
 namespace {
 
@@ -18,14 +18,14 @@ bool readable(int fd) {
 
 }  // namespace
 
-TEST_CASE("who is called off learns it by word, descriptor and call, whenever it looks",
-          "[call_off]") {
-  const auto off = std::make_shared<CallOff>();
+TEST_CASE("who is cancelled learns it by word, descriptor and call, whenever it looks",
+          "[cancel]") {
+  const auto off = std::make_shared<Cancel>();
   int early = 0, left = 0, late = 0;
   std::string said;
-  const CallOff::Listener first(off, [&](const Error& why) { ++early, said = why.message; });
+  const Cancel::Listener first(off, [&](const Error& why) { ++early, said = why.message; });
   {
-    const CallOff::Listener gone(off, [&](const Error&) { ++left; });
+    const Cancel::Listener gone(off, [&](const Error&) { ++left; });
   }
   const int fd = off->fd();
   REQUIRE(fd >= 0);
@@ -44,26 +44,26 @@ TEST_CASE("who is called off learns it by word, descriptor and call, whenever it
   CHECK(early == 1);
   CHECK(said == "the first reason");
   CHECK(left == 0);
-  const CallOff::Listener after(off, [&](const Error&) { ++late; });
+  const Cancel::Listener after(off, [&](const Error&) { ++late; });
   CHECK(late == 1);
-  const CallOff::Listener nobody(nullptr, [&](const Error&) { ++left; });
+  const Cancel::Listener nobody(nullptr, [&](const Error&) { ++left; });
   CHECK(left == 0);
 
-  CallOff unpolled;
+  Cancel unpolled;
   unpolled.call(Error(ErrorCode::failed, "why"));
   CHECK(readable(unpolled.fd()));
 }
 
-TEST_CASE("a listener that has gone is not called, whenever it went", "[call_off]") {
+TEST_CASE("a listener that has gone is not called, whenever it went", "[cancel]") {
   for (int round = 0; round < 200; ++round) {
-    const auto off = std::make_shared<CallOff>();
+    const auto off = std::make_shared<Cancel>();
     std::atomic<bool> there{false};
     std::atomic<int> astray{0};
     std::thread caller([&] { off->call(Error(ErrorCode::failed, "why")); });
     for (int i = 0; i < 20; ++i) {
       there = true;
       {
-        const CallOff::Listener listener(off, [&](const Error&) { astray += there ? 0 : 1; });
+        const Cancel::Listener listener(off, [&](const Error&) { astray += there ? 0 : 1; });
       }
       there = false;
     }
@@ -72,7 +72,7 @@ TEST_CASE("a listener that has gone is not called, whenever it went", "[call_off
   }
 }
 
-TEST_CASE("who waits for what hears nothing is known as long as it does", "[call_off]") {
+TEST_CASE("who waits for what hears nothing is known as long as it does", "[cancel]") {
   CHECK_FALSE(base::Deaf::any());
   {
     const base::Deaf one;

@@ -1,4 +1,4 @@
-#include "base/call_off.h"
+#include "base/cancel.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -26,13 +26,13 @@ bool Deaf::any() {
   return g_deaf > 0;
 }
 
-void CallOff::wake() {
+void Cancel::wake() {
   const uint64_t one = 1;
   while (event_ && ::write(event_.get(), &one, sizeof one) < 0 && errno == EINTR) {
   }
 }
 
-void CallOff::call(const Error& why) {
+void Cancel::call(const Error& why) {
   const std::lock_guard lock(mutex_);
   if (why_) return;
   why_ = why;
@@ -41,12 +41,12 @@ void CallOff::call(const Error& why) {
   for (const auto* call : listeners_) (*call)(why);
 }
 
-std::optional<Error> CallOff::why() const {
+std::optional<Error> Cancel::why() const {
   const std::lock_guard lock(mutex_);
   return why_;
 }
 
-int CallOff::fd() {
+int Cancel::fd() {
   const std::lock_guard lock(mutex_);
   if (!event_) {
     event_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -55,7 +55,7 @@ int CallOff::fd() {
   return event_.get();
 }
 
-CallOff::Listener::Listener(std::shared_ptr<CallOff> of, Call call)
+Cancel::Listener::Listener(std::shared_ptr<Cancel> of, Call call)
     : of_(std::move(of)), call_(std::move(call)) {
   if (of_ == nullptr) return;
   const std::lock_guard lock(of_->mutex_);
@@ -63,7 +63,7 @@ CallOff::Listener::Listener(std::shared_ptr<CallOff> of, Call call)
   if (of_->why_) call_(*of_->why_);
 }
 
-CallOff::Listener::~Listener() {
+Cancel::Listener::~Listener() {
   if (of_ == nullptr) return;
   const std::lock_guard lock(of_->mutex_);
   std::erase(of_->listeners_, &call_);
