@@ -175,6 +175,7 @@ NvidiaFacts nvidia_facts() {
         model = line.substr(std::min(line.find_first_not_of(" \t", 6), line.size()));
     facts.gpus.push_back(model);
   }
+  facts.on_pci = nvidia_pci_devices();
   return facts;
 }
 

@@ -40,6 +40,7 @@ std::string gpu_peer_memory_module(const std::string& root = "");
 struct NvidiaFacts {
   std::string driver;             // "550.54.15"; empty: no driver is loaded
   std::vector<std::string> gpus;  // model by model
+  int on_pci = 0;                 // as nvidia_pci_devices() counts
 };
 NvidiaFacts nvidia_facts();
 

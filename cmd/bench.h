@@ -29,8 +29,8 @@ inline constexpr uint64_t kMostBytesOnGpus = 128u << 20;  // --max-bytes unless 
 inline constexpr uint64_t kMostRailsMessage = 64u << 20;
 struct RailsSpec {  // of the suite `rails`
   uint64_t message_bytes = 1u << 20;
-  double seconds = 0.02;  // of streaming, each way
-  double timeout_s = 3;   // of a way that hangs
+  double seconds = 0.02;  // of streaming on each path
+  double timeout_s = 3;   // of a path that hangs
 };
 
 inline constexpr double kWindowTestSeconds = 300;
@@ -110,7 +110,7 @@ struct BenchRow {
   std::string algorithm, protocol;
   int channels = 0;
   bool direct = false;  // from buffer to buffer, which lie in windows
-  const char* way() const { return direct ? "straight" : "ordinary"; }
+  const char* path() const { return direct ? "direct" : "staged"; }
   Timing out_of_place, in_place;
 };
 
@@ -134,7 +134,7 @@ struct LinkLine {
 struct WindowsLine {
   uint64_t bytes = 0;                   // registered by each rank
   std::vector<std::vector<int>> teams;  // ranks that map each other's
-  std::string note = {};                // why nothing goes straight between them; empty: it may
+  std::string note = {};                // why nothing moves directly between them; empty: it may
 };
 
 struct BenchHeader {
@@ -192,7 +192,7 @@ struct DataFault {
 class BenchSink {
  public:
   virtual ~BenchSink() = default;
-  // True: this rank gets the rows whatever its number, so that all ranks come to one verdict.
+  // True: this rank gets the rows whatever its number, so that all ranks reach one verdict.
   virtual bool every_rank() const { return false; }
   virtual void header(const BenchHeader& header) = 0;
   virtual void row(const BenchRow& row) = 0;
@@ -202,7 +202,7 @@ class BenchSink {
   virtual void phase(int rank, const std::string& name) = 0;
   // The whole report of a suite, as JSON; a measurement has none.
   virtual void suite(const std::string&) {}
-  // From here on the other ranks hear by the job's own ways of a failure of this one.
+  // From here on the other ranks hear from the job of a failure of this one.
   virtual void checks_in() {}
 };
 // The records as one JSON object with a "record" field (header, row, closing, progress, fault,

@@ -88,7 +88,7 @@ Status BenchRun::run() {
                           .clocks = clocks_ ? clocks_->at_first() : "",
                           .window_bytes = windows_.bytes()};
   COLL_TRY(send_header(spec_, facts, communicator_, sink_, patience()));
-  meet_.emplace(communicator_, stream_, timeout_s_);
+  barrier_.emplace(communicator_, stream_, timeout_s_);
   sink_.phase(communicator_.rank(), "measure");
   std::vector<int> roots{-1};
   if (has_root(spec_.collective)) roots = spec_.roots;
@@ -118,7 +118,7 @@ Status BenchRun::series(DataType type, RedOp op, int root, const std::vector<uin
     std::vector<uint64_t> able = sizes;
     if (combinations_.size() > 1) {
       COLL_TRY(communicator_.set_choices(algorithm, protocol, spec_.channels));
-      meet_->refresh();
+      barrier_->refresh();
       std::erase_if(able, [&](uint64_t asked) {
         Status serves = plans(key, asked);
         if (!serves) refused.insert_or_assign(asked, std::move(serves.error()));
@@ -207,7 +207,7 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
   for (int turn = 0; turn < (versus_ ? kTurns : 1); ++turn) {
     for (size_t i = 0; i <= others.size(); ++i) {
       Timed& timed = i == 0 ? *own : *others[i - 1].timed;
-      COLL_ASSIGN(Samples samples, measure(timed, *meet_, options));
+      COLL_ASSIGN(Samples samples, measure(timed, *barrier_, options));
       half.samples[i].push_back(std::move(samples));
     }
     options.warmup = std::min(options.warmup, 1);

@@ -67,7 +67,7 @@ class BenchRun {
   BenchSink& sink_;
   double timeout_s_;
   runtime::Stream stream_;
-  std::optional<Meeting> meet_;
+  std::optional<StreamBarrier> barrier_;
   std::vector<Combination> combinations_;
   std::shared_ptr<DeviceBlocks> blocks_;  // GPU ranks
   GuardedBuffer input_, output_;

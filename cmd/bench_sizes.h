@@ -1,5 +1,5 @@
 // Which sizes a bench runs, what they mean for each collective, and the factors of its numbers.
-// Pure functions; called by bench_rank and by reports. Sizes follow the field's benchmark:
+// Pure functions; called by bench_rank and by reports. Sizes follow nccl-tests:
 // all_reduce, broadcast, reduce and send_recv move count elements, the others nranks x count.
 #pragma once
 #include <cstdint>
@@ -39,7 +39,7 @@ BufferShape buffer_shape(kernels::Collective collective, uint64_t count, const P
 
 bool has_in_place_form(kernels::Collective collective);
 
-// busbw = algbw x factor. Source: the field's benchmark (what each link must carry at least).
+// busbw = algbw x factor. Source: nccl-tests (what each link must carry at least).
 double bus_factor(kernels::Collective collective, int nranks);
 
 }  // namespace collctl::cmd

@@ -34,7 +34,7 @@ Samples Samples::get(ByteReader& reader, size_t at_most) {
   return samples;
 }
 
-Meeting::Meeting(Communicator& communicator, Stream& stream, double timeout_s)
+StreamBarrier::StreamBarrier(Communicator& communicator, Stream& stream, double timeout_s)
     : communicator_(communicator), stream_(stream), timeout_s_(timeout_s) {
   barrier_.collective = kernels::Collective::barrier;
   barrier_.type = kernels::DataType::int32;
@@ -44,11 +44,11 @@ Meeting::Meeting(Communicator& communicator, Stream& stream, double timeout_s)
   refresh();
 }
 
-void Meeting::refresh() {
+void StreamBarrier::refresh() {
   collective_ = communicator_.plan_for({&barrier_, 1}).ok();
 }
 
-Status Meeting::operator()() {
+Status StreamBarrier::operator()() {
   if (!collective_) return communicator_.barrier(Deadline::after_seconds(timeout_s_));
   COLL_TRY(launch(communicator_, stream_, {&barrier_, 1}, launch_mode(communicator_)));
   return stream_.synchronize();
@@ -69,14 +69,14 @@ double median(std::vector<double> values) {
   return n == 0 ? 0 : n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-Result<Samples> measure(Timed& timed, Meeting& meet, const MeasureOptions& options) {
+Result<Samples> measure(Timed& timed, StreamBarrier& barrier, const MeasureOptions& options) {
   Samples samples;
   for (int i = 0; i < options.warmup; ++i) COLL_TRY(timed.enqueue());
   COLL_TRY(timed.wait());
   if (options.sync_each) {
     samples.each_ns.reserve(size_t(options.iterations));
     for (int i = 0; i < options.iterations; ++i) {
-      COLL_TRY(meet());
+      COLL_TRY(barrier());
       const int64_t from = now_ns();
       COLL_TRY(timed.enqueue());
       COLL_TRY(timed.wait());
@@ -85,7 +85,7 @@ Result<Samples> measure(Timed& timed, Meeting& meet, const MeasureOptions& optio
     samples.block_ns = std::accumulate(samples.each_ns.begin(), samples.each_ns.end(), int64_t(0));
     return samples;
   }
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   const int64_t from = now_ns();
   for (int i = 0; i < options.iterations; ++i) COLL_TRY(timed.enqueue());
   COLL_TRY(timed.wait());

@@ -27,9 +27,9 @@ struct Samples {  // of one rank, one placement
 
 // All ranks together, before a timed stretch. The collective barrier where the choices in force can
 // serve it, else the slow one over the bootstrap.
-class Meeting {
+class StreamBarrier {
  public:
-  Meeting(runtime::Communicator& communicator, runtime::Stream& stream, double timeout_s);
+  StreamBarrier(runtime::Communicator& communicator, runtime::Stream& stream, double timeout_s);
   Status operator()();
   // To be called again after the choices have changed.
   void refresh();
@@ -47,7 +47,7 @@ struct MeasureOptions {
   int iterations = 20, warmup = 5;
   bool sync_each = false;
 };
-Result<Samples> measure(Timed& timed, Meeting& meet, const MeasureOptions& options);
+Result<Samples> measure(Timed& timed, StreamBarrier& barrier, const MeasureOptions& options);
 
 // Pure. ranks[r] is rank r's; all of one kind. The time of a block is the slowest rank's divided by
 // the iterations; with samples of each iteration the statistics are over the iterations' slowest

@@ -20,7 +20,9 @@ Result<int> bench_command(const ParsedLine& line, Console& console) {
   for (const OutputFile& file : output.files)
     COLL_TRY(or_decline(launch, check_writable(file.path)));
   if (!output.quiet && launch.join_rank <= 0) {
-    for (const auto& note : line.notes) console.note(note);
+    // Of an engine's job each process has been told its own number.
+    if (!line.ranks_by_gpus || !launch.joins())
+      for (const auto& note : line.notes) console.note(note);
     for (const auto& note : useless_options(line)) console.note(note);
     // The hosts' slots would have refused so many.
     if (launch.launcher == LauncherKind::local && launch.ranks > 2 * base::usable_cores() &&

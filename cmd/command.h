@@ -41,7 +41,7 @@ inline constexpr uint32_t kTopo = 64;         // topo
 inline constexpr uint32_t kPlan = 128;        // plan
 inline constexpr uint32_t kWindowTest = 256;  // window-test
 inline constexpr uint32_t kRails = 512;       // rails
-inline constexpr uint32_t kReport = 65536;    // report
+inline constexpr uint32_t kReport = 1024;     // report
 inline constexpr uint32_t kAnywhere = ~0u;
 
 struct Option {

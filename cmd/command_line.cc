@@ -17,7 +17,11 @@ namespace {
 // Whether an error should also be a JSON document, even when the line could not be parsed.
 bool json_wanted(const std::vector<std::string>& arguments) {
   const auto end = std::find(arguments.begin(), arguments.end(), "--");
-  return std::find(arguments.begin(), end, "--json") != end;
+  for (auto it = arguments.begin(); it != end; ++it) {
+    if (*it == "--json" || *it == "-o-" || *it == "--output=-") return true;
+    if ((*it == "-o" || *it == "--output") && it + 1 != end && *(it + 1) == "-") return true;
+  }
+  return false;
 }
 
 // For what is said before the line is parsed, too; another word is a mistake that parsing tells.

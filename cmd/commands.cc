@@ -104,14 +104,14 @@ std::vector<Command> make_commands() {
        .scopes = kRails,
        .summary = "every NIC of every host against every other: reach, GB/s",
        .description =
-           "Sends real data from each NIC of each host to each NIC of every other, both ways, and "
+           "Sends real data from each NIC of each host to each NIC of every other and back, and "
            "prints a table for each pair of hosts: GB/s, or why nothing passes. NICs are RDMA "
-           "ports, or the network interfaces where no host has RDMA or with --net socket. All ways "
-           "between two hosts are connected beside each other, so that those that hang cost one "
+           "ports, or the network interfaces where no host has RDMA or with --net socket. All paths "
+           "between two hosts are connected at the same time, so that those that hang cost one "
            "time-out; then they stream one after another. Pairs of hosts go in rounds, a host in "
-           "one pair at a time. Facts of each NIC come with it (rate, MTU, the GID that is used), "
+           "one pair at a time. It prints facts of each NIC (rate, MTU, the GID that is used), "
            "what is slower than most is marked, every failure comes with a remedy, and the last "
-           "line is what to set so that jobs use the good ones. Exit code 1 when a way fails or is "
+           "line is what to set so that jobs use the good ones. Exit code 1 when a path fails or is "
            "slow. With one host alone its NICs loop back to each other. collctl run rails is the "
            "same.",
        .examples = {{"collctl rails -H node[01-04]", "four hosts, their RDMA ports"},
@@ -126,7 +126,7 @@ std::vector<Command> make_commands() {
        .summary = "a machine or all hosts: tree, paths, NICs, GIDs, what is odd",
        .description =
            "Shows a machine as a tree: NUMA nodes, switches, GPUs and network devices with their "
-           "links; this machine, or with --from one from a topology file in the field's XML or "
+           "links; this machine, or with --from one from a topology file in NCCL's XML or "
            "from a snapshot. What looks wrong (x8 of x16, 16 of 18 NVLinks, a port without a link, "
            "a device slower than its equals) is marked with ! and explained on standard error, as "
            "is every value that had to be assumed. Of this machine and of hosts also: RDMA devices "
@@ -138,7 +138,8 @@ std::vector<Command> make_commands() {
            "the search finds, -o draws it all. --diff says what differs from another file or "
            "snapshot, and exits with 1 when something does. -H asks all hosts at the same time, "
            "shows the machine that most of them have, and how the others differ from it; the exit "
-           "code is 4 when a host could not be asked, else 1 when they are not all equal.",
+           "code is 4 when a host could not be asked, else 1 when they are not all equal. --strict "
+           "makes it 1 when anything is marked as faulty.",
        .examples = {{"collctl topo", "this machine"},
                     {"collctl topo --matrix --graph", "with its paths and channels"},
                     {"collctl topo --from node.xml -o node.svg", "a picture of another one"},
@@ -173,16 +174,17 @@ std::vector<Command> make_commands() {
   table.push_back(
       {.id = CommandId::report,
        .name = "report",
-       .arguments = "FILE",
-       .scopes = kGenerate | kReport,
+       .arguments = "FILE [options]",
+       .scopes = kReport,
        .summary = "a saved report (JSON) as the table of the run",
        .description =
            "Prints what a collective has written with --json or -o FILE.json as the run itself "
            "would have printed it: header, table, footer. Where another library was measured "
-           "beside it in several ways (--vs-config), a second table has them all, size by size. "
-           "FILE may be /dev/stdin. The exit code is that of the reading, not of the run.",
+           "beside it in several configurations (--vs-config), a second table has them all, size by size. "
+           "FILE may be -, standard input. The exit code is that of the run, so that no script takes "
+           "a report that says FAILED for a pass; --exit-zero makes it 0.",
        .examples = {{"collctl report result.json", "what was measured"},
-                    {"ssh node01 collctl allreduce --json | collctl report /dev/stdin",
+                    {"ssh node01 collctl allreduce --json | collctl report -",
                      "what another host measures"}}});
   table.push_back(
       {.id = CommandId::doctor,
@@ -197,8 +199,8 @@ std::vector<Command> make_commands() {
            "a core: open files, processes and threads, /dev/shm, the cgroup. RDMA devices are "
            "looked at with their ports, rates, GIDs and firmware, and whether GPU memory is in "
            "their reach (modules, DMA-BUF, ACS, IOMMU); collctl rails sends data over them. The "
-           "network is tested between the hosts themselves: each dials the others on every network "
-           "that both are on; more than 64 "
+           "network is tested between the hosts themselves: each connects to the others on every "
+           "network that both are on; more than 64 "
            "hosts along a ring and one random matching only, and the exit code is 8 then. It is 4 "
            "when a host cannot be reached and 1 when a check fails.",
        .examples = {{"collctl doctor", "this host"},
@@ -210,7 +212,7 @@ std::vector<Command> make_commands() {
        .arguments = "[--json]",
        .scopes = kReading,
        .summary = "every knob: value, default, where it came from",
-       .description = "Knobs are environment variables COLLCTL_NAME. Where the field has a "
+       .description = "Knobs are environment variables COLLCTL_NAME. Where NCCL has a "
                       "variable of the same meaning, it is honoured when ours is unset. "
                       "Secrets are never shown.",
        .examples = {{"COLLCTL_DEBUG=INFO collctl env", "shows which value took effect"}}});

@@ -6,13 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <climits>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 
 #include "base/env.h"
 #include "base/format.h"
+#include "base/process_facts.h"
 #include "base/wait.h"
 #include "launcher/adopt.h"
 
@@ -26,23 +23,6 @@ bool colours_welcome() {
   return term && !term->empty() && *term != "dumb";
 }
 
-// What a process has as a descriptor: "/dev/pts/3", "pipe:[4711]"; empty: not to be known.
-std::string file_of(int pid, int fd) {
-  char target[PATH_MAX];
-  const ssize_t n =
-      ::readlink(format("/proc/{}/fd/{}", pid, fd).c_str(), target, sizeof target);
-  return n > 0 ? std::string(target, size_t(n)) : "";
-}
-
-int parent_of(int pid) {
-  std::ifstream in(format("/proc/{}/stat", pid));
-  const std::string stat{std::istreambuf_iterator<char>(in), {}};
-  const size_t name_end = stat.rfind(')');  // "12 (a name) S 1 ..."
-  return name_end == std::string::npos || name_end + 4 >= stat.size()
-             ? 0
-             : std::atoi(stat.c_str() + name_end + 4);
-}
-
 // Whether a person sees what is written there. mpirun gives ranks a terminal of its own and hands
 // on what it reads from it: where that goes, the first process above us that has another file there
 // says.
@@ -50,9 +30,9 @@ bool seen_on_terminal(int fd) {
   if (isatty(fd) != 1) return false;
   const auto rank = launcher::adopted_rank(base::environment);
   if (rank && !*rank) return true;
-  const std::string ours = file_of(::getpid(), fd);
-  for (int pid = ::getppid(); pid > 1; pid = parent_of(pid)) {
-    const std::string theirs = file_of(pid, fd);
+  const std::string ours = base::open_file_of(::getpid(), fd);
+  for (int pid = ::getppid(); pid > 1; pid = base::parent_process(pid)) {
+    const std::string theirs = base::open_file_of(pid, fd);
     if (theirs != ours) return theirs.starts_with("/dev/pts/") || theirs.starts_with("/dev/tty");
   }
   return true;

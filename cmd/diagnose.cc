@@ -216,8 +216,8 @@ class FaultWords {
         if (!tagged_)
           return format(" are wrong; more than {} ranks cannot be told apart by tags",
                         kMaxTaggedRanks);
-        return " are wrong; the same schedule on tagged integers came out right here, so the fault "
-               "comes and goes";
+        return " are wrong; the same schedule on tagged integers gave the right result here, so the "
+               "fault is intermittent";
       case TagState::missing:
         fault.kind = "missing";
         return sums_ ? format(" lack the contribution of {}", whose)
@@ -232,7 +232,7 @@ class FaultWords {
         return foreign_words(report, fault);
       case TagState::damaged:
         fault.kind = "corrupted";
-        return " are damaged: bits changed on the way";
+        return " are damaged: bits changed in transit";
       case TagState::unwritten:
         fault.kind = "unwritten";
         return " were never written";
@@ -252,7 +252,7 @@ class FaultWords {
 
   // Sets channel, chunk and step, and says where it went wrong and who wrote it here.
   std::string place(int rank, const RankReport& report, DataFault& fault) const {
-    if (direct_) return "; it went straight between the ranks' windows, which is not traced";
+    if (direct_) return "; it moved directly between the ranks' windows, which is not traced";
     if (trace_ == nullptr) return "; the schedule is too long to be traced";
     std::string text;
     WrittenBy written;

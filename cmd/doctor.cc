@@ -2,14 +2,19 @@
 #include "cmd/doctor.h"
 
 #include "base/env.h"
+#include "base/format.h"
 #include "cmd/command_line.h"
+#include "cmd/document_file.h"
 #include "cmd/progress.h"
+#include "cmd/report.h"
 
 namespace collctl::cmd {
 
 Result<int> doctor_command(const ParsedLine& line, Console& console) {
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
+  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr));
+  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
   const bool quiet = line.has("quiet");
   launch.talk = console_talk(console, quiet || line.has("json"));
   if (!quiet)
@@ -18,6 +23,16 @@ Result<int> doctor_command(const ParsedLine& line, Console& console) {
   const Diagnosis diagnosis = diagnose_hosts(survey);
   console.out(line.has("json") ? doctor_json(survey, diagnosis)
                                : doctor_text(survey, diagnosis, line.has("verbose")));
+  if (output.files.empty()) return int(diagnosis.code);
+  const size_t hosts = survey.hosts.size();
+  COLL_TRY(write_documents(
+      output.files,
+      {.title = format("collctl doctor: {}",
+                       hosts == 1 ? survey.hosts[0].spec.name : format("{} hosts", hosts)),
+       .json = doctor_json(survey, diagnosis),
+       .rows = "checks",
+       .text = doctor_text(survey, diagnosis, true),
+       .svg = ""}));
   return int(diagnosis.code);
 }
 

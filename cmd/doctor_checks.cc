@@ -96,12 +96,25 @@ const Compared kCompared[] = {
     {"rdma", true, rdma_text, "look at the ports: ibstat; check cables and the subnet manager"},
 };
 
+// What the host's own PCI devices call for and it does not have, whatever the others are like; empty:
+// nothing.
+std::string missing_of(const std::string& name, const base::NvidiaFacts& nvidia) {
+  const std::string there = format("PCI shows {} NVIDIA GPU{}", nvidia.on_pci,
+                                   nvidia.on_pci == 1 ? "" : "s");
+  if (name == "driver" && nvidia.driver.empty() && nvidia.on_pci > 0)
+    return there + ", and no NVIDIA driver is loaded";
+  if (name == "gpus" && int(nvidia.gpus.size()) < nvidia.on_pci)
+    return there + format(", the driver has {} of them", nvidia.gpus.size());
+  return "";
+}
+
 // Whether anybody has one: columns of hardware that nobody has are left out.
 bool anywhere(const Survey& survey, const std::string& name) {
   return std::any_of(survey.hosts.begin(), survey.hosts.end(), [&](const SurveyedHost& host) {
     if (!host.facts) return false;
     if (name == "driver" || name == "gpus")
-      return !host.facts->nvidia.driver.empty() || !host.facts->nvidia.gpus.empty();
+      return !host.facts->nvidia.driver.empty() || !host.facts->nvidia.gpus.empty() ||
+             host.facts->nvidia.on_pci > 0;
     return (name != "rdma" && name != "firmware") || !host.facts->rdma.empty();
   });
 }
@@ -183,6 +196,12 @@ void Examiner::compare(const Compared& what) {
     if (!host.facts) continue;
     const std::string value = what.value(*host.facts);
     Check& check = add(what.name, host, value);
+    if (const std::string missing = missing_of(what.name, host.facts->nvidia); !missing.empty()) {
+      check.odd = value != most;
+      fail(check, host.facts->nvidia.driver.empty() ? "a driver for them" : "all of them", missing,
+           what.remedy);
+      continue;
+    }
     if (value == most) continue;
     check.odd = true;
     const std::string message = most.empty() ? format("the hosts differ: {}", others)

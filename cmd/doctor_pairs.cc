@@ -179,7 +179,7 @@ Check link_check(const SurveyedHost& host, const UsableAddress& at, const std::s
                    : format("{} on {} has {}, most hosts have {}", at.interface, network_of(at),
                             check.measured, most);
   check.remedy =
-      "give all interfaces of a network one MTU (ip link set DEV mtu N); look why a link came up "
+      "give all interfaces of a network one MTU (ip link set DEV mtu N); see why a link is "
       "slow (ethtool DEV)";
   return check;
 }
@@ -227,7 +227,7 @@ Check reach_check(const Survey& survey, const PairResult& pair) {
   return check;
 }
 
-// A pair of hosts counts as failed when one shared network fails, or every routed way.
+// A pair of hosts counts as failed when one shared network fails, or every route.
 struct PairVerdict {
   int from = 0, to = 0;
   bool failed = false;
@@ -247,7 +247,7 @@ std::vector<PairVerdict> verdicts(const Survey& survey) {
     const auto good = [](const PairResult* pair) { return pair->result.end == ReachEnd::ok; };
     auto& results = verdict.results;
     const bool any = std::any_of(results.begin(), results.end(), good);
-    // Of the routed ways one is enough; the others say nothing.
+    // Of the routes one is enough; the others say nothing.
     if (any)
       std::erase_if(results, [&](const PairResult* pair) { return !pair->shared && !good(pair); });
     verdict.failed = !std::all_of(results.begin(), results.end(), good);

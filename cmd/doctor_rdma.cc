@@ -1,4 +1,4 @@
-// RDMA as a job needs it: addresses that peers can reach, and the way into the GPUs' memory.
+// RDMA as a job needs it: addresses that peers can reach, and the path into the GPUs' memory.
 #include "base/format.h"
 #include "cmd/doctor.h"
 #include "cmd/topo_parts.h"

@@ -95,7 +95,7 @@ std::string adopted_text(const AdoptedShown& shown) {
   const launcher::Adopted& adopted = *shown.adopted;
   std::string text = adopted.size == 0
                          ? format("# this process is a rank by {}\n", adopted.from)
-                         : format("# this process is rank {} of {} by {}; ranks meet by: {}\n",
+                         : format("# this process is rank {} of {} by {}; rendezvous: {}\n",
                                   adopted.rank, adopted.size, adopted.from, shown.meeting);
   for (const auto& source : adopted.sources)
     text += format("#   {:<10}  {}={}\n", source.what, source.variable, source.value);

@@ -69,6 +69,7 @@ constexpr ForeignOption kForeign[] = {
     {"--allow-run-as-root", "mpirun", "", "", "leave it out: nobody is refused"},
     {"--output-filename", "mpirun", "DIR", "--output-dir {}", ""},
     {"--prefix", "mpirun", "DIR", "--remote-path {}/bin/collctl", ""},
+    {"-q", "mpirun", "", "--quiet", ""},
     {"--prepend-rank", "mpirun", "", "--tag-output", ""},
     {"--nproc-per-node", "torchrun", "N", "-N {}", ""},
     {"--nnodes", "torchrun", "N", "-H LIST", ""},

@@ -91,7 +91,7 @@ std::string exit_section() {
 
 std::string environment_section() {
   std::string text =
-      ".SH ENVIRONMENT\nEach knob is the variable shown. The name in parentheses is the field's, "
+      ".SH ENVIRONMENT\nEach knob is the variable shown. The name in parentheses is NCCL's, "
       "honoured when ours is unset.\n" +
       bold("collctl env") + "\nshows what is in force.\n";
   for (const base::Knob& knob : base::knobs()) {

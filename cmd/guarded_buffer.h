@@ -16,7 +16,7 @@ namespace collctl::cmd {
 inline constexpr uint8_t kPoison = 0xA5;
 inline constexpr uint64_t kGuardBytes = 4096;
 
-// The way between the host and one GPU's memory: a stream and two pinned blocks, which the buffers
+// The path between the host and one GPU's memory: a stream and two pinned blocks, which the buffers
 // of a rank share. One thread.
 class DeviceBlocks {
  public:

@@ -211,7 +211,7 @@ std::string help_text(const Command* command, const std::string& topic) {
         "collctl launches ranks, runs collectives among them and judges the result.\n\nUsage: "
         "collctl <command> [options]\n\nCommands:\n";
     text += command_list(CommandId::collective, true);
-    text += "\nCollectives, one rank per GPU, or per core without GPUs; here, or with -H on hosts:\n";
+    text += "\nCollectives, here or with -H on hosts; one rank per GPU, or per core:\n";
     text += command_list(CommandId::collective, false);
     text +=
         "\nExamples:\n"

@@ -98,7 +98,7 @@ struct JobOutcome {
 };
 
 // Decides whether this process is one rank of a job that somebody else started: --join, or the
-// variables of an engine (launcher/adopt.h). Then join_rank, join_size and how the ranks meet are
+// variables of an engine (launcher/adopt.h). Then join_rank, join_size and how the ranks find each other are
 // filled; joins() says so. With hosts or --launcher ssh or local nothing is adopted; with
 // --launcher adopt not being such a rank is a usage error. Doing it again changes nothing.
 // run_bench_job does it too; a caller that must know who prints (rank 0 alone) does it first.

@@ -131,7 +131,7 @@ Deadline BenchJob::next_deadline() const {
   return next;
 }
 
-// The first failure: look at every process before anything is ended, tell the others to give up,
+// The first failure: look at every process before anything is ended, tell the others to abort,
 // and give them a moment to say what they saw.
 void BenchJob::trouble(const Error& what) {
   if (settle_) return;

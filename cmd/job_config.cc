@@ -76,7 +76,7 @@ Result<JobRoot> make_root(bool one_host, std::vector<std::string> hosts) {
         runtime::find_interfaces(names, base::knob_text(base::KnobId::socket_family), nullptr, 1));
     if (interfaces.empty())
       return Error(ErrorCode::unavailable,
-                   names.empty() ? std::string("no network interface to meet the other hosts on")
+                   names.empty() ? std::string("no network interface that reaches the other hosts")
                                  : format("no network interface matches SOCKET_IFNAME={}", names));
     at = interfaces.front().address;
     at.set_port(0);

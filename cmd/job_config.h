@@ -42,7 +42,7 @@ struct JobRoot {
   std::unique_ptr<runtime::BootstrapRoot> root;  // lives as long as ranks may check in
 };
 // A new secret, and the root listening on the interface that SOCKET_IFNAME names; without it on
-// loopback when all ranks are on this host, else on the one that the field's rules choose.
+// loopback when all ranks are on this host, else on the one that NCCL's rules choose.
 Result<JobRoot> make_root(bool one_host, std::vector<std::string> hosts);
 
 // The variables that tell a program its place.

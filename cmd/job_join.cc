@@ -48,7 +48,7 @@ Result<std::string> read_token(const std::string& path) {
 
 using Store = launcher::KeyValueStore;
 
-// How this rank knows the job; on rank 0 with the root that the others come to.
+// How this rank knows the job; on rank 0 with the root that the others connect to.
 Result<JobRoot> meet_at_address(const LaunchOptions& options) {
   std::string token = base::knob_text(base::KnobId::token);
   if (!options.token_file.empty()) {
@@ -107,7 +107,7 @@ Result<JobRoot> meet_in_store(const LaunchOptions& options, Store& store, Deadli
   return job;
 }
 
-Result<JobRoot> meet(const LaunchOptions& options, Deadline deadline) {
+Result<JobRoot> find_root(const LaunchOptions& options, Deadline deadline) {
   switch (options.rendezvous.kind) {
     case launcher::RendezvousKind::alone:
       return options.join.empty() ? make_root(true, {}) : meet_at_address(options);
@@ -140,7 +140,7 @@ void wait_for_rank_0(const Address& root, Deadline deadline) {
   }
 }
 
-// This rank fails before the others have heard of it. When rank 0 does, it stays until they come.
+// This rank fails before the others have heard of it. When rank 0 does, it stays until they arrive.
 void decline(const LaunchOptions& options, const runtime::UniqueId& id,
              const runtime::BootstrapRoot* root, const Error& why) {
   const bool interrupted = why.code == ErrorCode::interrupted;
@@ -154,7 +154,7 @@ void decline(const LaunchOptions& options, const runtime::UniqueId& id,
     root->await_told(until, cancelled);
 }
 
-// Every rank sees every row and so comes to the same verdict and exit code; the report behind
+// Every rank sees every row and so reaches the same verdict and exit code; the report behind
 // `inner` speaks on rank 0 only.
 class JoinSink : public BenchSink {
  public:
@@ -253,7 +253,7 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
   const runtime::BootstrapRoot* own_root = nullptr;
   const auto measure = [&]() -> Status {
     std::optional<base::Deaf> store(std::in_place);
-    COLL_ASSIGN(JobRoot job, meet(options, Deadline::after_seconds(options.start_timeout_s)));
+    COLL_ASSIGN(JobRoot job, find_root(options, Deadline::after_seconds(options.start_timeout_s)));
     store.reset();
     id = job.id;
     root = id.root_address();
@@ -288,13 +288,13 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
 
 void decline_job(const LaunchOptions& options, const Error& why) {
   if (!options.joins()) return;
-  // Who cannot meet the others has nobody to tell; the first error is the one to report.
-  const Status met = base::caught([&]() -> Status {
-    COLL_ASSIGN(const JobRoot job, meet(options, Deadline::after_seconds(kDeclineSeconds)));
+  // Who cannot reach the others has nobody to tell; the first error is the one to report.
+  const Status reached = base::caught([&]() -> Status {
+    COLL_ASSIGN(const JobRoot job, find_root(options, Deadline::after_seconds(kDeclineSeconds)));
     decline(options, job.id, job.root.get(), why);
     return {};
   });
-  static_cast<void>(met);
+  static_cast<void>(reached);
 }
 
 }  // namespace collctl::cmd

@@ -359,6 +359,13 @@ Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
   COLL_TRY(within(place_words(line, ours)));
   if (line.help) return line;
   COLL_TRY(within(take_habits(ours, line)));
+  // -o -: the report for programs on standard output. A picture of topo stays one.
+  if (const auto files = line.given.find("output");
+      files != line.given.end() && find_option("json", line.command->scopes) != nullptr &&
+      line.command->id != CommandId::topo && std::erase(files->second, "-") > 0) {
+    line.given["json"].push_back("true");
+    if (files->second.empty()) line.given.erase(files);
+  }
   COLL_TRY(within(check_form(line)));
   for (const auto& [name, values] : line.given)
     for (const auto& value : values)

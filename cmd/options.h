@@ -67,9 +67,9 @@ struct Limit {  // --min-busbw, --max-latency
   std::optional<uint64_t> at_bytes;
 };
 
-enum class Format : uint8_t { text, json, csv, jsonl, nccl_tests };
+enum class Format : uint8_t { text, json, csv, jsonl, nccl_tests, svg, html };
 struct OutputFile {
-  std::string path;
+  std::string path;  // never "-": that is --json (topo: the picture on standard output)
   Format format;
 };
 struct OutputOptions {

@@ -143,7 +143,7 @@ void add_launch_options(std::vector<Option>& t) {
        .value = "HOST:PORT",
        .fallback = "none",
        .scopes = kOnRanks | kRails,
-       .help = "be one rank of a job that meets at this address",
+       .help = "be one rank of the job whose rank 0 is at this address",
        .more = "Needs --rank and --size, and a token from --token-file or COLLCTL_TOKEN "
                "unless the address is a loopback one."});
   add({.name = "rank",

@@ -81,7 +81,7 @@ void add_measure_options(std::vector<Option>& t) {
        .fallback = "block",
        .allowed = {"block", "each"},
        .help = "time iterations as one block, or each",
-       .more = "block runs them back to back and divides, as the field's benchmark does. "
+       .more = "block runs them back to back and divides, as nccl-tests does. "
                "each puts a barrier before every one and prints percentiles."});
   add({.name = "cuda-graph",
        .kind = ValueKind::integer,
@@ -106,14 +106,14 @@ void add_measure_options(std::vector<Option>& t) {
        .value = "NAME",
        .fallback = "default",
        .allowed = versus_names(),
-       .help = "how NCCL is set up, comma separated; best: every way",
+       .help = "how NCCL is set up, comma separated; best: all",
        .more = "Of several the fastest at each size is compared; --json has them all. registered "
                "and symmetric are the default with registered buffers and symmetric windows."});
   add({.name = "window",
        .help = "let buffers lie in registered windows",
        .more = "Ranks of a host map each other's windows, so collectives can go from buffer to "
-               "buffer, where the model takes that for faster: the column way says straight. On "
-               "several hosts collectives take the ordinary way."});
+               "buffer, where the model takes that for faster: the column path says direct. On "
+               "several hosts collectives take the staged path."});
   add({.name = "misalign",
        .kind = ValueKind::integer,
        .value = "BYTES",

@@ -50,7 +50,7 @@ void add_plan_options(std::vector<Option>& t) {
           .scopes = kPlan | kTopo,
           .help = "how many such nodes",
           .more = "The channels of a node differ between one node and several, because with "
-                  "several they meet the network."});
+                  "several they also use the network."});
   choose({.name = "op",
           .kind = ValueKind::choice,
           .value = "NAME",

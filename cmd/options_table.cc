@@ -177,12 +177,16 @@ void add_topo_options(std::vector<Option>& t) {
        .help = "what differs from that file or snapshot; exit 1 when something does",
        .more = "Devices are matched by their PCI addresses; what was there and is missing, what "
                "was added, and every attribute that changed is named."});
+  add({.name = "strict",
+       .help = "exit 1 when something is marked as faulty",
+       .more = "Without it what looks wrong is said, and the exit code is 0. With -H: also when all "
+               "hosts are equal, and one of them is faulty."});
   add({.name = "output",
        .letter = 'o',
        .kind = ValueKind::file,
        .value = "FILE",
        .fallback = "none",
-       .help = "draw the machine: FILE.svg",
+       .help = "draw the machine: FILE.svg, - for stdout",
        .more = "With --graph also its first ring. The file appears whole or not at all. Standard "
                "output then stays empty unless --matrix, --graph or --json is there too."});
   add({.name = "xml",
@@ -214,11 +218,13 @@ void add_output_options(std::vector<Option>& t) {
        .kind = ValueKind::file,
        .value = "FILE",
        .fallback = "none",
+       .scopes = kLaunch | kDoctor | kPlan,
        .repeatable = true,
-       .help = "write the report: .json, .jsonl or .csv",
+       .help = "report: .json .jsonl .csv .html .svg, - for stdout",
        .more = "The ending says which. A .jsonl grows line by line while it is measured; the others "
                "appear whole or not at all. With a "
-               "program: .json only. With window-test: .json, or .svg: the matrix as a picture."});
+               "program: .json only. .svg draws curves over size, or the matrix of window-test; doctor, "
+               "rails and plan have none. -o - is --json."});
   add({.name = "plot",
        .scopes = kCollectives,
        .help = "draw bus bandwidth over size below the table"});
@@ -227,6 +233,10 @@ void add_output_options(std::vector<Option>& t) {
        .help = "all columns of the table, however wide",
        .more = "Else it fits COLUMNS, the terminal or 100 characters: what is the same in every row "
                "is left out first, and the footer says what was."});
+  add({.name = "exit-zero",
+       .scopes = kReport,
+       .help = "exit 0 whatever the run's own exit code was",
+       .more = "An error of the reading itself keeps its code."});
   add({.name = "quiet",
        .scopes = kLaunch | kDoctor | kTopo | kPlan,
        .help = "no header, progress or notes"});

@@ -165,16 +165,33 @@ Status check_limit(const char* name, const std::optional<Limit>& limit, const Be
                       option_bytes(sizes.back()), option_bytes(near)));
 }
 
-Result<Format> format_of_file(const std::string& path, bool program) {
+// The kinds of files that a command writes, by the ending.
+struct FileKind {
+  const char* ending;
+  Format format;
+};
+std::vector<FileKind> file_kinds(const ParsedLine& line) {
+  std::vector<FileKind> kinds{{".json", Format::json}};
+  if (line.has_program) return kinds;
+  kinds.insert(kinds.end(),
+               {{".jsonl", Format::jsonl}, {".csv", Format::csv}, {".html", Format::html}});
+  const bool draws = line.collective != nullptr && line.collective->suite != Suite::rails;
+  if (draws) kinds.push_back({".svg", Format::svg});
+  return kinds;
+}
+
+Result<Format> format_of_file(const ParsedLine& line, const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
   const size_t dot = name.rfind('.');
   const std::string ending = dot == std::string::npos ? "" : name.substr(dot);
-  if (ending == ".json") return Format::json;
-  if (program) return usage(format("--output {}: expected a name that ends in .json", path));
-  if (ending == ".jsonl") return Format::jsonl;
-  if (ending == ".csv") return Format::csv;
-  return usage(format("--output {}: expected a name that ends in .json, .jsonl or .csv", path));
+  const std::vector<FileKind> kinds = file_kinds(line);
+  std::string endings;
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    if (ending == kinds[i].ending) return kinds[i].format;
+    endings += format("{}{}", i == 0 ? "" : i + 1 < kinds.size() ? ", " : " or ", kinds[i].ending);
+  }
+  return usage(format("--output {}: expected a name that ends in {}", path, endings));
 }
 
 // What standard output is to hold: --json, --csv, --format.
@@ -352,7 +369,7 @@ Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* 
   output.wide = line.has("wide");
   output.verbosity = line.times("verbose");
   for (const auto& path : line.all("output")) {
-    COLL_ASSIGN(const Format kind, format_of_file(path, line.has_program));
+    COLL_ASSIGN(const Format kind, format_of_file(line, path));
     for (const auto& other : output.files)
       if (other.path == path) return usage(format("--output {} stands there twice", path));
     output.files.push_back({path, kind});

@@ -8,7 +8,9 @@
 #include "base/format.h"
 #include "cmd/bench_sizes.h"
 #include "cmd/command_line.h"
+#include "cmd/document_file.h"
 #include "cmd/plan_cpu.h"
+#include "cmd/report.h"
 #include "cmd/sizes.h"
 #include "kernels/algorithms.h"
 #include "runtime/gpu_shape.h"
@@ -204,8 +206,8 @@ std::string why_of(const PlanRow& row) {
     return format("{} {}", name_of(algorithm), name_of(protocol));
   };
   const std::string best = name(row.algorithm, row.protocol);
-  const runtime::WeighedWay* next = nullptr;
-  for (const runtime::WeighedWay& way : row.weighed) {
+  const runtime::WeighedChoice* next = nullptr;
+  for (const runtime::WeighedChoice& way : row.weighed) {
     const bool chosen = way.algorithm == row.algorithm && way.protocol == row.protocol;
     if (chosen || !way.unavailable.empty()) continue;
     if (next == nullptr || way.us < next->us) next = &way;
@@ -230,7 +232,7 @@ Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, u
               .limited_by = choice.limited_by,
               .why = {},
               .weighed = weigh_on_gpus(operation, shape, plan.spec.choices)};
-  for (const runtime::WeighedWay& way : row.weighed)
+  for (const runtime::WeighedChoice& way : row.weighed)
     if (way.algorithm == row.algorithm && way.protocol == row.protocol) row.threads = way.threads;
   row.why = why_of(row);
   if (row.expected_us > 0) row.algbw_gbps = double(row.bytes) / row.expected_us / 1e3;
@@ -238,9 +240,22 @@ Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, u
   return row;
 }
 
+// -o: the choices are the rows.
+Status write_plan_files(const ParsedLine& line, const TopoView& view, const std::string& json,
+                        const std::string& text) {
+  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr));
+  return write_documents(output.files, {.title = "collctl plan: " + view.source,
+                                        .json = json,
+                                        .rows = "choices",
+                                        .text = text,
+                                        .svg = ""});
+}
+
 Result<int> plan_cpu_ranks(TopoView view, PlanSpec spec, const ParsedLine& line, Console& console) {
   COLL_ASSIGN(const CpuPlan plan, make_cpu_plan(std::move(view), std::move(spec)));
   console.out(line.has("json") ? cpu_plan_json(plan) + "\n" : cpu_plan_text(plan));
+  if (line.has("output"))
+    COLL_TRY(write_plan_files(line, plan.view, cpu_plan_json(plan), cpu_plan_text(plan)));
   if (!line.has("json") && !line.has("quiet")) print_findings(plan.view.findings, console);
   return 0;
 }
@@ -279,11 +294,15 @@ Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec) {
 }
 
 Result<int> plan_command(const ParsedLine& line, Console& console) {
+  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr));
+  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
   COLL_ASSIGN(PlanSpec spec, interpret_plan(line));
   COLL_ASSIGN(TopoView view, read_view(line));
   if (view.graph.gpus.empty())
     return plan_cpu_ranks(std::move(view), std::move(spec), line, console);
   COLL_ASSIGN(const JobPlan plan, make_job_plan(std::move(view), std::move(spec)));
+  if (line.has("output"))
+    COLL_TRY(write_plan_files(line, plan.view, plan_json(plan), plan_text(plan, 0)));
   if (line.has("json")) {
     console.out(plan_json(plan) + "\n");
     return 0;

@@ -39,7 +39,7 @@ struct PlanRow {
   double expected_us = 0;
   std::string limited_by;
   std::string why;                           // next best and by how much
-  std::vector<runtime::WeighedWay> weighed;  // all that serve the collective
+  std::vector<runtime::WeighedChoice> weighed;  // all that serve the collective
   double algbw_gbps = 0, busbw_gbps = 0;
 };
 

@@ -109,7 +109,7 @@ void write_cluster(const JobPlan& plan, JsonWriter& json) {
 
 void write_candidates(const PlanRow& row, JsonWriter& json) {
   json.key("candidates").begin_array();
-  for (const runtime::WeighedWay& way : row.weighed) {
+  for (const runtime::WeighedChoice& way : row.weighed) {
     json.begin_object().field("algorithm", name_of(way.algorithm));
     json.field("protocol", name_of(way.protocol));
     if (way.unavailable.empty())

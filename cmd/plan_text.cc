@@ -111,10 +111,10 @@ class PlanText {
       for (const ChannelGraph* graph : {&part.graphs.ring, &part.graphs.tree})
         for (const std::string& step : graph->steps)
           text += format("# search, {}: {}\n", pattern_name(graph->pattern), plain(step));
-    text += format("# rank {} as the field's log has it: Trees{}\n", plan_.world_rank(0),
+    text += format("# rank {} as NCCL's log has it: Trees{}\n", plan_.world_rank(0),
                    field_trees());
     for (const PlanRow& row : plan_.rows) text += weighed(row);
-    for (const runtime::WeighedWay& way : plan_.rows[0].weighed)
+    for (const runtime::WeighedChoice& way : plan_.rows[0].weighed)
       if (!way.unavailable.empty())
         text += format("# not {} {}: {}\n", name_of(way.algorithm), name_of(way.protocol),
                        plain(way.unavailable));
@@ -139,7 +139,7 @@ class PlanText {
   // The times of all that could be chosen.
   static std::string weighed(const PlanRow& row) {
     std::string times;
-    for (const runtime::WeighedWay& way : row.weighed)
+    for (const runtime::WeighedChoice& way : row.weighed)
       if (way.unavailable.empty())
         times += format("{}{} {} {}", times.empty() ? "" : ", ", name_of(way.algorithm),
                         name_of(way.protocol), four_digits(way.us));

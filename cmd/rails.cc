@@ -4,6 +4,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "cmd/command_line.h"
+#include "cmd/document_file.h"
 #include "cmd/dry_run.h"
 #include "cmd/progress.h"
 #include "cmd/rails.h"
@@ -71,15 +72,6 @@ ParsedLine with_ranks(const ParsedLine& given) {
   return line;
 }
 
-Status check_files(const OutputOptions& output) {
-  for (const OutputFile& file : output.files) {
-    if (file.format != Format::json)
-      return Error(ErrorCode::usage, format("--output {}: rails writes .json", file.path));
-    COLL_TRY(check_writable(file.path));
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<int> rails_command(const ParsedLine& given, Console& console) {
@@ -89,7 +81,8 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
   COLL_TRY(adopt(launch));
   COLL_ASSIGN(const BenchSpec spec, or_decline(launch, rails_spec(line)));
   COLL_ASSIGN(const OutputOptions output, or_decline(launch, interpret_output(line, nullptr)));
-  COLL_TRY(or_decline(launch, check_files(output)));
+  for (const OutputFile& file : output.files)
+    COLL_TRY(or_decline(launch, check_writable(file.path)));
   if (launch.ranks == 0 && launch.launcher == LauncherKind::local && !launch.joins())
     launch.ranks = 2;
   const bool speaks = launch.join_rank <= 0;
@@ -124,11 +117,20 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
           : rails_text(report, verdict,
                        {.quiet = output.quiet, .all_pairs = output.verbosity > 0, .below = below}));
   if (outcome.error) console.print_error(*outcome.error);
-  for (const OutputFile& file : output.files)
-    if (Status written = write_file_atomically(file.path, as_json()); !written.ok()) {
-      console.print_error(written.error());
-      if (code == 0) code = int(written.error().code);
-    }
+  if (output.files.empty()) return code;
+  const size_t hosts = report.hosts.size();
+  const Document document{
+      .title = format("collctl rails: {}",
+                      hosts == 1 ? report.hosts[0].host : format("{} hosts", hosts)),
+      .json = as_json(),
+      .rows = "checks",
+      .list = rails_list(report, verdict),
+      .text = rails_text(report, verdict, {.quiet = false, .all_pairs = true, .below = below}),
+      .svg = ""};
+  if (Status written = write_documents(output.files, document); !written.ok()) {
+    console.print_error(written.error());
+    if (code == 0) code = int(written.error().code);
+  }
   return code;
 }
 

@@ -80,7 +80,7 @@ struct RailsVerdict {
   bool rail_only = false;            // NICs reach only those of their name
   std::map<double, double> medians;  // GB/s by the slower NIC's rate (Gb/s)
   std::vector<RailAt> slow;
-  size_t good = 0, tried = 0;  // ways; of a rail-only fabric those inside a rail
+  size_t good = 0, tried = 0;  // paths; of a rail-only fabric those inside a rail
   double median_GBps = 0, least_GBps = 0;
   std::vector<RailFinding> findings;
   std::string recommended;  // variables; empty: nothing can be recommended
@@ -88,8 +88,11 @@ struct RailsVerdict {
   ErrorCode code{};         // 0: passed
   std::vector<std::string> reasons;
 };
-// `below`: a way is slow that has less than so much of the median of its kind; 0: none is.
+// `below`: a path is slow that has less than so much of the median of its kind; 0: none is.
 RailsVerdict judge_rails(const RailsReport& report, double below);
+
+// Every route between two NICs as a check, the form of all reports: a JSON list.
+std::string rails_list(const RailsReport& report, const RailsVerdict& verdict);
 
 struct RailsTextStyle {
   bool quiet = false, all_pairs = false;

@@ -1,4 +1,4 @@
-// What the ways between NICs say: which fail, which are slow, what to set.
+// What the paths between NICs say: which fail, which are slow, what to set.
 #include <algorithm>
 #include <set>
 
@@ -43,10 +43,10 @@ const char* remedy_of(RailEnd end, bool rdma) {
                  : "allow TCP between the interfaces; a firewall that drops it, or replies that "
                    "leave by another interface (rp_filter), look like this";
     case RailEnd::large_lost:
-      return "small messages pass and large ones do not: give every port and switch of the way the "
+      return "small messages pass and large ones do not: give every port and switch on the path the "
              "same MTU (a RoCE interface's is at least its port's plus 64)";
     case RailEnd::bad_data:
-      return "do not use this way: look at the NICs' and the switches' error counters";
+      return "do not use this path: look at the NICs' and the switches' error counters";
     default:
       return "collctl doctor -H with these two hosts looks at their limits, drivers and ports";
   }
@@ -170,7 +170,7 @@ void Judge::say_failures() {
   }
 }
 
-// Names of NICs, of one kind of link, between which every way is good: whoever has most bad ones is
+// Names of NICs, of one kind of link, between which every path is good: whoever has most bad ones is
 // left out, until none is left. Variables are the same on all hosts, so a name is in or out on all.
 std::vector<std::string> Judge::best_names() const {
   std::vector<std::string> best;
@@ -291,11 +291,11 @@ RailsVerdict Judge::run() {
   if (bad_hosts > 0)
     v_.reasons.push_back(format("{} of {} hosts without RDMA", bad_hosts, r_.hosts.size()));
   if (v_.good < v_.tried)
-    v_.reasons.push_back(format("{} of {} ways between NICs fail", v_.tried - v_.good, v_.tried));
+    v_.reasons.push_back(format("{} of {} paths between NICs fail", v_.tried - v_.good, v_.tried));
   if (!v_.slow.empty())
     v_.reasons.push_back(
         format("{} of {} are below {:g} of the median", v_.slow.size(), v_.tried, below_));
-  if (v_.tried == 0) v_.reasons.push_back("there is no way between NICs to try");
+  if (v_.tried == 0) v_.reasons.push_back("there is no path between NICs to test");
   const bool wrong = std::any_of(v_.findings.begin(), v_.findings.end(), [](const auto& f) {
     return f.kind == rail_word(RailEnd::bad_data);
   });

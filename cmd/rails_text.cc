@@ -55,7 +55,7 @@ struct BothWays {
   bool is_slow(const RailAt& at) const {
     return std::binary_search(verdict.slow.begin(), verdict.slow.end(), at);
   }
-  // Of a fabric of rails, a way across them that leads nowhere is as it should be.
+  // Of a fabric of rails, a path across them that leads nowhere is as it should be.
   bool meant(size_t i, size_t j) const {
     return !verdict.rail_only || from().nics[i].name == to().nics[j].name;
   }
@@ -116,7 +116,7 @@ std::string table(const BothWays& pair) {
   return text + "\n";
 }
 
-// The GIDs that this NIC's ways use.
+// The GIDs that this NIC's paths use.
 std::string gids_used(const RailsReport& report, size_t host, size_t nic) {
   std::set<int> used;
   for (const RailsPair& pair : report.pairs) {
@@ -212,7 +212,7 @@ std::string rails_text(const RailsReport& report, const RailsVerdict& verdict,
     text += facts(report);
     text += "# GB/s from rows to columns and back, the lower of both;";
     if (style.below > 0) text += format(" * below {:g} of the median;", style.below);
-    text += " ! fails, > only that way, < only back\n";
+    text += " ! fails, > only there, < only back\n";
   }
   const auto pairs = host_pairs(report, verdict);
   size_t hidden = 0;
@@ -229,7 +229,7 @@ std::string rails_text(const RailsReport& report, const RailsVerdict& verdict,
   if (verdict.rail_only)
     text += "# rails: NICs reach those of their name only, as a rail-only fabric has it\n";
   if (verdict.good > 0)
-    text += format("# {} of {} ways: median {:.3g} GB/s, least {:.3g} GB/s\n", verdict.good,
+    text += format("# {} of {} paths: median {:.3g} GB/s, least {:.3g} GB/s\n", verdict.good,
                    verdict.tried, verdict.median_GBps, verdict.least_GBps);
   std::string reasons;
   for (const auto& reason : verdict.reasons) reasons += (reasons.empty() ? "" : ", ") + reason;
@@ -243,6 +243,29 @@ std::string rails_text(const RailsReport& report, const RailsVerdict& verdict,
   for (char& c : text)
     if ((uint8_t(c) < 0x20 && c != '\n') || c == 0x7f) c = '?';
   return text;
+}
+
+std::string rails_list(const RailsReport& report, const RailsVerdict& verdict) {
+  JsonWriter json;
+  json.begin_array();
+  for (size_t p = 0; p < report.pairs.size(); ++p) {
+    const RailsPair& pair = report.pairs[p];
+    const RailsHost &from = report.hosts[size_t(pair.from)], &to = report.hosts[size_t(pair.to)];
+    for (size_t cell = 0; cell < pair.cells.size(); ++cell) {
+      const RailsCell& found = pair.cells[cell];
+      const RailAt at{p, cell / to.nics.size(), cell % to.nics.size()};
+      const bool slow =
+          std::find(verdict.slow.begin(), verdict.slow.end(), at) != verdict.slow.end();
+      const bool ok = found.end == RailEnd::ok;
+      json.begin_object().field("name", "rail").field("host", from.host).field("peer", to.host);
+      json.field("device", from.nics[at.from].name).field("peer_device", to.nics[at.to].name);
+      json.field("status", ok && !slow ? "pass" : "fail").key("measured");
+      ok ? json.value(found.GBps) : json.null();
+      json.field("unit", "GB/s");
+      json.field("message", slow ? std::string("slow") : ok ? "" : found.text).end_object();
+    }
+  }
+  return json.end_array().take();
 }
 
 std::string rails_json(const RailsReport& report, const RailsVerdict& verdict) {

@@ -130,7 +130,7 @@ class LauncherWatch {
     abort_running(why);
     if (stopped_within(kDeafSeconds)) return;
     if (!base::Deaf::any() && stopped_within(kYieldSeconds)) return;
-    Error error = std::move(why).within("given up at the launcher's word");
+    Error error = std::move(why).within("aborted by the launcher");
     // Fails only when the launcher is gone as well: then nobody is left to be told.
     static_cast<void>(
         channel_.send(FrameType::error, launcher::encode_error(error), Deadline::after_ms(200)));

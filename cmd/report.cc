@@ -9,6 +9,7 @@
 
 #include "base/format.h"
 #include "cmd/bench_sizes.h"
+#include "cmd/document_file.h"
 #include "cmd/sizes.h"
 
 namespace collctl::cmd {
@@ -232,6 +233,28 @@ void Reporter::phase(int rank, const std::string& name) {
   if (!report_.header) progress_.phase(rank, name);
 }
 
+// The page has what the terminal would have had.
+std::string Reporter::html(const std::string& json, const Verdict& verdict,
+                           const Error* job_error) const {
+  Document document{.title = format("collctl {}", name_of(report_.spec.collective)),
+                    .json = json,
+                    .rows = "",
+                    .text = "",
+                    .svg = curves_svg(report_)};
+  if (report_.spec.soak) document.title = "collctl soak";
+  if (!report_.header) return document_as(Format::html, document);
+  document.text = text_header(*report_.header, true);
+  if (!report_.spec.soak) {
+    const TextTable table(report_.spec, report_.header->ranks);
+    document.text += table.titles();
+    for (const BenchRow& row : report_.rows) document.text += table.row(row);
+    document.text += variant_tables(report_);
+  }
+  const Console plain(-1, -1);
+  document.text += text_footer(report_, verdict, job_error, plain);
+  return document_as(Format::html, document);
+}
+
 Status Reporter::write_files(const Verdict& verdict, const JobOutcome& outcome, int code) {
   const Error* job_error = outcome.error ? &*outcome.error : nullptr;
   Status first;
@@ -243,6 +266,12 @@ Status Reporter::write_files(const Verdict& verdict, const JobOutcome& outcome, 
       keep(write_file_atomically(file.path, job_error != nullptr
                                                 ? error_json(*job_error, code, &report_)
                                                 : bench_json(report_, verdict)));
+    if (file.format == Format::svg) keep(write_file_atomically(file.path, curves_svg(report_)));
+    if (file.format == Format::html)
+      keep(write_file_atomically(
+          file.path, html(job_error != nullptr ? error_json(*job_error, code, &report_)
+                                               : bench_json(report_, verdict),
+                          verdict, job_error)));
     if (file.format != Format::csv) continue;
     keep(write_file_atomically(file.path, bench_csv(report_)));
     if (job_error != nullptr)  // a CSV has no place to say so

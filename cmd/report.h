@@ -3,6 +3,7 @@
 // rank 0's bench (any thread, guarded) and finished by the command. Everything else here is pure:
 // records to text.
 #pragma once
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -33,7 +34,7 @@ struct BenchReport {
 Verdict judge(const BenchReport& report, const OutputOptions& output);
 // The worst of how the job ended and what the verdict says.
 int final_code(int job_code, const Verdict& verdict);
-// Mean of the bus bandwidths of all timings, as the field's benchmark prints it, and how many.
+// Mean of the bus bandwidths of all timings, as nccl-tests prints it, and how many.
 struct Average {
   double busbw_GBps = 0;
   int timings = 0;
@@ -84,9 +85,18 @@ std::string text_header(const BenchHeader& header, bool verbose);
 // `left_out`: of the table.
 std::string text_footer(const BenchReport& report, const Verdict& verdict, const Error* job_error,
                         const Console& console, const std::string& left_out = "");
-// report_variants.cc: all that another library was measured in; empty when that was one way.
+// report_variants.cc: all configurations that another library was measured in; empty when that was one.
 std::string variant_tables(const BenchReport& report);
-// report_plot.cc: bus bandwidth over size, in characters.
+// report_plot.cc. Rows that differ in anything but the size are curves of their own; so are the two
+// placements. The timings are the rows'.
+struct Curve {
+  std::string name;
+  std::map<uint64_t, const Timing*> points;  // by bytes
+};
+std::vector<Curve> curves_of(const std::vector<BenchRow>& rows);
+// report_svg.cc: bus bandwidth and time over size, as a picture.
+std::string curves_svg(const BenchReport& report);
+// Bus bandwidth over size, in characters.
 std::string plot(const std::vector<BenchRow>& rows);
 
 // report_json.cc
@@ -141,6 +151,7 @@ class Reporter : public BenchSink {
   };
   void put_line(const std::string& line);
   Status write_files(const Verdict& verdict, const JobOutcome& outcome, int code);
+  std::string html(const std::string& json, const Verdict& verdict, const Error* job_error) const;
   std::mutex mutex_;
   Console& console_;
   const OutputOptions output_;

@@ -1,4 +1,4 @@
-// `report`: a saved report as the table that the run printed.
+// `report`: a saved report as the table that the run printed, with the exit code of the run.
 #include <cerrno>
 #include <fstream>
 #include <iterator>
@@ -12,7 +12,7 @@ namespace collctl::cmd {
 namespace {
 
 Result<std::string> content_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in(path == "-" ? "/dev/stdin" : path, std::ios::binary);
   if (!in) return base::errno_error(ErrorCode::usage, path, errno);
   std::string text;
   // What is too long is refused by who reads it.
@@ -44,7 +44,7 @@ Result<int> report_command(const ParsedLine& line, Console& console) {
   const Error* broke = saved->job_error ? &*saved->job_error : nullptr;
   console.out(text_footer(report, saved->verdict, broke, console, left_out));
   if (broke != nullptr) console.out(format("#   {}\n", broke->chain()));
-  return 0;
+  return line.has("exit-zero") ? 0 : saved->exit_code;
 }
 
 }  // namespace collctl::cmd

@@ -316,7 +316,7 @@ std::string csv_titles(const BenchSpec& spec) {
     text += format(",{0}_algbw_GBps,{0}_busbw_GBps,{0}_wrong", place);
     if (!spec.versus.empty()) text += format(",{0}_vs_time_us,{0}_vs_ratio", place);
   }
-  if (spec.window) text += ",way";
+  if (spec.window) text += ",path";
   return text + "\n";
 }
 
@@ -339,7 +339,7 @@ std::string csv_row(const BenchReport& report, const BenchRow& row) {
     if (report.spec.versus.empty()) continue;
     text += t->versus.empty() ? ",," : format(",{:.6g},{:.6g}", t->versus[0].time_us, t->ratio());
   }
-  if (report.spec.window) text += format(",{}", row.way());
+  if (report.spec.window) text += format(",{}", row.path());
   return text + "\n";
 }
 

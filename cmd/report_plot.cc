@@ -1,27 +1,18 @@
 // A curve in characters: bus bandwidth over size, one column block per size, one letter per series.
 #include <algorithm>
-#include <map>
 
 #include "base/format.h"
 #include "cmd/report.h"
 #include "cmd/sizes.h"
 
 namespace collctl::cmd {
-namespace {
-
-struct Series {
-  std::string name;
-  std::map<uint64_t, double> points;  // bytes -> GB/s
-};
-
-// Rows that differ in anything but the size are series of their own; so are the two placements.
-std::vector<Series> collect(const std::vector<BenchRow>& rows) {
-  std::vector<Series> all;
+std::vector<Curve> curves_of(const std::vector<BenchRow>& rows) {
+  std::vector<Curve> all;
   const auto add = [&](const std::string& name, const BenchRow& row, const Timing& timing) {
     if (!timing.measured) return;
-    auto it = std::find_if(all.begin(), all.end(), [&](const Series& s) { return s.name == name; });
-    if (it == all.end()) it = all.insert(all.end(), Series{name, {}});
-    it->points[row.bytes] = timing.busbw_GBps;
+    auto it = std::find_if(all.begin(), all.end(), [&](const Curve& c) { return c.name == name; });
+    if (it == all.end()) it = all.insert(all.end(), Curve{name, {}});
+    it->points[row.bytes] = &timing;
   };
   bool types = false, ops = false, roots = false, choices = false;
   for (const BenchRow& row : rows) {
@@ -46,20 +37,18 @@ std::vector<Series> collect(const std::vector<BenchRow>& rows) {
   return all;
 }
 
-}  // namespace
-
 std::string plot(const std::vector<BenchRow>& rows) {
   constexpr int kHeight = 12, kMostSeries = 26;
   constexpr size_t kMostSizes = 100;
   if (rows.empty()) return "";
-  std::vector<Series> all = collect(rows);
+  std::vector<Curve> all = curves_of(rows);
   if (int(all.size()) > kMostSeries) all.resize(kMostSeries);
   std::vector<uint64_t> sizes;
   double highest = 0;
-  for (const Series& series : all)
-    for (const auto& [bytes, value] : series.points) {
+  for (const Curve& series : all)
+    for (const auto& [bytes, timing] : series.points) {
       if (std::find(sizes.begin(), sizes.end(), bytes) == sizes.end()) sizes.push_back(bytes);
-      highest = std::max(highest, value);
+      highest = std::max(highest, timing->busbw_GBps);
     }
   if (highest <= 0 || sizes.empty()) return "# plot: no bandwidth to draw\n";
   std::sort(sizes.begin(), sizes.end());
@@ -75,7 +64,7 @@ std::string plot(const std::vector<BenchRow>& rows) {
     for (size_t x = 0; x < shown.size(); ++x) {
       const auto point = all[s].points.find(shown[x]);
       if (point == all[s].points.end()) continue;
-      const int y = std::clamp(int(point->second / highest * kHeight), 0, kHeight - 1);
+      const int y = std::clamp(int(point->second->busbw_GBps / highest * kHeight), 0, kHeight - 1);
       char& spot = canvas[size_t(kHeight - 1 - y)][x * size_t(step)];
       spot = spot == ' ' ? char('a' + s) : '*';
     }

@@ -210,6 +210,7 @@ void read_measured(const Json& json, Fields& f, BenchReport& report) {
 Status read_error(const Json& json, SavedReport& saved) {
   Fields f(json);
   Error error{ErrorCode::failed, ""};
+  f.whole("code", saved.exit_code, 1, 255);
   f.text("message", error.message);
   f.text("hint", error.hint);
   f.words("context", error.contexts);
@@ -243,6 +244,7 @@ Result<SavedReport> read_report(const std::string& text) {
   read_measured(json, f, saved.report);
   read_verdict(f, saved.verdict);
   COLL_TRY(f.status());
+  saved.exit_code = final_code(0, saved.verdict);
   return saved;
 }
 

@@ -13,6 +13,7 @@ struct SavedReport {
   BenchReport report;
   Verdict verdict;
   std::optional<Error> job_error;  // the run broke off
+  int exit_code = 0;               // of the run
 };
 // Error usage: no such report; the message names the field.
 Result<SavedReport> read_report(const std::string& json);

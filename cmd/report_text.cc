@@ -63,7 +63,7 @@ TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
   columns_.push_back({"algo", "", 10, true, true, true});
   columns_.push_back({"proto", "", 6, true});
   columns_.push_back({"channels", "", 8});
-  if (window_) columns_.push_back({"way", "", 8, true});
+  if (window_) columns_.push_back({"path", "", 8, true});
 
   const bool reduces = has_op(spec.collective), rooted = has_root(spec.collective);
   if (spec.types.size() == 1) leave_out_beyond(width, "type", name_of(spec.types[0]));
@@ -72,7 +72,7 @@ TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
   if (!rooted || (spec.roots.size() == 1 && spec.roots[0] >= 0))
     leave_out_beyond(width, "root", format("{}", rooted ? spec.roots[0] : -1));
   for (const char* title :
-       {"algbw", "channels", "min", "p50", "proto", "count", "algo", "max", "way", "p99"})
+       {"algbw", "channels", "min", "p50", "proto", "count", "algo", "max", "path", "p99"})
     leave_out_beyond(width, title, "");
 }
 
@@ -182,7 +182,7 @@ std::string TextTable::row(const BenchRow& row) const {
   put(row.algorithm.empty() ? "-" : row.algorithm);
   put(row.protocol.empty() ? "-" : row.protocol);
   put(row.channels == 0 ? "-" : format("{}", row.channels));
-  if (window_) put(row.way());
+  if (window_) put(row.path());
   return trimmed(text);
 }
 
@@ -220,7 +220,7 @@ std::string window_lines(const WindowsLine& windows, bool verbose) {
   if (shown < all) text += format(" and {} more", all - shown);
   text += "\n";
   if (!windows.note.empty())
-    text += format("#   collectives take the ordinary way: {}\n", windows.note);
+    text += format("#   collectives take the staged path: {}\n", windows.note);
   return text;
 }
 

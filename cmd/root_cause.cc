@@ -117,7 +117,7 @@ std::vector<const RankFacts*> candidates(const std::vector<RankFacts>& ranks) {
         (first_own_cause < 0 || r.order < first_own_cause))
       first_own_cause = r.order;
   }
-  // Connections break and waits fail after a rank has given up for a reason of its own. It may be
+  // Connections break and waits fail after a rank has aborted for a reason of its own. It may be
   // heard of later than a connection that broke without anybody to blame.
   if (first_own_cause >= 0)
     std::erase_if(own, [&](const RankFacts* r) {

@@ -1,4 +1,4 @@
-// ScheduleTrace: the schedules of all ranks for one row, and the way of one output element back
+// ScheduleTrace: the schedules of all ranks for one row, and the path of one output element back
 // through them: which hops it took and which inputs it is made of. Built by the diagnosis on rank 0
 // from what every rank recorded of its own plan; values; one thread.
 #pragma once

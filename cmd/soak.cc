@@ -108,7 +108,7 @@ Status Soak::draw_choices() {
   const auto& row = table[size_t(numbers_.below(int(table.size())))];
   const auto protocol = kernels::Protocol(numbers_.below(kernels::kProtocolCount));
   const int channels = 1 + numbers_.below(kMostChannels);
-  // A network that reduces is not always there, and serves one collective.
+  // In-network reduction is not always there, and serves one collective.
   if (numbers_.one_in(2) && !row.network) algorithm_ = row.name;
   if (numbers_.one_in(2)) protocol_ = kernels::name_of(protocol);
   if (numbers_.one_in(3)) channels_ = channels;

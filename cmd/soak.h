@@ -1,6 +1,6 @@
 // The soak: thousands of random operations (collective, size, type, reduction, root, algorithm,
 // protocol, channels, stream, group, alignment, placement), every element of every one checked. All
-// ranks draw the same from one seed, so a failure comes again with the same seed. The hidden
+// ranks draw the same from one seed, so a failure repeats with the same seed. The hidden
 // command `soak`, also under run; called by bench_rank in place of BenchRun, on the rank's thread.
 #pragma once
 #include <memory>
@@ -34,7 +34,7 @@ class Soak {
   Status run();
 
  private:
-  static constexpr int kTogether = 4;  // operations under way at the same time
+  static constexpr int kTogether = 4;  // operations in flight at the same time
   static constexpr int kStreams = 2;
   // Of kTogether, with --window: ordinary buffers among those in windows.
   static constexpr int kNotInWindows = 1;
@@ -47,7 +47,7 @@ class Soak {
   };
   struct Pair {
     GuardedBuffer input, output;
-    std::optional<DataOracle> oracle = {};  // of the operation under way
+    std::optional<DataOracle> oracle = {};  // of the operation in flight
   };
 
   Status reserve();

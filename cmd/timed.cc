@@ -25,7 +25,7 @@ Status DeviceWait::operator()(void* stream, Deadline deadline, const char* what)
     COLL_ASSIGN(const bool done, event_.done());
     if (done) return {};
     if (looks % 256 == 0 && deadline.passed())
-      return Error(ErrorCode::deadline, format("{} did not come to its end in time", what));
+      return Error(ErrorCode::deadline, format("{} did not finish in time", what));
   }
 }
 
@@ -77,13 +77,13 @@ class OwnTimed : public Timed {
     return graph_ ? stream_.replay(*graph_) : launch(communicator_, stream_, operations_, how_);
   }
 
-  // The kernels give up by themselves, with a report that names who waits for whom; the deadline
+  // The kernels abort by themselves, with a report that names who waits for whom; the deadline
   // here is for a device that does not answer at all. Each operation may take its time.
   Status wait() override {
     if (how_ == Communicator::Launch::async) {
       const double patience_s = timeout_s_ * (2 + double(std::exchange(queued_, 0)) * per_queued_);
       const Deadline deadline = Deadline::after_seconds(patience_s);
-      // What the communicator has come to know ends the wait as well.
+      // What the communicator has learnt ends the wait as well.
       for (bool done = false; !done;) {
         const Deadline look = Deadline::after_seconds(std::min(patience_s, kLookSeconds));
         Status waited = wait_(stream_.native(), look, "the operation");

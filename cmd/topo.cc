@@ -2,6 +2,8 @@
 // against another one.
 #include "cmd/topo.h"
 
+#include <algorithm>
+
 #include "base/env.h"
 #include "base/format.h"
 #include "cmd/command_line.h"
@@ -19,7 +21,7 @@ namespace {
 // What is about one machine means nothing for many, and a comparison is all that --diff prints.
 constexpr const char* kNotWithHosts[] = {"from", "save",  "assume", "assume-nic", "xml",
                                          "diff", "graph", "matrix", "nodes",      "output"};
-constexpr const char* kNotWithDiff[] = {"graph", "matrix", "nodes", "output", "xml"};
+constexpr const char* kNotWithDiff[] = {"graph", "matrix", "nodes", "output", "xml", "strict"};
 
 Status check_together(const ParsedLine& line, bool hosts) {
   const auto excluded = [&](const char* option, const char* what) {
@@ -33,11 +35,14 @@ Status check_together(const ParsedLine& line, bool hosts) {
       if (line.has(option)) return excluded(option, "--diff");
   if (line.has("nodes") && !line.has("graph") && !line.has("json"))
     return Error(ErrorCode::usage, "topo: --nodes is about --graph and --json");
-  if (line.has("output") && !line.text("output").ends_with(".svg"))
+  const bool picture_out = line.has("output") && line.text("output") == "-";
+  if (line.has("output") && !picture_out && !line.text("output").ends_with(".svg"))
     return Error(ErrorCode::usage,
                  format("topo: -o {}: expected a file that ends in .svg", line.text("output")));
+  for (const char* option : {"json", "matrix", "graph"})
+    if (picture_out && line.has(option)) return excluded(option, "-o -");
   for (const char* option : {"xml", "output"})
-    if (line.has(option)) COLL_TRY(check_writable(line.text(option)));
+    if (line.has(option) && !(picture_out && *option == 'o')) COLL_TRY(check_writable(line.text(option)));
   return {};
 }
 
@@ -55,6 +60,15 @@ Result<std::vector<topology::NodeGraphs>> add_channels(TopoView& view, int nodes
   return graphs;
 }
 
+// --strict: what is only said without it.
+int strict_code(const ParsedLine& line, const TopoView& view) {
+  const bool faulty =
+      std::any_of(view.findings.begin(), view.findings.end(), [](const topology::Finding& finding) {
+        return finding.severity == topology::Severity::warning;
+      });
+  return int(line.has("strict") && faulty ? ErrorCode::failed : ErrorCode{});
+}
+
 Result<int> show_hosts(const ParsedLine& line, LaunchOptions& launch, Console& console) {
   launch.talk = console_talk(console, line.has("quiet") || line.has("json"));
   COLL_ASSIGN(std::vector<HostTopology> hosts, ask_topologies(launch));
@@ -69,7 +83,10 @@ Result<int> show_hosts(const ParsedLine& line, LaunchOptions& launch, Console& c
   if (!line.has("quiet"))
     for (const auto& group : groups)
       print_findings(hosts[size_t(group.front())].view->findings, console);
-  return int(hosts_code(hosts, groups));
+  int code = int(hosts_code(hosts, groups));
+  for (const HostTopology& host : hosts)
+    if (code == 0 && host.view) code = strict_code(line, *host.view);
+  return code;
 }
 
 Result<int> show_diff(const ParsedLine& line, const TopoView& view, Console& console) {
@@ -104,12 +121,16 @@ Result<int> topo_command(const ParsedLine& line, Console& console) {
   }
   if (line.has("xml"))
     COLL_TRY(write_file_atomically(line.text("xml"), topology::write_xml(view.system)));
-  if (line.has("output"))
-    COLL_TRY(write_file_atomically(
-        line.text("output"), topo_svg(view, line.has("graph") ? first_ring(graphs) : nullptr)));
+  if (line.has("output")) {
+    const std::string svg = topo_svg(view, line.has("graph") ? first_ring(graphs) : nullptr);
+    if (line.text("output") == "-")
+      console.out(svg);
+    else
+      COLL_TRY(write_file_atomically(line.text("output"), svg));
+  }
   if (line.has("json")) {
     console.out(topo_json(view, graphs) + "\n");
-    return 0;
+    return strict_code(line, view);
   }
   // Who only wants a file gets nothing else on standard output.
   const bool more = line.has("matrix") || line.has("graph");
@@ -117,10 +138,10 @@ Result<int> topo_command(const ParsedLine& line, Console& console) {
     console.out(topo_tree(view, style_of(line, console)) + topo_rdma(view, line.has("verbose")));
   if (line.has("matrix")) console.out("\n" + topo_matrix(view));
   if (line.has("graph")) console.out("\n" + topo_graph(view, graphs, nodes));
-  if (line.has("quiet")) return 0;
+  if (line.has("quiet")) return strict_code(line, view);
   print_findings(view.findings, console);
   if (line.has("verbose")) print_findings(topology::idle_links(view.system, view.source), console);
-  return 0;
+  return strict_code(line, view);
 }
 
 }  // namespace collctl::cmd

@@ -212,7 +212,7 @@ std::vector<std::pair<const Entry*, const Entry*>> paired(const std::vector<Entr
   return pairs;
 }
 
-// What a file of the field never says: compared only where both sides know it.
+// What NCCL's files never say: compared only where both sides know it.
 bool only_detected(const std::string& name) {
   static constexpr const char* kNames[] = {
       "link width now",    "link speed now",    "name",

@@ -1,4 +1,4 @@
-// The dump that a rank of a job makes of its machine (TOPO_DUMP_FILE), as the field's libraries do.
+// The dump that a rank of a job makes of its machine (TOPO_DUMP_FILE), as NCCL does.
 #pragma once
 #include "base/result.h"
 

@@ -47,7 +47,7 @@ class GraphText {
       text += found.same_channels ? ", all in one order" : ", in several orders";
     text += "\n";
     if (found.fallback)
-      text += "  ! no way at any speed was found: one channel in the order of ranks\n";
+      text += "  ! no channel was found at any speed: one channel in the order of ranks\n";
     const std::vector<GraphGroup> groups = group_channels(found);
     for (size_t i = 0; i < groups.size(); ++i) {
       text += line(groups[i]);
@@ -59,7 +59,7 @@ class GraphText {
   }
 
  private:
-  // In the field's wording: " 0 : NET/0 GPU/0 GPU/1 NET/0".
+  // In NCCL's wording: " 0 : NET/0 GPU/0 GPU/1 NET/0".
   std::string line(const GraphGroup& group) const {
     std::string text = format("{:>2} :", group.numbers[0]);
     const GraphChannel& channel = *group.channel;
@@ -72,7 +72,7 @@ class GraphText {
     return text + "\n";
   }
 
-  // Who of a chain speaks with other nodes, by the field's rules for each pattern.
+  // Who of a chain talks to other nodes, by NCCL's rules for each pattern.
   static const char* contact(topology::Pattern pattern, size_t place) {
     if (place > 1) return "";
     switch (pattern) {
@@ -91,7 +91,7 @@ class GraphText {
       const std::string name = node_name(graph_, channel.gpus[i]);
       text += (i > 0 ? " > " : "") + name;
       const int net = i == 0 ? channel.net_in : channel.net_out;
-      // A chain of one meets the network with all it has.
+      // A chain of one uses the network with all it has.
       const char* what = contact(channel.gpus.size() == 1 ? topology::Pattern::tree : pattern, i);
       if (nodes_ > 1 && *what != 0)
         contacts +=

@@ -51,7 +51,8 @@ void write_nics(const TopoView& view, JsonWriter& json) {
     const Node& node = view.graph.nodes[size_t(at)];
     json.begin_object().field("name", node.name).field("dev", node.dev);
     if (view.graph.hosts > 1) json.field("host", node.host);
-    json.field("rate_Gbps", node.net_gbps * 8).field("gdr", node.gdr);
+    json.field("rate_Gbps", node.net_gbps * 8).field("rate_assumed", node.net_assumed);
+    json.field("gdr", node.gdr);
     json.field("port", node.port).field("coll", node.coll);
     json.field("numa", numa_of(view.graph, node)).key("busid");
     const Node& nic = view.graph.nodes[size_t(node.links.front().to)];

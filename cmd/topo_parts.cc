@@ -196,7 +196,8 @@ class PartMaker {
       part.node = found->second;
       nets_.erase(found);  // repetitions are left out
       part.name = plain(net.name);
-      part.speed = format("{:.4g} Gb/s", part.node->net_gbps * 8);
+      part.speed = format("{:.4g} Gb/s{}", part.node->net_gbps * 8,
+                          part.node->net_assumed ? " (assumed)" : "");
       if (pci != nullptr) part.marks = marks(*pci, net.name);
       to.nets.push_back(std::move(part));
     }

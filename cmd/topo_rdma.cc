@@ -1,4 +1,4 @@
-// RDMA devices as the kernel shows them, and the way into the GPUs' memory.
+// RDMA devices as the kernel shows them, and the path into the GPUs' memory.
 #include <algorithm>
 
 #include "base/format.h"

@@ -80,7 +80,7 @@ bool Versus::State::leads_process() const {
   return first->rank == communicator.rank();
 }
 
-// All ranks come to the first failure of any.
+// All ranks learn the first failure of any.
 Status Versus::State::agree(Status mine, const std::string& what) {
   ByteWriter writer;
   writer.put(int32_t(mine ? 0 : int(mine.error().code)));
@@ -113,7 +113,7 @@ Result<NcclUniqueId> Versus::State::share_id() {
 
 // NCCL reads NCCL_ALGO and NCCL_PROTO whenever a communicator is made (and much else once in a
 // process), so variants differ by what they say meanwhile. Ranks of one process share them: the
-// first sets them before all meet in share_id(), and takes them back after all have agreed.
+// first sets them before all enter share_id(), and takes them back after all have agreed.
 Status Versus::State::join(const NcclVariant& variant) {
   std::vector<std::unique_ptr<base::ScopedVariable>> variables;
   if (leads_process()) {

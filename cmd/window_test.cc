@@ -148,7 +148,7 @@ Status WindowTest::look_at(const Memory& memory, int owner, uint64_t offset,
   return read(at, bytes);
 }
 
-// A rank without memory comes to the registration all the same: then all ranks hear of it at once.
+// A rank without memory takes part in the registration all the same: then all ranks learn of it at once.
 Result<std::vector<WindowTest::Memory>> WindowTest::make_all(std::span<const uint64_t> sizes) {
   std::vector<Memory> memories(sizes.size());
   std::vector<runtime::WindowRange> ranges;
@@ -241,7 +241,7 @@ Status WindowTest::run() {
   COLL_TRY(stage("barrier", &WindowTest::barriers));
   COLL_TRY(stage("times", &WindowTest::matrix));
   COLL_TRY(stage("collectives", &WindowTest::collectives));
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   one_sided_.reset();
   return {};
 }

@@ -152,7 +152,7 @@ class WindowTest {
   // Whether rank 0's budget is spent, as all ranks hear at the same time.
   Result<bool> over_budget();
   std::string budget_words() const;
-  Status meet() { return one_sided_->barrier(deadline()); }
+  Status barrier() { return one_sided_->barrier(deadline()); }
   Deadline deadline() const { return Deadline::after_seconds(timeout_s_); }
   int rank() const { return communicator_.rank(); }
   int size() const { return communicator_.size(); }

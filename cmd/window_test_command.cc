@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "cmd/command_line.h"
 #include "cmd/device_choice.h"
+#include "cmd/document_file.h"
 #include "cmd/report.h"
 #include "cmd/window_test.h"
 
@@ -27,7 +28,7 @@ Status check_options(const ParsedLine& line) {
 
 struct WindowOutput {
   bool json = false, quiet = false, whole = false;
-  std::vector<std::pair<std::string, bool>> files;  // path, and whether it is a picture
+  std::vector<OutputFile> files;
 };
 
 Result<WindowOutput> interpret_window_output(const ParsedLine& line) {
@@ -35,13 +36,9 @@ Result<WindowOutput> interpret_window_output(const ParsedLine& line) {
   output.json = line.has("json");
   output.quiet = line.has("quiet");
   output.whole = line.times("verbose") > 0;
-  for (const std::string& path : line.all("output")) {
-    const bool svg = path.ends_with(".svg");
-    if (!svg && !path.ends_with(".json"))
-      return usage(format("--output {}: expected a name that ends in .json or .svg", path));
-    COLL_TRY(check_writable(path));
-    output.files.emplace_back(path, svg);
-  }
+  COLL_ASSIGN(OutputOptions given, interpret_output(line, nullptr));
+  output.files = std::move(given.files);
+  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
   return output;
 }
 
@@ -81,7 +78,7 @@ class WindowReporter : public BenchSink {
   int finish(const JobOutcome& outcome);
 
  private:
-  Status write_files(const WindowReport& report, const std::string& json);
+  Status write_files(const WindowReport& report, const Verdict& verdict, const std::string& json);
 
   std::mutex mutex_;
   Console& console_;
@@ -94,17 +91,22 @@ class WindowReporter : public BenchSink {
   std::optional<Error> broken_;
 };
 
-Status WindowReporter::write_files(const WindowReport& report, const std::string& json) {
-  Status first;
-  for (const auto& [path, svg] : output_.files) {
-    if (svg && report.pairs.empty()) {
-      console_.note(format("{} is not written: no pair of ranks was measured", path));
-      continue;
-    }
-    Status written = write_file_atomically(path, svg ? window_svg(report) : json);
-    if (!written && first) first = std::move(written);
+Status WindowReporter::write_files(const WindowReport& report, const Verdict& verdict,
+                                   const std::string& json) {
+  if (output_.files.empty()) return {};
+  Document document{.title = format("collctl window-test: {} ranks", report.header.ranks),
+                    .json = json,
+                    .rows = "checks",
+                    .text = report.checks.empty() ? "" : window_text(report, verdict, true),
+                    .svg = report.pairs.empty() ? "" : window_svg(report)};
+  std::vector<OutputFile> files;
+  for (const OutputFile& file : output_.files) {
+    if (file.format != Format::svg || !document.svg.empty())
+      files.push_back(file);
+    else
+      console_.note(format("{} is not written: no pair of ranks was measured", file.path));
   }
-  return first;
+  return write_documents(files, document);
 }
 
 int WindowReporter::finish(const JobOutcome& outcome) {
@@ -126,7 +128,7 @@ int WindowReporter::finish(const JobOutcome& outcome) {
                            : report.checks.empty() ? error_json(*job_error, code)
                                                    : window_error_json(report, *job_error, code);
   Status files;
-  if (speaks_) files = write_files(report, json);
+  if (speaks_) files = write_files(report, verdict, json);
   if (!files && code == 0) code = int(files.error().code);
   if (speaks_ && output_.json) console_.out(json);
   if (speaks_ && !output_.json && !report.checks.empty()) {

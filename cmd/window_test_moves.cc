@@ -49,7 +49,7 @@ Status WindowTest::moves(WindowFindings& found) {
         found.compare(returned, {peer, rank(), round}, mine + offset, size(),
                       format("a get of {} bytes from rank {}", bytes, peer));
       }
-      COLL_TRY(meet());
+      COLL_TRY(barrier());
     }
   return give_back({&memory, 1});
 }
@@ -75,7 +75,7 @@ Status WindowTest::ordering(WindowFindings& found) {
       const uint64_t at = stripe * uint64_t(peer);
       COLL_TRY(read(static_cast<const uint8_t*>(memory.address) + at, buffer));
       found.compare(buffer, {rank(), peer, key}, at, size(),
-                    format("round {}: the signal of rank {} ({}) came before its data", round, peer,
+                    format("round {}: the signal of rank {} ({}) arrived before its data", round, peer,
                            one_sided_->path(peer)));
       COLL_TRY(one_sided_->signal(peer, kTaken));
     }
@@ -83,7 +83,7 @@ Status WindowTest::ordering(WindowFindings& found) {
     for (int peer = 0; peer < size(); ++peer)
       if (peer != rank()) COLL_TRY(one_sided_->wait(peer, kTaken, 1, deadline()));
   }
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   return give_back({&memory, 1});
 }
 
@@ -99,7 +99,7 @@ Status WindowTest::barriers(WindowFindings& found) {
     for (int peer = 0; peer < size(); ++peer)
       COLL_TRY(one_sided_->put({memory.window, peer, line * uint64_t(rank()) + bank}, &number,
                                sizeof number, deadline()));
-    COLL_TRY(meet());
+    COLL_TRY(barrier());
     COLL_TRY(
         read(memory.address, {reinterpret_cast<uint8_t*>(words.data()), line * words.size() / 2}));
     found.looked();
@@ -108,7 +108,7 @@ Status WindowTest::barriers(WindowFindings& found) {
         found.fail(ErrorCode::bad_data, writer,
                    format("behind barrier {} the number of rank {} is {}", round, writer, seen));
   }
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   return give_back({&memory, 1});
 }
 

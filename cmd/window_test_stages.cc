@@ -49,20 +49,20 @@ Status WindowTest::aliasing(WindowFindings& found) {
   std::vector<uint8_t> buffer(bytes);
   fill_pattern(buffer, {rank(), rank(), 0}, 0);
   COLL_TRY(write(memory.address, buffer));
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   for (int owner = 0; owner < size(); ++owner) {
     COLL_TRY(look_at(memory, owner, 0, buffer));
     found.compare(buffer, {owner, owner, 0}, 0, size(),
                   format("the window of rank {} as seen here", owner));
   }
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   const uint64_t mine = uint64_t(rank()) * kStripe;
   for (int owner = 0; owner < size(); ++owner) {
     const auto stripe = std::span(buffer).first(kStripe);
     fill_pattern(stripe, {owner, rank(), 1}, mine);
     COLL_TRY(one_sided_->put({memory.window, owner, mine}, stripe.data(), kStripe, deadline()));
   }
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   COLL_TRY(read(memory.address, buffer));
   for (int writer = 0; writer < size(); ++writer) {
     const uint64_t at = uint64_t(writer) * kStripe;
@@ -88,7 +88,7 @@ Status WindowTest::strides(WindowFindings& found) {
         const uint8_t byte = pattern_byte({owner, rank(), round}, at);
         COLL_TRY(one_sided_->put({memory.window, owner, at}, &byte, 1, deadline()));
       }
-    COLL_TRY(meet());
+    COLL_TRY(barrier());
     COLL_TRY(read(memory.address, buffer));
     for (int writer = 0; writer < size(); ++writer) {
       const uint64_t from = uint64_t(writer) * kStripe;
@@ -105,7 +105,7 @@ Status WindowTest::strides(WindowFindings& found) {
                  writer, walk.stride, walk.offset, differ.first - begin, *differ.second,
                  *differ.first));
     }
-    COLL_TRY(meet());
+    COLL_TRY(barrier());
   }
   return give_back({&memory, 1});
 }
@@ -120,7 +120,7 @@ Status WindowTest::sizes(WindowFindings& found) {
     fill_pattern(buffer, {rank(), rank(), i}, 0);
     COLL_TRY(write(memories[i].address, buffer));
   }
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   for (size_t i = 0; i < sizes.size(); ++i)
     for (int step = 1; step <= size(); ++step) {  // not all at the same rank at the same time
       const int owner = (rank() + step) % size();
@@ -129,7 +129,7 @@ Status WindowTest::sizes(WindowFindings& found) {
       found.compare(buffer, {owner, owner, i}, 0, size(),
                     format("window of {} bytes of rank {}", sizes[i], owner));
     }
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   std::reverse(memories.begin(), memories.end());
   return give_back(memories);
 }
@@ -138,7 +138,7 @@ Status WindowTest::sizes(WindowFindings& found) {
 Status WindowTest::repeated(WindowFindings& found) {
   const runtime::WindowMemoryUsage memory_before = runtime::window_memory_usage();
   const runtime::WindowUsage before = communicator_.windows().usage();
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   const int next = (rank() + 1) % size();
   for (int round = 0; round < kRounds; ++round) {
     const auto key = uint64_t(round);
@@ -146,12 +146,12 @@ Status WindowTest::repeated(WindowFindings& found) {
     uint8_t word[64];
     fill_pattern(word, {rank(), rank(), key}, 0);
     COLL_TRY(write(memory.address, word));
-    COLL_TRY(meet());
+    COLL_TRY(barrier());
     COLL_TRY(look_at(memory, next, 0, word));
     found.compare(word, {next, next, key}, 0, size(), format("round {}, rank {}", round, next));
     COLL_TRY(give_back({&memory, 1}));
   }
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   const runtime::WindowMemoryUsage memory_after = runtime::window_memory_usage();
   const runtime::WindowUsage after = communicator_.windows().usage();
   found.looked();
@@ -164,7 +164,7 @@ Status WindowTest::repeated(WindowFindings& found) {
     found.fail(ErrorCode::failed, -1,
                format("after {} rounds {} windows at {} places are left, before them {} at {}",
                       kRounds, after.windows, after.placements, before.windows, before.placements));
-  return meet();
+  return barrier();
 }
 
 // Several windows at the same time, two of them in one allocation, one registered twice; given back
@@ -188,7 +188,7 @@ Status WindowTest::concurrent(WindowFindings& found) {
     return {};
   };
   for (size_t i = 0; i < memories.size(); ++i) COLL_TRY(fill(i));
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   for (size_t i = 0; i < memories.size(); ++i) COLL_TRY(look(i, "all together"));
   // The first one once more: the same window, which then takes two deregistrations.
   const runtime::WindowRange again{.address = memories[0].address, .bytes = sizes[0]};
@@ -199,11 +199,11 @@ Status WindowTest::concurrent(WindowFindings& found) {
   COLL_TRY(communicator_.deregister_windows(same, deadline()));
   std::vector<Memory> odd, even;
   for (size_t i = 0; i < memories.size(); ++i) (i % 2 != 0 ? odd : even).push_back(memories[i]);
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   COLL_TRY(give_back(odd));
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   for (size_t i = 0; i < memories.size(); i += 2) COLL_TRY(look(i, "after others were given back"));
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   return give_back(even);
 }
 
@@ -240,11 +240,11 @@ Status WindowTest::exhaustion(WindowFindings& found) {
   uint8_t word[256];
   fill_pattern(word, {rank(), rank(), 0}, 0);
   COLL_TRY(write(memories.back().address, word));
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   const int next = (rank() + 1) % size();
   COLL_TRY(look_at(memories.back(), next, 0, word));
   found.compare(word, {next, next, 0}, 0, size(), format("the last window of rank {}", next));
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   COLL_TRY(give_back(memories));
   COLL_ASSIGN(Memory fresh, make(kFilling));
   found.looked();
@@ -335,7 +335,7 @@ Status WindowTest::misuse(WindowFindings& found) {
   COLL_TRY(runtime::free_window_memory(apart));
   COLL_TRY(stranger->finalize(deadline()));
   base::log_set_thread_device(rank());  // this thread's lines are this rank's again
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   COLL_TRY(one_sided_->withdraw(ours, deadline()));
   COLL_TRY(communicator_.deregister_windows(ours, deadline()));
   COLL_TRY(expect("deregistering twice", communicator_.deregister_windows(ours, deadline())));
@@ -350,12 +350,12 @@ Status WindowTest::misuse(WindowFindings& found) {
   uint8_t bytes[64];
   fill_pattern(bytes, {rank(), rank(), 0}, 0);
   COLL_TRY(write(fresh.address, bytes));
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   const int next = (rank() + 1) % size();
   COLL_TRY(look_at(fresh, next, 0, bytes));
   found.compare(bytes, {next, next, 0}, 0, size(),
                 format("afterwards, the window of rank {}", next));
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   return give_back({&fresh, 1});
 }
 

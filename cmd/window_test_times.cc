@@ -26,7 +26,7 @@ constexpr uint64_t kFewestPieces = 2, kMostPieces = 16;  // large ones
 // turn.
 constexpr double kShare = 1.0 / 64, kLongestTimeout = 300;
 constexpr uint64_t kCountAt = 64;  // in the window: how many puts are announced
-// Algorithms that work straight between buffers in windows.
+// Algorithms that work directly between buffers in windows.
 constexpr const char* kOnWindows = "one-shot,two-shot";
 constexpr int kMostForAllPairs = 64;  // ranks of which every pair is measured
 // Comparisons of a collective, of which the median counts; no further one begins after so long.
@@ -162,7 +162,7 @@ Status WindowTest::matrix(WindowFindings& found) {
       if (over) break;
       ++begun;
       const int to = (from + distance) % size();
-      COLL_TRY(meet());
+      COLL_TRY(barrier());
       if (rank() != from && rank() != to) continue;
       WindowPair pair;
       COLL_TRY(measure_pair(from, to, memory, pair));
@@ -175,7 +175,7 @@ Status WindowTest::matrix(WindowFindings& found) {
   if (begun < wanted)
     found.not_tested(format("{} of {} pairs of ranks were not timed within {}", wanted - begun,
                             wanted, budget_words()));
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   COLL_ASSIGN(const auto blobs, communicator_.gather_blobs(mine.bytes(), deadline()));
   for (int from = 0; from < size(); ++from) {
     ByteReader reader(blobs[size_t(from)]);
@@ -224,8 +224,8 @@ Result<double> WindowTest::time_of(const runtime::Operation& op, runtime::Stream
                                    int iterations) {
   COLL_ASSIGN(const auto timed,
               own_timed(communicator_, stream, {&op, 1}, {.timeout_s = timeout_s_}));
-  Meeting meeting(communicator_, stream, timeout_s_);
-  COLL_ASSIGN(const Samples samples, measure(*timed, meeting, {iterations, 3, false}));
+  StreamBarrier stream_barrier(communicator_, stream, timeout_s_);
+  COLL_ASSIGN(const Samples samples, measure(*timed, stream_barrier, {iterations, 3, false}));
   ByteWriter writer;
   samples.put(writer);
   COLL_ASSIGN(const auto blobs, communicator_.gather_blobs(writer.bytes(), deadline()));
@@ -324,7 +324,7 @@ Status WindowTest::collectives(WindowFindings& found) {
   COLL_TRY(communicator_.set_choices("", "", 0));
   if (report_.ratios.empty())
     found.not_tested("no collective works directly between windows here: " + refused);
-  COLL_TRY(meet());
+  COLL_TRY(barrier());
   return give_back({&memory, 1});
 }
 

@@ -117,6 +117,7 @@ template <class Io>
 void fields(Io& io, As<Io, base::NvidiaFacts>& facts) {
   io.field("driver", facts.driver);
   io.list("gpus", facts.gpus, kMostEntries);
+  io.field("on_pci", facts.on_pci);
 }
 
 template <class Io>

@@ -6,9 +6,9 @@ namespace collctl::runtime {
 
 using kernels::Protocol;
 
-std::vector<WeighedWay> weigh_on_gpus(const Operation& operation, const CommShape& shape,
+std::vector<WeighedChoice> weigh_on_gpus(const Operation& operation, const CommShape& shape,
                                       const Choices& choices) {
-  std::vector<WeighedWay> ways;
+  std::vector<WeighedChoice> ways;
   for (const kernels::AlgorithmRow& row : kernels::algorithms()) {
     if (!choices.allows(row.id) || !serves(row, detail::executed(operation.collective))) continue;
     for (int p = 0; p < kernels::kProtocolCount; ++p) {
@@ -16,7 +16,7 @@ std::vector<WeighedWay> weigh_on_gpus(const Operation& operation, const CommShap
       Choices one = choices;
       one.algorithms = 1u << int(row.id);
       one.protocols = 1u << p;
-      WeighedWay way;
+      WeighedChoice way;
       way.algorithm = row.id;
       way.protocol = Protocol(p);
       for (const detail::PlanCandidate& found : detail::gpu_candidates(operation, shape, one)) {

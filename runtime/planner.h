@@ -43,7 +43,7 @@ Result<CollectiveChoice> choose_collective(const Operation& operation, const Com
 
 // Every candidate for a collective on GPU ranks that supports it and that `choices` allow, in the
 // order of the table: what it would take, or why it is unavailable. For `plan`.
-struct WeighedWay {
+struct WeighedChoice {
   kernels::AlgorithmId algorithm{};
   kernels::Protocol protocol{};
   int channels = 1, threads = 0;  // threads of a channel's block; 0: as the kernel likes
@@ -51,7 +51,7 @@ struct WeighedWay {
   std::string limited_by;
   std::string unavailable;  // empty: all else counts
 };
-std::vector<WeighedWay> weigh_on_gpus(const Operation& operation, const CommShape& shape,
+std::vector<WeighedChoice> weigh_on_gpus(const Operation& operation, const CommShape& shape,
                                       const Choices& choices);
 
 // Elements of the largest chunk that a protocol moves well, and never more than `slots` slots.

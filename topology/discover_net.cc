@@ -15,8 +15,8 @@ namespace {
 
 const std::string kInfiniband = "/sys/class/infiniband/";
 constexpr int kMaxPorts = 255;  // of one device
-// As NCCL's files say.
-constexpr int64_t kSocketConnections = 65536, kAssumedMbps = 10000;
+constexpr int64_t kSocketConnections = 65536;  // as NCCL's files say
+constexpr int kMostStacked = 8;                // interfaces upon interfaces: a VLAN on a bond
 
 class NetFinder {
  public:
@@ -159,20 +159,36 @@ class NetFinder {
     return name != "lo" && (state == "up" || state == "unknown");
   }
 
+  // A device, or an interface that stands on one: a bond, a VLAN, the bridge that a NIC is a port of.
+  // What has no device below is of containers, virtual machines and tunnels.
+  bool real(const std::string& name, int deep = 0) {
+    const std::string folder = "/sys/class/net/" + name;
+    if (files_.real_path(folder + "/device")) return true;
+    if (deep == kMostStacked) return false;
+    constexpr std::string_view kLower = "lower_";
+    for (const std::string& entry : files_.list(folder))
+      if (entry.starts_with(kLower) && real(entry.substr(kLower.size()), deep + 1)) return true;
+    return false;
+  }
+
   std::vector<std::string> interfaces() {
     std::vector<std::string> all;
     if (drivers_.interfaces)
       for (const InterfaceFacts& each : *drivers_.interfaces) all.push_back(each.name);
     else
       all = files_.list("/sys/class/net");
-    std::vector<std::string> chosen, of_containers;
+    std::vector<std::string> chosen, not_real, of_containers;
     for (const std::string& name : all) {
       if (!usable(name)) continue;
       const bool inner = name.rfind("docker", 0) == 0 || name.rfind("virbr", 0) == 0;
-      (inner ? of_containers : chosen).push_back(name);
+      (inner        ? of_containers
+       : real(name) ? chosen
+                    : not_real)
+          .push_back(name);
     }
-    // As in NCCL: bridges of containers and virtual machines only when there is nothing else.
-    if (chosen.empty()) chosen = of_containers;
+    // Virtual interfaces are no devices of a machine, unless it has no other: in a container eth0 is
+    // one. As in NCCL, bridges of containers and virtual machines come last.
+    if (chosen.empty()) chosen = not_real.empty() ? of_containers : not_real;
     std::sort(chosen.begin(), chosen.end(), natural_less);
     chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
     if (chosen.size() > kMaxSocketNets) {
@@ -205,14 +221,14 @@ class NetFinder {
   }
 
   // The kernel says -1, or nothing, of many virtual interfaces.
-  int64_t socket_speed(const std::string& folder, const std::string& name) {
+  std::optional<int64_t> socket_speed(const std::string& folder, const std::string& name) {
     const int64_t mbps = std::atoll(files_.read(folder + "/speed").value_or("").c_str());
     if (mbps > 0 && mbps <= 100'000'000) return mbps;
     const auto at = interfaces_.find(name);
     if (at != interfaces_.end() && at->second->mbps > 0) return at->second->mbps;
     detection_.note(Severity::note,
                     "a network interface does not report its speed; 10 Gb/s is assumed", name);
-    return kAssumedMbps;
+    return std::nullopt;
   }
 
   Detection& detection_;

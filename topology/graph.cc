@@ -212,7 +212,10 @@ class Builder {
     node.latency_us = net.latency_us.value_or(0);
     const Bandwidth wire = net_bandwidth(net.speed_mbps);
     node.net_gbps = wire.gbps;
-    if (!wire.assumed.empty()) note(Severity::note, "a network device has " + wire.assumed, net.at);
+    node.net_assumed = !wire.assumed.empty();
+    // Of a live machine detection has said it, with the interface's name.
+    if (node.net_assumed && net.at.line > 0)
+      note(Severity::note, "a network device has " + wire.assumed, net.at);
     if (wire.gbps > 1000)
       note(Severity::warning,
            format("{} claims {} Gb/s, more than any device has", net.name, wire.gbps * 8), net.at,

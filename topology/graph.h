@@ -41,6 +41,7 @@ struct Node {
   // net:
   std::string name;
   double net_gbps = 0;
+  bool net_assumed = false;  // the device does not say it
   int port = 0;
   uint64_t guid = 0;
   double latency_us = 0;

@@ -93,7 +93,7 @@ TEST_CASE("plan of one node says with -v what was tried and weighed") {
   const Ran ran = run_collctl("plan --algo ring,tree -b 8 -e 64M -f 1024 -v --from " + path);
   CHECK(has(ran.out, "# search, ring: "));
   // Two GPUs: channel 0's chain is 0-1.
-  CHECK(has(ran.out, "# rank 0 as the field's log has it: Trees [0] 1/-1/-1->0->-1 [1] "));
+  CHECK(has(ran.out, "# rank 0 as NCCL's log has it: Trees [0] 1/-1/-1->0->-1 [1] "));
   CHECK(has(ran.out, "\n# 8 B: ring simple 15.20, ring ll 7.800, "));
   CHECK(has(run_collctl("plan --algo ring --proto ll128 --bytes 1M -v --from " + path,
                         "NCCL_P2P_DISABLE=1")

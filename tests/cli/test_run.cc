@@ -290,3 +290,19 @@ TEST_CASE("a rank dumps the topology of its machine on request", "[cli]") {
   CHECK(has(refused.err, "NCCL_TOPO_DUMP_FILE"));
   CHECK(has(refused.err, "/nowhere/machine.xml"));
 }
+
+TEST_CASE("a report exits as its run did, unless it is told not to", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string job = "run -n 2 allreduce -b 8 -e 8 --iters 1 --warmup 0 --quiet ";
+  const std::string good = folder / "good.json", slow = folder / "slow.json";
+  CHECK(run_collctl(job + "-o " + good).code == 0);
+  CHECK(run_collctl(job + "--min-busbw 1e6 -o " + slow).code == 1);
+  CHECK(run_collctl("report " + good).code == 0);
+  const Ran failed = run_collctl("report " + slow);
+  CHECK(failed.code == 1);
+  CHECK(has(failed.out, "FAILED"));
+  const Ran shown = run_collctl("report --exit-zero " + slow);
+  CHECK(shown.code == 0);
+  CHECK(shown.out == failed.out);
+  CHECK(run_collctl("report --exit-zero " + folder.path() + "/none.json").code == 2);
+}

@@ -85,8 +85,8 @@ TEST_CASE("help goes to standard output and ends well", "[cli]") {
         "  collctl completion fish > ~/.config/fish/completions/collctl.fish\n"
         "      for fish\n"
         "\n"
-        "collctl completion --help TOPIC says more: all, general, examples, exit-codes, or\n"
-        "an option's name\n");
+        "collctl completion --help TOPIC says more: all, general, examples, exit-codes,\n"
+        "or an option's name\n");
 }
 
 TEST_CASE("help fits on a screen, and has the rest by topic", "[cli]") {

@@ -91,11 +91,19 @@ TEST_CASE("topo says on standard error what is odd and what was assumed") {
   CHECK(ran.code == 0);
   CHECK(ran.out.find("switch  10:00.0  gen3 x16 12 GB/s  ! slower than the 48 GB/s below\n") !=
         std::string::npos);
+  CHECK(ran.out.find(" 10 Gb/s (assumed)") != std::string::npos);
   CHECK(ran.err.find("collctl: note: a network device has no speed; 10 Gb/s is assumed (") !=
         std::string::npos);
   CHECK(ran.err.find("collctl: warning: a switch has an uplink of 12 GB/s (gen3 x16), slower "
                      "than the 48 GB/s of a device below it (") != std::string::npos);
   CHECK(run_collctl("topo --quiet --from " + write(folder, text)).err.empty());
+  // What is only said is an exit code with --strict, whatever is printed.
+  for (const char* form : {"", "--quiet", "--json"}) {
+    INFO(form);
+    const std::string strict = std::string("topo --strict ") + form + " --from ";
+    CHECK(run_collctl(strict + write(folder, text)).code == 1);
+    CHECK(run_collctl(strict + write(folder, kPair)).code == 0);
+  }
 }
 
 TEST_CASE("topo refuses what is no topology with the position") {

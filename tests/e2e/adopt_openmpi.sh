@@ -42,6 +42,12 @@ codes_are 1 6
 has_err "PMIx"
 nothing_left
 
+case_is "nccl-tests' -g 1 is the rank that each process is; no colour in a pipe, though ranks have a terminal"
+mpirun 1 env TERM=xterm "$work/rank" allreduce -g 1 -b 8 -e 8
+codes_are 2 0
+grep -q Verdict "$out" || fail "no verdict"
+! grep -q $'\033' "$out" "$err" || fail "colours in a pipe"
+
 case_is "two engines that disagree"
 mpirun 1 env RANK=5 WORLD_SIZE=9 "$work/rank" allreduce -b 8 -e 8
 codes_are 2 2

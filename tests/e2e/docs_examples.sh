@@ -10,7 +10,8 @@
 # replaces it with today's.
 set -u
 # CPU ranks, on machines with GPUs as well.
-if compgen -G "/dev/nvidia[0-9]*" >/dev/null; then export CUDA_VISIBLE_DEVICES=-1; fi
+export COLUMNS=100
+if grep -qs 0x10de /sys/bus/pci/devices/*/vendor; then export CUDA_VISIBLE_DEVICES=-1; fi
 root=$(realpath "$(dirname "$0")/../..")
 collctl=$(realpath "$1")
 paste=${2:-}
@@ -41,20 +42,21 @@ furnish() {
 run_it() {
   (cd "$folder" && PATH=$work/bin:$PATH timeout -k 5 60 bash -c "$1") >"$work/raw" 2>&1 </dev/null
   rc=$?
-  sed "s/\\b$(hostname)\\b/node01/g; s/\\(node0*\\([0-9]*\\).*\\)127\.0\.0\.1:1:/\\110.83.0.\\2:22:/" "$work/raw" >"$out"
+  sed "s/\\b$(hostname)\\b/node01/g; s/\\(node0*\\([0-9]*\\).*\\)127\.0\.0\.1:1:/\\110.83.0.\\2:22:/; s/ *$//" "$work/raw" >"$out"
 }
 
-# The shape of a line: of a table's row its size and how many words, of others the first words, or all where there is no figure.
+# The shape of a line: of a table's row its size and count, of other lines the first words, or all where it is neither a
+# comment nor has a figure. (Tables leave out columns that say the same in every row.)
 shape() {
   local words
   read -ra words <<<"$1"
   if [ ${#words[@]} = 0 ]; then
     echo ""
   elif [[ ${words[0]} =~ ^[0-9.]+$ ]]; then
-    echo "row ${words[0]} ${#words[@]}"
+    echo "row ${words[*]:0:2}"
   elif [[ $1 == *" : "* ]]; then
     echo "${words[*]}" | sed 's/ : .*//'
-  elif [[ $1 =~ [0-9] ]]; then
+  elif [[ $1 == "#"* || $1 =~ [0-9] ]]; then
     echo "${words[*]:0:3}" | sed 's/[0-9][0-9.]*/N/g'
   else
     echo "${words[*]}"

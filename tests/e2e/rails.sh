@@ -89,7 +89,7 @@ over_the_stand_in() {
   has_out '^#   fake_1:1  InfiniBand  200 Gb/s  MTU 4096  LID [0-9]+'
   has_out '^  .* \\ .*  fake_0:1  fake_1:1$'
   has_out '^  fake_1:1 +[0-9.]+ +[0-9.]+$'
-  has_out '^# 8 of 8 ways: median [0-9.]+ GB/s, least [0-9.]+ GB/s$'
+  has_out '^# 8 of 8 paths: median [0-9.]+ GB/s, least [0-9.]+ GB/s$'
   has_out '^# Verdict: passed$'
   has_out "^export COLLCTL_IB_HCA='=fake_0,fake_1'\$"
   has_out "^export NCCL_IB_HCA='=fake_0,fake_1'\$"
@@ -110,7 +110,7 @@ over_the_stand_in() {
   has_out '^  fake_0:1 +GID ! +GID !$'
   has_out '^FAIL gid: .* fake_0:1 -> .* fake_1:1: no address \(GID\) of one port matches'
   has_out '^  remedy: give both ports an address of one kind'
-  has_out '^# Verdict: 8 of 8 ways between NICs fail$'
+  has_out '^# Verdict: 8 of 8 paths between NICs fail$'
   lacks_out '^# recommended'
   on_0=("${on_0[@]:0:3}") on_1=("${on_1[@]:0:3}")
 
@@ -134,7 +134,7 @@ over_the_stand_in() {
   is_code "1 1"
   holds 'ways("no-answer") == {"0 fake_0:1>fake_1:1", "0 fake_1:1>fake_1:1", "1 fake_1:1>fake_0:1", "1 fake_1:1>fake_1:1"}'
   holds 'len(ways("ok")) == 4 and kinds == {"no-answer"} and r["recommended"] == "COLLCTL_IB_HCA==fake_0"'
-  holds 'r["verdict"]["reasons"] == [{"code": "failed", "message": "4 of 8 ways between NICs fail"}]'
+  holds 'r["verdict"]["reasons"] == [{"code": "failed", "message": "4 of 8 paths between NICs fail"}]'
   on_1=("${on_1[@]:0:3}")
 
   case_is "a port that is down is said to be"

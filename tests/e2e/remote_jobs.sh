@@ -122,6 +122,17 @@ if case_is "standard input to rank 0 and to all"; then
   [ "$(grep -c "$(md5sum <"$rig/input" | cut -d' ' -f1)" "$out")" = 1 ] || fail "not gathered"
 fi
 
+if case_is "hosts without slots: a rank for each core, as here"; then
+  cores=$(rig_node 1 nproc)
+  run run -H 'node[01-02]' -- hostname
+  is_code 0
+  [ "$(sort "$out" | uniq -c | awk '{ printf "%s:%s ", $2, $1 }')" = "node01:$cores node02:$cores " ] ||
+    fail "not $cores of each"
+  run allreduce -H 'node[01-02]' -N 1 -b 8 -e 8 --json # a collective takes what run takes
+  is_code 0
+  has_out '"ranks":2'
+fi
+
 if case_is "much output, whole lines, tagged"; then
   run run -H 'node01:2,node02:2' --tag-output -- sh -c 'i=0; while [ $i -lt 20000 ]; do echo "line $i of $RANK"; i=$((i+1)); done'
   is_code 0

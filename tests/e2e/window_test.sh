@@ -156,7 +156,7 @@ run run -n 2 alltoall --window --algo one-shot -b 1K -e 1K --iters 3
 is_code 0
 has_out "# windows: "
 has_out " of each rank's buffers, team of ranks 0-1"
-grep -qE '^ +1024 .* straight$' "$out" || fail "no row says straight"
+grep -qE '^ +1024 .* direct$' "$out" || fail "no row says direct"
 
 for ranks in "-n 3" "-n 7 --rank-mode thread"; do
   case_is "random operations in windows, $ranks"

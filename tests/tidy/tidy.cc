@@ -48,8 +48,8 @@ const std::vector<Ban>& bans() {
        {"kernels/cuda/"}},
       {"/proc or /sys outside base/host_facts and the topology readers",
        std::regex("\"/(proc|sys)/"),
-       {"base/host_facts.", "base/host_limits.", "base/host_devices.", "base/host_rdma.",
-        "topology/reader", "topology/discover"}},
+       {"base/host_facts.", "base/process_facts.", "base/host_limits.", "base/host_devices.",
+        "base/host_rdma.", "topology/reader", "topology/discover"}},
       {"blocking calls outside base/wait",
        std::regex(
            R"((^|[^_\w.>])(::)?(poll|select|epoll_wait|ppoll|usleep|nanosleep|sleep|sem_wait|waitpid\s*\(\s*-?1)\s*\()"

@@ -172,7 +172,7 @@ TEST_CASE("bench in windows: wrong data is found and told, and windows are given
   for (const DataFault& found : outcome.sink.faults) {
     INFO(found.message);
     CHECK(found.kind == "corrupted");
-    CHECK(found.message.find("straight between the ranks' windows") != std::string::npos);
+    CHECK(found.message.find("directly between the ranks' windows") != std::string::npos);
   }
   CHECK(nothing_allocated());
 }

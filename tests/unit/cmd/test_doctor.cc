@@ -46,7 +46,7 @@ TEST_CASE("the odd one out is found", "[doctor]") {
   CHECK(failures(diagnosis) == Names{"network n2"});
   diagnosis = with([](HostFacts& f) { f.interfaces[2].speed_mbps = 1000; });
   CHECK(failures(diagnosis) == Names{"network n2"});
-  diagnosis = with([](HostFacts& f) { f.nvidia = {"550", {"H200"}}; });
+  diagnosis = with([](HostFacts& f) { f.nvidia = {"550", {"H200"}, 1}; });
   CHECK(failures(diagnosis) == Names{"driver n2", "gpus n2"});
   diagnosis = with([](HostFacts& f) {
     f.locked_memory = {base::kUnlimited, base::kUnlimited};
@@ -58,6 +58,30 @@ TEST_CASE("the odd one out is found", "[doctor]") {
   survey.hosts[0].facts->nvidia.driver = survey.hosts[1].facts->nvidia.driver = "535";
   survey.hosts[2].facts->nvidia.driver = survey.hosts[3].facts->nvidia.driver = "550";
   CHECK(failures(diagnose_hosts(survey)).size() == 4);
+}
+
+TEST_CASE("GPUs on PCI call for a driver and its GPUs, also where no host has them", "[doctor]") {
+  for (const int hosts : {1, 2}) {
+    Survey survey = healthy(hosts);
+    for (SurveyedHost& host : survey.hosts) host.facts->nvidia.on_pci = 2;
+    const Diagnosis unloaded = diagnose_hosts(survey);
+    CHECK(unloaded.code == ErrorCode::failed);
+    std::set<std::string> wanted;
+    for (int i = 0; i < hosts; ++i) {
+      wanted.insert(format("driver n{}", i));
+      wanted.insert(format("gpus n{}", i));
+    }
+    CHECK(failures(unloaded) == wanted);
+    for (SurveyedHost& host : survey.hosts) host.facts->nvidia = {"550", {"H200", "H200"}, 2};
+    CHECK(failures(diagnose_hosts(survey)).empty());
+    for (SurveyedHost& host : survey.hosts) host.facts->nvidia.gpus.pop_back();  // one of the two
+    const Diagnosis fewer = diagnose_hosts(survey);
+    CHECK(failures(fewer).size() == size_t(hosts));
+    CHECK(failures(fewer).count("gpus n0") == 1);
+    const auto check = std::find_if(fewer.checks.begin(), fewer.checks.end(),
+                                    [](const Check& c) { return c.name == "gpus"; });
+    CHECK(check->message == "PCI shows 2 NVIDIA GPUs, the driver has 1 of them");
+  }
 }
 
 TEST_CASE("limits of one host fail by themselves", "[doctor]") {

@@ -236,8 +236,13 @@ TEST_CASE("values that need each other are checked together", "[cmd]") {
         "--root 4: expected 0..3 or all, because the job has 4 ranks");
   CHECK(bench_error("run allgather --algo tree") ==
         "--algo tree: does not serve allgather; expected ring, one-shot");
-  CHECK(bench_error("run allreduce -o x.svg") ==
-        "--output x.svg: expected a name that ends in .json, .jsonl or .csv");
+  CHECK(bench_error("run allreduce -o x.pdf") ==
+        "--output x.pdf: expected a name that ends in .json, .jsonl, .csv, .html or .svg");
+  CHECK(bench_error("run allreduce -o x.svg -o x.html") == "");
+  CHECK(good("allreduce -o - -o r.csv").has("json"));
+  CHECK(good("allreduce -o - -o r.csv").all("output") == std::vector<std::string>{"r.csv"});
+  CHECK(good("doctor -o -").has("json"));
+  CHECK(good("topo -o -").text("output") == "-");
   CHECK(bench_error("run sendrecv --in-place 1") ==
         "--in-place 1: sendrecv has no in-place form; expected 0 or both");
   CHECK(bench_error("run allreduce -o dir.d/json") != "");

@@ -124,7 +124,7 @@ TEST_CASE("plan of GPUs that map each other's memory, by hand", "[gpu]") {
   const PlanRow& large = plan.rows[1];
   CHECK(large.algorithm != AlgorithmId::one_shot);
   CHECK(large.threads > 0);
-  for (const runtime::WeighedWay& way : large.weighed)
+  for (const runtime::WeighedChoice& way : large.weighed)
     if (way.algorithm == AlgorithmId::two_shot)
       CHECK(way.unavailable.find("two-shot has no kernel for allreduce of 2097152 bytes") == 0);
   const std::string text = plan_text(plan, 0);
@@ -139,7 +139,7 @@ TEST_CASE("plan without P2P between two GPUs has no window and says why", "[gpu]
   spec.sizes = {8};
   const JobPlan plan = planned(pair_xml(), spec);
   int refused = 0;
-  for (const runtime::WeighedWay& way : plan.rows[0].weighed)
+  for (const runtime::WeighedChoice& way : plan.rows[0].weighed)
     if (way.algorithm == AlgorithmId::one_shot && way.protocol == Protocol::simple) {
       ++refused;
       CHECK(way.unavailable.find("ranks 0 and 1 have no P2P") != std::string::npos);

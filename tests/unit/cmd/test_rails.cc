@@ -186,7 +186,7 @@ TEST_CASE("rails: the table marks what fails and what is slow") {
                   "  mlx5_0:1      10 *  > MTU 4096/4096 !\n"
                   "  mlx5_1:1        40                 40\n") != std::string::npos);
   CHECK(
-      text.find("# Verdict: 1 of 8 ways between NICs fail, 1 of 8 are below 0.7 of the median\n") !=
+      text.find("# Verdict: 1 of 8 paths between NICs fail, 1 of 8 are below 0.7 of the median\n") !=
       std::string::npos);
 }
 

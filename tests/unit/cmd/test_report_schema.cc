@@ -74,7 +74,7 @@ BenchReport cpu_report() {
   return report_of(spec, run_bench(spec, 2));
 }
 
-// Of the rows of one-shot two go straight: the first has nothing to move.
+// Of the rows of one-shot two are direct: the first has nothing to move.
 BenchReport window_report() {
   BenchSpec spec = small_bench(kernels::Collective::all_gather);
   spec.window = true;
@@ -160,25 +160,25 @@ TEST_CASE("a saved report is printed as the run printed it", "[gpu][report]") {
   }
 }
 
-TEST_CASE("a report says which rows went straight between windows", "[report]") {
+TEST_CASE("a report says which rows moved directly between windows", "[report]") {
   const BenchReport report = window_report();
   std::vector<std::string> ways, last_words;
   for (const BenchRow& row : report.rows) {
-    ways.emplace_back(row.way());
+    ways.emplace_back(row.path());
     const std::string line = TextTable(report.spec, 2).row(row), csv = csv_row(report, row);
     last_words.push_back(line.substr(line.rfind(' ') + 1));
     CHECK(csv.substr(csv.rfind(',') + 1) == last_words.back());
   }
-  CHECK(ways == std::vector<std::string>{"ordinary", "ordinary", "ordinary", "ordinary", "straight",
-                                         "straight"});
+  CHECK(ways == std::vector<std::string>{"staged", "staged", "staged", "staged", "direct",
+                                         "direct"});
   for (size_t i = 0; i < ways.size(); ++i) CHECK(last_words[i] == ways[i] + "\n");
-  CHECK(csv_titles(report.spec).ends_with(",way\n"));
+  CHECK(csv_titles(report.spec).ends_with(",path\n"));
   const std::string titles = csv_titles(report.spec), row = csv_row(report, report.rows[4]);
   CHECK(std::count(titles.begin(), titles.end(), ',') == std::count(row.begin(), row.end(), ','));
   CHECK(text_header(*report.header, false).find("team of ranks 0-1\n") != std::string::npos);
   const std::string apart = text_header(*apart_window_report().header, false);
   CHECK(apart.find("teams of ranks 0, 1\n") != std::string::npos);
-  CHECK(apart.find("#   collectives take the ordinary way: not all ranks map each other's "
+  CHECK(apart.find("#   collectives take the staged path: not all ranks map each other's "
                    "memory\n") != std::string::npos);
   CHECK(bench_json(cpu_report(), {}).find("straight") == std::string::npos);
 }
@@ -190,6 +190,7 @@ TEST_CASE("a run that broke off is printed with what it had measured", "[report]
   REQUIRE(back);
   REQUIRE(back->job_error);
   CHECK(back->job_error->message == "rank 1 was killed");
+  CHECK(back->exit_code == 5);
   CHECK(back->report.rows.size() == report.rows.size());
   CHECK_FALSE(read_report(error_json(lost, 5)).ok());
 }

@@ -182,7 +182,7 @@ TEST_CASE("channels: the field's lines, equal ones once, and who of a tree meets
   CHECK(topo_graph(three, {graphs}, 1) ==
         "channels of the node by the search, 1 node:\n"
         "ring: 1 channel x 24 GB/s between GPUs (PIX)\n"
-        "  ! no way at any speed was found: one channel in the order of ranks\n"
+        "  ! no channel was found at any speed: one channel in the order of ranks\n"
         " 0 : GPU/0 GPU/1 GPU/2\n");
   // A machine in two parts: each is a node, so channels meet the network.
   NodeGraphs one, other;

@@ -52,7 +52,7 @@ TEST_CASE("facts travel as JSON", "[probe]") {
   facts.shm_free_bytes = 1;
   facts.cgroup.memory_bytes = 5;
   facts.cgroup.cores = 1.5;
-  facts.nvidia = {"550.54", {"H200", "H200"}};
+  facts.nvidia = {"550.54", {"H200", "H200"}, 2};
   facts.rdma = {{"mlx5_0", 1, "ACTIVE", "400 Gb/sec", "InfiniBand"}};
   facts.interfaces = {{"eth0", true, false, 9000, 25000, {{"10.0.0.1", 24}, {"fe80::1", 64}}}};
   facts.clock_ns = 1'700'000'000'000'000'001;
@@ -71,6 +71,7 @@ TEST_CASE("facts travel as JSON", "[probe]") {
   CHECK(read->cgroup.cores == 1.5);
   CHECK_FALSE(read->cgroup.pids);
   CHECK(read->nvidia.gpus.size() == 2);
+  CHECK(read->nvidia.on_pci == 2);
   CHECK(read->rdma[0].state == "ACTIVE");
   CHECK(read->interfaces[0].speed_mbps == 25000);
   CHECK(read->interfaces[0].addresses[1].prefix == 64);

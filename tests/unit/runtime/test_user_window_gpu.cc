@@ -133,7 +133,7 @@ TEST_CASE("memory of the host or of another GPU is no window of a GPU rank", "[g
                 windows.error().message.find(words) == std::string::npos)
               complaints.add(windows ? "registered" : windows.error().chain());
           };
-          refused(*host, "is of the host and rank");
+          refused(*host, "belongs to the host, but rank");
           // One rank alone: both are told.
           refused(c.rank() == 0 ? *device : *host, "belongs to the host, but rank 1 uses GPU 1");
           COLL_TEST_OK(complaints, free_window_memory(*host));

@@ -122,12 +122,38 @@ TEST_CASE("sockets: what is up and has an address; containers' bridges only with
     REQUIRE(cpu.children[0].nics.at(0).nets.size() == 1);
     const Net& net = cpu.children[0].nics[0].nets[0];
     CHECK(net.name == "eth0");
-    CHECK(net.speed_mbps == 10000);  // -1: not known
+    CHECK_FALSE(net.speed_mbps);  // -1: not known
     CHECK(net.gdr == false);
   }
   facts.interfaces->erase(facts.interfaces->begin() + 2);
   const Detected only = world.discover(facts);
   CHECK(only.system.cpus.at(0).nics.at(0).nets.at(0).name == "docker0");
+}
+
+TEST_CASE("virtual interfaces are no devices of a machine that has others") {
+  Sysfs world = machine();
+  for (const char* name : {"veth1", "br-9", "tun0"}) world.interface(name, "", "10000");
+  world.link("/sys/devices/virtual/net/br-9/lower_veth1", "../veth1");
+  const auto names = [&] {
+    std::vector<std::string> list;
+    const Detected found = world.discover();
+    for (const Nic& nic : found.system.cpus.at(0).nics)
+      for (const Net& net : nic.nets) list.push_back(net.name);
+    return list;
+  };
+  CHECK(names() == std::vector<std::string>{"br-9", "tun0", "veth1"});  // as in a container
+  // As on a virtual machine; a VLAN upon a bond of two of its NICs.
+  for (const char* nic : {"eth0", "eth1", "eth2"}) {
+    const std::string where = std::string("pci0000:00/0000:00:0") + nic[3] + ".0";
+    world.file("/sys/devices/" + where + "/class", "0x020000");
+    world.interface(nic, where, "25000", nic[3] == '0' ? "up" : "down");
+  }
+  CHECK(names() == std::vector<std::string>{"eth0"});
+  world.interface("bond0", "", "50000");
+  world.interface("bond0.7", "", "50000");
+  world.link("/sys/devices/virtual/net/bond0/lower_eth1", "../../../pci0000:00/eth1");
+  world.link("/sys/devices/virtual/net/bond0.7/lower_bond0", "../bond0");
+  CHECK(names() == std::vector<std::string>{"bond0", "bond0.7", "eth0"});
 }
 
 TEST_CASE("a paravirtual interface, whose device has no PCI link, hangs on the CPU") {

@@ -128,7 +128,7 @@ TEST_CASE("contradictions: the file's links count, the machine's GPUs") {
   CHECK(has_finding(result.findings,
                     "has 16.0 GT/s PCIe x16 for a link, the machine 16.0 GT/s PCIe x8"));
   CHECK(has_finding(result.findings, "a GPU of sm 80, the machine sm 90"));
-  CHECK(has_finding(result.findings, "200000 Mb/s of mlx5_0, the machine 100000"));
+  CHECK(has_finding(result.findings, "200000 Mb/s for mlx5_0, the machine 100000"));
 }
 
 TEST_CASE("a file of a machine with another CPU is told") {

@@ -228,6 +228,6 @@ TEST_CASE("a place outside of the peer's memory is refused") {
     auto link = (*receiver)->connect(lie, Deadline::after_ms(300));
     REQUIRE_FALSE(link);
     CHECK(link.error().code == ErrorCode::lost);
-    CHECK(says(link.error(), "where 384 were agreed"));  // three protocols' counters of 128 bytes
+    CHECK(says(link.error(), "but 384 were agreed"));  // three protocols' counters of 128 bytes
   }
 }

@@ -1,0 +1,12 @@
+// What the kernel says of other processes. Reads /proc; any thread.
+#pragma once
+#include <string>
+
+namespace collctl::base {
+
+// What a process has as a descriptor: "/dev/pts/3", "pipe:[4711]". Empty: not to be known.
+std::string open_file_of(int pid, int fd);
+// 0: not to be known, or none.
+int parent_process(int pid);
+
+}  // namespace collctl::base
