@@ -33,6 +33,8 @@ struct RailsSpec {  // of the suite `rails`
   double timeout_s = 3;   // of a path that hangs
 };
 
+inline constexpr double kWindowTestSeconds = 300;
+
 struct BenchSpec {
   kernels::Collective collective = kernels::Collective::all_reduce;
   uint64_t min_bytes = 8, max_bytes = kMostBytesOnCores;
@@ -65,6 +67,7 @@ struct BenchSpec {
   int soak_operations = 0;
   Suite suite = Suite::none;  // what ranks do instead of measuring
   RailsSpec rails;
+  double budget_s = kWindowTestSeconds;  // of window-test: no stage and no pair begins later
   // What runs works on GPUs: null, this build's kernels. Tests put the host there; it does not
   // travel.
   const kernels::cuda::Launcher* launcher = nullptr;

@@ -72,6 +72,7 @@ std::string BenchSpec::to_json() const {
                 {{"message_bytes", rails.message_bytes},
                  {"seconds", rails.seconds},
                  {"timeout_s", rails.timeout_s}}},
+               {"budget_s", budget_s},
                {"op_timeout_s", op_timeout_s},
                {"start_timeout_s", start_timeout_s},
                {"local_ranks", local_ranks},
@@ -123,6 +124,7 @@ Result<BenchSpec> BenchSpec::from_json(const std::string& text) {
     inner.number("seconds", spec.rails.seconds, 0, 3600);
     inner.number("timeout_s", spec.rails.timeout_s, 0, 3600);
   });
+  f.number("budget_s", spec.budget_s, 0, 1e6);
   f.number("op_timeout_s", spec.op_timeout_s, 0, 1e6);
   f.number("start_timeout_s", spec.start_timeout_s, 0, 1e6);
   f.whole("local_ranks", spec.local_ranks, 0, 1 << 20);

@@ -25,7 +25,7 @@ std::vector<Command> make_commands() {
        .name = "run",
        .arguments =
            "[launch options] <collective> [options]\n[launch options] -- <program> [args...]",
-       .scopes = kBench | kProgram | kRails,
+       .scopes = kBench | kProgram | kRails | kWindowTest,
        .summary = "launch ranks, run a collective or a program, judge",
        .description =
            "Starts the ranks of a job, here or by SSH on the hosts of -H or --hostfile, watches "

@@ -102,6 +102,58 @@ std::string adopted_text(const AdoptedShown& shown) {
   return text;
 }
 
+// The variables of NCCL that are set, by what they do here.
+struct NcclVariables {
+  std::vector<std::string> honoured, overridden, without_effect;  // overridden: by ours
+};
+
+NcclVariables nccl_variables() {
+  NcclVariables found;
+  for (const std::string& variable : base::environment_list()) {
+    const size_t equals = variable.find('=');
+    const std::string name = variable.substr(0, equals);
+    if (name.rfind("NCCL_", 0) != 0 || equals + 1 >= variable.size()) continue;  // empty: unset
+    if (!std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; }))
+      continue;
+    const auto knobs = base::knobs();
+    const auto knob = std::find_if(knobs.begin(), knobs.end(),
+                                   [&](const base::Knob& k) { return name == k.nccl_name; });
+    if (knob == knobs.end())
+      found.without_effect.push_back(name);
+    else
+      (base::knob_value(knob->id).origin == name ? found.honoured : found.overridden)
+          .push_back(name);
+  }
+  for (auto* names : {&found.honoured, &found.overridden, &found.without_effect})
+    std::sort(names->begin(), names->end());
+  return found;
+}
+
+std::string nccl_text(const NcclVariables& found) {
+  std::string text;
+  const auto add = [&](const char* what, const std::vector<std::string>& names) {
+    for (size_t i = 0; i < names.size(); ++i) text += (i == 0 ? what : ", ") + names[i];
+    if (!names.empty()) text += "\n";
+  };
+  add("# set and honoured: ", found.honoured);
+  add("# set, but ours is set as well and counts: ", found.overridden);
+  add("# set and without effect here (only --vs nccl hands them to NCCL): ", found.without_effect);
+  return text;
+}
+
+void write_nccl(JsonWriter& json, const NcclVariables& found) {
+  json.key("nccl_variables").begin_object();
+  const auto add = [&](const char* key, const std::vector<std::string>& names) {
+    json.key(key).begin_array();
+    for (const std::string& name : names) json.value(name);
+    json.end_array();
+  };
+  add("honoured", found.honoured);
+  add("overridden", found.overridden);
+  add("without_effect", found.without_effect);
+  json.end_object();
+}
+
 std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted) {
   JsonWriter json;
   json.begin_object().field("schema", "collctl.env/1").field("version", version_number());
@@ -119,6 +171,7 @@ std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted
     json.field("help", shown.knob->help).end_object();
   }
   json.end_array();
+  write_nccl(json, nccl_variables());
   write_adopted(json, adopted);
   return json.end_object().take() + "\n";
 }
@@ -177,7 +230,8 @@ Result<int> env_command(const ParsedLine& line, Console& console) {
   const auto list = visible_knobs();
   const AdoptedShown adopted = adopted_shown();
   console.out(line.has("json") ? env_json(list, adopted)
-                               : env_text(list, console) + adopted_text(adopted));
+                               : env_text(list, console) + nccl_text(nccl_variables()) +
+                                     adopted_text(adopted));
   note_strangers(console);
   // Shown whatever they are; but what no command would take is said here already.
   if (adopted.error) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/format.h"
 #include "cmd/sizes.h"
@@ -18,29 +19,39 @@ constexpr size_t kMostNumbers = 24;  // columns that show numbers
 constexpr int kShades = 8;           // rect.heat0 .. rect.heat7 of the style sheet
 constexpr size_t kLegendSteps = 4;
 
-// Shades by the logarithm: a cell that is twice as good is as much darker anywhere in the range.
+// Shades by the logarithm of how many times worse a value is than the median of its kind. One that
+// is not worse by a twentieth is as light as one that is better: that is noise, not news.
 class Scale {
  public:
   explicit Scale(const HeatMap& map) : less_is_better_(map.less_is_better) {
-    for (const HeatCell& cell : map.cells) {
-      if (cell.value <= 0) continue;
-      low_ = none_ ? cell.value : std::min(low_, cell.value);
-      high_ = none_ ? cell.value : std::max(high_, cell.value);
-      none_ = false;
+    std::map<std::string, std::vector<double>> values;
+    for (const HeatCell& cell : map.cells)
+      if (cell.value > 0) values[cell.kind].push_back(cell.value);
+    for (auto& [kind, list] : values) {
+      const auto middle = list.begin() + int64_t(list.size() / 2);
+      std::nth_element(list.begin(), middle, list.end());
+      median_[kind] = *middle;
     }
+    for (const HeatCell& cell : map.cells)
+      if (cell.value > 0) worst_ = std::max(worst_, times_worse(cell));
   }
-  bool none() const { return none_; }
-  double at(double part) const { return low_ * std::pow(high_ / low_, part); }
-  std::string shade(double value) const {
-    // All alike within a twentieth: differences are noise, not news.
-    double part = high_ > low_ * 1.05 ? std::log(value / low_) / std::log(high_ / low_) : 0.5;
-    if (less_is_better_) part = 1 - part;
+  bool none() const { return median_.empty(); }
+  double at(double part) const { return std::pow(worst_, part); }
+  std::string shade(const HeatCell& cell) const { return shade(times_worse(cell)); }
+  std::string shade(double times) const {
+    const double part = times < kNoise ? 0 : std::log(times) / std::log(worst_);
     return format("heat{}", std::clamp(int(part * kShades), 0, kShades - 1));
   }
 
  private:
-  bool less_is_better_, none_ = true;
-  double low_ = 0, high_ = 0;
+  static constexpr double kNoise = 1.05, kLeastWorst = 2;
+  double times_worse(const HeatCell& cell) const {
+    const double usual = median_.at(cell.kind);
+    return less_is_better_ ? cell.value / usual : usual / cell.value;
+  }
+  bool less_is_better_;
+  double worst_ = kLeastWorst;
+  std::map<std::string, double> median_;
 };
 
 struct Panel {
@@ -100,7 +111,7 @@ struct Panel {
   void cell(const Scale& scale, size_t r, size_t c, double left, double top) {
     const HeatCell& cell = map.cells[r * map.columns.size() + c];
     const Box box{left + double(c) * cell_w, top, cell_w, cell_h};
-    const std::string shade = cell.value > 0 ? scale.shade(cell.value) : "heat";
+    const std::string shade = cell.value > 0 ? scale.shade(cell) : "heat";
     picture.boxes.push_back({box, shade, cell.tip, cell.fault, false});
     if (numbers && !words(cell).empty())
       picture.texts.push_back({{box.middle(), top + cell_h / 2 + kFont * 0.36},
@@ -116,11 +127,14 @@ struct Panel {
     double x = left;
     for (size_t i = 0; i <= kLegendSteps; ++i) {
       const double value = scale.at(double(i) / kLegendSteps);
-      const std::string label = four_digits(value);
+      const std::string label = format("{:.3g}", value);
       picture.boxes.push_back({{x, y, 14, 12}, scale.shade(value), "", false, false});
       text({x + 18, y + 10}, label, "muted");
       x += 18 + text_width(label, kFont, false) + 12;
     }
+    const std::string what = "times worse than the median of its kind";
+    text({x, y + 10}, what, "muted");
+    x += text_width(what, kFont, false);
     picture.width = std::max(picture.width, x + kMapMargin);
     return y + 16;
   }

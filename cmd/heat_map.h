@@ -1,5 +1,6 @@
-// Matrices as pictures (SVG): one panel for each, a cell for each row and column, darker where the
-// value is better, with its number while there is room and a tip in any case. Pure. Threads: any.
+// Matrices as pictures (SVG): one panel for each, a cell for each row and column, with its number
+// while there is room and a tip in any case. A cell is the darker the worse its value is than the
+// median of its kind, so that the bad ones stand out. Pure. Threads: any.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@ struct HeatCell {
   double value = 0;  // <= 0: none
   std::string tip;   // all that is known of it
   std::string word;  // in place of a value: "-", "no route"
+  std::string kind = {};  // cells that should be alike: a path, "NET/Socket"
   bool fault = false;
 };
 struct HeatMap {

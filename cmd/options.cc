@@ -111,18 +111,21 @@ Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) 
 // run takes the options of both its forms; the ones of the other form have no meaning.
 Status check_form(const ParsedLine& line) {
   if (line.command->id != CommandId::run || line.help) return {};
-  const bool rails = line.collective != nullptr && line.collective->suite == Suite::rails;
-  const uint32_t form = line.has_program ? kProgram : rails ? kRails : kBench;
+  const Suite suite = line.collective != nullptr ? line.collective->suite : Suite::none;
+  const bool rails = suite == Suite::rails;
+  const uint32_t form = line.has_program               ? kProgram
+                        : rails                        ? kRails
+                        : suite == Suite::window_test ? kBench | kWindowTest
+                                                       : kBench;
   for (const auto& [name, values] : line.given) {
     const uint32_t scopes = find_option(name, line.command->scopes)->scopes;
     if ((scopes & form) != 0) continue;
+    if (scopes == kRails || scopes == kWindowTest)
+      return usage(format("--{} is for collctl run {}", name,
+                          scopes == kRails ? "rails" : "window-test"));
     if (line.has_program)
-      return usage(
-          scopes == kRails
-              ? format("--{} is for collctl run rails", name)
-              : format("--{} measures a collective; it has no meaning with a program", name));
+      return usage(format("--{} measures a collective; it has no meaning with a program", name));
     if (rails) return usage(format("--{} has no meaning with rails", name));
-    if (scopes == kRails) return usage(format("--{} is for collctl run rails", name));
     return usage(
         format("--{} has no meaning with a collective; it is for collctl run -- <program>", name));
   }

@@ -58,6 +58,15 @@ void add_measure_options(std::vector<Option>& t) {
        .maximum = 1000000,
        .scopes = kOnRanks,
        .help = "timed iterations of each size"});
+  add({.name = "budget",
+       .kind = ValueKind::number,
+       .value = "S",
+       .fallback = "300",
+       .minimum = 0.001,
+       .maximum = 1e6,
+       .scopes = kWindowTest,
+       .help = "no stage and no pair of ranks begins later, seconds (window-test)",
+       .more = "What is left then is not tested: exit code 8, and the report says what it is."});
   add({.name = "warmup",
        .letter = 'w',
        .kind = ValueKind::integer,

@@ -49,7 +49,7 @@ class PlanText {
     text += "# rings: " + facts(cluster_.ring) + "\n";
     text += format("# trees ({}): {}\n", pattern_name(cluster_.tree_pattern), facts(cluster_.tree));
     for (const std::string& step : cluster_.steps) text += "# channels: " + step + "\n";
-    text += rails();
+    text += rails() + format("# {}\n", kModelRates);
     if (cluster_.nodes() > 1)
       text +=
           "# below: the ranks of the first two nodes, between the devices by which a ring enters "

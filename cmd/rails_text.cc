@@ -1,10 +1,12 @@
 // The reports of `rails`: tables for people, one object for scripts.
 #include <algorithm>
 #include <set>
+#include <sstream>
 
 #include "base/format.h"
 #include "cmd/command_line.h"
 #include "cmd/rails.h"
+#include "launcher/ssh/openssh_command.h"
 
 namespace collctl::cmd {
 namespace {
@@ -176,6 +178,20 @@ std::string problems(const RailsVerdict& verdict) {
   return text;
 }
 
+// Variables ("A=1 B=x") as a line for a shell: what hosts call their devices is quoted.
+std::string export_line(const std::string& recommended, const char* prefix) {
+  constexpr std::string_view kOurs = "COLLCTL_";
+  std::string text = "export";
+  std::istringstream words(recommended);
+  for (std::string word; words >> word;) {
+    const size_t equals = word.find('=');
+    if (!word.starts_with(kOurs) || equals == word.npos) continue;  // a device with a blank in its name
+    text += format(" {}{}={}", prefix, word.substr(kOurs.size(), equals - kOurs.size()),
+                   launcher::shell_quoted(word.substr(equals + 1)));
+  }
+  return text;
+}
+
 std::string message_size(uint64_t bytes) {
   if (bytes % (1u << 20) == 0) return format("{} MiB", bytes >> 20);
   if (bytes % 1024 == 0) return format("{} KiB", bytes >> 10);
@@ -218,7 +234,10 @@ std::string rails_text(const RailsReport& report, const RailsVerdict& verdict,
   std::string reasons;
   for (const auto& reason : verdict.reasons) reasons += (reasons.empty() ? "" : ", ") + reason;
   text += format("# Verdict: {}\n", reasons.empty() ? "passed" : reasons);
-  if (!verdict.recommended.empty()) text += format("# recommended: {}\n", verdict.recommended);
+  if (!verdict.recommended.empty())
+    text += format("# recommended for collctl, and for NCCL:\n{}\n{}\n",
+                   export_line(verdict.recommended, "COLLCTL_"),
+                   export_line(verdict.recommended, "NCCL_"));
   if (!verdict.note.empty()) text += format("# {}\n", verdict.note);
   // Much of it was said by hosts: a terminal must not obey it.
   for (char& c : text)

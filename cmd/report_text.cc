@@ -60,8 +60,7 @@ TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
     in_place_at_ = columns_.size();
     add_timing_columns();
   }
-  const size_t algorithm = columns_.size();
-  columns_.push_back({"algo", "", 10, true});
+  columns_.push_back({"algo", "", 10, true, true, true});
   columns_.push_back({"proto", "", 6, true});
   columns_.push_back({"channels", "", 8});
   if (window_) columns_.push_back({"path", "", 8, true});
@@ -75,11 +74,6 @@ TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
   for (const char* title :
        {"algbw", "channels", "min", "p50", "proto", "count", "algo", "max", "path", "p99"})
     leave_out_beyond(width, title, "");
-  for (size_t i = algorithm; i < columns_.size(); ++i)
-    if (columns_[i].shown) {
-      columns_[i].begins_group = true;
-      break;
-    }
 }
 
 void TextTable::add_timing_columns() {
@@ -100,12 +94,17 @@ void TextTable::add_timing_columns() {
 // `value`: what it holds in every row, else empty.
 void TextTable::leave_out_beyond(int width, const std::string& title, const std::string& value) {
   if (line_width() <= width) return;
-  bool there = false;
-  for (Column& column : columns_)
+  bool there = false, begins_group = false;
+  for (Column& column : columns_) {
     if (column.title == title) {
-      column.shown = false;
       there = true;
+      column.shown = false;
+      begins_group = column.begins_group;
+    } else if (column.shown && begins_group) {
+      column.begins_group = true;
+      begins_group = false;
     }
+  }
   if (!there) return;
   left_out_ += (left_out_.empty() ? "" : ", ") + title + (value.empty() ? "" : " " + value);
 }
@@ -274,7 +273,7 @@ std::string text_header(const BenchHeader& header, bool verbose) {
 
 namespace {
 
-// Never all zeros: it stands below the mean, which has six digits wherever they begin.
+// Never all zeros, which would be no figure.
 std::string rate_digits(double GBps) {
   return GBps < 0.001 ? format("{:.4g}", GBps) : four_digits(GBps);
 }
@@ -334,7 +333,7 @@ std::string text_footer(const BenchReport& report, const Verdict& verdict, const
   else if (average.timings != 0)
     text += format("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED");
   if (average.timings != 0 && report.spec.collective != kernels::Collective::barrier) {
-    text += format("# Avg bus bandwidth    : {:.6g} GB/s\n", average.busbw_GBps);
+    text += format("# Avg bus bandwidth    : {} GB/s\n", rate_digits(average.busbw_GBps));
     if (average.timings > 1 && average.best_GBps > 0)  // one rank sends nobody anything
       text +=
           format("#   (mean of all {} timings, small sizes included; the best was {} GB/s at {})\n",

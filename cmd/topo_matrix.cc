@@ -71,7 +71,7 @@ class Matrix {
     for (int type = 0; type < kPathTypes; ++type)
       if (used_[type])
         text += format("{}  {}\n", path_type_name(PathType(type)), path_type_words(PathType(type)));
-    return text;
+    return text + kModelRates + "\n";
   }
 
  private:

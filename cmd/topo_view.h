@@ -17,6 +17,10 @@
 
 namespace collctl::cmd {
 
+// Why the figures of a topology are lower than those on data sheets.
+inline constexpr const char* kModelRates =
+    "GB/s less protocol, by NCCL: 18 NVLinks 370.8 of 450; PCIe gen5 x16 48 of 63";
+
 // Everything that is known of one machine.
 struct TopoView {
   std::string source;  // the file's path, or the name of this host

@@ -114,7 +114,11 @@ uint64_t window_test_stride(int ranks) {
 }
 
 WindowTest::WindowTest(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink)
-    : spec_(spec), communicator_(communicator), sink_(sink), timeout_s_(op_timeout(spec)) {}
+    : spec_(spec),
+      communicator_(communicator),
+      sink_(sink),
+      timeout_s_(op_timeout(spec)),
+      budget_(Deadline::after_seconds(spec.budget_s)) {}
 
 WindowTest::~WindowTest() = default;
 
@@ -185,18 +189,35 @@ Status WindowTest::give_back(std::span<Memory> memories) {
 // Runs one stage and tells all ranks what each has found.
 Status WindowTest::stage(const char* name, Stage what) {
   if (rank() == 0) sink_.progress(name);
-  WindowFindings mine;
-  COLL_TRY_IN((this->*what)(mine), name);
-  COLL_ASSIGN(const auto blobs, communicator_.gather_blobs(mine.encoded(), deadline()));
   std::vector<WindowFindings> all;
-  for (const Bytes& blob : blobs) {
-    COLL_ASSIGN(WindowFindings one, WindowFindings::decoded(blob));
-    all.push_back(std::move(one));
+  if (spent_) {
+    all.emplace_back().not_tested("it did not begin within " + budget_words());
+  } else {
+    WindowFindings mine;
+    COLL_TRY_IN((this->*what)(mine), name);
+    COLL_ASSIGN(const auto blobs, communicator_.gather_blobs(mine.encoded(), deadline()));
+    for (const Bytes& blob : blobs) {
+      COLL_ASSIGN(WindowFindings one, WindowFindings::decoded(blob));
+      all.push_back(std::move(one));
+    }
+    COLL_ASSIGN(spent_, over_budget());
   }
   report_.checks.push_back(merged_check(name, all, report_.culprits));
   // Now, so that what was found is known when a later stage is the job's end.
   if (rank() == 0 || sink_.every_rank()) sink_.suite(report_.to_json());
   return {};
+}
+
+Result<bool> WindowTest::over_budget() {
+  ByteWriter mine;
+  mine.put(uint8_t(budget_.passed()));
+  COLL_ASSIGN(const auto all, communicator_.gather_blobs(mine.bytes(), deadline()));
+  ByteReader reader(all[0]);
+  return reader.get<uint8_t>() != 0;
+}
+
+std::string WindowTest::budget_words() const {
+  return format("the budget of {:g} s (--budget)", spec_.budget_s);
 }
 
 Status WindowTest::run() {

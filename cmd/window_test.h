@@ -149,6 +149,9 @@ class WindowTest {
   Result<Memory> make(uint64_t bytes);
   Result<std::vector<Memory>> make_all(std::span<const uint64_t> sizes);
   Status give_back(std::span<Memory> memories);
+  // Whether rank 0's budget is spent, as all ranks hear at the same time.
+  Result<bool> over_budget();
+  std::string budget_words() const;
   Status barrier() { return one_sided_->barrier(deadline()); }
   Deadline deadline() const { return Deadline::after_seconds(timeout_s_); }
   int rank() const { return communicator_.rank(); }
@@ -163,6 +166,8 @@ class WindowTest {
   runtime::Communicator& communicator_;
   BenchSink& sink_;
   double timeout_s_;
+  Deadline budget_;
+  bool spent_ = false;  // the same on all ranks
   transport::DeviceStream stream_;
   std::unique_ptr<runtime::OneSided> one_sided_;
   WindowReport report_;

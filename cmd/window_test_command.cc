@@ -151,6 +151,7 @@ Result<BenchSpec> interpret_window_test(const ParsedLine& line) {
   spec.suite = Suite::window_test;
   COLL_ASSIGN(spec.wish, interpret_device(line));
   spec.iterations = int(line.number("iters", 20));
+  spec.budget_s = line.number("budget", kWindowTestSeconds);
   if (line.has("transport")) spec.transport = line.text("transport");
   if (line.has("net")) spec.net = line.text("net");
   spec.op_timeout_s = line.has("op-timeout") ? line.number("op-timeout", 0) : 0;

@@ -17,7 +17,6 @@ using namespace json_fields;
 
 namespace {
 
-constexpr int kMostColumns = 16;  // ranks of a matrix in text, unless all of it is wanted
 constexpr size_t kMostListedReasons = 20;
 
 struct Measure {
@@ -275,9 +274,11 @@ std::string window_text(const WindowReport& report, const Verdict& verdict, bool
     if (check.status == CheckStatus::fail) text += format("    {}\n", check.message);
   }
   for (const Measure& measure : kMeasures)
-    text += !report.pairs.empty() && (whole || report.header.ranks <= kMostColumns)
-                ? matrix_text(report, measure)
-                : path_lines(report, measure);
+    text += whole && !report.pairs.empty() ? matrix_text(report, measure)
+                                           : path_lines(report, measure);
+  if (report.pairs_left_out > 0)
+    text += format("# {} of {} pairs of ranks were timed\n", report.pairs.size(),
+                   report.pairs.size() + report.pairs_left_out);
   text += ratio_table(report);
   for (const Culprit& culprit : report.culprits)
     text += format("# suspect {} {}: {}\n", culprit.kind, culprit.name, culprit.evidence);
@@ -327,25 +328,32 @@ std::string window_error_json(const WindowReport& report, const Error& error, in
 
 std::string window_svg(const WindowReport& report) {
   const auto ranks = size_t(report.header.ranks);
-  std::vector<std::string> names;
-  for (size_t rank = 0; rank < ranks; ++rank) names.push_back(std::to_string(rank));
+  std::vector<std::string> numbers, names, hosts(ranks);
+  for (const HostLine& host : report.header.hosts)
+    for (const int rank : host.ranks)
+      if (size_t(rank) < ranks) hosts[size_t(rank)] = host.host;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    numbers.push_back(std::to_string(rank));
+    names.push_back(numbers.back() + " " + hosts[rank]);
+  }
   std::vector<HeatMap> maps;
   for (const Measure& measure : kMeasures) {
     HeatMap map{.title = measure.title,
-                .rows_are = "from",
+                .rows_are = "from rank",
                 .columns_are = "to rank",
                 .rows = names,
-                .columns = names,
+                .columns = numbers,
                 .cells = std::vector<HeatCell>(ranks * ranks),
                 .less_is_better = std::string_view(measure.title).ends_with("us")};
     for (const WindowPair& pair : report.pairs) {
       if (!in_matrix(pair, ranks)) continue;
       HeatCell& cell = map.cells[size_t(pair.from) * ranks + size_t(pair.to)];
       cell.value = pair.*measure.value;
-      cell.tip =
-          format("rank {} to rank {} ({}): put {} us, {} GB/s; get {} us, {} GB/s", pair.from,
-                 pair.to, pair.path, four_digits(pair.put_us), four_digits(pair.put_GBps),
-                 four_digits(pair.get_us), four_digits(pair.get_GBps));
+      cell.kind = pair.path;
+      cell.tip = format("rank {} of {} to rank {} of {} ({}): put {} us, {} GB/s; get {} us, {} GB/s",
+                        pair.from, hosts[size_t(pair.from)], pair.to, hosts[size_t(pair.to)],
+                        pair.path, four_digits(pair.put_us), four_digits(pair.put_GBps),
+                        four_digits(pair.get_us), four_digits(pair.get_GBps));
     }
     maps.push_back(std::move(map));
   }

@@ -58,6 +58,7 @@ TEST_CASE("plan of two nodes, by hand") {
           "fills most PCI/0000:10:00.0 -> GPU/0 (PCI, 48 GB/s, 48 used)\n"
           "# channels: 2 in every node, used twice (once with each tree): 4\n"
           "# rails: every link joins the same network device of both nodes\n"
+          "# GB/s less protocol, by NCCL: 18 NVLinks 370.8 of 450; PCIe gen5 x16 48 of 63\n"
           "# below: the ranks of the first two nodes, between the devices by which a ring enters "
           "and "
           "leaves; all of them in --json\n"

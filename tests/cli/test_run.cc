@@ -209,7 +209,7 @@ TEST_CASE("the table fits the width there is, unless --wide", "[cli]") {
   };
   const Ran usual = run_collctl(job);
   CHECK(widest_row(usual.out) <= 100);
-  CHECK(has(usual.out, "# Columns left out     : type float32, redop sum, root -1, algbw (--wide"));
+  CHECK(has(usual.out, "# Columns left out     : type float32, redop sum, root -1, algbw, channels (--wide"));
   const Ran narrow = run_collctl(job, "COLUMNS=70");
   CHECK(widest_row(narrow.out) <= 70);
   CHECK(has(narrow.out, "busbw"));
@@ -217,6 +217,10 @@ TEST_CASE("the table fits the width there is, unless --wide", "[cli]") {
   const Ran wide = run_collctl(job + " --wide", "COLUMNS=70");
   CHECK(widest_row(wide.out) > 100);
   CHECK_FALSE(has(wide.out, "left out"));
+  const TemporaryFolder folder;
+  CHECK(run_collctl(job + " -o " + (folder / "r.json")).code == 0);
+  CHECK(has(run_collctl("report " + (folder / "r.json")).out, "# Columns left out     : type float32, "));
+  CHECK(widest_row(run_collctl("report --wide " + (folder / "r.json")).out) > 100);
   CHECK(run_collctl(job, "COLUMNS=300").out.find("left out") == std::string::npos);
   CHECK(widest_row(run_collctl(job, "COLUMNS=many").out) <= 100);
   // What programs read is the same at any width.

@@ -156,6 +156,20 @@ TEST_CASE("env says what is in force and why", "[cli]") {
   CHECK(knobs["COLLCTL_TOKEN"]["masked"] == true);
   CHECK(knobs.count("COLLCTL_FAULT") == 0);
 
+  // NVLS is chosen by nothing here, and an empty variable is none.
+  const std::string some = "NCCL_NVLS_ENABLE=1 NCCL_DEBUG=INFO NCCL_ALGO=tree COLLCTL_ALGO=ring "
+                           "NCCL_LAUNCH_MODE=GROUP NCCL_PROTO=";
+  const json nccl = json::parse(run_collctl("env --json", some).out)["nccl_variables"];
+  CHECK(nccl["honoured"] == json::array({"NCCL_DEBUG"}));
+  CHECK(nccl["overridden"] == json::array({"NCCL_ALGO"}));
+  CHECK(nccl["without_effect"] == json::array({"NCCL_LAUNCH_MODE", "NCCL_NVLS_ENABLE"}));
+  const std::string shown = run_collctl("env", some).out;
+  CHECK(has(shown, "\n# set and honoured: NCCL_DEBUG\n"));
+  CHECK(has(shown, "\n# set, but ours is set as well and counts: NCCL_ALGO\n"));
+  CHECK(has(shown, "# set and without effect here (only --vs nccl hands them to NCCL): "
+                   "NCCL_LAUNCH_MODE, NCCL_NVLS_ENABLE\n"));
+  CHECK_FALSE(has(plain.out, "# set"));
+
   const Ran text = run_collctl("env", "COLLCTL_TOKEN=sesame COLLCTL_STEPS=4");
   CHECK_FALSE(has(text.out, "sesame"));
   CHECK(has(text.out,

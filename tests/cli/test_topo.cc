@@ -34,7 +34,8 @@ TEST_CASE("topo prints the machine as a tree, and the matrix on demand") {
                           "\n"
                           "NVL  NVLink or xGMI, also through NVSwitches\n"
                           "PIX  at most one PCI switch\n"
-                          "PXN  NVLink to the GPU next to the NIC, then PCI\n");
+                          "PXN  NVLink to the GPU next to the NIC, then PCI\n"
+                          "GB/s less protocol, by NCCL: 18 NVLinks 370.8 of 450; PCIe gen5 x16 48 of 63\n");
 }
 
 TEST_CASE("topo --json says everything, with reasons") {

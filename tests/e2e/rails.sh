@@ -91,7 +91,8 @@ over_the_stand_in() {
   has_out '^  fake_1:1 +[0-9.]+ +[0-9.]+$'
   has_out '^# 8 of 8 paths: median [0-9.]+ GB/s, least [0-9.]+ GB/s$'
   has_out '^# Verdict: passed$'
-  has_out '^# recommended: COLLCTL_IB_HCA==fake_0,fake_1$'
+  has_out "^export COLLCTL_IB_HCA='=fake_0,fake_1'\$"
+  has_out "^export NCCL_IB_HCA='=fake_0,fake_1'\$"
 
   case_is "RoCE: the address that both ends use, and a recommended index"
   # The stand-in's tables are link-local v1 and v2, then IPv4 v1 and v2: the last is index 3.
@@ -151,7 +152,7 @@ over_the_stand_in() {
   has_out '^  fake_0:1 +[0-9.]+ +[0-9.]+$'
   has_out '^  fake_1:1 +> MTU 4096/4096 ! +> MTU 4096/1024 !$'
   has_out '^  remedy: small messages pass and large ones do not'
-  has_out '^# recommended: COLLCTL_IB_HCA==fake_0$'
+  has_out "^export COLLCTL_IB_HCA='=fake_0'\$"
   on_1=("${on_1[@]:0:3}")
 
   # So slow that it stays the slowest beside other work on this machine. What it sends back while it

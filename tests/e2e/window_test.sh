@@ -83,7 +83,7 @@ report = json.load(open(sys.argv[1] + "/w.json"))
 assert len(report["pairs"]) == 2 and all(p["path"] == "window" for p in report["pairs"])
 picture = xml.dom.minidom.parse(sys.argv[1] + "/w.svg")
 tips = [t.firstChild.data for t in picture.getElementsByTagName("title")]
-assert any(t.startswith("rank 0 to rank 1 (window)") for t in tips), tips
+assert any(t.startswith("rank 0 of ") and " to rank 1 of " in t and "(window)" in t for t in tips), tips
 PY
 
 case_is "a wrong byte"
@@ -110,6 +110,18 @@ report = json.load(open(sys.argv[1]))
 # 50000 operations of every collective may take longer than the job has.
 report = report.get("measured", report)
 assert [c["status"] for c in report["checks"] if c["name"] == "times"] == ["pass"], report["checks"]
+PY
+
+case_is "a budget: pairs that are left are said, and are code 8"
+run run -n 3 window-test --iters 1000000 --budget 6 --json
+is_code 8
+has_err "(--budget)"
+python3 - "$out" <<'PY' || fail "the report does not say what was left out"
+import json, sys
+report = json.load(open(sys.argv[1]))
+left = [c for c in report["checks"] if c["status"] == "not-tested"]
+assert left and all("the budget of 6 s" in c["message"] for c in left), left
+assert len(report["pairs"]) < 6, report["pairs"]
 PY
 
 case_is "a slot of addresses that cannot be filled is not tested"

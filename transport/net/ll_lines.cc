@@ -19,12 +19,14 @@ void store_half(uint8_t* at, uint32_t data, uint32_t flag) {
 
 }  // namespace
 
+// Word by word from place to place. By way of arrays on the stack GCC 12 takes this for a function
+// without effects, and where it is not inlined drops the call (seen at -O1 to -O3).
 void pack_lines_in_place(uint8_t* slot, uint32_t lines) {
   for (uint32_t i = 0; i < lines; ++i) {
-    uint32_t words[4];
-    std::memcpy(words, slot + size_t(i) * kLineBytes, sizeof words);
-    const uint32_t data[2] = {words[0], words[2]};
-    std::memcpy(slot + size_t(i) * kDataBytes, data, sizeof data);
+    const uint8_t* const line = slot + size_t(i) * kLineBytes;
+    uint8_t* const data = slot + size_t(i) * kDataBytes;
+    std::memmove(data, line, 4);
+    std::memmove(data + 4, line + 8, 4);
   }
 }
 

@@ -47,6 +47,7 @@ TEST_CASE("bench json: a specification survives", "[bench]") {
   spec.algorithms = {"ring", "tree-split"};
   spec.channels = 3;
   spec.transport = "net";
+  spec.budget_s = 7;
   spec.op_timeout_s = 2.5;
   spec.check = false;
   spec.sync_each = true;
@@ -55,6 +56,7 @@ TEST_CASE("bench json: a specification survives", "[bench]") {
   CHECK(back->to_json() == spec.to_json());
   CHECK(back->max_bytes == ~uint64_t(0));
   CHECK(back->types == spec.types);
+  CHECK(back->budget_s == 7);
   CHECK(back->op_timeout_s == 2.5);
   CHECK(back->in_place == InPlace::in_place);
 }

@@ -249,6 +249,8 @@ TEST_CASE("values that need each other are checked together", "[cmd]") {
   CHECK(bench_error("run allreduce -o dir.d/json") != "");
   CHECK(bench_error("run allreduce --json --csv") == "--json and --csv exclude each other");
   CHECK(bench_error("run allreduce --format nccl-tests") == "");
+  CHECK(usage_error("run allreduce --budget 5") == "run: --budget is for collctl run window-test");
+  CHECK(bench_error("run window-test --budget 5") == "");
   CHECK(bench_error("run allreduce --json --format csv") ==
         "--json and --csv are formats themselves; expected one of them or --format");
   CHECK(bench_error("run barrier --format nccl-tests") ==

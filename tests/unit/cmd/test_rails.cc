@@ -70,6 +70,15 @@ TEST_CASE("rails: all ways are good") {
   CHECK(v.median_GBps == 40);
   CHECK(!v.rail_only);
   CHECK(v.recommended == "COLLCTL_IB_HCA==mlx5_0,mlx5_1 COLLCTL_IB_GID_INDEX=3");
+  CHECK(rails_text(report, v, {.below = 0.7})
+            .find("# recommended for collctl, and for NCCL:\n"
+                  "export COLLCTL_IB_HCA='=mlx5_0,mlx5_1' COLLCTL_IB_GID_INDEX='3'\n"
+                  "export NCCL_IB_HCA='=mlx5_0,mlx5_1' NCCL_IB_GID_INDEX='3'\n") !=
+        std::string::npos);
+  RailsVerdict odd = v;  // names are what hosts say: none may leave its quotes
+  odd.recommended = "COLLCTL_SOCKET_IFNAME==e'$(reboot) x COLLCTL_CROSS_NIC";
+  CHECK(rails_text(report, odd, {.below = 0.7})
+            .find("\nexport NCCL_SOCKET_IFNAME='=e'\\''$(reboot)'\n") != std::string::npos);
 }
 
 TEST_CASE("rails: what is slower than most is slow, by the rate of its NICs") {

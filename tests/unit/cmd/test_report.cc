@@ -72,7 +72,7 @@ TEST_CASE("a narrow table leaves out first what is the same in every row", "[cmd
   CHECK(wide.left_out() == "");
   CHECK(TextTable(spec, 4, width(wide)).left_out() == "");
   CHECK(TextTable(spec, 4, width(wide) - 1).left_out() == "type float32");
-  CHECK(TextTable(spec, 4, 100).left_out() == "type float32, redop sum, root -1, algbw");
+  CHECK(TextTable(spec, 4, 105).left_out() == "type float32, redop sum, root -1, algbw");
   const BenchRow large = row(16u << 20, 2e6, 1234.5);
   for (const bool each : {false, true})
     for (int most = 60; most < 150; ++most) {

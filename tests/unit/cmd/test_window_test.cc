@@ -28,12 +28,14 @@ struct Outcome {
 };
 
 // `on_gpus`: rank r drives GPU r of the fake driver.
-Outcome run_window_test(int size, const std::string& transport, bool on_gpus = false) {
+Outcome run_window_test(int size, const std::string& transport, bool on_gpus = false,
+                        double budget_s = kWindowTestSeconds) {
   Outcome outcome;
   BenchSpec spec;
   spec.suite = Suite::window_test;
   spec.iterations = 4;
   spec.transport = transport;
+  spec.budget_s = budget_s;
   std::vector<SuiteSink> sinks{size_t(size)};
   if (on_gpus) spec.launcher = &runtime::testing::host_launcher();
   for (const Error& error : run_bench_ranks(spec, sinks, on_gpus))
@@ -255,7 +257,7 @@ TEST_CASE("a report travels as JSON and is shown", "[window-test]") {
   std::set<std::string> seen;
   CHECK(problems(json.dump(), keys, seen) == "");
   CHECK(seen.size() == keys.size());
-  const std::string text = window_text(*back, verdict, false);
+  const std::string text = window_text(*back, verdict, true);
   for (const char* words : {"aliasing", "pass  ", "FAIL", "rank 1: wrong", "allreduce",
                             "suspect link rank 1 -> rank 0", "Verdict: bad-data"})
     CHECK(text.find(words) != std::string::npos);
@@ -265,10 +267,16 @@ TEST_CASE("a report travels as JSON and is shown", "[window-test]") {
   other.pairs.push_back({.from = 1 << 20, .to = 1 << 20, .path = "window"});
   CHECK(window_text(other, verdict, true) == text);
   CHECK(window_svg(other) == window_svg(*back));
-  // Of many ranks a line for each path instead of the matrix: 0.5 .. 1 .. 1 us.
-  back->header.ranks = 100;
-  CHECK(window_text(*back, verdict, false).find("window: 0.500 .. 1.000 .. 1.000 (2 pairs)") !=
+  // Without -v a line for each path instead of the matrix: 0.5 .. 1 .. 1 us.
+  CHECK(text.find("from\\to") != std::string::npos);
+  const std::string brief = window_text(*back, verdict, false);
+  CHECK(brief.find("from\\to") == std::string::npos);
+  CHECK(brief.find("window: 0.500 .. 1.000 .. 1.000 (2 pairs)") != std::string::npos);
+  CHECK(brief.find("pairs of ranks were timed") == std::string::npos);
+  back->pairs_left_out = 4;
+  CHECK(window_text(*back, verdict, false).find("# 2 of 6 pairs of ranks were timed\n") !=
         std::string::npos);
+  CHECK(window_svg(*back).find(">1 a<") != std::string::npos);  // the row of rank 1, of host a
 }
 
 TEST_CASE("a job that broke off tells what was found before", "[window-test]") {
@@ -305,15 +313,22 @@ TEST_CASE("garbage is no report", "[window-test]") {
     CHECK_FALSE(WindowReport::from_json(text));
 }
 
-TEST_CASE("heat map: every cell, better is darker", "[window-test]") {
+TEST_CASE("heat map: every cell, the bad ones are dark", "[window-test]") {
   HeatMap map{.title = "rate <GB/s>",
               .rows_are = "from",
               .columns_are = "to",
-              .rows = {"0", "1"},
-              .columns = {"0", "1"},
-              .cells = std::vector<HeatCell>(4)};
-  map.cells[1] = {.value = 10, .tip = "ten & more", .word = {}};
-  map.cells[2] = {.value = 1000, .tip = "much", .word = {}};
+              .rows = {"0", "1", "2"},
+              .columns = {"0", "1", "2"},
+              .cells = std::vector<HeatCell>(9)};
+  const auto put = [&](size_t at, double value, const char* tip, const char* kind) {
+    map.cells[at] = {.value = value, .tip = tip, .word = {}, .kind = kind};
+  };
+  put(1, 1000, "usual", "window");
+  put(2, 1000, "usual too", "window");
+  put(3, 970, "noise", "window");
+  put(5, 10, "bad & slow", "window");
+  put(6, 4000, "fast", "window");
+  put(7, 5, "network", "NET/Socket");  // slower, as that path is
   const auto shade = [](const std::string& svg, const std::string& tip) {
     pugi::xml_document document;
     REQUIRE(document.load_string(svg.c_str()));
@@ -327,14 +342,16 @@ TEST_CASE("heat map: every cell, better is darker", "[window-test]") {
     return found;
   };
   std::string svg = heat_map_svg("title", {map});
-  CHECK(shade(svg, "ten & more") == "heat0");
-  CHECK(shade(svg, "much") == "heat7");
+  CHECK(shade(svg, "bad & slow") == "heat7");
+  for (const char* light : {"usual", "usual too", "noise", "fast", "network"})
+    CHECK(shade(svg, light) == "heat0");
   map.less_is_better = true;
   svg = heat_map_svg("title", {map});
-  CHECK(shade(svg, "ten & more") == "heat7");
-  CHECK(shade(svg, "much") == "heat0");
+  CHECK(shade(svg, "bad & slow") == "heat0");
+  CHECK(shade(svg, "usual") == "heat0");
+  CHECK(shade(svg, "fast") == "heat7");
   // Nothing measured, and many ranks, are pictures as well.
-  map.cells.assign(4, HeatCell{});
+  map.cells.assign(9, HeatCell{});
   CHECK(shade(heat_map_svg("none", {map}), "no such tip").empty());
   map.rows.assign(100, "9");
   map.columns.assign(100, "9");
@@ -362,6 +379,20 @@ TEST_CASE("the whole test among ranks of one host", "[window-test]") {
     // Aliasing: every rank looks at every window, and every owner at every writer's stripe.
     CHECK(report.checks[0].looks == 2 * uint64_t(ranks) * uint64_t(ranks));
   }
+}
+
+TEST_CASE("what does not begin within the budget is not tested", "[window-test]") {
+  const Outcome outcome = run_window_test(3, "", false, 1e-6);
+  for (const auto& error : outcome.errors) FAIL_CHECK(error);
+  REQUIRE(outcome.reports.size() == 12);
+  const WindowReport& report = outcome.reports.back();
+  CHECK(report.checks[0].status == CheckStatus::pass);
+  for (size_t i = 1; i < report.checks.size(); ++i) {
+    CHECK(report.checks[i].status == CheckStatus::not_tested);
+    CHECK(report.checks[i].message ==
+          "rank 0: it did not begin within the budget of 1e-06 s (--budget)");
+  }
+  CHECK(judge(report).code == ErrorCode::incomplete);
 }
 
 TEST_CASE("the whole test where every rank is out of the others' reach", "[window-test]") {
