@@ -57,6 +57,7 @@ _collctl() {
     --op) COMPREPLY=($(compgen -W 'sum prod min max avg all' -- "$current")); return ;;
     -r|--root) COMPREPLY=($(compgen -W 'all' -- "$current")); return ;;
     --iters) COMPREPLY=(); return ;;
+    --budget) COMPREPLY=(); return ;;
     -w|--warmup) COMPREPLY=(); return ;;
     --sync) COMPREPLY=($(compgen -W 'block each' -- "$current")); return ;;
     --cuda-graph) COMPREPLY=(); return ;;
@@ -98,7 +99,7 @@ _collctl() {
   case $command in
     run)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --message --seconds --pair-timeout --below --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --budget --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --message --seconds --pair-timeout --below --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test rails' -- "$current"))
       fi ;;
@@ -144,7 +145,7 @@ _collctl() {
       fi ;;
     window-test)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --iters --transport --net --device --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --iters --budget --transport --net --device --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     rails)
       if [[ $current == -* ]]; then
@@ -152,7 +153,7 @@ _collctl() {
       fi ;;
     topo)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --from --save --assume --assume-nic --matrix --graph --diff --output -o --xml --nodes --json --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --from --save --assume --assume-nic --matrix --graph --diff --strict --output -o --xml --nodes --json --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     plan)
       if [[ $current == -* ]]; then
@@ -160,7 +161,7 @@ _collctl() {
       fi ;;
     report)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--wide --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--wide --exit-zero --color --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -f -- "$current"))
       fi ;;
