@@ -343,6 +343,6 @@ TEST_CASE("a mistake in a hostfile is shown where it is", "[cli]") {
   const Ran many = run_collctl("run -n 9 -H a:2,b:2 --dry-run allreduce");
   CHECK(many.code == 2);
   CHECK(many.err ==
-        "collctl: error: 9 ranks asked, 4 slots on 2 hosts (a 2, b 2)\n"
+        "collctl: error: 9 ranks requested, 4 slots on 2 hosts (a 2, b 2)\n"
         "collctl: hint: use --oversubscribe, fewer -n, or more slots=\n");
 }

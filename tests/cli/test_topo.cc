@@ -112,7 +112,7 @@ TEST_CASE("topo refuses what is no topology with the position") {
   const Ran bad = run_collctl("topo --json --from " + path);
   CHECK(bad.code == 2);
   CHECK(json::parse(bad.out)["schema"] == "collctl.error/1");
-  CHECK(bad.err == "collctl: error: " + path + ":3:11: no XML: Start-end tags mismatch\n");
+  CHECK(bad.err == "collctl: error: " + path + ":3:11: not XML: Start-end tags mismatch\n");
   CHECK(run_collctl("topo --from " + path + ".absent").code == 2);
   CHECK(run_collctl("topo --from /dev/zero").code == 2);
 }

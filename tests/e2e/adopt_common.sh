@@ -72,7 +72,7 @@ await_ranks() {
   local n
   for _ in $(seq 900); do
     n=$(ls "$work"/pid.* 2>/dev/null | wc -l)
-    [ "$n" = "$1" ] && grep -q algbw "$out" && return
+    [ "$n" = "$1" ] && grep -q busbw "$out" && return
     sleep 0.1
   done
   fail "the ranks did not come up"

@@ -133,9 +133,9 @@ case_is "options that have no meaning here"
 run run -n 2 window-test --algo ring
 is_code 2
 has_err "--algo has no meaning for window-test"
-run window-test -n 2 -o "$work/w.csv"
+run window-test -n 2 -o "$work/w.xlsx"
 is_code 2
-has_err "expected a name that ends in .json or .svg"
+has_err "expected a name that ends in .json"
 
 case_is "a measurement in windows, ranks as processes"
 run run -n 4 allreduce --window --algo two-shot -b 4 -e 1M -f 8 --misalign 4 --iters 3 --json

@@ -171,7 +171,7 @@ TEST_CASE("mutants: a wrong algorithm is caught and named", "[proof]") {
   const Proof early = prove_flawed(Flaw::early_post);
   CHECK(early.what.find("gives the final form to") != std::string::npos);
   const Proof tail = prove_flawed(Flaw::lost_tail);
-  CHECK(tail.what.find("expects 60 bytes from rank 3 and gets 64") != std::string::npos);
+  CHECK(tail.what.find("expects 60 bytes from rank 3, but gets 64") != std::string::npos);
 }
 
 TEST_CASE("mutants: every change of every verb of every algorithm is caught", "[proof]") {

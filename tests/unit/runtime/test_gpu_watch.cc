@@ -211,7 +211,7 @@ TEST_CASE("wrong data is told of before the queue has ended", "[gpu][watch]") {
     REQUIRE_FALSE(heard);
     INFO(heard.error().chain());
     CHECK(heard.error().code == ErrorCode::bad_data);
-    CHECK(heard.error().chain().find("received from rank 0 what is not") != std::string::npos);
+    CHECK(heard.error().chain().find("received from rank 0 data that is not") != std::string::npos);
   }
   CHECK(fake_cuda::counts().text() == fake_cuda::Counts{}.text());
 }

@@ -118,10 +118,10 @@ TEST_CASE("misuse is refused in words", "[one_sided]") {
             };
             const int peer = 1 - job.rank();
             auto& ops = *job.ops;
-            refused("beyond", ops.put({job.window, peer, 1}, bytes, 100, soon()), "beyond");
+            refused("beyond", ops.put({job.window, peer, 1}, bytes, 100, soon()), "exceeds");
             refused("far beyond", ops.put({job.window, peer, ~uint64_t(0)}, bytes, 1, soon()),
-                    "beyond");
-            refused("too long", ops.get({job.window, peer, 0}, bytes, 101, soon()), "beyond");
+                    "exceeds");
+            refused("too long", ops.get({job.window, peer, 0}, bytes, 101, soon()), "exceeds");
             refused("no rank", ops.put({job.window, 2, 0}, bytes, 1, soon()), "no such rank");
             refused("no rank", ops.get({job.window, -1, 0}, bytes, 1, soon()), "no such rank");
             refused("no window", ops.put({nullptr, peer, 0}, bytes, 1, soon()), "not registered");
@@ -142,7 +142,7 @@ TEST_CASE("a wait ends at its deadline and names the rank", "[one_sided]") {
               const Status waited = job.ops->wait(1, 2, 1, Deadline::after_ms(50));
               if (waited || waited.error().code != ErrorCode::deadline ||
                   waited.error().rank != 1 ||
-                  waited.error().message.find("signal 2 of rank 1") == std::string::npos)
+                  waited.error().message.find("signal 2 from rank 1") == std::string::npos)
                 wrong.add(waited ? "a signal that was not raised" : waited.error().chain());
               COLL_TRY(job.ops->signal(1, 0));
             } else {
