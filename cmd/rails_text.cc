@@ -210,9 +210,9 @@ std::string rails_text(const RailsReport& report, const RailsVerdict& verdict,
                    message_size(report.message_bytes));
     if (report.one_host) text += "# there is only one host: its NICs loop back to each other\n";
     text += facts(report);
-    text += "# GB/s from rows to columns and back, the lower of both;";
-    if (style.below > 0) text += format(" * below {:g} of the median;", style.below);
-    text += " ! fails, > only there, < only back\n";
+    text += "# GB/s from rows to columns and back, the lower of both";
+    if (style.below > 0) text += format("; * below {:g} of the median", style.below);
+    text += "\n# ! fails, > only there, < only back\n";
   }
   const auto pairs = host_pairs(report, verdict);
   size_t hidden = 0;
