@@ -1,4 +1,4 @@
-// The hidden command `__agent`: collctl on a host of a job (launcher/agent.h); with --verify HASH
+// The hidden command `__agent`: collctl on a host of a job (launcher/remote/agent.h); with --verify HASH
 // only the answer whether this is the binary that was sent.
 #include <csignal>
 
@@ -6,11 +6,11 @@
 #include "base/host_facts.h"
 #include "base/version.h"
 #include "cmd/agent_main.h"
-#include "cmd/interrupt.h"
-#include "cmd/topo_hosts.h"
-#include "launcher/agent.h"
-#include "launcher/binary.h"
-#include "launcher/probe_service.h"
+#include "cmd/job/interrupt.h"
+#include "cmd/topo/hosts.h"
+#include "launcher/remote/agent.h"
+#include "launcher/remote/binary.h"
+#include "launcher/remote/probe_service.h"
 
 namespace collctl::cmd {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "cmd/console.h"
+#include "cmd/text/console.h"
 
 namespace collctl::cmd {
 

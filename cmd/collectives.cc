@@ -3,8 +3,8 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "cmd/command_line.h"
-#include "cmd/device_choice.h"
-#include "cmd/report.h"
+#include "cmd/job/device_choice.h"
+#include "cmd/report/report.h"
 
 namespace collctl::cmd {
 

@@ -8,8 +8,8 @@
 #include "base/format.h"
 #include "base/rank_env.h"
 #include "cmd/agent_main.h"
-#include "cmd/report.h"
-#include "launcher/agent_protocol.h"
+#include "cmd/report/report.h"
+#include "launcher/remote/agent_protocol.h"
 
 namespace collctl::cmd {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cmd/console.h"
-#include "cmd/options.h"
+#include "cmd/text/console.h"
+#include "cmd/cli/options.h"
 
 namespace collctl::cmd {
 
@@ -15,9 +15,9 @@ int command_line(const std::vector<std::string>& arguments, Console& console);
 // run.cc, collectives.cc
 Result<int> run_command(const ParsedLine& line, Console& console);
 Result<int> bench_command(const ParsedLine& line, Console& console);
-// window_test_command.cc
+// cmd/window_test/command.cc
 Result<int> window_test_command(const ParsedLine& line, Console& console);
-// rails.cc
+// cmd/rails/matrix.cc
 Result<int> rails_command(const ParsedLine& line, Console& console);
 // topo.cc, plan.cc, report_command.cc, doctor.cc, env_command.cc, version_command.cc
 Result<int> topo_command(const ParsedLine& line, Console& console);

@@ -1,5 +1,5 @@
-// THE table of commands. The options stand in options_table.cc.
-#include "cmd/command.h"
+// THE table of commands. The options stand in cmd/cli/table.cc.
+#include "cmd/cli/command.h"
 
 namespace collctl::cmd {
 namespace {

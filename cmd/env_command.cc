@@ -5,9 +5,9 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "cmd/command_line.h"
-#include "cmd/json_writer.h"
-#include "cmd/options.h"
-#include "launcher/adopt.h"
+#include "cmd/text/json_writer.h"
+#include "cmd/cli/options.h"
+#include "launcher/adopt/adopt.h"
 
 namespace collctl::cmd {
 namespace {

@@ -16,9 +16,9 @@
 #include "base/log.h"
 #include "base/rank_env.h"
 #include "base/thrown.h"
-#include "cmd/abort_scope.h"
-#include "cmd/job_config.h"
-#include "launcher/control.h"
+#include "cmd/job/abort_scope.h"
+#include "cmd/job/config.h"
+#include "launcher/local/control.h"
 
 namespace collctl::cmd {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "base/format.h"
 #include "cmd/command_line.h"
-#include "cmd/json_fields.h"
-#include "cmd/report_read.h"
+#include "cmd/text/json_fields.h"
+#include "cmd/report/read.h"
 
 namespace collctl::cmd {
 namespace {

@@ -5,11 +5,11 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "cmd/command_line.h"
-#include "cmd/device_choice.h"
-#include "cmd/dry_run.h"
-#include "cmd/launch_json.h"
-#include "cmd/progress.h"
-#include "cmd/report.h"
+#include "cmd/job/device_choice.h"
+#include "cmd/job/dry_run.h"
+#include "cmd/job/launch_json.h"
+#include "cmd/text/progress.h"
+#include "cmd/report/report.h"
 
 namespace collctl::cmd {
 namespace {

@@ -2,11 +2,11 @@
 #include "base/format.h"
 #include "base/version.h"
 #include "cmd/command_line.h"
-#include "cmd/json_writer.h"
+#include "cmd/text/json_writer.h"
 #include "kernels/algorithms.h"
 #include "kernels/cuda/launch.h"
-#include "launcher/ssh_library.h"
-#include "runtime/unique_id.h"
+#include "launcher/ssh/library.h"
+#include "runtime/bootstrap/unique_id.h"
 #include "transport/transport.h"
 
 #ifndef COLLCTL_REVISION

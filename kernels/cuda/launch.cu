@@ -4,10 +4,10 @@
 #include <atomic>
 
 #include "kernels/cuda/architectures.h"
-#include "kernels/cuda/run.cuh"
-#include "kernels/cuda/sendrecv_call.h"
+#include "kernels/cuda/verbs/run.cuh"
+#include "kernels/cuda/verbs/sendrecv_call.h"
 #include "kernels/cuda/torn_store.h"
-#include "kernels/cuda/window_launch.h"
+#include "kernels/cuda/window/launch.h"
 
 namespace collctl::kernels::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // The host's interface to the GPU's kernels: plain C++ that every build can include. A build
 // without nvcc has no_launcher.cc instead: launcher().built is false and everything is refused with
-// the reason. Called by the CUDA executor (runtime/executor_cuda), through a table, so that tests
+// the reason. Called by the CUDA executor (runtime/executor/cuda), through a table, so that tests
 // can run the executor with works on host threads.
 //
 // All launches are asynchronous, in the order of the given stream, and can be captured into a CUDA

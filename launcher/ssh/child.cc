@@ -14,8 +14,8 @@
 
 #include "base/format.h"
 #include "base/wait.h"
-#include "launcher/descendants.h"
-#include "launcher/spawn.h"
+#include "launcher/local/descendants.h"
+#include "launcher/local/spawn.h"
 
 namespace collctl::launcher {
 namespace {

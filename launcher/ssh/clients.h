@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "launcher/channel.h"
+#include "launcher/ssh/channel.h"
 
 namespace collctl::launcher {
 

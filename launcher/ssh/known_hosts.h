@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "launcher/channel.h"
+#include "launcher/ssh/channel.h"
 #include "launcher/ssh/causes.h"
 
 namespace collctl::launcher {

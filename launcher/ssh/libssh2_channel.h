@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "launcher/channel.h"
+#include "launcher/ssh/channel.h"
 #include "launcher/ssh/clients.h"
 #include "launcher/ssh/config_lookup.h"
 #include "launcher/ssh/dialer.h"

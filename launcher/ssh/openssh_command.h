@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/channel.h"
+#include "launcher/ssh/channel.h"
 
 namespace collctl::launcher {
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "base/format.h"
-#include "launcher/channel.h"
+#include "launcher/ssh/channel.h"
 #include "launcher/ssh/child.h"
 
 namespace collctl::launcher {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/channel.h"
+#include "launcher/ssh/channel.h"
 #include "launcher/ssh/kexinit.h"
 #include "launcher/ssh/ssh2_auth.h"
 #include "launcher/ssh/ssh2_transport.h"

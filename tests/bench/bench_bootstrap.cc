@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/host_facts.h"
-#include "runtime/bootstrap.h"
+#include "runtime/bootstrap/bootstrap.h"
 #include "transport/peer.h"
 
 using namespace collctl;

@@ -12,9 +12,9 @@
 #include <cstdlib>
 #include <vector>
 
-#include "runtime/bootstrap.h"
-#include "runtime/communicator.h"
-#include "runtime/window_memory.h"
+#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/communicator/communicator.h"
+#include "runtime/window/memory.h"
 #include "tests/bench/iterations.h"
 
 using namespace collctl;

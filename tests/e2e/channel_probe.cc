@@ -16,7 +16,7 @@
 
 #include "base/socket.h"
 #include "base/wait.h"
-#include "launcher/channel.h"
+#include "launcher/ssh/channel.h"
 
 using namespace collctl;
 using launcher::ChannelPhase;

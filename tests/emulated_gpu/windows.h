@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/window_launch.h"
+#include "kernels/cuda/window/launch.h"
 #include "tests/unit/kernels/cpu_operation.h"
 
 namespace emulated_tests {

@@ -5,10 +5,10 @@
 #include <memory>
 #include <string_view>
 
-#include "topology/archive.h"
-#include "topology/discover.h"
-#include "topology/graph.h"
-#include "topology/xml.h"
+#include "topology/detect/archive.h"
+#include "topology/detect/discover.h"
+#include "topology/graph/graph.h"
+#include "topology/xml/xml.h"
 
 using namespace collctl::topology;
 

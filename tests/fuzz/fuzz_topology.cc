@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "topology/decide.h"
-#include "topology/inspect.h"
-#include "topology/xml.h"
+#include "topology/graph/decide.h"
+#include "topology/detect/inspect.h"
+#include "topology/xml/xml.h"
 
 using namespace collctl::topology;
 

@@ -48,7 +48,7 @@ void check_pointers(const World& w) {
   for (int r = 0; r < w.n; ++r) {
     CUDA_OK(cudaSetDevice(w.device(r)));
     CUDA_OK(cudaMalloc(&structs[r], sizeof(UserWindow)));
-    // As the runtime makes them (runtime/user_window_register.cc): the range begins inside a slot.
+    // As the runtime makes them (runtime/window/user_register.cc): the range begins inside a slot.
     UserWindow& shadow = shadows[r];
     shadow = {};
     shadow.base = w.users.base + 4096;

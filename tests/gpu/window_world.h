@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "kernels/cuda/window_launch.h"
+#include "kernels/cuda/window/launch.h"
 
 namespace window_tests {
 

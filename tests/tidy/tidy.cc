@@ -49,7 +49,7 @@ const std::vector<Ban>& bans() {
       {"/proc or /sys outside base/host_facts and the topology readers",
        std::regex("\"/(proc|sys)/"),
        {"base/host_facts.", "base/process_facts.", "base/host_limits.", "base/host_devices.",
-        "base/host_rdma.", "topology/reader", "topology/discover"}},
+        "base/host_rdma.", "topology/detect/reader", "topology/detect/discover"}},
       {"blocking calls outside base/wait",
        std::regex(
            R"((^|[^_\w.>])(::)?(poll|select|epoll_wait|ppoll|usleep|nanosleep|sleep|sem_wait|waitpid\s*\(\s*-?1)\s*\()"
@@ -93,7 +93,7 @@ std::vector<std::string> offences(const std::string& path, const std::string& li
 
 bool self_test() {
   const std::pair<const char*, const char*> bad[] = {
-      {"base/x.cc", "#include \"runtime/plan.h\""},
+      {"base/x.cc", "#include \"runtime/plan/plan.h\""},
       {"launcher/x.cc", "#include \"kernels/block.h\""},
       {"kernels/x.h", "#include \"transport/peer.h\""},
       {"runtime/x.cc", "  auto* v = std::getenv(\"HOME\");"},
@@ -108,7 +108,7 @@ bool self_test() {
       std::printf("tidy self-test: not caught in %s: %s\n", path, line);
       return false;
     }
-  return offences("cmd/x.cc", "#include \"runtime/plan.h\"").empty() &&
+  return offences("cmd/x.cc", "#include \"runtime/plan/plan.h\"").empty() &&
          offences("runtime/x.cc", "  // printf( in a comment").empty();
 }
 

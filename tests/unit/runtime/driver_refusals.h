@@ -2,7 +2,7 @@
 // is right, or every rank ends in time with a code and words that fit, and nothing is left behind.
 #pragma once
 #include "tests/unit/runtime/gpu_ranks.h"
-#include "tests/unit/runtime/one_sided_job.h"
+#include "tests/unit/runtime/one_sided/one_sided_job.h"
 
 namespace collctl::runtime::testing {
 

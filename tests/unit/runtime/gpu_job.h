@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "runtime/gpu_shape.h"
+#include "runtime/plan/gpu_shape.h"
 #include "tests/catch.h"
 #include "tests/unit/topology/data_files.h"
 #include "topology/types.h"
-#include "topology/xml.h"
+#include "topology/xml/xml.h"
 
 // Eight H100 behind NVSwitches, with network devices.
 inline constexpr const char* kH100 = "oci-bm-gpu-h100-8-topo.xml";

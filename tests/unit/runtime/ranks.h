@@ -12,8 +12,8 @@
 
 #include "base/format.h"
 #include "base/socket.h"
-#include "runtime/bootstrap.h"
-#include "runtime/communicator.h"
+#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/communicator/communicator.h"
 #include "tests/catch.h"
 
 namespace collctl::runtime::testing {

@@ -1,6 +1,6 @@
 // Starts that are cancelled: each phase ends at once with the reason, and the other ranks hear it.
-#include "runtime/communicator.h"
-#include "tests/unit/runtime/bootstrap_job.h"
+#include "runtime/communicator/communicator.h"
+#include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 
 using namespace collctl;
 using namespace collctl::runtime;

@@ -2,8 +2,8 @@
 // a rank is told that does not get through to its root.
 #include "base/auth_proof.h"
 #include "base/host_facts.h"
-#include "runtime/communicator.h"
-#include "tests/unit/runtime/bootstrap_job.h"
+#include "runtime/communicator/communicator.h"
+#include "tests/unit/runtime/bootstrap/bootstrap_job.h"
 
 using namespace collctl;
 using namespace collctl::runtime;

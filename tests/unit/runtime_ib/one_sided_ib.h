@@ -1,7 +1,7 @@
 // One-sided operations over the adapters of tests/fake_verbs. Ranks are threads, each a team of its
 // own.
 #pragma once
-#include "tests/unit/runtime/one_sided_job.h"
+#include "tests/unit/runtime/one_sided/one_sided_job.h"
 #include "tests/unit/runtime_ib/adapters.h"
 
 namespace collctl::runtime::testing {

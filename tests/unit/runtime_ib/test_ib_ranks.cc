@@ -216,7 +216,7 @@ TEST_CASE("without an adapter IB is refused with the reason, or sockets serve", 
 }
 
 TEST_CASE("ranks that call an operation with different sizes are told both", "[ib]") {
-  // NET/Socket: tests/unit/runtime/test_calls_differ.cc
+  // NET/Socket: tests/unit/runtime/communicator/test_calls_differ.cc
   for (const char* proto : {"simple", "ll"}) {
     INFO(proto);
     const Adapters fabric("fake_0:ib");

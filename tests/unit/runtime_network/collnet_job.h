@@ -8,7 +8,7 @@
 
 #include "base/env.h"
 #include "base/wait.h"
-#include "runtime/network_reduction.h"
+#include "runtime/plan/network_reduction.h"
 #include "tests/fake_plugins/control.h"
 #include "tests/fake_plugins/narrow.h"
 #include "tests/unit/runtime/ranks.h"

@@ -1,7 +1,7 @@
 // The CollNet algorithm on GPU ranks (the fake driver): a head's slots for the network are pinned
 // host memory, which its GPU fills and the plugin adds up.
 #include "tests/unit/runtime/gpu_ranks.h"
-#include "tests/unit/runtime/window_job.h"
+#include "tests/unit/runtime/window/window_job.h"
 #include "tests/unit/runtime_network/collnet_job.h"
 
 using namespace collctl;

@@ -4,11 +4,11 @@
 #include <cstring>
 
 #include "base/env.h"
-#include "runtime/window_memory.h"
+#include "runtime/window/memory.h"
 #include "tests/fake_drivers/nvml_control.h"
 #include "tests/unit/runtime/gpu_ranks.h"
-#include "tests/unit/runtime/gpu_windows.h"
-#include "tests/unit/runtime/one_sided_job.h"
+#include "tests/unit/runtime/window/gpu_windows.h"
+#include "tests/unit/runtime/one_sided/one_sided_job.h"
 
 using namespace collctl;
 using namespace collctl::runtime;

@@ -6,8 +6,8 @@
 
 #include "tests/catch.h"
 #include "tests/unit/topology/data_files.h"
-#include "topology/search.h"
-#include "topology/xml.h"
+#include "topology/search/search.h"
+#include "topology/xml/xml.h"
 
 struct Committed {
   std::string path;

@@ -4,8 +4,8 @@
 
 #include "tests/catch.h"
 #include "tests/unit/topology/data_files.h"
-#include "topology/decide.h"
-#include "topology/xml.h"
+#include "topology/graph/decide.h"
+#include "topology/xml/xml.h"
 
 #ifdef CATCH_VERSION_MAJOR
 #if CATCH_VERSION_MAJOR >= 3

@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "base/env.h"
-#include "runtime/proxy.h"
+#include "runtime/links/proxy.h"
 #include "tests/fake_drivers/cuda_control.h"
 #include "tests/fake_plugins/control.h"
 #include "transport/device/device.h"

@@ -12,7 +12,7 @@
 
 namespace collctl::transport {
 
-// windows: of one-sided operations (one_sided_link.h). receives: that a plugin's end has posted in
+// windows: of one-sided operations (transport/net/ib/one_sided/link.h). receives: that a plugin's end has posted in
 // all, before its goodbye (plugin/connection.h).
 enum class IbNews : uint8_t {
   goodbye = 1,

@@ -1,0 +1,370 @@
+#include "cmd/cli/foreign_options.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+#include "base/format.h"
+#include "cmd/cli/options_rows.h"
+#include "launcher/ssh/openssh_command.h"
+
+namespace collctl::cmd {
+namespace {
+
+// THE table of what other tools call it. A value that stood there takes the place of {}.
+struct ForeignOption {
+  const char* option;
+  const char* whose;
+  const char* value;  // its name, or "" for a flag
+  const char* ours;   // begins with the option of ours; "" when there is none
+  const char* why;    // why none is needed, in place of ours
+};
+constexpr ForeignOption kForeign[] = {
+    {"--warmup-iters", "nccl-tests", "N", "--warmup {}", ""},
+    {"--datatype", "nccl-tests", "TYPE", "-d {}", ""},
+    {"-i", "nccl-tests", "BYTES", "--step-bytes {}", ""},
+    {"-G", "nccl-tests", "N", "--cuda-graph {}", ""},
+    {"-T", "nccl-tests", "S", "--timeout {}", ""},
+    {"-R", "nccl-tests", "1|2", "--window", ""},
+    {"--local-register", "nccl-tests", "1|2", "--window", ""},
+    {"-J", "nccl-tests", "FILE", "-o FILE.json", ""},
+    {"--output-file", "nccl-tests", "FILE", "-o FILE.json", ""},
+    {"-m", "nccl-tests", "N", "", "leave it out: operations are not grouped; try --cuda-graph N"},
+    {"--agg-iters", "nccl-tests", "N", "",
+     "leave it out: operations are not grouped; try --cuda-graph N"},
+    {"-p", "nccl-tests", "0|1", "", "leave it out: ranks always start at the same time"},
+    {"--parallel-init", "nccl-tests", "0|1", "",
+     "leave it out: ranks always start at the same time"},
+    {"-z", "nccl-tests", "0|1", "--sync each", ""},
+    {"--blocking", "nccl-tests", "0|1", "--sync each", ""},
+    {"-y", "nccl-tests", "0|1", "", "leave it out: ranks have streams of their own"},
+    {"--stream-null", "nccl-tests", "0|1", "", "leave it out: ranks have streams of their own"},
+    {"-a", "nccl-tests", "0..3", "", "leave it out: the time is that of the slowest rank"},
+    {"--average", "nccl-tests", "0..3", "", "leave it out: the time is that of the slowest rank"},
+    {"-C", "nccl-tests", "0|1", "", "leave it out: CPU time is not reported"},
+    {"--report-cputime", "nccl-tests", "0|1", "", "leave it out: CPU time is not reported"},
+    {"--run-cycles", "nccl-tests", "N", "", "repeat the command in a loop of the shell"},
+    {"--np", "mpirun", "N", "-n {}", ""},
+    {"--host", "mpirun", "LIST", "-H {}", ""},
+    {"--machinefile", "mpirun", "FILE", "--hostfile {}", ""},
+    {"--ppn", "mpirun", "N", "-N {}", ""},
+    {"--perhost", "mpirun", "N", "-N {}", ""},
+    {"--npernode", "mpirun", "N", "-N {}", ""},
+    {"--bynode", "mpirun", "", "--map-by host", ""},
+    {"--byslot", "mpirun", "", "--map-by slot", ""},
+    {"--rank-by", "mpirun", "WHAT", "--map-by host", ""},
+    {"--mca", "mpirun", "NAME", "", "leave it out: collctl env lists the variables that matter"},
+    {"--gmca", "mpirun", "NAME", "", "leave it out: collctl env lists the variables that matter"},
+    {"--iface", "mpirun", "NIC", "-x COLLCTL_SOCKET_IFNAME={}", ""},
+    {"--genv", "mpirun", "NAME", "-x {}=VALUE", ""},
+    {"--genvlist", "mpirun", "NAMES", "-x NAME", ""},
+    {"--genvall", "mpirun", "", "-x '*'", ""},
+    {"--wdir", "mpirun", "DIR", "-- sh -c 'cd {} && exec PROGRAM'", ""},
+    {"--wd", "mpirun", "DIR", "-- sh -c 'cd {} && exec PROGRAM'", ""},
+    {"--report-bindings", "mpirun", "", "--dry-run", ""},
+    {"--display-map", "mpirun", "", "--dry-run", ""},
+    {"--display-allocation", "mpirun", "", "--dry-run", ""},
+    {"--allow-run-as-root", "mpirun", "", "", "leave it out: nobody is refused"},
+    {"--output-filename", "mpirun", "DIR", "--output-dir {}", ""},
+    {"--prefix", "mpirun", "DIR", "--remote-path {}/bin/collctl", ""},
+    {"-q", "mpirun", "", "--quiet", ""},
+    {"--prepend-rank", "mpirun", "", "--tag-output", ""},
+    {"--nproc-per-node", "torchrun", "N", "-N {}", ""},
+    {"--nnodes", "torchrun", "N", "-H LIST", ""},
+    {"--node-rank", "torchrun", "R", "", "leave it out: one collctl run -H LIST starts all hosts"},
+    {"--master-addr", "torchrun", "HOST", "--join {}:PORT --rank R --size N", ""},
+    {"--master-port", "torchrun", "PORT", "--join HOST:{} --rank R --size N", ""},
+    {"--rdzv-endpoint", "torchrun", "HOST:PORT", "--join {} --rank R --size N", ""},
+    {"--rdzv-backend", "torchrun", "NAME", "", "leave it out: one collctl run -H LIST starts all"},
+    {"--rdzv-id", "torchrun", "ID", "", "leave it out: one collctl run -H LIST starts all"},
+    {"--rdzv-conf", "torchrun", "CONF", "--start-timeout S", ""},
+    {"--standalone", "torchrun", "", "", "leave it out: without -H ranks are on this host"},
+    {"--max-restarts", "torchrun", "N", "", "leave it out: a rank that fails ends the job"},
+    {"--log-dir", "torchrun", "DIR", "--output-dir {}", ""},
+    {"--no-python", "torchrun", "", "-- PROGRAM", ""},
+    {"-m", "torchrun", "MODULE", "-- python3 -m {}", ""},
+    {"-w", "pdsh", "LIST", "-H {}", ""},
+    {"-l", "pdsh", "USER", "--ssh-user {}", ""},
+    {"-R", "pdsh", "TYPE", "--ssh-client auto|libssh2|openssh", ""},
+    {"-u", "pdsh", "S", "--timeout {}", ""},
+    {"--ntasks", "srun", "N", "-n {}", ""},
+    {"--ntasks-per-node", "srun", "N", "-N {}", ""},
+    {"--gpus-per-node", "srun", "N", "-N {}", ""},
+    {"--nodelist", "srun", "LIST", "-H {}", ""},
+    {"--label", "srun", "", "--tag-output", ""},
+    {"--cpu-bind", "srun", "WHAT", "--bind-to core", ""},
+    {"-m", "nvidia-smi", "", "--matrix", ""},
+};
+// Options of ours that mpirun spells with one dash.
+constexpr const char* kOneDash[] = {"--hostfile",  "--oversubscribe", "--tag-output", "--timeout",
+                                    "--launcher",  "--bind-to",       "--map-by",     "--env",
+                                    "--hosts"};
+
+// Words that a value of ours has under another name; ours may name options instead.
+struct Meaning {
+  const char* option;
+  const char* words;  // blanks between and around
+  const char* ours;
+};
+constexpr Meaning kMeanings[] = {
+    {"device", " gpu gpus nvidia cuda:0 h100 h200 ", "cuda"},
+    {"device", " host core cores none ", "cpu"},
+    {"op", " add + plus addition ", "sum"},
+    {"op", " mul mult multiply product times ", "prod"},
+    {"op", " mean average ", "avg"},
+    {"op", " minimum ", "min"},
+    {"op", " maximum ", "max"},
+    {"map-by", " node ppr:1:node ", "host"},
+    {"map-by", " core socket numa hwthread l3cache fill ", "slot"},
+    {"bind-to", " socket package l3cache numanode ", "numa"},
+    {"bind-to", " hwthread cpu pu ", "core"},
+    {"bind-to", " gpu gpus cuda ", "device"},
+    {"bind-to", " off no false ", "none"},
+    {"transport", " ib rdma infiniband roce verbs ", "--transport net --net ib"},
+    {"transport", " tcp socket sockets ethernet ", "--transport net --net socket"},
+    {"transport", " nvlink cuda ipc gpu ", "p2p"},
+    {"transport", " sysv cma sm vader posix mmap ", "shm"},
+    {"transport", " self thread threads ", "loopback"},
+    {"launcher", " mpi mpirun pmi pmix slurm srun torchrun ", "adopt"},
+    {"launcher", " rsh pdsh ", "ssh"},
+    {"launcher", " fork none ", "local"},
+    {"ssh-client", " ssh system ", "openssh"},
+    {"ssh-client", " libssh builtin internal ", "libssh2"},
+    {"known-hosts", " no false ignore ", "off"},
+    {"known-hosts", " yes true ", "strict"},
+    {"known-hosts", " ask add new ", "accept-new"},
+    {"check", " yes true on ", "1"},
+    {"check", " no false off ", "0"},
+    {"in-place", " yes true on only ", "1"},
+    {"in-place", " no false off ", "0"},
+    {"sync", " iteration every barrier ", "each"},
+    {"p2p", " get pull ", "read"},
+    {"p2p", " put push ", "write"},
+};
+// Names of element types in nccl-tests, NumPy and frameworks.
+constexpr Meaning kTypes[] = {
+    {"dtype", " float fp32 f32 single ", "float32"}, {"dtype", " half fp16 f16 ", "float16"},
+    {"dtype", " double fp64 f64 ", "float64"},       {"dtype", " bf16 bfloat ", "bfloat16"},
+    {"dtype", " char i8 ", "int8"},                  {"dtype", " u8 byte ", "uint8"},
+    {"dtype", " int i32 ", "int32"},                 {"dtype", " uint u32 ", "uint32"},
+    {"dtype", " long i64 ", "int64"},                {"dtype", " ulong u64 ", "uint64"},
+    {"dtype", " f8e4m3 fp8_e4m3 e4m3 ", "float8e4m3"},
+    {"dtype", " f8e5m2 fp8_e5m2 e5m2 ", "float8e5m2"},
+};
+constexpr Meaning kCommandNames[] = {
+    {"", " bcast ", "broadcast"},
+    {"", " p2p ping pingpong ", "sendrecv"},
+    {"", " benchmark bench perf nccl-tests ", "allreduce"},
+    {"", " launch exec start mpirun mpiexec torchrun pdsh ", "run"},
+    {"", " diagnose preflight health ", "doctor"},
+    {"", " lstopo hwloc nvidia-smi ", "topo"},
+    {"", " config settings variables knobs ", "env"},
+};
+
+bool has_word(const char* words, const std::string& word) {
+  return word.find(' ') == std::string::npos && !word.empty() &&
+         std::string_view(words).find(" " + word + " ") != std::string_view::npos;
+}
+
+std::string small_letters(std::string text) {
+  for (char& c : text) c = char(std::tolower(uint8_t(c)));
+  return text;
+}
+
+// Long names with dashes: torchrun takes both.
+std::string with_dashes(std::string option) {
+  if (option.rfind("--", 0) == 0) std::replace(option.begin(), option.end(), '_', '-');
+  return option;
+}
+
+// Whether a command takes the option that stands first in the text.
+bool takes(const Command& command, const std::string& text) {
+  const std::string word = text.substr(0, text.find(' '));
+  if (word == "--") return (command.scopes & kProgram) != 0;
+  for (const Option& option : options())
+    if (applies(option, command) && (word == format("--{}", option.name) ||
+                                     (option.letter != 0 && word == format("-{}", option.letter))))
+      return true;
+  return false;
+}
+
+std::string with_value(std::string text, const std::string& value) {
+  if (const size_t at = text.find("{}"); at != std::string::npos) text.replace(at, 2, value);
+  return text;
+}
+
+std::string for_a_shell(const std::string& word) {
+  const bool plain =
+      !word.empty() &&
+      std::all_of(word.begin(), word.end(), [](char c) {
+        return std::isalnum(uint8_t(c)) || std::string_view("_@%+=:,./-").find(c) != std::string::npos;
+      });
+  return plain ? word : launcher::shell_quoted(word);
+}
+
+bool digits(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// -o sum: nccl-tests' operation. A file has an ending.
+void take_operations(ParsedLine& line) {
+  const Option* op = find_option("op", line.command->scopes);
+  const auto output = line.given.find("output");
+  if (op == nullptr || output == line.given.end()) return;
+  std::vector<std::string> files;
+  for (const std::string& word : output->second) {
+    const bool known = std::find(op->allowed.begin(), op->allowed.end(), word) != op->allowed.end();
+    if (!known && (meant_value(*op, word).empty() || word == "+")) {
+      files.push_back(word);
+      continue;
+    }
+    line.given["op"].push_back(word);
+    line.notes.push_back(
+        format("-o {}: taken as the operation (--op {}); a file's name has an ending, such as .json",
+               word, word));
+  }
+  if (files.empty())
+    line.given.erase(output);
+  else
+    line.given["output"] = std::move(files);
+}
+
+void take_types(ParsedLine& line) {
+  const auto types = line.given.find("dtype");
+  if (types == line.given.end()) return;
+  for (std::string& list : types->second) {
+    std::string known;
+    for (size_t at = 0; at <= list.size();) {
+      const size_t comma = std::min(list.find(',', at), list.size());
+      std::string word = list.substr(at, comma - at);
+      for (const Meaning& meaning : kTypes)
+        if (has_word(meaning.words, small_letters(word))) word = meaning.ours;
+      known += (at == 0 ? "" : ",") + word;
+      at = comma + 1;
+    }
+    list = known;
+  }
+}
+
+// -g GPUS and -t THREADS: so many ranks, on each host where there are several.
+Status take_gpus(ParsedLine& line) {
+  if (!line.has("ngpus") && !line.has("nthreads")) return {};
+  const auto count = [&](const char* option) {
+    const std::string text = line.has(option) ? line.text(option) : "1";
+    return digits(text) && text.size() < 7 ? std::atol(text.c_str()) : 0;
+  };
+  const long ranks = count("ngpus") * count("nthreads");
+  if (ranks == 0) return {};  // said when values are checked
+  std::string said;
+  if (line.has("nthreads")) said = format("-t {}", line.text("nthreads"));
+  if (line.has("ngpus"))
+    said += format("{}-g {}", said.empty() ? "" : " ", line.text("ngpus"));
+  const bool hosts = line.has("hosts") || line.has("hostfile");
+  const std::string ours = format("{} {}", hosts ? "-N" : "-n", ranks);
+  if (line.has("ranks") && line.text("ranks") != std::to_string(ranks))
+    return usage(format("-n {} beside {}: -n is the number of ranks here; for iterations write {} "
+                        "--iters {}",
+                        line.text("ranks"), said, ours, line.text("ranks")));
+  if (hosts && line.has("ranks-per-host"))
+    return usage(format("{} and -N {} both say how many ranks a host has", said,
+                        line.text("ranks-per-host")));
+  line.given[hosts ? "ranks-per-host" : "ranks"] = {std::to_string(ranks)};
+  line.ranks_by_gpus = true;
+  line.notes.push_back(format("{} is {} here", said, ours));
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> with_two_dashes(std::vector<std::string> arguments) {
+  for (std::string& word : arguments) {
+    if (word.size() < 3 || word[0] != '-' || word[1] == '-') continue;
+    const std::string longer = "-" + word, name = longer.substr(0, longer.find('='));
+    const bool theirs = std::any_of(std::begin(kForeign), std::end(kForeign), [&](const auto& row) {
+      return name == row.option;
+    });
+    if (theirs || std::find(std::begin(kOneDash), std::end(kOneDash), name) != std::end(kOneDash))
+      word = longer;
+  }
+  return arguments;
+}
+
+std::string foreign_option(const Command& command, const std::string& option,
+                           const std::string& value) {
+  std::string text;
+  for (const ForeignOption& row : kForeign) {
+    if (with_dashes(option) != row.option) continue;
+    const bool none = *row.ours == 0;
+    if (none ? (command.scopes & kLaunch) == 0 : !takes(command, row.ours)) continue;
+    std::string theirs = format("{}{} {}", row.whose, std::string_view(row.whose).ends_with('s') ? "'" : "'s", option);
+    const bool valued = *row.value != 0;
+    const std::string given = valued ? (value.empty() ? row.value : for_a_shell(value)) : "";
+    if (valued) theirs += " " + given;
+    if (!text.empty()) text += "; ";
+    text += none ? format("{}: {}", theirs, row.why)
+                 : format("{} is {} here", theirs, with_value(row.ours, given));
+  }
+  return text;
+}
+
+std::string meant_value(const Option& option, const std::string& value) {
+  const std::string word = small_letters(value);
+  for (const Meaning& meaning : kMeanings)
+    if (std::string_view(option.name) == meaning.option && has_word(meaning.words, word) &&
+        (*meaning.ours == '-' || std::find(option.allowed.begin(), option.allowed.end(),
+                                           meaning.ours) != option.allowed.end()))
+      return meaning.ours;
+  // Open MPI's ppr:N:node, N ranks on each.
+  if (std::string_view(option.name) == "map-by" && word.rfind("ppr:", 0) == 0)
+    if (const std::string n = word.substr(4, word.find(':', 4) - 4); digits(n)) return "-N " + n;
+  return "";
+}
+
+std::string meant_command(const std::string& word) {
+  std::string bare = small_letters(word.substr(word.rfind('/') + 1));
+  for (const Meaning& meaning : kCommandNames)
+    if (has_word(meaning.words, bare)) return meaning.ours;
+  if (bare.ends_with("_perf")) bare.resize(bare.size() - 5);
+  bare.erase(std::remove_if(bare.begin(), bare.end(), [](char c) { return c == '_' || c == '-'; }),
+             bare.end());
+  return find_collective(bare) != nullptr && !find_collective(bare)->hidden ? bare : "";
+}
+
+Status take_habits(const std::vector<std::string>& arguments, ParsedLine& line) {
+  // Given as numbers; as anything else they are the hosts of somebody who knows pdsh.
+  if (line.has("warmup") && !digits(line.text("warmup")) && !line.text("warmup").empty() &&
+      std::find(arguments.begin(), arguments.end(), "-w") != arguments.end())
+    if (const std::string pdsh = foreign_option(*line.command, "-w", line.text("warmup"));
+        !pdsh.empty())
+      return usage(format("--warmup {}: expected a whole number; {}", line.text("warmup"), pdsh));
+  if (line.collective == nullptr) return {};
+  if (const std::string key = line.has("identity") ? line.text("identity") : "";
+      base::parse_bytes(key).ok() && ::access(key.c_str(), F_OK) != 0)
+    if (const std::string step = foreign_option(*line.command, "-i", key); !step.empty())
+      return usage(format("--identity {}: no such file; {}", key, step));
+  const auto nccl_tests = [](const std::string& word) {
+    return word.size() >= 2 && word[0] == '-' && std::string_view("gtwcG").find(word[1]) !=
+                                                     std::string_view::npos &&
+           (word.size() == 2 || digits(word.substr(2)));
+  };
+  line.nccl_tests = std::any_of(arguments.begin(), arguments.end(), nccl_tests);
+  take_operations(line);
+  line.nccl_tests |= !line.notes.empty();
+  take_types(line);
+  return take_gpus(line);
+}
+
+std::string with_program_dashes(const std::vector<std::string>& arguments, size_t place) {
+  constexpr size_t kMost = 300;
+  std::string text = "collctl run";
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (i == place) text += " --";
+    text += " " + for_a_shell(arguments[i]);
+    if (text.size() > kMost) return text.substr(0, kMost) + " ...";
+  }
+  return text;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,376 @@
+// Finding the command, checking values against the tables.
+#include "cmd/cli/options.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/check.h"
+#include "base/env.h"
+#include "base/format.h"
+#include "cmd/cli/foreign_options.h"
+
+namespace collctl::cmd {
+namespace {
+
+std::vector<std::string> visible_commands() {
+  std::vector<std::string> names;
+  for (const Command& command : commands())
+    if (!command.hidden) names.emplace_back(command.name);
+  return names;
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
+Error unknown_command(const std::string& word) {
+  std::string near = meant_command(word);
+  if (near.empty()) near = nearest(word, visible_commands());
+  if (!near.empty()) return usage(format("unknown command '{}'; did you mean {}?", word, near));
+  return usage(format("unknown command '{}'; collctl -h lists the commands", word));
+}
+
+// `arguments` of run; the word stands at `place`.
+Error unknown_collective(const std::vector<std::string>& arguments, size_t place) {
+  const std::string& word = arguments[place];
+  std::vector<std::string> names;
+  for (const Command& command : commands())
+    if (find_collective(command.name) != nullptr && !command.hidden)
+      names.emplace_back(command.name);
+  std::string near = find_collective(meant_command(word)) != nullptr ? meant_command(word) : "";
+  // The name of a file is a program's.
+  if (near.empty() && word.find_first_of("./") == std::string::npos) near = nearest(word, names);
+  if (!near.empty()) return usage(format("unknown collective '{}'; did you mean {}?", word, near));
+  return usage(format("unknown collective '{}'; a program goes after --: {}", word,
+                      with_program_dashes(arguments, place)));
+}
+
+// The first word of run that is neither an option nor its value decides what it runs: what stands
+// behind a program's name are the program's options, not mistakes in ours.
+Status check_first_word(const ParsedLine& line, const std::vector<std::string>& arguments) {
+  if (line.command->id != CommandId::run || line.has_program) return {};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word.size() > 1 && word[0] == '-') {
+      const Option* option = option_of_word(*line.command, word);
+      if (option != nullptr && takes_value(*option)) ++i;
+      // --ranks=4, -n4
+      const std::string head = word[1] == '-' ? word.substr(0, word.find('=')) : word.substr(0, 2);
+      if (option_of_word(*line.command, head) == nullptr) return {};
+    } else if (find_collective(word) == nullptr) {
+      return unknown_collective(arguments, i);
+    } else {
+      return {};
+    }
+  }
+  return {};
+}
+
+Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) {
+  const Command& command = *line.command;
+  auto& words = line.words;
+  if (command.id == CommandId::run && !line.has_program) {
+    if (words.empty()) {
+      if (line.help) return {};
+      return usage(
+          "expected a collective or -- and a program; for example: "
+          "collctl run -n 4 allreduce");
+    }
+    line.collective = find_collective(words[0]);
+    if (line.collective == nullptr && line.help) return {};
+    if (line.collective == nullptr)
+      return unknown_collective(
+          arguments, size_t(std::find(arguments.begin(), arguments.end(), words[0]) -
+                            arguments.begin()));
+    words.erase(words.begin());
+  }
+  if (find_collective(command.name) != nullptr) line.collective = &command;
+  if (line.help) return {};
+  size_t most = command.id == CommandId::help ? 2 : 0;
+  if (command.id == CommandId::completion || command.id == CommandId::man ||
+      command.id == CommandId::report)
+    most = 1;
+  if (words.size() > most)
+    return usage(line.has_program
+                     ? format("unexpected '{}' before --; the program goes after it", words[most])
+                     : format("unexpected '{}'; collctl {} -h shows what it takes", words[most],
+                              command.name));
+  if (words.size() < most && command.id != CommandId::help)
+    return usage(format("expected {}", command.arguments));
+  if (!command.words.empty() &&
+      std::find(command.words.begin(), command.words.end(), words[0]) == command.words.end())
+    return usage(format("'{}': expected {}", words[0], joined(command.words, ", ")));
+  if (line.has_program && line.program.empty()) return usage("expected a program after --");
+  return {};
+}
+
+// run takes the options of both its forms; the ones of the other form have no meaning.
+Status check_form(const ParsedLine& line) {
+  if (line.command->id != CommandId::run || line.help) return {};
+  const Suite suite = line.collective != nullptr ? line.collective->suite : Suite::none;
+  const bool rails = suite == Suite::rails;
+  const uint32_t form = line.has_program               ? kProgram
+                        : rails                        ? kRails
+                        : suite == Suite::window_test ? kBench | kWindowTest
+                                                       : kBench;
+  for (const auto& [name, values] : line.given) {
+    const uint32_t scopes = find_option(name, line.command->scopes)->scopes;
+    if ((scopes & form) != 0) continue;
+    if (scopes == kRails || scopes == kWindowTest)
+      return usage(format("--{} is for collctl run {}", name,
+                          scopes == kRails ? "rails" : "window-test"));
+    if (line.has_program)
+      return usage(format("--{} measures a collective; it has no meaning with a program", name));
+    if (rails) return usage(format("--{} has no meaning with rails", name));
+    return usage(
+        format("--{} has no meaning with a collective; it is for collctl run -- <program>", name));
+  }
+  return {};
+}
+
+std::optional<double> decimal(const std::string& text) {
+  if (text.empty() || !(std::isdigit(uint8_t(text[0])) || text[0] == '.')) return std::nullopt;
+  if (text.find_first_not_of("0123456789.eE+-") != std::string::npos) return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (*end != 0 || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+bool whole(const std::string& text) {
+  return !text.empty() && text.size() <= 18 &&
+         text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+std::string expectation(const Option& option) {
+  std::string words = joined(option.allowed, ", ");
+  switch (option.kind) {
+    case ValueKind::integer:
+      return format("a whole number {:.0f}..{:.0f}{}{}", option.minimum, option.maximum,
+                    words.empty() ? "" : " or ", words);
+    case ValueKind::number:
+      return format("{} {}..{:.0f}", std::string_view(option.value) == "S" ? "seconds" : "a number",
+                    option.minimum, option.maximum);
+    case ValueKind::size:
+      return "a size such as 8, 1K, 4M or 1G";
+    case ValueKind::limit:
+      return format("{}, a number, with @ and a size if not the default one", option.value);
+    case ValueKind::choice:
+      return words;
+    case ValueKind::choices:
+      return format("{} (or several with commas)", words);
+    default:
+      return option.value;
+  }
+}
+
+bool legal(const Option& option, const std::string& value) {
+  const auto allows = [&](const std::string& word) {
+    return std::find(option.allowed.begin(), option.allowed.end(), word) != option.allowed.end();
+  };
+  switch (option.kind) {
+    case ValueKind::flag:
+    case ValueKind::count:
+      return true;
+    case ValueKind::integer: {
+      if (allows(value)) return true;
+      if (!whole(value)) return false;
+      const double number = double(std::strtoll(value.c_str(), nullptr, 10));
+      return number >= option.minimum && number <= option.maximum;
+    }
+    case ValueKind::number: {
+      const auto number = decimal(value);
+      return number && *number >= option.minimum && *number <= option.maximum;
+    }
+    case ValueKind::size: {
+      const auto bytes = base::parse_bytes(value);
+      return bytes.ok() && double(*bytes) >= option.minimum;
+    }
+    case ValueKind::limit: {
+      const size_t at = value.find('@');
+      const auto number = decimal(value.substr(0, at));
+      if (!number || *number < option.minimum || *number > option.maximum) return false;
+      return at == std::string::npos || base::parse_bytes(value.substr(at + 1)).ok();
+    }
+    case ValueKind::choice:
+      return allows(value);
+    case ValueKind::choices: {
+      const auto parts = expand_choices(option, value);
+      return !parts.empty() && std::all_of(parts.begin(), parts.end(), allows);
+    }
+    case ValueKind::text:
+    case ValueKind::file:
+    case ValueKind::directory:
+      return !value.empty();
+  }
+  return false;
+}
+
+size_t edit_distance(const std::string& a, const std::string& b) {
+  // Rows of the usual table, kept three deep for neighbours that changed places.
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i)
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = char(std::tolower(uint8_t(c)));
+  return text;
+}
+
+}  // namespace
+
+std::string nearest(const std::string& word, const std::vector<std::string>& names) {
+  if (word.size() > 64) return "";
+  std::string best;
+  // At most a third of the letters may differ (two in short words, but never all of them).
+  size_t least = std::min(std::max<size_t>(2, word.size() / 3) + 1, word.size());
+  for (const auto& name : names) {
+    // The beginning of a name, or the name with a dash or underscore more, is as good as near.
+    std::string bare = lower(word), bare_name = lower(name);
+    for (std::string* text : {&bare, &bare_name})
+      text->erase(
+          std::remove_if(text->begin(), text->end(), [](char c) { return c == '-' || c == '_'; }),
+          text->end());
+    size_t distance = edit_distance(lower(word), lower(name));
+    if (bare == bare_name)
+      distance = 0;
+    else if (bare.size() >= 3 && bare_name.compare(0, bare.size(), bare) == 0)
+      distance = 1;
+    if (distance < least) {
+      least = distance;
+      best = name;
+    }
+  }
+  return best;
+}
+
+std::vector<std::string> expand_choices(const Option& option, const std::string& value) {
+  std::vector<std::string> parts;
+  size_t from = 0;
+  while (from <= value.size()) {
+    const size_t comma = std::min(value.find(',', from), value.size());
+    const std::string part = value.substr(from, comma - from);
+    if (part == "all") {
+      parts.assign(option.allowed.begin(), option.allowed.end());
+      parts.erase(std::remove(parts.begin(), parts.end(), "all"), parts.end());
+      return parts;
+    }
+    if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
+    from = comma + 1;
+  }
+  return parts;
+}
+
+Status check_value(const Option& option, const std::string& value) {
+  if (legal(option, value)) return {};
+  std::string message = format("--{} {}: expected {}", option.name,
+                               value.empty() ? "''" : value.substr(0, 80), expectation(option));
+  if (option.kind == ValueKind::choice || option.kind == ValueKind::choices) {
+    std::string near = meant_value(option, value);
+    if (near.empty()) near = nearest(value, option.allowed);
+    if (!near.empty()) message += format("; did you mean {}?", near);
+  }
+  return usage(message);
+}
+
+std::string ParsedLine::text(const std::string& option) const {
+  const auto it = given.find(option);
+  if (it != given.end()) return it->second.back();
+  // An option that the command does not take has its default.
+  const Option* row = command != nullptr ? find_option(option, command->scopes) : nullptr;
+  if (row == nullptr) row = find_option(option);
+  COLL_CHECK(row != nullptr);
+  return row->fallback;
+}
+
+std::vector<std::string> ParsedLine::all(const std::string& option) const {
+  const auto it = given.find(option);
+  return it == given.end() ? std::vector<std::string>{} : it->second;
+}
+
+int ParsedLine::times(const std::string& option) const {
+  const auto it = given.find(option);
+  return it == given.end() ? 0 : int(it->second.size());
+}
+
+double ParsedLine::number(const std::string& option, double otherwise) const {
+  return decimal(text(option)).value_or(otherwise);
+}
+
+Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
+  ParsedLine line;
+  const auto split = std::find(arguments.begin(), arguments.end(), "--");
+  std::vector<std::string> ours = with_two_dashes({arguments.begin(), split});
+  line.has_program = split != arguments.end();
+  if (line.has_program) line.program.assign(split + 1, arguments.end());
+  // Help is given whatever else is wrong with the line.
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const bool joined = ours[i].starts_with("--help=");
+    if (ours[i] != "--help" && ours[i] != "-h" && !joined) continue;
+    line.help = true;
+    const std::string topic = joined ? ours[i].substr(7) : i + 1 < ours.size() ? ours[i + 1] : "";
+    if (is_help_topic(topic)) line.help_topic = topic;
+  }
+  if (!ours.empty() && (ours[0] == "--version" || ours[0] == "-V")) ours[0] = "version";
+  if (ours.empty() || ours[0] == "-h" || ours[0].starts_with("--help")) {
+    if (ours.size() > 1) line.command = find_command(ours[1]);  // collctl --help run
+    if (line.command != nullptr) line.help_topic.clear();
+    if (!ours.empty() || !line.has_program) return line;
+    return usage("expected a command before --; to launch a program: collctl run -- <program>");
+  }
+  if (ours[0].size() > 1 && ours[0][0] == '-')
+    return usage(
+        format("unknown option {}; the command comes first, for example: "
+               "collctl run -n 4 allreduce",
+               ours[0]));
+  line.command = find_command(ours[0]);
+  if (line.command == nullptr) {
+    if (line.help) return line;
+    return unknown_command(ours[0]);
+  }
+  ours.erase(ours.begin());
+  if (line.has_program && line.command->id != CommandId::run)
+    return usage(format("{} takes no program; to launch one: collctl run -- <program>",
+                        line.command->name))
+        .within(line.command->name);
+  const auto within = [&](Status status) -> Status {
+    if (status.ok()) return status;
+    return std::move(status.error()).within(line.command->name);
+  };
+  if (Status parsed = parse_options(*line.command, ours, line); !parsed.ok()) {
+    if (!line.help) COLL_TRY(within(check_first_word(line, ours)));
+    if (!line.help) return within(std::move(parsed)).error();
+    line.given.clear();
+    line.words.clear();
+  }
+  COLL_TRY(within(place_words(line, ours)));
+  if (line.help) return line;
+  COLL_TRY(within(take_habits(ours, line)));
+  // -o -: the report for programs on standard output. A picture of topo stays one.
+  if (const auto files = line.given.find("output");
+      files != line.given.end() && find_option("json", line.command->scopes) != nullptr &&
+      line.command->id != CommandId::topo && std::erase(files->second, "-") > 0) {
+    line.given["json"].push_back("true");
+    if (files->second.empty()) line.given.erase(files);
+  }
+  COLL_TRY(within(check_form(line)));
+  for (const auto& [name, values] : line.given)
+    for (const auto& value : values)
+      COLL_TRY(within(check_value(*find_option(name, line.command->scopes), value)));
+  return line;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,376 @@
+// What the facts of the hosts mean: what fails by itself, and what differs from the other hosts.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/format.h"
+#include "cmd/doctor/doctor.h"
+
+namespace collctl::cmd {
+namespace {
+
+using launcher::HostFacts;
+
+constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kFewestFiles = 4096;
+constexpr uint64_t kShmPerCore = 8 * kMiB;       // buffers of one rank
+constexpr uint64_t kMemoryPerCore = 64 * kMiB;   // a rank with its connections
+constexpr uint64_t kPidsPerCore = 16;            // a rank with its threads
+constexpr uint64_t kFewestLocked = 1024 * kMiB;  // registered buffers of RDMA
+constexpr double kClockSeconds = 0.5;
+
+std::string size_text(uint64_t bytes) {
+  if (bytes == base::kUnlimited) return "unlimited";
+  for (const auto& [unit, name] : {std::pair(uint64_t(1) << 40, "TiB"),
+                                   {uint64_t(1) << 30, "GiB"},
+                                   {uint64_t(1) << 20, "MiB"},
+                                   {uint64_t(1) << 10, "KiB"}})
+    if (bytes >= unit) return format("{:.3g} {}", double(bytes) / double(unit), name);
+  return format("{} B", bytes);
+}
+
+// Text of a host as people may see it: one line, nothing that a terminal obeys.
+std::string shown(std::string text) {
+  for (char& c : text)
+    if (uint8_t(c) < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+
+// What one host has of something that should be the same everywhere.
+struct Compared {
+  const char* name;
+  bool must_agree;  // a difference is a failure, not only odd
+  std::string (*value)(const HostFacts& facts);
+  const char* remedy;
+};
+
+std::string memory_text(const HostFacts& facts) {
+  // Firmware takes a little more here and there: a sixteenth is no difference.
+  const double gib = double(facts.memory_bytes) / double(1 << 30);
+  const double step = std::exp2(std::floor(std::log2(std::max(gib, 0.001)))) / 16;
+  return format("{:.3g} GiB", std::round(gib / step) * step);
+}
+
+std::string gpu_text(const HostFacts& facts) {
+  std::map<std::string, int> models;
+  for (const auto& gpu : facts.nvidia.gpus) ++models[gpu];
+  std::string text;
+  for (const auto& [model, count] : models)
+    text += format("{}{}x {}", text.empty() ? "" : ", ", count, model);
+  return text.empty() ? "none" : text;
+}
+
+std::string rdma_text(const HostFacts& facts) {
+  std::map<std::string, int> rates;
+  for (const auto& port : facts.rdma)
+    if (port.state == "ACTIVE") ++rates[port.link + " " + port.rate];
+  std::string text;
+  for (const auto& [rate, count] : rates)
+    text += format("{}{}x {}", text.empty() ? "" : ", ", count, rate);
+  return text.empty() ? "none" : text;
+}
+
+std::string firmware_text(const HostFacts& facts) {
+  std::map<std::string, int> versions;
+  for (const auto& device : facts.rdma_devices)
+    if (!device.firmware.empty()) ++versions[device.firmware];
+  std::string text;
+  for (const auto& [version, count] : versions)
+    text += format("{}{}x {}", text.empty() ? "" : ", ", count, version);
+  return text.empty() ? "none" : text;
+}
+
+const Compared kCompared[] = {
+    {"machine", true, [](const HostFacts& f) { return f.system.machine; },
+     "use hosts of one architecture: the binary runs on one only"},
+    {"kernel", false, [](const HostFacts& f) { return f.system.kernel; }, ""},
+    {"glibc", false, [](const HostFacts& f) { return f.system.libc; }, ""},
+    {"cores", false, [](const HostFacts& f) { return std::to_string(f.cores); }, ""},
+    {"memory", false, memory_text, ""},
+    {"driver", true,
+     [](const HostFacts& f) { return f.nvidia.driver.empty() ? "none" : f.nvidia.driver; },
+     "install the same NVIDIA driver on all hosts; where it is missing, load it: modprobe nvidia"},
+    {"gpus", true, gpu_text,
+     "a GPU may have fallen off the bus: nvidia-smi, then dmesg | grep Xid"},
+    {"firmware", false, firmware_text, ""},
+    {"rdma", true, rdma_text, "look at the ports: ibstat; check cables and the subnet manager"},
+};
+
+// What the host's own PCI devices call for and it does not have, whatever the others are like; empty:
+// nothing.
+std::string missing_of(const std::string& name, const base::NvidiaFacts& nvidia) {
+  const std::string there = format("PCI shows {} NVIDIA GPU{}", nvidia.on_pci,
+                                   nvidia.on_pci == 1 ? "" : "s");
+  if (name == "driver" && nvidia.driver.empty() && nvidia.on_pci > 0)
+    return there + ", and no NVIDIA driver is loaded";
+  if (name == "gpus" && int(nvidia.gpus.size()) < nvidia.on_pci)
+    return there + format(", the driver has {} of them", nvidia.gpus.size());
+  return "";
+}
+
+// Whether anybody has one: columns of hardware that nobody has are left out.
+bool anywhere(const Survey& survey, const std::string& name) {
+  return std::any_of(survey.hosts.begin(), survey.hosts.end(), [&](const SurveyedHost& host) {
+    if (!host.facts) return false;
+    if (name == "driver" || name == "gpus")
+      return !host.facts->nvidia.driver.empty() || !host.facts->nvidia.gpus.empty() ||
+             host.facts->nvidia.on_pci > 0;
+    return (name != "rdma" && name != "firmware") || !host.facts->rdma.empty();
+  });
+}
+
+class Examiner {
+ public:
+  explicit Examiner(const Survey& survey) : survey_(survey) {}
+  Diagnosis run();
+
+ private:
+  Check& add(const char* name, const SurveyedHost& host, std::string measured);
+  void fail(Check& check, std::string expected, std::string message, std::string remedy);
+  void connections();
+  void versions();
+  void compare(const Compared& what);
+  void limits(const SurveyedHost& host);
+  void shared_memory(const SurveyedHost& host);
+  void cgroup(const SurveyedHost& host);
+  void clocks();
+  void judge();
+
+  const Survey& survey_;
+  Diagnosis diagnosis_;
+};
+
+Check& Examiner::add(const char* name, const SurveyedHost& host, std::string measured) {
+  Check& check = diagnosis_.checks.emplace_back();
+  check.name = name;
+  check.host = host.spec.name;
+  check.measured = shown(std::move(measured));
+  return check;
+}
+
+void Examiner::fail(Check& check, std::string expected, std::string message, std::string remedy) {
+  check.status = CheckStatus::fail;
+  check.expected = shown(std::move(expected));
+  check.message = shown(std::move(message));
+  check.remedy = std::move(remedy);
+}
+
+void Examiner::connections() {
+  for (const SurveyedHost& host : survey_.hosts) {
+    Check& check = add("connect", host, host.error ? "failed" : host.here ? "here" : "ok");
+    if (host.error) {
+      fail(check, "an agent that answers", host.error->chain(), host.error->hint);
+      continue;
+    }
+    if (host.up_s <= 0) continue;
+    check.measured = format("{:.3f}", host.up_s);
+    check.unit = "s";
+    check.cell = host.here ? "here" : format("{:.2f} s", host.up_s);
+    check.message = shown(host.client);
+  }
+}
+
+void Examiner::versions() {
+  for (const SurveyedHost& host : survey_.hosts) {
+    if (!host.facts) continue;
+    Check& check = add("version", host, host.facts->version);
+    if (host.facts->version != survey_.self.version)
+      fail(check, survey_.self.version,
+           format("{} is there, {} is here", host.facts->version, survey_.self.version),
+           "send this binary: --stage always, without --remote-path");
+    else if (host.facts->binary != survey_.self.binary)
+      fail(check, survey_.self.binary,
+           format("another build of {} is there (SHA-256 {:.12}...)", host.facts->version,
+                  host.facts->binary),
+           "send this binary: --stage always, without --remote-path");
+  }
+}
+
+void Examiner::compare(const Compared& what) {
+  std::vector<std::string> values;
+  for (const SurveyedHost& host : survey_.hosts)
+    if (host.facts) values.push_back(what.value(*host.facts));
+  const std::string most = usual_value(values);
+  const std::string others = most.empty() ? listed_values(values) : "";
+  for (const SurveyedHost& host : survey_.hosts) {
+    if (!host.facts) continue;
+    const std::string value = what.value(*host.facts);
+    Check& check = add(what.name, host, value);
+    if (const std::string missing = missing_of(what.name, host.facts->nvidia); !missing.empty()) {
+      check.odd = value != most;
+      fail(check, host.facts->nvidia.driver.empty() ? "a driver for them" : "all of them", missing,
+           what.remedy);
+      continue;
+    }
+    if (value == most) continue;
+    check.odd = true;
+    const std::string message = most.empty() ? format("the hosts differ: {}", others)
+                                             : format("{} here, {} on most hosts", value, most);
+    if (what.must_agree) {
+      fail(check, most, message, what.remedy);
+    } else {
+      check.expected = shown(most);
+      check.message = shown(message);
+    }
+  }
+}
+
+void Examiner::limits(const SurveyedHost& host) {
+  const HostFacts& facts = *host.facts;
+  const bool rdma = !facts.rdma.empty();
+  Check& locked = add("memlock", host, size_text(facts.locked_memory.soft));
+  if (rdma && facts.locked_memory.soft < kFewestLocked)
+    fail(locked, "unlimited", "RDMA registers buffers: they must be locked in memory",
+         "memlock unlimited in /etc/security/limits.d, LimitMEMLOCK=infinity for sshd");
+  Check& files =
+      add("files", host,
+          facts.open_files.hard == base::kUnlimited ? "unlimited"
+                                                    : std::to_string(facts.open_files.hard));
+  if (facts.open_files.hard < kFewestFiles)
+    fail(files, std::to_string(kFewestFiles), "too few files may be open for many connections",
+         "nofile 65536 in /etc/security/limits.d, LimitNOFILE=65536 for sshd");
+  const auto& [limit, used] = facts.processes;
+  Check& processes =
+      add("nproc", host, limit == base::kUnlimited ? "unlimited" : std::to_string(limit));
+  const uint64_t wanted = kPidsPerCore * uint64_t(std::max(facts.cores, 1));
+  if (limit - std::min(limit, used) < wanted)
+    fail(processes, std::to_string(used + wanted),
+         format("{} of the {} processes and threads that this user may have are in use; a rank a "
+                "core takes {} more",
+                used, limit, wanted),
+         "raise it (ulimit -u): nproc 65536 in /etc/security/limits.d, LimitNPROC=65536 for sshd; "
+         "or end what else this user runs there");
+}
+
+void Examiner::shared_memory(const SurveyedHost& host) {
+  const HostFacts& facts = *host.facts;
+  const uint64_t wanted = kShmPerCore * uint64_t(std::max(facts.cores, 1));
+  Check& check = add("shm", host, facts.has_shm ? size_text(facts.shm_free_bytes) : "none");
+  if (!facts.has_shm)
+    return fail(check, size_text(wanted), "/dev/shm is not there",
+                "mount it: mount -t tmpfs shm /dev/shm");
+  if (facts.shm_free_bytes < wanted)
+    fail(check, size_text(wanted),
+         format("/dev/shm has {} free of {}", size_text(facts.shm_free_bytes),
+                size_text(facts.shm_bytes)),
+         "enlarge it: mount -o remount,size=50% /dev/shm (docker: --shm-size); look for old files "
+         "in it");
+}
+
+void Examiner::cgroup(const SurveyedHost& host) {
+  const base::CgroupLimits& limits = host.facts->cgroup;
+  const auto cores = uint64_t(std::max(host.facts->cores, 1));
+  std::string text;
+  const auto part = [&](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };
+  if (limits.memory_bytes) part(size_text(*limits.memory_bytes));
+  if (limits.cores) part(format("{:.3g} cores", *limits.cores));
+  if (limits.pids) part(format("{} pids", *limits.pids));
+  Check& check = add("cgroup", host, text.empty() ? "no limit" : text);
+  const auto room = [](std::optional<uint64_t> limit, std::optional<uint64_t> used) {
+    return limit ? *limit - std::min(*limit, used.value_or(0)) : base::kUnlimited;
+  };
+  if (room(limits.pids, limits.pids_used) < kPidsPerCore * cores)
+    return fail(check, format("{} pids", kPidsPerCore * cores),
+                format("{} of {} pids are in use", limits.pids_used.value_or(0), *limits.pids),
+                "raise it: TasksMax= of the user's slice, --pids-limit of the container");
+  // Memory in use is mostly cache; the limit itself is what counts.
+  if (limits.memory_bytes && *limits.memory_bytes < kMemoryPerCore * cores)
+    fail(check, size_text(kMemoryPerCore * cores),
+         "the memory limit is too small for a rank a core",
+         "raise it: MemoryMax= of the slice, --memory of the container");
+}
+
+// Against the median of the hosts, so that a wrong clock here blames nobody else.
+void Examiner::clocks() {
+  std::vector<double> offsets;
+  for (const SurveyedHost& host : survey_.hosts)
+    if (host.facts && !host.error) offsets.push_back(host.clock_offset_s);
+  if (offsets.empty()) return;
+  std::nth_element(offsets.begin(), offsets.begin() + long(offsets.size() / 2), offsets.end());
+  const double median = offsets[offsets.size() / 2];
+  for (const SurveyedHost& host : survey_.hosts) {
+    if (!host.facts || host.error) continue;
+    const double off = host.clock_offset_s - median;
+    Check& check = add("clock", host, format("{:.3f}", off * 1e3));
+    check.unit = "ms";
+    check.cell = std::fabs(off) < 10 ? format("{:+.1f} ms", off * 1e3) : format("{:+.0f} s", off);
+    if (std::fabs(off) <= kClockSeconds + host.clock_error_s) continue;
+    check.odd = true;
+    fail(check, format("within {:.0f} of the other hosts", kClockSeconds * 1e3),
+         format("its clock is {:.3f} s {} that of the other hosts", std::fabs(off),
+                off > 0 ? "ahead of" : "behind"),
+         "start a time service: systemctl enable --now chrony");
+  }
+}
+
+// The worst of what failed becomes the exit code.
+void Examiner::judge() {
+  std::map<std::string, std::vector<std::string>> failed;
+  bool unreachable = false, any = false, untested = false;
+  for (const Check& check : diagnosis_.checks) {
+    untested = untested || check.status == CheckStatus::not_tested;
+    if (check.status != CheckStatus::fail) continue;
+    any = true;
+    unreachable = unreachable || check.name == "connect";
+    auto& hosts = failed[check.name];
+    if (hosts.empty() || hosts.back() != check.host) hosts.push_back(check.host);
+  }
+  for (const auto& [name, hosts] : failed)
+    diagnosis_.reasons.push_back(
+        format("{} failed on {} {}", name, hosts.size(), hosts.size() == 1 ? "host" : "hosts"));
+  if (untested) diagnosis_.reasons.push_back("not everything was tested");
+  diagnosis_.code = unreachable ? ErrorCode::launch
+                    : any       ? ErrorCode::failed
+                    : untested  ? ErrorCode::incomplete
+                                : ErrorCode{};
+  for (const SurveyedHost& host : survey_.hosts)
+    if (host.error)
+      diagnosis_.culprits.insert(
+          diagnosis_.culprits.begin(),
+          Culprit{"host", host.spec.name, 1.0, shown(host.error->chain()), true});
+}
+
+Diagnosis Examiner::run() {
+  connections();
+  versions();
+  for (const Compared& what : kCompared)
+    if (anywhere(survey_, what.name)) compare(what);
+  for (const SurveyedHost& host : survey_.hosts) {
+    if (!host.facts) continue;
+    limits(host);
+    shared_memory(host);
+    cgroup(host);
+    add_rdma_checks(host, diagnosis_);
+  }
+  if (survey_.hosts.size() > 1) {
+    clocks();
+    add_network_checks(survey_, diagnosis_);
+    add_reach_checks(survey_, diagnosis_);
+  }
+  judge();
+  return std::move(diagnosis_);
+}
+
+}  // namespace
+
+std::string usual_value(const std::vector<std::string>& values) {
+  std::map<std::string, size_t> counts;
+  for (const auto& value : values)
+    if (++counts[value] * 2 > values.size()) return value;
+  return "";
+}
+
+std::string listed_values(const std::vector<std::string>& values) {
+  std::map<std::string, int> counts;
+  for (const auto& value : values) ++counts[value];
+  std::string text;
+  for (const auto& [value, count] : counts)
+    text += format("{}{} on {}", text.empty() ? "" : ", ", value, count);
+  return text;
+}
+
+Diagnosis diagnose_hosts(const Survey& survey) {
+  return Examiner(survey).run();
+}
+
+}  // namespace collctl::cmd

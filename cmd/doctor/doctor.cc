@@ -1,0 +1,39 @@
+// `doctor`: whether hosts are fit for jobs, before one is started.
+#include "cmd/doctor/doctor.h"
+
+#include "base/env.h"
+#include "base/format.h"
+#include "cmd/command_line.h"
+#include "cmd/report/document_file.h"
+#include "cmd/text/progress.h"
+#include "cmd/report/report.h"
+
+namespace collctl::cmd {
+
+Result<int> doctor_command(const ParsedLine& line, Console& console) {
+  COLL_TRY(base::check_knobs());
+  COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
+  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr));
+  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
+  const bool quiet = line.has("quiet");
+  launch.talk = console_talk(console, quiet || line.has("json"));
+  if (!quiet)
+    for (const auto& warning : launch.hosts.warnings) console.note(warning);
+  COLL_ASSIGN(const Survey survey, make_survey(launch));
+  const Diagnosis diagnosis = diagnose_hosts(survey);
+  console.out(line.has("json") ? doctor_json(survey, diagnosis)
+                               : doctor_text(survey, diagnosis, line.has("verbose")));
+  if (output.files.empty()) return int(diagnosis.code);
+  const size_t hosts = survey.hosts.size();
+  COLL_TRY(write_documents(
+      output.files,
+      {.title = format("collctl doctor: {}",
+                       hosts == 1 ? survey.hosts[0].spec.name : format("{} hosts", hosts)),
+       .json = doctor_json(survey, diagnosis),
+       .rows = "checks",
+       .text = doctor_text(survey, diagnosis, true),
+       .svg = ""}));
+  return int(diagnosis.code);
+}
+
+}  // namespace collctl::cmd

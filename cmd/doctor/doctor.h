@@ -1,0 +1,118 @@
+// The doctor's parts: the survey asks the hosts (survey.cc), the checks judge what was found
+// (checks.cc, pairs.cc: pure), the reports say it (report.cc). Threads: one.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cmd/job/job.h"
+#include "launcher/remote/probe.h"
+#include "launcher/remote/reach.h"
+
+namespace collctl::cmd {
+
+class JsonWriter;
+
+// One host as it was found.
+struct SurveyedHost {
+  launcher::HostSpec spec;
+  bool here = false;           // this very host: nothing was connected
+  std::optional<Error> error;  // why it could not be asked, or was lost
+  std::string client;          // how it was connected
+  double up_s = 0;             // until its agent spoke
+  std::optional<launcher::HostFacts> facts;
+  // Its clock minus ours, and how wrong that can be: half the shortest round trip.
+  double clock_offset_s = 0, clock_error_s = 0;
+  std::vector<launcher::ReachAddress> listens;
+};
+
+// One address of one host, dialled from another.
+struct PairResult {
+  int from = 0, to = 0;  // indexes of hosts
+  std::string interface;
+  bool shared = true;  // both hosts are on this network; else: the way there is routed
+  launcher::ReachResult result;
+};
+
+struct Survey {
+  launcher::HostFacts self;  // the host and the binary that ask
+  std::vector<SurveyedHost> hosts;
+  std::vector<PairResult> pairs;
+  size_t untested_pairs = 0;  // ordered pairs of hosts that were left out: too many
+};
+
+// Asks all hosts, or this one when none are named. `timeout` of the launch ends it. Errors are this
+// machine's; what is wrong with a host stands in the survey.
+Result<Survey> make_survey(const LaunchOptions& launch);
+
+// A usable address of a host: not loopback, not link-local, and no other host has it too.
+struct UsableAddress {
+  std::string interface, address;
+  int prefix = 0;
+  int mtu = 0;
+  int64_t speed_mbps = 0;
+};
+std::vector<std::vector<UsableAddress>> usable_addresses(const std::vector<SurveyedHost>& hosts);
+// "10.83.0.0/24": equal for all addresses of one network.
+std::string network_of(const UsableAddress& at);
+
+// Which host dials which: all ordered pairs of up to kAllPairs hosts; of more, a ring and one
+// random matching. Only hosts with facts.
+inline constexpr size_t kAllPairs = 64;
+std::vector<std::pair<int, int>> pairs_to_test(const std::vector<SurveyedHost>& hosts,
+                                               uint64_t seed);
+// The addresses of `to` that `from` should reach: addr= alone if it is said, else those on networks
+// that both are on, else all.
+struct DialledAddress {
+  UsableAddress at;
+  bool shared = true;
+};
+std::vector<DialledAddress> addresses_to_dial(const std::vector<UsableAddress>& from,
+                                              const std::vector<UsableAddress>& to,
+                                              const std::string& said);
+
+enum class CheckStatus : uint8_t { pass, fail, not_tested };
+struct Check {
+  std::string name, host, peer, device;
+  CheckStatus status = CheckStatus::pass;
+  bool odd = false;                      // differs from what most hosts have
+  std::string measured, expected, unit;  // numbers are plain decimal
+  std::string cell;                      // for the table; empty: measured and unit
+  std::string message, remedy;
+};
+struct Culprit {
+  std::string kind, name;  // host or link
+  double confidence = 0;   // failed of tried
+  std::string evidence;
+  bool unreachable = false;  // could not be asked at all
+};
+struct Diagnosis {
+  std::vector<Check> checks;
+  std::vector<Culprit> culprits;
+  // The exit code and, unless it is 0, the reasons.
+  ErrorCode code{};  // 0: all passed
+  std::vector<std::string> reasons;
+};
+Diagnosis diagnose_hosts(const Survey& survey);
+
+// The value that more than half of them have; empty: there is none.
+std::string usual_value(const std::vector<std::string>& values);
+// "6.1 on 3, 5.15 on 1"
+std::string listed_values(const std::vector<std::string>& values);
+
+// GIDs of the active ports, and whether RDMA devices reach the GPUs' memory (rdma.cc). Only
+// a host with facts.
+void add_rdma_checks(const SurveyedHost& host, Diagnosis& diagnosis);
+// MTU and speed of the interfaces on each network; the verdict of the pairs (pairs.cc).
+void add_network_checks(const Survey& survey, Diagnosis& diagnosis);
+void add_reach_checks(const Survey& survey, Diagnosis& diagnosis);
+
+// `connections`: also how each host was connected.
+std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis, bool connections);
+std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis);
+// As in the JSON of every report that has checks; a measured value with a unit is a number.
+void write_check(JsonWriter& json, const Check& check);
+void write_culprits(JsonWriter& json, const std::vector<Culprit>& culprits);
+
+}  // namespace collctl::cmd

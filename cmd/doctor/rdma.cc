@@ -1,0 +1,91 @@
+// RDMA as a job needs it: addresses that peers can reach, and the path into the GPUs' memory.
+#include "base/format.h"
+#include "cmd/doctor/doctor.h"
+#include "cmd/topo/parts.h"
+
+namespace collctl::cmd {
+namespace {
+
+Check& add(Diagnosis& diagnosis, const char* name, const SurveyedHost& host, std::string measured) {
+  Check& check = diagnosis.checks.emplace_back();
+  check.name = name;
+  check.host = host.spec.name;
+  check.measured = plain(std::move(measured));
+  return check;
+}
+
+void fail(Check& check, std::string expected, std::string message, std::string remedy) {
+  check.status = CheckStatus::fail;
+  check.expected = std::move(expected);
+  check.message = plain(std::move(message));
+  check.remedy = std::move(remedy);
+}
+
+bool is_ipv4(const base::RdmaGid& gid) {
+  return gid.address.rfind("::ffff:", 0) == 0;
+}
+
+// What a connection would take: of Ethernet a GID of RoCE v2, of IPv4 where there is one.
+const base::RdmaGid* best_gid(const base::RdmaPortDetail& port) {
+  const base::RdmaGid* best = nullptr;
+  for (const base::RdmaGid& gid : port.gids) {
+    if (port.link == "Ethernet" && gid.type != "RoCE v2") continue;
+    if (best == nullptr || (is_ipv4(gid) && !is_ipv4(*best))) best = &gid;
+  }
+  return best;
+}
+
+void check_gid(const SurveyedHost& host, const base::RdmaDevice& device,
+               const base::RdmaPortDetail& port, Diagnosis& diagnosis) {
+  const base::RdmaGid* best = best_gid(port);
+  Check& check =
+      add(diagnosis, "gid", host,
+          best == nullptr ? "none" : format("{} {} {}", best->index, best->type, best->address));
+  check.device = plain(format("{}:{}", device.name, port.port));
+  check.cell = best == nullptr ? "none" : plain(best->type);
+  if (best != nullptr) return;
+  if (port.link == "Ethernet")
+    fail(check, "a GID of RoCE v2",
+         format("{} port {} has no GID of RoCE v2, by which other hosts reach it", device.name,
+                port.port),
+         "give its interface an IPv4 address; cma_roce_mode shows its RoCE mode");
+  else
+    fail(check, "a GID", format("{} port {} has no GID", device.name, port.port),
+         "the subnet manager has not set it up: look at opensm and ibstat");
+}
+
+void check_gpu_direct(const SurveyedHost& host, Diagnosis& diagnosis) {
+  const base::GpuDirectAdvice advice = judge_gpu_direct(host.facts->gpu_direct);
+  if (!advice.applies) return;
+  Check& check = add(diagnosis, "gdr", host, advice.possible ? advice.by : "no");
+  std::string prevents, slows, remedy;
+  const auto join = [](std::string& to, const std::string& text) {
+    to += (to.empty() ? "" : "; ") + text;
+  };
+  for (const base::GpuDirectReason& reason : advice.reasons) {
+    join(reason.prevents ? prevents : slows, reason.what);
+    // What only slows comes after what prevents is mended.
+    if (reason.prevents || advice.possible) join(remedy, reason.remedy);
+  }
+  if (!advice.possible)
+    return fail(
+        check, "DMA-BUF or nvidia_peermem",
+        "RDMA devices do not reach the GPUs' memory, so all data goes through the host's: " +
+            prevents,
+        remedy);
+  const std::string& iommu = host.facts->gpu_direct.iommu;
+  check.odd = !host.facts->gpu_direct.redirecting.empty() || iommu.rfind("DMA", 0) == 0;
+  check.message = plain(slows);
+  check.remedy = remedy;
+}
+
+}  // namespace
+
+void add_rdma_checks(const SurveyedHost& host, Diagnosis& diagnosis) {
+  for (const base::RdmaDevice& device : host.facts->rdma_devices)
+    for (const base::RdmaPortDetail& port : device.ports)
+      if (port.state == "ACTIVE") check_gid(host, device, port, diagnosis);
+  check_gpu_direct(host, diagnosis);
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,94 @@
+// Whether this process is one rank of a job that an engine has started (launcher/adopt/adopt.h), and how
+// its ranks find each other.
+#include <unistd.h>
+
+#include "base/env.h"
+#include "base/format.h"
+#include "cmd/job/modes.h"
+#include "launcher/adopt/pmi1.h"
+#include "launcher/adopt/pmix.h"
+
+namespace collctl::cmd {
+namespace {
+
+using launcher::Adopted;
+using launcher::RendezvousKind;
+
+// Rank and size where the engine tells them by its own connection only.
+Status ask_engine(LaunchOptions& options, Adopted& adopted) {
+  options.rendezvous = {
+      adopted.engine == launcher::Engine::pmi ? RendezvousKind::pmi : RendezvousKind::pmix, "",
+      adopted.from};
+  auto opened =
+      open_store(options.rendezvous.kind, Deadline::after_seconds(options.start_timeout_s));
+  if (!opened) return std::move(opened.error()).within("asking " + adopted.from);
+  options.store = std::move(*opened);
+  adopted.rank = options.store->rank();
+  adopted.size = options.store->size();
+  return {};
+}
+
+bool on_path(const std::string& program) {
+  std::string path = base::environment("PATH").value_or("");
+  for (size_t at = 0; at <= path.size();) {
+    const size_t end = std::min(path.find(':', at), path.size());
+    if (end > at && ::access((path.substr(at, end - at) + "/" + program).c_str(), X_OK) == 0)
+      return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<launcher::KeyValueStore>> open_store(RendezvousKind kind,
+                                                            Deadline deadline) {
+  std::unique_ptr<launcher::KeyValueStore> store;
+  if (kind == RendezvousKind::pmi) {
+    COLL_ASSIGN(store, launcher::Pmi1Client::open(base::environment, deadline));
+  } else {
+    COLL_ASSIGN(store, launcher::PmixClient::open(base::environment, deadline));
+  }
+  return store;
+}
+
+Status adopt(LaunchOptions& options) {
+  if (options.joins() || options.launcher == LauncherKind::ssh) return {};
+  if (options.launcher == LauncherKind::local && options.launcher_named) return {};
+  COLL_ASSIGN(auto found, launcher::adopted_rank(base::environment));
+  if (!found) {
+    if (options.launcher != LauncherKind::adopt) return {};
+    return Error(ErrorCode::usage, "--launcher adopt: no engine has given this process a rank",
+                 "set COLLCTL_RANK and COLLCTL_SIZE, or use --join HOST:PORT --rank R --size N");
+  }
+  if (found->size == 0) COLL_TRY(ask_engine(options, *found));
+  if (options.ranks_by_gpus && options.ranks == 1) options.ranks = 0;  // each process has one
+  if (options.ranks != 0 && options.ranks != found->size)
+    return Error(ErrorCode::usage,
+                 format("{} ranks are asked for, but {} has started {}", options.ranks, found->from,
+                        found->size),
+                 "leave --ranks out; or give --launcher local to start ranks on this host");
+  if (!options.store || found->size == 1 || !base::knob_text(base::KnobId::comm_id).empty()) {
+    COLL_ASSIGN(options.rendezvous, launcher::rendezvous_of(*found, base::environment));
+    // The engine has told what was asked; its store is not needed.
+    if (options.store)
+      COLL_TRY(options.store->finish(Deadline::after_seconds(options.start_timeout_s)));
+    options.store.reset();
+  }
+  options.join_rank = found->rank;
+  options.join_size = found->size;
+  options.local_ranks = found->local_size;
+  options.join_local_rank = found->local_rank;
+  return {};
+}
+
+std::string allocation_hint(const std::string& command) {
+  const auto allocation = launcher::slurm_allocation(base::environment);
+  if (!allocation || !on_path("srun")) return "";
+  return format(
+      "Slurm job {} has {}; this run uses this host alone. All of them: srun "
+      "--mpi=pmi2 collctl {}",
+      allocation->job, allocation->nodes, command);
+}
+
+}  // namespace collctl::cmd

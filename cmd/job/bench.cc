@@ -1,0 +1,344 @@
+// run_bench_job: a collective measured by ranks of ours; here as processes, see threads.cc and
+// join.cc for the other two ways.
+#include <algorithm>
+
+#include "base/format.h"
+#include "cmd/job/device_choice.h"
+#include "cmd/job/interrupt.h"
+#include "cmd/job/config.h"
+#include "cmd/job/modes.h"
+#include "cmd/job/start.h"
+#include "cmd/text/last_words.h"
+#include "cmd/job/rank_output.h"
+#include "cmd/job/root_cause.h"
+
+namespace collctl::cmd {
+namespace {
+
+using launcher::Event;
+using launcher::EventKind;
+using launcher::FrameType;
+
+constexpr double kSendSeconds = 10;     // a frame to a rank that reads
+constexpr double kSettleSeconds = 1.5;  // after the first failure: time for the others' own words
+constexpr double kStartSlack = 1.5;  // the ranks' own start-up deadline comes first: it knows more
+constexpr double kForever = 1e6;
+constexpr double kKillSeconds = 10;  // SIGKILL to gone, at most
+
+// Past the phases that the start-up deadline covers.
+bool started(const std::string& phase) {
+  return !phase.empty() && phase != "bootstrap" && phase != "connect";
+}
+
+class BenchJob {
+ public:
+  BenchJob(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink)
+      : options_(options), spec_(completed(spec, options)), sink_(sink) {}
+  JobOutcome run();
+
+ private:
+  Status start();
+  Result<BenchSpec> settle(const BenchSpec& spec, const StartedJob& job) const;
+  Status loop();
+  Deadline next_deadline() const;
+  void check_deadlines();
+  void note(int rank);
+  void take_states();
+  void end_ranks(double grace_s);
+  bool nobody_left_to_hear() const;
+  Result<std::vector<Event>> wait_for_events();
+  void take_signals();
+  void handle(Event& event);
+  void handle_frame(Event& event);
+  void handle_exit(const Event& event);
+  void handle_lost(Event& event);
+  void trouble(const Error& what);
+  void fail_job(Error error);
+  JobOutcome outcome();
+
+  const LaunchOptions& options_;
+  const BenchSpec spec_;
+  BenchSink& sink_;
+  Interrupts interrupts_{false};
+  std::unique_ptr<launcher::RankGroup> job_;
+  launcher::RemoteJob* remote_ = nullptr;
+  std::vector<HostEnd> hosts_;
+  LastWords last_words_;
+  std::vector<RankFacts> ranks_;
+  int64_t began_ns_ = now_ns();
+  int errors_ = 0;
+  bool all_started_ = false;
+  std::optional<Deadline> settle_;         // set by the first failure
+  bool ending_ = false;                    // SIGTERM was sent
+  std::optional<Deadline> last_deadline_;  // then: what is left by now does not end even by SIGKILL
+  int signal_ = 0;                         // that ended the job
+  std::optional<Error> job_error_;         // of the job itself: deadlines, defects
+};
+
+Status BenchJob::start() {
+  COLL_ASSIGN(StartedJob job, start_job(options_, nullptr, interrupts_, hosts_));
+  job_ = std::move(job.group);
+  remote_ = job.remote;
+  const int ranks = job_->size();
+  for (int rank = 0; rank < ranks; ++rank) {
+    ranks_.emplace_back();
+    ranks_.back().end.rank = rank;
+    ranks_.back().end.pid = job_->pid(rank);
+    ranks_.back().end.host = job_->host(rank);
+  }
+  RankConfig config;
+  config.size = ranks;
+  config.verbosity = options_.verbosity;
+  config.start_timeout_s = options_.start_timeout_s;
+  config.one_host = job.one_host;
+  config.hosts = job.host_of;
+  COLL_ASSIGN(const BenchSpec spec, settle(spec_, job));
+  for (int rank = 0; rank < ranks; ++rank) {
+    config.rank = rank;
+    config.spec = for_rank(spec, job.local_rank[size_t(rank)], job.gpus_of[size_t(rank)]);
+    const std::string text = config.to_json();
+    const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
+    // A rank that is gone already is noticed, with its reason, by the loop.
+    Status sent = job_->send(rank, FrameType::config, {bytes, text.size()},
+                             Deadline::after_seconds(kSendSeconds));
+    if (!sent && sent.error().code != ErrorCode::lost) return sent;
+    config.hosts.clear();  // rank 0's affair
+  }
+  return {};
+}
+
+// On hosts it is known only now where the ranks compute.
+Result<BenchSpec> BenchJob::settle(const BenchSpec& spec, const StartedJob& job) const {
+  for (const int root : spec.roots) COLL_TRY(check_root(root, int(job.host_of.size())));
+  if (job.gpus.empty()) return spec;  // this host was asked before
+  COLL_ASSIGN(const DeviceChoice choice, choose_device(spec.wish, job.gpus));
+  if (choice.on_gpus)
+    for (size_t rank = 0; rank < job.gpus_of.size(); ++rank) {
+      const int gpus = job.gpus_of[rank];
+      if (gpus == 0 || job.local_rank[rank] < gpus) continue;
+      const auto here = std::count(job.host_of.begin(), job.host_of.end(), job.host_of[rank]);
+      COLL_TRY(check_gpus(job.host_of[rank], int(here), gpus, options_.oversubscribe));
+    }
+  return settled(spec, choice.on_gpus, choice.why);
+}
+
+Deadline BenchJob::next_deadline() const {
+  Deadline next = Deadline::after_seconds(kForever);
+  const auto since_start = [&](double s) { return Deadline::at_ns(began_ns_ + int64_t(s * 1e9)); };
+  if (settle_) return ending_ ? Deadline::after_seconds(1) : *settle_;
+  if (options_.timeout_s > 0) next = next.earlier(since_start(options_.timeout_s));
+  if (!all_started_) next = next.earlier(since_start(options_.start_timeout_s + kStartSlack));
+  return next;
+}
+
+// The first failure: look at every process before anything is ended, tell the others to abort,
+// and give them a moment to say what they saw.
+void BenchJob::trouble(const Error& what) {
+  if (settle_) return;
+  settle_ = Deadline::after_seconds(kSettleSeconds);
+  job_->look();
+  const Bytes word = launcher::encode_error(what);
+  for (const RankFacts& r : ranks_) {
+    if (r.exited || r.end.error) continue;
+    // A rank that cannot be told is ended by signals when the time is up.
+    static_cast<void>(job_->send(r.end.rank, FrameType::abort, word, Deadline::after_ms(100)));
+  }
+}
+
+void BenchJob::fail_job(Error error) {
+  if (!job_error_) job_error_ = std::move(error);
+  trouble(*job_error_);
+}
+
+// Whoever is left has said what it knows, or is stopped and cannot.
+bool BenchJob::nobody_left_to_hear() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [&](const RankFacts& r) {
+    const char state = job_->state(r.end.rank);
+    return r.exited || r.end.error || state == 'T' || state == 't';
+  });
+}
+
+void BenchJob::note(int rank) {
+  const auto running = [&](int r) { return started(ranks_[size_t(r)].end.phase); };
+  note_progress(hosts_, *job_, rank, running, double(now_ns() - began_ns_) / 1e9);
+}
+
+void BenchJob::take_states() {
+  for (RankFacts& r : ranks_) r.state = r.exited ? 0 : job_->state(r.end.rank);
+}
+
+void BenchJob::end_ranks(double grace_s) {
+  if (!ending_) take_states();
+  ending_ = true;
+  job_->end(grace_s);
+  last_deadline_ = Deadline::after_seconds(grace_s + kKillSeconds);
+}
+
+void BenchJob::check_deadlines() {
+  if (settle_ && !ending_ && (settle_->passed() || nobody_left_to_hear()))
+    end_ranks(options_.grace_s);
+  if (settle_) return;
+  const double age = double(now_ns() - began_ns_) / 1e9;
+  const auto ranks_now = [&] {
+    job_->look();
+    take_states();
+    return where_they_are(ranks_);
+  };
+  if (options_.timeout_s > 0 && age >= options_.timeout_s)
+    return fail_job(
+        Error(ErrorCode::deadline, format("the job did not end within {} s (--timeout): {}",
+                                          options_.timeout_s, ranks_now())));
+  if (!all_started_ && age >= options_.start_timeout_s + kStartSlack)
+    fail_job(Error(ErrorCode::deadline,
+                   format("the ranks did not start up within {} s (--start-timeout): {}",
+                          options_.start_timeout_s, ranks_now())));
+}
+
+void BenchJob::take_signals() {
+  while (const auto number = interrupts_.take()) {
+    // The second one does not wait for the grace.
+    end_ranks(signal_ == 0 ? options_.grace_s : 0);
+    if (signal_ == 0) signal_ = *number;
+    settle_ = Deadline::after_ns(0);
+  }
+}
+
+void BenchJob::handle_frame(Event& event) {
+  RankFacts& r = ranks_[size_t(event.rank)];
+  switch (event.frame.type) {
+    case FrameType::id:
+      if (event.rank != 0) break;
+      for (int rank = 1; rank < int(ranks_.size()); ++rank) {
+        Status sent = job_->send(rank, FrameType::id, event.frame.payload,
+                                 Deadline::after_seconds(kSendSeconds));
+        if (!sent && sent.error().code != ErrorCode::lost) trouble(sent.error());
+      }
+      return;
+    case FrameType::phase:
+      r.end.phase = event.frame.text().substr(0, 64);
+      all_started_ = std::all_of(ranks_.begin(), ranks_.end(),
+                                 [](const RankFacts& f) { return started(f.end.phase); });
+      sink_.phase(event.rank, r.end.phase);
+      note(event.rank);
+      return;
+    case FrameType::data:
+      if (Status s = deliver_record(event.frame.text(), sink_); !s)
+        fail_job(std::move(s.error()).within(format("record of rank {}", event.rank)));
+      return;
+    case FrameType::error:
+      if (r.end.error) return;
+      r.end.error = launcher::decode_error(event.frame.payload);
+      r.order = errors_++;
+      trouble(*r.end.error);
+      return;
+    default:
+      break;
+  }
+  fail_job(Error(ErrorCode::defect,
+                 format("rank {} sent a frame of type {}", event.rank, int(event.frame.type))));
+}
+
+void BenchJob::handle_exit(const Event& event) {
+  RankFacts& r = ranks_[size_t(event.rank)];
+  r.exited = true;
+  note(event.rank);
+  r.end.exit_code = event.exit_code;
+  r.end.exit_signal = event.exit_signal;
+  // SIGTERM after an abort is a rank that obeys; any end after end() was called is ours.
+  r.ended_by_us = ending_ || (settle_.has_value() && event.exit_signal == SIGTERM);
+  if (!died(r)) return;
+  trouble(Error(ErrorCode::lost, format("rank {} is gone", event.rank)).blame(event.rank));
+}
+
+void BenchJob::handle_lost(Event& event) {
+  RankFacts& r = ranks_[size_t(event.rank)];
+  r.exited = true;
+  r.ended_by_us = ending_;
+  if (r.end.error || ending_) return;
+  r.host_lost = true;
+  r.end.error = std::move(event.error);
+  r.order = errors_++;
+  trouble(*r.end.error);
+}
+
+void BenchJob::handle(Event& event) {
+  if (event.kind == EventKind::frame) handle_frame(event);
+  if (event.kind == EventKind::exited) handle_exit(event);
+  if (event.kind == EventKind::lost) handle_lost(event);
+  if (event.kind != EventKind::line) return;
+  last_words_.add(event);
+  const std::string host = remote_ != nullptr ? ranks_[size_t(event.rank)].end.host : "";
+  forward_line(event, options_.tag_output ? rank_tag(event.rank, host) : "");
+}
+
+Result<std::vector<Event>> BenchJob::wait_for_events() {
+  const int wake = interrupts_.fd();
+  return job_->wait(next_deadline(), {&wake, 1});
+}
+
+Status BenchJob::loop() {
+  while (job_->running_count() > 0 && !(last_deadline_ && last_deadline_->passed())) {
+    COLL_ASSIGN(std::vector<Event> events, wait_for_events());
+    for (Event& event : events) handle(event);
+    if (remote_ != nullptr) forward_talk(*remote_, options_);
+    take_signals();
+    check_deadlines();
+  }
+  return {};
+}
+
+JobOutcome BenchJob::outcome() {
+  JobOutcome out;
+  out.seconds = double(now_ns() - began_ns_) / 1e9;
+  for (const RankFacts& r : ranks_) out.ranks.push_back(r.end);
+  if (signal_ != 0) {
+    out.error = interrupted_error(signal_);
+  } else {
+    // The job's own error (a deadline of the whole) stands unless the ranks know a worse one.
+    out.error = job_error_;
+    if (!out.error || out.error->code == ErrorCode::deadline) {
+      auto cause = root_cause(ranks_);
+      // A rank that died without a word of ours may have said why in its own way.
+      if (cause && cause->rank >= 0 && !ranks_[size_t(cause->rank)].end.error)
+        if (const std::string words = last_words_.of(cause->rank); !words.empty())
+          cause->hint += (cause->hint.empty() ? "" : "; ") + words;
+      if (cause && (!out.error || base::severity(cause->code) > base::severity(out.error->code)))
+        out.error = std::move(cause);
+    }
+  }
+  if (remote_ != nullptr) update_hosts(remote_->pool(), hosts_);
+  out.hosts = std::move(hosts_);
+  out.exit_code = exit_code_of(out.error);
+  return out;
+}
+
+JobOutcome BenchJob::run() {
+  Status status = start();
+  if (status) status = loop();
+  if (!status && !job_error_) job_error_ = status.error();
+  return outcome();
+}
+
+}  // namespace
+
+int exit_code_of(const std::optional<Error>& error) {
+  if (!error) return 0;
+  return error->code == ErrorCode::interrupted ? 128 + error->signal : int(error->code);
+}
+
+JobOutcome failed_outcome(Error error) {
+  JobOutcome out;
+  out.error = std::move(error);
+  out.exit_code = exit_code_of(out.error);
+  return out;
+}
+
+JobOutcome run_bench_job(const LaunchOptions& given, const BenchSpec& spec, BenchSink& sink) {
+  LaunchOptions options = given;
+  if (Status status = adopt(options); !status) return failed_outcome(status.error());
+  if (options.joins()) return run_joined(options, spec, sink);
+  if (options.rank_mode == "thread") return run_threads(options, spec, sink);
+  return BenchJob(options, spec, sink).run();
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,165 @@
+#include "cmd/job/config.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/env.h"
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "base/rank_env.h"
+#include "cmd/job/device_choice.h"
+#include "launcher/hosts/placement.h"
+#include "launcher/local/rank_start.h"
+
+namespace collctl::cmd {
+namespace {
+
+using Json = nlohmann::json;
+
+Address loopback() {
+  Address a;
+  auto* v4 = reinterpret_cast<sockaddr_in*>(&a.storage);
+  v4->sin_family = AF_INET;
+  v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  a.length = sizeof(sockaddr_in);
+  return a;
+}
+
+}  // namespace
+
+std::string RankConfig::to_json() const {
+  return Json{{"rank", rank},           {"size", size},
+              {"verbosity", verbosity}, {"start_timeout_s", start_timeout_s},
+              {"one_host", one_host},   {"hosts", hosts},
+              {"spec", spec.to_json()}}
+      .dump();
+}
+
+Result<RankConfig> RankConfig::from_json(const std::string& text) {
+  const Json j = Json::parse(text, nullptr, false);
+  const Error bad(ErrorCode::defect, "malformed configuration from the launcher");
+  if (!j.is_object()) return bad;
+  RankConfig c;
+  const auto whole = [&](const char* key, int& to) {
+    if (!j.contains(key) || !j[key].is_number_integer()) return false;
+    to = j[key].get<int>();
+    return true;
+  };
+  if (!whole("rank", c.rank) || !whole("size", c.size) || !whole("verbosity", c.verbosity) ||
+      !j.contains("start_timeout_s") || !j["start_timeout_s"].is_number() || !j.contains("spec") ||
+      !j["spec"].is_string() || !j.contains("one_host") || !j["one_host"].is_boolean() ||
+      !j.contains("hosts") || !j["hosts"].is_array() || c.size < 1 || c.rank < 0 ||
+      c.rank >= c.size)
+    return bad;
+  c.start_timeout_s = j["start_timeout_s"].get<double>();
+  c.one_host = j["one_host"].get<bool>();
+  for (const Json& host : j["hosts"])
+    if (host.is_string()) c.hosts.push_back(host.get<std::string>());
+  COLL_ASSIGN(c.spec, BenchSpec::from_json(j["spec"].get<std::string>()));
+  return c;
+}
+
+BenchSpec completed(const BenchSpec& spec, const LaunchOptions& options) {
+  BenchSpec full = spec;
+  if (full.op_timeout_s == 0) full.op_timeout_s = options.op_timeout_s;
+  if (full.start_timeout_s == 0) full.start_timeout_s = options.start_timeout_s;
+  if (full.verbosity == 0) full.verbosity = options.verbosity;
+  full.share_device = options.oversubscribe;
+  return full;
+}
+
+Result<JobRoot> make_root(bool one_host, std::vector<std::string> hosts) {
+  Address at = loopback();
+  const std::string names = base::knob_text(base::KnobId::socket_ifname);
+  if (!names.empty() || !one_host) {
+    COLL_ASSIGN(
+        const auto interfaces,
+        runtime::find_interfaces(names, base::knob_text(base::KnobId::socket_family), nullptr, 1));
+    if (interfaces.empty())
+      return Error(ErrorCode::unavailable,
+                   names.empty() ? std::string("no network interface that reaches the other hosts")
+                                 : format("no network interface matches SOCKET_IFNAME={}", names));
+    at = interfaces.front().address;
+    at.set_port(0);
+  }
+  JobRoot job;
+  COLL_ASSIGN(const base::Secret secret, base::random_secret());
+  COLL_ASSIGN(job.root, runtime::BootstrapRoot::start(
+                            {.listen_at = at, .secret = secret, .hosts = std::move(hosts)}));
+  job.id = runtime::UniqueId::make(job.root->address(), secret);
+  return job;
+}
+
+std::vector<std::string> place_variables(const RankPlace& place) {
+  const auto variable = [](const char* name, const auto& value) {
+    return format("{}={}", name, value);
+  };
+  return {variable(base::kEnvRank, place.rank),
+          variable(base::kEnvWorldSize, place.size),
+          variable(base::kEnvLocalRank, place.local_rank),
+          variable(base::kEnvLocalWorldSize, place.local_size),
+          variable(base::kEnvNodeRank, place.node),
+          variable(base::kEnvMasterAddress, place.master_address),
+          variable(base::kEnvMasterPort, place.master_port)};
+}
+
+Result<std::vector<std::string>> local_environment(const RankPlace& place,
+                                                   const std::vector<std::string>& exported,
+                                                   bool ours) {
+  std::vector<std::string> list = launcher::inherited_environment(!ours);
+  for (const std::string& entry : place_variables(place)) launcher::set_variable(list, entry);
+  for (const std::string& entry : exported) {
+    const size_t equals = entry.find('=');
+    if (equals == 0 || entry.empty())
+      return Error(ErrorCode::usage,
+                   format("-x '{}': expected NAME, NAME=VALUE or PREFIX*", entry));
+    // A bare NAME or PREFIX* is handed on already: local ranks inherit the whole environment.
+    if (equals != std::string::npos) launcher::set_variable(list, entry);
+  }
+  return list;
+}
+
+std::vector<std::string> exported_environment(const std::vector<std::string>& exported) {
+  std::vector<std::string> list;
+  const auto matches = [](const std::string& name, const std::string& pattern) {
+    if (pattern.empty() || pattern.back() != '*') return name == pattern;
+    return name.compare(0, pattern.size() - 1, pattern, 0, pattern.size() - 1) == 0;
+  };
+  for (const std::string& entry : base::environment_list()) {
+    const std::string name = entry.substr(0, entry.find('='));
+    bool wanted = false;
+    for (const base::Knob& knob : base::knobs())
+      wanted = wanted || ((knob.flags & base::kSecret) == 0 && knob.id != base::KnobId::comm_id &&
+                          (name == std::string("COLLCTL_") + knob.name || name == knob.nccl_name));
+    for (const std::string& pattern : exported)
+      wanted = wanted || (pattern.find('=') == std::string::npos && matches(name, pattern));
+    if (wanted && name != "COLLCTL_TOKEN" && !name.empty()) list.push_back(entry);
+  }
+  for (const std::string& entry : exported)
+    if (entry.find('=') != std::string::npos) launcher::set_variable(list, entry);
+  return list;
+}
+
+BenchSpec for_rank(const BenchSpec& spec, int local_rank, int gpus) {
+  BenchSpec own = spec;
+  own.device = spec.wish != DeviceWish::cuda ? -1 : gpus > 0 ? local_rank % gpus : local_rank;
+  return own;
+}
+
+Result<LocalPlan> plan_local(const LaunchOptions& options, bool program) {
+  LocalPlan plan;
+  // Of a program nobody knows where it computes: as the agents count their hosts' slots.
+  const int gpus = program ? int(launcher::visible_gpus(base::environment("CUDA_VISIBLE_DEVICES"),
+                                                        base::nvidia_gpus_here())
+                                     .size())
+                           : options.gpus;
+  plan.ranks = options.ranks > 0 ? options.ranks : gpus > 0 ? gpus : base::usable_cores();
+  if (options.gpus > 0)
+    COLL_TRY(check_gpus(base::host_name(), plan.ranks, options.gpus, options.oversubscribe));
+  COLL_ASSIGN(const launcher::BindTo bind_to,
+              program ? launcher::parse_bind_to(options.bind_to)
+                      : launcher::bind_of(options.bind_to, options.gpus > 0));
+  plan.cores = launcher::place_here(plan.ranks, bind_to);
+  return plan;
+}
+
+}  // namespace collctl::cmd

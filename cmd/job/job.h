@@ -1,0 +1,126 @@
+// A job: the ranks of one `run`, started here (processes or threads), watched to their end, and
+// what became of them. Used by the command handlers; knows the launcher and the bench, prints
+// nothing (the sink and the caller do).
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cmd/measure/bench.h"
+#include "launcher/adopt/adopt.h"
+#include "launcher/ssh/channel.h"
+#include "launcher/remote/host_link.h"
+#include "launcher/hosts/hostfile.h"
+#include "launcher/hosts/key_value.h"
+#include "launcher/hosts/placement.h"
+
+namespace collctl::cmd {
+
+enum class LauncherKind : uint8_t { local, ssh, adopt };
+
+struct LaunchOptions {
+  int ranks = 0;  // 0: one per core here; with hosts: every slot, some known only on the hosts
+  LauncherKind launcher = LauncherKind::local;
+  bool launcher_named = false;  // by --launcher: no engine's ranks are adopted then
+  launcher::HostList hosts;     // ssh: at least one; local: at most one, for its slots
+  int per_host = 0;             // -N with hosts; 0: by slots
+  launcher::MapBy map_by = launcher::MapBy::slot;
+  bool oversubscribe = false;
+  int gpus = 0;                // of this host, when its ranks drive them; 0: CPU ranks
+  bool gpus_on_hosts = false;  // ranks on other hosts may drive GPUs there
+  int allow_missing = 0;       // hosts that may fail before the ranks start
+  launcher::ChannelOptions ssh;
+  int fanout = 64;  // hosts connected to at the same time
+  launcher::Staging stage = launcher::Staging::automatic;
+  std::string remote_path;            // of the binary on the hosts; HostSpec::path goes first
+  std::string bind_to;                // none, core, numa, device; empty: device on GPUs, else none
+  std::string rank_mode = "process";  // process, thread
+  std::vector<std::string> export_env;  // -x NAME, NAME=value or PREFIX*
+  double timeout_s = 0;                 // whole job; 0: none
+  double start_timeout_s = 60;
+  double op_timeout_s = 30;
+  double grace_s = 5;
+  bool tag_output = false;
+  bool gather = false;              // equal outputs once
+  std::string output_dir;           // one file per rank
+  std::string stdin_mode = "none";  // none, 0, all
+  bool dry_run = false;
+  // Where -n may be what nccl-tests means by it: what to write then. Else empty.
+  std::string iterations_hint;
+  bool ranks_by_gpus = false;  // ranks are those of one process of nccl-tests (-g, -t)
+  // --join, or by adopt(): this process is one rank of a job that somebody else started.
+  std::string join, token_file;
+  int join_rank = -1, join_size = 0;
+  int local_ranks = 0;                             // of that job on this host; 0: not told
+  int join_local_rank = -1;                        // which of them this is; -1: not told
+  launcher::Rendezvous rendezvous;                 // where its ranks find each other
+  std::shared_ptr<launcher::KeyValueStore> store;  // open already: it told rank and size
+  bool joins() const { return join_size > 0; }
+  int verbosity = 0;
+  // What people see while hosts come up: a line that is overwritten, and notes. May be empty.
+  struct Talk {
+    std::function<void(const std::string&)> transient, note;
+  } talk;
+};
+
+// A host of a job on hosts, and how far it came.
+struct HostEnd {
+  std::string host;
+  std::string phase;   // as launcher::phase_name says
+  std::string client;  // how it was reached
+  launcher::HostTimes times;
+  std::optional<Error> error;
+  std::vector<int> ranks;
+  // Seconds from the job's start at which all its ranks had come so far; negative: not yet.
+  double bootstrapping = -1, running = -1, done = -1;
+};
+
+struct RankEnd {
+  int rank = -1;
+  std::string host;
+  int pid = 0;
+  int exit_code = 0, exit_signal = 0;
+  std::string phase;           // the last it announced
+  std::optional<Error> error;  // what it said itself
+};
+
+struct JobOutcome {
+  int exit_code = 0;           // by the table of exit codes (before the verdict on data is applied)
+  std::optional<Error> error;  // the one to print: the root cause, naming rank, host and what to do
+  std::vector<RankEnd> ranks;
+  std::vector<HostEnd> hosts;  // of a job on hosts
+  double seconds = 0;
+  // Of rank 0 of a joined job: the others end when this goes, after the report is out.
+  std::shared_ptr<void> until_reported;
+};
+
+// Decides whether this process is one rank of a job that somebody else started: --join, or the
+// variables of an engine (launcher/adopt/adopt.h). Then join_rank, join_size and how the ranks find each other are
+// filled; joins() says so. With hosts or --launcher ssh or local nothing is adopted; with
+// --launcher adopt not being such a rank is a usage error. Doing it again changes nothing.
+// run_bench_job does it too; a caller that must know who prints (rank 0 alone) does it first.
+Status adopt(LaunchOptions& options);
+// In the shell of a Slurm allocation where srun is at hand: how to use all of it. Else empty.
+std::string allocation_hint(const std::string& command);
+
+// Tells the other ranks of a job that somebody else started that this one cannot take part, when
+// it knows so before run_bench_job. Takes a few seconds at most; nothing without joins().
+void decline_job(const LaunchOptions& options, const Error& why);
+template <class T>
+Result<T> or_decline(const LaunchOptions& options, Result<T> made) {
+  if (!made) decline_job(options, made.error());
+  return made;
+}
+
+// A collective measured by ranks of ours. Rows reach the sink as they come.
+JobOutcome run_bench_job(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
+// Any program as ranks. Their output goes to our stdout and stderr by whole lines.
+JobOutcome run_program_job(const LaunchOptions& options, const std::vector<std::string>& program);
+// The hidden command `__rank`: a rank of ours, speaking frames on kControlFd. Returns the exit
+// code.
+int rank_main();
+
+}  // namespace collctl::cmd

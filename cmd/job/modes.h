@@ -1,0 +1,23 @@
+// The parts of a job that its files share: the other ways to run one, and small common things. Used
+// by job_*.cc only.
+#pragma once
+#include "cmd/job/job.h"
+#include "launcher/local/local.h"
+
+namespace collctl::cmd {
+
+// Ranks as threads of this process (threads.cc); one rank of a foreign job (join.cc).
+JobOutcome run_threads(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
+JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
+
+// The engine's key-value store, by its variables (adopt.cc).
+Result<std::unique_ptr<launcher::KeyValueStore>> open_store(launcher::RendezvousKind kind,
+                                                            Deadline deadline);
+
+int exit_code_of(const std::optional<Error>& error);
+JobOutcome failed_outcome(Error error);
+// What a rank of ours writes (its log) goes to standard error: standard output is the report's. `tag`: what
+// stands before each line.
+void forward_line(const launcher::Event& event, const std::string& tag);
+
+}  // namespace collctl::cmd

@@ -1,0 +1,260 @@
+#include "cmd/job/root_cause.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/format.h"
+#include "base/peer_closed.h"
+#include "cmd/job/interrupt.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr size_t kMostListed = 12;
+
+const RankFacts* find(const std::vector<RankFacts>& ranks, int rank) {
+  for (const RankFacts& r : ranks)
+    if (r.end.rank == rank) return &r;
+  return nullptr;
+}
+
+std::string person(const RankFacts& r) {
+  return format("rank {} (pid {}, host {})", r.end.rank, r.end.pid, r.end.host);
+}
+
+std::string phase_words(const std::string& phase) {
+  return phase.empty() ? std::string("before its first phase") : "in phase " + phase;
+}
+
+std::string death_hint(int signal_number) {
+  switch (signal_number) {
+    case SIGKILL:
+      return "killed by hand, or by the kernel for lack of memory (look for 'Out of memory' in the "
+             "kernel's log)";
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGILL:
+    case SIGFPE:
+    case SIGABRT:
+      return "a crash: please report it with the command line and the log of -v";
+    default:
+      return {};
+  }
+}
+
+Error death_error(const std::vector<RankFacts>& ranks, const RankFacts& first) {
+  const RankEnd& end = first.end;
+  std::vector<int> others;
+  for (const RankFacts& r : ranks)
+    if (died(r) && &r != &first) others.push_back(r.end.rank);
+  Error e(end.exit_code == int(ErrorCode::defect) ? ErrorCode::defect : ErrorCode::lost, "");
+  if (end.exit_signal != 0)
+    e.message = format("{} was killed by signal {} ({}) {}", person(first), end.exit_signal,
+                       signal_name(end.exit_signal), phase_words(end.phase));
+  else
+    e.message = format("{} ended with exit code {} and without a word {}", person(first),
+                       end.exit_code, phase_words(end.phase));
+  if (!others.empty()) e.message += format("; so did {}", rank_list(others));
+  e.hint = death_hint(end.exit_signal);
+  e.rank = end.rank;
+  e.host = end.host;
+  return e;
+}
+
+bool failed(const RankFacts& r) {
+  return r.end.error.has_value() || died(r);
+}
+
+constexpr size_t kQuoteLength = 20;  // shorter sentences may be equal by chance
+
+// It quotes what another rank says itself ("rank 3 aborted: ...").
+bool is_quote(const std::vector<RankFacts>& ranks, const RankFacts& r) {
+  const std::string mine = r.end.error->chain();
+  return std::any_of(ranks.begin(), ranks.end(), [&](const RankFacts& other) {
+    if (&other == &r || !other.end.error) return false;
+    const std::string& theirs = other.end.error->message;
+    return theirs.size() >= kQuoteLength && mine.size() > other.end.error->chain().size() &&
+           mine.find(theirs) != std::string::npos;
+  });
+}
+
+// The error only repeats what happened to another rank, which tells its own story.
+bool is_echo(const std::vector<RankFacts>& ranks, const RankFacts& r) {
+  const Error& e = *r.end.error;
+  if (is_quote(ranks, r)) return true;
+  if (e.rank < 0 || e.rank == r.end.rank) return false;
+  const RankFacts* blamed = find(ranks, e.rank);
+  if (blamed == nullptr || !failed(*blamed)) return false;
+  // Two that blame each other: who only lost the connection lost it because of the other's reason,
+  // whoever was heard first.
+  const bool answers = blamed->end.error && blamed->end.error->rank == r.end.rank &&
+                       base::only_says_closed(*blamed->end.error);
+  return !answers || base::only_says_closed(e);
+}
+
+// It lost a rank that had waited for its time and then left.
+bool lost_a_waiter(const std::vector<RankFacts>& ranks, const RankFacts& r) {
+  const Error& e = *r.end.error;
+  if (e.code != ErrorCode::lost || e.rank < 0 || e.rank == r.end.rank) return false;
+  const RankFacts* blamed = find(ranks, e.rank);
+  return blamed != nullptr && blamed->end.error && blamed->end.error->code == ErrorCode::deadline;
+}
+
+// Errors worth being the root, worst first.
+std::vector<const RankFacts*> candidates(const std::vector<RankFacts>& ranks) {
+  std::vector<const RankFacts*> all, own;
+  int first_own_cause = -1;  // order of the first error that no broken connection explains
+  for (const RankFacts& r : ranks) {
+    if (!r.end.error) continue;
+    all.push_back(&r);
+    if (is_echo(ranks, r)) continue;
+    own.push_back(&r);
+    const ErrorCode code = r.end.error->code;
+    if (code != ErrorCode::lost && code != ErrorCode::deadline &&
+        (first_own_cause < 0 || r.order < first_own_cause))
+      first_own_cause = r.order;
+  }
+  // Connections break and waits fail after a rank has aborted for a reason of its own. It may be
+  // heard of later than a connection that broke without anybody to blame.
+  if (first_own_cause >= 0)
+    std::erase_if(own, [&](const RankFacts* r) {
+      const Error& e = *r->end.error;
+      return (r->order > first_own_cause &&
+              (e.code == ErrorCode::lost || e.code == ErrorCode::deadline)) ||
+             (e.code == ErrorCode::lost && e.rank < 0);
+    });
+  // Ranks that blame each other in a circle: then all of them, but no quotes if it can be, and none
+  // who is only in the circle because another's wait was over first.
+  if (own.empty())
+    for (const RankFacts* r : all)
+      if (!is_quote(ranks, *r) && !lost_a_waiter(ranks, *r)) own.push_back(r);
+  std::vector<const RankFacts*>& list = own.empty() ? all : own;
+  std::sort(list.begin(), list.end(), [](const RankFacts* a, const RankFacts* b) {
+    const int sa = base::severity(a->end.error->code), sb = base::severity(b->end.error->code);
+    if (sa != sb) return sa > sb;
+    return a->order < b->order;
+  });
+  return list;
+}
+
+// Nothing explains by itself why it is silent: it neither ended nor complained.
+bool silent(const RankFacts& r) {
+  return (!r.exited || r.ended_by_us) && !r.end.error;
+}
+
+bool notable_state(char state) {
+  return state != 'R' && state != 'S' && state != '?';
+}
+
+Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speaker) {
+  std::map<int, std::vector<int>> waiters;  // waited for -> who waits
+  for (const RankFacts& r : ranks)
+    if (r.end.error && r.end.error->code == ErrorCode::deadline && r.end.error->rank >= 0 &&
+        r.end.error->rank != r.end.rank && !is_quote(ranks, r))
+      waiters[r.end.error->rank].push_back(r.end.rank);
+  Error e = *speaker.end.error;
+  std::string culprits, waits;
+  int culprit = -1;
+  for (const RankFacts& r : ranks) {
+    const bool waited_for = waiters.count(r.end.rank) != 0;
+    if (!silent(r) || (!waited_for && !notable_state(r.state))) continue;
+    if (culprit < 0) culprit = r.end.rank;
+    culprits += format("{}{} does not move: {}", culprits.empty() ? "" : "; ", person(r),
+                       state_words(r.state));
+  }
+  for (const auto& [target, who] : waiters)
+    waits += format("{}{} {} for rank {}", waits.empty() && culprits.empty() ? "" : "; ",
+                    rank_list(who), who.size() == 1 ? "waits" : "wait", target);
+  if (culprits.empty() && waits.empty()) return e;
+  e.message = format("{}{}; rank {} says: {}", culprits, waits, speaker.end.rank, e.chain());
+  e.contexts.clear();
+  if (culprit >= 0) {
+    e.rank = culprit;
+    const RankFacts& r = *find(ranks, culprit);
+    e.host = r.end.host;
+    if (r.state == 'T')
+      e.hint = format("continue it (kill -CONT {}), or find out who stopped it", r.end.pid);
+    else if (r.state == 'D')
+      e.hint =
+          format("process {} hangs in the kernel (disk, network file system, driver)", r.end.pid);
+    else if (r.state == '?')
+      e.hint = format("look at host {} and the network to it (cable, link, firewall)", r.end.host);
+  }
+  return e;
+}
+
+}  // namespace
+
+bool died(const RankFacts& r) {
+  if (!r.exited || r.ended_by_us || r.end.error) return false;
+  return r.end.exit_signal != 0 || r.end.exit_code != 0 || r.end.phase != "done";
+}
+
+std::string state_words(char state) {
+  switch (state) {
+    case 0:
+    case 'X':
+    case 'Z':
+      return "gone";
+    case 'T':
+      return "stopped (state T)";
+    case 't':
+      return "held by a debugger (state t)";
+    case 'D':
+      return "in an uninterruptible wait of the kernel (state D)";
+    case '?':
+      return "its host has not said in what state it is";
+    case 'R':
+      return "running, but without progress";
+    default:
+      return format("alive (state {}), but without progress", state);
+  }
+}
+
+std::string rank_list(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size() && i < kMostListed; ++i)
+    text += format("{}{}", i == 0 ? "" : ", ", ranks[i]);
+  if (ranks.size() > kMostListed) text += format(" and {} more", ranks.size() - kMostListed);
+  return text;
+}
+
+std::string where_they_are(const std::vector<RankFacts>& ranks) {
+  std::map<std::string, std::vector<int>> places;
+  for (const RankFacts& r : ranks) {
+    if (r.exited) continue;
+    const std::string state = notable_state(r.state) ? state_words(r.state) + " " : "";
+    places[state + phase_words(r.end.phase)].push_back(r.end.rank);
+  }
+  std::string text;
+  for (const auto& [place, who] : places)
+    text += format("{}{} {}", text.empty() ? "" : "; ", rank_list(who), place);
+  return text.empty() ? "all ranks have ended" : text;
+}
+
+std::optional<Error> root_cause(const std::vector<RankFacts>& ranks) {
+  const std::vector<const RankFacts*> errors = candidates(ranks);
+  // A rank's own reason of a kind worse than a death (wrong data, a defect) stays the reason.
+  const bool worse = !errors.empty() && base::severity(errors.front()->end.error->code) >
+                                            base::severity(ErrorCode::lost);
+  if (!worse)
+    for (const RankFacts& r : ranks)
+      if (r.host_lost) return r.end.error;
+  if (!worse)
+    for (const RankFacts& r : ranks)
+      if (died(r)) return death_error(ranks, r);
+  if (errors.empty()) return std::nullopt;
+  const RankFacts& chosen = *errors.front();
+  Error e = chosen.end.error->code == ErrorCode::deadline ? deadline_error(ranks, chosen)
+                                                          : *chosen.end.error;
+  // Unless who waits for whom was put in its place, the sentence is one rank's: say whose.
+  if (e.message == chosen.end.error->message) e.within(format("rank {}", chosen.end.rank));
+  if (e.rank < 0) e.rank = chosen.end.rank;
+  if (e.host.empty()) e.host = chosen.end.host;
+  return e;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,35 @@
+// From what became of each rank to the one error that is printed: the culprit, not the echoes.
+// Pure; used by the job when it is over.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cmd/job/job.h"
+
+namespace collctl::cmd {
+
+struct RankFacts {
+  RankEnd end;
+  bool exited = false;
+  bool ended_by_us = false;  // its end was the job's doing
+  char state = 0;            // of its process when the trouble was noticed (R, S, T, ...; 0: gone)
+  int order = -1;            // of its error among all errors; -1: none
+  bool host_lost = false;    // its error is about its host
+};
+
+// The rank died, or ended without success and without a word, by itself.
+bool died(const RankFacts& rank);
+// Root cause of a failed job; empty when no rank failed. Dead ranks first, then errors by severity,
+// those that only repeat what another rank says left out; for deadlines who waits for whom.
+std::optional<Error> root_cause(const std::vector<RankFacts>& ranks);
+// "rank 0 in phase running; ranks 1, 3 in phase bootstrap; rank 2 stopped (state T) in phase
+// bootstrap": the ranks that have not ended, for deadlines of the whole job.
+std::string where_they_are(const std::vector<RankFacts>& ranks);
+// "rank 3", "ranks 0, 2, 5", at most a dozen by number.
+std::string rank_list(const std::vector<int>& ranks);
+// "stopped (state T)", "gone", ...
+std::string state_words(char state);
+
+}  // namespace collctl::cmd

@@ -1,0 +1,231 @@
+// What a measurement is, and what it says: plain records with JSON forms, because they travel
+// between the launcher's process and the ranks. Made by `run` and the collective commands; executed
+// by bench_rank; printed by report_*. Units are in the names. Threads: values.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cmd/cli/command.h"
+#include "cmd/judge/verdict.h"
+#include "kernels/contract/types.h"
+#include "runtime/bootstrap/unique_id.h"
+
+namespace collctl::kernels::cuda {
+struct Launcher;
+}
+
+namespace collctl::cmd {
+
+enum class InPlace : uint8_t { out_of_place, in_place, both };
+enum class DeviceWish : uint8_t { cpu, cuda, automatic };
+inline constexpr uint64_t kMostBytesOnCores = 16u << 20;  // the same of CPU ranks
+inline constexpr uint64_t kMostBytesOfSoak = 4u << 20;
+inline constexpr uint64_t kMostBytesOnGpus = 128u << 20;  // --max-bytes unless it is given
+
+inline constexpr uint64_t kMostRailsMessage = 64u << 20;
+struct RailsSpec {  // of the suite `rails`
+  uint64_t message_bytes = 1u << 20;
+  double seconds = 0.02;  // of streaming on each path
+  double timeout_s = 3;   // of a path that hangs
+};
+
+inline constexpr double kWindowTestSeconds = 300;
+
+struct BenchSpec {
+  kernels::Collective collective = kernels::Collective::all_reduce;
+  uint64_t min_bytes = 8, max_bytes = kMostBytesOnCores;
+  uint64_t step_factor = 2, step_bytes = 0;  // step_bytes != 0: arithmetic steps
+  int iterations = 20, warmup = 5;
+  bool sync_each = false;  // --sync each: a barrier before every iteration, percentiles
+  std::vector<kernels::DataType> types{kernels::DataType::float32};
+  std::vector<kernels::RedOp> ops{kernels::RedOp::sum};
+  std::vector<int> roots{0};  // -1 alone: all
+  bool check = true;
+  InPlace in_place = InPlace::both;
+  std::vector<std::string> algorithms;  // empty: chosen; "all" was expanded already
+  std::vector<std::string> protocols;
+  int channels = 0;
+  std::string transport;
+  std::string p2p;                          // "", auto, read, write
+  std::string net;                          // "", ib, socket
+  DeviceWish wish = DeviceWish::automatic;  // settled before ranks read it
+  std::string device_reason;                // why there, in words; once it is settled
+  bool max_bytes_given = false;             // else it depends on the ranks' kind
+  int device = -1;                  // of the rank that reads this: CUDA ordinal; -1: CPU rank
+  bool share_device = false;        // several ranks may drive one GPU
+  bool window = false;              // buffers lie in registered windows
+  int misalign = 0;                 // bytes, of buffers
+  int cuda_graph = 0;               // operations of a graph; 0: no graph
+  std::vector<std::string> versus;  // variants of the installed NCCL; empty: none
+  bool versus_best = false;         // whichever of them this NCCL can do; else each was named
+  bool soak = false;                // random operations instead of the collective
+  uint64_t soak_seed = 0;
+  int soak_operations = 0;
+  Suite suite = Suite::none;  // what ranks do instead of measuring
+  RailsSpec rails;
+  double budget_s = kWindowTestSeconds;  // of window-test: no stage and no pair begins later
+  // What runs works on GPUs: null, this build's kernels. Tests put the host there; it does not
+  // travel.
+  const kernels::cuda::Launcher* launcher = nullptr;
+  double op_timeout_s = 0, start_timeout_s = 0;  // 0: knob
+  int local_ranks = 0;  // that share this host's cores; 0: as the ranks find out
+  int verbosity = 0;
+
+  std::string to_json() const;
+  static Result<BenchSpec> from_json(const std::string& text);
+};
+// The spec when it is known where the ranks compute. An error when it asks CPU ranks for what only
+// GPUs can: usage where the line wants CPU ranks, else unavailable.
+Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string& reason = "");
+
+struct VersusTiming {  // what another library took for the same
+  std::string name;    // "nccl 2.28.9"
+  std::string variant;
+  double time_us = 0;
+};
+
+struct Timing {  // of one row, one of the two placements
+  bool measured = false;
+  double time_us = 0;  // slowest rank's; mean of block or of iterations
+  double p50_us = 0, p99_us = 0, min_us = 0, max_us = 0;  // with sync_each
+  double algbw_GBps = 0, busbw_GBps = 0;
+  int64_t wrong = -1;  // -1: not checked
+  int slowest_rank = -1;
+  std::vector<VersusTiming> versus = {};  // with --vs; the first is the best of them
+  double ratio() const {                  // theirs / ours; 0: there is none
+    return versus.empty() || time_us <= 0 ? 0 : versus[0].time_us / time_us;
+  }
+};
+
+struct BenchRow {
+  uint64_t bytes = 0, count = 0;
+  kernels::DataType type{};
+  kernels::RedOp op{};
+  bool has_op = true;  // data movement only: "none" in tables
+  int root = -1;
+  std::string algorithm, protocol;
+  int channels = 0;
+  bool direct = false;  // from buffer to buffer, which lie in windows
+  const char* path() const { return direct ? "direct" : "staged"; }
+  Timing out_of_place, in_place;
+};
+
+struct GpuLine {  // one for each of a host's ranks
+  std::string name, bus_id;
+  uint64_t held_bytes = 0;  // by the communicator
+  std::string note;         // what throttles it, and its clock; empty: nothing does
+};
+struct HostLine {
+  std::string host;
+  std::vector<int> ranks, devices, pids;
+  std::vector<GpuLine> gpus = {};  // of GPU ranks
+};
+struct LinkLine {
+  int channel, from, to;
+  std::string via;
+  std::string why = {};  // in words, where there was a choice (GPU memory and NICs)
+};
+
+// --window: the measurement's buffers, and who maps whose.
+struct WindowsLine {
+  uint64_t bytes = 0;                   // registered by each rank
+  std::vector<std::vector<int>> teams;  // ranks that map each other's
+  std::string note = {};                // why nothing moves directly between them; empty: it may
+};
+
+struct BenchHeader {
+  std::string version, device = "cpu";
+  std::string device_reason;  // why the ranks are there
+  kernels::Collective collective{};
+  int ranks = 0;
+  std::vector<HostLine> hosts;
+  std::vector<LinkLine> links;
+  double init_seconds = 0;
+  std::string note;  // e.g. "4 ranks share 2 cores"
+  int cuda_graph = 0;
+  bool soak = false;                        // random operations, not the collective
+  std::string versus;                       // "nccl 2.28.9: default, ring"; empty: none
+  std::optional<WindowsLine> windows = {};  // with --window
+};
+
+// What a communicator costs a rank and its GPU. Memory by what is free on the GPU before and after;
+// the driver's context is there before, and does not count.
+struct StartCost {
+  double seconds = 0;         // from its making to the end of its first collective
+  uint64_t taken_bytes = 0;   // meanwhile: buffers, and the code of kernels; 0: not known
+  uint64_t buffer_bytes = 0;  // buffers that it holds at the end of the run; 0: not known
+};
+struct ThrottledGpu {
+  std::string host, bus_id;
+  int rank = -1, device = -1;
+  std::string why;  // what throttled it during the run, and its lowest clock then
+};
+struct BusyHost {  // others than the ranks had its processors during the run
+  std::string host;
+  std::string why;
+};
+struct LeftOut {  // a variant of another library that could not be measured
+  std::string variant, reason;
+};
+// What is known when the last row is done. Of CPU ranks only when a host was busy.
+struct BenchClosing {
+  std::vector<BusyHost> busy;
+  std::vector<ThrottledGpu> throttled;  // that were not so before
+  std::vector<LeftOut> left_out;
+  std::string other, other_variant;  // whose cost `other_cost` is: "nccl 2.28.9", "default"
+  bool costs = false;                // the two costs count; each the largest of all ranks'
+  StartCost own_cost, other_cost;
+};
+
+// One thing wrong with the data, in words and as fields (item "data check" of the design).
+struct DataFault {
+  int rank = -1;  // whose output
+  uint64_t first_element = 0, first_byte = 0, last_byte = 0, bad_elements = 0;
+  int channel = -1;
+  uint64_t chunk = 0, step = 0;
+  int peer = -1;     // whose contribution
+  std::string kind;  // "missing", "doubled", "corrupted", "foreign", "unwritten"
+  std::string message;
+};
+
+// Where a bench's results go. Rank 0 calls it (in its own process a forwarding sink encodes for the
+// launcher); the other ranks only tell their phases, unless their sink wants the rows as well.
+class BenchSink {
+ public:
+  virtual ~BenchSink() = default;
+  // True: this rank gets the rows whatever its number, so that all ranks reach one verdict.
+  virtual bool every_rank() const { return false; }
+  virtual void header(const BenchHeader& header) = 0;
+  virtual void row(const BenchRow& row) = 0;
+  virtual void closing(const BenchClosing& closing) = 0;  // after the last row
+  virtual void progress(const std::string& text) = 0;     // "512 KiB, 3 of 20"
+  virtual void fault(const DataFault& fault) = 0;
+  virtual void phase(int rank, const std::string& name) = 0;
+  // The whole report of a suite, as JSON; a measurement has none.
+  virtual void suite(const std::string&) {}
+  // From here on the other ranks hear from the job of a failure of this one.
+  virtual void checks_in() {}
+};
+// The records as one JSON object with a "record" field (header, row, closing, progress, fault,
+// phase, suite), for FrameType::data.
+std::string encode_record(const BenchHeader&);
+std::string encode_record(const BenchRow&);
+std::string encode_record(const BenchClosing&);
+std::string encode_record(const DataFault&);
+std::string encode_progress(const std::string& text);
+std::string encode_phase(int rank, const std::string& name);
+std::string encode_suite(const std::string& json);
+// Calls the sink with what the text holds; malformed text is an error.
+Status deliver_record(const std::string& text, BenchSink& sink);
+
+// One rank of a measurement, in this thread: init the communicator, run every size, check, gather;
+// rank 0 feeds the sink. Returns ok even when data was wrong (the rows and faults say so); an error
+// is a failure to run.
+Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, int size,
+                  BenchSink& sink);
+
+}  // namespace collctl::cmd

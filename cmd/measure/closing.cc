@@ -1,0 +1,149 @@
+#include "cmd/measure/closing.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/format.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr size_t kMostText = 256;
+
+void put(ByteWriter& writer, const std::optional<StartCost>& cost) {
+  writer.put(uint8_t(cost.has_value()));
+  const StartCost value = cost.value_or(StartCost{});
+  writer.put(value.seconds).put(value.taken_bytes).put(value.buffer_bytes);
+}
+
+std::optional<StartCost> get_cost(ByteReader& reader) {
+  const bool there = reader.get<uint8_t>() != 0;
+  StartCost cost;
+  cost.seconds = reader.get<double>();
+  cost.taken_bytes = reader.get<uint64_t>();
+  cost.buffer_bytes = reader.get<uint64_t>();
+  return there ? std::optional(cost) : std::nullopt;
+}
+
+// The largest of each, 0 where a rank does not know.
+void take_largest(StartCost& of_all, const StartCost& cost, bool first) {
+  const auto larger = [&](uint64_t& all, uint64_t one) {
+    all = !first && (all == 0 || one == 0) ? 0 : std::max(all, one);
+  };
+  of_all.seconds = std::max(of_all.seconds, cost.seconds);
+  larger(of_all.taken_bytes, cost.taken_bytes);
+  larger(of_all.buffer_bytes, cost.buffer_bytes);
+}
+
+// Ranks on one GPU see each other's memory.
+bool gpus_are_shared(const std::vector<transport::PeerInfo>& peers) {
+  std::set<std::pair<uint64_t, int64_t>> seen;
+  for (const transport::PeerInfo& peer : peers)
+    if (!seen.emplace(peer.host_hash, peer.bus_id).second) return true;
+  return false;
+}
+
+void put(ByteWriter& writer, const base::HostLoad& load) {
+  writer.put(load.at_ns).put(int32_t(load.processors)).put(load.busy_s).put(load.stolen_s);
+  writer.put(load.own_s).put(load.throttled_times).put(load.throttled_s);
+}
+
+base::HostLoad get_load(ByteReader& reader) {
+  base::HostLoad load;
+  load.at_ns = reader.get<int64_t>();
+  load.processors = reader.get<int32_t>();
+  load.busy_s = reader.get<double>();
+  load.stolen_s = reader.get<double>();
+  load.own_s = reader.get<double>();
+  load.throttled_times = reader.get<uint64_t>();
+  load.throttled_s = reader.get<double>();
+  return load;
+}
+
+// The ranks of one host: any of them saw all of it; each process knows what it took itself.
+struct HostWatch {
+  base::HostLoad before, after;
+  std::map<int, double> own_s;  // by process: ranks may be threads of one
+  int ranks = 0;
+  std::string host;
+};
+
+}  // namespace
+
+std::string busy_reason(const base::HostLoad& before, const base::HostLoad& after, int ranks,
+                        double ranks_s) {
+  // The kernel counts in hundredths of a second: what is shorter says nothing.
+  constexpr double kShortest = 0.2, kLeastCores = 0.25, kLeastPart = 0.05;
+  const double seconds = double(after.at_ns - before.at_ns) * 1e-9;
+  if (seconds < kShortest || after.processors < 1) return "";
+  std::string why;
+  const auto add = [&](const std::string& what) { why += (why.empty() ? "" : "; ") + what; };
+  const double cores = after.processors;
+  const double others = (after.busy_s - before.busy_s - ranks_s) / seconds;
+  // Where there are free cores for them, other processes hold no rank up.
+  if (others > std::max(kLeastCores, kLeastPart * cores) && others + ranks > cores)
+    add(format("other processes took {:.1f} of {} cores beside {} {}", others, after.processors,
+               ranks, ranks == 1 ? "rank" : "ranks"));
+  if (const double part = (after.stolen_s - before.stolen_s) / (seconds * cores); part > kLeastPart)
+    add(format("the hypervisor took {:.0f} % of the cores' time (steal)", part * 100));
+  const uint64_t times = after.throttled_times - before.throttled_times;
+  const double throttled_s = after.throttled_s - before.throttled_s;
+  if (times > 0 && times < uint64_t{1} << 40 && throttled_s > kLeastPart * seconds)
+    add(format("its cgroup was throttled {} times, {:.2f} s in {:.2f} s", times, throttled_s,
+               seconds));
+  return why;
+}
+
+Status send_closing(const ClosingFacts& mine, BenchClosing closing,
+                    runtime::Communicator& communicator, BenchSink& sink, Deadline deadline) {
+  ByteWriter writer;
+  writer.put_string(mine.clocks.substr(0, kMostText));
+  const auto device = communicator.device();
+  writer.put_string(device ? device->facts().bus_id : "");
+  put(writer, mine.own_cost);
+  put(writer, mine.other_cost);
+  put(writer, mine.load_before);
+  put(writer, mine.load_after);
+  COLL_ASSIGN(const std::vector<Bytes> all, communicator.gather_blobs(writer.bytes(), deadline));
+  if (communicator.rank() != 0 && !sink.every_rank()) return {};
+  const auto& peers = communicator.peers();
+  closing.costs = true;
+  std::map<uint64_t, HostWatch> watches;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    ByteReader reader(all[rank]);
+    std::string clocks = reader.get_string(kMostText), bus_id = reader.get_string(kMostText);
+    const auto own = get_cost(reader), other = get_cost(reader);
+    const auto before = get_load(reader), after = get_load(reader);
+    if (!reader.ok() || !reader.at_end())
+      return Error{ErrorCode::defect, format("what rank {} says at the end is cut short", rank)};
+    if (!clocks.empty())
+      closing.throttled.push_back({peers[rank].host, std::move(bus_id), peers[rank].rank,
+                                   peers[rank].device, std::move(clocks)});
+    HostWatch& watch = watches[peers[rank].host_hash];
+    if (watch.ranks++ == 0) {
+      watch.before = before;
+      watch.after = after;
+      watch.host = peers[rank].host;
+    }
+    watch.own_s[peers[rank].pid] = after.own_s - before.own_s;
+    closing.costs = closing.costs && own && other;
+    take_largest(closing.own_cost, own.value_or(StartCost{}), rank == 0);
+    take_largest(closing.other_cost, other.value_or(StartCost{}), rank == 0);
+  }
+  if (gpus_are_shared(peers))
+    for (StartCost* cost : {&closing.own_cost, &closing.other_cost})
+      cost->taken_bytes = cost->buffer_bytes = 0;
+  for (const auto& [hash, watch] : watches) {
+    double own_s = 0;
+    for (const auto& [pid, seconds] : watch.own_s) own_s += seconds;
+    const std::string why = busy_reason(watch.before, watch.after, watch.ranks, own_s);
+    if (!why.empty()) closing.busy.push_back({watch.host, why});
+  }
+  if (device || !closing.busy.empty()) sink.closing(closing);
+  return {};
+}
+
+}  // namespace collctl::cmd

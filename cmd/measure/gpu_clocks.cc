@@ -1,0 +1,91 @@
+#include "cmd/measure/gpu_clocks.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+
+namespace collctl::cmd {
+namespace {
+
+using namespace base::drivers;
+
+// Bits of nvmlDeviceGetCurrentClocksThrottleReasons (NVML API reference). That a GPU is idle (0x01)
+// is left out.
+struct ThrottleReason {
+  uint64_t bit;
+  const char* words;
+};
+constexpr ThrottleReason kThrottleReasons[] = {
+    {0x02, "clocks set by an application"},
+    {0x04, "power cap"},
+    {0x08, "hardware slowdown"},
+    {0x10, "sync boost"},
+    {0x20, "heat (software)"},
+    {0x40, "heat (hardware)"},
+    {0x80, "power brake"},
+    {0x100, "display clocks"},
+};
+
+std::string reasons_of(uint64_t bits) {
+  std::string text;
+  for (const ThrottleReason& reason : kThrottleReasons)
+    if ((bits & reason.bit) != 0) text += (text.empty() ? "" : ", ") + std::string(reason.words);
+  return text;
+}
+
+std::string note_of(uint64_t bits, unsigned clock, unsigned most) {
+  if (bits == 0) return "";
+  std::string text = "throttled: " + reasons_of(bits);
+  if (clock != 0 && most != 0) text += format("; SM clock {} of {} MHz", clock, most);
+  return text;
+}
+
+}  // namespace
+
+ClockWatch::ClockWatch(const std::string& bus_id) : table_(nvml()) {
+  if (!table_.missing.empty() || table_.device_by_bus_id == nullptr ||
+      table_.throttle_reasons == nullptr)
+    return;
+  open_ = table_.init() == kNvmlSuccess;
+  known_ = open_ && table_.device_by_bus_id(bus_id.c_str(), &device_) == kNvmlSuccess;
+  if (!known_) return;
+  if (table_.most_clock == nullptr ||
+      table_.most_clock(device_, kNvmlClockSm, &most_) != kNvmlSuccess)
+    most_ = 0;
+  first_ = reasons_now();
+  at_first_ = note_of(first_, clock_now(), most_);
+}
+
+ClockWatch::~ClockWatch() {
+  if (open_) table_.shutdown();
+}
+
+uint64_t ClockWatch::reasons_now() const {
+  unsigned long long bits = 0;
+  if (table_.throttle_reasons(device_, &bits) != kNvmlSuccess) return 0;
+  uint64_t known = 0;
+  for (const ThrottleReason& reason : kThrottleReasons) known |= bits & reason.bit;
+  return known;
+}
+
+unsigned ClockWatch::clock_now() const {
+  unsigned clock = 0;
+  const bool said =
+      table_.clock != nullptr && table_.clock(device_, kNvmlClockSm, &clock) == kNvmlSuccess;
+  return said ? clock : 0;
+}
+
+void ClockWatch::look() {
+  if (!known_) return;
+  const uint64_t found = reasons_now() & ~first_;
+  if (found == 0) return;
+  later_ |= found;
+  const unsigned clock = clock_now();
+  if (clock != 0) lowest_ = lowest_ == 0 ? clock : std::min(lowest_, clock);
+}
+
+std::string ClockWatch::since() const {
+  return note_of(later_, lowest_, most_);
+}
+
+}  // namespace collctl::cmd

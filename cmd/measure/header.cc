@@ -1,0 +1,160 @@
+#include "cmd/measure/header.h"
+
+#include <algorithm>
+#include <climits>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "base/bytes.h"
+#include "base/format.h"
+#include "base/host_facts.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr size_t kMostWord = 256, kMostWhy = 1024;
+constexpr uint32_t kMostCores = 1 << 16;
+
+// What one rank tells: its cores, its links, and its GPU.
+Bytes mine(const runtime::Communicator& communicator, const HeaderFacts& facts) {
+  ByteWriter writer;
+  const std::vector<int> cores = base::affinity_cores();
+  writer.put(int32_t(base::usable_cores())).put(uint32_t(cores.size()));
+  for (const int core : cores) writer.put(int32_t(core));
+  const auto links = communicator.links();
+  writer.put(communicator.init_times().total).put(int32_t(communicator.windows().team().front()));
+  writer.put(uint32_t(links.size()));
+  for (const auto& link : links)
+    writer.put(int32_t(link.channel))
+        .put(int32_t(link.from))
+        .put(int32_t(link.to))
+        .put_string(link.via)
+        .put_string(std::string_view(link.why).substr(0, kMostWhy));
+  if (const auto device = communicator.device()) {
+    const transport::DeviceFacts& gpu = device->facts();
+    writer.put_string(gpu.name).put_string(gpu.bus_id).put(communicator.device_bytes());
+    writer.put_string(facts.clocks.substr(0, kMostWord));
+  }
+  return writer.take();
+}
+
+using Links = std::map<std::tuple<int, int, int>, LinkLine>;  // both ends tell of a link
+
+// The cores of a host that its ranks may use: each may be bound to some of them.
+struct HostCores {
+  std::set<int> allowed;
+  int quota = INT_MAX;  // of a cgroup that gives less than the affinity allows
+
+  void read_rank(ByteReader& reader) {
+    const auto usable = reader.get<int32_t>();
+    const auto count = reader.get<uint32_t>();
+    if (count > kMostCores) reader.fail();
+    for (uint32_t i = 0; i < count && reader.ok(); ++i) allowed.insert(reader.get<int32_t>());
+    if (usable < int(count)) quota = std::min(quota, usable);
+  }
+  int count() const { return std::max(1, std::min(int(allowed.size()), quota)); }
+};
+
+struct RankSays {
+  GpuLine gpu;
+  double init_seconds = 0;
+  int team = 0;  // the lowest rank of those that map each other's windows
+};
+Result<RankSays> read_rank(const Bytes& blob, bool on_gpu, HostCores& cores, Links& links) {
+  ByteReader reader(blob);
+  RankSays said;
+  cores.read_rank(reader);
+  said.init_seconds = reader.get<double>();
+  said.team = reader.get<int32_t>();
+  const auto count = reader.get<uint32_t>();
+  for (uint32_t i = 0; i < count && reader.ok(); ++i) {
+    const auto channel = reader.get<int32_t>(), from = reader.get<int32_t>(),
+               to = reader.get<int32_t>();
+    LinkLine line{channel, from, to, reader.get_string(kMostWord), reader.get_string(kMostWhy)};
+    LinkLine& known = links.try_emplace({channel, from, to}, line).first->second;
+    // The two ends may have their own reasons.
+    if (known.why != line.why && !line.why.empty())
+      known.why += (known.why.empty() ? "" : "; the other end: ") + line.why;
+  }
+  if (on_gpu) {
+    said.gpu.name = reader.get_string(kMostWord);
+    said.gpu.bus_id = reader.get_string(kMostWord);
+    said.gpu.held_bytes = reader.get<uint64_t>();
+    said.gpu.note = reader.get_string(kMostWord);
+  }
+  if (!reader.ok() || !reader.at_end())
+    return Error{ErrorCode::defect, "what a rank says of itself is cut short"};
+  return said;
+}
+
+// What is odd about a host's GPUs, or "4 ranks share 2 cores" of the first host that is crowded.
+std::string note_of(const BenchHeader& header, const std::vector<HostCores>& cores) {
+  for (const HostLine& host : header.hosts)
+    for (size_t i = 0; i < host.gpus.size(); ++i)
+      if (!host.gpus[i].note.empty())
+        return format("GPU {} ({}) of {}: {}", host.devices[i], host.gpus[i].bus_id, host.host,
+                      host.gpus[i].note);
+  if (header.device != "cpu") return "";
+  for (size_t h = 0; h < header.hosts.size(); ++h) {
+    const size_t ranks = header.hosts[h].ranks.size();
+    const int there = cores[h].count();
+    if (ranks <= size_t(there)) continue;
+    return format("{} ranks share {} core{}{}; times include the turns they take", ranks, there,
+                  there == 1 ? "" : "s",
+                  header.hosts.size() == 1 ? "" : " of " + header.hosts[h].host);
+  }
+  return "";
+}
+
+}  // namespace
+
+Status send_header(const BenchSpec& spec, const HeaderFacts& facts,
+                   runtime::Communicator& communicator, BenchSink& sink, Deadline deadline) {
+  COLL_ASSIGN(const std::vector<Bytes> all,
+              communicator.gather_blobs(mine(communicator, facts), deadline));
+  if (communicator.rank() != 0) return {};
+  const bool on_gpus = communicator.device() != nullptr;
+  const auto& peers = communicator.peers();
+  BenchHeader header;
+  header.version = peers[0].version;
+  header.device = on_gpus ? "cuda" : "cpu";
+  header.device_reason = spec.device_reason;
+  header.collective = spec.collective;
+  header.ranks = communicator.size();
+  header.cuda_graph = spec.cuda_graph;
+  header.soak = spec.soak;
+  header.versus = facts.versus;
+  Links links;
+  std::vector<HostCores> cores;
+  std::map<uint64_t, size_t> lines;
+  std::map<int, std::vector<int>> teams;
+  for (size_t rank = 0; rank < peers.size(); ++rank) {
+    const transport::PeerInfo& peer = peers[rank];
+    const auto [at, fresh] = lines.emplace(peer.host_hash, header.hosts.size());
+    if (fresh) {
+      header.hosts.emplace_back().host = peer.host;
+      cores.emplace_back();
+    }
+    COLL_ASSIGN(RankSays said, read_rank(all[rank], on_gpus, cores[at->second], links));
+    header.init_seconds = std::max(header.init_seconds, said.init_seconds);
+    HostLine& line = header.hosts[at->second];
+    line.ranks.push_back(peer.rank);
+    teams[said.team].push_back(peer.rank);
+    line.devices.push_back(peer.device);
+    line.pids.push_back(peer.pid);
+    if (on_gpus) line.gpus.push_back(std::move(said.gpu));
+  }
+  for (auto& [key, line] : links) header.links.push_back(std::move(line));
+  if (spec.window) {
+    WindowsLine& windows = header.windows.emplace();
+    windows.bytes = facts.window_bytes;
+    windows.note = communicator.no_direct_path();
+    for (auto& [lowest, ranks] : teams) windows.teams.push_back(std::move(ranks));
+  }
+  header.note = note_of(header, cores);
+  sink.header(header);
+  return {};
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,171 @@
+// The rows of THE table of options that say how a collective is measured.
+#include "cmd/cli/options_rows.h"
+#include "cmd/measure/versus.h"
+#include "kernels/contract/types.h"
+
+namespace collctl::cmd {
+namespace {
+
+using kernels::DataType;
+using kernels::RedOp;
+
+template <class Enum>
+std::vector<std::string> names_and_all(int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.emplace_back(kernels::name_of(Enum(i)));
+  names.emplace_back("all");
+  return names;
+}
+
+std::vector<std::string> versus_names() {
+  std::vector<std::string> names = versus_variants();
+  names.emplace_back("best");
+  return names;
+}
+
+}  // namespace
+
+void add_measure_options(std::vector<Option>& t) {
+  const Adder add{t, Group::measure, kCollectives};
+  add({.name = "dtype",
+       .letter = 'd',
+       .kind = ValueKind::choices,
+       .value = "TYPE",
+       .fallback = "float32",
+       .allowed = names_and_all<DataType>(kernels::kDataTypeCount),
+       .help = "element types, comma separated",
+       .more = "Other names work too: float, half, double, bf16, int."});
+  add({.name = "op",
+       .kind = ValueKind::choices,
+       .value = "OP",
+       .fallback = "sum",
+       .allowed = names_and_all<RedOp>(kernels::kRedOpCount),
+       .help = "reductions, comma separated"});
+  add({.name = "root",
+       .letter = 'r',
+       .kind = ValueKind::integer,
+       .value = "R",
+       .fallback = "0",
+       .minimum = 0,
+       .maximum = 65535,
+       .allowed = {"all"},
+       .help = "root rank, or all in turn"});
+  add({.name = "iters",
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "20",
+       .minimum = 1,
+       .maximum = 1000000,
+       .scopes = kOnRanks,
+       .help = "timed iterations of each size"});
+  add({.name = "budget",
+       .kind = ValueKind::number,
+       .value = "S",
+       .fallback = "300",
+       .minimum = 0.001,
+       .maximum = 1e6,
+       .scopes = kWindowTest,
+       .help = "no stage and no pair of ranks begins later, seconds (window-test)",
+       .more = "What is left then is not tested: exit code 8, and the report says what it is."});
+  add({.name = "warmup",
+       .letter = 'w',
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "5",
+       .minimum = 0,
+       .maximum = 1000000,
+       .help = "untimed iterations before them"});
+  add({.name = "sync",
+       .kind = ValueKind::choice,
+       .value = "HOW",
+       .fallback = "block",
+       .allowed = {"block", "each"},
+       .help = "time iterations as one block, or each",
+       .more = "block runs them back to back and divides, as nccl-tests does. "
+               "each puts a barrier before every one and prints percentiles."});
+  add({.name = "cuda-graph",
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "none",
+       .minimum = 1,
+       .maximum = 10000,
+       .help = "on GPUs: replay CUDA graphs of N operations",
+       .more = "The time of an operation is that of a graph divided by N. The data check runs "
+               "through a graph as well."});
+  add({.name = "vs",
+       .kind = ValueKind::choice,
+       .value = "WHAT",
+       .fallback = "none",
+       .allowed = {"nccl"},
+       .help = "on GPUs: time the installed NCCL in turn, print the ratio",
+       .more = "libnccl.so.2 works on the same buffers in the same process; blocks of iterations "
+               "alternate five times and medians are compared. ratio: its time by ours, above 1 we "
+               "are faster. NVLS is off on both sides unless NCCL_NVLS_ENABLE is set."});
+  add({.name = "vs-config",
+       .kind = ValueKind::choices,
+       .value = "NAME",
+       .fallback = "default",
+       .allowed = versus_names(),
+       .help = "how NCCL is set up, comma separated; best: all",
+       .more = "Of several the fastest at each size is compared; --json has them all. registered "
+               "and symmetric are the default with registered buffers and symmetric windows."});
+  add({.name = "window",
+       .help = "let buffers lie in registered windows",
+       .more = "Ranks of a host map each other's windows, so collectives can go from buffer to "
+               "buffer, where the model takes that for faster: the column path says direct. On "
+               "several hosts collectives take the staged path."});
+  add({.name = "misalign",
+       .kind = ValueKind::integer,
+       .value = "BYTES",
+       .fallback = "0",
+       .minimum = 0,
+       .maximum = 4095,
+       .help = "let buffers begin so many bytes behind a page"});
+  add({.name = "seed",
+       .kind = ValueKind::integer,
+       .value = "S",
+       .fallback = "1",
+       .minimum = 0,
+       .maximum = 1e15,
+       .hidden = true,
+       .help = "of the soak's random operations"});
+  add({.name = "ops",
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "1000",
+       .minimum = 1,
+       .maximum = 1e9,
+       .hidden = true,
+       .help = "operations of the soak"});
+  add({.name = "check",
+       .letter = 'c',
+       .kind = ValueKind::choice,
+       .value = "0|1",
+       .fallback = "1",
+       .allowed = {"0", "1"},
+       .help = "compare every element with the expected one"});
+  add({.name = "in-place",
+       .kind = ValueKind::choice,
+       .value = "WHICH",
+       .fallback = "both",
+       .allowed = {"0", "1", "both"},
+       .help = "measure out of place, in place, or both"});
+  add({.name = "min-busbw",
+       .kind = ValueKind::limit,
+       .value = "X[@SIZE]",
+       .fallback = "none",
+       .minimum = 0,
+       .maximum = 1e6,
+       .help = "exit 1 when the bus bandwidth (GB/s) is lower",
+       .more = "At the largest size, or at SIZE."});
+  add({.name = "max-latency",
+       .kind = ValueKind::limit,
+       .value = "US[@SIZE]",
+       .fallback = "none",
+       .minimum = 0,
+       .maximum = 1e12,
+       .help = "exit 1 when the time (us) is longer",
+       .more = "At the smallest size, or at SIZE."});
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,345 @@
+#include "cmd/measure/run.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "cmd/measure/header.h"
+#include "cmd/verify/diagnose.h"
+#include "cmd/text/sizes.h"
+
+namespace collctl::cmd {
+
+using kernels::Collective;
+using kernels::DataType;
+using kernels::RedOp;
+using runtime::Operation;
+
+namespace {
+
+// A broken link breaks every row: the first few say all there is to say.
+constexpr int kMaxExplained = 4;
+
+std::vector<std::string> or_chosen(const std::vector<std::string>& names) {
+  return names.empty() ? std::vector<std::string>{""} : names;
+}
+
+// Another library's turns and ours alternate, so that what the machine does meanwhile meets both.
+constexpr int kTurns = 5;
+constexpr int kMostCheckThreads = 8;
+
+}  // namespace
+
+BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink,
+                   CostWatch* own_cost)
+    : spec_(spec),
+      communicator_(communicator),
+      sink_(sink),
+      timeout_s_(op_timeout(spec)),
+      stream_(communicator),
+      windows_(communicator),
+      cost_watch_(own_cost) {
+  if (const auto device = communicator.device()) clocks_.emplace(device->facts().bus_id);
+  for (const std::string& algorithm : or_chosen(spec.algorithms))
+    for (const std::string& protocol : or_chosen(spec.protocols))
+      combinations_.emplace_back(algorithm, protocol);
+}
+
+Status BenchRun::check_spec() const {
+  if (spec_.types.empty() || spec_.ops.empty() || spec_.roots.empty())
+    return Error{ErrorCode::usage, "a bench needs at least one type, operation and root"};
+  if (spec_.in_place == InPlace::in_place && !has_in_place_form(spec_.collective))
+    return Error{ErrorCode::usage,
+                 format("{} has no in-place form", kernels::name_of(spec_.collective)),
+                 "leave out --in-place, or use --in-place 0"};
+  for (int root : spec_.roots)
+    if (has_root(spec_.collective) && (root < -1 || root >= communicator_.size()))
+      return Error{ErrorCode::usage, format("root {} is not a rank; expected 0 to {}", root,
+                                            communicator_.size() - 1)};
+  return {};
+}
+
+Place BenchRun::place_of(const RowKey& key) const {
+  return {communicator_.rank(), communicator_.size(), std::max(key.root, 0)};
+}
+
+Deadline BenchRun::patience() const {
+  return Deadline::after_seconds(timeout_s_ * 2 + 10);
+}
+
+const DataOracle& BenchRun::oracle(const RowKey& key) {
+  const DataKind kind{key.type, has_op(key.collective), key.op, communicator_.size()};
+  if (!oracle_ || !(oracle_->kind() == kind))
+    oracle_ = std::make_unique<DataOracle>(kind, communicator_.rank());
+  return *oracle_;
+}
+
+Status BenchRun::run() {
+  COLL_TRY(check_spec());
+  COLL_ASSIGN(std::vector<uint64_t> sizes,
+              size_series({spec_.min_bytes, spec_.max_bytes, spec_.step_factor, spec_.step_bytes}));
+  const bool barrier = spec_.collective == Collective::barrier;
+  if (barrier) sizes = {0};
+  COLL_TRY(reserve_buffers(sizes));
+  if (!spec_.versus.empty()) COLL_TRY(set_up_versus(sizes));
+  const HeaderFacts facts{.versus = versus_ ? versus_->name() + ": " + versus_->variants() : "",
+                          .clocks = clocks_ ? clocks_->at_first() : "",
+                          .window_bytes = windows_.bytes()};
+  COLL_TRY(send_header(spec_, facts, communicator_, sink_, patience()));
+  barrier_.emplace(communicator_, stream_, timeout_s_);
+  sink_.phase(communicator_.rank(), "measure");
+  const base::HostLoad load_before = base::host_load();
+  std::vector<int> roots{-1};
+  if (has_root(spec_.collective)) roots = spec_.roots;
+  if (roots.size() == 1 && roots[0] == -1 && has_root(spec_.collective)) {
+    roots.clear();
+    for (int root = 0; root < communicator_.size(); ++root) roots.push_back(root);
+  }
+  std::vector<DataType> types = spec_.types;
+  std::vector<RedOp> ops = spec_.ops;
+  if (barrier) types = {DataType::int32};
+  if (!has_op(spec_.collective)) ops = {RedOp::sum};
+  rows_total_ = types.size() * ops.size() * roots.size() * combinations_.size() * sizes.size();
+  for (DataType type : types)
+    for (RedOp op : ops)
+      for (int root : roots) COLL_TRY(series(type, op, root, sizes));
+  COLL_TRY(say_at_the_end(load_before));
+  return windows_.give_back(patience());
+}
+
+// All sizes of one type, operation and root, for each combination of algorithm and protocol. Of
+// several combinations those that cannot serve a size are left out; one alone, or all, is an error.
+Status BenchRun::series(DataType type, RedOp op, int root, const std::vector<uint64_t>& sizes) {
+  std::map<uint64_t, Error> refused;  // by size: why, until a combination serves it
+  std::set<uint64_t> served;
+  for (const auto& [algorithm, protocol] : combinations_) {
+    const RowKey key{spec_.collective, type, op, root, {}};
+    std::vector<uint64_t> able = sizes;
+    if (combinations_.size() > 1) {
+      COLL_TRY(communicator_.set_choices(algorithm, protocol, spec_.channels));
+      barrier_->refresh();
+      std::erase_if(able, [&](uint64_t asked) {
+        Status serves = plans(key, asked);
+        if (!serves) refused.insert_or_assign(asked, std::move(serves.error()));
+        return !serves;
+      });
+      rows_done_ += sizes.size() - able.size();
+    }
+    served.insert(able.begin(), able.end());
+    COLL_TRY(combination(key, able));
+  }
+  for (const auto& [asked, why] : refused)
+    if (served.count(asked) == 0) return why;
+  return {};
+}
+
+// Whether the choices in force serve a size; all ranks find the same.
+Status BenchRun::plans(RowKey key, uint64_t asked) {
+  key.size =
+      size_point(key.collective, asked, communicator_.size(), kernels::element_size(key.type));
+  const Place place = place_of(key);
+  auto plan = communicator_.plan_for(
+      operations_for(key, place, place_buffers(key, place, false, input_, output_)));
+  if (!plan) return std::move(plan.error());
+  return {};
+}
+
+Status BenchRun::combination(RowKey key, const std::vector<uint64_t>& sizes) {
+  const uint32_t size = kernels::element_size(key.type);
+  for (uint64_t asked : sizes) {
+    key.size = size_point(key.collective, asked, communicator_.size(), size);
+    if (communicator_.rank() == 0)
+      sink_.progress(
+          format("{}, {} of {}", human_bytes(key.size.bytes), rows_done_ + 1, rows_total_));
+    COLL_TRY_IN(row(key),
+                format("{} of {} bytes", kernels::name_of(key.collective), key.size.bytes));
+    ++rows_done_;
+  }
+  return {};
+}
+
+Status BenchRun::row(const RowKey& key) {
+  Half out_of_place, in_place;
+  if (spec_.in_place != InPlace::in_place) {
+    COLL_ASSIGN(out_of_place, half(key, false));
+  }
+  if (spec_.in_place != InPlace::out_of_place && has_in_place_form(key.collective)) {
+    COLL_ASSIGN(in_place, half(key, true));
+  }
+  return report_row(key, out_of_place, in_place);
+}
+
+// Poisoned outputs, then this rank's input where it belongs.
+Status BenchRun::prepare(const RowKey& key, const RunBuffers& buffers) {
+  const BufferShape shape = buffer_shape(key.collective, key.size.count, place_of(key));
+  COLL_TRY(buffers.output->poison(buffers.output_bytes));
+  COLL_TRY(oracle(key).fill_input(*buffers.input, buffers.input_at, shape.input));
+  return buffers.input != buffers.output ? buffers.input->set_guards(buffers.input_bytes)
+                                         : Status();
+}
+
+Result<BenchRun::Half> BenchRun::half(const RowKey& key, bool in_place) {
+  const RunBuffers buffers = place_buffers(key, place_of(key), in_place, input_, output_);
+  Half result;
+  result.measured = true;
+  COLL_TRY(prepare(key, buffers));
+  // In place the result of one iteration is the input of the next: zeros stay zeros, whereas data
+  // would grow to infinities and denormals whose arithmetic is slower than the user's.
+  if (in_place) COLL_TRY(buffers.output->zero(buffers.output_bytes));
+  COLL_TRY(time(key, buffers, result));
+  if (spec_.check && key.collective != Collective::barrier) COLL_TRY(check(key, buffers, result));
+  return result;
+}
+
+Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) {
+  const std::vector<Operation> ops = operations_for(key, place_of(key), buffers);
+  COLL_ASSIGN(const std::unique_ptr<Timed> own,
+              own_timed(communicator_, stream_, ops, {timeout_s_, spec_.cuda_graph}));
+  std::vector<VersusRun> others;
+  if (versus_) {
+    COLL_ASSIGN(others, versus_->runs({key, place_of(key), buffers}, spec_.cuda_graph));
+  }
+  half.variants.clear();
+  for (const VersusRun& other : others) half.variants.push_back(other.variant);
+  half.samples.resize(1 + others.size());
+  MeasureOptions options{replays(), spec_.warmup, spec_.sync_each};
+  for (int turn = 0; turn < (versus_ ? kTurns : 1); ++turn) {
+    for (size_t i = 0; i <= others.size(); ++i) {
+      Timed& timed = i == 0 ? *own : *others[i - 1].timed;
+      COLL_ASSIGN(Samples samples, measure(timed, *barrier_, options));
+      half.samples[i].push_back(std::move(samples));
+    }
+    options.warmup = std::min(options.warmup, 1);
+    if (clocks_) clocks_->look();  // while the GPU is still as it was
+  }
+  return {};
+}
+
+// How often a block runs what is timed: an operation, or a graph of some.
+int BenchRun::replays() const {
+  if (spec_.cuda_graph == 0 || spec_.sync_each) return spec_.iterations;
+  return (spec_.iterations + spec_.cuda_graph - 1) / spec_.cuda_graph;
+}
+
+// With graphs through a graph as well; of one operation, since several in place would add up.
+Status BenchRun::check(const RowKey& key, const RunBuffers& buffers, Half& half) {
+  const Place place = place_of(key);
+  const std::vector<Operation> ops = operations_for(key, place, buffers);
+  COLL_ASSIGN(const std::unique_ptr<Timed> once,
+              own_timed(communicator_, stream_, ops, {timeout_s_, spec_.cuda_graph != 0 ? 1 : 0}));
+  COLL_TRY(prepare(key, buffers));
+  COLL_TRY(once->enqueue());
+  COLL_TRY(once->wait());
+  const int threads =
+      blocks_ ? std::clamp(base::usable_cores() / local_ranks(), 1, kMostCheckThreads) : 1;
+  COLL_ASSIGN(half.check,
+              check_run(oracle(key), key.collective, key.size.count, place, buffers, threads));
+  return {};
+}
+
+Timing BenchRun::merged(const RowKey& key, const Half& half, const AllSamples& all) const {
+  const MergeOptions merge{key.collective, key.size.bytes, replays(),
+                           std::max(spec_.cuda_graph, 1)};
+  std::vector<Timing> medians;
+  for (const auto& turns : all) {
+    std::vector<Timing> timings;
+    for (const auto& ranks : turns) timings.push_back(merge_samples(ranks, merge));
+    medians.push_back(median_timing(std::move(timings)));
+  }
+  Timing own = medians.at(0);
+  for (size_t i = 1; i < medians.size(); ++i)
+    own.versus.push_back({versus_->name(), half.variants[i - 1], medians[i].time_us});
+  std::stable_sort(own.versus.begin(), own.versus.end(),
+                   [](const auto& a, const auto& b) { return a.time_us < b.time_us; });
+  return own;
+}
+
+Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const Half& in_place) {
+  const uint32_t size = kernels::element_size(key.type);
+  const bool checked = spec_.check && key.collective != Collective::barrier;
+  const Half* halves[2] = {&out_of_place, &in_place};
+  ByteWriter writer;
+  for (const Half* half : halves) {
+    for (const auto& turns : half->samples)
+      for (const Samples& samples : turns) samples.put(writer);
+    writer.put(half->check.wrong(size));
+  }
+  COLL_ASSIGN(const std::vector<Bytes> all, communicator_.gather_blobs(writer.bytes(), patience()));
+  // By half: [series][turn][rank]. Every rank has measured the same.
+  AllSamples samples[2];
+  uint64_t wrong[2] = {0, 0};
+  const size_t iterations = spec_.sync_each ? size_t(spec_.iterations) : 0;
+  for (int h = 0; h < 2; ++h)
+    for (const auto& turns : halves[h]->samples) samples[h].emplace_back(turns.size());
+  for (const Bytes& blob : all) {
+    ByteReader reader(blob);
+    for (int h = 0; h < 2; ++h) {
+      for (auto& turns : samples[h])
+        for (auto& ranks : turns) ranks.push_back(Samples::get(reader, iterations));
+      wrong[h] += reader.get<uint64_t>();
+    }
+    if (!reader.ok() || !reader.at_end())
+      return Error{ErrorCode::defect, "a rank's times have the wrong length"};
+  }
+  if (communicator_.rank() == 0 || sink_.every_rank()) {
+    COLL_ASSIGN(BenchRow row, described(key));
+    Timing* timings[2] = {&row.out_of_place, &row.in_place};
+    for (int h = 0; h < 2; ++h) {
+      if (!halves[h]->measured) continue;
+      *timings[h] = merged(key, *halves[h], samples[h]);
+      if (checked) timings[h]->wrong = int64_t(wrong[h]);
+    }
+    sink_.row(row);
+  }
+  if (wrong[0] != 0) COLL_TRY(explain(key, false, out_of_place.check));
+  if (wrong[1] != 0) COLL_TRY(explain(key, true, in_place.check));
+  return {};
+}
+
+// The row without its times: what ran.
+Result<BenchRow> BenchRun::described(const RowKey& key) {
+  BenchRow row{.bytes = key.size.bytes,
+               .count = key.size.count,
+               .type = key.type,
+               .op = key.op,
+               .has_op = has_op(key.collective),
+               .root = key.root,
+               .algorithm = {},
+               .protocol = {},
+               .channels = 0,
+               .direct = false,
+               .out_of_place = {},
+               .in_place = {}};
+  const Place place = place_of(key);
+  COLL_ASSIGN(const runtime::Plan plan,
+              communicator_.plan_for(
+                  operations_for(key, place, place_buffers(key, place, false, input_, output_))));
+  if (!plan.ops.empty()) {
+    row.algorithm = kernels::name_of(plan.ops[0].algorithm);
+    row.protocol = kernels::name_of(plan.ops[0].protocol);
+    row.channels = plan.ops[0].channels;
+    row.direct = plan.ops[0].direct;
+  }
+  return row;
+}
+
+Status BenchRun::explain(const RowKey& key, bool in_place, const CheckResult& check) {
+  if (++explained_ > kMaxExplained) return {};
+  if (communicator_.rank() == 0) sink_.progress("wrong data: looking for where it came from");
+  const Place place = place_of(key);
+  const RunBuffers buffers = place_buffers(key, place, in_place, input_, output_);
+  COLL_ASSIGN(const std::vector<DataFault> faults,
+              diagnose({communicator_, stream_, key, place, buffers, check, patience()}));
+  for (DataFault fault : faults) {
+    fault.message +=
+        format(" ({} {}{} of {}{})", kernels::name_of(key.collective), kernels::name_of(key.type),
+               has_op(key.collective) ? format(" {}", kernels::name_of(key.op)) : "",
+               human_bytes(key.size.bytes), in_place ? ", in place" : "");
+    sink_.fault(fault);
+  }
+  return {};
+}
+
+}  // namespace collctl::cmd

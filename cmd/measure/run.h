@@ -1,0 +1,85 @@
+// BenchRun: one rank of a measurement after the communicator is up: its buffers, the rows and their
+// exchange. Made and run by bench_rank (bench.h) on the rank's thread; owns the buffers and the
+// stream, borrows communicator, spec and sink.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/host_limits.h"
+#include "cmd/measure/bench.h"
+#include "cmd/measure/timing.h"
+#include "cmd/measure/windows.h"
+#include "cmd/verify/data_check.h"
+#include "cmd/measure/gpu_clocks.h"
+#include "cmd/measure/start_cost.h"
+#include "cmd/measure/versus.h"
+#include "runtime/communicator/communicator.h"
+
+namespace collctl::cmd {
+
+class BenchRun {
+ public:
+  // `own_cost`: counts since before the communicator was made, paused; null: nobody wants to know.
+  BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink,
+           CostWatch* own_cost = nullptr);
+  Status run();
+
+ private:
+  struct Half {  // one placement of a row, this rank's share
+    // By what was measured: our own, then each variant of another library; turn by turn.
+    std::vector<std::vector<Samples>> samples;
+    std::vector<std::string> variants;  // of that library
+    CheckResult check;
+    bool measured = false;
+  };
+  // By series, turn and rank.
+  using AllSamples = std::vector<std::vector<std::vector<Samples>>>;
+  using Combination = std::pair<std::string, std::string>;  // algorithm, protocol
+
+  Status check_spec() const;
+  Status reserve_buffers(const std::vector<uint64_t>& sizes);
+  Status set_up_versus(const std::vector<uint64_t>& sizes);
+  Status say_at_the_end(const base::HostLoad& load_before);
+  Status series(kernels::DataType type, kernels::RedOp op, int root,
+                const std::vector<uint64_t>& sizes);
+  Status plans(RowKey key, uint64_t asked);
+  Status combination(RowKey key, const std::vector<uint64_t>& sizes);
+  Status row(const RowKey& key);
+  Result<Half> half(const RowKey& key, bool in_place);
+  Status report_row(const RowKey& key, const Half& out_of_place, const Half& in_place);
+  Status explain(const RowKey& key, bool in_place, const CheckResult& check);
+  Status time(const RowKey& key, const RunBuffers& buffers, Half& half);
+  Status check(const RowKey& key, const RunBuffers& buffers, Half& half);
+  Status prepare(const RowKey& key, const RunBuffers& buffers);
+  Status check_memory(uint64_t largest, uint64_t each) const;
+  Timing merged(const RowKey& key, const Half& half, const AllSamples& all) const;
+  Result<BenchRow> described(const RowKey& key);
+  int replays() const;
+  int local_ranks() const;
+  Place place_of(const RowKey& key) const;
+  Deadline patience() const;
+  const DataOracle& oracle(const RowKey& key);
+
+  const BenchSpec& spec_;
+  runtime::Communicator& communicator_;
+  BenchSink& sink_;
+  double timeout_s_;
+  runtime::Stream stream_;
+  std::optional<StreamBarrier> barrier_;
+  std::vector<Combination> combinations_;
+  std::shared_ptr<DeviceBlocks> blocks_;  // GPU ranks
+  GuardedBuffer input_, output_;
+  BenchWindows windows_;            // with --window: of the two
+  std::unique_ptr<Versus> versus_;  // null: nothing to compare with
+  CostWatch* cost_watch_;
+  std::optional<StartCost> own_cost_;
+  std::optional<ClockWatch> clocks_;  // GPU ranks
+  std::unique_ptr<DataOracle> oracle_;
+  uint64_t rows_done_ = 0, rows_total_ = 0;
+  int explained_ = 0;  // wrong rows so far; the same on all ranks
+};
+
+}  // namespace collctl::cmd

@@ -1,0 +1,249 @@
+#include "cmd/measure/soak.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "cmd/measure/header.h"
+#include "cmd/measure/timing.h"
+#include "cmd/measure/gpu_clocks.h"
+#include "cmd/measure/timed.h"
+#include "kernels/algorithms.h"
+
+namespace collctl::cmd {
+
+using kernels::Collective;
+using kernels::DataType;
+using kernels::RedOp;
+using runtime::Communicator;
+
+namespace {
+
+constexpr uint64_t kTold = 200;  // operations between two lines of progress
+constexpr uint64_t kSameChoices = 16;
+constexpr int kMostChannels = 8;  // of forced choices
+
+}  // namespace
+
+uint64_t SeededNumbers::next() {
+  uint64_t x = state_ += 0x9E3779B97F4A7C15u;
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
+}
+
+Soak::Soak(const BenchSpec& spec, Communicator& communicator, BenchSink& sink)
+    : spec_(spec),
+      communicator_(communicator),
+      sink_(sink),
+      numbers_(spec.soak_seed),
+      windows_(communicator) {
+  for (int i = 0; i < kStreams; ++i)
+    streams_.push_back(std::make_unique<runtime::Stream>(communicator));
+}
+
+Status Soak::reserve() {
+  std::shared_ptr<DeviceBlocks> blocks;
+  if (communicator_.device()) {
+    COLL_ASSIGN(blocks, DeviceBlocks::make(communicator_.device()));
+  }
+  for (int i = 0; i < kTogether; ++i) {
+    const bool window = spec_.window && i < kTogether - kNotInWindows;
+    Pair& pair =
+        pairs_.emplace_back(Pair{GuardedBuffer(blocks, window), GuardedBuffer(blocks, window)});
+    COLL_TRY(pair.input.reserve(spec_.max_bytes));
+    COLL_TRY(pair.output.reserve(spec_.max_bytes));
+  }
+  if (!spec_.window) return {};
+  std::vector<GuardedBuffer*> buffers;
+  for (Pair& pair : std::span(pairs_).first(kTogether - kNotInWindows))
+    buffers.insert(buffers.end(), {&pair.input, &pair.output});
+  return windows_.add(buffers, patience());
+}
+
+Deadline Soak::patience() const {
+  return Deadline::after_seconds(op_timeout(spec_) * 2 + 10);
+}
+
+Place Soak::place_of(const Drawn& drawn) const {
+  return {communicator_.rank(), communicator_.size(), std::max(drawn.key.root, 0)};
+}
+
+RunBuffers Soak::buffers_of(const Drawn& drawn, Pair& pair) const {
+  return place_buffers(drawn.key, place_of(drawn), drawn.in_place, pair.input, pair.output);
+}
+
+// All magnitudes alike, few of them round numbers.
+uint64_t Soak::draw_bytes() {
+  int bits = 1;
+  while (bits < 62 && uint64_t(1) << bits < spec_.max_bytes) ++bits;
+  const uint64_t most = uint64_t(1) << numbers_.below(bits + 1);
+  const uint64_t bytes = numbers_.one_in(4) ? most : numbers_.next() % (most + 1);
+  return std::min(bytes, spec_.max_bytes);
+}
+
+Soak::Drawn Soak::draw() {
+  Drawn drawn;
+  RowKey& key = drawn.key;
+  key.collective = Collective(numbers_.below(kernels::kCollectiveCount));
+  key.type = DataType(numbers_.below(kernels::kDataTypeCount));
+  key.op = RedOp(numbers_.below(kernels::kRedOpCount));
+  const int root = numbers_.below(communicator_.size());
+  key.root = has_root(key.collective) ? root : -1;
+  const uint32_t element = kernels::element_size(key.type);
+  key.size = size_point(key.collective, draw_bytes(), communicator_.size(), element);
+  const bool in_place = numbers_.one_in(2);
+  drawn.in_place = in_place && has_in_place_form(key.collective);
+  const auto shift = uint64_t(numbers_.below(17)) * element;
+  drawn.misalign = numbers_.one_in(2) ? shift : 0;
+  drawn.stream = numbers_.below(kStreams);
+  return drawn;
+}
+
+// Collective.
+Status Soak::draw_choices() {
+  algorithm_.clear();
+  protocol_.clear();
+  channels_ = 0;
+  const auto table = kernels::algorithms();
+  const auto& row = table[size_t(numbers_.below(int(table.size())))];
+  const auto protocol = kernels::Protocol(numbers_.below(kernels::kProtocolCount));
+  const int channels = 1 + numbers_.below(kMostChannels);
+  // In-network reduction is not always there, and serves one collective.
+  if (numbers_.one_in(2) && !row.network) algorithm_ = row.name;
+  if (numbers_.one_in(2)) protocol_ = kernels::name_of(protocol);
+  if (numbers_.one_in(3)) channels_ = channels;
+  return communicator_.set_choices(algorithm_, protocol_, channels_);
+}
+
+// What the choices in force cannot serve is drawn again: all ranks find the same.
+Result<std::vector<Soak::Drawn>> Soak::draw_batch() {
+  constexpr int kAttempts = 200;
+  std::vector<Drawn> batch;
+  const size_t wanted = 1 + size_t(numbers_.below(kTogether));
+  for (int attempt = 0; attempt < kAttempts && batch.size() < wanted; ++attempt) {
+    Drawn drawn = draw();
+    Pair& pair = pairs_[batch.size()];
+    const auto ops = operations_for(drawn.key, place_of(drawn), buffers_of(drawn, pair));
+    const auto plan = communicator_.plan_for(ops);
+    if (plan) batch.push_back(drawn);
+    if (!plan && plan.error().code != ErrorCode::usage) return plan.error();
+  }
+  return batch;
+}
+
+Status Soak::prepare(const Drawn& drawn, Pair& pair) {
+  pair.input.misalign(drawn.misalign);
+  pair.output.misalign(drawn.misalign);
+  const RunBuffers buffers = buffers_of(drawn, pair);
+  const DataKind kind{drawn.key.type, has_op(drawn.key.collective), drawn.key.op,
+                      communicator_.size()};
+  const BufferShape shape =
+      buffer_shape(drawn.key.collective, drawn.key.size.count, place_of(drawn));
+  COLL_TRY(buffers.output->poison(buffers.output_bytes));
+  pair.oracle.emplace(kind, communicator_.rank());
+  COLL_TRY(pair.oracle->fill_input(*buffers.input, buffers.input_at, shape.input));
+  return buffers.input != buffers.output ? buffers.input->set_guards(buffers.input_bytes)
+                                         : Status();
+}
+
+Status Soak::start(const std::vector<Drawn>& batch, bool grouped) {
+  std::optional<runtime::Group> group;
+  if (grouped) group.emplace();
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const auto ops =
+        operations_for(batch[i].key, place_of(batch[i]), buffers_of(batch[i], pairs_[i]));
+    COLL_TRY_IN(
+        launch(communicator_, *streams_[size_t(batch[i].stream)], ops, Communicator::Launch::async),
+        text_of(batch[i]));
+  }
+  return grouped ? group->end() : Status();
+}
+
+std::string Soak::text_of(const Drawn& drawn) const {
+  const RowKey& key = drawn.key;
+  std::string text =
+      format("{} of {} {} {}", kernels::name_of(key.collective), key.size.count,
+             kernels::name_of(key.type), key.size.count == 1 ? "element" : "elements");
+  if (has_op(key.collective)) text += format(", {}", kernels::name_of(key.op));
+  if (key.root >= 0) text += format(", root {}", key.root);
+  text += drawn.in_place ? ", in place" : "";
+  if (drawn.misalign != 0) text += format(", {} bytes off a page", drawn.misalign);
+  text += format(", stream {}", drawn.stream);
+  if (!algorithm_.empty()) text += format(", {}", algorithm_);
+  if (!protocol_.empty()) text += format(", {}", protocol_);
+  if (channels_ != 0) text += format(", {} channels", channels_);
+  return text;
+}
+
+// Of the wrong elements of an output: those that hold what they held before. In place that is the
+// rank's own input where input and output are one, else the poison.
+Result<uint64_t> Soak::unwritten(const Drawn& drawn, const Pair& pair,
+                                 const CheckResult& found) const {
+  const Collective c = drawn.key.collective;
+  const bool own = drawn.in_place && (c == Collective::all_reduce || c == Collective::broadcast ||
+                                      c == Collective::reduce);
+  if (!own) return found.still_poisoned;
+  const uint64_t span = found.last_output - found.first_output + 1;
+  const Segment before{found.first_output, span, Segment::Source::input, communicator_.rank(),
+                       found.first_output};
+  COLL_ASSIGN(const Mismatch others, pair.oracle->compare(before, pair.output, 0, 1));
+  return std::min(span - others.bad, found.bad_outputs);
+}
+
+Status Soak::check(const Drawn& drawn, Pair& pair, uint64_t number) {
+  const RowKey& key = drawn.key;
+  if (key.collective == Collective::barrier) return {};
+  COLL_ASSIGN(const CheckResult found, check_run(*pair.oracle, key.collective, key.size.count,
+                                                 place_of(drawn), buffers_of(drawn, pair)));
+  if (found.wrong(kernels::element_size(key.type)) == 0) return {};
+  std::string what;
+  if (found.bad_outputs != 0) {
+    COLL_ASSIGN(const uint64_t as_before, unwritten(drawn, pair, found));
+    what = format("{} wrong elements of the output, {} to {}, {} of them never written",
+                  found.bad_outputs, found.first_output, found.last_output, as_before);
+  }
+  if (found.bad_outputs == 0 && found.bad_inputs != 0)
+    what = format("{} elements of the input were changed, from {} on", found.bad_inputs,
+                  found.first_input);
+  if (what.empty()) what = format("{} bytes beside the buffers were changed", found.guard_bytes);
+  return Error(ErrorCode::bad_data,
+               format("rank {}: {} ({}; operation {} of seed {})", communicator_.rank(), what,
+                      text_of(drawn), number, spec_.soak_seed),
+               format("--seed {} --ops {} brings it again", spec_.soak_seed, number + 1));
+}
+
+Status Soak::run_batch(const std::vector<Drawn>& batch, bool grouped) {
+  for (size_t i = 0; i < batch.size(); ++i) COLL_TRY(prepare(batch[i], pairs_[i]));
+  COLL_TRY(start(batch, grouped));
+  for (const auto& stream : streams_)
+    if (Status ended = stream->synchronize(); !ended)
+      return std::move(ended.error())
+          .within(format("operation {} of seed {}", done_, spec_.soak_seed));
+  for (size_t i = 0; i < batch.size(); ++i) COLL_TRY(check(batch[i], pairs_[i], done_ + i));
+  return {};
+}
+
+Status Soak::run() {
+  COLL_TRY(reserve());
+  const auto device = communicator_.device();
+  const std::string clocks = device ? ClockWatch(device->facts().bus_id).at_first() : "";
+  const HeaderFacts facts{.versus = "", .clocks = clocks, .window_bytes = windows_.bytes()};
+  COLL_TRY(send_header(spec_, facts, communicator_, sink_, patience()));
+  sink_.phase(communicator_.rank(), "measure");
+  uint64_t told = 0;
+  for (uint64_t batches = 0; done_ < uint64_t(spec_.soak_operations); ++batches) {
+    if (batches % kSameChoices == 0) COLL_TRY(draw_choices());
+    COLL_ASSIGN(std::vector<Drawn> batch, draw_batch());
+    const bool grouped = numbers_.one_in(2);
+    batch.resize(std::min<size_t>(batch.size(), uint64_t(spec_.soak_operations) - done_));
+    COLL_TRY(run_batch(batch, grouped));
+    done_ += batch.size();
+    if (communicator_.rank() == 0 && done_ / kTold != told) {
+      told = done_ / kTold;
+      sink_.progress(format("{} of {} operations", done_, spec_.soak_operations));
+    }
+  }
+  return windows_.give_back(patience());
+}
+
+}  // namespace collctl::cmd

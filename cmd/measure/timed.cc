@@ -1,0 +1,121 @@
+#include "cmd/measure/timed.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/format.h"
+
+namespace collctl::cmd {
+
+using runtime::Communicator;
+using runtime::Operation;
+using runtime::Stream;
+
+Result<DeviceWait> DeviceWait::make(transport::DevicePointer device) {
+  DeviceWait wait;
+  COLL_ASSIGN(wait.event_, transport::DeviceEvent::make(std::move(device), false));
+  return wait;
+}
+
+Status DeviceWait::operator()(void* stream, Deadline deadline, const char* what) const {
+  COLL_TRY(event_.record(stream));
+  // Ended by the device, by its error, or by the deadline, which is looked at now and then.
+  for (uint32_t looks = 1;; ++looks) {
+    COLL_ASSIGN(const bool done, event_.done());
+    if (done) return {};
+    if (looks % 256 == 0 && deadline.passed())
+      return Error(ErrorCode::deadline, format("{} did not finish in time", what));
+  }
+}
+
+Communicator::Launch launch_mode(const Communicator& communicator) {
+  return communicator.device() ? Communicator::Launch::async : Communicator::Launch::blocking;
+}
+
+Status launch(Communicator& communicator, Stream& stream, std::span<const Operation> operations,
+              Communicator::Launch how) {
+  if (operations.size() == 1) return communicator.start(operations[0], stream, how);
+  return communicator.start_all(operations, stream, how);
+}
+
+namespace {
+
+constexpr double kLookSeconds = 1;
+
+class OwnTimed : public Timed {
+ public:
+  OwnTimed(Communicator& communicator, Stream& stream, std::span<const Operation> operations,
+           double timeout_s)
+      : communicator_(communicator),
+        stream_(stream),
+        operations_(operations.begin(), operations.end()),
+        how_(launch_mode(communicator)),
+        timeout_s_(timeout_s) {}
+
+  Status prepare(int graph_operations) {
+    if (how_ == Communicator::Launch::blocking) return {};
+    COLL_ASSIGN(wait_, DeviceWait::make(communicator_.device()));
+    if (graph_operations == 0) return {};
+    // Links that are made on first use cannot be made while a graph is recorded.
+    COLL_TRY(launch(communicator_, stream_, operations_, how_));
+    COLL_TRY(stream_.synchronize());
+    COLL_TRY(stream_.capture_begin());
+    Status recorded;
+    for (int i = 0; i < graph_operations && recorded; ++i)
+      recorded = launch(communicator_, stream_, operations_, how_);
+    auto graph = stream_.capture_end();
+    if (!recorded) return std::move(recorded.error()).within("record a CUDA graph");
+    if (!graph) return std::move(graph.error()).within("record a CUDA graph");
+    graph_.emplace(std::move(*graph));
+    per_queued_ = graph_operations;
+    return {};
+  }
+
+  Status enqueue() override {
+    ++queued_;
+    return graph_ ? stream_.replay(*graph_) : launch(communicator_, stream_, operations_, how_);
+  }
+
+  // The kernels abort by themselves, with a report that names who waits for whom; the deadline
+  // here is for a device that does not answer at all. Each operation may take its time.
+  Status wait() override {
+    if (how_ == Communicator::Launch::async) {
+      const double patience_s = timeout_s_ * (2 + double(std::exchange(queued_, 0)) * per_queued_);
+      const Deadline deadline = Deadline::after_seconds(patience_s);
+      // What the communicator has learnt ends the wait as well.
+      for (bool done = false; !done;) {
+        const Deadline look = Deadline::after_seconds(std::min(patience_s, kLookSeconds));
+        Status waited = wait_(stream_.native(), look, "the operation");
+        done = waited.ok();
+        if (done) break;
+        COLL_TRY(communicator_.async_error());
+        if (waited.error().code != ErrorCode::deadline || deadline.passed()) return waited;
+      }
+    }
+    return stream_.synchronize();
+  }
+
+ private:
+  Communicator& communicator_;
+  Stream& stream_;
+  std::vector<Operation> operations_;
+  Communicator::Launch how_;
+  double timeout_s_;
+  DeviceWait wait_;
+  std::optional<transport::DeviceGraph> graph_;
+  uint64_t queued_ = 0;  // since the last wait
+  int per_queued_ = 1;   // operations
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Timed>> own_timed(Communicator& communicator, Stream& stream,
+                                         std::span<const Operation> operations,
+                                         const OwnTimedOptions& options) {
+  auto timed = std::make_unique<OwnTimed>(communicator, stream, operations, options.timeout_s);
+  COLL_TRY(timed->prepare(options.graph_operations));
+  return std::unique_ptr<Timed>(std::move(timed));
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,50 @@
+// What a timed loop runs: something that is queued, again and again, and waited for. OwnTimed is
+// one operation (or group) of a communicator; versus.h has another library's. Made by BenchRun for
+// a row, used by measure() on the rank's thread.
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/communicator/communicator.h"
+
+namespace collctl::cmd {
+
+class Timed {
+ public:
+  virtual ~Timed() = default;
+  virtual Status enqueue() = 0;
+  virtual Status wait() = 0;  // until everything that was queued is done
+};
+
+// Waits for all that is queued on a GPU's stream by asking it without a pause, as clocks in
+// microseconds want it. One thread.
+class DeviceWait {
+ public:
+  static Result<DeviceWait> make(transport::DevicePointer device);
+  // Error deadline: in words of `what`.
+  Status operator()(void* stream, Deadline deadline, const char* what) const;
+
+ private:
+  transport::DeviceEvent event_;
+};
+
+// How this communicator's work is timed. On GPUs with a graph of `operations` > 0 of them, which is
+// recorded here.
+struct OwnTimedOptions {
+  double timeout_s = 30;  // of a wait
+  int graph_operations = 0;
+};
+Result<std::unique_ptr<Timed>> own_timed(runtime::Communicator& communicator,
+                                         runtime::Stream& stream,
+                                         std::span<const runtime::Operation> operations,
+                                         const OwnTimedOptions& options);
+
+// One operation, or a group as one submission. Ranks that compute on the host do it in the caller's
+// thread.
+runtime::Communicator::Launch launch_mode(const runtime::Communicator& communicator);
+Status launch(runtime::Communicator& communicator, runtime::Stream& stream,
+              std::span<const runtime::Operation> operations, runtime::Communicator::Launch how);
+
+}  // namespace collctl::cmd

@@ -1,0 +1,95 @@
+// How NCCL's operations are timed: queued, recorded into graphs and waited for as our own are.
+#include <algorithm>
+#include <utility>
+
+#include "base/format.h"
+#include "cmd/measure/versus_nccl.h"
+
+namespace collctl::cmd {
+
+using runtime::Operation;
+
+namespace {
+
+// How long an operation may take: a slow network's share, and many GiB at most so long.
+constexpr double kSlowestBytesPerSecond = 10e6, kLeastSeconds = 0.01, kMostSeconds = 5;
+
+class NcclTimed : public Timed {
+ public:
+  NcclTimed(std::shared_ptr<NcclCommunicator> communicator, const RowKey& key, const Place& place,
+            const RunBuffers& buffers, void* stream)
+      : communicator_(std::move(communicator)),
+        key_(key),
+        place_(place),
+        operations_(operations_for(key, place, buffers)),
+        stream_(stream) {}
+
+  // The first call connects ranks, and may wait for them: in a thread that can be left behind.
+  Status prepare(int graph_operations) {
+    COLL_ASSIGN(wait_, DeviceWait::make(communicator_->device()));
+    const auto first = [communicator = communicator_, key = key_, place = place_,
+                        operations = operations_, stream = stream_] {
+      return communicator->enqueue(key, place, operations.front(), operations.back(), stream);
+    };
+    COLL_TRY(within_deadline(communicator_->device(),
+                             Deadline::after_seconds(communicator_->timeout_s()),
+                             kernels::name_of(key_.collective), first));
+    COLL_TRY(wait());
+    if (graph_operations == 0) return {};
+    COLL_TRY(transport::DeviceGraph::begin(communicator_->device(), stream_));
+    Status recorded;
+    for (int i = 0; i < graph_operations && recorded; ++i) recorded = call();
+    auto graph = transport::DeviceGraph::end(communicator_->device(), stream_);
+    if (!recorded) return recorded;
+    if (!graph) return std::move(graph.error()).within("record a CUDA graph of NCCL's");
+    graph_.emplace(std::move(*graph));
+    per_queued_ = graph_operations;
+    return {};
+  }
+
+  Status enqueue() override {
+    ++queued_;
+    return graph_ ? graph_->launch(stream_) : call();
+  }
+
+  // NCCL has no deadlines of its own: a hang is what lasts longer than any operation may.
+  Status wait() override {
+    const double each_s =
+        std::min(kLeastSeconds + double(key_.size.bytes) / kSlowestBytesPerSecond, kMostSeconds);
+    const double patience_s =
+        communicator_->timeout_s() + each_s * double(std::exchange(queued_, 0)) * per_queued_;
+    Status done = wait_(stream_, Deadline::after_seconds(patience_s), "NCCL's operation");
+    if (done) return done;
+    communicator_->abandon();
+    COLL_TRY(communicator_->async_error());
+    return std::move(done.error()).within(format("NCCL ({})", communicator_->variant().name));
+  }
+
+ private:
+  Status call() const {
+    return communicator_->enqueue(key_, place_, operations_.front(), operations_.back(), stream_);
+  }
+
+  std::shared_ptr<NcclCommunicator> communicator_;
+  RowKey key_;
+  Place place_;
+  std::vector<Operation> operations_;
+  void* stream_;
+  DeviceWait wait_;
+  std::optional<transport::DeviceGraph> graph_;
+  uint64_t queued_ = 0;  // since the last wait
+  int per_queued_ = 1;   // operations
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Timed>> nccl_timed(std::shared_ptr<NcclCommunicator> communicator,
+                                          const RowKey& key, const Place& place,
+                                          const RunBuffers& buffers, void* stream,
+                                          int graph_operations) {
+  auto timed = std::make_unique<NcclTimed>(std::move(communicator), key, place, buffers, stream);
+  COLL_TRY(timed->prepare(graph_operations));
+  return std::unique_ptr<Timed>(std::move(timed));
+}
+
+}  // namespace collctl::cmd

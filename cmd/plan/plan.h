@@ -1,0 +1,70 @@
+// `plan`: what a job of one rank per GPU would do on N equal nodes, by the same planner that a
+// running communicator has. make_job_plan puts the search, the cluster and the planner together
+// (plan.cc); the rest turns the result into text and JSON. Pure
+// but for the command; threads: values.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cmd/topo/machine_search.h"
+#include "cmd/plan/network.h"
+#include "cmd/topo/view.h"
+#include "kernels/cuda/launch.h"
+#include "runtime/request/choices.h"
+#include "runtime/plan/planner.h"
+#include "topology/cluster/cluster.h"
+#include "topology/search/search.h"
+
+namespace collctl::cmd {
+
+struct PlanSpec {
+  int nodes = 1;
+  kernels::Collective collective = kernels::Collective::all_reduce;
+  std::vector<uint64_t> sizes;  // asked for, in bytes
+  runtime::Choices choices;     // choices.channels: by wish; 0: as found
+  topology::ClusterOptions channels;
+  SearchWishes search;
+  std::optional<PlanNetwork> plugin;  // of several nodes, when one is named
+  // Whose kernels would run: null, this build's. Tests put others there.
+  const kernels::cuda::Launcher* launcher = nullptr;
+};
+
+struct PlanRow {
+  uint64_t bytes = 0;  // what is moved: the asked size in whole elements of every rank
+  kernels::AlgorithmId algorithm{};
+  kernels::Protocol protocol{};
+  int channels = 1, threads = 0;  // threads of a channel's block; 0: as the kernel likes
+  double expected_us = 0;
+  std::string limited_by;
+  std::string why;                           // next best and by how much
+  std::vector<runtime::WeighedChoice> weighed;  // all that serve the collective
+  double algbw_gbps = 0, busbw_gbps = 0;
+};
+
+struct JobPlan {
+  TopoView view;  // of one machine; `findings` hold the plan's own as well
+  PlanSpec spec;
+  std::vector<MachinePart> parts;
+  topology::Cluster cluster;  // node k: machine k / parts, part k % parts
+  std::vector<PlanRow> rows;
+
+  const MachinePart& part(int node) const { return parts[size_t(node) % parts.size()]; }
+  // Ranks count through the machines; the cluster's through its nodes.
+  int world_rank(int cluster_rank) const;
+};
+
+// Reads the graph file, if there is one. Errors: unavailable: no GPU, or several nodes without a
+// network device; usage: nothing left to choose from, or a graph file that is not of this machine;
+// defect: the rings and trees are none.
+Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec);
+
+// "0 1 2 ... 63": the first sixteen and the last one.
+std::string shortened_ranks(const std::vector<int>& ranks, const char* between);
+// For people: equal channels once, of many nodes the first two. `verbosity` 1: what was tried.
+std::string plan_text(const JobPlan& plan, int verbosity);
+// collctl.topo/1 with "cluster" and "choices": everything.
+std::string plan_json(const JobPlan& plan);
+
+}  // namespace collctl::cmd

@@ -1,0 +1,318 @@
+// What the paths between NICs say: which fail, which are slow, what to set.
+#include <algorithm>
+#include <set>
+
+#include "base/format.h"
+#include "cmd/measure/timing.h"
+#include "cmd/rails/rails.h"
+
+namespace collctl::cmd {
+namespace {
+
+const RailsNic& nic_from(const RailsReport& r, const RailAt& at) {
+  return r.hosts[size_t(r.pairs[at.pair].from)].nics[at.from];
+}
+const RailsNic& nic_to(const RailsReport& r, const RailAt& at) {
+  return r.hosts[size_t(r.pairs[at.pair].to)].nics[at.to];
+}
+const RailsCell& cell_at(const RailsReport& r, const RailAt& at) {
+  const RailsPair& pair = r.pairs[at.pair];
+  return pair.cells[at.from * r.hosts[size_t(pair.to)].nics.size() + at.to];
+}
+
+std::vector<RailAt> all_cells(const RailsReport& r) {
+  std::vector<RailAt> list;
+  for (size_t p = 0; p < r.pairs.size(); ++p)
+    for (size_t i = 0; i < r.hosts[size_t(r.pairs[p].from)].nics.size(); ++i)
+      for (size_t j = 0; j < r.hosts[size_t(r.pairs[p].to)].nics.size(); ++j)
+        list.push_back({p, i, j});
+  return list;
+}
+
+const char* remedy_of(RailEnd end, bool rdma) {
+  switch (end) {
+    case RailEnd::no_address:
+      return "give both ports an address of one kind (RoCE v2 over IPv4), or choose by "
+             "COLLCTL_IB_GID_INDEX: show_gids lists them";
+    case RailEnd::unreachable:
+      return "check routes and firewalls between the interfaces: ip route get ADDRESS oif DEV";
+    case RailEnd::silent:
+      return rdma
+                 ? "check that both ports are in one fabric (cables, VLAN, partition key) and, for "
+                   "RoCE, that UDP port 4791 passes; ibv_rc_pingpong -d DEV tries it alone"
+                 : "allow TCP between the interfaces; a firewall that drops it, or replies that "
+                   "leave by another interface (rp_filter), look like this";
+    case RailEnd::large_lost:
+      return "small messages pass and large ones do not: give every port and switch on the path the "
+             "same MTU (a RoCE interface's is at least its port's plus 64)";
+    case RailEnd::bad_data:
+      return "do not use this path: look at the NICs' and the switches' error counters";
+    default:
+      return "collctl doctor -H with these two hosts looks at their limits, drivers and ports";
+  }
+}
+
+RailFinding finding_at(const RailsReport& r, const RailAt& at) {
+  const RailsPair& pair = r.pairs[at.pair];
+  RailFinding finding;
+  finding.host = r.hosts[size_t(pair.from)].host;
+  finding.peer = r.hosts[size_t(pair.to)].host;
+  finding.nic = nic_from(r, at).name;
+  finding.peer_nic = nic_to(r, at).name;
+  return finding;
+}
+
+class Judge {
+ public:
+  Judge(const RailsReport& report, double below) : r_(report), below_(below) {}
+  RailsVerdict run();
+
+ private:
+  bool same_rail(const RailAt& at) const { return nic_from(r_, at).name == nic_to(r_, at).name; }
+  // Ways that can be at all, and that this fabric is meant to have.
+  bool counts(const RailAt& at) const {
+    return cell_at(r_, at).end != RailEnd::unlike && (!v_.rail_only || same_rail(at));
+  }
+  double rate(const RailAt& at) const {
+    return std::min(nic_from(r_, at).rate_Gbps, nic_to(r_, at).rate_Gbps);
+  }
+  bool bad(const RailAt& at) const {
+    return cell_at(r_, at).end != RailEnd::ok || is_slow_.contains(at);
+  }
+  void find_fabric();
+  void find_slow();
+  void find_hosts();
+  void say_failures();
+  std::vector<std::string> best_names() const;
+  void recommend();
+  void recommend_ports(const std::vector<std::string>& names);
+  void recommend_interface(const std::vector<std::string>& names);
+
+  const RailsReport& r_;
+  double below_;
+  std::vector<RailAt> cells_;
+  std::set<RailAt> is_slow_;
+  RailsVerdict v_;
+};
+
+// Where no NIC reaches one of another name, but each its own, the fabric is of rails.
+void Judge::find_fabric() {
+  size_t own = 0, other = 0, others = 0;
+  for (const RailAt& at : cells_) {
+    const RailEnd end = cell_at(r_, at).end;
+    if (end == RailEnd::unlike) continue;
+    if (same_rail(at)) {
+      own += end == RailEnd::ok ? 1 : 0;
+    } else {
+      ++others;
+      other += end == RailEnd::ok ? 1 : 0;
+    }
+  }
+  v_.rail_only = own > 0 && others > 0 && other == 0;
+}
+
+void Judge::find_slow() {
+  std::map<double, std::vector<double>> by_rate;
+  std::vector<double> all;
+  for (const RailAt& at : cells_) {
+    if (!counts(at)) continue;
+    ++v_.tried;
+    if (cell_at(r_, at).end != RailEnd::ok) continue;
+    ++v_.good;
+    by_rate[rate(at)].push_back(cell_at(r_, at).GBps);
+    all.push_back(cell_at(r_, at).GBps);
+  }
+  for (auto& [speed, values] : by_rate) v_.medians[speed] = median(values);
+  v_.median_GBps = median(all);
+  v_.least_GBps = all.empty() ? 0 : *std::min_element(all.begin(), all.end());
+  for (const RailAt& at : cells_) {
+    if (!counts(at) || cell_at(r_, at).end != RailEnd::ok) continue;
+    const double usual = v_.medians[rate(at)];
+    if (cell_at(r_, at).GBps >= below_ * usual) continue;
+    is_slow_.insert(at);
+    v_.slow.push_back(at);
+    RailFinding finding = finding_at(r_, at);
+    finding.kind = "slow";
+    finding.message = format("{}: {:.3g} GB/s, the median is {:.3g}", rail_text(r_, at),
+                             cell_at(r_, at).GBps, usual);
+    finding.remedy =
+        "look at width and rate of the link (ibstat, ethtool), its error counters, and the NIC's "
+        "PCI slot (collctl topo)";
+    v_.findings.push_back(std::move(finding));
+  }
+}
+
+void Judge::find_hosts() {
+  for (const RailsHost& host : r_.hosts) {
+    const bool has = std::any_of(host.nics.begin(), host.nics.end(),
+                                 [&](const RailsNic& nic) { return nic.rdma == v_.rdma; });
+    if (has) continue;
+    RailFinding finding;
+    finding.kind = "host";
+    finding.host = host.host;
+    finding.message =
+        format("{} has no RDMA port that can be used, other hosts have: {}", host.host,
+               host.why_no_rdma.empty() ? "none was found" : host.why_no_rdma);
+    finding.remedy = "collctl doctor says more; --net socket tries the interfaces of all hosts";
+    v_.findings.push_back(std::move(finding));
+  }
+}
+
+void Judge::say_failures() {
+  for (const RailAt& at : cells_) {
+    const RailsCell& cell = cell_at(r_, at);
+    if (!counts(at) || cell.end == RailEnd::ok) continue;
+    RailFinding finding = finding_at(r_, at);
+    finding.kind = rail_word(cell.end);
+    finding.message = format("{}: {}", rail_text(r_, at), cell.text);
+    finding.remedy = remedy_of(cell.end, nic_from(r_, at).rdma);
+    v_.findings.push_back(std::move(finding));
+  }
+}
+
+// Names of NICs, of one kind of link, between which every path is good: whoever has most bad ones is
+// left out, until none is left. Variables are the same on all hosts, so a name is in or out on all.
+std::vector<std::string> Judge::best_names() const {
+  std::vector<std::string> best;
+  double best_sum = 0;
+  std::set<std::string> links;
+  for (const RailsHost& host : r_.hosts)
+    for (const RailsNic& nic : host.nics)
+      if (nic.rdma == v_.rdma) links.insert(nic.link);
+  for (const std::string& link : links) {
+    std::vector<std::string> names;
+    for (const RailsHost& host : r_.hosts)
+      for (const RailsNic& nic : host.nics)
+        if (nic.link == link && nic.rdma == v_.rdma &&
+            std::find(names.begin(), names.end(), nic.name) == names.end())
+          names.push_back(nic.name);
+    const auto among = [&](const RailAt& at) {
+      const auto in = [&](const std::string& name) {
+        return std::find(names.begin(), names.end(), name) != names.end();
+      };
+      return nic_from(r_, at).link == link && nic_to(r_, at).link == link && counts(at) &&
+             in(nic_from(r_, at).name) && in(nic_to(r_, at).name);
+    };
+    while (true) {
+      std::map<std::string, int> bad_of;
+      for (const RailAt& at : cells_)
+        if (among(at) && bad(at)) {
+          ++bad_of[nic_from(r_, at).name];
+          ++bad_of[nic_to(r_, at).name];
+        }
+      const auto worst =
+          std::max_element(bad_of.begin(), bad_of.end(),
+                           [](const auto& a, const auto& b) { return a.second < b.second; });
+      if (worst == bad_of.end()) break;
+      names.erase(std::find(names.begin(), names.end(), worst->first));
+    }
+    double sum = 0;
+    for (const RailAt& at : cells_)
+      if (among(at)) sum += cell_at(r_, at).GBps;
+    if (sum > best_sum) best = names, best_sum = sum;
+  }
+  return best;
+}
+
+void Judge::recommend_ports(const std::vector<std::string>& names) {
+  // A device with one port anywhere needs no port behind its name.
+  std::map<std::string, std::set<std::string>> ports;
+  for (const RailsHost& host : r_.hosts)
+    for (const RailsNic& nic : host.nics)
+      ports[nic.name.substr(0, nic.name.find(':'))].insert(nic.name);
+  std::string list;
+  for (const std::string& name : names) {
+    const std::string device = name.substr(0, name.find(':'));
+    list += (list.empty() ? "=" : ",") + (ports[device].size() == 1 ? device : name);
+  }
+  v_.recommended = "COLLCTL_IB_HCA=" + list;
+  std::set<int> indexes;
+  for (const RailAt& at : cells_) {
+    const auto in = [&](const RailsNic& nic) {
+      return std::find(names.begin(), names.end(), nic.name) != names.end();
+    };
+    if (!counts(at) || !in(nic_from(r_, at)) || !in(nic_to(r_, at))) continue;
+    indexes.insert(cell_at(r_, at).from_gid);
+    indexes.insert(cell_at(r_, at).to_gid);
+  }
+  if (indexes.size() == 1 && *indexes.begin() >= 0)
+    v_.recommended += format(" COLLCTL_IB_GID_INDEX={}", *indexes.begin());
+  else if (indexes.size() > 1)
+    v_.note =
+        "the ports' GID indexes differ: leave COLLCTL_IB_GID_INDEX unset, then each "
+        "connection takes those that fit";
+  if (v_.rail_only) v_.recommended += " COLLCTL_CROSS_NIC=0";
+}
+
+// Sockets use one interface: the fastest.
+void Judge::recommend_interface(const std::vector<std::string>& names) {
+  std::string best;
+  double best_GBps = 0;
+  for (const std::string& name : names) {
+    std::vector<double> values;
+    for (const RailAt& at : cells_)
+      if (same_rail(at) && nic_from(r_, at).name == name) values.push_back(cell_at(r_, at).GBps);
+    const bool everywhere = std::all_of(r_.hosts.begin(), r_.hosts.end(), [&](const auto& host) {
+      return std::any_of(host.nics.begin(), host.nics.end(),
+                         [&](const RailsNic& nic) { return nic.name == name; });
+    });
+    if (const double usual = median(values); everywhere && usual > best_GBps)
+      best = name, best_GBps = usual;
+  }
+  if (!best.empty()) v_.recommended = "COLLCTL_SOCKET_IFNAME==" + best;
+}
+
+void Judge::recommend() {
+  const std::vector<std::string> names = best_names();
+  for (const RailsHost& host : r_.hosts) {
+    const bool served = std::any_of(host.nics.begin(), host.nics.end(), [&](const RailsNic& nic) {
+      return nic.rdma == v_.rdma && std::find(names.begin(), names.end(), nic.name) != names.end();
+    });
+    if (served) continue;
+    v_.note = format("no set of NICs connects all hosts well: {} has none", host.host);
+    return;
+  }
+  v_.rdma ? recommend_ports(names) : recommend_interface(names);
+  if (v_.recommended.empty() && v_.note.empty())
+    v_.note = "no interface of one name connects all hosts well";
+}
+
+RailsVerdict Judge::run() {
+  for (const RailsHost& host : r_.hosts)
+    for (const RailsNic& nic : host.nics) v_.rdma |= nic.rdma;
+  cells_ = all_cells(r_);
+  find_fabric();
+  find_hosts();
+  say_failures();
+  find_slow();
+  recommend();
+  const size_t bad_hosts = size_t(std::count_if(v_.findings.begin(), v_.findings.end(),
+                                                [](const auto& f) { return f.kind == "host"; }));
+  if (bad_hosts > 0)
+    v_.reasons.push_back(format("{} of {} hosts without RDMA", bad_hosts, r_.hosts.size()));
+  if (v_.good < v_.tried)
+    v_.reasons.push_back(format("{} of {} paths between NICs fail", v_.tried - v_.good, v_.tried));
+  if (!v_.slow.empty())
+    v_.reasons.push_back(
+        format("{} of {} are below {:g} of the median", v_.slow.size(), v_.tried, below_));
+  if (v_.tried == 0) v_.reasons.push_back("there is no path between NICs to test");
+  const bool wrong = std::any_of(v_.findings.begin(), v_.findings.end(), [](const auto& f) {
+    return f.kind == rail_word(RailEnd::bad_data);
+  });
+  if (!v_.reasons.empty()) v_.code = wrong ? ErrorCode::bad_data : ErrorCode::failed;
+  return std::move(v_);
+}
+
+}  // namespace
+
+std::string rail_text(const RailsReport& r, const RailAt& at) {
+  const RailsPair& pair = r.pairs[at.pair];
+  return format("{} {} -> {} {}", r.hosts[size_t(pair.from)].host, nic_from(r, at).name,
+                r.hosts[size_t(pair.to)].host, nic_to(r, at).name);
+}
+
+RailsVerdict judge_rails(const RailsReport& report, double below) {
+  return Judge(report, below).run();
+}
+
+}  // namespace collctl::cmd

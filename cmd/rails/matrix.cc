@@ -1,0 +1,306 @@
+#include "cmd/rails/matrix.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/bootstrap/interfaces.h"
+#include "runtime/links/proxy.h"
+#include "cmd/rails/pair.h"
+#include "runtime/request/settings.h"
+#include "runtime/plan/shape.h"
+#include "transport/net/ib/settings.h"
+
+namespace collctl::runtime {
+
+namespace {
+
+constexpr double kLeaveSeconds = 10;
+constexpr size_t kMostCells = kMostRailNics * kMostRailNics;
+constexpr size_t kMostRailsText = 8192;
+
+ByteView view(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+void write(ByteWriter& w, const RailPair& pair) {
+  w.put(int32_t(pair.from)).put(int32_t(pair.to)).put(uint32_t(pair.cells.size()));
+  for (const RailResult& cell : pair.cells) {
+    w.put(uint8_t(cell.end)).put(cell.GBps).put(cell.first_us);
+    w.put(int32_t(cell.from_gid)).put(int32_t(cell.to_gid));
+    for (const std::string* text : {&cell.from_gid_type, &cell.text}) {
+      w.put(uint32_t(text->size()));
+      w.put_rest(view(*text));
+    }
+  }
+}
+
+RailPair read_pair(ByteReader& r) {
+  RailPair pair;
+  pair.from = r.get<int32_t>();
+  pair.to = r.get<int32_t>();
+  const auto cells = r.get<uint32_t>();
+  if (cells > kMostCells) r.fail();
+  for (uint32_t i = 0; i < cells && r.ok(); ++i) {
+    RailResult& cell = pair.cells.emplace_back();
+    const auto end = r.get<uint8_t>();
+    if (end >= kRailEndCount) r.fail();
+    cell.end = r.ok() ? RailEnd(end) : RailEnd::failed;
+    cell.GBps = r.get<double>();
+    cell.first_us = r.get<double>();
+    cell.from_gid = r.get<int32_t>();
+    cell.to_gid = r.get<int32_t>();
+    cell.from_gid_type = r.get_string(kMostRailsText);
+    cell.text = r.get_string(kMostRailsText);
+  }
+  return pair;
+}
+
+}  // namespace
+
+std::vector<std::vector<std::pair<int, int>>> rail_rounds(int n) {
+  // The circle method: one stays, the others move on by one place each round; with an odd number
+  // one of them has no partner.
+  std::vector<std::vector<std::pair<int, int>>> rounds;
+  if (n < 2) return rounds;
+  const int places = n + n % 2;
+  for (int round = 0; round + 1 < places; ++round) {
+    const auto at = [&](int place) {
+      return place == 0 ? 0 : 1 + (place - 1 + round) % (places - 1);
+    };
+    auto& pairs = rounds.emplace_back();
+    for (int place = 0; place < places / 2; ++place) {
+      const int a = at(place), b = at(places - 1 - place);
+      if (a < n && b < n) pairs.emplace_back(std::min(a, b), std::max(a, b));
+    }
+  }
+  return rounds;
+}
+
+struct Rails::State {
+  Options options;
+  Settings settings;
+  int roce_version = 2;
+  std::unique_ptr<Bootstrap> bootstrap;
+  std::vector<std::unique_ptr<ProxyEngine>> listeners;  // by NIC, or one for RDMA ports
+  std::shared_ptr<void> devices;                        // held open
+  uint32_t abort_word = 0;
+  std::vector<uint8_t> memory;
+  RailMatrix matrix;
+  std::vector<base::Address> bootstrap_addresses;  // by host: of the connections beside RDMA
+  std::vector<int> acting;                         // ranks, by host
+  int self = -1;                                   // index of the host that this rank acts for
+
+  Status gather_hosts();
+  Status gather_nics();
+  Status listen(RailHost& host);
+  RailSide side_with(int other, bool sends);
+  Status try_pair(int a, int b, std::vector<RailPair>& found);
+  Status run_round(const std::vector<std::pair<int, int>>& pairs);
+  Status share(const std::vector<RailPair>& found, double patience_s);
+};
+
+Rails::Rails() : state_(std::make_unique<State>()) {}
+Rails::~Rails() = default;
+
+void Rails::cancel() {
+  if (state_->bootstrap) state_->bootstrap->cancel();
+}
+
+Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
+  if (options.size < 2)
+    return Error(ErrorCode::usage, "rails needs at least two ranks, one on each host",
+                 "give the hosts: collctl run -H a,b rails");
+  std::unique_ptr<Rails> rails(new Rails());
+  State& s = *rails->state_;
+  s.options = options;
+  CommOptions comm;
+  comm.net = options.net;
+  comm.start_timeout_s = options.start_timeout_s;
+  COLL_ASSIGN(s.settings, read_settings(comm));
+  COLL_ASSIGN(const transport::IbSettings ib, transport::read_ib_settings());
+  s.roce_version = ib.roce_version;
+  COLL_ASSIGN(
+      const Interface interface,
+      bootstrap_interface(s.settings.interfaces, s.settings.family, options.id.root_address()));
+  Bootstrap::Options o;
+  o.id = options.id;
+  o.rank = options.rank;
+  o.size = options.size;
+  o.interface = interface;
+  o.host = base::host_name();
+  o.deadline = Deadline::after_seconds(s.settings.start_timeout_s);
+  o.task = options.task;
+  o.cancel = options.cancel;
+  o.checks_in = options.checks_in;
+  COLL_ASSIGN(s.bootstrap, Bootstrap::join(o));
+  ProxyEngine::Options p;
+  p.listen_at = interface.address;
+  p.secret = options.id.secret;
+  p.abort_word = &s.abort_word;
+  COLL_ASSIGN(auto listener, ProxyEngine::start(std::move(p)));
+  s.listeners.push_back(std::move(listener));
+  return rails;
+}
+
+// Which rank acts for which host.
+Status Rails::State::gather_hosts() {
+  std::vector<uint64_t> hashes(size_t(options.size));
+  hashes[size_t(options.rank)] = base::host_hash(options.id.hash());
+  COLL_TRY(bootstrap->all_gather(hashes.data(), sizeof(uint64_t),
+                                 Deadline::after_seconds(settings.start_timeout_s)));
+  const HostGroups groups = group_by_host(hashes);
+  matrix.one_host = groups.size() == 1;
+  if (matrix.one_host)
+    acting = {groups[0][0], groups[0][1]};
+  else
+    for (const auto& group : groups) acting.push_back(group[0]);
+  const auto mine = std::find(acting.begin(), acting.end(), options.rank);
+  if (mine != acting.end()) self = int(mine - acting.begin());
+  return {};
+}
+
+// Interfaces are listened on one by one, so that each accepts its own connections.
+Status Rails::State::listen(RailHost& host) {
+  if (host.nics.empty() || host.nics[0].rdma()) return {};
+  listeners.clear();
+  for (RailNic& nic : host.nics) {
+    ProxyEngine::Options p;
+    p.listen_at = nic.address;
+    if (!matrix.one_host) p.interface = nic.name;
+    p.secret = options.id.secret;
+    p.abort_word = &abort_word;
+    auto listener = ProxyEngine::start(std::move(p));
+    if (!listener) return std::move(listener.error()).within(nic.name);
+    nic.address = (*listener)->address();
+    listeners.push_back(std::move(*listener));
+  }
+  return {};
+}
+
+Status Rails::State::gather_nics() {
+  ByteWriter w;
+  std::optional<Error> failed;
+  if (self >= 0) {
+    RailHost host;
+    host.host = base::host_name();
+    host.rank = options.rank;
+    host.hash = base::host_hash(options.id.hash());
+    host.network_namespace = base::network_namespace();
+    Status found = find_rail_nics(
+        {.net = settings.net, .interfaces = settings.interfaces, .family = settings.family}, host,
+        devices);
+    const base::Address at = listeners[0]->address();
+    if (found) found = listen(host);
+    if (!found) return std::move(found.error()).within(host.host);
+    at.write(w);
+    w.put_rest(encode(host));
+    memory.resize(RailPath::memory_bytes(options.message_bytes));
+  }
+  COLL_ASSIGN(const auto texts, bootstrap->all_gather_blobs(
+                                    w.bytes(), Deadline::after_seconds(settings.start_timeout_s)));
+  for (const int rank : acting) {
+    const Bytes& text = texts[size_t(rank)];
+    ByteReader r(text);
+    bootstrap_addresses.push_back(base::Address::read(r));
+    const size_t head = sizeof(uint32_t) + bootstrap_addresses.back().length;
+    if (!r.ok() || text.size() < head)
+      return Error(ErrorCode::lost, format("rank {} reported no NICs", rank)).blame(rank);
+    auto host = decode_rail_host(ByteView(text).subspan(head));
+    if (!host) return std::move(host.error()).blame(rank);
+    matrix.hosts.push_back(std::move(*host));
+  }
+  return {};
+}
+
+RailSide Rails::State::side_with(int other, bool sends) {
+  RailSide side;
+  side.bootstrap = bootstrap.get();
+  side.mine = &matrix.hosts[size_t(self)];
+  side.theirs = &matrix.hosts[size_t(other)];
+  side.sends = sends;
+  for (const auto& listener : listeners) side.acceptors.push_back(listener.get());
+  side.theirs_at = bootstrap_addresses[size_t(other)];
+  side.secret = options.id.secret;
+  side.comm_hash = options.id.hash();
+  side.memory = {.data = memory.data(), .message_bytes = options.message_bytes};
+  side.seconds = options.seconds;
+  side.timeout_s = options.timeout_s;
+  side.roce_version = roce_version;
+  return side;
+}
+
+// Both directions, the lower host's first.
+Status Rails::State::try_pair(int a, int b, std::vector<RailPair>& found) {
+  for (const bool forward : {true, false}) {
+    if (!forward && matrix.one_host) break;
+    const int from = forward ? a : b, to = forward ? b : a;
+    const int other = self == a ? b : a;
+    RailPair pair{.from = from, .to = to, .cells = {}};
+    COLL_ASSIGN(pair.cells, try_rails(side_with(other, self == from)));
+    found.push_back(std::move(pair));
+  }
+  return {};
+}
+
+// All ranks get what the lower host of each pair found.
+Status Rails::State::share(const std::vector<RailPair>& found, double patience_s) {
+  ByteWriter w;
+  for (const RailPair& pair : found) write(w, pair);
+  COLL_ASSIGN(const auto texts,
+              bootstrap->all_gather_blobs(w.bytes(), Deadline::after_seconds(patience_s)));
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    ByteReader r(texts[rank]);
+    while (r.ok() && !r.at_end()) {
+      RailPair pair = read_pair(r);
+      const auto hosts = int(matrix.hosts.size());
+      const bool known = pair.from >= 0 && pair.from < hosts && pair.to >= 0 && pair.to < hosts;
+      if (!r.ok() || !known ||
+          pair.cells.size() != matrix.hosts[size_t(pair.from)].nics.size() *
+                                   matrix.hosts[size_t(pair.to)].nics.size())
+        return Error(ErrorCode::lost, format("the results of rank {} are malformed", rank))
+            .blame(int(rank));
+      matrix.pairs.push_back(std::move(pair));
+    }
+  }
+  return {};
+}
+
+Status Rails::State::run_round(const std::vector<std::pair<int, int>>& pairs) {
+  std::vector<RailPair> found;
+  double patience_s = 0;
+  for (const auto& [a, b] : pairs) {
+    const RailHost &one = matrix.hosts[size_t(a)], &two = matrix.hosts[size_t(b)];
+    RailSide size_of;
+    size_of.mine = &one;
+    size_of.theirs = &two;
+    size_of.seconds = options.seconds;
+    size_of.timeout_s = options.timeout_s;
+    patience_s = std::max(patience_s, 2 * rails_patience(size_of));
+    if (self != a && self != b) continue;
+    COLL_TRY_IN(try_pair(a, b, found), format("{} and {}", one.host, two.host));
+    if (self == b) found.clear();  // the other end says the same
+  }
+  return share(found, patience_s);
+}
+
+Result<RailMatrix> Rails::run() {
+  State& s = *state_;
+  COLL_TRY_IN(s.gather_hosts(), "finding the hosts");
+  COLL_TRY_IN(s.gather_nics(), "finding the NICs");
+  const auto rounds = rail_rounds(int(s.matrix.hosts.size()));
+  for (size_t i = 0; i < rounds.size(); ++i) {
+    if (s.options.rank == 0 && s.options.progress)
+      s.options.progress(format("rails: round {} of {}", i + 1, rounds.size()));
+    COLL_TRY(s.run_round(rounds[i]));
+  }
+  std::stable_sort(s.matrix.pairs.begin(), s.matrix.pairs.end(),
+                   [](const RailPair& a, const RailPair& b) {
+                     return std::pair(a.from, a.to) < std::pair(b.from, b.to);
+                   });
+  COLL_TRY_IN(s.bootstrap->finish(Deadline::after_seconds(kLeaveSeconds)), "finish");
+  return std::move(s.matrix);
+}
+
+}  // namespace collctl::runtime

@@ -1,0 +1,159 @@
+#include "cmd/rails/nics.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/host_devices.h"
+#include "runtime/bootstrap/interfaces.h"
+#include "transport/net/ib/devices.h"
+#include "transport/net/ib/queue_pair.h"
+#include "transport/net/ib/wire_blob.h"
+
+namespace collctl::runtime {
+
+namespace {
+
+using transport::IbDevices;
+using transport::IbGid;
+using transport::IbPort;
+
+constexpr size_t kMostUnused = 256, kMostWord = 1024;
+// What is not a route to another host, unless SOCKET_IFNAME names it.
+constexpr const char* kOtherInterfaces = "^docker,lo,virbr";
+
+void bound(RailHost& found) {
+  while (found.nics.size() > kMostRailNics) {
+    found.unused.push_back(
+        format("{}: at most {} NICs of a host are tried", found.nics.back().name, kMostRailNics));
+    found.nics.pop_back();
+  }
+  if (found.unused.size() > kMostUnused) found.unused.resize(kMostUnused);
+  for (std::string& text : found.unused) text = text.substr(0, kMostWord);
+}
+
+RailNic nic_of(const IbPort& port) {
+  return {
+      .name = port.text(),
+      .link_layer = port.ethernet() ? base::drivers::kLinkEthernet : base::drivers::kLinkInfiniBand,
+      .rate_mbps = base::drivers::port_mbps(port.facts),
+      .mtu = int32_t(transport::mtu_bytes(uint8_t(port.facts.active_mtu))),
+      .lid = port.facts.lid,
+      .gids = port.gids};
+}
+
+Status find_interfaces_of_host(const RailNicWish& wish, RailHost& found) {
+  const bool named = !wish.interfaces.empty();
+  auto interfaces =
+      find_interfaces(named ? wish.interfaces : kOtherInterfaces, wish.family, nullptr, 64);
+  // A host with nothing but loopback can still be tried against itself.
+  if (!interfaces && !named && interfaces.error().code == ErrorCode::unavailable)
+    interfaces = find_interfaces("=lo", wish.family, nullptr, 1);
+  if (!interfaces) return std::move(interfaces.error());
+  const auto facts = base::net_interfaces();
+  for (const Interface& each : *interfaces) {
+    RailNic nic{.name = each.name, .address = each.address};
+    for (const base::NetInterface& fact : facts) {
+      if (fact.name != each.name) continue;
+      nic.mtu = fact.mtu;
+      nic.rate_mbps = std::max<int64_t>(fact.speed_mbps, 0);
+    }
+    found.nics.push_back(std::move(nic));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status find_rail_nics(const RailNicWish& wish, RailHost& found, std::shared_ptr<void>& keep) {
+  COLL_ASSIGN(const transport::IbSettings settings, transport::read_ib_settings());
+  if (wish.net != "socket") {
+    Result<std::shared_ptr<IbDevices>> devices =
+        settings.disabled ? Error(ErrorCode::unavailable, "COLLCTL_IB_DISABLE is set")
+                          : IbDevices::open(settings);
+    if (devices) {
+      for (const auto& port : (*devices)->ports()) found.nics.push_back(nic_of(*port));
+      found.unused = (*devices)->refused();
+      keep = *devices;
+    } else {
+      if (devices.error().code == ErrorCode::usage) return std::move(devices.error());
+      found.why_no_rdma = devices.error().chain().substr(0, kMostWord);
+    }
+  }
+  if (found.nics.empty() && wish.net != "ib") COLL_TRY(find_interfaces_of_host(wish, found));
+  bound(found);
+  return {};
+}
+
+namespace {
+
+// As ByteWriter::put_string, whose growth g++ 12 takes for an overflow when it is inlined here.
+void write(ByteWriter& w, const std::string& text) {
+  w.put(uint32_t(text.size()));
+  w.put_rest({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+void write(ByteWriter& w, const RailNic& nic) {
+  write(w, nic.name);
+  w.put(nic.link_layer).put(nic.rate_mbps).put(nic.mtu).put(nic.lid);
+  nic.address.write(w);
+  w.put(uint32_t(nic.gids.size()));
+  for (const IbGid& gid : nic.gids) {
+    w.put(gid.gid).put(gid.type).put(gid.index).put(gid.net_bits);
+  }
+}
+
+RailNic read_nic(ByteReader& r) {
+  RailNic nic;
+  nic.name = r.get_string(kMostWord);
+  nic.link_layer = r.get<uint8_t>();
+  nic.rate_mbps = r.get<int64_t>();
+  nic.mtu = r.get<int32_t>();
+  nic.lid = r.get<uint16_t>();
+  nic.address = base::Address::read(r);
+  const auto gids = r.get<uint32_t>();
+  if (gids > transport::kIbMaxGids) r.fail();
+  for (uint32_t g = 0; g < gids && r.ok(); ++g) {
+    IbGid& gid = nic.gids.emplace_back();
+    gid.gid = r.get<base::drivers::VerbsGid>();
+    gid.type = r.get<uint32_t>();
+    gid.index = r.get<uint8_t>();
+    gid.net_bits = r.get<uint8_t>();
+  }
+  return nic;
+}
+
+}  // namespace
+
+Bytes encode(const RailHost& host) {
+  ByteWriter w;
+  w.put(host.rank).put(host.hash).put(host.network_namespace);
+  write(w, host.host);
+  write(w, host.why_no_rdma);
+  w.put(uint32_t(host.unused.size()));
+  for (const std::string& text : host.unused) write(w, text);
+  w.put(uint32_t(host.nics.size()));
+  for (const RailNic& nic : host.nics) write(w, nic);
+  return w.take();
+}
+
+Result<RailHost> decode_rail_host(ByteView bytes) {
+  ByteReader r(bytes);
+  RailHost host;
+  host.rank = r.get<int32_t>();
+  host.hash = r.get<uint64_t>();
+  host.network_namespace = r.get<uint64_t>();
+  host.host = r.get_string(kMostWord);
+  host.why_no_rdma = r.get_string(kMostWord);
+  const auto unused = r.get<uint32_t>();
+  if (unused > kMostUnused) r.fail();
+  for (uint32_t i = 0; i < unused && r.ok(); ++i) host.unused.push_back(r.get_string(kMostWord));
+  const auto nics = r.get<uint32_t>();
+  if (nics > kMostRailNics) r.fail();
+  for (uint32_t i = 0; i < nics && r.ok(); ++i) host.nics.push_back(read_nic(r));
+  if (!r.ok() || !r.at_end())
+    return Error(ErrorCode::lost, "a rank's list of NICs is malformed",
+                 "is the same version of collctl on all hosts?");
+  return host;
+}
+
+}  // namespace collctl::runtime

@@ -1,0 +1,253 @@
+#include "cmd/rails/pair.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/format.h"
+#include "base/log.h"
+#include "transport/net/nets.h"
+
+namespace collctl::runtime {
+
+namespace {
+
+using transport::Direction;
+using transport::PeerInfo;
+
+constexpr uint32_t kRailTag = 0x5241494c;  // of the two ends' messages
+constexpr uint32_t kPurpose = 0x7261696c;  // of their edges
+constexpr double kSlackSeconds = 20;       // of the peer's processor, for what only it does
+constexpr double kRailGoodbyeSeconds = 1;
+constexpr size_t kMostBlob = 4096, kMostRailText = 4096;
+
+PeerInfo peer_info(const RailHost& host, const RailNic& nic, const base::Address& at) {
+  PeerInfo info{};
+  info.rank = host.rank;
+  info.host_hash = host.hash;
+  info.network_namespace = host.network_namespace;
+  info.bus_id = -1;
+  if (nic.rdma())
+    info.nets = nic.link_layer == base::drivers::kLinkEthernet ? transport::kNetRoce
+                                                               : transport::kNetInfiniBand;
+  info.net_address = at.storage;
+  info.net_address_length = uint32_t(at.length);
+  host.host.copy(info.host, sizeof info.host - 1);
+  return info;
+}
+
+class PairTest {
+ public:
+  explicit PairTest(const RailSide& side) : side_(side) {}
+  Result<std::vector<RailResult>> run();
+
+ private:
+  struct Way {
+    size_t cell = 0;
+    std::unique_ptr<RailPath> path;
+    Bytes mine, theirs;
+  };
+  const RailHost& sender() const { return side_.sends ? *side_.mine : *side_.theirs; }
+  const RailHost& receiver() const { return side_.sends ? *side_.theirs : *side_.mine; }
+  void judge();
+  void make_way(size_t from, size_t to);
+  Status exchange_blobs();
+  void reach();
+  Status agree_all();
+  Status stream_all();
+  Status leave();
+  Result<Bytes> swap(const Bytes& mine);
+  static void write(ByteWriter& w, const RailResult& result);
+  static RailResult read(ByteReader& r);
+  void settle(size_t cell, const RailResult& mine, const RailResult& theirs);
+
+  const RailSide& side_;
+  std::vector<RailResult> results_;
+  std::vector<Way> ways_;
+};
+
+void PairTest::judge() {
+  for (const RailNic& from : sender().nics)
+    for (const RailNic& to : receiver().nics)
+      results_.push_back(judge_rail(from, to, side_.roce_version));
+}
+
+void PairTest::make_way(size_t from, size_t to) {
+  const size_t cell = from * receiver().nics.size() + to;
+  if (results_[cell].end != RailEnd::ok) return;
+  const RailNic& my_nic = side_.mine->nics[side_.sends ? from : to];
+  const RailNic& their_nic = side_.theirs->nics[side_.sends ? to : from];
+  transport::NetEnd end{};
+  end.spec.channel = int(cell);
+  end.spec.direction = side_.sends ? Direction::send : Direction::recv;
+  end.spec.self = peer_info(*side_.mine, my_nic, {});
+  end.spec.peer =
+      peer_info(*side_.theirs, their_nic, their_nic.rdma() ? side_.theirs_at : their_nic.address);
+  end.spec.purpose = kPurpose;
+  transport::Services services;
+  services.acceptor = side_.acceptors[my_nic.rdma() ? 0 : side_.sends ? from : to];
+  services.secret = side_.secret;
+  services.comm_hash = side_.comm_hash;
+  services.helper_threads = 0;
+  if (my_nic.rdma()) services.nics = {my_nic.name};
+  // Inside one host the kernel passes packets on itself, whatever interface is named.
+  const bool apart = side_.mine->network_namespace != side_.theirs->network_namespace ||
+                     side_.mine->hash != side_.theirs->hash;
+  if (!my_nic.rdma())
+    services.source = {.address = my_nic.address, .interface = apart ? my_nic.name : ""};
+  Way way{.cell = cell, .path = nullptr, .mine = {}, .theirs = {}};
+  way.path = std::make_unique<RailPath>(end, services, my_nic.rdma(), side_.memory, uint32_t(cell));
+  ways_.push_back(std::move(way));
+}
+
+Result<Bytes> PairTest::swap(const Bytes& mine) {
+  const Deadline deadline = Deadline::after_seconds(kSlackSeconds + 2 * side_.timeout_s);
+  const int peer = side_.theirs->rank;
+  const std::string context = format("rails of {} and {}", side_.mine->host, side_.theirs->host);
+  COLL_TRY_IN(side_.bootstrap->send(peer, kRailTag, mine, deadline), context);
+  auto theirs = side_.bootstrap->recv(peer, kRailTag, deadline);
+  if (!theirs) return std::move(theirs.error()).within(context);
+  return theirs;
+}
+
+Error unreadable(const RailHost& peer) {
+  return Error(ErrorCode::lost, format("the rail data of {} is malformed", peer.host))
+      .blame(peer.rank);
+}
+
+Status PairTest::exchange_blobs() {
+  ByteWriter w;
+  for (Way& way : ways_) {
+    way.mine = way.path->describe(Deadline::after_seconds(side_.timeout_s));
+    w.put_bytes(way.mine);
+  }
+  COLL_ASSIGN(const Bytes theirs, swap(w.bytes()));
+  ByteReader r(theirs);
+  for (Way& way : ways_) {
+    const ByteView blob = r.get_bytes(kMostBlob);
+    way.theirs.assign(blob.begin(), blob.end());
+  }
+  if (!r.ok() || !r.at_end()) return unreadable(*side_.theirs);
+  return {};
+}
+
+void PairTest::reach() {
+  const Deadline deadline = Deadline::after_seconds(side_.timeout_s);
+  const int rank = side_.mine->rank;
+  std::vector<std::jthread> threads;
+  for (Way& way : ways_) {
+    // An end that could not describe itself has no blob: its peer has nothing to connect to.
+    if (way.mine.empty() || way.theirs.empty()) continue;
+    threads.emplace_back([&way, deadline, rank] {
+      base::log_set_thread_device(rank);
+      way.path->reach(way.theirs, deadline);
+    });
+  }
+  for (std::jthread& thread : threads) thread.join();  // each ends by the deadline
+}
+
+void PairTest::write(ByteWriter& w, const RailResult& result) {
+  w.put(uint8_t(result.end)).put(result.GBps).put(result.first_us);
+  const std::string text = result.text.substr(0, kMostRailText);
+  w.put(uint32_t(text.size()));
+  w.put_rest({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+RailResult PairTest::read(ByteReader& r) {
+  RailResult result;
+  const auto end = r.get<uint8_t>();
+  if (end >= kRailEndCount) r.fail();
+  result.end = r.ok() ? RailEnd(end) : RailEnd::failed;
+  result.GBps = r.get<double>();
+  result.first_us = r.get<double>();
+  result.text = r.get_string(kMostRailText);
+  return result;
+}
+
+// Both ends come to the same: a failure that says something goes before one that only waited, and
+// the sender's before the receiver's.
+void PairTest::settle(size_t cell, const RailResult& mine, const RailResult& theirs) {
+  const RailResult& out = side_.sends ? mine : theirs;
+  const RailResult& in = side_.sends ? theirs : mine;
+  const auto waited = [](const RailResult& r) {
+    return r.end == RailEnd::silent || r.end == RailEnd::large_lost;
+  };
+  RailResult& result = results_[cell];
+  result.first_us = out.first_us;
+  if (out.end == RailEnd::ok && in.end == RailEnd::ok) {
+    result.GBps = in.GBps;
+    return;
+  }
+  const bool receiver_knows =
+      out.end == RailEnd::ok || (waited(out) && !waited(in) && in.end != RailEnd::ok);
+  const RailResult& known = receiver_knows ? in : out;
+  result.end = known.end;
+  result.GBps = 0;
+  result.text = format("{}: {}", receiver_knows ? receiver().host : sender().host, known.text);
+}
+
+// What both ends found so far; paths that are not good on both are dropped.
+Status PairTest::agree_all() {
+  ByteWriter w;
+  for (const Way& way : ways_) write(w, way.path->result());
+  COLL_ASSIGN(const Bytes theirs, swap(w.bytes()));
+  ByteReader r(theirs);
+  for (Way& way : ways_) {
+    const RailResult mine = way.path->result();
+    const RailResult their = read(r);
+    settle(way.cell, mine, their);
+  }
+  if (!r.ok() || !r.at_end()) return unreadable(*side_.theirs);
+  std::erase_if(ways_, [&](const Way& way) { return results_[way.cell].end != RailEnd::ok; });
+  return {};
+}
+
+Status PairTest::stream_all() {
+  for (Way& way : ways_) {
+    way.path->stream(side_.seconds, Deadline::after_seconds(side_.seconds + side_.timeout_s));
+    ByteWriter w;
+    const RailResult mine = way.path->result();
+    write(w, mine);
+    COLL_ASSIGN(const Bytes theirs, swap(w.bytes()));
+    ByteReader r(theirs);
+    const RailResult their = read(r);
+    if (!r.ok() || !r.at_end()) return unreadable(*side_.theirs);
+    settle(way.cell, mine, their);
+    if (results_[way.cell].end != RailEnd::ok) way.path.reset();
+  }
+  return {};
+}
+
+Status PairTest::leave() {
+  const Deadline deadline = Deadline::after_seconds(kRailGoodbyeSeconds);
+  // A peer that is not told finds a closed connection instead, which changes no result any more.
+  for (Way& way : ways_)
+    if (way.path) static_cast<void>(way.path->leave(deadline));
+  COLL_TRY(swap({}));
+  ways_.clear();
+  return {};
+}
+
+Result<std::vector<RailResult>> PairTest::run() {
+  judge();
+  for (size_t from = 0; from < sender().nics.size(); ++from)
+    for (size_t to = 0; to < receiver().nics.size(); ++to) make_way(from, to);
+  COLL_TRY(exchange_blobs());
+  reach();
+  COLL_TRY(agree_all());
+  COLL_TRY(stream_all());
+  COLL_TRY(leave());
+  return std::move(results_);
+}
+
+}  // namespace
+
+Result<std::vector<RailResult>> try_rails(const RailSide& side) {
+  return PairTest(side).run();
+}
+
+double rails_patience(const RailSide& side) {
+  const auto ways = double(side.mine->nics.size() * side.theirs->nics.size());
+  return 3 * kSlackSeconds + ways * (side.seconds + side.timeout_s + 1);
+}
+
+}  // namespace collctl::runtime

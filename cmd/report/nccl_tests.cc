@@ -1,0 +1,152 @@
+// What nccl-tests 2.19 prints, column by column, so that programs that read it read us as well.
+#include "base/format.h"
+#include "cmd/verify/buffer_shape.h"
+#include "cmd/report/report.h"
+
+namespace collctl::cmd {
+namespace {
+
+using kernels::Collective;
+using kernels::DataType;
+
+std::string type_name_there(DataType type) {
+  switch (type) {
+    case DataType::float16:
+      return "half";
+    case DataType::float32:
+      return "float";
+    case DataType::float64:
+      return "double";
+    case DataType::float8e4m3:
+      return "f8e4m3";
+    case DataType::float8e5m2:
+      return "f8e5m2";
+    default:
+      return kernels::name_of(type);
+  }
+}
+
+// Two digits behind the point, fewer when they do not fit, then an exponent.
+std::string fitted(double value, size_t width) {
+  for (const int behind : {2, 1, 0})
+    if (const std::string text = format("{:.{}f}", value, behind); text.size() <= width)
+      return text;
+  return format("{:.{}e}", value, width >= 7 ? 1 : 0);
+}
+
+// A placement that was not measured has all its columns, in digits: readers drop lines without
+// them. The header says what its zeros are.
+std::string timing_there(const Timing& t) {
+  return format("  {:>7}  {:>6}  {:>6}  {:>6}", fitted(t.time_us, 7), fitted(t.algbw_GBps, 6),
+                fitted(t.busbw_GBps, 6), t.wrong >= 0 ? format("{:g}", double(t.wrong)) : "N/A");
+}
+
+std::string titles_there(const char* size, const char* count, const char* type, const char* redop,
+                         const char* root, const char* time, const char* rate, const char* wrong) {
+  std::string text =
+      format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", size, count, type, redop, root);
+  for (int i = 0; i < 2; ++i) {
+    const bool units = *wrong == 0;
+    text += format("  {:>7}  {:>6}  {:>6}  {:>6}", time, units ? rate : "algbw",
+                   units ? rate : "busbw", wrong);
+  }
+  return text + " \n";  // an empty column of theirs
+}
+
+struct RankThere {
+  int device = 0, pid = 0;
+  std::string host, bus, name;
+};
+
+std::vector<RankThere> ranks_in_order(const BenchHeader& header) {
+  std::vector<RankThere> ranks(size_t(header.ranks));
+  for (const HostLine& host : header.hosts)
+    for (size_t i = 0; i < host.ranks.size(); ++i) {
+      RankThere& rank = ranks.at(size_t(host.ranks[i]));
+      rank.host = host.host;
+      if (i < host.pids.size()) rank.pid = host.pids[i];
+      if (i < host.gpus.size()) {
+        rank.device = host.devices[i];
+        rank.bus = host.gpus[i].bus_id.substr(0, host.gpus[i].bus_id.rfind('.'));
+        rank.name = host.gpus[i].name;
+      } else {  // of a rank on cores
+        rank.device = int(i);
+        rank.bus = "0000:00:00";
+        rank.name = "CPU";
+      }
+    }
+  return ranks;
+}
+
+}  // namespace
+
+std::string nccl_tests_program(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce:
+      return "all_reduce_perf";
+    case Collective::all_gather:
+      return "all_gather_perf";
+    case Collective::reduce_scatter:
+      return "reduce_scatter_perf";
+    case Collective::all_to_all:
+      return "alltoall_perf";
+    case Collective::send_recv:
+      return "sendrecv_perf";
+    case Collective::barrier:
+      return "";
+    default:
+      return std::string(kernels::name_of(collective)) + "_perf";
+  }
+}
+
+std::string nccl_tests_header(const BenchReport& report) {
+  const BenchSpec& spec = report.spec;
+  const BenchHeader& header = *report.header;
+  const std::vector<RankThere> ranks = ranks_in_order(header);
+  int threads = 0;  // of a process
+  for (const RankThere& rank : ranks)
+    threads += rank.host == ranks[0].host && rank.pid == ranks[0].pid;
+  const bool factor = spec.step_bytes == 0;
+  // Whoever finds this in a file must not take it for NCCL's figures: no NCCL took part.
+  std::string text =
+      format("# nccl-tests version 2.19.6 nccl-headers=0 nccl-library=0 (as written by collctl {})\n",
+             header.version);
+  text += format("# Collective test starting: {}\n", nccl_tests_program(spec.collective));
+  text += format(
+      "# nThread {} nGpus 1 minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg "
+      "iters: 1 validation: {} graph: {} unalign: {}\n#\n# Using devices\n",
+      threads, spec.min_bytes, spec.max_bytes, factor ? spec.step_factor : spec.step_bytes,
+      factor ? "factor" : "bytes", spec.warmup, spec.iterations, spec.check ? 1 : 0,
+      spec.cuda_graph, spec.misalign / int(kernels::element_size(spec.types.at(0))));
+  for (size_t i = 0; i < ranks.size(); ++i)
+    text += format("#  Rank {:2} Group  0 Pid {:6} on {:>10} device {:2} [{}] {}\n", i,
+                   ranks[i].pid, ranks[i].host, ranks[i].device, ranks[i].bus, ranks[i].name);
+  const bool in_place = spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective);
+  if (!in_place || spec.in_place == InPlace::in_place)
+    text += format("# note: nothing was measured {} place, its figures are 0.00\n",
+                   in_place ? "out of" : "in");
+  text += format("#\n# {:50}           out-of-place                       in-place          \n", "");
+  text += titles_there("size", "count", "type", "redop", "root", "time", "", "#wrong");
+  return text + titles_there("(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "");
+}
+
+std::string nccl_tests_row(const BenchRow& row) {
+  return format("{:12}  {:12}  {:>8}  {:>6}  {:6}{}{}\n", row.bytes, row.count,
+                type_name_there(row.type), row.has_op ? kernels::name_of(row.op) : "none", row.root,
+                timing_there(row.out_of_place), timing_there(row.in_place));
+}
+
+std::string nccl_tests_footer(const BenchReport& report, const Error* job_error) {
+  // No mean and no conclusion of a run that broke off: a reader would take it for a whole one.
+  if (job_error != nullptr) return format("# error: {}\n", job_error->chain());
+  int wrong = 0;
+  for (const BenchRow& row : report.rows)
+    for (const Timing* t : {&row.out_of_place, &row.in_place}) wrong += t->measured && t->wrong > 0;
+  return format(
+      "# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g} \n#\n"
+      "# Collective test concluded: {}\n#\n\n",
+      wrong, wrong == 0 ? "OK" : "FAILED", average_busbw(report).busbw_GBps,
+      nccl_tests_program(report.spec.collective));
+}
+
+}  // namespace collctl::cmd

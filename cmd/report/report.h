@@ -1,0 +1,166 @@
+// The report of a measurement: collects what the bench says, judges it, and writes it as table,
+// JSON, CSV or files. Reporter is the BenchSink of the command line; it is called by whoever runs
+// rank 0's bench (any thread, guarded) and finished by the command. Everything else here is pure:
+// records to text.
+#pragma once
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "base/whole_file.h"
+#include "cmd/measure/bench.h"
+#include "cmd/text/console.h"
+#include "cmd/job/job.h"
+#include "cmd/cli/options.h"
+#include "cmd/text/progress.h"
+
+namespace collctl::cmd {
+
+struct BenchReport {
+  BenchSpec spec;
+  std::optional<BenchHeader> header;
+  std::vector<BenchRow> rows;
+  std::vector<DataFault> faults;
+  std::optional<BenchClosing> closing;
+  std::vector<HostEnd> hosts;  // of a job on hosts, when it is over
+};
+
+// Wrong data first, then thresholds, then what was not measured.
+Verdict judge(const BenchReport& report, const OutputOptions& output);
+// The worst of how the job ended and what the verdict says.
+int final_code(int job_code, const Verdict& verdict);
+// Mean of the bus bandwidths of all timings, as nccl-tests prints it, and how many.
+struct Average {
+  double busbw_GBps = 0;
+  int timings = 0;
+  double best_GBps = 0;
+  uint64_t best_bytes = 0;
+};
+Average average_busbw(const BenchReport& report);
+// Of all timings that another library was measured beside: the geometric mean of its time by ours.
+struct Comparison {
+  std::string name;  // "nccl 2.28.9"
+  int timings = 0;   // 0: none
+  double ratio = 0;
+  double lowest = 0;
+  uint64_t lowest_bytes = 0;
+};
+Comparison compared(const BenchReport& report);
+
+// text.cc. Lines end in \n; everything but the rows begins with #. A table wider than `width`
+// characters leaves out columns: first those that are the same in every row of `spec`.
+class TextTable {
+ public:
+  static constexpr int kWide = 1 << 20;
+  explicit TextTable(const BenchSpec& spec, int ranks, int width = kWide);
+  std::string titles() const;
+  std::string row(const BenchRow& row) const;
+  // What stands in no column, for the footer: "type float32, algbw"; "": nothing.
+  const std::string& left_out() const { return left_out_; }
+
+ private:
+  struct Column {
+    std::string title, unit;
+    int width;
+    bool left = false, shown = true, begins_group = false;
+  };
+  void add_timing_columns();
+  void leave_out_beyond(int width, const std::string& title, const std::string& value);
+  int line_width() const;
+  std::string timing(size_t& column, const Timing& timing) const;
+  std::string cell(size_t column, const std::string& text) const;
+  bool sync_each_, versus_, out_of_place_, in_place_, window_;
+  std::vector<Column> columns_;
+  size_t out_of_place_at_ = 0, in_place_at_ = 0, timing_columns_ = 0;
+  std::string left_out_;
+};
+// "# on CPU cores: WHY", of CPU ranks whose header says it.
+std::string cores_line(const BenchHeader& header);
+std::string text_header(const BenchHeader& header, bool verbose);
+// `left_out`: of the table.
+std::string text_footer(const BenchReport& report, const Verdict& verdict, const Error* job_error,
+                        const Console& console, const std::string& left_out = "");
+// variants.cc: all configurations that another library was measured in; empty when that was one.
+std::string variant_tables(const BenchReport& report);
+// plot.cc. Rows that differ in anything but the size are curves of their own; so are the two
+// placements. The timings are the rows'.
+struct Curve {
+  std::string name;
+  std::map<uint64_t, const Timing*> points;  // by bytes
+};
+std::vector<Curve> curves_of(const std::vector<BenchRow>& rows);
+// curves_svg.cc: bus bandwidth and time over size, as a picture.
+std::string curves_svg(const BenchReport& report);
+// Bus bandwidth over size, in characters.
+std::string plot(const std::vector<BenchRow>& rows);
+
+// json.cc
+std::string bench_json(const BenchReport& report, const Verdict& verdict);
+// JSON Lines: the header, then a line for each row, fault and closing as they come, then the end.
+std::string jsonl_header(const BenchReport& report);
+std::string jsonl_row(const BenchReport& report, const BenchRow& row);
+std::string jsonl_fault(const DataFault& fault);
+std::string jsonl_closing(const BenchReport& report);
+std::string jsonl_end(const Verdict& verdict, const Error* job_error);
+// `report`: what was measured before the error, or null.
+std::string error_json(const Error& error, int exit_code, const BenchReport* report = nullptr);
+// `measured`: the same as a document of JSON.
+std::string error_json_around(const std::string& measured, const Error& error, int exit_code);
+std::string bench_csv(const BenchReport& report);
+std::string csv_titles(const BenchSpec& spec);
+std::string csv_row(const BenchReport& report, const BenchRow& row);
+
+// nccl_tests.cc: the same in the columns of nccl-tests 2.19, for programs that read those.
+// The header needs report.header. The program that measures the collective there; "": there is none.
+std::string nccl_tests_program(kernels::Collective collective);
+std::string nccl_tests_header(const BenchReport& report);
+std::string nccl_tests_row(const BenchRow& row);
+std::string nccl_tests_footer(const BenchReport& report, const Error* job_error);
+
+using base::write_file_atomically;
+// Whether that could work, asked before a long run: its folder is there and writable.
+Status check_writable(const std::string& path);
+// The whole line at once, so that a process that is killed leaves whole lines. Error unavailable.
+Status append_line(int fd, const std::string& path, std::string_view line);
+
+class Reporter : public BenchSink {
+ public:
+  // `speaks`: this process writes the results (rank 0 of an adopted job, and every launcher).
+  Reporter(Console& console, OutputOptions output, BenchSpec spec, bool speaks);
+  void header(const BenchHeader& header) override;
+  void row(const BenchRow& row) override;
+  void closing(const BenchClosing& closing) override;
+  void progress(const std::string& text) override;
+  void fault(const DataFault& fault) override;
+  void phase(int rank, const std::string& name) override;
+  // Writes what is left and returns the exit code.
+  int finish(const JobOutcome& outcome);
+
+ private:
+  // Files of JSON Lines grow line by line, so that whatever ends this process leaves them all rows
+  // but the last.
+  struct LineFile {
+    std::string path;
+    base::Fd fd;
+    Status status;  // of the first write that failed
+  };
+  void put_line(const std::string& line);
+  Status write_files(const Verdict& verdict, const JobOutcome& outcome, int code);
+  std::string html(const std::string& json, const Verdict& verdict, const Error* job_error) const;
+  std::mutex mutex_;
+  Console& console_;
+  const OutputOptions output_;
+  const bool speaks_;
+  BenchReport report_;
+  std::optional<TextTable> table_;
+  std::vector<LineFile> line_files_;
+  bool lines_begun_ = false;
+  Progress progress_;
+};
+
+}  // namespace collctl::cmd

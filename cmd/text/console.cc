@@ -1,0 +1,131 @@
+#include "cmd/text/console.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+
+#include "base/env.h"
+#include "base/format.h"
+#include "base/process_facts.h"
+#include "base/wait.h"
+#include "launcher/adopt/adopt.h"
+
+namespace collctl::cmd {
+namespace {
+
+// The conventions: NO_COLOR (set and not empty) and TERM=dumb say no.
+bool colours_welcome() {
+  if (const auto no = base::environment("NO_COLOR"); no && !no->empty()) return false;
+  const auto term = base::environment("TERM");
+  return term && !term->empty() && *term != "dumb";
+}
+
+// Whether a person sees what is written there. mpirun gives ranks a terminal of its own and hands
+// on what it reads from it: where that goes, the first process above us that has another file there
+// says.
+bool seen_on_terminal(int fd) {
+  if (isatty(fd) != 1) return false;
+  const auto rank = launcher::adopted_rank(base::environment);
+  if (rank && !*rank) return true;
+  const std::string ours = base::open_file_of(::getpid(), fd);
+  for (int pid = ::getppid(); pid > 1; pid = base::parent_process(pid)) {
+    const std::string theirs = base::open_file_of(pid, fd);
+    if (theirs != ours) return theirs.starts_with("/dev/pts/") || theirs.starts_with("/dev/tty");
+  }
+  return true;
+}
+
+}  // namespace
+
+Console::Console(int out_fd, int err_fd)
+    : out_fd_(out_fd),
+      err_fd_(err_fd),
+      out_is_terminal_(seen_on_terminal(out_fd)),
+      err_is_terminal_(seen_on_terminal(err_fd)),
+      out_colours_(out_is_terminal_ && colours_welcome()),
+      err_colours_(err_is_terminal_ && colours_welcome()) {}
+
+void Console::set_colours(Colours colours) {
+  if (colours == Colours::automatic) return;
+  out_colours_ = err_colours_ = colours == Colours::always;
+}
+
+void Console::write_all(int fd, std::string_view text, int* failure) {
+  while (!text.empty() && *failure == 0) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written > 0) {
+      text.remove_prefix(size_t(written));
+    } else if (written < 0 && errno == EAGAIN) {
+      // Somebody shares the descriptor with a process that made it non-blocking: wait for room.
+      pollfd room{fd, POLLOUT, 0};
+      if (!base::poll_fds({&room, 1}, Deadline::after_seconds(60)).ok()) *failure = EAGAIN;
+    } else if (written == 0 || errno != EINTR) {
+      *failure = written == 0 ? EIO : errno;
+    }
+  }
+}
+
+void Console::out(std::string_view text) {
+  transient("");
+  write_all(out_fd_, text, &out_errno_);
+}
+
+void Console::err(std::string_view text) {
+  transient("");
+  write_all(err_fd_, text, &err_errno_);
+}
+
+void Console::note(const std::string& text) {
+  err(format("collctl: {} {}\n", err_colour("33", "note:"), text));
+}
+
+void Console::print_error(const Error& error) {
+  err(format("collctl: {} {}\n", err_colour("1;31", "error:"), error.chain()));
+  if (!error.hint.empty()) err(format("collctl: {} {}\n", err_colour("36", "hint:"), error.hint));
+}
+
+std::string Console::out_colour(const char* sgr, std::string_view text) const {
+  return out_colours_ ? format("\033[{}m{}\033[0m", sgr, text) : std::string(text);
+}
+
+std::string Console::err_colour(const char* sgr, std::string_view text) const {
+  return err_colours_ ? format("\033[{}m{}\033[0m", sgr, text) : std::string(text);
+}
+
+int Console::out_width() const {
+  constexpr int kElsewhere = 100;
+  if (const auto columns = base::environment("COLUMNS"); columns && !columns->empty()) {
+    int width = 0;
+    const char* end = columns->data() + columns->size();
+    const auto [last, error] = std::from_chars(columns->data(), end, width);
+    if (error == std::errc() && last == end && width > 0) return width;
+  }
+  winsize window{};
+  const bool known = out_is_terminal_ && ioctl(out_fd_, TIOCGWINSZ, &window) == 0;
+  return known && window.ws_col > 0 ? window.ws_col : kElsewhere;
+}
+
+Status Console::out_status() const {
+  if (out_errno_ == 0 || out_errno_ == EPIPE) return {};
+  return base::errno_error(ErrorCode::unavailable, "cannot write to standard output", out_errno_);
+}
+
+bool Console::reader_gone() const {
+  return out_errno_ == EPIPE;
+}
+
+void Console::transient(const std::string& text) {
+  if (!err_is_terminal_ || (text.empty() && transient_width_ == 0)) return;
+  winsize window{};
+  size_t width = 80;
+  if (ioctl(err_fd_, TIOCGWINSZ, &window) == 0 && window.ws_col > 1) width = window.ws_col;
+  // A line that wraps could not be taken away again.
+  const std::string shown = text.substr(0, std::min(text.size(), width - 1));
+  transient_width_ = shown.size();
+  write_all(err_fd_, "\r\033[K" + shown, &err_errno_);
+}
+
+}  // namespace collctl::cmd

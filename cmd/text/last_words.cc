@@ -1,0 +1,26 @@
+#include "cmd/text/last_words.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr size_t kLines = 5;
+constexpr size_t kMostOfLine = 400;
+
+}  // namespace
+
+void LastWords::add(const launcher::Event& line) {
+  if (!line.is_stderr || line.line.empty()) return;
+  std::deque<std::string>& mine = lines_[line.rank];
+  mine.push_back(line.line.substr(0, kMostOfLine));
+  if (mine.size() > kLines) mine.pop_front();
+}
+
+std::string LastWords::of(int rank) const {
+  const auto found = lines_.find(rank);
+  if (found == lines_.end()) return {};
+  std::string text = "its last lines on standard error:";
+  for (const std::string& line : found->second) text += "\n  " + line;
+  return text;
+}
+
+}  // namespace collctl::cmd

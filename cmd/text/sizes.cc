@@ -1,0 +1,45 @@
+#include "cmd/text/sizes.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "launcher/hosts/placement.h"
+
+namespace collctl::cmd {
+std::string human_bytes(uint64_t bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  double value = double(bytes);
+  while (value >= 1024 && unit < 4) {
+    value /= 1024;
+    ++unit;
+  }
+  if (value == double(uint64_t(value))) return format("{} {}", uint64_t(value), units[unit]);
+  return format("{:.1f} {}", value, units[unit]);
+}
+
+std::string option_bytes(uint64_t bytes) {
+  const char* letters[] = {"", "K", "M", "G", "T"};
+  int unit = 0;
+  while (bytes != 0 && bytes % 1024 == 0 && unit < 4) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return format("{}{}", bytes, letters[unit]);
+}
+
+std::string four_digits(double value) {
+  // The borders lie where rounding to fewer decimals would show a fifth digit.
+  if (value > 0 && value < 0.09995) return format("{:.4f}", value);
+  if (value < 9.9995) return format("{:.3f}", value);
+  if (value < 99.995) return format("{:.2f}", value);
+  if (value < 999.95) return format("{:.1f}", value);
+  return format("{:.0f}", value);
+}
+
+std::string rank_ranges(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  return launcher::number_ranges(ranks, ",");
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,19 @@
+// How sizes, figures and sets of ranks are written for people. Pure; any thread. Which sizes a
+// bench runs stands in cmd/verify/buffer_shape.h.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace collctl::cmd {
+
+// "512 B", "64 KiB", "1.5 MiB": for people.
+std::string human_bytes(uint64_t bytes);
+// "64K", "3M", "1000": the form that options take.
+std::string option_bytes(uint64_t bytes);
+// Four digits at any magnitude: 0.0003, 0.712, 98.76, 9876, 2000000.
+std::string four_digits(double value);
+// "0-3,7"
+std::string rank_ranges(std::vector<int> ranks);
+
+}  // namespace collctl::cmd

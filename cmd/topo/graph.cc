@@ -1,0 +1,126 @@
+// The channels of one node as text: `topo --graph`.
+#include <algorithm>
+
+#include "base/format.h"
+#include "cmd/topo/topo.h"
+#include "cmd/topo/parts.h"
+#include "launcher/hosts/placement.h"
+
+namespace collctl::cmd {
+namespace {
+
+using namespace topology;
+
+// Equal channels, by the number of the first.
+struct GraphGroup {
+  const GraphChannel* channel;
+  std::vector<int> numbers;
+};
+
+std::vector<GraphGroup> group_channels(const ChannelGraph& found) {
+  std::vector<GraphGroup> groups;
+  for (size_t i = 0; i < found.channels.size(); ++i) {
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const GraphGroup& group) {
+      return *group.channel == found.channels[i];
+    });
+    if (same != groups.end())
+      same->numbers.push_back(int(i));
+    else
+      groups.push_back({&found.channels[i], {int(i)}});
+  }
+  return groups;
+}
+
+class GraphText {
+ public:
+  GraphText(const TopoView& view, int nodes) : graph_(view.graph), nodes_(nodes) {}
+
+  std::string pattern(const ChannelGraph& found) const {
+    const std::string name = found.collnet ? "collnet chain" : pattern_name(found.pattern);
+    std::string text = format("{}: {} x {:.4g} GB/s between GPUs ({})", name,
+                              counted(found.channels.size(), "channel"), found.bw_intra,
+                              path_type_name(found.type_intra));
+    if (nodes_ > 1)
+      text += format(", {:.4g} GB/s to the network ({})", found.bw_inter,
+                     path_type_name(found.type_inter));
+    if (found.channels.size() > 1)
+      text += found.same_channels ? ", all in one order" : ", in several orders";
+    text += "\n";
+    if (found.fallback)
+      text += "  ! no channel was found at any speed: one channel in the order of ranks\n";
+    const std::vector<GraphGroup> groups = group_channels(found);
+    for (size_t i = 0; i < groups.size(); ++i) {
+      text += line(groups[i]);
+      // From the root down; one shows the form, the others differ in their order only.
+      if (i == 0 && found.pattern != topology::Pattern::ring && !found.collnet)
+        text += chain(found.pattern, *groups[i].channel);
+    }
+    return text;
+  }
+
+ private:
+  // In NCCL's wording: " 0 : NET/0 GPU/0 GPU/1 NET/0".
+  std::string line(const GraphGroup& group) const {
+    std::string text = format("{:>2} :", group.numbers[0]);
+    const GraphChannel& channel = *group.channel;
+    if (channel.net_in >= 0) text += " " + node_name(graph_, channel.net_in);
+    for (const int gpu : channel.gpus) text += " " + node_name(graph_, gpu);
+    if (channel.net_out >= 0) text += " " + node_name(graph_, channel.net_out);
+    if (group.numbers.size() > 1)
+      text += format("   x {} (channels {})", group.numbers.size(),
+                     launcher::number_ranges(group.numbers, ", "));
+    return text + "\n";
+  }
+
+  // Who of a chain talks to other nodes, by NCCL's rules for each pattern.
+  static const char* contact(topology::Pattern pattern, size_t place) {
+    if (place > 1) return "";
+    switch (pattern) {
+      case topology::Pattern::split_tree:
+        return place == 0 ? "parent in another node" : "children in other nodes";
+      case topology::Pattern::balanced_tree:
+        return place == 0 ? "parent and one child in other nodes" : "one child in another node";
+      default:
+        return place == 0 ? "parent and children in other nodes" : "";
+    }
+  }
+
+  std::string chain(topology::Pattern pattern, const GraphChannel& channel) const {
+    std::string text = "     ", contacts;
+    for (size_t i = 0; i < channel.gpus.size(); ++i) {
+      const std::string name = node_name(graph_, channel.gpus[i]);
+      text += (i > 0 ? " > " : "") + name;
+      const int net = i == 0 ? channel.net_in : channel.net_out;
+      // A chain of one uses the network with all it has.
+      const char* what = contact(channel.gpus.size() == 1 ? topology::Pattern::tree : pattern, i);
+      if (nodes_ > 1 && *what != 0)
+        contacts +=
+            format("     {}: {}{}\n", name, what, net >= 0 ? ", by " + node_name(graph_, net) : "");
+    }
+    return text + "\n" + contacts;
+  }
+
+  const Graph& graph_;
+  int nodes_;
+};
+
+}  // namespace
+
+std::string topo_graph(const TopoView& view, const std::vector<NodeGraphs>& parts, int nodes) {
+  const int all = nodes * int(std::max<size_t>(parts.size(), 1));
+  const GraphText writer(view, all);
+  std::string text = format("channels of {} by the search, {}:\n",
+                            all > 1 ? "each node" : "the node", counted(size_t(nodes), "node"));
+  if (parts.size() > 1)
+    text += format(
+        "the machine is {} nodes: not all of its GPUs reach each other without the "
+        "network\n",
+        parts.size());
+  for (const NodeGraphs& graphs : parts)
+    for (const ChannelGraph* found : {&graphs.ring, &graphs.tree, &graphs.collnet})
+      if (!found->channels.empty()) text += writer.pattern(*found);
+  if (parts.empty()) text += "none: there is no GPU\n";
+  return text;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,243 @@
+#include "cmd/topo/hosts.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/format.h"
+#include "cmd/job/host_questions.h"
+#include "cmd/text/json_writer.h"
+#include "cmd/topo/diff.h"
+#include "cmd/topo/parts.h"
+#include "launcher/remote/probe.h"
+#include "topology/xml/xml.h"
+
+namespace collctl::cmd {
+namespace {
+
+using Json = nlohmann::json;
+
+// A detection takes a second; a busy host with many GPUs several.
+constexpr double kDetectSeconds = 60;
+constexpr size_t kMostDifferences = 12;  // of one host's differences
+constexpr size_t kMostNames = 8;
+// A host whose devices are mostly at the same addresses is compared by them.
+constexpr double kSameBuild = 0.5;
+
+Json finding_json(const topology::Finding& finding) {
+  return {{"severity", topology::severity_name(finding.severity)},
+          {"what", finding.what},
+          {"where", finding.where},
+          {"remedy", finding.remedy}};
+}
+
+topology::Finding finding_from(const Json& j) {
+  const bool warning = j.at("severity") == topology::severity_name(topology::Severity::warning);
+  return {warning ? topology::Severity::warning : topology::Severity::note,
+          plain(j.at("what").get<std::string>()), plain(j.at("where").get<std::string>()),
+          plain(j.at("remedy").get<std::string>())};
+}
+
+std::string names_of(const std::vector<HostTopology>& hosts, const std::vector<int>& group) {
+  std::string text;
+  for (size_t i = 0; i < group.size() && i < kMostNames; ++i)
+    text += (i > 0 ? ", " : "") + hosts[size_t(group[i])].host;
+  return group.size() > kMostNames ? format("{} and {} more", text, group.size() - kMostNames)
+                                   : text;
+}
+
+std::vector<Difference> differences_of(const HostTopology& usual, const HostTopology& odd) {
+  CompareOptions options{MatchBy::bus_id, false};
+  if (shared_bus_ids(usual.view->system, odd.view->system) < kSameBuild)
+    options.match = MatchBy::place;
+  auto list = compare_machines(usual.view->system, odd.view->system, options);
+  // The same devices at other addresses, and something else besides: by place it shows.
+  if (list.empty() || options.match == MatchBy::place) return list;
+  auto by_place = compare_machines(usual.view->system, odd.view->system, {MatchBy::place, false});
+  return by_place.size() < list.size() ? by_place : list;
+}
+
+std::string painted(const std::string& text, const char* sgr, const TreeStyle& style) {
+  return style.colours ? format("\x1b[{}m{}\x1b[0m", sgr, text) : text;
+}
+
+std::string odd_text(const std::vector<HostTopology>& hosts, const std::vector<int>& usual,
+                     const std::vector<int>& odd, const TreeStyle& style) {
+  const auto list = differences_of(hosts[size_t(usual.front())], hosts[size_t(odd.front())]);
+  std::string text = painted(names_of(hosts, odd), "1", style) +
+                     format(": {} from {}\n", counted(list.size(), "difference"),
+                            hosts[size_t(usual.front())].host);
+  const size_t shown = style.unfold ? list.size() : std::min(list.size(), kMostDifferences);
+  for (size_t i = 0; i < shown; ++i)
+    text += "  " + painted("! " + difference_text(list[i]), "1;31", style) + "\n";
+  if (shown < list.size()) text += format("  and {} more; -v shows them\n", list.size() - shown);
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> topology_answer() {
+  COLL_ASSIGN(const TopoView view, read_view(ViewOptions{}));
+  Json answer = {{"schema", "collctl.topo-answer/1"},
+                 {"xml", topology::write_xml(view.system)},
+                 {"findings", Json::array()}};
+  for (const auto& finding : view.findings) answer["findings"].push_back(finding_json(finding));
+  if (view.gpu_direct) {
+    answer["rdma"] = Json::parse(launcher::rdma_to_json({view.rdma, *view.gpu_direct}));
+    answer["memlock_bytes"] = view.memlock_bytes;
+  }
+  return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<TopoView> view_of_answer(const std::string& answer, const std::string& host) {
+  std::string xml;
+  std::vector<topology::Finding> findings;
+  std::string rdma;
+  uint64_t memlock_bytes = base::kUnlimited;
+  try {
+    const Json j = Json::parse(answer);
+    xml = j.at("xml").get<std::string>();
+    if (j.contains("rdma")) {
+      rdma = j.at("rdma").dump(-1, ' ', false, Json::error_handler_t::replace);
+      memlock_bytes = j.at("memlock_bytes").get<uint64_t>();
+    }
+    for (const Json& each : j.at("findings")) {
+      if (findings.size() >= topology::kMaxFindings) break;
+      findings.push_back(finding_from(each));
+    }
+  } catch (const Json::exception& e) {
+    return Error(
+        ErrorCode::launch,
+        format("{}: what its agent says of the topology cannot be read: {}", host, plain(e.what())),
+        "is the same version of collctl there? --stage always sends this one");
+  }
+  COLL_ASSIGN(topology::Document document, topology::read_xml(xml, host));
+  COLL_ASSIGN(TopoView view, view_of(std::move(document.system), host, {}));
+  view.live = true;
+  view.findings = std::move(findings);  // the host has said all that follows from it as well
+  view.memlock_bytes = memlock_bytes;
+  if (rdma.empty()) return view;
+  auto facts = launcher::rdma_from_json(rdma);
+  if (!facts) return std::move(facts.error()).within(host);
+  view.rdma = std::move(facts->rdma_devices);
+  view.gpu_direct = std::move(facts->gpu_direct);
+  return view;
+}
+
+Result<std::vector<HostTopology>> ask_topologies(const LaunchOptions& launch) {
+  Interrupts interrupts(false);
+  COLL_ASSIGN(const auto questions, HostQuestions::make(launch, interrupts));
+  COLL_TRY(questions->bring_up());
+  questions->talk("detecting");
+  COLL_ASSIGN(const auto answers, questions->ask(kAskTopology, kDetectSeconds, [](int) {
+    return std::optional<std::string>("");
+  }));
+  std::vector<HostTopology> hosts;
+  for (int i = 0; i < questions->pool().size(); ++i) {
+    const launcher::HostLink& link = questions->pool().host(i);
+    HostTopology host{link.spec().name, link.error(), {}};
+    const auto& text = answers[size_t(i)].text;
+    if (!host.error && !text) host.error = Error(ErrorCode::lost, "it was not asked");
+    if (!host.error && !text->ok()) host.error = text->error();
+    if (!host.error) {
+      auto view = view_of_answer(text->value(), host.host);
+      if (view.ok())
+        host.view = std::move(*view);
+      else
+        host.error = std::move(view.error());
+    }
+    hosts.push_back(std::move(host));
+  }
+  questions->talk("");
+  questions->leave();
+  return hosts;
+}
+
+std::vector<std::vector<int>> group_hosts(const std::vector<HostTopology>& hosts) {
+  std::vector<std::vector<int>> groups;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    if (!hosts[i].view) continue;
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
+      return compare_machines(hosts[size_t(group.front())].view->system, hosts[i].view->system,
+                              {MatchBy::place, false})
+          .empty();
+    });
+    if (same != groups.end())
+      same->push_back(int(i));
+    else
+      groups.push_back({int(i)});
+  }
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  return groups;
+}
+
+ErrorCode hosts_code(const std::vector<HostTopology>& hosts,
+                     const std::vector<std::vector<int>>& groups) {
+  if (std::any_of(hosts.begin(), hosts.end(), [](const auto& host) { return bool(host.error); }))
+    return ErrorCode::launch;
+  return groups.size() > 1 ? ErrorCode::failed : ErrorCode{};
+}
+
+std::string hosts_text(const std::vector<HostTopology>& hosts,
+                       const std::vector<std::vector<int>>& groups, const TreeStyle& style) {
+  const auto lost = size_t(
+      std::count_if(hosts.begin(), hosts.end(), [](const auto& host) { return bool(host.error); }));
+  std::string text = format("# {}", counted(hosts.size(), "host"));
+  if (groups.size() == 1 && groups[0].size() > 1)
+    text += format(": {} equal", lost > 0 ? std::to_string(groups[0].size()) : "all");
+  else if (groups.size() > 1)
+    text += format(": {} different machines", groups.size());
+  if (lost > 0) text += format(", {} could not be asked", lost);
+  text += "\n";
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (i > 0) {
+      text += odd_text(hosts, groups[0], groups[i], style);
+      continue;
+    }
+    if (groups[0].size() > 1) text += names_of(hosts, groups[0]) + ":\n";
+    text += topo_tree(*hosts[size_t(groups[0].front())].view, style);
+  }
+  std::string ports;
+  for (const HostTopology& host : hosts)
+    if (host.view) ports += topo_ports(*host.view, host.host, style.unfold);
+  if (!ports.empty()) text += "RDMA ports:\n" + ports;
+  for (const HostTopology& host : hosts) {
+    if (!host.error) continue;
+    text += painted("FAIL " + host.host, "1;31", style) + ": " +
+            plain(base::without_head(host.error->message, host.host + ": ")) + "\n";
+    if (!host.error->hint.empty()) text += "  remedy: " + plain(host.error->hint) + "\n";
+  }
+  return text;
+}
+
+std::string hosts_json(const std::vector<HostTopology>& hosts,
+                       const std::vector<std::vector<int>>& groups) {
+  JsonWriter out;
+  out.begin_object().field("schema", "collctl.topo-hosts/1").key("hosts").begin_array();
+  for (const HostTopology& host : hosts) {
+    out.begin_object().field("host", host.host);
+    if (host.view) out.key("topo").raw(topo_json(*host.view, host.graphs));
+    if (host.error)
+      out.key("error")
+          .begin_object()
+          .field("code", base::code_name(host.error->code))
+          .field("message", host.error->message)
+          .field("hint", host.error->hint)
+          .end_object();
+    out.end_object();
+  }
+  out.end_array().key("groups").begin_array();
+  for (const auto& group : groups) {
+    out.begin_object().key("hosts").begin_array();
+    for (const int host : group) out.value(hosts[size_t(host)].host);
+    out.end_array().key("differences").begin_array();
+    if (&group != &groups.front())
+      for (const Difference& each :
+           differences_of(hosts[size_t(groups.front().front())], hosts[size_t(group.front())]))
+        out.value(difference_text(each));
+    out.end_array().end_object();
+  }
+  return out.end_array().end_object().take();
+}
+
+}  // namespace collctl::cmd

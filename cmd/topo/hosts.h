@@ -1,0 +1,45 @@
+// `topo -H`: the machines of all hosts, which of them are equal, and how the others differ. Asking
+// is the only part that is not pure. Threads: one.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cmd/job/job.h"
+#include "cmd/topo/topo.h"
+
+namespace collctl::cmd {
+
+// What an agent is asked, and what it answers: the machine it is on (collctl.topo-answer/1).
+inline constexpr const char* kAskTopology = "topology";
+Result<std::string> topology_answer();
+
+struct HostTopology {
+  std::string host;
+  std::optional<Error> error;  // why there is no view: not reached, or its detection failed
+  std::optional<TopoView> view;
+  std::vector<topology::NodeGraphs> graphs = {};  // its channels, for the JSON
+};
+// The other side of topology_answer(). Untrusted. Errors: launch; usage as view_of.
+Result<TopoView> view_of_answer(const std::string& answer, const std::string& host);
+
+// Every host of the launch detects its own machine. Errors are this machine's; what is wrong with a
+// host stands in its entry.
+Result<std::vector<HostTopology>> ask_topologies(const LaunchOptions& launch);
+
+// Hosts (by index) with equal machines: bus ids and names may differ, what hangs where and how fast
+// may not. Most hosts first; unreached hosts are in none.
+std::vector<std::vector<int>> group_hosts(const std::vector<HostTopology>& hosts);
+
+// 0: all equal; failed: they differ; launch: one could not be asked.
+ErrorCode hosts_code(const std::vector<HostTopology>& hosts,
+                     const std::vector<std::vector<int>>& groups);
+
+// The machine that most have as a tree, then what differs, then who did not answer.
+std::string hosts_text(const std::vector<HostTopology>& hosts,
+                       const std::vector<std::vector<int>>& groups, const TreeStyle& style);
+// {"schema":"collctl.topo-hosts/1","hosts":[{"host":..,"topo":{..}}],..}
+std::string hosts_json(const std::vector<HostTopology>& hosts,
+                       const std::vector<std::vector<int>>& groups);
+
+}  // namespace collctl::cmd

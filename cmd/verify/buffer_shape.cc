@@ -1,0 +1,134 @@
+#include "cmd/verify/buffer_shape.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+
+namespace collctl::cmd {
+
+using kernels::Collective;
+
+Result<std::vector<uint64_t>> size_series(const SizeRange& range) {
+  if (range.min_bytes > range.max_bytes)
+    return Error{ErrorCode::usage, format("the smallest size ({} bytes) is above the largest ({})",
+                                          range.min_bytes, range.max_bytes)};
+  if (range.step_bytes == 0 && range.step_factor < 2 && range.min_bytes != range.max_bytes)
+    return Error{ErrorCode::usage,
+                 format("the step factor is {}; expected 2 or more", range.step_factor)};
+  std::vector<uint64_t> sizes;
+  uint64_t size = range.min_bytes;
+  for (;;) {
+    sizes.push_back(size);
+    if (sizes.size() > kMaxSizes)
+      return Error{ErrorCode::usage,
+                   format("more than {} sizes between {} and {} bytes", kMaxSizes, range.min_bytes,
+                          range.max_bytes),
+                   "use a larger step"};
+    if (range.step_bytes != 0) {
+      if (range.max_bytes - size < range.step_bytes) break;
+      size += range.step_bytes;
+    } else {
+      if (size == range.max_bytes) break;
+      if (size > range.max_bytes / range.step_factor) break;
+      // Nothing, and then what holds an element of each type.
+      size = size == 0 ? std::min<uint64_t>(8, range.max_bytes) : size * range.step_factor;
+    }
+  }
+  return sizes;
+}
+
+bool has_in_place_form(Collective collective) {
+  return collective != Collective::all_to_all && collective != Collective::send_recv &&
+         collective != Collective::barrier;
+}
+
+SizePoint size_point(Collective collective, uint64_t asked_bytes, int nranks,
+                     uint32_t element_bytes) {
+  SizePoint point;
+  const uint64_t elements = asked_bytes / element_bytes;
+  switch (collective) {
+    case Collective::all_reduce:
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::send_recv:
+      point.count = elements;
+      point.bytes = elements * element_bytes;
+      break;
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::gather:
+    case Collective::scatter:
+    case Collective::all_to_all:
+      point.count = elements / uint64_t(nranks);
+      point.bytes = point.count * uint64_t(nranks) * element_bytes;
+      break;
+    case Collective::barrier:
+      break;
+  }
+  return point;
+}
+
+BufferShape buffer_shape(Collective collective, uint64_t count, const Place& place) {
+  const uint64_t all = count * uint64_t(place.nranks);
+  const uint64_t mine = count * uint64_t(place.rank);
+  const bool at_root = place.rank == place.root;
+  BufferShape shape;
+  shape.has_in_place = has_in_place_form(collective);
+  switch (collective) {
+    case Collective::all_reduce:
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::send_recv:
+      shape.input = shape.output = count;
+      break;
+    case Collective::all_gather:
+      shape.input = count;
+      shape.output = all;
+      shape.in_place_input = mine;
+      break;
+    case Collective::reduce_scatter:
+      shape.input = all;
+      shape.output = count;
+      shape.in_place_output = mine;
+      break;
+    case Collective::gather:  // only the root has an output, only there the two can meet
+      shape.input = count;
+      shape.output = at_root ? all : 0;
+      shape.in_place_input = at_root ? mine : 0;
+      break;
+    case Collective::scatter:
+      shape.input = at_root ? all : 0;
+      shape.output = count;
+      shape.in_place_output = at_root ? mine : 0;
+      break;
+    case Collective::all_to_all:
+      shape.input = shape.output = all;
+      break;
+    case Collective::barrier:
+      break;
+  }
+  shape.in_place_elements = std::max(shape.input, shape.output);
+  return shape;
+}
+
+double bus_factor(Collective collective, int nranks) {
+  const double n = nranks;
+  switch (collective) {
+    case Collective::all_reduce:
+      return 2 * (n - 1) / n;
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::all_to_all:
+    case Collective::gather:
+    case Collective::scatter:
+      return (n - 1) / n;
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::send_recv:
+    case Collective::barrier:
+      return 1;
+  }
+  return 1;
+}
+
+}  // namespace collctl::cmd

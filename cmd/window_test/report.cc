@@ -1,0 +1,364 @@
+// What window-test found: its record between ranks and launcher, the verdict, text and JSON.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/format.h"
+#include "cmd/text/heat_map.h"
+#include "cmd/text/json_fields.h"
+#include "cmd/text/json_writer.h"
+#include "cmd/report/report.h"
+#include "cmd/text/sizes.h"
+#include "cmd/window_test/window_test.h"
+
+namespace collctl::cmd {
+
+using namespace json_fields;
+
+namespace {
+
+constexpr size_t kMostListedReasons = 20;
+
+struct Measure {
+  const char* title;
+  double WindowPair::*value;
+};
+constexpr Measure kMeasures[] = {{"put of 8 bytes, us", &WindowPair::put_us},
+                                 {"get of 8 bytes, us", &WindowPair::get_us},
+                                 {"puts of 1 MiB, GB/s", &WindowPair::put_GBps},
+                                 {"gets of 1 MiB, GB/s", &WindowPair::get_GBps}};
+
+// What a report says comes from a rank: a pair of a larger job has no place in the matrix.
+bool in_matrix(const WindowPair& pair, size_t ranks) {
+  return size_t(pair.from) < ranks && size_t(pair.to) < ranks;
+}
+
+// Lowest, middle and highest of each path: what a large matrix comes down to.
+std::string path_lines(const WindowReport& report, const Measure& measure) {
+  std::map<std::string, std::vector<double>> paths;
+  for (const WindowPair& pair : report.pairs) paths[pair.path].push_back(pair.*measure.value);
+  std::string text;
+  for (auto& [path, values] : paths) {
+    std::sort(values.begin(), values.end());
+    text += format("# {}, {}: {} .. {} .. {} ({} pair{})\n", measure.title, path,
+                   four_digits(values.front()), four_digits(values[values.size() / 2]),
+                   four_digits(values.back()), values.size(), values.size() == 1 ? "" : "s");
+  }
+  return text;
+}
+
+std::string matrix_text(const WindowReport& report, const Measure& measure) {
+  const int ranks = report.header.ranks;
+  std::vector<std::string> cells(size_t(ranks) * size_t(ranks), "-");
+  size_t width = 4;
+  for (const WindowPair& pair : report.pairs) {
+    if (!in_matrix(pair, size_t(ranks))) continue;
+    std::string& cell = cells[size_t(pair.from) * size_t(ranks) + size_t(pair.to)];
+    cell = four_digits(pair.*measure.value);
+    width = std::max(width, cell.size());
+  }
+  std::string text = format("# {}\n#  from\\to", measure.title);
+  for (int to = 0; to < ranks; ++to) text += format("  {:>{}}", to, width);
+  text += "\n";
+  for (int from = 0; from < ranks; ++from) {
+    text += format("  {:>7}", from);
+    for (int to = 0; to < ranks; ++to)
+      text += format("  {:>{}}", cells[size_t(from) * size_t(ranks) + size_t(to)], width);
+    text += "\n";
+  }
+  return text;
+}
+
+std::string ratio_table(const WindowReport& report) {
+  if (report.ratios.empty()) return "";
+  std::string text = format("# {:<13}  {:>8}  {:>11}  {:>9}  {:>5}\n", "collective", "size",
+                            "ordinary us", "window us", "ratio");
+  for (const WindowRatio& row : report.ratios)
+    text +=
+        format("  {:<13}  {:>8}  {:>11}  {:>9}  {:>5}\n", row.op, human_bytes(row.bytes),
+               four_digits(row.ordinary_us), four_digits(row.window_us), four_digits(row.ratio()));
+  return text;
+}
+
+Check as_check(const WindowCheck& own) {
+  Check check;
+  check.name = own.name;
+  check.status = own.status;
+  if (own.looks > 0) {
+    check.measured = std::to_string(own.looks);
+    check.unit = "comparisons";
+  }
+  check.message = own.message;
+  check.remedy = own.remedy;
+  return check;
+}
+
+void write_pairs(JsonWriter& json, const WindowReport& report) {
+  json.key("pairs").begin_array();
+  for (const WindowPair& pair : report.pairs)
+    json.begin_object()
+        .field("from", pair.from)
+        .field("to", pair.to)
+        .field("path", pair.path)
+        .field("put_us", pair.put_us)
+        .field("get_us", pair.get_us)
+        .field("put_GBps", pair.put_GBps)
+        .field("get_GBps", pair.get_GBps)
+        .end_object();
+  json.end_array().field("pairs_left_out", report.pairs_left_out);
+  json.key("collectives").begin_array();
+  for (const WindowRatio& row : report.ratios)
+    json.begin_object()
+        .field("op", row.op)
+        .field("bytes", row.bytes)
+        .field("ordinary_us", row.ordinary_us)
+        .field("window_us", row.window_us)
+        .field("ratio", row.ratio())
+        .end_object();
+  json.end_array();
+}
+
+void write_hosts(JsonWriter& json, const WindowReport& report) {
+  json.key("hosts").begin_array();
+  for (const HostLine& line : report.header.hosts) {
+    json.begin_object().field("host", line.host).key("ranks").begin_array();
+    for (const int rank : line.ranks) json.value(rank);
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
+}  // namespace
+
+std::string WindowReport::to_json() const {
+  Json list = Json::array(), matrix = Json::array(), rows = Json::array(), accused = Json::array();
+  for (const WindowCheck& check : checks)
+    list.push_back({{"name", check.name},
+                    {"status", int(check.status)},
+                    {"code", int(check.code)},
+                    {"looks", check.looks},
+                    {"message", check.message},
+                    {"remedy", check.remedy}});
+  for (const WindowPair& pair : pairs)
+    matrix.push_back({{"from", pair.from},
+                      {"to", pair.to},
+                      {"path", pair.path},
+                      {"put_us", pair.put_us},
+                      {"get_us", pair.get_us},
+                      {"put_GBps", pair.put_GBps},
+                      {"get_GBps", pair.get_GBps}});
+  for (const WindowRatio& row : ratios)
+    rows.push_back({{"op", row.op},
+                    {"bytes", row.bytes},
+                    {"ordinary_us", row.ordinary_us},
+                    {"window_us", row.window_us}});
+  for (const Culprit& culprit : culprits)
+    accused.push_back({{"name", culprit.name}, {"evidence", culprit.evidence}});
+  return dump({{"checks", std::move(list)},
+               {"pairs", std::move(matrix)},
+               {"pairs_left_out", pairs_left_out},
+               {"ratios", std::move(rows)},
+               {"culprits", std::move(accused)}});
+}
+
+Result<WindowReport> WindowReport::from_json(const std::string& text) {
+  constexpr int kMostRanks = 1 << 20;
+  COLL_ASSIGN(const Json json, parse(text));
+  Fields f(json);
+  WindowReport report;
+  f.list("checks", [&](const Json& element) {
+    Fields inner(element);
+    WindowCheck check;
+    int status = 0, code = 0;
+    inner.text("name", check.name);
+    inner.whole("status", status, 0, int(CheckStatus::not_tested));
+    inner.whole("code", code, 0, 255);
+    inner.count("looks", check.looks);
+    inner.text("message", check.message);
+    inner.text("remedy", check.remedy);
+    check.status = CheckStatus(status);
+    check.code = ErrorCode(code);
+    f.take(inner);
+    report.checks.push_back(std::move(check));
+  });
+  f.list("pairs", [&](const Json& element) {
+    Fields inner(element);
+    WindowPair pair;
+    inner.whole("from", pair.from, 0, kMostRanks);
+    inner.whole("to", pair.to, 0, kMostRanks);
+    inner.text("path", pair.path);
+    inner.real("put_us", pair.put_us);
+    inner.real("get_us", pair.get_us);
+    inner.real("put_GBps", pair.put_GBps);
+    inner.real("get_GBps", pair.get_GBps);
+    f.take(inner);
+    report.pairs.push_back(std::move(pair));
+  });
+  f.count("pairs_left_out", report.pairs_left_out);
+  f.list("ratios", [&](const Json& element) {
+    Fields inner(element);
+    WindowRatio row;
+    inner.text("op", row.op);
+    inner.count("bytes", row.bytes);
+    inner.real("ordinary_us", row.ordinary_us);
+    inner.real("window_us", row.window_us);
+    f.take(inner);
+    report.ratios.push_back(std::move(row));
+  });
+  f.list("culprits", [&](const Json& element) {
+    Fields inner(element);
+    Culprit culprit;
+    culprit.kind = "link";
+    culprit.confidence = 1;
+    inner.text("name", culprit.name);
+    inner.text("evidence", culprit.evidence);
+    f.take(inner);
+    report.culprits.push_back(std::move(culprit));
+  });
+  COLL_TRY_IN(f.status(), "reading a window-test record");
+  return report;
+}
+
+Verdict judge(const WindowReport& report) {
+  Verdict verdict;
+  for (const WindowCheck& check : report.checks) {
+    if (check.code == ErrorCode{}) continue;
+    verdict.worsen(check.code);  // a check that failed has a code of its own
+    const ReasonKind kind = check.status == CheckStatus::not_tested ? ReasonKind::not_tested
+                            : check.code == ErrorCode::bad_data     ? ReasonKind::wrong_data
+                                                                    : ReasonKind::failed;
+    if (verdict.reasons.size() < kMostListedReasons)
+      verdict.reasons.push_back(
+          {reason_row(kind).name, format("{}: {}", check.name, check.message), "", -1});
+  }
+  if (report.checks.empty()) verdict.add(ReasonKind::not_tested, "nothing was tested");
+  return verdict;
+}
+
+void add_broken_stage(WindowReport& report, const std::string& stage, const Error& error) {
+  const bool done = std::any_of(report.checks.begin(), report.checks.end(),
+                                [&](const WindowCheck& check) { return check.name == stage; });
+  if (stage.empty() || done) return;
+  const bool stopped = error.code == ErrorCode::interrupted;
+  report.checks.push_back({.name = stage,
+                           .status = stopped ? CheckStatus::not_tested : CheckStatus::fail,
+                           .code = stopped ? ErrorCode::incomplete : error.code,
+                           .message = "the job broke off: " + error.message});
+}
+
+std::string window_header(const BenchHeader& header) {
+  std::string text =
+      format("# collctl {} window-test: {} {} {}", header.version, header.ranks,
+             header.device == "cpu" ? "CPU" : "GPU", header.ranks == 1 ? "rank" : "ranks");
+  text += header.hosts.size() == 1 ? "\n" : format(" on {} hosts\n", header.hosts.size());
+  for (const HostLine& host : header.hosts)
+    text += format("# host {}: {} {}\n", host.host, host.ranks.size() == 1 ? "rank" : "ranks",
+                   rank_ranges(host.ranks));
+  text += cores_line(header);
+  if (!header.note.empty()) text += format("# note: {}\n", header.note);
+  return text + "#\n";
+}
+
+std::string window_text(const WindowReport& report, const Verdict& verdict, bool whole) {
+  std::string text;
+  for (const WindowCheck& check : report.checks) {
+    const char* word = check.status == CheckStatus::pass   ? "pass"
+                       : check.status == CheckStatus::fail ? "FAIL"
+                       : check.code == ErrorCode{}         ? "n/a"
+                                                           : "not tested";
+    text += format("  {:<22}  {:<10}", check.name, word);
+    if (check.looks > 0) text += format("  {} comparisons", check.looks);
+    if (check.status == CheckStatus::not_tested) text += format("  {}", check.message);
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += "\n";
+    if (check.status == CheckStatus::fail) text += format("    {}\n", check.message);
+  }
+  for (const Measure& measure : kMeasures)
+    text += whole && !report.pairs.empty() ? matrix_text(report, measure)
+                                           : path_lines(report, measure);
+  if (report.pairs_left_out > 0)
+    text += format("# {} of {} pairs of ranks were timed\n", report.pairs.size(),
+                   report.pairs.size() + report.pairs_left_out);
+  text += ratio_table(report);
+  for (const Culprit& culprit : report.culprits)
+    text += format("# suspect {} {}: {}\n", culprit.kind, culprit.name, culprit.evidence);
+  text += format("# Verdict: {}\n", verdict.ok ? "passed" : base::code_name(verdict.code));
+  // Names of hosts are in it: a terminal must not obey them.
+  for (char& c : text)
+    if ((uint8_t(c) < 0x20 && c != '\n') || c == 0x7f) c = '?';
+  return text;
+}
+
+namespace {
+
+// All but the verdict, into an object that was begun.
+void write_findings(JsonWriter& json, const WindowReport& report) {
+  json.field("schema", "collctl.window-test/1");
+  json.field("version", report.header.version).field("ranks", report.header.ranks);
+  json.field("device", report.header.device);
+  if (!report.header.device_reason.empty())
+    json.field("device_reason", report.header.device_reason);
+  write_hosts(json, report);
+  json.key("checks").begin_array();
+  for (const WindowCheck& check : report.checks) write_check(json, as_check(check));
+  json.end_array();
+  write_pairs(json, report);
+  write_culprits(json, report.culprits);
+}
+
+}  // namespace
+
+std::string window_json(const WindowReport& report, const Verdict& verdict) {
+  JsonWriter json;
+  json.begin_object();
+  write_findings(json, report);
+  json.key("verdict").begin_object().field("ok", verdict.ok);
+  json.key("reasons").begin_array();
+  for (const Reason& reason : verdict.reasons)
+    json.begin_object().field("code", reason.code).field("message", reason.message).end_object();
+  return json.end_array().end_object().end_object().take() + "\n";
+}
+
+std::string window_error_json(const WindowReport& report, const Error& error, int exit_code) {
+  JsonWriter json;
+  json.begin_object();
+  write_findings(json, report);
+  return error_json_around(json.end_object().take(), error, exit_code);
+}
+
+std::string window_svg(const WindowReport& report) {
+  const auto ranks = size_t(report.header.ranks);
+  std::vector<std::string> numbers, names, hosts(ranks);
+  for (const HostLine& host : report.header.hosts)
+    for (const int rank : host.ranks)
+      if (size_t(rank) < ranks) hosts[size_t(rank)] = host.host;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    numbers.push_back(std::to_string(rank));
+    names.push_back(numbers.back() + " " + hosts[rank]);
+  }
+  std::vector<HeatMap> maps;
+  for (const Measure& measure : kMeasures) {
+    HeatMap map{.title = measure.title,
+                .rows_are = "from rank",
+                .columns_are = "to rank",
+                .rows = names,
+                .columns = numbers,
+                .cells = std::vector<HeatCell>(ranks * ranks),
+                .less_is_better = std::string_view(measure.title).ends_with("us")};
+    for (const WindowPair& pair : report.pairs) {
+      if (!in_matrix(pair, ranks)) continue;
+      HeatCell& cell = map.cells[size_t(pair.from) * ranks + size_t(pair.to)];
+      cell.value = pair.*measure.value;
+      cell.kind = pair.path;
+      cell.tip = format("rank {} of {} to rank {} of {} ({}): put {} us, {} GB/s; get {} us, {} GB/s",
+                        pair.from, hosts[size_t(pair.from)], pair.to, hosts[size_t(pair.to)],
+                        pair.path, four_digits(pair.put_us), four_digits(pair.put_GBps),
+                        four_digits(pair.get_us), four_digits(pair.get_GBps));
+    }
+    maps.push_back(std::move(map));
+  }
+  return heat_map_svg(format("collctl window-test: {} ranks, {}", ranks, report.header.device),
+                      maps);
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,185 @@
+// `collctl window-test`: proves windows of users' memory among the ranks of a job, stage by stage,
+// measures what moves between every two ranks, and judges. Each rank runs WindowTest on its thread
+// (bench_rank); after every stage all ranks hear what each has found, so that a rank that fails a
+// check goes on with the others. An error of a stage (lost, deadline) is the end of the job, as it
+// is of a collective. Rank 0 makes the report and hands it on after every stage, so that what was
+// found before such an end is told; command.cc prints it.
+#pragma once
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cmd/measure/bench.h"
+#include "cmd/doctor/doctor.h"
+#include "cmd/window_test/pattern.h"
+#include "runtime/one_sided/one_sided.h"
+#include "runtime/window/user_window.h"
+
+namespace collctl::cmd {
+
+// --- the report: values, travels from rank 0 as JSON ---
+
+struct WindowPair {  // an ordered pair of ranks: `from` puts to and gets from `to`
+  int from = 0, to = 0;
+  std::string path = {};              // "window": loads and stores; "NET/Socket"
+  double put_us = 0, get_us = 0;      // of 8 bytes, one way; a get there and back
+  double put_GBps = 0, get_GBps = 0;  // of large ones
+};
+struct WindowRatio {  // a collective on windows beside the same on ordinary memory
+  std::string op;
+  uint64_t bytes = 0;
+  double ordinary_us = 0, window_us = 0;
+  double ratio() const { return window_us > 0 ? ordinary_us / window_us : 0; }
+};
+struct WindowCheck {
+  std::string name;
+  CheckStatus status = CheckStatus::pass;
+  ErrorCode code{};          // 0: nothing to hold against it
+  uint64_t looks = 0;        // comparisons, of all ranks together
+  std::string message = {};  // what failed or was not tested; of several, the first ones
+  std::string remedy = {};
+};
+struct WindowReport {
+  BenchHeader header;
+  std::vector<WindowCheck> checks;
+  std::vector<WindowPair> pairs;
+  uint64_t pairs_left_out = 0;  // of a job of many ranks
+  std::vector<WindowRatio> ratios;
+  std::vector<Culprit> culprits;
+
+  std::string to_json() const;
+  static Result<WindowReport> from_json(const std::string& text);
+};
+// Wrong data, then other failures, then what was not tested.
+Verdict judge(const WindowReport& report);
+// The job ended by `error` in this stage: a check that failed, or that was not made when a user
+// ended it.
+void add_broken_stage(WindowReport& report, const std::string& stage, const Error& error);
+
+// --- one rank's findings of one stage ---
+
+struct WindowFailure {
+  ErrorCode code = ErrorCode::failed;
+  int accused = -1;  // the rank whose window, or whose put it was; -1: this rank's own affair
+  std::string text;
+};
+class WindowFindings {
+ public:
+  static constexpr size_t kMostKept = 4;
+  void looked(uint64_t times = 1) { looks_ += times; }
+  void fail(ErrorCode code, int accused, const std::string& text);
+  // What should have been tested, and could not.
+  void not_tested(const std::string& why);
+  // What there is nothing to test of, in a job like this.
+  void does_not_apply(const std::string& why) {
+    not_tested(why);
+    applies_ = false;
+  }
+  void compare(std::span<const uint8_t> bytes, const PatternKey& key, uint64_t offset, int ranks,
+               const std::string& what);
+  Bytes encoded() const;
+  static Result<WindowFindings> decoded(const Bytes& bytes);
+
+  uint64_t looks() const { return looks_; }
+  uint64_t failed() const { return failed_; }
+  const std::vector<WindowFailure>& failures() const { return failures_; }
+  const std::string& why_not_tested() const { return not_tested_; }
+  bool applies() const { return applies_; }
+
+ private:
+  uint64_t looks_ = 0, failed_ = 0;
+  std::vector<WindowFailure> failures_;  // the first few
+  std::string not_tested_;
+  bool applies_ = true;
+};
+// All ranks' findings of a stage as one check; accusations are added to `culprits`.
+WindowCheck merged_check(const std::string& name, std::span<const WindowFindings> ranks,
+                         std::vector<Culprit>& culprits);
+
+// --- the stages ---
+
+// Addresses of a rank for windows: so few that it can be seen what happens when they run out.
+uint64_t window_test_stride(int ranks);
+
+class WindowTest {
+ public:
+  WindowTest(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink);
+  ~WindowTest();
+  Status run();
+
+ private:
+  using Stage = Status (WindowTest::*)(WindowFindings&);
+  struct Memory {  // allocated and registered
+    void* address = nullptr;
+    runtime::WindowPointer window;
+  };
+
+  Status stage(const char* name, Stage what);
+  // stages.cc
+  Status aliasing(WindowFindings& found);
+  Status strides(WindowFindings& found);
+  Status sizes(WindowFindings& found);
+  Status repeated(WindowFindings& found);
+  Status concurrent(WindowFindings& found);
+  Status exhaustion(WindowFindings& found);
+  Status misuse(WindowFindings& found);
+  // moves.cc
+  Status moves(WindowFindings& found);
+  Status ordering(WindowFindings& found);
+  Status barriers(WindowFindings& found);
+  // times.cc
+  Status matrix(WindowFindings& found);
+  Status collectives(WindowFindings& found);
+
+  Result<double> time_of(const runtime::Operation& op, runtime::Stream& stream, int iterations);
+  struct SideBuffers {  // of a collective: [kOrdinary], [kWindow]
+    std::array<uint8_t*, 2> input, output;
+  };
+  static constexpr size_t kOrdinary = 0, kWindow = 1;
+  Status compare_sides(kernels::Collective collective, uint64_t bytes, const SideBuffers& sides,
+                       runtime::Stream& stream, WindowFindings& found);
+  Status measure_pair(int from, int to, const Memory& memory, WindowPair& pair);
+  Result<double> time_pings(int peer, bool active, const Memory& memory, uint64_t most,
+                            int64_t share_ns);
+  // An expected error of code usage; anything else is a finding.
+  Status expect_usage(const char* what, const Status& got, WindowFindings& found);
+
+  Result<Memory> make(uint64_t bytes);
+  Result<std::vector<Memory>> make_all(std::span<const uint64_t> sizes);
+  Status give_back(std::span<Memory> memories);
+  // Whether rank 0's budget is spent, as all ranks hear at the same time.
+  Result<bool> over_budget();
+  std::string budget_words() const;
+  Status barrier() { return one_sided_->barrier(deadline()); }
+  Deadline deadline() const { return Deadline::after_seconds(timeout_s_); }
+  int rank() const { return communicator_.rank(); }
+  int size() const { return communicator_.size(); }
+  // Reads and writes through the own address or a peer's mapping; on GPUs by copies.
+  Status write(void* to, std::span<const uint8_t> bytes);
+  Status read(const void* from, std::span<uint8_t> bytes);
+  // As this rank sees another's window: by its mapping, else over the network.
+  Status look_at(const Memory& memory, int owner, uint64_t offset, std::span<uint8_t> bytes);
+
+  const BenchSpec& spec_;
+  runtime::Communicator& communicator_;
+  BenchSink& sink_;
+  double timeout_s_;
+  Deadline budget_;
+  bool spent_ = false;  // the same on all ranks
+  transport::DeviceStream stream_;
+  std::unique_ptr<runtime::OneSided> one_sided_;
+  WindowReport report_;
+};
+
+// --- how it is shown: pure ---
+
+std::string window_header(const BenchHeader& header);
+std::string window_text(const WindowReport& report, const Verdict& verdict, bool whole);
+std::string window_json(const WindowReport& report, const Verdict& verdict);
+// Of a job that broke off: collctl.error/1 around what was found before.
+std::string window_error_json(const WindowReport& report, const Error& error, int exit_code);
+std::string window_svg(const WindowReport& report);
+
+}  // namespace collctl::cmd

@@ -1,0 +1,160 @@
+// What the window kernels share: the plain form of an operation, how a thread waits, how a
+// launch begins and ends.
+#pragma once
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/memory.cuh"
+#include "kernels/cuda/overlap.cuh"
+#include "kernels/cuda/window/layout.h"
+#include "kernels/cuda/window/math.cuh"
+
+namespace collctl::kernels::cuda {
+
+// Which ranks an operation takes from, or gives to.
+enum class Peers : uint8_t { none, all, root };
+
+// Any collective where each rank gives every peer something directly: the same bytes to all
+// (in_stride 0) or block p to peer p, and either puts what it takes into place (copy) or adds it
+// up in the order of ranks. Bytes throughout.
+struct Exchange {
+  const uint8_t* input;
+  uint8_t* output;
+  uint64_t bytes;            // of one block: what one rank gives one other
+  uint64_t in_stride;        // from one peer's block to the next, in the input
+  uint64_t out_stride;       // copy: where the next peer's block lies in the output
+  uint64_t own_in, own_out;  // copy_own: this rank's own block goes from there to there
+  uint64_t reduce_own;       // reduction: where the own contribution lies in the input
+  PeerMemory memory;
+  WindowLayout layout;
+  WordOps ops;
+  DeviceShared shared;
+  uint64_t op_count;
+  int root;
+  Peers gives_to, takes_from;
+  Collective collective;
+  AlgorithmId algorithm;
+  bool copy_own;
+  bool announces;  // not every rank hears from every other: they announce their arrival
+
+  __device__ bool gives(int peer) const {
+    return gives_to == Peers::all || (gives_to == Peers::root && peer == root);
+  }
+  __device__ bool takes(int peer) const {
+    return takes_from == Peers::all || (takes_from == Peers::root && peer == root);
+  }
+  // Counted from the next rank on, so that not all ranks begin with the same one.
+  __device__ int peer(int k) const {
+    const int p = memory.rank + 1 + k;
+    return p < memory.nranks ? p : p - memory.nranks;
+  }
+  __device__ uint8_t* part(int rank) const { return memory.base + uint64_t(rank) * memory.stride; }
+  // What `writer` writes at `reader` and block `block`.
+  __device__ PeerCounters* counters(int reader, int writer, int block) const {
+    auto* all = reinterpret_cast<PeerCounters*>(part(reader) + layout.peers);
+    return all + block * (memory.nranks - 1) + place_of(writer, reader, memory.nranks);
+  }
+  __device__ OwnBlock& own_block(int block) const {
+    return *reinterpret_cast<OwnBlock*>(part(memory.rank) + layout.own +
+                                        uint64_t(block) * layout.own_bytes);
+  }
+  __device__ OwnBlock& own_block() const { return own_block(int(blockIdx.x)); }
+  __device__ StoreState& store() const {
+    return *reinterpret_cast<StoreState*>(part(memory.rank) + layout.store);
+  }
+  __device__ uint64_t* messages() const {
+    return reinterpret_cast<uint64_t*>(part(memory.rank) + layout.messages);
+  }
+  __device__ uint64_t* epochs() const {
+    return reinterpret_cast<uint64_t*>(part(memory.rank) + layout.epochs);
+  }
+  __device__ uint32_t* claim() const {
+    return reinterpret_cast<uint32_t*>(part(memory.rank) + layout.claim);
+  }
+};
+
+// Where a microsecond counts: what a kernel needs of its arguments is fetched while the launch
+// before still runs, one word of every 64 bytes.
+__device__ __forceinline__ void fetch_arguments(const Exchange& x) {
+  const auto* words = reinterpret_cast<const uint32_t*>(&x);
+#pragma unroll
+  for (int i = 0; i < int(sizeof(Exchange) / 4); i += 16) fetch_word(words[i]);
+  fetch_word(words[sizeof(Exchange) / 4 - 1]);
+}
+
+// What one thread writes when its kernel must abort. One thread of the launch writes it, and the
+// code last: the host may be looking. What a kernel before this one reported says more and stays.
+__device__ inline void write_report(const Exchange& x, ReportCode code, Protocol protocol, int peer,
+                                    WaitSide side, uint64_t seen, uint64_t wanted) {
+  Report* r = x.shared.reports;
+  if (atomicCAS(x.claim(), 0u, 1u) == 0u &&
+      *reinterpret_cast<volatile ReportCode*>(&r->code) == ReportCode::none) {
+    r->side = side;
+    r->rank = x.memory.rank;
+    r->peer = peer;
+    r->channel = int(blockIdx.x);
+    r->protocol = protocol;
+    r->algorithm = x.algorithm;
+    r->collective = x.collective;
+    r->step = wanted;
+    r->seen = seen;
+    r->wanted = wanted;
+    r->op_count = x.op_count;
+    __threadfence_system();
+    *reinterpret_cast<volatile ReportCode*>(&r->code) = code;
+  }
+  if (code != ReportCode::aborted) *reinterpret_cast<volatile uint32_t*>(x.shared.abort_word) = 1;
+  __threadfence_system();
+}
+
+// A wait of one thread: ended by its value, by the abort word or by the deadline; the last two are
+// written into the report and end the kernel early.
+class Patience {
+ public:
+  // True every so often, when the wait must be aborted.
+  __device__ bool over(const Exchange& x, Protocol protocol, int peer, WaitSide side, uint64_t seen,
+                       uint64_t wanted) {
+    if (++spins_ % 4096 != 0) return false;
+    if (start_ == 0) start_ = clock_ns();
+    const bool aborted = *reinterpret_cast<volatile uint32_t*>(x.shared.abort_word) != 0;
+    const bool late = clock_ns() - start_ > x.shared.timeout_ns;
+    if (!aborted && !late) return false;
+    write_report(x, aborted ? ReportCode::aborted : ReportCode::timeout, protocol, peer, side, seen,
+                 wanted);
+    return true;
+  }
+
+ private:
+  uint32_t spins_ = 0;
+  int64_t start_ = 0;
+};
+
+// For an operation in which not every rank hears from every other: each announces its arrival, and
+// at the end has seen that all others have. So no one starts the next but one before all have ended
+// the one before this (layout.h). Block by block.
+__device__ inline void announce(const Exchange& x, uint64_t epoch) {
+  const int k = int(threadIdx.x);
+  if (!x.announces || k >= x.memory.nranks - 1) return;
+  store_release(&x.counters(x.peer(k), x.memory.rank, int(blockIdx.x))->arrived, epoch);
+}
+__device__ inline void wait_counter(const Exchange& x, Protocol protocol, int peer,
+                                    const uint64_t* counter, uint64_t epoch) {
+  Patience patience;
+  for (uint64_t seen; (seen = load_acquire(counter)) < epoch;)
+    if (patience.over(x, protocol, peer, WaitSide::send, seen, epoch)) return;
+}
+__device__ inline void await_peers(const Exchange& x, Protocol protocol, uint64_t epoch) {
+  const int k = int(threadIdx.x);
+  if (!x.announces || k >= x.memory.nranks - 1) return;
+  const int p = x.peer(k);
+  wait_counter(x, protocol, p, &x.counters(x.memory.rank, p, int(blockIdx.x))->arrived, epoch);
+}
+
+// All ranks continue from the same epoch, whatever number of blocks a launch has: each block writes
+// the count of every block that has its number modulo the grid.
+__device__ inline void end_epoch(const Exchange& x, uint64_t epoch) {
+  __syncthreads();
+  for (int b = int(blockIdx.x) + int(threadIdx.x) * int(gridDim.x); b < kWindowBlocks;
+       b += int(blockDim.x) * int(gridDim.x))
+    x.epochs()[b] = epoch;
+}
+
+}  // namespace collctl::kernels::cuda

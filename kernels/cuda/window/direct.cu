@@ -1,0 +1,104 @@
+// Host side of the direct kernels, which work between users' buffers.
+#include "kernels/cuda/window/direct.cuh"
+
+#include "kernels/cuda/window/host.cuh"
+#include "kernels/cuda/window/launch.h"
+
+namespace collctl::kernels::cuda {
+
+namespace {
+
+constexpr uint64_t kMostChunk = 16 * 1024;  // of what goes through no slot
+
+bool has_slices(Collective c) {
+  return c == Collective::all_reduce || c == Collective::reduce;
+}
+
+// What all ranks say of the operation is the same, though some of it be of no account.
+Exchange direct_exchange_of(const WindowLaunch& launch) {
+  Exchange x = exchange_of(launch);
+  const bool rooted = x.collective == Collective::broadcast || x.collective == Collective::reduce ||
+                      x.collective == Collective::gather || x.collective == Collective::scatter;
+  if (!rooted) x.root = 0;
+  if (moves_only(x.collective)) x.ops.op = RedOp::sum;
+  x.announces = true;
+  return x;
+}
+
+// Stored contributions take a slot and an arrival more, but leave at the pace of stores.
+bool by_store(const WindowLaunch& launch) {
+  return launch.work.collective == Collective::all_reduce && launch.direct != DirectWay::load;
+}
+
+// Below this a broadcast is over before the second of two trips pays.
+constexpr uint64_t kRelayBytes = 512 * 1024;
+
+bool by_relay(const WindowLaunch& launch, const Exchange& x) {
+  if (x.collective != Collective::broadcast || x.memory.nranks < 3) return false;
+  return launch.direct == DirectWay::load ||
+         (launch.direct == DirectWay::best && x.bytes >= kRelayBytes);
+}
+
+template <WordKind kKind>
+int launch_reduction(const WindowLaunch& launch, const Exchange& x, const Direct& direct,
+                     int blocks) {
+  return launch_kernel(by_store(launch) ? &two_shot_direct<kKind> : &reduce_direct<kKind>, blocks,
+                       kStoreThreads, launch.stream, x, direct);
+}
+
+template <WordKind kKind>
+int prepare_reductions() {
+  const int failed = prepare_kernel(&two_shot_direct<kKind>);
+  return failed != 0 ? failed : prepare_kernel(&reduce_direct<kKind>);
+}
+
+}  // namespace
+
+bool window_direct(Collective collective, DataType, RedOp, int nranks, uint64_t) {
+  return collective != Collective::send_recv && collective != Collective::barrier &&
+         nranks - 1 <= kMostPeers;
+}
+
+int launch_direct(const WindowLaunch& launch) {
+  const Exchange x = direct_exchange_of(launch);
+  if (!window_direct(x.collective, x.ops.type, x.ops.op, x.memory.nranks, x.bytes) ||
+      launch.flat.base == nullptr)
+    return cudaErrorInvalidValue;
+  if (x.bytes == 0) return cudaSuccess;
+  const auto ranks = uint64_t(x.memory.nranks);
+  const bool relays = by_relay(launch, x);
+  const uint64_t parts = has_slices(x.collective) ? ranks : relays ? ranks - 1 : 1;
+  const uint64_t each = (x.bytes + parts - 1) / parts;
+  const int blocks = launch.blocks > 0 ? at_most(uint64_t(launch.blocks), kWindowBlocks)
+                                       : at_most((each + 2047) / 2048, kWindowBlocks);
+  Direct direct{};
+  direct.flat = launch.flat;
+  // Only contributions that are stored go through slots.
+  const bool slots = by_store(launch) && ranks > 1;
+  direct.chunk_bytes = slots ? chunk_of(launch, each, int(ranks) - 1, blocks, kSlotBytes)
+                             : chunk_of(launch, each, 1, blocks, kMostChunk);
+  direct.relays = relays;
+  switch (kind_of(launch.work)) {
+    case WordKind::copy:
+      return launch_kernel(&put_direct, blocks, kStoreThreads, launch.stream, x, direct);
+    case WordKind::sum_float32:
+      return launch_reduction<WordKind::sum_float32>(launch, x, direct, blocks);
+    case WordKind::sum_float16:
+      return launch_reduction<WordKind::sum_float16>(launch, x, direct, blocks);
+    case WordKind::sum_bfloat16:
+      return launch_reduction<WordKind::sum_bfloat16>(launch, x, direct, blocks);
+    default:
+      return launch_reduction<WordKind::generic>(launch, x, direct, blocks);
+  }
+}
+
+int prepare_direct() {
+  int failed = prepare_kernel(&put_direct);
+  if (failed == 0) failed = prepare_reductions<WordKind::sum_float32>();
+  if (failed == 0) failed = prepare_reductions<WordKind::sum_float16>();
+  if (failed == 0) failed = prepare_reductions<WordKind::sum_bfloat16>();
+  if (failed == 0) failed = prepare_reductions<WordKind::generic>();
+  return failed;
+}
+
+}  // namespace collctl::kernels::cuda

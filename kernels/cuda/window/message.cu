@@ -1,0 +1,168 @@
+// Host side of messages through peers' memory.
+#include "kernels/cuda/window/message_lines.cuh"
+
+#include <algorithm>
+
+#include "kernels/cuda/multiprocessors.cuh"
+#include "kernels/cuda/window/host.cuh"
+#include "kernels/cuda/window/launch.h"
+
+namespace collctl::kernels::cuda {
+
+namespace {
+
+using Ll128 = Lines<Protocol::ll128>;
+// Of whole aligned words, and of anything else (launch.cu).
+using Small = Batch<Ll128, 1, 1, true>;
+using Large = Batch<Ll128, 3, 1, true>;
+using Odd = Batch<Ll128, 1, 1, false>;
+using OddLarge = Batch<Ll128, 4, 1, false>;
+
+constexpr uint32_t kMessageSlots = 128;  // of a sender, at least
+
+// Of a message, at both ends, whatever else they send: whole slots up to 64 MiB (2 x H200), and
+// where a sender has so few slots that half full ones would not hold what is in flight (4 MiB).
+uint32_t message_chunk(const WindowLaunch& launch, uint64_t bytes, uint32_t slots) {
+  if (launch.chunk_bytes == 0 && slots < 2 * kMessageSlots &&
+      bytes >= uint64_t(kWindowBlocks) * kSlotBytes)
+    return kSlotBytes;
+  return one_way_chunk(launch, bytes);
+}
+
+// False: a peer that is none.
+bool messages_of(const WindowLaunch& launch, const PairStep& step, const WindowLayout& layout,
+                 Messages& m) {
+  const int me = launch.memory.rank, nranks = launch.memory.nranks;
+  const auto is_peer = [&](int rank) { return rank >= 0 && rank < nranks && rank != me; };
+  const uint64_t element = element_size(launch.work.type);
+  m = {};
+  m.send_peer = m.recv_peer = -1;
+  m.send_chunk = m.recv_chunk = kSlotBytes;  // nothing is divided by 0
+  if (step.send_peer >= 0 && step.send_count > 0) {
+    if (!is_peer(step.send_peer)) return false;
+    m.send = static_cast<const uint8_t*>(step.send);
+    m.send_bytes = step.send_count * element;
+    m.send_chunk = message_chunk(launch, m.send_bytes, layout.slots);
+    m.send_peer = step.send_peer;
+  }
+  if (step.recv_peer >= 0 && step.recv_count > 0) {
+    if (!is_peer(step.recv_peer)) return false;
+    m.recv = static_cast<uint8_t*>(step.recv);
+    m.recv_bytes = step.recv_count * element;
+    m.recv_chunk = message_chunk(launch, m.recv_bytes, layout.slots);
+    m.recv_peer = step.recv_peer;
+  }
+  return true;
+}
+uint64_t largest_of(const Messages& m) {
+  return std::max(m.send_bytes, m.recv_bytes);
+}
+// All begin at multiples of `to` bytes.
+bool aligned(const Messages& m, uint64_t to) {
+  return (reinterpret_cast<uintptr_t>(m.send) | reinterpret_cast<uintptr_t>(m.recv)) % to == 0;
+}
+
+int asked_blocks(const WindowLaunch& launch) {
+  return std::min(launch.blocks, kWindowBlocks);
+}
+
+int launch_store(const WindowLaunch& launch, const Exchange& x, const Messages& m) {
+  const int asked = asked_blocks(launch);
+  const int blocks = asked > 0 ? asked : at_most((largest_of(m) + 2047) / 2048, kWindowBlocks);
+  return launch_kernel(aligned(m, 16) ? &message_store<true> : &message_store<false>, blocks,
+                       kStoreThreads, launch.stream, x, m);
+}
+
+// How many messages of their pairs come before, and whether more follow.
+void count_rounds(MessageRounds& rounds) {
+  for (int i = 0; i < rounds.count; ++i) {
+    Messages& m = rounds.round[i];
+    m.last_sent = m.last_received = true;
+    for (int k = 0; k < i; ++k) {
+      Messages& before = rounds.round[k];
+      if (m.send_bytes > 0 && before.send_bytes > 0 && before.send_peer == m.send_peer) {
+        ++m.send_before;
+        before.last_sent = false;
+      }
+      if (m.recv_bytes > 0 && before.recv_bytes > 0 && before.recv_peer == m.recv_peer) {
+        ++m.recv_before;
+        before.last_received = false;
+      }
+    }
+  }
+}
+
+int launch_lines(const WindowLaunch& launch, Exchange x, MessageRounds& rounds) {
+  if (rounds.count == 0) return cudaSuccess;
+  count_rounds(rounds);
+  bool odd = false;
+  x.bytes = 0;
+  for (int i = 0; i < rounds.count; ++i) {
+    const Messages& m = rounds.round[i];
+    x.bytes = std::max(x.bytes, largest_of(m));
+    odd = odd || !aligned(m, 8) || (m.send_bytes | m.recv_bytes) % 8 != 0;
+  }
+  // A sender waits for all blocks of a receiver, whose launch may be cut otherwise: all of a launch
+  // must have a place at the same time.
+  const int places = std::clamp(multiprocessors(), 1, kWindowBlocks);
+  const int blocks = std::min(line_blocks<Ll128>(x, asked_blocks(launch)), places);
+  const int threads = line_threads<Ll128>(x, blocks);
+  const uint32_t units = units_of<Ll128>(x.bytes), warps = uint32_t(blocks) * kLineThreads / 32;
+  const auto run = [&]<Places kPlaces>(auto* kernel) {
+    return launch_kernel<kPlaces>(kernel, blocks, threads, launch.stream, x, rounds);
+  };
+  if (odd)
+    return run.template operator()<Places::any>(units > warps ? &message_lines<OddLarge>
+                                                              : &message_lines<Odd>);
+  if (units > warps + warps / 2)
+    return run.template operator()<Places::alone>(&message_lines<Large>);
+  return run.template operator()<Places::any>(units > warps ? &message_lines<Large>
+                                                            : &message_lines<Small>);
+}
+
+}  // namespace
+
+bool window_has_messages(Protocol protocol, int nranks, uint64_t bytes) {
+  if (nranks < 2 || nranks - 1 > kMostPeers) return false;
+  // Whole units only.
+  if (protocol == Protocol::ll128) return bytes + 480 <= message_capacity(nranks);
+  // One peer's slots must hold what is in flight on a link.
+  return protocol == Protocol::simple && window_layout(nranks).slots >= kMessageSlots;
+}
+
+int launch_messages(const WindowLaunch& launch) {
+  Exchange x = exchange_of(launch);
+  x.gives_to = x.takes_from = Peers::none;
+  MessageRounds rounds{};
+  for (uint32_t i = 0; i < launch.work.pair_count; ++i) {
+    Messages m;
+    if (!messages_of(launch, launch.rounds[i], x.layout, m)) return cudaErrorInvalidValue;
+    if (!window_has_messages(launch.work.protocol, launch.memory.nranks, largest_of(m)))
+      return cudaErrorInvalidValue;
+    if (largest_of(m) == 0) continue;
+    int failed = cudaSuccess;
+    if (launch.work.protocol == Protocol::simple) {
+      failed = launch_store(launch, x, m);
+    } else {
+      if (rounds.count == kMostRounds) {
+        failed = launch_lines(launch, x, rounds);
+        rounds.count = 0;
+      }
+      rounds.round[rounds.count++] = m;
+    }
+    if (failed != cudaSuccess) return failed;
+  }
+  return launch_lines(launch, x, rounds);
+}
+
+int prepare_messages() {
+  int failed = prepare_kernel(&message_store<true>);
+  if (failed == 0) failed = prepare_kernel(&message_store<false>);
+  if (failed == 0) failed = prepare_kernel(&message_lines<Small>);
+  if (failed == 0) failed = prepare_kernel(&message_lines<Large>);
+  if (failed == 0) failed = prepare_kernel(&message_lines<Odd>);
+  if (failed == 0) failed = prepare_kernel(&message_lines<OddLarge>);
+  return failed;
+}
+
+}  // namespace collctl::kernels::cuda

@@ -1,0 +1,109 @@
+#include "launcher/local/control.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/socket.h"
+
+namespace collctl::launcher {
+namespace {
+
+constexpr uint32_t kMaxContexts = 64;
+constexpr size_t kReadChunk = 64 << 10;
+
+bool known_code(int32_t code) {
+  for (const ErrorCode c :
+       {ErrorCode::failed, ErrorCode::usage, ErrorCode::unavailable, ErrorCode::launch,
+        ErrorCode::lost, ErrorCode::deadline, ErrorCode::bad_data, ErrorCode::incomplete,
+        ErrorCode::defect, ErrorCode::interrupted})
+    if (int32_t(c) == code) return true;
+  return false;
+}
+
+}  // namespace
+
+bool known_frame_type(uint16_t type) {
+  return type >= uint16_t(FrameType::config) && type <= uint16_t(FrameType::abort);
+}
+
+Bytes encode_error(const Error& error) {
+  ByteWriter w;
+  w.put(int32_t(error.code)).put(int32_t(error.rank)).put(int32_t(error.signal));
+  w.put_string(error.message).put_string(error.hint).put_string(error.host);
+  const auto contexts = uint32_t(std::min<size_t>(error.contexts.size(), kMaxContexts));
+  w.put(contexts);
+  for (uint32_t i = 0; i < contexts; ++i) w.put_string(error.contexts[i]);
+  return w.take();
+}
+
+Error decode_error(ByteView bytes) {
+  ByteReader r(bytes);
+  Error error;
+  const auto code = r.get<int32_t>();
+  error.code = ErrorCode(code);
+  error.rank = r.get<int32_t>();
+  error.signal = r.get<int32_t>();
+  error.message = r.get_string();
+  error.hint = r.get_string();
+  error.host = r.get_string();
+  const auto contexts = r.get<uint32_t>();
+  for (uint32_t i = 0; i < contexts && i < kMaxContexts && r.ok(); ++i)
+    error.contexts.push_back(r.get_string());
+  if (!r.ok() || !r.at_end() || contexts > kMaxContexts || !known_code(code))
+    return Error(ErrorCode::defect, format("malformed error record of {} bytes", bytes.size()));
+  return error;
+}
+
+Status FrameChannel::send(FrameType type, ByteView payload, Deadline deadline) {
+  if (payload.size() > kMaxFrame)
+    return Error(ErrorCode::defect,
+                 format("a control frame of {} bytes exceeds {}", payload.size(), kMaxFrame));
+  // Head and payload leave together: a small frame is one system call and one wake-up.
+  Bytes wire;
+  append_frame(wire, uint16_t(type), payload);
+  const std::lock_guard lock(send_mutex_);
+  if (broken_)
+    return Error(ErrorCode::lost, "the control connection ended in the middle of a frame");
+  Status sent = base::write_exact(fd_.get(), wire.data(), wire.size(), deadline);
+  // Part of the frame may be in flight: nothing sensible can follow it.
+  if (!sent) broken_ = true;
+  return sent;
+}
+
+Status FrameChannel::send_text(FrameType type, std::string_view text, Deadline deadline) {
+  return send(type, {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, deadline);
+}
+
+Result<std::optional<Frame>> FrameChannel::take_buffered() {
+  COLL_ASSIGN(std::optional<RawFrame> raw, parser_.next());
+  if (!raw) return std::optional<Frame>();
+  if (!known_frame_type(raw->type))
+    return Error(ErrorCode::lost, format("malformed control frame (type {}, {} bytes)", raw->type,
+                                         raw->payload.size()));
+  return std::optional<Frame>(Frame{FrameType(raw->type), std::move(raw->payload)});
+}
+
+Result<std::optional<Frame>> FrameChannel::poll_frame() {
+  uint8_t chunk[kReadChunk];
+  while (true) {
+    COLL_ASSIGN(std::optional<Frame> frame, take_buffered());
+    if (frame) return frame;
+    auto got = base::read_some(fd_.get(), chunk, sizeof chunk);
+    if (!got) return std::move(got.error()).within("control connection");
+    if (*got == 0) return std::optional<Frame>();
+    parser_.feed({chunk, *got});
+  }
+}
+
+Result<Frame> FrameChannel::receive(Deadline deadline) {
+  while (true) {
+    COLL_ASSIGN(std::optional<Frame> frame, poll_frame());
+    if (frame) return std::move(*frame);
+    pollfd p{fd_.get(), POLLIN, 0};
+    COLL_ASSIGN(const int ready, base::poll_fds({&p, 1}, deadline));
+    if (ready == 0)
+      return Error(ErrorCode::deadline, "no control frame arrived before the deadline");
+  }
+}
+
+}  // namespace collctl::launcher

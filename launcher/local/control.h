@@ -1,0 +1,59 @@
+// Framed messages between the launcher and a rank, over a stream socket (framing: frame_parser.h).
+// The launcher knows the frame types, never what a `data` payload means. Threads:
+// FrameChannel::send is safe from several threads; receiving is one thread's.
+#pragma once
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/fd.h"
+#include "base/result.h"
+#include "base/wait.h"
+#include "launcher/local/frame_parser.h"
+
+namespace collctl::launcher {
+
+enum class FrameType : uint16_t {
+  config = 1,  // launcher -> rank: JSON, what to do (made by cmd)
+  id = 2,      // rank 0 -> launcher -> all ranks: the unique id in hex
+  phase = 3,   // rank -> launcher: "bootstrap", "wired", "running", "done"
+  data = 4,    // rank -> launcher: opaque to the launcher (rows, links, talk); JSON made by cmd
+  error = 5,   // rank -> launcher: encode_error()
+  abort = 6,   // launcher -> rank: abort; payload = encode_error()
+};
+
+struct Frame {
+  FrameType type = FrameType::data;
+  Bytes payload;
+  std::string text() const { return {payload.begin(), payload.end()}; }
+};
+
+bool known_frame_type(uint16_t type);
+
+Bytes encode_error(const Error& error);
+// Malformed bytes give an error of code defect that says so.
+Error decode_error(ByteView bytes);
+
+class FrameChannel {
+ public:
+  explicit FrameChannel(base::Fd fd) : fd_(std::move(fd)) {}
+  int fd() const { return fd_.get(); }
+  Status send(FrameType type, ByteView payload, Deadline deadline);
+  Status send_text(FrameType type, std::string_view text, Deadline deadline);
+  // Takes what has arrived; a whole frame, or none yet. Code lost when the other side is gone.
+  Result<std::optional<Frame>> poll_frame();
+  Result<Frame> receive(Deadline deadline);
+
+ private:
+  Result<std::optional<Frame>> take_buffered();
+
+  base::Fd fd_;
+  std::mutex send_mutex_;
+  bool broken_ = false;  // a send ended inside a frame; guarded by send_mutex_
+  FrameParser parser_;
+};
+
+}  // namespace collctl::launcher

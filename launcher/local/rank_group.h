@@ -1,0 +1,61 @@
+// RankGroup: the started ranks of a job as whoever runs the job sees them: their events, their
+// control frames, their standard input, their end. LocalJob is one on this host, RemoteJob one over
+// agents on many hosts; the job's loop does not know which. Threads: one, and it must outlive the
+// group.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "launcher/local/control.h"
+
+namespace collctl::launcher {
+
+// lost: the rank's host is gone (remote jobs only); nothing more is known about the rank.
+enum class EventKind : uint8_t { frame, line, exited, lost };
+struct Event {
+  EventKind kind = EventKind::exited;
+  int rank = -1;
+  Frame frame;  // frame
+  bool is_stderr = false;
+  std::string line;      // line, without its end
+  bool partial = false;  // line: no newline followed (yet): stream ended, or longer than kMaxLine
+  int exit_code = 0;     // exited: its code, or
+  int exit_signal = 0;   //   the signal that ended it
+  Error error;           // lost: what happened to the host, naming it and its ranks
+};
+
+class RankGroup {
+ public:
+  virtual ~RankGroup() = default;  // ends what is left, without grace
+  virtual int size() const = 0;
+  virtual int pid(int rank) const = 0;
+  virtual std::string host(int rank) const = 0;
+  virtual bool running(int rank) const = 0;
+  virtual int running_count() const = 0;
+  // The next events, waiting until the deadline for the first (none: empty). Also returns early
+  // when a wake descriptor is readable, when a rank has taken its queued input, or when no rank is
+  // left. Output of processes that a rank left behind may follow the rank's exit.
+  virtual Result<std::vector<Event>> wait(Deadline deadline, std::span<const int> wake_fds) = 0;
+  // Called instead of wait() when events cannot be handled now: keeps connections alive, without
+  // waiting. Events are kept, up to a bound, then the ranks are held back.
+  virtual Status keep_alive() = 0;
+  virtual Status send(int rank, FrameType type, ByteView payload, Deadline deadline) = 0;
+  // Standard input of a rank with null_stdin == false. Data is queued and written by wait(); a full
+  // queue is waited for until the deadline. Code lost when the rank has closed its end.
+  virtual Status write_stdin(int rank, ByteView data, Deadline deadline) = 0;
+  virtual size_t stdin_pending(int rank) const = 0;  // bytes queued
+  virtual void close_stdin(int rank) = 0;            // once the queue is written
+  virtual void signal_all(int signal_number) = 0;    // to the process groups
+  // SIGTERM to all groups now, SIGKILL (from `wait`) to those left after `grace_s`. Returns at
+  // once; events keep coming from `wait` until running_count() is 0. A second call may only hasten
+  // it.
+  virtual void end(double grace_s) = 0;
+  // Takes down what every running process does now (on other hosts: as soon as they answer).
+  virtual void look() = 0;
+  // One letter of /proc/PID/stat as of the last look(): 0 gone, '?' not looked at yet.
+  virtual char state(int rank) const = 0;
+};
+
+}  // namespace collctl::launcher

@@ -1,0 +1,96 @@
+// What launcher and agents exchange, over the standard input and output of the agent. The
+// agent's output may begin with other text (a login shell's); lines that begin with kAgentWord are
+// meant: "need ...", "fail ...", and at last "frames", after which only frames follow.
+//
+// All payloads are ByteWriter records; a reader that gets anything else drops the connection.
+// Ranks are numbered as the host's own, 0 to count - 1.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "launcher/local/rank_group.h"
+
+namespace collctl::launcher {
+
+inline constexpr const char* kAgentCommand = "__agent";
+inline constexpr const char* kAgentWord = "@collctl-agent ";
+inline constexpr uint32_t kAgentVersion = 2;  // of this protocol: both sides must be the same
+// Each side sends something at least this often; hearing nothing for the job's limit is an error.
+inline constexpr int64_t kBeatMs = 1000;
+// Input on its way to one rank.
+inline constexpr size_t kInputAhead = 256 << 10;
+
+enum class AgentFrame : uint16_t {
+  // launcher -> agent
+  start = 1,      // AgentStart
+  to_rank = 2,    // u32 rank, u16 FrameType, payload
+  input = 3,      // u32 rank, bytes
+  input_end = 4,  // u32 rank
+  signal = 5,     // i32 number, to all ranks
+  end = 6,        // f64 grace in seconds
+  look = 7,       // nothing; answered by states
+  beat = 8,       // nothing
+  leave = 9,      // nothing: all is done, the agent may exit
+  ask = 10,       // u32 number, string what, string argument; answered by answer
+  // agent -> launcher
+  hello = 32,    // AgentHello
+  started = 33,  // AgentStarted
+  frame = 34,    // u32 rank, u16 FrameType, payload
+  line = 35,     // u32 rank, u8 stderr, u8 partial, text
+  exited = 36,   // u32 rank, i32 code, i32 signal
+  states = 37,   // per rank one letter, 0: gone
+  alive = 38,    // nothing
+  refused = 39,  // encode_error(): the ranks cannot be started; none is left
+  fed = 40,      // u32 rank, u64 input bytes that the rank has taken so far; ~0: takes no more
+  answer = 41,   // u32 number, u8 ok, string text or encode_error()
+};
+
+struct AgentHello {
+  uint32_t version = kAgentVersion;
+  std::string build;    // version of the binary
+  std::string host;     // as its kernel calls it
+  std::string machine;  // x86_64, aarch64
+  std::string address;  // at which it was reached, or its first; may be empty
+  int32_t pid = 0, cores = 0, gpus = 0;
+  int32_t gpus_on_pci = 0;  // NVIDIA's, whether they can be used or not
+  std::string driver;       // NVIDIA's version; empty: none is loaded
+  std::vector<std::string> visible;  // CUDA_VISIBLE_DEVICES there: one entry or none
+  uint16_t free_port = 0;            // of the moment, for MASTER_PORT
+
+  Bytes encode() const;
+  static Result<AgentHello> decode(ByteView payload);
+};
+
+struct AgentRank {
+  std::vector<std::string> argv;         // empty: this binary as a rank of ours
+  std::vector<std::string> environment;  // NAME=value, over the agent's own
+  bool null_stdin = true;
+};
+
+struct AgentStart {
+  std::vector<AgentRank> ranks;
+  std::vector<std::string> environment;  // for all of them, below their own
+  std::string folder;                    // to work in, if it exists there
+  std::string bind_to;
+  std::string data_address;  // the interface with this address carries the data; may be empty
+  double heartbeat_s =
+      15;              // without a message from the launcher for this long, everything is ended
+  double grace_s = 5;  // from SIGTERM to SIGKILL then
+
+  Bytes encode() const;
+  static Result<AgentStart> decode(ByteView payload);
+};
+
+struct AgentStarted {
+  std::vector<int32_t> pids;
+  std::string note;  // for the user; may be empty
+
+  Bytes encode() const;
+  static Result<AgentStarted> decode(ByteView payload);
+};
+
+// Environment travels here and nowhere else; secrets of ours are never in it.
+void put_strings(ByteWriter& w, const std::vector<std::string>& list);
+std::vector<std::string> get_strings(ByteReader& r, size_t at_most = 65536);
+
+}  // namespace collctl::launcher

@@ -1,0 +1,252 @@
+#include "launcher/remote/host_link.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "base/rank_env.h"
+
+namespace collctl::launcher {
+namespace {
+
+constexpr size_t kMostNoise = 4096;
+constexpr size_t kStageAhead = 1 << 20;  // of the binary, queued in the channel
+constexpr size_t kMostFrames = 1 << 20;  // not yet taken; a single one may be larger
+constexpr size_t kMostTalk = 64 << 10;
+
+}  // namespace
+
+const char* phase_name(HostPhase phase) {
+  switch (phase) {
+    case HostPhase::waiting:
+      return "waiting";
+    case HostPhase::connecting:
+      return "connecting";
+    case HostPhase::authenticating:
+      return "authenticating";
+    case HostPhase::starting:
+      return "starting the agent";
+    case HostPhase::staging:
+      return "staging";
+    case HostPhase::up:
+      return "up";
+    case HostPhase::left:
+      return "done";
+    case HostPhase::failed:
+      return "failed";
+  }
+  return "";
+}
+
+HostLink::HostLink(const HostSpec& spec, bool is_this_host, int64_t epoch_ns)
+    : spec_(spec), is_this_host_(is_this_host), epoch_ns_(epoch_ns) {}
+
+std::string HostLink::client() const {
+  return channel_ ? channel_->description() : client_;
+}
+
+std::string HostLink::cause() const {
+  const std::string head = spec_.name + ": ";
+  const std::string text = error_ ? error_->chain() : std::string();
+  return text.rfind(head, 0) == 0 ? text.substr(head.size()) : text;
+}
+
+void HostLink::enter(HostPhase phase) {
+  if (phase_ == phase) return;
+  phase_ = phase;
+  const double at = double(now_ns() - epoch_ns_) / 1e9;
+  if (phase == HostPhase::connecting) times_.connecting = at;
+  if (phase == HostPhase::authenticating) times_.authenticating = at;
+  if (phase == HostPhase::starting) times_.starting = at;
+  if (phase == HostPhase::staging) times_.staging = at;
+  if (phase == HostPhase::up) times_.up = at;
+}
+
+void HostLink::fail(Error error) {
+  if (leaving_) {  // it is not needed any more: how it goes is of no interest
+    phase_ = HostPhase::left;
+    if (channel_) client_ = channel_->description();
+    channel_.reset();
+    return;
+  }
+  if (!error_) {
+    error.host = spec_.name;
+    error_ = std::move(error);
+  }
+  phase_ = HostPhase::failed;
+  if (channel_) client_ = channel_->description();
+  channel_.reset();
+}
+
+void HostLink::reject(Error error) {
+  parser_ = FrameParser();
+  fail(std::move(error));
+}
+
+void HostLink::open(const ChannelOptions& ssh, const StageOptions& stage) {
+  enter(HostPhase::connecting);
+  const HostTarget target{spec_.name, spec_.user, spec_.port, spec_.key, spec_.jump};
+  StageOptions own = stage;
+  if (!spec_.path.empty()) own.path = spec_.path;
+  auto channel = is_this_host_ ? open_process_channel(spec_.name, {base::kSelfPath, kAgentCommand})
+                               : open_ssh_channel(target, ssh, agent_command(own));
+  if (!channel) return fail(std::move(channel.error()));
+  channel_ = std::move(*channel);
+}
+
+void HostLink::add_interest(std::vector<pollfd>& fds) const {
+  if (channel_) channel_->add_interest(fds);
+}
+
+Deadline HostLink::wakeup() const {
+  return channel_ ? channel_->wakeup() : Deadline::after_seconds(3600);
+}
+
+void HostLink::progress(BinarySource& binary) {
+  if (!channel_) return;
+  channel_->progress();
+  const ChannelPhase now = channel_->phase();
+  if (now == ChannelPhase::failed)
+    return fail(channel_->error().value_or(Error(ErrorCode::defect, "failed without a reason")));
+  if (now == ChannelPhase::authenticating) enter(HostPhase::authenticating);
+  if (now == ChannelPhase::connecting) return;
+  if (phase_ < HostPhase::starting) enter(HostPhase::starting);
+  if (!channel_->errors().empty()) {
+    if (talk_.size() < kMostTalk) talk_ += channel_->errors();
+    channel_->errors().clear();
+  }
+  if (!speaks_frames_) read_words(binary);
+  if (speaks_frames_) read_frames();
+  if (channel_ && phase_ == HostPhase::staging) feed_binary();
+  if (channel_ && channel_->phase() == ChannelPhase::ended) ended();
+}
+
+// Lines until the agent speaks; the login shell's own talk may be among them.
+void HostLink::read_words(BinarySource& binary) {
+  const std::string word(kAgentWord);
+  while (channel_ && !speaks_frames_) {
+    std::string& text = channel_->output();
+    const size_t end = text.find('\n');
+    if (end == std::string::npos) {
+      if (text.size() > kMostNoise) text.erase(0, text.size() - kMostNoise);
+      return;
+    }
+    std::string line = text.substr(0, end);
+    text.erase(0, end + 1);
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.rfind(word, 0) == 0) {
+      handle_word(line.substr(word.size()), binary);
+    } else if (!line.empty() && noise_.size() < kMostNoise) {
+      noise_ += line + " ";
+    }
+  }
+}
+
+void HostLink::handle_word(const std::string& word, BinarySource& binary) {
+  if (word == "frames") {
+    speaks_frames_ = true;
+    heard_ns_ = now_ns();
+  } else if (word.rfind("need ", 0) == 0) {
+    auto bytes = word == "need gzip" ? binary.packed() : binary.plain();
+    if (!bytes) return fail(std::move(bytes.error()));
+    enter(HostPhase::staging);
+    sending_ = *bytes;
+    const std::string size = format("{}\n", sending_.size());
+    channel_->write({reinterpret_cast<const uint8_t*>(size.data()), size.size()});
+  } else if (word == "staged") {
+    enter(HostPhase::starting);
+  } else {
+    fail(stage_error(word));
+  }
+}
+
+void HostLink::feed_binary() {
+  while (!sending_.empty() && channel_->pending() < kStageAhead) {
+    const size_t n = std::min(sending_.size(), kStageAhead / 4);
+    channel_->write(sending_.first(n));
+    sending_ = sending_.subspan(n);
+  }
+}
+
+void HostLink::read_frames() {
+  std::string& text = channel_->output();
+  // Nobody takes the frames: the channel fills up and holds the host back; its silence is ours.
+  if (parser_.buffered() > kMostFrames && parser_.ready()) {
+    heard_ns_ = now_ns();
+    return;
+  }
+  if (text.empty()) return;
+  heard_ns_ = now_ns();
+  parser_.feed({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  text.clear();
+  if (phase_ == HostPhase::up) return;
+  auto frame = parser_.next();
+  if (!frame) return fail(std::move(frame.error()));
+  if (!*frame) return;
+  if (AgentFrame((*frame)->type) != AgentFrame::hello)
+    return fail(Error(ErrorCode::launch, "the agent's first message is not a greeting"));
+  auto hello = AgentHello::decode((*frame)->payload);
+  if (!hello) return fail(std::move(hello.error()));
+  hello_ = std::move(*hello);
+  talk_.clear();  // a banner of the server or shell: of interest only when it does not work
+  enter(HostPhase::up);
+}
+
+std::optional<RawFrame> HostLink::take_frame() {
+  if (times_.up < 0 && !leaving_) return std::nullopt;
+  auto frame = parser_.next();
+  if (!frame) {
+    reject(std::move(frame.error()));
+    return std::nullopt;
+  }
+  return std::move(*frame);
+}
+
+std::string HostLink::take_talk() {
+  if (times_.up < 0) return {};
+  return std::exchange(talk_, {});
+}
+
+void HostLink::send(AgentFrame type, ByteView payload) {
+  if (!channel_) return;
+  Bytes wire;
+  append_frame(wire, uint16_t(type), payload);
+  channel_->write(wire);
+}
+
+size_t HostLink::pending() const {
+  return channel_ ? channel_->pending() : 0;
+}
+
+void HostLink::leave() {
+  if (leaving_ || !channel_) return;
+  leaving_ = true;
+  if (phase_ == HostPhase::up) send(AgentFrame::leave, {});
+  channel_->close_input();
+  channel_->progress();
+}
+
+void HostLink::ended() {
+  if (leaving_) {
+    client_ = channel_->description();
+    channel_.reset();
+    phase_ = HostPhase::left;
+    return;
+  }
+  const auto broken = channel_->error();
+  const int code = channel_->exit_code().value_or(-1);
+  if (phase_ != HostPhase::up) return fail(broken ? *broken : start_error(code, talk_, noise_));
+  // What came before the end still counts: last words, exits.
+  const std::string& text = channel_->output();
+  parser_.feed({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  Error e(ErrorCode::lost, "");
+  if (broken)
+    e = *broken;
+  else
+    e.message = code < 0 ? std::string("the connection ended")
+                         : format("its agent ended with exit code {}", code);
+  e.code = ErrorCode::lost;
+  fail(std::move(e));
+}
+
+}  // namespace collctl::launcher

@@ -1,0 +1,97 @@
+// HostLink: one host of a job from "not tried yet" to "its agent sends frames", over a
+// HostChannel. Used by HostPool, which drives all links in one loop. Threads: the loop's.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/remote/agent_protocol.h"
+#include "launcher/ssh/channel.h"
+#include "launcher/hosts/hostfile.h"
+#include "launcher/remote/stage.h"
+
+namespace collctl::launcher {
+
+enum class HostPhase : uint8_t {
+  waiting,     // for its turn (--fanout)
+  connecting,  // name, TCP, key exchange, host key
+  authenticating,
+  starting,  // the login shell runs our command
+  staging,   // the binary is being sent
+  up,        // the agent answers
+  left,      // over, in order
+  failed     // error says why and in which phase
+};
+const char* phase_name(HostPhase phase);  // "authenticating"
+
+// Seconds from the pool's start at which a phase was reached; negative: not reached.
+struct HostTimes {
+  double connecting = -1, authenticating = -1, starting = -1, staging = -1, up = -1;
+};
+
+// What staging needs, made once for all hosts and only when one asks.
+class BinarySource {
+ public:
+  virtual ~BinarySource() = default;
+  virtual Result<ByteView> packed() = 0;  // gzip
+  virtual Result<ByteView> plain() = 0;
+};
+
+class HostLink {
+ public:
+  HostLink(const HostSpec& spec, bool is_this_host, int64_t epoch_ns);
+  const HostSpec& spec() const { return spec_; }
+  HostPhase phase() const { return phase_; }
+  const std::optional<Error>& error() const { return error_; }
+  // The error's chain without the host's name, with which clients begin it.
+  std::string cause() const;
+  const HostTimes& times() const { return times_; }
+  const AgentHello& hello() const { return hello_; }  // once up
+  std::string client() const;  // how it is connected: HostChannel::description()
+  bool is_this_host() const { return is_this_host_; }
+
+  void open(const ChannelOptions& ssh, const StageOptions& stage);
+  void add_interest(std::vector<pollfd>& fds) const;
+  Deadline wakeup() const;
+  void progress(BinarySource& binary);
+  // Frames once up. The queue is unbounded: see pending().
+  void send(AgentFrame type, ByteView payload);
+  size_t pending() const;
+  // Also after the host was lost: what had arrived by then.
+  std::optional<RawFrame> take_frame();
+  std::string take_talk();  // what the agent wrote on its standard error
+  int64_t heard_ns() const { return heard_ns_; }
+  void forgive_silence(int64_t now) { heard_ns_ = now; }
+  // Fails the host; keeps the first error. The channel is closed.
+  void fail(Error error);
+  // The same for a host that sends malformed data: what else it has sent is dropped.
+  void reject(Error error);
+  // Dismisses the agent; `left` when it has exited.
+  void leave();
+
+ private:
+  void enter(HostPhase phase);
+  void read_words(BinarySource& binary);
+  void handle_word(const std::string& word, BinarySource& binary);
+  void read_frames();
+  void feed_binary();
+  void ended();
+
+  HostSpec spec_;
+  bool is_this_host_;
+  int64_t epoch_ns_;
+  HostPhase phase_ = HostPhase::waiting;
+  HostTimes times_;
+  std::unique_ptr<HostChannel> channel_;
+  std::string client_;
+  std::optional<Error> error_;
+  AgentHello hello_;
+  std::string noise_;  // output before the first frame that is not part of the protocol
+  std::string talk_;
+  ByteView sending_;  // the binary, while staging; what is left of it
+  bool speaks_frames_ = false, leaving_ = false;
+  FrameParser parser_;
+  int64_t heard_ns_ = 0;
+};
+
+}  // namespace collctl::launcher

@@ -1,0 +1,58 @@
+// HostPool: the hosts of a job, brought up at the same time over one poll loop, each with an agent
+// that speaks frames (agent_protocol.h). Knows nothing of ranks: RemoteJob and the doctor stand on
+// it. Threads: one. The destructor lets the agents go, which ends whatever they still run.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launcher/remote/host_link.h"
+
+namespace collctl::launcher {
+
+struct PoolOptions {
+  ChannelOptions ssh;
+  StageOptions stage;
+  int fanout = 64;          // hosts that are being connected to at the same time
+  double heartbeat_s = 15;  // a host that sends nothing for this long is lost
+  bool always_ssh = false;  // also for names of this host
+};
+
+class HostPool {
+ public:
+  // Nothing is connected yet: turn() does it.
+  static Result<std::unique_ptr<HostPool>> make(const std::vector<HostSpec>& hosts,
+                                                const PoolOptions& options);
+  ~HostPool();
+  int size() const;
+  HostLink& host(int index);
+  const HostLink& host(int index) const;
+  // Moves everything once; waits until the deadline for something to move. True when something may
+  // have changed; false at the deadline or when a wake descriptor is readable.
+  Result<bool> turn(Deadline deadline, std::span<const int> wake_fds);
+  // No host is still starting: each is up or has failed.
+  bool settled() const;
+  std::vector<int> failed() const;
+  // Fails every host that is still starting, naming the phase it is in; `option` set the limit.
+  void fail_late_hosts(double after_s, const char* option = "--start-timeout");
+  // Only these are needed: the others are dismissed.
+  void keep(const std::vector<int>& hosts);
+  // Dismisses all agents and waits for them until the deadline.
+  void leave(Deadline deadline);
+  // One error for all hosts that failed, each with its cause. Code launch.
+  Error failure(const std::vector<int>& hosts) const;
+
+ private:
+  HostPool();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// "3 hosts WHAT" with each one's error below, the worst one's code, and a hint that all share.
+Error one_error(const std::string& what, const std::vector<Error>& errors);
+
+// "localhost", 127.0.0.1, ::1 and the host's own name, unless the entry says more than that.
+bool is_this_host(const HostSpec& spec);
+
+}  // namespace collctl::launcher

@@ -1,0 +1,397 @@
+#include "launcher/remote/remote_job.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+
+namespace collctl::launcher {
+namespace {
+
+// Frames to one host that the connection has not taken yet; more is waited for.
+constexpr size_t kMostPending = 8 << 20;
+// Once one host cannot start its ranks: for the others to say so too.
+constexpr double kOthersSeconds = 2;
+
+struct RemoteRank {
+  int host = -1;
+  uint32_t local = 0;
+  int pid = 0;
+  bool exited = false;
+  char state = '?';
+  uint64_t input = 0, fed = 0;  // bytes sent, bytes the rank has taken
+  bool deaf = false;            // takes no more input
+};
+
+Bytes rank_head(uint32_t local, ByteView rest) {
+  ByteWriter w;
+  w.put(local).put_rest(rest);
+  return w.take();
+}
+
+}  // namespace
+
+struct RemoteJob::State {
+  std::unique_ptr<HostPool> pool;
+  std::vector<RemoteRank> ranks;
+  std::vector<std::vector<int>> ranks_of;  // by host
+  std::vector<bool> started, lost;         // by host
+  std::vector<std::string> notes;
+  std::vector<std::optional<Error>> bad;  // by host: it refused to start its ranks, or is lost
+  bool fed = false;                       // a rank has taken all its input since the last wait()
+  std::vector<Event> early;               // that came outside of wait()
+
+  Status start(const RemoteStart& what, Deadline deadline, int wake_fd,
+               const std::function<bool()>& stop);
+  std::string unheard() const;
+  bool any_bad() const;
+  void order(int host, const RemoteStart& what);
+  void collect(std::vector<Event>& events);
+  Status handle(int host, const RawFrame& frame, std::vector<Event>& events);
+  Status handle_rank(int host, const RawFrame& frame, std::vector<Event>& events);
+  void handle_started(int host, const AgentStarted& word);
+  void lose(int host, std::vector<Event>& events);
+  bool usable(int rank) const { return !lost[size_t(ranks[size_t(rank)].host)]; }
+  HostLink& link(int rank) { return pool->host(ranks[size_t(rank)].host); }
+  void to_all(AgentFrame type, ByteView payload);
+  int running_count() const {
+    return int(std::count_if(ranks.begin(), ranks.end(), [](const auto& r) { return !r.exited; }));
+  }
+};
+
+RemoteJob::RemoteJob() : state_(std::make_unique<State>()) {}
+
+RemoteJob::~RemoteJob() = default;  // the pool lets the agents go, which end what is left
+
+void RemoteJob::State::order(int host, const RemoteStart& what) {
+  AgentStart order;
+  for (const int rank : ranks_of[size_t(host)]) order.ranks.push_back(what.ranks[size_t(rank)]);
+  order.environment = what.environment[size_t(host)];
+  order.folder = what.folder;
+  order.bind_to = what.bind_to;
+  order.data_address = pool->host(host).spec().address;
+  order.heartbeat_s = what.heartbeat_s;
+  order.grace_s = what.grace_s;
+  pool->host(host).send(AgentFrame::start, order.encode());
+}
+
+Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline, int wake_fd,
+                               const std::function<bool()>& stop) {
+  const size_t hosts = size_t(pool->size());
+  ranks_of = what.placement.ranks_of;
+  ranks_of.resize(hosts);
+  started.assign(hosts, false);
+  lost.assign(hosts, false);
+  bad.assign(hosts, std::nullopt);
+  ranks.resize(what.ranks.size());
+  std::vector<int> used;
+  for (size_t host = 0; host < hosts; ++host) {
+    if (ranks_of[host].empty()) continue;
+    used.push_back(int(host));
+    for (size_t i = 0; i < ranks_of[host].size(); ++i) {
+      RemoteRank& rank = ranks[size_t(ranks_of[host][i])];
+      rank.host = int(host);
+      rank.local = uint32_t(i);
+    }
+  }
+  pool->keep(used);
+  for (const int host : used) order(host, what);
+  std::vector<Event> events;
+  while (!unheard().empty() && !deadline.passed()) {
+    COLL_TRY(pool->turn(deadline, {&wake_fd, 1}));
+    const bool was_bad = any_bad();
+    collect(events);
+    if (!was_bad && any_bad()) deadline = deadline.earlier(Deadline::after_seconds(kOthersSeconds));
+    if (stop()) return Error(ErrorCode::interrupted, "interrupted while starting the ranks");
+  }
+  std::vector<Error> errors;
+  for (const auto& error : bad)
+    if (error) errors.push_back(*error);
+  if (!errors.empty())
+    return errors.size() == 1 ? errors[0] : one_error("could not start their ranks", errors);
+  if (const std::string missing = unheard(); !missing.empty())
+    return Error(ErrorCode::deadline, "these hosts did not start their ranks in time:" + missing);
+  early = std::move(events);
+  return {};
+}
+
+// The hosts that have neither started their ranks nor failed.
+std::string RemoteJob::State::unheard() const {
+  std::string names;
+  for (size_t host = 0; host < started.size(); ++host)
+    if (!ranks_of[host].empty() && !started[host] && !bad[host])
+      names += " " + pool->host(int(host)).spec().name;
+  return names;
+}
+
+bool RemoteJob::State::any_bad() const {
+  return std::any_of(bad.begin(), bad.end(), [](const auto& error) { return error.has_value(); });
+}
+
+Result<std::unique_ptr<RemoteJob>> RemoteJob::start(std::unique_ptr<HostPool> pool,
+                                                    const RemoteStart& what, Deadline deadline,
+                                                    int wake_fd,
+                                                    const std::function<bool()>& stop) {
+  std::unique_ptr<RemoteJob> job(new RemoteJob);
+  job->state_->pool = std::move(pool);
+  COLL_TRY(job->state_->start(what, deadline, wake_fd, stop));
+  return job;
+}
+
+void RemoteJob::State::handle_started(int host, const AgentStarted& word) {
+  const auto& here = ranks_of[size_t(host)];
+  for (size_t i = 0; i < here.size() && i < word.pids.size(); ++i)
+    ranks[size_t(here[i])].pid = word.pids[i];
+  started[size_t(host)] = true;
+  if (!word.note.empty())
+    notes.push_back(format("{}: {}", pool->host(host).spec().name, word.note));
+}
+
+// Frames about one rank: all begin with its number.
+Status RemoteJob::State::handle_rank(int host, const RawFrame& frame, std::vector<Event>& events) {
+  ByteReader r(frame.payload);
+  const auto local = r.get<uint32_t>();
+  const auto& here = ranks_of[size_t(host)];
+  if (!r.ok() || local >= here.size())
+    return Error(ErrorCode::lost, "agent reported an unknown rank");
+  Event event;
+  event.rank = here[local];
+  RemoteRank& rank = ranks[size_t(event.rank)];
+  const ByteView payload(frame.payload);
+  switch (AgentFrame(frame.type)) {
+    case AgentFrame::frame: {
+      const auto type = r.get<uint16_t>();
+      if (!r.ok() || !known_frame_type(type)) break;
+      event.kind = EventKind::frame;
+      const ByteView rest = payload.subspan(6);
+      event.frame = {FrameType(type), Bytes(rest.begin(), rest.end())};
+      events.push_back(std::move(event));
+      return {};
+    }
+    case AgentFrame::line: {
+      event.is_stderr = r.get<uint8_t>() != 0;
+      event.partial = r.get<uint8_t>() != 0;
+      if (!r.ok()) break;
+      event.kind = EventKind::line;
+      const ByteView rest = payload.subspan(6);
+      event.line.assign(rest.begin(), rest.end());
+      events.push_back(std::move(event));
+      return {};
+    }
+    case AgentFrame::exited: {
+      event.exit_code = r.get<int32_t>();
+      event.exit_signal = r.get<int32_t>();
+      if (!r.ok() || rank.exited) break;
+      rank.exited = true;
+      rank.state = 0;
+      event.kind = EventKind::exited;
+      events.push_back(std::move(event));
+      return {};
+    }
+    case AgentFrame::fed: {
+      const auto taken = r.get<uint64_t>();
+      if (!r.ok()) break;
+      rank.deaf = rank.deaf || taken == ~uint64_t(0);
+      if (!rank.deaf && taken > rank.input) break;
+      rank.fed = rank.deaf ? rank.input : taken;
+      fed = fed || rank.fed == rank.input;
+      return {};
+    }
+    default:
+      break;
+  }
+  return Error(ErrorCode::lost, format("malformed message {} from the agent", frame.type));
+}
+
+Status RemoteJob::State::handle(int host, const RawFrame& frame, std::vector<Event>& events) {
+  switch (AgentFrame(frame.type)) {
+    case AgentFrame::started: {
+      COLL_ASSIGN(const AgentStarted word, AgentStarted::decode(frame.payload));
+      handle_started(host, word);
+      return {};
+    }
+    case AgentFrame::refused: {
+      Error e = decode_error(frame.payload);
+      const auto& here = ranks_of[size_t(host)];
+      if (e.rank >= 0 && size_t(e.rank) < here.size()) {
+        // The agent counts its own ranks only.
+        e.rank = here[size_t(e.rank)];
+        e.contexts = {format("start rank {} of {}", e.rank, ranks.size())};
+      }
+      e.host = pool->host(host).spec().name;
+      e.within("host " + e.host);
+      if (!bad[size_t(host)]) bad[size_t(host)] = std::move(e);
+      return {};
+    }
+    case AgentFrame::states: {
+      const auto& here = ranks_of[size_t(host)];
+      for (size_t i = 0; i < here.size() && i < frame.payload.size(); ++i)
+        ranks[size_t(here[i])].state = char(frame.payload[i]);
+      return {};
+    }
+    case AgentFrame::alive:
+      return {};
+    default:
+      return handle_rank(host, frame, events);
+  }
+}
+
+void RemoteJob::State::lose(int host, std::vector<Event>& events) {
+  lost[size_t(host)] = true;
+  const bool refused = bad[size_t(host)].has_value();
+  std::vector<int> gone;
+  for (const int rank : ranks_of[size_t(host)])
+    if (!ranks[size_t(rank)].exited) gone.push_back(rank);
+  if (gone.empty()) return;
+  Error e = *pool->host(host).error();
+  e.code = ErrorCode::lost;
+  e.host = pool->host(host).spec().name;
+  e.message = format("host {} was lost during the run, with {}: {}", e.host, rank_range(gone),
+                     pool->host(host).cause());
+  // An agent that cannot go on has said why before it went.
+  if (refused) e.message += ": " + bad[size_t(host)]->message;
+  e.contexts.clear();
+  if (!refused) bad[size_t(host)] = e;
+  for (const int rank : gone) {
+    ranks[size_t(rank)].exited = true;
+    ranks[size_t(rank)].state = '?';
+    Event event;
+    event.kind = EventKind::lost;
+    event.rank = rank;
+    event.error = e;
+    event.error.rank = rank;
+    events.push_back(std::move(event));
+  }
+}
+
+void RemoteJob::State::collect(std::vector<Event>& events) {
+  for (int host = 0; host < pool->size(); ++host) {
+    if (ranks_of[size_t(host)].empty()) continue;
+    HostLink& link = pool->host(host);
+    while (auto frame = link.take_frame()) {
+      if (Status status = handle(host, *frame, events); !status) link.reject(status.error());
+    }
+    if (link.phase() == HostPhase::failed && !lost[size_t(host)]) lose(host, events);
+  }
+}
+
+Result<std::vector<Event>> RemoteJob::wait(Deadline deadline, std::span<const int> wake_fds) {
+  State& s = *state_;
+  std::vector<Event> events = std::exchange(s.early, {});
+  s.fed = false;
+  bool again = true;
+  while (events.empty() && again && !s.fed && s.running_count() > 0) {
+    COLL_ASSIGN(again, s.pool->turn(deadline, wake_fds));
+    s.collect(events);
+  }
+  return events;
+}
+
+Status RemoteJob::keep_alive() {
+  COLL_TRY(state_->pool->turn(Deadline::after_ns(0), {}));
+  return {};
+}
+
+const HostPool& RemoteJob::pool() const {
+  return *state_->pool;
+}
+
+const std::vector<std::string>& RemoteJob::notes() const {
+  return state_->notes;
+}
+
+std::vector<std::pair<std::string, std::string>> RemoteJob::take_talk() {
+  std::vector<std::pair<std::string, std::string>> talk;
+  for (int i = 0; i < state_->pool->size(); ++i)
+    if (std::string text = state_->pool->host(i).take_talk(); !text.empty())
+      talk.emplace_back(state_->pool->host(i).spec().name, std::move(text));
+  return talk;
+}
+
+int RemoteJob::size() const {
+  return int(state_->ranks.size());
+}
+
+int RemoteJob::pid(int rank) const {
+  return state_->ranks.at(size_t(rank)).pid;
+}
+
+std::string RemoteJob::host(int rank) const {
+  return state_->pool->host(state_->ranks.at(size_t(rank)).host).spec().name;
+}
+
+bool RemoteJob::running(int rank) const {
+  return !state_->ranks.at(size_t(rank)).exited;
+}
+
+int RemoteJob::running_count() const {
+  // Events that came with the start are still to be handed out.
+  return state_->early.empty() ? state_->running_count() : size();
+}
+
+Status RemoteJob::send(int rank, FrameType type, ByteView payload, Deadline deadline) {
+  State& s = *state_;
+  if (!s.usable(rank) || !running(rank))
+    return Error(ErrorCode::lost, format("rank {} is gone", rank)).blame(rank);
+  const RemoteRank& r = s.ranks[size_t(rank)];
+  while (s.link(rank).pending() > kMostPending) {
+    std::vector<Event> events;
+    COLL_TRY(s.pool->turn(deadline.earlier(Deadline::after_ms(50)), {}));
+    s.collect(events);
+    s.early.insert(s.early.end(), std::make_move_iterator(events.begin()),
+                   std::make_move_iterator(events.end()));
+    if (deadline.passed())
+      return Error(ErrorCode::deadline, format("host {} accepts no data", host(rank))).blame(rank);
+    if (!s.usable(rank)) return Error(ErrorCode::lost, "its host is lost").blame(rank);
+  }
+  ByteWriter w;
+  w.put(r.local).put(uint16_t(type)).put_rest(payload);
+  s.link(rank).send(AgentFrame::to_rank, w.bytes());
+  return {};
+}
+
+Status RemoteJob::write_stdin(int rank, ByteView data, Deadline) {
+  RemoteRank& r = state_->ranks.at(size_t(rank));
+  if (r.deaf || r.exited || !state_->usable(rank))
+    return Error(ErrorCode::lost, format("rank {} has closed its standard input", rank))
+        .blame(rank);
+  r.input += data.size();
+  state_->link(rank).send(AgentFrame::input, rank_head(r.local, data));
+  return {};
+}
+
+size_t RemoteJob::stdin_pending(int rank) const {
+  const RemoteRank& r = state_->ranks.at(size_t(rank));
+  return size_t(r.input - r.fed);
+}
+
+void RemoteJob::close_stdin(int rank) {
+  const RemoteRank& r = state_->ranks.at(size_t(rank));
+  state_->link(rank).send(AgentFrame::input_end, rank_head(r.local, {}));
+}
+
+void RemoteJob::State::to_all(AgentFrame type, ByteView payload) {
+  for (size_t host = 0; host < ranks_of.size(); ++host)
+    if (!ranks_of[host].empty() && !lost[host]) pool->host(int(host)).send(type, payload);
+}
+
+void RemoteJob::signal_all(int signal_number) {
+  ByteWriter w;
+  w.put(int32_t(signal_number));
+  state_->to_all(AgentFrame::signal, w.bytes());
+}
+
+void RemoteJob::end(double grace_s) {
+  ByteWriter w;
+  w.put(std::max(grace_s, 0.0));
+  state_->to_all(AgentFrame::end, w.bytes());
+}
+
+void RemoteJob::look() {
+  state_->to_all(AgentFrame::look, {});
+}
+
+char RemoteJob::state(int rank) const {
+  return state_->ranks.at(size_t(rank)).state;
+}
+
+}  // namespace collctl::launcher

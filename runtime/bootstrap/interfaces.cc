@@ -1,0 +1,196 @@
+#include "runtime/bootstrap/interfaces.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/format.h"
+
+namespace collctl::runtime {
+namespace {
+
+bool has_prefix(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
+
+// The address bytes, 4 or 16 of them.
+ByteView host_bytes(const Address& a) {
+  if (a.family() == AF_INET)
+    return {reinterpret_cast<const uint8_t*>(
+                &reinterpret_cast<const sockaddr_in*>(&a.storage)->sin_addr),
+            4};
+  if (a.family() == AF_INET6)
+    return {reinterpret_cast<const uint8_t*>(
+                &reinterpret_cast<const sockaddr_in6*>(&a.storage)->sin6_addr),
+            16};
+  return {};
+}
+
+bool is_link_local(const Address& a) {
+  const ByteView b = host_bytes(a);
+  return a.family() == AF_INET ? b[0] == 169 && b[1] == 254 : b[0] == 0xfe && (b[1] & 0xc0) == 0x80;
+}
+
+bool same_subnet(const InterfaceFact& fact, const Address& other) {
+  const ByteView a = host_bytes(fact.address), b = host_bytes(other), m = host_bytes(fact.netmask);
+  if (a.size() != b.size() || a.size() != m.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if ((a[i] & m[i]) != (b[i] & m[i])) return false;
+  return true;
+}
+
+bool family_fits(const InterfaceFact& fact, const std::string& family) {
+  if (family == "AF_INET") return fact.address.family() == AF_INET;
+  if (family == "AF_INET6") return fact.address.family() == AF_INET6;
+  return fact.address.family() == AF_INET || fact.address.family() == AF_INET6;
+}
+
+// An IPv6 loopback serves only a root that is itself there.
+bool usable(const InterfaceFact& fact, const InterfaceWish& wish) {
+  if (!fact.up || !family_fits(fact, wish.family)) return false;
+  if (fact.address.family() != AF_INET6 || !fact.address.is_loopback()) return true;
+  return wish.same_subnet_as != nullptr && wish.same_subnet_as->family() == AF_INET6 &&
+         wish.same_subnet_as->is_loopback();
+}
+
+// Lower is better: an address others can dial before a link-local one, IPv4 before IPv6.
+int address_rank(const InterfaceFact& fact) {
+  return (is_link_local(fact.address) ? 2 : 0) + (fact.address.family() == AF_INET ? 0 : 1);
+}
+
+// Of the facts that pass, each interface once with its best address, in the machine's order.
+template <class Passes>
+std::vector<Interface> take(const std::vector<InterfaceFact>& facts, const InterfaceWish& wish,
+                            Passes passes) {
+  std::vector<const InterfaceFact*> best;
+  for (const InterfaceFact& fact : facts) {
+    if (!usable(fact, wish) || !passes(fact)) continue;
+    const auto known = std::find_if(best.begin(), best.end(),
+                                    [&](const auto* other) { return other->name == fact.name; });
+    if (known == best.end())
+      best.push_back(&fact);
+    else if (address_rank(fact) < address_rank(**known))
+      *known = &fact;
+  }
+  std::vector<Interface> chosen;
+  for (const InterfaceFact* fact : best)
+    if (chosen.size() < wish.at_most) chosen.push_back({fact->name, fact->address});
+  return chosen;
+}
+
+bool is_physical(const std::string& name) {
+  return !has_prefix(name, "docker") && !has_prefix(name, "lo") && !has_prefix(name, "virbr");
+}
+
+}  // namespace
+
+bool name_matches(std::string_view list, std::string_view name) {
+  const bool turned = has_prefix(list, "^");
+  if (turned) list.remove_prefix(1);
+  const bool all_exact = has_prefix(list, "=");
+  if (all_exact) list.remove_prefix(1);
+  bool wanted = false, excluded = false, only_exclusions = true;
+  while (!list.empty()) {
+    std::string_view item = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), item.size() + 1));
+    const bool item_turned = has_prefix(item, "^");
+    if (item_turned) item.remove_prefix(1);
+    const bool exact = all_exact || has_prefix(item, "=");
+    if (has_prefix(item, "=")) item.remove_prefix(1);
+    if (item.empty()) continue;
+    const bool hit = exact ? item == name : has_prefix(name, item);
+    if (turned || item_turned) {
+      excluded |= hit;
+    } else {
+      wanted |= hit;
+      only_exclusions = false;
+    }
+  }
+  return !excluded && (wanted || only_exclusions);
+}
+
+std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts,
+                                         const InterfaceWish& wish) {
+  if (!wish.names.empty())
+    return take(facts, wish, [&](const auto& f) { return name_matches(wish.names, f.name); });
+  const auto prefixed = [&](const char* prefix) {
+    return take(facts, wish, [&](const auto& f) { return has_prefix(f.name, prefix); });
+  };
+  std::vector<Interface> chosen = prefixed("ib");
+  if (chosen.empty() && wish.same_subnet_as != nullptr)
+    chosen = take(facts, wish, [&](const auto& f) { return same_subnet(f, *wish.same_subnet_as); });
+  if (chosen.empty())
+    chosen = take(facts, wish,
+                  [](const auto& f) { return is_physical(f.name) && !is_link_local(f.address); });
+  for (const char* last : {"docker", "lo", "virbr"})
+    if (chosen.empty()) chosen = prefixed(last);
+  if (chosen.empty()) chosen = take(facts, wish, [](const auto&) { return true; });
+  return chosen;
+}
+
+namespace {
+
+Address copy_address(const sockaddr* from) {
+  Address a;
+  if (from == nullptr || (from->sa_family != AF_INET && from->sa_family != AF_INET6)) return a;
+  a.length = from->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  std::memcpy(&a.storage, from, a.length);
+  return a;
+}
+
+Result<std::vector<InterfaceFact>> interface_facts() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0)
+    return base::errno_error(ErrorCode::unavailable, "list network interfaces", errno);
+  std::vector<InterfaceFact> facts;
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    InterfaceFact fact{at->ifa_name, copy_address(at->ifa_addr), copy_address(at->ifa_netmask),
+                       (at->ifa_flags & IFF_UP) != 0 && (at->ifa_flags & IFF_RUNNING) != 0};
+    if (fact.address.length != 0) facts.push_back(std::move(fact));
+  }
+  ::freeifaddrs(list);
+  return facts;
+}
+
+}  // namespace
+
+Result<std::vector<Interface>> find_interfaces(const std::string& ifname_list,
+                                               const std::string& family,
+                                               const Address* same_subnet_as, size_t at_most) {
+  if (!family.empty() && family != "AF_INET" && family != "AF_INET6")
+    return Error(ErrorCode::usage, format("COLLCTL_SOCKET_FAMILY = '{}': expected AF_INET or "
+                                          "AF_INET6",
+                                          family));
+  COLL_ASSIGN(const std::vector<InterfaceFact> facts, interface_facts());
+  std::vector<Interface> chosen =
+      choose_interfaces(facts, {ifname_list, family, same_subnet_as, at_most});
+  if (!chosen.empty()) return chosen;
+  std::string there;
+  for (const InterfaceFact& f : facts)
+    there += format("{}{} ({}{})", there.empty() ? "" : ", ", f.name, f.address.host_text(),
+                    f.up ? "" : ", down");
+  return Error(ErrorCode::unavailable,
+               format("no network interface matches{}{}; this host has: {}",
+                      ifname_list.empty() ? "" : " COLLCTL_SOCKET_IFNAME=" + ifname_list,
+                      family.empty() ? "" : " COLLCTL_SOCKET_FAMILY=" + family,
+                      there.empty() ? "none" : there),
+               "choose one with COLLCTL_SOCKET_IFNAME");
+}
+
+Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
+                                      const Address& root) {
+  if (root.is_loopback() && names.empty()) {
+    Address here = root;
+    here.set_port(0);
+    return Interface{"lo", here};
+  }
+  COLL_ASSIGN(auto found, find_interfaces(names, family, &root, 1));
+  if (found.empty())
+    return Error(ErrorCode::unavailable, "no network interface for the bootstrap",
+                 "choose one with COLLCTL_SOCKET_IFNAME");
+  return found[0];
+}
+
+}  // namespace collctl::runtime

@@ -1,0 +1,40 @@
+// The rules by which an interface is chosen, on a given list: pure, so that they can be tested
+// without the machine. find_interfaces (bootstrap.h) feeds it with what getifaddrs says.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/bootstrap/bootstrap.h"
+
+namespace collctl::runtime {
+
+struct InterfaceFact {
+  std::string name;
+  Address address;
+  Address netmask;  // family 0 when unknown
+  bool up = true;
+};
+
+struct InterfaceWish {
+  std::string names;   // SOCKET_IFNAME; empty: the default order
+  std::string family;  // "", AF_INET or AF_INET6
+  const Address* same_subnet_as = nullptr;
+  size_t at_most = 16;
+};
+
+// Does this interface name match a list such as "eth,=ib0" or "^docker,lo" or "^=eth0"?
+// A leading ^ negates the whole list; a leading = makes every name in it exact; either may also
+// stand before a single name.
+bool name_matches(std::string_view list, std::string_view name);
+
+// Best first, each interface once. Empty when nothing matches.
+std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts,
+                                         const InterfaceWish& wish);
+
+// Where a rank listens for the others whose root is at `root`: on loopback where the root is there
+// and no names are wished, else the best of find_interfaces. Error: unavailable.
+Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
+                                      const Address& root);
+
+}  // namespace collctl::runtime

@@ -1,0 +1,175 @@
+// Communicator: one rank's membership in a job. Collectives, groups, streams, asynchronous errors.
+//
+// Order: operations of one stream run in the order they were started; every rank must start the
+// same operations in the same order. Calls return when the work is queued; the buffers stay the
+// communicator's until the stream is synchronised. With Launch::blocking and an idle stream the
+// work runs in the caller's thread. Threads: a communicator may be used by one thread at a time;
+// streams of different communicators are independent. One thread may drive several communicators
+// when it brackets their calls by Group. GPU ranks: start() and Group::end() return when the
+// kernels are queued on the stream's CUstream, in which callers may queue copies of their own;
+// buffers are addresses that the rank's device can use. Errors: argument errors are returned at
+// once (usage); everything later is asynchronous: the first one is kept, the abort word is raised
+// on every rank within a second, and every later call returns it.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/result.h"
+#include "kernels/contract/report.h"
+#include "runtime/plan/operation.h"
+#include "runtime/plan/plan.h"
+#include "runtime/bootstrap/unique_id.h"
+#include "runtime/window/user_window.h"
+#include "transport/device/device.h"
+#include "transport/peer.h"
+
+namespace collctl::kernels::cuda {
+struct Launcher;
+}
+
+namespace collctl::runtime {
+
+struct CommOptions {
+  std::string algo;  // as --algo / COLLCTL_ALGO: empty = chosen
+  std::string proto;
+  int channels = 0;
+  std::string transport;       // "", loopback, p2p, shm, net
+  std::string net;             // "", ib, socket or a plugin's name
+  std::string p2p;             // "", auto, read, write: before P2P_READ
+  double start_timeout_s = 0;  // 0: knob
+  double op_timeout_s = 0;
+  std::string task;  // as Bootstrap::Options::task
+  // Cancels init, for a reason that the other ranks are told; null: cannot be cancelled.
+  std::shared_ptr<base::Cancel> cancel;
+  std::function<void()> checks_in;  // as in Bootstrap::Options
+  int local_ranks =
+      0;  // ranks that share this machine's cores, for the spin policy; 0: from peer infos
+  int device = -1;             // CUDA ordinal of the GPU that this rank drives; -1: a CPU rank
+  bool share_device = false;   // ranks may drive the same GPU (--oversubscribe)
+  uint64_t window_stride = 0;  // bytes of addresses for a rank's user windows; 0: as chosen
+  std::string host_id;  // instead of HOSTID: ranks of one process as if they were on several hosts
+  // Runs works on the GPU; null: this build's kernels. Tests run them on the host.
+  const kernels::cuda::Launcher* launcher = nullptr;
+};
+
+struct LinkInfo {
+  int channel, from, to;
+  std::string via;
+  std::string why = {};  // it is so, where there was a choice; of this rank's end
+};
+
+struct InitTimes {  // seconds
+  double bootstrap = 0, peers = 0, wire = 0, total = 0;
+  double device = 0;  // opening the GPU, at the same time as the bootstrap
+};
+
+class Stream;
+
+class Communicator {
+ public:
+  static Result<std::unique_ptr<Communicator>> init(const UniqueId& id, int rank, int size,
+                                                    const CommOptions& options);
+  // Several ranks of this process at once (threads inside); the ranks given share the job `id`.
+  static Result<std::vector<std::unique_ptr<Communicator>>> init_many(const UniqueId& id,
+                                                                      std::span<const int> ranks,
+                                                                      int size,
+                                                                      const CommOptions& options);
+  ~Communicator();
+
+  int rank() const;
+  int size() const;
+  const std::vector<transport::PeerInfo>& peers() const;
+  std::vector<LinkInfo> links() const;  // of this rank (both directions), ring and tree first
+  const InitTimes& init_times() const;
+  transport::DevicePointer device() const;  // this rank's GPU; null on CPU ranks
+  // GPU memory held: links, windows and tables, but not the driver's context.
+  uint64_t device_bytes() const;
+  uint64_t hash() const;
+
+  enum class Launch : uint8_t { async, blocking };
+  Status start(const Operation& operation, Stream& stream, Launch launch = Launch::async);
+  // Several operations as one submission (what Group does for one communicator).
+  Status start_all(std::span<const Operation> operations, Stream& stream,
+                   Launch launch = Launch::async);
+  // How this operation would run: algorithm, protocol, channels, chunks. Pure; for reports and
+  // diagnosis.
+  Result<Plan> plan_for(std::span<const Operation> operations) const;
+  // The next operations use exactly these choices (empty = automatic again). Wires what they need.
+  // Collective.
+  Status set_choices(const std::string& algo, const std::string& proto, int channels);
+
+  Status async_error() const;         // the first error of this communicator, or ok
+  void abort(const Error& why);       // raises the abort word here and tells every rank
+  Status barrier(Deadline deadline);  // over the bootstrap: slow, always works
+  // Exchange of small blobs between all ranks over the bootstrap (results, diagnosis).
+  Result<std::vector<Bytes>> gather_blobs(ByteView mine, Deadline deadline);
+  // Users' buffers in windows, as user_window.h says; deregistering first waits for what was
+  // started. What a rank that does not register costs is told there, too.
+  Result<std::vector<WindowPointer>> register_windows(std::span<const WindowRange> ranges,
+                                                      Deadline deadline);
+  Status deregister_windows(std::span<const WindowPointer> windows, Deadline deadline);
+  const UserWindows& windows() const;
+  // Why no collective is direct between windows, whatever is registered: the same on all ranks.
+  // Empty: those are that the model expects to be faster so (PlannedOp::direct).
+  std::string no_direct_path() const;
+  Status finalize(Deadline deadline);  // collective; flushes and closes
+
+ private:
+  friend class Stream;
+  friend class Group;
+  friend class OneSided;
+  Communicator();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// A queue of submissions executed in order: on CPU ranks by one worker (started when first needed),
+// on GPU ranks by the GPU.
+class Stream {
+ public:
+  explicit Stream(Communicator& communicator);
+  ~Stream();
+  Status synchronize();  // waits until all that was started is done; returns the asynchronous error
+  bool idle() const;
+
+  // --- GPU ranks only; elsewhere null and usage errors ---
+  void* native() const;  // CUstream
+  // Operations started on this stream by this thread from begin to end are recorded, not run; until
+  // then the communicator's other streams must stay idle. Buffers and the communicator must outlive
+  // the graph. All ranks record the same and replay it as often and in the same order among all
+  // else.
+  Status capture_begin();
+  Result<transport::DeviceGraph> capture_end();
+  Status replay(const transport::DeviceGraph& graph);
+
+ private:
+  friend class Communicator;
+  friend class Group;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// Operations started by this thread between the constructor (or begin) and end() are collected, and
+// submitted together: one submission per communicator and stream. Groups nest; the outermost end()
+// submits.
+class Group {
+ public:
+  Group();
+  ~Group();  // ends without waiting if end() was not called
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  // Submits (the outermost only). An argument error of any member is returned and nothing is
+  // started. Waits for the members that were started with Launch::blocking.
+  Status end();
+
+ private:
+  friend class Communicator;
+  struct Collected;
+  bool ended_ = false;
+};
+
+}  // namespace collctl::runtime

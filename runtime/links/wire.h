@@ -1,0 +1,105 @@
+// Wire: from edges (channel, sender, receiver) to links. Decides the transport of each pair by the
+// table, exchanges the blobs, owns the links, and keeps the tables of fifos that work is run with.
+//
+// Called by the communicator at start-up (ring and tree, all ranks together) and by whoever
+// executes a submission (first use of a point-to-point link, both ends together); one thread at a
+// time, and never while work runs. Both ends must ask for the same edges between them in the same
+// order of calls. What one end cannot make (a full /dev/shm) both ends make by the next transport.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/contract/fifo.h"
+#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/communicator/communicator.h"
+#include "runtime/links/proxy.h"
+#include "runtime/request/settings.h"
+#include "transport/net/plugin/reducer.h"
+#include "transport/transport.h"
+
+namespace collctl::runtime {
+
+struct Edge {
+  int channel, from, to;
+  auto operator<=>(const Edge&) const = default;
+};
+
+class Wire {
+ public:
+  struct Options {
+    int rank = 0;
+    const std::vector<transport::PeerInfo>* peers = nullptr;
+    const Settings* settings = nullptr;
+    transport::Services services;
+    Bootstrap* bootstrap = nullptr;
+    ProxyEngine* proxy = nullptr;
+    // Whether an edge wants slots for LL128, which are large; the same at both ends. Null: all do.
+    std::function<bool(const Edge&)> wants_ll128;
+  };
+  explicit Wire(Options options);
+  ~Wire();
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+
+  // Connects the edges of this rank that are not yet there. `purpose` as in transport::LinkSpec.
+  Status connect(std::span<const Edge> edges, uint32_t purpose, Deadline deadline);
+  bool has(const Edge& edge) const { return links_.contains(edge); }
+  bool has(const Edge& edge, kernels::Protocol protocol) const;
+
+  // Fifos of a channel by peer and protocol; the tables live as long as the Wire.
+  const kernels::ChannelLinks& channel(int channel);
+  int channel_count() const { return int(tables_.size()); }
+  size_t link_count() const { return links_.size() + reducers_.size(); }  // only grows
+  // From now on channel c's tables hold windows[c]; none where there are fewer. The caller owns
+  // them.
+  void use_windows(std::span<kernels::Window> windows) { windows_ = windows; }
+  // A head's end of in-network reduction: in the channel's tables it stands for this rank itself.
+  void add_reducer(int channel, std::unique_ptr<transport::ReducerLink> link);
+  // All ranks have theirs.
+  void note_reducers() { has_reducers_ = true; }
+  bool has_reducers() const { return has_reducers_; }
+  const transport::Services& services() const { return options_.services; }
+  bool proxied() const { return proxied_; }  // some link needs the host to move it
+  uint64_t device_bytes() const;             // GPU memory that the links hold
+  std::vector<LinkInfo> infos() const;       // in the order they were made
+  // Why an edge did not get its first transport; the first such edge's reason, empty when all did.
+  const std::string& fallback() const { return fallback_; }
+  // All ranks have connected what was asked for: drops what was kept for late senders.
+  void settled() { offers_.clear(); }
+  // Takes all links from the proxy engine and closes them. Nothing may use their fifos any more.
+  void close();
+
+ private:
+  struct Pending;
+  struct Table;
+
+  // The first usable row of the table at or behind `first`; its index, or why there is none.
+  Result<size_t> choose(const Edge& edge, size_t first) const;
+  void open(Pending& p, uint32_t purpose, Deadline deadline);
+  Status exchange(std::vector<Pending*>& round, Deadline deadline);
+  Status read_answer(int peer, ByteView blob, std::span<Pending*> edges);
+  Status settle(Pending& p, Deadline deadline);
+  Status connect_all(std::vector<Pending>& pending, uint32_t purpose, Deadline deadline);
+  Status make_links(std::vector<Pending>& pending, transport::Direction direction,
+                    Deadline deadline);
+  void enter(const Pending& p, transport::Link& link);
+
+  Options options_;
+  std::map<Edge, std::unique_ptr<transport::Link>> links_;
+  // Receiving endpoints: what they offer can be taken until they die, and the sender may arrive
+  // late.
+  std::vector<std::unique_ptr<transport::Endpoint>> offers_;
+  std::vector<LinkInfo> infos_;
+  std::vector<std::unique_ptr<Table>> tables_;
+  std::span<kernels::Window> windows_;
+  std::string fallback_;
+  std::vector<std::unique_ptr<transport::ReducerLink>> reducers_;
+  bool proxied_ = false, has_reducers_ = false;
+};
+
+}  // namespace collctl::runtime

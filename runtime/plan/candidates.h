@@ -1,0 +1,59 @@
+// What the planner chooses from: the candidates for one collective, each with its predicted time.
+// Internal to the planner (planner.h): pure, the same on all ranks.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/algorithms.h"
+#include "runtime/request/choices.h"
+#include "runtime/plan/operation.h"
+#include "runtime/plan/plan.h"
+
+namespace collctl::runtime::detail {
+
+struct PlanCandidate {
+  const kernels::AlgorithmRow* row = nullptr;
+  kernels::Protocol protocol{};
+  int channels = 1;
+  uint64_t chunk_bytes = 0;  // of fifo algorithms, and of windows with banks
+  int threads = 0;
+  bool by_window_kernel = false;
+  double us = 0;
+  std::string limited_by;
+};
+
+// What the kernels run: a barrier is an all-reduce.
+inline Collective executed(Collective c) {
+  return c == Collective::barrier ? Collective::all_reduce : c;
+}
+inline uint64_t bytes_of(const Operation& op) {
+  return op.count * kernels::element_size(op.type);
+}
+
+// Pipelines (chains and trees) cut the part so that all levels work at once: the bytes of a chunk
+// out of the part of `bytes`, between `least` and `most`.
+uint64_t pipeline_chunk(uint64_t bytes, int depth, uint64_t least, uint64_t most);
+// A chain hands chunks from rank to rank: broadcast and reduce round a ring.
+bool is_chain(kernels::AlgorithmId algorithm, Collective collective);
+bool is_tree(kernels::AlgorithmId algorithm);
+// Of a tree: levels below the root, or below the network.
+int levels_of(kernels::AlgorithmId algorithm, const CommShape& shape);
+// Of `wanted` those that the network has groups for; at least one.
+int network_channels(const CommShape& shape, int wanted);
+
+// Of messages and all that is made of them: bytes of a chunk, alike at both ends.
+uint64_t link_chunk_bytes(const CommShape& shape, kernels::Protocol protocol);
+
+// Of GPU ranks.
+std::vector<PlanCandidate> gpu_candidates(const Operation& op, const CommShape& shape,
+                                          const Choices& choices);
+// The reasons why what `choices` names cannot be used.
+void gpu_refusals(const Operation& op, const CommShape& shape, const Choices& choices,
+                  const std::function<void(const std::string&)>& add);
+
+// Threads that move data out of those of useful_width(), as launches want them
+// (kernels/cuda/launch.h): Simple's warp of counters comes on top there.
+int mover_threads(int threads, kernels::Protocol protocol);
+
+}  // namespace collctl::runtime::detail

@@ -1,0 +1,11 @@
+// What the model of time chooses on GPU ranks, for -v: one line for each size, all-reduce and the
+// allowed choices. Called at the end of start-up, by one rank; all have the same result.
+#pragma once
+#include "runtime/request/choices.h"
+#include "runtime/plan/plan.h"
+
+namespace collctl::runtime {
+
+void log_choices(const CommShape& shape, const Choices& choices);
+
+}  // namespace collctl::runtime

@@ -1,0 +1,211 @@
+#include "runtime/plan/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/algorithms.h"
+#include "runtime/plan/cpu_places.h"
+
+namespace collctl::runtime {
+namespace {
+
+using kernels::AlgorithmId;
+using kernels::Collective;
+using kernels::Protocol;
+
+// One row per kind of path between ranks; Simple and LL. Measured on a two-core x86 server over
+// shared memory (both cores on one cache) and over loopback TCP; only their ratios matter for a
+// choice.
+struct WireCost {
+  double hop_us[2];
+  double gbps[2];      // 1e9 bytes per second that one rank sends, receives and reduces
+  const char* narrow;  // what keeps it from being faster
+};
+constexpr WireCost kSockets{{9.0, 9.0}, {1.6, 0.7}, "sockets between hosts"};
+// Through shared memory a hop is some work and four cache lines that change hands (data, tail,
+// head, bell); how long a line takes depends on how near the cores are (cpu_places.h names the
+// source).
+constexpr double kHopWorkUs[2] = {0.07, 0.01};
+constexpr double kLinesPerHop = 4;
+constexpr double kLineUs[kNearnessCount] = {0.025, 0.1, 0.2};
+constexpr double kSharedGbps[2] = {7.0, 3.1};
+// Per byte that a rank moves: its source is read, and its destination read and written back.
+constexpr double kMemoryTouches = 3;
+constexpr double kCpuLaunchUs = 0.1;
+constexpr double kTurnUs = 4.5;  // giving a core to the next rank
+constexpr const char* kTurnsText = "turns of ranks that share cores";
+
+WireCost shared_memory(const LocalLinks& local, uint64_t bytes) {
+  WireCost wire{{}, {}, "copies through shared memory"};
+  const int nearness = std::min<int>(local.farthest, kNearnessCount - 1);
+  double most = 1e9;
+  // All edges between two sockets share their link; ranks of a node share its memory, once what
+  // they touch (input and output) is more than their caches hold.
+  const auto limit = [&](double gbps, const char* what) {
+    if (gbps < most && gbps < kSharedGbps[0]) wire.narrow = what;
+    most = std::min(most, gbps);
+  };
+  if (local.crossings > 0 && local.socket_gbps > 0)
+    limit(local.socket_gbps / local.crossings, "the link between sockets");
+  if (local.memory_gbps > 0 && local.cache_bytes > 0 && 2 * bytes > local.cache_bytes)
+    limit(local.memory_gbps / local.ranks_per_node / kMemoryTouches, "memory bandwidth");
+  for (int p = 0; p < 2; ++p) {
+    wire.hop_us[p] = kHopWorkUs[p] + kLinesPerHop * kLineUs[nearness];
+    // LL carries as many flags as data.
+    wire.gbps[p] = std::min(kSharedGbps[p], p == 0 ? most : most / 2);
+  }
+  return wire;
+}
+
+// Over memory that all ranks map, measured like the rest. An arrival is a line that changes hands
+// and the lines of further peers, which are looked at together; a second one in a piece finds the
+// ranks less in step. Bytes count as staged, as read where a peer staged them, or as moved within
+// this rank's caches.
+constexpr double kArrivalLines = 1.6, kPeerLines = 0.25;
+constexpr double kSecondArrivalUs = 0.15;
+constexpr double kReadPeer = 1.3, kOwn = 0.3;
+constexpr double kWindowGbps = 25.0;
+// A two-shot of ranks that share cores: what one has staged has left the cache when the next reads
+// it. Still the least from about 128 KiB on, since sums are staged by long copies (4 ranks on 2
+// cores of a busy machine, us, one-shot / two-shot / ring: 43 / 38 / 60 at 128 KiB, 139 / 95 / 149
+// at 512 KiB, 557 / 434 / 516 at 2 MiB): it needs fewer turns than a ring.
+constexpr double kCrowdedTwoShotGbps = 18.0;
+
+struct WindowPath {
+  double arrivals, seconds;  // one for each piece; those that follow in a piece
+  double bytes;              // of the busiest rank
+};
+// Straight between buffers: what others' inputs bring is read, what goes into others' outputs is
+// written there, as if it were staged.
+WindowPath shared_path_of(const CostQuery& q, const CommShape& shape) {
+  const double n = shape.nranks, others = n - 1, bytes = double(q.bytes) / q.channels;
+  const auto path = [&](double moved) { return WindowPath{1, 1, moved * bytes}; };
+  switch (q.collective) {
+    case Collective::all_gather:
+      return path(others + 2 * kOwn);
+    case Collective::reduce_scatter:
+      return path(kReadPeer * others + 2 * kOwn);
+    case Collective::all_to_all:
+      return path((1 + kOwn) * others + 2 * kOwn);
+    case Collective::broadcast:
+    case Collective::scatter:
+      return path(kReadPeer + kOwn);
+    case Collective::gather:
+      return path(1 + kOwn);
+    case Collective::reduce:
+      return path((kReadPeer * others + 1 + kOwn) / n);
+    default:
+      return path(((kReadPeer + 1) * others + 2 * kOwn) / n);
+  }
+}
+
+WindowPath window_path_of(const CostQuery& q, const CommShape& shape) {
+  if (q.shared) return shared_path_of(q, shape);
+  const double n = shape.nranks, others = n - 1, bytes = double(q.bytes) / q.channels;
+  const double pieces = std::max(1.0, std::ceil(bytes / double(q.chunk_bytes)));
+  if (q.algorithm == AlgorithmId::two_shot) {
+    // The others' slices are staged, the own one is summed and staged, the finished ones are read.
+    const double sliced = std::max(1.0, std::ceil(bytes / n / double(q.chunk_bytes)));
+    return {sliced, sliced, (1 + 2 * kReadPeer * others / n + kOwn * (1 + 2 / n)) * bytes};
+  }
+  switch (q.collective) {
+    case Collective::all_gather:
+      return {pieces, 0, (1 + kReadPeer * others + kOwn * n) * bytes};
+    case Collective::reduce_scatter:
+      return {pieces, 0, ((1 + kReadPeer) * others + 2 * kOwn) * bytes};
+    case Collective::all_to_all:
+      return {pieces, 0, ((1 + kReadPeer + kOwn) * others + 2 * kOwn) * bytes};
+    case Collective::gather:
+      return {pieces, 0, (1 + (kReadPeer + kOwn) * others) * bytes};
+    case Collective::scatter:
+      return {pieces, 0, (others + kReadPeer + kOwn) * bytes};
+    case Collective::broadcast:
+      return {pieces, 0, (1 + kReadPeer + kOwn) * bytes};
+    case Collective::reduce:
+      return {pieces, 0, (1 + kReadPeer * others + kOwn) * bytes};
+    default:  // all ranks sum everything
+      return {pieces, 0, (1.2 + kReadPeer * others + 2 * kOwn) * bytes};
+  }
+}
+
+Prediction predict_window(const CostQuery& q, const CommShape& shape) {
+  const WindowPath path = window_path_of(q, shape);
+  const int nearness = std::min<int>(shape.local.farthest, kNearnessCount - 1);
+  const double crowd = std::max(1.0, shape.ranks_per_core);
+  double arrival_us = kLineUs[nearness] * (kArrivalLines + kPeerLines * (shape.nranks - 2));
+  double second_us = arrival_us + kSecondArrivalUs;
+  if (crowd > 1) arrival_us = second_us = std::max(second_us, crowd * kTurnUs);
+  const WireCost wire = shared_memory(shape.local, q.bytes);
+  const bool slow = crowd > 1 && q.algorithm == AlgorithmId::two_shot && !q.shared;
+  const double gbps =
+      (slow ? kCrowdedTwoShotGbps : kWindowGbps) * std::min(1.0, wire.gbps[0] / kSharedGbps[0]);
+  const double arrivals_us = path.arrivals * arrival_us + path.seconds * second_us;
+  const double bytes_us = path.bytes * crowd / (gbps * 1e3);
+  const char* latency = crowd > 1 ? kTurnsText : "arrivals of all ranks";
+  return {kCpuLaunchUs + arrivals_us + bytes_us, arrivals_us > bytes_us ? latency : wire.narrow};
+}
+
+struct Path {
+  double hops;   // dependent chunk moves before the last byte is there, without the pipeline's tail
+  double bytes;  // what the busiest rank moves
+};
+
+Path path_of(const CostQuery& q, const CommShape& shape) {
+  const double n = shape.nranks, bytes = double(q.bytes) / q.channels;
+  const double depth = std::max(1, shape.tree_depth);
+  const double chunks = std::max(1.0, std::ceil(bytes / double(q.chunk_bytes)));
+  switch (q.algorithm) {
+    case AlgorithmId::ring:
+      if (q.collective == Collective::all_reduce || q.collective == Collective::barrier)
+        return {2 * (n - 1), 2 * (n - 1) / n * bytes};
+      if (q.collective == Collective::all_gather || q.collective == Collective::reduce_scatter)
+        return {n - 1, (n - 1) * bytes};
+      return {n - 1 + chunks - 1, bytes};
+    case AlgorithmId::tree:
+      // An inner rank takes in two children's data and its own on the way up, and sends to two on
+      // the way down.
+      return {2 * depth, (shape.nranks > 2 ? 3.0 : 2.0) * bytes};
+    case AlgorithmId::tree_split:
+      return {2 * depth + 1, (shape.nranks > 2 ? 2.5 : 2.0) * bytes};
+    case AlgorithmId::collnet: {
+      // Up the chain, through the network, down again; the network carries everything once each
+      // way, which a rank behind a head passes on besides.
+      const double chain = shape.network.longest_chain;
+      return {2 * chain, (chain > 1 ? 2.0 : 1.0) * bytes};
+    }
+    case AlgorithmId::doubling: {
+      // Every step sends and adds everything, whose source is read twice; ranks beyond the power of
+      // two come in before and hear after.
+      const double core = std::floor(std::log2(n)), around = std::exp2(core) < n ? 2 : 0;
+      return {core + around, 1.2 * (core + around / 2) * bytes};
+    }
+    default:
+      if (q.collective == Collective::send_recv) return {1, bytes};
+      return {n - 1, (n - 1) * bytes};
+  }
+}
+
+}  // namespace
+
+Prediction predict(const CostQuery& q, const CommShape& shape) {
+  if (shape.nranks < 2) return {kCpuLaunchUs, "the call itself"};
+  if (kernels::algorithm(q.algorithm).window) return predict_window(q, shape);
+  const WireCost wire = shape.all_on_one_host ? shared_memory(shape.local, q.bytes) : kSockets;
+  const int p = q.protocol == Protocol::simple ? 0 : 1;
+  const double crowd = std::max(1.0, shape.ranks_per_core);
+  const Path path = path_of(q, shape);
+  double hops_us = path.hops * wire.hop_us[p];
+  // In every round each rank needs its turn on a core.
+  if (crowd > 1) hops_us = std::max(hops_us, path.hops * crowd * kTurnUs);
+  // Where the cores are shared, the sum over all ranks counts, and busy and idle ranks of a tree
+  // even out: 2 (n - 1) / n x bytes as in a ring, and some more because a tree's ranks wait longer.
+  double bytes = path.bytes;
+  if (crowd > 1 && (q.algorithm == AlgorithmId::tree || q.algorithm == AlgorithmId::tree_split))
+    bytes = 1.15 * 2.0 * (shape.nranks - 1) / shape.nranks * double(q.bytes) / q.channels;
+  double bytes_us = bytes * crowd / (wire.gbps[p] * 1e3);
+  if (q.algorithm == AlgorithmId::tree_split && crowd > 1) bytes_us *= 1.1;  // two workers a rank
+  const char* latency = crowd > 1 ? kTurnsText : "hops from rank to rank";
+  return {kCpuLaunchUs + hops_us + bytes_us, hops_us > bytes_us ? latency : wire.narrow};
+}
+
+}  // namespace collctl::runtime

@@ -1,0 +1,197 @@
+#include "runtime/plan/gpu_cost.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "kernels/algorithms.h"
+#include "kernels/cuda/launch.h"
+#include "runtime/plan/cost_table.h"
+
+namespace collctl::runtime {
+namespace {
+
+using kernels::AlgorithmId;
+using kernels::Collective;
+using kernels::Protocol;
+
+// From the fit of what was measured in CUDA graphs on 2 x H200 (NVLink), float32 all-reduce.
+struct WindowRow {
+  AlgorithmId algorithm;
+  Protocol protocol;
+  double base_us;     // of two ranks: the first flag out and in
+  double rank_us;     // each further rank: its flags (from a trial on 4 x H200)
+  double first_gbps;  // 1e9 bytes a second that leave or enter a rank: of the first kFirstBytes
+  double gbps;        // of the rest
+};
+constexpr double kFirstBytes = 16 << 20;
+constexpr WindowRow kWindowRows[] = {
+    {AlgorithmId::one_shot, Protocol::ll, 2.0, 0.15, 225, 225},
+    {AlgorithmId::one_shot, Protocol::ll128, 2.6, 0.15, 300, 300},
+    {AlgorithmId::one_shot, Protocol::simple, 7.0, 0.15, 328, 367},
+    {AlgorithmId::two_shot, Protocol::ll, 3.2, 0.3, 187, 187},
+    {AlgorithmId::two_shot, Protocol::ll128, 3.5, 0.3, 348, 348},
+    {AlgorithmId::two_shot, Protocol::simple, 10.3, 0.3, 355, 367},
+};
+// A launch on a stream adds so much (1.0 to 1.5), as the model's times of fifos have it within.
+constexpr double kLaunchUs = 1.2;
+// In operations with a root all ranks tell each other that they have arrived.
+constexpr double kArrivalUs = 0.3;
+// LL128 that only moves, where sums reach what the row says (2 x H200).
+constexpr double kMovedLinesGbps = 355;
+// A rank's own block goes into place between the others', by store while the links are busy; lines
+// have it at hand, but for an all-to-all's, which is loaded (2 x H200: 1.9 us of 8 MiB).
+constexpr double kOwnBlockGbps = 4400;
+// What receivers of a broadcast hand on comes a second way (measured on 4 x H200).
+constexpr double kHandedOnUs = 4, kHandedOnLinesUs = 1.5;
+
+// Straight between users' windows (2 and 4 x H200): what is put beats slots from some MiB on; sums
+// and what is loaded never do, and are here for those who force them.
+struct DirectRow {
+  bool adds, loads;  // loads: data is loaded by who adds it up, or hands it on
+  double base_us, rank_us, gbps;
+};
+constexpr DirectRow kDirectRows[] = {
+    {true, false, 11.0, 0.3, 360},
+    {true, true, 11.0, 0.3, 330},
+    {false, false, 9.0, 0.3, 367},
+    {false, true, 15.0, 0.3, 330},
+};
+
+bool adds_up(Collective collective) {
+  return collective == Collective::all_reduce || collective == Collective::reduce ||
+         collective == Collective::reduce_scatter;
+}
+
+double wire_bytes_per_byte(Protocol protocol) {
+  if (protocol == Protocol::ll) return 2;
+  return protocol == Protocol::ll128 ? 128.0 / 120 : 1;
+}
+
+// What leaves a rank, or enters it, takes.
+double moved_us(const WindowRow& row, Collective collective, double bytes) {
+  if (row.protocol == Protocol::ll128 && !adds_up(collective))
+    return bytes / (kMovedLinesGbps * 1e3);
+  const double first = std::min(bytes, kFirstBytes);
+  return first / (row.first_gbps * 1e3) + (bytes - first) / (row.gbps * 1e3);
+}
+
+const WindowRow& window_row(AlgorithmId algorithm, Protocol protocol) {
+  for (const WindowRow& row : kWindowRows)
+    if (row.algorithm == algorithm && row.protocol == protocol) return row;
+  base::check_failed("the window kernel has a row", __FILE__, __LINE__, name_of(algorithm));
+}
+
+// The algorithm whose row of the model stands for one that NCCL's model has not.
+AlgorithmId modelled(AlgorithmId algorithm) {
+  if (algorithm == AlgorithmId::tree_split || algorithm == AlgorithmId::collnet)
+    return AlgorithmId::tree;
+  return algorithm == AlgorithmId::doubling ? AlgorithmId::pairwise : algorithm;
+}
+Collective modelled(AlgorithmId algorithm, Collective collective) {
+  return algorithm == AlgorithmId::doubling ? Collective::send_recv : collective;
+}
+
+// What fifos reach of the bandwidth that the model gives NVLink: 303 of 360 GB/s (a broadcast by
+// ring, 2 x H200). Windows' kernels have what was measured, so this counts in comparing.
+constexpr double kNvlinkShare = 0.84;
+// Doubling reads its source twice in every step (as cost.cc has it).
+constexpr double kDoublingBytes = 1.2;
+
+double bytes_us(const ModelInput& input, const Estimate& made) {
+  const bool nvlink = input.nodes == 1 && input.ring.type_intra == topology::PathType::nvl;
+  return (made.us - made.latency_us) / (nvlink ? kNvlinkShare : 1);
+}
+
+// Messages that follow one another: ranks beyond the power of two come in before and hear after.
+double doubling_messages(int nranks) {
+  const auto n = unsigned(nranks);
+  return std::bit_width(n) - 1 + (std::has_single_bit(n) ? 0 : 2);
+}
+
+}  // namespace
+
+uint64_t moved_bytes(Collective collective, int nranks, uint64_t bytes) {
+  switch (collective) {
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::gather:
+    case Collective::scatter:
+    case Collective::all_to_all:
+      return bytes * uint64_t(nranks);
+    default:
+      return bytes;
+  }
+}
+
+GpuPrediction predict_window_kernel(const GpuQuery& q) {
+  const WindowRow& row = window_row(q.algorithm, q.protocol);
+  const double others = q.nranks - 1;
+  double bytes = others * double(q.bytes) * wire_bytes_per_byte(q.protocol);
+  if (q.algorithm == AlgorithmId::two_shot) bytes *= 2.0 / q.nranks;
+  const bool dealt = q.collective == Collective::broadcast &&
+                     kernels::cuda::broadcast_is_dealt(q.protocol, q.nranks, q.bytes);
+  if (dealt) bytes /= others;
+  double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us;
+  if (has_root(q.collective)) latency_us += kArrivalUs;
+  if (dealt) latency_us += q.protocol == Protocol::simple ? kHandedOnUs : kHandedOnLinesUs;
+  double moving_us = moved_us(row, q.collective, bytes);
+  if (q.collective == Collective::all_to_all && q.protocol != Protocol::simple)
+    moving_us += double(q.bytes) / (kOwnBlockGbps * 1e3);
+  return {latency_us + moving_us, moving_us > latency_us
+                                      ? format("bandwidth: {:.4g} GB/s between GPUs", row.gbps)
+                                      : format("latency: launch and flags of {} ranks", q.nranks)};
+}
+
+GpuPrediction predict_direct(const GpuQuery& q) {
+  const Collective c = q.collective;
+  const bool slices = c == Collective::all_reduce || c == Collective::reduce;
+  const bool adds = adds_up(c);
+  const double others = q.nranks - 1;
+  const auto by = [&](bool loads, double bytes) {
+    const DirectRow& row = *std::find_if(
+        std::begin(kDirectRows), std::end(kDirectRows),
+        [&](const DirectRow& each) { return each.adds == adds && each.loads == loads; });
+    const double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us;
+    const double moving_us = bytes / (row.gbps * 1e3);
+    return GpuPrediction{latency_us + moving_us,
+                         moving_us > latency_us
+                             ? format("bandwidth: {:.4g} GB/s between GPUs", row.gbps)
+                             : format("latency: launch and flags of {} ranks", q.nranks)};
+  };
+  const double bytes = others * double(q.bytes) * (slices ? 2.0 / q.nranks : 1);
+  GpuPrediction usual = by(adds && c != Collective::all_reduce, bytes);
+  if (c != Collective::broadcast || q.nranks < 3) return usual;
+  // Handed on by those who get it, everything leaves the root once.
+  GpuPrediction relayed = by(true, double(q.bytes));
+  return relayed.us < usual.us ? relayed : usual;
+}
+
+std::string fifos_unavailable(const ModelInput& input, const GpuQuery& q) {
+  if (!serves(kernels::algorithm(q.algorithm), q.protocol) ||
+      find_latency(modelled(q.algorithm), q.protocol) == nullptr)
+    return format("{} does not support {}", name_of(q.algorithm), name_of(q.protocol));
+  // One rank sends to nobody, so every algorithm will do.
+  if (input.ranks < 2 && q.protocol != Protocol::ll128) return {};
+  return unavailable(input, modelled(q.algorithm), q.protocol, modelled(q.algorithm, q.collective));
+}
+
+GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& q) {
+  COLL_CHECK(fifos_unavailable(input, q).empty());
+  const AlgorithmId algorithm = modelled(q.algorithm);
+  const LatencyRow& row = *find_latency(algorithm, q.protocol);
+  if (input.ranks < 2) return {row.base_us, "latency: one rank has no peers"};
+  const Estimate made = estimate(input, algorithm, q.protocol, modelled(q.algorithm, q.collective),
+                                 moved_bytes(q.collective, q.nranks, q.bytes));
+  double moving = bytes_us(input, made), latency = made.latency_us;
+  if (q.algorithm == AlgorithmId::tree) moving *= 1.5;
+  if (q.algorithm == AlgorithmId::doubling) {
+    const double messages = doubling_messages(q.nranks);
+    latency = row.base_us + messages * (latency - row.base_us);
+    moving *= messages * kDoublingBytes;
+  }
+  return {latency + moving, made.limited_by};
+}
+
+}  // namespace collctl::runtime

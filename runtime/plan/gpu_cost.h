@@ -1,0 +1,49 @@
+// What a collective would take on GPU ranks, by everything that the planner may choose: the window
+// kernels by a table of what they were measured to take, all else by the model (model.h). Used to
+// compare, and to say what limits. Pure; all ranks get the same answer. Threads: any.
+//
+//   window kernel   launch + base + each further rank + bytes that leave a rank / bandwidth, where
+//                   one-shot sends (n-1) x bytes and two-shot 2(n-1)/n x bytes; LL twice that for
+//                   its flags, LL128 128/120; a broadcast whose receivers hand it on `bytes`
+//   direct          likewise, from a table of its own: the same bytes leave and enter a rank, but
+//                   none are copied into place; two barriers of the ranks instead
+//   ring, pairwise  the model's; over NVLink with the share of its bandwidth that is reached
+//   tree-split      likewise the model's tree
+//   tree            the same, but the bytes go one way at a time
+//   doubling        (ours) log2 n messages one after the other, each with all bytes
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "runtime/plan/model.h"
+
+namespace collctl::runtime {
+
+struct GpuQuery {
+  kernels::Collective collective{};
+  kernels::AlgorithmId algorithm{};
+  kernels::Protocol protocol{};
+  int nranks = 1;
+  uint64_t bytes = 0;  // of one rank's `count` elements
+};
+
+struct GpuPrediction {
+  double us = 0;
+  std::string limited_by;  // in words: what takes most of it
+};
+
+// Of an algorithm over windows.
+GpuPrediction predict_window_kernel(const GpuQuery& query);
+
+// Direct between users' windows; `algorithm` and `protocol` are ignored.
+GpuPrediction predict_direct(const GpuQuery& query);
+
+// Empty, or why these GPU ranks cannot do it over fifos (a sentence without a full stop).
+std::string fifos_unavailable(const ModelInput& input, const GpuQuery& query);
+// Requires fifos_unavailable() to be empty.
+GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& query);
+
+// Bytes as the model and algbw count them: of all ranks where each has a block of its own.
+uint64_t moved_bytes(kernels::Collective collective, int nranks, uint64_t bytes);
+
+}  // namespace collctl::runtime

@@ -1,0 +1,250 @@
+#include "runtime/plan/gpu_shape.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/format.h"
+#include "runtime/window/device_window.h"
+#include "runtime/plan/gpu_cost.h"
+#include "runtime/plan/model.h"
+
+namespace collctl::runtime {
+namespace {
+
+using kernels::Protocol;
+using topology::Cluster;
+using topology::ClusterNode;
+using topology::NodeChannel;
+using topology::PathType;
+using topology::PatternFacts;
+
+// Blocks for messages: what it takes to fill NVLink, and what a slower link has use for.
+constexpr int kNvlinkPairChannels = 32, kLeastPairChannels = 2, kOtherPairChannels = 8;
+// Over host memory and sockets one block waits more than it moves, so more than the search finds
+// (4 channels over host memory reach 26.5 of 29 GB/s on 2 x H200; 8 through sockets 15.2). A
+// network that reads the GPUs' memory itself needs fewer.
+constexpr int kLeastHostChannels = 8, kLeastDirectNetChannels = 4;
+// Where nothing is known of the machine.
+constexpr int kUnknownChannels = 8;
+constexpr double kUnknownGbps = 10;  // PCIe gen3, both ways and shared
+
+// The cluster, and the job's rank of each of its ranks.
+struct Joined {
+  Cluster cluster;
+  std::vector<int32_t> world;
+};
+Result<Joined> join_hosts(const HostGroups& hosts, std::vector<HostGpus> found, bool staged,
+                          const Settings& settings) {
+  Joined joined;
+  std::vector<ClusterNode> kinds;
+  std::vector<int> kind_of;
+  for (size_t h = 0; h < hosts.size(); ++h)
+    for (HostGpus::Part& part : found[h].parts) {
+      for (const int place : part.ranks) joined.world.push_back(hosts[h][size_t(place)]);
+      kind_of.push_back(int(kinds.size()));
+      kinds.push_back(std::move(part.node));
+    }
+  topology::ClusterOptions options{
+      .min_channels =
+          std::max(settings.min_channels, least_channels(kinds, staged, settings.max_channels)),
+      .max_channels = settings.max_channels};
+  if (settings.choices.channels > 0)
+    options = {.min_channels = settings.choices.channels,
+               .max_channels = settings.choices.channels};
+  COLL_ASSIGN(joined.cluster, join_nodes(std::move(kinds), std::move(kind_of), options));
+  COLL_TRY(check_cluster(joined.cluster));
+  return joined;
+}
+
+std::vector<ChannelShape> channels_of(const Cluster& cluster, std::span<const int32_t> world,
+                                      int rank) {
+  const auto me = size_t(std::find(world.begin(), world.end(), rank) - world.begin());
+  const auto named = [&](int cluster_rank) {
+    return cluster_rank < 0 ? -1 : world[size_t(cluster_rank)];
+  };
+  std::vector<ChannelShape> channels;
+  for (int c = 0; c < cluster.channels(); ++c) {
+    ChannelShape& channel = channels.emplace_back();
+    for (const int r : cluster.rings[size_t(c)]) channel.ring.push_back(named(r));
+    const topology::TreePlace& place = cluster.trees[size_t(c)][me];
+    channel.tree.up = named(place.up);
+    for (int i = 0; i < kernels::kMaxFanIn; ++i) channel.tree.down[i] = named(place.down[i]);
+  }
+  return channels;
+}
+
+int channels_wished(const Settings& settings) {
+  if (settings.choices.channels > 0) return settings.choices.channels;
+  int channels = kUnknownChannels;
+  if (settings.max_channels > 0) channels = std::min(channels, settings.max_channels);
+  return std::max(channels, settings.min_channels);
+}
+
+// Of a machine of which nothing is known but its ranks.
+ModelInput unknown_machine(std::span<const RankCard> cards, const HostGroups& hosts, int channels) {
+  ModelInput input;
+  input.nodes = int(hosts.size());
+  input.ranks = int(cards.size());
+  for (const auto& host : hosts)
+    input.largest_node = std::max(input.largest_node, int(host.size()));
+  input.channels = input.full_channels = channels;
+  for (const RankCard& card : cards) {
+    const int sm = card.info.compute_capability;
+    input.min_sm = input.min_sm == 0 ? sm : std::min(input.min_sm, sm);
+    input.max_sm = std::max(input.max_sm, sm);
+  }
+  input.ring = {.channels = 1,
+                .bw_intra = kUnknownGbps,
+                .bw_inter = kUnknownGbps,
+                .type_intra = PathType::sys,
+                .type_inter = PathType::sys,
+                .same_channels = true,
+                .cross_nic = 0,
+                .latency_inter_us = 0,
+                .busiest_link = "an unknown machine"};
+  input.tree = input.ring;
+  return input;
+}
+
+void fill_in_the_order_of_ranks(CommShape& shape, std::span<const RankCard> cards,
+                                const HostGroups& hosts, const Settings& settings) {
+  shape.channels = make_channels(hosts, shape.rank, channels_wished(settings), LocalTree::chain);
+  shape.model =
+      std::make_shared<const ModelInput>(unknown_machine(cards, hosts, int(shape.channels.size())));
+}
+
+int pair_channels(const CommShape& shape, const Settings& settings) {
+  if (settings.choices.channels > 0) return settings.choices.channels;
+  const bool nvlink = shape.model->nodes == 1 && shape.model->ring.type_intra == PathType::nvl;
+  int channels =
+      nvlink ? kNvlinkPairChannels
+             : std::clamp(int(shape.channels.size()), kLeastPairChannels, kOtherPairChannels);
+  if (settings.max_channels > 0) channels = std::min(channels, settings.max_channels);
+  return std::max(channels, settings.min_channels);
+}
+
+CommShape begun_shape(int rank, int nranks, const HostGroups& hosts, const Settings& settings) {
+  CommShape shape;
+  shape.gpu = true;
+  shape.rank = rank;
+  shape.nranks = nranks;
+  std::copy(std::begin(settings.slot_bytes), std::end(settings.slot_bytes), shape.slot_bytes);
+  shape.slot_count = settings.slot_count;
+  shape.all_on_one_host = hosts.size() == 1;
+  return shape;
+}
+
+// What the paths could bear; the test on them comes after.
+void offer_ll128(CommShape& shape) {
+  // On a network its lines would be words of different age, and nobody tests them there.
+  const std::string rule = shape.model->nodes > 1
+                               ? "LL128 is not supported over the network"
+                               : unavailable(*shape.model, kernels::AlgorithmId::ring,
+                                             Protocol::ll128, kernels::Collective::all_reduce);
+  if (rule.empty()) return;
+  shape.slot_bytes[int(Protocol::ll128)] = 0;
+  shape.no_ll128 = rule;
+}
+
+// Over NVLink messages go in chunks of half of this (sendrecv.cc), and rings, whose chunks may
+// be larger, are seldom taken; memory of a GPU is dear. Through the host's memory: what all ranks
+// have in flight must stay in the processor's cache until it is taken (4 x H200 over SHM: 8
+// channels of 4 MiB 25 GB/s, of 1 MiB 32; 24 of 256 KiB 36).
+void fit_slots(CommShape& shape, const Settings& settings) {
+  constexpr uint64_t kOfRank = 6 << 20, kLeastSlot = 32 << 10;
+  constexpr uint32_t kNvlinkSlot = 256 << 10;
+  if (!settings.plans_slots || shape.model->nodes > 1 || shape.nranks == 1) return;
+  uint32_t& slot = shape.slot_bytes[int(Protocol::simple)];
+  if (shape.model->ring.type_intra == PathType::nvl) slot = std::min(slot, kNvlinkSlot);
+  if (shape.model->ring.type_intra <= PathType::pxb) return;
+  const uint64_t fits = kOfRank / shape.channels.size() / shape.slot_count / 4096 * 4096;
+  slot = uint32_t(std::min<uint64_t>(slot, std::max(fits, kLeastSlot)));
+}
+
+// What follows from the channels and the model.
+void complete(CommShape& shape, const HostGroups& hosts, const Settings& settings) {
+  shape.tree_depth = tree_depth(hosts, LocalTree::chain);
+  shape.default_channels = int(shape.channels.size());
+  shape.pair_channels = pair_channels(shape, settings);
+  offer_ll128(shape);
+  fit_slots(shape, settings);
+}
+
+// The GPU at an end of some channel is one that the channel's network device must not reach.
+bool stages_data(const HostGpus& host) {
+  for (const HostGpus::Part& part : host.parts)
+    for (const NodeChannel& channel : part.node.ring_channels) {
+      if (channel.out < 0) continue;
+      const auto rule = [&](int gpu) { return part.gdr[size_t(gpu)][size_t(channel.out)]; };
+      if (!rule(channel.order.back()).no_read.empty() ||
+          !rule(channel.order.front()).no_write.empty())
+        return true;
+    }
+  return false;
+}
+
+}  // namespace
+
+int least_channels(std::span<const ClusterNode> nodes, bool staged, int most) {
+  int least = 0;
+  if (nodes.size() > 1) least = staged ? kLeastHostChannels : kLeastDirectNetChannels;
+  if (nodes.size() == 1 && nodes[0].ranks > 1 && nodes[0].ring.type_intra > PathType::pxb)
+    least = kLeastHostChannels;
+  return most > 0 ? std::min(least, most) : least;
+}
+
+Result<CommShape> make_gpu_shape(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
+                                 std::span<const Bytes> blobs, const Settings& settings) {
+  CommShape shape = begun_shape(rank, int(cards.size()), hosts, settings);
+  std::vector<HostGpus> found;
+  bool known = true;
+  for (const auto& host : hosts) {
+    const auto first = size_t(host.front());
+    auto here = HostGpus::decode(blobs[first], int(host.size()));
+    if (!here)
+      return std::move(here.error())
+          .blame(int(first))
+          .within(format("rank {} (host {})", first, cards[first].info.host));
+    known = known && here->why_not.empty();
+    found.push_back(std::move(*here));
+  }
+  // On the network path, data of some rank goes through host memory.
+  const bool staged = std::any_of(cards.begin(), cards.end(),
+                                  [](const RankCard& card) { return card.info.gdr == 0; }) ||
+                      std::any_of(found.begin(), found.end(), stages_data);
+  auto joined = known ? join_hosts(hosts, std::move(found), staged, settings)
+                      : Result<Joined>(Error(ErrorCode::unavailable, "not all hosts are known"));
+  if (joined) {
+    shape.channels = channels_of(joined->cluster, joined->world, rank);
+    shape.model = std::make_shared<const ModelInput>(model_input(joined->cluster));
+  } else {
+    fill_in_the_order_of_ranks(shape, cards, hosts, settings);
+  }
+  complete(shape, hosts, settings);
+  return shape;
+}
+
+CommShape imagined_gpu_shape(const ImaginedGpus& gpus, const Settings& settings,
+                             const kernels::cuda::Launcher& launcher) {
+  const int ranks = int(gpus.world.size());
+  CommShape shape = begun_shape(0, ranks, gpus.hosts, settings);
+  shape.channels = channels_of(gpus.cluster, gpus.world, 0);
+  shape.model = std::make_shared<const ModelInput>(model_input(gpus.cluster));
+  complete(shape, gpus.hosts, settings);
+  RankCard card{};
+  card.fd_handles = 1;
+  const std::vector<RankCard> cards(size_t(ranks), card);
+  shape.no_window = gpus.no_p2p;
+  if (shape.no_window.empty())
+    shape.no_window = why_no_device_window(cards, gpus.hosts, settings, launcher);
+  shape.gpu_window = shape.no_window.empty();
+  shape.window_serves = launcher.window_serves;
+  // The lines are tested where all ranks map each other's memory.
+  shape.ll128_passed = shape.gpu_window && shape.no_ll128.empty();
+  if (!shape.ll128_passed && shape.no_ll128.empty())
+    shape.no_ll128 =
+        "ll128 is tested in memory that all ranks map, and there is none: " + shape.no_window;
+  return shape;
+}
+
+}  // namespace collctl::runtime

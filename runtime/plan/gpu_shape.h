@@ -1,0 +1,80 @@
+// What the planner knows of a communicator of GPU ranks: rings and trees from the topology search,
+// and the facts of its model of time.
+//
+// The first rank of each host looks at its machine and describes the GPUs of the job there as nodes
+// of a cluster (describe_gpus); all ranks pass these blobs round, and every rank joins them to the
+// same channels (make_gpu_shape). Where a machine cannot be described, channels follow the order of
+// ranks, and the log says why. Called at start-up of a communicator. Threads: any.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "kernels/cuda/launch.h"
+#include "runtime/plan/peer_info.h"
+#include "runtime/plan/plan.h"
+#include "runtime/request/settings.h"
+#include "runtime/plan/shape.h"
+#include "topology/cluster/cluster.h"
+#include "topology/graph/decide.h"
+#include "transport/transport.h"
+
+namespace collctl::runtime {
+
+// One host's GPUs: a node of the cluster, several where they reach each other by the network only.
+struct HostGpus {
+  struct Part {
+    topology::ClusterNode node;
+    std::vector<int> ranks;  // of its GPUs: places among the job's ranks of this host
+    // What path and knobs say about network devices and GPU memory: for each of `ranks` the
+    // node's devices, in their order.
+    std::vector<std::vector<transport::NicGdr>> gdr;
+  };
+  std::vector<Part> parts;
+  std::string why_not;  // not empty: the machine could not be described
+
+  Bytes encode() const;
+  // `local_ranks` of this host. Error: lost: not such a blob.
+  static Result<HostGpus> decode(ByteView blob, int local_ranks);
+};
+
+// How a machine is searched: as `topo` and `plan` do, by the same knobs.
+struct GpuSearch {
+  topology::Rules rules;
+  int cross_nic = 2;
+  std::string graph_file;      // channels as given there instead of searched; empty: none
+  std::string dump_file = {};  // where those in use are written; empty: nowhere
+};
+// Pure but for the graph files: `bus_ids` of the job's GPUs on this machine in the order of ranks;
+// `hosts` of the job.
+HostGpus host_gpus(const topology::System& system, std::span<const int64_t> bus_ids, int hosts,
+                   const GpuSearch& search, const std::string& host_name);
+
+// This rank's blob: empty unless it is the first of its host. Looks at the machine (NVML, files of
+// the kernel): tens of milliseconds. `cards` checked, `hosts` of group_by_host.
+Bytes describe_gpus(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
+                    const Settings& settings);
+
+// Pure. `blobs` by rank. LL128 still needs its test (ll128_passed); windows are the caller's to
+// set. Errors: lost: a blob that is none, naming the host.
+Result<CommShape> make_gpu_shape(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
+                                 std::span<const Bytes> blobs, const Settings& settings);
+
+// The fewest channels that a job on these nodes has, whatever their search finds. `staged`: what
+// goes over the network goes through host memory. `most`: as requested; 0: none.
+int least_channels(std::span<const topology::ClusterNode> nodes, bool staged, int most);
+
+// Of rank 0 of a job that does not run: as make_gpu_shape has it where GPUs share memory by
+// descriptor and the test of LL128 passes. Pure.
+struct ImaginedGpus {
+  const topology::Cluster& cluster;
+  std::span<const int32_t> world;  // the job's rank of each of the cluster's
+  HostGroups hosts;
+  std::string no_p2p;  // why two GPUs of a host cannot use each other's memory; empty: all can
+};
+CommShape imagined_gpu_shape(const ImaginedGpus& gpus, const Settings& settings,
+                             const kernels::cuda::Launcher& launcher);
+
+}  // namespace collctl::runtime

@@ -1,0 +1,86 @@
+#include "runtime/plan/network_reduction.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "transport/edge.h"
+#include "transport/net/nets.h"
+
+namespace collctl::runtime {
+namespace {
+
+// A group of the network is a thing of switches, of which there are few.
+constexpr int kMostGroups = 4;
+
+size_t head_of(const std::vector<int32_t>& host, int channel) {
+  return size_t(channel) % host.size();
+}
+
+// The first requirement of in-network reduction that is not met by all ranks; empty: none.
+std::string why_none(std::span<const RankCard> cards, const HostGroups& hosts,
+                     const Settings& settings) {
+  if (hosts.size() < 2) return "all ranks are on one host";
+  const uint32_t step = settings.slot_bytes[int(kernels::Protocol::simple)];
+  for (const RankCard& card : cards) {
+    const std::string who = transport::peer_text(card.info);
+    if ((card.info.nets & transport::kNetPlugin) == 0) return who + " uses no network plugin";
+    if ((card.info.nets & transport::kNetCollNet) == 0)
+      return format("the network plugin of {} has no CollNet (-v there says why)", who);
+    if (card.reducer.name_hash != cards[0].reducer.name_hash)
+      return format("{} and {} have different network plugins", transport::peer_text(cards[0].info),
+                    who);
+    if (card.reducer.most_bytes < step)
+      return format(
+          "the network plugin of {} reduces at most {} bytes at once, a step has {} (BUFFSIZE)",
+          who, card.reducer.most_bytes, step);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<int32_t> chain_heads(const HostGroups& hosts, int channel) {
+  std::vector<int32_t> heads;
+  for (const auto& host : hosts) heads.push_back(host[head_of(host, channel)]);
+  return heads;
+}
+
+kernels::TreeLinks chain_links(const HostGroups& hosts, int32_t rank, int channel) {
+  kernels::TreeLinks links = {rank, {-1, -1, -1}};
+  for (const auto& host : hosts) {
+    const auto found = std::find(host.begin(), host.end(), rank);
+    if (found == host.end()) continue;
+    const size_t n = host.size(), at = size_t(found - host.begin()), head = head_of(host, channel);
+    if (at != head) links.up = host[(at + n - 1) % n];
+    if ((at + 1) % n != head) links.down[0] = host[(at + 1) % n];
+  }
+  return links;
+}
+
+NetworkReduction join_reducers(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
+                               int channels, const Settings& settings) {
+  NetworkReduction network;
+  network.why_not = why_none(cards, hosts, settings);
+  if (!network.why_not.empty()) return network;
+  network.serves = ~uint64_t{0};
+  for (const RankCard& card : cards) network.serves &= card.reducer.serves;
+  if (network.serves == 0) network.why_not = "the plugins of all ranks have no reduction in common";
+  if (network.serves == 0) return network;
+  for (const auto& host : hosts)
+    network.longest_chain = std::max(network.longest_chain, int(host.size()));
+  for (int c = 0; c < std::min(channels, kMostGroups); ++c)
+    network.chains.push_back(chain_links(hosts, rank, c));
+  return network;
+}
+
+std::string network_refusal(const Operation& op, const CommShape& shape) {
+  if (shape.nranks == 1) return {};  // a copy
+  if (shape.network.chains.empty())
+    return "collnet needs in-network reduction, and there is none: " + shape.network.why_not;
+  if ((shape.network.serves & transport::reduction_bit(op.type, op.op)) == 0)
+    return format("the network does not support {} of {}", kernels::name_of(op.op),
+                  kernels::name_of(op.type));
+  return {};
+}
+
+}  // namespace collctl::runtime

@@ -1,0 +1,100 @@
+// Plan: values only. What the planner decided for one submission: per channel the Work structs, and
+// why. Made by the planner, run by an executor; the one who holds the plan owns what Work points
+// to, apart from the caller's buffers.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/contract/work.h"
+
+namespace collctl::runtime {
+
+struct ChannelShape {
+  std::vector<int32_t> ring;  // ranks in ring order
+  kernels::TreeLinks tree;    // this rank's place in the channel's tree
+};
+
+// The links between CPU ranks of one host, where they are worst: filled in by cpu_places. 0:
+// unknown.
+struct LocalLinks {
+  uint8_t farthest = 0;    // Nearness of the farthest neighbours in the ring
+  int crossings = 0;       // ring edges from one NUMA node to another, of the busiest pair of nodes
+  int ranks_per_node = 1;  // on the fullest NUMA node
+  uint64_t cache_bytes = 0;  // of the last-level cache, a rank's share
+  double memory_gbps = 0;    // of a NUMA node, 1e9 bytes/s
+  double socket_gbps = 0;    // between two NUMA nodes, one direction
+};
+
+// In-network reduction between hosts (network_reduction.h).
+struct NetworkReduction {
+  uint64_t serves = 0;  // a set of transport::reduction_bit(); 0: nothing, for this reason:
+  std::string why_not = "no network plugin was searched for";
+  // By channel: this rank's place; a head is its own parent.
+  std::vector<kernels::TreeLinks> chains;
+  int longest_chain = 1;  // ranks of the largest host
+};
+
+struct ModelInput;  // model.h
+// kernels::cuda::Launcher::window_serves
+using WindowServes = bool (*)(kernels::Collective, kernels::AlgorithmId, kernels::Protocol,
+                              kernels::DataType, kernels::RedOp, int nranks, uint64_t bytes);
+
+// kernels::cuda::Launcher::window_direct
+using WindowDirect = bool (*)(kernels::Collective, kernels::DataType, kernels::RedOp, int nranks,
+                              uint64_t bytes);
+
+// What the planner needs to know of the communicator. Pure data, and but for `rank` and the tree
+// places the same on every rank: all ranks must come to the same choice.
+struct CommShape {
+  int rank = 0, nranks = 1;
+  std::vector<ChannelShape> channels;
+  uint32_t slot_bytes[kernels::kProtocolCount] = {};  // wire bytes of a slot; 0: not offered
+  uint32_t slot_count = 8;
+  uint64_t window_bytes = 0;  // of a bank; 0: the ranks share no mapped memory, for this reason:
+  std::string no_window;      // (of GPU ranks, with gpu_window false)
+  int window_channels = 0;
+  // GPU ranks. `local`, `tree_depth`, `ranks_per_core` and the window of banks are CPU ranks'.
+  bool gpu = false;
+  // All ranks map each other's memory for the window kernels (kernels/cuda/launch.h). Says which
+  // operations these have; null: none.
+  bool gpu_window = false;
+  WindowServes window_serves = nullptr;
+  WindowDirect window_direct = nullptr;  // and which are direct between users' windows
+  bool ll128_passed = false;  // the torn-store test, on every path in use; else why LL128 is off:
+  std::string no_ll128;
+  int pair_channels = 0;  // for messages and all-to-all; may be more than `channels`
+  std::shared_ptr<const ModelInput> model;  // what the model of time knows; never null
+  bool all_on_one_host = true;
+  NetworkReduction network;
+  LocalLinks local;
+  int tree_depth = 0;         // levels between the root and the deepest rank
+  double ranks_per_core = 1;  // of the most crowded host
+  int default_channels = 1;   // what an operation may use by default
+};
+
+struct PlannedOp {
+  kernels::AlgorithmId algorithm = kernels::AlgorithmId::ring;
+  kernels::Protocol protocol = kernels::Protocol::simple;
+  kernels::Collective collective = kernels::Collective::all_reduce;  // as the user named it
+  int channels = 0;
+  // One per channel in use; one for all where a window kernel of GPUs runs it (by_window_kernel).
+  // Pointers refer to `orders`, `pairs` and the caller's buffers.
+  std::vector<kernels::Work> works;
+  bool by_window_kernel = false;
+  bool by_copies = false;  // of a GPU's driver, one for each round: messages to oneself
+  bool direct = false;     // from buffer to buffer: all lie in users' windows (shared.h)
+  int threads = 0;         // of a channel's block on a GPU; 0: not used
+  double expected_us = 0;  // by the cost model
+  std::string why;
+};
+
+struct Plan {
+  std::vector<PlannedOp> ops;
+  // Storage that Work points to (ring orders, pair steps); moves with the plan.
+  std::vector<std::shared_ptr<const std::vector<int32_t>>> orders;
+  std::vector<std::shared_ptr<const std::vector<kernels::PairStep>>> pairs;
+};
+
+}  // namespace collctl::runtime

@@ -1,0 +1,54 @@
+// HostWindow: memory that all ranks of a communicator map, when they are all on one host and can
+// pass descriptors. Made at start-up, used by the CPU executor through the plain Window structs,
+// given back by the destructor. Start-up's thread.
+//
+// One file without a name (memfd), made by rank 0 and sealed at its size, so that nobody can cut it
+// off under the others. It goes to every rank as a descriptor, which is closed again once the file
+// is mapped; each rank reserves its own part, on its own NUMA node, so that a memory limit is an
+// error at start-up and not a SIGBUS later. One mapping holds all parts side by side: rank r's at
+// base + r x stride (contract/window.h). Nothing has a name, so nothing can be left behind.
+//
+// Memory of a rank: channels x (2 banks + 128 bytes), in whole pages.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "kernels/contract/window.h"
+#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/plan/peer_info.h"
+
+namespace collctl::runtime {
+
+// Why these ranks cannot share a window; empty when they can. Pure, the same on all ranks.
+std::string why_no_window(std::span<const RankCard> cards, const HostGroups& hosts,
+                          const Settings& settings);
+
+class HostWindow {
+ public:
+  struct Options {
+    int rank = 0, nranks = 1, channels = 1;
+    uint64_t bank_bytes = 0;
+    uint64_t comm_hash = 0;
+    Bootstrap* bootstrap = nullptr;
+  };
+  // All ranks together. Null when there is none: `why_not` then says what this rank could not do,
+  // and is empty where another could not. A window that only some ranks have is of no
+  // use: the caller asks all. Errors: the exchange itself failed (lost, deadline).
+  static Result<std::unique_ptr<HostWindow>> make(const Options& options, std::string& why_not,
+                                                  Deadline deadline);
+
+  // By channel; stable addresses.
+  std::span<kernels::Window> windows() { return windows_; }
+  uint64_t bytes() const { return memory_.size(); }
+
+ private:
+  HostWindow() = default;
+  base::Mapping memory_;
+  std::vector<kernels::Window> windows_;
+};
+
+}  // namespace collctl::runtime

@@ -1,0 +1,85 @@
+#include "tests/unit/cmd/doctor/doctor_hosts.h"
+
+using namespace doctor_tests;
+
+TEST_CASE("doctor: GIDs of active ports, and the way into the GPUs' memory", "[doctor]") {
+  Survey survey = healthy(2);
+  const auto port = [](int number, const char* state, const char* link,
+                       std::vector<base::RdmaGid> gids) {
+    return base::RdmaPortDetail{number, state,          "LinkUp", "400 Gb/sec (4X NDR)",
+                                link,   std::move(gids)};
+  };
+  const base::RdmaGid v1{0, "RoCE v1", "fe80::1", "eth2"},
+      v2{3, "RoCE v2", "::ffff:10.0.0.7", "eth2"}, v6{1, "RoCE v2", "fe80::1", "eth2"},
+      ib{0, "IB", "fe80::2", ""};
+  for (SurveyedHost& host : survey.hosts) {
+    host.facts->locked_memory = {base::kUnlimited, base::kUnlimited};
+    host.facts->rdma = {{"mlx5_0", 1, "ACTIVE", "400 Gb/sec (4X NDR)", "Ethernet"}};
+    host.facts->rdma_devices = {
+        {"mlx5_0",
+         "0000:18:00.0",
+         0,
+         "28.39.1002",
+         "",
+         {"eth2"},
+         {port(1, "ACTIVE", "Ethernet", {v1, v6, v2}), port(2, "DOWN", "Ethernet", {})}},
+        {"mlx5_1",
+         "0000:19:00.0",
+         0,
+         "28.39.1002",
+         "",
+         {},
+         {port(1, "ACTIVE", "InfiniBand", {ib})}}};
+    host.facts->gpu_direct = {.gpus = 8,
+                              .rdma_devices = 2,
+                              .kernel = "6.1.0",
+                              .driver = "550.54",
+                              .open_driver = true,
+                              .module = "",
+                              .iommu = "identity",
+                              .redirecting = {},
+                              .acs_known = true};
+  }
+  // All is well; the GID of IPv4 is the one.
+  Diagnosis good = diagnose_hosts(survey);
+  CHECK(failures(good).empty());
+  CHECK(int(good.code) == 0);
+  int gids = 0;
+  for (const Check& check : good.checks)
+    if (check.name == "gid" && check.device == "mlx5_0:1") {
+      ++gids;
+      CHECK(check.measured == "3 RoCE v2 ::ffff:10.0.0.7");
+    }
+  CHECK(gids == 2);
+  // What travels between hosts keeps it all.
+  const auto back = launcher::facts_from_json(launcher::facts_to_json(*survey.hosts[0].facts));
+  REQUIRE(back);
+  CHECK(back->rdma_devices == survey.hosts[0].facts->rdma_devices);
+  CHECK(back->gpu_direct == survey.hosts[0].facts->gpu_direct);
+  // Only link-local of v1 left; the other host has neither DMA-BUF nor a module.
+  survey.hosts[0].facts->rdma_devices[0].ports[0].gids = {v1};
+  survey.hosts[1].facts->gpu_direct.open_driver = false;
+  survey.hosts[1].facts->rdma_devices[1].firmware = "28.38.1000";
+  const Diagnosis bad = diagnose_hosts(survey);
+  CHECK(failures(bad) == std::set<std::string>{"gid n0", "gdr n1"});
+  CHECK(bad.code == ErrorCode::failed);
+  const std::string text = doctor_text(survey, bad, false);
+  CHECK(text.find("mlx5_0 port 1 has no GID of RoCE v2") != std::string::npos);
+  CHECK(text.find("remedy: modprobe nvidia_peermem") != std::string::npos);
+  CHECK(odd_ones(bad).count("firmware n1") + odd_ones(bad).count("firmware n0") > 0);
+  // What redirects is odd, with its remedy, and no failure.
+  survey.hosts[1].facts->gpu_direct.open_driver = true;
+  survey.hosts[1].facts->gpu_direct.redirecting = {"0000:11:00.0"};
+  const Diagnosis redirected = diagnose_hosts(survey);
+  CHECK(odd_ones(redirected).count("gdr n1") == 1);
+  CHECK(doctor_text(survey, redirected, false).find("remedy: on bare metal, turn it off") !=
+        std::string::npos);
+}
+
+TEST_CASE("doctor: a host that sends endless lists of RDMA devices is refused", "[doctor]") {
+  HostFacts facts = facts_of(1);
+  facts.rdma_devices.resize(base::kMostRdmaDevices + 1);
+  const auto read = launcher::facts_from_json(launcher::facts_to_json(facts));
+  REQUIRE_FALSE(read);
+  CHECK(read.error().message.find("rdma_devices") != std::string::npos);
+}

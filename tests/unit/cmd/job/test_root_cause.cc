@@ -1,0 +1,241 @@
+// Which of many ranks' failures is the one to print.
+#include <signal.h>
+
+#include "base/format.h"
+#include "cmd/job/root_cause.h"
+#include "tests/catch.h"
+
+using namespace collctl;
+using namespace collctl::cmd;
+
+namespace {
+
+std::vector<RankFacts> job(int size) {
+  std::vector<RankFacts> ranks{size_t(size)};
+  for (int r = 0; r < size; ++r) {
+    ranks[size_t(r)].end.rank = r;
+    ranks[size_t(r)].end.host = format("b{}", r % 2);  // ranks 1, 3, ... on another host
+    ranks[size_t(r)].end.pid = 100 + r;
+    ranks[size_t(r)].end.phase = "measure";
+    ranks[size_t(r)].state = 'S';
+  }
+  return ranks;
+}
+
+void says(RankFacts& r, int order, ErrorCode code, const std::string& message, int blames = -1) {
+  r.end.error = Error(code, message).blame(blames);
+  r.end.exit_code = int(code);
+  r.exited = true;
+  r.order = order;
+}
+
+bool has(const Error& e, const std::string& part) {
+  return e.chain().find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a job without failures has no root cause") {
+  auto ranks = job(2);
+  for (auto& r : ranks) {
+    r.exited = true;
+    r.end.phase = "done";
+  }
+  CHECK_FALSE(root_cause(ranks).has_value());
+  CHECK(where_they_are(ranks) == "all ranks have ended");
+}
+
+// Rank 1's queue pair to rank 0 fails and it leaves; rank 0 sees its connection close and may be
+// heard first.
+TEST_CASE("of two that blame each other the one with a reason is told, whoever is heard first") {
+  for (const int reason_order : {0, 1})
+    for (const char* closed :
+         {"connection closed by the peer", "rank 1 (host b1): connection closed by the peer",
+          "rank 1 (host b1): receive: Connection reset by peer", "send: Connection reset by peer",
+          "send: Broken pipe"}) {
+      CAPTURE(reason_order, closed);
+      auto ranks = job(3);
+      says(ranks[0], 1 - reason_order, ErrorCode::lost, closed, 1);
+      says(ranks[1], reason_order, ErrorCode::lost, "the queue pair to rank 0 ran out of retries",
+           0);
+      says(ranks[2], 2, ErrorCode::lost, closed, 1);
+      const auto e = root_cause(ranks);
+      REQUIRE(e.has_value());
+      CHECK(has(*e, "rank 1: the queue pair to rank 0 ran out of retries"));
+    }
+  // Where nobody has a reason the first one speaks.
+  auto ranks = job(2);
+  says(ranks[0], 1, ErrorCode::lost, "connection closed by the peer", 1);
+  says(ranks[1], 0, ErrorCode::lost, "send: Broken pipe", 0);
+  const auto e = root_cause(ranks);
+  REQUIRE(e.has_value());
+  CHECK(has(*e, "send: Broken pipe"));
+}
+
+TEST_CASE("a killed rank is named, whatever the others say and when") {
+  auto ranks = job(4);
+  says(ranks[1], 0, ErrorCode::lost, "connection to rank 2 closed", 2);
+  says(ranks[3], 1, ErrorCode::deadline, "rank 3 waits for rank 2", 2);
+  ranks[2].exited = true;
+  ranks[2].end.exit_signal = SIGKILL;
+  ranks[0].exited = true;
+  ranks[0].end.exit_signal = SIGTERM;
+  ranks[0].ended_by_us = true;
+  const auto e = root_cause(ranks);
+  REQUIRE(e.has_value());
+  CHECK(e->code == ErrorCode::lost);
+  CHECK(e->rank == 2);
+  CHECK(e->host == "b0");
+  CHECK(e->message ==
+        "rank 2 (pid 102, host b0) was killed by signal 9 (SIGKILL) in phase measure");
+  CHECK(e->hint.find("memory") != std::string::npos);
+}
+
+TEST_CASE("two dead ranks, silent exits, defects") {
+  auto ranks = job(3);
+  SECTION("both are named") {
+    for (int r : {0, 2}) {
+      ranks[size_t(r)].exited = true;
+      ranks[size_t(r)].end.exit_signal = SIGSEGV;
+    }
+    CHECK(has(*root_cause(ranks), "so did rank 2"));
+  }
+  SECTION("exit without a word") {
+    ranks[1].exited = true;
+    ranks[1].end.exit_code = 3;
+    const auto e = root_cause(ranks);
+    CHECK(e->code == ErrorCode::lost);
+    CHECK(has(*e, "exit code 3"));
+  }
+  SECTION("success before the work was done") {
+    ranks[1].exited = true;
+    CHECK(root_cause(ranks)->rank == 1);
+  }
+  SECTION("a failed check is a defect") {
+    ranks[1].exited = true;
+    ranks[1].end.exit_code = 70;
+    CHECK(root_cause(ranks)->code == ErrorCode::defect);
+  }
+}
+
+TEST_CASE("echoes do not hide the reason") {
+  auto ranks = job(3);
+  SECTION("broken connections after a rank gave up") {
+    says(ranks[2], 0, ErrorCode::unavailable, "/dev/shm has 1 MiB, 4 MiB are needed");
+    says(ranks[0], 1, ErrorCode::lost, "connection closed by the peer");
+    says(ranks[1], 2, ErrorCode::lost, "rank 2 is gone", 2);
+    const auto e = root_cause(ranks);
+    CHECK(e->code == ErrorCode::unavailable);
+    CHECK(e->rank == 2);
+    CHECK(e->chain() == "rank 2: /dev/shm has 1 MiB, 4 MiB are needed");
+  }
+  SECTION("a broken connection that is heard of before the reason") {
+    says(ranks[1], 0, ErrorCode::lost, "the bootstrap root is gone: its process ended");
+    says(ranks[0], 1, ErrorCode::unavailable, "cannot write /nowhere/machine.xml");
+    CHECK(root_cause(ranks)->rank == 0);
+    CHECK(root_cause(ranks)->code == ErrorCode::unavailable);
+  }
+  SECTION("a quote that arrives first") {
+    says(ranks[0], 0, ErrorCode::unavailable, "rank 2 aborted: /dev/shm has 1 MiB, 4 are needed",
+         2);
+    says(ranks[2], 1, ErrorCode::unavailable, "/dev/shm has 1 MiB, 4 are needed");
+    CHECK(root_cause(ranks)->rank == 2);
+  }
+  SECTION("two ranks blame each other") {
+    says(ranks[0], 0, ErrorCode::lost, "rank 1 aborted: no memory was offered by rank 0", 1);
+    says(ranks[1], 1, ErrorCode::lost, "no memory was offered by rank 0", 0);
+    const auto e = root_cause(ranks);
+    CHECK(e->chain() == "rank 1: no memory was offered by rank 0");
+  }
+  SECTION("the worst wins") {
+    says(ranks[0], 0, ErrorCode::unavailable, "no such library");
+    says(ranks[1], 1, ErrorCode::bad_data, "wrong bytes");
+    CHECK(root_cause(ranks)->code == ErrorCode::bad_data);
+  }
+}
+
+TEST_CASE("a lost host goes before what its ranks' neighbours say") {
+  auto ranks = job(4);
+  says(ranks[0], 0, ErrorCode::lost, "connection to rank 3 closed", 3);
+  says(ranks[3], 1, ErrorCode::lost, "host b1 was lost during the run, with ranks 1, 3: gone", 3);
+  ranks[3].host_lost = true;
+  ranks[2].exited = true;
+  ranks[2].end.exit_code = 5;
+  const auto e = root_cause(ranks);
+  REQUIRE(e.has_value());
+  CHECK(e->chain() == "host b1 was lost during the run, with ranks 1, 3: gone");
+}
+
+TEST_CASE("a deadline names who waits for whom and who does not move") {
+  auto ranks = job(4);
+  says(ranks[3], 0, ErrorCode::deadline, "rank 3 waits for data from rank 2 (step 42)", 2);
+  says(ranks[1], 1, ErrorCode::deadline,
+       "rank 3 aborted: rank 3 waits for data from rank 2 (step 42)", 2);
+  says(ranks[0], 2, ErrorCode::deadline, "rank 0 waits for data from rank 3 (step 41)", 3);
+  SECTION("stopped") {
+    ranks[2].state = 'T';
+    const auto e = root_cause(ranks);
+    CHECK(e->code == ErrorCode::deadline);
+    CHECK(e->rank == 2);
+    CHECK(e->message ==
+          "rank 2 (pid 102, host b0) does not move: stopped (state T); rank 3 waits for rank 2; "
+          "rank 0 waits for rank 3; rank 3 says: rank 3 waits for data from rank 2 (step 42)");
+    CHECK(e->hint.find("kill -CONT 102") != std::string::npos);
+  }
+  SECTION("ended by the job after that") {
+    ranks[2].state = 'T';
+    ranks[2].exited = ranks[2].ended_by_us = true;
+    ranks[2].end.exit_signal = SIGTERM;
+    CHECK(has(*root_cause(ranks), "rank 2 (pid 102, host b0) does not move: stopped"));
+  }
+  SECTION("running") {
+    ranks[2].state = 'R';
+    CHECK(has(*root_cause(ranks), "does not move: running, but without progress"));
+  }
+}
+
+TEST_CASE("ranks that wait for each other") {
+  auto ranks = job(2);
+  says(ranks[0], 0, ErrorCode::deadline, "rank 0 waits for a slot", 1);
+  says(ranks[1], 1, ErrorCode::deadline, "rank 1 waits for data", 0);
+  const auto e = root_cause(ranks);
+  CHECK(has(*e, "rank 1 waits for rank 0; rank 0 waits for rank 1"));
+}
+
+// Rank 1 is stopped while ranks connect. Rank 0 waits for 2, which waits for 1, and 0 is through
+// with waiting first: who then lost rank 0 is heard, and what it says is worse than a deadline.
+TEST_CASE("a rank that only lost one that had waited for it is no reason") {
+  auto ranks = job(3);
+  says(ranks[0], 0, ErrorCode::deadline, "rank 0 waited until the deadline for rank 2", 2);
+  says(ranks[2], 1, ErrorCode::lost, "the bootstrap root is gone: the process of rank 0 ended", 0);
+  ranks[1].ended_by_us = true;
+  ranks[1].state = 'T';
+  const auto e = root_cause(ranks);
+  REQUIRE(e.has_value());
+  CHECK(e->code == ErrorCode::deadline);
+  CHECK(e->rank == 1);
+  CHECK(has(*e, "rank 1 (pid 101, host b1) does not move: stopped (state T)"));
+}
+
+TEST_CASE("a host that says nothing of its ranks is where to look") {
+  auto ranks = job(2);
+  ranks[1].state = '?';
+  says(ranks[0], 0, ErrorCode::deadline, "rank 0 waits for data", 1);
+  const auto e = root_cause(ranks);
+  REQUIRE(e);
+  CHECK(has(*e, "does not move: its host has not said in what state it is; rank 0 waits"));
+  CHECK(e->hint == "look at host b1 and the network to it (cable, link, firewall)");
+}
+
+TEST_CASE("places of ranks for a deadline of the job") {
+  auto ranks = job(4);
+  ranks[1].end.phase = ranks[3].end.phase = "bootstrap";
+  ranks[2].end.phase = "";
+  ranks[2].state = 'T';
+  ranks[0].exited = true;
+  CHECK(where_they_are(ranks) ==
+        "ranks 1, 3 in phase bootstrap; rank 2 stopped (state T) before its first phase");
+  CHECK(rank_list({1}) == "rank 1");
+  CHECK(rank_list({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}) ==
+        "ranks 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more");
+}

@@ -1,0 +1,100 @@
+// A whole bench in this process: ranks as threads over loopback addresses, what rank 0 reported
+// kept. For the tests of bench_rank; Catch's macros stay on the main thread.
+#pragma once
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/socket.h"
+#include "cmd/measure/bench.h"
+#include "runtime/bootstrap/bootstrap.h"
+#include "tests/catch.h"
+
+namespace collctl::cmd::testing {
+
+struct KeepingSink : BenchSink {
+  std::vector<BenchHeader> headers;
+  std::vector<BenchRow> rows;
+  std::vector<DataFault> faults;
+  std::vector<std::string> texts;
+  void header(const BenchHeader& h) override { headers.push_back(h); }
+  void row(const BenchRow& r) override { rows.push_back(r); }
+  std::vector<BenchClosing> closings;
+  void closing(const BenchClosing& c) override { closings.push_back(c); }
+  void progress(const std::string& text) override { texts.push_back(text); }
+  void fault(const DataFault& f) override { faults.push_back(f); }
+  void phase(int, const std::string& name) override { phases.push_back(name); }
+  std::vector<std::string> phases;
+};
+
+struct BenchOutcome {
+  KeepingSink sink;           // of rank 0
+  std::vector<Error> errors;  // of any rank
+  std::string first_error() const { return errors.empty() ? "" : errors[0].chain(); }
+};
+
+// One rank in a thread for each sink; the errors of those that had one, as they came. `on_gpus`:
+// rank r drives GPU r. `change`, if any: what is different on a rank.
+template <class Sink>
+std::vector<Error> run_bench_ranks(const BenchSpec& spec, std::vector<Sink>& sinks, bool on_gpus,
+                                   const std::function<void(BenchSpec&, int rank)>& change = {}) {
+  auto address = base::parse_address("127.0.0.1:0");
+  auto secret = base::random_secret();
+  REQUIRE(address);
+  REQUIRE(secret);
+  auto root = runtime::BootstrapRoot::start({.listen_at = *address, .secret = *secret});
+  REQUIRE(root);
+  const auto id = runtime::UniqueId::make((*root)->address(), *secret);
+  const int size = int(sinks.size());
+  std::vector<Error> errors;
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      BenchSpec own = spec;
+      own.device = on_gpus ? rank : -1;
+      if (change) change(own, rank);
+      const Status status = bench_rank(own, id, rank, size, sinks[size_t(rank)]);
+      const std::lock_guard lock(mutex);
+      if (!status) errors.push_back(status.error());
+    });
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+inline BenchOutcome run_bench(const BenchSpec& spec, int size, bool on_gpus = false) {
+  BenchOutcome outcome;
+  std::vector<KeepingSink> sinks{size_t(size)};
+  outcome.errors = run_bench_ranks(spec, sinks, on_gpus);
+  outcome.sink = std::move(sinks[0]);
+  for (int rank = 1; rank < size; ++rank) CHECK(sinks[size_t(rank)].rows.empty());
+  return outcome;
+}
+
+inline BenchOutcome run_gpu_bench(const BenchSpec& spec, int size) {
+  return run_bench(spec, size, true);
+}
+
+inline uint64_t wrong_timings(const BenchOutcome& outcome) {
+  uint64_t wrong = 0;
+  for (const BenchRow& row : outcome.sink.rows)
+    for (const Timing* timing : {&row.out_of_place, &row.in_place})
+      wrong += timing->measured && timing->wrong != 0;
+  return wrong;
+}
+
+// A small bench that takes little time.
+inline BenchSpec small_bench(kernels::Collective collective) {
+  BenchSpec spec;
+  spec.collective = collective;
+  spec.min_bytes = 0;
+  spec.max_bytes = 1000;
+  spec.step_bytes = 333;
+  spec.iterations = 2;
+  spec.warmup = 1;
+  return spec;
+}
+
+}  // namespace collctl::cmd::testing

@@ -1,0 +1,162 @@
+// Bench records through JSON and back; text that is not what it should be.
+#include <optional>
+
+#include "cmd/measure/bench.h"
+#include "tests/catch.h"
+
+using namespace collctl;
+using namespace collctl::cmd;
+
+namespace {
+
+struct Recorder : BenchSink {
+  std::optional<BenchHeader> got_header;
+  std::optional<BenchRow> got_row;
+  std::optional<DataFault> got_fault;
+  std::optional<BenchClosing> got_closing;
+  std::string got_progress, got_phase;
+  int calls = 0;
+  void header(const BenchHeader& h) override { got_header = h, ++calls; }
+  void row(const BenchRow& r) override { got_row = r, ++calls; }
+  void closing(const BenchClosing& c) override { got_closing = c, ++calls; }
+  void progress(const std::string& text) override { got_progress = text, ++calls; }
+  void fault(const DataFault& f) override { got_fault = f, ++calls; }
+  void phase(int rank, const std::string& name) override {
+    got_phase = std::to_string(rank) + name, ++calls;
+  }
+};
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("bench json: a specification survives", "[bench]") {
+  BenchSpec spec;
+  spec.collective = kernels::Collective::reduce_scatter;
+  spec.min_bytes = uint64_t(1) << 60;
+  spec.max_bytes = ~uint64_t(0);
+  spec.step_bytes = 77;
+  spec.types = {kernels::DataType::float8e5m2, kernels::DataType::int64};
+  spec.ops = {kernels::RedOp::avg};
+  spec.roots = {-1};
+  spec.in_place = InPlace::in_place;
+  spec.algorithms = {"ring", "tree-split"};
+  spec.channels = 3;
+  spec.transport = "net";
+  spec.budget_s = 7;
+  spec.op_timeout_s = 2.5;
+  spec.check = false;
+  spec.sync_each = true;
+  const auto back = BenchSpec::from_json(spec.to_json());
+  REQUIRE(back.ok());
+  CHECK(back->to_json() == spec.to_json());
+  CHECK(back->max_bytes == ~uint64_t(0));
+  CHECK(back->types == spec.types);
+  CHECK(back->budget_s == 7);
+  CHECK(back->op_timeout_s == 2.5);
+  CHECK(back->in_place == InPlace::in_place);
+}
+
+TEST_CASE("bench json: records reach the sink", "[bench]") {
+  Recorder sink;
+  BenchHeader header;
+  header.version = "0.1";
+  header.collective = kernels::Collective::all_to_all;
+  header.ranks = 2;
+  header.hosts = {{"a\xff host", {0, 1}, {0, 1}, {10, 11}}};
+  header.links = {{0, 0, 1, "SHM"}, {0, 1, 0, "NET/Socket/0"}};
+  header.note = "2 ranks share 1 core";
+  header.device_reason = "--device cpu";
+  header.windows = {.bytes = uint64_t(1) << 40, .teams = {{0}, {1}}, .note = "two hosts"};
+  REQUIRE(deliver_record(encode_record(header), sink).ok());
+  REQUIRE(sink.got_header);
+  CHECK(sink.got_header->hosts[0].pids == std::vector<int>{10, 11});
+  CHECK(sink.got_header->links[1].via == "NET/Socket/0");
+  CHECK(sink.got_header->collective == header.collective);
+  CHECK(sink.got_header->device_reason == "--device cpu");
+  CHECK(encode_record(*sink.got_header) == encode_record(header));
+  REQUIRE(sink.got_header->windows);
+  CHECK(sink.got_header->windows->teams == std::vector<std::vector<int>>{{0}, {1}});
+  BenchRow row;
+  row.bytes = 1 << 20;
+  row.count = 1 << 18;
+  row.type = kernels::DataType::float32;
+  row.op = kernels::RedOp::max;
+  row.root = 3;
+  row.algorithm = "ring";
+  row.direct = true;
+  row.out_of_place.measured = true;
+  row.out_of_place.time_us = 12.25;
+  row.out_of_place.wrong = 5;
+  REQUIRE(deliver_record(encode_record(row), sink).ok());
+  REQUIRE(sink.got_row);
+  CHECK(encode_record(*sink.got_row) == encode_record(row));
+  CHECK(sink.got_row->direct);
+  CHECK(sink.got_row->in_place.wrong == -1);
+  DataFault fault;
+  fault.rank = 2;
+  fault.first_byte = 4096;
+  fault.kind = "missing";
+  fault.message = "lacks \"1\"";
+  REQUIRE(deliver_record(encode_record(fault), sink).ok());
+  REQUIRE(sink.got_fault);
+  CHECK(encode_record(*sink.got_fault) == encode_record(fault));
+  const BenchClosing closing{.busy = {{"a", "others"}},
+                             .throttled = {{"a", "0000:10:00.0", 3, 1, "heat (hardware)"}},
+                             .left_out = {{"symmetric", "no window"}},
+                             .other = "nccl 2.28.9",
+                             .other_variant = "default",
+                             .costs = true,
+                             .own_cost = {0.5, 1, 2},
+                             .other_cost = {1.5, 3, uint64_t(1) << 40}};
+  REQUIRE(deliver_record(encode_record(closing), sink).ok());
+  REQUIRE(sink.got_closing);
+  CHECK(encode_record(*sink.got_closing) == encode_record(closing));
+  CHECK(sink.got_closing->throttled.at(0).device == 1);
+  CHECK(sink.got_closing->busy.at(0).why == "others");
+  CHECK(sink.got_closing->other_cost.buffer_bytes == uint64_t(1) << 40);
+  REQUIRE(deliver_record(encode_progress("512 KiB, 3 of 20"), sink).ok());
+  CHECK(sink.got_progress == "512 KiB, 3 of 20");
+  REQUIRE(deliver_record(encode_phase(3, "init"), sink).ok());
+  CHECK(sink.got_phase == "3init");
+}
+
+TEST_CASE("bench json: malformed text is an error that names the field", "[bench]") {
+  Recorder sink;
+  const std::string good = BenchSpec().to_json();
+  REQUIRE(BenchSpec::from_json(good).ok());
+  for (const std::string& text :
+       {std::string(), std::string("{"), std::string("[]"), std::string("3"), good + "x",
+        good.substr(0, good.size() / 2), std::string(100000, '['), std::string("{\"a\":\xff}"),
+        "{\"a\":" + std::string(50, '[') + std::string(50, ']') + "}"}) {
+    CHECK_FALSE(BenchSpec::from_json(text).ok());
+    CHECK_FALSE(deliver_record(text, sink).ok());
+  }
+  auto message = [&](const std::string& text) {
+    const auto spec = BenchSpec::from_json(text);
+    return spec ? std::string("accepted") : spec.error().chain();
+  };
+  CHECK(message(with(good, "\"allreduce\"", "\"allreduced\"")).find("'collective'") !=
+        std::string::npos);
+  CHECK(message(with(good, "\"iterations\":20", "\"iterations\":0")).find("'iterations'") !=
+        std::string::npos);
+  CHECK(message(with(good, "\"iterations\":20", "\"iterations\":1e99")).find("'iterations'") !=
+        std::string::npos);
+  CHECK(message(with(good, "\"min_bytes\":8", "\"min_bytes\":-8")).find("'min_bytes'") !=
+        std::string::npos);
+  CHECK(message(with(good, "\"roots\":[0]", "\"roots\":[99999999999]")).find("'roots'") !=
+        std::string::npos);
+  CHECK(message(with(good, "\"types\":[\"float32\"]", "\"types\":[7]")).find("'types'") !=
+        std::string::npos);
+  CHECK(message(with(good, "\"check\":true", "\"chick\":true")).find("'check'") !=
+        std::string::npos);
+  const std::string row = encode_record(BenchRow());
+  CHECK_FALSE(deliver_record(with(row, "\"wrong\":-1", "\"wrong\":\"x\""), sink).ok());
+  CHECK_FALSE(deliver_record(with(row, "\"row\"", "\"raw\""), sink).ok());
+  CHECK_FALSE(deliver_record("{}", sink).ok());
+  CHECK(sink.calls == 0);
+}

@@ -1,0 +1,123 @@
+// Pure parts of `rails`: who meets whom when, what two ports' facts say, and what travels.
+#include <set>
+
+#include "cmd/rails/matrix.h"
+#include "tests/catch.h"
+
+using namespace collctl;
+using namespace collctl::runtime;
+using base::drivers::kGidRoceV1;
+using base::drivers::kGidRoceV2;
+using base::drivers::kLinkEthernet;
+using base::drivers::kLinkInfiniBand;
+
+TEST_CASE("rails: every two hosts meet once, and no host is in two pairs of a round") {
+  for (int n = 0; n <= 33; ++n) {
+    INFO(n << " hosts");
+    const auto rounds = rail_rounds(n);
+    std::set<std::pair<int, int>> met;
+    for (const auto& round : rounds) {
+      std::set<int> busy;
+      for (const auto& [a, b] : round) {
+        CHECK((0 <= a && a < b && b < n));
+        CHECK(busy.insert(a).second);
+        CHECK(busy.insert(b).second);
+        CHECK(met.emplace(a, b).second);
+      }
+    }
+    CHECK(met.size() == size_t(n * (n - 1) / 2));
+    // The fewest: each round holds half the hosts' pairs, and an odd one sits out.
+    const int fewest = n < 2 ? 0 : n % 2 == 0 ? n - 1 : n;
+    CHECK(rounds.size() == size_t(fewest));
+  }
+}
+
+namespace {
+
+transport::IbGid gid(uint8_t index, uint32_t type, std::initializer_list<uint8_t> tail, bool v4) {
+  transport::IbGid made;
+  made.index = index;
+  made.type = type;
+  if (v4) made.gid.raw[10] = made.gid.raw[11] = 0xff;
+  if (!v4) made.gid.raw[0] = 0xfe, made.gid.raw[1] = 0x80;
+  std::copy(tail.begin(), tail.end(), made.gid.raw + 12);
+  return made;
+}
+
+RailNic port(uint8_t layer, std::vector<transport::IbGid> gids, uint16_t lid = 0) {
+  RailNic nic{.name = "mlx5_0:1", .link_layer = layer, .rate_mbps = 400000, .mtu = 4096};
+  nic.lid = lid;
+  nic.gids = std::move(gids);
+  return nic;
+}
+
+}  // namespace
+
+TEST_CASE("rails: what two ports' facts say before anything is sent") {
+  const auto v4 = [](uint8_t index, uint8_t host) {
+    return gid(index, kGidRoceV2, {10, 0, 0, host}, true);
+  };
+  const auto local = [](uint8_t index, uint32_t type) {
+    return gid(index, type, {0, 0, 0, 1}, false);
+  };
+  const RailNic a = port(kLinkEthernet, {local(0, kGidRoceV1), v4(3, 1)});
+  const RailNic b = port(kLinkEthernet, {local(0, kGidRoceV1), v4(5, 2)});
+  const RailResult both = judge_rail(a, b, 2);
+  CHECK(both.end == RailEnd::ok);
+  CHECK(both.from_gid == 3);
+  CHECK(both.to_gid == 5);
+  CHECK(both.from_gid_type == "RoCE v2");
+  // Version 1 is wanted: the link-local ones are all there is of it.
+  CHECK(judge_rail(a, b, 1).from_gid == 0);
+
+  // A link-local address and an IPv4 one do not fit.
+  const RailNic bare = port(kLinkEthernet, {local(1, kGidRoceV2)});
+  CHECK(judge_rail(port(kLinkEthernet, {v4(3, 1)}), bare, 2).end == RailEnd::no_address);
+
+  // InfiniBand: the LID does, and no GID is used; without one there is no address.
+  const RailNic ib = port(kLinkInfiniBand, {}, 7), other = port(kLinkInfiniBand, {}, 8);
+  CHECK(judge_rail(ib, other, 2).end == RailEnd::ok);
+  CHECK(judge_rail(ib, other, 2).from_gid == -1);
+  CHECK(judge_rail(ib, port(kLinkInfiniBand, {}), 2).end == RailEnd::no_address);
+  CHECK(judge_rail(ib, a, 2).end == RailEnd::unlike);
+  const RailNic interface { .name = "eth0" };
+  CHECK(judge_rail(a, interface, 2).end == RailEnd::unlike);
+  CHECK(judge_rail(interface, interface, 2).end == RailEnd::ok);
+}
+
+TEST_CASE("rails: what a host says of its NICs travels whole, and only whole") {
+  RailHost host;
+  host.host = "node01";
+  host.rank = 3;
+  host.hash = 0x1234;
+  host.network_namespace = 99;
+  host.unused = {"mlx5_1:1 is DOWN"};
+  host.why_no_rdma = "none";
+  host.nics.push_back(port(kLinkEthernet, {gid(3, kGidRoceV2, {10, 0, 0, 1}, true)}, 5));
+  host.nics.push_back({.name = "eth0", .address = *base::parse_address("10.0.0.7:4100")});
+  const Bytes bytes = encode(host);
+  const auto back = decode_rail_host(bytes);
+  REQUIRE(back.ok());
+  CHECK(back->host == "node01");
+  CHECK(back->rank == 3);
+  CHECK(back->hash == 0x1234);
+  CHECK(back->network_namespace == 99);
+  CHECK(back->unused == host.unused);
+  CHECK(back->why_no_rdma == "none");
+  REQUIRE(back->nics.size() == 2);
+  CHECK(back->nics[0].name == "mlx5_0:1");
+  CHECK(back->nics[0].link_layer == kLinkEthernet);
+  CHECK(back->nics[0].rate_mbps == 400000);
+  CHECK(back->nics[0].mtu == 4096);
+  CHECK(back->nics[0].lid == 5);
+  CHECK(back->nics[0].gids == host.nics[0].gids);
+  CHECK(back->nics[1].address.text() == "10.0.0.7:4100");
+  for (size_t length = 0; length < bytes.size(); ++length)
+    CHECK(!decode_rail_host(ByteView(bytes).first(length)).ok());
+  Bytes longer = bytes;
+  longer.push_back(0);
+  CHECK(!decode_rail_host(longer).ok());
+  // More NICs than a host may have.
+  host.nics.assign(kMostRailNics + 1, host.nics[1]);
+  CHECK(!decode_rail_host(encode(host)).ok());
+}

@@ -1,0 +1,236 @@
+// The judgement of `rails` on matrices made by hand, and its record.
+#include <functional>
+
+#include "base/format.h"
+#include "cmd/rails/rails.h"
+#include "tests/catch.h"
+#include "tests/unit/cmd/json_page.h"
+
+using namespace collctl;
+using namespace collctl::cmd;
+
+namespace {
+
+struct Shape {
+  int hosts = 2;
+  std::vector<std::string> nics{"mlx5_0:1", "mlx5_1:1"};
+  std::string link = "RoCE";
+};
+using Cell =
+    std::function<RailsCell(int from, int to, const std::string& nic, const std::string& peer)>;
+
+RailsCell good(double GBps = 40) {
+  return {.GBps = GBps, .first_us = 5, .from_gid = 3, .to_gid = 3, .gid_type = "RoCE v2"};
+}
+RailsCell bad(RailEnd end) {
+  return {.end = end, .text = "why"};
+}
+
+// Hosts n0, n1, ... with the same NICs, and every way as `cell` says.
+RailsReport matrix(const Shape& shape, const Cell& cell) {
+  RailsReport report;
+  report.message_bytes = 1 << 20;
+  for (int h = 0; h < shape.hosts; ++h) {
+    RailsHost& host = report.hosts.emplace_back();
+    host.host = format("n{}", h);
+    for (const std::string& name : shape.nics)
+      host.nics.push_back({.name = name,
+                           .link = shape.link,
+                           .rdma = shape.link != "Ethernet",
+                           .rate_Gbps = 400,
+                           .mtu = 4096});
+  }
+  for (int a = 0; a < shape.hosts; ++a)
+    for (int b = 0; b < shape.hosts; ++b) {
+      if (a == b) continue;
+      RailsPair& pair = report.pairs.emplace_back();
+      pair.from = a;
+      pair.to = b;
+      for (const std::string& nic : shape.nics)
+        for (const std::string& peer : shape.nics) pair.cells.push_back(cell(a, b, nic, peer));
+    }
+  return report;
+}
+
+std::vector<std::string> kinds(const RailsVerdict& verdict) {
+  std::vector<std::string> list;
+  for (const auto& finding : verdict.findings) list.push_back(finding.kind);
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("rails: all ways are good") {
+  const auto report =
+      matrix({.hosts = 3}, [](int, int, const auto&, const auto&) { return good(); });
+  const RailsVerdict v = judge_rails(report, 0.7);
+  CHECK(v.code == ErrorCode{});
+  CHECK(v.tried == 24);  // 3 x 2 ordered pairs of hosts, 2 x 2 NICs
+  CHECK(v.good == 24);
+  CHECK(v.median_GBps == 40);
+  CHECK(!v.rail_only);
+  CHECK(v.recommended == "COLLCTL_IB_HCA==mlx5_0,mlx5_1 COLLCTL_IB_GID_INDEX=3");
+  CHECK(rails_text(report, v, {.below = 0.7})
+            .find("# recommended for collctl, and for NCCL:\n"
+                  "export COLLCTL_IB_HCA='=mlx5_0,mlx5_1' COLLCTL_IB_GID_INDEX='3'\n"
+                  "export NCCL_IB_HCA='=mlx5_0,mlx5_1' NCCL_IB_GID_INDEX='3'\n") !=
+        std::string::npos);
+  RailsVerdict odd = v;  // names are what hosts say: none may leave its quotes
+  odd.recommended = "COLLCTL_SOCKET_IFNAME==e'$(reboot) x COLLCTL_CROSS_NIC";
+  CHECK(rails_text(report, odd, {.below = 0.7})
+            .find("\nexport NCCL_SOCKET_IFNAME='=e'\\''$(reboot)'\n") != std::string::npos);
+}
+
+TEST_CASE("rails: what is slower than most is slow, by the rate of its NICs") {
+  auto report = matrix({}, [](int from, int, const auto& nic, const auto&) {
+    return good(from == 1 && nic == "mlx5_1:1" ? 20 : 40);
+  });
+  // Eight ways, two of them (from n1's second NIC) at half the median of 40.
+  const RailsVerdict v = judge_rails(report, 0.7);
+  CHECK(v.code == ErrorCode::failed);
+  CHECK(v.slow.size() == 2);
+  CHECK(kinds(v) == std::vector<std::string>{"slow", "slow"});
+  CHECK(v.findings[0].message == "n1 mlx5_1:1 -> n0 mlx5_0:1: 20 GB/s, the median is 40");
+  CHECK(v.recommended == "COLLCTL_IB_HCA==mlx5_0 COLLCTL_IB_GID_INDEX=3");
+  CHECK(v.reasons == std::vector<std::string>{"2 of 8 are below 0.7 of the median"});
+  // Exactly the factor is not below it; and 0 asks for nothing.
+  CHECK(judge_rails(report, 0.5).slow.empty());
+  CHECK(judge_rails(report, 0).code == ErrorCode{});
+  // Slower NICs are measured by their own kind.
+  report.hosts[1].nics[1].rate_Gbps = 100;
+  for (RailsPair& pair : report.pairs)
+    for (size_t c = 0; c < 4; ++c)
+      pair.cells[c].GBps = (pair.from == 0 ? c % 2 == 1 : c / 2 == 1) ? 10 : 40;
+  const RailsVerdict kinds_apart = judge_rails(report, 0.7);
+  CHECK(kinds_apart.slow.empty());
+  CHECK(kinds_apart.medians == std::map<double, double>{{100, 10}, {400, 40}});
+}
+
+TEST_CASE("rails: a fabric of rails is no fault, a broken rail is") {
+  const auto rails = [](bool broken) {
+    return matrix({}, [broken](int from, int, const auto& nic, const auto& peer) {
+      if (nic != peer) return bad(RailEnd::silent);
+      return broken && from == 0 && nic == "mlx5_1:1" ? bad(RailEnd::silent) : good();
+    });
+  };
+  const RailsVerdict whole = judge_rails(rails(false), 0.7);
+  CHECK(whole.rail_only);
+  CHECK(whole.code == ErrorCode{});
+  CHECK(whole.tried == 4);
+  CHECK(whole.recommended ==
+        "COLLCTL_IB_HCA==mlx5_0,mlx5_1 COLLCTL_IB_GID_INDEX=3 COLLCTL_CROSS_NIC=0");
+  const RailsVerdict broken = judge_rails(rails(true), 0.7);
+  CHECK(broken.code == ErrorCode::failed);
+  CHECK(kinds(broken) == std::vector<std::string>{"no-answer"});
+  CHECK(broken.recommended == "COLLCTL_IB_HCA==mlx5_0 COLLCTL_IB_GID_INDEX=3 COLLCTL_CROSS_NIC=0");
+}
+
+TEST_CASE("rails: the recommendation follows from what is good") {
+  // The ports differ in their GID indexes: none can be set for all.
+  auto report = matrix({}, [](int from, int, const auto&, const auto&) {
+    RailsCell cell = good();
+    (from == 0 ? cell.from_gid : cell.to_gid) = 5;
+    return cell;
+  });
+  RailsVerdict v = judge_rails(report, 0.7);
+  CHECK(v.recommended == "COLLCTL_IB_HCA==mlx5_0,mlx5_1");
+  CHECK(v.note.find("leave COLLCTL_IB_GID_INDEX unset") != std::string::npos);
+  // Two ports of one device are told apart; InfiniBand without GIDs names none.
+  report = matrix({.nics = {"mlx5_0:1", "mlx5_0:2"}, .link = "InfiniBand"},
+                  [](int, int, const auto&, const auto&) { return RailsCell{.GBps = 40}; });
+  v = judge_rails(report, 0.7);
+  CHECK(v.recommended == "COLLCTL_IB_HCA==mlx5_0:1,mlx5_0:2");
+  CHECK(v.note.empty());
+  // Nothing works.
+  report = matrix({}, [](int, int, const auto&, const auto&) { return bad(RailEnd::no_address); });
+  v = judge_rails(report, 0.7);
+  CHECK(v.recommended.empty());
+  CHECK(v.note == "no set of NICs connects all hosts well: n0 has none");
+  CHECK(v.code == ErrorCode::failed);
+  // Of interfaces one is used: the fastest that all hosts have.
+  report = matrix({.nics = {"eth0", "eth1"}, .link = "Ethernet"},
+                  [](int, int, const auto& nic, const auto& peer) {
+                    RailsCell cell{.GBps = nic == "eth1" && peer == "eth1" ? 12.0 : 11.0};
+                    return cell;
+                  });
+  CHECK(judge_rails(report, 0.7).recommended == "COLLCTL_SOCKET_IFNAME==eth1");
+}
+
+TEST_CASE("rails: wrong data is worse than a way that fails, a host without RDMA is named") {
+  auto report = matrix({}, [](int from, int, const auto& nic, const auto&) {
+    return from == 1 && nic == "mlx5_0:1" ? bad(RailEnd::bad_data) : good();
+  });
+  CHECK(judge_rails(report, 0.7).code == ErrorCode::bad_data);
+  report = matrix({.hosts = 3}, [](int from, int to, const auto&, const auto&) {
+    return from == 2 || to == 2 ? bad(RailEnd::unlike) : good();
+  });
+  for (RailsNic& nic : report.hosts[2].nics) nic.rdma = false, nic.link = "Ethernet";
+  report.hosts[2].why_no_rdma = "no device";
+  const RailsVerdict v = judge_rails(report, 0.7);
+  CHECK(kinds(v) == std::vector<std::string>{"host"});
+  CHECK(v.findings[0].host == "n2");
+  CHECK(v.findings[0].message.find("no device") != std::string::npos);
+  CHECK(v.recommended.empty());
+}
+
+TEST_CASE("rails: the table marks what fails and what is slow") {
+  const auto report = matrix({}, [](int from, int, const auto& nic, const auto& peer) {
+    if (from == 0 && nic == "mlx5_0:1" && peer == "mlx5_1:1") return bad(RailEnd::large_lost);
+    return good(from == 1 && nic == "mlx5_0:1" && peer == "mlx5_0:1" ? 10 : 40);
+  });
+  const std::string text = rails_text(report, judge_rails(report, 0.7), {.below = 0.7});
+  INFO(text);
+  // n0's first to n1's second fails only that way; n1's first is slow to n0's first.
+  // Columns are as wide as their widest cell: 8 and 17.
+  CHECK(text.find("  n0 \\ n1   mlx5_0:1           mlx5_1:1\n"
+                  "  mlx5_0:1      10 *  > MTU 4096/4096 !\n"
+                  "  mlx5_1:1        40                 40\n") != std::string::npos);
+  CHECK(
+      text.find("# Verdict: 1 of 8 paths between NICs fail, 1 of 8 are below 0.7 of the median\n") !=
+      std::string::npos);
+}
+
+TEST_CASE("rails: the record comes back as it was, and is not trusted") {
+  const auto report = matrix({}, [](int from, int, const auto&, const auto&) {
+    return from == 0 ? good(12.5) : bad(RailEnd::silent);
+  });
+  JsonWriter json;
+  json.begin_object();
+  write_rails(json, report);
+  const std::string text = json.end_object().take();
+  const auto back = read_rails(text);
+  REQUIRE(back.ok());
+  REQUIRE(back->pairs.size() == 2);
+  CHECK(back->hosts[1].nics[1].name == "mlx5_1:1");
+  CHECK(back->pairs[0].cells[3].GBps == 12.5);
+  CHECK(back->pairs[0].cells[3].from_gid == 3);
+  CHECK(back->pairs[1].cells[0].end == RailEnd::silent);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    const size_t at = changed.find(from);
+    REQUIRE(at != std::string::npos);
+    return read_rails(changed.replace(at, from.size(), to));
+  };
+  CHECK(!with("\"end\":\"ok\"", "\"end\":\"fine\"").ok());
+  CHECK(!with("\"to\":1", "\"to\":2").ok());
+  CHECK(!with("\"to_gid\":3", "\"to_gid\":1e9").ok());
+  // A host with a NIC more than its pairs have ways for.
+  CHECK(!with("\"nics\":[",
+              "\"nics\":[{\"name\":\"x\",\"link\":\"RoCE\",\"rdma\":true,\"rate_Gbps\":1,"
+              "\"mtu\":1,\"lid\":0,\"address\":\"\",\"gids\":[]},")
+             .ok());
+}
+
+TEST_CASE("rails: docs/json.md knows every key of the report") {
+  auto report = matrix({}, [](int from, int, const auto&, const auto&) {
+    return from == 0 ? good() : bad(RailEnd::silent);
+  });
+  report.hosts[0].nics[0].gids = {{3, "RoCE v2", "::ffff:10.0.0.1"}};
+  report.hosts[0].unused = {"mlx5_7:1 is DOWN"};
+  const auto keys = testing::documented("collctl.rails/1");
+  REQUIRE(keys.size() > 30);
+  std::set<std::string> seen;
+  CHECK(testing::problems(rails_json(report, judge_rails(report, 0.7)), keys, seen) == "");
+  // Nothing on the page is there for nothing.
+  CHECK(seen.size() == keys.size());
+}

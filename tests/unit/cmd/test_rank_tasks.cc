@@ -1,0 +1,185 @@
+// bench_rank from end to end on thread ranks: every collective comes out right in every type and
+// operation, rows and header say what ran, errors come back as errors.
+#include <functional>
+#include <set>
+
+#include "base/format.h"
+#include "cmd/measure/timing.h"
+#include "tests/rounds.h"
+#include "tests/unit/cmd/measure/bench_ranks.h"
+
+using namespace collctl;
+using namespace collctl::cmd;
+using namespace collctl::cmd::testing;
+using kernels::Collective;
+using kernels::DataType;
+using kernels::RedOp;
+
+TEST_CASE("bench rank: every collective, type and operation is right", "[bench_rank]") {
+  for (int n : test::kSanitized ? std::vector{1, 3} : std::vector{1, 2, 3, 5}) {
+    for (int c = 0; c < kernels::kCollectiveCount; ++c) {
+      BenchSpec spec = small_bench(Collective(c));
+      spec.types.clear();
+      spec.ops.clear();
+      for (int t = 0; t < kernels::kDataTypeCount; ++t) spec.types.push_back(DataType(t));
+      for (int o = 0; o < kernels::kRedOpCount; ++o) spec.ops.push_back(RedOp(o));
+      spec.roots = {-1};
+      const BenchOutcome outcome = run_bench(spec, n);
+      INFO(kernels::name_of(Collective(c)) << " on " << n << ": " << outcome.first_error());
+      REQUIRE(outcome.errors.empty());
+      const bool rooted =
+          Collective(c) == Collective::broadcast || Collective(c) == Collective::reduce ||
+          Collective(c) == Collective::gather || Collective(c) == Collective::scatter;
+      const bool reduces = Collective(c) == Collective::all_reduce ||
+                           Collective(c) == Collective::reduce ||
+                           Collective(c) == Collective::reduce_scatter;
+      const size_t rows = size_t(4 * 12 * (reduces ? 5 : 1) * (rooted ? n : 1));
+      if (Collective(c) == Collective::barrier) {
+        CHECK(outcome.sink.rows.size() == 1);
+        CHECK(outcome.sink.rows[0].out_of_place.measured);
+        CHECK(outcome.sink.rows[0].out_of_place.wrong == -1);
+        continue;
+      }
+      CHECK(outcome.sink.rows.size() == rows);
+      CHECK(wrong_timings(outcome) == 0);
+      for (const DataFault& fault : outcome.sink.faults) CHECK(fault.message == "");
+    }
+  }
+}
+
+// Ranks that somebody else started, as with --join.
+struct JoinedSink : KeepingSink {
+  bool every_rank() const override { return true; }
+};
+
+TEST_CASE("bench rank: joined ranks with different command lines are told apart", "[bench_rank]") {
+  const auto outcome = [](int odd, const std::function<void(BenchSpec&)>& change) {
+    std::vector<JoinedSink> sinks(3);
+    return run_bench_ranks(small_bench(Collective::all_reduce), sinks, false,
+                           [&](BenchSpec& spec, int rank) {
+                             if (rank == odd) change(spec);
+                           });
+  };
+  const auto all_say = [](const std::vector<Error>& errors, const std::string& message) {
+    CHECK(errors.size() == 3);
+    for (const Error& error : errors) {
+      CHECK(error.code == ErrorCode::usage);
+      CHECK(error.message == message);
+    }
+  };
+  all_say(
+      outcome(2, [](BenchSpec& spec) { spec.collective = Collective::all_gather; }),
+      "rank 2 was started with another collective (\"allgather\", not \"allreduce\") than rank 0");
+  all_say(outcome(1, [](BenchSpec& spec) { spec.iterations = 77; }),
+          format("rank 1 was started with another --iters (77, not {}) than rank 0",
+                 small_bench(Collective::all_reduce).iterations));
+  all_say(outcome(2, [](BenchSpec& spec) { spec.suite = Suite::rails; }),
+          "rank 2 was started with another collective (\"rails\", not \"allreduce\") than rank 0");
+  all_say(outcome(1, [](BenchSpec& spec) { spec.suite = Suite::window_test; }),
+          "rank 1 was started with another collective (\"window-test\", not \"allreduce\") than "
+          "rank 0");
+  all_say(outcome(0, [](BenchSpec& spec) { spec.suite = Suite::rails; }),
+          "rank 1 was started with another collective (\"allreduce\", not \"rails\") than rank 0");
+  all_say(outcome(1, [](BenchSpec& spec) { spec.rails.message_bytes = 77; }),
+          format("rank 1 was started with another --message (77, not {}) than rank 0",
+                 RailsSpec{}.message_bytes));
+  // What is a rank's own.
+  CHECK(outcome(1, [](BenchSpec& spec) { spec.verbosity = 0, spec.op_timeout_s = 99; }).empty());
+}
+
+TEST_CASE("bench rank: rows and header say what ran", "[bench_rank]") {
+  BenchSpec spec = small_bench(Collective::all_reduce);
+  spec.min_bytes = spec.max_bytes = 4096;
+  spec.algorithms = {"ring", "tree"};
+  spec.protocols = {"simple", "ll"};
+  spec.sync_each = true;
+  spec.iterations = 7;
+  const BenchOutcome outcome = run_bench(spec, 3);
+  INFO(outcome.first_error());
+  REQUIRE(outcome.errors.empty());
+  REQUIRE(outcome.sink.headers.size() == 1);
+  const BenchHeader& header = outcome.sink.headers[0];
+  CHECK(header.ranks == 3);
+  REQUIRE(header.hosts.size() == 1);
+  CHECK(header.hosts[0].ranks == std::vector<int>{0, 1, 2});
+  CHECK_FALSE(header.links.empty());
+  CHECK(header.init_seconds > 0);
+  REQUIRE(outcome.sink.rows.size() == 4);
+  std::set<std::string> ran;
+  for (const BenchRow& row : outcome.sink.rows) {
+    ran.insert(row.algorithm + "/" + row.protocol);
+    CHECK(row.channels >= 1);
+    CHECK(row.bytes == 4096);
+    CHECK(row.count == 1024);
+    const Timing& t = row.out_of_place;
+    CHECK(t.wrong == 0);
+    CHECK(row.in_place.wrong == 0);
+    CHECK(t.min_us > 0);
+    CHECK(t.min_us <= t.p50_us);
+    CHECK(t.p50_us <= t.p99_us);
+    CHECK(t.p99_us <= t.max_us);
+    CHECK(t.time_us >= t.min_us);
+    CHECK(t.time_us <= t.max_us);
+    CHECK(t.slowest_rank >= 0);
+    CHECK(t.slowest_rank < 3);
+    CHECK(t.busbw_GBps > t.algbw_GBps);
+  }
+  CHECK(ran == std::set<std::string>{"ring/simple", "ring/ll", "tree/simple", "tree/ll"});
+  CHECK(outcome.sink.texts.size() == 4);
+  CHECK(outcome.sink.texts[0] == "4 KiB, 1 of 4");
+  CHECK(outcome.sink.phases == std::vector<std::string>{"connect", "measure", "finish"});
+}
+
+TEST_CASE("bench rank: what is not asked for is not measured", "[bench_rank]") {
+  BenchSpec spec = small_bench(Collective::all_gather);
+  spec.in_place = InPlace::in_place;
+  spec.check = false;
+  const BenchOutcome outcome = run_bench(spec, 2);
+  INFO(outcome.first_error());
+  REQUIRE(outcome.errors.empty());
+  for (const BenchRow& row : outcome.sink.rows) {
+    CHECK_FALSE(row.out_of_place.measured);
+    CHECK(row.in_place.measured);
+    CHECK(row.in_place.wrong == -1);
+    CHECK_FALSE(row.has_op);
+  }
+}
+
+TEST_CASE("bench rank: what cannot be is an error", "[bench_rank]") {
+  auto code_of = [](const BenchSpec& spec) {
+    const BenchOutcome outcome = run_bench(spec, 2);
+    CHECK(outcome.errors.size() == 2);
+    return outcome.errors.empty() ? ErrorCode::failed : outcome.errors[0].code;
+  };
+  BenchSpec spec = small_bench(Collective::all_to_all);
+  spec.in_place = InPlace::in_place;
+  CHECK(code_of(spec) == ErrorCode::usage);
+  spec = small_bench(Collective::broadcast);
+  spec.roots = {2};
+  CHECK(code_of(spec) == ErrorCode::usage);
+  spec = small_bench(Collective::all_gather);
+  spec.algorithms = {"tree"};
+  CHECK(code_of(spec) == ErrorCode::usage);
+  spec = small_bench(Collective::all_reduce);
+  spec.step_bytes = 0;
+  spec.min_bytes = spec.max_bytes = uint64_t(1) << 50;
+  CHECK(code_of(spec) == ErrorCode::unavailable);
+}
+
+TEST_CASE("bench timing: the slowest rank's time counts", "[bench]") {
+  const MergeOptions options{Collective::all_reduce, 4000, 10};
+  const std::vector<Samples> blocks{{1000, {}}, {5000, {}}, {3000, {}}, {2000, {}}};
+  const Timing block = merge_samples(blocks, options);
+  CHECK(block.time_us == 0.5);
+  CHECK(block.slowest_rank == 1);
+  CHECK(block.algbw_GBps == 8.0);
+  CHECK(block.busbw_GBps == 12.0);
+  CHECK(block.max_us == 0);
+  const std::vector<Samples> each{{600, {100, 200, 300}}, {900, {400, 100, 400}}};
+  const Timing one = merge_samples(each, {Collective::broadcast, 100, 3});
+  CHECK(one.min_us == 0.2);
+  CHECK(one.max_us == 0.4);
+  CHECK(one.p50_us == 0.4);
+  CHECK(one.time_us == (400.0 + 200 + 400) / 3 / 1e3);
+  CHECK(one.slowest_rank == 1);
+}

@@ -1,0 +1,143 @@
+#include "runtime/bootstrap/interfaces.h"
+
+#include "tests/catch.h"
+
+using namespace collctl;
+using runtime::choose_interfaces;
+using runtime::InterfaceFact;
+using runtime::name_matches;
+
+namespace {
+
+Address at(const std::string& host) {
+  return *base::parse_address((host.find(':') == std::string::npos ? host : "[" + host + "]") +
+                              ":0");
+}
+
+InterfaceFact fact(const char* name, const char* address, const char* mask, bool up = true) {
+  return {name, at(address), at(mask), up};
+}
+
+const char* const kMask6 = "ffff:ffff:ffff:ffff::";
+
+std::vector<InterfaceFact> machine() {
+  return {fact("lo", "127.0.0.1", "255.0.0.0"),
+          fact("docker0", "172.17.0.1", "255.255.0.0"),
+          fact("eth0", "10.0.0.5", "255.255.255.0"),
+          fact("eth1", "10.1.0.5", "255.255.255.0"),
+          fact("eth2", "10.2.0.5", "255.255.255.0", false),
+          fact("virbr0", "192.168.122.1", "255.255.255.0"),
+          fact("lo", "::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+          fact("eth0", "fe80::1", kMask6),
+          fact("eth0", "fd00::5", kMask6)};
+}
+
+std::string names(const std::vector<runtime::Interface>& list) {
+  std::string text;
+  for (const auto& i : list) text += (text.empty() ? "" : " ") + i.name;
+  return text;
+}
+
+std::string chosen(const std::vector<InterfaceFact>& facts, const std::string& list = "",
+                   const std::string& family = "", const Address* near = nullptr,
+                   size_t at_most = 16) {
+  return names(choose_interfaces(facts, {list, family, near, at_most}));
+}
+
+std::vector<InterfaceFact> without(std::vector<InterfaceFact> facts, const std::string& prefix) {
+  std::erase_if(facts, [&](const auto& f) { return f.name.rfind(prefix, 0) == 0; });
+  return facts;
+}
+
+}  // namespace
+
+TEST_CASE("interface lists match by prefix, exactly, or not", "[interfaces]") {
+  CHECK(name_matches("eth", "eth0"));
+  CHECK_FALSE(name_matches("eth", "veth0"));
+  CHECK(name_matches("ib,eth1", "eth1"));
+  CHECK(name_matches("=eth1", "eth1"));
+  CHECK_FALSE(name_matches("=eth1", "eth10"));
+  CHECK_FALSE(name_matches("=eth1,ib0", "ib01"));
+  CHECK(name_matches("=eth1,ib0", "ib0"));
+  CHECK_FALSE(name_matches("^docker,lo", "lo"));
+  CHECK_FALSE(name_matches("^docker,lo", "docker0"));
+  CHECK(name_matches("^docker,lo", "eth0"));
+  CHECK(name_matches("^=eth0", "eth01"));
+  CHECK_FALSE(name_matches("^=eth0", "eth0"));
+  CHECK(name_matches("eth,^=eth1", "eth0"));
+  CHECK_FALSE(name_matches("eth,^=eth1", "eth1"));
+  CHECK_FALSE(name_matches("eth,^=eth1", "ib0"));
+  CHECK(name_matches("ib,=eth1", "eth1"));
+  CHECK_FALSE(name_matches("ib,=eth1", "eth10"));
+  CHECK(name_matches("eth,,", "eth0"));
+}
+
+TEST_CASE("the default order", "[interfaces]") {
+  auto facts = machine();
+  CHECK(chosen(facts) == "eth0 eth1");
+  facts.push_back(fact("ib0", "10.9.0.5", "255.255.255.0"));
+  CHECK(chosen(facts) == "ib0");
+  facts = without(machine(), "eth");
+  CHECK(chosen(facts) == "docker0");
+  facts = without(facts, "docker");
+  CHECK(chosen(facts) == "lo");
+  facts = without(facts, "lo");
+  CHECK(chosen(facts) == "virbr0");
+  CHECK(chosen(without(facts, "virbr")).empty());
+}
+
+TEST_CASE("the root's subnet comes before the rest and after ib", "[interfaces]") {
+  auto facts = machine();
+  const Address near = at("10.1.0.77"), docker = at("172.17.3.3"), local = at("127.0.0.1"),
+                nowhere = at("11.0.0.1"), six = at("fd00::77");
+  CHECK(chosen(facts, "", "", &near) == "eth1");
+  CHECK(chosen(facts, "", "", &docker) == "docker0");
+  CHECK(chosen(facts, "", "", &local) == "lo");
+  CHECK(chosen(facts, "", "", &nowhere) == "eth0 eth1");
+  const auto list = choose_interfaces(facts, {"", "", &six, 16});
+  REQUIRE(names(list) == "eth0");
+  CHECK(list[0].address.host_text() == "fd00::5");
+  facts.push_back(fact("ib0", "10.9.0.5", "255.255.255.0"));
+  CHECK(chosen(facts, "", "", &near) == "ib0");
+}
+
+TEST_CASE("each interface once, dialable addresses first, at most so many", "[interfaces]") {
+  const auto facts = machine();
+  const auto list = choose_interfaces(facts, {"eth0", "", nullptr, 16});
+  REQUIRE(list.size() == 1);
+  CHECK(list[0].address.host_text() == "10.0.0.5");
+  const auto six = choose_interfaces(facts, {"eth0", "AF_INET6", nullptr, 16});
+  REQUIRE(six.size() == 1);
+  CHECK(six[0].address.host_text() == "fd00::5");
+  CHECK(chosen(facts, "", "", nullptr, 1) == "eth0");
+}
+
+TEST_CASE("IPv6 loopback is skipped unless the root is there", "[interfaces]") {
+  const auto facts = machine();
+  CHECK(chosen(facts, "lo", "AF_INET6").empty());
+  const Address one = at("::1");
+  CHECK(chosen(facts, "", "", &one) == "lo");
+}
+
+TEST_CASE("a wish overrides the order; what is down is not there", "[interfaces]") {
+  const auto facts = machine();
+  CHECK(chosen(facts, "docker,virbr") == "docker0 virbr0");
+  CHECK(chosen(facts, "=eth1") == "eth1");
+  CHECK(chosen(facts, "eth2").empty());
+  CHECK(chosen(facts, "^eth,docker") == "lo virbr0");
+}
+
+TEST_CASE("this machine has an interface, and a wrong name is answered with the list",
+          "[interfaces]") {
+  const auto found = runtime::find_interfaces("lo", "", nullptr);
+  REQUIRE(found.ok());
+  CHECK(found->front().address.is_loopback());
+  const auto missing = runtime::find_interfaces("nosuch", "", nullptr);
+  REQUIRE_FALSE(missing.ok());
+  CHECK(missing.error().code == ErrorCode::unavailable);
+  CHECK(missing.error().message.find("COLLCTL_SOCKET_IFNAME=nosuch") != std::string::npos);
+  CHECK(missing.error().message.find("127.0.0.1") != std::string::npos);
+  const auto family = runtime::find_interfaces("", "AF_UNIX", nullptr);
+  REQUIRE_FALSE(family.ok());
+  CHECK(family.error().code == ErrorCode::usage);
+}

@@ -1,0 +1,67 @@
+// The times that the planner of GPU ranks compares, worked out by hand.
+#include "runtime/plan/gpu_cost.h"
+
+#include "runtime/plan/model.h"
+#include "tests/unit/runtime/gpu_job.h"
+
+using namespace collctl;
+using namespace collctl::runtime;
+using kernels::AlgorithmId;
+using kernels::Protocol;
+
+#if defined(CATCH_VERSION_MAJOR) && CATCH_VERSION_MAJOR >= 3
+using Catch::Approx;
+#endif
+
+TEST_CASE("times of window kernels, by hand", "[gpu][model]") {
+  const auto us = [](AlgorithmId algorithm, Protocol protocol, int n, uint64_t bytes) {
+    return predict_window_kernel({Collective::all_reduce, algorithm, protocol, n, bytes}).us;
+  };
+  // 1.2 us of launch, 2 us, and 2 x 64 KiB at 225 GB/s.
+  CHECK(us(AlgorithmId::one_shot, Protocol::ll, 2, 64 << 10) == Approx(3.2 + 2 * 65536 / 225e3));
+  // 3.5 us and two further ranks of 0.3 us; 128/120 x 2 x 3/4 x 4 MiB at 348 GB/s.
+  CHECK(us(AlgorithmId::two_shot, Protocol::ll128, 4, 4 << 20) ==
+        Approx(1.2 + 3.5 + 0.6 + 1.6 * 4194304 / 348e3));
+  // 3/2 x 64 MiB: 16 MiB at 355 GB/s, 80 MiB at 367.
+  CHECK(us(AlgorithmId::two_shot, Protocol::simple, 4, 64 << 20) ==
+        Approx(1.2 + 10.3 + 0.6 + 16777216 / 355e3 + 83886080 / 367e3));
+  // 128/120 x 2 MiB at 300 GB/s where they are added up, else at 355; an all-to-all's own 2 MiB are
+  // loaded at 4400.
+  const auto lines_us = [&](Collective c) {
+    return predict_window_kernel({c, AlgorithmId::one_shot, Protocol::ll128, 2, 2 << 20}).us;
+  };
+  const double wire = 2097152 * 128.0 / 120;
+  CHECK(lines_us(Collective::reduce_scatter) == Approx(1.2 + 2.6 + wire / 300e3));
+  CHECK(lines_us(Collective::all_gather) == Approx(1.2 + 2.6 + wire / 355e3));
+  CHECK(lines_us(Collective::all_to_all) == Approx(1.2 + 2.6 + wire / 355e3 + 2097152 / 4400e3));
+  // A root: 0.3 us more; it sends 1 MiB once, which the others hand on in 4 us.
+  CHECK(predict_window_kernel(
+            {Collective::broadcast, AlgorithmId::one_shot, Protocol::simple, 4, 1 << 20})
+            .us == Approx(1.2 + 7.0 + 0.3 + 0.3 + 4 + 1048576 / 328e3));
+}
+
+TEST_CASE("times of trees and doubling follow from the model", "[gpu][model]") {
+  const auto shapes = gpu_job(8).shapes();
+  const ModelInput& model = *shapes[0].model;
+  const auto query = [](AlgorithmId algorithm, uint64_t bytes) {
+    return GpuQuery{Collective::all_reduce, algorithm, Protocol::simple, 8, bytes};
+  };
+  const uint64_t bytes = 64 << 20;
+  const Estimate tree =
+      estimate(model, AlgorithmId::tree, Protocol::simple, Collective::all_reduce, bytes);
+  // NVLink is reached to 0.84; the tree's bytes go up, then down.
+  const double bytes_us = (tree.us - tree.latency_us) / 0.84;
+  CHECK(predict_fifos(model, query(AlgorithmId::tree_split, bytes)).us ==
+        Approx(tree.latency_us + bytes_us));
+  CHECK(predict_fifos(model, query(AlgorithmId::tree, bytes)).us ==
+        Approx(tree.latency_us + 1.5 * bytes_us));
+  // Three messages one after the other, one launch: 8.4 us (NCCL 2.30's base of Simple), a hop of
+  // 3.4 us over NVLink each; the bytes thrice and a fifth more.
+  const Estimate message =
+      estimate(model, AlgorithmId::pairwise, Protocol::simple, Collective::send_recv, bytes);
+  CHECK(message.latency_us == Approx(8.4 + 3.4));
+  CHECK(predict_fifos(model, query(AlgorithmId::doubling, bytes)).us ==
+        Approx(8.4 + 3 * 3.4 + 3 * 1.2 * (message.us - message.latency_us) / 0.84));
+  CHECK(moved_bytes(Collective::all_gather, 8, 100) == 800);
+  CHECK(moved_bytes(Collective::broadcast, 8, 100) == 100);
+}

@@ -1,0 +1,96 @@
+// What one node tells the others, out of its graph and the search's results.
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+#include "topology/cluster/cluster.h"
+#include "topology/cluster/load.h"
+
+namespace collctl::topology {
+namespace {
+
+CpuMaker maker_of(const Node& cpu) {
+  if (cpu.arch == "x86_64" && cpu.vendor == "GenuineIntel") return CpuMaker::intel;
+  if (cpu.arch == "x86_64" && cpu.vendor == "AuthenticAMD") return CpuMaker::amd;
+  return CpuMaker::other;
+}
+
+CpuMaker cpu_maker(const Graph& graph) {
+  if (graph.cpus.empty()) return CpuMaker::other;
+  const CpuMaker first = maker_of(graph.nodes[size_t(graph.cpus[0])]);
+  for (const int cpu : graph.cpus)
+    if (maker_of(graph.nodes[size_t(cpu)]) != first) return CpuMaker::mixed;
+  return first;
+}
+
+PatternFacts facts_of(const Graph& graph, const Paths& effective, const ChannelGraph& channels) {
+  return {.channels = int(channels.channels.size()),
+          .bw_intra = channels.bw_intra,
+          .bw_inter = channels.bw_inter,
+          .type_intra = channels.type_intra,
+          .type_inter = channels.type_inter,
+          .same_channels = channels.same_channels,
+          .cross_nic = channels.cross_nic,
+          .latency_inter_us = channels.latency_inter_us,
+          .busiest_link = load_text(graph, busiest_link(graph, effective, channels))};
+}
+
+// GPUs by rank, devices by their place among Graph::nets.
+class Numbers {
+ public:
+  explicit Numbers(const Graph& graph) {
+    std::vector<int> gpus = graph.gpus;
+    std::sort(gpus.begin(), gpus.end(), [&](int a, int b) {
+      return graph.nodes[size_t(a)].rank < graph.nodes[size_t(b)].rank;
+    });
+    for (size_t i = 0; i < gpus.size(); ++i) number_[gpus[i]] = int(i);
+    for (size_t i = 0; i < graph.nets.size(); ++i) number_[graph.nets[i]] = int(i);
+    number_[-1] = -1;
+  }
+  std::vector<NodeChannel> of(const ChannelGraph& channels) const {
+    std::vector<NodeChannel> list;
+    for (const GraphChannel& channel : channels.channels) {
+      NodeChannel& made = list.emplace_back();
+      for (const int gpu : channel.gpus) made.order.push_back(number(gpu));
+      made.in = number(channel.net_in);
+      made.out = number(channel.net_out);
+    }
+    return list;
+  }
+
+ private:
+  int number(int node) const {
+    const auto it = number_.find(node);
+    COLL_CHECK_NOTE(it != number_.end(),
+                    "a channel lists a GPU or network device that is not in its graph");
+    return it->second;
+  }
+  std::map<int, int> number_;
+};
+
+}  // namespace
+
+ClusterNode describe_node(const Graph& graph, const Paths& effective, const NodeGraphs& graphs,
+                          const std::string& name) {
+  ClusterNode node;
+  node.name = name;
+  node.ranks = int(graph.gpus.size());
+  node.cpu = cpu_maker(graph);
+  node.tree_pattern = graphs.tree.pattern;
+  for (const int at : graph.gpus) {
+    const Node& gpu = graph.nodes[size_t(at)];
+    node.amd_gpus = node.amd_gpus || gpu.amd;
+    node.min_sm = at == graph.gpus[0] ? gpu.sm : std::min(node.min_sm, gpu.sm);
+    node.max_sm = std::max(node.max_sm, gpu.sm);
+  }
+  node.ring = facts_of(graph, effective, graphs.ring);
+  node.tree = facts_of(graph, effective, graphs.tree);
+  const Numbers numbers(graph);
+  node.ring_channels = numbers.of(graphs.ring);
+  node.tree_channels = numbers.of(graphs.tree);
+  for (const int net : graph.nets)
+    node.nets.push_back(node_name(graph, net) + " " + graph.nodes[size_t(net)].name);
+  return node;
+}
+
+}  // namespace collctl::topology
