@@ -53,15 +53,5 @@ else()
   add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-Xfatbin=-compress-all>")
 endif()
 find_package(CUDAToolkit REQUIRED)
-
-# Puts kernels/cuda/*.cu into collctl_kernels in place of no_launcher.cc. The CUDA runtime is linked
-# statically and finds the driver when it is first called.
-function(collctl_cuda_kernels)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/cuda/*.cu)
-  target_sources(collctl_kernels PRIVATE ${sources})
-  set_source_files_properties(kernels/cuda/no_launcher.cc PROPERTIES HEADER_FILE_ONLY ON)
-  set_source_files_properties(kernels/cuda/launch.cu PROPERTIES COMPILE_DEFINITIONS
-    "COLLCTL_CUDA_ARCHITECTURES=\"${COLLCTL_CUDA_BUILT}\"")
-  set_target_properties(collctl_kernels PROPERTIES CUDA_RUNTIME_LIBRARY Static)
-  target_link_libraries(collctl_kernels PRIVATE CUDA::cudart_static)
-endfunction()
+set_source_files_properties(kernels/cuda/launcher/launcher.cu PROPERTIES COMPILE_DEFINITIONS
+  "COLLCTL_CUDA_ARCHITECTURES=\"${COLLCTL_CUDA_BUILT}\"")

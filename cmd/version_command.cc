@@ -4,7 +4,7 @@
 #include "cmd/command_line.h"
 #include "cmd/text/json_writer.h"
 #include "kernels/algorithms.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/launcher/launcher.h"
 #include "launcher/ssh/library.h"
 #include "runtime/bootstrap/unique_id.h"
 #include "transport/transport.h"

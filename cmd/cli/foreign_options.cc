@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "base/env.h"
 #include "base/format.h"
 #include "cmd/cli/options_rows.h"
 #include "launcher/ssh/openssh_command.h"

@@ -8,7 +8,7 @@
 #include "base/format.h"
 #include "base/host_devices.h"
 #include "base/host_facts.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/launcher/launcher.h"
 #include "launcher/hosts/placement.h"
 #include "transport/device/device.h"
 

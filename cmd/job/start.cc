@@ -11,7 +11,7 @@
 #include "base/socket.h"
 #include "base/version.h"
 #include "cmd/job/config.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/launcher/launcher.h"
 #include "launcher/local/local.h"
 #include "launcher/local/rank_start.h"
 

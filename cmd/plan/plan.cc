@@ -13,6 +13,7 @@
 #include "cmd/report/report.h"
 #include "cmd/text/sizes.h"
 #include "kernels/algorithms.h"
+#include "kernels/cuda/launcher/launcher.h"
 #include "runtime/plan/gpu_shape.h"
 
 namespace collctl::cmd {
@@ -218,7 +219,6 @@ std::string why_of(const PlanRow& row) {
 }
 
 Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, uint64_t asked) {
-  constexpr uint32_t kFloatBytes = 4;
   const Collective collective = plan.spec.collective;
   const SizePoint size = size_point(collective, asked, shape.nranks, kFloatBytes);
   const runtime::Operation operation{.collective = collective, .count = size.count};

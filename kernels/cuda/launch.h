@@ -1,7 +1,6 @@
-// The host's interface to the GPU's kernels: plain C++ that every build can include. A build
-// without nvcc has no_launcher.cc instead: launcher().built is false and everything is refused with
-// the reason. Called by the CUDA executor (runtime/executor/cuda), through a table, so that tests
-// can run the executor with works on host threads.
+// The host's interface to the GPU's kernels: plain C++ that every build can include. Called by the
+// CUDA executor (runtime/executor/cuda) through a table (launcher/launcher.h), so that tests can run
+// the executor with works on host threads.
 //
 // All launches are asynchronous, in the order of the given stream, and can be captured into a CUDA
 // graph. Blocks of ranks that wait for each other must be resident at once: a launch has at most as
@@ -123,6 +122,5 @@ struct Launcher {
   int (*torn_store_read)(void* lines, uint32_t line_count, uint32_t rounds, uint32_t* torn,
                          const uint32_t* abort_word, int64_t timeout_ns, void* stream) = nullptr;
 };
-const Launcher& launcher();
 
 }  // namespace collctl::kernels::cuda

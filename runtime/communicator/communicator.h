@@ -17,50 +17,18 @@
 #include <string>
 #include <vector>
 
-#include "base/cancel.h"
 #include "base/result.h"
 #include "kernels/contract/report.h"
 #include "runtime/plan/operation.h"
 #include "runtime/plan/plan.h"
 #include "runtime/bootstrap/unique_id.h"
+#include "runtime/links/link_info.h"
+#include "runtime/request/options.h"
 #include "runtime/window/user_window.h"
 #include "transport/device/device.h"
 #include "transport/peer.h"
 
-namespace collctl::kernels::cuda {
-struct Launcher;
-}
-
 namespace collctl::runtime {
-
-struct CommOptions {
-  std::string algo;  // as --algo / COLLCTL_ALGO: empty = chosen
-  std::string proto;
-  int channels = 0;
-  std::string transport;       // "", loopback, p2p, shm, net
-  std::string net;             // "", ib, socket or a plugin's name
-  std::string p2p;             // "", auto, read, write: before P2P_READ
-  double start_timeout_s = 0;  // 0: knob
-  double op_timeout_s = 0;
-  std::string task;  // as Bootstrap::Options::task
-  // Cancels init, for a reason that the other ranks are told; null: cannot be cancelled.
-  std::shared_ptr<base::Cancel> cancel;
-  std::function<void()> checks_in;  // as in Bootstrap::Options
-  int local_ranks =
-      0;  // ranks that share this machine's cores, for the spin policy; 0: from peer infos
-  int device = -1;             // CUDA ordinal of the GPU that this rank drives; -1: a CPU rank
-  bool share_device = false;   // ranks may drive the same GPU (--oversubscribe)
-  uint64_t window_stride = 0;  // bytes of addresses for a rank's user windows; 0: as chosen
-  std::string host_id;  // instead of HOSTID: ranks of one process as if they were on several hosts
-  // Runs works on the GPU; null: this build's kernels. Tests run them on the host.
-  const kernels::cuda::Launcher* launcher = nullptr;
-};
-
-struct LinkInfo {
-  int channel, from, to;
-  std::string via;
-  std::string why = {};  // it is so, where there was a choice; of this rank's end
-};
 
 struct InitTimes {  // seconds
   double bootstrap = 0, peers = 0, wire = 0, total = 0;

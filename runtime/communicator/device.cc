@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "runtime/communicator/state.h"
 #include "runtime/plan/gpu_shape.h"
+#include "runtime/plan/reach.h"
 #include "transport/net/ib/ib.h"
 
 namespace collctl::runtime {

@@ -8,6 +8,7 @@
 #include "base/host_facts.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "kernels/cuda/launcher/launcher.h"
 #include "runtime/plan/choice_log.h"
 #include "runtime/plan/comm_shape.h"
 #include "runtime/communicator/state.h"

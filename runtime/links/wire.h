@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "kernels/contract/fifo.h"
 #include "runtime/bootstrap/bootstrap.h"
-#include "runtime/communicator/communicator.h"
+#include "runtime/links/link_info.h"
 #include "runtime/links/proxy.h"
 #include "runtime/request/settings.h"
 #include "transport/net/plugin/reducer.h"

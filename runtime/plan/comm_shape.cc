@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/window/host_window.h"
+#include "runtime/plan/reach.h"
 
 namespace collctl::runtime {
 namespace {

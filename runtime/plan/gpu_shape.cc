@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/format.h"
-#include "runtime/window/device_window.h"
+#include "runtime/plan/reach.h"
 #include "runtime/plan/gpu_cost.h"
 #include "runtime/plan/model.h"
 

@@ -8,7 +8,7 @@
 #include "kernels/contract/types.h"
 #include "kernels/cpu/launch.h"
 #include "runtime/request/choices.h"
-#include "runtime/communicator/communicator.h"
+#include "runtime/request/options.h"
 
 namespace collctl::runtime {
 

@@ -19,31 +19,6 @@ Status prepare(const DeviceWindow::Options& o, transport::DeviceMemory& own,
 
 }  // namespace
 
-std::string why_no_device_window(std::span<const RankCard> cards, const HostGroups& hosts,
-                                 const Settings& settings,
-                                 const kernels::cuda::Launcher& launcher) {
-  if (settings.window_bytes == 0) return "WINDOW_BYTES is 0";
-  if (cards.size() < 2) return "there is one rank only";
-  if (hosts.size() > 1) return "the ranks are on several hosts";
-  if (cards.size() > size_t(kernels::kMaxWindowRanks))
-    return format("{} ranks are more than {}", cards.size(), kernels::kMaxWindowRanks);
-  if (!settings.transport.empty() && settings.transport != "p2p")
-    return format("only the transport '{}' is allowed", settings.transport);
-  if (settings.p2p_disabled) return "P2P_DISABLE is set";
-  if (launcher.window_part_bytes(int(cards.size())) == 0)
-    return format("there are no window kernels for {} ranks", cards.size());
-  for (const RankCard& card : cards) {
-    if (card.fd_handles == 0)
-      return format("the GPU of rank {} cannot share memory by descriptor", card.info.rank);
-    if (card.info.network_namespace != cards[0].info.network_namespace)
-      return format(
-          "rank 0 and rank {} are in different network namespaces, where descriptors cannot be "
-          "passed",
-          card.info.rank);
-  }
-  return "";
-}
-
 Result<std::unique_ptr<DeviceWindow>> DeviceWindow::make(const Options& o, std::string& why_not,
                                                          Deadline deadline) {
   why_not.clear();

@@ -20,10 +20,6 @@
 
 namespace collctl::runtime {
 
-// Why these GPU ranks can share no window; empty when they may try. Pure, the same on all ranks.
-std::string why_no_device_window(std::span<const RankCard> cards, const HostGroups& hosts,
-                                 const Settings& settings, const kernels::cuda::Launcher& launcher);
-
 class DeviceWindow {
  public:
   struct Options {

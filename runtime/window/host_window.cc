@@ -49,29 +49,6 @@ base::Mapping map_file(int fd, const Layout& layout, int rank, Deadline deadline
 
 }  // namespace
 
-std::string why_no_window(std::span<const RankCard> cards, const HostGroups& hosts,
-                          const Settings& settings) {
-  if (settings.window_bytes == 0) return "WINDOW_BYTES is 0";
-  if (cards.size() < 2) return "there is one rank only";
-  if (hosts.size() > 1) return "the ranks are on several hosts";
-  if (cards.size() > size_t(kernels::kMaxWindowRanks))
-    return format("{} ranks are more than {}", cards.size(), kernels::kMaxWindowRanks);
-  if (settings.transport == "net") return "only the transport 'net' is allowed";
-  const transport::PeerInfo& first = cards[0].info;
-  for (const RankCard& card : cards) {
-    const transport::PeerInfo& other = card.info;
-    if (other.network_namespace != first.network_namespace)
-      return format(
-          "rank {} and rank {} are in different network namespaces, where descriptors "
-          "cannot be passed",
-          first.rank, other.rank);
-    if (settings.shm_disabled &&
-        (settings.p2p_disabled || other.process_hash != first.process_hash))
-      return "SHM_DISABLE is set";
-  }
-  return "";
-}
-
 Result<std::unique_ptr<HostWindow>> HostWindow::make(const Options& o, std::string& why_not,
                                                      Deadline deadline) {
   const Layout layout = layout_of(o);

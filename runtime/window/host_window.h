@@ -23,10 +23,6 @@
 
 namespace collctl::runtime {
 
-// Why these ranks cannot share a window; empty when they can. Pure, the same on all ranks.
-std::string why_no_window(std::span<const RankCard> cards, const HostGroups& hosts,
-                          const Settings& settings);
-
 class HostWindow {
  public:
   struct Options {

@@ -5,6 +5,7 @@
 // out for itself. Exit 77: no GPU here; 1: something is wrong.
 #include <chrono>
 
+#include "kernels/cuda/launcher/launcher.h"
 #include "tests/gpu/works_checks.h"
 
 using namespace gpu_tests;

@@ -2,6 +2,7 @@
 #include <tuple>
 
 #include "kernels/algo/dispatch.h"
+#include "kernels/cuda/launcher/launcher.h"
 #include "tests/gpu/works_checks.h"
 
 namespace gpu_tests {

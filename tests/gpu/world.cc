@@ -1,3 +1,4 @@
+#include "kernels/cuda/launcher/launcher.h"
 #include "tests/gpu/world.h"
 
 namespace gpu_tests {

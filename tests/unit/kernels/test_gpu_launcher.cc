@@ -1,7 +1,7 @@
 // What every build knows of the GPU's kernels: the launcher's table, which code a device runs, and
 // how much data an LL128 slot holds.
 #include "kernels/cuda/architectures.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/launcher/launcher.h"
 #include "kernels/slices.h"
 #include "tests/catch.h"
 

@@ -1,5 +1,5 @@
 // The launcher of a build without nvcc: refuses everything, with the reason.
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/launcher/launcher.h"
 
 namespace collctl::kernels::cuda {
 namespace {

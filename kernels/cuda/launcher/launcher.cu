@@ -1,4 +1,6 @@
-// The launcher of a build with nvcc (launch.h).
+// The launcher of a build with nvcc.
+#include "kernels/cuda/launcher/launcher.h"
+
 #include <cuda_runtime.h>
 
 #include <atomic>

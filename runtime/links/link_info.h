@@ -1,0 +1,13 @@
+// One link of a rank as reports name it. A value.
+#pragma once
+#include <string>
+
+namespace collctl::runtime {
+
+struct LinkInfo {
+  int channel, from, to;
+  std::string via;
+  std::string why = {};  // it is so, where there was a choice; of this rank's end
+};
+
+}  // namespace collctl::runtime
