@@ -2,21 +2,34 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "cmd/command_line.h"
+#include "cmd/job/dry_run.h"
+#include "cmd/job/options.h"
+#include "cmd/measure/options.h"
+#include "cmd/report/options.h"
+#include "cmd/root_commands.h"
 #include "cmd/job/device_choice.h"
 #include "cmd/report/report.h"
+#include "cmd/job/talk.h"
 
 namespace collctl::cmd {
 
-Result<int> bench_command(const ParsedLine& line, Console& console) {
-  if (line.collective->suite == Suite::rails) return rails_command(line, console);
-  if (line.collective->suite == Suite::window_test) return window_test_command(line, console);
+Result<int> collective_command(const ParsedLine& line, Console& console) {
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
+  if (line.has("dry-run")) COLL_TRY(refuse_under_engine(launch));
   // Before anything is said: of an adopted job, rank 0 alone speaks.
-  COLL_TRY(adopt(launch));
-  COLL_ASSIGN(const BenchSpec spec, or_decline(launch, settle_line(line, launch)));
+  else COLL_TRY(adopt(launch));
+  const auto read = [&](int ranks) -> Result<TaskSpec> {
+    COLL_ASSIGN(const BenchSpec bench, interpret_bench(line, interpret_device(line), ranks));
+    return task_of(bench);
+  };
+  COLL_ASSIGN(const TaskSpec task, or_decline(launch, settle_line(line, launch, read)));
+  COLL_ASSIGN(const BenchSpec spec, bench_of(task));
   COLL_ASSIGN(const OutputOptions output, or_decline(launch, interpret_output(line, &spec)));
+  if (line.has("dry-run")) {
+    launch.talk = console_talk(console, output.quiet);
+    return dry_run(line, launch, console);
+  }
   for (const OutputFile& file : output.files)
     COLL_TRY(or_decline(launch, check_writable(file.path)));
   if (!output.quiet && launch.join_rank <= 0) {
@@ -35,7 +48,7 @@ Result<int> bench_command(const ParsedLine& line, Console& console) {
     console.note(hint);
   launch.talk = console_talk(console, output.quiet);
   Reporter reporter(console, output, spec, launch.join_rank <= 0);
-  JobOutcome outcome = run_bench_job(launch, spec, reporter);
+  JobOutcome outcome = run_task_job(launch, task, reporter);
   if (outcome.error && outcome.error->code == ErrorCode::unavailable &&
       !launch.iterations_hint.empty())
     outcome.error->hint += (outcome.error->hint.empty() ? "" : "; ") + launch.iterations_hint;

@@ -8,6 +8,9 @@
 #include "base/format.h"
 #include "base/rank_env.h"
 #include "cmd/agent_main.h"
+#include "cmd/cli/help.h"
+#include "cmd/cli/parse.h"
+#include "cmd/rank_main.h"
 #include "cmd/report/report.h"
 #include "launcher/remote/agent_protocol.h"
 
@@ -38,68 +41,19 @@ Colours colours_wanted(const std::vector<std::string>& arguments) {
                            : Colours::automatic;
 }
 
-Result<int> generate(const ParsedLine& line, Console& console) {
-  if (line.command->id == CommandId::completion) {
-    console.out(completion_script(line.words[0]));
-    return 0;
-  }
-  COLL_TRY(write_man_pages(line.words[0]));
-  return 0;
-}
-
-Result<int> help(const ParsedLine& line, Console& console) {
-  const Command* command = line.command;
-  std::string topic = line.help_topic;
-  if (command != nullptr && command->id == CommandId::help && !line.help) {
-    command = line.words.empty() ? nullptr : find_command(line.words[0]);
-    if (!line.words.empty() && (command == nullptr || command->hidden))
-      return Error(ErrorCode::usage,
-                   format("unknown command '{}'; collctl -h lists the commands", line.words[0]))
-          .within("help");
-    if (line.words.size() > 1) topic = line.words[1];
-    if (!topic.empty() && !is_help_topic(topic))
-      return Error(ErrorCode::usage,
-                   format("no help about '{}'; expected {}", topic, help_topics()))
-          .within("help");
-  }
-  console.out(help_text(command, topic));
-  return 0;
-}
-
 Result<int> dispatch(const std::vector<std::string>& arguments, Console& console) {
   COLL_ASSIGN(const ParsedLine line, parse(arguments));
-  if (line.help) return help(line, console);
+  if (line.help) {
+    console.out(help_text(line.command, line.help_topic));
+    return 0;
+  }
   if (line.command == nullptr) {
     console.err(help_text(nullptr, ""));
     return int(ErrorCode::usage);
   }
-  switch (line.command->id) {
-    case CommandId::run:
-    case CommandId::collective:  // the same as under run
-    case CommandId::suite:
-      return run_command(line, console);
-    case CommandId::topo:
-      return topo_command(line, console);
-    case CommandId::plan:
-      return plan_command(line, console);
-    case CommandId::report:
-      return report_command(line, console);
-    case CommandId::doctor:
-      return doctor_command(line, console);
-    case CommandId::env:
-      return env_command(line, console);
-    case CommandId::version:
-      return version_command(line, console);
-    case CommandId::completion:
-    case CommandId::man:
-      return generate(line, console);
-    case CommandId::help:
-      return help(line, console);
-    case CommandId::rank:
-      break;
-  }
-  return Error(ErrorCode::usage,
-               format("{} is started by collctl run, not by hand", line.command->name));
+  if (line.command->run == nullptr)
+    return usage(format("{} is started by collctl run, not by hand", line.command->name));
+  return line.command->run(line, console);
 }
 
 int error_exit_code(const Error& error) {

@@ -1,28 +1,58 @@
-// THE table of commands. The options stand in cmd/cli/table.cc.
-#include "cmd/cli/command.h"
+// THE table of commands. A row says how the command is called and explained, and what runs it; the
+// options stand in cmd/options.cc.
+#include "base/version.h"
+#include "cmd/cli/generate.h"
+#include "cmd/cli/help.h"
+#include "cmd/command_line.h"
+#include "cmd/doctor/doctor.h"
+#include "cmd/options.h"
+#include "cmd/plan/plan.h"
+#include "cmd/rails/rails.h"
+#include "cmd/root_commands.h"
+#include "cmd/topo/topo.h"
+#include "cmd/window_test/window_test.h"
 
 namespace collctl::cmd {
 namespace {
 
-using kernels::Collective;
+Result<int> completion_command(const ParsedLine& line, Console& console) {
+  console.out(completion_script(line.words[0]));
+  return 0;
+}
 
-Command collective(const char* name, Collective which, const char* summary, const char* description,
+Result<int> man_command(const ParsedLine& line, Console&) {
+  COLL_TRY(write_man_pages(line.words[0]));
+  return 0;
+}
+
+Result<int> help_command(const ParsedLine& line, Console& console) {
+  const Command* const command = line.words.empty() ? nullptr : find_command(line.words[0]);
+  if (!line.words.empty() && (command == nullptr || command->hidden))
+    return usage(format("unknown command '{}'; collctl -h lists the commands", line.words[0]))
+        .within("help");
+  const std::string topic = line.words.size() > 1 ? line.words[1] : line.help_topic;
+  if (!topic.empty() && !is_help_topic(topic))
+    return usage(format("no help about '{}'; expected {}", topic, help_topics())).within("help");
+  console.out(help_text(command, topic));
+  return 0;
+}
+
+Command collective(const char* name, const char* summary, const char* description,
                    std::vector<Example> examples) {
-  return {.id = CommandId::collective,
-          .name = name,
+  return {.name = name,
+          .kind = CommandKind::collective,
           .arguments = "[options]",
           .scopes = kBench,
           .summary = summary,
           .description = description,
           .examples = std::move(examples),
-          .collective = which};
+          .run = collective_command};
 }
 
 std::vector<Command> make_commands() {
   std::vector<Command> table;
   table.push_back(
-      {.id = CommandId::run,
-       .name = "run",
+      {.name = "run", .kind = CommandKind::run,
        .arguments =
            "[launch options] <collective> [options]\n[launch options] -- <program> [args...]",
        .scopes = kBench | kProgram | kRails | kWindowTest,
@@ -37,48 +67,44 @@ std::vector<Command> make_commands() {
            {"collctl run -n 4 allreduce", "all-reduce among 4 ranks, 8 B to 16 MiB"},
            {"collctl run -n 4 allreduce -b 1K -e 64M --json", "the same as one JSON object"},
            {"collctl run -n 2 allreduce --min-busbw 1.5@4M", "exit 1 below 1.5 GB/s at 4 MiB"},
-           {"collctl run -n 4 --tag-output -- ./train --epochs 1", "a program as 4 ranks"}}});
+           {"collctl run -n 4 --tag-output -- ./train --epochs 1", "a program as 4 ranks"}}, .run = run_command});
   table.push_back(
-      collective("allreduce", Collective::all_reduce, "reduce over all ranks, result everywhere",
+      collective("allreduce", "reduce over all ranks, result everywhere",
                  "Every rank gives a buffer and gets the elementwise reduction of all.",
                  {{"collctl allreduce", "one rank per GPU, or per core without GPUs"},
                   {"collctl allreduce -H node[01-04]", "the same on four hosts"},
                   {"collctl allreduce --algo ring,tree --proto all", "compare choices"}}));
-  table.push_back(collective("allgather", Collective::all_gather, "every rank's block, everywhere",
+  table.push_back(collective("allgather", "every rank's block, everywhere",
                              "Every rank gives a block and gets the blocks of all in rank order.",
                              {{"collctl allgather -b 1M -e 16M", "from 1 MiB to 16 MiB"}}));
-  table.push_back(collective("reducescatter", Collective::reduce_scatter,
-                             "reduce over all ranks, one block each",
+  table.push_back(collective("reducescatter", "reduce over all ranks, one block each",
                              "Every rank gives a block for each rank and gets the elementwise "
                              "reduction of its own.",
                              {{"collctl reducescatter -d float16", "in half precision"}}));
-  table.push_back(collective("broadcast", Collective::broadcast, "one rank's buffer, everywhere",
+  table.push_back(collective("broadcast", "one rank's buffer, everywhere",
                              "The root gives a buffer; every rank gets it.",
                              {{"collctl broadcast -r all", "from each rank in turn"}}));
-  table.push_back(collective("reduce", Collective::reduce,
-                             "reduce over all ranks, result at the root",
+  table.push_back(collective("reduce", "reduce over all ranks, result at the root",
                              "Every rank gives a buffer; the root gets the elementwise reduction.",
                              {{"collctl reduce --op max -r 1", "the maximum, at rank 1"}}));
-  table.push_back(collective("gather", Collective::gather, "every rank's block, at the root",
+  table.push_back(collective("gather", "every rank's block, at the root",
                              "Every rank gives a block; the root gets all in rank order.",
                              {{"collctl gather", "to rank 0"}}));
-  table.push_back(collective("scatter", Collective::scatter, "one block of the root to every rank",
+  table.push_back(collective("scatter", "one block of the root to every rank",
                              "The root gives a block for each rank; every rank gets its own.",
                              {{"collctl scatter", "from rank 0"}}));
-  table.push_back(collective("alltoall", Collective::all_to_all,
-                             "one block from every rank to every rank",
+  table.push_back(collective("alltoall", "one block from every rank to every rank",
                              "Every rank gives a block for each rank and gets one from each.",
                              {{"collctl alltoall --transport net", "over the network, also on one host"}}));
-  table.push_back(collective("sendrecv", Collective::send_recv, "every rank sends to the next one",
+  table.push_back(collective("sendrecv", "every rank sends to the next one",
                              "Every rank sends a buffer to the next rank and receives one from "
                              "the rank before it.",
                              {{"collctl sendrecv --sync each", "with percentiles of the time"}}));
-  table.push_back(collective("barrier", Collective::barrier, "all ranks wait for all",
+  table.push_back(collective("barrier", "all ranks wait for all",
                              "No rank goes on before every rank has arrived. Sizes do not apply.",
                              {{"collctl barrier --sync each", "with percentiles of the time"}}));
   table.push_back(
-      {.id = CommandId::suite,
-       .name = "window-test",
+      {.name = "window-test", .kind = CommandKind::task,
        .arguments = "[options]",
        .scopes = kWindowTest,
        .summary = "symmetric memory: mapped, ordered and moved as it should be",
@@ -95,11 +121,9 @@ std::vector<Command> make_commands() {
            "check failed, 8 when something could not be tested.",
        .examples = {{"collctl window-test", "one rank per GPU, or per core without GPUs"},
                     {"collctl window-test -H a,b --json", "on two hosts, one JSON object"},
-                    {"collctl window-test -n 4 -o windows.svg", "the matrix as a heat map"}},
-       .suite = Suite::window_test});
+                    {"collctl window-test -n 4 -o windows.svg", "the matrix as a heat map"}}, .under_run = kBench | kWindowTest, .run = window_test_command});
   table.push_back(
-      {.id = CommandId::suite,
-       .name = "rails",
+      {.name = "rails", .kind = CommandKind::task,
        .arguments = "[launch options] [options]",
        .scopes = kRails,
        .summary = "every NIC of every host against every other: reach, GB/s",
@@ -116,11 +140,9 @@ std::vector<Command> make_commands() {
            "same.",
        .examples = {{"collctl rails -H node[01-04]", "four hosts, their RDMA ports"},
                     {"collctl run -H a,b rails --net socket", "the interfaces of two"},
-                    {"collctl rails -H a,b --json", "one JSON object"}},
-       .suite = Suite::rails});
+                    {"collctl rails -H a,b --json", "one JSON object"}}, .run = rails_command});
   table.push_back(
-      {.id = CommandId::topo,
-       .name = "topo",
+      {.name = "topo",
        .arguments = "[--from FILE | -H LIST] [options]",
        .scopes = kTopo,
        .summary = "a machine or all hosts: tree, paths, NICs, GIDs, what is odd",
@@ -145,10 +167,9 @@ std::vector<Command> make_commands() {
                     {"collctl topo --from node.xml -o node.svg", "a picture of another one"},
                     {"collctl topo --diff yesterday.xml", "what has changed"},
                     {"collctl topo -H node[01-16]", "which host is not as the others"},
-                    {"collctl topo --from node.xml --json", "everything, with reasons"}}});
+                    {"collctl topo --from node.xml --json", "everything, with reasons"}}, .draws_to_stdout = true, .run = topo_command});
   table.push_back(
-      {.id = CommandId::plan,
-       .name = "plan",
+      {.name = "plan",
        .arguments = "[--from FILE] [--nodes N] [options]",
        .scopes = kPlan,
        .summary = "what ranks would do on N nodes: rings, trees, choices, times",
@@ -170,10 +191,9 @@ std::vector<Command> make_commands() {
            {"collctl plan --from node.xml --nodes 16 -b 1M -e 1G", "on 16 of them"},
            {"collctl plan --from skeleton.xml --assume h100 --nodes 2", "with GPUs put in"},
            {"collctl plan --from node.xml --op alltoall --bytes 64M --json",
-            "one size, for a script"}}});
+            "one size, for a script"}}, .run = plan_command});
   table.push_back(
-      {.id = CommandId::report,
-       .name = "report",
+      {.name = "report",
        .arguments = "FILE [options]",
        .scopes = kReport,
        .summary = "a saved report (JSON) as the table of the run",
@@ -185,10 +205,9 @@ std::vector<Command> make_commands() {
            "a report that says FAILED for a pass; --exit-zero makes it 0.",
        .examples = {{"collctl report result.json", "what was measured"},
                     {"ssh node01 collctl allreduce --json | collctl report -",
-                     "what another host measures"}}});
+                     "what another host measures"}}, .words = 1, .word_kind = ValueKind::file, .run = report_command});
   table.push_back(
-      {.id = CommandId::doctor,
-       .name = "doctor",
+      {.name = "doctor",
        .arguments = "[-H LIST] [options]",
        .scopes = kDoctor,
        .summary = "are hosts fit for jobs: SSH, limits, clocks, NICs, network",
@@ -205,27 +224,24 @@ std::vector<Command> make_commands() {
            "when a host cannot be reached and 1 when a check fails.",
        .examples = {{"collctl doctor", "this host"},
                     {"collctl doctor -H node[01-16]", "16 hosts and the network between them"},
-                    {"collctl doctor --hostfile hosts.txt --json", "one JSON object"}}});
+                    {"collctl doctor --hostfile hosts.txt --json", "one JSON object"}}, .run = doctor_command});
   table.push_back(
-      {.id = CommandId::env,
-       .name = "env",
+      {.name = "env",
        .arguments = "[--json]",
        .scopes = kReading,
        .summary = "every knob: value, default, where it came from",
        .description = "Knobs are environment variables COLLCTL_NAME. Where NCCL has a "
                       "variable of the same meaning, it is honoured when ours is unset. "
                       "Secrets are never shown.",
-       .examples = {{"COLLCTL_DEBUG=INFO collctl env", "shows which value took effect"}}});
-  table.push_back({.id = CommandId::version,
-                   .name = "version",
+       .examples = {{"COLLCTL_DEBUG=INFO collctl env", "shows which value took effect"}}, .more_manual = environment_section, .run = env_command});
+  table.push_back({.name = "version",
                    .arguments = "[--json]",
                    .scopes = kReading,
                    .summary = "version, build and features",
                    .description = "What this binary is, what built it, and what it can do.",
-                   .examples = {{"collctl version --json", "for a script"}}});
+                   .examples = {{"collctl version --json", "for a script"}}, .run = version_command});
   table.push_back(
-      {.id = CommandId::completion,
-       .name = "completion",
+      {.name = "completion",
        .arguments = "bash|zsh|fish",
        .scopes = kGenerate,
        .summary = "print a completion script for a shell",
@@ -236,39 +252,34 @@ std::vector<Command> make_commands() {
                     {"collctl completion zsh > ~/.zfunc/_collctl", "a folder in $fpath"},
                     {"collctl completion fish > ~/.config/fish/completions/collctl.fish",
                      "for fish"}},
-       .words = {"bash", "zsh", "fish"}});
-  table.push_back({.id = CommandId::man,
-                   .name = "man",
+       .words = 1, .known_words = {"bash", "zsh", "fish"}, .run = completion_command});
+  table.push_back({.name = "man",
                    .arguments = "DIR",
                    .scopes = kGenerate,
                    .summary = "write the manual pages into a folder",
                    .description =
                        "Writes collctl.1 and one page for each command into DIR, which is "
                        "made when it is missing.",
-                   .examples = {{"collctl man ~/.local/share/man/man1", "then: man collctl"}}});
-  table.push_back({.id = CommandId::help,
-                   .name = "help",
+                   .examples = {{"collctl man ~/.local/share/man/man1", "then: man collctl"}}, .words = 1, .word_kind = ValueKind::directory, .run = man_command});
+  table.push_back({.name = "help",
                    .arguments = "[command]",
                    .scopes = kGenerate,
                    .summary = "the long help of a command",
                    .description = "The same as --help.",
                    .examples = {},
-                   .hidden = true});
-  Command soak = collective("soak", Collective::all_reduce, "random operations, all checked",
+                   .hidden = true, .most_words = 2, .run = help_command});
+  Command soak = collective("soak", "random operations, all checked",
                             "Runs random operations that all ranks draw from one seed.", {});
   soak.hidden = true;
-  soak.soak = true;
   table.push_back(std::move(soak));
-  table.push_back({.id = CommandId::rank,
-                   .name = "__rank",
+  table.push_back({.name = "__rank", .kind = CommandKind::internal,
                    .arguments = "",
                    .scopes = 0,
                    .summary = "one rank of a job (started by run)",
                    .description = "",
                    .examples = {},
                    .hidden = true});
-  table.push_back({.id = CommandId::rank,
-                   .name = "__agent",
+  table.push_back({.name = "__agent", .kind = CommandKind::internal,
                    .arguments = "",
                    .scopes = 0,
                    .summary = "the agent on a host of a job (started by run)",
@@ -278,42 +289,12 @@ std::vector<Command> make_commands() {
   return table;
 }
 
-constexpr ExitCodeLine kExitCodes[] = {
-    {"0", "all that was asked for was done and passed"},
-    {"1", "done, and the answer is no: below a threshold"},
-    {"2", "usage: a bad option or value; nothing was started"},
-    {"3", "this machine or a host cannot: no device, library, permission, limit"},
-    {"4", "launch failed: a host could not be reached, or a rank not started"},
-    {"5", "a rank, peer or link failed or was lost during the run"},
-    {"6", "a deadline passed: start-up or a collective hung"},
-    {"7", "wrong data"},
-    {"8", "what was tested passed, but something asked for was not tested"},
-    {"70", "a defect of collctl itself"},
-    {"128+N", "ended by signal N after cleaning up"},
-};
-
 }  // namespace
 
-std::span<const Command> commands() {
-  static const std::vector<Command> table = make_commands();
-  return table;
-}
-
-const Command* find_command(std::string_view name) {
-  for (const Command& command : commands())
-    if (name == command.name) return &command;
-  return nullptr;
-}
-
-const Command* find_collective(std::string_view name) {
-  const Command* command = find_command(name);
-  const bool of_ranks = command != nullptr &&
-                        (command->id == CommandId::collective || command->id == CommandId::suite);
-  return of_ranks ? command : nullptr;
-}
-
-std::span<const ExitCodeLine> exit_code_lines() {
-  return kExitCodes;
+void install_tables() {
+  static const std::vector<Command> commands = make_commands();
+  static const std::vector<Option> options = make_options();
+  use_tables(commands, options, base::kVersion);
 }
 
 }  // namespace collctl::cmd

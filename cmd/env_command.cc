@@ -4,9 +4,10 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/command_line.h"
+#include "base/version.h"
+#include "cmd/root_commands.h"
 #include "cmd/text/json_writer.h"
-#include "cmd/cli/options.h"
+#include "cmd/cli/parse.h"
 #include "launcher/adopt/adopt.h"
 
 namespace collctl::cmd {
@@ -156,7 +157,7 @@ void write_nccl(JsonWriter& json, const NcclVariables& found) {
 
 std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted) {
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.env/1").field("version", version_number());
+  json.begin_object().field("schema", "collctl.env/1").field("version", base::kVersion);
   json.key("knobs").begin_array();
   for (const Shown& shown : list) {
     json.begin_object().field("name", format("COLLCTL_{}", shown.knob->name));

@@ -5,8 +5,10 @@
 #include <csignal>
 #include <exception>
 
+#include "base/env.h"
 #include "base/thrown.h"
 #include "cmd/command_line.h"
+#include "launcher/adopt/adopt.h"
 
 namespace {
 
@@ -23,7 +25,9 @@ int main(int argc, char** argv) {
   if (!open_standard_streams()) return 70;
   // A reader that goes away is seen as a failed write; ranks of ours inherit that on purpose.
   std::signal(SIGPIPE, SIG_IGN);
-  collctl::cmd::Console console;
+  collctl::cmd::install_tables();
+  const auto rank = collctl::launcher::adopted_rank(collctl::base::environment);
+  collctl::cmd::Console console(1, 2, !rank || *rank);
   try {
     return collctl::cmd::command_line({argv + (argc > 0 ? 1 : 0), argv + argc}, console);
   } catch (const std::exception& error) {

@@ -1,5 +1,5 @@
-// The hidden command `__rank`: one rank of a measurement, told what to do over the control
-// connection, telling what it finds over it. The main thread measures; a second one listens to the
+// The hidden command `__rank`: one rank of a task, told what to do over the control
+// connection, telling what it finds over it. The main thread works; a second one listens to the
 // launcher.
 #include <fcntl.h>
 #include <signal.h>
@@ -16,8 +16,10 @@
 #include "base/log.h"
 #include "base/rank_env.h"
 #include "base/thrown.h"
-#include "cmd/job/abort_scope.h"
+#include "cmd/measure/abort_scope.h"
 #include "cmd/job/config.h"
+#include "cmd/rank_main.h"
+#include "cmd/rank_tasks.h"
 #include "launcher/local/control.h"
 
 namespace collctl::cmd {
@@ -30,16 +32,16 @@ using launcher::FrameType;
 constexpr double kRankSendSeconds = 30;  // the launcher reads unless its own output is blocked
 constexpr double kYieldSeconds = 0.8;    // from "abort" to the end, if the measurement does not end
 
-class ForwardingSink : public BenchSink {
+class ForwardingSink : public TaskSink {
  public:
   explicit ForwardingSink(FrameChannel& channel) : channel_(channel) {}
-  void header(const BenchHeader& header) override { send(FrameType::data, encode_record(header)); }
-  void row(const BenchRow& row) override { send(FrameType::data, encode_record(row)); }
-  void closing(const BenchClosing& all) override { send(FrameType::data, encode_record(all)); }
-  void progress(const std::string& text) override { send(FrameType::data, encode_progress(text)); }
-  void fault(const DataFault& fault) override { send(FrameType::data, encode_record(fault)); }
+  // What fails is kept for status().
+  Status record(const std::string& json) override {
+    send(FrameType::data, json);
+    return {};
+  }
+  void progress(const std::string& text) override { send(FrameType::progress, text); }
   void phase(int, const std::string& name) override { send(FrameType::phase, name); }
-  void suite(const std::string& json) override { send(FrameType::data, encode_suite(json)); }
   // A launcher that cannot be reached any more: found at the end, where it can be returned.
   Status status() const {
     const std::lock_guard lock(mutex_);
@@ -152,7 +154,10 @@ class LauncherWatch {
   std::optional<Error> refused_;
 };
 
-Status measure(FrameChannel& channel, const RankConfig& config) {
+Status work(FrameChannel& channel, const RankConfig& config) {
+  const TaskSpec spec{find_rank_task(config.task), config.settings, config.options};
+  if (spec.task == nullptr)
+    return Error(ErrorCode::defect, format("the launcher asks for the unknown task {}", config.task));
   COLL_ASSIGN(const base::LogOptions log, base::log_options_from_knobs(config.verbosity));
   COLL_TRY(base::log_configure(log, config.rank));
   ForwardingSink sink(channel);
@@ -167,7 +172,7 @@ Status measure(FrameChannel& channel, const RankConfig& config) {
     COLL_ASSIGN(root.id, watch.wait_for_id(Deadline::after_seconds(config.start_timeout_s)));
   }
   sink.phase(config.rank, "bootstrap");
-  COLL_TRY(bench_rank(config.spec, root.id, config.rank, config.size, sink));
+  COLL_TRY(run_task({spec, root.id, config.rank, config.size, sink}));
   COLL_TRY(sink.status());
   return channel.send_text(FrameType::phase, "done", Deadline::after_seconds(kRankSendSeconds));
 }
@@ -195,7 +200,7 @@ int rank_main() {
     if (frame->type != FrameType::config)
       return Error(ErrorCode::defect, "the launcher's first frame is no configuration");
     COLL_ASSIGN(const RankConfig config, RankConfig::from_json(frame->text()));
-    return measure(channel, config);
+    return work(channel, config);
   };
   const Status status = base::caught(run);
   if (status) return 0;

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "base/format.h"
-#include "cmd/command_line.h"
+#include "cmd/root_commands.h"
 #include "cmd/text/json_fields.h"
 #include "cmd/report/read.h"
 

@@ -1,13 +1,16 @@
-// `run`: a collective or a program as ranks; the placement alone with --dry-run.
+// `run`: a program as ranks, or what a collective's or task's own row runs.
 #include <algorithm>
 
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "cmd/command_line.h"
+#include "cmd/job/options.h"
+#include "cmd/report/options.h"
+#include "cmd/root_commands.h"
 #include "cmd/job/device_choice.h"
 #include "cmd/job/dry_run.h"
 #include "cmd/job/launch_json.h"
+#include "cmd/job/talk.h"
 #include "cmd/text/progress.h"
 #include "cmd/report/report.h"
 
@@ -89,34 +92,15 @@ Result<int> run_program(const ParsedLine& line, const LaunchOptions& launch, Con
   return code;
 }
 
-// Only a collective can become a rank of a job that an engine has started.
-Status refuse_under_engine(const LaunchOptions& launch) {
-  if (launch.launcher != LauncherKind::local || launch.launcher_named) return {};
-  COLL_ASSIGN(const auto found, launcher::adopted_rank(base::environment));
-  if (!found) return {};
-  return Error(
-      ErrorCode::usage,
-      format("this process is a rank already, by {}: there is nothing to launch", found->from),
-      "start the program by the engine itself, without collctl run --; or give --launcher "
-      "local to start ranks on this host all the same");
-}
-
 }  // namespace
 
 Result<int> run_command(const ParsedLine& line, Console& console) {
-  const bool rails = line.collective != nullptr && line.collective->suite == Suite::rails;
-  if (rails || (!line.has_program && !line.has("dry-run"))) return bench_command(line, console);
+  if (!line.has_program) return line.collective->run(line, console);
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   launch.talk = console_talk(console, line.has("quiet"));
   COLL_TRY(refuse_under_engine(launch));
-  if (!line.has("dry-run")) return run_program(line, launch, console);
-  if (line.collective != nullptr) {
-    // A mistake in the rest of the line is one now, not when the job is real.
-    COLL_ASSIGN(const BenchSpec spec, settle_line(line, launch));
-    COLL_TRY(interpret_output(line, &spec));
-  }
-  return dry_run(line, launch, console);
+  return line.has("dry-run") ? dry_run(line, launch, console) : run_program(line, launch, console);
 }
 
 }  // namespace collctl::cmd

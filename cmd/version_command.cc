@@ -1,7 +1,7 @@
 // `version`: what this binary is and what built it.
 #include "base/format.h"
 #include "base/version.h"
-#include "cmd/command_line.h"
+#include "cmd/root_commands.h"
 #include "cmd/text/json_writer.h"
 #include "kernels/algorithms.h"
 #include "kernels/cuda/launcher/launcher.h"
@@ -37,13 +37,9 @@ std::vector<std::string> features() {
 
 }  // namespace
 
-const char* version_number() {
-  return base::kVersion;
-}
-
 std::string version_text() {
   const std::string revision = COLLCTL_REVISION;
-  return revision.empty() ? version_number() : format("{} ({})", version_number(), revision);
+  return revision.empty() ? base::kVersion : format("{} ({})", base::kVersion, revision);
 }
 
 Result<int> version_command(const ParsedLine& line, Console& console) {
@@ -51,7 +47,7 @@ Result<int> version_command(const ParsedLine& line, Console& console) {
   const kernels::cuda::Launcher& gpu = kernels::cuda::launcher();
   if (line.has("json")) {
     JsonWriter json;
-    json.begin_object().field("schema", "collctl.version/1").field("version", version_number());
+    json.begin_object().field("schema", "collctl.version/1").field("version", base::kVersion);
     json.key("revision");
     if (revision.empty())
       json.null();

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/contract/types.h"
+#include "base/result.h"
 
 namespace collctl::cmd {
 
@@ -60,48 +60,50 @@ struct Option {
   const char* more = "";  // further sentences for the long help and the manual
 };
 
-enum class CommandId : uint8_t {
-  run,
-  collective,
-  suite,
-  topo,
-  plan,
-  report,
-  doctor,
-  env,
-  version,
-  completion,
-  man,
-  help,
-  rank
+// Where a command may stand, and what its words are.
+enum class CommandKind : uint8_t {
+  plain,       // collctl NAME
+  run,         // collctl run NAME, or -- and a program
+  collective,  // collctl NAME and collctl run NAME
+  task,        // likewise, with a report of its own
+  internal,    // started by collctl itself
 };
-
-// What ranks do in place of measuring a collective; each reports in a JSON document of its own.
-enum class Suite : uint8_t { none, window_test, rails };
-inline constexpr int kSuiteCount = 3;
 
 struct Example {
   const char* line;
   const char* what;
 };
 
+struct ParsedLine;
+class Console;
+
 struct Command {
-  CommandId id;
   const char* name = "";
+  CommandKind kind = CommandKind::plain;
   const char* arguments = "";  // what follows the name; lines separated by \n
   uint32_t scopes = 0;
   const char* summary = "";
   const char* description = "";
   std::vector<Example> examples = {};
-  std::vector<std::string> words = {};  // legal words at the command's place for a word, if any
+  uint32_t under_run = 0;  // of the options that it takes as `run NAME`; 0: `scopes`
+  int words = 0;           // that must follow it
+  std::vector<std::string> known_words = {};  // the legal ones, if not any
+  ValueKind word_kind = ValueKind::text;      // file, directory: what shells complete
   bool hidden = false;
-  kernels::Collective collective{};  // of CommandId::collective
-  bool soak = false;                 // random operations of all of them
-  Suite suite{};                     // of CommandId::suite
+  int most_words = 0;            // that may follow it; 0: `words`
+  bool draws_to_stdout = false;  // its -o - is a picture; else it is --json
+  std::string (*more_manual)() = nullptr;  // further sections of its page
+  // The exit code, or an error that is printed once. Null: internal.
+  Result<int> (*run)(const ParsedLine& line, Console& console) = nullptr;
 };
 
+// THE two tables (cmd/commands.cc, cmd/options.cc). use_tables comes first, once, before other
+// threads; what it is given lives as long as the process.
+void use_tables(std::span<const Command> commands, std::span<const Option> options,
+                const char* version);
 std::span<const Command> commands();
 std::span<const Option> options();
+const char* version_of_tables();
 const Command* find_command(std::string_view name);
 // The option of that name where it may stand; one name can mean different things to two commands.
 const Option* find_option(std::string_view name, uint32_t scopes = kAnywhere);
@@ -111,7 +113,10 @@ inline bool applies(const Option& option, const Command& command) {
 inline bool takes_value(const Option& option) {
   return option.kind != ValueKind::flag && option.kind != ValueKind::count;
 }
-// The collective or suite of that name, or null: what can stand after run.
+inline bool stands_under_run(const Command& command) {
+  return command.kind == CommandKind::collective || command.kind == CommandKind::task;
+}
+// The collective or task of that name, or null: what can stand after run.
 const Command* find_collective(std::string_view name);
 
 // The exit codes as help and manual show them.

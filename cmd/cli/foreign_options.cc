@@ -8,8 +8,8 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/cli/options_rows.h"
-#include "launcher/ssh/openssh_command.h"
+#include "base/shell.h"
+#include "cmd/cli/option_rows.h"
 
 namespace collctl::cmd {
 namespace {
@@ -202,7 +202,7 @@ std::string for_a_shell(const std::string& word) {
       std::all_of(word.begin(), word.end(), [](char c) {
         return std::isalnum(uint8_t(c)) || std::string_view("_@%+=:,./-").find(c) != std::string::npos;
       });
-  return plain ? word : launcher::shell_quoted(word);
+  return plain ? word : base::shell_quoted(word);
 }
 
 bool digits(const std::string& text) {

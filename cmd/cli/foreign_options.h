@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cmd/cli/options.h"
+#include "cmd/cli/parse.h"
 
 namespace collctl::cmd {
 

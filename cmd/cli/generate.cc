@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "cmd/command_line.h"
+#include "cmd/cli/generate.h"
 
 namespace collctl::cmd {
 namespace {
@@ -31,7 +31,7 @@ std::string words(const std::vector<std::string>& list) {
 std::string command_words(bool of_run) {
   std::vector<std::string> names;
   for (const Command* command : visible())
-    if (!of_run || find_collective(command->name) != nullptr) names.emplace_back(command->name);
+    if (!of_run || stands_under_run(*command)) names.emplace_back(command->name);
   return words(names);
 }
 
@@ -112,10 +112,10 @@ std::string bash_script() {
         "        COMPREPLY=($(compgen -W '{}' -- \"$current\"))\n",
         command->name, list);
     std::string others;
-    if (command->id == CommandId::run) others = format("-W '{}'", command_words(true));
-    if (!command->words.empty()) others = format("-W '{}'", words(command->words));
-    if (command->id == CommandId::man) others = "-d";
-    if (command->id == CommandId::report) others = "-f";
+    if (command->kind == CommandKind::run) others = format("-W '{}'", command_words(true));
+    if (!command->known_words.empty()) others = format("-W '{}'", words(command->known_words));
+    if (command->word_kind == ValueKind::directory) others = "-d";
+    if (command->word_kind == ValueKind::file) others = "-f";
     if (!others.empty())
       text += format("      else\n        COMPREPLY=($(compgen {} -- \"$current\"))\n", others);
     text += "      fi ;;\n";
@@ -158,7 +158,7 @@ std::string zsh_script() {
       "  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n";
   for (const Command* command : visible()) {
     text += format("  {})\n", command->name);
-    if (command->id == CommandId::run)
+    if (command->kind == CommandKind::run)
       text +=
           "    # After -- the words are a program and its arguments.\n"
           "    local at=${words[(i)--]}\n"
@@ -170,11 +170,11 @@ std::string zsh_script() {
           "    fi\n";
     text += "    _arguments -s";
     for (const Option* option : options_of(*command)) text += " \\\n" + zsh_option(*option);
-    if (command->id == CommandId::run)
+    if (command->kind == CommandKind::run)
       text += format(" \\\n    '1:collective:({})'", command_words(true));
-    if (!command->words.empty()) text += format(" \\\n    '1:word:({})'", words(command->words));
-    if (command->id == CommandId::man) text += " \\\n    '1:folder:_files -/'";
-    if (command->id == CommandId::report) text += " \\\n    '1:file:_files'";
+    if (!command->known_words.empty()) text += format(" \\\n    '1:word:({})'", words(command->known_words));
+    if (command->word_kind == ValueKind::directory) text += " \\\n    '1:folder:_files -/'";
+    if (command->word_kind == ValueKind::file) text += " \\\n    '1:file:_files'";
     text += " ;;\n";
   }
   return text +
@@ -192,21 +192,21 @@ std::string fish_script() {
     text += format("complete -c collctl -n 'not __fish_seen_subcommand_from {}' -a {} -d '{}'\n",
                    all, command->name, escaped(command->summary, ""));
   for (const Command* command : visible())
-    if (find_collective(command->name) != nullptr)
+    if (stands_under_run(*command))
       text += format(
           "complete -c collctl -n '__fish_seen_subcommand_from run; and not "
           "__fish_seen_subcommand_from {}' -a {} -d '{}'\n",
           command_words(true), command->name, escaped(command->summary, ""));
   for (const Command* command : visible()) {
-    if (!command->words.empty())
+    if (!command->known_words.empty())
       text += format("complete -c collctl -n '__fish_seen_subcommand_from {}' -a '{}'\n",
-                     command->name, words(command->words));
-    if (command->id == CommandId::man)
+                     command->name, words(command->known_words));
+    if (command->word_kind == ValueKind::directory)
       text +=
           "complete -c collctl -n '__fish_seen_subcommand_from man' -a "
           "'(__fish_complete_directories)'\n";
-    if (command->id == CommandId::report)
-      text += "complete -c collctl -n '__fish_seen_subcommand_from report' -F\n";
+    if (command->word_kind == ValueKind::file)
+      text += format("complete -c collctl -n '__fish_seen_subcommand_from {}' -F\n", command->name);
   }
   // One line per option, for all the commands that have it.
   for (const Option& option : options()) {

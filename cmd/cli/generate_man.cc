@@ -7,8 +7,8 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/command_line.h"
-#include "cmd/report/report.h"
+#include "cmd/cli/generate.h"
+#include "base/whole_file.h"
 
 namespace collctl::cmd {
 namespace {
@@ -42,7 +42,7 @@ std::string heading(const std::string& name) {
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](unsigned char c) { return char(std::toupper(c)); });
   // Names of variables and lists of words are too long to be spread over a line.
-  return format(".TH {} 1 \"\" \"collctl {}\" \"User Commands\"\n.ad l\n", upper, version_number());
+  return format(".TH {} 1 \"\" \"collctl {}\" \"User Commands\"\n.ad l\n", upper, version_of_tables());
 }
 
 std::string option_entry(const Option& option) {
@@ -89,22 +89,6 @@ std::string exit_section() {
          "signal that ended it.\n";
 }
 
-std::string environment_section() {
-  std::string text =
-      ".SH ENVIRONMENT\nEach knob is the variable shown. The name in parentheses is NCCL's, "
-      "honoured when ours is unset.\n" +
-      bold("collctl env") + "\nshows what is in force.\n";
-  for (const base::Knob& knob : base::knobs()) {
-    if ((knob.flags & base::kHidden) != 0) continue;
-    text += std::string(".TP\n") + bold(format("COLLCTL_{}", knob.name));
-    if (*knob.nccl_name != 0) text += format(" ({})", roff_escaped(knob.nccl_name));
-    text += std::string("\n") + roff_escaped(knob.help) + ".\n";
-    if (*knob.default_value != 0)
-      text += std::string("Default: ") + roff_escaped(knob.default_value) + ".\n";
-  }
-  return text + ".TP\n" + bold("NO_COLOR") + "\nset and not empty: no colours.\n";
-}
-
 std::string example_section(const std::vector<Example>& examples) {
   if (examples.empty()) return "";
   std::string text = ".SH EXAMPLES\n";
@@ -119,9 +103,9 @@ std::string see_also(const Command* own) {
   if (own != nullptr) names.emplace_back("collctl");
   for (const Command& command : commands()) {
     const bool sibling =
-        own != nullptr && own->id == CommandId::collective && command.id == CommandId::collective;
+        own != nullptr && own->kind == CommandKind::collective && command.kind == CommandKind::collective;
     if (!command.hidden && &command != own && !sibling)
-      if (own == nullptr || command.id != CommandId::collective)
+      if (own == nullptr || command.kind != CommandKind::collective)
         names.push_back(format("collctl-{}", command.name));
   }
   for (size_t i = 0; i < names.size(); ++i)
@@ -147,8 +131,7 @@ std::string command_page(const Command& command) {
   if (runs) text += exit_section();
   if (runs)
     text += ".SH ENVIRONMENT\nThe knobs are described in\n.BR collctl (1).\n";
-  else if (command.id == CommandId::env)
-    text += environment_section();
+  if (command.more_manual != nullptr) text += command.more_manual();
   return text + example_section(command.examples) + see_also(&command);
 }
 
@@ -174,6 +157,22 @@ std::string main_page() {
 
 }  // namespace
 
+std::string environment_section() {
+  std::string text =
+      ".SH ENVIRONMENT\nEach knob is the variable shown. The name in parentheses is NCCL's, "
+      "honoured when ours is unset.\n" +
+      bold("collctl env") + "\nshows what is in force.\n";
+  for (const base::Knob& knob : base::knobs()) {
+    if ((knob.flags & base::kHidden) != 0) continue;
+    text += std::string(".TP\n") + bold(format("COLLCTL_{}", knob.name));
+    if (*knob.nccl_name != 0) text += format(" ({})", roff_escaped(knob.nccl_name));
+    text += std::string("\n") + roff_escaped(knob.help) + ".\n";
+    if (*knob.default_value != 0)
+      text += std::string("Default: ") + roff_escaped(knob.default_value) + ".\n";
+  }
+  return text + ".TP\n" + bold("NO_COLOR") + "\nset and not empty: no colours.\n";
+}
+
 std::vector<ManPage> man_pages() {
   std::vector<ManPage> pages{{"collctl.1", main_page()}};
   for (const Command& command : commands())
@@ -191,7 +190,7 @@ Status write_man_pages(const std::string& folder) {
     if (slash == std::string::npos) break;
   }
   for (const ManPage& page : man_pages())
-    COLL_TRY(write_file_atomically(folder + "/" + page.file_name, page.content));
+    COLL_TRY(base::write_file_atomically(folder + "/" + page.file_name, page.content));
   return {};
 }
 

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/format.h"
-#include "cmd/command_line.h"
+#include "cmd/cli/help.h"
 
 namespace collctl::cmd {
 namespace {
@@ -141,10 +141,10 @@ std::string exit_codes() {
   return text;
 }
 
-std::string command_list(CommandId id, bool others) {
+std::string command_list(CommandKind kind, bool others) {
   std::string text;
   for (const Command& command : commands())
-    if (!command.hidden && (command.id == id) != others)
+    if (!command.hidden && (command.kind == kind) != others)
       text += format("  {:<14}  {}\n", command.name, command.summary);
   return text;
 }
@@ -152,11 +152,11 @@ std::string command_list(CommandId id, bool others) {
 std::string command_head(const Command& command, bool full) {
   std::string text = usage_lines(command);
   text += format("\n{}", full ? wrapped(command.description, 0) : format("{}\n", command.summary));
-  if (command.id == CommandId::run) {
+  if (command.kind == CommandKind::run) {
     text += "\nCollectives: ";
     std::string names;
     for (const Command& other : commands())
-      if (find_collective(other.name) != nullptr && !other.hidden)
+      if (stands_under_run(other) && !other.hidden)
         names += format("{}{}", names.empty() ? "" : " ", other.name);
     text += wrapped(names, 13).substr(13);
   }
@@ -210,9 +210,9 @@ std::string help_text(const Command* command, const std::string& topic) {
     std::string text =
         "collctl launches ranks, runs collectives among them and judges the result.\n\nUsage: "
         "collctl <command> [options]\n\nCommands:\n";
-    text += command_list(CommandId::collective, true);
+    text += command_list(CommandKind::collective, true);
     text += "\nCollectives, here or with -H on hosts; one rank per GPU, or per core:\n";
-    text += command_list(CommandId::collective, false);
+    text += command_list(CommandKind::collective, false);
     text +=
         "\nExamples:\n"
         "  collctl run -n 4 allreduce\n"

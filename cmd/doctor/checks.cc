@@ -125,8 +125,8 @@ class Examiner {
   Diagnosis run();
 
  private:
-  Check& add(const char* name, const SurveyedHost& host, std::string measured);
-  void fail(Check& check, std::string expected, std::string message, std::string remedy);
+  Finding& add(const char* name, const SurveyedHost& host, std::string measured);
+  void fail(Finding& check, std::string expected, std::string message, std::string remedy);
   void connections();
   void versions();
   void compare(const Compared& what);
@@ -140,16 +140,16 @@ class Examiner {
   Diagnosis diagnosis_;
 };
 
-Check& Examiner::add(const char* name, const SurveyedHost& host, std::string measured) {
-  Check& check = diagnosis_.checks.emplace_back();
+Finding& Examiner::add(const char* name, const SurveyedHost& host, std::string measured) {
+  Finding& check = diagnosis_.checks.emplace_back();
   check.name = name;
   check.host = host.spec.name;
   check.measured = shown(std::move(measured));
   return check;
 }
 
-void Examiner::fail(Check& check, std::string expected, std::string message, std::string remedy) {
-  check.status = CheckStatus::fail;
+void Examiner::fail(Finding& check, std::string expected, std::string message, std::string remedy) {
+  check.status = FindingStatus::fail;
   check.expected = shown(std::move(expected));
   check.message = shown(std::move(message));
   check.remedy = std::move(remedy);
@@ -157,7 +157,7 @@ void Examiner::fail(Check& check, std::string expected, std::string message, std
 
 void Examiner::connections() {
   for (const SurveyedHost& host : survey_.hosts) {
-    Check& check = add("connect", host, host.error ? "failed" : host.here ? "here" : "ok");
+    Finding& check = add("connect", host, host.error ? "failed" : host.here ? "here" : "ok");
     if (host.error) {
       fail(check, "an agent that answers", host.error->chain(), host.error->hint);
       continue;
@@ -173,7 +173,7 @@ void Examiner::connections() {
 void Examiner::versions() {
   for (const SurveyedHost& host : survey_.hosts) {
     if (!host.facts) continue;
-    Check& check = add("version", host, host.facts->version);
+    Finding& check = add("version", host, host.facts->version);
     if (host.facts->version != survey_.self.version)
       fail(check, survey_.self.version,
            format("{} is there, {} is here", host.facts->version, survey_.self.version),
@@ -195,7 +195,7 @@ void Examiner::compare(const Compared& what) {
   for (const SurveyedHost& host : survey_.hosts) {
     if (!host.facts) continue;
     const std::string value = what.value(*host.facts);
-    Check& check = add(what.name, host, value);
+    Finding& check = add(what.name, host, value);
     if (const std::string missing = missing_of(what.name, host.facts->nvidia); !missing.empty()) {
       check.odd = value != most;
       fail(check, host.facts->nvidia.driver.empty() ? "a driver for them" : "all of them", missing,
@@ -218,11 +218,11 @@ void Examiner::compare(const Compared& what) {
 void Examiner::limits(const SurveyedHost& host) {
   const HostFacts& facts = *host.facts;
   const bool rdma = !facts.rdma.empty();
-  Check& locked = add("memlock", host, size_text(facts.locked_memory.soft));
+  Finding& locked = add("memlock", host, size_text(facts.locked_memory.soft));
   if (rdma && facts.locked_memory.soft < kFewestLocked)
     fail(locked, "unlimited", "RDMA registers buffers: they must be locked in memory",
          "memlock unlimited in /etc/security/limits.d, LimitMEMLOCK=infinity for sshd");
-  Check& files =
+  Finding& files =
       add("files", host,
           facts.open_files.hard == base::kUnlimited ? "unlimited"
                                                     : std::to_string(facts.open_files.hard));
@@ -230,7 +230,7 @@ void Examiner::limits(const SurveyedHost& host) {
     fail(files, std::to_string(kFewestFiles), "too few files may be open for many connections",
          "nofile 65536 in /etc/security/limits.d, LimitNOFILE=65536 for sshd");
   const auto& [limit, used] = facts.processes;
-  Check& processes =
+  Finding& processes =
       add("nproc", host, limit == base::kUnlimited ? "unlimited" : std::to_string(limit));
   const uint64_t wanted = kPidsPerCore * uint64_t(std::max(facts.cores, 1));
   if (limit - std::min(limit, used) < wanted)
@@ -245,7 +245,7 @@ void Examiner::limits(const SurveyedHost& host) {
 void Examiner::shared_memory(const SurveyedHost& host) {
   const HostFacts& facts = *host.facts;
   const uint64_t wanted = kShmPerCore * uint64_t(std::max(facts.cores, 1));
-  Check& check = add("shm", host, facts.has_shm ? size_text(facts.shm_free_bytes) : "none");
+  Finding& check = add("shm", host, facts.has_shm ? size_text(facts.shm_free_bytes) : "none");
   if (!facts.has_shm)
     return fail(check, size_text(wanted), "/dev/shm is not there",
                 "mount it: mount -t tmpfs shm /dev/shm");
@@ -265,7 +265,7 @@ void Examiner::cgroup(const SurveyedHost& host) {
   if (limits.memory_bytes) part(size_text(*limits.memory_bytes));
   if (limits.cores) part(format("{:.3g} cores", *limits.cores));
   if (limits.pids) part(format("{} pids", *limits.pids));
-  Check& check = add("cgroup", host, text.empty() ? "no limit" : text);
+  Finding& check = add("cgroup", host, text.empty() ? "no limit" : text);
   const auto room = [](std::optional<uint64_t> limit, std::optional<uint64_t> used) {
     return limit ? *limit - std::min(*limit, used.value_or(0)) : base::kUnlimited;
   };
@@ -291,7 +291,7 @@ void Examiner::clocks() {
   for (const SurveyedHost& host : survey_.hosts) {
     if (!host.facts || host.error) continue;
     const double off = host.clock_offset_s - median;
-    Check& check = add("clock", host, format("{:.3f}", off * 1e3));
+    Finding& check = add("clock", host, format("{:.3f}", off * 1e3));
     check.unit = "ms";
     check.cell = std::fabs(off) < 10 ? format("{:+.1f} ms", off * 1e3) : format("{:+.0f} s", off);
     if (std::fabs(off) <= kClockSeconds + host.clock_error_s) continue;
@@ -307,9 +307,9 @@ void Examiner::clocks() {
 void Examiner::judge() {
   std::map<std::string, std::vector<std::string>> failed;
   bool unreachable = false, any = false, untested = false;
-  for (const Check& check : diagnosis_.checks) {
-    untested = untested || check.status == CheckStatus::not_tested;
-    if (check.status != CheckStatus::fail) continue;
+  for (const Finding& check : diagnosis_.checks) {
+    untested = untested || check.status == FindingStatus::not_tested;
+    if (check.status != FindingStatus::fail) continue;
     any = true;
     unreachable = unreachable || check.name == "connect";
     auto& hosts = failed[check.name];

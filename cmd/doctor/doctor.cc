@@ -3,8 +3,10 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/command_line.h"
+#include "cmd/job/options.h"
+#include "cmd/report/options.h"
 #include "cmd/report/document_file.h"
+#include "cmd/job/talk.h"
 #include "cmd/text/progress.h"
 #include "cmd/report/report.h"
 

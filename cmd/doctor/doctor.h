@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cmd/cli/parse.h"
 #include "cmd/job/job.h"
+#include "cmd/judge/finding.h"
 #include "launcher/remote/probe.h"
 #include "launcher/remote/reach.h"
 
@@ -72,23 +74,8 @@ std::vector<DialledAddress> addresses_to_dial(const std::vector<UsableAddress>& 
                                               const std::vector<UsableAddress>& to,
                                               const std::string& said);
 
-enum class CheckStatus : uint8_t { pass, fail, not_tested };
-struct Check {
-  std::string name, host, peer, device;
-  CheckStatus status = CheckStatus::pass;
-  bool odd = false;                      // differs from what most hosts have
-  std::string measured, expected, unit;  // numbers are plain decimal
-  std::string cell;                      // for the table; empty: measured and unit
-  std::string message, remedy;
-};
-struct Culprit {
-  std::string kind, name;  // host or link
-  double confidence = 0;   // failed of tried
-  std::string evidence;
-  bool unreachable = false;  // could not be asked at all
-};
 struct Diagnosis {
-  std::vector<Check> checks;
+  std::vector<Finding> checks;
   std::vector<Culprit> culprits;
   // The exit code and, unless it is 0, the reasons.
   ErrorCode code{};  // 0: all passed
@@ -111,8 +98,8 @@ void add_reach_checks(const Survey& survey, Diagnosis& diagnosis);
 // `connections`: also how each host was connected.
 std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis, bool connections);
 std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis);
-// As in the JSON of every report that has checks; a measured value with a unit is a number.
-void write_check(JsonWriter& json, const Check& check);
-void write_culprits(JsonWriter& json, const std::vector<Culprit>& culprits);
+
+// The command.
+Result<int> doctor_command(const ParsedLine& line, Console& console);
 
 }  // namespace collctl::cmd

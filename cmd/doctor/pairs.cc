@@ -154,7 +154,7 @@ void add_links(const SurveyedHost& host, const std::vector<UsableAddress>& usabl
                Diagnosis& diagnosis) {
   std::map<std::string, std::string> links;
   for (const auto& at : usable) links[at.interface] = link_text(at);
-  Check check;
+  Finding check;
   check.name = "network";
   check.host = host.spec.name;
   for (const auto& [name, link] : links)
@@ -163,13 +163,13 @@ void add_links(const SurveyedHost& host, const std::vector<UsableAddress>& usabl
   diagnosis.checks.push_back(std::move(check));
 }
 
-Check link_check(const SurveyedHost& host, const UsableAddress& at, const std::string& most,
+Finding link_check(const SurveyedHost& host, const UsableAddress& at, const std::string& most,
                  const std::string& others) {
-  Check check;
+  Finding check;
   check.name = "network";
   check.host = host.spec.name;
   check.device = at.interface;
-  check.status = CheckStatus::fail;
+  check.status = FindingStatus::fail;
   check.odd = true;
   check.measured = link_text(at);
   check.cell = at.interface + " " + check.measured;
@@ -206,8 +206,8 @@ void add_network_checks(const Survey& survey, Diagnosis& diagnosis) {
 
 namespace {
 
-Check reach_check(const Survey& survey, const PairResult& pair) {
-  Check check;
+Finding reach_check(const Survey& survey, const PairResult& pair) {
+  Finding check;
   check.name = "reach";
   check.host = survey.hosts[size_t(pair.from)].spec.name;
   check.peer = survey.hosts[size_t(pair.to)].spec.name;
@@ -217,7 +217,7 @@ Check reach_check(const Survey& survey, const PairResult& pair) {
     check.unit = "us";
     return check;
   }
-  check.status = CheckStatus::fail;
+  check.status = FindingStatus::fail;
   check.measured = launcher::reach_word(pair.result.end);
   check.expected = "ok";
   check.message =
@@ -302,10 +302,10 @@ void add_reach_checks(const Survey& survey, Diagnosis& diagnosis) {
   const auto usable = usable_addresses(survey.hosts);
   for (size_t i = 0; i < usable.size() && survey.hosts.size() > 1; ++i) {
     if (!survey.hosts[i].facts || !usable[i].empty()) continue;
-    Check check;
+    Finding check;
     check.name = "reach";
     check.host = survey.hosts[i].spec.name;
-    check.status = CheckStatus::fail;
+    check.status = FindingStatus::fail;
     check.measured = "no address";
     check.expected = "an address that other hosts can use";
     check.message = format("{} has no address that others could reach", check.host);
@@ -313,9 +313,9 @@ void add_reach_checks(const Survey& survey, Diagnosis& diagnosis) {
     diagnosis.checks.push_back(std::move(check));
   }
   if (survey.untested_pairs > 0) {
-    Check check;
+    Finding check;
     check.name = "reach";
-    check.status = CheckStatus::not_tested;
+    check.status = FindingStatus::not_tested;
     check.measured = std::to_string(survey.untested_pairs);
     check.unit = "pairs";
     check.message = format(

@@ -4,8 +4,9 @@
 #include <map>
 
 #include "base/format.h"
-#include "cmd/command_line.h"
+#include "base/version.h"
 #include "cmd/doctor/doctor.h"
+#include "cmd/judge/json.h"
 #include "cmd/text/json_writer.h"
 
 namespace collctl::cmd {
@@ -13,10 +14,10 @@ namespace {
 
 constexpr size_t kMostLines = 10;  // of one check that fails on many hosts
 
-std::string cell_text(const Check& check) {
+std::string cell_text(const Finding& check) {
   std::string text = check.cell;
   if (text.empty()) text = check.measured + (check.unit.empty() ? "" : " " + check.unit);
-  if (check.status == CheckStatus::fail) return text + " !";
+  if (check.status == FindingStatus::fail) return text + " !";
   return check.odd ? text + " *" : text;
 }
 
@@ -27,11 +28,11 @@ struct Column {
   bool wanted = false;  // has something to say: the cells differ, or one is marked
 };
 
-std::string reach_cell(const std::vector<const Check*>& checks) {
+std::string reach_cell(const std::vector<const Finding*>& checks) {
   size_t good = 0;
   double longest = 0;
-  for (const Check* check : checks) {
-    if (check->status != CheckStatus::pass) continue;
+  for (const Finding* check : checks) {
+    if (check->status != FindingStatus::pass) continue;
     ++good;
     longest = std::max(longest, std::strtod(check->measured.c_str(), nullptr));
   }
@@ -43,13 +44,13 @@ std::string reach_cell(const std::vector<const Check*>& checks) {
 
 std::vector<Column> columns(const Diagnosis& diagnosis) {
   std::vector<Column> list;
-  std::map<std::string, std::vector<const Check*>> reach;
+  std::map<std::string, std::vector<const Finding*>> reach;
   const auto column = [&](const std::string& name) -> Column& {
     for (Column& known : list)
       if (known.name == name) return known;
     return list.emplace_back(Column{name, {}, false});
   };
-  for (const Check& check : diagnosis.checks) {
+  for (const Finding& check : diagnosis.checks) {
     if (check.host.empty()) continue;
     if (!check.peer.empty()) {
       reach[check.host].push_back(&check);
@@ -57,7 +58,7 @@ std::vector<Column> columns(const Diagnosis& diagnosis) {
     }
     std::string& cell = column(check.name).cells[check.host];
     // A device that fails stands before what the host has in all.
-    if (cell.empty() || check.status == CheckStatus::fail) cell = cell_text(check);
+    if (cell.empty() || check.status == FindingStatus::fail) cell = cell_text(check);
   }
   for (const auto& [host, checks] : reach) column("reach").cells[host] = reach_cell(checks);
   for (Column& one : list) {
@@ -104,7 +105,7 @@ std::string table(const Survey& survey, const Diagnosis& diagnosis) {
 // One host: a line for each check.
 std::string list(const Diagnosis& diagnosis) {
   std::string text;
-  for (const Check& check : diagnosis.checks)
+  for (const Finding& check : diagnosis.checks)
     if (check.name != "connect") text += format("  {:<8}  {}\n", check.name, cell_text(check));
   return text;
 }
@@ -112,21 +113,21 @@ std::string list(const Diagnosis& diagnosis) {
 // What failed, check by check, each with its remedies.
 std::string problems(const Diagnosis& diagnosis) {
   std::vector<std::string> names;
-  for (const Check& check : diagnosis.checks)
-    if (check.status != CheckStatus::pass &&
+  for (const Finding& check : diagnosis.checks)
+    if (check.status != FindingStatus::pass &&
         std::find(names.begin(), names.end(), check.name) == names.end())
       names.push_back(check.name);
   std::string text;
   for (const std::string& name : names) {
     std::vector<std::string> remedies;
     size_t lines = 0;
-    for (const Check& check : diagnosis.checks) {
-      if (check.name != name || check.status == CheckStatus::pass) continue;
+    for (const Finding& check : diagnosis.checks) {
+      if (check.name != name || check.status == FindingStatus::pass) continue;
       if (!check.remedy.empty() &&
           std::find(remedies.begin(), remedies.end(), check.remedy) == remedies.end())
         remedies.push_back(check.remedy);
       if (lines++ >= kMostLines) continue;
-      const char* word = check.status == CheckStatus::fail ? "FAIL" : "not tested";
+      const char* word = check.status == FindingStatus::fail ? "FAIL" : "not tested";
       const bool named = check.host.empty() || check.message.rfind(check.host, 0) == 0;
       text += format("{} {}: {}{}\n", word, name, named ? "" : check.host + ": ", check.message);
     }
@@ -138,32 +139,18 @@ std::string problems(const Diagnosis& diagnosis) {
 
 std::string oddities(const Diagnosis& diagnosis) {
   std::string text;
-  for (const Check& check : diagnosis.checks)
-    if (check.odd && check.status == CheckStatus::pass) {
+  for (const Finding& check : diagnosis.checks)
+    if (check.odd && check.status == FindingStatus::pass) {
       text += format("odd  {}: {}: {}\n", check.name, check.host, check.message);
       if (!check.remedy.empty()) text += format("  remedy: {}\n", check.remedy);
     }
   return text;
 }
 
-void write_value(JsonWriter& json, const char* key, const std::string& text, bool number) {
-  json.key(key);
-  if (text.empty())
-    json.null();
-  else if (number)
-    json.value(std::strtod(text.c_str(), nullptr));
-  else
-    json.value(text);
-}
-
-void write_text(JsonWriter& json, const char* key, const std::string& text) {
-  write_value(json, key, text, false);
-}
-
 void write_host(JsonWriter& json, const SurveyedHost& host) {
   json.begin_object().field("host", host.spec.name).field("reached", !host.error);
   if (host.up_s > 0) json.field("seconds", host.up_s);
-  write_text(json, "client", host.client);
+  write_text_or_null(json, "client", host.client);
   json.key("facts");
   if (host.facts)
     json.raw(launcher::facts_to_json(*host.facts));
@@ -174,41 +161,11 @@ void write_host(JsonWriter& json, const SurveyedHost& host) {
 
 }  // namespace
 
-void write_check(JsonWriter& json, const Check& check) {
-  json.begin_object().field("name", check.name);
-  write_text(json, "host", check.host);
-  write_text(json, "peer", check.peer);
-  write_text(json, "device", check.device);
-  json.field("status", check.status == CheckStatus::pass   ? "pass"
-                       : check.status == CheckStatus::fail ? "fail"
-                                                           : "not-tested");
-  const bool number = !check.unit.empty();
-  write_value(json, "measured", check.measured, number);
-  write_text(json, "expected", check.expected);
-  write_text(json, "unit", check.unit);
-  json.field("odd", check.odd);
-  write_text(json, "message", check.message);
-  write_text(json, "remedy", check.remedy);
-  json.end_object();
-}
-
-void write_culprits(JsonWriter& json, const std::vector<Culprit>& culprits) {
-  json.key("culprits").begin_array();
-  for (const Culprit& culprit : culprits)
-    json.begin_object()
-        .field("kind", culprit.kind)
-        .field("name", culprit.name)
-        .field("confidence", culprit.confidence)
-        .field("evidence", culprit.evidence)
-        .end_object();
-  json.end_array();
-}
-
 std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis, bool connections) {
   size_t lost = 0;
   for (const auto& host : survey.hosts) lost += host.error ? 1 : 0;
   const size_t count = survey.hosts.size();
-  std::string text = format("# collctl doctor {}: {}", version_number(),
+  std::string text = format("# collctl doctor {}: {}", base::kVersion,
                             count == 1 ? survey.hosts[0].spec.name : format("{} hosts", count));
   if (lost > 0) text += format(", {} could not be asked", lost);
   text += "\n";
@@ -231,11 +188,11 @@ std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis, bool c
 
 std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis) {
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.doctor/1").field("version", version_number());
+  json.begin_object().field("schema", "collctl.doctor/1").field("version", base::kVersion);
   json.key("hosts").begin_array();
   for (const auto& host : survey.hosts) write_host(json, host);
   json.end_array().key("checks").begin_array();
-  for (const Check& check : diagnosis.checks) write_check(json, check);
+  for (const Finding& check : diagnosis.checks) write_finding(json, check);
   json.end_array();
   write_culprits(json, diagnosis.culprits);
   json.key("verdict").begin_object();

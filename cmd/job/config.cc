@@ -30,7 +30,8 @@ std::string RankConfig::to_json() const {
   return Json{{"rank", rank},           {"size", size},
               {"verbosity", verbosity}, {"start_timeout_s", start_timeout_s},
               {"one_host", one_host},   {"hosts", hosts},
-              {"spec", spec.to_json()}}
+              {"task", task},           {"settings", settings.to_json()},
+              {"options", options}}
       .dump();
 }
 
@@ -44,9 +45,15 @@ Result<RankConfig> RankConfig::from_json(const std::string& text) {
     to = j[key].get<int>();
     return true;
   };
+  const auto text_of = [&](const char* key, std::string& to) {
+    if (!j.contains(key) || !j[key].is_string()) return false;
+    to = j[key].get<std::string>();
+    return true;
+  };
+  std::string settings;
   if (!whole("rank", c.rank) || !whole("size", c.size) || !whole("verbosity", c.verbosity) ||
-      !j.contains("start_timeout_s") || !j["start_timeout_s"].is_number() || !j.contains("spec") ||
-      !j["spec"].is_string() || !j.contains("one_host") || !j["one_host"].is_boolean() ||
+      !j.contains("start_timeout_s") || !j["start_timeout_s"].is_number() || !text_of("task", c.task) ||
+      !text_of("settings", settings) || !text_of("options", c.options) || !j.contains("one_host") || !j["one_host"].is_boolean() ||
       !j.contains("hosts") || !j["hosts"].is_array() || c.size < 1 || c.rank < 0 ||
       c.rank >= c.size)
     return bad;
@@ -54,12 +61,12 @@ Result<RankConfig> RankConfig::from_json(const std::string& text) {
   c.one_host = j["one_host"].get<bool>();
   for (const Json& host : j["hosts"])
     if (host.is_string()) c.hosts.push_back(host.get<std::string>());
-  COLL_ASSIGN(c.spec, BenchSpec::from_json(j["spec"].get<std::string>()));
+  COLL_ASSIGN(c.settings, RankSettings::from_json(settings));
   return c;
 }
 
-BenchSpec completed(const BenchSpec& spec, const LaunchOptions& options) {
-  BenchSpec full = spec;
+RankSettings completed(const RankSettings& settings, const LaunchOptions& options) {
+  RankSettings full = settings;
   if (full.op_timeout_s == 0) full.op_timeout_s = options.op_timeout_s;
   if (full.start_timeout_s == 0) full.start_timeout_s = options.start_timeout_s;
   if (full.verbosity == 0) full.verbosity = options.verbosity;
@@ -139,9 +146,9 @@ std::vector<std::string> exported_environment(const std::vector<std::string>& ex
   return list;
 }
 
-BenchSpec for_rank(const BenchSpec& spec, int local_rank, int gpus) {
-  BenchSpec own = spec;
-  own.device = spec.wish != DeviceWish::cuda ? -1 : gpus > 0 ? local_rank % gpus : local_rank;
+RankSettings for_rank(const RankSettings& settings, int local_rank, int gpus) {
+  RankSettings own = settings;
+  own.device = settings.device_request != DeviceRequest::cuda ? -1 : gpus > 0 ? local_rank % gpus : local_rank;
   return own;
 }
 

@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 
-#include "cmd/measure/bench.h"
 #include "cmd/job/job.h"
 #include "runtime/bootstrap/bootstrap.h"
 
@@ -16,18 +15,20 @@ struct RankConfig {
   double start_timeout_s = 60;
   bool one_host = true;            // all ranks are on one: the root may listen on loopback
   std::vector<std::string> hosts;  // by rank; rank 0 alone gets it
-  BenchSpec spec;
+  std::string task;     // RankTask::name
+  RankSettings settings;
+  std::string options;  // the task's
 
   std::string to_json() const;
   static Result<RankConfig> from_json(const std::string& text);
 };
 
-// The spec with the job's deadlines and verbosity filled in where it leaves them open.
-BenchSpec completed(const BenchSpec& spec, const LaunchOptions& options);
+// The settings with the job's deadlines and verbosity filled in where it leaves them open.
+RankSettings completed(const RankSettings& settings, const LaunchOptions& options);
 
-// The spec as a rank gets it that is its host's number `local_rank`: with its GPU. gpus 0: not
+// The settings as a rank gets them that is its host's number `local_rank`: with its GPU. gpus 0: not
 // known, the driver will say.
-BenchSpec for_rank(const BenchSpec& spec, int local_rank, int gpus);
+RankSettings for_rank(const RankSettings& settings, int local_rank, int gpus);
 
 // How many ranks, and the cores each is bound to (empty: not bound).
 struct LocalPlan {

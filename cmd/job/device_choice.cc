@@ -175,9 +175,9 @@ Result<DeviceChoice> choose_automatically(const std::vector<HostGpus>& hosts) {
 
 }  // namespace
 
-Result<DeviceChoice> choose_device(DeviceWish wish, const std::vector<HostGpus>& hosts) {
-  if (wish == DeviceWish::automatic) return choose_automatically(hosts);
-  if (wish == DeviceWish::cpu) return DeviceChoice{false, "--device cpu"};
+Result<DeviceChoice> choose_device(DeviceRequest request, const std::vector<HostGpus>& hosts) {
+  if (request == DeviceRequest::automatic) return choose_automatically(hosts);
+  if (request == DeviceRequest::cpu) return DeviceChoice{false, "--device cpu"};
   const kernels::cuda::Launcher& kernels = kernels::cuda::launcher();
   if (!kernels.built)
     return Error(ErrorCode::unavailable, format("--device cuda: {}", kernels.why_not),
@@ -187,46 +187,53 @@ Result<DeviceChoice> choose_device(DeviceWish wish, const std::vector<HostGpus>&
 
 namespace {
 
-Result<BenchSpec> settled_spec(const BenchSpec& spec, const DeviceChoice& choice) {
-  auto known = settled(spec, choice.on_gpus, choice.why);
+Result<TaskSpec> settled_task(const TaskSpec& task, const DeviceChoice& choice, int ranks) {
+  auto known = settled(task, {choice.on_gpus, choice.why, ranks});
   if (!known && !choice.on_gpus) known.error().hint += "; ranks are on CPU cores: " + choice.why;
   return known;
 }
 
 // What the hosts have is asked at start; what they cannot change is known before.
-Result<BenchSpec> settle_on_hosts(const ParsedLine& line, DeviceWish wish, LaunchOptions& launch) {
+Result<TaskSpec> settle_on_hosts(DeviceRequest request, LaunchOptions& launch,
+                                 const ReadTask& read) {
   const kernels::cuda::Launcher& kernels = kernels::cuda::launcher();
-  launch.gpus_on_hosts = wish != DeviceWish::cpu && kernels.built;
-  COLL_ASSIGN(BenchSpec spec, interpret_bench(line, launch.ranks));
-  if (launch.gpus_on_hosts) return spec;
-  if (wish == DeviceWish::automatic) {
-    COLL_TRY(settled_spec(spec, {false, kernels.why_not}));
-    return spec;
+  launch.gpus_on_hosts = request != DeviceRequest::cpu && kernels.built;
+  COLL_ASSIGN(const TaskSpec task, read(launch.ranks));
+  if (launch.gpus_on_hosts) return task;
+  if (request == DeviceRequest::automatic) {
+    COLL_TRY(settled_task(task, {false, kernels.why_not}, launch.ranks));
+    return task;
   }
-  COLL_ASSIGN(const DeviceChoice choice, choose_device(wish, {}));
-  return settled_spec(spec, choice);
+  COLL_ASSIGN(const DeviceChoice choice, choose_device(request, {}));
+  return settled_task(task, choice, launch.ranks);
 }
 
 // --device cuda looks at the host as well, where that is this one.
-Result<DeviceChoice> choose_here(DeviceWish wish, const HostGpus& local) {
-  if (wish == DeviceWish::cuda && local.usable == 0)
+Result<DeviceChoice> choose_here(DeviceRequest request, const HostGpus& local) {
+  if (request == DeviceRequest::cuda && local.usable == 0)
     return Error(ErrorCode::unavailable,
                  format("--device cuda: {}",
                         local.why_not.empty() ? "this host has no NVIDIA GPU" : local.why_not),
                  "leave --device out, or use --device cpu");
-  return choose_device(wish, {local});
+  return choose_device(request, {local});
 }
 
 }  // namespace
 
-Result<BenchSpec> settle_line(const ParsedLine& line, LaunchOptions& launch) {
-  COLL_ASSIGN(const DeviceWish wish, interpret_device(line));
-  if (launch.launcher == LauncherKind::ssh) return settle_on_hosts(line, wish, launch);
+DeviceRequest interpret_device(const ParsedLine& line) {
+  const std::string text = line.text("device");
+  if (text == "auto") return DeviceRequest::automatic;
+  return text == "cuda" ? DeviceRequest::cuda : DeviceRequest::cpu;
+}
+
+Result<TaskSpec> settle_line(const ParsedLine& line, LaunchOptions& launch, const ReadTask& read) {
+  const DeviceRequest request = interpret_device(line);
+  if (launch.launcher == LauncherKind::ssh) return settle_on_hosts(request, launch, read);
   // Mistakes in the line come before what this machine cannot.
   const int said = line.has("ranks") ? launch.ranks : 0;
-  COLL_TRY(interpret_bench(line, launch.joins() ? launch.join_size : said));
-  const HostGpus local = wish == DeviceWish::cpu ? HostGpus{} : local_gpus();
-  COLL_ASSIGN(const DeviceChoice choice, choose_here(wish, local));
+  COLL_TRY(read(launch.joins() ? launch.join_size : said));
+  const HostGpus local = request == DeviceRequest::cpu ? HostGpus{} : local_gpus();
+  COLL_ASSIGN(const DeviceChoice choice, choose_here(request, local));
   if (choice.on_gpus) {
     launch.gpus = local.usable;
     const int most = int(line.number("ranks-per-host", local.usable));
@@ -235,8 +242,8 @@ Result<BenchSpec> settle_line(const ParsedLine& line, LaunchOptions& launch) {
   }
   int ranks = launch.joins() ? launch.join_size : launch.ranks;
   if (ranks == 0) ranks = choice.on_gpus ? local.usable : base::usable_cores();
-  COLL_ASSIGN(const BenchSpec spec, interpret_bench(line, ranks));
-  return settled_spec(spec, choice);
+  COLL_ASSIGN(const TaskSpec task, read(ranks));
+  return settled_task(task, choice, ranks);
 }
 
 Status check_gpus(const std::string& host, int ranks, int gpus, bool share) {

@@ -2,13 +2,14 @@
 // started, by the process that starts them, and without waking CUDA: that takes long, and the ranks
 // do it anyway. Threads: any.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "cmd/measure/bench.h"
-#include "cmd/cli/options.h"
+#include "cmd/cli/parse.h"
+#include "cmd/job/job.h"
 
 namespace collctl::cmd {
 
@@ -31,12 +32,16 @@ struct DeviceChoice {
 // Where the ranks of these hosts compute. Error unavailable: --device cuda, and this host or build
 // cannot; auto, and a host has GPUs that it cannot use, is told to use some that it does not have,
 // or has none where others do. A job never changes to cores silently.
-Result<DeviceChoice> choose_device(DeviceWish wish, const std::vector<HostGpus>& hosts);
+Result<DeviceChoice> choose_device(DeviceRequest request, const std::vector<HostGpus>& hosts);
 
-// A measurement's line on the whole: says in `launch` which GPUs ranks on this host drive (one rank
-// for each unless the line says how many), or that ranks on other hosts may. On hosts the spec
-// still has the wish: they have not been asked.
-Result<BenchSpec> settle_line(const ParsedLine& line, LaunchOptions& launch);
+// The line of a command on ranks on the whole: says in `launch` which GPUs ranks on this host drive
+// (one rank for each unless the line says how many), or that ranks on other hosts may. On hosts the
+// device is still as requested: they have not been asked. `read` makes the task of the line, for so
+// many ranks (0: not known).
+using ReadTask = std::function<Result<TaskSpec>(int ranks)>;
+Result<TaskSpec> settle_line(const ParsedLine& line, LaunchOptions& launch, const ReadTask& read);
+// --device.
+DeviceRequest interpret_device(const ParsedLine& line);
 
 // Error unavailable with the numbers and the ways out: more ranks than GPUs on a host.
 Status check_gpus(const std::string& host, int ranks, int gpus, bool share);

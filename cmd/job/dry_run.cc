@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "cmd/job/options.h"
+#include "base/version.h"
 #include "base/host_facts.h"
 #include "cmd/job/config.h"
 #include "cmd/text/sizes.h"
@@ -136,7 +138,7 @@ void write_ints(JsonWriter& json, const char* key, const std::vector<int>& value
 }
 
 void write_run_head(JsonWriter& json, const ParsedLine& line) {
-  json.field("schema", "collctl.run/1").field("version", version_number());
+  json.field("schema", "collctl.run/1").field("version", base::kVersion);
   json.field("dry_run", line.has("dry-run"));
   if (line.collective != nullptr) json.field("op", line.collective->name);
   json.key("program").begin_array();
@@ -152,6 +154,18 @@ Result<int> dry_run(const ParsedLine& line, const LaunchOptions& launch, Console
   for (const auto& warning : launch.hosts.warnings) console.note(warning);
   console.out(line.has("json") ? plan_json(line, launch, plan) : plan_text(plan));
   return 0;
+}
+
+// Only a collective can become a rank of a job that an engine has started.
+Status refuse_under_engine(const LaunchOptions& launch) {
+  if (launch.launcher != LauncherKind::local || launch.launcher_named) return {};
+  COLL_ASSIGN(const auto found, launcher::adopted_rank(base::environment));
+  if (!found) return {};
+  return Error(
+      ErrorCode::usage,
+      format("this process is a rank already, by {}: there is nothing to launch", found->from),
+      "start the program by the engine itself, without collctl run --; or give --launcher "
+      "local to start ranks on this host all the same");
 }
 
 }  // namespace collctl::cmd

@@ -1,10 +1,15 @@
 // `run --dry-run`: which ranks would run where, as a table or as collctl.run/1. Contacts nobody:
 // what only the hosts know is "asked at start" (null in JSON).
 #pragma once
-#include "cmd/command_line.h"
+#include "cmd/cli/parse.h"
+#include "cmd/job/job.h"
+#include "cmd/text/console.h"
 #include "cmd/text/json_writer.h"
 
 namespace collctl::cmd {
+
+// Error usage: an engine has started this process as a rank, and nothing is to be launched.
+Status refuse_under_engine(const LaunchOptions& launch);
 
 Result<int> dry_run(const ParsedLine& line, const LaunchOptions& launch, Console& console);
 

@@ -7,8 +7,8 @@
 
 #include "base/fd.h"
 #include "base/format.h"
-#include "cmd/cli/options.h"
-#include "cmd/cli/options_rows.h"
+#include "cmd/cli/option_rows.h"
+#include "cmd/job/options.h"
 
 namespace collctl::cmd {
 namespace {

@@ -1,6 +1,6 @@
 // A job: the ranks of one `run`, started here (processes or threads), watched to their end, and
-// what became of them. Used by the command handlers; knows the launcher and the bench, prints
-// nothing (the sink and the caller do).
+// what became of them. Used by the command handlers; knows the launcher, and no task of the ranks by
+// name; prints nothing (the sink and the caller do).
 #pragma once
 #include <functional>
 #include <memory>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cmd/measure/bench.h"
+#include "cmd/measure/task.h"
 #include "launcher/adopt/adopt.h"
 #include "launcher/ssh/channel.h"
 #include "launcher/remote/host_link.h"
@@ -101,13 +101,13 @@ struct JobOutcome {
 // variables of an engine (launcher/adopt/adopt.h). Then join_rank, join_size and how the ranks find each other are
 // filled; joins() says so. With hosts or --launcher ssh or local nothing is adopted; with
 // --launcher adopt not being such a rank is a usage error. Doing it again changes nothing.
-// run_bench_job does it too; a caller that must know who prints (rank 0 alone) does it first.
+// run_task_job does it too; a caller that must know who prints (rank 0 alone) does it first.
 Status adopt(LaunchOptions& options);
 // In the shell of a Slurm allocation where srun is at hand: how to use all of it. Else empty.
 std::string allocation_hint(const std::string& command);
 
 // Tells the other ranks of a job that somebody else started that this one cannot take part, when
-// it knows so before run_bench_job. Takes a few seconds at most; nothing without joins().
+// it knows so before run_task_job. Takes a few seconds at most; nothing without joins().
 void decline_job(const LaunchOptions& options, const Error& why);
 template <class T>
 Result<T> or_decline(const LaunchOptions& options, Result<T> made) {
@@ -115,12 +115,9 @@ Result<T> or_decline(const LaunchOptions& options, Result<T> made) {
   return made;
 }
 
-// A collective measured by ranks of ours. Rows reach the sink as they come.
-JobOutcome run_bench_job(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
+// A task done by ranks of ours. Records reach the sink as they come.
+JobOutcome run_task_job(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink);
 // Any program as ranks. Their output goes to our stdout and stderr by whole lines.
 JobOutcome run_program_job(const LaunchOptions& options, const std::vector<std::string>& program);
-// The hidden command `__rank`: a rank of ours, speaking frames on kControlFd. Returns the exit
-// code.
-int rank_main();
 
 }  // namespace collctl::cmd

@@ -13,7 +13,7 @@
 #include "base/host_facts.h"
 #include "base/log.h"
 #include "base/thrown.h"
-#include "cmd/job/abort_scope.h"
+#include "cmd/measure/abort_scope.h"
 #include "cmd/job/interrupt.h"
 #include "cmd/job/config.h"
 #include "cmd/job/modes.h"
@@ -154,18 +154,14 @@ void decline(const LaunchOptions& options, const runtime::UniqueId& id,
     root->await_told(until, cancelled);
 }
 
-// Every rank sees every row and so reaches the same verdict and exit code; the report behind
+// Every rank sees every record and so reaches the same verdict and exit code; the report behind
 // `inner` speaks on rank 0 only.
-class JoinSink : public BenchSink {
+class JoinSink : public TaskSink {
  public:
-  explicit JoinSink(BenchSink& inner) : inner_(inner) {}
+  explicit JoinSink(TaskSink& inner) : inner_(inner) {}
   bool every_rank() const override { return true; }
-  void header(const BenchHeader& h) override { inner_.header(h); }
-  void row(const BenchRow& r) override { inner_.row(r); }
-  void closing(const BenchClosing& c) override { inner_.closing(c); }
-  void progress(const std::string& t) override { inner_.progress(t); }
-  void fault(const DataFault& f) override { inner_.fault(f); }
-  void suite(const std::string& json) override { inner_.suite(json); }
+  Status record(const std::string& json) override { return inner_.record(json); }
+  void progress(const std::string& text) override { inner_.progress(text); }
   void phase(int rank, const std::string& name) override {
     last_phase_ = name;
     inner_.phase(rank, name);
@@ -180,7 +176,7 @@ class JoinSink : public BenchSink {
   void give_spare() { spare_.reset(); }
 
  private:
-  BenchSink& inner_;
+  TaskSink& inner_;
   bool checked_in_ = false;
   base::Fd spare_{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
   std::string last_phase_;
@@ -231,7 +227,7 @@ class JoinWatch {
 
 }  // namespace
 
-JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, BenchSink& sink) {
+JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& given, TaskSink& sink) {
   const int64_t began_ns = now_ns();
   if (options.join_size < 1 || options.join_rank < 0 || options.join_rank >= options.join_size)
     return failed_outcome(
@@ -242,10 +238,11 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
   if (Status s = base::log_configure(*log, options.join_rank); !s) return failed_outcome(s.error());
   clear_abort();
   JoinSink join_sink(sink);
-  BenchSpec spec = for_rank(
-      completed(given, options),
+  TaskSpec spec = given;
+  spec.settings = for_rank(
+      completed(given.settings, options),
       options.join_local_rank >= 0 ? options.join_local_rank : options.join_rank, options.gpus);
-  spec.local_ranks = options.local_ranks;
+  spec.settings.local_ranks = options.local_ranks;
   JoinWatch watch(options.timeout_s);
   JobOutcome out;
   runtime::UniqueId id;
@@ -259,7 +256,7 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
     root = id.root_address();
     own_root = job.root.get();
     out.until_reported = std::move(job.root);
-    return bench_rank(spec, id, options.join_rank, options.join_size, join_sink);
+    return run_task({spec, id, options.join_rank, options.join_size, join_sink});
   };
   Status status = base::caught(measure);
   if (!status && root.length != 0 && !join_sink.checked_in()) {

@@ -1,5 +1,5 @@
 // The parts of a job that its files share: the other ways to run one, and small common things. Used
-// by job_*.cc only.
+// by cmd/job only.
 #pragma once
 #include "cmd/job/job.h"
 #include "launcher/local/local.h"
@@ -7,8 +7,8 @@
 namespace collctl::cmd {
 
 // Ranks as threads of this process (threads.cc); one rank of a foreign job (join.cc).
-JobOutcome run_threads(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
-JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink);
+JobOutcome run_threads(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink);
+JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink);
 
 // The engine's key-value store, by its variables (adopt.cc).
 Result<std::unique_ptr<launcher::KeyValueStore>> open_store(launcher::RendezvousKind kind,

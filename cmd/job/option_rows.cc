@@ -1,5 +1,6 @@
 // The launch and host rows of THE table of options.
-#include "cmd/cli/options_rows.h"
+#include "cmd/cli/option_rows.h"
+#include "cmd/job/options.h"
 
 namespace collctl::cmd {
 

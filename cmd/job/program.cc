@@ -12,7 +12,7 @@
 #include "cmd/job/config.h"
 #include "cmd/job/modes.h"
 #include "cmd/job/start.h"
-#include "cmd/text/last_words.h"
+#include "cmd/job/last_words.h"
 #include "cmd/job/rank_output.h"
 #include "cmd/job/root_cause.h"
 

@@ -8,7 +8,7 @@
 #include "base/host_facts.h"
 #include "base/log.h"
 #include "base/thrown.h"
-#include "cmd/job/abort_scope.h"
+#include "cmd/measure/abort_scope.h"
 #include "cmd/job/interrupt.h"
 #include "cmd/job/config.h"
 #include "cmd/job/modes.h"
@@ -24,39 +24,28 @@ constexpr double kThreadAbortSeconds = 2.0;  // from an abort to the ends of all
 constexpr int64_t kHearNs = 200'000'000;
 
 // Lets several threads call a sink; only one is in it at a time.
-class LockedSink : public BenchSink {
+class LockedSink : public TaskSink {
+  template <class F>
+  auto call(F&& f) {
+    const std::lock_guard lock(mutex_);
+    return f();
+  }
+
  public:
-  explicit LockedSink(BenchSink& inner) : inner_(inner) {}
-  void header(const BenchHeader& h) override {
-    call([&] { inner_.header(h); });
+  explicit LockedSink(TaskSink& inner) : inner_(inner) {}
+  Status record(const std::string& json) override {
+    return call([&] { return inner_.record(json); });
   }
-  void row(const BenchRow& r) override {
-    call([&] { inner_.row(r); });
-  }
-  void closing(const BenchClosing& c) override {
-    call([&] { inner_.closing(c); });
-  }
-  void progress(const std::string& t) override {
-    call([&] { inner_.progress(t); });
-  }
-  void fault(const DataFault& f) override {
-    call([&] { inner_.fault(f); });
+  void progress(const std::string& text) override {
+    call([&] { inner_.progress(text); });
   }
   void phase(int rank, const std::string& name) override {
     call([&] { inner_.phase(rank, name); });
   }
-  void suite(const std::string& json) override {
-    call([&] { inner_.suite(json); });
-  }
 
  private:
-  template <class F>
-  void call(F&& f) {
-    const std::lock_guard lock(mutex_);
-    f();
-  }
   std::mutex mutex_;
-  BenchSink& inner_;
+  TaskSink& inner_;
 };
 
 // What the threads share. Each takes part in its ownership: after a second signal the job is left
@@ -72,14 +61,14 @@ struct Team {
   bool cancelled = false;  // not every rank could have a thread
 };
 
-void run_rank(Team& team, const BenchSpec& spec, const runtime::UniqueId& id, int rank, int size,
-              BenchSink& sink) {
+void run_rank(Team& team, const TaskContext& context) {
+  const int rank = context.rank;
   {
     const std::lock_guard lock(team.mutex);  // held until all ranks have their threads
     if (team.cancelled) return;
   }
   base::log_set_thread_device(rank);
-  Status status = base::caught([&] { return bench_rank(spec, id, rank, size, sink); });
+  Status status = base::caught([&] { return run_task(context); });
   const std::lock_guard lock(team.mutex);
   RankFacts& r = team.ranks[size_t(rank)];
   r.exited = true;
@@ -148,8 +137,8 @@ class Watch {
 
 }  // namespace
 
-JobOutcome run_threads(const LaunchOptions& options, const BenchSpec& given, BenchSink& sink) {
-  const BenchSpec spec = completed(given, options);
+JobOutcome run_threads(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink) {
+  const RankSettings settings = completed(spec.settings, options);
   const int64_t began_ns = now_ns();
   auto plan = plan_local(options);
   if (!plan) return failed_outcome(plan.error());
@@ -178,7 +167,8 @@ JobOutcome run_threads(const LaunchOptions& options, const BenchSpec& given, Ben
     begun = base::caught([&]() -> Status {
       for (int rank = 0; rank < plan->ranks; ++rank)
         threads.emplace_back([&, rank] {
-          run_rank(team, for_rank(spec, rank, options.gpus), root->id, rank, plan->ranks, locked);
+          const TaskSpec own{spec.task, for_rank(settings, rank, options.gpus), spec.options};
+          run_rank(team, {own, root->id, rank, plan->ranks, locked});
         });
       return {};
     });

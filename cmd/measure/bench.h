@@ -1,6 +1,6 @@
 // What a measurement is, and what it says: plain records with JSON forms, because they travel
 // between the launcher's process and the ranks. Made by `run` and the collective commands; executed
-// by bench_rank; printed by report_*. Units are in the names. Threads: values.
+// by bench_rank; judged by cmd/judge, printed by cmd/report. Units are in the names. Threads: values.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -9,33 +9,18 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cmd/cli/command.h"
-#include "cmd/judge/verdict.h"
+#include "cmd/measure/task.h"
+#include "cmd/verify/fault.h"
 #include "kernels/contract/types.h"
-#include "runtime/bootstrap/unique_id.h"
-
-namespace collctl::kernels::cuda {
-struct Launcher;
-}
 
 namespace collctl::cmd {
 
 enum class InPlace : uint8_t { out_of_place, in_place, both };
-enum class DeviceWish : uint8_t { cpu, cuda, automatic };
 inline constexpr uint64_t kMostBytesOnCores = 16u << 20;  // the same of CPU ranks
 inline constexpr uint64_t kMostBytesOfSoak = 4u << 20;
 inline constexpr uint64_t kMostBytesOnGpus = 128u << 20;  // --max-bytes unless it is given
 
-inline constexpr uint64_t kMostRailsMessage = 64u << 20;
-struct RailsSpec {  // of the suite `rails`
-  uint64_t message_bytes = 1u << 20;
-  double seconds = 0.02;  // of streaming on each path
-  double timeout_s = 3;   // of a path that hangs
-};
-
-inline constexpr double kWindowTestSeconds = 300;
-
-struct BenchSpec {
+struct BenchSpec : RankSettings {
   kernels::Collective collective = kernels::Collective::all_reduce;
   uint64_t min_bytes = 8, max_bytes = kMostBytesOnCores;
   uint64_t step_factor = 2, step_bytes = 0;  // step_bytes != 0: arithmetic steps
@@ -52,11 +37,7 @@ struct BenchSpec {
   std::string transport;
   std::string p2p;                          // "", auto, read, write
   std::string net;                          // "", ib, socket
-  DeviceWish wish = DeviceWish::automatic;  // settled before ranks read it
-  std::string device_reason;                // why there, in words; once it is settled
   bool max_bytes_given = false;             // else it depends on the ranks' kind
-  int device = -1;                  // of the rank that reads this: CUDA ordinal; -1: CPU rank
-  bool share_device = false;        // several ranks may drive one GPU
   bool window = false;              // buffers lie in registered windows
   int misalign = 0;                 // bytes, of buffers
   int cuda_graph = 0;               // operations of a graph; 0: no graph
@@ -65,22 +46,17 @@ struct BenchSpec {
   bool soak = false;                // random operations instead of the collective
   uint64_t soak_seed = 0;
   int soak_operations = 0;
-  Suite suite = Suite::none;  // what ranks do instead of measuring
-  RailsSpec rails;
-  double budget_s = kWindowTestSeconds;  // of window-test: no stage and no pair begins later
-  // What runs works on GPUs: null, this build's kernels. Tests put the host there; it does not
-  // travel.
-  const kernels::cuda::Launcher* launcher = nullptr;
-  double op_timeout_s = 0, start_timeout_s = 0;  // 0: knob
-  int local_ranks = 0;  // that share this host's cores; 0: as the ranks find out
-  int verbosity = 0;
 
+  // What is its own: the settings travel beside it.
   std::string to_json() const;
   static Result<BenchSpec> from_json(const std::string& text);
 };
 // The spec when it is known where the ranks compute. An error when it asks CPU ranks for what only
 // GPUs can: usage where the line wants CPU ranks, else unavailable.
 Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string& reason = "");
+
+// A root that no rank of a job of `ranks` is: an error of code usage.
+Status check_root(int root, int ranks);
 
 struct VersusTiming {  // what another library took for the same
   std::string name;    // "nccl 2.28.9"
@@ -181,51 +157,34 @@ struct BenchClosing {
   StartCost own_cost, other_cost;
 };
 
-// One thing wrong with the data, in words and as fields (item "data check" of the design).
-struct DataFault {
-  int rank = -1;  // whose output
-  uint64_t first_element = 0, first_byte = 0, last_byte = 0, bad_elements = 0;
-  int channel = -1;
-  uint64_t chunk = 0, step = 0;
-  int peer = -1;     // whose contribution
-  std::string kind;  // "missing", "doubled", "corrupted", "foreign", "unwritten"
-  std::string message;
-};
-
-// Where a bench's results go. Rank 0 calls it (in its own process a forwarding sink encodes for the
-// launcher); the other ranks only tell their phases, unless their sink wants the rows as well.
-class BenchSink {
+// Where a measurement's results go. Rank 0 calls it; the other ranks only tell their phases, unless
+// their sink wants the rows as well. What comes as a record is delivered as what it says.
+class BenchSink : public TaskSink {
  public:
-  virtual ~BenchSink() = default;
-  // True: this rank gets the rows whatever its number, so that all ranks reach one verdict.
-  virtual bool every_rank() const { return false; }
   virtual void header(const BenchHeader& header) = 0;
   virtual void row(const BenchRow& row) = 0;
   virtual void closing(const BenchClosing& closing) = 0;  // after the last row
-  virtual void progress(const std::string& text) = 0;     // "512 KiB, 3 of 20"
   virtual void fault(const DataFault& fault) = 0;
-  virtual void phase(int rank, const std::string& name) = 0;
-  // The whole report of a suite, as JSON; a measurement has none.
-  virtual void suite(const std::string&) {}
-  // From here on the other ranks hear from the job of a failure of this one.
-  virtual void checks_in() {}
+  Status record(const std::string& json) final;
 };
-// The records as one JSON object with a "record" field (header, row, closing, progress, fault,
-// phase, suite), for FrameType::data.
+// The records as one JSON object with a "record" field: header, row, closing, fault.
 std::string encode_record(const BenchHeader&);
 std::string encode_record(const BenchRow&);
 std::string encode_record(const BenchClosing&);
 std::string encode_record(const DataFault&);
-std::string encode_progress(const std::string& text);
-std::string encode_phase(int rank, const std::string& name);
-std::string encode_suite(const std::string& json);
 // Calls the sink with what the text holds; malformed text is an error.
 Status deliver_record(const std::string& text, BenchSink& sink);
+// A record that is to be a header.
+Result<BenchHeader> read_header(const std::string& text);
 
 // One rank of a measurement, in this thread: init the communicator, run every size, check, gather;
 // rank 0 feeds the sink. Returns ok even when data was wrong (the rows and faults say so); an error
 // is a failure to run.
 Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, int size,
                   BenchSink& sink);
+// The row of the table of tasks (cmd/rank_tasks.cc) for collectives and the soak.
+extern const RankTask kMeasureTask;
+TaskSpec task_of(const BenchSpec& spec);
+Result<BenchSpec> bench_of(const TaskSpec& task);
 
 }  // namespace collctl::cmd

@@ -109,21 +109,18 @@ std::string note_of(const BenchHeader& header, const std::vector<HostCores>& cor
 
 }  // namespace
 
-Status send_header(const BenchSpec& spec, const HeaderFacts& facts,
-                   runtime::Communicator& communicator, BenchSink& sink, Deadline deadline) {
+Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFacts& facts,
+                                  runtime::Communicator& communicator, Deadline deadline) {
   COLL_ASSIGN(const std::vector<Bytes> all,
               communicator.gather_blobs(mine(communicator, facts), deadline));
-  if (communicator.rank() != 0) return {};
+  BenchHeader header;
+  if (communicator.rank() != 0) return header;
   const bool on_gpus = communicator.device() != nullptr;
   const auto& peers = communicator.peers();
-  BenchHeader header;
   header.version = peers[0].version;
   header.device = on_gpus ? "cuda" : "cpu";
-  header.device_reason = spec.device_reason;
-  header.collective = spec.collective;
+  header.device_reason = settings.device_reason;
   header.ranks = communicator.size();
-  header.cuda_graph = spec.cuda_graph;
-  header.soak = spec.soak;
   header.versus = facts.versus;
   Links links;
   std::vector<HostCores> cores;
@@ -146,13 +143,24 @@ Status send_header(const BenchSpec& spec, const HeaderFacts& facts,
     if (on_gpus) line.gpus.push_back(std::move(said.gpu));
   }
   for (auto& [key, line] : links) header.links.push_back(std::move(line));
-  if (spec.window) {
+  if (facts.windows) {
     WindowsLine& windows = header.windows.emplace();
     windows.bytes = facts.window_bytes;
     windows.note = communicator.no_direct_path();
     for (auto& [lowest, ranks] : teams) windows.teams.push_back(std::move(ranks));
   }
   header.note = note_of(header, cores);
+  return header;
+}
+
+Status send_header(const BenchSpec& spec, HeaderFacts facts, runtime::Communicator& communicator,
+                   BenchSink& sink, Deadline deadline) {
+  facts.windows = spec.window;
+  COLL_ASSIGN(BenchHeader header, gather_header(spec, facts, communicator, deadline));
+  if (communicator.rank() != 0) return {};
+  header.collective = spec.collective;
+  header.cuda_graph = spec.cuda_graph;
+  header.soak = spec.soak;
   sink.header(header);
   return {};
 }

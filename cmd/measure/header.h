@@ -9,12 +9,16 @@
 namespace collctl::cmd {
 
 struct HeaderFacts {
+  bool windows = false;       // whether the header tells of windows
   std::string versus;         // what else is measured, in words
   std::string clocks;         // what throttles this rank's GPU (ClockWatch::at_first)
   uint64_t window_bytes = 0;  // that this rank has registered (BenchWindows)
 };
-// Rank 0 hands it to its sink.
-Status send_header(const BenchSpec& spec, const HeaderFacts& facts,
-                   runtime::Communicator& communicator, BenchSink& sink, Deadline deadline);
+// On rank 0 the header, without what only a measurement has; on the others it is empty.
+Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFacts& facts,
+                                  runtime::Communicator& communicator, Deadline deadline);
+// Rank 0 hands a measurement's to its sink.
+Status send_header(const BenchSpec& spec, HeaderFacts facts, runtime::Communicator& communicator,
+                   BenchSink& sink, Deadline deadline);
 
 }  // namespace collctl::cmd

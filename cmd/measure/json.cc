@@ -231,18 +231,6 @@ std::string encode_record(const DataFault& fault) {
                {"message", fault.message}});
 }
 
-std::string encode_progress(const std::string& text) {
-  return dump({{"record", "progress"}, {"text", text}});
-}
-
-std::string encode_phase(int rank, const std::string& name) {
-  return dump({{"record", "phase"}, {"rank", rank}, {"name", name}});
-}
-
-std::string encode_suite(const std::string& json) {
-  return "{\"record\":\"suite\",\"report\":" + json + "}";
-}
-
 Status deliver_record(const std::string& text, BenchSink& sink) {
   constexpr const char* kContext = "reading a bench record";
   auto json = parse(text);
@@ -270,28 +258,26 @@ Status deliver_record(const std::string& text, BenchSink& sink) {
     read(f, fault);
     COLL_TRY_IN(f.status(), kContext);
     sink.fault(fault);
-  } else if (kind == "progress") {
-    std::string words;
-    f.text("text", words);
-    COLL_TRY_IN(f.status(), kContext);
-    sink.progress(words);
-  } else if (kind == "phase") {
-    int rank = -1;
-    std::string name;
-    f.whole("rank", rank, -1, 1 << 30);
-    f.text("name", name);
-    COLL_TRY_IN(f.status(), kContext);
-    sink.phase(rank, name);
-  } else if (kind == "suite") {
-    std::string report;
-    f.document("report", report);
-    COLL_TRY_IN(f.status(), kContext);
-    sink.suite(report);
   } else {
-    f.fail("record", "header, row, closing, fault, progress, phase or suite");
+    f.fail("record", "header, row, closing or fault");
     COLL_TRY_IN(f.status(), kContext);
   }
   return {};
+}
+
+Status BenchSink::record(const std::string& json) {
+  return deliver_record(json, *this);
+}
+
+Result<BenchHeader> read_header(const std::string& text) {
+  constexpr const char* kContext = "reading a bench record";
+  auto json = parse(text);
+  if (!json) return std::move(json.error()).within(kContext);
+  Fields f(*json);
+  BenchHeader header;
+  read(f, header);
+  COLL_TRY_IN(f.status(), kContext);
+  return header;
 }
 
 }  // namespace collctl::cmd

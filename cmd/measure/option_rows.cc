@@ -1,7 +1,8 @@
 // The rows of THE table of options that say how a collective is measured.
-#include "cmd/cli/options_rows.h"
+#include "cmd/cli/option_rows.h"
+#include "cmd/measure/options.h"
 #include "cmd/measure/versus.h"
-#include "kernels/contract/types.h"
+#include "kernels/algorithms.h"
 
 namespace collctl::cmd {
 namespace {
@@ -23,7 +24,64 @@ std::vector<std::string> versus_names() {
   return names;
 }
 
+using kernels::Protocol;
+
+// The protocols that an algorithm of the table speaks.
+std::vector<std::string> protocol_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kernels::kProtocolCount; ++i)
+    for (const kernels::AlgorithmRow& row : kernels::algorithms())
+      if (serves(row, Protocol(i))) {
+        names.emplace_back(kernels::name_of(Protocol(i)));
+        break;
+      }
+  names.emplace_back("all");
+  return names;
+}
+
 }  // namespace
+
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names;
+  for (const kernels::AlgorithmRow& row : kernels::algorithms()) names.emplace_back(row.name);
+  names.emplace_back("all");
+  return names;
+}
+
+void add_size_options(std::vector<Option>& t) {
+  const Adder add{t, Group::sizes, kCollectives};
+  add({.name = "min-bytes",
+       .letter = 'b',
+       .kind = ValueKind::size,
+       .value = "SIZE",
+       .fallback = "8",
+       .scopes = kCollectives | kPlan,
+       .help = "smallest size",
+       .more = "Sizes are 8, 1K, 4M, 1G: binary units. They round down to whole elements "
+               "of each rank."});
+  add({.name = "max-bytes",
+       .letter = 'e',
+       .kind = ValueKind::size,
+       .value = "SIZE",
+       .fallback = "16M, 128M on GPUs",
+       .help = "largest size"});
+  add({.name = "step-factor",
+       .letter = 'f',
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "2",
+       .minimum = 2,
+       .maximum = 1048576,
+       .scopes = kCollectives | kPlan,
+       .help = "multiply the size by this each time"});
+  add({.name = "step-bytes",
+       .kind = ValueKind::size,
+       .value = "SIZE",
+       .fallback = "none",
+       .minimum = 1,
+       .scopes = kCollectives | kPlan,
+       .help = "add this to the size instead"});
+}
 
 void add_measure_options(std::vector<Option>& t) {
   const Adder add{t, Group::measure, kCollectives};
@@ -166,6 +224,66 @@ void add_measure_options(std::vector<Option>& t) {
        .maximum = 1e12,
        .help = "exit 1 when the time (us) is longer",
        .more = "At the smallest size, or at SIZE."});
+}
+
+void add_select_options(std::vector<Option>& t) {
+  const Adder add{t, Group::select, kCollectives};
+  add({.name = "algo",
+       .kind = ValueKind::choices,
+       .value = "NAME",
+       .fallback = "chosen",
+       .allowed = algorithm_names(),
+       .help = "algorithms, comma separated",
+       .more = "One that does not serve the collective is an error; all means those that "
+               "do."});
+  add({.name = "proto",
+       .kind = ValueKind::choices,
+       .value = "NAME",
+       .fallback = "chosen",
+       .allowed = protocol_names(),
+       .help = "protocols, comma separated"});
+  add({.name = "channels",
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "chosen",
+       .minimum = 1,
+       .maximum = kernels::kMaxChannels,
+       .scopes = kCollectives | kPlan,
+       .help = "parallel copies of the algorithm"});
+  add({.name = "transport",
+       .kind = ValueKind::choice,
+       .value = "NAME",
+       .fallback = "best that reaches",
+       .allowed = {"loopback", "p2p", "shm", "net"},
+       .scopes = kOnRanks,
+       .help = "the one transport to use",
+       .more = "loopback joins CPU ranks that are threads of one process, p2p GPUs that reach each "
+               "other's memory, shm processes of one host, net any."});
+  add({.name = "p2p",
+       .kind = ValueKind::choice,
+       .value = "HOW",
+       .fallback = "auto",
+       .allowed = {"auto", "read", "write"},
+       .help = "which of two GPUs moves the data between them",
+       .more = "read: the receiving one, write: the sending one."});
+  add({.name = "net",
+       .kind = ValueKind::text,
+       .value = "NAME",
+       .fallback = "ib where both ends have it",
+       .scopes = kOnRanks | kRails | kPlan,
+       .help = "network below the net transport (ib, socket, a plugin)",
+       .more = "A plugin is named by its network (of COLLCTL_NET_PLUGIN), or as NAME of "
+               "libnccl-net-NAME.so."});
+  add({.name = "device",
+       .kind = ValueKind::choice,
+       .value = "KIND",
+       .fallback = "auto",
+       .allowed = {"cpu", "cuda", "auto"},
+       .scopes = kOnRanks,
+       .help = "where the ranks compute",
+       .more = "auto: on GPUs when the hosts have any, else on CPU cores, and the header says why. A "
+               "host whose GPUs cannot be used, CUDA_VISIBLE_DEVICES that names none, or hosts "
+               "that disagree are error 3. CUDA_VISIBLE_DEVICES empty or -1 means cores."});
 }
 
 }  // namespace collctl::cmd

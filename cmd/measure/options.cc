@@ -1,16 +1,12 @@
-// What the options mean: the records that the job, the bench and the report take.
+#include "cmd/measure/options.h"
+
 #include <algorithm>
 #include <cstdlib>
 
 #include "base/env.h"
 #include "base/format.h"
-#include "base/host_facts.h"
-#include "base/socket.h"
-#include "cmd/verify/buffer_shape.h"
-#include "cmd/cli/options.h"
-#include "cmd/report/report.h"
-#include "cmd/text/sizes.h"
 #include "cmd/measure/versus.h"
+#include "cmd/text/sizes.h"
 #include "kernels/algorithms.h"
 
 namespace collctl::cmd {
@@ -26,48 +22,15 @@ Enum by_name(const std::string& word, int count) {
   return Enum{};
 }
 
-uint64_t bytes_of(const std::string& text) {
-  const auto bytes = base::parse_bytes(text);
-  return bytes.ok() ? *bytes : 0;
-}
+constexpr std::string_view kSoak = "soak";  // random operations of all collectives
 
-Limit limit_of(const std::string& text) {
-  Limit limit;
-  const size_t at = text.find('@');
-  limit.value = std::strtod(text.substr(0, at).c_str(), nullptr);
-  if (at != std::string::npos) limit.at_bytes = bytes_of(text.substr(at + 1));
-  return limit;
-}
-
-Status check_join(const ParsedLine& line, const LaunchOptions& launch) {
-  for (const char* other : {"rank", "size"}) {
-    if (launch.join.empty() && line.has(other))
-      return usage(format("--{} is for --join HOST:PORT", other));
-    if (!launch.join.empty() && !line.has(other))
-      return usage(format("--join needs --rank R and --size N; --{} is missing", other));
-  }
-  if (launch.join.empty())
-    return line.has("token-file") ? Status(usage("--token-file is for --join HOST:PORT"))
-                                  : Status();
-  if (line.has("ranks")) return usage("--ranks has no meaning with --join; --size is the number");
-  if (launch.join_rank >= launch.join_size)
-    return usage(format("--rank {}: expected 0..{}, because --size is {}", launch.join_rank,
-                        launch.join_size - 1, launch.join_size));
-  const auto address = base::parse_address(launch.join);
-  if (!address.ok())
-    return Error(ErrorCode::usage, "--join: " + address.error().message, address.error().hint);
-  const bool token = !launch.token_file.empty() || !base::knob_text(base::KnobId::token).empty();
-  if (!token && !address->is_loopback())
-    return usage(
-        format("--join {} needs a token: --token-file FILE or COLLCTL_TOKEN (only a "
-               "loopback address goes without)",
-               launch.join));
-  return {};
+Collective collective_of(const ParsedLine& line) {
+  return by_name<Collective>(line.collective->name, kernels::kCollectiveCount);
 }
 
 // The soak takes its own choices; what the line says of a measurement would be ignored.
 Status choose_soak(const ParsedLine& line, BenchSpec& spec) {
-  spec.soak = line.collective->soak;
+  spec.soak = line.collective->name == kSoak;
   for (const char* option : {"seed", "ops"})
     if (!spec.soak && line.has(option)) return usage(format("--{} is for the soak", option));
   if (!spec.soak) return {};
@@ -133,13 +96,6 @@ Status choose_algorithms(const ParsedLine& line, BenchSpec& spec) {
   return {};
 }
 
-Result<std::vector<uint64_t>> sizes_of(const BenchSpec& spec) {
-  return size_series({.min_bytes = spec.min_bytes,
-                      .max_bytes = spec.max_bytes,
-                      .step_factor = spec.step_factor,
-                      .step_bytes = spec.step_bytes});
-}
-
 Status choose_sizes(const ParsedLine& line, BenchSpec& spec) {
   COLL_ASSIGN(const SizeRange range, interpret_sizes(line));
   spec.min_bytes = range.min_bytes;
@@ -150,86 +106,19 @@ Status choose_sizes(const ParsedLine& line, BenchSpec& spec) {
   return {};
 }
 
-Status check_limit(const char* name, const std::optional<Limit>& limit, const BenchSpec& spec) {
-  if (!limit || !limit->at_bytes) return {};
-  BenchSpec widest = spec;  // on hosts it is not known yet how far sizes go
-  if (!spec.max_bytes_given && spec.wish != DeviceWish::cpu)
-    widest.max_bytes = std::max(spec.min_bytes, kMostBytesOnGpus);
-  COLL_ASSIGN(const auto sizes, sizes_of(widest));
-  if (std::find(sizes.begin(), sizes.end(), *limit->at_bytes) != sizes.end()) return {};
-  uint64_t near = sizes.front();
-  for (uint64_t size : sizes)
-    if (size <= *limit->at_bytes) near = size;
-  return usage(format("--{}: {} is not among the measured sizes {} .. {}; the nearest is {}", name,
-                      option_bytes(*limit->at_bytes), option_bytes(sizes.front()),
-                      option_bytes(sizes.back()), option_bytes(near)));
-}
-
-// The kinds of files that a command writes, by the ending.
-struct FileKind {
-  const char* ending;
-  Format format;
-};
-std::vector<FileKind> file_kinds(const ParsedLine& line) {
-  std::vector<FileKind> kinds{{".json", Format::json}};
-  if (line.has_program) return kinds;
-  kinds.insert(kinds.end(),
-               {{".jsonl", Format::jsonl}, {".csv", Format::csv}, {".html", Format::html}});
-  const bool draws = line.collective != nullptr && line.collective->suite != Suite::rails;
-  if (draws) kinds.push_back({".svg", Format::svg});
-  return kinds;
-}
-
-Result<Format> format_of_file(const ParsedLine& line, const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
-  const size_t dot = name.rfind('.');
-  const std::string ending = dot == std::string::npos ? "" : name.substr(dot);
-  const std::vector<FileKind> kinds = file_kinds(line);
-  std::string endings;
-  for (size_t i = 0; i < kinds.size(); ++i) {
-    if (ending == kinds[i].ending) return kinds[i].format;
-    endings += format("{}{}", i == 0 ? "" : i + 1 < kinds.size() ? ", " : " or ", kinds[i].ending);
-  }
-  return usage(format("--output {}: expected a name that ends in {}", path, endings));
-}
-
-// What standard output is to hold: --json, --csv, --format.
-Result<Format> format_of_output(const ParsedLine& line, const BenchSpec* spec) {
-  if (line.has("json") && line.has("csv")) return usage("--json and --csv exclude each other");
-  const bool named = line.has("json") || line.has("csv");
-  if (named && line.has("format"))
-    return usage("--json and --csv are formats themselves; expected one of them or --format");
-  if (line.has("json")) return Format::json;
-  if (line.has("csv")) return Format::csv;
-  const std::string name = line.has("format") ? line.text("format") : "table";
-  if (name == "json") return Format::json;
-  if (name == "jsonl") return Format::jsonl;
-  if (name == "csv") return Format::csv;
-  if (name == "table") return Format::text;
-  if (spec != nullptr && nccl_tests_program(spec->collective).empty())
-    return usage(format("--format {}: nccl-tests has no {}; expected another format", name,
-                        kernels::name_of(spec->collective)));
-  if (spec != nullptr && (!spec->versus.empty() || spec->soak))
-    return usage(format("--format {} has no columns for {}; expected another format", name,
-                        spec->soak ? "a soak" : "--vs"));
-  return Format::nccl_tests;
-}
-
-// --ranks-per-host where this host is the only one.
-Status limit_local_ranks(const ParsedLine& line, LaunchOptions& launch) {
-  const int most = int(line.number("ranks-per-host", 0));
-  if (most == 0) return {};
-  if (launch.ranks > most)
-    return usage(
-        format("--ranks {} with --ranks-per-host {} needs {} hosts: expected at most {} ranks on "
-               "this one",
-               launch.ranks, most, (launch.ranks + most - 1) / most, most));
-  if (launch.ranks == 0) launch.ranks = std::min(most, base::usable_cores());
-  return {};
-}
-
 }  // namespace
+
+uint64_t bytes_of(const std::string& text) {
+  const auto bytes = base::parse_bytes(text);
+  return bytes.ok() ? *bytes : 0;
+}
+
+Result<std::vector<uint64_t>> sizes_of(const BenchSpec& spec) {
+  return size_series({.min_bytes = spec.min_bytes,
+                      .max_bytes = spec.max_bytes,
+                      .step_factor = spec.step_factor,
+                      .step_bytes = spec.step_bytes});
+}
 
 Result<SizeRange> interpret_sizes(const ParsedLine& line) {
   SizeRange range;
@@ -253,65 +142,10 @@ Result<SizeRange> interpret_sizes(const ParsedLine& line) {
   return range;
 }
 
-Result<LaunchOptions> interpret_launch(const ParsedLine& line) {
-  LaunchOptions launch;
-  launch.ranks = int(line.number("ranks", 0));
-  launch.ranks_by_gpus = line.ranks_by_gpus;
-  if (line.nccl_tests && line.has("ranks") && !line.has("iters") && !line.ranks_by_gpus)
-    launch.iterations_hint =
-        format("-n is the number of ranks here; nccl-tests' -n {} is --iters {}",
-               line.text("ranks"), line.text("ranks"));
-  if (Status hosts = interpret_hosts(line, launch); !hosts) {
-    if (!launch.iterations_hint.empty())
-      hosts.error().hint += (hosts.error().hint.empty() ? "" : "; ") + launch.iterations_hint;
-    return std::move(hosts.error());
-  }
-  if (launch.launcher != LauncherKind::ssh) COLL_TRY(limit_local_ranks(line, launch));
-  if (line.has("bind-to")) launch.bind_to = line.text("bind-to");
-  if (auto bind = launcher::parse_bind_to(launch.bind_to); !bind.ok()) return bind.error();
-  launch.rank_mode = line.text("rank-mode");
-  launch.export_env = line.all("env");
-  for (const auto& entry : launch.export_env)
-    if (entry[0] == '=' || (entry[0] >= '0' && entry[0] <= '9'))
-      return usage(format("--env {}: expected NAME, NAME=VALUE or PREFIX*", entry));
-  launch.timeout_s = line.number("timeout", 0);
-  // Flag, then variable, then default.
-  COLL_ASSIGN(launch.start_timeout_s, base::knob_seconds(base::KnobId::start_timeout));
-  COLL_ASSIGN(launch.op_timeout_s, base::knob_seconds(base::KnobId::op_timeout));
-  if (line.has("start-timeout")) launch.start_timeout_s = line.number("start-timeout", 60);
-  if (line.has("op-timeout")) launch.op_timeout_s = line.number("op-timeout", 30);
-  launch.grace_s = line.number("grace", 5);
-  launch.tag_output = line.has("tag-output") && !line.has("no-tag-output");
-  launch.gather = line.has("gather");
-  if (line.has("output-dir")) launch.output_dir = line.text("output-dir");
-  launch.stdin_mode = line.text("stdin");
-  launch.dry_run = line.has("dry-run");
-  if (line.has("join")) launch.join = line.text("join");
-  if (line.has("token-file")) launch.token_file = line.text("token-file");
-  launch.join_rank = int(line.number("rank", -1));
-  launch.join_size = int(line.number("size", 0));
-  launch.verbosity = line.times("verbose");
-  if (!line.has_program) COLL_TRY(check_join(line, launch));
-  return launch;
-}
-
-Result<DeviceWish> interpret_device(const ParsedLine& line) {
-  const std::string text = line.text("device");
-  if (text == "auto") return DeviceWish::automatic;
-  return text == "cuda" ? DeviceWish::cuda : DeviceWish::cpu;
-}
-
-Status check_root(int root, int ranks) {
-  if (root < ranks) return {};
-  return usage(format("--root {}: expected 0..{} or all, because the job has {} ranks", root,
-                      ranks - 1, ranks));
-}
-
-Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks) {
-  if (line.collective->suite == Suite::window_test) return interpret_window_test(line);
+Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, int ranks) {
   BenchSpec spec;
-  spec.collective = line.collective->collective;
-  COLL_ASSIGN(spec.wish, interpret_device(line));
+  spec.collective = collective_of(line);
+  spec.device_request = device;
   COLL_TRY(choose_sizes(line, spec));
   spec.iterations = int(line.number("iters", 20));
   spec.warmup = int(line.number("warmup", 5));
@@ -359,36 +193,10 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks) {
   return spec;
 }
 
-Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* spec) {
-  OutputOptions output;
-  COLL_ASSIGN(output.format, format_of_output(line, spec));
-  output.plot = line.has("plot");
-  if (output.plot && output.format != Format::text)
-    return usage("--plot draws below the table; it excludes --json, --csv and --format");
-  output.quiet = line.has("quiet");
-  output.wide = line.has("wide");
-  output.verbosity = line.times("verbose");
-  for (const auto& path : line.all("output")) {
-    COLL_ASSIGN(const Format kind, format_of_file(line, path));
-    for (const auto& other : output.files)
-      if (other.path == path) return usage(format("--output {} stands there twice", path));
-    output.files.push_back({path, kind});
-  }
-  if (line.has("min-busbw")) output.min_busbw = limit_of(line.text("min-busbw"));
-  if (line.has("max-latency")) output.max_latency = limit_of(line.text("max-latency"));
-  if (spec != nullptr) {
-    COLL_TRY(check_limit("min-busbw", output.min_busbw, *spec));
-    COLL_TRY(check_limit("max-latency", output.max_latency, *spec));
-    if (output.min_busbw && spec->collective == Collective::barrier)
-      return usage("--min-busbw: a barrier moves no data; expected --max-latency");
-  }
-  return output;
-}
-
 std::vector<std::string> useless_options(const ParsedLine& line) {
   std::vector<std::string> notes;
   if (line.collective == nullptr) return notes;
-  const Collective c = line.collective->collective;
+  const Collective c = collective_of(line);
   const char* name = line.collective->name;
   if (line.has("op") && !has_op(c))
     notes.push_back(format("--op has no meaning for {}: it does not reduce", name));

@@ -16,7 +16,7 @@ constexpr int kMostMisalign = 4095;
 Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string& reason) {
   constexpr const char* kHint = "leave the option out, or use it where the ranks are on GPUs";
   // The line contradicts itself, or what is here does not do.
-  const ErrorCode code = spec.wish == DeviceWish::cpu ? ErrorCode::usage : ErrorCode::unavailable;
+  const ErrorCode code = spec.device_request == DeviceRequest::cpu ? ErrorCode::usage : ErrorCode::unavailable;
   if (!on_gpus && !spec.versus.empty())
     return Error{code, "--vs nccl: NCCL works on GPUs, these are CPU ranks", kHint};
   if (!on_gpus && spec.cuda_graph != 0)
@@ -27,11 +27,17 @@ Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string
   if (!on_gpus && spec.protocols == std::vector<std::string>{name_of(kernels::Protocol::ll128)})
     return Error{ErrorCode::usage, "--proto ll128 is for GPUs, these are CPU ranks", kHint};
   BenchSpec known = spec;
-  known.wish = on_gpus ? DeviceWish::cuda : DeviceWish::cpu;
+  known.device_request = on_gpus ? DeviceRequest::cuda : DeviceRequest::cpu;
   known.device_reason = reason;
   if (on_gpus && !spec.max_bytes_given)
     known.max_bytes = std::max(spec.min_bytes, kMostBytesOnGpus);
   return known;
+}
+
+Status check_root(int root, int ranks) {
+  if (root < ranks) return {};
+  return Error(ErrorCode::usage, format("--root {}: expected 0..{} or all, because the job has {} ranks", root,
+                      ranks - 1, ranks));
 }
 
 std::string BenchSpec::to_json() const {
@@ -54,11 +60,7 @@ std::string BenchSpec::to_json() const {
                {"transport", transport},
                {"p2p", p2p},
                {"net", net},
-               {"wish", int(wish)},
-               {"device_reason", device_reason},
                {"max_bytes_given", max_bytes_given},
-               {"device", device},
-               {"share_device", share_device},
                {"window", window},
                {"misalign", misalign},
                {"cuda_graph", cuda_graph},
@@ -66,17 +68,7 @@ std::string BenchSpec::to_json() const {
                {"versus_best", versus_best},
                {"soak", soak},
                {"soak_seed", soak_seed},
-               {"soak_operations", soak_operations},
-               {"suite", int(suite)},
-               {"rails",
-                {{"message_bytes", rails.message_bytes},
-                 {"seconds", rails.seconds},
-                 {"timeout_s", rails.timeout_s}}},
-               {"budget_s", budget_s},
-               {"op_timeout_s", op_timeout_s},
-               {"start_timeout_s", start_timeout_s},
-               {"local_ranks", local_ranks},
-               {"verbosity", verbosity}});
+               {"soak_operations", soak_operations}});
 }
 
 Result<BenchSpec> BenchSpec::from_json(const std::string& text) {
@@ -85,7 +77,7 @@ Result<BenchSpec> BenchSpec::from_json(const std::string& text) {
   if (!json) return std::move(json.error()).within(kContext);
   Fields f(*json);
   BenchSpec spec;
-  int in_place = 0, wish = 0, suite = 0;
+  int in_place = 0;
   f.name("collective", spec.collective, kernels::kCollectiveCount);
   f.count("min_bytes", spec.min_bytes);
   f.count("max_bytes", spec.max_bytes);
@@ -105,11 +97,7 @@ Result<BenchSpec> BenchSpec::from_json(const std::string& text) {
   f.text("transport", spec.transport);
   f.text("p2p", spec.p2p);
   f.text("net", spec.net);
-  f.whole("wish", wish, 0, 2);
-  f.text("device_reason", spec.device_reason);
   f.flag("max_bytes_given", spec.max_bytes_given);
-  f.whole("device", spec.device, -1, 1 << 16);
-  f.flag("share_device", spec.share_device);
   f.flag("window", spec.window);
   f.whole("misalign", spec.misalign, 0, kMostMisalign);
   f.whole("cuda_graph", spec.cuda_graph, 0, 1'000'000);
@@ -118,20 +106,7 @@ Result<BenchSpec> BenchSpec::from_json(const std::string& text) {
   f.flag("soak", spec.soak);
   f.count("soak_seed", spec.soak_seed);
   f.whole("soak_operations", spec.soak_operations, 0, 1'000'000'000);
-  f.whole("suite", suite, 0, kSuiteCount - 1);
-  f.object("rails", [&](Fields& inner) {
-    inner.number("message_bytes", spec.rails.message_bytes, 1, double(kMostRailsMessage));
-    inner.number("seconds", spec.rails.seconds, 0, 3600);
-    inner.number("timeout_s", spec.rails.timeout_s, 0, 3600);
-  });
-  f.number("budget_s", spec.budget_s, 0, 1e6);
-  f.number("op_timeout_s", spec.op_timeout_s, 0, 1e6);
-  f.number("start_timeout_s", spec.start_timeout_s, 0, 1e6);
-  f.whole("local_ranks", spec.local_ranks, 0, 1 << 20);
-  f.whole("verbosity", spec.verbosity, 0, 10);
   spec.in_place = InPlace(in_place);
-  spec.wish = DeviceWish(wish);
-  spec.suite = Suite(suite);
   COLL_TRY_IN(f.status(), kContext);
   return spec;
 }

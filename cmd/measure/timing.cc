@@ -14,8 +14,8 @@ namespace collctl::cmd {
 using runtime::Communicator;
 using runtime::Stream;
 
-double op_timeout(const BenchSpec& spec) {
-  if (spec.op_timeout_s > 0) return spec.op_timeout_s;
+double op_timeout(const RankSettings& settings) {
+  if (settings.op_timeout_s > 0) return settings.op_timeout_s;
   const auto knob = base::knob_seconds(base::KnobId::op_timeout);
   return knob ? *knob : 30;  // the communicator's start has refused an illegal one
 }

@@ -13,8 +13,8 @@
 
 namespace collctl::cmd {
 
-// Of a spec that leaves it open: the knob's. Seconds.
-double op_timeout(const BenchSpec& spec);
+// Of settings that leave it open: the knob's. Seconds.
+double op_timeout(const RankSettings& settings);
 
 double median(std::vector<double> values);  // the mean of the middle two; 0 of none
 

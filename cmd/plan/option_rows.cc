@@ -1,6 +1,8 @@
 // The options that only `plan` reads as it does: its --op is a collective, and its protocols are
 // those of the model of GPU ranks.
-#include "cmd/cli/options_rows.h"
+#include "cmd/cli/option_rows.h"
+#include "cmd/measure/options.h"
+#include "cmd/plan/plan.h"
 #include "kernels/algorithms.h"
 #include "topology/cluster/cluster.h"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cmd/cli/parse.h"
 #include "cmd/topo/machine_search.h"
 #include "cmd/plan/network.h"
 #include "cmd/topo/view.h"
@@ -66,5 +67,9 @@ std::string shortened_ranks(const std::vector<int>& ranks, const char* between);
 std::string plan_text(const JobPlan& plan, int verbosity);
 // collctl.topo/1 with "cluster" and "choices": everything.
 std::string plan_json(const JobPlan& plan);
+
+// The command, and the rows of its options.
+Result<int> plan_command(const ParsedLine& line, Console& console);
+void add_plan_options(std::vector<Option>& table);
 
 }  // namespace collctl::cmd

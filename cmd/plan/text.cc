@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/format.h"
+#include "base/number_ranges.h"
 #include "cmd/plan/plan.h"
 #include "cmd/text/sizes.h"
 #include "cmd/topo/parts.h"
@@ -184,7 +185,7 @@ class PlanText {
   static std::string others(const std::vector<int>& channels) {
     if (channels.size() < 2) return "";
     const std::vector<int> rest(channels.begin() + 1, channels.end());
-    return format("   (also {})", launcher::number_ranges(rest, ","));
+    return format("   (also {})", base::number_ranges(rest, ","));
   }
 
   std::string net(int node, int index) const {
@@ -241,7 +242,7 @@ class PlanText {
         if (tree_chain(cluster_, c, 0).tree == tree) channels.push_back(c);
       if (!channels.empty())
         text += format("Nodes of tree {} (channels {}): {}\n", tree,
-                       launcher::number_ranges(channels, ","), levels(tree));
+                       base::number_ranges(channels, ","), levels(tree));
     }
     return text;
   }

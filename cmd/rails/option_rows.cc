@@ -1,5 +1,6 @@
 // The rows of `rails` in THE table of options.
-#include "cmd/cli/options_rows.h"
+#include "cmd/cli/option_rows.h"
+#include "cmd/rails/rails.h"
 
 namespace collctl::cmd {
 

@@ -3,9 +3,11 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/command_line.h"
+#include "cmd/job/options.h"
+#include "cmd/report/options.h"
 #include "cmd/report/document_file.h"
 #include "cmd/job/dry_run.h"
+#include "cmd/job/talk.h"
 #include "cmd/text/progress.h"
 #include "cmd/rails/rails.h"
 #include "cmd/report/report.h"
@@ -14,13 +16,9 @@ namespace collctl::cmd {
 namespace {
 
 // Takes rank 0's record; the rest is for people.
-class RailsSink : public BenchSink {
+class RailsSink : public TaskSink {
  public:
   RailsSink(Console& console, bool shows) : progress_(console, shows) {}
-  void header(const BenchHeader&) override {}
-  void row(const BenchRow&) override {}
-  void closing(const BenchClosing&) override {}
-  void fault(const DataFault&) override {}
   void progress(const std::string& text) override {
     const std::scoped_lock lock(mutex_);
     progress_.text(text);
@@ -29,9 +27,10 @@ class RailsSink : public BenchSink {
     const std::scoped_lock lock(mutex_);
     progress_.phase(rank, name);
   }
-  void suite(const std::string& json) override {
+  Status record(const std::string& json) override {
     const std::scoped_lock lock(mutex_);
     record_ = json;
+    return {};
   }
   std::string finish() {
     const std::scoped_lock lock(mutex_);
@@ -45,22 +44,22 @@ class RailsSink : public BenchSink {
   std::string record_;
 };
 
-Result<BenchSpec> rails_spec(const ParsedLine& line) {
-  BenchSpec spec;
-  spec.suite = Suite::rails;
-  spec.wish = DeviceWish::cpu;
+Result<TaskSpec> rails_task(const ParsedLine& line) {
+  RailsSpec spec;
   if (line.has("net")) spec.net = line.text("net");
   if (!spec.net.empty() && spec.net != "ib" && spec.net != "socket")
     return Error(ErrorCode::usage, format("--net {}: rails tries ib or socket", spec.net));
-  COLL_ASSIGN(spec.rails.message_bytes, base::parse_bytes(line.text("message")));
-  if (spec.rails.message_bytes > kMostRailsMessage)
+  COLL_ASSIGN(spec.message_bytes, base::parse_bytes(line.text("message")));
+  if (spec.message_bytes > kMostRailsMessage)
     return Error(ErrorCode::usage, format("--message {}: at most {}M", line.text("message"),
                                           kMostRailsMessage >> 20));
-  spec.rails.seconds = line.number("seconds", 0);
-  spec.rails.timeout_s = line.number("pair-timeout", 0);
-  spec.start_timeout_s = line.has("start-timeout") ? line.number("start-timeout", 0) : 0;
-  spec.verbosity = line.times("verbose");
-  return spec;
+  spec.seconds = line.number("seconds", 0);
+  spec.timeout_s = line.number("pair-timeout", 0);
+  TaskSpec task{.task = &kRailsTask, .settings = {}, .options = spec.to_json()};
+  task.settings.device_request = DeviceRequest::cpu;
+  task.settings.start_timeout_s = line.has("start-timeout") ? line.number("start-timeout", 0) : 0;
+  task.settings.verbosity = line.times("verbose");
+  return task;
 }
 
 // One rank for each host acts; of one host two, whose NICs meet.
@@ -79,7 +78,7 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
   const ParsedLine line = with_ranks(given);
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   COLL_TRY(adopt(launch));
-  COLL_ASSIGN(const BenchSpec spec, or_decline(launch, rails_spec(line)));
+  COLL_ASSIGN(const TaskSpec task, or_decline(launch, rails_task(line)));
   COLL_ASSIGN(const OutputOptions output, or_decline(launch, interpret_output(line, nullptr)));
   for (const OutputFile& file : output.files)
     COLL_TRY(or_decline(launch, check_writable(file.path)));
@@ -92,7 +91,7 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
     for (const auto& warning : launch.hosts.warnings) console.note(warning);
   if (line.has("dry-run")) return dry_run(line, launch, console);
   RailsSink sink(console, !quiet);
-  const JobOutcome outcome = run_bench_job(launch, spec, sink);
+  const JobOutcome outcome = run_task_job(launch, task, sink);
   const std::string record = sink.finish();
   const bool json = output.format == Format::json;
   if (record.empty()) {

@@ -1,5 +1,5 @@
 // `rails`: every NIC of every host against every NIC of every other. The ranks find it out
-// (cmd/rails/matrix.h, rails_rank), rank 0 sends it as one record (record.cc), the judgement
+// (matrix.h), rank 0 sends it as one record (record.cc), the judgement
 // (judge.cc) and the reports (text.cc, rails_json.cc) are pure. Threads: values.
 #pragma once
 #include <map>
@@ -8,11 +8,23 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cmd/measure/bench.h"
+#include "cmd/cli/parse.h"
+#include "cmd/measure/task.h"
 #include "cmd/text/json_writer.h"
 #include "cmd/rails/matrix.h"
 
 namespace collctl::cmd {
+
+inline constexpr uint64_t kMostRailsMessage = 64u << 20;
+struct RailsSpec {
+  uint64_t message_bytes = 1u << 20;
+  double seconds = 0.02;  // of streaming on each path
+  double timeout_s = 3;   // of a path that hangs
+  std::string net;        // "", ib, socket
+
+  std::string to_json() const;
+  static Result<RailsSpec> from_json(const std::string& text);
+};
 
 struct RailsGid {
   int index = 0;
@@ -58,9 +70,8 @@ RailsReport report_of(const runtime::RailMatrix& matrix, uint64_t message_bytes)
 void write_rails(JsonWriter& json, const RailsReport& report);
 Result<RailsReport> read_rails(const std::string& json);
 
-// One rank of it, in this thread.
-Status rails_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, int size,
-                  BenchSink& sink);
+// The row of the table of tasks.
+extern const RankTask kRailsTask;
 
 // Where one cell stands.
 struct RailAt {
@@ -101,5 +112,9 @@ struct RailsTextStyle {
 std::string rails_text(const RailsReport& report, const RailsVerdict& verdict,
                        const RailsTextStyle& style);
 std::string rails_json(const RailsReport& report, const RailsVerdict& verdict);
+
+// The command, and the rows of its options.
+Result<int> rails_command(const ParsedLine& line, Console& console);
+void add_rails_options(std::vector<Option>& table);
 
 }  // namespace collctl::cmd

@@ -1,10 +1,9 @@
 // The report of `rails` as it travels from rank 0 to the launcher, and as --json shows it.
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "cmd/job/abort_scope.h"
+#include "cmd/measure/abort_scope.h"
 #include "cmd/text/json_fields.h"
 #include "cmd/rails/rails.h"
-#include "cmd/measure/same_command.h"
 
 namespace collctl::cmd {
 
@@ -195,22 +194,28 @@ Result<RailsReport> read_rails(const std::string& text) {
   return report;
 }
 
-Status rails_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, int size,
-                  BenchSink& sink) {
+namespace {
+
+constexpr TaskField kAlike[] = {
+    {"message_bytes", "--message"}, {"seconds", "--seconds"}, {"timeout_s", "--pair-timeout"}};
+
+Status run_rails(const TaskContext& context) {
+  const auto& [task, id, rank, size, sink] = context;
+  COLL_ASSIGN(const RailsSpec spec, RailsSpec::from_json(task.options));
   sink.phase(rank, "connect");
   runtime::Rails::Options options;
   options.id = id;
   options.rank = rank;
   options.size = size;
   options.net = spec.net;
-  if (spec.start_timeout_s > 0) options.start_timeout_s = spec.start_timeout_s;
+  if (task.settings.start_timeout_s > 0) options.start_timeout_s = task.settings.start_timeout_s;
   options.cancel = start_cancel();
-  options.checks_in = [&sink] { sink.checks_in(); };
-  if (sink.every_rank()) options.task = command_task(spec);
-  options.message_bytes = uint32_t(spec.rails.message_bytes);
-  options.seconds = spec.rails.seconds;
-  options.timeout_s = spec.rails.timeout_s;
-  options.progress = [&](const std::string& text) { sink.progress(text); };
+  options.checks_in = [&sink = context.sink] { sink.checks_in(); };
+  if (sink.every_rank()) options.task = task_text("rails", task.options, kAlike);
+  options.message_bytes = uint32_t(spec.message_bytes);
+  options.seconds = spec.seconds;
+  options.timeout_s = spec.timeout_s;
+  options.progress = [&sink = context.sink](const std::string& text) { sink.progress(text); };
   COLL_ASSIGN(const auto rails, runtime::Rails::join(options));
   const AbortScope aborted([&](const Error&) { rails->cancel(); });
   sink.phase(rank, "measure");
@@ -218,12 +223,37 @@ Status rails_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
   if (rank == 0 || sink.every_rank()) {
     JsonWriter json;
     json.begin_object();
-    write_rails(json, report_of(matrix, spec.rails.message_bytes));
+    write_rails(json, report_of(matrix, spec.message_bytes));
     json.end_object();
-    sink.suite(json.take());
+    COLL_TRY(sink.record(json.take()));
   }
   sink.phase(rank, "finish");
   return {};
+}
+
+}  // namespace
+
+const RankTask kRailsTask{.name = "rails", .run = run_rails};
+
+std::string RailsSpec::to_json() const {
+  return json_fields::dump({{"message_bytes", message_bytes},
+                            {"seconds", seconds},
+                            {"timeout_s", timeout_s},
+                            {"net", net}});
+}
+
+Result<RailsSpec> RailsSpec::from_json(const std::string& text) {
+  constexpr const char* kContext = "reading the options of rails";
+  auto json = json_fields::parse(text);
+  if (!json) return std::move(json.error()).within(kContext);
+  json_fields::Fields f(*json);
+  RailsSpec spec;
+  f.number("message_bytes", spec.message_bytes, 1, double(kMostRailsMessage));
+  f.number("seconds", spec.seconds, 0, 3600);
+  f.number("timeout_s", spec.timeout_s, 0, 3600);
+  f.text("net", spec.net);
+  COLL_TRY_IN(f.status(), kContext);
+  return spec;
 }
 
 }  // namespace collctl::cmd

@@ -4,9 +4,9 @@
 #include <sstream>
 
 #include "base/format.h"
-#include "cmd/command_line.h"
+#include "base/version.h"
+#include "base/shell.h"
 #include "cmd/rails/rails.h"
-#include "launcher/ssh/openssh_command.h"
 
 namespace collctl::cmd {
 namespace {
@@ -187,7 +187,7 @@ std::string export_line(const std::string& recommended, const char* prefix) {
     const size_t equals = word.find('=');
     if (!word.starts_with(kOurs) || equals == word.npos) continue;  // a device with a blank in its name
     text += format(" {}{}={}", prefix, word.substr(kOurs.size(), equals - kOurs.size()),
-                   launcher::shell_quoted(word.substr(equals + 1)));
+                   base::shell_quoted(word.substr(equals + 1)));
   }
   return text;
 }
@@ -205,7 +205,7 @@ std::string rails_text(const RailsReport& report, const RailsVerdict& verdict,
   std::string text;
   const size_t hosts = report.one_host ? 1 : report.hosts.size();
   if (!style.quiet) {
-    text += format("# collctl {} rails: {} host{}, {}, messages of {}\n", version_number(), hosts,
+    text += format("# collctl {} rails: {} host{}, {}, messages of {}\n", base::kVersion, hosts,
                    hosts == 1 ? "" : "s", verdict.rdma ? "RDMA (NET/IB)" : "sockets (NET/Socket)",
                    message_size(report.message_bytes));
     if (report.one_host) text += "# there is only one host: its NICs loop back to each other\n";
@@ -270,7 +270,7 @@ std::string rails_list(const RailsReport& report, const RailsVerdict& verdict) {
 
 std::string rails_json(const RailsReport& report, const RailsVerdict& verdict) {
   JsonWriter json;
-  json.begin_object().field("schema", "collctl.rails/1").field("version", version_number());
+  json.begin_object().field("schema", "collctl.rails/1").field("version", base::kVersion);
   json.field("network", verdict.rdma ? "ib" : "socket");
   write_rails(json, report);
   json.field("rail_only", verdict.rail_only)

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cmd/cli/options.h"
+#include "cmd/cli/parse.h"
 
 namespace collctl::cmd {
 

@@ -13,44 +13,14 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "base/whole_file.h"
-#include "cmd/measure/bench.h"
+#include "cmd/judge/bench.h"
 #include "cmd/text/console.h"
+#include "cmd/text/file.h"
 #include "cmd/job/job.h"
-#include "cmd/cli/options.h"
+#include "cmd/report/output.h"
 #include "cmd/text/progress.h"
 
 namespace collctl::cmd {
-
-struct BenchReport {
-  BenchSpec spec;
-  std::optional<BenchHeader> header;
-  std::vector<BenchRow> rows;
-  std::vector<DataFault> faults;
-  std::optional<BenchClosing> closing;
-  std::vector<HostEnd> hosts;  // of a job on hosts, when it is over
-};
-
-// Wrong data first, then thresholds, then what was not measured.
-Verdict judge(const BenchReport& report, const OutputOptions& output);
-// The worst of how the job ended and what the verdict says.
-int final_code(int job_code, const Verdict& verdict);
-// Mean of the bus bandwidths of all timings, as nccl-tests prints it, and how many.
-struct Average {
-  double busbw_GBps = 0;
-  int timings = 0;
-  double best_GBps = 0;
-  uint64_t best_bytes = 0;
-};
-Average average_busbw(const BenchReport& report);
-// Of all timings that another library was measured beside: the geometric mean of its time by ours.
-struct Comparison {
-  std::string name;  // "nccl 2.28.9"
-  int timings = 0;   // 0: none
-  double ratio = 0;
-  double lowest = 0;
-  uint64_t lowest_bytes = 0;
-};
-Comparison compared(const BenchReport& report);
 
 // text.cc. Lines end in \n; everything but the rows begins with #. A table wider than `width`
 // characters leaves out columns: first those that are the same in every row of `spec`.
@@ -123,10 +93,6 @@ std::string nccl_tests_row(const BenchRow& row);
 std::string nccl_tests_footer(const BenchReport& report, const Error* job_error);
 
 using base::write_file_atomically;
-// Whether that could work, asked before a long run: its folder is there and writable.
-Status check_writable(const std::string& path);
-// The whole line at once, so that a process that is killed leaves whole lines. Error unavailable.
-Status append_line(int fd, const std::string& path, std::string_view line);
 
 class Reporter : public BenchSink {
  public:

@@ -11,7 +11,6 @@
 #include "base/format.h"
 #include "base/process_facts.h"
 #include "base/wait.h"
-#include "launcher/adopt/adopt.h"
 
 namespace collctl::cmd {
 namespace {
@@ -26,10 +25,9 @@ bool colours_welcome() {
 // Whether a person sees what is written there. mpirun gives ranks a terminal of its own and hands
 // on what it reads from it: where that goes, the first process above us that has another file there
 // says.
-bool seen_on_terminal(int fd) {
+bool seen_on_terminal(int fd, bool under_engine) {
   if (isatty(fd) != 1) return false;
-  const auto rank = launcher::adopted_rank(base::environment);
-  if (rank && !*rank) return true;
+  if (!under_engine) return true;
   const std::string ours = base::open_file_of(::getpid(), fd);
   for (int pid = ::getppid(); pid > 1; pid = base::parent_process(pid)) {
     const std::string theirs = base::open_file_of(pid, fd);
@@ -40,11 +38,11 @@ bool seen_on_terminal(int fd) {
 
 }  // namespace
 
-Console::Console(int out_fd, int err_fd)
+Console::Console(int out_fd, int err_fd, bool under_engine)
     : out_fd_(out_fd),
       err_fd_(err_fd),
-      out_is_terminal_(seen_on_terminal(out_fd)),
-      err_is_terminal_(seen_on_terminal(err_fd)),
+      out_is_terminal_(seen_on_terminal(out_fd, under_engine)),
+      err_is_terminal_(seen_on_terminal(err_fd, under_engine)),
       out_colours_(out_is_terminal_ && colours_welcome()),
       err_colours_(err_is_terminal_ && colours_welcome()) {}
 

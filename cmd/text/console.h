@@ -13,8 +13,9 @@ enum class Colours : uint8_t { automatic, always, never };
 
 class Console {
  public:
-  // The descriptors are the caller's. Tests give files.
-  explicit Console(int out_fd = 1, int err_fd = 2);
+  // The descriptors are the caller's. Tests give files. `under_engine`: an engine such as mpirun has
+  // started this process, and may have given it a terminal that nobody sees.
+  explicit Console(int out_fd = 1, int err_fd = 2, bool under_engine = false);
   void out(std::string_view text);  // data
   void err(std::string_view text);  // talk
   // "collctl: warning: ..." lines for people.

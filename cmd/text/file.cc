@@ -1,4 +1,5 @@
-// Report files.
+#include "cmd/text/file.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,7 +8,6 @@
 #include <cstdlib>
 
 #include "base/format.h"
-#include "cmd/report/report.h"
 
 namespace collctl::cmd {
 

@@ -10,7 +10,6 @@
 
 #include "base/format.h"
 #include "base/result.h"
-#include "kernels/contract/types.h"
 
 namespace collctl::cmd::json_fields {
 
@@ -64,7 +63,7 @@ class Fields {
     text(field_name, word);
     if (error_) return;
     for (int i = 0; i < how_many; ++i) {
-      if (word == kernels::name_of(T(i))) {
+      if (word == name_of(T(i))) {
         out = T(i);
         return;
       }
@@ -106,7 +105,7 @@ class Fields {
     out.clear();
     for (const std::string& word : list_of_words) {
       int i = 0;
-      while (i < how_many && word != kernels::name_of(T(i))) ++i;
+      while (i < how_many && word != name_of(T(i))) ++i;
       if (i == how_many) return fail(field_name, "known names");
       out.push_back(T(i));
     }
@@ -179,7 +178,7 @@ inline std::string dump(const Json& json) {
 template <class T>
 Json names_of(const std::vector<T>& values) {
   Json list = Json::array();
-  for (T value : values) list.push_back(kernels::name_of(value));
+  for (T value : values) list.push_back(name_of(value));
   return list;
 }
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "cmd/text/console.h"
-#include "cmd/job/job.h"
 
 namespace collctl::cmd {
 
@@ -25,8 +24,5 @@ class Progress {
   int64_t next_at_ns_ = 0;
   std::map<int, std::string> phases_;
 };
-
-// What a launch says to people, through the console.
-LaunchOptions::Talk console_talk(Console& console, bool quiet);
 
 }  // namespace collctl::cmd

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "launcher/hosts/placement.h"
+#include "base/number_ranges.h"
 
 namespace collctl::cmd {
 std::string human_bytes(uint64_t bytes) {
@@ -39,7 +39,7 @@ std::string four_digits(double value) {
 
 std::string rank_ranges(std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());
-  return launcher::number_ranges(ranks, ",");
+  return base::number_ranges(ranks, ",");
 }
 
 }  // namespace collctl::cmd

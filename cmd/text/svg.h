@@ -1,13 +1,9 @@
-// A machine as a picture (SVG). Three steps, each a pure function: parts (cmd/topo/parts.h) are placed
-// on a plane of boxes, lines and texts; that is written as SVG. Texts are measured with the widths
-// of a wide common font, so that narrower ones fit too. Lengths are pixels, y grows downwards.
-// Threads: any.
+// A picture of boxes, lines and texts on a plane, and how it is written as SVG. Texts are measured with
+// the widths of a wide common font, so that narrower ones fit too. Lengths are pixels, y grows
+// downwards. Pure; any thread.
 #pragma once
 #include <string>
 #include <vector>
-
-#include "cmd/topo/parts.h"
-#include "topology/search/search.h"
 
 namespace collctl::cmd {
 
@@ -52,12 +48,6 @@ double text_width(const std::string& text, double size, bool bold);
 // Shortened with "..." to fit.
 std::string fitted_text(const std::string& text, double width, double size, bool bold);
 
-// `ring`: a channel to draw as a path through its GPUs; may be null.
-Picture make_picture(const TopoView& view, const topology::GraphChannel* ring);
 std::string write_svg(const Picture& picture);
-
-inline std::string topo_svg(const TopoView& view, const topology::GraphChannel* ring) {
-  return write_svg(make_picture(view, ring));
-}
 
 }  // namespace collctl::cmd

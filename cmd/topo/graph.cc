@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/number_ranges.h"
 #include "cmd/topo/topo.h"
 #include "cmd/topo/parts.h"
 #include "launcher/hosts/placement.h"
@@ -68,7 +69,7 @@ class GraphText {
     if (channel.net_out >= 0) text += " " + node_name(graph_, channel.net_out);
     if (group.numbers.size() > 1)
       text += format("   x {} (channels {})", group.numbers.size(),
-                     launcher::number_ranges(group.numbers, ", "));
+                     base::number_ranges(group.numbers, ", "));
     return text + "\n";
   }
 

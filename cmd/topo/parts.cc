@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "base/number_ranges.h"
 #include "launcher/hosts/placement.h"
 #include "topology/bandwidth.h"
 #include "topology/pci_use.h"
@@ -183,7 +184,7 @@ class PartMaker {
       std::sort(devs.begin(), devs.end());
       texts.push_back(format("{}{} to GPU {}",
                              counted(size_t(-key.first), key.second ? "xGMI link" : "NVLink"),
-                             devs.size() > 1 ? " each" : "", launcher::number_ranges(devs, ", ")));
+                             devs.size() > 1 ? " each" : "", base::number_ranges(devs, ", ")));
     }
     return texts;
   }

@@ -4,7 +4,7 @@
 #pragma once
 #include <map>
 
-#include "cmd/text/svg.h"
+#include "cmd/topo/picture.h"
 
 namespace collctl::cmd {
 

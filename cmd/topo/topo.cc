@@ -6,13 +6,14 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/command_line.h"
+#include "cmd/job/options.h"
 #include "cmd/topo/machine_search.h"
+#include "cmd/job/talk.h"
 #include "cmd/text/progress.h"
 #include "cmd/report/report.h"
 #include "cmd/topo/diff.h"
 #include "cmd/topo/hosts.h"
-#include "cmd/text/svg.h"
+#include "cmd/topo/picture.h"
 #include "topology/xml/xml.h"
 
 namespace collctl::cmd {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cmd/cli/parse.h"
 #include "cmd/topo/view.h"
 #include "topology/search/search.h"
 
@@ -39,5 +40,9 @@ std::string topo_json(const TopoView& view, const std::vector<topology::NodeGrap
 void write_machine(const TopoView& view, JsonWriter& json);
 void write_graph(const TopoView& view, const topology::ChannelGraph& found, JsonWriter& json);
 void write_findings(const std::vector<topology::Finding>& findings, JsonWriter& json);
+
+// The command, and the rows of its options.
+Result<int> topo_command(const ParsedLine& line, Console& console);
+void add_topo_options(std::vector<Option>& table);
 
 }  // namespace collctl::cmd

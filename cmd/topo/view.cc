@@ -6,8 +6,8 @@
 #include "cmd/topo/parts.h"
 #include "topology/detect/assume.h"
 #include "topology/findings.h"
-#include "topology/detect/merge.h"
 #include "topology/detect/reader_snapshot.h"
+#include "topology/xml/topo_file.h"
 #include "topology/xml/xml.h"
 
 namespace collctl::cmd {
@@ -53,15 +53,9 @@ Result<Machine> detected(Reader reader, const std::string& save_to) {
 Result<Machine> live_machine(const std::string& save_to) {
   COLL_ASSIGN(Machine machine, detected(live_reader(), save_to));
   machine.live = true;
-  const base::KnobValue file = base::knob_value(base::KnobId::topo_file);
-  if (file.text.empty()) return machine;
-  auto read = read_xml_file(file.text);
-  if (!read) return std::move(read.error()).within(file.origin);
-  Merged merged = merge(read->system, machine.system, file.text);
-  machine.system = std::move(merged.system);
-  machine.source = format("{} with {}", machine.source, file.text);
-  for (auto* findings : {&read->findings, &merged.findings})
-    machine.findings.insert(machine.findings.end(), findings->begin(), findings->end());
+  COLL_TRY(complete_by_topo_file(machine.system, machine.findings));
+  if (const std::string file = base::knob_text(base::KnobId::topo_file); !file.empty())
+    machine.source = format("{} with {}", machine.source, file);
   return machine;
 }
 

@@ -10,7 +10,7 @@
 #include "base/processors.h"
 #include "base/result.h"
 #include "cmd/text/console.h"
-#include "cmd/cli/options.h"
+#include "cmd/cli/parse.h"
 #include "topology/graph/decide.h"
 #include "topology/detect/inspect.h"
 #include "topology/types.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "cmd/text/number_forms.h"
+#include "cmd/verify/number_forms.h"
 
 namespace collctl::cmd {
 

@@ -5,7 +5,7 @@
 #pragma once
 #include <vector>
 
-#include "cmd/measure/bench.h"
+#include "cmd/verify/fault.h"
 #include "cmd/verify/tag_run.h"
 
 namespace collctl::cmd {

@@ -5,11 +5,14 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/command_line.h"
+#include "cmd/job/options.h"
+#include "cmd/report/options.h"
 #include "cmd/job/device_choice.h"
+#include "cmd/job/dry_run.h"
 #include "cmd/report/document_file.h"
 #include "cmd/report/report.h"
 #include "cmd/window_test/window_test.h"
+#include "cmd/job/talk.h"
 
 namespace collctl::cmd {
 namespace {
@@ -36,27 +39,20 @@ Result<WindowOutput> interpret_window_output(const ParsedLine& line) {
   output.json = line.has("json");
   output.quiet = line.has("quiet");
   output.whole = line.times("verbose") > 0;
-  COLL_ASSIGN(OutputOptions given, interpret_output(line, nullptr));
+  COLL_ASSIGN(OutputOptions given, interpret_output(line, nullptr, true));
   output.files = std::move(given.files);
   for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
   return output;
 }
 
 // Called by whoever runs rank 0 (any thread, guarded), finished by the command.
-class WindowReporter : public BenchSink {
+class WindowReporter : public TaskSink {
  public:
   WindowReporter(Console& console, WindowOutput output, bool speaks)
       : console_(console),
         output_(std::move(output)),
         speaks_(speaks),
         progress_(console, speaks && !output_.quiet) {}
-  void header(const BenchHeader& header) override {
-    const std::lock_guard lock(mutex_);
-    header_ = header;
-  }
-  void row(const BenchRow&) override {}
-  void closing(const BenchClosing&) override {}
-  void fault(const DataFault&) override {}
   void progress(const std::string& text) override {
     const std::lock_guard lock(mutex_);
     stage_ = text;
@@ -66,13 +62,15 @@ class WindowReporter : public BenchSink {
     const std::lock_guard lock(mutex_);
     if (!header_) progress_.phase(rank, name);
   }
-  void suite(const std::string& json) override {
+  // On rank 0 the header first, then the report as far as it is.
+  Status record(const std::string& json) override {
     const std::lock_guard lock(mutex_);
-    auto report = WindowReport::from_json(json);
-    if (report)
-      report_ = std::move(*report);
-    else
-      broken_ = std::move(report.error());
+    if (speaks_ && !header_) {
+      COLL_ASSIGN(header_, read_header(json));
+      return {};
+    }
+    COLL_ASSIGN(report_, WindowReport::from_json(json));
+    return {};
   }
 
   int finish(const JobOutcome& outcome);
@@ -88,7 +86,6 @@ class WindowReporter : public BenchSink {
   std::optional<BenchHeader> header_;
   std::optional<WindowReport> report_;  // as far as it is
   std::string stage_;                   // under way
-  std::optional<Error> broken_;
 };
 
 Status WindowReporter::write_files(const WindowReport& report, const Verdict& verdict,
@@ -112,7 +109,7 @@ Status WindowReporter::write_files(const WindowReport& report, const Verdict& ve
 int WindowReporter::finish(const JobOutcome& outcome) {
   const std::lock_guard lock(mutex_);
   progress_.clear();
-  const Error* job_error = outcome.error ? &*outcome.error : broken_ ? &*broken_ : nullptr;
+  const Error* job_error = outcome.error ? &*outcome.error : nullptr;
   WindowReport report;
   if (report_) report = *report_;
   if (header_) report.header = *header_;
@@ -143,13 +140,10 @@ int WindowReporter::finish(const JobOutcome& outcome) {
   return code;
 }
 
-}  // namespace
-
-Result<BenchSpec> interpret_window_test(const ParsedLine& line) {
+Result<TaskSpec> interpret_window_test(const ParsedLine& line) {
   COLL_TRY(check_options(line));
-  BenchSpec spec;
-  spec.suite = Suite::window_test;
-  COLL_ASSIGN(spec.wish, interpret_device(line));
+  WindowTestSpec spec;
+  spec.device_request = interpret_device(line);
   spec.iterations = int(line.number("iters", 20));
   spec.budget_s = line.number("budget", kWindowTestSeconds);
   if (line.has("transport")) spec.transport = line.text("transport");
@@ -157,20 +151,29 @@ Result<BenchSpec> interpret_window_test(const ParsedLine& line) {
   spec.op_timeout_s = line.has("op-timeout") ? line.number("op-timeout", 0) : 0;
   spec.start_timeout_s = line.has("start-timeout") ? line.number("start-timeout", 0) : 0;
   spec.verbosity = line.times("verbose");
-  return spec;
+  return TaskSpec{.task = &kWindowTestTask, .settings = spec, .options = spec.to_json()};
 }
+
+}  // namespace
 
 Result<int> window_test_command(const ParsedLine& line, Console& console) {
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
-  COLL_TRY(adopt(launch));
-  COLL_ASSIGN(const BenchSpec spec, or_decline(launch, settle_line(line, launch)));
+  if (line.has("dry-run")) COLL_TRY(refuse_under_engine(launch));
+  else COLL_TRY(adopt(launch));
+  COLL_ASSIGN(const TaskSpec task,
+              or_decline(launch, settle_line(line, launch, [&](int) { return interpret_window_test(line); })));
+  if (line.has("dry-run")) {
+    COLL_TRY(interpret_output(line, nullptr, true));
+    launch.talk = console_talk(console, line.has("quiet"));
+    return dry_run(line, launch, console);
+  }
   COLL_ASSIGN(WindowOutput output, or_decline(launch, interpret_window_output(line)));
   if (!output.quiet && launch.join_rank <= 0)
     for (const auto& warning : launch.hosts.warnings) console.note(warning);
   launch.talk = console_talk(console, output.quiet);
   WindowReporter reporter(console, std::move(output), launch.join_rank <= 0);
-  return reporter.finish(run_bench_job(launch, spec, reporter));
+  return reporter.finish(run_task_job(launch, task, reporter));
 }
 
 }  // namespace collctl::cmd

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "cmd/judge/json.h"
 #include "cmd/text/heat_map.h"
 #include "cmd/text/json_fields.h"
 #include "cmd/text/json_writer.h"
@@ -80,8 +81,8 @@ std::string ratio_table(const WindowReport& report) {
   return text;
 }
 
-Check as_check(const WindowCheck& own) {
-  Check check;
+Finding as_finding(const WindowCheck& own) {
+  Finding check;
   check.name = own.name;
   check.status = own.status;
   if (own.looks > 0) {
@@ -161,6 +162,27 @@ std::string WindowReport::to_json() const {
                {"culprits", std::move(accused)}});
 }
 
+std::string WindowTestSpec::to_json() const {
+  return json_fields::dump({{"iterations", iterations},
+                            {"budget_s", budget_s},
+                            {"transport", transport},
+                            {"net", net}});
+}
+
+Result<WindowTestSpec> WindowTestSpec::from_json(const std::string& text) {
+  constexpr const char* kContext = "reading the options of window-test";
+  auto json = json_fields::parse(text);
+  if (!json) return std::move(json.error()).within(kContext);
+  json_fields::Fields f(*json);
+  WindowTestSpec spec;
+  f.whole("iterations", spec.iterations, 1, 1'000'000);
+  f.number("budget_s", spec.budget_s, 0, 1e6);
+  f.text("transport", spec.transport);
+  f.text("net", spec.net);
+  COLL_TRY_IN(f.status(), kContext);
+  return spec;
+}
+
 Result<WindowReport> WindowReport::from_json(const std::string& text) {
   constexpr int kMostRanks = 1 << 20;
   COLL_ASSIGN(const Json json, parse(text));
@@ -171,12 +193,12 @@ Result<WindowReport> WindowReport::from_json(const std::string& text) {
     WindowCheck check;
     int status = 0, code = 0;
     inner.text("name", check.name);
-    inner.whole("status", status, 0, int(CheckStatus::not_tested));
+    inner.whole("status", status, 0, int(FindingStatus::not_tested));
     inner.whole("code", code, 0, 255);
     inner.count("looks", check.looks);
     inner.text("message", check.message);
     inner.text("remedy", check.remedy);
-    check.status = CheckStatus(status);
+    check.status = FindingStatus(status);
     check.code = ErrorCode(code);
     f.take(inner);
     report.checks.push_back(std::move(check));
@@ -224,7 +246,7 @@ Verdict judge(const WindowReport& report) {
   for (const WindowCheck& check : report.checks) {
     if (check.code == ErrorCode{}) continue;
     verdict.worsen(check.code);  // a check that failed has a code of its own
-    const ReasonKind kind = check.status == CheckStatus::not_tested ? ReasonKind::not_tested
+    const ReasonKind kind = check.status == FindingStatus::not_tested ? ReasonKind::not_tested
                             : check.code == ErrorCode::bad_data     ? ReasonKind::wrong_data
                                                                     : ReasonKind::failed;
     if (verdict.reasons.size() < kMostListedReasons)
@@ -241,7 +263,7 @@ void add_broken_stage(WindowReport& report, const std::string& stage, const Erro
   if (stage.empty() || done) return;
   const bool stopped = error.code == ErrorCode::interrupted;
   report.checks.push_back({.name = stage,
-                           .status = stopped ? CheckStatus::not_tested : CheckStatus::fail,
+                           .status = stopped ? FindingStatus::not_tested : FindingStatus::fail,
                            .code = stopped ? ErrorCode::incomplete : error.code,
                            .message = "the job broke off: " + error.message});
 }
@@ -262,16 +284,16 @@ std::string window_header(const BenchHeader& header) {
 std::string window_text(const WindowReport& report, const Verdict& verdict, bool whole) {
   std::string text;
   for (const WindowCheck& check : report.checks) {
-    const char* word = check.status == CheckStatus::pass   ? "pass"
-                       : check.status == CheckStatus::fail ? "FAIL"
+    const char* word = check.status == FindingStatus::pass   ? "pass"
+                       : check.status == FindingStatus::fail ? "FAIL"
                        : check.code == ErrorCode{}         ? "n/a"
                                                            : "not tested";
     text += format("  {:<22}  {:<10}", check.name, word);
     if (check.looks > 0) text += format("  {} comparisons", check.looks);
-    if (check.status == CheckStatus::not_tested) text += format("  {}", check.message);
+    if (check.status == FindingStatus::not_tested) text += format("  {}", check.message);
     text.erase(text.find_last_not_of(' ') + 1);
     text += "\n";
-    if (check.status == CheckStatus::fail) text += format("    {}\n", check.message);
+    if (check.status == FindingStatus::fail) text += format("    {}\n", check.message);
   }
   for (const Measure& measure : kMeasures)
     text += whole && !report.pairs.empty() ? matrix_text(report, measure)
@@ -300,7 +322,7 @@ void write_findings(JsonWriter& json, const WindowReport& report) {
     json.field("device_reason", report.header.device_reason);
   write_hosts(json, report);
   json.key("checks").begin_array();
-  for (const WindowCheck& check : report.checks) write_check(json, as_check(check));
+  for (const WindowCheck& check : report.checks) write_finding(json, as_finding(check));
   json.end_array();
   write_pairs(json, report);
   write_culprits(json, report.culprits);

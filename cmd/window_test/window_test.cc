@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "cmd/measure/header.h"
+#include "cmd/measure/rank.h"
 #include "cmd/measure/timing.h"
 #include "kernels/cpu/launch.h"
 #include "runtime/window/memory.h"
@@ -16,8 +17,31 @@ namespace {
 constexpr size_t kMostFailureText = 1024;  // of one failure, or of why nothing was tested
 constexpr size_t kMostCulprits = 8;
 constexpr double kStageCopySeconds = 10;  // of a copy from or to a GPU
+constexpr TaskField kAlike[] = {{"iterations", "--iters"}};
+
+// Addresses of a rank for windows: so few that it can be seen what happens when they run out.
+uint64_t window_test_stride(int ranks) {
+  return std::max<uint64_t>(32 << 20, uint64_t(ranks) * (64 << 10));
+}
+
+Status run_window_test(const TaskContext& context) {
+  COLL_ASSIGN(WindowTestSpec spec, WindowTestSpec::from_json(context.spec.options));
+  static_cast<RankSettings&>(spec) = context.spec.settings;
+  context.sink.phase(context.rank, "connect");
+  runtime::CommOptions options = comm_options(spec, context.sink);
+  options.window_stride = window_test_stride(context.size);
+  options.transport = spec.transport;
+  options.net = spec.net;
+  if (context.sink.every_rank())
+    options.task = task_text("window-test", context.spec.options, kAlike);
+  return with_communicator(context, options, nullptr, [&](runtime::Communicator& communicator) {
+    return WindowTest(spec, communicator, context.sink).run();
+  });
+}
 
 }  // namespace
+
+const RankTask kWindowTestTask{.name = "window-test", .run = run_window_test};
 
 void WindowFindings::fail(ErrorCode code, int accused, const std::string& text) {
   if (failed_++ < kMostKept) failures_.push_back({code, accused, text.substr(0, kMostFailureText)});
@@ -78,10 +102,10 @@ WindowCheck merged_check(const std::string& name, std::span<const WindowFindings
     check.looks += found.looks();
     failed += found.failed();
     for (const WindowFailure& failure : found.failures()) {
-      if (check.status != CheckStatus::fail ||
+      if (check.status != FindingStatus::fail ||
           base::severity(failure.code) > base::severity(check.code))
         check.code = failure.code;
-      check.status = CheckStatus::fail;
+      check.status = FindingStatus::fail;
       add(format("rank {}: {}", rank, failure.text));
       if (failure.accused < 0 || culprits.size() >= kMostCulprits) continue;
       const std::string link = format("rank {} -> rank {}", failure.accused, rank);
@@ -93,13 +117,13 @@ WindowCheck merged_check(const std::string& name, std::span<const WindowFindings
     }
   }
   if (failed > told) check.message += format("; and {} more", failed - told);
-  if (check.status == CheckStatus::fail) return check;
+  if (check.status == FindingStatus::fail) return check;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const std::string& why = ranks[rank].why_not_tested();
     if (why.empty()) continue;
     const bool judged = ranks[rank].applies();
-    if (check.status == CheckStatus::not_tested && !judged) continue;
-    check.status = CheckStatus::not_tested;
+    if (check.status == FindingStatus::not_tested && !judged) continue;
+    check.status = FindingStatus::not_tested;
     check.message = why;
     if (!judged) continue;
     check.code = ErrorCode::incomplete;
@@ -109,11 +133,8 @@ WindowCheck merged_check(const std::string& name, std::span<const WindowFindings
   return check;
 }
 
-uint64_t window_test_stride(int ranks) {
-  return std::max<uint64_t>(32 << 20, uint64_t(ranks) * (64 << 10));
-}
-
-WindowTest::WindowTest(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink)
+WindowTest::WindowTest(const WindowTestSpec& spec, runtime::Communicator& communicator,
+                       TaskSink& sink)
     : spec_(spec),
       communicator_(communicator),
       sink_(sink),
@@ -204,8 +225,7 @@ Status WindowTest::stage(const char* name, Stage what) {
   }
   report_.checks.push_back(merged_check(name, all, report_.culprits));
   // Now, so that what was found is known when a later stage is the job's end.
-  if (rank() == 0 || sink_.every_rank()) sink_.suite(report_.to_json());
-  return {};
+  return rank() == 0 || sink_.every_rank() ? sink_.record(report_.to_json()) : Status();
 }
 
 Result<bool> WindowTest::over_budget() {
@@ -221,7 +241,8 @@ std::string WindowTest::budget_words() const {
 }
 
 Status WindowTest::run() {
-  COLL_TRY(send_header(spec_, {}, communicator_, sink_, deadline()));
+  COLL_ASSIGN(const BenchHeader header, gather_header(spec_, {}, communicator_, deadline()));
+  if (rank() == 0) COLL_TRY(sink_.record(encode_record(header)));
   sink_.phase(rank(), "measure");
   if (communicator_.device() != nullptr) {
     COLL_ASSIGN(stream_, transport::DeviceStream::make(communicator_.device()));

@@ -1,6 +1,5 @@
 // `collctl window-test`: proves windows of users' memory among the ranks of a job, stage by stage,
-// measures what moves between every two ranks, and judges. Each rank runs WindowTest on its thread
-// (bench_rank); after every stage all ranks hear what each has found, so that a rank that fails a
+// measures what moves between every two ranks, and judges. Each rank runs WindowTest on its thread; after every stage all ranks hear what each has found, so that a rank that fails a
 // check goes on with the others. An error of a stage (lost, deadline) is the end of the job, as it
 // is of a collective. Rank 0 makes the report and hands it on after every stage, so that what was
 // found before such an end is told; command.cc prints it.
@@ -11,13 +10,28 @@
 #include <string>
 #include <vector>
 
+#include "cmd/cli/parse.h"
 #include "cmd/measure/bench.h"
-#include "cmd/doctor/doctor.h"
+#include "cmd/judge/finding.h"
+#include "cmd/judge/verdict.h"
 #include "cmd/window_test/pattern.h"
 #include "runtime/one_sided/one_sided.h"
 #include "runtime/window/user_window.h"
 
 namespace collctl::cmd {
+
+inline constexpr double kWindowTestSeconds = 300;
+struct WindowTestSpec : RankSettings {
+  int iterations = 20;
+  double budget_s = kWindowTestSeconds;  // no stage and no pair begins later
+  std::string transport, net;
+
+  // What is its own: the settings travel beside it.
+  std::string to_json() const;
+  static Result<WindowTestSpec> from_json(const std::string& text);
+};
+// The row of the table of tasks.
+extern const RankTask kWindowTestTask;
 
 // --- the report: values, travels from rank 0 as JSON ---
 
@@ -35,7 +49,7 @@ struct WindowRatio {  // a collective on windows beside the same on ordinary mem
 };
 struct WindowCheck {
   std::string name;
-  CheckStatus status = CheckStatus::pass;
+  FindingStatus status = FindingStatus::pass;
   ErrorCode code{};          // 0: nothing to hold against it
   uint64_t looks = 0;        // comparisons, of all ranks together
   std::string message = {};  // what failed or was not tested; of several, the first ones
@@ -100,12 +114,9 @@ WindowCheck merged_check(const std::string& name, std::span<const WindowFindings
 
 // --- the stages ---
 
-// Addresses of a rank for windows: so few that it can be seen what happens when they run out.
-uint64_t window_test_stride(int ranks);
-
 class WindowTest {
  public:
-  WindowTest(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink);
+  WindowTest(const WindowTestSpec& spec, runtime::Communicator& communicator, TaskSink& sink);
   ~WindowTest();
   Status run();
 
@@ -162,9 +173,9 @@ class WindowTest {
   // As this rank sees another's window: by its mapping, else over the network.
   Status look_at(const Memory& memory, int owner, uint64_t offset, std::span<uint8_t> bytes);
 
-  const BenchSpec& spec_;
+  const WindowTestSpec& spec_;
   runtime::Communicator& communicator_;
-  BenchSink& sink_;
+  TaskSink& sink_;
   double timeout_s_;
   Deadline budget_;
   bool spent_ = false;  // the same on all ranks
@@ -181,5 +192,8 @@ std::string window_json(const WindowReport& report, const Verdict& verdict);
 // Of a job that broke off: collctl.error/1 around what was found before.
 std::string window_error_json(const WindowReport& report, const Error& error, int exit_code);
 std::string window_svg(const WindowReport& report);
+
+// The command.
+Result<int> window_test_command(const ParsedLine& line, Console& console);
 
 }  // namespace collctl::cmd

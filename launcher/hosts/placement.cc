@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/number_ranges.h"
 
 namespace collctl::launcher {
 
@@ -150,20 +151,8 @@ Result<JobPlacement> place_ranks(const std::vector<HostSlots>& hosts, const Plac
   return placement;
 }
 
-std::string number_ranges(const std::vector<int>& numbers, const char* separator) {
-  std::string text;
-  for (size_t i = 0; i < numbers.size();) {
-    size_t end = i + 1;
-    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
-    text += format("{}{}", text.empty() ? "" : separator, numbers[i]);
-    if (end - i > 1) text += format("-{}", numbers[end - 1]);
-    i = end;
-  }
-  return text;
-}
-
 std::string rank_range(const std::vector<int>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + number_ranges(ranks, ", ");
+  return (ranks.size() == 1 ? "rank " : "ranks ") + base::number_ranges(ranks, ", ");
 }
 
 Result<std::optional<JobPlacement>> place_before_asking(const std::vector<HostSpec>& hosts,

@@ -77,8 +77,6 @@ struct JobPlacement {
 // in turn to all hosts whose max_slots leave room, so that none gets more of them than it must.
 Result<JobPlacement> place_ranks(const std::vector<HostSlots>& hosts, const PlaceOptions& options);
 
-// "0-3,7", of ascending numbers; and "rank 3", "ranks 0-3, 7".
-std::string number_ranges(const std::vector<int>& numbers, const char* separator);
 std::string rank_range(const std::vector<int>& ranks);
 
 // The same before any host was asked: empty when it depends on slots that only the hosts know. An

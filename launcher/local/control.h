@@ -23,6 +23,7 @@ enum class FrameType : uint16_t {
   data = 4,    // rank -> launcher: opaque to the launcher (rows, links, talk); JSON made by cmd
   error = 5,   // rank -> launcher: encode_error()
   abort = 6,   // launcher -> rank: abort; payload = encode_error()
+  progress = 7,  // rank -> launcher: how far it is, for people
 };
 
 struct Frame {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/format.h"
+#include "base/shell.h"
 #include "launcher/ssh/clients.h"
 
 namespace collctl::launcher {
@@ -52,7 +53,7 @@ Words common(const ChannelOptions& options) {
 std::string command_line(const Words& words) {
   std::string line;
   for (const std::string& word : words)
-    line += format("{}{}", line.empty() ? "" : " ", shell_quoted(word));
+    line += format("{}{}", line.empty() ? "" : " ", base::shell_quoted(word));
   return line;
 }
 
@@ -95,7 +96,7 @@ std::string proxy_command(const Words& settings, const Words& hops) {
                       without_tokens(proxy_command(settings, {hops.begin(), hops.end() - 1})));
   if (!hop.user.empty()) words.insert(words.end(), {"-l", hop.user});
   if (!hop.port.empty()) words.insert(words.end(), {"-p", hop.port});
-  return command_line(words) + " -W '[%h]:%p' -- " + without_tokens(shell_quoted(hop.host));
+  return command_line(words) + " -W '[%h]:%p' -- " + without_tokens(base::shell_quoted(hop.host));
 }
 
 Words split(const std::string& list) {
@@ -109,12 +110,6 @@ Words split(const std::string& list) {
 }
 
 }  // namespace
-
-std::string shell_quoted(const std::string& word) {
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
 
 std::vector<std::string> openssh_command(const HostTarget& target, const ChannelOptions& options,
                                          const std::string& command, const std::string& log) {

@@ -10,7 +10,5 @@ namespace collctl::launcher {
 // `log`: where it writes its log, at DEBUG1.
 std::vector<std::string> openssh_command(const HostTarget& target, const ChannelOptions& options,
                                          const std::string& command, const std::string& log);
-// One word for a shell.
-std::string shell_quoted(const std::string& word);
 
 }  // namespace collctl::launcher

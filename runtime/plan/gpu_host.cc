@@ -11,6 +11,7 @@
 #include "topology/graph/parts.h"
 #include "topology/xml/graph_xml.h"
 #include "topology/detect/merge.h"
+#include "topology/xml/topo_file.h"
 #include "topology/xml/xml.h"
 
 namespace collctl::runtime {
@@ -137,11 +138,8 @@ Result<HostGpus> described(const topology::System& system, std::span<const int64
 Result<topology::System> this_machine() {
   topology::Reader reader = topology::live_reader();
   topology::Detected found = discover(reader);
-  const base::KnobValue file = base::knob_value(base::KnobId::topo_file);
-  if (file.text.empty()) return std::move(found.system);
-  auto read = topology::read_xml_file(file.text);
-  if (!read) return std::move(read.error()).within(file.origin);
-  return merge(read->system, found.system, file.text).system;
+  COLL_TRY(topology::complete_by_topo_file(found.system, found.findings));
+  return std::move(found.system);
 }
 
 // GPUs of one host talk by the first transport that can; the network comes last.

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "cmd/cli/foreign_options.h"
-#include "cmd/cli/options.h"
+#include "cmd/cli/parse.h"
 #include "cmd/measure/versus.h"
 #include "tests/catch.h"
 

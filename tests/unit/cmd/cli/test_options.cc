@@ -318,7 +318,7 @@ TEST_CASE("on GPUs sizes go further, unless they are given", "[cmd]") {
   CHECK(bench("allreduce --vs nccl --vs-config ring,symmetric").versus ==
         std::vector<std::string>{"ring", "symmetric"});
   CHECK(bench("allreduce --vs nccl --vs-config best").versus == versus_variants());
-  CHECK(bench("allreduce --device cuda").wish == DeviceWish::cuda);
+  CHECK(bench("allreduce --device cuda").wish == DeviceRequest::cuda);
 }
 
 TEST_CASE("a line becomes a spec", "[cmd]") {

@@ -55,8 +55,8 @@ inline Survey healthy(int count) {
 // "name host" of every check that is not passed, sorted.
 inline std::set<std::string> failures(const Diagnosis& diagnosis) {
   std::set<std::string> list;
-  for (const Check& check : diagnosis.checks)
-    if (check.status != CheckStatus::pass) {
+  for (const Finding& check : diagnosis.checks)
+    if (check.status != FindingStatus::pass) {
       list.insert(format("{} {}", check.name, check.host));
       CHECK(check.message != "");
       CHECK(check.remedy != "");
@@ -66,7 +66,7 @@ inline std::set<std::string> failures(const Diagnosis& diagnosis) {
 
 inline std::set<std::string> odd_ones(const Diagnosis& diagnosis) {
   std::set<std::string> list;
-  for (const Check& check : diagnosis.checks)
+  for (const Finding& check : diagnosis.checks)
     if (check.odd) list.insert(format("{} {}", check.name, check.host));
   return list;
 }

@@ -79,7 +79,7 @@ TEST_CASE("GPUs on PCI call for a driver and its GPUs, also where no host has th
     CHECK(failures(fewer).size() == size_t(hosts));
     CHECK(failures(fewer).count("gpus n0") == 1);
     const auto check = std::find_if(fewer.checks.begin(), fewer.checks.end(),
-                                    [](const Check& c) { return c.name == "gpus"; });
+                                    [](const Finding& c) { return c.name == "gpus"; });
     CHECK(check->message == "PCI shows 2 NVIDIA GPUs, the driver has 1 of them");
   }
 }
@@ -116,7 +116,7 @@ TEST_CASE("few processes: what there may be, what is in use, what to do", "[doct
   survey.hosts[0].facts->processes = {163, 100};
   const Diagnosis diagnosis = diagnose_hosts(survey);
   const auto check = std::find_if(diagnosis.checks.begin(), diagnosis.checks.end(),
-                                  [](const Check& c) { return c.name == "nproc"; });
+                                  [](const Finding& c) { return c.name == "nproc"; });
   REQUIRE(check != diagnosis.checks.end());
   CHECK(check->measured == "163");
   CHECK(check->expected == "164");
@@ -133,8 +133,8 @@ TEST_CASE("clocks are compared with each other, not with ours", "[doctor]") {
   survey.hosts[3].clock_offset_s = 3590;
   const Diagnosis diagnosis = diagnose_hosts(survey);
   CHECK(failures(diagnosis) == Names{"clock n3"});
-  for (const Check& check : diagnosis.checks)
-    if (check.status == CheckStatus::fail)
+  for (const Finding& check : diagnosis.checks)
+    if (check.status == FindingStatus::fail)
       CHECK(check.message == "its clock is 10.000 s behind that of the other hosts");
   // Not more than what could be measured.
   survey.hosts[3].clock_offset_s = 3600.7;

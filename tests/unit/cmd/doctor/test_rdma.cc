@@ -45,7 +45,7 @@ TEST_CASE("doctor: GIDs of active ports, and the way into the GPUs' memory", "[d
   CHECK(failures(good).empty());
   CHECK(int(good.code) == 0);
   int gids = 0;
-  for (const Check& check : good.checks)
+  for (const Finding& check : good.checks)
     if (check.name == "gid" && check.device == "mlx5_0:1") {
       ++gids;
       CHECK(check.measured == "3 RoCE v2 ::ffff:10.0.0.7");

@@ -24,17 +24,17 @@ HostGpus told(HostGpus gpus, const std::string& visible) {
 }
 
 std::string refused(const std::vector<HostGpus>& hosts, const std::string& at_fault) {
-  const auto choice = choose_device(DeviceWish::automatic, hosts);
+  const auto choice = choose_device(DeviceRequest::automatic, hosts);
   REQUIRE_FALSE(choice.ok());
   CHECK(choice.error().code == ErrorCode::unavailable);
   CHECK(choice.error().host == at_fault);
   CHECK(choice.error().hint.find("--device cpu") != std::string::npos);
-  CHECK(choose_device(DeviceWish::cpu, hosts)->why == "--device cpu");
+  CHECK(choose_device(DeviceRequest::cpu, hosts)->why == "--device cpu");
   return choice.error().message;
 }
 
 std::string why_cores(const std::vector<HostGpus>& hosts) {
-  const auto choice = choose_device(DeviceWish::automatic, hosts);
+  const auto choice = choose_device(DeviceRequest::automatic, hosts);
   REQUIRE(choice.ok());
   CHECK_FALSE(choice->on_gpus);
   return choice->why;
@@ -55,10 +55,10 @@ TEST_CASE("automatic: cores where no host has a GPU, or none is wanted", "[cmd]"
 
 TEST_CASE("automatic: GPUs where every host has usable ones", "[cmd]") {
   const auto choice =
-      choose_device(DeviceWish::automatic, {with_gpus("a", 2, 2), with_gpus("b", 8, 8)});
+      choose_device(DeviceRequest::automatic, {with_gpus("a", 2, 2), with_gpus("b", 8, 8)});
   REQUIRE(choice.ok());
   CHECK(choice->on_gpus);
-  CHECK(choose_device(DeviceWish::automatic, {told(with_gpus("a", 1, 2), "1")})->on_gpus);
+  CHECK(choose_device(DeviceRequest::automatic, {told(with_gpus("a", 1, 2), "1")})->on_gpus);
 }
 
 TEST_CASE("automatic: GPUs that cannot be used, and hosts that disagree, are errors", "[cmd]") {

@@ -7,7 +7,7 @@ namespace collctl::cmd::testing {
 
 inline BenchSpec gpu_bench(kernels::Collective collective) {
   BenchSpec spec = small_bench(collective);
-  spec.wish = DeviceWish::cuda;
+  spec.device_request = DeviceRequest::cuda;
   spec.launcher = &runtime::testing::host_launcher();
   return spec;
 }

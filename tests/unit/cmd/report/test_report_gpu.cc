@@ -205,7 +205,7 @@ TEST_CASE("what ranks say of GPUs and of NCCL arrives at the launcher", "[report
   CHECK(sink.got_row->out_of_place.versus[1].variant == "default");
   CHECK(sink.got_row->out_of_place.ratio() == 2);
   BenchSpec spec = report.spec;
-  spec.wish = DeviceWish::cuda;
+  spec.device_request = DeviceRequest::cuda;
   spec.device = 3;
   spec.cuda_graph = 7;
   spec.misalign = 24;

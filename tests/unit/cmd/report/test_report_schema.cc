@@ -58,7 +58,7 @@ BenchReport gpu_report() {
   fake_nvml::set_throttle("0000:11:00.0", {0x4});
   fake_nvml::set_throttle("0000:10:00.0", {0x0, 0x8});
   BenchSpec spec = small_bench(kernels::Collective::all_reduce);
-  spec.wish = DeviceWish::cuda;
+  spec.device_request = DeviceRequest::cuda;
   spec.launcher = &host_launcher();
   spec.cuda_graph = 2;
   spec.versus = {"default", "ring", "symmetric"};

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "cmd/verify/data_inputs.h"
-#include "cmd/text/number_forms.h"
+#include "cmd/verify/number_forms.h"
 #include "tests/catch.h"
 #include "tests/rounds.h"
 

@@ -175,7 +175,7 @@ TEST_CASE("a check is as bad as its worst rank", "[window-test]") {
   good.looked(3);
   std::vector<WindowFindings> ranks{good, good};
   WindowCheck check = merged_check("x", ranks, culprits);
-  CHECK(check.status == CheckStatus::pass);
+  CHECK(check.status == FindingStatus::pass);
   CHECK(check.looks == 6);
   CHECK(check.code == ErrorCode{});
   ranks[1] = with_failure(ErrorCode::failed, -1, "small");
@@ -193,7 +193,7 @@ TEST_CASE("a check is as bad as its worst rank", "[window-test]") {
   not_tested.not_tested("no memory");
   foreign.does_not_apply("one rank");
   check = merged_check("x", std::vector{foreign, foreign}, culprits);
-  CHECK(check.status == CheckStatus::not_tested);
+  CHECK(check.status == FindingStatus::not_tested);
   CHECK(check.code == ErrorCode{});
   check = merged_check("x", std::vector{foreign, not_tested}, culprits);
   CHECK(check.code == ErrorCode::incomplete);
@@ -213,13 +213,13 @@ TEST_CASE("more failures than are told are counted", "[window-test]") {
 TEST_CASE("the verdict: wrong data, then failures, then what was not tested", "[window-test]") {
   WindowReport report = small_report();
   CHECK(judge(report).ok);
-  report.checks.push_back({.name = "y", .status = CheckStatus::not_tested});
+  report.checks.push_back({.name = "y", .status = FindingStatus::not_tested});
   CHECK(judge(report).ok);  // it does not apply
   report.checks.back().code = ErrorCode::incomplete;
   CHECK(judge(report).code == ErrorCode::incomplete);
-  report.checks.push_back({.name = "z", .status = CheckStatus::fail, .code = ErrorCode::failed});
+  report.checks.push_back({.name = "z", .status = FindingStatus::fail, .code = ErrorCode::failed});
   CHECK(judge(report).code == ErrorCode::failed);
-  report.checks.push_back({.name = "w", .status = CheckStatus::fail, .code = ErrorCode::bad_data});
+  report.checks.push_back({.name = "w", .status = FindingStatus::fail, .code = ErrorCode::bad_data});
   CHECK(judge(report).code == ErrorCode::bad_data);
   CHECK(judge(report).reasons.size() == 3);
   const Verdict nothing = judge(WindowReport{});
@@ -230,7 +230,7 @@ TEST_CASE("the verdict: wrong data, then failures, then what was not tested", "[
 TEST_CASE("a report travels as JSON and is shown", "[window-test]") {
   WindowReport report = small_report();
   report.checks.push_back({.name = "y",
-                           .status = CheckStatus::fail,
+                           .status = FindingStatus::fail,
                            .code = ErrorCode::bad_data,
                            .looks = 1,
                            .message = "rank 1: wrong"});
@@ -300,7 +300,7 @@ TEST_CASE("a job that broke off tells what was found before", "[window-test]") {
   CHECK(json["measured"].count("verdict") == 0);
   // Who ends it by a signal finds nothing wrong with it.
   add_broken_stage(stopped, "times", Error(ErrorCode::interrupted, "ended by SIGINT"));
-  CHECK(stopped.checks[1].status == CheckStatus::not_tested);
+  CHECK(stopped.checks[1].status == FindingStatus::not_tested);
   CHECK(judge(stopped).code == ErrorCode::incomplete);
 }
 
@@ -367,7 +367,7 @@ TEST_CASE("the whole test among ranks of one host", "[window-test]") {
     REQUIRE(outcome.reports.size() == 12);
     const WindowReport& report = outcome.reports.back();
     for (const WindowCheck& check : report.checks)
-      if (check.code != ErrorCode{} || check.status == CheckStatus::fail)
+      if (check.code != ErrorCode{} || check.status == FindingStatus::fail)
         FAIL_CHECK(check.name << ": " << check.message);
     CHECK(report.checks.size() == 12);
     CHECK(report.pairs.size() == size_t(ranks) * size_t(ranks - 1));
@@ -386,9 +386,9 @@ TEST_CASE("what does not begin within the budget is not tested", "[window-test]"
   for (const auto& error : outcome.errors) FAIL_CHECK(error);
   REQUIRE(outcome.reports.size() == 12);
   const WindowReport& report = outcome.reports.back();
-  CHECK(report.checks[0].status == CheckStatus::pass);
+  CHECK(report.checks[0].status == FindingStatus::pass);
   for (size_t i = 1; i < report.checks.size(); ++i) {
-    CHECK(report.checks[i].status == CheckStatus::not_tested);
+    CHECK(report.checks[i].status == FindingStatus::not_tested);
     CHECK(report.checks[i].message ==
           "rank 0: it did not begin within the budget of 1e-06 s (--budget)");
   }
@@ -402,8 +402,8 @@ TEST_CASE("the whole test where every rank is out of the others' reach", "[windo
   const WindowReport& report = outcome.reports.back();
   // No collective can work from window to window there: that is said, and is no pass.
   for (const WindowCheck& check : report.checks)
-    CHECK(check.status == (check.name == "collectives" ? CheckStatus::not_tested
-                                                       : CheckStatus::pass));
+    CHECK(check.status == (check.name == "collectives" ? FindingStatus::not_tested
+                                                       : FindingStatus::pass));
   CHECK(judge(report).code == ErrorCode::incomplete);
   REQUIRE(report.pairs.size() == 6);
   for (const WindowPair& pair : report.pairs) CHECK(pair.path == "NET/Socket");
@@ -419,7 +419,7 @@ TEST_CASE("the whole test among GPU ranks", "[window-test][gpu]") {
     const WindowReport& report = outcome.reports.back();
     CHECK(report.header.device == "cuda");
     for (const WindowCheck& check : report.checks)
-      if (check.code != ErrorCode{} || check.status == CheckStatus::fail)
+      if (check.code != ErrorCode{} || check.status == FindingStatus::fail)
         FAIL_CHECK(check.name << ": " << check.message);
     for (const WindowPair& pair : report.pairs) CHECK(pair.path == "window");
   }

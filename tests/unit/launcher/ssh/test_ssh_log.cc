@@ -3,6 +3,7 @@
 
 #include "launcher/ssh/clients.h"
 #include "launcher/ssh/kexinit.h"
+#include "base/shell.h"
 #include "launcher/ssh/openssh_command.h"
 #include "launcher/ssh/openssh_log.h"
 #include "tests/catch.h"
@@ -178,7 +179,7 @@ TEST_CASE("the command line of the system's ssh") {
     if (word.rfind("ProxyCommand=", 0) == 0) proxy = word;
   CHECK(proxy.find("-W '[%h]:%p' -- 'fd00::1'") != std::string::npos);
   CHECK(proxy.find("[%%h]:%%p") != std::string::npos);  // the first hop, quoted once more
-  CHECK(launcher::shell_quoted("it's") == "'it'\\''s'");
+  CHECK(base::shell_quoted("it's") == "'it'\\''s'");
 }
 
 TEST_CASE("key exchange: the server's lists are read from any pieces") {

@@ -1,5 +1,5 @@
-// The parts of THE table of options: table.cc puts them together. Used by options_*.cc
-// only.
+// What the rows of THE table of options (cmd/options.cc) are made with; each folder has those that
+// fill its records (cmd/*/option_rows.cc).
 #pragma once
 #include <string>
 #include <utility>
@@ -24,14 +24,5 @@ struct Adder {
     table.push_back(std::move(option));
   }
 };
-
-// Of the table of algorithms, and "all".
-std::vector<std::string> algorithm_names();
-
-void add_launch_options(std::vector<Option>& table);
-void add_host_options(std::vector<Option>& table);
-void add_plan_options(std::vector<Option>& table);
-void add_rails_options(std::vector<Option>& table);
-void add_measure_options(std::vector<Option>& table);  // cmd/measure/option_rows.cc
 
 }  // namespace collctl::cmd

@@ -1,5 +1,5 @@
-// run_bench_job: a collective measured by ranks of ours; here as processes, see threads.cc and
-// join.cc for the other two ways.
+// run_task_job: a task done by ranks of ours; here as processes, see threads.cc and join.cc for the
+// other two ways.
 #include <algorithm>
 
 #include "base/format.h"
@@ -8,7 +8,7 @@
 #include "cmd/job/config.h"
 #include "cmd/job/modes.h"
 #include "cmd/job/start.h"
-#include "cmd/text/last_words.h"
+#include "cmd/job/last_words.h"
 #include "cmd/job/rank_output.h"
 #include "cmd/job/root_cause.h"
 
@@ -30,15 +30,15 @@ bool started(const std::string& phase) {
   return !phase.empty() && phase != "bootstrap" && phase != "connect";
 }
 
-class BenchJob {
+class TaskJob {
  public:
-  BenchJob(const LaunchOptions& options, const BenchSpec& spec, BenchSink& sink)
-      : options_(options), spec_(completed(spec, options)), sink_(sink) {}
+  TaskJob(const LaunchOptions& options, const TaskSpec& spec, TaskSink& sink)
+      : options_(options), spec_(spec), sink_(sink) {}
   JobOutcome run();
 
  private:
   Status start();
-  Result<BenchSpec> settle(const BenchSpec& spec, const StartedJob& job) const;
+  Result<TaskSpec> settle(const StartedJob& job) const;
   Status loop();
   Deadline next_deadline() const;
   void check_deadlines();
@@ -57,8 +57,8 @@ class BenchJob {
   JobOutcome outcome();
 
   const LaunchOptions& options_;
-  const BenchSpec spec_;
-  BenchSink& sink_;
+  const TaskSpec& spec_;
+  TaskSink& sink_;
   Interrupts interrupts_{false};
   std::unique_ptr<launcher::RankGroup> job_;
   launcher::RemoteJob* remote_ = nullptr;
@@ -75,7 +75,7 @@ class BenchJob {
   std::optional<Error> job_error_;         // of the job itself: deadlines, defects
 };
 
-Status BenchJob::start() {
+Status TaskJob::start() {
   COLL_ASSIGN(StartedJob job, start_job(options_, nullptr, interrupts_, hosts_));
   job_ = std::move(job.group);
   remote_ = job.remote;
@@ -92,10 +92,13 @@ Status BenchJob::start() {
   config.start_timeout_s = options_.start_timeout_s;
   config.one_host = job.one_host;
   config.hosts = job.host_of;
-  COLL_ASSIGN(const BenchSpec spec, settle(spec_, job));
+  COLL_ASSIGN(const TaskSpec spec, settle(job));
+  config.task = spec.task->name;
+  config.options = spec.options;
+  const RankSettings settings = completed(spec.settings, options_);
   for (int rank = 0; rank < ranks; ++rank) {
     config.rank = rank;
-    config.spec = for_rank(spec, job.local_rank[size_t(rank)], job.gpus_of[size_t(rank)]);
+    config.settings = for_rank(settings, job.local_rank[size_t(rank)], job.gpus_of[size_t(rank)]);
     const std::string text = config.to_json();
     const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
     // A rank that is gone already is noticed, with its reason, by the loop.
@@ -108,10 +111,9 @@ Status BenchJob::start() {
 }
 
 // On hosts it is known only now where the ranks compute.
-Result<BenchSpec> BenchJob::settle(const BenchSpec& spec, const StartedJob& job) const {
-  for (const int root : spec.roots) COLL_TRY(check_root(root, int(job.host_of.size())));
-  if (job.gpus.empty()) return spec;  // this host was asked before
-  COLL_ASSIGN(const DeviceChoice choice, choose_device(spec.wish, job.gpus));
+Result<TaskSpec> TaskJob::settle(const StartedJob& job) const {
+  if (job.gpus.empty()) return spec_;  // this host was asked before
+  COLL_ASSIGN(const DeviceChoice choice, choose_device(spec_.settings.device_request, job.gpus));
   if (choice.on_gpus)
     for (size_t rank = 0; rank < job.gpus_of.size(); ++rank) {
       const int gpus = job.gpus_of[rank];
@@ -119,10 +121,10 @@ Result<BenchSpec> BenchJob::settle(const BenchSpec& spec, const StartedJob& job)
       const auto here = std::count(job.host_of.begin(), job.host_of.end(), job.host_of[rank]);
       COLL_TRY(check_gpus(job.host_of[rank], int(here), gpus, options_.oversubscribe));
     }
-  return settled(spec, choice.on_gpus, choice.why);
+  return settled(spec_, {choice.on_gpus, choice.why, int(job.host_of.size())});
 }
 
-Deadline BenchJob::next_deadline() const {
+Deadline TaskJob::next_deadline() const {
   Deadline next = Deadline::after_seconds(kForever);
   const auto since_start = [&](double s) { return Deadline::at_ns(began_ns_ + int64_t(s * 1e9)); };
   if (settle_) return ending_ ? Deadline::after_seconds(1) : *settle_;
@@ -133,7 +135,7 @@ Deadline BenchJob::next_deadline() const {
 
 // The first failure: look at every process before anything is ended, tell the others to abort,
 // and give them a moment to say what they saw.
-void BenchJob::trouble(const Error& what) {
+void TaskJob::trouble(const Error& what) {
   if (settle_) return;
   settle_ = Deadline::after_seconds(kSettleSeconds);
   job_->look();
@@ -145,36 +147,36 @@ void BenchJob::trouble(const Error& what) {
   }
 }
 
-void BenchJob::fail_job(Error error) {
+void TaskJob::fail_job(Error error) {
   if (!job_error_) job_error_ = std::move(error);
   trouble(*job_error_);
 }
 
 // Whoever is left has said what it knows, or is stopped and cannot.
-bool BenchJob::nobody_left_to_hear() const {
+bool TaskJob::nobody_left_to_hear() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [&](const RankFacts& r) {
     const char state = job_->state(r.end.rank);
     return r.exited || r.end.error || state == 'T' || state == 't';
   });
 }
 
-void BenchJob::note(int rank) {
+void TaskJob::note(int rank) {
   const auto running = [&](int r) { return started(ranks_[size_t(r)].end.phase); };
   note_progress(hosts_, *job_, rank, running, double(now_ns() - began_ns_) / 1e9);
 }
 
-void BenchJob::take_states() {
+void TaskJob::take_states() {
   for (RankFacts& r : ranks_) r.state = r.exited ? 0 : job_->state(r.end.rank);
 }
 
-void BenchJob::end_ranks(double grace_s) {
+void TaskJob::end_ranks(double grace_s) {
   if (!ending_) take_states();
   ending_ = true;
   job_->end(grace_s);
   last_deadline_ = Deadline::after_seconds(grace_s + kKillSeconds);
 }
 
-void BenchJob::check_deadlines() {
+void TaskJob::check_deadlines() {
   if (settle_ && !ending_ && (settle_->passed() || nobody_left_to_hear()))
     end_ranks(options_.grace_s);
   if (settle_) return;
@@ -194,7 +196,7 @@ void BenchJob::check_deadlines() {
                           options_.start_timeout_s, ranks_now())));
 }
 
-void BenchJob::take_signals() {
+void TaskJob::take_signals() {
   while (const auto number = interrupts_.take()) {
     // The second one does not wait for the grace.
     end_ranks(signal_ == 0 ? options_.grace_s : 0);
@@ -203,7 +205,7 @@ void BenchJob::take_signals() {
   }
 }
 
-void BenchJob::handle_frame(Event& event) {
+void TaskJob::handle_frame(Event& event) {
   RankFacts& r = ranks_[size_t(event.rank)];
   switch (event.frame.type) {
     case FrameType::id:
@@ -222,8 +224,11 @@ void BenchJob::handle_frame(Event& event) {
       note(event.rank);
       return;
     case FrameType::data:
-      if (Status s = deliver_record(event.frame.text(), sink_); !s)
+      if (Status s = sink_.record(event.frame.text()); !s)
         fail_job(std::move(s.error()).within(format("record of rank {}", event.rank)));
+      return;
+    case FrameType::progress:
+      sink_.progress(event.frame.text());
       return;
     case FrameType::error:
       if (r.end.error) return;
@@ -238,7 +243,7 @@ void BenchJob::handle_frame(Event& event) {
                  format("rank {} sent a frame of type {}", event.rank, int(event.frame.type))));
 }
 
-void BenchJob::handle_exit(const Event& event) {
+void TaskJob::handle_exit(const Event& event) {
   RankFacts& r = ranks_[size_t(event.rank)];
   r.exited = true;
   note(event.rank);
@@ -250,7 +255,7 @@ void BenchJob::handle_exit(const Event& event) {
   trouble(Error(ErrorCode::lost, format("rank {} is gone", event.rank)).blame(event.rank));
 }
 
-void BenchJob::handle_lost(Event& event) {
+void TaskJob::handle_lost(Event& event) {
   RankFacts& r = ranks_[size_t(event.rank)];
   r.exited = true;
   r.ended_by_us = ending_;
@@ -261,7 +266,7 @@ void BenchJob::handle_lost(Event& event) {
   trouble(*r.end.error);
 }
 
-void BenchJob::handle(Event& event) {
+void TaskJob::handle(Event& event) {
   if (event.kind == EventKind::frame) handle_frame(event);
   if (event.kind == EventKind::exited) handle_exit(event);
   if (event.kind == EventKind::lost) handle_lost(event);
@@ -271,12 +276,12 @@ void BenchJob::handle(Event& event) {
   forward_line(event, options_.tag_output ? rank_tag(event.rank, host) : "");
 }
 
-Result<std::vector<Event>> BenchJob::wait_for_events() {
+Result<std::vector<Event>> TaskJob::wait_for_events() {
   const int wake = interrupts_.fd();
   return job_->wait(next_deadline(), {&wake, 1});
 }
 
-Status BenchJob::loop() {
+Status TaskJob::loop() {
   while (job_->running_count() > 0 && !(last_deadline_ && last_deadline_->passed())) {
     COLL_ASSIGN(std::vector<Event> events, wait_for_events());
     for (Event& event : events) handle(event);
@@ -287,7 +292,7 @@ Status BenchJob::loop() {
   return {};
 }
 
-JobOutcome BenchJob::outcome() {
+JobOutcome TaskJob::outcome() {
   JobOutcome out;
   out.seconds = double(now_ns() - began_ns_) / 1e9;
   for (const RankFacts& r : ranks_) out.ranks.push_back(r.end);
@@ -312,7 +317,7 @@ JobOutcome BenchJob::outcome() {
   return out;
 }
 
-JobOutcome BenchJob::run() {
+JobOutcome TaskJob::run() {
   Status status = start();
   if (status) status = loop();
   if (!status && !job_error_) job_error_ = status.error();
@@ -333,12 +338,12 @@ JobOutcome failed_outcome(Error error) {
   return out;
 }
 
-JobOutcome run_bench_job(const LaunchOptions& given, const BenchSpec& spec, BenchSink& sink) {
+JobOutcome run_task_job(const LaunchOptions& given, const TaskSpec& spec, TaskSink& sink) {
   LaunchOptions options = given;
   if (Status status = adopt(options); !status) return failed_outcome(status.error());
   if (options.joins()) return run_joined(options, spec, sink);
   if (options.rank_mode == "thread") return run_threads(options, spec, sink);
-  return BenchJob(options, spec, sink).run();
+  return TaskJob(options, spec, sink).run();
 }
 
 }  // namespace collctl::cmd

@@ -1,4 +1,4 @@
-#include "cmd/text/number_forms.h"
+#include "cmd/verify/number_forms.h"
 
 #include <bit>
 #include <cmath>

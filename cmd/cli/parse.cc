@@ -1,5 +1,5 @@
 // Finding the command, checking values against the tables.
-#include "cmd/cli/options.h"
+#include "cmd/cli/parse.h"
 
 #include <algorithm>
 #include <cctype>
@@ -39,7 +39,7 @@ Error unknown_collective(const std::vector<std::string>& arguments, size_t place
   const std::string& word = arguments[place];
   std::vector<std::string> names;
   for (const Command& command : commands())
-    if (find_collective(command.name) != nullptr && !command.hidden)
+    if (stands_under_run(command) && !command.hidden)
       names.emplace_back(command.name);
   std::string near = find_collective(meant_command(word)) != nullptr ? meant_command(word) : "";
   // The name of a file is a program's.
@@ -52,7 +52,7 @@ Error unknown_collective(const std::vector<std::string>& arguments, size_t place
 // The first word of run that is neither an option nor its value decides what it runs: what stands
 // behind a program's name are the program's options, not mistakes in ours.
 Status check_first_word(const ParsedLine& line, const std::vector<std::string>& arguments) {
-  if (line.command->id != CommandId::run || line.has_program) return {};
+  if (line.command->kind != CommandKind::run || line.has_program) return {};
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     if (word.size() > 1 && word[0] == '-') {
@@ -73,7 +73,7 @@ Status check_first_word(const ParsedLine& line, const std::vector<std::string>& 
 Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) {
   const Command& command = *line.command;
   auto& words = line.words;
-  if (command.id == CommandId::run && !line.has_program) {
+  if (command.kind == CommandKind::run && !line.has_program) {
     if (words.empty()) {
       if (line.help) return {};
       return usage(
@@ -88,44 +88,44 @@ Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) 
                             arguments.begin()));
     words.erase(words.begin());
   }
-  if (find_collective(command.name) != nullptr) line.collective = &command;
+  if (stands_under_run(command)) line.collective = &command;
   if (line.help) return {};
-  size_t most = command.id == CommandId::help ? 2 : 0;
-  if (command.id == CommandId::completion || command.id == CommandId::man ||
-      command.id == CommandId::report)
-    most = 1;
+  const auto most = size_t(std::max(command.words, command.most_words));
   if (words.size() > most)
     return usage(line.has_program
                      ? format("unexpected '{}' before --; the program goes after it", words[most])
                      : format("unexpected '{}'; collctl {} -h shows what it takes", words[most],
                               command.name));
-  if (words.size() < most && command.id != CommandId::help)
+  if (words.size() < size_t(command.words))
     return usage(format("expected {}", command.arguments));
-  if (!command.words.empty() &&
-      std::find(command.words.begin(), command.words.end(), words[0]) == command.words.end())
-    return usage(format("'{}': expected {}", words[0], joined(command.words, ", ")));
+  if (!command.known_words.empty() &&
+      std::find(command.known_words.begin(), command.known_words.end(), words[0]) ==
+          command.known_words.end())
+    return usage(format("'{}': expected {}", words[0], joined(command.known_words, ", ")));
   if (line.has_program && line.program.empty()) return usage("expected a program after --");
   return {};
 }
 
 // run takes the options of both its forms; the ones of the other form have no meaning.
 Status check_form(const ParsedLine& line) {
-  if (line.command->id != CommandId::run || line.help) return {};
-  const Suite suite = line.collective != nullptr ? line.collective->suite : Suite::none;
-  const bool rails = suite == Suite::rails;
-  const uint32_t form = line.has_program               ? kProgram
-                        : rails                        ? kRails
-                        : suite == Suite::window_test ? kBench | kWindowTest
-                                                       : kBench;
+  if (line.command->kind != CommandKind::run || line.help) return {};
+  const Command* const task =
+      line.collective != nullptr && line.collective->kind == CommandKind::task ? line.collective
+                                                                              : nullptr;
+  const uint32_t form = line.has_program                          ? kProgram
+                        : task != nullptr && task->under_run != 0 ? task->under_run
+                        : task != nullptr                         ? task->scopes
+                                                                  : kBench;
   for (const auto& [name, values] : line.given) {
     const uint32_t scopes = find_option(name, line.command->scopes)->scopes;
     if ((scopes & form) != 0) continue;
-    if (scopes == kRails || scopes == kWindowTest)
-      return usage(format("--{} is for collctl run {}", name,
-                          scopes == kRails ? "rails" : "window-test"));
+    for (const Command& other : commands())
+      if (other.kind == CommandKind::task && scopes == other.scopes)
+        return usage(format("--{} is for collctl run {}", name, other.name));
     if (line.has_program)
       return usage(format("--{} measures a collective; it has no meaning with a program", name));
-    if (rails) return usage(format("--{} has no meaning with rails", name));
+    if (task != nullptr && (form & kBench) == 0)
+      return usage(format("--{} has no meaning with {}", name, task->name));
     return usage(
         format("--{} has no meaning with a collective; it is for collctl run -- <program>", name));
   }
@@ -342,7 +342,7 @@ Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
     return unknown_command(ours[0]);
   }
   ours.erase(ours.begin());
-  if (line.has_program && line.command->id != CommandId::run)
+  if (line.has_program && line.command->kind != CommandKind::run)
     return usage(format("{} takes no program; to launch one: collctl run -- <program>",
                         line.command->name))
         .within(line.command->name);
@@ -362,7 +362,7 @@ Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
   // -o -: the report for programs on standard output. A picture of topo stays one.
   if (const auto files = line.given.find("output");
       files != line.given.end() && find_option("json", line.command->scopes) != nullptr &&
-      line.command->id != CommandId::topo && std::erase(files->second, "-") > 0) {
+      !line.command->draws_to_stdout && std::erase(files->second, "-") > 0) {
     line.given["json"].push_back("true");
     if (files->second.empty()) line.given.erase(files);
   }

@@ -5,7 +5,7 @@
 
 #include "base/format.h"
 #include "cmd/cli/foreign_options.h"
-#include "cmd/cli/options.h"
+#include "cmd/cli/parse.h"
 
 namespace collctl::cmd {
 namespace {

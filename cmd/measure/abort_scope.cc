@@ -1,4 +1,4 @@
-#include "cmd/job/abort_scope.h"
+#include "cmd/measure/abort_scope.h"
 
 #include <mutex>
 

@@ -1,7 +1,6 @@
-// From words on the command line to what they mean. parse() finds the command and checks every
-// value against the tables; interpret_*() turn a parsed line into the records that the job and the
-// bench take. Called by the command line before anything is started. All errors have code usage
-// (or unavailable, for devices that are not here). Threads: values.
+// From words on the command line to a parsed line: parse() finds the command and checks every value
+// against the tables. What the values mean stands beside the records that they fill
+// (cmd/*/options.h). All errors have code usage. Threads: values.
 #pragma once
 #include <map>
 #include <optional>
@@ -10,10 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cmd/measure/bench.h"
-#include "cmd/verify/buffer_shape.h"
 #include "cmd/cli/command.h"
-#include "cmd/job/job.h"
 
 namespace collctl::cmd {
 
@@ -50,7 +46,7 @@ bool is_help_topic(const std::string& word);
 std::string help_topics();
 
 Result<ParsedLine> parse(const std::vector<std::string>& arguments);
-// The options of one command, by CLI11 (options_parse.cc): fills `given` and `words`.
+// The options of one command, by CLI11 (split.cc): fills `given` and `words`.
 Status parse_options(const Command& command, const std::vector<std::string>& arguments,
                      ParsedLine& line);
 // The option that a word such as -n or --ranks (without a joined value) is, or null.
@@ -61,42 +57,5 @@ Status check_value(const Option& option, const std::string& value);
 std::vector<std::string> expand_choices(const Option& option, const std::string& value);
 // The nearest of the names, or "" when none is near.
 std::string nearest(const std::string& word, const std::vector<std::string>& names);
-
-struct Limit {  // --min-busbw, --max-latency
-  double value = 0;
-  std::optional<uint64_t> at_bytes;
-};
-
-enum class Format : uint8_t { text, json, csv, jsonl, nccl_tests, svg, html };
-struct OutputFile {
-  std::string path;  // never "-": that is --json (topo: the picture on standard output)
-  Format format;
-};
-struct OutputOptions {
-  Format format = Format::text;
-  std::vector<OutputFile> files;
-  bool plot = false, quiet = false, wide = false;
-  int verbosity = 0;
-  std::optional<Limit> min_busbw, max_latency;
-};
-
-// Reads the hostfile, if there is one.
-Result<LaunchOptions> interpret_launch(const ParsedLine& line);
-// The part about hosts (cmd/job/host_options.cc); also of commands that launch nothing.
-Status interpret_hosts(const ParsedLine& line, LaunchOptions& launch);
-launcher::PlaceOptions place_options(const LaunchOptions& launch);
-// `ranks`: of the job, to check roots; 0: known when the hosts have answered.
-Result<BenchSpec> interpret_bench(const ParsedLine& line, int ranks);
-// A root that no rank of a job is: also asked when hosts have said how many there are.
-Status check_root(int root, int ranks);
-// The same of window-test (cmd/window_test/command.cc).
-Result<BenchSpec> interpret_window_test(const ParsedLine& line);
-// --device.
-Result<DeviceWish> interpret_device(const ParsedLine& line);
-// -b, -e, -f and --step-bytes.
-Result<SizeRange> interpret_sizes(const ParsedLine& line);
-Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* spec);
-// What was given and has no meaning for this collective, as sentences for standard error.
-std::vector<std::string> useless_options(const ParsedLine& line);
 
 }  // namespace collctl::cmd

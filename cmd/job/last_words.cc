@@ -1,4 +1,4 @@
-#include "cmd/text/last_words.h"
+#include "cmd/job/last_words.h"
 
 namespace collctl::cmd {
 namespace {

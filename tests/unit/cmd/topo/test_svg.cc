@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <pugixml.hpp>
 
-#include "cmd/text/svg.h"
+#include "cmd/topo/picture.h"
 #include "tests/unit/cmd/topo/topo_machines.h"
 
 using namespace collctl::cmd;

@@ -1,0 +1,13 @@
+// The help of commands, made of the tables. Any thread.
+#pragma once
+#include <string>
+
+#include "cmd/cli/command.h"
+
+namespace collctl::cmd {
+
+// Of one command, or of all when null. `topic`: empty for what fits on a screen, else one of
+// is_help_topic().
+std::string help_text(const Command* command, const std::string& topic);
+
+}  // namespace collctl::cmd

@@ -1,0 +1,165 @@
+// One rank of a measurement: the row of the table of tasks, and the communicator around a BenchRun.
+#include "cmd/measure/rank.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/thrown.h"
+#include "cmd/measure/abort_scope.h"
+#include "cmd/measure/run.h"
+#include "cmd/measure/soak.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr double kAlikeSeconds = 2;  // all ranks refuse the same operation well within
+constexpr double kFinishSeconds = 30;
+
+// How a rank reaches others (--transport, --net, --p2p) and its timeouts are its own.
+constexpr TaskField kAlike[] = {{"min_bytes", "--min-bytes"},
+                                {"max_bytes", "--max-bytes"},
+                                {"step_factor", "--step-factor"},
+                                {"step_bytes", "--step-bytes"},
+                                {"iterations", "--iters"},
+                                {"warmup", "--warmup"},
+                                {"sync_each", "--sync"},
+                                {"types", "--dtype"},
+                                {"ops", "--op"},
+                                {"roots", "--root"},
+                                {"check", "--check"},
+                                {"in_place", "--in-place"},
+                                {"algorithms", "--algo"},
+                                {"protocols", "--proto"},
+                                {"channels", "--channels"},
+                                {"window", "--window"},
+                                {"cuda_graph", "--cuda-graph"},
+                                {"versus", "--vs or --vs-config"},
+                                {"soak_seed", "--seed"},
+                                {"soak_operations", "--ops"}};
+
+runtime::CommOptions bench_options(const BenchSpec& spec, TaskSink& sink) {
+  runtime::CommOptions options = comm_options(spec, sink);
+  // One choice holds for the whole run; several are set in turn (BenchRun).
+  if (spec.algorithms.size() <= 1 && spec.protocols.size() <= 1) {
+    if (!spec.algorithms.empty()) options.algo = spec.algorithms[0];
+    if (!spec.protocols.empty()) options.proto = spec.protocols[0];
+  }
+  options.channels = spec.channels;
+  options.transport = spec.transport;
+  options.p2p = spec.p2p;
+  options.net = spec.net;
+  // Only where no launcher of ours has given all ranks theirs.
+  if (sink.every_rank())
+    options.task = task_text(spec.soak ? "soak" : kernels::name_of(spec.collective),
+                             spec.to_json(), kAlike);
+  return options;
+}
+
+// A measurement's results as records.
+class Recorder : public BenchSink {
+ public:
+  explicit Recorder(TaskSink& inner) : inner_(inner) {}
+  bool every_rank() const override { return inner_.every_rank(); }
+  void header(const BenchHeader& header) override { put(encode_record(header)); }
+  void row(const BenchRow& row) override { put(encode_record(row)); }
+  void closing(const BenchClosing& closing) override { put(encode_record(closing)); }
+  void fault(const DataFault& fault) override { put(encode_record(fault)); }
+  void progress(const std::string& text) override { inner_.progress(text); }
+  void phase(int rank, const std::string& name) override { inner_.phase(rank, name); }
+  void checks_in() override { inner_.checks_in(); }
+  Status take_status() { return std::move(status_); }
+
+ private:
+  void put(const std::string& json) {
+    Status taken = inner_.record(json);
+    if (!taken && status_) status_ = std::move(taken);
+  }
+  TaskSink& inner_;
+  Status status_;
+};
+
+Status run_measurement(const TaskContext& context) {
+  COLL_ASSIGN(const BenchSpec spec, bench_of(context.spec));
+  Recorder recorder(context.sink);
+  COLL_TRY(bench_rank(spec, context.id, context.rank, context.size, recorder));
+  return recorder.take_status();
+}
+
+Result<std::string> settle_measurement(const TaskSpec& asked, const TaskPlace& place) {
+  COLL_ASSIGN(const BenchSpec spec, bench_of(asked));
+  if (place.ranks > 0)
+    for (const int root : spec.roots) COLL_TRY(check_root(root, place.ranks));
+  COLL_ASSIGN(const BenchSpec known, settled(spec, place.on_gpus, place.why));
+  return known.to_json();
+}
+
+}  // namespace
+
+const RankTask kMeasureTask{
+    .name = "measure", .run = run_measurement, .settle = settle_measurement};
+
+Result<BenchSpec> bench_of(const TaskSpec& task) {
+  COLL_ASSIGN(BenchSpec spec, BenchSpec::from_json(task.options));
+  static_cast<RankSettings&>(spec) = task.settings;
+  return spec;
+}
+
+TaskSpec task_of(const BenchSpec& spec) {
+  return {.task = &kMeasureTask, .settings = spec, .options = spec.to_json()};
+}
+
+runtime::CommOptions comm_options(const RankSettings& settings, TaskSink& sink) {
+  runtime::CommOptions options;
+  options.start_timeout_s = settings.start_timeout_s;
+  options.op_timeout_s = settings.op_timeout_s;
+  options.local_ranks = settings.local_ranks;
+  options.device = settings.device;
+  options.share_device = settings.share_device;
+  options.launcher = settings.launcher;
+  options.cancel = start_cancel();
+  options.checks_in = [&sink] { sink.checks_in(); };
+  return options;
+}
+
+Status with_communicator(const TaskContext& context, const runtime::CommOptions& options,
+                         CostWatch* cost,
+                         const std::function<Status(runtime::Communicator&)>& work) {
+  COLL_ASSIGN(
+      const std::unique_ptr<runtime::Communicator> communicator,
+      runtime::Communicator::init(context.id, context.rank, context.size, options));
+  if (cost != nullptr) cost->pause();
+  const AbortScope aborted([&](const Error& why) { communicator->abort(why); });
+  if (Status status = base::caught([&] { return work(*communicator); }); !status) {
+    // What only this rank knows must end the others too. A usage error all ranks find alike: who
+    // left before the others have found it would be a lost rank to them.
+    const bool alike = status.error().code == ErrorCode::usage &&
+                       communicator->barrier(Deadline::after_seconds(kAlikeSeconds));
+    if (!alike) communicator->abort(status.error());
+    return status;
+  }
+  context.sink.phase(context.rank, "finish");
+  COLL_TRY_IN(communicator->finalize(Deadline::after_seconds(kFinishSeconds)), "finish");
+  return {};
+}
+
+Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, int size,
+                  BenchSink& sink) {
+  sink.phase(rank, "connect");
+  std::optional<CostWatch> cost;
+  if (!spec.versus.empty() && spec.device >= 0) {
+    // The driver's context is there before either side's communicator.
+    COLL_ASSIGN(auto device, transport::Device::open(spec.device));
+    cost.emplace(std::move(device));
+  }
+  CostWatch* const watch = cost ? &*cost : nullptr;
+  const TaskSpec task = task_of(spec);
+  return with_communicator(
+      {task, id, rank, size, sink}, bench_options(spec, sink), watch,
+      [&](runtime::Communicator& communicator) -> Status {
+        return spec.soak ? Soak(spec, communicator, sink).run()
+                         : BenchRun(spec, communicator, sink, watch).run();
+      });
+}
+
+}  // namespace collctl::cmd

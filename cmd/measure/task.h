@@ -1,0 +1,98 @@
+// What ranks of ours do: a row of the table of tasks (cmd/rank_tasks.cc), its options as JSON that
+// nobody else reads, and what every rank is told whatever it does. A command that works on ranks
+// makes a TaskSpec, hands it to the job with a sink, and reports what comes back; the job knows no
+// task by name. Threads: values; a sink is called by one thread at a time.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "runtime/bootstrap/unique_id.h"
+
+namespace collctl::kernels::cuda {
+struct Launcher;
+}
+
+namespace collctl::cmd {
+
+enum class DeviceRequest : uint8_t { cpu, cuda, automatic };
+
+struct RankSettings {
+  DeviceRequest device_request = DeviceRequest::automatic;  // settled before ranks read it
+  std::string device_reason;  // why ranks are there, in words; once it is settled
+  int device = -1;            // of the rank that reads this: CUDA ordinal; -1: CPU rank
+  bool share_device = false;  // several ranks may drive one GPU
+  double op_timeout_s = 0, start_timeout_s = 0;  // 0: knob
+  int local_ranks = 0;  // that share this host's cores; 0: as the ranks find out
+  int verbosity = 0;
+  // What runs works on GPUs: null, this build's kernels. Tests put the host there; it does not
+  // travel.
+  const kernels::cuda::Launcher* launcher = nullptr;
+
+  std::string to_json() const;
+  static Result<RankSettings> from_json(const std::string& text);
+};
+
+// Where a task's results go: called on the rank, in the launcher's process, or by what passes them on
+// between the two.
+class TaskSink {
+ public:
+  virtual ~TaskSink() = default;
+  // True: this rank gets the records whatever its number, so that all ranks reach one verdict.
+  virtual bool every_rank() const { return false; }
+  // Rank 0's, a JSON object that the task's command understands. Error: it is none.
+  virtual Status record(const std::string& json) = 0;
+  virtual void progress(const std::string& text) = 0;  // "512 KiB, 3 of 20"
+  virtual void phase(int rank, const std::string& name) = 0;
+  // From here on the other ranks hear from the job of a failure of this one.
+  virtual void checks_in() {}
+};
+
+struct RankTask;
+
+struct TaskSpec {
+  const RankTask* task = nullptr;
+  RankSettings settings;
+  std::string options;  // JSON, the task's own
+};
+
+struct TaskContext {
+  const TaskSpec& spec;
+  const runtime::UniqueId& id;
+  int rank = 0, size = 1;
+  TaskSink& sink;
+};
+
+// Where the ranks of a job compute, once it is known.
+struct TaskPlace {
+  bool on_gpus = false;
+  std::string why;  // in words
+  int ranks = 0;    // of the job; 0: not known
+};
+
+struct RankTask {
+  const char* name;  // stable while a job runs: launcher and ranks have the same binary
+  // The whole of it on one rank, in its thread.
+  Status (*run)(const TaskContext& context);
+  // The options as they are there, or why that is not possible. Null: nothing depends on it.
+  Result<std::string> (*settle)(const TaskSpec& asked, const TaskPlace& place) = nullptr;
+};
+
+// What was asked for, as the ranks there get it.
+Result<TaskSpec> settled(const TaskSpec& asked, const TaskPlace& place);
+
+// One rank of it, in this thread; the dump of the machine's topology (TOPO_DUMP_FILE) comes first.
+Status run_task(const TaskContext& context);
+
+// What ranks that were started one by one must have alike, as CommOptions::task takes it: a line of
+// name, tab and value for each.
+struct TaskField {
+  const char* field;  // of the options
+  const char* name;   // as the command line says it
+};
+// `what`: what ranks do, in the words of the command line ("allreduce").
+std::string task_text(const std::string& what, const std::string& options,
+                      std::span<const TaskField> fields);
+
+}  // namespace collctl::cmd

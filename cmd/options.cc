@@ -1,0 +1,41 @@
+// THE table of options, in the order in which help shows them. Each folder has the rows of the
+// records that it fills.
+#include "cmd/options.h"
+
+#include "cmd/cli/option_rows.h"
+#include "cmd/job/options.h"
+#include "cmd/measure/options.h"
+#include "cmd/plan/plan.h"
+#include "cmd/rails/rails.h"
+#include "cmd/report/options.h"
+#include "cmd/topo/topo.h"
+
+namespace collctl::cmd {
+
+std::vector<Option> make_options() {
+  std::vector<Option> table;
+  add_launch_options(table);
+  add_host_options(table);
+  add_size_options(table);
+  add_measure_options(table);
+  add_rails_options(table);
+  add_select_options(table);
+  add_topo_options(table);
+  add_plan_options(table);
+  add_output_options(table);
+  const Adder general{table, Group::general, kAnywhere};
+  general({.name = "color",
+           .kind = ValueKind::choice,
+           .value = "WHEN",
+           .fallback = "auto",
+           .allowed = {"auto", "always", "never"},
+           .help = "colours in what is printed",
+           .more = "auto: on a terminal, unless NO_COLOR is set. A terminal that an engine such as "
+                   "mpirun reads for its ranks is one when its own output is."});
+  general({.name = "help",
+           .letter = 'h',
+           .help = "this; --help all: everything, --help TOPIC: a part"});
+  return table;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,58 @@
+// The options that say what is printed and written.
+#include "cmd/cli/option_rows.h"
+#include "cmd/report/options.h"
+
+namespace collctl::cmd {
+
+void add_output_options(std::vector<Option>& t) {
+  const Adder add{t, Group::output, kLaunch};
+  add({.name = "json",
+       .scopes = kLaunch | kReading | kDoctor | kTopo | kPlan,
+       .help = "one JSON object on standard output"});
+  add({.name = "csv", .scopes = kCollectives, .help = "comma separated rows on standard output"});
+  add({.name = "format",
+       .kind = ValueKind::choice,
+       .value = "NAME",
+       .fallback = "table",
+       .allowed = {"table", "json", "jsonl", "csv", "nccl-tests"},
+       .scopes = kCollectives,
+       .help = "what standard output holds",
+       .more = "nccl-tests: header, columns and footer of nccl-tests 2.19, for programs that read "
+               "those. What was not measured is 0.00 there, as its header says."});
+  add({.name = "output",
+       .letter = 'o',
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .scopes = kLaunch | kDoctor | kPlan,
+       .repeatable = true,
+       .help = "report: .json .jsonl .csv .html .svg, - for stdout",
+       .more = "The ending says which. A .jsonl grows line by line while it is measured; the others "
+               "appear whole or not at all. With a "
+               "program: .json only. .svg draws curves over size, or the matrix of window-test; doctor, "
+               "rails and plan have none. -o - is --json."});
+  add({.name = "plot",
+       .scopes = kCollectives,
+       .help = "draw bus bandwidth over size below the table"});
+  add({.name = "wide",
+       .scopes = kCollectives | kReport,
+       .help = "all columns of the table, however wide",
+       .more = "Else it fits COLUMNS, the terminal or 100 characters: what is the same in every row "
+               "is left out first, and the footer says what was."});
+  add({.name = "exit-zero",
+       .scopes = kReport,
+       .help = "exit 0 whatever the run's own exit code was",
+       .more = "An error of the reading itself keeps its code."});
+  add({.name = "quiet",
+       .scopes = kLaunch | kDoctor | kTopo | kPlan,
+       .help = "no header, progress or notes"});
+  add({.name = "verbose",
+       .letter = 'v',
+       .kind = ValueKind::count,
+       .scopes = kLaunch | kDoctor | kTopo,
+       .help = "log at INFO; -vv at TRACE",
+       .more = "With doctor: say how each host was connected. With topo: nothing is folded, and "
+               "links of idle GPUs are named."});
+}
+
+}  // namespace collctl::cmd

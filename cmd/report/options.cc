@@ -1,0 +1,117 @@
+#include "cmd/report/options.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/format.h"
+#include "cmd/measure/options.h"
+#include "cmd/report/report.h"
+#include "cmd/text/sizes.h"
+
+namespace collctl::cmd {
+namespace {
+
+using kernels::Collective;
+
+Limit limit_of(const std::string& text) {
+  Limit limit;
+  const size_t at = text.find('@');
+  limit.value = std::strtod(text.substr(0, at).c_str(), nullptr);
+  if (at != std::string::npos) limit.at_bytes = bytes_of(text.substr(at + 1));
+  return limit;
+}
+
+Status check_limit(const char* name, const std::optional<Limit>& limit, const BenchSpec& spec) {
+  if (!limit || !limit->at_bytes) return {};
+  BenchSpec widest = spec;  // on hosts it is not known yet how far sizes go
+  if (!spec.max_bytes_given && spec.device_request != DeviceRequest::cpu)
+    widest.max_bytes = std::max(spec.min_bytes, kMostBytesOnGpus);
+  COLL_ASSIGN(const auto sizes, sizes_of(widest));
+  if (std::find(sizes.begin(), sizes.end(), *limit->at_bytes) != sizes.end()) return {};
+  uint64_t near = sizes.front();
+  for (uint64_t size : sizes)
+    if (size <= *limit->at_bytes) near = size;
+  return usage(format("--{}: {} is not among the measured sizes {} .. {}; the nearest is {}", name,
+                      option_bytes(*limit->at_bytes), option_bytes(sizes.front()),
+                      option_bytes(sizes.back()), option_bytes(near)));
+}
+
+// The kinds of files that a command writes, by the ending.
+struct FileKind {
+  const char* ending;
+  Format format;
+};
+std::vector<FileKind> file_kinds(const ParsedLine& line, bool draws) {
+  std::vector<FileKind> kinds{{".json", Format::json}};
+  if (line.has_program) return kinds;
+  kinds.insert(kinds.end(),
+               {{".jsonl", Format::jsonl}, {".csv", Format::csv}, {".html", Format::html}});
+  if (draws) kinds.push_back({".svg", Format::svg});
+  return kinds;
+}
+
+Result<Format> format_of_file(const ParsedLine& line, bool draws, const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  const size_t dot = name.rfind('.');
+  const std::string ending = dot == std::string::npos ? "" : name.substr(dot);
+  const std::vector<FileKind> kinds = file_kinds(line, draws);
+  std::string endings;
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    if (ending == kinds[i].ending) return kinds[i].format;
+    endings += format("{}{}", i == 0 ? "" : i + 1 < kinds.size() ? ", " : " or ", kinds[i].ending);
+  }
+  return usage(format("--output {}: expected a name that ends in {}", path, endings));
+}
+
+// What standard output is to hold: --json, --csv, --format.
+Result<Format> format_of_output(const ParsedLine& line, const BenchSpec* spec) {
+  if (line.has("json") && line.has("csv")) return usage("--json and --csv exclude each other");
+  const bool named = line.has("json") || line.has("csv");
+  if (named && line.has("format"))
+    return usage("--json and --csv are formats themselves; expected one of them or --format");
+  if (line.has("json")) return Format::json;
+  if (line.has("csv")) return Format::csv;
+  const std::string name = line.has("format") ? line.text("format") : "table";
+  if (name == "json") return Format::json;
+  if (name == "jsonl") return Format::jsonl;
+  if (name == "csv") return Format::csv;
+  if (name == "table") return Format::text;
+  if (spec != nullptr && nccl_tests_program(spec->collective).empty())
+    return usage(format("--format {}: nccl-tests has no {}; expected another format", name,
+                        kernels::name_of(spec->collective)));
+  if (spec != nullptr && (!spec->versus.empty() || spec->soak))
+    return usage(format("--format {} has no columns for {}; expected another format", name,
+                        spec->soak ? "a soak" : "--vs"));
+  return Format::nccl_tests;
+}
+
+}  // namespace
+
+Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* spec, bool draws) {
+  OutputOptions output;
+  COLL_ASSIGN(output.format, format_of_output(line, spec));
+  output.plot = line.has("plot");
+  if (output.plot && output.format != Format::text)
+    return usage("--plot draws below the table; it excludes --json, --csv and --format");
+  output.quiet = line.has("quiet");
+  output.wide = line.has("wide");
+  output.verbosity = line.times("verbose");
+  for (const auto& path : line.all("output")) {
+    COLL_ASSIGN(const Format kind, format_of_file(line, draws || spec != nullptr, path));
+    for (const auto& other : output.files)
+      if (other.path == path) return usage(format("--output {} stands there twice", path));
+    output.files.push_back({path, kind});
+  }
+  if (line.has("min-busbw")) output.limits.min_busbw = limit_of(line.text("min-busbw"));
+  if (line.has("max-latency")) output.limits.max_latency = limit_of(line.text("max-latency"));
+  if (spec != nullptr) {
+    COLL_TRY(check_limit("min-busbw", output.limits.min_busbw, *spec));
+    COLL_TRY(check_limit("max-latency", output.limits.max_latency, *spec));
+    if (output.limits.min_busbw && spec->collective == Collective::barrier)
+      return usage("--min-busbw: a barrier moves no data; expected --max-latency");
+  }
+  return output;
+}
+
+}  // namespace collctl::cmd

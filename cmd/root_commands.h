@@ -1,0 +1,18 @@
+// The commands that have no folder of their own. Handlers return the exit code, or an error that is
+// printed by command_line, once.
+#pragma once
+#include "cmd/cli/parse.h"
+#include "cmd/text/console.h"
+
+namespace collctl::cmd {
+
+Result<int> run_command(const ParsedLine& line, Console& console);
+Result<int> collective_command(const ParsedLine& line, Console& console);
+Result<int> report_command(const ParsedLine& line, Console& console);
+Result<int> env_command(const ParsedLine& line, Console& console);
+Result<int> version_command(const ParsedLine& line, Console& console);
+
+// "0.1.0", and with the source's revision when the build knew it: "0.1.0 (v0.1.0-12-gabcdef0)".
+std::string version_text();
+
+}  // namespace collctl::cmd

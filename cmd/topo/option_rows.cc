@@ -1,0 +1,93 @@
+// The options of `topo`, some of which `plan` shares.
+#include "cmd/cli/option_rows.h"
+#include "cmd/topo/topo.h"
+#include "topology/detect/assume.h"
+
+namespace collctl::cmd {
+namespace {
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const topology::AssumedModel& model : topology::assumed_models())
+    names.push_back(model.name);
+  return names;
+}
+
+}  // namespace
+
+void add_topo_options(std::vector<Option>& t) {
+  const Adder add{t, Group::output, kTopo};
+  add({.name = "from",
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .scopes = kTopo | kPlan,
+       .help = "a topology file (XML) or a snapshot, instead of this machine",
+       .more = "A snapshot is what --save has made: a folder or an archive. A copy of "
+               "/sys, or what holds one, serves as well. Which it is, its content says."});
+  add({.name = "save",
+       .kind = ValueKind::file,
+       .value = "PATH",
+       .fallback = "none",
+       .help = "keep all that was read of this machine, to study it elsewhere",
+       .more =
+           "PATH.tar, PATH.tar.gz and PATH.tgz become an archive, anything else a new folder. It "
+           "holds the kernel's files about processors and PCI devices and what the drivers say "
+           "of GPUs and network devices, with this host's name; no addresses, no users, no "
+           "environment. --from reads it anywhere."});
+  add({.name = "assume",
+       .kind = ValueKind::choice,
+       .value = "MODEL",
+       .fallback = "none",
+       .allowed = model_names(),
+       .scopes = kTopo | kPlan,
+       .help = "what the GPUs are that a topology file only hints at",
+       .more =
+           "Files of clouds often list PCI devices only. Devices of a GPU's class become GPUs of "
+           "this model with their NVLinks, devices of a NIC's class network devices; all of it "
+           "is marked as assumed."});
+  add({.name = "assume-nic",
+       .kind = ValueKind::number,
+       .value = "GBPS",
+       .fallback = "chosen",
+       .minimum = 0.001,
+       .maximum = 100000,
+       .scopes = kTopo | kPlan,
+       .help = "speed of an assumed network device, Gb/s",
+       .more =
+           "Not given: what the device's PCI ids say; else each GPU's share of 200 Gb/s for a100 "
+           "and a800, 400 for h100, h800, h200 and b200, 200 for h100-pcie and l40s, 100 for the "
+           "others, and never more than that."});
+  add({.name = "matrix", .help = "path type and GB/s between GPUs and to network devices"});
+  add({.name = "graph",
+       .help = "the channels that the search finds: rings and trees",
+       .more = "Of one node, or with --nodes of each of several. Equal channels are shown once."});
+  add({.name = "diff",
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .help = "what differs from that file or snapshot; exit 1 when something does",
+       .more = "Devices are matched by their PCI addresses; what was there and is missing, what "
+               "was added, and every attribute that changed is named."});
+  add({.name = "strict",
+       .help = "exit 1 when something is marked as faulty",
+       .more = "Without it what looks wrong is said, and the exit code is 0. With -H: also when all "
+               "hosts are equal, and one of them is faulty."});
+  add({.name = "output",
+       .letter = 'o',
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .help = "draw the machine: FILE.svg, - for stdout",
+       .more = "With --graph also its first ring. The file appears whole or not at all. Standard "
+               "output then stays empty unless --matrix, --graph or --json is there too."});
+  add({.name = "xml",
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .help = "write the topology as XML",
+       .more = "The file appears whole or not at all. Standard output then stays empty unless "
+               "--matrix, --graph or --json is there too."});
+}
+
+}  // namespace collctl::cmd
