@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "kernels/algorithms.h"
+#include "runtime/plan/reach.h"
 #include "runtime/window/host_window.h"
 #include "tests/unit/runtime/window/window_job.h"
 
