@@ -5,7 +5,6 @@
 
 #include "base/format.h"
 #include "kernels/cpu/fault.h"
-#include "runtime/communicator/state.h"
 #include "transport/edge.h"
 
 namespace collctl::runtime {
@@ -113,7 +112,7 @@ Error OneSided::named(Error error, int peer, Deadline deadline) {
       if (Status here = network_->failure_of(communicator_.rank()); !here)
         return std::move(here.error());
     if (!deadline.passed() && heeded_.insert(peer).second)
-      communicator_.state_->wait_until_told(deadline.earlier(Deadline::after_ms(kNewsMs)));
+      services_.wait_for_notice(deadline.earlier(Deadline::after_ms(kNewsMs)));
     if (Status told = communicator_.async_error(); !told) return std::move(told.error());
   }
   return std::move(error).blame(error.rank >= 0 ? error.rank : peer);

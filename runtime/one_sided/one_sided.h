@@ -1,5 +1,5 @@
-// One-sided operations on windows (runtime/window/user_window.h): one rank puts into and gets from another
-// rank's window without the other's help; signals tell it that data has arrived.
+// One-sided operations on windows (runtime/window/user_window.h): one rank puts into and gets from
+// another rank's window without the other's help; signals tell it that data has arrived.
 //
 // Between ranks of a team a put is a store and a get a load. Between hosts they are RDMA writes and
 // reads where the network is IB and the window's memory can be registered with it
@@ -24,6 +24,7 @@
 
 #include "kernels/cpu/cpu_work.h"
 #include "runtime/communicator/communicator.h"
+#include "runtime/communicator/services.h"
 #include "runtime/one_sided/network.h"
 #include "runtime/one_sided/rdma.h"
 #include "runtime/one_sided/signal_board.h"
@@ -76,7 +77,8 @@ class OneSided {
   std::string why(int peer) const;
 
  private:
-  explicit OneSided(Communicator& communicator) : communicator_(communicator) {}
+  explicit OneSided(Communicator& communicator)
+      : communicator_(communicator), services_(communicator) {}
   Status connect_peers(Deadline deadline);
   Error fail_open(Error mine, Deadline deadline);
   Status connect(uint64_t number, Deadline deadline);
@@ -100,6 +102,7 @@ class OneSided {
   Error named(Error error, int peer, Deadline deadline);
 
   Communicator& communicator_;
+  CommunicatorServices services_;
   kernels::Fault fault_{};
   uint64_t puts_ = 0;
   SignalBoard board_;
