@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "base/thrown.h"
 #include "cmd/job/abort_scope.h"
-#include "cmd/job/interrupt.h"
 #include "cmd/job/config.h"
+#include "cmd/job/interrupt.h"
 #include "cmd/job/modes.h"
 #include "launcher/adopt/pmi1.h"
 #include "launcher/adopt/pmix.h"
@@ -252,7 +252,7 @@ JobOutcome run_joined(const LaunchOptions& options, const BenchSpec& given, Benc
   Address root;
   const runtime::BootstrapRoot* own_root = nullptr;
   const auto measure = [&]() -> Status {
-    std::optional<base::Deaf> store(std::in_place);
+    std::optional<base::Uninterruptible> store(std::in_place);
     COLL_ASSIGN(JobRoot job, find_root(options, Deadline::after_seconds(options.start_timeout_s)));
     store.reset();
     id = job.id;

@@ -6,12 +6,12 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/verify/buffer_shape.h"
 #include "cmd/command_line.h"
-#include "cmd/report/document_file.h"
 #include "cmd/plan/cpu.h"
+#include "cmd/report/document_file.h"
 #include "cmd/report/report.h"
 #include "cmd/text/sizes.h"
+#include "cmd/verify/buffer_shape.h"
 #include "kernels/algorithms.h"
 #include "kernels/cuda/launcher/launcher.h"
 #include "runtime/plan/gpu_shape.h"
@@ -195,8 +195,8 @@ Result<runtime::CommShape> shape_of(const JobPlan& plan) {
     hosts[size_t(rank / per_machine)].push_back(rank);
   const auto& launcher =
       plan.spec.launcher != nullptr ? *plan.spec.launcher : kernels::cuda::launcher();
-  runtime::CommShape shape =
-      imagined_gpu_shape({plan.cluster, world, hosts, no_p2p_of(plan.view)}, settings, launcher);
+  runtime::CommShape shape = hypothetical_gpu_shape(
+      {plan.cluster, world, hosts, no_p2p_of(plan.view)}, settings, launcher);
   shape.network = plan_reduction(plan.spec.plugin, hosts, int(shape.channels.size()), settings);
   return shape;
 }

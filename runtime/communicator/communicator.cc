@@ -23,8 +23,8 @@ bool Communicator::State::stop() {
   }
   for (auto& weak : streams)
     if (auto stream = weak.lock()) (void)stream->stop();
-  if (torn_store_rest != nullptr && !torn_store_rest->ended()) gpu_stands_still = true;
-  return !gpu_stands_still;
+  if (torn_store_rest != nullptr && !torn_store_rest->ended()) gpu_hangs = true;
+  return !gpu_hangs;
 }
 
 Status Communicator::State::drain(Deadline deadline) {

@@ -28,7 +28,7 @@ Status Communicator::Start::run() {
   const int64_t start = now_ns();
   COLL_TRY(join());
   s_.times.bootstrap = base::seconds_since(start);
-  COLL_TRY(exchange_cards());
+  COLL_TRY(exchange_facts());
   COLL_TRY(s_.bootstrap->start_watch([&s = s_](const Bootstrap::AbortNotice& notice) {
     s.errors.fail(notice.as_heard_by(s.rank), false);
   }));
@@ -83,30 +83,30 @@ Status Communicator::Start::join() {
   return {};
 }
 
-void Communicator::Start::describe_networks(RankCard& card) const {
+void Communicator::Start::describe_networks(RankFacts& facts) const {
   const transport::NetPresence& networks = s_.networks;
-  card.info.nets = networks.kinds;
+  facts.info.nets = networks.kinds;
   if ((networks.kinds & transport::kNetCollNet) != 0)
-    card.reducer = {hash_text(networks.plugin->reducer()->entry().name),
-                    networks.plugin->reductions(), networks.plugin->most_reduced_bytes()};
+    facts.reducer = {hash_text(networks.plugin->reducer()->entry().name),
+                     networks.plugin->reductions(), networks.plugin->most_reduced_bytes()};
 }
 
-Status Communicator::Start::exchange_cards() {
+Status Communicator::Start::exchange_facts() {
   const int64_t start = now_ns();
-  std::vector<RankCard> cards((size_t(s_.size)));
-  RankCard& own = cards[size_t(s_.rank)];
-  own = make_card(s_.rank, s_.hash, s_.settings, options_.local_ranks, s_.proxy->address());
-  if (!options_.host_id.empty()) act_on_host(own, options_.host_id);
+  std::vector<RankFacts> all_facts((size_t(s_.size)));
+  RankFacts& own = all_facts[size_t(s_.rank)];
+  own = own_facts(s_.rank, s_.hash, s_.settings, options_.local_ranks, s_.proxy->address());
+  if (!options_.host_id.empty()) put_on_host(own, options_.host_id);
   describe_networks(own);
   if (opening_ != nullptr) open_gpu(own);
-  COLL_TRY(s_.bootstrap->all_gather(cards.data(), sizeof(RankCard), deadline_));
-  if (Status checked = check_cards(cards); !checked)
+  COLL_TRY(s_.bootstrap->all_gather(all_facts.data(), sizeof(RankFacts), deadline_));
+  if (Status checked = check_facts(all_facts); !checked)
     return leave_together(*s_.bootstrap, std::move(checked), deadline_);
-  COLL_TRY(check_settings(cards));
+  COLL_TRY(check_settings(all_facts));
   std::vector<uint64_t> hashes;
-  for (const RankCard& card : cards) {
-    s_.peers.push_back(card.info);
-    hashes.push_back(card.info.host_hash);
+  for (const RankFacts& facts : all_facts) {
+    s_.peers.push_back(facts.info);
+    hashes.push_back(facts.info.host_hash);
   }
   s_.hosts = group_by_host(hashes);
   const auto mine = std::find_if(s_.hosts.begin(), s_.hosts.end(), [&](const auto& host) {
@@ -117,18 +117,18 @@ Status Communicator::Start::exchange_cards() {
 
   s_.choices = s_.settings.choices;
   if (s_.device != nullptr)
-    COLL_TRY(shape_gpus(cards));
+    COLL_TRY(shape_gpus(all_facts));
   else
-    s_.shape = make_shape(s_.rank, cards, s_.hosts, s_.settings);
+    s_.shape = make_shape(s_.rank, all_facts, s_.hosts, s_.settings);
   s_.shape.network =
-      join_reducers(s_.rank, cards, s_.hosts, int(s_.shape.channels.size()), s_.settings);
+      join_reducers(s_.rank, all_facts, s_.hosts, int(s_.shape.channels.size()), s_.settings);
   s_.times.peers = base::seconds_since(start);
   return {};
 }
 
 // Every rank sees a difference; the texts say which setting it is.
-Status Communicator::Start::check_settings(std::span<const RankCard> cards) {
-  const int other = first_with_other_settings(cards);
+Status Communicator::Start::check_settings(std::span<const RankFacts> all_facts) {
+  const int other = first_with_other_settings(all_facts);
   if (other < 0) return {};
   const std::string text = shared_settings_text(s_.settings);
   COLL_ASSIGN(const auto texts,

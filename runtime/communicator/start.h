@@ -13,7 +13,7 @@
 #include "base/cancel.h"
 #include "runtime/communicator/device_opening.h"
 #include "runtime/communicator/state.h"
-#include "runtime/plan/peer_info.h"
+#include "runtime/plan/rank_facts.h"
 
 namespace collctl::runtime {
 
@@ -27,9 +27,9 @@ class Communicator::Start {
  private:
   // start.cc, in this order
   Status join();
-  Status exchange_cards();
-  void describe_networks(RankCard& card) const;
-  Status check_settings(std::span<const RankCard> cards);
+  Status exchange_facts();
+  void describe_networks(RankFacts& facts) const;
+  Status check_settings(std::span<const RankFacts> all_facts);
   // start_links.cc
   Status connect();
   void make_wire();
@@ -38,9 +38,9 @@ class Communicator::Start {
   void make_cpu_executor();
   void log_shape() const;
   // start_gpu.cc
-  void open_gpu(RankCard& card);
+  void open_gpu(RankFacts& facts);
   bool nic_reaches_gpu() const;
-  Status shape_gpus(std::span<const RankCard> cards);
+  Status shape_gpus(std::span<const RankFacts> all_facts);
   Status make_device_window();
   Status make_gpu_executor();
   Status test_lines();

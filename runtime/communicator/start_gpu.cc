@@ -49,14 +49,14 @@ ChannelNics channel_nics(int rank, const HostGroups& hosts, std::span<const Byte
 }  // namespace
 
 // Waits for the GPU, early enough that the others can still be told.
-void Communicator::Start::open_gpu(RankCard& card) {
+void Communicator::Start::open_gpu(RankFacts& facts) {
   const auto tenth = int64_t(s_.settings.start_timeout_s * 1e8);
   const auto opened = opening_->wait(Deadline::at_ns(deadline_.at() - tenth));
-  add_device(card, opened, options_.share_device);
+  add_device(facts, opened, options_.share_device);
   if (opened) {
     s_.device = *opened;
     s_.proxy->run_on_node(base::pci_numa_node(s_.device->facts().bus_id));
-    card.info.gdr = nic_reaches_gpu() ? 1 : 0;
+    facts.info.gdr = nic_reaches_gpu() ? 1 : 0;
   }
   s_.times.device = opening_->seconds();
   opening_.reset();
@@ -74,19 +74,19 @@ bool Communicator::Start::nic_reaches_gpu() const {
 }
 
 // Rings and trees from what the machines say of themselves.
-Status Communicator::Start::shape_gpus(std::span<const RankCard> cards) {
-  for (const RankCard& card : cards)
-    if (card.info.compute_capability < s_.peers[size_t(s_.weakest)].compute_capability)
-      s_.weakest = card.info.rank;
-  const Bytes mine = describe_gpus(s_.rank, cards, s_.hosts, s_.settings);
+Status Communicator::Start::shape_gpus(std::span<const RankFacts> all_facts) {
+  for (const RankFacts& facts : all_facts)
+    if (facts.info.compute_capability < s_.peers[size_t(s_.weakest)].compute_capability)
+      s_.weakest = facts.info.rank;
+  const Bytes mine = describe_gpus(s_.rank, all_facts, s_.hosts, s_.settings);
   COLL_ASSIGN(const auto blobs, s_.bootstrap->all_gather_blobs(mine, deadline_));
   CommShape& shape = s_.shape;
-  COLL_ASSIGN(shape, make_gpu_shape(s_.rank, cards, s_.hosts, blobs, s_.settings));
+  COLL_ASSIGN(shape, make_gpu_shape(s_.rank, all_facts, s_.hosts, blobs, s_.settings));
   ChannelNics found = channel_nics(s_.rank, s_.hosts, blobs);
   nics_ = std::move(found.names);
   nic_gdr_ = std::move(found.gdr);
   const bool verbs = s_.settings.window_verbs;
-  shape.no_window = why_no_device_window(cards, s_.hosts, s_.settings, *s_.launcher);
+  shape.no_window = why_no_device_window(all_facts, s_.hosts, s_.settings, *s_.launcher);
   shape.gpu_window = shape.no_window.empty();
   shape.window_serves = verbs ? &verbs_serve : s_.launcher->window_serves;
   shape.window_direct = verbs ? nullptr : s_.launcher->window_direct;
@@ -143,7 +143,7 @@ Status Communicator::Start::test_lines() {
   o.window = s_.device_window->memory();
   o.part_bytes = s_.device_window->part_bytes();
   o.bootstrap = s_.bootstrap.get();
-  COLL_ASSIGN(TornStoreVerdict verdict, why_lines_tear(o, deadline_));
+  COLL_ASSIGN(TornStoreVerdict verdict, test_torn_stores(o, deadline_));
   shape.no_ll128 = verdict.why;
   s_.torn_store_rest = std::move(verdict.rest);
   if (verdict.window_lost) {

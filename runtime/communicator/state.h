@@ -73,7 +73,7 @@ struct Communicator::State {
   // A torn-store test that did not end, and the window it writes into: no longer used.
   std::unique_ptr<TornStoreRest> torn_store_rest;
   std::unique_ptr<DeviceWindow> lost_window;
-  bool gpu_stands_still = false;  // a stream was left whose kernels had not ended
+  bool gpu_hangs = false;  // a stream was left whose kernels had not ended
 
   State(int of_rank, int of_size) : rank(of_rank), size(of_size), errors(of_rank), turns(of_rank) {}
   ~State() { errors.stop_gpu(nullptr); }
@@ -117,7 +117,7 @@ struct Communicator::State {
   // submit_gpu.cc: what is different about GPU ranks.
   Status check_types(std::span<const Operation> operations) const;
   // Before the first operation the machine cannot; a rank that has worked is lost.
-  void note_short(Error& error, uint64_t first_op) const;
+  void lost_once_running(Error& error, uint64_t first_op) const;
   Status submit_to_gpu(CachedPlan& plan, uint64_t first_op, Stream::State& stream, bool blocking);
   void note_gpu_failure(Error error);
 };

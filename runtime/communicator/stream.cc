@@ -70,7 +70,7 @@ bool Stream::State::stop_on_gpu() {
   if (communicator->gpu->capturing(device_stream))
     (void)communicator->gpu->capture_end(device_stream);
   const bool ended = bool(communicator->gpu->wait(device_stream));
-  if (!ended) communicator->gpu_stands_still = true;
+  if (!ended) communicator->gpu_hangs = true;
   communicator->gpu->forget(device_stream);  // its watching thread must not look at it any more
   communicator = nullptr;
   return ended;
@@ -95,7 +95,7 @@ Status Stream::State::or_missed(Status status) const {
   Error& e = status.error();
   if (e.rank < 0) e.rank = communicator->rank;
   if (e.host.empty()) e.host = communicator->peers[size_t(e.rank)].host;
-  communicator->note_short(e, communicator->op_count);
+  communicator->lost_once_running(e, communicator->op_count);
   communicator->errors.fail(e, true);
   return status;
 }

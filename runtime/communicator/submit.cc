@@ -65,7 +65,7 @@ Status Communicator::State::ready(const Plan& plan, uint64_t first_op, bool& wir
       // so is the reason of a peer that has gone.
       const bool follows = connected.error().rank < 0 || connected.error().code == ErrorCode::lost;
       if (follows) errors.wait_for_notice(Deadline::after_ms(kAbortNoticeMs));
-      note_short(connected.error(), first_op);
+      lost_once_running(connected.error(), first_op);
       errors.fail(connected.error(), true);
       return errors.status();
     }

@@ -37,7 +37,7 @@ void Communicator::State::note_gpu_failure(Error error) {
   errors.fail(error, true);
 }
 
-void Communicator::State::note_short(Error& error, uint64_t first_op) const {
+void Communicator::State::lost_once_running(Error& error, uint64_t first_op) const {
   if (device != nullptr && first_op > 0 && error.code == ErrorCode::unavailable)
     error.code = ErrorCode::lost;
 }
@@ -49,7 +49,7 @@ Status Communicator::State::submit_to_gpu(CachedPlan& entry, uint64_t first_op,
     COLL_TRY(ready(entry.plan, first_op, entry.wired));
     const kernels::Fault& fault = settings.fault;
     if (fault.kind == kernels::FaultKind::stall && fault.rank == rank && first_op == fault.step)
-      gpu->stand_still();  // and does not take part before the others have noticed
+      gpu->hang();  // and does not take part before the others have noticed
     launched = gpu->launch(entry, first_op, stream.device_stream);
     // An injected death, while the others' kernels wait for this rank's.
     if (fault.kind == kernels::FaultKind::exit && fault.rank == rank && first_op == fault.step)
@@ -67,7 +67,7 @@ Status Communicator::State::submit_to_gpu(CachedPlan& entry, uint64_t first_op,
     Error& e = launched.error();
     if (e.rank < 0) e.rank = rank;
     if (e.host.empty()) e.host = peers[size_t(e.rank)].host;
-    note_short(e, first_op);
+    lost_once_running(e, first_op);
     // What could not be queued here is missed by the other ranks. Misuse is queued nowhere.
     if (launched.error().code != ErrorCode::usage) errors.fail(launched.error(), true);
     return launched;

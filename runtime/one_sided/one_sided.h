@@ -87,8 +87,8 @@ class OneSided {
   // Whether the peer's window is reached by RDMA; what took the other path before is in place.
   Status put_then(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
                   Deadline deadline);
-  Status put_away(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
-                  Deadline deadline);
+  Status put_remote(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
+                    Deadline deadline);
   Result<bool> take_route(const WindowPlace& to, Deadline deadline);
   OneSidedNetwork::Patience patience(Deadline deadline) const;
   Status check_window(const WindowPointer& window) const;
@@ -113,7 +113,7 @@ class OneSided {
   transport::DeviceStream stream_;            // GPU ranks: the caller's copies
   transport::DeviceStream socket_stream_;     // and those of what goes over sockets
   std::vector<bool> team_;                    // by rank
-  std::set<int> heeded_;                      // lost peers, whose reason was waited for
+  std::set<int> lost_peers_;                  // lost peers, whose reason was waited for
   std::map<uint64_t, WindowHold> shared_;     // memory that peers use over networks, by window
 };
 
