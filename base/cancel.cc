@@ -10,20 +10,20 @@ namespace collctl::base {
 
 namespace {
 
-std::atomic<int> g_deaf{0};
+std::atomic<int> g_uninterruptible{0};
 
 }  // namespace
 
-Deaf::Deaf() {
-  ++g_deaf;
+Uninterruptible::Uninterruptible() {
+  ++g_uninterruptible;
 }
 
-Deaf::~Deaf() {
-  --g_deaf;
+Uninterruptible::~Uninterruptible() {
+  --g_uninterruptible;
 }
 
-bool Deaf::any() {
-  return g_deaf > 0;
+bool Uninterruptible::any() {
+  return g_uninterruptible > 0;
 }
 
 void Cancel::wake() {

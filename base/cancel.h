@@ -48,14 +48,14 @@ class Cancel {
   alignas(4) uint32_t word_ = 0;
 };
 
-// Lives while a thread waits for what cannot be cancelled (a driver, an engine's store): whoever
-// cancels need not wait for that thread.
-class Deaf {
+// Lives while this thread is in a call that cannot be interrupted (a driver's, an engine's store):
+// whoever cancels need not wait for it.
+class Uninterruptible {
  public:
-  Deaf();
-  ~Deaf();
-  Deaf(const Deaf&) = delete;
-  Deaf& operator=(const Deaf&) = delete;
+  Uninterruptible();
+  ~Uninterruptible();
+  Uninterruptible(const Uninterruptible&) = delete;
+  Uninterruptible& operator=(const Uninterruptible&) = delete;
   static bool any();  // in this process, now
 };
 

@@ -130,8 +130,8 @@ class LauncherWatch {
       changed_.notify_all();
     }
     abort_running(why);
-    if (stopped_within(kDeafSeconds)) return;
-    if (!base::Deaf::any() && stopped_within(kYieldSeconds)) return;
+    if (stopped_within(kUninterruptibleSeconds)) return;
+    if (!base::Uninterruptible::any() && stopped_within(kYieldSeconds)) return;
     Error error = std::move(why).within("aborted by the launcher");
     // Fails only when the launcher is gone as well: then nobody is left to be told.
     static_cast<void>(

@@ -249,7 +249,7 @@ JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& given, TaskS
   Address root;
   const runtime::BootstrapRoot* own_root = nullptr;
   const auto measure = [&]() -> Status {
-    std::optional<base::Deaf> store(std::in_place);
+    std::optional<base::Uninterruptible> store(std::in_place);
     COLL_ASSIGN(JobRoot job, find_root(options, Deadline::after_seconds(options.start_timeout_s)));
     store.reset();
     id = job.id;

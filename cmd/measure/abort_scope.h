@@ -7,17 +7,20 @@
 
 namespace collctl::cmd {
 
-// From a wish to end to the process's end where somebody does not hear of it (base::Deaf).
-inline constexpr double kDeafSeconds = 0.1;
+// From a request to end to the process's end where a thread is in a call that cannot be interrupted
+// (base::Uninterruptible).
+inline constexpr double kUninterruptibleSeconds = 0.1;
 
 // How long who was asked to end may take for it.
 class LeaveBy {
  public:
   explicit LeaveBy(double seconds) : all_(base::Deadline::after_seconds(seconds)) {}
-  bool passed() const { return all_.passed() || (deaf_.passed() && base::Deaf::any()); }
+  bool passed() const {
+    return all_.passed() || (uninterruptible_.passed() && base::Uninterruptible::any());
+  }
 
  private:
-  base::Deadline all_, deaf_ = base::Deadline::after_seconds(kDeafSeconds);
+  base::Deadline all_, uninterruptible_ = base::Deadline::after_seconds(kUninterruptibleSeconds);
 };
 
 class AbortScope {

@@ -39,14 +39,14 @@ runtime::NetworkReduction plan_reduction(const std::optional<PlanNetwork>& plugi
   if (!plugin) return none;
   none.why_not = plugin->network.empty() ? plugin->why_no_plugin : plugin->why_no_reducer;
   if (plugin->serves == 0) return none;
-  runtime::RankCard card{};
-  card.info.nets = transport::kNetPlugin | transport::kNetCollNet;
-  card.reducer = {.name_hash = 1, .serves = plugin->serves, .most_bytes = plugin->most_bytes};
+  runtime::RankFacts facts{};
+  facts.info.nets = transport::kNetPlugin | transport::kNetCollNet;
+  facts.reducer = {.name_hash = 1, .serves = plugin->serves, .most_bytes = plugin->most_bytes};
   size_t ranks = 0;
   for (const auto& host : hosts) ranks += host.size();
-  std::vector<runtime::RankCard> cards(ranks, card);
-  for (size_t rank = 0; rank < ranks; ++rank) cards[rank].info.rank = int32_t(rank);
-  return runtime::join_reducers(0, cards, hosts, channels, settings);
+  std::vector<runtime::RankFacts> all_facts(ranks, facts);
+  for (size_t rank = 0; rank < ranks; ++rank) all_facts[rank].info.rank = int32_t(rank);
+  return runtime::join_reducers(0, all_facts, hosts, channels, settings);
 }
 
 std::string plan_network_text(const std::optional<PlanNetwork>& plugin) {

@@ -16,7 +16,7 @@ struct PlanNetwork {
   std::string devices;                  // "wire0 (10000 Mb/s), ..., version 12 of libnccl-net-x.so"
   std::string why_no_plugin;            // it was named and cannot be used; the two above are empty
   std::string why_no_reducer;           // empty: its network reduces
-  uint64_t serves = 0, most_bytes = 0;  // as in RankCard
+  uint64_t serves = 0, most_bytes = 0;  // as in RankFacts
 };
 
 // `net` as --net, empty: by COLLCTL_NET. Nothing: no plugin is named. Errors: usage: a knob's

@@ -1,9 +1,10 @@
 #include "runtime/bootstrap/bootstrap.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
-#include "base/log.h"
+#include "base/format.h"
 #include "runtime/bootstrap/state.h"
 
 namespace collctl::runtime {
@@ -12,8 +13,21 @@ using namespace boot;
 
 namespace {
 
-// How long a broken link waits for the notice that says who is really lost.
-constexpr int64_t kNoticeMs = 500;
+// Copies fixed-size blocks; a rank with another size is named. `index_of` gives the block's place.
+template <class IndexOf>
+auto into_blocks(void* data, size_t bytes, const std::string& what, IndexOf index_of) {
+  return [=](int of, ByteView block) -> Status {
+    if (block.size() != bytes)
+      return Error(ErrorCode::defect,
+                   format("{}: rank {} gathers blocks of {} bytes, others blocks of {}", what, of,
+                          block.size(), bytes),
+                   "this happens when ranks were started with different commands")
+          .blame(of);
+    uint8_t* to = static_cast<uint8_t*>(data) + index_of(of) * bytes;
+    if (to != block.data() && bytes > 0) std::memcpy(to, block.data(), bytes);
+    return {};
+  };
+}
 
 }  // namespace
 
@@ -22,15 +36,16 @@ Bootstrap::~Bootstrap() = default;
 
 Bootstrap::State::~State() {
   // Neighbours learn why this rank aborts, not only that it is gone.
-  if (service && broken && !finished) service->announce(*broken);
+  if (waiting.service() != nullptr && gathering.broken() && !finished)
+    waiting.service()->announce(*gathering.broken());
 }
 
 int Bootstrap::rank() const {
-  return state_->rank;
+  return state_->roster.rank;
 }
 
 int Bootstrap::size() const {
-  return state_->size;
+  return state_->roster.size;
 }
 
 const PhaseTimes& Bootstrap::times() const {
@@ -38,119 +53,100 @@ const PhaseTimes& Bootstrap::times() const {
 }
 
 void Bootstrap::cancel() {
-  if (state_->service) state_->service->cancel();
+  if (Service* const service = state_->waiting.service()) service->cancel();
 }
 
-std::string Bootstrap::State::name(int of_rank) const {
-  return rank_text(of_rank, size_t(of_rank) < members.size() ? members[size_t(of_rank)].host : "");
+Status Bootstrap::all_gather(void* data, size_t bytes, Deadline deadline) {
+  const std::string what = "bootstrap: all-gather";
+  const ByteView mine(static_cast<const uint8_t*>(data) + size_t(rank()) * bytes, bytes);
+  return state_->gathering.gather(
+      mine, deadline, what, into_blocks(data, bytes, what, [](int of) { return size_t(of); }));
 }
 
-Status Bootstrap::State::news() {
-  if (!service) return {};
-  service->clear_news();
-  if (service->cancelled())
-    return Error(ErrorCode::interrupted, format("rank {} was told to stop", rank));
-  for (Incoming& in : service->take_incoming()) adopt(std::move(in));
-  if (auto notice = service->notice()) return std::move(notice->error);
-  return {};
+Result<std::vector<Bytes>> Bootstrap::all_gather_blobs(ByteView mine, Deadline deadline) {
+  std::vector<Bytes> blobs;
+  blobs.resize(size_t(size()));
+  COLL_TRY(state_->gathering.gather(mine, deadline, "bootstrap: all-gather",
+                                    [&](int of, ByteView bytes) -> Status {
+                                      blobs[size_t(of)].assign(bytes.begin(), bytes.end());
+                                      return {};
+                                    }));
+  return blobs;
 }
 
-void Bootstrap::State::adopt(Incoming in) {
-  const int from = in.from;
-  if (in.purpose == Purpose::message) {
-    std::unique_ptr<DataLink>& slot = incoming[from];
-    if (slot && slot->open()) {
-      COLL_WARN("rank {}: a second message connection from {} was dropped", rank, name(from));
-      return;
-    }
-    slot = std::make_unique<DataLink>(std::move(in.fd), from, kMaxBlob);
-    slot->expect();
-    return;
-  }
-  const uint64_t longest = uint64_t(size) * (kMaxBlob + 8);
-  auto link = std::make_unique<DataLink>(std::move(in.fd), from, longest);
-  if (in.purpose == Purpose::ring && !ring_previous) {
-    ring_previous = std::move(link);
-    return;
-  }
-  const bool known = std::any_of(children.begin(), children.end(),
-                                 [from](const auto& child) { return child->peer() == from; });
-  if (in.purpose == Purpose::tree && !known)
-    children.push_back(std::move(link));
-  else
-    COLL_WARN("rank {}: a second data connection from {} was dropped", rank, name(from));
+Status Bootstrap::barrier(Deadline deadline) {
+  return state_->gathering.gather({}, deadline, "bootstrap: barrier", nullptr);
 }
 
-Status Bootstrap::State::drive(const Links& links, Deadline deadline, const std::string& what,
-                               const std::function<bool()>& done, int awaited_sender) {
+Status Bootstrap::local_all_gather(void* data, size_t bytes, Deadline deadline) {
+  const std::string what = "bootstrap: node-local all-gather";
+  if (state_->gathering.broken()) return *state_->gathering.broken();
+  const std::vector<int>& local = state_->messages.local_ranks();
+  const auto index_of = [&local](int of) {
+    return size_t(std::lower_bound(local.begin(), local.end(), of) - local.begin());
+  };
+  const ByteView mine(static_cast<const uint8_t*>(data) + index_of(rank()) * bytes, bytes);
+  return state_->messages.local_gather(mine, deadline, what,
+                                       into_blocks(data, bytes, what, index_of));
+}
+
+Status Bootstrap::local_barrier(Deadline deadline) {
+  if (state_->gathering.broken()) return *state_->gathering.broken();
+  return state_->messages.local_gather({}, deadline, "bootstrap: node-local barrier", nullptr);
+}
+
+void Bootstrap::set_local_ranks(std::vector<int> members) {
+  COLL_CHECK(std::is_sorted(members.begin(), members.end()));
+  COLL_CHECK(std::binary_search(members.begin(), members.end(), rank()));
+  state_->messages.set_local_ranks(std::move(members));
+}
+
+Status Bootstrap::send(int peer, uint32_t tag, ByteView data, Deadline deadline) {
+  COLL_CHECK(peer >= 0 && peer < size());
+  const std::string what = "bootstrap: send to " + state_->roster.name(peer);
+  if (data.size() > kMaxBlob)
+    return Error(ErrorCode::usage,
+                 format("{}: {} bytes, the limit is {}", what, data.size(), kMaxBlob));
+  return state_->messages.send(peer, tag, data, deadline, what);
+}
+
+Result<Bytes> Bootstrap::recv(int peer, uint32_t tag, Deadline deadline) {
+  COLL_CHECK(peer >= 0 && peer < size());
+  return state_->messages.recv(peer, tag, deadline,
+                               format("bootstrap: receive from {}", state_->roster.name(peer)));
+}
+
+Status Bootstrap::send_fd(int peer, uint64_t tag, int fd, Deadline deadline) {
+  COLL_CHECK(peer >= 0 && peer < size());
+  if (Status seen = state_->waiting.news(); !seen) return std::move(seen.error());
+  Status sent =
+      state_->door->send({peer, state_->roster.members[size_t(peer)].fd_nonce}, tag, fd, deadline);
+  if (sent) return {};
+  Error e = std::move(sent.error());
+  // A refused Unix connection is how a dead peer looks from here; the ring knows which it is.
+  if (e.code == ErrorCode::lost) return state_->waiting.lost(peer, "bootstrap: send descriptor", e);
+  return std::move(e.within("bootstrap: send descriptor"));
+}
+
+Result<Fd> Bootstrap::recv_fd(int peer, uint64_t tag, Deadline deadline) {
+  COLL_CHECK(peer >= 0 && peer < size());
+  State& s = *state_;
+  const std::string what = "bootstrap: receive descriptor from " + s.roster.name(peer);
   std::vector<pollfd> fds;
   while (true) {
-    COLL_TRY_IN(news(), what);
-    for (DataLink* link : links)
-      if (link->events() != 0)
-        if (Status moved = link->progress(); !moved) return lost(link->peer(), what, moved.error());
-    COLL_TRY_IN(receive_messages(awaited_sender), what);
-    if (done()) return {};
+    COLL_TRY_IN(s.door->receive(), what);
+    if (Fd fd = s.door->take(peer, tag)) return fd;
+    COLL_TRY_IN(s.waiting.news(), what);
     fds.clear();
-    if (service) fds.push_back({service->wake_fd(), POLLIN, 0});
-    for (const DataLink* link : links)
-      if (link->events() != 0) fds.push_back({link->fd(), link->events(), 0});
-    for (const auto& [peer, link] : incoming)
-      if (link->open() && may_read(*link, awaited_sender))
-        fds.push_back({link->fd(), link->events(), 0});
+    s.waiting.add_interest(fds);
+    s.door->add_interest(fds);
     COLL_ASSIGN(const int ready, base::poll_fds(fds, deadline));
-    if (ready == 0) return late(links, what, awaited_sender);
+    if (ready == 0) return s.waiting.late({}, what, peer);
   }
-}
-
-Error Bootstrap::State::lost(int peer, const std::string& what, const Error& cause) {
-  // Neither end is gone: one of them lacks descriptors.
-  if (cause.code == ErrorCode::unavailable)
-    return std::move(Error(cause).within(format("{}: {}", what, name(peer))));
-  const Deadline until = Deadline::after_ms(kNoticeMs);
-  while (service && !until.passed()) {
-    if (Status seen = news(); !seen) return std::move(seen.error().within(what));
-    pollfd p{service->wake_fd(), POLLIN, 0};
-    if (const auto ready = base::poll_fds({&p, 1}, until); !ready) break;
-  }
-  Error e(ErrorCode::lost, format("{} is gone: {}", name(peer), cause.message),
-          "see that rank's own output");
-  e.rank = peer;
-  if (size_t(peer) < members.size()) e.host = members[size_t(peer)].host;
-  return std::move(e.within(what));
-}
-
-Error Bootstrap::State::late(const Links& links, const std::string& what,
-                             int awaited_sender) const {
-  std::vector<int> silent, deaf;
-  std::vector<std::string> hosts;
-  for (const Member& m : members) hosts.push_back(m.host);
-  for (const DataLink* link : links) {
-    if (link->expecting()) silent.push_back(link->peer());
-    if (link->sending()) deaf.push_back(link->peer());
-  }
-  if (awaited_sender >= 0) silent.push_back(awaited_sender);
-  std::sort(silent.begin(), silent.end());
-  std::sort(deaf.begin(), deaf.end());
-  std::string text = format("rank {} waited until the deadline", rank);
-  if (!silent.empty()) text += " for " + rank_list(silent, hosts);
-  if (!deaf.empty())
-    text += format("{} {} to accept its data", silent.empty() ? " for" : " and for",
-                   rank_list(deaf, hosts));
-  Error e(ErrorCode::deadline, std::move(text),
-          "that rank is slow, stopped, or in another call; see its own output");
-  e.rank = !silent.empty() ? silent.front() : !deaf.empty() ? deaf.front() : -1;
-  if (e.rank >= 0 && size_t(e.rank) < hosts.size()) e.host = hosts[size_t(e.rank)];
-  return std::move(e.within(what));
-}
-
-Status Bootstrap::State::keep(Status outcome) {
-  if (!outcome && !broken) broken = outcome.error();
-  return outcome;
 }
 
 Status Bootstrap::start_watch(std::function<void(const AbortNotice&)> on_event) {
-  if (state_->service) state_->service->watch(std::move(on_event));
+  if (Service* const service = state_->waiting.service()) service->watch(std::move(on_event));
   return {};
 }
 
@@ -163,28 +159,28 @@ Error Bootstrap::AbortNotice::as_heard_by(int rank) const {
 }
 
 void Bootstrap::announce_abort(const Error& error) {
-  if (state_->service) state_->service->announce(error);
+  if (Service* const service = state_->waiting.service()) service->announce(error);
 }
 
 Status Bootstrap::finish(Deadline deadline) {
-  State& s = *state_;
-  if (s.finished || !s.service) {
-    s.finished = true;
+  Service* const service = state_->waiting.service();
+  if (state_->finished || service == nullptr) {
+    state_->finished = true;
     return {};
   }
   COLL_TRY_IN(barrier(deadline), "finish");
-  s.finished = true;
-  s.service->say_bye();
+  state_->finished = true;
+  service->say_bye();
   // All ranks are through the barrier: the neighbours' byes are in flight. Without them their
   // connections would still be open here, and closing ours could cut theirs short.
-  while (!s.service->byes_received()) {
-    s.service->clear_news();
-    if (s.service->byes_received()) break;
-    pollfd p{s.service->wake_fd(), POLLIN, 0};
+  while (!service->byes_received()) {
+    service->clear_news();
+    if (service->byes_received()) break;
+    pollfd p{service->wake_fd(), POLLIN, 0};
     COLL_ASSIGN(const int ready, base::poll_fds({&p, 1}, deadline));
     if (ready == 0)
       return Error(ErrorCode::deadline,
-                   format("rank {}: a ring neighbour did not say goodbye", s.rank));
+                   format("rank {}: a ring neighbour did not say goodbye", rank()));
   }
   return {};
 }

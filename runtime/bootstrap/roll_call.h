@@ -1,5 +1,5 @@
-// An all-gather in which a rank that does not arrive is named by every other: cards go to rank 0,
-// which says who was missing or hands all cards to all. Slower than the bootstrap's own all-gather
+// An all-gather in which a rank that does not arrive is named by every other: blobs go to rank 0,
+// which says who was missing or hands all blobs to all. Slower than the bootstrap's own all-gather
 // for many ranks, where a rank only knows its neighbour; for calls that users may get wrong.
 // All ranks together; the bootstrap's thread.
 #pragma once

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "runtime/bootstrap/state.h"
+#include "runtime/bootstrap/join.h"
 
 namespace collctl::runtime {
 namespace {
@@ -39,26 +39,27 @@ std::string task_difference(std::string_view first, std::string_view other) {
 }  // namespace
 
 // Every rank has all hashes; where they differ, all ask for the texts.
-Status Bootstrap::State::same_task() {
-  const std::vector<uint64_t> hashes = std::exchange(tasks, {});
+Status Bootstrap::State::Joining::same_task() {
+  const std::vector<uint64_t> hashes = std::exchange(tasks_, {});
   const auto other =
       std::find_if(hashes.begin(), hashes.end(), [&](uint64_t hash) { return hash != hashes[0]; });
   if (other == hashes.end()) return {};
   const auto odd = int(other - hashes.begin());
   std::string first, differs;
-  COLL_TRY(gather({reinterpret_cast<const uint8_t*>(options.task.data()), options.task.size()},
-                  options.deadline, "bootstrap: exchange of command lines",
-                  [&](int of, ByteView text) -> Status {
-                    if (of == 0) first.assign(text.begin(), text.end());
-                    if (of == odd) differs.assign(text.begin(), text.end());
-                    return {};
-                  }));
+  COLL_TRY(s_.gathering.gather(
+      {reinterpret_cast<const uint8_t*>(s_.options.task.data()), s_.options.task.size()},
+      s_.options.deadline, "bootstrap: exchange of command lines",
+      [&](int of, ByteView text) -> Status {
+        if (of == 0) first.assign(text.begin(), text.end());
+        if (of == odd) differs.assign(text.begin(), text.end());
+        return {};
+      }));
   Error e(ErrorCode::usage,
           format("rank {} was started with another {} than rank 0", odd,
                  task_difference(first, differs)),
           "start all ranks with the same command line");
   e.rank = odd;
-  e.host = members[size_t(odd)].host;
+  e.host = s_.roster.host(odd);
   return e;
 }
 

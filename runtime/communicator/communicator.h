@@ -19,10 +19,10 @@
 
 #include "base/result.h"
 #include "kernels/contract/report.h"
-#include "runtime/plan/operation.h"
-#include "runtime/plan/plan.h"
 #include "runtime/bootstrap/unique_id.h"
 #include "runtime/links/link_info.h"
+#include "runtime/plan/operation.h"
+#include "runtime/plan/plan.h"
 #include "runtime/request/options.h"
 #include "runtime/window/user_window.h"
 #include "transport/device/device.h"
@@ -89,8 +89,9 @@ class Communicator {
  private:
   friend class Stream;
   friend class Group;
-  friend class OneSided;
-  Communicator();
+  friend class CommunicatorServices;
+  Communicator(int rank, int size);
+  class Start;
   struct State;
   std::unique_ptr<State> state_;
 };

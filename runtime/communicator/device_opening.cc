@@ -65,7 +65,7 @@ DeviceOpening::~DeviceOpening() {
 }
 
 Result<transport::DevicePointer> DeviceOpening::wait(Deadline deadline) {
-  const base::Deaf driver;
+  const base::Uninterruptible driver;
   std::unique_lock lock(shared_->mutex);
   if (!base::wait_for(shared_->opened, lock, deadline, [&] { return shared_->result.has_value(); }))
     return Error(ErrorCode::deadline,

@@ -5,7 +5,7 @@
 #include <set>
 #include <thread>
 
-#include "runtime/communicator/state.h"
+#include "runtime/communicator/group_state.h"
 
 namespace collctl::runtime {
 

@@ -2,7 +2,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/wait.h"
-#include "runtime/communicator/state.h"
+#include "runtime/communicator/stream_state.h"
 
 namespace collctl::runtime {
 
@@ -61,7 +61,7 @@ Status Stream::State::wait() {
   while (
       !base::wait_for(changed, lock, Deadline::after_seconds(60), [&] { return pending == 0; })) {
   }
-  return communicator == nullptr ? Status() : communicator->error();
+  return communicator == nullptr ? Status() : communicator->errors.status();
 }
 
 bool Stream::State::stop_on_gpu() {
@@ -70,7 +70,7 @@ bool Stream::State::stop_on_gpu() {
   if (communicator->gpu->capturing(device_stream))
     (void)communicator->gpu->capture_end(device_stream);
   const bool ended = bool(communicator->gpu->wait(device_stream));
-  if (!ended) communicator->gpu_stands_still = true;
+  if (!ended) communicator->gpu_hangs = true;
   communicator->gpu->forget(device_stream);  // its watching thread must not look at it any more
   communicator = nullptr;
   return ended;
@@ -79,14 +79,14 @@ bool Stream::State::stop_on_gpu() {
 Status Stream::State::wait_for_gpu() {
   if (communicator == nullptr) return {};
   COLL_TRY(communicator->gpu->wait(device_stream));
-  return communicator->error();
+  return communicator->errors.status();
 }
 
 Status Stream::State::gpu_ready() const {
   if (device_error) return *device_error;
   if (communicator == nullptr || communicator->gpu == nullptr)
     return Error(ErrorCode::usage, "graphs are recorded on streams of GPU ranks only");
-  return communicator->error();
+  return communicator->errors.status();
 }
 
 // What cannot be recorded or replayed here is missed by the other ranks, as in submit_to_gpu.
@@ -95,8 +95,8 @@ Status Stream::State::or_missed(Status status) const {
   Error& e = status.error();
   if (e.rank < 0) e.rank = communicator->rank;
   if (e.host.empty()) e.host = communicator->peers[size_t(e.rank)].host;
-  communicator->note_short(e, communicator->op_count);
-  communicator->fail(e, true);
+  communicator->lost_once_running(e, communicator->op_count);
+  communicator->errors.fail(e, true);
   return status;
 }
 

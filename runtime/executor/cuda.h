@@ -23,8 +23,8 @@
 
 #include "kernels/cuda/launch.h"
 #include "runtime/executor/cuda_tables.h"
-#include "runtime/plan/cache.h"
 #include "runtime/links/proxy.h"
+#include "runtime/plan/cache.h"
 
 namespace collctl::runtime {
 
@@ -92,7 +92,7 @@ class CudaExecutor {
   void forget(const transport::DeviceStream& stream);
 
   // An injected stall: until the abort word is raised, or long after the others' deadline.
-  void stand_still() const;
+  void hang() const;
   void abort();                  // kernels abort
   bool kernel_reported() const;  // some kernel reported something
   Status settle();               // then: waits until on_failure was told

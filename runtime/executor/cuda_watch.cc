@@ -124,7 +124,7 @@ Status CudaExecutor::drain(Deadline deadline) {
   }
 }
 
-void CudaExecutor::stand_still() const {
+void CudaExecutor::hang() const {
   const Deadline deadline = Deadline::after_seconds(3 * options_.op_timeout_s + kDrainSeconds);
   while (!aborted() && !deadline.passed()) base::sleep_until(Deadline::after_ms(1));
 }

@@ -143,7 +143,7 @@ void note(Status& first, Status status) {
 
 }  // namespace
 
-Result<TornStoreVerdict> why_lines_tear(const TornStoreOptions& options, Deadline deadline) {
+Result<TornStoreVerdict> test_torn_stores(const TornStoreOptions& options, Deadline deadline) {
   COLL_INFO(init, "LL128 : testing lines between {} GPUs", options.window.nranks);
   auto test = std::make_unique<TornStoreTest>(options);
   TornStoreTest& run = *test;

@@ -38,6 +38,6 @@ struct TornStoreVerdict {
   std::unique_ptr<TornStoreRest> rest;  // this rank's, or null
 };
 // Errors: the exchange itself failed (lost, deadline).
-Result<TornStoreVerdict> why_lines_tear(const TornStoreOptions& options, Deadline deadline);
+Result<TornStoreVerdict> test_torn_stores(const TornStoreOptions& options, Deadline deadline);
 
 }  // namespace collctl::runtime

@@ -5,7 +5,6 @@
 
 #include "base/format.h"
 #include "kernels/cpu/fault.h"
-#include "runtime/communicator/state.h"
 #include "transport/edge.h"
 
 namespace collctl::runtime {
@@ -112,8 +111,8 @@ Error OneSided::named(Error error, int peer, Deadline deadline) {
     if (network_ != nullptr)
       if (Status here = network_->failure_of(communicator_.rank()); !here)
         return std::move(here.error());
-    if (!deadline.passed() && heeded_.insert(peer).second)
-      communicator_.state_->wait_until_told(deadline.earlier(Deadline::after_ms(kNewsMs)));
+    if (!deadline.passed() && lost_peers_.insert(peer).second)
+      services_.wait_for_notice(deadline.earlier(Deadline::after_ms(kNewsMs)));
     if (Status told = communicator_.async_error(); !told) return std::move(told.error());
   }
   return std::move(error).blame(error.rank >= 0 ? error.rank : peer);
@@ -162,12 +161,12 @@ Status OneSided::put_then(const WindowPlace& to, const void* from, uint64_t byte
     COLL_TRY(move(at, from, bytes, deadline));
     return signal < 0 ? Status() : raise(to.rank, signal, deadline);
   }
-  return put_away(to, from, bytes, signal, deadline);
+  return put_remote(to, from, bytes, signal, deadline);
 }
 
 // To a rank that is not of the team.
-Status OneSided::put_away(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
-                          Deadline deadline) {
+Status OneSided::put_remote(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
+                            Deadline deadline) {
   COLL_ASSIGN(const bool rdma, take_route(to, deadline));
   const OneSidedNetwork::Range range{to.window->number(), to.offset, bytes};
   Status done = rdma ? rdma_->put(to.rank, range, from, signal, patience(deadline))

@@ -1,5 +1,5 @@
-// One-sided operations on windows (runtime/window/user_window.h): one rank puts into and gets from another
-// rank's window without the other's help; signals tell it that data has arrived.
+// One-sided operations on windows (runtime/window/user_window.h): one rank puts into and gets from
+// another rank's window without the other's help; signals tell it that data has arrived.
 //
 // Between ranks of a team a put is a store and a get a load. Between hosts they are RDMA writes and
 // reads where the network is IB and the window's memory can be registered with it
@@ -24,6 +24,7 @@
 
 #include "kernels/cpu/cpu_work.h"
 #include "runtime/communicator/communicator.h"
+#include "runtime/communicator/services.h"
 #include "runtime/one_sided/network.h"
 #include "runtime/one_sided/rdma.h"
 #include "runtime/one_sided/signal_board.h"
@@ -76,7 +77,8 @@ class OneSided {
   std::string why(int peer) const;
 
  private:
-  explicit OneSided(Communicator& communicator) : communicator_(communicator) {}
+  explicit OneSided(Communicator& communicator)
+      : communicator_(communicator), services_(communicator) {}
   Status connect_peers(Deadline deadline);
   Error fail_open(Error mine, Deadline deadline);
   Status connect(uint64_t number, Deadline deadline);
@@ -85,8 +87,8 @@ class OneSided {
   // Whether the peer's window is reached by RDMA; what took the other path before is in place.
   Status put_then(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
                   Deadline deadline);
-  Status put_away(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
-                  Deadline deadline);
+  Status put_remote(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
+                    Deadline deadline);
   Result<bool> take_route(const WindowPlace& to, Deadline deadline);
   OneSidedNetwork::Patience patience(Deadline deadline) const;
   Status check_window(const WindowPointer& window) const;
@@ -100,6 +102,7 @@ class OneSided {
   Error named(Error error, int peer, Deadline deadline);
 
   Communicator& communicator_;
+  CommunicatorServices services_;
   kernels::Fault fault_{};
   uint64_t puts_ = 0;
   SignalBoard board_;
@@ -110,7 +113,7 @@ class OneSided {
   transport::DeviceStream stream_;            // GPU ranks: the caller's copies
   transport::DeviceStream socket_stream_;     // and those of what goes over sockets
   std::vector<bool> team_;                    // by rank
-  std::set<int> heeded_;                      // lost peers, whose reason was waited for
+  std::set<int> lost_peers_;                  // lost peers, whose reason was waited for
   std::map<uint64_t, WindowHold> shared_;     // memory that peers use over networks, by window
 };
 

@@ -1,7 +1,7 @@
 // How ranks come to one-sided operations: all of them, or none.
 #include "base/format.h"
 #include "base/log.h"
-#include "runtime/communicator/state.h"
+#include "runtime/bootstrap/bootstrap.h"
 #include "runtime/one_sided/one_sided.h"
 #include "transport/edge.h"
 #include "transport/net/rendezvous.h"
@@ -44,12 +44,9 @@ Error OneSided::fail_open(Error mine, Deadline deadline) {
 }
 
 Status OneSided::connect_peers(Deadline deadline) {
-  Communicator::State& state = *communicator_.state_;
-  if (communicator_.device() != nullptr && !state.settings.shm_disabled) {
-    COLL_TRY(state.wait_until_wired(deadline));
-    const std::lock_guard lock(state.bootstrap_mutex);
-    COLL_TRY(board_.share_on_host(*state.bootstrap, deadline));
-  }
+  if (communicator_.device() != nullptr && !services_.shm_disabled())
+    COLL_TRY(services_.exchange(
+        [&](Bootstrap& bootstrap) { return board_.share_on_host(bootstrap, deadline); }, deadline));
   team_.assign(size_t(communicator_.size()), false);
   for (const int rank : communicator_.windows().team()) team_[size_t(rank)] = true;
   return connect(board_.number(), deadline);
@@ -74,8 +71,8 @@ std::string OneSided::refuses_rdma(int peer) const {
   if (std::string_view(net->name) == "ib") return "";
   if (std::string_view(net->name) != "socket")
     return format("the network is the plugin '{}', which has no one-sided operations",
-                  communicator_.state_->networks.network);
-  const std::string& own = communicator_.state_->networks.why_no_ib;
+                  services_.networks().network);
+  const std::string& own = services_.networks().why_no_ib;
   return own.empty()
              ? format("{} has no RDMA port of this rank's kind", transport::peer_text(there))
              : "no IB here: " + own;
@@ -86,7 +83,7 @@ std::string OneSided::refuses_rdma(int peer) const {
 Status OneSided::connect(uint64_t number, Deadline deadline) {
   const int rank = communicator_.rank();
   const auto& peers = communicator_.peers();
-  const transport::Services& services = communicator_.state_->wire->services();
+  const transport::Services& services = services_.transport();
   std::vector<transport::NetEnd> ends;
   for (const uint32_t purpose : {kPurposeOneSided, kPurposeOneSidedRdma})
     for (int peer = 0; peer < communicator_.size(); ++peer) {
@@ -141,7 +138,7 @@ Status OneSided::connect_rdma(std::vector<OneSidedRdma::RdmaPeer> peers, Deadlin
     COLL_ASSIGN(rdma_,
                 OneSidedRdma::start(
                     {.peers = std::move(peers),
-                     .services = communicator_.state_->wire->services(),
+                     .services = services_.transport(),
                      .board = &board_,
                      .copy = [this](void* to, const void* from, uint64_t bytes,
                                     Deadline until) { return move(to, from, bytes, until); }},

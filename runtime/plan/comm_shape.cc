@@ -11,15 +11,15 @@ constexpr int kMostDefaultChannels = 4;
 
 }  // namespace
 
-CommShape make_shape(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
+CommShape make_shape(int rank, std::span<const RankFacts> all_facts, const HostGroups& hosts,
                      const Settings& settings) {
   std::vector<CpuPlace> places;
-  for (const RankCard& card : cards) places.push_back(card.place);
-  const Crowding crowding = crowding_of(cards, hosts);
+  for (const RankFacts& facts : all_facts) places.push_back(facts.place);
+  const Crowding crowding = crowding_of(all_facts, hosts);
   const HostGroups near = by_nearness(hosts, places);
   CommShape shape;
   shape.rank = rank;
-  shape.nranks = int(cards.size());
+  shape.nranks = int(all_facts.size());
   std::copy(std::begin(settings.slot_bytes), std::end(settings.slot_bytes), shape.slot_bytes);
   shape.slot_count = settings.slot_count;
   shape.all_on_one_host = hosts.size() == 1;
@@ -32,7 +32,7 @@ CommShape make_shape(int rank, std::span<const RankCard> cards, const HostGroups
   shape.default_channels = std::max(shape.default_channels, settings.min_channels);
   shape.channels = make_channels(
       near, rank, std::max(shape.default_channels, settings.choices.channels), LocalTree::binary);
-  shape.no_window = why_no_window(cards, hosts, settings);
+  shape.no_window = why_no_window(all_facts, hosts, settings);
   if (shape.no_window.empty()) {
     shape.window_bytes = settings.window_bytes;
     shape.window_channels = int(shape.channels.size());
@@ -40,17 +40,17 @@ CommShape make_shape(int rank, std::span<const RankCard> cards, const HostGroups
   return shape;
 }
 
-CommShape imagined_shape(const base::Processors& processors, int nodes, int ranks,
-                         const Settings& settings) {
+CommShape hypothetical_shape(const base::Processors& processors, int nodes, int ranks,
+                             const Settings& settings) {
   std::vector<int> all;
   for (const base::Processor& each : processors.online) all.push_back(each.id);
-  RankCard card{};
-  card.cores = std::max(1, int(all.size()));
-  card.place = cpu_place(processors, all);
-  const std::vector<RankCard> cards(size_t(nodes) * size_t(ranks), card);
+  RankFacts facts{};
+  facts.cores = std::max(1, int(all.size()));
+  facts.place = cpu_place(processors, all);
+  const std::vector<RankFacts> all_facts(size_t(nodes) * size_t(ranks), facts);
   std::vector<uint64_t> hosts;
   for (int node = 0; node < nodes; ++node) hosts.insert(hosts.end(), size_t(ranks), uint64_t(node));
-  return make_shape(0, cards, group_by_host(hosts), settings);
+  return make_shape(0, all_facts, group_by_host(hosts), settings);
 }
 
 }  // namespace collctl::runtime

@@ -1,5 +1,5 @@
 // Where the CPU ranks of a job sit: on which cores, caches and NUMA nodes, and what that means for
-// the links between them. Each rank tells its CpuPlace in its card; what follows from all of them
+// the links between them. Each rank tells its CpuPlace in its facts; what follows from all of them
 // is pure and the same on every rank, as the planner's choices must be.
 //
 // Core to core a cache line takes (published measurements of Skylake to Genoa servers, one way):
@@ -17,7 +17,7 @@ namespace collctl::runtime {
 enum class Nearness : uint8_t { cache, socket, host };
 inline constexpr int kNearnessCount = 3;
 
-// Plain data of a RankCard. A rank that may run on several caches or sockets is where its first
+// Plain data of a RankFacts. A rank that may run on several caches or sockets is where its first
 // processor is, and as far from others as `span` says.
 struct CpuPlace {
   int32_t cache = 0;    // lowest processor of the last-level cache

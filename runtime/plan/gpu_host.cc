@@ -8,9 +8,9 @@
 #include "base/whole_file.h"
 #include "runtime/plan/gpu_shape.h"
 #include "topology/detect/discover.h"
+#include "topology/detect/merge.h"
 #include "topology/graph/parts.h"
 #include "topology/xml/graph_xml.h"
-#include "topology/detect/merge.h"
 #include "topology/xml/topo_file.h"
 #include "topology/xml/xml.h"
 
@@ -192,14 +192,14 @@ HostGpus host_gpus(const topology::System& system, std::span<const int64_t> bus_
   return found ? std::move(*found) : unknown_host(found.error());
 }
 
-Bytes describe_gpus(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
+Bytes describe_gpus(int rank, std::span<const RankFacts> all_facts, const HostGroups& hosts,
                     const Settings& settings) {
   for (const auto& host : hosts) {
     if (host.front() != rank) continue;
     std::vector<int64_t> bus_ids;
-    for (const int32_t r : host) bus_ids.push_back(cards[size_t(r)].info.bus_id);
+    for (const int32_t r : host) bus_ids.push_back(all_facts[size_t(r)].info.bus_id);
     const HostGpus found =
-        found_here(bus_ids, int(hosts.size()), settings, cards[size_t(rank)].info.host);
+        found_here(bus_ids, int(hosts.size()), settings, all_facts[size_t(rank)].info.host);
     say_why(found);
     return found.encode();
   }

@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "base/format.h"
-#include "runtime/plan/reach.h"
 #include "runtime/plan/gpu_cost.h"
 #include "runtime/plan/model.h"
+#include "runtime/plan/reach.h"
 
 namespace collctl::runtime {
 namespace {
@@ -81,15 +81,16 @@ int channels_wished(const Settings& settings) {
 }
 
 // Of a machine of which nothing is known but its ranks.
-ModelInput unknown_machine(std::span<const RankCard> cards, const HostGroups& hosts, int channels) {
+ModelInput unknown_machine(std::span<const RankFacts> all_facts, const HostGroups& hosts,
+                           int channels) {
   ModelInput input;
   input.nodes = int(hosts.size());
-  input.ranks = int(cards.size());
+  input.ranks = int(all_facts.size());
   for (const auto& host : hosts)
     input.largest_node = std::max(input.largest_node, int(host.size()));
   input.channels = input.full_channels = channels;
-  for (const RankCard& card : cards) {
-    const int sm = card.info.compute_capability;
+  for (const RankFacts& facts : all_facts) {
+    const int sm = facts.info.compute_capability;
     input.min_sm = input.min_sm == 0 ? sm : std::min(input.min_sm, sm);
     input.max_sm = std::max(input.max_sm, sm);
   }
@@ -106,11 +107,11 @@ ModelInput unknown_machine(std::span<const RankCard> cards, const HostGroups& ho
   return input;
 }
 
-void fill_in_the_order_of_ranks(CommShape& shape, std::span<const RankCard> cards,
+void fill_in_the_order_of_ranks(CommShape& shape, std::span<const RankFacts> all_facts,
                                 const HostGroups& hosts, const Settings& settings) {
   shape.channels = make_channels(hosts, shape.rank, channels_wished(settings), LocalTree::chain);
-  shape.model =
-      std::make_shared<const ModelInput>(unknown_machine(cards, hosts, int(shape.channels.size())));
+  shape.model = std::make_shared<const ModelInput>(
+      unknown_machine(all_facts, hosts, int(shape.channels.size())));
 }
 
 int pair_channels(const CommShape& shape, const Settings& settings) {
@@ -193,9 +194,10 @@ int least_channels(std::span<const ClusterNode> nodes, bool staged, int most) {
   return most > 0 ? std::min(least, most) : least;
 }
 
-Result<CommShape> make_gpu_shape(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
-                                 std::span<const Bytes> blobs, const Settings& settings) {
-  CommShape shape = begun_shape(rank, int(cards.size()), hosts, settings);
+Result<CommShape> make_gpu_shape(int rank, std::span<const RankFacts> all_facts,
+                                 const HostGroups& hosts, std::span<const Bytes> blobs,
+                                 const Settings& settings) {
+  CommShape shape = begun_shape(rank, int(all_facts.size()), hosts, settings);
   std::vector<HostGpus> found;
   bool known = true;
   for (const auto& host : hosts) {
@@ -204,13 +206,13 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankCard> cards, cons
     if (!here)
       return std::move(here.error())
           .blame(int(first))
-          .within(format("rank {} (host {})", first, cards[first].info.host));
+          .within(format("rank {} (host {})", first, all_facts[first].info.host));
     known = known && here->why_not.empty();
     found.push_back(std::move(*here));
   }
   // On the network path, data of some rank goes through host memory.
-  const bool staged = std::any_of(cards.begin(), cards.end(),
-                                  [](const RankCard& card) { return card.info.gdr == 0; }) ||
+  const bool staged = std::any_of(all_facts.begin(), all_facts.end(),
+                                  [](const RankFacts& facts) { return facts.info.gdr == 0; }) ||
                       std::any_of(found.begin(), found.end(), stages_data);
   auto joined = known ? join_hosts(hosts, std::move(found), staged, settings)
                       : Result<Joined>(Error(ErrorCode::unavailable, "not all hosts are known"));
@@ -218,25 +220,25 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankCard> cards, cons
     shape.channels = channels_of(joined->cluster, joined->world, rank);
     shape.model = std::make_shared<const ModelInput>(model_input(joined->cluster));
   } else {
-    fill_in_the_order_of_ranks(shape, cards, hosts, settings);
+    fill_in_the_order_of_ranks(shape, all_facts, hosts, settings);
   }
   complete(shape, hosts, settings);
   return shape;
 }
 
-CommShape imagined_gpu_shape(const ImaginedGpus& gpus, const Settings& settings,
-                             const kernels::cuda::Launcher& launcher) {
+CommShape hypothetical_gpu_shape(const HypotheticalGpus& gpus, const Settings& settings,
+                                 const kernels::cuda::Launcher& launcher) {
   const int ranks = int(gpus.world.size());
   CommShape shape = begun_shape(0, ranks, gpus.hosts, settings);
   shape.channels = channels_of(gpus.cluster, gpus.world, 0);
   shape.model = std::make_shared<const ModelInput>(model_input(gpus.cluster));
   complete(shape, gpus.hosts, settings);
-  RankCard card{};
-  card.fd_handles = 1;
-  const std::vector<RankCard> cards(size_t(ranks), card);
+  RankFacts facts{};
+  facts.fd_handles = 1;
+  const std::vector<RankFacts> all_facts(size_t(ranks), facts);
   shape.no_window = gpus.no_p2p;
   if (shape.no_window.empty())
-    shape.no_window = why_no_device_window(cards, gpus.hosts, settings, launcher);
+    shape.no_window = why_no_device_window(all_facts, gpus.hosts, settings, launcher);
   shape.gpu_window = shape.no_window.empty();
   shape.window_serves = launcher.window_serves;
   // The lines are tested where all ranks map each other's memory.

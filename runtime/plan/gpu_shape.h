@@ -13,10 +13,10 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "kernels/cuda/launch.h"
-#include "runtime/plan/peer_info.h"
 #include "runtime/plan/plan.h"
-#include "runtime/request/settings.h"
+#include "runtime/plan/rank_facts.h"
 #include "runtime/plan/shape.h"
+#include "runtime/request/settings.h"
 #include "topology/cluster/cluster.h"
 #include "topology/graph/decide.h"
 #include "transport/transport.h"
@@ -53,14 +53,15 @@ HostGpus host_gpus(const topology::System& system, std::span<const int64_t> bus_
                    const GpuSearch& search, const std::string& host_name);
 
 // This rank's blob: empty unless it is the first of its host. Looks at the machine (NVML, files of
-// the kernel): tens of milliseconds. `cards` checked, `hosts` of group_by_host.
-Bytes describe_gpus(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
+// the kernel): tens of milliseconds. `all_facts` checked, `hosts` of group_by_host.
+Bytes describe_gpus(int rank, std::span<const RankFacts> all_facts, const HostGroups& hosts,
                     const Settings& settings);
 
 // Pure. `blobs` by rank. LL128 still needs its test (ll128_passed); windows are the caller's to
 // set. Errors: lost: a blob that is none, naming the host.
-Result<CommShape> make_gpu_shape(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
-                                 std::span<const Bytes> blobs, const Settings& settings);
+Result<CommShape> make_gpu_shape(int rank, std::span<const RankFacts> all_facts,
+                                 const HostGroups& hosts, std::span<const Bytes> blobs,
+                                 const Settings& settings);
 
 // The fewest channels that a job on these nodes has, whatever their search finds. `staged`: what
 // goes over the network goes through host memory. `most`: as requested; 0: none.
@@ -68,13 +69,13 @@ int least_channels(std::span<const topology::ClusterNode> nodes, bool staged, in
 
 // Of rank 0 of a job that does not run: as make_gpu_shape has it where GPUs share memory by
 // descriptor and the test of LL128 passes. Pure.
-struct ImaginedGpus {
+struct HypotheticalGpus {
   const topology::Cluster& cluster;
   std::span<const int32_t> world;  // the job's rank of each of the cluster's
   HostGroups hosts;
   std::string no_p2p;  // why two GPUs of a host cannot use each other's memory; empty: all can
 };
-CommShape imagined_gpu_shape(const ImaginedGpus& gpus, const Settings& settings,
-                             const kernels::cuda::Launcher& launcher);
+CommShape hypothetical_gpu_shape(const HypotheticalGpus& gpus, const Settings& settings,
+                                 const kernels::cuda::Launcher& launcher);
 
 }  // namespace collctl::runtime

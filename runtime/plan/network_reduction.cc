@@ -17,22 +17,22 @@ size_t head_of(const std::vector<int32_t>& host, int channel) {
 }
 
 // The first requirement of in-network reduction that is not met by all ranks; empty: none.
-std::string why_none(std::span<const RankCard> cards, const HostGroups& hosts,
+std::string why_none(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                      const Settings& settings) {
   if (hosts.size() < 2) return "all ranks are on one host";
   const uint32_t step = settings.slot_bytes[int(kernels::Protocol::simple)];
-  for (const RankCard& card : cards) {
-    const std::string who = transport::peer_text(card.info);
-    if ((card.info.nets & transport::kNetPlugin) == 0) return who + " uses no network plugin";
-    if ((card.info.nets & transport::kNetCollNet) == 0)
+  for (const RankFacts& facts : all_facts) {
+    const std::string who = transport::peer_text(facts.info);
+    if ((facts.info.nets & transport::kNetPlugin) == 0) return who + " uses no network plugin";
+    if ((facts.info.nets & transport::kNetCollNet) == 0)
       return format("the network plugin of {} has no CollNet (-v there says why)", who);
-    if (card.reducer.name_hash != cards[0].reducer.name_hash)
-      return format("{} and {} have different network plugins", transport::peer_text(cards[0].info),
-                    who);
-    if (card.reducer.most_bytes < step)
+    if (facts.reducer.name_hash != all_facts[0].reducer.name_hash)
+      return format("{} and {} have different network plugins",
+                    transport::peer_text(all_facts[0].info), who);
+    if (facts.reducer.most_bytes < step)
       return format(
           "the network plugin of {} reduces at most {} bytes at once, a step has {} (BUFFSIZE)",
-          who, card.reducer.most_bytes, step);
+          who, facts.reducer.most_bytes, step);
   }
   return {};
 }
@@ -57,13 +57,13 @@ kernels::TreeLinks chain_links(const HostGroups& hosts, int32_t rank, int channe
   return links;
 }
 
-NetworkReduction join_reducers(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
-                               int channels, const Settings& settings) {
+NetworkReduction join_reducers(int rank, std::span<const RankFacts> all_facts,
+                               const HostGroups& hosts, int channels, const Settings& settings) {
   NetworkReduction network;
-  network.why_not = why_none(cards, hosts, settings);
+  network.why_not = why_none(all_facts, hosts, settings);
   if (!network.why_not.empty()) return network;
   network.serves = ~uint64_t{0};
-  for (const RankCard& card : cards) network.serves &= card.reducer.serves;
+  for (const RankFacts& facts : all_facts) network.serves &= facts.reducer.serves;
   if (network.serves == 0) network.why_not = "the plugins of all ranks have no reduction in common";
   if (network.serves == 0) return network;
   for (const auto& host : hosts)

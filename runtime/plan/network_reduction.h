@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "runtime/plan/operation.h"
-#include "runtime/plan/peer_info.h"
 #include "runtime/plan/plan.h"
-#include "runtime/request/settings.h"
+#include "runtime/plan/rank_facts.h"
 #include "runtime/plan/shape.h"
+#include "runtime/request/settings.h"
 
 namespace collctl::runtime {
 
@@ -21,9 +21,9 @@ std::vector<int32_t> chain_heads(const HostGroups& hosts, int channel);
 // A rank's place in the chain of its host: up is the rank before it, of the head itself.
 kernels::TreeLinks chain_links(const HostGroups& hosts, int32_t rank, int channel);
 
-// For at most `channels` channels. `cards` are checked.
-NetworkReduction join_reducers(int rank, std::span<const RankCard> cards, const HostGroups& hosts,
-                               int channels, const Settings& settings);
+// For at most `channels` channels. `all_facts` are checked.
+NetworkReduction join_reducers(int rank, std::span<const RankFacts> all_facts,
+                               const HostGroups& hosts, int channels, const Settings& settings);
 
 // Empty, or why there is no in-network reduction of this.
 std::string network_refusal(const Operation& operation, const CommShape& shape);

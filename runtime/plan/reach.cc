@@ -5,17 +5,17 @@
 
 namespace collctl::runtime {
 
-std::string why_no_window(std::span<const RankCard> cards, const HostGroups& hosts,
+std::string why_no_window(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                           const Settings& settings) {
   if (settings.window_bytes == 0) return "WINDOW_BYTES is 0";
-  if (cards.size() < 2) return "there is one rank only";
+  if (all_facts.size() < 2) return "there is one rank only";
   if (hosts.size() > 1) return "the ranks are on several hosts";
-  if (cards.size() > size_t(kernels::kMaxWindowRanks))
-    return format("{} ranks are more than {}", cards.size(), kernels::kMaxWindowRanks);
+  if (all_facts.size() > size_t(kernels::kMaxWindowRanks))
+    return format("{} ranks are more than {}", all_facts.size(), kernels::kMaxWindowRanks);
   if (settings.transport == "net") return "only the transport 'net' is allowed";
-  const transport::PeerInfo& first = cards[0].info;
-  for (const RankCard& card : cards) {
-    const transport::PeerInfo& other = card.info;
+  const transport::PeerInfo& first = all_facts[0].info;
+  for (const RankFacts& facts : all_facts) {
+    const transport::PeerInfo& other = facts.info;
     if (other.network_namespace != first.network_namespace)
       return format(
           "rank {} and rank {} are in different network namespaces, where descriptors "
@@ -28,27 +28,27 @@ std::string why_no_window(std::span<const RankCard> cards, const HostGroups& hos
   return "";
 }
 
-std::string why_no_device_window(std::span<const RankCard> cards, const HostGroups& hosts,
+std::string why_no_device_window(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                                  const Settings& settings,
                                  const kernels::cuda::Launcher& launcher) {
   if (settings.window_bytes == 0) return "WINDOW_BYTES is 0";
-  if (cards.size() < 2) return "there is one rank only";
+  if (all_facts.size() < 2) return "there is one rank only";
   if (hosts.size() > 1) return "the ranks are on several hosts";
-  if (cards.size() > size_t(kernels::kMaxWindowRanks))
-    return format("{} ranks are more than {}", cards.size(), kernels::kMaxWindowRanks);
+  if (all_facts.size() > size_t(kernels::kMaxWindowRanks))
+    return format("{} ranks are more than {}", all_facts.size(), kernels::kMaxWindowRanks);
   if (!settings.transport.empty() && settings.transport != "p2p")
     return format("only the transport '{}' is allowed", settings.transport);
   if (settings.p2p_disabled) return "P2P_DISABLE is set";
-  if (launcher.window_part_bytes(int(cards.size())) == 0)
-    return format("there are no window kernels for {} ranks", cards.size());
-  for (const RankCard& card : cards) {
-    if (card.fd_handles == 0)
-      return format("the GPU of rank {} cannot share memory by descriptor", card.info.rank);
-    if (card.info.network_namespace != cards[0].info.network_namespace)
+  if (launcher.window_part_bytes(int(all_facts.size())) == 0)
+    return format("there are no window kernels for {} ranks", all_facts.size());
+  for (const RankFacts& facts : all_facts) {
+    if (facts.fd_handles == 0)
+      return format("the GPU of rank {} cannot share memory by descriptor", facts.info.rank);
+    if (facts.info.network_namespace != all_facts[0].info.network_namespace)
       return format(
           "rank 0 and rank {} are in different network namespaces, where descriptors cannot be "
           "passed",
-          card.info.rank);
+          facts.info.rank);
   }
   return "";
 }

@@ -5,17 +5,17 @@
 #include <string>
 
 #include "kernels/cuda/launch.h"
-#include "runtime/plan/peer_info.h"
+#include "runtime/plan/rank_facts.h"
 #include "runtime/request/settings.h"
 
 namespace collctl::runtime {
 
 // Why these ranks cannot share a window; empty when they can. Pure, the same on all ranks.
-std::string why_no_window(std::span<const RankCard> cards, const HostGroups& hosts,
+std::string why_no_window(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                           const Settings& settings);
 
 // Why these GPU ranks can share no window; empty when they may try. Pure, the same on all ranks.
-std::string why_no_device_window(std::span<const RankCard> cards, const HostGroups& hosts,
+std::string why_no_device_window(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                                  const Settings& settings, const kernels::cuda::Launcher& launcher);
 
 }  // namespace collctl::runtime

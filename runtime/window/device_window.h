@@ -15,7 +15,7 @@
 #include "kernels/contract/window.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/bootstrap/bootstrap.h"
-#include "runtime/plan/peer_info.h"
+#include "runtime/plan/rank_facts.h"
 #include "transport/device/device.h"
 
 namespace collctl::runtime {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kProbeBytes = 4096;
 
-struct ProbeCard {  // as it travels
+struct ProbeReport {  // as it travels
   transport::FabricName name;
   uint8_t failed = 0, required = 0;
   char text[510] = {};
@@ -27,7 +27,7 @@ struct ProbeCard {  // as it travels
     std::memcpy(text, why.data(), std::min(why.size(), sizeof text - 1));
   }
 };
-static_assert(sizeof(ProbeCard) == 576);
+static_assert(sizeof(ProbeReport) == 576);
 
 uint8_t pattern_of(int rank) {
   return uint8_t(0x51 + rank * 29);
@@ -82,13 +82,13 @@ struct Trial {
   }
 };
 
-Result<std::string> first_failure(const FabricProbe& p, std::vector<ProbeCard>& cards) {
-  const bool required = std::any_of(cards.begin(), cards.end(),
-                                    [](const ProbeCard& card) { return card.required != 0; });
-  for (size_t r = 0; r < cards.size(); ++r) {
-    if (cards[r].failed == 0) continue;
-    cards[r].text[sizeof cards[r].text - 1] = 0;
-    std::string why = format("rank {} (host {}): {}", r, p.peers[r].host, cards[r].text);
+Result<std::string> first_failure(const FabricProbe& p, std::vector<ProbeReport>& reports) {
+  const bool required = std::any_of(reports.begin(), reports.end(),
+                                    [](const ProbeReport& report) { return report.required != 0; });
+  for (size_t r = 0; r < reports.size(); ++r) {
+    if (reports[r].failed == 0) continue;
+    reports[r].text[sizeof reports[r].text - 1] = 0;
+    std::string why = format("rank {} (host {}): {}", r, p.peers[r].host, reports[r].text);
     if (!required) return why;
     return Error(ErrorCode::unavailable, std::move(why),
                  "a rank has COLLCTL_MNNVL_ENABLE=1; 2 continues without NVLink between hosts")
@@ -102,8 +102,8 @@ Result<std::string> first_failure(const FabricProbe& p, std::vector<ProbeCard>& 
 Result<std::string> why_no_fabric(const FabricProbe& p, Deadline deadline) {
   const std::set<int> wide = wide_teams(p);
   if (wide.empty()) return std::string();
-  std::vector<ProbeCard> cards(p.peers.size());
-  ProbeCard& own = cards[size_t(p.rank)];
+  std::vector<ProbeReport> reports(p.peers.size());
+  ProbeReport& own = reports[size_t(p.rank)];
   const bool mine = p.device != nullptr && wide.contains(p.teams[size_t(p.rank)]);
   Trial trial;
   if (mine) {
@@ -115,20 +115,22 @@ Result<std::string> why_no_fabric(const FabricProbe& p, Deadline deadline) {
     else
       own.fail(name.error());
   }
-  COLL_TRY_IN(p.bootstrap->all_gather(cards.data(), sizeof(ProbeCard), deadline), "NVLink domain");
-  COLL_ASSIGN(std::string why, first_failure(p, cards));
+  COLL_TRY_IN(p.bootstrap->all_gather(reports.data(), sizeof(ProbeReport), deadline),
+              "NVLink domain");
+  COLL_ASSIGN(std::string why, first_failure(p, reports));
   if (!why.empty()) return why;
   if (mine)
     for (const int peer : partners(p)) {
-      Status seen = trial.read(p, peer, cards[size_t(peer)].name, deadline);
+      Status seen = trial.read(p, peer, reports[size_t(peer)].name, deadline);
       if (seen) continue;
       own.fail(seen.error().within(
           format("memory of rank {} (host {})", peer, p.peers[size_t(peer)].host)));
       break;
     }
   // And nobody's memory goes before all have looked.
-  COLL_TRY_IN(p.bootstrap->all_gather(cards.data(), sizeof(ProbeCard), deadline), "NVLink domain");
-  return first_failure(p, cards);
+  COLL_TRY_IN(p.bootstrap->all_gather(reports.data(), sizeof(ProbeReport), deadline),
+              "NVLink domain");
+  return first_failure(p, reports);
 }
 
 }  // namespace collctl::runtime

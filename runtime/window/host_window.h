@@ -19,7 +19,7 @@
 #include "base/result.h"
 #include "kernels/contract/window.h"
 #include "runtime/bootstrap/bootstrap.h"
-#include "runtime/plan/peer_info.h"
+#include "runtime/plan/rank_facts.h"
 
 namespace collctl::runtime {
 

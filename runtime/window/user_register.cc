@@ -60,7 +60,7 @@ uint64_t UserWindows::State::live_hash() const {
 UserWindows::State::Attempt UserWindows::State::prepare(std::span<const WindowRange> ranges) {
   Attempt attempt;
   attempt.ranges = ranges;
-  attempt.card.live = live_hash();
+  attempt.registration.live = live_hash();
   attempt.status = open_space();
   if (ranges.empty() || ranges.size() > kMostRangesAtOnce)
     attempt.status = Error(ErrorCode::usage, format("register {} windows at once: expected 1 to {}",
@@ -69,10 +69,10 @@ UserWindows::State::Attempt UserWindows::State::prepare(std::span<const WindowRa
     if (Status added = add_range(attempt, ranges[i], i); !added)
       attempt.status = within_range(std::move(added.error()), i, ranges.size());
   if (!attempt.status) {
-    attempt.card.code = int32_t(attempt.status.error().code);
-    attempt.card.text = attempt.status.error().chain();
-    attempt.card.ranges.clear();
-    attempt.card.names.clear();
+    attempt.registration.code = int32_t(attempt.status.error().code);
+    attempt.registration.text = attempt.status.error().chain();
+    attempt.registration.ranges.clear();
+    attempt.registration.names.clear();
   }
   return attempt;
 }
@@ -102,8 +102,8 @@ Status UserWindows::State::add_range(Attempt& attempt, const WindowRange& range,
   if (range.address == nullptr || range.bytes == 0)
     return Error(ErrorCode::usage,
                  format("a window of {} bytes at {}", range.bytes, range.address));
-  RangeCard card{};
-  card.bytes = range.bytes;
+  RangeRegistration mine{};
+  mine.bytes = range.bytes;
   COLL_ASSIGN(WindowHold hold, WindowHold::of(range.address, range.bytes));
   const WindowSegment& segment = hold.segment();
   if (!same_device(segment.device(), o.device))
@@ -112,13 +112,13 @@ Status UserWindows::State::add_range(Attempt& attempt, const WindowRange& range,
                         segment.device() != nullptr ? segment.device()->text() : "the host", o.rank,
                         o.device != nullptr ? o.device->text() : "the host"),
                  "allocate it for the rank's own device");
-  card.segment = segment.id();
-  card.segment_bytes = segment.bytes();
-  card.segment_offset = uint64_t(static_cast<uint8_t*>(range.address) - segment.data());
+  mine.segment = segment.id();
+  mine.segment_bytes = segment.bytes();
+  mine.segment_offset = uint64_t(static_cast<uint8_t*>(range.address) - segment.data());
   const auto* const at = find(range.address, range.bytes);
   std::shared_ptr<UserWindow> known = at != nullptr ? *at : nullptr;
   if (known != nullptr && known->address() == range.address && known->bytes() == range.bytes) {
-    card.known_as = known->number();
+    mine.known_as = known->number();
   } else {
     known.reset();
     COLL_TRY(check_overlap(attempt.ranges, index));
@@ -132,30 +132,30 @@ Status UserWindows::State::add_range(Attempt& attempt, const WindowRange& range,
     if (known == nullptr) {
       COLL_ASSIGN(name, segment.device_memory().export_fabric());
     }
-    attempt.card.names.push_back(name);
+    attempt.registration.names.push_back(name);
   }
   attempt.windows.push_back(std::move(known));
   attempt.holds.push_back(std::move(hold));
-  attempt.card.ranges.push_back(card);
+  attempt.registration.ranges.push_back(mine);
   return {};
 }
 
-Result<std::vector<WindowCard>> UserWindows::State::gather(const WindowCard& mine,
-                                                           Deadline deadline) {
+Result<std::vector<Registration>> UserWindows::State::gather(const Registration& mine,
+                                                             Deadline deadline) {
   auto blobs = roll_call(*o.bootstrap, calls++, "register windows", mine.encode(), deadline);
-  auto cards =
-      blobs ? decode_cards(*blobs) : Result<std::vector<WindowCard>>(std::move(blobs.error()));
-  in_step = in_step && cards.ok();
-  return cards;
+  auto registrations = blobs ? decode_registrations(*blobs)
+                             : Result<std::vector<Registration>>(std::move(blobs.error()));
+  in_step = in_step && registrations.ok();
+  return registrations;
 }
 
-Status UserWindows::State::place_new(Attempt& attempt, std::span<const WindowCard> cards,
+Status UserWindows::State::place_new(Attempt& attempt, std::span<const Registration> registrations,
                                      Deadline deadline) {
   std::vector<std::shared_ptr<UserWindow>> fresh;
   Status mine, exchanged;
   for (size_t i = 0; i < attempt.windows.size() && exchanged; ++i) {
     if (attempt.windows[i] != nullptr) continue;
-    exchanged = place_range(attempt, cards, i, mine, deadline);
+    exchanged = place_range(attempt, registrations, i, mine, deadline);
     if (attempt.windows[i] != nullptr) fresh.push_back(attempt.windows[i]);
   }
   if (exchanged)
@@ -173,11 +173,12 @@ Status UserWindows::State::place_new(Attempt& attempt, std::span<const WindowCar
 
 // Errors are of the exchange; what only this rank could not do is kept in `mine`, and the exchange
 // goes on, so that nobody waits for this rank in vain.
-Status UserWindows::State::place_range(Attempt& attempt, std::span<const WindowCard> cards,
-                                       size_t index, Status& mine, Deadline deadline) {
+Status UserWindows::State::place_range(Attempt& attempt,
+                                       std::span<const Registration> registrations, size_t index,
+                                       Status& mine, Deadline deadline) {
   std::vector<uint64_t> key, bytes;
   for (const int member : team) {
-    const RangeCard& range = cards[size_t(member)].ranges[index];
+    const RangeRegistration& range = registrations[size_t(member)].ranges[index];
     key.push_back(range.segment);
     bytes.push_back(range.segment_bytes);
   }
@@ -209,11 +210,12 @@ Status UserWindows::State::place_range(Attempt& attempt, std::span<const WindowC
   window->address_ = static_cast<uint8_t*>(attempt.ranges[index].address);
   const bool placed = entry->users++ > 0;
   attempt.windows[index] = window;
-  if (!placed) COLL_TRY(exchange(*entry, attempt.fds[index], cards, index, mine, deadline));
+  if (!placed) COLL_TRY(exchange(*entry, attempt.fds[index], registrations, index, mine, deadline));
   uint64_t number = last_number;
-  for (size_t i = 0; i <= index; ++i) number += attempt.card.ranges[i].known_as == 0 ? 1 : 0;
+  for (size_t i = 0; i <= index; ++i)
+    number += attempt.registration.ranges[i].known_as == 0 ? 1 : 0;
   window->shadow_ = {
-      .base = space->base() + entry->offset + attempt.card.ranges[index].segment_offset,
+      .base = space->base() + entry->offset + attempt.registration.ranges[index].segment_offset,
       .stride = space->stride(),
       .bytes = attempt.ranges[index].bytes,
       .number = number,
@@ -227,10 +229,10 @@ Status UserWindows::State::place_range(Attempt& attempt, std::span<const WindowC
   return {};
 }
 
-// Descriptors go round the host; the names for other hosts came with the cards.
+// Descriptors go round the host; the names for other hosts came with the registrations.
 Status UserWindows::State::exchange(WindowPlacement& placement, const base::Fd& own,
-                                    std::span<const WindowCard> cards, size_t index, Status& mine,
-                                    Deadline deadline) {
+                                    std::span<const Registration> registrations, size_t index,
+                                    Status& mine, Deadline deadline) {
   const int n = int(team.size());
   const uint64_t tag = kUserFdTag ^ o.comm_hash;
   const auto note = [&](int member, Status mapped) {
@@ -247,7 +249,7 @@ Status UserWindows::State::exchange(WindowPlacement& placement, const base::Fd& 
   for (int i = 1; i < n; ++i) {
     const int member = (team_rank + n - i) % n, peer = team[size_t(member)];
     if (!is_neighbour(peer)) {
-      const auto& names = cards[size_t(peer)].names;
+      const auto& names = registrations[size_t(peer)].names;
       if (index >= names.size())
         return Error(ErrorCode::lost, format("rank {} cannot share memory with other hosts", peer))
             .blame(peer)
@@ -267,14 +269,14 @@ Status UserWindows::State::exchange(WindowPlacement& placement, const base::Fd& 
 }
 
 Status UserWindows::State::agree(const Status& mine, Deadline deadline) {
-  WindowCard card;
+  Registration registration;
   if (!mine) {
-    card.code = int32_t(mine.error().code);
-    card.text = mine.error().chain();
+    registration.code = int32_t(mine.error().code);
+    registration.text = mine.error().chain();
   }
-  COLL_ASSIGN(const auto cards, gather(card, deadline));
+  COLL_ASSIGN(const auto registrations, gather(registration, deadline));
   if (!mine) return Error(mine.error());
-  return check_window_cards(cards, o.teams, *o.peers);
+  return check_registrations(registrations, o.teams, *o.peers);
 }
 
 // The window's struct for kernels.

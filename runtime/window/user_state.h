@@ -1,4 +1,4 @@
-// What UserWindows holds, and the steps of a registration. Private to runtime/user_window*.cc.
+// What UserWindows holds, and the steps of a registration. Private to runtime/window.
 //
 // A placement is one segment of each member of the team, at one offset of all slots. Its key are
 // the segments' numbers by member, so members that register differently cut allocations still get
@@ -8,11 +8,11 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/window/user_window.h"
-#include "runtime/window/cards.h"
 #include "runtime/window/memory.h"
 #include "runtime/window/offsets.h"
+#include "runtime/window/registration.h"
 #include "runtime/window/space.h"
+#include "runtime/window/user_window.h"
 
 namespace collctl::runtime {
 
@@ -44,7 +44,7 @@ struct UserWindows::State {
   // What this rank brings to a registration.
   struct Attempt {
     Status status;
-    WindowCard card;
+    Registration registration;
     std::vector<WindowHold> holds;                     // by range; empty where it is known
     std::vector<base::Fd> fds;                         // likewise
     std::vector<std::shared_ptr<UserWindow>> windows;  // known ones, later all
@@ -57,13 +57,15 @@ struct UserWindows::State {
   uint64_t live_hash() const;
 
   // All ranks together: what each says.
-  Result<std::vector<WindowCard>> gather(const WindowCard& mine, Deadline deadline);
+  Result<std::vector<Registration>> gather(const Registration& mine, Deadline deadline);
   // All ranks together: maps what is new, and agrees that all could. Nothing is left when it fails.
-  Status place_new(Attempt& attempt, std::span<const WindowCard> cards, Deadline deadline);
-  Status place_range(Attempt& attempt, std::span<const WindowCard> cards, size_t index,
+  Status place_new(Attempt& attempt, std::span<const Registration> registrations,
+                   Deadline deadline);
+  Status place_range(Attempt& attempt, std::span<const Registration> registrations, size_t index,
                      Status& mine, Deadline deadline);
   Status exchange(WindowPlacement& placement, const base::Fd& own,
-                  std::span<const WindowCard> cards, size_t index, Status& mine, Deadline deadline);
+                  std::span<const Registration> registrations, size_t index, Status& mine,
+                  Deadline deadline);
   bool is_neighbour(int rank) const;
   Status agree(const Status& mine, Deadline deadline);
   Status give_to_device(UserWindow& window);

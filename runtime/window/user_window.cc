@@ -45,14 +45,14 @@ Result<std::vector<WindowPointer>> UserWindows::register_windows(
     std::span<const WindowRange> ranges, Deadline deadline) {
   State& s = *state_;
   State::Attempt attempt = s.prepare(ranges);
-  COLL_ASSIGN(const auto cards, s.gather(attempt.card, deadline));
+  COLL_ASSIGN(const auto registrations, s.gather(attempt.registration, deadline));
   if (!attempt.status) return std::move(attempt.status.error());
-  COLL_TRY(check_window_cards(cards, s.o.teams, *s.o.peers));
+  COLL_TRY(check_registrations(registrations, s.o.teams, *s.o.peers));
   std::vector<WindowPointer> result;
-  const auto& mine = attempt.card.ranges;
-  const bool all_known =
-      std::all_of(mine.begin(), mine.end(), [](const RangeCard& r) { return r.known_as != 0; });
-  if (!all_known) COLL_TRY(s.place_new(attempt, cards, deadline));
+  const auto& mine = attempt.registration.ranges;
+  const bool all_known = std::all_of(mine.begin(), mine.end(),
+                                     [](const RangeRegistration& r) { return r.known_as != 0; });
+  if (!all_known) COLL_TRY(s.place_new(attempt, registrations, deadline));
   for (const auto& window : attempt.windows) {
     window->owner_ = this;
     if (window->valid())

@@ -73,11 +73,11 @@ TEST_CASE("a listener that has gone is not called, whenever it went", "[cancel]"
 }
 
 TEST_CASE("who waits for what hears nothing is known as long as it does", "[cancel]") {
-  CHECK_FALSE(base::Deaf::any());
+  CHECK_FALSE(base::Uninterruptible::any());
   {
-    const base::Deaf one;
-    std::thread([] { const base::Deaf other; }).join();
-    CHECK(base::Deaf::any());
+    const base::Uninterruptible one;
+    std::thread([] { const base::Uninterruptible other; }).join();
+    CHECK(base::Uninterruptible::any());
   }
-  CHECK_FALSE(base::Deaf::any());
+  CHECK_FALSE(base::Uninterruptible::any());
 }

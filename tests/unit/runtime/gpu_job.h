@@ -1,4 +1,4 @@
-// Jobs of GPU ranks that do not run: machines from committed topology files, cards as ranks would
+// Jobs of GPU ranks that do not run: machines from committed topology files, facts as ranks would
 // send them, and the shapes that the planner gets.
 #pragma once
 #include <string>
@@ -46,8 +46,8 @@ struct GpuJob {
   collctl::runtime::HostGroups hosts() const {
     return collctl::runtime::group_by_host(std::vector<uint64_t>(host_of.begin(), host_of.end()));
   }
-  std::vector<collctl::runtime::RankCard> cards() const {
-    std::vector<collctl::runtime::RankCard> list(host_of.size());
+  std::vector<collctl::runtime::RankFacts> all_facts() const {
+    std::vector<collctl::runtime::RankFacts> list(host_of.size());
     for (size_t r = 0; r < list.size(); ++r) {
       list[r] = {};
       list[r].info.rank = int(r);
@@ -77,7 +77,7 @@ struct GpuJob {
     std::vector<collctl::runtime::CommShape> list;
     const auto said = blobs();
     for (int rank = 0; rank < ranks(); ++rank) {
-      auto shape = collctl::runtime::make_gpu_shape(rank, cards(), hosts(), said, settings);
+      auto shape = collctl::runtime::make_gpu_shape(rank, all_facts(), hosts(), said, settings);
       if (!shape.ok()) FAIL(shape.error().chain());
       list.push_back(std::move(*shape));
     }

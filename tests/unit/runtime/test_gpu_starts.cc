@@ -230,11 +230,11 @@ TEST_CASE("a rank that waits for a GPU's driver says that it hears of no cancell
   job.launcher = &slow;
   std::string wrong;
   std::thread ranks([&] { wrong = with_gpu_ranks(job, [](Communicator&, Complaints&) {}); });
-  for (int i = 0; i < 6000 && !base::Deaf::any(); ++i)
+  for (int i = 0; i < 6000 && !base::Uninterruptible::any(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  CHECK(base::Deaf::any());
+  CHECK(base::Uninterruptible::any());
   g_driver_answers = true;
   ranks.join();
   CHECK(wrong == "");
-  CHECK_FALSE(base::Deaf::any());
+  CHECK_FALSE(base::Uninterruptible::any());
 }

@@ -175,22 +175,22 @@ TEST_CASE("collnet: failures of closing are told and lose nothing", "[collnet]")
 }
 
 TEST_CASE("collnet: ranks with different plugins", "[collnet]") {
-  RankCard card{};
+  RankFacts facts{};
   Settings settings;
   settings.slot_bytes[0] = 4096;
-  card.info.nets = transport::kNetPlugin | transport::kNetCollNet;
-  card.reducer = {1, transport::reduction_bit(DataType::float32, RedOp::sum), 1 << 20};
-  std::vector<RankCard> cards(3, card);
-  for (int r = 0; r < 3; ++r) cards[size_t(r)].info.rank = r;
+  facts.info.nets = transport::kNetPlugin | transport::kNetCollNet;
+  facts.reducer = {1, transport::reduction_bit(DataType::float32, RedOp::sum), 1 << 20};
+  std::vector<RankFacts> all_facts(3, facts);
+  for (int r = 0; r < 3; ++r) all_facts[size_t(r)].info.rank = r;
   const HostGroups hosts = {{0, 2}, {1}};
-  const auto why = [&] { return join_reducers(0, cards, hosts, 2, settings).why_not; };
+  const auto why = [&] { return join_reducers(0, all_facts, hosts, 2, settings).why_not; };
   CHECK(why() == "");
-  cards[1].reducer.name_hash = 2;
+  all_facts[1].reducer.name_hash = 2;
   CHECK(why() == "rank 0 and rank 1 have different network plugins");
-  cards[1] = cards[0];
-  cards[1].reducer.serves = transport::reduction_bit(DataType::float32, RedOp::max);
+  all_facts[1] = all_facts[0];
+  all_facts[1].reducer.serves = transport::reduction_bit(DataType::float32, RedOp::max);
   CHECK(why() == "the plugins of all ranks have no reduction in common");
-  cards[1].reducer.serves = ~uint64_t{0};
-  cards[2].info.nets = 0;
+  all_facts[1].reducer.serves = ~uint64_t{0};
+  all_facts[2].info.nets = 0;
   CHECK(why() == "rank 2 uses no network plugin");
 }

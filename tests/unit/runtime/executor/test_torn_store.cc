@@ -101,7 +101,7 @@ std::vector<std::string> torn_stores_of(const Ranks& ranks) {
     options.part_bytes = window->part_bytes();
     options.bootstrap = &bootstrap;
     options.wait_s = ranks.wait_s;
-    COLL_ASSIGN(TornStoreVerdict verdict, why_lines_tear(options, soon()));
+    COLL_ASSIGN(TornStoreVerdict verdict, test_torn_stores(options, soon()));
     said[size_t(me)] = verdict.why;
     COLL_TRY(expect(verdict.window_lost == ranks.loses_window, "the window lost, or not"));
     COLL_TRY(expect((verdict.rest != nullptr) == (me == ranks.unended), "a rest, or none"));

@@ -4,7 +4,7 @@
 #include "base/processors.h"
 #include "runtime/plan/cost.h"
 #include "runtime/plan/cpu_places.h"
-#include "runtime/plan/peer_info.h"
+#include "runtime/plan/rank_facts.h"
 #include "tests/catch.h"
 
 namespace collctl::runtime {
@@ -102,21 +102,21 @@ TEST_CASE("a place from the network is made safe") {
 }
 
 TEST_CASE("ranks that are bound to cores of their own share none") {
-  std::vector<RankCard> cards(4, RankCard{});
+  std::vector<RankFacts> all_facts(4, RankFacts{});
   const HostGroups hosts{{0, 1, 2, 3}};
   const auto bind = [&](size_t rank, int first, int last) {
-    cards[rank].first_core = first;
-    cards[rank].last_core = last;
-    cards[rank].cores = last - first + 1;
-    cards[rank].sharing_ranks = 4;
+    all_facts[rank].first_core = first;
+    all_facts[rank].last_core = last;
+    all_facts[rank].cores = last - first + 1;
+    all_facts[rank].sharing_ranks = 4;
   };
   for (size_t r = 0; r < 4; ++r) bind(r, 0, 1);
-  CHECK(crowding_of(cards, hosts).ranks_per_core == 2);
+  CHECK(crowding_of(all_facts, hosts).ranks_per_core == 2);
   for (size_t r = 0; r < 4; ++r) bind(r, int(2 * r), int(2 * r) + 1);
-  CHECK(crowding_of(cards, hosts).ranks_per_core == 1 - 0.5);
-  CHECK(crowding_of(cards, hosts).cores_per_rank == 2);
+  CHECK(crowding_of(all_facts, hosts).ranks_per_core == 1 - 0.5);
+  CHECK(crowding_of(all_facts, hosts).cores_per_rank == 2);
   bind(3, 0, 0);  // one strays onto the first one's core
-  CHECK(crowding_of(cards, hosts).ranks_per_core == 2);
+  CHECK(crowding_of(all_facts, hosts).ranks_per_core == 2);
 }
 
 TEST_CASE("far cores, crowded sockets and memory make an all-reduce dearer") {

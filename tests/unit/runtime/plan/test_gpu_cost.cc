@@ -2,6 +2,7 @@
 #include "runtime/plan/gpu_cost.h"
 
 #include "runtime/plan/model.h"
+#include "runtime/plan/operation.h"
 #include "tests/unit/runtime/gpu_job.h"
 
 using namespace collctl;

@@ -139,7 +139,7 @@ TEST_CASE("shapes of GPU ranks: channels out of a graph file", "[gpu][shape]") {
   REQUIRE(host.why_not.empty());
   std::vector<Bytes> blobs(4);
   blobs[0] = host.encode();
-  auto shape = make_gpu_shape(3, job.cards(), job.hosts(), blobs, job.settings);
+  auto shape = make_gpu_shape(3, job.all_facts(), job.hosts(), blobs, job.settings);
   REQUIRE(shape.ok());
   check_rings(shape->channels, found);
   const HostGpus none = host_gpus(job.system, job.bus_ids, 1,
@@ -306,7 +306,7 @@ TEST_CASE("what hosts say of their GPUs survives the way, and damage is noticed"
   const GpuJob job = gpu_job(16);
   const auto hosts = job.hosts();
   const std::vector<Bytes> sent = job.blobs();
-  const auto cards = job.cards();
+  const auto all_facts = job.all_facts();
   const Bytes& blob = sent[0];
   const auto back = HostGpus::decode(blob, 8);
   REQUIRE(back.ok());
@@ -323,7 +323,7 @@ TEST_CASE("what hosts say of their GPUs survives the way, and damage is noticed"
     for (int k = 0; k < 3; ++k) hit[random() % hit.size()] = uint8_t(random());
     std::vector<CommShape> shapes;
     for (int rank = 0; rank < 16; ++rank) {
-      auto shape = make_gpu_shape(rank, cards, hosts, blobs, job.settings);
+      auto shape = make_gpu_shape(rank, all_facts, hosts, blobs, job.settings);
       if (!shape.ok()) break;
       shapes.push_back(std::move(*shape));
     }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "kernels/algorithms.h"
+#include "runtime/plan/reach.h"
 #include "runtime/window/host_window.h"
 #include "tests/unit/runtime/window/window_job.h"
 
@@ -73,8 +74,8 @@ size_t mapped_windows() {
   return count;
 }
 
-RankCard card(int rank, uint64_t process, uint64_t network) {
-  RankCard c{};
+RankFacts facts(int rank, uint64_t process, uint64_t network) {
+  RankFacts c{};
   c.info.rank = rank;
   c.info.process_hash = process;
   c.info.network_namespace = network;
@@ -268,25 +269,25 @@ TEST_CASE("who can share a window", "[window]") {
   Settings settings;
   settings.window_bytes = 4096;
   const HostGroups one{{0, 1}}, two{{0}, {1}};
-  const std::vector<RankCard> cards{card(0, 1, 9), card(1, 2, 9)};
-  CHECK(why_no_window(cards, one, settings) == "");
-  CHECK(why_no_window(cards, two, settings).find("several hosts") != std::string::npos);
-  CHECK(why_no_window({cards.data(), 1}, one, settings).find("one rank") != std::string::npos);
-  const std::vector<RankCard> apart{card(0, 1, 9), card(1, 2, 8)};
+  const std::vector<RankFacts> all_facts{facts(0, 1, 9), facts(1, 2, 9)};
+  CHECK(why_no_window(all_facts, one, settings) == "");
+  CHECK(why_no_window(all_facts, two, settings).find("several hosts") != std::string::npos);
+  CHECK(why_no_window({all_facts.data(), 1}, one, settings).find("one rank") != std::string::npos);
+  const std::vector<RankFacts> apart{facts(0, 1, 9), facts(1, 2, 8)};
   CHECK(why_no_window(apart, one, settings).find("network namespaces") != std::string::npos);
-  CHECK(why_no_window(std::vector<RankCard>(65), one, settings).find("65 ranks") !=
+  CHECK(why_no_window(std::vector<RankFacts>(65), one, settings).find("65 ranks") !=
         std::string::npos);
   Settings other = settings;
   other.shm_disabled = true;
-  CHECK(why_no_window(cards, one, other) == "SHM_DISABLE is set");
-  const std::vector<RankCard> threads{card(0, 1, 9), card(1, 1, 9)};
+  CHECK(why_no_window(all_facts, one, other) == "SHM_DISABLE is set");
+  const std::vector<RankFacts> threads{facts(0, 1, 9), facts(1, 1, 9)};
   CHECK(why_no_window(threads, one, other) == "");
   other.p2p_disabled = true;
   CHECK(why_no_window(threads, one, other) == "SHM_DISABLE is set");
   other = settings;
   other.transport = "net";
-  CHECK(why_no_window(cards, one, other).find("'net'") != std::string::npos);
+  CHECK(why_no_window(all_facts, one, other).find("'net'") != std::string::npos);
   other = settings;
   other.window_bytes = 0;
-  CHECK(why_no_window(cards, one, other).find("WINDOW_BYTES") != std::string::npos);
+  CHECK(why_no_window(all_facts, one, other).find("WINDOW_BYTES") != std::string::npos);
 }

@@ -3,9 +3,9 @@
 #include <cstdio>
 
 #include "runtime/request/settings.h"
-#include "runtime/window/cards.h"
 #include "runtime/window/memory.h"
 #include "runtime/window/offsets.h"
+#include "runtime/window/registration.h"
 #include "tests/unit/runtime/window/window_job.h"
 
 using namespace collctl;
@@ -281,24 +281,24 @@ TEST_CASE("teams over hosts: where all GPUs of the hosts are in one NVLink domai
 }
 
 TEST_CASE("what ranks say of their windows is read within bounds", "[user_window]") {
-  WindowCard card;
-  card.live = 3;
-  card.ranges.assign(2, RangeCard{100, 1, 4096, 0, 0});
-  card.names.assign(2, transport::FabricName{});
-  card.names[1].bytes[63] = 77;
-  const Bytes sent = card.encode();
-  const auto read = WindowCard::decode(sent);
+  Registration registration;
+  registration.live = 3;
+  registration.ranges.assign(2, RangeRegistration{100, 1, 4096, 0, 0});
+  registration.names.assign(2, transport::FabricName{});
+  registration.names[1].bytes[63] = 77;
+  const Bytes sent = registration.encode();
+  const auto read = Registration::decode(sent);
   REQUIRE(read);
   CHECK(read->ranges.size() == 2);
   REQUIRE(read->names.size() == 2);
   CHECK(read->names[1].bytes[63] == 77);
   for (size_t bytes = 0; bytes < sent.size(); ++bytes)
-    CHECK_FALSE(WindowCard::decode(ByteView(sent).first(bytes)).ok());
+    CHECK_FALSE(Registration::decode(ByteView(sent).first(bytes)).ok());
   Bytes longer = sent;
   longer.push_back(0);
-  CHECK_FALSE(WindowCard::decode(longer).ok());
-  card.names.resize(1);  // neither none nor all
-  CHECK_FALSE(WindowCard::decode(card.encode()).ok());
+  CHECK_FALSE(Registration::decode(longer).ok());
+  registration.names.resize(1);  // neither none nor all
+  CHECK_FALSE(Registration::decode(registration.encode()).ok());
 }
 
 TEST_CASE("teams are cut where GPUs do not reach each other", "[user_window]") {

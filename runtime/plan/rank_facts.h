@@ -1,4 +1,4 @@
-// RankCard: what every rank tells every other in the one all-gather of start-up: the transports'
+// RankFacts: what every rank tells every other in the one all-gather of start-up: the transports'
 // PeerInfo and what the planner needs besides. Made and read by the communicator's start-up, on its
 // thread.
 #pragma once
@@ -9,14 +9,14 @@
 #include "base/result.h"
 #include "base/socket.h"
 #include "runtime/plan/cpu_places.h"
-#include "runtime/request/settings.h"
 #include "runtime/plan/shape.h"
+#include "runtime/request/settings.h"
 #include "transport/device/device.h"
 #include "transport/peer.h"
 
 namespace collctl::runtime {
 
-struct RankCard {
+struct RankFacts {
   transport::PeerInfo info;
   int32_t cores;          // this rank may use, by affinity and quota
   int32_t sharing_ranks;  // that share these cores, if the launcher set it; 0: all of the host
@@ -35,26 +35,26 @@ struct RankCard {
     uint64_t most_bytes;  // at once
   } reducer;
 };
-static_assert(sizeof(RankCard) == 656);
+static_assert(sizeof(RankFacts) == 656);
 
-RankCard make_card(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
-                   const Address& net_address);
+RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
+                    const Address& net_address);
 // As if the rank were on a host of this name, in place of HOSTID: for several in one process.
-void act_on_host(RankCard& card, const std::string& host_id);
-// Makes it the card of a rank that uses `device`, or of one that should and cannot.
-void add_device(RankCard& card, const Result<transport::DevicePointer>& device, bool may_share);
+void put_on_host(RankFacts& facts, const std::string& host_id);
+// Makes them the facts of a rank that uses `device`, or of one that should and cannot.
+void add_device(RankFacts& facts, const Result<transport::DevicePointer>& device, bool may_share);
 
-// Cards of all ranks, by rank. Errors name both ranks: versions that differ (usage), a card that is
-// not its rank's (lost), CPU and GPU ranks in one job (usage), one GPU for two ranks (unavailable);
-// or the rank whose GPU cannot be used. Fills in each CPU rank's index on its host.
-Status check_cards(std::span<RankCard> cards);
+// Facts of all ranks, by rank. Errors name both ranks: versions that differ (usage), facts that are
+// not their rank's (lost), CPU and GPU ranks in one job (usage), one GPU for two ranks
+// (unavailable); or the rank whose GPU cannot be used. Fills in each CPU rank's index on its host.
+Status check_facts(std::span<RankFacts> all_facts);
 // The first rank whose settings differ from rank 0's, or -1.
-int first_with_other_settings(std::span<const RankCard> cards);
+int first_with_other_settings(std::span<const RankFacts> all_facts);
 
 struct Crowding {
   double ranks_per_core = 1;  // of the most crowded host
   int cores_per_rank = 1;     // of the rank with the fewest, at least 1
 };
-Crowding crowding_of(std::span<const RankCard> cards, const HostGroups& hosts);
+Crowding crowding_of(std::span<const RankFacts> all_facts, const HostGroups& hosts);
 
 }  // namespace collctl::runtime

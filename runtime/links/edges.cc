@@ -1,15 +1,12 @@
-// Links that are made when a plan first needs them.
+#include "runtime/links/edges.h"
+
 #include <algorithm>
 
 #include "base/format.h"
 #include "kernels/algo/doubling.h"
-#include "runtime/communicator/state.h"
 
 namespace collctl::runtime {
 namespace {
-
-constexpr uint32_t kPurposeMessages = 1;  // of LinkSpec; what is made at the start has 0
-constexpr int64_t kAbortToldMs = 200;
 
 // The links of an exchange by doubling, whose partners are no neighbours of a ring or tree.
 void add_doubling_edges(const kernels::Work& w, std::vector<Edge>& edges) {
@@ -52,45 +49,78 @@ void add_collective_edges(const kernels::Work& w, std::vector<Edge>& edges) {
   }
 }
 
-bool needs_more_links(const Plan& plan) {
-  return !plan.pairs.empty() || std::any_of(plan.ops.begin(), plan.ops.end(), [](const auto& op) {
-    return op.algorithm == kernels::AlgorithmId::doubling;
-  });
-}
-
 }  // namespace
 
-Status Communicator::State::wire_plan(const Plan& plan) {
-  std::vector<Edge> edges, messages;
+std::vector<Edge> collective_edges(int rank, const CommShape& shape, const Choices& choices,
+                                   bool gpu, bool has_reducers) {
+  const bool ring = choices.allows(kernels::AlgorithmId::ring);
+  const bool tree = choices.allows(kernels::AlgorithmId::tree) ||
+                    choices.allows(kernels::AlgorithmId::tree_split);
+  const bool chains = choices.allows(kernels::AlgorithmId::collnet) && has_reducers;
+  std::vector<Edge> edges;
+  if (shape.nranks == 1) return edges;
+  const int channels = gpu ? 1 : int(shape.channels.size());
+  for (int c = 0; c < channels; ++c) {
+    const ChannelShape& channel = shape.channels[size_t(c)];
+    if (ring) {
+      const auto& order = channel.ring;
+      const size_t n = order.size();
+      const auto at = size_t(std::find(order.begin(), order.end(), rank) - order.begin());
+      edges.push_back({c, rank, order[(at + 1) % n]});
+      edges.push_back({c, order[(at + n - 1) % n], rank});
+    }
+    if (ring && gpu) continue;
+    const auto both_ways = [&](int other) {
+      if (other < 0 || other == rank) return;
+      edges.push_back({c, rank, other});
+      edges.push_back({c, other, rank});
+    };
+    const auto all_of = [&](const kernels::TreeLinks& links) {
+      both_ways(links.up);
+      for (const int d : links.down) both_ways(d);
+    };
+    if (tree) all_of(channel.tree);
+    if (chains && size_t(c) < shape.network.chains.size()) all_of(shape.network.chains[size_t(c)]);
+  }
+  return edges;
+}
+
+bool needs_links(const Plan& plan, int nranks, bool gpu) {
+  if (gpu)
+    return nranks > 1 && std::any_of(plan.ops.begin(), plan.ops.end(),
+                                     [](const PlannedOp& op) { return !op.by_window_kernel; });
+  return !plan.pairs.empty() ||
+         std::any_of(plan.ops.begin(), plan.ops.end(), [](const PlannedOp& op) {
+           return op.algorithm == kernels::AlgorithmId::doubling;
+         });
+}
+
+PlanEdges plan_edges(const Plan& plan, const CommShape& shape, bool gpu) {
+  PlanEdges edges;
   const int message_channels = std::max(int(shape.channels.size()), shape.pair_channels);
   for (const PlannedOp& op : plan.ops)
     for (const kernels::Work& w : op.works) {
       if (op.by_window_kernel) continue;
-      if (op.algorithm == kernels::AlgorithmId::doubling) add_doubling_edges(w, edges);
-      if (gpu != nullptr) add_collective_edges(w, edges);
+      if (op.algorithm == kernels::AlgorithmId::doubling) add_doubling_edges(w, edges.collective);
+      if (gpu) add_collective_edges(w, edges.collective);
       std::vector<Edge> pairs;
       add_pair_edges(w, pairs);
-      if (op.collective != Collective::send_recv) {
-        edges.insert(edges.end(), pairs.begin(), pairs.end());
+      if (op.collective != kernels::Collective::send_recv) {
+        edges.collective.insert(edges.collective.end(), pairs.begin(), pairs.end());
         continue;
       }
       // Only the two ends know of a message, and the other end may send its answer in a later
       // group: so a pair is connected at once, both ways and on every channel.
       for (const Edge& edge : pairs)
         for (int c = 0; c < message_channels; ++c) {
-          messages.push_back({c, edge.from, edge.to});
-          messages.push_back({c, edge.to, edge.from});
+          edges.messages.push_back({c, edge.from, edge.to});
+          edges.messages.push_back({c, edge.to, edge.from});
         }
     }
-  const Deadline deadline = Deadline::after_seconds(settings.start_timeout_s);
-  const std::lock_guard lock(bootstrap_mutex);
-  COLL_TRY(wire->connect(edges, kPurposeMessages, deadline));
-  COLL_TRY(wire->connect(messages, kPurposeMessages, deadline));
-  return gpu != nullptr ? check_links(plan) : Status();
+  return edges;
 }
 
-// In a ring or tree of their channel: the only links that LL128 goes over.
-bool Communicator::State::neighbours(const Edge& edge) const {
+bool are_neighbours(int rank, const Edge& edge, const CommShape& shape) {
   if (edge.channel >= int(shape.channels.size())) return false;
   const ChannelShape& channel = shape.channels[size_t(edge.channel)];
   const auto& ring = channel.ring;
@@ -104,8 +134,7 @@ bool Communicator::State::neighbours(const Edge& edge) const {
   return tree.up == other || std::count(std::begin(tree.down), std::end(tree.down), other) > 0;
 }
 
-// A link that messages made on a channel which was no ring's then has no slots for LL128.
-Status Communicator::State::check_links(const Plan& plan) const {
+Status check_protocols(const Plan& plan, const Wire& wire) {
   for (const PlannedOp& op : plan.ops)
     for (const kernels::Work& w : op.works) {
       if (op.by_window_kernel) continue;
@@ -114,38 +143,13 @@ Status Communicator::State::check_links(const Plan& plan) const {
       if (op.algorithm == kernels::AlgorithmId::doubling) add_doubling_edges(w, edges);
       add_pair_edges(w, edges);
       for (const Edge& edge : edges)
-        if (!wire->has(edge, w.protocol))
+        if (!wire.has(edge, w.protocol))
           return Error(ErrorCode::unavailable,
                        format("channel {} of rank {} -> rank {} was connected for send/recv, which "
                               "does not use {}",
                               edge.channel, edge.from, edge.to, kernels::name_of(w.protocol)),
                        "use another --proto, or set the number of channels at the start");
     }
-  return {};
-}
-
-bool Communicator::State::needs_links(const Plan& plan) const {
-  if (gpu == nullptr) return needs_more_links(plan);
-  return size > 1 && std::any_of(plan.ops.begin(), plan.ops.end(),
-                                 [](const PlannedOp& op) { return !op.by_window_kernel; });
-}
-
-Status Communicator::State::ready(const Plan& plan, uint64_t first_op, bool& wired) {
-  COLL_TRY(error());
-  if (wired) return {};
-  if (needs_links(plan)) {
-    Status connected = wire_plan(plan);
-    if (!connected) {
-      // An abort that ended the exchange is told with its author by the bootstrap's own thread, and
-      // so is the reason of a peer that has gone.
-      const bool follows = connected.error().rank < 0 || connected.error().code == ErrorCode::lost;
-      if (follows) wait_until_told(Deadline::after_ms(kAbortToldMs));
-      note_short(connected.error(), first_op);
-      fail(connected.error(), true);
-      return error();
-    }
-  }
-  wired = true;
   return {};
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/window/cards.h"
+#include "runtime/window/registration.h"
 
 #include "base/format.h"
 
@@ -17,9 +17,9 @@ Error differs(int rank, std::string text, std::string hint) {
 }
 
 // What must be the same on all ranks, or on those of a team.
-Status check_range(size_t index, const WindowCard& first, const WindowCard& other, int first_rank,
-                   int rank, bool same_team) {
-  const RangeCard &a = first.ranges[index], &b = other.ranges[index];
+Status check_range(size_t index, const Registration& first, const Registration& other,
+                   int first_rank, int rank, bool same_team) {
+  const RangeRegistration &a = first.ranges[index], &b = other.ranges[index];
   const std::string what = window_text(index, first.ranges.size());
   if (a.bytes != b.bytes)
     return differs(rank,
@@ -45,67 +45,67 @@ Status check_range(size_t index, const WindowCard& first, const WindowCard& othe
 
 }  // namespace
 
-Bytes WindowCard::encode() const {
+Bytes Registration::encode() const {
   ByteWriter w;
   w.put(kCardsMagic).put(code).put(live).put(uint32_t(ranges.size()));
-  for (const RangeCard& range : ranges) w.put(range);
+  for (const RangeRegistration& range : ranges) w.put(range);
   w.put(uint32_t(names.size()));
   for (const transport::FabricName& name : names) w.put(name);
   w.put_string(text.substr(0, kMostTextBytes));
   return w.take();
 }
 
-Result<WindowCard> WindowCard::decode(ByteView bytes) {
+Result<Registration> Registration::decode(ByteView bytes) {
   ByteReader r(bytes);
   const bool ours = r.get<uint32_t>() == kCardsMagic;
-  WindowCard card;
-  card.code = r.get<int32_t>();
-  card.live = r.get<uint64_t>();
+  Registration registration;
+  registration.code = r.get<int32_t>();
+  registration.live = r.get<uint64_t>();
   const auto count = r.get<uint32_t>();
   for (uint32_t i = 0; i < count && i < kMostRangesAtOnce && r.ok(); ++i)
-    card.ranges.push_back(r.get<RangeCard>());
+    registration.ranges.push_back(r.get<RangeRegistration>());
   const auto named = r.get<uint32_t>();
   const bool fits = named == 0 || named == count;
   for (uint32_t i = 0; i < named && fits && i < kMostRangesAtOnce && r.ok(); ++i)
-    card.names.push_back(r.get<transport::FabricName>());
-  card.text = r.get_string(kMostTextBytes);
+    registration.names.push_back(r.get<transport::FabricName>());
+  registration.text = r.get_string(kMostTextBytes);
   if (!ours || !fits || count > kMostRangesAtOnce || !r.ok() || !r.at_end())
     return Error(ErrorCode::defect, "a rank's list of windows is malformed");
-  return card;
+  return registration;
 }
 
-Result<std::vector<WindowCard>> decode_cards(std::span<const Bytes> blobs) {
-  std::vector<WindowCard> cards;
+Result<std::vector<Registration>> decode_registrations(std::span<const Bytes> blobs) {
+  std::vector<Registration> registrations;
   for (size_t r = 0; r < blobs.size(); ++r) {
-    auto card = WindowCard::decode(blobs[r]);
-    if (!card) return std::move(card.error()).blame(int(r)).within(format("rank {}", r));
-    cards.push_back(std::move(*card));
+    auto one = Registration::decode(blobs[r]);
+    if (!one) return std::move(one.error()).blame(int(r)).within(format("rank {}", r));
+    registrations.push_back(std::move(*one));
   }
-  return cards;
+  return registrations;
 }
 
-Status check_window_cards(std::span<const WindowCard> cards, std::span<const int> teams,
-                          std::span<const transport::PeerInfo> peers) {
-  for (size_t r = 0; r < cards.size(); ++r)
-    if (cards[r].code != 0)
-      return Error(ErrorCode(cards[r].code), cards[r].text)
+Status check_registrations(std::span<const Registration> registrations, std::span<const int> teams,
+                           std::span<const transport::PeerInfo> peers) {
+  for (size_t r = 0; r < registrations.size(); ++r)
+    if (registrations[r].code != 0)
+      return Error(ErrorCode(registrations[r].code), registrations[r].text)
           .blame(int(r))
           .within(format("rank {} (host {})", r, peers[r].host));
-  for (size_t r = 0; r < cards.size(); ++r) {
+  for (size_t r = 0; r < registrations.size(); ++r) {
     const int rank = int(r);
-    if (cards[r].ranges.size() != cards[0].ranges.size())
+    if (registrations[r].ranges.size() != registrations[0].ranges.size())
       return differs(rank,
                      format("rank 0 registers {} windows and rank {} registers {}",
-                            cards[0].ranges.size(), rank, cards[r].ranges.size()),
+                            registrations[0].ranges.size(), rank, registrations[r].ranges.size()),
                      "all ranks must make the same call");
-    if (cards[r].live != cards[0].live)
+    if (registrations[r].live != registrations[0].live)
       return differs(
           rank, format("rank {} has not deregistered the same windows as rank 0", rank),
           "before the next registration all ranks must have deregistered the same windows");
     const auto leader = size_t(teams[r]);
-    for (size_t i = 0; i < cards[r].ranges.size(); ++i) {
-      COLL_TRY(check_range(i, cards[0], cards[r], 0, rank, false));
-      COLL_TRY(check_range(i, cards[leader], cards[r], int(leader), rank, true));
+    for (size_t i = 0; i < registrations[r].ranges.size(); ++i) {
+      COLL_TRY(check_range(i, registrations[0], registrations[r], 0, rank, false));
+      COLL_TRY(check_range(i, registrations[leader], registrations[r], int(leader), rank, true));
     }
   }
   return {};

@@ -1,0 +1,201 @@
+#include "runtime/communicator/start.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "kernels/cuda/launcher/launcher.h"
+#include "runtime/bootstrap/interfaces.h"
+#include "runtime/communicator/agreement.h"
+#include "runtime/plan/comm_shape.h"
+#include "runtime/plan/network_reduction.h"
+
+namespace collctl::runtime {
+namespace {
+
+// At level VERSION, which asks for just this, and from INFO on; not among the warnings.
+bool wants_version() {
+  return base::log_enabled(base::LogLevel::info, base::Subsystem::init) ||
+         !base::log_enabled(base::LogLevel::warn, base::Subsystem::init);
+}
+
+}  // namespace
+
+Status Communicator::Start::run() {
+  const int64_t start = now_ns();
+  COLL_TRY(join());
+  s_.times.bootstrap = base::seconds_since(start);
+  COLL_TRY(exchange_facts());
+  COLL_TRY(s_.bootstrap->start_watch([&s = s_](const Bootstrap::AbortNotice& notice) {
+    s.errors.fail(notice.as_heard_by(s.rank), false);
+  }));
+  COLL_TRY(connect());
+  cancelling_.reset();
+  return {};
+}
+
+Status Communicator::Start::join() {
+  s_.hash = id_.hash();
+  if (options_.device >= 0) {
+    s_.launcher = options_.launcher != nullptr ? options_.launcher : &kernels::cuda::launcher();
+    if (!s_.launcher->built) return Error(ErrorCode::unavailable, s_.launcher->why_not);
+    opening_ = std::make_unique<DeviceOpening>(options_.device, *s_.launcher);
+  }
+  if (s_.size > 1) {
+    COLL_ASSIGN(s_.networks, transport::find_networks(s_.settings.net, s_.hash));
+  }
+  COLL_ASSIGN(const Interface interface,
+              bootstrap_interface(s_.settings.interfaces, s_.settings.family, id_.root_address()));
+  Bootstrap::Options o;
+  o.id = id_;
+  o.rank = s_.rank;
+  o.size = s_.size;
+  o.interface = interface;
+  o.host = base::host_name();
+  o.deadline = deadline_;
+  o.task = options_.task;
+  o.cancel = options_.cancel;
+  o.checks_in = options_.checks_in;
+  COLL_ASSIGN(s_.bootstrap, Bootstrap::join(o));
+  s_.errors.announce_by(s_.bootstrap.get());
+  cancelling_.emplace(options_.cancel, [&s = s_](const Error& why) {
+    s.errors.fail(why, false);
+    s.bootstrap->announce_abort(start_aborted(why, s.rank, base::host_name()));
+  });
+  ProxyEngine::Options p;
+  p.listen_at = interface.address;
+  if (s_.size == 1) p.listen_at = {};
+  p.secret = id_.secret;
+  p.abort_word = s_.errors.abort_word();
+  p.on_error = [&s = s_](const Error& error) { s.errors.fail(error, true); };
+  COLL_ASSIGN(s_.proxy, ProxyEngine::start(std::move(p)));
+  const transport::NetPresence& networks = s_.networks;
+  if (!networks.devices.empty())
+    COLL_INFO(net, "NET/{} : Using {} ; OOB {}:{}<0>", networks.network, networks.devices,
+              interface.name, interface.address.host_text());
+  if (networks.plugin != nullptr && networks.plugin->reducer() == nullptr)
+    COLL_INFO(net, "COLLNET : not used: {}", networks.plugin->why_no_reducer());
+  if (!networks.why_no_ib.empty()) COLL_INFO(net, "NET/IB : not used: {}", networks.why_no_ib);
+  COLL_INFO(net, "Using network {}", networks.network);
+  return {};
+}
+
+void Communicator::Start::describe_networks(RankFacts& facts) const {
+  const transport::NetPresence& networks = s_.networks;
+  facts.info.nets = networks.kinds;
+  if ((networks.kinds & transport::kNetCollNet) != 0)
+    facts.reducer = {hash_text(networks.plugin->reducer()->entry().name),
+                     networks.plugin->reductions(), networks.plugin->most_reduced_bytes()};
+}
+
+Status Communicator::Start::exchange_facts() {
+  const int64_t start = now_ns();
+  std::vector<RankFacts> all_facts((size_t(s_.size)));
+  RankFacts& own = all_facts[size_t(s_.rank)];
+  own = own_facts(s_.rank, s_.hash, s_.settings, options_.local_ranks, s_.proxy->address());
+  if (!options_.host_id.empty()) put_on_host(own, options_.host_id);
+  describe_networks(own);
+  if (opening_ != nullptr) open_gpu(own);
+  COLL_TRY(s_.bootstrap->all_gather(all_facts.data(), sizeof(RankFacts), deadline_));
+  if (Status checked = check_facts(all_facts); !checked)
+    return leave_together(*s_.bootstrap, std::move(checked), deadline_);
+  COLL_TRY(check_settings(all_facts));
+  std::vector<uint64_t> hashes;
+  for (const RankFacts& facts : all_facts) {
+    s_.peers.push_back(facts.info);
+    hashes.push_back(facts.info.host_hash);
+  }
+  s_.hosts = group_by_host(hashes);
+  const auto mine = std::find_if(s_.hosts.begin(), s_.hosts.end(), [&](const auto& host) {
+    return std::binary_search(host.begin(), host.end(), s_.rank);
+  });
+  s_.local_ranks = mine->size();
+  s_.bootstrap->set_local_ranks({mine->begin(), mine->end()});
+
+  s_.choices = s_.settings.choices;
+  if (s_.device != nullptr)
+    COLL_TRY(shape_gpus(all_facts));
+  else
+    s_.shape = make_shape(s_.rank, all_facts, s_.hosts, s_.settings);
+  s_.shape.network =
+      join_reducers(s_.rank, all_facts, s_.hosts, int(s_.shape.channels.size()), s_.settings);
+  s_.times.peers = base::seconds_since(start);
+  return {};
+}
+
+// Every rank sees a difference; the texts say which setting it is.
+Status Communicator::Start::check_settings(std::span<const RankFacts> all_facts) {
+  const int other = first_with_other_settings(all_facts);
+  if (other < 0) return {};
+  const std::string text = shared_settings_text(s_.settings);
+  COLL_ASSIGN(const auto texts,
+              s_.bootstrap->all_gather_blobs(
+                  {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, deadline_));
+  const auto text_of = [&](int r) {
+    return std::string(texts[size_t(r)].begin(), texts[size_t(r)].end());
+  };
+  Error differ = Error(ErrorCode::usage,
+                       "settings that all ranks must share differ: " +
+                           first_difference(text_of(0), 0, text_of(other), other),
+                       "give every rank the same options and COLLCTL_ variables")
+                     .blame(other);
+  return leave_together(*s_.bootstrap, std::move(differ), deadline_);
+}
+
+void Communicator::Start::log_complete() const {
+  const int channels = int(s_.shape.channels.size());
+  const bool gpu = s_.device != nullptr;
+  const transport::PeerInfo& own = s_.peers[size_t(s_.rank)];
+  const InitTimes& times = s_.times;
+  COLL_INFO(init, "{} coll channels, {} p2p channels, {} p2p channels per peer", channels, channels,
+            s_.shape.default_channels);
+  COLL_INFO(init,
+            "comm {:#x} rank {} nranks {} {} {} busId {} localRanks {} - Init COMPLETE in {:.3f} "
+            "s (bootstrap {:.3f}, peers {:.3f}, links {:.3f}{})",
+            s_.hash, s_.rank, s_.size, gpu ? "cudaDev" : "cpuDev", own.device,
+            gpu ? format("{:x}", own.bus_id) : "-", s_.local_ranks, times.total, times.bootstrap,
+            times.peers, times.wire, gpu ? format(", device {:.3f}", times.device) : "");
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::init(const UniqueId& id, int rank, int size,
+                                                         const CommOptions& options) {
+  if (size < 1 || rank < 0 || rank >= size)
+    return Error(ErrorCode::usage, format("rank {} of {}: expected 0 <= rank < size", rank, size));
+  const int64_t begin = now_ns();
+  base::log_set_thread_device(rank);
+  if (rank == 0 && wants_version()) COLL_LOG(version, init, "collctl version {}", base::kVersion);
+  std::unique_ptr<Communicator> communicator(new Communicator(rank, size));
+  State& s = *communicator->state_;
+  COLL_ASSIGN(s.settings, read_settings(options));
+  Start start(s, id, options, Deadline::after_seconds(s.settings.start_timeout_s));
+  COLL_TRY_IN(start.run(), format("start of rank {}", rank));
+  s.times.total = base::seconds_since(begin);
+  start.log_complete();
+  return communicator;
+}
+
+Result<std::vector<std::unique_ptr<Communicator>>> Communicator::init_many(
+    const UniqueId& id, std::span<const int> ranks, int size, const CommOptions& options) {
+  std::vector<std::optional<Result<std::unique_ptr<Communicator>>>> results(ranks.size());
+  std::vector<std::jthread> threads;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    threads.emplace_back([&, i] { results[i] = init(id, ranks[i], size, options); });
+  for (auto& thread : threads) thread.join();  // each init ends by its deadline
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  std::optional<Error> worst;
+  for (auto& result : results) {
+    if (*result) {
+      communicators.push_back(std::move(*result).value());
+      continue;
+    }
+    Error& error = result->error();
+    if (!worst || base::severity(error.code) > base::severity(worst->code)) worst = error;
+  }
+  if (worst) return std::move(*worst);
+  return communicators;
+}
+
+}  // namespace collctl::runtime

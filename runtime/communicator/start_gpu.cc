@@ -1,0 +1,169 @@
+// What is different about the start of GPU ranks: their shape, their window, their executor.
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "base/log.h"
+#include "runtime/communicator/start.h"
+#include "runtime/plan/gpu_shape.h"
+#include "runtime/plan/reach.h"
+#include "transport/net/ib/ib.h"
+
+namespace collctl::runtime {
+namespace {
+
+// Of the verbs' window algorithms; which collectives they are the planner knows.
+bool verbs_serve(Collective collective, kernels::AlgorithmId, kernels::Protocol protocol, DataType,
+                 RedOp, int nranks, uint64_t) {
+  return collective != Collective::send_recv && protocol == kernels::Protocol::simple && nranks > 1;
+}
+
+// The network devices that the search gave the channels on this rank's node, by name, and what
+// holds for each and this rank's GPU; empty where the machine is not known or has none.
+struct ChannelNics {
+  std::vector<std::string> names;
+  std::vector<transport::NicGdr> gdr;
+};
+ChannelNics channel_nics(int rank, const HostGroups& hosts, std::span<const Bytes> blobs) {
+  for (const auto& host : hosts) {
+    const auto place = std::find(host.begin(), host.end(), rank);
+    if (place == host.end()) continue;
+    const auto found = HostGpus::decode(blobs[size_t(host.front())], int(host.size()));
+    if (!found || !found->why_not.empty()) return {};
+    for (const HostGpus::Part& part : found->parts) {
+      const auto local = std::find(part.ranks.begin(), part.ranks.end(), int(place - host.begin()));
+      if (local == part.ranks.end()) continue;
+      ChannelNics nics;
+      for (const topology::NodeChannel& channel : part.node.ring_channels) {
+        if (channel.out < 0) return {};
+        const std::string& name = part.node.nets[size_t(channel.out)];  // "NET/0 mlx5_0"
+        nics.names.push_back(name.substr(name.find(' ') + 1));
+        nics.gdr.push_back(part.gdr[size_t(local - part.ranks.begin())][size_t(channel.out)]);
+      }
+      return nics;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+// Waits for the GPU, early enough that the others can still be told.
+void Communicator::Start::open_gpu(RankFacts& facts) {
+  const auto tenth = int64_t(s_.settings.start_timeout_s * 1e8);
+  const auto opened = opening_->wait(Deadline::at_ns(deadline_.at() - tenth));
+  add_device(facts, opened, options_.share_device);
+  if (opened) {
+    s_.device = *opened;
+    s_.proxy->run_on_node(base::pci_numa_node(s_.device->facts().bus_id));
+    facts.info.gdr = nic_reaches_gpu() ? 1 : 0;
+  }
+  s_.times.device = opening_->seconds();
+  opening_.reset();
+}
+
+bool Communicator::Start::nic_reaches_gpu() const {
+  if ((s_.networks.kinds & (transport::kNetInfiniBand | transport::kNetRoce)) == 0) return false;
+  const auto how = transport::ib_reaches_gpu(s_.device);
+  if (how) {
+    COLL_INFO(net, "NET/IB : GPU memory of {} by {}", s_.device->text(), *how);
+  } else {
+    COLL_INFO(net, "NET/IB : no GPU memory of {}: {}", s_.device->text(), how.error().chain());
+  }
+  return how.ok();
+}
+
+// Rings and trees from what the machines say of themselves.
+Status Communicator::Start::shape_gpus(std::span<const RankFacts> all_facts) {
+  for (const RankFacts& facts : all_facts)
+    if (facts.info.compute_capability < s_.peers[size_t(s_.weakest)].compute_capability)
+      s_.weakest = facts.info.rank;
+  const Bytes mine = describe_gpus(s_.rank, all_facts, s_.hosts, s_.settings);
+  COLL_ASSIGN(const auto blobs, s_.bootstrap->all_gather_blobs(mine, deadline_));
+  CommShape& shape = s_.shape;
+  COLL_ASSIGN(shape, make_gpu_shape(s_.rank, all_facts, s_.hosts, blobs, s_.settings));
+  ChannelNics found = channel_nics(s_.rank, s_.hosts, blobs);
+  nics_ = std::move(found.names);
+  nic_gdr_ = std::move(found.gdr);
+  const bool verbs = s_.settings.window_verbs;
+  shape.no_window = why_no_device_window(all_facts, s_.hosts, s_.settings, *s_.launcher);
+  shape.gpu_window = shape.no_window.empty();
+  shape.window_serves = verbs ? &verbs_serve : s_.launcher->window_serves;
+  shape.window_direct = verbs ? nullptr : s_.launcher->window_direct;
+  // Links get no slots for what will not be used.
+  constexpr int kLl128 = int(kernels::Protocol::ll128), kSimple = int(kernels::Protocol::simple);
+  if (shape.slot_bytes[kLl128] == 0) s_.settings.slot_bytes[kLl128] = 0;
+  s_.settings.slot_bytes[kSimple] = shape.slot_bytes[kSimple];
+  return {};
+}
+
+Status Communicator::Start::make_device_window() {
+  if (!s_.shape.gpu_window) return {};
+  DeviceWindow::Options o;
+  o.rank = s_.rank;
+  o.nranks = s_.size;
+  o.part_bytes = s_.settings.window_verbs ? DeviceWindow::kVerbsPartBytes
+                                          : s_.launcher->window_part_bytes(s_.size);
+  o.comm_hash = s_.hash;
+  o.device = s_.device;
+  o.peers = s_.peers;
+  o.bootstrap = s_.bootstrap.get();
+  COLL_ASSIGN(s_.device_window, DeviceWindow::make(o, s_.window_failure, deadline_));
+  return {};
+}
+
+Status Communicator::Start::make_gpu_executor() {
+  CudaExecutor::Options o;
+  o.rank = s_.rank;
+  o.nranks = s_.size;
+  o.device = s_.device;
+  o.launcher = s_.launcher;
+  o.op_timeout_s = s_.settings.op_timeout_s;
+  o.proxy = s_.proxy.get();
+  o.flat = &s_.flat;
+  o.on_failure = [&s = s_](Error error) { s.note_gpu_failure(std::move(error)); };
+  auto made = CudaExecutor::make(*s_.wire, std::move(o));
+  if (!made) return std::move(made.error()).blame(s_.rank);
+  s_.gpu = std::move(*made);
+  s_.errors.stop_gpu(s_.gpu.get());
+  return {};
+}
+
+// LL128 only where lines come whole, which is tested where all ranks map each other's memory.
+Status Communicator::Start::test_lines() {
+  CommShape& shape = s_.shape;
+  if (shape.slot_bytes[int(kernels::Protocol::ll128)] == 0) return {};  // no_ll128 says why
+  if (!shape.gpu_window) {
+    shape.no_ll128 = "the ranks share no mapped memory to test its lines in: " + shape.no_window;
+    return {};
+  }
+  TornStoreOptions o;
+  o.device = s_.device;
+  o.launcher = s_.launcher;
+  o.window = s_.device_window->memory();
+  o.part_bytes = s_.device_window->part_bytes();
+  o.bootstrap = s_.bootstrap.get();
+  COLL_ASSIGN(TornStoreVerdict verdict, test_torn_stores(o, deadline_));
+  shape.no_ll128 = verdict.why;
+  s_.torn_store_rest = std::move(verdict.rest);
+  if (verdict.window_lost) {
+    if (s_.rank == 0)
+      COLL_WARN("the memory that all ranks map is not used, links are used instead: {}",
+                verdict.why);
+    s_.lost_window = std::move(s_.device_window);
+    s_.drop_window(verdict.why);
+  }
+  shape.ll128_passed = shape.no_ll128.empty();
+  if (s_.rank == 0) COLL_INFO(init, "LL128 : {}", shape.ll128_passed ? "in use" : shape.no_ll128);
+  return {};
+}
+
+void Communicator::Start::use_device_window() {
+  if (!s_.shape.gpu_window) return;
+  if (s_.settings.window_verbs)
+    s_.gpu->use_verbs(s_.device_window->verbs());
+  else
+    s_.gpu->use_window(s_.device_window->memory());
+}
+
+}  // namespace collctl::runtime

@@ -1,0 +1,190 @@
+#include "runtime/plan/rank_facts.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "base/version.h"
+
+namespace collctl::runtime {
+namespace {
+
+template <size_t N>
+void copy_text(char (&to)[N], const std::string& from) {
+  const size_t n = std::min(from.size(), N - 1);
+  std::memcpy(to, from.data(), n);
+  to[n] = 0;
+}
+
+std::string rank_text(const RankFacts& facts) {
+  return format("rank {} (host {})", facts.info.rank, facts.info.host);
+}
+
+// Where each GPU is, to find those that two ranks want.
+using GpuPlace = std::tuple<uint64_t, int64_t, std::array<uint8_t, 16>>;  // host, bus, MIG instance
+
+Status check_devices(std::span<const RankFacts> all_facts) {
+  std::map<GpuPlace, const RankFacts*> used;
+  for (const RankFacts& facts : all_facts) {
+    if (facts.info.kind != all_facts[0].info.kind) {
+      const bool first = all_facts[0].info.kind == transport::DeviceKind::cuda;
+      return Error(ErrorCode::usage,
+                   format("{} uses a GPU, {} does not", rank_text(first ? all_facts[0] : facts),
+                          rank_text(first ? facts : all_facts[0])),
+                   "give all ranks the same --device")
+          .blame(facts.info.rank);
+    }
+    if (facts.device_error != 0)
+      return Error(ErrorCode(facts.device_error), facts.device_text)
+          .blame(facts.info.rank)
+          .within(rank_text(facts));
+    if (facts.info.kind != transport::DeviceKind::cuda) continue;
+    const auto [other, fresh] = used.emplace(
+        GpuPlace(facts.info.host_hash, facts.info.bus_id, std::to_array(facts.info.device_uuid)),
+        &facts);
+    if (fresh) continue;
+    const bool may_share = facts.share_device != 0 && other->second->share_device != 0;
+    // A driver gives processes turns, not the streams of one: blocks of one rank's kernel that wait
+    // for another rank's would hold all places that those need.
+    const bool one_process = facts.info.process_hash == other->second->info.process_hash;
+    if (may_share && !one_process) continue;
+    if (may_share)
+      return Error(ErrorCode::unavailable,
+                   format("rank {} and rank {} share GPU {} of host {} as threads of one process, "
+                          "where one's kernels can keep out the kernels it waits for",
+                          other->second->info.rank, facts.info.rank, facts.info.device,
+                          facts.info.host),
+                   "ranks that share a GPU must be processes: --rank-mode process")
+          .blame(facts.info.rank);
+    return Error(ErrorCode::unavailable,
+                 format("rank {} and rank {} both want GPU {} of host {} ({})",
+                        other->second->info.rank, facts.info.rank, facts.info.device,
+                        facts.info.host, facts.device_text),
+                 "start at most one rank per GPU, or let them share by --oversubscribe")
+        .blame(facts.info.rank);
+  }
+  return {};
+}
+
+}  // namespace
+
+void put_on_host(RankFacts& facts, const std::string& host_id) {
+  facts.info.host_hash = hash_text(host_id);
+  facts.info.process_hash ^= facts.info.host_hash;
+}
+
+void add_device(RankFacts& facts, const Result<transport::DevicePointer>& device, bool may_share) {
+  facts.info.kind = transport::DeviceKind::cuda;
+  facts.share_device = may_share ? 1 : 0;
+  if (!device) {
+    const Error& e = device.error();
+    facts.device_error = int32_t(e.code);
+    copy_text(facts.device_text, e.chain() + (e.hint.empty() ? "" : " (" + e.hint + ")"));
+    return;
+  }
+  const transport::DeviceFacts& gpu = (*device)->facts();
+  facts.info.bus_id = gpu.bus_number;
+  std::ranges::copy(gpu.uuid, facts.info.device_uuid);
+  facts.info.compute_capability = gpu.compute_capability;
+  facts.info.device = gpu.ordinal;
+  facts.info.device_memory = gpu.memory_bytes;
+  facts.fd_handles = gpu.fd_handles ? 1 : 0;
+  if (gpu.fabric) {
+    std::ranges::copy(gpu.fabric->cluster, facts.info.fabric_cluster);
+    facts.info.fabric_clique = gpu.fabric->clique;
+  }
+  copy_text(facts.device_text, gpu.bus_id);
+}
+
+RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
+                    const Address& net_address) {
+  RankFacts facts{};
+  transport::PeerInfo& info = facts.info;
+  info.rank = rank;
+  info.pid = int32_t(::getpid());
+  info.host_hash = base::host_hash(job_hash);
+  info.process_hash = base::process_hash(job_hash);
+  info.network_namespace = base::network_namespace();
+  info.machine_hash = base::machine_hash(job_hash);
+  info.shm_device = base::shm_device();
+  info.shm_free_bytes = base::shm_space().free_bytes;
+  info.device_memory = base::physical_memory();
+  info.settings_hash = hash_text(shared_settings_text(settings));
+  info.bus_id = -1;
+  info.kind = transport::DeviceKind::cpu;
+  info.net_address_length = net_address.length;
+  info.net_address = net_address.storage;
+  copy_text(info.host, base::host_name());
+  copy_text(info.version, base::kVersion);
+  facts.cores = base::usable_cores();
+  facts.sharing_ranks = sharing_ranks;
+  const std::vector<int> cores = base::affinity_cores();
+  if (!cores.empty()) {
+    facts.first_core = cores.front();
+    facts.last_core = cores.back();
+  }
+  facts.place = cpu_place(base::host_processors(), cores);
+  return facts;
+}
+
+Status check_facts(std::span<RankFacts> all_facts) {
+  std::unordered_map<uint64_t, int32_t> on_host;
+  for (size_t r = 0; r < all_facts.size(); ++r) {
+    transport::PeerInfo& info = all_facts[r].info;
+    // They came over the network: make sure that texts end and counts can be divided by.
+    info.host[sizeof info.host - 1] = 0;
+    info.version[sizeof info.version - 1] = 0;
+    all_facts[r].device_text[sizeof all_facts[r].device_text - 1] = 0;
+    all_facts[r].cores = std::max(1, all_facts[r].cores);
+    all_facts[r].sharing_ranks = std::max(0, all_facts[r].sharing_ranks);
+    sanitize(all_facts[r].place);
+    if (info.rank != int(r))
+      return Error(ErrorCode::lost, format("rank {} identified itself as rank {}", r, info.rank))
+          .blame(int(r));
+    if (std::strcmp(info.version, all_facts[0].info.version) != 0)
+      return Error(ErrorCode::usage,
+                   format("rank 0 (host {}) runs collctl {}, rank {} (host {}) runs {}",
+                          all_facts[0].info.host, all_facts[0].info.version, r, info.host,
+                          info.version),
+                   "start the same binary on every host")
+          .blame(int(r));
+    if (info.kind == transport::DeviceKind::cpu) info.device = on_host[info.host_hash]++;
+  }
+  return check_devices(all_facts);
+}
+
+int first_with_other_settings(std::span<const RankFacts> all_facts) {
+  for (size_t r = 1; r < all_facts.size(); ++r)
+    if (all_facts[r].info.settings_hash != all_facts[0].info.settings_hash) return int(r);
+  return -1;
+}
+
+Crowding crowding_of(std::span<const RankFacts> all_facts, const HostGroups& hosts) {
+  Crowding crowding{.ranks_per_core = 0, .cores_per_rank = 1 << 20};
+  for (const auto& host : hosts)
+    for (const int32_t r : host) {
+      const RankFacts& facts = all_facts[size_t(r)];
+      // Who is bound to other cores (as mpirun binds) shares none, whatever was said.
+      const auto reaches = [&](int32_t other) {
+        const RankFacts& theirs = all_facts[size_t(other)];
+        return theirs.first_core <= facts.last_core && facts.first_core <= theirs.last_core;
+      };
+      const int reached = int(std::count_if(host.begin(), host.end(), reaches));
+      const int told = facts.sharing_ranks > 0 ? facts.sharing_ranks : int(host.size());
+      const int ranks = std::max(1, std::min(told, reached));
+      crowding.ranks_per_core = std::max(crowding.ranks_per_core, double(ranks) / facts.cores);
+      crowding.cores_per_rank = std::min(crowding.cores_per_rank, facts.cores / ranks);
+    }
+  crowding.cores_per_rank = std::max(1, crowding.cores_per_rank);
+  return crowding;
+}
+
+}  // namespace collctl::runtime
