@@ -1,7 +1,7 @@
 // THE table of options, in the order in which help shows them; what concerns the launch and the
 // hosts stands in cmd/job/option_rows.cc.
 #include "cmd/cli/options_rows.h"
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "topology/detect/assume.h"
 
 namespace collctl::cmd {
@@ -112,9 +112,10 @@ void add_select_options(std::vector<Option>& t) {
        .allowed = {"cpu", "cuda", "auto"},
        .scopes = kOnRanks,
        .help = "where the ranks compute",
-       .more = "auto: on GPUs when the hosts have any, else on CPU cores, and the header says why. A "
-               "host whose GPUs cannot be used, CUDA_VISIBLE_DEVICES that names none, or hosts "
-               "that disagree are error 3. CUDA_VISIBLE_DEVICES empty or -1 means cores."});
+       .more =
+           "auto: on GPUs when the hosts have any, else on CPU cores, and the header says why. A "
+           "host whose GPUs cannot be used, CUDA_VISIBLE_DEVICES that names none, or hosts "
+           "that disagree are error 3. CUDA_VISIBLE_DEVICES empty or -1 means cores."});
 }
 
 std::vector<std::string> model_names() {
@@ -180,8 +181,9 @@ void add_topo_options(std::vector<Option>& t) {
                "was added, and every attribute that changed is named."});
   add({.name = "strict",
        .help = "exit 1 when something is marked as faulty",
-       .more = "Without it what looks wrong is said, and the exit code is 0. With -H: also when all "
-               "hosts are equal, and one of them is faulty."});
+       .more =
+           "Without it what looks wrong is said, and the exit code is 0. With -H: also when all "
+           "hosts are equal, and one of them is faulty."});
   add({.name = "output",
        .letter = 'o',
        .kind = ValueKind::file,
@@ -222,18 +224,21 @@ void add_output_options(std::vector<Option>& t) {
        .scopes = kLaunch | kDoctor | kPlan,
        .repeatable = true,
        .help = "report: .json .jsonl .csv .html .svg, - for stdout",
-       .more = "The ending says which. A .jsonl grows line by line while it is measured; the others "
-               "appear whole or not at all. With a "
-               "program: .json only. .svg draws curves over size, or the matrix of window-test; doctor, "
-               "rails and plan have none. -o - is --json."});
+       .more =
+           "The ending says which. A .jsonl grows line by line while it is measured; the others "
+           "appear whole or not at all. With a "
+           "program: .json only. .svg draws curves over size, or the matrix of window-test; "
+           "doctor, "
+           "rails and plan have none. -o - is --json."});
   add({.name = "plot",
        .scopes = kCollectives,
        .help = "draw bus bandwidth over size below the table"});
   add({.name = "wide",
        .scopes = kCollectives | kReport,
        .help = "all columns of the table, however wide",
-       .more = "Else it fits COLUMNS, the terminal or 100 characters: what is the same in every row "
-               "is left out first, and the footer says what was."});
+       .more =
+           "Else it fits COLUMNS, the terminal or 100 characters: what is the same in every row "
+           "is left out first, and the footer says what was."});
   add({.name = "exit-zero",
        .scopes = kReport,
        .help = "exit 0 whatever the run's own exit code was",

@@ -6,12 +6,12 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/socket.h"
-#include "cmd/verify/buffer_shape.h"
 #include "cmd/cli/options.h"
+#include "cmd/measure/versus.h"
 #include "cmd/report/report.h"
 #include "cmd/text/sizes.h"
-#include "cmd/measure/versus.h"
-#include "kernels/algorithms.h"
+#include "cmd/verify/buffer_shape.h"
+#include "kernels/algo/algorithms.h"
 
 namespace collctl::cmd {
 namespace {

@@ -1,7 +1,7 @@
 // The options that only `plan` reads as it does: its --op is a collective, and its protocols are
 // those of the model of GPU ranks.
 #include "cmd/cli/options_rows.h"
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "topology/cluster/cluster.h"
 
 namespace collctl::cmd {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "tests/gpu/world.h"
 
 namespace gpu_tests {
