@@ -1,6 +1,6 @@
 // The host's interface to the GPU's kernels: plain C++ that every build can include. Called by the
-// CUDA executor (runtime/executor/cuda) through a table (launcher/launcher.h), so that tests can run
-// the executor with works on host threads.
+// CUDA executor (runtime/executor/cuda) through a table (launcher/launcher.h), so that tests can
+// run the executor with works on host threads.
 //
 // All launches are asynchronous, in the order of the given stream, and can be captured into a CUDA
 // graph. Blocks of ranks that wait for each other must be resident at once: a launch has at most as
@@ -73,6 +73,8 @@ struct WindowLaunch {
   // written to between the begin and the end of the launch on their own streams only.
   DirectWay direct = DirectWay::none;
   FlatRange flat;
+  // For measurements: the kernel that serves any size, instead of those made for some (table.h).
+  bool general = false;
   int blocks = 0;            // 0: as measured best for the size
   uint32_t chunk_bytes = 0;  // protocol simple: of a chunk in a slot; 0 likewise
   DeviceShared shared;

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "kernels/cuda/window/layout.h"
+#include "kernels/cuda/window_layout.h"
 #include "tests/emulated_gpu/machine.h"
 
 #if defined(__SANITIZE_ADDRESS__)

@@ -11,7 +11,7 @@ namespace window_tests {
 namespace {
 
 double run_timed(World& w, const Work& work, int blocks, uint32_t chunk, bool graph, int iterations,
-                 DirectWay direct = DirectWay::none) {
+                 DirectWay direct = DirectWay::none, bool general = false) {
   std::vector<double> us(w.n);
   std::barrier together(w.n);
   std::vector<std::thread> threads;
@@ -32,6 +32,7 @@ double run_timed(World& w, const Work& work, int blocks, uint32_t chunk, bool gr
       WindowLaunch l = work.collective == Collective::send_recv ? w.message(r, step, mine, blocks)
                                                                 : w.launch(r, mine, blocks, direct);
       l.chunk_bytes = chunk;
+      l.general = general;
       cudaGraphExec_t exec = nullptr;
       const int each = 20;
       if (graph) {
@@ -50,6 +51,7 @@ double run_timed(World& w, const Work& work, int blocks, uint32_t chunk, bool gr
         }
         CUDA_OK(cudaStreamSynchronize(w.streams[r]));
       };
+      together.arrive_and_wait();  // nobody makes anything while another one's kernels wait for him
       loop(1);
       std::vector<double> runs;
       for (int k = 0; k < 5; ++k) {
@@ -140,7 +142,10 @@ void time_messages(World& w) {
       work.type = DataType::float32;
       work.count = bytes / 4;
       const bool store = protocol == Protocol::simple;
-      if (!window_has_messages(protocol, w.n, bytes) || (store && bytes < (1 << 20))) continue;
+      if (!window_serves(work.collective, work.algorithm, protocol, work.type, work.op, w.n,
+                         bytes) ||
+          (store && bytes < (1 << 20)))
+        continue;
       std::printf("message %10llu %s", (unsigned long long)bytes, name_of(protocol));
       const bool graph = bytes <= (16 << 20);
       std::vector<std::pair<int, uint32_t>> settings{{0, 0}};
@@ -177,6 +182,54 @@ void time_chunks(World& w) {
         std::printf("\n");
         std::fflush(stdout);
       }
+}
+
+// Each kernel that is made for some sizes against the one that serves them without it.
+void time_special(World& w) {
+  const struct {
+    Collective collective;
+    Protocol protocol;
+    uint64_t from, to;
+  } cases[] = {{Collective::all_reduce, Protocol::ll, 64, 128 << 10},
+               {Collective::broadcast, Protocol::ll128, 512 << 10, 16 << 20}};
+  // Of each rank two launches may be there at once, and a block by lines may have a multiprocessor
+  // of its own (time_world leaves all of them to one rank).
+  int places = 0;
+  CUDA_OK(cudaDeviceGetAttribute(&places, cudaDevAttrMultiProcessorCount, 0));
+  const int blocks = w.ranks_a_device > 1 ? std::max(1, places / (2 * w.ranks_a_device)) : 0;
+  for (const auto& [collective, protocol, from, to] : cases)
+    for (uint64_t bytes = from; bytes <= to; bytes *= 2) {
+      Work work{};
+      work.collective = collective;
+      work.algorithm = AlgorithmId::one_shot;
+      work.protocol = protocol;
+      work.type = DataType::float32;
+      work.count = bytes / 4;
+      KernelQuery query{.collective = collective,
+                        .protocol = protocol,
+                        .nranks = w.n,
+                        .bytes = bytes,
+                        .word_a_lane = true};
+      const KernelRow* const special = find_kernel(query);
+      query.general = true;
+      const KernelRow* const general = find_kernel(query);
+      if (special == nullptr || general == nullptr || special == general) continue;
+      // A block by lines has 512 threads at most; with a word each they are too few.
+      if (special->id == KernelId::words && blocks > 0 && uint64_t(blocks) * 4096 < bytes) continue;
+      std::printf("%-10s %9llu bytes, %d ranks, blocks %d:", name_of(collective),
+                  (unsigned long long)bytes, w.n, blocks);
+      const int iterations = bytes >= (1 << 20) ? 20 : 100;
+      for (const bool graph : {false, true})
+        for (int turn = 0; turn < 2; ++turn) {  // twice, so that drift shows
+          const double with = run_timed(w, work, blocks, 0, graph, iterations);
+          const double without =
+              run_timed(w, work, blocks, 0, graph, iterations, DirectWay::none, true);
+          std::printf(" | %s%s %.2f, %s %.2f (%.2f)", graph ? "graph " : "", special->kernel, with,
+                      general->kernel, without, without / with);
+        }
+      std::printf("\n");
+      std::fflush(stdout);
+    }
 }
 
 }  // namespace window_tests

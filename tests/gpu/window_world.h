@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "kernels/cuda/table.h"
 #include "kernels/cuda/window/launch.h"
 
 namespace window_tests {
@@ -124,5 +125,7 @@ void time_world(World& w, Collective collective, bool quick);
 void time_messages(World& w);
 // Likewise of what goes by store, by the size of its chunks.
 void time_chunks(World& w);
+// Of kernels made for some sizes (kernels/cuda/table.h), beside those that would run without them.
+void time_special(World& w);
 
 }  // namespace window_tests
