@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "cmd/verify/buffer_shape.h"
 #include "cmd/text/json_writer.h"
 #include "cmd/text/sizes.h"
-#include "cmd/topo/topo.h"
 #include "cmd/topo/parts.h"
+#include "cmd/topo/topo.h"
+#include "cmd/verify/buffer_shape.h"
 #include "launcher/hosts/placement.h"
 #include "runtime/plan/comm_shape.h"
 
@@ -93,7 +93,7 @@ Result<CpuPlan> make_cpu_plan(TopoView view, PlanSpec spec) {
                         plan.ranks_per_node, launcher::kMostRanks));
   COLL_ASSIGN(runtime::Settings settings, runtime::read_settings({}));
   settings.choices = plan.spec.choices;
-  plan.shape = runtime::imagined_shape(processors, plan.spec.nodes, plan.ranks_per_node, settings);
+  plan.shape = runtime::planned_shape(processors, plan.spec.nodes, plan.ranks_per_node, settings);
   make_trees(plan);
   plan.shape.network =
       plan_reduction(plan.spec.plugin, hosts_of(plan), int(plan.shape.channels.size()), settings);

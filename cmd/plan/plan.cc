@@ -196,7 +196,7 @@ Result<runtime::CommShape> shape_of(const JobPlan& plan) {
   const auto& launcher =
       plan.spec.launcher != nullptr ? *plan.spec.launcher : kernels::cuda::launcher();
   runtime::CommShape shape =
-      imagined_gpu_shape({plan.cluster, world, hosts, no_p2p_of(plan.view)}, settings, launcher);
+      planned_gpu_shape({plan.cluster, world, hosts, no_p2p_of(plan.view)}, settings, launcher);
   shape.network = plan_reduction(plan.spec.plugin, hosts, int(shape.channels.size()), settings);
   return shape;
 }

@@ -76,11 +76,11 @@ bool whole_lines(const Query& q) {
 }
 // Stored contributions take a slot and an arrival more, but leave at the pace of stores.
 bool stored(const Query& q) {
-  return q.direct != DirectWay::load;
+  return q.direct != DirectPath::load;
 }
 bool relayed(const Query& q) {
   if (q.nranks < 3) return false;
-  return q.direct == DirectWay::load || (q.direct == DirectWay::best && q.bytes >= kRelayBytes);
+  return q.direct == DirectPath::load || (q.direct == DirectPath::best && q.bytes >= kRelayBytes);
 }
 
 constexpr const char *kOneShotText = "kernels/algo/one_shot.h",

@@ -41,7 +41,7 @@ struct KernelQuery {
   Protocol protocol = Protocol::simple;
   int nranks = 1;
   uint64_t bytes = 0;  // of `count` elements; of messages, the largest
-  DirectWay direct = DirectWay::best;
+  DirectPath direct = DirectPath::best;
   // Fifos: the works are messages that one launch of their own kernel takes (sendrecv_serves).
   bool messages_alone = false;
   // This rank's buffers are whole aligned words, which are added up, one a lane. Ranks may differ.

@@ -40,8 +40,8 @@ CommShape make_shape(int rank, std::span<const RankCard> cards, const HostGroups
   return shape;
 }
 
-CommShape imagined_shape(const base::Processors& processors, int nodes, int ranks,
-                         const Settings& settings) {
+CommShape planned_shape(const base::Processors& processors, int nodes, int ranks,
+                        const Settings& settings) {
   std::vector<int> all;
   for (const base::Processor& each : processors.online) all.push_back(each.id);
   RankCard card{};

@@ -7,8 +7,8 @@
 #include "base/processors.h"
 #include "runtime/plan/peer_info.h"
 #include "runtime/plan/plan.h"
-#include "runtime/request/settings.h"
 #include "runtime/plan/shape.h"
+#include "runtime/request/settings.h"
 
 namespace collctl::runtime {
 
@@ -17,7 +17,7 @@ CommShape make_shape(int rank, std::span<const RankCard> cards, const HostGroups
                      const Settings& settings);
 
 // Of rank 0 of a job on `nodes` such machines with `ranks` ranks each, bound to nothing.
-CommShape imagined_shape(const base::Processors& processors, int nodes, int ranks,
-                         const Settings& settings);
+CommShape planned_shape(const base::Processors& processors, int nodes, int ranks,
+                        const Settings& settings);
 
 }  // namespace collctl::runtime

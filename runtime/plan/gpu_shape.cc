@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "base/format.h"
-#include "runtime/plan/reach.h"
 #include "runtime/plan/gpu_cost.h"
 #include "runtime/plan/model.h"
+#include "runtime/plan/reach.h"
 
 namespace collctl::runtime {
 namespace {
@@ -224,8 +224,8 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankCard> cards, cons
   return shape;
 }
 
-CommShape imagined_gpu_shape(const ImaginedGpus& gpus, const Settings& settings,
-                             const kernels::cuda::Launcher& launcher) {
+CommShape planned_gpu_shape(const PlannedGpus& gpus, const Settings& settings,
+                            const kernels::cuda::Launcher& launcher) {
   const int ranks = int(gpus.world.size());
   CommShape shape = begun_shape(0, ranks, gpus.hosts, settings);
   shape.channels = channels_of(gpus.cluster, gpus.world, 0);

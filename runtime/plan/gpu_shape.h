@@ -15,8 +15,8 @@
 #include "kernels/cuda/launch.h"
 #include "runtime/plan/peer_info.h"
 #include "runtime/plan/plan.h"
-#include "runtime/request/settings.h"
 #include "runtime/plan/shape.h"
+#include "runtime/request/settings.h"
 #include "topology/cluster/cluster.h"
 #include "topology/graph/decide.h"
 #include "transport/transport.h"
@@ -68,13 +68,13 @@ int least_channels(std::span<const topology::ClusterNode> nodes, bool staged, in
 
 // Of rank 0 of a job that does not run: as make_gpu_shape has it where GPUs share memory by
 // descriptor and the test of LL128 passes. Pure.
-struct ImaginedGpus {
+struct PlannedGpus {
   const topology::Cluster& cluster;
   std::span<const int32_t> world;  // the job's rank of each of the cluster's
   HostGroups hosts;
   std::string no_p2p;  // why two GPUs of a host cannot use each other's memory; empty: all can
 };
-CommShape imagined_gpu_shape(const ImaginedGpus& gpus, const Settings& settings,
-                             const kernels::cuda::Launcher& launcher);
+CommShape planned_gpu_shape(const PlannedGpus& gpus, const Settings& settings,
+                            const kernels::cuda::Launcher& launcher);
 
 }  // namespace collctl::runtime

@@ -1,7 +1,7 @@
 // The window kernels on GPUs. `check [direct] [N...]`: n ranks on one device (streams), then one
 // and two on each of all devices (threads): every collective, algorithm, protocol, types and
 // operations, odd sizes, unaligned, in place, equality with sums made on the host; through peer
-// memory and straight between buffers that all map; then `missing [N...]`: a rank that never comes
+// memory and directly between buffers that all map; then `missing [N...]`: a rank that never comes
 // must end in a report; and `pointers`: a user's window as kernels see it. `few N`: a small part, n
 // ranks on one device, for compute-sanitizer. `stress [SEED [OPERATIONS]]`. `time`: microseconds by
 // size and number of blocks, streams and graphs, one rank a device; `time special N...`: kernels

@@ -34,12 +34,12 @@ int launch_reduction(KernelId kernel, const WindowLaunch& launch, const Exchange
       kStoreThreads, launch.stream, x, direct);
 }
 
-const KernelRow* find_direct(Collective collective, int nranks, uint64_t bytes, DirectWay way) {
+const KernelRow* find_direct(Collective collective, int nranks, uint64_t bytes, DirectPath path) {
   return find_kernel({.through = Through::buffers,
                       .collective = collective,
                       .nranks = nranks,
                       .bytes = bytes,
-                      .direct = way});
+                      .direct = path});
 }
 
 template <WordKind kKind>
@@ -51,7 +51,7 @@ int prepare_reductions() {
 }  // namespace
 
 bool window_direct(Collective collective, DataType, RedOp, int nranks, uint64_t bytes) {
-  return find_direct(collective, nranks, bytes, DirectWay::best) != nullptr;
+  return find_direct(collective, nranks, bytes, DirectPath::best) != nullptr;
 }
 
 int launch_direct(const WindowLaunch& launch) {

@@ -215,7 +215,7 @@ int prepare_windows() {
 
 int launch_window(const WindowLaunch& launch) {
   if (launch.rounds != nullptr) return launch_messages(launch);
-  if (launch.direct != DirectWay::none) return launch_direct(launch);
+  if (launch.direct != DirectPath::none) return launch_direct(launch);
   const Exchange x = exchange_of(launch);
   if (x.bytes == 0) return cudaSuccess;
   switch (kind_of(launch.work)) {

@@ -40,7 +40,7 @@ TEST_CASE("every row of the table of GPU kernels runs something", "[gpu-table]")
       for (int a = 0; a < kAlgorithmCount; ++a)
         for (int p = 0; p < kProtocolCount; ++p)
           for (const uint64_t bytes : {64u, 1u << 20})
-            for (const DirectWay direct : {DirectWay::store, DirectWay::load})
+            for (const DirectPath direct : {DirectPath::store, DirectPath::load})
               for (const bool special : {false, true})
                 if (const KernelRow* row = find_kernel({.through = Through(through),
                                                         .collective = Collective(c),
@@ -91,20 +91,23 @@ TEST_CASE("operations get the GPU kernel that is meant for them", "[gpu-table]")
   CHECK(window(all_reduce, kOneShot, kSimple, 128, 4) == "exchange_store");
   CHECK(window(all_reduce, kOneShot, kSimple, 129, 4) == "none");
 
-  const auto direct = [](Collective c, DirectWay way, int n, uint64_t bytes) {
-    const KernelRow* const row = find_kernel(
-        {.through = Through::buffers, .collective = c, .nranks = n, .bytes = bytes, .direct = way});
+  const auto direct = [](Collective c, DirectPath path, int n, uint64_t bytes) {
+    const KernelRow* const row = find_kernel({.through = Through::buffers,
+                                              .collective = c,
+                                              .nranks = n,
+                                              .bytes = bytes,
+                                              .direct = path});
     return row == nullptr ? -1 : int(row->id);
   };
-  CHECK(direct(all_reduce, DirectWay::best, 2, 64) == int(KernelId::direct_two_shot));
-  CHECK(direct(all_reduce, DirectWay::load, 2, 64) == int(KernelId::direct_reduce));
-  CHECK(direct(reduce_scatter, DirectWay::store, 2, 64) == int(KernelId::direct_reduce));
-  CHECK(direct(broadcast, DirectWay::best, 3, 512 << 10) == int(KernelId::direct_relay));
-  CHECK(direct(broadcast, DirectWay::best, 2, 512 << 10) == int(KernelId::direct_put));
-  CHECK(direct(broadcast, DirectWay::store, 3, 512 << 10) == int(KernelId::direct_put));
-  CHECK(direct(broadcast, DirectWay::load, 3, 64) == int(KernelId::direct_relay));
-  CHECK(direct(barrier, DirectWay::best, 2, 4) == -1);
-  CHECK(direct(send_recv, DirectWay::best, 2, 4) == -1);
+  CHECK(direct(all_reduce, DirectPath::best, 2, 64) == int(KernelId::direct_two_shot));
+  CHECK(direct(all_reduce, DirectPath::load, 2, 64) == int(KernelId::direct_reduce));
+  CHECK(direct(reduce_scatter, DirectPath::store, 2, 64) == int(KernelId::direct_reduce));
+  CHECK(direct(broadcast, DirectPath::best, 3, 512 << 10) == int(KernelId::direct_relay));
+  CHECK(direct(broadcast, DirectPath::best, 2, 512 << 10) == int(KernelId::direct_put));
+  CHECK(direct(broadcast, DirectPath::store, 3, 512 << 10) == int(KernelId::direct_put));
+  CHECK(direct(broadcast, DirectPath::load, 3, 64) == int(KernelId::direct_relay));
+  CHECK(direct(barrier, DirectPath::best, 2, 4) == -1);
+  CHECK(direct(send_recv, DirectPath::best, 2, 4) == -1);
 }
 
 }  // namespace collctl::kernels::cuda
