@@ -6,7 +6,7 @@
 // ranks on one device, for compute-sanitizer. `stress [SEED [OPERATIONS]]`. `time`: microseconds by
 // size and number of blocks, streams and graphs, one rank a device; `time special N...`: kernels
 // made for some sizes against those that would serve these, too, n ranks on as many devices, or all
-// on one. Exit 77: no GPU here.
+// on one; `time store N...`: likewise one-shot and two-shot by store. Exit 77: no GPU here.
 #include <string>
 
 #include "tests/gpu/window_world.h"
@@ -63,10 +63,10 @@ void check(int argc, char** argv, int devices) {
 }
 
 int time(const std::string& how, int devices, const std::vector<int>& ranks) {
-  if (how == "special") {
+  if (how == "special" || how == "store") {
     for (const int n : ranks) {
       World w(n, devices < n ? n : 1);
-      time_special(w);
+      how == "store" ? time_store(w) : time_special(w);
     }
     return ranks.empty() ? 2 : failures == 0 ? 0 : 1;
   }

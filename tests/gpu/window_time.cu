@@ -185,6 +185,47 @@ void time_chunks(World& w) {
       }
 }
 
+// Of each rank two launches may be there at once, and a block may want a multiprocessor of its own.
+// 0: as many as are best, where a rank has a device to itself.
+static int blocks_for(const World& w) {
+  int places = 0;
+  CUDA_OK(cudaDeviceGetAttribute(&places, cudaDevAttrMultiProcessorCount, 0));
+  return w.ranks_a_device > 1 ? std::max(1, places / (2 * w.ranks_a_device)) : 0;
+}
+
+// A kernel that has aborted is soon done.
+static void end_line(World& w) {
+  if (*w.abort_word != 0) {
+    std::printf(" | WRONG: a rank waited in vain, these times mean nothing");
+    ++failures;
+    w.reset();
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+void time_store(World& w) {
+  const int blocks = blocks_for(w);
+  for (const AlgorithmId algorithm : {AlgorithmId::one_shot, AlgorithmId::two_shot})
+    for (const Collective collective : {Collective::all_reduce, Collective::all_gather})
+      for (uint64_t bytes = 1 << 20; bytes <= (64 << 20); bytes *= 4) {
+        Work work{};
+        work.collective = collective;
+        work.algorithm = algorithm;
+        work.protocol = Protocol::simple;
+        work.type = DataType::float32;
+        work.count = bytes / 4 / (collective == Collective::all_reduce ? 1 : w.n);
+        if (!window_serves(collective, algorithm, work.protocol, work.type, work.op, w.n,
+                           work.count * 4))
+          continue;
+        std::printf("%-10s %-8s %9llu bytes, %d ranks, blocks %d:", name_of(collective),
+                    name_of(algorithm), (unsigned long long)bytes, w.n, blocks);
+        for (int turn = 0; turn < 3; ++turn)
+          std::printf(" %.2f", run_timed(w, work, blocks, 0, false, 5));
+        end_line(w);
+      }
+}
+
 // Each kernel that is made for some sizes against the one that serves them without it.
 void time_special(World& w) {
   const struct {
@@ -193,11 +234,7 @@ void time_special(World& w) {
     uint64_t from, to;
   } cases[] = {{Collective::all_reduce, Protocol::ll, 64, 128 << 10},
                {Collective::broadcast, Protocol::ll128, 512 << 10, 16 << 20}};
-  // Of each rank two launches may be there at once, and a block by lines may have a multiprocessor
-  // of its own (time_world leaves all of them to one rank).
-  int places = 0;
-  CUDA_OK(cudaDeviceGetAttribute(&places, cudaDevAttrMultiProcessorCount, 0));
-  const int blocks = w.ranks_a_device > 1 ? std::max(1, places / (2 * w.ranks_a_device)) : 0;
+  const int blocks = blocks_for(w);
   for (const auto& [collective, protocol, from, to] : cases)
     for (uint64_t bytes = from; bytes <= to; bytes *= 2) {
       Work work{};
@@ -228,13 +265,7 @@ void time_special(World& w) {
           std::printf(" | %s%s %.2f, %s %.2f (%.2f)", graph ? "graph " : "", special->kernel, with,
                       general->kernel, without, without / with);
         }
-      if (*w.abort_word != 0) {  // a kernel that has aborted is soon done
-        std::printf(" | WRONG: a rank waited in vain, these times mean nothing");
-        ++failures;
-        w.reset();
-      }
-      std::printf("\n");
-      std::fflush(stdout);
+      end_line(w);
     }
 }
 

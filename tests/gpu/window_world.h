@@ -127,5 +127,7 @@ void time_messages(World& w);
 void time_chunks(World& w);
 // Of kernels made for some sizes (kernels/cuda/table.h), beside those that would run without them.
 void time_special(World& w);
+// Of one-shot and two-shot by store.
+void time_store(World& w);
 
 }  // namespace window_tests
