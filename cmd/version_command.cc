@@ -3,11 +3,11 @@
 #include "base/version.h"
 #include "cmd/root_commands.h"
 #include "cmd/text/json_writer.h"
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "kernels/cuda/launcher/launcher.h"
 #include "launcher/ssh/library.h"
 #include "runtime/bootstrap/unique_id.h"
-#include "transport/transport.h"
+#include "transport/table/transports.h"
 
 #ifndef COLLCTL_REVISION
 #define COLLCTL_REVISION ""

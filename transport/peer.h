@@ -9,6 +9,11 @@ namespace collctl::transport {
 
 enum class DeviceKind : uint8_t { cpu, cuda };
 
+// Bits of PeerInfo::nets. Sockets work wherever there is an address, unless the user excludes
+// them; the plugin's name as the network excludes both sockets and IB.
+inline constexpr uint8_t kNetInfiniBand = 1, kNetRoce = 2, kNetNoSocket = 4, kNetPlugin = 8,
+                         kNetOnlyPlugin = 16, kNetCollNet = 32;
+
 struct PeerInfo {
   int32_t rank;
   int32_t pid;
@@ -25,7 +30,7 @@ struct PeerInfo {
   int32_t device;              // index of the GPU, or local index of the CPU rank
   DeviceKind kind;
   uint8_t gdr;
-  uint8_t nets;  // that this rank has besides sockets (net/nets.h)
+  uint8_t nets;  // that this rank has besides sockets
   uint8_t reserved;
   uint32_t net_address_length;
   sockaddr_storage

@@ -1,6 +1,6 @@
 // The one interface of all transports. A transport's only product is a Link: plain Fifo ends that
 // any backend can use, and, where the wire needs the host, some progress. The ordered table is
-// transports.cc: first that can reach wins.
+// table/transports.cc: first that can reach wins.
 //
 // Making a connection, for each (channel, sender, receiver):
 //   both ends:  open() -> Endpoint; describe() -> blob   (never waits; may push an fd to the peer)
@@ -147,9 +147,5 @@ struct Transport {
   Status (*decline)(const LinkSpec& spec, const Services& services, ByteView peer_blob,
                     Deadline deadline) = nullptr;
 };
-
-// THE table, best first: loopback, p2p, shm, net.
-std::span<const Transport> transports();
-const Transport* find_transport(std::string_view name);
 
 }  // namespace collctl::transport

@@ -2,7 +2,7 @@
 #include "cmd/cli/option_rows.h"
 #include "cmd/measure/options.h"
 #include "cmd/measure/versus.h"
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 
 namespace collctl::cmd {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/format.h"
 #include "cmd/measure/versus.h"
 #include "cmd/text/sizes.h"
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 
 namespace collctl::cmd {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "cmd/measure/header.h"
-#include "cmd/measure/timing.h"
 #include "cmd/measure/gpu_clocks.h"
+#include "cmd/measure/header.h"
 #include "cmd/measure/timed.h"
-#include "kernels/algorithms.h"
+#include "cmd/measure/timing.h"
+#include "kernels/algo/algorithms.h"
 
 namespace collctl::cmd {
 

@@ -2,7 +2,7 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "transport/net/nets.h"
+#include "transport/table/nets.h"
 
 namespace collctl::cmd {
 

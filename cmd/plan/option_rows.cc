@@ -3,7 +3,7 @@
 #include "cmd/cli/option_rows.h"
 #include "cmd/measure/options.h"
 #include "cmd/plan/plan.h"
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "topology/cluster/cluster.h"
 
 namespace collctl::cmd {

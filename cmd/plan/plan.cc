@@ -11,9 +11,11 @@
 #include "cmd/report/options.h"
 #include "cmd/report/document_file.h"
 #include "cmd/plan/cpu.h"
+#include "cmd/report/document_file.h"
 #include "cmd/report/report.h"
 #include "cmd/text/sizes.h"
-#include "kernels/algorithms.h"
+#include "cmd/verify/buffer_shape.h"
+#include "kernels/algo/algorithms.h"
 #include "kernels/cuda/launcher/launcher.h"
 #include "runtime/plan/gpu_shape.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/format.h"
 #include "base/log.h"
-#include "transport/net/nets.h"
+#include "transport/table/nets.h"
 
 namespace collctl::runtime {
 

@@ -12,7 +12,7 @@
 
 #include "cmd/rails/nics.h"
 #include "transport/net/net.h"
-#include "transport/net/nets.h"
+#include "transport/table/nets.h"
 
 namespace collctl::runtime {
 

@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "kernels/cpu/launch.h"
-#include "kernels/reduce.h"
+#include "kernels/cpu/reduce.h"
 
 namespace collctl::kernels {
 

@@ -1,6 +1,6 @@
 // The host's interface to the GPU's kernels: plain C++ that every build can include. Called by the
-// CUDA executor (runtime/executor/cuda) through a table (launcher/launcher.h), so that tests can run
-// the executor with works on host threads.
+// CUDA executor (runtime/executor/cuda) through a table (launcher/launcher.h), so that tests can
+// run the executor with works on host threads.
 //
 // All launches are asynchronous, in the order of the given stream, and can be captured into a CUDA
 // graph. Blocks of ranks that wait for each other must be resident at once: a launch has at most as
@@ -56,7 +56,7 @@ struct PeerMemory {
 // reduction's contributions are stored into slots of who adds them up (all-reduce only), or loaded
 // by it; a broadcast is stored by its root, or loaded by the others, a part by each for all of
 // them. `best` is the one that was measured faster; other collectives have only one.
-enum class DirectWay : uint8_t { none, best, store, load };
+enum class DirectPath : uint8_t { none, best, store, load };
 
 // One whole operation through peers' memory, by a kernel made for it (algorithm one_shot or
 // two_shot); or rounds of messages (send_recv, pairwise, ll128 or simple), of which only the ranks
@@ -71,8 +71,10 @@ struct WindowLaunch {
   // Then input and output of every rank are addresses in its slot of `flat`, null where the
   // operation has no such buffer there; the places may differ from rank to rank. Peers' outputs are
   // written to between the begin and the end of the launch on their own streams only.
-  DirectWay direct = DirectWay::none;
+  DirectPath direct = DirectPath::none;
   FlatRange flat;
+  // For measurements: the kernel that serves any size, instead of those made for some (table.h).
+  bool general = false;
   int blocks = 0;            // 0: as measured best for the size
   uint32_t chunk_bytes = 0;  // protocol simple: of a chunk in a slot; 0 likewise
   DeviceShared shared;

@@ -1,5 +1,5 @@
 // Element arithmetic on the device: what a DataType is stored as, what it accumulates in, and the
-// operations. Number meaning as on the CPU (kernels/reduce.h): integers wrap, narrow floats
+// operations. Number meaning as on the CPU (kernels/cpu/reduce.h): integers wrap, narrow floats
 // accumulate in float32 and are rounded to nearest even once, fp8 saturates, min and max ignore a
 // NaN, avg divides at the end (integers truncate).
 #pragma once

@@ -4,7 +4,7 @@
 
 #include "base/format.h"
 #include "base/log.h"
-#include "kernels/reduce.h"
+#include "kernels/cpu/reduce.h"
 #include "runtime/plan/network_reduction.h"
 
 namespace collctl::runtime {

@@ -12,7 +12,7 @@
 #include "runtime/links/wire.h"
 #include "runtime/plan/shape.h"
 #include "runtime/request/settings.h"
-#include "transport/net/nets.h"
+#include "transport/table/nets.h"
 
 namespace collctl::runtime {
 

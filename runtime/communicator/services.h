@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "runtime/communicator/communicator.h"
-#include "transport/net/nets.h"
+#include "transport/table/nets.h"
 #include "transport/transport.h"
 
 namespace collctl::runtime {

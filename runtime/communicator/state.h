@@ -26,7 +26,7 @@
 #include "runtime/window/device_window.h"
 #include "runtime/window/host_window.h"
 #include "runtime/window/user_window.h"
-#include "transport/net/nets.h"
+#include "transport/table/nets.h"
 
 namespace collctl::runtime {
 

@@ -16,7 +16,7 @@ using kernels::PairStep;
 using kernels::Protocol;
 using kernels::Report;
 using kernels::Work;
-using kernels::cuda::DirectWay;
+using kernels::cuda::DirectPath;
 using kernels::cuda::Launcher;
 using transport::DeviceStream;
 
@@ -269,7 +269,7 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
       error = launcher.launch_window({.work = first,
                                       .memory = window_,
                                       .rounds = rounds,
-                                      .direct = direct ? DirectWay::best : DirectWay::none,
+                                      .direct = direct ? DirectPath::best : DirectPath::none,
                                       .flat = direct ? *options_.flat : kernels::FlatRange{},
                                       .blocks = 0,
                                       .shared = shared,

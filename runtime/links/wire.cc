@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "transport/table/transports.h"
 
 namespace collctl::runtime {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/algorithms.h"
-#include "runtime/request/choices.h"
+#include "kernels/algo/algorithms.h"
 #include "runtime/plan/operation.h"
 #include "runtime/plan/plan.h"
+#include "runtime/request/choices.h"
 
 namespace collctl::runtime::detail {
 

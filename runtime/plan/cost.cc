@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "runtime/plan/cpu_places.h"
 
 namespace collctl::runtime {

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/plan/cost_table.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "runtime/plan/cost_table.h"
 #include "topology/cluster/double_tree.h"
 

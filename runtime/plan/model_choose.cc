@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "runtime/plan/cost_table.h"
 #include "runtime/plan/model.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/format.h"
 #include "transport/edge.h"
-#include "transport/net/nets.h"
+#include "transport/table/nets.h"
 
 namespace collctl::runtime {
 namespace {

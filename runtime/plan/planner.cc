@@ -6,13 +6,13 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "kernels/algo/algorithms.h"
 #include "kernels/algo/one_shot.h"
-#include "kernels/algorithms.h"
 #include "kernels/chunk.h"
 #include "kernels/slices.h"
+#include "runtime/plan/candidates.h"
 #include "runtime/plan/cost.h"
 #include "runtime/plan/network_reduction.h"
-#include "runtime/plan/candidates.h"
 
 namespace collctl::runtime {
 namespace {

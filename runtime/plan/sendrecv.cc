@@ -9,10 +9,10 @@
 #include <map>
 
 #include "base/format.h"
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
+#include "runtime/plan/candidates.h"
 #include "runtime/plan/cost.h"
 #include "runtime/plan/gpu_cost.h"
-#include "runtime/plan/candidates.h"
 #include "runtime/plan/planner.h"
 
 namespace collctl::runtime {

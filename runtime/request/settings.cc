@@ -4,7 +4,7 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "transport/transport.h"
+#include "transport/table/transports.h"
 
 namespace collctl::runtime {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "kernels/cpu/launch.h"
-#include "kernels/reduce.h"
+#include "kernels/cpu/reduce.h"
 
 using namespace collctl::kernels;
 

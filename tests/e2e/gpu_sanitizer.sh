@@ -48,7 +48,7 @@ clean() { # TOOL PROGRAM ARGUMENTS
 
 for tool in "${tools[@]}"; do
   for part in "few 2" "few 3" "missing 2" "missing 3" pointers; do clean "$tool" "$windows" $part; done
-  for part in ways-2 types-2 messages-2 wrap mixed-2 stall; do clean "$tool" "$works" $part; done
+  for part in algorithms-2 types-2 messages-2 wrap mixed-2 stall; do clean "$tool" "$works" $part; done
   for n in 1 $([ "$gpus" -gt 1 ] && echo 2); do
     for op in allreduce alltoall broadcast sendrecv; do
       clean "$tool" "$collctl" "${job[@]}" -n "$n" --rank-mode thread "$op"

@@ -1,5 +1,5 @@
-// The window kernels (one-shot, two-shot, straight between users' buffers), drawn at random: all
-// collectives, ways, types and operations, each rank's buffers at its own alignment, small chunks,
+// The window kernels (one-shot, two-shot, directly between users' buffers), drawn at random: all
+// collectives, paths, types and operations, each rank's buffers at its own alignment, small chunks,
 // several blocks, several launches one behind the other.
 #include "tests/catch.h"
 #include "tests/emulated_gpu/draw.h"
@@ -45,7 +45,7 @@ WindowCase draw_case(Draw& draw, int nranks, bool direct) {
   while (c.chunk_bytes != 0 && c.what.count * element / c.chunk_bytes > 600) c.chunk_bytes *= 4;
   const bool odd = draw.one_in(2);
   for (int r = 0; r < nranks; ++r) c.misalign.push_back(odd ? draw.misalign(element) : 0);
-  if (direct) c.direct = draw.of({DirectWay::best, DirectWay::store, DirectWay::load});
+  if (direct) c.direct = draw.of({DirectPath::best, DirectPath::store, DirectPath::load});
   return c;
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("window kernels: drawn at random", "[windows]") {
   each_seed(120, [](uint64_t seed) { run_drawn(seed, false); });
 }
 
-TEST_CASE("kernels straight between users' buffers: drawn at random", "[windows][direct]") {
+TEST_CASE("kernels directly between users' buffers: drawn at random", "[windows][direct]") {
   each_seed(40, [](uint64_t seed) { run_drawn(seed, true); });
 }
 
@@ -107,33 +107,34 @@ TEST_CASE("window kernels: aligned ranks beside others", "[windows]") {
 
 // More chunks than slots, and takers that are held up for so long that all slots get full.
 TEST_CASE("window kernels: full slots are waited for", "[windows]") {
-  struct Way {
+  struct Path {
     int nranks;
     Collective collective;
     AlgorithmId algorithm;
-    DirectWay direct;
+    DirectPath direct;
   };
   uint64_t seed = 0;
-  for (const Way& way : {Way{2, Collective::all_to_all, AlgorithmId::one_shot, DirectWay::none},
-                         Way{2, Collective::send_recv, AlgorithmId::pairwise, DirectWay::none},
-                         Way{2, Collective::all_reduce, AlgorithmId::one_shot, DirectWay::none},
-                         Way{2, Collective::all_reduce, AlgorithmId::two_shot, DirectWay::none},
-                         Way{2, Collective::all_reduce, AlgorithmId::one_shot, DirectWay::store},
-                         Way{3, Collective::broadcast, AlgorithmId::one_shot, DirectWay::none}}) {
+  for (const Path& path :
+       {Path{2, Collective::all_to_all, AlgorithmId::one_shot, DirectPath::none},
+        Path{2, Collective::send_recv, AlgorithmId::pairwise, DirectPath::none},
+        Path{2, Collective::all_reduce, AlgorithmId::one_shot, DirectPath::none},
+        Path{2, Collective::all_reduce, AlgorithmId::two_shot, DirectPath::none},
+        Path{2, Collective::all_reduce, AlgorithmId::one_shot, DirectPath::store},
+        Path{3, Collective::broadcast, AlgorithmId::one_shot, DirectPath::none}}) {
     if (kFew && seed == 1) break;
     emulated::machine().behave(
         {.seed = ++seed, .looks = 16, .pauses = 2048, .longest_pause = 1 << 20});
-    Windows windows(way.nranks, 0);
+    Windows windows(path.nranks, 0);
     WindowCase c;
-    const uint64_t parts =
-        way.algorithm == AlgorithmId::two_shot || way.nranks == 3 || way.direct == DirectWay::store
-            ? 2
-            : 1;
-    c.what = {.algorithm = way.algorithm, .collective = way.collective, .count = 800 * 4 * parts};
-    c.direct = way.direct;
+    const uint64_t parts = path.algorithm == AlgorithmId::two_shot || path.nranks == 3 ||
+                                   path.direct == DirectPath::store
+                               ? 2
+                               : 1;
+    c.what = {.algorithm = path.algorithm, .collective = path.collective, .count = 800 * 4 * parts};
+    c.direct = path.direct;
     c.chunk_bytes = 16;
-    c.misalign.resize(size_t(way.nranks));
-    INFO(describe(c, way.nranks));
+    c.misalign.resize(size_t(path.nranks));
+    INFO(describe(c, path.nranks));
     REQUIRE(windows.launch(c) == "");
     REQUIRE(windows.finish() == "");
   }
@@ -164,22 +165,22 @@ TEST_CASE("window kernels: a sender of lines waits for a bank", "[windows]") {
 
 // Whatever counts chunks leaves the numbers of messages alone, and the other way round.
 TEST_CASE("window kernels: messages between all other kinds of operations", "[windows]") {
-  struct Way {
+  struct Path {
     Collective collective;
     AlgorithmId algorithm;
     Protocol protocol;
-    DirectWay direct = DirectWay::none;
+    DirectPath direct = DirectPath::none;
   };
   constexpr Protocol kSimple = Protocol::simple, kLines = Protocol::ll128;
   uint64_t seed = 0;
-  for (const Way& way :
-       {Way{Collective::all_reduce, AlgorithmId::two_shot, kSimple},
-        Way{Collective::all_reduce, AlgorithmId::one_shot, kSimple},
-        Way{Collective::all_reduce, AlgorithmId::two_shot, kLines},
-        Way{Collective::all_to_all, AlgorithmId::one_shot, kSimple},
-        Way{Collective::broadcast, AlgorithmId::one_shot, kSimple},
-        Way{Collective::all_reduce, AlgorithmId::one_shot, kSimple, DirectWay::store},
-        Way{Collective::all_gather, AlgorithmId::one_shot, kSimple, DirectWay::best}}) {
+  for (const Path& path :
+       {Path{Collective::all_reduce, AlgorithmId::two_shot, kSimple},
+        Path{Collective::all_reduce, AlgorithmId::one_shot, kSimple},
+        Path{Collective::all_reduce, AlgorithmId::two_shot, kLines},
+        Path{Collective::all_to_all, AlgorithmId::one_shot, kSimple},
+        Path{Collective::broadcast, AlgorithmId::one_shot, kSimple},
+        Path{Collective::all_reduce, AlgorithmId::one_shot, kSimple, DirectPath::store},
+        Path{Collective::all_gather, AlgorithmId::one_shot, kSimple, DirectPath::best}}) {
     emulated::machine().behave({.seed = ++seed});
     Windows windows(3, seed);
     for (int turn = 0; turn < 4; ++turn) {
@@ -194,11 +195,11 @@ TEST_CASE("window kernels: messages between all other kinds of operations", "[wi
         REQUIRE(windows.launch(c) == "");
       }
       WindowCase c;
-      c.what = {.algorithm = way.algorithm,
-                .collective = way.collective,
-                .protocol = way.protocol,
+      c.what = {.algorithm = path.algorithm,
+                .collective = path.collective,
+                .protocol = path.protocol,
                 .count = 160};
-      c.direct = way.direct;
+      c.direct = path.direct;
       c.chunk_bytes = 64;
       c.misalign.resize(3);
       INFO(describe(c, 3));
@@ -209,12 +210,12 @@ TEST_CASE("window kernels: messages between all other kinds of operations", "[wi
 }
 
 TEST_CASE("window kernels: a rank that never comes is named", "[windows][stall]") {
-  for (const DirectWay direct : {DirectWay::none, DirectWay::store, DirectWay::load})
+  for (const DirectPath direct : {DirectPath::none, DirectPath::store, DirectPath::load})
     for (int p = 0; p < kProtocolCount; ++p)
       for (const AlgorithmId id :
            {AlgorithmId::one_shot, AlgorithmId::two_shot, AlgorithmId::pairwise}) {
         const bool messages = id == AlgorithmId::pairwise;
-        if (direct != DirectWay::none && (p != 0 || id != AlgorithmId::one_shot)) continue;
+        if (direct != DirectPath::none && (p != 0 || id != AlgorithmId::one_shot)) continue;
         if (messages && Protocol(p) == Protocol::ll) continue;
         emulated::machine().behave({.seed = uint64_t(p) + 1, .looks = 64});
         constexpr int kRanks = 3;

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/algo/algorithms.h"
 #include "kernels/algo/dispatch.h"
-#include "kernels/algorithms.h"
 #include "tests/catch.h"
 #include "tests/emulated_gpu/draw.h"
 #include "tests/emulated_gpu/machine.h"

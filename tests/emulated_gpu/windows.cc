@@ -6,7 +6,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "kernels/cuda/window/layout.h"
+#include "kernels/cuda/window_layout.h"
 #include "tests/emulated_gpu/machine.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -58,7 +58,7 @@ std::string describe(const WindowCase& c, int nranks) {
 
 bool served(const WindowCase& c, int nranks) {
   const uint64_t bytes = c.what.count * element_size(c.what.type);
-  if (c.direct != DirectWay::none)
+  if (c.direct != DirectPath::none)
     return window_direct(c.what.collective, c.what.type, c.what.op, nranks, bytes);
   if (c.what.algorithm == AlgorithmId::pairwise)
     return window_serves(Collective::send_recv, c.what.algorithm, c.what.protocol, c.what.type,
@@ -146,7 +146,7 @@ std::string Windows::launch(const WindowCase& c, int without) {
     l.work.pairs = nullptr;
     l.memory = {parts_, stride_, r, nranks};
     l.direct = c.direct;
-    if (c.direct != DirectWay::none) l.flat = {users_, kSlotBytes};
+    if (c.direct != DirectPath::none) l.flat = {users_, kSlotBytes};
     l.blocks = c.blocks;
     l.chunk_bytes = c.chunk_bytes;
     l.shared = {&reports_[size_t(r)], &abort_word_, timeout_ns, nullptr};

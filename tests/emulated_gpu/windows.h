@@ -12,13 +12,13 @@
 namespace emulated_tests {
 
 using namespace collctl::kernels;
-using collctl::kernels::cuda::DirectWay;
+using collctl::kernels::cuda::DirectPath;
 using cpu_tests::Case;
 using cpu_tests::Operation;
 
 struct WindowCase {
   Case what;
-  DirectWay direct = DirectWay::none;
+  DirectPath direct = DirectPath::none;
   int blocks = 1;
   uint32_t chunk_bytes = 0;
   std::vector<size_t> misalign;  // by rank

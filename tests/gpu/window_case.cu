@@ -85,7 +85,7 @@ bool served(const World& w, const Case& c) {
   if (c.in_place &&
       (c.collective == Collective::all_to_all || c.collective == Collective::send_recv))
     return false;
-  if (c.direct == DirectWay::none)
+  if (c.direct == DirectPath::none)
     return window_serves(c.collective, c.algorithm, c.protocol, c.type, c.op, w.n, bytes);
   return window_direct(c.collective, c.type, c.op, w.n, bytes);
 }
@@ -95,7 +95,7 @@ bool served(const World& w, const Case& c) {
 void run_case(const World& w, const Case& c) {
   const uint64_t size = element_size(c.type), block = c.count * size;
   if (!served(w, c)) return;
-  const bool direct = c.direct != DirectWay::none;
+  const bool direct = c.direct != DirectPath::none;
   // Some ranks' buffers are aligned, others not.
   const auto shift_of = [&](int r) { return c.shift * (r + 1) % 16; };
   const int root = w.n - 1;
@@ -176,8 +176,8 @@ void run_case(const World& w, const Case& c) {
       const uint64_t first = shift_of(r), last = gets ? first + out_count * size : first;
       for (uint64_t i = 0; i < room && !bad; ++i) {
         if ((i >= first && i < last) || around[i] == 0xA5) continue;
-        std::printf("BESIDE n=%d collective %d way %d count %llu: rank %d byte %llu of %llu\n", w.n,
-                    int(c.collective), int(c.direct), (unsigned long long)c.count, r,
+        std::printf("BESIDE n=%d collective %d path %d count %llu: rank %d byte %llu of %llu\n",
+                    w.n, int(c.collective), int(c.direct), (unsigned long long)c.count, r,
                     (unsigned long long)i, (unsigned long long)last);
         bad = true;
       }
@@ -221,7 +221,7 @@ void run_case(const World& w, const Case& c) {
       uint64_t got = 0;
       std::memcpy(&got, host.data() + i * size, size);
       std::printf(
-          "WRONG n=%d collective %d algorithm %d protocol %d way %d type %d op %d count %llu "
+          "WRONG n=%d collective %d algorithm %d protocol %d path %d type %d op %d count %llu "
           "blocks "
           "%d "
           "shift %llu "

@@ -1,4 +1,4 @@
-// Which operations are run: all ways, random ones, and ranks that are missing.
+// Which operations are run: all paths, random ones, and ranks that are missing.
 #include <algorithm>
 #include <cstring>
 
@@ -7,35 +7,35 @@
 namespace window_tests {
 
 void check_world(World& w, bool only_direct, bool few) {
-  struct Way {
+  struct Path {
     AlgorithmId algorithm;
     Protocol protocol;
-    DirectWay direct = DirectWay::none;
+    DirectPath direct = DirectPath::none;
   };
-  const Way ways[] = {{AlgorithmId::one_shot, Protocol::ll},
-                      {AlgorithmId::one_shot, Protocol::ll128},
-                      {AlgorithmId::one_shot, Protocol::simple},
-                      {AlgorithmId::two_shot, Protocol::ll},
-                      {AlgorithmId::two_shot, Protocol::ll128},
-                      {AlgorithmId::two_shot, Protocol::simple},
-                      {AlgorithmId::pairwise, Protocol::ll128},
-                      {AlgorithmId::pairwise, Protocol::simple},
-                      {AlgorithmId::two_shot, Protocol::simple, DirectWay::store},
-                      {AlgorithmId::two_shot, Protocol::simple, DirectWay::load}};
+  const Path paths[] = {{AlgorithmId::one_shot, Protocol::ll},
+                        {AlgorithmId::one_shot, Protocol::ll128},
+                        {AlgorithmId::one_shot, Protocol::simple},
+                        {AlgorithmId::two_shot, Protocol::ll},
+                        {AlgorithmId::two_shot, Protocol::ll128},
+                        {AlgorithmId::two_shot, Protocol::simple},
+                        {AlgorithmId::pairwise, Protocol::ll128},
+                        {AlgorithmId::pairwise, Protocol::simple},
+                        {AlgorithmId::two_shot, Protocol::simple, DirectPath::store},
+                        {AlgorithmId::two_shot, Protocol::simple, DirectPath::load}};
   const Collective collectives[] = {
       Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
       Collective::broadcast,  Collective::reduce,     Collective::gather,
       Collective::scatter,    Collective::all_to_all, Collective::send_recv};
   int turn = 0;
-  for (const auto& [algorithm, protocol, direct] : ways)
+  for (const auto& [algorithm, protocol, direct] : paths)
     for (const Collective collective : collectives) {
-      if (only_direct && direct == DirectWay::none) continue;
+      if (only_direct && direct == DirectPath::none) continue;
       if (few)
-        std::printf("algorithm %d protocol %d way %d collective %d\n", int(algorithm),
+        std::printf("algorithm %d protocol %d path %d collective %d\n", int(algorithm),
                     int(protocol), int(direct), int(collective)),
             std::fflush(stdout);
-      // Other collectives have one way.
-      if (direct == DirectWay::load && collective != Collective::all_reduce &&
+      // Other collectives have one path.
+      if (direct == DirectPath::load && collective != Collective::all_reduce &&
           collective != Collective::broadcast)
         continue;
       for (const uint64_t count : {1ull, 3ull, 7ull, 1000ull, 4097ull, 100'003ull, 1'048'577ull})
@@ -43,10 +43,10 @@ void check_world(World& w, bool only_direct, bool few) {
           if (few &&
               (shift != (count % 2) * 4 || (count != 1 && count != 1000 && count != 100'003)))
             continue;
-          // Straight, or with a root, all blocks of a launch wait for their like on all ranks, and
+          // Directly, or with a root, all blocks of a launch wait for their like on all ranks, and
           // those of the next launch may have come already: on one device there must be places for
           // 2 x ranks x blocks of them, on most multiprocessors one each.
-          const bool crowded = direct != DirectWay::none || w.ranks_a_device > 4;
+          const bool crowded = direct != DirectPath::none || w.ranks_a_device > 4;
           const int blocks[] = {1, 5, crowded ? 8 : 16};
           run_case(w, {collective, algorithm, protocol, DataType::float32, RedOp::sum, count,
                        blocks[turn++ % 3], shift, false, direct});
@@ -86,7 +86,7 @@ void stress(World& w, uint32_t seed, int operations) {
     c.in_place = draw(2) == 0;
     // Among each other, so that counts of slots and epochs serve both.
     if (draw(2) == 0 && c.collective != Collective::send_recv)
-      c.direct = draw(2) == 0 ? DirectWay::best : DirectWay::load;
+      c.direct = draw(2) == 0 ? DirectPath::best : DirectPath::load;
     run_case(w, c);
     if (failures > 0) std::printf("operation %d\n", i);
   }
@@ -100,12 +100,12 @@ void check_missing(World& w) {
   const struct {
     AlgorithmId algorithm;
     Protocol protocol;
-  } ways[] = {{AlgorithmId::one_shot, Protocol::ll},
-              {AlgorithmId::one_shot, Protocol::ll128},
-              {AlgorithmId::one_shot, Protocol::simple},
-              {AlgorithmId::pairwise, Protocol::ll128},
-              {AlgorithmId::pairwise, Protocol::simple}};
-  for (const auto& [algorithm, protocol] : ways) {
+  } paths[] = {{AlgorithmId::one_shot, Protocol::ll},
+               {AlgorithmId::one_shot, Protocol::ll128},
+               {AlgorithmId::one_shot, Protocol::simple},
+               {AlgorithmId::pairwise, Protocol::ll128},
+               {AlgorithmId::pairwise, Protocol::simple}};
+  for (const auto& [algorithm, protocol] : paths) {
     w.reset();
     w.timeout_ns = 200'000'000;
     Work work{};
@@ -134,7 +134,7 @@ void check_missing_direct(World& w) {
   const int n = w.n;
   for (const Collective collective :
        {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter})
-    for (const DirectWay way : {DirectWay::store, DirectWay::load})
+    for (const DirectPath path : {DirectPath::store, DirectPath::load})
       for (const bool other_size : {false, true}) {
         w.reset();
         w.timeout_ns = 200'000'000;
@@ -147,7 +147,7 @@ void check_missing_direct(World& w) {
           work.count = r == 0 ? 1000 : 1001;
           work.input = w.user_input(r);
           work.output = w.user_output(r);
-          CUDA_OK(launch_window(w.launch(r, work, 2, way)));
+          CUDA_OK(launch_window(w.launch(r, work, 2, path)));
         }
         for (int r = 0; r < n; ++r) CUDA_OK(cudaStreamSynchronize(w.streams[r]));
         ++cases;
@@ -169,8 +169,8 @@ void check_missing_direct(World& w) {
           told = told && std::all_of(out.begin(), out.end(), [](uint8_t b) { return b == 0; });
         }
         if (told) continue;
-        std::printf("WRONG: collective %d way %d, %s: no report, or something was written\n",
-                    int(collective), int(way), other_size ? "another size" : "a missing rank");
+        std::printf("WRONG: collective %d path %d, %s: no report, or something was written\n",
+                    int(collective), int(path), other_size ? "another size" : "a missing rank");
         ++failures;
       }
 }

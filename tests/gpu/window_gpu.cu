@@ -1,10 +1,12 @@
 // The window kernels on GPUs. `check [direct] [N...]`: n ranks on one device (streams), then one
 // and two on each of all devices (threads): every collective, algorithm, protocol, types and
 // operations, odd sizes, unaligned, in place, equality with sums made on the host; through peer
-// memory and straight between buffers that all map; then `missing [N...]`: a rank that never comes
+// memory and directly between buffers that all map; then `missing [N...]`: a rank that never comes
 // must end in a report; and `pointers`: a user's window as kernels see it. `few N`: a small part, n
 // ranks on one device, for compute-sanitizer. `stress [SEED [OPERATIONS]]`. `time`: microseconds by
-// size and number of blocks, streams and graphs, one rank a device. Exit 77: no GPU here.
+// size and number of blocks, streams and graphs, one rank a device; `time special N...`: kernels
+// made for some sizes against those that would serve these, too, n ranks on as many devices, or all
+// on one; `time store N...`: likewise one-shot and two-shot by store. Exit 77: no GPU here.
 #include <string>
 
 #include "tests/gpu/window_world.h"
@@ -60,7 +62,14 @@ void check(int argc, char** argv, int devices) {
   check_all_missing({});
 }
 
-int time(const std::string& how, int devices) {
+int time(const std::string& how, int devices, const std::vector<int>& ranks) {
+  if (how == "special" || how == "store") {
+    for (const int n : ranks) {
+      World w(n, devices < n ? n : 1);
+      how == "store" ? time_store(w) : time_special(w);
+    }
+    return ranks.empty() ? 2 : failures == 0 ? 0 : 1;
+  }
   if (devices < 2) {
     std::printf("skipped: one GPU here\n");
     return 77;
@@ -90,7 +99,7 @@ int main(int argc, char** argv) {
     return 77;
   }
   const std::string what = argc > 1 ? argv[1] : "check";
-  if (what == "time") return time(argc > 2 ? argv[2] : "", devices);
+  if (what == "time") return time(argc > 2 ? argv[2] : "", devices, numbers(argc, argv, 3));
   if (what == "check") {
     check(argc, argv, devices);
   } else if (what == "few") {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "kernels/cuda/table.h"
 #include "kernels/cuda/window/launch.h"
 
 namespace window_tests {
@@ -48,7 +49,7 @@ struct World {
     return users.base + r * users.stride + users.stride / 2 + (n - r) * 512;
   }
   int device(int r) const { return r / ranks_a_device; }
-  WindowLaunch launch(int r, Work work, int blocks, DirectWay direct = DirectWay::none) const {
+  WindowLaunch launch(int r, Work work, int blocks, DirectPath direct = DirectPath::none) const {
     WindowLaunch l{};
     work.rank = r;
     work.nranks = n;
@@ -56,7 +57,7 @@ struct World {
     l.work = work;
     l.memory = {peers.base, peers.stride, r, n};
     l.direct = direct;
-    if (direct != DirectWay::none) l.flat = {users.base, users.stride};
+    if (direct != DirectPath::none) l.flat = {users.base, users.stride};
     l.blocks = blocks;
     l.shared.reports = reports + r;
     l.shared.abort_word = abort_word;
@@ -101,7 +102,7 @@ struct Case {
   int blocks;
   uint64_t shift;  // bytes that the buffers are off 16
   bool in_place;
-  DirectWay direct = DirectWay::none;
+  DirectPath direct = DirectPath::none;
 };
 
 // Runs it, compares every element, and that nothing beside the output was written. Nothing where
@@ -112,7 +113,7 @@ void run_case(const World& w, const Case& c);
 void check_world(World& w, bool only_direct, bool few = false);
 // Random operations one after the other: what was in a bank before differs every time.
 void stress(World& w, uint32_t seed, int operations);
-// A rank that never comes must end in a report; straight between buffers also one that comes with
+// A rank that never comes must end in a report; directly between buffers also one that comes with
 // another size.
 void check_missing(World& w);
 void check_missing_direct(World& w);
@@ -124,5 +125,9 @@ void time_world(World& w, Collective collective, bool quick);
 void time_messages(World& w);
 // Likewise of what goes by store, by the size of its chunks.
 void time_chunks(World& w);
+// Of kernels made for some sizes (kernels/cuda/table.h), beside those that would run without them.
+void time_special(World& w);
+// Of one-shot and two-shot by store.
+void time_store(World& w);
 
 }  // namespace window_tests

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "tests/gpu/world.h"
 
 namespace gpu_tests {
@@ -90,9 +90,9 @@ uint64_t chunk_bytes(const World& world, const AlgorithmRow& row, int slices);
 // A window holds a block of a piece for each rank, or one for all.
 void fit_window(const World& world, const AlgorithmRow& row, Case& c);
 
-// --- works_ways.cc ---
+// --- works_algorithms.cc ---
 // Every algorithm, protocol and collective.
-void every_way(int nranks);
+void every_algorithm(int nranks);
 // Every type and operation, aligned and not.
 void every_type(int nranks, int capability);
 // Messages: sizes round the ends of lines, packs, slices and warps' shares, at every address.

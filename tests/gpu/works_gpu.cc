@@ -147,7 +147,8 @@ int main(int argc, char** argv) {
                 s);
     std::fflush(stdout);
   };
-  for (const int n : {1, 2, 3, 4, 7, 8}) part("ways-" + std::to_string(n), [&] { every_way(n); });
+  for (const int n : {1, 2, 3, 4, 7, 8})
+    part("algorithms-" + std::to_string(n), [&] { every_algorithm(n); });
   for (const int n : {2, 3, 8})
     part("types-" + std::to_string(n), [&] { every_type(n, capability); });
   for (const int n : {2, 4}) part("large-" + std::to_string(n), [&] { large(n); });

@@ -15,14 +15,14 @@ namespace {
 
 using kernels::Protocol;
 
-// How an end's memory is handed to the other.
-enum class Way : uint8_t { pointer, descriptor, name };
+// By what the other end gets at an end's memory.
+enum class MemoryHandle : uint8_t { pointer, descriptor, ipc };
 
-const char* way_text(Way way) {
-  switch (way) {
-    case Way::pointer:
+const char* via_text(MemoryHandle handle) {
+  switch (handle) {
+    case MemoryHandle::pointer:
       return "P2P/direct pointer";
-    case Way::descriptor:
+    case MemoryHandle::descriptor:
       return "P2P/CUMEM";
     default:
       return "P2P/IPC";
@@ -70,9 +70,9 @@ struct P2pBlock {
 // One end's fifos over both blocks.
 class P2pLink : public Link {
  public:
-  P2pLink(const LinkSpec& spec, const Shape& shape, Way way, P2pBlock own, P2pBlock peers,
-          Offers<Memory>::Offer offer)
-      : via_(way_text(way)),
+  P2pLink(const LinkSpec& spec, const Shape& shape, MemoryHandle handle, P2pBlock own,
+          P2pBlock peers, Offers<Memory>::Offer offer)
+      : via_(via_text(handle)),
         own_(std::move(own)),
         peers_(std::move(peers)),
         offer_(std::move(offer)) {
@@ -122,9 +122,9 @@ class P2pEndpoint : public Endpoint {
         device_(services.device),
         fds_(services.fds),
         comm_hash_(services.comm_hash) {
-    way_ = spec.self.process_hash == spec.peer.process_hash ? Way::pointer
-           : device_->facts().fd_handles                    ? Way::descriptor
-                                                            : Way::name;
+    handle_ = spec.self.process_hash == spec.peer.process_hash ? MemoryHandle::pointer
+              : device_->facts().fd_handles                    ? MemoryHandle::descriptor
+                                                               : MemoryHandle::ipc;
   }
 
   Result<Bytes> describe(Deadline deadline) override {
@@ -138,7 +138,7 @@ class P2pEndpoint : public Endpoint {
     if (!peers) return edge_error(spec_, std::move(peers.error())).within("P2P");
     if (own_.memory == nullptr) return Error(ErrorCode::defect, "connect before describe");
     return std::unique_ptr<Link>(std::make_unique<P2pLink>(
-        spec_, shape_, way_, own_, std::move(peers).value(), std::move(offer_)));
+        spec_, shape_, handle_, own_, std::move(peers).value(), std::move(offer_)));
   }
 
  private:
@@ -160,13 +160,13 @@ class P2pEndpoint : public Endpoint {
   Result<Bytes> offer(Deadline deadline) {
     if (Status made = make(); !made) return own_error(spec_, std::move(made.error()));
     ByteWriter blob;
-    blob.put(way_).put(uint8_t(spec_.p2p_read)).put(own_.memory->bytes());
+    blob.put(handle_).put(uint8_t(spec_.p2p_read)).put(own_.memory->bytes());
     blob.put(own_.page_id).put(own_.offset);
     for (const FifoGeometry& geometry : spec_.geometry) blob.put(geometry);
-    if (way_ == Way::pointer) {
+    if (handle_ == MemoryHandle::pointer) {
       COLL_ASSIGN(offer_, memory_offers().put(own_.memory));
       blob.put(offer_.token());
-    } else if (way_ == Way::descriptor) {
+    } else if (handle_ == MemoryHandle::descriptor) {
       COLL_ASSIGN(const base::Fd fd, own_.memory->export_fd());
       COLL_TRY(fds_->send_fd(spec_.peer.rank, tag(spec_.direction), fd.get(), deadline));
     } else {
@@ -177,8 +177,8 @@ class P2pEndpoint : public Endpoint {
   }
 
   // What the peer says about its block.
-  struct Card {
-    Way way{};
+  struct PeerBlob {
+    MemoryHandle handle{};
     bool read = false;
     uint64_t bytes = 0, page_id = 0, offset = 0;
     FifoGeometry geometry[kernels::kProtocolCount];
@@ -186,81 +186,81 @@ class P2pEndpoint : public Endpoint {
     IpcName name{};
   };
 
-  Result<Card> read_card(ByteView blob) const {
+  Result<PeerBlob> read_blob(ByteView blob) const {
     ByteReader reader(blob);
-    Card card;
-    card.way = reader.get<Way>();
-    card.read = reader.get<uint8_t>() != 0;
-    card.bytes = reader.get<uint64_t>();
-    card.page_id = reader.get<uint64_t>();
-    card.offset = reader.get<uint64_t>();
-    for (FifoGeometry& g : card.geometry) g = reader.get<FifoGeometry>();
-    if (card.way == Way::pointer) card.token = reader.get<Offers<Memory>::Token>();
-    if (card.way == Way::name) {
-      const ByteView text = reader.get_bytes(sizeof card.name.bytes);
-      std::copy(text.begin(), text.end(), card.name.bytes);
+    PeerBlob peer;
+    peer.handle = reader.get<MemoryHandle>();
+    peer.read = reader.get<uint8_t>() != 0;
+    peer.bytes = reader.get<uint64_t>();
+    peer.page_id = reader.get<uint64_t>();
+    peer.offset = reader.get<uint64_t>();
+    for (FifoGeometry& g : peer.geometry) g = reader.get<FifoGeometry>();
+    if (peer.handle == MemoryHandle::pointer) peer.token = reader.get<Offers<Memory>::Token>();
+    if (peer.handle == MemoryHandle::ipc) {
+      const ByteView text = reader.get_bytes(sizeof peer.name.bytes);
+      std::copy(text.begin(), text.end(), peer.name.bytes);
     }
-    if (!reader.ok() || !reader.at_end() || card.way != way_)
+    if (!reader.ok() || !reader.at_end() || peer.handle != handle_)
       return Error(ErrorCode::lost, format("P2P connection data from {} does not describe this "
                                            "connection",
                                            peer_text(spec_.peer)));
-    return card;
+    return peer;
   }
 
   // The peer's block as this end's kernels see it.
   Result<P2pBlock> take(ByteView peer_blob, Deadline deadline) {
-    COLL_ASSIGN(const Card card, read_card(peer_blob));
-    COLL_TRY(agree(card));
-    P2pBlock block{.memory = nullptr, .page_id = card.page_id, .offset = card.offset};
-    COLL_ASSIGN(block.memory, take_memory(card, deadline));
+    COLL_ASSIGN(const PeerBlob peer, read_blob(peer_blob));
+    COLL_TRY(agree(peer));
+    P2pBlock block{.memory = nullptr, .page_id = peer.page_id, .offset = peer.offset};
+    COLL_ASSIGN(block.memory, take_memory(peer, deadline));
     return block;
   }
 
-  Result<std::shared_ptr<Memory>> take_memory(const Card& card, Deadline deadline) {
-    if (card.way == Way::pointer) return take_pointer(card);
+  Result<std::shared_ptr<Memory>> take_memory(const PeerBlob& peer, Deadline deadline) {
+    if (peer.handle == MemoryHandle::pointer) return take_pointer(peer);
     base::Fd fd;  // was sent for this link, whether it is needed or not
-    if (card.way == Way::descriptor) {
+    if (peer.handle == MemoryHandle::descriptor) {
       COLL_ASSIGN(fd, fds_->recv_fd(spec_.peer.rank, tag(other_direction()), deadline));
     }
-    if (card.page_id != 0)
-      if (auto known = find_mapped(*device_, card.page_id);
-          known != nullptr && known->bytes() == card.bytes)
+    if (peer.page_id != 0)
+      if (auto known = find_mapped(*device_, peer.page_id);
+          known != nullptr && known->bytes() == peer.bytes)
         return known;
-    Result<Memory> mapped = card.way == Way::descriptor
-                                ? Memory::import(device_, fd.get(), card.bytes)
-                                : Memory::import_ipc(device_, card.name, card.bytes);
+    Result<Memory> mapped = peer.handle == MemoryHandle::descriptor
+                                ? Memory::import(device_, fd.get(), peer.bytes)
+                                : Memory::import_ipc(device_, peer.name, peer.bytes);
     if (!mapped) return no_access(std::move(mapped.error()));
     auto memory = std::make_shared<Memory>(std::move(mapped).value());
-    if (card.page_id != 0) remember_mapped(*device_, card.page_id, memory);
+    if (peer.page_id != 0) remember_mapped(*device_, peer.page_id, memory);
     return memory;
   }
 
-  Status agree(const Card& card) const {
-    if (card.read != spec_.p2p_read)
+  Status agree(const PeerBlob& peer) const {
+    if (peer.read != spec_.p2p_read)
       return Error(ErrorCode::usage,
                    format("{} wants GPUs to {}, this rank to {}", peer_text(spec_.peer),
-                          card.read ? "read" : "write", spec_.p2p_read ? "read" : "write"),
+                          peer.read ? "read" : "write", spec_.p2p_read ? "read" : "write"),
                    "P2P_READ (--p2p) must be the same on every rank");
     for (int p = 0; p < kernels::kProtocolCount; ++p)
-      if (card.geometry[p].slot_bytes != spec_.geometry[p].slot_bytes ||
-          card.geometry[p].slot_count != spec_.geometry[p].slot_count)
+      if (peer.geometry[p].slot_bytes != spec_.geometry[p].slot_bytes ||
+          peer.geometry[p].slot_count != spec_.geometry[p].slot_count)
         return Error(ErrorCode::usage,
                      format("{} has {} slots of {} bytes for {}, this rank has {} of {}",
-                            peer_text(spec_.peer), card.geometry[p].slot_count,
-                            card.geometry[p].slot_bytes, kernels::name_of(Protocol(p)),
+                            peer_text(spec_.peer), peer.geometry[p].slot_count,
+                            peer.geometry[p].slot_bytes, kernels::name_of(Protocol(p)),
                             spec_.geometry[p].slot_count, spec_.geometry[p].slot_bytes),
                      "BUFFSIZE, LL_BUFFSIZE and STEPS must be the same on every rank");
     const uint64_t wanted = shape_.bytes_of(other_direction());
-    if (card.bytes < wanted || card.offset > card.bytes - wanted ||
-        card.offset % alignof(kernels::FifoCounters) != 0)
+    if (peer.bytes < wanted || peer.offset > peer.bytes - wanted ||
+        peer.offset % alignof(kernels::FifoCounters) != 0)
       return Error(ErrorCode::lost, format("{} offers {} bytes at {}, but {} were agreed",
-                                           peer_text(spec_.peer), card.bytes, card.offset, wanted));
+                                           peer_text(spec_.peer), peer.bytes, peer.offset, wanted));
     return {};
   }
 
-  Result<std::shared_ptr<Memory>> take_pointer(const Card& card) {
-    std::shared_ptr<Memory> memory = memory_offers().take(card.token);
-    if (memory == nullptr || memory->bytes() != card.bytes)
+  Result<std::shared_ptr<Memory>> take_pointer(const PeerBlob& peer) {
+    std::shared_ptr<Memory> memory = memory_offers().take(peer.token);
+    if (memory == nullptr || memory->bytes() != peer.bytes)
       return Error(
           ErrorCode::lost,
           format("{} offers no memory for this connection any more (closed, or taken already)",
@@ -287,7 +287,7 @@ class P2pEndpoint : public Endpoint {
   std::shared_ptr<Device> device_;
   FdExchange* fds_;
   uint64_t comm_hash_;
-  Way way_;
+  MemoryHandle handle_;
   P2pBlock own_;
   Offers<Memory>::Offer offer_;
 };
@@ -296,7 +296,9 @@ class P2pEndpoint : public Endpoint {
 
 Status p2p_decline(const LinkSpec& spec, const Services& services, ByteView peer_blob,
                    Deadline deadline) {
-  if (ByteReader(peer_blob).get<Way>() != Way::descriptor || services.fds == nullptr) return {};
+  if (ByteReader(peer_blob).get<MemoryHandle>() != MemoryHandle::descriptor ||
+      services.fds == nullptr)
+    return {};
   COLL_ASSIGN(const base::Fd dropped,
               services.fds->recv_fd(spec.peer.rank,
                                     fd_tag(spec, services.comm_hash, other_end(spec)), deadline));

@@ -6,9 +6,10 @@
 #include <atomic>
 
 #include "kernels/cuda/architectures.h"
+#include "kernels/cuda/table.h"
+#include "kernels/cuda/torn_store.h"
 #include "kernels/cuda/verbs/run.cuh"
 #include "kernels/cuda/verbs/sendrecv_call.h"
-#include "kernels/cuda/torn_store.h"
 #include "kernels/cuda/window/launch.h"
 
 namespace collctl::kernels::cuda {
@@ -71,7 +72,15 @@ int launch_works(const WorksLaunch& launch) {
   const int threads = launch.threads + (kernel.poster ? kWarp : 0);
   if (launch.threads < kLeastThreads || threads > kMostBlockThreads || threads % kWarp != 0)
     return cudaErrorInvalidValue;
-  if (sendrecv_serves(launch)) return launch_sendrecv(launch);
+  const KernelRow* const row = launch.work_count < 1
+                                   ? nullptr
+                                   : find_kernel({.through = Through::fifos,
+                                                  .collective = launch.works[0].collective,
+                                                  .algorithm = launch.works[0].algorithm,
+                                                  .protocol = launch.protocol,
+                                                  .messages_alone = sendrecv_serves(launch)});
+  if (row == nullptr) return cudaErrorInvalidValue;
+  if (row->id == KernelId::messages_fifo) return launch_sendrecv(launch);
   Batch batch;
   int blocks = 0;
   if (!make_batch(launch, batch, blocks)) return cudaErrorInvalidValue;

@@ -4,7 +4,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.cuh"
 #include "kernels/cuda/overlap.cuh"
-#include "kernels/cuda/window/layout.h"
+#include "kernels/cuda/window_layout.h"
 #include "kernels/cuda/window/math.cuh"
 
 namespace collctl::kernels::cuda {

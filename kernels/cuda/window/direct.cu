@@ -1,6 +1,7 @@
 // Host side of the direct kernels, which work between users' buffers.
 #include "kernels/cuda/window/direct.cuh"
 
+#include "kernels/cuda/table.h"
 #include "kernels/cuda/window/host.cuh"
 #include "kernels/cuda/window/launch.h"
 
@@ -25,25 +26,20 @@ Exchange direct_exchange_of(const WindowLaunch& launch) {
   return x;
 }
 
-// Stored contributions take a slot and an arrival more, but leave at the pace of stores.
-bool by_store(const WindowLaunch& launch) {
-  return launch.work.collective == Collective::all_reduce && launch.direct != DirectWay::load;
-}
-
-// Below this a broadcast is over before the second of two trips pays.
-constexpr uint64_t kRelayBytes = 512 * 1024;
-
-bool by_relay(const WindowLaunch& launch, const Exchange& x) {
-  if (x.collective != Collective::broadcast || x.memory.nranks < 3) return false;
-  return launch.direct == DirectWay::load ||
-         (launch.direct == DirectWay::best && x.bytes >= kRelayBytes);
-}
-
 template <WordKind kKind>
-int launch_reduction(const WindowLaunch& launch, const Exchange& x, const Direct& direct,
-                     int blocks) {
-  return launch_kernel(by_store(launch) ? &two_shot_direct<kKind> : &reduce_direct<kKind>, blocks,
-                       kStoreThreads, launch.stream, x, direct);
+int launch_reduction(KernelId kernel, const WindowLaunch& launch, const Exchange& x,
+                     const Direct& direct, int blocks) {
+  return launch_kernel(
+      kernel == KernelId::direct_two_shot ? &two_shot_direct<kKind> : &reduce_direct<kKind>, blocks,
+      kStoreThreads, launch.stream, x, direct);
+}
+
+const KernelRow* find_direct(Collective collective, int nranks, uint64_t bytes, DirectPath path) {
+  return find_kernel({.through = Through::buffers,
+                      .collective = collective,
+                      .nranks = nranks,
+                      .bytes = bytes,
+                      .direct = path});
 }
 
 template <WordKind kKind>
@@ -54,19 +50,17 @@ int prepare_reductions() {
 
 }  // namespace
 
-bool window_direct(Collective collective, DataType, RedOp, int nranks, uint64_t) {
-  return collective != Collective::send_recv && collective != Collective::barrier &&
-         nranks - 1 <= kMostPeers;
+bool window_direct(Collective collective, DataType, RedOp, int nranks, uint64_t bytes) {
+  return find_direct(collective, nranks, bytes, DirectPath::best) != nullptr;
 }
 
 int launch_direct(const WindowLaunch& launch) {
   const Exchange x = direct_exchange_of(launch);
-  if (!window_direct(x.collective, x.ops.type, x.ops.op, x.memory.nranks, x.bytes) ||
-      launch.flat.base == nullptr)
-    return cudaErrorInvalidValue;
+  const KernelRow* const row = find_direct(x.collective, x.memory.nranks, x.bytes, launch.direct);
+  if (row == nullptr || launch.flat.base == nullptr) return cudaErrorInvalidValue;
   if (x.bytes == 0) return cudaSuccess;
   const auto ranks = uint64_t(x.memory.nranks);
-  const bool relays = by_relay(launch, x);
+  const bool relays = row->id == KernelId::direct_relay;
   const uint64_t parts = has_slices(x.collective) ? ranks : relays ? ranks - 1 : 1;
   const uint64_t each = (x.bytes + parts - 1) / parts;
   const int blocks = launch.blocks > 0 ? at_most(uint64_t(launch.blocks), kWindowBlocks)
@@ -74,7 +68,7 @@ int launch_direct(const WindowLaunch& launch) {
   Direct direct{};
   direct.flat = launch.flat;
   // Only contributions that are stored go through slots.
-  const bool slots = by_store(launch) && ranks > 1;
+  const bool slots = row->id == KernelId::direct_two_shot && ranks > 1;
   direct.chunk_bytes = slots ? chunk_of(launch, each, int(ranks) - 1, blocks, kSlotBytes)
                              : chunk_of(launch, each, 1, blocks, kMostChunk);
   direct.relays = relays;
@@ -82,13 +76,13 @@ int launch_direct(const WindowLaunch& launch) {
     case WordKind::copy:
       return launch_kernel(&put_direct, blocks, kStoreThreads, launch.stream, x, direct);
     case WordKind::sum_float32:
-      return launch_reduction<WordKind::sum_float32>(launch, x, direct, blocks);
+      return launch_reduction<WordKind::sum_float32>(row->id, launch, x, direct, blocks);
     case WordKind::sum_float16:
-      return launch_reduction<WordKind::sum_float16>(launch, x, direct, blocks);
+      return launch_reduction<WordKind::sum_float16>(row->id, launch, x, direct, blocks);
     case WordKind::sum_bfloat16:
-      return launch_reduction<WordKind::sum_bfloat16>(launch, x, direct, blocks);
+      return launch_reduction<WordKind::sum_bfloat16>(row->id, launch, x, direct, blocks);
     default:
-      return launch_reduction<WordKind::generic>(launch, x, direct, blocks);
+      return launch_reduction<WordKind::generic>(row->id, launch, x, direct, blocks);
   }
 }
 

@@ -1,8 +1,9 @@
-// Host side of the window kernels: how many blocks, which kernel.
+// Host side of the window kernels: how many blocks, and in which form runs what table.h names.
 #include "kernels/cuda/window/launch.h"
 
 #include <algorithm>
 
+#include "kernels/cuda/table.h"
 #include "kernels/cuda/window/broadcast_lines.cuh"
 #include "kernels/cuda/window/broadcast_store.cuh"
 #include "kernels/cuda/window/exchange_store.cuh"
@@ -14,12 +15,6 @@
 namespace collctl::kernels::cuda {
 
 namespace {
-
-// A broadcast whose receivers hand on what they get.
-bool is_dealt(const Exchange& x, Protocol protocol) {
-  return x.collective == Collective::broadcast &&
-         broadcast_is_dealt(protocol, x.memory.nranks, x.bytes);
-}
 
 // Of whole aligned words.
 template <class L>
@@ -40,54 +35,65 @@ constexpr bool summed_by_words(WordKind kind) {
 }
 
 template <class B, WordKind kKind, Places kPlaces = Places::any>
-int launch_batches(const Exchange& x, int blocks, void* stream) {
+int launch_batches(KernelId kernel, const Exchange& x, int blocks, void* stream) {
   const int threads = line_threads<typename B::L>(x, blocks);
-  if (x.algorithm == AlgorithmId::two_shot) {
+  if (kernel == KernelId::lines_two_shot) {
     if constexpr (kKind != WordKind::copy)
       return launch_kernel<kPlaces>(&two_shot_lines<B, kKind>, blocks, threads, stream, x);
   }
-  if constexpr (kKind == WordKind::copy && B::L::kId == Protocol::ll128) {
-    if (is_dealt(x, Protocol::ll128))
+  if (kernel == KernelId::lines_broadcast) {
+    if constexpr (kKind == WordKind::copy && B::L::kId == Protocol::ll128)
       return launch_kernel<kPlaces>(&broadcast_lines<B>, blocks, threads, stream, x);
   }
+  if (kernel != KernelId::lines) return cudaErrorInvalidValue;
   return launch_kernel<kPlaces>(&exchange_lines<B, kKind>, blocks, threads, stream, x);
 }
 
+// How many ranks divide the operation among them.
+int parts_of(KernelId kernel, const Exchange& x) {
+  switch (kernel) {
+    case KernelId::lines_two_shot:
+    case KernelId::store_two_shot:
+      return x.memory.nranks;
+    case KernelId::lines_broadcast:
+    case KernelId::store_broadcast:
+      return x.memory.nranks - 1;
+    default:
+      return 1;
+  }
+}
+
 template <class L, WordKind kKind>
-int launch_lines(const Exchange& x, int asked, void* stream) {
+int launch_lines(KernelId kernel, const Exchange& x, int asked, void* stream) {
   const int blocks = line_blocks<L>(x, asked);
   const bool odd = !aligned(x, 8) || x.bytes % 8 != 0;
   if constexpr (L::kId == Protocol::ll128) {
     const uint32_t units = units_of<L>(x.bytes), warps = uint32_t(blocks) * kLineThreads / 32;
-    if (odd && units > warps) return launch_batches<OddLarge<L>, kKind>(x, blocks, stream);
-    const bool dealt = kKind == WordKind::copy && is_dealt(x, Protocol::ll128);
-    const uint32_t each = x.algorithm == AlgorithmId::two_shot ? units / x.memory.nranks
-                          : dealt                              ? units / (x.memory.nranks - 1)
-                                                               : units;
+    if (odd && units > warps) return launch_batches<OddLarge<L>, kKind>(kernel, x, blocks, stream);
+    const uint32_t each = units / uint32_t(parts_of(kernel, x));
     // Measured on 2 GPUs: alone is slower for who has little more than a round. Sums have registers
     // for one block only.
     if (!odd && each > warps + warps / 2)
-      return launch_batches<Large<L>, kKind, Places::alone>(x, blocks, stream);
-    if (!odd && each > warps) return launch_batches<Large<L>, kKind>(x, blocks, stream);
+      return launch_batches<Large<L>, kKind, Places::alone>(kernel, x, blocks, stream);
+    if (!odd && each > warps) return launch_batches<Large<L>, kKind>(kernel, x, blocks, stream);
     // Measured on 4 GPUs: up to four warps' work of each slice or block. One peer's never are too
     // many.
     if (!odd && x.memory.nranks > 2 && each > uint32_t(blocks) * kSmallWarps)
-      return launch_batches<Middle<L>, kKind>(x, blocks, stream);
+      return launch_batches<Middle<L>, kKind>(kernel, x, blocks, stream);
   }
-  if (odd) return launch_batches<Odd<L>, kKind>(x, blocks, stream);
+  if (odd) return launch_batches<Odd<L>, kKind>(kernel, x, blocks, stream);
   if constexpr (L::kId == Protocol::ll && summed_by_words(kKind)) {
-    const int threads = line_threads<L>(x, blocks);
-    if (by_words(x) && uint64_t(blocks) * threads * 8 >= x.bytes)
-      return launch_kernel(&sum_words<kKind>, blocks, threads, stream, x);
+    if (kernel == KernelId::words)
+      return launch_kernel(&sum_words<kKind>, blocks, line_threads<L>(x, blocks), stream, x);
   }
-  return launch_batches<Small<L>, kKind>(x, blocks, stream);
+  return launch_batches<Small<L>, kKind>(kernel, x, blocks, stream);
 }
 
 template <WordKind kKind>
-int launch_store(const Exchange& x, int asked, const WindowLaunch& launch) {
-  const bool two_shot = x.algorithm == AlgorithmId::two_shot;
-  const bool dealt = kKind == WordKind::copy && is_dealt(x, Protocol::simple);
-  const int slices = two_shot ? x.memory.nranks : dealt ? x.memory.nranks - 1 : 1;
+int launch_store(KernelId kernel, const Exchange& x, int asked, const WindowLaunch& launch) {
+  const bool two_shot = kernel == KernelId::store_two_shot;
+  const bool dealt = kernel == KernelId::store_broadcast;
+  const int slices = parts_of(kernel, x);
   const uint64_t each = (x.bytes + slices - 1) / slices;
   const int blocks = asked > 0 ? asked : at_most((each + 2047) / 2048, kWindowBlocks);
   // All ranks cut alike, also those who give to one or to nobody.
@@ -148,16 +154,35 @@ int prepare_kind() {
   return failed;
 }
 
+// A warp has one unit of lines, and a lane one word of the buffers.
+bool word_a_lane(const Exchange& x, WordKind kind, int asked) {
+  using L = Lines<Protocol::ll>;
+  if (!summed_by_words(kind) || !aligned(x, 8) || x.bytes % 8 != 0) return false;
+  const int blocks = line_blocks<L>(x, asked);
+  return uint64_t(blocks) * line_threads<L>(x, blocks) * 8 >= x.bytes;
+}
+
 template <WordKind kKind>
 int launch_kind(const Exchange& x, const WindowLaunch& launch) {
   const int asked = launch.blocks > kWindowBlocks ? kWindowBlocks : launch.blocks;
-  switch (launch.work.protocol) {
+  const Protocol protocol = launch.work.protocol;
+  const KernelRow* const row =
+      find_kernel({.through = Through::window,
+                   .collective = x.collective,
+                   .algorithm = x.algorithm,
+                   .protocol = protocol,
+                   .nranks = x.memory.nranks,
+                   .bytes = x.bytes,
+                   .word_a_lane = protocol == Protocol::ll && word_a_lane(x, kKind, asked),
+                   .general = launch.general});
+  if (row == nullptr) return cudaErrorInvalidValue;
+  switch (protocol) {
     case Protocol::ll:
-      return launch_lines<Lines<Protocol::ll>, kKind>(x, asked, launch.stream);
+      return launch_lines<Lines<Protocol::ll>, kKind>(row->id, x, asked, launch.stream);
     case Protocol::ll128:
-      return launch_lines<Lines<Protocol::ll128>, kKind>(x, asked, launch.stream);
+      return launch_lines<Lines<Protocol::ll128>, kKind>(row->id, x, asked, launch.stream);
     default:
-      return launch_store<kKind>(x, asked, launch);
+      return launch_store<kKind>(row->id, x, asked, launch);
   }
 }
 
@@ -169,27 +194,12 @@ uint64_t window_part_bytes(int nranks) {
 
 bool window_serves(Collective collective, AlgorithmId algorithm, Protocol protocol, DataType, RedOp,
                    int nranks, uint64_t bytes) {
-  if (nranks - 1 > kMostPeers) return false;
-  if (collective == Collective::send_recv)
-    return algorithm == AlgorithmId::pairwise && window_has_messages(protocol, nranks, bytes);
-  if (algorithm == AlgorithmId::two_shot) {
-    if (collective != Collective::all_reduce && collective != Collective::barrier) return false;
-    // A bank holds contributions and results of a slice, each rounded up to units.
-    bytes = bytes / uint64_t(nranks) * 2 + 4 * 512;
-  } else if (algorithm != AlgorithmId::one_shot) {
-    return false;
-  } else if (collective == Collective::broadcast && broadcast_is_dealt(protocol, nranks, bytes)) {
-    bytes = bytes / uint64_t(nranks - 1) * 2 + 4 * 512;  // likewise
-  }
-  switch (protocol) {
-    case Protocol::ll:
-      return bytes <= ll_capacity();
-    case Protocol::ll128:
-      // Whole units only.
-      return bytes + 480 <= ll128_capacity(nranks);
-    default:
-      return true;
-  }
+  return find_kernel({.through = Through::window,
+                      .collective = collective,
+                      .algorithm = algorithm,
+                      .protocol = protocol,
+                      .nranks = nranks,
+                      .bytes = bytes}) != nullptr;
 }
 
 int prepare_windows() {
@@ -205,7 +215,7 @@ int prepare_windows() {
 
 int launch_window(const WindowLaunch& launch) {
   if (launch.rounds != nullptr) return launch_messages(launch);
-  if (launch.direct != DirectWay::none) return launch_direct(launch);
+  if (launch.direct != DirectPath::none) return launch_direct(launch);
   const Exchange x = exchange_of(launch);
   if (x.bytes == 0) return cudaSuccess;
   switch (kind_of(launch.work)) {

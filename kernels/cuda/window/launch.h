@@ -18,8 +18,7 @@ bool window_direct(Collective collective, DataType type, RedOp op, int nranks, u
 int launch_direct(const WindowLaunch& launch);
 int prepare_direct();
 
-// Messages; `bytes` of each.
-bool window_has_messages(Protocol protocol, int nranks, uint64_t bytes);
+// Messages.
 int launch_messages(const WindowLaunch& launch);
 int prepare_messages();
 

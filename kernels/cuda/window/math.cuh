@@ -1,7 +1,7 @@
 // Arithmetic of the window kernels on words of 8 bytes, whatever elements they hold. The sums that
 // matter most have a kind of their own; everything else is one generic kind that looks at type and
 // operation at run time: memory, not arithmetic, bounds these kernels, and one kind keeps them few.
-// Narrow floats are accumulated in float32 over all ranks and rounded once (kernels/reduce.h).
+// Narrow floats are accumulated in float32 over all ranks and rounded once (kernels/cpu/reduce.h).
 #pragma once
 #include "kernels/cuda/reduce.cuh"
 

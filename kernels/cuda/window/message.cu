@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/multiprocessors.cuh"
+#include "kernels/cuda/table.h"
 #include "kernels/cuda/window/host.cuh"
 #include "kernels/cuda/window/launch.h"
 
@@ -17,8 +18,6 @@ using Small = Batch<Ll128, 1, 1, true>;
 using Large = Batch<Ll128, 3, 1, true>;
 using Odd = Batch<Ll128, 1, 1, false>;
 using OddLarge = Batch<Ll128, 4, 1, false>;
-
-constexpr uint32_t kMessageSlots = 128;  // of a sender, at least
 
 // Of a message, at both ends, whatever else they send: whole slots up to 64 MiB (2 x H200), and
 // where a sender has so few slots that half full ones would not hold what is in flight (4 MiB).
@@ -122,26 +121,24 @@ int launch_lines(const WindowLaunch& launch, Exchange x, MessageRounds& rounds) 
 
 }  // namespace
 
-bool window_has_messages(Protocol protocol, int nranks, uint64_t bytes) {
-  if (nranks < 2 || nranks - 1 > kMostPeers) return false;
-  // Whole units only.
-  if (protocol == Protocol::ll128) return bytes + 480 <= message_capacity(nranks);
-  // One peer's slots must hold what is in flight on a link.
-  return protocol == Protocol::simple && window_layout(nranks).slots >= kMessageSlots;
-}
-
 int launch_messages(const WindowLaunch& launch) {
   Exchange x = exchange_of(launch);
   x.gives_to = x.takes_from = Peers::none;
   MessageRounds rounds{};
+  KernelQuery query{.through = Through::window,
+                    .collective = Collective::send_recv,
+                    .algorithm = AlgorithmId::pairwise,
+                    .protocol = launch.work.protocol,
+                    .nranks = launch.memory.nranks};
   for (uint32_t i = 0; i < launch.work.pair_count; ++i) {
     Messages m;
     if (!messages_of(launch, launch.rounds[i], x.layout, m)) return cudaErrorInvalidValue;
-    if (!window_has_messages(launch.work.protocol, launch.memory.nranks, largest_of(m)))
-      return cudaErrorInvalidValue;
-    if (largest_of(m) == 0) continue;
+    query.bytes = largest_of(m);
+    const KernelRow* const row = find_kernel(query);
+    if (row == nullptr) return cudaErrorInvalidValue;
+    if (query.bytes == 0) continue;
     int failed = cudaSuccess;
-    if (launch.work.protocol == Protocol::simple) {
+    if (row->id == KernelId::messages_store) {
       failed = launch_store(launch, x, m);
     } else {
       if (rounds.count == kMostRounds) {

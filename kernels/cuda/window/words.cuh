@@ -61,10 +61,4 @@ __global__ void __launch_bounds__(kLineThreads) sum_words(const __grid_constant_
   end_epoch(x, epoch);
 }
 
-// Whether it serves an operation by LL of whole aligned words; the grid and the block are those of
-// lines, of which every warp has one unit then.
-inline bool by_words(const Exchange& x) {
-  return x.collective == Collective::all_reduce && x.algorithm == AlgorithmId::one_shot;
-}
-
 }  // namespace collctl::kernels::cuda

@@ -2,7 +2,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
-#include "kernels/reduce.h"
+#include "kernels/cpu/reduce.h"
 
 struct __nv_bfloat16 {
   uint16_t bits;

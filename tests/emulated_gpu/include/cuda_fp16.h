@@ -2,7 +2,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
-#include "kernels/reduce.h"
+#include "kernels/cpu/reduce.h"
 
 struct __half_raw {
   uint16_t x;

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/algo/algorithms.h"
 #include "kernels/algo/tree_shape.h"
-#include "kernels/algorithms.h"
 #include "kernels/chunk.h"
 #include "kernels/record/interpret.h"
 #include "tests/catch.h"

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "base/wait.h"
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "tests/catch.h"
 #include "tests/unit/kernels/cpu_operation.h"
 #include "tests/unit/kernels/fifo_fixture.h"

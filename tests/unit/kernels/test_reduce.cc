@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/cpu/launch.h"
-#include "kernels/reduce.h"
+#include "kernels/cpu/reduce.h"
 #include "tests/catch.h"
 #include "tests/unit/kernels/slow_numbers.h"
 

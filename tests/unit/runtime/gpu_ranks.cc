@@ -13,7 +13,7 @@ namespace {
 
 using namespace kernels;
 using kernels::cuda::DeviceShared;
-using kernels::cuda::DirectWay;
+using kernels::cuda::DirectPath;
 using kernels::cuda::Launcher;
 using kernels::cuda::WindowLaunch;
 using kernels::cuda::WorksLaunch;
@@ -157,7 +157,7 @@ int launch_messages(const WindowLaunch& launch) {
 
 int launch_window(const WindowLaunch& launch) {
   if (launch.rounds != nullptr) return launch_messages(launch);
-  const bool direct = launch.direct != DirectWay::none;
+  const bool direct = launch.direct != DirectPath::none;
   ++(direct ? direct_launches : window_launches);
   // Works say so themselves on the host.
   COLL_CHECK(direct == shares_buffers(launch.work));

@@ -1,6 +1,6 @@
 // CollNet where it cannot be had, or fails: the reason in words on every rank, and nothing left.
 #include "tests/unit/runtime_network/collnet_job.h"
-#include "transport/net/nets.h"
+#include "transport/table/nets.h"
 
 using namespace collctl;
 using namespace collctl::runtime;

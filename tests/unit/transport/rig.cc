@@ -5,7 +5,8 @@
 
 #include "base/host_facts.h"
 #include "base/wait.h"
-#include "transport/net/nets.h"
+#include "transport/table/nets.h"
+#include "transport/table/transports.h"
 #ifdef COLLCTL_HAVE_FABRIC
 #include "tests/fake_verbs/control.h"
 #endif

@@ -8,7 +8,7 @@
 #include "transport/net/ib/errors.h"
 #include "transport/net/ib/filter.h"
 #include "transport/net/ib/immediate.h"
-#include "transport/net/nets.h"
+#include "transport/table/nets.h"
 
 using namespace collctl;
 using namespace collctl::transport;

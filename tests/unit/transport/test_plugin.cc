@@ -1,7 +1,7 @@
 // NET by external plugins: each version, each call that fails, each answer that makes no sense.
 #include "tests/catch.h"
 #include "tests/unit/transport/block.h"
-#include "transport/net/nets.h"
+#include "transport/table/nets.h"
 
 using namespace collctl;
 using namespace collctl::test;

@@ -4,7 +4,7 @@
 #include "tests/catch.h"
 #include "transport/edge.h"
 #include "transport/net/socket.h"
-#include "transport/transport.h"
+#include "transport/table/transports.h"
 
 using namespace collctl;
 using transport::PeerInfo;

@@ -23,26 +23,27 @@ std::vector<size_t> narrow(const std::vector<size_t>& from, Good good) {
 
 }  // namespace
 
-std::vector<size_t> choose_ports(std::span<const IbCandidate> ports, const IbWish& wish) {
+std::vector<size_t> choose_ports(std::span<const IbCandidate> ports, const IbPortRequest& request) {
   std::vector<size_t> left;
   for (size_t i = 0; i < ports.size(); ++i)
-    if (ports[i].ethernet ? wish.ethernet : wish.infiniband) left.push_back(i);
+    if (ports[i].ethernet ? request.ethernet : request.infiniband) left.push_back(i);
   if (left.empty()) return {};
-  if (!wish.nics.empty()) {
-    const std::string& nic = wish.nics[size_t(wish.channel) % wish.nics.size()];
+  if (!request.nics.empty()) {
+    const std::string& nic = request.nics[size_t(request.channel) % request.nics.size()];
     left = narrow(left, [&](size_t i) {
       return ports[i].device == nic || format("{}:{}", ports[i].device, ports[i].port) == nic;
     });
   } else {
-    if (wish.numa >= 0) left = narrow(left, [&](size_t i) { return ports[i].numa == wish.numa; });
+    if (request.numa >= 0)
+      left = narrow(left, [&](size_t i) { return ports[i].numa == request.numa; });
     int64_t fastest = 0;
     for (const size_t i : left) fastest = std::max(fastest, ports[i].mbps);
     left = narrow(left, [&](size_t i) { return ports[i].mbps == fastest; });
   }
-  const size_t turn = size_t(wish.local_rank) + size_t(wish.channel);
+  const size_t turn = size_t(request.local_rank) + size_t(request.channel);
   const size_t first = left[turn % left.size()];
   std::vector<size_t> chosen{first};
-  if (!wish.merge) return chosen;
+  if (!request.merge) return chosen;
   for (size_t i = 0; i < ports.size() && chosen.size() < kIbMaxRails; ++i)
     if (i != first && same_card(ports[i], ports[first]) &&
         ports[i].ethernet == ports[first].ethernet)

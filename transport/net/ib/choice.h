@@ -19,7 +19,7 @@ struct IbCandidate {
   uint64_t card = 0;  // equal for the ports of one card
 };
 
-struct IbWish {
+struct IbPortRequest {
   // What the topology chose for the channels, in turn: devices, or ports as "mlx5_0:1"; may be
   // empty.
   std::vector<std::string> nics = {};
@@ -32,6 +32,6 @@ struct IbWish {
 // Indexes into `ports`, at least one; empty when no port has a wanted link layer. Without a
 // choice of the topology: the ports of the rank's NUMA node (all, where that has none), of those
 // the fastest; ranks and channels take them in turn.
-std::vector<size_t> choose_ports(std::span<const IbCandidate> ports, const IbWish& wish);
+std::vector<size_t> choose_ports(std::span<const IbCandidate> ports, const IbPortRequest& request);
 
 }  // namespace collctl::transport

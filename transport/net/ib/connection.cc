@@ -112,7 +112,7 @@ bool IbConnection::try_step() {
   error_ = std::move(stepped.error());
   // So that the peer says the cause, not that this end is gone. It may be gone itself.
   if (error_->code == ErrorCode::lost && !told_) {
-    control_.push(IbNews::failed, encode_failure(*error_));
+    control_.push(IbControlKind::failed, encode_failure(*error_));
     (void)control_.pump();
   }
   return moved;
@@ -200,7 +200,7 @@ Status IbConnection::control_step(bool& moved) {
   auto pumped = control_.pump();
   // What it said last counts more than that it is gone.
   while (auto message = control_.next()) {
-    if (message->news == IbNews::failed) return told_by_peer(*message);
+    if (message->kind == IbControlKind::failed) return told_by_peer(*message);
     COLL_TRY(heard(*message));
   }
   if (!pumped) {

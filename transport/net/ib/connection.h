@@ -98,7 +98,7 @@ class IbConnection : public NetConnection {
   void disarm() override;
   bool idle() const override { return !control_.sending(); }
   void attach_bell(int fd) override;
-  void say_goodbye() override { control_.push(IbNews::goodbye); }
+  void say_goodbye() override { control_.push(IbControlKind::goodbye); }
   bool delivered() const override { return control_.delivered(); }
 
  protected:

@@ -14,7 +14,7 @@ constexpr size_t kMostWords = 2000;  // of a failure that is told to the peer
 
 struct Header {
   uint16_t magic;
-  uint8_t news;
+  uint8_t kind;
   uint8_t reserved;
   uint32_t bytes;
 };
@@ -38,14 +38,14 @@ Error failure_of_peer(ByteView body, const std::string& peer, int self) {
   return error;
 }
 
-void IbControl::push(IbNews news, ByteView body) {
+void IbControl::push(IbControlKind kind, ByteView body) {
   if (closed_) return;  // the peer has said goodbye and gone: it needs nothing any more
   if (!sending()) {
     out_.clear();
     sent_ = 0;
   }
   ByteWriter w;
-  w.put(Header{kControlMagic, uint8_t(news), 0, uint32_t(body.size())}).put_rest(body);
+  w.put(Header{kControlMagic, uint8_t(kind), 0, uint32_t(body.size())}).put_rest(body);
   const Bytes message = w.take();
   out_.insert(out_.end(), message.begin(), message.end());
 }
@@ -95,10 +95,10 @@ Status IbControl::parse() {
     if (in_.size() - at < sizeof header + header.bytes) break;
     const uint8_t* body = in_.data() + at + sizeof header;
     at += sizeof header + header.bytes;
-    if (IbNews(header.news) == IbNews::goodbye)
+    if (IbControlKind(header.kind) == IbControlKind::goodbye)
       peer_done_ = true;
     else
-      arrived_.push_back({IbNews(header.news), Bytes(body, body + header.bytes)});
+      arrived_.push_back({IbControlKind(header.kind), Bytes(body, body + header.bytes)});
   }
   in_.erase(in_.begin(), in_.begin() + long(at));
   return {};

@@ -12,9 +12,9 @@
 
 namespace collctl::transport {
 
-// windows: of one-sided operations (transport/net/ib/one_sided/link.h). receives: that a plugin's end has posted in
-// all, before its goodbye (plugin/connection.h).
-enum class IbNews : uint8_t {
+// windows: of one-sided operations (transport/net/ib/one_sided/link.h). receives: that a plugin's
+// end has posted in all, before its goodbye (plugin/connection.h).
+enum class IbControlKind : uint8_t {
   goodbye = 1,
   lanes_lost = 2,
   moved_over = 3,
@@ -24,7 +24,7 @@ enum class IbNews : uint8_t {
 };
 
 struct IbMessage {
-  IbNews news{};
+  IbControlKind kind{};
   Bytes body;
 };
 
@@ -37,7 +37,7 @@ class IbControl {
  public:
   explicit IbControl(base::Fd fd) : fd_(std::move(fd)) {}
   int fd() const { return fd_.get(); }
-  void push(IbNews news, ByteView body = {});
+  void push(IbControlKind kind, ByteView body = {});
   // Moves what can be moved now. Error lost: the peer is gone without a goodbye, or sent malformed
   // data.
   Result<bool> pump();

@@ -32,7 +32,7 @@ uint64_t dead_lanes(const std::vector<IbLane>& lanes) {
 void push_lanes_lost(IbControl& control, uint32_t round, const std::vector<IbLane>& lanes) {
   ByteWriter w;
   w.put(round).put(dead_lanes(lanes));
-  control.push(IbNews::lanes_lost, w.bytes());
+  control.push(IbControlKind::lanes_lost, w.bytes());
 }
 
 void warn(const std::vector<IbLane>& lanes, const Error& why) {
@@ -109,7 +109,7 @@ Status IbSender::heard(const IbMessage& message) {
   const std::string& peer = parts_.lanes[0].name.peer;
   ByteReader r(message.body);
   const auto round = r.get<uint32_t>();
-  if (message.news == IbNews::lanes_lost) {
+  if (message.kind == IbControlKind::lanes_lost) {
     const auto dead = r.get<uint64_t>();
     if (!r.ok() || !parts_.failover) return nonsense(peer);
     COLL_ASSIGN(const int died, bury(dead));
@@ -117,7 +117,7 @@ Status IbSender::heard(const IbMessage& message) {
     return died == 0 ? Status()
                      : lanes_died(Error(ErrorCode::lost, format("{} lost a port", peer)));
   }
-  if (message.news != IbNews::moved_over || !parts_.failover) return nonsense(peer);
+  if (message.kind != IbControlKind::moved_over || !parts_.failover) return nonsense(peer);
   const bool current = round == moving_round_ && moving_round_ != 0;
   if (current) again_.clear();  // what waits there is found again
   for (int s = 0; s < kernels::kProtocolCount; ++s) {
@@ -165,7 +165,8 @@ Status IbReceiver::heard(const IbMessage& message) {
   ByteReader r(message.body);
   const auto round = r.get<uint32_t>();
   const auto dead = r.get<uint64_t>();
-  if (message.news != IbNews::lanes_lost || !r.ok() || !parts_.failover) return nonsense(peer);
+  if (message.kind != IbControlKind::lanes_lost || !r.ok() || !parts_.failover)
+    return nonsense(peer);
   COLL_ASSIGN(const int died, bury(dead));
   if (lanes_alive() == 0) return none_left(peer);
   if (died != 0)
@@ -184,7 +185,7 @@ void IbReceiver::answer_moving() {
         above[(number - stream.tested) / 8] |= uint8_t(1u << ((number - stream.tested) % 8));
     w.put(stream.tested).put_bytes(above);
   }
-  control_.push(IbNews::moved_over, w.bytes());
+  control_.push(IbControlKind::moved_over, w.bytes());
 }
 
 }  // namespace collctl::transport

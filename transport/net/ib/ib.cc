@@ -9,7 +9,6 @@
 #include "transport/net/ib/receiver.h"
 #include "transport/net/ib/route.h"
 #include "transport/net/ib/sender.h"
-#include "transport/net/nets.h"
 #include "transport/net/rendezvous.h"
 
 namespace collctl::transport {

@@ -9,7 +9,6 @@
 #include "transport/device/device.h"
 #include "transport/edge.h"
 #include "transport/net/ib/choice.h"
-#include "transport/net/nets.h"
 
 namespace collctl::transport {
 

@@ -218,7 +218,7 @@ Result<bool> PluginConnection::progress() {
   // Its end shows in poll as well; between sleeps it is enough to look now and then.
   if (!leaving_ && !control_.sending() && ++rounds_ % kPluginControlRounds != 0) return false;
   auto moved = control_.pump();
-  while (auto news = control_.next()) COLL_TRY(hear(*news));
+  while (auto message = control_.next()) COLL_TRY(hear(*message));
   if (!moved) {
     Error error = std::move(moved.error());
     error.code = ErrorCode::lost;
@@ -237,15 +237,15 @@ void PluginConnection::say_goodbye() {
   if (!sends()) {
     ByteWriter w;
     for (const Stream& stream : streams_) w.put(stream.posted);
-    control_.push(IbNews::receives, w.bytes());
+    control_.push(IbControlKind::receives, w.bytes());
   }
-  control_.push(IbNews::goodbye);
+  control_.push(IbControlKind::goodbye);
 }
 
-Status PluginConnection::hear(const IbMessage& news) {
-  ByteReader r(news.body);
+Status PluginConnection::hear(const IbMessage& message) {
+  ByteReader r(message.body);
   std::array<uint64_t, kernels::kProtocolCount> posted{};
-  bool sound = sends() && news.news == IbNews::receives && !peer_posted_;
+  bool sound = sends() && message.kind == IbControlKind::receives && !peer_posted_;
   for (size_t s = 0; s < posted.size(); ++s) {
     posted[s] = r.get<uint64_t>();
     sound = sound && posted[s] <= streams_[s].posted + streams_[s].messages.size();

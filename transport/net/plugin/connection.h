@@ -84,7 +84,7 @@ class PluginConnection : public NetConnection {
   Result<bool> look(int stream);
   bool given_back(Message& message) const;
   Status received(int stream, Message& message, int bytes);
-  Status hear(const IbMessage& news);
+  Status hear(const IbMessage& message);
   Status settle();
   bool settled() const;
 

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "tests/unit/runtime/ranks.h"
 
 using namespace collctl;

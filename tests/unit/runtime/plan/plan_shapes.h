@@ -3,7 +3,7 @@
 #include <map>
 #include <tuple>
 
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "runtime/plan/cost.h"
 #include "runtime/plan/planner.h"
 #include "runtime/plan/shape.h"

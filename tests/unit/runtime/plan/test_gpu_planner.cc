@@ -2,7 +2,7 @@
 // chosen and refused follows from the shape. The windows' kernels stand in as a rule of the test.
 #include <set>
 
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "kernels/record/interpret.h"
 #include "runtime/plan/planner.h"
 #include "tests/rounds.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "runtime/plan/cost_table.h"
 #include "tests/catch.h"
 

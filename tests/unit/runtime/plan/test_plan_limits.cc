@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/format.h"
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "runtime/plan/planner.h"
 #include "tests/unit/runtime/gpu_job.h"
 

@@ -2,7 +2,7 @@
 // interpreted, for several shapes of hosts, depths of fifos, sizes, algorithms and protocols.
 #include <string>
 
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "kernels/record/interpret.h"
 #include "runtime/plan/planner.h"
 #include "runtime/plan/shape.h"

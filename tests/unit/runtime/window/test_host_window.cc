@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 #include "runtime/plan/reach.h"
 #include "runtime/window/host_window.h"
 #include "tests/unit/runtime/window/window_job.h"

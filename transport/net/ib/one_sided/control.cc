@@ -42,7 +42,7 @@ void IbOneSidedLink::tell_windows(std::span<const Card> cards) {
       w.put_string(card.memory == nullptr && !told_why ? card.why.substr(0, kMostCardWhy) : "");
       told_why = told_why || card.memory == nullptr;
     }
-    control_->push(IbNews::windows, w.bytes());
+    control_->push(IbControlKind::windows, w.bytes());
     first += count;
   } while (first < cards.size());
   look_at_control();
@@ -73,12 +73,12 @@ Status IbOneSidedLink::hear_windows(const IbMessage& message) {
 }
 
 Status IbOneSidedLink::hear(const IbMessage& message) {
-  switch (message.news) {
-    case IbNews::windows:
+  switch (message.kind) {
+    case IbControlKind::windows:
       return hear_windows(message);
-    case IbNews::lanes_lost:
+    case IbControlKind::lanes_lost:
       return hear_lanes_lost(message);
-    case IbNews::failed:
+    case IbControlKind::failed:
       told_ = true;
       return failure_of_peer(message.body, name_, o_.spec.self.rank);
     default:
@@ -102,13 +102,13 @@ void IbOneSidedLink::look_at_control() {
 // It may be gone itself: then nothing is to be told.
 void IbOneSidedLink::tell_failure() {
   if (!control_ || told_ || left()) return;
-  control_->push(IbNews::failed, encode_failure(*error_));
+  control_->push(IbControlKind::failed, encode_failure(*error_));
   (void)control_->pump();
 }
 
 void IbOneSidedLink::say_goodbye() {
   if (error_ || !control_) return;
-  control_->push(IbNews::goodbye);
+  control_->push(IbControlKind::goodbye);
   look_at_control();
 }
 

@@ -53,7 +53,7 @@ void IbOneSidedLink::tell_drained(Lane& lane) {
   lane.drained = true;
   ByteWriter w;
   w.put(uint64_t(1) << (&lane - lanes_.data())).put(lane.came);
-  control_->push(IbNews::lanes_lost, w.bytes());
+  control_->push(IbControlKind::lanes_lost, w.bytes());
   (void)control_->pump();
   unheard_ = true;
 }

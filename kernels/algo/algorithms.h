@@ -1,6 +1,6 @@
 // THE table of algorithms: what each supports, what it needs, and its formulas. Planner, proof,
-// help and tests read it. To add one: a header in algo/, a row here, and its case in run_algorithm
-// (algo/dispatch.h).
+// help and tests read it. To add one: a header beside it, a row here, and its case in run_algorithm
+// (dispatch.h).
 #pragma once
 #include <cstdint>
 #include <span>

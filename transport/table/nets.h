@@ -10,11 +10,6 @@
 
 namespace collctl::transport {
 
-// Bits of PeerInfo::nets. Sockets work wherever there is an address, unless the user excludes
-// them; the plugin's name as the network excludes both sockets and IB.
-inline constexpr uint8_t kNetInfiniBand = 1, kNetRoce = 2, kNetNoSocket = 4, kNetPlugin = 8,
-                         kNetOnlyPlugin = 16, kNetCollNet = 32;
-
 struct Net {
   const char* name;  // as in --net
   Result<std::unique_ptr<NetHalf>> (*open)(const NetEnd& end, const Services& services);

@@ -1,11 +1,11 @@
 // The reduction kernels for AVX-512 (F, BW, DQ, VL). CMake compiles this file, and only it, with
 // those machine flags; nothing in it runs unless the processor has them (reduce.cc asks).
-#include "kernels/reduce.h"
+#include "kernels/cpu/reduce.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define COLL_SIMD_LEVEL avx512
 #define COLL_SIMD_BYTES 64
-#include "kernels/reduce_loops.h"
+#include "kernels/cpu/reduce_loops.h"
 
 namespace collctl::kernels {
 const ReduceTable* avx512_reduce_table() {

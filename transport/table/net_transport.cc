@@ -1,10 +1,10 @@
-#include "transport/net/net_transport.h"
+#include "transport/table/net_transport.h"
 
 #include "base/format.h"
 #include "transport/edge.h"
 #include "transport/memory/fifo_memory.h"
 #include "transport/net/net_link.h"
-#include "transport/net/nets.h"
+#include "transport/table/nets.h"
 
 namespace collctl::transport {
 

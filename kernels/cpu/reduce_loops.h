@@ -2,8 +2,8 @@
 // by one source file per level, with COLL_SIMD_LEVEL (namespace) and COLL_SIMD_BYTES (vector width,
 // 0 for plain C++) defined.
 #pragma once
-#include "kernels/reduce.h"
-#include "kernels/reduce_lanes.h"
+#include "kernels/cpu/reduce.h"
+#include "kernels/cpu/reduce_lanes.h"
 
 namespace collctl::kernels::COLL_SIMD_LEVEL {
 

@@ -3,7 +3,7 @@
 #define COLL_SIMD_LEVEL scalar
 #define COLL_SIMD_BYTES 0
 #include "base/check.h"
-#include "kernels/reduce_loops.h"
+#include "kernels/cpu/reduce_loops.h"
 
 namespace collctl::kernels {
 

@@ -7,7 +7,7 @@
 
 namespace gpu_tests {
 
-void every_way(int nranks) {
+void every_algorithm(int nranks) {
   for (const uint32_t slots : {2u, 8u}) {
     World world({.nranks = nranks, .channels = 2, .slot_count = slots});
     for (const AlgorithmRow& row : algorithms())
@@ -35,9 +35,9 @@ void every_way(int nranks) {
 
 void every_type(int nranks, int capability) {
   World world({.nranks = nranks, .channels = 1, .slot_count = 4});
-  const AlgorithmId ways[] = {AlgorithmId::ring,     AlgorithmId::tree,
-                              AlgorithmId::doubling, AlgorithmId::tree_split,
-                              AlgorithmId::one_shot, AlgorithmId::two_shot};
+  const AlgorithmId tried[] = {AlgorithmId::ring,     AlgorithmId::tree,
+                               AlgorithmId::doubling, AlgorithmId::tree_split,
+                               AlgorithmId::one_shot, AlgorithmId::two_shot};
   for (int type = 0; type < kDataTypeCount; ++type) {
     if (!collctl::kernels::cuda::launcher().has_type(DataType(type), capability)) {
       std::printf("skipped: %s (not in this build's code for sm_%d)\n", name_of(DataType(type)),
@@ -46,7 +46,7 @@ void every_type(int nranks, int capability) {
     }
     for (int op = 0; op < kRedOpCount; ++op)
       for (int p = 0; p < kProtocolCount; ++p)
-        for (const AlgorithmId id : ways) {
+        for (const AlgorithmId id : tried) {
           const AlgorithmRow& row = algorithm(id);
           if (!serves(row, Protocol(p))) continue;
           for (const size_t misalign : {size_t(0), size_t(element_size(DataType(type)))}) {

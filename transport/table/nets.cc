@@ -1,4 +1,4 @@
-#include "transport/net/nets.h"
+#include "transport/table/nets.h"
 
 #include <algorithm>
 
@@ -43,8 +43,9 @@ Status find_plugin(const std::string& wanted, uint64_t comm_hash, NetPresence& f
     if (by_name)
       return std::move(error).within(
           format("network '{}', which is neither ib nor socket", wanted));
-    error.hint += format("{}COLLCTL_NET_PLUGIN=none, or --net ib or socket, goes without the plugin",
-                         error.hint.empty() ? "" : "; ");
+    error.hint +=
+        format("{}COLLCTL_NET_PLUGIN=none, or --net ib or socket, goes without the plugin",
+               error.hint.empty() ? "" : "; ");
     return std::move(error).within(format("COLLCTL_NET_PLUGIN={}", library));
   }
   found.kinds |= by_name ? kNetPlugin | kNetOnlyPlugin : kNetPlugin;

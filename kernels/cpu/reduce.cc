@@ -1,4 +1,4 @@
-#include "kernels/reduce.h"
+#include "kernels/cpu/reduce.h"
 
 #include <atomic>
 #include <cstring>

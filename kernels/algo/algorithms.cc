@@ -1,4 +1,4 @@
-#include "kernels/algorithms.h"
+#include "kernels/algo/algorithms.h"
 
 #include <bit>
 

@@ -36,6 +36,7 @@ inline constexpr uint64_t kLl128Total = 20u << 20;    // wire bytes of all sende
 inline constexpr uint64_t kMessageTotal = 5u << 20;   // likewise, of messages
 inline constexpr uint32_t kSlotBytes = 32 * 1024;     // of a stage
 inline constexpr uint32_t kMostSlots = 512;           // of all senders, about
+inline constexpr uint32_t kMessageSlots = 128;  // of a sender: they hold what a link has in flight
 
 // Of 16 bytes, which are stored and seen in one: the number comes with what it stands for.
 struct alignas(16) Said {

@@ -1,9 +1,9 @@
-// THE table of transports, best first.
+#include "transport/table/transports.h"
+
 #include "transport/loopback/loopback.h"
-#include "transport/net/net_transport.h"
 #include "transport/p2p/p2p.h"
 #include "transport/shm/shm.h"
-#include "transport/transport.h"
+#include "transport/table/net_transport.h"
 
 namespace collctl::transport {
 
