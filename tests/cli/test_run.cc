@@ -193,6 +193,7 @@ TEST_CASE("a sweep that is broken off keeps its rows in every form", "[cli]") {
       }
       CHECK(records.size() == rows + 2);
       CHECK(json::parse(records.back())["record"] == "error");
+      CHECK(json::parse(records.back())["code"] == ran.code);
       CHECK(file_content(folder / "r.csv") == ran.out);
       CHECK(json::parse(file_content(folder / "r.json"))["measured"]["results"].size() == rows);
       CHECK(has(ran.err, format("r.csv holds the {} rows from before the failure", rows)));
