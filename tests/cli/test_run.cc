@@ -1,6 +1,7 @@
 // Jobs of the real binary: what a user sees of them, in every form.
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -240,6 +241,48 @@ TEST_CASE("an all-reduce in the form of nccl-tests", "[cli]") {
   CHECK(has(ran.out, "\n#  Rank  1 Group  0 Pid "));
   CHECK(has(ran.out, "\n        4096          1024     float     sum      -1 "));
   CHECK(has(ran.out, "\n# Collective test concluded: all_reduce_perf\n#\n\n"));
+}
+
+// How three public readers of nccl-tests go about it; DECISIONS.md names them.
+TEST_CASE("readers of nccl-tests find rows, columns and the mean", "[cli]") {
+  const auto words = [](const std::string& line) {
+    std::istringstream in(line);
+    return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
+  };
+  // All-to-all is not measured in place: its row still has all its columns.
+  for (const char* op : {"allreduce", "broadcast", "alltoall"}) {
+    INFO(op);
+    const Ran ran = run_collctl(format(
+        "run -n 2 --device cpu {} -b 0 -e 64K -f 8192 --iters 2 --format nccl-tests", op));
+    CHECK(ran.code == 0);
+    size_t rows = 0, time = 0, busbw = 0;  // columns, from the end
+    std::string mean;
+    bool begun = false, ended = false;
+    for (const std::string& line : lines(ran.out)) {
+      const std::vector<std::string> parts = words(line);
+      begun |= has(line, "out-of-place");
+      ended |= has(line, "Out of bounds values");
+      if (begun && has(line, "time") && has(line, "busbw")) {
+        const auto from_end = [&](const char* name) {
+          return size_t(parts.end() - std::find(parts.begin(), parts.end(), name));
+        };
+        time = from_end("time");
+        busbw = from_end("busbw");
+      }
+      if (has(line, "bandwidth")) mean = parts.at(5);
+      if (parts.empty() || !std::isdigit(uint8_t(parts[0][0]))) continue;
+      CHECK(begun);
+      CHECK_FALSE(ended);
+      REQUIRE(parts.size() == 13);
+      CHECK(std::stod(parts.at(13 - time)) >= 0);
+      CHECK(std::stod(parts.at(13 - busbw)) >= 0);
+      ++rows;
+    }
+    CHECK(rows == 3);
+    CHECK(time == 8);
+    CHECK(busbw == 6);
+    CHECK(std::stod(mean) > 0);
+  }
 }
 
 TEST_CASE("programs as ranks", "[cli]") {
