@@ -33,9 +33,7 @@ Colours colours_wanted(const std::vector<std::string>& arguments) {
     if (*it == kOption && it + 1 != end) word = *(it + 1);
     if (it->starts_with("--color=")) word = it->substr(kOption.size() + 1);
   }
-  return word == "always" ? Colours::always
-         : word == "never" ? Colours::never
-                           : Colours::automatic;
+  return word == "always" ? Colours::always : word == "never" ? Colours::never : Colours::automatic;
 }
 
 Result<int> generate(const ParsedLine& line, Console& console) {
@@ -57,11 +55,10 @@ Result<int> help(const ParsedLine& line, Console& console) {
                    format("unknown command '{}'; collctl -h lists the commands", line.words[0]))
           .within("help");
     if (line.words.size() > 1) topic = line.words[1];
-    if (!topic.empty() && !is_help_topic(topic))
-      return Error(ErrorCode::usage,
-                   format("no help about '{}'; expected {}", topic, help_topics()))
-          .within("help");
   }
+  if (!topic.empty() && !is_help_topic(topic))
+    return Error(ErrorCode::usage, format("no help about '{}'; expected {}", topic, help_topics()))
+        .within("help");
   console.out(help_text(command, topic));
   return 0;
 }

@@ -67,7 +67,12 @@ TEST_CASE("help goes to standard output and ends well", "[cli]") {
   CHECK(run_collctl("-h run").out == run_collctl("run -h").out);
   CHECK(has(run_collctl("run --help all").out, "Exit codes:"));
   CHECK_FALSE(has(run_collctl("run -h").out, "Exit codes:"));
-  CHECK(run_collctl("help run nonsense").code == 2);
+  for (const char* line : {"help run nonsense", "run --help nonsense", "run --help=nonsense"}) {
+    const Ran unknown = run_collctl(line);
+    CHECK(unknown.code == 2);
+    CHECK(unknown.out == "");
+    CHECK(has(unknown.err, "help about 'nonsense'; expected all, launch, hosts,"));
+  }
   CHECK(run_collctl("completion -h").out ==
         "Usage: collctl completion bash|zsh|fish\n"
         "\n"
