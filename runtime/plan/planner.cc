@@ -10,9 +10,9 @@
 #include "kernels/algorithms.h"
 #include "kernels/chunk.h"
 #include "kernels/slices.h"
+#include "runtime/plan/candidates.h"
 #include "runtime/plan/cost.h"
 #include "runtime/plan/network_reduction.h"
-#include "runtime/plan/candidates.h"
 
 namespace collctl::runtime {
 namespace {
@@ -162,8 +162,8 @@ std::string explain(const std::vector<PlanCandidate>& all, const PlanCandidate& 
   const PlanCandidate* second = nullptr;
   for (const auto& c : all)
     if (&c != &best && (second == nullptr || c.us < second->us)) second = &c;
-  return format("model: {:.1f} us, next {}/{} {:.1f} us, of {}", best.us, second->row->name,
-                kernels::name_of(second->protocol), second->us, all.size());
+  return format("model: {:.1f} us, next {}/{} {:.1f} us, of {} candidates", best.us,
+                second->row->name, kernels::name_of(second->protocol), second->us, all.size());
 }
 
 Result<PlanCandidate> best_of(const Operation& op, const CommShape& shape, const Choices& choices,
