@@ -47,14 +47,14 @@ void add_size_options(std::vector<Option>& t) {
        .minimum = 2,
        .maximum = 1048576,
        .scopes = kCollectives | kPlan,
-       .help = "multiply the size by this each time"});
+       .help = "multiply the size by N at each step"});
   add({.name = "step-bytes",
        .kind = ValueKind::size,
        .value = "SIZE",
        .fallback = "none",
        .minimum = 1,
        .scopes = kCollectives | kPlan,
-       .help = "add this to the size instead"});
+       .help = "add SIZE at each step instead"});
 }
 
 void add_select_options(std::vector<Option>& t) {
@@ -65,8 +65,8 @@ void add_select_options(std::vector<Option>& t) {
        .fallback = "chosen",
        .allowed = algorithm_names(),
        .help = "algorithms, comma separated",
-       .more = "One that does not serve the collective is an error; all means those that "
-               "do."});
+       .more = "One that cannot do the collective is an error; all means every one that "
+               "can."});
   add({.name = "proto",
        .kind = ValueKind::choices,
        .value = "NAME",
@@ -84,10 +84,10 @@ void add_select_options(std::vector<Option>& t) {
   add({.name = "transport",
        .kind = ValueKind::choice,
        .value = "NAME",
-       .fallback = "best that reaches",
+       .fallback = "the best that connects the ranks",
        .allowed = {"loopback", "p2p", "shm", "net"},
        .scopes = kOnRanks,
-       .help = "the one transport to use",
+       .help = "use this transport only",
        .more = "loopback joins CPU ranks that are threads of one process, p2p GPUs that reach each "
                "other's memory, shm processes of one host, net any."});
   add({.name = "p2p",
@@ -95,15 +95,15 @@ void add_select_options(std::vector<Option>& t) {
        .value = "HOW",
        .fallback = "auto",
        .allowed = {"auto", "read", "write"},
-       .help = "which of two GPUs moves the data between them",
-       .more = "read: the receiving one, write: the sending one."});
+       .help = "which of two GPUs moves the data",
+       .more = "read: the receiver reads. write: the sender writes."});
   add({.name = "net",
        .kind = ValueKind::text,
        .value = "NAME",
        .fallback = "ib where both ends have it",
        .scopes = kOnRanks | kRails | kPlan,
        .help = "network below the net transport (ib, socket, a plugin)",
-       .more = "A plugin is named by its network (of COLLCTL_NET_PLUGIN), or as NAME of "
+       .more = "For a plugin: the name of its network (of COLLCTL_NET_PLUGIN), or NAME of "
                "libnccl-net-NAME.so."});
   add({.name = "device",
        .kind = ValueKind::choice,
@@ -111,10 +111,11 @@ void add_select_options(std::vector<Option>& t) {
        .fallback = "auto",
        .allowed = {"cpu", "cuda", "auto"},
        .scopes = kOnRanks,
-       .help = "where the ranks compute",
-       .more = "auto: on GPUs when the hosts have any, else on CPU cores, and the header says why. A "
-               "host whose GPUs cannot be used, CUDA_VISIBLE_DEVICES that names none, or hosts "
-               "that disagree are error 3. CUDA_VISIBLE_DEVICES empty or -1 means cores."});
+       .help = "where ranks compute: cuda, cpu or auto",
+       .more = "auto: on GPUs when the hosts have any, else on CPU cores, and the header says why. "
+               "GPUs that cannot be used, a CUDA_VISIBLE_DEVICES that names none of them, and "
+               "hosts of which only some have GPUs are an error (3). An empty or -1 "
+               "CUDA_VISIBLE_DEVICES means cores."});
 }
 
 std::vector<std::string> model_names() {
@@ -133,12 +134,12 @@ void add_topo_options(std::vector<Option>& t) {
        .scopes = kTopo | kPlan,
        .help = "a topology file (XML) or a snapshot, instead of this machine",
        .more = "A snapshot is what --save has made: a folder or an archive. A copy of "
-               "/sys, or what holds one, serves as well. Which it is, its content says."});
+               "/sys, or a folder that holds one, works too. The content decides which it is."});
   add({.name = "save",
        .kind = ValueKind::file,
        .value = "PATH",
        .fallback = "none",
-       .help = "keep all that was read of this machine, to study it elsewhere",
+       .help = "save what was read of this machine, for --from elsewhere",
        .more =
            "PATH.tar, PATH.tar.gz and PATH.tgz become an archive, anything else a new folder. It "
            "holds the kernel's files about processors and PCI devices and what the drivers say "
@@ -179,9 +180,9 @@ void add_topo_options(std::vector<Option>& t) {
        .more = "Devices are matched by their PCI addresses; what was there and is missing, what "
                "was added, and every attribute that changed is named."});
   add({.name = "strict",
-       .help = "exit 1 when something is marked as faulty",
-       .more = "Without it what looks wrong is said, and the exit code is 0. With -H: also when all "
-               "hosts are equal, and one of them is faulty."});
+       .help = "exit 1 when something is marked as faulty (!)",
+       .more = "Without it faults are printed and the exit code is 0. With -H: also when all hosts "
+               "are equal and share a fault."});
   add({.name = "output",
        .letter = 'o',
        .kind = ValueKind::file,
@@ -219,25 +220,35 @@ void add_output_options(std::vector<Option>& t) {
        .kind = ValueKind::file,
        .value = "FILE",
        .fallback = "none",
-       .scopes = kLaunch | kDoctor | kPlan,
+       .scopes = kLaunch,
        .repeatable = true,
        .help = "report: .json .jsonl .csv .html .svg, - for stdout",
-       .more = "The ending says which. A .jsonl grows line by line while it is measured; the others "
-               "appear whole or not at all. With a "
-               "program: .json only. .svg draws curves over size, or the matrix of window-test; doctor, "
-               "rails and plan have none. -o - is --json."});
+       .more =
+           "The ending says which. A .jsonl grows line by line while it is measured; the others "
+           "appear whole or not at all. With a program: .json only. .svg draws curves over "
+           "size, or the matrix of window-test; rails has none. -o - is --json."});
+  add({.name = "output",
+       .letter = 'o',
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .scopes = kDoctor | kPlan,
+       .repeatable = true,
+       .help = "report: .json .jsonl .csv .html, - for stdout",
+       .more = "The ending says which. The file appears whole or not at all. -o - is --json."});
   add({.name = "plot",
        .scopes = kCollectives,
        .help = "draw bus bandwidth over size below the table"});
   add({.name = "wide",
        .scopes = kCollectives | kReport,
        .help = "all columns of the table, however wide",
-       .more = "Else it fits COLUMNS, the terminal or 100 characters: what is the same in every row "
-               "is left out first, and the footer says what was."});
+       .more =
+           "Without it the table fits COLUMNS, the terminal or 100 characters: columns that say "
+           "the same in every row are left out first, and the footer names them."});
   add({.name = "exit-zero",
        .scopes = kReport,
-       .help = "exit 0 whatever the run's own exit code was",
-       .more = "An error of the reading itself keeps its code."});
+       .help = "exit 0 even if the run failed",
+       .more = "A report that cannot be read is an error all the same."});
   add({.name = "quiet",
        .scopes = kLaunch | kDoctor | kTopo | kPlan,
        .help = "no header, progress or notes"});
@@ -246,8 +257,8 @@ void add_output_options(std::vector<Option>& t) {
        .kind = ValueKind::count,
        .scopes = kLaunch | kDoctor | kTopo,
        .help = "log at INFO; -vv at TRACE",
-       .more = "With doctor: say how each host was connected. With topo: nothing is folded, and "
-               "links of idle GPUs are named."});
+       .more = "With doctor: how each host was reached. With topo: nothing is folded, and links of "
+               "idle GPUs are named."});
 }
 
 std::vector<Option> make_options() {
@@ -268,8 +279,9 @@ std::vector<Option> make_options() {
            .fallback = "auto",
            .allowed = {"auto", "always", "never"},
            .help = "colours in what is printed",
-           .more = "auto: on a terminal, unless NO_COLOR is set. A terminal that an engine such as "
-                   "mpirun reads for its ranks is one when its own output is."});
+           .more =
+               "auto: on a terminal, unless NO_COLOR is set. Under mpirun and the like: when the "
+               "launcher's own output is a terminal."});
   general({.name = "help",
            .letter = 'h',
            .help = "this; --help all: everything, --help TOPIC: a part"});

@@ -65,8 +65,8 @@ void add_measure_options(std::vector<Option>& t) {
        .minimum = 0.001,
        .maximum = 1e6,
        .scopes = kWindowTest,
-       .help = "no stage and no pair of ranks begins later, seconds (window-test)",
-       .more = "What is left then is not tested: exit code 8, and the report says what it is."});
+       .help = "start no further stage or pair after S seconds (window-test)",
+       .more = "What is left is not tested: the exit code is 8, and the report names it."});
   add({.name = "warmup",
        .letter = 'w',
        .kind = ValueKind::integer,
@@ -74,7 +74,7 @@ void add_measure_options(std::vector<Option>& t) {
        .fallback = "5",
        .minimum = 0,
        .maximum = 1000000,
-       .help = "untimed iterations before them"});
+       .help = "untimed iterations before the timed ones"});
   add({.name = "sync",
        .kind = ValueKind::choice,
        .value = "HOW",
@@ -97,10 +97,11 @@ void add_measure_options(std::vector<Option>& t) {
        .value = "WHAT",
        .fallback = "none",
        .allowed = {"nccl"},
-       .help = "on GPUs: time the installed NCCL in turn, print the ratio",
-       .more = "libnccl.so.2 works on the same buffers in the same process; blocks of iterations "
-               "alternate five times and medians are compared. ratio: its time by ours, above 1 we "
-               "are faster. NVLS is off on both sides unless NCCL_NVLS_ENABLE is set."});
+       .help = "on GPUs: time the installed NCCL too, print the ratio",
+       .more =
+           "libnccl.so.2 works on the same buffers in the same process; blocks of iterations "
+           "alternate five times and medians are compared. ratio: its time divided by ours, so "
+           "above 1 collctl is faster. NVLS is off on both sides unless NCCL_NVLS_ENABLE is set."});
   add({.name = "vs-config",
        .kind = ValueKind::choices,
        .value = "NAME",
@@ -110,17 +111,18 @@ void add_measure_options(std::vector<Option>& t) {
        .more = "Of several the fastest at each size is compared; --json has them all. registered "
                "and symmetric are the default with registered buffers and symmetric windows."});
   add({.name = "window",
-       .help = "let buffers lie in registered windows",
-       .more = "Ranks of a host map each other's windows, so collectives can go from buffer to "
-               "buffer, where the model takes that for faster: the column path says direct. On "
-               "several hosts collectives take the staged path."});
+       .help = "put the buffers into registered windows",
+       .more =
+           "Ranks of a host map each other's windows, so collectives can copy directly from buffer "
+           "to buffer where the model expects that to be faster: the column path says direct. "
+           "On several hosts collectives take the staged path."});
   add({.name = "misalign",
        .kind = ValueKind::integer,
        .value = "BYTES",
        .fallback = "0",
        .minimum = 0,
        .maximum = 4095,
-       .help = "let buffers begin so many bytes behind a page"});
+       .help = "start the buffers BYTES after a page boundary"});
   add({.name = "seed",
        .kind = ValueKind::integer,
        .value = "S",
@@ -128,7 +130,7 @@ void add_measure_options(std::vector<Option>& t) {
        .minimum = 0,
        .maximum = 1e15,
        .hidden = true,
-       .help = "of the soak's random operations"});
+       .help = "seed of the soak's random operations"});
   add({.name = "ops",
        .kind = ValueKind::integer,
        .value = "N",
