@@ -36,14 +36,15 @@ Colours colours_wanted(const std::vector<std::string>& arguments) {
     if (*it == kOption && it + 1 != end) word = *(it + 1);
     if (it->starts_with("--color=")) word = it->substr(kOption.size() + 1);
   }
-  return word == "always" ? Colours::always
-         : word == "never" ? Colours::never
-                           : Colours::automatic;
+  return word == "always" ? Colours::always : word == "never" ? Colours::never : Colours::automatic;
 }
 
 Result<int> dispatch(const std::vector<std::string>& arguments, Console& console) {
   COLL_ASSIGN(const ParsedLine line, parse(arguments));
   if (line.help) {
+    if (!line.help_topic.empty() && !is_help_topic(line.help_topic))
+      return usage(format("no help about '{}'; expected {}", line.help_topic, help_topics()))
+          .within("help");
     console.out(help_text(line.command, line.help_topic));
     return 0;
   }

@@ -107,13 +107,13 @@ std::vector<Command> make_commands() {
       {.name = "window-test", .kind = CommandKind::task,
        .arguments = "[options]",
        .scopes = kWindowTest,
-       .summary = "symmetric memory: mapped, ordered and moved as it should be",
+       .summary = "symmetric memory: whether it is mapped, ordered and right",
        .description =
-           "Registers windows of memory among the ranks and proves them. Every rank writes "
+           "Registers windows of memory among the ranks and tests them. Every rank writes "
            "patterns "
-           "of its own and looks through its mapping of every other rank's window, at several "
+           "of its own and reads them through its mapping of every other rank's window, at several "
            "strides and offsets; windows are registered again and again, several at once, until "
-           "there is no room, and wrongly, which must fail with a clear error. Then: whether a "
+           "there is no room, and with mistakes, which must fail with a clear error. Then: whether a "
            "flag that is written after data arrives after it, put, get, signal and wait between "
            "every two ranks with their times, and collectives on windows against the same on "
            "ordinary memory. Where two ranks do not share memory the network carries puts and "
@@ -196,7 +196,7 @@ std::vector<Command> make_commands() {
       {.name = "report",
        .arguments = "FILE [options]",
        .scopes = kReport,
-       .summary = "a saved report (JSON) as the table of the run",
+       .summary = "print a saved report (JSON) as the run printed it",
        .description =
            "Prints what a collective has written with --json or -o FILE.json as the run itself "
            "would have printed it: header, table, footer. Where another library was measured "
@@ -210,7 +210,7 @@ std::vector<Command> make_commands() {
       {.name = "doctor",
        .arguments = "[-H LIST] [options]",
        .scopes = kDoctor,
-       .summary = "are hosts fit for jobs: SSH, limits, clocks, NICs, network",
+       .summary = "whether hosts are fit for jobs: SSH, limits, clocks, NICs",
        .description =
            "Looks at all hosts at the same time (without -H or --hostfile: at this one) and prints "
            "a table of hosts and checks. What differs from most hosts is marked with *, what fails "

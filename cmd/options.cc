@@ -30,8 +30,9 @@ std::vector<Option> make_options() {
            .fallback = "auto",
            .allowed = {"auto", "always", "never"},
            .help = "colours in what is printed",
-           .more = "auto: on a terminal, unless NO_COLOR is set. A terminal that an engine such as "
-                   "mpirun reads for its ranks is one when its own output is."});
+           .more =
+               "auto: on a terminal, unless NO_COLOR is set. Under mpirun and the like: when the "
+               "launcher's own output is a terminal."});
   general({.name = "help",
            .letter = 'h',
            .help = "this; --help all: everything, --help TOPIC: a part"});

@@ -29,7 +29,11 @@ Result<int> report_command(const ParsedLine& line, Console& console) {
   const std::string& path = line.words[0];
   COLL_ASSIGN(const std::string text, content_of(path));
   auto saved = read_report(text);
-  if (!saved) return std::move(saved.error()).within(path);
+  if (!saved) {
+    if (saved.error().hint.empty())
+      saved.error().hint = "a report is what a collective writes with --json or -o FILE.json";
+    return std::move(saved.error()).within(path);
+  }
   const BenchReport& report = saved->report;
   console.out(text_header(*report.header, false));
   std::string left_out;

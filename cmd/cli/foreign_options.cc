@@ -217,14 +217,15 @@ void take_operations(ParsedLine& line) {
   std::vector<std::string> files;
   for (const std::string& word : output->second) {
     const bool known = std::find(op->allowed.begin(), op->allowed.end(), word) != op->allowed.end();
-    if (!known && (meant_value(*op, word).empty() || word == "+")) {
+    const std::string operation = known ? word : meant_value(*op, word);
+    if (operation.empty() || word == "+") {
       files.push_back(word);
       continue;
     }
-    line.given["op"].push_back(word);
+    line.given["op"].push_back(operation);
     line.notes.push_back(
         format("-o {}: taken as the operation (--op {}); a file's name has an ending, such as .json",
-               word, word));
+               word, operation));
   }
   if (files.empty())
     line.given.erase(output);

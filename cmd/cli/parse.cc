@@ -84,8 +84,8 @@ Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) 
     if (line.collective == nullptr && line.help) return {};
     if (line.collective == nullptr)
       return unknown_collective(
-          arguments, size_t(std::find(arguments.begin(), arguments.end(), words[0]) -
-                            arguments.begin()));
+          arguments,
+          size_t(std::find(arguments.begin(), arguments.end(), words[0]) - arguments.begin()));
     words.erase(words.begin());
   }
   if (stands_under_run(command)) line.collective = &command;
@@ -235,8 +235,9 @@ std::string lower(std::string text) {
 std::string nearest(const std::string& word, const std::vector<std::string>& names) {
   if (word.size() > 64) return "";
   std::string best;
-  // At most a third of the letters may differ (two in short words, but never all of them).
-  size_t least = std::min(std::max<size_t>(2, word.size() / 3) + 1, word.size());
+  // At most a third of the letters may differ; two in words of four to eight, one in shorter ones.
+  const size_t most = word.size() < 4 ? 1 : std::max<size_t>(2, word.size() / 3);
+  size_t least = std::min(most + 1, word.size());  // never all of them
   for (const auto& name : names) {
     // The beginning of a name, or the name with a dash or underscore more, is as good as near.
     std::string bare = lower(word), bare_name = lower(name);
@@ -322,7 +323,10 @@ Result<ParsedLine> parse(const std::vector<std::string>& arguments) {
     if (ours[i] != "--help" && ours[i] != "-h" && !joined) continue;
     line.help = true;
     const std::string topic = joined ? ours[i].substr(7) : i + 1 < ours.size() ? ours[i + 1] : "";
-    if (is_help_topic(topic)) line.help_topic = topic;
+    // A word after --help that is no topic is a mistake, which help() says; -h takes no topic.
+    const bool about =
+        ours[i] != "-h" && !topic.empty() && topic[0] != '-' && find_command(topic) == nullptr;
+    if (about || is_help_topic(topic)) line.help_topic = topic;
   }
   if (!ours.empty() && (ours[0] == "--version" || ours[0] == "-V")) ours[0] = "version";
   if (ours.empty() || ours[0] == "-h" || ours[0].starts_with("--help")) {

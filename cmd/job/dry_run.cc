@@ -7,6 +7,7 @@
 #include "base/version.h"
 #include "base/host_facts.h"
 #include "cmd/job/config.h"
+#include "cmd/job/start.h"
 #include "cmd/text/sizes.h"
 #include "launcher/hosts/placement.h"
 
@@ -52,6 +53,17 @@ size_t name_width(const Plan& plan) {
   return width;
 }
 
+// The note that the job itself would print.
+std::string idle_note(const Plan& plan) {
+  if (!plan.placement || plan.hosts.size() == 1) return "";
+  std::vector<HostEnd> hosts(plan.hosts.size());
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    hosts[i].host = plan.hosts[i].name;
+    hosts[i].ranks = plan.placement->ranks_of[i];
+  }
+  return idle_hosts_note(hosts, plan.ranks);
+}
+
 std::string cores_text(const Plan& plan, int rank) {
   if (!plan.cores) return kAsked;
   const auto& cores = (*plan.cores)[size_t(rank)];
@@ -59,8 +71,14 @@ std::string cores_text(const Plan& plan, int rank) {
 }
 
 std::string head_text(const Plan& plan) {
-  const std::string where =
+  std::string where =
       plan.hosts.size() == 1 ? plan.hosts[0].name : format("{} hosts", plan.hosts.size());
+  if (plan.placement) {
+    const auto& ranks_of = plan.placement->ranks_of;
+    const auto used = std::count_if(ranks_of.begin(), ranks_of.end(),
+                                    [](const auto& ranks) { return !ranks.empty(); });
+    if (size_t(used) < plan.hosts.size()) where = format("{} of {}", used, where);
+  }
   if (plan.ranks == 0) return format("# one rank for each slot of {}, nothing is started\n", where);
   return format("# {} {} on {}, nothing is started\n", plan.ranks,
                 plan.ranks == 1 ? "rank" : "ranks", where);
@@ -152,6 +170,7 @@ Result<int> dry_run(const ParsedLine& line, const LaunchOptions& launch, Console
         .within("run");
   COLL_ASSIGN(const Plan plan, plan_of(launch, line.has_program));
   for (const auto& warning : launch.hosts.warnings) console.note(warning);
+  if (const std::string idle = idle_note(plan); !idle.empty()) console.note(idle);
   console.out(line.has("json") ? plan_json(line, launch, plan) : plan_text(plan));
   return 0;
 }

@@ -14,10 +14,11 @@ void add_launch_options(std::vector<Option>& t) {
        .minimum = 1,
        .maximum = 65536,
        .help = "how many ranks",
-       .more = "With hosts: every slot of theirs, as many as here by default where they name "
-               "none. Here: one per GPU, or per core where ranks are "
-               "on cores; CPU ranks may outnumber the cores, a note says so. -g GPUS and -t "
-               "THREADS of nccl-tests are so many ranks, with hosts on each."});
+       .more =
+           "With hosts: one for each slot; a host without slots has one for each of its GPUs, "
+           "or of its cores where it has none. On this host: one per GPU, or per core; CPU ranks "
+           "may outnumber the cores, which a note says. nccl-tests' -g GPUS -t THREADS means "
+           "GPUS x THREADS ranks, on each host where there are several."});
   add({.name = "ngpus",
        .letter = 'g',
        .kind = ValueKind::integer,
@@ -45,14 +46,14 @@ void add_launch_options(std::vector<Option>& t) {
        .fallback = "by slots",
        .minimum = 1,
        .maximum = 65536,
-       .help = "so many ranks on each host",
-       .more = "Without hosts: at most so many here."});
+       .help = "ranks on each host",
+       .more = "Without hosts: at most K on this one."});
   add({.name = "map-by",
        .kind = ValueKind::choice,
        .value = "WHAT",
        .fallback = "slot",
        .allowed = {"slot", "host"},
-       .help = "fill a host before the next, or deal in turn"});
+       .help = "fill each host in turn, or deal ranks out one by one"});
   add({.name = "oversubscribe",
        .help = "allow more ranks than slots or GPUs",
        .more = "Never more than a host's max_slots. GPU ranks beyond a host's GPUs share them, as "
@@ -77,7 +78,7 @@ void add_launch_options(std::vector<Option>& t) {
        .value = "NAME[=VALUE]",
        .fallback = "none",
        .repeatable = true,
-       .help = "give ranks a variable; NAME* for all that begin so"});
+       .help = "pass a variable to the ranks; NAME* passes a prefix"});
   add({.name = "timeout",
        .kind = ValueKind::number,
        .value = "S",
@@ -85,7 +86,7 @@ void add_launch_options(std::vector<Option>& t) {
        .minimum = 0.001,
        .maximum = 31536000,
        .scopes = kLaunch | kDoctor | kTopo,
-       .help = "end the whole job after so many seconds"});
+       .help = "end the whole job after S seconds"});
   add({.name = "start-timeout",
        .kind = ValueKind::number,
        .value = "S",
@@ -93,7 +94,7 @@ void add_launch_options(std::vector<Option>& t) {
        .minimum = 0.001,
        .maximum = 86400,
        .scopes = kLaunch | kDoctor | kTopo,
-       .help = "deadline of launch and bootstrap, seconds"});
+       .help = "deadline for launch and bootstrap, seconds"});
   add({.name = "op-timeout",
        .kind = ValueKind::number,
        .value = "S",
@@ -101,7 +102,7 @@ void add_launch_options(std::vector<Option>& t) {
        .minimum = 0.001,
        .maximum = 86400,
        .scopes = kOnRanks,
-       .help = "end a collective without progress, seconds"});
+       .help = "fail a collective without progress after S seconds"});
   add({.name = "grace",
        .kind = ValueKind::number,
        .value = "S",
@@ -168,7 +169,7 @@ void add_launch_options(std::vector<Option>& t) {
        .value = "FILE",
        .fallback = "none",
        .scopes = kOnRanks | kRails,
-       .help = "file that holds the job's secret, with --join"});
+       .help = "file with the job's secret, with --join"});
 }
 
 void add_host_options(std::vector<Option>& t) {
@@ -236,14 +237,14 @@ void add_host_options(std::vector<Option>& t) {
        .fallback = "10",
        .minimum = 0.1,
        .maximum = 3600,
-       .help = "from connecting to authenticated, seconds"});
+       .help = "deadline for connecting and logging in, seconds"});
   add({.name = "fanout",
        .kind = ValueKind::integer,
        .value = "K",
        .fallback = "64",
        .minimum = 1,
        .maximum = 4096,
-       .help = "hosts that are connected to at the same time"});
+       .help = "hosts to connect to at the same time"});
   add({.name = "stage",
        .kind = ValueKind::choice,
        .value = "WHEN",
@@ -262,8 +263,8 @@ void add_host_options(std::vector<Option>& t) {
        .minimum = 0,
        .maximum = 65535,
        .scopes = kLaunch,
-       .help = "go on without so many hosts that fail",
-       .more = "Exit code 8 at best when hosts were left out."});
+       .help = "run without up to N hosts that fail",
+       .more = "The exit code is 8, never 0, when hosts were left out."});
 }
 
 }  // namespace collctl::cmd

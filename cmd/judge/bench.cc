@@ -56,9 +56,10 @@ void judge_limit(const BenchReport& report, const Limit& limit, uint64_t default
       const double seen = below ? timing.busbw_GBps : timing.time_us;
       if (below ? seen >= limit.value : seen <= limit.value) return;
       verdict.add(below ? ReasonKind::below_min_busbw : ReasonKind::above_max_latency,
-                  format("{} {}: {} {} {}, {} {} asked", row_name(report, row), where,
+                  format("{} {}: {} {} {}, {} {}", row_name(report, row), where,
                          below ? "bus bandwidth" : "time", four_digits(seen), below ? "GB/s" : "us",
-                         below ? "at least" : "at most", four_digits(limit.value)));
+                         below ? "below the minimum of" : "above the maximum of",
+                         four_digits(limit.value)));
     });
   }
   if (compared != 0) return;

@@ -73,14 +73,14 @@ void add_size_options(std::vector<Option>& t) {
        .minimum = 2,
        .maximum = 1048576,
        .scopes = kCollectives | kPlan,
-       .help = "multiply the size by this each time"});
+       .help = "multiply the size by N at each step"});
   add({.name = "step-bytes",
        .kind = ValueKind::size,
        .value = "SIZE",
        .fallback = "none",
        .minimum = 1,
        .scopes = kCollectives | kPlan,
-       .help = "add this to the size instead"});
+       .help = "add SIZE at each step instead"});
 }
 
 void add_measure_options(std::vector<Option>& t) {
@@ -123,8 +123,8 @@ void add_measure_options(std::vector<Option>& t) {
        .minimum = 0.001,
        .maximum = 1e6,
        .scopes = kWindowTest,
-       .help = "no stage and no pair of ranks begins later, seconds (window-test)",
-       .more = "What is left then is not tested: exit code 8, and the report says what it is."});
+       .help = "start no further stage or pair after S seconds (window-test)",
+       .more = "What is left is not tested: the exit code is 8, and the report names it."});
   add({.name = "warmup",
        .letter = 'w',
        .kind = ValueKind::integer,
@@ -132,7 +132,7 @@ void add_measure_options(std::vector<Option>& t) {
        .fallback = "5",
        .minimum = 0,
        .maximum = 1000000,
-       .help = "untimed iterations before them"});
+       .help = "untimed iterations before the timed ones"});
   add({.name = "sync",
        .kind = ValueKind::choice,
        .value = "HOW",
@@ -155,10 +155,11 @@ void add_measure_options(std::vector<Option>& t) {
        .value = "WHAT",
        .fallback = "none",
        .allowed = {"nccl"},
-       .help = "on GPUs: time the installed NCCL in turn, print the ratio",
-       .more = "libnccl.so.2 works on the same buffers in the same process; blocks of iterations "
-               "alternate five times and medians are compared. ratio: its time by ours, above 1 we "
-               "are faster. NVLS is off on both sides unless NCCL_NVLS_ENABLE is set."});
+       .help = "on GPUs: time the installed NCCL too, print the ratio",
+       .more =
+           "libnccl.so.2 works on the same buffers in the same process; blocks of iterations "
+           "alternate five times and medians are compared. ratio: its time divided by ours, so "
+           "above 1 collctl is faster. NVLS is off on both sides unless NCCL_NVLS_ENABLE is set."});
   add({.name = "vs-config",
        .kind = ValueKind::choices,
        .value = "NAME",
@@ -168,17 +169,18 @@ void add_measure_options(std::vector<Option>& t) {
        .more = "Of several the fastest at each size is compared; --json has them all. registered "
                "and symmetric are the default with registered buffers and symmetric windows."});
   add({.name = "window",
-       .help = "let buffers lie in registered windows",
-       .more = "Ranks of a host map each other's windows, so collectives can go from buffer to "
-               "buffer, where the model takes that for faster: the column path says direct. On "
-               "several hosts collectives take the staged path."});
+       .help = "put the buffers into registered windows",
+       .more =
+           "Ranks of a host map each other's windows, so collectives can copy directly from buffer "
+           "to buffer where the model expects that to be faster: the column path says direct. "
+           "On several hosts collectives take the staged path."});
   add({.name = "misalign",
        .kind = ValueKind::integer,
        .value = "BYTES",
        .fallback = "0",
        .minimum = 0,
        .maximum = 4095,
-       .help = "let buffers begin so many bytes behind a page"});
+       .help = "start the buffers BYTES after a page boundary"});
   add({.name = "seed",
        .kind = ValueKind::integer,
        .value = "S",
@@ -186,7 +188,7 @@ void add_measure_options(std::vector<Option>& t) {
        .minimum = 0,
        .maximum = 1e15,
        .hidden = true,
-       .help = "of the soak's random operations"});
+       .help = "seed of the soak's random operations"});
   add({.name = "ops",
        .kind = ValueKind::integer,
        .value = "N",
@@ -234,8 +236,8 @@ void add_select_options(std::vector<Option>& t) {
        .fallback = "chosen",
        .allowed = algorithm_names(),
        .help = "algorithms, comma separated",
-       .more = "One that does not serve the collective is an error; all means those that "
-               "do."});
+       .more = "One that cannot do the collective is an error; all means every one that "
+               "can."});
   add({.name = "proto",
        .kind = ValueKind::choices,
        .value = "NAME",
@@ -253,10 +255,10 @@ void add_select_options(std::vector<Option>& t) {
   add({.name = "transport",
        .kind = ValueKind::choice,
        .value = "NAME",
-       .fallback = "best that reaches",
+       .fallback = "the best that connects the ranks",
        .allowed = {"loopback", "p2p", "shm", "net"},
        .scopes = kOnRanks,
-       .help = "the one transport to use",
+       .help = "use this transport only",
        .more = "loopback joins CPU ranks that are threads of one process, p2p GPUs that reach each "
                "other's memory, shm processes of one host, net any."});
   add({.name = "p2p",
@@ -264,15 +266,15 @@ void add_select_options(std::vector<Option>& t) {
        .value = "HOW",
        .fallback = "auto",
        .allowed = {"auto", "read", "write"},
-       .help = "which of two GPUs moves the data between them",
-       .more = "read: the receiving one, write: the sending one."});
+       .help = "which of two GPUs moves the data",
+       .more = "read: the receiver reads. write: the sender writes."});
   add({.name = "net",
        .kind = ValueKind::text,
        .value = "NAME",
        .fallback = "ib where both ends have it",
        .scopes = kOnRanks | kRails | kPlan,
        .help = "network below the net transport (ib, socket, a plugin)",
-       .more = "A plugin is named by its network (of COLLCTL_NET_PLUGIN), or as NAME of "
+       .more = "For a plugin: the name of its network (of COLLCTL_NET_PLUGIN), or NAME of "
                "libnccl-net-NAME.so."});
   add({.name = "device",
        .kind = ValueKind::choice,
@@ -280,10 +282,11 @@ void add_select_options(std::vector<Option>& t) {
        .fallback = "auto",
        .allowed = {"cpu", "cuda", "auto"},
        .scopes = kOnRanks,
-       .help = "where the ranks compute",
-       .more = "auto: on GPUs when the hosts have any, else on CPU cores, and the header says why. A "
-               "host whose GPUs cannot be used, CUDA_VISIBLE_DEVICES that names none, or hosts "
-               "that disagree are error 3. CUDA_VISIBLE_DEVICES empty or -1 means cores."});
+       .help = "where ranks compute: cuda, cpu or auto",
+       .more = "auto: on GPUs when the hosts have any, else on CPU cores, and the header says why. "
+               "GPUs that cannot be used, a CUDA_VISIBLE_DEVICES that names none of them, and "
+               "hosts of which only some have GPUs are an error (3). An empty or -1 "
+               "CUDA_VISIBLE_DEVICES means cores."});
 }
 
 }  // namespace collctl::cmd

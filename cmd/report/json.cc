@@ -304,10 +304,10 @@ std::string jsonl_closing(const BenchReport& report) {
   return record("closing", [&](JsonWriter& json) { write_closing(json, report); });
 }
 
-std::string jsonl_end(const Verdict& verdict, const Error* job_error) {
+std::string jsonl_end(const Verdict& verdict, const Error* job_error, int exit_code) {
   return record(job_error != nullptr ? "error" : "verdict", [&](JsonWriter& json) {
     if (job_error != nullptr)
-      write_error(json, *job_error, int(job_error->code));
+      write_error(json, *job_error, exit_code);
     else
       write_verdict(json, verdict);
   });

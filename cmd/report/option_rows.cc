@@ -24,25 +24,35 @@ void add_output_options(std::vector<Option>& t) {
        .kind = ValueKind::file,
        .value = "FILE",
        .fallback = "none",
-       .scopes = kLaunch | kDoctor | kPlan,
+       .scopes = kLaunch,
        .repeatable = true,
        .help = "report: .json .jsonl .csv .html .svg, - for stdout",
-       .more = "The ending says which. A .jsonl grows line by line while it is measured; the others "
-               "appear whole or not at all. With a "
-               "program: .json only. .svg draws curves over size, or the matrix of window-test; doctor, "
-               "rails and plan have none. -o - is --json."});
+       .more =
+           "The ending says which. A .jsonl grows line by line while it is measured; the others "
+           "appear whole or not at all. With a program: .json only. .svg draws curves over "
+           "size, or the matrix of window-test; rails has none. -o - is --json."});
+  add({.name = "output",
+       .letter = 'o',
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .scopes = kDoctor | kPlan,
+       .repeatable = true,
+       .help = "report: .json .jsonl .csv .html, - for stdout",
+       .more = "The ending says which. The file appears whole or not at all. -o - is --json."});
   add({.name = "plot",
        .scopes = kCollectives,
        .help = "draw bus bandwidth over size below the table"});
   add({.name = "wide",
        .scopes = kCollectives | kReport,
        .help = "all columns of the table, however wide",
-       .more = "Else it fits COLUMNS, the terminal or 100 characters: what is the same in every row "
-               "is left out first, and the footer says what was."});
+       .more =
+           "Without it the table fits COLUMNS, the terminal or 100 characters: columns that say "
+           "the same in every row are left out first, and the footer names them."});
   add({.name = "exit-zero",
        .scopes = kReport,
-       .help = "exit 0 whatever the run's own exit code was",
-       .more = "An error of the reading itself keeps its code."});
+       .help = "exit 0 even if the run failed",
+       .more = "A report that cannot be read is an error all the same."});
   add({.name = "quiet",
        .scopes = kLaunch | kDoctor | kTopo | kPlan,
        .help = "no header, progress or notes"});
@@ -51,8 +61,8 @@ void add_output_options(std::vector<Option>& t) {
        .kind = ValueKind::count,
        .scopes = kLaunch | kDoctor | kTopo,
        .help = "log at INFO; -vv at TRACE",
-       .more = "With doctor: say how each host was connected. With topo: nothing is folded, and "
-               "links of idle GPUs are named."});
+       .more = "With doctor: how each host was reached. With topo: nothing is folded, and links of "
+               "idle GPUs are named."});
 }
 
 }  // namespace collctl::cmd

@@ -240,8 +240,7 @@ Result<SavedReport> read_report(const std::string& text) {
     return saved;
   }
   if (schema != "collctl.bench/1")
-    return Error(ErrorCode::usage, format("schema '{}'; expected collctl.bench/1", schema),
-                 "a report is what a collective writes with --json or -o FILE.json");
+    return Error(ErrorCode::usage, format("schema '{}'; expected collctl.bench/1", schema));
   read_measured(json, f, saved.report);
   read_verdict(f, saved.verdict);
   COLL_TRY(f.status());

@@ -132,7 +132,7 @@ Status Reporter::write_files(const Verdict& verdict, const JobOutcome& outcome, 
                            report_.rows.size(), report_.rows.size() == 1 ? "" : "s"));
   }
   if (!lines_begun_) put_line(jsonl_header(report_));  // the run never began
-  put_line(jsonl_end(verdict, job_error));
+  put_line(jsonl_end(verdict, job_error, code));
   for (LineFile& file : line_files_) keep(std::move(file.status));
   return first;
 }

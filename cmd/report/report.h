@@ -76,7 +76,7 @@ std::string jsonl_header(const BenchReport& report);
 std::string jsonl_row(const BenchReport& report, const BenchRow& row);
 std::string jsonl_fault(const DataFault& fault);
 std::string jsonl_closing(const BenchReport& report);
-std::string jsonl_end(const Verdict& verdict, const Error* job_error);
+std::string jsonl_end(const Verdict& verdict, const Error* job_error, int exit_code);
 // `report`: what was measured before the error, or null.
 std::string error_json(const Error& error, int exit_code, const BenchReport* report = nullptr);
 // `measured`: the same as a document of JSON.

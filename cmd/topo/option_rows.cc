@@ -24,12 +24,12 @@ void add_topo_options(std::vector<Option>& t) {
        .scopes = kTopo | kPlan,
        .help = "a topology file (XML) or a snapshot, instead of this machine",
        .more = "A snapshot is what --save has made: a folder or an archive. A copy of "
-               "/sys, or what holds one, serves as well. Which it is, its content says."});
+               "/sys, or a folder that holds one, works too. The content decides which it is."});
   add({.name = "save",
        .kind = ValueKind::file,
        .value = "PATH",
        .fallback = "none",
-       .help = "keep all that was read of this machine, to study it elsewhere",
+       .help = "save what was read of this machine, for --from elsewhere",
        .more =
            "PATH.tar, PATH.tar.gz and PATH.tgz become an archive, anything else a new folder. It "
            "holds the kernel's files about processors and PCI devices and what the drivers say "
@@ -70,9 +70,9 @@ void add_topo_options(std::vector<Option>& t) {
        .more = "Devices are matched by their PCI addresses; what was there and is missing, what "
                "was added, and every attribute that changed is named."});
   add({.name = "strict",
-       .help = "exit 1 when something is marked as faulty",
-       .more = "Without it what looks wrong is said, and the exit code is 0. With -H: also when all "
-               "hosts are equal, and one of them is faulty."});
+       .help = "exit 1 when something is marked as faulty (!)",
+       .more = "Without it faults are printed and the exit code is 0. With -H: also when all hosts "
+               "are equal and share a fault."});
   add({.name = "output",
        .letter = 'o',
        .kind = ValueKind::file,

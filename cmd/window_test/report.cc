@@ -41,7 +41,7 @@ std::string path_lines(const WindowReport& report, const Measure& measure) {
   std::string text;
   for (auto& [path, values] : paths) {
     std::sort(values.begin(), values.end());
-    text += format("# {}, {}: {} .. {} .. {} ({} pair{})\n", measure.title, path,
+    text += format("# {}, {}: least {}, median {}, most {} ({} pair{})\n", measure.title, path,
                    four_digits(values.front()), four_digits(values[values.size() / 2]),
                    four_digits(values.back()), values.size(), values.size() == 1 ? "" : "s");
   }

@@ -75,14 +75,14 @@ class Communicator {
   Status barrier(Deadline deadline);  // over the bootstrap: slow, always works
   // Exchange of small blobs between all ranks over the bootstrap (results, diagnosis).
   Result<std::vector<Bytes>> gather_blobs(ByteView mine, Deadline deadline);
-  // Users' buffers in windows, as user_window.h says; deregistering first waits for what was
-  // started. What a rank that does not register costs is told there, too.
+  // Users' buffers in windows, as user_window.h says; it also says what happens when a rank does
+  // not register. Deregistering first waits for what was started.
   Result<std::vector<WindowPointer>> register_windows(std::span<const WindowRange> ranges,
                                                       Deadline deadline);
   Status deregister_windows(std::span<const WindowPointer> windows, Deadline deadline);
   const UserWindows& windows() const;
-  // Why no collective is direct between windows, whatever is registered: the same on all ranks.
-  // Empty: those are that the model expects to be faster so (PlannedOp::direct).
+  // Why no collective copies directly between windows, whatever is registered: the same on all
+  // ranks. Empty: those do that the model expects to be faster that way (PlannedOp::direct).
   std::string no_direct_path() const;
   Status finalize(Deadline deadline);  // collective; flushes and closes
 
@@ -109,8 +109,8 @@ class Stream {
   void* native() const;  // CUstream
   // Operations started on this stream by this thread from begin to end are recorded, not run; until
   // then the communicator's other streams must stay idle. Buffers and the communicator must outlive
-  // the graph. All ranks record the same and replay it as often and in the same order among all
-  // else.
+  // the graph. All ranks record the same operations, and replay them equally often and in the same
+  // order.
   Status capture_begin();
   Result<transport::DeviceGraph> capture_end();
   Status replay(const transport::DeviceGraph& graph);

@@ -5,10 +5,10 @@
 // reads where the network is IB and the window's memory can be registered with it
 // (rdma.h); else a thread of each rank moves them over sockets (network.h).
 //
-// Order: a signal arrives after everything this rank has put to the same peer before it; who has
-// waited for the signal sees that data. Puts to different peers, and puts without a signal, are
-// ordered by barrier() only, behind which all puts of all ranks are in place; flush() says so of
-// this rank's puts to one peer. Concurrent puts to the same bytes leave either.
+// Order: a signal arrives after everything this rank has put to the same peer before it; a rank
+// that has waited for the signal sees that data. Puts to different peers, and puts without a
+// signal, are ordered by barrier() only, after which all puts of all ranks are in place; after
+// flush() this rank's puts to one peer are. Of concurrent puts to the same bytes either may remain.
 // Threads: one at a time, the communicator's. Buffers: may be used again when the call returns.
 // Errors: usage for misuse (beyond the window, not shared, no such rank or signal), deadline naming
 // the rank waited for, lost. After deadline or lost the peer cannot be used any more.
@@ -47,13 +47,13 @@ class OneSided {
   // with a wrong bit.
   static Result<std::unique_ptr<OneSided>> open(Communicator& communicator, Deadline deadline,
                                                 const kernels::Fault& fault = {});
-  // Says goodbye to the other hosts; waits a little at most. Operations must be over: barrier().
+  // Disconnects from the other hosts; waits a little at most. Operations must be over: barrier().
   ~OneSided();
   OneSided(const OneSided&) = delete;
   OneSided& operator=(const OneSided&) = delete;
 
-  // Lets ranks of other hosts put into and get from these windows of this rank, until withdrawn;
-  // as long their memory is held. All ranks together, the same windows.
+  // Lets ranks of other hosts put into and get from these windows of this rank; their memory is
+  // held until they are withdrawn. All ranks together, the same windows.
   Status share(std::span<const WindowPointer> windows, Deadline deadline);
   Status withdraw(std::span<const WindowPointer> windows, Deadline deadline);
 

@@ -162,8 +162,8 @@ std::string explain(const std::vector<PlanCandidate>& all, const PlanCandidate& 
   const PlanCandidate* second = nullptr;
   for (const auto& c : all)
     if (&c != &best && (second == nullptr || c.us < second->us)) second = &c;
-  return format("model: {:.1f} us, next {}/{} {:.1f} us, of {}", best.us, second->row->name,
-                kernels::name_of(second->protocol), second->us, all.size());
+  return format("model: {:.1f} us, next {}/{} {:.1f} us, of {} candidates", best.us,
+                second->row->name, kernels::name_of(second->protocol), second->us, all.size());
 }
 
 Result<PlanCandidate> best_of(const Operation& op, const CommShape& shape, const Choices& choices,

@@ -1,6 +1,7 @@
 // Jobs of the real binary: what a user sees of them, in every form.
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -162,21 +163,22 @@ TEST_CASE("a rank that dies ends the job with its name", "[cli]") {
   CHECK(has(ran.err, "rank 1"));
 }
 
-// Ctrl-C, SIGTERM and a rank that dies in the middle of a sweep of a thousand sizes: every form keeps
-// the rows it has; SIGKILL of the command leaves what was streamed.
+// Ctrl-C, SIGTERM and a rank that dies in the middle of a sweep of a thousand sizes: every form
+// keeps the rows it has; SIGKILL of the command leaves what was streamed.
 TEST_CASE("a sweep that is broken off keeps its rows in every form", "[cli]") {
   for (const char* mode : {"process", "thread"})
-    for (const char* end : {"-INT $job", "-TERM $job", "-KILL $job", "-KILL $(pgrep -P $job | tail -1)"}) {
+    for (const char* end :
+         {"-INT $job", "-TERM $job", "-KILL $job", "-KILL $(pgrep -P $job | tail -1)"}) {
       const bool rank_dies = std::string(end).find("pgrep") != std::string::npos;
       if (rank_dies && std::string(mode) == "thread") continue;
       INFO(mode << " " << end);
       const TemporaryFolder folder;
-      const Ran ran = shell(format(
-          "set -m; cd {}; {{}} run -n 2 --rank-mode {} --device cpu allreduce -b 8 -e 256K "
-          "--step-bytes 256 --iters 200 --csv -o r.json -o r.jsonl -o r.csv & job=$!\n"
-          "while [ \"$(cat r.jsonl 2>/dev/null | wc -l)\" -lt 6 ]; do sleep 0.05; done\n"
-          "kill {}; wait $job",
-          folder.path(), mode, end));
+      const Ran ran = shell(
+          format("set -m; cd {}; {{}} run -n 2 --rank-mode {} --device cpu allreduce -b 8 -e 256K "
+                 "--step-bytes 256 --iters 200 --csv -o r.json -o r.jsonl -o r.csv & job=$!\n"
+                 "while [ \"$(cat r.jsonl 2>/dev/null | wc -l)\" -lt 6 ]; do sleep 0.05; done\n"
+                 "kill {}; wait $job",
+                 folder.path(), mode, end));
       const bool killed = has(end, "KILL") && !rank_dies;
       CHECK(ran.code == (rank_dies ? 5 : killed ? 137 : has(end, "INT") ? 130 : 143));
       const auto records = lines(file_content(folder / "r.jsonl"));
@@ -193,6 +195,7 @@ TEST_CASE("a sweep that is broken off keeps its rows in every form", "[cli]") {
       }
       CHECK(records.size() == rows + 2);
       CHECK(json::parse(records.back())["record"] == "error");
+      CHECK(json::parse(records.back())["code"] == ran.code);
       CHECK(file_content(folder / "r.csv") == ran.out);
       CHECK(json::parse(file_content(folder / "r.json"))["measured"]["results"].size() == rows);
       CHECK(has(ran.err, format("r.csv holds the {} rows from before the failure", rows)));
@@ -204,12 +207,14 @@ TEST_CASE("the table fits the width there is, unless --wide", "[cli]") {
   const auto widest_row = [](const std::string& text) {
     size_t most = 0;
     for (const auto& line : lines(text))
-      if (line.find("GB/s)") != std::string::npos || line[0] == ' ') most = std::max(most, line.size());
+      if (line.find("GB/s)") != std::string::npos || line[0] == ' ')
+        most = std::max(most, line.size());
     return most;
   };
   const Ran usual = run_collctl(job);
   CHECK(widest_row(usual.out) <= 100);
-  CHECK(has(usual.out, "# Columns left out     : type float32, redop sum, root -1, algbw, channels (--wide"));
+  CHECK(has(usual.out,
+            "# Columns left out     : type float32, redop sum, root -1, algbw, channels (--wide"));
   const Ran narrow = run_collctl(job, "COLUMNS=70");
   CHECK(widest_row(narrow.out) <= 70);
   CHECK(has(narrow.out, "busbw"));
@@ -219,7 +224,8 @@ TEST_CASE("the table fits the width there is, unless --wide", "[cli]") {
   CHECK_FALSE(has(wide.out, "left out"));
   const TemporaryFolder folder;
   CHECK(run_collctl(job + " -o " + (folder / "r.json")).code == 0);
-  CHECK(has(run_collctl("report " + (folder / "r.json")).out, "# Columns left out     : type float32, "));
+  CHECK(has(run_collctl("report " + (folder / "r.json")).out,
+            "# Columns left out     : type float32, "));
   CHECK(widest_row(run_collctl("report --wide " + (folder / "r.json")).out) > 100);
   CHECK(run_collctl(job, "COLUMNS=300").out.find("left out") == std::string::npos);
   CHECK(widest_row(run_collctl(job, "COLUMNS=many").out) <= 100);
@@ -239,6 +245,48 @@ TEST_CASE("an all-reduce in the form of nccl-tests", "[cli]") {
   CHECK(has(ran.out, "\n#  Rank  1 Group  0 Pid "));
   CHECK(has(ran.out, "\n        4096          1024     float     sum      -1 "));
   CHECK(has(ran.out, "\n# Collective test concluded: all_reduce_perf\n#\n\n"));
+}
+
+// How three public readers of nccl-tests go about it; DECISIONS.md names them.
+TEST_CASE("readers of nccl-tests find rows, columns and the mean", "[cli]") {
+  const auto words = [](const std::string& line) {
+    std::istringstream in(line);
+    return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
+  };
+  // All-to-all is not measured in place: its row still has all its columns.
+  for (const char* op : {"allreduce", "broadcast", "alltoall"}) {
+    INFO(op);
+    const Ran ran = run_collctl(
+        format("run -n 2 --device cpu {} -b 0 -e 64K -f 8192 --iters 2 --format nccl-tests", op));
+    CHECK(ran.code == 0);
+    size_t rows = 0, time = 0, busbw = 0;  // columns, from the end
+    std::string mean;
+    bool begun = false, ended = false;
+    for (const std::string& line : lines(ran.out)) {
+      const std::vector<std::string> parts = words(line);
+      begun |= has(line, "out-of-place");
+      ended |= has(line, "Out of bounds values");
+      if (begun && has(line, "time") && has(line, "busbw")) {
+        const auto from_end = [&](const char* name) {
+          return size_t(parts.end() - std::find(parts.begin(), parts.end(), name));
+        };
+        time = from_end("time");
+        busbw = from_end("busbw");
+      }
+      if (has(line, "bandwidth")) mean = parts.at(5);
+      if (parts.empty() || !std::isdigit(uint8_t(parts[0][0]))) continue;
+      CHECK(begun);
+      CHECK_FALSE(ended);
+      REQUIRE(parts.size() == 13);
+      CHECK(std::stod(parts.at(13 - time)) >= 0);
+      CHECK(std::stod(parts.at(13 - busbw)) >= 0);
+      ++rows;
+    }
+    CHECK(rows == 3);
+    CHECK(time == 8);
+    CHECK(busbw == 6);
+    CHECK(std::stod(mean) > 0);
+  }
 }
 
 TEST_CASE("programs as ranks", "[cli]") {

@@ -67,7 +67,12 @@ TEST_CASE("help goes to standard output and ends well", "[cli]") {
   CHECK(run_collctl("-h run").out == run_collctl("run -h").out);
   CHECK(has(run_collctl("run --help all").out, "Exit codes:"));
   CHECK_FALSE(has(run_collctl("run -h").out, "Exit codes:"));
-  CHECK(run_collctl("help run nonsense").code == 2);
+  for (const char* line : {"help run nonsense", "run --help nonsense", "run --help=nonsense"}) {
+    const Ran unknown = run_collctl(line);
+    CHECK(unknown.code == 2);
+    CHECK(unknown.out == "");
+    CHECK(has(unknown.err, "help about 'nonsense'; expected all, launch, hosts,"));
+  }
   CHECK(run_collctl("completion -h").out ==
         "Usage: collctl completion bash|zsh|fish\n"
         "\n"
@@ -310,6 +315,11 @@ TEST_CASE("dry runs on hosts contact nobody", "[cli]") {
         "# host  slots\n"
         "  a     asked at start\n"
         "  b     4\n");
+  const Ran idle = run_collctl("run -n 2 -H 'node[01-04]:4' --dry-run allreduce");
+  CHECK(idle.out.find("# 2 ranks on 1 of 4 hosts, nothing is started\n") == 0);
+  CHECK(idle.err ==
+        "collctl: note: no ranks on 3 of 4 hosts: node02, node03, node04; -n 4 --map-by host puts "
+        "some on every host\n");
   const json bound =
       json::parse(run_collctl("run -H a,b -N 1 --bind-to core --dry-run --json -- prog").out);
   CHECK(bound["hosts"][1]["ranks"] == json::array({1}));

@@ -65,7 +65,7 @@ run "${bench[@]}" --net nowhere
 ends_with "3 3 3 3 "
 has_err "network 'nowhere', which is neither ib nor socket"
 
-case_is "by the field's variable, as the log tells it"
+case_is "by NCCL's variable, as the log tells it"
 all=("NCCL_NET_PLUGIN=$plugins/libnccl-net-fake12.so")
 run "${bench[@]}" -v
 ends_with "0 0 0 0 "
@@ -85,7 +85,7 @@ for none in nowhere "$plugins/libnccl-net-nowhere.so"; do
   all=("NCCL_NET_PLUGIN=$none")
   run "${bench[@]}"
   ends_with "3 3 3 3 "
-  has_err "COLLCTL_NET_PLUGIN=$none: network plugin '$none'"
+  has_err "NCCL_NET_PLUGIN=$none: network plugin '$none'"
 done
 all=(NCCL_NET_PLUGIN=none)
 run "${bench[@]}"

@@ -28,7 +28,8 @@ bool same_word(const std::string& a, const std::string& b) {
 // The plugin is first choice where a library is named, and the only one where `wanted` names it.
 // What the user named is used, or an error: another network would be measured in its place.
 Status find_plugin(const std::string& wanted, uint64_t comm_hash, NetPresence& found) {
-  std::string library = base::knob_text(base::KnobId::net_plugin);
+  const base::KnobValue knob = base::knob_value(base::KnobId::net_plugin);
+  std::string library = knob.text;
   const bool by_name = !wanted.empty() && wanted != "ib" && wanted != "socket";
   if (library == "none") library.clear();
   if (by_name && library.empty()) library = wanted;
@@ -44,9 +45,9 @@ Status find_plugin(const std::string& wanted, uint64_t comm_hash, NetPresence& f
       return std::move(error).within(
           format("network '{}', which is neither ib nor socket", wanted));
     error.hint +=
-        format("{}COLLCTL_NET_PLUGIN=none, or --net ib or socket, goes without the plugin",
-               error.hint.empty() ? "" : "; ");
-    return std::move(error).within(format("COLLCTL_NET_PLUGIN={}", library));
+        format("{}{}=none, or --net ib or socket, goes without the plugin",
+               error.hint.empty() ? "" : "; ", knob.origin);
+    return std::move(error).within(format("{}={}", knob.origin, library));
   }
   found.kinds |= by_name ? kNetPlugin | kNetOnlyPlugin : kNetPlugin;
   found.plugin = std::move(*plugin);

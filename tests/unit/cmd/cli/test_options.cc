@@ -46,6 +46,8 @@ TEST_CASE("what stands after the first -- is the program's", "[cmd]") {
 
 TEST_CASE("mistakes are one sentence that says what was expected", "[cmd]") {
   CHECK(usage_error("alreduce") == "unknown command 'alreduce'; did you mean allreduce?");
+  CHECK(usage_error("tpo") == "unknown command 'tpo'; did you mean topo?");
+  CHECK(usage_error("foo") == "unknown command 'foo'; collctl -h lists the commands");
   CHECK(usage_error("frobnicate") == "unknown command 'frobnicate'; collctl -h lists the commands");
   CHECK(usage_error("-n 4 run allreduce") ==
         "unknown option -n; the command comes first, for example: collctl run -n 4 allreduce");
@@ -132,7 +134,6 @@ TEST_CASE("a value that means another is said", "[cmd]") {
   ends("allreduce --device gpu", "cuda");
   ends("allreduce --device GPUs", "cuda");
   ends("allreduce --op add", "sum");
-  ends("allreduce -o add", "sum");
   ends("allreduce --op mean", "avg");
   ends("run --map-by node allreduce", "host");
   ends("run --map-by ppr:4:node allreduce", "-N 4");
@@ -145,8 +146,8 @@ TEST_CASE("a program's name without -- shows the whole line with it", "[cmd]") {
         "run: unknown collective 'python3'; a program goes after --: collctl run -n 2 -- python3 "
         "-c 'print(1)'");
   // Its options are not ours.
-  CHECK(usage_error("run -n2 -x A=1 ./reduce.py --lr 3 -Q").ends_with(
-      "collctl run -n2 -x A=1 -- ./reduce.py --lr 3 -Q"));
+  CHECK(usage_error("run -n2 -x A=1 ./reduce.py --lr 3 -Q")
+            .ends_with("collctl run -n2 -x A=1 -- ./reduce.py --lr 3 -Q"));
   // A mistake before it is.
   CHECK(usage_error("run --bogus 3 python3") ==
         "run: unknown option --bogus; collctl run -h lists the options");
@@ -164,6 +165,7 @@ TEST_CASE("nccl-tests' options mean the same where they can", "[cmd]") {
   CHECK(operation.notes ==
         std::vector<std::string>{"-o max: taken as the operation (--op max); a file's name has an "
                                  "ending, such as .json"});
+  CHECK(bench("allreduce -o add").ops == std::vector{kernels::RedOp::sum});
   CHECK(interpret_launch(good("allreduce -g 8"))->ranks == 8);
   CHECK(interpret_launch(good("allreduce -t 2 -g 4"))->ranks == 8);
   CHECK(good("allreduce -t 2 -g 4").notes == std::vector<std::string>{"-t 2 -g 4 is -n 8 here"});
@@ -380,6 +382,8 @@ TEST_CASE("help is given whatever else is wrong with the line", "[cmd]") {
   CHECK(good("run --help=hosts").help_topic == "hosts");
   CHECK(good("run --help map-by allreduce").help_topic == "map-by");
   CHECK(good("run --help allreduce").help_topic.empty());
+  CHECK(good("run --help -n 4").help_topic.empty());
+  CHECK(good("run -h nonsense").help_topic.empty());
   CHECK(good("--help run").command == find_command("run"));
   // After -- it is the program's.
   CHECK_FALSE(good("run -- prog --help").help);

@@ -106,8 +106,8 @@ TEST_CASE("the verdict: wrong data before thresholds before what is missing", "[
   REQUIRE(verdict.reasons.size() == 1);
   CHECK(verdict.reasons[0].code == "below-min-busbw");
   CHECK(verdict.reasons[0].message ==
-        "allreduce 1 GiB float32 sum ring/simple in place: bus bandwidth 3.600 GB/s, at least "
-        "3.700 asked");
+        "allreduce 1 GiB float32 sum ring/simple in place: bus bandwidth 3.600 GB/s, below "
+        "the minimum of 3.700");
   limits.min_busbw = limit(0.005, 8);
   CHECK(judge(report, limits).ok);
   limits.max_latency = limit(5.2);  // at the smallest size; in place has 5.5
