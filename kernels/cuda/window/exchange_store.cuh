@@ -45,7 +45,7 @@ __device__ void push_chunks(Group& group, const Chunks& chunks) {
       store_volatile(&x.store().given[group.slot(before + c)], before + c + 1);
   }
 }
-// The blocks of all other operations, as push_slices() and take_from_peers() want them.
+// The blocks of all other operations, as push_slices() wants them.
 struct Blocks {
   uint64_t stride, bytes;
   __device__ uint64_t first(int peer) const { return uint64_t(peer) * stride; }
@@ -55,17 +55,58 @@ struct Blocks {
 template <WordKind kKind, bool kVec>
 __device__ void sum_chunks(Group& group, const Chunks& chunks, bool whole, uint64_t from) {
   const Exchange& x = group.x;
+  const int me = x.memory.rank, t = group.t;
   const int mine = group.peer();
+  const bool takes = mine >= 0 && x.takes(mine);
   const uint64_t before = group.before();
-  sum_from_peers<kKind, kVec>(
-      group, chunks, x.input + x.reduce_own, chunks.bytes, mine >= 0 && x.takes(mine), from,
-      [&](uint64_t c) {
-        // In place: what is written here must have been given away before.
-        if (whole && group.t == kGroupThreads - 1 && x.gives_to != Peers::none)
-          group.wait(&x.store().given[group.slot(before + c)], before + c, x.memory.rank,
-                     WaitSide::send);
-      },
-      [&](uint64_t c) { return EmitOutput{x.output + chunks.at(c)}; }, [](uint64_t) {});
+  for (uint64_t c = from; c < chunks.count; c = group.next()) {
+    const uint64_t at = chunks.at(c);
+    const uint64_t number = takes ? group.number(kReceived, mine, c) : 0;
+    if (takes)
+      group.wait(counts_of(x, x.layout.arrived, me, mine) + group.slot(number), number, mine,
+                 WaitSide::recv);
+    // In place: what is written here must have been given away before.
+    if (whole && t == kGroupThreads - 1 && x.gives_to != Peers::none)
+      group.wait(&x.store().given[group.slot(before + c)], before + c, me, WaitSide::send);
+    group.start();
+    reduce_staged<kKind, kVec>(
+        x, x.input + x.reduce_own + at,
+        [&](int p) { return slot_of(x, x.layout.stage, me, p, group.number(kReceived, p, c)); },
+        chunks.size(c), t, EmitOutput{x.output + at});
+    group.end();
+    // What was staged has been used by now: the loads are over, and nothing else was written.
+    if (takes && !group.has_failed())
+      store_volatile(counts_of(x, x.layout.taken, mine, me) + group.slot(number), number + 1);
+  }
+}
+
+// Puts what arrived into place, a chunk of one peer a turn, and of every chunk the own one last.
+template <bool kVec>
+__device__ void take_chunks(Group& group, const Chunks& chunks, uint64_t from) {
+  const Exchange& x = group.x;
+  const int me = x.memory.rank;
+  for (uint64_t turn = from; turn < group.count; turn = group.next()) {
+    const auto [c, p] = peer_turn(x, x.takes_from, turn, x.copy_own);
+    const uint64_t at = chunks.at(c);
+    const uint32_t n = chunks.size(c);
+    if (p < 0) {
+      group.start();
+      copy_bytes<kVec, false>(x.input + x.own_in + at, x.output + x.own_out + at, n, group.t);
+      group.end();
+      continue;
+    }
+    const bool mine = group.peer() == p;
+    const uint64_t number = group.number(kReceived, p, c);
+    if (mine)
+      group.wait(counts_of(x, x.layout.arrived, me, p) + group.slot(number), number, p,
+                 WaitSide::recv);
+    group.start();
+    copy_bytes<kVec, true>(slot_of(x, x.layout.stage, me, p, number),
+                           x.output + p * x.out_stride + at, n, group.t);
+    group.end();
+    if (mine && !group.has_failed())
+      store_volatile(counts_of(x, x.layout.taken, p, me) + group.slot(number), number + 1);
+  }
 }
 
 template <WordKind kKind, bool kVec>
@@ -88,9 +129,7 @@ __global__ void __launch_bounds__(kStoreThreads)
   const int number = int(threadIdx.x) / kGroupThreads;
   const auto take = [&](Group& group, uint64_t from) {
     if constexpr (kCopies)
-      take_from_peers<kVec>(group, Blocks{x.out_stride, x.bytes}, chunks,
-                            Arrivals{kReceived, x.layout.arrived, x.layout.taken, x.layout.stage},
-                            x.copy_own, from);
+      take_chunks<kVec>(group, chunks, from);
     else
       sum_chunks<kKind, kVec>(group, chunks, whole, from);
   };

@@ -54,35 +54,6 @@ __device__ void push_slices(Group& group, const SlicesOf& slices, const Chunks& 
   }
 }
 
-// Adds up what all ranks have for this one, `bytes` from `own` on: the others' chunks out of their
-// slots. before(c): what else has to be waited for; after(c): this thread's peer is told of the
-// sum; emit(c) takes it.
-template <WordKind kKind, bool kVec, class Before, class Emit, class After>
-__device__ __forceinline__ void sum_from_peers(Group& group, const Chunks& chunks,
-                                               const uint8_t* own, uint64_t bytes, bool takes,
-                                               uint64_t from, Before before, Emit emit,
-                                               After after) {
-  const Exchange& x = group.x;
-  const int me = x.memory.rank, mine = group.peer();
-  for (uint64_t c = from; c < chunks.count; c = group.next()) {
-    const uint64_t came = takes ? group.number(kReceived, mine, c) : 0;
-    if (takes)
-      group.wait(counts_of(x, x.layout.arrived, me, mine) + group.slot(came), came, mine,
-                 WaitSide::recv);
-    before(c);
-    group.start();
-    reduce_staged<kKind, kVec>(
-        x, own + chunks.at(c),
-        [&](int p) { return slot_of(x, x.layout.stage, me, p, group.number(kReceived, p, c)); },
-        chunks.size(c, bytes), group.t, emit(c));
-    group.end();
-    // What was staged has been used by now: the loads are over.
-    if (!takes || group.has_failed()) continue;
-    after(c);
-    store_volatile(counts_of(x, x.layout.taken, mine, me) + group.slot(came), came + 1);
-  }
-}
-
 // Adds up the own slice and gives the sums to all. `slots`: room for a place of each peer, in
 // shared memory.
 template <WordKind kKind, bool kVec>
@@ -90,58 +61,50 @@ __device__ void sum_slices(Group& group, const Slices& slices, const Chunks& chu
                            uint8_t** slots, uint64_t from) {
   const Exchange& x = group.x;
   const int me = x.memory.rank, mine = group.peer();
-  const uint64_t first = slices.first(me);
-  uint64_t goes = 0;
-  sum_from_peers<kKind, kVec>(
-      group, chunks, x.input + first, slices.size(me), mine >= 0, from,
-      [&](uint64_t c) {
-        if (mine < 0) return;
-        goes = group.number(kResultSent, mine, c);
-        group.wait_slot(counts_of(x, x.layout.result_taken, me, mine), goes, mine);
-        slots[group.t] = slot_of(x, x.layout.results, mine, me, goes);
-      },
-      [&](uint64_t c) {
-        return EmitResult{x.output + first + chunks.at(c), slots, x.memory.nranks - 1};
-      },
-      [&](uint64_t) {
-        store_release(counts_of(x, x.layout.result_arrived, mine, me) + group.slot(goes), goes + 1);
-      });
+  for (uint64_t c = from; c < chunks.count; c = group.next()) {
+    const uint64_t came = mine >= 0 ? group.number(kReceived, mine, c) : 0;
+    const uint64_t goes = mine >= 0 ? group.number(kResultSent, mine, c) : 0;
+    if (mine >= 0) {
+      group.wait(counts_of(x, x.layout.arrived, me, mine) + group.slot(came), came, mine,
+                 WaitSide::recv);
+      group.wait_slot(counts_of(x, x.layout.result_taken, me, mine), goes, mine);
+      slots[group.t] = slot_of(x, x.layout.results, mine, me, goes);
+    }
+    group.start();
+    const uint64_t at = slices.first(me) + chunks.at(c);
+    const EmitResult emit{x.output + at, slots, x.memory.nranks - 1};
+    reduce_staged<kKind, kVec>(
+        x, x.input + at,
+        [&](int p) { return slot_of(x, x.layout.stage, me, p, group.number(kReceived, p, c)); },
+        chunks.size(c, slices.size(me)), group.t, emit);
+    group.end();
+    if (mine >= 0 && !group.has_failed()) {
+      store_release(counts_of(x, x.layout.result_arrived, mine, me) + group.slot(goes), goes + 1);
+      store_volatile(counts_of(x, x.layout.taken, mine, me) + group.slot(came), came + 1);
+    }
+  }
 }
 
-// Where what a peer gave lies, and how it is counted.
-struct Arrivals {
-  Count received;
-  uint64_t arrived, taken, slots;  // of the layout
-};
-
-// Puts what arrived into place, at slices.first(peer) of the output, a chunk of one peer a turn;
-// with `own` of every chunk the rank's own one last.
-template <bool kVec, class SlicesOf>
-__device__ __forceinline__ void take_from_peers(Group& group, const SlicesOf& slices,
-                                                const Chunks& chunks, const Arrivals& of, bool own,
-                                                uint64_t from) {
+// Puts the others' sums into place, a chunk of one peer a turn.
+template <bool kVec>
+__device__ void take_slices(Group& group, const Slices& slices, const Chunks& chunks,
+                            uint64_t from) {
   const Exchange& x = group.x;
   const int me = x.memory.rank;
   for (uint64_t turn = from; turn < group.count; turn = group.next()) {
-    const auto [c, p] = peer_turn(x, x.takes_from, turn, own);
-    const uint64_t at = chunks.at(c);
-    if (p < 0) {
-      group.start();
-      copy_bytes<kVec, false>(x.input + x.own_in + at, x.output + x.own_out + at, chunks.size(c),
-                              group.t);
-      group.end();
-      continue;
-    }
+    const auto [c, p] = peer_turn(x, x.takes_from, turn);
     const bool mine = group.peer() == p;
-    const uint64_t number = group.number(of.received, p, c);
+    const uint64_t number = group.number(kResultReceived, p, c);
     if (mine)
-      group.wait(counts_of(x, of.arrived, me, p) + group.slot(number), number, p, WaitSide::recv);
+      group.wait(counts_of(x, x.layout.result_arrived, me, p) + group.slot(number), number, p,
+                 WaitSide::recv);
     group.start();
-    copy_bytes<kVec, true>(slot_of(x, of.slots, me, p, number), x.output + slices.first(p) + at,
+    copy_bytes<kVec, true>(slot_of(x, x.layout.results, me, p, number),
+                           x.output + slices.first(p) + chunks.at(c),
                            chunks.size(c, slices.size(p)), group.t);
     group.end();
     if (mine && !group.has_failed())
-      store_volatile(counts_of(x, of.taken, p, me) + group.slot(number), number + 1);
+      store_volatile(counts_of(x, x.layout.result_taken, p, me) + group.slot(number), number + 1);
   }
 }
 
@@ -173,10 +136,7 @@ __global__ void __launch_bounds__(kStoreThreads)
                             joins ? group.join() : group.first());
   }
   Group group(x, shared, turns(StoreRole::take), StoreRole::take, 0, 1);
-  take_from_peers<kVec>(
-      group, slices, chunks,
-      Arrivals{kResultReceived, x.layout.result_arrived, x.layout.result_taken, x.layout.results},
-      false, role == StoreRole::take ? group.first() : group.join());
+  take_slices<kVec>(group, slices, chunks, role == StoreRole::take ? group.first() : group.join());
   end_store(
       x, shared, chunks.count, epoch, [](int, Count) { return true; },
       [&](StoreRole of) { return turns(of) + uint64_t(of) * gridDim.x; });
