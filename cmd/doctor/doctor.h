@@ -5,14 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "base/result.h"
 #include "cmd/job/job.h"
 #include "launcher/remote/probe.h"
 #include "launcher/remote/reach.h"
 
 namespace collctl::cmd {
-
-class JsonWriter;
 
 // One host as it was found.
 struct SurveyedHost {

@@ -4,9 +4,9 @@
 #include <map>
 
 #include "base/format.h"
+#include "base/json_writer.h"
 #include "cmd/command_line.h"
 #include "cmd/doctor/doctor.h"
-#include "cmd/text/json_writer.h"
 
 namespace collctl::cmd {
 namespace {

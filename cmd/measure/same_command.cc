@@ -1,12 +1,13 @@
 #include "cmd/measure/same_command.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/format.h"
-#include "cmd/text/json_fields.h"
 
 namespace collctl::cmd {
 namespace {
 
-using json_fields::Json;
+using Json = nlohmann::json;
 
 struct CommandField {
   const char* field;  // of BenchSpec::to_json()

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "base/result.h"
 #include "cmd/measure/bench.h"
-#include "cmd/text/json_writer.h"
 #include "cmd/rails/matrix.h"
 
 namespace collctl::cmd {
