@@ -14,11 +14,9 @@ namespace collctl::launcher {
 
 inline constexpr const char* kAgentCommand = "__agent";
 inline constexpr const char* kAgentWord = "@collctl-agent ";
-inline constexpr uint32_t kAgentVersion = 2;  // of this protocol: both sides must be the same
+inline constexpr uint32_t kAgentVersion = 3;  // of this protocol: both sides must be the same
 // Each side sends something at least this often; hearing nothing for the job's limit is an error.
 inline constexpr int64_t kBeatMs = 1000;
-// Input on its way to one rank.
-inline constexpr size_t kInputAhead = 256 << 10;
 
 enum class AgentFrame : uint16_t {
   // launcher -> agent
