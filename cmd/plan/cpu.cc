@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "cmd/verify/buffer_shape.h"
-#include "cmd/text/json_writer.h"
+#include "base/json_writer.h"
 #include "cmd/text/sizes.h"
-#include "cmd/topo/topo.h"
 #include "cmd/topo/parts.h"
+#include "cmd/topo/topo.h"
+#include "cmd/verify/buffer_shape.h"
 #include "launcher/hosts/placement.h"
 #include "runtime/plan/comm_shape.h"
 
