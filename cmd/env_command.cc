@@ -4,10 +4,10 @@
 
 #include "base/env.h"
 #include "base/format.h"
+#include "base/json_writer.h"
 #include "base/version.h"
-#include "cmd/root_commands.h"
-#include "cmd/text/json_writer.h"
 #include "cmd/cli/parse.h"
+#include "cmd/root_commands.h"
 #include "launcher/adopt/adopt.h"
 
 namespace collctl::cmd {
@@ -230,9 +230,9 @@ void note_strangers(Console& console) {
 Result<int> env_command(const ParsedLine& line, Console& console) {
   const auto list = visible_knobs();
   const AdoptedShown adopted = adopted_shown();
-  console.out(line.has("json") ? env_json(list, adopted)
-                               : env_text(list, console) + nccl_text(nccl_variables()) +
-                                     adopted_text(adopted));
+  console.out(line.has("json")
+                  ? env_json(list, adopted)
+                  : env_text(list, console) + nccl_text(nccl_variables()) + adopted_text(adopted));
   note_strangers(console);
   // Shown whatever they are; but what no command would take is said here already.
   if (adopted.error) {

@@ -4,9 +4,9 @@
 #include <iterator>
 
 #include "base/format.h"
-#include "cmd/root_commands.h"
-#include "cmd/text/json_fields.h"
+#include "base/json_record.h"
 #include "cmd/report/read.h"
+#include "cmd/root_commands.h"
 
 namespace collctl::cmd {
 namespace {
@@ -17,7 +17,8 @@ Result<std::string> content_of(const std::string& path) {
   std::string text;
   // What is too long is refused by who reads it.
   char block[64 << 10];
-  while (text.size() <= json_fields::kMaxText && (in.read(block, sizeof block), in.gcount() > 0))
+  while (text.size() <= JsonRecord::kMostDocument &&
+         (in.read(block, sizeof block), in.gcount() > 0))
     text.append(block, size_t(in.gcount()));
   if (in.bad()) return Error(ErrorCode::usage, format("{}: cannot be read to its end", path));
   return text;

@@ -1,8 +1,8 @@
 // `version`: what this binary is and what built it.
 #include "base/format.h"
+#include "base/json_writer.h"
 #include "base/version.h"
 #include "cmd/root_commands.h"
-#include "cmd/text/json_writer.h"
 #include "kernels/algo/algorithms.h"
 #include "kernels/cuda/launcher/launcher.h"
 #include "launcher/ssh/library.h"

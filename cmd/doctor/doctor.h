@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "base/result.h"
 #include "cmd/cli/parse.h"
 #include "cmd/job/job.h"
@@ -13,8 +14,6 @@
 #include "launcher/remote/reach.h"
 
 namespace collctl::cmd {
-
-class JsonWriter;
 
 // One host as it was found.
 struct SurveyedHost {

@@ -4,10 +4,10 @@
 #include <map>
 
 #include "base/format.h"
+#include "base/json_writer.h"
 #include "base/version.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/judge/json.h"
-#include "cmd/text/json_writer.h"
 
 namespace collctl::cmd {
 namespace {

@@ -1,10 +1,9 @@
 #include "cmd/job/config.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/json_record.h"
 #include "base/rank_env.h"
 #include "cmd/job/device_choice.h"
 #include "launcher/hosts/placement.h"
@@ -12,8 +11,6 @@
 
 namespace collctl::cmd {
 namespace {
-
-using Json = nlohmann::json;
 
 Address loopback() {
   Address a;
@@ -26,43 +23,27 @@ Address loopback() {
 
 }  // namespace
 
+static void fields(JsonRecord& io, RankConfig& config) {
+  io.field("size", config.size, 1);
+  io.field("rank", config.rank, 0, config.size - 1);
+  io.field("verbosity", config.verbosity);
+  io.field("start_timeout_s", config.start_timeout_s);
+  io.field("one_host", config.one_host);
+  io.field("hosts", config.hosts);
+  io.field("task", config.task);
+  io.field("settings", config.settings);
+  io.document("options", config.options);
+}
+
 std::string RankConfig::to_json() const {
-  return Json{{"rank", rank},           {"size", size},
-              {"verbosity", verbosity}, {"start_timeout_s", start_timeout_s},
-              {"one_host", one_host},   {"hosts", hosts},
-              {"task", task},           {"settings", settings.to_json()},
-              {"options", options}}
-      .dump();
+  return json_of(*this);
 }
 
 Result<RankConfig> RankConfig::from_json(const std::string& text) {
-  const Json j = Json::parse(text, nullptr, false);
-  const Error bad(ErrorCode::defect, "malformed configuration from the launcher");
-  if (!j.is_object()) return bad;
-  RankConfig c;
-  const auto whole = [&](const char* key, int& to) {
-    if (!j.contains(key) || !j[key].is_number_integer()) return false;
-    to = j[key].get<int>();
-    return true;
-  };
-  const auto text_of = [&](const char* key, std::string& to) {
-    if (!j.contains(key) || !j[key].is_string()) return false;
-    to = j[key].get<std::string>();
-    return true;
-  };
-  std::string settings;
-  if (!whole("rank", c.rank) || !whole("size", c.size) || !whole("verbosity", c.verbosity) ||
-      !j.contains("start_timeout_s") || !j["start_timeout_s"].is_number() || !text_of("task", c.task) ||
-      !text_of("settings", settings) || !text_of("options", c.options) || !j.contains("one_host") || !j["one_host"].is_boolean() ||
-      !j.contains("hosts") || !j["hosts"].is_array() || c.size < 1 || c.rank < 0 ||
-      c.rank >= c.size)
-    return bad;
-  c.start_timeout_s = j["start_timeout_s"].get<double>();
-  c.one_host = j["one_host"].get<bool>();
-  for (const Json& host : j["hosts"])
-    if (host.is_string()) c.hosts.push_back(host.get<std::string>());
-  COLL_ASSIGN(c.settings, RankSettings::from_json(settings));
-  return c;
+  auto config = record_of<RankConfig>(text);
+  if (config) return config;
+  return Error(ErrorCode::defect,
+               "malformed configuration from the launcher: " + config.error().message);
 }
 
 RankSettings completed(const RankSettings& settings, const LaunchOptions& options) {
@@ -148,7 +129,9 @@ std::vector<std::string> exported_environment(const std::vector<std::string>& ex
 
 RankSettings for_rank(const RankSettings& settings, int local_rank, int gpus) {
   RankSettings own = settings;
-  own.device = settings.device_request != DeviceRequest::cuda ? -1 : gpus > 0 ? local_rank % gpus : local_rank;
+  own.device = settings.device_request != DeviceRequest::cuda ? -1
+               : gpus > 0                                     ? local_rank % gpus
+                                                              : local_rank;
   return own;
 }
 

@@ -15,7 +15,7 @@ struct RankConfig {
   double start_timeout_s = 60;
   bool one_host = true;            // all ranks are on one: the root may listen on loopback
   std::vector<std::string> hosts;  // by rank; rank 0 alone gets it
-  std::string task;     // RankTask::name
+  std::string task;                // RankTask::name
   RankSettings settings;
   std::string options;  // the task's
 

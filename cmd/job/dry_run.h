@@ -1,10 +1,10 @@
 // `run --dry-run`: which ranks would run where, as a table or as collctl.run/1. Contacts nobody:
 // what only the hosts know is "asked at start" (null in JSON).
 #pragma once
+#include "base/json_writer.h"
 #include "cmd/cli/parse.h"
 #include "cmd/job/job.h"
 #include "cmd/text/console.h"
-#include "cmd/text/json_writer.h"
 
 namespace collctl::cmd {
 

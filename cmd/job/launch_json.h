@@ -3,8 +3,8 @@
 #pragma once
 #include <vector>
 
+#include "base/json_writer.h"
 #include "cmd/job/job.h"
-#include "cmd/text/json_writer.h"
 
 namespace collctl::cmd {
 

@@ -1,10 +1,11 @@
-// Findings as in the JSON of every report that has checks; a measured value with a unit is a number.
+// Findings as in the JSON of every report that has checks; a measured value with a unit is a
+// number.
 #pragma once
 #include <string>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "cmd/judge/finding.h"
-#include "cmd/text/json_writer.h"
 
 namespace collctl::cmd {
 

@@ -14,6 +14,10 @@ namespace collctl::kernels::cuda {
 struct Launcher;
 }
 
+namespace collctl::base {
+class JsonRecord;
+}
+
 namespace collctl::cmd {
 
 enum class DeviceRequest : uint8_t { cpu, cuda, automatic };
@@ -29,13 +33,11 @@ struct RankSettings {
   // What runs works on GPUs: null, this build's kernels. Tests put the host there; it does not
   // travel.
   const kernels::cuda::Launcher* launcher = nullptr;
-
-  std::string to_json() const;
-  static Result<RankSettings> from_json(const std::string& text);
 };
+void fields(base::JsonRecord& io, RankSettings& settings);
 
-// Where a task's results go: called on the rank, in the launcher's process, or by what passes them on
-// between the two.
+// Where a task's results go: called on the rank, in the launcher's process, or by what passes them
+// on between the two.
 class TaskSink {
  public:
   virtual ~TaskSink() = default;

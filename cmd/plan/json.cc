@@ -1,5 +1,5 @@
 // The JSON of `plan`: that of `topo` (collctl.topo/1), and every ring, tree, device and candidate.
-#include "cmd/text/json_writer.h"
+#include "base/json_writer.h"
 #include "cmd/plan/plan.h"
 #include "cmd/topo/topo.h"
 

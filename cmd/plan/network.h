@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "base/json_writer.h"
 #include "base/result.h"
-#include "cmd/text/json_writer.h"
 #include "runtime/plan/network_reduction.h"
 
 namespace collctl::cmd {

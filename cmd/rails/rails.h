@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "base/result.h"
 #include "cmd/cli/parse.h"
 #include "cmd/measure/task.h"
-#include "cmd/text/json_writer.h"
 #include "cmd/rails/matrix.h"
 
 namespace collctl::cmd {

@@ -1,13 +1,11 @@
 // The report of `rails` as it travels from rank 0 to the launcher, and as --json shows it.
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/json_record.h"
 #include "cmd/measure/abort_scope.h"
-#include "cmd/text/json_fields.h"
 #include "cmd/rails/rails.h"
 
 namespace collctl::cmd {
-
-using namespace json_fields;
 
 namespace {
 
@@ -31,98 +29,61 @@ RailsNic nic_of(const runtime::RailNic& nic) {
   return out;
 }
 
-void write(JsonWriter& json, const RailsNic& nic) {
-  json.begin_object().field("name", nic.name).field("link", nic.link).field("rdma", nic.rdma);
-  json.field("rate_Gbps", nic.rate_Gbps).field("mtu", nic.mtu).field("lid", nic.lid);
-  json.field("address", nic.address).key("gids").begin_array();
-  for (const RailsGid& gid : nic.gids)
-    json.begin_object()
-        .field("index", gid.index)
-        .field("type", gid.type)
-        .field("address", gid.address)
-        .end_object();
-  json.end_array().end_object();
-}
-
-void write(JsonWriter& json, const RailsCell& cell) {
-  json.begin_object().field("end", rail_word(cell.end)).field("GBps", cell.GBps);
-  json.field("first_us", cell.first_us);
-  json.field("from_gid", cell.from_gid).field("to_gid", cell.to_gid);
-  json.field("gid_type", cell.gid_type).field("text", cell.text).end_object();
-}
-
-RailsNic read_nic(Fields& f) {
-  RailsNic nic;
-  f.text("name", nic.name);
-  f.text("link", nic.link);
-  f.flag("rdma", nic.rdma);
-  f.number("rate_Gbps", nic.rate_Gbps, 0, 1e9);
-  f.whole("mtu", nic.mtu, 0, 1 << 30);
-  f.whole("lid", nic.lid, 0, 65535);
-  f.text("address", nic.address);
-  f.list("gids", [&](const Json& element) {
-    Fields inner(element);
-    RailsGid gid;
-    inner.whole("index", gid.index, 0, 255);
-    inner.text("type", gid.type);
-    inner.text("address", gid.address);
-    f.take(inner);
-    nic.gids.push_back(std::move(gid));
-  });
-  return nic;
-}
-
-RailsHost read_host(Fields& f) {
-  RailsHost host;
-  f.text("host", host.host);
-  f.words("unused", host.unused);
-  f.text("why_no_rdma", host.why_no_rdma);
-  f.list("nics", [&](const Json& element) {
-    Fields inner(element);
-    host.nics.push_back(read_nic(inner));
-    f.take(inner);
-  });
-  return host;
-}
-
-RailsCell read_cell(Fields& f) {
-  RailsCell cell;
-  std::string word;
-  f.text("end", word);
-  int end = 0;
-  while (end < runtime::kRailEndCount && word != kEndWords[end]) ++end;
-  if (end == runtime::kRailEndCount) return f.fail("end", "a known word"), cell;
-  cell.end = RailEnd(end);
-  f.number("GBps", cell.GBps, 0, 1e9);
-  f.number("first_us", cell.first_us, 0, 1e12);
-  f.whole("from_gid", cell.from_gid, -1, 255);
-  f.whole("to_gid", cell.to_gid, -1, 255);
-  f.text("gid_type", cell.gid_type);
-  f.text("text", cell.text);
-  return cell;
-}
-
-RailsPair read_pair(Fields& f, const RailsReport& report) {
-  RailsPair pair;
-  const int hosts = int(report.hosts.size());
-  f.whole("from", pair.from, 0, hosts - 1);
-  f.whole("to", pair.to, 0, hosts - 1);
-  f.list("cells", [&](const Json& element) {
-    Fields inner(element);
-    pair.cells.push_back(read_cell(inner));
-    f.take(inner);
-  });
-  if (!f.status()) return pair;
-  if (pair.cells.size() !=
-      report.hosts[size_t(pair.from)].nics.size() * report.hosts[size_t(pair.to)].nics.size())
-    f.fail("cells", "one for each two NICs");
-  return pair;
-}
-
 }  // namespace
 
 const char* rail_word(RailEnd end) {
   return kEndWords[size_t(end)];
+}
+
+static void fields(JsonRecord& io, RailsGid& gid) {
+  io.field("index", gid.index, 0, 255);
+  io.field("type", gid.type);
+  io.field("address", gid.address);
+}
+
+static void fields(JsonRecord& io, RailsNic& nic) {
+  io.field("name", nic.name);
+  io.field("link", nic.link);
+  io.field("rdma", nic.rdma);
+  io.field("rate_Gbps", nic.rate_Gbps, 0, 1e9);
+  io.field("mtu", nic.mtu, 0, 1 << 30);
+  io.field("lid", nic.lid, 0, 65535);
+  io.field("address", nic.address);
+  io.field("gids", nic.gids);
+}
+
+static void fields(JsonRecord& io, RailsHost& host) {
+  io.field("host", host.host);
+  io.field("nics", host.nics);
+  io.field("unused", host.unused);
+  io.field("why_no_rdma", host.why_no_rdma);
+}
+
+static void fields(JsonRecord& io, RailsCell& cell) {
+  io.name("end", cell.end, runtime::kRailEndCount, rail_word);
+  io.field("GBps", cell.GBps, 0, 1e9);
+  io.field("first_us", cell.first_us, 0, 1e12);
+  io.field("from_gid", cell.from_gid, -1, 255);
+  io.field("to_gid", cell.to_gid, -1, 255);
+  io.field("gid_type", cell.gid_type);
+  io.field("text", cell.text);
+}
+
+static void fields(JsonRecord& io, RailsReport& report) {
+  io.field("one_host", report.one_host);
+  io.field("message_bytes", report.message_bytes);
+  io.field("hosts", report.hosts);
+  io.list("pairs", report.pairs, [&](RailsPair& pair) {
+    io.object("pairs", [&] {
+      const int last = int(report.hosts.size()) - 1;
+      io.field("from", pair.from, 0, last);
+      io.field("to", pair.to, 0, last);
+      io.field("cells", pair.cells);
+      if (io.status() && pair.cells.size() != report.hosts[size_t(pair.from)].nics.size() *
+                                                  report.hosts[size_t(pair.to)].nics.size())
+        io.fail("cells", "one for each two NICs");
+    });
+  });
 }
 
 RailsReport report_of(const runtime::RailMatrix& matrix, uint64_t message_bytes) {
@@ -153,44 +114,12 @@ RailsReport report_of(const runtime::RailMatrix& matrix, uint64_t message_bytes)
 }
 
 void write_rails(JsonWriter& json, const RailsReport& report) {
-  json.field("one_host", report.one_host).field("message_bytes", report.message_bytes);
-  json.key("hosts").begin_array();
-  for (const RailsHost& host : report.hosts) {
-    json.begin_object().field("host", host.host).key("nics").begin_array();
-    for (const RailsNic& nic : host.nics) write(json, nic);
-    json.end_array().key("unused").begin_array();
-    for (const std::string& text : host.unused) json.value(text);
-    json.end_array().field("why_no_rdma", host.why_no_rdma).end_object();
-  }
-  json.end_array().key("pairs").begin_array();
-  for (const RailsPair& pair : report.pairs) {
-    json.begin_object().field("from", pair.from).field("to", pair.to).key("cells").begin_array();
-    for (const RailsCell& cell : pair.cells) write(json, cell);
-    json.end_array().end_object();
-  }
-  json.end_array();
+  write_fields(json, report);
 }
 
 Result<RailsReport> read_rails(const std::string& text) {
-  constexpr const char* kContext = "reading the report of rails";
-  auto json = parse(text);
-  if (!json) return std::move(json.error()).within(kContext);
-  Fields f(*json);
-  RailsReport report;
-  f.flag("one_host", report.one_host);
-  f.count("message_bytes", report.message_bytes);
-  f.list("hosts", [&](const Json& element) {
-    Fields inner(element);
-    report.hosts.push_back(read_host(inner));
-    f.take(inner);
-  });
-  f.list("pairs", [&](const Json& element) {
-    Fields inner(element);
-    RailsPair pair = read_pair(inner, report);
-    f.take(inner);
-    report.pairs.push_back(std::move(pair));
-  });
-  COLL_TRY_IN(f.status(), kContext);
+  auto report = record_of<RailsReport>(text);
+  if (!report) return std::move(report.error()).within("reading the report of rails");
   return report;
 }
 
@@ -221,11 +150,7 @@ Status run_rails(const TaskContext& context) {
   sink.phase(rank, "measure");
   COLL_ASSIGN(const runtime::RailMatrix matrix, rails->run());
   if (rank == 0 || sink.every_rank()) {
-    JsonWriter json;
-    json.begin_object();
-    write_rails(json, report_of(matrix, spec.message_bytes));
-    json.end_object();
-    COLL_TRY(sink.record(json.take()));
+    COLL_TRY(sink.record(json_of(report_of(matrix, spec.message_bytes))));
   }
   sink.phase(rank, "finish");
   return {};
@@ -235,24 +160,20 @@ Status run_rails(const TaskContext& context) {
 
 const RankTask kRailsTask{.name = "rails", .run = run_rails};
 
+static void fields(JsonRecord& io, RailsSpec& spec) {
+  io.field("message_bytes", spec.message_bytes, 1, kMostRailsMessage);
+  io.field("seconds", spec.seconds, 0, 3600);
+  io.field("timeout_s", spec.timeout_s, 0, 3600);
+  io.field("net", spec.net);
+}
+
 std::string RailsSpec::to_json() const {
-  return json_fields::dump({{"message_bytes", message_bytes},
-                            {"seconds", seconds},
-                            {"timeout_s", timeout_s},
-                            {"net", net}});
+  return json_of(*this);
 }
 
 Result<RailsSpec> RailsSpec::from_json(const std::string& text) {
-  constexpr const char* kContext = "reading the options of rails";
-  auto json = json_fields::parse(text);
-  if (!json) return std::move(json.error()).within(kContext);
-  json_fields::Fields f(*json);
-  RailsSpec spec;
-  f.number("message_bytes", spec.message_bytes, 1, double(kMostRailsMessage));
-  f.number("seconds", spec.seconds, 0, 3600);
-  f.number("timeout_s", spec.timeout_s, 0, 3600);
-  f.text("net", spec.net);
-  COLL_TRY_IN(f.status(), kContext);
+  auto spec = record_of<RailsSpec>(text);
+  if (!spec) return std::move(spec.error()).within("reading the options of rails");
   return spec;
 }
 

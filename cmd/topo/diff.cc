@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/format.h"
-#include "cmd/text/json_writer.h"
+#include "base/json_writer.h"
 #include "cmd/topo/parts.h"
 #include "topology/detect/inspect.h"
 #include "topology/pci_use.h"

@@ -1,11 +1,10 @@
 #include "cmd/topo/hosts.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "base/json_record.h"
 #include "cmd/job/host_questions.h"
-#include "cmd/text/json_writer.h"
 #include "cmd/topo/diff.h"
 #include "cmd/topo/parts.h"
 #include "launcher/remote/probe.h"
@@ -14,8 +13,6 @@
 namespace collctl::cmd {
 namespace {
 
-using Json = nlohmann::json;
-
 // A detection takes a second; a busy host with many GPUs several.
 constexpr double kDetectSeconds = 60;
 constexpr size_t kMostDifferences = 12;  // of one host's differences
@@ -23,18 +20,35 @@ constexpr size_t kMostNames = 8;
 // A host whose devices are mostly at the same addresses is compared by them.
 constexpr double kSameBuild = 0.5;
 
-Json finding_json(const topology::Finding& finding) {
-  return {{"severity", topology::severity_name(finding.severity)},
-          {"what", finding.what},
-          {"where", finding.where},
-          {"remedy", finding.remedy}};
-}
+// What the agent of a host answers to kAskTopology.
+struct Answer {
+  std::string schema = "collctl.topo-answer/1", xml;
+  std::vector<topology::Finding> findings;
+  std::optional<launcher::RdmaFacts> rdma;
+  uint64_t memlock_bytes = base::kUnlimited;
+};
 
-topology::Finding finding_from(const Json& j) {
-  const bool warning = j.at("severity") == topology::severity_name(topology::Severity::warning);
-  return {warning ? topology::Severity::warning : topology::Severity::note,
-          plain(j.at("what").get<std::string>()), plain(j.at("where").get<std::string>()),
-          plain(j.at("remedy").get<std::string>())};
+}  // namespace
+}  // namespace collctl::cmd
+
+namespace collctl::topology {
+static void fields(JsonRecord& io, Finding& finding) {
+  io.name("severity", finding.severity, 2, severity_name);
+  io.field("what", finding.what);
+  io.field("where", finding.where);
+  io.field("remedy", finding.remedy);
+}
+}  // namespace collctl::topology
+
+namespace collctl::cmd {
+namespace {
+
+void fields(JsonRecord& io, Answer& answer) {
+  io.unless_empty("schema", answer.schema);
+  io.field("xml", answer.xml, JsonRecord::kMostDocument);
+  io.field("findings", answer.findings);
+  io.unless_empty("rdma", answer.rdma);
+  if (answer.rdma) io.field("memlock_bytes", answer.memlock_bytes);
 }
 
 std::string names_of(const std::vector<HostTopology>& hosts, const std::vector<int>& group) {
@@ -77,49 +91,33 @@ std::string odd_text(const std::vector<HostTopology>& hosts, const std::vector<i
 
 Result<std::string> topology_answer() {
   COLL_ASSIGN(const TopoView view, read_view(ViewOptions{}));
-  Json answer = {{"schema", "collctl.topo-answer/1"},
-                 {"xml", topology::write_xml(view.system)},
-                 {"findings", Json::array()}};
-  for (const auto& finding : view.findings) answer["findings"].push_back(finding_json(finding));
-  if (view.gpu_direct) {
-    answer["rdma"] = Json::parse(launcher::rdma_to_json({view.rdma, *view.gpu_direct}));
-    answer["memlock_bytes"] = view.memlock_bytes;
-  }
-  return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+  Answer answer;
+  answer.xml = topology::write_xml(view.system);
+  answer.findings = view.findings;
+  if (view.gpu_direct) answer.rdma = {view.rdma, *view.gpu_direct};
+  answer.memlock_bytes = view.memlock_bytes;
+  return json_of(answer);
 }
 
-Result<TopoView> view_of_answer(const std::string& answer, const std::string& host) {
-  std::string xml;
-  std::vector<topology::Finding> findings;
-  std::string rdma;
-  uint64_t memlock_bytes = base::kUnlimited;
-  try {
-    const Json j = Json::parse(answer);
-    xml = j.at("xml").get<std::string>();
-    if (j.contains("rdma")) {
-      rdma = j.at("rdma").dump(-1, ' ', false, Json::error_handler_t::replace);
-      memlock_bytes = j.at("memlock_bytes").get<uint64_t>();
-    }
-    for (const Json& each : j.at("findings")) {
-      if (findings.size() >= topology::kMaxFindings) break;
-      findings.push_back(finding_from(each));
-    }
-  } catch (const Json::exception& e) {
-    return Error(
-        ErrorCode::launch,
-        format("{}: what its agent says of the topology cannot be read: {}", host, plain(e.what())),
-        "is the same version of collctl there? --stage always sends this one");
-  }
-  COLL_ASSIGN(topology::Document document, topology::read_xml(xml, host));
+Result<TopoView> view_of_answer(const std::string& text, const std::string& host) {
+  auto answer = record_of<Answer>(text);
+  if (!answer)
+    return Error(ErrorCode::launch,
+                 format("{}: what its agent says of the topology cannot be read: {}", host,
+                        plain(answer.error().message)),
+                 "is the same version of collctl there? --stage always sends this one");
+  if (answer->findings.size() > topology::kMaxFindings)
+    answer->findings.resize(topology::kMaxFindings);
+  for (topology::Finding& finding : answer->findings)
+    for (std::string* said : {&finding.what, &finding.where, &finding.remedy}) *said = plain(*said);
+  COLL_ASSIGN(topology::Document document, topology::read_xml(answer->xml, host));
   COLL_ASSIGN(TopoView view, view_of(std::move(document.system), host, {}));
   view.live = true;
-  view.findings = std::move(findings);  // the host has said all that follows from it as well
-  view.memlock_bytes = memlock_bytes;
-  if (rdma.empty()) return view;
-  auto facts = launcher::rdma_from_json(rdma);
-  if (!facts) return std::move(facts.error()).within(host);
-  view.rdma = std::move(facts->rdma_devices);
-  view.gpu_direct = std::move(facts->gpu_direct);
+  view.findings = std::move(answer->findings);  // the host has said all that follows from it
+  view.memlock_bytes = answer->memlock_bytes;
+  if (!answer->rdma) return view;
+  view.rdma = std::move(answer->rdma->rdma_devices);
+  view.gpu_direct = std::move(answer->rdma->gpu_direct);
   return view;
 }
 

@@ -1,7 +1,7 @@
 // The JSON of `topo`: collctl.topo/1.
-#include "cmd/text/json_writer.h"
-#include "cmd/topo/topo.h"
+#include "base/json_writer.h"
 #include "cmd/topo/parts.h"
+#include "cmd/topo/topo.h"
 
 namespace collctl::cmd {
 namespace {

@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "cmd/text/json_writer.h"
+#include "base/json_writer.h"
 #include "cmd/text/sizes.h"
-#include "cmd/topo/topo.h"
 #include "cmd/topo/parts.h"
+#include "cmd/topo/topo.h"
 
 namespace collctl::cmd {
 namespace {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "cmd/cli/parse.h"
 #include "cmd/topo/view.h"
 #include "topology/search/search.h"
@@ -26,7 +27,6 @@ std::string topo_rdma(const TopoView& view, bool verbose);
 // first (`verbose`: all). Empty without RDMA devices.
 std::string topo_ports(const TopoView& view, const std::string& host, bool verbose);
 // "rdma" and "gdr" of the JSON, each with its key; nothing of a machine that is not this one.
-class JsonWriter;
 void write_rdma(const TopoView& view, JsonWriter& json);
 // Rings and trees as text: a summary of each pattern, then every distinct channel once. `parts`: of
 // the machine, one unless its GPUs do not all reach each other (topology/graph/parts.h).

@@ -1,20 +1,17 @@
 // What window-test found: its record between ranks and launcher, the verdict, text and JSON.
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "base/json_record.h"
 #include "cmd/judge/json.h"
-#include "cmd/text/heat_map.h"
-#include "cmd/text/json_fields.h"
-#include "cmd/text/json_writer.h"
+#include "cmd/measure/fields.h"
 #include "cmd/report/report.h"
+#include "cmd/text/heat_map.h"
 #include "cmd/text/sizes.h"
 #include "cmd/window_test/window_test.h"
 
 namespace collctl::cmd {
-
-using namespace json_fields;
 
 namespace {
 
@@ -94,31 +91,6 @@ Finding as_finding(const WindowCheck& own) {
   return check;
 }
 
-void write_pairs(JsonWriter& json, const WindowReport& report) {
-  json.key("pairs").begin_array();
-  for (const WindowPair& pair : report.pairs)
-    json.begin_object()
-        .field("from", pair.from)
-        .field("to", pair.to)
-        .field("path", pair.path)
-        .field("put_us", pair.put_us)
-        .field("get_us", pair.get_us)
-        .field("put_GBps", pair.put_GBps)
-        .field("get_GBps", pair.get_GBps)
-        .end_object();
-  json.end_array().field("pairs_left_out", report.pairs_left_out);
-  json.key("collectives").begin_array();
-  for (const WindowRatio& row : report.ratios)
-    json.begin_object()
-        .field("op", row.op)
-        .field("bytes", row.bytes)
-        .field("ordinary_us", row.ordinary_us)
-        .field("window_us", row.window_us)
-        .field("ratio", row.ratio())
-        .end_object();
-  json.end_array();
-}
-
 void write_hosts(JsonWriter& json, const WindowReport& report) {
   json.key("hosts").begin_array();
   for (const HostLine& line : report.header.hosts) {
@@ -131,114 +103,77 @@ void write_hosts(JsonWriter& json, const WindowReport& report) {
 
 }  // namespace
 
+static void fields(JsonRecord& io, WindowCheck& check) {
+  io.field("name", check.name);
+  io.number("status", check.status, int(FindingStatus::not_tested) + 1);
+  io.number("code", check.code, 256);
+  io.field("looks", check.looks);
+  io.field("message", check.message);
+  io.field("remedy", check.remedy);
+}
+
+static void fields(JsonRecord& io, WindowPair& pair) {
+  io.field("from", pair.from, 0, kMostRankNumber);
+  io.field("to", pair.to, 0, kMostRankNumber);
+  io.field("path", pair.path);
+  io.field("put_us", pair.put_us);
+  io.field("get_us", pair.get_us);
+  io.field("put_GBps", pair.put_GBps);
+  io.field("get_GBps", pair.get_GBps);
+}
+
+static void fields(JsonRecord& io, WindowRatio& row) {
+  double ratio = row.ratio();
+  io.field("op", row.op);
+  io.field("bytes", row.bytes);
+  io.field("ordinary_us", row.ordinary_us);
+  io.field("window_us", row.window_us);
+  io.field("ratio", ratio);  // for who reads it alone
+}
+
+static void fields(JsonRecord& io, Culprit& culprit) {
+  if (io.reading()) culprit = {.kind = "link", .name = {}, .confidence = 1, .evidence = {}};
+  io.field("name", culprit.name);
+  io.field("evidence", culprit.evidence);
+}
+
+static void time_fields(JsonRecord& io, WindowReport& report) {
+  io.field("pairs", report.pairs);
+  io.field("pairs_left_out", report.pairs_left_out);
+  io.field("collectives", report.ratios);
+}
+
+static void fields(JsonRecord& io, WindowReport& report) {
+  io.field("checks", report.checks);
+  time_fields(io, report);
+  io.field("culprits", report.culprits);
+}
+
 std::string WindowReport::to_json() const {
-  Json list = Json::array(), matrix = Json::array(), rows = Json::array(), accused = Json::array();
-  for (const WindowCheck& check : checks)
-    list.push_back({{"name", check.name},
-                    {"status", int(check.status)},
-                    {"code", int(check.code)},
-                    {"looks", check.looks},
-                    {"message", check.message},
-                    {"remedy", check.remedy}});
-  for (const WindowPair& pair : pairs)
-    matrix.push_back({{"from", pair.from},
-                      {"to", pair.to},
-                      {"path", pair.path},
-                      {"put_us", pair.put_us},
-                      {"get_us", pair.get_us},
-                      {"put_GBps", pair.put_GBps},
-                      {"get_GBps", pair.get_GBps}});
-  for (const WindowRatio& row : ratios)
-    rows.push_back({{"op", row.op},
-                    {"bytes", row.bytes},
-                    {"ordinary_us", row.ordinary_us},
-                    {"window_us", row.window_us}});
-  for (const Culprit& culprit : culprits)
-    accused.push_back({{"name", culprit.name}, {"evidence", culprit.evidence}});
-  return dump({{"checks", std::move(list)},
-               {"pairs", std::move(matrix)},
-               {"pairs_left_out", pairs_left_out},
-               {"ratios", std::move(rows)},
-               {"culprits", std::move(accused)}});
-}
-
-std::string WindowTestSpec::to_json() const {
-  return json_fields::dump({{"iterations", iterations},
-                            {"budget_s", budget_s},
-                            {"transport", transport},
-                            {"net", net}});
-}
-
-Result<WindowTestSpec> WindowTestSpec::from_json(const std::string& text) {
-  constexpr const char* kContext = "reading the options of window-test";
-  auto json = json_fields::parse(text);
-  if (!json) return std::move(json.error()).within(kContext);
-  json_fields::Fields f(*json);
-  WindowTestSpec spec;
-  f.whole("iterations", spec.iterations, 1, 1'000'000);
-  f.number("budget_s", spec.budget_s, 0, 1e6);
-  f.text("transport", spec.transport);
-  f.text("net", spec.net);
-  COLL_TRY_IN(f.status(), kContext);
-  return spec;
+  return json_of(*this);
 }
 
 Result<WindowReport> WindowReport::from_json(const std::string& text) {
-  constexpr int kMostRanks = 1 << 20;
-  COLL_ASSIGN(const Json json, parse(text));
-  Fields f(json);
-  WindowReport report;
-  f.list("checks", [&](const Json& element) {
-    Fields inner(element);
-    WindowCheck check;
-    int status = 0, code = 0;
-    inner.text("name", check.name);
-    inner.whole("status", status, 0, int(FindingStatus::not_tested));
-    inner.whole("code", code, 0, 255);
-    inner.count("looks", check.looks);
-    inner.text("message", check.message);
-    inner.text("remedy", check.remedy);
-    check.status = FindingStatus(status);
-    check.code = ErrorCode(code);
-    f.take(inner);
-    report.checks.push_back(std::move(check));
-  });
-  f.list("pairs", [&](const Json& element) {
-    Fields inner(element);
-    WindowPair pair;
-    inner.whole("from", pair.from, 0, kMostRanks);
-    inner.whole("to", pair.to, 0, kMostRanks);
-    inner.text("path", pair.path);
-    inner.real("put_us", pair.put_us);
-    inner.real("get_us", pair.get_us);
-    inner.real("put_GBps", pair.put_GBps);
-    inner.real("get_GBps", pair.get_GBps);
-    f.take(inner);
-    report.pairs.push_back(std::move(pair));
-  });
-  f.count("pairs_left_out", report.pairs_left_out);
-  f.list("ratios", [&](const Json& element) {
-    Fields inner(element);
-    WindowRatio row;
-    inner.text("op", row.op);
-    inner.count("bytes", row.bytes);
-    inner.real("ordinary_us", row.ordinary_us);
-    inner.real("window_us", row.window_us);
-    f.take(inner);
-    report.ratios.push_back(std::move(row));
-  });
-  f.list("culprits", [&](const Json& element) {
-    Fields inner(element);
-    Culprit culprit;
-    culprit.kind = "link";
-    culprit.confidence = 1;
-    inner.text("name", culprit.name);
-    inner.text("evidence", culprit.evidence);
-    f.take(inner);
-    report.culprits.push_back(std::move(culprit));
-  });
-  COLL_TRY_IN(f.status(), "reading a window-test record");
+  auto report = record_of<WindowReport>(text);
+  if (!report) return std::move(report.error()).within("reading a window-test record");
   return report;
+}
+
+static void fields(JsonRecord& io, WindowTestSpec& spec) {
+  io.field("iterations", spec.iterations, 1, 1'000'000);
+  io.field("budget_s", spec.budget_s, 0, 1e6);
+  io.field("transport", spec.transport);
+  io.field("net", spec.net);
+}
+
+std::string WindowTestSpec::to_json() const {
+  return json_of(*this);
+}
+
+Result<WindowTestSpec> WindowTestSpec::from_json(const std::string& text) {
+  auto spec = record_of<WindowTestSpec>(text);
+  if (!spec) return std::move(spec.error()).within("reading the options of window-test");
+  return spec;
 }
 
 Verdict judge(const WindowReport& report) {
@@ -247,8 +182,8 @@ Verdict judge(const WindowReport& report) {
     if (check.code == ErrorCode{}) continue;
     verdict.worsen(check.code);  // a check that failed has a code of its own
     const ReasonKind kind = check.status == FindingStatus::not_tested ? ReasonKind::not_tested
-                            : check.code == ErrorCode::bad_data     ? ReasonKind::wrong_data
-                                                                    : ReasonKind::failed;
+                            : check.code == ErrorCode::bad_data       ? ReasonKind::wrong_data
+                                                                      : ReasonKind::failed;
     if (verdict.reasons.size() < kMostListedReasons)
       verdict.reasons.push_back(
           {reason_row(kind).name, format("{}: {}", check.name, check.message), "", -1});
@@ -286,8 +221,8 @@ std::string window_text(const WindowReport& report, const Verdict& verdict, bool
   for (const WindowCheck& check : report.checks) {
     const char* word = check.status == FindingStatus::pass   ? "pass"
                        : check.status == FindingStatus::fail ? "FAIL"
-                       : check.code == ErrorCode{}         ? "n/a"
-                                                           : "not tested";
+                       : check.code == ErrorCode{}           ? "n/a"
+                                                             : "not tested";
     text += format("  {:<22}  {:<10}", check.name, word);
     if (check.looks > 0) text += format("  {} comparisons", check.looks);
     if (check.status == FindingStatus::not_tested) text += format("  {}", check.message);
@@ -296,8 +231,8 @@ std::string window_text(const WindowReport& report, const Verdict& verdict, bool
     if (check.status == FindingStatus::fail) text += format("    {}\n", check.message);
   }
   for (const Measure& measure : kMeasures)
-    text += whole && !report.pairs.empty() ? matrix_text(report, measure)
-                                           : path_lines(report, measure);
+    text +=
+        whole && !report.pairs.empty() ? matrix_text(report, measure) : path_lines(report, measure);
   if (report.pairs_left_out > 0)
     text += format("# {} of {} pairs of ranks were timed\n", report.pairs.size(),
                    report.pairs.size() + report.pairs_left_out);
@@ -324,7 +259,8 @@ void write_findings(JsonWriter& json, const WindowReport& report) {
   json.key("checks").begin_array();
   for (const WindowCheck& check : report.checks) write_finding(json, as_finding(check));
   json.end_array();
-  write_pairs(json, report);
+  JsonRecord io(json);
+  time_fields(io, described(report));
   write_culprits(json, report.culprits);
 }
 
@@ -372,10 +308,11 @@ std::string window_svg(const WindowReport& report) {
       HeatCell& cell = map.cells[size_t(pair.from) * ranks + size_t(pair.to)];
       cell.value = pair.*measure.value;
       cell.kind = pair.path;
-      cell.tip = format("rank {} of {} to rank {} of {} ({}): put {} us, {} GB/s; get {} us, {} GB/s",
-                        pair.from, hosts[size_t(pair.from)], pair.to, hosts[size_t(pair.to)],
-                        pair.path, four_digits(pair.put_us), four_digits(pair.put_GBps),
-                        four_digits(pair.get_us), four_digits(pair.get_GBps));
+      cell.tip =
+          format("rank {} of {} to rank {} of {} ({}): put {} us, {} GB/s; get {} us, {} GB/s",
+                 pair.from, hosts[size_t(pair.from)], pair.to, hosts[size_t(pair.to)], pair.path,
+                 four_digits(pair.put_us), four_digits(pair.put_GBps), four_digits(pair.get_us),
+                 four_digits(pair.get_GBps));
     }
     maps.push_back(std::move(map));
   }

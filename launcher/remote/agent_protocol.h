@@ -14,11 +14,9 @@ namespace collctl::launcher {
 
 inline constexpr const char* kAgentCommand = "__agent";
 inline constexpr const char* kAgentWord = "@collctl-agent ";
-inline constexpr uint32_t kAgentVersion = 2;  // of this protocol: both sides must be the same
+inline constexpr uint32_t kAgentVersion = 3;  // of this protocol: both sides must be the same
 // Each side sends something at least this often; hearing nothing for the job's limit is an error.
 inline constexpr int64_t kBeatMs = 1000;
-// Input on its way to one rank.
-inline constexpr size_t kInputAhead = 256 << 10;
 
 enum class AgentFrame : uint16_t {
   // launcher -> agent
@@ -52,8 +50,8 @@ struct AgentHello {
   std::string machine;  // x86_64, aarch64
   std::string address;  // at which it was reached, or its first; may be empty
   int32_t pid = 0, cores = 0, gpus = 0;
-  int32_t gpus_on_pci = 0;  // NVIDIA's, whether they can be used or not
-  std::string driver;       // NVIDIA's version; empty: none is loaded
+  int32_t gpus_on_pci = 0;           // NVIDIA's, whether they can be used or not
+  std::string driver;                // NVIDIA's version; empty: none is loaded
   std::vector<std::string> visible;  // CUDA_VISIBLE_DEVICES there: one entry or none
   uint16_t free_port = 0;            // of the moment, for MASTER_PORT
 

@@ -7,6 +7,7 @@
 #include "base/host_devices.h"
 #include "base/host_limits.h"
 #include "base/host_rdma.h"
+#include "base/json_record.h"
 #include "base/result.h"
 
 namespace collctl::launcher {
@@ -40,8 +41,7 @@ Result<HostFacts> gather_facts(const std::string& version);
 std::string facts_to_json(const HostFacts& facts);
 // Code launch when the text is malformed: the other side is another version of collctl.
 Result<HostFacts> facts_from_json(const std::string& text);
-// A part of it by itself; the same errors.
-std::string rdma_to_json(const RdmaFacts& facts);
-Result<RdmaFacts> rdma_from_json(const std::string& text);
+// A part of it as part of another document.
+void fields(JsonRecord& io, RdmaFacts& facts);
 
 }  // namespace collctl::launcher

@@ -1,22 +1,32 @@
 #include "launcher/ssh/config.h"
 
-#include <glob.h>
 #include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <fstream>
+#include <map>
 #include <sstream>
 
 #include "base/env.h"
-#include "launcher/ssh/config_values.h"
 
 namespace collctl::launcher {
 namespace {
 
-constexpr size_t kMostFile = 1 << 20;
+constexpr size_t kMostIdentities = 64;
+const char* const kDefaultKeys[] = {"id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519",
+                                    "id_ed25519_sk"};
+
+// 1..65535, digits only.
+bool parse_port(const std::string& text, int& port) {
+  int number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc() || end != text.data() + text.size() || number < 1 || number > 65535)
+    return false;
+  port = number;
+  return true;
+}
 
 }  // namespace
 
@@ -142,38 +152,53 @@ std::string expand_path(const std::string& path, const ConfigPlace& place,
 }
 
 ResolvedHost parse_resolved(const std::string& text, const ConfigPlace& place) {
-  RawConfig raw;
+  std::map<std::string, std::string> values;
+  std::vector<std::string> identities;
   std::istringstream lines(text);
-  std::string line;
-  while (std::getline(lines, line)) {
+  for (std::string line; std::getline(lines, line);) {
     const size_t space = line.find(' ');
-    if (space != std::string::npos) raw.take(line.substr(0, space), line.substr(space + 1));
+    if (space == std::string::npos) continue;
+    const std::string keyword = line.substr(0, space), value = line.substr(space + 1);
+    if (keyword != "identityfile")
+      values.emplace(keyword, value);
+    else if (identities.size() < kMostIdentities)
+      identities.push_back(value);
   }
-  return raw.finish(place);
-}
-
-std::vector<std::string> config_files(const std::string& asked, const ConfigPlace& place) {
-  if (asked == "none") return {};
-  if (!asked.empty()) return {asked};
-  return {place.home + "/.ssh/config", "/etc/ssh/ssh_config"};
-}
-
-std::optional<std::string> read_config_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  std::string text(kMostFile, '\0');
-  in.read(text.data(), std::streamsize(text.size()));
-  text.resize(size_t(in.gcount()));
-  return text;
-}
-
-std::vector<std::string> glob_config_files(const std::string& pattern) {
-  glob_t found{};
-  std::vector<std::string> files;
-  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
-    for (size_t i = 0; i < found.gl_pathc; ++i) files.emplace_back(found.gl_pathv[i]);
-  ::globfree(&found);
-  return files;
+  // "none" switches off.
+  const auto said = [&](const char* keyword) {
+    const std::string value = values[keyword];
+    return value == "none" ? std::string() : value;
+  };
+  ResolvedHost host;
+  host.host = place.name;
+  if (const std::string name = said("hostname"); !name.empty()) host.host = name;
+  static_cast<void>(parse_port(said("port"), host.port));  // else 22
+  host.user = values.count("user") == 1 ? values["user"] : place.local_user;
+  host.identities_only = said("identitiesonly") == "yes";
+  host.certificates = !said("certificatefile").empty();
+  if (const std::string agent = values["identityagent"]; agent.empty() || agent == "SSH_AUTH_SOCK")
+    host.identity_agent = place.agent_socket;
+  else if (agent != "none")
+    host.identity_agent = expand_path(agent, place, host);
+  host.host_key_alias = said("hostkeyalias");
+  host.proxy_command = said("proxycommand");
+  host.jumps = split_list(said("proxyjump"), ',');
+  for (const std::string& file : identities)
+    if (file != "none") host.identity_files.push_back(expand_path(file, place, host));
+  if (identities.empty())
+    for (const char* name : kDefaultKeys)
+      host.identity_files.push_back(place.home + "/.ssh/" + name);
+  const auto files = [&](const char* keyword, const char* defaults) {
+    std::vector<std::string> list;
+    for (const std::string& file :
+         split_list(values.count(keyword) == 1 ? said(keyword) : defaults, ' '))
+      list.push_back(expand_path(file, place, host));
+    return list;
+  };
+  host.user_known_hosts = files("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2");
+  host.global_known_hosts =
+      files("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2");
+  return host;
 }
 
 }  // namespace collctl::launcher

@@ -1,13 +1,9 @@
-// What the SSH configuration says about one host. From `ssh -G` (its output is resolved already)
-// or, where there is no ssh, from the files by a small parser of our own. Pure but for reading
-// files and the password database. Threads: values.
+// What the SSH configuration says about one host: the output of `ssh -G`, in which everything is
+// resolved already. Pure but for the password database. Threads: values.
 #pragma once
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "base/result.h"
 
 namespace collctl::launcher {
 
@@ -23,9 +19,7 @@ struct ResolvedHost {
   std::string proxy_command;
   std::vector<std::string> user_known_hosts, global_known_hosts;
   std::string host_key_alias;
-  // The files hold something that only ssh itself can resolve (Match with conditions, canonical
-  // names, unusual tokens): the values may differ from what it would say.
-  bool beyond_parser = false;
+  std::string unread;  // a file that could not be asked about: no ssh is installed here
 };
 
 // What tokens (%h, %d, ~) stand for.
@@ -36,27 +30,9 @@ struct ConfigPlace {
 };
 ConfigPlace config_place(const std::string& name);
 
-// The output of `ssh -G`.
+// The output of `ssh -G`. What it does not have (all of it, where there is no ssh) is as OpenSSH's
+// own defaults are.
 ResolvedHost parse_resolved(const std::string& text, const ConfigPlace& place);
-
-// The text of a file, nothing when it is not there.
-using ReadConfig = std::function<std::optional<std::string>(const std::string& path)>;
-// Names of the files that an Include pattern (absolute) stands for, sorted.
-using GlobConfig = std::function<std::vector<std::string>(const std::string& pattern)>;
-struct ConfigFiles {
-  std::vector<std::string> files;  // in order; the first value found counts
-  std::string user;                // asked for on the command line, empty and 0: not
-  int port = 0;
-  ReadConfig read;
-  GlobConfig glob;
-};
-// Knows Host with patterns and negation, Match all, Include, and the keywords that ResolvedHost
-// has; other Match blocks do not apply, other keywords are skipped. Errors (usage) have file:line.
-Result<ResolvedHost> resolve_config(const ConfigPlace& place, const ConfigFiles& files);
-// ~/.ssh/config and /etc/ssh/ssh_config, or the one file asked for ("none": none).
-std::vector<std::string> config_files(const std::string& asked, const ConfigPlace& place);
-std::optional<std::string> read_config_file(const std::string& path);
-std::vector<std::string> glob_config_files(const std::string& pattern);
 
 struct JumpHost {
   std::string user, host;

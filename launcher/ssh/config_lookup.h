@@ -1,7 +1,8 @@
-// Finds out what the SSH configuration says about a host, without blocking: our own parser, and
-// where the files go beyond it `ssh -G` as a child process, if ssh is installed (15 ms of processor
-// time for each host, which many hosts feel). Driven by a poll loop.
+// Finds out what the SSH configuration says about a host, without blocking: `ssh -G` as a child
+// process (15 ms of processor time for each), the defaults where no ssh is installed. Driven by a
+// poll loop. Threads: one.
 #pragma once
+#include <compare>
 #include <memory>
 #include <optional>
 
@@ -15,18 +16,30 @@ struct ConfigQuestion {
   std::string user;  // asked for; empty and 0: not
   int port = 0;
   std::string config_file;  // empty: the usual ones
+  auto operator<=>(const ConfigQuestion&) const = default;
 };
 
 class ConfigLookup {
  public:
+  // Who asks the same at the same time (a jump host of many hosts) gets the same answer.
+  static std::shared_ptr<ConfigLookup> ask(const ConfigQuestion& question);
   explicit ConfigLookup(ConfigQuestion question);
+  ~ConfigLookup();
+  ConfigLookup(const ConfigLookup&) = delete;
+  ConfigLookup& operator=(const ConfigLookup&) = delete;
   void add_interest(std::vector<pollfd>& fds) const;
   Deadline wakeup() const;
   void progress();
+  // Waits until fewer others run; no time of its own has begun.
+  bool waiting() const { return !child_ && !result_; }
   // None while it runs. Errors: code usage (a mistake in the configuration), unavailable.
   const std::optional<Result<ResolvedHost>>& result() const { return result_; }
 
  private:
+  void begin();
+  void start();
+  void finish(Result<ResolvedHost> result);
+
   ConfigQuestion question_;
   ConfigPlace place_;
   std::unique_ptr<ChildProcess> child_;

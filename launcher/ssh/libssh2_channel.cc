@@ -28,6 +28,14 @@ Libssh2Channel::Libssh2Channel(HostTarget target, ChannelOptions options, std::s
   ask_configuration();
 }
 
+// What may explain that a host is not found, or is another one.
+std::string Libssh2Channel::unread_configuration() const {
+  for (const Hop& hop : hops_)
+    if (!hop.resolved.unread.empty())
+      return hop.resolved.unread + " was not read, because ssh is not installed here";
+  return {};
+}
+
 Libssh2Channel::~Libssh2Channel() {
   release();
 }
@@ -64,6 +72,8 @@ void Libssh2Channel::fail(Error e, std::string incapable) {
     e.message = target_.name + ": " + e.message;
   }
   e.host = target_.name;
+  if (const std::string unread = unread_configuration(); !unread.empty())
+    e.hint += (e.hint.empty() ? "" : "; ") + unread + ": install openssh-client";
   error_ = std::move(e);
   incapable_ = std::move(incapable);
   phase_ = ChannelPhase::failed;
@@ -74,14 +84,14 @@ void Libssh2Channel::fail(Error e, std::string incapable) {
 
 void Libssh2Channel::ask_configuration() {
   const Hop& hop = hops_[current_];
-  lookup_ = std::make_unique<ConfigLookup>(
-      ConfigQuestion{hop.name, hop.user, hop.port, options_.config_file});
+  lookup_ = ConfigLookup::ask({hop.name, hop.user, hop.port, options_.config_file});
 }
 
 bool Libssh2Channel::look_up() {
   lookup_->progress();
+  if (lookup_->waiting()) set_deadline();
   if (!lookup_->result()) return false;
-  const std::unique_ptr<ConfigLookup> finished = std::move(lookup_);
+  const std::shared_ptr<ConfigLookup> finished = std::move(lookup_);
   const Result<ResolvedHost>& result = *finished->result();
   if (result) return configured(result.value());
   fail(result.error());
@@ -311,6 +321,7 @@ std::string Libssh2Channel::description() const {
     text += (i == 0 ? " through " : ", ") + hops_[i].name;
   const std::string how = hops_.back().session ? hops_.back().session->how() : how_;
   if (!how.empty()) text += ", " + how;
+  if (const std::string unread = unread_configuration(); !unread.empty()) text += "; " + unread;
   return text;
 }
 

@@ -66,6 +66,7 @@ class Libssh2Channel final : public HostChannel {
   void lose(const std::string& why);
   bool full() const { return output_.size() >= kMostBuffered || errors_.size() >= kMostBuffered; }
   Stage stage() const;
+  std::string unread_configuration() const;
   std::string hop_host(size_t index) const;  // what messages call it
   Ssh2Session& last() const { return *hops_.back().session; }
 
@@ -76,7 +77,7 @@ class Libssh2Channel final : public HostChannel {
   ChannelPhase phase_ = ChannelPhase::connecting;
   std::vector<Hop> hops_;  // the last is the host itself
   size_t current_ = 0;     // hop that is being looked up, later logged in
-  std::unique_ptr<ConfigLookup> lookup_;
+  std::shared_ptr<ConfigLookup> lookup_;
   std::unique_ptr<Dialer> dialer_;
   SocketTransport* socket_ = nullptr;  // owned by the first hop's session
   std::string where_, how_;

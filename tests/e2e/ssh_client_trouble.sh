@@ -184,7 +184,21 @@ without_ssh() {
   "${rig_on_head[@]}" env PATH=/nonexistent "$probe" --client "$client" --config "$ssh/../jump_config" far,node03 \
     'echo ${SSH_CLIENT%% *}' >"$out" 2>&1 </dev/null
   rc=$?
-  if [ "$client" = openssh ]; then has "install openssh-client"; else works; has "far out: $rig_network.2"; fi
+  is_code 1
+  has "install openssh-client"
+  case_is "no ssh on this machine, and no configuration"
+  "${rig_on_head[@]}" env PATH=/nonexistent "$probe" --client "$client" --config none node03 \
+    'echo ${SSH_CLIENT%% *}' >"$out" 2>&1 </dev/null
+  rc=$?
+  if [ "$client" = openssh ]; then has "install openssh-client"; else works; fi
+  case_is "no ssh on this machine, and a configuration of the user's"
+  cp "$ssh/../jump_config" "$ssh/config"
+  "${rig_on_head[@]}" env PATH=/nonexistent "$probe" --client "$client" far true >"$out" 2>&1 </dev/null
+  rc=$?
+  rm "$ssh/config"
+  is_code 1
+  has "install openssh-client"
+  [ "$client" = openssh ] || has ".ssh/config was not read, because ssh is not installed here"
 }
 
 configuration() {

@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/format.h"
 #include "base/held_signals.h"
+#include "base/json_record.h"
 #include "base/version.h"
 #include "topology/detect/archive.h"
 
@@ -18,7 +18,6 @@ namespace collctl::topology {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 const std::string kMeta = "/meta.json", kDrivers = "/drivers.json", kSys = "/sys";
 constexpr const char* kSchema = "collctl.snapshot/1";
@@ -35,23 +34,27 @@ Result<std::string> file_content(const std::string& path, size_t most) {
   return text;
 }
 
+struct Meta {
+  std::string schema, version, arch, host;
+};
+void fields(JsonRecord& io, Meta& meta) {
+  io.field("schema", meta.schema);
+  io.unless_empty("version", meta.version);
+  io.unless_empty("arch", meta.arch, kMaxName);
+  io.unless_empty("host", meta.host, kMaxName);
+}
+
 Status read_meta(const std::string& text, const std::string& name, Reader& reader) {
   const auto wrong = [&](const std::string& what) {
     return Error(ErrorCode::usage, format("{}: {}", name + kMeta, what),
                  "expected a snapshot made by collctl topo --save");
   };
-  try {
-    const json j = json::parse(text);
-    const std::string schema = j.at("schema");
-    if (schema != kSchema)
-      return wrong(format("schema '{}': expected {}", schema.substr(0, 40), kSchema));
-    reader.host = j.value("host", "");
-    reader.arch = j.value("arch", "");
-    if (reader.host.size() > kMaxName || reader.arch.size() > kMaxName)
-      return wrong(format("a name longer than {} bytes", kMaxName));
-  } catch (const json::exception& error) {
-    return wrong(error.what());
-  }
+  auto meta = record_of<Meta>(text);
+  if (!meta) return wrong(meta.error().message);
+  if (meta->schema != kSchema)
+    return wrong(format("schema '{}': expected {}", meta->schema.substr(0, 40), kSchema));
+  reader.host = std::move(meta->host);
+  reader.arch = std::move(meta->arch);
   return {};
 }
 
@@ -169,11 +172,8 @@ Detected discover_recorded(Reader& reader, TreeNodes& taken) {
 }
 
 TreeNodes snapshot_files(const Reader& reader, TreeNodes taken) {
-  const json meta{{"schema", kSchema},
-                  {"version", base::kVersion},
-                  {"arch", reader.arch},
-                  {"host", reader.host}};
-  taken[kMeta] = {EntryKind::file, meta.dump(1, ' ', false, json::error_handler_t::replace) + "\n"};
+  const Meta meta{kSchema, base::kVersion, reader.arch, reader.host};
+  taken[kMeta] = {EntryKind::file, base::indented_json(json_of(meta))};
   taken[kDrivers] = {EntryKind::file, drivers_json(reader.drivers)};
   taken.try_emplace("/sys", TreeNode{EntryKind::folder, ""});
   return taken;

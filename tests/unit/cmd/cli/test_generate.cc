@@ -13,7 +13,8 @@ namespace fs = std::filesystem;
 namespace {
 
 // The checkout, found from this file's own path.
-const fs::path kRoot = fs::path(__FILE__).parent_path().parent_path().parent_path().parent_path();
+const fs::path kRoot =
+    fs::path(__FILE__).parent_path().parent_path().parent_path().parent_path().parent_path();
 
 std::string content(const fs::path& path) {
   std::ifstream in(path);

@@ -11,7 +11,7 @@
 #include <sstream>
 #include <thread>
 
-#include "cmd/text/json_writer.h"
+#include "base/json_writer.h"
 #include "cmd/report/report.h"
 #include "cmd/text/sizes.h"
 #include "tests/catch.h"

@@ -1,9 +1,9 @@
 // RDMA devices in the report of a machine: text and JSON, by hand.
 #include <nlohmann/json.hpp>
 
-#include "cmd/text/json_writer.h"
-#include "cmd/topo/topo.h"
+#include "base/json_writer.h"
 #include "cmd/topo/hosts.h"
+#include "cmd/topo/topo.h"
 #include "launcher/remote/probe.h"
 #include "tests/catch.h"
 #include "topology/xml/xml.h"
@@ -112,11 +112,12 @@ TEST_CASE("topo --json has RDMA devices and the way to GPU memory, of this machi
 
 TEST_CASE("topo -H shows the ports of all hosts with the GIDs that connections take", "[topo]") {
   const TopoView here = machine();
-  const json answer = {{"schema", "collctl.topo-answer/1"},
-                       {"xml", topology::write_xml(here.system)},
-                       {"findings", json::array()},
-                       {"rdma", json::parse(launcher::rdma_to_json({here.rdma, *here.gpu_direct}))},
-                       {"memlock_bytes", 65536}};
+  const json answer = {
+      {"schema", "collctl.topo-answer/1"},
+      {"xml", topology::write_xml(here.system)},
+      {"findings", json::array()},
+      {"rdma", json::parse(json_of(launcher::RdmaFacts{here.rdma, *here.gpu_direct}))},
+      {"memlock_bytes", 65536}};
   std::vector<HostTopology> hosts;
   for (const char* name : {"node01", "node02"}) {
     auto view = view_of_answer(answer.dump(), name);

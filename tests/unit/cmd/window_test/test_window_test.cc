@@ -7,8 +7,8 @@
 
 #include "cmd/text/heat_map.h"
 #include "cmd/window_test/window_test.h"
-#include "tests/unit/cmd/measure/bench_ranks.h"
 #include "tests/unit/cmd/json_page.h"
+#include "tests/unit/cmd/measure/bench_ranks.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
 using namespace collctl;
@@ -219,7 +219,8 @@ TEST_CASE("the verdict: wrong data, then failures, then what was not tested", "[
   CHECK(judge(report).code == ErrorCode::incomplete);
   report.checks.push_back({.name = "z", .status = FindingStatus::fail, .code = ErrorCode::failed});
   CHECK(judge(report).code == ErrorCode::failed);
-  report.checks.push_back({.name = "w", .status = FindingStatus::fail, .code = ErrorCode::bad_data});
+  report.checks.push_back(
+      {.name = "w", .status = FindingStatus::fail, .code = ErrorCode::bad_data});
   CHECK(judge(report).code == ErrorCode::bad_data);
   CHECK(judge(report).reasons.size() == 3);
   const Verdict nothing = judge(WindowReport{});
@@ -307,9 +308,9 @@ TEST_CASE("a job that broke off tells what was found before", "[window-test]") {
 TEST_CASE("garbage is no report", "[window-test]") {
   for (const char* text :
        {"", "{}", "[]", "{\"checks\":1}",
-        R"({"checks":[],"pairs":[{"from":-1}],"pairs_left_out":0,"ratios":[],"culprits":[]})",
+        R"({"checks":[],"pairs":[{"from":-1}],"pairs_left_out":0,"collectives":[],"culprits":[]})",
         R"({"checks":[{"name":"x","status":9,"code":0,"looks":0,"message":"","remedy":""}],)"
-        R"("pairs":[],"pairs_left_out":0,"ratios":[],"culprits":[]})"})
+        R"("pairs":[],"pairs_left_out":0,"collectives":[],"culprits":[]})"})
     CHECK_FALSE(WindowReport::from_json(text));
 }
 
@@ -402,8 +403,8 @@ TEST_CASE("the whole test where every rank is out of the others' reach", "[windo
   const WindowReport& report = outcome.reports.back();
   // No collective can work from window to window there: that is said, and is no pass.
   for (const WindowCheck& check : report.checks)
-    CHECK(check.status == (check.name == "collectives" ? FindingStatus::not_tested
-                                                       : FindingStatus::pass));
+    CHECK(check.status ==
+          (check.name == "collectives" ? FindingStatus::not_tested : FindingStatus::pass));
   CHECK(judge(report).code == ErrorCode::incomplete);
   REQUIRE(report.pairs.size() == 6);
   for (const WindowPair& pair : report.pairs) CHECK(pair.path == "NET/Socket");

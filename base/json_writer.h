@@ -1,16 +1,18 @@
 // Writes one JSON document in order, with the numbers as people would write them (1.234, not
-// 1.2339999999). Bytes that are no UTF-8 become U+FFFD, so that the document is always valid.
-// Used by the reports; threads: one.
+// 1.2339999999) or as they are. Bytes that are no UTF-8 become U+FFFD, so that the document is
+// always valid. Used by the reports and json_record; threads: one.
 #pragma once
 #include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-namespace collctl::cmd {
+namespace collctl::base {
 
 class JsonWriter {
  public:
+  enum class Numbers : bool { readable, exact };
+  explicit JsonWriter(Numbers numbers = Numbers::readable) : numbers_(numbers) {}
   JsonWriter& begin_object();
   JsonWriter& end_object();
   JsonWriter& begin_array();
@@ -20,7 +22,7 @@ class JsonWriter {
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
   JsonWriter& value(bool yes);
-  JsonWriter& value(double number);  // six significant digits; not finite: null
+  JsonWriter& value(double number);  // readable: six significant digits; not finite: null
   template <std::integral T>
   JsonWriter& value(T number) {
     return raw(std::to_string(number));
@@ -37,8 +39,12 @@ class JsonWriter {
 
  private:
   void separate();
+  Numbers numbers_;
   std::string text_;
   bool needs_comma_ = false;
 };
 
-}  // namespace collctl::cmd
+}  // namespace collctl::base
+namespace collctl {
+using base::JsonWriter;
+}

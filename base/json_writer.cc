@@ -1,10 +1,10 @@
-#include "cmd/text/json_writer.h"
+#include "base/json_writer.h"
 
 #include <cmath>
 
 #include "base/format.h"
 
-namespace collctl::cmd {
+namespace collctl::base {
 namespace {
 
 // Bytes of the UTF-8 sequence that begins here, or 0 when none does (overlong forms, surrogates and
@@ -34,7 +34,7 @@ std::string quoted(std::string_view text) {
     const char c = text[0];
     const size_t length = sequence_length(text);
     if (length == 0) {
-      out += "\\ufffd";
+      out += "\xef\xbf\xbd";
     } else if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
@@ -100,6 +100,7 @@ JsonWriter& JsonWriter::value(bool yes) {
 
 JsonWriter& JsonWriter::value(double number) {
   if (!std::isfinite(number)) return null();
+  if (numbers_ == Numbers::exact) return raw(format("{}", number));
   return raw(std::fabs(number) < 1e5 ? format("{:.6g}", number) : format("{:.1f}", number));
 }
 
@@ -109,4 +110,4 @@ JsonWriter& JsonWriter::raw(std::string_view json) {
   return *this;
 }
 
-}  // namespace collctl::cmd
+}  // namespace collctl::base

@@ -1,0 +1,173 @@
+#include "cmd/report/fields.h"
+
+#include "base/format.h"
+#include "cmd/measure/fields.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr double kMostUs = 1e15, kMostGBps = 1e12;
+
+void timing_fields(JsonRecord& io, const char* key, Timing& t, bool& percentiles) {
+  if (!io.has(key, t.measured)) return;
+  io.object(key, [&] {
+    if (io.reading()) t.measured = true;
+    io.field("time_us", t.time_us, 0, kMostUs);
+    if (io.has("p50_us", percentiles)) {
+      if (io.reading()) percentiles = true;
+      io.field("p50_us", t.p50_us, 0, kMostUs);
+      io.field("p99_us", t.p99_us, 0, kMostUs);
+      io.field("min_us", t.min_us, 0, kMostUs);
+      io.field("max_us", t.max_us, 0, kMostUs);
+    }
+    io.field("algbw_GBps", t.algbw_GBps, 0, kMostGBps);
+    io.field("busbw_GBps", t.busbw_GBps, 0, kMostGBps);
+    if (!io.null("wrong", t.wrong < 0)) io.field("wrong", t.wrong, 0);
+    io.field("slowest_rank", t.slowest_rank, -1, kMostRankNumber);
+  });
+}
+
+// The best of what another library was set up to do, and all of it.
+void versus_fields(JsonRecord& io, const char* key, Timing& t) {
+  if (!io.has(key, !t.versus.empty())) return;
+  io.object(key, [&] {
+    VersusTiming best = t.versus.empty() ? VersusTiming() : t.versus[0];
+    double ratio = t.ratio();
+    io.field("name", best.name);
+    io.field("time_us", best.time_us, 0, kMostUs);
+    io.field("ratio", ratio);
+    io.field("variant", best.variant);
+    io.list("variants", t.versus, [&](VersusTiming& each) {
+      io.object("variants", [&] {
+        if (io.reading()) each.name = best.name;
+        io.field("name", each.variant);
+        io.field("time_us", each.time_us, 0, kMostUs);
+      });
+    });
+  });
+}
+
+// null: not known.
+void bytes_field(JsonRecord& io, const char* name, uint64_t& bytes) {
+  if (!io.null(name, bytes == 0)) io.field(name, bytes);
+}
+
+void cost_fields(JsonRecord& io, StartCost& cost) {
+  bytes_field(io, "buffer_bytes", cost.buffer_bytes);
+  bytes_field(io, "taken_bytes", cost.taken_bytes);
+}
+
+}  // namespace
+
+static void fields(JsonRecord& io, Reason& reason) {
+  io.field("code", reason.code);
+  io.field("message", reason.message);
+  if (!io.null("host", reason.host.empty())) io.field("host", reason.host);
+  if (!io.null("rank", reason.rank < 0)) io.field("rank", reason.rank, 0, kMostRankNumber);
+}
+
+static void fields(JsonRecord& io, Comparison& other) {
+  io.field("name", other.name);
+  io.field("ratio_geometric_mean", other.ratio);
+  io.field("ratio_lowest", other.lowest);
+  io.field("timings", other.timings);
+}
+
+void header_fields(JsonRecord& io, BenchReport& report) {
+  BenchSpec& spec = report.spec;
+  if (io.reading()) report.header.emplace();
+  BenchHeader none;  // the run never began
+  BenchHeader& header = report.header ? *report.header : none;
+  std::string schema = "collctl.bench/1", op = spec.soak ? "soak" : name_of(spec.collective);
+  io.unless_empty("schema", schema);
+  io.field("version", header.version);
+  io.field("op", op);
+  if (io.reading()) {
+    spec.soak = header.soak = op == "soak";
+    if (!spec.soak) io.name("op", spec.collective, kernels::kCollectiveCount, kernels::name_of);
+    header.collective = spec.collective;
+  }
+  if (spec.soak) {
+    io.field("seed", spec.soak_seed);
+    io.field("operations", spec.soak_operations, 0, 1'000'000'000);
+  }
+  header_fields(io, header);
+  if (io.reading()) spec.window = header.windows.has_value();
+}
+
+void row_fields(JsonRecord& io, BenchReport& report, BenchRow& row) {
+  BenchSpec& spec = report.spec;
+  std::string op = row.has_op ? name_of(row.op) : "none";
+  io.field("bytes", row.bytes);
+  io.field("count", row.count);
+  io.name("dtype", row.type, kernels::kDataTypeCount, kernels::name_of);
+  io.field("redop", op);
+  if (io.reading()) {
+    row.has_op = op != "none";
+    if (row.has_op) io.name("redop", row.op, kernels::kRedOpCount, kernels::name_of);
+  }
+  io.field("root", row.root, -1, kMostRankNumber);
+  io.field("algorithm", row.algorithm);
+  io.field("protocol", row.protocol);
+  io.field("channels", row.channels, 0, 1 << 20);
+  if (io.has("straight", spec.window)) io.field("straight", row.direct);
+  timing_fields(io, "out_of_place", row.out_of_place, spec.sync_each);
+  timing_fields(io, "in_place", row.in_place, spec.sync_each);
+  const bool first = row.out_of_place.measured;
+  versus_fields(io, "vs", first ? row.out_of_place : row.in_place);
+  if (first) versus_fields(io, "vs_in_place", row.in_place);
+}
+
+void closing_fields(JsonRecord& io, BenchReport& report) {
+  if (io.reading()) report.closing.emplace();
+  if (!report.closing) return;
+  BenchClosing& closing = *report.closing;
+  if (io.has("memory", closing.costs)) {
+    if (io.reading()) closing.costs = true;
+    io.object("memory", [&] {
+      io.object("collctl", [&] { cost_fields(io, closing.own_cost); });
+      io.object("vs", [&] {
+        io.field("variant", closing.other_variant);
+        cost_fields(io, closing.other_cost);
+      });
+    });
+    io.object("start", [&] {
+      io.field("collctl_s", closing.own_cost.seconds, 0, 1e9);
+      io.field("vs_s", closing.other_cost.seconds, 0, 1e9);
+    });
+  }
+  if (io.has("vs_not_measured", !report.spec.versus.empty()))
+    io.field("vs_not_measured", closing.left_out);
+  io.unless_empty("busy_hosts", closing.busy);
+  if (io.has("throttled", report.header && report.header->device != "cpu"))
+    io.field("throttled", closing.throttled);
+}
+
+void results_fields(JsonRecord& io, BenchReport& report) {
+  io.list("results", report.rows,
+          [&](BenchRow& row) { io.object("results", [&] { row_fields(io, report, row); }); });
+  if (Comparison other = compared(report); !io.reading() && other.timings != 0)
+    io.field("compared", other);
+  closing_fields(io, report);
+  io.unless_empty("faults", report.faults);
+}
+
+void fields(JsonRecord& io, Verdict& verdict) {
+  io.field("ok", verdict.ok);
+  io.field("reasons", verdict.reasons);
+}
+
+void error_fields(JsonRecord& io, Error& error, int& exit_code) {
+  std::string schema = "collctl.error/1", kind = base::code_name(error.code);
+  io.field("schema", schema);
+  io.field("code", exit_code, 1, 255);
+  io.field("kind", kind);
+  io.field("message", error.message);
+  io.field("context", error.contexts);
+  io.field("hint", error.hint);
+  if (io.has("rank", error.rank >= 0)) io.field("rank", error.rank);
+  io.unless_empty("host", error.host);
+  if (io.has("signal", error.signal != 0)) io.field("signal", error.signal);
+}
+
+}  // namespace collctl::cmd

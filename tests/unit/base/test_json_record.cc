@@ -1,0 +1,154 @@
+// Records by one description: what is written is read again, and mistakes are named.
+#include "base/json_record.h"
+
+#include <limits>
+
+#include "tests/catch.h"
+
+using namespace collctl;
+
+namespace {
+
+enum class Colour : uint8_t { red, green };
+const char* colour_word(Colour colour) {
+  return colour == Colour::red ? "red" : "green";
+}
+
+struct Part {
+  int64_t low = 0;
+  uint64_t high = 0;
+};
+struct Sample {
+  bool flag = false;
+  int small = 0;
+  uint16_t port = 0;
+  double figure = 0;
+  std::string text;
+  Colour colour = Colour::red;
+  Colour by_number = Colour::red;
+  Part part;
+  std::vector<Part> parts;
+  std::vector<std::vector<int>> teams;
+  std::vector<std::string> words;
+  std::optional<int> maybe, may_miss;
+  std::string inner = "{}";
+};
+
+void fields(JsonRecord& io, Part& part) {
+  io.field("low", part.low);
+  io.field("high", part.high);
+}
+
+void fields(JsonRecord& io, Sample& sample) {
+  io.field("flag", sample.flag);
+  io.field("small", sample.small, -3, 7);
+  io.field("port", sample.port);
+  io.field("figure", sample.figure, -1, 1);
+  io.field("text", sample.text, 8);
+  io.name("colour", sample.colour, 2, colour_word);
+  io.number("by_number", sample.by_number, 2);
+  io.field("part", sample.part);
+  io.field("parts", sample.parts, 2);
+  io.list("teams", sample.teams, [&](std::vector<int>& team) { io.field("teams", team); });
+  io.field("words", sample.words, 3, 4);
+  io.field("maybe", sample.maybe, 0, 9);
+  io.unless_empty("may_miss", sample.may_miss, 0, 9);
+  io.document("inner", sample.inner);
+}
+
+Sample full() {
+  Sample sample;
+  sample.flag = true;
+  sample.small = -3;
+  sample.port = 65535;
+  sample.figure = 0.1234567890123;
+  sample.text = "a\"\n\xc3\xa9";
+  sample.colour = sample.by_number = Colour::green;
+  sample.part = {std::numeric_limits<int64_t>::min(), std::numeric_limits<uint64_t>::max()};
+  sample.parts = {{1, 2}, {-1, 0}};
+  sample.teams = {{0, 1}, {}, {2}};
+  sample.words = {"a", "bcde"};
+  sample.maybe = 9;
+  sample.may_miss = 0;
+  sample.inner = R"({"k":[1,null]})";
+  return sample;
+}
+
+}  // namespace
+
+TEST_CASE("json record: what is written is read again, exactly") {
+  const std::string text = json_of(full());
+  const auto back = record_of<Sample>(text);
+  REQUIRE(back.ok());
+  CHECK(json_of(*back) == text);
+  CHECK(back->figure == full().figure);
+  CHECK(back->part.high == full().part.high);
+  CHECK(back->part.low == full().part.low);
+  CHECK(back->teams == full().teams);
+  CHECK(back->colour == Colour::green);
+  CHECK(text.starts_with(R"({"flag":true,"small":-3,"port":65535,)"));  // in the order of fields
+  const std::string empty = json_of(Sample());
+  CHECK(empty.find(R"("maybe":null)") != std::string::npos);
+  CHECK(empty.find("may_miss") == std::string::npos);
+  const auto none = record_of<Sample>(empty);
+  REQUIRE(none.ok());
+  CHECK_FALSE(none->maybe);
+  CHECK_FALSE(none->may_miss);
+  // Bytes that are no text are replaced.
+  Sample odd;
+  odd.text = "\xff";
+  CHECK(record_of<Sample>(json_of(odd))->text == "\xef\xbf\xbd");
+}
+
+TEST_CASE("json record: every mistake is an error that names the field") {
+  const std::string good = json_of(full());
+  const std::vector<std::pair<std::string, std::pair<std::string, std::string>>> cases = {
+      {"flag", {"\"flag\":true", "\"flag\":1"}},
+      {"small", {"\"small\":-3", "\"small\":-4"}},
+      {"small", {"\"small\":-3", "\"small\":8"}},
+      {"small", {"\"small\":-3", "\"small\":1.5"}},
+      {"small", {"\"small\":-3", "\"small\":\"1\""}},
+      {"small", {"\"small\":-3", "\"small\":18446744073709551615"}},
+      {"port", {"65535", "65536"}},
+      {"port", {"65535", "-1"}},
+      {"figure", {"0.1234567890123", "1.5"}},
+      {"figure", {"0.1234567890123", "null"}},
+      {"text", {"\"text\":\"a", "\"text\":\"123456789"}},
+      {"colour", {"\"green\"", "\"blue\""}},
+      {"by_number", {"\"by_number\":1", "\"by_number\":2"}},
+      {"part", {"\"part\":{", "\"part\":7,\"x\":{"}},
+      {"low", {"\"low\":1,", "\"low\":true,"}},
+      {"high", {"\"high\":2", "\"high\":-2"}},
+      {"parts", {"\"parts\":[", "\"parts\":[{\"low\":0,\"high\":0},"}},
+      {"teams", {"[2]", "[\"2\"]"}},
+      {"teams", {"[2]", "2"}},
+      {"words", {"\"bcde\"", "\"bcdef\""}},
+      {"words", {"\"bcde\"", "\"b\",\"c\",\"d\""}},
+      {"maybe", {"\"maybe\":9", "\"maybe\":10"}},
+      {"maybe", {"\"maybe\":9", "\"perhaps\":9"}},
+      {"may_miss", {"\"may_miss\":0", "\"may_miss\":-1"}},
+      {"inner", {"{\"k\"", "[],\"x\":{\"k\""}}};
+  for (const auto& [name, change] : cases) {
+    INFO(name << ": " << change.second);
+    std::string bad = good;
+    const size_t at = bad.find(change.first);
+    REQUIRE(at != std::string::npos);
+    bad.replace(at, change.first.size(), change.second);
+    const auto read = record_of<Sample>(bad);
+    REQUIRE_FALSE(read.ok());
+    CHECK(read.error().code == ErrorCode::usage);
+    CHECK(read.error().message.find("'" + name + "'") != std::string::npos);
+  }
+}
+
+TEST_CASE("json record: what is no object is refused, however deep or long") {
+  for (const std::string& text :
+       {std::string(), std::string("{"), std::string("[]"), std::string("3"), json_of(full()) + "x",
+        std::string(100000, '['), std::string("{\"a\":\xff}"),
+        "{\"a\":" + std::string(50, '[') + std::string(50, ']') + "}",
+        "{\"a\":\"" + std::string(JsonRecord::kMostDocument, 'x') + "\"}"}) {
+    const auto read = record_of<Sample>(text);
+    REQUIRE_FALSE(read.ok());
+    CHECK(read.error().code == ErrorCode::usage);
+  }
+}
