@@ -140,7 +140,9 @@ int WindowReporter::finish(const JobOutcome& outcome) {
   return code;
 }
 
-Result<TaskSpec> interpret_window_test(const ParsedLine& line) {
+}  // namespace
+
+Result<TaskSpec> window_test_task(const ParsedLine& line) {
   COLL_TRY(check_options(line));
   WindowTestSpec spec;
   spec.device_request = interpret_device(line);
@@ -154,15 +156,13 @@ Result<TaskSpec> interpret_window_test(const ParsedLine& line) {
   return TaskSpec{.task = &kWindowTestTask, .settings = spec, .options = spec.to_json()};
 }
 
-}  // namespace
-
 Result<int> window_test_command(const ParsedLine& line, Console& console) {
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   if (line.has("dry-run")) COLL_TRY(refuse_under_engine(launch));
   else COLL_TRY(adopt(launch));
   COLL_ASSIGN(const TaskSpec task,
-              or_decline(launch, settle_line(line, launch, [&](int) { return interpret_window_test(line); })));
+              or_decline(launch, settle_line(line, launch, [&](int) { return window_test_task(line); })));
   if (line.has("dry-run")) {
     COLL_TRY(interpret_output(line, nullptr, true));
     launch.talk = console_talk(console, line.has("quiet"));

@@ -193,6 +193,8 @@ std::string window_json(const WindowReport& report, const Verdict& verdict);
 std::string window_error_json(const WindowReport& report, const Error& error, int exit_code);
 std::string window_svg(const WindowReport& report);
 
+// What a line asks for. Error usage: an option that has no meaning here.
+Result<TaskSpec> window_test_task(const ParsedLine& line);
 // The command.
 Result<int> window_test_command(const ParsedLine& line, Console& console);
 

@@ -5,6 +5,9 @@
 
 #include "base/format.h"
 #include "cmd/measure/timing.h"
+#include "cmd/rails/rails.h"
+#include "cmd/rank_tasks.h"
+#include "cmd/window_test/window_test.h"
 #include "tests/rounds.h"
 #include "tests/unit/cmd/measure/bench_ranks.h"
 
@@ -52,6 +55,63 @@ struct JoinedSink : KeepingSink {
   bool every_rank() const override { return true; }
 };
 
+struct JoinedRecords : RecordSink {
+  bool every_rank() const override { return true; }
+};
+
+TEST_CASE("the table of rank tasks", "[bench_rank]") {
+  for (const RankTask* task : {&kMeasureTask, &kRailsTask, &kWindowTestTask}) {
+    CHECK(find_rank_task(task->name) == task);
+    CHECK(task->run != nullptr);
+  }
+  CHECK(find_rank_task("nonsense") == nullptr);
+  CHECK(find_rank_task("") == nullptr);
+}
+
+TEST_CASE("a task is settled where its ranks compute", "[bench_rank]") {
+  BenchSpec spec = small_bench(Collective::broadcast);
+  spec.roots = {3};
+  const auto on_cores = settled(task_of(spec), {false, "no GPU", 4});
+  REQUIRE(on_cores);
+  CHECK(on_cores->settings.device_request == DeviceRequest::cpu);
+  CHECK(on_cores->settings.device_reason == "no GPU");
+  const auto few = settled(task_of(spec), {false, "no GPU", 3});
+  REQUIRE_FALSE(few);
+  CHECK(few.error().code == ErrorCode::usage);
+  spec.roots = {0};
+  spec.cuda_graph = 2;
+  CHECK_FALSE(settled(task_of(spec), {false, "no GPU", 3}));
+  const auto on_gpus = settled(task_of(spec), {true, "GPUs", 3});
+  REQUIRE(on_gpus);
+  CHECK(on_gpus->settings.device_request == DeviceRequest::cuda);
+  const auto back = bench_of(*on_gpus);
+  REQUIRE(back);
+  CHECK(back->cuda_graph == 2);
+  CHECK(back->device_reason == "GPUs");
+}
+
+TEST_CASE("options of tasks survive, and are refused when they are not what they should be",
+          "[bench_rank]") {
+  const auto rails = RailsSpec::from_json(
+      RailsSpec{.message_bytes = 4096, .seconds = 0.5, .timeout_s = 2, .net = "ib"}.to_json());
+  REQUIRE(rails);
+  CHECK(rails->message_bytes == 4096);
+  CHECK(rails->net == "ib");
+  WindowTestSpec spec;
+  spec.iterations = 7;
+  spec.budget_s = 9;
+  spec.transport = "net";
+  const auto windows = WindowTestSpec::from_json(spec.to_json());
+  REQUIRE(windows);
+  CHECK(windows->iterations == 7);
+  CHECK(windows->budget_s == 9);
+  CHECK(windows->transport == "net");
+  for (const char* text : {"", "{}", "[]", "{\"message_bytes\":0}", "{\"iterations\":0}"}) {
+    CHECK_FALSE(RailsSpec::from_json(text));
+    CHECK_FALSE(WindowTestSpec::from_json(text));
+  }
+}
+
 TEST_CASE("bench rank: joined ranks with different command lines are told apart", "[bench_rank]") {
   const auto outcome = [](int odd, const std::function<void(BenchSpec&)>& change) {
     std::vector<JoinedSink> sinks(3);
@@ -73,14 +133,27 @@ TEST_CASE("bench rank: joined ranks with different command lines are told apart"
   all_say(outcome(1, [](BenchSpec& spec) { spec.iterations = 77; }),
           format("rank 1 was started with another --iters (77, not {}) than rank 0",
                  small_bench(Collective::all_reduce).iterations));
-  all_say(outcome(2, [](BenchSpec& spec) { spec.suite = Suite::rails; }),
+  // Ranks that do something else altogether.
+  const auto with_task = [](int odd, const TaskSpec& other, const TaskSpec& usual) {
+    std::vector<JoinedRecords> sinks(3);
+    std::vector<TaskSpec> specs(3, usual);
+    specs[size_t(odd)] = other;
+    return run_task_ranks(specs, sinks);
+  };
+  const TaskSpec measure = task_of(small_bench(Collective::all_reduce));
+  const TaskSpec rails{.task = &kRailsTask, .settings = {}, .options = RailsSpec{}.to_json()};
+  const TaskSpec windows{
+      .task = &kWindowTestTask, .settings = {}, .options = WindowTestSpec{}.to_json()};
+  all_say(with_task(2, rails, measure),
           "rank 2 was started with another collective (\"rails\", not \"allreduce\") than rank 0");
-  all_say(outcome(1, [](BenchSpec& spec) { spec.suite = Suite::window_test; }),
+  all_say(with_task(1, windows, measure),
           "rank 1 was started with another collective (\"window-test\", not \"allreduce\") than "
           "rank 0");
-  all_say(outcome(0, [](BenchSpec& spec) { spec.suite = Suite::rails; }),
+  all_say(with_task(0, rails, measure),
           "rank 1 was started with another collective (\"allreduce\", not \"rails\") than rank 0");
-  all_say(outcome(1, [](BenchSpec& spec) { spec.rails.message_bytes = 77; }),
+  TaskSpec larger = rails;
+  larger.options = RailsSpec{.message_bytes = 77, .net = ""}.to_json();
+  all_say(with_task(1, larger, rails),
           format("rank 1 was started with another --message (77, not {}) than rank 0",
                  RailsSpec{}.message_bytes));
   // What is a rank's own.

@@ -5,7 +5,12 @@
 
 #include "cmd/cli/foreign_options.h"
 #include "cmd/cli/parse.h"
+#include "cmd/job/device_choice.h"
+#include "cmd/job/options.h"
+#include "cmd/measure/options.h"
 #include "cmd/measure/versus.h"
+#include "cmd/report/options.h"
+#include "cmd/window_test/window_test.h"
 #include "tests/catch.h"
 
 namespace collctl::cmd::testing {
@@ -42,14 +47,19 @@ inline std::string bench_error(const std::string& line, int ranks = 4) {
   const ParsedLine parsed = good(line);
   auto launch = interpret_launch(parsed);
   if (!launch.ok()) return launch.error().message;
-  auto spec = interpret_bench(parsed, ranks);
+  if (parsed.collective->kind == CommandKind::task) {
+    const auto task = window_test_task(parsed);
+    return task.ok() ? "" : task.error().message;
+  }
+  auto spec = interpret_bench(parsed, interpret_device(parsed), ranks);
   if (!spec.ok()) return spec.error().message;
   auto output = interpret_output(parsed, &*spec);
   return output.ok() ? "" : output.error().message;
 }
 
 inline BenchSpec bench(const std::string& line) {
-  auto spec = interpret_bench(good(line), 4);
+  const ParsedLine parsed = good(line);
+  auto spec = interpret_bench(parsed, interpret_device(parsed), 4);
   REQUIRE(spec.ok());
   return *spec;
 }

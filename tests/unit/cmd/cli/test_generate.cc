@@ -3,7 +3,8 @@
 #include <sstream>
 
 #include "base/format.h"
-#include "cmd/command_line.h"
+#include "cmd/cli/generate.h"
+#include "cmd/cli/help.h"
 #include "tests/catch.h"
 
 using namespace collctl;

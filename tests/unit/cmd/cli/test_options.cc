@@ -11,9 +11,9 @@ TEST_CASE("options are taken before and after the collective, in every spelling"
        {"run -n 4 allreduce -b 1K --iters 7", "run --ranks=4 -b1K --iters=7 allreduce",
         "run allreduce -n4 --min-bytes 1K --iters 7", "run --iters 7 -b 1K -n 4 allreduce"}) {
     const ParsedLine parsed = good(line);
-    CHECK(parsed.command->id == CommandId::run);
+    CHECK(parsed.command->kind == CommandKind::run);
     REQUIRE(parsed.collective != nullptr);
-    CHECK(parsed.collective->collective == Collective::all_reduce);
+    CHECK(bench(line).collective == Collective::all_reduce);
     CHECK(parsed.text("ranks") == "4");
     CHECK(parsed.text("min-bytes") == "1K");
     CHECK(parsed.number("iters", 0) == 7);
@@ -320,7 +320,7 @@ TEST_CASE("on GPUs sizes go further, unless they are given", "[cmd]") {
   CHECK(bench("allreduce --vs nccl --vs-config ring,symmetric").versus ==
         std::vector<std::string>{"ring", "symmetric"});
   CHECK(bench("allreduce --vs nccl --vs-config best").versus == versus_variants());
-  CHECK(bench("allreduce --device cuda").wish == DeviceRequest::cuda);
+  CHECK(bench("allreduce --device cuda").device_request == DeviceRequest::cuda);
 }
 
 TEST_CASE("a line becomes a spec", "[cmd]") {
@@ -411,10 +411,13 @@ TEST_CASE("the tables are whole", "[cmd]") {
     }
   }
   std::set<std::string> commands_seen;
-  for (const Command& command : commands()) CHECK(commands_seen.insert(command.name).second);
+  for (const Command& command : commands()) {
+    CHECK(commands_seen.insert(command.name).second);
+    CHECK((command.run == nullptr) == (command.kind == CommandKind::internal));
+  }
   for (int c = 0; c < kernels::kCollectiveCount; ++c) {
     const Command* row = find_collective(kernels::name_of(Collective(c)));
     REQUIRE(row != nullptr);
-    CHECK(row->collective == Collective(c));
+    CHECK(bench(kernels::name_of(Collective(c))).collective == Collective(c));
   }
 }

@@ -35,11 +35,12 @@ struct BenchOutcome {
   std::string first_error() const { return errors.empty() ? "" : errors[0].chain(); }
 };
 
-// One rank in a thread for each sink; the errors of those that had one, as they came. `on_gpus`:
-// rank r drives GPU r. `change`, if any: what is different on a rank.
+// One rank in a thread for each sink; the errors of those that had one, as they came. `run` is what a
+// rank does with the job's id.
 template <class Sink>
-std::vector<Error> run_bench_ranks(const BenchSpec& spec, std::vector<Sink>& sinks, bool on_gpus,
-                                   const std::function<void(BenchSpec&, int rank)>& change = {}) {
+std::vector<Error> run_ranks(
+    std::vector<Sink>& sinks,
+    const std::function<Status(const runtime::UniqueId&, int rank, Sink&)>& run) {
   auto address = base::parse_address("127.0.0.1:0");
   auto secret = base::random_secret();
   REQUIRE(address);
@@ -47,22 +48,49 @@ std::vector<Error> run_bench_ranks(const BenchSpec& spec, std::vector<Sink>& sin
   auto root = runtime::BootstrapRoot::start({.listen_at = *address, .secret = *secret});
   REQUIRE(root);
   const auto id = runtime::UniqueId::make((*root)->address(), *secret);
-  const int size = int(sinks.size());
   std::vector<Error> errors;
   std::vector<std::thread> threads;
   std::mutex mutex;
-  for (int rank = 0; rank < size; ++rank)
+  for (int rank = 0; rank < int(sinks.size()); ++rank)
     threads.emplace_back([&, rank] {
-      BenchSpec own = spec;
-      own.device = on_gpus ? rank : -1;
-      if (change) change(own, rank);
-      const Status status = bench_rank(own, id, rank, size, sinks[size_t(rank)]);
+      const Status status = run(id, rank, sinks[size_t(rank)]);
       const std::lock_guard lock(mutex);
       if (!status) errors.push_back(status.error());
     });
   for (std::thread& thread : threads) thread.join();
   return errors;
 }
+
+// `on_gpus`: rank r drives GPU r. `change`, if any: what is different on a rank.
+template <class Sink>
+std::vector<Error> run_bench_ranks(const BenchSpec& spec, std::vector<Sink>& sinks, bool on_gpus,
+                                   const std::function<void(BenchSpec&, int rank)>& change = {}) {
+  return run_ranks<Sink>(sinks, [&](const runtime::UniqueId& id, int rank, Sink& sink) {
+    BenchSpec own = spec;
+    own.device = on_gpus ? rank : -1;
+    if (change) change(own, rank);
+    return bench_rank(own, id, rank, int(sinks.size()), sink);
+  });
+}
+
+// Ranks of a task, each with a spec of its own.
+template <class Sink>
+std::vector<Error> run_task_ranks(const std::vector<TaskSpec>& specs, std::vector<Sink>& sinks) {
+  return run_ranks<Sink>(sinks, [&](const runtime::UniqueId& id, int rank, Sink& sink) {
+    return run_task({specs[size_t(rank)], id, rank, int(sinks.size()), sink});
+  });
+}
+
+// A task's records, as they came.
+struct RecordSink : TaskSink {
+  std::vector<std::string> records, texts, phases;
+  Status record(const std::string& json) override {
+    records.push_back(json);
+    return {};
+  }
+  void progress(const std::string& text) override { texts.push_back(text); }
+  void phase(int, const std::string& name) override { phases.push_back(name); }
+};
 
 inline BenchOutcome run_bench(const BenchSpec& spec, int size, bool on_gpus = false) {
   BenchOutcome outcome;

@@ -92,11 +92,11 @@ TEST_CASE("a narrow table leaves out first what is the same in every row", "[cmd
 }
 
 TEST_CASE("the verdict: wrong data before thresholds before what is missing", "[cmd]") {
-  OutputOptions none;
+  Limits none;
   BenchReport report = report_of({row(8, 5, 0.01), row(1u << 30, 1000, 4)});
   CHECK(judge(report, none).ok);
 
-  OutputOptions limits;
+  Limits limits;
   limits.min_busbw = limit(3.5);
   CHECK(judge(report, limits).ok);
   limits.min_busbw = limit(3.7);  // in place has 3.6
@@ -139,7 +139,7 @@ TEST_CASE("the verdict: wrong data before thresholds before what is missing", "[
 
 TEST_CASE("the verdict: a threshold that was missed counts more than one without a timing",
           "[cmd]") {
-  OutputOptions limits;
+  Limits limits;
   limits.min_busbw = limit(1, 1024);  // nothing was measured there
   limits.max_latency = limit(4);
   const Verdict verdict = judge(report_of({row(8, 5, 0.01)}), limits);

@@ -214,7 +214,7 @@ TEST_CASE("what ranks say of GPUs and of NCCL arrives at the launcher", "[report
   spec.soak = true;
   spec.soak_seed = uint64_t(1) << 60;
   spec.soak_operations = 99;
-  const auto back = BenchSpec::from_json(spec.to_json());
+  const auto back = bench_of(task_of(spec));
   REQUIRE(back);
   CHECK(back->to_json() == spec.to_json());
   CHECK(back->device == 3);

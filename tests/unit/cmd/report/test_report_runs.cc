@@ -35,7 +35,7 @@ TEST_CASE("what was not tested makes a run incomplete", "[cmd]") {
   REQUIRE(saved);
   CHECK(saved->verdict.code == ErrorCode::incomplete);
   OutputOptions limited;
-  limited.min_busbw = limit(1000);
+  limited.limits.min_busbw = limit(1000);
   const Captured slow = capture(limited, without, two_rows);
   CHECK(slow.code == 1);
   CHECK(slow.out.find("# Verdict              : FAILED\n") != std::string::npos);

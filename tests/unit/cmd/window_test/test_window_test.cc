@@ -17,11 +17,6 @@ using namespace collctl::cmd::testing;
 
 namespace {
 
-struct SuiteSink : KeepingSink {
-  std::vector<std::string> suites;
-  void suite(const std::string& json) override { suites.push_back(json); }
-};
-
 struct Outcome {
   std::vector<WindowReport> reports;  // that rank 0 gave
   std::vector<std::string> errors;
@@ -31,23 +26,29 @@ struct Outcome {
 Outcome run_window_test(int size, const std::string& transport, bool on_gpus = false,
                         double budget_s = kWindowTestSeconds) {
   Outcome outcome;
-  BenchSpec spec;
-  spec.suite = Suite::window_test;
+  WindowTestSpec spec;
   spec.iterations = 4;
   spec.transport = transport;
   spec.budget_s = budget_s;
-  std::vector<SuiteSink> sinks{size_t(size)};
   if (on_gpus) spec.launcher = &runtime::testing::host_launcher();
-  for (const Error& error : run_bench_ranks(spec, sinks, on_gpus))
-    outcome.errors.push_back(error.chain());
-  for (int rank = 1; rank < size; ++rank) CHECK(sinks[size_t(rank)].suites.empty());
-  for (const std::string& json : sinks[0].suites) {
-    auto report = WindowReport::from_json(json);
+  std::vector<RecordSink> sinks{size_t(size)};
+  std::vector<TaskSpec> tasks;
+  for (int rank = 0; rank < size; ++rank) {
+    spec.device = on_gpus ? rank : -1;
+    tasks.push_back({.task = &kWindowTestTask, .settings = spec, .options = spec.to_json()});
+  }
+  for (const Error& error : run_task_ranks(tasks, sinks)) outcome.errors.push_back(error.chain());
+  for (int rank = 1; rank < size; ++rank) CHECK(sinks[size_t(rank)].records.empty());
+  if (sinks[0].records.empty()) return outcome;
+  const auto header = read_header(sinks[0].records[0]);
+  REQUIRE(header);
+  for (size_t i = 1; i < sinks[0].records.size(); ++i) {
+    auto report = WindowReport::from_json(sinks[0].records[i]);
     REQUIRE(report);
     // After every stage what was found so far.
     CHECK(report->checks.size() == outcome.reports.size() + 1);
     outcome.reports.push_back(std::move(*report));
-    if (!sinks[0].headers.empty()) outcome.reports.back().header = sinks[0].headers[0];
+    outcome.reports.back().header = *header;
   }
   return outcome;
 }
