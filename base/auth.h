@@ -28,19 +28,32 @@ struct Secret {
 };
 Result<Secret> random_secret();  // getrandom(2), not std::random_device (glibc floor)
 Status fill_random(std::span<uint8_t> bytes);
-// The secret derived from this token (SHA-256), the same for all who hold it.
-Secret secret_from_token(std::string_view token);
+// The secret derived from this token, the same for all who hold it; by scrypt, so that guessing
+// tokens from a handshake that was heard costs 32 MiB and some 0.1 s each. Error unavailable: no
+// memory.
+Result<Secret> secret_from_token(std::string_view token);
 // HMAC-SHA256 (OpenSSL).
 std::array<uint8_t, 32> hmac_sha256(const Secret& secret, std::initializer_list<ByteView> parts);
 bool equal_constant_time(ByteView a, ByteView b);
 
 inline constexpr double kHandshakeSeconds = 5.0;
+// Twice as long as a stranger can keep a place: who turns away for longer lacks descriptors itself.
+inline constexpr double kTurnedAwaySeconds = 2 * kHandshakeSeconds;
 inline constexpr size_t kMaxGreeting = 4096;
+inline constexpr int kProofTries = 3;
+
+// What a finished handshake leaves to both sides, and to nobody who only listened: a key of this
+// one connection, for the MACs of what follows (where its owner wants them).
+struct Session {
+  Secret key;
+  bool connector = false;  // this is that side
+};
 
 struct Accepted {
   Fd fd;
   Bytes greeting;  // what the connector said it is
   Address from;
+  Session session;
 };
 
 class AuthListener {
@@ -70,7 +83,10 @@ struct Source {
 
 // The connector's side as a state machine, for threads that wait for other things as well: poll
 // fd() for events(), call progress() when ready, take() once it said true. An error (code lost) is
-// final; connected() tells whether the other side had been reached.
+// final; connected() tells whether the other side had been reached. Who hangs up, or says that it
+// has no descriptors left, before it has proved anything may be a stranger or crowded by strangers:
+// it is called again, after a pause, for kTurnedAwaySeconds; turned_away() is what it said. One
+// that hangs up on our own proof is asked kProofTries times.
 class AuthConnector {
  public:
   static Result<std::unique_ptr<AuthConnector>> start(const Address& to, const Secret& secret,
@@ -80,7 +96,9 @@ class AuthConnector {
   short events() const;
   Result<bool> progress();
   bool connected() const;
+  const std::optional<Error>& turned_away() const;
   Fd take();
+  Session session() const;  // once progress() said true
 
  private:
   AuthConnector();
@@ -92,7 +110,7 @@ class AuthConnector {
 // code lost when the other side does not know the secret or hangs up, and once another thread
 // has set *cancelled to nonzero (null: not cancellable).
 Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeting,
-                        Deadline deadline, const Source& source = {},
-                        uint32_t* cancelled = nullptr);
+                        Deadline deadline, const Source& source = {}, uint32_t* cancelled = nullptr,
+                        Session* session = nullptr);
 
 }  // namespace collctl::base

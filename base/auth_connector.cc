@@ -1,3 +1,6 @@
+#include <sys/timerfd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -13,19 +16,45 @@ using namespace auth;
 namespace {
 
 constexpr int64_t kCancelLookMs = 50;
+constexpr int64_t kFirstPauseMs = 10, kLongestPauseMs = 200;
 constexpr const char* kSecretHint =
     "check for another job at this address; all ranks of a job need the same COLLCTL_TOKEN or "
     "--token-file";
 
 }  // namespace
 
+namespace {
+
+Status leave_by(int fd, const Source& source) {
+  // Kernels before 5.7 let only root do it; then the routes decide.
+  if (!source.interface.empty() &&
+      setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, source.interface.c_str(),
+                 socklen_t(source.interface.size() + 1)) != 0 &&
+      errno != EPERM)
+    return errno_error(ErrorCode::unavailable, "send by " + source.interface, errno);
+  if (source.address.family() == 0) return {};
+  Address any_port = source.address;
+  any_port.set_port(0);
+  if (::bind(fd, any_port.raw(), any_port.length) != 0)
+    return errno_error(ErrorCode::unavailable, "bind " + source.address.host_text(), errno);
+  return {};
+}
+
+}  // namespace
+
 struct AuthConnector::State {
-  enum class Stage : uint8_t { connecting, challenge, answering, proof, finished };
-  Fd fd;
+  enum class Stage : uint8_t { pausing, connecting, challenge, answering, proof, finished };
+  Fd fd;  // of a timer while pausing
   Address to;
+  Source source;
   Secret secret;
   Bytes greeting;
   Stage stage = Stage::connecting;
+  std::optional<Error> turned_away;
+  bool stranger = false;  // it speaks something else
+  int proofs_left = kProofTries;
+  int64_t turned_away_ns = 0;  // the first time
+  int64_t pause_ms = kFirstPauseMs;
   Challenge challenge{};
   Proof proof{};  // the listener's
   Nonce nonce{};  // ours
@@ -49,6 +78,41 @@ struct AuthConnector::State {
     return moved == bytes;
   }
 
+  Status open() {
+    fd = Fd(::socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd) return errno_error(ErrorCode::unavailable, "socket for " + to.text(), errno);
+    COLL_TRY(leave_by(fd.get(), source));
+    if (::connect(fd.get(), to.raw(), to.length) != 0 && errno != EINPROGRESS && errno != EINTR)
+      return errno_error(ErrorCode::lost, "connect " + to.text(), errno);
+    return {};
+  }
+
+  // Whether a failure of this stage may be due to strangers, there or on the way.
+  bool worth_a_pause() {
+    if (stage == Stage::proof) return moved == 0 && --proofs_left > 0;
+    if (stranger || (stage != Stage::challenge && stage != Stage::answering)) return false;
+    if (!turned_away) turned_away_ns = now_ns();
+    return double(now_ns() - turned_away_ns) / 1e9 < kTurnedAwaySeconds;
+  }
+
+  Status pause() {
+    fd = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+    itimerspec when{};
+    when.it_value.tv_nsec = pause_ms * 1'000'000;
+    if (!fd || ::timerfd_settime(fd.get(), 0, &when, nullptr) != 0)
+      return errno_error(ErrorCode::unavailable, "timer", errno);
+    pause_ms = std::min(pause_ms * 2, kLongestPauseMs);
+    enter(Stage::pausing);
+    return {};
+  }
+
+  Result<bool> call_again() {
+    uint64_t expired;
+    if (::read(fd.get(), &expired, sizeof expired) != ssize_t(sizeof expired)) return false;
+    COLL_TRY(open());
+    return true;
+  }
+
   Result<bool> finish_connect() {
     pollfd p{fd.get(), POLLOUT, 0};
     COLL_ASSIGN(const int ready, poll_fds({&p, 1}, Deadline::at_ns(0)));
@@ -66,8 +130,13 @@ struct AuthConnector::State {
       return Error(ErrorCode::unavailable,
                    format("{}: the process there has run out of file descriptors", to.text()),
                    "raise its open-file limit (ulimit -n)");
-    if (challenge.magic != kChallengeMagic)
-      return lost("it is not a collctl listener (something else uses this port)");
+    stranger = challenge.magic != kChallengeMagic;
+    if (stranger && (challenge.magic & 0xffffff) == kAnyVersion) {
+      Error e = lost("the collctl there speaks another version of the handshake");
+      e.hint = "use the same collctl everywhere";
+      return e;
+    }
+    if (stranger) return lost("it is not a collctl listener (something else uses this port)");
     COLL_TRY(fill_random(nonce));
     const Answer head{kAnswerMagic, uint32_t(greeting.size()), nonce,
                       prove(secret, Role::connector, challenge.nonce, nonce, greeting)};
@@ -97,26 +166,33 @@ struct AuthConnector::State {
     stage = next;
     moved = 0;
   }
+
+  // What this stage can do now: true when it is complete.
+  Result<bool> step() {
+    bool complete = false;
+    switch (stage) {
+      case Stage::pausing:
+        return call_again();
+      case Stage::connecting:
+        return finish_connect();
+      case Stage::challenge: {
+        COLL_ASSIGN(complete, read_message(&challenge, sizeof challenge));
+        if (complete) COLL_TRY(make_answer());
+        return complete;
+      }
+      case Stage::answering:
+        return write_answer();
+      case Stage::proof: {
+        COLL_ASSIGN(complete, read_message(&proof, sizeof proof));
+        if (complete) COLL_TRY(check_proof());
+        return complete;
+      }
+      case Stage::finished:
+        break;
+    }
+    return true;
+  }
 };
-
-namespace {
-
-Status leave_by(int fd, const Source& source) {
-  // Kernels before 5.7 let only root do it; then the routes decide.
-  if (!source.interface.empty() &&
-      setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, source.interface.c_str(),
-                 socklen_t(source.interface.size() + 1)) != 0 &&
-      errno != EPERM)
-    return errno_error(ErrorCode::unavailable, "send by " + source.interface, errno);
-  if (source.address.family() == 0) return {};
-  Address any_port = source.address;
-  any_port.set_port(0);
-  if (::bind(fd, any_port.raw(), any_port.length) != 0)
-    return errno_error(ErrorCode::unavailable, "bind " + source.address.host_text(), errno);
-  return {};
-}
-
-}  // namespace
 
 AuthConnector::AuthConnector() : state_(std::make_unique<State>()) {}
 AuthConnector::~AuthConnector() = default;
@@ -130,11 +206,8 @@ Result<std::unique_ptr<AuthConnector>> AuthConnector::start(const Address& to, c
   s.to = to;
   s.secret = secret;
   s.greeting.assign(greeting.begin(), greeting.end());
-  s.fd = Fd(::socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!s.fd) return errno_error(ErrorCode::unavailable, "socket for " + to.text(), errno);
-  COLL_TRY(leave_by(s.fd.get(), source));
-  if (::connect(s.fd.get(), to.raw(), to.length) != 0 && errno != EINPROGRESS && errno != EINTR)
-    return errno_error(ErrorCode::lost, "connect " + to.text(), errno);
+  s.source = source;
+  COLL_TRY(s.open());
   return made;
 }
 
@@ -148,30 +221,34 @@ short AuthConnector::events() const {
 }
 
 bool AuthConnector::connected() const {
-  return state_->stage != State::Stage::connecting;
+  return state_->stage > State::Stage::connecting || state_->turned_away;
+}
+
+const std::optional<Error>& AuthConnector::turned_away() const {
+  return state_->turned_away;
 }
 
 Result<bool> AuthConnector::progress() {
   using Stage = State::Stage;
   State& s = *state_;
   while (s.stage != Stage::finished) {
-    const Stage stage = s.stage;
-    bool complete = false;
-    if (stage == Stage::connecting) {
-      COLL_ASSIGN(complete, s.finish_connect());
-    } else if (stage == Stage::challenge) {
-      COLL_ASSIGN(complete, s.read_message(&s.challenge, sizeof s.challenge));
-      if (complete) COLL_TRY(s.make_answer());
-    } else if (stage == Stage::answering) {
-      COLL_ASSIGN(complete, s.write_answer());
+    Result<bool> complete = s.step();
+    if (complete && !*complete) return false;
+    if (complete) {
+      s.enter(Stage(uint8_t(s.stage) + 1));
     } else {
-      COLL_ASSIGN(complete, s.read_message(&s.proof, sizeof s.proof));
-      if (complete) COLL_TRY(s.check_proof());
+      if (!s.worth_a_pause()) return std::move(complete.error());
+      s.turned_away = std::move(complete.error());
+      COLL_TRY(s.pause());
     }
-    if (!complete) return false;
-    s.enter(Stage(uint8_t(stage) + 1));
   }
   return true;
+}
+
+Session AuthConnector::session() const {
+  const State& s = *state_;
+  COLL_CHECK(s.stage == State::Stage::finished);
+  return session_of(s.secret, true, s.challenge.nonce, s.nonce, s.greeting);
 }
 
 Fd AuthConnector::take() {
@@ -180,7 +257,8 @@ Fd AuthConnector::take() {
 }
 
 Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeting,
-                        Deadline deadline, const Source& source, uint32_t* cancelled) {
+                        Deadline deadline, const Source& source, uint32_t* cancelled,
+                        Session* session) {
   int64_t pause_ms = 1;
   const auto is_cancelled = [&] {
     return cancelled != nullptr &&
@@ -199,6 +277,7 @@ Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeti
         pollfd p{c.fd(), c.events(), 0};
         const Deadline look = deadline.earlier(Deadline::after_ms(kCancelLookMs));
         COLL_ASSIGN(const int ready, poll_fds({&p, 1}, cancelled == nullptr ? deadline : look));
+        if (ready == 0 && deadline.passed() && c.turned_away()) return *c.turned_away();
         if (ready == 0 && deadline.passed())
           return Error(
               ErrorCode::deadline,
@@ -208,7 +287,10 @@ Result<Fd> auth_connect(const Address& to, const Secret& secret, ByteView greeti
               c.connected() ? "its process is stopped, or something else listens there" : "");
         if (ready != 0) done = c.progress();
       }
-      if (done && *done) return c.take();
+      if (done && *done) {
+        if (session != nullptr) *session = c.session();
+        return c.take();
+      }
       if (done) break;
       failure = std::move(done.error());
       reached = c.connected();

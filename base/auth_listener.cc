@@ -1,4 +1,7 @@
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <list>
 
@@ -12,14 +15,29 @@ namespace {
 
 using namespace auth;
 
-constexpr size_t kMaxPending = 4096;
+constexpr size_t kMaxPending = 4096;  // of a process, and no more than a quarter of its descriptors
+std::atomic<size_t> g_pending{0};     // handshakes of all listeners
 constexpr size_t kAcceptsPerTurn = 512;
 // Warnings about strangers; further ones are only informational, so that a scanner cannot flood.
 constexpr uint64_t kWarnings = 16;
 
+size_t most_pending() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return kMaxPending;
+  return std::min<size_t>(kMaxPending, files.rlim_cur / 4);
+}
+
 enum class Step : uint8_t { waiting, finished, drop };
 
+struct Counted {
+  Counted() { ++g_pending; }
+  Counted(Counted&&) noexcept { ++g_pending; }
+  Counted& operator=(Counted&&) noexcept { return *this; }
+  ~Counted() { --g_pending; }
+};
+
 struct Pending {
+  Counted counted{};
   Fd fd;
   Address from;
   int64_t since_ns = 0;
@@ -27,6 +45,7 @@ struct Pending {
   Answer answer{};
   size_t got = 0;  // of the answer, then of the greeting behind it
   Bytes greeting;
+  Session session;
   std::string why;  // of a drop
   bool wrong_proof = false;
 };
@@ -68,6 +87,7 @@ Step advance(Pending& p, const Secret& secret) {
   const Proof ours = prove(secret, Role::listener, p.nonce, p.answer.nonce, p.greeting);
   const Result<size_t> n = write_some(p.fd.get(), ours.data(), ours.size());
   if (!n) return dropped_because(p, n.error().message);
+  p.session = session_of(secret, false, p.nonce, p.answer.nonce, p.greeting);
   // The send buffer held only our challenge before: it has room, or the peer plays games.
   return *n == ours.size() ? Step::finished : dropped_because(p, "it does not read");
 }
@@ -76,7 +96,7 @@ Step advance(Pending& p, const Secret& secret) {
 
 struct AuthListener::State {
   Fd listener;
-  Fd spare;  // given up for a moment to send a caller away when descriptors have run out
+  Fd spare;  // closed for a moment to send a caller away when descriptors have run out
   Address address;
   Secret secret;
   std::list<Pending> pending;  // oldest first
@@ -142,7 +162,7 @@ struct AuthListener::State {
       Result<Fd> fd = accept_now(listener.get());
       if (!fd) return refuse_one();
       if (!*fd) return;
-      if (pending.size() >= kMaxPending) {
+      while (!pending.empty() && g_pending >= most_pending()) {
         // Who knows the secret needs microseconds: the oldest is the likeliest stranger.
         pending.front().why = "too many handshakes are pending";
         drop(pending.front());
@@ -162,7 +182,7 @@ struct AuthListener::State {
     for (auto it = pending.begin(); it != pending.end(); ++i) {
       const Step step = fds[i].revents == 0 ? Step::waiting : advance(*it, secret);
       if (step == Step::finished)
-        ready.push_back({std::move(it->fd), std::move(it->greeting), it->from});
+        ready.push_back({std::move(it->fd), std::move(it->greeting), it->from, it->session});
       if (step == Step::drop) drop(*it);
       it = step == Step::waiting ? std::next(it) : pending.erase(it);
     }

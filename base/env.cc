@@ -1,9 +1,12 @@
 #include "base/env.h"
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <map>
 
 #include "base/check.h"
 #include "base/format.h"
@@ -17,6 +20,8 @@ constexpr Knob kKnobs[] = {
 #include "base/knobs.inc"
 #undef COLL_KNOB
 };
+
+std::map<std::string, std::string, std::less<>> g_secrets;  // set by take_secrets() only
 
 Error bad_value(const KnobValue& v, const std::string& expected) {
   return {ErrorCode::usage, format("{} = '{}': expected {}", v.origin, v.text, expected)};
@@ -34,9 +39,27 @@ const Knob& knob(KnobId id) {
 }
 
 std::optional<std::string> environment(const char* name) {
+  // A copy with more rights than its caller (set-uid) takes no word of the caller's: files to
+  // write, libraries to load.
+  static const bool more_rights = ::getauxval(AT_SECURE) != 0;
+  const std::string_view known(name);
+  if (more_rights && (known.starts_with("COLLCTL_") || known.starts_with("NCCL_")))
+    return std::nullopt;
+  if (const auto taken = g_secrets.find(name); taken != g_secrets.end()) return taken->second;
   const char* value = std::getenv(name);
   if (value == nullptr) return std::nullopt;
   return std::string(value);
+}
+
+void take_secrets() {
+  for (const Knob& k : kKnobs) {
+    const std::string name = std::string("COLLCTL_") + k.name;
+    char* const value = (k.flags & kSecret) != 0 ? std::getenv(name.c_str()) : nullptr;
+    if (value == nullptr) continue;
+    g_secrets[name] = value;
+    ::explicit_bzero(value, std::strlen(value));
+    ::unsetenv(name.c_str());
+  }
 }
 
 ScopedVariable::ScopedVariable(std::string name, const std::string& value)

@@ -73,6 +73,10 @@ class ScopedVariable {
   std::optional<std::string> before_;
 };
 
+// Takes the values of secret knobs out of the environment, where children and /proc/PID/environ
+// would show them; this process still finds them above. Called once, before there are threads.
+void take_secrets();
+
 // The whole environment as "NAME=value", for handing it on to a child.
 std::vector<std::string> environment_list();
 

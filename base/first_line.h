@@ -5,7 +5,8 @@
 
 namespace collctl::base {
 
-// The first line of a file without its end; empty when the file is not there or cannot be read. Threads: any.
+// The first line of a file without its end; empty when the file is not there or cannot be read.
+// Threads: any.
 inline std::string first_line(const std::string& path) {
   std::ifstream in(path);
   std::string line;

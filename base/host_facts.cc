@@ -82,12 +82,15 @@ uint64_t machine_hash(uint64_t salt) {
 }
 
 uint64_t process_hash(uint64_t salt) {
-  return fnv(std::to_string(inode_of("/proc/self/ns/pid")) + "/" + std::to_string(getpid()),
-             host_hash(salt));
+  return fnv(std::to_string(pid_namespace()) + "/" + std::to_string(getpid()), host_hash(salt));
 }
 
 uint64_t network_namespace() {
   return inode_of("/proc/self/ns/net");
+}
+
+uint64_t pid_namespace() {
+  return inode_of("/proc/self/ns/pid");
 }
 
 uint64_t shm_device() {

@@ -17,7 +17,8 @@ uint64_t machine_hash(uint64_t salt);
 // Identity of the process: host, pid namespace and pid, salted.
 uint64_t process_hash(uint64_t salt);
 uint64_t network_namespace();  // inode of /proc/self/ns/net, 0 when unknown
-uint64_t shm_device();         // st_dev of /dev/shm, 0 when there is none
+uint64_t pid_namespace();
+uint64_t shm_device();  // st_dev of /dev/shm, 0 when there is none
 struct ShmSpace {
   uint64_t total_bytes = 0, free_bytes = 0;
   bool present = false;

@@ -9,6 +9,8 @@
 
 #include "base/env.h"
 #include "base/host_facts.h"
+#include "base/own_file.h"
+#include "base/printable.h"
 
 namespace collctl::base {
 namespace {
@@ -82,9 +84,9 @@ Status log_configure(const LogOptions& options, int rank) {
     path += next == 'h' ? host_name() : std::to_string(next == 'p' ? int(getpid()) : rank);
     ++i;
   }
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0) return errno_error(ErrorCode::unavailable, "open log file " + path, errno);
-  const int old = g_fd.exchange(fd);
+  auto fd = open_own_file(path, true, 0644);
+  if (!fd) return std::move(fd.error().within("log file"));
+  const int old = g_fd.exchange(fd->release());
   if (old > STDERR_FILENO) ::close(old);
   return {};
 }
@@ -103,8 +105,9 @@ void log_set_thread_device(int device) {
 }
 
 void log_write(LogLevel level, std::string_view text) {
-  const std::string line = format("{}:{}:{} [{}] COLLCTL {} {}\n", host_name(), getpid(),
-                                  syscall(SYS_gettid), t_device, kLevelNames[int(level)], text);
+  const std::string line =
+      format("{}:{}:{} [{}] COLLCTL {} {}\n", host_name(), getpid(), syscall(SYS_gettid), t_device,
+             kLevelNames[int(level)], printable(text));
   size_t at = 0;
   while (at < line.size()) {
     const ssize_t n = ::write(g_fd, line.data() + at, line.size() - at);

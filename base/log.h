@@ -42,6 +42,8 @@ bool log_enabled(LogLevel level, Subsystem subsystem);
 // The device or rank shown in brackets for lines of this thread.
 void log_set_thread_device(int device);
 void log_write(LogLevel level, std::string_view text);
+// What every warning about a caller who does not belong to the job has in it: they can be many.
+inline constexpr std::string_view kOfStrangers = " COLLCTL WARN rejected ";
 
 }  // namespace collctl::base
 

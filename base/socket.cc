@@ -254,6 +254,39 @@ bool only_says_closed(const Error& error) {
                                            is("send", ECONNRESET) || is("send", EPIPE));
 }
 
+namespace {
+constexpr std::string_view kCannotConnect = " cannot connect to ";
+constexpr std::string_view kNoConnection = "no connection before the deadline";
+}  // namespace
+
+bool never_answered(const Error& connecting) {
+  const std::string& message = connecting.message;
+  if (message.ends_with(kNoConnection)) return true;
+  if (!message.starts_with("connect ")) return false;
+  // The last three: this host's own routes and filters.
+  for (const int failure : {ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, EHOSTDOWN, EINVAL, EACCES, EPERM})
+    if (message.ends_with(errno_error(ErrorCode::lost, "", failure).message)) return true;
+  return false;
+}
+
+Error cannot_connect(const std::string& from, const std::string& to, const std::string& host,
+                     const Error& cause) {
+  Error e(cause.code, from + std::string(kCannotConnect) + to + ": " + cause.message,
+          "look at what is between the two hosts (route, cable, firewall): collctl doctor -H with "
+          "both tries all ways");
+  e.host = host;
+  return e;
+}
+
+bool says_cannot_connect(const Error& error) {
+  return error.message.find(kCannotConnect) != std::string::npos;
+}
+
+Deadline connect_deadline(Deadline whole) {
+  return Deadline::at_ns(whole.at() -
+                         std::clamp<int64_t>(whole.remaining_ns() / 8, 0, 1'500'000'000));
+}
+
 Result<size_t> read_some(int fd, void* to, size_t size) {
   while (true) {
     const ssize_t n = ::recv(fd, to, size, 0);

@@ -57,4 +57,23 @@ Status write_file_atomically(const std::string& path, const std::string& content
   return {};
 }
 
+Result<std::string> read_file(const std::string& path, size_t most) {
+  // A pipe may have no writer: it is opened without waiting for one, and refused.
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat found {};
+  if (!file || ::fstat(file.get(), &found) != 0) return errno_error(ErrorCode::usage, path, errno);
+  if (!S_ISREG(found.st_mode)) return Error(ErrorCode::usage, path + ": not a file");
+  std::string text;
+  char block[64 << 10];
+  for (;;) {
+    const ssize_t got = ::read(file.get(), block, sizeof block);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno_error(ErrorCode::usage, path, errno);
+    if (got == 0) return text;
+    text.append(block, size_t(got));
+    if (text.size() > most)
+      return Error(ErrorCode::usage, format("{}: longer than {} bytes", path, most));
+  }
+}
+
 }  // namespace collctl::base

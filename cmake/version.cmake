@@ -1,14 +1,12 @@
 # What `collctl version` says besides base/version.h: the source's revision, when git knows it.
 find_package(Git QUIET)
-set(COLLCTL_REVISION "")
-if(GIT_FOUND AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/.git)
-  execute_process(
-    COMMAND ${GIT_EXECUTABLE} describe --always --tags --dirty
-    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
-    OUTPUT_VARIABLE COLLCTL_REVISION OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-endif()
-set_source_files_properties(cmd/version_command.cc PROPERTIES COMPILE_DEFINITIONS
-  "COLLCTL_REVISION=\"${COLLCTL_REVISION}\"")
+set(revision_header ${CMAKE_BINARY_DIR}/revision/revision.h)
+add_custom_target(revision
+  COMMAND ${CMAKE_COMMAND} -DGIT=${GIT_EXECUTABLE} -DOUT=${revision_header} -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/revision.cmake
+  WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} BYPRODUCTS ${revision_header} COMMENT "")
+set_source_files_properties(cmd/version_command.cc PROPERTIES
+  INCLUDE_DIRECTORIES ${CMAKE_BINARY_DIR}/revision SKIP_UNITY_BUILD_INCLUSION ON)
+add_dependencies(collctl_cmd revision)
 file(STRINGS base/version.h version_line REGEX "\"${PROJECT_VERSION}\"")
 if(NOT version_line)
   message(FATAL_ERROR "base/version.h does not say ${PROJECT_VERSION}, the project's version")

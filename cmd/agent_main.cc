@@ -1,11 +1,12 @@
-// The hidden command `__agent`: collctl on a host of a job (launcher/remote/agent.h); with --verify HASH
-// only the answer whether this is the binary that was sent.
+// The hidden command `__agent`: collctl on a host of a job (launcher/remote/agent.h); with --verify
+// HASH only the answer whether this is the binary that was sent.
 #include <csignal>
 
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/version.h"
 #include "cmd/agent_main.h"
+#include "cmd/check/counters.h"
 #include "cmd/job/interrupt.h"
 #include "cmd/topo/hosts.h"
 #include "launcher/remote/agent.h"
@@ -33,6 +34,7 @@ int agent_main() {
   launcher::ProbeService service(base::kVersion);
   options.answer = [&](const std::string& what, const std::string& argument) {
     if (what == kAskTopology) return topology_answer();
+    if (what == kAskCounters) return counters_answer(argument);
     return service.answer(what, argument);
   };
   return launcher::run_agent(options);

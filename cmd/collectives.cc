@@ -2,14 +2,14 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "cmd/job/device_choice.h"
 #include "cmd/job/dry_run.h"
 #include "cmd/job/options.h"
+#include "cmd/job/talk.h"
 #include "cmd/measure/options.h"
 #include "cmd/report/options.h"
-#include "cmd/root_commands.h"
-#include "cmd/job/device_choice.h"
 #include "cmd/report/report.h"
-#include "cmd/job/talk.h"
+#include "cmd/root_commands.h"
 
 namespace collctl::cmd {
 
@@ -18,7 +18,8 @@ Result<int> collective_command(const ParsedLine& line, Console& console) {
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   if (line.has("dry-run")) COLL_TRY(refuse_under_engine(launch));
   // Before anything is said: of an adopted job, rank 0 alone speaks.
-  else COLL_TRY(adopt(launch));
+  else
+    COLL_TRY(adopt(launch));
   const auto read = [&](int ranks) -> Result<TaskSpec> {
     COLL_ASSIGN(const BenchSpec bench, interpret_bench(line, interpret_device(line), ranks));
     return task_of(bench);

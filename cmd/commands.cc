@@ -1,16 +1,19 @@
 // THE table of commands. A row says how the command is called and explained, and what runs it; the
 // options stand in cmd/options.cc.
+#include "base/format.h"
 #include "base/version.h"
+#include "cmd/check/check.h"
 #include "cmd/cli/generate.h"
 #include "cmd/cli/help.h"
 #include "cmd/command_line.h"
 #include "cmd/doctor/doctor.h"
+#include "cmd/job/token.h"
 #include "cmd/options.h"
 #include "cmd/plan/plan.h"
-#include "cmd/rails/rails.h"
+#include "cmd/rank_tasks.h"
 #include "cmd/root_commands.h"
+#include "cmd/status/status.h"
 #include "cmd/topo/topo.h"
-#include "cmd/window_test/window_test.h"
 
 namespace collctl::cmd {
 namespace {
@@ -22,6 +25,12 @@ Result<int> completion_command(const ParsedLine& line, Console& console) {
 
 Result<int> man_command(const ParsedLine& line, Console&) {
   COLL_TRY(write_man_pages(line.words[0]));
+  return 0;
+}
+
+Result<int> token_command(const ParsedLine&, Console& console) {
+  COLL_ASSIGN(const std::string token, new_token());
+  console.out(token + "\n");
   return 0;
 }
 
@@ -52,22 +61,25 @@ Command collective(const char* name, const char* summary, const char* descriptio
 std::vector<Command> make_commands() {
   std::vector<Command> table;
   table.push_back(
-      {.name = "run", .kind = CommandKind::run,
+      {.name = "run",
+       .kind = CommandKind::run,
        .arguments =
            "[launch options] <collective> [options]\n[launch options] -- <program> [args...]",
-       .scopes = kBench | kProgram | kRails | kWindowTest,
+       .scopes = kBench | kProgram,
        .summary = "launch ranks, run a collective or a program, judge",
        .description =
            "Starts the ranks of a job, here or by SSH on the hosts of -H or --hostfile, watches "
-           "them to their end and leaves nothing behind. With the name of a collective the ranks measure it over a range of sizes and "
+           "them to their end and leaves nothing behind. With the name of a collective the ranks "
+           "measure it over a range of sizes and "
            "check every result; the exit code is the verdict. After -- any program is started as "
            "ranks, with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR "
            "and MASTER_PORT set; its output passes through by whole lines.",
-       .examples = {
-           {"collctl run -n 4 allreduce", "all-reduce among 4 ranks, 8 B to 16 MiB"},
-           {"collctl run -n 4 allreduce -b 1K -e 64M --json", "the same as one JSON object"},
-           {"collctl run -n 2 allreduce --min-busbw 1.5@4M", "exit 1 below 1.5 GB/s at 4 MiB"},
-           {"collctl run -n 4 --tag-output -- ./train --epochs 1", "a program as 4 ranks"}}, .run = run_command});
+       .examples =
+           {{"collctl run -n 4 allreduce", "all-reduce among 4 ranks, 8 B to 16 MiB"},
+            {"collctl run -n 4 allreduce -b 1K -e 64M --json", "the same as one JSON object"},
+            {"collctl run -n 2 allreduce --min-busbw 1.5@4M", "exit 1 below 1.5 GB/s at 4 MiB"},
+            {"collctl run -n 4 --tag-output -- ./train --epochs 1", "a program as 4 ranks"}},
+       .run = run_command});
   table.push_back(
       collective("allreduce", "reduce over all ranks, result everywhere",
                  "Every rank gives a buffer and gets the elementwise reduction of all.",
@@ -93,9 +105,10 @@ std::vector<Command> make_commands() {
   table.push_back(collective("scatter", "one block of the root to every rank",
                              "The root gives a block for each rank; every rank gets its own.",
                              {{"collctl scatter", "from rank 0"}}));
-  table.push_back(collective("alltoall", "one block from every rank to every rank",
-                             "Every rank gives a block for each rank and gets one from each.",
-                             {{"collctl alltoall --transport net", "over the network, also on one host"}}));
+  table.push_back(
+      collective("alltoall", "one block from every rank to every rank",
+                 "Every rank gives a block for each rank and gets one from each.",
+                 {{"collctl alltoall --transport net", "over the network, also on one host"}}));
   table.push_back(collective("sendrecv", "every rank sends to the next one",
                              "Every rank sends a buffer to the next rank and receives one from "
                              "the rank before it.",
@@ -103,44 +116,8 @@ std::vector<Command> make_commands() {
   table.push_back(collective("barrier", "all ranks wait for all",
                              "No rank goes on before every rank has arrived. Sizes do not apply.",
                              {{"collctl barrier --sync each", "with percentiles of the time"}}));
-  table.push_back(
-      {.name = "window-test", .kind = CommandKind::task,
-       .arguments = "[options]",
-       .scopes = kWindowTest,
-       .summary = "symmetric memory: whether it is mapped, ordered and right",
-       .description =
-           "Registers windows of memory among the ranks and tests them. Every rank writes "
-           "patterns "
-           "of its own and reads them through its mapping of every other rank's window, at several "
-           "strides and offsets; windows are registered again and again, several at once, until "
-           "there is no room, and with mistakes, which must fail with a clear error. Then: whether a "
-           "flag that is written after data arrives after it, put, get, signal and wait between "
-           "every two ranks with their times, and collectives on windows against the same on "
-           "ordinary memory. Where two ranks do not share memory the network carries puts and "
-           "gets. The exit code is 0 when all of it passed, 7 when data was wrong, 1 when another "
-           "check failed, 8 when something could not be tested.",
-       .examples = {{"collctl window-test", "one rank per GPU, or per core without GPUs"},
-                    {"collctl window-test -H a,b --json", "on two hosts, one JSON object"},
-                    {"collctl window-test -n 4 -o windows.svg", "the matrix as a heat map"}}, .under_run = kBench | kWindowTest, .run = window_test_command});
-  table.push_back(
-      {.name = "rails", .kind = CommandKind::task,
-       .arguments = "[launch options] [options]",
-       .scopes = kRails,
-       .summary = "every NIC of every host against every other: reach, GB/s",
-       .description =
-           "Sends real data from each NIC of each host to each NIC of every other and back, and "
-           "prints a table for each pair of hosts: GB/s, or why nothing passes. NICs are RDMA "
-           "ports, or the network interfaces where no host has RDMA or with --net socket. All paths "
-           "between two hosts are connected at the same time, so that those that hang cost one "
-           "time-out; then they stream one after another. Pairs of hosts go in rounds, a host in "
-           "one pair at a time. It prints facts of each NIC (rate, MTU, the GID that is used), "
-           "what is slower than most is marked, every failure comes with a remedy, and the last "
-           "line is what to set so that jobs use the good ones. Exit code 1 when a path fails or is "
-           "slow. With one host alone its NICs loop back to each other. collctl run rails is the "
-           "same.",
-       .examples = {{"collctl rails -H node[01-04]", "four hosts, their RDMA ports"},
-                    {"collctl run -H a,b rails --net socket", "the interfaces of two"},
-                    {"collctl rails -H a,b --json", "one JSON object"}}, .run = rails_command});
+  for (const RankTask* task : rank_tasks())
+    if (task->command != nullptr) table.push_back(task->command(own_scope(*task)));
   table.push_back(
       {.name = "topo",
        .arguments = "[--from FILE | -H LIST] [options]",
@@ -167,7 +144,9 @@ std::vector<Command> make_commands() {
                     {"collctl topo --from node.xml -o node.svg", "a picture of another one"},
                     {"collctl topo --diff yesterday.xml", "what has changed"},
                     {"collctl topo -H node[01-16]", "which host is not as the others"},
-                    {"collctl topo --from node.xml --json", "everything, with reasons"}}, .draws_to_stdout = true, .run = topo_command});
+                    {"collctl topo --from node.xml --json", "everything, with reasons"}},
+       .draws_to_stdout = true,
+       .run = topo_command});
   table.push_back(
       {.name = "plan",
        .arguments = "[--from FILE] [--nodes N] [options]",
@@ -186,26 +165,37 @@ std::vector<Command> make_commands() {
            "what every size was weighed against. Everything is in --json; the text shows equal "
            "channels once and of many nodes the first two. The knobs of channels, algorithms, "
            "protocols, paths and GRAPH_FILE are honoured.",
-       .examples = {
-           {"collctl plan --from node.xml", "all-reduce on one node, 8 B to 128 MiB"},
-           {"collctl plan --from node.xml --nodes 16 -b 1M -e 1G", "on 16 of them"},
-           {"collctl plan --from skeleton.xml --assume h100 --nodes 2", "with GPUs put in"},
-           {"collctl plan --from node.xml --op alltoall --bytes 64M --json",
-            "one size, for a script"}}, .run = plan_command});
+       .examples = {{"collctl plan --from node.xml", "all-reduce on one node, 8 B to 128 MiB"},
+                    {"collctl plan --from node.xml --nodes 16 -b 1M -e 1G", "on 16 of them"},
+                    {"collctl plan --from skeleton.xml --assume h100 --nodes 2",
+                     "with GPUs put in"},
+                    {"collctl plan --from node.xml --op alltoall --bytes 64M --json",
+                     "one size, for a script"}},
+       .run = plan_command});
   table.push_back(
       {.name = "report",
-       .arguments = "FILE [options]",
+       .arguments = "FILE... [options]\n--diff OLD NEW [options]",
        .scopes = kReport,
-       .summary = "print a saved report (JSON) as the run printed it",
+       .summary = "saved reports again, several as one, or two compared",
        .description =
-           "Prints what a collective has written with --json or -o FILE.json as the run itself "
-           "would have printed it: header, table, footer. Where another library was measured "
-           "beside it in several configurations (--vs-config), a second table has them all, size by size. "
-           "FILE may be -, standard input. The exit code is that of the run, so that no script takes "
-           "a report that says FAILED for a pass; --exit-zero makes it 0.",
+           "Prints what a command has written with --json, -o FILE.json or -o FILE.jsonl as the "
+           "run itself would have printed it: collectives, check, doctor, rails, window-test; of "
+           "topo, plan and run -- the lists. Where another library was measured "
+           "beside a collective in several configurations (--vs-config), a second table has them "
+           "all, size by size. Several files become one report: least, median and most of each "
+           "timing, and in how many runs each failure is. --diff compares two. -o writes any of "
+           "them as another kind of file. FILE may be -, standard input. The exit code is that of "
+           "the run, of several the worst, so that no script takes a report that says FAILED for a "
+           "pass; --exit-zero makes it 0.",
        .examples = {{"collctl report result.json", "what was measured"},
+                    {"collctl report check.json -o check.html", "as a page"},
+                    {"collctl report --diff yesterday.json today.json", "what has changed"},
                     {"ssh node01 collctl allreduce --json | collctl report -",
-                     "what another host measures"}}, .words = 1, .word_kind = ValueKind::file, .run = report_command});
+                     "what another host measures"}},
+       .words = 1,
+       .word_kind = ValueKind::file,
+       .most_words = 1000,
+       .run = report_command});
   table.push_back(
       {.name = "doctor",
        .arguments = "[-H LIST] [options]",
@@ -224,7 +214,43 @@ std::vector<Command> make_commands() {
            "when a host cannot be reached and 1 when a check fails.",
        .examples = {{"collctl doctor", "this host"},
                     {"collctl doctor -H node[01-16]", "16 hosts and the network between them"},
-                    {"collctl doctor --hostfile hosts.txt --json", "one JSON object"}}, .run = doctor_command});
+                    {"collctl doctor --hostfile hosts.txt --json", "one JSON object"}},
+       .run = doctor_command});
+  table.push_back(
+      {.name = "check",
+       .arguments = "[-H LIST] [options]",
+       .scopes = kCheck,
+       .summary = "whether hosts are fit for work, and which is not",
+       .description =
+           "Goes from each host alone to all of them together: doctor, inventory, collectives "
+           "inside each host (all hosts at the same time), every NIC to every NIC, collectives "
+           "over all. A host that fails is left out of what follows, and the rest is still judged. "
+           "Where paths between hosts are bad, they are measured again, for longer and in other "
+           "company, until it is clear which host, NIC or link it is; what cannot be told apart is "
+           "not named. The exit code is 1 when something failed (7: wrong data, 5: a host was "
+           "lost, 4: one could not be reached), 8 when something that was asked for could not be "
+           "tested.",
+       .examples = {{"collctl check", "this host"},
+                    {"collctl check --hostfile hosts.txt --level quick", "minutes before a job"},
+                    {"collctl check -H node[01-16] --write-hosts lists -o check.json",
+                     "a hostfile of the good ones, and a report"}},
+       .run = check_command});
+  table.push_back(
+      {.name = "status",
+       .arguments = "[JOB] [--json]",
+       .scopes = kReading,
+       .summary = "what a running job does now, and who waits for whom",
+       .description =
+           "Asks the process that launched a job (of this user, on this host) what its ranks do: "
+           "phase, the operation each is in, how long it has waited for whom, and the state of "
+           "its process. The job is not held up. JOB is the launcher's pid; without one the only "
+           "job is shown, or a list when there are several. Ranks on GPUs do not say whom their "
+           "kernels wait for; programs (run -- PROGRAM) say nothing, but the state of their "
+           "processes. The exit code is 3 when no such job runs, 6 when it does not answer.",
+       .examples = {{"collctl status", "the job that runs here, or the list of them"},
+                    {"collctl status 4711 --json", "one job as JSON"}},
+       .most_words = 1,
+       .run = status_command});
   table.push_back(
       {.name = "env",
        .arguments = "[--json]",
@@ -233,13 +259,28 @@ std::vector<Command> make_commands() {
        .description = "Knobs are environment variables COLLCTL_NAME. Where NCCL has a "
                       "variable of the same meaning, it is honoured when ours is unset. "
                       "Secrets are never shown.",
-       .examples = {{"COLLCTL_DEBUG=INFO collctl env", "shows which value took effect"}}, .more_manual = environment_section, .run = env_command});
+       .examples = {{"COLLCTL_DEBUG=INFO collctl env", "shows which value took effect"}},
+       .more_manual = environment_section,
+       .run = env_command});
+  table.push_back(
+      {.name = "token",
+       .arguments = "",
+       .scopes = kGenerate,
+       .summary = "a new secret for --token-file",
+       .description =
+           "Prints 128 random bits in hexadecimal. Every rank of a job that is joined by "
+           "address (--join, COLLCTL_COMM_ID, torchrun) needs the same token, from a "
+           "file that only its user can read or from COLLCTL_TOKEN; one of your own "
+           "must have at least 16 characters.",
+       .examples = {{"(umask 077; collctl token > job.token)", "for --token-file job.token"}},
+       .run = token_command});
   table.push_back({.name = "version",
                    .arguments = "[--json]",
                    .scopes = kReading,
                    .summary = "version, build and features",
                    .description = "What this binary is, what built it, and what it can do.",
-                   .examples = {{"collctl version --json", "for a script"}}, .run = version_command});
+                   .examples = {{"collctl version --json", "for a script"}},
+                   .run = version_command});
   table.push_back(
       {.name = "completion",
        .arguments = "bash|zsh|fish",
@@ -252,7 +293,9 @@ std::vector<Command> make_commands() {
                     {"collctl completion zsh > ~/.zfunc/_collctl", "a folder in $fpath"},
                     {"collctl completion fish > ~/.config/fish/completions/collctl.fish",
                      "for fish"}},
-       .words = 1, .known_words = {"bash", "zsh", "fish"}, .run = completion_command});
+       .words = 1,
+       .known_words = {"bash", "zsh", "fish"},
+       .run = completion_command});
   table.push_back({.name = "man",
                    .arguments = "DIR",
                    .scopes = kGenerate,
@@ -260,32 +303,42 @@ std::vector<Command> make_commands() {
                    .description =
                        "Writes collctl.1 and one page for each command into DIR, which is "
                        "made when it is missing.",
-                   .examples = {{"collctl man ~/.local/share/man/man1", "then: man collctl"}}, .words = 1, .word_kind = ValueKind::directory, .run = man_command});
+                   .examples = {{"collctl man ~/.local/share/man/man1", "then: man collctl"}},
+                   .words = 1,
+                   .word_kind = ValueKind::directory,
+                   .run = man_command});
   table.push_back({.name = "help",
                    .arguments = "[command]",
                    .scopes = kGenerate,
                    .summary = "the long help of a command",
                    .description = "The same as --help.",
                    .examples = {},
-                   .hidden = true, .most_words = 2, .run = help_command});
+                   .hidden = true,
+                   .most_words = 2,
+                   .run = help_command});
   Command soak = collective("soak", "random operations, all checked",
                             "Runs random operations that all ranks draw from one seed.", {});
   soak.hidden = true;
   table.push_back(std::move(soak));
-  table.push_back({.name = "__rank", .kind = CommandKind::internal,
+  table.push_back({.name = "__rank",
+                   .kind = CommandKind::internal,
                    .arguments = "",
                    .scopes = 0,
                    .summary = "one rank of a job (started by run)",
                    .description = "",
                    .examples = {},
                    .hidden = true});
-  table.push_back({.name = "__agent", .kind = CommandKind::internal,
+  table.push_back({.name = "__agent",
+                   .kind = CommandKind::internal,
                    .arguments = "",
                    .scopes = 0,
                    .summary = "the agent on a host of a job (started by run)",
                    .description = "",
                    .examples = {},
                    .hidden = true});
+  // Under run stands what any of them takes.
+  for (Command& command : table)
+    if (stands_under_run(command)) table[0].scopes |= command.scopes;
   return table;
 }
 

@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/json_writer.h"
 #include "base/version.h"
+#include "cmd/cli/generate.h"
 #include "cmd/cli/parse.h"
 #include "cmd/root_commands.h"
 #include "launcher/adopt/adopt.h"
@@ -169,7 +170,7 @@ std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted
     json.field("kind", kind_name(shown.knob->kind));
     json.field("value", shown.value).field("default", shown.knob->default_value);
     json.field("origin", shown.origin).field("masked", shown.masked);
-    json.field("help", shown.knob->help).end_object();
+    json.field("help", knob_help(*shown.knob)).end_object();
   }
   json.end_array();
   write_nccl(json, nccl_variables());
@@ -197,7 +198,7 @@ std::string env_text(const std::vector<Shown>& list, const Console& console) {
         "{:<{}}  {:<{}}  {:<{}}  {}", format("COLLCTL_{}", shown.knob->name), name,
         or_dash(shown.value), value, or_dash(shown.knob->default_value), standard, shown.origin);
     text += set ? console.out_colour("1", line) : line;
-    text += format("\n    {}", shown.knob->help);
+    text += format("\n    {}", knob_help(*shown.knob));
     if (*shown.knob->nccl_name != 0) text += format(" [{}]", shown.knob->nccl_name);
     text += "\n";
   }

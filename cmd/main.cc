@@ -23,6 +23,7 @@ bool open_standard_streams() {
 
 int main(int argc, char** argv) {
   if (!open_standard_streams()) return 70;
+  collctl::base::take_secrets();
   // A reader that goes away is seen as a failed write; ranks of ours inherit that on purpose.
   std::signal(SIGPIPE, SIG_IGN);
   collctl::cmd::install_tables();

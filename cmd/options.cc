@@ -2,11 +2,12 @@
 // records that it fills.
 #include "cmd/options.h"
 
+#include "cmd/check/check.h"
 #include "cmd/cli/option_rows.h"
 #include "cmd/job/options.h"
 #include "cmd/measure/options.h"
 #include "cmd/plan/plan.h"
-#include "cmd/rails/rails.h"
+#include "cmd/rank_tasks.h"
 #include "cmd/report/options.h"
 #include "cmd/topo/topo.h"
 
@@ -18,7 +19,9 @@ std::vector<Option> make_options() {
   add_host_options(table);
   add_size_options(table);
   add_measure_options(table);
-  add_rails_options(table);
+  for (const RankTask* task : rank_tasks())
+    if (task->add_options != nullptr) task->add_options(table, own_scope(*task));
+  add_check_options(table);
   add_select_options(table);
   add_topo_options(table);
   add_plan_options(table);

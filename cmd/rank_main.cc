@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -16,8 +17,9 @@
 #include "base/log.h"
 #include "base/rank_env.h"
 #include "base/thrown.h"
-#include "cmd/measure/abort_scope.h"
 #include "cmd/job/config.h"
+#include "cmd/measure/abort_scope.h"
+#include "cmd/measure/rank_doing.h"
 #include "cmd/rank_main.h"
 #include "cmd/rank_tasks.h"
 #include "launcher/local/control.h"
@@ -30,7 +32,8 @@ using launcher::FrameChannel;
 using launcher::FrameType;
 
 constexpr double kRankSendSeconds = 30;  // the launcher reads unless its own output is blocked
-constexpr double kYieldSeconds = 0.8;    // from "abort" to the end, if the measurement does not end
+constexpr double kLeastStartSeconds = 0.5;
+constexpr double kYieldSeconds = 0.8;  // from "abort" to the end, if the measurement does not end
 
 class ForwardingSink : public TaskSink {
  public:
@@ -107,6 +110,7 @@ class LauncherWatch {
           id_ = (*frame)->text();
           changed_.notify_all();
         }
+        if ((*frame)->type == FrameType::ask) say_what_it_does();
         if ((*frame)->type == FrameType::abort)
           return fail(launcher::decode_error((*frame)->payload));
         continue;
@@ -115,6 +119,16 @@ class LauncherWatch {
       // Ends with a frame, the launcher's end or stop(); the hour only bounds one wait.
       if (!base::poll_fds(fds, Deadline::after_seconds(3600)) || fds[1].revents != 0) return;
     }
+  }
+
+  void say_what_it_does() {
+    const std::vector<RankDoing> all = ranks_doing();
+    // Without a communicator its phase says all there is.
+    const RankDoing doing =
+        all.empty() ? RankDoing{.rank = rank_, .last = {}, .waits = {}} : all[0];
+    // A launcher that does not take it is not one that needs it.
+    static_cast<void>(channel_.send_text(FrameType::doing, json_of(doing),
+                                         Deadline::after_seconds(kRankSendSeconds)));
   }
 
   bool stopped_within(double seconds) {
@@ -155,9 +169,11 @@ class LauncherWatch {
 };
 
 Status work(FrameChannel& channel, const RankConfig& config) {
-  const TaskSpec spec{find_rank_task(config.task), config.settings, config.options};
+  const int64_t began_ns = now_ns();
+  TaskSpec spec{find_rank_task(config.task), config.settings, config.options};
   if (spec.task == nullptr)
-    return Error(ErrorCode::defect, format("the launcher asks for the unknown task {}", config.task));
+    return Error(ErrorCode::defect,
+                 format("the launcher asks for the unknown task {}", config.task));
   COLL_ASSIGN(const base::LogOptions log, base::log_options_from_knobs(config.verbosity));
   COLL_TRY(base::log_configure(log, config.rank));
   ForwardingSink sink(channel);
@@ -171,6 +187,10 @@ Status work(FrameChannel& channel, const RankConfig& config) {
   } else {
     COLL_ASSIGN(root.id, watch.wait_for_id(Deadline::after_seconds(config.start_timeout_s)));
   }
+  // The start-up time began in the launcher; some of it went by while rank 0's id was awaited.
+  if (spec.settings.start_left_s > 0)
+    spec.settings.start_left_s =
+        std::max(spec.settings.start_left_s - base::seconds_since(began_ns), kLeastStartSeconds);
   sink.phase(config.rank, "bootstrap");
   COLL_TRY(run_task({spec, root.id, config.rank, config.size, sink}));
   COLL_TRY(sink.status());

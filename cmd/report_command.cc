@@ -1,12 +1,16 @@
-// `report`: a saved report as the table that the run printed, with the exit code of the run.
+// `report`: saved reports again, several as one, or one against another, with the exit code of the
+// run.
 #include <cerrno>
 #include <fstream>
 #include <iterator>
 
 #include "base/format.h"
 #include "base/json_record.h"
-#include "cmd/report/read.h"
+#include "cmd/report/options.h"
 #include "cmd/root_commands.h"
+#include "cmd/saved.h"
+#include "cmd/text/file.h"
+#include "cmd/text/table.h"
 
 namespace collctl::cmd {
 namespace {
@@ -24,32 +28,44 @@ Result<std::string> content_of(const std::string& path) {
   return text;
 }
 
+Result<Saved> saved_in(const std::string& path, const SavedStyle& style) {
+  COLL_ASSIGN(const std::string text, content_of(path));
+  auto saved = read_saved(text, style);
+  if (saved) return saved;
+  if (saved.error().hint.empty())
+    saved.error().hint =
+        "a report is what a command writes with --json, -o FILE.json or -o FILE.jsonl";
+  return std::move(saved.error()).within(path);
+}
+
 }  // namespace
 
 Result<int> report_command(const ParsedLine& line, Console& console) {
-  const std::string& path = line.words[0];
-  COLL_ASSIGN(const std::string text, content_of(path));
-  auto saved = read_report(text);
-  if (!saved) {
-    if (saved.error().hint.empty())
-      saved.error().hint = "a report is what a collective writes with --json or -o FILE.json";
-    return std::move(saved.error()).within(path);
+  constexpr FileKinds kFiles{.pictures = true, .monitoring = true};
+  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr, kFiles));
+  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
+  if (line.has("diff") && line.words.size() != 2)
+    return Error(ErrorCode::usage, "report --diff compares two files: expected OLD NEW");
+  const SavedStyle style{console, line.has("wide")};
+  const size_t width = style.wide ? kNoWidth : size_t(console.out_width());
+  std::vector<ComparedRun> runs;
+  std::string text;
+  Compared shown;
+  for (const std::string& path : line.words) {
+    COLL_ASSIGN(Saved saved, saved_in(path, style));
+    text = std::move(saved.text);
+    shown.document = std::move(saved.document);
+    shown.exit_code = saved.judged.exit_code;
+    runs.push_back({path, shown.document.title, std::move(saved.judged), std::move(saved.bench)});
   }
-  const BenchReport& report = saved->report;
-  console.out(text_header(*report.header, false));
-  std::string left_out;
-  if (!report.spec.soak) {
-    const TextTable table(report.spec, report.header->ranks,
-                          line.has("wide") ? TextTable::kWide : console.out_width());
-    left_out = table.left_out();
-    console.out(table.titles());
-    for (const BenchRow& row : report.rows) console.out(table.row(row));
-    console.out(variant_tables(report));
+  if (runs.size() > 1) {
+    shown = line.has("diff") ? diff_runs(runs[0], runs[1], line.number("below", 0.9), width)
+                             : merge_runs(runs, width);
+    text = shown.document.text;
   }
-  const Error* broke = saved->job_error ? &*saved->job_error : nullptr;
-  console.out(text_footer(report, saved->verdict, broke, console, left_out));
-  if (broke != nullptr) console.out(format("#   {}\n", broke->chain()));
-  return line.has("exit-zero") ? 0 : saved->exit_code;
+  console.out(output.format == Format::text ? text : document_as(output.format, shown.document));
+  COLL_TRY(write_documents(output.files, shown.document));
+  return line.has("exit-zero") ? 0 : shown.exit_code;
 }
 
 }  // namespace collctl::cmd

@@ -4,15 +4,16 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "cmd/job/options.h"
-#include "cmd/report/options.h"
-#include "cmd/root_commands.h"
 #include "cmd/job/device_choice.h"
 #include "cmd/job/dry_run.h"
 #include "cmd/job/launch_json.h"
+#include "cmd/job/options.h"
 #include "cmd/job/talk.h"
-#include "cmd/text/progress.h"
+#include "cmd/judge/json.h"
+#include "cmd/report/options.h"
 #include "cmd/report/report.h"
+#include "cmd/root_commands.h"
+#include "cmd/text/progress.h"
 
 namespace collctl::cmd {
 namespace {
@@ -51,24 +52,13 @@ std::string run_json(const ParsedLine& line, const JobOutcome& outcome) {
   json.end_array();
   write_launch(json, outcome.hosts);
   json.field("seconds", outcome.seconds).field("exit_code", outcome.exit_code);
-  json.key("verdict").begin_object().field("ok", outcome.exit_code == 0);
-  json.key("reasons").begin_array();
-  if (outcome.error) {
-    json.begin_object().field("code", base::code_name(outcome.error->code));
-    json.field("message", outcome.error->chain()).key("host");
-    const std::string& at_fault = outcome.error->host;
-    if (at_fault.empty() && !outcome.hosts.empty())
-      json.null();  // several hosts, or none of them
-    else
-      json.value(at_fault.empty() ? base::host_name() : at_fault);
-    json.key("rank");
-    if (outcome.error->rank < 0)
-      json.null();
-    else
-      json.value(outcome.error->rank);
-    json.end_object();
-  }
-  return json.end_array().end_object().end_object().take() + "\n";
+  std::optional<Error> error = outcome.error;
+  if (!error && outcome.exit_code != 0)
+    error = Error(ErrorCode::interrupted, "nobody reads the program's output");
+  // Without hosts it was this one; of several it is the one at fault, or none.
+  if (error && error->host.empty() && outcome.hosts.empty()) error->host = base::host_name();
+  write_verdict(json, {{}, std::move(error)});
+  return json.end_object().take() + "\n";
 }
 
 Result<int> run_program(const ParsedLine& line, const LaunchOptions& launch, Console& console) {

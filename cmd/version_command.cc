@@ -6,17 +6,14 @@
 #include "kernels/algo/algorithms.h"
 #include "kernels/cuda/launcher/launcher.h"
 #include "launcher/ssh/library.h"
+#include "revision.h"  // written by the build
 #include "runtime/bootstrap/unique_id.h"
 #include "transport/table/transports.h"
-
-#ifndef COLLCTL_REVISION
-#define COLLCTL_REVISION ""
-#endif
 
 namespace collctl::cmd {
 namespace {
 
-constexpr int kProtocolVersion = 1;  // of UniqueId, blobs and frames: ranks must agree on it
+constexpr int kProtocolVersion = 2;  // of UniqueId, blobs and frames: ranks must agree on it
 
 std::string compiler() {
 #if defined(__clang__)

@@ -4,7 +4,7 @@ _collctl() {
   local command=${COMP_WORDS[1]} word i
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test rails topo plan report doctor env version completion man --help --version' -- "$current"))
+    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test rails topo plan report doctor check status env token version completion man --help --version' -- "$current"))
     return
   fi
   # After -- the words are a program and its arguments.
@@ -68,10 +68,21 @@ _collctl() {
     --in-place) COMPREPLY=($(compgen -W '0 1 both' -- "$current")); return ;;
     --min-busbw) COMPREPLY=(); return ;;
     --max-latency) COMPREPLY=(); return ;;
+    --min-efficiency) COMPREPLY=(); return ;;
+    --thresholds) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --baseline) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --save-baseline) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --message) COMPREPLY=(); return ;;
     --seconds) COMPREPLY=(); return ;;
     --pair-timeout) COMPREPLY=(); return ;;
     --below) COMPREPLY=(); return ;;
+    -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --level) COMPREPLY=($(compgen -W 'quick standard full' -- "$current")); return ;;
+    --only) COMPREPLY=($(compgen -W 'doctor inventory node pairs cluster counters' -- "$current")); return ;;
+    --skip) COMPREPLY=($(compgen -W 'doctor inventory node pairs cluster counters' -- "$current")); return ;;
+    --expect) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    --soak) COMPREPLY=(); return ;;
+    --write-hosts) COMPREPLY=($(compgen -d -- "$current")); return ;;
     --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling one-shot two-shot collnet all' -- "$current")); return ;;
     --proto) COMPREPLY=($(compgen -W 'simple ll ll128 all' -- "$current")); return ;;
     --channels) COMPREPLY=(); return ;;
@@ -84,65 +95,58 @@ _collctl() {
     --assume) COMPREPLY=($(compgen -W 'v100 a100 a100-pcie a800 h100 h100-pcie h800 h200 b200 l40s l4 a10g a10 t4' -- "$current")); return ;;
     --assume-nic) COMPREPLY=(); return ;;
     --diff) COMPREPLY=($(compgen -f -- "$current")); return ;;
-    -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --xml) COMPREPLY=($(compgen -f -- "$current")); return ;;
-    -e|--max-bytes) COMPREPLY=(); return ;;
     --bytes) COMPREPLY=(); return ;;
     --nodes) COMPREPLY=(); return ;;
-    --op) COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -- "$current")); return ;;
-    --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling one-shot two-shot collnet all' -- "$current")); return ;;
-    --proto) COMPREPLY=($(compgen -W 'simple ll ll128 all' -- "$current")); return ;;
     --format) COMPREPLY=($(compgen -W 'table json jsonl csv nccl-tests' -- "$current")); return ;;
-    -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
-    -o|--output) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --color) COMPREPLY=($(compgen -W 'auto always never' -- "$current")); return ;;
   esac
   case $command in
     run)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --budget --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --message --seconds --pair-timeout --below --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --budget --warmup -w --sync --cuda-graph --vs --vs-config --window --stragglers --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --message --seconds --pair-timeout --below --output -o --algo --proto --channels --transport --p2p --net --device --json --csv --format --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test rails' -- "$current"))
       fi ;;
     allreduce)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --stragglers --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     allgather)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --stragglers --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     reducescatter)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --stragglers --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     broadcast)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --stragglers --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     reduce)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --stragglers --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     gather)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --stragglers --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     scatter)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --stragglers --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     alltoall)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --stragglers --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     sendrecv)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --stragglers --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     barrier)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --misalign --check -c --in-place --min-busbw --max-latency --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --cuda-graph --vs --vs-config --window --stragglers --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     window-test)
       if [[ $current == -* ]]; then
@@ -150,7 +154,7 @@ _collctl() {
       fi ;;
     rails)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --grace --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --message --seconds --pair-timeout --below --net --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --message --seconds --pair-timeout --below --output -o --net --json --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     topo)
       if [[ $current == -* ]]; then
@@ -158,21 +162,33 @@ _collctl() {
       fi ;;
     plan)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--min-bytes -b --step-factor -f --step-bytes --channels --net --from --assume --assume-nic --max-bytes -e --bytes --nodes --op --algo --proto --verbose -v --json --output -o --quiet --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--min-bytes -b --step-factor -f --step-bytes --channels --net --from --assume --assume-nic --max-bytes -e --bytes --nodes --op --algo --proto --verbose -v --json --output -o --wide --quiet --color --help -h' -- "$current"))
       fi ;;
     report)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--wide --exit-zero --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--json --csv --output -o --wide --exit-zero --diff --below --color --help -h' -- "$current"))
       else
         COMPREPLY=($(compgen -f -- "$current"))
       fi ;;
     doctor)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--timeout --start-timeout --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --expect --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
+      fi ;;
+    check)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --bind-to --env -x --timeout --start-timeout --op-timeout --grace --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --min-efficiency --thresholds --baseline --save-baseline --below --level --only --skip --list --budget --expect --soak --write-hosts --nagios --net --device --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
+      fi ;;
+    status)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--json --color --help -h' -- "$current"))
       fi ;;
     env)
       if [[ $current == -* ]]; then
         COMPREPLY=($(compgen -W '--json --color --help -h' -- "$current"))
+      fi ;;
+    token)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--color --help -h' -- "$current"))
       fi ;;
     version)
       if [[ $current == -* ]]; then

@@ -1,5 +1,5 @@
-// The verbs over users' buffers that all ranks of a host map (runtime/window/user_window.h): what an
-// algorithm may do where every rank's input and output lie in windows. Nothing is staged: a rank
+// The verbs over users' buffers that all ranks of a host map (runtime/window/user_window.h): what
+// an algorithm may do where every rank's input and output lie in windows. Nothing is staged: a rank
 // reads the others' inputs and writes their outputs in place. As in block.h the text is a
 // function template over a Backend; a backend without such buffers has no shared().
 //

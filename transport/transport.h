@@ -39,6 +39,17 @@ struct FifoGeometry {
   uint32_t slot_count = 0;
 };
 
+// Why a NIC must not read (to send) or write this rank's GPU memory; empty: it may.
+struct NicGdr {
+  std::string no_read, no_write;
+};
+
+// The topology's choice for one link: a device, or a port as "mlx5_0:1"; empty: by NUMA node.
+struct NicChoice {
+  std::string name;
+  NicGdr gdr;
+};
+
 struct LinkSpec {
   int channel = 0;
   Direction direction = Direction::send;
@@ -51,6 +62,7 @@ struct LinkSpec {
   // P2P between GPUs: Simple's slots lie at the sender and the receiver reads them; else they lie
   // at the receiver and the sender writes them. The same at both ends.
   bool p2p_read = false;
+  NicChoice nic{};  // NET
 };
 
 // Passing descriptors between processes of one host; the runtime's bootstrap implements it.
@@ -73,22 +85,15 @@ class NetAcceptor {
   virtual Result<Fd> take(uint64_t key, Deadline deadline) = 0;
 };
 
-// Why a NIC must not read (to send) or write this rank's GPU memory; empty: it may.
-struct NicGdr {
-  std::string no_read, no_write;
-};
-
 struct Services {
   FdExchange* fds = nullptr;
   NetAcceptor* acceptor = nullptr;
-  base::Secret secret{};       // for auth_connect to a peer's listener
-  base::Source source{};       // by which interface; empty: by the routing table
-  uint64_t comm_hash = 0;      // identity of the communicator: salt for names and tags
-  int sockets_per_thread = 1;  // NET/Socket
-  int helper_threads = 0;      // of a connection; -1: by what is at its ends
-  // NET/IB: the topology's choice of NICs for the channels, by name, in turn; empty: by NUMA node.
-  std::vector<std::string> nics;
-  std::vector<NicGdr> nic_gdr;        // of `nics`, one each; empty: they all may
+  base::Secret secret{};              // for auth_connect to a peer's listener
+  base::Source source{};              // by which interface; empty: by the routing table
+  uint64_t comm_hash = 0;             // identity of the communicator: salt for names and tags
+  int sockets_per_thread = 1;         // NET/Socket
+  int helper_threads = 0;             // of a connection; -1: by what is at its ends
+  bool timed = false;                 // network links count how long they carry data
   uint32_t* abort_word = nullptr;     // nonzero: abort
   std::shared_ptr<Device> device;     // of this rank; null for a CPU rank
   std::shared_ptr<NetPlugin> plugin;  // of this rank's NetPresence; null: none
@@ -116,6 +121,9 @@ class Link {
   // work appeared.
   virtual bool arm() { return true; }
   virtual void disarm() {}
+  // With Services::timed, of a sending end: how long there was data that the network had not taken
+  // yet. Any thread.
+  virtual uint64_t carrying_ns() const { return 0; }
   // True when everything this end was given is on the wire (flush before close).
   virtual bool drained() const { return true; }
   // The engine that drives this link has an eventfd: fifos carry it as bell_fd, helper threads of
@@ -138,7 +146,8 @@ struct Reach {
 };
 
 struct Transport {
-  const char* name;  // as in --transport
+  const char* name;   // as in --transport
+  const char* joins;  // in help: which ranks
   // Can ranks a and b communicate through it? Pure: the same answer on both sides.
   Reach (*reach)(const PeerInfo& a, const PeerInfo& b);
   Result<std::unique_ptr<Endpoint>> (*open)(const LinkSpec& spec, const Services& services);

@@ -19,10 +19,6 @@ struct NcclUniqueId {  // passed by value
 static_assert(sizeof(NcclUniqueId) == 128);
 
 inline constexpr NcclReturn kNcclSuccess = 0;
-// ncclDataType_t
-inline constexpr int kNcclInt8 = 0, kNcclUint8 = 1, kNcclInt32 = 2, kNcclUint32 = 3, kNcclInt64 = 4,
-                     kNcclUint64 = 5, kNcclFloat16 = 6, kNcclFloat32 = 7, kNcclFloat64 = 8,
-                     kNcclBfloat16 = 9, kNcclFloat8e4m3 = 10, kNcclFloat8e5m2 = 11;
 // ncclRedOp_t
 inline constexpr int kNcclSum = 0, kNcclProd = 1, kNcclMax = 2, kNcclMin = 3, kNcclAvg = 4;
 inline constexpr int kNcclWindowSymmetric = 1;  // NCCL_WIN_COLL_SYMMETRIC

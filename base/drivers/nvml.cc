@@ -31,6 +31,11 @@ Nvml load_nvml() {
   library.find(table.clock, "nvmlDeviceGetClockInfo");
   library.find(table.most_clock, "nvmlDeviceGetMaxClockInfo");
   library.find(table.throttle_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  library.find(table.ecc_errors, "nvmlDeviceGetTotalEccErrors");
+  library.find(table.remapped_rows, "nvmlDeviceGetRemappedRows");
+  library.find(table.link_errors, "nvmlDeviceGetNvLinkErrorCounter");
+  library.find(table.pcie_replays, "nvmlDeviceGetPcieReplayCounter");
+  library.find(table.violation, "nvmlDeviceGetViolationStatus");
   if (table.init == nullptr || table.shutdown == nullptr || table.device_count == nullptr ||
       table.device_by_index == nullptr || table.pci_info == nullptr)
     table.missing = "libnvidia-ml.so.1 is too old: it lacks functions of NVML 11";

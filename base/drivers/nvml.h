@@ -51,6 +51,19 @@ inline constexpr int kNvmlLinkP2p = 0;                // capability: memory of t
 inline constexpr int kNvmlP2pRead = 0, kNvmlP2pWrite = 1;
 inline constexpr int kNvmlP2pOk = 0;
 inline constexpr int kNvmlClockSm = 1;
+inline constexpr int kNvmlEccCorrected = 0, kNvmlEccUncorrected = 1;
+inline constexpr int kNvmlEccVolatile = 0;  // since the driver was loaded
+// Errors of an NVLink, and of all of a GPU's.
+inline constexpr int kNvmlLinkReplay = 0, kNvmlLinkRecovery = 1, kNvmlLinkCrcFlit = 2,
+                     kNvmlLinkCrcData = 3;
+inline constexpr uint32_t kNvmlFieldCrcFlits = 38, kNvmlFieldCrcData = 45, kNvmlFieldReplays = 52,
+                          kNvmlFieldRecoveries = 59;
+inline constexpr uint32_t kNvmlUnsignedInt = 1;  // value_type; else as `large`
+inline constexpr int kNvmlPolicyPower = 0, kNvmlPolicyThermal = 1, kNvmlPolicyBoard = 3,
+                     kNvmlPolicyReliability = 5;
+struct NvmlViolation {
+  unsigned long long reference_us, violated_ns;
+};
 
 struct Nvml {
   NvmlReturn (*init)() = nullptr;
@@ -74,6 +87,12 @@ struct Nvml {
   NvmlReturn (*clock)(NvmlDevice, int, unsigned*) = nullptr;       // MHz, now
   NvmlReturn (*most_clock)(NvmlDevice, int, unsigned*) = nullptr;  // MHz
   NvmlReturn (*throttle_reasons)(NvmlDevice, unsigned long long*) = nullptr;
+  NvmlReturn (*ecc_errors)(NvmlDevice, int kind, int counter, unsigned long long*) = nullptr;
+  NvmlReturn (*remapped_rows)(NvmlDevice, unsigned* corrected, unsigned* uncorrected,
+                              unsigned* pending, unsigned* failed) = nullptr;
+  NvmlReturn (*link_errors)(NvmlDevice, unsigned, int, unsigned long long*) = nullptr;
+  NvmlReturn (*pcie_replays)(NvmlDevice, unsigned*) = nullptr;
+  NvmlReturn (*violation)(NvmlDevice, int policy, NvmlViolation*) = nullptr;
   std::string missing;  // why the table cannot be used; empty when it can
 };
 const Nvml& nvml();

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -32,16 +33,18 @@ inline constexpr int kGroupCount = 7;
 const char* group_title(Group group);
 
 // Where an option may stand.
-inline constexpr uint32_t kBench = 1;         // run <collective>, <collective>
-inline constexpr uint32_t kProgram = 4;       // run -- program
-inline constexpr uint32_t kReading = 8;       // env, version
-inline constexpr uint32_t kGenerate = 16;     // completion, man
-inline constexpr uint32_t kDoctor = 32;       // doctor
-inline constexpr uint32_t kTopo = 64;         // topo
-inline constexpr uint32_t kPlan = 128;        // plan
-inline constexpr uint32_t kWindowTest = 256;  // window-test
-inline constexpr uint32_t kRails = 512;       // rails
-inline constexpr uint32_t kReport = 1024;     // report
+inline constexpr uint32_t kBench = 1;            // run <collective>, <collective>
+inline constexpr uint32_t kProgram = 4;          // run -- program
+inline constexpr uint32_t kReading = 8;          // env, version
+inline constexpr uint32_t kGenerate = 16;        // completion, man
+inline constexpr uint32_t kDoctor = 32;          // doctor
+inline constexpr uint32_t kTopo = 64;            // topo
+inline constexpr uint32_t kPlan = 128;           // plan
+inline constexpr uint32_t kTimedTask = 256;      // of kTask those that time as collectives do
+inline constexpr uint32_t kTask = 512;           // ranks do it, with a report of its own
+inline constexpr uint32_t kReport = 1024;        // report
+inline constexpr uint32_t kCheck = 2048;         // check
+inline constexpr uint32_t kFirstOwn = 1u << 16;  // from here on: one task each (cmd/rank_tasks.cc)
 inline constexpr uint32_t kAnywhere = ~0u;
 
 struct Option {
@@ -52,6 +55,8 @@ struct Option {
   const char* fallback = "";  // the default as help shows it; parsed when it is a legal value
   double minimum = 0, maximum = 0;
   std::vector<std::string> allowed = {};  // the words of choice(s); words besides numbers elsewhere
+  // Other programs' words, with blanks between and around, and ours.
+  std::vector<std::pair<std::string, std::string>> synonyms = {};
   Group group = Group::general;
   uint32_t scopes = 0;
   bool repeatable = false;
@@ -90,8 +95,8 @@ struct Command {
   std::vector<std::string> known_words = {};  // the legal ones, if not any
   ValueKind word_kind = ValueKind::text;      // file, directory: what shells complete
   bool hidden = false;
-  int most_words = 0;            // that may follow it; 0: `words`
-  bool draws_to_stdout = false;  // its -o - is a picture; else it is --json
+  int most_words = 0;                      // that may follow it; 0: `words`
+  bool draws_to_stdout = false;            // its -o - is a picture; else it is --json
   std::string (*more_manual)() = nullptr;  // further sections of its page
   // The exit code, or an error that is printed once. Null: internal.
   Result<int> (*run)(const ParsedLine& line, Console& console) = nullptr;
@@ -106,9 +111,10 @@ std::span<const Option> options();
 const char* version_of_tables();
 const Command* find_command(std::string_view name);
 // The option of that name where it may stand; one name can mean different things to two commands.
+// The first row that may stand there is the command's: `run`'s own come before its tasks'.
 const Option* find_option(std::string_view name, uint32_t scopes = kAnywhere);
 inline bool applies(const Option& option, const Command& command) {
-  return (option.scopes & command.scopes) != 0;
+  return find_option(option.name, command.scopes) == &option;
 }
 inline bool takes_value(const Option& option) {
   return option.kind != ValueKind::flag && option.kind != ValueKind::count;

@@ -99,9 +99,9 @@ constexpr ForeignOption kForeign[] = {
     {"-m", "nvidia-smi", "", "--matrix", ""},
 };
 // Options of ours that mpirun spells with one dash.
-constexpr const char* kOneDash[] = {"--hostfile",  "--oversubscribe", "--tag-output", "--timeout",
-                                    "--launcher",  "--bind-to",       "--map-by",     "--env",
-                                    "--hosts"};
+constexpr const char* kOneDash[] = {"--hostfile", "--oversubscribe", "--tag-output",
+                                    "--timeout",  "--launcher",      "--bind-to",
+                                    "--map-by",   "--env",           "--hosts"};
 
 // Words that a value of ours has under another name; ours may name options instead.
 struct Meaning {
@@ -144,16 +144,6 @@ constexpr Meaning kMeanings[] = {
     {"p2p", " get pull ", "read"},
     {"p2p", " put push ", "write"},
 };
-// Names of element types in nccl-tests, NumPy and frameworks.
-constexpr Meaning kTypes[] = {
-    {"dtype", " float fp32 f32 single ", "float32"}, {"dtype", " half fp16 f16 ", "float16"},
-    {"dtype", " double fp64 f64 ", "float64"},       {"dtype", " bf16 bfloat ", "bfloat16"},
-    {"dtype", " char i8 ", "int8"},                  {"dtype", " u8 byte ", "uint8"},
-    {"dtype", " int i32 ", "int32"},                 {"dtype", " uint u32 ", "uint32"},
-    {"dtype", " long i64 ", "int64"},                {"dtype", " ulong u64 ", "uint64"},
-    {"dtype", " f8e4m3 fp8_e4m3 e4m3 ", "float8e4m3"},
-    {"dtype", " f8e5m2 fp8_e5m2 e5m2 ", "float8e5m2"},
-};
 constexpr Meaning kCommandNames[] = {
     {"", " bcast ", "broadcast"},
     {"", " p2p ping pingpong ", "sendrecv"},
@@ -164,9 +154,9 @@ constexpr Meaning kCommandNames[] = {
     {"", " config settings variables knobs ", "env"},
 };
 
-bool has_word(const char* words, const std::string& word) {
+bool has_word(std::string_view words, const std::string& word) {
   return word.find(' ') == std::string::npos && !word.empty() &&
-         std::string_view(words).find(" " + word + " ") != std::string_view::npos;
+         words.find(" " + word + " ") != std::string_view::npos;
 }
 
 std::string small_letters(std::string text) {
@@ -197,11 +187,9 @@ std::string with_value(std::string text, const std::string& value) {
 }
 
 std::string for_a_shell(const std::string& word) {
-  const bool plain =
-      !word.empty() &&
-      std::all_of(word.begin(), word.end(), [](char c) {
-        return std::isalnum(uint8_t(c)) || std::string_view("_@%+=:,./-").find(c) != std::string::npos;
-      });
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return std::isalnum(uint8_t(c)) || std::string_view("_@%+=:,./-").find(c) != std::string::npos;
+  });
   return plain ? word : base::shell_quoted(word);
 }
 
@@ -223,9 +211,9 @@ void take_operations(ParsedLine& line) {
       continue;
     }
     line.given["op"].push_back(operation);
-    line.notes.push_back(
-        format("-o {}: taken as the operation (--op {}); a file's name has an ending, such as .json",
-               word, operation));
+    line.notes.push_back(format(
+        "-o {}: taken as the operation (--op {}); a file's name has an ending, such as .json", word,
+        operation));
   }
   if (files.empty())
     line.given.erase(output);
@@ -234,15 +222,16 @@ void take_operations(ParsedLine& line) {
 }
 
 void take_types(ParsedLine& line) {
+  const Option* dtype = find_option("dtype", line.command->scopes);
   const auto types = line.given.find("dtype");
-  if (types == line.given.end()) return;
+  if (dtype == nullptr || types == line.given.end()) return;
   for (std::string& list : types->second) {
     std::string known;
     for (size_t at = 0; at <= list.size();) {
       const size_t comma = std::min(list.find(',', at), list.size());
       std::string word = list.substr(at, comma - at);
-      for (const Meaning& meaning : kTypes)
-        if (has_word(meaning.words, small_letters(word))) word = meaning.ours;
+      for (const auto& [words, ours] : dtype->synonyms)
+        if (has_word(words, small_letters(word))) word = ours;
       known += (at == 0 ? "" : ",") + word;
       at = comma + 1;
     }
@@ -261,14 +250,14 @@ Status take_gpus(ParsedLine& line) {
   if (ranks == 0) return {};  // said when values are checked
   std::string said;
   if (line.has("nthreads")) said = format("-t {}", line.text("nthreads"));
-  if (line.has("ngpus"))
-    said += format("{}-g {}", said.empty() ? "" : " ", line.text("ngpus"));
+  if (line.has("ngpus")) said += format("{}-g {}", said.empty() ? "" : " ", line.text("ngpus"));
   const bool hosts = line.has("hosts") || line.has("hostfile");
   const std::string ours = format("{} {}", hosts ? "-N" : "-n", ranks);
   if (line.has("ranks") && line.text("ranks") != std::to_string(ranks))
-    return usage(format("-n {} beside {}: -n is the number of ranks here; for iterations write {} "
-                        "--iters {}",
-                        line.text("ranks"), said, ours, line.text("ranks")));
+    return usage(
+        format("-n {} beside {}: -n is the number of ranks here; for iterations write {} "
+               "--iters {}",
+               line.text("ranks"), said, ours, line.text("ranks")));
   if (hosts && line.has("ranks-per-host"))
     return usage(format("{} and -N {} both say how many ranks a host has", said,
                         line.text("ranks-per-host")));
@@ -284,9 +273,8 @@ std::vector<std::string> with_two_dashes(std::vector<std::string> arguments) {
   for (std::string& word : arguments) {
     if (word.size() < 3 || word[0] != '-' || word[1] == '-') continue;
     const std::string longer = "-" + word, name = longer.substr(0, longer.find('='));
-    const bool theirs = std::any_of(std::begin(kForeign), std::end(kForeign), [&](const auto& row) {
-      return name == row.option;
-    });
+    const bool theirs = std::any_of(std::begin(kForeign), std::end(kForeign),
+                                    [&](const auto& row) { return name == row.option; });
     if (theirs || std::find(std::begin(kOneDash), std::end(kOneDash), name) != std::end(kOneDash))
       word = longer;
   }
@@ -300,7 +288,8 @@ std::string foreign_option(const Command& command, const std::string& option,
     if (with_dashes(option) != row.option) continue;
     const bool none = *row.ours == 0;
     if (none ? (command.scopes & kLaunch) == 0 : !takes(command, row.ours)) continue;
-    std::string theirs = format("{}{} {}", row.whose, std::string_view(row.whose).ends_with('s') ? "'" : "'s", option);
+    std::string theirs = format("{}{} {}", row.whose,
+                                std::string_view(row.whose).ends_with('s') ? "'" : "'s", option);
     const bool valued = *row.value != 0;
     const std::string given = valued ? (value.empty() ? row.value : for_a_shell(value)) : "";
     if (valued) theirs += " " + given;
@@ -347,8 +336,8 @@ Status take_habits(const std::vector<std::string>& arguments, ParsedLine& line) 
     if (const std::string step = foreign_option(*line.command, "-i", key); !step.empty())
       return usage(format("--identity {}: no such file; {}", key, step));
   const auto nccl_tests = [](const std::string& word) {
-    return word.size() >= 2 && word[0] == '-' && std::string_view("gtwcG").find(word[1]) !=
-                                                     std::string_view::npos &&
+    return word.size() >= 2 && word[0] == '-' &&
+           std::string_view("gtwcG").find(word[1]) != std::string_view::npos &&
            (word.size() == 2 || digits(word.substr(2)));
   };
   line.nccl_tests = std::any_of(arguments.begin(), arguments.end(), nccl_tests);

@@ -58,7 +58,8 @@ std::string dashed(const Option& option) {
 std::string bash_values() {
   std::string text;
   for (const Option& option : options()) {
-    if (option.hidden || !takes_value(option)) continue;
+    // The first of its name: bash would not look further.
+    if (option.hidden || !takes_value(option) || find_option(option.name) != &option) continue;
     std::string action;
     if (!option.allowed.empty())
       action = format("COMPREPLY=($(compgen -W '{}' -- \"$current\"))", words(option.allowed));
@@ -172,7 +173,8 @@ std::string zsh_script() {
     for (const Option* option : options_of(*command)) text += " \\\n" + zsh_option(*option);
     if (command->kind == CommandKind::run)
       text += format(" \\\n    '1:collective:({})'", command_words(true));
-    if (!command->known_words.empty()) text += format(" \\\n    '1:word:({})'", words(command->known_words));
+    if (!command->known_words.empty())
+      text += format(" \\\n    '1:word:({})'", words(command->known_words));
     if (command->word_kind == ValueKind::directory) text += " \\\n    '1:folder:_files -/'";
     if (command->word_kind == ValueKind::file) text += " \\\n    '1:file:_files'";
     text += " ;;\n";

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/env.h"
 #include "cmd/cli/command.h"
 
 namespace collctl::cmd {
@@ -13,6 +14,8 @@ struct ManPage {
 };
 std::vector<ManPage> man_pages();
 Status write_man_pages(const std::string& folder);
+// A knob's help with the words of the options that it names.
+std::string knob_help(const base::Knob& knob);
 // The section ENVIRONMENT: every knob.
 std::string environment_section();
 

@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/check.h"
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/cli/generate.h"
 #include "base/whole_file.h"
+#include "cmd/cli/generate.h"
 
 namespace collctl::cmd {
 namespace {
@@ -42,7 +43,8 @@ std::string heading(const std::string& name) {
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](unsigned char c) { return char(std::toupper(c)); });
   // Names of variables and lists of words are too long to be spread over a line.
-  return format(".TH {} 1 \"\" \"collctl {}\" \"User Commands\"\n.ad l\n", upper, version_of_tables());
+  return format(".TH {} 1 \"\" \"collctl {}\" \"User Commands\"\n.ad l\n", upper,
+                version_of_tables());
 }
 
 std::string option_entry(const Option& option) {
@@ -102,8 +104,8 @@ std::string see_also(const Command* own) {
   std::vector<std::string> names;
   if (own != nullptr) names.emplace_back("collctl");
   for (const Command& command : commands()) {
-    const bool sibling =
-        own != nullptr && own->kind == CommandKind::collective && command.kind == CommandKind::collective;
+    const bool sibling = own != nullptr && own->kind == CommandKind::collective &&
+                         command.kind == CommandKind::collective;
     if (!command.hidden && &command != own && !sibling)
       if (own == nullptr || command.kind != CommandKind::collective)
         names.push_back(format("collctl-{}", command.name));
@@ -127,10 +129,9 @@ std::string command_page(const Command& command) {
   }
   text += std::string(".SH DESCRIPTION\n") + roff_escaped(command.description) + "\n";
   text += option_sections(command);
-  const bool runs = (command.scopes & (kBench | kProgram | kWindowTest | kRails)) != 0;
+  const bool runs = (command.scopes & (kBench | kProgram | kTask)) != 0;
   if (runs) text += exit_section();
-  if (runs)
-    text += ".SH ENVIRONMENT\nThe knobs are described in\n.BR collctl (1).\n";
+  if (runs) text += ".SH ENVIRONMENT\nThe knobs are described in\n.BR collctl (1).\n";
   if (command.more_manual != nullptr) text += command.more_manual();
   return text + example_section(command.examples) + see_also(&command);
 }
@@ -144,7 +145,8 @@ std::string main_page() {
       "]\n.SH DESCRIPTION\n"
       "One program that starts the ranks of a job, here or on hosts by SSH, lets them run\n"
       "collective operations on GPUs or CPU cores over NVLink, PCIe, shared memory, RDMA or\n"
-      "sockets, checks every result and says by its exit code whether all is well.\nResults go to standard output, everything else to standard error.\n"
+      "sockets, checks every result and says by its exit code whether all is well.\nResults go to "
+      "standard output, everything else to standard error.\n"
       ".SH COMMANDS\n";
   for (const Command& command : commands())
     if (!command.hidden)
@@ -157,6 +159,23 @@ std::string main_page() {
 
 }  // namespace
 
+// "a,b,c" of an option that takes several, else "a, b or c".
+std::string knob_help(const base::Knob& knob) {
+  std::string text = knob.help;
+  const size_t open = text.find('{'), close = text.find('}');
+  if (open == std::string::npos || close == std::string::npos) return text;
+  const Option* option = find_option(text.substr(open + 1, close - open - 1));
+  COLL_CHECK_NOTE(option != nullptr, "a knob's help names no option");
+  std::vector<std::string> words = option->allowed;
+  std::erase(words, "all");
+  std::string list;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool several = option->kind == ValueKind::choices, last = i + 1 == words.size();
+    list += (i == 0 ? "" : several ? "," : last ? " or " : ", ") + words[i];
+  }
+  return text.replace(open, close + 1 - open, list);
+}
+
 std::string environment_section() {
   std::string text =
       ".SH ENVIRONMENT\nEach knob is the variable shown. The name in parentheses is NCCL's, "
@@ -166,7 +185,7 @@ std::string environment_section() {
     if ((knob.flags & base::kHidden) != 0) continue;
     text += std::string(".TP\n") + bold(format("COLLCTL_{}", knob.name));
     if (*knob.nccl_name != 0) text += format(" ({})", roff_escaped(knob.nccl_name));
-    text += std::string("\n") + roff_escaped(knob.help) + ".\n";
+    text += std::string("\n") + roff_escaped(knob_help(knob)) + ".\n";
     if (*knob.default_value != 0)
       text += std::string("Default: ") + roff_escaped(knob.default_value) + ".\n";
   }

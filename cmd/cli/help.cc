@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "cmd/cli/help.h"
+#include "cmd/text/table.h"
 
 namespace collctl::cmd {
 namespace {
@@ -13,28 +14,15 @@ constexpr size_t kWidth = 80;
 constexpr std::ptrdiff_t kScreen = 40;  // lines
 // The options that most people use, where a command's do not fit on a screen.
 constexpr const char* kUsual[] = {
-    "ranks",   "ranks-per-host", "env",    "timeout", "dry-run", "hosts",     "hostfile",
-    "nodes",   "min-bytes",      "max-bytes", "bytes", "iters",  "dtype",     "op",
-    "message", "algo",           "device", "net",     "from",    "save",      "matrix",
-    "graph",   "diff",           "vs",     "min-busbw", "json",  "output",    "verbose"};
+    "ranks",   "ranks-per-host", "env",       "timeout",   "dry-run", "hosts",  "hostfile",
+    "nodes",   "min-bytes",      "max-bytes", "bytes",     "iters",   "dtype",  "op",
+    "message", "algo",           "device",    "net",       "from",    "save",   "matrix",
+    "graph",   "diff",           "vs",        "min-busbw", "json",    "output", "verbose"};
 constexpr std::array<const char*, kGroupCount> kGroupTopics{
     "launch", "hosts", "sizes", "measure", "choices", "output", "general"};
 
-// Words of the text in lines that fit, each after `indent` spaces.
 std::string wrapped(const std::string& text, size_t indent) {
-  std::string out, line;
-  size_t at = 0;
-  while (at < text.size()) {
-    const size_t space = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, space - at);
-    if (!line.empty() && indent + line.size() + 1 + word.size() > kWidth) {
-      out += std::string(indent, ' ') + line + "\n";
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-    at = space + 1;
-  }
-  return line.empty() ? out : out + std::string(indent, ' ') + line + "\n";
+  return wrapped_text(text, indent, kWidth);
 }
 
 std::string option_names(const Option& option) {
@@ -85,9 +73,8 @@ std::string usual_option(const Option& option) {
 std::string usual_options(const Command& command) {
   std::string text = "\nMost used:\n";
   for (const Option& option : options())
-    if (applies(option, command) &&
-        std::find(std::begin(kUsual), std::end(kUsual), std::string_view(option.name)) !=
-            std::end(kUsual))
+    if (applies(option, command) && std::find(std::begin(kUsual), std::end(kUsual),
+                                              std::string_view(option.name)) != std::end(kUsual))
       text += usual_option(option);
   return text;
 }
@@ -111,8 +98,9 @@ std::string usage_lines(const Command& command) {
   const std::string arguments = command.arguments;
   for (size_t at = 0; at <= arguments.size();) {
     const size_t end = std::min(arguments.find('\n', at), arguments.size());
-    text += format("{} collctl {} {}\n", text.empty() ? "Usage:" : "      ", command.name,
-                   arguments.substr(at, end - at));
+    text += format("{} collctl {}", text.empty() ? "Usage:" : "      ", command.name);
+    if (end > at) text += " " + arguments.substr(at, end - at);
+    text += "\n";
     at = end + 1;
   }
   return text;
@@ -226,7 +214,7 @@ std::string help_text(const Command* command, const std::string& topic) {
   if (topic != "all") return command_help(*command);
   std::string text = command_head(*command, true) + option_list(*command, true);
   text += example_lines(*command);
-  if ((command->scopes & (kBench | kProgram | kWindowTest | kRails)) != 0) text += exit_codes();
+  if ((command->scopes & (kBench | kProgram | kTask)) != 0) text += exit_codes();
   return text;
 }
 

@@ -10,8 +10,8 @@
 namespace collctl::cmd {
 
 inline constexpr uint32_t kCollectives = kBench;
-inline constexpr uint32_t kOnRanks = kCollectives | kWindowTest;
-inline constexpr uint32_t kLaunch = kOnRanks | kProgram | kRails;  // here or on hosts
+inline constexpr uint32_t kOnRanks = kCollectives | kTimedTask;
+inline constexpr uint32_t kLaunch = kOnRanks | kProgram | kTask | kCheck;  // here or on hosts
 
 // Adds rows of one group; most have the same scopes.
 struct Adder {

@@ -5,6 +5,8 @@
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
+#include <sstream>
 
 #include "base/check.h"
 #include "base/env.h"
@@ -39,8 +41,7 @@ Error unknown_collective(const std::vector<std::string>& arguments, size_t place
   const std::string& word = arguments[place];
   std::vector<std::string> names;
   for (const Command& command : commands())
-    if (stands_under_run(command) && !command.hidden)
-      names.emplace_back(command.name);
+    if (stands_under_run(command) && !command.hidden) names.emplace_back(command.name);
   std::string near = find_collective(meant_command(word)) != nullptr ? meant_command(word) : "";
   // The name of a file is a program's.
   if (near.empty() && word.find_first_of("./") == std::string::npos) near = nearest(word, names);
@@ -96,8 +97,7 @@ Status place_words(ParsedLine& line, const std::vector<std::string>& arguments) 
                      ? format("unexpected '{}' before --; the program goes after it", words[most])
                      : format("unexpected '{}'; collctl {} -h shows what it takes", words[most],
                               command.name));
-  if (words.size() < size_t(command.words))
-    return usage(format("expected {}", command.arguments));
+  if (words.size() < size_t(command.words)) return usage(format("expected {}", command.arguments));
   if (!command.known_words.empty() &&
       std::find(command.known_words.begin(), command.known_words.end(), words[0]) ==
           command.known_words.end())
@@ -111,16 +111,17 @@ Status check_form(const ParsedLine& line) {
   if (line.command->kind != CommandKind::run || line.help) return {};
   const Command* const task =
       line.collective != nullptr && line.collective->kind == CommandKind::task ? line.collective
-                                                                              : nullptr;
+                                                                               : nullptr;
   const uint32_t form = line.has_program                          ? kProgram
                         : task != nullptr && task->under_run != 0 ? task->under_run
                         : task != nullptr                         ? task->scopes
                                                                   : kBench;
   for (const auto& [name, values] : line.given) {
+    if (find_option(name, form) != nullptr) continue;
     const uint32_t scopes = find_option(name, line.command->scopes)->scopes;
-    if ((scopes & form) != 0) continue;
     for (const Command& other : commands())
-      if (other.kind == CommandKind::task && scopes == other.scopes)
+      if (other.kind == CommandKind::task && (scopes & (kBench | kProgram)) == 0 &&
+          (other.scopes & scopes) != 0)
         return usage(format("--{} is for collctl run {}", name, other.name));
     if (line.has_program)
       return usage(format("--{} measures a collective; it has no meaning with a program", name));
@@ -281,7 +282,14 @@ Status check_value(const Option& option, const std::string& value) {
                                value.empty() ? "''" : value.substr(0, 80), expectation(option));
   if (option.kind == ValueKind::choice || option.kind == ValueKind::choices) {
     std::string near = meant_value(option, value);
-    if (near.empty()) near = nearest(value, option.allowed);
+    if (near.empty()) {
+      std::vector<std::string> words = option.allowed;
+      for (const auto& [theirs, ours] : option.synonyms) {
+        std::istringstream each(theirs);
+        words.insert(words.end(), std::istream_iterator<std::string>(each), {});
+      }
+      near = nearest(value, words);
+    }
     if (!near.empty()) message += format("; did you mean {}?", near);
   }
   return usage(message);

@@ -16,9 +16,9 @@ namespace collctl::cmd {
 struct ParsedLine {
   const Command* command = nullptr;     // null: no command was given
   const Command* collective = nullptr;  // of run <collective> and of the direct form
-  bool help = false;        // -h or --help is there
-  std::string help_topic;   // what stood after it, see is_help_topic()
-  bool has_program = false;  // a -- was there
+  bool help = false;                    // -h or --help is there
+  std::string help_topic;               // what stood after it, see is_help_topic()
+  bool has_program = false;             // a -- was there
   std::vector<std::string> program;
   std::vector<std::string> words;  // neither options nor their values, without the collective
   std::map<std::string, std::vector<std::string>> given;  // by long name; flags hold an entry each

@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "cmd/doctor/doctor.h"
+#include "cmd/topo/parts.h"
 
 namespace collctl::cmd {
 namespace {
@@ -27,13 +28,6 @@ std::string size_text(uint64_t bytes) {
                                    {uint64_t(1) << 10, "KiB"}})
     if (bytes >= unit) return format("{:.3g} {}", double(bytes) / double(unit), name);
   return format("{} B", bytes);
-}
-
-// Text of a host as people may see it: one line, nothing that a terminal obeys.
-std::string shown(std::string text) {
-  for (char& c : text)
-    if (uint8_t(c) < 0x20 || c == 0x7f) c = '?';
-  return text;
 }
 
 // What one host has of something that should be the same everywhere.
@@ -96,11 +90,18 @@ const Compared kCompared[] = {
     {"rdma", true, rdma_text, "look at the ports: ibstat; check cables and the subnet manager"},
 };
 
-// What the host's own PCI devices call for and it does not have, whatever the others are like; empty:
-// nothing.
-std::string missing_of(const std::string& name, const base::NvidiaFacts& nvidia) {
-  const std::string there = format("PCI shows {} NVIDIA GPU{}", nvidia.on_pci,
-                                   nvidia.on_pci == 1 ? "" : "s");
+// What the host's own PCI devices call for and it does not have, whatever the others are like;
+// empty: nothing.
+std::string missing_of(const std::string& name, const HostFacts& facts) {
+  const base::NvidiaFacts& nvidia = facts.nvidia;
+  const bool active = std::any_of(facts.rdma.begin(), facts.rdma.end(),
+                                  [](const auto& port) { return port.state == "ACTIVE"; });
+  if (name == "rdma" && !facts.rdma.empty() && !active)
+    return format("there {} {} RDMA port{}, and none is active",
+                  facts.rdma.size() == 1 ? "is" : "are", facts.rdma.size(),
+                  facts.rdma.size() == 1 ? "" : "s");
+  const std::string there =
+      format("PCI shows {} NVIDIA GPU{}", nvidia.on_pci, nvidia.on_pci == 1 ? "" : "s");
   if (name == "driver" && nvidia.driver.empty() && nvidia.on_pci > 0)
     return there + ", and no NVIDIA driver is loaded";
   if (name == "gpus" && int(nvidia.gpus.size()) < nvidia.on_pci)
@@ -121,12 +122,13 @@ bool anywhere(const Survey& survey, const std::string& name) {
 
 class Examiner {
  public:
-  explicit Examiner(const Survey& survey) : survey_(survey) {}
+  Examiner(const Survey& survey, const Expectation& expect) : survey_(survey), expect_(expect) {}
   Diagnosis run();
 
  private:
-  Finding& add(const char* name, const SurveyedHost& host, std::string measured);
-  void fail(Finding& check, std::string expected, std::string message, std::string remedy);
+  Finding& add(const char* name, const SurveyedHost& host, std::string measured) {
+    return add_check(diagnosis_, name, host, std::move(measured));
+  }
   void connections();
   void versions();
   void compare(const Compared& what);
@@ -134,39 +136,26 @@ class Examiner {
   void shared_memory(const SurveyedHost& host);
   void cgroup(const SurveyedHost& host);
   void clocks();
-  void judge();
+  void sum_up();
 
   const Survey& survey_;
+  const Expectation& expect_;
   Diagnosis diagnosis_;
 };
-
-Finding& Examiner::add(const char* name, const SurveyedHost& host, std::string measured) {
-  Finding& check = diagnosis_.checks.emplace_back();
-  check.name = name;
-  check.host = host.spec.name;
-  check.measured = shown(std::move(measured));
-  return check;
-}
-
-void Examiner::fail(Finding& check, std::string expected, std::string message, std::string remedy) {
-  check.status = FindingStatus::fail;
-  check.expected = shown(std::move(expected));
-  check.message = shown(std::move(message));
-  check.remedy = std::move(remedy);
-}
 
 void Examiner::connections() {
   for (const SurveyedHost& host : survey_.hosts) {
     Finding& check = add("connect", host, host.error ? "failed" : host.here ? "here" : "ok");
     if (host.error) {
-      fail(check, "an agent that answers", host.error->chain(), host.error->hint);
+      fail(check, "an agent that answers", host.error->chain(), host.error->hint,
+           ErrorCode::launch);
       continue;
     }
     if (host.up_s <= 0) continue;
     check.measured = format("{:.3f}", host.up_s);
     check.unit = "s";
     check.cell = host.here ? "here" : format("{:.2f} s", host.up_s);
-    check.message = shown(host.client);
+    check.message = plain(host.client);
   }
 }
 
@@ -196,21 +185,24 @@ void Examiner::compare(const Compared& what) {
     if (!host.facts) continue;
     const std::string value = what.value(*host.facts);
     Finding& check = add(what.name, host, value);
-    if (const std::string missing = missing_of(what.name, host.facts->nvidia); !missing.empty()) {
+    if (const std::string missing = missing_of(what.name, *host.facts); !missing.empty()) {
       check.odd = value != most;
-      fail(check, host.facts->nvidia.driver.empty() ? "a driver for them" : "all of them", missing,
-           what.remedy);
+      const char* wanted = std::string_view(what.name) == "rdma" ? "an active port"
+                           : host.facts->nvidia.driver.empty()   ? "a driver for them"
+                                                                 : "all of them";
+      fail(check, wanted, missing, what.remedy);
       continue;
     }
     if (value == most) continue;
     check.odd = true;
+    if (!most.empty()) check.basis = "most hosts have it";
     const std::string message = most.empty() ? format("the hosts differ: {}", others)
                                              : format("{} here, {} on most hosts", value, most);
     if (what.must_agree) {
       fail(check, most, message, what.remedy);
     } else {
-      check.expected = shown(most);
-      check.message = shown(message);
+      check.expected = plain(most);
+      check.message = plain(message);
     }
   }
 }
@@ -303,31 +295,25 @@ void Examiner::clocks() {
   }
 }
 
-// The worst of what failed becomes the exit code.
-void Examiner::judge() {
+// The reasons by check, and who could not be asked.
+void Examiner::sum_up() {
   std::map<std::string, std::vector<std::string>> failed;
-  bool unreachable = false, any = false, untested = false;
+  bool untested = false;
   for (const Finding& check : diagnosis_.checks) {
     untested = untested || check.status == FindingStatus::not_tested;
     if (check.status != FindingStatus::fail) continue;
-    any = true;
-    unreachable = unreachable || check.name == "connect";
     auto& hosts = failed[check.name];
-    if (hosts.empty() || hosts.back() != check.host) hosts.push_back(check.host);
+    if (hosts.empty() || hosts.back() != check.at.host) hosts.push_back(check.at.host);
   }
   for (const auto& [name, hosts] : failed)
-    diagnosis_.reasons.push_back(
+    diagnosis_.summary.push_back(
         format("{} failed on {} {}", name, hosts.size(), hosts.size() == 1 ? "host" : "hosts"));
-  if (untested) diagnosis_.reasons.push_back("not everything was tested");
-  diagnosis_.code = unreachable ? ErrorCode::launch
-                    : any       ? ErrorCode::failed
-                    : untested  ? ErrorCode::incomplete
-                                : ErrorCode{};
+  if (untested) diagnosis_.summary.push_back("not everything was tested");
   for (const SurveyedHost& host : survey_.hosts)
     if (host.error)
       diagnosis_.culprits.insert(
           diagnosis_.culprits.begin(),
-          Culprit{"host", host.spec.name, 1.0, shown(host.error->chain()), true});
+          Culprit{SubjectKind::host, host.spec.name, 1.0, plain(host.error->chain()), true});
 }
 
 Diagnosis Examiner::run() {
@@ -341,17 +327,33 @@ Diagnosis Examiner::run() {
     shared_memory(host);
     cgroup(host);
     add_rdma_checks(host, diagnosis_);
+    add_expectations(host.spec.name, *host.facts, expect_, diagnosis_.checks);
   }
   if (survey_.hosts.size() > 1) {
     clocks();
     add_network_checks(survey_, diagnosis_);
     add_reach_checks(survey_, diagnosis_);
   }
-  judge();
+  sum_up();
   return std::move(diagnosis_);
 }
 
 }  // namespace
+
+Finding& add_check(Diagnosis& diagnosis, const char* name, const SurveyedHost& host,
+                   std::string measured) {
+  Finding& check = diagnosis.checks.emplace_back();
+  check.name = name;
+  check.at = {.kind = SubjectKind::host, .host = host.spec.name};
+  check.measured = plain(std::move(measured));
+  return check;
+}
+
+void fail(Finding& check, std::string expected, std::string message, std::string remedy,
+          ErrorCode code) {
+  check.expected = plain(std::move(expected));
+  check.fail(code, plain(std::move(message)), std::move(remedy));
+}
 
 std::string usual_value(const std::vector<std::string>& values) {
   std::map<std::string, size_t> counts;
@@ -369,8 +371,8 @@ std::string listed_values(const std::vector<std::string>& values) {
   return text;
 }
 
-Diagnosis diagnose_hosts(const Survey& survey) {
-  return Examiner(survey).run();
+Diagnosis diagnose_hosts(const Survey& survey, const Expectation& expect) {
+  return Examiner(survey, expect).run();
 }
 
 }  // namespace collctl::cmd

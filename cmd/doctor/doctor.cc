@@ -4,38 +4,38 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "cmd/job/options.h"
-#include "cmd/report/options.h"
-#include "cmd/report/document_file.h"
 #include "cmd/job/talk.h"
-#include "cmd/text/progress.h"
+#include "cmd/report/document_file.h"
+#include "cmd/report/options.h"
 #include "cmd/report/report.h"
+#include "cmd/text/progress.h"
 
 namespace collctl::cmd {
 
 Result<int> doctor_command(const ParsedLine& line, Console& console) {
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
-  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr));
+  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr, {.monitoring = true}));
   for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
+  COLL_ASSIGN(const Expectation expect, interpret_expect(line));
   const bool quiet = line.has("quiet");
   launch.talk = console_talk(console, quiet || line.has("json"));
   if (!quiet)
     for (const auto& warning : launch.hosts.warnings) console.note(warning);
   COLL_ASSIGN(const Survey survey, make_survey(launch));
-  const Diagnosis diagnosis = diagnose_hosts(survey);
+  const Diagnosis diagnosis = diagnose_hosts(survey, expect);
   console.out(line.has("json") ? doctor_json(survey, diagnosis)
                                : doctor_text(survey, diagnosis, line.has("verbose")));
-  if (output.files.empty()) return int(diagnosis.code);
+  if (output.files.empty()) return diagnosis.verdict().exit_code();
   const size_t hosts = survey.hosts.size();
   COLL_TRY(write_documents(
-      output.files,
-      {.title = format("collctl doctor: {}",
-                       hosts == 1 ? survey.hosts[0].spec.name : format("{} hosts", hosts)),
-       .json = doctor_json(survey, diagnosis),
-       .rows = "checks",
-       .text = doctor_text(survey, diagnosis, true),
-       .svg = ""}));
-  return int(diagnosis.code);
+      output.files, {.title = format("collctl doctor: {}", hosts == 1 ? survey.hosts[0].spec.name
+                                                                      : format("{} hosts", hosts)),
+                     .json = doctor_json(survey, diagnosis),
+                     .rows = "checks",
+                     .text = doctor_text(survey, diagnosis, true),
+                     .svg = ""}));
+  return diagnosis.verdict().exit_code();
 }
 
 }  // namespace collctl::cmd

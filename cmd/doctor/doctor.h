@@ -8,8 +8,9 @@
 #include "base/json_writer.h"
 #include "base/result.h"
 #include "cmd/cli/parse.h"
+#include "cmd/doctor/expect.h"
 #include "cmd/job/job.h"
-#include "cmd/judge/finding.h"
+#include "cmd/judge/verdict.h"
 #include "launcher/remote/probe.h"
 #include "launcher/remote/reach.h"
 
@@ -76,16 +77,22 @@ std::vector<DialledAddress> addresses_to_dial(const std::vector<UsableAddress>& 
 struct Diagnosis {
   std::vector<Finding> checks;
   std::vector<Culprit> culprits;
-  // The exit code and, unless it is 0, the reasons.
-  ErrorCode code{};  // 0: all passed
-  std::vector<std::string> reasons;
+  std::vector<std::string> summary;  // unless all passed: the reasons
+  Verdict verdict() const { return {checks, std::nullopt, summary}; }
 };
-Diagnosis diagnose_hosts(const Survey& survey);
+Diagnosis diagnose_hosts(const Survey& survey, const Expectation& expect = {});
 
 // The value that more than half of them have; empty: there is none.
 std::string usual_value(const std::vector<std::string>& values);
 // "6.1 on 3, 5.15 on 1"
 std::string listed_values(const std::vector<std::string>& values);
+
+// A check that passes until it is said to fail. What hosts say is shown without what a terminal
+// obeys.
+Finding& add_check(Diagnosis& diagnosis, const char* name, const SurveyedHost& host,
+                   std::string measured);
+void fail(Finding& check, std::string expected, std::string message, std::string remedy,
+          ErrorCode code = ErrorCode::failed);
 
 // GIDs of the active ports, and whether RDMA devices reach the GPUs' memory (rdma.cc). Only
 // a host with facts.
@@ -97,6 +104,8 @@ void add_reach_checks(const Survey& survey, Diagnosis& diagnosis);
 // `connections`: also how each host was connected.
 std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis, bool connections);
 std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis);
+// The hosts of that document, as far as doctor_text() shows them.
+Result<Survey> read_survey(const std::string& json);
 
 // The command.
 Result<int> doctor_command(const ParsedLine& line, Console& console);

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <numeric>
 #include <random>
 #include <set>
 
 #include "base/format.h"
 #include "cmd/doctor/doctor.h"
+#include "cmd/judge/ends.h"
 
 namespace collctl::cmd {
 namespace {
@@ -154,34 +154,26 @@ void add_links(const SurveyedHost& host, const std::vector<UsableAddress>& usabl
                Diagnosis& diagnosis) {
   std::map<std::string, std::string> links;
   for (const auto& at : usable) links[at.interface] = link_text(at);
-  Finding check;
-  check.name = "network";
-  check.host = host.spec.name;
+  std::string text;
   for (const auto& [name, link] : links)
-    check.measured += format("{}{} {}", check.measured.empty() ? "" : ", ", name, link);
-  if (check.measured.empty()) check.measured = "none";
-  diagnosis.checks.push_back(std::move(check));
+    text += format("{}{} {}", text.empty() ? "" : ", ", name, link);
+  add_check(diagnosis, "network", host, text.empty() ? "none" : text);
 }
 
-Finding link_check(const SurveyedHost& host, const UsableAddress& at, const std::string& most,
-                 const std::string& others) {
-  Finding check;
-  check.name = "network";
-  check.host = host.spec.name;
-  check.device = at.interface;
-  check.status = FindingStatus::fail;
+void add_odd_link(const SurveyedHost& host, const UsableAddress& at, const std::string& most,
+                  const std::string& others, Diagnosis& diagnosis) {
+  Finding& check = add_check(diagnosis, "network", host, link_text(at));
+  check.at.kind = SubjectKind::nic;
+  check.at.device = at.interface;
   check.odd = true;
-  check.measured = link_text(at);
   check.cell = at.interface + " " + check.measured;
-  check.expected = most;
-  check.message =
-      most.empty() ? format("{} on {}: the hosts differ: {}", at.interface, network_of(at), others)
-                   : format("{} on {} has {}, most hosts have {}", at.interface, network_of(at),
-                            check.measured, most);
-  check.remedy =
-      "give all interfaces of a network one MTU (ip link set DEV mtu N); see why a link is "
-      "slow (ethtool DEV)";
-  return check;
+  if (!most.empty()) check.basis = "most hosts have it";
+  fail(check, most,
+       most.empty() ? format("{} on {}: the hosts differ: {}", at.interface, network_of(at), others)
+                    : format("{} on {} has {}, most hosts have {}", at.interface, network_of(at),
+                             check.measured, most),
+       "give all interfaces of a network one MTU (ip link set DEV mtu N); see why a link is slow "
+       "(ethtool DEV)");
 }
 
 }  // namespace
@@ -200,31 +192,28 @@ void add_network_checks(const Survey& survey, Diagnosis& diagnosis) {
     const std::string most = usual_value(values), others = listed_values(values);
     for (const auto& [host, at] : members)
       if (link_text(*at) != most && said.emplace(host, at->interface).second)
-        diagnosis.checks.push_back(link_check(survey.hosts[host], *at, most, others));
+        add_odd_link(survey.hosts[host], *at, most, others, diagnosis);
   }
 }
 
 namespace {
 
-Finding reach_check(const Survey& survey, const PairResult& pair) {
-  Finding check;
-  check.name = "reach";
-  check.host = survey.hosts[size_t(pair.from)].spec.name;
-  check.peer = survey.hosts[size_t(pair.to)].spec.name;
-  check.device = pair.interface;
+void add_reach(const Survey& survey, const PairResult& pair, Diagnosis& diagnosis) {
+  Finding& check = add_check(diagnosis, "reach", survey.hosts[size_t(pair.from)],
+                             launcher::reach_word(pair.result.end));
+  Subject& at = check.at;
+  at.kind = SubjectKind::link;
+  at.peer = survey.hosts[size_t(pair.to)].spec.name;
+  at.device = pair.interface;
   if (pair.result.end == ReachEnd::ok) {
     check.measured = format("{:.1f}", pair.result.round_trip_us);
     check.unit = "us";
-    return check;
+    return;
   }
-  check.status = FindingStatus::fail;
-  check.measured = launcher::reach_word(pair.result.end);
-  check.expected = "ok";
-  check.message =
-      format("{} cannot reach {} at {}{}: {}", check.host, check.peer, pair.result.address,
-             pair.interface.empty() ? "" : format(" ({})", pair.interface), pair.result.text);
-  check.remedy = remedy_of(pair.result.end);
-  return check;
+  fail(check, "ok",
+       format("{} cannot reach {} at {}{}: {}", at.host, at.peer, pair.result.address,
+              pair.interface.empty() ? "" : format(" ({})", pair.interface), pair.result.text),
+       remedy_of(pair.result.end));
 }
 
 // A pair of hosts counts as failed when one shared network fails, or every route.
@@ -256,77 +245,39 @@ std::vector<PairVerdict> verdicts(const Survey& survey) {
   return list;
 }
 
-// Who is behind the failed pairs: a host when at least half of all its pairs failed, and they are
-// not all with another such host; else the link.
-void blame(const Survey& survey, const std::vector<PairVerdict>& pairs, Diagnosis& diagnosis) {
-  std::vector<int> tried(survey.hosts.size()), failed(survey.hosts.size());
-  for (const PairVerdict& pair : pairs)
-    for (const int host : {pair.from, pair.to}) {
-      ++tried[size_t(host)];
-      failed[size_t(host)] += pair.failed ? 1 : 0;
-    }
-  // The worst first; what it explains is taken from its peers.
-  std::vector<size_t> order(survey.hosts.size());
-  std::iota(order.begin(), order.end(), size_t(0));
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return failed[a] * std::max(tried[b], 1) > failed[b] * std::max(tried[a], 1);
-  });
-  std::vector<int> left = failed;
-  std::set<size_t> guilty;
-  for (const size_t host : order) {
-    // Of two hosts alone nobody can say which it is.
-    if (tried[host] <= 2 || left[host] * 2 < tried[host]) continue;
-    guilty.insert(host);
-    diagnosis.culprits.push_back(
-        {"host", survey.hosts[host].spec.name, double(failed[host]) / tried[host],
-         format("{} of {} tests of the network with it failed", failed[host], tried[host]), false});
-    for (const PairVerdict& pair : pairs)
-      if (pair.failed && (size_t(pair.from) == host || size_t(pair.to) == host))
-        --left[size_t(size_t(pair.from) == host ? pair.to : pair.from)];
-  }
-  for (const PairVerdict& pair : pairs)
-    if (pair.failed && guilty.count(size_t(pair.from)) == 0 && guilty.count(size_t(pair.to)) == 0)
-      diagnosis.culprits.push_back({"link",
-                                    format("{} -> {}", survey.hosts[size_t(pair.from)].spec.name,
-                                           survey.hosts[size_t(pair.to)].spec.name),
-                                    1.0, "the test of the network between them failed", false});
-}
-
 }  // namespace
 
 void add_reach_checks(const Survey& survey, Diagnosis& diagnosis) {
-  const auto pairs = verdicts(survey);
-  for (const PairVerdict& verdict : pairs)
-    for (const PairResult* pair : verdict.results)
-      diagnosis.checks.push_back(reach_check(survey, *pair));
+  std::vector<std::string> names;
+  std::vector<EndTrial> trials;
+  for (const SurveyedHost& host : survey.hosts) names.push_back(host.spec.name);
+  for (const PairVerdict& verdict : verdicts(survey)) {
+    trials.push_back({size_t(verdict.from), size_t(verdict.to), verdict.failed});
+    for (const PairResult* pair : verdict.results) add_reach(survey, *pair, diagnosis);
+  }
   const auto usable = usable_addresses(survey.hosts);
   for (size_t i = 0; i < usable.size() && survey.hosts.size() > 1; ++i) {
     if (!survey.hosts[i].facts || !usable[i].empty()) continue;
-    Finding check;
-    check.name = "reach";
-    check.host = survey.hosts[i].spec.name;
-    check.status = FindingStatus::fail;
-    check.measured = "no address";
-    check.expected = "an address that other hosts can use";
-    check.message = format("{} has no address that others could reach", check.host);
-    check.remedy = "give it an address of its own on an interface that is up";
-    diagnosis.checks.push_back(std::move(check));
+    fail(add_check(diagnosis, "reach", survey.hosts[i], "no address"),
+         "an address that other hosts can use",
+         format("{} has no address that others could reach", survey.hosts[i].spec.name),
+         "give it an address of its own on an interface that is up");
   }
   if (survey.untested_pairs > 0) {
-    Finding check;
+    Finding& check = diagnosis.checks.emplace_back();
     check.name = "reach";
-    check.status = FindingStatus::not_tested;
     check.measured = std::to_string(survey.untested_pairs);
     check.unit = "pairs";
-    check.message = format(
-        "{} pairs of hosts were not tested: with more than {} hosts only a ring and a random "
-        "matching are",
-        survey.untested_pairs, kAllPairs);
-    check.remedy =
-        format("run it for at most {} hosts at a time to test all their pairs", kAllPairs);
-    diagnosis.checks.push_back(std::move(check));
+    check.leave_out(
+        format(
+            "{} pairs of hosts were not tested: with more than {} hosts only a ring and a random "
+            "matching are",
+            survey.untested_pairs, kAllPairs),
+        format("run it for at most {} hosts at a time to test all their pairs", kAllPairs));
   }
-  blame(survey, pairs, diagnosis);
+  for (Culprit& culprit : blame_ends(trials, names, SubjectKind::host,
+                                     {"test of the network", "tests of the network"}))
+    diagnosis.culprits.push_back(std::move(culprit));
 }
 
 }  // namespace collctl::cmd

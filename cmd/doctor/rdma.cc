@@ -6,21 +6,6 @@
 namespace collctl::cmd {
 namespace {
 
-Finding& add(Diagnosis& diagnosis, const char* name, const SurveyedHost& host, std::string measured) {
-  Finding& check = diagnosis.checks.emplace_back();
-  check.name = name;
-  check.host = host.spec.name;
-  check.measured = plain(std::move(measured));
-  return check;
-}
-
-void fail(Finding& check, std::string expected, std::string message, std::string remedy) {
-  check.status = FindingStatus::fail;
-  check.expected = std::move(expected);
-  check.message = plain(std::move(message));
-  check.remedy = std::move(remedy);
-}
-
 bool is_ipv4(const base::RdmaGid& gid) {
   return gid.address.rfind("::ffff:", 0) == 0;
 }
@@ -38,10 +23,11 @@ const base::RdmaGid* best_gid(const base::RdmaPortDetail& port) {
 void check_gid(const SurveyedHost& host, const base::RdmaDevice& device,
                const base::RdmaPortDetail& port, Diagnosis& diagnosis) {
   const base::RdmaGid* best = best_gid(port);
-  Finding& check =
-      add(diagnosis, "gid", host,
-          best == nullptr ? "none" : format("{} {} {}", best->index, best->type, best->address));
-  check.device = plain(format("{}:{}", device.name, port.port));
+  Finding& check = add_check(
+      diagnosis, "gid", host,
+      best == nullptr ? "none" : format("{} {} {}", best->index, best->type, best->address));
+  check.at.kind = SubjectKind::nic;
+  check.at.device = plain(format("{}:{}", device.name, port.port));
   check.cell = best == nullptr ? "none" : plain(best->type);
   if (best != nullptr) return;
   if (port.link == "Ethernet")
@@ -57,7 +43,7 @@ void check_gid(const SurveyedHost& host, const base::RdmaDevice& device,
 void check_gpu_direct(const SurveyedHost& host, Diagnosis& diagnosis) {
   const base::GpuDirectAdvice advice = judge_gpu_direct(host.facts->gpu_direct);
   if (!advice.applies) return;
-  Finding& check = add(diagnosis, "gdr", host, advice.possible ? advice.by : "no");
+  Finding& check = add_check(diagnosis, "gdr", host, advice.possible ? advice.by : "no");
   std::string prevents, slows, remedy;
   const auto join = [](std::string& to, const std::string& text) {
     to += (to.empty() ? "" : "; ") + text;

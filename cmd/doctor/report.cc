@@ -8,18 +8,11 @@
 #include "base/version.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/judge/json.h"
+#include "cmd/judge/text.h"
+#include "cmd/report/report.h"
 
 namespace collctl::cmd {
 namespace {
-
-constexpr size_t kMostLines = 10;  // of one check that fails on many hosts
-
-std::string cell_text(const Finding& check) {
-  std::string text = check.cell;
-  if (text.empty()) text = check.measured + (check.unit.empty() ? "" : " " + check.unit);
-  if (check.status == FindingStatus::fail) return text + " !";
-  return check.odd ? text + " *" : text;
-}
 
 // The cells of one check, by host.
 struct Column {
@@ -51,12 +44,12 @@ std::vector<Column> columns(const Diagnosis& diagnosis) {
     return list.emplace_back(Column{name, {}, false});
   };
   for (const Finding& check : diagnosis.checks) {
-    if (check.host.empty()) continue;
-    if (!check.peer.empty()) {
-      reach[check.host].push_back(&check);
+    if (check.at.host.empty()) continue;
+    if (!check.at.peer.empty()) {
+      reach[check.at.host].push_back(&check);
       continue;
     }
-    std::string& cell = column(check.name).cells[check.host];
+    std::string& cell = column(check.name).cells[check.at.host];
     // A device that fails stands before what the host has in all.
     if (cell.empty() || check.status == FindingStatus::fail) cell = cell_text(check);
   }
@@ -110,38 +103,11 @@ std::string list(const Diagnosis& diagnosis) {
   return text;
 }
 
-// What failed, check by check, each with its remedies.
-std::string problems(const Diagnosis& diagnosis) {
-  std::vector<std::string> names;
-  for (const Finding& check : diagnosis.checks)
-    if (check.status != FindingStatus::pass &&
-        std::find(names.begin(), names.end(), check.name) == names.end())
-      names.push_back(check.name);
-  std::string text;
-  for (const std::string& name : names) {
-    std::vector<std::string> remedies;
-    size_t lines = 0;
-    for (const Finding& check : diagnosis.checks) {
-      if (check.name != name || check.status == FindingStatus::pass) continue;
-      if (!check.remedy.empty() &&
-          std::find(remedies.begin(), remedies.end(), check.remedy) == remedies.end())
-        remedies.push_back(check.remedy);
-      if (lines++ >= kMostLines) continue;
-      const char* word = check.status == FindingStatus::fail ? "FAIL" : "not tested";
-      const bool named = check.host.empty() || check.message.rfind(check.host, 0) == 0;
-      text += format("{} {}: {}{}\n", word, name, named ? "" : check.host + ": ", check.message);
-    }
-    if (lines > kMostLines) text += format("  and {} more\n", lines - kMostLines);
-    for (const auto& remedy : remedies) text += format("  remedy: {}\n", remedy);
-  }
-  return text;
-}
-
 std::string oddities(const Diagnosis& diagnosis) {
   std::string text;
   for (const Finding& check : diagnosis.checks)
     if (check.odd && check.status == FindingStatus::pass) {
-      text += format("odd  {}: {}: {}\n", check.name, check.host, check.message);
+      text += format("odd  {}: {}: {}\n", check.name, check.at.host, check.message);
       if (!check.remedy.empty()) text += format("  remedy: {}\n", check.remedy);
     }
   return text;
@@ -173,17 +139,8 @@ std::string doctor_text(const Survey& survey, const Diagnosis& diagnosis, bool c
     if (connections && !host.client.empty())
       text += format("# {}: {}\n", host.spec.name, host.client);
   text += (count == 1 && lost == 0 ? list(diagnosis) : table(survey, diagnosis));
-  text += oddities(diagnosis) + problems(diagnosis);
-  for (const Culprit& culprit : diagnosis.culprits)
-    if (!culprit.unreachable)
-      text += format("# suspect {} {}: {}\n", culprit.kind, culprit.name, culprit.evidence);
-  std::string reasons;
-  for (const auto& reason : diagnosis.reasons) reasons += (reasons.empty() ? "" : ", ") + reason;
-  text += format("# Verdict: {}\n", reasons.empty() ? "passed" : reasons);
-  // Much of it was said by hosts: a terminal must not obey it.
-  for (char& c : text)
-    if ((uint8_t(c) < 0x20 && c != '\n') || c == 0x7f) c = '?';
-  return text;
+  text += oddities(diagnosis) + problems_text(diagnosis.checks) + suspects_text(diagnosis.culprits);
+  return shown(text + verdict_text(diagnosis.verdict()));
 }
 
 std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis) {
@@ -191,18 +148,25 @@ std::string doctor_json(const Survey& survey, const Diagnosis& diagnosis) {
   json.begin_object().field("schema", "collctl.doctor/1").field("version", base::kVersion);
   json.key("hosts").begin_array();
   for (const auto& host : survey.hosts) write_host(json, host);
-  json.end_array().key("checks").begin_array();
-  for (const Finding& check : diagnosis.checks) write_finding(json, check);
   json.end_array();
-  write_culprits(json, diagnosis.culprits);
-  json.key("verdict").begin_object();
-  json.field("ok", diagnosis.code == ErrorCode{}).key("reasons").begin_array();
-  for (const auto& reason : diagnosis.reasons)
-    json.begin_object()
-        .field("code", base::code_name(diagnosis.code))
-        .field("message", reason)
-        .end_object();
-  return json.end_array().end_object().end_object().take() + "\n";
+  write_checks(json, diagnosis.checks, diagnosis.culprits);
+  return judged_json(json, diagnosis.verdict());
+}
+
+Result<Survey> read_survey(const std::string& json) {
+  COLL_ASSIGN(JsonRecord io, JsonRecord::read(json));
+  Survey survey;
+  io.list("hosts", survey.hosts, [&](SurveyedHost& host) {
+    io.object("hosts", [&] {
+      bool reached = true;
+      io.field("host", host.spec.name);
+      io.field("reached", reached);
+      if (!reached) host.error = Error(ErrorCode::launch, "it could not be asked");
+      if (io.has("client", true)) io.field("client", host.client);
+    });
+  });
+  COLL_TRY(io.status());
+  return survey;
 }
 
 }  // namespace collctl::cmd

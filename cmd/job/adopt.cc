@@ -1,5 +1,5 @@
-// Whether this process is one rank of a job that an engine has started (launcher/adopt/adopt.h), and how
-// its ranks find each other.
+// Whether this process is one rank of a job that an engine has started (launcher/adopt/adopt.h),
+// and how its ranks find each other.
 #include <unistd.h>
 
 #include "base/env.h"

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cmd/job/job.h"
+#include "cmd/job/token.h"
 #include "runtime/bootstrap/bootstrap.h"
 
 namespace collctl::cmd {
@@ -26,8 +27,8 @@ struct RankConfig {
 // The settings with the job's deadlines and verbosity filled in where it leaves them open.
 RankSettings completed(const RankSettings& settings, const LaunchOptions& options);
 
-// The settings as a rank gets them that is its host's number `local_rank`: with its GPU. gpus 0: not
-// known, the driver will say.
+// The settings as a rank gets them that is its host's number `local_rank`: with its GPU. gpus 0:
+// not known, the driver will say.
 RankSettings for_rank(const RankSettings& settings, int local_rank, int gpus);
 
 // How many ranks, and the cores each is bound to (empty: not bound).
@@ -40,6 +41,7 @@ Result<LocalPlan> plan_local(const LaunchOptions& options, bool program = false)
 
 struct JobRoot {
   runtime::UniqueId id;
+  std::unique_ptr<LocalToken> local_token;
   std::unique_ptr<runtime::BootstrapRoot> root;  // lives as long as ranks may check in
 };
 // A new secret, and the root listening on the interface that SOCKET_IFNAME names; without it on

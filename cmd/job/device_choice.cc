@@ -17,7 +17,9 @@ namespace {
 
 using namespace base::drivers;
 
-const char* gpus_word(int count) { return count == 1 ? "GPU" : "GPUs"; }
+const char* gpus_word(int count) {
+  return count == 1 ? "GPU" : "GPUs";
+}
 
 struct FoundDevice {
   int gpus = 0;
@@ -169,8 +171,8 @@ Result<DeviceChoice> choose_automatically(const std::vector<HostGpus>& hosts) {
                                                : format("host {} has {} usable {}", with->host,
                                                         with->usable, gpus_word(with->usable))};
   if (unwanted != nullptr) return DeviceChoice{false, why_declined(*unwanted)};
-  return DeviceChoice{false, hosts.size() > 1 ? "no host has an NVIDIA GPU"
-                                              : "this host has no NVIDIA GPU"};
+  return DeviceChoice{
+      false, hosts.size() > 1 ? "no host has an NVIDIA GPU" : "this host has no NVIDIA GPU"};
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "cmd/job/options.h"
-#include "base/version.h"
 #include "base/host_facts.h"
+#include "base/version.h"
 #include "cmd/job/config.h"
+#include "cmd/job/options.h"
 #include "cmd/job/start.h"
 #include "cmd/text/sizes.h"
 #include "launcher/hosts/placement.h"

@@ -1,5 +1,7 @@
 #include "cmd/job/host_questions.h"
 
+#include <algorithm>
+
 #include "base/format.h"
 #include "base/host_limits.h"
 #include "cmd/job/start.h"
@@ -100,6 +102,8 @@ Result<std::vector<HostAnswer>> HostQuestions::ask(const std::string& what, doub
     pool_->host(i).send(launcher::AgentFrame::ask, w.bytes());
     ++open;
   }
+  // An agent that lives but does not answer is no reason to wait longer than for one that starts.
+  seconds = std::min(seconds, launch_.start_timeout_s);
   const Deadline deadline = Deadline::after_seconds(seconds);
   while (open > 0 && !deadline.passed()) {
     COLL_TRY(turn(deadline));

@@ -25,14 +25,15 @@ void on_signal(int number) {
 
 }  // namespace
 
-Interrupts::Interrupts(bool program) {
+Interrupts::Interrupts(Takes takes) {
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0) return;  // without: signals keep their old effect
   read_ = base::Fd(fds[0]);
   write_ = base::Fd(fds[1]);
   COLL_CHECK_NOTE(g_write_fd.exchange(write_.get()) == -1, "one Interrupts at a time");
   std::vector<int> numbers{SIGINT, SIGTERM, SIGHUP};
-  if (program) numbers.insert(numbers.end(), {SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2});
+  if (takes != Takes::ends) numbers.push_back(SIGTSTP);
+  if (takes == Takes::all) numbers.insert(numbers.end(), {SIGCONT, SIGUSR1, SIGUSR2});
   for (const int number : numbers) {
     struct sigaction before {};
     ::sigaction(number, nullptr, &before);

@@ -15,9 +15,11 @@ namespace collctl::cmd {
 
 class Interrupts {
  public:
-  // SIGINT, SIGTERM and SIGHUP; and with `program` also those that are passed on to programs:
-  // SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2. A signal that is ignored (nohup) stays ignored.
-  explicit Interrupts(bool program);
+  enum class Takes : uint8_t { ends, stops, all };
+  // SIGINT, SIGTERM and SIGHUP; with `stops` also SIGTSTP; with `all` also those that are passed on
+  // to programs: SIGCONT, SIGUSR1, SIGUSR2. A signal that is ignored (nohup) stays ignored.
+  explicit Interrupts(Takes takes);
+  explicit Interrupts(bool program) : Interrupts(program ? Takes::all : Takes::ends) {}
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;

@@ -1,6 +1,6 @@
 // A job: the ranks of one `run`, started here (processes or threads), watched to their end, and
-// what became of them. Used by the command handlers; knows the launcher, and no task of the ranks by
-// name; prints nothing (the sink and the caller do).
+// what became of them. Used by the command handlers; knows the launcher, and no task of the ranks
+// by name; prints nothing (the sink and the caller do).
 #pragma once
 #include <functional>
 #include <memory>
@@ -11,11 +11,11 @@
 #include "base/result.h"
 #include "cmd/measure/task.h"
 #include "launcher/adopt/adopt.h"
-#include "launcher/ssh/channel.h"
-#include "launcher/remote/host_link.h"
 #include "launcher/hosts/hostfile.h"
 #include "launcher/hosts/key_value.h"
 #include "launcher/hosts/placement.h"
+#include "launcher/remote/host_link.h"
+#include "launcher/ssh/channel.h"
 
 namespace collctl::cmd {
 
@@ -60,6 +60,7 @@ struct LaunchOptions {
   std::shared_ptr<launcher::KeyValueStore> store;  // open already: it told rank and size
   bool joins() const { return join_size > 0; }
   int verbosity = 0;
+  std::string what;  // the ranks do, in a word, for those who ask the job
   // What people see while hosts come up: a line that is overwritten, and notes. May be empty.
   struct Talk {
     std::function<void(const std::string&)> transient, note;
@@ -98,8 +99,9 @@ struct JobOutcome {
 };
 
 // Decides whether this process is one rank of a job that somebody else started: --join, or the
-// variables of an engine (launcher/adopt/adopt.h). Then join_rank, join_size and how the ranks find each other are
-// filled; joins() says so. With hosts or --launcher ssh or local nothing is adopted; with
+// variables of an engine (launcher/adopt/adopt.h). Then join_rank, join_size and how the ranks find
+// each other are filled; joins() says so. With hosts or --launcher ssh or local nothing is adopted;
+// with
 // --launcher adopt not being such a rank is a usage error. Doing it again changes nothing.
 // run_task_job does it too; a caller that must know who prints (rank 0 alone) does it first.
 Status adopt(LaunchOptions& options);

@@ -13,10 +13,11 @@
 #include "base/host_facts.h"
 #include "base/log.h"
 #include "base/thrown.h"
-#include "cmd/measure/abort_scope.h"
-#include "cmd/job/interrupt.h"
 #include "cmd/job/config.h"
+#include "cmd/job/interrupt.h"
 #include "cmd/job/modes.h"
+#include "cmd/job/token.h"
+#include "cmd/measure/abort_scope.h"
 #include "launcher/adopt/pmi1.h"
 #include "launcher/adopt/pmix.h"
 #include "runtime/bootstrap/bootstrap.h"
@@ -24,39 +25,29 @@
 namespace collctl::cmd {
 namespace {
 
-constexpr size_t kMostTokenBytes = 4096;
 constexpr double kAbortSeconds = 2.0;        // from a signal to the end of the measurement
 constexpr double kLeaveSeconds = 5.0;        // the engine's answer to our leave; rank 0's report
 constexpr double kInterruptedSeconds = 1.0;  // the same for who was told to end
 constexpr double kDeclineSeconds = 5.0;      // for ranks that are not there yet to be told
 
-Result<std::string> read_token(const std::string& path) {
-  const base::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return base::errno_error(ErrorCode::usage, format("--token-file {}", path), errno);
-  std::string text(kMostTokenBytes + 1, '\0');
-  const ssize_t n = ::read(fd.get(), text.data(), text.size());
-  if (n < 0) return base::errno_error(ErrorCode::usage, format("--token-file {}", path), errno);
-  text.resize(size_t(n));
-  if (text.size() > kMostTokenBytes)
-    return Error(ErrorCode::usage,
-                 format("--token-file {}: longer than {} bytes", path, kMostTokenBytes));
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' '))
-    text.pop_back();
-  if (text.empty()) return Error(ErrorCode::usage, format("--token-file {}: is empty", path));
-  return text;
-}
-
 using Store = launcher::KeyValueStore;
 
 // How this rank knows the job; on rank 0 with the root that the others connect to.
-Result<JobRoot> meet_at_address(const LaunchOptions& options) {
-  std::string token = base::knob_text(base::KnobId::token);
-  if (!options.token_file.empty()) {
-    COLL_ASSIGN(token, read_token(options.token_file));
-  }
+Result<JobRoot> meet_at_address(const LaunchOptions& options, Deadline deadline) {
+  COLL_ASSIGN(std::string token, given_token(options.token_file));
   const bool given = !options.join.empty();
   const std::string& at = given ? options.join : options.rendezvous.address;
   JobRoot job;
+  if (const auto address = base::parse_address(at);
+      token.empty() && address && address->is_loopback() && address->port() != 0) {
+    if (options.join_rank == 0) {
+      COLL_ASSIGN(job.local_token, LocalToken::make(*address));
+      token = job.local_token->text();
+    } else {
+      COLL_ASSIGN(token, find_local_token(*address, deadline,
+                                          [] { return start_cancel()->why().has_value(); }));
+    }
+  }
   COLL_ASSIGN(job.id, runtime::unique_id_from_environment(
                           at, token, given ? "--join" : options.rendezvous.from));
   if (options.join_rank != 0) return job;
@@ -110,9 +101,9 @@ Result<JobRoot> meet_in_store(const LaunchOptions& options, Store& store, Deadli
 Result<JobRoot> find_root(const LaunchOptions& options, Deadline deadline) {
   switch (options.rendezvous.kind) {
     case launcher::RendezvousKind::alone:
-      return options.join.empty() ? make_root(true, {}) : meet_at_address(options);
+      return options.join.empty() ? make_root(true, {}) : meet_at_address(options, deadline);
     case launcher::RendezvousKind::address:
-      return meet_at_address(options);
+      return meet_at_address(options, deadline);
     case launcher::RendezvousKind::pmi:
     case launcher::RendezvousKind::pmix:
       break;
@@ -122,7 +113,7 @@ Result<JobRoot> find_root(const LaunchOptions& options, Deadline deadline) {
     COLL_ASSIGN(store, open_store(options.rendezvous.kind, deadline));
   }
   auto job = meet_in_store(options, *store, deadline);
-  if (!job) return std::move(job.error()).within("meeting the other ranks");
+  if (!job) return std::move(job.error()).within("reaching the other ranks");
   return job;
 }
 
@@ -152,6 +143,13 @@ void decline(const LaunchOptions& options, const runtime::UniqueId& id,
     COLL_INFO(bootstrap, "the other ranks do not hear of it: {}", told.error().chain());
   else if (root != nullptr && !interrupted)
     root->await_told(until, cancelled);
+}
+
+// The start failed after rank 0 had checked in: ranks that have yet to arrive hear why from its
+// root. Those that were waited for in vain are not waited for once more.
+void tell_late_ranks(const runtime::BootstrapRoot& root, const Error& why) {
+  if (why.code != ErrorCode::interrupted && why.code != ErrorCode::deadline)
+    root.await_told(Deadline::after_seconds(kDeclineSeconds), start_cancel()->word());
 }
 
 // Every rank sees every record and so reaches the same verdict and exit code; the report behind
@@ -262,6 +260,8 @@ JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& given, TaskS
   if (!status && root.length != 0 && !join_sink.checked_in()) {
     join_sink.give_spare();
     decline(options, id, own_root, status.error());
+  } else if (!status && own_root != nullptr) {
+    tell_late_ranks(*own_root, status.error());
   }
   // What comes from here on is the engine's answer to rank 0's end: it changes our outcome no more.
   out.error = watch.stop();

@@ -1,5 +1,7 @@
 #include "cmd/job/last_words.h"
 
+#include "base/log.h"
+
 namespace collctl::cmd {
 namespace {
 
@@ -10,6 +12,8 @@ constexpr size_t kMostOfLine = 400;
 
 void LastWords::add(const launcher::Event& line) {
   if (!line.is_stderr || line.line.empty()) return;
+  // Whoever knocks at a rank's door must not drown what the rank itself has to say.
+  if (line.line.find(base::kOfStrangers) != std::string::npos) return;
   std::deque<std::string>& mine = lines_[line.rank];
   mine.push_back(line.line.substr(0, kMostOfLine));
   if (mine.size() > kLines) mine.pop_front();

@@ -63,7 +63,7 @@ void add_launch_options(std::vector<Option>& t) {
        .value = "MODE",
        .fallback = "process",
        .allowed = {"process", "thread"},
-       .scopes = kOnRanks | kRails,
+       .scopes = kOnRanks | kTask,
        .help = "ranks as processes or as threads of one"});
   add({.name = "bind-to",
        .kind = ValueKind::choice,
@@ -101,7 +101,7 @@ void add_launch_options(std::vector<Option>& t) {
        .fallback = "30",
        .minimum = 0.001,
        .maximum = 86400,
-       .scopes = kOnRanks,
+       .scopes = kOnRanks | kTask | kCheck,
        .help = "fail a collective without progress after S seconds"});
   add({.name = "grace",
        .kind = ValueKind::number,
@@ -130,12 +130,15 @@ void add_launch_options(std::vector<Option>& t) {
   add({.name = "gather",
        .scopes = kProgram,
        .help = "print equal outputs of ranks once, at the end"});
-  add({.name = "dry-run", .help = "print the placement and start nothing"});
+  add({.name = "dry-run",
+       .scopes = kLaunch & ~kCheck,
+       .help = "print the placement and start nothing"});
   add({.name = "launcher",
        .kind = ValueKind::choice,
        .value = "KIND",
        .fallback = "ssh with hosts, else local",
        .allowed = {"ssh", "local", "adopt"},
+       .scopes = kLaunch & ~kCheck,
        .help = "how ranks are started",
        .more =
            "ssh starts them on the hosts, local on this one. adopt starts none: this process is "
@@ -144,17 +147,17 @@ void add_launch_options(std::vector<Option>& t) {
        .kind = ValueKind::text,
        .value = "HOST:PORT",
        .fallback = "none",
-       .scopes = kOnRanks | kRails,
+       .scopes = kOnRanks | kTask,
        .help = "be one rank of the job whose rank 0 is at this address",
        .more = "Needs --rank and --size, and a token from --token-file or COLLCTL_TOKEN "
-               "unless the address is a loopback one."});
+               "unless the address is a loopback one, where ranks of one user find each other."});
   add({.name = "rank",
        .kind = ValueKind::integer,
        .value = "R",
        .fallback = "none",
        .minimum = 0,
        .maximum = 65535,
-       .scopes = kOnRanks | kRails,
+       .scopes = kOnRanks | kTask,
        .help = "this process's rank, with --join"});
   add({.name = "size",
        .kind = ValueKind::integer,
@@ -162,14 +165,16 @@ void add_launch_options(std::vector<Option>& t) {
        .fallback = "none",
        .minimum = 1,
        .maximum = 65536,
-       .scopes = kOnRanks | kRails,
+       .scopes = kOnRanks | kTask,
        .help = "how many ranks join, with --join"});
   add({.name = "token-file",
        .kind = ValueKind::file,
        .value = "FILE",
        .fallback = "none",
-       .scopes = kOnRanks | kRails,
-       .help = "file with the job's secret, with --join"});
+       .scopes = kOnRanks | kTask,
+       .help = "file with the job's secret, with --join",
+       .more = "It must be its user's (or root's) and closed to others, and hold at least 16 "
+               "characters; collctl token makes one."});
 }
 
 void add_host_options(std::vector<Option>& t) {
@@ -262,7 +267,7 @@ void add_host_options(std::vector<Option>& t) {
        .fallback = "0",
        .minimum = 0,
        .maximum = 65535,
-       .scopes = kLaunch,
+       .scopes = kLaunch & ~kCheck,
        .help = "run without up to N hosts that fail",
        .more = "The exit code is 8, never 0, when hosts were left out."});
 }

@@ -89,6 +89,7 @@ Result<LaunchOptions> interpret_launch(const ParsedLine& line) {
   launch.join_rank = int(line.number("rank", -1));
   launch.join_size = int(line.number("size", 0));
   launch.verbosity = line.times("verbose");
+  launch.what = line.collective != nullptr ? line.collective->name : line.command->name;
   if (!line.has_program) COLL_TRY(check_join(line, launch));
   return launch;
 }

@@ -8,13 +8,16 @@
 
 #include "base/format.h"
 #include "base/host_facts.h"
-#include "cmd/job/interrupt.h"
+#include "base/log.h"
 #include "cmd/job/config.h"
-#include "cmd/job/modes.h"
-#include "cmd/job/start.h"
+#include "cmd/job/interrupt.h"
+#include "cmd/job/job_status.h"
 #include "cmd/job/last_words.h"
+#include "cmd/job/modes.h"
 #include "cmd/job/rank_output.h"
 #include "cmd/job/root_cause.h"
+#include "cmd/job/start.h"
+#include "cmd/job/status_door.h"
 
 namespace collctl::cmd {
 namespace {
@@ -24,6 +27,8 @@ using launcher::EventKind;
 
 constexpr double kNoTimeLimit = 1e6;
 constexpr double kProgramKillSeconds = 10;  // SIGKILL to gone, at most
+constexpr double kProgramAgentSeconds = 2;  // to hear of it from an agent, which is else let go
+constexpr double kStatesSeconds = 0.5;      // for hosts to say how their processes are
 constexpr size_t kStdinAhead = 256 << 10;   // read from our standard input before ranks take it
 constexpr double kLastWordsSeconds = 1;     // for a reader to take what is left after a signal
 constexpr int64_t kLogMs = 200;             // for the reader of the ranks' log, each line
@@ -44,6 +49,7 @@ class ProgramJob {
   void handle_lost(const Event& event);
   void take_signals();
   void check_deadline();
+  void tell_who_asked();
   void end_ranks(double grace_s);
   bool wants_stdin() const;
   void feed_stdin();
@@ -67,6 +73,8 @@ class ProgramJob {
   int failed_ = -1;                        // the first rank that failed by itself
   bool reader_gone_ = false;               // of our standard output or error
   std::optional<Error> job_error_;
+  std::unique_ptr<StatusDoor> door_;   // null: this host has no place for it
+  std::optional<Deadline> states_by_;  // somebody asked, and other hosts may not have answered
 };
 
 Status ProgramJob::start() {
@@ -92,13 +100,45 @@ Status ProgramJob::start() {
     note_progress(
         hosts_, *job_, rank, [](int) { return true; }, double(now_ns() - began_ns_) / 1e9);
   }
+  auto door = StatusDoor::open();
+  if (door)
+    door_ = std::move(*door);
+  else
+    COLL_INFO(init, "collctl status cannot ask this job: {}", door.error().chain());
   return {};
+}
+
+// A program's ranks say nothing: how their processes are is all there is.
+void ProgramJob::tell_who_asked() {
+  if (door_ == nullptr) return;
+  if (door_->take()) {
+    job_->look();
+    states_by_ = Deadline::after_seconds(remote_ != nullptr ? kStatesSeconds : 0);
+  }
+  if (!states_by_ || !states_by_->passed()) return;
+  states_by_.reset();
+  JobNow job{.pid = ::getpid(),
+             .what = program_[0].substr(0, 4096),
+             .seconds = double(now_ns() - began_ns_) / 1e9,
+             .answers = false,
+             .ranks = {}};
+  for (const RankEnd& end : ends_) {
+    const char state = job_->running(end.rank) ? job_->state(end.rank) : char(0);
+    job.ranks.push_back({.rank = end.rank,
+                         .host = end.host,
+                         .pid = end.pid,
+                         .phase = end.phase,
+                         .state = state == 0 ? "" : std::string(1, state),
+                         .doing = std::nullopt});
+  }
+  door_->answer(json_of(job));
 }
 
 void ProgramJob::end_ranks(double grace_s) {
   ending_ = true;
   job_->end(grace_s);
-  last_deadline_ = Deadline::after_seconds(grace_s + kProgramKillSeconds);
+  last_deadline_ = Deadline::after_seconds(
+      grace_s + (remote_ != nullptr ? kProgramAgentSeconds : kProgramKillSeconds));
 }
 
 void ProgramJob::handle_exit(const Event& event) {
@@ -197,10 +237,12 @@ Status ProgramJob::turn() {
   Deadline until = Deadline::after_seconds(ending_ ? 1 : kNoTimeLimit);
   if (options_.timeout_s > 0)
     until = until.earlier(Deadline::at_ns(began_ns_ + int64_t(options_.timeout_s * 1e9)));
+  if (states_by_) until = until.earlier(*states_by_);
   if (!output_->empty()) until = until.earlier(Deadline::after_ms(kOutputMs));
   if (output_->full()) until = Deadline::after_ns(0);
   if (!output_->full() || ending_) {
-    const int wake[] = {interrupts_.fd(), wants_stdin() ? STDIN_FILENO : -1};
+    const int wake[] = {interrupts_.fd(), wants_stdin() ? STDIN_FILENO : -1,
+                        door_ != nullptr ? door_->fd() : -1};
     COLL_ASSIGN(std::vector<Event> events, job_->wait(until, wake));
     for (const Event& event : events) {
       if (event.kind == EventKind::line) {
@@ -215,6 +257,7 @@ Status ProgramJob::turn() {
   }
   if (remote_ != nullptr) forward_talk(*remote_, options_);
   take_signals();
+  tell_who_asked();
   check_deadline();
   if (wants_stdin()) feed_stdin();
   return drain_output();

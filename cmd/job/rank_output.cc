@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/format.h"
+#include "base/own_file.h"
 
 namespace collctl::cmd {
 namespace {
@@ -72,10 +73,9 @@ Status RankOutput::open_files(int ranks) {
   for (int rank = 0; rank < ranks; ++rank)
     for (const char* ending : {"out", "err"}) {
       const std::string path = format("{}/rank.{}.{}", policy_.directory, rank, ending);
-      base::Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-      if (!fd)
-        return base::errno_error(ErrorCode::unavailable, "open the output file " + path, errno);
-      files_.push_back(std::move(fd));
+      auto fd = base::open_own_file(path, false);
+      if (!fd) return std::move(fd.error().within("--output-dir"));
+      files_.push_back(std::move(*fd));
     }
   return {};
 }
@@ -99,7 +99,8 @@ void RankOutput::print(int stream, int rank, const std::string& text, bool open)
     to += '\n';
     open_rank = -1;
   }
-  if (policy_.tag && open_rank != rank) to += rank_tag(rank, policy_.hosts.empty() ? "" : policy_.hosts[size_t(rank)]);
+  if (policy_.tag && open_rank != rank)
+    to += rank_tag(rank, policy_.hosts.empty() ? "" : policy_.hosts[size_t(rank)]);
   to += text;
   if (!open) to += '\n';
   open_rank = open ? rank : -1;

@@ -7,13 +7,15 @@
 #include <set>
 
 #include "base/format.h"
+#include "base/number_ranges.h"
 #include "base/peer_closed.h"
 #include "cmd/job/interrupt.h"
 
 namespace collctl::cmd {
 namespace {
 
-constexpr size_t kMostListed = 12;
+constexpr size_t kMostHosts = 64;  // in a list of ranks
+constexpr size_t kMostWays = 8;    // broken ways told one by one
 
 const RankFacts* find(const std::vector<RankFacts>& ranks, int rank) {
   for (const RankFacts& r : ranks)
@@ -57,7 +59,7 @@ Error death_error(const std::vector<RankFacts>& ranks, const RankFacts& first) {
   else
     e.message = format("{} ended with exit code {} and without a word {}", person(first),
                        end.exit_code, phase_words(end.phase));
-  if (!others.empty()) e.message += format("; so did {}", rank_list(others));
+  if (!others.empty()) e.message += format("; so did {}", rank_list(ranks, others));
   e.hint = death_hint(end.exit_signal);
   e.rank = end.rank;
   e.host = end.host;
@@ -81,9 +83,17 @@ bool is_quote(const std::vector<RankFacts>& ranks, const RankFacts& r) {
   });
 }
 
+// Connections break and waits fail where another rank has a reason.
+bool only_follows(const Error& e) {
+  return e.code == ErrorCode::lost || e.code == ErrorCode::deadline;
+}
+
 // The error only repeats what happened to another rank, which tells its own story.
 bool is_echo(const std::vector<RankFacts>& ranks, const RankFacts& r) {
   const Error& e = *r.end.error;
+  // Its own reason stays its own, also where another was first to tell it.
+  const bool own = e.rank == r.end.rank && !only_follows(e);
+  if (own) return false;
   if (is_quote(ranks, r)) return true;
   if (e.rank < 0 || e.rank == r.end.rank) return false;
   const RankFacts* blamed = find(ranks, e.rank);
@@ -112,9 +122,7 @@ std::vector<const RankFacts*> candidates(const std::vector<RankFacts>& ranks) {
     all.push_back(&r);
     if (is_echo(ranks, r)) continue;
     own.push_back(&r);
-    const ErrorCode code = r.end.error->code;
-    if (code != ErrorCode::lost && code != ErrorCode::deadline &&
-        (first_own_cause < 0 || r.order < first_own_cause))
+    if (!only_follows(*r.end.error) && (first_own_cause < 0 || r.order < first_own_cause))
       first_own_cause = r.order;
   }
   // Connections break and waits fail after a rank has aborted for a reason of its own. It may be
@@ -122,15 +130,18 @@ std::vector<const RankFacts*> candidates(const std::vector<RankFacts>& ranks) {
   if (first_own_cause >= 0)
     std::erase_if(own, [&](const RankFacts* r) {
       const Error& e = *r->end.error;
-      return (r->order > first_own_cause &&
-              (e.code == ErrorCode::lost || e.code == ErrorCode::deadline)) ||
+      return (r->order > first_own_cause && only_follows(e)) ||
              (e.code == ErrorCode::lost && e.rank < 0);
     });
   // Ranks that blame each other in a circle: then all of them, but no quotes if it can be, and none
-  // who is only in the circle because another's wait was over first.
-  if (own.empty())
+  // who is only in the circle because another's wait was over first, nor whose connection only
+  // ended because somebody left.
+  if (own.empty()) {
     for (const RankFacts* r : all)
       if (!is_quote(ranks, *r) && !lost_a_waiter(ranks, *r)) own.push_back(r);
+    const auto closed = [](const RankFacts* r) { return base::only_says_closed(*r->end.error); };
+    if (!std::all_of(own.begin(), own.end(), closed)) std::erase_if(own, closed);
+  }
   std::vector<const RankFacts*>& list = own.empty() ? all : own;
   std::sort(list.begin(), list.end(), [](const RankFacts* a, const RankFacts* b) {
     const int sa = base::severity(a->end.error->code), sb = base::severity(b->end.error->code);
@@ -149,14 +160,65 @@ bool notable_state(char state) {
   return state != 'R' && state != 'S' && state != '?';
 }
 
-Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speaker) {
-  std::map<int, std::vector<int>> waiters;  // waited for -> who waits
+using Waiters = std::map<int, std::vector<int>>;  // waited for -> who waits
+
+Waiters waiters_of(const std::vector<RankFacts>& ranks) {
+  Waiters waiters;
   for (const RankFacts& r : ranks)
     if (r.end.error && r.end.error->code == ErrorCode::deadline && r.end.error->rank >= 0 &&
-        r.end.error->rank != r.end.rank && !is_quote(ranks, r))
+        r.end.error->rank != r.end.rank && !base::says_cannot_connect(*r.end.error) &&
+        !is_quote(ranks, r))
       waiters[r.end.error->rank].push_back(r.end.rank);
+  return waiters;
+}
+
+// "ranks 0-3 (host a) wait for rank 4 (host b); ..."
+std::string waits_text(const std::vector<RankFacts>& ranks, const Waiters& waiters) {
+  std::string text;
+  for (const auto& [target, who] : waiters)
+    text += format("{}{} {} for {}", text.empty() ? "" : "; ", rank_list(ranks, who),
+                   who.size() == 1 ? "waits" : "wait", rank_list(ranks, {target}));
+  return text;
+}
+
+// With the other end's host, which a rank that could not even check in does not know.
+std::string way_text(const std::vector<RankFacts>& ranks, const RankFacts& r) {
+  std::string text = r.end.error->message;
+  const RankFacts* to = find(ranks, r.end.error->rank);
+  const std::string name = format("cannot connect to rank {}", r.end.error->rank);
+  const size_t at = text.find(name + ":");
+  if (to != nullptr && at != std::string::npos)
+    text.insert(at + name.size(), format(" (host {})", to->end.host));
+  return text;
+}
+
+// Ranks that had no answer from others: what is broken lies between the two, and who waits further
+// up the chain waits for that.
+std::optional<Error> broken_way(const std::vector<RankFacts>& ranks) {
+  std::vector<const RankFacts*> ways;
+  for (const RankFacts& r : ranks)
+    if (r.end.error && base::says_cannot_connect(*r.end.error) && !is_quote(ranks, r))
+      ways.push_back(&r);
+  if (ways.empty()) return std::nullopt;
+  std::sort(ways.begin(), ways.end(),
+            [](const RankFacts* a, const RankFacts* b) { return a->order < b->order; });
+  Error e = *ways.front()->end.error;
+  e.message = way_text(ranks, *ways.front());
+  for (size_t i = 1; i < std::min(ways.size(), kMostWays); ++i)
+    e.message += "; " + way_text(ranks, *ways[i]);
+  if (const RankFacts* to = find(ranks, e.rank); to != nullptr && e.host.empty())
+    e.host = to->end.host;
+  if (ways.size() > kMostWays)
+    e.message += format("; and {} more such ranks", ways.size() - kMostWays);
+  if (const std::string waits = waits_text(ranks, waiters_of(ranks)); !waits.empty())
+    e.message += "; " + waits;
+  return e;
+}
+
+Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speaker) {
+  const Waiters waiters = waiters_of(ranks);
   Error e = *speaker.end.error;
-  std::string culprits, waits;
+  std::string culprits;
   int culprit = -1;
   for (const RankFacts& r : ranks) {
     const bool waited_for = waiters.count(r.end.rank) != 0;
@@ -165,11 +227,11 @@ Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speak
     culprits += format("{}{} does not move: {}", culprits.empty() ? "" : "; ", person(r),
                        state_words(r.state));
   }
-  for (const auto& [target, who] : waiters)
-    waits += format("{}{} {} for rank {}", waits.empty() && culprits.empty() ? "" : "; ",
-                    rank_list(who), who.size() == 1 ? "waits" : "wait", target);
+  const std::string waits = waits_text(ranks, waiters);
   if (culprits.empty() && waits.empty()) return e;
-  e.message = format("{}{}; rank {} says: {}", culprits, waits, speaker.end.rank, e.chain());
+  e.message =
+      format("{}{}{}; rank {} says: {}", culprits, culprits.empty() || waits.empty() ? "" : "; ",
+             waits, speaker.end.rank, e.chain());
   e.contexts.clear();
   if (culprit >= 0) {
     e.rank = culprit;
@@ -214,11 +276,23 @@ std::string state_words(char state) {
   }
 }
 
-std::string rank_list(const std::vector<int>& ranks) {
+std::string rank_list(const std::vector<RankFacts>& all, const std::vector<int>& ranks) {
+  const bool one_host = std::all_of(all.begin(), all.end(), [&](const RankFacts& r) {
+    return r.end.host == all.front().end.host;
+  });
+  std::vector<std::pair<std::string, std::vector<int>>> hosts;  // in the order of their ranks
+  for (const int rank : ranks) {
+    const RankFacts* facts = one_host ? nullptr : find(all, rank);
+    const std::string host = facts == nullptr ? "" : facts->end.host;
+    if (hosts.empty() || hosts.back().first != host) hosts.push_back({host, {}});
+    hosts.back().second.push_back(rank);
+  }
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size() && i < kMostListed; ++i)
-    text += format("{}{}", i == 0 ? "" : ", ", ranks[i]);
-  if (ranks.size() > kMostListed) text += format(" and {} more", ranks.size() - kMostListed);
+  for (size_t i = 0; i < hosts.size() && i < kMostHosts; ++i) {
+    text += (i == 0 ? "" : ", ") + base::number_ranges(hosts[i].second, ", ");
+    if (!hosts[i].first.empty()) text += format(" (host {})", hosts[i].first);
+  }
+  if (hosts.size() > kMostHosts) text += ", ...";
   return text;
 }
 
@@ -231,7 +305,7 @@ std::string where_they_are(const std::vector<RankFacts>& ranks) {
   }
   std::string text;
   for (const auto& [place, who] : places)
-    text += format("{}{} {}", text.empty() ? "" : "; ", rank_list(who), place);
+    text += format("{}{} {}", text.empty() ? "" : "; ", rank_list(ranks, who), place);
   return text.empty() ? "all ranks have ended" : text;
 }
 
@@ -248,10 +322,17 @@ std::optional<Error> root_cause(const std::vector<RankFacts>& ranks) {
       if (died(r)) return death_error(ranks, r);
   if (errors.empty()) return std::nullopt;
   const RankFacts& chosen = *errors.front();
+  const ErrorCode kind = chosen.end.error->code;
+  if (kind == ErrorCode::lost || kind == ErrorCode::deadline)
+    if (auto way = broken_way(ranks)) return way;
   Error e = chosen.end.error->code == ErrorCode::deadline ? deadline_error(ranks, chosen)
                                                           : *chosen.end.error;
-  // Unless who waits for whom was put in its place, the sentence is one rank's: say whose.
-  if (e.message == chosen.end.error->message) e.within(format("rank {}", chosen.end.rank));
+  // Unless who waits for whom was put in its place, the sentence is one rank's: say whose. What is
+  // another's own reason, and says so, needs no witness.
+  const bool of_other = !only_follows(e) && e.rank >= 0 && e.rank != chosen.end.rank &&
+                        e.message.find(format("rank {} (host ", e.rank)) != std::string::npos;
+  if (e.message == chosen.end.error->message && !of_other)
+    e.within(rank_list(ranks, {chosen.end.rank}));
   if (e.rank < 0) e.rank = chosen.end.rank;
   if (e.host.empty()) e.host = chosen.end.host;
   return e;

@@ -22,13 +22,14 @@ struct RankFacts {
 // The rank died, or ended without success and without a word, by itself.
 bool died(const RankFacts& rank);
 // Root cause of a failed job; empty when no rank failed. Dead ranks first, then errors by severity,
-// those that only repeat what another rank says left out; for deadlines who waits for whom.
+// those that only repeat what another rank says left out; for deadlines who waits for whom, unless
+// a rank could not connect to another: then that.
 std::optional<Error> root_cause(const std::vector<RankFacts>& ranks);
 // "rank 0 in phase running; ranks 1, 3 in phase bootstrap; rank 2 stopped (state T) in phase
 // bootstrap": the ranks that have not ended, for deadlines of the whole job.
 std::string where_they_are(const std::vector<RankFacts>& ranks);
-// "rank 3", "ranks 0, 2, 5", at most a dozen by number.
-std::string rank_list(const std::vector<int>& ranks);
+// "rank 3 (host a)", "ranks 0-3 (host a), 5, 7 (host b)"; no hosts where there is only one.
+std::string rank_list(const std::vector<RankFacts>& all, const std::vector<int>& ranks);
 // "stopped (state T)", "gone", ...
 std::string state_words(char state);
 

@@ -1,16 +1,22 @@
 // run_task_job: a task done by ranks of ours; here as processes, see threads.cc and join.cc for the
 // other two ways.
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/log.h"
+#include "cmd/job/config.h"
 #include "cmd/job/device_choice.h"
 #include "cmd/job/interrupt.h"
-#include "cmd/job/config.h"
-#include "cmd/job/modes.h"
-#include "cmd/job/start.h"
+#include "cmd/job/job_status.h"
 #include "cmd/job/last_words.h"
+#include "cmd/job/modes.h"
 #include "cmd/job/rank_output.h"
 #include "cmd/job/root_cause.h"
+#include "cmd/job/start.h"
+#include "cmd/job/status_door.h"
+#include "launcher/ssh/prompt.h"
 
 namespace collctl::cmd {
 namespace {
@@ -22,8 +28,13 @@ using launcher::FrameType;
 constexpr double kSendSeconds = 10;     // a frame to a rank that reads
 constexpr double kSettleSeconds = 1.5;  // after the first failure: time for the others' own words
 constexpr double kStartSlack = 1.5;  // the ranks' own start-up deadline comes first: it knows more
+constexpr double kLeastStart = 1;    // of ranks on hosts that were up at the last moment
+constexpr double kStoppedSeconds = 86400;  // by Ctrl-Z, at most
 constexpr double kForever = 1e6;
-constexpr double kKillSeconds = 10;  // SIGKILL to gone, at most
+constexpr double kDoingSeconds = 1;     // for ranks to say what they do
+constexpr double kLeastWaitTold = 0.5;  // of a job whose time is up
+constexpr double kKillSeconds = 10;     // SIGKILL to gone, at most
+constexpr double kAgentSeconds = 2;     // to hear of it from an agent, which is else let go
 
 // Past the phases that the start-up deadline covers.
 bool started(const std::string& phase) {
@@ -40,6 +51,7 @@ class TaskJob {
   Status start();
   Result<TaskSpec> settle(const StartedJob& job) const;
   Status loop();
+  double start_age_s() const;
   Deadline next_deadline() const;
   void check_deadlines();
   void note(int rank);
@@ -52,6 +64,11 @@ class TaskJob {
   void handle_frame(Event& event);
   void handle_exit(const Event& event);
   void handle_lost(Event& event);
+  bool explains_others(int rank) const;
+  void ask_ranks();
+  bool all_have_answered() const;
+  void tell_who_asked();
+  JobNow now() const;
   void trouble(const Error& what);
   void fail_job(Error error);
   JobOutcome outcome();
@@ -59,15 +76,20 @@ class TaskJob {
   const LaunchOptions& options_;
   const TaskSpec& spec_;
   TaskSink& sink_;
-  Interrupts interrupts_{false};
+  Interrupts interrupts_{Interrupts::Takes::stops};
   std::unique_ptr<launcher::RankGroup> job_;
   launcher::RemoteJob* remote_ = nullptr;
   std::vector<HostEnd> hosts_;
   LastWords last_words_;
   std::vector<RankFacts> ranks_;
-  int64_t began_ns_ = now_ns();
+  int64_t began_ns_ = now_ns(), asked_before_ns_ = launcher::asked_ns();
   int errors_ = 0;
   bool all_started_ = false;
+  std::unique_ptr<StatusDoor> door_;    // null: this host has no place for it
+  std::optional<Deadline> answers_by_;  // the ranks were asked what they do
+  std::vector<std::optional<RankDoing>> doing_;
+  bool asked_from_outside_ = false, timeout_asked_ = false;
+  std::string progress_;
   std::optional<Deadline> settle_;         // set by the first failure
   bool ending_ = false;                    // SIGTERM was sent
   std::optional<Deadline> last_deadline_;  // then: what is left by now does not end even by SIGKILL
@@ -89,13 +111,15 @@ Status TaskJob::start() {
   RankConfig config;
   config.size = ranks;
   config.verbosity = options_.verbosity;
-  config.start_timeout_s = options_.start_timeout_s;
+  // What bringing up the hosts has left: the ranks' own deadline comes before this process's.
+  config.start_timeout_s = std::max(options_.start_timeout_s - start_age_s(), kLeastStart);
   config.one_host = job.one_host;
   config.hosts = job.host_of;
   COLL_ASSIGN(const TaskSpec spec, settle(job));
   config.task = spec.task->name;
   config.options = spec.options;
-  const RankSettings settings = completed(spec.settings, options_);
+  RankSettings settings = completed(spec.settings, options_);
+  settings.start_left_s = config.start_timeout_s;
   for (int rank = 0; rank < ranks; ++rank) {
     config.rank = rank;
     config.settings = for_rank(settings, job.local_rank[size_t(rank)], job.gpus_of[size_t(rank)]);
@@ -107,7 +131,61 @@ Status TaskJob::start() {
     if (!sent && sent.error().code != ErrorCode::lost) return sent;
     config.hosts.clear();  // rank 0's affair
   }
+  auto door = StatusDoor::open();
+  if (door)
+    door_ = std::move(*door);
+  else
+    COLL_INFO(init, "collctl status cannot ask this job: {}", door.error().chain());
   return {};
+}
+
+void TaskJob::ask_ranks() {
+  doing_.assign(ranks_.size(), std::nullopt);
+  answers_by_ = Deadline::after_seconds(kDoingSeconds);
+  job_->look();
+  for (const RankFacts& r : ranks_)
+    // A rank that cannot be asked is one that does not answer.
+    if (!r.exited)
+      static_cast<void>(job_->send(r.end.rank, FrameType::ask, {}, Deadline::after_ms(100)));
+}
+
+// But for those that are stopped, or have nothing to tell yet.
+bool TaskJob::all_have_answered() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [&](const RankFacts& r) {
+    const char state = job_->state(r.end.rank);
+    return r.exited || doing_[size_t(r.end.rank)] || state == 'T' || state == 't' ||
+           !started(r.end.phase);
+  });
+}
+
+JobNow TaskJob::now() const {
+  JobNow job{.pid = ::getpid(),
+             .what = options_.what,
+             .seconds = double(now_ns() - began_ns_) / 1e9,
+             .progress = progress_,
+             .ranks = {}};
+  for (const RankFacts& r : ranks_) {
+    const auto rank = size_t(r.end.rank);
+    const char state = r.exited ? 0 : job_->state(r.end.rank);
+    job.ranks.push_back({.rank = r.end.rank,
+                         .host = r.end.host,
+                         .pid = r.end.pid,
+                         .phase = r.end.phase,
+                         .state = state == 0 ? "" : std::string(1, state),
+                         .doing = rank < doing_.size() ? doing_[rank] : std::nullopt});
+  }
+  return job;
+}
+
+void TaskJob::tell_who_asked() {
+  if (door_ != nullptr && door_->take()) {
+    asked_from_outside_ = true;
+    if (!answers_by_) ask_ranks();
+  }
+  if (!answers_by_ || (!answers_by_->passed() && !all_have_answered())) return;
+  answers_by_.reset();
+  if (asked_from_outside_ && door_ != nullptr) door_->answer(json_of(now()));
+  asked_from_outside_ = false;
 }
 
 // On hosts it is known only now where the ranks compute.
@@ -124,12 +202,21 @@ Result<TaskSpec> TaskJob::settle(const StartedJob& job) const {
   return settled(spec_, {choice.on_gpus, choice.why, int(job.host_of.size())});
 }
 
+// Without the time in which this process itself did not run, or asked somebody.
+double TaskJob::start_age_s() const {
+  return double(now_ns() - began_ns_ - (launcher::asked_ns() - asked_before_ns_)) / 1e9;
+}
+
 Deadline TaskJob::next_deadline() const {
   Deadline next = Deadline::after_seconds(kForever);
   const auto since_start = [&](double s) { return Deadline::at_ns(began_ns_ + int64_t(s * 1e9)); };
-  if (settle_) return ending_ ? Deadline::after_seconds(1) : *settle_;
-  if (options_.timeout_s > 0) next = next.earlier(since_start(options_.timeout_s));
-  if (!all_started_) next = next.earlier(since_start(options_.start_timeout_s + kStartSlack));
+  if (answers_by_) next = *answers_by_;
+  if (settle_) return next.earlier(ending_ ? Deadline::after_seconds(1) : *settle_);
+  if (options_.timeout_s > 0 && !timeout_asked_)
+    next = next.earlier(since_start(options_.timeout_s));
+  if (!all_started_)
+    next = next.earlier(
+        Deadline::after_seconds(options_.start_timeout_s + kStartSlack - start_age_s()));
   return next;
 }
 
@@ -173,7 +260,8 @@ void TaskJob::end_ranks(double grace_s) {
   if (!ending_) take_states();
   ending_ = true;
   job_->end(grace_s);
-  last_deadline_ = Deadline::after_seconds(grace_s + kKillSeconds);
+  last_deadline_ =
+      Deadline::after_seconds(grace_s + (remote_ != nullptr ? kAgentSeconds : kKillSeconds));
 }
 
 void TaskJob::check_deadlines() {
@@ -184,13 +272,19 @@ void TaskJob::check_deadlines() {
   const auto ranks_now = [&] {
     job_->look();
     take_states();
-    return where_they_are(ranks_);
+    const std::string waits = doing_.empty() ? "" : awaited_text(now(), kLeastWaitTold);
+    return where_they_are(ranks_) + (waits.empty() ? "" : "; " + waits);
   };
-  if (options_.timeout_s > 0 && age >= options_.timeout_s)
+  // First they are asked what they do.
+  if (options_.timeout_s > 0 && age >= options_.timeout_s && !timeout_asked_) {
+    timeout_asked_ = true;
+    ask_ranks();
+  }
+  if (options_.timeout_s > 0 && age >= options_.timeout_s && !answers_by_)
     return fail_job(
         Error(ErrorCode::deadline, format("the job did not end within {} s (--timeout): {}",
                                           options_.timeout_s, ranks_now())));
-  if (!all_started_ && age >= options_.start_timeout_s + kStartSlack)
+  if (!all_started_ && start_age_s() >= options_.start_timeout_s + kStartSlack)
     fail_job(Error(ErrorCode::deadline,
                    format("the ranks did not start up within {} s (--start-timeout): {}",
                           options_.start_timeout_s, ranks_now())));
@@ -198,6 +292,12 @@ void TaskJob::check_deadlines() {
 
 void TaskJob::take_signals() {
   while (const auto number = interrupts_.take()) {
+    if (*number == SIGTSTP) {
+      // Only this process stops; agents are not to take its silence for its end.
+      if (remote_ != nullptr) static_cast<void>(remote_->announce_silence(kStoppedSeconds));
+      ::raise(SIGSTOP);
+      continue;
+    }
     // The second one does not wait for the grace.
     end_ranks(signal_ == 0 ? options_.grace_s : 0);
     if (signal_ == 0) signal_ = *number;
@@ -228,8 +328,15 @@ void TaskJob::handle_frame(Event& event) {
         fail_job(std::move(s.error()).within(format("record of rank {}", event.rank)));
       return;
     case FrameType::progress:
+      progress_ = event.frame.text().substr(0, 256);
       sink_.progress(event.frame.text());
       return;
+    case FrameType::doing: {
+      auto doing = record_of<RankDoing>(event.frame.text());
+      if (!doing) return fail_job(std::move(doing.error()).within("what a rank says it does"));
+      if (size_t(event.rank) < doing_.size()) doing_[size_t(event.rank)] = std::move(*doing);
+      return;
+    }
     case FrameType::error:
       if (r.end.error) return;
       r.end.error = launcher::decode_error(event.frame.payload);
@@ -255,11 +362,23 @@ void TaskJob::handle_exit(const Event& event) {
   trouble(Error(ErrorCode::lost, format("rank {} is gone", event.rank)).blame(event.rank));
 }
 
+// The job is ended because ranks lost another, or waited for it: that its host does not answer is
+// why, also when it turns out only now.
+bool TaskJob::explains_others(int rank) const {
+  if (signal_ != 0 || job_error_ || std::any_of(ranks_.begin(), ranks_.end(), died)) return false;
+  const std::string& host = ranks_[size_t(rank)].end.host;
+  return std::any_of(ranks_.begin(), ranks_.end(), [&](const RankFacts& r) {
+    const auto& e = r.end.error;
+    return e && (e->code == ErrorCode::lost || e->code == ErrorCode::deadline) && e->rank >= 0 &&
+           size_t(e->rank) < ranks_.size() && ranks_[size_t(e->rank)].end.host == host;
+  });
+}
+
 void TaskJob::handle_lost(Event& event) {
   RankFacts& r = ranks_[size_t(event.rank)];
   r.exited = true;
   r.ended_by_us = ending_;
-  if (r.end.error || ending_) return;
+  if (r.end.error || (ending_ && !explains_others(event.rank))) return;
   r.host_lost = true;
   r.end.error = std::move(event.error);
   r.order = errors_++;
@@ -277,8 +396,8 @@ void TaskJob::handle(Event& event) {
 }
 
 Result<std::vector<Event>> TaskJob::wait_for_events() {
-  const int wake = interrupts_.fd();
-  return job_->wait(next_deadline(), {&wake, 1});
+  const int wakes[] = {interrupts_.fd(), door_ != nullptr ? door_->fd() : -1};
+  return job_->wait(next_deadline(), wakes);
 }
 
 Status TaskJob::loop() {
@@ -287,6 +406,7 @@ Status TaskJob::loop() {
     for (Event& event : events) handle(event);
     if (remote_ != nullptr) forward_talk(*remote_, options_);
     take_signals();
+    tell_who_asked();
     check_deadlines();
   }
   return {};
@@ -304,7 +424,8 @@ JobOutcome TaskJob::outcome() {
     if (!out.error || out.error->code == ErrorCode::deadline) {
       auto cause = root_cause(ranks_);
       // A rank that died without a word of ours may have said why in its own way.
-      if (cause && cause->rank >= 0 && !ranks_[size_t(cause->rank)].end.error)
+      if (cause && cause->rank >= 0 && size_t(cause->rank) < ranks_.size() &&
+          !ranks_[size_t(cause->rank)].end.error)
         if (const std::string words = last_words_.of(cause->rank); !words.empty())
           cause->hint += (cause->hint.empty() ? "" : "; ") + words;
       if (cause && (!out.error || base::severity(cause->code) > base::severity(out.error->code)))

@@ -14,6 +14,7 @@
 #include "kernels/cuda/launcher/launcher.h"
 #include "launcher/local/local.h"
 #include "launcher/local/rank_start.h"
+#include "launcher/ssh/prompt.h"
 
 namespace collctl::cmd {
 namespace {
@@ -85,13 +86,19 @@ Status wait_for_hosts(HostPool& pool, const LaunchOptions& options, Interrupts& 
                       Deadline deadline) {
   const bool whole = options.timeout_s > 0 && options.timeout_s < options.start_timeout_s;
   bool over = false;  // the time of the whole job, not only of its start
+  // Time in which this process did not run is no host's.
+  const int64_t asked_before_ns = launcher::asked_ns();
+  const auto until = [&] {
+    return whole ? deadline
+                 : Deadline::at_ns(deadline.at() + launcher::asked_ns() - asked_before_ns);
+  };
   while (!pool.settled()) {
     const int wake = interrupts.fd();
-    COLL_TRY(pool.turn(deadline, {&wake, 1}));
+    COLL_TRY(pool.turn(until(), {&wake, 1}));
     while (const auto number = interrupts.take())
       if (Interrupts::ends(*number)) return interrupted_error(*number);
     if (options.talk.transient) options.talk.transient(roster_line(pool));
-    if (!deadline.passed()) continue;
+    if (!until().passed()) continue;
     over = whole && !pool.settled();
     pool.fail_late_hosts(whole ? options.timeout_s : options.start_timeout_s,
                          whole ? "--timeout" : "--start-timeout");
@@ -261,9 +268,10 @@ Result<launcher::RemoteStart> remote_start(const HostPool& pool, const LaunchOpt
 Result<StartedJob> start_on_hosts(const LaunchOptions& options,
                                   const std::vector<std::string>* program, Interrupts& interrupts,
                                   std::vector<HostEnd>& hosts) {
-  const Deadline deadline = Deadline::after_seconds(
-      options.timeout_s > 0 ? std::min(options.timeout_s, options.start_timeout_s)
-                            : options.start_timeout_s);
+  const bool whole = options.timeout_s > 0 && options.timeout_s < options.start_timeout_s;
+  const Deadline deadline =
+      Deadline::after_seconds(whole ? options.timeout_s : options.start_timeout_s);
+  const int64_t asked_before_ns = launcher::asked_ns();
   COLL_ASSIGN(launcher::PoolOptions wanted, pool_options(options));
   wanted.ssh.stop_fd = interrupts.fd();
   COLL_ASSIGN(std::unique_ptr<HostPool> pool, HostPool::make(options.hosts.hosts, wanted));
@@ -293,9 +301,15 @@ Result<StartedJob> start_on_hosts(const LaunchOptions& options,
       if (Interrupts::ends(*number)) ended = number;
     return ended.has_value();
   };
-  auto started = launcher::RemoteJob::start(std::move(pool), what, deadline, interrupts.fd(), stop);
+  const auto until =
+      Deadline::at_ns(deadline.at() + (whole ? 0 : launcher::asked_ns() - asked_before_ns));
+  auto started = launcher::RemoteJob::start(std::move(pool), what, until, interrupts.fd(), stop);
   if (ended) return interrupted_error(*ended);
-  if (!started) return std::move(started.error());
+  if (!started) {
+    Error e = std::move(started.error());
+    if (e.code == ErrorCode::deadline) e.message += whole ? " (--timeout)" : " (--start-timeout)";
+    return e;
+  }
   for (const std::string& note : (*started)->notes())
     if (options.talk.note) options.talk.note(note);
   job.remote = started->get();
@@ -322,6 +336,7 @@ Result<launcher::PoolOptions> pool_options(const LaunchOptions& options) {
   pool.stage.version = base::kVersion;
   pool.stage.path = options.remote_path;
   pool.stage.staging = options.stage;
+  pool.stage.patience_s = options.start_timeout_s;
   pool.fanout = options.fanout;
   pool.always_ssh = options.launcher_named;
   COLL_ASSIGN(pool.heartbeat_s, base::knob_seconds(base::KnobId::heartbeat_timeout));
@@ -337,7 +352,8 @@ void update_hosts(const HostPool& pool, std::vector<HostEnd>& hosts) {
     if (end.bootstrapping < 0 || link.error()) end.phase = launcher::phase_name(link.phase());
     end.client = link.client();
     end.times = link.times();
-    end.error = link.error();
+    // One that is lost after all its ranks have ended took its part.
+    if (end.done < 0) end.error = link.error();
   }
 }
 

@@ -8,11 +8,11 @@
 #include "base/host_facts.h"
 #include "base/log.h"
 #include "base/thrown.h"
-#include "cmd/measure/abort_scope.h"
-#include "cmd/job/interrupt.h"
 #include "cmd/job/config.h"
+#include "cmd/job/interrupt.h"
 #include "cmd/job/modes.h"
 #include "cmd/job/root_cause.h"
+#include "cmd/measure/abort_scope.h"
 #include "runtime/bootstrap/bootstrap.h"
 
 namespace collctl::cmd {

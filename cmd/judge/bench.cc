@@ -4,86 +4,117 @@
 #include <cmath>
 
 #include "base/format.h"
+#include "cmd/judge/timings.h"
 #include "cmd/text/sizes.h"
 #include "cmd/verify/buffer_shape.h"
 
 namespace collctl::cmd {
 namespace {
 
-template <class Visit>
-void for_each_timing(const BenchRow& row, Visit visit) {
-  if (row.out_of_place.measured) visit(row.out_of_place, "out of place");
-  if (row.in_place.measured) visit(row.in_place, "in place");
-}
-
-std::string row_name(const BenchReport& report, const BenchRow& row) {
-  std::string name =
-      format("{} {}", kernels::name_of(report.spec.collective), human_bytes(row.bytes));
-  name += format(" {}", kernels::name_of(row.type));
-  if (row.has_op) name += format(" {}", kernels::name_of(row.op));
-  if (row.root >= 0) name += format(" root {}", row.root);
-  if (!row.algorithm.empty()) name += format(" {}/{}", row.algorithm, row.protocol);
-  return name;
-}
-
-void judge_data(const BenchReport& report, Verdict& verdict) {
-  constexpr size_t kMostReasons = 20;
-  for (const auto& fault : report.faults)
-    if (verdict.reasons.size() < kMostReasons)
-      verdict.add(ReasonKind::wrong_data, fault.message, "", fault.rank);
+void judge_data(const BenchReport& report, std::vector<Finding>& findings) {
+  for (const auto& fault : report.faults) {
+    findings.push_back(finding_of("data", kWrongData, fault.message));
+    findings.back().at = {.kind = SubjectKind::rank, .rank = fault.rank};
+  }
   for (const BenchRow& row : report.rows)
     for_each_timing(row, [&](const Timing& timing, const char* where) {
-      if (timing.wrong <= 0) return;
       // The faults say more; a count alone is for rows that have none.
-      if (report.faults.empty() && verdict.reasons.size() < kMostReasons)
-        verdict.add(ReasonKind::wrong_data,
-                    format("{} {}: {} wrong elements", row_name(report, row), where, timing.wrong));
+      if (timing.wrong <= 0 || !report.faults.empty()) return;
+      Finding& finding = findings.emplace_back(finding_of(
+          "data", kWrongData,
+          format("{} {}: {} wrong elements", row_name(report, row), where, timing.wrong)));
+      finding.n = uint64_t(timing.wrong);
+      finding.of = std::max(row.count, finding.n);
     });
 }
 
-// One threshold: all timings at its size. `below`: smaller than the limit is bad, else larger is.
-void judge_limit(const BenchReport& report, const Limit& limit, uint64_t default_bytes, bool below,
-                 Verdict& verdict) {
+// What a limit of the command line is about.
+struct LimitKind {
+  const char* name;
+  const ReasonRow& reason;
+  const char *what, *unit;
+  bool minimum;
+  double (*seen)(const BenchRow& row, const Timing& timing);  // below 0: not known
+};
+constexpr LimitKind kMinBusbw{
+    "min-busbw",
+    kBelowMinBusbw,
+    "bus bandwidth",
+    "GB/s",
+    true,
+    [](const BenchRow&, const Timing& timing) { return timing.busbw_GBps; }};
+constexpr LimitKind kMaxLatency{
+    "max-latency", kAboveMaxLatency,
+    "time",        "us",
+    false,         [](const BenchRow&, const Timing& timing) { return timing.time_us; }};
+constexpr LimitKind kMinEfficiency{"min-efficiency",
+                                   kBelowMinEfficiency,
+                                   "",
+                                   "",
+                                   true,
+                                   [](const BenchRow& row, const Timing& timing) {
+                                     return row.expected ? row.expected->efficiency(timing) : -1;
+                                   }};
+
+std::string limit_words(const BenchRow& row, const LimitKind& kind, double seen, double limit) {
+  if (kind.unit[0] != 0)
+    return format("{} {} {}, {} {}", kind.what, four_digits(seen), kind.unit,
+                  kind.minimum ? "below the minimum of" : "above the maximum of",
+                  four_digits(limit));
+  const RowExpected& expected = *row.expected;
+  return format("{:.0f} % of the expected {} us ({} by {}), below the minimum of {:.0f} %",
+                100 * seen, four_digits(expected.time_us),
+                expected.source == "model" ? "model, limited" : "bound of the paths, limited",
+                expected.limited_by, 100 * limit);
+}
+
+// One limit: all timings at its size.
+void judge_limit(const BenchReport& report, const Limit& limit, uint64_t default_bytes,
+                 const LimitKind& kind, std::vector<Finding>& findings) {
   const uint64_t asked = limit.at_bytes.value_or(default_bytes);
   const int ranks = report.header ? report.header->ranks : 1;
-  int compared = 0;
+  const size_t before = findings.size();
   for (const BenchRow& row : report.rows) {
     const auto point =
         size_point(report.spec.collective, asked, ranks, kernels::element_size(row.type));
     if (point.bytes != row.bytes) continue;
     for_each_timing(row, [&](const Timing& timing, const char* where) {
-      ++compared;
-      const double seen = below ? timing.busbw_GBps : timing.time_us;
-      if (below ? seen >= limit.value : seen <= limit.value) return;
-      verdict.add(below ? ReasonKind::below_min_busbw : ReasonKind::above_max_latency,
-                  format("{} {}: {} {} {}, {} {}", row_name(report, row), where,
-                         below ? "bus bandwidth" : "time", four_digits(seen), below ? "GB/s" : "us",
-                         below ? "below the minimum of" : "above the maximum of",
-                         four_digits(limit.value)));
+      const double seen = kind.seen(row, timing);
+      if (seen < 0) return;
+      const bool good = kind.minimum ? seen >= limit.value : seen <= limit.value;
+      Finding& finding = findings.emplace_back();
+      finding.name = kind.name;
+      if (!good)
+        finding = finding_of(kind.name, kind.reason,
+                             format("{} {}: {}", row_name(report, row), where,
+                                    limit_words(row, kind, seen, limit.value)));
+      finding.measured = format("{:.6g}", seen);
+      finding.expected = format("{:.6g}", limit.value);
+      finding.unit = kind.unit;
+      finding.basis = format("--{}", kind.name);
     });
   }
-  if (compared != 0) return;
-  verdict.add(ReasonKind::not_measured,
-              format("{}: no timing at {} to compare", below ? "--min-busbw" : "--max-latency",
-                     human_bytes(asked)));
+  if (findings.size() == before)
+    findings.push_back(
+        finding_of(kind.name, kNotMeasured,
+                   format("--{}: no timing at {} to compare", kind.name, human_bytes(asked))));
 }
 
-// Hosts that were asked for and took no part (--allow-missing).
-void judge_hosts(const BenchReport& report, Verdict& verdict) {
-  for (const HostEnd& host : report.hosts) {
-    if (!host.error) continue;
-    verdict.add(ReasonKind::host_left_out,
-                format("{} took no part: {}", host.host,
-                       base::without_head(host.error->chain(), host.host + ": ")),
-                host.host);
-  }
+// What others did meanwhile may be why it was slow.
+void say_who_was_busy(const BenchReport& report, std::vector<Finding>& findings) {
+  if (!report.closing || report.closing->busy.empty()) return;
+  const BusyHost& busy = report.closing->busy.front();
+  for (Finding& finding : findings)
+    if (says_too_slow(finding))
+      finding.message +=
+          format("; host {} was busy meanwhile ({}), so this says little", busy.host, busy.why);
 }
 
 // What was to be measured beside us and was not. Of NCCL's best any will do.
-void judge_versus(const BenchReport& report, Verdict& verdict) {
+void judge_versus(const BenchReport& report, std::vector<Finding>& findings) {
   if (!report.closing || report.spec.versus.empty()) return;
   const auto missing = [&](std::string message) {
-    verdict.add(ReasonKind::not_measured, std::move(message));
+    findings.push_back(finding_of("vs", kNotMeasured, std::move(message)));
   };
   if (!report.spec.versus_best)
     for (const LeftOut& out : report.closing->left_out)
@@ -95,31 +126,72 @@ void judge_versus(const BenchReport& report, Verdict& verdict) {
 
 }  // namespace
 
-Verdict judge(const BenchReport& report, const Limits& limits) {
-  Verdict verdict;
-  judge_data(report, verdict);
+std::string row_name(const BenchReport& report, const BenchRow& row) {
+  std::string name =
+      format("{} {}", kernels::name_of(report.spec.collective), human_bytes(row.bytes));
+  name += format(" {}", kernels::name_of(row.type));
+  if (row.has_op) name += format(" {}", kernels::name_of(row.op));
+  if (row.root >= 0) name += format(" root {}", row.root);
+  if (!row.algorithm.empty()) name += format(" {}/{}", row.algorithm, row.protocol);
+  return name;
+}
+
+Finding finding_of(const char* name, const ReasonRow& reason, std::string message) {
+  Finding finding{.name = name};
+  if (reason.code == ErrorCode::incomplete)
+    finding.leave_out(std::move(message));
+  else
+    finding.fail(reason.code, std::move(message));
+  finding.reason = reason.word;
+  return finding;
+}
+
+bool says_too_slow(const Finding& finding) {
+  if (finding.status != FindingStatus::fail) return false;
+  for (const ReasonRow* row : {&kBelowMinBusbw, &kAboveMaxLatency, &kBelowMinEfficiency,
+                               &kBeyondThreshold, &kSlowerThanBaseline})
+    if (finding.reason == row->word) return true;
+  return false;
+}
+
+std::vector<Finding> left_out_findings(const std::vector<HostEnd>& hosts) {
+  std::vector<Finding> findings;
+  for (const HostEnd& host : hosts) {
+    if (!host.error) continue;
+    findings.push_back(
+        finding_of("host", kHostLeftOut,
+                   format("{} took no part: {}", host.host,
+                          base::without_head(host.error->chain(), host.host + ": "))));
+    findings.back().at = {.kind = SubjectKind::host, .host = host.host};
+  }
+  return findings;
+}
+
+std::vector<Finding> findings_of(const BenchReport& report, const Limits& limits) {
+  std::vector<Finding> findings;
+  judge_data(report, findings);
   const auto series = size_series({.min_bytes = report.spec.min_bytes,
                                    .max_bytes = report.spec.max_bytes,
                                    .step_factor = report.spec.step_factor,
                                    .step_bytes = report.spec.step_bytes});
   const bool sizes = series.ok() && !series->empty();
-  if (limits.min_busbw)
-    judge_limit(report, *limits.min_busbw, sizes ? series->back() : 0, true, verdict);
-  if (limits.max_latency)
-    judge_limit(report, *limits.max_latency, sizes ? series->front() : 0, false, verdict);
-  if (report.rows.empty() && verdict.ok && !report.spec.soak)
-    verdict.add(ReasonKind::not_measured, "nothing was measured");
-  judge_versus(report, verdict);
-  judge_hosts(report, verdict);
-  return verdict;
+  const uint64_t least = sizes ? series->front() : 0, most = sizes ? series->back() : 0;
+  if (limits.min_busbw) judge_limit(report, *limits.min_busbw, most, kMinBusbw, findings);
+  if (limits.max_latency) judge_limit(report, *limits.max_latency, least, kMaxLatency, findings);
+  if (limits.min_efficiency)
+    judge_limit(report, *limits.min_efficiency, most, kMinEfficiency, findings);
+  if (limits.thresholds) judge_thresholds(report, *limits.thresholds, findings);
+  if (limits.baseline) judge_baseline(report, *limits.baseline, findings);
+  say_who_was_busy(report, findings);
+  if (report.rows.empty() && findings.empty() && !report.spec.soak)
+    findings.push_back(finding_of("rows", kNotMeasured, "nothing was measured"));
+  judge_versus(report, findings);
+  for (Finding& finding : left_out_findings(report.hosts)) findings.push_back(std::move(finding));
+  return findings;
 }
 
-int final_code(int job_code, const Verdict& verdict) {
-  if (job_code == 0) return verdict.ok ? 0 : int(verdict.code);
-  // What is missing after a job broke is no news; wrong data and thresholds are.
-  if (verdict.ok || verdict.code == ErrorCode::incomplete || job_code > 128) return job_code;
-  return base::severity(verdict.code) > base::severity(ErrorCode(job_code)) ? int(verdict.code)
-                                                                            : job_code;
+Verdict judge(const BenchReport& report, const Limits& limits, std::optional<Error> error) {
+  return {findings_of(report, limits), std::move(error)};
 }
 
 Average average_busbw(const BenchReport& report) {

@@ -20,10 +20,14 @@ struct BenchReport {
   std::vector<HostEnd> hosts;  // of a job on hosts, when it is over
 };
 
-// Wrong data first, then thresholds, then what was not measured.
-Verdict judge(const BenchReport& report, const Limits& limits);
-// The worst of how the job ended and what the verdict says.
-int final_code(int job_code, const Verdict& verdict);
+// The data, thresholds, then what was not measured.
+std::vector<Finding> findings_of(const BenchReport& report, const Limits& limits);
+// `error`: that ended the job.
+Verdict judge(const BenchReport& report, const Limits& limits, std::optional<Error> error);
+// A finding for each host that was asked for and took no part (--allow-missing).
+std::vector<Finding> left_out_findings(const std::vector<HostEnd>& hosts);
+// It says that a timing misses a limit: what is measured again before it counts.
+bool says_too_slow(const Finding& finding);
 // Mean of the bus bandwidths of all timings, as nccl-tests prints it, and how many.
 struct Average {
   double busbw_GBps = 0;

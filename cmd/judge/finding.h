@@ -1,8 +1,11 @@
-// One thing that was looked at and what came of it: the word that doctor, window-test, rails, topo and
-// the checks all speak. Values.
+// One thing that was looked at and what came of it: the word that all commands and checks speak. A
+// list of findings, with the error that ended the job if one did, makes the verdict (verdict.h).
+// Threads: values.
 #pragma once
+#include <compare>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -10,18 +13,43 @@
 namespace collctl::cmd {
 
 enum class FindingStatus : uint8_t { pass, warn, fail, not_tested };
-struct Finding {
-  std::string name;                // of the check
-  std::string host, peer, device;  // where: a host, the host at the other end, a GPU or NIC
-  FindingStatus status = FindingStatus::pass;
-  bool odd = false;                      // differs from what most hosts have
-  std::string measured, expected, unit;  // numbers are plain decimal
-  std::string cell;                      // for the table; empty: measured and unit
-  std::string message, remedy;
+inline constexpr int kFindingStatuses = 4;
+const char* status_word(FindingStatus status);  // "pass", "warn", "fail", "not-tested": stable
+
+// What a finding is about; names and ranks that it has no use for stay empty.
+enum class SubjectKind : uint8_t { job, host, rank, gpu, nic, link };
+inline constexpr int kSubjectKinds = 6;
+const char* subject_word(SubjectKind kind);  // "job", "host", ...: stable
+struct Subject {
+  SubjectKind kind = SubjectKind::job;
+  std::string host = {}, device = {};       // a GPU, NIC, interface or file of that host
+  std::string peer = {}, peer_device = {};  // of a link: where it leads
+  int rank = -1, peer_rank = -1;
+  auto operator<=>(const Subject&) const = default;
 };
+
+struct Finding {
+  std::string name;  // of the check
+  Subject at = {};
+  FindingStatus status = FindingStatus::pass;
+  ErrorCode code{};         // the exit code that it leads to; 0: nothing to hold against anybody
+  std::string reason = {};  // why not, in one stable word for scripts; may be empty
+  std::string measured = {}, expected = {}, unit = {};  // numbers are plain decimal
+  std::string basis = {};  // of what is expected: who asks for it, or where it comes from
+  uint64_t n = 0, of = 0;  // so many of so many measurements say so; 0 of 0: uncounted
+  bool odd = false;        // differs from what most hosts have
+  std::string cell = {};   // for the table; empty: measured and unit
+  std::string message = {}, remedy = {};
+
+  // Each returns the finding itself. Of several failures the worst code stays.
+  Finding& fail(ErrorCode why, std::string in_words, std::string what_to_do = {});
+  Finding& leave_out(std::string why, std::string what_to_do = {});  // not tested: code 8
+};
+
 struct Culprit {
-  std::string kind, name;  // host, gpu, nic or link
-  double confidence = 0;   // failed of tried
+  SubjectKind kind = SubjectKind::host;
+  std::string name;
+  double confidence = 0;  // failed of tried
   std::string evidence;
   bool unreachable = false;  // could not be asked at all
 };

@@ -1,53 +1,65 @@
 #include "cmd/judge/verdict.h"
 
 #include <algorithm>
-#include <iterator>
+#include <map>
 
 namespace collctl::cmd {
 namespace {
 
-constexpr ReasonRow kReasonRows[] = {
-    {ReasonKind::wrong_data, "wrong-data", ErrorCode::bad_data},
-    {ReasonKind::below_min_busbw, "below-min-busbw", ErrorCode::failed},
-    {ReasonKind::above_max_latency, "above-max-latency", ErrorCode::failed},
-    {ReasonKind::failed, "failed", ErrorCode::failed},
-    {ReasonKind::not_tested, "not-tested", ErrorCode::incomplete},
-    {ReasonKind::not_measured, "not-measured", ErrorCode::incomplete},
-    {ReasonKind::host_left_out, "host-left-out", ErrorCode::incomplete},
-};
-
-constexpr bool in_order_of_kinds() {
-  for (size_t i = 0; i < std::size(kReasonRows); ++i)
-    if (size_t(kReasonRows[i].kind) != i) return false;
-  return std::size(kReasonRows) == size_t(ReasonKind::host_left_out) + 1;
+ErrorCode worse(ErrorCode a, ErrorCode b) {
+  if (a == ErrorCode{}) return b;
+  return b != ErrorCode{} && base::severity(b) > base::severity(a) ? b : a;
 }
-static_assert(in_order_of_kinds());
+
+const char* word_of(ErrorCode code) {
+  return code == ErrorCode::bad_data     ? kWrongData.word
+         : code == ErrorCode::incomplete ? kNotTested.word
+                                         : base::code_name(code);
+}
+
+// A failure counts, whatever else is said of it.
+ErrorCode code_of(const Finding& finding) {
+  const bool bare = finding.code == ErrorCode{} && finding.status == FindingStatus::fail;
+  return bare ? ErrorCode::failed : finding.code;
+}
 
 }  // namespace
 
-std::span<const ReasonRow> reason_rows() {
-  return kReasonRows;
+ErrorCode code_of_reason(std::string_view word) {
+  for (const ReasonRow& row : kReasons)
+    if (row.word == word) return row.code;
+  for (const ErrorCode code : {ErrorCode::usage, ErrorCode::unavailable, ErrorCode::launch,
+                               ErrorCode::lost, ErrorCode::deadline, ErrorCode::bad_data,
+                               ErrorCode::incomplete, ErrorCode::defect, ErrorCode::interrupted})
+    if (base::code_name(code) == word) return code;
+  return ErrorCode::failed;
 }
 
-const ReasonRow& reason_row(ReasonKind kind) {
-  return kReasonRows[size_t(kind)];
+Verdict::Verdict(std::span<const Finding> findings, std::optional<Error> error,
+                 const std::vector<std::string>& summary)
+    : error_(std::move(error)) {
+  for (const Finding& finding : findings) code_ = worse(code_, code_of(finding));
+  for (const std::string& text : summary)
+    reasons_.push_back({base::code_name(code_), text, "", -1});
+  std::map<std::string, size_t> listed;
+  for (const Finding& finding : findings) {
+    const ErrorCode code = code_of(finding);
+    if (!summary.empty() || code == ErrorCode{}) continue;
+    if (error_ && code == ErrorCode::incomplete) continue;
+    const std::string word = finding.reason.empty() ? word_of(code) : finding.reason;
+    if (listed[word]++ < kMostReasons)
+      reasons_.push_back({word, finding.message, finding.at.host, finding.at.rank});
+  }
+  if (error_) worsen(*error_);
 }
 
-const ReasonRow* find_reason(std::string_view name) {
-  const auto* const row = std::find_if(std::begin(kReasonRows), std::end(kReasonRows),
-                                       [name](const ReasonRow& r) { return r.name == name; });
-  return row == std::end(kReasonRows) ? nullptr : row;
+void Verdict::worsen(const Error& error) {
+  code_ = worse(code_, error.code);
+  if (error.code == ErrorCode::interrupted) signal_ = error.signal;
 }
 
-void Verdict::worsen(ErrorCode why) {
-  if (ok || base::severity(why) > base::severity(code)) code = why;
-  ok = false;
-}
-
-void Verdict::add(ReasonKind kind, std::string message, std::string host, int rank) {
-  const ReasonRow& row = reason_row(kind);
-  worsen(row.code);
-  reasons.push_back({row.name, std::move(message), std::move(host), rank});
+int Verdict::exit_code() const {
+  return code_ == ErrorCode::interrupted ? 128 + signal_ : int(code_);
 }
 
 }  // namespace collctl::cmd

@@ -1,48 +1,71 @@
-// How a measurement is judged: the verdict, and THE table of its reasons, which says what each is
-// called in reports and which exit code it leads to. Who writes a report and who reads it back
-// derive the code from the same rows. Threads: values.
+// The verdict: made of findings and of the error that ended the job, in this one place; what a
+// command prints as its verdict and the exit code it ends with come from here. And THE table of the
+// words that reasons are called by in reports, with the exit code that each leads to: who writes a
+// report and who reads it back go by the same rows. Threads: values.
 #pragma once
-#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "cmd/judge/finding.h"
 
 namespace collctl::cmd {
 
-enum class ReasonKind : uint8_t {
-  wrong_data,
-  below_min_busbw,
-  above_max_latency,
-  failed,
-  not_tested,
-  not_measured,
-  host_left_out,
-};
 struct ReasonRow {
-  ReasonKind kind;
-  const char* name;  // in JSON: stable
+  const char* word;  // in JSON: stable
   ErrorCode code;
 };
-std::span<const ReasonRow> reason_rows();  // in the order of ReasonKind
-const ReasonRow& reason_row(ReasonKind kind);
-const ReasonRow* find_reason(std::string_view name);  // null: no reason of ours
+// Reasons with a word of their own; all others are called by their code ("wrong-data", "failed",
+// "not-tested", else as base::code_name says).
+inline constexpr ReasonRow kWrongData{"wrong-data", ErrorCode::bad_data},
+    kBelowMinBusbw{"below-min-busbw", ErrorCode::failed},
+    kAboveMaxLatency{"above-max-latency", ErrorCode::failed},
+    kBelowMinEfficiency{"below-min-efficiency", ErrorCode::failed},
+    kBeyondThreshold{"beyond-threshold", ErrorCode::failed},
+    kSlowerThanBaseline{"slower-than-baseline", ErrorCode::failed},
+    kNotTested{"not-tested", ErrorCode::incomplete},
+    kNotMeasured{"not-measured", ErrorCode::incomplete},
+    kHostLeftOut{"host-left-out", ErrorCode::incomplete};
+inline constexpr ReasonRow kReasons[] = {kWrongData,          kBelowMinBusbw,   kAboveMaxLatency,
+                                         kBelowMinEfficiency, kBeyondThreshold, kSlowerThanBaseline,
+                                         kNotTested,          kNotMeasured,     kHostLeftOut};
+// A word of neither (of a later version's) is a failure.
+ErrorCode code_of_reason(std::string_view word);
 
 struct Reason {
-  std::string code;  // ReasonRow::name
+  std::string code;  // a word
   std::string message, host;
   int rank = -1;
 };
-struct Verdict {
-  bool ok = true;
-  ErrorCode code = ErrorCode::failed;  // when not ok: the worst of its reasons
-  std::vector<Reason> reasons;
 
-  void worsen(ErrorCode why);
-  // Listed, and counted by the code of its row.
-  void add(ReasonKind kind, std::string message, std::string host = "", int rank = -1);
+class Verdict {
+ public:
+  static constexpr size_t kMostReasons = 20;  // of one word
+  // `error`: that ended the job. With one no verdict is a pass. `summary`: the reasons in words of
+  // the command's own; empty: each finding that counts is one.
+  Verdict(std::span<const Finding> findings, std::optional<Error> error,
+          const std::vector<std::string>& summary = {});
+
+  bool ok() const { return code_ == ErrorCode{}; }
+  // The worst of all, by the order of cli.md: 70, 7, 5, 6, 4, 3, 1, 8; a signal and wrong usage
+  // before them. 0: passed.
+  ErrorCode code() const { return code_; }
+  int exit_code() const;
+  // What was tested passed, but not all was.
+  bool incomplete() const { return code_ == ErrorCode::incomplete && !error_; }
+  const std::optional<Error>& error() const { return error_; }
+  // Without the error. What is missing after a job broke off is no news.
+  const std::vector<Reason>& reasons() const { return reasons_; }
+  // A report that could not be written: counts in the exit code.
+  void worsen(const Error& error);
+
+ private:
+  ErrorCode code_{};
+  int signal_ = 0;
+  std::optional<Error> error_;
+  std::vector<Reason> reasons_;
 };
 
 }  // namespace collctl::cmd

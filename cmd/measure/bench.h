@@ -1,6 +1,7 @@
 // What a measurement is, and what it says: plain records with JSON forms, because they travel
 // between the launcher's process and the ranks. Made by `run` and the collective commands; executed
-// by bench_rank; judged by cmd/judge, printed by cmd/report. Units are in the names. Threads: values.
+// by bench_rank; judged by cmd/judge, printed by cmd/report. Units are in the names. Threads:
+// values.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "base/result.h"
 #include "cmd/measure/task.h"
+#include "cmd/measure/waits.h"
 #include "cmd/verify/fault.h"
 #include "kernels/contract/types.h"
 
@@ -35,9 +37,10 @@ struct BenchSpec : RankSettings {
   std::vector<std::string> protocols;
   int channels = 0;
   std::string transport;
-  std::string p2p;                          // "", auto, read, write
-  std::string net;                          // "", ib, socket
-  bool max_bytes_given = false;             // else it depends on the ranks' kind
+  std::string p2p;                  // "", auto, read, write
+  std::string net;                  // "", ib, socket
+  bool max_bytes_given = false;     // else it depends on the ranks' kind
+  bool stragglers = false;          // count who waits for whom
   bool window = false;              // buffers lie in registered windows
   int misalign = 0;                 // bytes, of buffers
   int cuda_graph = 0;               // operations of a graph; 0: no graph
@@ -46,6 +49,7 @@ struct BenchSpec : RankSettings {
   bool soak = false;                // random operations instead of the collective
   uint64_t soak_seed = 0;
   int soak_operations = 0;
+  bool expects = true;  // its rows have an expected time; not so those of old reports
 
   // What is its own: the settings travel beside it.
   std::string to_json() const;
@@ -77,6 +81,16 @@ struct Timing {  // of one row, one of the two placements
   }
 };
 
+// What a row's operation should take, by what it was planned with (runtime/plan/plan.h).
+struct RowExpected {
+  double time_us = 0, busbw_GBps = 0;
+  std::string limited_by;  // the link, or what else takes most of it
+  std::string source;      // "model", or "bound" of its paths where no model knows the machine
+  double efficiency(const Timing& timing) const {
+    return timing.time_us > 0 ? time_us / timing.time_us : 0;
+  }
+};
+
 struct BenchRow {
   uint64_t bytes = 0, count = 0;
   kernels::DataType type{};
@@ -88,6 +102,8 @@ struct BenchRow {
   bool direct = false;  // from buffer to buffer, which lie in windows
   const char* path() const { return direct ? "direct" : "staged"; }
   Timing out_of_place, in_place;
+  std::optional<RowExpected> expected = {};
+  const Timing& first_timing() const { return out_of_place.measured ? out_of_place : in_place; }
 };
 
 struct GpuLine {  // one for each of a host's ranks
@@ -99,11 +115,13 @@ struct HostLine {
   std::string host;
   std::vector<int> ranks, devices, pids;
   std::vector<GpuLine> gpus = {};  // of GPU ranks
+  std::string machine = {};        // its processors
 };
 struct LinkLine {
   int channel, from, to;
   std::string via;
   std::string why = {};  // in words, where there was a choice (GPU memory and NICs)
+  std::string from_nic = {}, to_nic = {};  // of the two ends, where the topology chose them
 };
 
 // --window: the measurement's buffers, and who maps whose.
@@ -152,6 +170,7 @@ struct BenchClosing {
   std::vector<BusyHost> busy;
   std::vector<ThrottledGpu> throttled;  // that were not so before
   std::vector<LeftOut> left_out;
+  std::vector<RankWaits> waits;      // with --stragglers
   std::string other, other_variant;  // whose cost `other_cost` is: "nccl 2.28.9", "default"
   bool costs = false;                // the two costs count; each the largest of all ranks'
   StartCost own_cost, other_cost;

@@ -107,6 +107,7 @@ Status send_closing(const ClosingFacts& mine, BenchClosing closing,
   put(writer, mine.other_cost);
   put(writer, mine.load_before);
   put(writer, mine.load_after);
+  if (mine.waits != nullptr) mine.waits->put(writer);
   COLL_ASSIGN(const std::vector<Bytes> all, communicator.gather_blobs(writer.bytes(), deadline));
   if (communicator.rank() != 0 && !sink.every_rank()) return {};
   const auto& peers = communicator.peers();
@@ -117,6 +118,11 @@ Status send_closing(const ClosingFacts& mine, BenchClosing closing,
     std::string clocks = reader.get_string(kMostText), bus_id = reader.get_string(kMostText);
     const auto own = get_cost(reader), other = get_cost(reader);
     const auto before = get_load(reader), after = get_load(reader);
+    if (mine.waits != nullptr) {
+      closing.waits.push_back(WaitWatch::get(reader));
+      closing.waits.back().rank = peers[rank].rank;
+      closing.waits.back().host = peers[rank].host;
+    }
     if (!reader.ok() || !reader.at_end())
       return Error{ErrorCode::defect, format("what rank {} says at the end is cut short", rank)};
     if (!clocks.empty())
@@ -142,7 +148,7 @@ Status send_closing(const ClosingFacts& mine, BenchClosing closing,
     const std::string why = busy_reason(watch.before, watch.after, watch.ranks, own_s);
     if (!why.empty()) closing.busy.push_back({watch.host, why});
   }
-  if (device || !closing.busy.empty()) sink.closing(closing);
+  if (device || !closing.busy.empty() || !closing.waits.empty()) sink.closing(closing);
   return {};
 }
 

@@ -14,6 +14,7 @@ namespace collctl::cmd {
 struct ClosingFacts {  // one rank's
   std::string clocks;  // what throttled its GPU during the run; empty: nothing
   std::optional<StartCost> own_cost, other_cost;
+  const WaitWatch* waits = nullptr;        // null: nobody asked; the same on all ranks
   base::HostLoad load_before, load_after;  // of its host, around the rows
 };
 // What others than `ranks` ranks, which took `ranks_s` of processor time, had of their host between

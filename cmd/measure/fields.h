@@ -11,8 +11,10 @@ inline constexpr int kMostRankNumber = 1 << 20;
 // All but the version and the operation, which a report adds to.
 void header_fields(JsonRecord& io, BenchHeader& header);
 void fields(JsonRecord& io, DataFault& fault);
+void fields(JsonRecord& io, RowExpected& expected);
 void fields(JsonRecord& io, LeftOut& out);
 void fields(JsonRecord& io, BusyHost& host);
 void fields(JsonRecord& io, ThrottledGpu& gpu);
+void fields(JsonRecord& io, RankWaits& rank);
 
 }  // namespace collctl::cmd

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/processors.h"
 
 namespace collctl::cmd {
 namespace {
@@ -16,12 +17,20 @@ namespace {
 constexpr size_t kMostWord = 256, kMostWhy = 1024;
 constexpr uint32_t kMostCores = 1 << 16;
 
+std::string counted_cores(int cores) {
+  return format("{} core{}", cores, cores == 1 ? "" : "s");
+}
+
 // What one rank tells: its cores, its links, and its GPU.
 Bytes mine(const runtime::Communicator& communicator, const HeaderFacts& facts) {
   ByteWriter writer;
   const std::vector<int> cores = base::affinity_cores();
   writer.put(int32_t(base::usable_cores())).put(uint32_t(cores.size()));
   for (const int core : cores) writer.put(int32_t(core));
+  const base::Processors& processors = base::host_processors();
+  writer.put_string(format("{}{}{}", processors.model.name.substr(0, kMostWord / 2),
+                           processors.model.name.empty() ? "" : ", ",
+                           counted_cores(processors.cores)));
   const auto links = communicator.links();
   writer.put(communicator.init_times().total).put(int32_t(communicator.windows().team().front()));
   writer.put(uint32_t(links.size()));
@@ -30,6 +39,7 @@ Bytes mine(const runtime::Communicator& communicator, const HeaderFacts& facts) 
         .put(int32_t(link.from))
         .put(int32_t(link.to))
         .put_string(link.via)
+        .put_string(link.nic)
         .put_string(std::string_view(link.why).substr(0, kMostWhy));
   if (const auto device = communicator.device()) {
     const transport::DeviceFacts& gpu = device->facts();
@@ -58,21 +68,27 @@ struct HostCores {
 
 struct RankSays {
   GpuLine gpu;
+  std::string machine;
   double init_seconds = 0;
   int team = 0;  // the lowest rank of those that map each other's windows
 };
-Result<RankSays> read_rank(const Bytes& blob, bool on_gpu, HostCores& cores, Links& links) {
+Result<RankSays> read_rank(int rank, const Bytes& blob, bool on_gpu, HostCores& cores,
+                           Links& links) {
   ByteReader reader(blob);
   RankSays said;
   cores.read_rank(reader);
+  said.machine = reader.get_string(kMostWord);
   said.init_seconds = reader.get<double>();
   said.team = reader.get<int32_t>();
   const auto count = reader.get<uint32_t>();
   for (uint32_t i = 0; i < count && reader.ok(); ++i) {
     const auto channel = reader.get<int32_t>(), from = reader.get<int32_t>(),
                to = reader.get<int32_t>();
-    LinkLine line{channel, from, to, reader.get_string(kMostWord), reader.get_string(kMostWhy)};
+    LinkLine line{channel, from, to, reader.get_string(kMostWord)};
+    const std::string nic = reader.get_string(kMostWord);
+    line.why = reader.get_string(kMostWhy);
     LinkLine& known = links.try_emplace({channel, from, to}, line).first->second;
+    (rank == from ? known.from_nic : known.to_nic) = nic;
     // The two ends may have their own reasons.
     if (known.why != line.why && !line.why.empty())
       known.why += (known.why.empty() ? "" : "; the other end: ") + line.why;
@@ -133,13 +149,14 @@ Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFact
       header.hosts.emplace_back().host = peer.host;
       cores.emplace_back();
     }
-    COLL_ASSIGN(RankSays said, read_rank(all[rank], on_gpus, cores[at->second], links));
+    COLL_ASSIGN(RankSays said, read_rank(int(rank), all[rank], on_gpus, cores[at->second], links));
     header.init_seconds = std::max(header.init_seconds, said.init_seconds);
     HostLine& line = header.hosts[at->second];
     line.ranks.push_back(peer.rank);
     teams[said.team].push_back(peer.rank);
     line.devices.push_back(peer.device);
     line.pids.push_back(peer.pid);
+    if (line.machine.empty()) line.machine = std::move(said.machine);
     if (on_gpus) line.gpus.push_back(std::move(said.gpu));
   }
   for (auto& [key, line] : links) header.links.push_back(std::move(line));

@@ -28,6 +28,8 @@ static void fields(JsonRecord& io, LinkLine& link) {
   io.field("to", link.to, 0, kMostRankNumber);
   io.field("via", link.via);
   io.unless_empty("why", link.why);
+  io.unless_empty("from_nic", link.from_nic);
+  io.unless_empty("to_nic", link.to_nic);
 }
 
 static void fields(JsonRecord& io, HostLine& host) {
@@ -35,6 +37,7 @@ static void fields(JsonRecord& io, HostLine& host) {
   io.field("ranks", host.ranks);
   io.field("devices", host.devices);
   io.field("pids", host.pids);
+  io.unless_empty("machine", host.machine);
   if (!io.has("gpus", !host.gpus.empty())) return;
   io.list("gpus", host.gpus, [&](GpuLine& gpu) {
     const auto i = size_t(&gpu - host.gpus.data());
@@ -100,6 +103,14 @@ static void fields(JsonRecord& io, Timing& t) {
   io.field("versus", t.versus);
 }
 
+void fields(JsonRecord& io, RowExpected& expected) {
+  constexpr double kMostUs = 1e15, kMostGBps = 1e12;
+  io.field("time_us", expected.time_us, 0, kMostUs);
+  io.field("busbw_GBps", expected.busbw_GBps, 0, kMostGBps);
+  io.field("limited_by", expected.limited_by);
+  io.field("source", expected.source);
+}
+
 static void fields(JsonRecord& io, BenchRow& row) {
   io.field("bytes", row.bytes);
   io.field("count", row.count);
@@ -113,6 +124,7 @@ static void fields(JsonRecord& io, BenchRow& row) {
   io.field("straight", row.direct);
   io.field("out_of_place", row.out_of_place);
   io.field("in_place", row.in_place);
+  io.unless_empty("expected", row.expected);
 }
 
 static void fields(JsonRecord& io, StartCost& cost) {
@@ -139,10 +151,28 @@ void fields(JsonRecord& io, ThrottledGpu& gpu) {
   io.field("why", gpu.why);
 }
 
+static void fields(JsonRecord& io, PeerWaits& peer) {
+  io.field("peer", peer.peer, 0, kMostRankNumber);
+  io.field("recv_wait_us", peer.recv_us, 0);
+  io.field("send_wait_us", peer.send_us, 0);
+  io.field("carrying_us", peer.carrying_us, 0);
+  io.field("waits", peer.waits);
+}
+
+void fields(JsonRecord& io, RankWaits& rank) {
+  io.field("rank", rank.rank, 0, kMostRankNumber);
+  io.field("host", rank.host);
+  io.field("elapsed_us", rank.elapsed_us, 0);
+  io.field("waited_us", rank.waited_us, 0);
+  io.field("away_us", rank.away_us, 0);
+  io.field("peers", rank.peers);
+}
+
 static void fields(JsonRecord& io, BenchClosing& closing) {
   io.field("busy", closing.busy);
   io.field("throttled", closing.throttled);
   io.field("left_out", closing.left_out);
+  io.unless_empty("waits", closing.waits);
   io.field("other", closing.other);
   io.field("other_variant", closing.other_variant);
   io.field("costs", closing.costs);

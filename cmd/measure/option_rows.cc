@@ -1,8 +1,10 @@
 // The rows of THE table of options that say how a collective is measured.
 #include "cmd/cli/option_rows.h"
+#include "base/format.h"
 #include "cmd/measure/options.h"
 #include "cmd/measure/versus.h"
 #include "kernels/algo/algorithms.h"
+#include "transport/table/transports.h"
 
 namespace collctl::cmd {
 namespace {
@@ -16,6 +18,32 @@ std::vector<std::string> names_and_all(int count) {
   for (int i = 0; i < count; ++i) names.emplace_back(kernels::name_of(Enum(i)));
   names.emplace_back("all");
   return names;
+}
+
+std::vector<std::pair<std::string, std::string>> types_elsewhere() {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (int i = 0; i < kernels::kDataTypeCount; ++i) {
+    const kernels::DataTypeRow& row = kernels::row_of(DataType(i));
+    names.emplace_back(format(" {} ", row.other_names), row.name);
+  }
+  return names;
+}
+
+std::vector<std::string> transport_names() {
+  std::vector<std::string> names;
+  for (const transport::Transport& row : transport::transports()) names.emplace_back(row.name);
+  return names;
+}
+// "loopback joins CPU ranks, shm processes of one host."
+const char* transport_words() {
+  static const std::string words = [] {
+    std::string text;
+    for (const transport::Transport& row : transport::transports())
+      text += format("{}{}{} {}", text.empty() ? "" : ", ", row.name, text.empty() ? " joins" : "",
+                     row.joins);
+    return text + ".";
+  }();
+  return words.c_str();
 }
 
 std::vector<std::string> versus_names() {
@@ -91,6 +119,7 @@ void add_measure_options(std::vector<Option>& t) {
        .value = "TYPE",
        .fallback = "float32",
        .allowed = names_and_all<DataType>(kernels::kDataTypeCount),
+       .synonyms = types_elsewhere(),
        .help = "element types, comma separated",
        .more = "Other names work too: float, half, double, bf16, int."});
   add({.name = "op",
@@ -122,7 +151,7 @@ void add_measure_options(std::vector<Option>& t) {
        .fallback = "300",
        .minimum = 0.001,
        .maximum = 1e6,
-       .scopes = kWindowTest,
+       .scopes = kTimedTask,
        .help = "start no further stage or pair after S seconds (window-test)",
        .more = "What is left is not tested: the exit code is 8, and the report names it."});
   add({.name = "warmup",
@@ -174,6 +203,12 @@ void add_measure_options(std::vector<Option>& t) {
            "Ranks of a host map each other's windows, so collectives can copy directly from buffer "
            "to buffer where the model expects that to be faster: the column path says direct. "
            "On several hosts collectives take the staged path."});
+  add({.name = "stragglers",
+       .help = "who came late, and who waited for whom (CPU ranks)",
+       .more =
+           "Counts every wait of every rank by peer while operations are timed, and how long "
+           "network links carried data: names the rank, host or link that the others waited "
+           "for. Costs two looks at the clock for each wait: little but for the smallest sizes."});
   add({.name = "misalign",
        .kind = ValueKind::integer,
        .value = "BYTES",
@@ -226,6 +261,44 @@ void add_measure_options(std::vector<Option>& t) {
        .maximum = 1e12,
        .help = "exit 1 when the time (us) is longer",
        .more = "At the smallest size, or at SIZE."});
+  add({.name = "min-efficiency",
+       .kind = ValueKind::limit,
+       .value = "F[@SIZE]",
+       .fallback = "none",
+       .minimum = 0,
+       .maximum = 100,
+       .scopes = kCollectives | kCheck,
+       .help = "exit 1 when less than F of the expected speed is reached",
+       .more = "At the largest size, or at SIZE. Expected is what the planner's model gives for "
+               "this machine, or, where it does not know the machine, the bound of its paths: the "
+               "column 'of exp.', and results[].expected in JSON."});
+  add({.name = "thresholds",
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .scopes = kCollectives | kCheck,
+       .help = "exit 1 when a threshold of FILE is missed",
+       .more =
+           "A line each: COLLECTIVE SIZE STATISTIC RANKS|* min|max VALUE SOURCE, for example "
+           "'allreduce 1G busbw 8 min 380 vendor'. Statistics: busbw, algbw (GB/s), time, p50, "
+           "p99 (us), efficiency. What a line asks for and was not measured is not tested: 8."});
+  add({.name = "baseline",
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .scopes = kCollectives | kCheck,
+       .help = "exit 1 when slower than the runs that FILE has",
+       .more = "Slower: beyond the median by more than 10 % and three times the runs' spread; with "
+               "fewer than three runs by more than 30 %. Timings of another machine are not "
+               "compared: exit code 8."});
+  add({.name = "save-baseline",
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .scopes = kCollectives | kCheck,
+       .help = "add the timings to FILE, for --baseline",
+       .more = "Each run adds a sample to every timing of its kind of machine; the newest 32 "
+               "stay. Several runs tell their spread."});
 }
 
 void add_select_options(std::vector<Option>& t) {
@@ -256,11 +329,10 @@ void add_select_options(std::vector<Option>& t) {
        .kind = ValueKind::choice,
        .value = "NAME",
        .fallback = "the best that connects the ranks",
-       .allowed = {"loopback", "p2p", "shm", "net"},
+       .allowed = transport_names(),
        .scopes = kOnRanks,
        .help = "use this transport only",
-       .more = "loopback joins CPU ranks that are threads of one process, p2p GPUs that reach each "
-               "other's memory, shm processes of one host, net any."});
+       .more = transport_words()});
   add({.name = "p2p",
        .kind = ValueKind::choice,
        .value = "HOW",
@@ -272,7 +344,7 @@ void add_select_options(std::vector<Option>& t) {
        .kind = ValueKind::text,
        .value = "NAME",
        .fallback = "ib where both ends have it",
-       .scopes = kOnRanks | kRails | kPlan,
+       .scopes = kOnRanks | kTask | kPlan | kCheck,
        .help = "network below the net transport (ib, socket, a plugin)",
        .more = "For a plugin: the name of its network (of COLLCTL_NET_PLUGIN), or NAME of "
                "libnccl-net-NAME.so."});
@@ -281,7 +353,7 @@ void add_select_options(std::vector<Option>& t) {
        .value = "KIND",
        .fallback = "auto",
        .allowed = {"cpu", "cuda", "auto"},
-       .scopes = kOnRanks,
+       .scopes = kOnRanks | kCheck,
        .help = "where ranks compute: cuda, cpu or auto",
        .more = "auto: on GPUs when the hosts have any, else on CPU cores, and the header says why. "
                "GPUs that cannot be used, a CUDA_VISIBLE_DEVICES that names none of them, and "

@@ -7,6 +7,7 @@
 
 #include "base/thrown.h"
 #include "cmd/measure/abort_scope.h"
+#include "cmd/measure/rank_doing.h"
 #include "cmd/measure/run.h"
 #include "cmd/measure/soak.h"
 
@@ -33,6 +34,7 @@ constexpr TaskField kAlike[] = {{"min_bytes", "--min-bytes"},
                                 {"protocols", "--proto"},
                                 {"channels", "--channels"},
                                 {"window", "--window"},
+                                {"stragglers", "--stragglers"},
                                 {"cuda_graph", "--cuda-graph"},
                                 {"versus", "--vs or --vs-config"},
                                 {"soak_seed", "--seed"},
@@ -49,10 +51,11 @@ runtime::CommOptions bench_options(const BenchSpec& spec, TaskSink& sink) {
   options.transport = spec.transport;
   options.p2p = spec.p2p;
   options.net = spec.net;
+  options.count_waits = spec.stragglers;
   // Only where no launcher of ours has given all ranks theirs.
   if (sink.every_rank())
-    options.task = task_text(spec.soak ? "soak" : kernels::name_of(spec.collective),
-                             spec.to_json(), kAlike);
+    options.task =
+        task_text(spec.soak ? "soak" : kernels::name_of(spec.collective), spec.to_json(), kAlike);
   return options;
 }
 
@@ -112,6 +115,7 @@ TaskSpec task_of(const BenchSpec& spec) {
 runtime::CommOptions comm_options(const RankSettings& settings, TaskSink& sink) {
   runtime::CommOptions options;
   options.start_timeout_s = settings.start_timeout_s;
+  options.start_left_s = settings.start_left_s;
   options.op_timeout_s = settings.op_timeout_s;
   options.local_ranks = settings.local_ranks;
   options.device = settings.device;
@@ -125,11 +129,11 @@ runtime::CommOptions comm_options(const RankSettings& settings, TaskSink& sink) 
 Status with_communicator(const TaskContext& context, const runtime::CommOptions& options,
                          CostWatch* cost,
                          const std::function<Status(runtime::Communicator&)>& work) {
-  COLL_ASSIGN(
-      const std::unique_ptr<runtime::Communicator> communicator,
-      runtime::Communicator::init(context.id, context.rank, context.size, options));
+  COLL_ASSIGN(const std::unique_ptr<runtime::Communicator> communicator,
+              runtime::Communicator::init(context.id, context.rank, context.size, options));
   if (cost != nullptr) cost->pause();
   const AbortScope aborted([&](const Error& why) { communicator->abort(why); });
+  const DoingScope doing(*communicator);
   if (Status status = base::caught([&] { return work(*communicator); }); !status) {
     // What only this rank knows must end the others too. A usage error all ranks find alike: who
     // left before the others have found it would be a lost rank to them.
@@ -154,12 +158,11 @@ Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
   }
   CostWatch* const watch = cost ? &*cost : nullptr;
   const TaskSpec task = task_of(spec);
-  return with_communicator(
-      {task, id, rank, size, sink}, bench_options(spec, sink), watch,
-      [&](runtime::Communicator& communicator) -> Status {
-        return spec.soak ? Soak(spec, communicator, sink).run()
-                         : BenchRun(spec, communicator, sink, watch).run();
-      });
+  return with_communicator({task, id, rank, size, sink}, bench_options(spec, sink), watch,
+                           [&](runtime::Communicator& communicator) -> Status {
+                             return spec.soak ? Soak(spec, communicator, sink).run()
+                                              : BenchRun(spec, communicator, sink, watch).run();
+                           });
 }
 
 }  // namespace collctl::cmd

@@ -10,9 +10,10 @@ namespace collctl::cmd {
 
 // What settings and sink say to every communicator.
 runtime::CommOptions comm_options(const RankSettings& settings, TaskSink& sink);
-// Makes it, does `work`, ends it; an error of one rank ends the others. `cost`, if any, counts while
-// it is made.
+// Makes it, does `work`, ends it; an error of one rank ends the others. `cost`, if any, counts
+// while it is made.
 Status with_communicator(const TaskContext& context, const runtime::CommOptions& options,
-                         CostWatch* cost, const std::function<Status(runtime::Communicator&)>& work);
+                         CostWatch* cost,
+                         const std::function<Status(runtime::Communicator&)>& work);
 
 }  // namespace collctl::cmd

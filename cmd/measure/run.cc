@@ -7,8 +7,8 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "cmd/measure/header.h"
-#include "cmd/verify/diagnose.h"
 #include "cmd/text/sizes.h"
+#include "cmd/verify/diagnose.h"
 
 namespace collctl::cmd {
 
@@ -42,6 +42,7 @@ BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, B
       windows_(communicator),
       cost_watch_(own_cost) {
   if (const auto device = communicator.device()) clocks_.emplace(device->facts().bus_id);
+  if (spec.stragglers) waits_.emplace(communicator);
   for (const std::string& algorithm : or_chosen(spec.algorithms))
     for (const std::string& protocol : or_chosen(spec.protocols))
       combinations_.emplace_back(algorithm, protocol);
@@ -66,7 +67,7 @@ Place BenchRun::place_of(const RowKey& key) const {
 }
 
 Deadline BenchRun::patience() const {
-  return Deadline::after_seconds(timeout_s_ * 2 + 10);
+  return Deadline::after_seconds(timeout_s_);
 }
 
 const DataOracle& BenchRun::oracle(const RowKey& key) {
@@ -208,7 +209,9 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
   for (int turn = 0; turn < (versus_ ? kTurns : 1); ++turn) {
     for (size_t i = 0; i <= others.size(); ++i) {
       Timed& timed = i == 0 ? *own : *others[i - 1].timed;
+      if (waits_ && i == 0) waits_->begin();
       COLL_ASSIGN(Samples samples, measure(timed, *barrier_, options));
+      if (waits_ && i == 0) waits_->end();
       half.samples[i].push_back(std::move(samples));
     }
     options.warmup = std::min(options.warmup, 1);
@@ -311,7 +314,8 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
                .channels = 0,
                .direct = false,
                .out_of_place = {},
-               .in_place = {}};
+               .in_place = {},
+               .expected = {}};
   const Place place = place_of(key);
   COLL_ASSIGN(const runtime::Plan plan,
               communicator_.plan_for(
@@ -321,6 +325,12 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
     row.protocol = kernels::name_of(plan.ops[0].protocol);
     row.channels = plan.ops[0].channels;
     row.direct = plan.ops[0].direct;
+    const runtime::Expected& expected = plan.ops[0].expected;
+    if (communicator_.size() > 1 && expected.us > 0)
+      row.expected = {
+          expected.us,
+          double(row.bytes) / expected.us / 1e3 * bus_factor(key.collective, communicator_.size()),
+          expected.limited_by, expected.source()};
   }
   return row;
 }

@@ -10,12 +10,12 @@
 
 #include "base/host_limits.h"
 #include "cmd/measure/bench.h"
-#include "cmd/measure/timing.h"
-#include "cmd/measure/windows.h"
-#include "cmd/verify/data_check.h"
 #include "cmd/measure/gpu_clocks.h"
 #include "cmd/measure/start_cost.h"
+#include "cmd/measure/timing.h"
 #include "cmd/measure/versus.h"
+#include "cmd/measure/windows.h"
+#include "cmd/verify/data_check.h"
 #include "runtime/communicator/communicator.h"
 
 namespace collctl::cmd {
@@ -77,6 +77,7 @@ class BenchRun {
   CostWatch* cost_watch_;
   std::optional<StartCost> own_cost_;
   std::optional<ClockWatch> clocks_;  // GPU ranks
+  std::optional<WaitWatch> waits_;    // with --stragglers
   std::unique_ptr<DataOracle> oracle_;
   uint64_t rows_done_ = 0, rows_total_ = 0;
   int explained_ = 0;  // wrong rows so far; the same on all ranks

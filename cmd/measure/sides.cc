@@ -102,6 +102,7 @@ Status BenchRun::say_at_the_end(const base::HostLoad& load_before) {
   mine.load_before = load_before;
   mine.load_after = base::host_load();
   if (clocks_) mine.clocks = clocks_->since();
+  if (waits_) mine.waits = &*waits_;
   BenchClosing closing;
   if (versus_) {
     closing.left_out = versus_->left_out();

@@ -61,7 +61,7 @@ Status Soak::reserve() {
 }
 
 Deadline Soak::patience() const {
-  return Deadline::after_seconds(op_timeout(spec_) * 2 + 10);
+  return Deadline::after_seconds(op_timeout(spec_));
 }
 
 Place Soak::place_of(const Drawn& drawn) const {

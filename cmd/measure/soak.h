@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cmd/measure/bench.h"
-#include "cmd/verify/row.h"
 #include "cmd/measure/windows.h"
+#include "cmd/verify/row.h"
 #include "runtime/communicator/communicator.h"
 
 namespace collctl::cmd {

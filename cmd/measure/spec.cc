@@ -26,6 +26,9 @@ Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string
   // None of what was asked for is theirs, whatever the machine has.
   if (!on_gpus && spec.protocols == std::vector<std::string>{name_of(kernels::Protocol::ll128)})
     return Error{ErrorCode::usage, "--proto ll128 is for GPUs, these are CPU ranks", kHint};
+  if (on_gpus && spec.stragglers)
+    return Error{code, "--stragglers: kernels on GPUs do not count their waits",
+                 "--sync each names the slowest rank of every size (JSON: slowest_rank)"};
   BenchSpec known = spec;
   known.device_request = on_gpus ? DeviceRequest::cuda : DeviceRequest::cpu;
   known.device_reason = reason;
@@ -68,6 +71,7 @@ static void fields(JsonRecord& io, BenchSpec& spec) {
   io.field("net", spec.net);
   io.field("max_bytes_given", spec.max_bytes_given);
   io.field("window", spec.window);
+  io.field("stragglers", spec.stragglers);
   io.field("misalign", spec.misalign, 0, kMostMisalign);
   io.field("cuda_graph", spec.cuda_graph, 0, 1'000'000);
   io.field("versus", spec.versus);

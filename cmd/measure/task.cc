@@ -15,6 +15,7 @@ void fields(JsonRecord& io, RankSettings& settings) {
   io.field("share_device", settings.share_device);
   io.field("op_timeout_s", settings.op_timeout_s, 0, 1e6);
   io.field("start_timeout_s", settings.start_timeout_s, 0, 1e6);
+  io.field("start_left_s", settings.start_left_s, 0, 1e6);
   io.field("local_ranks", settings.local_ranks, 0, 1 << 20);
   io.field("verbosity", settings.verbosity, 0, 10);
 }

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
+#include "cmd/cli/command.h"
 #include "runtime/bootstrap/unique_id.h"
 
 namespace collctl::kernels::cuda {
@@ -28,7 +30,8 @@ struct RankSettings {
   int device = -1;            // of the rank that reads this: CUDA ordinal; -1: CPU rank
   bool share_device = false;  // several ranks may drive one GPU
   double op_timeout_s = 0, start_timeout_s = 0;  // 0: knob
-  int local_ranks = 0;  // that share this host's cores; 0: as the ranks find out
+  double start_left_s = 0;  // of the start, for the communicator; 0: start_timeout_s
+  int local_ranks = 0;      // that share this host's cores; 0: as the ranks find out
   int verbosity = 0;
   // What runs works on GPUs: null, this build's kernels. Tests put the host there; it does not
   // travel.
@@ -79,6 +82,10 @@ struct RankTask {
   Status (*run)(const TaskContext& context);
   // The options as they are there, or why that is not possible. Null: nothing depends on it.
   Result<std::string> (*settle)(const TaskSpec& asked, const TaskPlace& place) = nullptr;
+  // Its row in the table of commands, and the rows of options that only it has (in the scope
+  // `own`). Null: it belongs to commands that have rows already, or has no such options.
+  Command (*command)(uint32_t own) = nullptr;
+  void (*add_options)(std::vector<Option>& table, uint32_t own) = nullptr;
 };
 
 // What was asked for, as the ranks there get it.

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cmd/measure/bench.h"
-#include "cmd/verify/row.h"
 #include "cmd/measure/timed.h"
+#include "cmd/verify/row.h"
 
 namespace collctl::cmd {
 

@@ -35,10 +35,6 @@ constexpr NcclVariant kVariants[] = {
     {"symmetric", "", "", NcclBuffers::symmetric},
 };
 
-bool is_float8(DataType type) {
-  return type == DataType::float8e4m3 || type == DataType::float8e5m2;
-}
-
 // Collectives that NCCL has only as sends and receives: block r of the root's side for rank r.
 struct Blocks {
   const Nccl& table;
@@ -87,6 +83,7 @@ bool serves(const NcclVariant& variant, const RowKey& key, int version) {
   const Collective c = key.collective;
   const std::string algorithm = variant.algorithm;
   if (c == Collective::barrier) return false;
+  if (transport::nccl_type(key.type) < 0) return false;
   if (is_float8(key.type) && version < kNcclVersionFloat8) return false;
   if (algorithm == "Tree") return c == Collective::all_reduce;
   if (algorithm == "Ring")
@@ -137,8 +134,8 @@ Status within_deadline(const transport::DevicePointer& device, Deadline deadline
                "NCCL_DEBUG=INFO shows what NCCL does; without --vs collctl runs alone");
 }
 
-Result<std::shared_ptr<NcclCommunicator>> NcclCommunicator::make(const Options& options,
-                                                                 transport::DevicePointer device) {
+Result<std::shared_ptr<NcclCommunicator>> NcclCommunicator::make(
+    const Options& options, const transport::DevicePointer& device) {
   std::shared_ptr<NcclCommunicator> made(new NcclCommunicator());
   made->options_ = options;
   made->device_ = device;

@@ -8,8 +8,8 @@
 
 #include "base/drivers/nccl.h"
 #include "base/wait.h"
-#include "cmd/verify/row.h"
 #include "cmd/measure/timed.h"
+#include "cmd/verify/row.h"
 
 namespace collctl::cmd {
 
@@ -46,7 +46,7 @@ class NcclCommunicator {
     double timeout_s = 30;
   };
   static Result<std::shared_ptr<NcclCommunicator>> make(const Options& options,
-                                                        transport::DevicePointer device);
+                                                        const transport::DevicePointer& device);
   ~NcclCommunicator();
   // Error: NCCL does not come back; what it holds is left behind then.
   Status close();

@@ -15,7 +15,6 @@ namespace collctl::cmd {
 namespace {
 
 constexpr int kShownRanks = 16;
-constexpr uint32_t kFloatBytes = 4;
 
 // The cores of the machine, as text and as the default number of ranks.
 std::string processors_text(const base::Processors& processors) {
@@ -51,7 +50,8 @@ Result<CpuPlanRow> make_row(const CpuPlan& plan, uint64_t asked) {
   row.bytes = size.bytes;
   const runtime::Operation operation{.collective = collective, .count = size.count};
   COLL_ASSIGN(row.choice, choose_collective(operation, plan.shape, plan.spec.choices));
-  if (row.choice.expected_us > 0) row.algbw_gbps = double(row.bytes) / row.choice.expected_us / 1e3;
+  const double us = row.choice.expected.us;
+  if (us > 0) row.algbw_gbps = double(row.bytes) / us / 1e3;
   row.busbw_gbps = row.algbw_gbps * bus_factor(collective, plan.shape.nranks);
   return row;
 }
@@ -105,7 +105,7 @@ Result<CpuPlan> make_cpu_plan(TopoView view, PlanSpec spec) {
   return plan;
 }
 
-std::string cpu_plan_text(const CpuPlan& plan) {
+std::string cpu_plan_text(const CpuPlan& plan, size_t width) {
   const runtime::CommShape& shape = plan.shape;
   const size_t channels = shape.channels.size();
   std::string text = format("# plan for {}: {} of {}, {}\n# node: {}: {}\n",
@@ -121,15 +121,18 @@ std::string cpu_plan_text(const CpuPlan& plan) {
                    shortened_ranks(shape.channels[c].ring, " "));
   for (size_t c = 0; c < channels && c < 2; ++c)
     text += format("Tree    {:02}/{:02} : {}\n", c, channels, tree_text(plan.trees[c]));
-  text += format("#{:>13}  {:<8}  {:<6}  {:>8}  {:>10}  {:>8}  {:>8}  limited by\n", "size", "algo",
-                 "proto", "channels", "time", "algbw", "busbw");
-  text += format("#{:>13}  {:<8}  {:<6}  {:>8}  {:>10}  {:>8}  {:>8}\n", "(B)", "", "", "", "(us)",
-                 "(GB/s)", "(GB/s)");
+  std::vector<PlanLine> lines;
   for (const CpuPlanRow& row : plan.rows)
-    text += format(" {:>13}  {:<8}  {:<6}  {:>8}  {:>10}  {:>8}  {:>8}  {}\n", row.bytes,
-                   name_of(row.choice.algorithm), name_of(row.choice.protocol), row.choice.channels,
-                   four_digits(row.choice.expected_us), four_digits(row.algbw_gbps),
-                   four_digits(row.busbw_gbps), row.choice.limited_by);
+    lines.push_back({.bytes = row.bytes,
+                     .algorithm = name_of(row.choice.algorithm),
+                     .protocol = name_of(row.choice.protocol),
+                     .channels = row.choice.channels,
+                     .threads = "",
+                     .us = row.choice.expected.us,
+                     .algbw_GBps = row.algbw_gbps,
+                     .busbw_GBps = row.busbw_gbps,
+                     .limited_by = row.choice.expected.limited_by});
+  text += plan_table(lines, width);
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     const runtime::CollectiveChoice& choice = plan.rows[i].choice;
     const bool again = i > 0 && choice.algorithm == plan.rows[i - 1].choice.algorithm &&
@@ -169,9 +172,10 @@ std::string cpu_plan_json(const CpuPlan& plan) {
     json.begin_object().field("op", name_of(plan.spec.collective)).field("bytes", row.bytes);
     json.field("algorithm", name_of(row.choice.algorithm));
     json.field("protocol", name_of(row.choice.protocol)).field("channels", row.choice.channels);
-    json.key("expected").begin_object().field("time_us", row.choice.expected_us);
+    json.key("expected").begin_object().field("time_us", row.choice.expected.us);
     json.field("algbw_GBps", row.algbw_gbps).field("busbw_GBps", row.busbw_gbps);
-    json.field("limited_by", row.choice.limited_by).end_object();
+    json.field("limited_by", row.choice.expected.limited_by);
+    json.field("source", row.choice.expected.source()).end_object();
     json.field("why", row.choice.why).end_object();
   }
   json.end_array();

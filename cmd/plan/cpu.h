@@ -27,7 +27,7 @@ struct CpuPlan {
 // than 65536 ranks, or nothing left to choose from.
 Result<CpuPlan> make_cpu_plan(TopoView view, PlanSpec spec);
 
-std::string cpu_plan_text(const CpuPlan& plan);
+std::string cpu_plan_text(const CpuPlan& plan, size_t width = kNoWidth);
 // As plan_json, with "device":"cpu".
 std::string cpu_plan_json(const CpuPlan& plan);
 

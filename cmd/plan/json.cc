@@ -130,7 +130,7 @@ void write_choices(const JobPlan& plan, JsonWriter& json) {
     row.threads != 0 ? json.value(row.threads) : json.null();
     json.key("expected").begin_object().field("time_us", row.expected_us);
     json.field("algbw_GBps", row.algbw_gbps).field("busbw_GBps", row.busbw_gbps);
-    json.field("limited_by", row.limited_by).end_object();
+    json.field("limited_by", row.limited_by).field("source", row.source).end_object();
     json.field("why", row.why);
     write_candidates(row, json);
     json.end_object();

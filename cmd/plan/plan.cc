@@ -6,12 +6,10 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/verify/buffer_shape.h"
 #include "cmd/measure/options.h"
-#include "cmd/report/options.h"
-#include "cmd/report/document_file.h"
 #include "cmd/plan/cpu.h"
 #include "cmd/report/document_file.h"
+#include "cmd/report/options.h"
 #include "cmd/report/report.h"
 #include "cmd/text/sizes.h"
 #include "cmd/verify/buffer_shape.h"
@@ -55,18 +53,18 @@ Result<PlanSpec> interpret_plan(const ParsedLine& line) {
   spec.nodes = int(line.number("nodes", 1));
   spec.collective = collective_of(line.text("op"));
   COLL_ASSIGN(spec.sizes, interpret_plan_sizes(line, spec.collective));
-  const auto wish = [&](const char* option, KnobId knob) {
+  const auto requested = [&](const char* option, KnobId knob) {
     return line.has(option) ? line.text(option) : base::knob_text(knob);
   };
-  COLL_ASSIGN(spec.choices,
-              runtime::parse_choices(wish("algo", KnobId::algo), wish("proto", KnobId::proto),
-                                     int(line.number("channels", 0))));
+  COLL_ASSIGN(spec.choices, runtime::parse_choices(requested("algo", KnobId::algo),
+                                                   requested("proto", KnobId::proto),
+                                                   int(line.number("channels", 0))));
   COLL_ASSIGN(const int64_t least, base::knob_int(KnobId::min_nchannels));
   COLL_ASSIGN(const int64_t most, base::knob_int(KnobId::max_nchannels));
   spec.channels = {.min_channels = int(least), .max_channels = int(most)};
   if (spec.choices.channels > 0)
     spec.channels = {.min_channels = spec.choices.channels, .max_channels = spec.choices.channels};
-  COLL_ASSIGN(spec.search, read_search_wishes());
+  COLL_ASSIGN(spec.search, read_search_settings());
   if (spec.nodes > 1) {
     COLL_ASSIGN(spec.plugin, find_plan_network(line.has("net") ? line.text("net") : ""));
   }
@@ -154,13 +152,17 @@ Status join_parts(JobPlan& plan) {
   for (int machine = 0; machine < plan.spec.nodes; ++machine)
     for (size_t part = 0; part < plan.parts.size(); ++part) kind_of.push_back(int(part));
   topology::ClusterOptions options = plan.spec.channels;
-  // As a job has them, unless their number is a wish.
-  const bool staged = std::any_of(kinds.begin(), kinds.end(), [](const auto& kind) {
-    return kind.ring.type_inter > topology::PathType::pxn;
-  });
+  // As a job has them, unless their number is given.
+  bool staged = false;
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const MachinePart& part = plan.parts[i];
+    staged |= runtime::stages_data(
+        kinds[i], runtime::gdr_rules(part.graph, plan.view.rules, part.ranks, plan.view.system));
+  }
   if (plan.spec.choices.channels == 0)
-    options.min_channels = std::max(options.min_channels,
-                                    runtime::least_channels(kinds, staged, options.max_channels));
+    options.min_channels =
+        std::max(options.min_channels,
+                 runtime::least_channels(kinds, int(kind_of.size()), staged, options.max_channels));
   COLL_ASSIGN(plan.cluster, join_nodes(std::move(kinds), std::move(kind_of), options));
   return check_cluster(plan.cluster);
 }
@@ -168,17 +170,6 @@ Status join_parts(JobPlan& plan) {
 Error no_gpus(const TopoView& view) {
   return {ErrorCode::unavailable, view.source + ": no GPU, so there is no rank to plan for",
           "where the file has PCI devices only, --assume h100 puts GPUs in"};
-}
-
-// Why two GPUs of a machine cannot use each other's memory; empty: all can.
-std::string no_p2p_of(const TopoView& view) {
-  const auto& gpus = view.graph.gpus;
-  for (size_t a = 0; a < gpus.size(); ++a)
-    for (size_t b = a + 1; b < gpus.size(); ++b) {
-      const topology::Decision pair = p2p(view.graph, view.base, view.rules, gpus[a], gpus[b]);
-      if (!pair.yes) return format("ranks {} and {} have no P2P: {}", a, b, pair.why);
-    }
-  return "";
 }
 
 // What the planner of a running job would know.
@@ -198,8 +189,10 @@ Result<runtime::CommShape> shape_of(const JobPlan& plan) {
     hosts[size_t(rank / per_machine)].push_back(rank);
   const auto& launcher =
       plan.spec.launcher != nullptr ? *plan.spec.launcher : kernels::cuda::launcher();
+  const TopoView& view = plan.view;
+  const auto no_p2p = runtime::no_p2p_pairs(view.graph, view.base, view.rules);
   runtime::CommShape shape = hypothetical_gpu_shape(
-      {plan.cluster, world, hosts, no_p2p_of(plan.view)}, settings, launcher);
+      {plan.cluster, world, hosts, runtime::no_p2p_text(no_p2p)}, settings, launcher);
   shape.network = plan_reduction(plan.spec.plugin, hosts, int(shape.channels.size()), settings);
   return shape;
 }
@@ -231,8 +224,9 @@ Result<PlanRow> make_row(const JobPlan& plan, const runtime::CommShape& shape, u
               .algorithm = choice.algorithm,
               .protocol = choice.protocol,
               .channels = choice.channels,
-              .expected_us = choice.expected_us,
-              .limited_by = choice.limited_by,
+              .expected_us = choice.expected.us,
+              .limited_by = choice.expected.limited_by,
+              .source = choice.expected.source(),
               .why = {},
               .weighed = weigh_on_gpus(operation, shape, plan.spec.choices)};
   for (const runtime::WeighedChoice& way : row.weighed)
@@ -254,9 +248,14 @@ Status write_plan_files(const ParsedLine& line, const TopoView& view, const std:
                                         .svg = ""});
 }
 
+size_t table_width(const ParsedLine& line, const Console& console) {
+  return line.has("wide") ? kNoWidth : size_t(console.out_width());
+}
+
 Result<int> plan_cpu_ranks(TopoView view, PlanSpec spec, const ParsedLine& line, Console& console) {
   COLL_ASSIGN(const CpuPlan plan, make_cpu_plan(std::move(view), std::move(spec)));
-  console.out(line.has("json") ? cpu_plan_json(plan) + "\n" : cpu_plan_text(plan));
+  console.out(line.has("json") ? cpu_plan_json(plan) + "\n"
+                               : cpu_plan_text(plan, table_width(line, console)));
   if (line.has("output"))
     COLL_TRY(write_plan_files(line, plan.view, cpu_plan_json(plan), cpu_plan_text(plan)));
   if (!line.has("json") && !line.has("quiet")) print_findings(plan.view.findings, console);
@@ -310,7 +309,7 @@ Result<int> plan_command(const ParsedLine& line, Console& console) {
     console.out(plan_json(plan) + "\n");
     return 0;
   }
-  console.out(plan_text(plan, line.times("verbose")));
+  console.out(plan_text(plan, line.times("verbose"), table_width(line, console)));
   if (!line.has("quiet")) print_findings(plan.view.findings, console);
   return 0;
 }

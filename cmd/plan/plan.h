@@ -9,24 +9,27 @@
 
 #include "base/result.h"
 #include "cmd/cli/parse.h"
-#include "cmd/topo/machine_search.h"
 #include "cmd/plan/network.h"
+#include "cmd/text/table.h"
+#include "cmd/topo/machine_search.h"
 #include "cmd/topo/view.h"
 #include "kernels/cuda/launch.h"
-#include "runtime/request/choices.h"
 #include "runtime/plan/planner.h"
+#include "runtime/request/choices.h"
 #include "topology/cluster/cluster.h"
 #include "topology/search/search.h"
 
 namespace collctl::cmd {
 
+inline constexpr uint32_t kFloatBytes = 4;  // what is planned for: elements of float32
+
 struct PlanSpec {
   int nodes = 1;
   kernels::Collective collective = kernels::Collective::all_reduce;
   std::vector<uint64_t> sizes;  // asked for, in bytes
-  runtime::Choices choices;     // choices.channels: by wish; 0: as found
+  runtime::Choices choices;     // choices.channels: as requested; 0: as found
   topology::ClusterOptions channels;
-  SearchWishes search;
+  SearchSettings search;
   std::optional<PlanNetwork> plugin;  // of several nodes, when one is named
   // Whose kernels would run: null, this build's. Tests put others there.
   const kernels::cuda::Launcher* launcher = nullptr;
@@ -39,7 +42,8 @@ struct PlanRow {
   int channels = 1, threads = 0;  // threads of a channel's block; 0: as the kernel likes
   double expected_us = 0;
   std::string limited_by;
-  std::string why;                           // next best and by how much
+  const char* source = "model";                 // of the expected time
+  std::string why;                              // next best and by how much
   std::vector<runtime::WeighedChoice> weighed;  // all that serve the collective
   double algbw_gbps = 0, busbw_gbps = 0;
 };
@@ -61,10 +65,21 @@ struct JobPlan {
 // defect: the rings and trees are none.
 Result<JobPlan> make_job_plan(TopoView view, PlanSpec spec);
 
+// A row of the table, of ranks on GPUs or on cores.
+struct PlanLine {
+  uint64_t bytes = 0;
+  std::string algorithm, protocol;
+  int channels = 1;
+  std::string threads;  // empty: nothing to say in any row
+  double us = 0, algbw_GBps = 0, busbw_GBps = 0;
+  std::string limited_by;
+};
+std::string plan_table(const std::vector<PlanLine>& lines, size_t width);
+
 // "0 1 2 ... 63": the first sixteen and the last one.
 std::string shortened_ranks(const std::vector<int>& ranks, const char* between);
 // For people: equal channels once, of many nodes the first two. `verbosity` 1: what was tried.
-std::string plan_text(const JobPlan& plan, int verbosity);
+std::string plan_text(const JobPlan& plan, int verbosity, size_t width = kNoWidth);
 // collctl.topo/1 with "cluster" and "choices": everything.
 std::string plan_json(const JobPlan& plan);
 

@@ -73,19 +73,19 @@ class PlanText {
     return text + between_nodes();
   }
 
-  std::string table() const {
-    std::string text = format(
-        "#{:>13}  {:<8}  {:<6}  {:>8}  {:>7}  {:>10}  {:>8}  {:>8}  limited by\n"
-        "#{:>13}  {:<8}  {:<6}  {:>8}  {:>7}  {:>10}  {:>8}  {:>8}\n",
-        "size", "algo", "proto", "channels", "threads", "time", "algbw", "busbw", "(B)", "", "", "",
-        "", "(us)", "(GB/s)", "(GB/s)");
+  std::string table(size_t width) const {
+    std::vector<PlanLine> lines;
     for (const PlanRow& row : plan_.rows)
-      text +=
-          format(" {:>13}  {:<8}  {:<6}  {:>8}  {:>7}  {:>10}  {:>8}  {:>8}  {}\n", row.bytes,
-                 name_of(row.algorithm), name_of(row.protocol), row.channels,
-                 row.threads == 0 ? "-" : std::to_string(row.threads), four_digits(row.expected_us),
-                 four_digits(row.algbw_gbps), four_digits(row.busbw_gbps), plain(row.limited_by));
-    return text;
+      lines.push_back({.bytes = row.bytes,
+                       .algorithm = name_of(row.algorithm),
+                       .protocol = name_of(row.protocol),
+                       .channels = row.channels,
+                       .threads = row.threads == 0 ? "-" : std::to_string(row.threads),
+                       .us = row.expected_us,
+                       .algbw_GBps = row.algbw_gbps,
+                       .busbw_GBps = row.busbw_gbps,
+                       .limited_by = plain(row.limited_by)});
+    return plan_table(lines, width);
   }
 
   // One line for each run of sizes with one choice: the reasons at its ends.
@@ -112,8 +112,7 @@ class PlanText {
       for (const ChannelGraph* graph : {&part.graphs.ring, &part.graphs.tree})
         for (const std::string& step : graph->steps)
           text += format("# search, {}: {}\n", pattern_name(graph->pattern), plain(step));
-    text += format("# rank {} as NCCL's log has it: Trees{}\n", plan_.world_rank(0),
-                   field_trees());
+    text += format("# rank {} as NCCL's log has it: Trees{}\n", plan_.world_rank(0), field_trees());
     for (const PlanRow& row : plan_.rows) text += weighed(row);
     for (const runtime::WeighedChoice& way : plan_.rows[0].weighed)
       if (!way.unavailable.empty())
@@ -162,7 +161,7 @@ class PlanText {
     return text;
   }
 
-  // What every node meets the others by.
+  // What every node reaches the others by.
   std::string networks() const {
     std::map<double, size_t> devices;
     for (const int net : plan_.view.graph.nets)
@@ -280,10 +279,29 @@ std::string shortened_ranks(const std::vector<int>& ranks, const char* between) 
   return text;
 }
 
-std::string plan_text(const JobPlan& plan, int verbosity) {
+std::string plan_table(const std::vector<PlanLine>& lines, size_t width) {
+  std::vector<TableColumn> columns;
+  const auto add = [&](const char* title, const char* unit, bool left, const auto& cell) {
+    TableColumn& column = columns.emplace_back(TableColumn{title, unit, left, {}});
+    for (const PlanLine& line : lines) column.cells.push_back(cell(line));
+  };
+  add("size", "(B)", false, [](const PlanLine& line) { return std::to_string(line.bytes); });
+  add("algo", "", true, [](const PlanLine& line) { return line.algorithm; });
+  add("proto", "", true, [](const PlanLine& line) { return line.protocol; });
+  add("channels", "", false, [](const PlanLine& line) { return std::to_string(line.channels); });
+  if (!lines.empty() && !lines[0].threads.empty())
+    add("threads", "", false, [](const PlanLine& line) { return line.threads; });
+  add("time", "(us)", false, [](const PlanLine& line) { return four_digits(line.us); });
+  add("algbw", "(GB/s)", false, [](const PlanLine& line) { return four_digits(line.algbw_GBps); });
+  add("busbw", "(GB/s)", false, [](const PlanLine& line) { return four_digits(line.busbw_GBps); });
+  add("limited by", "", true, [](const PlanLine& line) { return line.limited_by; });
+  return table_text(std::move(columns), {"threads", "algbw", "channels"}, width);
+}
+
+std::string plan_text(const JobPlan& plan, int verbosity, size_t width) {
   const PlanText writer(plan);
-  std::string text = writer.header() + "#\n" + writer.channels() + "#\n" + writer.table() + "#\n" +
-                     writer.reasons();
+  std::string text = writer.header() + "#\n" + writer.channels() + "#\n" + writer.table(width) +
+                     "#\n" + writer.reasons();
   if (verbosity > 0) text += "#\n" + writer.details();
   return text;
 }

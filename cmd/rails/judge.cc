@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "cmd/judge/ends.h"
 #include "cmd/measure/timing.h"
 #include "cmd/rails/rails.h"
 
@@ -15,8 +16,8 @@ const RailsNic& nic_from(const RailsReport& r, const RailAt& at) {
 const RailsNic& nic_to(const RailsReport& r, const RailAt& at) {
   return r.hosts[size_t(r.pairs[at.pair].to)].nics[at.to];
 }
-const RailsCell& cell_at(const RailsReport& r, const RailAt& at) {
-  const RailsPair& pair = r.pairs[at.pair];
+const RailResult& cell_at(const RailsReport& r, const RailAt& at) {
+  const RailPair& pair = r.pairs[at.pair];
   return pair.cells[at.from * r.hosts[size_t(pair.to)].nics.size() + at.to];
 }
 
@@ -43,7 +44,8 @@ const char* remedy_of(RailEnd end, bool rdma) {
                  : "allow TCP between the interfaces; a firewall that drops it, or replies that "
                    "leave by another interface (rp_filter), look like this";
     case RailEnd::large_lost:
-      return "small messages pass and large ones do not: give every port and switch on the path the "
+      return "small messages pass and large ones do not: give every port and switch on the path "
+             "the "
              "same MTU (a RoCE interface's is at least its port's plus 64)";
     case RailEnd::bad_data:
       return "do not use this path: look at the NICs' and the switches' error counters";
@@ -52,20 +54,21 @@ const char* remedy_of(RailEnd end, bool rdma) {
   }
 }
 
-RailFinding finding_at(const RailsReport& r, const RailAt& at) {
-  const RailsPair& pair = r.pairs[at.pair];
-  RailFinding finding;
-  finding.host = r.hosts[size_t(pair.from)].host;
-  finding.peer = r.hosts[size_t(pair.to)].host;
-  finding.nic = nic_from(r, at).name;
-  finding.peer_nic = nic_to(r, at).name;
+Finding finding_at(const RailsReport& r, const RailAt& at) {
+  const RailPair& pair = r.pairs[at.pair];
+  Finding finding{.name = "rail"};
+  finding.at = {.kind = SubjectKind::link,
+                .host = r.hosts[size_t(pair.from)].host,
+                .device = nic_from(r, at).name,
+                .peer = r.hosts[size_t(pair.to)].host,
+                .peer_device = nic_to(r, at).name};
   return finding;
 }
 
 class Judge {
  public:
   Judge(const RailsReport& report, double below) : r_(report), below_(below) {}
-  RailsVerdict run();
+  RailsFindings run();
 
  private:
   bool same_rail(const RailAt& at) const { return nic_from(r_, at).name == nic_to(r_, at).name; }
@@ -82,7 +85,8 @@ class Judge {
   void find_fabric();
   void find_slow();
   void find_hosts();
-  void say_failures();
+  void check_paths();
+  void find_culprits();
   std::vector<std::string> best_names() const;
   void recommend();
   void recommend_ports(const std::vector<std::string>& names);
@@ -92,7 +96,7 @@ class Judge {
   double below_;
   std::vector<RailAt> cells_;
   std::set<RailAt> is_slow_;
-  RailsVerdict v_;
+  RailsFindings v_;
 };
 
 // Where no NIC reaches one of another name, but each its own, the fabric is of rails.
@@ -125,21 +129,12 @@ void Judge::find_slow() {
   for (auto& [speed, values] : by_rate) v_.medians[speed] = median(values);
   v_.median_GBps = median(all);
   v_.least_GBps = all.empty() ? 0 : *std::min_element(all.begin(), all.end());
-  for (const RailAt& at : cells_) {
-    if (!counts(at) || cell_at(r_, at).end != RailEnd::ok) continue;
-    const double usual = v_.medians[rate(at)];
-    if (cell_at(r_, at).GBps >= below_ * usual) continue;
-    is_slow_.insert(at);
-    v_.slow.push_back(at);
-    RailFinding finding = finding_at(r_, at);
-    finding.kind = "slow";
-    finding.message = format("{}: {:.3g} GB/s, the median is {:.3g}", rail_text(r_, at),
-                             cell_at(r_, at).GBps, usual);
-    finding.remedy =
-        "look at width and rate of the link (ibstat, ethtool), its error counters, and the NIC's "
-        "PCI slot (collctl topo)";
-    v_.findings.push_back(std::move(finding));
-  }
+  for (const RailAt& at : cells_)
+    if (counts(at) && cell_at(r_, at).end == RailEnd::ok &&
+        cell_at(r_, at).GBps < below_ * v_.medians[rate(at)]) {
+      is_slow_.insert(at);
+      v_.slow.push_back(at);
+    }
 }
 
 void Judge::find_hosts() {
@@ -147,31 +142,81 @@ void Judge::find_hosts() {
     const bool has = std::any_of(host.nics.begin(), host.nics.end(),
                                  [&](const RailsNic& nic) { return nic.rdma == v_.rdma; });
     if (has) continue;
-    RailFinding finding;
-    finding.kind = "host";
-    finding.host = host.host;
-    finding.message =
-        format("{} has no RDMA port that can be used, other hosts have: {}", host.host,
-               host.why_no_rdma.empty() ? "none was found" : host.why_no_rdma);
-    finding.remedy = "collctl doctor says more; --net socket tries the interfaces of all hosts";
-    v_.findings.push_back(std::move(finding));
+    Finding& finding = v_.checks.emplace_back();
+    finding.name = "rdma";
+    finding.at = {.kind = SubjectKind::host, .host = host.host};
+    finding.fail(
+        ErrorCode::failed,
+        !v_.rdma ? format("{} has no network interface that can be used", host.host)
+                 : format("{} has no RDMA port that can be used, other hosts have: {}", host.host,
+                          host.why_no_rdma.empty() ? "none was found" : host.why_no_rdma),
+        "collctl doctor says more; --net socket tries the interfaces of all hosts");
+    finding.reason = "host";
   }
 }
 
-void Judge::say_failures() {
+// What is no path of this fabric is no finding against anybody.
+void Judge::check_paths() {
   for (const RailAt& at : cells_) {
-    const RailsCell& cell = cell_at(r_, at);
-    if (!counts(at) || cell.end == RailEnd::ok) continue;
-    RailFinding finding = finding_at(r_, at);
-    finding.kind = rail_word(cell.end);
-    finding.message = format("{}: {}", rail_text(r_, at), cell.text);
-    finding.remedy = remedy_of(cell.end, nic_from(r_, at).rdma);
-    v_.findings.push_back(std::move(finding));
+    const RailResult& cell = cell_at(r_, at);
+    const bool good = cell.end == RailEnd::ok;
+    Finding& finding = v_.checks.emplace_back(finding_at(r_, at));
+    finding.unit = "GB/s";
+    if (good) finding.measured = format("{:.6g}", cell.GBps);
+    if (!counts(at)) {
+      if (!good) finding.status = FindingStatus::not_tested;
+      finding.message = cell.text;
+      continue;
+    }
+    const double usual = v_.medians[rate(at)];
+    if (below_ > 0) {
+      finding.expected = format("{:.6g}", below_ * usual);
+      finding.basis = format("{:g} of the median of paths", below_);
+      if (rate(at) > 0) finding.basis += format(" at {:g} Gb/s", rate(at));
+    }
+    if (good && !is_slow_.contains(at)) continue;
+    finding.reason = good ? "slow" : rail_word(cell.end);
+    if (good)
+      finding.fail(
+          ErrorCode::failed,
+          format("{}: {:.3g} GB/s, the median is {:.3g}", rail_text(r_, at), cell.GBps, usual),
+          "look at width and rate of the link (ibstat, ethtool), its error counters, and "
+          "the NIC's PCI slot (collctl topo)");
+    else
+      finding.fail(cell.end == RailEnd::bad_data ? ErrorCode::bad_data : ErrorCode::failed,
+                   format("{}: {}", rail_text(r_, at), cell.text),
+                   remedy_of(cell.end, nic_from(r_, at).rdma));
   }
+  const auto fails = [](const Finding& f) { return f.status == FindingStatus::fail; };
+  if (v_.tried > 0 || std::any_of(v_.checks.begin(), v_.checks.end(), fails)) return;
+  Finding& none = v_.checks.emplace_back();
+  none.name = "rail";
+  none.fail(ErrorCode::failed, "there is no path between NICs to test");
+  none.reason = "none";
 }
 
-// Names of NICs, of one kind of link, between which every path is good: whoever has most bad ones is
-// left out, until none is left. Variables are the same on all hosts, so a name is in or out on all.
+void Judge::find_culprits() {
+  std::map<std::pair<int, size_t>, size_t> index;  // of NICs among the ends, by host
+  std::vector<std::string> ends;
+  std::vector<EndTrial> trials;
+  const auto end = [&](int host, size_t nic) {
+    const auto [place, is_new] = index.emplace(std::pair(r_.one_host ? 0 : host, nic), ends.size());
+    if (is_new)
+      ends.push_back(
+          format("{} {}", r_.hosts[size_t(host)].host, r_.hosts[size_t(host)].nics[nic].name));
+    return place->second;
+  };
+  for (const RailAt& at : cells_)
+    if (counts(at)) {
+      const RailPair& pair = r_.pairs[at.pair];
+      trials.push_back({end(pair.from, at.from), end(pair.to, at.to), bad(at)});
+    }
+  v_.culprits = blame_ends(trials, ends, SubjectKind::nic, {"path", "paths"});
+}
+
+// Names of NICs, of one kind of link, between which every path is good: whoever has most bad ones
+// is left out, until none is left. Variables are the same on all hosts, so a name is in or out on
+// all.
 std::vector<std::string> Judge::best_names() const {
   std::vector<std::string> best;
   double best_sum = 0;
@@ -277,42 +322,42 @@ void Judge::recommend() {
     v_.note = "no interface of one name connects all hosts well";
 }
 
-RailsVerdict Judge::run() {
+RailsFindings Judge::run() {
   for (const RailsHost& host : r_.hosts)
     for (const RailsNic& nic : host.nics) v_.rdma |= nic.rdma;
   cells_ = all_cells(r_);
   find_fabric();
-  find_hosts();
-  say_failures();
   find_slow();
+  find_hosts();
+  check_paths();
+  find_culprits();
   recommend();
-  const size_t bad_hosts = size_t(std::count_if(v_.findings.begin(), v_.findings.end(),
-                                                [](const auto& f) { return f.kind == "host"; }));
+  const size_t bad_hosts = size_t(std::count_if(v_.checks.begin(), v_.checks.end(),
+                                                [](const auto& f) { return f.reason == "host"; }));
   if (bad_hosts > 0)
-    v_.reasons.push_back(format("{} of {} hosts without RDMA", bad_hosts, r_.hosts.size()));
+    v_.summary.push_back(format("{} of {} hosts without {}", bad_hosts, r_.hosts.size(),
+                                v_.rdma ? "RDMA" : "a NIC"));
   if (v_.good < v_.tried)
-    v_.reasons.push_back(format("{} of {} paths between NICs fail", v_.tried - v_.good, v_.tried));
+    v_.summary.push_back(format("{} of {} paths between NICs fail", v_.tried - v_.good, v_.tried));
   if (!v_.slow.empty())
-    v_.reasons.push_back(
+    v_.summary.push_back(
         format("{} of {} are below {:g} of the median", v_.slow.size(), v_.tried, below_));
-  if (v_.tried == 0) v_.reasons.push_back("there is no path between NICs to test");
-  const bool wrong = std::any_of(v_.findings.begin(), v_.findings.end(), [](const auto& f) {
-    return f.kind == rail_word(RailEnd::bad_data);
-  });
-  if (!v_.reasons.empty()) v_.code = wrong ? ErrorCode::bad_data : ErrorCode::failed;
+  if (v_.tried == 0) v_.summary.push_back("there is no path between NICs to test");
   return std::move(v_);
 }
 
 }  // namespace
 
 std::string rail_text(const RailsReport& r, const RailAt& at) {
-  const RailsPair& pair = r.pairs[at.pair];
+  const RailPair& pair = r.pairs[at.pair];
   return format("{} {} -> {} {}", r.hosts[size_t(pair.from)].host, nic_from(r, at).name,
                 r.hosts[size_t(pair.to)].host, nic_to(r, at).name);
 }
 
-RailsVerdict judge_rails(const RailsReport& report, double below) {
-  return Judge(report, below).run();
+RailsFindings judge_rails(const RailsReport& report, double below) {
+  RailsFindings found = Judge(report, below).run();
+  found.below = below;
+  return found;
 }
 
 }  // namespace collctl::cmd

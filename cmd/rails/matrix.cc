@@ -4,19 +4,19 @@
 
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "cmd/judge/blame.h"
+#include "cmd/rails/pair.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/bootstrap/interfaces.h"
 #include "runtime/links/proxy.h"
-#include "cmd/rails/pair.h"
-#include "runtime/request/settings.h"
 #include "runtime/plan/shape.h"
+#include "runtime/request/settings.h"
 #include "transport/net/ib/settings.h"
 
 namespace collctl::runtime {
 
 namespace {
 
-constexpr double kLeaveSeconds = 10;
 constexpr size_t kMostCells = kMostRailNics * kMostRailNics;
 constexpr size_t kMostRailsText = 8192;
 
@@ -29,7 +29,7 @@ void write(ByteWriter& w, const RailPair& pair) {
   for (const RailResult& cell : pair.cells) {
     w.put(uint8_t(cell.end)).put(cell.GBps).put(cell.first_us);
     w.put(int32_t(cell.from_gid)).put(int32_t(cell.to_gid));
-    for (const std::string* text : {&cell.from_gid_type, &cell.text}) {
+    for (const std::string* text : {&cell.gid_type, &cell.text}) {
       w.put(uint32_t(text->size()));
       w.put_rest(view(*text));
     }
@@ -51,7 +51,7 @@ RailPair read_pair(ByteReader& r) {
     cell.first_us = r.get<double>();
     cell.from_gid = r.get<int32_t>();
     cell.to_gid = r.get<int32_t>();
-    cell.from_gid_type = r.get_string(kMostRailsText);
+    cell.gid_type = r.get_string(kMostRailsText);
     cell.text = r.get_string(kMostRailsText);
   }
   return pair;
@@ -59,21 +59,12 @@ RailPair read_pair(ByteReader& r) {
 
 }  // namespace
 
-std::vector<std::vector<std::pair<int, int>>> rail_rounds(int n) {
-  // The circle method: one stays, the others move on by one place each round; with an odd number
-  // one of them has no partner.
+std::vector<std::vector<std::pair<int, int>>> rail_rounds(int hosts, int sparse_from) {
+  if (sparse_from == 0 || hosts < sparse_from) return cmd::tournament(hosts);
   std::vector<std::vector<std::pair<int, int>>> rounds;
-  if (n < 2) return rounds;
-  const int places = n + n % 2;
-  for (int round = 0; round + 1 < places; ++round) {
-    const auto at = [&](int place) {
-      return place == 0 ? 0 : 1 + (place - 1 + round) % (places - 1);
-    };
-    auto& pairs = rounds.emplace_back();
-    for (int place = 0; place < places / 2; ++place) {
-      const int a = at(place), b = at(places - 1 - place);
-      if (a < n && b < n) pairs.emplace_back(std::min(a, b), std::max(a, b));
-    }
+  for (const cmd::Round& round : cmd::pair_rounds(hosts, sparse_from)) {
+    rounds.emplace_back();
+    for (const cmd::HostGroup& pair : round) rounds.back().emplace_back(pair.at(0), pair.at(1));
   }
   return rounds;
 }
@@ -91,6 +82,7 @@ struct Rails::State {
   std::vector<base::Address> bootstrap_addresses;  // by host: of the connections beside RDMA
   std::vector<int> acting;                         // ranks, by host
   int self = -1;                                   // index of the host that this rank acts for
+  bool all_done = false;                           // with the round, as of the last beat
 
   Status gather_hosts();
   Status gather_nics();
@@ -98,14 +90,17 @@ struct Rails::State {
   RailSide side_with(int other, bool sends);
   Status try_pair(int a, int b, std::vector<RailPair>& found);
   Status run_round(const std::vector<std::pair<int, int>>& pairs);
-  Status share(const std::vector<RailPair>& found, double patience_s);
+  Status share(const std::vector<RailPair>& found);
+  Status beat(bool done);
+  Deadline patience() const;
+  Status run();
 };
 
 Rails::Rails() : state_(std::make_unique<State>()) {}
 Rails::~Rails() = default;
 
-void Rails::cancel() {
-  if (state_->bootstrap) state_->bootstrap->cancel();
+void Rails::abort(const Error& why) {
+  state_->bootstrap->announce_abort(why);
 }
 
 Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
@@ -118,6 +113,7 @@ Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
   CommOptions comm;
   comm.net = options.net;
   comm.start_timeout_s = options.start_timeout_s;
+  comm.op_timeout_s = options.op_timeout_s;
   COLL_ASSIGN(s.settings, read_settings(comm));
   COLL_ASSIGN(const transport::IbSettings ib, transport::read_ib_settings());
   s.roce_version = ib.roce_version;
@@ -130,7 +126,8 @@ Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
   o.size = options.size;
   o.interface = interface;
   o.host = base::host_name();
-  o.deadline = Deadline::after_seconds(s.settings.start_timeout_s);
+  o.deadline = Deadline::after_seconds(options.start_left_s > 0 ? options.start_left_s
+                                                                : s.settings.start_timeout_s);
   o.task = options.task;
   o.cancel = options.cancel;
   o.checks_in = options.checks_in;
@@ -149,7 +146,7 @@ Status Rails::State::gather_hosts() {
   std::vector<uint64_t> hashes(size_t(options.size));
   hashes[size_t(options.rank)] = base::host_hash(options.id.hash());
   COLL_TRY(bootstrap->all_gather(hashes.data(), sizeof(uint64_t),
-                                 Deadline::after_seconds(settings.start_timeout_s)));
+                                 Deadline::after_seconds(settings.op_timeout_s)));
   const HostGroups groups = group_by_host(hashes);
   matrix.one_host = groups.size() == 1;
   if (matrix.one_host)
@@ -199,7 +196,7 @@ Status Rails::State::gather_nics() {
     memory.resize(RailPath::memory_bytes(options.message_bytes));
   }
   COLL_ASSIGN(const auto texts, bootstrap->all_gather_blobs(
-                                    w.bytes(), Deadline::after_seconds(settings.start_timeout_s)));
+                                    w.bytes(), Deadline::after_seconds(settings.op_timeout_s)));
   for (const int rank : acting) {
     const Bytes& text = texts[size_t(rank)];
     ByteReader r(text);
@@ -227,6 +224,8 @@ RailSide Rails::State::side_with(int other, bool sends) {
   side.memory = {.data = memory.data(), .message_bytes = options.message_bytes};
   side.seconds = options.seconds;
   side.timeout_s = options.timeout_s;
+  side.op_timeout_s = settings.op_timeout_s;
+  side.beat = [this] { return beat(false); };
   side.roce_version = roce_version;
   return side;
 }
@@ -245,11 +244,10 @@ Status Rails::State::try_pair(int a, int b, std::vector<RailPair>& found) {
 }
 
 // All ranks get what the lower host of each pair found.
-Status Rails::State::share(const std::vector<RailPair>& found, double patience_s) {
+Status Rails::State::share(const std::vector<RailPair>& found) {
   ByteWriter w;
   for (const RailPair& pair : found) write(w, pair);
-  COLL_ASSIGN(const auto texts,
-              bootstrap->all_gather_blobs(w.bytes(), Deadline::after_seconds(patience_s)));
+  COLL_ASSIGN(const auto texts, bootstrap->all_gather_blobs(w.bytes(), patience()));
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     ByteReader r(texts[rank]);
     while (r.ok() && !r.at_end()) {
@@ -267,40 +265,58 @@ Status Rails::State::share(const std::vector<RailPair>& found, double patience_s
   return {};
 }
 
-Status Rails::State::run_round(const std::vector<std::pair<int, int>>& pairs) {
-  std::vector<RailPair> found;
-  double patience_s = 0;
-  for (const auto& [a, b] : pairs) {
-    const RailHost &one = matrix.hosts[size_t(a)], &two = matrix.hosts[size_t(b)];
-    RailSide size_of;
-    size_of.mine = &one;
-    size_of.theirs = &two;
-    size_of.seconds = options.seconds;
-    size_of.timeout_s = options.timeout_s;
-    patience_s = std::max(patience_s, 2 * rails_patience(size_of));
-    if (self != a && self != b) continue;
-    COLL_TRY_IN(try_pair(a, b, found), format("{} and {}", one.host, two.host));
-    if (self == b) found.clear();  // the other end says the same
-  }
-  return share(found, patience_s);
+// While pairs of hosts are at it all ranks meet every so often: who waits hears that those who test
+// go on, and a rank that hangs is known soon, however long a round takes.
+Status Rails::State::beat(bool done) {
+  std::vector<uint8_t> all(size_t(options.size));
+  all[size_t(options.rank)] = uint8_t(done);
+  COLL_TRY(bootstrap->all_gather(all.data(), 1, patience()));
+  all_done = std::all_of(all.begin(), all.end(), [](uint8_t each) { return each != 0; });
+  return {};
 }
 
-Result<RailMatrix> Rails::run() {
-  State& s = *state_;
-  COLL_TRY_IN(s.gather_hosts(), "finding the hosts");
-  COLL_TRY_IN(s.gather_nics(), "finding the NICs");
-  const auto rounds = rail_rounds(int(s.matrix.hosts.size()));
-  for (size_t i = 0; i < rounds.size(); ++i) {
-    if (s.options.rank == 0 && s.options.progress)
-      s.options.progress(format("rails: round {} of {}", i + 1, rounds.size()));
-    COLL_TRY(s.run_round(rounds[i]));
+// From one beat to the next a rank takes one step beyond the second in which none is due. By that
+// second the partner of a rank that hangs is first to say so.
+Deadline Rails::State::patience() const {
+  const double step_s = 1 + options.seconds + options.timeout_s;
+  return Deadline::after_seconds(std::max(settings.op_timeout_s, step_s) + kRailBeatSeconds);
+}
+
+Status Rails::State::run_round(const std::vector<std::pair<int, int>>& pairs) {
+  std::vector<RailPair> found;
+  for (const auto& [a, b] : pairs) {
+    if (self != a && self != b) continue;
+    COLL_TRY_IN(try_pair(a, b, found),
+                format("{} and {}", matrix.hosts[size_t(a)].host, matrix.hosts[size_t(b)].host));
+    if (self == b) found.clear();  // the other end says the same
   }
-  std::stable_sort(s.matrix.pairs.begin(), s.matrix.pairs.end(),
+  for (all_done = false; !all_done;) COLL_TRY(beat(true));
+  return share(found);
+}
+
+Status Rails::State::run() {
+  COLL_TRY_IN(gather_hosts(), "finding the hosts");
+  COLL_TRY_IN(gather_nics(), "finding the NICs");
+  const auto rounds = rail_rounds(int(matrix.hosts.size()), options.sparse_from);
+  for (size_t i = 0; i < rounds.size(); ++i) {
+    if (options.rank == 0 && options.progress)
+      options.progress(format("rails: round {} of {}", i + 1, rounds.size()));
+    COLL_TRY(run_round(rounds[i]));
+  }
+  std::stable_sort(matrix.pairs.begin(), matrix.pairs.end(),
                    [](const RailPair& a, const RailPair& b) {
                      return std::pair(a.from, a.to) < std::pair(b.from, b.to);
                    });
-  COLL_TRY_IN(s.bootstrap->finish(Deadline::after_seconds(kLeaveSeconds)), "finish");
-  return std::move(s.matrix);
+  COLL_TRY_IN(bootstrap->finish(patience()), "finish");
+  return {};
+}
+
+Result<RailMatrix> Rails::run() {
+  if (Status found = state_->run(); !found) {
+    abort(found.error());
+    return std::move(found.error());
+  }
+  return std::move(state_->matrix);
 }
 
 }  // namespace collctl::runtime

@@ -1,9 +1,10 @@
 // `rails`: every NIC of every host against every NIC of every other, by real transfers. One rank of
 // each host acts, the others only take part in the exchanges. All pairs of hosts are tried in
-// rounds, in which each host is in one pair: n hosts take n - 1 rounds (n, if odd). Ranks of one
+// rounds, in which each host is in one pair: n hosts take n - 1 rounds (n, if odd), or about
+// 2 log2 n rounds where not every pair is wanted. Ranks of one
 // host alone try that host's NICs against each other.
 //
-// Threads: one calls join and run; cancel() any.
+// Threads: one calls join and run; abort() any.
 #pragma once
 #include <functional>
 #include <memory>
@@ -25,11 +26,11 @@ struct RailPair {
 struct RailMatrix {
   std::vector<RailHost> hosts;  // in the order of their ranks
   bool one_host = false;        // there is one: its NICs were tried against each other
-  std::vector<RailPair> pairs;  // both directions of each pair of hosts; of one host, one
+  std::vector<RailPair> pairs;  // both directions of each pair tried; of one host, one
 };
 
-// The rounds of a tournament: in each, every one of n has at most one partner; every pair once.
-std::vector<std::vector<std::pair<int, int>>> rail_rounds(int n);
+// Which hosts are tried in each round; `sparse_from` as in Rails::Options. Pure.
+std::vector<std::vector<std::pair<int, int>>> rail_rounds(int hosts, int sparse_from);
 
 class Rails {
  public:
@@ -38,21 +39,25 @@ class Rails {
     int rank = 0, size = 1;
     std::string net;  // "", "ib" or "socket"
     double start_timeout_s = 60;
+    double start_left_s = 0;               // as in CommOptions
+    double op_timeout_s = 0;               // of a rank that does not move; 0: knob
     std::string task;                      // as in CommOptions
     std::shared_ptr<base::Cancel> cancel;  // of join(), as in CommOptions
     std::function<void()> checks_in;       // as in CommOptions
     uint32_t message_bytes = 1u << 20;
-    double seconds = 0.02;                             // of streaming, each path
-    double timeout_s = 3;                              // of a path that hangs
+    double seconds = 0.02;  // of streaming, each path
+    double timeout_s = 3;   // of a path that hangs
+    // From so many hosts on not all pairs, but those of cmd::pair_rounds; 0: always all.
+    int sparse_from = 0;
     std::function<void(const std::string&)> progress;  // of rank 0
   };
   // Errors: usage: fewer than two ranks, a knob; unavailable: --net ib without a port.
   static Result<std::unique_ptr<Rails>> join(const Options& options);
   ~Rails();
-  // The same on every rank.
+  // The same on every rank. Who fails tells the others why.
   Result<RailMatrix> run();
-  // Calls in flight end with an error.
-  void cancel();
+  // Calls in flight, here and on the other ranks, end with this reason.
+  void abort(const Error& why);
 
  private:
   Rails();

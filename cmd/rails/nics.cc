@@ -41,13 +41,13 @@ RailNic nic_of(const IbPort& port) {
       .gids = port.gids};
 }
 
-Status find_interfaces_of_host(const RailNicWish& wish, RailHost& found) {
-  const bool named = !wish.interfaces.empty();
+Status find_interfaces_of_host(const RailNicFilter& filter, RailHost& found) {
+  const bool named = !filter.interfaces.empty();
   auto interfaces =
-      find_interfaces(named ? wish.interfaces : kOtherInterfaces, wish.family, nullptr, 64);
+      find_interfaces(named ? filter.interfaces : kOtherInterfaces, filter.family, nullptr, 64);
   // A host with nothing but loopback can still be tried against itself.
   if (!interfaces && !named && interfaces.error().code == ErrorCode::unavailable)
-    interfaces = find_interfaces("=lo", wish.family, nullptr, 1);
+    interfaces = find_interfaces("=lo", filter.family, nullptr, 1);
   if (!interfaces) return std::move(interfaces.error());
   const auto facts = base::net_interfaces();
   for (const Interface& each : *interfaces) {
@@ -64,9 +64,9 @@ Status find_interfaces_of_host(const RailNicWish& wish, RailHost& found) {
 
 }  // namespace
 
-Status find_rail_nics(const RailNicWish& wish, RailHost& found, std::shared_ptr<void>& keep) {
+Status find_rail_nics(const RailNicFilter& filter, RailHost& found, std::shared_ptr<void>& keep) {
   COLL_ASSIGN(const transport::IbSettings settings, transport::read_ib_settings());
-  if (wish.net != "socket") {
+  if (filter.net != "socket") {
     Result<std::shared_ptr<IbDevices>> devices =
         settings.disabled ? Error(ErrorCode::unavailable, "COLLCTL_IB_DISABLE is set")
                           : IbDevices::open(settings);
@@ -79,7 +79,7 @@ Status find_rail_nics(const RailNicWish& wish, RailHost& found, std::shared_ptr<
       found.why_no_rdma = devices.error().chain().substr(0, kMostWord);
     }
   }
-  if (found.nics.empty() && wish.net != "ib") COLL_TRY(find_interfaces_of_host(wish, found));
+  if (found.nics.empty() && filter.net != "ib") COLL_TRY(find_interfaces_of_host(filter, found));
   bound(found);
   return {};
 }

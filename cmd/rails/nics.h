@@ -36,14 +36,14 @@ struct RailHost {
   std::string why_no_rdma;          // empty when RDMA ports were found, or none were wanted
 };
 
-struct RailNicWish {
+struct RailNicFilter {
   std::string net;                 // "", "ib" or "socket"
   std::string interfaces, family;  // as SOCKET_IFNAME and SOCKET_FAMILY
 };
 // `found.nics` are RDMA ports where there are any and `net` is not "socket", else interfaces.
 // `keep` holds the RDMA devices open. Errors: usage: a knob; unavailable: net is "ib" and there is
 // no port.
-Status find_rail_nics(const RailNicWish& wish, RailHost& found, std::shared_ptr<void>& keep);
+Status find_rail_nics(const RailNicFilter& filter, RailHost& found, std::shared_ptr<void>& keep);
 
 Bytes encode(const RailHost& host);
 // Error: lost: malformed, or longer than allowed.

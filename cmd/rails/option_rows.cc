@@ -1,11 +1,38 @@
-// The rows of `rails` in THE table of options.
+// The rows of `rails` in THE tables of commands and options.
 #include "cmd/cli/option_rows.h"
 #include "cmd/rails/rails.h"
+#include "cmd/report/options.h"
 
 namespace collctl::cmd {
 
-void add_rails_options(std::vector<Option>& t) {
-  const Adder add{t, Group::measure, kRails};
+Command rails_row(uint32_t own) {
+  return {
+      .name = "rails",
+      .kind = CommandKind::task,
+      .arguments = "[launch options] [options]",
+      .scopes = kTask | own,
+      .summary = "every NIC of every host against every other: reach, GB/s",
+      .description =
+          "Sends real data from each NIC of each host to each NIC of every other and back, and "
+          "prints a table for each pair of hosts: GB/s, or why nothing passes. NICs are RDMA "
+          "ports, or the network interfaces where no host has RDMA or with --net socket. All "
+          "paths "
+          "between two hosts are connected at the same time, so that those that hang cost one "
+          "time-out; then they stream one after another. Pairs of hosts go in rounds, a host in "
+          "one pair at a time. It prints facts of each NIC (rate, MTU, the GID that is used), "
+          "what is slower than most is marked, every failure comes with a remedy, and the last "
+          "line is what to set so that jobs use the good ones. Exit code 1 when a path fails or "
+          "is "
+          "slow. With one host alone its NICs loop back to each other. collctl run rails is the "
+          "same.",
+      .examples = {{"collctl rails -H node[01-04]", "four hosts, their RDMA ports"},
+                   {"collctl run -H a,b rails --net socket", "the interfaces of two"},
+                   {"collctl rails -H a,b --json", "one JSON object"}},
+      .run = rails_command};
+}
+
+void add_rails_options(std::vector<Option>& t, uint32_t own) {
+  const Adder add{t, Group::measure, own};
   add({.name = "message",
        .kind = ValueKind::size,
        .value = "SIZE",
@@ -33,8 +60,10 @@ void add_rails_options(std::vector<Option>& t) {
        .fallback = "0.7",
        .minimum = 0,
        .maximum = 1,
-       .help = "paths below F times the median are slow (rails)",
-       .more = "The median of the paths between NICs of the same rate. 0: none is slow."});
+       .scopes = own | kCheck,
+       .help = "below F times the median of its peers is slow (rails, check)",
+       .more = "Of paths: the median of those between NICs of the same rate. 0: none is slow."});
+  add_file_option(t, own, kDrawnChecks, kDrawnAndMonitored);
 }
 
 }  // namespace collctl::cmd

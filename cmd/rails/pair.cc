@@ -16,7 +16,7 @@ using transport::PeerInfo;
 
 constexpr uint32_t kRailTag = 0x5241494c;  // of the two ends' messages
 constexpr uint32_t kPurpose = 0x7261696c;  // of their edges
-constexpr double kSlackSeconds = 20;       // of the peer's processor, for what only it does
+constexpr double kSlackSeconds = 1;        // of the peer's processor, for what only it does
 constexpr double kRailGoodbyeSeconds = 1;
 constexpr size_t kMostBlob = 4096, kMostRailText = 4096;
 
@@ -33,6 +33,11 @@ PeerInfo peer_info(const RailHost& host, const RailNic& nic, const base::Address
   info.net_address_length = uint32_t(at.length);
   host.host.copy(info.host, sizeof info.host - 1);
   return info;
+}
+
+Error unreadable(const RailHost& peer) {
+  return Error(ErrorCode::lost, format("the rail data of {} is malformed", peer.host))
+      .blame(peer.rank);
 }
 
 class PairTest {
@@ -55,7 +60,7 @@ class PairTest {
   Status agree_all();
   Status stream_all();
   Status leave();
-  Result<Bytes> swap(const Bytes& mine);
+  Result<Bytes> swap(Bytes mine);
   static void write(ByteWriter& w, const RailResult& result);
   static RailResult read(ByteReader& r);
   void settle(size_t cell, const RailResult& mine, const RailResult& theirs);
@@ -63,6 +68,7 @@ class PairTest {
   const RailSide& side_;
   std::vector<RailResult> results_;
   std::vector<Way> ways_;
+  int64_t heard_ns_ = now_ns(), beat_ns_ = now_ns();  // of the peer, of all
 };
 
 void PairTest::judge() {
@@ -88,7 +94,7 @@ void PairTest::make_way(size_t from, size_t to) {
   services.secret = side_.secret;
   services.comm_hash = side_.comm_hash;
   services.helper_threads = 0;
-  if (my_nic.rdma()) services.nics = {my_nic.name};
+  if (my_nic.rdma()) end.spec.nic.name = my_nic.name;
   // Inside one host the kernel passes packets on itself, whatever interface is named.
   const bool apart = side_.mine->network_namespace != side_.theirs->network_namespace ||
                      side_.mine->hash != side_.theirs->hash;
@@ -99,25 +105,35 @@ void PairTest::make_way(size_t from, size_t to) {
   ways_.push_back(std::move(way));
 }
 
-Result<Bytes> PairTest::swap(const Bytes& mine) {
-  const Deadline deadline = Deadline::after_seconds(kSlackSeconds + 2 * side_.timeout_s);
+// A peer that lives is heard of after each step, which may take its whole time; what has passed
+// since then counts. The sending end says when the next beat is due.
+Result<Bytes> PairTest::swap(Bytes mine) {
+  const double step_s = side_.seconds + side_.timeout_s + kSlackSeconds;
+  const Deadline deadline =
+      Deadline::at_ns(heard_ns_ + int64_t(std::max(side_.op_timeout_s, step_s) * 1e9));
   const int peer = side_.theirs->rank;
   const std::string context = format("rails of {} and {}", side_.mine->host, side_.theirs->host);
+  bool due = double(now_ns() - beat_ns_) / 1e9 >= kRailBeatSeconds;
+  mine.push_back(uint8_t(due));
   COLL_TRY_IN(side_.bootstrap->send(peer, kRailTag, mine, deadline), context);
   auto theirs = side_.bootstrap->recv(peer, kRailTag, deadline);
   if (!theirs) return std::move(theirs.error()).within(context);
+  if (theirs->empty()) return unreadable(*side_.theirs);
+  if (!side_.sends) due = theirs->back() != 0;
+  theirs->pop_back();
+  if (due) {
+    COLL_TRY(side_.beat());
+    beat_ns_ = now_ns();
+  }
+  heard_ns_ = now_ns();
   return theirs;
-}
-
-Error unreadable(const RailHost& peer) {
-  return Error(ErrorCode::lost, format("the rail data of {} is malformed", peer.host))
-      .blame(peer.rank);
 }
 
 Status PairTest::exchange_blobs() {
   ByteWriter w;
+  const Deadline deadline = Deadline::after_seconds(side_.timeout_s);
   for (Way& way : ways_) {
-    way.mine = way.path->describe(Deadline::after_seconds(side_.timeout_s));
+    way.mine = way.path->describe(deadline);
     w.put_bytes(way.mine);
   }
   COLL_ASSIGN(const Bytes theirs, swap(w.bytes()));
@@ -243,11 +259,6 @@ Result<std::vector<RailResult>> PairTest::run() {
 
 Result<std::vector<RailResult>> try_rails(const RailSide& side) {
   return PairTest(side).run();
-}
-
-double rails_patience(const RailSide& side) {
-  const auto ways = double(side.mine->nics.size() * side.theirs->nics.size());
-  return 3 * kSlackSeconds + ways * (side.seconds + side.timeout_s + 1);
 }
 
 }  // namespace collctl::runtime

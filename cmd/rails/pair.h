@@ -5,11 +5,12 @@
 //
 // Threads: the caller's, and while paths are connected one for each.
 #pragma once
+#include <functional>
 #include <vector>
 
+#include "cmd/rails/path.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/links/proxy.h"
-#include "cmd/rails/path.h"
 
 namespace collctl::runtime {
 
@@ -23,15 +24,17 @@ struct RailSide {
   base::Secret secret{};
   uint64_t comm_hash = 0;
   RailMemory memory;
-  double seconds = 0.02;  // of streaming, each
-  double timeout_s = 3;   // of a path that hangs
+  double seconds = 0.02;     // of streaming, each
+  double timeout_s = 3;      // of a path that hangs
+  double op_timeout_s = 30;  // of a peer that does not move
   int roce_version = 2;
+  // Called on both ends at the same step, kRailBeatSeconds after the last one at the earliest.
+  std::function<Status()> beat;
 };
+inline constexpr double kRailBeatSeconds = 1;
 
 // By NIC of the sending host, then of the other; the same on both ends. Errors are the peer's or
 // the bootstrap's: then nothing more can be tried.
 Result<std::vector<RailResult>> try_rails(const RailSide& side);
-// How long it takes at most, seconds; for those who wait for the result.
-double rails_patience(const RailSide& side);
 
 }  // namespace collctl::runtime

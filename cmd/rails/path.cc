@@ -57,7 +57,7 @@ RailResult judge_rail(const RailNic& from, const RailNic& to, int roce_version) 
   }
   result.from_gid = pair->sender.index;
   result.to_gid = pair->receiver.index;
-  result.from_gid_type = transport::gid_type_text(pair->sender.type);
+  result.gid_type = transport::gid_type_text(pair->sender.type);
   return result;
 }
 
@@ -217,17 +217,17 @@ Status RailPath::stream_in(Deadline deadline) {
     COLL_ASSIGN(requests[slot], post(memory_.data + size_t(slot) * bytes, bytes, memory, deadline));
   }
   int64_t first_ns = 0, last_ns = 0;
-  for (uint32_t came = 0;; ++came) {
-    const uint32_t slot = came % kWindow;
+  for (uint32_t arrived = 0;; ++arrived) {
+    const uint32_t slot = arrived % kWindow;
     COLL_ASSIGN(const NetDone done, finish(requests[slot], deadline));
     if (done.bytes == 0) break;
     if (done.bytes != bytes)
       return Error(ErrorCode::bad_data,
                    format("a message of {} bytes arrived with {}", bytes, done.bytes));
     last_ns = now_ns();
-    if (came == 0) first_ns = last_ns;
-    if (came > 0 && last_ns > first_ns)
-      GBps_ = double(came) * double(bytes) / double(last_ns - first_ns);
+    if (arrived == 0) first_ns = last_ns;
+    if (arrived > 0 && last_ns > first_ns)
+      GBps_ = double(arrived) * double(bytes) / double(last_ns - first_ns);
     COLL_ASSIGN(requests[slot], post(memory_.data + size_t(slot) * bytes, bytes, memory, deadline));
   }
   for (uint32_t slot = 0; slot < kWindow; ++slot)

@@ -33,8 +33,8 @@ struct RailResult {
   double GBps = 0;                 // 1e9 bytes per second, as the receiver saw it
   double first_us = 0;             // what the first small message took, at the sender
   int from_gid = -1, to_gid = -1;  // entries of the ports' tables; -1: none is used
-  std::string from_gid_type;       // "RoCE v2"
-  std::string text;                // when not ok: the reason
+  std::string gid_type = {};       // of the sender: "RoCE v2"
+  std::string text = {};           // when not ok: the reason
 };
 
 // What two ports' facts say before anything is sent: unlike or no_address, else ok with the GIDs

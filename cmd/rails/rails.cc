@@ -3,14 +3,15 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/job/options.h"
-#include "cmd/report/options.h"
-#include "cmd/report/document_file.h"
 #include "cmd/job/dry_run.h"
+#include "cmd/job/options.h"
 #include "cmd/job/talk.h"
-#include "cmd/text/progress.h"
+#include "cmd/judge/bench.h"
 #include "cmd/rails/rails.h"
+#include "cmd/report/document_file.h"
+#include "cmd/report/options.h"
 #include "cmd/report/report.h"
+#include "cmd/text/progress.h"
 
 namespace collctl::cmd {
 namespace {
@@ -58,11 +59,12 @@ Result<TaskSpec> rails_task(const ParsedLine& line) {
   TaskSpec task{.task = &kRailsTask, .settings = {}, .options = spec.to_json()};
   task.settings.device_request = DeviceRequest::cpu;
   task.settings.start_timeout_s = line.has("start-timeout") ? line.number("start-timeout", 0) : 0;
+  task.settings.op_timeout_s = line.has("op-timeout") ? line.number("op-timeout", 0) : 0;
   task.settings.verbosity = line.times("verbose");
   return task;
 }
 
-// One rank for each host acts; of one host two, whose NICs meet.
+// One rank for each host acts; of one host two, whose NICs reach each other.
 ParsedLine with_ranks(const ParsedLine& given) {
   ParsedLine line = given;
   const bool hosts = line.has("hosts") || line.has("hostfile");
@@ -79,7 +81,9 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
   COLL_TRY(adopt(launch));
   COLL_ASSIGN(const TaskSpec task, or_decline(launch, rails_task(line)));
-  COLL_ASSIGN(const OutputOptions output, or_decline(launch, interpret_output(line, nullptr)));
+  constexpr FileKinds kFiles{.pictures = true, .monitoring = true};
+  COLL_ASSIGN(const OutputOptions output,
+              or_decline(launch, interpret_output(line, nullptr, kFiles)));
   for (const OutputFile& file : output.files)
     COLL_TRY(or_decline(launch, check_writable(file.path)));
   if (launch.ranks == 0 && launch.launcher == LauncherKind::local && !launch.joins())
@@ -93,7 +97,6 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
   RailsSink sink(console, !quiet);
   const JobOutcome outcome = run_task_job(launch, task, sink);
   const std::string record = sink.finish();
-  const bool json = output.format == Format::json;
   if (record.empty()) {
     // Without a record the job has failed, and says why.
     Error error = outcome.error.value_or(Error(ErrorCode::defect, "no rank reported anything"));
@@ -103,34 +106,28 @@ Result<int> rails_command(const ParsedLine& given, Console& console) {
   }
   COLL_ASSIGN(const RailsReport report, read_rails(record));
   const double below = line.number("below", 0);
-  const RailsVerdict verdict = judge_rails(report, below);
-  const auto as_json = [&] { return rails_json(report, verdict); };
-  int code = outcome.error ? outcome.exit_code : 0;
-  if (verdict.code != ErrorCode{} &&
-      (code == 0 || base::severity(verdict.code) > base::severity(outcome.error->code)))
-    code = int(verdict.code);
-  if (!speaks) return code;
-  console.out(
-      json
-          ? as_json()
-          : rails_text(report, verdict,
-                       {.quiet = output.quiet, .all_pairs = output.verbosity > 0, .below = below}));
+  RailsFindings found = judge_rails(report, below);
+  for (Finding& host : left_out_findings(outcome.hosts)) {
+    found.summary.push_back(host.message);
+    found.checks.push_back(std::move(host));
+  }
+  Verdict verdict = found.verdict(outcome.error);
+  if (!speaks) return verdict.exit_code();
+  const std::string json = rails_json(report, found, verdict);
+  console.out(output.format == Format::json ? json
+                                            : rails_text(report, found, verdict,
+                                                         {.quiet = output.quiet,
+                                                          .all_pairs = output.verbosity > 0,
+                                                          .below = below,
+                                                          .width = size_t(console.out_width())}));
   if (outcome.error) console.print_error(*outcome.error);
-  if (output.files.empty()) return code;
-  const size_t hosts = report.hosts.size();
-  const Document document{
-      .title = format("collctl rails: {}",
-                      hosts == 1 ? report.hosts[0].host : format("{} hosts", hosts)),
-      .json = as_json(),
-      .rows = "checks",
-      .list = rails_list(report, verdict),
-      .text = rails_text(report, verdict, {.quiet = false, .all_pairs = true, .below = below}),
-      .svg = ""};
+  if (output.files.empty()) return verdict.exit_code();
+  const Document document = rails_document(report, found, verdict, json);
   if (Status written = write_documents(output.files, document); !written.ok()) {
     console.print_error(written.error());
-    if (code == 0) code = int(written.error().code);
+    verdict.worsen(written.error());
   }
-  return code;
+  return verdict.exit_code();
 }
 
 }  // namespace collctl::cmd

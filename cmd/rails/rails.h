@@ -1,6 +1,6 @@
 // `rails`: every NIC of every host against every NIC of every other. The ranks find it out
-// (matrix.h), rank 0 sends it as one record (record.cc), the judgement
-// (judge.cc) and the reports (text.cc, rails_json.cc) are pure. Threads: values.
+// (matrix.h), rank 0 sends it as one record (record.cc), the judgement (judge.cc) and the reports
+// (text.cc) are pure. Threads: values.
 #pragma once
 #include <map>
 #include <optional>
@@ -10,8 +10,12 @@
 #include "base/json_writer.h"
 #include "base/result.h"
 #include "cmd/cli/parse.h"
+#include "cmd/judge/verdict.h"
 #include "cmd/measure/task.h"
 #include "cmd/rails/matrix.h"
+#include "cmd/report/document_file.h"
+#include "cmd/report/paths.h"
+#include "cmd/text/table.h"
 
 namespace collctl::cmd {
 
@@ -21,6 +25,7 @@ struct RailsSpec {
   double seconds = 0.02;  // of streaming on each path
   double timeout_s = 3;   // of a path that hangs
   std::string net;        // "", ib, socket
+  int sparse_from = 0;    // hosts from which on not all pairs are tried (Rails::Options)
 
   std::string to_json() const;
   static Result<RailsSpec> from_json(const std::string& text);
@@ -44,22 +49,12 @@ struct RailsHost {
   std::vector<std::string> unused;
   std::string why_no_rdma;
 };
-using runtime::RailEnd;
-struct RailsCell {
-  RailEnd end = RailEnd::ok;
-  double GBps = 0, first_us = 0;
-  int from_gid = -1, to_gid = -1;
-  std::string gid_type = {}, text = {};
-};
-struct RailsPair {
-  int from = 0, to = 0;          // indexes of hosts
-  std::vector<RailsCell> cells;  // by NIC of `from`, then of `to`
-};
+using runtime::RailEnd, runtime::RailPair, runtime::RailResult;
 struct RailsReport {
   bool one_host = false;
   uint64_t message_bytes = 0;
   std::vector<RailsHost> hosts;
-  std::vector<RailsPair> pairs;
+  std::vector<RailPair> pairs;
 };
 
 // "ok", "unlike", "gid", "no-route", "no-answer", "mtu", "failed", "wrong-data": stable, for
@@ -81,40 +76,44 @@ struct RailAt {
 // "node01 mlx5_0:1 -> node02 mlx5_1:1"
 std::string rail_text(const RailsReport& report, const RailAt& at);
 
-struct RailFinding {
-  std::string kind;  // a word of rail_word, "slow" or "host"
-  std::string message, remedy;
-  std::string host, peer, nic, peer_nic;
-};
-struct RailsVerdict {
+struct RailsFindings {
   bool rdma = false;                 // what was tried is RDMA, else interfaces
   bool rail_only = false;            // NICs reach only those of their name
   std::map<double, double> medians;  // GB/s by the slower NIC's rate (Gb/s)
   std::vector<RailAt> slow;
   size_t good = 0, tried = 0;  // paths; of a rail-only fabric those inside a rail
-  double median_GBps = 0, least_GBps = 0;
-  std::vector<RailFinding> findings;
-  std::string recommended;  // variables; empty: nothing can be recommended
-  std::string note;         // about that line; may be empty
-  ErrorCode code{};         // 0: passed
-  std::vector<std::string> reasons;
+  double median_GBps = 0, least_GBps = 0, below = 0;
+  // Of every path, and of hosts; the reason of what fails is a word of rail_word, "slow" or "host".
+  std::vector<Finding> checks;
+  std::vector<Culprit> culprits;
+  std::string recommended;           // variables; empty: nothing can be recommended
+  std::string note;                  // about that line; may be empty
+  std::vector<std::string> summary;  // unless all passed: the reasons
+  Verdict verdict(std::optional<Error> error) const { return {checks, std::move(error), summary}; }
 };
 // `below`: a path is slow that has less than so much of the median of its kind; 0: none is.
-RailsVerdict judge_rails(const RailsReport& report, double below);
-
-// Every route between two NICs as a check, the form of all reports: a JSON list.
-std::string rails_list(const RailsReport& report, const RailsVerdict& verdict);
+RailsFindings judge_rails(const RailsReport& report, double below);
 
 struct RailsTextStyle {
   bool quiet = false, all_pairs = false;
   double below = 0;
+  size_t width = kNoWidth;  // of the tables
 };
-std::string rails_text(const RailsReport& report, const RailsVerdict& verdict,
-                       const RailsTextStyle& style);
-std::string rails_json(const RailsReport& report, const RailsVerdict& verdict);
+std::string rails_text(const RailsReport& report, const RailsFindings& found,
+                       const Verdict& verdict, const RailsTextStyle& style);
+// Of a job that broke off: collctl.error/1 around what was found before.
+std::string rails_json(const RailsReport& report, const RailsFindings& found,
+                       const Verdict& verdict);
 
-// The command, and the rows of its options.
+// With its picture; `json`: of rails_json().
+Document rails_document(const RailsReport& report, const RailsFindings& found,
+                        const Verdict& verdict, std::string json);
+// Ends are "node01 eth0"; a path that is none of this fabric was not tried.
+PathMatrix rails_paths(const RailsReport& report, const RailsFindings& found);
+
+// The command, its row and those of its options.
 Result<int> rails_command(const ParsedLine& line, Console& console);
-void add_rails_options(std::vector<Option>& table);
+Command rails_row(uint32_t own);
+void add_rails_options(std::vector<Option>& table, uint32_t own);
 
 }  // namespace collctl::cmd

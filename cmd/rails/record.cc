@@ -59,7 +59,7 @@ static void fields(JsonRecord& io, RailsHost& host) {
   io.field("why_no_rdma", host.why_no_rdma);
 }
 
-static void fields(JsonRecord& io, RailsCell& cell) {
+static void cell_fields(JsonRecord& io, RailResult& cell) {
   io.name("end", cell.end, runtime::kRailEndCount, rail_word);
   io.field("GBps", cell.GBps, 0, 1e9);
   io.field("first_us", cell.first_us, 0, 1e12);
@@ -73,12 +73,13 @@ static void fields(JsonRecord& io, RailsReport& report) {
   io.field("one_host", report.one_host);
   io.field("message_bytes", report.message_bytes);
   io.field("hosts", report.hosts);
-  io.list("pairs", report.pairs, [&](RailsPair& pair) {
+  io.list("pairs", report.pairs, [&](RailPair& pair) {
     io.object("pairs", [&] {
       const int last = int(report.hosts.size()) - 1;
       io.field("from", pair.from, 0, last);
       io.field("to", pair.to, 0, last);
-      io.field("cells", pair.cells);
+      io.list("cells", pair.cells,
+              [&](RailResult& cell) { io.object("cells", [&] { cell_fields(io, cell); }); });
       if (io.status() && pair.cells.size() != report.hosts[size_t(pair.from)].nics.size() *
                                                   report.hosts[size_t(pair.to)].nics.size())
         io.fail("cells", "one for each two NICs");
@@ -97,19 +98,7 @@ RailsReport report_of(const runtime::RailMatrix& matrix, uint64_t message_bytes)
     out.why_no_rdma = host.why_no_rdma;
     for (const auto& nic : host.nics) out.nics.push_back(nic_of(nic));
   }
-  for (const auto& pair : matrix.pairs) {
-    RailsPair& out = report.pairs.emplace_back();
-    out.from = pair.from;
-    out.to = pair.to;
-    for (const auto& cell : pair.cells)
-      out.cells.push_back({.end = cell.end,
-                           .GBps = cell.GBps,
-                           .first_us = cell.first_us,
-                           .from_gid = cell.from_gid,
-                           .to_gid = cell.to_gid,
-                           .gid_type = cell.from_gid_type,
-                           .text = cell.text});
-  }
+  report.pairs = matrix.pairs;
   return report;
 }
 
@@ -138,15 +127,18 @@ Status run_rails(const TaskContext& context) {
   options.size = size;
   options.net = spec.net;
   if (task.settings.start_timeout_s > 0) options.start_timeout_s = task.settings.start_timeout_s;
+  options.start_left_s = task.settings.start_left_s;
+  options.op_timeout_s = task.settings.op_timeout_s;
   options.cancel = start_cancel();
   options.checks_in = [&sink = context.sink] { sink.checks_in(); };
   if (sink.every_rank()) options.task = task_text("rails", task.options, kAlike);
   options.message_bytes = uint32_t(spec.message_bytes);
   options.seconds = spec.seconds;
   options.timeout_s = spec.timeout_s;
+  options.sparse_from = spec.sparse_from;
   options.progress = [&sink = context.sink](const std::string& text) { sink.progress(text); };
   COLL_ASSIGN(const auto rails, runtime::Rails::join(options));
-  const AbortScope aborted([&](const Error&) { rails->cancel(); });
+  const AbortScope aborted([&](const Error& why) { rails->abort(why); });
   sink.phase(rank, "measure");
   COLL_ASSIGN(const runtime::RailMatrix matrix, rails->run());
   if (rank == 0 || sink.every_rank()) {
@@ -158,13 +150,15 @@ Status run_rails(const TaskContext& context) {
 
 }  // namespace
 
-const RankTask kRailsTask{.name = "rails", .run = run_rails};
+const RankTask kRailsTask{
+    .name = "rails", .run = run_rails, .command = rails_row, .add_options = add_rails_options};
 
 static void fields(JsonRecord& io, RailsSpec& spec) {
   io.field("message_bytes", spec.message_bytes, 1, kMostRailsMessage);
   io.field("seconds", spec.seconds, 0, 3600);
   io.field("timeout_s", spec.timeout_s, 0, 3600);
   io.field("net", spec.net);
+  io.field("sparse_from", spec.sparse_from, 0);
 }
 
 std::string RailsSpec::to_json() const {

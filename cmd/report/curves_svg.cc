@@ -3,7 +3,8 @@
 #include <cmath>
 
 #include "base/format.h"
-#include "cmd/report/report.h"
+#include "base/json_record.h"
+#include "cmd/report/read.h"
 #include "cmd/text/sizes.h"
 #include "cmd/text/svg.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 constexpr double kLeft = 84, kRight = 24, kPlotWidth = 760, kPlotHeight = 230;
 constexpr double kText = 11, kHead = 14;
-constexpr int kColours = 8;        // path.curve0 .. path.curve7 of the style sheet
+constexpr int kColours = 8;  // path.curve0 .. path.curve7 of the style sheet
 constexpr size_t kMostCurves = 24;
 constexpr size_t kMostLabels = 13;  // sizes that are named below
 
@@ -42,10 +43,11 @@ Axis linear_axis(double highest) {
 
 Axis logarithmic_axis(double lowest, double highest) {
   Axis axis{.logarithmic = true, .marks = {}};
-  axis.low = std::pow(10, std::floor(std::log10(lowest)));
-  axis.high = std::pow(10, std::ceil(std::log10(highest)));
-  if (axis.high <= axis.low) axis.high = axis.low * 10;
-  for (double mark = axis.low; mark <= axis.high * 1.001; mark *= 10) axis.marks.push_back(mark);
+  const int first = int(std::floor(std::log10(lowest)));
+  const int last = std::max(int(std::ceil(std::log10(highest))), first + 1);
+  axis.low = std::pow(10, first);
+  axis.high = std::pow(10, last);
+  for (int power = first; power <= last; ++power) axis.marks.push_back(std::pow(10, power));
   return axis;
 }
 
@@ -64,11 +66,14 @@ struct Canvas {
   // Sizes stand side by side, whatever the step between them.
   double x_of(uint64_t bytes) const {
     const auto place = std::lower_bound(sizes.begin(), sizes.end(), bytes) - sizes.begin();
-    return kLeft + (sizes.size() == 1 ? 0.5 : double(place) / double(sizes.size() - 1)) * kPlotWidth;
+    return kLeft +
+           (sizes.size() == 1 ? 0.5 : double(place) / double(sizes.size() - 1)) * kPlotWidth;
   }
 
+  // `expected`: by bytes, a dashed line.
   double panel(double y, const std::string& title, const Axis& axis,
-               const std::vector<Curve>& curves, double Timing::*value) {
+               const std::vector<Curve>& curves, double Timing::*value,
+               const std::map<uint64_t, double>& expected = {}) {
     text({kLeft, y + kHead}, title, "", true, false, kHead - 1);
     y += kHead + 14;
     for (const double mark : axis.marks) {
@@ -80,6 +85,15 @@ struct Canvas {
     const size_t stride = (sizes.size() + kMostLabels - 1) / kMostLabels;
     for (size_t i = 0; i < sizes.size(); i += stride)
       text({x_of(sizes[i]), y + kPlotHeight + 18}, human_bytes(sizes[i]), "muted", false, true);
+    std::vector<Point> dashes;
+    std::string dashes_tip = "expected";
+    for (const auto& [bytes, v] : expected) {
+      dashes.push_back({x_of(bytes), y + kPlotHeight * (1 - axis.at(v))});
+      dashes_tip += format("\n{}: {}", human_bytes(bytes), four_digits(v));
+    }
+    if (dashes.size() == 1)
+      dashes = {{dashes[0].x - 8, dashes[0].y}, {dashes[0].x + 8, dashes[0].y}};
+    if (!dashes.empty()) line(std::move(dashes), 1.5, "expected", dashes_tip);
     for (size_t c = 0; c < curves.size(); ++c) {
       std::vector<Point> points;
       std::string tip = curves[c].name;
@@ -112,7 +126,31 @@ std::string title_of(const BenchReport& report) {
 
 }  // namespace
 
-std::string curves_svg(const BenchReport& report) {
+std::map<uint64_t, double> expected_busbw(const std::string& json) {
+  struct Row {
+    uint64_t bytes = 0;
+    double GBps = 0;
+  };
+  std::vector<Row> rows;
+  std::map<uint64_t, double> expected;
+  auto io = JsonRecord::read(judgement_of(json).document);
+  if (!io || !io->has("results", true)) return expected;
+  io->list("results", rows, [&](Row& row) {
+    io->object("results", [&] {
+      io->field("bytes", row.bytes);
+      if (!io->has("expected", true)) return;
+      io->object("expected", [&] {
+        if (io->has("busbw_GBps", true)) io->field("busbw_GBps", row.GBps, 0, 1e12);
+      });
+    });
+  });
+  for (const Row& row : rows)
+    if (row.bytes > 0 && row.GBps > 0)
+      expected[row.bytes] = std::max(expected[row.bytes], row.GBps);
+  return expected;
+}
+
+std::string curves_svg(const BenchReport& report, const std::map<uint64_t, double>& expected) {
   std::vector<Curve> curves = curves_of(report.rows);
   if (curves.size() > kMostCurves) curves.resize(kMostCurves);
   Canvas canvas;
@@ -125,6 +163,10 @@ std::string curves_svg(const BenchReport& report) {
       fastest = fastest == 0 ? timing->time_us : std::min(fastest, timing->time_us);
       slowest = std::max(slowest, timing->time_us);
     }
+  for (const auto& [bytes, value] : expected) {
+    canvas.sizes.push_back(bytes);
+    most = std::max(most, value);
+  }
   std::sort(canvas.sizes.begin(), canvas.sizes.end());
   canvas.sizes.erase(std::unique(canvas.sizes.begin(), canvas.sizes.end()), canvas.sizes.end());
   canvas.picture.title = title_of(report);
@@ -134,13 +176,19 @@ std::string curves_svg(const BenchReport& report) {
   y += 16;
   if (canvas.sizes.empty()) canvas.text({kLeft, y + kText}, "nothing was measured", "muted");
   if (most > 0)
-    y = canvas.panel(y, "bus bandwidth, GB/s", linear_axis(most), curves, &Timing::busbw_GBps);
+    y = canvas.panel(y, "bus bandwidth, GB/s", linear_axis(most), curves, &Timing::busbw_GBps,
+                     expected);
   if (slowest > 0)
     y = canvas.panel(y + 6, "time, us", logarithmic_axis(fastest, slowest), curves,
                      &Timing::time_us);
   for (size_t c = 0; c < curves.size(); ++c, y += 17) {
     canvas.line({{kLeft, y + 6}, {kLeft + 26, y + 6}}, 2, format("curve{}", c % kColours));
     canvas.text({kLeft + 34, y + 10}, curves[c].name);
+  }
+  if (!expected.empty()) {
+    canvas.line({{kLeft, y + 6}, {kLeft + 26, y + 6}}, 1.5, "expected");
+    canvas.text({kLeft + 34, y + 10}, "expected bus bandwidth");
+    y += 17;
   }
   canvas.picture.height = y + 20;
   return write_svg(canvas.picture);

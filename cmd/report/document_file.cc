@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "cmd/report/report.h"
+#include "cmd/text/table.h"
 
 namespace collctl::cmd {
 namespace {
@@ -12,24 +13,10 @@ namespace {
 using Ordered = nlohmann::ordered_json;
 using Cells = std::vector<std::pair<std::string, std::string>>;
 
-constexpr const char* kPageStyle = R"(
-:root{color-scheme:light dark}
-body{font:14px/1.45 "DejaVu Sans",Verdana,"Segoe UI",Helvetica,Arial,sans-serif;margin:2em;
-background:Canvas;color:CanvasText}
-h1{font-size:1.3em}
-.ok{color:#2e7d32;font-weight:bold}
-.bad{color:#c4162a;font-weight:bold}
-pre{font:12px/1.35 "DejaVu Sans Mono",Consolas,Menlo,monospace;overflow-x:auto}
-svg{max-width:100%;height:auto}
-div{overflow-x:auto}
-table{border-collapse:collapse;font-size:12px}
-th,td{border:1px solid #9aa4b2;padding:2px 7px;text-align:left;vertical-align:top}
-td.number{text-align:right}
-)";
-
 std::string cell_text(const Ordered& value) {
   if (value.is_null()) return "";
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>()
+                           : value.dump(-1, ' ', false, Ordered::error_handler_t::replace);
 }
 
 // What an object holds, the keys of objects inside with their parent's before them.
@@ -42,15 +29,15 @@ void add_cells(const Ordered& object, const std::string& parent, Cells& cells) {
   }
 }
 
-struct Rows {
-  std::vector<std::string> titles;
-  std::vector<std::vector<std::string>> cells;  // by row and title
-};
+// Where the list is: of a job that broke off in what was measured before.
+Ordered& findings_in(Ordered& all) {
+  return all.contains("measured") && all["measured"].is_object() ? all["measured"] : all;
+}
 
-Rows rows_of(const Ordered& all, const std::string& key) {
+Rows rows_in(const Ordered& all, const std::string& key) {
   Rows rows;
   std::vector<Cells> found;
-  if (all.contains(key))
+  if (all.contains(key) && all[key].is_array())
     for (const Ordered& entry : all[key]) {
       add_cells(entry, "", found.emplace_back());
       for (const auto& [title, text] : found.back())
@@ -60,8 +47,8 @@ Rows rows_of(const Ordered& all, const std::string& key) {
   for (const Cells& cells : found) {
     std::vector<std::string>& row = rows.cells.emplace_back(rows.titles.size());
     for (const auto& [title, text] : cells)
-      row[size_t(std::find(rows.titles.begin(), rows.titles.end(), title) -
-                 rows.titles.begin())] = text;
+      row[size_t(std::find(rows.titles.begin(), rows.titles.end(), title) - rows.titles.begin())] =
+          text;
   }
   return rows;
 }
@@ -80,90 +67,86 @@ std::string csv_line(const std::vector<std::string>& cells) {
   return line + "\n";
 }
 
-std::string html_escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text)
-    safe += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
-  return safe;
+std::string csv_of(const Document& document) {
+  if (!document.csv.empty()) return document.csv;
+  const Rows rows = rows_of(document.json, document.rows);
+  std::string text = csv_line(rows.titles);
+  for (const auto& row : rows.cells) text += csv_line(row);
+  return text;
 }
 
-bool is_figure(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789.+-e") == std::string::npos;
-}
-
-std::string html_table(const Rows& rows) {
-  if (rows.cells.empty()) return "";
-  std::string html = "<div><table>\n<tr>";
-  for (const std::string& title : rows.titles) html += format("<th>{}</th>", html_escaped(title));
-  for (const auto& row : rows.cells) {
-    html += "</tr>\n<tr>";
-    for (const std::string& cell : row)
-      html += format("<td{}>{}</td>",
-                     cell == "fail"    ? " class=\"bad\""
-                     : is_figure(cell) ? " class=\"number\""
-                                       : "",
-                     html_escaped(cell));
-  }
-  return html + "</tr>\n</table></div>\n";
-}
-
-// The verdict, or the error of a run that broke off.
-std::string html_verdict(const Ordered& all) {
-  if (!all.contains("verdict"))
-    return all.contains("message")
-               ? format("<p class=\"bad\">{}</p>\n", html_escaped(cell_text(all["message"])))
-               : "";
-  const Ordered& verdict = all["verdict"];
-  if (verdict.value("ok", false)) return "<p class=\"ok\">passed</p>\n";
-  std::string text;
-  for (const Ordered& reason : verdict.value("reasons", Ordered::array()))
-    text += format("<p class=\"bad\">{}</p>\n", html_escaped(cell_text(reason["message"])));
-  return text.empty() ? "<p class=\"bad\">not passed</p>\n" : text;
-}
-
-std::string page(const Document& document, const Ordered& all) {
-  const std::string title = html_escaped(document.title);
-  std::string html = format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{0}</title>\n"
-      "<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
-      title, kPageStyle);
-  html += html_verdict(all);
-  html += document.svg.substr(std::min(document.svg.find("<svg"), document.svg.size()));
-  if (!document.text.empty()) html += format("<pre>{}</pre>\n", html_escaped(document.text));
-  return html + html_table(rows_of(all, document.rows)) + "</body>\n</html>\n";
-}
-
-std::string lines(const Document& document, Ordered all) {
-  Ordered list = Ordered::array();
-  if (all.contains(document.rows)) {
-    list = std::move(all[document.rows]);
-    all.erase(document.rows);
+std::string lines(const Document& document) {
+  Ordered all = Ordered::parse(document.json), list = Ordered::array();
+  if (Ordered& from = findings_in(all); from.contains(document.rows)) {
+    list = std::move(from[document.rows]);
+    from.erase(document.rows);
   }
   std::string text = all.dump() + "\n";
   for (const Ordered& entry : list) text += entry.dump() + "\n";
   return text;
 }
 
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
 }  // namespace
 
-std::string document_as(Format format, const Document& document) {
-  if (format == Format::json)
-    return document.json.ends_with('\n') ? document.json : document.json + "\n";
-  if (format == Format::svg) return document.svg;
-  Ordered all = Ordered::parse(document.json);
-  if (!document.list.empty()) all[document.rows] = Ordered::parse(document.list);
-  if (format == Format::html) return page(document, all);
-  if (format == Format::jsonl) return lines(document, all);
-  const Rows rows = rows_of(all, document.rows);
-  std::string text = csv_line(rows.titles);
-  for (const auto& row : rows.cells) text += csv_line(row);
+Rows rows_of(const std::string& json, const std::string& key) {
+  Ordered all = Ordered::parse(json);
+  return rows_in(findings_in(all), key);
+}
+
+std::string lists_text(const std::string& json, size_t width) {
+  Ordered whole = Ordered::parse(json);
+  const Ordered& all = findings_in(whole);
+  std::string text;
+  for (const auto& [key, value] : all.items())
+    if (!value.is_structured()) text += format("# {}: {}\n", key, cell_text(value));
+  for (const auto& [key, value] : all.items()) {
+    if (!value.is_array() || value.empty() || !value.front().is_object()) continue;
+    const Rows rows = rows_in(all, key);
+    std::vector<TableColumn> columns;
+    for (size_t c = 0; c < rows.titles.size(); ++c) {
+      TableColumn column{.title = rows.titles[c], .left = true};
+      for (const auto& row : rows.cells) column.cells.push_back(first_line(row[c]));
+      // Lists in lists are for programs.
+      const bool nested = std::any_of(
+          column.cells.begin(), column.cells.end(),
+          [](const std::string& cell) { return cell.starts_with("[{") || cell.starts_with("[["); });
+      if (!nested) columns.push_back(std::move(column));
+    }
+    if (!columns.empty()) text += format("#\n# {}\n", key) + table_text(columns, {}, width);
+  }
   return text;
+}
+
+std::string document_as(Format format, const Document& document) {
+  switch (format) {
+    case Format::json:
+      return document.json.ends_with('\n') ? document.json : document.json + "\n";
+    case Format::svg:
+      return document.svg;
+    case Format::jsonl:
+      return lines(document);
+    case Format::html:
+      return page_of(document);
+    case Format::junit:
+      return junit_of(document);
+    case Format::prometheus:
+      return prometheus_of(document);
+    default:
+      return csv_of(document);
+  }
 }
 
 Status write_documents(const std::vector<OutputFile>& files, const Document& document) {
   Status first;
   for (const OutputFile& file : files) {
-    Status written = write_file_atomically(file.path, document_as(file.format, document));
+    Status written = file.format == Format::svg && document.svg.empty()
+                         ? Error(ErrorCode::unavailable,
+                                 format("cannot write {}: there is nothing to draw", file.path))
+                         : write_file_atomically(file.path, document_as(file.format, document));
     if (!written && first) first = std::move(written);
   }
   return first;

@@ -1,6 +1,7 @@
 #include "cmd/report/fields.h"
 
 #include "base/format.h"
+#include "cmd/judge/stragglers.h"
 #include "cmd/measure/fields.h"
 
 namespace collctl::cmd {
@@ -59,18 +60,26 @@ void cost_fields(JsonRecord& io, StartCost& cost) {
 
 }  // namespace
 
-static void fields(JsonRecord& io, Reason& reason) {
-  io.field("code", reason.code);
-  io.field("message", reason.message);
-  if (!io.null("host", reason.host.empty())) io.field("host", reason.host);
-  if (!io.null("rank", reason.rank < 0)) io.field("rank", reason.rank, 0, kMostRankNumber);
-}
-
 static void fields(JsonRecord& io, Comparison& other) {
   io.field("name", other.name);
   io.field("ratio_geometric_mean", other.ratio);
   io.field("ratio_lowest", other.lowest);
   io.field("timings", other.timings);
+}
+
+static void fields(JsonRecord& io, Straggler& late) {
+  std::string kind = subject_word(late.at.kind), name = straggler_name(late);
+  io.field("kind", kind);
+  io.field("name", name);
+  io.field("host", late.at.host);
+  if (late.at.rank >= 0) io.field("rank", late.at.rank);
+  if (late.at.peer_rank >= 0) {
+    io.field("peer", late.at.peer);
+    io.field("peer_rank", late.at.peer_rank);
+  }
+  io.field("share", late.share);
+  io.field("usual_share", late.usual);
+  io.field("why", late.why);
 }
 
 void header_fields(JsonRecord& io, BenchReport& report) {
@@ -113,6 +122,18 @@ void row_fields(JsonRecord& io, BenchReport& report, BenchRow& row) {
   if (io.has("straight", spec.window)) io.field("straight", row.direct);
   timing_fields(io, "out_of_place", row.out_of_place, spec.sync_each);
   timing_fields(io, "in_place", row.in_place, spec.sync_each);
+  if (io.has("expected", row.expected.has_value())) {
+    if (io.reading()) row.expected.emplace();
+    io.object("expected", [&] {
+      fields(io, *row.expected);
+      if (io.reading()) return;
+      double efficiency = row.expected->efficiency(row.first_timing());
+      io.field("efficiency", efficiency);
+      if (!row.out_of_place.measured || !row.in_place.measured) return;
+      efficiency = row.expected->efficiency(row.in_place);
+      io.field("efficiency_in_place", efficiency);
+    });
+  }
   const bool first = row.out_of_place.measured;
   versus_fields(io, "vs", first ? row.out_of_place : row.in_place);
   if (first) versus_fields(io, "vs_in_place", row.in_place);
@@ -139,6 +160,12 @@ void closing_fields(JsonRecord& io, BenchReport& report) {
   if (io.has("vs_not_measured", !report.spec.versus.empty()))
     io.field("vs_not_measured", closing.left_out);
   io.unless_empty("busy_hosts", closing.busy);
+  if (io.has("stragglers", !closing.waits.empty()))
+    io.object("stragglers", [&] {
+      std::vector<Straggler> late = stragglers(closing.waits);
+      if (!io.reading()) io.list("late", late, [&](Straggler& one) { io.field("late", one); });
+      io.field("ranks", closing.waits);
+    });
   if (io.has("throttled", report.header && report.header->device != "cpu"))
     io.field("throttled", closing.throttled);
 }
@@ -152,16 +179,12 @@ void results_fields(JsonRecord& io, BenchReport& report) {
   io.unless_empty("faults", report.faults);
 }
 
-void fields(JsonRecord& io, Verdict& verdict) {
-  io.field("ok", verdict.ok);
-  io.field("reasons", verdict.reasons);
-}
-
 void error_fields(JsonRecord& io, Error& error, int& exit_code) {
   std::string schema = "collctl.error/1", kind = base::code_name(error.code);
   io.field("schema", schema);
   io.field("code", exit_code, 1, 255);
   io.field("kind", kind);
+  if (io.reading()) error.code = code_of_reason(kind);
   io.field("message", error.message);
   io.field("context", error.contexts);
   io.field("hint", error.hint);

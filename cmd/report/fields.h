@@ -11,7 +11,6 @@ void row_fields(JsonRecord& io, BenchReport& report, BenchRow& row);
 void closing_fields(JsonRecord& io, BenchReport& report);
 // Rows, closing and faults.
 void results_fields(JsonRecord& io, BenchReport& report);
-void fields(JsonRecord& io, Verdict& verdict);
 void error_fields(JsonRecord& io, Error& error, int& exit_code);
 
 }  // namespace collctl::cmd

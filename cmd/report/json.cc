@@ -1,4 +1,5 @@
 // The report for programs: JSON, JSON Lines, CSV. Keys are a contract; units are in the names.
+#include "cmd/judge/json.h"
 #include "base/format.h"
 #include "cmd/job/launch_json.h"
 #include "cmd/measure/fields.h"
@@ -29,15 +30,14 @@ std::string record(const char* name, Fill fill) {
 }  // namespace
 
 std::string bench_json(const BenchReport& report, const Verdict& verdict) {
+  if (verdict.error()) return error_json(*verdict.error(), verdict.exit_code(), &report);
   JsonWriter json;
   json.begin_object();
   JsonRecord io(json);
   header_fields(io, described(report));
   write_launch(json, report.hosts);
   results_fields(io, described(report));
-  json.key("verdict").begin_object();
-  write_fields(json, verdict);
-  json.end_object();
+  write_verdict(json, verdict);
   return line_of(json);
 }
 
@@ -56,11 +56,15 @@ std::string error_json(const Error& error, int exit_code, const BenchReport* rep
   return line_of(json);
 }
 
-std::string error_json_around(const std::string& measured, const Error& error, int exit_code) {
+std::string judged_json(JsonWriter& measured, const Verdict& verdict) {
+  if (!verdict.error()) {
+    write_verdict(measured, verdict);
+    return line_of(measured);
+  }
   JsonWriter json;
   json.begin_object();
-  write_error(json, error, exit_code);
-  json.key("measured").raw(measured);
+  write_error(json, *verdict.error(), verdict.exit_code());
+  json.key("measured").raw(measured.end_object().take());
   return line_of(json);
 }
 
@@ -81,12 +85,14 @@ std::string jsonl_closing(const BenchReport& report) {
   return record("closing", [&](JsonRecord& io) { closing_fields(io, described(report)); });
 }
 
-std::string jsonl_end(const Verdict& verdict, const Error* job_error, int exit_code) {
-  return record(job_error != nullptr ? "error" : "verdict", [&](JsonRecord& io) {
-    if (job_error != nullptr)
-      error_fields(io, described(*job_error), exit_code);
+std::string jsonl_end(const Verdict& verdict) {
+  const auto& error = verdict.error();
+  return record(error ? "error" : "verdict", [&](JsonRecord& io) {
+    int exit_code = verdict.exit_code();
+    if (error)
+      error_fields(io, described(*error), exit_code);
     else
-      fields(io, described(verdict));
+      verdict_fields(io, verdict);
   });
 }
 

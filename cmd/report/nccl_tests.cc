@@ -1,36 +1,17 @@
 // What nccl-tests 2.19 prints, column by column, so that programs that read it read us as well.
 #include "base/format.h"
-#include "cmd/verify/buffer_shape.h"
 #include "cmd/report/report.h"
+#include "cmd/verify/buffer_shape.h"
 
 namespace collctl::cmd {
 namespace {
 
 using kernels::Collective;
-using kernels::DataType;
-
-std::string type_name_there(DataType type) {
-  switch (type) {
-    case DataType::float16:
-      return "half";
-    case DataType::float32:
-      return "float";
-    case DataType::float64:
-      return "double";
-    case DataType::float8e4m3:
-      return "f8e4m3";
-    case DataType::float8e5m2:
-      return "f8e5m2";
-    default:
-      return kernels::name_of(type);
-  }
-}
 
 // Two digits behind the point, fewer when they do not fit, then an exponent.
 std::string fitted(double value, size_t width) {
   for (const int behind : {2, 1, 0})
-    if (const std::string text = format("{:.{}f}", value, behind); text.size() <= width)
-      return text;
+    if (std::string text = format("{:.{}f}", value, behind); text.size() <= width) return text;
   return format("{:.{}e}", value, width >= 7 ? 1 : 0);
 }
 
@@ -108,9 +89,9 @@ std::string nccl_tests_header(const BenchReport& report) {
     threads += rank.host == ranks[0].host && rank.pid == ranks[0].pid;
   const bool factor = spec.step_bytes == 0;
   // Whoever finds this in a file must not take it for NCCL's figures: no NCCL took part.
-  std::string text =
-      format("# nccl-tests version 2.19.6 nccl-headers=0 nccl-library=0 (as written by collctl {})\n",
-             header.version);
+  std::string text = format(
+      "# nccl-tests version 2.19.6 nccl-headers=0 nccl-library=0 (as written by collctl {})\n",
+      header.version);
   text += format("# Collective test starting: {}\n", nccl_tests_program(spec.collective));
   text += format(
       "# nThread {} nGpus 1 minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg "
@@ -121,24 +102,27 @@ std::string nccl_tests_header(const BenchReport& report) {
   for (size_t i = 0; i < ranks.size(); ++i)
     text += format("#  Rank {:2} Group  0 Pid {:6} on {:>10} device {:2} [{}] {}\n", i,
                    ranks[i].pid, ranks[i].host, ranks[i].device, ranks[i].bus, ranks[i].name);
-  const bool in_place = spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective);
+  const bool in_place =
+      spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective);
   if (!in_place || spec.in_place == InPlace::in_place)
     text += format("# note: nothing was measured {} place, its figures are 0.00\n",
                    in_place ? "out of" : "in");
-  text += format("#\n# {:50}           out-of-place                       in-place          \n", "");
+  text +=
+      format("#\n# {:50}           out-of-place                       in-place          \n", "");
   text += titles_there("size", "count", "type", "redop", "root", "time", "", "#wrong");
   return text + titles_there("(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "");
 }
 
 std::string nccl_tests_row(const BenchRow& row) {
   return format("{:12}  {:12}  {:>8}  {:>6}  {:6}{}{}\n", row.bytes, row.count,
-                type_name_there(row.type), row.has_op ? kernels::name_of(row.op) : "none", row.root,
+                kernels::row_of(row.type).nccl_tests_name,
+                row.has_op ? kernels::name_of(row.op) : "none", row.root,
                 timing_there(row.out_of_place), timing_there(row.in_place));
 }
 
-std::string nccl_tests_footer(const BenchReport& report, const Error* job_error) {
+std::string nccl_tests_footer(const BenchReport& report, const Verdict& verdict) {
   // No mean and no conclusion of a run that broke off: a reader would take it for a whole one.
-  if (job_error != nullptr) return format("# error: {}\n", job_error->chain());
+  if (verdict.error()) return format("# error: {}\n", verdict.error()->chain());
   int wrong = 0;
   for (const BenchRow& row : report.rows)
     for (const Timing* t : {&row.out_of_place, &row.in_place}) wrong += t->measured && t->wrong > 0;

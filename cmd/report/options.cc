@@ -1,9 +1,12 @@
 #include "cmd/report/options.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 
 #include "base/format.h"
+#include "base/whole_file.h"
 #include "cmd/measure/options.h"
 #include "cmd/report/report.h"
 #include "cmd/text/sizes.h"
@@ -41,21 +44,23 @@ struct FileKind {
   const char* ending;
   Format format;
 };
-std::vector<FileKind> file_kinds(const ParsedLine& line, bool draws) {
+std::vector<FileKind> file_kinds(const ParsedLine& line, FileKinds more) {
   std::vector<FileKind> kinds{{".json", Format::json}};
   if (line.has_program) return kinds;
   kinds.insert(kinds.end(),
                {{".jsonl", Format::jsonl}, {".csv", Format::csv}, {".html", Format::html}});
-  if (draws) kinds.push_back({".svg", Format::svg});
+  if (more.pictures) kinds.push_back({".svg", Format::svg});
+  if (more.monitoring)
+    kinds.insert(kinds.end(), {{".xml", Format::junit}, {".prom", Format::prometheus}});
   return kinds;
 }
 
-Result<Format> format_of_file(const ParsedLine& line, bool draws, const std::string& path) {
+Result<Format> format_of_file(const ParsedLine& line, FileKinds more, const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
   const size_t dot = name.rfind('.');
   const std::string ending = dot == std::string::npos ? "" : name.substr(dot);
-  const std::vector<FileKind> kinds = file_kinds(line, draws);
+  const std::vector<FileKind> kinds = file_kinds(line, more);
   std::string endings;
   for (size_t i = 0; i < kinds.size(); ++i) {
     if (ending == kinds[i].ending) return kinds[i].format;
@@ -86,10 +91,50 @@ Result<Format> format_of_output(const ParsedLine& line, const BenchSpec* spec) {
   return Format::nccl_tests;
 }
 
+// Those that a health check has as well. The files are read now: what is wrong with them stops
+// everything before it starts.
+Status read_limits(const ParsedLine& line, OutputOptions& output) {
+  Limits& limits = output.limits;
+  if (line.has("min-efficiency")) limits.min_efficiency = limit_of(line.text("min-efficiency"));
+  if (line.has("thresholds")) {
+    const std::string file = line.text("thresholds");
+    COLL_ASSIGN(const std::string text, base::read_file(file, kMostThresholdText));
+    COLL_ASSIGN(Thresholds rows, parse_thresholds(file, text));
+    limits.thresholds = std::make_shared<const Thresholds>(std::move(rows));
+  }
+  if (line.has("baseline")) {
+    COLL_ASSIGN(Baseline baseline, read_baseline(line.text("baseline")));
+    limits.baseline = std::make_shared<const Baseline>(std::move(baseline));
+  }
+  if (line.has("save-baseline")) {
+    output.save_baseline = line.text("save-baseline");
+    // What is there already must be one.
+    if (::access(output.save_baseline.c_str(), F_OK) == 0)
+      COLL_TRY(read_baseline(output.save_baseline));
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* spec, bool draws) {
+Result<Baseline> read_baseline(const std::string& file) {
+  COLL_ASSIGN(const std::string text, base::read_file(file, kMostBaselineText));
+  return parse_baseline(file, text);
+}
+
+Status save_baseline(const std::string& file, std::span<const BenchReport* const> reports) {
+  Baseline baseline;
+  if (::access(file.c_str(), F_OK) == 0) {
+    COLL_ASSIGN(baseline, read_baseline(file));
+  }
+  for (const BenchReport* report : reports) add_samples(baseline, *report);
+  return base::write_file_atomically(file, baseline_json(baseline));
+}
+
+Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* spec,
+                                       FileKinds kinds) {
   OutputOptions output;
+  if (spec != nullptr) kinds.pictures = true;
   COLL_ASSIGN(output.format, format_of_output(line, spec));
   output.plot = line.has("plot");
   if (output.plot && output.format != Format::text)
@@ -98,14 +143,16 @@ Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* 
   output.wide = line.has("wide");
   output.verbosity = line.times("verbose");
   for (const auto& path : line.all("output")) {
-    COLL_ASSIGN(const Format kind, format_of_file(line, draws || spec != nullptr, path));
+    COLL_ASSIGN(const Format kind, format_of_file(line, kinds, path));
     for (const auto& other : output.files)
       if (other.path == path) return usage(format("--output {} stands there twice", path));
     output.files.push_back({path, kind});
   }
   if (line.has("min-busbw")) output.limits.min_busbw = limit_of(line.text("min-busbw"));
   if (line.has("max-latency")) output.limits.max_latency = limit_of(line.text("max-latency"));
+  COLL_TRY(read_limits(line, output));
   if (spec != nullptr) {
+    COLL_TRY(check_limit("min-efficiency", output.limits.min_efficiency, *spec));
     COLL_TRY(check_limit("min-busbw", output.limits.min_busbw, *spec));
     COLL_TRY(check_limit("max-latency", output.limits.max_latency, *spec));
     if (output.limits.min_busbw && spec->collective == Collective::barrier)

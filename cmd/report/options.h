@@ -1,15 +1,43 @@
 // What the output options of a line mean. Errors: usage. Threads: values.
 #pragma once
+#include <span>
+
 #include "cmd/cli/parse.h"
+#include "cmd/judge/bench.h"
 #include "cmd/measure/bench.h"
 #include "cmd/report/output.h"
 
 namespace collctl::cmd {
 
-// `spec`: of a measurement; null: of anything else. `draws`: pictures can be asked for.
+// Kinds of files that not every command can write: pictures; what monitoring reads of findings.
+struct FileKinds {
+  bool pictures = false, monitoring = false;
+};
+// `spec`: of a measurement; null: of anything else.
 Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* spec,
-                                       bool draws = false);
+                                       FileKinds kinds = {});
+
+Result<Baseline> read_baseline(const std::string& file);
+// Adds those reports whose data was right to the file (--save-baseline).
+Status save_baseline(const std::string& file, std::span<const BenchReport* const> reports);
 
 void add_output_options(std::vector<Option>& table);
+// -o FILE for those scopes: what kinds of files there are, and what is to be known of them.
+void add_file_option(std::vector<Option>& table, uint32_t scopes, const char* help,
+                     const char* more);
+inline constexpr const char* kUndrawnFiles = "report: .json .jsonl .csv .html, - for stdout";
+inline constexpr const char* kCheckedFiles =
+    "report: .json .jsonl .csv .html .xml .prom, - for stdout";
+inline constexpr const char* kDrawnChecks =
+    "report: .json .jsonl .csv .html .svg .xml .prom, - for stdout";
+inline constexpr const char* kWholeFiles =
+    "The ending says which. The file appears whole or not at all. -o - is --json.";
+inline constexpr const char* kMonitoredFiles =
+    "The ending says which: .xml is JUnit, .prom a textfile for Prometheus' node_exporter. The "
+    "file appears whole or not at all. -o - is --json.";
+inline constexpr const char* kDrawnAndMonitored =
+    "The ending says which: .svg draws what was measured as a heat map, .xml is JUnit, .prom a "
+    "textfile for Prometheus' node_exporter. The file appears whole or not at all. -o - is "
+    "--json.";
 
 }  // namespace collctl::cmd

@@ -8,7 +8,7 @@
 
 namespace collctl::cmd {
 
-enum class Format : uint8_t { text, json, csv, jsonl, nccl_tests, svg, html };
+enum class Format : uint8_t { text, json, csv, jsonl, nccl_tests, svg, html, junit, prometheus };
 struct OutputFile {
   std::string path;  // never "-": that is --json (topo: the picture on standard output)
   Format format;
@@ -19,6 +19,7 @@ struct OutputOptions {
   bool plot = false, quiet = false, wide = false;
   int verbosity = 0;
   Limits limits;
+  std::string save_baseline;  // empty: nowhere
 };
 
 }  // namespace collctl::cmd

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/format.h"
+#include "cmd/judge/json.h"
 #include "cmd/report/fields.h"
 
 namespace collctl::cmd {
@@ -18,29 +19,20 @@ void conclude_spec(BenchReport& report) {
   const auto add = [](auto& list, const auto& value) {
     if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
   };
-  bool out = false, in = false, versus = false;
+  bool out = false, in = false, versus = false, expected = false;
   for (const BenchRow& row : report.rows) {
     spec.max_bytes = std::max(spec.max_bytes, row.bytes);
     out = out || row.out_of_place.measured;
     in = in || row.in_place.measured;
     versus = versus || !row.out_of_place.versus.empty() || !row.in_place.versus.empty();
+    expected = expected || row.expected;
     add(spec.types, row.type);
     add(spec.ops, row.op);
     add(spec.roots, row.root);
   }
   spec.in_place = out && in ? InPlace::both : in ? InPlace::in_place : InPlace::out_of_place;
+  spec.expects = expected;
   if (versus || (report.header && !report.header->versus.empty())) spec.versus = {"default"};
-}
-
-// The code, from the reasons; one that is not of the table (a later version's) is a failure.
-void conclude_verdict(Verdict& verdict) {
-  if (verdict.ok) return;
-  Verdict judged;
-  for (const Reason& reason : verdict.reasons) {
-    const ReasonRow* const row = find_reason(reason.code);
-    judged.worsen(row != nullptr ? row->code : ErrorCode::failed);
-  }
-  verdict.code = judged.code;
 }
 
 void read_measured(JsonRecord& io, BenchReport& report) {
@@ -52,40 +44,91 @@ void read_measured(JsonRecord& io, BenchReport& report) {
   report.closing->other = report.header->versus.substr(0, report.header->versus.find(':'));
 }
 
-Status read_error(JsonRecord& io, SavedReport& saved) {
+// What was measured before the run broke off; its exit code is the one that it ended with.
+Result<SavedReport> read_error(JsonRecord& io) {
   Error error{ErrorCode::failed, ""};
-  error_fields(io, error, saved.exit_code);
-  saved.verdict.ok = false;
-  saved.job_error = std::move(error);
+  int exit_code = 0;
+  error_fields(io, error, exit_code);
   COLL_TRY(io.status());
   if (!io.has("measured", true))
     return Error(ErrorCode::usage, "it is about a run that broke off before anything was measured")
-        .within(saved.job_error->chain());
+        .within(error.chain());
+  SavedReport saved{.report = {}, .verdict = {{}, std::move(error)}, .exit_code = exit_code};
   io.object("measured", [&] { read_measured(io, saved.report); });
-  return io.status();
+  COLL_TRY(io.status());
+  return saved;
 }
 
 }  // namespace
 
+std::optional<Error> read_failure(const std::string& text) {
+  auto io = JsonRecord::read(text);
+  if (!io) return std::nullopt;
+  std::string schema;
+  io->field("schema", schema);
+  Error error{ErrorCode::failed, ""};
+  int exit_code = 0;
+  if (!io->status() || schema != "collctl.error/1") return std::nullopt;
+  error_fields(*io, error, exit_code);
+  if (!io->status()) return std::nullopt;
+  return error;
+}
+
 Result<SavedReport> read_report(const std::string& text) {
   COLL_ASSIGN(JsonRecord io, JsonRecord::read(text));
-  SavedReport saved;
   std::string schema;
   io.field("schema", schema);
   COLL_TRY(io.status());
-  if (schema == "collctl.error/1") {
-    COLL_TRY(read_error(io, saved));
-    return saved;
-  }
+  if (schema == "collctl.error/1") return read_error(io);
   if (schema != "collctl.bench/1")
     return Error(ErrorCode::usage, format("schema '{}'; expected collctl.bench/1", schema),
                  "a report is what a collective writes with --json or -o FILE.json");
+  SavedReport saved{.report = {}, .verdict = {{}, std::nullopt}, .exit_code = 0};
   read_measured(io, saved.report);
-  io.field("verdict", saved.verdict);
+  io.object("verdict", [&] { saved.verdict = read_verdict(io, std::nullopt); });
   COLL_TRY(io.status());
-  conclude_verdict(saved.verdict);
-  saved.exit_code = final_code(0, saved.verdict);
+  saved.exit_code = saved.verdict.exit_code();
   return saved;
+}
+
+Result<Judgement> read_judgement(const std::string& text) {
+  COLL_ASSIGN(JsonRecord io, JsonRecord::read(text));
+  Judgement read{.schema = {}, .document = text, .checks = {}, .culprits = {}};
+  std::optional<Error> error;
+  io.field("schema", read.schema);
+  if (io.status() && read.schema == "collctl.error/1") {
+    error_fields(io, error.emplace(ErrorCode::failed, ""), read.exit_code);
+    COLL_TRY(io.status());
+    if (!io.has("measured", true)) {
+      read.verdict = {{}, std::move(error)};
+      return read;
+    }
+    io.document("measured", read.document);
+    COLL_ASSIGN(io, JsonRecord::read(read.document));
+    io.field("schema", read.schema);
+  }
+  if (io.has("checks", true)) io.field("checks", read.checks);
+  if (io.has("culprits", true)) io.field("culprits", read.culprits);
+  if (error)
+    read.verdict = {{}, std::move(error)};
+  else if (io.has("verdict", true))
+    io.object("verdict", [&] { read.verdict = read_verdict(io, std::nullopt); });
+  COLL_TRY(io.status());
+  if (read.exit_code == 0) read.exit_code = read.verdict.exit_code();
+  return read;
+}
+
+Judgement judgement_of(const std::string& json) {
+  auto read = read_judgement(json);
+  if (read) return std::move(*read);
+  read.error().code = ErrorCode::defect;
+  const Verdict verdict{{}, std::move(read.error())};
+  return {.schema = {},
+          .document = json,
+          .checks = {},
+          .culprits = {},
+          .verdict = verdict,
+          .exit_code = verdict.exit_code()};
 }
 
 }  // namespace collctl::cmd

@@ -1,21 +1,36 @@
-// A report back from its JSON (collctl.bench/1, or collctl.error/1 with what was measured before
-// the error), as --json and -o FILE.json have written it. Used by `report`; nothing in the file is
-// trusted. Threads: values.
+// A report back from its JSON, as --json and -o FILE.json have written it. Used by `report` and by
+// the kinds of files that are made of a document; nothing in the file is trusted. Threads: values.
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cmd/report/report.h"
 
 namespace collctl::cmd {
 
+// Of a measurement: collctl.bench/1, or collctl.error/1 with what was measured before the error.
 struct SavedReport {
   BenchReport report;
-  Verdict verdict;
-  std::optional<Error> job_error;  // the run broke off
-  int exit_code = 0;               // of the run
+  Verdict verdict;    // with the error of a run that broke off
+  int exit_code = 0;  // of the run
 };
+// The error of a run that has measured nothing (collctl.error/1); none: the text is no such thing.
+std::optional<Error> read_failure(const std::string& text);
 // Error usage: no such report; the message names the field.
 Result<SavedReport> read_report(const std::string& json);
+
+// What a document of any schema says was found, and how its run ended.
+struct Judgement {
+  std::string schema;
+  std::string document;  // itself, or what was measured before the run broke off
+  std::vector<Finding> checks;
+  std::vector<Culprit> culprits;
+  Verdict verdict{{}, std::nullopt};  // a document without one passed
+  int exit_code = 0;
+};
+Result<Judgement> read_judgement(const std::string& json);
+// Of a document of our own: one that cannot be read is a defect, and its verdict says so.
+Judgement judgement_of(const std::string& json);
 
 }  // namespace collctl::cmd

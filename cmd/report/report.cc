@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "cmd/report/document_file.h"
+#include "cmd/report/options.h"
 #include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
@@ -86,92 +87,90 @@ void Reporter::phase(int rank, const std::string& name) {
   if (!report_.header) progress_.phase(rank, name);
 }
 
-// The page has what the terminal would have had.
-std::string Reporter::html(const std::string& json, const Verdict& verdict,
-                           const Error* job_error) const {
-  Document document{.title = format("collctl {}", name_of(report_.spec.collective)),
-                    .json = json,
-                    .rows = "",
+Document bench_document(const BenchReport& report, const Verdict& verdict, std::string json) {
+  Document document{.title = format("collctl {}", name_of(report.spec.collective)),
+                    .json = std::move(json),
+                    .rows = "results",
                     .text = "",
-                    .svg = curves_svg(report_)};
-  if (report_.spec.soak) document.title = "collctl soak";
-  if (!report_.header) return document_as(Format::html, document);
-  document.text = text_header(*report_.header, true);
-  if (!report_.spec.soak) {
-    const TextTable table(report_.spec, report_.header->ranks);
+                    .svg = "",
+                    .csv = bench_csv(report)};
+  document.svg = curves_svg(report, expected_busbw(document.json));
+  if (report.spec.soak) document.title = "collctl soak";
+  if (!report.header) return document;
+  document.text = text_header(*report.header, true);
+  if (!report.spec.soak) {
+    const TextTable table(report.spec, report.header->ranks);
     document.text += table.titles();
-    for (const BenchRow& row : report_.rows) document.text += table.row(row);
-    document.text += variant_tables(report_);
+    for (const BenchRow& row : report.rows) document.text += table.row(row);
+    document.text += variant_tables(report);
   }
   const Console plain(-1, -1);
-  document.text += text_footer(report_, verdict, job_error, plain);
-  return document_as(Format::html, document);
+  document.text += text_footer(report, verdict, plain);
+  return document;
 }
 
-Status Reporter::write_files(const Verdict& verdict, const JobOutcome& outcome, int code) {
-  const Error* job_error = outcome.error ? &*outcome.error : nullptr;
+Status Reporter::write_files(const Verdict& verdict) {
   Status first;
   const auto keep = [&first](Status status) {
     if (!status.ok() && first.ok()) first = std::move(status);
   };
+  Document document;
+  if (!output_.files.empty())
+    document = bench_document(report_, verdict, bench_json(report_, verdict));
   for (const OutputFile& file : output_.files) {
-    if (file.format == Format::json)
-      keep(write_file_atomically(file.path, job_error != nullptr
-                                                ? error_json(*job_error, code, &report_)
-                                                : bench_json(report_, verdict)));
-    if (file.format == Format::svg) keep(write_file_atomically(file.path, curves_svg(report_)));
-    if (file.format == Format::html)
-      keep(write_file_atomically(
-          file.path, html(job_error != nullptr ? error_json(*job_error, code, &report_)
-                                               : bench_json(report_, verdict),
-                          verdict, job_error)));
+    if (file.format == Format::jsonl) continue;
+    keep(write_file_atomically(file.path, document_as(file.format, document)));
     if (file.format != Format::csv) continue;
-    keep(write_file_atomically(file.path, bench_csv(report_)));
-    if (job_error != nullptr)  // a CSV has no place to say so
+    if (verdict.error())  // a CSV has no place to say so
       console_.note(format("{} holds the {} row{} from before the failure", file.path,
                            report_.rows.size(), report_.rows.size() == 1 ? "" : "s"));
   }
   if (!lines_begun_) put_line(jsonl_header(report_));  // the run never began
-  put_line(jsonl_end(verdict, job_error, code));
+  put_line(jsonl_end(verdict));
   for (LineFile& file : line_files_) keep(std::move(file.status));
   return first;
+}
+
+Status Reporter::save_timings(const Verdict& verdict) {
+  if (verdict.error() || verdict.code() == ErrorCode::bad_data || report_.rows.empty()) {
+    console_.note(
+        format("no timings were saved in {}: the run did not pass", output_.save_baseline));
+    return {};
+  }
+  if (report_.closing && !report_.closing->busy.empty())
+    console_.note(format("the timings saved in {} are of a busy machine: {}", output_.save_baseline,
+                         report_.closing->busy[0].why));
+  const BenchReport* const reports[] = {&report_};
+  return save_baseline(output_.save_baseline, reports);
 }
 
 int Reporter::finish(const JobOutcome& outcome) {
   std::lock_guard lock(mutex_);
   progress_.clear();
   report_.hosts = outcome.hosts;
-  const Verdict verdict = judge(report_, output_.limits);
-  int code = final_code(outcome.exit_code, verdict);
-  const Error* job_error = outcome.error ? &*outcome.error : nullptr;
+  Verdict verdict = judge(report_, output_.limits, outcome.error);
   if (speaks_ && output_.format == Format::text && report_.header) {
     const std::string curve = output_.plot ? plot(report_.rows) : "";
     console_.out(curve);
     if (output_.verbosity > 0) console_.out(variant_tables(report_));
-    console_.out(text_footer(report_, verdict, job_error, console_,
-                             table_ ? table_->left_out() : ""));
+    console_.out(text_footer(report_, verdict, console_, table_ ? table_->left_out() : ""));
   }
   if (speaks_ && output_.format == Format::nccl_tests && report_.header)
-    console_.out(nccl_tests_footer(report_, job_error));
+    console_.out(nccl_tests_footer(report_, verdict));
   Status files;
-  if (speaks_) files = write_files(verdict, outcome, code);
-  if (!files.ok() &&
-      (code == 0 || base::severity(files.error().code) > base::severity(ErrorCode(code))))
-    code = int(files.error().code);
-  if (speaks_ && output_.format == Format::json) {
-    if (job_error != nullptr)
-      console_.out(error_json(*job_error, code, &report_));
-    else if (!files.ok())
-      console_.out(error_json(files.error(), code, &report_));
-    else
-      console_.out(bench_json(report_, verdict));
-  }
-  if (job_error != nullptr) console_.print_error(*job_error);
-  if (job_error == nullptr && speaks_ && output_.format != Format::text)
-    for (const Reason& reason : verdict.reasons)
+  if (speaks_) files = write_files(verdict);
+  if (speaks_ && files.ok() && !output_.save_baseline.empty()) files = save_timings(verdict);
+  if (!files.ok()) verdict.worsen(files.error());
+  if (speaks_ && output_.format == Format::json)
+    console_.out(files.ok() || verdict.error()
+                     ? bench_json(report_, verdict)
+                     : error_json(files.error(), verdict.exit_code(), &report_));
+  if (verdict.error()) console_.print_error(*verdict.error());
+  if (!verdict.error() && speaks_ && output_.format != Format::text)
+    for (const Reason& reason : verdict.reasons())
       console_.err(format("collctl: {}\n", reason.message));
   if (!files.ok()) console_.print_error(files.error());
-  return code;
+  return verdict.exit_code();
 }
 
 }  // namespace collctl::cmd

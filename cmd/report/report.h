@@ -11,13 +11,15 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/json_writer.h"
 #include "base/result.h"
 #include "base/whole_file.h"
+#include "cmd/job/job.h"
 #include "cmd/judge/bench.h"
+#include "cmd/report/document_file.h"
+#include "cmd/report/output.h"
 #include "cmd/text/console.h"
 #include "cmd/text/file.h"
-#include "cmd/job/job.h"
-#include "cmd/report/output.h"
 #include "cmd/text/progress.h"
 
 namespace collctl::cmd {
@@ -44,7 +46,7 @@ class TextTable {
   int line_width() const;
   std::string timing(size_t& column, const Timing& timing) const;
   std::string cell(size_t column, const std::string& text) const;
-  bool sync_each_, versus_, out_of_place_, in_place_, window_;
+  bool sync_each_, versus_, out_of_place_, in_place_, window_, expects_;
   std::vector<Column> columns_;
   size_t out_of_place_at_ = 0, in_place_at_ = 0, timing_columns_ = 0;
   std::string left_out_;
@@ -53,8 +55,8 @@ class TextTable {
 std::string cores_line(const BenchHeader& header);
 std::string text_header(const BenchHeader& header, bool verbose);
 // `left_out`: of the table.
-std::string text_footer(const BenchReport& report, const Verdict& verdict, const Error* job_error,
-                        const Console& console, const std::string& left_out = "");
+std::string text_footer(const BenchReport& report, const Verdict& verdict, const Console& console,
+                        const std::string& left_out = "");
 // variants.cc: all configurations that another library was measured in; empty when that was one.
 std::string variant_tables(const BenchReport& report);
 // plot.cc. Rows that differ in anything but the size are curves of their own; so are the two
@@ -64,33 +66,41 @@ struct Curve {
   std::map<uint64_t, const Timing*> points;  // by bytes
 };
 std::vector<Curve> curves_of(const std::vector<BenchRow>& rows);
-// curves_svg.cc: bus bandwidth and time over size, as a picture.
-std::string curves_svg(const BenchReport& report);
+// curves_svg.cc: bus bandwidth and time over size, as a picture, with what was expected where the
+// document of the report says it (results[].expected).
+std::map<uint64_t, double> expected_busbw(const std::string& json);
+std::string curves_svg(const BenchReport& report, const std::map<uint64_t, double>& expected = {});
 // Bus bandwidth over size, in characters.
 std::string plot(const std::vector<BenchRow>& rows);
 
 // json.cc
+// Of a run that broke off: error_json with what was measured before.
 std::string bench_json(const BenchReport& report, const Verdict& verdict);
 // JSON Lines: the header, then a line for each row, fault and closing as they come, then the end.
 std::string jsonl_header(const BenchReport& report);
 std::string jsonl_row(const BenchReport& report, const BenchRow& row);
 std::string jsonl_fault(const DataFault& fault);
 std::string jsonl_closing(const BenchReport& report);
-std::string jsonl_end(const Verdict& verdict, const Error* job_error, int exit_code);
+std::string jsonl_end(const Verdict& verdict);
+// All of it, as what files are made of: the page has what the terminal would have had. `json`: its
+// document.
+Document bench_document(const BenchReport& report, const Verdict& verdict, std::string json);
 // `report`: what was measured before the error, or null.
 std::string error_json(const Error& error, int exit_code, const BenchReport* report = nullptr);
-// `measured`: the same as a document of JSON.
-std::string error_json_around(const std::string& measured, const Error& error, int exit_code);
+// The end of any report: an object that was begun gets its verdict; of a job that broke off it
+// becomes what the error was `measured` before.
+std::string judged_json(JsonWriter& measured, const Verdict& verdict);
 std::string bench_csv(const BenchReport& report);
 std::string csv_titles(const BenchSpec& spec);
 std::string csv_row(const BenchReport& report, const BenchRow& row);
 
 // nccl_tests.cc: the same in the columns of nccl-tests 2.19, for programs that read those.
-// The header needs report.header. The program that measures the collective there; "": there is none.
+// The header needs report.header. The program that measures the collective there; "": there is
+// none.
 std::string nccl_tests_program(kernels::Collective collective);
 std::string nccl_tests_header(const BenchReport& report);
 std::string nccl_tests_row(const BenchRow& row);
-std::string nccl_tests_footer(const BenchReport& report, const Error* job_error);
+std::string nccl_tests_footer(const BenchReport& report, const Verdict& verdict);
 
 using base::write_file_atomically;
 
@@ -116,8 +126,8 @@ class Reporter : public BenchSink {
     Status status;  // of the first write that failed
   };
   void put_line(const std::string& line);
-  Status write_files(const Verdict& verdict, const JobOutcome& outcome, int code);
-  std::string html(const std::string& json, const Verdict& verdict, const Error* job_error) const;
+  Status write_files(const Verdict& verdict);
+  Status save_timings(const Verdict& verdict);  // --save-baseline
   std::mutex mutex_;
   Console& console_;
   const OutputOptions output_;

@@ -3,9 +3,10 @@
 #include <map>
 
 #include "base/format.h"
-#include "cmd/verify/buffer_shape.h"
+#include "cmd/judge/stragglers.h"
 #include "cmd/report/report.h"
 #include "cmd/text/sizes.h"
+#include "cmd/verify/buffer_shape.h"
 
 namespace collctl::cmd {
 namespace {
@@ -45,7 +46,8 @@ TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
       versus_(!spec.versus.empty()),
       out_of_place_(spec.in_place != InPlace::in_place),
       in_place_(spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective)),
-      window_(spec.window) {
+      window_(spec.window),
+      expects_(spec.expects && ranks > 1) {
   const int size = std::max(5, digits(spec.max_bytes));
   columns_ = {{"size", "(B)", size + 2},  // and room for the # of the title lines
               {"count", "(elems)", std::max(7, digits(spec.max_bytes))},
@@ -60,6 +62,7 @@ TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
     in_place_at_ = columns_.size();
     add_timing_columns();
   }
+  if (expects_) columns_.push_back({"of exp.", "(%)", 7, false, true, true});
   columns_.push_back({"algo", "", 10, true, true, true});
   columns_.push_back({"proto", "", 6, true});
   columns_.push_back({"channels", "", 8});
@@ -71,8 +74,8 @@ TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
     leave_out_beyond(width, "redop", reduces ? name_of(spec.ops[0]) : "none");
   if (!rooted || (spec.roots.size() == 1 && spec.roots[0] >= 0))
     leave_out_beyond(width, "root", format("{}", rooted ? spec.roots[0] : -1));
-  for (const char* title :
-       {"algbw", "channels", "min", "p50", "proto", "count", "algo", "max", "path", "p99"})
+  for (const char* title : {"algbw", "channels", "min", "p50", "count", "proto", "algo", "max",
+                            "path", "p99", "of exp."})
     leave_out_beyond(width, title, "");
 }
 
@@ -179,6 +182,8 @@ std::string TextTable::row(const BenchRow& row) const {
   put(format("{}", row.root));
   if (out_of_place_) text += timing(column, row.out_of_place);
   if (in_place_) text += timing(column, row.in_place);
+  if (expects_)
+    put(row.expected ? format("{:.0f}", 100 * row.expected->efficiency(row.first_timing())) : "-");
   put(row.algorithm.empty() ? "-" : row.algorithm);
   put(row.protocol.empty() ? "-" : row.protocol);
   put(row.channels == 0 ? "-" : format("{}", row.channels));
@@ -246,6 +251,7 @@ std::string text_header(const BenchHeader& header, bool verbose) {
     text += gpu_text(host);
     if (verbose && !host.pids.empty()) text += format(", processes {}", rank_ranges(host.pids));
     text += "\n";
+    if (verbose && !host.machine.empty()) text += format("#   {}\n", host.machine);
     if (verbose) text += gpu_lines(host);
   }
   text += cores_line(header);
@@ -295,6 +301,50 @@ std::string cost_lines(const BenchClosing& closing) {
   return text + "\n";
 }
 
+// --stragglers: who was late, then how the ranks' time went, those first that waited least.
+std::string waits_lines(std::vector<RankWaits> waits) {
+  if (waits.empty()) return "";
+  constexpr size_t kMostRanks = 16;
+  const auto late = stragglers(waits);
+  std::string text = late.empty() ? "# Late                 : nobody stands out\n" : "";
+  for (const Straggler& one : late)
+    text += format("# Late                 : {}: {}\n", straggler_name(one), one.why);
+  std::stable_sort(waits.begin(), waits.end(), [](const RankWaits& a, const RankWaits& b) {
+    return a.own_us() * b.elapsed_us > b.own_us() * a.elapsed_us;
+  });
+  for (size_t i = 0; i < std::min(waits.size(), kMostRanks); ++i) {
+    const RankWaits& rank = waits[i];
+    const auto most = std::max_element(rank.peers.begin(), rank.peers.end(),
+                                       [](const PeerWaits& a, const PeerWaits& b) {
+                                         return a.recv_us + a.send_us < b.recv_us + b.send_us;
+                                       });
+    const auto percent = [&](double us) {
+      return rank.elapsed_us > 0 ? 100 * us / rank.elapsed_us : 0;
+    };
+    text +=
+        format("#   rank {:<5} {}: waited {:.0f} %", rank.rank, rank.host, percent(rank.waited_us));
+    if (most != rank.peers.end() && most->recv_us + most->send_us > 0)
+      text += format(", most for rank {} ({:.0f} %)", most->peer,
+                     percent(most->recv_us + most->send_us));
+    text += "\n";
+  }
+  if (waits.size() > kMostRanks)
+    text += format("#   and {} ranks that waited more\n", waits.size() - kMostRanks);
+  return text;
+}
+
+// Where the times expected come from, and what limits the largest size.
+std::string expected_line(const BenchReport& report) {
+  const auto last = std::find_if(report.rows.rbegin(), report.rows.rend(),
+                                 [](const BenchRow& row) { return row.expected.has_value(); });
+  if (last == report.rows.rend()) return "";
+  const RowExpected& expected = *last->expected;
+  return format("# Expected             : {}; at {} limited by {}\n",
+                expected.source == "model" ? "by the model"
+                                           : "the bound of the paths, no model knows this machine",
+                human_bytes(last->bytes), expected.limited_by);
+}
+
 std::string closing_lines(const BenchReport& report) {
   if (!report.closing) return "";
   std::string text = cost_lines(*report.closing);
@@ -303,6 +353,7 @@ std::string closing_lines(const BenchReport& report) {
                    out.reason);
   for (const BusyHost& host : report.closing->busy)
     text += format("# During the run       : host {}: {}\n", host.host, host.why);
+  text += waits_lines(report.closing->waits);
   for (const ThrottledGpu& gpu : report.closing->throttled)
     text += format("# During the run       : GPU {} ({}) of {}, rank {}: {}\n", gpu.device,
                    gpu.bus_id, gpu.host, gpu.rank, gpu.why);
@@ -311,12 +362,12 @@ std::string closing_lines(const BenchReport& report) {
 
 }  // namespace
 
-std::string text_footer(const BenchReport& report, const Verdict& verdict, const Error* job_error,
-                        const Console& console, const std::string& left_out) {
+std::string text_footer(const BenchReport& report, const Verdict& verdict, const Console& console,
+                        const std::string& left_out) {
   constexpr size_t kMostReasons = 10;
   std::string text = "#\n";
   if (!left_out.empty())
-    text += format("# Columns left out     : {} (--wide shows them)\n", left_out);
+    text += format("# Columns left out     : {} (see --wide)\n", left_out);
   int64_t wrong = 0, checked = 0;
   for (const BenchRow& row : report.rows)
     for (const Timing* t : {&row.out_of_place, &row.in_place})
@@ -325,7 +376,7 @@ std::string text_footer(const BenchReport& report, const Verdict& verdict, const
         ++checked;
       }
   const Average average = average_busbw(report);
-  if (report.spec.soak && job_error == nullptr)
+  if (report.spec.soak && !verdict.error())
     text += format("# Random operations    : {} of seed {}, every element right\n",
                    report.spec.soak_operations, report.spec.soak_seed);
   if (checked == 0 && average.timings != 0)
@@ -339,20 +390,19 @@ std::string text_footer(const BenchReport& report, const Verdict& verdict, const
           format("#   (mean of all {} timings, small sizes included; the best was {} GB/s at {})\n",
                  average.timings, rate_digits(average.best_GBps), human_bytes(average.best_bytes));
   }
+  text += expected_line(report);
   if (const Comparison other = compared(report); other.timings != 0)
     text += format("# Ratio to {:<12}: {:.3f} (geometric mean of {}; lowest {:.3f} at {})\n",
                    other.name, other.ratio, other.timings, other.lowest,
                    human_bytes(other.lowest_bytes));
   text += closing_lines(report);
-  const bool incomplete = verdict.code == ErrorCode::incomplete;  // what was tested passed
-  std::string word = verdict.ok   ? console.out_colour("32", "passed")
-                     : incomplete ? console.out_colour("1;33", "incomplete")
-                                  : console.out_colour("1;31", "FAILED");
-  if (job_error != nullptr) word = console.out_colour("1;31", "FAILED") + ", the run broke off";
+  std::string word = verdict.ok()           ? console.out_colour("32", "passed")
+                     : verdict.incomplete() ? console.out_colour("1;33", "incomplete")
+                                            : console.out_colour("1;31", "FAILED");
+  if (verdict.error()) word += ", the run broke off";
   text += format("# Verdict              : {}\n", word);
-  if (job_error != nullptr && incomplete) return text;
   size_t shown = 0;
-  for (const Reason& reason : verdict.reasons)
+  for (const Reason& reason : verdict.reasons())
     if (shown++ < kMostReasons) text += format("#   {}\n", reason.message);
   if (shown > kMostReasons) text += format("#   and {} more\n", shown - kMostReasons);
   return text;

@@ -9,6 +9,7 @@
 
 #include "base/env.h"
 #include "base/format.h"
+#include "base/printable.h"
 #include "base/process_facts.h"
 #include "base/wait.h"
 
@@ -68,29 +69,30 @@ void Console::write_all(int fd, std::string_view text, int* failure) {
 
 void Console::out(std::string_view text) {
   transient("");
-  write_all(out_fd_, text, &out_errno_);
+  write_all(out_fd_, base::printable(text, out_colours_), &out_errno_);
 }
 
 void Console::err(std::string_view text) {
   transient("");
-  write_all(err_fd_, text, &err_errno_);
+  write_all(err_fd_, base::printable(text, err_colours_), &err_errno_);
 }
 
 void Console::note(const std::string& text) {
-  err(format("collctl: {} {}\n", err_colour("33", "note:"), text));
+  err(format("collctl: {} {}\n", err_colour("33", "note:"), base::printable(text)));
 }
 
 void Console::print_error(const Error& error) {
-  err(format("collctl: {} {}\n", err_colour("1;31", "error:"), error.chain()));
-  if (!error.hint.empty()) err(format("collctl: {} {}\n", err_colour("36", "hint:"), error.hint));
+  err(format("collctl: {} {}\n", err_colour("1;31", "error:"), base::printable(error.chain())));
+  if (!error.hint.empty())
+    err(format("collctl: {} {}\n", err_colour("36", "hint:"), base::printable(error.hint)));
 }
 
 std::string Console::out_colour(const char* sgr, std::string_view text) const {
-  return out_colours_ ? format("\033[{}m{}\033[0m", sgr, text) : std::string(text);
+  return out_colours_ ? format("\033[{}m{}\033[0m", sgr, base::printable(text)) : std::string(text);
 }
 
 std::string Console::err_colour(const char* sgr, std::string_view text) const {
-  return err_colours_ ? format("\033[{}m{}\033[0m", sgr, text) : std::string(text);
+  return err_colours_ ? format("\033[{}m{}\033[0m", sgr, base::printable(text)) : std::string(text);
 }
 
 int Console::out_width() const {
@@ -121,7 +123,7 @@ void Console::transient(const std::string& text) {
   size_t width = 80;
   if (ioctl(err_fd_, TIOCGWINSZ, &window) == 0 && window.ws_col > 1) width = window.ws_col;
   // A line that wraps could not be taken away again.
-  const std::string shown = text.substr(0, std::min(text.size(), width - 1));
+  const std::string shown = base::printable(text).substr(0, width - 1);
   transient_width_ = shown.size();
   write_all(err_fd_, "\r\033[K" + shown, &err_errno_);
 }

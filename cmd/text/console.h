@@ -1,6 +1,8 @@
 // Standard output and standard error of the command line: every byte the commands print goes
-// through here. Failed writes are remembered and asked for once, at the end. Colours and progress
-// only where a person looks: a terminal that mpirun reads into a pipe is none. Threads: one (the command's).
+// through here, but for what a program's ranks write themselves. Control characters come out
+// escaped (base/printable), whoever sent them. Failed writes are remembered and asked for once, at
+// the end. Colours and progress only where a person looks: a terminal that mpirun reads into a pipe
+// is none. Threads: one (the command's).
 #pragma once
 #include <string>
 #include <string_view>
@@ -13,8 +15,8 @@ enum class Colours : uint8_t { automatic, always, never };
 
 class Console {
  public:
-  // The descriptors are the caller's. Tests give files. `under_engine`: an engine such as mpirun has
-  // started this process, and may have given it a terminal that nobody sees.
+  // The descriptors are the caller's. Tests give files. `under_engine`: an engine such as mpirun
+  // has started this process, and may have given it a terminal that nobody sees.
   explicit Console(int out_fd = 1, int err_fd = 2, bool under_engine = false);
   void out(std::string_view text);  // data
   void err(std::string_view text);  // talk

@@ -8,9 +8,9 @@
 namespace collctl::cmd {
 
 struct HeatCell {
-  double value = 0;  // <= 0: none
-  std::string tip;   // all that is known of it
-  std::string word;  // in place of a value: "-", "no route"
+  double value = 0;       // <= 0: none
+  std::string tip;        // all that is known of it
+  std::string word;       // in place of a value: "-", "no route"
   std::string kind = {};  // cells that should be alike: a path, "NET/Socket"
   bool fault = false;
 };

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
+
 namespace collctl::cmd {
 
 // "512 B", "64 KiB", "1.5 MiB": for people.
@@ -13,6 +15,10 @@ std::string human_bytes(uint64_t bytes);
 std::string option_bytes(uint64_t bytes);
 // Four digits at any magnitude: 0.0003, 0.712, 98.76, 9876, 2000000.
 std::string four_digits(double value);
+// "45 s", "34 min", "2 h 5 min"
+std::string duration_text(double seconds);
+// Seconds of "90", "90s", "15m", "2h", "1h30m", "1d". Error usage.
+Result<double> parse_duration(const std::string& text);
 // "0-3,7"
 std::string rank_ranges(std::vector<int> ranks);
 

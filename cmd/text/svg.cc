@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/markup.h"
 
 namespace collctl::cmd {
 namespace {
 
-// Readable on light and dark pages: viewers that know the reader's wish get the second set.
+// Readable on light and dark pages: viewers that know the reader's choice get the second set. What
+// is far from usual (heat7) is dark on a light page, and bright on a dark one.
 constexpr const char* kStyle = R"(
 .page{fill:#ffffff}
 text{fill:#1c2430;font-family:"DejaVu Sans",Verdana,"Segoe UI",Helvetica,Arial,sans-serif}
@@ -30,6 +32,7 @@ path.xgmi{stroke:#d9772b}
 path.c2c{stroke:#8a4fbf}
 path.ring{stroke:#e0489b;stroke-linecap:round}
 path.fault{stroke:#d11f2f}
+path.expected{stroke:#566273;stroke-dasharray:6 5}
 path.curve0{stroke:#2b6cb0}
 path.curve1{stroke:#d9772b}
 path.curve2{stroke:#3f8f33}
@@ -39,6 +42,8 @@ path.curve5{stroke:#0d9488}
 path.curve6{stroke:#e0489b}
 path.curve7{stroke:#8a6d1a}
 rect.heat{fill:none;stroke:#9aa4b2;stroke-width:0.4}
+rect.broken{fill:#c4162a;stroke:#c4162a}
+text.onbroken{fill:#ffffff;font-weight:bold}
 rect.heat0{fill:#eef4fb;stroke:#eef4fb}
 rect.heat1{fill:#d6e6f5;stroke:#d6e6f5}
 rect.heat2{fill:#b5d3ec;stroke:#b5d3ec}
@@ -55,7 +60,18 @@ rect.fault{stroke:#d11f2f;stroke-width:2.4}
 text{fill:#e7ebf1}
 text.muted{fill:#a3aebd}
 text.fault{fill:#ff7b86}
-text.onheat0,text.onheat1,text.onheat2,text.onheat3{fill:#1c2430}
+text.onheat0,text.onheat1,text.onheat2,text.onheat3{fill:#e7ebf1}
+text.onheat4,text.onheat5,text.onheat6,text.onheat7{fill:#10151c}
+text.onbroken{fill:#ffffff}
+rect.heat{stroke:#3d4856}
+rect.heat0{fill:#1d2631;stroke:#1d2631}
+rect.heat1{fill:#233446;stroke:#233446}
+rect.heat2{fill:#2a455f;stroke:#2a455f}
+rect.heat3{fill:#335b80;stroke:#335b80}
+rect.heat4{fill:#4f86b8;stroke:#4f86b8}
+rect.heat5{fill:#7fb0de;stroke:#7fb0de}
+rect.heat6{fill:#b3d4f2;stroke:#b3d4f2}
+rect.heat7{fill:#eef6ff;stroke:#eef6ff}
 rect.cpu{fill:#1b2129;stroke:#3d4856}
 rect.head{fill:#2a323d;stroke:#5c6878}
 rect.bridge{fill:#28303a;stroke:#5c6878}
@@ -66,31 +82,17 @@ rect.nvs{fill:#2a5424;stroke:#5fb350}
 rect.fault{stroke:#ff5563}
 path.trunk,path.pci{stroke:#8794a6}
 path.sys{stroke:#6b7685}
+path.expected{stroke:#a3aebd}
 path.fault{stroke:#ff5563}
 }
 )";
 
 std::string xml_escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        // Control characters are no XML, and bytes beyond ASCII may be no UTF-8.
-        safe +=
-            static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) > '~' ? '?' : c;
-    }
-  return safe;
+  // Control characters are no XML, and bytes beyond ASCII may be no UTF-8.
+  return base::escaped_markup(text, [](char c) {
+    return std::string(
+        1, static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) > '~' ? '?' : c);
+  });
 }
 
 std::string classes(const std::string& style, bool fault, bool assumed = false) {
@@ -169,11 +171,12 @@ std::string write_svg(const Picture& picture) {
   for (const PictureBox& each : picture.boxes)
     if (each.style != "cpu") add_box(each);
   for (const PictureText& text : picture.texts)
-    svg +=
-        format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.1f}\"{}{}>{}</text>\n",
-               classes(text.style, text.fault), text.at.x, text.at.y, text.size,
-               text.bold ? " font-weight=\"bold\"" : "",
-               text.centred ? " text-anchor=\"middle\"" : "", xml_escaped(text.text));
+    svg += format(
+        "<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{:.1f}\"{}{}{}>{}</text>\n",
+        classes(text.style, text.fault), text.at.x, text.at.y, text.size,
+        text.bold ? " font-weight=\"bold\"" : "", text.centred ? " text-anchor=\"middle\"" : "",
+        text.turned ? format(" transform=\"rotate(-50 {:.1f} {:.1f})\"", text.at.x, text.at.y) : "",
+        xml_escaped(text.text));
   return svg + "</svg>\n";
 }
 

@@ -1,5 +1,5 @@
-// A picture of boxes, lines and texts on a plane, and how it is written as SVG. Texts are measured with
-// the widths of a wide common font, so that narrower ones fit too. Lengths are pixels, y grows
+// A picture of boxes, lines and texts on a plane, and how it is written as SVG. Texts are measured
+// with the widths of a wide common font, so that narrower ones fit too. Lengths are pixels, y grows
 // downwards. Pure; any thread.
 #pragma once
 #include <string>
@@ -28,6 +28,7 @@ struct PictureText {
   std::string text, style;
   double size = 11;
   bool bold = false, centred = false, fault = false;
+  bool turned = false;  // goes up to the right from `at`
   Box box() const;  // what it covers
 };
 struct PictureLine {

@@ -3,8 +3,8 @@
 
 #include "base/format.h"
 #include "base/number_ranges.h"
-#include "cmd/topo/topo.h"
 #include "cmd/topo/parts.h"
+#include "cmd/topo/topo.h"
 #include "launcher/hosts/placement.h"
 
 namespace collctl::cmd {

@@ -1,10 +1,16 @@
 #include "cmd/topo/hosts.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "base/format.h"
 #include "base/json_record.h"
+#include "base/whole_file.h"
 #include "cmd/job/host_questions.h"
+#include "cmd/judge/topology.h"
 #include "cmd/topo/diff.h"
 #include "cmd/topo/parts.h"
 #include "launcher/remote/probe.h"
@@ -27,21 +33,6 @@ struct Answer {
   std::optional<launcher::RdmaFacts> rdma;
   uint64_t memlock_bytes = base::kUnlimited;
 };
-
-}  // namespace
-}  // namespace collctl::cmd
-
-namespace collctl::topology {
-static void fields(JsonRecord& io, Finding& finding) {
-  io.name("severity", finding.severity, 2, severity_name);
-  io.field("what", finding.what);
-  io.field("where", finding.where);
-  io.field("remedy", finding.remedy);
-}
-}  // namespace collctl::topology
-
-namespace collctl::cmd {
-namespace {
 
 void fields(JsonRecord& io, Answer& answer) {
   io.unless_empty("schema", answer.schema);
@@ -68,6 +59,12 @@ std::vector<Difference> differences_of(const HostTopology& usual, const HostTopo
   if (list.empty() || options.match == MatchBy::place) return list;
   auto by_place = compare_machines(usual.view->system, odd.view->system, {MatchBy::place, false});
   return by_place.size() < list.size() ? by_place : list;
+}
+
+Result<TopoView> view_of_file(const std::string& path) {
+  ViewOptions options;
+  options.from = path;
+  return read_view(options);
 }
 
 std::string painted(const std::string& text, const char* sgr, const TreeStyle& style) {
@@ -169,11 +166,25 @@ std::vector<std::vector<int>> group_hosts(const std::vector<HostTopology>& hosts
   return groups;
 }
 
-ErrorCode hosts_code(const std::vector<HostTopology>& hosts,
-                     const std::vector<std::vector<int>>& groups) {
-  if (std::any_of(hosts.begin(), hosts.end(), [](const auto& host) { return bool(host.error); }))
-    return ErrorCode::launch;
-  return groups.size() > 1 ? ErrorCode::failed : ErrorCode{};
+std::vector<Finding> hosts_findings(const std::vector<HostTopology>& hosts,
+                                    const std::vector<std::vector<int>>& groups, bool strict) {
+  std::vector<Finding> findings;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    Finding machine{.name = "machine"};
+    machine.at = {.kind = SubjectKind::host, .host = hosts[i].host};
+    const bool odd =
+        hosts[i].view && std::find(groups[0].begin(), groups[0].end(), int(i)) == groups[0].end();
+    machine.odd = odd;
+    if (hosts[i].error) machine.fail(ErrorCode::launch, hosts[i].error->chain());
+    if (odd) machine.fail(ErrorCode::failed, "it is built in another way than most hosts");
+    findings.push_back(std::move(machine));
+    if (!hosts[i].view) continue;
+    for (Finding& finding : topology_findings(hosts[i].view->findings, strict)) {
+      finding.at.host = hosts[i].host;
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
 }
 
 std::string hosts_text(const std::vector<HostTopology>& hosts,
@@ -236,6 +247,71 @@ std::string hosts_json(const std::vector<HostTopology>& hosts,
     out.end_array().end_object();
   }
   return out.end_array().end_object().take();
+}
+
+std::string file_of_host(std::string pattern, const std::string& host) {
+  std::string name = host;  // never a way out of the folder
+  std::replace(name.begin(), name.end(), '/', '_');
+  for (size_t at = 0; (at = pattern.find("%h", at)) != std::string::npos; at += name.size())
+    pattern.replace(at, 2, name);
+  return pattern;
+}
+
+Status save_hosts(const std::vector<HostTopology>& hosts, const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
+    return base::errno_error(ErrorCode::unavailable, folder, errno);
+  for (const HostTopology& host : hosts)
+    if (host.view)
+      COLL_TRY(base::write_file_atomically(file_of_host(folder + "/%h.xml", host.host),
+                                           topology::write_xml(host.view->system)));
+  return {};
+}
+
+Result<HostsDiff> diff_hosts(const std::vector<HostTopology>& hosts, const std::string& golden) {
+  struct stat status {};
+  const bool folder = ::stat(golden.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+                      ::access((golden + "/sys").c_str(), F_OK) != 0;  // else a snapshot
+  std::optional<HostTopology> usual;
+  if (!folder) {
+    COLL_ASSIGN(TopoView view, view_of_file(golden));
+    usual = {.host = golden, .error = {}, .view = std::move(view)};
+  }
+  HostsDiff made;
+  JsonWriter json;
+  json.begin_object().field("schema", "collctl.topo-hosts-diff/1").field("golden", golden);
+  json.key("hosts").begin_array();
+  for (const HostTopology& host : hosts) {
+    Finding& finding = made.findings.emplace_back();
+    finding.name = "machine";
+    finding.at = {.kind = SubjectKind::host, .host = host.host};
+    const std::string own = file_of_host(golden + "/%h.xml", host.host);
+    std::vector<Difference> list;
+    if (host.error) {
+      finding.fail(ErrorCode::launch, host.error->chain(), host.error->hint);
+    } else if (!folder) {
+      list = differences_of(*usual, host);
+    } else if (auto was = view_of_file(own); was) {
+      list = compare_machines(was->system, host.view->system);
+    } else {
+      finding.leave_out(format("{}: {}", host.host, was.error().chain()),
+                        "collctl topo -H ... --save DIR makes such files");
+    }
+    if (!list.empty())
+      finding.fail(ErrorCode::failed,
+                   format("{}: {} from {}", host.host, counted(list.size(), "difference"),
+                          folder ? own : golden));
+    if (finding.message.empty()) finding.message = format("{}: no difference", host.host);
+    made.text += plain(finding.message) + "\n";
+    json.begin_object().field("host", host.host).field("status", status_word(finding.status));
+    json.field("message", finding.message).key("differences").begin_array();
+    for (const Difference& each : list) {
+      made.text += "  " + difference_text(each) + "\n";
+      json.value(difference_text(each));
+    }
+    json.end_array().end_object();
+  }
+  made.json = json.end_array().end_object().take();
+  return made;
 }
 
 }  // namespace collctl::cmd

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cmd/job/job.h"
+#include "cmd/judge/finding.h"
 #include "cmd/topo/topo.h"
 
 namespace collctl::cmd {
@@ -31,9 +32,10 @@ Result<std::vector<HostTopology>> ask_topologies(const LaunchOptions& launch);
 // may not. Most hosts first; unreached hosts are in none.
 std::vector<std::vector<int>> group_hosts(const std::vector<HostTopology>& hosts);
 
-// 0: all equal; failed: they differ; launch: one could not be asked.
-ErrorCode hosts_code(const std::vector<HostTopology>& hosts,
-                     const std::vector<std::vector<int>>& groups);
+// Of each host: whether it could be asked (else launch), has the machine of most, and what is odd
+// about its own; `strict`: a warning is a failure.
+std::vector<Finding> hosts_findings(const std::vector<HostTopology>& hosts,
+                                    const std::vector<std::vector<int>>& groups, bool strict);
 
 // The machine that most have as a tree, then what differs, then who did not answer.
 std::string hosts_text(const std::vector<HostTopology>& hosts,
@@ -41,5 +43,18 @@ std::string hosts_text(const std::vector<HostTopology>& hosts,
 // {"schema":"collctl.topo-hosts/1","hosts":[{"host":..,"topo":{..}}],..}
 std::string hosts_json(const std::vector<HostTopology>& hosts,
                        const std::vector<std::vector<int>>& groups);
+
+// "%h" in it is the host's name.
+std::string file_of_host(std::string pattern, const std::string& host);
+// A topology file FOLDER/HOST.xml of each host that answered. The folder is made when it is
+// missing. Error unavailable.
+Status save_hosts(const std::vector<HostTopology>& hosts, const std::string& folder);
+// Every host against a machine that is as it should be: `golden` is one machine, whose serial
+// numbers do not count, or a folder that save_hosts() has made, in which each host has its own.
+struct HostsDiff {
+  std::string text, json;         // collctl.topo-hosts-diff/1
+  std::vector<Finding> findings;  // one of each host
+};
+Result<HostsDiff> diff_hosts(const std::vector<HostTopology>& hosts, const std::string& golden);
 
 }  // namespace collctl::cmd

@@ -1,5 +1,5 @@
 // The JSON of `topo`: collctl.topo/1.
-#include "base/json_writer.h"
+#include "cmd/judge/topology.h"
 #include "cmd/topo/parts.h"
 #include "cmd/topo/topo.h"
 
@@ -120,16 +120,8 @@ void write_graph(const TopoView& view, const ChannelGraph& found, JsonWriter& js
   json.end_array().end_object();
 }
 
-void write_findings(const std::vector<Finding>& findings, JsonWriter& json) {
-  json.key("findings").begin_array();
-  for (const Finding& finding : findings)
-    json.begin_object()
-        .field("severity", severity_name(finding.severity))
-        .field("what", finding.what)
-        .field("where", finding.where)
-        .field("remedy", finding.remedy)
-        .end_object();
-  json.end_array();
+void write_findings(const std::vector<topology::Finding>& findings, JsonWriter& json) {
+  JsonRecord(json).field("findings", described(findings));
 }
 
 void write_machine(const TopoView& view, JsonWriter& json) {

@@ -43,17 +43,17 @@ Status take_graph_file(const std::string& path, MachineChannels& channels) {
 
 }  // namespace
 
-Result<SearchWishes> read_search_wishes() {
-  SearchWishes wishes;
+Result<SearchSettings> read_search_settings() {
+  SearchSettings settings;
   COLL_ASSIGN(const int64_t cross_nic, base::knob_int(KnobId::cross_nic));
-  wishes.cross_nic = int(cross_nic);
-  wishes.graph_file = base::knob_text(KnobId::graph_file);
-  wishes.dump_file = base::knob_text(KnobId::graph_dump_file);
-  return wishes;
+  settings.cross_nic = int(cross_nic);
+  settings.graph_file = base::knob_text(KnobId::graph_file);
+  settings.dump_file = base::knob_text(KnobId::graph_dump_file);
+  return settings;
 }
 
 Result<MachineChannels> search_machine(const TopoView& view, int nodes,
-                                       const SearchWishes& wishes) {
+                                       const SearchSettings& settings) {
   MachineChannels channels;
   if (view.graph.gpus.empty()) return channels;
   const auto groups = gpu_groups(view.graph, view.base, view.rules);
@@ -63,7 +63,7 @@ Result<MachineChannels> search_machine(const TopoView& view, int nodes,
                         "only: at most {} can be searched",
                         view.source, groups.size(), kMaxParts),
                  "NCCL_NET_DISABLE_INTRA=1 keeps them together");
-  for (const std::string* file : {&wishes.graph_file, &wishes.dump_file})
+  for (const std::string* file : {&settings.graph_file, &settings.dump_file})
     if (!file->empty() && groups.size() > 1)
       return Error(ErrorCode::usage,
                    format("{}: the GPUs of {} fall into {} groups, which a graph file cannot say",
@@ -74,7 +74,7 @@ Result<MachineChannels> search_machine(const TopoView& view, int nodes,
     return view.graph.nodes[size_t(a)].rank < view.graph.nodes[size_t(b)].rank;
   });
   const topology::SearchOptions options{.nodes = nodes * int(groups.size()),
-                                        .cross_nic = wishes.cross_nic};
+                                        .cross_nic = settings.cross_nic};
   for (const std::vector<int>& gpus : groups) {
     MachinePart& part = channels.parts.emplace_back(part_with(view, gpus, groups.size() == 1));
     part.graphs = search_node(part.graph, part.effective, options);
@@ -82,10 +82,10 @@ Result<MachineChannels> search_machine(const TopoView& view, int nodes,
       if (std::find(gpus.begin(), gpus.end(), by_rank[rank]) != gpus.end())
         part.ranks.push_back(int(rank));
   }
-  COLL_TRY(take_graph_file(wishes.graph_file, channels));
-  if (!wishes.dump_file.empty())
+  COLL_TRY(take_graph_file(settings.graph_file, channels));
+  if (!settings.dump_file.empty())
     COLL_TRY(write_file_atomically(
-        wishes.dump_file, write_graph_xml(channels.parts[0].graph, channels.parts[0].graphs)));
+        settings.dump_file, write_graph_xml(channels.parts[0].graph, channels.parts[0].graphs)));
   return channels;
 }
 

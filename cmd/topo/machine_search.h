@@ -10,13 +10,13 @@
 
 namespace collctl::cmd {
 
-struct SearchWishes {
+struct SearchSettings {
   int cross_nic = 2;
   std::string graph_file;  // channels as given there instead of searched; empty: none
   std::string dump_file;   // where the channels are written; empty: nowhere
 };
 // From the knobs. Errors: usage: no legal value.
-Result<SearchWishes> read_search_wishes();
+Result<SearchSettings> read_search_settings();
 
 // GPUs of a machine that reach each other without the network: one node of the cluster. Most
 // machines are one part.
@@ -33,6 +33,7 @@ struct MachineChannels {
 
 // As in a job of `nodes` such machines; no parts without GPUs. Errors: usage: a graph file that is
 // not of this machine, or that several parts had to share; unavailable: the dump cannot be written.
-Result<MachineChannels> search_machine(const TopoView& view, int nodes, const SearchWishes& wishes);
+Result<MachineChannels> search_machine(const TopoView& view, int nodes,
+                                       const SearchSettings& settings);
 
 }  // namespace collctl::cmd

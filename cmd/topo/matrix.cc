@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "cmd/text/table.h"
 #include "cmd/topo/topo.h"
 
 namespace collctl::cmd {
@@ -30,43 +31,30 @@ std::string cell(const Path& path) {
   return format("{} {:.3g}", path_type_name(path.type), path.gbps);
 }
 
-struct MatrixColumn {
-  std::string head;
-  std::vector<std::string> cells;  // by row
-  size_t width() const {
-    size_t most = head.size();
-    for (const std::string& each : cells) most = std::max(most, each.size());
-    return most;
-  }
-};
-
 class Matrix {
  public:
   explicit Matrix(const TopoView& view) : view_(view), graph_(view.graph) {
     for (const int gpu : graph_.gpus) rows_.cells.push_back(node_name(graph_, gpu));
-    rows_.head = "GB/s";
     for (const int gpu : graph_.gpus) gpus_.push_back(column(gpu));
     for (size_t i = 0; i < graph_.nets.size();) {
       size_t end = i + 1;
-      MatrixColumn made = column(graph_.nets[i]);
+      TableColumn made = column(graph_.nets[i]);
       // Devices side by side that look the same from every GPU are one column.
       while (end < graph_.nets.size() && column(graph_.nets[end]).cells == made.cells) ++end;
-      if (end - i > 1) made.head += "-" + last_number(node_name(graph_, graph_.nets[end - 1]));
+      if (end - i > 1) made.title += "-" + last_number(node_name(graph_, graph_.nets[end - 1]));
       nets_.push_back(std::move(made));
       i = end;
     }
   }
 
-  std::string text() const {
-    std::vector<MatrixColumn> all = gpus_;
+  // One table where it fits, else GPUs and network devices apart.
+  std::string text(size_t width) const {
+    std::vector<TableColumn> all = gpus_;
     all.insert(all.end(), nets_.begin(), nets_.end());
-    std::string text;
-    if (fits(all)) {
-      text = block(all, 0, all.size());
-    } else {
-      text = blocks(gpus_);
-      if (!nets_.empty()) text += "\n" + blocks(nets_);
-    }
+    size_t needed = rows_.width();
+    for (const TableColumn& each : all) needed += 2 + each.width();
+    std::string text = matrix_text({"", rows_, needed <= width ? all : gpus_}, width);
+    if (needed > width && !nets_.empty()) text += "\n" + matrix_text({"", rows_, nets_}, width);
     text += "\n";
     for (int type = 0; type < kPathTypes; ++type)
       if (used_[type])
@@ -79,8 +67,8 @@ class Matrix {
     return name.substr(name.find_last_of("/-") + 1);
   }
 
-  MatrixColumn column(int to) {
-    MatrixColumn made{node_name(graph_, to), {}};
+  TableColumn column(int to) {
+    TableColumn made{.title = node_name(graph_, to), .left = true};
     for (const int from : graph_.gpus) {
       const Path& path = view_.effective.at(from, to);
       used_[size_t(path.type)] = used_[size_t(path.type)] || from != to;
@@ -89,53 +77,18 @@ class Matrix {
     return made;
   }
 
-  bool fits(const std::vector<MatrixColumn>& columns) const {
-    size_t width = rows_.width();
-    for (const MatrixColumn& each : columns) width += 2 + each.width();
-    return width <= kMatrixWidth;
-  }
-
-  std::string block(const std::vector<MatrixColumn>& columns, size_t begin, size_t end) const {
-    std::string text;
-    for (size_t row = 0; row <= rows_.cells.size(); ++row) {
-      const auto at = [&](const MatrixColumn& one) {
-        return row == 0 ? one.head : one.cells[row - 1];
-      };
-      std::string line = format("{:<{}}", at(rows_), rows_.width());
-      for (size_t i = begin; i < end; ++i)
-        line += format("  {:<{}}", at(columns[i]), columns[i].width());
-      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-    }
-    return text;
-  }
-
-  // As many columns side by side as fit, evenly spread.
-  std::string blocks(const std::vector<MatrixColumn>& columns) const {
-    size_t widest = 0;
-    for (const MatrixColumn& each : columns) widest = std::max(widest, each.width() + 2);
-    const size_t space = std::max(kMatrixWidth, rows_.width() + widest) - rows_.width();
-    const size_t most = std::max<size_t>(1, space / widest);
-    const size_t count = (columns.size() + most - 1) / most;
-    const size_t each = (columns.size() + count - 1) / count;
-    std::string text;
-    for (size_t begin = 0; begin < columns.size(); begin += each)
-      text +=
-          (begin > 0 ? "\n" : "") + block(columns, begin, std::min(begin + each, columns.size()));
-    return text;
-  }
-
   const TopoView& view_;
   const Graph& graph_;
-  MatrixColumn rows_;
-  std::vector<MatrixColumn> gpus_, nets_;
+  TableColumn rows_{.title = "GB/s", .left = true};
+  std::vector<TableColumn> gpus_, nets_;
   bool used_[kPathTypes] = {};
 };
 
 }  // namespace
 
-std::string topo_matrix(const TopoView& view) {
+std::string topo_matrix(const TopoView& view, size_t width) {
   if (view.graph.gpus.empty()) return "no GPUs: no paths to show\n";
-  return Matrix(view).text();
+  return Matrix(view).text(width);
 }
 
 }  // namespace collctl::cmd

@@ -34,7 +34,9 @@ void add_topo_options(std::vector<Option>& t) {
            "PATH.tar, PATH.tar.gz and PATH.tgz become an archive, anything else a new folder. It "
            "holds the kernel's files about processors and PCI devices and what the drivers say "
            "of GPUs and network devices, with this host's name; no addresses, no users, no "
-           "environment. --from reads it anywhere."});
+           "environment. --from reads it anywhere. With -H: a folder with a topology file HOST.xml "
+           "of "
+           "each host, for --diff later."});
   add({.name = "assume",
        .kind = ValueKind::choice,
        .value = "MODEL",
@@ -67,8 +69,11 @@ void add_topo_options(std::vector<Option>& t) {
        .value = "FILE",
        .fallback = "none",
        .help = "what differs from that file or snapshot; exit 1 when something does",
-       .more = "Devices are matched by their PCI addresses; what was there and is missing, what "
-               "was added, and every attribute that changed is named."});
+       .more =
+           "Devices are matched by their PCI addresses; what was there and is missing, what "
+           "was added, and every attribute that changed is named. With -H every host is compared: "
+           "with one machine, whose serial numbers do not count then, or with its own file in a "
+           "folder that --save has made."});
   add({.name = "strict",
        .help = "exit 1 when something is marked as faulty (!)",
        .more = "Without it faults are printed and the exit code is 0. With -H: also when all hosts "
@@ -79,7 +84,8 @@ void add_topo_options(std::vector<Option>& t) {
        .value = "FILE",
        .fallback = "none",
        .help = "draw the machine: FILE.svg, - for stdout",
-       .more = "With --graph also its first ring. The file appears whole or not at all. Standard "
+       .more = "With --graph also its first ring. With -H a file for each host: %h in FILE is its "
+               "name. The file appears whole or not at all. Standard "
                "output then stays empty unless --matrix, --graph or --json is there too."});
   add({.name = "xml",
        .kind = ValueKind::file,

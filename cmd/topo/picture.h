@@ -1,5 +1,5 @@
-// A machine as a picture. Two steps, each a pure function: its parts (parts.h) are placed on a plane,
-// that is written as SVG (cmd/text/svg.h). Threads: any.
+// A machine as a picture. Two steps, each a pure function: its parts (parts.h) are placed on a
+// plane, that is written as SVG (cmd/text/svg.h). Threads: any.
 #pragma once
 #include "cmd/text/svg.h"
 #include "cmd/topo/parts.h"

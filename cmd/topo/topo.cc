@@ -7,12 +7,14 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "cmd/job/options.h"
-#include "cmd/topo/machine_search.h"
 #include "cmd/job/talk.h"
-#include "cmd/text/progress.h"
+#include "cmd/judge/topology.h"
+#include "cmd/judge/verdict.h"
 #include "cmd/report/report.h"
+#include "cmd/text/progress.h"
 #include "cmd/topo/diff.h"
 #include "cmd/topo/hosts.h"
+#include "cmd/topo/machine_search.h"
 #include "cmd/topo/picture.h"
 #include "topology/xml/xml.h"
 
@@ -20,8 +22,7 @@ namespace collctl::cmd {
 namespace {
 
 // What is about one machine means nothing for many, and a comparison is all that --diff prints.
-constexpr const char* kNotWithHosts[] = {"from", "save",  "assume", "assume-nic", "xml",
-                                         "diff", "graph", "matrix", "nodes",      "output"};
+constexpr const char* kNotWithHosts[] = {"from", "assume", "assume-nic", "xml", "graph", "nodes"};
 constexpr const char* kNotWithDiff[] = {"graph", "matrix", "nodes", "output", "xml", "strict"};
 
 Status check_together(const ParsedLine& line, bool hosts) {
@@ -37,13 +38,18 @@ Status check_together(const ParsedLine& line, bool hosts) {
   if (line.has("nodes") && !line.has("graph") && !line.has("json"))
     return Error(ErrorCode::usage, "topo: --nodes is about --graph and --json");
   const bool picture_out = line.has("output") && line.text("output") == "-";
+  if (hosts && line.has("output") && line.text("output").find("%h") == std::string::npos)
+    return Error(ErrorCode::usage, format("topo: -o {}: of several hosts a file each: expected %h, "
+                                          "the host's name, in it",
+                                          line.text("output")));
   if (line.has("output") && !picture_out && !line.text("output").ends_with(".svg"))
     return Error(ErrorCode::usage,
                  format("topo: -o {}: expected a file that ends in .svg", line.text("output")));
   for (const char* option : {"json", "matrix", "graph"})
     if (picture_out && line.has(option)) return excluded(option, "-o -");
   for (const char* option : {"xml", "output"})
-    if (line.has(option) && !(picture_out && *option == 'o')) COLL_TRY(check_writable(line.text(option)));
+    if (line.has(option) && !(*option == 'o' && (picture_out || hosts)))
+      COLL_TRY(check_writable(line.text(option)));
   return {};
 }
 
@@ -53,21 +59,21 @@ TreeStyle style_of(const ParsedLine& line, const Console& console) {
 
 // The channels of each part of the machine; findings go to the others.
 Result<std::vector<topology::NodeGraphs>> add_channels(TopoView& view, int nodes,
-                                                       const SearchWishes& wishes) {
-  COLL_ASSIGN(MachineChannels channels, search_machine(view, nodes, wishes));
+                                                       const SearchSettings& settings) {
+  COLL_ASSIGN(MachineChannels channels, search_machine(view, nodes, settings));
   std::vector<topology::NodeGraphs> graphs;
   for (MachinePart& part : channels.parts) graphs.push_back(std::move(part.graphs));
   view.findings.insert(view.findings.end(), channels.findings.begin(), channels.findings.end());
   return graphs;
 }
 
+int code_of(const std::vector<Finding>& findings) {
+  return Verdict(findings, std::nullopt).exit_code();
+}
+
 // --strict: what is only said without it.
 int strict_code(const ParsedLine& line, const TopoView& view) {
-  const bool faulty =
-      std::any_of(view.findings.begin(), view.findings.end(), [](const topology::Finding& finding) {
-        return finding.severity == topology::Severity::warning;
-      });
-  return int(line.has("strict") && faulty ? ErrorCode::failed : ErrorCode{});
+  return code_of(topology_findings(view.findings, line.has("strict")));
 }
 
 Result<int> show_hosts(const ParsedLine& line, LaunchOptions& launch, Console& console) {
@@ -78,16 +84,28 @@ Result<int> show_hosts(const ParsedLine& line, LaunchOptions& launch, Console& c
     // Without this host's knobs: a graph file is of one machine.
     COLL_ASSIGN(host.graphs, add_channels(*host.view, 1, {}));
   }
+  if (line.has("save")) COLL_TRY(save_hosts(hosts, line.text("save")));
+  if (line.has("output"))
+    for (const HostTopology& host : hosts)
+      if (host.view)
+        COLL_TRY(write_file_atomically(file_of_host(line.text("output"), host.host),
+                                       topo_svg(*host.view, nullptr)));
+  if (line.has("diff")) {
+    COLL_ASSIGN(const HostsDiff diff, diff_hosts(hosts, line.text("diff")));
+    console.out(line.has("json") ? diff.json + "\n" : diff.text);
+    return code_of(diff.findings);
+  }
   const auto groups = group_hosts(hosts);
   console.out(line.has("json") ? hosts_json(hosts, groups) + "\n"
                                : hosts_text(hosts, groups, style_of(line, console)));
+  if (line.has("matrix") && !line.has("json"))
+    for (const auto& group : groups)
+      console.out(format("\n# {}:\n", hosts[size_t(group.front())].host) +
+                  topo_matrix(*hosts[size_t(group.front())].view, size_t(console.out_width())));
   if (!line.has("quiet"))
     for (const auto& group : groups)
       print_findings(hosts[size_t(group.front())].view->findings, console);
-  int code = int(hosts_code(hosts, groups));
-  for (const HostTopology& host : hosts)
-    if (code == 0 && host.view) code = strict_code(line, *host.view);
-  return code;
+  return code_of(hosts_findings(hosts, groups, line.has("strict")));
 }
 
 Result<int> show_diff(const ParsedLine& line, const TopoView& view, Console& console) {
@@ -117,8 +135,8 @@ Result<int> topo_command(const ParsedLine& line, Console& console) {
   const int nodes = int(line.number("nodes", 1));
   std::vector<topology::NodeGraphs> graphs;
   if (line.has("graph") || line.has("json")) {
-    COLL_ASSIGN(const SearchWishes wishes, read_search_wishes());
-    COLL_ASSIGN(graphs, add_channels(view, nodes, wishes));
+    COLL_ASSIGN(const SearchSettings settings, read_search_settings());
+    COLL_ASSIGN(graphs, add_channels(view, nodes, settings));
   }
   if (line.has("xml"))
     COLL_TRY(write_file_atomically(line.text("xml"), topology::write_xml(view.system)));
@@ -137,7 +155,7 @@ Result<int> topo_command(const ParsedLine& line, Console& console) {
   const bool more = line.has("matrix") || line.has("graph");
   if (more || !(line.has("xml") || line.has("output")))
     console.out(topo_tree(view, style_of(line, console)) + topo_rdma(view, line.has("verbose")));
-  if (line.has("matrix")) console.out("\n" + topo_matrix(view));
+  if (line.has("matrix")) console.out("\n" + topo_matrix(view, size_t(console.out_width())));
   if (line.has("graph")) console.out("\n" + topo_graph(view, graphs, nodes));
   if (line.has("quiet")) return strict_code(line, view);
   print_findings(view.findings, console);

@@ -17,9 +17,8 @@ struct TreeStyle {
 // CPUs, switches, GPUs and network devices as they hang together, for people.
 std::string topo_tree(const TopoView& view, const TreeStyle& style = {});
 // Path type and GB/s between GPUs, and from GPUs to network devices, with a legend; in blocks of at
-// most kMatrixWidth columns of text.
-inline constexpr size_t kMatrixWidth = 80;
-std::string topo_matrix(const TopoView& view);
+// most `width` characters.
+std::string topo_matrix(const TopoView& view, size_t width);
 // RDMA devices with ports, GIDs, firmware and the GPUs next to them, then whether they reach the
 // GPUs' memory, and why not. Empty without RDMA devices. `verbose`: all GIDs.
 std::string topo_rdma(const TopoView& view, bool verbose);

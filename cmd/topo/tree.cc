@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "cmd/topo/topo.h"
 #include "cmd/topo/parts.h"
+#include "cmd/topo/topo.h"
 
 namespace collctl::cmd {
 namespace {
@@ -141,7 +141,7 @@ class Tree {
     }
   }
 
-  // What all GPUs meet at; their number of links stands with each.
+  // What joins all GPUs; their number of links stands with each.
   std::string switch_text() const {
     size_t gpus = 0;
     double least = 0, most = 0;

@@ -2,11 +2,12 @@
 
 #include "base/env.h"
 #include "base/format.h"
+#include "cmd/judge/topology.h"
 #include "cmd/report/report.h"
 #include "cmd/topo/parts.h"
 #include "topology/detect/assume.h"
-#include "topology/findings.h"
 #include "topology/detect/reader_snapshot.h"
+#include "topology/findings.h"
 #include "topology/xml/topo_file.h"
 #include "topology/xml/xml.h"
 
@@ -19,7 +20,7 @@ struct Machine {
   std::string source;
   System system;
   std::optional<base::Processors> processors;
-  std::vector<Finding> findings;
+  std::vector<topology::Finding> findings;
   bool live = false, from_file = false;
 };
 
@@ -71,7 +72,7 @@ Result<Machine> machine_of(const ViewOptions& options) {
   if (!options.save.empty())
     return Error(ErrorCode::usage, format("--save: {} is a topology file", options.from),
                  "a snapshot is made of this machine or of another snapshot; --xml writes a file");
-  COLL_ASSIGN(Document document, read_xml_file(options.from));
+  COLL_ASSIGN(topology::Document document, read_xml_file(options.from));
   Machine machine;
   machine.source = options.from;
   machine.from_file = true;
@@ -82,19 +83,19 @@ Result<Machine> machine_of(const ViewOptions& options) {
 
 }  // namespace
 
-void print_findings(const std::vector<Finding>& findings, Console& console) {
-  for (const Finding& finding : findings) {
-    std::string text = finding.what + " (" + finding.where + ")";
+void print_findings(const std::vector<topology::Finding>& list, Console& console) {
+  for (const Finding& finding : topology_findings(list, false)) {
+    std::string text = finding.message + " (" + finding.at.device + ")";
     if (!finding.remedy.empty()) text += "; " + finding.remedy;
     text = plain(std::move(text));  // names of a file, or of another host
-    if (finding.severity == Severity::warning)
+    if (finding.status == FindingStatus::warn)
       console.err(format("collctl: {} {}\n", console.err_colour("33", "warning:"), text));
     else
       console.note(text);
   }
 }
 
-Result<TopoView> view_of(System system, std::string source, std::vector<Finding> known) {
+Result<TopoView> view_of(System system, std::string source, std::vector<topology::Finding> known) {
   TopoView view;
   view.source = std::move(source);
   COLL_ASSIGN(view.rules, read_rules());

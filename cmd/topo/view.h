@@ -9,10 +9,10 @@
 #include "base/host_rdma.h"
 #include "base/processors.h"
 #include "base/result.h"
-#include "cmd/text/console.h"
 #include "cmd/cli/parse.h"
-#include "topology/graph/decide.h"
+#include "cmd/text/console.h"
 #include "topology/detect/inspect.h"
+#include "topology/graph/decide.h"
 #include "topology/types.h"
 
 namespace collctl::cmd {

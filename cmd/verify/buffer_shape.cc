@@ -91,7 +91,7 @@ BufferShape buffer_shape(Collective collective, uint64_t count, const Place& pla
       shape.output = count;
       shape.in_place_output = mine;
       break;
-    case Collective::gather:  // only the root has an output, only there the two can meet
+    case Collective::gather:  // only the root has an output, only there the two can overlap
       shape.input = count;
       shape.output = at_root ? all : 0;
       shape.in_place_input = at_root ? mine : 0;

@@ -10,8 +10,9 @@
 
 namespace collctl::cmd {
 
-// The asked sizes in bytes, ascending, min_bytes first: times `step_factor` (0 is followed by 8), or
-// plus `step_bytes` when that is not 0. Usage error when the series cannot end or is longer than kMaxSizes.
+// The asked sizes in bytes, ascending, min_bytes first: times `step_factor` (0 is followed by 8),
+// or plus `step_bytes` when that is not 0. Usage error when the series cannot end or is longer than
+// kMaxSizes.
 struct SizeRange {
   uint64_t min_bytes = 0, max_bytes = 0, step_factor = 2, step_bytes = 0;
 };

@@ -56,13 +56,9 @@ bool in_window(uint32_t i, int rank, int nranks, int window) {
   return (distance < 0 ? distance + nranks : distance) < window;
 }
 
-// The power of two all ranks use for entry i: misplaced elements differ in size as well. The base
-// keeps an average over many ranks above the smallest number of narrow types.
+// The power of two all ranks use for entry i: misplaced elements differ in size as well.
 int scale_exponent(DataType type, uint32_t i) {
-  int base = 0;
-  if (type == DataType::float8e4m3 || type == DataType::float16) base = 1;
-  if (type == DataType::float8e5m2) base = 9;
-  return base + int(mix(i + 0x7A110000u) & 3);
+  return float_form(type).sum_exponent + int(mix(i + 0x7A110000u) & 3);
 }
 
 // Entry j of the one table that all ranks read, each at its own shift.
@@ -113,7 +109,7 @@ uint64_t input_bits(const DataKind& kind, int rank, uint32_t i) {
 }
 
 // The one table read at every rank's shift and folded: out[i] = fold over ranks of
-// table[(i + shift) mod period]. Two straight loops a rank, which vectorise. Rank 0 has shift 0.
+// table[(i + shift) mod period]. Two plain loops a rank, which vectorise. Rank 0 has shift 0.
 template <class T, class Fold>
 std::vector<T> fold_ranks(const std::vector<T>& table, int nranks, Fold fold) {
   std::vector<T> out = table;
@@ -157,8 +153,8 @@ std::vector<uint64_t> reduced_integers(const DataKind& kind) {
   if (kind.op == RedOp::avg) {
     for (uint64_t& value : out) {
       const uint64_t sum = wrap_integer(kind.type, value);
-      value =
-          is_signed(kind.type) ? uint64_t(int64_t(sum) / kind.nranks) : sum / uint64_t(kind.nranks);
+      value = is_signed_integer(kind.type) ? uint64_t(int64_t(sum) / kind.nranks)
+                                           : sum / uint64_t(kind.nranks);
     }
   }
   return out;
@@ -212,7 +208,7 @@ Pattern::Pattern(uint32_t element_bytes, uint64_t first, const std::vector<uint6
     std::memcpy(table_.data() + i * element_bytes, &entries[i], element_bytes);
 }
 
-// Calls visit(table bytes, element offset, elements) for every straight run of the table.
+// Calls visit(table bytes, element offset, elements) for every contiguous run of the table.
 template <class Visit>
 void Pattern::for_runs(uint64_t first, uint64_t elements, Visit visit) const {
   uint64_t done = 0;

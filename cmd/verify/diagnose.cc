@@ -216,7 +216,8 @@ class FaultWords {
         if (!tagged_)
           return format(" are wrong; more than {} ranks cannot be told apart by tags",
                         kMaxTaggedRanks);
-        return " are wrong; the same schedule on tagged integers gave the right result here, so the "
+        return " are wrong; the same schedule on tagged integers gave the right result here, so "
+               "the "
                "fault is intermittent";
       case TagState::missing:
         fault.kind = "missing";

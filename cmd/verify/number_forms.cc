@@ -11,46 +11,25 @@ namespace collctl::cmd {
 using kernels::DataType;
 
 bool is_float(DataType type) {
-  switch (type) {
-    case DataType::float16:
-    case DataType::bfloat16:
-    case DataType::float32:
-    case DataType::float64:
-    case DataType::float8e4m3:
-    case DataType::float8e5m2:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool is_signed(DataType type) {
-  return type == DataType::int8 || type == DataType::int32 || type == DataType::int64;
+  return kernels::number_kind(type) != kernels::NumberKind::integer;
 }
 
 const FloatForm& float_form(DataType type) {
-  static constexpr FloatForm kHalf{5, 10, 15, 65504.0, false};
-  static constexpr FloatForm kBrain{8, 7, 127, 3.3895313892515355e38, false};
-  static constexpr FloatForm kSingle{8, 23, 127, std::numeric_limits<float>::max(), false};
-  static constexpr FloatForm kDouble{11, 52, 1023, std::numeric_limits<double>::max(), false};
-  static constexpr FloatForm kE4m3{4, 3, 7, 448.0, true};
-  static constexpr FloatForm kE5m2{5, 2, 15, 57344.0, true};
-  switch (type) {
-    case DataType::float16:
-      return kHalf;
-    case DataType::bfloat16:
-      return kBrain;
-    case DataType::float32:
-      return kSingle;
-    case DataType::float64:
-      return kDouble;
-    case DataType::float8e4m3:
-      return kE4m3;
-    case DataType::float8e5m2:
-      return kE5m2;
-    default:
-      COLL_CHECK_NOTE(false, "not a floating point type");
-  }
+  struct Row {
+    DataType type;
+    FloatForm form;
+  };
+  static constexpr Row kForms[] = {
+      {DataType::float16, {5, 10, 15, 65504.0, false, 1}},
+      {DataType::bfloat16, {8, 7, 127, 3.3895313892515355e38, false, 0}},
+      {DataType::float32, {8, 23, 127, std::numeric_limits<float>::max(), false, 0}},
+      {DataType::float64, {11, 52, 1023, std::numeric_limits<double>::max(), false, 0}},
+      {DataType::float8e4m3, {4, 3, 7, 448.0, true, 1}},
+      {DataType::float8e5m2, {5, 2, 15, 57344.0, true, 9}},
+  };
+  for (const Row& row : kForms)
+    if (row.type == type) return row.form;
+  COLL_CHECK_NOTE(false, "not a floating point type");
 }
 
 uint64_t encode_float(DataType type, double value) {
@@ -98,18 +77,9 @@ double decode_float(DataType type, uint64_t bits) {
 }
 
 uint64_t wrap_integer(DataType type, uint64_t value) {
-  switch (type) {
-    case DataType::int8:
-      return uint64_t(int64_t(int8_t(value)));
-    case DataType::uint8:
-      return uint8_t(value);
-    case DataType::int32:
-      return uint64_t(int64_t(int32_t(value)));
-    case DataType::uint32:
-      return uint32_t(value);
-    default:
-      return value;
-  }
+  const uint32_t unused = 64 - 8 * kernels::element_size(type);
+  return is_signed_integer(type) ? uint64_t(int64_t(value << unused) >> unused)
+                                 : value << unused >> unused;
 }
 
 int64_t order_key(DataType type, uint64_t bits) {
@@ -120,7 +90,7 @@ int64_t order_key(DataType type, uint64_t bits) {
     const auto size = int64_t(bits & (sign - 1));
     return (bits & sign) != 0 ? -size : size;
   }
-  if (is_signed(type)) return int64_t(wrap_integer(type, bits));
+  if (is_signed_integer(type)) return int64_t(wrap_integer(type, bits));
   return int64_t(bits ^ kTop);
 }
 

@@ -1,4 +1,4 @@
-// How the twelve types stand in memory, for the data check only: bits <-> double with rounding to
+// How types stand in memory, for the data check only: bits <-> double with rounding to
 // nearest even. Written apart from the kernels on purpose: the check must not inherit their
 // mistakes. Slow (one element at a time); used for tables of one period. Pure functions.
 #pragma once
@@ -12,9 +12,11 @@ struct FloatForm {  // of a floating point type
   int exponent_bits, mantissa_bits, bias;
   double max_finite;
   bool saturates;  // fp8: too large becomes the largest finite value, not infinity
+  // The least power of two in sums' inputs: an average over many ranks stays above the smallest
+  // number.
+  int sum_exponent;
 };
 bool is_float(kernels::DataType type);
-bool is_signed(kernels::DataType type);
 const FloatForm& float_form(kernels::DataType type);  // type must be a float
 
 uint64_t encode_float(kernels::DataType type, double value);

@@ -5,17 +5,19 @@
 
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/job/options.h"
-#include "cmd/report/options.h"
 #include "cmd/job/device_choice.h"
 #include "cmd/job/dry_run.h"
+#include "cmd/job/options.h"
+#include "cmd/job/talk.h"
 #include "cmd/report/document_file.h"
+#include "cmd/report/options.h"
 #include "cmd/report/report.h"
 #include "cmd/window_test/window_test.h"
-#include "cmd/job/talk.h"
 
 namespace collctl::cmd {
 namespace {
+
+constexpr FileKinds kWindowFiles{.pictures = true, .monitoring = true};
 
 // What a collective takes and this does not.
 Status check_options(const ParsedLine& line) {
@@ -23,7 +25,7 @@ Status check_options(const ParsedLine& line) {
     const Option* option = find_option(name, line.command->scopes);
     const bool measures = option->group == Group::sizes || option->group == Group::measure ||
                           option->group == Group::select || option->group == Group::output;
-    if (measures && (option->scopes & kWindowTest) == 0)
+    if (measures && find_option(name, line.collective->scopes) == nullptr)
       return usage(format("--{} has no meaning for window-test", name));
   }
   return {};
@@ -39,7 +41,7 @@ Result<WindowOutput> interpret_window_output(const ParsedLine& line) {
   output.json = line.has("json");
   output.quiet = line.has("quiet");
   output.whole = line.times("verbose") > 0;
-  COLL_ASSIGN(OutputOptions given, interpret_output(line, nullptr, true));
+  COLL_ASSIGN(OutputOptions given, interpret_output(line, nullptr, kWindowFiles));
   output.files = std::move(given.files);
   for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
   return output;
@@ -109,35 +111,28 @@ Status WindowReporter::write_files(const WindowReport& report, const Verdict& ve
 int WindowReporter::finish(const JobOutcome& outcome) {
   const std::lock_guard lock(mutex_);
   progress_.clear();
-  const Error* job_error = outcome.error ? &*outcome.error : nullptr;
   WindowReport report;
   if (report_) report = *report_;
   if (header_) report.header = *header_;
-  if (job_error != nullptr) add_broken_stage(report, stage_, *job_error);
-  Verdict verdict = judge(report);
-  if (job_error != nullptr && verdict.ok) verdict.worsen(job_error->code);
-  for (const HostEnd& host : outcome.hosts)
-    if (host.error) verdict.add(ReasonKind::host_left_out, host.error->chain(), host.host);
-  int code = final_code(
-      job_error != nullptr && outcome.exit_code == 0 ? int(job_error->code) : outcome.exit_code,
-      verdict);
-  const std::string json = job_error == nullptr    ? window_json(report, verdict)
-                           : report.checks.empty() ? error_json(*job_error, code)
-                                                   : window_error_json(report, *job_error, code);
+  if (outcome.error) add_broken_stage(report, stage_, *outcome.error);
+  Verdict verdict = judge(report, outcome.hosts, outcome.error);
+  const std::string json = outcome.error && report.checks.empty()
+                               ? error_json(*outcome.error, verdict.exit_code())
+                               : window_json(report, verdict);
   Status files;
   if (speaks_) files = write_files(report, verdict, json);
-  if (!files && code == 0) code = int(files.error().code);
+  if (!files) verdict.worsen(files.error());
   if (speaks_ && output_.json) console_.out(json);
   if (speaks_ && !output_.json && !report.checks.empty()) {
     if (!output_.quiet && header_) console_.out(window_header(*header_));
-    console_.out(window_text(report, verdict, output_.whole));
+    console_.out(window_text(report, verdict, output_.whole, size_t(console_.out_width())));
   }
-  if (job_error != nullptr) console_.print_error(*job_error);
-  if (job_error == nullptr && speaks_)
-    for (const Reason& reason : verdict.reasons)
+  if (outcome.error) console_.print_error(*outcome.error);
+  if (!outcome.error && speaks_)
+    for (const Reason& reason : verdict.reasons())
       console_.err(format("collctl: {}\n", reason.message));
   if (!files) console_.print_error(files.error());
-  return code;
+  return verdict.exit_code();
 }
 
 }  // namespace
@@ -156,15 +151,44 @@ Result<TaskSpec> window_test_task(const ParsedLine& line) {
   return TaskSpec{.task = &kWindowTestTask, .settings = spec, .options = spec.to_json()};
 }
 
+Command window_test_row(uint32_t own) {
+  return {
+      .name = "window-test",
+      .kind = CommandKind::task,
+      .arguments = "[options]",
+      .scopes = kTask | kTimedTask | own,
+      .summary = "symmetric memory: whether it is mapped, ordered and right",
+      .description =
+          "Registers windows of memory among the ranks and tests them. Every rank writes "
+          "patterns "
+          "of its own and reads them through its mapping of every other rank's window, at several "
+          "strides and offsets; windows are registered again and again, several at once, until "
+          "there is no room, and with mistakes, which must fail with a clear error. Then: whether "
+          "a "
+          "flag that is written after data arrives after it, put, get, signal and wait between "
+          "every two ranks with their times, and collectives on windows against the same on "
+          "ordinary memory. Where two ranks do not share memory the network carries puts and "
+          "gets. The exit code is 0 when all of it passed, 7 when data was wrong, 1 when another "
+          "check failed, 8 when something could not be tested.",
+      .examples = {{"collctl window-test", "one rank per GPU, or per core without GPUs"},
+                   {"collctl window-test -H a,b --json", "on two hosts, one JSON object"},
+                   {"collctl window-test -n 4 -o windows.svg", "the matrix as a heat map"}},
+      .under_run = kBench | kTimedTask,
+      .run = window_test_command};
+}
+
 Result<int> window_test_command(const ParsedLine& line, Console& console) {
   COLL_TRY(base::check_knobs());
   COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
-  if (line.has("dry-run")) COLL_TRY(refuse_under_engine(launch));
-  else COLL_TRY(adopt(launch));
-  COLL_ASSIGN(const TaskSpec task,
-              or_decline(launch, settle_line(line, launch, [&](int) { return window_test_task(line); })));
+  if (line.has("dry-run"))
+    COLL_TRY(refuse_under_engine(launch));
+  else
+    COLL_TRY(adopt(launch));
+  COLL_ASSIGN(
+      const TaskSpec task,
+      or_decline(launch, settle_line(line, launch, [&](int) { return window_test_task(line); })));
   if (line.has("dry-run")) {
-    COLL_TRY(interpret_output(line, nullptr, true));
+    COLL_TRY(interpret_output(line, nullptr, kWindowFiles));
     launch.talk = console_talk(console, line.has("quiet"));
     return dry_run(line, launch, console);
   }

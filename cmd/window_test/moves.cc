@@ -75,8 +75,8 @@ Status WindowTest::ordering(WindowFindings& found) {
       const uint64_t at = stripe * uint64_t(peer);
       COLL_TRY(read(static_cast<const uint8_t*>(memory.address) + at, buffer));
       found.compare(buffer, {rank(), peer, key}, at, size(),
-                    format("round {}: the signal of rank {} ({}) arrived before its data", round, peer,
-                           one_sided_->path(peer)));
+                    format("round {}: the signal of rank {} ({}) arrived before its data", round,
+                           peer, one_sided_->path(peer)));
       COLL_TRY(one_sided_->signal(peer, kTaken));
     }
     // Nobody writes again before it was looked at.

@@ -4,18 +4,19 @@
 
 #include "base/format.h"
 #include "base/json_record.h"
+#include "cmd/judge/bench.h"
 #include "cmd/judge/json.h"
+#include "cmd/judge/text.h"
 #include "cmd/measure/fields.h"
 #include "cmd/report/report.h"
 #include "cmd/text/heat_map.h"
 #include "cmd/text/sizes.h"
+#include "cmd/text/table.h"
 #include "cmd/window_test/window_test.h"
 
 namespace collctl::cmd {
 
 namespace {
-
-constexpr size_t kMostListedReasons = 20;
 
 struct Measure {
   const char* title;
@@ -45,26 +46,20 @@ std::string path_lines(const WindowReport& report, const Measure& measure) {
   return text;
 }
 
-std::string matrix_text(const WindowReport& report, const Measure& measure) {
-  const int ranks = report.header.ranks;
-  std::vector<std::string> cells(size_t(ranks) * size_t(ranks), "-");
-  size_t width = 4;
-  for (const WindowPair& pair : report.pairs) {
-    if (!in_matrix(pair, size_t(ranks))) continue;
-    std::string& cell = cells[size_t(pair.from) * size_t(ranks) + size_t(pair.to)];
-    cell = four_digits(pair.*measure.value);
-    width = std::max(width, cell.size());
+std::string measure_matrix(const WindowReport& report, const Measure& measure, size_t width) {
+  const auto ranks = size_t(report.header.ranks);
+  TextMatrix matrix{.indent = "", .rows = {.title = "# from\\to"}, .columns = {}};
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    matrix.rows.cells.push_back(std::to_string(rank));
+    matrix.columns.push_back({.title = std::to_string(rank),
+                              .unit = "",
+                              .left = false,
+                              .cells = std::vector<std::string>(ranks, "-")});
   }
-  std::string text = format("# {}\n#  from\\to", measure.title);
-  for (int to = 0; to < ranks; ++to) text += format("  {:>{}}", to, width);
-  text += "\n";
-  for (int from = 0; from < ranks; ++from) {
-    text += format("  {:>7}", from);
-    for (int to = 0; to < ranks; ++to)
-      text += format("  {:>{}}", cells[size_t(from) * size_t(ranks) + size_t(to)], width);
-    text += "\n";
-  }
-  return text;
+  for (const WindowPair& pair : report.pairs)
+    if (in_matrix(pair, ranks))
+      matrix.columns[size_t(pair.to)].cells[size_t(pair.from)] = four_digits(pair.*measure.value);
+  return format("# {}\n", measure.title) + matrix_text(matrix, width);
 }
 
 std::string ratio_table(const WindowReport& report) {
@@ -78,19 +73,6 @@ std::string ratio_table(const WindowReport& report) {
   return text;
 }
 
-Finding as_finding(const WindowCheck& own) {
-  Finding check;
-  check.name = own.name;
-  check.status = own.status;
-  if (own.looks > 0) {
-    check.measured = std::to_string(own.looks);
-    check.unit = "comparisons";
-  }
-  check.message = own.message;
-  check.remedy = own.remedy;
-  return check;
-}
-
 void write_hosts(JsonWriter& json, const WindowReport& report) {
   json.key("hosts").begin_array();
   for (const HostLine& line : report.header.hosts) {
@@ -102,15 +84,6 @@ void write_hosts(JsonWriter& json, const WindowReport& report) {
 }
 
 }  // namespace
-
-static void fields(JsonRecord& io, WindowCheck& check) {
-  io.field("name", check.name);
-  io.number("status", check.status, int(FindingStatus::not_tested) + 1);
-  io.number("code", check.code, 256);
-  io.field("looks", check.looks);
-  io.field("message", check.message);
-  io.field("remedy", check.remedy);
-}
 
 static void fields(JsonRecord& io, WindowPair& pair) {
   io.field("from", pair.from, 0, kMostRankNumber);
@@ -129,12 +102,6 @@ static void fields(JsonRecord& io, WindowRatio& row) {
   io.field("ordinary_us", row.ordinary_us);
   io.field("window_us", row.window_us);
   io.field("ratio", ratio);  // for who reads it alone
-}
-
-static void fields(JsonRecord& io, Culprit& culprit) {
-  if (io.reading()) culprit = {.kind = "link", .name = {}, .confidence = 1, .evidence = {}};
-  io.field("name", culprit.name);
-  io.field("evidence", culprit.evidence);
 }
 
 static void time_fields(JsonRecord& io, WindowReport& report) {
@@ -176,31 +143,27 @@ Result<WindowTestSpec> WindowTestSpec::from_json(const std::string& text) {
   return spec;
 }
 
-Verdict judge(const WindowReport& report) {
-  Verdict verdict;
-  for (const WindowCheck& check : report.checks) {
-    if (check.code == ErrorCode{}) continue;
-    verdict.worsen(check.code);  // a check that failed has a code of its own
-    const ReasonKind kind = check.status == FindingStatus::not_tested ? ReasonKind::not_tested
-                            : check.code == ErrorCode::bad_data       ? ReasonKind::wrong_data
-                                                                      : ReasonKind::failed;
-    if (verdict.reasons.size() < kMostListedReasons)
-      verdict.reasons.push_back(
-          {reason_row(kind).name, format("{}: {}", check.name, check.message), "", -1});
-  }
-  if (report.checks.empty()) verdict.add(ReasonKind::not_tested, "nothing was tested");
-  return verdict;
+Verdict judge(const WindowReport& report, const std::vector<HostEnd>& hosts,
+              std::optional<Error> error) {
+  std::vector<Finding> findings = report.checks;
+  for (Finding& check : findings)
+    if (check.code != ErrorCode{}) check.message = format("{}: {}", check.name, check.message);
+  if (findings.empty()) findings.emplace_back().leave_out("nothing was tested");
+  for (Finding& host : left_out_findings(hosts)) findings.push_back(std::move(host));
+  return {findings, std::move(error)};
 }
 
 void add_broken_stage(WindowReport& report, const std::string& stage, const Error& error) {
   const bool done = std::any_of(report.checks.begin(), report.checks.end(),
-                                [&](const WindowCheck& check) { return check.name == stage; });
+                                [&](const Finding& check) { return check.name == stage; });
   if (stage.empty() || done) return;
-  const bool stopped = error.code == ErrorCode::interrupted;
-  report.checks.push_back({.name = stage,
-                           .status = stopped ? FindingStatus::not_tested : FindingStatus::fail,
-                           .code = stopped ? ErrorCode::incomplete : error.code,
-                           .message = "the job broke off: " + error.message});
+  Finding& check = report.checks.emplace_back();
+  check.name = stage;
+  const std::string message = "the job broke off: " + error.message;
+  if (error.code == ErrorCode::interrupted)
+    check.leave_out(message);
+  else
+    check.fail(error.code, message);
 }
 
 std::string window_header(const BenchHeader& header) {
@@ -216,72 +179,46 @@ std::string window_header(const BenchHeader& header) {
   return text + "#\n";
 }
 
-std::string window_text(const WindowReport& report, const Verdict& verdict, bool whole) {
+std::string window_text(const WindowReport& report, const Verdict& verdict, bool whole,
+                        size_t width) {
   std::string text;
-  for (const WindowCheck& check : report.checks) {
+  for (const Finding& check : report.checks) {
     const char* word = check.status == FindingStatus::pass   ? "pass"
                        : check.status == FindingStatus::fail ? "FAIL"
                        : check.code == ErrorCode{}           ? "n/a"
                                                              : "not tested";
     text += format("  {:<22}  {:<10}", check.name, word);
-    if (check.looks > 0) text += format("  {} comparisons", check.looks);
+    if (!check.measured.empty()) text += format("  {} {}", check.measured, check.unit);
     if (check.status == FindingStatus::not_tested) text += format("  {}", check.message);
     text.erase(text.find_last_not_of(' ') + 1);
     text += "\n";
     if (check.status == FindingStatus::fail) text += format("    {}\n", check.message);
   }
   for (const Measure& measure : kMeasures)
-    text +=
-        whole && !report.pairs.empty() ? matrix_text(report, measure) : path_lines(report, measure);
+    text += whole && !report.pairs.empty() ? measure_matrix(report, measure, width)
+                                           : path_lines(report, measure);
   if (report.pairs_left_out > 0)
     text += format("# {} of {} pairs of ranks were timed\n", report.pairs.size(),
                    report.pairs.size() + report.pairs_left_out);
   text += ratio_table(report);
-  for (const Culprit& culprit : report.culprits)
-    text += format("# suspect {} {}: {}\n", culprit.kind, culprit.name, culprit.evidence);
-  text += format("# Verdict: {}\n", verdict.ok ? "passed" : base::code_name(verdict.code));
-  // Names of hosts are in it: a terminal must not obey them.
-  for (char& c : text)
-    if ((uint8_t(c) < 0x20 && c != '\n') || c == 0x7f) c = '?';
-  return text;
+  text += suspects_text(report.culprits);
+  text += format("# Verdict: {}\n", verdict.ok() ? "passed" : base::code_name(verdict.code()));
+  return shown(std::move(text));
 }
 
-namespace {
-
-// All but the verdict, into an object that was begun.
-void write_findings(JsonWriter& json, const WindowReport& report) {
-  json.field("schema", "collctl.window-test/1");
+std::string window_json(const WindowReport& report, const Verdict& verdict) {
+  JsonWriter json;
+  json.begin_object().field("schema", "collctl.window-test/1");
   json.field("version", report.header.version).field("ranks", report.header.ranks);
   json.field("device", report.header.device);
   if (!report.header.device_reason.empty())
     json.field("device_reason", report.header.device_reason);
   write_hosts(json, report);
-  json.key("checks").begin_array();
-  for (const WindowCheck& check : report.checks) write_finding(json, as_finding(check));
-  json.end_array();
   JsonRecord io(json);
+  io.field("checks", described(report.checks));
   time_fields(io, described(report));
-  write_culprits(json, report.culprits);
-}
-
-}  // namespace
-
-std::string window_json(const WindowReport& report, const Verdict& verdict) {
-  JsonWriter json;
-  json.begin_object();
-  write_findings(json, report);
-  json.key("verdict").begin_object().field("ok", verdict.ok);
-  json.key("reasons").begin_array();
-  for (const Reason& reason : verdict.reasons)
-    json.begin_object().field("code", reason.code).field("message", reason.message).end_object();
-  return json.end_array().end_object().end_object().take() + "\n";
-}
-
-std::string window_error_json(const WindowReport& report, const Error& error, int exit_code) {
-  JsonWriter json;
-  json.begin_object();
-  write_findings(json, report);
-  return error_json_around(json.end_object().take(), error, exit_code);
+  io.field("culprits", described(report.culprits));
+  return judged_json(json, verdict);
 }
 
 std::string window_svg(const WindowReport& report) {
@@ -318,6 +255,24 @@ std::string window_svg(const WindowReport& report) {
   }
   return heat_map_svg(format("collctl window-test: {} ranks, {}", ranks, report.header.device),
                       maps);
+}
+
+Result<WindowReport> read_window_report(const std::string& json) {
+  COLL_ASSIGN(WindowReport report, WindowReport::from_json(json));
+  COLL_ASSIGN(JsonRecord io, JsonRecord::read(json));
+  BenchHeader& header = report.header;
+  io.field("version", header.version);
+  io.field("ranks", header.ranks, 0, kMostRankNumber);
+  io.field("device", header.device);
+  if (io.has("device_reason", true)) io.field("device_reason", header.device_reason);
+  io.list("hosts", header.hosts, [&](HostLine& line) {
+    io.object("hosts", [&] {
+      io.field("host", line.host);
+      io.field("ranks", line.ranks, JsonRecord::kMostEntries, 0, kMostRankNumber);
+    });
+  });
+  COLL_TRY(io.status());
+  return report;
 }
 
 }  // namespace collctl::cmd

@@ -6,10 +6,10 @@
 #include <memory>
 
 #include "base/format.h"
-#include "cmd/measure/timing.h"
-#include "cmd/verify/guarded_buffer.h"
-#include "cmd/text/sizes.h"
 #include "cmd/measure/timed.h"
+#include "cmd/measure/timing.h"
+#include "cmd/text/sizes.h"
+#include "cmd/verify/guarded_buffer.h"
 #include "cmd/window_test/window_test.h"
 #include "kernels/contract/types.h"
 

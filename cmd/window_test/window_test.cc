@@ -41,7 +41,8 @@ Status run_window_test(const TaskContext& context) {
 
 }  // namespace
 
-const RankTask kWindowTestTask{.name = "window-test", .run = run_window_test};
+const RankTask kWindowTestTask{
+    .name = "window-test", .run = run_window_test, .command = window_test_row};
 
 void WindowFindings::fail(ErrorCode code, int accused, const std::string& text) {
   if (failed_++ < kMostKept) failures_.push_back({code, accused, text.substr(0, kMostFailureText)});
@@ -88,10 +89,10 @@ Result<WindowFindings> WindowFindings::decoded(const Bytes& bytes) {
   return found;
 }
 
-WindowCheck merged_check(const std::string& name, std::span<const WindowFindings> ranks,
-                         std::vector<Culprit>& culprits) {
-  WindowCheck check{.name = name};
-  uint64_t failed = 0;
+Finding merged_check(const std::string& name, std::span<const WindowFindings> ranks,
+                     std::vector<Culprit>& culprits) {
+  Finding check{.name = name};
+  uint64_t failed = 0, looks = 0;
   size_t told = 0;
   const auto add = [&](const std::string& text) {
     if (told++ < WindowFindings::kMostKept)
@@ -99,22 +100,25 @@ WindowCheck merged_check(const std::string& name, std::span<const WindowFindings
   };
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const WindowFindings& found = ranks[rank];
-    check.looks += found.looks();
+    looks += found.looks();
     failed += found.failed();
     for (const WindowFailure& failure : found.failures()) {
-      if (check.status != FindingStatus::fail ||
-          base::severity(failure.code) > base::severity(check.code))
-        check.code = failure.code;
-      check.status = FindingStatus::fail;
+      check.fail(failure.code, std::move(check.message));
       add(format("rank {}: {}", rank, failure.text));
       if (failure.accused < 0 || culprits.size() >= kMostCulprits) continue;
       const std::string link = format("rank {} -> rank {}", failure.accused, rank);
       const bool known = std::any_of(culprits.begin(), culprits.end(),
                                      [&](const Culprit& c) { return c.name == link; });
       if (!known)
-        culprits.push_back(
-            {.kind = "link", .name = link, .confidence = 1, .evidence = name + " failed"});
+        culprits.push_back({.kind = SubjectKind::link,
+                            .name = link,
+                            .confidence = 1,
+                            .evidence = name + " failed"});
     }
+  }
+  if (looks > 0) {
+    check.measured = std::to_string(looks);
+    check.unit = "comparisons";
   }
   if (failed > told) check.message += format("; and {} more", failed - told);
   if (check.status == FindingStatus::fail) return check;
@@ -126,8 +130,7 @@ WindowCheck merged_check(const std::string& name, std::span<const WindowFindings
     check.status = FindingStatus::not_tested;
     check.message = why;
     if (!judged) continue;
-    check.code = ErrorCode::incomplete;
-    check.message = format("rank {}: {}", rank, why);
+    check.leave_out(format("rank {}: {}", rank, why));
     break;
   }
   return check;
@@ -169,7 +172,8 @@ Status WindowTest::look_at(const Memory& memory, int owner, uint64_t offset,
   return read(at, bytes);
 }
 
-// A rank without memory takes part in the registration all the same: then all ranks learn of it at once.
+// A rank without memory takes part in the registration all the same: then all ranks learn of it at
+// once.
 Result<std::vector<WindowTest::Memory>> WindowTest::make_all(std::span<const uint64_t> sizes) {
   std::vector<Memory> memories(sizes.size());
   std::vector<runtime::WindowRange> ranges;

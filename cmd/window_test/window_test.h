@@ -1,8 +1,9 @@
 // `collctl window-test`: proves windows of users' memory among the ranks of a job, stage by stage,
-// measures what moves between every two ranks, and judges. Each rank runs WindowTest on its thread; after every stage all ranks hear what each has found, so that a rank that fails a
-// check goes on with the others. An error of a stage (lost, deadline) is the end of the job, as it
-// is of a collective. Rank 0 makes the report and hands it on after every stage, so that what was
-// found before such an end is told; command.cc prints it.
+// measures what moves between every two ranks, and judges. Each rank runs WindowTest on its thread;
+// after every stage all ranks hear what each has found, so that a rank that fails a check goes on
+// with the others. An error of a stage (lost, deadline) is the end of the job, as it is of a
+// collective. Rank 0 makes the report and hands it on after every stage, so that what was found
+// before such an end is told; command.cc prints it.
 #pragma once
 #include <array>
 #include <memory>
@@ -11,9 +12,10 @@
 #include <vector>
 
 #include "cmd/cli/parse.h"
-#include "cmd/measure/bench.h"
-#include "cmd/judge/finding.h"
+#include "cmd/job/job.h"
 #include "cmd/judge/verdict.h"
+#include "cmd/measure/bench.h"
+#include "cmd/text/table.h"
 #include "cmd/window_test/pattern.h"
 #include "runtime/one_sided/one_sided.h"
 #include "runtime/window/user_window.h"
@@ -47,17 +49,9 @@ struct WindowRatio {  // a collective on windows beside the same on ordinary mem
   double ordinary_us = 0, window_us = 0;
   double ratio() const { return window_us > 0 ? ordinary_us / window_us : 0; }
 };
-struct WindowCheck {
-  std::string name;
-  FindingStatus status = FindingStatus::pass;
-  ErrorCode code{};          // 0: nothing to hold against it
-  uint64_t looks = 0;        // comparisons, of all ranks together
-  std::string message = {};  // what failed or was not tested; of several, the first ones
-  std::string remedy = {};
-};
 struct WindowReport {
   BenchHeader header;
-  std::vector<WindowCheck> checks;
+  std::vector<Finding> checks;  // measured: comparisons, of all ranks together
   std::vector<WindowPair> pairs;
   uint64_t pairs_left_out = 0;  // of a job of many ranks
   std::vector<WindowRatio> ratios;
@@ -66,8 +60,9 @@ struct WindowReport {
   std::string to_json() const;
   static Result<WindowReport> from_json(const std::string& text);
 };
-// Wrong data, then other failures, then what was not tested.
-Verdict judge(const WindowReport& report);
+// `error`: that ended the job. Hosts that took no part count, too.
+Verdict judge(const WindowReport& report, const std::vector<HostEnd>& hosts,
+              std::optional<Error> error);
 // The job ended by `error` in this stage: a check that failed, or that was not made when a user
 // ended it.
 void add_broken_stage(WindowReport& report, const std::string& stage, const Error& error);
@@ -109,8 +104,8 @@ class WindowFindings {
   bool applies_ = true;
 };
 // All ranks' findings of a stage as one check; accusations are added to `culprits`.
-WindowCheck merged_check(const std::string& name, std::span<const WindowFindings> ranks,
-                         std::vector<Culprit>& culprits);
+Finding merged_check(const std::string& name, std::span<const WindowFindings> ranks,
+                     std::vector<Culprit>& culprits);
 
 // --- the stages ---
 
@@ -187,15 +182,19 @@ class WindowTest {
 // --- how it is shown: pure ---
 
 std::string window_header(const BenchHeader& header);
-std::string window_text(const WindowReport& report, const Verdict& verdict, bool whole);
-std::string window_json(const WindowReport& report, const Verdict& verdict);
+// `whole`: matrices, in blocks of at most `width` characters, instead of a line for each path.
+std::string window_text(const WindowReport& report, const Verdict& verdict, bool whole,
+                        size_t width = kNoWidth);
 // Of a job that broke off: collctl.error/1 around what was found before.
-std::string window_error_json(const WindowReport& report, const Error& error, int exit_code);
+std::string window_json(const WindowReport& report, const Verdict& verdict);
 std::string window_svg(const WindowReport& report);
+// Back from that JSON, without the header's notes.
+Result<WindowReport> read_window_report(const std::string& json);
 
 // What a line asks for. Error usage: an option that has no meaning here.
 Result<TaskSpec> window_test_task(const ParsedLine& line);
 // The command.
 Result<int> window_test_command(const ParsedLine& line, Console& console);
+Command window_test_row(uint32_t own);
 
 }  // namespace collctl::cmd

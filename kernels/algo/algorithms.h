@@ -1,11 +1,12 @@
-// THE table of algorithms: what each supports, what it needs, and its formulas. Planner, proof,
-// help and tests read it. To add one: a header beside it, a row here, and its case in run_algorithm
-// (dispatch.h).
+// THE table of algorithms (algorithms.inc) as values: what each supports, what it needs, and its
+// formulas. Planner, proof, help and tests read it. To add one: a header beside it and a row there.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 
+#include "kernels/algo/texts.h"
 #include "kernels/contract/work.h"
 
 namespace collctl::kernels {
@@ -16,8 +17,9 @@ struct AlgorithmRow {
   uint32_t collectives;  // bit per Collective it supports
   uint32_t protocols;    // bit per Protocol
   uint32_t min_slots;    // of chunks of one slice; fewer deadlock (shown by the recorder)
-  bool window;           // runs over memory that all ranks map, not over fifos
-  bool network;          // needs in-network reduction (without it, a tree's text)
+  Over over;
+  bool window;   // over memory that all ranks map, not over fifos
+  bool network;  // needs in-network reduction (without it, a tree's text)
   // Formulas for one channel, `nranks` ranks and a part that is one loop of equal chunks. steps:
   // the transfers that must follow one another, either because each carries what the one before
   // brought or because one rank makes them all (a verb to several peers is one; over a window, all
@@ -26,6 +28,8 @@ struct AlgorithmRow {
   // algo/*.h, where they are derived; proved by the recorder.
   uint64_t (*steps)(Collective, int nranks);
   uint64_t (*sent_elements)(Collective, int nranks, uint64_t count, int rank, int root);
+  // Over partners: add(peer) for each that the rank has links with, both ways. Null: others.
+  void (*partners)(int rank, int nranks, const std::function<void(int)>& add);
   const char* help;
 };
 
@@ -38,6 +42,8 @@ inline bool serves(const AlgorithmRow& row, Collective c) {
 inline bool serves(const AlgorithmRow& row, Protocol p) {
   return (row.protocols >> int(p) & 1) != 0;
 }
+// What the rank that sends most sends, in counts, with rank 0 as the root.
+double most_sent(const AlgorithmRow& row, Collective collective, int nranks);
 // The most slices a chunk may be cut into (slices.h): a ring holds a whole chunk in its slots while
 // it needs one more. 0: too few slots for this algorithm.
 inline uint32_t most_slices(const AlgorithmRow& row, uint32_t slot_count) {

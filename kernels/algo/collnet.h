@@ -21,10 +21,6 @@
 
 namespace collctl::kernels {
 
-COLL_NO_EXEC_CHECK
-template <class Backend>
-COLL_FN void collnet_all_reduce(Backend& backend, const Work& work) {
-  tree_split_all_reduce(backend, work);
-}
+struct Collnet : TreeSplit {};
 
 }  // namespace collctl::kernels

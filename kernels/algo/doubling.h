@@ -22,6 +22,8 @@
 // Source: the butterfly exchange of R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of
 // collective communication operations in MPICH", 2005.
 #pragma once
+#include <bit>
+
 #include "kernels/block.h"
 #include "kernels/chunk.h"
 
@@ -90,5 +92,33 @@ COLL_FN void doubling_all_reduce(Backend& backend, const Work& work) {
         b.send_from_output(row.at(k), row.size(k));
     });
 }
+
+struct Doubling {
+  static constexpr uint32_t kServes = kDoublingServes;
+  COLL_NO_EXEC_CHECK
+  template <class Backend>
+  COLL_FN static void run(Backend& backend, const Work& work) {
+    doubling_all_reduce(backend, work);
+  }
+  static uint64_t steps(Collective, int nranks) {
+    const int core = doubling_core(nranks), outsiders = nranks - core;
+    const int around = outsiders == 0 ? 0 : outsiders <= core / 2 ? 1 : 2;
+    return static_cast<uint64_t>(std::countr_zero(static_cast<unsigned>(core)) + around);
+  }
+  static uint64_t sent_elements(Collective, int nranks, uint64_t count, int rank, int) {
+    if (nranks == 1) return 0;
+    const int core = doubling_core(nranks);
+    if (rank >= core) return count;
+    const int exchanges = std::countr_zero(static_cast<unsigned>(core));
+    return count * static_cast<uint64_t>(exchanges + (rank + core < nranks ? 1 : 0));
+  }
+  template <class Visit>
+  static void partners(int rank, int nranks, Visit visit) {
+    const int core = doubling_core(nranks);
+    if (rank >= core) return visit(rank - core);
+    for (int bit = 1; bit < core; bit *= 2) visit(rank ^ bit);
+    if (rank + core < nranks) visit(rank + core);
+  }
+};
 
 }  // namespace collctl::kernels

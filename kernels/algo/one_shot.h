@@ -177,4 +177,27 @@ COLL_FN void run_one_shot(Backend& backend, const Work& work) {
   }
 }
 
+struct OneShot {
+  static constexpr uint32_t kServes = kOneShotServes;
+  COLL_NO_EXEC_CHECK
+  template <class Backend>
+  COLL_FN static void run(Backend& backend, const Work& work) {
+    run_one_shot(backend, work);
+  }
+  static uint64_t steps(Collective, int nranks) { return nranks > 1 ? 1 : 0; }
+  static uint64_t sent_elements(Collective c, int nranks, uint64_t count, int rank, int root) {
+    const uint64_t others = static_cast<uint64_t>(nranks - 1);
+    switch (c) {
+      case Collective::broadcast:
+      case Collective::scatter:
+        return rank == root ? others * count : 0;
+      case Collective::reduce:
+      case Collective::gather:
+        return rank == root ? 0 : count;
+      default:
+        return others * count;
+    }
+  }
+};
+
 }  // namespace collctl::kernels

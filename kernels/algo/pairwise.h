@@ -61,4 +61,30 @@ COLL_FN void pairwise_rounds(Backend& backend, const Work& work) {
   }
 }
 
+struct Pairwise {
+  static constexpr uint32_t kServes = kPairwiseServes;
+  COLL_NO_EXEC_CHECK
+  template <class Backend>
+  COLL_FN static void run(Backend& backend, const Work& work) {
+    pairwise_rounds(backend, work);
+  }
+  static uint64_t steps(Collective c, int nranks) {
+    if (c == Collective::send_recv) return nranks > 1 ? 1 : 0;
+    return static_cast<uint64_t>(nranks - 1);
+  }
+  static uint64_t sent_elements(Collective c, int nranks, uint64_t count, int rank, int root) {
+    const uint64_t others = static_cast<uint64_t>(nranks - 1);
+    switch (c) {
+      case Collective::gather:
+        return rank == root ? 0 : count;
+      case Collective::scatter:
+        return rank == root ? others * count : 0;
+      case Collective::all_to_all:
+        return others * count;
+      default:
+        return others > 0 ? count : 0;
+    }
+  }
+};
+
 }  // namespace collctl::kernels

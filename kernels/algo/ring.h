@@ -161,4 +161,32 @@ COLL_FN void run_ring(Backend& backend, const Work& work) {
   }
 }
 
+struct Ring {
+  static constexpr uint32_t kServes = kRingServes;
+  COLL_NO_EXEC_CHECK
+  template <class Backend>
+  COLL_FN static void run(Backend& backend, const Work& work) {
+    run_ring(backend, work);
+  }
+  static uint64_t steps(Collective c, int nranks) {
+    const bool twice = c == Collective::all_reduce || c == Collective::barrier;
+    return (twice ? 2 : 1) * static_cast<uint64_t>(nranks - 1);
+  }
+  static uint64_t sent_elements(Collective c, int nranks, uint64_t count, int rank, int root) {
+    const uint64_t hops = static_cast<uint64_t>(nranks - 1);
+    if (hops == 0) return 0;
+    switch (c) {
+      case Collective::all_gather:
+      case Collective::reduce_scatter:
+        return hops * count;
+      case Collective::broadcast:
+        return (rank + 1) % nranks == root ? 0 : count;
+      case Collective::reduce:
+        return rank == root ? 0 : count;
+      default:
+        return 2 * hops * count / static_cast<uint64_t>(nranks);
+    }
+  }
+};
+
 }  // namespace collctl::kernels

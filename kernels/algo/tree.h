@@ -15,6 +15,9 @@
 //   2(n-1) x count.
 // Slots: the flow up and the flow down each have no cycle, so one slot is enough.
 #pragma once
+#include <bit>
+
+#include "kernels/algo/tree_shape.h"
 #include "kernels/block.h"
 #include "kernels/chunk.h"
 
@@ -90,5 +93,21 @@ COLL_FN void tree_all_reduce(Backend& backend, const Work& work) {
   tree_reduce_up(backend, work);
   tree_send_down(backend, work);
 }
+
+struct Tree {
+  static constexpr uint32_t kServes = kTreeServes;
+  COLL_NO_EXEC_CHECK
+  template <class Backend>
+  COLL_FN static void run(Backend& backend, const Work& work) {
+    tree_all_reduce(backend, work);
+  }
+  static uint64_t steps(Collective, int nranks) {
+    return 2 * static_cast<uint64_t>(std::bit_width(static_cast<unsigned>(nranks - 1)));
+  }
+  static uint64_t sent_elements(Collective, int nranks, uint64_t count, int rank, int) {
+    const TreeLinks links = binary_tree(rank, nranks);
+    return count * static_cast<uint64_t>((links.up >= 0 ? 1 : 0) + child_count(links));
+  }
+};
 
 }  // namespace collctl::kernels

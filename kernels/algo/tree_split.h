@@ -41,4 +41,12 @@ COLL_FN void tree_split_all_reduce(Backend& backend, const Work& work) {
                 [&](auto& part) { tree_send_down(part, work); });
 }
 
+struct TreeSplit : Tree {
+  COLL_NO_EXEC_CHECK
+  template <class Backend>
+  COLL_FN static void run(Backend& backend, const Work& work) {
+    tree_split_all_reduce(backend, work);
+  }
+};
+
 }  // namespace collctl::kernels

@@ -50,4 +50,17 @@ COLL_FN void two_shot_all_reduce(Backend& backend, const Work& work) {
   });
 }
 
+struct TwoShot {
+  static constexpr uint32_t kServes = kTwoShotServes;
+  COLL_NO_EXEC_CHECK
+  template <class Backend>
+  COLL_FN static void run(Backend& backend, const Work& work) {
+    two_shot_all_reduce(backend, work);
+  }
+  static uint64_t steps(Collective, int nranks) { return nranks > 1 ? 2 : 0; }
+  static uint64_t sent_elements(Collective, int nranks, uint64_t count, int, int) {
+    return 2 * static_cast<uint64_t>(nranks - 1) * count / static_cast<uint64_t>(nranks);
+  }
+};
+
 }  // namespace collctl::kernels

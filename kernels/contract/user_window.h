@@ -1,6 +1,7 @@
 // A window of users' memory as kernels and host code of one rank see it: all members of the rank's
 // team (the ranks whose memory it maps) side by side, each at the same distance from the one
-// before. The runtime makes it (runtime/window/user_window.h); whoever holds the registration uses it.
+// before. The runtime makes it (runtime/window/user_window.h); whoever holds the registration uses
+// it.
 //
 // On GPU ranks there are two copies with the same contents, one in the GPU's memory for kernels and
 // the host's shadow of it; each says where the other one is. On CPU ranks both are one.

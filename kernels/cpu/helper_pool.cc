@@ -6,7 +6,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/check.h"
 #include "base/wait.h"
 #include "kernels/cpu/launch.h"
 
@@ -83,7 +82,11 @@ HelperPool::Ticket HelperPool::run(std::function<void()> task) {
       state_->threads.emplace_back([state = state_.get()] { state->serve(); });
     } catch (const std::system_error&) {
       // At the limit of threads a task waits for a busy helper; its peers' timeouts bound that.
-      COLL_CHECK_NOTE(!state_->threads.empty(), "cannot start a thread for a split");
+      // Without any helper it cannot run: the caller hears what std::thread says.
+      if (state_->threads.empty()) {
+        state_->tasks.pop_back();
+        throw;
+      }
     }
   }
   state_->work_changed.notify_one();

@@ -13,6 +13,7 @@
 #include "kernels/contract/window.h"
 #include "kernels/contract/work.h"
 #include "kernels/cpu/stage_copy.h"
+#include "kernels/cpu/wait_log.h"
 
 namespace collctl::kernels {
 
@@ -61,6 +62,7 @@ struct CpuContext {
   void* assist_argument = nullptr;
   HelperPool* helpers = nullptr;
   const FlatRange* flat = nullptr;  // of works whose buffers are shared (shared_block.h)
+  WaitLog* waits = nullptr;         // shared by the channels of a rank; null: nothing is noted
   Fault fault;
   StagePace pace;
   Report report{};  // filled when run_work returns false

@@ -1,5 +1,9 @@
 #include "kernels/cpu/reduce.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <atomic>
 #include <cstring>
 #include <string_view>
@@ -17,7 +21,10 @@ struct Level {
 
 bool has_avx2() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  // Not every compiler knows f16c by name.
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __builtin_cpu_supports("avx2") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 &&
+         (ecx & bit_F16C) != 0;
 #else
   return false;
 #endif

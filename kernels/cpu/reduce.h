@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "kernels/contract/types.h"
+#include "kernels/contract/window.h"
 
 namespace collctl::kernels {
 
@@ -19,8 +20,9 @@ using ReduceFn = void (*)(const void* const* sources, int source_count, void* co
                           int destination_count, uint64_t n, uint32_t divisor);
 
 // One more than a window has ranks: an injected fault may double one.
-inline constexpr int kMaxReduceSources = 65;
-inline constexpr int kMaxReduceDestinations = 8;
+inline constexpr int kMaxReduceSources = kMaxWindowRanks + 1;
+// A sum between users' windows goes to every rank.
+inline constexpr int kMaxReduceDestinations = kMaxWindowRanks;
 
 // The kernel of the level in use. avg is sum; the divisor does the rest.
 ReduceFn reduce_function(DataType type, RedOp op);

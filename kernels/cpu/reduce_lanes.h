@@ -111,30 +111,37 @@ struct PlainLanes {
   static void store(uint8_t* p, const Value& v) { store_raw(p, v); }
 };
 
-// A float with kExponent and kMantissa bits and a sign, in `Raw`. kTop is the largest code a finite
-// value may round to (infinity's where there is one and values do not saturate), kNan the quiet
-// NaN.
-struct Float16 {
+// A float of kWidth bits, kMantissa of them and a sign. kTop is the largest code a finite value may
+// round to (infinity's where there is one and values do not saturate), kNan the quiet NaN.
+template <DataType kType>
+struct NarrowFloat;
+template <>
+struct NarrowFloat<DataType::float16> {
   using Raw = uint16_t;
   static constexpr int kMantissa = 10, kBias = 15, kWidth = 16;
   static constexpr int32_t kTop = 0x7c00, kNan = 0x7e00, kFirstSpecial = 0x7c00;
   static constexpr bool kKeepsPayload = true;
 };
-struct Float8E4m3 {
+template <>
+struct NarrowFloat<DataType::float8e4m3> {
   using Raw = uint8_t;
   static constexpr int kMantissa = 3, kBias = 7, kWidth = 8;
   static constexpr int32_t kTop = 0x7e, kNan = 0x7f, kFirstSpecial = 0x7f;
   static constexpr bool kKeepsPayload = false;
 };
-struct Float8E5m2 {
+template <>
+struct NarrowFloat<DataType::float8e5m2> {
   using Raw = uint8_t;
   static constexpr int kMantissa = 2, kBias = 15, kWidth = 8;
   static constexpr int32_t kTop = 0x7b, kNan = 0x7e, kFirstSpecial = 0x7c;
   static constexpr bool kKeepsPayload = false;
 };
-struct BFloat16 {
+template <>
+struct NarrowFloat<DataType::bfloat16> {
   using Raw = uint16_t;
 };
+using Float16 = NarrowFloat<DataType::float16>;
+using BFloat16 = NarrowFloat<DataType::bfloat16>;
 
 // 2^exponent as a float.
 constexpr float power_of_two(int exponent) {

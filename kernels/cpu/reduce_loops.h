@@ -11,23 +11,6 @@ template <class T>
 inline constexpr bool kIsFloat = T(0.5) != T(0);
 template <class T>
 inline constexpr bool kIsSigned = T(-1) < T(0);
-template <class T>
-struct Wrapping {
-  using Type = T;
-};
-template <>
-struct Wrapping<int8_t> {
-  using Type = uint8_t;
-};
-template <>
-struct Wrapping<int32_t> {
-  using Type = uint32_t;
-};
-template <>
-struct Wrapping<int64_t> {
-  using Type = uint64_t;
-};
-
 template <bool kFirst, class A, class B>
 struct ChooseLanes {
   using Type = A;
@@ -44,7 +27,11 @@ inline V combine(const V& a, const V& b) {
   if constexpr (kOp == Op::sum) {
     return V(a + b);
   } else if constexpr (kOp == Op::prod) {
-    return V(a * b);
+    // (Integers narrower than int would be multiplied as signed ones.)
+    if constexpr (sizeof(V) < sizeof(unsigned))
+      return V(1u * a * b);
+    else
+      return V(a * b);
   } else if constexpr (kIsFloat<T>) {  // a NaN in `a` gives way; one in `b` never compares
     if constexpr (kOp == Op::min)
       return b < a ? b : (a == a ? a : b);
@@ -67,8 +54,6 @@ inline typename Lanes::Value divide(const typename Lanes::Value& v, uint32_t div
     return v / static_cast<T>(divisor);
   else if constexpr (sizeof(T) <= 4 && kIsSigned<T>)
     return Value(int64_t(double(T(v)) / double(divisor)));  // exact: 32 bits fit a double's 53
-  else if constexpr (sizeof(T) <= 4)
-    return Value(v / divisor);
   else if constexpr (kIsSigned<T>)
     return Value(T(v) / T(divisor));
   else
@@ -179,37 +164,32 @@ template <class F>
 using WideNarrow = NarrowLanes<F, 1>;
 #endif
 
-template <class T>
-constexpr void fill_plain(ReduceTable& table, DataType type) {
-  using W = typename Wrapping<T>::Type;
-  ReduceFn* row = table.fn[int(type)];
-  row[0] = reduce<T, WidePlain<W>, PlainLanes<W, 1>, Op::sum>;
-  row[1] = reduce<T, WidePlain<W>, PlainLanes<W, 1>, Op::prod>;
-  row[2] = reduce<T, WidePlain<T>, PlainLanes<T, 1>, Op::min>;
-  row[3] = reduce<T, WidePlain<T>, PlainLanes<T, 1>, Op::max>;
+// A row of the table: computed in T, sums and products of integers in W, where they wrap.
+template <class T, class SumLanes, class SumOne, class Lanes, class One>
+constexpr void fill_row(ReduceFn* row) {
+  row[0] = reduce<T, SumLanes, SumOne, Op::sum>;
+  row[1] = reduce<T, SumLanes, SumOne, Op::prod>;
+  row[2] = reduce<T, Lanes, One, Op::min>;
+  row[3] = reduce<T, Lanes, One, Op::max>;
 }
-template <class F>
-constexpr void fill_narrow(ReduceTable& table, DataType type) {
-  ReduceFn* row = table.fn[int(type)];
-  row[0] = reduce<float, WideNarrow<F>, NarrowLanes<F, 1>, Op::sum>;
-  row[1] = reduce<float, WideNarrow<F>, NarrowLanes<F, 1>, Op::prod>;
-  row[2] = reduce<float, WideNarrow<F>, NarrowLanes<F, 1>, Op::min>;
-  row[3] = reduce<float, WideNarrow<F>, NarrowLanes<F, 1>, Op::max>;
+template <DataType kType>
+constexpr void fill(ReduceTable& table) {
+  using T = StorageOf<kType>;
+  using W = StorageOf<unsigned_of(kType)>;
+  static_assert(!is_signed_integer(kType) || unsigned_of(kType) != kType,
+                "a signed integer stands beside its unsigned one, in which it wraps");
+  ReduceFn* const row = table.fn[int(kType)];
+  if constexpr (number_kind(kType) == NumberKind::narrow) {
+    using F = NarrowFloat<kType>;
+    fill_row<float, WideNarrow<F>, NarrowLanes<F, 1>, WideNarrow<F>, NarrowLanes<F, 1>>(row);
+  } else {
+    fill_row<T, WidePlain<W>, PlainLanes<W, 1>, WidePlain<T>, PlainLanes<T, 1>>(row);
+  }
 }
 constexpr ReduceTable make_table() {
   ReduceTable table{};
-  fill_plain<int8_t>(table, DataType::int8);
-  fill_plain<uint8_t>(table, DataType::uint8);
-  fill_plain<int32_t>(table, DataType::int32);
-  fill_plain<uint32_t>(table, DataType::uint32);
-  fill_plain<int64_t>(table, DataType::int64);
-  fill_plain<uint64_t>(table, DataType::uint64);
-  fill_plain<float>(table, DataType::float32);
-  fill_plain<double>(table, DataType::float64);
-  fill_narrow<Float16>(table, DataType::float16);
-  fill_narrow<BFloat16>(table, DataType::bfloat16);
-  fill_narrow<Float8E4m3>(table, DataType::float8e4m3);
-  fill_narrow<Float8E5m2>(table, DataType::float8e5m2);
+#define COLL_DATA_TYPE(id, ...) fill<DataType::id>(table);
+#include "kernels/contract/data_types.inc"
   return table;
 }
 inline constexpr ReduceTable kTable = make_table();

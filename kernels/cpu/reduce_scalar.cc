@@ -11,36 +11,49 @@ const ReduceTable* scalar_reduce_table() {
   return &scalar::kTable;
 }
 
+namespace {
+
+template <DataType kType>
+float widened(uint32_t bits) {
+  if constexpr (number_kind(kType) == NumberKind::narrow) {
+    const auto raw = StorageOf<kType>(bits);
+    return scalar::NarrowLanes<scalar::NarrowFloat<kType>, 1>::load(
+        reinterpret_cast<const uint8_t*>(&raw));
+  }
+  COLL_CHECK_NOTE(false, "not a narrow float");
+}
+
+template <DataType kType>
+uint32_t narrowed(float value) {
+  StorageOf<kType> raw{};
+  if constexpr (number_kind(kType) == NumberKind::narrow) {
+    scalar::NarrowLanes<scalar::NarrowFloat<kType>, 1>::store(reinterpret_cast<uint8_t*>(&raw),
+                                                              value);
+    return raw;
+  }
+  COLL_CHECK_NOTE(false, "not a narrow float");
+}
+
+}  // namespace
+
 float widen_to_float32(DataType type, uint32_t bits) {
   switch (type) {
-    case DataType::float16:
-      return scalar::widen<scalar::Float16, 1>(bits & 0xffff);
-    case DataType::bfloat16:
-      return __builtin_bit_cast(float, bits << 16);
-    case DataType::float8e4m3:
-      return scalar::widen<scalar::Float8E4m3, 1>(bits & 0xff);
-    case DataType::float8e5m2:
-      return scalar::widen<scalar::Float8E5m2, 1>(bits & 0xff);
-    default:
-      COLL_CHECK_NOTE(false, "not a narrow float");
+#define COLL_DATA_TYPE(id, ...) \
+  case DataType::id:            \
+    return widened<DataType::id>(bits);
+#include "kernels/contract/data_types.inc"
   }
+  COLL_CHECK_NOTE(false, "not a type");
 }
 
 uint32_t narrow_from_float32(DataType type, float value) {
-  uint16_t bits = 0;
   switch (type) {
-    case DataType::float16:
-      return scalar::narrow<scalar::Float16, 1>(value);
-    case DataType::bfloat16:
-      scalar::NarrowLanes<scalar::BFloat16, 1>::store(reinterpret_cast<uint8_t*>(&bits), value);
-      return bits;
-    case DataType::float8e4m3:
-      return scalar::narrow<scalar::Float8E4m3, 1>(value);
-    case DataType::float8e5m2:
-      return scalar::narrow<scalar::Float8E5m2, 1>(value);
-    default:
-      COLL_CHECK_NOTE(false, "not a narrow float");
+#define COLL_DATA_TYPE(id, ...) \
+  case DataType::id:            \
+    return narrowed<DataType::id>(value);
+#include "kernels/contract/data_types.inc"
   }
+  COLL_CHECK_NOTE(false, "not a type");
 }
 
 }  // namespace collctl::kernels

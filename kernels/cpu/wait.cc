@@ -21,6 +21,9 @@ constexpr uint32_t kProxiedYields = 5;
 constexpr uint32_t kYieldsAgain = 4;
 // Aborts do not ring: this is how late a sleeper sees one.
 constexpr int64_t kNapNs = 20'000'000;
+// Between two looks of a thread that may run: a nap, and somebody else's turn on its processor.
+// What is longer is not the peer's.
+constexpr int64_t kMostBetweenLooksNs = 3 * kNapNs / 2;
 // Where nobody rings (the other side knows no sleepers).
 constexpr int64_t kBlindNapNs = 50'000;
 
@@ -31,12 +34,38 @@ PatientWait::PatientWait(CpuWork& work, const WaitPoint& point)
       point_(point),
       sleeper_(point.sleeper),
       most_yields_(proxied() ? kProxiedYields : kYields),
-      phase_(work.context.spin_ns > 0 ? Phase::spin : Phase::yield) {}
+      phase_(work.context.spin_ns > 0 ? Phase::spin : Phase::yield) {
+  if (work.context.waits != nullptr && work.context.waits->sums()) looked_ns_ = base::now_ns();
+}
 
 PatientWait::~PatientWait() {
   // Pairs with the exchange in turn(). A waker that saw the 1 rings in vain, which is harmless.
   if (armed_ && !point_.shared)
     std::atomic_ref<uint32_t>(*sleeper_).exchange(0, std::memory_order_acq_rel);
+  WaitLog* const log = work_.context.waits;
+  if (noted_ >= 0) log->end(noted_);
+  if (looked_ns_ == 0) return;
+  now_ns_ = base::now_ns();
+  count_look();
+  log->add(point_.peer, point_.side, work_.work.channel, waited_ns_, away_ns_);
+}
+
+void PatientWait::count_look() {
+  const int64_t passed = now_ns_ - looked_ns_;
+  const int64_t waited = passed < kMostBetweenLooksNs ? passed : kNapNs;
+  waited_ns_ += waited;
+  away_ns_ += passed - waited;
+  looked_ns_ = now_ns_;
+}
+
+Report PatientWait::reported(ReportCode code) const {
+  Report report = work_.report(code);
+  report.side = point_.side;
+  report.peer = point_.peer;
+  report.step = point_.step;
+  report.seen = *point_.seen;
+  report.wanted = point_.wanted;
+  return report;
 }
 
 bool PatientWait::turn() {
@@ -58,6 +87,8 @@ bool PatientWait::turn() {
         std::atomic_ref<uint32_t>(*sleeper_).exchange(1, std::memory_order_seq_cst);
         armed_ = true;
       }
+      if (work_.context.waits != nullptr && noted_ < 0)
+        noted_ = work_.context.waits->begin(reported(ReportCode::none), start_ns_);
       phase_ = Phase::sleep;
       return true;
     case Phase::sleep:
@@ -93,15 +124,10 @@ bool PatientWait::look_around() {
   const bool moved =
       !aborted && context.assist != nullptr && context.assist(context.assist_argument);
   now_ns_ = base::now_ns();
+  if (looked_ns_ != 0) count_look();
   if (start_ns_ == 0 || moved) start_ns_ = now_ns_;
   if (!aborted && now_ns_ - start_ns_ < context.op_timeout_ns) return true;
-  Report report = work_.report(aborted ? ReportCode::aborted : ReportCode::timeout);
-  report.side = point_.side;
-  report.peer = point_.peer;
-  report.step = point_.step;
-  report.seen = *point_.seen;
-  report.wanted = point_.wanted;
-  work_.fail(report);
+  work_.fail(reported(aborted ? ReportCode::aborted : ReportCode::timeout));
   return false;
 }
 

@@ -66,6 +66,8 @@ class PatientWait {
   enum class Phase { spin, yield, arm, sleep };
   bool look_around();
   void rest();
+  Report reported(ReportCode code) const;
+  void count_look();
   bool proxied() const { return point_.proxied; }
 
   CpuWork& work_;
@@ -78,6 +80,9 @@ class PatientWait {
   int64_t start_ns_ = 0;  // of the wait, or of the last progress that assist made
   int64_t now_ns_ = 0;
   bool armed_ = false;
+  int noted_ = -1;  // the place in the log
+  // With sums: the last look, and what has passed.
+  int64_t looked_ns_ = 0, waited_ns_ = 0, away_ns_ = 0;
 };
 
 void ring_bell(uint32_t* sleeper, int bell_fd);

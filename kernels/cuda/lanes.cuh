@@ -9,16 +9,6 @@
 
 namespace collctl::kernels::cuda {
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
-inline constexpr bool kHasFloat8 = true;
-#else
-inline constexpr bool kHasFloat8 = false;
-#endif
-
-COLL_FN constexpr bool is_float8(DataType t) {
-  return t == DataType::float8e4m3 || t == DataType::float8e5m2;
-}
-
 // What is done to a value when it gets its final form.
 struct Finish {
   uint32_t divisor = 1;
@@ -157,22 +147,6 @@ __device__ __forceinline__ uint64_t pack_finished(Lanes<kType>& lanes, const Fin
 COLL_FN constexpr RedOp compiled_op(RedOp op) {
   return op == RedOp::avg ? RedOp::sum : op;
 }
-COLL_FN constexpr bool is_signed_integer(DataType t) {
-  return t == DataType::int8 || t == DataType::int32 || t == DataType::int64;
-}
-COLL_FN constexpr DataType unsigned_of(DataType t) {
-  switch (t) {
-    case DataType::int8:
-      return DataType::uint8;
-    case DataType::int32:
-      return DataType::uint32;
-    case DataType::int64:
-      return DataType::uint64;
-    default:
-      return t;
-  }
-}
-
 template <template <DataType, RedOp> class Loop, DataType kType, class... Args>
 __device__ __forceinline__ void with_op(RedOp op, const Args&... args) {
   if constexpr (!is_float8(kType) || kHasFloat8) {
@@ -194,30 +168,10 @@ __device__ __forceinline__ void with_op(RedOp op, const Args&... args) {
 template <template <DataType, RedOp> class Loop, class... Args>
 __device__ __forceinline__ void with_type_and_op(DataType type, RedOp op, const Args&... args) {
   switch (type) {
-    case DataType::int8:
-      return with_op<Loop, DataType::int8>(op, args...);
-    case DataType::uint8:
-      return with_op<Loop, DataType::uint8>(op, args...);
-    case DataType::int32:
-      return with_op<Loop, DataType::int32>(op, args...);
-    case DataType::uint32:
-      return with_op<Loop, DataType::uint32>(op, args...);
-    case DataType::int64:
-      return with_op<Loop, DataType::int64>(op, args...);
-    case DataType::uint64:
-      return with_op<Loop, DataType::uint64>(op, args...);
-    case DataType::float16:
-      return with_op<Loop, DataType::float16>(op, args...);
-    case DataType::bfloat16:
-      return with_op<Loop, DataType::bfloat16>(op, args...);
-    case DataType::float32:
-      return with_op<Loop, DataType::float32>(op, args...);
-    case DataType::float64:
-      return with_op<Loop, DataType::float64>(op, args...);
-    case DataType::float8e4m3:
-      return with_op<Loop, DataType::float8e4m3>(op, args...);
-    case DataType::float8e5m2:
-      return with_op<Loop, DataType::float8e5m2>(op, args...);
+#define COLL_DATA_TYPE(id, ...) \
+  case DataType::id:            \
+    return with_op<Loop, DataType::id>(op, args...);
+#include "kernels/contract/data_types.inc"
   }
 }
 

@@ -14,34 +14,26 @@
 
 namespace collctl::kernels::cuda {
 
-// Storage is plain bits, so that volatile and vector moves need no special members.
-template <DataType kType>
-struct Element;
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
+inline constexpr bool kHasFloat8 = true;
+#else
+inline constexpr bool kHasFloat8 = false;
+#endif
 
-template <class Bits, class Acc>
+template <class Number>
 struct PlainElement {
-  using Storage = Bits;
-  using Accumulator = Acc;
-  static __device__ Acc widen(Bits v) { return static_cast<Acc>(v); }
-  static __device__ Bits narrow(Acc v) { return static_cast<Bits>(v); }
+  using Storage = Number;
+  using Accumulator = Number;
+  static __device__ Number widen(Number v) { return v; }
+  static __device__ Number narrow(Number v) { return v; }
 };
-// Sums and products of signed integers run unsigned: wrapping is then defined.
-template <>
-struct Element<DataType::int8> : PlainElement<int8_t, int8_t> {};
-template <>
-struct Element<DataType::uint8> : PlainElement<uint8_t, uint8_t> {};
-template <>
-struct Element<DataType::int32> : PlainElement<int32_t, int32_t> {};
-template <>
-struct Element<DataType::uint32> : PlainElement<uint32_t, uint32_t> {};
-template <>
-struct Element<DataType::int64> : PlainElement<int64_t, int64_t> {};
-template <>
-struct Element<DataType::uint64> : PlainElement<uint64_t, uint64_t> {};
-template <>
-struct Element<DataType::float32> : PlainElement<float, float> {};
-template <>
-struct Element<DataType::float64> : PlainElement<double, double> {};
+// Integers and floats that are computed as they are stored. (Sums and products of signed integers
+// run unsigned: wrapping is then defined.) Storage is plain bits, so that volatile and vector moves
+// need no special members.
+template <DataType kType>
+struct Element : PlainElement<StorageOf<kType>> {
+  static_assert(number_kind(kType) != NumberKind::narrow, "a narrow float has an Element below");
+};
 template <>
 struct Element<DataType::float16> {
   using Storage = uint16_t;

@@ -9,6 +9,7 @@
 #pragma once
 #include <span>
 
+#include "kernels/algo/ids.h"
 #include "kernels/cuda/launch.h"
 
 namespace collctl::kernels::cuda {

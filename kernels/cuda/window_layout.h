@@ -5,7 +5,7 @@
 //   messages   the launches with messages so far: to see whether the device makes progress
 //   epochs     the other launches so far, for each block
 //   peers      for each block and peer: the last epoch at which it arrived; the last one it
-//              closed, and what it said of its buffers at the begin of that one (direct.cuh)
+//              closed, and what it announced of its buffers at the begin of that one (direct.cuh)
 //   own        for each block this rank's own counts; tickets of the store kernels
 //   ll         2 banks x (n-1) senders x lines of 16 bytes, 8 of them data
 //   ll128      2 banks x (n-1) senders x lines of 128 bytes, 120 of them data
@@ -39,7 +39,7 @@ inline constexpr uint32_t kMostSlots = 512;           // of all senders, about
 inline constexpr uint32_t kMessageSlots = 128;  // of a sender: they hold what a link has in flight
 
 // Of 16 bytes, which are stored and seen in one: the number comes with what it stands for.
-struct alignas(16) Said {
+struct alignas(16) Announced {
   uint64_t value, epoch;
 };
 // 64 bytes, so that what two ranks write never shares a sector. All written by the peer.
@@ -48,7 +48,7 @@ struct alignas(64) PeerCounters {
   uint64_t closed;   // the last direct one between users' buffers that it has ended
   // At the start of the last direct epoch between users' buffers (direct.cuh): where its
   // input and its output are, how many bytes there are.
-  Said said[3];
+  Announced announced[3];
 };
 static_assert(sizeof(PeerCounters) == 64);
 enum class StoreRole : uint8_t { give, sum, take };

@@ -122,8 +122,8 @@ Result<Schedule> record(const Work& work) {
   RecordBackend backend(work, keeper);
   if (!run_algorithm(backend, work))
     return Error(ErrorCode::usage,
-                 format("{} does not support {} with chunks of {} elements", name_of(work.algorithm),
-                        name_of(work.collective), work.chunk_count));
+                 format("{} does not support {} with chunks of {} elements",
+                        name_of(work.algorithm), name_of(work.collective), work.chunk_count));
   if (keeper.parts.empty()) keeper.parts.emplace_back();
   return Schedule{work, std::move(keeper.parts)};
 }

@@ -30,7 +30,7 @@
 namespace collctl::launcher {
 
 inline constexpr size_t kMostHosts = 100'000;
-inline constexpr size_t kMostMistakes = 20;  // of a hostfile, that are told
+inline constexpr size_t kMostMistakes = 20;             // of a hostfile, that are told
 inline constexpr int kMostSlots = 65536;                // of one host
 inline constexpr size_t kMostHostfileBytes = 16 << 20;  // all included files together
 

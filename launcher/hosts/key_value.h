@@ -1,8 +1,9 @@
 // The key-value store that an engine keeps for the ranks of one job: what one rank puts, the others
 // get after a fence. Adopted ranks learn from it where rank 0 listens, and the job's secret; only
-// ranks of the same job can read it. Implemented by launcher/adopt/pmi1 and launcher/adopt/pmix. One thread per
-// store; every call ends by its deadline. Errors: deadline (who is missing is not known here), lost
-// (the engine closed the connection or refused), usage (no such store in the environment).
+// ranks of the same job can read it. Implemented by launcher/adopt/pmi1 and launcher/adopt/pmix.
+// One thread per store; every call ends by its deadline. Errors: deadline (who is missing is not
+// known here), lost (the engine closed the connection or refused), usage (no such store in the
+// environment).
 #pragma once
 #include <memory>
 #include <string>

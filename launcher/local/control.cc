@@ -23,7 +23,7 @@ bool known_code(int32_t code) {
 }  // namespace
 
 bool known_frame_type(uint16_t type) {
-  return type >= uint16_t(FrameType::config) && type <= uint16_t(FrameType::progress);
+  return type >= uint16_t(FrameType::config) && type <= uint16_t(FrameType::doing);
 }
 
 Bytes encode_error(const Error& error) {
@@ -50,7 +50,7 @@ Error decode_error(ByteView bytes) {
   for (uint32_t i = 0; i < contexts && i < kMaxContexts && r.ok(); ++i)
     error.contexts.push_back(r.get_string());
   if (!r.ok() || !r.at_end() || contexts > kMaxContexts || !known_code(code))
-    return Error(ErrorCode::defect, format("malformed error record of {} bytes", bytes.size()));
+    return Error(ErrorCode::lost, format("malformed error record of {} bytes", bytes.size()));
   return error;
 }
 

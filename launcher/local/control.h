@@ -17,13 +17,15 @@
 namespace collctl::launcher {
 
 enum class FrameType : uint16_t {
-  config = 1,  // launcher -> rank: JSON, what to do (made by cmd)
-  id = 2,      // rank 0 -> launcher -> all ranks: the unique id in hex
-  phase = 3,   // rank -> launcher: "bootstrap", "wired", "running", "done"
-  data = 4,    // rank -> launcher: opaque to the launcher (rows, links, talk); JSON made by cmd
-  error = 5,   // rank -> launcher: encode_error()
-  abort = 6,   // launcher -> rank: abort; payload = encode_error()
+  config = 1,    // launcher -> rank: JSON, what to do (made by cmd)
+  id = 2,        // rank 0 -> launcher -> all ranks: the unique id in hex
+  phase = 3,     // rank -> launcher: "bootstrap", "wired", "running", "done"
+  data = 4,      // rank -> launcher: opaque to the launcher (rows, links, talk); JSON made by cmd
+  error = 5,     // rank -> launcher: encode_error()
+  abort = 6,     // launcher -> rank: abort; payload = encode_error()
   progress = 7,  // rank -> launcher: how far it is, for people
+  ask = 8,       // launcher -> rank: what do you do now?
+  doing = 9,     // rank -> launcher: the answer; JSON made by cmd
 };
 
 struct Frame {

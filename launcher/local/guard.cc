@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/socket.h"
+#include "base/socket_folder.h"
 #include "base/wait.h"
 #include "launcher/local/spawn.h"
 
@@ -24,6 +25,7 @@ using base::Fd;
 
 // The launcher reads nothing from the guard, and the guard empties its socket at once.
 constexpr int64_t kSendMs = 5000;
+constexpr double kGoneSeconds = 2;  // for killed ranks to be gone
 
 void close_all_but(int keep) {
 #ifdef SYS_close_range
@@ -60,6 +62,11 @@ void close_all_but(int keep) {
     if (number < 0) groups.erase(std::remove(groups.begin(), groups.end(), -number), groups.end());
   }
   for (const int32_t group : groups) ::kill(-group, SIGKILL);
+  // What the ranks cannot remove any more, once they are gone.
+  const Deadline gone = Deadline::after_seconds(kGoneSeconds);
+  for (const int32_t group : groups)
+    while (::kill(-group, 0) == 0 && !gone.passed()) base::sleep_until(Deadline::after_ms(2));
+  if (!groups.empty()) base::tidy_socket_folders();
   ::_exit(0);
 }
 
@@ -94,8 +101,9 @@ Status Guard::remove(int group) {
 }
 
 Guard::~Guard() {
-  fd_.reset();  // what the guard waits for
-  const Deadline deadline = Deadline::after_seconds(5);
+  fd_.reset();            // what the guard waits for
+  ::kill(pid_, SIGCONT);  // a stopped one would keep the job, and its beats, waiting
+  const Deadline deadline = Deadline::after_seconds(1);
   while (true) {
     const pid_t done = ::waitpid(pid_, nullptr, WNOHANG);
     if (done == pid_ || (done < 0 && errno != EINTR)) return;

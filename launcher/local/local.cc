@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/log.h"
+#include "base/socket_folder.h"
 #include "launcher/local/descendants.h"
 #include "launcher/local/guard.h"
 #include "launcher/local/rank_state.h"
@@ -54,6 +55,7 @@ LocalJob::LocalJob() : state_(std::make_unique<State>()) {}
 
 LocalJob::~LocalJob() {
   state_->kill_everything();
+  base::tidy_socket_folders();  // those who were killed have left their sockets
 }
 
 Status LocalJob::State::check_file_limit(size_t count) {

@@ -266,6 +266,11 @@ Status exec_result(Child& child, Deadline deadline) {
   return e;
 }
 
+std::string signal_text(int number) {
+  const char* name = ::sigabbrev_np(number);
+  return name == nullptr ? format("signal {}", number) : format("signal {} (SIG{})", number, name);
+}
+
 ssize_t write_quietly(int fd, const void* from, size_t size) {
   sigset_t pipe_only, before;
   sigemptyset(&pipe_only);

@@ -28,6 +28,9 @@ Status exec_result(Child& child, Deadline deadline);
 // pidfd_open(2), or an empty Fd where the kernel has none.
 base::Fd open_pidfd(int pid);
 
+// "signal 9 (SIGKILL)".
+std::string signal_text(int number);
+
 // write(2) on a pipe without the SIGPIPE that a vanished reader causes.
 ssize_t write_quietly(int fd, const void* from, size_t size);
 

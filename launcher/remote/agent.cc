@@ -13,20 +13,20 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/socket.h"
-#include "launcher/remote/agent_protocol.h"
 #include "launcher/hosts/address.h"
-#include "launcher/local/local.h"
 #include "launcher/hosts/placement.h"
+#include "launcher/local/local.h"
 #include "launcher/local/rank_start.h"
+#include "launcher/remote/agent_protocol.h"
 
 namespace collctl::launcher {
 namespace {
 
-constexpr size_t kMostQueued = 4 << 20;    // towards the launcher; then the ranks are not read
-constexpr double kFirstWordSeconds = 300;  // from the greeting to the launcher's first word, who
-                                           // may wait for a person's password elsewhere
-constexpr double kPausedSeconds = 86400;   // of a job that a person has stopped
-constexpr double kKillSeconds = 10;        // SIGKILL to gone, at most
+constexpr size_t kMostQueued = 4 << 20;   // towards the launcher; then the ranks are not read
+constexpr double kFirstWordSeconds = 15;  // from the greeting to the launcher's first beat
+constexpr double kLeastSilence = 1;
+constexpr double kPausedSeconds = 86400;  // of a job that a person has stopped
+constexpr double kKillSeconds = 10;       // SIGKILL to gone, at most
 constexpr size_t kReadsPerTurn = 16;
 
 class Agent {
@@ -146,7 +146,7 @@ void Agent::read_input() {
 void Agent::handle(const RawFrame& frame) {
   ByteReader r(frame.payload);
   const auto rest = [&](size_t at) { return ByteView(frame.payload).subspan(at); };
-  const auto known = [&](uint32_t rank) { return job_ && r.ok() && int(rank) < job_->size(); };
+  const auto known = [&](uint32_t rank) { return job_ && r.ok() && rank < uint32_t(job_->size()); };
   switch (AgentFrame(frame.type)) {
     case AgentFrame::start: {
       auto order = AgentStart::decode(frame.payload);
@@ -204,8 +204,12 @@ void Agent::handle(const RawFrame& frame) {
         states.push_back(uint8_t(job_->state(rank)));
       return send(AgentFrame::states, states);
     }
-    case AgentFrame::beat:
-      return;
+    case AgentFrame::beat: {
+      const auto seconds = r.get<double>();
+      if (!r.ok() || !(seconds >= kLeastSilence)) return orphan();
+      heartbeat_s_ = std::min(seconds, kPausedSeconds);
+      return hear();
+    }
     case AgentFrame::leave:
       leaving_ = true;
       return;

@@ -54,7 +54,8 @@ Result<AgentHello> AgentHello::decode(ByteView payload) {
   h.driver = r.get_string(256);
   h.visible = get_strings(r, 1);
   h.free_port = r.get<uint16_t>();
-  if (!r.ok() || !r.at_end() || h.gpus < 0 || h.gpus_on_pci < 0) return malformed("greeting of the agent", payload);
+  if (!r.ok() || !r.at_end() || h.gpus < 0 || h.gpus_on_pci < 0)
+    return malformed("greeting of the agent", payload);
   return h;
 }
 

@@ -14,7 +14,7 @@ namespace collctl::launcher {
 
 inline constexpr const char* kAgentCommand = "__agent";
 inline constexpr const char* kAgentWord = "@collctl-agent ";
-inline constexpr uint32_t kAgentVersion = 3;  // of this protocol: both sides must be the same
+inline constexpr uint32_t kAgentVersion = 5;  // of this protocol: both sides must be the same
 // Each side sends something at least this often; hearing nothing for the job's limit is an error.
 inline constexpr int64_t kBeatMs = 1000;
 
@@ -27,7 +27,7 @@ enum class AgentFrame : uint16_t {
   signal = 5,     // i32 number, to all ranks
   end = 6,        // f64 grace in seconds
   look = 7,       // nothing; answered by states
-  beat = 8,       // nothing
+  beat = 8,       // f64: without another word for so many seconds, everything is ended
   leave = 9,      // nothing: all is done, the agent may exit
   ask = 10,       // u32 number, string what, string argument; answered by answer
   // agent -> launcher

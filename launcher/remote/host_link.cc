@@ -151,7 +151,7 @@ void HostLink::handle_word(const std::string& word, BinarySource& binary) {
     if (!bytes) return fail(std::move(bytes.error()));
     enter(HostPhase::staging);
     sending_ = *bytes;
-    const std::string size = format("{}\n", sending_.size());
+    const std::string size = staged_size(sending_.size());
     channel_->write({reinterpret_cast<const uint8_t*>(size.data()), size.size()});
   } else if (word == "staged") {
     enter(HostPhase::starting);
@@ -243,8 +243,7 @@ void HostLink::ended() {
   if (broken)
     e = *broken;
   else
-    e.message = code < 0 ? std::string("the connection ended")
-                         : format("its agent ended with exit code {}", code);
+    e.message = code < 0 ? std::string("the connection ended") : "its agent " + exit_text(code);
   e.code = ErrorCode::lost;
   fail(std::move(e));
 }

@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "launcher/remote/agent_protocol.h"
-#include "launcher/ssh/channel.h"
 #include "launcher/hosts/hostfile.h"
+#include "launcher/remote/agent_protocol.h"
 #include "launcher/remote/stage.h"
+#include "launcher/ssh/channel.h"
 
 namespace collctl::launcher {
 

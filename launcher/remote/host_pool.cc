@@ -6,12 +6,14 @@
 #include "base/host_facts.h"
 #include "base/wait.h"
 #include "launcher/remote/binary.h"
+#include "launcher/ssh/prompt.h"
 
 namespace collctl::launcher {
 namespace {
 
 constexpr int64_t kBriefMs = 200;  // a turn never waits longer: signs of life, turns of --fanout
-constexpr int64_t kAsleepNs = 2'000'000'000;  // longer between two turns: we were stopped
+constexpr int64_t kAsleepNs = 2'000'000'000;      // longer between two turns: we were stopped
+constexpr int64_t kAftermathNs = 10'000'000'000;  // until all that ended meanwhile has been heard
 constexpr double kLeaveSeconds = 2;
 constexpr size_t kMostListed = 200;
 
@@ -45,17 +47,20 @@ struct HostPool::State {
   std::vector<std::unique_ptr<HostLink>> links;
   SelfSource binary;
   int64_t began_ns = now_ns(), last_turn_ns = now_ns();
+  int64_t away_ns = 0, back_at_ns = 0;  // the last time that we were stopped
   Deadline beat_at = Deadline::after_ms(kBeatMs);
   std::vector<pollfd> polled;
 
   void open_next();
-  void beat();
+  void beat(double silence_s);
+  void notice_absence(int64_t now);
   void check_signs_of_life(int64_t now);
 };
 
 HostPool::HostPool() : state_(std::make_unique<State>()) {}
 
 HostPool::~HostPool() {
+  while_asking({});
   leave(Deadline::after_seconds(kLeaveSeconds));
 }
 
@@ -82,6 +87,12 @@ Result<std::unique_ptr<HostPool>> HostPool::make(const std::vector<HostSpec>& ho
   if (far && s.options.stage.hash.empty()) {
     COLL_ASSIGN(s.options.stage.hash, file_hash(base::kSelfPath));
   }
+  while_asking([state = pool->state_.get()] {
+    if (!state->beat_at.passed()) return;
+    state->beat(state->options.heartbeat_s);
+    for (const auto& link : state->links)
+      if (link->phase() == HostPhase::up) link->progress(state->binary);
+  });
   return pool;
 }
 
@@ -110,20 +121,28 @@ void HostPool::State::open_next() {
   }
 }
 
-void HostPool::State::beat() {
-  if (!beat_at.passed()) return;
+void HostPool::State::beat(double silence_s) {
+  const Bytes payload = ByteWriter().put(silence_s).take();
   for (const auto& link : links)
-    if (link->phase() == HostPhase::up) link->send(AgentFrame::beat, {});
+    if (link->phase() == HostPhase::up) link->send(AgentFrame::beat, payload);
   beat_at = Deadline::after_ms(kBeatMs);
 }
 
-// When this process itself did not run for a while, the silence was ours.
-void HostPool::State::check_signs_of_life(int64_t now) {
-  const bool asleep = now - last_turn_ns > kAsleepNs;
+// When this process itself did not run for a while, the silence was ours, and so are the deadlines
+// that passed meanwhile.
+void HostPool::State::notice_absence(int64_t now) {
+  const int64_t gap = now - last_turn_ns;
   last_turn_ns = now;
+  if (gap <= kAsleepNs) return;
+  away_ns = gap;
+  back_at_ns = now;
+  pardon_ns(gap);
+  for (const auto& link : links) link->forgive_silence(now);
+}
+
+void HostPool::State::check_signs_of_life(int64_t now) {
   for (const auto& link : links) {
     if (link->phase() != HostPhase::up) continue;
-    if (asleep) link->forgive_silence(now);
     const double silent = double(now - link->heard_ns()) / 1e9;
     if (silent < options.heartbeat_s) continue;
     link->fail(Error(ErrorCode::lost, format("no heartbeat for {:.0f} s", silent),
@@ -143,13 +162,46 @@ Result<bool> HostPool::turn(Deadline deadline, std::span<const int> wake_fds) {
     until = until.earlier(link->wakeup());
   }
   COLL_TRY(base::poll_fds(s.polled, until));
+  s.notice_absence(now_ns());
   const bool woken =
       std::any_of(s.polled.begin(), s.polled.begin() + std::ptrdiff_t(wake_fds.size()),
                   [](const pollfd& p) { return p.revents != 0; });
-  for (const auto& link : s.links) link->progress(s.binary);
-  s.check_signs_of_life(now_ns());
-  s.beat();
+  for (const auto& link : s.links) {
+    const int64_t asked_before_ns = asked_ns(), from_ns = now_ns();
+    link->progress(s.binary);
+    // A binary was read, or this process stopped: no other host is to blame for that time. What a
+    // person was asked counts already.
+    const int64_t spent_ns = now_ns() - from_ns - (asked_ns() - asked_before_ns);
+    if (spent_ns > kAsleepNs) pardon_ns(spent_ns);
+  }
+  const int64_t now = now_ns();
+  if (now - s.last_turn_ns > kAsleepNs)
+    for (const auto& link : s.links) link->forgive_silence(now);
+  s.last_turn_ns = now;
+  s.check_signs_of_life(now);
+  if (s.beat_at.passed()) s.beat(s.options.heartbeat_s);
   return !woken && !deadline.passed();
+}
+
+Status HostPool::announce_silence(double seconds) {
+  state_->beat(seconds);
+  const Deadline deadline = Deadline::after_ms(kBriefMs);
+  const auto unsaid = [&] {
+    return std::any_of(state_->links.begin(), state_->links.end(),
+                       [](const auto& link) { return link->pending() > 0; });
+  };
+  do {
+    COLL_TRY(turn(Deadline::after_ms(1), {}));
+  } while (unsaid() && !deadline.passed());
+  return {};
+}
+
+double HostPool::absence_s() const {
+  const State& s = *state_;
+  if (s.back_at_ns == 0 || now_ns() - s.back_at_ns > kAftermathNs) return 0;
+  const double away = double(s.away_ns) / 1e9;
+  // Up to a beat before it they had last heard of us.
+  return away > s.options.heartbeat_s - double(kBeatMs) / 1e3 ? away : 0;
 }
 
 bool HostPool::settled() const {
@@ -194,8 +246,23 @@ void HostPool::leave(Deadline deadline) {
   }
 }
 
+Error HostPool::absence_error() const {
+  return {ErrorCode::lost,
+          format("collctl itself did not run for {:.0f} s (was it stopped?); hosts end what they "
+                 "run after {:.0f} s without it",
+                 absence_s(), state_->options.heartbeat_s),
+          "COLLCTL_HEARTBEAT_TIMEOUT sets how long they wait"};
+}
+
 Error HostPool::failure(const std::vector<int>& hosts) const {
   Error e(ErrorCode::launch, "");
+  // Of hosts that were up already.
+  if (absence_s() > 0 && std::all_of(hosts.begin(), hosts.end(),
+                                     [this](int index) { return host(index).times().up >= 0; })) {
+    e = absence_error();
+    e.code = ErrorCode::launch;
+    return e;
+  }
   if (hosts.size() == 1) {
     const Error& cause = *host(hosts[0]).error();
     e.message = format("host {}: {}", host(hosts[0]).spec().name, host(hosts[0]).cause());

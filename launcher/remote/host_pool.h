@@ -38,6 +38,13 @@ class HostPool {
   void fail_late_hosts(double after_s, const char* option = "--start-timeout");
   // Only these are needed: the others are dismissed.
   void keep(const std::vector<int>& hosts);
+  // This process will not speak for so long (a person stops it): the agents wait. The next turns
+  // say again what holds otherwise.
+  Status announce_silence(double seconds);
+  // For how long this process did not run, if that was in the last moments and longer than agents
+  // wait (a stop, a machine that slept): what they then did is no fault of theirs. 0: nothing such.
+  double absence_s() const;
+  Error absence_error() const;  // code lost
   // Dismisses all agents and waits for them until the deadline.
   void leave(Deadline deadline);
   // One error for all hosts that failed, each with its cause. Code launch.

@@ -101,12 +101,12 @@ void ReachListener::State::serve() {
   }
   std::erase_if(guests, [](Guest& guest) {
     uint8_t bytes[kEchoBytes];
-    const auto came = base::read_some(guest.fd.get(), bytes, sizeof bytes);
-    if (!came.ok() || guest.until.passed()) return true;
+    const auto count = base::read_some(guest.fd.get(), bytes, sizeof bytes);
+    if (!count.ok() || guest.until.passed()) return true;
     // So few bytes always fit into the socket's buffer; who does not read them is let go.
-    if (*came == 0) return false;
-    const auto went = base::write_some(guest.fd.get(), bytes, *came);
-    return !went.ok() || *went != *came;
+    if (*count == 0) return false;
+    const auto went = base::write_some(guest.fd.get(), bytes, *count);
+    return !went.ok() || *went != *count;
   });
 }
 
@@ -176,11 +176,11 @@ class Dial {
   }
   void progress() {
     if (connector_ && !shake_hands()) return;
-    size_t came = 0;
-    if (Status moved = read_echo(came); !moved.ok())
+    size_t count = 0;
+    if (Status moved = read_echo(count); !moved.ok())
       return fail(ReachEnd::failed, moved.error().message);
-    if (came == 0) return;
-    got_ += came;
+    if (count == 0) return;
+    got_ += count;
     if (got_ < kEchoBytes) return;
     const double trip = double(now_ns() - sent_ns_) / 1e3;
     if (trips_ == 0 || trip < result_.round_trip_us) result_.round_trip_us = trip;
@@ -210,9 +210,9 @@ class Dial {
     result_.text = std::move(text);
     done_ = true;
   }
-  Status read_echo(size_t& came) {
+  Status read_echo(size_t& count) {
     uint8_t bytes[kEchoBytes];
-    COLL_ASSIGN(came, base::read_some(fd_.get(), bytes, kEchoBytes - got_));
+    COLL_ASSIGN(count, base::read_some(fd_.get(), bytes, kEchoBytes - got_));
     return {};
   }
   // True when the connection stands; the first trip has begun then.

@@ -11,6 +11,9 @@ namespace {
 constexpr size_t kMostPending = 8 << 20;
 // Once one host cannot start its ranks: for the others to say so too.
 constexpr double kOthersSeconds = 2;
+// An agent that is asked how its ranks are, while the job is ended, answers well within.
+constexpr double kAnswerSeconds = 2;
+constexpr double kGoneSeconds = 1;  // beyond the grace, to hear that ranks are gone
 
 struct RemoteRank {
   int host = -1;
@@ -19,7 +22,7 @@ struct RemoteRank {
   bool exited = false;
   char state = '?';
   uint64_t input = 0, fed = 0;  // bytes sent, bytes the rank has taken
-  bool deaf = false;            // takes no more input
+  bool input_closed = false;    // takes no more input
 };
 
 Bytes rank_head(uint32_t local, ByteView rest) {
@@ -37,8 +40,10 @@ struct RemoteJob::State {
   std::vector<bool> started, lost;         // by host
   std::vector<std::string> notes;
   std::vector<std::optional<Error>> bad;  // by host: it refused to start its ranks, or is lost
-  bool fed = false;                       // a rank has taken all its input since the last wait()
-  std::vector<Event> early;               // that came outside of wait()
+  std::vector<std::optional<Deadline>> answer_by;  // by host: what it was asked is unanswered
+  std::optional<Deadline> gone_by;                 // all ranks have been told to end
+  bool fed = false;          // a rank has taken all its input since the last wait()
+  std::vector<Event> early;  // that came outside of wait()
 
   Status start(const RemoteStart& what, Deadline deadline, int wake_fd,
                const std::function<bool()>& stop);
@@ -50,6 +55,8 @@ struct RemoteJob::State {
   Status handle_rank(int host, const RawFrame& frame, std::vector<Event>& events);
   void handle_started(int host, const AgentStarted& word);
   void lose(int host, std::vector<Event>& events);
+  void give_up_deaf_hosts();
+  void look();
   bool usable(int rank) const { return !lost[size_t(ranks[size_t(rank)].host)]; }
   HostLink& link(int rank) { return pool->host(ranks[size_t(rank)].host); }
   void to_all(AgentFrame type, ByteView payload);
@@ -82,6 +89,7 @@ Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline, int w
   started.assign(hosts, false);
   lost.assign(hosts, false);
   bad.assign(hosts, std::nullopt);
+  answer_by.assign(hosts, std::nullopt);
   ranks.resize(what.ranks.size());
   std::vector<int> used;
   for (size_t host = 0; host < hosts; ++host) {
@@ -104,10 +112,19 @@ Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline, int w
     if (stop()) return Error(ErrorCode::interrupted, "interrupted while starting the ranks");
   }
   std::vector<Error> errors;
-  for (const auto& error : bad)
-    if (error) errors.push_back(*error);
+  for (const auto& error : bad) {
+    if (!error) continue;
+    errors.push_back(*error);
+    // Whatever an agent says: until all have started nothing has run that could be lost.
+    if (error->code == ErrorCode::lost || error->code == ErrorCode::defect)
+      errors.back().code = ErrorCode::launch;
+  }
+  const bool one_cause = std::all_of(errors.begin(), errors.end(), [&](const Error& e) {
+    return pool->absence_s() > 0 && e.message == pool->absence_error().message;
+  });
   if (!errors.empty())
-    return errors.size() == 1 ? errors[0] : one_error("could not start their ranks", errors);
+    return errors.size() == 1 || one_cause ? errors[0]
+                                           : one_error("could not start their ranks", errors);
   if (const std::string missing = unheard(); !missing.empty())
     return Error(ErrorCode::deadline, "these hosts did not start their ranks in time:" + missing);
   early = std::move(events);
@@ -153,6 +170,8 @@ Status RemoteJob::State::handle_rank(int host, const RawFrame& frame, std::vecto
   const auto& here = ranks_of[size_t(host)];
   if (!r.ok() || local >= here.size())
     return Error(ErrorCode::lost, "agent reported an unknown rank");
+  // What its ranks have said goes before the answer, over a slow way for long.
+  if (auto& by = answer_by[size_t(host)]; by) by = Deadline::after_seconds(kAnswerSeconds);
   Event event;
   event.rank = here[local];
   RemoteRank& rank = ranks[size_t(event.rank)];
@@ -190,9 +209,9 @@ Status RemoteJob::State::handle_rank(int host, const RawFrame& frame, std::vecto
     case AgentFrame::fed: {
       const auto taken = r.get<uint64_t>();
       if (!r.ok()) break;
-      rank.deaf = rank.deaf || taken == ~uint64_t(0);
-      if (!rank.deaf && taken > rank.input) break;
-      rank.fed = rank.deaf ? rank.input : taken;
+      rank.input_closed = rank.input_closed || taken == ~uint64_t(0);
+      if (!rank.input_closed && taken > rank.input) break;
+      rank.fed = rank.input_closed ? rank.input : taken;
       fed = fed || rank.fed == rank.input;
       return {};
     }
@@ -226,6 +245,7 @@ Status RemoteJob::State::handle(int host, const RawFrame& frame, std::vector<Eve
       const auto& here = ranks_of[size_t(host)];
       for (size_t i = 0; i < here.size() && i < frame.payload.size(); ++i)
         ranks[size_t(here[i])].state = char(frame.payload[i]);
+      answer_by[size_t(host)].reset();
       return {};
     }
     case AgentFrame::alive:
@@ -247,6 +267,7 @@ void RemoteJob::State::lose(int host, std::vector<Event>& events) {
   e.host = pool->host(host).spec().name;
   e.message = format("host {} was lost during the run, with {}: {}", e.host, rank_range(gone),
                      pool->host(host).cause());
+  if (pool->absence_s() > 0) e = pool->absence_error();
   // An agent that cannot go on has said why before it went.
   if (refused) e.message += ": " + bad[size_t(host)]->message;
   e.contexts.clear();
@@ -270,7 +291,26 @@ void RemoteJob::State::collect(std::vector<Event>& events) {
     while (auto frame = link.take_frame()) {
       if (Status status = handle(host, *frame, events); !status) link.reject(status.error());
     }
-    if (link.phase() == HostPhase::failed && !lost[size_t(host)]) lose(host, events);
+  }
+  if (gone_by) give_up_deaf_hosts();
+  for (int host = 0; host < pool->size(); ++host)
+    if (!ranks_of[size_t(host)].empty() && pool->host(host).phase() == HostPhase::failed &&
+        !lost[size_t(host)])
+      lose(host, events);
+}
+
+// While the job is ended nobody is waited for who does not listen: without us an agent ends its
+// ranks by itself, if it can do anything at all.
+void RemoteJob::State::give_up_deaf_hosts() {
+  for (int host = 0; host < pool->size(); ++host) {
+    const auto& here = ranks_of[size_t(host)];
+    if (std::all_of(here.begin(), here.end(), [&](int r) { return ranks[size_t(r)].exited; }))
+      continue;
+    if (const auto& by = answer_by[size_t(host)]; by && by->passed())
+      pool->host(host).reject(Error(
+          ErrorCode::lost, format("its agent has not answered for {:.0f} s", kAnswerSeconds)));
+    else if (gone_by->passed())
+      pool->host(host).reject(Error(ErrorCode::lost, "its agent has not ended its ranks"));
   }
 }
 
@@ -289,6 +329,10 @@ Result<std::vector<Event>> RemoteJob::wait(Deadline deadline, std::span<const in
 Status RemoteJob::keep_alive() {
   COLL_TRY(state_->pool->turn(Deadline::after_ns(0), {}));
   return {};
+}
+
+Status RemoteJob::announce_silence(double seconds) {
+  return state_->pool->announce_silence(seconds);
 }
 
 const HostPool& RemoteJob::pool() const {
@@ -351,7 +395,7 @@ Status RemoteJob::send(int rank, FrameType type, ByteView payload, Deadline dead
 
 Status RemoteJob::write_stdin(int rank, ByteView data, Deadline) {
   RemoteRank& r = state_->ranks.at(size_t(rank));
-  if (r.deaf || r.exited || !state_->usable(rank))
+  if (r.input_closed || r.exited || !state_->usable(rank))
     return Error(ErrorCode::lost, format("rank {} has closed its standard input", rank))
         .blame(rank);
   r.input += data.size();
@@ -384,10 +428,18 @@ void RemoteJob::end(double grace_s) {
   ByteWriter w;
   w.put(std::max(grace_s, 0.0));
   state_->to_all(AgentFrame::end, w.bytes());
+  state_->gone_by = Deadline::after_seconds(std::max(grace_s, 0.0) + kGoneSeconds);
+  state_->look();
+}
+
+void RemoteJob::State::look() {
+  to_all(AgentFrame::look, {});
+  for (auto& by : answer_by)
+    if (!by) by = Deadline::after_seconds(kAnswerSeconds);
 }
 
 void RemoteJob::look() {
-  state_->to_all(AgentFrame::look, {});
+  state_->look();
 }
 
 char RemoteJob::state(int rank) const {

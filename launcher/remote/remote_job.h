@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "launcher/remote/host_pool.h"
 #include "launcher/hosts/placement.h"
 #include "launcher/local/rank_group.h"
+#include "launcher/remote/host_pool.h"
 
 namespace collctl::launcher {
 
@@ -32,6 +32,8 @@ class RemoteJob : public RankGroup {
                                                   const RemoteStart& what, Deadline deadline,
                                                   int wake_fd, const std::function<bool()>& stop);
   ~RemoteJob() override;
+  // This process is about to be stopped: the agents wait so long for its next word.
+  Status announce_silence(double seconds);
   const HostPool& pool() const;
   // Notes of agents at the start ("node07: there is no folder ...").
   const std::vector<std::string>& notes() const;

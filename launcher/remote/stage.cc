@@ -3,30 +3,64 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "launcher/local/spawn.h"
 #include "launcher/remote/agent_protocol.h"
 
 namespace collctl::launcher {
 namespace {
 
 // POSIX sh in one line. It stands between single quotes, so it must not contain any, nor a
-// backslash (fish) or an exclamation mark (csh). $1 version, $2 hash, $3 path, $4 mode.
+// backslash (fish) or an exclamation mark (csh). $1 version, $2 hash, $3 path, $4 mode, $5 seconds
+// for each read from a launcher that may be gone without a word.
+//
+// What another user could have put or could change there is neither run nor written to: `safe` says
+// that a file and all folders above it belong to this user or to root and that nobody else may
+// write to them. Folders are compared without symbolic links, so none can be turned later. A sticky
+// folder (/tmp) is safe for what is ours in it. Private groups and group 0 count as the user's own.
 constexpr const char* kScript =
-    R"(say() { echo "@collctl-agent $*"; }; )"
-    R"(bad() { s=$1; shift; rm -f "$t"; say fail "$s" $*; exit 4; }; t=/nonexistent; )"
-    R"(b=$3; if [ -z "$b" ]; then d=${XDG_CACHE_HOME:-$HOME/.cache}/collctl; b=$d/$1-$2/collctl; fi; )"
-    R"(case $b in "~/"*) b=$HOME/${b#??};; esac; )"
+    R"(set -f; say() { echo "@collctl-agent $*"; }; d=; w=; me=$(id -u); own=0; )"
+    R"(u=$(id -un); g=$(id -gn); if [ "$u" = "$g" ]; then own=$(id -g); fi; )"
+    // Also when its launcher is gone and nobody reads what it says: then by SIGPIPE.
+    R"(bye() { case $d in /*) rm -rf "$d";; esac; }; trap bye EXIT; trap "bye; exit 4" HUP INT PIPE TERM; )"
+    R"(bad() { s=$1; shift; bye; say fail "$s" $* $w; exit 4; }; )"
+    R"(owned() { p=$1; set -- $(ls -ldn "$p" 2>/dev/null); m=$1; g=$4; )"
+    R"(case $3 in 0|"$me") ;; *) why="$p belongs to user $3"; return 1;; esac; }; )"
+    R"(ours() { owned "$1" || return 1; why="others may write to $1"; )"
+    R"(case $m in l*|d????????[tT]*) return 0;; ????????w*) return 1;; )"
+    R"(?????w*) case $g in 0|"$own") ;; *) return 1;; esac;; esac; }; )"
+    R"(safe() { q=$1; while ours "$q"; do if [ "$q" = / ]; then return 0; fi; )"
+    R"(q=${q%/*}; q=${q:-/}; done; return 1; }; )"
+    R"(look() { r=$(cd "${b%/*}/" 2>/dev/null && pwd -P) || return 1; r=${r%/}/${b##*/}; why=; )"
+    R"([ -f "$r" ] && [ -x "$r" ] && safe "$r" || return 1; [ -L "$r" ] || return 0; )"
+    R"(r=$(readlink -f "$r") && safe "$r"; }; )"
+    R"(b=$3; if [ -z "$b" ]; then b=${XDG_CACHE_HOME:-$HOME/.cache}/collctl/$1-$2/collctl; fi; )"
+    R"(case $b in "~/"*) b=$HOME/${b#??};; esac; case $b in /*) ;; *) b=$PWD/$b;; esac; )"
     R"(echo; )"
-    R"(case $4 in always) ;; *) if [ -x "$b" ]; then exec "$b" __agent; fi;; esac; )"
-    R"(if [ "$4" = never ]; then say missing "$b"; exit 4; fi; )"
-    R"(f=${b%/*}; e=$(mkdir -p "$f" 2>&1) || bad mkdir "$e"; )"
-    R"(u=$(umask); umask 077; t=$f/.collctl.$(uname -n).$$; )"
+    R"(if [ "$4" = never ]; then if look; then exec "$r" __agent; fi; )"
+    R"([ -z "$why" ] || bad unsafe "$why"; say missing "$b"; exit 4; fi; )"
+    // The cache's folder is named by the hash; a path of the user's own may hold anything.
+    R"(if [ "$4" = auto ] && look; then )"
+    R"(if [ -z "$3" ] || "$r" __agent --verify "$2" </dev/null >/dev/null 2>&1; )"
+    R"(then exec "$r" __agent; fi; )"
+    R"(w="- another build is there, which --stage never runs"; fi; )"
+    R"(u=$(umask); umask 077; f=${b%/*}/; e=$(mkdir -p "$f" 2>&1) || bad mkdir "$e"; )"
+    R"(f=$(cd "$f" && pwd -P) || bad mkdir "$f"; safe "$f" || bad unsafe "$why"; )"
+    R"(b=${f%/}/${b##*/}; if [ -e "$b" ] || [ -L "$b" ]; then owned "$b" || bad unsafe "$why"; )"
+    R"(case $m in -*) ;; *) bad unsafe "$b is not a regular file";; esac; fi; )"
+    // At once in d, where a signal in the midst finds it.
+    R"(d=$(mktemp -d "${f%/}/.collctl.XXXXXX" 2>&1) || bad mkdir "$d"; t=$d/collctl; set -C; )"
     R"(if command -v gzip >/dev/null 2>&1; then z="gzip -dc"; say need gzip; else z=cat; say need plain; fi; )"
-    R"(read -r n || exit 4; )"
-    R"(e=$( { head -c "$n" | $z >"$t"; } 2>&1 ) || bad write "$e"; )"
+    R"(x=; if command -v timeout >/dev/null 2>&1; then x="timeout $5"; fi; )"
+    R"(n=$($x dd bs=1 count=12 2>/dev/null); [ "${n:-0}" -gt 0 ] || exit 4; )"
+    R"(e=$( { $x head -c $n | $z >"$t"; } 2>&1 ) || bad write "$e"; )"
     R"([ -z "$e" ] || bad write "$e"; )"
     R"(e=$(chmod 700 "$t" 2>&1) || bad chmod "$e"; )"
-    R"(e=$("$t" __agent --verify "$2" 2>&1) || bad run "$f" $(uname -m) "$e"; )"
-    R"(e=$(mv -f "$t" "$b" 2>&1) || bad rename "$e"; )"
+    // Another processor or C library: then the build that its user installed there is the right
+    // one.
+    R"(e=$("$t" __agent --verify "$2" 2>&1 </dev/null) || { )"
+    R"(if [ -n "$w" ] && look; then bye; umask $u; exec "$r" __agent; fi; )"
+    R"(bad run "$f" $(uname -m) "$e"; }; )"
+    R"(e=$(mv -f "$t" "$b" 2>&1) || bad rename "$e"; bye; )"
     R"(umask $u; say staged; exec "$b" __agent)";
 
 // For sh, within the single quotes that every shell understands. Names that would need more are
@@ -70,8 +104,13 @@ std::string agent_command(const StageOptions& options) {
   const char* mode = options.staging == Staging::never    ? "never"
                      : options.staging == Staging::always ? "always"
                                                           : "auto";
-  return format("exec sh -c {} collctl {} {} {} {}", in_quotes(kScript), in_quotes(options.version),
-                in_quotes(options.hash.substr(0, 16)), in_quotes(options.path), mode);
+  return format("exec sh -c {} collctl {} {} {} {} {}", in_quotes(kScript),
+                in_quotes(options.version), in_quotes(options.hash.substr(0, 16)),
+                in_quotes(options.path), mode, std::max(1, int(options.patience_s)));
+}
+
+std::string staged_size(size_t bytes) {
+  return format("{:<11}\n", bytes);
 }
 
 Error stage_error(const std::string& word) {
@@ -84,6 +123,11 @@ Error stage_error(const std::string& word) {
   const size_t second = rest.find(' ');
   const std::string step = rest.substr(0, second);
   const std::string text = one_line(second == std::string::npos ? "" : rest.substr(second + 1));
+  if (step == "unsafe")
+    return Error(
+        ErrorCode::launch, format("the binary is neither run nor put there: {}", text),
+        "what is at that path, and the folders above it, must be this user's or root's and "
+        "closed to others (chown, chmod go-w); or choose another path with --remote-path");
   const std::string what = step == "mkdir"    ? "cannot create the folder for the binary"
                            : step == "write"  ? "cannot write the binary"
                            : step == "chmod"  ? "cannot make the binary executable"
@@ -93,12 +137,23 @@ Error stage_error(const std::string& word) {
   return Error(ErrorCode::launch, format("{}: {}", what, text), remedy(text));
 }
 
+std::string exit_text(int exit_code) {
+  // OpenSSH's client says 255 of a command that a signal ended; ours never ends so by itself.
+  if (exit_code == 255) return "was killed by a signal";
+  if (exit_code > 128) return "was killed by " + signal_text(exit_code - 128);
+  return format("ended with exit code {}", exit_code);
+}
+
 Error start_error(int exit_code, const std::string& errors, const std::string& noise) {
   const std::string said = one_line(!errors.empty() ? errors : noise);
+  const bool killed = exit_code > 128;
   Error e(ErrorCode::launch,
-          format("the agent did not start (exit code {}){}{}", exit_code, said.empty() ? "" : ": ",
-                 said),
+          format("{}{}{}",
+                 killed ? format("the agent {} before it had started", exit_text(exit_code))
+                        : format("the agent did not start (exit code {})", exit_code),
+                 said.empty() ? "" : ": ", said),
           remedy(said));
+  if (killed) return e;
   if (e.hint.empty() && exit_code == 127) e.hint = "is there a POSIX shell (sh) on that host?";
   if (e.hint.empty() && said.empty())
     e.hint = "does the user's login shell run commands there (nologin, forced command)?";

@@ -2,10 +2,12 @@
 // messages that its script and the launcher exchange before the first frame. Pure. Used by
 // HostLink.
 //
-// The script looks for the binary in the user's cache under its version and content hash. There:
-// it becomes the agent. Not there: it says "need gzip|plain", reads one line with the number of
-// bytes and then the bytes, checks by running the file that it is this binary and works on that
-// host, renames it into place and becomes the agent. An error is one line "fail STEP TEXT".
+// The script looks for the binary in the user's cache under its version and content hash, or at the
+// path that was given, where its content must have that hash. There, and nobody else's to change:
+// it becomes the agent. Not there: it says "need gzip|plain", reads a line of twelve characters
+// with the number of bytes and then the bytes (each within a time of its own) into a private folder
+// beside the target, checks by running the file that it is this binary and works on that host,
+// renames it into place and becomes the agent. An error is one line "fail STEP TEXT".
 #pragma once
 #include <string>
 
@@ -19,13 +21,19 @@ struct StageOptions {
   std::string version, hash;  // of this binary
   std::string path;           // on the host; empty: in the cache
   Staging staging = Staging::automatic;
+  double patience_s = 60;  // of the script, for each read; a launcher cut off says nothing
 };
 
 // One line for whatever shell the user has there (bash, dash, zsh, ksh, fish, csh).
 std::string agent_command(const StageOptions& options);
 
+// The line that goes before the bytes of the binary.
+std::string staged_size(size_t bytes);
+
 // A line of the script after kAgentWord: an Error for "fail STEP TEXT" and "missing PATH".
 Error stage_error(const std::string& word);
+// "ended with exit code 4", "was killed by signal 9 (SIGKILL)": as channels give exit codes.
+std::string exit_text(int exit_code);
 // The same for a script that ended without the first frame: its exit code and standard error.
 Error start_error(int exit_code, const std::string& errors, const std::string& noise);
 

@@ -210,7 +210,14 @@ void ChildProcess::reap() {
   reaped_ = true;
   disown_child(pid_);
   // Somebody else has reaped it when there is no such child.
+  signal_ = done > 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   code_ = done < 0 ? 255 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+std::optional<Error> ChildProcess::killed() const {
+  if (signal_ == 0) return std::nullopt;
+  return Error(ErrorCode::lost, format("the process '{}' of this machine (pid {}) was killed by {}",
+                                       program_, pid_, signal_text(signal_)));
 }
 
 void ChildProcess::progress() {

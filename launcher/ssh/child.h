@@ -48,6 +48,7 @@ class ChildProcess {
   const std::optional<Error>& start_error() const { return start_error_; }  // code launch
   bool over() const { return over_; }      // ended, and what it wrote has been read
   int exit_code() const { return code_; }  // with over; 128+N for signal N
+  std::optional<Error> killed() const;     // with over: what a signal did to it; code lost
   void write(ByteView data);
   size_t pending() const { return queue_.size() - sent_; }
   void close_input();
@@ -63,7 +64,7 @@ class ChildProcess {
 
   int pid_ = -1;
   bool dies_with_us_ = false, reaped_ = false, over_ = false, close_input_ = false;
-  int code_ = 0;
+  int code_ = 0, signal_ = 0;
   base::Fd pidfd_, in_, out_, err_, report_;
   std::string queue_;
   size_t sent_ = 0;

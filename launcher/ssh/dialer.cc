@@ -124,6 +124,13 @@ void Dialer::failed(int error_number) {
   try_next();
 }
 
+void Dialer::move_deadlines() {
+  const int64_t more = asked_ns() - asked_before_ns_;
+  asked_before_ns_ += more;
+  deadline_ = Deadline::at_ns(deadline_.at() + more);
+  try_until_ = Deadline::at_ns(try_until_.at() + more);
+}
+
 void Dialer::try_next() {
   while (next_ < addresses_.size() && !deadline_.passed()) {
     const Address& address = addresses_[next_++];
@@ -141,6 +148,7 @@ void Dialer::try_next() {
 }
 
 void Dialer::progress() {
+  move_deadlines();
   if (error_ || connected_) return;
   if (lookup_) {
     if (!lookup_->done()) {

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/socket.h"
 #include "launcher/ssh/causes.h"
+#include "launcher/ssh/prompt.h"
 
 namespace collctl::launcher {
 
@@ -49,10 +50,12 @@ class Dialer {
  private:
   void try_next();
   void failed(int error_number);
+  void move_deadlines();  // by what is nobody's fault
 
   std::string host_, name_, where_;
   double seconds_;
   Deadline deadline_, try_until_;
+  int64_t asked_before_ns_ = asked_ns();
   std::unique_ptr<NameLookup> lookup_;
   std::vector<Address> addresses_;
   size_t next_ = 0;

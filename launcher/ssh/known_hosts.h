@@ -7,8 +7,8 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "launcher/ssh/channel.h"
 #include "launcher/ssh/causes.h"
+#include "launcher/ssh/channel.h"
 
 namespace collctl::launcher {
 

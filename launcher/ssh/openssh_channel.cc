@@ -15,6 +15,7 @@
 #include "launcher/ssh/known_hosts.h"
 #include "launcher/ssh/openssh_command.h"
 #include "launcher/ssh/openssh_log.h"
+#include "launcher/ssh/prompt.h"
 
 namespace collctl::launcher {
 namespace {
@@ -79,7 +80,8 @@ class OpensshChannel final : public HostChannel {
  private:
   bool is_over() const { return phase_ == ChannelPhase::ended || phase_ == ChannelPhase::failed; }
   Deadline limit() const {
-    return log_.stage() >= Stage::authentication ? asking_deadline_ : deadline_;
+    const Deadline own = log_.stage() >= Stage::authentication ? asking_deadline_ : deadline_;
+    return Deadline::at_ns(own.at() + asked_ns() - asked_before_ns_);
   }
   void read_log();
   void finish();
@@ -94,6 +96,7 @@ class OpensshChannel final : public HostChannel {
   const int port_;
   const double seconds_;
   const Deadline deadline_, asking_deadline_;
+  const int64_t asked_before_ns_ = asked_ns();
   std::unique_ptr<ChildProcess> child_;
   // Ours stays open until ssh has opened it too.
   Fd log_read_, log_write_;
@@ -125,6 +128,17 @@ void OpensshChannel::finish() {
     failure.host = target_.name;
     failure.hint = "install openssh-client, or use --ssh-client libssh2";
     return fail(std::move(failure));
+  }
+  if (auto killed = child_->killed()) {
+    killed->message = target_.name + ": " + killed->message;
+    killed->host = target_.name;
+    if (phase_ != ChannelPhase::open) {
+      killed->code = ErrorCode::launch;
+      return fail(std::move(*killed));
+    }
+    phase_ = ChannelPhase::ended;
+    error_ = std::move(killed);
+    return;
   }
   if (phase_ != ChannelPhase::open) {
     // Before the command only ssh itself, or the one that leads through a jump host, writes there.

@@ -7,8 +7,10 @@
 #include <cerrno>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "base/fd.h"
+#include "base/printable.h"
 #include "base/wait.h"
 
 namespace collctl::launcher {
@@ -16,9 +18,12 @@ namespace {
 
 constexpr double kPatienceS = 120;
 constexpr size_t kMostTyped = 1024;
+constexpr int64_t kMeanwhileMs = 200;
 
 std::atomic<int64_t> g_asked_ns{0};
 std::mutex g_kept_mutex;
+std::function<void()> g_meanwhile;
+std::thread::id g_loop;
 
 std::map<std::string, std::string>& kept_answers() {
   static auto& map = *new std::map<std::string, std::string>;
@@ -56,9 +61,12 @@ Result<std::string> read_line(int fd, int stop_fd) {
   std::string answer;
   while (answer.size() < kMostTyped) {
     pollfd fds[] = {{fd, POLLIN, 0}, {stop_fd, POLLIN, 0}};
-    COLL_ASSIGN(const int ready, base::poll_fds(fds, deadline));
+    COLL_ASSIGN(const int ready,
+                base::poll_fds(fds, deadline.earlier(Deadline::after_ms(kMeanwhileMs))));
+    if (g_meanwhile && std::this_thread::get_id() == g_loop) g_meanwhile();
     if (fds[1].revents != 0)
       return Error(ErrorCode::unavailable, "a signal interrupted the prompt at the terminal");
+    if (ready == 0 && !deadline.passed()) continue;
     if (ready == 0) return Error(ErrorCode::unavailable, "nobody answered at the terminal");
     char c = 0;
     const ssize_t n = ::read(fd, &c, 1);
@@ -78,7 +86,7 @@ Result<std::string> ask_secret(const std::string& question, int stop_fd) {
     return base::errno_error(ErrorCode::unavailable, "there is no terminal to ask at", errno);
   const int64_t from = now_ns();
   const Silence silence(tty.get());
-  if (!silence.works() || !put(tty.get(), question))
+  if (!silence.works() || !put(tty.get(), base::printable(question)))
     return Error(ErrorCode::unavailable, "cannot ask at the terminal");
   Result<std::string> answer = read_line(tty.get(), stop_fd);
   static_cast<void>(put(tty.get(), "\n"));  // only for the eye
@@ -99,6 +107,15 @@ Result<std::string> kept_secret(const std::string& name, const std::string& ques
 
 int64_t asked_ns() {
   return g_asked_ns;
+}
+
+void pardon_ns(int64_t ns) {
+  g_asked_ns += ns;
+}
+
+void while_asking(std::function<void()> work) {
+  g_meanwhile = std::move(work);
+  g_loop = std::this_thread::get_id();
 }
 
 }  // namespace collctl::launcher

@@ -4,6 +4,7 @@
 // Threads: any.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/result.h"
@@ -16,7 +17,10 @@ Result<std::string> ask_secret(const std::string& question, int stop_fd);
 // kept one was wrong).
 Result<std::string> kept_secret(const std::string& name, const std::string& question, bool again,
                                 int stop_fd);
-// Time spent in questions since the process began.
+// Time spent in questions since the process began, and other time that no host is to blame for.
 int64_t asked_ns();
+void pardon_ns(int64_t ns);
+// What the loop's thread, which sets this, does now and then while it waits for an answer.
+void while_asking(std::function<void()> work);
 
 }  // namespace collctl::launcher

@@ -119,8 +119,8 @@ Result<Bytes> Bootstrap::recv(int peer, uint32_t tag, Deadline deadline) {
 Status Bootstrap::send_fd(int peer, uint64_t tag, int fd, Deadline deadline) {
   COLL_CHECK(peer >= 0 && peer < size());
   if (Status seen = state_->waiting.news(); !seen) return std::move(seen.error());
-  Status sent =
-      state_->door->send({peer, state_->roster.members[size_t(peer)].fd_nonce}, tag, fd, deadline);
+  Status sent = state_->fd_socket->send(peer, state_->roster.members[size_t(peer)].fd_socket, tag,
+                                        fd, deadline);
   if (sent) return {};
   Error e = std::move(sent.error());
   // A refused Unix connection is how a dead peer looks from here; the ring knows which it is.
@@ -134,12 +134,12 @@ Result<Fd> Bootstrap::recv_fd(int peer, uint64_t tag, Deadline deadline) {
   const std::string what = "bootstrap: receive descriptor from " + s.roster.name(peer);
   std::vector<pollfd> fds;
   while (true) {
-    COLL_TRY_IN(s.door->receive(), what);
-    if (Fd fd = s.door->take(peer, tag)) return fd;
+    COLL_TRY_IN(s.fd_socket->receive(), what);
+    if (Fd fd = s.fd_socket->take(peer, tag)) return fd;
     COLL_TRY_IN(s.waiting.news(), what);
     fds.clear();
     s.waiting.add_interest(fds);
-    s.door->add_interest(fds);
+    s.fd_socket->add_interest(fds);
     COLL_ASSIGN(const int ready, base::poll_fds(fds, deadline));
     if (ready == 0) return s.waiting.late({}, what, peer);
   }

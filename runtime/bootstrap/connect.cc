@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/peer_closed.h"
 #include "runtime/bootstrap/join.h"
 #include "runtime/request/settings.h"
 
@@ -16,7 +17,7 @@ struct Bootstrap::State::Joining::Outgoing {
   Purpose purpose;
   std::unique_ptr<base::AuthConnector> connector;
   int tries_left = 4;
-  Fd done;
+  SealedFd done;
   bool adopted = false;
 
   Result<bool> progress(const base::Secret& secret, int rank) {
@@ -32,13 +33,22 @@ struct Bootstrap::State::Joining::Outgoing {
       base::sleep_until(Deadline::after_ms(20));
       return false;
     }
-    if (finished && *finished) done = connector->take();
+    if (finished && *finished) done = {connector->take(), connector->session()};
     return finished;
   }
 };
 
-// The deadline passed: who this rank could not reach, and who has not called it.
-Error Bootstrap::State::Joining::not_connected(std::vector<int> missing) const {
+// The deadline passed: who has not answered this rank, else who has not called it.
+Error Bootstrap::State::Joining::not_connected(const std::vector<Outgoing>& outgoing) const {
+  std::vector<int> missing;
+  for (const Outgoing& out : outgoing) {
+    if (out.done || out.adopted) continue;
+    if (!out.connector || !out.connector->connected())
+      return s_.waiting.unreachable(
+          *out.to, Error(ErrorCode::deadline,
+                         out.to->address.text() + ": no connection before the deadline"));
+    missing.push_back(out.to->rank);
+  }
   if (!s_.waiting.service()->has_previous() || (ring() && !s_.data.ring_previous))
     missing.push_back(place_.previous.rank);
   for (const int child : tree_children(rank(), groups(), size()))
@@ -88,6 +98,12 @@ Status Bootstrap::State::Joining::connect() {
 Status Bootstrap::State::Joining::connect_all(Service& service, std::vector<Outgoing>& outgoing) {
   const std::string what = "bootstrap: connect";
   const size_t children_due = ring() ? 0 : tree_children(rank(), groups(), size()).size();
+  const Deadline answered = base::connect_deadline(deadline());
+  const auto reached = [&] {
+    return std::all_of(outgoing.begin(), outgoing.end(), [](const Outgoing& out) {
+      return out.done || out.adopted || (out.connector && out.connector->connected());
+    });
+  };
   std::vector<pollfd> fds;
   while (true) {
     COLL_TRY_IN(s_.waiting.news(), what);
@@ -96,6 +112,8 @@ Status Bootstrap::State::Joining::connect_all(Service& service, std::vector<Outg
     fds.assign(1, {service.wake_fd(), POLLIN, 0});
     for (Outgoing& out : outgoing) {
       const Result<bool> done = out.progress(roots_[0].secret, rank());
+      if (!done && base::never_answered(done.error()))
+        return std::move(s_.waiting.unreachable(*out.to, done.error()).within(what));
       if (!done) return s_.waiting.lost(out.to->rank, what, done.error());
       complete &= *done;
       // At once: a notice must be able to reach the successor even if this start-up fails.
@@ -109,13 +127,10 @@ Status Bootstrap::State::Joining::connect_all(Service& service, std::vector<Outg
     const bool retrying = std::any_of(outgoing.begin(), outgoing.end(), [](const Outgoing& out) {
       return !out.done && !out.adopted && !out.connector;
     });
-    COLL_ASSIGN(const int ready,
-                base::poll_fds(fds, retrying ? Deadline::after_ms(0) : deadline()));
+    const Deadline until = reached() ? deadline() : answered;
+    COLL_ASSIGN(const int ready, base::poll_fds(fds, retrying ? Deadline::after_ms(0) : until));
     if (ready > 0 || retrying) continue;
-    std::vector<int> missing;
-    for (const Outgoing& out : outgoing)
-      if (!out.done && !out.adopted) missing.push_back(out.to->rank);
-    return std::move(not_connected(std::move(missing)).within(what));
+    if (deadline().passed() || !reached()) return std::move(not_connected(outgoing).within(what));
   }
 }
 
@@ -123,7 +138,8 @@ Status Bootstrap::State::Joining::exchange_table() {
   const Roster::Member& self = s_.roster.members[size_t(rank())];
   ByteWriter w;
   self.address.write(w);
-  w.put_string(self.host.substr(0, kMaxHostName)).put(self.fd_nonce);
+  w.put_string(self.host.substr(0, kMaxHostName)).put(self.fd_socket.nonce);
+  w.put_string(self.fd_socket.path);
   w.put(hash_text(s_.options.task));
   tasks_.resize(s_.roster.members.size());
   COLL_TRY(s_.gathering.gather(
@@ -133,7 +149,8 @@ Status Bootstrap::State::Joining::exchange_table() {
         Roster::Member& m = s_.roster.members[size_t(of)];
         m.address = Address::read(r);
         m.host = r.get_string(kMaxHostName);
-        m.fd_nonce = r.get<uint64_t>();
+        m.fd_socket.nonce = r.get<uint64_t>();
+        m.fd_socket.path = r.get_string(kMaxFdSocketPath);
         tasks_[size_t(of)] = r.get<uint64_t>();
         if (!r.ok() || m.address.length == 0)
           return Error(ErrorCode::defect, "malformed entry in the table of ranks").blame(of);

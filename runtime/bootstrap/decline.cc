@@ -29,16 +29,19 @@ Status decline_start(const UniqueId& id, int rank, int size, const std::string& 
   }
   d.why.within(format("{} could not start", rank_text(rank, host)));
   const std::string what = "bootstrap: decline at the root";
-  auto line = base::auth_connect(id.root_address(), id.secret, d.encode(), deadline, {}, cancelled);
-  if (!line) return std::move(line.error().within(what));
+  base::Session session;
+  auto fd = base::auth_connect(id.root_address(), id.secret, d.encode(), deadline, {}, cancelled,
+                               &session);
+  if (!fd) return std::move(fd.error().within(what));
+  SealedFd line(std::move(*fd), session);
   // The root may end with the process of rank 0: that it has this is what it answers.
   FrameReader reader;
   Status state;
   while (state && !reader.next()) {
-    pollfd p{line->get(), POLLIN, 0};
+    pollfd p{line.get(), POLLIN, 0};
     COLL_ASSIGN(const int ready, base::poll_fds({&p, 1}, deadline));
     if (ready == 0) return Error(ErrorCode::deadline, "no answer before the deadline").within(what);
-    state = reader.fill(line->get());
+    state = reader.fill(line);
   }
   return {};
 }
@@ -51,11 +54,13 @@ void BootstrapRoot::State::decline(base::Accepted caller) {
   }
   // All ranks are there already: this is one too many, and nobody has to know.
   if (phase == Phase::placed)
-    return refuse(std::move(caller.fd), Error(ErrorCode::usage, "all ranks have checked in"));
+    return refuse(SealedFd(std::move(caller)),
+                  Error(ErrorCode::usage, "all ranks have checked in"));
   if (size == 0) size = d->size;
   const int rank = d->rank;
+  COLL_INFO(bootstrap, "bootstrap root: rank {} has declined: {}", rank, d->why.message);
   fail(std::move(d->why));
-  refuse(std::move(caller.fd), verdict);
+  refuse(SealedFd(std::move(caller)), verdict);
   count_told(rank);
 }
 

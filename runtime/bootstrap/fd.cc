@@ -9,20 +9,23 @@
 #include <cstddef>
 
 #include "base/log.h"
+#include "base/socket_folder.h"
 
 namespace collctl::runtime::boot {
 namespace {
 
 constexpr uint32_t kFdMagic = 0x31444643;  // "CFD1"
 constexpr size_t kMaxHeld = 65536;         // descriptors that nobody asked for yet
+constexpr int kFolderTries = 100;
 constexpr size_t kMaxCallers = 1024;
+constexpr uint64_t kWarnings = 16;  // about what was dropped; then only their number, at the end
 
 struct Header {
   uint32_t magic;
   int32_t from, to;
   uint32_t reserved;
   uint64_t tag;
-  uint64_t nonce;  // the receiver's, so that a message fits one door only
+  uint64_t nonce;  // the receiver's, so that a message fits one socket only
   std::array<uint8_t, 32> proof;
 };
 static_assert(sizeof(Header) == 64);
@@ -32,13 +35,11 @@ std::array<uint8_t, 32> proof_of(const Header& h, const base::Secret& secret) {
                            {{reinterpret_cast<const uint8_t*>(&h), offsetof(Header, proof)}});
 }
 
-sockaddr_un socket_name(uint64_t job, int rank, uint64_t nonce, socklen_t& length) {
+// A path that is too long is cut, and then not found.
+sockaddr_un socket_name(const std::string& path) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
-  // The leading zero byte makes the name abstract: it vanishes with the socket.
-  const std::string text = format("collctl-{:016x}-{}-{:016x}", job, rank, nonce);
-  std::copy(text.begin(), text.end(), name.sun_path + 1);
-  length = socklen_t(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  path.copy(name.sun_path, sizeof name.sun_path - 1);
   return name;
 }
 
@@ -82,43 +83,59 @@ ssize_t receive_message(int socket, Header& header, Fd& fd, bool& cut) {
 
 }  // namespace
 
-Result<std::unique_ptr<FdDoor>> FdDoor::open(uint64_t job, int rank, const base::Secret& secret) {
-  std::unique_ptr<FdDoor> door(new FdDoor);
-  door->job_ = job;
-  door->rank_ = rank;
-  door->secret_ = secret;
-  COLL_TRY(base::fill_random({reinterpret_cast<uint8_t*>(&door->nonce_), sizeof door->nonce_}));
-  door->listener_ = unix_socket();
-  if (!door->listener_) return base::errno_error(ErrorCode::unavailable, "Unix socket", errno);
-  socklen_t length;
-  const sockaddr_un name = socket_name(job, rank, door->nonce_, length);
-  if (::bind(door->listener_.get(), reinterpret_cast<const sockaddr*>(&name), length) != 0 ||
-      ::listen(door->listener_.get(), 4096) != 0)
+Result<std::unique_ptr<FdSocket>> FdSocket::open(int rank, const base::Secret& secret) {
+  std::unique_ptr<FdSocket> fd_socket(new FdSocket);
+  fd_socket->rank_ = rank;
+  fd_socket->secret_ = secret;
+  COLL_TRY(base::fill_random(
+      {reinterpret_cast<uint8_t*>(&fd_socket->at_.nonce), sizeof fd_socket->at_.nonce}));
+  fd_socket->listener_ = unix_socket();
+  if (!fd_socket->listener_) return base::errno_error(ErrorCode::unavailable, "Unix socket", errno);
+  for (int tries = 0;; ++tries) {
+    COLL_ASSIGN(fd_socket->folder_, base::socket_folder());
+    fd_socket->at_.path = base::socket_path(fd_socket->folder_, fd_socket->at_.nonce);
+    const sockaddr_un name = socket_name(fd_socket->at_.path);
+    if (::bind(fd_socket->listener_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) ==
+        0)
+      break;
+    // The last rank of another job has just removed the empty folder.
+    if (errno != ENOENT || tries == kFolderTries)
+      return base::errno_error(ErrorCode::unavailable, "bind " + fd_socket->at_.path, errno);
+  }
+  if (::listen(fd_socket->listener_.get(), 4096) != 0)
     return base::errno_error(ErrorCode::unavailable, "Unix socket for passing descriptors", errno);
-  return door;
+  return fd_socket;
 }
 
-Status FdDoor::send(const Address& to, uint64_t tag, int fd, Deadline deadline) const {
+FdSocket::~FdSocket() {
+  if (!folder_.empty()) {
+    ::unlink(at_.path.c_str());
+    base::tidy_socket_folder(folder_.c_str());
+  }
+  if (dropped_ > kWarnings)
+    COLL_WARN("rank {}: dropped {} descriptors and callers in all", rank_, dropped_);
+}
+
+Status FdSocket::send(int rank, const Address& to, uint64_t tag, int fd, Deadline deadline) const {
   const Fd socket = unix_socket();
   if (!socket) return base::errno_error(ErrorCode::unavailable, "Unix socket", errno);
-  socklen_t length;
-  const sockaddr_un name = socket_name(job_, to.rank, to.nonce, length);
-  while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), length) != 0) {
+  const sockaddr_un name = socket_name(to.path);
+  while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
     if (errno == EINTR) continue;
-    // Refused: the peer or its network namespace is not this one. Full: it will make room.
+    // Refused or not found: the peer is gone. Full: it will make room.
     if (errno != EAGAIN)
-      return base::errno_error(ErrorCode::lost, format("pass a descriptor to rank {}", to.rank),
+      return base::errno_error(ErrorCode::lost, format("pass a descriptor to rank {}", rank),
                                errno);
     if (deadline.passed())
       return Error(ErrorCode::deadline,
-                   format("rank {} accepts no descriptors: its queue stayed full", to.rank))
-          .blame(to.rank);
+                   format("rank {} accepts no descriptors: its queue stayed full", rank))
+          .blame(rank);
     base::sleep_until(Deadline::after_ms(1));
   }
   if (!same_user(socket.get()))
-    return Error(ErrorCode::lost, format("the socket of rank {} belongs to another user", to.rank))
-        .blame(to.rank);
-  Header header{kFdMagic, rank_, to.rank, 0, tag, to.nonce, {}};
+    return Error(ErrorCode::lost, format("the socket of rank {} belongs to another user", rank))
+        .blame(rank);
+  Header header{kFdMagic, rank_, rank, 0, tag, to.nonce, {}};
   header.proof = proof_of(header, secret_);
   iovec part{&header, sizeof header};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -139,16 +156,16 @@ Status FdDoor::send(const Address& to, uint64_t tag, int fd, Deadline deadline) 
   if (n != ssize_t(sizeof header))
     return base::errno_error(
         errno == ETOOMANYREFS || errno == EBADF ? ErrorCode::unavailable : ErrorCode::lost,
-        format("pass descriptor {} to rank {}", fd, to.rank), errno);
+        format("pass descriptor {} to rank {}", fd, rank), errno);
   return {};
 }
 
-void FdDoor::add_interest(std::vector<pollfd>& fds) const {
+void FdSocket::add_interest(std::vector<pollfd>& fds) const {
   fds.push_back({listener_.get(), POLLIN, 0});
   for (const Caller& caller : callers_) fds.push_back({caller.fd.get(), POLLIN, 0});
 }
 
-bool FdDoor::read_caller(const Caller& caller, Status& room) {
+bool FdSocket::read_caller(const Caller& caller, Status& room) {
   Header header{};
   Fd fd;
   bool cut = false;
@@ -156,7 +173,7 @@ bool FdDoor::read_caller(const Caller& caller, Status& room) {
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
     return now_ns() - caller.since_ns > int64_t(base::kHandshakeSeconds * 1e9);
   const bool ours = n == ssize_t(sizeof header) && header.magic == kFdMagic && header.to == rank_ &&
-                    header.nonce == nonce_ &&
+                    header.nonce == at_.nonce &&
                     base::equal_constant_time(proof_of(header, secret_), header.proof);
   if (ours && !fd && cut) {
     room = base::errno_error(ErrorCode::unavailable,
@@ -165,8 +182,7 @@ bool FdDoor::read_caller(const Caller& caller, Status& room) {
   }
   const bool genuine = ours && fd;
   if (!genuine || held_ >= kMaxHeld) {
-    COLL_WARN("rank {}: dropped a descriptor: {}", rank_,
-              genuine ? "too many wait to be taken" : "its sender does not know the job's secret");
+    drop(genuine ? "too many wait to be taken" : "its sender does not know the job's secret");
     return true;
   }
   arrived_[{header.from, header.tag}].push_back(std::move(fd));
@@ -174,7 +190,11 @@ bool FdDoor::read_caller(const Caller& caller, Status& room) {
   return true;
 }
 
-Status FdDoor::receive() {
+void FdSocket::drop(const char* why) {
+  if (++dropped_ <= kWarnings) COLL_WARN("rank {}: dropped a descriptor: {}", rank_, why);
+}
+
+Status FdSocket::receive() {
   while (callers_.size() < kMaxCallers) {
     const int fd = ::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
@@ -186,14 +206,14 @@ Status FdDoor::receive() {
     if (same_user(fd))
       callers_.push_back({std::move(caller), now_ns()});
     else
-      COLL_WARN("rank {}: another user's process connected to the descriptor socket", rank_);
+      drop("another user's process sent it");
   }
   Status room;
   std::erase_if(callers_, [&](const Caller& caller) { return read_caller(caller, room); });
   return room;
 }
 
-Fd FdDoor::take(int from, uint64_t tag) {
+Fd FdSocket::take(int from, uint64_t tag) {
   const auto found = arrived_.find({from, tag});
   if (found == arrived_.end()) return {};
   Fd fd = std::move(found->second.front());

@@ -48,11 +48,11 @@ bool family_fits(const InterfaceFact& fact, const std::string& family) {
 }
 
 // An IPv6 loopback serves only a root that is itself there.
-bool usable(const InterfaceFact& fact, const InterfaceWish& wish) {
-  if (!fact.up || !family_fits(fact, wish.family)) return false;
+bool usable(const InterfaceFact& fact, const InterfaceFilter& filter) {
+  if (!fact.up || !family_fits(fact, filter.family)) return false;
   if (fact.address.family() != AF_INET6 || !fact.address.is_loopback()) return true;
-  return wish.same_subnet_as != nullptr && wish.same_subnet_as->family() == AF_INET6 &&
-         wish.same_subnet_as->is_loopback();
+  return filter.same_subnet_as != nullptr && filter.same_subnet_as->family() == AF_INET6 &&
+         filter.same_subnet_as->is_loopback();
 }
 
 // Lower is better: an address others can dial before a link-local one, IPv4 before IPv6.
@@ -62,11 +62,11 @@ int address_rank(const InterfaceFact& fact) {
 
 // Of the facts that pass, each interface once with its best address, in the machine's order.
 template <class Passes>
-std::vector<Interface> take(const std::vector<InterfaceFact>& facts, const InterfaceWish& wish,
+std::vector<Interface> take(const std::vector<InterfaceFact>& facts, const InterfaceFilter& filter,
                             Passes passes) {
   std::vector<const InterfaceFact*> best;
   for (const InterfaceFact& fact : facts) {
-    if (!usable(fact, wish) || !passes(fact)) continue;
+    if (!usable(fact, filter) || !passes(fact)) continue;
     const auto known = std::find_if(best.begin(), best.end(),
                                     [&](const auto* other) { return other->name == fact.name; });
     if (known == best.end())
@@ -76,7 +76,7 @@ std::vector<Interface> take(const std::vector<InterfaceFact>& facts, const Inter
   }
   std::vector<Interface> chosen;
   for (const InterfaceFact* fact : best)
-    if (chosen.size() < wish.at_most) chosen.push_back({fact->name, fact->address});
+    if (chosen.size() < filter.at_most) chosen.push_back({fact->name, fact->address});
   return chosen;
 }
 
@@ -112,21 +112,22 @@ bool name_matches(std::string_view list, std::string_view name) {
 }
 
 std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts,
-                                         const InterfaceWish& wish) {
-  if (!wish.names.empty())
-    return take(facts, wish, [&](const auto& f) { return name_matches(wish.names, f.name); });
+                                         const InterfaceFilter& filter) {
+  if (!filter.names.empty())
+    return take(facts, filter, [&](const auto& f) { return name_matches(filter.names, f.name); });
   const auto prefixed = [&](const char* prefix) {
-    return take(facts, wish, [&](const auto& f) { return has_prefix(f.name, prefix); });
+    return take(facts, filter, [&](const auto& f) { return has_prefix(f.name, prefix); });
   };
   std::vector<Interface> chosen = prefixed("ib");
-  if (chosen.empty() && wish.same_subnet_as != nullptr)
-    chosen = take(facts, wish, [&](const auto& f) { return same_subnet(f, *wish.same_subnet_as); });
+  if (chosen.empty() && filter.same_subnet_as != nullptr)
+    chosen =
+        take(facts, filter, [&](const auto& f) { return same_subnet(f, *filter.same_subnet_as); });
   if (chosen.empty())
-    chosen = take(facts, wish,
+    chosen = take(facts, filter,
                   [](const auto& f) { return is_physical(f.name) && !is_link_local(f.address); });
   for (const char* last : {"docker", "lo", "virbr"})
     if (chosen.empty()) chosen = prefixed(last);
-  if (chosen.empty()) chosen = take(facts, wish, [](const auto&) { return true; });
+  if (chosen.empty()) chosen = take(facts, filter, [](const auto&) { return true; });
   return chosen;
 }
 

@@ -16,7 +16,7 @@ struct InterfaceFact {
   bool up = true;
 };
 
-struct InterfaceWish {
+struct InterfaceFilter {
   std::string names;   // SOCKET_IFNAME; empty: the default order
   std::string family;  // "", AF_INET or AF_INET6
   const Address* same_subnet_as = nullptr;
@@ -30,10 +30,10 @@ bool name_matches(std::string_view list, std::string_view name);
 
 // Best first, each interface once. Empty when nothing matches.
 std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts,
-                                         const InterfaceWish& wish);
+                                         const InterfaceFilter& filter);
 
 // Where a rank listens for the others whose root is at `root`: on loopback where the root is there
-// and no names are wished, else the best of find_interfaces. Error: unavailable.
+// and no names are given, else the best of find_interfaces. Error: unavailable.
 Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
                                       const Address& root);
 

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/host_facts.h"
 #include "base/log.h"
+#include "base/peer_closed.h"
 
 namespace collctl::runtime {
 
@@ -16,6 +17,7 @@ namespace {
 constexpr int kPacedAbove = 128;
 constexpr int64_t kPaceNs = 50'000;
 constexpr int64_t kCancelLookMs = 50;  // between looks, where no descriptor is left to wake by
+constexpr int64_t kAgainMs = 200;      // for a root that others wait at to answer
 constexpr double kPartSeconds = 5;     // for goodbyes between ranks that cannot go on together
 
 }  // namespace
@@ -49,10 +51,10 @@ Status Bootstrap::State::Joining::listen() {
   COLL_ASSIGN(peers_, base::AuthListener::listen(at, roots_[0].secret));
   own_address_ = peers_->address();
   COLL_ASSIGN(calls_, base::AuthListener::listen(at, roots_[0].secret));
-  COLL_ASSIGN(s_.door, FdDoor::open(roots_[0].hash(), rank(), roots_[0].secret));
+  COLL_ASSIGN(s_.fd_socket, FdSocket::open(rank(), roots_[0].secret));
   Roster::Member& self = s_.roster.members[size_t(rank())];
   self.address = own_address_;
-  self.fd_nonce = s_.door->nonce();
+  self.fd_socket = s_.fd_socket->address();
   COLL_INFO(init, "Bootstrap : Using [0]{}:{}<0>", interface.name, at.host_text());
   return {};
 }
@@ -73,18 +75,30 @@ Status Bootstrap::State::Joining::check_in() {
   c.remaining_ms = deadline().remaining_ns() / 1'000'000;
   const Address at = root().root_address();
   base::Cancel* const off = s_.options.cancel.get();
+  base::Session session;
   auto connected = base::auth_connect(at, root().secret, c.encode(), deadline(), {},
-                                      off == nullptr ? nullptr : off->word());
+                                      off == nullptr ? nullptr : off->word(), &session);
   // Who lacks descriptors can still decline: with those that its start gives back.
   if (s_.options.checks_in && (connected || connected.error().code != ErrorCode::unavailable))
     s_.options.checks_in();
   if (connected) {
-    line_ = std::move(*connected);
+    line_ = SealedFd(std::move(*connected), session);
     COLL_INFO(bootstrap, "rank {} of {} has checked in at the root {}", rank(), size(), at.text());
     return {};
   }
-  COLL_TRY(cancelled());
   Error e = std::move(connected.error());
+  // Others that wait for this rank may be heard first, and end this attempt by that.
+  const auto off_why = off == nullptr ? std::nullopt : off->why();
+  if (off_why && off_why->code == ErrorCode::deadline)
+    if (auto again = base::connect_tcp(at, Deadline::after_ms(kAgainMs), false); !again) {
+      e = std::move(again.error());
+      e.code = ErrorCode::deadline;
+    }
+  if (base::never_answered(e))
+    return std::move(base::cannot_connect(rank_text(rank(), s_.options.host), "rank 0", "", e)
+                         .blame(0)
+                         .within("bootstrap: check-in at the root"));
+  COLL_TRY(cancelled());
   if (e.hint.empty())
     e.hint = format(
         "rank {} could not check in: the process of rank 0 must be running, and {} must "
@@ -110,7 +124,7 @@ Result<bool> Bootstrap::State::Joining::obey(const Frame& frame) {
 }
 
 Result<bool> Bootstrap::State::Joining::read_line() {
-  const Status state = reader_.fill(line_.get());
+  const Status state = reader_.fill(line_);
   while (auto frame = reader_.next()) {
     COLL_ASSIGN(const bool placed, obey(*frame));
     if (placed) return true;
@@ -140,11 +154,11 @@ Result<bool> Bootstrap::State::Joining::read_call(ByteView greeting) {
 }
 
 // A root that has this rank's check-in tells the others why it leaves.
-Status Bootstrap::State::Joining::cancelled() const {
+Status Bootstrap::State::Joining::cancelled() {
   const auto why = s_.options.cancel ? s_.options.cancel->why() : std::nullopt;
   if (!why) return {};
   const Error told = start_aborted(*why, rank(), s_.options.host);
-  if (line_ && !send_frame(line_.get(), FrameType::failure, encode_error(told)))
+  if (line_ && !send_frame(line_, FrameType::failure, encode_error(told)))
     COLL_INFO(bootstrap, "rank {}: its root was already gone", rank());
   return *why;
 }
@@ -201,7 +215,7 @@ Status Bootstrap::State::Joining::run() {
     COLL_TRY(exchange_table());
   } else if (line_) {
     // Alone: nothing to connect. A root that ended meanwhile has nothing to say either.
-    if (!send_frame(line_.get(), FrameType::connected, {})) line_.reset();
+    if (!send_frame(line_, FrameType::connected, {})) line_.reset();
   }
   cancelling_.reset();
   lap(times.connect);
@@ -226,9 +240,10 @@ Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const Options& options) {
     (void)made->finish(options.deadline.earlier(Deadline::after_seconds(kPartSeconds)));
     return std::move(same.error());
   }
-  // Own reasons come without the name that the others are told.
+  // Own reasons come without the name that the others are told. What this rank could not reach
+  // explains why others wait until they cancel.
   const auto why = options.cancel ? options.cancel->why() : std::nullopt;
-  return why ? *why : std::move(joined.error());
+  return why && !base::says_cannot_connect(joined.error()) ? *why : joined.error();
 }
 
 }  // namespace collctl::runtime

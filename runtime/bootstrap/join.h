@@ -32,7 +32,7 @@ class Bootstrap::State::Joining {
   Status listen();
   Status check_in();
   Status wait_for_place();
-  Status cancelled() const;
+  Status cancelled();
   Result<bool> read_line();
   Result<bool> read_call(ByteView greeting);
   Result<bool> obey(const boot::Frame& frame);
@@ -40,7 +40,7 @@ class Bootstrap::State::Joining {
   Status connect();
   struct Outgoing;
   Status connect_all(boot::Service& service, std::vector<Outgoing>& outgoing);
-  Error not_connected(std::vector<int> missing) const;
+  Error not_connected(const std::vector<Outgoing>& outgoing) const;
   Status exchange_table();
 
   State& s_;
@@ -48,7 +48,7 @@ class Bootstrap::State::Joining {
   int group_ = 0;  // whose check-ins this rank's root takes
   std::unique_ptr<base::AuthListener> peers_, calls_;
   Address own_address_;  // where peers connect
-  Fd line_;
+  boot::SealedFd line_;
   boot::FrameReader reader_;
   boot::Place place_;
   std::optional<base::Cancel::Listener> cancelling_;  // once there is a service

@@ -17,12 +17,18 @@ namespace {
 // A body is made room for as it comes, so that a false length costs nothing.
 constexpr size_t kGrowth = size_t(1) << 20;
 
+template <class T>
+ByteView bytes_of(const T& value) {
+  return {reinterpret_cast<const uint8_t*>(&value), sizeof value};
+}
+
 }  // namespace
 
 void DataLink::post(uint64_t tag, ByteView body) {
   COLL_CHECK(!sending_);
   out_head_ = {tag, body.size()};
   out_body_ = body;
+  out_mac_ = fd_.seal({bytes_of(out_head_), body});
   out_moved_ = 0;
   sending_ = true;
 }
@@ -48,16 +54,15 @@ Status DataLink::progress() {
 
 Status DataLink::progress_send() {
   while (true) {
-    iovec parts[2];
+    iovec parts[3];
     int count = 0;
-    const size_t head_left = sizeof out_head_ - std::min(out_moved_, sizeof out_head_);
-    const size_t body_at = out_moved_ + head_left - sizeof out_head_;
-    if (head_left > 0)
-      parts[count++] = {reinterpret_cast<uint8_t*>(&out_head_) + sizeof out_head_ - head_left,
-                        head_left};
-    if (body_at < out_body_.size())
-      parts[count++] = {const_cast<uint8_t*>(out_body_.data()) + body_at,
-                        out_body_.size() - body_at};
+    size_t skip = out_moved_;
+    for (const ByteView part : {bytes_of(out_head_), out_body_, ByteView(out_mac_)}) {
+      const size_t gone = std::min(skip, part.size());
+      skip -= gone;
+      if (gone < part.size())
+        parts[count++] = {const_cast<uint8_t*>(part.data()) + gone, part.size() - gone};
+    }
     if (count == 0) {
       sending_ = false;
       return {};
@@ -82,11 +87,17 @@ Status DataLink::progress_receive() {
       want = sizeof in_head_ - in_moved_;
     } else {
       const size_t at = in_moved_ - sizeof in_head_;
-      if (at == in_head_.length) break;
-      if (at == in_.body.size())
-        in_.body.resize(std::min<uint64_t>(in_head_.length, at + std::max(at, kGrowth)));
-      to = in_.body.data() + at;
-      want = in_.body.size() - at;
+      if (at >= in_head_.length) {
+        const size_t in_mac = at - in_head_.length;
+        if (in_mac == in_mac_.size()) break;
+        to = in_mac_.data() + in_mac;
+        want = in_mac_.size() - in_mac;
+      } else {
+        if (at == in_.body.size())
+          in_.body.resize(std::min<uint64_t>(in_head_.length, at + std::max(at, kGrowth)));
+        to = in_.body.data() + at;
+        want = in_.body.size() - at;
+      }
     }
     COLL_ASSIGN(const size_t n, base::read_some(fd_.get(), to, want));
     if (n == 0) return {};
@@ -95,6 +106,8 @@ Status DataLink::progress_receive() {
       return Error(ErrorCode::lost, format("it announced {} bytes, more than the {} allowed",
                                            in_head_.length, longest_));
   }
+  if (!fd_.genuine({bytes_of(in_head_), in_.body}, in_mac_))
+    return Error(ErrorCode::lost, kChanged);
   in_.tag = in_head_.tag;
   in_moved_ = 0;
   expecting_ = false;

@@ -1,12 +1,10 @@
-// DataLink: one data connection between two ranks, moving whole frames (tag, length, body) without
-// waiting. What is sent is borrowed until sending() is false. Used by the rank's thread only.
-// Internal to the bootstrap.
+// DataLink: one data connection between two ranks, moving whole frames (tag, length, body, MAC)
+// without waiting. What is sent is borrowed until sending() is false. Used by the rank's thread
+// only. Internal to the bootstrap.
 #pragma once
 #include <string>
 
-#include "base/bytes.h"
-#include "base/fd.h"
-#include "base/result.h"
+#include "runtime/bootstrap/wire.h"
 
 namespace collctl::runtime::boot {
 
@@ -20,7 +18,7 @@ struct Message {
 class DataLink {
  public:
   // Frames longer than `longest` are refused as garbage.
-  DataLink(base::Fd fd, int peer, uint64_t longest)
+  DataLink(SealedFd fd, int peer, uint64_t longest)
       : fd_(std::move(fd)), peer_(peer), longest_(longest) {}
 
   int fd() const { return fd_.get(); }
@@ -47,12 +45,13 @@ class DataLink {
   Status progress_send();
   Status progress_receive();
 
-  base::Fd fd_;
+  SealedFd fd_;
   int peer_;
   uint64_t longest_;
   Head out_head_{}, in_head_{};
   ByteView out_body_;
-  size_t out_moved_ = 0, in_moved_ = 0;  // of head and body together
+  Mac out_mac_{}, in_mac_{};
+  size_t out_moved_ = 0, in_moved_ = 0;  // of head, body and MAC together
   Message in_;
   bool sending_ = false, expecting_ = false, received_ = false;
 };

@@ -12,7 +12,7 @@ constexpr uint64_t kMaxKeptMessages = 1 << 16;
 
 }  // namespace
 
-void Mailbox::adopt(int from, base::Fd fd) {
+void Mailbox::adopt(int from, SealedFd fd) {
   std::unique_ptr<DataLink>& slot = incoming_[from];
   if (slot && slot->open()) {
     COLL_WARN("rank {}: a second message connection from {} was dropped", roster_.rank,

@@ -19,7 +19,7 @@ class Mailbox {
   explicit Mailbox(const Roster& roster) : roster_(roster) {}
 
   // A connection that a peer opened for its messages.
-  void adopt(int from, base::Fd fd);
+  void adopt(int from, SealedFd fd);
   // Takes what has arrived; with much kept already only from the awaited sender (-1: none). Error
   // (defect): a peer sends what nobody asks for.
   Status receive(int awaited_sender);

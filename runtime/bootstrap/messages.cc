@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/peer_closed.h"
 
 namespace collctl::runtime::boot {
 namespace {
@@ -18,20 +19,32 @@ Result<DataLink*> Messages::link_to(int peer, Deadline deadline, const std::stri
   const Bytes greeting = PeerGreeting{Purpose::message, roster_.rank, peer}.encode();
   auto started =
       base::AuthConnector::start(roster_.members[size_t(peer)].address, secret_, greeting);
+  const Roster::Member& at = roster_.members[size_t(peer)];
+  const auto unreachable = [&](const Error& cause) {
+    return std::move(waiting_.unreachable({peer, at.address, at.host}, cause).within(what));
+  };
+  if (!started && base::never_answered(started.error())) return unreachable(started.error());
   if (!started) return waiting_.lost(peer, what, started.error());
   base::AuthConnector& connector = **started;
+  const Deadline answered = base::connect_deadline(deadline);
   while (true) {
     const Result<bool> done = connector.progress();
+    if (!done && base::never_answered(done.error())) return unreachable(done.error());
     if (!done) return waiting_.lost(peer, what, done.error());
     if (*done) break;
     COLL_TRY_IN(waiting_.news(), what);
     COLL_TRY_IN(mailbox_.receive(-1), what);
     std::vector<pollfd> fds{{connector.fd(), connector.events(), 0}};
     waiting_.add_interest(fds);
-    COLL_ASSIGN(const int ready, base::poll_fds(fds, deadline));
+    const bool reached = connector.connected();
+    COLL_ASSIGN(const int ready, base::poll_fds(fds, reached ? deadline : answered));
+    if (ready == 0 && !reached)
+      return unreachable(
+          {ErrorCode::deadline, at.address.text() + ": no connection before the deadline"});
     if (ready == 0) return waiting_.late({}, what + ": connect to " + roster_.name(peer), peer);
   }
-  slot = std::make_unique<DataLink>(connector.take(), peer, kMaxBlob);
+  slot =
+      std::make_unique<DataLink>(SealedFd(connector.take(), connector.session()), peer, kMaxBlob);
   return slot.get();
 }
 

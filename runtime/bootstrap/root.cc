@@ -140,16 +140,16 @@ void BootstrapRoot::State::check_in(base::Accepted caller) {
   const auto c = CheckIn::decode(caller.greeting);
   if (!c) {
     COLL_WARN("bootstrap root: rejected {}: its check-in is malformed", caller.from.text());
-    return refuse(std::move(caller.fd),
+    return refuse(SealedFd(std::move(caller)),
                   Error(ErrorCode::usage, "the bootstrap root does not understand this check-in",
                         "use the same version of collctl on every host"));
   }
   if (phase == Phase::failed) {
-    refuse(std::move(caller.fd), verdict);
+    refuse(SealedFd(std::move(caller)), verdict);
     return count_told(c->rank);
   }
   if (Status agreed = adopt_job(*c); !agreed) {
-    refuse(std::move(caller.fd), agreed.error());
+    refuse(SealedFd(std::move(caller)), agreed.error());
     if (phase != Phase::placed) fail(agreed.error());
     return;
   }
@@ -165,14 +165,14 @@ void BootstrapRoot::State::check_in(base::Accepted caller) {
     Error e(ErrorCode::usage, "the bootstrap root refused this rank: " + why,
             "give every rank its own number from 0 to the number of ranks - 1");
     e.rank = c->rank;
-    return refuse(std::move(caller.fd), e);
+    return refuse(SealedFd(std::move(caller)), e);
   }
   auto line = std::make_unique<Line>();
   line->rank = c->rank;
   line->host = c->host;
   line->peers = c->peers;
   line->calls = c->calls;
-  line->fd = std::move(caller.fd);
+  line->fd = SealedFd(std::move(caller));
   Line& kept = *line;
   lines[size_t(c->rank - first)] = std::move(line);
   ++checked_in;
@@ -192,9 +192,9 @@ void BootstrapRoot::State::check_in(base::Accepted caller) {
   if (checked_in == end - first) phase = Phase::complete;
 }
 
-void BootstrapRoot::State::refuse(Fd fd, const Error& why) {
+void BootstrapRoot::State::refuse(SealedFd fd, const Error& why) {
   // A caller that hung up meanwhile no longer needs the reason.
-  if (!send_frame(fd.get(), FrameType::failure, encode_error(why)))
+  if (!send_frame(fd, FrameType::failure, encode_error(why)))
     COLL_INFO(bootstrap, "bootstrap root: a refused rank was already gone");
 }
 
@@ -203,13 +203,13 @@ void BootstrapRoot::State::tell(Line& line, FrameType type, ByteView payload) {
     calls_due.emplace_back(line.rank, encode_frame(type, payload));
     return;
   }
-  if (line.fd && !send_frame(line.fd.get(), type, payload))
+  if (line.fd && !send_frame(line.fd, type, payload))
     COLL_INFO(bootstrap, "bootstrap root: {} is no longer listening",
               rank_text(line.rank, line.host));  // read_line finds the end of the line
 }
 
 void BootstrapRoot::State::read_line(Line& line) {
-  const Status state = line.reader.fill(line.fd.get());
+  const Status state = line.reader.fill(line.fd);
   while (auto frame = line.reader.next()) {
     if (frame->type == FrameType::connected) line.connected = true;
     if (frame->type == FrameType::failure && !line.connected) {
@@ -245,7 +245,7 @@ void BootstrapRoot::State::fail(Error why) {
       count_told(line->rank);
     }
   for (Peer& peer : peers)
-    if (peer.fd && !send_frame(peer.fd.get(), FrameType::failure, payload)) peer.fd.reset();
+    if (peer.fd && !send_frame(peer.fd, FrameType::failure, payload)) peer.fd.reset();
 }
 
 RankAt BootstrapRoot::State::at(int rank) const {

@@ -19,12 +19,12 @@ struct BootstrapRoot::State {
     int rank = -1;
     std::string host;
     Address peers, calls;
-    Fd fd;  // empty when the root hung up, or the rank
+    boot::SealedFd fd;  // empty when the root hung up, or the rank
     boot::FrameReader reader;
     bool connected = false, called = false;  // called: the root hung up and calls back
   };
   struct Peer {  // another root; at the first root one for each, elsewhere the first root
-    Fd fd;
+    boot::SealedFd fd;
     boot::FrameReader reader;
     std::optional<boot::GroupReport> report;
   };
@@ -72,7 +72,7 @@ struct BootstrapRoot::State {
   void accept_callers();
   void check_in(base::Accepted caller);
   Status adopt_job(const boot::CheckIn& c);
-  void refuse(Fd fd, const Error& why);
+  void refuse(boot::SealedFd fd, const Error& why);
   void tell(Line& line, boot::FrameType type, ByteView payload);
   void read_line(Line& line);
   void at_deadline();

@@ -62,10 +62,9 @@ void BootstrapRoot::State::welcome_root(base::Accepted caller) {
     COLL_WARN("bootstrap root: rejected {}: not a root of this job", caller.from.text());
     return;
   }
-  peers.push_back({std::move(caller.fd), {}, {}});
+  peers.push_back({SealedFd(std::move(caller)), {}, {}});
   if (phase != Phase::failed) return;
-  if (!send_frame(peers.back().fd.get(), FrameType::failure, encode_error(verdict)))
-    peers.pop_back();
+  if (!send_frame(peers.back().fd, FrameType::failure, encode_error(verdict))) peers.pop_back();
 }
 
 // Elsewhere than at the first root: reach it as soon as it is known, report when complete.
@@ -79,7 +78,7 @@ void BootstrapRoot::State::advance_roots() {
         if (peer.report && peer.report->index == g) leaders.push_back(peer.report->leader);
     const Bytes payload = encode_ranks(leaders);
     for (Peer& peer : peers)
-      if (peer.fd && !send_frame(peer.fd.get(), FrameType::leaders, payload)) peer.fd.reset();
+      if (peer.fd && !send_frame(peer.fd, FrameType::leaders, payload)) peer.fd.reset();
     return place_all();
   }
   if (seeks_first() && !to_first) {
@@ -90,7 +89,7 @@ void BootstrapRoot::State::advance_roots() {
   }
   if (to_first) {
     const Result<bool> done = to_first->progress();
-    if (done && *done) peers.push_back({to_first->take(), {}, {}});
+    if (done && *done) peers.push_back({{to_first->take(), to_first->session()}, {}, {}});
     if (!done)
       COLL_INFO(bootstrap, "bootstrap root {}: first root: {}", index, done.error().message);
     if (!done || *done) to_first.reset();
@@ -98,7 +97,7 @@ void BootstrapRoot::State::advance_roots() {
   if (phase == Phase::complete && !reported) report_to_first();
   if (phase == Phase::failed && !peers.empty() && !reported && peers.front().fd) {
     reported = true;
-    if (!send_frame(peers.front().fd.get(), FrameType::failure, encode_error(verdict)))
+    if (!send_frame(peers.front().fd, FrameType::failure, encode_error(verdict)))
       peers.front().fd.reset();
   }
 }
@@ -112,12 +111,11 @@ void BootstrapRoot::State::report_to_first() {
   GroupReport report{index, size, checked_in, checked_in == end - first, missing(), {}};
   if (report.complete) report.leader = at(first);
   reported = true;
-  if (!send_frame(peers.front().fd.get(), FrameType::report, report.encode()))
-    peers.front().fd.reset();
+  if (!send_frame(peers.front().fd, FrameType::report, report.encode())) peers.front().fd.reset();
 }
 
 void BootstrapRoot::State::read_peer(Peer& peer) {
-  const Status state = peer.reader.fill(peer.fd.get());
+  const Status state = peer.reader.fill(peer.fd);
   while (auto frame = peer.reader.next()) {
     if (frame->type == FrameType::failure) fail(decode_error(frame->payload));
     if (frame->type == FrameType::report && index == 0) {

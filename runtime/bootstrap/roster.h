@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/socket.h"
+#include "runtime/bootstrap/fd.h"
 #include "runtime/bootstrap/wire.h"
 
 namespace collctl::runtime::boot {
@@ -14,7 +15,7 @@ struct Roster {
   struct Member {
     Address address;  // where it accepts peers
     std::string host;
-    uint64_t fd_nonce = 0;
+    FdSocket::Address fd_socket;  // where it takes descriptors
   };
   const int rank, size;
   std::vector<Member> members{};  // by rank

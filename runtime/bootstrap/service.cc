@@ -92,7 +92,7 @@ bool Service::has_previous() {
   return control_[kPrevious].fd.get() >= 0;
 }
 
-void Service::adopt_next(Fd control) {
+void Service::adopt_next(SealedFd control) {
   const std::lock_guard lock(mutex_);
   adopt_control(kNext, std::move(control));
   signal(work_);
@@ -102,7 +102,7 @@ void Service::report_connected() {
   const std::lock_guard lock(mutex_);
   connected_ = true;
   // A root that is gone by now is no loss: it has nothing left to do for this rank.
-  if (root_line_ && !send_frame(root_line_.get(), FrameType::connected, {})) close_root();
+  if (root_line_ && !send_frame(root_line_, FrameType::connected, {})) close_root();
 }
 
 void Service::leave_root() {
@@ -128,7 +128,7 @@ void Service::say_bye() {
   const std::lock_guard lock(mutex_);
   for (Control& c : control_)
     // A neighbour that is gone already has said its own bye, or is found lost by the reader.
-    if (c.fd && !send_frame(c.fd.get(), FrameType::bye, {})) c.fd.reset();
+    if (c.fd && !send_frame(c.fd, FrameType::bye, {})) c.fd.reset();
 }
 
 bool Service::byes_received() {
@@ -200,14 +200,14 @@ void Service::accept_peers() {
       continue;
     }
     if (g->purpose == Purpose::control)
-      adopt_control(kPrevious, std::move(caller->fd));
+      adopt_control(kPrevious, SealedFd(std::move(*caller)));
     else
-      incoming_.push_back({g->purpose, g->from, std::move(caller->fd)});
+      incoming_.push_back({g->purpose, g->from, SealedFd(std::move(*caller))});
     signal(news_);
   }
 }
 
-void Service::adopt_control(Side side, Fd fd) {
+void Service::adopt_control(Side side, SealedFd fd) {
   set_keepalive(fd.get());
   control_[side].fd = std::move(fd);
   if (notice_) send_notice(side);
@@ -215,7 +215,7 @@ void Service::adopt_control(Side side, Fd fd) {
 
 void Service::read_control(Side side) {
   Control& c = control_[side];
-  const Status state = c.reader.fill(c.fd.get());
+  const Status state = c.reader.fill(c.fd);
   while (auto frame = c.reader.next()) {
     if (frame->type == FrameType::bye) {
       c.bye = true;
@@ -240,7 +240,7 @@ void Service::read_control(Side side) {
 }
 
 void Service::read_root() {
-  const Status state = root_reader_.fill(root_line_.get());
+  const Status state = root_reader_.fill(root_line_);
   while (auto frame = root_reader_.next())
     if (frame->type == FrameType::failure) {
       Error e = decode_error(frame->payload);
@@ -268,7 +268,7 @@ void Service::raise(AbortNotice notice, int from_side) {
   for (const Side side : {kNext, kPrevious})
     if (side != from_side && control_[side].fd && !control_[side].bye) send_notice(side);
   // During start-up the ring is not closed yet, so the root spreads it.
-  if (root_line_ && !send_frame(root_line_.get(), FrameType::failure, encode_error(notice_->error)))
+  if (root_line_ && !send_frame(root_line_, FrameType::failure, encode_error(notice_->error)))
     close_root();
   signal(news_);
   signal(work_);
@@ -278,7 +278,7 @@ void Service::send_notice(Side side) {
   ByteWriter w;
   w.put(notice_->origin).put_bytes(encode_error(notice_->error));
   // A neighbour that cannot take it is lost itself; its other neighbour brings the notice round.
-  if (!send_frame(control_[side].fd.get(), FrameType::notice, w.bytes()))
+  if (!send_frame(control_[side].fd, FrameType::notice, w.bytes()))
     COLL_INFO(bootstrap, "rank {}: cannot notify rank {}", rank_, control_[side].peer.rank);
 }
 

@@ -21,7 +21,7 @@ using AbortNotice = Bootstrap::AbortNotice;
 struct Incoming {  // a connection that a peer opened to this rank
   Purpose purpose{};
   int from = -1;
-  Fd fd;
+  SealedFd fd;
 };
 
 class Service {
@@ -29,7 +29,7 @@ class Service {
   struct Setup {
     int rank = 0, size = 1, groups = 1;
     std::unique_ptr<base::AuthListener> listener;
-    Fd root_line;  // empty: the root called back and keeps no line
+    SealedFd root_line;  // empty: the root called back and keeps no line
     FrameReader root_reader;
     std::string root_text;
     RankAt next, previous;
@@ -45,7 +45,7 @@ class Service {
   std::optional<AbortNotice> notice();
   bool has_previous();
 
-  void adopt_next(Fd control);
+  void adopt_next(SealedFd control);
   void report_connected();  // to the root: from here on its end is no failure
   void leave_root();
   void watch(std::function<void(const AbortNotice&)> on_event);
@@ -58,7 +58,7 @@ class Service {
  private:
   enum Side { kNext, kPrevious, kSides };
   struct Control {
-    Fd fd;
+    SealedFd fd;
     FrameReader reader;
     RankAt peer;
     bool bye = false;
@@ -68,7 +68,7 @@ class Service {
   void add_interest(std::vector<pollfd>& fds);
   void handle_ready(const std::vector<pollfd>& fds);
   void accept_peers();
-  void adopt_control(Side side, Fd fd);
+  void adopt_control(Side side, SealedFd fd);
   void read_control(Side side);
   void read_root();
   void close_root();
@@ -86,7 +86,7 @@ class Service {
   std::atomic<bool> stop_{false};
   std::mutex mutex_;  // guards what follows
   Control control_[kSides];
-  Fd root_line_;
+  SealedFd root_line_;
   FrameReader root_reader_;
   bool connected_ = false, leaving_ = false;
   std::vector<Incoming> incoming_;

@@ -25,7 +25,7 @@ struct Bootstrap::State {
   boot::Waiting waiting{roster, mailbox, data};
   boot::Gathering gathering{roster, data, waiting};
   boot::Messages messages{roster, mailbox, waiting};
-  std::unique_ptr<boot::FdDoor> door;
+  std::unique_ptr<boot::FdSocket> fd_socket;
   bool finished = false;
 };
 

@@ -109,7 +109,8 @@ Result<UniqueId> unique_id_from_environment(const std::string& comm_id, const st
                         from, address->text()),
                  "give every rank the same COLLCTL_TOKEN (or --token-file); without one only "
                  "loopback addresses are accepted");
-  return UniqueId::make(*address, base::secret_from_token(token));
+  COLL_ASSIGN(const base::Secret secret, base::secret_from_token(token));
+  return UniqueId::make(*address, secret);
 }
 
 }  // namespace collctl::runtime

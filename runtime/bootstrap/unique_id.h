@@ -24,8 +24,8 @@ struct UniqueId {
 };
 static_assert(sizeof(UniqueId) == 128);
 
-// From COLLCTL_COMM_ID (three forms) and COLLCTL_TOKEN: the secret is derived from the token
-// (SHA-256); without a token only loopback addresses are accepted (usage error otherwise). `from`:
+// From COLLCTL_COMM_ID (three forms) and COLLCTL_TOKEN: the secret is derived from the token;
+// without a token only loopback addresses are accepted (usage error otherwise). `from`:
 // who gave the address, for errors.
 Result<UniqueId> unique_id_from_environment(const std::string& comm_id, const std::string& token,
                                             const std::string& from = "COLLCTL_COMM_ID");

@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "base/log.h"
+#include "base/peer_closed.h"
 
 namespace collctl::runtime::boot {
 namespace {
@@ -80,6 +81,12 @@ Error Waiting::lost(int peer, const std::string& what, const Error& cause) {
   e.rank = peer;
   e.host = roster_.host(peer);
   return std::move(e.within(what));
+}
+
+Error Waiting::unreachable(const RankAt& peer, const Error& cause) const {
+  return base::cannot_connect(roster_.name(roster_.rank), rank_text(peer.rank, peer.host),
+                              peer.host, cause)
+      .blame(peer.rank);
 }
 
 Error Waiting::late(const Links& links, const std::string& what, int awaited_sender) const {

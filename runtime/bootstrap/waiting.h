@@ -43,6 +43,8 @@ class Waiting {
   // A link to `peer` failed: the notice that explains it, if one arrives soon, else the link's own
   // error.
   Error lost(int peer, const std::string& what, const Error& cause);
+  // This rank's own attempt to connect to `peer` had no answer.
+  Error unreachable(const RankAt& peer, const Error& cause) const;
   // The deadline passed.
   Error late(const Links& links, const std::string& what, int awaited_sender) const;
 

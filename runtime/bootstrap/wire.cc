@@ -7,7 +7,7 @@
 namespace collctl::runtime::boot {
 namespace {
 
-constexpr uint32_t kProtocol = 1;
+constexpr uint32_t kProtocol = 2;
 constexpr size_t kMaxText = 4096;
 constexpr size_t kMaxDeclineText = 1536;  // message and hint share one greeting
 
@@ -194,31 +194,58 @@ Error decode_error(ByteView payload) {
   return e;
 }
 
-Status FrameReader::fill(int fd) {
+Mac SealedFd::mac(bool from_connector, uint64_t number,
+                  std::initializer_list<ByteView> frame) const {
+  ByteWriter w;
+  w.put(uint8_t(from_connector)).put(number);
+  for (const ByteView part : frame) w.put_bytes(part);
+  const auto whole = base::hmac_sha256(session_.key, {w.bytes()});
+  Mac mac;
+  std::copy_n(whole.begin(), mac.size(), mac.begin());
+  return mac;
+}
+
+Mac SealedFd::seal(std::initializer_list<ByteView> frame) {
+  return mac(session_.connector, sent_++, frame);
+}
+
+bool SealedFd::genuine(std::initializer_list<ByteView> frame, const Mac& sent) {
+  return base::equal_constant_time(mac(!session_.connector, received_++, frame), sent);
+}
+
+Status FrameReader::fill(SealedFd& from) {
   uint8_t chunk[4096];
-  while (buffer_.size() <= kMaxFrame + sizeof chunk) {
-    COLL_ASSIGN(const size_t n, base::read_some(fd, chunk, sizeof chunk));
-    buffer_.insert(buffer_.end(), chunk, chunk + n);
-    if (n < sizeof chunk) break;
+  Status arrived;
+  while (arrived && buffer_.size() <= kMaxFrame + sizeof chunk) {
+    const auto n = base::read_some(from.get(), chunk, sizeof chunk);
+    if (!n) arrived = n.error();
+    if (!n || *n == 0) break;
+    buffer_.insert(buffer_.end(), chunk, chunk + *n);
+    if (*n < sizeof chunk) break;
   }
-  if (buffer_.size() < 8) return {};
   uint32_t head[2];
-  std::memcpy(head, buffer_.data(), sizeof head);
-  if (head[1] > kMaxFrame || head[0] < 1 || head[0] > uint32_t(FrameType::bye))
-    return Error(ErrorCode::lost, "the peer sent something that is not a frame");
-  return {};
+  size_t at = 0;
+  while (buffer_.size() - at >= sizeof head) {
+    std::memcpy(head, buffer_.data() + at, sizeof head);
+    if (head[1] > kMaxFrame || head[0] < 1 || head[0] > uint32_t(FrameType::bye))
+      return Error(ErrorCode::lost, "the peer sent something that is not a frame");
+    const size_t bytes = sizeof head + head[1];
+    Mac mac;
+    if (buffer_.size() - at < bytes + mac.size()) break;
+    std::memcpy(mac.data(), buffer_.data() + at + bytes, mac.size());
+    if (!from.genuine({{buffer_.data() + at, bytes}}, mac)) return Error(ErrorCode::lost, kChanged);
+    const auto payload = buffer_.begin() + ptrdiff_t(at + sizeof head);
+    frames_.push_back({FrameType(head[0]), Bytes(payload, payload + head[1])});
+    at += bytes + mac.size();
+  }
+  buffer_.erase(buffer_.begin(), buffer_.begin() + ptrdiff_t(at));
+  return arrived;
 }
 
 std::optional<Frame> FrameReader::next() {
-  uint32_t head[2];
-  if (buffer_.size() < sizeof head) return std::nullopt;
-  std::memcpy(head, buffer_.data(), sizeof head);
-  if (head[1] > kMaxFrame || buffer_.size() - sizeof head < head[1]) return std::nullopt;
-  Frame frame;
-  frame.type = FrameType(head[0]);
-  const auto begin = buffer_.begin() + sizeof head;
-  frame.payload.assign(begin, begin + head[1]);
-  buffer_.erase(buffer_.begin(), begin + head[1]);
+  if (frames_.empty()) return std::nullopt;
+  Frame frame = std::move(frames_.front());
+  frames_.pop_front();
   return frame;
 }
 
@@ -228,9 +255,11 @@ Bytes encode_frame(FrameType type, ByteView payload) {
   return w.take();
 }
 
-Status send_frame(int fd, FrameType type, ByteView payload) {
-  const Bytes frame = encode_frame(type, payload);
-  COLL_ASSIGN(const size_t n, base::write_some(fd, frame.data(), frame.size()));
+Status send_frame(SealedFd& to, FrameType type, ByteView payload) {
+  Bytes frame = encode_frame(type, payload);
+  const Mac mac = to.seal({frame});
+  frame.insert(frame.end(), mac.begin(), mac.end());
+  COLL_ASSIGN(const size_t n, base::write_some(to.get(), frame.data(), frame.size()));
   if (n != frame.size()) return Error(ErrorCode::lost, "the peer does not read its connection");
   return {};
 }

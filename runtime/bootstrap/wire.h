@@ -1,13 +1,15 @@
 // What travels between ranks and roots, and the shapes it travels along. Internal to the bootstrap.
 // Every connection opens with a greeting (base/auth), which says who connects and why; the lines
 // to a root, between roots and between ring neighbours then carry small frames (type, length,
-// payload). Pure functions and values, except FrameReader and send_frame, which move bytes without
-// waiting.
+// payload, MAC). Pure functions and values, except FrameReader and send_frame, which move bytes
+// without waiting.
 #pragma once
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/auth.h"
 #include "base/bytes.h"
 #include "base/result.h"
 #include "base/socket.h"
@@ -19,6 +21,7 @@ inline constexpr int kMaxRoots = 64;
 inline constexpr int kTreeArity = 16;   // children of a rank in its root's tree
 inline constexpr int kRingAtMost = 16;  // up to so many ranks gather along a ring, above in a tree
 inline constexpr size_t kMaxHostName = 64;
+inline constexpr size_t kMaxFdSocketPath = 107;  // what an address of a Unix socket holds
 inline constexpr size_t kMaxFrame = 32 << 10;
 
 enum class Purpose : uint32_t {
@@ -106,20 +109,48 @@ std::optional<std::vector<RankAt>> decode_ranks(ByteView payload);
 Bytes encode_error(const Error& error);
 Error decode_error(ByteView payload);
 
+inline constexpr const char* kChanged =
+    "what it sent was changed on the way (something between the hosts interferes)";
+// A connection after its handshake, each of whose frames ends with a MAC under the session's key:
+// over the direction, the frame's number and its bytes. What somebody on the way changes, drops,
+// doubles or swaps is noticed.
+using Mac = std::array<uint8_t, 16>;
+class SealedFd {
+ public:
+  SealedFd() = default;
+  SealedFd(Fd fd, const base::Session& session) : fd_(std::move(fd)), session_(session) {}
+  explicit SealedFd(base::Accepted&& accepted)
+      : SealedFd(std::move(accepted.fd), accepted.session) {}
+  explicit operator bool() const { return bool(fd_); }
+  int get() const { return fd_.get(); }
+  void reset() { fd_.reset(); }
+  Mac seal(std::initializer_list<ByteView> frame);  // of the next frame that goes out
+  // Whether this is the next frame that the other side sent.
+  bool genuine(std::initializer_list<ByteView> frame, const Mac& mac);
+
+ private:
+  Mac mac(bool from_connector, uint64_t number, std::initializer_list<ByteView> frame) const;
+
+  Fd fd_;
+  base::Session session_;
+  uint64_t sent_ = 0, received_ = 0;
+};
+
 // Frames out of a non-blocking socket.
 class FrameReader {
  public:
   // Takes what has arrived. Code lost when the other side is gone or sends something else; frames
   // that arrived before stay available.
-  Status fill(int fd);
+  Status fill(SealedFd& from);
   std::optional<Frame> next();
 
  private:
   Bytes buffer_;
+  std::deque<Frame> frames_;
 };
 Bytes encode_frame(FrameType type, ByteView payload);
 // The whole frame at once, without waiting: the buffers of these lines are never full.
-Status send_frame(int fd, FrameType type, ByteView payload);
+Status send_frame(SealedFd& to, FrameType type, ByteView payload);
 
 // Ranks are split evenly over the roots, the remainder over the first ones: root g serves the ranks
 // [group_begin(g), group_begin(g + 1)).

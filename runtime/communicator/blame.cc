@@ -11,9 +11,10 @@ constexpr uint32_t kWaitingTag = 0x57414954;
 constexpr size_t kMostCallBytes = 4096;
 
 // Deadlines of ranks that wait for each other lie closer: one that comes later than the whole of a
-// deadline has itself to blame. Bounded both ways, for deadlines of seconds and of hours.
+// deadline has itself to blame. Bounded both ways, for deadlines of seconds and of hours: a hang is
+// to be told within three seconds of its deadline.
 int64_t window_ms(double op_timeout_s) {
-  return int64_t(1000 * std::clamp(op_timeout_s, 0.5, 3.0));
+  return int64_t(1000 * std::clamp(op_timeout_s, 0.5, 1.5));
 }
 
 }  // namespace

@@ -57,6 +57,11 @@ CallLog::Kept CallLog::kept() const {
   return k;
 }
 
+std::string CallLog::last() const {
+  const Kept ours = kept();
+  return ours.from < ours.end ? ours.calls[(ours.end - 1) % kKept].text() : "";
+}
+
 Bytes CallLog::encode() const {
   const Kept ours = kept();
   ByteWriter w;

@@ -15,6 +15,8 @@ namespace collctl::runtime {
 class CallLog {
  public:
   void note(const Operation& op);
+  uint64_t noted() const { return noted_.load(std::memory_order_acquire); }
+  std::string last() const;  // in words; empty: none yet
   Bytes encode() const;
   // Error lost: where this rank and `peer`, whose log that is, first called differently: both calls
   // in words. Nothing if they do not differ as far as both logs go, or the bytes are not a log.

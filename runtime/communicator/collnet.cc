@@ -41,6 +41,7 @@ Bytes listen(const CollNetGroup& g, size_t channels, Heads& heads) {
     if (place == ranks.end() || !heads.failure) continue;
     transport::ReducerSpec spec;
     spec.channel = int(c);
+    if (g.nics != nullptr) spec.nic = g.nics->near(int(c)).name;
     spec.self = g.peers[size_t(g.rank)];
     spec.geometry = {g.settings.slot_bytes[int(kernels::Protocol::simple)], g.settings.slot_count};
     spec.heads = int(ranks.size());

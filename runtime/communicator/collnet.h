@@ -24,6 +24,7 @@ struct CollNetGroup {
   Bootstrap& bootstrap;
   Wire& wire;
   FirstError& errors;
+  const RankNics* nics = nullptr;  // null: not known
 };
 // Connects the heads of `network`'s chains. Where a rank cannot, there is no in-network reduction
 // for anybody, and `network` says why. `alone`: the choices allow nothing else, so that is an error

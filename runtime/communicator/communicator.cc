@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "kernels/algo/ids.h"
 #include "runtime/communicator/agreement.h"
 #include "runtime/communicator/collnet.h"
 #include "runtime/communicator/group_state.h"
@@ -23,7 +24,7 @@ bool Communicator::State::stop() {
   }
   for (auto& weak : streams)
     if (auto stream = weak.lock()) (void)stream->stop();
-  if (torn_store_rest != nullptr && !torn_store_rest->ended()) gpu_hangs = true;
+  if (unended_torn_store_test != nullptr && !unended_torn_store_test->ended()) gpu_hangs = true;
   return !gpu_hangs;
 }
 
@@ -46,7 +47,8 @@ Status Communicator::State::make_reducers(Deadline deadline) {
                           .settings = settings,
                           .bootstrap = *bootstrap,
                           .wire = *wire,
-                          .errors = errors},
+                          .errors = errors,
+                          .nics = shape.nics.get()},
                          shape.network, alone, deadline);
 }
 
@@ -104,6 +106,31 @@ uint64_t Communicator::device_bytes() const {
   uint64_t bytes = s.gpu != nullptr ? s.gpu->device_bytes() : 0;
   if (s.device_window != nullptr) bytes += s.device_window->held_bytes();
   return bytes + s.wire->device_bytes();
+}
+
+Activity Communicator::activity() const {
+  const State& s = *state_;
+  Activity now{
+      .calls = s.calls.noted(), .last = s.calls.last(), .busy = !s.turns.idle(), .waits = {}};
+  if (s.waits) now.waits = s.waits->now();
+  return now;
+}
+
+WaitSums Communicator::wait_sums() const {
+  const State& s = *state_;
+  WaitSums sums;
+  if (s.waits) {
+    sums.away_ns = s.waits->away_ns();
+    sums.channels = s.waits->channels();
+  }
+  for (int peer = 0; peer < s.size; ++peer) {
+    WaitSums::Peer one;
+    if (s.waits && s.waits->sums()) static_cast<kernels::PeerWait&>(one) = s.waits->of(peer);
+    one.peer = peer;
+    one.carrying_ns = s.wire->carrying_ns(peer);
+    if (one.waits > 0 || one.carrying_ns > 0) sums.peers.push_back(one);
+  }
+  return sums;
 }
 
 Status Communicator::start(const Operation& operation, Stream& stream, Launch launch) {

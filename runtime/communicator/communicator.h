@@ -19,6 +19,7 @@
 
 #include "base/result.h"
 #include "kernels/contract/report.h"
+#include "kernels/cpu/wait_log.h"
 #include "runtime/bootstrap/unique_id.h"
 #include "runtime/links/link_info.h"
 #include "runtime/plan/operation.h"
@@ -33,6 +34,25 @@ namespace collctl::runtime {
 struct InitTimes {  // seconds
   double bootstrap = 0, peers = 0, wire = 0, total = 0;
   double device = 0;  // opening the GPU, at the same time as the bootstrap
+};
+
+// What a rank does at this moment.
+struct Activity {
+  uint64_t calls = 0;  // of collectives, so far
+  std::string last;    // the last of them, in words
+  bool busy = false;   // something is in flight
+  // CPU ranks: who waits (each channel by itself) and for whom. Kernels on a GPU do not say.
+  std::vector<kernels::WaitLog::Now> waits;
+};
+// How a rank's time went, since its start. CPU ranks; of GPU ranks only what links carried.
+struct WaitSums {
+  struct Peer : kernels::PeerWait {
+    int peer = 0;
+    uint64_t carrying_ns = 0;  // a network carried data to it
+  };
+  std::vector<Peer> peers;  // those that were waited for or sent to
+  uint64_t away_ns = 0;     // in waits, without a processor
+  int channels = 0;         // that waited side by side
 };
 
 class Stream;
@@ -70,6 +90,8 @@ class Communicator {
   // Collective.
   Status set_choices(const std::string& algo, const std::string& proto, int channels);
 
+  Activity activity() const;          // any thread
+  WaitSums wait_sums() const;         // with CommOptions::count_waits
   Status async_error() const;         // the first error of this communicator, or ok
   void abort(const Error& why);       // raises the abort word here and tells every rank
   Status barrier(Deadline deadline);  // over the bootstrap: slow, always works

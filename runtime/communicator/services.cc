@@ -12,6 +12,11 @@ const transport::NetPresence& CommunicatorServices::networks() const {
   return communicator_.state_->networks;
 }
 
+transport::NicChoice CommunicatorServices::nic_towards(int peer) const {
+  const auto& nics = communicator_.state_->shape.nics;
+  return nics == nullptr ? transport::NicChoice{} : nics->near(peer);
+}
+
 bool CommunicatorServices::shm_disabled() const {
   return communicator_.state_->settings.shm_disabled;
 }

@@ -20,6 +20,7 @@ class CommunicatorServices {
 
   const transport::Services& transport() const;
   const transport::NetPresence& networks() const;
+  transport::NicChoice nic_towards(int peer) const;  // for what no ring or tree carries
   bool shm_disabled() const;
   // An exchange between ranks over the bootstrap, once no operation in flight may use it.
   Status exchange(const std::function<Status(Bootstrap&)>& exchange, Deadline deadline);

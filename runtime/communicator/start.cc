@@ -1,9 +1,11 @@
 #include "runtime/communicator/start.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 #include "base/format.h"
+#include "base/host_devices.h"
 #include "base/host_facts.h"
 #include "base/log.h"
 #include "base/version.h"
@@ -20,6 +22,30 @@ namespace {
 bool wants_version() {
   return base::log_enabled(base::LogLevel::info, base::Subsystem::init) ||
          !base::log_enabled(base::LogLevel::warn, base::Subsystem::init);
+}
+
+// What the rank's network carries: its RDMA ports together, or the interface of its address.
+void describe_rate(const transport::NetPresence& networks, const std::string& address,
+                   RankFacts& facts) {
+  double gbps = 0;
+  std::string name;
+  if ((networks.kinds & (transport::kNetInfiniBand | transport::kNetRoce)) != 0) {
+    int ports = 0;
+    for (const base::RdmaPort& port : base::rdma_ports()) {
+      if (port.state != "ACTIVE") continue;
+      gbps += std::strtod(port.rate.c_str(), nullptr) / 8;
+      if (ports++ == 0) name = port.device;
+    }
+    if (ports > 1) name += format(" and {} more", ports - 1);
+  } else if ((networks.kinds & transport::kNetPlugin) == 0) {
+    for (const base::NetInterface& each : base::net_interfaces())
+      for (const base::InterfaceAddress& at : each.addresses)
+        if (at.text == address) {
+          name = each.name;
+          gbps = double(each.speed_mbps) / 8e3;
+        }
+  }
+  add_network(facts, name, gbps);
 }
 
 }  // namespace
@@ -86,6 +112,8 @@ Status Communicator::Start::join() {
 void Communicator::Start::describe_networks(RankFacts& facts) const {
   const transport::NetPresence& networks = s_.networks;
   facts.info.nets = networks.kinds;
+  if (opening_ == nullptr && s_.size > 1)
+    describe_rate(networks, s_.proxy->address().host_text(), facts);
   if ((networks.kinds & transport::kNetCollNet) != 0)
     facts.reducer = {hash_text(networks.plugin->reducer()->entry().name),
                      networks.plugin->reductions(), networks.plugin->most_reduced_bytes()};
@@ -170,8 +198,10 @@ Result<std::unique_ptr<Communicator>> Communicator::init(const UniqueId& id, int
   std::unique_ptr<Communicator> communicator(new Communicator(rank, size));
   State& s = *communicator->state_;
   COLL_ASSIGN(s.settings, read_settings(options));
-  Start start(s, id, options, Deadline::after_seconds(s.settings.start_timeout_s));
-  COLL_TRY_IN(start.run(), format("start of rank {}", rank));
+  const double left_s =
+      options.start_left_s > 0 ? options.start_left_s : s.settings.start_timeout_s;
+  Start start(s, id, options, Deadline::after_seconds(left_s));
+  COLL_TRY_IN(start.run(), "start-up");
   s.times.total = base::seconds_since(begin);
   start.log_complete();
   return communicator;

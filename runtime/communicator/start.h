@@ -52,8 +52,6 @@ class Communicator::Start {
   const Deadline deadline_;
   std::unique_ptr<DeviceOpening> opening_;
   std::optional<base::Cancel::Listener> cancelling_;
-  std::vector<std::string> nics_;  // of the channels, as the topology has them; may be empty
-  std::vector<transport::NicGdr> nic_gdr_;  // of these
 };
 
 }  // namespace collctl::runtime

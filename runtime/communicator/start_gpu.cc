@@ -18,34 +18,6 @@ bool verbs_serve(Collective collective, kernels::AlgorithmId, kernels::Protocol 
   return collective != Collective::send_recv && protocol == kernels::Protocol::simple && nranks > 1;
 }
 
-// The network devices that the search gave the channels on this rank's node, by name, and what
-// holds for each and this rank's GPU; empty where the machine is not known or has none.
-struct ChannelNics {
-  std::vector<std::string> names;
-  std::vector<transport::NicGdr> gdr;
-};
-ChannelNics channel_nics(int rank, const HostGroups& hosts, std::span<const Bytes> blobs) {
-  for (const auto& host : hosts) {
-    const auto place = std::find(host.begin(), host.end(), rank);
-    if (place == host.end()) continue;
-    const auto found = HostGpus::decode(blobs[size_t(host.front())], int(host.size()));
-    if (!found || !found->why_not.empty()) return {};
-    for (const HostGpus::Part& part : found->parts) {
-      const auto local = std::find(part.ranks.begin(), part.ranks.end(), int(place - host.begin()));
-      if (local == part.ranks.end()) continue;
-      ChannelNics nics;
-      for (const topology::NodeChannel& channel : part.node.ring_channels) {
-        if (channel.out < 0) return {};
-        const std::string& name = part.node.nets[size_t(channel.out)];  // "NET/0 mlx5_0"
-        nics.names.push_back(name.substr(name.find(' ') + 1));
-        nics.gdr.push_back(part.gdr[size_t(local - part.ranks.begin())][size_t(channel.out)]);
-      }
-      return nics;
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 // Waits for the GPU, early enough that the others can still be told.
@@ -82,11 +54,9 @@ Status Communicator::Start::shape_gpus(std::span<const RankFacts> all_facts) {
   COLL_ASSIGN(const auto blobs, s_.bootstrap->all_gather_blobs(mine, deadline_));
   CommShape& shape = s_.shape;
   COLL_ASSIGN(shape, make_gpu_shape(s_.rank, all_facts, s_.hosts, blobs, s_.settings));
-  ChannelNics found = channel_nics(s_.rank, s_.hosts, blobs);
-  nics_ = std::move(found.names);
-  nic_gdr_ = std::move(found.gdr);
   const bool verbs = s_.settings.window_verbs;
   shape.no_window = why_no_device_window(all_facts, s_.hosts, s_.settings, *s_.launcher);
+  if (shape.no_window.empty()) shape.no_window = no_p2p_text(shape.no_p2p);
   shape.gpu_window = shape.no_window.empty();
   shape.window_serves = verbs ? &verbs_serve : s_.launcher->window_serves;
   shape.window_direct = verbs ? nullptr : s_.launcher->window_direct;
@@ -145,7 +115,7 @@ Status Communicator::Start::test_lines() {
   o.bootstrap = s_.bootstrap.get();
   COLL_ASSIGN(TornStoreVerdict verdict, test_torn_stores(o, deadline_));
   shape.no_ll128 = verdict.why;
-  s_.torn_store_rest = std::move(verdict.rest);
+  s_.unended_torn_store_test = std::move(verdict.unended);
   if (verdict.window_lost) {
     if (s_.rank == 0)
       COLL_WARN("the memory that all ranks map is not used, links are used instead: {}",

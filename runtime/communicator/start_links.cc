@@ -28,14 +28,15 @@ void Communicator::Start::make_wire() {
   w.services.comm_hash = s_.hash;
   w.services.sockets_per_thread = s_.settings.sockets_per_thread;
   w.services.helper_threads = s_.settings.helper_threads;
+  w.services.timed = s_.settings.count_waits;
   w.services.abort_word = s_.errors.abort_word();
   w.services.device = s_.device;
-  w.services.nics = nics_;
-  w.services.nic_gdr = nic_gdr_;
   w.services.plugin = s_.networks.plugin;
   w.bootstrap = s_.bootstrap.get();
   w.proxy = s_.proxy.get();
   w.wants_ll128 = [&s = s_](const Edge& edge) { return are_neighbours(s.rank, edge, s.shape); };
+  w.no_p2p = [&s = s_](int a, int b) { return no_p2p_between(s.shape.no_p2p, a, b); };
+  w.nic_of = [&s = s_](const Edge& edge) { return nic_of(s.rank, edge, s.shape); };
   s_.wire = std::make_unique<Wire>(std::move(w));
   s_.blame.emplace(Blame::Options{.rank = s_.rank,
                                   .peers = s_.peers,
@@ -68,6 +69,7 @@ Status Communicator::Start::make_user_windows() {
                                                            .settings = &s_.settings,
                                                            .comm_hash = s_.hash,
                                                            .device = s_.device,
+                                                           .no_p2p = &s_.shape.no_p2p,
                                                            .bootstrap = s_.bootstrap.get()},
                                                           deadline_));
   return {};
@@ -83,6 +85,8 @@ void Communicator::Start::make_cpu_executor() {
   e.fault = s_.settings.fault;
   e.proxy = s_.proxy.get();
   e.flat = &s_.flat;
+  s_.waits.emplace(s_.size, s_.settings.count_waits);
+  e.waits = &*s_.waits;
   s_.executor = std::make_unique<CpuExecutor>(*s_.wire, e);
 }
 

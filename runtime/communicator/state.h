@@ -61,8 +61,9 @@ struct Communicator::State {
   std::unique_ptr<UserWindows> user_windows;
   kernels::FlatRange flat;  // of user_windows, once something was registered
   std::unique_ptr<Wire> wire;
-  std::optional<Blame> blame;          // from the wire on
-  std::unique_ptr<Executor> executor;  // CPU ranks
+  std::optional<Blame> blame;             // from the wire on
+  std::optional<kernels::WaitLog> waits;  // CPU ranks
+  std::unique_ptr<Executor> executor;     // CPU ranks
 
   // GPU ranks: these, and `device_window` instead of `window`.
   transport::DevicePointer device;
@@ -71,7 +72,7 @@ struct Communicator::State {
   std::unique_ptr<DeviceWindow> device_window;
   std::unique_ptr<CudaExecutor> gpu;
   // A torn-store test that did not end, and the window it writes into: no longer used.
-  std::unique_ptr<TornStoreRest> torn_store_rest;
+  std::unique_ptr<UnendedTornStoreTest> unended_torn_store_test;
   std::unique_ptr<DeviceWindow> lost_window;
   bool gpu_hangs = false;  // a stream was left whose kernels had not ended
 

@@ -10,14 +10,14 @@ uint64_t Turns::take(bool may_connect) {
     const std::lock_guard lock(mutex_);
     ++connecting_;
   }
-  return issued_++;
+  return issue() - 1;
 }
 
 Status Turns::drain(Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (base::wait_for(changed_, lock, deadline, [&] { return idle(); })) return {};
   return Error(ErrorCode::deadline, format("rank {}: {} operations are still in progress", rank_,
-                                           issued_ - done_.load(std::memory_order_acquire)))
+                                           issued_.load() - done_.load(std::memory_order_acquire)))
       .blame(rank_);
 }
 

@@ -19,11 +19,15 @@ class Turns {
  public:
   explicit Turns(int rank) : rank_(rank) {}
 
-  // The starting thread's.
-  bool idle() const { return done_.load(std::memory_order_acquire) == issued_; }
+  // The starting thread's; any other's for a report.
+  bool idle() const {
+    return done_.load(std::memory_order_acquire) == issued_.load(std::memory_order_relaxed);
+  }
   // Of a submission that runs here at once, because all is idle.
-  void begin_here() { ++issued_; }
-  void end_here() { done_.store(issued_, std::memory_order_release); }
+  void begin_here() { issue(); }
+  void end_here() {
+    done_.store(issued_.load(std::memory_order_relaxed), std::memory_order_release);
+  }
   // The number of one that another thread runs. `may_connect`: it may still use the bootstrap, to
   // connect links; until connected() is called.
   uint64_t take(bool may_connect);
@@ -37,8 +41,15 @@ class Turns {
   void end(uint64_t number);
 
  private:
+  // One thread writes: no read-modify-write that the bus would see.
+  uint64_t issue() {
+    const uint64_t number = issued_.load(std::memory_order_relaxed) + 1;
+    issued_.store(number, std::memory_order_relaxed);
+    return number;
+  }
+
   const int rank_;
-  uint64_t issued_ = 0;
+  std::atomic<uint64_t> issued_{0};
   std::atomic<uint64_t> done_{0};
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <system_error>
 
 #include "base/format.h"
+#include "base/thrown.h"
 
 namespace collctl::runtime {
 
@@ -14,6 +16,7 @@ struct CpuExecutor::Channel {
   kernels::CpuContext context;
   const kernels::ChannelLinks* links = nullptr;
   bool failed = false;
+  std::optional<Error> no_thread;  // why, where it lacked a helper
 };
 
 Error error_from_report(const Report& r, double op_timeout_s) {
@@ -74,6 +77,7 @@ CpuExecutor::Channel& CpuExecutor::channel(size_t index) {
     c->context.helpers = &split_helpers_;
     c->context.fault = options_.fault;
     c->context.flat = options_.flat;
+    c->context.waits = options_.waits;
     c->links = &wire_.channel(int(channels_.size()));
     channels_.push_back(std::move(c));
   }
@@ -86,19 +90,27 @@ CpuExecutor::Channel& CpuExecutor::channel(size_t index) {
   return c;
 }
 
-bool CpuExecutor::run_channel(Plan& plan, size_t index) {
+bool CpuExecutor::run_work(Channel& c, const kernels::Work& work) {
+  try {
+    if (kernels::run_work(work, *c.links, c.context)) return true;
+  } catch (const std::system_error& thrown) {
+    c.no_thread = base::thrown_error(thrown);
+  }
+  give_up(c);
+  return false;
+}
+
+// The other channels of this rank need not wait for their own deadlines.
+void CpuExecutor::give_up(Channel& c) {
+  c.failed = true;
+  std::atomic_ref<uint32_t>(*options_.abort_word).store(1, std::memory_order_release);
+}
+
+void CpuExecutor::run_channel(Plan& plan, size_t index) {
   Channel& c = *channels_[index];
   for (PlannedOp& op : plan.ops)
-    for (const kernels::Work& work : op.works) {
-      if (work.channel != index) continue;
-      if (!kernels::run_work(work, *c.links, c.context)) {
-        c.failed = true;
-        // The other channels of this rank need not wait for their own deadlines.
-        std::atomic_ref<uint32_t>(*options_.abort_word).store(1, std::memory_order_release);
-        return false;
-      }
-    }
-  return true;
+    for (const kernels::Work& work : op.works)
+      if (work.channel == index && !run_work(c, work)) return;
 }
 
 Status CpuExecutor::run(Plan& plan, uint64_t first_op_count) {
@@ -116,13 +128,20 @@ Status CpuExecutor::run(Plan& plan, uint64_t first_op_count) {
   channel(channels - 1);  // makes those below it too
   bool ok = true;
   if (channels == 1) {
-    channel(0);
-    ok = run_channel(plan, 0);
+    channel(0).failed = false;
+    run_channel(plan, 0);
+    ok = !channels_[0]->failed;
   } else {
     std::vector<kernels::HelperPool::Ticket> tickets;
     for (size_t i = 1; i < channels; ++i) {
       channel(i).failed = false;
-      tickets.push_back(channel_helpers_.run([this, &plan, i] { run_channel(plan, i); }));
+      try {
+        tickets.push_back(channel_helpers_.run([this, &plan, i] { run_channel(plan, i); }));
+      } catch (const std::system_error& thrown) {
+        channel(i).no_thread = base::thrown_error(thrown);
+        give_up(channel(i));
+        break;
+      }
     }
     channel(0).failed = false;
     run_channel(plan, 0);
@@ -138,12 +157,9 @@ Status CpuExecutor::run(Plan& plan, uint64_t first_op_count) {
 Status CpuExecutor::run_one(kernels::Work& work, uint64_t op_count) {
   Channel& c = channels_.empty() || wire_.proxied() ? channel(0) : *channels_.front();
   work.op_count = op_count;
-  const bool ok = kernels::run_work(work, *c.links, c.context);
+  const bool ok = run_work(c, work);
   if (wire_.proxied()) options_.proxy->finish_operation();
-  if (ok) return {};
-  c.failed = true;
-  std::atomic_ref<uint32_t>(*options_.abort_word).store(1, std::memory_order_release);
-  return outcome();
+  return ok ? Status() : outcome();
 }
 
 // The failure that says most: one with a report of its own before those that followed the abort.
@@ -151,6 +167,7 @@ Status CpuExecutor::outcome() {
   const Report* best = nullptr;
   for (const auto& c : channels_) {
     if (!c->failed) continue;
+    if (c->no_thread) return Error(*c->no_thread);
     if (best == nullptr || best->code == ReportCode::aborted) best = &c->context.report;
   }
   return error_from_report(*best, options_.op_timeout_s);

@@ -25,6 +25,7 @@ class CpuExecutor : public Executor {
     kernels::Fault fault;
     ProxyEngine* proxy = nullptr;
     const kernels::FlatRange* flat = nullptr;  // where users' windows are mapped
+    kernels::WaitLog* waits = nullptr;
   };
   CpuExecutor(Wire& wire, const Options& options);
   ~CpuExecutor() override;
@@ -33,7 +34,9 @@ class CpuExecutor : public Executor {
  private:
   struct Channel;
   Channel& channel(size_t index);
-  bool run_channel(Plan& plan, size_t channel);
+  bool run_work(Channel& channel, const kernels::Work& work);
+  void give_up(Channel& channel);
+  void run_channel(Plan& plan, size_t channel);
   Status run_one(kernels::Work& work, uint64_t op_count);
   Status outcome();
 

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/wait.h"
+#include "kernels/algo/ids.h"
 #include "kernels/algo/one_shot.h"
 #include "kernels/shared_block.h"
 
@@ -101,7 +102,7 @@ Error CudaExecutor::broken(Error error) const {
 // behind what is queued.
 
 // Copies wait as long as the GPU gets on with what is before them.
-Uploads::Aborted CudaExecutor::stands_still() const {
+Uploads::Aborted CudaExecutor::no_progress() const {
   return [this, start = now_ns()] {
     const int64_t since = std::max(start, sign_ns_.load(std::memory_order_acquire));
     return aborted() || now_ns() - since > 2 * patience_ns();
@@ -117,7 +118,7 @@ Status CudaExecutor::upload(const DeviceStream& stream, void* to, const void* fr
                             uint64_t bytes) {
   // A capture would repeat the copy. Nothing else is in flight meanwhile.
   const bool apart = capturing_ != nullptr;
-  Status status = uploads_->upload(apart ? setup_stream_ : stream, to, from, bytes, stands_still());
+  Status status = uploads_->upload(apart ? setup_stream_ : stream, to, from, bytes, no_progress());
   if (status && apart) status = setup_stream_.synchronize(Deadline::after_ns(patience_ns()));
   return uploaded(std::move(status));
 }
@@ -125,7 +126,7 @@ Status CudaExecutor::upload(const DeviceStream& stream, void* to, const void* fr
 Status CudaExecutor::update_links(const DeviceStream& stream) {
   const bool apart = capturing_ != nullptr;
   Status status = links_.update(wire_, *pieces_, *uploads_, *pulse_, apart ? setup_stream_ : stream,
-                                stands_still());
+                                no_progress());
   if (status && apart) status = setup_stream_.synchronize(Deadline::after_ns(patience_ns()));
   return uploaded(std::move(status));
 }
@@ -336,7 +337,7 @@ Status CudaExecutor::launch(CachedPlan& entry, uint64_t first_op_count,
 }
 
 Status CudaExecutor::capture_begin(const DeviceStream& stream) {
-  const Uploads::Aborted over = stands_still();
+  const Uploads::Aborted over = no_progress();
   Status idle = drain(Deadline::after_ns(patience_ns()));
   while (!idle && idle.error().code == ErrorCode::deadline && !over())  // a long queue
     idle = drain(Deadline::after_ns(patience_ns()));

@@ -112,7 +112,7 @@ class CudaExecutor {
   Status upload(const transport::DeviceStream& stream, void* to, const void* from, uint64_t bytes);
   Status update_links(const transport::DeviceStream& stream);
   Status uploaded(Status status) const;
-  Uploads::Aborted stands_still() const;
+  Uploads::Aborted no_progress() const;
   bool aborted() const;
   int64_t patience_ns() const;
   Status start_all(const CudaPlan& plan, const transport::DeviceStream& stream);

@@ -29,7 +29,7 @@ struct TornStoreOutcome {
 };
 static_assert(sizeof(TornStoreOutcome) == 128);
 
-class TornStoreTest : public TornStoreRest {
+class TornStoreTest : public UnendedTornStoreTest {
  public:
   explicit TornStoreTest(const TornStoreOptions& options)
       : o_(options),
@@ -175,12 +175,12 @@ Result<TornStoreVerdict> test_torn_stores(const TornStoreOptions& options, Deadl
     if (good) note(went, run.clean());
     COLL_ASSIGN(good, share());
   }
-  TornStoreVerdict verdict{.why = what_happened(all), .window_lost = false, .rest = nullptr};
+  TornStoreVerdict verdict{.why = what_happened(all), .window_lost = false, .unended = nullptr};
   // What was written into it, and is zero no more, or still may be written.
   verdict.window_lost = std::any_of(all.begin(), all.end(), [&](const TornStoreOutcome& o) {
     return o.failed == kNotEnded || (ran && o.failed != kWent);
   });
-  if (mine.failed == kNotEnded) verdict.rest = std::move(test);
+  if (mine.failed == kNotEnded) verdict.unended = std::move(test);
   return verdict;
 }
 

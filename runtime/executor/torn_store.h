@@ -24,9 +24,9 @@ struct TornStoreOptions {
 
 // The test's kernels on a GPU that did not end them, with what they use: to be kept until they have
 // ended, or for ever.
-class TornStoreRest {
+class UnendedTornStoreTest {
  public:
-  virtual ~TornStoreRest() = default;
+  virtual ~UnendedTornStoreTest() = default;
   virtual bool ended() const = 0;
 };
 
@@ -35,7 +35,7 @@ struct TornStoreVerdict {
   // Some rank's kernels may still write into the window, or left it other than zero, so nobody may
   // use it; on all ranks.
   bool window_lost = false;
-  std::unique_ptr<TornStoreRest> rest;  // this rank's, or null
+  std::unique_ptr<UnendedTornStoreTest> unended;  // this rank's, or null
 };
 // Errors: the exchange itself failed (lost, deadline).
 Result<TornStoreVerdict> test_torn_stores(const TornStoreOptions& options, Deadline deadline);

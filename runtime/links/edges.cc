@@ -3,22 +3,12 @@
 #include <algorithm>
 
 #include "base/format.h"
-#include "kernels/algo/doubling.h"
+#include "kernels/algo/algorithms.h"
 
 namespace collctl::runtime {
 namespace {
 
-// The links of an exchange by doubling, whose partners are no neighbours of a ring or tree.
-void add_doubling_edges(const kernels::Work& w, std::vector<Edge>& edges) {
-  const auto both_ways = [&](int partner) {
-    edges.push_back({w.channel, w.rank, partner});
-    edges.push_back({w.channel, partner, w.rank});
-  };
-  const int core = kernels::doubling_core(w.nranks);
-  if (w.rank >= core) return both_ways(w.rank - core);
-  for (int bit = 1; bit < core; bit *= 2) both_ways(w.rank ^ bit);
-  if (w.rank + core < w.nranks) both_ways(w.rank + core);
-}
+using kernels::Over;
 
 // The links of the rounds of a pairwise work.
 void add_pair_edges(const kernels::Work& w, std::vector<Edge>& edges) {
@@ -31,32 +21,43 @@ void add_pair_edges(const kernels::Work& w, std::vector<Edge>& edges) {
   }
 }
 
-// GPU ranks connect rings and trees at the first use, too.
+// The links that the algorithm has by itself. (GPU ranks connect rings and trees at the first use,
+// too.)
 void add_collective_edges(const kernels::Work& w, std::vector<Edge>& edges) {
   const auto add = [&](int from, int to) {
     if (from >= 0 && to >= 0 && from != to) edges.push_back({w.channel, from, to});
   };
-  if (w.algorithm == kernels::AlgorithmId::ring) {
+  const auto both_ways = [&](int other) {
+    add(w.rank, other);
+    add(other, w.rank);
+  };
+  const kernels::AlgorithmRow& row = kernels::algorithm(w.algorithm);
+  if (row.over == Over::partners) {
+    row.partners(w.rank, w.nranks, both_ways);
+  } else if (row.over == Over::ring) {
     add(w.rank, w.ring.next);
     add(w.ring.prev, w.rank);
-  } else if (w.algorithm == kernels::AlgorithmId::tree ||
-             w.algorithm == kernels::AlgorithmId::tree_split ||
-             w.algorithm == kernels::AlgorithmId::collnet) {
-    for (const int other : {w.tree.up, w.tree.down[0], w.tree.down[1], w.tree.down[2]}) {
-      add(w.rank, other);
-      add(other, w.rank);
-    }
+  } else if (row.over == Over::tree || row.over == Over::network) {
+    for (const int other : {w.tree.up, w.tree.down[0], w.tree.down[1], w.tree.down[2]})
+      both_ways(other);
   }
+}
+
+bool has_partners(const PlannedOp& op) {
+  return kernels::algorithm(op.algorithm).over == Over::partners;
 }
 
 }  // namespace
 
 std::vector<Edge> collective_edges(int rank, const CommShape& shape, const Choices& choices,
                                    bool gpu, bool has_reducers) {
-  const bool ring = choices.allows(kernels::AlgorithmId::ring);
-  const bool tree = choices.allows(kernels::AlgorithmId::tree) ||
-                    choices.allows(kernels::AlgorithmId::tree_split);
-  const bool chains = choices.allows(kernels::AlgorithmId::collnet) && has_reducers;
+  const auto any_over = [&](Over what) {
+    return std::ranges::any_of(kernels::algorithms(), [&](const kernels::AlgorithmRow& row) {
+      return row.over == what && choices.allows(row.id);
+    });
+  };
+  const bool ring = any_over(Over::ring), tree = any_over(Over::tree);
+  const bool chains = any_over(Over::network) && has_reducers;
   std::vector<Edge> edges;
   if (shape.nranks == 1) return edges;
   const int channels = gpu ? 1 : int(shape.channels.size());
@@ -89,10 +90,7 @@ bool needs_links(const Plan& plan, int nranks, bool gpu) {
   if (gpu)
     return nranks > 1 && std::any_of(plan.ops.begin(), plan.ops.end(),
                                      [](const PlannedOp& op) { return !op.by_window_kernel; });
-  return !plan.pairs.empty() ||
-         std::any_of(plan.ops.begin(), plan.ops.end(), [](const PlannedOp& op) {
-           return op.algorithm == kernels::AlgorithmId::doubling;
-         });
+  return !plan.pairs.empty() || std::any_of(plan.ops.begin(), plan.ops.end(), has_partners);
 }
 
 PlanEdges plan_edges(const Plan& plan, const CommShape& shape, bool gpu) {
@@ -101,8 +99,7 @@ PlanEdges plan_edges(const Plan& plan, const CommShape& shape, bool gpu) {
   for (const PlannedOp& op : plan.ops)
     for (const kernels::Work& w : op.works) {
       if (op.by_window_kernel) continue;
-      if (op.algorithm == kernels::AlgorithmId::doubling) add_doubling_edges(w, edges.collective);
-      if (gpu) add_collective_edges(w, edges.collective);
+      if (gpu || has_partners(op)) add_collective_edges(w, edges.collective);
       std::vector<Edge> pairs;
       add_pair_edges(w, pairs);
       if (op.collective != kernels::Collective::send_recv) {
@@ -134,13 +131,32 @@ bool are_neighbours(int rank, const Edge& edge, const CommShape& shape) {
   return tree.up == other || std::count(std::begin(tree.down), std::end(tree.down), other) > 0;
 }
 
+transport::NicChoice nic_of(int rank, const Edge& edge, const CommShape& shape) {
+  if (shape.nics == nullptr) return {};
+  const RankNics& nics = *shape.nics;
+  if (edge.channel >= int(shape.channels.size())) return nics.near(edge.channel);
+  const bool sends = edge.from == rank;
+  const int peer = sends ? edge.to : edge.from;
+  const topology::RankWiring::Channel& own = nics.wiring.channels[size_t(edge.channel)];
+  const auto& ring = shape.channels[size_t(edge.channel)].ring;
+  const auto me = std::find(ring.begin(), ring.end(), rank);
+  const auto next = me + 1 == ring.end() ? ring.begin() : me + 1;
+  const auto previous = me == ring.begin() ? ring.end() - 1 : me - 1;
+  if (sends && *next == peer && own.ring_out >= 0) return nics.choice(own.ring_out);
+  if (!sends && *previous == peer && own.ring_in >= 0) return nics.choice(own.ring_in);
+  const kernels::TreeLinks& tree = shape.channels[size_t(edge.channel)].tree;
+  if (tree.up == peer && own.tree_up >= 0) return nics.choice(own.tree_up);
+  for (size_t i = 0; i < std::size(own.tree_down); ++i)
+    if (tree.down[i] == peer && own.tree_down[i] >= 0) return nics.choice(own.tree_down[i]);
+  return nics.near(edge.channel);
+}
+
 Status check_protocols(const Plan& plan, const Wire& wire) {
   for (const PlannedOp& op : plan.ops)
     for (const kernels::Work& w : op.works) {
       if (op.by_window_kernel) continue;
       std::vector<Edge> edges;
       add_collective_edges(w, edges);
-      if (op.algorithm == kernels::AlgorithmId::doubling) add_doubling_edges(w, edges);
       add_pair_edges(w, edges);
       for (const Edge& edge : edges)
         if (!wire.has(edge, w.protocol))

@@ -29,6 +29,9 @@ PlanEdges plan_edges(const Plan& plan, const CommShape& shape, bool gpu);
 
 // Neighbours in a ring or tree of their channel: the only links that LL128 goes over.
 bool are_neighbours(int rank, const Edge& edge, const CommShape& shape);
+// The network device of this rank's end of an edge: of the ring or tree that it belongs to, else
+// one near the GPU. Its name is empty where the node is not known.
+transport::NicChoice nic_of(int rank, const Edge& edge, const CommShape& shape);
 // GPU ranks: a link that messages made on a channel which was no ring's then has no slots for
 // LL128.
 Status check_protocols(const Plan& plan, const Wire& wire);

@@ -7,6 +7,8 @@ namespace collctl::runtime {
 struct LinkInfo {
   int channel, from, to;
   std::string via;
+  std::string nic =
+      {};  // of this rank's end, as the topology has it; empty: none is needed or known
   std::string why = {};  // it is so, where there was a choice; of this rank's end
 };
 

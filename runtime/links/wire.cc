@@ -64,6 +64,8 @@ Result<size_t> Wire::choose(const Edge& edge, size_t first) const {
     if (!s.transport.empty() && name != s.transport) continue;
     if (s.transport.empty() && (name == "loopback" || name == "p2p") && s.p2p_disabled)
       not_this = "P2P_DISABLE is set";
+    if (not_this.empty() && s.transport.empty() && name == "p2p" && options_.no_p2p)
+      not_this = options_.no_p2p(edge.from, edge.to);
     if (s.transport.empty() && name == "shm" && s.shm_disabled) not_this = "SHM_DISABLE is set";
     if (not_this.empty()) {
       const transport::Reach reach = table[i].reach(a, b);
@@ -97,6 +99,7 @@ void Wire::open(Pending& p, uint32_t purpose, Deadline deadline) {
   spec.peer = peers[size_t(p.peer)];
   spec.purpose = purpose;
   spec.p2p_read = options_.settings->p2p_read;
+  if (options_.nic_of) spec.nic = options_.nic_of(p.edge);
   for (int i = 0; i < kernels::kProtocolCount; ++i) {
     if (options_.settings->slot_bytes[i] == 0) continue;
     if (i == int(kernels::Protocol::ll128) && options_.wants_ll128 && !options_.wants_ll128(p.edge))
@@ -222,11 +225,12 @@ void Wire::enter(const Pending& p, transport::Link& link) {
   auto& side = p.direction == Direction::send ? table.send : table.recv;
   for (int i = 0; i < kernels::kProtocolCount; ++i)
     side[size_t(p.peer) * kernels::kProtocolCount + size_t(i)] = link.fifo(kernels::Protocol(i));
-  infos_.push_back({p.edge.channel, p.edge.from, p.edge.to, link.via(), link.why()});
+  const bool net = link.needs_progress();
+  infos_.push_back({p.edge.channel, p.edge.from, p.edge.to, link.via(),
+                    net ? p.spec.nic.name : std::string(), link.why()});
   const auto& peers = *options_.peers;
   const auto place = [&](int rank) { return format("{}[{:x}]", rank, peers[size_t(rank)].device); };
   // A memory link is one thing and told once, by its sender; a network link has two ends.
-  const bool net = link.needs_progress();
   if (net || p.direction == Direction::send)
     COLL_INFO(init, "Channel {:02} : {} -> {}{} via {}", p.edge.channel, place(p.edge.from),
               place(p.edge.to),
@@ -336,6 +340,13 @@ void Wire::add_reducer(int channel_number, std::unique_ptr<transport::ReducerLin
   options_.proxy->add(link.get());
   proxied_ = true;
   reducers_.push_back(std::move(link));
+}
+
+uint64_t Wire::carrying_ns(int peer) const {
+  uint64_t all = 0;
+  for (const auto& [edge, link] : links_)
+    if (edge.from == options_.rank && edge.to == peer) all += link->carrying_ns();
+  return all;
 }
 
 void Wire::close() {

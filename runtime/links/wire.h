@@ -40,6 +40,10 @@ class Wire {
     ProxyEngine* proxy = nullptr;
     // Whether an edge wants slots for LL128, which are large; the same at both ends. Null: all do.
     std::function<bool(const Edge&)> wants_ll128;
+    // Why two ranks of a host are not to use P2P; empty: they may. Null: all may.
+    std::function<std::string(int a, int b)> no_p2p;
+    // The network device of this rank's end of an edge; null: not known.
+    std::function<transport::NicChoice(const Edge&)> nic_of;
   };
   explicit Wire(Options options);
   ~Wire();
@@ -67,6 +71,7 @@ class Wire {
   bool proxied() const { return proxied_; }  // some link needs the host to move it
   uint64_t device_bytes() const;             // GPU memory that the links hold
   std::vector<LinkInfo> infos() const;       // in the order they were made
+  uint64_t carrying_ns(int peer) const;      // of all links to it, as Link::carrying_ns
   // Why an edge did not get its first transport; the first such edge's reason, empty when all did.
   const std::string& fallback() const { return fallback_; }
   // All ranks have connected what was asked for: drops what was kept for late senders.

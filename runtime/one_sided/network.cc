@@ -118,18 +118,18 @@ Status OneSidedNetwork::post(Connection& connection, const Outgoing& what) {
 // A caller that stops waiting ends the connection, because the peer's answer would go into memory
 // that is not the caller's any more.
 Status OneSidedNetwork::wait_for(std::unique_lock<std::mutex>& lock, Connection& connection,
-                                 uint64_t ticket, const char* what, const Patience& patience) {
+                                 uint64_t ticket, const char* what, const WaitLimit& limit) {
   while (!wanted_[ticket].done && !connection.broken) {
-    base::wait_for(changed_, lock, patience.deadline.earlier(Deadline::after_ms(kOneSidedLookMs)),
+    base::wait_for(changed_, lock, limit.deadline.earlier(Deadline::after_ms(kOneSidedLookMs)),
                    [&] { return wanted_[ticket].done || connection.broken.has_value(); });
     if (wanted_[ticket].done || connection.broken) break;
     // It has read all that it will, and what it says behind its goodbye is not read here.
     if (connection.leaving && connection.out.empty()) end(connection, left_error(connection));
-    if (patience.deadline.passed())
+    if (limit.deadline.passed())
       end(connection, Error(ErrorCode::deadline, format("{} did not complete in time: waits for {}",
                                                         what, connection.name)));
     lock.unlock();
-    const Status broken = patience.alive();
+    const Status broken = limit.alive();
     lock.lock();
     if (!broken && !connection.broken) end(connection, broken.error());
   }
@@ -139,7 +139,7 @@ Status OneSidedNetwork::wait_for(std::unique_lock<std::mutex>& lock, Connection&
   return {};
 }
 
-Status OneSidedNetwork::put(int peer, const Range& to, const void* data, const Patience& patience) {
+Status OneSidedNetwork::put(int peer, const Range& to, const void* data, const WaitLimit& limit) {
   std::unique_lock lock(mutex_);
   COLL_ASSIGN(Connection* const connection, open_connection(peer));
   const uint64_t ticket = ++tickets_;
@@ -153,10 +153,10 @@ Status OneSidedNetwork::put(int peer, const Range& to, const void* data, const P
     wanted_.erase(ticket);
     return posted;
   }
-  return wait_for(lock, *connection, ticket, "a put", patience);
+  return wait_for(lock, *connection, ticket, "a put", limit);
 }
 
-Status OneSidedNetwork::get(int peer, const Range& from, void* data, const Patience& patience) {
+Status OneSidedNetwork::get(int peer, const Range& from, void* data, const WaitLimit& limit) {
   std::unique_lock lock(mutex_);
   COLL_ASSIGN(Connection* const connection, open_connection(peer));
   const uint64_t ticket = ++tickets_;
@@ -170,7 +170,7 @@ Status OneSidedNetwork::get(int peer, const Range& from, void* data, const Patie
     wanted_.erase(ticket);
     return posted;
   }
-  return wait_for(lock, *connection, ticket, "a get", patience);
+  return wait_for(lock, *connection, ticket, "a get", limit);
 }
 
 Status OneSidedNetwork::signal(int peer, int signal) {
@@ -183,7 +183,7 @@ Status OneSidedNetwork::signal(int peer, int signal) {
   return post(*connection, {.head = {.kind = Kind::signal, .signal = uint32_t(signal)}});
 }
 
-Status OneSidedNetwork::fence(int peer, const Patience& patience) {
+Status OneSidedNetwork::fence(int peer, const WaitLimit& limit) {
   std::unique_lock lock(mutex_);
   COLL_ASSIGN(Connection* const connection, open_connection(peer));
   if (!connection->unfenced) return {};
@@ -194,7 +194,7 @@ Status OneSidedNetwork::fence(int peer, const Patience& patience) {
     wanted_.erase(ticket);
     return posted;
   }
-  COLL_TRY(wait_for(lock, *connection, ticket, "a fence", patience));
+  COLL_TRY(wait_for(lock, *connection, ticket, "a fence", limit));
   connection->unfenced = false;
   return {};
 }

@@ -40,7 +40,7 @@ struct NetworkPeer {
 
 class OneSidedNetwork {
  public:
-  struct Patience {
+  struct WaitLimit {
     Deadline deadline;
     std::function<Status()> alive;  // what has broken elsewhere meanwhile
   };
@@ -64,11 +64,11 @@ class OneSidedNetwork {
   void dismiss(uint64_t number);
 
   // Returns when `data` may be used again.
-  Status put(int peer, const Range& to, const void* data, const Patience& patience);
-  Status get(int peer, const Range& from, void* data, const Patience& patience);
+  Status put(int peer, const Range& to, const void* data, const WaitLimit& limit);
+  Status get(int peer, const Range& from, void* data, const WaitLimit& limit);
   Status signal(int peer, int signal);
   // All that was put to the peer is in place.
-  Status fence(int peer, const Patience& patience);
+  Status fence(int peer, const WaitLimit& limit);
   // The error that has ended the connection to the peer, or that the peer has left; nothing of one
   // that has no connection.
   Status health(int peer);
@@ -133,7 +133,7 @@ class OneSidedNetwork {
   Result<Connection*> open_connection(int peer);
   Status post(Connection& connection, const Outgoing& what);
   Status wait_for(std::unique_lock<std::mutex>& lock, Connection& connection, uint64_t ticket,
-                  const char* what, const Patience& patience);
+                  const char* what, const WaitLimit& limit);
 
   SignalBoard& board_;
   const Copy copy_;

@@ -40,7 +40,7 @@ Status OneSided::share(std::span<const WindowPointer> windows, Deadline deadline
            .pages = {.address = hold->segment().data(), .bytes = hold->segment().bytes()}});
     shared_[window->number()] = std::move(*hold);
   }
-  if (rdma_ != nullptr) COLL_TRY(rdma_->share(shared, patience(deadline)));
+  if (rdma_ != nullptr) COLL_TRY(rdma_->share(shared, wait_limit(deadline)));
   COLL_TRY(barrier(deadline));
   return mine;
 }
@@ -169,8 +169,8 @@ Status OneSided::put_remote(const WindowPlace& to, const void* from, uint64_t by
                             Deadline deadline) {
   COLL_ASSIGN(const bool rdma, take_route(to, deadline));
   const OneSidedNetwork::Range range{to.window->number(), to.offset, bytes};
-  Status done = rdma ? rdma_->put(to.rank, range, from, signal, patience(deadline))
-                     : network_->put(to.rank, range, from, patience(deadline));
+  Status done = rdma ? rdma_->put(to.rank, range, from, signal, wait_limit(deadline))
+                     : network_->put(to.rank, range, from, wait_limit(deadline));
   if (!done) return named(std::move(done.error()), to.rank, deadline);
   return rdma || signal < 0 ? Status() : raise(to.rank, signal, deadline);
 }
@@ -182,7 +182,7 @@ Result<bool> OneSided::take_route(const WindowPlace& to, Deadline deadline) {
   return rdma;
 }
 
-OneSidedNetwork::Patience OneSided::patience(Deadline deadline) const {
+OneSidedNetwork::WaitLimit OneSided::wait_limit(Deadline deadline) const {
   return {deadline, [this] { return communicator_.async_error(); }};
 }
 
@@ -195,8 +195,8 @@ Status OneSided::get(const WindowPlace& from, void* to, uint64_t bytes, Deadline
   }
   const OneSidedNetwork::Range range{from.window->number(), from.offset, bytes};
   const bool rdma = rdma_ != nullptr && rdma_->reaches(from.rank, from.window->number());
-  Status done = rdma ? rdma_->get(from.rank, range, to, patience(deadline))
-                     : network_->get(from.rank, range, to, patience(deadline));
+  Status done = rdma ? rdma_->get(from.rank, range, to, wait_limit(deadline))
+                     : network_->get(from.rank, range, to, wait_limit(deadline));
   if (!done) return named(std::move(done.error()), from.rank, deadline);
   return {};
 }
@@ -224,15 +224,15 @@ Status OneSided::put_signal(const WindowPlace& to, const void* from, uint64_t by
 }
 
 Status OneSided::await(int peer, int line, uint64_t times, Deadline deadline) {
-  const auto came = board_.wait(peer, line, times, deadline, [this, peer]() -> Status {
+  const auto arrived = board_.wait(peer, line, times, deadline, [this, peer]() -> Status {
     COLL_TRY(communicator_.async_error());
     if (rdma_ != nullptr) COLL_TRY(rdma_->health(peer));
     Status sockets = network_ != nullptr ? network_->health(peer) : Status();
     if (!sockets && rdma_ != nullptr && rdma_->may_signal(peer)) return {};
     return sockets;
   });
-  if (!came) return named(came.error(), peer, deadline);
-  if (*came) return {};
+  if (!arrived) return named(arrived.error(), peer, deadline);
+  if (*arrived) return {};
   const std::string what = line == kBarrierSignal ? "a barrier" : format("signal {}", line);
   return Error(ErrorCode::deadline,
                format("rank {} waited for {} from {}, which arrived {} of {} times",
@@ -252,8 +252,8 @@ Status OneSided::flush(int peer, Deadline deadline) {
   // Stores of this thread are ordered by the next signal or barrier.
   if (direct(peer) || network_ == nullptr) return {};
   Status done;
-  if (rdma_ != nullptr && rdma_->links(peer)) done = rdma_->fence(peer, patience(deadline));
-  if (done) done = network_->fence(peer, patience(deadline));
+  if (rdma_ != nullptr && rdma_->links(peer)) done = rdma_->fence(peer, wait_limit(deadline));
+  if (done) done = network_->fence(peer, wait_limit(deadline));
   if (!done) return named(std::move(done.error()), peer, deadline);
   return {};
 }

@@ -90,7 +90,7 @@ class OneSided {
   Status put_remote(const WindowPlace& to, const void* from, uint64_t bytes, int signal,
                     Deadline deadline);
   Result<bool> take_route(const WindowPlace& to, Deadline deadline);
-  OneSidedNetwork::Patience patience(Deadline deadline) const;
+  OneSidedNetwork::WaitLimit wait_limit(Deadline deadline) const;
   Status check_window(const WindowPointer& window) const;
   Status check(const WindowPlace& place, uint64_t bytes) const;
   Status check_peer(int peer, int signal) const;

@@ -97,6 +97,7 @@ Status OneSided::connect(uint64_t number, Deadline deadline) {
       end.spec.self = peers[size_t(rank)];
       end.spec.peer = peers[size_t(peer)];
       end.spec.purpose = purpose;
+      end.spec.nic = services_.nic_towards(peer);
       ends.push_back(end);
     }
   const auto key_of = [&](const transport::NetEnd& end) {

@@ -34,7 +34,7 @@ Result<std::unique_ptr<OneSidedRdma>> OneSidedRdma::start(Options options, Deadl
 
 OneSidedRdma::~OneSidedRdma() {
   if (!thread_.joinable()) return;
-  const Deadline patience = Deadline::after_seconds(kRdmaGoodbyeSeconds);
+  const Deadline limit = Deadline::after_seconds(kRdmaGoodbyeSeconds);
   const auto all = [&](const std::function<bool(Link&)>& holds) {
     return [this, holds] {
       ib_->step();
@@ -44,8 +44,8 @@ OneSidedRdma::~OneSidedRdma() {
     };
   };
   const auto wait_until = [&](Lock& lock, const std::function<bool()>& done) {
-    while (!done() && !patience.passed())
-      base::wait_for(changed_, lock, patience.earlier(Deadline::after_ms(1)), done);
+    while (!done() && !limit.passed())
+      base::wait_for(changed_, lock, limit.earlier(Deadline::after_ms(1)), done);
   };
   {
     Lock lock(mutex_);
@@ -112,7 +112,7 @@ Result<OneSidedRdma::Link*> OneSidedRdma::open_link(int peer) {
 
 // Polls for a moment, then sleeps until the service has news. A caller that stops waiting ends the
 // link: an answer that comes later must not come into memory that is the caller's again.
-Status OneSidedRdma::wait_for(Lock& lock, Link& link, const char* what, const Patience& patience,
+Status OneSidedRdma::wait_for(Lock& lock, Link& link, const char* what, const WaitLimit& limit,
                               const std::function<bool()>& done) {
   const Deadline spin = Deadline::after_ns(kRdmaSpinNs);
   while (!done()) {
@@ -127,18 +127,18 @@ Status OneSidedRdma::wait_for(Lock& lock, Link& link, const char* what, const Pa
     // Its queue pairs are gone: the adapter would try for a long time.
     if (link.left() && !done())
       link.fail(Error(ErrorCode::lost, format("{} has closed its windows", link.name())));
-    if (patience.deadline.passed())
+    if (limit.deadline.passed())
       link.fail(Error(ErrorCode::deadline,
                       format("{} did not complete in time: waits for {}", what, link.name())));
     lock.unlock();
-    const Status alive = patience.alive();
+    const Status alive = limit.alive();
     lock.lock();
     if (!alive) link.fail(alive.error());
     if (link.error()) return *link.error();
     ++sleepers_;
     ib_->arm_asked();
     if (!ib_->step())
-      base::wait_for(changed_, lock, patience.deadline.earlier(Deadline::after_ms(kRdmaLookMs)),
+      base::wait_for(changed_, lock, limit.deadline.earlier(Deadline::after_ms(kRdmaLookMs)),
                      [&] { return done() || link.error().has_value(); });
     --sleepers_;
   }
@@ -148,11 +148,11 @@ Status OneSidedRdma::wait_for(Lock& lock, Link& link, const char* what, const Pa
 }
 
 // Until there was room for it.
-Status OneSidedRdma::give(Lock& lock, Link& link, const char* what, const Patience& patience,
+Status OneSidedRdma::give(Lock& lock, Link& link, const char* what, const WaitLimit& limit,
                           const std::function<Result<bool>()>& post) {
   Status outcome;
   bool over = false;  // it is asked again after that
-  COLL_TRY(wait_for(lock, link, what, patience, [&] {
+  COLL_TRY(wait_for(lock, link, what, limit, [&] {
     if (over) return true;
     auto posted = post();
     if (!posted) outcome = std::move(posted.error());
@@ -173,19 +173,19 @@ Status OneSidedRdma::copy(Lock& lock, void* to, const void* from, uint64_t bytes
 // --- operations ---
 
 Status OneSidedRdma::put(int peer, const Range& to, const void* data, int signal,
-                         const Patience& patience) {
+                         const WaitLimit& limit) {
   Lock lock(mutex_);
   COLL_ASSIGN(Link* const link, open_link(peer));
   // A peer whose memory shows writes late is told nothing before they were read back.
   const int with_data = link->flushes() ? -1 : signal;
-  COLL_TRY(put_pieces(lock, *link, to, static_cast<const uint8_t*>(data), with_data, patience));
+  COLL_TRY(put_pieces(lock, *link, to, static_cast<const uint8_t*>(data), with_data, limit));
   if (!link->flushes()) return {};
-  COLL_TRY(read_back(lock, *link, patience));
+  COLL_TRY(read_back(lock, *link, limit));
   return signal >= 0 ? link->signal(signal) : Status();
 }
 
 Status OneSidedRdma::put_pieces(Lock& lock, Link& link, const Range& to, const uint8_t* data,
-                                int signal, const Patience& patience) {
+                                int signal, const WaitLimit& limit) {
   const transport::IbRemoteWindow window = *link.window(to.window);
   const bool host = o_.services.device == nullptr;
   if (host && to.bytes <= link.inline_bytes()) {
@@ -193,7 +193,7 @@ Status OneSidedRdma::put_pieces(Lock& lock, Link& link, const Range& to, const u
                           .offset = to.offset,
                           .bytes = uint32_t(to.bytes),
                           .signal = signal};
-    return give(lock, link, "a put", patience, [&] { return link.write(window, move); });
+    return give(lock, link, "a put", limit, [&] { return link.write(window, move); });
   }
   const transport::IbMemory* const own = ib_->memory_of(data, to.bytes);
   const uint64_t share = (to.bytes + link.split() - 1) / link.split();
@@ -203,8 +203,8 @@ Status OneSidedRdma::put_pieces(Lock& lock, Link& link, const Range& to, const u
   uint32_t slot = 0;
   for (uint64_t at = 0; at < to.bytes; at += piece, slot = (slot + 1) % kRdmaSlots) {
     const uint64_t bytes = std::min(piece, to.bytes - at);
-    COLL_TRY(wait_for(lock, link, "a put", patience, [&] { return !link.pending(slot); }));
-    if (own == nullptr) COLL_TRY(copy(lock, ib_->stage(slot), data + at, bytes, patience.deadline));
+    COLL_TRY(wait_for(lock, link, "a put", limit, [&] { return !link.pending(slot); }));
+    if (own == nullptr) COLL_TRY(copy(lock, ib_->stage(slot), data + at, bytes, limit.deadline));
     const Link::Move move{
         .local = own != nullptr ? const_cast<uint8_t*>(data) + at : ib_->stage(slot),
         .memory = own != nullptr ? own : &ib_->stage_memory(),
@@ -212,13 +212,13 @@ Status OneSidedRdma::put_pieces(Lock& lock, Link& link, const Range& to, const u
         .bytes = uint32_t(bytes),
         .slot = slot,
         .signal = single ? signal : -1};
-    COLL_TRY(give(lock, link, "a put", patience, [&] { return link.write(window, move); }));
+    COLL_TRY(give(lock, link, "a put", limit, [&] { return link.write(window, move); }));
   }
-  COLL_TRY(wait_for(lock, link, "a put", patience, [&] { return !link.any_pending(); }));
+  COLL_TRY(wait_for(lock, link, "a put", limit, [&] { return !link.any_pending(); }));
   return single || signal < 0 ? Status() : link.signal(signal);
 }
 
-Status OneSidedRdma::get(int peer, const Range& from, void* data, const Patience& patience) {
+Status OneSidedRdma::get(int peer, const Range& from, void* data, const WaitLimit& limit) {
   Lock lock(mutex_);
   COLL_ASSIGN(Link* const link, open_link(peer));
   const transport::IbRemoteWindow window = *link->window(from.window);
@@ -239,14 +239,14 @@ Status OneSidedRdma::get(int peer, const Range& from, void* data, const Patience
                             .bytes = uint32_t(std::min(piece, from.bytes - at)),
                             .slot = slot,
                             .signal = -1};
-      COLL_TRY(give(lock, *link, "a get", patience, [&] { return link->read(window, move); }));
+      COLL_TRY(give(lock, *link, "a get", limit, [&] { return link->read(window, move); }));
     }
     const auto slot = uint32_t(taken % kRdmaSlots);
-    COLL_TRY(wait_for(lock, *link, "a get", patience, [&] { return !link->pending(slot); }));
+    COLL_TRY(wait_for(lock, *link, "a get", limit, [&] { return !link->pending(slot); }));
     const uint64_t at = taken * piece;
     if (own == nullptr)
-      COLL_TRY(copy(lock, to + at, ib_->stage(slot), std::min(piece, from.bytes - at),
-                    patience.deadline));
+      COLL_TRY(
+          copy(lock, to + at, ib_->stage(slot), std::min(piece, from.bytes - at), limit.deadline));
     ++taken;
   }
   return {};
@@ -261,20 +261,20 @@ Status OneSidedRdma::signal(int peer, int signal) {
   return {};
 }
 
-Status OneSidedRdma::fence(int peer, const Patience& patience) {
+Status OneSidedRdma::fence(int peer, const WaitLimit& limit) {
   Lock lock(mutex_);
   COLL_ASSIGN(Link* const link, open_link(peer));
-  return read_back(lock, *link, patience);
+  return read_back(lock, *link, limit);
 }
 
 // The acknowledgement of a write says that the peer's adapter has it, the answer to a read behind
 // it that memory does. A read may overtake writes that are in flight, so those end first.
-Status OneSidedRdma::read_back(Lock& lock, Link& link, const Patience& patience) {
+Status OneSidedRdma::read_back(Lock& lock, Link& link, const WaitLimit& limit) {
   if (!link.unread()) return {};
-  COLL_TRY(wait_for(lock, link, "a fence", patience, [&] { return link.writes_under_way() == 0; }));
-  COLL_TRY(give(lock, link, "a fence", patience,
+  COLL_TRY(wait_for(lock, link, "a fence", limit, [&] { return link.writes_under_way() == 0; }));
+  COLL_TRY(give(lock, link, "a fence", limit,
                 [&] { return link.read_back(ib_->stage(0), ib_->stage_memory()); }));
-  return wait_for(lock, link, "a fence", patience, [&] { return !link.any_pending(); });
+  return wait_for(lock, link, "a fence", limit, [&] { return !link.any_pending(); });
 }
 
 Status OneSidedRdma::health(int peer) {

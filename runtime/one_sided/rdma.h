@@ -1,6 +1,6 @@
-// One-sided operations between hosts over NET/IB (transport/net/ib/one_sided/one_sided.h): the waiting, and
-// the thread that serves what other ranks do here. Used by one_sided only, which goes over sockets
-// (network.h) where a link or a window cannot use RDMA.
+// One-sided operations between hosts over NET/IB (transport/net/ib/one_sided/one_sided.h): the
+// waiting, and the thread that serves what other ranks do here. Used by one_sided only, which goes
+// over sockets (network.h) where a link or a window cannot use RDMA.
 //
 // Data goes from the caller's buffer where that lies in a shared window of this rank, else through
 // memory of our own that adapters know. What may use a caller's memory has ended when a call
@@ -23,7 +23,7 @@ namespace collctl::runtime {
 
 class OneSidedRdma {
  public:
-  using Patience = OneSidedNetwork::Patience;
+  using WaitLimit = OneSidedNetwork::WaitLimit;
   using Range = OneSidedNetwork::Range;
 
   struct RdmaPeer {
@@ -48,7 +48,7 @@ class OneSidedRdma {
     transport::IbOneSided::Range window, pages;  // pages: around it, whole
   };
   // Tells all peers of this rank's windows, and waits for theirs.
-  Status share(std::span<const Shared> windows, const Patience& patience);
+  Status share(std::span<const Shared> windows, const WaitLimit& limit);
   void forget(uint64_t number);   // the peers' windows: no longer used
   void dismiss(uint64_t number);  // this rank's
 
@@ -64,11 +64,11 @@ class OneSidedRdma {
   bool may_signal(int peer);
 
   // Returns when `data` may be used again. signal: to raise behind it; -1: none.
-  Status put(int peer, const Range& to, const void* data, int signal, const Patience& patience);
-  Status get(int peer, const Range& from, void* data, const Patience& patience);
+  Status put(int peer, const Range& to, const void* data, int signal, const WaitLimit& limit);
+  Status get(int peer, const Range& from, void* data, const WaitLimit& limit);
   Status signal(int peer, int signal);
   // All that was put to the peer is in place.
-  Status fence(int peer, const Patience& patience);
+  Status fence(int peer, const WaitLimit& limit);
 
  private:
   using Link = transport::IbOneSidedLink;
@@ -78,14 +78,14 @@ class OneSidedRdma {
   Status shake_hands(Deadline deadline, std::map<int, std::string>& refused);
   void serve();
   Result<Link*> open_link(int peer);
-  Status wait_for(Lock& lock, Link& link, const char* what, const Patience& patience,
+  Status wait_for(Lock& lock, Link& link, const char* what, const WaitLimit& limit,
                   const std::function<bool()>& done);
-  Status give(Lock& lock, Link& link, const char* what, const Patience& patience,
+  Status give(Lock& lock, Link& link, const char* what, const WaitLimit& limit,
               const std::function<Result<bool>()>& post);
   Status copy(Lock& lock, void* to, const void* from, uint64_t bytes, Deadline deadline);
   Status put_pieces(Lock& lock, Link& link, const Range& to, const uint8_t* data, int signal,
-                    const Patience& patience);
-  Status read_back(Lock& lock, Link& link, const Patience& patience);
+                    const WaitLimit& limit);
+  Status read_back(Lock& lock, Link& link, const WaitLimit& limit);
 
   Options o_;
   mutable std::mutex mutex_;

@@ -152,25 +152,25 @@ std::string OneSidedRdma::refused_by(int peer) const {
   return link == nullptr ? "" : link->refused_window();
 }
 
-Status OneSidedRdma::share(std::span<const Shared> windows, const Patience& patience) {
+Status OneSidedRdma::share(std::span<const Shared> windows, const WaitLimit& limit) {
   Lock lock(mutex_);
   if (ib_ == nullptr) return {};
-  std::vector<Link::Card> cards;
+  std::vector<Link::LocalWindow> local;
   for (const Shared& each : windows) {
-    cards.push_back(ib_->admit(each.number, each.window, each.pages));
-    if (cards.back().memory == nullptr)
+    local.push_back(ib_->admit(each.number, each.window, each.pages));
+    if (local.back().memory == nullptr)
       COLL_INFO(net, "NET/IB : window {} is not usable for RDMA: {}", each.number,
-                cards.back().why);
+                local.back().why);
   }
   ++rounds_;
-  for (const auto& [peer, link] : ib_->links()) link->tell_windows(cards);
+  for (const auto& [peer, link] : ib_->links()) link->tell_windows(local);
   base::ring_bell(bell_.get());  // for what the sockets have not taken at once
   Status first;
   for (const auto& [peer, link] : ib_->links()) {
-    Status came = wait_for(lock, *link, "sharing windows", patience,
-                           [&, &l = *link] { return l.rounds() >= rounds_; });
+    Status shared = wait_for(lock, *link, "sharing windows", limit,
+                             [&, &l = *link] { return l.rounds() >= rounds_; });
     // A link that is gone is an error of who uses it.
-    if (!came && first && came.error().code == ErrorCode::deadline) first = std::move(came);
+    if (!shared && first && shared.error().code == ErrorCode::deadline) first = std::move(shared);
   }
   return first;
 }

@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/communicator/communicator.h"
-#include "runtime/window/shared_file.h"
 #include "runtime/one_sided/signal_board.h"
+#include "runtime/window/shared_file.h"
 
 namespace collctl::runtime {
 namespace {

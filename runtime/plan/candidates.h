@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/algo/algorithms.h"
+#include "runtime/plan/cost.h"
 #include "runtime/plan/operation.h"
 #include "runtime/plan/plan.h"
 #include "runtime/request/choices.h"
@@ -19,9 +20,11 @@ struct PlanCandidate {
   uint64_t chunk_bytes = 0;  // of fifo algorithms, and of windows with banks
   int threads = 0;
   bool by_window_kernel = false;
-  double us = 0;
-  std::string limited_by;
+  Prediction time = {};
 };
+
+// What `plan` shows, and what a run is held against. `by_window_kernel`: of GPUs.
+Expected expected_of(const Prediction& time, bool by_window_kernel, const CommShape& shape);
 
 // What the kernels run: a barrier is an all-reduce.
 inline Collective executed(Collective c) {
@@ -30,6 +33,9 @@ inline Collective executed(Collective c) {
 inline uint64_t bytes_of(const Operation& op) {
   return op.count * kernels::element_size(op.type);
 }
+
+// What a step of an algorithm over partners costs that adds: its source is read twice.
+inline constexpr double kReadTwice = 1.2;
 
 // Pipelines (chains and trees) cut the part so that all levels work at once: the bytes of a chunk
 // out of the part of `bytes`, between `least` and `most`.

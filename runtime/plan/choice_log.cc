@@ -19,7 +19,7 @@ void log_choices(const CommShape& shape, const Choices& choices) {
     if (chosen)
       COLL_INFO(tuning, "Tuning : allreduce of {} bytes by {}/{}, {} channels: {} ({})", bytes,
                 kernels::name_of(chosen->algorithm), kernels::name_of(chosen->protocol),
-                chosen->channels, chosen->why, chosen->limited_by);
+                chosen->channels, chosen->why, chosen->expected.limited_by);
     else
       COLL_INFO(tuning, "Tuning : allreduce of {} bytes: {}", bytes, chosen.error().message);
   }

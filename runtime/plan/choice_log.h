@@ -1,8 +1,8 @@
 // What the model of time chooses on GPU ranks, for -v: one line for each size, all-reduce and the
 // allowed choices. Called at the end of start-up, by one rank; all have the same result.
 #pragma once
-#include "runtime/request/choices.h"
 #include "runtime/plan/plan.h"
+#include "runtime/request/choices.h"
 
 namespace collctl::runtime {
 

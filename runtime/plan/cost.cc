@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/algo/algorithms.h"
+#include "runtime/plan/candidates.h"
 #include "runtime/plan/cpu_places.h"
 
 namespace collctl::runtime {
@@ -19,9 +20,10 @@ using kernels::Protocol;
 struct WireCost {
   double hop_us[2];
   double gbps[2];      // 1e9 bytes per second that one rank sends, receives and reduces
-  const char* narrow;  // what keeps it from being faster
+  std::string narrow;  // what keeps it from being faster
 };
-constexpr WireCost kSockets{{9.0, 9.0}, {1.6, 0.7}, "sockets between hosts"};
+constexpr double kSocketHopUs = 9.0, kSocketGbps[2] = {1.6, 0.7};
+constexpr double kRdmaHopUs = 2.0;  // a small message of an adapter of 200 Gb/s, and our work on it
 // Through shared memory a hop is some work and four cache lines that change hands (data, tail,
 // head, bell); how long a line takes depends on how near the cores are (cpu_places.h names the
 // source).
@@ -75,7 +77,7 @@ struct WindowPath {
   double arrivals, seconds;  // one for each piece; those that follow in a piece
   double bytes;              // of the busiest rank
 };
-// Straight between buffers: what others' inputs bring is read, what goes into others' outputs is
+// Directly between buffers: what others' inputs bring is read, what goes into others' outputs is
 // written there, as if it were staged.
 WindowPath shared_path_of(const CostQuery& q, const CommShape& shape) {
   const double n = shape.nranks, others = n - 1, bytes = double(q.bytes) / q.channels;
@@ -173,16 +175,39 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
       const double chain = shape.network.longest_chain;
       return {2 * chain, (chain > 1 ? 2.0 : 1.0) * bytes};
     }
-    case AlgorithmId::doubling: {
-      // Every step sends and adds everything, whose source is read twice; ranks beyond the power of
-      // two come in before and hear after.
-      const double core = std::floor(std::log2(n)), around = std::exp2(core) < n ? 2 : 0;
-      return {core + around, 1.2 * (core + around / 2) * bytes};
-    }
-    default:
+    case AlgorithmId::pairwise:
       if (q.collective == Collective::send_recv) return {1, bytes};
       return {n - 1, (n - 1) * bytes};
+    default: {
+      // Nothing was measured of it: its formulas.
+      const kernels::AlgorithmRow& row = kernels::algorithm(q.algorithm);
+      const double again = has_op(q.collective) ? detail::kReadTwice : 1;
+      return {double(row.steps(q.collective, shape.nranks)),
+              again * most_sent(row, q.collective, shape.nranks) * bytes};
+    }
   }
+}
+
+// What one rank's bytes have of the network: of a host whose ranks all send at the same time, a
+// share.
+WireCost network(const CostQuery& q, const CommShape& shape) {
+  const NetworkPath& path = shape.path;
+  WireCost wire{{kSocketHopUs, kSocketHopUs},
+                {kSocketGbps[0], kSocketGbps[1]},
+                shape.all_on_one_host ? "sockets" : "sockets between hosts"};
+  if (path.gbps <= 0 || shape.all_on_one_host) return wire;
+  const double local = path.ranks_per_host, n = shape.nranks;
+  const kernels::Over over = kernels::algorithm(q.algorithm).over;
+  const double sharing = over == kernels::Over::rounds     ? local * (n - local) / (n - 1)
+                         : over == kernels::Over::partners ? local
+                                                           : 1;
+  const double gbps = path.gbps / std::max(1.0, sharing);
+  if (!path.rdma && gbps >= wire.gbps[0]) return wire;
+  if (path.rdma) wire.hop_us[0] = wire.hop_us[1] = kRdmaHopUs;
+  wire.narrow = path.words;
+  wire.gbps[0] = gbps;
+  wire.gbps[1] = path.rdma ? gbps / 2 : std::min(wire.gbps[1], gbps / 2);
+  return wire;
 }
 
 }  // namespace
@@ -190,7 +215,8 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
 Prediction predict(const CostQuery& q, const CommShape& shape) {
   if (shape.nranks < 2) return {kCpuLaunchUs, "the call itself"};
   if (kernels::algorithm(q.algorithm).window) return predict_window(q, shape);
-  const WireCost wire = shape.all_on_one_host ? shared_memory(shape.local, q.bytes) : kSockets;
+  const bool by_network = shape.path.used || !shape.all_on_one_host;
+  const WireCost wire = by_network ? network(q, shape) : shared_memory(shape.local, q.bytes);
   const int p = q.protocol == Protocol::simple ? 0 : 1;
   const double crowd = std::max(1.0, shape.ranks_per_core);
   const Path path = path_of(q, shape);
@@ -200,7 +226,7 @@ Prediction predict(const CostQuery& q, const CommShape& shape) {
   // Where the cores are shared, the sum over all ranks counts, and busy and idle ranks of a tree
   // even out: 2 (n - 1) / n x bytes as in a ring, and some more because a tree's ranks wait longer.
   double bytes = path.bytes;
-  if (crowd > 1 && (q.algorithm == AlgorithmId::tree || q.algorithm == AlgorithmId::tree_split))
+  if (crowd > 1 && kernels::algorithm(q.algorithm).over == kernels::Over::tree)
     bytes = 1.15 * 2.0 * (shape.nranks - 1) / shape.nranks * double(q.bytes) / q.channels;
   double bytes_us = bytes * crowd / (wire.gbps[p] * 1e3);
   if (q.algorithm == AlgorithmId::tree_split && crowd > 1) bytes_us *= 1.1;  // two workers a rank

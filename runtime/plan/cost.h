@@ -13,6 +13,7 @@
 // its depth.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "runtime/plan/plan.h"
 
@@ -30,7 +31,7 @@ struct CostQuery {
 
 struct Prediction {
   double us = 0;
-  const char* limited_by = "";  // in words: what takes most of it
+  std::string limited_by = {};  // in words: what takes most of it
 };
 Prediction predict(const CostQuery& query, const CommShape& shape);
 inline double predict_us(const CostQuery& query, const CommShape& shape) {

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/algo/ids.h"
 #include "kernels/contract/types.h"
 
 namespace collctl::runtime {

@@ -3,10 +3,10 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "runtime/plan/candidates.h"
 #include "runtime/plan/cost_table.h"
 #include "runtime/plan/gpu_cost.h"
 #include "runtime/plan/network_reduction.h"
-#include "runtime/plan/candidates.h"
 #include "runtime/plan/planner.h"
 
 namespace collctl::runtime::detail {
@@ -71,7 +71,7 @@ std::string refusal(const Operation& op, const CommShape& shape, const Algorithm
 
 void set_width(const Operation& op, const CommShape& shape, const Choices& choices,
                PlanCandidate& c) {
-  const bool pairs = c.row->id == AlgorithmId::pairwise;
+  const bool pairs = c.row->over == kernels::Over::rounds;
   const int have = pairs ? shape.pair_channels : int(shape.channels.size());
   const uint64_t bytes = moved_bytes(op.collective, shape.nranks, bytes_of(op));
   int most = choices.channels > 0 ? std::min(choices.channels, have) : have;
@@ -85,8 +85,8 @@ void set_width(const Operation& op, const CommShape& shape, const Choices& choic
 
 uint64_t chunk_bytes(const Operation& op, const CommShape& shape, const PlanCandidate& c) {
   const uint64_t slot = slot_data_bytes(shape, c.protocol);
-  if (c.row->id == AlgorithmId::pairwise) return link_chunk_bytes(shape, c.protocol);
-  if (c.row->id == AlgorithmId::doubling) return slot;
+  if (c.row->over == kernels::Over::rounds) return link_chunk_bytes(shape, c.protocol);
+  if (c.row->over == kernels::Over::partners) return slot;
   const bool chain = is_chain(c.row->id, op.collective);
   if (chain || is_tree(c.row->id)) {
     const int depth = chain ? shape.nranks - 1 : levels_of(c.row->id, shape);
@@ -116,10 +116,7 @@ std::vector<PlanCandidate> gpu_candidates(const Operation& op, const CommShape& 
       c.protocol = protocol;
       c.by_window_kernel = row.window;
       const GpuQuery query = query_of(op, shape, row.id, protocol);
-      GpuPrediction expected =
-          row.window ? predict_window_kernel(query) : predict_fifos(*shape.model, query);
-      c.us = expected.us;
-      c.limited_by = std::move(expected.limited_by);
+      c.time = row.window ? predict_window_kernel(query) : predict_fifos(*shape.model, query);
       if (!row.window) {
         set_width(op, shape, choices, c);
         c.chunk_bytes = chunk_bytes(op, shape, c);

@@ -1,12 +1,12 @@
 #include "runtime/plan/gpu_cost.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/check.h"
 #include "base/format.h"
 #include "kernels/algo/algorithms.h"
 #include "kernels/cuda/launch.h"
+#include "runtime/plan/candidates.h"
 #include "runtime/plan/cost_table.h"
 
 namespace collctl::runtime {
@@ -14,6 +14,7 @@ namespace {
 
 using kernels::AlgorithmId;
 using kernels::Collective;
+using kernels::Over;
 using kernels::Protocol;
 
 // From the fit of what was measured in CUDA graphs on 2 x H200 (NVLink), float32 all-reduce.
@@ -46,7 +47,7 @@ constexpr double kOwnBlockGbps = 4400;
 // What receivers of a broadcast hand on comes a second way (measured on 4 x H200).
 constexpr double kHandedOnUs = 4, kHandedOnLinesUs = 1.5;
 
-// Straight between users' windows (2 and 4 x H200): what is put beats slots from some MiB on; sums
+// Directly between users' windows (2 and 4 x H200): what is put beats slots from some MiB on; sums
 // and what is loaded never do, and are here for those who force them.
 struct DirectRow {
   bool adds, loads;  // loads: data is loaded by who adds it up, or hands it on
@@ -83,31 +84,25 @@ const WindowRow& window_row(AlgorithmId algorithm, Protocol protocol) {
   base::check_failed("the window kernel has a row", __FILE__, __LINE__, name_of(algorithm));
 }
 
-// The algorithm whose row of the model stands for one that NCCL's model has not.
+// The algorithm whose row of the model stands for one that NCCL's model has not, and what of it: of
+// partners each message has all bytes.
 AlgorithmId modelled(AlgorithmId algorithm) {
-  if (algorithm == AlgorithmId::tree_split || algorithm == AlgorithmId::collnet)
-    return AlgorithmId::tree;
-  return algorithm == AlgorithmId::doubling ? AlgorithmId::pairwise : algorithm;
+  if (find_latency(algorithm, Protocol::simple) != nullptr) return algorithm;
+  if (detail::is_tree(algorithm)) return AlgorithmId::tree;
+  return kernels::algorithm(algorithm).over == Over::ring ? AlgorithmId::ring
+                                                          : AlgorithmId::pairwise;
 }
 Collective modelled(AlgorithmId algorithm, Collective collective) {
-  return algorithm == AlgorithmId::doubling ? Collective::send_recv : collective;
+  return kernels::algorithm(algorithm).over == Over::partners ? Collective::send_recv : collective;
 }
 
 // What fifos reach of the bandwidth that the model gives NVLink: 303 of 360 GB/s (a broadcast by
 // ring, 2 x H200). Windows' kernels have what was measured, so this counts in comparing.
 constexpr double kNvlinkShare = 0.84;
-// Doubling reads its source twice in every step (as cost.cc has it).
-constexpr double kDoublingBytes = 1.2;
 
 double bytes_us(const ModelInput& input, const Estimate& made) {
   const bool nvlink = input.nodes == 1 && input.ring.type_intra == topology::PathType::nvl;
   return (made.us - made.latency_us) / (nvlink ? kNvlinkShare : 1);
-}
-
-// Messages that follow one another: ranks beyond the power of two come in before and hear after.
-double doubling_messages(int nranks) {
-  const auto n = unsigned(nranks);
-  return std::bit_width(n) - 1 + (std::has_single_bit(n) ? 0 : 2);
 }
 
 }  // namespace
@@ -186,10 +181,11 @@ GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& q) {
                                  moved_bytes(q.collective, q.nranks, q.bytes));
   double moving = bytes_us(input, made), latency = made.latency_us;
   if (q.algorithm == AlgorithmId::tree) moving *= 1.5;
-  if (q.algorithm == AlgorithmId::doubling) {
-    const double messages = doubling_messages(q.nranks);
+  if (const kernels::AlgorithmRow& text = kernels::algorithm(q.algorithm);
+      text.over == Over::partners) {
+    const double messages = double(text.steps(q.collective, q.nranks));
     latency = row.base_us + messages * (latency - row.base_us);
-    moving *= messages * kDoublingBytes;
+    moving *= most_sent(text, q.collective, q.nranks) * detail::kReadTwice;
   }
   return {latency + moving, made.limited_by};
 }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/plan/cost.h"
 #include "runtime/plan/model.h"
 
 namespace collctl::runtime {
@@ -27,10 +28,7 @@ struct GpuQuery {
   uint64_t bytes = 0;  // of one rank's `count` elements
 };
 
-struct GpuPrediction {
-  double us = 0;
-  std::string limited_by;  // in words: what takes most of it
-};
+using GpuPrediction = Prediction;
 
 // Of an algorithm over windows.
 GpuPrediction predict_window_kernel(const GpuQuery& query);

@@ -82,33 +82,6 @@ std::set<std::string> placeless_nets(const topology::System& system) {
   return names;
 }
 
-// For the ranks of a part, in their order, and the network devices in the graph's. Where the place
-// of a device is not known its path says nothing, unless the user has set a limit.
-std::vector<std::vector<transport::NicGdr>> gdr_rules(const Graph& graph, const Rules& rules,
-                                                      const std::vector<int>& ranks,
-                                                      const std::set<std::string>& placeless) {
-  const auto paths = base_paths(graph, {.through_gpus = rules.nvb});
-  std::vector<std::vector<transport::NicGdr>> all(ranks.size());
-  for (const int gpu : graph.gpus) {
-    const auto at = std::find(ranks.begin(), ranks.end(), graph.nodes[size_t(gpu)].rank);
-    for (const int net : graph.nets) {
-      Rules here = rules;
-      if (!rules.gdr_level && placeless.contains(graph.nodes[size_t(net)].name))
-        here.gdr_level = topology::PathType::sys;
-      const auto why_not = [&](topology::Direction direction) {
-        const auto decision = gdr_wanted(graph, paths, here, gpu, net, direction);
-        return decision.yes ? std::string()
-                            : format("{} and {}: {}", node_name(graph, gpu), node_name(graph, net),
-                                     decision.why);
-      };
-      all[size_t(at - ranks.begin())].push_back(
-          {.no_read = why_not(topology::Direction::send),
-           .no_write = why_not(topology::Direction::receive)});
-    }
-  }
-  return all;
-}
-
 Result<HostGpus> described(const topology::System& system, std::span<const int64_t> bus_ids,
                            int hosts, const GpuSearch& search, const std::string& host) {
   const Rules& rules = search.rules;
@@ -119,6 +92,7 @@ Result<HostGpus> described(const topology::System& system, std::span<const int64
   if (groups.size() > 1 && !search.graph_file.empty())
     return several_groups(search.graph_file, groups.size());
   HostGpus found;
+  found.no_p2p = no_p2p_pairs(machine, paths, rules);
   for (const std::vector<int>& gpus : groups) {
     const Graph graph = part_of(machine, paths, gpus);
     const auto effective = effective_paths(graph, base_paths(graph, options), rules);
@@ -129,7 +103,7 @@ Result<HostGpus> described(const topology::System& system, std::span<const int64
     part.node = describe_node(graph, effective, graphs, host);
     for (const int at : graph.gpus) part.ranks.push_back(graph.nodes[size_t(at)].rank);
     std::sort(part.ranks.begin(), part.ranks.end());
-    part.gdr = gdr_rules(graph, rules, part.ranks, placeless_nets(system));
+    part.gdr = gdr_rules(graph, rules, part.ranks, system);
   }
   return found;
 }
@@ -185,6 +159,45 @@ void say_why(const HostGpus& found) {
 }
 
 }  // namespace
+
+std::vector<std::vector<transport::NicGdr>> gdr_rules(const Graph& graph, const Rules& rules,
+                                                      const std::vector<int>& ranks,
+                                                      const topology::System& system) {
+  const std::set<std::string> placeless = placeless_nets(system);
+  const auto paths = base_paths(graph, {.through_gpus = rules.nvb});
+  std::vector<std::vector<transport::NicGdr>> all(ranks.size());
+  for (const int gpu : graph.gpus) {
+    const auto at = std::find(ranks.begin(), ranks.end(), graph.nodes[size_t(gpu)].rank);
+    for (const int net : graph.nets) {
+      Rules here = rules;
+      if (!rules.gdr_level && placeless.contains(graph.nodes[size_t(net)].name))
+        here.gdr_level = topology::PathType::sys;
+      const auto why_not = [&](topology::Direction direction) {
+        const auto decision = gdr_wanted(graph, paths, here, gpu, net, direction);
+        return decision.yes ? std::string()
+                            : format("{} and {}: {}", node_name(graph, gpu), node_name(graph, net),
+                                     decision.why);
+      };
+      all[size_t(at - ranks.begin())].push_back(
+          {.no_read = why_not(topology::Direction::send),
+           .no_write = why_not(topology::Direction::receive)});
+    }
+  }
+  return all;
+}
+
+std::vector<NoP2p> no_p2p_pairs(const Graph& machine, const topology::Paths& paths,
+                                const Rules& rules) {
+  std::vector<NoP2p> pairs;
+  for (const int one : machine.gpus)
+    for (const int other : machine.gpus) {
+      const int a = machine.nodes[size_t(one)].rank, b = machine.nodes[size_t(other)].rank;
+      if (a >= b) continue;
+      const topology::Decision decision = p2p(machine, paths, rules, one, other);
+      if (!decision.yes) pairs.push_back({.a = a, .b = b, .why = decision.why});
+    }
+  return pairs;
+}
 
 HostGpus host_gpus(const topology::System& system, std::span<const int64_t> bus_ids, int hosts,
                    const GpuSearch& search, const std::string& host_name) {

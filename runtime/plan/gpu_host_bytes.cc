@@ -47,6 +47,10 @@ void put_part(ByteWriter& w, const HostGpus::Part& part) {
   put_channels(w, node.tree_channels);
   w.put(uint32_t(node.nets.size()));
   for (const std::string& net : node.nets) put_text(w, net, kMostName);
+  for (const std::vector<int>& near : node.near) {
+    w.put(uint32_t(near.size()));
+    for (const int net : near) w.put(int32_t(net));
+  }
   for (const auto& of_rank : part.gdr)
     for (const transport::NicGdr& rule : of_rank) {
       put_text(w, rule.no_read, kMostReason);
@@ -78,6 +82,7 @@ class PartReader {
     const auto nets = r_.get<uint32_t>();
     if (nets > kMostNets) r_.fail();
     for (uint32_t i = 0; r_.ok() && i < nets; ++i) node.nets.push_back(r_.get_string(kMostName));
+    for (int i = 0; r_.ok() && i < node.ranks; ++i) node.near.push_back(near(nets));
     for (int i = 0; r_.ok() && i < node.ranks; ++i) part.gdr.push_back(gdr(nets));
     check_nets(node);
     return part;
@@ -125,6 +130,13 @@ class PartReader {
     }
     return list;
   }
+  std::vector<int> near(uint32_t nets) {
+    const auto count = r_.get<uint32_t>();
+    if (count > nets) r_.fail();
+    std::vector<int> list;
+    for (uint32_t i = 0; r_.ok() && i < count; ++i) list.push_back(number(0, int(nets) - 1));
+    return list;
+  }
   std::vector<transport::NicGdr> gdr(uint32_t nets) {
     std::vector<transport::NicGdr> rules;
     for (uint32_t i = 0; r_.ok() && i < nets; ++i) {
@@ -162,6 +174,11 @@ Bytes HostGpus::encode() const {
   put_text(w, why_not, kMostReason);
   w.put(uint32_t(parts.size()));
   for (const Part& part : parts) put_part(w, part);
+  w.put(uint32_t(no_p2p.size()));
+  for (const NoP2p& pair : no_p2p) {
+    w.put(int32_t(pair.a)).put(int32_t(pair.b));
+    put_text(w, pair.why, kMostReason);
+  }
   return w.take();
 }
 
@@ -173,6 +190,15 @@ Result<HostGpus> HostGpus::decode(ByteView blob, int local_ranks) {
   if (parts > kMostParts) r.fail();
   for (uint32_t p = 0; r.ok() && p < parts; ++p)
     host.parts.push_back(PartReader(r, local_ranks).part());
+  const auto pairs = r.get<uint32_t>();
+  if (pairs > uint64_t(local_ranks) * uint64_t(local_ranks)) r.fail();
+  for (uint32_t p = 0; r.ok() && p < pairs; ++p) {
+    NoP2p& pair = host.no_p2p.emplace_back();
+    pair.a = r.get<int32_t>();
+    pair.b = r.get<int32_t>();
+    pair.why = r.get_string(kMostReason);
+    if (pair.a < 0 || pair.b <= pair.a || pair.b >= local_ranks) r.fail();
+  }
   if (!r.ok() || !r.at_end() || (host.why_not.empty() && !covers(host, local_ranks)))
     return Error(ErrorCode::lost, "its list of GPUs is malformed");
   return host;

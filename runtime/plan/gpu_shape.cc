@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/format.h"
+#include "kernels/algo/ids.h"
 #include "runtime/plan/gpu_cost.h"
 #include "runtime/plan/model.h"
 #include "runtime/plan/reach.h"
@@ -46,7 +47,8 @@ Result<Joined> join_hosts(const HostGroups& hosts, std::vector<HostGpus> found, 
     }
   topology::ClusterOptions options{
       .min_channels =
-          std::max(settings.min_channels, least_channels(kinds, staged, settings.max_channels)),
+          std::max(settings.min_channels,
+                   least_channels(kinds, int(kinds.size()), staged, settings.max_channels)),
       .max_channels = settings.max_channels};
   if (settings.choices.channels > 0)
     options = {.min_channels = settings.choices.channels,
@@ -56,9 +58,42 @@ Result<Joined> join_hosts(const HostGroups& hosts, std::vector<HostGpus> found, 
   return joined;
 }
 
+// A rank's number in the cluster.
+int place_of(int rank, std::span<const int32_t> world) {
+  return int(std::find(world.begin(), world.end(), rank) - world.begin());
+}
+
+// The devices of a rank's node.
+std::shared_ptr<RankNics> nics_of(int rank, const HostGroups& hosts,
+                                  std::span<const HostGpus> found) {
+  auto nics = std::make_shared<RankNics>();
+  for (size_t h = 0; h < hosts.size(); ++h)
+    for (const HostGpus::Part& part : found[h].parts)
+      for (size_t i = 0; i < part.ranks.size(); ++i) {
+        if (hosts[h][size_t(part.ranks[i])] != rank) continue;
+        for (const std::string& net : part.node.nets)  // "NET/0 mlx5_0"
+          nics->names.push_back(net.substr(net.find(' ') + 1));
+        nics->gdr = part.gdr[i];
+      }
+  return nics;
+}
+
+// Of the rank's host, by ranks of the job.
+std::vector<NoP2p> no_p2p_of(int rank, const HostGroups& hosts, std::span<const HostGpus> found) {
+  std::vector<NoP2p> pairs;
+  for (size_t h = 0; h < hosts.size(); ++h) {
+    if (std::find(hosts[h].begin(), hosts[h].end(), rank) == hosts[h].end()) continue;
+    for (const NoP2p& pair : found[h].no_p2p) {
+      const int a = hosts[h][size_t(pair.a)], b = hosts[h][size_t(pair.b)];
+      pairs.push_back({.a = std::min(a, b), .b = std::max(a, b), .why = pair.why});
+    }
+  }
+  return pairs;
+}
+
 std::vector<ChannelShape> channels_of(const Cluster& cluster, std::span<const int32_t> world,
                                       int rank) {
-  const auto me = size_t(std::find(world.begin(), world.end(), rank) - world.begin());
+  const auto me = size_t(place_of(rank, world));
   const auto named = [&](int cluster_rank) {
     return cluster_rank < 0 ? -1 : world[size_t(cluster_rank)];
   };
@@ -73,7 +108,7 @@ std::vector<ChannelShape> channels_of(const Cluster& cluster, std::span<const in
   return channels;
 }
 
-int channels_wished(const Settings& settings) {
+int channels_requested(const Settings& settings) {
   if (settings.choices.channels > 0) return settings.choices.channels;
   int channels = kUnknownChannels;
   if (settings.max_channels > 0) channels = std::min(channels, settings.max_channels);
@@ -84,6 +119,7 @@ int channels_wished(const Settings& settings) {
 ModelInput unknown_machine(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                            int channels) {
   ModelInput input;
+  input.known = false;
   input.nodes = int(hosts.size());
   input.ranks = int(all_facts.size());
   for (const auto& host : hosts)
@@ -109,7 +145,7 @@ ModelInput unknown_machine(std::span<const RankFacts> all_facts, const HostGroup
 
 void fill_in_the_order_of_ranks(CommShape& shape, std::span<const RankFacts> all_facts,
                                 const HostGroups& hosts, const Settings& settings) {
-  shape.channels = make_channels(hosts, shape.rank, channels_wished(settings), LocalTree::chain);
+  shape.channels = make_channels(hosts, shape.rank, channels_requested(settings), LocalTree::chain);
   shape.model = std::make_shared<const ModelInput>(
       unknown_machine(all_facts, hosts, int(shape.channels.size())));
 }
@@ -171,25 +207,33 @@ void complete(CommShape& shape, const HostGroups& hosts, const Settings& setting
   fit_slots(shape, settings);
 }
 
-// The GPU at an end of some channel is one that the channel's network device must not reach.
-bool stages_data(const HostGpus& host) {
-  for (const HostGpus::Part& part : host.parts)
-    for (const NodeChannel& channel : part.node.ring_channels) {
-      if (channel.out < 0) continue;
-      const auto rule = [&](int gpu) { return part.gdr[size_t(gpu)][size_t(channel.out)]; };
-      if (!rule(channel.order.back()).no_read.empty() ||
-          !rule(channel.order.front()).no_write.empty())
-        return true;
-    }
-  return false;
-}
-
 }  // namespace
 
-int least_channels(std::span<const ClusterNode> nodes, bool staged, int most) {
+bool stages_data(const ClusterNode& node, const std::vector<std::vector<transport::NicGdr>>& gdr) {
+  return std::any_of(
+      node.ring_channels.begin(), node.ring_channels.end(), [&](const NodeChannel& channel) {
+        const auto rule = [&](int gpu) { return gdr[size_t(gpu)][size_t(channel.out)]; };
+        return channel.out >= 0 && (!rule(channel.order.back()).no_read.empty() ||
+                                    !rule(channel.order.front()).no_write.empty());
+      });
+}
+
+std::string no_p2p_text(const std::vector<NoP2p>& pairs) {
+  return pairs.empty()
+             ? ""
+             : format("ranks {} and {} have no P2P: {}", pairs[0].a, pairs[0].b, pairs[0].why);
+}
+
+std::string no_p2p_between(const std::vector<NoP2p>& pairs, int a, int b) {
+  for (const NoP2p& pair : pairs)
+    if (pair.a == std::min(a, b) && pair.b == std::max(a, b)) return pair.why;
+  return "";
+}
+
+int least_channels(std::span<const ClusterNode> kinds, int nodes, bool staged, int most) {
   int least = 0;
-  if (nodes.size() > 1) least = staged ? kLeastHostChannels : kLeastDirectNetChannels;
-  if (nodes.size() == 1 && nodes[0].ranks > 1 && nodes[0].ring.type_intra > PathType::pxb)
+  if (nodes > 1) least = staged ? kLeastHostChannels : kLeastDirectNetChannels;
+  if (nodes == 1 && kinds[0].ranks > 1 && kinds[0].ring.type_intra > PathType::pxb)
     least = kLeastHostChannels;
   return most > 0 ? std::min(least, most) : least;
 }
@@ -211,14 +255,22 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankFacts> all_facts,
     found.push_back(std::move(*here));
   }
   // On the network path, data of some rank goes through host memory.
-  const bool staged = std::any_of(all_facts.begin(), all_facts.end(),
-                                  [](const RankFacts& facts) { return facts.info.gdr == 0; }) ||
-                      std::any_of(found.begin(), found.end(), stages_data);
+  const bool staged =
+      std::any_of(all_facts.begin(), all_facts.end(),
+                  [](const RankFacts& facts) { return facts.info.gdr == 0; }) ||
+      std::any_of(found.begin(), found.end(), [](const HostGpus& host) {
+        return std::any_of(host.parts.begin(), host.parts.end(),
+                           [](const auto& part) { return stages_data(part.node, part.gdr); });
+      });
+  std::shared_ptr<RankNics> nics = known ? nics_of(rank, hosts, found) : nullptr;
+  if (known && settings.transport.empty()) shape.no_p2p = no_p2p_of(rank, hosts, found);
   auto joined = known ? join_hosts(hosts, std::move(found), staged, settings)
                       : Result<Joined>(Error(ErrorCode::unavailable, "not all hosts are known"));
   if (joined) {
     shape.channels = channels_of(joined->cluster, joined->world, rank);
     shape.model = std::make_shared<const ModelInput>(model_input(joined->cluster));
+    nics->wiring = topology::wiring_of(joined->cluster, place_of(rank, joined->world));
+    shape.nics = std::move(nics);
   } else {
     fill_in_the_order_of_ranks(shape, all_facts, hosts, settings);
   }

@@ -33,7 +33,8 @@ struct HostGpus {
     std::vector<std::vector<transport::NicGdr>> gdr;
   };
   std::vector<Part> parts;
-  std::string why_not;  // not empty: the machine could not be described
+  std::vector<NoP2p> no_p2p;  // places among the job's ranks of this host
+  std::string why_not;        // not empty: the machine could not be described
 
   Bytes encode() const;
   // `local_ranks` of this host. Error: lost: not such a blob.
@@ -47,6 +48,19 @@ struct GpuSearch {
   std::string graph_file;      // channels as given there instead of searched; empty: none
   std::string dump_file = {};  // where those in use are written; empty: nowhere
 };
+// Pairs of a machine's GPUs without P2P, by the ranks of the graph. `paths` of base_paths. Pure.
+std::vector<NoP2p> no_p2p_pairs(const topology::Graph& machine, const topology::Paths& paths,
+                                const topology::Rules& rules);
+// What path and knobs say about network devices and GPU memory: for `ranks` of the graph, in their
+// order, the devices in the graph's. Where the place of a device on its machine is not known its
+// path says nothing, unless the user has set a limit. Pure.
+std::vector<std::vector<transport::NicGdr>> gdr_rules(const topology::Graph& graph,
+                                                      const topology::Rules& rules,
+                                                      const std::vector<int>& ranks,
+                                                      const topology::System& system);
+// By these: the GPU at an end of some channel is one that the channel's device must not reach.
+bool stages_data(const topology::ClusterNode& node,
+                 const std::vector<std::vector<transport::NicGdr>>& gdr);
 // Pure but for the graph files: `bus_ids` of the job's GPUs on this machine in the order of ranks;
 // `hosts` of the job.
 HostGpus host_gpus(const topology::System& system, std::span<const int64_t> bus_ids, int hosts,
@@ -65,7 +79,7 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankFacts> all_facts,
 
 // The fewest channels that a job on these nodes has, whatever their search finds. `staged`: what
 // goes over the network goes through host memory. `most`: as requested; 0: none.
-int least_channels(std::span<const topology::ClusterNode> nodes, bool staged, int most);
+int least_channels(std::span<const topology::ClusterNode> kinds, int nodes, bool staged, int most);
 
 // Of rank 0 of a job that does not run: as make_gpu_shape has it where GPUs share memory by
 // descriptor and the test of LL128 passes. Pure.

@@ -117,7 +117,8 @@ class Model {
   }
 
   double message_rounds() const {
-    return double((in_.ranks - 1 + in_.channels - 1) / in_.channels);
+    const int rounds = (in_.ranks - 1 + in_.channels - 1) / in_.channels;  // rounded up
+    return rounds;
   }
 
   static std::string latency_words(const Hops& steps) {

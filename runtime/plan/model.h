@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "kernels/algo/ids.h"
 #include "runtime/request/choices.h"
 #include "topology/cluster/cluster.h"
 
@@ -28,6 +29,7 @@ struct ModelInput {
   int full_channels = 1;  // that carry the whole bandwidth
   int min_sm = 0, max_sm = 0;
   bool amd_gpus = false;
+  bool known = true;  // how the machine is wired
   topology::CpuMaker cpu = topology::CpuMaker::other;
   topology::Pattern tree_pattern = topology::Pattern::tree;
   topology::PatternFacts ring, tree;

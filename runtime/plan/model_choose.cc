@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "kernels/algo/algorithms.h"
+#include "runtime/plan/candidates.h"
 #include "runtime/plan/cost_table.h"
 #include "runtime/plan/model.h"
 
@@ -68,9 +69,7 @@ Width useful_width(const ModelInput& input, AlgorithmId algorithm, Protocol prot
   // One more warp keeps Simple's counters.
   if (protocol == Protocol::simple) width.threads += kWarp;
   width.threads = std::max(width.threads, 3 * kWarp);
-  if (algorithm == AlgorithmId::tree || algorithm == AlgorithmId::tree_split ||
-      algorithm == AlgorithmId::collnet)
-    width.threads = kTreeThreads;
+  if (detail::is_tree(algorithm)) width.threads = kTreeThreads;
   return width;
 }
 

@@ -16,7 +16,7 @@ size_t head_of(const std::vector<int32_t>& host, int channel) {
   return size_t(channel) % host.size();
 }
 
-// The first requirement of in-network reduction that is not met by all ranks; empty: none.
+// The first requirement of in-network reduction that does not hold for all ranks; empty: none.
 std::string why_none(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                      const Settings& settings) {
   if (hosts.size() < 2) return "all ranks are on one host";

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "base/format.h"
-#include "runtime/plan/shared.h"
 #include "runtime/plan/planner.h"
+#include "runtime/plan/shared.h"
 
 namespace collctl::runtime {
 namespace {

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/algo/ids.h"
 #include "kernels/contract/work.h"
+#include "runtime/plan/rank_nics.h"
 
 namespace collctl::runtime {
 
@@ -36,6 +38,16 @@ struct NetworkReduction {
   int longest_chain = 1;  // ranks of the largest host
 };
 
+// Two ranks of a host whose GPUs are not to use each other's memory, by the topology's rules.
+struct NoP2p {
+  int a = 0, b = 0;  // a < b
+  std::string why;
+};
+// In words: the first pair; empty: all may.
+std::string no_p2p_text(const std::vector<NoP2p>& pairs);
+// The reason for two ranks; empty: they may.
+std::string no_p2p_between(const std::vector<NoP2p>& pairs, int a, int b);
+
 struct ModelInput;  // model.h
 // kernels::cuda::Launcher::window_serves
 using WindowServes = bool (*)(kernels::Collective, kernels::AlgorithmId, kernels::Protocol,
@@ -44,6 +56,15 @@ using WindowServes = bool (*)(kernels::Collective, kernels::AlgorithmId, kernels
 // kernels::cuda::Launcher::window_direct
 using WindowDirect = bool (*)(kernels::Collective, kernels::DataType, kernels::RedOp, int nranks,
                               uint64_t bytes);
+
+// What is between the hosts of CPU ranks, or between ranks that use a network on one host.
+struct NetworkPath {
+  bool used = false;
+  double gbps = 0;         // of the narrowest host, one direction, 1e9 bytes/s; 0: not known
+  int ranks_per_host = 1;  // of the largest host
+  bool rdma = false;       // else sockets
+  std::string words;       // "mlx5_0 of node03, 200 Gb/s"
+};
 
 // What the planner needs to know of the communicator. Pure data, and but for `rank` and the tree
 // places the same on every rank: all ranks must come to the same choice.
@@ -64,14 +85,27 @@ struct CommShape {
   WindowDirect window_direct = nullptr;  // and which are direct between users' windows
   bool ll128_passed = false;  // the torn-store test, on every path in use; else why LL128 is off:
   std::string no_ll128;
-  int pair_channels = 0;  // for messages and all-to-all; may be more than `channels`
+  int pair_channels = 0;                 // for messages and all-to-all; may be more than `channels`
+  std::shared_ptr<const RankNics> nics;  // of the rank's node; null: not known
+  std::vector<NoP2p> no_p2p;  // pairs of GPUs of this rank's host; none where P2P is asked for
   std::shared_ptr<const ModelInput> model;  // what the model of time knows; never null
   bool all_on_one_host = true;
   NetworkReduction network;
+  NetworkPath path;  // of CPU ranks; the model of GPU ranks has its own
   LocalLinks local;
   int tree_depth = 0;         // levels between the root and the deepest rank
   double ranks_per_core = 1;  // of the most crowded host
   int default_channels = 1;   // what an operation may use by default
+};
+
+// What an operation should take, to be held against what it took.
+struct Expected {
+  double us = 0;
+  std::string limited_by;  // the link, or what else takes most of it
+  // By the model. Else this machine is not one that the model's figures are of, and it is the bound
+  // of its paths: what they allow, with the latencies of machines that are known.
+  bool modelled = true;
+  const char* source() const { return modelled ? "model" : "bound"; }
 };
 
 struct PlannedOp {
@@ -87,6 +121,7 @@ struct PlannedOp {
   bool direct = false;     // from buffer to buffer: all lie in users' windows (shared.h)
   int threads = 0;         // of a channel's block on a GPU; 0: not used
   double expected_us = 0;  // by the cost model
+  Expected expected = {};
   std::string why;
 };
 

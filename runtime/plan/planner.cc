@@ -12,6 +12,7 @@
 #include "kernels/slices.h"
 #include "runtime/plan/candidates.h"
 #include "runtime/plan/cost.h"
+#include "runtime/plan/model.h"
 #include "runtime/plan/network_reduction.h"
 
 namespace collctl::runtime {
@@ -142,15 +143,13 @@ std::vector<PlanCandidate> cpu_candidates(const Operation& op, const CommShape& 
       if (row.network) c.channels = detail::network_channels(shape, c.channels);
       c.chunk_bytes = row.window ? window_chunk_bytes(row.id, op, shape)
                                  : chunk_bytes_for(row.id, op, protocol, c.channels, shape);
-      const Prediction expected = predict({.collective = op.collective,
-                                           .algorithm = row.id,
-                                           .protocol = protocol,
-                                           .bytes = bytes_of(op),
-                                           .chunk_bytes = c.chunk_bytes,
-                                           .channels = c.channels},
-                                          shape);
-      c.us = expected.us;
-      c.limited_by = expected.limited_by;
+      c.time = predict({.collective = op.collective,
+                        .algorithm = row.id,
+                        .protocol = protocol,
+                        .bytes = bytes_of(op),
+                        .chunk_bytes = c.chunk_bytes,
+                        .channels = c.channels},
+                       shape);
       found.push_back(std::move(c));
     }
   }
@@ -161,9 +160,9 @@ std::string explain(const std::vector<PlanCandidate>& all, const PlanCandidate& 
   if (all.size() == 1) return "the only one allowed";
   const PlanCandidate* second = nullptr;
   for (const auto& c : all)
-    if (&c != &best && (second == nullptr || c.us < second->us)) second = &c;
-  return format("model: {:.1f} us, next {}/{} {:.1f} us, of {} candidates", best.us,
-                second->row->name, kernels::name_of(second->protocol), second->us, all.size());
+    if (&c != &best && (second == nullptr || c.time.us < second->time.us)) second = &c;
+  return format("model: {:.1f} us, next {}/{} {:.1f} us, of {} candidates", best.time.us,
+                second->row->name, kernels::name_of(second->protocol), second->time.us, all.size());
 }
 
 Result<PlanCandidate> best_of(const Operation& op, const CommShape& shape, const Choices& choices,
@@ -171,8 +170,8 @@ Result<PlanCandidate> best_of(const Operation& op, const CommShape& shape, const
   const std::vector<PlanCandidate> all =
       shape.gpu ? detail::gpu_candidates(op, shape, choices) : cpu_candidates(op, shape, choices);
   if (all.empty()) return no_candidate(op, shape, choices);
-  const auto best =
-      std::min_element(all.begin(), all.end(), [](auto& a, auto& b) { return a.us < b.us; });
+  const auto best = std::min_element(all.begin(), all.end(),
+                                     [](auto& a, auto& b) { return a.time.us < b.time.us; });
   why = explain(all, *best);
   return *best;
 }
@@ -234,14 +233,15 @@ Result<PlannedOp> plan_collective(const Operation& op, const CommShape& shape,
                     .works = {},
                     .by_window_kernel = best.by_window_kernel,
                     .threads = best.threads,
-                    .expected_us = best.us,
+                    .expected_us = best.time.us,
+                    .expected = detail::expected_of(best.time, best.by_window_kernel, shape),
                     .why = std::move(why)};
   const auto parts = detail::cut_parts(op.count, best.channels);
   for (size_t c = 0; c < parts.size(); ++c) {
     plan.orders.push_back(
         std::make_shared<const std::vector<int32_t>>(channel_shape(shape, c).ring));
     Work w = work_for(op, best, shape, int(c), parts[c], *plan.orders.back());
-    if (best.row->id == AlgorithmId::pairwise) {
+    if (best.row->over == kernels::Over::rounds) {
       plan.pairs.push_back(std::make_shared<const std::vector<kernels::PairStep>>(
           detail::exchange_rounds(op, shape, parts[c].offset, parts[c].count)));
       w.pairs = plan.pairs.back()->data();
@@ -255,6 +255,21 @@ Result<PlannedOp> plan_collective(const Operation& op, const CommShape& shape,
 
 }  // namespace
 
+// The model's constants of CPU ranks are of servers whose memory it knows, and of sockets within
+// one; those of kernels in windows are of Hopper's, on NVLink.
+Expected detail::expected_of(const Prediction& time, bool by_window_kernel,
+                             const CommShape& shape) {
+  bool known = shape.nranks < 2;
+  if (shape.gpu) {
+    const ModelInput& model = *shape.model;
+    known |= model.known && !model.amd_gpus && model.min_sm >= 70 &&
+             (!by_window_kernel || (model.min_sm >= 90 && model.max_sm < 100));
+  } else {
+    known |= shape.all_on_one_host && shape.local.memory_gbps > 0;
+  }
+  return {time.us, time.limited_by, known};
+}
+
 uint64_t detail::pipeline_chunk(uint64_t bytes, int depth, uint64_t least, uint64_t most) {
   if (depth < 2) return most;
   return std::clamp(bytes / uint64_t(2 * depth), std::min(least, most), most);
@@ -266,8 +281,8 @@ bool detail::is_chain(AlgorithmId algorithm, Collective collective) {
 }
 
 bool detail::is_tree(AlgorithmId algorithm) {
-  return algorithm == AlgorithmId::tree || algorithm == AlgorithmId::tree_split ||
-         algorithm == AlgorithmId::collnet;
+  const kernels::Over over = kernels::algorithm(algorithm).over;
+  return over == kernels::Over::tree || over == kernels::Over::network;
 }
 
 int detail::levels_of(AlgorithmId algorithm, const CommShape& shape) {
@@ -306,8 +321,7 @@ Result<CollectiveChoice> choose_collective(const Operation& op, const CommShape&
   chosen.algorithm = best.row->id;
   chosen.protocol = best.protocol;
   chosen.channels = int(detail::cut_parts(op.count, best.channels).size());
-  chosen.expected_us = best.us;
-  chosen.limited_by = best.limited_by;
+  chosen.expected = detail::expected_of(best.time, best.by_window_kernel, shape);
   return chosen;
 }
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/request/choices.h"
 #include "runtime/plan/operation.h"
 #include "runtime/plan/plan.h"
+#include "runtime/request/choices.h"
 
 namespace collctl::runtime {
 
@@ -34,8 +34,7 @@ struct CollectiveChoice {
   kernels::AlgorithmId algorithm{};
   kernels::Protocol protocol{};
   int channels = 1;
-  double expected_us = 0;
-  std::string limited_by;  // what takes most of it
+  Expected expected;
   std::string why;
 };
 Result<CollectiveChoice> choose_collective(const Operation& operation, const CommShape& shape,
@@ -52,7 +51,7 @@ struct WeighedChoice {
   std::string unavailable;  // empty: all else counts
 };
 std::vector<WeighedChoice> weigh_on_gpus(const Operation& operation, const CommShape& shape,
-                                      const Choices& choices);
+                                         const Choices& choices);
 
 // Elements of the largest chunk that a protocol moves well, and never more than `slots` slots.
 uint64_t slot_data_bytes(const CommShape& shape, kernels::Protocol protocol);

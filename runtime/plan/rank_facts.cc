@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <tuple>
@@ -12,6 +13,7 @@
 
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/printable.h"
 #include "base/version.h"
 
 namespace collctl::runtime {
@@ -104,6 +106,11 @@ void add_device(RankFacts& facts, const Result<transport::DevicePointer>& device
   copy_text(facts.device_text, gpu.bus_id);
 }
 
+void add_network(RankFacts& facts, const std::string& name, double gbps) {
+  copy_text(facts.net_name, name);
+  facts.net_gbps = float(gbps);
+}
+
 RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
                     const Address& net_address) {
   RankFacts facts{};
@@ -143,6 +150,8 @@ Status check_facts(std::span<RankFacts> all_facts) {
     info.host[sizeof info.host - 1] = 0;
     info.version[sizeof info.version - 1] = 0;
     all_facts[r].device_text[sizeof all_facts[r].device_text - 1] = 0;
+    all_facts[r].net_name[sizeof all_facts[r].net_name - 1] = 0;
+    if (!(all_facts[r].net_gbps > 0 && all_facts[r].net_gbps < 1e5F)) all_facts[r].net_gbps = 0;
     all_facts[r].cores = std::max(1, all_facts[r].cores);
     all_facts[r].sharing_ranks = std::max(0, all_facts[r].sharing_ranks);
     sanitize(all_facts[r].place);
@@ -165,6 +174,25 @@ int first_with_other_settings(std::span<const RankFacts> all_facts) {
   for (size_t r = 1; r < all_facts.size(); ++r)
     if (all_facts[r].info.settings_hash != all_facts[0].info.settings_hash) return int(r);
   return -1;
+}
+
+NetworkPath network_path(std::span<const RankFacts> all_facts, const HostGroups& hosts,
+                         const Settings& settings) {
+  NetworkPath path;
+  path.used = hosts.size() > 1 || settings.transport == "net";
+  path.rdma = true;
+  for (const auto& host : hosts)
+    path.ranks_per_host = std::max(path.ranks_per_host, int(host.size()));
+  constexpr uint8_t kRdma = transport::kNetInfiniBand | transport::kNetRoce;
+  for (const RankFacts& facts : all_facts) {
+    path.rdma &= (facts.info.nets & kRdma) != 0;
+    const double gbps = double(facts.net_gbps);
+    if (gbps <= 0 || (path.gbps > 0 && path.gbps <= gbps)) continue;
+    path.gbps = gbps;
+    path.words = base::printable(
+        format("{} of {}, {:g} Gb/s", facts.net_name, facts.info.host, std::round(gbps * 80) / 10));
+  }
+  return path;
 }
 
 Crowding crowding_of(std::span<const RankFacts> all_facts, const HostGroups& hosts) {

@@ -22,6 +22,10 @@ struct RankFacts {
   int32_t sharing_ranks;  // that share these cores, if the launcher set it; 0: all of the host
   int32_t first_core, last_core;  // of those this rank may run on
   CpuPlace place;
+  // The network that other hosts are reached by: its NIC, or the first of them, and what they carry
+  // together, 1e9 bytes/s in one direction; 0: not known.
+  float net_gbps;
+  char net_name[36];
   // GPU ranks.
   uint8_t fd_handles;    // its memory can be passed as a descriptor
   uint8_t share_device;  // another rank may use the same GPU
@@ -35,12 +39,13 @@ struct RankFacts {
     uint64_t most_bytes;  // at once
   } reducer;
 };
-static_assert(sizeof(RankFacts) == 656);
+static_assert(sizeof(RankFacts) == 696);
 
 RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
                     const Address& net_address);
 // As if the rank were on a host of this name, in place of HOSTID: for several in one process.
 void put_on_host(RankFacts& facts, const std::string& host_id);
+void add_network(RankFacts& facts, const std::string& name, double gbps);
 // Makes them the facts of a rank that uses `device`, or of one that should and cannot.
 void add_device(RankFacts& facts, const Result<transport::DevicePointer>& device, bool may_share);
 
@@ -50,6 +55,10 @@ void add_device(RankFacts& facts, const Result<transport::DevicePointer>& device
 Status check_facts(std::span<RankFacts> all_facts);
 // The first rank whose settings differ from rank 0's, or -1.
 int first_with_other_settings(std::span<const RankFacts> all_facts);
+
+// Between CPU ranks.
+NetworkPath network_path(std::span<const RankFacts> all_facts, const HostGroups& hosts,
+                         const Settings& settings);
 
 struct Crowding {
   double ranks_per_core = 1;  // of the most crowded host

@@ -21,6 +21,9 @@ std::string why_no_window(std::span<const RankFacts> all_facts, const HostGroups
           "rank {} and rank {} are in different network namespaces, where descriptors "
           "cannot be passed",
           first.rank, other.rank);
+    if (other.shm_device != first.shm_device)
+      return format("rank {} and rank {} see different /dev/shm, where descriptors are passed",
+                    first.rank, other.rank);
     if (settings.shm_disabled &&
         (settings.p2p_disabled || other.process_hash != first.process_hash))
       return "SHM_DISABLE is set";
@@ -49,6 +52,9 @@ std::string why_no_device_window(std::span<const RankFacts> all_facts, const Hos
           "rank 0 and rank {} are in different network namespaces, where descriptors cannot be "
           "passed",
           facts.info.rank);
+    if (facts.info.shm_device != all_facts[0].info.shm_device)
+      return format("rank 0 and rank {} see different /dev/shm, where descriptors are passed",
+                    facts.info.rank);
   }
   return "";
 }

@@ -60,27 +60,29 @@ int message_channels(uint64_t bytes, Protocol protocol, const CommShape& shape,
   return int(std::clamp<uint64_t>(bytes / each, 1, uint64_t(most)));
 }
 
-double message_us(uint64_t bytes, const Way& way, const CommShape& shape) {
+Prediction message_time(uint64_t bytes, const Way& way, const CommShape& shape) {
   constexpr auto kPairwise = kernels::AlgorithmId::pairwise;
   const Protocol protocol = way.protocol;
   if (way.by == By::window)
     return predict_window_kernel(
-               {Collective::send_recv, kernels::AlgorithmId::one_shot, protocol, 2, bytes})
-        .us;
-  const auto gpu_us = [&](Protocol p, uint64_t n) {
-    return predict_fifos(*shape.model, {Collective::send_recv, kPairwise, p, shape.nranks, n}).us;
+        {Collective::send_recv, kernels::AlgorithmId::one_shot, protocol, 2, bytes});
+  const auto gpu_time = [&](Protocol p, uint64_t n) {
+    return predict_fifos(*shape.model, {Collective::send_recv, kPairwise, p, shape.nranks, n});
   };
   // NCCL has no LL128 for messages: it starts like LL and moves 120 of 128 bytes of Simple's.
-  if (shape.gpu && protocol == Protocol::ll128)
-    return gpu_us(Protocol::ll, 0) +
-           (gpu_us(Protocol::simple, bytes) - gpu_us(Protocol::simple, 0)) * 128 / 120;
-  if (shape.gpu) return gpu_us(protocol, bytes);
-  return predict_us({.collective = Collective::send_recv,
-                     .algorithm = kPairwise,
-                     .protocol = protocol,
-                     .bytes = bytes,
-                     .chunk_bytes = uint64_t(64) << 10},
-                    shape);
+  if (shape.gpu && protocol == Protocol::ll128) {
+    Prediction time = gpu_time(Protocol::simple, bytes);
+    time.us =
+        gpu_time(Protocol::ll, 0).us + (time.us - gpu_time(Protocol::simple, 0).us) * 128 / 120;
+    return time;
+  }
+  if (shape.gpu) return gpu_time(protocol, bytes);
+  return predict({.collective = Collective::send_recv,
+                  .algorithm = kPairwise,
+                  .protocol = protocol,
+                  .bytes = bytes,
+                  .chunk_bytes = uint64_t(64) << 10},
+                 shape);
 }
 
 int message_threads(uint64_t bytes, Protocol protocol, const CommShape& shape) {
@@ -314,16 +316,19 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
   for (const auto& [key, schedule] : schedules) {
     COLL_TRY(check_self(schedule, shape.rank));
     const Way& way = kWays[key.first];
+    const bool by_window = way.by == By::window;
+    const Prediction time = message_time(schedule.largest, way, shape);
     if (key.first != last)
       plan.ops.push_back({.algorithm = kernels::AlgorithmId::pairwise,
                           .protocol = way.protocol,
                           .collective = Collective::send_recv,
                           .channels = 0,
                           .works = {},
-                          .by_window_kernel = way.by == By::window,
+                          .by_window_kernel = by_window,
                           .by_copies = way.by == By::copy,
                           .threads = message_threads(schedule.largest, way.protocol, shape),
-                          .expected_us = message_us(schedule.largest, way, shape),
+                          .expected_us = time.us,
+                          .expected = detail::expected_of(time, by_window, shape),
                           .why = why_way(way, shape)});
     last = key.first;
     plan.pairs.push_back(std::make_shared<const std::vector<PairStep>>(steps_of(schedule, shape)));

@@ -3,10 +3,11 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "kernels/algo/ids.h"
 #include "kernels/algo/symmetric.h"
+#include "runtime/plan/candidates.h"
 #include "runtime/plan/cost.h"
 #include "runtime/plan/gpu_cost.h"
-#include "runtime/plan/candidates.h"
 
 namespace collctl::runtime {
 namespace {
@@ -31,25 +32,24 @@ bool may_share(const Operation& op, const CommShape& shape, const Choices& choic
          choices.allows(named(op.collective)) && choices.allows(Protocol::simple);
 }
 
-double shared_us(const Operation& op, const CommShape& shape, int channels) {
+Prediction shared_time(const Operation& op, const CommShape& shape, int channels) {
   const uint64_t bytes = detail::bytes_of(op);
   if (shape.gpu)
     return predict_direct(
-               {op.collective, named(op.collective), Protocol::simple, shape.nranks, bytes})
-        .us;
-  return predict_us({.collective = op.collective,
-                     .algorithm = named(op.collective),
-                     .protocol = Protocol::simple,
-                     .bytes = bytes,
-                     .chunk_bytes = std::max<uint64_t>(1, bytes),
-                     .channels = channels,
-                     .shared = true},
-                    shape);
+        {op.collective, named(op.collective), Protocol::simple, shape.nranks, bytes});
+  return predict({.collective = op.collective,
+                  .algorithm = named(op.collective),
+                  .protocol = Protocol::simple,
+                  .bytes = bytes,
+                  .chunk_bytes = std::max<uint64_t>(1, bytes),
+                  .channels = channels,
+                  .shared = true},
+                 shape);
 }
 
 // The staged plan's works, made to share their buffers.
 void share(PlannedOp& planned, const Operation& op, const CommShape& shape, int channels,
-           double us) {
+           const Prediction& time) {
   const std::string next = format("{}/{} {:.1f} us", kernels::name_of(planned.algorithm),
                                   kernels::name_of(planned.protocol), planned.expected_us);
   const kernels::Work first = planned.works.at(0);
@@ -75,8 +75,10 @@ void share(PlannedOp& planned, const Operation& op, const CommShape& shape, int 
   planned.direct = true;
   planned.by_window_kernel = shape.gpu;
   if (shape.gpu) planned.threads = 0;
-  planned.expected_us = us;
-  planned.why = format("direct between the users' windows, model: {:.1f} us, next {}", us, next);
+  planned.expected_us = time.us;
+  planned.expected = detail::expected_of(time, planned.by_window_kernel, shape);
+  planned.why =
+      format("direct between the users' windows, model: {:.1f} us, next {}", time.us, next);
 }
 
 }  // namespace
@@ -92,9 +94,9 @@ Result<Plan> make_shared_plan(std::span<const Operation> operations, const CommS
       // A kernel of GPUs has one work for all of the operation.
       const int most = shape.gpu ? 1 : std::max(1, shape.window_channels);
       const int channels = std::clamp(planned.channels, 1, most);
-      const double us = shared_us(op, shape, channels);
-      if (!choices.algo.empty() || us < planned.expected_us)
-        share(planned, op, shape, channels, us);
+      const Prediction time = shared_time(op, shape, channels);
+      if (!choices.algo.empty() || time.us < planned.expected_us)
+        share(planned, op, shape, channels, time);
     }
     for (const kernels::Work& w : planned.works) pairs_left = pairs_left || w.pairs != nullptr;
   }

@@ -7,7 +7,7 @@ namespace collctl::runtime {
 using kernels::Protocol;
 
 std::vector<WeighedChoice> weigh_on_gpus(const Operation& operation, const CommShape& shape,
-                                      const Choices& choices) {
+                                         const Choices& choices) {
   std::vector<WeighedChoice> ways;
   for (const kernels::AlgorithmRow& row : kernels::algorithms()) {
     if (!choices.allows(row.id) || !serves(row, detail::executed(operation.collective))) continue;
@@ -22,8 +22,8 @@ std::vector<WeighedChoice> weigh_on_gpus(const Operation& operation, const CommS
       for (const detail::PlanCandidate& found : detail::gpu_candidates(operation, shape, one)) {
         way.channels = int(detail::cut_parts(operation.count, found.channels).size());
         way.threads = found.threads;
-        way.us = found.us;
-        way.limited_by = found.limited_by;
+        way.us = found.time.us;
+        way.limited_by = found.time.limited_by;
         ways.push_back(way);
       }
       detail::gpu_refusals(operation, shape, one, [&](const std::string& why) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "kernels/algo/ids.h"
 
 namespace collctl::runtime {
 namespace {

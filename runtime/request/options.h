@@ -22,8 +22,10 @@ struct CommOptions {
   std::string net;             // "", ib, socket or a plugin's name
   std::string p2p;             // "", auto, read, write: before P2P_READ
   double start_timeout_s = 0;  // 0: knob
+  double start_left_s = 0;     // of it when init() is called; 0: all
   double op_timeout_s = 0;
-  std::string task;  // as Bootstrap::Options::task
+  bool count_waits = false;  // for wait_sums(); costs two looks at the clock for each wait
+  std::string task;          // as Bootstrap::Options::task
   // Cancels init, for a reason that the other ranks are told; null: cannot be cancelled.
   std::shared_ptr<base::Cancel> cancel;
   std::function<void()> checks_in;  // as in Bootstrap::Options

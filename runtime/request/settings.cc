@@ -106,6 +106,7 @@ Status read_network(Settings& s, const CommOptions& options) {
 
 Result<Settings> read_settings(const CommOptions& options) {
   Settings s;
+  s.count_waits = options.count_waits;
   COLL_TRY(read_int(KnobId::steps, s.slot_count));
   const bool gpu = options.device >= 0;
   COLL_ASSIGN(

@@ -29,6 +29,7 @@ struct Settings {
   double start_timeout_s = 60, op_timeout_s = 30;
   int64_t spin_us = -1;  // -1: by cores and ranks
   bool inline_blocking = true;
+  bool count_waits = false;
   std::string interfaces, family;  // for find_interfaces
   kernels::Fault fault;
 };

@@ -25,8 +25,10 @@ Bytes reach_of(const TeamSearch& search, std::span<const int> teams) {
     if (teams[r] != teams[size_t(search.rank)]) continue;
     // Places on the bus are a host's own.
     const bool here = peers[r].host_hash == peers[size_t(search.rank)].host_hash;
-    const auto reached =
-        here && search.device ? search.device->reaches(peers[r]) : Result<bool>(true);
+    auto reached = here && search.device ? search.device->reaches(peers[r]) : Result<bool>(true);
+    if (here && search.no_p2p != nullptr)
+      if (std::string why = no_p2p_between(*search.no_p2p, search.rank, int(r)); !why.empty())
+        reached = Error(ErrorCode::unavailable, std::move(why));
     if (!reached) COLL_INFO(init, "No window with rank {} : {}", r, reached.error().message);
     reach.push_back(reached ? 1 : 0);
   }

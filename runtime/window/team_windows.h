@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "runtime/plan/operation.h"
+#include "runtime/plan/plan.h"
 #include "runtime/request/settings.h"
 #include "runtime/window/user_window.h"
 
@@ -16,8 +17,9 @@ struct TeamSearch {
   const std::vector<transport::PeerInfo>* peers = nullptr;  // outlive the windows
   const Settings* settings = nullptr;
   uint64_t comm_hash = 0;
-  transport::DevicePointer device;  // null: CPU ranks
-  Bootstrap* bootstrap = nullptr;   // outlives the windows
+  transport::DevicePointer device;             // null: CPU ranks
+  const std::vector<NoP2p>* no_p2p = nullptr;  // of this rank's host; null: none
+  Bootstrap* bootstrap = nullptr;              // outlives the windows
 };
 // All ranks together. Errors: the exchange itself failed (lost, deadline).
 Result<std::unique_ptr<UserWindows>> make_user_windows(const TeamSearch& search, Deadline deadline);

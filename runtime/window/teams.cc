@@ -62,7 +62,8 @@ uint64_t round_down(uint64_t value, uint64_t grain) {
 }  // namespace
 
 bool pass_descriptors(const transport::PeerInfo& a, const transport::PeerInfo& b) {
-  return a.host_hash == b.host_hash && a.network_namespace == b.network_namespace;
+  return a.host_hash == b.host_hash && a.network_namespace == b.network_namespace &&
+         a.shm_device == b.shm_device;
 }
 
 std::vector<int> window_teams(std::span<const transport::PeerInfo> peers, const Settings& settings,
@@ -84,7 +85,8 @@ std::vector<int> teams_within_reach(std::span<const int> teams, std::span<const 
   std::map<int, std::vector<int>> members;
   for (size_t r = 0; r < teams.size(); ++r) members[teams[r]].push_back(int(r));
   std::vector<int> cut(teams.size());
-  for (const auto& [leader, ranks] : members) {
+  for (const auto& team : members) {
+    const std::vector<int>& ranks = team.second;
     const auto reaches = [&](size_t from, size_t to) {
       const Bytes& row = reach[size_t(ranks[from])];
       return row.size() <= to || row[to] != 0;

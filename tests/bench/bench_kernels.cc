@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "kernels/algo/ids.h"
 #include "kernels/cpu/launch.h"
 #include "kernels/cpu/reduce.h"
 

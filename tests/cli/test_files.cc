@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "base/format.h"
 #include "tests/catch.h"
 #include "tests/cli/run_binary.h"
 
+using collctl::format;
 using nlohmann::json;
 
 namespace {
@@ -60,14 +62,15 @@ TEST_CASE("a measurement as picture and page", "[cli]") {
   CHECK_FALSE(has(svg, "inf"));
   const std::string page = file_content(folder / "r.html");
   good_page(page);
-  CHECK(has(page, "<p class=\"ok\">passed</p>"));
+  CHECK(has(page, "<p class=\"verdict ok\">passed</p>"));
   CHECK(has(page, "<svg"));
   CHECK(has(page, "# Verdict"));
   CHECK(has(page, "float32"));
   CHECK_FALSE(has(page, "\033"));
   // A verdict that is none.
   run_collctl(kTwo + "allreduce -b 8 -e 8 --iters 1 --min-busbw 1000 -o " + folder / "bad.html");
-  CHECK(has(file_content(folder / "bad.html"), "<p class=\"bad\">allreduce 8 B"));
+  CHECK(
+      has(file_content(folder / "bad.html"), "<b class=\"bad\">below-min-busbw</b>allreduce 8 B"));
   // Nothing to draw is no crash.
   CHECK(run_collctl(kTwo + "barrier --iters 1 -o " + folder / "b.svg").code == 0);
   CHECK(has(file_content(folder / "b.svg"), "time, us"));
@@ -104,9 +107,64 @@ TEST_CASE("the other commands write files too", "[cli]") {
     CHECK(has(table[0], rows == "checks" ? "name" : "bytes"));
     const std::string page = file_content(folder / (name + ".html"));
     good_page(page);
-    CHECK(count(page, "<tr>") == entries + 1);
+    // The last table has everything; hosts by checks may stand above it.
+    CHECK(count(page.substr(page.rfind("<table>")), "<tr>") == entries + 1);
   }
   CHECK(has(file_content(folder / "plan.csv"), "expected.time_us"));
+}
+
+TEST_CASE("what monitoring reads, and reports of every kind again", "[cli]") {
+  const TemporaryFolder folder;
+  const struct {
+    std::string name, command, title;
+  } kCases[] = {{"doctor", "doctor", "# collctl doctor"},
+                {"window", kTwo + "window-test --iters 1", "window-test: 2 CPU ranks"},
+                {"rails", "rails --net socket --seconds 0", "rails: 1 host"},
+                {"check", "check --device cpu --level quick --only node", "collctl check, quick"}};
+  for (const auto& [name, command, title] : kCases) {
+    const Ran ran = run_collctl(command + " -o " + folder / (name + ".json") + " -o " +
+                                folder / (name + ".jsonl") + " -o " + folder / (name + ".xml") +
+                                " -o " + folder / (name + ".prom"));
+    INFO(command << "\n" << ran.out << ran.err);
+    REQUIRE((ran.code == 0 || ran.code == 1 || ran.code == 8));
+    const std::string suites = file_content(folder / (name + ".xml"));
+    CHECK(has(suites, "<testsuites name=\"collctl "));
+    CHECK(count(suites, "<testcase ") > 0);
+    const std::string metrics = file_content(folder / (name + ".prom"));
+    CHECK(has(metrics, format("collctl_exit_code{{report=\"{}\"}} {}\n",
+                              name == "window" ? "window-test" : name, ran.code)));
+    // The file and its lines are the same report, and end as the run did.
+    const Ran again = run_collctl("report " + folder / (name + ".json"));
+    INFO(again.out << again.err);
+    CHECK(again.code == ran.code);
+    CHECK(has(again.out, title));
+    const Ran lines = run_collctl("report " + folder / (name + ".jsonl"));
+    INFO(lines.err);
+    CHECK(lines.code == ran.code);
+    CHECK(lines.out == again.out);
+    const Ran page = run_collctl("report --exit-zero " + folder / (name + ".json") + " -o " +
+                                 folder / (name + ".html"));
+    CHECK(page.code == 0);
+    good_page(file_content(folder / (name + ".html")));
+    // Nothing has changed.
+    const std::string two = folder / (name + ".json") + " " + folder / (name + ".json");
+    CHECK(run_collctl("report --diff " + two).code == 0);
+    CHECK(run_collctl("report " + two).code == ran.code);
+  }
+  CHECK(run_collctl("report --diff " + folder / "rails.json").code == 2);
+}
+
+TEST_CASE("what has no table of its own is reported as lists", "[cli]") {
+  const TemporaryFolder folder;
+  shell("{} topo --json > " + folder / "topo.json");
+  const Ran topo = run_collctl("report " + folder / "topo.json");
+  CHECK(topo.code == 0);
+  CHECK(has(topo.out, "# cpus\n"));
+  CHECK(run_collctl("run -n 2 -o " + folder / "run.json" + " -- sh -c 'exit $((RANK * 3))'").code ==
+        3);
+  const Ran program = run_collctl("report " + folder / "run.json");
+  CHECK(program.code == 3);
+  CHECK(has(program.out, "# ranks\n"));
 }
 
 TEST_CASE("- is a standard stream", "[cli]") {

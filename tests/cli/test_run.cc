@@ -214,7 +214,8 @@ TEST_CASE("the table fits the width there is, unless --wide", "[cli]") {
   const Ran usual = run_collctl(job);
   CHECK(widest_row(usual.out) <= 100);
   CHECK(has(usual.out,
-            "# Columns left out     : type float32, redop sum, root -1, algbw, channels (--wide"));
+            "# Columns left out     : type float32, redop sum, root -1, algbw, channels, count "
+            "(see --wide"));
   const Ran narrow = run_collctl(job, "COLUMNS=70");
   CHECK(widest_row(narrow.out) <= 70);
   CHECK(has(narrow.out, "busbw"));

@@ -97,7 +97,7 @@ TEST_CASE("help goes to standard output and ends well", "[cli]") {
 TEST_CASE("help fits on a screen, and has the rest by topic", "[cli]") {
   for (const char* command :
        {"", "run", "allreduce", "broadcast", "barrier", "window-test", "rails", "topo", "plan",
-        "report", "doctor", "env", "version", "completion", "man"}) {
+        "report", "doctor", "env", "version", "token", "completion", "man"}) {
     const std::string text = run_collctl(std::string(command) + " --help").out;
     INFO(text);
     CHECK(std::count(text.begin(), text.end(), '\n') <= 40);
@@ -162,8 +162,9 @@ TEST_CASE("env says what is in force and why", "[cli]") {
   CHECK(knobs.count("COLLCTL_FAULT") == 0);
 
   // NVLS is chosen by nothing here, and an empty variable is none.
-  const std::string some = "NCCL_NVLS_ENABLE=1 NCCL_DEBUG=INFO NCCL_ALGO=tree COLLCTL_ALGO=ring "
-                           "NCCL_LAUNCH_MODE=GROUP NCCL_PROTO=";
+  const std::string some =
+      "NCCL_NVLS_ENABLE=1 NCCL_DEBUG=INFO NCCL_ALGO=tree COLLCTL_ALGO=ring "
+      "NCCL_LAUNCH_MODE=GROUP NCCL_PROTO=";
   const json nccl = json::parse(run_collctl("env --json", some).out)["nccl_variables"];
   CHECK(nccl["honoured"] == json::array({"NCCL_DEBUG"}));
   CHECK(nccl["overridden"] == json::array({"NCCL_ALGO"}));
@@ -171,8 +172,9 @@ TEST_CASE("env says what is in force and why", "[cli]") {
   const std::string shown = run_collctl("env", some).out;
   CHECK(has(shown, "\n# set and honoured: NCCL_DEBUG\n"));
   CHECK(has(shown, "\n# set, but ours is set as well and counts: NCCL_ALGO\n"));
-  CHECK(has(shown, "# set and without effect here (only --vs nccl hands them to NCCL): "
-                   "NCCL_LAUNCH_MODE, NCCL_NVLS_ENABLE\n"));
+  CHECK(has(shown,
+            "# set and without effect here (only --vs nccl hands them to NCCL): "
+            "NCCL_LAUNCH_MODE, NCCL_NVLS_ENABLE\n"));
   CHECK_FALSE(has(plain.out, "# set"));
 
   const Ran text = run_collctl("env", "COLLCTL_TOKEN=sesame COLLCTL_STEPS=4");
@@ -196,7 +198,7 @@ TEST_CASE("version", "[cli]") {
   const json version = json::parse(run_collctl("version --json").out);
   CHECK(version["schema"] == "collctl.version/1");
   CHECK(version["version"] == collctl::base::kVersion);
-  CHECK(version["protocol"] == 1);
+  CHECK(version["protocol"] == 2);
   const Ran text = run_collctl("version");
   CHECK(text.out.find(format("collctl {}", collctl::base::kVersion)) == 0);
   for (const char* spelling : {"--version", "-V"}) CHECK(run_collctl(spelling).out == text.out);

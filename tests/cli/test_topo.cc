@@ -26,16 +26,17 @@ TEST_CASE("topo prints the machine as a tree, and the matrix on demand") {
   CHECK(tree.out == expected);
   const Ran matrix = run_collctl("topo --matrix --from " + path);
   // 18 x 20.6; GPU 1 sends through GPU 0, which is below one switch with the NIC.
-  CHECK(matrix.out == expected +
-                          "\n"
-                          "GB/s   GPU/0    GPU/1    NET/0\n"
-                          "GPU/0  -        NVL 371  PIX 48\n"
-                          "GPU/1  NVL 371  -        PXN 48\n"
-                          "\n"
-                          "NVL  NVLink or xGMI, also through NVSwitches\n"
-                          "PIX  at most one PCI switch\n"
-                          "PXN  NVLink to the GPU next to the NIC, then PCI\n"
-                          "GB/s less protocol, by NCCL: 18 NVLinks 370.8 of 450; PCIe gen5 x16 48 of 63\n");
+  CHECK(matrix.out ==
+        expected +
+            "\n"
+            "GB/s   GPU/0    GPU/1    NET/0\n"
+            "GPU/0  -        NVL 371  PIX 48\n"
+            "GPU/1  NVL 371  -        PXN 48\n"
+            "\n"
+            "NVL  NVLink or xGMI, also through NVSwitches\n"
+            "PIX  at most one PCI switch\n"
+            "PXN  NVLink to the GPU next to the NIC, then PCI\n"
+            "GB/s less protocol, by NCCL: 18 NVLinks 370.8 of 450; PCIe gen5 x16 48 of 63\n");
 }
 
 TEST_CASE("topo --json says everything, with reasons") {
@@ -78,7 +79,7 @@ TEST_CASE("topo --xml writes a file that reads the same") {
   CHECK(ran.out.empty());
   CHECK(run_collctl("topo --from " + to + " --xml " + again).code == 0);
   CHECK(file_content(to) == file_content(again));
-  CHECK(file_content(to) == kPair);  // the input is written as the field writes
+  CHECK(file_content(to) == kPair);  // the input is written as NCCL writes
   CHECK(run_collctl("topo --from " + from + " --xml " + folder.path() + "/no/x.xml").code == 3);
 }
 

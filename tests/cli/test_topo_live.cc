@@ -59,7 +59,7 @@ TEST_CASE("eight GPUs of NVML on NVSwitches; a link that is down; DMA-BUF by CUD
   CHECK(has_finding(all, "does not let some GPUs access each other's memory"));
 }
 
-TEST_CASE("older GPUs: at most 12 links, asked by their state; straight to each other") {
+TEST_CASE("older GPUs: at most 12 links, asked by their state; direct to each other") {
   const json all = live("FAKE_NVML=2:86:30:pair FAKE_CUDA=2");
   REQUIRE(all["gpus"].size() == 2);
   CHECK(all["gpus"][0]["nvlinks"] == 12);

@@ -44,7 +44,11 @@ const Case kCases[] = {
     {"window-test --algo ring",
      "window-test: window-test has no option --algo; it belongs to collctl run <collective>"},
     {"run -n 2 window-test --algo ring", "--algo has no meaning for window-test"},
-    {"window-test -n 2 -o w.pdf", "--output w.pdf: expected a name that ends in .json, .jsonl, .csv, .html or .svg"},
+    {"window-test -n 2 -o w.pdf",
+     "--output w.pdf: expected a name that ends in .json, .jsonl, .csv, .html, .svg, .xml or "
+     ".prom"},
+    {"report --diff one.json", "report --diff compares two files: expected OLD NEW"},
+    {"check --soak 2x", "--soak: '2x' is no duration: expected 90s, 15m, 2h or 1h30m"},
     {"run widow-test", "run: unknown collective 'widow-test'; did you mean window-test?"},
     {"allreduce --itres 5", "allreduce: unknown option --itres; did you mean --iters?"},
     {"allreduce -b 2M -e 1M",
@@ -78,6 +82,31 @@ TEST_CASE("wrong input is one line and exit code 2", "[cli]") {
     CHECK(ran.code == 2);
     if (std::string(wrong.arguments).find("--json") == std::string::npos) CHECK(ran.out == "");
     CHECK(ran.err == format("collctl: error: {}\n", wrong.sentence));
+  }
+}
+
+TEST_CASE("-o takes the endings that its help names", "[cli]") {
+  const std::pair<const char*, const char*> kCommands[] = {{"allreduce", "allreduce"},
+                                                           {"window-test", "window-test"},
+                                                           {"rails", "rails"},
+                                                           {"doctor", "doctor"},
+                                                           {"check", "check"},
+                                                           {"plan", "plan --from x.xml"},
+                                                           {"allreduce", "run allreduce"},
+                                                           {"window-test", "run window-test"},
+                                                           {"rails", "run rails"}};
+  for (const auto& [name, command] : kCommands) {
+    const Ran help = run_collctl(std::string(name) + " --help output");
+    const std::string line = help.out.substr(help.out.find("--output FILE"), 90);
+    for (const char* ending :
+         {".json", ".jsonl", ".csv", ".html", ".svg", ".xml", ".prom", ".pdf"}) {
+      INFO(command << " " << ending << ": " << line);
+      const bool named = line.find(format("{} ", ending)) != std::string::npos ||
+                         line.find(format("{},", ending)) != std::string::npos;
+      const Ran ran = run_collctl(format("{} -o no/such/folder/x{}", command, ending));
+      CHECK(ran.code != 0);
+      CHECK((ran.err.find("expected a name that ends in") == std::string::npos) == named);
+    }
   }
 }
 

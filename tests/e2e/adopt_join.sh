@@ -12,7 +12,7 @@ joined=()
 start() { # node, VAR=VALUE..., command
   local node=$1
   shift
-  rig_node "$node" timeout -k 5 180 env COLLCTL_TOKEN=open "$@" </dev/null >>"$out" 2>>"$err" &
+  rig_node "$node" timeout -k 5 180 env COLLCTL_TOKEN=a-token-of-the-tests "$@" </dev/null >>"$out" 2>>"$err" &
   joined+=($!)
 }
 end_all() {
@@ -25,6 +25,13 @@ end_all() {
   joined=()
 }
 ends_with() { end_all; [ "$codes" = "$1" ] || fail "exit codes are '$codes', expected '$1'"; }
+await_text() { # one that comes within a minute
+  for _ in $(seq 600); do
+    grep -q "$1" "$err" && return
+    sleep 0.1
+  done
+  fail "nothing says '$1'"
+}
 bench=(allreduce -b 8 -e 64K -f 8 --json)
 
 case_is "--join from two hosts"
@@ -32,7 +39,7 @@ for r in 3 1 2 0; do start $((r % 2 + 1)) "$collctl" run --join "$root" --rank $
 ends_with "0 0 0 0 "
 good_report 4 2
 
-case_is "buffers in windows: a team on each host, the ordinary way between them"
+case_is "buffers in windows: a team on each host, the staged path between them"
 for r in 3 1 2 0; do start $((r % 2 + 1)) "$collctl" run --join "$root" --rank $r --size 4 "${bench[@]}" --window; done
 ends_with "0 0 0 0 "
 good_report 4 2
@@ -101,6 +108,18 @@ for victim in 0 1 2; do
   has_err "hint: choose one with COLLCTL_SOCKET_IFNAME"
 done
 
+case_is "a rank that arrives once another has declined is told by rank 0, which had checked in"
+began=$SECONDS
+start 1 COLLCTL_DEBUG=INFO COLLCTL_DEBUG_SUBSYS=BOOTSTRAP "$collctl" run --join "$root" --rank 0 --size 3 --start-timeout 170 "${bench[@]}"
+await_text "rank 0 of 3 has checked in"
+start 2 COLLCTL_SOCKET_IFNAME==nosuch "$collctl" run --join "$root" --rank 1 --size 3 --start-timeout 170 "${bench[@]}"
+await_text "rank 1 has declined"
+start 1 "$collctl" run --join "$root" --rank 2 --size 3 --start-timeout 170 "${bench[@]}"
+ends_with "3 3 3 "
+[ $((SECONDS - began)) -lt 100 ] || fail "it took $((SECONDS - began)) s"
+[ "$(grep -c "error: .*rank 1 (host node02) could not start: .*nosuch" "$err")" = 2 ] ||
+  fail "the two others do not say what rank 1 lacks"
+
 case_is "options that one rank cannot carry out are its reason, too"
 began=$SECONDS
 start 1 "$collctl" run --join "$root" --rank 0 --size 2 --start-timeout 170 "${bench[@]}"
@@ -124,7 +143,7 @@ done
 
 # The victim is interrupted once two ranks wait for the third; both end with its signal, and say so.
 for victim in 0 1; do
-  case_is "rank $victim interrupted while the ranks meet: all end at once and say why"
+  case_is "rank $victim interrupted while the ranks connect: all end at once and say why"
   for r in 1 0; do
     start $((r + 1)) COLLCTL_DEBUG=INFO COLLCTL_DEBUG_SUBSYS=BOOTSTRAP COLLCTL_RANK=$r COLLCTL_SIZE=3 "COLLCTL_COMM_ID=$root" \
       "$work/rank" allreduce --start-timeout 170
@@ -142,7 +161,7 @@ for victim in 0 1; do
   has_err "rank $victim aborted: ended by SIGINT"
 done
 
-case_is "interrupted before there is anybody to meet"
+case_is "interrupted before there is anybody to connect to"
 start 2 "$work/rank" run --join "$root" --rank 1 --size 2 --start-timeout 170 "${bench[@]}"
 for _ in $(seq 900); do  # until it listens to signals
   caught=$(rig_node 2 sed -n 's/SigCgt:[[:space:]]*//p' "/proc/$(cat "$work"/pid.* 2>/dev/null)/status" 2>/dev/null)
@@ -164,7 +183,7 @@ grep -qE 'rank 1 .*(twice|already|two)|rank 1 (checked|came)' "$err" || fail "ra
 
 case_is "another token is sent away"
 start 1 "$collctl" run --join "$root" --rank 0 --size 2 --start-timeout 6 "${bench[@]}"
-start 2 COLLCTL_TOKEN=other "$collctl" run --join "$root" --rank 1 --size 2 --start-timeout 6 "${bench[@]}"
+start 2 COLLCTL_TOKEN=another-token-of-them "$collctl" run --join "$root" --rank 1 --size 2 --start-timeout 6 "${bench[@]}"
 end_all
 case $codes in *0*) fail "a rank ended well: $codes" ;; esac
 

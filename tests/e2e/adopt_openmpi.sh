@@ -69,7 +69,7 @@ mpirun 1 env "COLLCTL_COMM_ID=$(rig_address 1):29511" "$work/rank" allreduce -b 
 codes_are 2 2
 has_err "COLLCTL_TOKEN"
 case_is "a fixed address and a token"
-mpirun 1 env "COLLCTL_COMM_ID=$(rig_address 1):29511" COLLCTL_TOKEN=t "$work/rank" allreduce -b 8 -e 1K --json
+mpirun 1 env "COLLCTL_COMM_ID=$(rig_address 1):29511" COLLCTL_TOKEN=a-token-of-the-tests "$work/rank" allreduce -b 8 -e 1K --json
 codes_are 2 0
 good_report 2 2
 finish

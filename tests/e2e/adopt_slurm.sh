@@ -90,7 +90,7 @@ slurm_runs srun -N2 -n4 "$work/rank" allreduce -b 8 -e 8
 codes_are 4 2
 has_err "srun --mpi=pmi2"
 rm -f "$work"/code.*
-slurm_runs env "COLLCTL_COMM_ID=$(rig_address 1):29512" COLLCTL_TOKEN=t srun -w 'node[01-02]' -N2 -n4 \
+slurm_runs env "COLLCTL_COMM_ID=$(rig_address 1):29512" COLLCTL_TOKEN=a-token-of-the-tests srun -w 'node[01-02]' -N2 -n4 \
   "$work/rank" allreduce -b 8 -e 4K --json
 codes_are 4 0
 good_report 4 2

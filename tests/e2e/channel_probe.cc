@@ -5,7 +5,7 @@
 //     --client auto|libssh2|openssh  --known-hosts strict|accept-new|off  --config F  --user U
 //     --port P
 //     --key F  --jump J  --timeout S  --send N (bytes to standard input)  --hold (do not end it)
-//     --limit S (gives up, exit 9)  --ask
+//     --limit S (fails, exit 9)  --ask
 //   channel_probe --listen PORT [TEXT]   accepts connections, sends TEXT, stays silent
 // Exit code: 0 all ended without error, 1 not so, 2 usage.
 #include <sys/socket.h>

@@ -45,7 +45,7 @@ run_it() {
   sed "s/\\b$(hostname)\\b/node01/g; s/\\(node0*\\([0-9]*\\).*\\)127\.0\.0\.1:1:/\\110.83.0.\\2:22:/; s/ *$//" "$work/raw" >"$out"
 }
 
-# The shape of a line: of a table's row its size and count, of other lines the first words, or all where it is neither a
+# The shape of a line: of a table's row its size, of other lines the first words, or all where it is neither a
 # comment nor has a figure. (Tables leave out columns that say the same in every row.)
 shape() {
   local words
@@ -53,7 +53,7 @@ shape() {
   if [ ${#words[@]} = 0 ]; then
     echo ""
   elif [[ ${words[0]} =~ ^[0-9.]+$ ]]; then
-    echo "row ${words[*]:0:2}"
+    echo "row ${words[0]}"
   elif [[ $1 == *" : "* ]]; then
     echo "${words[*]}" | sed 's/ : .*//'
   elif [[ $1 == "#"* || $1 =~ [0-9] ]]; then
@@ -112,7 +112,7 @@ try() { # KIND COMMAND, then $pasted
     console | judges) run_it "$command" ;;
     hosts)
       expected=4
-      run_it "$(sed -E "s|^collctl [a-z-]+|& --ssh-config $work/refusing|" <<<"$command")"
+      run_it "$(sed -E "s|^collctl [a-z-]+|& --ssh-config $work/refusing|; s|--soak [0-9a-z]+|--soak 1s|" <<<"$command")"
       grep -q "connection refused" "$out" || { fail "no host is said to refuse"; show; }
       ;;
     gpus | other)
@@ -219,7 +219,7 @@ for page in README.md docs/*.md; do
   fi
 done
 # Sources that are named are there.
-for page in README.md ARCHITECTURE.md DECISIONS.md docs/*.md; do
+for page in README.md ARCHITECTURE.md CONTRIBUTING.md DECISIONS.md docs/*.md; do
   where=$page
   while read -r path; do
     compgen -G "${path%\*}*" >/dev/null || fail "there is no $path"

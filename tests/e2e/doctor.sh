@@ -160,6 +160,7 @@ if case_is "few processes may be started"; then
   has_out '^FAIL nproc: node01: [0-9]+ of the 30 processes and threads that this user may have are in use'
   has_out 'ulimit -u'
   rig_sshd_reset 1
+  rig_node 1 rm -rf "$rig_home/of-tester"  # root runs nothing out of another user's folder
   doctor -H root@node01,tester@node02 --remote-path '~/of-tester/collctl'
   is_code 0
 fi

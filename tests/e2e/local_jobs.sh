@@ -3,26 +3,8 @@
 # left behind. Usage: local_jobs.sh PATH/collctl. Every case says what it expected; exit 1 when one
 # failed.
 set -u
-export CUDA_VISIBLE_DEVICES=-1  # CPU ranks, on machines with GPUs as well
-collctl=$(realpath "$1")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failures=0
-out=$work/out err=$work/err
-
-say() { printf '%s\n' "$*"; }
-fail() {
-  say "FAILED: $case: $*"
-  sed 's/^/    out: /' "$out" | head -20
-  sed 's/^/    err: /' "$err" | head -20
-  failures=$((failures + 1))
-}
-case_is() { case=$1; say "- $case"; }
-run() { timeout -k 5 240 "$collctl" "$@" >"$out" 2>"$err" </dev/null; rc=$?; }
-is_code() { [ "$rc" = "$1" ] || fail "exit code $rc, expected $1"; }
+. "$(dirname "$0")/local_common.sh"
 is_out() { [ "$(cat "$out")" = "$1" ] || fail "standard output is not '$1'"; }
-has_err() { grep -qF -- "$1" "$err" || fail "standard error lacks '$1'"; }
-has_out() { grep -qF -- "$1" "$out" || fail "standard output lacks '$1'"; }
 # Starts in the background; $launcher is its pid.
 # A shell without job control starts background jobs with SIGINT ignored, which a job respects.
 begin() { env --default-signal=INT "$collctl" "$@" >"$out" 2>"$err" </dev/null & launcher=$!; }

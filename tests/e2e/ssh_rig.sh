@@ -102,7 +102,7 @@ rig_write_node() {
   local i=$1 name dir
   name=$(rig_name "$i") dir=$rig/$(rig_name "$i")
   mkdir -p "$dir/home/.ssh"
-  chmod 777 "$dir/home"
+  chmod 1777 "$dir/home"
   mkfifo "$dir/go"
   ssh-keygen -q -t ed25519 -N '' -C "$name" -f "$dir/host_key"
   cat >"$dir/network" <<NET

@@ -124,10 +124,39 @@ if case_is "a host's own topology file is wrong"; then
   nothing_left
 fi
 
-if case_is "what is about one machine is refused with hosts"; then
-  topo -H node01 --matrix
+if case_is "an inventory: a file of each host, pictures, a matrix; what has changed since"; then
+  topo -H "$all" --save "$rig/golden" -o "$rig/golden/%h.svg" --matrix
+  is_code 1 # node03 is not as the others
+  for host in node01 node04; do
+    grep -q '<system' "$rig/golden/$host.xml" || fail "no topology file of $host"
+    grep -q '</svg>' "$rig/golden/$host.svg" || fail "no picture of $host"
+  done
+  has_out '^# node01:$'
+  topo -H "$all" --diff "$rig/golden"
+  is_code 0
+  machine 8 2 >"$rig/two.xml"
+  topo -H "$all" --diff "$rig/golden" --json
+  is_code 1
+  holds '[h["status"] for h in r["hosts"]] == ["pass", "fail", "pass", "pass"]'
+  holds 'any("x8" in d or "8" in d for d in r["hosts"][1]["differences"])'
+  machine 16 2 >"$rig/two.xml"
+  # One machine as it should be: serial numbers do not count. And a host without a file is not tested.
+  topo -H node01,node02 --diff "$rig/golden/node01.xml"
+  is_code 0
+  topo -H node01,node03 --diff "$rig/golden/node01.xml"
+  is_code 1
+  rm "$rig/golden/node03.xml"
+  topo -H "$all" --diff "$rig/golden"
+  is_code 8
+  topo -H node01 -o "$rig/all.svg"
   is_code 2
-  grep -q 'topo: -H excludes --matrix' "$err" || fail "standard error does not say so"
+  nothing_left
+fi
+
+if case_is "what is about one machine is refused with hosts"; then
+  topo -H node01 --graph
+  is_code 2
+  grep -q 'topo: -H excludes --graph' "$err" || fail "standard error does not say so"
 fi
 
 if [ $failures -gt 0 ]; then

@@ -4,25 +4,8 @@
 # measurements whose buffers lie in windows (--window). Usage:
 # window_test.sh PATH/collctl. Every case says what it expected; exit 1 when one failed.
 set -u
-export CUDA_VISIBLE_DEVICES=-1  # CPU ranks, on machines with GPUs as well
-collctl=$(realpath "$1")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failures=0
-out=$work/out err=$work/err
-
-say() { printf '%s\n' "$*"; }
-fail() {
-  say "FAILED: $case: $*"
-  sed 's/^/    out: /' "$out" | head -40
-  sed 's/^/    err: /' "$err" | head -20
-  failures=$((failures + 1))
-}
-case_is() { case=$1; say "- $case"; }
-run() { timeout -k 5 300 "$collctl" "$@" >"$out" 2>"$err" </dev/null; rc=$?; }
-is_code() { [ "$rc" = "$1" ] || fail "exit code $rc, expected $1"; }
-has_err() { grep -qF -- "$1" "$err" || fail "standard error lacks '$1'"; }
-has_out() { grep -qF -- "$1" "$out" || fail "standard output lacks '$1'"; }
+. "$(dirname "$0")/local_common.sh"
+patience=300
 lacks_out() { ! grep -qF -- "$1" "$out" || fail "standard output has '$1'"; }
 # Starts a job of three, kills its second rank when the job has said the words: code 5, and the rank is named.
 kill_second() {
@@ -43,7 +26,17 @@ kill_second() {
   is_code 5
   has_err "rank 1 (pid $victim"
 }
-shm_before=$(ls /dev/shm 2>/dev/null | grep ^collctl)
+# What jobs have in /dev/shm; of the folder of sockets, which jobs that run beside this one share, what nobody alive made.
+in_shm() {
+  local path pid
+  ls /dev/shm 2>/dev/null | grep ^collctl | grep -vx "collctl-$(id -u)"
+  for path in "/dev/shm/collctl-$(id -u)"/*; do
+    [ -e "$path" ] || continue
+    pid=${path##*/} pid=${pid#*-} pid=${pid%%-*}
+    kill -0 "$pid" 2>/dev/null || echo "$path"
+  done
+}
+shm_before=$(in_shm)
 
 for ranks in 2 4 7; do
   case_is "$ranks ranks as processes"
@@ -217,6 +210,6 @@ case_is "a rank killed while buffers lie in windows"
 kill_second "# windows" run -n 3 allreduce --window --algo two-shot -b 1M -e 1M --iters 1000000 --check 0
 
 case="afterwards"
-[ "$(ls /dev/shm 2>/dev/null | grep ^collctl)" = "$shm_before" ] || fail "/dev/shm is not as before"
+[ "$(in_shm)" = "$shm_before" ] || fail "/dev/shm is not as before"
 [ $failures = 0 ] || { say "$failures failed"; exit 1; }
 say "all passed"

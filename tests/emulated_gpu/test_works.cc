@@ -94,7 +94,7 @@ std::string check(const World& world, const std::vector<std::unique_ptr<Ranks>>&
   for (int r = 0; r < world.shape.nranks; ++r)
     for (int c = 0; c < world.shape.channels; ++c)
       if (const Report& report = world.report(r, c); report.code != ReportCode::none)
-        return "rank " + std::to_string(r) + " channel " + std::to_string(c) + " gave up: code " +
+        return "rank " + std::to_string(r) + " channel " + std::to_string(c) + " aborted: code " +
                std::to_string(int(report.code)) + ", of rank " + std::to_string(report.peer) +
                " step " + std::to_string(report.step);
   for (const auto& ranks : all)

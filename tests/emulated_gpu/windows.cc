@@ -178,7 +178,7 @@ std::string Windows::finish() {
   for (int r = 0; r < nranks && wrong.empty(); ++r) {
     const Report& report = reports_[size_t(r)];
     if (report.code != ReportCode::none)
-      wrong = "rank " + std::to_string(r) + " gave up: code " + std::to_string(int(report.code)) +
+      wrong = "rank " + std::to_string(r) + " aborted: code " + std::to_string(int(report.code)) +
               ", of rank " + std::to_string(report.peer) + " seen " + std::to_string(report.seen) +
               " wanted " + std::to_string(report.wanted);
   }

@@ -42,7 +42,7 @@ class Windows {
   std::string launch(const WindowCase& c, int without = -1);
   // Runs what is queued, and compares. Empty, or what is wrong.
   std::string finish();
-  // Likewise, without a look at results: of ranks that give up.
+  // Likewise, without a look at results: of ranks that abort.
   std::string finish_anyhow();
   const Report& report(int rank) const { return reports_[size_t(rank)]; }
   bool aborted() const { return abort_word_ != 0; }

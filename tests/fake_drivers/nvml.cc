@@ -71,6 +71,16 @@ struct FabricInfo {  // version 2
   unsigned health;
 };
 
+std::map<std::pair<uintptr_t, std::string>, uint64_t>& counted() {
+  static std::map<std::pair<uintptr_t, std::string>, uint64_t> all;
+  return all;
+}
+uint64_t counter_of(void* device, const std::string& name) {
+  const std::lock_guard lock(throttle_mutex);
+  const auto found = counted().find({reinterpret_cast<uintptr_t>(device) - 1, name});
+  return found == counted().end() ? 0 : found->second;
+}
+
 // A device is its index plus one, as a pointer.
 uintptr_t index_of(void* device) {
   return reinterpret_cast<uintptr_t>(device) - 1;
@@ -105,9 +115,55 @@ void clear_fabric() {
   std::erase_if(throttled(), [](const auto& entry) { return entry.second.masks.empty(); });
 }
 
+void set_counter(unsigned gpu, const std::string& name, uint64_t value) {
+  const std::lock_guard lock(throttle_mutex);
+  counted()[{gpu, name}] = value;
+}
+
 }  // namespace fake_nvml
 
 extern "C" {
+
+int nvmlDeviceGetTotalEccErrors(void* device, int kind, int counter, unsigned long long* errors) {
+  if (kind > 1 || counter != 0) return kInvalid;
+  *errors = counter_of(device, kind == 0 ? "ecc_corrected" : "ecc_uncorrected");
+  return kOk;
+}
+int nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncorrected,
+                              unsigned* pending, unsigned* failed) {
+  *corrected = unsigned(counter_of(device, "rows_remapped_corrected"));
+  *uncorrected = unsigned(counter_of(device, "rows_remapped_uncorrected"));
+  *pending = unsigned(counter_of(device, "rows_remap_pending"));
+  *failed = unsigned(counter_of(device, "rows_remap_failed"));
+  return kOk;
+}
+// Not for compute capability 9.0 and later, as links' states; there all links have one sum.
+int nvmlDeviceGetNvLinkErrorCounter(void* device, unsigned link, int which,
+                                    unsigned long long* errors) {
+  if (world().sm >= 90) return kNotSupported;
+  if (int(link) >= world().links || which > 3) return kInvalid;
+  constexpr const char* kNames[] = {"replay", "recovery", "crc_flit", "crc_data"};
+  *errors = counter_of(device, "nvlink " + std::to_string(link) + " " + kNames[which]);
+  return kOk;
+}
+int nvmlDeviceGetPcieReplayCounter(void* device, unsigned* replays) {
+  *replays = unsigned(counter_of(device, "pcie_replays"));
+  return kOk;
+}
+struct Violation {
+  unsigned long long reference_us, violated_ns;
+};
+int nvmlDeviceGetViolationStatus(void* device, int policy, Violation* violation) {
+  const char* name = policy == 0   ? "throttled_power_ns"
+                     : policy == 1 ? "throttled_thermal_ns"
+                     : policy == 3 ? "throttled_board_ns"
+                     : policy == 5 ? "throttled_reliability_ns"
+                                   : nullptr;
+  if (name == nullptr) return kNotSupported;
+  violation->reference_us = 1;
+  violation->violated_ns = counter_of(device, name);
+  return kOk;
+}
 
 int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** device) {
   if (opened == 0) return kNotInitialised;
@@ -222,7 +278,13 @@ int nvmlDeviceGetFieldValues(void* device, int count, FieldValue* values) {
       value.value = 1;
     else if (value.field == 172)
       value.value = 44712;
-    else
+    else if (value.field == 38 || value.field == 45 || value.field == 52 || value.field == 59) {
+      value.type = 3;  // of 64 bits
+      value.value = counter_of(device, value.field == 38   ? "nvlinks crc_flit"
+                                       : value.field == 45 ? "nvlinks crc_data"
+                                       : value.field == 52 ? "nvlinks replay"
+                                                           : "nvlinks recovery");
+    } else
       value.result = kNotSupported;
   }
   return kOk;

@@ -16,4 +16,8 @@ void set_throttle(const std::string& bus_id, std::vector<uint64_t> masks);
 void set_fabric(const std::string& bus_id, uint8_t cluster, uint32_t clique);
 void clear_fabric();
 
+// What a GPU by index (FAKE_NVML) has counted, by the product's words for it ("ecc_corrected",
+// "nvlink 3 replay", "throttled_thermal_ns"); what was never set is 0.
+void set_counter(unsigned gpu, const std::string& name, uint64_t value);
+
 }  // namespace fake_nvml

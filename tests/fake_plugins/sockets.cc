@@ -105,7 +105,7 @@ NetPluginCode take_messages(Connection& c) {
     std::memcpy(&header, c.in.data() + at, sizeof header);
     if (c.in.size() - at - sizeof header < header.bytes) break;
     if (c.pending.empty() || header.bytes > c.pending.front()->bytes)
-      return refuse(5, "a message came that there is no room for");
+      return refuse(5, "a message arrived that there is no room for");
     Request* r = c.pending.front();
     c.pending.pop_front();
     const uint8_t* from = c.in.data() + at + sizeof header;

@@ -67,7 +67,7 @@ int poll(ibv_cq* base, int wanted, ibv_wc* out) {
 
 // With completions waiting no event comes for them: the caller has to poll once more.
 int request_notify(ibv_cq* base, int solicited_only) {
-  if (const int wish = refused("ibv_req_notify_cq"); wish != 0) return wish;
+  if (const int error = refused("ibv_req_notify_cq"); error != 0) return error;
   if (!ours(base->context, "ibv_req_notify_cq")) return EPERM;
   CompletionQueue& queue = row(reinterpret_cast<Queue*>(base)->index);
   Locked hold(queue.lock);
@@ -132,7 +132,8 @@ using namespace fake_verbs;
 extern "C" {
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
-  if (const int wish = refused("ibv_create_comp_channel"); wish != 0) return errno = wish, nullptr;
+  if (const int error = refused("ibv_create_comp_channel"); error != 0)
+    return errno = error, nullptr;
   if (!ours(context, "ibv_create_comp_channel")) return errno = EPERM, nullptr;
   int ends[2];
   if (!make_pipe(ends)) return nullptr;
@@ -159,7 +160,7 @@ int ibv_destroy_comp_channel(ibv_comp_channel* base) {
 
 ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context,
                       ibv_comp_channel* channel, int vector) {
-  if (const int wish = refused("ibv_create_cq"); wish != 0) return errno = wish, nullptr;
+  if (const int error = refused("ibv_create_cq"); error != 0) return errno = error, nullptr;
   if (!ours(context, "ibv_create_cq")) return errno = EPERM, nullptr;
   const Device& device = world().devices[context_of(context)->device];
   if (entries < 1 || entries > device.max_entries || vector < 0 ||

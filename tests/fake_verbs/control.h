@@ -12,7 +12,7 @@
 //   taken
 //                            by the process that makes the world
 //   FAKE_VERBS_LATE=1        posts are never carried out by the posting thread
-//   FAKE_VERBS_STAGED=1      nothing is copied straight into another process's memory
+//   FAKE_VERBS_STAGED=1      nothing is copied directly into another process's memory
 //   FAKE_VERBS_HOLD_US=N     Setup::hold_us
 // Threads: any. Functions that name a device take "*" for every device of every host.
 #pragma once

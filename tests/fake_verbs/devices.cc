@@ -80,7 +80,7 @@ using namespace fake_verbs;
 extern "C" {
 
 ibv_device** ibv_get_device_list(int* count) {
-  if (const int wish = refused("ibv_get_device_list"); wish != 0) return errno = wish, nullptr;
+  if (const int error = refused("ibv_get_device_list"); error != 0) return errno = error, nullptr;
   std::lock_guard hold(devices_mutex);
   World& w = world();
   auto** list = new ibv_device* [kDevices + 1] {};
@@ -109,7 +109,7 @@ int ibv_get_device_index(ibv_device* device) {
 }
 
 ibv_context* ibv_open_device(ibv_device* device) {
-  if (const int wish = refused("ibv_open_device"); wish != 0) return errno = wish, nullptr;
+  if (const int error = refused("ibv_open_device"); error != 0) return errno = error, nullptr;
   const int index = index_of(device);
   const Device& facts = world().devices[index];
   if (!facts.opens || facts.broken) return errno = facts.opens ? EIO : EACCES, nullptr;
@@ -142,7 +142,7 @@ int ibv_close_device(ibv_context* base) {
 }
 
 int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
-  if (const int wish = refused("ibv_query_device"); wish != 0) return wish;
+  if (const int error = refused("ibv_query_device"); error != 0) return error;
   if (!ours(context, "ibv_query_device")) return EPERM;
   const Device& device = row(context);
   if (device.broken) return EIO;
@@ -169,7 +169,7 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
 }
 
 int ibv_query_port(ibv_context* context, uint8_t number, _compat_ibv_port_attr* attr) {
-  if (const int wish = refused("ibv_query_port"); wish != 0) return wish;
+  if (const int error = refused("ibv_query_port"); error != 0) return error;
   if (!ours(context, "ibv_query_port")) return EPERM;
   const Port* port = port_of(context, number);
   if (port == nullptr) return EINVAL;

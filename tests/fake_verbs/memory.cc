@@ -153,7 +153,7 @@ using namespace fake_verbs;
 extern "C" {
 
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
-  if (const int wish = refused("ibv_alloc_pd"); wish != 0) return errno = wish, nullptr;
+  if (const int error = refused("ibv_alloc_pd"); error != 0) return errno = error, nullptr;
   if (!ours(context, "ibv_alloc_pd")) return errno = EPERM, nullptr;
   auto* domain = new Domain{};
   domain->base.context = context;
@@ -174,7 +174,7 @@ int ibv_dealloc_pd(ibv_pd* pd) {
 }
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access) {
-  if (const int wish = refused("ibv_reg_mr"); wish != 0) return errno = wish, nullptr;
+  if (const int error = refused("ibv_reg_mr"); error != 0) return errno = error, nullptr;
   if (!ours(pd->context, "ibv_reg_mr")) return errno = EPERM, nullptr;
   if (!sensible(pd, iova, length, int(access))) return nullptr;
   const GpuMemory memory = memory_behind(addr);
@@ -194,7 +194,7 @@ ibv_mr* ibv_reg_mr(ibv_pd* pd, void* addr, size_t length, int access) {
 
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                           int access) {
-  if (const int wish = refused("ibv_reg_dmabuf_mr"); wish != 0) return errno = wish, nullptr;
+  if (const int error = refused("ibv_reg_dmabuf_mr"); error != 0) return errno = error, nullptr;
   if (!ours(pd->context, "ibv_reg_dmabuf_mr")) return errno = EPERM, nullptr;
   if (!device_of(pd).dmabuf) return errno = EOPNOTSUPP, nullptr;
   if (!sensible(pd, iova, length, access)) return nullptr;

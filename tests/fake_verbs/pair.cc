@@ -193,7 +193,7 @@ using namespace fake_verbs;
 extern "C" {
 
 ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
-  if (const int wish = refused("ibv_create_qp"); wish != 0) return errno = wish, nullptr;
+  if (const int error = refused("ibv_create_qp"); error != 0) return errno = error, nullptr;
   if (!ours(pd->context, "ibv_create_qp")) return errno = EPERM, nullptr;
   const int device = context_of(pd->context)->device;
   if (world().devices[device].broken) return errno = EIO, nullptr;
@@ -233,7 +233,7 @@ int ibv_destroy_qp(ibv_qp* base) {
 }
 
 int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int mask) {
-  if (const int wish = refused("ibv_modify_qp"); wish != 0) return wish;
+  if (const int error = refused("ibv_modify_qp"); error != 0) return error;
   if (!ours(base->context, "ibv_modify_qp")) return EPERM;
   QueuePair* pair = pair_of(base);
   Pair& shared = pair->shared();

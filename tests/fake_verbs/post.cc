@@ -69,7 +69,7 @@ void take(QueuePair& pair, const ibv_send_wr& wr) {
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad) {
   *bad = wr;
   if (!ours(base->context, "ibv_post_send")) return EPERM;
-  if (const int wish = refused("ibv_post_send"); wish != 0) return wish;
+  if (const int error = refused("ibv_post_send"); error != 0) return error;
   local().offered.fetch_add(1, std::memory_order_release);
   QueuePair& pair = *pair_of(base);
   std::lock_guard hold(pair.lock);
@@ -98,7 +98,7 @@ int refuse(const QueuePair& pair, const Pair& shared, const ibv_recv_wr& wr) {
 int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   *bad = wr;
   if (!ours(base->context, "ibv_post_recv")) return EPERM;
-  if (const int wish = refused("ibv_post_recv"); wish != 0) return wish;
+  if (const int error = refused("ibv_post_recv"); error != 0) return error;
   local().offered.fetch_add(1, std::memory_order_release);
   QueuePair& pair = *pair_of(base);
   Pair& shared = pair.shared();

@@ -5,23 +5,14 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "topology/graph/decide.h"
-#include "topology/detect/inspect.h"
+#include "tests/fuzz/follow.h"
 #include "topology/xml/xml.h"
 
 using namespace collctl::topology;
 
 namespace {
 
-// Beyond it the cost of the paths hides the reader's; their own bounds have tests.
 constexpr size_t kMostEndpoints = 24;
-
-void follow(const System& system) {
-  (void)inspect(system, "input");
-  const auto graph = make_graph(system, "input");
-  if (!graph.ok() || graph->gpus.size() + graph->nets.size() > kMostEndpoints) return;
-  (void)effective_paths(*graph, base_paths(*graph), {});
-}
 
 }  // namespace
 
@@ -31,6 +22,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!document.ok()) return 0;
   const auto again = read_xml(write_xml(document->system), "written");
   if (!again.ok() || !(again->system == document->system)) std::abort();
-  follow(document->system);
+  follow(document->system, kMostEndpoints);
   return 0;
 }

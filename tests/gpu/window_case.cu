@@ -29,23 +29,12 @@ double combine(RedOp op, double a, double b) {
 }
 // The bits of a small whole number (or of one with few bits) in a type.
 void put(DataType type, double v, uint8_t* to) {
+  if (number_kind(type) == NumberKind::integer) {
+    const auto x = int64_t(v);
+    std::memcpy(to, &x, element_size(type));
+    return;
+  }
   switch (type) {
-    case DataType::int8:
-    case DataType::uint8:
-      *to = uint8_t(int(v));
-      break;
-    case DataType::int32:
-    case DataType::uint32: {
-      const uint32_t x = uint32_t(v);
-      std::memcpy(to, &x, 4);
-      break;
-    }
-    case DataType::int64:
-    case DataType::uint64: {
-      const uint64_t x = uint64_t(v);
-      std::memcpy(to, &x, 8);
-      break;
-    }
     case DataType::float32: {
       const float x = float(v);
       std::memcpy(to, &x, 4);
@@ -128,7 +117,7 @@ void run_case(const World& w, const Case& c) {
       put(c.type, value_of(r, i, reduces ? c.op : RedOp::sum), host.data() + shift + i * size);
     uint8_t* from = in[r];
     uint64_t at = 0;
-    if (c.in_place) {  // as the field's in place: the own block of the larger buffer
+    if (c.in_place) {  // as nccl-tests' in place: the own block of the larger buffer
       from = out[r];
       if (out_blocks && !in_blocks) at = uint64_t(r) * block;
     }

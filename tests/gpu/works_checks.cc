@@ -17,7 +17,7 @@ bool expect_no_report(const World& world, const std::string& what) {
       const Report& report = world.report(r, c);
       if (report.code == ReportCode::none) continue;
       fail(what + ": rank " + std::to_string(r) + " channel " + std::to_string(c) +
-           " gave up: code " + std::to_string(int(report.code)) + " waiting for rank " +
+           " aborted: code " + std::to_string(int(report.code)) + " waiting for rank " +
            std::to_string(report.peer) + " step " + std::to_string(report.step));
       return false;
     }

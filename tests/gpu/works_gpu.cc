@@ -34,7 +34,7 @@ void stalled(int nranks, AlgorithmId id, Protocol protocol,
   for (int r = 0; r < missing; ++r) {
     const Report& report = world.report(r, 0);
     if (report.code != ReportCode::timeout && report.code != ReportCode::aborted)
-      fail(what + ": rank " + std::to_string(r) + " did not give up");
+      fail(what + ": rank " + std::to_string(r) + " did not abort");
     if (report.rank != r || report.channel != r || report.op_count != 7 ||
         report.protocol != protocol || report.algorithm != id)
       fail(what + ": rank " + std::to_string(r) + "'s report is of something else");

@@ -1,5 +1,5 @@
-#include "kernels/cuda/launcher/launcher.h"
 #include "tests/gpu/world.h"
+#include "kernels/cuda/launcher/launcher.h"
 
 namespace gpu_tests {
 

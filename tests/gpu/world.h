@@ -32,7 +32,7 @@ class World {
   const WorldShape shape;
   // Launches the works (their channel is the rank's own, 0..channels-1) and waits. `rounds`: the
   // pair steps of all works, for a launch that brings copies in host memory along. False: the
-  // device did not end, or the launch was refused; reports() say why it gave up.
+  // device did not end, or the launch was refused; reports() say why it aborted.
   bool run(std::vector<Work> works, int threads, int64_t timeout_ns,
            const PairStep* rounds = nullptr);
   // Likewise, without waiting.

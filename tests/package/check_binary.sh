@@ -12,7 +12,7 @@ newest=$(tail -n 1 <<<"$symbols")
 echo "needs $newest; $(ldd "$binary" | wc -l) shared objects; $(stat -c %s "$binary") bytes"
 host=$(getconf GNU_LIBC_VERSION | awk '{print $2}')
 if [ "$(printf '%s\n2.36\n' "$host" | sort -V | tail -n 1)" != 2.36 ]; then
-  echo "SKIPPED the glibc floor: built against glibc $host; it is checked on builds against 2.36 and older"
+  echo "skipped: the glibc floor: built against glibc $host; it is checked on builds against 2.36 and older"
   exit 77
 fi
 if [ "$(printf '%s\nGLIBC_2.34\n' "$newest" | sort -V | tail -n 1)" != GLIBC_2.34 ]; then

@@ -13,7 +13,7 @@ if [ ! -e /run/vm/settings ]; then
 fi
 
 . "$here/fabric.sh"
-export COLLCTL_TOKEN=open
+export COLLCTL_TOKEN=a-token-of-the-tests
 work=$(mktemp -d)
 out=$work/out err=$work/err wire=$work/wire
 failures=0 begun=$SECONDS
@@ -190,14 +190,14 @@ group_silent() {
   begin 2 allreduce "${long[@]}"
   await_measuring
   wire_begin 0 1
-  for i in 0 1; do fabric_deaf $i 100; done
+  for i in 0 1; do fabric_drop $i 100; done
   end
   wire_end
-  for i in 0 1; do fabric_deaf $i 0; done
+  for i in 0 1; do fabric_drop $i 0; done
   settings=()
   codes_are "5 5 "
   grep -v ' COLLCTL ' "$err" | sed 's/^/  /'
-  # The one that gave up says from which device and to which queue pair.
+  # The one that aborted says from which device and to which queue pair.
   local retries_over='rxe([01]):1 QP [0-9]+ -> rank [01] \(host host[01]\) rxe[01]:1 QP ([0-9]+):.*status 12.* after 4 tries of 0.268 s'
   has_err "$retries_over"
   [[ $(<"$err") =~ $retries_over ]] || return
@@ -218,10 +218,10 @@ group_forever() {
   settings=(COLLCTL_IB_TIMEOUT=14)
   begin 2 allreduce "${long[@]}" --op-timeout 4
   await_measuring
-  for i in 0 1; do fabric_deaf $i 100; done
+  for i in 0 1; do fabric_drop $i 100; done
   local since=$SECONDS
   end
-  for i in 0 1; do fabric_deaf $i 0; done
+  for i in 0 1; do fabric_drop $i 0; done
   settings=()
   say "  ended after $((SECONDS - since)) s"
   codes_are "6 6 "

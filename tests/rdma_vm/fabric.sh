@@ -11,7 +11,7 @@
 #   fabric_mtu I BYTES         of device I's interface (RDMA uses the next lower of 256..4096, less headers)
 #   fabric_loss I PERCENT      so many of the packets that device I sends are lost; 0: none
 #   fabric_counts I            "SENT DROPPED" packets since fabric_loss
-#   fabric_deaf I PERCENT      so many of the packets to device I are lost, in the switch
+#   fabric_drop I PERCENT      so many of the packets to device I are lost, in the switch
 #   fabric_port I up|down      device I's interface
 #   fabric_cable I up|down     the switch's end of its cable: the port goes down, the interface stays up
 fabric_host() { echo "host$1"; }
@@ -72,5 +72,5 @@ fabric_port() { ip link set "roce$1" "$2"; }
 fabric_cable() { ip -n switch link set "port$1" "$2"; }
 
 fabric_loss() { tc qdisc replace dev "roce$1" root handle 1: netem limit 100000 loss "$2%"; }
-fabric_deaf() { ip netns exec switch tc qdisc replace dev "port$1" root handle 1: netem limit 100000 loss "$2%"; }
+fabric_drop() { ip netns exec switch tc qdisc replace dev "port$1" root handle 1: netem limit 100000 loss "$2%"; }
 fabric_counts() { tc -s qdisc show dev "roce$1" | sed -n 's/^ Sent .* bytes \([0-9]*\) pkt (dropped \([0-9]*\),.*/\1 \2/p'; }

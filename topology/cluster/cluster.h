@@ -43,6 +43,9 @@ struct ClusterNode {
   PatternFacts ring, tree;
   std::vector<NodeChannel> ring_channels, tree_channels;
   std::vector<std::string> nets;  // "NET/0 mlx5_0", in the order of Graph::nets
+  // By rank: the devices with the best path to its GPU, all of them, so ordered that GPUs which
+  // share devices begin with different ones; empty: none can be reached.
+  std::vector<std::vector<int>> near;
 };
 // `effective`: of effective_paths. Local ranks count the GPUs by their rank.
 ClusterNode describe_node(const Graph& graph, const Paths& effective, const NodeGraphs& graphs,

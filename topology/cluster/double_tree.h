@@ -1,7 +1,7 @@
 // The double binary tree: two binary trees over positions 0..n-1 whose inner places are leaves of
 // the other, so that together they use every position's links evenly. Between nodes it carries the
-// trees of a cluster, inside a host those of CPU ranks. Used by cluster and by runtime/plan/shape. Pure;
-// threads: any.
+// trees of a cluster, inside a host those of CPU ranks. Used by cluster and by runtime/plan/shape.
+// Pure; threads: any.
 #pragma once
 
 namespace collctl::topology {

@@ -39,13 +39,18 @@ PatternFacts facts_of(const Graph& graph, const Paths& effective, const ChannelG
 class Numbers {
  public:
   explicit Numbers(const Graph& graph) {
+    const std::vector<int> gpus = gpus_by_rank(graph);
+    for (size_t i = 0; i < gpus.size(); ++i) number_[gpus[i]] = int(i);
+    for (size_t i = 0; i < graph.nets.size(); ++i) number_[graph.nets[i]] = int(i);
+    number_[-1] = -1;
+  }
+  // By rank: the nodes of the graph.
+  static std::vector<int> gpus_by_rank(const Graph& graph) {
     std::vector<int> gpus = graph.gpus;
     std::sort(gpus.begin(), gpus.end(), [&](int a, int b) {
       return graph.nodes[size_t(a)].rank < graph.nodes[size_t(b)].rank;
     });
-    for (size_t i = 0; i < gpus.size(); ++i) number_[gpus[i]] = int(i);
-    for (size_t i = 0; i < graph.nets.size(); ++i) number_[graph.nets[i]] = int(i);
-    number_[-1] = -1;
+    return gpus;
   }
   std::vector<NodeChannel> of(const ChannelGraph& channels) const {
     std::vector<NodeChannel> list;
@@ -67,6 +72,31 @@ class Numbers {
   }
   std::map<int, int> number_;
 };
+
+// By rank: the devices with the best path to each GPU, none of them through another GPU.
+std::vector<std::vector<int>> near_nets(const Graph& graph) {
+  const Paths paths = base_paths(graph, {.through_gpus = false});
+  std::vector<std::vector<int>> near;
+  for (const int gpu : Numbers::gpus_by_rank(graph)) {
+    std::vector<int>& best = near.emplace_back();
+    const auto rank_of = [&](size_t net) {
+      const Path& path = paths.at(gpu, graph.nets[net]);
+      return std::pair(path.type, -path.gbps);
+    };
+    for (size_t net = 0; net < graph.nets.size(); ++net) {
+      if (rank_of(net).first >= PathType::net) continue;
+      if (!best.empty() && rank_of(net) < rank_of(size_t(best[0]))) best.clear();
+      if (best.empty() || rank_of(net) == rank_of(size_t(best[0]))) best.push_back(int(net));
+    }
+    if (best.empty()) continue;
+    const auto sharers = std::count_if(near.begin(), near.end() - 1, [&](std::vector<int> other) {
+      std::sort(other.begin(), other.end());
+      return other == best;
+    });
+    std::rotate(best.begin(), best.begin() + sharers % ptrdiff_t(best.size()), best.end());
+  }
+  return near;
+}
 
 }  // namespace
 
@@ -90,6 +120,7 @@ ClusterNode describe_node(const Graph& graph, const Paths& effective, const Node
   node.tree_channels = numbers.of(graphs.tree);
   for (const int net : graph.nets)
     node.nets.push_back(node_name(graph, net) + " " + graph.nodes[size_t(net)].name);
+  node.near = near_nets(graph);
   return node;
 }
 

@@ -104,7 +104,8 @@ std::string pci_device_name(const Pci& pci) {
 }
 
 std::string processor_name(const Cpu& cpu) {
-  const std::string vendor = cpu.vendor.value_or(""), arch = cpu.arch.value_or("");
+  const std::string vendor = cpu.vendor.value_or("");
+  std::string arch = cpu.arch.value_or("");
   const int family = cpu.family.value_or(0), model = cpu.model.value_or(0);
   const char* name = nullptr;
   std::string maker = vendor;

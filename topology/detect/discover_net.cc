@@ -14,7 +14,7 @@ namespace collctl::topology {
 namespace {
 
 const std::string kInfiniband = "/sys/class/infiniband/";
-constexpr int kMaxPorts = 255;  // of one device
+constexpr int kMaxPorts = 255;                 // of one device
 constexpr int64_t kSocketConnections = 65536;  // as NCCL's files say
 constexpr int kMostStacked = 8;                // interfaces upon interfaces: a VLAN on a bond
 
@@ -159,8 +159,8 @@ class NetFinder {
     return name != "lo" && (state == "up" || state == "unknown");
   }
 
-  // A device, or an interface that stands on one: a bond, a VLAN, the bridge that a NIC is a port of.
-  // What has no device below is of containers, virtual machines and tunnels.
+  // A device, or an interface that stands on one: a bond, a VLAN, the bridge that a NIC is a port
+  // of. What has no device below is of containers, virtual machines and tunnels.
   bool real(const std::string& name, int deep = 0) {
     const std::string folder = "/sys/class/net/" + name;
     if (files_.real_path(folder + "/device")) return true;
@@ -181,13 +181,10 @@ class NetFinder {
     for (const std::string& name : all) {
       if (!usable(name)) continue;
       const bool inner = name.rfind("docker", 0) == 0 || name.rfind("virbr", 0) == 0;
-      (inner        ? of_containers
-       : real(name) ? chosen
-                    : not_real)
-          .push_back(name);
+      (inner ? of_containers : real(name) ? chosen : not_real).push_back(name);
     }
-    // Virtual interfaces are no devices of a machine, unless it has no other: in a container eth0 is
-    // one. As in NCCL, bridges of containers and virtual machines come last.
+    // Virtual interfaces are no devices of a machine, unless it has no other: in a container eth0
+    // is one. As in NCCL, bridges of containers and virtual machines come last.
     if (chosen.empty()) chosen = not_real.empty() ? of_containers : not_real;
     std::sort(chosen.begin(), chosen.end(), natural_less);
     chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());

@@ -202,7 +202,7 @@ std::optional<std::string> RecordingTree::content(const std::string& path) {
 }
 
 std::vector<std::string> RecordingTree::names(const std::string& path) {
-  const std::vector<std::string> all = from_.names(path);
+  std::vector<std::string> all = from_.names(path);
   if (!all.empty()) taken_.try_emplace(path, TreeNode{EntryKind::folder, ""});
   for (const std::string& name : all) (void)entry((path == "/" ? "" : path) + "/" + name);
   return all;

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "topology/search/search.h"
 #include "topology/search/links.h"
+#include "topology/search/search.h"
 #include "topology/search/site.h"
 
 namespace collctl::topology {

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "base/format.h"
-#include "topology/xml/xml.h"
 #include "topology/xml/source.h"
+#include "topology/xml/xml.h"
 
 namespace collctl::topology {
 namespace {

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/format.h"
-#include "topology/xml/xml.h"
 #include "topology/xml/source.h"
+#include "topology/xml/xml.h"
 
 namespace collctl::topology {
 namespace {

@@ -1,4 +1,5 @@
-// This machine as it was detected, completed by the file of TOPO_FILE where that is set. Any thread.
+// This machine as it was detected, completed by the file of TOPO_FILE where that is set. Any
+// thread.
 #pragma once
 #include <vector>
 
@@ -7,8 +8,8 @@
 
 namespace collctl::topology {
 
-// What the file says goes first; `findings` gets what is odd in it. Nothing without TOPO_FILE. Error
-// usage: it is no topology file.
+// What the file says goes first; `findings` gets what is odd in it. Nothing without TOPO_FILE.
+// Error usage: it is no topology file.
 Status complete_by_topo_file(System& system, std::vector<Finding>& findings);
 
 }  // namespace collctl::topology

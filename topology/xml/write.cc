@@ -1,28 +1,17 @@
 #include <type_traits>
 
 #include "base/format.h"
+#include "base/markup.h"
 #include "topology/xml/xml.h"
 
 namespace collctl::topology {
 namespace {
 
 std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    if (c == '&')
-      safe += "&amp;";
-    else if (c == '<')
-      safe += "&lt;";
-    else if (c == '>')
-      safe += "&gt;";
-    else if (c == '"')
-      safe += "&quot;";
-    else if (static_cast<unsigned char>(c) < ' ')
-      safe += format("&#{};", int(c));  // else a reader takes line ends and tabs for blanks
-    else
-      safe += c;
-  }
-  return safe;
+  return base::escaped_markup(text, [](char c) {
+    // As they are, a reader takes line ends and tabs for blanks.
+    return static_cast<unsigned char>(c) < ' ' ? format("&#{};", int(c)) : std::string(1, c);
+  });
 }
 
 class Writer {

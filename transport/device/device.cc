@@ -43,9 +43,15 @@ Result<int> Device::count() {
 
 Result<std::shared_ptr<Device>> Device::open(int ordinal) {
   auto opened = open_now(ordinal);
-  // It has not worked for us yet.
-  if (!opened && opened.error().code == ErrorCode::lost)
-    opened.error().code = ErrorCode::unavailable;
+  if (opened) {
+    COLL_TRY((*opened)->look_for_fabric());
+    return opened;
+  }
+  Error& error = opened.error();
+  if (error.code == ErrorCode::lost)
+    error.code = ErrorCode::unavailable;  // it has not worked for us yet
+  // Whatever the driver's trouble, cores need none.
+  error.hint += format("{}--device cpu runs on cores", error.hint.empty() ? "" : "; ");
   return opened;
 }
 
@@ -63,7 +69,6 @@ Result<std::shared_ptr<Device>> Device::open_now(int ordinal) {
   COLL_TRY(device->use());
   COLL_TRY(driver_status(*device, "create a stream",
                          api.stream_create(&device->setup_stream_, kCudaStreamNonBlocking)));
-  COLL_TRY(device->look_for_fabric());
   return device;
 }
 

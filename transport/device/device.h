@@ -231,7 +231,7 @@ class PinnedMemory {
  public:
   static Result<PinnedMemory> make(DevicePointer device, uint64_t bytes);  // zeroed
   // Pins memory that the caller owns and that must outlive this (page aligned).
-  static Result<PinnedMemory> over(DevicePointer device, void* memory, uint64_t bytes);
+  static Result<PinnedMemory> over(const DevicePointer& device, void* memory, uint64_t bytes);
   PinnedMemory() = default;
   PinnedMemory(PinnedMemory&&) noexcept;
   PinnedMemory& operator=(PinnedMemory&&) noexcept;

@@ -11,8 +11,7 @@ using namespace base::drivers;
 
 namespace {
 
-constexpr const char* kNoDriverHint =
-    "install NVIDIA's driver (nvidia-smi must work here), or use --device cpu";
+constexpr const char* kNoDriverHint = "install NVIDIA's driver (nvidia-smi must work here)";
 
 // After these the context, or the GPU itself, is of no use any more.
 bool is_fatal(int code) {

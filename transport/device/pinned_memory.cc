@@ -45,7 +45,7 @@ Result<PinnedMemory> PinnedMemory::make(DevicePointer device, uint64_t bytes) {
   return memory;
 }
 
-Result<PinnedMemory> PinnedMemory::over(DevicePointer device, void* at, uint64_t bytes) {
+Result<PinnedMemory> PinnedMemory::over(const DevicePointer& device, void* at, uint64_t bytes) {
   COLL_TRY(device->use());
   const Cuda& api = cuda();
   PinnedMemory memory;

@@ -19,8 +19,8 @@ void store_half(uint8_t* at, uint32_t data, uint32_t flag) {
 
 }  // namespace
 
-// Word by word from place to place: by way of an array on the stack g++ 12 and 13 compile it wrongly
-// (CMakeLists.txt).
+// Word by word from place to place: by way of an array on the stack g++ 12 and 13 compile it
+// wrongly (CMakeLists.txt).
 void pack_lines_in_place(uint8_t* slot, uint32_t lines) {
   for (uint32_t i = 0; i < lines; ++i) {
     const uint8_t* const line = slot + size_t(i) * kLineBytes;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/format.h"
 #include "base/log.h"
 #include "transport/edge.h"
@@ -34,6 +35,7 @@ NetLink::~NetLink() {
 }
 
 Status NetLink::prepare(const Services& services) {
+  timed_ = services.timed && sending();
   try_device_slots(services);
   COLL_ASSIGN(const FifoLayout layout,
               fifo_layout(spec_.geometry, device_slots_.data() != nullptr));
@@ -64,11 +66,9 @@ void NetLink::try_device_slots(const Services& services) {
     device_slots_ = {};
     why_ = "staged in host memory: " + reason;
   };
-  if (!services.nic_gdr.empty()) {
-    const NicGdr& rule = services.nic_gdr[size_t(spec_.channel) % services.nic_gdr.size()];
-    const std::string& forbidden = sending() ? rule.no_read : rule.no_write;
-    if (!forbidden.empty()) return stage_on_host(forbidden);
-  }
+  const NicGdr& rule = spec_.nic.gdr;
+  const std::string& forbidden = sending() ? rule.no_read : rule.no_write;
+  if (!forbidden.empty()) return stage_on_host(forbidden);
   // Whole pages of the device: what has none of them to itself cannot be exported.
   constexpr size_t kPage = 2u << 20;
   const size_t bytes = (size_t(simple.slot_bytes) * simple.slot_count + kPage - 1) / kPage * kPage;
@@ -129,7 +129,16 @@ Status NetLink::move(bool& moved) {
   moved |= carried;
   for (Stage* stage : used_)
     if (stage->done < stage->posted) COLL_TRY(complete(*stage, moved));
+  if (timed_) count_time();
   return {};
+}
+
+void NetLink::count_time() {
+  const int64_t now = base::now_ns();
+  if (carries_) carried_ns_.fetch_add(uint64_t(now - looked_ns_), std::memory_order_relaxed);
+  looked_ns_ = now;
+  carries_ = std::any_of(used_.begin(), used_.end(),
+                         [&](const Stage* stage) { return limit(*stage) > stage->done; });
 }
 
 // A receive that is posted moves nothing yet: without news from the peer the driver may sleep.

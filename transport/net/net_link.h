@@ -4,6 +4,8 @@
 // with this end's flags, the wire carries data only). Made by net_transport. Threads: as
 // transport.h, progress by one driver. Owns its slots and its connection.
 #pragma once
+#include <atomic>
+
 #include "base/fd.h"
 #include "transport/device/device.h"
 #include "transport/memory/fifo_memory.h"
@@ -31,6 +33,7 @@ class NetLink : public Link {
   void add_interest(std::vector<pollfd>& fds) override { connection_->add_interest(fds); }
   bool arm() override;
   void disarm() override;
+  uint64_t carrying_ns() const override { return carried_ns_.load(std::memory_order_relaxed); }
   bool drained() const override;
   void attach_bell(int fd) override;
   void say_goodbye() override { connection_->say_goodbye(); }
@@ -63,6 +66,7 @@ class NetLink : public Link {
   Status complete(Stage& stage, bool& moved);
   Status announce(Stage& stage, uint32_t bytes);
   Status move(bool& moved);
+  void count_time();
   uint64_t limit(const Stage& stage) const;  // steps that may be posted now
 
   LinkSpec spec_;
@@ -71,7 +75,11 @@ class NetLink : public Link {
   PinnedMemory pinned_;        // in place of memory_ for a GPU
   DeviceMemory device_slots_;  // of Simple, where the network reaches the GPU's memory
   Stage stages_[kernels::kProtocolCount];
-  std::vector<Stage*> used_;                   // of them
+  std::vector<Stage*> used_;  // of them
+  // With Services::timed: the last look, and whether there was something to carry then.
+  bool timed_ = false, carries_ = false;
+  int64_t looked_ns_ = 0;
+  std::atomic<uint64_t> carried_ns_{0};
   std::unique_ptr<NetConnection> connection_;  // last: its helpers end before the memory goes
 };
 

@@ -1,6 +1,7 @@
 #include "transport/net/rendezvous.h"
 
 #include "base/format.h"
+#include "base/peer_closed.h"
 #include "base/socket.h"
 #include "transport/edge.h"
 #include "transport/net/greeting.h"
@@ -17,8 +18,13 @@ Result<base::Fd> go(const NetEnd& end, const Services& services, uint64_t key, D
   const NetGreeting greeting{
       .magic = kNetGreetingMagic, .key = key, .from = end.spec.self.rank, .to = end.spec.peer.rank};
   // A peer that has failed meanwhile listens no more: the abort says so, not a deadline.
-  auto fd = base::auth_connect(to, services.secret, encode(greeting), deadline, services.source,
-                               services.abort_word);
+  auto fd =
+      base::auth_connect(to, services.secret, encode(greeting), base::connect_deadline(deadline),
+                         services.source, services.abort_word);
+  if (!fd && base::never_answered(fd.error()))
+    return base::cannot_connect(peer_text(end.spec.self), peer_text(end.spec.peer),
+                                end.spec.peer.host, fd.error())
+        .blame(end.spec.peer.rank);
   if (!fd) return std::move(fd.error()).within(format("connect to {}", peer_text(end.spec.peer)));
   return fd;
 }

@@ -95,8 +95,8 @@ class SocketHalf : public NetHalf {
 
 }  // namespace
 
-int socket_threads(int wished, const PeerInfo& a, const PeerInfo& b) {
-  if (wished >= 0) return std::min(wished, 16);
+int socket_threads(int requested, const PeerInfo& a, const PeerInfo& b) {
+  if (requested >= 0) return std::min(requested, 16);
   return a.kind == DeviceKind::cuda && b.kind == DeviceKind::cuda ? 1 : 0;
 }
 

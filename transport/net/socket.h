@@ -7,9 +7,9 @@ namespace collctl::transport {
 
 Result<std::unique_ptr<NetHalf>> socket_open(const NetEnd& end, const Services& services);
 
-// Helper threads of a connection between two ranks; the same at both ends. `wished` < 0: one
+// Helper threads of a connection between two ranks; the same at both ends. `requested` < 0: one
 // between GPUs, whose slots lie in pinned memory: a progress thread that copies for all channels
 // itself reached a fifth (3.1 of 15.2 GB/s, 2 x H200, 8 channels). CPU ranks move their own links.
-int socket_threads(int wished, const PeerInfo& a, const PeerInfo& b);
+int socket_threads(int requested, const PeerInfo& a, const PeerInfo& b);
 
 }  // namespace collctl::transport

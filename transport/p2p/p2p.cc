@@ -317,6 +317,11 @@ Reach p2p_reach(const PeerInfo& a, const PeerInfo& b) {
             .why = format("{} and {} are in different network namespaces ({} and {}), where "
                           "descriptors cannot be passed",
                           peer_text(a), peer_text(b), a.network_namespace, b.network_namespace)};
+  if (a.process_hash != b.process_hash && a.shm_device != b.shm_device)
+    return {.ok = false,
+            .why = format("{} and {} see different /dev/shm, where descriptors are passed "
+                          "(separate containers)",
+                          peer_text(a), peer_text(b))};
   return {.ok = true, .why = {}};
 }
 

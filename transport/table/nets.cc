@@ -44,9 +44,8 @@ Status find_plugin(const std::string& wanted, uint64_t comm_hash, NetPresence& f
     if (by_name)
       return std::move(error).within(
           format("network '{}', which is neither ib nor socket", wanted));
-    error.hint +=
-        format("{}{}=none, or --net ib or socket, goes without the plugin",
-               error.hint.empty() ? "" : "; ", knob.origin);
+    error.hint += format("{}{}=none, or --net ib or socket, goes without the plugin",
+                         error.hint.empty() ? "" : "; ", knob.origin);
     return std::move(error).within(format("{}={}", knob.origin, library));
   }
   found.kinds |= by_name ? kNetPlugin | kNetOnlyPlugin : kNetPlugin;

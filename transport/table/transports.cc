@@ -10,10 +10,21 @@ namespace collctl::transport {
 namespace {
 
 constexpr Transport kTransports[] = {
-    {.name = "loopback", .reach = loopback_reach, .open = loopback_open},
-    {.name = "p2p", .reach = p2p_reach, .open = p2p_open, .decline = p2p_decline},
-    {.name = "shm", .reach = shm_reach, .open = shm_open_endpoint, .decline = shm_decline},
-    {.name = "net", .reach = net_reach, .open = net_open},
+    {.name = "loopback",
+     .joins = "CPU ranks that are threads of one process",
+     .reach = loopback_reach,
+     .open = loopback_open},
+    {.name = "p2p",
+     .joins = "GPUs that reach each other's memory",
+     .reach = p2p_reach,
+     .open = p2p_open,
+     .decline = p2p_decline},
+    {.name = "shm",
+     .joins = "processes of one host",
+     .reach = shm_reach,
+     .open = shm_open_endpoint,
+     .decline = shm_decline},
+    {.name = "net", .joins = "any", .reach = net_reach, .open = net_open},
 };
 
 }  // namespace

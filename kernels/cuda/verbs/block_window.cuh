@@ -2,8 +2,8 @@
 // devices of all ranks map. All threads of the team call every verb together. It is the plain form
 // of the kernels made for windows (kernels/cuda/window/launch.cu), and what they are compared with.
 #pragma once
-#include "kernels/cuda/verbs/simple_loops.cuh"
 #include "kernels/cuda/team.cuh"
+#include "kernels/cuda/verbs/simple_loops.cuh"
 #include "kernels/window_block.h"
 
 namespace collctl::kernels::cuda {

@@ -5,8 +5,8 @@
 // Lines is a protocol: kProtocol, wire_bytes(data bytes), Copy and Reduce<type, op>, each with
 // run(LineArguments), called by all threads of the team.
 #pragma once
-#include "kernels/cuda/verbs/fifo_ends.cuh"
 #include "kernels/cuda/lanes.cuh"
+#include "kernels/cuda/verbs/fifo_ends.cuh"
 
 namespace collctl::kernels::cuda {
 

@@ -2,8 +2,8 @@
 // as a kernel argument, so a launch needs no memory of its own.
 #pragma once
 #include "kernels/algo/dispatch.h"
-#include "kernels/cuda/verbs/block_fifo.cuh"
 #include "kernels/cuda/overlap.cuh"
+#include "kernels/cuda/verbs/block_fifo.cuh"
 
 namespace collctl::kernels::cuda {
 

@@ -6,9 +6,9 @@
 // the rounds each at its own pace: a rank's receives never wait for its sends, hence in the
 // earliest unfinished round of all ranks both ends of a message are there.
 #pragma once
+#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/verbs/ll.cuh"
 #include "kernels/cuda/verbs/ll128.cuh"
-#include "kernels/cuda/overlap.cuh"
 #include "kernels/cuda/verbs/sendrecv_side.cuh"
 #include "kernels/cuda/verbs/simple_loops.cuh"
 

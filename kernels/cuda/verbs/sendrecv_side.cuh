@@ -1,6 +1,7 @@
 // One side of a block of the kernel of messages (sendrecv.cuh): the end of the fifo it has open,
 // how its warps wait, abort together and tell each other how far they are.
 #pragma once
+#include "kernels/algo/ids.h"
 #include "kernels/chunk.h"
 #include "kernels/cuda/report.cuh"
 #include "kernels/cuda/verbs/sendrecv_call.h"

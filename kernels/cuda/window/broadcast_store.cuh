@@ -49,15 +49,15 @@ __device__ void hand_on(Group& group, const DealtSlices& slices, const Chunks& c
   const int me = x.memory.rank, mine = group.peer(), others = x.memory.nranks - 1;
   const bool hears = mine == x.root, tells = mine >= 0 && !hears;
   for (uint64_t c = group.first(); c < group.count; c = group.next()) {
-    const uint64_t came = group.number(kReceived, x.root, c);
+    const uint64_t next_in = group.number(kReceived, x.root, c);
     const uint64_t goes = tells ? group.number(kResultSent, mine, c) : 0;
     if (hears)
-      group.wait(counts_of(x, x.layout.arrived, me, mine) + group.slot(came), came, mine,
+      group.wait(counts_of(x, x.layout.arrived, me, mine) + group.slot(next_in), next_in, mine,
                  WaitSide::recv);
     if (tells) group.wait_slot(counts_of(x, x.layout.result_taken, me, mine), goes, mine);
     if (mine >= 0) to[group.t] = tells ? slot_of(x, x.layout.results, mine, me, goes) : nullptr;
     group.start();
-    const uint8_t* const slot = slot_of(x, x.layout.stage, me, x.root, came);
+    const uint8_t* const slot = slot_of(x, x.layout.stage, me, x.root, next_in);
     uint8_t* const out = x.output + slices.first(me) + chunks.at(c);
     const uint32_t n = chunks.size(c, slices.size(me));
     uint32_t done = 0;
@@ -94,7 +94,8 @@ __device__ void hand_on(Group& group, const DealtSlices& slices, const Chunks& c
     if (tells)
       store_release(counts_of(x, x.layout.result_arrived, mine, me) + group.slot(goes), goes + 1);
     // The loads are over: what they loaded has been stored.
-    if (hears) store_volatile(counts_of(x, x.layout.taken, mine, me) + group.slot(came), came + 1);
+    if (hears)
+      store_volatile(counts_of(x, x.layout.taken, mine, me) + group.slot(next_in), next_in + 1);
   }
 }
 

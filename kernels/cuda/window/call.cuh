@@ -4,8 +4,8 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.cuh"
 #include "kernels/cuda/overlap.cuh"
-#include "kernels/cuda/window_layout.h"
 #include "kernels/cuda/window/math.cuh"
+#include "kernels/cuda/window_layout.h"
 
 namespace collctl::kernels::cuda {
 
@@ -107,7 +107,7 @@ __device__ inline void write_report(const Exchange& x, ReportCode code, Protocol
 
 // A wait of one thread: ended by its value, by the abort word or by the deadline; the last two are
 // written into the report and end the kernel early.
-class Patience {
+class WaitLimit {
  public:
   // True every so often, when the wait must be aborted.
   __device__ bool over(const Exchange& x, Protocol protocol, int peer, WaitSide side, uint64_t seen,
@@ -137,9 +137,9 @@ __device__ inline void announce(const Exchange& x, uint64_t epoch) {
 }
 __device__ inline void wait_counter(const Exchange& x, Protocol protocol, int peer,
                                     const uint64_t* counter, uint64_t epoch) {
-  Patience patience;
+  WaitLimit limit;
   for (uint64_t seen; (seen = load_acquire(counter)) < epoch;)
-    if (patience.over(x, protocol, peer, WaitSide::send, seen, epoch)) return;
+    if (limit.over(x, protocol, peer, WaitSide::send, seen, epoch)) return;
 }
 __device__ inline void await_peers(const Exchange& x, Protocol protocol, uint64_t epoch) {
   const int k = int(threadIdx.x);

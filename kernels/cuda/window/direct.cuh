@@ -90,7 +90,7 @@ __device__ inline void say_open(const Exchange& x, const Direct& direct, uint64_
   fence_system();
 #pragma unroll
   for (int i = 0; i < 3; ++i)
-    store_together(reinterpret_cast<uint8_t*>(&there->said[i]), values[i],
+    store_together(reinterpret_cast<uint8_t*>(&there->announced[i]), values[i],
                    epoch | what_of(x) << kEpochBits);
 }
 
@@ -104,9 +104,9 @@ __device__ inline void hear_open(const Exchange& x, const Direct& direct, StoreS
   const int p = t < others ? x.peer(t) : x.memory.rank;
   uint64_t input = offset_of(x, direct, x.input), output = offset_of(x, direct, x.output);
   if (t < others) {
-    const auto* said = x.counters(x.memory.rank, p, int(blockIdx.x))->said;
+    const auto* announced = x.counters(x.memory.rank, p, int(blockIdx.x))->announced;
     constexpr uint64_t kMask = (uint64_t(1) << kEpochBits) - 1;
-    Patience patience;
+    WaitLimit limit;
     uint64_t values[3], what = 0;
     const auto fail = [&] {
       atomicExch(&shared.failed, 1u);
@@ -115,10 +115,9 @@ __device__ inline void hear_open(const Exchange& x, const Direct& direct, StoreS
 #pragma unroll
     for (int i = 0; i < 3; ++i)
       for (;;) {
-        load_together(reinterpret_cast<const uint8_t*>(&said[i]), values[i], what);
+        load_together(reinterpret_cast<const uint8_t*>(&announced[i]), values[i], what);
         if ((what & kMask) == epoch) break;
-        if (patience.over(x, Protocol::simple, p, WaitSide::recv, what & kMask, epoch))
-          return fail();
+        if (limit.over(x, Protocol::simple, p, WaitSide::recv, what & kMask, epoch)) return fail();
       }
     fence_system();  // what is read of the peer's input from here on is no older
     what >>= kEpochBits;
@@ -185,9 +184,9 @@ __device__ void sum_given(Group& group, const Slices& slices, const Chunks& chun
   const Exchange& x = group.x;
   const int me = x.memory.rank, mine = group.peer();
   for (uint64_t c = from_chunk; c < chunks.count; c = group.next()) {
-    const uint64_t came = mine >= 0 ? group.number(kReceived, mine, c) : 0;
+    const uint64_t next_in = mine >= 0 ? group.number(kReceived, mine, c) : 0;
     if (mine >= 0)
-      group.wait(counts_of(x, x.layout.arrived, me, mine) + group.slot(came), came, mine,
+      group.wait(counts_of(x, x.layout.arrived, me, mine) + group.slot(next_in), next_in, mine,
                  WaitSide::recv);
     group.start();
     const uint64_t at = slices.first(me) + chunks.at(c);
@@ -199,7 +198,7 @@ __device__ void sum_given(Group& group, const Slices& slices, const Chunks& chun
           chunks.size(c, slices.size(me)), group.t, EmitDirect{to, at, x.memory.nranks});
     group.end();
     if (mine >= 0 && !group.has_failed())
-      store_volatile(counts_of(x, x.layout.taken, mine, me) + group.slot(came), came + 1);
+      store_volatile(counts_of(x, x.layout.taken, mine, me) + group.slot(next_in), next_in + 1);
   }
 }
 

@@ -134,7 +134,7 @@ __device__ __forceinline__ bool wait_batch(const Exchange& x, const Source (&fro
       if (const uint32_t u = batch.unit(turn, i); u < from[p].units)
         what(from[p].lines + uint64_t(u) * 512, d[p][i]);
   };
-  Patience patience;
+  WaitLimit limit;
   while (true) {
     uint32_t missing = 0;  // one bit a peer
 #pragma unroll
@@ -147,7 +147,7 @@ __device__ __forceinline__ bool wait_batch(const Exchange& x, const Source (&fro
 #pragma unroll
     for (int p = B::kAtOnce - 1; p > 0; --p)
       if (!__any_sync(~0u, missing & ((1u << p) - 1)) && late == 0) late = p;
-    const bool over = patience.over(x, L::kId, peer_of(late), WaitSide::recv, epoch - 1, epoch);
+    const bool over = limit.over(x, L::kId, peer_of(late), WaitSide::recv, epoch - 1, epoch);
     if (__any_sync(~0u, over)) return false;
   }
 #pragma unroll

@@ -68,38 +68,17 @@ struct WordSum<WordKind::sum_bfloat16> : HalfSum<DataType::bfloat16> {};
 
 namespace word {
 
-// Calls body.template operator()<kType>() for the type at hand.
+// Calls body.template operator()<kType>() for the type at hand; the host refuses what the device
+// has no arithmetic for.
 template <class Body>
 __device__ __forceinline__ void with_type(DataType type, Body body) {
   switch (type) {
-    case DataType::int8:
-      return body.template operator()<DataType::int8>();
-    case DataType::uint8:
-      return body.template operator()<DataType::uint8>();
-    case DataType::int32:
-      return body.template operator()<DataType::int32>();
-    case DataType::uint32:
-      return body.template operator()<DataType::uint32>();
-    case DataType::int64:
-      return body.template operator()<DataType::int64>();
-    case DataType::uint64:
-      return body.template operator()<DataType::uint64>();
-    case DataType::float16:
-      return body.template operator()<DataType::float16>();
-    case DataType::bfloat16:
-      return body.template operator()<DataType::bfloat16>();
-    case DataType::float32:
-      return body.template operator()<DataType::float32>();
-    case DataType::float64:
-      return body.template operator()<DataType::float64>();
-#if __CUDA_ARCH__ >= 890
-    case DataType::float8e4m3:
-      return body.template operator()<DataType::float8e4m3>();
-    case DataType::float8e5m2:
-      return body.template operator()<DataType::float8e5m2>();
-#endif
-    default:
-      return;  // the host refuses what the device has no arithmetic for
+#define COLL_DATA_TYPE(id, ...)                           \
+  case DataType::id:                                      \
+    if constexpr (!is_float8(DataType::id) || kHasFloat8) \
+      body.template operator()<DataType::id>();           \
+    return;
+#include "kernels/contract/data_types.inc"
   }
 }
 template <class A>

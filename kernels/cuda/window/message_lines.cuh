@@ -39,11 +39,11 @@ class Taken {
   }
   // The warp together: until the bank of message `number` may be written. False: aborted.
   __device__ __forceinline__ bool wait(const Exchange& x, int peer, uint64_t number) {
-    Patience patience;
+    WaitLimit limit;
     while (true) {
       const uint64_t least = least_seen();
       if (!__any_sync(~0u, least + 1 < number)) return true;
-      const bool over = patience.over(x, Protocol::ll128, peer, WaitSide::send, least, number - 1);
+      const bool over = limit.over(x, Protocol::ll128, peer, WaitSide::send, least, number - 1);
       if (__any_sync(~0u, over)) return false;
       look();
     }

@@ -202,9 +202,9 @@ class Group {
   // Until `word` is above `above`, or the wait is aborted: then what follows is not made known,
   // and the groups end.
   __device__ void wait(const uint64_t* word, uint64_t above, int peer, WaitSide side) {
-    Patience patience;
+    WaitLimit limit;
     for (uint64_t seen; (seen = load_acquire(word)) <= above;)
-      if (patience.over(x, Protocol::simple, peer, side, seen, above + 1)) {
+      if (limit.over(x, Protocol::simple, peer, side, seen, above + 1)) {
         atomicExch(&shared_.failed, 1u);
         return;
       }

@@ -62,10 +62,10 @@ __device__ void sum_slices(Group& group, const Slices& slices, const Chunks& chu
   const Exchange& x = group.x;
   const int me = x.memory.rank, mine = group.peer();
   for (uint64_t c = from; c < chunks.count; c = group.next()) {
-    const uint64_t came = mine >= 0 ? group.number(kReceived, mine, c) : 0;
+    const uint64_t next_in = mine >= 0 ? group.number(kReceived, mine, c) : 0;
     const uint64_t goes = mine >= 0 ? group.number(kResultSent, mine, c) : 0;
     if (mine >= 0) {
-      group.wait(counts_of(x, x.layout.arrived, me, mine) + group.slot(came), came, mine,
+      group.wait(counts_of(x, x.layout.arrived, me, mine) + group.slot(next_in), next_in, mine,
                  WaitSide::recv);
       group.wait_slot(counts_of(x, x.layout.result_taken, me, mine), goes, mine);
       slots[group.t] = slot_of(x, x.layout.results, mine, me, goes);
@@ -80,7 +80,7 @@ __device__ void sum_slices(Group& group, const Slices& slices, const Chunks& chu
     group.end();
     if (mine >= 0 && !group.has_failed()) {
       store_release(counts_of(x, x.layout.result_arrived, mine, me) + group.slot(goes), goes + 1);
-      store_volatile(counts_of(x, x.layout.taken, mine, me) + group.slot(came), came + 1);
+      store_volatile(counts_of(x, x.layout.taken, mine, me) + group.slot(next_in), next_in + 1);
     }
   }
 }

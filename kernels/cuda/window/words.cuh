@@ -8,9 +8,9 @@
 namespace collctl::kernels::cuda {
 
 // Out of line: who waits long does not mind, and what the others run stays short.
-static __device__ __noinline__ bool word_must_abort(const Exchange& x, Patience& patience, int peer,
+static __device__ __noinline__ bool word_must_abort(const Exchange& x, WaitLimit& limit, int peer,
                                                     uint64_t epoch) {
-  return patience.over(x, Protocol::ll, peer, WaitSide::recv, epoch - 1, epoch);
+  return limit.over(x, Protocol::ll, peer, WaitSide::recv, epoch - 1, epoch);
 }
 
 template <WordKind kKind>
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kLineThreads) sum_words(const __grid_constant_
 #pragma unroll 1
     for (int first = 0; first < n && !failed; first += kAtOnce) {
       LaneData d[kAtOnce];
-      Patience patience;
+      WaitLimit limit;
       // The lane's lines of four ranks are in flight together.
       for (int late = 0; late >= 0 && !failed;) {
         late = -1;
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kLineThreads) sum_words(const __grid_constant_
           if (r < n && r != me && !L::load(bank_of<L>(x, me, r, epoch), int(word), d[i], epoch))
             late = r;
         }
-        if (late >= 0) failed = word_must_abort(x, patience, late, epoch);
+        if (late >= 0) failed = word_must_abort(x, limit, late, epoch);
       }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {

@@ -55,7 +55,7 @@ inline bool type_fits(const std::string& said, const std::string& found) {
   if (said == found) return true;
   if (said == "number") return found == "whole";  // 2.0 is written as 2
   const size_t at = said.find(" or null");
-  return at != std::string::npos && (found == "null" || said.substr(0, at) == found);
+  return at != std::string::npos && (found == "null" || type_fits(said.substr(0, at), found));
 }
 
 // What is wrong with a value, one line each; `seen` gathers the keys.

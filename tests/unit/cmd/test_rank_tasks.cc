@@ -256,3 +256,18 @@ TEST_CASE("bench timing: the slowest rank's time counts", "[bench]") {
   CHECK(one.time_us == (400.0 + 200 + 400) / 3 / 1e3);
   CHECK(one.slowest_rank == 1);
 }
+
+TEST_CASE("rails waits for other ranks no longer than is left of the start", "[bench_rank]") {
+  std::vector<RecordSink> alone(1);
+  TaskSpec rails{.task = &kRailsTask, .settings = {}, .options = RailsSpec{}.to_json()};
+  rails.settings.start_timeout_s = 40;
+  rails.settings.start_left_s = 1;
+  const int64_t began_ns = now_ns();
+  const auto errors =
+      run_ranks<RecordSink>(alone, [&](const runtime::UniqueId& id, int rank, RecordSink& sink) {
+        return run_task({rails, id, rank, 2, sink});
+      });
+  REQUIRE(errors.size() == 1);
+  CHECK(errors[0].code == ErrorCode::deadline);
+  CHECK(base::seconds_since(began_ns) < 10);
+}

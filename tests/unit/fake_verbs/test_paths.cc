@@ -31,7 +31,7 @@ void impatient(ibv_qp_attr& attr) {
 
 }  // namespace
 
-TEST_CASE("a sender gives up after (retries + 1) timeouts of 4.096 us times 2^t") {
+TEST_CASE("a sender fails after (retries + 1) timeouts of 4.096 us times 2^t") {
   // t = 12: 16.8 ms; 2 retries: 50.3 ms in all; scaled by 1/2: 25.2 ms.
   const double scale = GENERATE(1.0, 0.5);
   Fabric fabric({.time_scale = scale});

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/algo/ids.h"
 #include "kernels/algo/tree_shape.h"
 #include "kernels/chunk.h"
 #include "kernels/contract/work.h"
@@ -39,8 +40,7 @@ inline std::string describe(const Case& c, int rank, int nranks) {
 // What rank r contributes at element i; small whole numbers that every type and every partial
 // result holds exactly.
 inline int contribution(const Case& c, int r, uint64_t i, int n) {
-  const bool is_unsigned =
-      c.type == DataType::uint8 || c.type == DataType::uint32 || c.type == DataType::uint64;
+  const bool is_unsigned = number_kind(c.type) == NumberKind::integer && !is_signed_integer(c.type);
   const bool mine = uint64_t(r) == i % uint64_t(n);
   switch (c.op) {
     case RedOp::prod:
@@ -57,27 +57,12 @@ inline int contribution(const Case& c, int r, uint64_t i, int n) {
 
 inline void store_number(DataType type, double value, uint8_t* to) {
   switch (type) {
-    case DataType::int8:
-      return slow::store(to, int8_t(value));
-    case DataType::uint8:
-      return slow::store(to, uint8_t(value));
-    case DataType::int32:
-      return slow::store(to, int32_t(value));
-    case DataType::uint32:
-      return slow::store(to, uint32_t(value));
-    case DataType::int64:
-      return slow::store(to, int64_t(value));
-    case DataType::uint64:
-      return slow::store(to, uint64_t(value));
-    case DataType::float32:
-      return slow::store(to, float(value));
-    case DataType::float64:
-      return slow::store(to, value);
-    case DataType::float16:
-    case DataType::bfloat16:
-      return slow::store(to, uint16_t(slow::encode(type, float(value))));
-    default:
-      return slow::store(to, uint8_t(slow::encode(type, float(value))));
+#define COLL_DATA_TYPE(id, kind, storage, ...)                                     \
+  case DataType::id:                                                               \
+    return slow::store(to, NumberKind::kind == NumberKind::narrow                  \
+                               ? storage(slow::encode(DataType::id, float(value))) \
+                               : storage(value));
+#include "kernels/contract/data_types.inc"
   }
 }
 

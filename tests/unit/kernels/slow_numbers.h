@@ -13,6 +13,7 @@
 namespace slow {
 
 using collctl::kernels::DataType;
+using collctl::kernels::NumberKind;
 using collctl::kernels::RedOp;
 
 struct Shape {
@@ -33,11 +34,10 @@ inline Shape shape_of(DataType type) {
   }
 }
 inline bool is_narrow(DataType type) {
-  return type == DataType::float16 || type == DataType::bfloat16 || type == DataType::float8e4m3 ||
-         type == DataType::float8e5m2;
+  return number_kind(type) == NumberKind::narrow;
 }
 inline bool is_float(DataType type) {
-  return is_narrow(type) || type == DataType::float32 || type == DataType::float64;
+  return number_kind(type) != NumberKind::integer;
 }
 
 // The value of a code, by the definition of the format.
@@ -166,23 +166,18 @@ inline void reduce_element(DataType type, RedOp op, const std::vector<const uint
     for (const uint8_t* s : sources) values.push_back(load<F>(s));
     store(to, reduce_floats(op, values, divisor));
   };
+  const auto number = [&]<DataType kType>() {
+    using T = collctl::kernels::StorageOf<kType>;
+    if constexpr (collctl::kernels::number_kind(kType) == NumberKind::integer)
+      store(to, reduce_integers<T>(op, sources, divisor));
+    else if constexpr (collctl::kernels::number_kind(kType) == NumberKind::real)
+      floats(T());
+  };
   switch (type) {
-    case DataType::int8:
-      return store(to, reduce_integers<int8_t>(op, sources, divisor));
-    case DataType::uint8:
-      return store(to, reduce_integers<uint8_t>(op, sources, divisor));
-    case DataType::int32:
-      return store(to, reduce_integers<int32_t>(op, sources, divisor));
-    case DataType::uint32:
-      return store(to, reduce_integers<uint32_t>(op, sources, divisor));
-    case DataType::int64:
-      return store(to, reduce_integers<int64_t>(op, sources, divisor));
-    case DataType::uint64:
-      return store(to, reduce_integers<uint64_t>(op, sources, divisor));
-    case DataType::float32:
-      return floats(float());
-    default:
-      return floats(double());
+#define COLL_DATA_TYPE(id, ...) \
+  case DataType::id:            \
+    return number.template operator()<DataType::id>();
+#include "kernels/contract/data_types.inc"
   }
 }
 

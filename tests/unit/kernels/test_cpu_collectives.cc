@@ -111,7 +111,7 @@ std::string run_cases(FifoFixture& fixture, const std::vector<Case>& cases, bool
       }
       const bool done = run_work(operation.work(), links, context);
       const std::string wrong = done ? operation.check()
-                                     : describe(c, rank, n) + ": given up, waiting for rank " +
+                                     : describe(c, rank, n) + ": aborted, waiting for rank " +
                                            std::to_string(context.report.peer) + " step " +
                                            std::to_string(context.report.step) + " seen " +
                                            std::to_string(context.report.seen);

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "base/wait.h"
+#include "tests/asleep.h"
 #include "tests/catch.h"
 #include "tests/unit/kernels/cpu_operation.h"
 #include "tests/unit/kernels/fifo_fixture.h"
@@ -74,7 +75,7 @@ TEST_CASE("an abort frees every waiter at once") {
       const Case c{.algorithm = algorithm, .protocol = protocol, .count = 5000};
       int64_t aborted_ns = 0;
       const auto outcomes = run_some(fixture, c, {0, 1, 3}, 60'000'000'000, [&] {
-        collctl::base::sleep_until(Deadline::after_ms(60));  // all sleep by now
+        CHECK(collctl::test::wait_until_asleep(3));
         aborted_ns = collctl::now_ns();
         fixture.abort();
       });
@@ -131,7 +132,7 @@ TEST_CASE("a timeout names the peer, the side and the step it waited for") {
       CHECK(r.report.seen == 0);
       CHECK(r.report.wanted == 1);
     }
-  SECTION("a tree split: the first part that gives up is the one reported") {
+  SECTION("a tree split: the first part that aborts is the one reported") {
     FifoFixture fixture({.nranks = 4});
     Case c{.algorithm = AlgorithmId::tree_split, .count = 64};
     const auto r = run_some(fixture, c, {2}, kShortTimeoutNs)[2];  // waits for 1, 3 and 0

@@ -5,9 +5,12 @@
 
 #include <random>
 
+#include <pthread.h>
+
 #include "base/wait.h"
 #include "kernels/cpu/ll.h"
 #include "kernels/cpu/wait.h"
+#include "tests/asleep.h"
 #include "tests/catch.h"
 #include "tests/unit/kernels/cpu_operation.h"
 #include "tests/unit/kernels/fifo_fixture.h"
@@ -139,7 +142,7 @@ TEST_CASE("a sleeper is woken by its futex") {
       collctl::base::futex_wait(&word, 1, Deadline::after_seconds(60));
     awake = true;
   });
-  collctl::base::sleep_until(Deadline::after_ms(30));
+  CHECK(collctl::test::wait_until_asleep(1));
   CHECK_FALSE(awake);
   wake_sleeper(&word, -1);
   sleeper.join();
@@ -200,6 +203,22 @@ TEST_CASE("a sleeper that polls is woken by its bell") {
   CHECK(state.rung >= 2);
   CHECK(state.assists > 0);
   ::close(bell);
+}
+
+TEST_CASE("a task for which no thread can be started is refused, and the pool goes on") {
+  pthread_attr_t usual, huge;
+  REQUIRE(pthread_getattr_default_np(&usual) == 0);
+  REQUIRE(pthread_attr_init(&huge) == 0);
+  REQUIRE(pthread_attr_setstacksize(&huge, size_t{1} << 46) == 0);
+  HelperPool pool;
+  bool ran = false;
+  REQUIRE(pthread_setattr_default_np(&huge) == 0);
+  CHECK_THROWS_AS(pool.run([&] { ran = true; }), std::system_error);
+  REQUIRE(pthread_setattr_default_np(&usual) == 0);
+  pool.run([] {}).wait();
+  CHECK(!ran);
+  pthread_attr_destroy(&huge);
+  pthread_attr_destroy(&usual);
 }
 
 TEST_CASE("helpers run tasks side by side and are used again") {

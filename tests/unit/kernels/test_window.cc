@@ -7,6 +7,7 @@
 #include "kernels/cpu/stage_copy.h"
 #include "kernels/record/block_record.h"
 #include "kernels/record/locate.h"
+#include "tests/asleep.h"
 #include "tests/catch.h"
 #include "tests/unit/kernels/cpu_operation.h"
 #include "tests/unit/kernels/fifo_fixture.h"
@@ -267,7 +268,7 @@ TEST_CASE("an abort frees who waits for an arrival at once", "[window]") {
   cpu_tests::FifoFixture fixture({.nranks = 4, .window_bytes = 4096});
   int64_t aborted_ns = 0;
   const auto results = run(fixture, {.nranks = 4, .absent = {2}}, [&] {
-    collctl::base::sleep_until(Deadline::after_ms(60));
+    CHECK(collctl::test::wait_until_asleep(3));
     aborted_ns = collctl::now_ns();
     fixture.abort();
   });

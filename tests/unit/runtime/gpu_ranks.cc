@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "kernels/algo/ids.h"
 #include "kernels/cpu/launch.h"
 #include "kernels/shared_block.h"
 
@@ -105,7 +106,7 @@ int launch_works(const WorksLaunch& launch) {
 // A part: the window's own counts, its lines, where each peer shows its next message, its banks.
 constexpr uint64_t kLinesAt = 128, kShownAt = 2048, kBanksAt = 4096, kBankBytes = 16 << 10;
 
-// A message is shown to its receiver, who copies it straight. Each rank has the window at an
+// A message is shown to its receiver, who copies it directly. Each rank has the window at an
 // address of its own, so the thread sanitizer sees no order in what is said there: it sees it here.
 std::atomic<uint64_t> message_order{0};
 struct Shown {

@@ -16,11 +16,11 @@
 namespace collctl::runtime::testing {
 
 // Runs works by kernels/cpu. Has window kernels for all-reduces of at most kHostWindowBytes and for
-// messages, and straight between users' windows for every collective.
+// messages, and directly between users' windows for every collective.
 const kernels::cuda::Launcher& host_launcher();
 inline constexpr uint64_t kHostWindowBytes = 1 << 20;
 // How often launch_works, launch_window were called in this process; the latter apart where
-// straight between users' windows, and of messages.
+// directly between users' windows, and of messages.
 struct LaunchCounts {
   uint64_t works = 0, windows = 0, direct = 0, messages = 0;
 };

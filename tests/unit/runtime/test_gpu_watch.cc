@@ -11,8 +11,9 @@ using kernels::cuda::WorksLaunch;
 
 namespace {
 
-// With this, a GPU may go without a sign for 1.6 x 1.125 + 1 = 2.8 s (runtime/executor/cuda_watch.cc), and
-// a kernel may come so much later than the one on the other GPU.
+// With this, a GPU may go without a sign for 1.6 x 1.125 + 1 = 2.8 s
+// (runtime/executor/cuda_watch.cc), and a kernel may come so much later than the one on the other
+// GPU.
 constexpr double kOpTimeout = 1.6;
 constexpr double kPatience = 2.8;
 

@@ -17,6 +17,7 @@
 #include "base/numa.h"
 #include "base/processors.h"
 #include "tests/catch.h"
+#include "tests/skip.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 #include "transport/device/device.h"
 
@@ -39,8 +40,8 @@ std::optional<Place> place_of_gpu() {
   for (const base::NumaDomain& node : base::host_processors().nodes)
     if (node.id != place.near && !node.processors.empty()) place.far = node.id;
   if (place.near >= 0 && place.far >= 0) return place;
-  std::printf("skipped: %s is no device with a node on a machine with several\n",
-              (*device)->facts().bus_id.c_str());
+  collctl::test::skip((*device)->facts().bus_id +
+                      " is no device with a node on a machine with several");
   return std::nullopt;
 }
 
@@ -86,7 +87,7 @@ const std::vector<int>& processors_of(int node) {
 
 }  // namespace
 
-TEST_CASE("pinned memory lies on the GPU's node, whoever asks for it", "[numa]") {
+TEST_CASE("pinned memory lies on the GPU's node, whoever asks for it", "[numa][may_skip]") {
   set_up_gpus(1);
   const std::optional<Place> place = place_of_gpu();
   if (!place) return;
@@ -105,7 +106,7 @@ TEST_CASE("pinned memory lies on the GPU's node, whoever asks for it", "[numa]")
 }
 
 // The machine has a device at the address of the last GPU only, that of rank 1.
-TEST_CASE("the host's part of a link lies and runs on the GPU's node", "[numa]") {
+TEST_CASE("the host's part of a link lies and runs on the GPU's node", "[numa][may_skip]") {
   set_up_gpus(1);
   const std::optional<Place> place = place_of_gpu();
   if (!place) return;

@@ -76,14 +76,15 @@ TEST_CASE("a rank that waits for its place tells its root why it leaves", "[boot
   auto caller = (*root)->accept_one(soon());
   REQUIRE(caller.ok());
   check_own(rank.cancelled());
-  // Called off before it knew that it was checked in: then it has just hung up.
+  // Cancelled before it knew that it was checked in: then it has just hung up.
   boot::FrameReader reader;
+  boot::SealedFd line(std::move(*caller));
   Status state;
   std::optional<boot::Frame> frame;
   while (state && !frame) {
-    pollfd p{caller->fd.get(), POLLIN, 0};
+    pollfd p{line.get(), POLLIN, 0};
     REQUIRE(*base::poll_fds({&p, 1}, soon()) == 1);
-    state = reader.fill(caller->fd.get());
+    state = reader.fill(line);
     frame = reader.next();
   }
   if (!frame) return;
@@ -94,10 +95,10 @@ TEST_CASE("a rank that waits for its place tells its root why it leaves", "[boot
 TEST_CASE("a rank that connects to its neighbours leaves them a reason", "[bootstrap][cancel]") {
   Job job({2});
   // It accepts no connection.
-  auto deaf = base::AuthListener::listen(loopback(), secret_of(9));
-  REQUIRE(deaf.ok());
+  auto silent = base::AuthListener::listen(loopback(), secret_of(9));
+  REQUIRE(silent.ok());
   auto check_in = check_in_of(job, 1, 2);
-  check_in.peers = (*deaf)->address();
+  check_in.peers = (*silent)->address();
   auto line = call_root(job, check_in);
   REQUIRE(line.ok());
   Joining rank(job.options(0));
@@ -112,7 +113,7 @@ TEST_CASE("what a rank says right before its root ends still reaches the others"
           "[bootstrap][cancel]") {
   for (int round = 0; round < 5; ++round) {
     Job job({3});
-    std::vector<Fd> lines;
+    std::vector<boot::SealedFd> lines;
     for (const int rank : {0, 1}) {
       auto line = call_root(job, check_in_of(job, rank, 3));
       REQUIRE(line.ok());
@@ -120,7 +121,7 @@ TEST_CASE("what a rank says right before its root ends still reaches the others"
     }
     // That the root knows them: it refuses another rank 0, and another rank 1.
     for (const int rank : {0, 1}) REQUIRE_FALSE(Bootstrap::join(job.options(rank)).ok());
-    REQUIRE(boot::send_frame(lines[0].get(), boot::FrameType::failure,
+    REQUIRE(boot::send_frame(lines[0], boot::FrameType::failure,
                              boot::encode_error(start_aborted(pressed(), 0, "b0"))));
     job.roots.clear();
     const boot::Frame frame = answer_on(lines[1]);
@@ -150,7 +151,7 @@ TEST_CASE("a communicator's start is cancelled behind the bootstrap", "[bootstra
   CHECK(now_ns() - start < kAtOnceNs);
   REQUIRE_FALSE(made.ok());
   CHECK(made.error().code == ErrorCode::interrupted);
-  CHECK(says(made.error(), "start of rank 0"));
+  CHECK(says(made.error(), "start-up"));
   CHECK(says(made.error(), "somebody pressed the button"));
   REQUIRE_FALSE(other.ok());
   check_told(other.error(), 0);

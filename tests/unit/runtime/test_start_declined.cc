@@ -93,7 +93,7 @@ TEST_CASE("a reason of any length arrives, cut", "[bootstrap][decline]") {
   check_told(told.error(), 1, "xxxxxxxx");
 }
 
-TEST_CASE("a rank that nobody can hear gives up", "[bootstrap][decline]") {
+TEST_CASE("a rank that nobody can hear fails", "[bootstrap][decline]") {
   Job job({2});
   job.roots.clear();
   const auto later = [](int64_t ms) { return Deadline::after_ms(ms); };

@@ -169,7 +169,7 @@ TEST_CASE("a signal comes behind the data where only immediates are ordered", "[
               COLL_TRY(job.ops->wait(peer, 0, 1, soon()));
               const auto expected = bytes_of(job.rank(), peer, round, 0, 70001);
               if (std::memcmp(job.data(), expected.data(), expected.size()) != 0)
-                wrong.add(format("round {}: the signal came before the data", round));
+                wrong.add(format("round {}: the signal arrived before the data", round));
               COLL_TRY(job.ops->barrier(soon()));
             }
             return Status();

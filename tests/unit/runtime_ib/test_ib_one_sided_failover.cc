@@ -66,7 +66,7 @@ void no_more_signals(OneSidedJob& job, int signal, Complaints& wrong) {
   for (int peer = 0; peer < job.size(); ++peer) {
     const Status more = job.ops->wait(peer, signal, 1, Deadline::after_ms(20));
     if (more || more.error().code != ErrorCode::deadline)
-      wrong.add(more ? format("signal {} of rank {} came once more", signal, peer)
+      wrong.add(more ? format("signal {} of rank {} arrived once more", signal, peer)
                      : more.error().chain());
   }
 }
@@ -92,7 +92,7 @@ Status count_up(OneSidedJob& job, Complaints& wrong) {
       COLL_TRY(job.ops->wait(0, 1, 1, soon()));
       uint64_t seen = 0;
       std::memcpy(&seen, job.data() + 64, sizeof seen);
-      if (seen < step) wrong.add(format("signal {} came before its data: {}", step, seen));
+      if (seen < step) wrong.add(format("signal {} arrived before its data: {}", step, seen));
     }
   }
   return job.ops->barrier(soon());

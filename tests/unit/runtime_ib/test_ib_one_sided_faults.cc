@@ -110,7 +110,7 @@ TEST_CASE("a port that goes down ends both ranks' operations", "[ib][one_sided]"
 }
 
 // The adapter would try for half a minute; the caller's buffer is free at the deadline.
-TEST_CASE("a put that does not end within its time is given up", "[ib][one_sided]") {
+TEST_CASE("a put that does not end within its time fails", "[ib][one_sided]") {
   const Adapters adapters("fake_0:ib,fake_1:ib");
   const Ends ends =
       both_fail({.kind = FaultKind::kDrop, .opcode = "write", .times = 0, .value = 1000},

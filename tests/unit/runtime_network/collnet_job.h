@@ -37,7 +37,7 @@ struct Plugin {
   explicit Plugin(const std::string& name)
       : path(plugin_path(name)), library("COLLCTL_NET_PLUGIN", path), before(counts_of(path)) {}
   ~Plugin() {
-    // What a rank left behind when it gave up is closed by a thread of its own.
+    // What a rank left behind when it aborted is closed by a thread of its own.
     const Deadline deadline = Deadline::after_seconds(10);
     while (held() != held_before && !deadline.passed()) base::sleep_until(Deadline::after_ms(5));
     CHECK(held() == held_before);

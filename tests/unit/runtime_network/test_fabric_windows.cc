@@ -7,8 +7,8 @@
 #include "runtime/window/memory.h"
 #include "tests/fake_drivers/nvml_control.h"
 #include "tests/unit/runtime/gpu_ranks.h"
-#include "tests/unit/runtime/window/gpu_windows.h"
 #include "tests/unit/runtime/one_sided/one_sided_job.h"
+#include "tests/unit/runtime/window/gpu_windows.h"
 
 using namespace collctl;
 using namespace collctl::runtime;

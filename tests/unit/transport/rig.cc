@@ -28,7 +28,7 @@ Result<Fd> MemoryFds::recv_fd(int peer, uint64_t tag, Deadline deadline) {
   std::unique_lock lock(h.mutex_);
   const Key key{{peer, self_}, tag};
   if (!base::wait_for(h.arrived_, lock, deadline, [&] { return h.waiting_.contains(key); }))
-    return Error(ErrorCode::deadline, "no descriptor came");
+    return Error(ErrorCode::deadline, "no descriptor arrived");
   return std::move(h.waiting_.extract(key).mapped());
 }
 

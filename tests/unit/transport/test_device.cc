@@ -55,6 +55,7 @@ TEST_CASE("a GPU that has broken before it is opened is one that the machine has
       REQUIRE_FALSE(device);
       CHECK(device.error().code == ErrorCode::unavailable);
       CHECK(says(device.error(), "GPU 0"));
+      CHECK(device.error().hint.find("--device cpu") != std::string::npos);
     }
   CHECK(fake_cuda::counts() == fake_cuda::Counts{});
 }
@@ -82,6 +83,17 @@ TEST_CASE("no GPU, no such GPU, no context: sentences with a remedy") {
     REQUIRE_FALSE(none);
     CHECK(none.error().code == ErrorCode::unavailable);
     CHECK(none.error().hint.find("CUDA_VISIBLE_DEVICES") != std::string::npos);
+    CHECK(none.error().hint.find("--device cpu") != std::string::npos);
+  }
+  // NVML may still answer where CUDA does not start.
+  for (const int code : {803, 999}) {
+    INFO("cuInit " << code);
+    const FakeGpus gpus({.devices = 1});
+    fake_cuda::fail("cuInit", code);
+    const auto dead = Device::open(0);
+    REQUIRE_FALSE(dead);
+    CHECK(dead.error().code == ErrorCode::unavailable);
+    CHECK(dead.error().hint.find("--device cpu") != std::string::npos);
   }
   const FakeGpus gpus({.devices = 2});
   auto third = Device::open(2);

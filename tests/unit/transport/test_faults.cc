@@ -6,9 +6,8 @@
 #include <sys/mount.h>
 #include <sys/wait.h>
 
-#include <cstdio>
-
 #include "tests/catch.h"
+#include "tests/skip.h"
 #include "tests/unit/transport/block.h"
 #include "transport/edge.h"
 #include "transport/net/greeting.h"
@@ -135,7 +134,23 @@ TEST_CASE("saying goodbye is no failure, vanishing afterwards neither") {
   }
 }
 
-TEST_CASE("stop gives up at its deadline when the peer takes nothing") {
+TEST_CASE("who expects the end is told of no connection that breaks, and does not wait for it") {
+  for (const bool expected : {true, false}) {
+    INFO("expected " << expected);
+    Rig rig({"net"});
+    REQUIRE(rig.open({65536, 4}, {}));
+    std::vector<uint8_t> data(65536, 3), got(65536);
+    REQUIRE(put(*rig.out(Protocol::simple), data, soon()));
+    REQUIRE(take(*rig.in(Protocol::simple), got, soon()));
+    if (expected) rig.receiver.engine->expect_close();
+    drop_link(rig.sender);
+    if (!expected) CHECK(wait_error(rig.receiver, soon()));
+    CHECK(rig.receiver.engine->stop(soon()));
+    CHECK(rig.receiver.has_error() != expected);
+  }
+}
+
+TEST_CASE("stop ends at its deadline when the peer takes nothing") {
   Rig rig({"net"});
   REQUIRE(rig.open({65536, 2}, {}));
   std::vector<uint8_t> data(65536, 3);
@@ -318,7 +333,7 @@ TEST_CASE("a descriptor that is too small is refused, not a SIGBUS") {
   CHECK(link.error().chain().find("rank 5 (host host5) passed a descriptor") != std::string::npos);
 }
 
-TEST_CASE("a /dev/shm that is too small is an error with numbers and a remedy") {
+TEST_CASE("a /dev/shm that is too small is an error with numbers and a remedy", "[may_skip]") {
   const int status = in_child([] {
     if (::unshare(CLONE_NEWNS) != 0 ||
         ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
@@ -342,9 +357,7 @@ TEST_CASE("a /dev/shm that is too small is an error with numbers and a remedy") 
     return (*smaller)->describe(soon()) ? 0 : 5;
   });
   REQUIRE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 77) {
-    std::printf("skipped: a small /dev/shm needs the right to mount in a namespace of its own\n");
-    return;
-  }
+  if (WEXITSTATUS(status) == 77)
+    return skip("a small /dev/shm needs the right to mount in a namespace of its own");
   CHECK(WEXITSTATUS(status) == 0);
 }

@@ -65,7 +65,7 @@ IbBlob a_blob() {
 
 }  // namespace
 
-TEST_CASE("the list of adapters means what it means in the field") {
+TEST_CASE("the list of adapters means what it means in NCCL") {
   CHECK(allows("", "mlx5_0", 1));
   // Prefixes.
   CHECK(allows("mlx5", "mlx5_7", 2));
@@ -270,8 +270,8 @@ TEST_CASE("ports by topology, else by NUMA node and speed, in turn") {
   CHECK(choose_ports(ports, {.channel = 2, .numa = 5}) == Chosen{3});
   CHECK(choose_ports(ports, {.channel = 1}) == Chosen{1});
   // The topology's word counts.
-  CHECK(choose_ports(ports, {.nics = {"mlx5_2", "mlx5_1"}, .channel = 2}) == Chosen{2});
-  CHECK(choose_ports(ports, {.nics = {"mlx5_2", "mlx5_1"}, .channel = 3}) == Chosen{1});
+  CHECK(choose_ports(ports, {.nic = "mlx5_2", .channel = 2}) == Chosen{2});
+  CHECK(choose_ports(ports, {.nic = "mlx5_1:1", .channel = 2}) == Chosen{1});
   // Only what the peer has.
   CHECK(choose_ports(ports, {.ethernet = true, .infiniband = false}) == Chosen{4});
   CHECK(choose_ports({ports.data(), 4}, {.ethernet = true, .infiniband = false}).empty());

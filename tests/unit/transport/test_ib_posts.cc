@@ -179,7 +179,7 @@ TEST_CASE("IB posts: large messages as a write and an empty immediate, small one
     uint32_t bytes;
     bool apart;
   };
-  // The threshold of the field: above 8192 bytes.
+  // The threshold of NCCL: above 8192 bytes.
   for (const Row& row : {Row{8192, false}, Row{8193, true}}) {
     INFO(row.bytes << " bytes");
     Rig rig(ib_fabric());

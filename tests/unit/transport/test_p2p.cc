@@ -126,10 +126,10 @@ TEST_CASE("GPUs that do not reach each other are refused before anything is made
     const Error& error = endpoint.error();
     CHECK(error.code == ErrorCode::unavailable);  // so that both ends try the next transport
     CHECK(says(error, "rank 2 -> rank 5 channel 1"));
-    CHECK(says(error, sends
-                          ? "GPU 0 (0000:11:00.0) cannot access the memory of the GPU at 0000:10:00.0"
-                          : "GPU 1 (0000:10:00.0) cannot access the memory of the GPU at "
-                            "0000:11:00.0"));
+    CHECK(says(error,
+               sends ? "GPU 0 (0000:11:00.0) cannot access the memory of the GPU at 0000:10:00.0"
+                     : "GPU 1 (0000:10:00.0) cannot access the memory of the GPU at "
+                       "0000:11:00.0"));
     CHECK(says(error, "ACS"));
     CHECK(says(error, "MIG"));
   }

@@ -113,7 +113,8 @@ TEST_CASE("between GPUs a connection by sockets has a helper thread unless told 
   a.kind = b.kind = transport::DeviceKind::cuda;
   CHECK(transport::socket_threads(-1, a, b) == 1);
   CHECK(transport::socket_threads(-1, b, a) == 1);
-  for (const int wished : {0, 1, 16}) CHECK(transport::socket_threads(wished, a, b) == wished);
+  for (const int requested : {0, 1, 16})
+    CHECK(transport::socket_threads(requested, a, b) == requested);
 }
 
 TEST_CASE("the key of an edge is the same at both ends and differs between edges") {

@@ -28,8 +28,7 @@ std::vector<size_t> choose_ports(std::span<const IbCandidate> ports, const IbPor
   for (size_t i = 0; i < ports.size(); ++i)
     if (ports[i].ethernet ? request.ethernet : request.infiniband) left.push_back(i);
   if (left.empty()) return {};
-  if (!request.nics.empty()) {
-    const std::string& nic = request.nics[size_t(request.channel) % request.nics.size()];
+  if (const std::string& nic = request.nic; !nic.empty()) {
     left = narrow(left, [&](size_t i) {
       return ports[i].device == nic || format("{}:{}", ports[i].device, ports[i].port) == nic;
     });

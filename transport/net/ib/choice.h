@@ -20,9 +20,7 @@ struct IbCandidate {
 };
 
 struct IbPortRequest {
-  // What the topology chose for the channels, in turn: devices, or ports as "mlx5_0:1"; may be
-  // empty.
-  std::vector<std::string> nics = {};
+  std::string nic = {};  // as transport::NicChoice has it
   int channel = 0;
   int numa = -1;                             // of the rank; -1: unknown
   int local_rank = 0;                        // among those of its host

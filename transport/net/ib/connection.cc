@@ -173,13 +173,13 @@ Status IbConnection::take(IbRail& rail, const VerbsCompletion& completion) {
                   lane->name.text());
       lane->receives_due = 0;
     }
-    return came(*lane, completion);
+    return on_arrival(*lane, completion);
   }
   lane->room += id.cost;
   return completed(*lane, id);
 }
 
-Status IbConnection::came(IbLane& lane, const VerbsCompletion& completion) {
+Status IbConnection::on_arrival(IbLane& lane, const VerbsCompletion& completion) {
   if (completion.operation != kDoneRecvWithImmediate)
     return Error(ErrorCode::lost, format("{}: unknown kind of message ({})", lane.name.text(),
                                          completion.operation));

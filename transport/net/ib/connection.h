@@ -133,7 +133,7 @@ class IbConnection : public NetConnection {
   Status take_completions(bool& moved);
   Error adapter_gone(const IbRail& rail, Error error) const;
   Status take(IbRail& rail, const base::drivers::VerbsCompletion& completion);
-  Status came(IbLane& lane, const base::drivers::VerbsCompletion& completion);
+  Status on_arrival(IbLane& lane, const base::drivers::VerbsCompletion& completion);
   Status take_last(IbLane& lane, const base::drivers::VerbsCompletion& completion);
   void drain_no_longer(int64_t empty_ns);
   Status failed_work(IbLane& lane, const base::drivers::VerbsCompletion& completion);

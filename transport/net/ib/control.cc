@@ -63,8 +63,8 @@ Result<bool> IbControl::pump() {
     moved = *wrote != 0;
   }
   if (closed_) return moved;
-  COLL_ASSIGN(const bool came, pump_in());
-  return moved || came;
+  COLL_ASSIGN(const bool received, pump_in());
+  return moved || received;
 }
 
 Result<bool> IbControl::pump_in() {

@@ -84,7 +84,7 @@ Status IbConnection::take_last(IbLane& lane, const base::drivers::VerbsCompletio
   }
   // It may have been the last one: now there is room for one that returns.
   (void)lane.qp.post_receives(encode({.work = IbWork::receive}), 1);
-  return came(lane, completion);
+  return on_arrival(lane, completion);
 }
 
 // Queues were found empty after `empty_ns`. The time alone says nothing: this end may have been

@@ -44,7 +44,7 @@ Result<std::vector<IbPort*>> ports_towards(const IbDevices& devices, const LinkS
                           .card = port->device->facts().system_guid});
   const uint8_t common = spec.self.nets & spec.peer.nets;
   const std::vector<size_t> chosen =
-      choose_ports(candidates, {.nics = services.nics,
+      choose_ports(candidates, {.nic = spec.nic.name,
                                 .channel = spec.channel,
                                 .numa = services.device != nullptr
                                             ? base::pci_numa_node(services.device->facts().bus_id)

@@ -24,8 +24,8 @@ class PluginHalf : public NetHalf {
   PluginHalf(const NetEnd& end, const Services& services)
       : end_(end),
         services_(services),
-        device_(
-            plugin_device(services.plugin->session(), end.spec.channel, end.spec.self, services)) {}
+        device_(plugin_device(services.plugin->session(), end.spec.nic.name, end.spec.channel,
+                              end.spec.self)) {}
 
   Result<Bytes> describe(Deadline) override {
     COLL_TRY(check_sizes());

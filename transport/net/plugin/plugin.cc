@@ -16,17 +16,15 @@ namespace {
 // What a network says that it reduces.
 uint64_t reductions_of(const NetPluginEntry& entry) {
   uint64_t all = 0;
-  const auto reduces = [&](DataType type, RedOp op) {
-    int supported = 0;
-    const NetPluginCode code =
-        collective_calls(entry).reduces(nccl_type(type), nccl_op(op), &supported);
-    return code == kNetPluginOk && supported != 0;
-  };
   for (int t = 0; t < kernels::kDataTypeCount; ++t)
-    for (int o = 0; o < kernels::kRedOpCount; ++o) {
+    for (const auto op : {RedOp::sum, RedOp::prod, RedOp::min, RedOp::max}) {
       const auto type = DataType(t);
-      const auto op = RedOp(o);
-      if (reduces(type, op == RedOp::avg ? RedOp::sum : op)) all |= reduction_bit(type, op);
+      int supported = 0;
+      if (nccl_type(type) >= 0 &&
+          collective_calls(entry).reduces(nccl_type(type), nccl_op(op), &supported) ==
+              kNetPluginOk &&
+          supported != 0)
+        all |= reduction_bit(type, op);
     }
   return all;
 }
@@ -75,14 +73,12 @@ std::string NetPlugin::text() const {
   return format("{}, version {} of {}", devices, entry().version, entry().library);
 }
 
-int plugin_device(const NetPluginSession& session, int channel, const PeerInfo& self,
-                  const Services& services) {
+int plugin_device(const NetPluginSession& session, const std::string& nic, int channel,
+                  const PeerInfo& self) {
   const auto& devices = session.devices();
-  const auto turn = size_t(channel);
-  if (!services.nics.empty())
-    for (size_t d = 0; d < devices.size(); ++d)
-      if (devices[d].name == services.nics[turn % services.nics.size()]) return int(d);
-  return int((turn + size_t(std::max(0, self.device))) % devices.size());
+  for (size_t d = 0; d < devices.size(); ++d)
+    if (devices[d].name == nic) return int(d);
+  return int((size_t(channel) + size_t(std::max(0, self.device))) % devices.size());
 }
 
 }  // namespace collctl::transport

@@ -10,11 +10,13 @@
 
 namespace collctl::transport {
 
-// Bit of a reduction in a set of them.
+// Bit of a reduction in a set of them. An average is a sum that is divided here.
 constexpr uint64_t reduction_bit(kernels::DataType type, kernels::RedOp op) {
-  return uint64_t{1} << (int(type) * kernels::kRedOpCount + int(op));
+  constexpr int kOps = kernels::kRedOpCount - 1;
+  static_assert(kernels::kDataTypeCount * kOps <= 64 && int(kernels::RedOp::avg) == kOps);
+  return uint64_t{1} << (int(type) * kOps +
+                         (op == kernels::RedOp::avg ? int(kernels::RedOp::sum) : int(op)));
 }
-static_assert(kernels::kDataTypeCount * kernels::kRedOpCount <= 64);
 
 class NetPlugin {
  public:
@@ -32,7 +34,7 @@ class NetPlugin {
   // Its CollNet; null: none, for this reason.
   base::drivers::NetPluginSession* reducer() const { return reducer_.get(); }
   const std::string& why_no_reducer() const { return why_no_reducer_; }
-  // What it reduces: a set of reduction_bit(). An average is a sum that is divided here.
+  // What it reduces: a set of reduction_bit().
   uint64_t reductions() const { return reductions_; }
   // What all of its devices take at once.
   uint64_t most_reduced_bytes() const;
@@ -45,9 +47,9 @@ class NetPlugin {
   uint64_t reductions_ = 0;
 };
 
-// The device for a channel of the rank `self`: the topology's choice where it knows the plugin's
-// devices by name, else in turn.
-int plugin_device(const base::drivers::NetPluginSession& session, int channel, const PeerInfo& self,
-                  const Services& services);
+// The device for a channel of the rank `self`: `nic`, the topology's choice, where it knows the
+// plugin's devices by name, else in turn.
+int plugin_device(const base::drivers::NetPluginSession& session, const std::string& nic,
+                  int channel, const PeerInfo& self);
 
 }  // namespace collctl::transport

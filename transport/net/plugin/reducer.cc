@@ -77,7 +77,7 @@ ReducerHalf::~ReducerHalf() {
 Result<std::unique_ptr<ReducerHalf>> ReducerHalf::listen(const ReducerSpec& spec,
                                                          const Services& services) {
   NetPluginSession& session = *services.plugin->reducer();
-  const int device = plugin_device(session, spec.channel, spec.self, services);
+  const int device = plugin_device(session, spec.nic, spec.channel, spec.self);
   std::unique_ptr<ReducerHalf> half(new ReducerHalf(spec, services, device));
   COLL_ASSIGN(half->listener_, session.listen(device, half->handle_.data()));
   return half;

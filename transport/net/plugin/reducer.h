@@ -21,6 +21,7 @@ namespace collctl::transport {
 
 struct ReducerSpec {
   int channel = 0;
+  std::string nic = {};  // of NicChoice
   PeerInfo self{};
   FifoGeometry geometry{};   // of Simple's slots, each way
   int heads = 0, index = 0;  // of the group; this rank's place in it

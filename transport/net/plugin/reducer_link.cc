@@ -163,13 +163,11 @@ Result<bool> ReducerLink::take() {
 
 Result<Progress> ReducerLink::progress() {
   if (error_) return *error_;
-  auto posted = post();
-  auto taken = posted ? take() : std::move(posted);
-  if (!taken) {
-    error_ = std::move(taken.error());
-    return *error_;
-  }
-  if (*taken || (posted && *posted)) return Progress::moved;
+  const auto posted = post();
+  if (!posted) return *(error_ = posted.error());
+  const auto taken = take();
+  if (!taken) return *(error_ = taken.error());
+  if (*taken || *posted) return Progress::moved;
   return done_ == posted_ ? Progress::idle : Progress::would_block;
 }
 

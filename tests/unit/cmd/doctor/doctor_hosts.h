@@ -57,7 +57,7 @@ inline std::set<std::string> failures(const Diagnosis& diagnosis) {
   std::set<std::string> list;
   for (const Finding& check : diagnosis.checks)
     if (check.status != FindingStatus::pass) {
-      list.insert(format("{} {}", check.name, check.host));
+      list.insert(format("{} {}", check.name, check.at.host));
       CHECK(check.message != "");
       CHECK(check.remedy != "");
     }
@@ -67,7 +67,7 @@ inline std::set<std::string> failures(const Diagnosis& diagnosis) {
 inline std::set<std::string> odd_ones(const Diagnosis& diagnosis) {
   std::set<std::string> list;
   for (const Finding& check : diagnosis.checks)
-    if (check.odd) list.insert(format("{} {}", check.name, check.host));
+    if (check.odd) list.insert(format("{} {}", check.name, check.at.host));
   return list;
 }
 

@@ -15,9 +15,9 @@ TEST_CASE("hosts in order pass", "[doctor]") {
   const Diagnosis diagnosis = diagnose_hosts(healthy(4));
   CHECK(failures(diagnosis) == Names{});
   CHECK(odd_ones(diagnosis) == Names{});
-  CHECK(diagnosis.code == ErrorCode{});
+  CHECK(diagnosis.verdict().code() == ErrorCode{});
   CHECK(diagnosis.culprits.empty());
-  CHECK(diagnosis.reasons.empty());
+  CHECK(diagnosis.verdict().reasons().empty());
 }
 
 TEST_CASE("the odd one out is found", "[doctor]") {
@@ -29,7 +29,7 @@ TEST_CASE("the odd one out is found", "[doctor]") {
   // Differences that only are worth a look.
   Diagnosis diagnosis = with([](HostFacts& f) { f.system.kernel = "5.15"; });
   CHECK(odd_ones(diagnosis) == Names{"kernel n2"});
-  CHECK(diagnosis.code == ErrorCode{});
+  CHECK(diagnosis.verdict().code() == ErrorCode{});
   diagnosis = with([](HostFacts& f) { f.cores = 2; });
   CHECK(odd_ones(diagnosis) == Names{"cores n2"});
   diagnosis = with([](HostFacts& f) { f.memory_bytes -= 64 << 20; });
@@ -39,7 +39,7 @@ TEST_CASE("the odd one out is found", "[doctor]") {
   // Differences that break jobs.
   diagnosis = with([](HostFacts& f) { f.version = "0.9"; });
   CHECK(failures(diagnosis) == Names{"version n2"});
-  CHECK(diagnosis.code == ErrorCode::failed);
+  CHECK(diagnosis.verdict().code() == ErrorCode::failed);
   diagnosis = with([](HostFacts& f) { f.binary = std::string(64, 'b'); });
   CHECK(failures(diagnosis) == Names{"version n2"});
   diagnosis = with([](HostFacts& f) { f.interfaces[2].mtu = 1500; });
@@ -65,7 +65,7 @@ TEST_CASE("GPUs on PCI call for a driver and its GPUs, also where no host has th
     Survey survey = healthy(hosts);
     for (SurveyedHost& host : survey.hosts) host.facts->nvidia.on_pci = 2;
     const Diagnosis unloaded = diagnose_hosts(survey);
-    CHECK(unloaded.code == ErrorCode::failed);
+    CHECK(unloaded.verdict().code() == ErrorCode::failed);
     std::set<std::string> wanted;
     for (int i = 0; i < hosts; ++i) {
       wanted.insert(format("driver n{}", i));
@@ -149,7 +149,7 @@ TEST_CASE("a host that cannot be asked is a failure of its own", "[doctor]") {
   std::erase_if(survey.pairs, [](const PairResult& p) { return p.from == 1 || p.to == 1; });
   const Diagnosis diagnosis = diagnose_hosts(survey);
   CHECK(failures(diagnosis) == Names{"connect n1"});
-  CHECK(diagnosis.code == ErrorCode::launch);
+  CHECK(diagnosis.verdict().code() == ErrorCode::launch);
   REQUIRE(diagnosis.culprits.size() == 1);
   CHECK(diagnosis.culprits[0].name == "n1");
   const std::string text = doctor_text(survey, diagnosis, false);
@@ -158,6 +158,25 @@ TEST_CASE("a host that cannot be asked is a failure of its own", "[doctor]") {
   CHECK(text.find("FAIL connect: n1: connection refused\n  remedy: start sshd there\n") !=
         std::string::npos);
   CHECK(text.find("# Verdict: connect failed on 1 host\n") != std::string::npos);
+}
+
+TEST_CASE("a host that cannot be asked outweighs what fails on others, before and after it",
+          "[doctor]") {
+  for (const size_t lost : {size_t(0), size_t(2)}) {
+    Survey survey = healthy(3);
+    survey.hosts[lost].facts.reset();
+    survey.hosts[lost].error = Error(ErrorCode::launch, "connection refused", "start sshd there");
+    std::erase_if(survey.pairs, [&](const PairResult& p) {
+      return size_t(p.from) == lost || size_t(p.to) == lost;
+    });
+    survey.hosts[1].facts->shm_free_bytes = 1;
+    survey.untested_pairs = 1;
+    const Diagnosis diagnosis = diagnose_hosts(survey);
+    CHECK(diagnosis.verdict().exit_code() == 4);
+    CHECK(doctor_text(survey, diagnosis, false)
+              .find("# Verdict: connect failed on 1 host, shm failed on 1 host, not everything was "
+                    "tested\n") != std::string::npos);
+  }
 }
 
 TEST_CASE("failed pairs blame a host or a link", "[doctor]") {
@@ -169,10 +188,11 @@ TEST_CASE("failed pairs blame a host or a link", "[doctor]") {
   fail(1, 2, ReachEnd::no_route);
   Diagnosis diagnosis = diagnose_hosts(survey);
   CHECK(failures(diagnosis) == Names{"reach n1"});
-  CHECK(diagnosis.code == ErrorCode::failed);
+  CHECK(diagnosis.verdict().code() == ErrorCode::failed);
   REQUIRE(diagnosis.culprits.size() == 1);
-  CHECK(diagnosis.culprits[0].kind == "link");
+  CHECK(diagnosis.culprits[0].kind == SubjectKind::link);
   CHECK(diagnosis.culprits[0].name == "n1 -> n2");
+  CHECK(diagnosis.culprits[0].evidence == "the test of the network between them failed");
   // Everybody fails with host 3: it is host 3 alone.
   survey = healthy(4);
   for (int other = 0; other < 3; ++other) {
@@ -181,14 +201,18 @@ TEST_CASE("failed pairs blame a host or a link", "[doctor]") {
   }
   diagnosis = diagnose_hosts(survey);
   REQUIRE(diagnosis.culprits.size() == 1);
-  CHECK(diagnosis.culprits[0].kind == "host");
+  CHECK(diagnosis.culprits[0].kind == SubjectKind::host);
   CHECK(diagnosis.culprits[0].name == "n3");
   CHECK(diagnosis.culprits[0].confidence == 1);
+  CHECK(doctor_text(survey, diagnosis, false)
+            .find("# suspect host n3: 6 of 6 tests of the network with it failed\n") !=
+        std::string::npos);
   // Of two hosts nobody can say which one it is.
   survey = healthy(2);
   fail(0, 1, ReachEnd::timeout);
   fail(1, 0, ReachEnd::timeout);
-  for (const Culprit& culprit : diagnose_hosts(survey).culprits) CHECK(culprit.kind == "link");
+  for (const Culprit& culprit : diagnose_hosts(survey).culprits)
+    CHECK(culprit.kind == SubjectKind::link);
   // Of routed ways one that works is enough.
   survey = healthy(2);
   survey.pairs[0].shared = false;
@@ -253,7 +277,7 @@ TEST_CASE("many hosts are tested along a ring and a matching", "[doctor]") {
   Survey survey = healthy(3);
   survey.untested_pairs = 7;
   const Diagnosis diagnosis = diagnose_hosts(survey);
-  CHECK(diagnosis.code == ErrorCode::incomplete);
+  CHECK(diagnosis.verdict().code() == ErrorCode::incomplete);
   CHECK(failures(diagnosis) == Names{"reach "});
 }
 

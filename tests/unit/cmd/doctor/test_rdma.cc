@@ -43,10 +43,10 @@ TEST_CASE("doctor: GIDs of active ports, and the way into the GPUs' memory", "[d
   // All is well; the GID of IPv4 is the one.
   Diagnosis good = diagnose_hosts(survey);
   CHECK(failures(good).empty());
-  CHECK(int(good.code) == 0);
+  CHECK(good.verdict().exit_code() == 0);
   int gids = 0;
   for (const Finding& check : good.checks)
-    if (check.name == "gid" && check.device == "mlx5_0:1") {
+    if (check.name == "gid" && check.at.device == "mlx5_0:1") {
       ++gids;
       CHECK(check.measured == "3 RoCE v2 ::ffff:10.0.0.7");
     }
@@ -62,7 +62,7 @@ TEST_CASE("doctor: GIDs of active ports, and the way into the GPUs' memory", "[d
   survey.hosts[1].facts->rdma_devices[1].firmware = "28.38.1000";
   const Diagnosis bad = diagnose_hosts(survey);
   CHECK(failures(bad) == std::set<std::string>{"gid n0", "gdr n1"});
-  CHECK(bad.code == ErrorCode::failed);
+  CHECK(bad.verdict().code() == ErrorCode::failed);
   const std::string text = doctor_text(survey, bad, false);
   CHECK(text.find("mlx5_0 port 1 has no GID of RoCE v2") != std::string::npos);
   CHECK(text.find("remedy: modprobe nvidia_peermem") != std::string::npos);

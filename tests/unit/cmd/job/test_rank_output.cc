@@ -39,8 +39,12 @@ struct Pipes {
     err = base::Fd(fds[1]);
   }
   OutputPolicy policy(bool tag, bool gather) const {
-    return {
-        .tag = tag, .hosts = {}, .gather = gather, .directory = {}, .out_fd = out.get(), .err_fd = err.get()};
+    return {.tag = tag,
+            .hosts = {},
+            .gather = gather,
+            .directory = {},
+            .out_fd = out.get(),
+            .err_fd = err.get()};
   }
   static std::string all(const base::Fd& fd) {
     std::string text;

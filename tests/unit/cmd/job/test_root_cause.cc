@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include "base/format.h"
+#include "base/peer_closed.h"
 #include "cmd/job/root_cause.h"
 #include "tests/catch.h"
 
@@ -61,7 +62,7 @@ TEST_CASE("of two that blame each other the one with a reason is told, whoever i
       says(ranks[2], 2, ErrorCode::lost, closed, 1);
       const auto e = root_cause(ranks);
       REQUIRE(e.has_value());
-      CHECK(has(*e, "rank 1: the queue pair to rank 0 ran out of retries"));
+      CHECK(has(*e, "rank 1 (host b1): the queue pair to rank 0 ran out of retries"));
     }
   // Where nobody has a reason the first one speaks.
   auto ranks = job(2);
@@ -120,14 +121,14 @@ TEST_CASE("two dead ranks, silent exits, defects") {
 
 TEST_CASE("echoes do not hide the reason") {
   auto ranks = job(3);
-  SECTION("broken connections after a rank gave up") {
+  SECTION("broken connections after a rank aborted") {
     says(ranks[2], 0, ErrorCode::unavailable, "/dev/shm has 1 MiB, 4 MiB are needed");
     says(ranks[0], 1, ErrorCode::lost, "connection closed by the peer");
     says(ranks[1], 2, ErrorCode::lost, "rank 2 is gone", 2);
     const auto e = root_cause(ranks);
     CHECK(e->code == ErrorCode::unavailable);
     CHECK(e->rank == 2);
-    CHECK(e->chain() == "rank 2: /dev/shm has 1 MiB, 4 MiB are needed");
+    CHECK(e->chain() == "rank 2 (host b0): /dev/shm has 1 MiB, 4 MiB are needed");
   }
   SECTION("a broken connection that is heard of before the reason") {
     says(ranks[1], 0, ErrorCode::lost, "the bootstrap root is gone: its process ended");
@@ -145,7 +146,7 @@ TEST_CASE("echoes do not hide the reason") {
     says(ranks[0], 0, ErrorCode::lost, "rank 1 aborted: no memory was offered by rank 0", 1);
     says(ranks[1], 1, ErrorCode::lost, "no memory was offered by rank 0", 0);
     const auto e = root_cause(ranks);
-    CHECK(e->chain() == "rank 1: no memory was offered by rank 0");
+    CHECK(e->chain() == "rank 1 (host b1): no memory was offered by rank 0");
   }
   SECTION("the worst wins") {
     says(ranks[0], 0, ErrorCode::unavailable, "no such library");
@@ -178,8 +179,9 @@ TEST_CASE("a deadline names who waits for whom and who does not move") {
     CHECK(e->code == ErrorCode::deadline);
     CHECK(e->rank == 2);
     CHECK(e->message ==
-          "rank 2 (pid 102, host b0) does not move: stopped (state T); rank 3 waits for rank 2; "
-          "rank 0 waits for rank 3; rank 3 says: rank 3 waits for data from rank 2 (step 42)");
+          "rank 2 (pid 102, host b0) does not move: stopped (state T); rank 3 (host b1) waits for "
+          "rank 2 (host b0); rank 0 (host b0) waits for rank 3 (host b1); rank 3 says: rank 3 "
+          "waits for data from rank 2 (step 42)");
     CHECK(e->hint.find("kill -CONT 102") != std::string::npos);
   }
   SECTION("ended by the job after that") {
@@ -199,7 +201,68 @@ TEST_CASE("ranks that wait for each other") {
   says(ranks[0], 0, ErrorCode::deadline, "rank 0 waits for a slot", 1);
   says(ranks[1], 1, ErrorCode::deadline, "rank 1 waits for data", 0);
   const auto e = root_cause(ranks);
-  CHECK(has(*e, "rank 1 waits for rank 0; rank 0 waits for rank 1"));
+  CHECK(has(*e, "rank 1 (host b1) waits for rank 0 (host b0); rank 0 (host b0) waits for rank 1"));
+}
+
+// Packets from rank 2's host to rank 1's are dropped. Everybody waits in a ring, and all waits end
+// within moments; who is heard first waits for a rank that has done nothing wrong.
+TEST_CASE("a connection that had no answer explains all waits, whoever is heard first") {
+  const Error cause(ErrorCode::deadline, "10.0.0.2:4242: no connection before the deadline");
+  const std::string way =
+      base::cannot_connect("rank 1 (host b1)", "rank 2 (host b0)", "b0", cause).message;
+  CHECK(way ==
+        "rank 1 (host b1) cannot connect to rank 2 (host b0): 10.0.0.2:4242: no connection before "
+        "the deadline");
+  for (const int place : {0, 2, 3})
+    for (const ErrorCode code : {ErrorCode::deadline, ErrorCode::lost}) {
+      CAPTURE(place, int(code));
+      auto ranks = job(5);
+      int order = 0;
+      for (const int r : {0, 2, 3}) {
+        if (r == place) says(ranks[1], order++, code, way, 2);
+        says(ranks[size_t(r)], order++, ErrorCode::deadline,
+             format("rank {} waited until the deadline for rank {}", r, (r + 3) % 4), (r + 3) % 4);
+      }
+      says(ranks[4], order, ErrorCode::lost, "connection closed by the peer", 3);
+      const auto e = root_cause(ranks);
+      REQUIRE(e);
+      CHECK(e->code == code);
+      CHECK(e->rank == 2);
+      CHECK(e->message ==
+            way +
+                "; rank 2 (host b0) waits for rank 1 (host b1); rank 3 (host b1) waits for rank "
+                "2 (host b0); rank 0 (host b0) waits for rank 3 (host b1)");
+    }
+  SECTION("two of them, and one that only quotes") {
+    auto ranks = job(4);
+    says(ranks[3], 0, ErrorCode::deadline, "rank 1 aborted: " + way, 2);
+    says(ranks[1], 1, ErrorCode::deadline, way, 2);
+    const std::string back =
+        base::cannot_connect("rank 0 (host b0)", "rank 1 (host b1)", "b1", cause).message;
+    says(ranks[0], 2, ErrorCode::deadline, back, 1);
+    CHECK(root_cause(ranks)->message == way + "; " + back);
+  }
+  SECTION("one that could not check in does not know where rank 0 is") {
+    auto ranks = job(3);
+    says(ranks[1], 0, ErrorCode::deadline,
+         base::cannot_connect("rank 1 (host b1)", "rank 0", "", cause).message, 0);
+    const auto e = root_cause(ranks);
+    CHECK(has(*e, "rank 1 (host b1) cannot connect to rank 0 (host b0): 10.0.0.2:4242"));
+    CHECK(e->host == "b0");
+  }
+  SECTION("a death explains more") {
+    auto ranks = job(4);
+    says(ranks[1], 0, ErrorCode::deadline, way, 2);
+    ranks[2].exited = true;
+    ranks[2].end.exit_signal = SIGKILL;
+    CHECK(has(*root_cause(ranks), "rank 2 (pid 102, host b0) was killed"));
+  }
+  SECTION("so does a reason of another kind") {
+    auto ranks = job(4);
+    says(ranks[2], 0, ErrorCode::unavailable, "/dev/shm has 1 MiB, 4 MiB are needed");
+    says(ranks[1], 1, ErrorCode::deadline, way, 2);
+    CHECK(root_cause(ranks)->code == ErrorCode::unavailable);
+  }
 }
 
 // Rank 1 is stopped while ranks connect. Rank 0 waits for 2, which waits for 1, and 0 is through
@@ -223,7 +286,8 @@ TEST_CASE("a host that says nothing of its ranks is where to look") {
   says(ranks[0], 0, ErrorCode::deadline, "rank 0 waits for data", 1);
   const auto e = root_cause(ranks);
   REQUIRE(e);
-  CHECK(has(*e, "does not move: its host has not said in what state it is; rank 0 waits"));
+  CHECK(
+      has(*e, "does not move: its host has not said in what state it is; rank 0 (host b0) waits"));
   CHECK(e->hint == "look at host b1 and the network to it (cable, link, firewall)");
 }
 
@@ -234,8 +298,59 @@ TEST_CASE("places of ranks for a deadline of the job") {
   ranks[2].state = 'T';
   ranks[0].exited = true;
   CHECK(where_they_are(ranks) ==
-        "ranks 1, 3 in phase bootstrap; rank 2 stopped (state T) before its first phase");
-  CHECK(rank_list({1}) == "rank 1");
-  CHECK(rank_list({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}) ==
-        "ranks 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more");
+        "ranks 1, 3 (host b1) in phase bootstrap; rank 2 (host b0) stopped (state T) before its "
+        "first phase");
+  CHECK(rank_list(ranks, {1}) == "rank 1 (host b1)");
+  auto blocks = job(200);
+  std::vector<int> most;
+  for (int r = 0; r < 200; ++r) {
+    blocks[size_t(r)].end.host = r < 100 ? "b0" : "b1";
+    if (r != 7) most.push_back(r);
+  }
+  CHECK(rank_list(blocks, most) == "ranks 0-6, 8-99 (host b0), 100-199 (host b1)");
+  for (auto& r : blocks) r.end.host = "b0";
+  CHECK(rank_list(blocks, most) == "ranks 0-6, 8-199");
+}
+
+// Two hosts lose each other: rank 0 waits, all that follows are aborts and connections that end.
+TEST_CASE("who waited first is told where all others only lost connections to those who left") {
+  auto ranks = job(6);
+  const std::string waits = "rank 0 waits for data from rank 3: no progress for 5 s";
+  const std::string closed = "rank 1 (host b1): connection closed by the peer";
+  says(ranks[3], 0, ErrorCode::lost, "rank 2 aborted: " + closed, 1);
+  says(ranks[2], 1, ErrorCode::lost, closed, 1);
+  says(ranks[4], 2, ErrorCode::lost, "rank 3 (host b1): connection closed by the peer", 3);
+  says(ranks[0], 3, ErrorCode::deadline, waits, 3);
+  says(ranks[1], 4, ErrorCode::deadline, "rank 0 aborted: " + waits, 3);
+  says(ranks[5], 5, ErrorCode::deadline, "rank 0 aborted: " + waits, 3);
+  const auto e = root_cause(ranks);
+  REQUIRE(e.has_value());
+  CHECK(e->code == ErrorCode::deadline);
+  CHECK(has(*e, "rank 0 (host b0) waits for rank 3 (host b1)"));
+  CHECK_FALSE(has(*e, "closed by the peer"));
+}
+
+// All ranks hear that rank 4 lacks something; rank 4 itself by way of rank 1, which was first to
+// leave. Others only see connections end.
+TEST_CASE("a rank's own reason is told, also where it has heard it from another") {
+  auto ranks = job(5);
+  const std::string lacks = "rank 4 (host b0): reserve 64 bytes: Cannot allocate memory";
+  says(ranks[1], 0, ErrorCode::unavailable, lacks, 4);
+  says(ranks[0], 1, ErrorCode::unavailable, "rank 1 aborted: " + lacks, 4);
+  says(ranks[3], 2, ErrorCode::unavailable, "rank 1 aborted: " + lacks, 4);
+  says(ranks[2], 3, ErrorCode::lost, "rank 3 (host b1): connection closed by the peer", 3);
+  says(ranks[4], 4, ErrorCode::unavailable, "rank 1 aborted: " + lacks, 4);
+  const auto e = root_cause(ranks);
+  REQUIRE(e.has_value());
+  CHECK(e->code == ErrorCode::unavailable);
+  CHECK(e->rank == 4);
+  CHECK(has(*e, "rank 4 (host b0)"));
+  CHECK_FALSE(has(*e, "host b1"));
+  // Nor where it was ended before it could say so: who told it is no part of it.
+  ranks[4].end.error.reset();
+  ranks[4].ended_by_us = true;
+  const auto told = root_cause(ranks);
+  REQUIRE(told.has_value());
+  CHECK(told->rank == 4);
+  CHECK(told->chain() == lacks);
 }

@@ -35,8 +35,8 @@ struct BenchOutcome {
   std::string first_error() const { return errors.empty() ? "" : errors[0].chain(); }
 };
 
-// One rank in a thread for each sink; the errors of those that had one, as they came. `run` is what a
-// rank does with the job's id.
+// One rank in a thread for each sink; the errors of those that had one, as they came. `run` is what
+// a rank does with the job's id.
 template <class Sink>
 std::vector<Error> run_ranks(
     std::vector<Sink>& sinks,

@@ -273,3 +273,57 @@ TEST_CASE("data check: damage beside and inside the buffers is found", "[data]")
   output.data()[8] = 0;
   CHECK(leaf().bad_outputs == 1);
 }
+
+// Each thread looks at a share of what is larger than 1 MiB: the first of all shares is the first.
+TEST_CASE("data check: the first wrong element stays the first, however many threads look",
+          "[data]") {
+  constexpr uint64_t kCount = 1 << 20, kBytes = kCount * 4;  // of float32: 4 MiB
+  const DataKind kind{DataType::float32, true, kernels::RedOp::sum, 2};
+  const Place place{0, 2, 0};
+  GuardedBuffer input, output;
+  REQUIRE(input.reserve(kBytes));
+  REQUIRE(output.reserve(kBytes));
+  const RunBuffers buffers{&input, &output, 0, 0, kBytes, kBytes};
+  const DataOracle oracle(kind, 0);
+  REQUIRE(oracle.fill_input(input, 0, kCount));
+  REQUIRE(input.set_guards(kBytes));
+  for (const int threads : {1, 2, 4, 7}) {
+    REQUIRE(output.poison(kBytes));
+    reduced_pattern(kind).fill(output.data(), 0, kCount);
+    // In the first quarter, the third, and the last, each in a share of its own.
+    for (const uint64_t element : {kCount / 8, kCount / 2 + 5, kCount / 2 + 7, kCount - 1})
+      output.data()[element * 4] ^= 1;
+    const auto found = check_run(oracle, Collective::all_reduce, kCount, place, buffers, threads);
+    REQUIRE(found);
+    CHECK(found->bad_outputs == 4);
+    CHECK(found->first_output == kCount / 8);
+    CHECK(found->last_output == kCount - 1);
+  }
+}
+
+TEST_CASE("data check: of several ranks' blocks the first wrong element is the first block's",
+          "[data]") {
+  constexpr uint64_t kCount = 1000;
+  const DataKind kind{DataType::float32, false, kernels::RedOp::sum, 3};
+  GuardedBuffer input, output;
+  REQUIRE(input.reserve(kCount * 4));
+  REQUIRE(output.reserve(3 * kCount * 4));
+  const DataOracle oracle(kind, 1);
+  REQUIRE(oracle.fill_input(input, 0, kCount));
+  REQUIRE(input.set_guards(kCount * 4));
+  REQUIRE(output.poison(3 * kCount * 4));
+  for (int rank = 0; rank < 3; ++rank)
+    input_pattern(kind, rank).fill(output.data() + uint64_t(rank) * kCount * 4, 0, kCount);
+  const RunBuffers buffers{&input, &output, 0, 0, kCount * 4, 3 * kCount * 4};
+  const auto found = [&] {
+    auto result = check_run(oracle, Collective::all_gather, kCount, {1, 3, 0}, buffers);
+    REQUIRE(result);
+    return *result;
+  };
+  CHECK(found().wrong(4) == 0);
+  for (const uint64_t element : {uint64_t(7), kCount + 3, 3 * kCount - 2})
+    output.data()[element * 4] ^= 1;
+  CHECK(found().bad_outputs == 3);
+  CHECK(found().first_output == 7);
+  CHECK(found().last_output == 3 * kCount - 2);
+}

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <set>
 
-#include "cmd/verify/guarded_buffer.h"
 #include "cmd/measure/soak.h"
+#include "cmd/verify/guarded_buffer.h"
 #include "tests/rounds.h"
 #include "tests/unit/cmd/measure/gpu_bench.h"
 
@@ -83,7 +83,7 @@ TEST_CASE("bench on GPU ranks: collectives, types, in place and misaligned, righ
   }
 }
 
-TEST_CASE("bench on GPU ranks with buffers in windows: right, straight where asked for", "[gpu]") {
+TEST_CASE("bench on GPU ranks with buffers in windows: right, direct where asked for", "[gpu]") {
   for (const Collective c :
        {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
         Collective::all_to_all, Collective::broadcast})

@@ -101,6 +101,7 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   const BenchClosing closing{.busy = {{"a", "others"}},
                              .throttled = {{"a", "0000:10:00.0", 3, 1, "heat (hardware)"}},
                              .left_out = {{"symmetric", "no window"}},
+                             .waits = {},
                              .other = "nccl 2.28.9",
                              .other_variant = "default",
                              .costs = true,

@@ -38,7 +38,7 @@ bool goes_direct(Collective collective) {
 
 }  // namespace
 
-TEST_CASE("bench in windows: every collective straight, odd sizes, off a page", "[bench_window]") {
+TEST_CASE("bench in windows: every collective direct, odd sizes, off a page", "[bench_window]") {
   for (int n : test::kSanitized ? std::vector{1, 3} : std::vector{1, 2, 3, 4, 7})
     for (int c = 0; c < kernels::kCollectiveCount; ++c) {
       const auto collective = Collective(c);
@@ -115,7 +115,7 @@ TEST_CASE("bench in windows: the model takes them where they are faster, choices
   CHECK_FALSE(without.sink.headers.at(0).windows);
 }
 
-TEST_CASE("bench in windows: ranks that do not map each other go the ordinary way",
+TEST_CASE("bench in windows: ranks that do not map each other take the staged path",
           "[bench_window]") {
   const base::ScopedVariable no_shm("COLLCTL_SHM_DISABLE", "1"), no_p2p("COLLCTL_P2P_DISABLE", "1");
   for (const Collective collective : {Collective::all_reduce, Collective::all_to_all}) {

@@ -58,7 +58,7 @@ TEST_CASE("CPU ranks of several nodes stand in one ring, node by node, and in tw
   }
   REQUIRE(plan->rows.size() == 2);
   CHECK(plan->rows[1].bytes == 1 << 20);
-  CHECK(plan->rows[1].choice.limited_by == "sockets between hosts");
+  CHECK(plan->rows[1].choice.expected.limited_by == "sockets between hosts");
   // bus bandwidth of an all-reduce: 2 (n - 1) / n of the algorithm's
   CHECK(plan->rows[1].busbw_gbps == Approx(plan->rows[1].algbw_gbps * 14 / 8));
   const std::string text = cpu_plan_text(*plan);
@@ -72,13 +72,13 @@ TEST_CASE("what limits CPU ranks follows from the machine") {
   // which takes longer between sockets.
   const auto one = plan_of(1, 1, {4 << 20});
   REQUIRE(one.ok());
-  CHECK(one->rows[0].choice.limited_by == "copies through shared memory");
+  CHECK(one->rows[0].choice.expected.limited_by == "copies through shared memory");
   const auto small = plan_of(1, 1, {8});
   REQUIRE(small.ok());
-  CHECK(small->rows[0].choice.limited_by == "arrivals of all ranks");
+  CHECK(small->rows[0].choice.expected.limited_by == "arrivals of all ranks");
   const auto far = plan_of(2, 1, {8});
   REQUIRE(far.ok());
-  CHECK(far->rows[0].choice.expected_us > small->rows[0].choice.expected_us);
+  CHECK(far->rows[0].choice.expected.us > small->rows[0].choice.expected.us);
 }
 
 TEST_CASE("a plan for CPU ranks as JSON is complete") {

@@ -2,8 +2,8 @@
 // the choice by hand.
 #include "base/env.h"
 #include "base/format.h"
-#include "cmd/verify/buffer_shape.h"
 #include "cmd/plan/plan.h"
+#include "cmd/verify/buffer_shape.h"
 #include "tests/catch.h"
 #include "tests/unit/runtime/gpu_job.h"
 #include "tests/unit/runtime/gpu_ranks.h"
@@ -128,7 +128,7 @@ TEST_CASE("plan of GPUs that map each other's memory, by hand", "[gpu]") {
     if (way.algorithm == AlgorithmId::two_shot)
       CHECK(way.unavailable.find("two-shot has no kernel for allreduce of 2097152 bytes") == 0);
   const std::string text = plan_text(plan, 0);
-  CHECK(text.find("one-shot  simple         1        -       8.212") != std::string::npos);
+  CHECK(text.find("one-shot  simple         1        -  8.212") != std::string::npos);
   for (const auto& finding : plan.view.findings)
     CHECK(finding.what.find("no GPU kernels") == std::string::npos);
 }

@@ -1,6 +1,9 @@
 // Pure parts of `rails`: who meets whom when, what two ports' facts say, and what travels.
+#include <cmath>
+#include <map>
 #include <set>
 
+#include "cmd/judge/blame.h"
 #include "cmd/rails/matrix.h"
 #include "tests/catch.h"
 
@@ -14,7 +17,7 @@ using base::drivers::kLinkInfiniBand;
 TEST_CASE("rails: every two hosts meet once, and no host is in two pairs of a round") {
   for (int n = 0; n <= 33; ++n) {
     INFO(n << " hosts");
-    const auto rounds = rail_rounds(n);
+    const auto rounds = cmd::tournament(n);
     std::set<std::pair<int, int>> met;
     for (const auto& round : rounds) {
       std::set<int> busy;
@@ -29,6 +32,31 @@ TEST_CASE("rails: every two hosts meet once, and no host is in two pairs of a ro
     // The fewest: each round holds half the hosts' pairs, and an odd one sits out.
     const int fewest = n < 2 ? 0 : n % 2 == 0 ? n - 1 : n;
     CHECK(rounds.size() == size_t(fewest));
+  }
+}
+
+TEST_CASE("rails: of many hosts each meets some others, in rounds that grow with the logarithm") {
+  CHECK(rail_rounds(63, 64) == cmd::tournament(63));
+  CHECK(rail_rounds(100, 0) == cmd::tournament(100));
+  for (const int n : {64, 65, 100, 1000}) {
+    INFO(n << " hosts");
+    const auto rounds = rail_rounds(n, 64);
+    CHECK(rounds.size() <= 2 * size_t(std::ceil(std::log2(n))));
+    std::set<std::pair<int, int>> met;
+    std::map<int, int> partners;
+    for (const auto& round : rounds) {
+      std::set<int> busy;
+      for (const auto& [a, b] : round) {
+        CHECK((0 <= a && a < b && b < n));
+        CHECK(busy.insert(a).second);
+        CHECK(busy.insert(b).second);
+        CHECK(met.emplace(a, b).second);
+        ++partners[a];
+        ++partners[b];
+      }
+    }
+    CHECK(partners.size() == size_t(n));
+    for (const auto& [host, count] : partners) CHECK(count >= int(std::log2(n)));
   }
 }
 
@@ -66,7 +94,7 @@ TEST_CASE("rails: what two ports' facts say before anything is sent") {
   CHECK(both.end == RailEnd::ok);
   CHECK(both.from_gid == 3);
   CHECK(both.to_gid == 5);
-  CHECK(both.from_gid_type == "RoCE v2");
+  CHECK(both.gid_type == "RoCE v2");
   // Version 1 is wanted: the link-local ones are all there is of it.
   CHECK(judge_rail(a, b, 1).from_gid == 0);
 

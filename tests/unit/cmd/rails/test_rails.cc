@@ -1,5 +1,6 @@
 // The judgement of `rails` on matrices made by hand, and its record.
 #include <functional>
+#include <sstream>
 
 #include "base/format.h"
 #include "cmd/rails/rails.h"
@@ -17,12 +18,17 @@ struct Shape {
   std::string link = "RoCE";
 };
 using Cell =
-    std::function<RailsCell(int from, int to, const std::string& nic, const std::string& peer)>;
+    std::function<RailResult(int from, int to, const std::string& nic, const std::string& peer)>;
 
-RailsCell good(double GBps = 40) {
-  return {.GBps = GBps, .first_us = 5, .from_gid = 3, .to_gid = 3, .gid_type = "RoCE v2"};
+RailResult good(double GBps = 40) {
+  return {.end = RailEnd::ok,
+          .GBps = GBps,
+          .first_us = 5,
+          .from_gid = 3,
+          .to_gid = 3,
+          .gid_type = "RoCE v2"};
 }
-RailsCell bad(RailEnd end) {
+RailResult bad(RailEnd end) {
   return {.end = end, .text = "why"};
 }
 
@@ -43,7 +49,7 @@ RailsReport matrix(const Shape& shape, const Cell& cell) {
   for (int a = 0; a < shape.hosts; ++a)
     for (int b = 0; b < shape.hosts; ++b) {
       if (a == b) continue;
-      RailsPair& pair = report.pairs.emplace_back();
+      RailPair& pair = report.pairs.emplace_back();
       pair.from = a;
       pair.to = b;
       for (const std::string& nic : shape.nics)
@@ -52,9 +58,25 @@ RailsReport matrix(const Shape& shape, const Cell& cell) {
   return report;
 }
 
-std::vector<std::string> kinds(const RailsVerdict& verdict) {
+std::vector<Finding> failures(const RailsFindings& found) {
+  std::vector<Finding> list;
+  for (const Finding& finding : found.checks)
+    if (finding.status == FindingStatus::fail) list.push_back(finding);
+  return list;
+}
+
+ErrorCode code(const RailsFindings& found) {
+  return found.verdict(std::nullopt).code();
+}
+
+std::string text_of(const RailsReport& report, const RailsFindings& found,
+                    const RailsTextStyle& style) {
+  return rails_text(report, found, found.verdict(std::nullopt), style);
+}
+
+std::vector<std::string> kinds(const RailsFindings& found) {
   std::vector<std::string> list;
-  for (const auto& finding : verdict.findings) list.push_back(finding.kind);
+  for (const Finding& finding : failures(found)) list.push_back(finding.reason);
   return list;
 }
 
@@ -63,22 +85,43 @@ std::vector<std::string> kinds(const RailsVerdict& verdict) {
 TEST_CASE("rails: all ways are good") {
   const auto report =
       matrix({.hosts = 3}, [](int, int, const auto&, const auto&) { return good(); });
-  const RailsVerdict v = judge_rails(report, 0.7);
-  CHECK(v.code == ErrorCode{});
+  const RailsFindings v = judge_rails(report, 0.7);
+  CHECK(code(v) == ErrorCode{});
   CHECK(v.tried == 24);  // 3 x 2 ordered pairs of hosts, 2 x 2 NICs
   CHECK(v.good == 24);
   CHECK(v.median_GBps == 40);
   CHECK(!v.rail_only);
   CHECK(v.recommended == "COLLCTL_IB_HCA==mlx5_0,mlx5_1 COLLCTL_IB_GID_INDEX=3");
-  CHECK(rails_text(report, v, {.below = 0.7})
+  CHECK(text_of(report, v, {.below = 0.7})
             .find("# recommended for collctl, and for NCCL:\n"
                   "export COLLCTL_IB_HCA='=mlx5_0,mlx5_1' COLLCTL_IB_GID_INDEX='3'\n"
                   "export NCCL_IB_HCA='=mlx5_0,mlx5_1' NCCL_IB_GID_INDEX='3'\n") !=
         std::string::npos);
-  RailsVerdict odd = v;  // names are what hosts say: none may leave its quotes
+  RailsFindings odd = v;  // names are what hosts say: none may leave its quotes
   odd.recommended = "COLLCTL_SOCKET_IFNAME==e'$(reboot) x COLLCTL_CROSS_NIC";
-  CHECK(rails_text(report, odd, {.below = 0.7})
+  CHECK(text_of(report, odd, {.below = 0.7})
             .find("\nexport NCCL_SOCKET_IFNAME='=e'\\''$(reboot)'\n") != std::string::npos);
+}
+
+TEST_CASE("rails: tables of many NICs fit the width in blocks") {
+  Shape shape;
+  shape.nics.clear();
+  for (int i = 0; i < 16; ++i) shape.nics.push_back(format("mlx5_{}:1", i));
+  const auto report = matrix(shape, [](int, int, const auto&, const auto&) { return good(); });
+  const RailsFindings found = judge_rails(report, 0.7);
+  for (const size_t width : {size_t{60}, size_t{80}, size_t{100}}) {
+    INFO(width);
+    const std::string text = text_of(report, found, {.width = width});
+    std::istringstream lines(text.substr(text.find("  n0 \\ n1")));
+    size_t heads = 0, cells = 0;
+    for (std::string line; std::getline(lines, line) && !line.starts_with("#");) {
+      CHECK(line.size() <= width);
+      heads += line.starts_with("  n0 \\ n1") ? 1 : 0;
+      for (size_t at = 0; (at = line.find(" 40", at)) != line.npos; ++at) ++cells;
+    }
+    CHECK(heads == (width == 60 ? 4 : width == 80 ? 3 : 2));
+    CHECK(cells == 16 * 16);
+  }
 }
 
 TEST_CASE("rails: what is slower than most is slow, by the rate of its NICs") {
@@ -86,22 +129,22 @@ TEST_CASE("rails: what is slower than most is slow, by the rate of its NICs") {
     return good(from == 1 && nic == "mlx5_1:1" ? 20 : 40);
   });
   // Eight ways, two of them (from n1's second NIC) at half the median of 40.
-  const RailsVerdict v = judge_rails(report, 0.7);
-  CHECK(v.code == ErrorCode::failed);
+  const RailsFindings v = judge_rails(report, 0.7);
+  CHECK(code(v) == ErrorCode::failed);
   CHECK(v.slow.size() == 2);
   CHECK(kinds(v) == std::vector<std::string>{"slow", "slow"});
-  CHECK(v.findings[0].message == "n1 mlx5_1:1 -> n0 mlx5_0:1: 20 GB/s, the median is 40");
+  CHECK(failures(v)[0].message == "n1 mlx5_1:1 -> n0 mlx5_0:1: 20 GB/s, the median is 40");
   CHECK(v.recommended == "COLLCTL_IB_HCA==mlx5_0 COLLCTL_IB_GID_INDEX=3");
-  CHECK(v.reasons == std::vector<std::string>{"2 of 8 are below 0.7 of the median"});
+  CHECK(v.summary == std::vector<std::string>{"2 of 8 are below 0.7 of the median"});
   // Exactly the factor is not below it; and 0 asks for nothing.
   CHECK(judge_rails(report, 0.5).slow.empty());
-  CHECK(judge_rails(report, 0).code == ErrorCode{});
+  CHECK(code(judge_rails(report, 0)) == ErrorCode{});
   // Slower NICs are measured by their own kind.
   report.hosts[1].nics[1].rate_Gbps = 100;
-  for (RailsPair& pair : report.pairs)
+  for (RailPair& pair : report.pairs)
     for (size_t c = 0; c < 4; ++c)
       pair.cells[c].GBps = (pair.from == 0 ? c % 2 == 1 : c / 2 == 1) ? 10 : 40;
-  const RailsVerdict kinds_apart = judge_rails(report, 0.7);
+  const RailsFindings kinds_apart = judge_rails(report, 0.7);
   CHECK(kinds_apart.slow.empty());
   CHECK(kinds_apart.medians == std::map<double, double>{{100, 10}, {400, 40}});
 }
@@ -113,14 +156,14 @@ TEST_CASE("rails: a fabric of rails is no fault, a broken rail is") {
       return broken && from == 0 && nic == "mlx5_1:1" ? bad(RailEnd::silent) : good();
     });
   };
-  const RailsVerdict whole = judge_rails(rails(false), 0.7);
+  const RailsFindings whole = judge_rails(rails(false), 0.7);
   CHECK(whole.rail_only);
-  CHECK(whole.code == ErrorCode{});
+  CHECK(code(whole) == ErrorCode{});
   CHECK(whole.tried == 4);
   CHECK(whole.recommended ==
         "COLLCTL_IB_HCA==mlx5_0,mlx5_1 COLLCTL_IB_GID_INDEX=3 COLLCTL_CROSS_NIC=0");
-  const RailsVerdict broken = judge_rails(rails(true), 0.7);
-  CHECK(broken.code == ErrorCode::failed);
+  const RailsFindings broken = judge_rails(rails(true), 0.7);
+  CHECK(code(broken) == ErrorCode::failed);
   CHECK(kinds(broken) == std::vector<std::string>{"no-answer"});
   CHECK(broken.recommended == "COLLCTL_IB_HCA==mlx5_0 COLLCTL_IB_GID_INDEX=3 COLLCTL_CROSS_NIC=0");
 }
@@ -128,16 +171,18 @@ TEST_CASE("rails: a fabric of rails is no fault, a broken rail is") {
 TEST_CASE("rails: the recommendation follows from what is good") {
   // The ports differ in their GID indexes: none can be set for all.
   auto report = matrix({}, [](int from, int, const auto&, const auto&) {
-    RailsCell cell = good();
+    RailResult cell = good();
     (from == 0 ? cell.from_gid : cell.to_gid) = 5;
     return cell;
   });
-  RailsVerdict v = judge_rails(report, 0.7);
+  RailsFindings v = judge_rails(report, 0.7);
   CHECK(v.recommended == "COLLCTL_IB_HCA==mlx5_0,mlx5_1");
   CHECK(v.note.find("leave COLLCTL_IB_GID_INDEX unset") != std::string::npos);
   // Two ports of one device are told apart; InfiniBand without GIDs names none.
   report = matrix({.nics = {"mlx5_0:1", "mlx5_0:2"}, .link = "InfiniBand"},
-                  [](int, int, const auto&, const auto&) { return RailsCell{.GBps = 40}; });
+                  [](int, int, const auto&, const auto&) {
+                    return RailResult{.end = RailEnd::ok, .GBps = 40};
+                  });
   v = judge_rails(report, 0.7);
   CHECK(v.recommended == "COLLCTL_IB_HCA==mlx5_0:1,mlx5_0:2");
   CHECK(v.note.empty());
@@ -146,30 +191,126 @@ TEST_CASE("rails: the recommendation follows from what is good") {
   v = judge_rails(report, 0.7);
   CHECK(v.recommended.empty());
   CHECK(v.note == "no set of NICs connects all hosts well: n0 has none");
-  CHECK(v.code == ErrorCode::failed);
+  CHECK(code(v) == ErrorCode::failed);
   // Of interfaces one is used: the fastest that all hosts have.
-  report = matrix({.nics = {"eth0", "eth1"}, .link = "Ethernet"},
-                  [](int, int, const auto& nic, const auto& peer) {
-                    RailsCell cell{.GBps = nic == "eth1" && peer == "eth1" ? 12.0 : 11.0};
-                    return cell;
-                  });
+  report = matrix({.nics = {"eth0", "eth1"}, .link = "Ethernet"}, [](int, int, const auto& nic,
+                                                                     const auto& peer) {
+    RailResult cell{.end = RailEnd::ok, .GBps = nic == "eth1" && peer == "eth1" ? 12.0 : 11.0};
+    return cell;
+  });
   CHECK(judge_rails(report, 0.7).recommended == "COLLCTL_SOCKET_IFNAME==eth1");
+}
+
+TEST_CASE("rails: one bad path takes one NIC out of what is recommended", "[rails]") {
+  // Of three NICs on three hosts one path of one direction fails.
+  const auto report = matrix({.hosts = 3, .nics = {"mlx5_0:1", "mlx5_1:1", "mlx5_2:1"}},
+                             [](int from, int to, const auto& nic, const auto& peer) {
+                               const bool lost =
+                                   from == 0 && to == 2 && nic == "mlx5_1:1" && peer == "mlx5_1:1";
+                               return lost ? bad(RailEnd::silent) : good();
+                             });
+  const RailsFindings v = judge_rails(report, 0.7);
+  CHECK(v.recommended == "COLLCTL_IB_HCA==mlx5_0,mlx5_2 COLLCTL_IB_GID_INDEX=3");
+  CHECK(v.summary == std::vector<std::string>{"1 of 54 paths between NICs fail"});
+  REQUIRE(v.culprits.size() == 1);
+  CHECK(v.culprits[0].kind == SubjectKind::link);
+  CHECK(v.culprits[0].name == "n0 mlx5_1:1 -> n2 mlx5_1:1");
+  // Slow is as bad as lost.
+  const auto slow = matrix({.hosts = 3}, [](int from, int to, const auto& nic, const auto& peer) {
+    const bool late = from == 1 && to == 0 && nic == "mlx5_1:1" && peer == "mlx5_1:1";
+    return good(late ? 10 : 40);
+  });
+  CHECK(judge_rails(slow, 0.7).recommended == "COLLCTL_IB_HCA==mlx5_0 COLLCTL_IB_GID_INDEX=3");
+}
+
+TEST_CASE("rails: where nothing works the fabric is not one of rails", "[rails]") {
+  const auto report =
+      matrix({}, [](int, int, const auto&, const auto&) { return bad(RailEnd::silent); });
+  const RailsFindings v = judge_rails(report, 0.7);
+  CHECK_FALSE(v.rail_only);
+  CHECK(v.tried == 8);
+  CHECK(v.good == 0);
+  CHECK(v.summary == std::vector<std::string>{"8 of 8 paths between NICs fail"});
+  CHECK(code(v) == ErrorCode::failed);
+  // Nor where hosts have one NIC each: there is nothing across.
+  const auto one =
+      matrix({.nics = {"mlx5_0:1"}}, [](int, int, const auto&, const auto&) { return good(); });
+  CHECK_FALSE(judge_rails(one, 0.7).rail_only);
+  // One path across that works is enough for a fabric of all.
+  const auto mixed = matrix({}, [](int from, int, const auto& nic, const auto& peer) {
+    return nic == peer || (from == 0 && nic == "mlx5_0:1") ? good() : bad(RailEnd::silent);
+  });
+  CHECK_FALSE(judge_rails(mixed, 0.7).rail_only);
+  CHECK(judge_rails(mixed, 0.7).good == 5);
+}
+
+TEST_CASE("rails: every path is a finding with what was expected of it, and who is behind it",
+          "[rails]") {
+  const auto report = matrix({}, [](int from, int to, const auto& nic, const auto& peer) {
+    const bool port = (from == 1 && nic == "mlx5_1:1") || (to == 1 && peer == "mlx5_1:1");
+    return port ? good(4) : good(40);
+  });
+  const RailsFindings v = judge_rails(report, 0.5);
+  REQUIRE(v.checks.size() == 8);
+  for (const Finding& finding : v.checks) {
+    CHECK(finding.at.kind == SubjectKind::link);
+    CHECK(finding.unit == "GB/s");
+    CHECK(finding.expected == "11");  // the median of four at 4 and four at 40 is 22
+    CHECK(finding.basis == "0.5 of the median of paths at 400 Gb/s");
+    CHECK((finding.status == FindingStatus::fail) == (finding.measured == "4"));
+  }
+  REQUIRE(v.culprits.size() == 1);
+  CHECK(v.culprits[0].kind == SubjectKind::nic);
+  CHECK(v.culprits[0].name == "n1 mlx5_1:1");
+  CHECK(v.culprits[0].confidence == 1);
+  // What is no path of a fabric of rails is not tested, and nothing against it.
+  const auto rails = matrix({}, [](int, int, const auto& nic, const auto& peer) {
+    return nic == peer ? good() : bad(RailEnd::silent);
+  });
+  size_t across = 0;
+  for (const Finding& finding : judge_rails(rails, 0.5).checks)
+    if (finding.at.device != finding.at.peer_device) {
+      ++across;
+      CHECK(finding.status == FindingStatus::not_tested);
+      CHECK(finding.code == ErrorCode{});
+    }
+  CHECK(across == 4);
+}
+
+TEST_CASE("rails: no path at all is no pass", "[rails]") {
+  // One of two hosts has no RDMA port: that is the finding.
+  auto report = matrix({}, [](int, int, const auto&, const auto&) { return bad(RailEnd::unlike); });
+  for (RailsNic& nic : report.hosts[1].nics) nic.rdma = false, nic.link = "Ethernet";
+  CHECK(kinds(judge_rails(report, 0.7)) == std::vector<std::string>{"host"});
+  CHECK(code(judge_rails(report, 0.7)) == ErrorCode::failed);
+  // Nobody has a NIC.
+  report = matrix({.nics = {}}, [](int, int, const auto&, const auto&) { return good(); });
+  const RailsFindings bare = judge_rails(report, 0.7);
+  CHECK(kinds(bare) == std::vector<std::string>{"host", "host"});
+  CHECK(failures(bare)[0].message == "n0 has no network interface that can be used");
+  CHECK(bare.summary[0] == "2 of 2 hosts without a NIC");
+  // All have, and none goes with another.
+  report = matrix({}, [](int, int, const auto&, const auto&) { return bad(RailEnd::unlike); });
+  const RailsFindings none = judge_rails(report, 0.7);
+  CHECK(kinds(none) == std::vector<std::string>{"none"});
+  CHECK(code(none) == ErrorCode::failed);
+  CHECK(none.summary == std::vector<std::string>{"there is no path between NICs to test"});
 }
 
 TEST_CASE("rails: wrong data is worse than a way that fails, a host without RDMA is named") {
   auto report = matrix({}, [](int from, int, const auto& nic, const auto&) {
     return from == 1 && nic == "mlx5_0:1" ? bad(RailEnd::bad_data) : good();
   });
-  CHECK(judge_rails(report, 0.7).code == ErrorCode::bad_data);
+  CHECK(code(judge_rails(report, 0.7)) == ErrorCode::bad_data);
   report = matrix({.hosts = 3}, [](int from, int to, const auto&, const auto&) {
     return from == 2 || to == 2 ? bad(RailEnd::unlike) : good();
   });
   for (RailsNic& nic : report.hosts[2].nics) nic.rdma = false, nic.link = "Ethernet";
   report.hosts[2].why_no_rdma = "no device";
-  const RailsVerdict v = judge_rails(report, 0.7);
+  const RailsFindings v = judge_rails(report, 0.7);
   CHECK(kinds(v) == std::vector<std::string>{"host"});
-  CHECK(v.findings[0].host == "n2");
-  CHECK(v.findings[0].message.find("no device") != std::string::npos);
+  CHECK(failures(v)[0].at.host == "n2");
+  CHECK(failures(v)[0].message.find("no device") != std::string::npos);
   CHECK(v.recommended.empty());
 }
 
@@ -178,16 +319,16 @@ TEST_CASE("rails: the table marks what fails and what is slow") {
     if (from == 0 && nic == "mlx5_0:1" && peer == "mlx5_1:1") return bad(RailEnd::large_lost);
     return good(from == 1 && nic == "mlx5_0:1" && peer == "mlx5_0:1" ? 10 : 40);
   });
-  const std::string text = rails_text(report, judge_rails(report, 0.7), {.below = 0.7});
+  const std::string text = text_of(report, judge_rails(report, 0.7), {.below = 0.7});
   INFO(text);
   // n0's first to n1's second fails only that way; n1's first is slow to n0's first.
   // Columns are as wide as their widest cell: 8 and 17.
   CHECK(text.find("  n0 \\ n1   mlx5_0:1           mlx5_1:1\n"
                   "  mlx5_0:1      10 *  > MTU 4096/4096 !\n"
                   "  mlx5_1:1        40                 40\n") != std::string::npos);
-  CHECK(
-      text.find("# Verdict: 1 of 8 paths between NICs fail, 1 of 8 are below 0.7 of the median\n") !=
-      std::string::npos);
+  CHECK(text.find(
+            "# Verdict: 1 of 8 paths between NICs fail, 1 of 8 are below 0.7 of the median\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("rails: the record comes back as it was, and is not trusted") {
@@ -230,7 +371,8 @@ TEST_CASE("rails: docs/json.md knows every key of the report") {
   const auto keys = testing::documented("collctl.rails/1");
   REQUIRE(keys.size() > 30);
   std::set<std::string> seen;
-  CHECK(testing::problems(rails_json(report, judge_rails(report, 0.7)), keys, seen) == "");
+  const RailsFindings judged = judge_rails(report, 0.7);
+  CHECK(testing::problems(rails_json(report, judged, judged.verdict({})), keys, seen) == "");
   // Nothing on the page is there for nothing.
   CHECK(seen.size() == keys.size());
 }

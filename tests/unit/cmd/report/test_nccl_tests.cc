@@ -32,7 +32,8 @@ TEST_CASE("the form of nccl-tests has its header, columns and footer", "[cmd]") 
   const Captured run = nccl_tests({}, {row(8, 12.3, 0.001), large}, header);
   CHECK(run.code == 0);
   // Of the default spec; -e is 128M on GPUs.
-  CHECK(run.out == R"(# nccl-tests version 2.19.6 nccl-headers=0 nccl-library=0 (as written by collctl 0.1.0)
+  CHECK(run.out ==
+        R"(# nccl-tests version 2.19.6 nccl-headers=0 nccl-library=0 (as written by collctl 0.1.0)
 # Collective test starting: all_reduce_perf
 # nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0 unalign: 0
 #

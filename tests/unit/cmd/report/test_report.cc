@@ -72,7 +72,7 @@ TEST_CASE("a narrow table leaves out first what is the same in every row", "[cmd
   CHECK(wide.left_out() == "");
   CHECK(TextTable(spec, 4, width(wide)).left_out() == "");
   CHECK(TextTable(spec, 4, width(wide) - 1).left_out() == "type float32");
-  CHECK(TextTable(spec, 4, 105).left_out() == "type float32, redop sum, root -1, algbw");
+  CHECK(TextTable(spec, 4, 105).left_out() == "type float32, redop sum, root -1, algbw, channels");
   const BenchRow large = row(16u << 20, 2e6, 1234.5);
   for (const bool each : {false, true})
     for (int most = 60; most < 150; ++most) {
@@ -86,55 +86,94 @@ TEST_CASE("a narrow table leaves out first what is the same in every row", "[cmd
   spec.types = {kernels::DataType::float32, kernels::DataType::int8};
   spec.collective = kernels::Collective::broadcast;
   spec.roots = {2};
-  CHECK(TextTable(spec, 4, 115).left_out() == "redop none, root 2, algbw");
+  CHECK(TextTable(spec, 4, 115).left_out() == "redop none, root 2, algbw, channels");
   spec.roots = {-1};  // all in turn
-  CHECK(TextTable(spec, 4, 115).left_out() == "redop none, algbw, channels");
+  CHECK(TextTable(spec, 4, 115).left_out() == "redop none, algbw, channels, count");
+}
+
+TEST_CASE("a row's expected time is a column, a line of the footer, and in JSON", "[cmd]") {
+  BenchRow large = row(16u << 20, 2000, 4);
+  large.expected = {1500, 5.3, "memory bandwidth", "model"};
+  const TextTable table(BenchSpec(), 4);
+  std::istringstream titles(table.titles());
+  std::string group, title;
+  std::getline(titles, group);
+  std::getline(titles, title);
+  const size_t end = title.find("of exp.") + 7;
+  const std::string line = table.row(large);
+  CHECK(line.substr(end - 7, 7) == "     75");  // of the one out of place
+  large.out_of_place.measured = false;          // of the one in place: 2200 us
+  CHECK(table.row(large).substr(end - 7, 7) == "     68");
+  large.expected.reset();
+  CHECK(table.row(large).substr(end - 7, 7) == "      -");
+  CHECK(TextTable(BenchSpec(), 1).titles().find("of exp.") == std::string::npos);
+
+  BenchReport report = report_of({row(16u << 20, 2000, 4)});
+  report.rows[0].expected = {1500, 5.3, "memory bandwidth", "bound"};
+  const Verdict passed = judge(report, {}, {});
+  const Console plain(-1, -1);
+  CHECK(
+      text_footer(report, passed, plain)
+          .find("# Expected             : the bound of the paths, no model knows this machine; at "
+                "16 MiB limited by memory bandwidth\n") != std::string::npos);
+  const std::string text = bench_json(report, passed);
+  const json expected = json::parse(text)["results"][0]["expected"];
+  CHECK(expected["time_us"] == 1500);
+  CHECK(expected["busbw_GBps"] == 5.3);
+  CHECK(expected["efficiency"] == 0.75);
+  CHECK(expected["limited_by"] == "memory bandwidth");
+  CHECK(expected["source"] == "bound");
+  const auto saved = read_report(text);
+  REQUIRE(saved.ok());
+  REQUIRE(saved->report.rows[0].expected);
+  CHECK(saved->report.rows[0].expected->time_us == 1500);
+  CHECK(saved->report.rows[0].expected->limited_by == "memory bandwidth");
 }
 
 TEST_CASE("the verdict: wrong data before thresholds before what is missing", "[cmd]") {
   Limits none;
   BenchReport report = report_of({row(8, 5, 0.01), row(1u << 30, 1000, 4)});
-  CHECK(judge(report, none).ok);
+  CHECK(judge(report, none, {}).ok());
 
   Limits limits;
   limits.min_busbw = limit(3.5);
-  CHECK(judge(report, limits).ok);
+  CHECK(judge(report, limits, {}).ok());
   limits.min_busbw = limit(3.7);  // in place has 3.6
-  Verdict verdict = judge(report, limits);
-  CHECK_FALSE(verdict.ok);
-  CHECK(verdict.code == ErrorCode::failed);
-  REQUIRE(verdict.reasons.size() == 1);
-  CHECK(verdict.reasons[0].code == "below-min-busbw");
-  CHECK(verdict.reasons[0].message ==
+  const Verdict slow = judge(report, limits, {});
+  CHECK_FALSE(slow.ok());
+  CHECK(slow.code() == ErrorCode::failed);
+  REQUIRE(slow.reasons().size() == 1);
+  CHECK(slow.reasons()[0].code == "below-min-busbw");
+  CHECK(slow.reasons()[0].message ==
         "allreduce 1 GiB float32 sum ring/simple in place: bus bandwidth 3.600 GB/s, below "
         "the minimum of 3.700");
   limits.min_busbw = limit(0.005, 8);
-  CHECK(judge(report, limits).ok);
+  CHECK(judge(report, limits, {}).ok());
   limits.max_latency = limit(5.2);  // at the smallest size; in place has 5.5
-  CHECK(judge(report, limits).reasons.size() == 1);
-  CHECK(final_code(0, judge(report, limits)) == 1);
+  CHECK(judge(report, limits, {}).reasons().size() == 1);
+  CHECK(judge(report, limits, {}).exit_code() == 1);
 
   limits.min_busbw = limit(1, 1024);  // nothing was measured there
   limits.max_latency.reset();
-  CHECK(judge(report, limits).code == ErrorCode::incomplete);
+  CHECK(judge(report, limits, {}).code() == ErrorCode::incomplete);
 
   report.rows[0].in_place.wrong = 3;
   limits.min_busbw = limit(100);
-  verdict = judge(report, limits);
-  CHECK(verdict.code == ErrorCode::bad_data);
-  CHECK(verdict.reasons[0].message.find("3 wrong elements") != std::string::npos);
-  CHECK(final_code(0, verdict) == 7);
+  const Verdict wrong = judge(report, limits, {});
+  CHECK(wrong.code() == ErrorCode::bad_data);
+  CHECK(wrong.reasons()[0].message.find("3 wrong elements") != std::string::npos);
+  CHECK(wrong.exit_code() == 7);
 
   DataFault fault;
   fault.rank = 2;
   fault.message = "rank 2: element 5 lacks rank 1's part";
   report.faults.push_back(fault);
-  verdict = judge(report, none);
-  REQUIRE(verdict.reasons.size() == 1);
-  CHECK(verdict.reasons[0].rank == 2);
-  CHECK(verdict.reasons[0].message == fault.message);
+  const Verdict explained = judge(report, none, {});
+  REQUIRE(explained.reasons().size() == 1);
+  CHECK(explained.reasons()[0].rank == 2);
+  CHECK(explained.reasons()[0].message == fault.message);
 
-  CHECK(judge(report_of({}), none).code == ErrorCode::incomplete);
+  CHECK(judge(report_of({}), none, {}).code() == ErrorCode::incomplete);
 }
 
 TEST_CASE("the verdict: a threshold that was missed counts more than one without a timing",
@@ -142,59 +181,43 @@ TEST_CASE("the verdict: a threshold that was missed counts more than one without
   Limits limits;
   limits.min_busbw = limit(1, 1024);  // nothing was measured there
   limits.max_latency = limit(4);
-  const Verdict verdict = judge(report_of({row(8, 5, 0.01)}), limits);
-  REQUIRE(verdict.reasons.size() == 3);
-  CHECK(verdict.reasons[0].code == "not-measured");
-  CHECK(verdict.reasons[1].code == "above-max-latency");
-  CHECK(verdict.code == ErrorCode::failed);
+  const Verdict verdict = judge(report_of({row(8, 5, 0.01)}), limits, {});
+  REQUIRE(verdict.reasons().size() == 3);
+  CHECK(verdict.reasons()[0].code == "not-measured");
+  CHECK(verdict.reasons()[1].code == "above-max-latency");
+  CHECK(verdict.code() == ErrorCode::failed);
 }
 
 // Who judges and who reads a report back share the table of reasons.
 TEST_CASE("every reason leads to the same exit code at once and in the saved report", "[cmd]") {
-  for (const ReasonRow& row_of : reason_rows()) {
-    INFO(row_of.name);
-    REQUIRE(find_reason(row_of.name) == &row_of);
-    Verdict verdict;
-    verdict.add(row_of.kind, "why");
-    CHECK(verdict.code == row_of.code);
-    const auto saved = read_report(bench_json(report_of({row(8, 5, 0.01)}), verdict));
-    REQUIRE(saved);
-    CHECK_FALSE(saved->verdict.ok);
-    REQUIRE(saved->verdict.reasons.size() == 1);
-    CHECK(saved->verdict.reasons[0].code == row_of.name);
-    CHECK(saved->verdict.code == row_of.code);
+  const auto saved = [](const char* word, ErrorCode code) {
+    Finding finding{.name = "check"};
+    finding.fail(code, "why");
+    finding.reason = word;
+    const Verdict verdict(std::vector{finding}, {});
+    CHECK(verdict.code() == code);
+    const auto back = read_report(bench_json(report_of({row(8, 5, 0.01)}), verdict));
+    REQUIRE(back);
+    REQUIRE(back->verdict.reasons().size() == 1);
+    CHECK(back->verdict.reasons()[0].code == word);
+    CHECK(back->verdict.reasons()[0].message == "why");
+    return back->verdict.code();
+  };
+  for (const ReasonRow& reason : kReasons) {
+    INFO(reason.word);
+    CHECK(saved(reason.word, reason.code) == reason.code);
   }
+  for (const ErrorCode code : {ErrorCode::launch, ErrorCode::lost, ErrorCode::deadline})
+    CHECK(saved(base::code_name(code), code) == code);
   // One of a later version's.
-  Verdict later;
-  later.add(ReasonKind::not_measured, "why");
-  later.reasons[0].code = "later";
-  const auto saved = read_report(bench_json(report_of({row(8, 5, 0.01)}), later));
-  REQUIRE(saved);
-  CHECK(find_reason("later") == nullptr);
-  CHECK(saved->verdict.code == ErrorCode::failed);
-}
-
-TEST_CASE("the worst of job and verdict is the exit code", "[cmd]") {
-  Verdict ok, wrong, slow, missing;
-  wrong.ok = slow.ok = missing.ok = false;
-  wrong.code = ErrorCode::bad_data;
-  slow.code = ErrorCode::failed;
-  missing.code = ErrorCode::incomplete;
-  CHECK(final_code(0, ok) == 0);
-  CHECK(final_code(0, missing) == 8);
-  CHECK(final_code(5, ok) == 5);
-  CHECK(final_code(5, wrong) == 7);
-  CHECK(final_code(6, slow) == 6);
-  CHECK(final_code(6, missing) == 6);
-  CHECK(final_code(70, wrong) == 70);
-  CHECK(final_code(130, wrong) == 130);
+  CHECK(saved("later", ErrorCode::incomplete) == ErrorCode::failed);
 }
 
 TEST_CASE("JSON is valid and has the fields of the contract", "[cmd]") {
   BenchReport report = report_of({row(8, 5, 0.01)});
   report.header->hosts[0].host = "we\"ird\n\xff";
   report.rows[0].in_place.wrong = -1;
-  const json whole = json::parse(bench_json(report, judge(report, {})));
+  const json whole = json::parse(bench_json(report, judge(report, {}, {})));
   CHECK(whole["schema"] == "collctl.bench/1");
   CHECK(whole["op"] == "allreduce");
   CHECK(whole["ranks"] == 4);
@@ -217,7 +240,8 @@ TEST_CASE("JSON is valid and has the fields of the contract", "[cmd]") {
   CHECK(whole["verdict"]["reasons"].empty());
 
   report.spec.sync_each = true;
-  CHECK(json::parse(bench_json(report, {}))["results"][0]["in_place"].count("p99_us") == 1);
+  CHECK(json::parse(bench_json(report, judge(report, {}, {})))["results"][0]["in_place"].count(
+            "p99_us") == 1);
 
   Error error(ErrorCode::lost, "rank 2 was killed by signal 9", "look at its log");
   error.within("run").rank = 2;

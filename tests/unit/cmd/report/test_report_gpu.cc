@@ -12,6 +12,8 @@ using nlohmann::json;
 
 namespace {
 
+const Verdict kPassed({}, {});
+
 Timing timing(double time_us, std::vector<VersusTiming> versus) {
   Timing t;
   t.measured = true;
@@ -52,6 +54,7 @@ BenchClosing a_closing() {
   return {.busy = {},
           .throttled = {{"node01", "0000:0c:00.0", 2, 2, "throttled: heat (hardware)"}},
           .left_out = {{"symmetric", "it makes no windows"}},
+          .waits = {},
           .other = "nccl 2.28.9",
           .other_variant = "default",
           .costs = true,
@@ -93,7 +96,7 @@ TEST_CASE("beside another library: columns of the table, and of CSV", "[report]"
 }
 
 TEST_CASE("beside another library: JSON has the best and every variant", "[report]") {
-  const json all = json::parse(bench_json(compared_report(), {}));
+  const json all = json::parse(bench_json(compared_report(), kPassed));
   const json& vs = all["results"][0]["vs"];
   CHECK(vs["name"] == "nccl 2.28.9");
   CHECK(vs["time_us"] == 20);
@@ -127,7 +130,7 @@ TEST_CASE("the end says what both sides cost, what was not measured, what thrott
   report.spec.versus = {"default", "symmetric"};
   report.closing = a_closing();
   const Console console(1, 2);
-  const auto footer = [&] { return text_footer(report, judge(report, {}), nullptr, console); };
+  const auto footer = [&] { return text_footer(report, judge(report, {}, {}), console); };
   CHECK(has(footer(),
             "# First result after   : 0.250 s, nccl 2.28.9 1.500 s\n"
             "# Buffers on a GPU     : 64 MiB, nccl 2.28.9 448 MiB (taken at the start, "
@@ -135,7 +138,7 @@ TEST_CASE("the end says what both sides cost, what was not measured, what thrott
             "# Not measured         : nccl 2.28.9 (symmetric): it makes no windows\n"
             "# During the run       : GPU 2 (0000:0c:00.0) of node01, rank 2: throttled: "
             "heat (hardware)\n"));
-  const json all = json::parse(bench_json(report, judge(report, {})));
+  const json all = json::parse(bench_json(report, judge(report, {}, {})));
   CHECK(
       all["memory"] ==
       json({{"collctl", {{"buffer_bytes", 64 << 20}, {"taken_bytes", 96 << 20}}},
@@ -152,35 +155,35 @@ TEST_CASE("the end says what both sides cost, what was not measured, what thrott
   // Unknown memory is null, and not named.
   report.closing->own_cost.buffer_bytes = report.closing->own_cost.taken_bytes = 0;
   CHECK(has(footer(), "# Buffers on a GPU     : not known\n"));
-  CHECK(json::parse(bench_json(report, {}))["memory"]["collctl"]["taken_bytes"].is_null());
+  CHECK(json::parse(bench_json(report, kPassed))["memory"]["collctl"]["taken_bytes"].is_null());
   report.closing->costs = false;
   CHECK_FALSE(has(footer(), "First result"));
-  CHECK_FALSE(json::parse(bench_json(report, {})).contains("memory"));
+  CHECK_FALSE(json::parse(bench_json(report, kPassed)).contains("memory"));
 }
 
 TEST_CASE("a variant that was named and not measured is code 8, of the best any will do",
           "[report]") {
   BenchReport report = compared_report();
   report.closing = a_closing();
-  const Verdict named = judge(report, {});
-  CHECK_FALSE(named.ok);
-  CHECK(named.code == ErrorCode::incomplete);
-  CHECK(int(named.code) == 8);
-  REQUIRE(named.reasons.size() == 1);
-  CHECK(named.reasons[0].code == "not-measured");
-  CHECK(named.reasons[0].message ==
+  const Verdict named = judge(report, {}, {});
+  CHECK_FALSE(named.ok());
+  CHECK(named.code() == ErrorCode::incomplete);
+  CHECK(named.exit_code() == 8);
+  REQUIRE(named.reasons().size() == 1);
+  CHECK(named.reasons()[0].code == "not-measured");
+  CHECK(named.reasons()[0].message ==
         "nccl 2.28.9 (symmetric) was not measured: it makes no windows");
   report.spec.versus_best = true;
-  CHECK(judge(report, {}).ok);
+  CHECK(judge(report, {}, {}).ok());
   for (BenchRow& row : report.rows) row.out_of_place.versus.clear();
-  CHECK(judge(report, {}).code == ErrorCode::incomplete);
+  CHECK(judge(report, {}, {}).code() == ErrorCode::incomplete);
   report.spec.versus_best = false;
   report.closing->left_out.clear();
-  CHECK(judge(report, {}).ok);
+  CHECK(judge(report, {}, {}).ok());
   // Wrong data is worse.
   report.closing = a_closing();
   report.rows[0].out_of_place.wrong = 3;
-  CHECK(judge(report, {}).code == ErrorCode::bad_data);
+  CHECK(judge(report, {}, {}).code() == ErrorCode::bad_data);
 }
 
 TEST_CASE("what ranks say of GPUs and of NCCL arrives at the launcher", "[report]") {

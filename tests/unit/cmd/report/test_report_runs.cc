@@ -33,7 +33,7 @@ TEST_CASE("what was not tested makes a run incomplete", "[cmd]") {
         std::string::npos);
   const auto saved = read_report(content(folder.file("a.json")));
   REQUIRE(saved);
-  CHECK(saved->verdict.code == ErrorCode::incomplete);
+  CHECK(saved->verdict.code() == ErrorCode::incomplete);
   OutputOptions limited;
   limited.limits.min_busbw = limit(1000);
   const Captured slow = capture(limited, without, two_rows);

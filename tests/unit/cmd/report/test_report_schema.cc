@@ -10,8 +10,8 @@
 #include "cmd/report/read.h"
 #include "tests/fake_drivers/nccl_control.h"
 #include "tests/fake_drivers/nvml_control.h"
-#include "tests/unit/cmd/measure/bench_ranks.h"
 #include "tests/unit/cmd/json_page.h"
+#include "tests/unit/cmd/measure/bench_ranks.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
 using namespace collctl;
@@ -21,6 +21,8 @@ using runtime::testing::host_launcher;
 using runtime::testing::set_up_gpus;
 
 namespace {
+
+const Verdict kPassed({}, {});
 
 PageKeys documented_report() {
   PageKeys keys = documented("collctl.bench/1");
@@ -37,7 +39,7 @@ PageKeys documented_report() {
 }
 
 std::string problems_of(const BenchReport& report, std::set<std::string>& seen) {
-  return problems(bench_json(report, judge(report, {})), documented_report(), seen);
+  return problems(bench_json(report, judge(report, {}, {})), documented_report(), seen);
 }
 
 BenchReport report_of(const BenchSpec& spec, const BenchOutcome& outcome) {
@@ -74,6 +76,13 @@ BenchReport cpu_report() {
   return report_of(spec, run_bench(spec, 2));
 }
 
+BenchReport stragglers_report() {
+  BenchSpec spec = small_bench(kernels::Collective::all_reduce);
+  spec.stragglers = true;
+  spec.algorithms = {"ring"};
+  return report_of(spec, run_bench(spec, 3));
+}
+
 // Of the rows of one-shot two are direct: the first has nothing to move.
 BenchReport window_report() {
   BenchSpec spec = small_bench(kernels::Collective::all_gather);
@@ -98,7 +107,7 @@ std::string as_text(const BenchReport& report, const Verdict& verdict) {
   const TextTable table(report.spec, report.header->ranks);
   std::string text = text_header(*report.header, false) + table.titles();
   for (const BenchRow& row : report.rows) text += table.row(row);
-  return text + variant_tables(report) + text_footer(report, verdict, nullptr, console);
+  return text + variant_tables(report) + text_footer(report, verdict, console);
 }
 
 }  // namespace
@@ -107,6 +116,7 @@ TEST_CASE("docs/json.md knows every key of real reports", "[gpu][report]") {
   std::set<std::string> seen;
   CHECK(problems_of(gpu_report(), seen) == "");
   CHECK(problems_of(cpu_report(), seen) == "");
+  CHECK(problems_of(stragglers_report(), seen) == "");
   CHECK(problems_of(window_report(), seen) == "");
   CHECK(problems_of(apart_window_report(), seen) == "");
   // What only some runs have was among them.
@@ -114,8 +124,9 @@ TEST_CASE("docs/json.md knows every key of real reports", "[gpu][report]") {
        {"results[].vs.variants[].time_us", "results[].vs_in_place.ratio", "memory.vs.taken_bytes",
         "start.collctl_s", "vs_not_measured[].reason", "throttled[].why", "hosts[].gpus[].note",
         "results[].in_place.p99_us", "cuda_graph", "beside", "compared.ratio_lowest",
-        "results[].straight", "windows.bytes", "windows.teams[].ranks[]", "windows.note",
-        "verdict.reasons[].message"})
+        "stragglers.ranks[].peers[].recv_wait_us", "results[].straight",
+        "results[].expected.efficiency_in_place", "hosts[].machine", "windows.bytes",
+        "windows.teams[].ranks[]", "windows.note", "verdict.reasons[].message"})
     CHECK(seen.count(key) == 1);
 }
 
@@ -123,13 +134,15 @@ TEST_CASE("docs/json.md knows every key of real reports", "[gpu][report]") {
 // way than those that were never rounded.
 BenchReport as_in_json(BenchReport report) {
   const auto round = [](double& figure) { figure = std::stod(format("{:.6g}", figure)); };
-  for (BenchRow& row : report.rows)
+  for (BenchRow& row : report.rows) {
+    if (row.expected) round(row.expected->time_us);
     for (Timing* t : {&row.out_of_place, &row.in_place}) {
       for (double* figure : {&t->time_us, &t->p50_us, &t->p99_us, &t->min_us, &t->max_us,
                              &t->algbw_GBps, &t->busbw_GBps})
         round(*figure);
       for (VersusTiming& other : t->versus) round(other.time_us);
     }
+  }
   round(report.header->init_seconds);
   if (report.closing)
     for (StartCost* cost : {&report.closing->own_cost, &report.closing->other_cost})
@@ -140,7 +153,7 @@ BenchReport as_in_json(BenchReport report) {
 TEST_CASE("a saved report is printed as the run printed it", "[gpu][report]") {
   for (const BenchReport& made : {gpu_report(), cpu_report(), window_report()}) {
     const BenchReport report = as_in_json(made);
-    const Verdict verdict = judge(report, {});
+    const Verdict verdict = judge(report, {}, {});
     const std::string saved = bench_json(report, verdict);
     const auto back = read_report(saved);
     INFO((back ? "" : back.error().chain()));
@@ -169,8 +182,8 @@ TEST_CASE("a report says which rows moved directly between windows", "[report]")
     last_words.push_back(line.substr(line.rfind(' ') + 1));
     CHECK(csv.substr(csv.rfind(',') + 1) == last_words.back());
   }
-  CHECK(ways == std::vector<std::string>{"staged", "staged", "staged", "staged", "direct",
-                                         "direct"});
+  CHECK(ways ==
+        std::vector<std::string>{"staged", "staged", "staged", "staged", "direct", "direct"});
   for (size_t i = 0; i < ways.size(); ++i) CHECK(last_words[i] == ways[i] + "\n");
   CHECK(csv_titles(report.spec).ends_with(",path\n"));
   const std::string titles = csv_titles(report.spec), row = csv_row(report, report.rows[4]);
@@ -180,23 +193,23 @@ TEST_CASE("a report says which rows moved directly between windows", "[report]")
   CHECK(apart.find("teams of ranks 0, 1\n") != std::string::npos);
   CHECK(apart.find("#   collectives take the staged path: not all ranks map each other's "
                    "memory\n") != std::string::npos);
-  CHECK(bench_json(cpu_report(), {}).find("straight") == std::string::npos);
+  CHECK(bench_json(cpu_report(), kPassed).find("straight") == std::string::npos);
 }
 
 TEST_CASE("a run that broke off is printed with what it had measured", "[report]") {
   const BenchReport report = cpu_report();
   const Error lost(ErrorCode::lost, "rank 1 was killed");
-  const auto back = read_report(error_json(lost, 5, &report));
+  const auto back = read_report(bench_json(report, {{}, lost}));
   REQUIRE(back);
-  REQUIRE(back->job_error);
-  CHECK(back->job_error->message == "rank 1 was killed");
+  REQUIRE(back->verdict.error());
+  CHECK(back->verdict.error()->message == "rank 1 was killed");
   CHECK(back->exit_code == 5);
   CHECK(back->report.rows.size() == report.rows.size());
   CHECK_FALSE(read_report(error_json(lost, 5)).ok());
 }
 
 TEST_CASE("reading a report: damage is an error that names a field, never more", "[report]") {
-  const std::string good = bench_json(cpu_report(), {});
+  const std::string good = bench_json(cpu_report(), kPassed);
   REQUIRE(read_report(good).ok());
   std::mt19937 random(7);
   int refused = 0;
@@ -234,12 +247,11 @@ TEST_CASE("reading a report: damage is an error that names a field, never more",
 TEST_CASE("a busy host stands beside the figures, in text and JSON", "[report]") {
   BenchReport report = cpu_report();
   const Console console(1, 2);
-  CHECK(text_footer(report, {}, nullptr, console).find("During the run") == std::string::npos);
+  CHECK(text_footer(report, kPassed, console).find("During the run") == std::string::npos);
   report.closing.emplace().busy = {{"a", "other processes took 1.5 of 4 cores"}};
-  const std::string line =
-      "# During the run       : host a: other processes took 1.5 of 4 cores\n";
-  CHECK(text_footer(report, {}, nullptr, console).find(line) != std::string::npos);
-  const auto back = read_report(bench_json(report, {}));
+  const std::string line = "# During the run       : host a: other processes took 1.5 of 4 cores\n";
+  CHECK(text_footer(report, kPassed, console).find(line) != std::string::npos);
+  const auto back = read_report(bench_json(report, kPassed));
   REQUIRE(back);
-  CHECK(text_footer(back->report, {}, nullptr, console).find(line) != std::string::npos);
+  CHECK(text_footer(back->report, kPassed, console).find(line) != std::string::npos);
 }

@@ -2,6 +2,7 @@
 // of hosts and what is said of them.
 #include <nlohmann/json.hpp>
 
+#include "cmd/judge/verdict.h"
 #include "cmd/topo/diff.h"
 #include "cmd/topo/hosts.h"
 #include "tests/unit/cmd/topo/topo_machines.h"
@@ -37,6 +38,11 @@ std::string moved(std::string text) {
   for (size_t at = text.find("0000:1"); at != std::string::npos; at = text.find("0000:1", at + 1))
     text[at + 5] = '7';
   return text;
+}
+
+ErrorCode code_of(const std::vector<HostTopology>& hosts,
+                  const std::vector<std::vector<int>>& groups, bool strict = false) {
+  return Verdict(hosts_findings(hosts, groups, strict), {}).code();
 }
 
 HostTopology reached(const std::string& host, const std::string& text) {
@@ -137,7 +143,7 @@ TEST_CASE("hosts are grouped by their machines, and the odd one stands out", "[t
   hosts.push_back({"d", Error(ErrorCode::launch, "cannot connect", "is it up?"), {}});
   const auto groups = group_hosts(hosts);
   CHECK(groups == std::vector<std::vector<int>>{{1, 2}, {0}});
-  CHECK(hosts_code(hosts, groups) == ErrorCode::launch);
+  CHECK(code_of(hosts, groups) == ErrorCode::launch);
   const std::string said = hosts_text(hosts, groups, {.colours = true});
   CHECK(said.rfind("# 4 hosts: 2 different machines, 1 could not be asked\nb, c:\nb: 1 NUMA", 0) ==
         0);
@@ -155,10 +161,12 @@ TEST_CASE("hosts are grouped by their machines, and the odd one stands out", "[t
   CHECK(all["groups"][1]["differences"] ==
         json{"network device mlx5_0: speed 400 Gb/s -> 200 Gb/s"});
   hosts.pop_back();
-  CHECK(hosts_code(hosts, group_hosts(hosts)) == ErrorCode::failed);
+  CHECK(code_of(hosts, group_hosts(hosts)) == ErrorCode::failed);
   hosts.erase(hosts.begin());
   const auto equal = group_hosts(hosts);
-  CHECK(hosts_code(hosts, equal) == ErrorCode{});
+  CHECK(code_of(hosts, equal) == ErrorCode{});
+  // The worn machine's own warnings count when it is asked to be strict.
+  CHECK(code_of(hosts, equal, true) == ErrorCode::failed);
   CHECK(hosts_text(hosts, equal, {}).rfind("# 2 hosts: all equal\n", 0) == 0);
 }
 
@@ -173,7 +181,8 @@ TEST_CASE("an agent's answer is read with suspicion", "[topo]") {
   CHECK(read->live);
   CHECK(read->source == "node01");
   CHECK(read->graph.gpus.size() == 1);
-  CHECK(read->findings == std::vector<Finding>{{Severity::warning, "a?", "b", "c"}});
+  CHECK(read->findings ==
+        std::vector<topology::Finding>{{topology::Severity::warning, "a?", "b", "c"}});
   for (const std::string& bad : {std::string("{"), std::string("{}"), std::string("[]"),
                                  json{{"xml", 1}, {"findings", json::array()}}.dump(),
                                  json{{"xml", "<system"}, {"findings", json::array()}}.dump(),

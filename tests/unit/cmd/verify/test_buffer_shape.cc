@@ -46,7 +46,7 @@ TEST_CASE("sizes: buffers hold what each rank hands over", "[bench]") {
   CHECK_FALSE(buffer_shape(Collective::all_to_all, 10, {1, 4, 0}).has_in_place);
 }
 
-TEST_CASE("sizes: bus factors of the field", "[bench]") {
+TEST_CASE("sizes: bus factors of nccl-tests", "[bench]") {
   CHECK(bus_factor(Collective::all_reduce, 4) == 1.5);
   CHECK(bus_factor(Collective::all_gather, 4) == 0.75);
   CHECK(bus_factor(Collective::reduce_scatter, 8) == 0.875);

@@ -41,8 +41,8 @@ uint64_t finish(const DataKind& kind, uint64_t total) {
   if (kind.op != RedOp::avg) return total & mask;
   if (!is_float(kind.type)) {
     const uint64_t sum = wrap_integer(kind.type, total);
-    return (is_signed(kind.type) ? uint64_t(int64_t(sum) / kind.nranks)
-                                 : sum / uint64_t(kind.nranks)) &
+    return (is_signed_integer(kind.type) ? uint64_t(int64_t(sum) / kind.nranks)
+                                         : sum / uint64_t(kind.nranks)) &
            mask;
   }
   const double sum = decode_float(kind.type, total);

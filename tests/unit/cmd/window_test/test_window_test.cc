@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <pugixml.hpp>
 #include <set>
+#include <sstream>
 
 #include "cmd/text/heat_map.h"
 #include "cmd/window_test/window_test.h"
@@ -66,7 +67,7 @@ WindowReport small_report() {
   report.header.ranks = 2;
   report.header.device_reason = "--device cpu";
   report.header.hosts.push_back({.host = "a", .ranks = {0, 1}, .devices = {}, .pids = {}});
-  report.checks.push_back({.name = "aliasing", .looks = 8});
+  report.checks.push_back({.name = "aliasing", .measured = "8", .unit = "comparisons"});
   report.pairs.push_back({.from = 0,
                           .to = 1,
                           .path = "window",
@@ -175,9 +176,9 @@ TEST_CASE("a check is as bad as its worst rank", "[window-test]") {
   WindowFindings good;
   good.looked(3);
   std::vector<WindowFindings> ranks{good, good};
-  WindowCheck check = merged_check("x", ranks, culprits);
+  Finding check = merged_check("x", ranks, culprits);
   CHECK(check.status == FindingStatus::pass);
-  CHECK(check.looks == 6);
+  CHECK(check.measured == "6");
   CHECK(check.code == ErrorCode{});
   ranks[1] = with_failure(ErrorCode::failed, -1, "small");
   check = merged_check("x", ranks, culprits);
@@ -207,26 +208,34 @@ TEST_CASE("more failures than are told are counted", "[window-test]") {
   WindowFindings found;
   for (int i = 0; i < 10; ++i) found.fail(ErrorCode::failed, -1, "f" + std::to_string(i));
   std::vector<Culprit> culprits;
-  const WindowCheck check = merged_check("x", std::vector{found}, culprits);
+  const Finding check = merged_check("x", std::vector{found}, culprits);
   CHECK(check.message == "rank 0: f0; rank 0: f1; rank 0: f2; rank 0: f3; and 6 more");
 }
 
 TEST_CASE("the verdict: wrong data, then failures, then what was not tested", "[window-test]") {
   WindowReport report = small_report();
-  CHECK(judge(report).ok);
+  CHECK(judge(report, {}, {}).ok());
   report.checks.push_back({.name = "y", .status = FindingStatus::not_tested});
-  CHECK(judge(report).ok);  // it does not apply
+  CHECK(judge(report, {}, {}).ok());  // it does not apply
   report.checks.back().code = ErrorCode::incomplete;
-  CHECK(judge(report).code == ErrorCode::incomplete);
+  CHECK(judge(report, {}, {}).code() == ErrorCode::incomplete);
   report.checks.push_back({.name = "z", .status = FindingStatus::fail, .code = ErrorCode::failed});
-  CHECK(judge(report).code == ErrorCode::failed);
+  CHECK(judge(report, {}, {}).code() == ErrorCode::failed);
   report.checks.push_back(
       {.name = "w", .status = FindingStatus::fail, .code = ErrorCode::bad_data});
-  CHECK(judge(report).code == ErrorCode::bad_data);
-  CHECK(judge(report).reasons.size() == 3);
-  const Verdict nothing = judge(WindowReport{});
-  CHECK_FALSE(nothing.ok);
-  CHECK(nothing.code == ErrorCode::incomplete);
+  CHECK(judge(report, {}, {}).code() == ErrorCode::bad_data);
+  CHECK(judge(report, {}, {}).reasons().size() == 3);
+  HostEnd missing;
+  missing.host = "node02";
+  missing.error = Error(ErrorCode::launch, "connection refused");
+  const Verdict fewer = judge(small_report(), {missing}, {});
+  CHECK(fewer.exit_code() == 8);
+  REQUIRE(fewer.reasons().size() == 1);
+  CHECK(fewer.reasons()[0].code == "host-left-out");
+  CHECK(fewer.reasons()[0].host == "node02");
+  const Verdict nothing = judge(WindowReport{}, {}, {});
+  CHECK_FALSE(nothing.ok());
+  CHECK(nothing.code() == ErrorCode::incomplete);
 }
 
 TEST_CASE("a report travels as JSON and is shown", "[window-test]") {
@@ -234,14 +243,15 @@ TEST_CASE("a report travels as JSON and is shown", "[window-test]") {
   report.checks.push_back({.name = "y",
                            .status = FindingStatus::fail,
                            .code = ErrorCode::bad_data,
-                           .looks = 1,
+                           .measured = "1",
+                           .unit = "comparisons",
                            .message = "rank 1: wrong"});
-  report.culprits.push_back({"link", "rank 1 -> rank 0", 1, "y failed"});
+  report.culprits.push_back({SubjectKind::link, "rank 1 -> rank 0", 1, "y failed"});
   auto back = WindowReport::from_json(report.to_json());
   REQUIRE(back);
   back->header = report.header;
-  const Verdict verdict = judge(*back);
-  CHECK(verdict.code == ErrorCode::bad_data);
+  const Verdict verdict = judge(*back, {}, {});
+  CHECK(verdict.code() == ErrorCode::bad_data);
   const auto json = nlohmann::json::parse(window_json(*back, verdict));
   CHECK(json["schema"] == "collctl.window-test/1");
   CHECK(json["hosts"][0]["host"] == "a");
@@ -269,6 +279,15 @@ TEST_CASE("a report travels as JSON and is shown", "[window-test]") {
   other.pairs.push_back({.from = 1 << 20, .to = 1 << 20, .path = "window"});
   CHECK(window_text(other, verdict, true) == text);
   CHECK(window_svg(other) == window_svg(*back));
+  // A matrix of many ranks stands in blocks.
+  other.header.ranks = 40;
+  const std::string narrow = window_text(other, verdict, true, 60);
+  CHECK(narrow.find("\n\n# from\\to") != std::string::npos);
+  size_t widest = 0;
+  std::istringstream lines(narrow.substr(narrow.find("# from")));
+  for (std::string line; std::getline(lines, line) && line.find("collective") == line.npos;)
+    widest = std::max(widest, line.size());
+  CHECK((widest > 30 && widest <= 60));
   // Without -v a line for each path instead of the matrix.
   CHECK(text.find("from\\to") != std::string::npos);
   const std::string brief = window_text(*back, verdict, false);
@@ -289,9 +308,10 @@ TEST_CASE("a job that broke off tells what was found before", "[window-test]") {
   WindowReport stopped = report;
   const Error error = Error(ErrorCode::deadline, "rank 0 waits for rank 1").blame(1);
   add_broken_stage(report, "times", error);
-  CHECK(judge(report).code == ErrorCode::deadline);
-  CHECK(judge(report).reasons[0].message == "times: the job broke off: rank 0 waits for rank 1");
-  const auto json = nlohmann::json::parse(window_error_json(report, error, 6));
+  CHECK(judge(report, {}, {}).code() == ErrorCode::deadline);
+  CHECK(judge(report, {}, {}).reasons()[0].message ==
+        "times: the job broke off: rank 0 waits for rank 1");
+  const auto json = nlohmann::json::parse(window_json(report, judge(report, {}, error)));
   CHECK(json["schema"] == "collctl.error/1");
   CHECK(json["code"] == 6);
   CHECK(json["rank"] == 1);
@@ -303,14 +323,16 @@ TEST_CASE("a job that broke off tells what was found before", "[window-test]") {
   // Who ends it by a signal finds nothing wrong with it.
   add_broken_stage(stopped, "times", Error(ErrorCode::interrupted, "ended by SIGINT"));
   CHECK(stopped.checks[1].status == FindingStatus::not_tested);
-  CHECK(judge(stopped).code == ErrorCode::incomplete);
+  CHECK(judge(stopped, {}, {}).code() == ErrorCode::incomplete);
 }
 
 TEST_CASE("garbage is no report", "[window-test]") {
   for (const char* text :
        {"", "{}", "[]", "{\"checks\":1}",
         R"({"checks":[],"pairs":[{"from":-1}],"pairs_left_out":0,"collectives":[],"culprits":[]})",
-        R"({"checks":[{"name":"x","status":9,"code":0,"looks":0,"message":"","remedy":""}],)"
+        R"({"checks":[{"name":"x","host":null,"peer":null,"device":null,"status":"good",)"
+        R"("measured":null,"expected":null,"unit":null,"odd":false,"message":null,"remedy":null,)"
+        R"("kind":"job"}],)"
         R"("pairs":[],"pairs_left_out":0,"collectives":[],"culprits":[]})"})
     CHECK_FALSE(WindowReport::from_json(text));
 }
@@ -368,7 +390,7 @@ TEST_CASE("the whole test among ranks of one host", "[window-test]") {
     for (const auto& error : outcome.errors) FAIL_CHECK(error);
     REQUIRE(outcome.reports.size() == 12);
     const WindowReport& report = outcome.reports.back();
-    for (const WindowCheck& check : report.checks)
+    for (const Finding& check : report.checks)
       if (check.code != ErrorCode{} || check.status == FindingStatus::fail)
         FAIL_CHECK(check.name << ": " << check.message);
     CHECK(report.checks.size() == 12);
@@ -379,7 +401,7 @@ TEST_CASE("the whole test among ranks of one host", "[window-test]") {
       CHECK(pair.get_GBps > 0);
     }
     // Aliasing: every rank looks at every window, and every owner at every writer's stripe.
-    CHECK(report.checks[0].looks == 2 * uint64_t(ranks) * uint64_t(ranks));
+    CHECK(report.checks[0].measured == std::to_string(2 * ranks * ranks));
   }
 }
 
@@ -394,7 +416,7 @@ TEST_CASE("what does not begin within the budget is not tested", "[window-test]"
     CHECK(report.checks[i].message ==
           "rank 0: it did not begin within the budget of 1e-06 s (--budget)");
   }
-  CHECK(judge(report).code == ErrorCode::incomplete);
+  CHECK(judge(report, {}, {}).code() == ErrorCode::incomplete);
 }
 
 TEST_CASE("the whole test where every rank is out of the others' reach", "[window-test]") {
@@ -403,10 +425,10 @@ TEST_CASE("the whole test where every rank is out of the others' reach", "[windo
   REQUIRE(outcome.reports.size() == 12);
   const WindowReport& report = outcome.reports.back();
   // No collective can work from window to window there: that is said, and is no pass.
-  for (const WindowCheck& check : report.checks)
+  for (const Finding& check : report.checks)
     CHECK(check.status ==
           (check.name == "collectives" ? FindingStatus::not_tested : FindingStatus::pass));
-  CHECK(judge(report).code == ErrorCode::incomplete);
+  CHECK(judge(report, {}, {}).code() == ErrorCode::incomplete);
   REQUIRE(report.pairs.size() == 6);
   for (const WindowPair& pair : report.pairs) CHECK(pair.path == "NET/Socket");
 }
@@ -420,7 +442,7 @@ TEST_CASE("the whole test among GPU ranks", "[window-test][gpu]") {
     REQUIRE(outcome.reports.size() == 12);
     const WindowReport& report = outcome.reports.back();
     CHECK(report.header.device == "cuda");
-    for (const WindowCheck& check : report.checks)
+    for (const Finding& check : report.checks)
       if (check.code != ErrorCode{} || check.status == FindingStatus::fail)
         FAIL_CHECK(check.name << ": " << check.message);
     for (const WindowPair& pair : report.pairs) CHECK(pair.path == "window");

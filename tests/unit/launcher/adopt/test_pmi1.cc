@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "base/socket.h"
-#include "launcher/hosts/key_value.h"
 #include "launcher/adopt/pmi1.h"
+#include "launcher/hosts/key_value.h"
 #include "tests/catch.h"
 
 using namespace collctl;

@@ -1,8 +1,8 @@
 #include <map>
 
 #include "base/format.h"
-#include "launcher/hosts/ranges.h"
 #include "launcher/hosts/hostfile.h"
+#include "launcher/hosts/ranges.h"
 #include "tests/catch.h"
 
 using namespace collctl;
@@ -64,6 +64,12 @@ TEST_CASE("host ranges expand", "[hostfile]") {
   CHECK(expand_ranges("n[1-100000]", 100000).names.size() == 100000);
   CHECK(expand_ranges("n[1-100001]", 100000).at == 1);
   CHECK(expand_ranges("n[1-1000]m[1-1000]", 100000).at == 10);
+}
+
+TEST_CASE("a byte order mark at the beginning of a file is no part of a name", "[hostfile]") {
+  CHECK(summary(good("\xef\xbb\xbfnode1 slots=2\nnode2")) == "node1:2 node2");
+  CHECK(summary(good("\xef\xbb\xbf# a remark\nnode1")) == "node1");
+  CHECK(summary(good("\xef\xbb\xbf\nnode1")) == "node1");
 }
 
 TEST_CASE("every option of a host is read", "[hostfile]") {

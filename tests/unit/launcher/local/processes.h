@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/env.h"
+#include "base/format.h"
 #include "base/host_facts.h"
 #include "base/wait.h"
 #include "launcher/local/local.h"
@@ -24,6 +25,29 @@ inline RankProcess shell(const std::string& script, bool control = false) {
   p.environment = base::environment_list();
   p.control = control;
   return p;
+}
+
+// A rank that writes so many lines of such a length by itself, and then ends with code 5.
+inline std::string many_lines(uint64_t lines, uint64_t length) {
+  return format(
+      "line=$(printf %0{}d 7); i=0; while [ $i -lt {} ]; do echo $line; i=$((i+1)); done; exit 5",
+      length, lines);
+}
+
+// How many bytes a process has written when it writes no more: half a second long, or it is gone.
+inline uint64_t written_until_blocked(int pid) {
+  uint64_t written = 0;
+  const Deadline deadline = Deadline::after_seconds(60);
+  for (int same = 0; same < 50 && base::process_state(pid) != 0 && !deadline.passed(); ++same) {
+    std::ifstream file(format("/proc/{}/io", pid));
+    uint64_t now = 0;
+    for (std::string word; file >> word;)
+      if (word == "wchar:") file >> now;
+    if (now != written || now == 0) same = 0;
+    written = now;
+    base::sleep_until(Deadline::after_ms(10));
+  }
+  return written;
 }
 
 struct Seen {

@@ -152,7 +152,7 @@ TEST_CASE("the error record keeps every field and survives anything") {
   CHECK(back.chain() == "bootstrap: connect rank 3 -> rank 2: rank 2 does not answer");
   for (size_t cut = 0; cut < wire.size(); ++cut) {
     const Error part = decode_error({wire.data(), cut});
-    CHECK(part.code == ErrorCode::defect);
+    CHECK(part.code == ErrorCode::lost);
     CHECK(part.message.find("malformed") != std::string::npos);
   }
   Bytes wrong = wire;

@@ -1,7 +1,7 @@
 // Lines out of a byte stream, and the placement of ranks on cores.
 #include "base/host_facts.h"
-#include "launcher/local/lines.h"
 #include "launcher/hosts/placement.h"
+#include "launcher/local/lines.h"
 #include "tests/catch.h"
 
 using namespace collctl;

@@ -4,6 +4,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <cmath>
+
+#include "base/format.h"
 #include "launcher/remote/agent.h"
 #include "launcher/remote/agent_protocol.h"
 #include "tests/unit/launcher/local/processes.h"
@@ -68,7 +71,7 @@ class AgentProcess {
     return *frame;
   }
   std::vector<int> start(const std::vector<std::string>& scripts, double heartbeat_s = 60,
-                         bool null_stdin = true) {
+                         bool null_stdin = true, double grace_s = 0.2) {
     AgentStart order;
     for (const std::string& script : scripts) {
       AgentRank rank;
@@ -80,7 +83,7 @@ class AgentProcess {
     order.environment = {"WHO=all", "WHERE=here"};
     order.bind_to = "none";
     order.heartbeat_s = heartbeat_s;
-    order.grace_s = 0.2;
+    order.grace_s = grace_s;
     send(AgentFrame::start, order.encode());
     const auto word = AgentStarted::decode(expect(AgentFrame::started).payload);
     REQUIRE(word.ok());
@@ -156,6 +159,10 @@ Bytes of_rank(uint32_t rank, const std::string& rest = {}) {
   return w.take();
 }
 
+Bytes silence(double seconds) {
+  return ByteWriter().put(seconds).take();
+}
+
 }  // namespace
 
 TEST_CASE("the agent starts ranks, forwards lines and ends, and goes when let go") {
@@ -219,14 +226,72 @@ TEST_CASE("nothing survives the launcher's end") {
   CHECK(gone(grandchild));
 }
 
+TEST_CASE("ranks of a launcher that is gone have their grace") {
+  char path[] = "/tmp/collctl-agent-XXXXXX";
+  const base::Fd file(::mkstemp(path));
+  REQUIRE(file);
+  AgentProcess agent;
+  agent.start({format("trap 'sleep 0.3; echo bye >{}; exit 0' TERM; echo up; "
+                      "while :; do sleep 0.02; done",
+                      path)},
+              60, true, 30);
+  agent.expect(AgentFrame::line);
+  agent.hang_up();
+  CHECK(agent.ended() == int(ErrorCode::lost));
+  char word[8] = {};
+  CHECK(::read(file.get(), word, sizeof word) == 4);
+  CHECK(std::string(word) == "bye\n");
+  ::unlink(path);
+}
+
+TEST_CASE("ranks whose output the launcher does not take wait for it, and lose none of it") {
+  constexpr uint64_t kLines = 8000, kLength = 4000;
+  AgentProcess agent;
+  const int pid = agent.start({launcher::test::many_lines(kLines, kLength)})[0];
+  const uint64_t written = launcher::test::written_until_blocked(pid);
+  CHECK(base::process_state(pid) == 'S');
+  CHECK(written > 4 << 20);
+  CHECK(written < 16 << 20);
+  uint64_t lines = 0, bytes = 0;
+  std::optional<RawFrame> frame = agent.next();
+  for (; frame && AgentFrame(frame->type) == AgentFrame::line; frame = agent.next()) {
+    ++lines;
+    bytes += frame->payload.size() - 6;
+  }
+  REQUIRE(frame);
+  CHECK(AgentFrame(frame->type) == AgentFrame::exited);
+  CHECK(lines == kLines);
+  CHECK(bytes == kLines * kLength);
+}
+
 TEST_CASE("nothing survives the launcher's silence") {
   AgentProcess agent;
   const auto pids = agent.start({"sleep 300"}, 3);
   for (int i = 0; i < 18; ++i) {  // while it is heard from nothing ends
     base::sleep_until(Deadline::after_ms(200));
-    agent.send(AgentFrame::beat);
+    agent.send(AgentFrame::beat, silence(3));
   }
   CHECK(base::process_state(pids[0]) != 0);
+  CHECK(agent.ended() == int(ErrorCode::lost));
+  CHECK(gone(pids[0]));
+}
+
+// Cut off after the greeting, or while other hosts are brought up.
+TEST_CASE("an agent that was given nothing to start leaves when the launcher is silent") {
+  AgentProcess agent;
+  agent.send(AgentFrame::beat, silence(1.5));
+  const int64_t began = now_ns();
+  CHECK(agent.ended() == int(ErrorCode::lost));
+  CHECK(base::seconds_since(began) < 10);
+}
+
+TEST_CASE("a launcher that says for how long it will be silent is not missed") {
+  AgentProcess agent;
+  const auto pids = agent.start({"sleep 300"}, 1.5);
+  agent.send(AgentFrame::beat, silence(3600));
+  base::sleep_until(Deadline::after_ms(4000));
+  CHECK(base::process_state(pids[0]) == 'S');
+  agent.send(AgentFrame::beat, silence(1));
   CHECK(agent.ended() == int(ErrorCode::lost));
   CHECK(gone(pids[0]));
 }
@@ -236,7 +301,7 @@ TEST_CASE("a stopped launcher is not missed") {
   // Its line first: a shell that is stopped between fork and exec waits for its child in state D.
   const auto pids = agent.start({"echo up; exec sleep 300"}, 3);
   agent.expect(AgentFrame::line);
-  agent.send(AgentFrame::beat);
+  agent.send(AgentFrame::beat, silence(3));
   ByteWriter stop, go;
   stop.put(int32_t(SIGTSTP));
   go.put(int32_t(SIGCONT));
@@ -276,6 +341,19 @@ TEST_CASE("the agent answers questions and drops nonsense") {
     CHECK(r.get<uint32_t>() == 5);
     CHECK(r.get<uint8_t>() == 1);
     CHECK(r.get_string() == "text");
+  }
+  {
+    AgentProcess agent;
+    agent.start({"sleep 300"});
+    for (const AgentFrame type : {AgentFrame::to_rank, AgentFrame::input, AgentFrame::input_end})
+      agent.send(type, of_rank(0x80000000u, std::string("\2\0x", 3)));
+    agent.send(AgentFrame::look);
+    CHECK(agent.expect(AgentFrame::states).payload.size() == 1);
+  }
+  for (const Bytes& nonsense : {Bytes(), silence(-1), silence(std::nan(""))}) {
+    AgentProcess agent;
+    agent.send(AgentFrame::beat, nonsense);
+    CHECK(agent.ended() == int(ErrorCode::lost));
   }
   for (const uint16_t type : {uint16_t(0), uint16_t(32), uint16_t(999)}) {
     AgentProcess agent;

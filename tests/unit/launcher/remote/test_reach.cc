@@ -9,8 +9,10 @@ using namespace collctl::launcher;
 
 namespace {
 
-base::Secret secret_of(const char* token) {
-  return base::secret_from_token(token);
+base::Secret secret_of(std::string_view word) {
+  base::Secret secret;
+  std::copy_n(word.begin(), std::min(word.size(), secret.bytes.size()), secret.bytes.begin());
+  return secret;
 }
 
 ReachTarget target(const ReachListener& listener, const char* token, int host = 0) {

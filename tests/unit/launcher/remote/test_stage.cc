@@ -1,10 +1,15 @@
 // The script that brings the agent to run, under this machine's sh; and what its words mean.
 #include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
+#include "base/format.h"
 #include "launcher/remote/binary.h"
 #include "launcher/remote/stage.h"
+#include "tests/skip.h"
 #include "tests/unit/launcher/local/processes.h"
 
 using namespace collctl;
@@ -38,11 +43,13 @@ struct Outcome {
   int code = -1;
 };
 
-// Runs the command as a login shell would, `input` on standard input.
-Outcome run(const Home& home, const StageOptions& options, const std::string& input) {
+// Runs the command as a login shell would, `input` on standard input, which then ends or, of a
+// launcher that is cut off, stays open.
+Outcome run(const Home& home, const StageOptions& options, const std::string& input,
+            bool cut_off = false, const std::string& tools = "/usr/local/bin") {
   RankProcess p;
   p.argv = {"sh", "-c", agent_command(options)};
-  p.environment = {"HOME=" + home.path.string(), "PATH=/usr/local/bin:/usr/bin:/bin"};
+  p.environment = {"HOME=" + home.path.string(), "PATH=" + tools + ":/usr/bin:/bin"};
   p.control = false;
   p.null_stdin = false;
   auto job = LocalJob::start({p});
@@ -51,7 +58,7 @@ Outcome run(const Home& home, const StageOptions& options, const std::string& in
               ->write_stdin(0, {reinterpret_cast<const uint8_t*>(input.data()), input.size()},
                             Deadline::after_seconds(10))
               .ok());
-  (*job)->close_stdin(0);
+  if (!cut_off) (*job)->close_stdin(0);
   Seen seen;
   const Deadline deadline = Deadline::after_seconds(30);
   while ((*job)->running_count() > 0 && !deadline.passed()) gather(**job, seen, deadline);
@@ -67,7 +74,7 @@ std::string packed(const std::string& text) {
   ::fclose(f);
   const auto bytes = gzip_file(file);
   REQUIRE(bytes.ok());
-  return std::to_string(bytes->size()) + "\n" + std::string(bytes->begin(), bytes->end());
+  return staged_size(bytes->size()) + std::string(bytes->begin(), bytes->end());
 }
 
 const StageOptions kOptions{
@@ -77,7 +84,135 @@ bool has(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
+constexpr uid_t kStranger = 4711;
+
+// An executable script that is not the binary sent, and says so when it runs.
+fs::path plant(const fs::path& at, mode_t mode = 0755) {
+  fs::create_directories(at.parent_path());
+  std::ofstream(at) << "#!/bin/sh\n[ \"$2\" != --verify ] || exit 4\necho planted runs\n";
+  REQUIRE(::chmod(at.c_str(), mode) == 0);
+  return at;
+}
+
+StageOptions at_path(const fs::path& path, Staging staging = Staging::automatic) {
+  StageOptions options = kOptions;
+  options.path = path;
+  options.staging = staging;
+  return options;
+}
+
+// It is refused with this reason, and neither run nor replaced.
+void is_refused(const Home& home, const StageOptions& options, const char* reason) {
+  const Outcome outcome = run(home, options, packed(kAgent));
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.code == 4);
+  CHECK(has(outcome.out, "@collctl-agent fail unsafe"));
+  CHECK(has(outcome.out, reason));
+  CHECK_FALSE(has(outcome.out, "runs"));
+}
+
+void is_refused_there(const Home& home, const fs::path& file) {
+  for (const Staging staging : {Staging::automatic, Staging::always, Staging::never})
+    is_refused(home, at_path(file, staging), "others may write to");
+  is_refused(home, at_path(home.path / "open/sub/new"), "others may write to");
+}
+
 }  // namespace
+
+TEST_CASE("what others could change is neither run nor written") {
+  const Home home;
+  const fs::path file = plant(home.path / "open/collctl");
+  REQUIRE(::chmod((home.path / "open").c_str(), 0777) == 0);
+  is_refused_there(home, file);
+  REQUIRE(::chmod((home.path / "open").c_str(), 0755) == 0);
+  plant(file, 0757);
+  is_refused(home, at_path(file, Staging::never), "others may write to");
+  CHECK(has(run(home, at_path(file), packed(kAgent)).out, "runs as __agent"));
+}
+
+// What a launcher's death sends to the script arrives when the folder has just been made.
+TEST_CASE("a launcher that dies meanwhile leaves no folder behind") {
+  for (const char* signal : {"PIPE", "HUP", "TERM"}) {
+    CAPTURE(signal);
+    const Home home;
+    const fs::path tools = home.path / "tools";
+    fs::create_directories(tools);
+    std::ofstream(tools / "mktemp")
+        << "#!/bin/sh\n/usr/bin/mktemp \"$@\" && kill -" << signal << " $PPID\n";
+    REQUIRE(::chmod((tools / "mktemp").c_str(), 0755) == 0);
+    const Outcome outcome = run(home, kOptions, packed(kAgent), false, tools);
+    CHECK(outcome.code == 4);
+    for (const auto& entry : fs::recursive_directory_iterator(home.path / ".cache"))
+      CHECK(entry.path().filename().string().rfind(".collctl.", 0) != 0);
+  }
+}
+
+TEST_CASE("what another group could change is neither run nor written", "[may_skip]") {
+  const Home home;
+  const fs::path file = plant(home.path / "open/collctl");
+  if (::chown((home.path / "open").c_str(), uid_t(-1), kStranger) != 0)
+    return collctl::test::skip("only root can give a folder to another group");
+  REQUIRE(::chmod((home.path / "open").c_str(), 0775) == 0);
+  is_refused_there(home, file);
+}
+
+TEST_CASE("another user's file is neither run nor replaced", "[may_skip]") {
+  if (::geteuid() != 0) return collctl::test::skip("only root can give files to another user");
+  const Home home;
+  const fs::path open = home.path / "open";
+  const fs::path file = plant(open / "collctl");
+  REQUIRE(::chmod(open.c_str(), 01777) == 0);
+  REQUIRE(::chown(file.c_str(), kStranger, kStranger) == 0);
+  for (const Staging staging : {Staging::automatic, Staging::always, Staging::never})
+    is_refused(home, at_path(file, staging), "belongs to user 4711");
+  // Neither through a link of one's own, nor in a folder of theirs.
+  fs::create_symlink(file, home.path / "link");
+  is_refused(home, at_path(home.path / "link", Staging::never), "belongs to user 4711");
+  const fs::path theirs = plant(open / "theirs/collctl");
+  REQUIRE(::chown((open / "theirs").c_str(), kStranger, kStranger) == 0);
+  is_refused(home, at_path(theirs), "belongs to user 4711");
+  // One's own file in the same sticky folder is fine.
+  CHECK(has(run(home, at_path(open / "own"), packed(kAgent)).out, "runs as __agent"));
+  CHECK(has(run(home, at_path(open / "own"), "").out, "runs as __agent"));
+}
+
+TEST_CASE("a path of one's own is used where its content is right, or where asked to") {
+  const Home home;
+  const fs::path file = plant(home.path / "tools/collctl");
+  fs::create_symlink(file, home.path / "link");
+  CHECK(has(run(home, at_path(file, Staging::never), "").out, "planted runs"));
+  CHECK(has(run(home, at_path(home.path / "link", Staging::never), "").out, "planted runs"));
+  // The launcher's build does not run on this host: the one that was installed for it does.
+  const Outcome other = run(home, at_path(file), packed("#!/bin/sh\nexit 4\n"));
+  CHECK(has(other.out, "planted runs"));
+  CHECK(std::distance(fs::directory_iterator(file.parent_path()), {}) == 1);
+  const Outcome anew = run(home, at_path(file), packed(kAgent));
+  CHECK(has(anew.out, "@collctl-agent staged"));
+  CHECK(has(anew.out, "runs as __agent"));
+  const Outcome again = run(home, at_path(file), "");
+  CHECK_FALSE(has(again.out, "need"));
+  CHECK(has(again.out, "runs as __agent"));
+}
+
+TEST_CASE("staging writes through no link and no name that could be guessed") {
+  const Home home;
+  const fs::path victim = home.path / "victim", folder = home.path / "folder";
+  std::ofstream(victim) << "precious";
+  fs::create_directories(folder);
+  REQUIRE(::chmod(folder.c_str(), 01777) == 0);
+  utsname name{};
+  REQUIRE(::uname(&name) == 0);
+  for (int pid = ::getpid(); pid < ::getpid() + 2000; ++pid)
+    fs::create_symlink(victim, folder / format(".collctl.{}.{}", name.nodename, pid));
+  fs::create_symlink(victim, folder / "link");
+  CHECK(has(run(home, at_path(folder / "collctl"), packed(kAgent)).out, "runs as __agent"));
+  is_refused(home, at_path(folder / "link", Staging::always), "is not a regular file");
+  is_refused(home, at_path(folder, Staging::always), "is not a regular file");
+  std::string text;
+  std::getline(std::ifstream(victim), text);
+  CHECK(text == "precious");
+  CHECK((fs::status(victim).permissions() & fs::perms::owner_exec) == fs::perms::none);
+}
 
 TEST_CASE("the command stays clear of what shells treat in their own ways") {
   const std::string command = agent_command(kOptions);
@@ -111,7 +246,7 @@ TEST_CASE("what arrives cut, spoilt or as something else is refused and removed"
   const Home home;
   const std::string whole = packed(kAgent);
   const std::string wrong = packed("#!/bin/sh\necho other; exit 4\n");
-  for (const std::string& input : {whole.substr(0, whole.size() - 9), std::string("9\nnot gzip!"),
+  for (const std::string& input : {whole.substr(0, whole.size() - 9), staged_size(9) + "not gzip!",
                                    wrong, std::string("oops\n"), std::string()}) {
     const Outcome outcome = run(home, kOptions, input);
     INFO(outcome.out << outcome.err);
@@ -123,6 +258,21 @@ TEST_CASE("what arrives cut, spoilt or as something else is refused and removed"
   StageOptions never = kOptions;
   never.staging = Staging::never;
   CHECK(has(run(home, never, "").out, "@collctl-agent missing "));
+}
+
+TEST_CASE("a launcher that is cut off leaves nothing waiting, and no file") {
+  StageOptions hurried = kOptions;
+  hurried.patience_s = 1;
+  const std::string whole = packed(kAgent);
+  for (const std::string& input : {std::string(), whole.substr(0, 5), whole.substr(0, 40)}) {
+    const Home home;
+    const int64_t began = now_ns();
+    const Outcome outcome = run(home, hurried, input, true);
+    INFO(input.size() << " bytes: " << outcome.out << outcome.err);
+    CHECK(outcome.code == 4);
+    CHECK(base::seconds_since(began) < 15);
+    CHECK(fs::is_empty(home.path / ".cache/collctl/1.2.3-0123456789abcdef"));
+  }
 }
 
 TEST_CASE("a path of one's own, with the home folder's sign") {
@@ -146,8 +296,16 @@ TEST_CASE("the words of the script become errors with remedies") {
           "architecture"));
   CHECK(
       has(stage_error("fail run /x x86_64 /y: version `GLIBC_2.34' not found").hint, "C library"));
+  CHECK(has(stage_error("fail unsafe /x belongs to user 7").hint, "--remote-path"));
   CHECK(has(stage_error("missing /opt/collctl").message, "/opt/collctl"));
   CHECK(stage_error("").code == ErrorCode::launch);
   CHECK(has(start_error(1, "", "This account is currently not available. ").message, "account"));
   CHECK(has(start_error(127, "", "").hint, "shell"));
+  // Who died is said, not only with which number.
+  CHECK(start_error(137, "", "").message ==
+        "the agent was killed by signal 9 (SIGKILL) before it had started");
+  CHECK(start_error(255, "", "").message ==
+        "the agent was killed by a signal before it had started");
+  CHECK(exit_text(143) == "was killed by signal 15 (SIGTERM)");
+  CHECK(exit_text(4) == "ended with exit code 4");
 }

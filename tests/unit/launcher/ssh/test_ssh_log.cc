@@ -1,9 +1,9 @@
 // What the system's ssh says, and what a server offers: turned into causes.
 #include <random>
 
+#include "base/shell.h"
 #include "launcher/ssh/clients.h"
 #include "launcher/ssh/kexinit.h"
-#include "base/shell.h"
 #include "launcher/ssh/openssh_command.h"
 #include "launcher/ssh/openssh_log.h"
 #include "tests/catch.h"

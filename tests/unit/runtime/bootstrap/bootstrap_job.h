@@ -103,20 +103,22 @@ inline boot::CheckIn check_in_of(const Job& job, int rank, int size) {
   return c;
 }
 
-inline Result<Fd> call_root(const Job& job, const boot::CheckIn& c) {
-  return base::auth_connect(job.ids[size_t(c.root_index)].root_address(), secret_of(9), c.encode(),
-                            soon());
+inline Result<boot::SealedFd> call_root(const Job& job, const boot::CheckIn& c) {
+  base::Session session;
+  COLL_ASSIGN(Fd fd, base::auth_connect(job.ids[size_t(c.root_index)].root_address(), secret_of(9),
+                                        c.encode(), soon(), {}, nullptr, &session));
+  return boot::SealedFd(std::move(fd), session);
 }
 
 // The root's next frame to a rank that has called it by hand; it may close the connection behind
 // it.
-inline boot::Frame answer_on(Fd& fd) {
+inline boot::Frame answer_on(boot::SealedFd& fd) {
   boot::FrameReader reader;
   std::optional<boot::Frame> frame;
   while (!frame) {
     pollfd p{fd.get(), POLLIN, 0};
     REQUIRE(*base::poll_fds({&p, 1}, soon()) == 1);
-    const Status state = reader.fill(fd.get());
+    const Status state = reader.fill(fd);
     frame = reader.next();
     REQUIRE((state.ok() || frame));
   }

@@ -225,7 +225,7 @@ TEST_CASE("after finish() a vanishing rank is no failure", "[bootstrap][abort]")
   for (const Seen& seen : w.seen) CHECK(seen.calls == 0);
 }
 
-TEST_CASE("a rank that gives up tells the others why", "[bootstrap][abort]") {
+TEST_CASE("a rank that aborts tells the others why", "[bootstrap][abort]") {
   const int n = GENERATE(3, 17);
   Job job({n});
   Watched w(n);

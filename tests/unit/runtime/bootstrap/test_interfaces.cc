@@ -119,7 +119,7 @@ TEST_CASE("IPv6 loopback is skipped unless the root is there", "[interfaces]") {
   CHECK(chosen(facts, "", "", &one) == "lo");
 }
 
-TEST_CASE("a wish overrides the order; what is down is not there", "[interfaces]") {
+TEST_CASE("names override the order; what is down is not there", "[interfaces]") {
   const auto facts = machine();
   CHECK(chosen(facts, "docker,virbr") == "docker0 virbr0");
   CHECK(chosen(facts, "=eth1") == "eth1");

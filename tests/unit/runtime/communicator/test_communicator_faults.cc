@@ -1,4 +1,4 @@
-// What happens when ranks stop, leave or give up: every rank ends, in time, and says who it was.
+// What happens when ranks stop, leave or abort: every rank ends, in time, and says who it was.
 #include "runtime/executor/cpu.h"
 #include "tests/unit/runtime/ranks.h"
 

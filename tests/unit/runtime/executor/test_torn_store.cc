@@ -104,11 +104,12 @@ std::vector<std::string> torn_stores_of(const Ranks& ranks) {
     COLL_ASSIGN(TornStoreVerdict verdict, test_torn_stores(options, soon()));
     said[size_t(me)] = verdict.why;
     COLL_TRY(expect(verdict.window_lost == ranks.loses_window, "the window lost, or not"));
-    COLL_TRY(expect((verdict.rest != nullptr) == (me == ranks.unended), "a rest, or none"));
-    if (verdict.rest != nullptr) {
-      COLL_TRY(expect(!verdict.rest->ended(), "kernels that run"));
+    COLL_TRY(
+        expect((verdict.unended != nullptr) == (me == ranks.unended), "an unended test, or none"));
+    if (verdict.unended != nullptr) {
+      COLL_TRY(expect(!verdict.unended->ended(), "kernels that run"));
       ranks.release();
-      while (!verdict.rest->ended()) base::sleep_until(Deadline::after_ms(1));
+      while (!verdict.unended->ended()) base::sleep_until(Deadline::after_ms(1));
     }
     COLL_TRY(bootstrap.barrier(soon()));
     if (verdict.window_lost) return bootstrap.finish(soon());
@@ -148,7 +149,7 @@ TEST_CASE("torn lines are told of with both ranks, on every rank", "[gpu][torn_s
     CHECK(text == "512 lines of rank 2 arrived torn at rank 0");
 }
 
-// A reader that heeds neither its deadline nor the word that tells it to give up.
+// A reader that heeds neither its deadline nor the word that tells it to abort.
 std::atomic<bool> released{false};
 int read_for_ever(void* lines, uint32_t count, uint32_t rounds, uint32_t* torn,
                   const uint32_t* aborted, int64_t timeout_ns, void* stream) {

@@ -164,7 +164,8 @@ TEST_CASE("a wait ends when the job is aborted", "[one_sided]") {
       if (!ops) return wrong.add(r, ops.error());
       if (r == 2) {  // leaves when the others are about to wait, and not in a barrier of theirs
         for (const int other : {0, 1})
-          if (Status came = (*ops)->wait(other, 1, 1, soon()); !came) return wrong.add(r, came);
+          if (Status arrived = (*ops)->wait(other, 1, 1, soon()); !arrived)
+            return wrong.add(r, arrived);
         return c.abort(Error(ErrorCode::lost, "rank 2 leaves").blame(2));
       }
       if (Status told = (*ops)->signal(2, 1); !told) return wrong.add(r, told);

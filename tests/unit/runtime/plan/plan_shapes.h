@@ -1,4 +1,4 @@
-// Shapes and operations to be planned, and the check that schedules of messages meet.
+// Shapes and operations to be planned, and the check that schedules of messages match.
 #pragma once
 #include <map>
 #include <tuple>

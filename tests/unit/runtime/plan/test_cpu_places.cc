@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "base/processors.h"
+#include "kernels/algo/ids.h"
 #include "runtime/plan/cost.h"
 #include "runtime/plan/cpu_places.h"
 #include "runtime/plan/rank_facts.h"

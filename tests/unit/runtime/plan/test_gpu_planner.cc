@@ -362,7 +362,7 @@ TEST_CASE("the choice of GPU ranks by size", "[gpu][planner]") {
                                       choices("", ""));
       REQUIRE(chosen);
       CHECK_FALSE(chosen->why.empty());
-      CHECK_FALSE(chosen->limited_by.empty());
+      CHECK_FALSE(chosen->expected.limited_by.empty());
       return std::string(name_of(chosen->algorithm)) + "/" + name_of(chosen->protocol);
     };
     CHECK(way(256) == "one-shot/ll");

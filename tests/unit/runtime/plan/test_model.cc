@@ -334,7 +334,7 @@ TEST_CASE("the choice is the least of all times, for every size and collective",
       }
 }
 
-TEST_CASE("small is LL, large is Simple, and wishes are honoured", "[model]") {
+TEST_CASE("small is LL, large is Simple, and choices are honoured", "[model]") {
   const ModelInput in = one_node();
   const auto small = choose(in, {}, Collective::all_reduce, 8);
   CHECK(small->protocol == Protocol::ll);
@@ -344,19 +344,19 @@ TEST_CASE("small is LL, large is Simple, and wishes are honoured", "[model]") {
   const auto large = choose(in, {}, Collective::all_reduce, uint64_t{1} << 30);
   CHECK(large->algorithm == AlgorithmId::ring);
   CHECK(large->protocol == Protocol::simple);
-  Choices wish = *parse_choices("tree", "simple", 0);
-  CHECK(choose(in, wish, Collective::all_reduce, 8)->algorithm == AlgorithmId::tree);
-  CHECK(choose(in, wish, Collective::all_reduce, 8)->why ==
+  Choices choice = *parse_choices("tree", "simple", 0);
+  CHECK(choose(in, choice, Collective::all_reduce, 8)->algorithm == AlgorithmId::tree);
+  CHECK(choose(in, choice, Collective::all_reduce, 8)->why ==
         "tree simple: nothing else that supports it was allowed");
-  const auto none = choose(in, wish, Collective::all_gather, 8);
+  const auto none = choose(in, choice, Collective::all_gather, 8);
   REQUIRE_FALSE(none.ok());
   CHECK(none.error().code == ErrorCode::usage);
   CHECK(none.error().message ==
         "no algorithm is left for allgather (algorithm 'tree', protocol 'simple'): tree does not "
         "support "
         "allgather");
-  wish = *parse_choices("doubling", "", 0);
-  CHECK(choose(in, wish, Collective::all_reduce, 8).error().message ==
+  choice = *parse_choices("doubling", "", 0);
+  CHECK(choose(in, choice, Collective::all_reduce, 8).error().message ==
         "no algorithm is left for allreduce (algorithm 'doubling', any protocol): doubling has no "
         "model "
         "on GPU ranks");
@@ -387,7 +387,7 @@ TEST_CASE("channels and threads, by hand", "[model]") {
   // Trees have all threads; 512 x 64 bytes a channel.
   CHECK(sizes("tree", "simple", 5 * 32768) == std::pair{5, 640});
   CHECK(sizes("tree", "ll", 5 * 4096) == std::pair{5, 640});
-  // As many channels as are wished for, whatever the size (the input has them all).
+  // As many channels as are asked for, whatever the size (the input has them all).
   CHECK(sizes("ring", "simple", 8, 24) == std::pair{24, 96});
   // A ring of at most 12 GB/s needs half the threads.
   ModelInput slow = in;

@@ -1,5 +1,5 @@
-// Plans of GPU ranks whose buffers lie in windows (runtime/plan/shared.h): what goes straight between them
-// by the model's times and by the caller's choices.
+// Plans of GPU ranks whose buffers lie in windows (runtime/plan/shared.h): what goes directly
+// between them by the model's times and by the caller's choices.
 #include "kernels/shared_block.h"
 #include "runtime/plan/gpu_cost.h"
 #include "runtime/plan/shared.h"
@@ -52,7 +52,7 @@ PlannedOp planned(const CommShape& shape, Collective collective, uint64_t count,
 
 }  // namespace
 
-TEST_CASE("GPU ranks go straight between windows where the model says so",
+TEST_CASE("GPU ranks move data directly between windows where the model says so",
           "[gpu][planner][user_window]") {
   constexpr uint64_t kLarge = 64 << 20;  // elements
   for (const int n : {2, 4, 8}) {
@@ -104,7 +104,7 @@ TEST_CASE("choices of GPU ranks with buffers in windows", "[gpu][planner][user_w
   CHECK_FALSE(planned(shape, kMoved, kLarge).direct);
 }
 
-TEST_CASE("times straight between windows", "[gpu][model][user_window]") {
+TEST_CASE("times directly between windows", "[gpu][model][user_window]") {
   const auto us = [](Collective c, int n, uint64_t bytes) {
     return predict_direct({c, AlgorithmId::two_shot, Protocol::simple, n, bytes}).us;
   };

@@ -152,9 +152,22 @@ TEST_CASE("wrong arguments", "[planner]") {
   message.output = nullptr;
   message.peer = 1;
   CHECK(plan_error(message, shape).message.find("itself") != std::string::npos);
+
+  // What a rank sends to itself has the size of what it receives: neither longer nor shorter.
+  const Operation send{
+      .collective = Collective::send_recv, .input = g_in.data(), .count = 4, .peer = 1};
+  for (const uint64_t count : {3, 4, 5}) {
+    const Operation both[] = {
+        send,
+        {.collective = Collective::send_recv, .output = g_out.data(), .count = count, .peer = 1}};
+    const auto plan = make_plan(both, shape, {});
+    CHECK(plan.ok() == (count == 4));
+    if (!plan)
+      CHECK(plan.error().message.find("16 bytes matches a receive of") != std::string::npos);
+  }
 }
 
-TEST_CASE("exchanges meet: all-to-all, gather, scatter", "[planner]") {
+TEST_CASE("exchanges match: all-to-all, gather, scatter", "[planner]") {
   for (int n : {1, 2, 3, 4, 7, 16, 33})
     for (Collective c : {Collective::all_to_all, Collective::gather, Collective::scatter})
       for (int root : {0, n / 2, n - 1}) {
@@ -173,7 +186,7 @@ TEST_CASE("exchanges meet: all-to-all, gather, scatter", "[planner]") {
       }
 }
 
-TEST_CASE("grouped sends and receives in any order meet, several to one peer too", "[planner]") {
+TEST_CASE("grouped sends and receives in any order match, several to one peer too", "[planner]") {
   uint32_t seed = 12345;
   const auto random = [&](uint32_t below) {
     return (seed = seed * 1664525 + 1013904223) / 7 % below;

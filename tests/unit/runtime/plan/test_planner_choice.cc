@@ -1,4 +1,4 @@
-// What the planner prefers: by the model, and where ranks meet in memory.
+// What the planner prefers: by the model, and where ranks share memory.
 #include "tests/unit/runtime/plan/plan_shapes.h"
 
 using namespace collctl;
@@ -88,7 +88,7 @@ TEST_CASE("windows: small messages by one-shot, large ones by two-shot", "[plann
 
 // Measured with 4 ranks on 2 cores: one-shot wins up to 64 KiB, two-shot from there to 2 MiB and
 // more, as it does with a core for each rank.
-TEST_CASE("ranks that share cores meet in memory with large sums, too", "[planner]") {
+TEST_CASE("ranks that share cores use shared memory with large sums, too", "[planner]") {
   CommShape shape = with_windows(shape_of(0, 4));
   shape.all_on_one_host = true;
   const auto chosen = [&](uint64_t bytes) {

@@ -85,7 +85,7 @@ TEST_CASE("the double binary tree reaches every place once, log2 n deep", "[shap
     }
 }
 
-TEST_CASE("the field's example: eight places", "[shape]") {
+TEST_CASE("NCCL's example: eight places", "[shape]") {
   CHECK(double_binary_tree(0, 8, 0).down[0] == 4);
   CHECK(double_binary_tree(0, 8, 4).up == 0);
   CHECK(double_binary_tree(0, 8, 6).up == 4);

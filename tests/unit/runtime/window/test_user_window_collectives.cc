@@ -1,5 +1,5 @@
-// Collectives whose buffers lie in windows: they go straight from buffer to buffer, with the same
-// results as ever; who is not in a window is told.
+// Collectives whose buffers lie in windows: they move data directly from buffer to buffer, with the
+// same results as ever; who is not in a window is told.
 
 #include <algorithm>
 #include <cstring>
@@ -51,8 +51,8 @@ bool is_direct(Communicator& c, const Operation& op) {
 
 }  // namespace
 
-TEST_CASE("every collective straight between windows, ranks as threads", "[user_window]") {
-  for (const int n : {1, 2, 3, 4, 7}) {
+TEST_CASE("every collective directly between windows, ranks as threads", "[user_window]") {
+  for (const int n : {1, 2, 3, 4, 7, 12}) {
     INFO(n << " ranks");
     CHECK(with_ranks(n, forced(), [&](Communicator& c, Complaints& complaints) {
             Memory memory(memory_bytes(c));
@@ -63,7 +63,7 @@ TEST_CASE("every collective straight between windows, ranks as threads", "[user_
             if (is_direct(c, op) != (n > 1)) complaints.add("planned another way");
             all_collectives(c, complaints, floats);
             complaints.add(c.rank(), c.deregister_windows({&window, 1}, soon()));
-            // The same memory, no window: the ordinary way.
+            // The same memory, no window: the staged path.
             if (is_direct(c, op)) complaints.add("planned over a window that has gone");
             all_collectives(c, complaints, floats);
           }) == "");
@@ -90,14 +90,14 @@ TEST_CASE("buffers at other places on other ranks, in two windows", "[user_windo
             if (got != value_of(0, i) + value_of(1, i) + value_of(2, i))
               return complaints.add(format("rank {}: element {} is {}", c.rank(), i, got));
           }
-          // One element beyond a window's end, or an ordinary buffer: the ordinary way.
+          // One element beyond a window's end, or an ordinary buffer: the staged path.
           float ordinary[8];
           auto* last = reinterpret_cast<float*>(in.at + 4096) - 7;
           for (const Operation& other :
                {Operation{.input = last, .output = out.at, .count = 8},
                 Operation{.input = in.at, .output = ordinary, .count = 8},
                 Operation{.input = ordinary, .output = out.at, .count = 8}})
-            if (is_direct(c, other)) complaints.add("a buffer that lies in no window is straight");
+            if (is_direct(c, other)) complaints.add("a buffer that lies in no window is direct");
           complaints.add(c.rank(), c.deregister_windows(*windows, soon()));
         }) == "");
 }
@@ -146,7 +146,7 @@ TEST_CASE("a rank whose buffers lie in no window is found out", "[user_window]")
   }
 }
 
-TEST_CASE("straight between windows of processes", "[user_window]") {
+TEST_CASE("directly between windows of processes", "[user_window]") {
   CHECK(
       in_processes(
           3,

@@ -1,7 +1,7 @@
 // Users' buffers in windows on GPU ranks, by the same calls as on CPU ranks: memory of the fake
 // driver's devices, which is this process's, so that the test looks at it directly. Everything must
-// have been given back to the driver at each end (with_gpu_ranks). Collectives go straight between
-// them where the model says so; the kernels themselves are tests/gpu/window_gpu's.
+// have been given back to the driver at each end (with_gpu_ranks). Collectives move data directly
+// between them where the model says so; the kernels themselves are tests/gpu/window_gpu's.
 #include <cstring>
 
 #include "runtime/window/memory.h"
@@ -154,8 +154,8 @@ TEST_CASE("GPUs that do not reach each other are of different teams", "[gpu][use
           const auto there = memory.window->peer(2, 0, 1);
           if (!alone && (there || there.error().code != ErrorCode::usage))
             complaints.add("a GPU out of reach is mapped");
-          // Windows are no reason to fail: the ordinary way is taken.
-          if (c.no_direct_path().empty()) complaints.add("they are said to go straight");
+          // Windows are no reason to fail: the staged path is taken.
+          if (c.no_direct_path().empty()) complaints.add("they are said to be direct");
           float* const at = memory.floats();
           const Operation op{
               .collective = Collective::all_reduce, .input = at, .output = at, .count = 1000};
@@ -193,13 +193,13 @@ TEST_CASE("a driver's failure is everybody's, and nothing stays mapped", "[gpu][
         }) == "");
 }
 
-TEST_CASE("every collective of GPU ranks straight between windows", "[gpu][user_window]") {
+TEST_CASE("every collective of GPU ranks directly between windows", "[gpu][user_window]") {
   for (const int n : {1, 2, 3, 4}) {
     set_up_gpus(n);
     INFO(n << " ranks");
     GpuJob job;
     job.ranks = n;
-    job.options.algo = "one-shot,two-shot,ring,pairwise";  // named: straight at any size
+    job.options.algo = "one-shot,two-shot,ring,pairwise";  // named: direct at any size
     job.options.op_timeout_s = 60;
     const LaunchCounts before = launch_counts();
     CHECK(
@@ -224,7 +224,7 @@ TEST_CASE("every collective of GPU ranks straight between windows", "[gpu][user_
   }
 }
 
-TEST_CASE("GPU ranks' plans: straight where large, never with ordinary buffers",
+TEST_CASE("GPU ranks' plans: direct where large, never with ordinary buffers",
           "[gpu][user_window]") {
   constexpr int kRanks = 2;
   constexpr uint64_t kLarge = 2 << 20;  // elements of a block
@@ -250,7 +250,7 @@ TEST_CASE("GPU ranks' plans: straight where large, never with ordinary buffers",
                                .root = 0};
             };
             const char* const name = kernels::name_of(collective);
-            if (!is_direct(c, op(in, out))) complaints.add(format("{} is not straight", name));
+            if (!is_direct(c, op(in, out))) complaints.add(format("{} is not direct", name));
             // A rank that neither gives nor gets here needs no window for it.
             const bool gives = collective != Collective::broadcast || c.rank() == 0;
             if (is_direct(c, op(ordinary, out)) == gives)

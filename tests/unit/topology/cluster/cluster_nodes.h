@@ -26,7 +26,10 @@ inline collctl::topology::ClusterNode rail_node(
                .type_inter = PathType::pix,
                .busiest_link = "a link"};
   node.tree = node.ring;
-  for (int g = 0; g < ranks; ++g) node.nets.push_back("NET/" + std::to_string(g));
+  for (int g = 0; g < ranks; ++g) {
+    node.nets.push_back("NET/" + std::to_string(g));
+    node.near.push_back({g});
+  }
   for (int c = 0; c < channels; ++c) {
     NodeChannel channel{{}, c % ranks, c % ranks};
     for (int i = 0; i < ranks; ++i) channel.order.push_back((c % ranks + ranks - i) % ranks);

@@ -34,7 +34,7 @@ TEST_CASE("two nodes of four GPUs, by hand", "[cluster]") {
   CHECK(cluster.rings[2] == cluster.rings[0]);
   CHECK(cluster.rings[3] == cluster.rings[1]);
   // Channel 0, tree 0: root node 0, whose chain is 0 3 2 1. Node 1 is an upper child (1 > 0): in a
-  // balanced tree it hangs on the first GPU. The field prints "Trees [0] 3/4/-1->0->-1".
+  // balanced tree it hangs on the first GPU. NCCL prints "Trees [0] 3/4/-1->0->-1".
   const auto& first = cluster.trees[0];
   CHECK(first[0].up == -1);
   CHECK(std::vector<int>(first[0].down, first[0].down + 3) == std::vector<int>{3, 4, -1});
@@ -175,6 +175,14 @@ TEST_CASE("how many channels", "[cluster]") {
   CHECK(count(hopper, 1) == 8);
   hopper.ring.bw_intra = 45;
   CHECK(count(hopper, 2) == 8);
+  // Not where there are 16 already; one less than that is doubled.
+  ClusterNode full = rail_node(8, 8), less = rail_node(8, 7);
+  for (ClusterNode* node : {&full, &less}) {
+    node->min_sm = node->max_sm = 90;
+    node->ring.bw_intra = 48;
+  }
+  CHECK(count(full, 2) == 16);
+  CHECK(count(less, 2) == 28);
   hopper.ring.bw_intra = 48;
   hopper.min_sm = 80;
   CHECK(count(hopper, 2) == 8);

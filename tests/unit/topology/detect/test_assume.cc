@@ -111,7 +111,7 @@ TEST_CASE("p4d: EFA devices have the 100 Gb/s of their PCI ids") {
     CHECK(m.graph.nodes[size_t(m.net(net))].net_gbps == Approx(12.5));
 }
 
-TEST_CASE("ND v2: NVLinks straight to others cannot be assumed") {
+TEST_CASE("ND v2: NVLinks directly to others cannot be assumed") {
   const Assumed made = assumed(data_text(data_path("azure-ndv2-topo.xml")), "v100");
   const Machine m = machine_of(made.system);
   CHECK(m.graph.gpus.size() == 8);

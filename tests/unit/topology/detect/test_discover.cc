@@ -1,4 +1,4 @@
-// Detection over written worlds: the expected machine is drawn by hand from the rules of the field
+// Detection over written worlds: the expected machine is drawn by hand from the rules of NCCL
 // (an upstream port stands for its switch, one level of two is skipped, the lower of device and
 // port counts, functions of a card are one NIC).
 #include "tests/unit/topology/detect/sysfs.h"

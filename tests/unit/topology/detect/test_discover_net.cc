@@ -1,4 +1,4 @@
-// Detection of network devices over written worlds; expected by hand from the rules of the field.
+// Detection of network devices over written worlds; expected by hand from the rules of NCCL.
 #include <cstdio>
 
 #include "tests/unit/topology/detect/sysfs.h"
@@ -167,7 +167,7 @@ TEST_CASE("a paravirtual interface, whose device has no PCI link, hangs on the C
   CHECK(has_finding(found.findings, "does not report its speed; 10 Gb/s is assumed (eth0)"));
 }
 
-TEST_CASE("interfaces beyond what the field takes are counted, not shown") {
+TEST_CASE("interfaces beyond what NCCL takes are counted, not shown") {
   Sysfs world = machine();
   for (int i = 0; i < 40; ++i) world.interface("eth" + std::to_string(i), "", "25000");
   const Detected found = world.discover();

@@ -148,7 +148,7 @@ TEST_CASE("processors have names where family and model are known") {
   };
   CHECK(name("arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\"") ==
         "Intel Sapphire Rapids");
-  // Family 23 (17h), model 49 (31h), as the kernel says it and as the field writes it (15 + 8 *
+  // Family 23 (17h), model 49 (31h), as the kernel says it and as NCCL writes it (15 + 8 *
   // 16).
   CHECK(name("arch=\"x86_64\" vendor=\"AuthenticAMD\" familyid=\"23\" modelid=\"49\"") ==
         "AMD EPYC Rome");

@@ -146,8 +146,8 @@ TEST_CASE("four A100 with a NIC on each NUMA node: pairs of rings that cross") {
   CHECK(found.ring.cross_nic == 2);
   // Without crossing every ring comes back through one link of 16: 15 a channel, one a port (24),
   // is 60 in all; at 12 a port carries two: 8 x 12 = 96.
-  const NodeGraphs straight = search(machine, {.nodes = 2, .cross_nic = 0});
-  CHECK(text(straight.ring) == "8 x 12/12 NVL/SYS");
+  const NodeGraphs same_nic = search(machine, {.nodes = 2, .cross_nic = 0});
+  CHECK(text(same_nic.ring) == "8 x 12/12 NVL/SYS");
 }
 
 TEST_CASE("eight RTX 3090 below two switches: the socket link decides") {

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "tests/rounds.h"
-#include "tests/unit/topology/search/channels.h"
 #include "tests/unit/topology/random_machine.h"
+#include "tests/unit/topology/search/channels.h"
 
 using namespace collctl::topology;
 using collctl::test::rounds;
@@ -159,7 +159,7 @@ bool is_two_islands(const Graph& graph, const Paths& paths) {
   return islands.size() == 2;
 }
 
-// The best total by the field's way through the speeds: downwards from the fastest that a path
+// The best total by NCCL's order of the speeds: downwards from the fastest that a path
 // carries, while a speed is more than 0.49 of what was found, until a GPU's whole bandwidth is
 // used.
 struct Best {

@@ -1,8 +1,8 @@
 // Properties of the search over machines made at random and over the committed files.
 #include "tests/rounds.h"
-#include "tests/unit/topology/search/channels.h"
 #include "tests/unit/topology/committed.h"
 #include "tests/unit/topology/random_machine.h"
+#include "tests/unit/topology/search/channels.h"
 
 using namespace collctl::topology;
 using collctl::test::rounds;

@@ -127,7 +127,7 @@ TEST_CASE("mistakes of a graph file's own are refused with their line") {
   CHECK(refusal(type).find("g.xml:2:2: typeinter is not a path type") == 0);
 }
 
-TEST_CASE("graphs without channels count as absent, as the field writes those it does not use") {
+TEST_CASE("graphs without channels count as absent, as NCCL writes those it does not use") {
   const Machine machine = small();
   const auto read = read_graph_xml(
       "<graphs version=\"1\"><graph id=\"4\" pattern=\"6\" crossnic=\"0\" nchannels=\"0\" "

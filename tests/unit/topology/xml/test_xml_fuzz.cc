@@ -6,8 +6,8 @@
 
 #include "tests/catch.h"
 #include "tests/unit/topology/data_files.h"
-#include "topology/graph/decide.h"
 #include "topology/detect/inspect.h"
+#include "topology/graph/decide.h"
 #include "topology/xml/xml.h"
 
 using namespace collctl::topology;

@@ -8,8 +8,8 @@ namespace collctl::transport {
 
 namespace {
 
-constexpr size_t kCardsAtOnce = 128;  // so that a message, and their number, stay in their bounds
-constexpr size_t kMostCardWhy = 300;
+constexpr size_t kWindowsAtOnce = 128;  // so that a message, and their number, stay in their bounds
+constexpr size_t kMostWindowWhy = 300;
 constexpr size_t kMostRemoteWindows = 65536;
 
 }  // namespace
@@ -25,26 +25,28 @@ std::string IbOneSidedLink::refused_window() const {
   return "";
 }
 
-// Messages of some cards each; the last one ends the round. One reason stands for all that follow.
-void IbOneSidedLink::tell_windows(std::span<const Card> cards) {
+// Messages of some windows each; the last one ends the round. One reason stands for all that
+// follow.
+void IbOneSidedLink::tell_windows(std::span<const LocalWindow> windows) {
   if (error_ || !control_) return;
   size_t first = 0;
   bool told_why = false;
   do {
-    const size_t count = std::min(kCardsAtOnce, cards.size() - first);
+    const size_t count = std::min(kWindowsAtOnce, windows.size() - first);
     ByteWriter w;
-    w.put(uint8_t(first + count == cards.size() ? 1 : 0)).put(uint8_t(count));
-    for (const Card& card : cards.subspan(first, count)) {
-      w.put(card.number).put(card.address).put(card.bytes);
-      w.put(uint8_t(card.memory != nullptr ? o_.uses.size() : 0));
-      if (card.memory != nullptr)
-        for (const size_t use : o_.uses) w.put(card.memory->remote_key(use));
-      w.put_string(card.memory == nullptr && !told_why ? card.why.substr(0, kMostCardWhy) : "");
-      told_why = told_why || card.memory == nullptr;
+    w.put(uint8_t(first + count == windows.size() ? 1 : 0)).put(uint8_t(count));
+    for (const LocalWindow& window : windows.subspan(first, count)) {
+      w.put(window.number).put(window.address).put(window.bytes);
+      w.put(uint8_t(window.memory != nullptr ? o_.uses.size() : 0));
+      if (window.memory != nullptr)
+        for (const size_t use : o_.uses) w.put(window.memory->remote_key(use));
+      w.put_string(window.memory == nullptr && !told_why ? window.why.substr(0, kMostWindowWhy)
+                                                         : "");
+      told_why = told_why || window.memory == nullptr;
     }
     control_->push(IbControlKind::windows, w.bytes());
     first += count;
-  } while (first < cards.size());
+  } while (first < windows.size());
   look_at_control();
 }
 
@@ -60,7 +62,7 @@ Status IbOneSidedLink::hear_windows(const IbMessage& message) {
     const auto keys = r.get<uint8_t>();
     if (keys != 0 && keys != peer_rails_) r.fail();
     for (int k = 0; k < keys && r.ok(); ++k) window.keys.push_back(r.get<uint32_t>());
-    std::string why = r.get_string(kMostCardWhy);
+    std::string why = r.get_string(kMostWindowWhy);
     if (!why.empty()) why_ = std::move(why);
     if (keys == 0) window.why = why_;
     if (windows_.size() >= kMostRemoteWindows) r.fail();

@@ -44,15 +44,15 @@ void IbOneSidedLink::look_after_moving(int64_t empty_ns) {
 void IbOneSidedLink::take_last(Lane& lane, const base::drivers::VerbsCompletion& completion) {
   if (lane.drained || decode_work(completion.id).work != IbWork::receive) return;
   if (completion.status != base::drivers::kWorkSuccess) return tell_drained(lane);
-  ++lane.came;
-  if (Status taken = came(lane, __builtin_bswap32(completion.immediate)); !taken)
+  ++lane.arrived;
+  if (Status taken = on_arrival(lane, __builtin_bswap32(completion.immediate)); !taken)
     fail(std::move(taken.error()));
 }
 
 void IbOneSidedLink::tell_drained(Lane& lane) {
   lane.drained = true;
   ByteWriter w;
-  w.put(uint64_t(1) << (&lane - lanes_.data())).put(lane.came);
+  w.put(uint64_t(1) << (&lane - lanes_.data())).put(lane.arrived);
   control_->push(IbControlKind::lanes_lost, w.bytes());
   (void)control_->pump();
   unheard_ = true;
@@ -86,11 +86,11 @@ Status IbOneSidedLink::hear_lanes_lost(const IbMessage& message) {
   std::vector<std::pair<Lane*, uint64_t>> settled;
   for (size_t l = 0; l < 64 && r.ok(); ++l) {
     if ((dead >> l & 1) == 0) continue;
-    const auto came = r.get<uint64_t>();
-    if (l >= lanes_.size() || lanes_[l].settled || came > lanes_[l].announced)
+    const auto arrived = r.get<uint64_t>();
+    if (l >= lanes_.size() || lanes_[l].settled || arrived > lanes_[l].announced)
       r.fail();
     else
-      settled.emplace_back(&lanes_[l], came);
+      settled.emplace_back(&lanes_[l], arrived);
   }
   if (!failover_ || settled.empty() || !r.ok() || !r.at_end())
     return Error(ErrorCode::lost, format("{}: a malformed notice of a failed port", name_));
@@ -102,19 +102,19 @@ Status IbOneSidedLink::hear_lanes_lost(const IbMessage& message) {
       Error(ErrorCode::lost, format("{} lost a port", name_),
             "check cables, switch ports and links of both hosts (ibstat)"));
   if (error_) return {};
-  for (const auto& [lane, came] : settled) settle(*lane, came);
+  for (const auto& [lane, arrived] : settled) settle(*lane, arrived);
   post_waiting();
   return {};
 }
 
-void IbOneSidedLink::settle(Lane& lane, uint64_t came) {
+void IbOneSidedLink::settle(Lane& lane, uint64_t arrived) {
   lane.settled = true;
   const auto announcing = uint64_t(std::count_if(lane.posted.begin(), lane.posted.end(),
                                                  [](const Request& r) { return r.announces; }));
   uint64_t number = lane.announced - announcing;  // of the next that announces
   size_t over = 0;
   for (size_t i = 0; i < lane.posted.size(); ++i)
-    if (lane.posted[i].announces && number++ < came) over = i + 1;
+    if (lane.posted[i].announces && number++ < arrived) over = i + 1;
   // A read behind writes has nothing to find out any more: see read_back().
   std::deque<Request> rest;
   for (size_t i = 0; i < lane.posted.size(); ++i) {

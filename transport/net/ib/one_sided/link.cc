@@ -44,9 +44,9 @@ Status IbOneSidedLink::make_lane(size_t own) {
   const IbQueueSizes sizes{
       .sends = std::min(kSends, most), .receives = receives, .inline_bytes = kOneSidedInline};
   Lane lane;
-  COLL_ASSIGN(lane.qp,
-              IbQueuePair::make(*rail.port, rail.asked, sizes,
-                                kLocalWrite | kRemoteWrite | kRemoteRead, o_.settings, &rail.came));
+  COLL_ASSIGN(lane.qp, IbQueuePair::make(*rail.port, rail.asked, sizes,
+                                         kLocalWrite | kRemoteWrite | kRemoteRead, o_.settings,
+                                         &rail.arrivals));
   lane.rail = o_.uses[own];
   lane.own = own;
   lane.room = sizes.sends;
@@ -174,8 +174,8 @@ Status IbOneSidedLink::take_good(Lane& lane, const IbWorkId& id,
     if (completion.operation != kDoneRecvWithImmediate)
       return Error(ErrorCode::lost, format("{}: unknown kind of message ({})", lane.name.text(),
                                            completion.operation));
-    ++lane.came;
-    COLL_TRY(came(lane, __builtin_bswap32(completion.immediate)));
+    ++lane.arrived;
+    COLL_TRY(on_arrival(lane, __builtin_bswap32(completion.immediate)));
     if (++lane.receives_due < lane.receive_batch) return {};
     const uint32_t due = std::exchange(lane.receives_due, 0u);
     if (Status posted = lane.qp.post_receives(encode({.work = IbWork::receive}), due); !posted)
@@ -192,7 +192,7 @@ Status IbOneSidedLink::take_good(Lane& lane, const IbWorkId& id,
   return {};
 }
 
-Status IbOneSidedLink::came(Lane& lane, uint32_t immediate) {
+Status IbOneSidedLink::on_arrival(Lane& lane, uint32_t immediate) {
   const auto signal = int(immediate >> kTimesBits);
   const uint32_t times = immediate & kMostTimes;
   if (signal >= o_.signals || times == 0)
@@ -208,10 +208,10 @@ void IbOneSidedLink::look_at_ports(bool& down) {
     if (!lane.alive) continue;
     const IbOneSidedRail& rail = o_.rails[lane.rail];
     std::optional<Error> trouble = port_trouble(*rail.port, lane.name, o_.settings, down);
-    for (const IbCompletions* queue : {&rail.asked, &rail.came})
+    for (const IbCompletions* queue : {&rail.asked, &rail.arrivals})
       if (!trouble && rail.port->device->failed(queue->get()))
         trouble = ib_qp_event_error(lane.name, kEventCqError);
-    if (trouble) rail_gone(lane.rail, std::move(*trouble));
+    if (trouble) rail_gone(lane.rail, *trouble);
   }
 }
 

@@ -26,7 +26,7 @@ namespace collctl::transport {
 // Separate, because the requester waits for the first, and the service for the second.
 struct IbOneSidedRail {
   IbPort* port = nullptr;
-  IbCompletions asked, came;
+  IbCompletions asked, arrivals;
 };
 
 // What a peer reports of one of its windows.
@@ -108,12 +108,12 @@ class IbOneSidedLink {
 
   // --- windows ---
   // To the peer, at the end of a round in which windows were shared; its rounds that have arrived.
-  struct Card {
+  struct LocalWindow {
     uint64_t number = 0, address = 0, bytes = 0;
     const IbMemory* memory = nullptr;  // null: not for RDMA
     std::string why;
   };
-  void tell_windows(std::span<const Card> cards);
+  void tell_windows(std::span<const LocalWindow> windows);
   uint64_t rounds() const { return rounds_; }
   const IbRemoteWindow* window(uint64_t number) const;
   // One of the peer's windows that are not for RDMA, and why; empty: there is none.
@@ -165,13 +165,13 @@ class IbOneSidedLink {
     bool settled = false;  // the peer's end has failed and has said what had arrived
     int64_t lost_ns = 0;
     uint64_t announced = 0;  // immediates posted
-    uint64_t came = 0;       // that have arrived here
+    uint64_t arrived = 0;    // that have arrived here
     std::deque<Request> posted;
   };
   Status make_lane(size_t own);
   Status take_good(Lane& lane, const IbWorkId& id,
                    const base::drivers::VerbsCompletion& completion);
-  Status came(Lane& lane, uint32_t immediate);
+  Status on_arrival(Lane& lane, uint32_t immediate);
   Status hear(const IbMessage& message);
   Status hear_windows(const IbMessage& message);
   void tell_failure();
@@ -184,7 +184,7 @@ class IbOneSidedLink {
   void lose(const std::function<bool(const Lane&)>& these, Error why);
   void take_last(Lane& lane, const base::drivers::VerbsCompletion& completion);
   void tell_drained(Lane& lane);
-  void settle(Lane& lane, uint64_t came);
+  void settle(Lane& lane, uint64_t arrived);
   void finish(const Request& request);
   void post_waiting();
   void post_owed();

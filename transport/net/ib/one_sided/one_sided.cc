@@ -76,7 +76,7 @@ Status IbOneSided::make_rails() {
     COLL_ASSIGN(rails_[r].asked, IbCompletions::make(device, pairs * IbOneSidedLink::kSends));
     const uint32_t receives =
         settings_.failover ? pairs * IbOneSidedLink::kReceives : links * IbOneSidedLink::kReceives;
-    COLL_ASSIGN(rails_[r].came, IbCompletions::make(device, pairs + receives));
+    COLL_ASSIGN(rails_[r].arrivals, IbCompletions::make(device, pairs + receives));
   }
   return {};
 }
@@ -118,10 +118,9 @@ Result<IbMemory> IbOneSided::register_window(const Range& window, const Range& p
   const Device* const gpu = o_.services.device.get();
   if (gpu == nullptr)
     return IbMemory::host(ports(), window.address, window.bytes, data_order(settings_));
-  // The topology's word on GPU memory is of the channels; these links are as the first one.
-  if (!o_.services.nic_gdr.empty())
-    for (const std::string* no :
-         {&o_.services.nic_gdr[0].no_read, &o_.services.nic_gdr[0].no_write})
+  // A window is registered with the ports of all links.
+  for (const LinkSpec& spec : o_.peers)
+    for (const std::string* no : {&spec.nic.gdr.no_read, &spec.nic.gdr.no_write})
       if (!no->empty()) return Error(ErrorCode::unavailable, *no);
   std::string how;
   auto memory = IbMemory::device(ports(), *gpu, pages.address, pages.bytes, settings_, how);
@@ -129,29 +128,30 @@ Result<IbMemory> IbOneSided::register_window(const Range& window, const Range& p
   return memory;
 }
 
-IbOneSidedLink::Card IbOneSided::admit(uint64_t number, const Range& window, const Range& pages) {
-  IbOneSidedLink::Card card{.number = number,
-                            .address = reinterpret_cast<uintptr_t>(window.address),
-                            .bytes = window.bytes,
-                            .memory = nullptr,
-                            .why = {}};
+IbOneSidedLink::LocalWindow IbOneSided::admit(uint64_t number, const Range& window,
+                                              const Range& pages) {
+  IbOneSidedLink::LocalWindow local{.number = number,
+                                    .address = reinterpret_cast<uintptr_t>(window.address),
+                                    .bytes = window.bytes,
+                                    .memory = nullptr,
+                                    .why = {}};
   // Peers may have puts in flight that name it as it is.
   const auto known = windows_.find(number);
   if (known != windows_.end() && known->second.range == window) {
-    card.memory = &known->second.memory;
-    return card;
+    local.memory = &known->second.memory;
+    return local;
   }
   auto memory = register_window(window, pages);
   if (!memory) {
-    card.why = memory.error().chain();
-    return card;
+    local.why = memory.error().chain();
+    return local;
   }
   Window& entry = windows_[number];
   entry.range = window;
   entry.memory = std::move(*memory);
   by_address_[window.address] = number;
-  card.memory = &entry.memory;
-  return card;
+  local.memory = &entry.memory;
+  return local;
 }
 
 void IbOneSided::dismiss(uint64_t number) {
@@ -196,7 +196,7 @@ bool IbOneSided::step() {
   const int64_t began = now_ns();
   for (size_t r = 0; r < rails_.size(); ++r) {
     moved |= take_all(r, rails_[r].asked);
-    moved |= take_all(r, rails_[r].came);
+    moved |= take_all(r, rails_[r].arrivals);
   }
   for (const auto& [peer, link] : links_)
     if (link->restless()) link->look_after_moving(moved ? 0 : began);
@@ -214,7 +214,7 @@ void IbOneSided::arm(IbCompletions IbOneSidedRail::*queue) {
 }
 
 void IbOneSided::arm_came() {
-  arm(&IbOneSidedRail::came);
+  arm(&IbOneSidedRail::arrivals);
 }
 
 void IbOneSided::arm_asked() {
@@ -224,7 +224,7 @@ void IbOneSided::arm_asked() {
 void IbOneSided::add_interest(std::vector<pollfd>& fds) const {
   for (const IbOneSidedRail& rail : rails_) {
     fds.push_back({rail.asked.fd(), POLLIN, 0});
-    fds.push_back({rail.came.fd(), POLLIN, 0});
+    fds.push_back({rail.arrivals.fd(), POLLIN, 0});
   }
   for (const auto& [peer, link] : links_)
     if (const int fd = link->control_fd(); fd >= 0 && !link->error())
@@ -234,7 +234,7 @@ void IbOneSided::add_interest(std::vector<pollfd>& fds) const {
 void IbOneSided::look(std::span<const pollfd> fds) {
   for (IbOneSidedRail& rail : rails_) {
     rail.asked.take_events();
-    rail.came.take_events();
+    rail.arrivals.take_events();
   }
   for (const pollfd& each : fds) {
     if (each.revents == 0) continue;

@@ -37,15 +37,16 @@ class IbOneSided {
   IbOneSidedLink* link(int peer);  // null: none
   const std::map<int, std::unique_ptr<IbOneSidedLink>>& links() const { return links_; }
 
-  // Peers may read and write this memory as window `number`. The card for them, with the reason
-  // where it cannot be registered. `pages`: what is registered, whole pages around the window.
+  // Peers may read and write this memory as window `number`. What they are told of it, with the
+  // reason where it cannot be registered. `pages`: what is registered, whole pages around the
+  // window.
   struct Range {
     uint8_t* address = nullptr;
     uint64_t bytes = 0;
     bool operator==(const Range&) const = default;
   };
   // One that is admitted already, the same, stays as it is registered.
-  IbOneSidedLink::Card admit(uint64_t number, const Range& window, const Range& pages);
+  IbOneSidedLink::LocalWindow admit(uint64_t number, const Range& window, const Range& pages);
   void dismiss(uint64_t number);
   // The registration that the range lies in, of this rank's windows; null: none.
   const IbMemory* memory_of(const void* at, uint64_t bytes) const;

@@ -1,0 +1,175 @@
+// `check`: whether hosts are fit for work, in stages from each host alone to all of them together.
+// A stage goes on past what fails; a host that fails one is left out of the later ones, and the
+// rest is still judged. Every suite is a row of the table in suites.cc and measures with what the
+// other commands measure with. Threads: one.
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cmd/check/counters.h"
+#include "cmd/cli/parse.h"
+#include "cmd/doctor/expect.h"
+#include "cmd/job/job.h"
+#include "cmd/judge/bench.h"
+#include "cmd/judge/verdict.h"
+#include "cmd/report/document_file.h"
+#include "cmd/report/paths.h"
+#include "cmd/report/read.h"
+#include "cmd/text/console.h"
+
+namespace collctl::cmd {
+
+enum class CheckLevel : uint8_t { quick, standard, full };
+inline constexpr const char* kCheckLevels[] = {"quick", "standard", "full"};
+
+struct CheckOptions {
+  CheckLevel level = CheckLevel::standard;
+  double budget_s = 0;  // 0: none
+  double below = 0.7;   // of the peers' median: slow
+  Limits limits;        // of collectives
+  Expectation expect;   // of each host
+  double soak_s = 0;    // rounds of the suites for so long; 0: one
+};
+
+// What the suites share while they run.
+struct CheckRun {
+  CheckRun(const ParsedLine& with, LaunchOptions given) : line(with), launch(std::move(given)) {}
+  const ParsedLine& line;
+  LaunchOptions launch;  // as it was given
+  CheckOptions options;
+  std::function<void(const std::string&)> progress;
+
+  std::vector<std::string> hosts;          // in the order of the hostfile; alone: this one
+  std::map<std::string, std::string> out;  // host -> the suite that it failed
+  std::set<std::pair<std::string, std::string>> broken;  // links between two hosts
+  std::map<std::string, HostCounters> counters;          // as they were before the first suite
+  std::vector<Finding> findings;
+  std::vector<Culprit> culprits;
+  std::vector<BenchReport> measured;  // what collectives have measured, for --save-baseline
+  PathMatrix paths;                   // between NICs
+  std::string machine_svg;            // of the machine that most hosts have
+  std::optional<Error> interrupted;   // by a signal: nothing more is begun
+
+  std::vector<std::string> fit() const;  // hosts that are still in
+  LaunchOptions launch_of(const std::vector<std::string>& names) const;
+};
+
+struct Suite {
+  const char* name;     // stable: --only, --skip and JSON
+  CheckLevel from;      // the least level that has it
+  int least_hosts;      // that it needs
+  const char* summary;  // what it looks at
+  const char* needs;    // on the hosts
+  // Seconds that it is likely to take for so many hosts.
+  double (*cost_s)(int hosts, CheckLevel level);
+  // Adds findings, named "SUITE/CHECK". Error: it could not be run at all; what is wrong with a
+  // host is a finding.
+  Status (*run)(CheckRun& run);
+  bool loads = false;  // puts load on the hosts
+  // What it does before the first suite that loads the hosts; null: nothing. Errors: as run's.
+  Status (*before)(CheckRun& run) = nullptr;
+};
+std::span<const Suite> suites();
+
+Status check_doctor(CheckRun& run);
+Status check_inventory(CheckRun& run);
+Status check_node(CheckRun& run);
+Status check_pairs(CheckRun& run);
+Status check_cluster(CheckRun& run);
+Status begin_counters(CheckRun& run);
+Status check_counters(CheckRun& run);
+
+enum class SuiteEnd : uint8_t { done, not_asked, no_hosts, no_time, broke };
+struct SuiteResult {
+  const Suite* suite;
+  SuiteEnd end = SuiteEnd::not_asked;
+  double seconds = 0;
+  std::string why;  // it was not run, or not to its end
+};
+
+// --soak: what a part of the time has shown.
+struct SoakInterval {
+  std::string from;  // 2026-01-31T08:00:00Z
+  int rounds = 0, failed = 0;
+  std::vector<Finding> lowest;  // the worst value of each check that measures
+};
+struct Soak {
+  double asked_s = 0, seconds = 0;
+  std::string began;
+  int rounds = 0, failed = 0;
+  std::vector<SoakInterval> intervals;
+};
+
+struct CheckReport {
+  CheckLevel level{};
+  std::vector<std::string> hosts;
+  std::map<std::string, std::string> out;
+  std::vector<SuiteResult> suites;
+  std::vector<Finding> findings;
+  std::vector<Culprit> culprits;
+  double seconds = 0;
+  PathMatrix paths = {};
+  int round = 0;           // of a soak, from 1
+  std::string began = {};  // that round
+  std::optional<Soak> soak = {};
+};
+
+// soak.cc: the rounds of a soak as one report: what failed in any failed, with the number of rounds
+// in which it did. Values.
+class SoakTotal {
+ public:
+  static constexpr int kIntervals = 12;  // that the time is divided into
+  explicit SoakTotal(double asked_s) : asked_s_(asked_s) {}
+  // Of a round that was broken off only what its finished suites have found.
+  void add(const CheckReport& round);
+  // `ended`: why before its time; empty: it was not.
+  CheckReport report(const std::string& ended) const;
+  int rounds() const { return soak_.rounds; }
+
+ private:
+  struct Tally {
+    Finding worst;
+    uint64_t rounds = 0;  // in which it was no pass
+    std::string first;    // of these
+  };
+  void add_suites(const CheckReport& round);
+  void add_finding(const Finding& finding, const std::string& began);
+
+  double asked_s_;
+  Soak soak_;
+  CheckReport all_;
+  std::vector<Tally> tallies_;
+  std::map<std::pair<SubjectKind, std::string>, uint64_t> accused_;
+};
+// What a line of JSON Lines keeps of a round: what is no pass, and of each check that measures the
+// worst.
+CheckReport condensed(const CheckReport& round);
+std::string utc_text(int64_t unix_s);
+
+// report.cc: pure.
+std::string check_text(const CheckReport& report, const Verdict& verdict, int width);
+std::string check_json(const CheckReport& report, const Verdict& verdict);
+// And back. Suites that this version does not have are left out.
+Result<CheckReport> read_check(const Judgement& judged);
+// With the pictures and the table of hosts. `machine_svg`: of the machine that most hosts have.
+Document check_document(const CheckReport& report, const Verdict& verdict,
+                        const std::string& machine_svg = "");
+// A line for each culprit that is a host or on one: scontrol update nodename=... state=drain.
+std::string drain_lines(const CheckReport& report);
+// The suites, what each needs and is likely to cost: --list.
+std::string suites_text(int hosts, CheckLevel level);
+// One line and the exit code as monitoring plugins have it: 0 ok, 1 warning, 2 critical, 3 unknown.
+std::string nagios_line(const CheckReport& report, const Verdict& verdict);
+int nagios_code(int exit_code);
+
+// The command, and its rows of the table of options.
+Result<int> check_command(const ParsedLine& line, Console& console);
+void add_check_options(std::vector<Option>& table);
+
+}  // namespace collctl::cmd

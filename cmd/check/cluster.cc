@@ -1,0 +1,169 @@
+// The suite of all hosts together: collectives over those that are still fit.
+#include <algorithm>
+
+#include "base/format.h"
+#include "cmd/check/check.h"
+#include "cmd/check/collectives.h"
+#include "cmd/job/device_choice.h"
+#include "cmd/judge/bench.h"
+
+namespace collctl::cmd {
+namespace {
+
+class Collected : public BenchSink {
+ public:
+  Collected(const CheckRun& run, std::string what) : run_(run), what_(std::move(what)) {}
+  void header(const BenchHeader& header) override { report.header = header; }
+  void row(const BenchRow& row) override { report.rows.push_back(row); }
+  void closing(const BenchClosing& closing) override { report.closing = closing; }
+  void fault(const DataFault& fault) override { report.faults.push_back(fault); }
+  void progress(const std::string& text) override { run_.progress(what_ + ", " + text); }
+  void phase(int, const std::string&) override {}
+  BenchReport report;
+
+ private:
+  const CheckRun& run_;
+  std::string what_;
+};
+
+// Hosts between which every link works: whoever has most broken ones is left out, until none is
+// left.
+std::vector<std::string> connected(const CheckRun& run, std::vector<std::string> hosts) {
+  for (;;) {
+    std::map<std::string, int> broken;
+    for (const auto& [a, b] : run.broken) {
+      const auto in = [&](const std::string& host) {
+        return std::find(hosts.begin(), hosts.end(), host) != hosts.end();
+      };
+      if (!in(a) || !in(b)) continue;
+      ++broken[a];
+      ++broken[b];
+    }
+    const auto worst =
+        std::max_element(broken.begin(), broken.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (worst == broken.end()) return hosts;
+    std::erase(hosts, worst->first);
+  }
+}
+
+// One collective over all hosts. What is too slow is measured again, longer, before it counts.
+class Measured {
+ public:
+  Measured(CheckRun& run, const std::vector<std::string>& hosts, kernels::Collective collective)
+      : run_(run), hosts_(hosts), name_(name_of(collective)), all_{.name = "cluster/" + name_} {
+    spec_ = cluster_spec(run.options.level, collective);
+    spec_.device_request = interpret_device(run.line);
+    spec_.op_timeout_s = run.launch.op_timeout_s;
+    if (run.line.has("net")) spec_.net = run.line.text("net");
+  }
+
+  Status judge() {
+    BenchReport report;
+    COLL_ASSIGN(std::optional<Error> error, measure(name_, report));
+    std::vector<Finding> found = findings_of(report, run_.options.limits);
+    if (!error && std::any_of(found.begin(), found.end(), says_too_slow)) {
+      spec_.iterations *= kLonger;
+      BenchReport longer;
+      COLL_ASSIGN(const auto failed, measure(name_ + " again", longer));
+      if (failed) {
+        for (Finding& finding : found)
+          if (says_too_slow(finding))
+            finding.leave_out(
+                format("{}; it could not be measured again: {}", finding.message, failed->chain()),
+                failed->hint);
+      } else {
+        const size_t before = size_t(std::count_if(found.begin(), found.end(), says_too_slow));
+        report = std::move(longer);
+        found = findings_of(report, run_.options.limits);
+        if (std::none_of(found.begin(), found.end(), says_too_slow)) {
+          all_.status = FindingStatus::warn;
+          all_.message = format(
+              "{} of its timings were too slow, and none when they were measured "
+              "again",
+              before);
+        }
+      }
+    }
+    conclude(std::move(report), std::move(found), error);
+    return {};
+  }
+
+ private:
+  static constexpr int kLonger = 4;
+
+  // What ended the job. Errors: a signal.
+  Result<std::optional<Error>> measure(const std::string& what, BenchReport& report) {
+    Collected sink(run_, what);
+    const JobOutcome outcome = run_task_job(run_.launch_of(hosts_), task_of(spec_), sink);
+    if (outcome.error && outcome.error->code == ErrorCode::interrupted) {
+      run_.interrupted = outcome.error;
+      return *outcome.error;
+    }
+    report = std::move(sink.report);
+    report.spec = spec_;
+    report.hosts = outcome.hosts;
+    return outcome.error;
+  }
+
+  void conclude(BenchReport report, std::vector<Finding> found, const std::optional<Error>& error) {
+    if (error) {
+      if (!error->host.empty()) {
+        all_.at.kind = SubjectKind::host;
+        all_.at.host = error->host;
+      }
+      all_.fail(error->code, error->chain(), error->hint);
+    }
+    for (Finding& finding : found) {
+      if (finding.code == ErrorCode{}) continue;
+      finding.name = all_.name + "/" + finding.name;
+      run_.findings.push_back(std::move(finding));
+    }
+    if (!report.rows.empty()) {
+      const BenchRow& last = report.rows.back();
+      all_.measured = format("{:.4g}", last.out_of_place.busbw_GBps);
+      all_.unit = "GB/s";
+      all_.basis = format("bus bandwidth at {} bytes", last.bytes);
+      if (last.expected) {
+        all_.expected = format("{:.4g}", last.expected->busbw_GBps);
+        all_.basis += format("; expected by the {}, limited by {}", last.expected->source,
+                             last.expected->limited_by);
+      }
+    }
+    if (report.closing && !report.closing->busy.empty()) {
+      if (all_.status == FindingStatus::pass) all_.status = FindingStatus::warn;
+      all_.message += format("{}its time says little: {}", all_.message.empty() ? "" : "; ",
+                             report.closing->busy.front().why);
+    }
+    run_.findings.push_back(std::move(all_));
+    if (!error) run_.measured.push_back(std::move(report));
+  }
+
+  CheckRun& run_;
+  const std::vector<std::string>& hosts_;
+  const std::string name_;
+  BenchSpec spec_;
+  Finding all_;
+};
+
+}  // namespace
+
+Status check_cluster(CheckRun& run) {
+  const std::vector<std::string> fit = run.fit();
+  const std::vector<std::string> hosts = connected(run, fit);
+  for (const std::string& host : fit) {
+    if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) continue;
+    Finding finding{.name = "cluster/hosts"};
+    finding.at.kind = SubjectKind::host;
+    finding.at.host = host;
+    finding.leave_out(format("{} took no part: a link of it is broken", host));
+    run.findings.push_back(std::move(finding));
+  }
+  if (hosts.size() < 2)
+    return Error(ErrorCode::incomplete, "fewer than two hosts are left that reach each other");
+  for (const kernels::Collective collective : check_collectives(run.options.level))
+    COLL_TRY(Measured(run, hosts, collective).judge());
+  return {};
+}
+
+}  // namespace collctl::cmd

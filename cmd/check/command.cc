@@ -1,0 +1,366 @@
+// `check`: the command.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <iterator>
+
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/fd.h"
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "base/whole_file.h"
+#include "cmd/check/check.h"
+#include "cmd/job/dry_run.h"
+#include "cmd/job/interrupt.h"
+#include "cmd/job/options.h"
+#include "cmd/job/talk.h"
+#include "cmd/report/document_file.h"
+#include "cmd/report/options.h"
+#include "cmd/report/report.h"
+#include "cmd/text/file.h"
+#include "cmd/text/progress.h"
+#include "cmd/text/sizes.h"
+#include "cmd/topo/parts.h"
+
+namespace collctl::cmd {
+namespace {
+
+// The suites that an option names; empty: it is not given.
+std::set<std::string> suite_names(const ParsedLine& line, const char* option) {
+  std::set<std::string> names;
+  for (const std::string& value : line.all(option))
+    for (std::string& name : expand_choices(*find_option(option, kCheck), value))
+      names.insert(std::move(name));
+  return names;
+}
+
+volatile std::sig_atomic_t g_stop = 0;
+
+// Signals that come between two jobs; while one runs they are the job's (cmd/job/interrupt.h), and
+// the handler is back afterwards.
+class StopSignals {
+ public:
+  StopSignals() {
+    g_stop = 0;
+    for (size_t i = 0; i < std::size(kNumbers); ++i) {
+      struct sigaction mine {};
+      ::sigaction(kNumbers[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler == SIG_IGN) continue;
+      mine.sa_handler = [](int number) { g_stop = number; };
+      mine.sa_flags = SA_RESTART;
+      ::sigaction(kNumbers[i], &mine, nullptr);
+    }
+  }
+  ~StopSignals() {
+    for (size_t i = 0; i < std::size(kNumbers); ++i) ::sigaction(kNumbers[i], &before_[i], nullptr);
+  }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+ private:
+  static constexpr int kNumbers[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction before_[std::size(kNumbers)] = {};
+};
+
+// Whether a signal has ended the check.
+bool take_stop(CheckRun& run) {
+  if (!run.interrupted && g_stop != 0) run.interrupted = interrupted_error(int(g_stop));
+  return bool(run.interrupted);
+}
+
+void run_suite(CheckRun& run, SuiteResult& result) {
+  const int64_t began = now_ns();
+  const Status done = result.suite->run(run);
+  result.seconds = double(now_ns() - began) / 1e9;
+  result.end = SuiteEnd::done;
+  if (done.ok()) return;
+  result.end = SuiteEnd::broke;
+  result.why = done.error().chain();
+  if (done.error().code == ErrorCode::interrupted) {
+    run.interrupted = done.error();
+    return;
+  }
+  Finding finding{.name = result.suite->name};
+  if (!done.error().host.empty()) {
+    finding.at.kind = SubjectKind::host;
+    finding.at.host = done.error().host;
+  }
+  if (done.error().code == ErrorCode::incomplete)
+    finding.leave_out(format("{}: {}", result.suite->name, done.error().chain()),
+                      done.error().hint);
+  else
+    finding.fail(done.error().code, format("{}: {}", result.suite->name, done.error().chain()),
+                 done.error().hint);
+  run.findings.push_back(std::move(finding));
+}
+
+void leave_out(CheckRun& run, SuiteResult& result, SuiteEnd end, const std::string& why) {
+  result.end = end;
+  result.why = why;
+  Finding finding{.name = result.suite->name};
+  finding.leave_out(format("{} was not run: {}", result.suite->name, why));
+  run.findings.push_back(std::move(finding));
+}
+
+// What was asked of the hosts and no suite that ran has looked at.
+void say_what_was_not_judged(CheckRun& run, const std::vector<SuiteResult>& results) {
+  const auto add = [&](const char* name, const char* message) {
+    Finding finding{.name = name};
+    finding.leave_out(message);
+    run.findings.push_back(std::move(finding));
+  };
+  const auto ran = [&](std::string_view name) {
+    return std::any_of(results.begin(), results.end(), [&](const SuiteResult& result) {
+      return result.suite->name == name && result.end == SuiteEnd::done;
+    });
+  };
+  if (!run.options.expect.values.empty() && !ran("doctor"))
+    add("doctor/expect", "what --expect asks for was not looked at: the suite doctor did not run");
+  const Limits& limits = run.options.limits;
+  if ((limits.min_efficiency || limits.thresholds || limits.baseline) && run.measured.empty())
+    add("node/limits", "no collective was measured that limits could be held against");
+}
+
+// The good hosts as a hostfile, the bad ones as a list with the reason.
+Status write_hosts(const CheckRun& run, const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
+    return base::errno_error(ErrorCode::unavailable, folder, errno);
+  const std::vector<std::string> good = run.fit();
+  std::string text;
+  if (run.launch.hosts.hosts.empty())
+    for (const std::string& host : good) text += host + "\n";
+  else
+    text = launcher::hostfile_text(run.launch_of(good).hosts);
+  COLL_TRY(base::write_file_atomically(folder + "/good-hosts.txt", text));
+  text.clear();
+  for (const auto& [host, suite] : run.out) text += format("{}  # failed {}\n", host, suite);
+  return base::write_file_atomically(folder + "/bad-hosts.txt", text);
+}
+
+// What was asked for, by name.
+struct Asked {
+  std::set<std::string> only, skip;
+};
+
+// Every suite that is asked for, one after another.
+CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
+  const int64_t began = now_ns();
+  const auto elapsed = [&] { return double(now_ns() - began) / 1e9; };
+  CheckReport report;
+  report.level = run.options.level;
+  report.hosts = run.hosts;
+  const auto is_asked = [&](const Suite& suite) {
+    return (asked.only.empty() ? suite.from <= run.options.level
+                               : asked.only.contains(suite.name)) &&
+           !asked.skip.contains(suite.name);
+  };
+  bool loaded = false;
+  // What could not be done now, the suite itself says.
+  const auto before_load = [&] {
+    for (const Suite& suite : suites()) {
+      if (loaded || suite.before == nullptr || !is_asked(suite)) continue;
+      const Status begun = suite.before(run);
+      if (!begun && begun.error().code == ErrorCode::interrupted) run.interrupted = begun.error();
+    }
+    loaded = true;
+  };
+  for (const Suite& suite : suites()) {
+    SuiteResult result{.suite = &suite, .end = SuiteEnd::not_asked, .seconds = 0, .why = {}};
+    const int fit = int(run.fit().size());
+    const double cost = suite.cost_s(fit, run.options.level);
+    run.progress = [&](const std::string& what) {
+      progress.text(format("check: {}, {}, {:.0f} s", suite.name, what, elapsed()));
+    };
+    if (!is_asked(suite)) {
+      result.why = "not asked for";
+    } else if (int(run.hosts.size()) < suite.least_hosts) {
+      result.why = format("it needs {} hosts", suite.least_hosts);
+    } else if (take_stop(run)) {
+      leave_out(run, result, SuiteEnd::broke, "the check was ended by a signal");
+    } else if (fit < suite.least_hosts) {
+      leave_out(
+          run, result, SuiteEnd::no_hosts,
+          format("{} of {} hosts are left, it needs {}", fit, run.hosts.size(), suite.least_hosts));
+    } else if (run.options.budget_s > 0 && elapsed() + cost > run.options.budget_s) {
+      leave_out(run, result, SuiteEnd::no_time,
+                format("it is likely to take {:.0f} s, and {:.0f} s of the budget are left", cost,
+                       std::max(0.0, run.options.budget_s - elapsed())));
+    } else {
+      run.progress("asking");
+      if (suite.loads) before_load();
+      if (run.interrupted)
+        leave_out(run, result, SuiteEnd::broke, "the check was ended by a signal");
+      else
+        run_suite(run, result);
+    }
+    report.suites.push_back(std::move(result));
+  }
+  say_what_was_not_judged(run, report.suites);
+  progress.clear();
+  report.out = run.out;
+  report.findings = run.findings;
+  report.culprits = run.culprits;
+  report.paths = run.paths;
+  report.seconds = elapsed();
+  return report;
+}
+
+// Rounds of it until the time is over or a signal comes. Each is told in a line, and appended to
+// the files of JSON Lines.
+class SoakRun {
+ public:
+  SoakRun(CheckRun& run, const Asked& asked, const OutputOptions& output, Console& console,
+          Progress& progress)
+      : run_(run), asked_(asked), output_(output), console_(console), progress_(progress) {}
+  CheckReport go() {
+    const Deadline end = Deadline::after_seconds(run_.options.soak_s);
+    SoakTotal total(run_.options.soak_s);
+    open_lines();
+    do {
+      begin_round();
+      const int64_t began = std::time(nullptr);
+      CheckReport round = run_suites(run_, asked_, progress_);
+      round.round = total.rounds() + 1;
+      round.began = utc_text(began);
+      const Verdict verdict(round.findings, std::nullopt);
+      if (!run_.interrupted) {
+        append(check_json(condensed(round), verdict));
+        say(round, verdict);
+      }
+      total.add(round);
+    } while (!end.passed() && !take_stop(run_));
+    const auto stopped = std::exchange(run_.interrupted, std::nullopt);  // the verdict has it
+    CheckReport report =
+        total.report(stopped ? format("ended by {}", signal_name(stopped->signal)) : "");
+    report.paths = run_.paths;  // of the last round
+    append(check_json(report, Verdict(report.findings, std::nullopt)));
+    return report;
+  }
+  // Of the files: the first that went wrong.
+  Status take_status() { return std::move(status_); }
+
+ private:
+  void open_lines() {
+    for (const OutputFile& file : output_.files) {
+      if (file.format != Format::jsonl) continue;
+      const int fd = ::open(file.path.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0666);
+      if (fd >= 0)
+        lines_.emplace_back(file.path, base::Fd(fd));
+      else
+        keep(base::errno_error(ErrorCode::unavailable, "cannot write " + file.path, errno));
+    }
+  }
+  void begin_round() {
+    run_.out.clear();
+    run_.broken.clear();
+    run_.findings.clear();
+    run_.culprits.clear();
+    run_.counters.clear();
+    if (output_.save_baseline.empty()) run_.measured.clear();
+    run_.paths = {};
+  }
+  void append(const std::string& json) {
+    for (const auto& [path, fd] : lines_) keep(append_line(fd.get(), path, json));
+  }
+  void say(const CheckReport& round, const Verdict& verdict) {
+    if (output_.quiet) return;
+    const std::string why =
+        verdict.reasons().empty() ? "" : ", " + verdict.reasons().front().message;
+    const char* word = verdict.ok()           ? "passed"
+                       : verdict.incomplete() ? "not all was tested"
+                                              : "FAILED";
+    console_.err(format("collctl: round {}, {}, {:.1f} s: {}{}\n", round.round, round.began,
+                        round.seconds, word, why));
+  }
+  void keep(Status status) {
+    if (!status && status_) status_ = std::move(status);
+  }
+  CheckRun& run_;
+  const Asked& asked_;
+  const OutputOptions& output_;
+  Console& console_;
+  Progress& progress_;
+  std::vector<std::pair<std::string, base::Fd>> lines_;
+  Status status_;
+};
+
+Result<int> checked(const ParsedLine& line, Console& console) {
+  COLL_TRY(base::check_knobs());
+  COLL_ASSIGN(LaunchOptions launch, interpret_launch(line));
+  COLL_TRY(refuse_under_engine(launch));
+  COLL_ASSIGN(const OutputOptions output, interpret_output(line, nullptr, {.monitoring = true}));
+  for (const OutputFile& file : output.files) COLL_TRY(check_writable(file.path));
+  COLL_ASSIGN(Expectation expect, interpret_expect(line));
+  const bool quiet = line.has("quiet");
+  const bool nagios = line.has("nagios");
+  launch.talk = console_talk(console, quiet || nagios || output.format == Format::json);
+  Progress progress(console, !quiet && !nagios);
+  CheckRun run{line, std::move(launch)};
+  for (size_t i = 0; i < std::size(kCheckLevels); ++i)
+    if (line.text("level") == kCheckLevels[i]) run.options.level = CheckLevel(i);
+  run.options.budget_s = line.number("budget", 0);
+  run.options.below = line.number("below", 0.7);
+  run.options.limits = output.limits;
+  run.options.expect = std::move(expect);
+  if (line.has("soak")) {
+    auto time = parse_duration(line.text("soak"));
+    if (!time) return std::move(time.error()).within("--soak");
+    run.options.soak_s = *time;
+  }
+  for (const auto& host : run.launch.hosts.hosts) run.hosts.push_back(host.name);
+  if (run.hosts.empty()) run.hosts.push_back(base::host_name());
+  if (line.has("list")) {
+    console.out(suites_text(int(run.hosts.size()), run.options.level));
+    return 0;
+  }
+  if (!quiet)
+    for (const auto& warning : run.launch.hosts.warnings) console.note(warning);
+
+  const Asked asked{suite_names(line, "only"), suite_names(line, "skip")};
+  const StopSignals signals;
+  SoakRun soak(run, asked, output, console, progress);
+  const CheckReport report = run.options.soak_s > 0 ? soak.go() : run_suites(run, asked, progress);
+  run.out = report.out;
+  Verdict verdict(report.findings, run.interrupted);
+  if (nagios)
+    console.out(nagios_line(report, verdict));
+  else
+    console.out(output.format == Format::json ? check_json(report, verdict)
+                                              : check_text(report, verdict, console.out_width()));
+  if (run.interrupted) console.print_error(*run.interrupted);
+  std::vector<OutputFile> files;  // without the lines of a soak, which are written
+  for (const OutputFile& file : output.files)
+    if (run.options.soak_s == 0 || file.format != Format::jsonl) files.push_back(file);
+  Status written = soak.take_status();
+  if (written.ok())
+    written = write_documents(files, check_document(report, verdict, run.machine_svg));
+  if (written.ok() && !output.save_baseline.empty()) {
+    std::vector<const BenchReport*> reports;
+    for (const BenchReport& each : run.measured) reports.push_back(&each);
+    written = save_baseline(output.save_baseline, reports);
+  }
+  if (written.ok() && line.has("write-hosts")) written = write_hosts(run, line.text("write-hosts"));
+  if (!written.ok()) {
+    console.print_error(written.error());
+    verdict.worsen(written.error());
+  }
+  return nagios ? nagios_code(verdict.exit_code()) : verdict.exit_code();
+}
+
+}  // namespace
+
+Result<int> check_command(const ParsedLine& line, Console& console) {
+  auto code = checked(line, console);
+  if (code || !line.has("nagios")) return code;
+  std::string why = code.error().chain();
+  std::replace(why.begin(), why.end(), '|', '/');
+  console.out(format("COLLCTL UNKNOWN: {}\n", why));
+  return nagios_code(int(ErrorCode::unavailable));
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,249 @@
+#include "cmd/check/counters.h"
+
+#include <charconv>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "cmd/job/host_questions.h"
+#include "cmd/topo/parts.h"
+
+namespace collctl::cmd {
+namespace {
+
+using base::CounterOf;
+
+constexpr double kReadSeconds = 20;      // a driver that wakes sleeping GPUs
+constexpr double kRetransmitted = 0.01;  // of all TCP segments: more slows a collective down
+constexpr uint64_t kLeastSegments = 1000;
+
+struct CounterRule {
+  CounterOf kind;
+  const char* begins;  // its name
+  bool fault;          // else: to know
+  uint64_t least;      // growth that is told
+  const char* meaning;
+  const char* remedy;
+};
+constexpr const char* kCable =
+    "clean or exchange the cable and transceiver, look at the switch port (ibdiagnet, ethtool -m)";
+constexpr const char* kCongestion =
+    "packets were lost or repeated: look at the switch's buffers, PFC and ECN, and at cables";
+constexpr const char* kMemory =
+    "run dcgmi diag -r 3, reset the GPU; rows that cannot be remapped: have it exchanged";
+constexpr const char* kSlot =
+    "reseat the card or its riser, look at the slot's link (collctl topo)";
+constexpr const char* kCooling =
+    "look at fans, air flow and the inlet temperature (nvidia-smi -q "
+    "-d TEMPERATURE,PERFORMANCE)";
+constexpr const char* kPower =
+    "look at the power limit (nvidia-smi -q -d POWER) and the power supplies";
+// THE table of counters; the first row that fits holds, what has none is not told.
+constexpr CounterRule kRules[] = {
+    {CounterOf::gpu, "xid ", true, 1, "the driver reported an Xid",
+     "look it up in NVIDIA's list of Xids (dmesg has the message); drain the host for 48, 63, 64, "
+     "74, 79, 94, 95, 119"},
+    {CounterOf::gpu, "ecc_corrected", false, 1, "memory errors were corrected", kMemory},
+    {CounterOf::gpu, "ecc_uncorrected", true, 1, "memory errors could not be corrected", kMemory},
+    {CounterOf::gpu, "rows_remapped_corrected", false, 1, "rows of memory were remapped", kMemory},
+    {CounterOf::gpu, "rows_rem", true, 1, "rows of memory were remapped, or are to be", kMemory},
+    // A healthy link under load repeats a packet now and then: seen on two H100, 10 to 47 in 10 s.
+    {CounterOf::gpu, "nvlink_crc", false, 1, "NVLink packets arrived damaged and were repeated",
+     "few are usual under load; many on one link: look at nvidia-smi nvlink -e"},
+    {CounterOf::gpu, "nvlink", true, 1, "NVLinks had errors or repeated data",
+     "look at nvidia-smi nvlink -e, reseat the GPU board or exchange the NVLink bridge or cable"},
+    {CounterOf::gpu, "pcie_replays", false, 1, "PCIe packets were repeated", kSlot},
+    {CounterOf::gpu, "throttled_power", false, 1'000'000, "it was slowed down by its power limit",
+     kPower},
+    {CounterOf::gpu, "throttled_thermal", true, 1'000'000, "it was slowed down by its temperature",
+     kCooling},
+    {CounterOf::gpu, "throttled_", true, 1'000'000, "it was slowed down by its board", kPower},
+    {CounterOf::nic, "link_downed", true, 1, "the link went down", kCable},
+    {CounterOf::nic, "carrier_down_count", true, 1, "the link went down", kCable},
+    {CounterOf::nic, "symbol_error", true, 1, "symbols were wrong", kCable},
+    {CounterOf::nic, "link_error_recovery", true, 1, "the link had to recover", kCable},
+    {CounterOf::nic, "local_link_integrity", true, 1, "the link is bad", kCable},
+    {CounterOf::nic, "port_rcv_switch_relay", false, 1, "packets were not for it", kCongestion},
+    {CounterOf::nic, "port_rcv_", true, 1, "packets arrived damaged", kCable},
+    {CounterOf::nic, "excessive_buffer", true, 1, "buffers overran", kCongestion},
+    {CounterOf::nic, "rx_icrc", true, 1, "packets arrived damaged", kCable},
+    {CounterOf::nic, "rx_crc_errors", true, 1, "frames arrived damaged", kCable},
+    {CounterOf::nic, "rx_frame_errors", true, 1, "frames arrived damaged", kCable},
+    {CounterOf::nic, "tx_carrier_errors", true, 1, "the carrier was lost", kCable},
+    {CounterOf::nic, "rx_errors", true, 1, "frames arrived damaged", kCable},
+    {CounterOf::nic, "tx_errors", true, 1, "frames could not be sent", kCable},
+    {CounterOf::nic, "rx_dropped", false, 100, "packets were dropped",
+     "raise the ring sizes (ethtool -G) and look at the load of the cores that receive"},
+    {CounterOf::nic, "rx_", false, 1, "packets were dropped",
+     "raise the ring sizes (ethtool -G) and look at the load of the cores that receive"},
+    {CounterOf::nic, "tx_", false, 10, "packets were dropped", kCongestion},
+    {CounterOf::nic, "", false, 1, "packets were discarded or repeated", kCongestion},
+    {CounterOf::pci, "aer_correctable", false, 1, "errors of its PCIe link were corrected", kSlot},
+    {CounterOf::pci, "aer_", true, 1, "its PCIe link had errors", kSlot},
+    {CounterOf::host, "InErrs", false, 1, "TCP segments arrived damaged", kCable},
+};
+
+const CounterRule* rule_of(const base::DeviceCounter& counter) {
+  for (const CounterRule& rule : kRules)
+    if (rule.kind == counter.kind && counter.name.starts_with(rule.begins)) return &rule;
+  return nullptr;
+}
+
+SubjectKind subject_of(CounterOf kind) {
+  if (kind == CounterOf::gpu) return SubjectKind::gpu;
+  return kind == CounterOf::nic ? SubjectKind::nic : SubjectKind::host;
+}
+
+uint64_t value_of(const base::DeviceCounters& all, const base::DeviceCounter& which) {
+  for (const base::DeviceCounter& counter : all.counters)
+    if (counter.kind == which.kind && counter.device == which.device && counter.name == which.name)
+      return counter.value;
+  return 0;  // left out, as what is 0
+}
+
+// A driver that was loaded again counts from 0.
+uint64_t growth_of(const base::DeviceCounters& before, const base::DeviceCounter& after) {
+  const uint64_t old = value_of(before, after);
+  return after.value > old ? after.value - old : 0;
+}
+
+std::string grown(const base::DeviceCounter& counter, uint64_t by) {
+  return counter.name.ends_with("_ns") ? format("{:.3g} ms", double(by) / 1e6)
+                                       : format("{} more", by);
+}
+
+void add_retransmissions(const std::string& host, const base::DeviceCounters& before,
+                         const base::DeviceCounters& after, std::vector<Finding>& findings) {
+  const auto more = [&](const char* name) {
+    const base::DeviceCounter which{CounterOf::host, "tcp", name, 0};
+    base::DeviceCounter now = which;
+    now.value = value_of(after, which);
+    return growth_of(before, now);
+  };
+  const uint64_t sent = more("OutSegs"), again = more("RetransSegs");
+  if (sent < kLeastSegments || double(again) < kRetransmitted * double(sent)) return;
+  Finding finding{.name = "counters/RetransSegs",
+                  .at = {.kind = SubjectKind::host, .host = host, .device = "tcp"},
+                  .status = FindingStatus::warn};
+  finding.measured = format("{:.3g}", 100 * double(again) / double(sent));
+  finding.expected = format("{:g}", 100 * kRetransmitted);
+  finding.unit = "%";
+  finding.message =
+      format("{}: {} of {} TCP segments were sent again during the check", host, again, sent);
+  finding.remedy = kCongestion;
+  findings.push_back(std::move(finding));
+}
+
+}  // namespace
+
+Result<std::string> counters_answer(const std::string& argument) {
+  uint64_t from = ~uint64_t{0};
+  const auto [end, error] =
+      std::from_chars(argument.data(), argument.data() + argument.size(), from);
+  if (!argument.empty() && (error != std::errc() || end != argument.data() + argument.size()))
+    return Error(ErrorCode::usage, format("'{}' is no number of a message", argument));
+  return json_of(base::device_counters(from));
+}
+
+Result<std::map<std::string, HostCounters>> ask_counters(
+    const LaunchOptions& launch, const std::map<std::string, HostCounters>& before) {
+  std::map<std::string, HostCounters> hosts;
+  const auto argument = [&](const std::string& host) -> std::optional<std::string> {
+    if (before.empty()) return "";
+    const auto at = before.find(host);
+    if (at == before.end() || at->second.error) return std::nullopt;
+    return std::to_string(at->second.counters.log_end);
+  };
+  const auto take = [&](const std::string& host, const Result<std::string>& answer) {
+    HostCounters& entry = hosts[host];
+    auto read = answer ? record_of<base::DeviceCounters>(*answer) : answer.error();
+    if (read)
+      entry.counters = std::move(*read);
+    else
+      entry.error = std::move(read.error());
+  };
+  if (launch.hosts.hosts.empty()) {
+    const std::string here = base::host_name();
+    if (const auto from = argument(here)) take(here, counters_answer(*from));
+    return hosts;
+  }
+  Interrupts interrupts(false);
+  COLL_ASSIGN(const auto questions, HostQuestions::make(launch, interrupts));
+  COLL_TRY(questions->bring_up());
+  const auto name = [&](int host) { return questions->pool().host(host).spec().name; };
+  questions->talk("reading counters");
+  COLL_ASSIGN(const auto answers, questions->ask(kAskCounters, kReadSeconds,
+                                                 [&](int host) { return argument(name(host)); }));
+  for (int i = 0; i < questions->pool().size(); ++i) {
+    if (answers[size_t(i)].text)
+      take(name(i), *answers[size_t(i)].text);
+    else if (const auto& error = questions->pool().host(i).error())
+      take(name(i), *error);
+  }
+  questions->talk("");
+  questions->leave();
+  return hosts;
+}
+
+std::vector<Finding> counter_findings(const std::string& host, const base::DeviceCounters& before,
+                                      const base::DeviceCounters& after) {
+  std::vector<Finding> findings;
+  std::map<std::pair<std::string, const CounterRule*>, size_t> lines;  // by device
+  size_t told = 0;
+  for (const base::DeviceCounter& counter : after.counters) {
+    const uint64_t growth = growth_of(before, counter);
+    const CounterRule* rule = rule_of(counter);
+    if (rule == nullptr || growth < rule->least) continue;
+    ++told;
+    // What is worth knowing of many links of a device is one line.
+    const auto [known, fresh] = lines.emplace(std::pair(counter.device, rule), findings.size());
+    if (!rule->fault && !fresh) {
+      Finding& line = findings[known->second];
+      line.measured = std::to_string(std::stoull(line.measured) + growth);
+      line.message.pop_back();
+      line.message += format("; {}: {})", plain(counter.name), grown(counter, growth));
+      continue;
+    }
+    Finding finding{
+        .name = format("counters/{}", counter.name),
+        .at = {.kind = subject_of(counter.kind), .host = host, .device = counter.device},
+        .status = FindingStatus::warn};
+    finding.measured = std::to_string(growth);
+    finding.expected = "0";
+    finding.unit = counter.name.ends_with("_ns") ? "ns" : "";
+    finding.basis = "growth during the check";
+    const std::string message =
+        format("{}: {}: {} during the check ({}: {})", host, plain(counter.device), rule->meaning,
+               plain(counter.name), grown(counter, growth));
+    if (rule->fault) {
+      finding.fail(ErrorCode::failed, message, rule->remedy);
+    } else {
+      finding.message = message;
+      finding.remedy = rule->remedy;
+    }
+    findings.push_back(std::move(finding));
+  }
+  add_retransmissions(host, before, after, findings);
+  Finding all{.name = "counters/read", .at = {.kind = SubjectKind::host, .host = host}};
+  all.n = all.of = after.looked_at;
+  if (!after.nvml_missing.empty())
+    all.leave_out(
+        format("{}: its GPUs' counters cannot be read: {}", host, plain(after.nvml_missing)),
+        "collctl doctor says what is wrong with the driver");
+  all.cell = told == 0 ? "" : format("{} grew", told);
+  // Without GPUs nothing is missed.
+  const bool gpus = std::any_of(after.counters.begin(), after.counters.end(),
+                                [](const auto& each) { return each.kind == CounterOf::gpu; });
+  if (gpus && !after.log_missing.empty() && all.status == FindingStatus::pass) {
+    all.status = FindingStatus::warn;
+    all.message = format("{}: Xids are not known, the kernel's log cannot be read ({})", host,
+                         plain(after.log_missing));
+    all.remedy = "root, or sysctl kernel.dmesg_restrict=0, lets it be read";
+  }
+  findings.push_back(std::move(all));
+  return findings;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,31 @@
+// What the devices of the hosts counted while the check ran: THE table of counters says whose
+// growth is a fault, and whose only worth knowing. Asking is the only part that is not pure.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/host_counters.h"
+#include "cmd/job/job.h"
+#include "cmd/judge/finding.h"
+
+namespace collctl::cmd {
+
+// What an agent is asked; the argument: the number of the kernel's message from which Xids count.
+inline constexpr const char* kAskCounters = "counters";
+Result<std::string> counters_answer(const std::string& argument);
+
+struct HostCounters {
+  std::optional<Error> error;  // why there are none
+  base::DeviceCounters counters;
+};
+// Of all hosts of the launch, or of this one when it has none. `before`: as an earlier call
+// returned.
+Result<std::map<std::string, HostCounters>> ask_counters(
+    const LaunchOptions& launch, const std::map<std::string, HostCounters>& before);
+
+// Of what grew, a finding each; and one that says how much was looked at.
+std::vector<Finding> counter_findings(const std::string& host, const base::DeviceCounters& before,
+                                      const base::DeviceCounters& after);
+
+}  // namespace collctl::cmd

@@ -1,0 +1,330 @@
+// What a check says: as a table of hosts and suites with culprits and remedies, as JSON, as one
+// line for monitoring.
+#include <algorithm>
+#include <set>
+
+#include "base/format.h"
+#include "base/shell.h"
+#include "cmd/check/check.h"
+#include "cmd/judge/json.h"
+#include "cmd/judge/text.h"
+#include "cmd/report/report.h"
+#include "cmd/text/sizes.h"
+#include "cmd/text/table.h"
+#include "cmd/topo/parts.h"
+
+namespace collctl::cmd {
+
+static void fields(JsonRecord& io, SoakInterval& interval) {
+  io.field("from", interval.from);
+  io.field("rounds", interval.rounds, 0);
+  io.field("failed", interval.failed, 0);
+  io.field("lowest", interval.lowest);
+}
+
+static void fields(JsonRecord& io, Soak& soak) {
+  io.field("asked_s", soak.asked_s, 0);
+  io.field("seconds", soak.seconds, 0);
+  io.field("began", soak.began);
+  io.field("rounds", soak.rounds, 0);
+  io.field("failed", soak.failed, 0);
+  io.field("intervals", soak.intervals);
+}
+
+namespace {
+
+constexpr const char* kEnds[] = {"done", "not-asked", "no-hosts", "no-time", "broke-off"};
+const char* end_word(SuiteEnd end) {
+  return kEnds[size_t(end)];
+}
+const char* level_word(CheckLevel level) {
+  return kCheckLevels[size_t(level)];
+}
+
+constexpr size_t kMostRows = 64;  // of good hosts; bad ones are all shown
+
+bool of_suite(const Finding& finding, const Suite& suite) {
+  const std::string name = suite.name;
+  return finding.name == name || finding.name.rfind(name + "/", 0) == 0;
+}
+
+// What a suite says of a host: of a link both ends.
+std::string cell(const CheckReport& report, const SuiteResult& result, const std::string& host) {
+  if (result.end == SuiteEnd::not_asked) return "-";
+  bool warn = false;
+  for (const Finding& finding : report.findings) {
+    if (!of_suite(finding, *result.suite) || (finding.at.host != host && finding.at.peer != host))
+      continue;
+    if (finding.status == FindingStatus::fail) return "FAIL";
+    if (finding.status == FindingStatus::not_tested && finding.at.kind == SubjectKind::host)
+      return "left out";
+    warn |= finding.status == FindingStatus::warn;
+  }
+  if (const auto at = report.out.find(host);
+      at != report.out.end() && at->second != result.suite->name) {
+    // Left out from the suite after the one that it failed.
+    for (const SuiteResult& other : report.suites) {
+      if (other.suite->name == at->second) return "left out";
+      if (&other == &result) break;
+    }
+  }
+  if (result.end != SuiteEnd::done) return "not run";
+  return warn ? "warn" : "ok";
+}
+
+std::string table(const CheckReport& report) {
+  size_t widest = 4;
+  for (const std::string& host : report.hosts) widest = std::max(widest, host.size());
+  std::string text = format("{:<{}}", "host", widest);
+  for (const SuiteResult& result : report.suites) text += format("  {:<9}", result.suite->name);
+  text += "\n";
+  size_t good = 0, folded = 0;
+  for (const std::string& host : report.hosts) {
+    std::string line = format("{:<{}}", host, widest);
+    bool plain = true;
+    for (const SuiteResult& result : report.suites) {
+      const std::string said = cell(report, result, host);
+      plain &= said == "ok" || said == "-";
+      line += format("  {:<9}", said);
+    }
+    if (plain && ++good > kMostRows) {
+      ++folded;
+      continue;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  if (folded > 0) text += format("and {} more hosts with nothing but ok\n", folded);
+  return text;
+}
+
+// Begins where the line stands; what does not fit goes on below, after `indent` spaces.
+std::string wrapped(const std::string& text, size_t indent, size_t width) {
+  return wrapped_text(text, indent, std::max(width, indent + 20)).substr(indent);
+}
+
+std::string verdict_line(const Verdict& verdict) {
+  if (verdict.ok()) return "verdict: passed\n";
+  if (verdict.incomplete())
+    return "verdict: passed, but not everything that was asked for was tested\n";
+  return format("verdict: FAILED ({})\n", base::code_name(verdict.code()));
+}
+
+// The worst value of each check, interval by interval.
+std::string soak_text(const Soak& soak, size_t width) {
+  std::string text =
+      format("\nsoak: {} in {} of {}, {} failed, from {}\n", counted(size_t(soak.rounds), "round"),
+             duration_text(soak.seconds), duration_text(soak.asked_s), soak.failed, soak.began);
+  std::vector<TableColumn> columns{{.title = "from", .left = true},
+                                   {.title = "rounds"},
+                                   {.title = "failed"},
+                                   {.title = "worst of", .left = true}};
+  for (const SoakInterval& interval : soak.intervals) {
+    std::string worst;
+    for (const Finding& one : interval.lowest)
+      worst += format("{}{} {} {}", worst.empty() ? "" : ", ", one.name, one.measured, one.unit);
+    columns[0].cells.push_back(interval.from);
+    columns[1].cells.push_back(std::to_string(interval.rounds));
+    columns[2].cells.push_back(std::to_string(interval.failed));
+    columns[3].cells.push_back(worst.empty() ? "-" : worst);
+  }
+  return text + table_text(columns, {}, width);
+}
+
+// Slurm reads lists in a name: only what is plainly one node is put into a line.
+bool is_node_name(const std::string& host) {
+  return !host.empty() && host[0] != '-' &&
+         host.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+             std::string::npos;
+}
+
+}  // namespace
+
+std::string drain_lines(const CheckReport& report) {
+  std::string text;
+  std::set<std::string> done;
+  for (const Culprit& culprit : report.culprits) {
+    if (culprit.kind == SubjectKind::link || culprit.kind == SubjectKind::job) continue;
+    const std::string host = culprit.name.substr(0, culprit.name.find(' '));
+    if (!is_node_name(host) || !done.insert(host).second) continue;
+    constexpr size_t kMostReason = 160;
+    std::string reason = format("collctl check: {} {}: {}", subject_word(culprit.kind),
+                                culprit.name, culprit.evidence);
+    if (reason.size() > kMostReason) reason.resize(kMostReason);
+    for (char& c : reason)
+      if (uint8_t(c) < ' ' || uint8_t(c) >= 0x7f) c = '?';
+    text += format("scontrol update nodename={} state=drain reason={}\n", host,
+                   base::shell_quoted(reason));
+  }
+  return text;
+}
+
+std::string check_text(const CheckReport& report, const Verdict& verdict, int width) {
+  const size_t room = size_t(std::max(width, 40));
+  std::string text = format("collctl check, {}: {}, {:.1f} s\n", kCheckLevels[size_t(report.level)],
+                            counted(report.hosts.size(), "host"), report.seconds);
+  text += "\n" + table(report);
+  if (report.soak) text += soak_text(*report.soak, room);
+  if (!report.culprits.empty()) {
+    text += "\nat fault:\n";
+    for (const Culprit& culprit : report.culprits)
+      text += "  " + wrapped(format("{} {}: {}", subject_word(culprit.kind), culprit.name,
+                                    culprit.evidence),
+                             4, room);
+  }
+  const auto list = [&](FindingStatus status, const char* title) {
+    bool begun = false;
+    for (const Finding& finding : report.findings) {
+      if (finding.status != status || finding.message.empty()) continue;
+      if (!begun) text += format("\n{}:\n", title);
+      begun = true;
+      text += "  " + wrapped(format("{}: {}", finding.name, told(finding)), 4, room);
+      if (!finding.remedy.empty()) text += "    " + wrapped("-> " + finding.remedy, 7, room);
+    }
+  };
+  list(FindingStatus::fail, "failed");
+  list(FindingStatus::warn, "to know");
+  list(FindingStatus::not_tested, "not tested");
+  if (const std::string lines = drain_lines(report); !lines.empty())
+    text += "\nto drain them under Slurm:\n" + lines;
+  text += "\n";
+  for (const SuiteResult& result : report.suites)
+    if (result.end == SuiteEnd::not_asked)
+      text += format("{} was not run: {}\n", result.suite->name, result.why);
+  return text + verdict_line(verdict);
+}
+
+std::string check_json(const CheckReport& report, const Verdict& verdict) {
+  JsonWriter json;
+  json.begin_object().field("schema", "collctl.check/1").field("level", level_word(report.level));
+  if (report.round > 0) json.field("round", report.round).field("began", report.began);
+  json.key("hosts").begin_array();
+  for (const std::string& host : report.hosts) {
+    json.begin_object().field("host", host);
+    const auto at = report.out.find(host);
+    write_text_or_null(json, "failed", at == report.out.end() ? "" : at->second);
+    json.end_object();
+  }
+  json.end_array();
+  json.key("suites").begin_array();
+  for (const SuiteResult& result : report.suites) {
+    json.begin_object().field("name", result.suite->name).field("end", end_word(result.end));
+    json.field("seconds", result.seconds);
+    write_text_or_null(json, "why", result.why);
+    json.end_object();
+  }
+  json.end_array();
+  json.field("seconds", report.seconds);
+  JsonRecord io(json);
+  if (report.soak) io.field("soak", described(*report.soak));
+  if (!report.paths.ends.empty()) io.field("paths", described(report.paths));
+  write_checks(json, report.findings, report.culprits);
+  return judged_json(json, verdict);
+}
+
+Result<CheckReport> read_check(const Judgement& judged) {
+  COLL_ASSIGN(JsonRecord io, JsonRecord::read(judged.document));
+  CheckReport report;
+  io.name("level", report.level, int(std::size(kCheckLevels)), level_word);
+  io.list("hosts", report.hosts, [&](std::string& host) {
+    io.object("hosts", [&] {
+      io.field("host", host);
+      if (io.has("failed", true)) io.field("failed", report.out[host]);
+    });
+  });
+  std::vector<std::string> names;
+  io.list("suites", names, [&](std::string& name) {
+    io.object("suites", [&] {
+      SuiteResult result{.suite = nullptr, .end = {}, .seconds = 0, .why = {}};
+      io.field("name", name);
+      io.name("end", result.end, int(std::size(kEnds)), end_word);
+      io.field("seconds", result.seconds);
+      if (io.has("why", true)) io.field("why", result.why);
+      for (const Suite& suite : suites())
+        if (suite.name == name) result.suite = &suite;
+      if (result.suite != nullptr) report.suites.push_back(std::move(result));
+    });
+  });
+  io.field("seconds", report.seconds);
+  if (io.has("round", true)) io.field("round", report.round, 1);
+  if (io.has("began", true)) io.field("began", report.began);
+  if (io.has("soak", true)) io.field("soak", report.soak.emplace());
+  if (io.has("paths", true)) io.field("paths", report.paths);
+  COLL_TRY(io.status());
+  report.findings = judged.checks;
+  report.culprits = judged.culprits;
+  return report;
+}
+
+Document check_document(const CheckReport& report, const Verdict& verdict,
+                        const std::string& machine_svg) {
+  Document document{.title = format("collctl check: {}", counted(report.hosts.size(), "host")),
+                    .json = check_json(report, verdict),
+                    .rows = "checks",
+                    .text = check_text(report, verdict, 1000),
+                    .svg = paths_svg("Paths between NICs", report.paths),
+                    .more_svg = machine_svg};
+  for (const SuiteResult& result : report.suites)
+    document.hosts.checks.emplace_back(result.suite->name);
+  for (const std::string& host : report.hosts) {
+    std::vector<std::string>& row = document.hosts.rows.emplace_back();
+    row.push_back(host);
+    for (const SuiteResult& result : report.suites) row.push_back(cell(report, result, host));
+  }
+  return document;
+}
+
+std::string suites_text(int hosts, CheckLevel level) {
+  std::string text =
+      format("{}, {}:\n", kCheckLevels[size_t(level)], counted(size_t(hosts), "host"));
+  double all = 0;
+  for (const Suite& suite : suites()) {
+    const bool runs = suite.from <= level && hosts >= suite.least_hosts;
+    const double cost = suite.cost_s(hosts, level);
+    all += runs ? cost : 0;
+    text += format("  {:<10} {:>7}  {}\n  {:<10} {:>7}  needs {}{}\n", suite.name,
+                   runs ? format("{:.0f} s", cost) : "-", suite.summary, "", "", suite.needs,
+                   suite.least_hosts > 1 ? format(", {} hosts", suite.least_hosts) : "");
+  }
+  return text + format("about {:.0f} s\n", all);
+}
+
+std::string nagios_line(const CheckReport& report, const Verdict& verdict) {
+  constexpr const char* kWords[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
+  std::string text = format("COLLCTL {}: ", kWords[size_t(nagios_code(verdict.exit_code()))]);
+  if (!report.culprits.empty()) {
+    std::string names;
+    for (const Culprit& culprit : report.culprits)
+      names +=
+          format("{}{} {}", names.empty() ? "" : ", ", subject_word(culprit.kind), culprit.name);
+    text += "at fault: " + names;
+  } else if (!verdict.reasons().empty()) {
+    text += verdict.reasons().front().message;
+  } else {
+    text += format("{} of {} fit", counted(report.hosts.size() - report.out.size(), "host"),
+                   report.hosts.size());
+  }
+  // A bar begins what a plugin's reader takes for numbers.
+  std::replace(text.begin(), text.end(), '|', '/');
+  return text + format(" | seconds={:.1f} hosts={} bad={}\n", report.seconds, report.hosts.size(),
+                       report.out.size());
+}
+
+int nagios_code(int exit_code) {
+  switch (exit_code) {
+    case 0:
+      return 0;
+    case int(ErrorCode::incomplete):
+      return 1;
+    case int(ErrorCode::usage):
+    case int(ErrorCode::unavailable):
+    case int(ErrorCode::launch):
+    case int(ErrorCode::defect):
+      return 3;
+    default:
+      return 2;
+  }
+}
+
+}  // namespace collctl::cmd

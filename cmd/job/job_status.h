@@ -1,0 +1,42 @@
+// What a running job does now: made by the process that launched it, for `collctl status` and for
+// the error of a job whose time is up. Records with a JSON form, and who waits for whom. Pure.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cmd/measure/rank_doing.h"
+
+namespace collctl::cmd {
+
+struct RankNow {
+  int rank = 0;
+  std::string host = {};
+  int pid = 0;
+  std::string phase = {};  // the last it announced
+  std::string state = {};  // of its process: a letter of /proc/PID/stat; "": gone; "?": not known
+  std::optional<RankDoing> doing = {};  // what it answered; none: nothing, or not yet
+};
+struct JobNow {
+  int pid = 0;                // of the launcher: what the job is called by
+  std::string what = {};      // "allreduce", or the program
+  double seconds = 0;         // since it began
+  std::string progress = {};  // "512 KiB, 3 of 20"
+  bool answers = true;        // its ranks are ours; a program's say nothing
+  std::vector<RankNow> ranks = {};
+};
+void fields(JsonRecord& io, JobNow& job);
+
+// Whom others wait for although it waits for nobody, with those who wait for it, also through
+// others. Ranks that wait for each other in a circle are one, with the lowest rank as its name.
+struct Awaited {
+  int rank = -1;
+  std::vector<int> waiters = {};
+  double seconds = 0;  // the longest of these waits
+};
+std::vector<Awaited> awaited(const JobNow& job);
+// "ranks 0, 1 wait for rank 2 (host b, pid 31), which is stopped (state T)"; empty: nobody waits
+// longer than `least_s`.
+std::string awaited_text(const JobNow& job, double least_s);
+
+}  // namespace collctl::cmd

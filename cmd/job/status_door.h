@@ -1,0 +1,53 @@
+// Where a running job can be asked what it does: a Unix socket in the folder of this user's sockets
+// (mode 0600, and whoever calls must be this user), one question at a time. The door's thread deals
+// with callers, who may be slow; the job's loop only learns that somebody asks (fd) and hands over
+// an answer when it has one, so that nobody who asks holds it up. Every wait has a deadline.
+#pragma once
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace collctl::cmd {
+
+class StatusDoor {
+ public:
+  static Result<std::unique_ptr<StatusDoor>> open();
+  ~StatusDoor();
+
+  // --- of the job's loop ---
+  int fd() const { return asked_.get(); }  // readable: somebody asks
+  bool take();                             // the question, once
+  void answer(std::string text);
+
+ private:
+  StatusDoor() = default;
+  void serve();
+  void serve_caller(base::Fd caller);
+
+  std::string folder_, path_;
+  base::Fd listener_, asked_, stop_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<std::string> answer_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+// The jobs of this user on this host that can be asked, by their launchers' pids.
+struct OpenDoor {
+  int pid = 0;
+  std::string path;
+};
+std::vector<OpenDoor> open_doors();
+// Error deadline: it does not answer. lost: it has just ended.
+Result<std::string> ask_door(const OpenDoor& door, base::Deadline deadline);
+
+}  // namespace collctl::cmd

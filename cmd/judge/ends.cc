@@ -1,0 +1,44 @@
+#include "cmd/judge/ends.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/format.h"
+
+namespace collctl::cmd {
+
+std::vector<Culprit> blame_ends(std::span<const EndTrial> trials, std::span<const std::string> ends,
+                                SubjectKind kind, const TrialWords& words) {
+  std::vector<Culprit> culprits;
+  std::vector<int> tried(ends.size()), failed(ends.size());
+  for (const EndTrial& each : trials)
+    for (const size_t end : {each.from, each.to}) {
+      ++tried[end];
+      failed[end] += each.failed ? 1 : 0;
+    }
+  // The worst first; what it explains is taken from its peers.
+  std::vector<size_t> order(ends.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return failed[a] * std::max(tried[b], 1) > failed[b] * std::max(tried[a], 1);
+  });
+  std::vector<int> left = failed;
+  std::vector<bool> guilty(ends.size());
+  for (const size_t end : order) {
+    // Of two ends alone nobody can say which it is.
+    if (tried[end] <= 2 || left[end] * 2 < tried[end]) continue;
+    guilty[end] = true;
+    culprits.push_back({kind, ends[end], double(failed[end]) / tried[end],
+                        format("{} of {} {} with it failed", failed[end], tried[end], words.many)});
+    for (const EndTrial& each : trials)
+      if (each.failed && (each.from == end || each.to == end))
+        --left[each.from == end ? each.to : each.from];
+  }
+  for (const EndTrial& each : trials)
+    if (each.failed && !guilty[each.from] && !guilty[each.to])
+      culprits.push_back({SubjectKind::link, format("{} -> {}", ends[each.from], ends[each.to]), 1,
+                          format("the {} between them failed", words.one)});
+  return culprits;
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,40 @@
+#include "cmd/judge/finding.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace collctl::cmd {
+namespace {
+
+constexpr const char* kStatusWords[] = {"pass", "warn", "fail", "not-tested"};
+static_assert(std::size(kStatusWords) == kFindingStatuses);
+constexpr const char* kSubjectWords[] = {"job", "host", "rank", "gpu", "nic", "link"};
+static_assert(std::size(kSubjectWords) == kSubjectKinds);
+
+}  // namespace
+
+const char* status_word(FindingStatus status) {
+  return kStatusWords[size_t(status)];
+}
+
+const char* subject_word(SubjectKind kind) {
+  return kSubjectWords[size_t(kind)];
+}
+
+Finding& Finding::fail(ErrorCode why, std::string in_words, std::string what_to_do) {
+  if (status != FindingStatus::fail || base::severity(why) > base::severity(code)) code = why;
+  status = FindingStatus::fail;
+  message = std::move(in_words);
+  remedy = std::move(what_to_do);
+  return *this;
+}
+
+Finding& Finding::leave_out(std::string why, std::string what_to_do) {
+  status = FindingStatus::not_tested;
+  code = ErrorCode::incomplete;
+  message = std::move(why);
+  remedy = std::move(what_to_do);
+  return *this;
+}
+
+}  // namespace collctl::cmd

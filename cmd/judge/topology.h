@@ -1,0 +1,18 @@
+// What is odd about a machine (topology/findings.h) as findings. Pure.
+#pragma once
+#include <vector>
+
+#include "base/json_record.h"
+#include "cmd/judge/finding.h"
+#include "topology/types.h"
+
+namespace collctl::topology {
+void fields(JsonRecord& io, Finding& finding);
+}
+
+namespace collctl::cmd {
+
+// `strict`: a warning is a failure.
+std::vector<Finding> topology_findings(const std::vector<topology::Finding>& list, bool strict);
+
+}  // namespace collctl::cmd

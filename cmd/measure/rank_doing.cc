@@ -1,0 +1,91 @@
+#include "cmd/measure/rank_doing.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/clock.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr size_t kMostWaits = 256;
+
+struct OpenScopes {
+  std::mutex mutex;
+  std::vector<const runtime::Communicator*> communicators;
+};
+OpenScopes& open_scopes() {
+  static OpenScopes all;
+  return all;
+}
+
+WaitDoing described(const kernels::WaitLog::Now& now, int64_t at_ns) {
+  const kernels::Report& wait = now.wait;
+  return {.peer = wait.peer,
+          .receives = wait.side == kernels::WaitSide::recv,
+          .seconds = double(std::max<int64_t>(at_ns - now.since_ns, 0)) / 1e9,
+          .operation = kernels::name_of(wait.collective),
+          .algorithm = kernels::name_of(wait.algorithm),
+          .protocol = kernels::name_of(wait.protocol),
+          .number = wait.op_count,
+          .channel = wait.channel,
+          .step = wait.step,
+          .seen = wait.seen,
+          .wanted = wait.wanted};
+}
+
+}  // namespace
+
+static void fields(JsonRecord& io, WaitDoing& wait) {
+  io.field("peer", wait.peer, -1, 1 << 20);
+  io.field("receives", wait.receives);
+  io.field("seconds", wait.seconds, 0, 1e9);
+  io.field("op", wait.operation, 64);
+  io.field("algorithm", wait.algorithm, 64);
+  io.field("protocol", wait.protocol, 64);
+  io.field("number", wait.number);
+  io.field("channel", wait.channel, 0, 1 << 20);
+  io.field("step", wait.step);
+  io.field("seen", wait.seen);
+  io.field("wanted", wait.wanted);
+}
+
+void fields(JsonRecord& io, RankDoing& doing) {
+  io.field("rank", doing.rank, 0, 1 << 20);
+  io.field("calls", doing.calls);
+  io.field("last", doing.last, 256);
+  io.field("busy", doing.busy);
+  io.field("on_gpu", doing.on_gpu);
+  io.field("waits", doing.waits, kMostWaits);
+}
+
+DoingScope::DoingScope(const runtime::Communicator& communicator) : communicator_(communicator) {
+  const std::lock_guard lock(open_scopes().mutex);
+  open_scopes().communicators.push_back(&communicator);
+}
+
+DoingScope::~DoingScope() {
+  const std::lock_guard lock(open_scopes().mutex);
+  std::erase(open_scopes().communicators, &communicator_);
+}
+
+std::vector<RankDoing> ranks_doing() {
+  std::vector<RankDoing> all;
+  const std::lock_guard lock(open_scopes().mutex);
+  for (const runtime::Communicator* communicator : open_scopes().communicators) {
+    const runtime::Activity activity = communicator->activity();
+    RankDoing doing{.rank = communicator->rank(),
+                    .calls = activity.calls,
+                    .last = activity.last,
+                    .busy = activity.busy,
+                    .on_gpu = communicator->device() != nullptr,
+                    .waits = {}};
+    for (const auto& now : activity.waits) doing.waits.push_back(described(now, now_ns()));
+    std::stable_sort(doing.waits.begin(), doing.waits.end(),
+                     [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+    all.push_back(std::move(doing));
+  }
+  return all;
+}
+
+}  // namespace collctl::cmd

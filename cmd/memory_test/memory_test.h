@@ -1,0 +1,33 @@
+// `memory-test`: how fast a host copies in its memory, and each of its GPUs in its own, to it and
+// from it; with every byte compared. One rank on each host measures all of it, one thing after the
+// other. Part of `check`; hidden otherwise. Threads: values.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cmd/cli/parse.h"
+#include "cmd/measure/task.h"
+#include "cmd/text/console.h"
+
+namespace collctl::cmd {
+
+struct MemoryRow {
+  std::string device;  // "host", "0000:4b:00.0"
+  std::string what;    // "copy", "to device", "from device"
+  double GBps = 0;     // a copy: read and written
+  bool wrong = false;  // what arrived is not what was sent
+};
+struct MemoryReport {
+  std::string host;
+  std::vector<MemoryRow> rows;
+};
+std::string memory_json(const MemoryReport& report);
+Result<MemoryReport> read_memory(const std::string& json);
+
+// On this host. Errors: unavailable, for GPUs that are here and cannot be used, or memory.
+Result<MemoryReport> measure_memory();
+
+extern const RankTask kMemoryTask;
+Result<int> memory_command(const ParsedLine& line, Console& console);
+
+}  // namespace collctl::cmd

@@ -1,0 +1,248 @@
+// A report as one page (HTML): the verdict and who is at fault first, hosts by checks, pictures,
+// then everything. It needs no other file and no network, follows the reader's choice of light or
+// dark, and nothing that a host says is markup in it.
+#include <algorithm>
+#include <map>
+
+#include "base/format.h"
+#include "base/markup.h"
+#include "cmd/report/document_file.h"
+#include "cmd/report/read.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr size_t kMostFindings = 200;  // in words; all of them are in the table at the end
+constexpr size_t kMostPlainHosts = 40;
+
+constexpr const char* kPageStyle = R"(
+:root{color-scheme:light dark;--page:#ffffff;--text:#1c2430;--muted:#566273;--line:#d5dbe3;--head:#f1f4f8;
+--good:#1b6e2c;--good-page:#e4f4e6;--bad:#a80f22;--bad-page:#fde7e9;--odd:#7a5200;--odd-page:#fff3d6}
+@media (prefers-color-scheme:dark){:root{--page:#14181e;--text:#e7ebf1;--muted:#a3aebd;--line:#364150;--head:#1f262f;
+--good:#7bd88f;--good-page:#16301d;--bad:#ff8b95;--bad-page:#401a20;--odd:#f2c35e;--odd-page:#3a2f14}}
+body{font:14px/1.5 "DejaVu Sans",Verdana,"Segoe UI",Helvetica,Arial,sans-serif;margin:2em auto;padding:0 1.5em;
+max-width:1200px;background:var(--page);color:var(--text)}
+h1{font-size:1.4em;margin-bottom:.4em}
+h2{font-size:1.1em;margin:1.8em 0 .5em}
+.verdict{padding:.6em .9em;border-radius:6px;font-weight:bold;margin:.4em 0}
+.ok{color:var(--good)}.verdict.ok{background:var(--good-page)}
+.bad{color:var(--bad)}.verdict.bad{background:var(--bad-page)}
+.part{color:var(--odd)}.verdict.part{background:var(--odd-page)}
+.muted{color:var(--muted)}
+li{margin:.35em 0}
+li b{margin-right:.4em}
+.remedy{display:block;color:var(--muted)}
+pre{font:12px/1.4 "DejaVu Sans Mono",Consolas,Menlo,monospace;overflow-x:auto}
+.wide{overflow-x:auto}
+svg{max-width:100%;height:auto;display:block;margin:.5em 0}
+table{border-collapse:collapse;font-size:12.5px}
+th,td{border:1px solid var(--line);padding:3px 8px;text-align:left;vertical-align:top}
+th{background:var(--head);font-weight:600}
+td.number{text-align:right}
+td.ok{background:var(--good-page)}td.bad{background:var(--bad-page);font-weight:bold}td.part{background:var(--odd-page)}
+details{margin:1.2em 0}
+summary{cursor:pointer;font-weight:600}
+@media print{details>*{display:block}}
+)";
+
+std::string escaped(const std::string& text) {
+  return base::escaped_markup(text, [](char c) -> std::string {
+    if (c == '\'') return "&#39;";
+    const bool control = (uint8_t(c) < ' ' && c != '\n' && c != '\t') || c == 0x7f;
+    return std::string(1, control ? '?' : c);
+  });
+}
+
+bool is_figure(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789.+-e") == std::string::npos;
+}
+
+// The colour of a cell by its word; null: none.
+const char* colour_of(const std::string& cell) {
+  if (cell == "fail" || cell == "FAIL") return "bad";
+  if (cell == "pass" || cell == "ok") return "ok";
+  if (cell == "warn" || cell == "not-tested" || cell == "not run" || cell == "left out")
+    return "part";
+  return is_figure(cell) ? "number" : nullptr;
+}
+
+std::string table(const std::vector<std::string>& titles,
+                  const std::vector<std::vector<std::string>>& rows) {
+  if (rows.empty()) return "";
+  std::string html = "<div class=\"wide\"><table>\n<tr>";
+  for (const std::string& title : titles) html += format("<th>{}</th>", escaped(title));
+  for (const auto& row : rows) {
+    html += "</tr>\n<tr>";
+    for (const std::string& cell : row) {
+      const char* colour = colour_of(cell);
+      html += colour == nullptr ? format("<td>{}</td>", escaped(cell))
+                                : format("<td class=\"{}\">{}</td>", colour, escaped(cell));
+    }
+  }
+  return html + "</tr>\n</table></div>\n";
+}
+
+std::string verdict_html(const Verdict& verdict) {
+  if (verdict.ok()) return "<p class=\"verdict ok\">passed</p>\n";
+  if (verdict.incomplete())
+    return "<p class=\"verdict part\">passed, but not everything that was asked for was "
+           "tested</p>\n";
+  const auto& error = verdict.error();
+  return format("<p class=\"verdict bad\">FAILED{}</p>\n",
+                error ? ", the run broke off: " + escaped(error->chain())
+                : verdict.code() == ErrorCode::failed
+                    ? ""
+                    : format(" ({})", base::code_name(verdict.code())));
+}
+
+std::string item(const char* colour, const std::string& head, const std::string& words,
+                 const std::string& remedy) {
+  return format(
+      "<li><b class=\"{}\">{}</b>{}{}</li>\n", colour, escaped(head), escaped(words),
+      remedy.empty() ? "" : format("<span class=\"remedy\">&rarr; {}</span>", escaped(remedy)));
+}
+
+std::string section(const char* title, const std::string& items, size_t more = 0) {
+  if (items.empty()) return "";
+  return format(
+      "<h2>{}</h2>\n<ul>\n{}</ul>\n{}", title, items,
+      more > 0 ? format("<p class=\"muted\">and {} more in the table below</p>\n", more) : "");
+}
+
+std::string findings_html(const Judgement& judged) {
+  std::string html, items;
+  for (const Culprit& culprit : judged.culprits)
+    items += item("bad", format("{} {}", subject_word(culprit.kind), culprit.name),
+                  culprit.evidence, "");
+  html += section("At fault", items);
+  // Where a document has no checks its verdict has the words.
+  items.clear();
+  if (judged.checks.empty())
+    for (const Reason& reason : judged.verdict.reasons())
+      items += item("bad", reason.code, reason.message, "");
+  html += section("Why", items);
+  struct Kind {
+    FindingStatus status;
+    const char *title, *colour;
+  };
+  for (const Kind& kind :
+       {Kind{FindingStatus::fail, "Failed", "bad"}, Kind{FindingStatus::warn, "To know", "part"},
+        Kind{FindingStatus::not_tested, "Not tested", "part"}}) {
+    items.clear();
+    size_t count = 0;
+    for (const Finding& finding : judged.checks) {
+      const bool news = finding.status == kind.status && !finding.message.empty() &&
+                        (kind.status != FindingStatus::not_tested || finding.code != ErrorCode{});
+      if (!news || count++ >= kMostFindings) continue;
+      items += item(kind.colour, finding.name, finding.message, finding.remedy);
+    }
+    html += section(kind.title, items, count > kMostFindings ? count - kMostFindings : 0);
+  }
+  return html;
+}
+
+// Of documents that say nothing better: the worst of each check on each host. A link counts at the
+// host that it starts from.
+HostTable hosts_by_checks(const std::vector<Finding>& checks) {
+  HostTable made;
+  std::vector<std::string> hosts;
+  std::map<std::pair<std::string, std::string>, FindingStatus> worst;
+  const auto add = [](std::vector<std::string>& list, const std::string& name) {
+    if (std::find(list.begin(), list.end(), name) == list.end()) list.push_back(name);
+  };
+  const auto rank = [](FindingStatus status) {
+    return status == FindingStatus::fail         ? 3
+           : status == FindingStatus::not_tested ? 2
+           : status == FindingStatus::warn       ? 1
+                                                 : 0;
+  };
+  for (const Finding& finding : checks) {
+    if (finding.at.host.empty()) continue;
+    if (finding.status == FindingStatus::not_tested && finding.code == ErrorCode{}) continue;
+    add(hosts, finding.at.host);
+    add(made.checks, finding.name);
+    const auto at = worst.try_emplace({finding.at.host, finding.name}, finding.status).first;
+    if (rank(finding.status) > rank(at->second)) at->second = finding.status;
+  }
+  for (const std::string& host : hosts) {
+    std::vector<std::string>& row = made.rows.emplace_back();
+    row.push_back(host);
+    for (const std::string& check : made.checks) {
+      const auto at = worst.find({host, check});
+      row.push_back(at == worst.end()                   ? "-"
+                    : at->second == FindingStatus::pass ? "ok"
+                    : at->second == FindingStatus::fail ? "FAIL"
+                                                        : status_word(at->second));
+    }
+  }
+  return made;
+}
+
+std::string details(const std::string& summary, const std::string& html) {
+  return html.empty() ? ""
+                      : format("<details>\n<summary>{}</summary>\n{}</details>\n", summary, html);
+}
+
+// Bad hosts first; many with nothing to say are folded.
+std::string hosts_html(HostTable hosts) {
+  if (hosts.rows.empty() || hosts.checks.empty()) return "";
+  const auto failures = [](const auto& row) {
+    return std::count(row.begin() + 1, row.end(), "FAIL");
+  };
+  const auto plain = [](const auto& row) {
+    return std::all_of(row.begin() + 1, row.end(),
+                       [](const std::string& cell) { return cell == "ok" || cell == "-"; });
+  };
+  auto& rows = hosts.rows;
+  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
+    return failures(a) != failures(b) ? failures(a) > failures(b) : !plain(a) && plain(b);
+  });
+  const auto first_plain = std::find_if(rows.begin(), rows.end(), plain);
+  std::vector<std::vector<std::string>> folded;
+  if (size_t(rows.end() - first_plain) > kMostPlainHosts) {
+    folded.assign(first_plain, rows.end());
+    rows.erase(first_plain, rows.end());
+  }
+  hosts.checks.insert(hosts.checks.begin(), "host");
+  return "<h2>Hosts</h2>\n" + table(hosts.checks, rows) +
+         details(format("{} hosts with nothing but ok", folded.size()),
+                 table(hosts.checks, folded));
+}
+
+// Without the heads of the files that they could be.
+std::string pictures(const std::string& svg) {
+  std::string html;
+  for (size_t at = 0; (at = svg.find("<svg", at)) != std::string::npos;) {
+    const size_t end = svg.find("</svg>", at);
+    html += "<div class=\"wide\">" + svg.substr(at, end + 6 - at) + "</div>\n";
+    at = end;
+  }
+  return html;
+}
+
+}  // namespace
+
+std::string page_of(const Document& document) {
+  const std::string title = escaped(document.title);
+  std::string html = format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" "
+      "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width\">\n"
+      "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
+      title, kPageStyle);
+  const Judgement judged = judgement_of(document.json);
+  html += verdict_html(judged.verdict) + findings_html(judged);
+  html += hosts_html(document.hosts.rows.empty() ? hosts_by_checks(judged.checks) : document.hosts);
+  html += pictures(document.svg) + pictures(document.more_svg);
+  if (!document.text.empty()) {
+    const std::string text = format("<pre>{}</pre>\n", escaped(document.text));
+    // Where there are findings the text says them once more.
+    html += !judged.checks.empty() ? details("As the terminal has it", text) : text;
+  }
+  if (const Rows rows = rows_of(document.json, document.rows); !rows.cells.empty())
+    html += details("Everything that was looked at", table(rows.titles, rows.cells));
+  return html + "</body>\n</html>\n";
+}
+
+}  // namespace collctl::cmd

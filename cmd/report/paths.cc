@@ -1,0 +1,109 @@
+#include "cmd/report/paths.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "cmd/text/heat_map.h"
+#include "cmd/text/sizes.h"
+
+namespace collctl::cmd {
+namespace {
+
+struct End {
+  size_t index = 0, failed = 0;
+  double sum = 0;
+  size_t passed = 0;
+  double mean() const { return passed == 0 ? 0 : sum / double(passed); }
+};
+
+// In their order; of too many the worst.
+std::vector<size_t> ends_to_draw(const PathMatrix& paths) {
+  std::vector<End> ends(paths.ends.size());
+  for (size_t from = 0; from < ends.size(); ++from) {
+    ends[from].index = from;
+    for (size_t to = 0; to < ends.size(); ++to) {
+      const double value = paths.GBps[from][to];
+      for (End* end : {&ends[from], &ends[to]}) {
+        end->failed += value == 0;
+        end->passed += value > 0;
+        end->sum += std::max(value, 0.0);
+      }
+    }
+  }
+  if (ends.size() > kMostEnds) {
+    std::stable_sort(ends.begin(), ends.end(), [](const End& a, const End& b) {
+      return a.failed != b.failed ? a.failed > b.failed : a.mean() < b.mean();
+    });
+    ends.resize(kMostEnds);
+  }
+  std::vector<size_t> drawn;
+  for (const End& end : ends) drawn.push_back(end.index);
+  std::sort(drawn.begin(), drawn.end());
+  return drawn;
+}
+
+}  // namespace
+
+void fields(JsonRecord& io, PathMatrix& paths) {
+  io.field("ends", paths.ends);
+  io.field("GBps", paths.GBps, JsonRecord::kMostEntries);
+  const size_t count = paths.ends.size();
+  const auto fits = [&](const std::vector<double>& row) { return row.size() == count; };
+  if (io.status() &&
+      (paths.GBps.size() != count || !std::all_of(paths.GBps.begin(), paths.GBps.end(), fits)))
+    io.fail("GBps", "a row and a column for each of 'ends'");
+}
+
+void add_paths(PathMatrix& paths, const PathMatrix& more) {
+  std::vector<size_t> place;
+  for (const std::string& end : more.ends) {
+    const auto known = std::find(paths.ends.begin(), paths.ends.end(), end);
+    place.push_back(size_t(known - paths.ends.begin()));
+    if (known == paths.ends.end()) paths.ends.push_back(end);
+  }
+  paths.GBps.resize(paths.ends.size());
+  for (auto& row : paths.GBps) row.resize(paths.ends.size(), kNotTried);
+  for (size_t i = 0; i < place.size(); ++i)
+    for (size_t j = 0; j < place.size(); ++j)
+      if (double& value = paths.GBps[place[i]][place[j]]; value == kNotTried)
+        value = more.GBps[i][j];
+}
+
+void add_broken_path(PathMatrix& paths, const std::string& from, const std::string& to) {
+  for (size_t i = 0; i < paths.ends.size(); ++i)
+    for (size_t j = 0; j < paths.ends.size(); ++j)
+      if (paths.ends[i].starts_with(from + " ") && paths.ends[j].starts_with(to + " ") &&
+          paths.GBps[i][j] == kNotTried)
+        paths.GBps[i][j] = 0;
+}
+
+std::string paths_svg(const std::string& title, const PathMatrix& paths) {
+  const std::vector<size_t> drawn = ends_to_draw(paths);
+  HeatMap map{.title = "from rows to columns, GB/s",
+              .rows_are = "from",
+              .columns_are = "to",
+              .rows = {},
+              .columns = {},
+              .cells = {}};
+  if (drawn.size() < paths.ends.size())
+    map.title += format(" (the worst {} of {} ends)", drawn.size(), paths.ends.size());
+  bool tried = false;
+  for (const size_t from : drawn) {
+    map.rows.push_back(paths.ends[from]);
+    map.columns.push_back(paths.ends[from]);
+    for (const size_t to : drawn) {
+      HeatCell& cell = map.cells.emplace_back();
+      const double value = paths.GBps[from][to];
+      if (value < 0) continue;
+      tried = true;
+      cell.value = value;
+      cell.fault = value == 0;
+      if (value == 0) cell.word = "X";
+      cell.tip = format("{} to {}: {}", paths.ends[from], paths.ends[to],
+                        value == 0 ? "nothing passes" : four_digits(value) + " GB/s");
+    }
+  }
+  return tried ? heat_map_svg(title, {map}) : "";
+}
+
+}  // namespace collctl::cmd

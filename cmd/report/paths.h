@@ -1,0 +1,28 @@
+// How fast each end reaches each other end, and its heat map. Pure. Threads: values.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/json_record.h"
+
+namespace collctl::cmd {
+
+inline constexpr double kNotTried = -1;
+struct PathMatrix {
+  std::vector<std::string> ends;          // "node01 eth0"
+  std::vector<std::vector<double>> GBps;  // by sender, then by receiver; 0: nothing passes
+};
+// Reading fails unless it is square.
+void fields(JsonRecord& io, PathMatrix& paths);
+
+// Takes over what was not tried before; of the same path the first value stays.
+void add_paths(PathMatrix& paths, const PathMatrix& more);
+// Nothing passed between two hosts, whose ends begin with their names: where nothing was measured.
+void add_broken_path(PathMatrix& paths, const std::string& from, const std::string& to);
+
+// A map of at most kMostEnds ends: of more those whose paths fail most, then the slowest. Empty
+// when nothing was tried.
+inline constexpr size_t kMostEnds = 160;
+std::string paths_svg(const std::string& title, const PathMatrix& paths);
+
+}  // namespace collctl::cmd

@@ -1,0 +1,273 @@
+#include "cmd/saved.h"
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/format.h"
+#include "cmd/check/check.h"
+#include "cmd/doctor/doctor.h"
+#include "cmd/judge/text.h"
+#include "cmd/rails/rails.h"
+#include "cmd/window_test/window_test.h"
+
+namespace collctl::cmd {
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+
+constexpr const char* kNoEnd = "the file has no end: the run was killed, or goes on";
+constexpr int kMostRanksDrawn = 1024;  // a matrix has the square of it
+
+size_t width_of(const SavedStyle& style) {
+  return style.wide ? kNoWidth : size_t(style.console.out_width());
+}
+
+Status fill_bench(Saved& saved, const SavedStyle& style) {
+  COLL_ASSIGN(const SavedReport read, read_report(saved.document.json));
+  const BenchReport& report = read.report;
+  saved.document = bench_document(report, read.verdict, saved.document.json);
+  saved.text = text_header(*report.header, false);
+  std::string left_out;
+  if (!report.spec.soak) {
+    const TextTable table(report.spec, report.header->ranks,
+                          style.wide ? TextTable::kWide : style.console.out_width());
+    left_out = table.left_out();
+    saved.text += table.titles();
+    for (const BenchRow& row : report.rows) saved.text += table.row(row);
+    saved.text += variant_tables(report);
+  }
+  saved.text += text_footer(report, read.verdict, style.console, left_out);
+  if (const auto& broke = read.verdict.error()) saved.text += format("#   {}\n", broke->chain());
+  saved.judged.verdict = read.verdict;
+  saved.judged.exit_code = read.exit_code;
+  saved.bench = report;
+  return {};
+}
+
+Status fill_rails(Saved& saved, const SavedStyle& style) {
+  COLL_ASSIGN(const RailsReport report, read_rails(saved.judged.document));
+  COLL_ASSIGN(JsonRecord io, JsonRecord::read(saved.judged.document));
+  double below = 0;
+  if (io.has("below", true)) io.field("below", below, 0, 1);
+  COLL_TRY(io.status());
+  RailsFindings found = judge_rails(report, below);
+  found.checks = saved.judged.checks;  // with hosts that took no part
+  found.culprits = saved.judged.culprits;
+  const Verdict& verdict = saved.judged.verdict;
+  const RailsTextStyle narrow{.below = below, .width = width_of(style)};
+  saved.text = rails_text(report, found, verdict, narrow);
+  saved.document = rails_document(report, found, verdict, saved.document.json);
+  return {};
+}
+
+Status fill_window_test(Saved& saved, const SavedStyle& style) {
+  COLL_ASSIGN(const WindowReport report, read_window_report(saved.judged.document));
+  const Verdict& verdict = saved.judged.verdict;
+  const bool few = report.header.ranks <= kMostRanksDrawn;
+  saved.text = window_header(report.header) + window_text(report, verdict, false, width_of(style));
+  Document& document = saved.document;
+  document.title = format("collctl window-test: {} ranks", report.header.ranks);
+  document.text = window_header(report.header) + window_text(report, verdict, few);
+  if (few && !report.pairs.empty()) document.svg = window_svg(report);
+  return {};
+}
+
+Status fill_doctor(Saved& saved, const SavedStyle&) {
+  COLL_ASSIGN(const Survey survey, read_survey(saved.judged.document));
+  Diagnosis diagnosis{
+      .checks = saved.judged.checks, .culprits = saved.judged.culprits, .summary = {}};
+  for (const Reason& reason : saved.judged.verdict.reasons())
+    diagnosis.summary.push_back(reason.message);
+  saved.text = doctor_text(survey, diagnosis, false);
+  saved.document.title = format("collctl doctor: {} hosts", survey.hosts.size());
+  saved.document.text = doctor_text(survey, diagnosis, true);
+  return {};
+}
+
+Status fill_check(Saved& saved, const SavedStyle& style) {
+  COLL_ASSIGN(const CheckReport report, read_check(saved.judged));
+  const std::string json = saved.document.json;
+  saved.document = check_document(report, saved.judged.verdict);
+  saved.document.json = json;
+  saved.text = check_text(report, saved.judged.verdict, int(width_of(style)));
+  return {};
+}
+
+// What has no reader of its own: its lists as tables, and how it ended by what it says.
+Status fill_lists(Saved& saved, const SavedStyle& style) {
+  Judgement& judged = saved.judged;
+  JsonRecord io = *JsonRecord::read(judged.document);  // it was read before
+  std::vector<Finding> findings;
+  if (io.has("equal", true)) {  // topo --diff
+    bool equal = true;
+    io.field("equal", equal);
+    if (!equal) findings.emplace_back(Finding{.name = "diff"}).fail(ErrorCode::failed, "not equal");
+  }
+  if (io.has("exit_code", true)) io.field("exit_code", judged.exit_code, 0, 255);
+  if (judged.schema == "collctl.topo-hosts/1") {
+    std::vector<int> groups;
+    io.list("groups", groups, [&](int&) { io.object("groups", [] {}); });
+    if (groups.size() > 1)
+      findings.emplace_back(Finding{.name = "machine"})
+          .fail(ErrorCode::failed, "not all hosts are the same machine");
+    std::vector<std::string> hosts;
+    io.list("hosts", hosts, [&](std::string& host) {
+      io.object("hosts", [&] {
+        io.field("host", host);
+        if (io.has("error", true))
+          findings.emplace_back(Finding{.name = "machine"})
+              .fail(ErrorCode::launch, format("{} could not be asked", host));
+      });
+    });
+  }
+  COLL_TRY(io.status());
+  if (!findings.empty()) judged.verdict = Verdict(findings, std::nullopt);
+  if (judged.exit_code == 0) judged.exit_code = judged.verdict.exit_code();
+  saved.document.title = judged.schema.substr(0, judged.schema.find('/'));
+  saved.document.text = lists_text(saved.document.json, kNoWidth);
+  saved.text = lists_text(saved.document.json, width_of(style)) + verdict_text(judged.verdict);
+  return {};
+}
+
+struct Kind {
+  const char* schema;
+  const char* rows;  // the list in it
+  Status (*fill)(Saved& saved, const SavedStyle& style);
+};
+constexpr Kind kKinds[] = {
+    {"collctl.bench/1", "results", fill_bench},
+    {"collctl.check/1", "checks", fill_check},
+    {"collctl.doctor/1", "checks", fill_doctor},
+    {"collctl.rails/1", "checks", fill_rails},
+    {"collctl.window-test/1", "checks", fill_window_test},
+    {"collctl.topo/1", "gpus", fill_lists},
+    {"collctl.topo-hosts/1", "groups", fill_lists},
+    {"collctl.topo-diff/1", "differences", fill_lists},
+    {"collctl.topo-hosts-diff/1", "hosts", fill_lists},
+    {"collctl.run/1", "ranks", fill_lists},
+    {"collctl.runs/1", "timings", fill_lists},
+    {"collctl.diff/1", "timings", fill_lists},
+};
+
+Result<const Kind*> kind_of(const std::string& schema) {
+  std::string known;
+  for (const Kind& kind : kKinds) {
+    if (schema == kind.schema) return &kind;
+    known += format("{}{}", known.empty() ? "" : ", ", kind.schema);
+  }
+  return Error(ErrorCode::usage, format("schema '{}'; expected one of {}", schema, known),
+               "a report is what a command writes with --json, -o FILE.json or -o FILE.jsonl");
+}
+
+// --- lines ---
+
+std::string text_of(const Ordered& json) {
+  return json.dump(-1, ' ', false, Ordered::error_handler_t::replace);
+}
+
+// A text of an object; empty: it has none of that name.
+std::string word_in(const Ordered& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
+Ordered no_end() {
+  return {{"ok", false},
+          {"reasons", Ordered::array({{{"code", kNotTested.word},
+                                       {"message", kNoEnd},
+                                       {"host", nullptr},
+                                       {"rank", nullptr}}})}};
+}
+
+// A collective's: header, results, faults, closing, and its end.
+std::string joined_records(const std::vector<Ordered>& lines) {
+  Ordered all = lines.front(), end;
+  all.erase("record");
+  all["results"] = Ordered::array();
+  for (const Ordered& line : lines) {
+    const std::string record = word_in(line, "record");
+    Ordered content = line;
+    content.erase("record");
+    if (record == "result") all["results"].push_back(content);
+    if (record == "fault") all["faults"].push_back(content);
+    if (record == "closing") all.update(content);
+    if (record == "verdict") all["verdict"] = content;
+    if (record == "error") end = content;
+  }
+  if (!end.is_null()) {
+    end["measured"] = all;
+    return text_of(end);
+  }
+  if (!all.contains("verdict")) all["verdict"] = no_end();
+  return text_of(all);
+}
+
+// A soak's: rounds, and last the whole of it.
+Result<std::string> joined_rounds(const std::vector<std::string>& lines) {
+  std::optional<SoakTotal> total;
+  for (const std::string& line : lines) {
+    COLL_ASSIGN(const Judgement judged, read_judgement(line));
+    if (judged.schema != "collctl.check/1")
+      return Error(ErrorCode::usage,
+                   format("a line of schema '{}' among those of a soak", judged.schema));
+    COLL_ASSIGN(const CheckReport round, read_check(judged));
+    if (round.soak) return line;
+    if (!total) total.emplace(round.seconds * SoakTotal::kIntervals);  // how long is not known
+    total->add(round);
+  }
+  const CheckReport report = total->report(kNoEnd);
+  return check_json(report, Verdict(report.findings, std::nullopt));
+}
+
+}  // namespace
+
+Result<std::string> document_of_lines(const std::string& text) {
+  const size_t first = text.find('\n');
+  if (first == std::string::npos || text.find_first_not_of(" \n\r\t", first) == std::string::npos)
+    return text;
+  if (!JsonRecord::read(text.substr(0, first))) return text;  // a document of several lines
+  std::vector<std::string> texts;
+  std::vector<Ordered> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at);
+    const std::string line = text.substr(at, end - at);
+    at = end == std::string::npos ? text.size() : end + 1;
+    if (line.find_first_not_of(" \r\t") == std::string::npos) continue;
+    if (const auto read = JsonRecord::read(line); !read) {
+      if (end == std::string::npos) break;  // it was killed while it wrote this
+      return Error(read.error()).within(format("line {}", texts.size() + 1));
+    }
+    texts.push_back(line);
+    lines.push_back(Ordered::parse(line));
+  }
+  const Ordered& head = lines.front();
+  if (word_in(head, "record") == "header") return joined_records(lines);
+  if (head.contains("round")) return joined_rounds(texts);
+  // A document without its list, and the entries.
+  Ordered all = head;
+  const bool broke = all.contains("measured") && all["measured"].is_object();
+  Ordered& inner = broke ? all["measured"] : all;
+  COLL_ASSIGN(const Kind* const kind, kind_of(word_in(inner, "schema")));
+  const char* rows =
+      inner.contains("choices") || inner.contains("cluster") ? "choices" : kind->rows;
+  Ordered& list = inner[rows] = Ordered::array();
+  for (size_t i = 1; i < lines.size(); ++i) list.push_back(std::move(lines[i]));
+  return text_of(all);
+}
+
+Result<Saved> read_saved(const std::string& text, const SavedStyle& style) {
+  COLL_ASSIGN(const std::string json, document_of_lines(text));
+  COLL_ASSIGN(Judgement judged, read_judgement(json));
+  if (judged.schema == "collctl.error/1" && judged.verdict.error())
+    return Error(ErrorCode::usage, "it is about a run that broke off before anything was measured")
+        .within(judged.verdict.error()->chain());
+  COLL_ASSIGN(const Kind* const kind, kind_of(judged.schema));
+  Saved saved{.text = {}, .document = {}, .judged = std::move(judged), .bench = {}};
+  saved.document.json = json;
+  saved.document.rows = kind->rows;
+  COLL_TRY(kind->fill(saved, style));
+  return saved;
+}
+
+}  // namespace collctl::cmd

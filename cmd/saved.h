@@ -1,0 +1,29 @@
+// THE table of schemas that `report` reads: what each document holds, as text, pictures and rows.
+// Nothing in a file is trusted. Threads: values.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "cmd/report/compare.h"
+#include "cmd/text/console.h"
+
+namespace collctl::cmd {
+
+struct SavedStyle {
+  const Console& console;  // whose width and colours the text is for
+  bool wide = false;
+};
+struct Saved {
+  std::string text;  // for that console
+  Document document;
+  Judgement judged;
+  std::optional<BenchReport> bench;
+};
+// One document, or the lines of a .jsonl. Errors: usage, naming what was expected.
+Result<Saved> read_saved(const std::string& text, const SavedStyle& style);
+
+// The lines of a .jsonl as the document that they are of. What has no end becomes one that is not
+// tested to its end; a last line that is cut is left out. One document stays as it is.
+Result<std::string> document_of_lines(const std::string& text);
+
+}  // namespace collctl::cmd

@@ -1,0 +1,160 @@
+#include "cmd/status/status.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "base/format.h"
+#include "base/printable.h"
+#include "cmd/job/root_cause.h"
+#include "cmd/job/status_door.h"
+#include "cmd/text/table.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr double kDoorSeconds = 7;        // of one job that was named
+constexpr double kEachDoorSeconds = 2.5;  // of several
+constexpr double kLeastWait = 0.1;        // waits for a peer that are told below the table
+
+size_t hosts_of(const JobNow& job) {
+  std::set<std::string> hosts;
+  for (const RankNow& rank : job.ranks) hosts.insert(rank.host);
+  return hosts.size();
+}
+
+std::string plural(size_t count, const char* what) {
+  return format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string headline(const JobNow& job) {
+  return format("{}, {} on {}, for {:.1f} s{}{}", job.what, plural(job.ranks.size(), "rank"),
+                plural(hosts_of(job), "host"), job.seconds, job.progress.empty() ? "" : ": ",
+                job.progress);
+}
+
+std::string process_of(const RankNow& rank) {
+  if (rank.state.empty()) return "ended";
+  if (rank.state == "?") return "not known";
+  if (rank.state == "S") return "sleeps (S)";
+  if (rank.state == "R") return "runs (R)";
+  return state_words(rank.state[0]);
+}
+
+std::string doing_of(const JobNow& job, const RankNow& rank) {
+  if (rank.state.empty()) return "";
+  if (!rank.doing) return job.answers ? "does not answer" : "";
+  const RankDoing& doing = *rank.doing;
+  if (!doing.waits.empty()) {
+    const WaitDoing& wait = doing.waits.front();
+    const std::string at =
+        format("{} #{}, {}, {}, channel {}, step {}: saw {}", wait.operation, wait.number,
+               wait.algorithm, wait.protocol, wait.channel, wait.step, wait.seen);
+    return wait.receives
+               ? format("waits {:.3g} s for data from rank {} ({})", wait.seconds, wait.peer, at)
+               : format("waits {:.3g} s for rank {} to take data ({})", wait.seconds, wait.peer,
+                        at);
+  }
+  if (!doing.busy) return doing.last.empty() ? "" : "between calls, last " + doing.last;
+  return (doing.on_gpu ? "on the GPU: " : "in ") + doing.last;
+}
+
+Result<JobNow> read_job(const OpenDoor& door, double seconds) {
+  COLL_ASSIGN(const std::string text, ask_door(door, base::Deadline::after_seconds(seconds)));
+  auto job = record_of<JobNow>(text);
+  if (!job) return std::move(job.error()).within(format("what job {} says", door.pid));
+  return job;
+}
+
+std::string listed(const std::vector<OpenDoor>& doors) {
+  std::string text;
+  for (const OpenDoor& door : doors) text += format("{}{}", text.empty() ? "" : ", ", door.pid);
+  return text;
+}
+
+}  // namespace
+
+std::string status_text(const JobNow& job) {
+  std::string text = format("job {}: {}\n", job.pid, headline(job));
+  std::vector<TableColumn> columns = {{.title = "rank"},
+                                      {.title = "host", .left = true},
+                                      {.title = "pid"},
+                                      {.title = "phase", .left = true},
+                                      {.title = "process", .left = true},
+                                      {.title = "calls"},
+                                      {.title = "now", .left = true}};
+  for (const RankNow& rank : job.ranks) {
+    size_t c = 0;
+    columns[c++].cells.push_back(std::to_string(rank.rank));
+    columns[c++].cells.push_back(rank.host);
+    columns[c++].cells.push_back(std::to_string(rank.pid));
+    columns[c++].cells.push_back(rank.phase.empty() ? "-" : rank.phase);
+    columns[c++].cells.push_back(process_of(rank));
+    columns[c++].cells.push_back(rank.doing ? std::to_string(rank.doing->calls) : "-");
+    columns[c++].cells.push_back(doing_of(job, rank));
+  }
+  text += table_text(std::move(columns), {}, kNoWidth);
+  if (const std::string waits = awaited_text(job, kLeastWait); !waits.empty()) text += waits + "\n";
+  return base::printable(text);
+}
+
+std::string jobs_text(std::span<const JobNow> jobs) {
+  std::string text;
+  for (const JobNow& job : jobs) text += format("{:>8}  {}\n", job.pid, headline(job));
+  return base::printable(text);
+}
+
+std::string status_json(std::span<const JobNow> jobs) {
+  JsonWriter json;
+  json.begin_object().field("schema", "collctl.status/1");
+  json.key("jobs").begin_array();
+  for (const JobNow& job : jobs) json.raw(json_of(job));
+  return json.end_array().end_object().take() + "\n";
+}
+
+Result<int> status_command(const ParsedLine& line, Console& console) {
+  std::vector<OpenDoor> doors = open_doors();
+  const std::string word = line.words.empty() ? "" : line.words[0];
+  int pid = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), pid);
+  if (!word.empty() && (error != std::errc() || end != word.data() + word.size() || pid <= 0))
+    return Error(ErrorCode::usage, format("'{}': a job is the pid of its launcher", word),
+                 "collctl status without a job lists those that run");
+  const bool named = !word.empty();
+  if (doors.empty())
+    return Error(
+        ErrorCode::unavailable,
+        named ? format("there is no job {} of this user on this host", pid)
+              : "no job of this user runs on this host",
+        "it is asked on the host where it was launched; jobs that an engine (srun, mpirun, "
+        "torchrun) launched, and those with --rank-mode thread, cannot be asked");
+  if (named) {
+    const std::string known = listed(doors);
+    std::erase_if(doors, [&](const OpenDoor& door) { return door.pid != pid; });
+    if (doors.empty())
+      return Error(ErrorCode::unavailable,
+                   format("there is no job {} of this user on this host", pid),
+                   format("these run: {}", known));
+  }
+  std::vector<JobNow> jobs;
+  std::optional<Error> silent;
+  for (const OpenDoor& door : doors) {
+    auto job = read_job(door, doors.size() == 1 ? kDoorSeconds : kEachDoorSeconds);
+    if (job)
+      jobs.push_back(std::move(*job));
+    else if (job.error().code != ErrorCode::lost || named)
+      silent = std::move(job.error());
+  }
+  if (jobs.empty())
+    return silent ? *silent
+                  : Error(ErrorCode::unavailable, "no job of this user runs on this host any more");
+  if (line.has("json"))
+    console.out(status_json(jobs));
+  else
+    console.out(jobs.size() == 1 ? status_text(jobs[0]) : jobs_text(jobs));
+  if (!silent) return 0;
+  console.print_error(*silent);
+  return int(silent->code);
+}
+
+}  // namespace collctl::cmd

@@ -1,0 +1,139 @@
+#include "cmd/text/table.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+
+namespace collctl::cmd {
+namespace {
+
+constexpr const char* kGap = "  ";
+
+std::string padded(const std::string& text, size_t width, bool left) {
+  return left ? format("{:<{}}", text, width) : format("{:>{}}", text, width);
+}
+
+std::string trimmed(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+size_t line_width(const std::vector<TableColumn>& columns) {
+  size_t width = 1;  // the # of the titles
+  for (const TableColumn& column : columns) width += 2 + column.width();
+  return columns.empty() ? 0 : width - 2;
+}
+
+// The text in lines of at most `width`, broken at spaces where there are any.
+std::vector<std::string> broken(const std::string& text, size_t width) {
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < text.size() || lines.empty();) {
+    size_t end = std::min(text.size(), at + width);
+    if (end < text.size()) {
+      const size_t space = text.rfind(' ', end);
+      if (space != std::string::npos && space > at) end = space;
+    }
+    lines.push_back(text.substr(at, end - at));
+    at = end < text.size() && text[end] == ' ' ? end + 1 : end;
+  }
+  return lines;
+}
+
+std::string block(const TextMatrix& matrix, size_t begin, size_t end) {
+  std::string text;
+  for (size_t row = 0; row <= matrix.rows.cells.size(); ++row) {
+    const auto at = [&](const TableColumn& column) {
+      return padded(row == 0 ? column.title : column.cells[row - 1], column.width(), column.left);
+    };
+    std::string line = matrix.indent + at(matrix.rows);
+    for (size_t i = begin; i < end; ++i) line += kGap + at(matrix.columns[i]);
+    text += trimmed(std::move(line));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string wrapped_text(const std::string& text, size_t indent, size_t width) {
+  std::string out, line;
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t space = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, space - at);
+    if (!line.empty() && indent + line.size() + 1 + word.size() > width) {
+      out += std::string(indent, ' ') + line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    at = space + 1;
+  }
+  return line.empty() ? out : out + std::string(indent, ' ') + line + "\n";
+}
+
+size_t TableColumn::width() const {
+  size_t most = std::max(title.size(), unit.size());
+  for (const std::string& cell : cells) most = std::max(most, cell.size());
+  return most;
+}
+
+std::string table_text(std::vector<TableColumn> columns,
+                       const std::vector<std::string_view>& expendable, size_t width) {
+  constexpr size_t kReadable = 40, kLeast = 24;  // of a last column that wraps
+  std::string left_out;
+  const auto leave_out = [&](std::string_view title) {
+    if (std::erase_if(columns, [&](const TableColumn& each) { return each.title == title; }) > 0)
+      left_out += format("{}{}", left_out.empty() ? "" : ", ", title);
+  };
+  const auto before_last = [&] { return line_width(columns) - columns.back().width(); };
+  const auto room = [&] { return width - std::min(width, before_last()); };
+  for (const std::string_view title : expendable)
+    if (room() < std::min(columns.back().width(), kReadable)) leave_out(title);
+  if (room() < std::min(columns.back().width(), kLeast)) leave_out(columns.back().title);
+  const size_t last = columns.size() - 1, last_width = std::max(room(), kLeast);
+
+  std::string titles = "#", units = "#", text;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const char* gap = i == 0 ? "" : kGap;
+    titles += gap + padded(columns[i].title, columns[i].width(), columns[i].left);
+    units += gap + padded(columns[i].unit, columns[i].width(), columns[i].left);
+  }
+  text = trimmed(titles) + trimmed(units);
+  for (size_t row = 0; row < columns[0].cells.size(); ++row) {
+    std::string line = " ";
+    for (size_t i = 0; i < last; ++i)
+      line += padded(columns[i].cells[row], columns[i].width(), columns[i].left) + kGap;
+    const std::string margin(line.size(), ' ');
+    const std::string& words = columns[last].cells[row];
+    if (!columns[last].left) {
+      text += trimmed(line + padded(words, columns[last].width(), false));
+      continue;
+    }
+    for (const std::string& part : broken(words, last_width)) {
+      text += trimmed(line + part);
+      line = margin;
+    }
+  }
+  if (!left_out.empty()) text += format("# Columns left out: {} (see --wide)\n", left_out);
+  return text;
+}
+
+std::string matrix_text(const TextMatrix& matrix, size_t width) {
+  const auto& columns = matrix.columns;
+  const size_t head = matrix.indent.size() + matrix.rows.width();
+  size_t all = head, widest = 1;
+  for (const TableColumn& each : columns) {
+    all += 2 + each.width();
+    widest = std::max(widest, 2 + each.width());
+  }
+  if (all <= width) return block(matrix, 0, columns.size());
+  // As many side by side as fit, evenly spread.
+  const size_t most = std::max<size_t>(1, (std::max(width, head) - head) / widest);
+  const size_t blocks = (columns.size() + most - 1) / most;
+  const size_t each = (columns.size() + blocks - 1) / blocks;
+  std::string text;
+  for (size_t begin = 0; begin < columns.size(); begin += each)
+    text += (begin > 0 ? "\n" : "") + block(matrix, begin, std::min(begin + each, columns.size()));
+  return text;
+}
+
+}  // namespace collctl::cmd

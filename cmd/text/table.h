@@ -1,0 +1,36 @@
+// Tables that fit a width. A table leaves columns out and says which; a matrix, whose columns are
+// all alike, goes on below instead. Pure. Threads: any.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace collctl::cmd {
+
+inline constexpr size_t kNoWidth = size_t{1} << 20;  // all in one line
+
+struct TableColumn {
+  std::string title = {}, unit = {};
+  bool left = false;                    // its cells begin at one place; else they end there
+  std::vector<std::string> cells = {};  // by row
+  size_t width() const;
+};
+
+// Title lines begin with #. Beyond `width` the `expendable` are left out in that order, then the
+// last column wraps, or is left out as well; a line at the end names what is missing.
+std::string table_text(std::vector<TableColumn> columns,
+                       const std::vector<std::string_view>& expendable, size_t width);
+
+// Words of the text in lines that fit, each after `indent` spaces.
+std::string wrapped_text(const std::string& text, size_t indent, size_t width);
+
+struct TextMatrix {
+  std::string indent;
+  TableColumn rows;                       // their names, and above them the corner
+  std::vector<TableColumn> columns = {};  // without units
+};
+// Columns that do not fit beside the others stand in further blocks with the same rows.
+std::string matrix_text(const TextMatrix& matrix, size_t width);
+
+}  // namespace collctl::cmd

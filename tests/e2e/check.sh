@@ -1,0 +1,121 @@
+#!/bin/bash
+# `collctl check` on hosts in namespaces with faults put in: who is named, and who is not. Each host is good for 200 Mbit/s, so
+# that no host's speed depends on how many share this machine's cores.
+# Usage: check.sh PATH/collctl [CASE-PATTERN]. Exit 1 when one failed, 77 where hosts cannot be made.
+. "$(dirname "$(realpath "$0")")/remote_common.sh"
+
+# Node $1 sends and receives at $2; by its port of the bridge and its own end.
+rate() {
+  rig_node "$1" tc qdisc replace dev eth0 root tbf rate "$2" burst 64k latency 200ms
+  nsenter -t "$rig_head_pid" -n tc qdisc replace dev "v$1" root tbf rate "$2" burst 64k latency 200ms
+}
+drop() { rig_node "$2" ip route "$1" blackhole "$(rig_address "$3")/32"; }
+culprits() { python3 -c 'import json, sys; print(*sorted(c["kind"] + " " + c["name"] for c in json.load(sys.stdin)["culprits"]), sep="; ")' <"$out"; }
+names() { [ "$(culprits)" = "$1" ] || fail "named: $(culprits); expected: $1"; }
+for i in $(seq $nodes); do rate "$i" 200mbit; done
+all="node[01-0$nodes]:1"
+
+if case_is "nothing is wrong"; then
+  started=$(date +%s%N)
+  run check -H "$all" --level quick --skip doctor
+  is_code 0
+  has_out "verdict: passed"
+  within 60
+  nothing_left
+fi
+
+if case_is "a host with a slow link is named, and nobody else"; then
+  rate 4 20mbit
+  run check -H "$all" --level quick --only pairs --json
+  is_code 1
+  names "host node04"
+  rate 4 200mbit
+fi
+
+if case_is "a path that loses everything is a link, not a host"; then
+  drop add 3 2
+  run check -H "$all" --level quick --only pairs,cluster --json
+  is_code 1
+  names "link node02 - node03"
+  drop del 3 2
+fi
+
+if case_is "a host that is down: named, and the rest is still judged"; then
+  rig_sshd_stop 5
+  run check -H "$all" --level quick --connect-timeout 5 --write-hosts "$rig/lists"
+  is_code 4
+  has_out "node05"
+  grep -q "^node05 " "$rig/lists/bad-hosts.txt" || fail "node05 is not in bad-hosts.txt"
+  ! grep -q "node05" "$rig/lists/good-hosts.txt" || fail "node05 is in good-hosts.txt"
+  grep -q "node01" "$rig/lists/good-hosts.txt" || fail "node01 is not in good-hosts.txt"
+  rig_sshd_start 5
+fi
+
+if case_is "an interface that loses its carrier meanwhile is named, whatever the speed"; then
+  rig_node 4 mount -t sysfs sysfs /sys # of its own network
+  rig_node 4 ip link add extra type veth peer name extra2
+  rig_node 4 ip link set extra up
+  # Until it is deleted.
+  rig_node 4 sh -c 'while ip link set extra2 up; do sleep 0.2; ip link set extra2 down; sleep 0.2; done' 2>/dev/null &
+  flapper=$!
+  run check -H "$all" --level quick --only cluster,counters --json
+  rig_node 4 ip link del extra
+  wait $flapper
+  is_code 1
+  names "nic node04 extra; nic node04 extra2"
+  rig_node 4 umount /sys
+fi
+
+if case_is "counters that do not grow are no fault"; then
+  run check -H "$all" --level quick --only cluster,counters
+  is_code 0
+fi
+
+if case_is "what does not fit the budget is named: 8"; then
+  run check -H "$all" --level standard --budget 12 --only inventory,cluster
+  is_code 8
+  has_out "cluster was not run"
+fi
+
+if case_is "a soak: rounds with their times, a fault in some of them, a signal ends it with its verdict"; then
+  begin check -H "$all" --level quick --only pairs --soak 10m -o "$rig/soak.jsonl" -o "$rig/soak.html"
+  # at_last COMMAND: within 100 s, while the soak goes on.
+  at_last() {
+    for _ in $(seq 500); do
+      if "$@" || ! kill -0 "$launcher" 2>/dev/null; then return; fi
+      sleep 0.2
+    done
+  }
+  at_last grep -q 'round 1,.*passed' "$err"
+  rate 4 20mbit
+  at_last grep -q 'round [0-9]*,.*FAILED' "$err"
+  rate 4 200mbit
+  kill -INT "$launcher"
+  end
+  is_code 1
+  has_out "ended by SIGINT after"
+  has_out "first at 20"
+  tail -n 1 "$rig/soak.jsonl" >"$out"
+  names "host node04"
+  # Of a soak that was killed the rounds are left.
+  head -n -1 "$rig/soak.jsonl" >"$rig/killed.jsonl"
+  run report "$rig/killed.jsonl" --json
+  is_code 1
+  names "host node04"
+  nothing_left
+fi
+
+if case_is "for monitoring"; then
+  run check -H node01:1 --level quick --only inventory --nagios
+  is_code 0
+  grep -q '^COLLCTL OK: ' "$out" || fail "no line for monitoring"
+fi
+
+if case_is "wrong words"; then
+  run check -H node01 --only fairs
+  is_code 2
+  has_err "did you mean pairs"
+fi
+
+[ $failures = 0 ] || { say "$failures failures"; exit 1; }
+say "all passed"

@@ -1,0 +1,124 @@
+#!/bin/bash
+# `collctl status` of running jobs, and --stragglers: a rank that is stopped is named by both, and a job that is asked goes on.
+# Usage: status.sh PATH/collctl. Every case says what it expected; exit 1 when one failed.
+set -u
+. "$(dirname "$0")/local_common.sh"
+trap 'kill $launchers 2>/dev/null; rm -rf "$work"' EXIT
+launchers="" job_out=$work/job_out job_err=$work/job_err
+has_out() { grep -qE -- "$1" "$out" || fail "standard output lacks '$1'"; }  # a pattern
+begin() { "$collctl" "$@" >"$job_out" 2>"$job_err" </dev/null & launcher=$!; launchers="$launchers $launcher"; }
+rank_pid() { # of rank $1, as status says
+  "$collctl" status "$launcher" --json 2>/dev/null | python3 -c '
+import json, sys
+print(next(r["pid"] for r in json.load(sys.stdin)["jobs"][0]["ranks"] if r["rank"] == int(sys.argv[1])))' "$1"
+}
+await_ranks() { # until rank 0 says what it does
+  for _ in $(seq 600); do
+    "$collctl" status "$launcher" --json 2>/dev/null | grep -q '"calls":[1-9]' && return
+    sleep 0.1
+  done
+  fail "the job does not run"
+}
+json() { # a Python expression over the one job `j` of the last answer
+  python3 -c "import json, sys; j = json.load(sys.stdin)['jobs'][0]; print($1)" <"$out" 2>&1
+}
+is_json() { [ "$(json "$1")" = "$2" ] || fail "$1 is $(json "$1"), expected $2"; }
+long=(run -n 4 --op-timeout 120 allreduce -b 1M -e 1M --iters 1000000 --check 0 --algo ring)
+
+case_is "no such job"
+run status 999999
+is_code 3
+has_err "no job"
+run status none
+is_code 2
+
+case_is "a job of four ranks"
+begin "${long[@]}"
+await_ranks
+run status "$launcher" --json
+is_code 0
+is_json 'len(j["ranks"])' 4
+is_json 'j["what"]' allreduce
+is_json 'all(r["doing"]["calls"] > 0 for r in j["ranks"])' True
+is_json '{r["phase"] for r in j["ranks"]}' "{'measure'}"
+before=$(json 'j["ranks"][0]["doing"]["calls"]')
+run status "$launcher"
+is_code 0
+has_out "^job $launcher: allreduce, 4 ranks on 1 host"
+sleep 0.5
+run status "$launcher" --json
+[ "$(json 'j["ranks"][0]["doing"]["calls"]')" -gt "$before" ] || fail "the job does not go on while it is asked"
+socket=$(ls /dev/shm/collctl-$(id -u)/*-"$launcher"-* 2>/dev/null | head -1)
+[ "$(stat -c %a "$socket" 2>/dev/null)" = 600 ] || fail "the socket's mode is $(stat -c %a "$socket" 2>&1)"
+
+case_is "a rank that is stopped is named, with those that wait for it"
+victim=$(rank_pid 2)
+kill -STOP "$victim"
+sleep 1.5
+run status "$launcher" --json
+is_code 0
+is_json 'j["awaited"][0]["rank"]' 2
+is_json 'j["awaited"][0]["waiters"]' '[0, 1, 3]'
+is_json 'j["ranks"][2]["state"]' T
+run status "$launcher"
+has_out "wait [0-9.]+ s for rank 2 .*pid $victim\), which is stopped"
+kill -CONT "$victim"
+sleep 0.5
+run status "$launcher" --json
+is_json 'j["ranks"][2]["state"] in "RS"' True
+
+case_is "several jobs are listed"
+first=$launcher
+begin run -n 2 -- sleep 60
+for _ in $(seq 100); do run status; grep -q "sleep, 2 ranks" "$out" && break; sleep 0.1; done
+is_code 0
+has_out "^ *$first  allreduce, 4 ranks"
+has_out "^ *$launcher  sleep, 2 ranks"
+run status "$launcher"
+is_code 0
+has_out "sleeps \(S\)"
+kill "$launcher" "$first"
+wait "$launcher" "$first" 2>/dev/null
+
+case_is "a launcher that is stopped does not answer: code 6"
+begin "${long[@]}"
+await_ranks
+kill -STOP "$launcher"
+run status "$launcher"
+is_code 6
+has_err "does not answer"
+kill -CONT "$launcher"
+kill "$launcher"
+wait "$launcher" 2>/dev/null
+
+case_is "a job whose time is up says who waits for whom"
+begin run -n 3 --timeout 12 --op-timeout 60 allreduce -b 64K -e 64K --iters 1000000 --check 0 --algo ring
+await_ranks
+victim=$(rank_pid 1)
+kill -STOP "$victim"
+wait "$launcher"
+rc=$?
+cp "$job_err" "$err"
+is_code 6
+grep -qE "wait [0-9.]+ s for rank 1 .*stopped" "$err" || fail "who waits for whom is not said"
+
+case_is "a rank that is stopped now and then is late"
+begin run -n 4 --op-timeout 60 allreduce -b 64K -e 64K --iters 20000 --check 0 --algo ring --stragglers --json
+await_ranks
+victim=$(rank_pid 3)
+while kill -STOP "$victim" 2>/dev/null; do sleep 0.2; kill -CONT "$victim" 2>/dev/null; sleep 0.02; done
+wait "$launcher"
+rc=$?
+cp "$job_out" "$out"
+is_code 0
+late=$(python3 -c 'import json, sys; print(*[(l["kind"], l["rank"]) for l in json.load(sys.stdin)["stragglers"]["late"]])' <"$out" 2>&1)
+[ "$late" = "('rank', 3)" ] || fail "late: $late"
+
+case_is "the table says who was late, and nobody stands out where nobody is"
+run run -n 2 allreduce -b 64K -e 64K --iters 50 --stragglers
+is_code 0
+has_out "^# Late  "
+has_out "^#   rank [01] .*: waited [0-9]+ %"
+
+[ $failures = 0 ] || { say "$failures failures"; exit 1; }
+say "all passed"

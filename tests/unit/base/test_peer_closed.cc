@@ -1,0 +1,107 @@
+// What failed connections say: who was reached, who never answered.
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "base/auth.h"
+#include "base/peer_closed.h"
+#include "tests/catch.h"
+
+using namespace collctl;
+using namespace collctl::base;
+
+namespace {
+
+Address loopback() {
+  Address a;
+  auto* v4 = reinterpret_cast<sockaddr_in*>(&a.storage);
+  v4->sin_family = AF_INET;
+  v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  a.length = sizeof *v4;
+  return a;
+}
+
+// Listens, and lets its queue fill up: the kernel then drops what knocks, as a firewall does.
+struct Full {
+  Full() {
+    auto made = listen_tcp(loopback());
+    REQUIRE(made.ok());
+    listener = std::move(*made);
+    REQUIRE(::listen(listener.get(), 0) == 0);
+    at = *local_address(listener.get());
+    for (int i = 0; i < 4; ++i)
+      if (auto caller = connect_tcp(at, Deadline::after_ms(200), false))
+        callers.push_back(std::move(*caller));
+  }
+  Fd listener;
+  Address at;
+  std::vector<Fd> callers;
+};
+
+}  // namespace
+
+TEST_CASE("a lost connection without a reason is told from one with a reason") {
+  const auto lost = [](const std::string& message) { return Error(ErrorCode::lost, message); };
+  for (const int failure : {ECONNRESET, EPIPE})
+    CHECK(only_says_closed(errno_error(ErrorCode::lost, "rank 3: send", failure)));
+  CHECK(only_says_closed(errno_error(ErrorCode::lost, "rank 3: receive", ECONNRESET)));
+  CHECK(only_says_closed(errno_error(ErrorCode::lost, "send", EPIPE)));
+  CHECK_FALSE(only_says_closed(errno_error(ErrorCode::lost, "receive", EPIPE)));
+  CHECK_FALSE(only_says_closed(errno_error(ErrorCode::lost, "cannot send", EPIPE)));
+  CHECK_FALSE(only_says_closed(lost("the queue pair ran out of retries")));
+  CHECK_FALSE(only_says_closed(errno_error(ErrorCode::deadline, "send", EPIPE)));
+}
+
+TEST_CASE("who never answers is told from who refuses and who does not finish") {
+  const Full full;
+  const Secret secret{};
+  const auto silent = auth_connect(full.at, secret, {}, Deadline::after_ms(300));
+  REQUIRE_FALSE(silent.ok());
+  CAPTURE(silent.error().chain());
+  CHECK(never_answered(silent.error()));
+  const auto again = connect_tcp(full.at, Deadline::after_ms(300), false);
+  REQUIRE_FALSE(again.ok());
+  CHECK(never_answered(again.error()));
+
+  auto stopped = listen_tcp(loopback());  // as of a process that is stopped
+  REQUIRE(stopped.ok());
+  const auto unfinished =
+      auth_connect(*local_address(stopped->get()), secret, {}, Deadline::after_ms(300));
+  REQUIRE_FALSE(unfinished.ok());
+  CHECK_FALSE(never_answered(unfinished.error()));
+
+  const Address gone = *local_address(stopped->get());
+  stopped->reset();
+  const auto refused = auth_connect(gone, secret, {}, Deadline::after_ms(300));
+  REQUIRE_FALSE(refused.ok());
+  CHECK_FALSE(never_answered(refused.error()));
+
+  for (const int number : {ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, EINVAL, EPERM})
+    CHECK(never_answered(errno_error(ErrorCode::lost, "connect 10.0.0.1:1", number)));
+  CHECK_FALSE(never_answered(errno_error(ErrorCode::lost, "connect 10.0.0.1:1", ECONNREFUSED)));
+  CHECK_FALSE(never_answered(errno_error(ErrorCode::lost, "receive", ETIMEDOUT)));
+}
+
+TEST_CASE("a connection that did not come about names both ends") {
+  const Error e = cannot_connect("rank 7 (host a)", "rank 8 (host b)", "b",
+                                 Error(ErrorCode::deadline, "10.0.0.8:42: no connection"));
+  CHECK(e.code == ErrorCode::deadline);
+  CHECK(e.host == "b");
+  CHECK(e.message ==
+        "rank 7 (host a) cannot connect to rank 8 (host b): 10.0.0.8:42: no connection");
+  CHECK(e.hint.find("collctl doctor") != std::string::npos);
+  CHECK(says_cannot_connect(e));
+  CHECK_FALSE(says_cannot_connect(Error(ErrorCode::deadline, "rank 0 waits for rank 15")));
+}
+
+TEST_CASE("attempts to connect end a little before what they are part of") {
+  for (const double seconds : {0.1, 1.0, 10.0, 60.0}) {
+    const Deadline whole = Deadline::after_seconds(seconds);
+    const double before = double(whole.at() - connect_deadline(whole).at()) / 1e9;
+    CAPTURE(seconds, before);
+    CHECK(before > 0);
+    CHECK(before <= std::min(seconds / 8, 1.5));
+  }
+  const Deadline passed = Deadline::after_seconds(-1);
+  CHECK(connect_deadline(passed).at() == passed.at());
+}

@@ -1,0 +1,135 @@
+// Counters of GPUs by a stand-in NVML, and what their growth during a check is held for.
+#include "cmd/check/counters.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "tests/catch.h"
+#include "tests/fake_drivers/nvml_control.h"
+
+using namespace collctl;
+using namespace collctl::cmd;
+using base::CounterOf;
+using base::DeviceCounters;
+
+namespace {
+
+class Gpus {
+ public:
+  explicit Gpus(const char* world) { ::setenv("FAKE_NVML", world, 1); }
+  ~Gpus() { ::unsetenv("FAKE_NVML"); }
+};
+
+DeviceCounters gpus_now() {
+  DeviceCounters read;
+  base::read_gpu_counters(read);
+  return read;
+}
+
+const Finding* find(const std::vector<Finding>& all, const std::string& name) {
+  const auto at = std::find_if(all.begin(), all.end(),
+                               [&](const Finding& finding) { return finding.name == name; });
+  return at == all.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+TEST_CASE("What grew on GPUs is a finding with the GPU's name", "[check][counters]") {
+  const Gpus gpus("2:80:4:switch");
+  fake_nvml::set_counter(1, "ecc_uncorrected", 5);  // years old
+  const DeviceCounters before = gpus_now();
+  CHECK(before.looked_at == 2 * (2 + 4 + 4 * 4 + 1 + 4));
+  CHECK(find(counter_findings("node03", before, gpus_now()), "counters/ecc_uncorrected") ==
+        nullptr);
+
+  fake_nvml::set_counter(1, "ecc_uncorrected", 7);
+  fake_nvml::set_counter(0, "nvlink 3 replay", 11);
+  fake_nvml::set_counter(0, "pcie_replays", 2);
+  fake_nvml::set_counter(1, "throttled_thermal_ns", 250'000'000);
+  fake_nvml::set_counter(1, "throttled_power_ns", 999);  // below what is told
+  const auto found = counter_findings("node03", before, gpus_now());
+  const Finding* ecc = find(found, "counters/ecc_uncorrected");
+  REQUIRE(ecc != nullptr);
+  CHECK(ecc->status == FindingStatus::fail);
+  CHECK(ecc->at.kind == SubjectKind::gpu);
+  CHECK(ecc->at.host == "node03");
+  CHECK(ecc->at.device == "0000:11:00.0");
+  CHECK(ecc->measured == "2");
+  CHECK_FALSE(ecc->remedy.empty());
+  const Finding* link = find(found, "counters/nvlink_replay 3");
+  REQUIRE(link != nullptr);
+  CHECK(link->at.device == "0000:10:00.0");
+  CHECK(link->status == FindingStatus::fail);
+  const Finding* heat = find(found, "counters/throttled_thermal_ns");
+  REQUIRE(heat != nullptr);
+  CHECK(heat->message.find("250 ms") != std::string::npos);
+  const Finding* pcie = find(found, "counters/pcie_replays");
+  REQUIRE(pcie != nullptr);
+  CHECK(pcie->status == FindingStatus::warn);
+  CHECK(find(found, "counters/throttled_power_ns") == nullptr);
+  CHECK(find(found, "counters/read") != nullptr);
+  for (const char* name : {"nvlink 3 replay", "pcie_replays"}) fake_nvml::set_counter(0, name, 0);
+  for (const char* name : {"ecc_uncorrected", "throttled_thermal_ns", "throttled_power_ns"})
+    fake_nvml::set_counter(1, name, 0);
+}
+
+TEST_CASE("GPUs that do not count by NVLink count all together", "[check][counters]") {
+  const Gpus gpus("1:90:18:switch");
+  const DeviceCounters before = gpus_now();
+  fake_nvml::set_counter(0, "nvlinks crc_flit", uint64_t{1} << 40);
+  const auto found = counter_findings("a", before, gpus_now());
+  const Finding* crc = find(found, "counters/nvlink_crc_flit");
+  REQUIRE(crc != nullptr);
+  CHECK(crc->measured == "1099511627776");
+  CHECK(crc->status == FindingStatus::warn);
+  fake_nvml::set_counter(0, "nvlinks crc_flit", 0);
+}
+
+TEST_CASE("Ports, interfaces, PCI devices, retransmissions", "[check][counters]") {
+  DeviceCounters before, after;
+  const auto count = [&](CounterOf kind, const char* device, const char* name, uint64_t was,
+                         uint64_t is) {
+    if (was > 0) before.counters.push_back({kind, device, name, was});
+    after.counters.push_back({kind, device, name, is});
+  };
+  count(CounterOf::nic, "mlx5_2 port 1", "symbol_error", 10, 14);
+  count(CounterOf::nic, "mlx5_2 port 1", "out_of_sequence", 0, 3);
+  count(CounterOf::nic, "eth0", "rx_crc_errors", 0, 1);
+  count(CounterOf::nic, "eth1", "rx_dropped", 50, 90);  // 40: nothing to tell
+  count(CounterOf::nic, "eth2", "tx_errors", 100, 4);   // the driver was loaded again
+  count(CounterOf::pci, "0000:3b:00.0", "aer_correctable BadTLP", 1, 2);
+  count(CounterOf::pci, "0000:3b:00.0", "aer_nonfatal Timeout", 0, 2);
+  count(CounterOf::host, "tcp", "OutSegs", 1000, 11000);
+  count(CounterOf::host, "tcp", "RetransSegs", 5, 505);
+  const auto found = counter_findings("n1", before, after);
+  const auto status = [&](const char* name) {
+    const Finding* finding = find(found, name);
+    return finding == nullptr ? FindingStatus::pass : finding->status;
+  };
+  CHECK(status("counters/symbol_error") == FindingStatus::fail);
+  CHECK(find(found, "counters/symbol_error")->at.device == "mlx5_2 port 1");
+  CHECK(status("counters/out_of_sequence") == FindingStatus::warn);
+  CHECK(status("counters/rx_crc_errors") == FindingStatus::fail);
+  CHECK(find(found, "counters/rx_dropped") == nullptr);
+  CHECK(find(found, "counters/tx_errors") == nullptr);
+  CHECK(status("counters/aer_correctable BadTLP") == FindingStatus::warn);
+  CHECK(status("counters/aer_nonfatal Timeout") == FindingStatus::fail);
+  REQUIRE(find(found, "counters/RetransSegs") != nullptr);
+  CHECK(find(found, "counters/RetransSegs")->measured == "5");
+  CHECK(found.size() == 7);
+
+  // One in two hundred segments: a network that is used.
+  after.counters.back().value = 55;
+  CHECK(find(counter_findings("n1", before, after), "counters/RetransSegs") == nullptr);
+}
+
+TEST_CASE("The agent's answer and its argument", "[check][counters]") {
+  const auto answer = counters_answer("");
+  REQUIRE(answer.ok());
+  const auto read = record_of<DeviceCounters>(*answer);
+  REQUIRE(read.ok());
+  CHECK(read->looked_at > 0);
+  CHECK_FALSE(counters_answer("12x").ok());
+}

@@ -1,0 +1,177 @@
+// What a check says of what its suites found: tables, JSON, the line for monitoring.
+#include <nlohmann/json.hpp>
+
+#include "base/format.h"
+#include "cmd/check/check.h"
+#include "tests/catch.h"
+
+using namespace collctl;
+using namespace collctl::cmd;
+
+namespace {
+
+CheckReport three_hosts() {
+  CheckReport report;
+  report.hosts = {"node01", "node02", "node03"};
+  for (const Suite& suite : suites()) report.suites.push_back({&suite, SuiteEnd::done, 1, ""});
+  return report;
+}
+
+Finding of_host(const char* name, const char* host) {
+  Finding finding{.name = name};
+  finding.at.kind = SubjectKind::host;
+  finding.at.host = host;
+  return finding;
+}
+
+}  // namespace
+
+TEST_CASE("a check with nothing to say passes", "[check]") {
+  const CheckReport report = three_hosts();
+  const Verdict verdict(report.findings, std::nullopt);
+  CHECK(verdict.exit_code() == 0);
+  const std::string text = check_text(report, verdict, 80);
+  CHECK(text.find("FAIL") == std::string::npos);
+  CHECK(text.find("verdict: passed\n") != std::string::npos);
+  CHECK(nagios_line(report, verdict).rfind("COLLCTL OK: 3 hosts of 3 fit | ", 0) == 0);
+}
+
+TEST_CASE("a host that failed is left out of what follows, and named with its remedy", "[check]") {
+  CheckReport report = three_hosts();
+  report.findings.push_back(
+      of_host("node/allreduce", "node02")
+          .fail(ErrorCode::bad_data, "node02: 3 wrong elements", "replace it"));
+  report.out["node02"] = "node";
+  report.culprits.push_back({SubjectKind::host, "node02", 1, "1 of 1 runs wrong", false});
+  const Verdict verdict(report.findings, std::nullopt);
+  CHECK(verdict.exit_code() == 7);
+  const std::string text = check_text(report, verdict, 200);
+  const size_t row = text.find("node02 ");
+  REQUIRE(row != std::string::npos);
+  const std::string line = text.substr(row, text.find('\n', row) - row);
+  CHECK(line.find("FAIL") != std::string::npos);
+  CHECK(line.find("left out") != std::string::npos);
+  CHECK(text.find("at fault:\n  host node02: 1 of 1 runs wrong") != std::string::npos);
+  CHECK(text.find("-> replace it") != std::string::npos);
+  CHECK(text.find("verdict: FAILED") != std::string::npos);
+  const auto json = nlohmann::json::parse(check_json(report, verdict));
+  CHECK(json["schema"] == "collctl.check/1");
+  CHECK(json["hosts"][1]["failed"] == "node");
+  CHECK(json["hosts"][0]["failed"].is_null());
+  CHECK(json["culprits"][0]["name"] == "node02");
+  CHECK(json["verdict"]["ok"] == false);
+  CHECK(nagios_line(report, verdict).rfind("COLLCTL CRITICAL: at fault: host node02 | ", 0) == 0);
+}
+
+TEST_CASE("what was not tested is code 8, and a warning to monitoring", "[check]") {
+  CheckReport report = three_hosts();
+  report.findings.push_back(Finding{.name = "cluster"}.leave_out("cluster was not run: no time"));
+  report.suites.back().end = SuiteEnd::no_time;
+  const Verdict verdict(report.findings, std::nullopt);
+  CHECK(verdict.exit_code() == 8);
+  CHECK(check_text(report, verdict, 80).find("cluster was not run: no time") != std::string::npos);
+  CHECK(check_text(report, verdict, 80).find("verdict: passed\n") == std::string::npos);
+  CHECK(nagios_code(8) == 1);
+  CHECK(nagios_code(0) == 0);
+  for (const int code : {1, 5, 6, 7, 130}) CHECK(nagios_code(code) == 2);
+  for (const int code : {2, 3, 4, 70}) CHECK(nagios_code(code) == 3);
+}
+
+TEST_CASE("the list of suites: what cannot run with so few hosts costs nothing", "[check]") {
+  const std::string one = suites_text(1, CheckLevel::quick);
+  CHECK(one.find("pairs            -") != std::string::npos);
+  CHECK(suites_text(16, CheckLevel::quick).find("pairs            -") == std::string::npos);
+  for (const Suite& suite : suites()) CHECK(one.find(suite.summary) != std::string::npos);
+}
+
+TEST_CASE("a line for Slurm: each bad host once, quoted, and never more than one node", "[check]") {
+  CheckReport report = three_hosts();
+  const auto culprit = [&](SubjectKind kind, const std::string& name) {
+    report.culprits.push_back({kind, name, 1, "it's bad; rm -rf /", false});
+  };
+  culprit(SubjectKind::host, "node02");
+  culprit(SubjectKind::nic, "node02 eth0");
+  culprit(SubjectKind::link, "node01 - node03");
+  for (const char* name : {"node[01-99]", "a,b", "$(reboot)", "-x", ""})
+    culprit(SubjectKind::host, name);
+  CHECK(drain_lines(report) ==
+        "scontrol update nodename=node02 state=drain reason='collctl check: host node02: it'\\''s "
+        "bad; rm -rf /'\n");
+}
+
+TEST_CASE("a check as JSON and back", "[check]") {
+  CheckReport report = three_hosts();
+  report.findings.push_back(
+      of_host("node/allreduce", "node02").fail(ErrorCode::bad_data, "3 wrong", "replace it"));
+  report.out["node02"] = "node";
+  report.paths = {{"node01 e", "node02 e"}, {{-1, 1.5}, {0, -1}}};
+  report.suites.back() = {&suites().back(), SuiteEnd::no_time, 0, "no time"};
+  const Verdict verdict(report.findings, std::nullopt);
+  const auto judged = read_judgement(check_json(report, verdict));
+  REQUIRE(judged);
+  const auto back = read_check(*judged);
+  INFO((back ? "" : back.error().chain()));
+  REQUIRE(back);
+  CHECK(check_json(*back, judged->verdict) == check_json(report, verdict));
+  CHECK(check_text(*back, judged->verdict, 100) == check_text(report, verdict, 100));
+  const Document document = check_document(report, verdict, "<svg>machine</svg>");
+  CHECK(document.hosts.rows.size() == 3);
+  CHECK(document_as(Format::html, document).find("<svg>machine</svg>") != std::string::npos);
+}
+
+TEST_CASE("rounds of a soak as one report", "[check]") {
+  SoakTotal total(120);
+  const auto round = [&](int number, int seconds, double GBps, bool fails) {
+    CheckReport report = three_hosts();
+    report.round = number;
+    report.began = utc_text(1'800'000'000 + seconds);
+    report.seconds = 5;
+    for (const char* host : {"node01", "node02"}) {
+      Finding finding = of_host("node/allreduce", host);
+      finding.measured = format("{:g}", GBps);
+      finding.unit = "GB/s";
+      if (fails && std::string(host) == "node02") {
+        finding.fail(ErrorCode::failed, "node02 is slow");
+        report.culprits.push_back({SubjectKind::host, "node02", 1, "slow", false});
+        report.out["node02"] = "node";
+      }
+      report.findings.push_back(finding);
+    }
+    return report;
+  };
+  total.add(round(1, 0, 10, false));
+  total.add(round(2, 4, 8, true));
+  total.add(round(3, 30, 9, false));
+  total.add(round(4, 36, 9, true));
+  CheckReport broken = round(5, 40, 9, false);
+  broken.suites.back().end = SuiteEnd::broke;
+  broken.findings.push_back(Finding{.name = suites().back().name}.leave_out("ended by a signal"));
+  total.add(broken);
+  const CheckReport whole = total.report("ended by SIGINT");
+  REQUIRE(whole.soak);
+  CHECK(whole.soak->rounds == 5);
+  CHECK(whole.soak->failed == 2);
+  CHECK(whole.soak->seconds == 45);
+  REQUIRE(whole.soak->intervals.size() == 3);  // of ten seconds: 0, 30, 40
+  CHECK(whole.soak->intervals[0].rounds == 2);
+  CHECK(whole.soak->intervals[0].lowest[0].measured == "8");
+  CHECK(whole.soak->intervals[1].lowest[0].measured == "9");
+  const Verdict verdict(whole.findings, std::nullopt);
+  CHECK(verdict.exit_code() == 1);
+  const std::string text = check_text(whole, verdict, 100);
+  CHECK(text.find("in 2 of 5 rounds, first at 2027-01-15T08:00:04Z: node02 is slow") !=
+        std::string::npos);
+  CHECK(text.find("ended by SIGINT after 45 s of 2 min") != std::string::npos);
+  // What the last round could not finish is not held against anybody.
+  CHECK(text.find("ended by a signal") == std::string::npos);
+  CHECK(whole.culprits[0].evidence == "in 2 of 5 rounds: slow");
+  // Nothing failed until the signal: 8.
+  SoakTotal quiet(120);
+  quiet.add(round(1, 0, 10, false));
+  CHECK(Verdict(quiet.report("ended by SIGTERM").findings, std::nullopt).exit_code() == 8);
+  CHECK(Verdict(quiet.report("").findings, std::nullopt).exit_code() == 0);
+  const auto judged = read_judgement(check_json(whole, verdict));
+  REQUIRE(judged);
+  REQUIRE(read_check(*judged));
+  CHECK(check_json(*read_check(*judged), judged->verdict) == check_json(whole, verdict));
+}

@@ -1,0 +1,46 @@
+// Ranks as threads of one process: a rank that cannot start ends the others at once, with its own
+// reason, long before their time to start is up.
+#include "cmd/job/job.h"
+#include "cmd/measure/rank.h"
+#include "tests/unit/cmd/measure/bench_ranks.h"
+
+using namespace collctl;
+using namespace collctl::cmd;
+using namespace collctl::cmd::testing;
+
+namespace {
+
+constexpr double kStartSeconds = 40;
+const char* const kReason = "this rank has no adapter";
+
+Status start_or_fail(const TaskContext& context) {
+  if (context.rank == 1) return Error(ErrorCode::unavailable, kReason, "give it one");
+  return with_communicator(context, comm_options(context.spec.settings, context.sink), nullptr,
+                           [](runtime::Communicator&) -> Status { return {}; });
+}
+
+const RankTask kOneFails{.name = "one fails", .run = start_or_fail};
+
+}  // namespace
+
+TEST_CASE("a thread rank that fails while the others start", "[threads]") {
+  LaunchOptions options;
+  options.ranks = 4;
+  options.rank_mode = "thread";
+  options.start_timeout_s = kStartSeconds;
+  TaskSpec spec{.task = &kOneFails, .settings = {}, .options = "{}"};
+  spec.settings.start_timeout_s = kStartSeconds;
+  RecordSink sink;
+  const JobOutcome outcome = run_task_job(options, spec, sink);
+  REQUIRE(outcome.error);
+  CHECK(outcome.error->code == ErrorCode::unavailable);
+  CHECK(outcome.error->message == kReason);
+  CHECK(outcome.error->rank == 1);
+  CHECK(outcome.seconds < kStartSeconds / 4);
+  REQUIRE(outcome.ranks.size() == 4);
+  // And what the others say of it is that, not a connection that broke.
+  for (const RankEnd& end : outcome.ranks) {
+    REQUIRE(end.error);
+    CHECK(end.error->code == ErrorCode::unavailable);
+  }
+}

@@ -1,0 +1,146 @@
+// What `plan` says of network devices against what the links of a job get: for every topology file
+// with a network, by the JSON alone on one side, and by the ranks' own shapes on the other.
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/format.h"
+#include "cmd/plan/plan.h"
+#include "runtime/links/edges.h"
+#include "tests/catch.h"
+#include "tests/unit/runtime/gpu_job.h"
+
+using namespace collctl;
+using namespace collctl::cmd;
+using nlohmann::json;
+
+namespace {
+
+std::vector<std::string> files() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(data_path("")))
+    if (entry.path().extension() == ".xml") names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<JobPlan> plan_of(const std::string& file, int nodes) {
+  COLL_ASSIGN(auto view, view_of(machine_of(file), file, {}));
+  PlanSpec spec;
+  spec.nodes = nodes;
+  spec.sizes = {1 << 20};
+  return make_job_plan(std::move(view), std::move(spec));
+}
+
+// One job: what its ranks connect, held against the plan's JSON.
+class Compared {
+ public:
+  Compared(const JobPlan& plan, const GpuJob& job) : plan_(plan), shapes_(job.shapes()) {
+    const json all = json::parse(plan_json(plan));
+    for (const json& nic : all["cluster"]["nics"])
+      planned_[{nic["channel"].get<int>(), nic["node"].get<int>()}] = nic;
+    check();
+  }
+  std::set<std::string> ring, tree, pairs;  // devices of node 0 in use
+
+ private:
+  // The name of a device by its number in the file.
+  std::string name(int node, const json& dev) const {
+    if (dev.get<int>() < 0) return "";
+    const topology::Graph& graph = plan_.part(node).graph;
+    for (const int net : graph.nets)
+      if (graph.nodes[size_t(net)].dev == dev.get<int>()) return graph.nodes[size_t(net)].name;
+    return "not in the graph";
+  }
+  std::string used(int rank, const runtime::Edge& edge) const {
+    return nic_of(rank, edge, shapes_[size_t(rank)]).name;
+  }
+  int node_of(int rank) const { return plan_.cluster.node_of(rank); }
+
+  void check() {
+    const topology::Cluster& cluster = plan_.cluster;
+    REQUIRE(int(shapes_.size()) == cluster.ranks());
+    REQUIRE(int(shapes_[0].channels.size()) == cluster.channels());
+    for (int c = 0; c < cluster.channels(); ++c) {
+      const auto& order = shapes_[0].channels[size_t(c)].ring;
+      for (size_t i = 0; i < order.size(); ++i)
+        check_ring(c, order[i], order[(i + 1) % order.size()]);
+      for (int rank = 0; rank < cluster.ranks(); ++rank) check_tree(c, rank);
+    }
+    for (int from = 0; from < cluster.ranks() && node_of(from) == 0; ++from)
+      for (int c = 0; c < shapes_[0].pair_channels; ++c) {
+        const int far = cluster.channels();  // no ring's and no tree's
+        pairs.insert(used(from, {far + c, from, cluster.ranks() - 1}));
+      }
+  }
+  void check_ring(int c, int from, int to) {
+    if (node_of(from) == node_of(to)) return;
+    INFO("ring " << c << ": " << from << " -> " << to);
+    const std::string out = name(node_of(from), planned_.at({c, node_of(from)})["ring_out"]);
+    CHECK(used(from, {c, from, to}) == out);
+    CHECK(used(to, {c, from, to}) == name(node_of(to), planned_.at({c, node_of(to)})["ring_in"]));
+    if (node_of(from) == 0) ring.insert(out);
+    ++crossings_;
+  }
+  void check_tree(int c, int rank) {
+    const kernels::TreeLinks& links = shapes_[size_t(rank)].channels[size_t(c)].tree;
+    const int node = node_of(rank);
+    const json& planned = planned_.at({c, node});
+    const auto& order = shapes_[size_t(rank)].channels[size_t(c)].ring;
+    const auto is_ring_edge = [&](int a, int b) {
+      for (size_t i = 0; i < order.size(); ++i)
+        if (order[i] == a && order[(i + 1) % order.size()] == b) return true;
+      return false;
+    };
+    if (links.up >= 0 && node_of(links.up) != node && !is_ring_edge(rank, links.up)) {
+      const std::string device = used(rank, {c, rank, links.up});
+      INFO("tree " << c << ": " << rank << " up to " << links.up);
+      CHECK(device == name(node, planned["tree_up"]));
+      if (node == 0) tree.insert(device);
+    }
+    for (const int child : links.down) {
+      if (child < 0 || node_of(child) == node || is_ring_edge(rank, child)) continue;
+      INFO("tree " << c << ": " << rank << " down to " << child);
+      const std::string device = used(rank, {c, rank, child});
+      const std::set<std::string> either{name(node, planned["tree_down_lower"]),
+                                         name(node, planned["tree_down_upper"])};
+      CHECK(either.contains(device));
+      if (node == 0) tree.insert(device);
+    }
+  }
+
+  const JobPlan& plan_;
+  std::vector<runtime::CommShape> shapes_;
+  std::map<std::pair<int, int>, json> planned_;
+  int crossings_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("the network devices of a job's links are those that its plan shows", "[plan][nics]") {
+  int compared = 0;
+  for (const std::string& file : files())
+    for (const int nodes : {2, 3, 4, 16}) {
+      const auto plan = plan_of(file, nodes);
+      if (!plan || plan->cluster.nodes() != nodes) continue;  // no network, or parts of a machine
+      INFO(file << ", " << nodes << " nodes");
+      GpuJob job = gpu_job(plan->cluster.ranks(), file);
+      // Ranks as the plan counts them, and paths as they are when the NICs reach the GPUs' memory.
+      job.gdr = true;
+      const Compared found(*plan, job);
+      CHECK_FALSE(found.ring.contains(""));
+      CHECK_FALSE(found.pairs.contains(""));
+      ++compared;
+    }
+  CHECK(compared >= 20);
+}
+
+TEST_CASE("messages use all network devices that are near some GPU", "[plan][nics]") {
+  // 8 GPUs with two of 16 devices each.
+  const auto plan = plan_of(kH100, 2);
+  REQUIRE(plan.ok());
+  GpuJob job = gpu_job(16);
+  job.gdr = true;
+  CHECK(Compared(*plan, job).pairs.size() == 16);
+}

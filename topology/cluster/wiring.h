@@ -1,0 +1,23 @@
+// Which network device each link of one rank uses on that rank's node: what `plan` shows and what a
+// run connects are both this. Pure; threads: values.
+#pragma once
+#include <vector>
+
+#include "topology/cluster/cluster.h"
+
+namespace collctl::topology {
+
+// Devices are indexes of ClusterNode::nets; -1: that link stays inside the node, or is not there.
+struct RankWiring {
+  struct Channel {
+    int ring_in = -1, ring_out = -1;                // from the rank before in the ring; to the next
+    int tree_up = -1, tree_down[3] = {-1, -1, -1};  // as TreePlace has them
+  };
+  std::vector<Channel> channels;
+  // For what no ring or tree carries (messages, all-to-all, one-sided operations): the devices
+  // nearest to this rank's GPU, all as good as each other. Channels and peers take them in turn.
+  std::vector<int> near;
+};
+RankWiring wiring_of(const Cluster& cluster, int rank);
+
+}  // namespace collctl::topology
