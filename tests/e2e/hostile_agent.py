@@ -9,11 +9,14 @@ deaf       says its ranks have started, and hears nothing more
 stubborn   the same, but says how they are when asked, and ignores the order to end them
 """
 import os
+import pathlib
+import re
 import struct
 import sys
 import time
 
-VERSION = 4
+HEADER = pathlib.Path(__file__).resolve().parents[2] / "launcher/remote/agent_protocol.h"
+VERSION = int(re.search(r"kAgentVersion = (\d+)", HEADER.read_text()).group(1))
 HELLO, STARTED, FRAME, STATES, ALIVE, REFUSED = 32, 33, 34, 37, 38, 39
 START, LOOK = 1, 7
 mode = sys.argv[1]
