@@ -38,8 +38,8 @@ BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, B
       communicator_(communicator),
       sink_(sink),
       timeout_s_(op_timeout(spec)),
-      stream_(communicator),
       windows_(communicator),
+      stream_(communicator),
       cost_watch_(own_cost) {
   if (const auto device = communicator.device()) clocks_.emplace(device->facts().bus_id);
   if (spec.stragglers) waits_.emplace(communicator);

@@ -67,12 +67,13 @@ class BenchRun {
   runtime::Communicator& communicator_;
   BenchSink& sink_;
   double timeout_s_;
-  runtime::Stream stream_;
-  std::optional<StreamBarrier> barrier_;
   std::vector<Combination> combinations_;
   std::shared_ptr<DeviceBlocks> blocks_;  // GPU ranks
   GuardedBuffer input_, output_;
   BenchWindows windows_;            // with --window: of the two
+  // Behind what its kernels use: it goes first, and waits for them.
+  runtime::Stream stream_;
+  std::optional<StreamBarrier> barrier_;
   std::unique_ptr<Versus> versus_;  // null: nothing to compare with
   CostWatch* cost_watch_;
   std::optional<StartCost> own_cost_;
