@@ -88,7 +88,8 @@ Status fill_doctor(Saved& saved, const SavedStyle&) {
 Status fill_check(Saved& saved, const SavedStyle& style) {
   COLL_ASSIGN(const CheckReport report, read_check(saved.judged));
   const std::string json = saved.document.json;
-  saved.document = check_document(report, saved.judged.verdict);
+  COLL_ASSIGN(const std::string picture, machine_picture(report));
+  saved.document = check_document(report, saved.judged.verdict, picture);
   saved.document.json = json;
   saved.text = check_text(report, saved.judged.verdict, int(width_of(style)));
   return {};

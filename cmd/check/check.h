@@ -53,7 +53,7 @@ struct CheckRun {
   std::vector<Culprit> culprits;
   std::vector<BenchReport> measured;  // what collectives have measured, for --save-baseline
   PathMatrix paths;                   // between NICs
-  std::string machine_svg;            // of the machine that most hosts have
+  std::string machine;                // that most hosts have, as a topology file
   std::optional<Error> interrupted;   // by a signal: nothing more is begun
 
   std::vector<std::string> fit() const;  // hosts that are still in
@@ -115,8 +115,9 @@ struct CheckReport {
   std::vector<Culprit> culprits;
   double seconds = 0;
   PathMatrix paths = {};
-  int round = 0;           // of a soak, from 1
-  std::string began = {};  // that round
+  std::string machine = {};  // that most hosts have, as a topology file; empty: not known
+  int round = 0;             // of a soak, from 1
+  std::string began = {};    // that round
   std::optional<Soak> soak = {};
 };
 
@@ -157,7 +158,10 @@ std::string check_text(const CheckReport& report, const Verdict& verdict, int wi
 std::string check_json(const CheckReport& report, const Verdict& verdict);
 // And back. Suites that this version does not have are left out.
 Result<CheckReport> read_check(const Judgement& judged);
-// With the pictures and the table of hosts. `machine_svg`: of the machine that most hosts have.
+// The machine that most hosts have, as a picture; empty where it is not known. Error usage: it is
+// no topology.
+Result<std::string> machine_picture(const CheckReport& report);
+// With the pictures and the table of hosts. `machine_svg`: as machine_picture() makes it.
 Document check_document(const CheckReport& report, const Verdict& verdict,
                         const std::string& machine_svg = "");
 // A line for each culprit that is a host or on one: scontrol update nodename=... state=drain.

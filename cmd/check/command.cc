@@ -119,8 +119,12 @@ void say_what_was_not_judged(CheckRun& run, const std::vector<SuiteResult>& resu
       return result.suite->name == name && result.end == SuiteEnd::done;
     });
   };
-  if (!run.options.expect.values.empty() && !ran("doctor"))
+  const Expectation& expect = run.options.expect;
+  if (expects(expect, ExpectKind::fact) && !ran("doctor"))
     add("doctor/expect", "what --expect asks for was not looked at: the suite doctor did not run");
+  if (expects(expect, ExpectKind::floor) && !ran("node"))
+    add("node/expect",
+        "the speeds that --expect asks for were not measured: the suite node did not run");
   const Limits& limits = run.options.limits;
   if ((limits.min_efficiency || limits.thresholds || limits.baseline) && run.measured.empty())
     add("node/limits", "no collective was measured that limits could be held against");
@@ -206,6 +210,7 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
   report.findings = run.findings;
   report.culprits = run.culprits;
   report.paths = run.paths;
+  report.machine = run.machine;
   report.seconds = elapsed();
   return report;
 }
@@ -238,6 +243,7 @@ class SoakRun {
     CheckReport report =
         total.report(stopped ? format("ended by {}", signal_name(stopped->signal)) : "");
     report.paths = run_.paths;  // of the last round
+    report.machine = run_.machine;
     append(check_json(report, Verdict(report.findings, std::nullopt)));
     return report;
   }
@@ -337,8 +343,10 @@ Result<int> checked(const ParsedLine& line, Console& console) {
   for (const OutputFile& file : output.files)
     if (run.options.soak_s == 0 || file.format != Format::jsonl) files.push_back(file);
   Status written = soak.take_status();
-  if (written.ok())
-    written = write_documents(files, check_document(report, verdict, run.machine_svg));
+  if (written.ok()) {
+    COLL_ASSIGN(const std::string picture, machine_picture(report));
+    written = write_documents(files, check_document(report, verdict, picture));
+  }
   if (written.ok() && !output.save_baseline.empty()) {
     std::vector<const BenchReport*> reports;
     for (const BenchReport& each : run.measured) reports.push_back(&each);

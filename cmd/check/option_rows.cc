@@ -48,7 +48,9 @@ void add_check_options(std::vector<Option>& t) {
        .help = "what every host must have (gpus=8 rdma=8 driver=...)",
        .more = "Words KEY=VALUE: gpus, rdma (ports that are active), cpus and memory (at least), "
                "driver and firmware (a * at the end stands for anything), mtu, speed (Gb/s, at "
-               "least). [MODEL] begins what only hosts with such a GPU must have, whose name has "
+               "least). Least GB/s that check's suite node measures: copy (in the host's memory), "
+               "gpu_copy, to_gpu, from_gpu. [MODEL] begins what only hosts with such a GPU must "
+               "have, whose name has "
                "that word in it; # begins a comment."});
   add({.name = "soak",
        .kind = ValueKind::text,

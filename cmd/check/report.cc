@@ -12,6 +12,8 @@
 #include "cmd/text/sizes.h"
 #include "cmd/text/table.h"
 #include "cmd/topo/parts.h"
+#include "cmd/topo/picture.h"
+#include "topology/xml/xml.h"
 
 namespace collctl::cmd {
 
@@ -41,7 +43,8 @@ const char* level_word(CheckLevel level) {
   return kCheckLevels[size_t(level)];
 }
 
-constexpr size_t kMostRows = 64;  // of good hosts; bad ones are all shown
+constexpr size_t kMostMachine = size_t(1) << 20;  // bytes of a topology file
+constexpr size_t kMostRows = 64;                  // of good hosts; bad ones are all shown
 
 bool of_suite(const Finding& finding, const Suite& suite) {
   const std::string name = suite.name;
@@ -219,6 +222,7 @@ std::string check_json(const CheckReport& report, const Verdict& verdict) {
   JsonRecord io(json);
   if (report.soak) io.field("soak", described(*report.soak));
   if (!report.paths.ends.empty()) io.field("paths", described(report.paths));
+  if (!report.machine.empty()) json.field("machine", report.machine);
   write_checks(json, report.findings, report.culprits);
   return judged_json(json, verdict);
 }
@@ -251,10 +255,18 @@ Result<CheckReport> read_check(const Judgement& judged) {
   if (io.has("began", true)) io.field("began", report.began);
   if (io.has("soak", true)) io.field("soak", report.soak.emplace());
   if (io.has("paths", true)) io.field("paths", report.paths);
+  if (io.has("machine", true)) io.field("machine", report.machine, kMostMachine);
   COLL_TRY(io.status());
   report.findings = judged.checks;
   report.culprits = judged.culprits;
   return report;
+}
+
+Result<std::string> machine_picture(const CheckReport& report) {
+  if (report.machine.empty()) return std::string();
+  COLL_ASSIGN(topology::Document file, topology::read_xml(report.machine, "machine"));
+  COLL_ASSIGN(const TopoView view, view_of(std::move(file.system), "machine", {}));
+  return topo_svg(view, nullptr);
 }
 
 Document check_document(const CheckReport& report, const Verdict& verdict,

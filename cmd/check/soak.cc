@@ -78,6 +78,7 @@ CheckReport condensed(const CheckReport& round) {
   CheckReport kept = round;
   kept.findings.clear();
   kept.paths = {};
+  kept.machine.clear();
   std::vector<Finding> worst;
   for (const Finding& finding : round.findings) {
     if (!counts(round, finding)) continue;

@@ -6,7 +6,7 @@
 #include "cmd/doctor/doctor.h"
 #include "cmd/judge/blame.h"
 #include "cmd/topo/hosts.h"
-#include "cmd/topo/picture.h"
+#include "topology/xml/xml.h"
 
 namespace collctl::cmd {
 namespace {
@@ -109,7 +109,7 @@ Status check_inventory(CheckRun& run) {
   if (!groups.empty()) {
     const TopoView& usual = *topologies[size_t(groups[0][0])].view;
     if (!usual.graph.gpus.empty() || !usual.graph.nets.empty())
-      run.machine_svg = topo_svg(usual, nullptr);
+      run.machine = topology::write_xml(usual.system);
   }
   return {};
 }

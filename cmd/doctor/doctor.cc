@@ -23,7 +23,11 @@ Result<int> doctor_command(const ParsedLine& line, Console& console) {
   if (!quiet)
     for (const auto& warning : launch.hosts.warnings) console.note(warning);
   COLL_ASSIGN(const Survey survey, make_survey(launch));
-  const Diagnosis diagnosis = diagnose_hosts(survey, expect);
+  Diagnosis diagnosis = diagnose_hosts(survey, expect);
+  if (expects(expect, ExpectKind::floor))
+    diagnosis.checks.push_back(Finding{.name = "expect"}.leave_out(
+        format("speeds of copies in {} were not measured", expect.file),
+        "collctl check --only node measures them"));
   console.out(line.has("json") ? doctor_json(survey, diagnosis)
                                : doctor_text(survey, diagnosis, line.has("verbose")));
   if (output.files.empty()) return diagnosis.verdict().exit_code();

@@ -58,7 +58,7 @@ std::vector<std::string> found_of(const std::string& key, const HostFacts& facts
 
 struct KeyKind {
   const char* name;
-  enum Kind { count, at_least, bytes, pattern } kind;
+  enum Kind { count, at_least, bytes, pattern, floor } kind;
   const char* expected;  // of the value
   const char* remedy;
 };
@@ -71,6 +71,10 @@ constexpr KeyKind kKeys[] = {
     {"speed", KeyKind::at_least, "a number of Gb/s", "look at cable, transceiver and switch port"},
     {"cpus", KeyKind::at_least, "a number", "look at the affinity, cgroup and BIOS"},
     {"memory", KeyKind::bytes, "a size (512G)", "a module may have failed: dmidecode -t memory"},
+    {"copy", KeyKind::floor, "a number of GB/s", ""},
+    {"gpu_copy", KeyKind::floor, "a number of GB/s", ""},
+    {"to_gpu", KeyKind::floor, "a number of GB/s", ""},
+    {"from_gpu", KeyKind::floor, "a number of GB/s", ""},
 };
 
 const KeyKind* find_key(const std::string& name) {
@@ -113,6 +117,22 @@ std::string shown_value(const KeyKind& key, const std::string& value) {
   if (value.empty()) return "none";
   if (key.kind != KeyKind::bytes) return base::printable(value);
   return format("{:.4g}G", std::strtod(value.c_str(), nullptr) / double(1 << 30));
+}
+
+using InForce = std::map<std::string, const ExpectedValue*>;  // by key
+InForce in_force(const Expectation& expect, const std::vector<std::string>& models, bool floors) {
+  InForce found;
+  const auto of_host = [&](const ExpectedValue& value) {
+    return std::any_of(models.begin(), models.end(), [&](const std::string& model) {
+      return model.find(value.model) != model.npos;
+    });
+  };
+  for (const bool of_models : {false, true})
+    for (const ExpectedValue& value : expect.values)
+      if ((find_key(value.key)->kind == KeyKind::floor) == floors &&
+          value.model.empty() != of_models && (!of_models || of_host(value)))
+        found[value.key] = &value;
+  return found;
 }
 
 void judge_value(const std::string& host, const HostFacts& facts, const std::string& file,
@@ -160,9 +180,10 @@ Result<Expectation> parse_expect(const std::string& file, const std::string& tex
       place = std::min(line.find_first_not_of(" \t\r", place), line.size());
       if (place == line.size()) break;
       const auto wrong = [&](const std::string& what) {
-        return Error(ErrorCode::usage, format("{}:{}:{}: {}", found.file, number, place + 1, what),
-                     "words KEY=VALUE of gpus, rdma, driver, firmware, mtu, speed, cpus, memory; "
-                     "[MODEL] before those of one model of GPU");
+        return Error(
+            ErrorCode::usage, format("{}:{}:{}: {}", found.file, number, place + 1, what),
+            "words KEY=VALUE of gpus, rdma, driver, firmware, mtu, speed, cpus, memory, copy, "
+            "gpu_copy, to_gpu, from_gpu; [MODEL] before those of one model of GPU");
       };
       if (line[place] == '[') {
         const size_t close = line.find(']', place);
@@ -202,16 +223,19 @@ Result<Expectation> interpret_expect(const ParsedLine& line) {
 
 void add_expectations(const std::string& host, const HostFacts& facts, const Expectation& expect,
                       std::vector<Finding>& findings) {
-  std::map<std::string, const ExpectedValue*> in_force;
-  const auto of_host = [&](const ExpectedValue& value) {
-    return std::any_of(facts.nvidia.gpus.begin(), facts.nvidia.gpus.end(),
-                       [&](const std::string& gpu) { return gpu.find(value.model) != gpu.npos; });
-  };
-  for (const bool of_models : {false, true})
-    for (const ExpectedValue& value : expect.values)
-      if (value.model.empty() != of_models && (!of_models || of_host(value)))
-        in_force[value.key] = &value;
-  for (const auto& [key, value] : in_force) judge_value(host, facts, expect.file, *value, findings);
+  for (const auto& [key, value] : in_force(expect, facts.nvidia.gpus, false))
+    judge_value(host, facts, expect.file, *value, findings);
+}
+
+bool expects(const Expectation& expect, ExpectKind kind) {
+  return std::any_of(expect.values.begin(), expect.values.end(), [&](const ExpectedValue& value) {
+    return (find_key(value.key)->kind == KeyKind::floor) == (kind == ExpectKind::floor);
+  });
+}
+
+std::map<std::string, const ExpectedValue*> floors_of(const Expectation& expect,
+                                                      const std::vector<std::string>& models) {
+  return in_force(expect, models, true);
 }
 
 }  // namespace collctl::cmd

@@ -3,9 +3,10 @@
 //
 //   gpus=8 rdma=8 driver=550.54.15 firmware=28.39.* mtu=9000 speed=400 cpus=128 memory=2T
 //   [H100]          # only hosts with a GPU whose name has this in it
-//   gpus=8
+//   gpus=8 to_gpu=45
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -35,5 +36,13 @@ Result<Expectation> interpret_expect(const ParsedLine& line);
 // and what is said of a model all that is said of every host.
 void add_expectations(const std::string& host, const launcher::HostFacts& facts,
                       const Expectation& expect, std::vector<Finding>& findings);
+
+// What takes a measurement, and is no matter of facts: least GB/s of copies in the memory of a host
+// (copy) and a GPU (gpu_copy, read and written), to a GPU and from it (to_gpu, from_gpu).
+enum class ExpectKind : uint8_t { fact, floor };
+bool expects(const Expectation& expect, ExpectKind kind);
+// By key, those in force where GPUs of these models are.
+std::map<std::string, const ExpectedValue*> floors_of(const Expectation& expect,
+                                                      const std::vector<std::string>& models);
 
 }  // namespace collctl::cmd

@@ -99,7 +99,7 @@ Status measure_gpu(int ordinal, MemoryReport& report) {
   for (uint64_t i = 0; i < kLinkBytes; ++i)
     out.data()[i] = uint8_t(i * 37 + i / 4096 + uint64_t(ordinal));
   const auto add = [&](const char* what, double GBps) {
-    report.rows.push_back({device->facts().bus_id, what, GBps, false});
+    report.rows.push_back({device->facts().bus_id, device->facts().name, what, GBps, false});
   };
   COLL_ASSIGN(const double to, copy_rate(stream, first.data(), out.data(), kLinkBytes));
   add("to device", to);
@@ -141,6 +141,7 @@ Command memory_row(uint32_t own) {
 
 static void fields(JsonRecord& io, MemoryRow& row) {
   io.field("device", row.device, 256);
+  if (io.has("model", !row.model.empty())) io.field("model", row.model, 256);
   io.field("what", row.what, 64);
   io.field("GBps", row.GBps, 0, 1e9);
   io.field("wrong", row.wrong);

@@ -12,10 +12,11 @@
 namespace collctl::cmd {
 
 struct MemoryRow {
-  std::string device;  // "host", "0000:4b:00.0"
-  std::string what;    // "copy", "to device", "from device"
-  double GBps = 0;     // a copy: read and written
-  bool wrong = false;  // what arrived is not what was sent
+  std::string device;      // "host", "0000:4b:00.0"
+  std::string model = {};  // of a GPU
+  std::string what;        // "copy", "to device", "from device"
+  double GBps = 0;         // a copy: read and written
+  bool wrong = false;      // what arrived is not what was sent
 };
 struct MemoryReport {
   std::string host;

@@ -105,6 +105,25 @@ if case_is "a soak: rounds with their times, a fault in some of them, a signal e
   nothing_left
 fi
 
+if case_is "floors of what is measured"; then
+  echo "cpus=1 copy=0" >"$rig/floors"
+  run check -H node[01-02]:1 --level quick --only doctor,node --expect "$rig/floors"
+  is_code 0
+  echo "copy=900000 [H100] to_gpu=50" >"$rig/floors"
+  run check -H node01:1 --level quick --only node --expect "$rig/floors" --json
+  is_code 1
+  python3 -c 'import json, sys; assert [c["expected"] for c in json.load(sys.stdin)["checks"] if c["status"] == "fail"] == [900000]' <"$out" || fail "the floor of copies is not what failed"
+  echo "to_gpu=50" >"$rig/floors"
+  run check -H node01:1 --level quick --only node --expect "$rig/floors"
+  is_code 8
+  has_out "no GPU that can be used"
+  run doctor -H node01 --expect "$rig/floors"
+  is_code 8
+  run check -H node01:1 --level quick --only inventory --expect "$rig/floors"
+  is_code 8
+  has_out "the suite node did not run"
+fi
+
 if case_is "for monitoring"; then
   run check -H node01:1 --level quick --only inventory --nagios
   is_code 0

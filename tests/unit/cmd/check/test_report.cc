@@ -4,6 +4,7 @@
 #include "base/format.h"
 #include "cmd/check/check.h"
 #include "tests/catch.h"
+#include "topology/xml/xml.h"
 
 using namespace collctl;
 using namespace collctl::cmd;
@@ -25,6 +26,27 @@ Finding of_host(const char* name, const char* host) {
 }
 
 }  // namespace
+
+TEST_CASE("the machine that most hosts have is kept, and drawn again from what was kept",
+          "[check]") {
+  CheckReport report = three_hosts();
+  CHECK(machine_picture(report)->empty());
+  topology::System system;
+  system.cpus.emplace_back();
+  report.machine = topology::write_xml(system);
+  const Verdict verdict(report.findings, std::nullopt);
+  const auto judged = read_judgement(check_json(report, verdict));
+  REQUIRE(judged.ok());
+  auto kept = read_check(*judged);
+  REQUIRE(kept.ok());
+  CHECK(kept->machine == report.machine);
+  const auto picture = machine_picture(*kept);
+  REQUIRE(picture.ok());
+  CHECK(picture->find("<svg") != std::string::npos);
+  CHECK(condensed(report).machine.empty());
+  kept->machine = "<system><cpu";
+  CHECK(machine_picture(*kept).error().code == ErrorCode::usage);
+}
 
 TEST_CASE("a check with nothing to say passes", "[check]") {
   const CheckReport report = three_hosts();

@@ -64,6 +64,24 @@ TEST_CASE("what is missing fails, though all hosts lack it", "[doctor]") {
   CHECK(diagnose_hosts(healthy(3), *expect).verdict().exit_code() == 1);
 }
 
+TEST_CASE("floors are no matter of facts: they hold where GPUs of their model are", "[doctor]") {
+  const auto read = parse_expect("e", "copy=20 to_gpu=10\n[H100]\nto_gpu=45 gpus=8\n");
+  REQUIRE(read.ok());
+  CHECK(expects(*read, ExpectKind::floor));
+  CHECK(expects(*read, ExpectKind::fact));
+  std::vector<Finding> findings;
+  add_expectations("n1", gpu_host(), *read, findings);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].name == "expect gpus");
+  const auto of_h100 = floors_of(*read, {"NVIDIA H100 80GB HBM3"});
+  REQUIRE(of_h100.size() == 2);
+  CHECK(of_h100.at("copy")->value == "20");
+  CHECK(of_h100.at("to_gpu")->value == "45");
+  CHECK(floors_of(*read, {}).at("to_gpu")->value == "10");
+  CHECK_FALSE(expects(*parse_expect("e", "copy=20"), ExpectKind::fact));
+  CHECK(mistake("copy=fast").find("GB/s") != std::string::npos);
+}
+
 TEST_CASE("one of several devices that differs fails", "[doctor]") {
   HostFacts facts = gpu_host();
   facts.rdma[1].rate = "200 Gb/sec (4X HDR)";

@@ -1,0 +1,56 @@
+// The suite `node` in its parts: runs of this program on one host each, many at the same time
+// (node_jobs.cc), and what each run's report says (node_judge.cc, pure). Threads: one.
+#pragma once
+#include <memory>
+#include <set>
+
+#include "cmd/check/check.h"
+#include "launcher/ssh/child.h"
+
+namespace collctl::cmd {
+
+inline constexpr size_t kMostNodeReport = 64 << 20;
+inline constexpr const char* kBelowFloor = "below-floor";  // reason of a finding
+
+enum class NodeKind : uint8_t { collective, window, memory };
+
+// One host, one run of a command.
+struct NodeJob {
+  std::string host;
+  NodeKind kind = NodeKind::collective;
+  std::string name;                // of what is run; of a collective with the transport
+  std::vector<std::string> words;  // of its own on the command line, the command first
+  // A way that this machine may not have: then it is no fault.
+  bool optional = false;
+  std::unique_ptr<launcher::ChildProcess> child;
+  std::optional<Deadline> deadline;
+  std::string output, errors;
+  std::optional<Error> error;
+  Limits limits;          // that it is held against
+  Expectation expect;     // floors of copies
+  std::string not_again;  // why it could not be measured again
+  int exit_code = 0;
+  bool begun = false, over = false;
+};
+
+// All of them, one on a host and sixteen altogether at a time. A signal ends them and the check.
+void run_jobs(CheckRun& run, std::vector<NodeJob>& jobs);
+
+// What one run says: findings, and speeds that can be held against the other hosts'.
+struct NodeResult {
+  struct Speed {
+    double GBps = 0;
+    std::string device;  // the slowest of several; empty: there is one
+  };
+  std::vector<Finding> findings;
+  std::map<std::string, Speed> speeds;  // by what they are of
+  std::string busy;                     // why its times say little
+  int ranks = 0;
+  bool on_gpus = false;
+  std::optional<BenchReport> report;
+};
+
+// Of a job that is over.
+NodeResult judge_job(const NodeJob& job);
+
+}  // namespace collctl::cmd

@@ -1,0 +1,121 @@
+// Each host's runs are processes of this program, as a person would run it there.
+#include <poll.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/format.h"
+#include "base/host_facts.h"
+#include "base/wait.h"
+#include "cmd/check/collectives.h"
+#include "cmd/check/node.h"
+#include "cmd/job/interrupt.h"
+
+namespace collctl::cmd {
+namespace {
+
+using launcher::ChildProcess;
+
+constexpr size_t kAtOnce = 16;        // of them at the same time
+constexpr double kSlackSeconds = 30;  // beyond what its own deadlines allow
+
+std::vector<std::string> argv_of(const CheckRun& run, const NodeJob& job) {
+  constexpr uint32_t kScopes[] = {kBench, kTimedTask, kTask};  // by kind
+  std::vector<std::string> argv = {base::kSelfPath};
+  const bool remote = !run.launch.hosts.hosts.empty();
+  if (remote) argv.insert(argv.end(), {"run", "--hostfile", "-"});
+  argv.push_back(job.words.front());
+  for (const auto& [name, values] : run.line.given)
+    if (const Option* option = find_option(name, kScopes[size_t(job.kind)]);
+        option != nullptr &&
+        (option->group == Group::launch || option->group == Group::hosts || name == "device") &&
+        name != "hosts" && name != "hostfile" && name != "ranks" && name != "allow-missing" &&
+        name != "timeout" && (name != "ranks-per-host" || job.kind != NodeKind::memory))
+      for (const std::string& value : values)
+        argv.push_back(takes_value(*option) ? "--" + name + "=" + value : "--" + name);
+  if (remote && job.kind == NodeKind::memory) argv.push_back("--ranks-per-host=1");
+  argv.insert(argv.end(), job.words.begin() + 1, job.words.end());
+  argv.insert(argv.end(), {"--json", "--quiet", "--color=never"});
+  return argv;
+}
+
+Status start(const CheckRun& run, NodeJob& job) {
+  COLL_ASSIGN(
+      job.child,
+      ChildProcess::start({.argv = argv_of(run, job), .own_session = true, .dies_with_us = true}));
+  if (!run.launch.hosts.hosts.empty()) {
+    const std::string text = launcher::hostfile_text(run.launch_of({job.host}).hosts);
+    job.child->write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  }
+  job.child->close_input();
+  job.limits = run.options.limits;
+  job.expect = run.options.expect;
+  job.deadline = Deadline::after_seconds(run.launch.start_timeout_s +
+                                         node_limit_s(run.options.level) + kSlackSeconds);
+  return {};
+}
+
+// What a job has written so far; over when it ended or its time is up.
+void take(NodeJob& job) {
+  job.child->progress();
+  job.output += job.child->output;
+  job.child->output.clear();
+  job.errors += job.child->errors;
+  job.child->errors.clear();
+  if (job.child->start_error()) job.error = job.child->start_error();
+  if (job.output.size() > kMostNodeReport)
+    job.error = Error(ErrorCode::defect, "its report has no end");
+  if (!job.error && !job.child->over() && job.deadline->passed())
+    job.error = Error(ErrorCode::deadline, format("{} did not end in time", job.name));
+  if (job.error && !job.child->over()) job.child->kill();
+  if (!job.error && !job.child->over()) return;
+  job.over = true;
+  job.exit_code = job.child->exit_code();
+  job.child.reset();
+}
+
+}  // namespace
+
+void run_jobs(CheckRun& run, std::vector<NodeJob>& jobs) {
+  Interrupts interrupts(false);
+  std::set<std::string> busy;  // hosts
+  for (size_t over = 0; over < jobs.size();) {
+    for (NodeJob& job : jobs) {
+      if (job.begun || busy.size() >= kAtOnce || busy.contains(job.host)) continue;
+      job.begun = true;
+      if (Status started = start(run, job); !started) {
+        job.error = started.error();
+        job.over = true;
+        ++over;
+        continue;
+      }
+      busy.insert(job.host);
+    }
+    std::vector<pollfd> fds = {{interrupts.fd(), POLLIN, 0}};
+    Deadline wakeup = Deadline::after_seconds(0.5);
+    for (const NodeJob& job : jobs) {
+      if (!job.begun || job.over) continue;
+      job.child->add_interest(fds);
+      wakeup = wakeup.earlier(job.child->wakeup());
+    }
+    if (const auto ready = base::poll_fds(fds, wakeup); !ready) {
+      run.interrupted = ready.error();
+      return;
+    }
+    if (const auto signal = interrupts.take(); signal && Interrupts::ends(*signal)) {
+      run.interrupted = interrupted_error(*signal);
+      for (NodeJob& job : jobs) job.child.reset();  // killed with it; what it started sees that
+      return;
+    }
+    for (NodeJob& job : jobs) {
+      if (!job.begun || job.over) continue;
+      take(job);
+      if (!job.over) continue;
+      ++over;
+      busy.erase(job.host);
+    }
+    run.progress(format("{} of {} runs", over, jobs.size()));
+  }
+}
+
+}  // namespace collctl::cmd

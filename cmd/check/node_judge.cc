@@ -1,0 +1,190 @@
+// What one run on a host says: findings, and speeds that can be held against the other hosts'.
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/format.h"
+#include "cmd/check/node.h"
+#include "cmd/judge/json.h"
+#include "cmd/memory_test/memory_test.h"
+#include "cmd/report/read.h"
+
+namespace collctl::cmd {
+namespace {
+
+// Of a run that left no report, or whose machine has no such way.
+void judge_error(const NodeJob& job, const Error& error, Finding& all) {
+  if (job.optional && (error.code == ErrorCode::usage || error.code == ErrorCode::unavailable)) {
+    all.status = FindingStatus::warn;
+    all.message = format("{}: {} cannot serve here: {}", job.host, job.name, error.message);
+  } else {
+    all.fail(error.code, format("{}: {}: {}", job.host, job.name, error.message), error.hint);
+  }
+}
+
+// Why a run left no report that can be read.
+Error no_report(const NodeJob& job) {
+  if (auto failure = read_failure(job.output)) return std::move(*failure);
+  const bool known = job.exit_code > 0 && job.exit_code <= int(ErrorCode::defect);
+  const std::string last = job.errors.substr(0, job.errors.find('\n'));
+  return {known ? ErrorCode(job.exit_code) : ErrorCode::failed,
+          format("it ended with exit code {} and no report{}", job.exit_code,
+                 last.empty() ? "" : ": " + last)};
+}
+
+void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
+  auto saved = read_report(job.output);
+  if (!saved) {
+    judge_error(job, no_report(job), all);
+    return;
+  }
+  if (const auto& error = saved->verdict.error()) judge_error(job, *error, all);
+  for (Finding& finding : findings_of(saved->report, job.optional ? Limits{} : job.limits)) {
+    if (finding.code == ErrorCode{}) continue;
+    if (!job.not_again.empty() && says_too_slow(finding))
+      finding.leave_out(
+          format("{}; it could not be measured again: {}", finding.message, job.not_again));
+    finding.name = all.name + "/" + finding.name;
+    finding.at.host = job.host;
+    if (finding.at.kind == SubjectKind::job) finding.at.kind = SubjectKind::host;
+    finding.message = format("{}: {}", job.host, finding.message);
+    result.findings.push_back(std::move(finding));
+  }
+  if (const auto& header = saved->report.header) {
+    result.ranks = header->ranks;
+    result.on_gpus = header->device == "cuda";
+  }
+  if (!saved->report.rows.empty() && !job.optional) {
+    const Timing& timing = saved->report.rows.back().out_of_place;
+    if (timing.busbw_GBps > 0) result.speeds[job.name] = {timing.busbw_GBps, ""};
+    all.measured = format("{:.4g}", timing.busbw_GBps);
+    all.unit = "GB/s";
+  }
+  // Left out by a machine whose stores of 16 bytes arrive torn: tested when ranks start.
+  const auto& rows = saved->report.rows;
+  if (result.on_gpus && job.name == "allreduce/p2p" && all.status == FindingStatus::pass &&
+      std::none_of(rows.begin(), rows.end(),
+                   [](const BenchRow& row) { return row.protocol == "ll128"; })) {
+    all.status = FindingStatus::warn;
+    all.message = format("{}: LL128 is not used between its GPUs", job.host);
+    all.remedy =
+        "COLLCTL_DEBUG=INFO collctl allreduce --proto all says why: no direct way between "
+        "them, or stores that arrive torn";
+  }
+  if (saved->report.closing)
+    for (const BusyHost& busy : saved->report.closing->busy) result.busy = busy.why;
+  if (!saved->verdict.error() && !job.optional) result.report = std::move(saved->report);
+}
+
+const char* floor_key(const MemoryRow& row) {
+  if (row.device == "host") return "copy";
+  return row.what == "copy" ? "gpu_copy" : row.what == "to device" ? "to_gpu" : "from_gpu";
+}
+
+// --expect's floors: a row of host or GPU against what is expected of such a model. `judged`: the
+// lines of the file that were held against something.
+void judge_floor(const NodeJob& job, const MemoryRow& row, const std::vector<std::string>& models,
+                 Finding& finding, std::set<size_t>& judged) {
+  const auto floors = floors_of(job.expect, models);
+  const auto floor = floors.find(floor_key(row));
+  if (floor == floors.end()) return;
+  const ExpectedValue& value = *floor->second;
+  judged.insert(value.line);
+  finding.expected = value.value;
+  finding.basis = format("{}:{}", job.expect.file, value.line);
+  if (row.GBps >= std::strtod(value.value.c_str(), nullptr) || row.wrong) return;
+  const std::string message = format(
+      "{}: {}{} at {:.4g} GB/s, at least {} is expected ({})", job.host, value.key,
+      row.device == "host" ? "" : " of GPU " + row.device, row.GBps, value.value, finding.basis);
+  if (!job.not_again.empty()) {
+    finding.leave_out(format("{}; it could not be measured again: {}", message, job.not_again));
+    return;
+  }
+  finding.fail(ErrorCode::failed, message,
+               row.device == "host" ? "look for missing memory modules and a busy host (dmidecode "
+                                      "-t memory; top)"
+                                    : "compare clocks, power limits and the PCIe link "
+                                      "(nvidia-smi -q -d CLOCK,PERFORMANCE; collctl topo)");
+  finding.reason = kBelowFloor;
+}
+
+void judge_memory(const NodeJob& job, Finding& all, NodeResult& result) {
+  const auto report = read_memory(job.output);
+  if (!report) {
+    judge_error(job, no_report(job), all);
+    return;
+  }
+  std::vector<std::string> models;
+  for (const MemoryRow& row : report->rows)
+    if (!row.model.empty()) models.push_back(row.model);
+  std::set<size_t> judged;
+  for (const MemoryRow& row : report->rows) {
+    const bool host = row.device == "host";
+    const std::string what = host ? "memory" : row.what == "copy" ? "GPU memory" : row.what;
+    Finding finding{.name = format("node/{}", what),
+                    .at = {.kind = host ? SubjectKind::host : SubjectKind::gpu, .host = job.host}};
+    if (!host) finding.at.device = row.device;
+    finding.measured = format("{:.4g}", row.GBps);
+    finding.unit = "GB/s";
+    if (row.wrong)
+      finding.fail(
+          ErrorCode::bad_data,
+          format("{}: {}: what was copied is not what arrived", job.host,
+                 host ? "its memory" : "GPU " + row.device),
+          host ? "test its memory (edac-util, memtester)" : "run dcgmi diag -r 3 on this GPU");
+    judge_floor(job, row, host ? models : std::vector{row.model}, finding, judged);
+    result.findings.push_back(std::move(finding));
+    const NodeResult::Speed speed{row.GBps, host ? "" : row.device};
+    const auto [at, fresh] = result.speeds.try_emplace(what, speed);
+    if (!fresh && row.GBps < at->second.GBps) at->second = speed;
+  }
+  for (const auto& [key, value] : floors_of(job.expect, models))
+    if (!judged.contains(value->line)) {
+      Finding finding{.name = "node/" + key, .at = {.kind = SubjectKind::host, .host = job.host}};
+      finding.leave_out(format("{}: {}={} is expected ({}:{}), and it has no GPU that can be used",
+                               job.host, key, value->value, job.expect.file, value->line));
+      result.findings.push_back(std::move(finding));
+    }
+}
+
+// window-test judges itself.
+void judge_window(const NodeJob& job, Finding& all) {
+  if (const auto error = read_failure(job.output)) {
+    judge_error(job, *error, all);
+    return;
+  }
+  auto io = JsonRecord::read(job.output);
+  std::optional<Verdict> verdict;
+  if (io) io->object("verdict", [&] { verdict = read_verdict(*io, std::nullopt); });
+  if (!io || !io->status() || !verdict) {
+    judge_error(job, no_report(job), all);
+    return;
+  }
+  if (verdict->ok()) return;
+  const std::string why =
+      verdict->reasons().empty() ? "it failed" : verdict->reasons().front().message;
+  if (verdict->incomplete())
+    all.leave_out(format("{}: window-test: {}", job.host, why));
+  else
+    all.fail(verdict->code(), format("{}: window-test: {}", job.host, why),
+             "collctl window-test on this host shows which pairs of ranks and which stage");
+}
+
+}  // namespace
+
+NodeResult judge_job(const NodeJob& job) {
+  NodeResult result;
+  Finding all{.name = format("node/{}", job.name),
+              .at = {.kind = SubjectKind::host, .host = job.host}};
+  if (job.error)
+    judge_error(job, *job.error, all);
+  else if (job.kind == NodeKind::collective)
+    judge_collective(job, all, result);
+  else if (job.kind == NodeKind::memory)
+    judge_memory(job, all, result);
+  else
+    judge_window(job, all);
+  result.findings.push_back(std::move(all));
+  return result;
+}
+
+}  // namespace collctl::cmd

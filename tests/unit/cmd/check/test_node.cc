@@ -1,0 +1,137 @@
+// What a run on one host says of it, from the reports that such runs have written.
+#include "base/format.h"
+#include "cmd/check/node.h"
+#include "cmd/memory_test/memory_test.h"
+#include "tests/catch.h"
+
+using namespace collctl;
+using namespace collctl::cmd;
+
+namespace {
+
+NodeJob ended(NodeKind kind, const std::string& name, std::string output, int exit_code = 0) {
+  NodeJob job;
+  job.host = "n1";
+  job.kind = kind;
+  job.name = name;
+  job.output = std::move(output);
+  job.exit_code = exit_code;
+  job.begun = job.over = true;
+  return job;
+}
+
+NodeJob memory(const std::string& expected, double to_gpu = 50) {
+  const MemoryReport report{.host = "n1",
+                            .rows = {{.device = "host", .what = "copy", .GBps = 20, .wrong = false},
+                                     {"0000:4b:00.0", "NVIDIA H100", "copy", 2600, false},
+                                     {"0000:4b:00.0", "NVIDIA H100", "to device", to_gpu, false},
+                                     {"0000:4c:00.0", "NVIDIA H100", "to device", 52, false}}};
+  NodeJob job = ended(NodeKind::memory, "memory-test", memory_json(report));
+  if (!expected.empty()) job.expect = *parse_expect("site", expected);
+  return job;
+}
+
+std::vector<Finding> no_passes(const NodeJob& job) {
+  std::vector<Finding> list = judge_job(job).findings;
+  std::erase_if(list, [](const Finding& f) { return f.status == FindingStatus::pass; });
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("copies: the slowest of several devices is held against the other hosts", "[check]") {
+  const NodeResult result = judge_job(memory(""));
+  CHECK(no_passes(memory("")).empty());
+  CHECK(result.speeds.at("memory").GBps == 20);
+  CHECK(result.speeds.at("memory").device.empty());
+  CHECK(result.speeds.at("to device").GBps == 50);
+  CHECK(result.speeds.at("to device").device == "0000:4b:00.0");
+}
+
+TEST_CASE("copies below the floor of their model fail, of the device that it is", "[check]") {
+  CHECK(no_passes(memory("copy=20 gpu_copy=2600 to_gpu=50")).empty());
+  CHECK(no_passes(memory("copy=10\n[A100]\nto_gpu=90")).empty());
+  const auto slow = no_passes(memory("copy=10\n[H100]\nto_gpu=51"));
+  REQUIRE(slow.size() == 1);
+  CHECK(slow[0].status == FindingStatus::fail);
+  CHECK(slow[0].code == ErrorCode::failed);
+  CHECK(slow[0].reason == kBelowFloor);
+  CHECK(slow[0].at.kind == SubjectKind::gpu);
+  CHECK(slow[0].at.device == "0000:4b:00.0");
+  CHECK(slow[0].message ==
+        "n1: to_gpu of GPU 0000:4b:00.0 at 50 GB/s, at least 51 is expected (site:3)");
+  CHECK(no_passes(memory("copy=21"))[0].at.kind == SubjectKind::host);
+}
+
+TEST_CASE("a floor that nothing could be held against is not tested", "[check]") {
+  const auto left = no_passes(memory("from_gpu=10"));
+  REQUIRE(left.size() == 1);
+  CHECK(left[0].status == FindingStatus::not_tested);
+  CHECK(left[0].code == ErrorCode::incomplete);
+  NodeJob again = memory("to_gpu=51");
+  again.not_again = "it was lost";
+  const auto unsure = no_passes(again);
+  REQUIRE(unsure.size() == 1);
+  CHECK(unsure[0].status == FindingStatus::not_tested);
+  CHECK(unsure[0].message.find("it was lost") != std::string::npos);
+}
+
+TEST_CASE("copied bytes that differ are wrong data, whatever the speed", "[check]") {
+  const MemoryReport report{.host = "n1",
+                            .rows = {{.device = "host", .what = "copy", .GBps = 1, .wrong = true}}};
+  NodeJob job = ended(NodeKind::memory, "memory-test", memory_json(report));
+  job.expect = *parse_expect("site", "copy=20");
+  const auto bad = no_passes(job);
+  REQUIRE(bad.size() == 1);
+  CHECK(bad[0].code == ErrorCode::bad_data);
+}
+
+TEST_CASE("a run without a report: its own error, its exit code, or that its time was up",
+          "[check]") {
+  const std::string error =
+      R"({"schema":"collctl.error/1","code":3,"kind":"unavailable","message":"no GPU","context":[],"hint":""})";
+  auto found = no_passes(ended(NodeKind::memory, "memory-test", error, 3));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].code == ErrorCode::unavailable);
+  CHECK(found[0].message == "n1: memory-test: no GPU");
+  for (const NodeKind kind : {NodeKind::collective, NodeKind::window, NodeKind::memory}) {
+    found = no_passes(ended(kind, "x", "", 5));
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].code == ErrorCode::lost);
+    CHECK(found[0].message.find("exit code 5") != std::string::npos);
+  }
+  NodeJob late = ended(NodeKind::collective, "allreduce", "");
+  late.error = Error(ErrorCode::deadline, "allreduce did not end in time");
+  CHECK(no_passes(late)[0].code == ErrorCode::deadline);
+}
+
+TEST_CASE("a way that a machine has not is told and is no fault; any other failure of it is one",
+          "[check]") {
+  NodeJob job = ended(
+      NodeKind::collective, "allreduce/shm",
+      R"({"schema":"collctl.error/1","code":3,"kind":"unavailable","message":"no shm","context":[],"hint":""})",
+      3);
+  job.optional = true;
+  CHECK(no_passes(job)[0].status == FindingStatus::warn);
+  job.output = "";
+  job.exit_code = 7;
+  CHECK(no_passes(job)[0].code == ErrorCode::bad_data);
+}
+
+TEST_CASE("window-test's own verdict is the run's", "[check]") {
+  const auto judged = [](const char* verdict) {
+    return no_passes(
+        ended(NodeKind::window, "window-test",
+              format(R"({{"schema":"collctl.window-test/1","verdict":{}}})", verdict)));
+  };
+  CHECK(judged(R"({"ok":true,"reasons":[]})").empty());
+  const auto part = judged(
+      R"({"ok":false,"reasons":[{"code":"incomplete","message":"no RDMA","host":null,"rank":null}]})");
+  REQUIRE(part.size() == 1);
+  CHECK(part[0].status == FindingStatus::not_tested);
+  const auto bad = judged(
+      R"({"ok":false,"reasons":[{"code":"bad-data","message":"torn","host":null,"rank":null}]})");
+  REQUIRE(bad.size() == 1);
+  CHECK(bad[0].code == ErrorCode::bad_data);
+  CHECK(bad[0].message == "n1: window-test: torn");
+}
