@@ -53,6 +53,7 @@ struct CheckRun {
   std::vector<Culprit> culprits;
   std::vector<BenchReport> measured;  // what collectives have measured, for --save-baseline
   PathMatrix paths;                   // between NICs
+  std::set<std::string> nvlinked;     // hosts with NVLinks between GPUs, by the inventory
   std::string machine;                // that most hosts have, as a topology file
   std::optional<Error> interrupted;   // by a signal: nothing more is begun
 

@@ -160,6 +160,25 @@ class NodeSpeeds {
   std::map<std::string, std::string> busy_;
 };
 
+// NVLinks that do not carry the data of their GPUs are a fault; without any it is how such a
+// machine is.
+void judge_detour(CheckRun& run, const std::string& host, const std::string& detour) {
+  Finding finding{.name = "node/gpu-links", .at = {.kind = SubjectKind::host, .host = host}};
+  const std::string message = format("{}: {}", host, detour);
+  if (run.nvlinked.contains(host)) {
+    finding.fail(
+        ErrorCode::failed, message,
+        "collctl topo shows the paths and what stands in their way; look for P2P_LEVEL and "
+        "P2P_DISABLE in the environment, and at nvidia-smi nvlink -s");
+    run.out.try_emplace(host, "node");
+    run.culprits.push_back({SubjectKind::host, host, 1, message, false});
+  } else {
+    finding.status = FindingStatus::warn;
+    finding.message = message;
+  }
+  run.findings.push_back(std::move(finding));
+}
+
 }  // namespace
 
 Status check_node(CheckRun& run) {
@@ -195,6 +214,8 @@ Status check_node(CheckRun& run) {
   measure_slow_again(run, jobs);
   if (run.interrupted) return *run.interrupted;
   judge_all(jobs);
+  for (const auto& [host, result] : first)
+    if (!result.detour.empty()) judge_detour(run, host, result.detour);
   // Now it is known who has ranks on GPUs, and more than one.
   jobs.clear();
   for (const std::string& host : run.fit()) {

@@ -47,6 +47,7 @@ struct NodeResult {
   std::string busy;                     // why its times say little
   int ranks = 0;
   bool on_gpus = false;
+  std::string detour;  // links between its GPUs that are not P2P, and why; empty: none
   std::optional<BenchReport> report;
 };
 

@@ -31,6 +31,22 @@ Error no_report(const NodeJob& job) {
                  last.empty() ? "" : ": " + last)};
 }
 
+// "2 of 2 links between its GPUs go via SHM: ..."
+std::string detour_of(const BenchHeader& header) {
+  std::map<std::string, size_t> ways;
+  std::string why;
+  for (const LinkLine& link : header.links)
+    if (link.via.rfind("P2P", 0) != 0) {
+      ++ways[link.via];
+      if (why.empty()) why = link.why;
+    }
+  std::string text;
+  for (const auto& [way, count] : ways)
+    text += format("{}{} of {} links between its GPUs go via {}", text.empty() ? "" : ", ", count,
+                   header.links.size(), way);
+  return text.empty() || why.empty() ? text : format("{}: {}", text, why);
+}
+
 void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
   auto saved = read_report(job.output);
   if (!saved) {
@@ -52,6 +68,7 @@ void judge_collective(const NodeJob& job, Finding& all, NodeResult& result) {
   if (const auto& header = saved->report.header) {
     result.ranks = header->ranks;
     result.on_gpus = header->device == "cuda";
+    if (result.on_gpus && !job.optional) result.detour = detour_of(*header);
   }
   if (!saved->report.rows.empty() && !job.optional) {
     const Timing& timing = saved->report.rows.back().out_of_place;

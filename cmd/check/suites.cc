@@ -106,6 +106,11 @@ Status check_inventory(CheckRun& run) {
   COLL_ASSIGN(const auto topologies, ask_topologies(run.launch_of(run.fit())));
   const auto groups = group_hosts(topologies);
   take(run, "inventory", hosts_findings(topologies, groups, false));
+  for (const HostTopology& host : topologies)
+    if (host.view &&
+        std::any_of(host.view->graph.gpus.begin(), host.view->graph.gpus.end(),
+                    [&](int gpu) { return host.view->graph.nodes[size_t(gpu)].fabric_links > 0; }))
+      run.nvlinked.insert(host.host);
   if (!groups.empty()) {
     const TopoView& usual = *topologies[size_t(groups[0][0])].view;
     if (!usual.graph.gpus.empty() || !usual.graph.nets.empty())

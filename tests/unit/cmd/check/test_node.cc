@@ -2,6 +2,7 @@
 #include "base/format.h"
 #include "cmd/check/node.h"
 #include "cmd/memory_test/memory_test.h"
+#include "cmd/report/report.h"
 #include "tests/catch.h"
 
 using namespace collctl;
@@ -103,6 +104,26 @@ TEST_CASE("a run without a report: its own error, its exit code, or that its tim
   NodeJob late = ended(NodeKind::collective, "allreduce", "");
   late.error = Error(ErrorCode::deadline, "allreduce did not end in time");
   CHECK(no_passes(late)[0].code == ErrorCode::deadline);
+}
+
+TEST_CASE("links between GPUs that take another way than P2P are told with their reason",
+          "[check]") {
+  BenchReport report;
+  report.header.emplace();
+  report.header->device = "cuda";
+  report.header->ranks = 2;
+  report.header->links = {{0, 0, 1, "P2P/CUMEM"}, {0, 1, 0, "P2P/CUMEM"}};
+  const auto judged = [&] {
+    return judge_job(ended(NodeKind::collective, "allreduce", bench_json(report, Verdict({}, {}))));
+  };
+  CHECK(judged().on_gpus);
+  CHECK(judged().detour.empty());
+  report.header->links[1].via = "SHM";
+  report.header->links[1].why = "the path is NVL, LOC is the limit";
+  CHECK(judged().detour ==
+        "1 of 2 links between its GPUs go via SHM: the path is NVL, LOC is the limit");
+  report.header->device = "cpu";
+  CHECK(judged().detour.empty());
 }
 
 TEST_CASE("a way that a machine has not is told and is no fault; any other failure of it is one",
