@@ -190,22 +190,36 @@ Result<std::map<std::string, HostCounters>> ask_counters(
 std::vector<Finding> counter_findings(const std::string& host, const base::DeviceCounters& before,
                                       const base::DeviceCounters& after) {
   std::vector<Finding> findings;
-  std::map<std::pair<std::string, const CounterRule*>, size_t> lines;  // by device
+  // What is worth knowing of many links of a device is one line.
+  struct Line {
+    size_t finding = 0;
+    size_t counters = 0;
+    uint64_t sum = 0, most = 0;
+    const base::DeviceCounter* worst = nullptr;
+  };
+  std::map<std::pair<std::string, const CounterRule*>, Line> lines;  // by device
   size_t told = 0;
   for (const base::DeviceCounter& counter : after.counters) {
     const uint64_t growth = growth_of(before, counter);
     const CounterRule* rule = rule_of(counter);
     if (rule == nullptr || growth < rule->least) continue;
     ++told;
-    // What is worth knowing of many links of a device is one line.
-    const auto [known, fresh] = lines.emplace(std::pair(counter.device, rule), findings.size());
-    if (!rule->fault && !fresh) {
-      Finding& line = findings[known->second];
-      line.measured = std::to_string(std::stoull(line.measured) + growth);
-      line.message.pop_back();
-      line.message += format("; {}: {})", plain(counter.name), grown(counter, growth));
+    Line& line = lines[{counter.device, rule}];
+    line.sum += growth;
+    if (growth > line.most) {
+      line.most = growth;
+      line.worst = &counter;
+    }
+    if (++line.counters > 1 && !rule->fault) {
+      Finding& first = findings[line.finding];
+      first.measured = std::to_string(line.sum);
+      first.message =
+          format("{}: {}: {} during the check ({} counters: {}; most: {}, {})", host,
+                 plain(counter.device), rule->meaning, line.counters, grown(counter, line.sum),
+                 plain(line.worst->name), grown(*line.worst, line.most));
       continue;
     }
+    line.finding = findings.size();
     Finding finding{
         .name = format("counters/{}", counter.name),
         .at = {.kind = subject_of(counter.kind), .host = host, .device = counter.device},

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/format.h"
+#include "base/host_facts.h"
 #include "base/json_record.h"
 #include "base/whole_file.h"
 #include "cmd/job/host_questions.h"
@@ -119,6 +120,16 @@ Result<TopoView> view_of_answer(const std::string& text, const std::string& host
 }
 
 Result<std::vector<HostTopology>> ask_topologies(const LaunchOptions& launch) {
+  if (launch.hosts.hosts.empty()) {
+    std::vector<HostTopology> here(1);
+    here[0].host = base::host_name();
+    auto view = read_view(ViewOptions{});
+    if (view.ok())
+      here[0].view = std::move(*view);
+    else
+      here[0].error = std::move(view.error());
+    return here;
+  }
   Interrupts interrupts(false);
   COLL_ASSIGN(const auto questions, HostQuestions::make(launch, interrupts));
   COLL_TRY(questions->bring_up());

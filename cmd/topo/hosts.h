@@ -24,8 +24,8 @@ struct HostTopology {
 // The other side of topology_answer(). Untrusted. Errors: launch; usage as view_of.
 Result<TopoView> view_of_answer(const std::string& answer, const std::string& host);
 
-// Every host of the launch detects its own machine. Errors are this machine's; what is wrong with a
-// host stands in its entry.
+// Every host of the launch detects its own machine; without hosts this one does. Errors are this
+// machine's; what is wrong with a host stands in its entry.
 Result<std::vector<HostTopology>> ask_topologies(const LaunchOptions& launch);
 
 // Hosts (by index) with equal machines: bus ids and names may differ, what hangs where and how fast

@@ -130,6 +130,12 @@ if case_is "for monitoring"; then
   grep -q '^COLLCTL OK: ' "$out" || fail "no line for monitoring"
 fi
 
+if case_is "this machine alone: it has an inventory too"; then
+  run check --level quick --only inventory --json
+  is_code 0
+  python3 -c 'import json, sys; assert "<system" in json.load(sys.stdin)["machine"]' <"$out" || fail "the machine is not in the report"
+fi
+
 if case_is "wrong words"; then
   run check -H node01 --only fairs
   is_code 2

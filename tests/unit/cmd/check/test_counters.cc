@@ -87,6 +87,24 @@ TEST_CASE("GPUs that do not count by NVLink count all together", "[check][counte
   fake_nvml::set_counter(0, "nvlinks crc_flit", 0);
 }
 
+TEST_CASE("What many links of a GPU repeat is one line, with the worst of them",
+          "[check][counters]") {
+  DeviceCounters before, after;
+  for (int link = 0; link < 18; ++link)
+    after.counters.push_back({CounterOf::gpu, "0000:10:00.0",
+                              "nvlink_crc_data " + std::to_string(link),
+                              uint64_t(link == 7 ? 200 : 10)});
+  const auto found = counter_findings("a", before, after);
+  const auto told = std::count_if(found.begin(), found.end(), [](const Finding& finding) {
+    return finding.status == FindingStatus::warn && finding.at.kind == SubjectKind::gpu;
+  });
+  CHECK(told == 1);
+  const Finding* crc = find(found, "counters/nvlink_crc_data 0");
+  REQUIRE(crc != nullptr);
+  CHECK(crc->measured == "370");
+  CHECK(crc->message.ends_with("(18 counters: 370 more; most: nvlink_crc_data 7, 200 more)"));
+}
+
 TEST_CASE("Ports, interfaces, PCI devices, retransmissions", "[check][counters]") {
   DeviceCounters before, after;
   const auto count = [&](CounterOf kind, const char* device, const char* name, uint64_t was,
