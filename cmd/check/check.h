@@ -52,6 +52,7 @@ struct CheckRun {
   std::vector<Finding> findings;
   std::vector<Culprit> culprits;
   std::vector<BenchReport> measured;  // what collectives have measured, for --save-baseline
+  std::vector<Culprit> doubtful;      // links that the doctor could not use: pairs decides
   PathMatrix paths;                   // between NICs
   std::set<std::string> nvlinked;     // hosts with NVLinks between GPUs, by the inventory
   std::string machine;                // that most hosts have, as a topology file

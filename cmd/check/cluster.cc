@@ -6,6 +6,7 @@
 #include "cmd/check/collectives.h"
 #include "cmd/job/device_choice.h"
 #include "cmd/judge/bench.h"
+#include "cmd/judge/blame.h"
 
 namespace collctl::cmd {
 namespace {
@@ -47,6 +48,88 @@ std::vector<std::string> connected(const CheckRun& run, std::vector<std::string>
   }
 }
 
+// Wrong data as trials of hosts and links: what may have gone wrong on one of several hops is bad;
+// what an all-to-all moved elsewhere meanwhile was right.
+class WrongData {
+ public:
+  explicit WrongData(const std::vector<std::string>& hosts) {
+    for (const std::string& host : hosts) part(SubjectKind::host, host);
+  }
+  void add(const BenchReport& report) {
+    if (!report.header || report.faults.empty()) return;
+    std::vector<std::string> host_of(size_t(report.header->ranks));
+    for (const HostLine& host : report.header->hosts)
+      for (const int rank : host.ranks) host_of.at(size_t(rank)) = host.host;
+    std::vector<std::vector<DataFault::Hop>> seen;  // of a row all faults have the same
+    for (const DataFault& fault : report.faults) {
+      if (fault.hops.empty() || std::find(seen.begin(), seen.end(), fault.hops) != seen.end())
+        continue;
+      seen.push_back(fault.hops);
+      Trial trial{.parts = {}, .bad = true, .ratio = 0};
+      for (const DataFault::Hop& hop : fault.hops) add_parts(trial, host_of, hop);
+      trials_.push_back(std::move(trial));
+    }
+    if (report.spec.collective != kernels::Collective::all_to_all || seen.empty()) return;
+    for (int from = 0; from < report.header->ranks; ++from)
+      for (int to = 0; to < report.header->ranks; ++to) {
+        const DataFault::Hop hop{from, to};
+        const bool wrong = std::any_of(seen.begin(), seen.end(), [&](const auto& hops) {
+          return std::find(hops.begin(), hops.end(), hop) != hops.end();
+        });
+        if (wrong || host_of[size_t(from)] == host_of[size_t(to)]) continue;
+        Trial good;
+        add_parts(good, host_of, hop);
+        trials_.push_back(std::move(good));
+      }
+  }
+  void conclude(CheckRun& run) const {
+    for (const Blamed& one : blame(parts_, trials_).culprits) {
+      Finding finding{.name = "cluster/blame"};
+      std::string names = parts_[size_t(one.part)].name;
+      for (const int other : one.alternatives) names += ", " + parts_[size_t(other)].name;
+      if (one.named()) {
+        const Suspect& at = parts_[size_t(one.part)];
+        finding.at.kind = at.kind;
+        if (at.kind == SubjectKind::host) finding.at.host = at.name;
+        const std::string evidence =
+            format("data that goes through it arrives wrong: {} of {} ways", one.bad, one.tried);
+        finding.fail(ErrorCode::bad_data,
+                     format("{} {}: {}", subject_word(at.kind), at.name, evidence),
+                     "test memory and NICs of the hosts at its ends (memtester, ethtool -S)");
+        if (at.kind == SubjectKind::host) run.out.try_emplace(at.name, "cluster");
+        run.culprits.push_back(
+            {at.kind, at.name, one.tried == 0 ? 0 : double(one.bad) / one.tried, evidence, false});
+      } else {
+        finding.at.kind = SubjectKind::job;
+        finding.fail(
+            ErrorCode::bad_data,
+            "data arrives wrong because of one of these, which cannot be told apart: " + names);
+      }
+      run.findings.push_back(std::move(finding));
+    }
+  }
+
+ private:
+  int part(SubjectKind kind, const std::string& name) {
+    const auto [at, fresh] = index_.try_emplace(name, int(parts_.size()));
+    if (fresh) parts_.push_back({kind, name});
+    return at->second;
+  }
+  void add_parts(Trial& trial, const std::vector<std::string>& host_of, const DataFault::Hop& hop) {
+    if (hop.from < 0 || hop.to < 0 || size_t(std::max(hop.from, hop.to)) >= host_of.size()) return;
+    const std::string &a = host_of[size_t(hop.from)], &b = host_of[size_t(hop.to)];
+    std::vector<int> some = {part(SubjectKind::host, a), part(SubjectKind::host, b)};
+    if (a != b) some.push_back(part(SubjectKind::link, std::min(a, b) + " - " + std::max(a, b)));
+    for (const int each : some)
+      if (std::find(trial.parts.begin(), trial.parts.end(), each) == trial.parts.end())
+        trial.parts.push_back(each);
+  }
+
+  std::vector<Suspect> parts_;
+  std::map<std::string, int> index_;
+  std::vector<Trial> trials_;
+};
+
 // One collective over all hosts. What is too slow is measured again, longer, before it counts.
 class Measured {
  public:
@@ -58,7 +141,7 @@ class Measured {
     if (run.line.has("net")) spec_.net = run.line.text("net");
   }
 
-  Status judge() {
+  Status judge(WrongData& wrong) {
     BenchReport report;
     COLL_ASSIGN(std::optional<Error> error, measure(name_, report));
     std::vector<Finding> found = findings_of(report, run_.options.limits);
@@ -85,6 +168,7 @@ class Measured {
         }
       }
     }
+    wrong.add(report);
     conclude(std::move(report), std::move(found), error);
     return {};
   }
@@ -161,8 +245,10 @@ Status check_cluster(CheckRun& run) {
   }
   if (hosts.size() < 2)
     return Error(ErrorCode::incomplete, "fewer than two hosts are left that reach each other");
+  WrongData wrong(hosts);
   for (const kernels::Collective collective : check_collectives(run.options.level))
-    COLL_TRY(Measured(run, hosts, collective).judge());
+    COLL_TRY(Measured(run, hosts, collective).judge(wrong));
+  wrong.conclude(run);
   return {};
 }
 

@@ -151,6 +151,32 @@ struct Asked {
   std::set<std::string> only, skip;
 };
 
+// Whoever failed is at fault, whichever suite says so; links that the doctor could not use, unless
+// pairs, which measures them more than once, has said who it is.
+void complete_culprits(CheckRun& run, const std::vector<SuiteResult>& results) {
+  const bool paired = std::any_of(results.begin(), results.end(), [](const SuiteResult& result) {
+    return std::string_view(result.suite->name) == "pairs" && result.end == SuiteEnd::done;
+  });
+  if (!paired) run.culprits.insert(run.culprits.end(), run.doubtful.begin(), run.doubtful.end());
+  for (const Finding& finding : run.findings) {
+    if (finding.status != FindingStatus::fail || finding.at.host.empty() ||
+        (finding.at.kind != SubjectKind::host && finding.at.kind != SubjectKind::gpu &&
+         finding.at.kind != SubjectKind::nic))
+      continue;
+    const std::string& host = finding.at.host;
+    const bool known =
+        std::any_of(run.culprits.begin(), run.culprits.end(), [&](const Culprit& culprit) {
+          return culprit.kind != SubjectKind::link &&
+                 (culprit.name == host || culprit.name.starts_with(host + " "));
+        });
+    if (known || std::find(run.hosts.begin(), run.hosts.end(), host) == run.hosts.end()) continue;
+    const bool part = finding.at.kind != SubjectKind::host && !finding.at.device.empty();
+    run.culprits.push_back({part ? finding.at.kind : SubjectKind::host,
+                            part ? host + " " + finding.at.device : host, 1, finding.message,
+                            false});
+  }
+}
+
 // Every suite that is asked for, one after another.
 CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
   const int64_t began = now_ns();
@@ -204,6 +230,7 @@ CheckReport run_suites(CheckRun& run, const Asked& asked, Progress& progress) {
     }
     report.suites.push_back(std::move(result));
   }
+  complete_culprits(run, report.suites);
   say_what_was_not_judged(run, report.suites);
   progress.clear();
   report.out = run.out;
@@ -269,6 +296,7 @@ class SoakRun {
     run_.counters.clear();
     if (output_.save_baseline.empty()) run_.measured.clear();
     run_.paths = {};
+    run_.doubtful.clear();
   }
   void append(const std::string& json) {
     for (const auto& [path, fd] : lines_) keep(append_line(fd.get(), path, json));

@@ -7,6 +7,7 @@
 #include "base/peer_closed.h"
 #include "cmd/check/check.h"
 #include "cmd/judge/blame.h"
+#include "cmd/measure/timing.h"
 #include "cmd/rails/rails.h"
 #include "cmd/topo/parts.h"
 
@@ -18,6 +19,9 @@ constexpr double kConnectSeconds = 10;
 constexpr int kSparseFrom = 64;        // hosts: fewer measure every pair, these some of each host
 constexpr double kSeconds = 0.02;      // of streaming on a path
 constexpr double kAgainSeconds = 0.1;  // of streaming on a path that is measured again; 0.02 flips
+// Of the packets of a path that had to be sent again, and as many times as on the usual path: more
+// is bad whatever the speed. Bursts that fill a switch's queue stay below.
+constexpr double kResent = 0.05, kResentOfUsual = 4;
 constexpr double kOfPort = 0.5;  // of an RDMA port's rate: less is bad whatever the others have
 
 class RailsRecord : public TaskSink {
@@ -53,6 +57,13 @@ class Network {
 
   // Every path of a report as a trial; the last report's words are those that are told.
   void add(const RailsReport& report, const RailsFindings& found, double below) {
+    std::vector<double> resents;
+    for (const RailPair& pair : report.pairs)
+      for (const RailResult& cell : pair.cells)
+        if (cell.end == RailEnd::ok && cell.resent >= 0) resents.push_back(cell.resent);
+    // Few suspects among themselves have no usual value: the first job's, of most hosts, holds.
+    if (usual_resent_ < 0 && !resents.empty()) usual_resent_ = median(resents);
+    const double most_resent = std::max(kResent, kResentOfUsual * usual_resent_);
     for (size_t p = 0; p < report.pairs.size(); ++p) {
       const RailsHost& from = report.hosts[size_t(report.pairs[p].from)];
       const RailsHost& to = report.hosts[size_t(report.pairs[p].to)];
@@ -79,11 +90,13 @@ class Network {
           trial.ratio = cell.end != RailEnd::ok ? 0
                         : expected > 0          ? cell.GBps / expected * below
                                                 : 1;
-          trial.bad = cell.end != RailEnd::ok || cell.GBps < expected;
+          const bool lossy = cell.end == RailEnd::ok && cell.resent > most_resent;
+          trial.bad = cell.end != RailEnd::ok || cell.GBps < expected || lossy;
           trials_.push_back(std::move(trial));
           Last& last = last_[{from.host, from.nics[i].name, to.host, to.nics[j].name}];
           last = {trials_.back().bad,
                   cell.end != RailEnd::ok ? cell.text : format("{:.3g} GB/s", cell.GBps)};
+          if (lossy) last.text += format(", {:.2g} % of its packets sent again", 100 * cell.resent);
         }
     }
   }
@@ -159,6 +172,7 @@ class Network {
   std::vector<Suspect> parts_;
   std::map<std::string, int> index_;
   std::vector<Trial> trials_;
+  double usual_resent_ = -1;
   std::map<std::tuple<std::string, std::string, std::string, std::string>, Last> last_;
 };
 

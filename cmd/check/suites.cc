@@ -96,6 +96,10 @@ Status check_doctor(CheckRun& run) {
       finding.code = ErrorCode{};
   take(run, "doctor", std::move(diagnosis.checks));
   for (Culprit& culprit : diagnosis.culprits) {
+    if (culprit.kind == SubjectKind::link) {
+      run.doubtful.push_back(std::move(culprit));
+      continue;
+    }
     if (culprit.kind == SubjectKind::host) run.out.try_emplace(culprit.name, "doctor");
     run.culprits.push_back(std::move(culprit));
   }

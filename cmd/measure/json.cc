@@ -180,6 +180,11 @@ static void fields(JsonRecord& io, BenchClosing& closing) {
   io.field("other_cost", closing.other_cost);
 }
 
+static void fields(JsonRecord& io, DataFault::Hop& hop) {
+  io.field("from", hop.from, 0, kMostRankNumber);
+  io.field("to", hop.to, 0, kMostRankNumber);
+}
+
 void fields(JsonRecord& io, DataFault& fault) {
   io.field("kind", fault.kind);
   io.field("message", fault.message);
@@ -192,6 +197,7 @@ void fields(JsonRecord& io, DataFault& fault) {
   io.field("first_byte", fault.first_byte);
   io.field("last_byte", fault.last_byte);
   io.field("bad_elements", fault.bad_elements);
+  if (io.has("hops", !fault.hops.empty())) io.field("hops", fault.hops);
 }
 
 std::string encode_record(const BenchHeader& header) {

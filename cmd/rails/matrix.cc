@@ -27,7 +27,7 @@ ByteView view(const std::string& text) {
 void write(ByteWriter& w, const RailPair& pair) {
   w.put(int32_t(pair.from)).put(int32_t(pair.to)).put(uint32_t(pair.cells.size()));
   for (const RailResult& cell : pair.cells) {
-    w.put(uint8_t(cell.end)).put(cell.GBps).put(cell.first_us);
+    w.put(uint8_t(cell.end)).put(cell.GBps).put(cell.first_us).put(cell.resent);
     w.put(int32_t(cell.from_gid)).put(int32_t(cell.to_gid));
     for (const std::string* text : {&cell.gid_type, &cell.text}) {
       w.put(uint32_t(text->size()));
@@ -49,6 +49,7 @@ RailPair read_pair(ByteReader& r) {
     cell.end = r.ok() ? RailEnd(end) : RailEnd::failed;
     cell.GBps = r.get<double>();
     cell.first_us = r.get<double>();
+    cell.resent = r.get<double>();
     cell.from_gid = r.get<int32_t>();
     cell.to_gid = r.get<int32_t>();
     cell.gid_type = r.get_string(kMostRailsText);

@@ -162,7 +162,7 @@ void PairTest::reach() {
 }
 
 void PairTest::write(ByteWriter& w, const RailResult& result) {
-  w.put(uint8_t(result.end)).put(result.GBps).put(result.first_us);
+  w.put(uint8_t(result.end)).put(result.GBps).put(result.first_us).put(result.resent);
   const std::string text = result.text.substr(0, kMostRailText);
   w.put(uint32_t(text.size()));
   w.put_rest({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
@@ -175,6 +175,7 @@ RailResult PairTest::read(ByteReader& r) {
   result.end = r.ok() ? RailEnd(end) : RailEnd::failed;
   result.GBps = r.get<double>();
   result.first_us = r.get<double>();
+  result.resent = r.get<double>();
   result.text = r.get_string(kMostRailText);
   return result;
 }
@@ -191,6 +192,7 @@ void PairTest::settle(size_t cell, const RailResult& mine, const RailResult& the
   result.first_us = out.first_us;
   if (out.end == RailEnd::ok && in.end == RailEnd::ok) {
     result.GBps = in.GBps;
+    result.resent = out.resent;
     return;
   }
   const bool receiver_knows =

@@ -81,6 +81,7 @@ RailResult RailPath::result() const {
   result.end = error_.value_or(RailEnd::ok);
   result.GBps = error_ ? 0 : GBps_;
   result.first_us = first_us_;
+  result.resent = resent_;
   result.text = words_;
   return result;
 }
@@ -204,6 +205,7 @@ Status RailPath::stream_out(double seconds, Deadline deadline) {
   }
   for (uint32_t i = sent - std::min(sent, kWindow); i < sent; ++i)
     COLL_TRY(finish(requests[i % kWindow], deadline));
+  resent_ = connection_->resent();
   return {};
 }
 

@@ -31,6 +31,7 @@ inline constexpr int kRailEndCount = 8;
 struct RailResult {
   RailEnd end = RailEnd::silent;
   double GBps = 0;                 // 1e9 bytes per second, as the receiver saw it
+  double resent = -1;              // share of packets sent again; below 0: not known
   double first_us = 0;             // what the first small message took, at the sender
   int from_gid = -1, to_gid = -1;  // entries of the ports' tables; -1: none is used
   std::string gid_type = {};       // of the sender: "RoCE v2"
@@ -91,7 +92,7 @@ class RailPath {
   std::optional<RailEnd> error_;
   std::string words_;
   alignas(64) uint8_t small_[kWindow * kSmallBytes] = {};
-  double GBps_ = 0, first_us_ = 0;
+  double GBps_ = 0, first_us_ = 0, resent_ = -1;
 };
 
 }  // namespace collctl::runtime

@@ -63,6 +63,7 @@ static void cell_fields(JsonRecord& io, RailResult& cell) {
   io.name("end", cell.end, runtime::kRailEndCount, rail_word);
   io.field("GBps", cell.GBps, 0, 1e9);
   io.field("first_us", cell.first_us, 0, 1e12);
+  if (io.has("resent", cell.resent >= 0)) io.field("resent", cell.resent, 0, 1e9);
   io.field("from_gid", cell.from_gid, -1, 255);
   io.field("to_gid", cell.to_gid, -1, 255);
   io.field("gid_type", cell.gid_type);

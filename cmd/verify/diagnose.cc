@@ -13,6 +13,7 @@ using kernels::Collective;
 
 namespace {
 
+constexpr size_t kMostHops = 64;      // that a fault names
 constexpr size_t kTracedSamples = 6;  // of each rank
 constexpr size_t kMaxShareBytes = size_t(32) << 20;
 
@@ -256,6 +257,8 @@ class FaultWords {
     if (direct_) return "; it moved directly between the ranks' windows, which is not traced";
     if (trace_ == nullptr) return "; the schedule is too long to be traced";
     std::string text;
+    for (const Hop& hop : hops_)
+      if (fault.hops.size() < kMostHops) fault.hops.push_back({hop.peer, hop.rank});
     WrittenBy written;
     const bool known = trace_->written_by(rank, report.check.first_output, written);
     if (known) {

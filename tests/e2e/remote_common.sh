@@ -26,7 +26,25 @@ lacks_err() { ! grep -qF -- "$1" "$err" || fail "standard error has '$1'"; }
 is_out() { [ "$(cat "$out")" = "$1" ] || fail "standard output is not '$1'"; }
 # In the background; $launcher is its pid.
 begin() { "${rig_on_head[@]}" env --default-signal=INT "$collctl" "$@" >"$out" 2>"$err" </dev/null & launcher=$!; }
-end() { wait "$launcher"; rc=$?; }
+end() { # of every job, in five minutes: or the test itself would wait for ever
+  local i
+  for ((i = 0; i < 3000; ++i)); do
+    kill -0 "$launcher" 2>/dev/null || break
+    sleep 0.1
+  done
+  ! kill -0 "$launcher" 2>/dev/null || { fail "the job did not end"; kill -INT "$launcher"; }
+  wait "$launcher"
+  rc=$?
+}
+rank_on() { # the pid on node $1 of one of its ranks
+  local i pid
+  for ((i = 0; i < 100; ++i)); do
+    pid=$(rig_processes "$1" | awk '/__rank/ { print $1; exit }')
+    [ -z "$pid" ] || break
+    sleep 0.1
+  done
+  echo "${pid:?no rank on node $1}"
+}
 seconds() { awk "BEGIN { print int(($(date +%s%N) - $started) / 1e8) / 10 }"; }
 within() { awk "BEGIN { exit !($(seconds) < $1) }" || fail "took $(seconds) s, expected less than $1"; }
 # Nothing of the job is left on the hosts: no process, no file in /dev/shm, no half-sent binary.

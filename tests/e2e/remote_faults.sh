@@ -7,7 +7,7 @@
 if case_is "a rank crashes"; then
   begin run -H 'node[01-02]:2' "${long[@]}"
   await_running
-  victim=$(rig_processes 2 | awk '/__rank/ { print $1; exit }')
+  victim=$(rank_on 2)
   rig_node 2 kill -SEGV "$victim"
   end
   is_code 5

@@ -33,8 +33,7 @@ class Run:
         self.environment = {}
         self.during = []        # what happens while it runs
         self.free = list(range(1, HOSTS + 1))
-        self.skip = []          # suites of which the fault would need more than the hosts here have
-        self.said = []          # words of which the report must have each
+        self.options = []       # of the command
 
     def node(self):
         return self.free.pop(self.rng.randrange(len(self.free)))
@@ -120,11 +119,12 @@ def listener(node):
 
 
 def wrong_data(run):
-    """What a rank sends is changed: in the suites that check every element."""
+    """What a rank receives is changed on its way: the link that it arrives on, or the host."""
     rank = run.node() - 1
     run.environment["COLLCTL_FAULT"] = f"corrupt:rank={rank}"
-    run.skip = ["node"]  # there each host's job has a rank 0
-    run.culprits.add(f"host {rig.name(rank + 1)}")
+    run.options = ["--skip", "node"]  # there each host's job has a rank 0
+    ends = sorted((rig.name(rank + 1), rig.name((rank - 1) % HOSTS + 1)))
+    run.culprits.add(f"link {ends[0]} - {ends[1]}")
     run.codes.add(7)
 
 
@@ -135,14 +135,14 @@ def hang(run):
     def stop():
         until = time.monotonic() + 60
         while time.monotonic() < until and run.job.poll() is None:
-            if "cluster" in open(f"{rig.RIG}/err", errors="replace").read():
-                pids = rig.like(node, "__rank")
-                if pids and rig.send(node, signal.SIGSTOP, pids[:1]):
-                    run.struck = True
+            pids = rig.like(node, "__rank")
+            if pids:
+                time.sleep(run.rng.uniform(0, 0.5))
+                if rig.send(node, signal.SIGSTOP, pids[:1]):
                     return
             time.sleep(0.02)
-    run.struck = False
     run.during.append(stop)
+    run.options = ["--level", "standard", "--only", "cluster", "--op-timeout", "5", "--start-timeout", "15"]
     run.culprits.add(f"host {rig.name(node)}")
     run.codes.add(6)
 
@@ -151,7 +151,7 @@ def mtu(run):
     node = run.node()
     rig.on(node, "ip", "link", "set", "eth0", "mtu", "1400")
     run.heal(rig.on, node, "ip", "link", "set", "eth0", "mtu", "1500")
-    run.culprits.add(f"host {rig.name(node)}")
+    run.culprits.add(f"nic {rig.name(node)} eth0")
     run.codes.add(1)
 
 
@@ -187,10 +187,8 @@ def one_run(seed, only):
         FAULTS[each](run)
     if len(run.codes) > 1 and 0 in run.codes:
         run.codes.discard(0)
-    line = [os.environ["COLLCTL_UNDER_TEST"], "check", "-H", f"node[01-{HOSTS:02d}]:1", "--level", "quick", "--json",
-            "--connect-timeout", "5"]
-    if run.skip:
-        line += ["--skip", ",".join(run.skip)]
+    line = [os.environ["COLLCTL_UNDER_TEST"], "check", "-H", f"node[01-{HOSTS:02d}]:1", "--json", "--connect-timeout", "5"]
+    line += run.options if "--level" in run.options else ["--level", "quick", *run.options]
     if os.path.exists(f"{rig.RIG}/out"):
         os.remove(f"{rig.RIG}/out")
     began = time.monotonic()

@@ -66,6 +66,8 @@ class NetConnection {
   // Before the driver sleeps; false when something is done already.
   virtual bool arm() = 0;
   virtual void disarm() = 0;
+  // Of the packets sent so far the share that was sent again; below 0: this network does not say.
+  virtual double resent() const { return -1; }
   virtual bool idle() const = 0;  // nothing of this end waits to be put on the wire
   virtual void attach_bell(int fd) = 0;
   virtual void say_goodbye() = 0;

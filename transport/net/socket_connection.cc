@@ -1,5 +1,9 @@
 #include "transport/net/socket_connection.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 
 #include "base/bell.h"
@@ -254,6 +258,18 @@ void SocketConnection::add_interest(std::vector<pollfd>& fds) {
     const int events = (lane->stalled() ? 0 : POLLIN) | (lane->sending() ? POLLOUT : 0);
     fds.push_back({lane->fd(), short(events), 0});
   }
+}
+
+double SocketConnection::resent() const {
+  uint64_t sent = 0, again = 0;
+  for (const auto& lane : lanes_) {
+    tcp_info info{};
+    socklen_t length = sizeof info;
+    if (::getsockopt(lane->fd(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return -1;
+    sent += info.tcpi_data_segs_out;
+    again += info.tcpi_total_retrans;
+  }
+  return sent == 0 ? 0 : double(again) / double(sent);
 }
 
 bool SocketConnection::idle() const {

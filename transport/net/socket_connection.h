@@ -37,6 +37,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
   void add_interest(std::vector<pollfd>& fds) override;
   bool arm() override;
   void disarm() override;
+  double resent() const override;
   bool idle() const override;
   void attach_bell(int fd) override { bell_fd_.store(fd, std::memory_order_release); }
   void say_goodbye() override;
