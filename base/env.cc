@@ -23,6 +23,17 @@ constexpr Knob kKnobs[] = {
 
 std::map<std::string, std::string, std::less<>> g_secrets;  // set by take_secrets() only
 
+struct FromFile {
+  std::string path;
+  size_t order;  // from 1 on; the environment is 0
+};
+std::map<std::string, FromFile, std::less<>> g_from_files;  // set by take_default() only
+
+size_t order_of(const std::string& variable) {
+  const auto found = g_from_files.find(variable);
+  return found == g_from_files.end() ? 0 : found->second.order;
+}
+
 Error bad_value(const KnobValue& v, const std::string& expected) {
   return {ErrorCode::usage, format("{} = '{}': expected {}", v.origin, v.text, expected)};
 }
@@ -74,6 +85,19 @@ ScopedVariable::~ScopedVariable() {
     ::unsetenv(name_.c_str());
 }
 
+bool take_default(const std::string& name, const std::string& value, const std::string& file,
+                  size_t order) {
+  if (std::getenv(name.c_str()) != nullptr || ::setenv(name.c_str(), value.c_str(), 0) != 0)
+    return false;
+  g_from_files[name] = {file, order + 1};
+  return true;
+}
+
+std::string file_of_variable(const std::string& name) {
+  const auto found = g_from_files.find(name);
+  return found == g_from_files.end() ? "" : found->second.path;
+}
+
 std::vector<std::string> environment_list() {
   std::vector<std::string> list;
   for (char** at = ::environ; at != nullptr && *at != nullptr; ++at) list.emplace_back(*at);
@@ -82,11 +106,15 @@ std::vector<std::string> environment_list() {
 
 KnobValue knob_value(KnobId id) {
   const Knob& k = knob(id);
-  const std::string own = std::string("COLLCTL_") + k.name;
-  if (auto v = environment(own.c_str()); v && !v->empty()) return {*v, own};
-  if (*k.nccl_name != 0)
-    if (auto v = environment(k.nccl_name); v && !v->empty()) return {*v, k.nccl_name};
-  return {k.default_value, "default"};
+  std::optional<KnobValue> found;
+  for (const std::string& name : {std::string("COLLCTL_") + k.name, std::string(k.nccl_name)}) {
+    const auto value = name.empty() ? std::nullopt : environment(name.c_str());
+    if (!value || value->empty()) continue;
+    if (found && order_of(found->variable) <= order_of(name)) continue;
+    const std::string file = file_of_variable(name);
+    found = {*value, file.empty() ? name : format("{} ({})", name, file), name, file};
+  }
+  return found ? *found : KnobValue{k.default_value, "default"};
 }
 
 Result<uint64_t> parse_bytes(const std::string& text) {

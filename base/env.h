@@ -36,12 +36,15 @@ struct Knob {
 
 struct KnobValue {
   std::string text;
-  std::string origin;  // "default", "COLLCTL_X" or "NCCL_X"
+  std::string origin = {};    // "default", or the variable and, in brackets, its file
+  std::string variable = {};  // "COLLCTL_X" or "NCCL_X"; empty: none is set
+  std::string file = {};      // that set it (base/site_files.h); empty: the environment
 };
 
 std::span<const Knob> knobs();
 const Knob& knob(KnobId id);
-// The effective text and where it came from. An empty variable counts as unset.
+// The effective text and where it came from. An empty variable counts as unset. Ours goes before
+// NCCL's, but what the environment says before what files say.
 KnobValue knob_value(KnobId id);
 inline std::string knob_text(KnobId id) {
   return knob_value(id).text;
@@ -76,6 +79,13 @@ class ScopedVariable {
 // Takes the values of secret knobs out of the environment, where children and /proc/PID/environ
 // would show them; this process still finds them above. Called once, before there are threads.
 void take_secrets();
+
+// Sets a variable that is not set, for a file; `order` of the files, the first 0. False: it is set
+// already. Before there are threads.
+bool take_default(const std::string& name, const std::string& value, const std::string& file,
+                  size_t order);
+// The file that a variable came from; empty: none.
+std::string file_of_variable(const std::string& name);
 
 // The whole environment as "NAME=value", for handing it on to a child.
 std::vector<std::string> environment_list();

@@ -18,6 +18,7 @@ namespace {
 std::atomic<uint8_t> g_level{uint8_t(LogLevel::warn)};
 std::atomic<uint32_t> g_subsystems{~0u};
 std::atomic<int> g_fd{STDERR_FILENO};
+std::atomic<int> g_rank{-1};
 thread_local int t_device = -1;
 
 constexpr const char* kLevelNames[] = {"NONE", "VERSION", "WARN", "INFO", "TRACE"};
@@ -104,10 +105,14 @@ void log_set_thread_device(int device) {
   t_device = device;
 }
 
+void log_set_process_rank(int rank) {
+  g_rank = rank;
+}
+
 void log_write(LogLevel level, std::string_view text) {
   const std::string line =
-      format("{}:{}:{} [{}] COLLCTL {} {}\n", host_name(), getpid(), syscall(SYS_gettid), t_device,
-             kLevelNames[int(level)], printable(text));
+      format("{}:{}:{} [{}] COLLCTL {} {}\n", host_name(), getpid(), syscall(SYS_gettid),
+             t_device >= 0 ? t_device : g_rank.load(), kLevelNames[int(level)], printable(text));
   size_t at = 0;
   while (at < line.size()) {
     const ssize_t n = ::write(g_fd, line.data() + at, line.size() - at);

@@ -57,12 +57,19 @@ Status write_file_atomically(const std::string& path, const std::string& content
   return {};
 }
 
-Result<std::string> read_file(const std::string& path, size_t most) {
+namespace {
+
+Result<std::string> read_whole(const std::string& path, size_t most, bool trusted) {
   // A pipe may have no writer: it is opened without waiting for one, and refused.
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat found {};
   if (!file || ::fstat(file.get(), &found) != 0) return errno_error(ErrorCode::usage, path, errno);
   if (!S_ISREG(found.st_mode)) return Error(ErrorCode::usage, path + ": not a file");
+  if (trusted && found.st_uid != 0 && found.st_uid != ::geteuid())
+    return Error(ErrorCode::usage, format("{}: it belongs to user {}", path, found.st_uid));
+  if (trusted && (found.st_mode & 022) != 0)
+    return Error(ErrorCode::usage,
+                 format("{}: others may write it (mode {:o})", path, found.st_mode & 0777));
   std::string text;
   char block[64 << 10];
   for (;;) {
@@ -74,6 +81,16 @@ Result<std::string> read_file(const std::string& path, size_t most) {
     if (text.size() > most)
       return Error(ErrorCode::usage, format("{}: longer than {} bytes", path, most));
   }
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, size_t most) {
+  return read_whole(path, most, false);
+}
+
+Result<std::string> read_trusted_file(const std::string& path, size_t most) {
+  return read_whole(path, most, true);
 }
 
 }  // namespace collctl::base

@@ -12,5 +12,7 @@ Status write_file_atomically(const std::string& path, const std::string& content
 // The content of a regular file. Errors: usage, with the path: it cannot be read, is no file, or is
 // longer than `most`.
 Result<std::string> read_file(const std::string& path, size_t most);
+// The same of a file that only root or this user can have written.
+Result<std::string> read_trusted_file(const std::string& path, size_t most);
 
 }  // namespace collctl::base

@@ -12,6 +12,7 @@
 #include "cmd/cli/parse.h"
 #include "cmd/rank_main.h"
 #include "cmd/report/report.h"
+#include "cmd/variables.h"
 #include "launcher/remote/agent_protocol.h"
 
 namespace collctl::cmd {
@@ -54,6 +55,7 @@ Result<int> dispatch(const std::vector<std::string>& arguments, Console& console
   }
   if (line.command->run == nullptr)
     return usage(format("{} is started by collctl run, not by hand", line.command->name));
+  COLL_TRY(look_at_variables(line, console));
   return line.command->run(line, console);
 }
 

@@ -258,7 +258,11 @@ std::vector<Command> make_commands() {
        .summary = "every knob: value, default, where it came from",
        .description = "Knobs are environment variables COLLCTL_NAME. Where NCCL has a "
                       "variable of the same meaning, it is honoured when ours is unset. "
-                      "Secrets are never shown.",
+                      "Secrets are never shown. Files set variables that the environment does "
+                      "not, as for NCCL: the one that NCCL_CONF_FILE names, else ~/.nccl.conf, "
+                      "and then /etc/nccl.conf, in lines NAME=VALUE. They count for every "
+                      "command; ranks on other hosts go by their own host's files first, then by "
+                      "those of the launcher. A file that others may write is not read.",
        .examples = {{"COLLCTL_DEBUG=INFO collctl env", "shows which value took effect"}},
        .more_manual = environment_section,
        .run = env_command});

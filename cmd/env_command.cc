@@ -5,10 +5,12 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/json_writer.h"
+#include "base/site_files.h"
 #include "base/version.h"
 #include "cmd/cli/generate.h"
 #include "cmd/cli/parse.h"
 #include "cmd/root_commands.h"
+#include "cmd/variables.h"
 #include "launcher/adopt/adopt.h"
 
 namespace collctl::cmd {
@@ -16,7 +18,8 @@ namespace {
 
 struct Shown {
   const base::Knob* knob;
-  std::string value, origin;
+  base::KnobValue said;
+  std::string value;
   bool masked;
 };
 
@@ -26,7 +29,7 @@ std::vector<Shown> visible_knobs() {
     if ((knob.flags & base::kHidden) != 0) continue;
     base::KnobValue value = base::knob_value(knob.id);
     const bool masked = (knob.flags & base::kSecret) != 0 && !value.text.empty();
-    list.push_back({&knob, masked ? "********" : value.text, value.origin, masked});
+    list.push_back({&knob, value, masked ? "********" : value.text, masked});
   }
   return list;
 }
@@ -104,33 +107,6 @@ std::string adopted_text(const AdoptedShown& shown) {
   return text;
 }
 
-// The variables of NCCL that are set, by what they do here.
-struct NcclVariables {
-  std::vector<std::string> honoured, overridden, without_effect;  // overridden: by ours
-};
-
-NcclVariables nccl_variables() {
-  NcclVariables found;
-  for (const std::string& variable : base::environment_list()) {
-    const size_t equals = variable.find('=');
-    const std::string name = variable.substr(0, equals);
-    if (name.rfind("NCCL_", 0) != 0 || equals + 1 >= variable.size()) continue;  // empty: unset
-    if (!std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; }))
-      continue;
-    const auto knobs = base::knobs();
-    const auto knob = std::find_if(knobs.begin(), knobs.end(),
-                                   [&](const base::Knob& k) { return name == k.nccl_name; });
-    if (knob == knobs.end())
-      found.without_effect.push_back(name);
-    else
-      (base::knob_value(knob->id).origin == name ? found.honoured : found.overridden)
-          .push_back(name);
-  }
-  for (auto* names : {&found.honoured, &found.overridden, &found.without_effect})
-    std::sort(names->begin(), names->end());
-  return found;
-}
-
 std::string nccl_text(const NcclVariables& found) {
   std::string text;
   const auto add = [&](const char* what, const std::vector<std::string>& names) {
@@ -156,6 +132,16 @@ void write_nccl(JsonWriter& json, const NcclVariables& found) {
   json.end_object();
 }
 
+std::string site_text() {
+  std::string text;
+  for (const base::SiteFile& file : base::site_files()) {
+    text += format("# set by {}: ", file.path);
+    for (size_t i = 0; i < file.names.size(); ++i) text += (i == 0 ? "" : ", ") + file.names[i];
+    text += file.names.empty() ? "nothing\n" : "\n";
+  }
+  return text;
+}
+
 std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted) {
   JsonWriter json;
   json.begin_object().field("schema", "collctl.env/1").field("version", base::kVersion);
@@ -169,8 +155,23 @@ std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted
       json.null();
     json.field("kind", kind_name(shown.knob->kind));
     json.field("value", shown.value).field("default", shown.knob->default_value);
-    json.field("origin", shown.origin).field("masked", shown.masked);
+    json.field("origin", shown.said.variable.empty() ? "default" : shown.said.variable);
+    json.key("file");
+    if (shown.said.file.empty())
+      json.null();
+    else
+      json.value(shown.said.file);
+    json.field("masked", shown.masked);
     json.field("help", knob_help(*shown.knob)).end_object();
+  }
+  json.end_array().key("site_files").begin_array();
+  for (const base::SiteFile& file : base::site_files()) {
+    json.begin_object().field("path", file.path);
+    json.key("variables").begin_array();
+    for (const std::string& name : file.names) json.value(name);
+    json.end_array().key("problems").begin_array();
+    for (const std::string& problem : file.problems) json.value(problem);
+    json.end_array().end_object();
   }
   json.end_array();
   write_nccl(json, nccl_variables());
@@ -188,15 +189,16 @@ std::string env_text(const std::vector<Shown>& list, const Console& console) {
     name = std::max(name, std::string(shown.knob->name).size() + 8);
     value = std::max(value, std::min<size_t>(24, or_dash(shown.value).size()));
     standard = std::max(standard, or_dash(shown.knob->default_value).size());
-    origin = std::max(origin, shown.origin.size());
+    origin = std::max(origin, shown.said.origin.size());
   }
   std::string text = format("{:<{}}  {:<{}}  {:<{}}  origin\n", "# knob", name, "value", value,
                             "default", standard);
   for (const Shown& shown : list) {
-    const bool set = shown.origin != "default";
-    const std::string line = format(
-        "{:<{}}  {:<{}}  {:<{}}  {}", format("COLLCTL_{}", shown.knob->name), name,
-        or_dash(shown.value), value, or_dash(shown.knob->default_value), standard, shown.origin);
+    const bool set = shown.said.origin != "default";
+    const std::string line =
+        format("{:<{}}  {:<{}}  {:<{}}  {}", format("COLLCTL_{}", shown.knob->name), name,
+               or_dash(shown.value), value, or_dash(shown.knob->default_value), standard,
+               shown.said.origin);
     text += set ? console.out_colour("1", line) : line;
     text += format("\n    {}", knob_help(*shown.knob));
     if (*shown.knob->nccl_name != 0) text += format(" [{}]", shown.knob->nccl_name);
@@ -231,16 +233,18 @@ void note_strangers(Console& console) {
 Result<int> env_command(const ParsedLine& line, Console& console) {
   const auto list = visible_knobs();
   const AdoptedShown adopted = adopted_shown();
-  console.out(line.has("json")
-                  ? env_json(list, adopted)
-                  : env_text(list, console) + nccl_text(nccl_variables()) + adopted_text(adopted));
+  console.out(line.has("json") ? env_json(list, adopted)
+                               : env_text(list, console) + site_text() +
+                                     nccl_text(nccl_variables()) + adopted_text(adopted));
   note_strangers(console);
+  note_site_files(console);
   // Shown whatever they are; but what no command would take is said here already.
   if (adopted.error) {
     console.print_error(*adopted.error);
     return int(adopted.error->code);
   }
-  Status legal = base::check_knobs();
+  Status legal = base::site_files_status();
+  if (legal.ok()) legal = base::check_knobs();
   if (legal.ok()) return 0;
   console.print_error(legal.error());
   return int(legal.error().code);

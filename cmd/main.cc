@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 #include <exception>
 
 #include "base/env.h"
+#include "base/rank_env.h"
+#include "base/site_files.h"
 #include "base/thrown.h"
 #include "cmd/command_line.h"
 #include "launcher/adopt/adopt.h"
@@ -23,6 +26,9 @@ bool open_standard_streams() {
 
 int main(int argc, char** argv) {
   if (!open_standard_streams()) return 70;
+  // A rank of ours has all from who started it.
+  if (argc < 2 || std::strcmp(argv[1], collctl::base::kRankCommand) != 0)
+    collctl::base::read_site_files();
   collctl::base::take_secrets();
   // A reader that goes away is seen as a failed write; ranks of ours inherit that on purpose.
   std::signal(SIGPIPE, SIG_IGN);

@@ -176,6 +176,7 @@ Status work(FrameChannel& channel, const RankConfig& config) {
                  format("the launcher asks for the unknown task {}", config.task));
   COLL_ASSIGN(const base::LogOptions log, base::log_options_from_knobs(config.verbosity));
   COLL_TRY(base::log_configure(log, config.rank));
+  base::log_set_process_rank(config.rank);
   ForwardingSink sink(channel);
   LauncherWatch watch(channel, config.rank);
   COLL_TRY(watch.start());

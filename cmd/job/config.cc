@@ -116,7 +116,9 @@ std::vector<std::string> exported_environment(const std::vector<std::string>& ex
     const std::string name = entry.substr(0, entry.find('='));
     bool wanted = false;
     for (const base::Knob& knob : base::knobs())
-      wanted = wanted || ((knob.flags & base::kSecret) == 0 && knob.id != base::KnobId::comm_id &&
+      // What files say is passed on behind what those of the other hosts say (remote_start).
+      wanted = wanted || (base::file_of_variable(name).empty() &&
+                          (knob.flags & base::kSecret) == 0 && knob.id != base::KnobId::comm_id &&
                           (name == std::string("COLLCTL_") + knob.name || name == knob.nccl_name));
     for (const std::string& pattern : exported)
       wanted = wanted || (pattern.find('=') == std::string::npos && matches(name, pattern));

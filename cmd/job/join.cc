@@ -234,6 +234,7 @@ JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& given, TaskS
   auto log = base::log_options_from_knobs(options.verbosity);
   if (!log) return failed_outcome(log.error());
   if (Status s = base::log_configure(*log, options.join_rank); !s) return failed_outcome(s.error());
+  base::log_set_process_rank(options.join_rank);
   clear_abort();
   JoinSink join_sink(sink);
   TaskSpec spec = given;

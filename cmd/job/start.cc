@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/site_files.h"
 #include "base/socket.h"
 #include "base/version.h"
 #include "cmd/job/config.h"
@@ -225,6 +226,7 @@ Result<launcher::RemoteStart> remote_start(const HostPool& pool, const LaunchOpt
   COLL_ASSIGN(start.placement, place(pool, options, program != nullptr));
   const auto& placement = start.placement;
   const auto exported = exported_environment(options.export_env);
+  start.defaults = base::site_variables();
   for (int host = 0; host < pool.size(); ++host) {
     start.environment.push_back(exported);
     add_devices(start.environment.back(), pool.host(host).spec());

@@ -17,7 +17,8 @@ struct BenchReport {
   std::vector<BenchRow> rows;
   std::vector<DataFault> faults;
   std::optional<BenchClosing> closing;
-  std::vector<HostEnd> hosts;  // of a job on hosts, when it is over
+  std::vector<HostEnd> hosts;   // of a job on hosts, when it is over
+  uint64_t trace_left_out = 0;  // operations that are not in the file of --trace
 };
 
 // The data, thresholds, then what was not measured.

@@ -41,6 +41,7 @@ struct BenchSpec : RankSettings {
   std::string net;                  // "", ib, socket
   bool max_bytes_given = false;     // else it depends on the ranks' kind
   bool stragglers = false;          // count who waits for whom
+  bool trace = false;               // tell every timed operation of every rank
   bool window = false;              // buffers lie in registered windows
   int misalign = 0;                 // bytes, of buffers
   int cuda_graph = 0;               // operations of a graph; 0: no graph
@@ -104,6 +105,23 @@ struct BenchRow {
   Timing out_of_place, in_place;
   std::optional<RowExpected> expected = {};
   const Timing& first_timing() const { return out_of_place.measured ? out_of_place : in_place; }
+};
+
+// --trace: what ranks did in a row, one event an operation.
+struct TraceEvent {
+  struct Wait {
+    int peer = 0;
+    double recv_us = 0, send_us = 0;  // for its data; for it to take data
+  };
+  int rank = 0;
+  bool in_place = false;
+  uint32_t iteration = 0;
+  double start_us = 0, elapsed_us = 0;  // by rank 0's clock, after its first event
+  std::vector<Wait> waits = {};
+};
+struct BenchTrace {
+  std::vector<TraceEvent> events;
+  uint64_t left_out = 0;  // operations that a row had no room for
 };
 
 struct GpuLine {  // one for each of a host's ranks
@@ -184,13 +202,15 @@ class BenchSink : public TaskSink {
   virtual void row(const BenchRow& row) = 0;
   virtual void closing(const BenchClosing& closing) = 0;  // after the last row
   virtual void fault(const DataFault& fault) = 0;
+  virtual void trace(const BenchTrace&) {}  // with --trace: of the row before
   Status record(const std::string& json) final;
 };
-// The records as one JSON object with a "record" field: header, row, closing, fault.
+// The records as one JSON object with a "record" field: header, row, closing, fault, trace.
 std::string encode_record(const BenchHeader&);
 std::string encode_record(const BenchRow&);
 std::string encode_record(const BenchClosing&);
 std::string encode_record(const DataFault&);
+std::string encode_record(const BenchTrace&);
 // Calls the sink with what the text holds; malformed text is an error.
 Status deliver_record(const std::string& text, BenchSink& sink);
 // A record that is to be a header.

@@ -200,6 +200,26 @@ void fields(JsonRecord& io, DataFault& fault) {
   if (io.has("hops", !fault.hops.empty())) io.field("hops", fault.hops);
 }
 
+static void fields(JsonRecord& io, TraceEvent::Wait& wait) {
+  io.field("peer", wait.peer, 0, kMostRankNumber);
+  io.field("recv_us", wait.recv_us, 0);
+  io.field("send_us", wait.send_us, 0);
+}
+
+static void fields(JsonRecord& io, TraceEvent& event) {
+  io.field("rank", event.rank, 0, kMostRankNumber);
+  io.field("in_place", event.in_place);
+  io.field("iteration", event.iteration);
+  io.field("start_us", event.start_us);
+  io.field("elapsed_us", event.elapsed_us, 0);
+  io.field("waits", event.waits);
+}
+
+static void fields(JsonRecord& io, BenchTrace& trace) {
+  io.field("events", trace.events);
+  io.field("left_out", trace.left_out);
+}
+
 std::string encode_record(const BenchHeader& header) {
   return encoded("header", header);
 }
@@ -214,6 +234,10 @@ std::string encode_record(const BenchClosing& closing) {
 
 std::string encode_record(const DataFault& fault) {
   return encoded("fault", fault);
+}
+
+std::string encode_record(const BenchTrace& trace) {
+  return encoded("trace", trace);
 }
 
 Status deliver_record(const std::string& text, BenchSink& sink) {
@@ -237,7 +261,9 @@ Status deliver_record(const std::string& text, BenchSink& sink) {
     return deliver(BenchClosing(), [&](const BenchClosing& closing) { sink.closing(closing); });
   if (kind == "fault")
     return deliver(DataFault(), [&](const DataFault& fault) { sink.fault(fault); });
-  io.fail("record", "header, row, closing or fault");
+  if (kind == "trace")
+    return deliver(BenchTrace(), [&](const BenchTrace& trace) { sink.trace(trace); });
+  io.fail("record", "header, row, closing, fault or trace");
   COLL_TRY_IN(io.status(), kContext);
   return {};
 }

@@ -209,6 +209,16 @@ void add_measure_options(std::vector<Option>& t) {
            "Counts every wait of every rank by peer while operations are timed, and how long "
            "network links carried data: names the rank, host or link that the others waited "
            "for. Costs two looks at the clock for each wait: little but for the smallest sizes."});
+  add({.name = "trace",
+       .kind = ValueKind::file,
+       .value = "FILE",
+       .fallback = "none",
+       .help = "write every timed operation of every rank to FILE (CPU ranks)",
+       .more =
+           "In Chrome's trace format, which ui.perfetto.dev opens: one operation a line with its "
+           "start, duration, algorithm, bytes, and how long it waited for which peer. Clocks of "
+           "hosts are put together by the barrier before each block. Counts waits as --stragglers "
+           "does."});
   add({.name = "misalign",
        .kind = ValueKind::integer,
        .value = "BYTES",

@@ -35,10 +35,11 @@ Status choose_soak(const ParsedLine& line, BenchSpec& spec) {
     if (!spec.soak && line.has(option)) return usage(format("--{} is for the soak", option));
   if (!spec.soak) return {};
   for (const char* option :
-       {"algo",      "proto",       "channels",       "dtype",      "op",       "root",
-        "min-bytes", "step-factor", "step-bytes",     "iters",      "warmup",   "sync",
-        "check",     "in-place",    "misalign",       "stragglers", "vs",       "cuda-graph",
-        "min-busbw", "max-latency", "min-efficiency", "thresholds", "baseline", "save-baseline"})
+       {"algo",        "proto",          "channels",    "dtype",      "op",
+        "root",        "min-bytes",      "step-factor", "step-bytes", "iters",
+        "warmup",      "sync",           "check",       "in-place",   "misalign",
+        "stragglers",  "trace",          "vs",          "cuda-graph", "min-busbw",
+        "max-latency", "min-efficiency", "thresholds",  "baseline",   "save-baseline"})
     if (line.has(option)) return usage(format("--{} has no meaning for the soak", option));
   spec.soak_seed = uint64_t(line.number("seed", 1));
   spec.soak_operations = int(line.number("ops", 1000));
@@ -152,6 +153,7 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, 
   spec.warmup = int(line.number("warmup", 5));
   spec.sync_each = line.text("sync") == "each";
   spec.stragglers = line.has("stragglers");
+  spec.trace = line.has("trace");
   spec.types.clear();
   for (const auto& word :
        expand_choices(*find_option("dtype", line.command->scopes), line.text("dtype")))

@@ -35,6 +35,7 @@ constexpr TaskField kAlike[] = {{"min_bytes", "--min-bytes"},
                                 {"channels", "--channels"},
                                 {"window", "--window"},
                                 {"stragglers", "--stragglers"},
+                                {"trace", "--trace"},
                                 {"cuda_graph", "--cuda-graph"},
                                 {"versus", "--vs or --vs-config"},
                                 {"soak_seed", "--seed"},
@@ -51,7 +52,7 @@ runtime::CommOptions bench_options(const BenchSpec& spec, TaskSink& sink) {
   options.transport = spec.transport;
   options.p2p = spec.p2p;
   options.net = spec.net;
-  options.count_waits = spec.stragglers;
+  options.count_waits = spec.stragglers || spec.trace;
   // Only where no launcher of ours has given all ranks theirs.
   if (sink.every_rank())
     options.task =
@@ -68,6 +69,7 @@ class Recorder : public BenchSink {
   void row(const BenchRow& row) override { put(encode_record(row)); }
   void closing(const BenchClosing& closing) override { put(encode_record(closing)); }
   void fault(const DataFault& fault) override { put(encode_record(fault)); }
+  void trace(const BenchTrace& trace) override { put(encode_record(trace)); }
   void progress(const std::string& text) override { inner_.progress(text); }
   void phase(int rank, const std::string& name) override { inner_.phase(rank, name); }
   void checks_in() override { inner_.checks_in(); }

@@ -43,6 +43,7 @@ BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, B
       cost_watch_(own_cost) {
   if (const auto device = communicator.device()) clocks_.emplace(device->facts().bus_id);
   if (spec.stragglers) waits_.emplace(communicator);
+  if (spec.trace) trace_.emplace(communicator);
   for (const std::string& algorithm : or_chosen(spec.algorithms))
     for (const std::string& protocol : or_chosen(spec.protocols))
       combinations_.emplace_back(algorithm, protocol);
@@ -206,9 +207,12 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
   for (const VersusRun& other : others) half.variants.push_back(other.variant);
   half.samples.resize(1 + others.size());
   MeasureOptions options{replays(), spec_.warmup, spec_.sync_each};
+  const std::unique_ptr<Timed> noted =
+      trace_ ? trace_->around(*own, spec_.warmup, buffers.input == buffers.output) : nullptr;
+  Timed& ours = noted ? *noted : *own;
   for (int turn = 0; turn < (versus_ ? kTurns : 1); ++turn) {
     for (size_t i = 0; i <= others.size(); ++i) {
-      Timed& timed = i == 0 ? *own : *others[i - 1].timed;
+      Timed& timed = i == 0 ? ours : *others[i - 1].timed;
       if (waits_ && i == 0) waits_->begin();
       COLL_ASSIGN(Samples samples, measure(timed, *barrier_, options));
       if (waits_ && i == 0) waits_->end();
@@ -296,8 +300,29 @@ Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const H
     }
     sink_.row(row);
   }
+  if (trace_) COLL_TRY(report_trace());
   if (wrong[0] != 0) COLL_TRY(explain(key, false, out_of_place.check));
   if (wrong[1] != 0) COLL_TRY(explain(key, true, in_place.check));
+  return {};
+}
+
+Status BenchRun::report_trace() {
+  ByteWriter writer;
+  trace_->take().put(writer);
+  COLL_ASSIGN(const std::vector<Bytes> all, communicator_.gather_blobs(writer.bytes(), patience()));
+  if (communicator_.rank() != 0) return {};
+  std::vector<RankTrace> ranks;
+  std::vector<uint64_t> hosts;
+  for (const Bytes& blob : all) {
+    ByteReader reader(blob);
+    ranks.push_back(RankTrace::get(reader));
+    if (!reader.ok() || !reader.at_end())
+      return Error{ErrorCode::defect, "a rank's trace has the wrong length"};
+  }
+  for (const transport::PeerInfo& peer : communicator_.peers()) hosts.push_back(peer.host_hash);
+  if (trace_origin_ns_ == 0 && !ranks[0].operations.empty())
+    trace_origin_ns_ = ranks[0].operations[0].start_ns;
+  sink_.trace(merged_trace(ranks, hosts, trace_origin_ns_));
   return {};
 }
 

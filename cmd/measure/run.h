@@ -13,6 +13,7 @@
 #include "cmd/measure/gpu_clocks.h"
 #include "cmd/measure/start_cost.h"
 #include "cmd/measure/timing.h"
+#include "cmd/measure/trace.h"
 #include "cmd/measure/versus.h"
 #include "cmd/measure/windows.h"
 #include "cmd/verify/data_check.h"
@@ -50,6 +51,7 @@ class BenchRun {
   Status row(const RowKey& key);
   Result<Half> half(const RowKey& key, bool in_place);
   Status report_row(const RowKey& key, const Half& out_of_place, const Half& in_place);
+  Status report_trace();
   Status explain(const RowKey& key, bool in_place, const CheckResult& check);
   Status time(const RowKey& key, const RunBuffers& buffers, Half& half);
   Status check(const RowKey& key, const RunBuffers& buffers, Half& half);
@@ -70,7 +72,7 @@ class BenchRun {
   std::vector<Combination> combinations_;
   std::shared_ptr<DeviceBlocks> blocks_;  // GPU ranks
   GuardedBuffer input_, output_;
-  BenchWindows windows_;            // with --window: of the two
+  BenchWindows windows_;  // with --window: of the two
   // Behind what its kernels use: it goes first, and waits for them.
   runtime::Stream stream_;
   std::optional<StreamBarrier> barrier_;
@@ -79,6 +81,8 @@ class BenchRun {
   std::optional<StartCost> own_cost_;
   std::optional<ClockWatch> clocks_;  // GPU ranks
   std::optional<WaitWatch> waits_;    // with --stragglers
+  std::optional<TraceWatch> trace_;   // with --trace
+  int64_t trace_origin_ns_ = 0;       // rank 0's first operation
   std::unique_ptr<DataOracle> oracle_;
   uint64_t rows_done_ = 0, rows_total_ = 0;
   int explained_ = 0;  // wrong rows so far; the same on all ranks

@@ -29,6 +29,10 @@ Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string
   if (on_gpus && spec.stragglers)
     return Error{code, "--stragglers: kernels on GPUs do not count their waits",
                  "--sync each names the slowest rank of every size (JSON: slowest_rank)"};
+  if (on_gpus && spec.trace)
+    return Error{code,
+                 "--trace: kernels on GPUs do not tell when they began and whom they waited for",
+                 "--sync each prints percentiles; nsys profile traces GPUs"};
   BenchSpec known = spec;
   known.device_request = on_gpus ? DeviceRequest::cuda : DeviceRequest::cpu;
   known.device_reason = reason;
@@ -72,6 +76,7 @@ static void fields(JsonRecord& io, BenchSpec& spec) {
   io.field("max_bytes_given", spec.max_bytes_given);
   io.field("window", spec.window);
   io.field("stragglers", spec.stragglers);
+  io.field("trace", spec.trace);
   io.field("misalign", spec.misalign, 0, kMostMisalign);
   io.field("cuda_graph", spec.cuda_graph, 0, 1'000'000);
   io.field("versus", spec.versus);

@@ -9,6 +9,7 @@
 #include "base/whole_file.h"
 #include "cmd/measure/options.h"
 #include "cmd/report/report.h"
+#include "cmd/text/file.h"
 #include "cmd/text/sizes.h"
 
 namespace collctl::cmd {
@@ -147,6 +148,13 @@ Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* 
     for (const auto& other : output.files)
       if (other.path == path) return usage(format("--output {} stands there twice", path));
     output.files.push_back({path, kind});
+  }
+  if (line.has("trace")) {
+    output.trace = line.text("trace");
+    for (const OutputFile& other : output.files)
+      if (other.path == output.trace)
+        return usage(format("--trace {}: --output goes there as well", output.trace));
+    COLL_TRY_IN(check_writable(output.trace), "--trace");
   }
   if (line.has("min-busbw")) output.limits.min_busbw = limit_of(line.text("min-busbw"));
   if (line.has("max-latency")) output.limits.max_latency = limit_of(line.text("max-latency"));

@@ -20,6 +20,7 @@ struct OutputOptions {
   int verbosity = 0;
   Limits limits;
   std::string save_baseline;  // empty: nowhere
+  std::string trace;          // file of --trace; empty: none
 };
 
 }  // namespace collctl::cmd

@@ -37,6 +37,26 @@ void Reporter::put_line(const std::string& line) {
   lines_begun_ = true;
 }
 
+void Reporter::put_trace(const std::string& text) {
+  if (!speaks_ || output_.trace.empty()) return;
+  if (!trace_file_) {
+    trace_file_.emplace(LineFile{output_.trace, {}, {}});
+    trace_file_->fd =
+        Fd(::open(output_.trace.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0666));
+    if (!trace_file_->fd)
+      trace_file_->status =
+          base::errno_error(ErrorCode::unavailable, "cannot write " + output_.trace, errno);
+  }
+  if (trace_file_->status)
+    trace_file_->status = append_line(trace_file_->fd.get(), output_.trace, text);
+}
+
+void Reporter::trace(const BenchTrace& trace) {
+  std::lock_guard lock(mutex_);
+  report_.trace_left_out += trace.left_out;
+  put_trace(trace_rows(report_, trace));
+}
+
 void Reporter::header(const BenchHeader& header) {
   std::lock_guard lock(mutex_);
   progress_.clear();
@@ -45,6 +65,7 @@ void Reporter::header(const BenchHeader& header) {
     report_.spec.max_bytes = std::max(report_.spec.min_bytes, kMostBytesOnGpus);
   if (!speaks_) return;
   put_line(jsonl_header(report_));
+  put_trace(trace_header(header));
   if (output_.format == Format::csv) console_.out(csv_titles(report_.spec));
   if (output_.format == Format::nccl_tests) console_.out(nccl_tests_header(report_));
   if (output_.format != Format::text) return;
@@ -128,6 +149,13 @@ Status Reporter::write_files(const Verdict& verdict) {
   if (!lines_begun_) put_line(jsonl_header(report_));  // the run never began
   put_line(jsonl_end(verdict));
   for (LineFile& file : line_files_) keep(std::move(file.status));
+  if (!output_.trace.empty()) {
+    put_trace(report_.header ? trace_end(report_, verdict) : "[" + trace_end(report_, verdict));
+    keep(std::move(trace_file_->status));
+    if (report_.trace_left_out != 0)
+      console_.note(format("{}: {} operations are left out, a row has room for 200000 entries",
+                           output_.trace, report_.trace_left_out));
+  }
   return first;
 }
 

@@ -94,6 +94,11 @@ std::string bench_csv(const BenchReport& report);
 std::string csv_titles(const BenchSpec& spec);
 std::string csv_row(const BenchReport& report, const BenchRow& row);
 
+// trace_file.cc: Chrome's trace format, one event a line; the rows' need report.header and the row.
+std::string trace_header(const BenchHeader& header);
+std::string trace_rows(const BenchReport& report, const BenchTrace& trace);
+std::string trace_end(const BenchReport& report, const Verdict& verdict);
+
 // nccl_tests.cc: the same in the columns of nccl-tests 2.19, for programs that read those.
 // The header needs report.header. The program that measures the collective there; "": there is
 // none.
@@ -113,6 +118,7 @@ class Reporter : public BenchSink {
   void closing(const BenchClosing& closing) override;
   void progress(const std::string& text) override;
   void fault(const DataFault& fault) override;
+  void trace(const BenchTrace& trace) override;
   void phase(int rank, const std::string& name) override;
   // Writes what is left and returns the exit code.
   int finish(const JobOutcome& outcome);
@@ -126,6 +132,7 @@ class Reporter : public BenchSink {
     Status status;  // of the first write that failed
   };
   void put_line(const std::string& line);
+  void put_trace(const std::string& text);
   Status write_files(const Verdict& verdict);
   Status save_timings(const Verdict& verdict);  // --save-baseline
   std::mutex mutex_;
@@ -136,6 +143,7 @@ class Reporter : public BenchSink {
   std::optional<TextTable> table_;
   std::vector<LineFile> line_files_;
   bool lines_begun_ = false;
+  std::optional<LineFile> trace_file_;  // made anew with its first line
   Progress progress_;
 };
 

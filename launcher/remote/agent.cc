@@ -12,6 +12,7 @@
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/site_files.h"
 #include "base/socket.h"
 #include "launcher/hosts/address.h"
 #include "launcher/hosts/placement.h"
@@ -253,6 +254,11 @@ Status Agent::start(const AgentStart& order) {
     set_variable(common, "COLLCTL_SOCKET_IFNAME==" + interface);
   }
   for (const std::string& entry : order.environment) set_variable(common, entry);
+  for (const std::string& entry : order.defaults)
+    if (!find_variable(common, entry.substr(0, entry.find('=')))) common.push_back(entry);
+  for (const base::SiteFile& file : base::site_files())
+    for (const std::string& problem : file.problems)
+      started.note += format("{}{}: {}", started.note.empty() ? "" : "; ", file.path, problem);
   const auto cores =
       place_here(int(order.ranks.size()), bind_to, find_variable(common, "CUDA_VISIBLE_DEVICES"));
   std::vector<RankProcess> processes;

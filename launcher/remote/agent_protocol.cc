@@ -68,6 +68,7 @@ Bytes AgentStart::encode() const {
     w.put(uint8_t(rank.null_stdin));
   }
   put_strings(w, environment);
+  put_strings(w, defaults);
   w.put_string(folder).put_string(bind_to).put_string(data_address);
   w.put(heartbeat_s).put(grace_s);
   return w.take();
@@ -86,6 +87,7 @@ Result<AgentStart> AgentStart::decode(ByteView payload) {
     s.ranks.push_back(std::move(rank));
   }
   s.environment = get_strings(r);
+  s.defaults = get_strings(r);
   s.folder = r.get_string();
   s.bind_to = r.get_string();
   s.data_address = r.get_string();

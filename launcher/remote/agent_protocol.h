@@ -14,7 +14,7 @@ namespace collctl::launcher {
 
 inline constexpr const char* kAgentCommand = "__agent";
 inline constexpr const char* kAgentWord = "@collctl-agent ";
-inline constexpr uint32_t kAgentVersion = 5;  // of this protocol: both sides must be the same
+inline constexpr uint32_t kAgentVersion = 6;  // of this protocol: both sides must be the same
 // Each side sends something at least this often; hearing nothing for the job's limit is an error.
 inline constexpr int64_t kBeatMs = 1000;
 
@@ -68,6 +68,7 @@ struct AgentRank {
 struct AgentStart {
   std::vector<AgentRank> ranks;
   std::vector<std::string> environment;  // for all of them, below their own
+  std::vector<std::string> defaults;     // the same, where that host says nothing
   std::string folder;                    // to work in, if it exists there
   std::string bind_to;
   std::string data_address;  // the interface with this address carries the data; may be empty

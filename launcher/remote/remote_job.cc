@@ -73,6 +73,7 @@ void RemoteJob::State::order(int host, const RemoteStart& what) {
   AgentStart order;
   for (const int rank : ranks_of[size_t(host)]) order.ranks.push_back(what.ranks[size_t(rank)]);
   order.environment = what.environment[size_t(host)];
+  order.defaults = what.defaults;
   order.folder = what.folder;
   order.bind_to = what.bind_to;
   order.data_address = pool->host(host).spec().address;

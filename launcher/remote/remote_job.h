@@ -18,6 +18,7 @@ struct RemoteStart {
   JobPlacement placement;                             // hosts by their index in the pool
   std::vector<AgentRank> ranks;                       // by rank of the job
   std::vector<std::vector<std::string>> environment;  // by host, for all its ranks
+  std::vector<std::string> defaults;                  // where a host's own files say nothing
   std::string folder, bind_to;
   double heartbeat_s = 15, grace_s = 5;
 };

@@ -194,6 +194,51 @@ TEST_CASE("env says what is in force and why", "[cli]") {
   CHECK(bad.err == "collctl: error: COLLCTL_STEPS = '1': expected a value in 2..64\n");
 }
 
+// docs/habits.md has a row for each option of nccl-tests 2.19, and the command line an answer.
+TEST_CASE("every option of nccl-tests is taken, or told what it is here", "[cli]") {
+  const std::string page = file_content(kRoot / "docs/habits.md");
+  const char* const kOptions[] = {"t --nthreads=1",
+                                  "g --ngpus=1",
+                                  "b --minbytes=8",
+                                  "e --maxbytes=8",
+                                  "i --stepbytes=8",
+                                  "f --stepfactor=2",
+                                  "n --iters=1",
+                                  "m --agg_iters=2",
+                                  "w --warmup_iters=1",
+                                  "N --run_cycles=2",
+                                  "p --parallel_init=1",
+                                  "c --check=1",
+                                  "o --op=sum",
+                                  "d --datatype=float",
+                                  "r --root=0",
+                                  "z --blocking=1",
+                                  "y --stream_null=1",
+                                  "T --timeout=60",
+                                  "G --cudagraph=2",
+                                  "C --report_cputime=1",
+                                  "S --report_timestamps=1",
+                                  "J --output_file=x.json",
+                                  "a --average=1",
+                                  "R --local_register=1",
+                                  "x --cta_policy=1",
+                                  "D --device_implementation=1",
+                                  "V --device_cta_count=2",
+                                  "M --memory=1",
+                                  "u --unalign=1",
+                                  "I --per_iter_timing=1",
+                                  "K --per_iter_skip=1"};
+  for (const std::string option : kOptions) {
+    INFO(option);
+    const std::string word = option.substr(2), name = word.substr(0, word.find('='));
+    CHECK(has(page, "`-" + option.substr(0, 1) + "`, `" + name + "`"));
+    const Ran ran = run_collctl("allreduce --device cpu -n 1 -b 8 -e 8 " + word);
+    if (ran.code == 0) continue;
+    CHECK(ran.code == 2);
+    CHECK(has(ran.err, "nccl-tests' " + name + " "));
+  }
+}
+
 TEST_CASE("version", "[cli]") {
   const json version = json::parse(run_collctl("version --json").out);
   CHECK(version["schema"] == "collctl.version/1");

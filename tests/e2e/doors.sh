@@ -121,6 +121,30 @@ if case_is "a set-uid copy takes no word of its caller"; then
   ! grep -q of-the-caller "$out" || fail "it does"
   as_tester env COLLCTL_DEBUG_FILE=/tmp/of-the-caller "$collctl" env >"$out"
   has_out of-the-caller
+  echo NCCL_GRAPH_FILE=/tmp/of-a-file >"$rig/site.conf"
+  as_tester env NCCL_CONF_FILE="$rig/site.conf" HOME="$rig" "$rig/setuid" env >"$out"
+  ! grep -q of-a-file "$out" || fail "it reads its caller's files"
+  as_tester env NCCL_CONF_FILE="$rig/site.conf" "$collctl" env >"$out"
+  has_out "NCCL_GRAPH_FILE ($rig/site.conf)"
+fi
+
+if case_is "site files: whose they may be, and in which order they count"; then
+  echo NCCL_ALGO=ring >"$rig/theirs.conf"
+  chown 4711 "$rig/theirs.conf"
+  run_env() { rc=0; "$@" "$collctl" env >"$out" 2>"$err" || rc=$?; }
+  run_env env NCCL_CONF_FILE="$rig/theirs.conf"
+  is_code 2
+  has_err "it belongs to user 4711"
+  # In a namespace of its own, where /etc is a copy.
+  mkdir "$rig/site-etc" "$rig/site-home"
+  cp -a /etc/. "$rig/site-etc/" 2>/dev/null
+  printf 'NCCL_ALGO=ring\nNCCL_PROTO=ll\n' >"$rig/site-etc/nccl.conf"
+  echo NCCL_PROTO=simple >"$rig/site-home/.nccl.conf"
+  unshare -m sh -c "mount --bind '$rig/site-etc' /etc && HOME='$rig/site-home' exec '$collctl' env" >"$out" 2>"$err"; rc=$?
+  is_code 0
+  has_out "NCCL_ALGO (/etc/nccl.conf)"
+  has_out "NCCL_PROTO ($rig/site-home/.nccl.conf)"
+  rm -rf "$rig/site-etc"
 fi
 
 if case_is "links in the folder for output"; then

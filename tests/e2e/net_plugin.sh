@@ -46,13 +46,22 @@ right() {
   [ "$(grep -o '"wrong":[-0-9]*' "$out" | sort -u)" = '"wrong":0' ] || fail "data was wrong or not checked"
 }
 
-for version in 10 11 12; do
+for version in 6 7 8 9 10 11 12; do
   case_is "a job over a plugin of version $version"
   all=("COLLCTL_NET_PLUGIN=$plugins/libnccl-net-fake$version.so" COLLCTL_NET=wires)
-  run "${bench[@]}"
+  run "${bench[@]}" -v
   ends_with "0 0 0 0 "
   has_out '"via":"NET/Wires/'
+  has_err "NET/Plugin : version $version begins"
+  for r in 0 1 2 3; do
+    grep -q "^$(hostname):[0-9]*:[0-9]* \[$r\] COLLCTL INFO NET/Plugin : version" "$err" ||
+      fail "no line of the plugin with rank $r and its host"
+  done
   right
+  all+=(FAKE_PLUGIN_FAIL=init)
+  run "${bench[@]}"
+  ends_with "3 3 3 3 "
+  has_err "init failed: system error (2); it said: init was to fail"
 done
 
 case_is "by name on the command line"
@@ -121,7 +130,7 @@ has_err "waits for"
 # Two hosts, whose only way to each other is the network that reduces: they give each other loopback addresses.
 hosts=(one one two two)
 sums=(allreduce --algo collnet -b 4 -e 256K -f 16 --json)
-for version in 10 11 12; do
+for version in 6 7 8 9 10 11 12; do
   case_is "sums by the network of a plugin of version $version"
   all=("COLLCTL_NET_PLUGIN=$plugins/libnccl-net-reduces$version.so")
   run "${sums[@]}"

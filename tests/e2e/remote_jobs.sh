@@ -112,6 +112,20 @@ if case_is "environment goes along by name and pattern, secrets do not"; then
   for word in BAR= hush; do ! grep -q "$word" "$out" || fail "'$word' has come along"; done
 fi
 
+if case_is "site files: the environment, then the host's own, then the launcher's"; then
+  printf 'NCCL_ALGO=ring\nNCCL_PROTO=simple\nCOLLCTL_STEPS=4\nFI_OF_A_PLUGIN=1\n' >"$rig/head/home/.nccl.conf"
+  printf 'NCCL_PROTO=ll\nnonsense\n' >"$rig/node01/home/.nccl.conf"
+  NCCL_ALGO=tree run run -H node01:1,node02:1 --tag-output -- sh -c 'echo $NCCL_ALGO $NCCL_PROTO $COLLCTL_STEPS $FI_OF_A_PLUGIN'
+  is_code 0
+  has_out "] tree ll 4 1"
+  has_out "] tree simple 4 1"
+  has_err ".nccl.conf: line 2 is not NAME=VALUE"
+  run run -H node01:1,node02:1 allreduce -b 1K -e 1K --proto simple --json
+  is_code 0
+  has_out '"algorithm":"ring"'
+  rm "$rig/head/home/.nccl.conf" "$rig/node01/home/.nccl.conf"
+fi
+
 if case_is "standard input to rank 0 and to all"; then
   head -c 3000000 /dev/urandom | base64 >"$rig/input"
   rig_head timeout 240 "$collctl" run -H 'node01:1,node02:1' --stdin 0 -- md5sum <"$rig/input" >"$out" 2>"$err"; rc=$?

@@ -1,16 +1,17 @@
 // Network plugins for tests, as shared objects in the build folder tests/fake_plugins:
-// libnccl-net-fake10.so, -fake11.so, -fake12.so (a network over sockets by one version of the
-// interface each) and -reduces10.so to -reduces12.so (besides, a network that reduces in a process
-// beside the ranks, reducer.h). They are as strict as a NIC would be: ranges and kinds of
-// registered memory, 32 requests, connections that need both ends at the same time, no data without
-// a receive that waits for it, GPU memory that stays old until it is flushed.
+// libnccl-net-fake6.so to -fake12.so (a network over sockets by one version of the interface each)
+// and -reduces6.so to -reduces12.so (besides, a network that reduces in a process beside the ranks,
+// reducer.h). They are as strict as a NIC would be: ranges and kinds of
+// registered memory, 32 requests (version 6: 8), connections that need both ends at the same time,
+// no data without a receive that waits for it, GPU memory that stays old until it is flushed.
 //
 // Variables, read at each call:
 //   FAKE_PLUGIN_FAIL=isend      this call fails (names as in the interface; of the network that
 //                               reduces those of both with coll: collListen); isend:3 the 4th
 //   FAKE_PLUGIN_NONSENSE=WORD   devices, no-devices, no-host, no-bytes, null-listener, size, silent
 //                               (nothing is ever accepted, no group is ever whole), stuck-receive
-//                               (what has come is never told); of the network that reduces:
+//                               (what has come is never told), unpacks (GPU memory needs
+//                               code of the plugin); of the network that reduces:
 //                               null-group-listener, no-group-devices, no-group-bytes, small-groups
 //                               (4096 bytes at once), stuck-group
 //   FAKE_PLUGIN_POINTERS=N      bits of getProperties (1 host, 2 CUDA, 4 DMA-BUF); default 1

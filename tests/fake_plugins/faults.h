@@ -7,12 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "base/drivers/net_plugin_abi.h"
 #include "tests/fake_plugins/control.h"
+#include "transport/net/plugin/versions/v6.h"
 
 namespace fake_plugin {
 
-using namespace collctl::base::drivers;
+using namespace collctl::transport;
+
+// As plugins of that time.
+inline constexpr int kMostRequests = FAKE_PLUGIN_VERSION == 6 ? 8 : 32;
 
 struct Left {  // of a receive that was not done when its line was closed
   void* at;

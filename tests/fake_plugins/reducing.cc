@@ -151,7 +151,7 @@ Group* begin_group(const GroupHandle& first, pid_t process) {
   return nullptr;
 }
 
-// Version 10 waits for the others in its connect, the later ones are to be asked again.
+// Versions up to 10 wait for the others in their connect, the later ones are to be asked again.
 NetPluginCode connect_group(void** handles, int count, int rank, void* listener, void** group) {
   *group = nullptr;
   if (nonsense("silent")) return kNetPluginOk;
@@ -165,7 +165,7 @@ NetPluginCode connect_group(void** handles, int count, int rank, void* listener,
     l.begun = begin_group(first, process);
     if (l.begun == nullptr) return kNetPluginRemoteError;
   }
-  if (FAKE_PLUGIN_VERSION == 10) {
+  if (FAKE_PLUGIN_VERSION <= 10) {
     pollfd fd = {l.begun->fd, POLLIN, 0};
     if (::poll(&fd, 1, kPatienceMs) != 1) return kNetPluginRemoteError;
   }
@@ -235,7 +235,7 @@ NetPluginCode all_reduce(void* group, void* from, void* to, size_t count, int ty
   if (bytes > kMostReducedBytes) return refuse(5, "more than is taken at once");
   if (!inside(g, from_memory, from, bytes) || !inside(g, to_memory, to, bytes))
     return refuse(5, "not this group's memory");
-  if (g.open.size() >= size_t(kNetPluginMostRequests)) return refuse(3, "more than 32 requests");
+  if (g.open.size() >= size_t(kMostRequests)) return refuse(3, "too many requests at once");
   if (g.next % 3 == 1 && g.open.size() >= 2) return kNetPluginOk;  // not now: ask again
   auto* r = new Request{.group = &g,
                         .to = static_cast<uint8_t*>(to),
@@ -312,10 +312,12 @@ NetPluginCode group_facts(int device, Facts* facts) {
   facts->name = kNames[device];
   facts->pointers = kNetPluginHost;
   facts->mbps = 10000;
-  facts->most_message_bytes = 1;  // not what counts here
-  facts->most_collective_bytes = nonsense("small-groups")     ? 4096
-                                 : nonsense("no-group-bytes") ? 0
-                                                              : kMostReducedBytes;
+  if constexpr (requires { facts->most_message_bytes; }) {
+    facts->most_message_bytes = 1;  // not what counts here
+    facts->most_collective_bytes = nonsense("small-groups")     ? 4096
+                                   : nonsense("no-group-bytes") ? 0
+                                                                : kMostReducedBytes;
+  }
   return kNetPluginOk;
 }
 
@@ -329,26 +331,11 @@ NetPluginCode begin_reducing(NetPluginLog log) {
   return kNetPluginOk;
 }
 
-const CollNetPluginCalls kReducingCalls = {.connect = connect_group,
-                                           .reduces = reduces,
-                                           .register_memory = add_memory,
-                                           .register_dmabuf = nullptr,
-                                           .deregister = drop_memory,
-                                           .all_reduce = all_reduce,
-                                           .all_gather = nullptr,
-                                           .reduce_scatter = nullptr,
-                                           .flush = nullptr,
-                                           .test = test_reduction,
-                                           .close_group = close_group,
-                                           .close_listener = close_group_listener,
-                                           .make_device = nullptr};
-
-#if FAKE_PLUGIN_VERSION == 10
+#if FAKE_PLUGIN_VERSION <= 10
 NetPluginCode listen_group(int, void* handle, void** listener) {
   return listen_at_name(handle, listener);
 }
 #else
-using Facts = std::conditional_t<FAKE_PLUGIN_VERSION == 11, NetPluginFacts11, NetPluginFacts12>;
 int context_of_all;
 NetPluginCode init_reducing(void** context, uint64_t, NetPluginLog log) {
   *context = &context_of_all;
@@ -372,28 +359,64 @@ NetPluginCode finalize_reducing(void* context) {
 
 using namespace fake_plugin;
 
-extern "C" {
-#if FAKE_PLUGIN_VERSION == 10
-FAKE_PLUGIN_EXPORT extern const CollNetPlugin10 ncclCollNetPlugin_v10;
-const CollNetPlugin10 ncclCollNetPlugin_v10 = {.name = "Sums",
-                                               .init = begin_reducing,
-                                               .devices = group_devices,
-                                               .facts = group_facts<NetPluginFacts10>,
-                                               .listen = listen_group,
-                                               .calls = kReducingCalls};
+// Sizes and counts as the version has them.
+#if FAKE_PLUGIN_VERSION >= 9
+using Count = size_t;
 #else
-#if FAKE_PLUGIN_VERSION == 11
-#define FAKE_GROUP_STRUCTURE ncclCollNetPlugin_v11
-#else
-#define FAKE_GROUP_STRUCTURE ncclCollNetPlugin_v12
+using Count = int;
 #endif
-FAKE_PLUGIN_EXPORT extern const CollNetPluginSince11<Facts> FAKE_GROUP_STRUCTURE;
-const CollNetPluginSince11<Facts> FAKE_GROUP_STRUCTURE = {.name = "Sums",
-                                                          .init = init_reducing,
-                                                          .devices = group_devices,
-                                                          .facts = group_facts<Facts>,
-                                                          .listen = listen_group,
-                                                          .calls = kReducingCalls,
-                                                          .finalize = finalize_reducing};
+#if FAKE_PLUGIN_VERSION >= 8
+using Size = size_t;
+#else
+using Size = int;
+#endif
+#if FAKE_PLUGIN_VERSION >= 9
+using GroupCalls = CollNetPluginCalls9;
+#elif FAKE_PLUGIN_VERSION == 8
+using GroupCalls = CollNetPluginCalls8;
+#else
+using GroupCalls = CollNetPluginCalls7;
+#endif
+namespace {
+GroupCalls group_calls() {
+  GroupCalls calls{};
+  calls.connect = connect_group;
+  calls.reduces = reduces;
+  calls.register_memory = [](void* group, void* at, Size bytes, int kind, void** memory) {
+    return add_memory(group, at, size_t(bytes), kind, memory);
+  };
+  calls.deregister = drop_memory;
+  calls.all_reduce = [](void* group, void* from, void* to, Count count, int type, int op,
+                        void* from_memory, void* to_memory, void** request) {
+    return all_reduce(group, from, to, size_t(count), type, op, from_memory, to_memory, request);
+  };
+  calls.test = test_reduction;
+  calls.close_group = close_group;
+  calls.close_listener = close_group_listener;
+  return calls;
+}
+}  // namespace
+
+#define FAKE_JOIN(a, b) a##b
+#define FAKE_NAME(a, b) FAKE_JOIN(a, b)
+#define FAKE_GROUP_STRUCTURE FAKE_NAME(ncclCollNetPlugin_v, FAKE_PLUGIN_VERSION)
+using GroupStructure = FAKE_NAME(CollNetPlugin, FAKE_PLUGIN_VERSION);
+extern "C" {
+FAKE_PLUGIN_EXPORT extern const GroupStructure FAKE_GROUP_STRUCTURE;
+#if FAKE_PLUGIN_VERSION >= 11
+const GroupStructure FAKE_GROUP_STRUCTURE = {.name = "Sums",
+                                             .init = init_reducing,
+                                             .devices = group_devices,
+                                             .facts = group_facts,
+                                             .listen = listen_group,
+                                             .calls = group_calls(),
+                                             .finalize = finalize_reducing};
+#else
+const GroupStructure FAKE_GROUP_STRUCTURE = {.name = "Sums",
+                                             .init = begin_reducing,
+                                             .devices = group_devices,
+                                             .facts = group_facts,
+                                             .listen = listen_group,
+                                             .calls = group_calls()};
 #endif
 }

@@ -197,7 +197,7 @@ NetPluginCode send_message(void* connection, void* data, size_t bytes, int tag, 
   auto* m = static_cast<Memory*>(memory);
   *request = nullptr;
   if (!c.sends || !inside(c, m, data, bytes)) return refuse(5, "not this connection's memory");
-  if (c.open.size() >= size_t(kNetPluginMostRequests)) return refuse(3, "more than 32 requests");
+  if (c.open.size() >= size_t(kMostRequests)) return refuse(3, "too many requests at once");
   if (!pump(c)) return kNetPluginRemoteError;
   take_room(c);
   if (c.room.empty()) return kNetPluginOk;  // not now
@@ -220,7 +220,7 @@ NetPluginCode receive_message(void* connection, int count, void** data, size_t* 
   *request = nullptr;
   if (count != 1) return refuse(3, "grouped receives are not offered");
   if (c.sends || !inside(c, m, data[0], bytes[0])) return refuse(5, "not this connection's memory");
-  if (c.open.size() >= size_t(kNetPluginMostRequests)) return refuse(3, "more than 32 requests");
+  if (c.open.size() >= size_t(kMostRequests)) return refuse(3, "too many requests at once");
   append(c.out, uint64_t(bytes[0]));
   Request* r = begin(c, data[0], bytes[0], m);
   c.pending.push_back(r);
@@ -381,19 +381,19 @@ NetPluginCode socket_devices(int* count) {
   return kNetPluginOk;
 }
 
-const NetPluginCalls kSocketCalls = {.accept = accept_from,
-                                     .register_memory = register_memory,
-                                     .register_dmabuf = register_dmabuf,
-                                     .deregister = deregister,
-                                     .send = send_message,
-                                     .receive = receive_message,
-                                     .flush = flush,
-                                     .test = test,
-                                     .close_send = close_send,
-                                     .close_receive = close_receive,
-                                     .close_listener = close_listener,
-                                     .device_memory = nullptr,
-                                     .consumed = nullptr,
-                                     .make_device = nullptr};
+const NetPluginCalls10 kSocketCalls = {.accept = accept_from,
+                                       .register_memory = register_memory,
+                                       .register_dmabuf = register_dmabuf,
+                                       .deregister = deregister,
+                                       .send = send_message,
+                                       .receive = receive_message,
+                                       .flush = flush,
+                                       .test = test,
+                                       .close_send = close_send,
+                                       .close_receive = close_receive,
+                                       .close_listener = close_listener,
+                                       .device_memory = nullptr,
+                                       .consumed = nullptr,
+                                       .make_device = nullptr};
 
 }  // namespace fake_plugin

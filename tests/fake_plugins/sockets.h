@@ -55,8 +55,8 @@ struct Listener {
 
 NetPluginCode listen_at(void* handle, void** listener);
 NetPluginCode connect_to(void* handle, void** connection);
-// The calls that all versions have alike.
-extern const NetPluginCalls kSocketCalls;
+// The calls as versions 10 and later have them.
+extern const NetPluginCalls10 kSocketCalls;
 NetPluginCode socket_devices(int* count);
 // Fills in what all versions' facts begin with, and the sizes.
 template <class Facts>
@@ -70,7 +70,10 @@ NetPluginCode socket_facts(int device, Facts* facts) {
   facts->mbps = 10000;
   facts->most_connections = 1 << 16;
   facts->most_grouped_receives = 1;
-  facts->most_message_bytes = facts->most_collective_bytes = nonsense("no-bytes") ? 0 : 1u << 30;
+  if constexpr (requires { facts->offload_kind; })
+    facts->offload_kind = nonsense("unpacks") ? kNetPluginUnpacks : 0;
+  if constexpr (requires { facts->most_message_bytes; })
+    facts->most_message_bytes = facts->most_collective_bytes = nonsense("no-bytes") ? 0 : 1u << 30;
   return kNetPluginOk;
 }
 

@@ -19,29 +19,10 @@ NetPluginCode begin(NetPluginLog log) {
   return kNetPluginOk;
 }
 
-#if FAKE_PLUGIN_VERSION == 10
-NetPluginCode init(NetPluginLog log, NetPluginProfile) {
-  // The interface has no end for it: once in a process.
-  if (world().sessions != 0) return refuse(3, "initialised twice");
-  const NetPluginCode begun = begin(log);
-  if (begun == kNetPluginOk) ++world().sessions;
-  return begun;
-}
-NetPluginCode facts(int device, NetPluginFacts10* to) {
-  return socket_facts(device, to);
-}
-NetPluginCode listen(int, void* handle, void** listener) {
-  return listen_at(handle, listener);
-}
-NetPluginCode connect(int, NetPluginConfig*, void* handle, void** connection, void**) {
-  return connect_to(handle, connection);
-}
-#else
+#if FAKE_PLUGIN_VERSION >= 11
 struct Context {
   uint64_t communicator;
 };
-using Facts = std::conditional_t<FAKE_PLUGIN_VERSION == 11, NetPluginFacts11, NetPluginFacts12>;
-
 NetPluginCode init(void** context, uint64_t communicator, NetPluginConfig* config, NetPluginLog log,
                    NetPluginProfile) {
   if (config == nullptr || config->traffic_class != -1) return kNetPluginInternalError;
@@ -51,16 +32,13 @@ NetPluginCode init(void** context, uint64_t communicator, NetPluginConfig* confi
   ++world().sessions;
   return kNetPluginOk;
 }
-NetPluginCode facts(int device, Facts* to) {
-  return socket_facts(device, to);
-}
 NetPluginCode listen(void* context, int, void* handle, void** listener) {
   if (context == nullptr) return kNetPluginInternalError;
   return listen_at(handle, listener);
 }
-NetPluginCode connect(void* context, int, void* handle, void** connection, void**) {
+NetPluginCode connect(void* context, int, void* handle, void** connection, void** offload) {
   if (context == nullptr) return kNetPluginInternalError;
-  return connect_to(handle, connection);
+  return offload == nullptr ? kNetPluginInternalError : connect_to(handle, connection);
 }
 NetPluginCode finalize(void* context) {
   const NetPluginCode wrong = fault("finalize");
@@ -68,40 +46,106 @@ NetPluginCode finalize(void* context) {
   --world().sessions;
   return wrong;
 }
+#else
+NetPluginCode init_once(NetPluginLog log) {
+  // The interface has no end for it: once in a process.
+  if (world().sessions != 0) return refuse(3, "initialised twice");
+  const NetPluginCode begun = begin(log);
+  if (begun == kNetPluginOk) ++world().sessions;
+  return begun;
+}
+NetPluginCode listen(int, void* handle, void** listener) {
+  return listen_at(handle, listener);
+}
+#if FAKE_PLUGIN_VERSION == 10
+NetPluginCode init(NetPluginLog log, NetPluginProfile profile) {
+  return profile == nullptr ? kNetPluginInternalError : init_once(log);
+}
+NetPluginCode connect(int, NetPluginConfig* config, void* handle, void** connection, void**) {
+  if (config == nullptr || config->traffic_class != -1) return kNetPluginInternalError;
+  return connect_to(handle, connection);
+}
+#elif FAKE_PLUGIN_VERSION >= 7
+constexpr auto init = init_once;
+NetPluginCode connect(int, void* handle, void** connection, void** offload) {
+  return offload == nullptr ? kNetPluginInternalError : connect_to(handle, connection);
+}
+#else
+constexpr auto init = init_once;
+NetPluginCode connect(int, void* handle, void** connection) {
+  return connect_to(handle, connection);
+}
 #endif
+#endif
+
+// Sizes as the version has them, and what its connections look like.
+#if FAKE_PLUGIN_VERSION >= 9
+using Message = size_t;
+#else
+using Message = int;
+#endif
+#if FAKE_PLUGIN_VERSION >= 8
+using Size = size_t;
+#else
+using Size = int;
+#endif
+#define FAKE_JOIN(a, b) a##b
+#define FAKE_NAME(a, b) FAKE_JOIN(a, b)
+using Structure = FAKE_NAME(NetPlugin, FAKE_PLUGIN_VERSION);
+
+Structure structure() {
+  Structure s{};
+  s.name = "Wires";
+  s.init = init;
+  s.devices = socket_devices;
+  s.facts = socket_facts;
+  s.listen = listen;
+  s.connect = connect;
+#if FAKE_PLUGIN_VERSION >= 10
+  s.calls = kSocketCalls;
+#else
+#if FAKE_PLUGIN_VERSION == 6
+  s.calls.accept = [](void* listener, void** connection) {
+    return kSocketCalls.accept(listener, connection, nullptr);
+  };
+#else
+  s.calls.accept = kSocketCalls.accept;
+#endif
+  s.calls.register_memory = [](void* connection, void* at, Size bytes, int kind, void** memory) {
+    return kSocketCalls.register_memory(connection, at, size_t(bytes), kind, memory);
+  };
+  s.calls.register_dmabuf = kSocketCalls.register_dmabuf;
+  s.calls.deregister = kSocketCalls.deregister;
+  s.calls.send = [](void* connection, void* data, Message bytes, int tag, void* memory,
+                    void** request) {
+    return kSocketCalls.send(connection, data, size_t(bytes), tag, memory, nullptr, request);
+  };
+  s.calls.receive = [](void* connection, int count, void** data, Message* bytes, int* tags,
+                       void** memories, void** request) {
+    size_t room = size_t(bytes[0]);
+    return kSocketCalls.receive(connection, count, data, &room, tags, memories, nullptr, request);
+  };
+  s.calls.flush = kSocketCalls.flush;
+  s.calls.test = kSocketCalls.test;
+  s.calls.close_send = kSocketCalls.close_send;
+  s.calls.close_receive = kSocketCalls.close_receive;
+  s.calls.close_listener = kSocketCalls.close_listener;
+#endif
+#if FAKE_PLUGIN_VERSION >= 11
+  s.finalize = finalize;
+#endif
+  return s;
+}
 
 }  // namespace
 }  // namespace fake_plugin
 
 using namespace fake_plugin;
 
+#define FAKE_STRUCTURE FAKE_NAME(ncclNetPlugin_v, FAKE_PLUGIN_VERSION)
 extern "C" {
-#if FAKE_PLUGIN_VERSION == 10
-FAKE_PLUGIN_EXPORT extern const NetPlugin10 ncclNetPlugin_v10;
-const NetPlugin10 ncclNetPlugin_v10 = {.name = "Wires",
-                                       .init = init,
-                                       .devices = socket_devices,
-                                       .facts = facts,
-                                       .listen = listen,
-                                       .connect = connect,
-                                       .calls = kSocketCalls};
-#else
-#if FAKE_PLUGIN_VERSION == 11
-#define FAKE_STRUCTURE ncclNetPlugin_v11
-#else
-#define FAKE_STRUCTURE ncclNetPlugin_v12
-#endif
-FAKE_PLUGIN_EXPORT extern const NetPluginSince11<Facts> FAKE_STRUCTURE;
-const NetPluginSince11<Facts> FAKE_STRUCTURE = {.name = "Wires",
-                                                .init = init,
-                                                .devices = socket_devices,
-                                                .facts = facts,
-                                                .listen = listen,
-                                                .connect = connect,
-                                                .calls = kSocketCalls,
-                                                .finalize = finalize,
-                                                .set_attributes = nullptr};
-#endif
+FAKE_PLUGIN_EXPORT extern const Structure FAKE_STRUCTURE;
+const Structure FAKE_STRUCTURE = structure();
 }
 
 extern "C" FAKE_PLUGIN_EXPORT fake_plugin::Counts fake_plugin_counts() {

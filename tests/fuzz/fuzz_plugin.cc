@@ -2,11 +2,13 @@
 // interface and for both of a library's structures.
 #include <memory>
 
-#include "base/drivers/net_plugin.h"
 #include "tests/fuzz/fuzz.h"
+#include "transport/net/plugin/library.h"
+#include "transport/net/plugin/versions/table.h"
+#include "transport/net/plugin/versions/v6.h"
 
 using namespace collctl;
-using namespace collctl::base::drivers;
+using namespace collctl::transport;
 
 namespace {
 
@@ -54,12 +56,18 @@ const Plugin& structure() {
   return plugin;
 }
 
-void ask(int version, bool collective, const void* which) {
-  const NetPluginEntry entry{.library = "libfuzz.so",
-                             .structure = which,
-                             .version = version,
-                             .collective = collective,
-                             .name = "fuzz"};
+template <class Net, class CollNet, class Facts>
+void ask(int number, bool collective) {
+  NetPluginEntry entry{
+      .library = "libfuzz.so", .calls = nullptr, .collective = collective, .name = "fuzz"};
+  for (const NetPluginVersion& version : net_plugin_versions()) {
+    if (version.number != number) continue;
+    if (collective)
+      entry.calls = version.collective(&structure<CollNet, Facts>());
+    else
+      entry.calls = version.net(&structure<Net, Facts>());
+  }
+  fuzz::must(entry.calls != nullptr);
   const auto session = NetPluginSession::start(entry, 4711);
   if (!session) return;
   fuzz::must(!(*session)->devices().empty());
@@ -73,24 +81,29 @@ void ask(int version, bool collective, const void* which) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   left = {data, size};
-  switch (fuzz::choose(left, 6)) {
-    case 0:
-      ask(10, false, &structure<NetPlugin10, NetPluginFacts10>());
+  const int which = fuzz::choose(left, 14);
+  const bool collective = which % 2 != 0;
+  switch (6 + which / 2) {
+    case 6:
+      ask<NetPlugin6, CollNetPlugin6, NetPluginFacts6>(6, collective);
       break;
-    case 1:
-      ask(11, false, &structure<NetPlugin11, NetPluginFacts11>());
+    case 7:
+      ask<NetPlugin7, CollNetPlugin7, NetPluginFacts7>(7, collective);
       break;
-    case 2:
-      ask(12, false, &structure<NetPlugin12, NetPluginFacts12>());
+    case 8:
+      ask<NetPlugin8, CollNetPlugin8, NetPluginFacts8>(8, collective);
       break;
-    case 3:
-      ask(10, true, &structure<CollNetPlugin10, NetPluginFacts10>());
+    case 9:
+      ask<NetPlugin9, CollNetPlugin10, NetPluginFacts10>(9, collective);
       break;
-    case 4:
-      ask(11, true, &structure<CollNetPlugin11, NetPluginFacts11>());
+    case 10:
+      ask<NetPlugin10, CollNetPlugin10, NetPluginFacts10>(10, collective);
+      break;
+    case 11:
+      ask<NetPlugin11, CollNetPlugin11, NetPluginFacts11>(11, collective);
       break;
     default:
-      ask(12, true, &structure<CollNetPlugin12, NetPluginFacts12>());
+      ask<NetPlugin12, CollNetPlugin12, NetPluginFacts12>(12, collective);
   }
   return 0;
 }

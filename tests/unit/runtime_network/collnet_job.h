@@ -12,11 +12,20 @@
 #include "tests/fake_plugins/control.h"
 #include "tests/fake_plugins/narrow.h"
 #include "tests/unit/runtime/ranks.h"
+#include "transport/net/plugin/versions/table.h"
 
 namespace collctl::runtime::testing {
 
 inline std::string plugin_path(const std::string& name) {
   return format("{}/libnccl-net-{}.so", COLLCTL_FAKE_PLUGINS, name);
+}
+
+// Of each version of the interface.
+inline std::vector<std::string> reducing_plugins() {
+  std::vector<std::string> names;
+  for (const auto& version : transport::net_plugin_versions())
+    names.push_back(format("reduces{}", version.number));
+  return names;
 }
 
 // A variable for one test.
@@ -47,7 +56,8 @@ struct Plugin {
     return {name_has_end() ? now.sessions : 0, now.listeners, now.connections, now.memories,
             now.requests};
   }
-  bool name_has_end() const { return path.find("10.so") == std::string::npos; }
+  // Version 11 and later.
+  bool name_has_end() const { return path.ends_with("11.so") || path.ends_with("12.so"); }
   int reductions() const { return counts_of(path).calls - before.calls; }
   std::string path;
   Variable library;

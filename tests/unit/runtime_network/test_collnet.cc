@@ -46,7 +46,7 @@ TEST_CASE("collnet: hosts of one, two and three ranks, several channels", "[coll
 }
 
 TEST_CASE("collnet: by each version of the interface", "[collnet]") {
-  for (const char* name : {"reduces10", "reduces11", "reduces12"}) {
+  for (const std::string& name : reducing_plugins()) {
     INFO(name);
     const Plugin plugin(name);
     CHECK(on_hosts(hosts_of({2, 1}), collnet_only(), [](Communicator& c, Complaints& complaints) {

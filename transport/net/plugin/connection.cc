@@ -10,8 +10,6 @@
 
 namespace collctl::transport {
 
-using namespace base::drivers;
-
 namespace {
 
 constexpr int kPluginShift = 24;
@@ -32,7 +30,7 @@ PluginConnection::PluginConnection(PluginParts parts, PluginTimer timer)
       timer_(std::move(timer)) {
   for (size_t s = 0; s < std::size(streams_); ++s)
     streams_[s].messages.resize(
-        std::min(parts_.end.streams[s].window, uint32_t(kNetPluginMostRequests)));
+        std::min(parts_.end.streams[s].window, uint32_t(calls().most_requests())));
 }
 
 PluginConnection::~PluginConnection() {
@@ -82,7 +80,7 @@ Result<uint64_t> PluginConnection::register_device_memory(void* address, size_t 
                                                           std::string& how) {
   const int pointers = parts_.lines.device().pointers;
   std::string refused;
-  if ((pointers & kNetPluginDmaBuf) != 0 && calls().register_dmabuf != nullptr && parts_.dmabuf) {
+  if ((pointers & kNetPluginDmaBuf) != 0 && calls().takes_dmabuf() && parts_.dmabuf) {
     auto exported = parts_.device->export_dmabuf(address, bytes);
     if (exported) {
       const Memory memory{.address = address, .on_device = true};
@@ -131,9 +129,8 @@ NetRequest PluginConnection::enter(int stream_index, const Message& message) {
 Result<NetRequest> PluginConnection::begin_send(int stream, const Message& wanted) {
   Message message = wanted;
   const Memory& memory = memories_[size_t(message.memory) - 1];
-  const NetPluginCode code =
-      calls().send(parts_.lines[stream], message.data, message.bytes, stream,
-                   memory.handles[size_t(stream)], nullptr, &message.request);
+  const NetPluginCode code = calls().send(parts_.lines[stream], message.data, message.bytes, stream,
+                                          memory.handles[size_t(stream)], &message.request);
   if (code != kNetPluginOk) COLL_TRY(broken("isend", code));
   return enter(stream, message);
 }
@@ -149,12 +146,9 @@ Result<NetRequest> PluginConnection::post_recv(int stream, void* data, uint32_t 
                                                uint64_t memory) {
   if (streams_[stream].full() || over_ || leaving_) return kNoRequest;
   Message message{.data = data, .bytes = capacity, .memory = memory};
-  size_t bytes = capacity;
-  int tag = stream;
-  void* no_profile = nullptr;
-  const NetPluginCode code = calls().receive(parts_.lines[stream], 1, &message.data, &bytes, &tag,
-                                             &memories_[size_t(memory) - 1].handles[size_t(stream)],
-                                             &no_profile, &message.request);
+  const NetPluginCode code =
+      calls().receive(parts_.lines[stream], data, capacity, stream,
+                      memories_[size_t(memory) - 1].handles[size_t(stream)], &message.request);
   if (code != kNetPluginOk) COLL_TRY(broken("irecv", code));
   return enter(stream, message);
 }
@@ -185,12 +179,12 @@ Status PluginConnection::received(int stream, Message& message, int bytes) {
   message.bytes = uint32_t(bytes);
   Memory& memory = memories_[size_t(message.memory) - 1];
   if (!parts_.flush || !memory.on_device || bytes == 0) return {};
-  if (calls().flush == nullptr)
+  if (!calls().flushes())
     return Error(ErrorCode::lost, format("network plugin {} cannot flush GPU memory (no iflush)",
                                          parts_.lines.plugin().name()));
   message.request = nullptr;
-  const NetPluginCode code = calls().flush(parts_.lines[stream], 1, &message.data, &bytes,
-                                           &memory.handles[size_t(stream)], &message.request);
+  const NetPluginCode code = calls().flush(parts_.lines[stream], message.data, bytes,
+                                           memory.handles[size_t(stream)], &message.request);
   if (code != kNetPluginOk) return broken("iflush", code);
   message.flushing = true;
   message.done = message.request == nullptr;  // there was nothing to flush

@@ -73,7 +73,7 @@ class PluginConnection : public NetConnection {
   };
 
   PluginConnection(PluginParts parts, PluginTimer timer);
-  const base::drivers::NetPluginCalls& calls() const { return parts_.lines.calls(); }
+  const NetPluginCalls& calls() const { return parts_.lines.calls(); }
   bool sends() const { return parts_.end.spec.direction == Direction::send; }
   template <class Register>
   Result<uint64_t> add_memory(const Memory& memory, const char* call, Register with);

@@ -9,8 +9,6 @@
 
 namespace collctl::transport {
 
-using namespace base::drivers;
-
 namespace {
 
 constexpr uint64_t kPluginPart = 0x706c7567;  // of the edge's keys: the TCP connection

@@ -8,8 +8,6 @@
 
 namespace collctl::transport {
 
-using base::drivers::NetPluginCode;
-
 namespace {
 
 // Between two looks at what a plugin has not done yet: soon at first, then seldom.
@@ -48,17 +46,17 @@ Status may_wait(const PluginWait& wait) {
 
 // A close that fails changes nothing about what was done.
 void note(const NetPlugin& plugin, const char* call, NetPluginCode code) {
-  if (code == base::drivers::kNetPluginOk) return;
+  if (code == kNetPluginOk) return;
   COLL_INFO(net, "{}", net_plugin_error(plugin.entry(), call, code, ErrorCode::lost).message);
 }
 
 }  // namespace
 
-const base::drivers::NetPluginCalls& PluginLines::calls() const {
-  return base::drivers::net_calls(plugin_->entry());
+const NetPluginCalls& PluginLines::calls() const {
+  return net_calls(plugin_->entry());
 }
 
-const base::drivers::NetPluginDevice& PluginLines::device() const {
+const NetPluginDevice& PluginLines::device() const {
   return plugin_->session().devices()[size_t(device_)];
 }
 

@@ -15,7 +15,7 @@
 
 namespace collctl::transport {
 
-using PluginHandle = std::array<uint8_t, base::drivers::kNetPluginHandleBytes>;
+using PluginHandle = std::array<uint8_t, kNetPluginHandleBytes>;
 
 // Closes what it holds.
 class PluginLines {
@@ -27,8 +27,8 @@ class PluginLines {
   ~PluginLines();
 
   const NetPlugin& plugin() const { return *plugin_; }
-  const base::drivers::NetPluginCalls& calls() const;
-  const base::drivers::NetPluginDevice& device() const;
+  const NetPluginCalls& calls() const;
+  const NetPluginDevice& device() const;
   int device_index() const { return device_; }
   void*& operator[](int stream) { return lines_[size_t(stream)]; }
   Error error(const char* call, int code) const;  // of a connection: code lost

@@ -7,7 +7,6 @@
 
 namespace collctl::transport {
 
-using namespace base::drivers;
 using kernels::DataType;
 using kernels::RedOp;
 
@@ -45,7 +44,7 @@ Result<std::shared_ptr<NetPlugin>> NetPlugin::open(const std::string& name, uint
 
 void NetPlugin::open_reducer(const NetPluginLibrary& library, uint64_t comm_hash) {
   why_no_reducer_ = library.why_no_collective;
-  if (library.collective.version == 0) return;
+  if (library.collective.calls == nullptr) return;
   auto session = NetPluginSession::start(library.collective, comm_hash);
   if (!session) {
     why_no_reducer_ = session.error().chain();
@@ -70,7 +69,7 @@ std::string NetPlugin::text() const {
   std::string devices;
   for (const NetPluginDevice& device : session_->devices())
     devices += format("{}{} ({} Mb/s)", devices.empty() ? "" : ", ", device.name, device.mbps);
-  return format("{}, version {} of {}", devices, entry().version, entry().library);
+  return format("{}, version {} of {}", devices, entry().calls->version(), entry().library);
 }
 
 int plugin_device(const NetPluginSession& session, const std::string& nic, int channel,

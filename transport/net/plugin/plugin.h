@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "base/drivers/net_plugin.h"
+#include "transport/net/plugin/library.h"
 #include "transport/transport.h"
 
 namespace collctl::transport {
@@ -25,14 +25,14 @@ class NetPlugin {
   static Result<std::shared_ptr<NetPlugin>> open(const std::string& name, uint64_t comm_hash,
                                                  bool collnet);
 
-  base::drivers::NetPluginSession& session() const { return *session_; }
-  const base::drivers::NetPluginEntry& entry() const { return session_->entry(); }
+  NetPluginSession& session() const { return *session_; }
+  const NetPluginEntry& entry() const { return session_->entry(); }
   const std::string& name() const { return entry().name; }  // of the network
   // "mlx5_0 (200000 Mb/s), mlx5_1 (200000 Mb/s), version 11 of libnccl-net-x.so"
   std::string text() const;
 
   // Its CollNet; null: none, for this reason.
-  base::drivers::NetPluginSession* reducer() const { return reducer_.get(); }
+  NetPluginSession* reducer() const { return reducer_.get(); }
   const std::string& why_no_reducer() const { return why_no_reducer_; }
   // What it reduces: a set of reduction_bit().
   uint64_t reductions() const { return reductions_; }
@@ -40,16 +40,16 @@ class NetPlugin {
   uint64_t most_reduced_bytes() const;
 
  private:
-  void open_reducer(const base::drivers::NetPluginLibrary& library, uint64_t comm_hash);
+  void open_reducer(const NetPluginLibrary& library, uint64_t comm_hash);
 
-  std::unique_ptr<base::drivers::NetPluginSession> session_, reducer_;
+  std::unique_ptr<NetPluginSession> session_, reducer_;
   std::string why_no_reducer_;
   uint64_t reductions_ = 0;
 };
 
 // The device for a channel of the rank `self`: `nic`, the topology's choice, where it knows the
 // plugin's devices by name, else in turn.
-int plugin_device(const base::drivers::NetPluginSession& session, const std::string& nic,
-                  int channel, const PeerInfo& self);
+int plugin_device(const NetPluginSession& session, const std::string& nic, int channel,
+                  const PeerInfo& self);
 
 }  // namespace collctl::transport

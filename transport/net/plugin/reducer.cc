@@ -8,8 +8,6 @@
 
 namespace collctl::transport {
 
-using namespace base::drivers;
-
 namespace {
 
 constexpr int64_t kAbortLookMs = 20, kAskAgainMs = 1;

@@ -61,7 +61,7 @@ class ReducerLink : public Link {
   ReducerLink(const ReducerSpec& spec, std::shared_ptr<NetPlugin> plugin, int device, void* group,
               PluginTimer timer);
   Status prepare(const Services& services);
-  const base::drivers::CollNetPluginCalls& calls() const;
+  const CollNetPluginCalls& calls() const;
   Error broken(const char* call, int code) const;
   uint64_t limit();
   Result<bool> post();

@@ -10,7 +10,6 @@
 
 namespace collctl::transport {
 
-using namespace base::drivers;
 using kernels::DataType;
 using kernels::Protocol;
 using kernels::RedOp;
@@ -118,7 +117,7 @@ Result<ReducerLink::Step> ReducerLink::step_of(uint64_t number) const {
 
 Result<bool> ReducerLink::post() {
   const uint64_t first = posted_, end = seen_ = limit();
-  while (posted_ < end && posted_ - done_ < uint64_t(kNetPluginMostRequests)) {
+  while (posted_ < end && posted_ - done_ < uint64_t(calls().most_requests())) {
     COLL_ASSIGN(Step step, step_of(posted_));
     // An average is a sum, divided here.
     const RedOp op = step.op == RedOp::avg ? RedOp::sum : step.op;

@@ -1,6 +1,6 @@
-// An external network plugin as the NET transport uses it: one table, whatever version of the
-// interface the library speaks (net_plugin_abi.h). Libraries are never unloaded. What a plugin
-// answers is checked here as far as numbers go; names are cut. Threads: the calls that make
+// The library of an external network plugin, whatever version of the interface it speaks
+// (versions/table.h): loaded, and used from init to finalize. Libraries are never unloaded. What a
+// plugin answers is checked here as far as numbers go; names are cut. Threads: the calls that make
 // something (init to connect) one at a time, as plugins want it; `calls` as plugins say: one thread
 // at a time for each connection.
 #pragma once
@@ -8,25 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "base/drivers/net_plugin_abi.h"
 #include "base/result.h"
+#include "transport/net/plugin/versions/calls.h"
 
-namespace collctl::base::drivers {
+namespace collctl::transport {
 
-// One device of a plugin, or of its CollNet.
-struct NetPluginDevice {
-  std::string name;
-  int pointers = 0;  // kNetPluginHost and others
-  bool force_flush = false;
-  int mbps = 0;
-  size_t most_message_bytes = 0;  // of a collective's message, for a CollNet
-};
-
-// The part that differs between versions, for one of the two structures of a library.
+// One of the two structures of a library.
 struct NetPluginEntry {
-  std::string library;  // as it was opened
-  const void* structure = nullptr;
-  int version = 0;
+  std::string library;                       // as it was opened
+  std::shared_ptr<const PluginStart> calls;  // null: there is none
   bool collective = false;
   std::string name;  // of the network, as the plugin has it
 };
@@ -34,15 +24,19 @@ struct NetPluginEntry {
 // A library's entries, found and complete: no function that is called is missing.
 struct NetPluginLibrary {
   NetPluginEntry net;
-  NetPluginEntry collective;  // version 0: none
+  NetPluginEntry collective;
   std::string why_no_collective;
 };
 // `name` is a path, or NAME of libnccl-net-NAME.so. Error unavailable: not found, no plugin of
 // these versions, functions missing.
 Result<NetPluginLibrary> load_net_plugin(const std::string& name);
 
-const NetPluginCalls& net_calls(const NetPluginEntry& entry);
-const CollNetPluginCalls& collective_calls(const NetPluginEntry& entry);
+inline const NetPluginCalls& net_calls(const NetPluginEntry& entry) {
+  return static_cast<const NetPluginCalls&>(*entry.calls);
+}
+inline const CollNetPluginCalls& collective_calls(const NetPluginEntry& entry) {
+  return static_cast<const CollNetPluginCalls&>(*entry.calls);
+}
 
 // "libx.so: isend failed: system error; it said: ..." - `code` lost once connections exist.
 Error net_plugin_error(const NetPluginEntry& entry, const char* call, NetPluginCode code,
@@ -78,4 +72,4 @@ class NetPluginSession {
   bool started_ = false;
 };
 
-}  // namespace collctl::base::drivers
+}  // namespace collctl::transport

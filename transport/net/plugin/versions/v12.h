@@ -1,36 +1,10 @@
-// The binary interface of external network plugins (libnccl-net-*.so): our own declarations,
-// 64-bit, of versions 12, 11 and 10. Source: the interface's published description, NCCL 2.30.7's
-// plugins/net/README.md and src/include/plugin/net/net_v12.h, net_v11.h and net_v10.h. A library
-// exports one structure for each version it implements: ncclNetPlugin_v12 and so on, and
-// ncclCollNetPlugin_v12 where it has in-network reduction. Included by net_plugin.cc, and by
-// plugins in the tests; everything else uses net_plugin.h.
-//
-// What changed: 12 devices of up to 8 parts, rails and planes; 11 a context for each communicator,
-// finalize and set_attributes. Calls return 0 or one of kNetPlugin*; none may wait.
+// Version 12 of the plugin interface (common.h); version 11 has the same functions.
 #pragma once
-#include <cstddef>
-#include <cstdint>
+#include "transport/net/plugin/versions/common.h"
 
-namespace collctl::base::drivers {
+namespace collctl::transport {
 
-using NetPluginCode = int;  // ncclResult_t
-inline constexpr NetPluginCode kNetPluginOk = 0, kNetPluginSystemError = 2,
-                               kNetPluginInternalError = 3, kNetPluginRemoteError = 6;
-inline constexpr size_t kNetPluginHandleBytes = 128;
-inline constexpr int kNetPluginMostRequests = 32;  // in flight on one connection
-// Bits of NetPluginFacts::pointers, and the kinds of memory that are registered.
-inline constexpr int kNetPluginHost = 1, kNetPluginCuda = 2, kNetPluginDmaBuf = 4;
-
-// Log lines of a plugin: level (2 warning, 3 info, 5 trace), bits of subsystems, then printf's.
-using NetPluginLog = void (*)(int level, unsigned long subsystems, const char* where, int line,
-                              const char* text, ...);
-using NetPluginProfile = NetPluginCode (*)(void** event, int kind, void* parent, int64_t plugin,
-                                           void* more);
-struct NetPluginConfig {
-  int traffic_class;
-};
-
-struct NetPluginFacts {  // what all versions begin with
+struct NetPluginFacts {  // what versions 9 and later begin with
   const char* name;
   const char* pci_path;
   uint64_t guid;
@@ -41,30 +15,17 @@ struct NetPluginFacts {  // what all versions begin with
   int offload_kind, offload_version;
 };
 static_assert(sizeof(NetPluginFacts) == 64 && offsetof(NetPluginFacts, most_connections) == 48);
-template <int kParts>
-struct NetPluginParts {
-  int count;
-  int devices[kParts];
-};
-struct NetPluginFacts10 : NetPluginFacts {
-  NetPluginParts<4> parts;
-  size_t most_message_bytes, most_collective_bytes;
-};
-struct NetPluginFacts11 : NetPluginFacts10 {
-  int most_requests_at_once;
-};
 struct NetPluginFacts12 : NetPluginFacts {
   NetPluginParts<8> parts;
   size_t most_message_bytes, most_collective_bytes;
   int most_requests_at_once;
   int16_t rail, plane;
 };
-static_assert(sizeof(NetPluginFacts10) == 104 && sizeof(NetPluginFacts11) == 112);
 static_assert(sizeof(NetPluginFacts12) == 128);
 
-// --- the network: functions that are the same in all versions ---
+// --- the network: functions that are the same in versions 10 and later ---
 
-struct NetPluginCalls {
+struct NetPluginCalls10 {
   NetPluginCode (*accept)(void* listener, void** connection, void** offload);
   NetPluginCode (*register_memory)(void* connection, void* at, size_t bytes, int kind,
                                    void** memory);
@@ -87,17 +48,6 @@ struct NetPluginCalls {
   NetPluginCode (*make_device)(int* device, void* parts);
 };
 
-struct NetPlugin10 {
-  const char* name;
-  NetPluginCode (*init)(NetPluginLog, NetPluginProfile);
-  NetPluginCode (*devices)(int* count);
-  NetPluginCode (*facts)(int device, NetPluginFacts10*);
-  NetPluginCode (*listen)(int device, void* handle, void** listener);
-  NetPluginCode (*connect)(int device, NetPluginConfig*, void* handle, void** connection,
-                           void** offload);
-  NetPluginCalls calls;
-};
-
 template <class Facts>
 struct NetPluginSince11 {
   const char* name;
@@ -108,23 +58,16 @@ struct NetPluginSince11 {
   NetPluginCode (*listen)(void* context, int device, void* handle, void** listener);
   NetPluginCode (*connect)(void* context, int device, void* handle, void** connection,
                            void** offload);
-  NetPluginCalls calls;
+  NetPluginCalls10 calls;
   NetPluginCode (*finalize)(void* context);
   NetPluginCode (*set_attributes)(void* context, void* attributes);
 };
-using NetPlugin11 = NetPluginSince11<NetPluginFacts11>;
 using NetPlugin12 = NetPluginSince11<NetPluginFacts12>;
-static_assert(sizeof(NetPlugin10) == 20 * 8 && sizeof(NetPlugin12) == 22 * 8);
+static_assert(sizeof(NetPlugin12) == 22 * 8);
 
 // --- CollNet: in-network reduction ---
 
-struct NetPluginPiece {
-  void* memory;
-  void* at;
-  size_t bytes;
-};
-
-struct CollNetPluginCalls {
+struct CollNetPluginCalls9 {
   // All members' handles; `rank` is the caller's place among them.
   NetPluginCode (*connect)(void** handles, int count, int rank, void* listener, void** group);
   NetPluginCode (*reduces)(int type, int operation, int* supported);  // numbers of nccl.h
@@ -147,15 +90,6 @@ struct CollNetPluginCalls {
   NetPluginCode (*make_device)(int* device, void* parts);
 };
 
-struct CollNetPlugin10 {
-  const char* name;
-  NetPluginCode (*init)(NetPluginLog);
-  NetPluginCode (*devices)(int* count);
-  NetPluginCode (*facts)(int device, NetPluginFacts10*);
-  NetPluginCode (*listen)(int device, void* handle, void** listener);
-  CollNetPluginCalls calls;
-};
-
 template <class Facts>
 struct CollNetPluginSince11 {
   const char* name;
@@ -163,11 +97,22 @@ struct CollNetPluginSince11 {
   NetPluginCode (*devices)(int* count);
   NetPluginCode (*facts)(int device, Facts*);
   NetPluginCode (*listen)(void* context, int device, void* handle, void** listener);
-  CollNetPluginCalls calls;
+  CollNetPluginCalls9 calls;
   NetPluginCode (*finalize)(void* context);
 };
-using CollNetPlugin11 = CollNetPluginSince11<NetPluginFacts11>;
 using CollNetPlugin12 = CollNetPluginSince11<NetPluginFacts12>;
-static_assert(sizeof(CollNetPlugin10) == 18 * 8 && sizeof(CollNetPlugin12) == 19 * 8);
+static_assert(sizeof(CollNetPlugin12) == 19 * 8);
 
-}  // namespace collctl::base::drivers
+struct NetVersion12 {
+  static constexpr int kNumber = 12;
+  static constexpr int kMostRequests = kNetPluginMostRequests;
+  using Net = NetPlugin12;
+  using CollNet = CollNetPlugin12;
+  using RegisterSize = size_t;            // of regMr
+  using MessageSize = size_t;             // of isend and irecv, and the count of iallreduce
+  static constexpr bool kContext = true;  // for each communicator, with finalize
+  static constexpr bool kProfile = true;  // with init and messages
+  static constexpr bool kOffload = true;  // in connect and accept
+};
+
+}  // namespace collctl::transport

@@ -1,0 +1,71 @@
+#include "cmd/variables.h"
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "base/format.h"
+#include "base/site_files.h"
+#include "launcher/adopt/adopt.h"
+
+namespace collctl::cmd {
+namespace {
+
+// Of a job whose ranks were all started alike, one speaks.
+bool speaks(const ParsedLine& line) {
+  if (line.has("rank")) return line.text("rank") == "0";
+  const auto rank = launcher::adopted_rank(base::environment);
+  return !rank || !*rank || (*rank)->rank <= 0;
+}
+
+bool goes_by_variables(const Command& command) {
+  return (command.scopes & (kReading | kGenerate | kReport)) == 0;
+}
+
+}  // namespace
+
+NcclVariables nccl_variables() {
+  NcclVariables found;
+  for (const std::string& variable : base::environment_list()) {
+    const size_t equals = variable.find('=');
+    const std::string name = variable.substr(0, equals);
+    if (name.rfind("NCCL_", 0) != 0 || equals + 1 >= variable.size()) continue;  // empty: unset
+    if (!std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; }))
+      continue;
+    const auto knobs = base::knobs();
+    const auto knob = std::find_if(knobs.begin(), knobs.end(),
+                                   [&](const base::Knob& k) { return name == k.nccl_name; });
+    if (knob == knobs.end())
+      found.without_effect.push_back(name);
+    else
+      (base::knob_value(knob->id).variable == name ? found.honoured : found.overridden)
+          .push_back(name);
+  }
+  for (auto* names : {&found.honoured, &found.overridden, &found.without_effect})
+    std::sort(names->begin(), names->end());
+  return found;
+}
+
+void note_site_files(Console& console) {
+  for (const base::SiteFile& file : base::site_files())
+    for (const std::string& problem : file.problems)
+      console.note(format("{}: {}", file.path, problem));
+}
+
+Status look_at_variables(const ParsedLine& line, Console& console) {
+  if (!goes_by_variables(*line.command)) return {};
+  COLL_TRY(base::site_files_status());
+  if (!speaks(line)) return {};
+  note_site_files(console);
+  const std::vector<std::string> idle = nccl_variables().without_effect;
+  if (idle.empty() || line.has("vs")) return {};
+  std::string names;
+  for (const std::string& name : idle) {
+    const std::string file = base::file_of_variable(name);
+    names +=
+        format("{}{}{}", names.empty() ? "" : ", ", name, file.empty() ? "" : " (" + file + ")");
+  }
+  console.note(format("set and without effect here: {}", names));
+  return {};
+}
+
+}  // namespace collctl::cmd

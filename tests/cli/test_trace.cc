@@ -1,0 +1,102 @@
+// --trace: every timed operation of every rank, in Chrome's trace format.
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/catch.h"
+#include "tests/cli/run_binary.h"
+
+using nlohmann::json;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+json operations_of(const json& events) {
+  json found = json::array();
+  for (const auto& event : events)
+    if (event["ph"] == "X") found.push_back(event);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a trace has every timed operation of every rank, with its waits", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "trace.json";
+  const Ran ran = run_collctl(
+      "allreduce --device cpu -n 3 -b 8 -e 64K -f 128 --iters 7 --warmup 2 --transport shm --algo "
+      "ring --json --trace " +
+      file);
+  REQUIRE(ran.code == 0);
+  const json report = json::parse(ran.out), all = json::parse(file_content(file));
+  const size_t rows = report["results"].size();
+  REQUIRE(rows == 2);
+  const json operations = operations_of(all);
+  CHECK(operations.size() == rows * 2 * 7 * 3);
+  std::set<std::string> lanes;
+  for (const auto& event : all)
+    if (event["name"] == "thread_name") lanes.insert(event["args"]["name"]);
+  CHECK(lanes == std::set<std::string>{"rank 0", "rank 1", "rank 2"});
+  std::map<int, double> end_of;                   // by rank
+  std::map<std::pair<bool, int>, double> summed;  // of the last row, by placement and rank
+  bool waited = false;
+  for (const auto& event : operations) {
+    INFO(event.dump());
+    const int rank = event["tid"];
+    const json& args = event["args"];
+    CHECK(event["dur"] > 0);
+    CHECK(double(event["ts"]) >= end_of[rank] - 0.001);  // one after the other
+    end_of[rank] = double(event["ts"]) + double(event["dur"]);
+    CHECK(args["algorithm"] == "ring");
+    CHECK((args["bytes"] == 8 || args["bytes"] == 1024));
+    if (args["bytes"] == 1024) summed[{args["in_place"], rank}] += double(event["dur"]);
+    double sum = 0;
+    for (const auto& wait : args["waits"]) {
+      CHECK(wait["peer"] != rank);
+      sum += double(wait["recv_us"]) + double(wait["send_us"]);
+    }
+    CHECK(std::abs(sum - double(args["waited_us"])) < 0.01);
+    CHECK(sum <= double(event["dur"]) + 1);
+    waited = waited || sum > 0;
+  }
+  CHECK(waited);
+  // The block's time is what its operations took, and what lies between them.
+  for (const char* half : {"out_of_place", "in_place"}) {
+    const json& timing = report["results"][1][half];
+    const double slowest = double(timing["time_us"]) * 7;
+    const int rank = timing["slowest_rank"];
+    const double traced = summed[{std::string(half) == "in_place", rank}];
+    CHECK(traced > 0);
+    CHECK(traced <= slowest * 1.001);
+  }
+  CHECK(all.back()["args"]["exit_code"] == 0);
+  CHECK(all.back()["args"]["left_out"] == 0);
+}
+
+TEST_CASE("a trace keeps what was measured before a failure", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "trace.json";
+  const Ran ran = run_collctl(
+      "allreduce --device cpu -n 2 -b 1K -e 4M -f 4096 --iters 3 --transport shm --algo ring "
+      "--channels 1 --op-timeout 2 --trace " +
+          file,
+      "COLLCTL_FAULT=stall:rank=1:channel=0:step=4");  // only large operations have so many
+  REQUIRE(ran.code != 0);
+  const json all = json::parse(file_content(file));
+  CHECK(all.back()["args"]["exit_code"] == ran.code);
+  CHECK(operations_of(all).size() == 2 * 3 * 2);  // of the small size
+}
+
+TEST_CASE("what a trace is not for, or cannot be written to, is refused", "[cli]") {
+  const Ran soak = run_collctl("soak --device cpu -n 1 --ops 1 --trace x.json");
+  CHECK(soak.code == 2);
+  CHECK(has(soak.err, "--trace has no meaning for the soak"));
+  const Ran nowhere = run_collctl("barrier --device cpu -n 1 --trace /nowhere/x.json");
+  CHECK(nowhere.code == 3);
+  CHECK(has(nowhere.err, "--trace: cannot write /nowhere/x.json"));
+  const Ran twice = run_collctl("barrier --device cpu -n 1 -o x.json --trace x.json");
+  CHECK(twice.code == 2);
+}
