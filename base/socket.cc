@@ -36,6 +36,40 @@ bool Address::is_loopback() const {
          IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
 }
 
+bool Address::is_link_local() const {
+  const ByteView b = host_bytes();
+  if (family() == AF_INET) return b[0] == 169 && b[1] == 254;
+  return family() == AF_INET6 && b[0] == 0xfe && (b[1] & 0xc0) == 0x80;
+}
+
+ByteView Address::host_bytes() const {
+  if (family() == AF_INET)
+    return {
+        reinterpret_cast<const uint8_t*>(&reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr),
+        4};
+  if (family() == AF_INET6)
+    return {reinterpret_cast<const uint8_t*>(
+                &reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr),
+            16};
+  return {};
+}
+
+Address neighbour_of(const Address& a) {
+  Address other = a;
+  const ByteView bytes = other.host_bytes();
+  if (!bytes.empty()) const_cast<uint8_t&>(bytes.back()) ^= 1;
+  return other;
+}
+
+bool in_one_subnet(const Address& a, const Address& b, int prefix_bits) {
+  const ByteView x = a.host_bytes(), y = b.host_bytes();
+  if (x.size() != y.size() || prefix_bits <= 0 || size_t(prefix_bits) > 8 * x.size()) return false;
+  const auto whole = size_t(prefix_bits / 8);
+  const int mask = 0xff00 >> (prefix_bits % 8) & 0xff;
+  return std::equal(x.begin(), x.begin() + ptrdiff_t(whole), y.begin()) &&
+         (mask == 0 || ((x[whole] ^ y[whole]) & mask) == 0);
+}
+
 std::string Address::host_text() const {
   char buffer[INET6_ADDRSTRLEN] = {};
   if (family() == AF_INET) {

@@ -27,13 +27,21 @@ struct Address {
   uint16_t port() const;
   void set_port(uint16_t port);
   bool is_loopback() const;
-  std::string text() const;  // "10.0.0.7:41000", "[fe80::1%eth0]:41000"
+  bool is_link_local() const;
+  ByteView host_bytes() const;  // without the port: 4 or 16; none of another family
+  std::string text() const;     // "10.0.0.7:41000", "[fe80::1%eth0]:41000"
   std::string host_text() const;
   const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
   sockaddr* raw() { return reinterpret_cast<sockaddr*>(&storage); }
   void write(ByteWriter& w) const;
   static Address read(ByteReader& r);  // family 0 when malformed
 };
+
+// Whether two addresses agree in their first `prefix_bits` bits; 0, or two families: no.
+bool in_one_subnet(const Address& a, const Address& b, int prefix_bits);
+
+// The address that differs in its last bit: some other of the subnet.
+Address neighbour_of(const Address& a);
 
 // "<ipv4>:<port>", "[<ipv6>]:<port>" or "<hostname>:<port>"; anything else: usage error showing the
 // three forms.

@@ -43,6 +43,12 @@ base::Address net_address(const PeerInfo& peer) {
   return address;
 }
 
+bool in_one_namespace(const PeerInfo& a, const PeerInfo& b) {
+  const bool one_machine =
+      a.host_hash == b.host_hash || (a.machine_hash != 0 && a.machine_hash == b.machine_hash);
+  return one_machine && a.network_namespace == b.network_namespace;
+}
+
 uint64_t edge_key(const LinkSpec& spec, uint64_t comm_hash, uint64_t part) {
   uint64_t h = mix(0x636f6c6c63746c31u, comm_hash);
   h = mix(h, uint64_t(uint32_t(spec.channel)));

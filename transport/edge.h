@@ -22,6 +22,9 @@ std::string peer_text(const PeerInfo& peer);
 std::string edge_text(const LinkSpec& spec);
 // The address a peer accepts network connections at; family 0 when it has none or it is malformed.
 base::Address net_address(const PeerInfo& peer);
+// Whether both are in one network namespace: of one machine, which may act as several hosts
+// (HOSTID).
+bool in_one_namespace(const PeerInfo& a, const PeerInfo& b);
 // Equal at both ends of one edge, different between edges, purposes, parts and communicators.
 uint64_t edge_key(const LinkSpec& spec, uint64_t comm_hash, uint64_t part);
 // An error of this end itself (its GPU, its memory): blames this rank.

@@ -85,11 +85,23 @@ class NetAcceptor {
   virtual Result<Fd> take(uint64_t key, Deadline deadline) = 0;
 };
 
+// A network interface of this rank's host.
+struct Interface {
+  std::string name;
+  base::Address address{};
+  int prefix_bits = 0;  // of its subnet; 0: not known
+};
+
+inline constexpr size_t kMostInterfaces = 16;
+
 struct Services {
   FdExchange* fds = nullptr;
   NetAcceptor* acceptor = nullptr;
-  base::Secret secret{};              // for auth_connect to a peer's listener
-  base::Source source{};              // by which interface; empty: by the routing table
+  base::Secret secret{};  // for auth_connect to a peer's listener
+  base::Source source{};  // by which interface; empty: by the routing table
+  // That sockets are spread over, each with the address that its listener has; null, or one: the
+  // peer's PeerInfo says where to go.
+  std::shared_ptr<const std::vector<Interface>> interfaces;
   uint64_t comm_hash = 0;             // identity of the communicator: salt for names and tags
   int sockets_per_thread = 1;         // NET/Socket
   int helper_threads = 0;             // of a connection; -1: by what is at its ends
@@ -108,6 +120,10 @@ class Link {
   virtual kernels::Fifo* fifo(kernels::Protocol protocol) = 0;
   // What the log line says after "via": "SHM", "P2P/direct pointer", "NET/Socket/0".
   virtual const std::string& via() const = 0;
+  // The device of this end, where the link knows better than its LinkSpec; else empty.
+  virtual std::string nic() const { return ""; }
+  // In words, for an error of a wait: what can be seen of the wire now; may be empty.
+  virtual std::string condition() const { return ""; }
   // Why it is so, where there was a choice (GPU memory through a NIC, or not); may be empty.
   virtual std::string why() const { return ""; }
   virtual uint64_t device_bytes() const { return 0; }  // of this end's GPU memory

@@ -1,6 +1,7 @@
 // The table that people know: one row per size, timings out of place and in place, then what ran.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/format.h"
 #include "cmd/judge/stragglers.h"
@@ -229,6 +230,26 @@ std::string window_lines(const WindowsLine& windows, bool verbose) {
   return text;
 }
 
+// Which channels go by which device of either end.
+std::string device_lines(const BenchHeader& header) {
+  std::map<std::string, std::pair<std::set<int>, int>> ways;
+  for (const LinkLine& link : header.links) {
+    if (link.from_nic.empty() && link.to_nic.empty()) continue;
+    const auto name = [](const std::string& nic) {
+      return nic.empty() ? std::string("unknown") : nic;
+    };
+    auto& [channels, links] = ways[format("{} to {}", name(link.from_nic), name(link.to_nic))];
+    channels.insert(link.channel);
+    ++links;
+  }
+  std::string text;
+  for (const auto& [way, used] : ways)
+    text += format("#   {}: channel{} {}, {} link{}\n", way, used.first.size() == 1 ? "" : "s",
+                   rank_ranges({used.first.begin(), used.first.end()}), used.second,
+                   used.second == 1 ? "" : "s");
+  return text;
+}
+
 }  // namespace
 
 std::string cores_line(const BenchHeader& header) {
@@ -264,6 +285,7 @@ std::string text_header(const BenchHeader& header, bool verbose) {
   for (const auto& [name, count] : links)
     via += format("{}{} via {}", via.empty() ? "" : ", ", count, name);
   if (!via.empty()) text += format("# links: {}\n", via);
+  if (verbose) text += device_lines(header);
   // Links that are made alike say the same.
   int shown = 0;
   for (const auto& [reason, count] : reasons)
@@ -366,8 +388,7 @@ std::string text_footer(const BenchReport& report, const Verdict& verdict, const
                         const std::string& left_out) {
   constexpr size_t kMostReasons = 10;
   std::string text = "#\n";
-  if (!left_out.empty())
-    text += format("# Columns left out     : {} (see --wide)\n", left_out);
+  if (!left_out.empty()) text += format("# Columns left out     : {} (see --wide)\n", left_out);
   int64_t wrong = 0, checked = 0;
   for (const BenchRow& row : report.rows)
     for (const Timing* t : {&row.out_of_place, &row.in_place})

@@ -44,10 +44,7 @@ class BootstrapRoot {
 
 // The network interface used for out-of-band traffic, by NCCL's rules (SOCKET_IFNAME, ib*,
 // same subnet as COMM_ID, no docker/lo/virbr, docker, lo, virbr).
-struct Interface {
-  std::string name;
-  Address address;
-};
+using transport::Interface;
 Result<std::vector<Interface>> find_interfaces(const std::string& ifname_list,
                                                const std::string& family,
                                                const Address* same_subnet_as, size_t at_most = 16);

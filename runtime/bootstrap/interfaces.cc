@@ -4,6 +4,7 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 
 #include "base/format.h"
@@ -15,30 +16,14 @@ bool has_prefix(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }
 
-// The address bytes, 4 or 16 of them.
-ByteView host_bytes(const Address& a) {
-  if (a.family() == AF_INET)
-    return {reinterpret_cast<const uint8_t*>(
-                &reinterpret_cast<const sockaddr_in*>(&a.storage)->sin_addr),
-            4};
-  if (a.family() == AF_INET6)
-    return {reinterpret_cast<const uint8_t*>(
-                &reinterpret_cast<const sockaddr_in6*>(&a.storage)->sin6_addr),
-            16};
-  return {};
-}
-
-bool is_link_local(const Address& a) {
-  const ByteView b = host_bytes(a);
-  return a.family() == AF_INET ? b[0] == 169 && b[1] == 254 : b[0] == 0xfe && (b[1] & 0xc0) == 0x80;
+int prefix_of(const Address& netmask) {
+  int bits = 0;
+  for (const uint8_t byte : netmask.host_bytes()) bits += std::popcount(byte);
+  return bits;
 }
 
 bool same_subnet(const InterfaceFact& fact, const Address& other) {
-  const ByteView a = host_bytes(fact.address), b = host_bytes(other), m = host_bytes(fact.netmask);
-  if (a.size() != b.size() || a.size() != m.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i)
-    if ((a[i] & m[i]) != (b[i] & m[i])) return false;
-  return true;
+  return base::in_one_subnet(fact.address, other, prefix_of(fact.netmask));
 }
 
 bool family_fits(const InterfaceFact& fact, const std::string& family) {
@@ -57,7 +42,7 @@ bool usable(const InterfaceFact& fact, const InterfaceFilter& filter) {
 
 // Lower is better: an address others can dial before a link-local one, IPv4 before IPv6.
 int address_rank(const InterfaceFact& fact) {
-  return (is_link_local(fact.address) ? 2 : 0) + (fact.address.family() == AF_INET ? 0 : 1);
+  return (fact.address.is_link_local() ? 2 : 0) + (fact.address.family() == AF_INET ? 0 : 1);
 }
 
 // Of the facts that pass, each interface once with its best address, in the machine's order.
@@ -76,7 +61,8 @@ std::vector<Interface> take(const std::vector<InterfaceFact>& facts, const Inter
   }
   std::vector<Interface> chosen;
   for (const InterfaceFact* fact : best)
-    if (chosen.size() < filter.at_most) chosen.push_back({fact->name, fact->address});
+    if (chosen.size() < filter.at_most)
+      chosen.push_back({fact->name, fact->address, prefix_of(fact->netmask)});
   return chosen;
 }
 
@@ -124,7 +110,7 @@ std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts
         take(facts, filter, [&](const auto& f) { return same_subnet(f, *filter.same_subnet_as); });
   if (chosen.empty())
     chosen = take(facts, filter,
-                  [](const auto& f) { return is_physical(f.name) && !is_link_local(f.address); });
+                  [](const auto& f) { return is_physical(f.name) && !f.address.is_link_local(); });
   for (const char* last : {"docker", "lo", "virbr"})
     if (chosen.empty()) chosen = prefixed(last);
   if (chosen.empty()) chosen = take(facts, filter, [](const auto&) { return true; });
@@ -185,13 +171,28 @@ Result<Interface> bootstrap_interface(const std::string& names, const std::strin
   if (root.is_loopback() && names.empty()) {
     Address here = root;
     here.set_port(0);
-    return Interface{"lo", here};
+    return Interface{"lo", here, here.family() == AF_INET ? 8 : 128};
   }
   COLL_ASSIGN(auto found, find_interfaces(names, family, &root, 1));
   if (found.empty())
     return Error(ErrorCode::unavailable, "no network interface for the bootstrap",
                  "choose one with COLLCTL_SOCKET_IFNAME");
   return found[0];
+}
+
+std::vector<Interface> data_interfaces(const std::vector<Interface>& matching,
+                                       const Interface& first, bool named, const Address& root) {
+  std::vector<Interface> all{first};
+  if (first.address.is_loopback()) return all;
+  for (const Interface& each : matching) {
+    const Address& at = each.address;
+    if (each.name == first.name || at.family() != first.address.family() || at.is_loopback() ||
+        at.is_link_local())
+      continue;
+    if (named || has_prefix(each.name, "ib") || base::in_one_subnet(at, root, each.prefix_bits))
+      all.push_back(each);
+  }
+  return all;
 }
 
 }  // namespace collctl::runtime

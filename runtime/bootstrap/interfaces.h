@@ -37,4 +37,11 @@ std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts
 Result<Interface> bootstrap_interface(const std::string& names, const std::string& family,
                                       const Address& root);
 
+// What sockets carry data over: `first`, the bootstrap's, and those of `matching` (as
+// find_interfaces has them) that others can be reached by as well: of its family, neither loopback
+// nor link-local. Where the user has named none, only what the rules take on purpose: ib*, or the
+// root's subnet; of the rest nobody knows where it leads.
+std::vector<Interface> data_interfaces(const std::vector<Interface>& matching,
+                                       const Interface& first, bool named, const Address& root);
+
 }  // namespace collctl::runtime

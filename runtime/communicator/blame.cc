@@ -69,6 +69,8 @@ void Blame::find_silent(Error& mine) const {
 void Blame::find(Error& mine, bool all_wait) const {
   const std::unique_lock lock(*o_.bootstrap_mutex, std::try_to_lock);
   if (!lock || mine.rank < 0 || mine.rank >= int(o_.peers.size())) return;
+  if (const std::string wire = o_.wire->condition(mine.rank); !wire.empty())
+    mine.message += "; " + wire;
   const int64_t span = window_ms(o_.op_timeout_s);
   const Waiting waits = waiting(all_wait);
   if (mine.rank == o_.rank && !waits.on_network) return;

@@ -8,6 +8,7 @@
 #include "base/host_devices.h"
 #include "base/host_facts.h"
 #include "base/log.h"
+#include "base/route.h"
 #include "base/version.h"
 #include "kernels/cuda/launcher/launcher.h"
 #include "runtime/bootstrap/interfaces.h"
@@ -24,11 +25,12 @@ bool wants_version() {
          !base::log_enabled(base::LogLevel::warn, base::Subsystem::init);
 }
 
-// What the rank's network carries: its RDMA ports together, or the interface of its address.
-void describe_rate(const transport::NetPresence& networks, const std::string& address,
+// What the rank's network carries: its RDMA ports together, or the interfaces that sockets use.
+void describe_rate(const transport::NetPresence& networks, std::span<const Interface> interfaces,
                    RankFacts& facts) {
   double gbps = 0;
   std::string name;
+  int sockets = 0;
   if ((networks.kinds & (transport::kNetInfiniBand | transport::kNetRoce)) != 0) {
     int ports = 0;
     for (const base::RdmaPort& port : base::rdma_ports()) {
@@ -38,14 +40,35 @@ void describe_rate(const transport::NetPresence& networks, const std::string& ad
     }
     if (ports > 1) name += format(" and {} more", ports - 1);
   } else if ((networks.kinds & transport::kNetPlugin) == 0) {
+    name = interfaces[0].name;
+    sockets = int(interfaces.size());
+    if (sockets > 1) name += format(" and {} more", sockets - 1);
+    std::vector<double> rates;
     for (const base::NetInterface& each : base::net_interfaces())
-      for (const base::InterfaceAddress& at : each.addresses)
-        if (at.text == address) {
-          name = each.name;
-          gbps = double(each.speed_mbps) / 8e3;
-        }
+      for (const Interface& used : interfaces)
+        if (each.name == used.name && each.speed_mbps > 0)
+          rates.push_back(double(each.speed_mbps) / 8e3);
+    // Each carries as many channels as the others.
+    if (rates.size() == interfaces.size()) gbps = sockets * std::ranges::min(rates);
   }
-  add_network(facts, name, gbps);
+  add_network(facts, name, gbps, sockets);
+}
+
+// Of two interfaces in one subnet the routes prefer one, unless a rule goes by the source address.
+void warn_of_routes(const std::vector<Interface>& all) {
+  for (size_t i = 1; i < all.size(); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      if (!base::in_one_subnet(all[i].address, all[j].address, all[i].prefix_bits)) continue;
+      const std::string by = base::route_device(base::neighbour_of(all[i].address), all[i].address);
+      if (by.empty() || by == all[i].name) continue;
+      COLL_WARN(
+          "NET/Socket : {} and {} are in one subnet and this host's routes send by {} what comes "
+          "from "
+          "{}: give each a subnet or a rule of its own (ip rule), or name one "
+          "(COLLCTL_SOCKET_IFNAME)",
+          all[j].name, all[i].name, by, all[i].address.host_text());
+      break;
+    }
 }
 
 }  // namespace
@@ -91,13 +114,7 @@ Status Communicator::Start::join() {
     s.errors.fail(why, false);
     s.bootstrap->announce_abort(start_aborted(why, s.rank, base::host_name()));
   });
-  ProxyEngine::Options p;
-  p.listen_at = interface.address;
-  if (s_.size == 1) p.listen_at = {};
-  p.secret = id_.secret;
-  p.abort_word = s_.errors.abort_word();
-  p.on_error = [&s = s_](const Error& error) { s.errors.fail(error, true); };
-  COLL_ASSIGN(s_.proxy, ProxyEngine::start(std::move(p)));
+  COLL_TRY(start_proxy(interface));
   const transport::NetPresence& networks = s_.networks;
   if (!networks.devices.empty())
     COLL_INFO(net, "NET/{} : Using {} ; OOB {}:{}<0>", networks.network, networks.devices,
@@ -109,11 +126,41 @@ Status Communicator::Start::join() {
   return {};
 }
 
+// A listener on every interface that sockets may use.
+Status Communicator::Start::start_proxy(const Interface& first) {
+  ProxyEngine::Options p;
+  p.secret = id_.secret;
+  p.abort_word = s_.errors.abort_word();
+  p.on_error = [&s = s_](const Error& error) { s.errors.fail(error, true); };
+  std::vector<Interface> all{first};
+  if (s_.size > 1) {
+    const std::string& names = s_.settings.interfaces;
+    const Address& root = id_.root_address();
+    if (!first.address.is_loopback()) {
+      COLL_ASSIGN(const auto matching, find_interfaces(names, s_.settings.family, &root));
+      all = data_interfaces(matching, first, !names.empty(), root);
+    }
+    p.listen_at = first.address;
+    for (size_t i = 1; i < all.size(); ++i) p.also_listen_at.push_back(all[i].address);
+  }
+  warn_of_routes(all);
+  COLL_ASSIGN(s_.proxy, ProxyEngine::start(std::move(p)));
+  if (s_.size == 1) return {};
+  std::string text;
+  const std::vector<Address> addresses = s_.proxy->addresses();
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].address = addresses[i];
+    text += format(" [{}]{}:{}<0>", i, all[i].name, all[i].address.host_text());
+  }
+  COLL_INFO(net, "NET/Socket : Using{}", text);
+  s_.interfaces = std::make_shared<const std::vector<Interface>>(std::move(all));
+  return {};
+}
+
 void Communicator::Start::describe_networks(RankFacts& facts) const {
   const transport::NetPresence& networks = s_.networks;
   facts.info.nets = networks.kinds;
-  if (opening_ == nullptr && s_.size > 1)
-    describe_rate(networks, s_.proxy->address().host_text(), facts);
+  if (opening_ == nullptr && s_.size > 1) describe_rate(networks, *s_.interfaces, facts);
   if ((networks.kinds & transport::kNetCollNet) != 0)
     facts.reducer = {hash_text(networks.plugin->reducer()->entry().name),
                      networks.plugin->reductions(), networks.plugin->most_reduced_bytes()};

@@ -28,6 +28,7 @@ class Communicator::Start {
   // start.cc, in this order
   Status join();
   Status exchange_facts();
+  Status start_proxy(const Interface& first);
   void describe_networks(RankFacts& facts) const;
   Status check_settings(std::span<const RankFacts> all_facts);
   // start_links.cc

@@ -25,6 +25,7 @@ void Communicator::Start::make_wire() {
   w.services.fds = s_.bootstrap.get();
   w.services.acceptor = s_.proxy.get();
   w.services.secret = id_.secret;
+  w.services.interfaces = s_.interfaces;
   w.services.comm_hash = s_.hash;
   w.services.sockets_per_thread = s_.settings.sockets_per_thread;
   w.services.helper_threads = s_.settings.helper_threads;

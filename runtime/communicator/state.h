@@ -43,6 +43,8 @@ struct Communicator::State {
   std::vector<transport::PeerInfo> peers;
   InitTimes times;
   transport::NetPresence networks;
+  // That sockets use, with the addresses of the proxy's listeners; null: a single rank.
+  std::shared_ptr<const std::vector<Interface>> interfaces;
   int32_t barrier_cells[2] = {};  // of CPU ranks
   bool finalized = false;
 

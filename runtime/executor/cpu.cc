@@ -170,7 +170,13 @@ Status CpuExecutor::outcome() {
     if (c->no_thread) return Error(*c->no_thread);
     if (best == nullptr || best->code == ReportCode::aborted) best = &c->context.report;
   }
-  return error_from_report(*best, options_.op_timeout_s);
+  Error error = error_from_report(*best, options_.op_timeout_s);
+  if (best->code != ReportCode::timeout || best->peer == best->rank) return error;
+  const bool receives = best->side == kernels::WaitSide::recv;
+  const std::string interface = wire_.interface_of(
+      {int(best->channel), receives ? best->peer : best->rank, receives ? best->rank : best->peer});
+  if (!interface.empty()) error.message += "; this channel's interface is " + interface;
+  return error;
 }
 
 }  // namespace collctl::runtime

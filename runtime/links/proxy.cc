@@ -53,9 +53,12 @@ Result<std::unique_ptr<ProxyEngine>> ProxyEngine::start(Options options) {
   s.options = std::move(options);
   COLL_ASSIGN(s.bell, base::make_bell());
   COLL_ASSIGN(s.control, base::make_bell());
-  if (s.options.listen_at.family() != 0) {
-    COLL_ASSIGN(s.listener, base::AuthListener::listen(s.options.listen_at, s.options.secret));
-    COLL_TRY(accept_only_by(*s.listener, s.options.interface));
+  std::vector<Address> places = s.options.also_listen_at;
+  if (s.options.listen_at.family() != 0) places.insert(places.begin(), s.options.listen_at);
+  for (const Address& at : places) {
+    COLL_ASSIGN(auto listener, base::AuthListener::listen(at, s.options.secret));
+    COLL_TRY(accept_only_by(*listener, s.options.interface));
+    s.listeners.push_back(std::move(listener));
   }
   return engine;
 }
@@ -65,7 +68,13 @@ ProxyEngine::~ProxyEngine() {
 }
 
 Address ProxyEngine::address() const {
-  return state_->listener != nullptr ? state_->listener->address() : Address{};
+  return state_->listeners.empty() ? Address{} : state_->listeners[0]->address();
+}
+
+std::vector<Address> ProxyEngine::addresses() const {
+  std::vector<Address> all;
+  for (const auto& listener : state_->listeners) all.push_back(listener->address());
+  return all;
 }
 
 void ProxyEngine::add(Link* link) {

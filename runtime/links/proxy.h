@@ -18,6 +18,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "base/auth.h"
 #include "transport/transport.h"
@@ -29,6 +30,7 @@ class ProxyEngine : public transport::NetAcceptor {
   struct Options {
     Address listen_at;  // interface for NET connections, port 0 for any; family 0: no listener
     std::string interface = {};  // only connections through it are accepted; empty: any
+    std::vector<Address> also_listen_at = {};  // of further interfaces
     base::Secret secret;
     uint32_t* abort_word = nullptr;  // nonzero: waits end early
     // The first error of each link, from whichever thread drives. Must not call back into the
@@ -41,6 +43,8 @@ class ProxyEngine : public transport::NetAcceptor {
   ~ProxyEngine() override;  // stops without draining when stop() was not called
   // Where the listener is, for PeerInfo; family 0 without one.
   Address address() const;
+  // The same, and those of `also_listen_at` behind it.
+  std::vector<Address> addresses() const;
 
   // Links that need no progress are ignored.
   void add(transport::Link* link);

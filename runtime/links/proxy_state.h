@@ -38,7 +38,7 @@ struct ProxyEngine::State {
   uint32_t moves = 0;     // futex word: how often driving changed something
   uint32_t sleepers = 0;  // block threads that sleep on it
 
-  std::unique_ptr<base::AuthListener> listener;  // the thread's once it runs
+  std::vector<std::unique_ptr<base::AuthListener>> listeners;  // the thread's once it runs
   std::mutex acceptor;
   std::condition_variable accepted;
   std::set<uint64_t> expected;
@@ -67,7 +67,8 @@ struct ProxyEngine::State {
   void keep_off();
   void drive();
   bool drive_busily();
-  void handle_listener();
+  void handle_listeners();
+  void add_listeners(std::vector<pollfd>& on) const;
   void deliver(base::Accepted connection);
   Status drain(Deadline deadline);
 };

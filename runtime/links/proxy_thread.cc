@@ -52,15 +52,16 @@ void ProxyEngine::State::thread_main() {
       drive();
     else if (drive_busily())
       continue;  // callers can wait for the next look that moves nothing
-    handle_listener();
+    handle_listeners();
   }
 }
 
 // Block threads drive, or there is nothing to drive: only the listener and the control bell matter.
 void ProxyEngine::State::keep_off() {
   std::vector<pollfd> on{{control.get(), POLLIN, 0}};
-  if (listener != nullptr) listener->add_interest(on);
-  Deadline until = Deadline::after_seconds(on.size() > 2 ? kHandshakeLook : kIdleSeconds);
+  add_listeners(on);
+  Deadline until =
+      Deadline::after_seconds(on.size() > 1 + listeners.size() ? kHandshakeLook : kIdleSeconds);
   if (block_sleeps.load(std::memory_order_acquire))
     until = until.earlier(Deadline::after_ns(kBlockNs));
   else if (link_count.load(std::memory_order_acquire) != 0)
@@ -74,8 +75,9 @@ void ProxyEngine::State::keep_off() {
 // bell rings, or a block thread takes over (control).
 void ProxyEngine::State::drive() {
   std::vector<pollfd> on{{control.get(), POLLIN, 0}, {bell.get(), POLLIN, 0}};
-  if (listener != nullptr) listener->add_interest(on);
-  Deadline until = Deadline::after_seconds(on.size() > 3 ? kHandshakeLook : kIdleSeconds);
+  add_listeners(on);
+  Deadline until =
+      Deadline::after_seconds(on.size() > 2 + listeners.size() ? kHandshakeLook : kIdleSeconds);
   {
     std::unique_lock lock(driver, std::try_to_lock);
     if (!lock) {
@@ -121,10 +123,15 @@ bool ProxyEngine::State::drive_busily() {
   return moved;
 }
 
-void ProxyEngine::State::handle_listener() {
-  if (listener == nullptr) return;
-  listener->handle();
-  while (auto connection = listener->next()) deliver(std::move(*connection));
+void ProxyEngine::State::handle_listeners() {
+  for (auto& listener : listeners) {
+    listener->handle();
+    while (auto connection = listener->next()) deliver(std::move(*connection));
+  }
+}
+
+void ProxyEngine::State::add_listeners(std::vector<pollfd>& on) const {
+  for (const auto& listener : listeners) listener->add_interest(on);
 }
 
 void ProxyEngine::State::deliver(base::Accepted connection) {
@@ -165,10 +172,12 @@ Result<Fd> ProxyEngine::take(uint64_t key, Deadline deadline) {
     if (abort_word != nullptr &&
         std::atomic_ref<uint32_t>(*abort_word).load(std::memory_order_acquire) != 0)
       return Error(ErrorCode::lost, "stopped because the communicator was aborted");
-    if (deadline.passed())
-      return Error(ErrorCode::deadline,
-                   format("no connection arrived at {} before the deadline", address().text()),
-                   "check that the hosts reach each other on this network (COLLCTL_SOCKET_IFNAME)");
+    if (!deadline.passed()) continue;
+    std::string where;
+    for (const Address& at : addresses()) where += (where.empty() ? "" : " or ") + at.text();
+    return Error(ErrorCode::deadline,
+                 format("no connection arrived at {} before the deadline", where),
+                 "check that the hosts reach each other on this network (COLLCTL_SOCKET_IFNAME)");
   }
 }
 

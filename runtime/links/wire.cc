@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "base/check.h"
 #include "base/format.h"
@@ -226,8 +227,10 @@ void Wire::enter(const Pending& p, transport::Link& link) {
   for (int i = 0; i < kernels::kProtocolCount; ++i)
     side[size_t(p.peer) * kernels::kProtocolCount + size_t(i)] = link.fifo(kernels::Protocol(i));
   const bool net = link.needs_progress();
-  infos_.push_back({p.edge.channel, p.edge.from, p.edge.to, link.via(),
-                    net ? p.spec.nic.name : std::string(), link.why()});
+  std::string nic = link.nic();
+  if (net && nic.empty()) nic = p.spec.nic.name;
+  infos_.push_back(
+      {p.edge.channel, p.edge.from, p.edge.to, link.via(), std::move(nic), link.why()});
   const auto& peers = *options_.peers;
   const auto place = [&](int rank) { return format("{}[{:x}]", rank, peers[size_t(rank)].device); };
   // A memory link is one thing and told once, by its sender; a network link has two ends.
@@ -347,6 +350,23 @@ uint64_t Wire::carrying_ns(int peer) const {
   for (const auto& [edge, link] : links_)
     if (edge.from == options_.rank && edge.to == peer) all += link->carrying_ns();
   return all;
+}
+
+std::string Wire::interface_of(const Edge& edge) const {
+  const auto& interfaces = options_.services.interfaces;
+  const auto link = links_.find(edge);
+  if (link == links_.end() || interfaces == nullptr || interfaces->size() < 2) return "";
+  return link->second->nic();
+}
+
+std::string Wire::condition(int peer) const {
+  std::set<std::string> all;
+  for (const auto& [edge, link] : links_)
+    if (edge.from == peer || edge.to == peer) all.insert(link->condition());
+  all.erase("");
+  std::string text;
+  for (const std::string& each : all) text += (text.empty() ? "" : "; ") + each;
+  return text;
 }
 
 void Wire::close() {

@@ -72,6 +72,10 @@ class Wire {
   uint64_t device_bytes() const;             // GPU memory that the links hold
   std::vector<LinkInfo> infos() const;       // in the order they were made
   uint64_t carrying_ns(int peer) const;      // of all links to it, as Link::carrying_ns
+  // The interface of this end, where sockets are spread over several; else empty.
+  std::string interface_of(const Edge& edge) const;
+  // What is wrong with the links of a peer as far as this end can see, for an error; may be empty.
+  std::string condition(int peer) const;
   // Why an edge did not get its first transport; the first such edge's reason, empty when all did.
   const std::string& fallback() const { return fallback_; }
   // All ranks have connected what was asked for: drops what was kept for late senders.

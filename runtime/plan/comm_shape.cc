@@ -28,6 +28,9 @@ CommShape make_shape(int rank, std::span<const RankFacts> all_facts, const HostG
   shape.ranks_per_core = crowding.ranks_per_core;
   shape.tree_depth = tree_depth(hosts, LocalTree::binary);
   shape.default_channels = std::min(crowding.cores_per_rank, kMostDefaultChannels);
+  // An interface carries what its channels give it.
+  if (shape.path.used)
+    shape.default_channels = std::max(shape.default_channels, shape.path.interfaces);
   if (settings.max_channels > 0)
     shape.default_channels = std::min(shape.default_channels, settings.max_channels);
   shape.default_channels = std::max(shape.default_channels, settings.min_channels);

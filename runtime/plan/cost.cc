@@ -201,7 +201,9 @@ WireCost network(const CostQuery& q, const CommShape& shape) {
   const double sharing = over == kernels::Over::rounds     ? local * (n - local) / (n - 1)
                          : over == kernels::Over::partners ? local
                                                            : 1;
-  const double gbps = path.gbps / std::max(1.0, sharing);
+  // A channel has what one interface carries, and all together what all do.
+  const double parts = std::max(q.channels, path.interfaces);
+  const double gbps = path.gbps / std::max(1.0, sharing) / std::max(1.0, parts);
   if (!path.rdma && gbps >= wire.gbps[0]) return wire;
   if (path.rdma) wire.hop_us[0] = wire.hop_us[1] = kRdmaHopUs;
   wire.narrow = path.words;

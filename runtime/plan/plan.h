@@ -63,6 +63,7 @@ struct NetworkPath {
   double gbps = 0;         // of the narrowest host, one direction, 1e9 bytes/s; 0: not known
   int ranks_per_host = 1;  // of the largest host
   bool rdma = false;       // else sockets
+  int interfaces = 0;      // that each rank's sockets are spread over; 0: another network
   std::string words;       // "mlx5_0 of node03, 200 Gb/s"
 };
 

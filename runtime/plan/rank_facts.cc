@@ -106,9 +106,10 @@ void add_device(RankFacts& facts, const Result<transport::DevicePointer>& device
   copy_text(facts.device_text, gpu.bus_id);
 }
 
-void add_network(RankFacts& facts, const std::string& name, double gbps) {
+void add_network(RankFacts& facts, const std::string& name, double gbps, int socket_interfaces) {
   copy_text(facts.net_name, name);
   facts.net_gbps = float(gbps);
+  facts.socket_interfaces = uint8_t(socket_interfaces);
 }
 
 RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
@@ -152,6 +153,8 @@ Status check_facts(std::span<RankFacts> all_facts) {
     all_facts[r].device_text[sizeof all_facts[r].device_text - 1] = 0;
     all_facts[r].net_name[sizeof all_facts[r].net_name - 1] = 0;
     if (!(all_facts[r].net_gbps > 0 && all_facts[r].net_gbps < 1e5F)) all_facts[r].net_gbps = 0;
+    if (all_facts[r].socket_interfaces > transport::kMostInterfaces)
+      all_facts[r].socket_interfaces = 0;
     all_facts[r].cores = std::max(1, all_facts[r].cores);
     all_facts[r].sharing_ranks = std::max(0, all_facts[r].sharing_ranks);
     sanitize(all_facts[r].place);
@@ -184,7 +187,9 @@ NetworkPath network_path(std::span<const RankFacts> all_facts, const HostGroups&
   for (const auto& host : hosts)
     path.ranks_per_host = std::max(path.ranks_per_host, int(host.size()));
   constexpr uint8_t kRdma = transport::kNetInfiniBand | transport::kNetRoce;
+  path.interfaces = all_facts[0].socket_interfaces;
   for (const RankFacts& facts : all_facts) {
+    path.interfaces = std::min<int>(path.interfaces, facts.socket_interfaces);
     path.rdma &= (facts.info.nets & kRdma) != 0;
     const double gbps = double(facts.net_gbps);
     if (gbps <= 0 || (path.gbps > 0 && path.gbps <= gbps)) continue;

@@ -27,9 +27,10 @@ struct RankFacts {
   float net_gbps;
   char net_name[36];
   // GPU ranks.
-  uint8_t fd_handles;    // its memory can be passed as a descriptor
-  uint8_t share_device;  // another rank may use the same GPU
-  uint8_t reserved[2];
+  uint8_t fd_handles;         // its memory can be passed as a descriptor
+  uint8_t share_device;       // another rank may use the same GPU
+  uint8_t socket_interfaces;  // that sockets are spread over; 0: the network is another
+  uint8_t reserved;
   int32_t device_error;   // ErrorCode of a GPU that cannot be used, 0: it can
   char device_text[224];  // its bus, or why it cannot be used
   // Of its plugin's CollNet, with kNetCollNet; else zero.
@@ -45,7 +46,7 @@ RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int s
                     const Address& net_address);
 // As if the rank were on a host of this name, in place of HOSTID: for several in one process.
 void put_on_host(RankFacts& facts, const std::string& host_id);
-void add_network(RankFacts& facts, const std::string& name, double gbps);
+void add_network(RankFacts& facts, const std::string& name, double gbps, int socket_interfaces = 0);
 // Makes them the facts of a rank that uses `device`, or of one that should and cannot.
 void add_device(RankFacts& facts, const Result<transport::DevicePointer>& device, bool may_share);
 

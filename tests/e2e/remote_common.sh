@@ -1,11 +1,11 @@
-# Sourced by remote_jobs.sh and remote_faults.sh: hosts in namespaces with real SSH servers (ssh_rig.sh), the binary run on
-# their head, and what cases expect. $1: PATH/collctl, $2: a case's words, only those are run.
+# Sourced by remote_jobs.sh and its like: hosts in namespaces with real SSH servers (ssh_rig.sh), the binary run on
+# their head, and what cases expect. $1: PATH/collctl, $2: a case's words, only those are run. `nodes`: how many hosts, 5.
 set -u
 collctl=$(realpath "$1")
 only=${2:-}
 cd "$(dirname "$0")/../.." || exit 1
 . tests/e2e/ssh_rig.sh
-nodes=5
+nodes=${nodes:-5}
 rig_up $nodes
 failures=0
 out=$rig/out err=$rig/err

@@ -43,6 +43,9 @@ class NetConnection {
   virtual ~NetConnection() = default;  // closes
   // As in the log line: "NET/Socket/0".
   virtual const std::string& via() const = 0;
+  // As Link has them.
+  virtual std::string nic() const { return ""; }
+  virtual std::string condition() const { return ""; }
   // Makes memory known to the network; the value goes into post_*. 0 is host memory that needs
   // nothing.
   virtual Result<uint64_t> register_memory(void* address, size_t bytes) = 0;

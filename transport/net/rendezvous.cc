@@ -10,8 +10,9 @@ namespace collctl::transport {
 
 namespace {
 
-Result<base::Fd> go(const NetEnd& end, const Services& services, uint64_t key, Deadline deadline) {
-  const Address to = net_address(end.spec.peer);
+Result<base::Fd> go(const NetEnd& end, const Services& services, uint64_t key, Deadline deadline,
+                    const Address& at) {
+  const Address to = at.family() != 0 ? at : net_address(end.spec.peer);
   if (to.family() == 0)
     return Error(ErrorCode::unavailable,
                  format("{} accepts no network connections", peer_text(end.spec.peer)));
@@ -40,9 +41,9 @@ Status expect_peer(const NetEnd& end, const Services& services, uint64_t key) {
 }
 
 Result<base::Fd> rendezvous(const NetEnd& end, const Services& services, uint64_t key,
-                            Deadline deadline) {
+                            Deadline deadline, const Address& at) {
   const bool goes = end.spec.direction == Direction::send;
-  auto fd = goes ? go(end, services, key, deadline) : services.acceptor->take(key, deadline);
+  auto fd = goes ? go(end, services, key, deadline, at) : services.acceptor->take(key, deadline);
   if (!fd && !goes)
     return std::move(fd.error())
         .within(format("wait for the connection from {}", peer_text(end.spec.peer)));

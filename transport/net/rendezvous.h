@@ -8,8 +8,9 @@ namespace collctl::transport {
 
 // Error: unavailable: this communicator has no acceptor.
 Status expect_peer(const NetEnd& end, const Services& services, uint64_t key);
-// Waits for the peer until the deadline. Errors name it.
+// Waits for the peer until the deadline. Errors name it. The send end goes to `at`, or, where its
+// family is 0, to where the peer's PeerInfo says.
 Result<base::Fd> rendezvous(const NetEnd& end, const Services& services, uint64_t key,
-                            Deadline deadline);
+                            Deadline deadline, const base::Address& at = {});
 
 }  // namespace collctl::transport

@@ -5,17 +5,20 @@
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "transport/device/device.h"
 #include "transport/edge.h"
 #include "transport/net/lane_helper.h"
 #include "transport/net/rendezvous.h"
 #include "transport/net/socket_connection.h"
+#include "transport/net/socket_paths.h"
 
 namespace collctl::transport {
 
 namespace {
 
 constexpr int kMaxLanes = 64;
+constexpr size_t kMostName = 64;  // of an interface
 constexpr uint32_t kBlobMagic = 0x4b434f53;
 
 uint32_t wanted_lanes(const NetEnd& end, const Services& services) {
@@ -23,26 +26,66 @@ uint32_t wanted_lanes(const NetEnd& end, const Services& services) {
   return uint32_t(std::clamp(services.sockets_per_thread * std::max(threads, 1), 1, kMaxLanes));
 }
 
-// Both ends use the smaller number of what either wants.
-Bytes describe_lanes(const NetEnd& end, const Services& services) {
+const std::vector<Interface>& own_interfaces(const Services& services) {
+  static const std::vector<Interface> none;
+  return services.interfaces != nullptr ? *services.interfaces : none;
+}
+
+// What an end tells the other.
+struct Offer {
+  uint32_t lanes = 0;  // both ends use the smaller number of what either wants
+  int32_t given = -1;  // the interface that the topology gave this end
+  std::vector<Interface> interfaces;
+};
+
+Bytes encode(const Offer& offer) {
   ByteWriter w;
-  w.put(kBlobMagic).put(wanted_lanes(end, services));
+  w.put(kBlobMagic).put(offer.lanes).put(offer.given).put(uint32_t(offer.interfaces.size()));
+  for (const Interface& each : offer.interfaces) {
+    each.address.write(w);
+    w.put(int32_t(each.prefix_bits)).put_string(each.name);
+  }
   return w.take();
 }
 
-Result<uint32_t> agreed_lanes(const NetEnd& end, const Services& services, ByteView blob) {
+Result<Offer> decode_offer(const NetEnd& end, ByteView blob) {
   ByteReader r(blob);
   const auto magic = r.get<uint32_t>();
-  const auto theirs = r.get<uint32_t>();
-  if (!r.ok() || !r.at_end() || magic != kBlobMagic || theirs == 0 || theirs > uint32_t(kMaxLanes))
+  Offer offer;
+  offer.lanes = r.get<uint32_t>();
+  offer.given = r.get<int32_t>();
+  const auto count = r.get<uint32_t>();
+  bool good = r.ok() && magic == kBlobMagic && offer.lanes > 0 && offer.lanes <= kMaxLanes &&
+              count <= kMostInterfaces;
+  for (uint32_t i = 0; good && i < count; ++i) {
+    Interface& each = offer.interfaces.emplace_back();
+    each.address = base::Address::read(r);
+    each.prefix_bits = r.get<int32_t>();
+    each.name = base::printable(r.get_string(kMostName));
+    good = r.ok() && each.address.family() != 0;
+  }
+  if (!good || !r.at_end())
     return Error(ErrorCode::lost,
                  format("socket connection data from {} is malformed", peer_text(end.spec.peer)));
-  return std::min(theirs, wanted_lanes(end, services));
+  return offer;
 }
 
-// The peer in errors; the connecting side knows the address.
-std::string peer_name(const NetEnd& end) {
-  return format("{} at {}", peer_text(end.spec.peer), net_address(end.spec.peer).text());
+// What the kernel says of a connection that stands.
+SocketPlace place_of(const NetEnd& end, const Services& services, int fd) {
+  SocketPlace place;
+  const std::vector<Interface>& own = own_interfaces(services);
+  if (const auto here = base::local_address(fd)) {
+    const int at = find_interface(own, *here);
+    if (at >= 0) {
+      place.index = at;
+      place.interface = own[size_t(at)].name;
+    }
+  }
+  const auto there = base::peer_address(fd);
+  place.peer = format("{} at {}", peer_text(end.spec.peer),
+                      there ? there->text() : net_address(end.spec.peer).text());
+  if (own.size() > 1 && !place.interface.empty()) place.peer += " by " + place.interface;
+  return place;
 }
 
 Result<std::unique_ptr<NetConnection>> make_connection(const NetEnd& end, const Services& services,
@@ -56,11 +99,14 @@ Result<std::unique_ptr<NetConnection>> make_connection(const NetEnd& end, const 
     COLL_ASSIGN(auto helper, LaneHelper::create(node));
     helpers.push_back(std::move(helper));
   }
-  if (end.spec.channel == 0)  // the others are alike
-    COLL_INFO(net, "NET/Socket : {} : {} sockets, {} helper threads", edge_text(end.spec),
-              sockets.size(), helpers.size());
+  SocketPlace place = place_of(end, services, sockets[0].get());
+  const bool several = own_interfaces(services).size() > 1;
+  if (end.spec.channel == 0 || several)  // the others are alike
+    COLL_INFO(net, "NET/Socket : {} : {}{} sockets, {} helper threads", edge_text(end.spec),
+              several ? format("{}, {}, ", place.interface, place.peer) : "", sockets.size(),
+              helpers.size());
   return std::unique_ptr<NetConnection>(std::make_unique<SocketConnection>(
-      end, std::move(sockets), std::move(helpers), peer_name(end)));
+      end, std::move(sockets), std::move(helpers), std::move(place)));
 }
 
 uint64_t lane_key(const NetEnd& end, const Services& services, uint32_t lane) {
@@ -74,23 +120,49 @@ class SocketHalf : public NetHalf {
   Result<Bytes> describe(Deadline) override {
     for (uint32_t lane = 0; lane < wanted_lanes(end_, services_); ++lane)
       COLL_TRY(expect_peer(end_, services_, lane_key(end_, services_, lane)));
-    return describe_lanes(end_, services_);
+    const std::vector<Interface>& own = own_interfaces(services_);
+    return encode({.lanes = wanted_lanes(end_, services_),
+                   .given = find_interface(own, end_.spec.nic.name),
+                   .interfaces = own});
   }
 
   Result<std::unique_ptr<NetConnection>> connect(ByteView peer_blob, Deadline deadline) override {
-    COLL_ASSIGN(const uint32_t lanes, agreed_lanes(end_, services_, peer_blob));
+    COLL_ASSIGN(const Offer theirs, decode_offer(end_, peer_blob));
+    const base::Address at = choose_interface(theirs);
     std::vector<base::Fd> sockets;
-    for (uint32_t lane = 0; lane < lanes; ++lane) {
-      COLL_ASSIGN(base::Fd fd,
-                  rendezvous(end_, services_, lane_key(end_, services_, lane), deadline));
-      sockets.push_back(std::move(fd));
+    for (uint32_t lane = 0; lane < std::min(theirs.lanes, wanted_lanes(end_, services_)); ++lane) {
+      auto fd = rendezvous(end_, services_, lane_key(end_, services_, lane), deadline, at);
+      if (!fd && !by_.empty()) return std::move(fd.error()).within(by_);
+      if (!fd) return std::move(fd.error());
+      sockets.push_back(std::move(*fd));
     }
     return make_connection(end_, services_, std::move(sockets));
   }
 
  private:
+  // The send end's: by which interface it goes and where to. With one at each end the routes
+  // decide.
+  base::Address choose_interface(const Offer& theirs) {
+    const std::vector<Interface>& own = own_interfaces(services_);
+    if (end_.spec.direction != Direction::send || own.empty() || theirs.interfaces.empty() ||
+        std::max(own.size(), theirs.interfaces.size()) < 2)
+      return {};
+    const bool apart = !in_one_namespace(end_.spec.self, end_.spec.peer);
+    // By the ranks as well, so that messages that need one channel are spread, too.
+    const auto turn = unsigned(end_.spec.channel + end_.spec.self.rank + end_.spec.peer.rank);
+    const SocketPath path =
+        choose_path(socket_paths(own, theirs.interfaces, apart),
+                    find_interface(own, end_.spec.nic.name), theirs.given, turn);
+    const Interface& mine = own[size_t(path.from)];
+    // Not bound to the device: what comes back may come by another where two are in one subnet.
+    services_.source.address = mine.address;
+    by_ = format("by {} ({})", mine.name, mine.address.host_text());
+    return theirs.interfaces[size_t(path.to)].address;
+  }
+
   NetEnd end_;
   Services services_;
+  std::string by_;  // which interface, where there is a choice
 };
 
 }  // namespace

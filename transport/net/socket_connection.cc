@@ -1,7 +1,9 @@
 #include "transport/net/socket_connection.h"
 
 #include <linux/tcp.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -19,6 +21,7 @@ namespace {
 constexpr uint32_t kControlMessages = 64;  // room in a lane's queue for credits and goodbyes
 constexpr uint32_t kLookAtAllRounds = 64;  // a send end that is not starved reads this rarely
 constexpr int kSocketShift = 24;
+constexpr uint32_t kUnheardMs = 1000;  // longer than a few packets that are lost take
 
 constexpr WireHeader control(WireKind kind, int stream, uint64_t sequence) {
   return {kWireMagic, kind, uint8_t(stream), 0, sequence};
@@ -28,8 +31,11 @@ constexpr WireHeader control(WireKind kind, int stream, uint64_t sequence) {
 
 SocketConnection::SocketConnection(const NetEnd& end, std::vector<base::Fd> sockets,
                                    std::vector<std::unique_ptr<LaneHelper>> helpers,
-                                   std::string peer)
-    : direction_(end.spec.direction), peer_(std::move(peer)), helpers_(std::move(helpers)) {
+                                   SocketPlace place)
+    : direction_(end.spec.direction),
+      place_(std::move(place)),
+      via_(format("NET/Socket/{}", place_.index)),
+      helpers_(std::move(helpers)) {
   uint32_t capacity = kControlMessages;
   for (int i = 0; i < kernels::kProtocolCount; ++i) {
     Stream& stream = streams_[i];
@@ -298,10 +304,29 @@ void SocketConnection::fail(Error error) {
   ring_driver();
 }
 
+std::string SocketConnection::condition() const {
+  std::string text;
+  for (const auto& lane : lanes_) {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    if (getsockopt(lane->fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
+    if (info.tcpi_unacked == 0 || info.tcpi_last_ack_recv < kUnheardMs) continue;
+    text = format("{} has acknowledged nothing for {:.1f} s", place_.peer,
+                  double(info.tcpi_last_ack_recv) / 1e3);
+    break;
+  }
+  ifreq state{};
+  if (place_.interface.empty() || place_.interface.size() >= sizeof state.ifr_name) return text;
+  place_.interface.copy(state.ifr_name, sizeof state.ifr_name - 1);
+  if (::ioctl(lanes_[0]->fd(), SIOCGIFFLAGS, &state) == 0 && (state.ifr_flags & IFF_RUNNING) == 0)
+    text += format("{}{} of this host has no carrier", text.empty() ? "" : "; ", place_.interface);
+  return text;
+}
+
 Error SocketConnection::lost(const Error& cause) const {
   Error error = cause;
   error.code = ErrorCode::lost;
-  error.message = format("{}: {}", peer_, error.message);
+  error.message = format("{}: {}", place_.peer, error.message);
   return error;
 }
 

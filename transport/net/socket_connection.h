@@ -19,15 +19,24 @@ namespace collctl::transport {
 
 class LaneHelper;
 
+// Where this end of a connection is.
+struct SocketPlace {
+  int index = 0;          // of the interface among those that sockets use
+  std::string interface;  // its name; empty: not known
+  std::string peer;       // the other end, in errors
+};
+
 class SocketConnection : public NetConnection, private LaneOwner {
  public:
-  // `sockets` are authenticated and non-blocking; `peer` names the other end in errors.
+  // `sockets` are authenticated and non-blocking.
   // Helpers share the lanes among them; none: progress() does it.
   SocketConnection(const NetEnd& end, std::vector<base::Fd> sockets,
-                   std::vector<std::unique_ptr<LaneHelper>> helpers, std::string peer);
+                   std::vector<std::unique_ptr<LaneHelper>> helpers, SocketPlace place);
   ~SocketConnection() override;
 
   const std::string& via() const override { return via_; }
+  std::string nic() const override { return place_.interface; }
+  std::string condition() const override;
   Result<uint64_t> register_memory(void* address, size_t bytes) override;
   Result<NetRequest> post_send(int stream, const void* data, uint32_t bytes,
                                uint64_t memory) override;
@@ -77,8 +86,8 @@ class SocketConnection : public NetConnection, private LaneOwner {
   void fail(Error error);  // from a helper, with the peer's name
 
   Direction direction_;
-  std::string peer_;
-  std::string via_ = "NET/Socket/0";
+  SocketPlace place_;
+  std::string via_;
   std::array<Stream, kernels::kProtocolCount> streams_;
   std::vector<std::unique_ptr<SocketLane>> lanes_;
   bool said_goodbye_ = false;

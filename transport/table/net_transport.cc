@@ -79,12 +79,8 @@ Reach net_reach(const PeerInfo& a, const PeerInfo& b) {
     return {.ok = false,
             .why = format("{} uses {} and {} uses {}: one is IPv4, the other IPv6", peer_text(a),
                           at_a.host_text(), peer_text(b), at_b.host_text())};
-  // A loopback address means something only within one network namespace of one machine, which may
-  // act as several hosts (HOSTID).
-  const bool one_machine =
-      a.host_hash == b.host_hash || (a.machine_hash != 0 && a.machine_hash == b.machine_hash);
-  const bool together = one_machine && a.network_namespace == b.network_namespace;
-  if (!together && (at_a.is_loopback() || at_b.is_loopback()))
+  // A loopback address means something only within one network namespace.
+  if (!in_one_namespace(a, b) && (at_a.is_loopback() || at_b.is_loopback()))
     return {.ok = false,
             .why = format("{} listens at {} and {} at {}: a loopback address is not reachable "
                           "from other hosts",

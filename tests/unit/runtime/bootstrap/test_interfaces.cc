@@ -141,3 +141,36 @@ TEST_CASE("this machine has an interface, and a wrong name is answered with the 
   REQUIRE_FALSE(family.ok());
   CHECK(family.error().code == ErrorCode::usage);
 }
+
+TEST_CASE("data goes by what is named, else by what the rules take on purpose", "[interfaces]") {
+  const auto facts = machine();
+  const auto used = [&](const std::string& list, const std::string& root) {
+    const Address at_root = at(root);
+    const auto matching = choose_interfaces(facts, {list, "", &at_root, 16});
+    return names(runtime::data_interfaces(matching, matching[0], !list.empty(), at_root));
+  };
+  CHECK(used("eth", "10.0.0.9") == "eth0 eth1");
+  CHECK(used("eth,virbr", "10.0.0.9") == "eth0 eth1 virbr0");
+  // Loopback is nobody's to be reached at, but alone.
+  CHECK(used("eth,lo", "10.0.0.9") == "lo");
+  CHECK(used("lo", "127.0.0.1") == "lo");
+  CHECK(used("", "10.0.0.9") == "eth0");
+  // Of the root nothing is known here: by the first, as the bootstrap.
+  CHECK(used("", "192.0.2.1") == "eth0");
+}
+
+TEST_CASE("data goes by one family, and not by link-local addresses", "[interfaces]") {
+  const Address root = at("fd00::9");
+  const std::vector<InterfaceFact> facts = {
+      fact("eth0", "fd00::5", kMask6), fact("eth1", "fd01::5", kMask6),
+      fact("eth2", "10.0.0.5", "255.255.255.0"), fact("eth3", "fe80::5", kMask6)};
+  const auto matching = choose_interfaces(facts, {"eth", "", &root, 16});
+  const auto used = runtime::data_interfaces(matching, matching[0], true, root);
+  CHECK(names(used) == "eth0 eth1");
+  CHECK(used[1].prefix_bits == 64);
+  const std::vector<InterfaceFact> infiniband = {fact("ib0", "10.0.0.5", "255.255.255.0"),
+                                                 fact("ib1", "10.1.0.5", "255.255.255.0")};
+  const Address far = at("10.0.0.9");
+  const auto ports = choose_interfaces(infiniband, {"", "", &far, 16});
+  CHECK(names(runtime::data_interfaces(ports, ports[0], false, far)) == "ib0 ib1");
+}

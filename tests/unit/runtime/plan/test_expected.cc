@@ -2,6 +2,7 @@
 // model where the machine is known, limited by the network's rate between hosts.
 #include <cstring>
 
+#include "runtime/plan/comm_shape.h"
 #include "runtime/plan/rank_facts.h"
 #include "tests/unit/runtime/plan/plan_shapes.h"
 
@@ -110,4 +111,43 @@ TEST_CASE("the path between hosts is that of the host with the least") {
   Settings forced;
   forced.transport = "net";
   CHECK(network_path(facts, {{0, 1, 2, 3}}, forced).used);
+}
+
+TEST_CASE("there is a channel for each interface that all ranks have") {
+  std::vector<RankFacts> facts = {facts_of(0, "a", "eth0", 2), facts_of(1, "b", "eth0", 2)};
+  for (RankFacts& each : facts) each.cores = 1;
+  facts[0].info.host_hash = 1;
+  facts[1].info.host_hash = 2;
+  const auto channels = [&](int first, int second, int most = 0) {
+    facts[0].socket_interfaces = uint8_t(first);
+    facts[1].socket_interfaces = uint8_t(second);
+    Settings settings;
+    settings.max_channels = most;
+    const CommShape shape =
+        make_shape(0, facts, group_by_host(std::vector<uint64_t>{1, 2}), settings);
+    return shape.default_channels;
+  };
+  CHECK(channels(1, 1) == 1);
+  CHECK(channels(3, 3) == 3);
+  CHECK(channels(6, 6) == 6);
+  CHECK(channels(3, 2) == 2);
+  CHECK(channels(0, 3) == 1);  // one rank has another network
+  CHECK(channels(6, 6, 4) == 4);
+}
+
+TEST_CASE("channels share the network, and each has one interface of it") {
+  const auto us = [](int interfaces, int channels) {
+    CommShape shape = over_network(2, 0.2);
+    shape.path.interfaces = interfaces;
+    return predict_us({.collective = Collective::all_reduce,
+                       .algorithm = kernels::AlgorithmId::ring,
+                       .protocol = Protocol::simple,
+                       .bytes = 100 << 20,
+                       .chunk_bytes = 1 << 16,
+                       .channels = channels},
+                      shape);
+  };
+  CHECK(us(1, 2) == Approx(us(1, 1)).epsilon(0.01));
+  CHECK(us(2, 2) == Approx(us(1, 1)).epsilon(0.01));
+  CHECK(us(2, 1) == Approx(2 * us(2, 2)).epsilon(0.01));
 }
