@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/json_writer.h"
 #include "base/version.h"
+#include "base/wait_policy.h"
 #include "cmd/cli/generate.h"
 #include "cmd/cli/parse.h"
 #include "cmd/root_commands.h"
@@ -173,6 +174,7 @@ std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted
     json.field("help", knob_help(*shown.knob)).end_object();
   }
   json.end_array();
+  json.field("wakeup_us", double(base::wakeup_ns()) * 1e-3);
   write_nccl(json, nccl_variables());
   write_adopted(json, adopted);
   return json.end_object().take() + "\n";
@@ -231,9 +233,11 @@ void note_strangers(Console& console) {
 Result<int> env_command(const ParsedLine& line, Console& console) {
   const auto list = visible_knobs();
   const AdoptedShown adopted = adopted_shown();
-  console.out(line.has("json")
-                  ? env_json(list, adopted)
-                  : env_text(list, console) + nccl_text(nccl_variables()) + adopted_text(adopted));
+  console.out(line.has("json") ? env_json(list, adopted)
+                               : env_text(list, console) +
+                                     format("# a sleeping thread runs again after {:.1f} us here\n",
+                                            double(base::wakeup_ns()) * 1e-3) +
+                                     nccl_text(nccl_variables()) + adopted_text(adopted));
   note_strangers(console);
   // Shown whatever they are; but what no command would take is said here already.
   if (adopted.error) {

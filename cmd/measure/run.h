@@ -57,6 +57,7 @@ class BenchRun {
   Status check_memory(uint64_t largest, uint64_t each) const;
   Timing merged(const RowKey& key, const Half& half, const AllSamples& all) const;
   Result<BenchRow> described(const RowKey& key);
+  int turns(const RowKey& key) const;
   int replays() const;
   int local_ranks() const;
   Place place_of(const RowKey& key) const;
@@ -70,7 +71,7 @@ class BenchRun {
   std::vector<Combination> combinations_;
   std::shared_ptr<DeviceBlocks> blocks_;  // GPU ranks
   GuardedBuffer input_, output_;
-  BenchWindows windows_;            // with --window: of the two
+  BenchWindows windows_;  // with --window: of the two
   // Behind what its kernels use: it goes first, and waits for them.
   runtime::Stream stream_;
   std::optional<StreamBarrier> barrier_;
