@@ -17,6 +17,10 @@ constexpr int64_t kLeastSpinNs = 50'000, kLongestSpinNs = 1'000'000;
 constexpr int64_t kMostAwakeNs = 1'000'000, kLongestAwakeNs = 4'000'000;
 constexpr int64_t kMostWakeups = 16;
 
+// A look takes about a microsecond, an interrupt some; a turn of somebody else milliseconds.
+constexpr int64_t kLostNs = 500'000;
+constexpr int64_t kSharedNs = 20'000'000, kLongestSharedNs = 1'000'000'000;
+
 constexpr int kSleeps = 9;
 constexpr int64_t kSleepNs = 50'000;
 std::atomic<int64_t> measured_ns{0};
@@ -65,9 +69,24 @@ void WaitPolicy::slept(int64_t waited_ns) {
   awake_ns_.store(std::clamp(next, terms_.least_ns, terms_.most_ns), std::memory_order_relaxed);
 }
 
+void WaitPolicy::lost_core(int64_t now_ns) {
+  if (terms_.least_ns == terms_.most_ns) return;  // crowded, or asked for: as it is
+  const int64_t until = shared_until_ns_.load(std::memory_order_relaxed);
+  const int64_t last = shared_for_ns_.load(std::memory_order_relaxed);
+  const bool again = until != 0 && now_ns - until < 2 * last;
+  const int64_t now_for = again ? std::min(2 * last, kLongestSharedNs) : kSharedNs;
+  shared_for_ns_.store(now_for, std::memory_order_relaxed);
+  shared_until_ns_.store(now_ns + now_for, std::memory_order_relaxed);
+}
+
 Patience::Next Patience::next(int64_t now_ns) {
   if (began_ns_ == 0) began_ns_ = now_ns;
+  if (looked_ns_ != 0 && now_ns - looked_ns_ > kLostNs && policy_->has_core(now_ns))
+    policy_->lost_core(now_ns);
+  looked_ns_ = now_ns;
   const int64_t waited = now_ns - began_ns_;
+  if (!policy_->has_core(now_ns))
+    return !slept_ && waited < kBlindSpinNs ? Next::spin : Next::sleep;
   if (!slept_ && waited < awake_ns_)
     return waited < policy_->terms().spin_ns ? Next::spin : Next::yield;
   return yields_++ < most_yields_ ? Next::yield : Next::sleep;

@@ -38,10 +38,18 @@ class WaitPolicy {
   int64_t awake_ns() const { return awake_ns_.load(std::memory_order_relaxed); }
   // A wait that came to sleep was over after this long, sleep and all.
   void slept(int64_t waited_ns);
+  // Between two looks of a thread that was awake others had its core: nobody spins for a while, and
+  // the longer the sooner this comes again. Who sleeps is run before those that spun their turn
+  // away.
+  void lost_core(int64_t now_ns);
+  bool has_core(int64_t now_ns) const {
+    return now_ns >= shared_until_ns_.load(std::memory_order_relaxed);
+  }
 
  private:
   const Terms terms_;
   std::atomic<int64_t> awake_ns_;
+  std::atomic<int64_t> shared_until_ns_{0}, shared_for_ns_{0};
 };
 
 class Patience {
@@ -68,6 +76,7 @@ class Patience {
   // It is about to sleep; when that ends it yields a few times before it sleeps again.
   void sleeps() {
     slept_ = true;
+    looked_ns_ = 0;
     yields_ = most_yields_ > kYieldsAgain ? most_yields_ - kYieldsAgain : 0;
   }
   bool slept() const { return slept_; }
@@ -81,7 +90,7 @@ class Patience {
   const int64_t awake_ns_;
   const uint32_t most_yields_;
   uint32_t yields_ = 0;
-  int64_t began_ns_ = 0;
+  int64_t began_ns_ = 0, looked_ns_ = 0;  // 0: not yet, or not since it slept
   bool slept_ = false;
 };
 

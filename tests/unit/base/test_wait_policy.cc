@@ -125,3 +125,35 @@ TEST_CASE("a wake-up is measured once, and quickly enough for every start") {
   CHECK(wakeup_ns() == found);
   CHECK(known_wakeup_ns() == found);
 }
+
+TEST_CASE("who lost the core to others sleeps at once, longer each time it comes again") {
+  WaitPolicy policy(WaitPolicy::own_core(10 * kUs));
+  // Loses the core for three milliseconds; how long nobody spins from then on.
+  const auto loses = [&](int64_t at) {
+    REQUIRE(policy.has_core(at));
+    Patience patience(policy, 50);
+    CHECK(patience.next(at) == Next::spin);
+    CHECK(patience.next(at + kUs) == Next::spin);
+    CHECK(patience.next(at + 3'001 * kUs) == Next::sleep);
+    Patience other(policy, 50);  // what is nearly there is met all the same
+    const Course c = course(other, at + 3'001 * kUs);
+    CHECK(c.spins <= 5);
+    CHECK(c.yields == 0);
+    int64_t until = at + 3'001 * kUs;
+    while (!policy.has_core(until)) until += 1'000 * kUs;
+    return until - at;
+  };
+  const int64_t once = loses(kStart), twice = loses(kStart + once + kUs);
+  CHECK(twice > once);
+  CHECK(loses(kStart + 60'000'000 * kUs) == once);  // long after
+  // A sleep is no loss.
+  Patience sleeper(policy, 1);
+  const int64_t later = kStart + 120'000'000 * kUs;
+  course(sleeper, later);
+  sleeper.sleeps();
+  sleeper.next(later + 20'000 * kUs);
+  CHECK(policy.has_core(later + 20'000 * kUs));
+  WaitPolicy fixed(WaitPolicy::fixed(30 * kUs));
+  fixed.lost_core(kStart);
+  CHECK(fixed.has_core(kStart));
+}
