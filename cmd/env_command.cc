@@ -7,6 +7,7 @@
 #include "base/json_writer.h"
 #include "base/site_files.h"
 #include "base/version.h"
+#include "base/wait_policy.h"
 #include "cmd/cli/generate.h"
 #include "cmd/cli/parse.h"
 #include "cmd/root_commands.h"
@@ -174,6 +175,7 @@ std::string env_json(const std::vector<Shown>& list, const AdoptedShown& adopted
     json.end_array().end_object();
   }
   json.end_array();
+  json.field("wakeup_us", double(base::wakeup_ns()) * 1e-3);
   write_nccl(json, nccl_variables());
   write_adopted(json, adopted);
   return json.end_object().take() + "\n";
@@ -235,6 +237,8 @@ Result<int> env_command(const ParsedLine& line, Console& console) {
   const AdoptedShown adopted = adopted_shown();
   console.out(line.has("json") ? env_json(list, adopted)
                                : env_text(list, console) + site_text() +
+                                     format("# a sleeping thread runs again after {:.1f} us here\n",
+                                            double(base::wakeup_ns()) * 1e-3) +
                                      nccl_text(nccl_variables()) + adopted_text(adopted));
   note_strangers(console);
   note_site_files(console);

@@ -151,6 +151,7 @@ Result<LocalPlan> plan_local(const LaunchOptions& options, bool program) {
               program ? launcher::parse_bind_to(options.bind_to)
                       : launcher::bind_of(options.bind_to, options.gpus > 0));
   plan.cores = launcher::place_here(plan.ranks, bind_to);
+  plan.must_bind = bind_to != launcher::BindTo::own;
   return plan;
 }
 

@@ -34,6 +34,7 @@ RankSettings for_rank(const RankSettings& settings, int local_rank, int gpus);
 // How many ranks, and the cores each is bound to (empty: not bound).
 struct LocalPlan {
   int ranks = 0;
+  bool must_bind = true;  // where that cannot be done it is an error
   std::vector<std::vector<int>> cores;
 };
 // `program`: ranks are a program of the user's, of which nobody knows what it computes on.

@@ -42,8 +42,10 @@ Result<Plan> plan_of(const LaunchOptions& launch, bool program) {
   plan.hosts = launch.hosts.hosts;
   COLL_ASSIGN(plan.placement, launcher::place_before_asking(plan.hosts, place_options(launch)));
   plan.ranks = plan.placement ? int(plan.placement->host_of.size()) : launch.ranks;
+  // The default of ranks that are ours depends on the hosts.
   COLL_ASSIGN(const launcher::BindTo bind, launcher::parse_bind_to(launch.bind_to));
-  if (bind == launcher::BindTo::none) plan.cores.emplace(size_t(plan.ranks));
+  if (bind == launcher::BindTo::none && (program || !launch.bind_to.empty()))
+    plan.cores.emplace(size_t(plan.ranks));
   return plan;
 }
 

@@ -35,9 +35,9 @@ struct LaunchOptions {
   launcher::ChannelOptions ssh;
   int fanout = 64;  // hosts connected to at the same time
   launcher::Staging stage = launcher::Staging::automatic;
-  std::string remote_path;            // of the binary on the hosts; HostSpec::path goes first
-  std::string bind_to;                // none, core, numa, device; empty: device on GPUs, else none
-  std::string rank_mode = "process";  // process, thread
+  std::string remote_path;              // of the binary on the hosts; HostSpec::path goes first
+  std::string bind_to;                  // none, core, numa, device; empty: the default
+  std::string rank_mode = "process";    // process, thread
   std::vector<std::string> export_env;  // -x NAME, NAME=value or PREFIX*
   double timeout_s = 0;                 // whole job; 0: none
   double start_timeout_s = 60;

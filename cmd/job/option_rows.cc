@@ -68,10 +68,12 @@ void add_launch_options(std::vector<Option>& t) {
   add({.name = "bind-to",
        .kind = ValueKind::choice,
        .value = "WHAT",
-       .fallback = "device for GPU ranks, else none",
+       .fallback = "device for GPU ranks, cores of its own for a CPU rank",
        .allowed = {"none", "core", "numa", "device"},
        .help = "bind each rank to a core or a NUMA node",
-       .more = "device is for GPU ranks: the cores of the NUMA node of the rank's GPU."});
+       .more = "device is for GPU ranks: the cores of the NUMA node of the rank's GPU. CPU ranks "
+               "share a host's allowed cores out among themselves where there is one for each, "
+               "else they are not bound. Programs are not bound by default."});
   add({.name = "env",
        .letter = 'x',
        .kind = ValueKind::text,

@@ -42,6 +42,7 @@ Result<StartedJob> start_local(const LaunchOptions& options,
                           .master_port = port};
     COLL_ASSIGN(p.environment, local_environment(place, options.export_env, p.control));
     p.cores = plan.cores[size_t(rank)];
+    p.must_bind = plan.must_bind;
     p.null_stdin = program == nullptr || !reads_stdin(options, rank);
     processes.push_back(std::move(p));
   }

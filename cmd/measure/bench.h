@@ -73,6 +73,7 @@ struct Timing {  // of one row, one of the two placements
   bool measured = false;
   double time_us = 0;  // slowest rank's; mean of block or of iterations
   double p50_us = 0, p99_us = 0, min_us = 0, max_us = 0;  // with sync_each
+  bool unsteady = false;  // with sync_each: its halves' medians are far apart
   double algbw_GBps = 0, busbw_GBps = 0;
   int64_t wrong = -1;  // -1: not checked
   int slowest_rank = -1;
@@ -132,8 +133,12 @@ struct GpuLine {  // one for each of a host's ranks
 struct HostLine {
   std::string host;
   std::vector<int> ranks, devices, pids;
-  std::vector<GpuLine> gpus = {};  // of GPU ranks
-  std::string machine = {};        // its processors
+  std::vector<GpuLine> gpus = {};       // of GPU ranks
+  std::string machine = {};             // its processors
+  std::vector<std::string> cores = {};  // of each CPU rank: where it may run ("0-3,8")
+  bool bound = false;                   // not each of them wherever the others may
+  double wakeup_us =
+      0;  // until a sleeping thread runs again: the slowest of its ranks; 0: not measured
 };
 struct LinkLine {
   int channel, from, to;

@@ -9,7 +9,9 @@
 #include "base/bytes.h"
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/number_ranges.h"
 #include "base/processors.h"
+#include "base/wait_policy.h"
 
 namespace collctl::cmd {
 namespace {
@@ -27,6 +29,7 @@ Bytes mine(const runtime::Communicator& communicator, const HeaderFacts& facts) 
   const std::vector<int> cores = base::affinity_cores();
   writer.put(int32_t(base::usable_cores())).put(uint32_t(cores.size()));
   for (const int core : cores) writer.put(int32_t(core));
+  writer.put(double(base::known_wakeup_ns()) * 1e-3);
   const base::Processors& processors = base::host_processors();
   writer.put_string(format("{}{}{}", processors.model.name.substr(0, kMostWord / 2),
                            processors.model.name.empty() ? "" : ", ",
@@ -55,13 +58,22 @@ using Links = std::map<std::tuple<int, int, int>, LinkLine>;  // both ends tell 
 struct HostCores {
   std::set<int> allowed;
   int quota = INT_MAX;  // of a cgroup that gives less than the affinity allows
+  std::vector<std::vector<int>> of_rank;
 
   void read_rank(ByteReader& reader) {
+    std::vector<int>& mine = of_rank.emplace_back();
     const auto usable = reader.get<int32_t>();
     const auto count = reader.get<uint32_t>();
     if (count > kMostCores) reader.fail();
-    for (uint32_t i = 0; i < count && reader.ok(); ++i) allowed.insert(reader.get<int32_t>());
+    for (uint32_t i = 0; i < count && reader.ok(); ++i) mine.push_back(reader.get<int32_t>());
+    allowed.insert(mine.begin(), mine.end());
     if (usable < int(count)) quota = std::min(quota, usable);
+  }
+  void describe(HostLine& line) const {
+    for (const auto& mine : of_rank) {
+      line.cores.push_back(base::number_ranges(mine, ","));
+      line.bound |= mine.size() < allowed.size();
+    }
   }
   int count() const { return std::max(1, std::min(int(allowed.size()), quota)); }
 };
@@ -69,6 +81,7 @@ struct HostCores {
 struct RankSays {
   GpuLine gpu;
   std::string machine;
+  double wakeup_us = 0;
   double init_seconds = 0;
   int team = 0;  // the lowest rank of those that map each other's windows
 };
@@ -77,6 +90,7 @@ Result<RankSays> read_rank(int rank, const Bytes& blob, bool on_gpu, HostCores& 
   ByteReader reader(blob);
   RankSays said;
   cores.read_rank(reader);
+  said.wakeup_us = reader.get<double>();
   said.machine = reader.get_string(kMostWord);
   said.init_seconds = reader.get<double>();
   said.team = reader.get<int32_t>();
@@ -157,8 +171,10 @@ Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFact
     line.devices.push_back(peer.device);
     line.pids.push_back(peer.pid);
     if (line.machine.empty()) line.machine = std::move(said.machine);
+    line.wakeup_us = std::max(line.wakeup_us, said.wakeup_us);
     if (on_gpus) line.gpus.push_back(std::move(said.gpu));
   }
+  for (size_t h = 0; h < cores.size() && !on_gpus; ++h) cores[h].describe(header.hosts[h]);
   for (auto& [key, line] : links) header.links.push_back(std::move(line));
   if (facts.windows) {
     WindowsLine& windows = header.windows.emplace();

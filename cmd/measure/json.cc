@@ -38,6 +38,9 @@ static void fields(JsonRecord& io, HostLine& host) {
   io.field("devices", host.devices);
   io.field("pids", host.pids);
   io.unless_empty("machine", host.machine);
+  io.unless_empty("cores", host.cores);
+  if (io.has("bound", !host.cores.empty())) io.field("bound", host.bound);
+  if (io.has("wakeup_us", host.wakeup_us > 0)) io.field("wakeup_us", host.wakeup_us, 0, 1e9);
   if (!io.has("gpus", !host.gpus.empty())) return;
   io.list("gpus", host.gpus, [&](GpuLine& gpu) {
     const auto i = size_t(&gpu - host.gpus.data());
@@ -96,6 +99,7 @@ static void fields(JsonRecord& io, Timing& t) {
   io.field("p99_us", t.p99_us);
   io.field("min_us", t.min_us);
   io.field("max_us", t.max_us);
+  io.field("unsteady", t.unsteady);
   io.field("algbw_GBps", t.algbw_GBps);
   io.field("busbw_GBps", t.busbw_GBps);
   io.field("wrong", t.wrong, -1);

@@ -169,7 +169,8 @@ void add_measure_options(std::vector<Option>& t) {
        .allowed = {"block", "each"},
        .help = "time iterations as one block, or each",
        .more = "block runs them back to back and divides, as nccl-tests does. "
-               "each puts a barrier before every one and prints percentiles."});
+               "each puts a barrier before every one and prints percentiles; sizes whose first and "
+               "last half disagree are marked unsteady."});
   add({.name = "cuda-graph",
        .kind = ValueKind::integer,
        .value = "N",

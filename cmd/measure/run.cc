@@ -28,6 +28,9 @@ std::vector<std::string> or_chosen(const std::vector<std::string>& names) {
 
 // Another library's turns and ours alternate, so that what the machine does meanwhile meets both.
 constexpr int kTurns = 5;
+// Of CPU ranks, blocks that move less than this have as many turns: somebody else's millisecond on
+// a core is long beside them.
+constexpr uint64_t kShortBlockBytes = uint64_t{64} << 20;
 constexpr int kMostCheckThreads = 8;
 
 }  // namespace
@@ -210,7 +213,8 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
   const std::unique_ptr<Timed> noted =
       trace_ ? trace_->around(*own, spec_.warmup, buffers.input == buffers.output) : nullptr;
   Timed& ours = noted ? *noted : *own;
-  for (int turn = 0; turn < (versus_ ? kTurns : 1); ++turn) {
+  const int turns = this->turns(key);
+  for (int turn = 0; turn < turns; ++turn) {
     for (size_t i = 0; i <= others.size(); ++i) {
       Timed& timed = i == 0 ? ours : *others[i - 1].timed;
       if (waits_ && i == 0) waits_->begin();
@@ -222,6 +226,14 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
     if (clocks_) clocks_->look();  // while the GPU is still as it was
   }
   return {};
+}
+
+// The same on all ranks.
+int BenchRun::turns(const RowKey& key) const {
+  if (versus_) return kTurns;
+  if (communicator_.device() || spec_.sync_each) return 1;
+  const uint64_t of_all = key.size.bytes * uint64_t(communicator_.size());
+  return of_all <= kShortBlockBytes / uint64_t(spec_.iterations) ? kTurns : 1;
 }
 
 // How often a block runs what is timed: an operation, or a graph of some.

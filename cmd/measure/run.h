@@ -59,6 +59,7 @@ class BenchRun {
   Status check_memory(uint64_t largest, uint64_t each) const;
   Timing merged(const RowKey& key, const Half& half, const AllSamples& all) const;
   Result<BenchRow> described(const RowKey& key);
+  int turns(const RowKey& key) const;
   int replays() const;
   int local_ranks() const;
   Place place_of(const RowKey& key) const;

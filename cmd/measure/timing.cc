@@ -56,9 +56,23 @@ Status StreamBarrier::operator()() {
 
 namespace {
 
+constexpr size_t kLeastOfHalf = 4;
+constexpr double kSteady = 1.3;  // and a little for what the clock cannot tell
+constexpr double kClockNs = 100;
+
 double percentile(const std::vector<int64_t>& sorted, double fraction) {
   const auto place = size_t(std::ceil(fraction * double(sorted.size())));
   return double(sorted[std::clamp<size_t>(place, 1, sorted.size()) - 1]);
+}
+
+bool halves_differ(const std::vector<int64_t>& in_order) {
+  const auto middle = in_order.begin() + ptrdiff_t(in_order.size() / 2);
+  std::vector<int64_t> first(in_order.begin(), middle), second(middle, in_order.end());
+  if (first.size() < kLeastOfHalf) return false;
+  std::sort(first.begin(), first.end());
+  std::sort(second.begin(), second.end());
+  const auto [low, high] = std::minmax({percentile(first, 0.50), percentile(second, 0.50)});
+  return high > kSteady * low + kClockNs;
 }
 
 }  // namespace
@@ -113,6 +127,7 @@ Timing merge_samples(std::span<const Samples> ranks, const MergeOptions& options
     }
     ns = double(std::accumulate(worst.begin(), worst.end(), int64_t(0))) / double(worst.size()) /
          operations;
+    timing.unsteady = halves_differ(worst);
     std::sort(worst.begin(), worst.end());
     const double us = 1e-3 / operations;
     timing.p50_us = percentile(worst, 0.50) * us;

@@ -51,8 +51,9 @@ Result<Samples> measure(Timed& timed, StreamBarrier& barrier, const MeasureOptio
 
 // Pure. ranks[r] is rank r's; all of one kind. The time of a block is the slowest rank's divided by
 // the iterations; with samples of each iteration the statistics are over the iterations' slowest
-// ranks, and the slowest rank is the one with the largest sum. `operations`: of an iteration, whose
-// time is shared among them (the operations of a graph).
+// ranks, and the slowest rank is the one with the largest sum; unsteady: the medians of the first
+// and the last half of the iterations differ by more than 30 %. `operations`: of an iteration,
+// whose time is shared among them (the operations of a graph).
 struct MergeOptions {
   kernels::Collective collective{};
   uint64_t bytes = 0;

@@ -20,6 +20,7 @@ void timing_fields(JsonRecord& io, const char* key, Timing& t, bool& percentiles
       io.field("p99_us", t.p99_us, 0, kMostUs);
       io.field("min_us", t.min_us, 0, kMostUs);
       io.field("max_us", t.max_us, 0, kMostUs);
+      if (io.has("unsteady", t.unsteady)) io.field("unsteady", t.unsteady);
     }
     io.field("algbw_GBps", t.algbw_GBps, 0, kMostGBps);
     io.field("busbw_GBps", t.busbw_GBps, 0, kMostGBps);

@@ -75,8 +75,8 @@ TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
     leave_out_beyond(width, "redop", reduces ? name_of(spec.ops[0]) : "none");
   if (!rooted || (spec.roots.size() == 1 && spec.roots[0] >= 0))
     leave_out_beyond(width, "root", format("{}", rooted ? spec.roots[0] : -1));
-  for (const char* title : {"algbw", "channels", "min", "p50", "count", "proto", "algo", "max",
-                            "path", "p99", "of exp."})
+  for (const char* title : {"algbw", "channels", "min", "max", "count", "proto", "algo", "path",
+                            "of exp.", "p50", "p99"})
     leave_out_beyond(width, title, "");
 }
 
@@ -189,6 +189,7 @@ std::string TextTable::row(const BenchRow& row) const {
   put(row.protocol.empty() ? "-" : row.protocol);
   put(row.channels == 0 ? "-" : format("{}", row.channels));
   if (window_) put(row.path());
+  if (row.out_of_place.unsteady || row.in_place.unsteady) text += "  unsteady";
   return trimmed(text);
 }
 
@@ -270,6 +271,7 @@ std::string text_header(const BenchHeader& header, bool verbose) {
     text += format("# host {}: {} {}", host.host, host.ranks.size() == 1 ? "rank" : "ranks",
                    rank_ranges(host.ranks));
     text += gpu_text(host);
+    if (host.bound) text += ", bound";
     if (verbose && !host.pids.empty()) text += format(", processes {}", rank_ranges(host.pids));
     text += "\n";
     if (verbose && !host.machine.empty()) text += format("#   {}\n", host.machine);
@@ -412,6 +414,13 @@ std::string text_footer(const BenchReport& report, const Verdict& verdict, const
                  average.timings, rate_digits(average.best_GBps), human_bytes(average.best_bytes));
   }
   text += expected_line(report);
+  if (std::any_of(report.rows.begin(), report.rows.end(), [](const BenchRow& row) {
+        return row.out_of_place.unsteady || row.in_place.unsteady;
+      }))
+    text +=
+        "# unsteady             : the medians of the first and the last half of the iterations "
+        "differ "
+        "by more than 30 %\n";
   if (const Comparison other = compared(report); other.timings != 0)
     text += format("# Ratio to {:<12}: {:.3f} (geometric mean of {}; lowest {:.3f} at {})\n",
                    other.name, other.ratio, other.timings, other.lowest,

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/wait_policy.h"
 #include "kernels/contract/fifo.h"
 #include "kernels/contract/report.h"
 #include "kernels/contract/window.h"
@@ -52,7 +53,8 @@ class HelperPool {
 struct CpuContext {
   uint32_t* abort_word = nullptr;          // nonzero: abort (read with acquire)
   int64_t op_timeout_ns = 30'000'000'000;  // without progress
-  int64_t spin_ns = 20'000;  // spin this long, then yield, then sleep on the fifo's eventcount
+  // How waits pass the time, then sleep on the fifo's eventcount; null: as where ranks share cores.
+  base::WaitPolicy* waiting = nullptr;
   // Called in every wait loop when set: moves network links; returns true when it moved something.
   bool (*assist)(void*) = nullptr;
   // Called instead of a futex sleep on proxied fifos when set: sleeps until a descriptor or

@@ -17,8 +17,6 @@ constexpr uint32_t kSpinsPerLook = 32;
 constexpr uint32_t kYields = 50;
 // Each costs system calls on the network links; poll wakes the right rank anyway.
 constexpr uint32_t kProxiedYields = 5;
-// Yields after a sleep that ended without the value, before sleeping again.
-constexpr uint32_t kYieldsAgain = 4;
 // Aborts do not ring: this is how late a sleeper sees one.
 constexpr int64_t kNapNs = 20'000'000;
 // Between two looks of a thread that may run: a nap, and somebody else's turn on its processor.
@@ -27,14 +25,20 @@ constexpr int64_t kMostBetweenLooksNs = 3 * kNapNs / 2;
 // Where nobody rings (the other side knows no sleepers).
 constexpr int64_t kBlindNapNs = 50'000;
 
+// Of contexts that name none.
+base::WaitPolicy& policy_of(const CpuContext& context) {
+  static base::WaitPolicy crowded(base::WaitPolicy::crowded());
+  return context.waiting != nullptr ? *context.waiting : crowded;
+}
+
 }  // namespace
 
 PatientWait::PatientWait(CpuWork& work, const WaitPoint& point)
     : work_(work),
       point_(point),
       sleeper_(point.sleeper),
-      most_yields_(proxied() ? kProxiedYields : kYields),
-      phase_(work.context.spin_ns > 0 ? Phase::spin : Phase::yield) {
+      patience_(policy_of(work.context), point.proxied ? kProxiedYields : kYields),
+      next_(patience_.first()) {
   if (work.context.waits != nullptr && work.context.waits->sums()) looked_ns_ = base::now_ns();
 }
 
@@ -42,6 +46,7 @@ PatientWait::~PatientWait() {
   // Pairs with the exchange in turn(). A waker that saw the 1 rings in vain, which is harmless.
   if (armed_ && !point_.shared)
     std::atomic_ref<uint32_t>(*sleeper_).exchange(0, std::memory_order_acq_rel);
+  if (patience_.slept()) patience_.ended(base::now_ns());
   WaitLog* const log = work_.context.waits;
   if (noted_ >= 0) log->end(noted_);
   if (looked_ns_ == 0) return;
@@ -69,34 +74,35 @@ Report PatientWait::reported(ReportCode code) const {
 }
 
 bool PatientWait::turn() {
-  switch (phase_) {
-    case Phase::spin:
+  switch (next_) {
+    case Next::spin:
       pause_cpu();
       // What this block published last waits for an assist: the first turn gives it one.
       if (++turns_ % kSpinsPerLook != 0 && (turns_ != 1 || work_.context.assist == nullptr))
         return true;
-      if (!look_around()) return false;
-      if (now_ns_ - start_ns_ >= work_.context.spin_ns) phase_ = Phase::yield;
-      return true;
-    case Phase::yield:
+      break;
+    case Next::yield:
       base::yield_thread();
-      if (++yields_ >= most_yields_) phase_ = Phase::arm;
-      return look_around();
-    case Phase::arm:
-      if (sleeper_ != nullptr) {
-        std::atomic_ref<uint32_t>(*sleeper_).exchange(1, std::memory_order_seq_cst);
-        armed_ = true;
-      }
-      if (work_.context.waits != nullptr && noted_ < 0)
-        noted_ = work_.context.waits->begin(reported(ReportCode::none), start_ns_);
-      phase_ = Phase::sleep;
-      return true;
-    case Phase::sleep:
+      break;
+    case Next::sleep:
+      if (!announced_) return announce();
+      announced_ = false;
+      patience_.sleeps();
       rest();
-      yields_ = most_yields_ - kYieldsAgain;
-      phase_ = Phase::yield;
-      return look_around();
+      break;
   }
+  return look_around();
+}
+
+// Whoever publishes from now on rings; the caller looks once more before it sleeps.
+bool PatientWait::announce() {
+  announced_ = true;
+  if (sleeper_ != nullptr) {
+    std::atomic_ref<uint32_t>(*sleeper_).exchange(1, std::memory_order_seq_cst);
+    armed_ = true;
+  }
+  if (work_.context.waits != nullptr && noted_ < 0)
+    noted_ = work_.context.waits->begin(reported(ReportCode::none), start_ns_);
   return true;
 }
 
@@ -126,6 +132,8 @@ bool PatientWait::look_around() {
   now_ns_ = base::now_ns();
   if (looked_ns_ != 0) count_look();
   if (start_ns_ == 0 || moved) start_ns_ = now_ns_;
+  if (moved) patience_.moved(now_ns_);
+  next_ = patience_.next(now_ns_);
   if (!aborted && now_ns_ - start_ns_ < context.op_timeout_ns) return true;
   work_.fail(reported(aborted ? ReportCode::aborted : ReportCode::timeout));
   return false;

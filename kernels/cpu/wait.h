@@ -63,8 +63,9 @@ class PatientWait {
   bool turn();
 
  private:
-  enum class Phase { spin, yield, arm, sleep };
+  using Next = base::Patience::Next;
   bool look_around();
+  bool announce();
   void rest();
   Report reported(ReportCode code) const;
   void count_look();
@@ -73,13 +74,12 @@ class PatientWait {
   CpuWork& work_;
   const WaitPoint point_;
   uint32_t* const sleeper_;
-  const uint32_t most_yields_;
-  Phase phase_;
+  base::Patience patience_;
+  Next next_;
   uint32_t turns_ = 0;
-  uint32_t yields_ = 0;
   int64_t start_ns_ = 0;  // of the wait, or of the last progress that assist made
   int64_t now_ns_ = 0;
-  bool armed_ = false;
+  bool armed_ = false, announced_ = false;
   int noted_ = -1;  // the place in the log
   // With sums: the last look, and what has passed.
   int64_t looked_ns_ = 0, waited_ns_ = 0, away_ns_ = 0;

@@ -24,7 +24,8 @@ void CpuWindow::wake(WindowLine& own) {
 
 // Ended by the peer's arrival, or aborted. Pairs with the store in arrive_and_wait().
 bool CpuWindow::wait_for(int peer) {
-  const int looks = work_.context.spin_ns > 0 ? kEagerLooks : 0;
+  const base::WaitPolicy* policy = work_.context.waiting;
+  const int looks = policy != nullptr && policy->spins() ? kEagerLooks : 0;
   for (int i = 0; i < looks; ++i) {
     pause_cpu();
     if (has_arrived(peer)) return true;

@@ -12,20 +12,47 @@
 namespace collctl::launcher {
 namespace {
 
+base::Processor known_or_alone(int id, const base::Processors& processors) {
+  const base::Processor* known = processors.find(id);
+  return known != nullptr ? *known : base::Processor{.id = id, .core = id};
+}
+
 // What one rank is bound to: the allowed processors of a physical core, or of a NUMA node, in the
 // order in which they are near each other.
 std::vector<std::vector<int>> units_of(BindTo bind_to, const std::vector<int>& allowed,
                                        const base::Processors& processors) {
   std::map<std::array<int, 3>, std::vector<int>> units;
   for (const int id : allowed) {
-    const base::Processor* known = processors.find(id);
-    const base::Processor p = known != nullptr ? *known : base::Processor{.id = id, .core = id};
+    const base::Processor p = known_or_alone(id, processors);
     const bool core = bind_to == BindTo::core;
     units[{p.numa, core ? p.cache_domain : 0, core ? p.core : 0}].push_back(id);
   }
   std::vector<std::vector<int>> list;
   for (auto& [key, unit] : units) list.push_back(std::move(unit));
   return list;
+}
+
+// A share of the allowed cores for each of at least two ranks; nothing where they are too few.
+std::vector<std::vector<int>> shares_of(size_t ranks, const std::vector<int>& allowed,
+                                        const base::Processors& processors) {
+  auto units = units_of(BindTo::core, allowed, processors);
+  if (units.size() < ranks) {  // threads of one core, then
+    std::vector<std::vector<int>> single;
+    for (const auto& unit : units)
+      for (const int id : unit) single.push_back({id});
+    units = std::move(single);
+  }
+  std::vector<std::vector<int>> shares(ranks);
+  if (ranks < 2 || units.size() < ranks) return shares;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const size_t begin = rank * units.size() / ranks, end = (rank + 1) * units.size() / ranks;
+    const int node = known_or_alone(units[(begin + end) / 2][0], processors).numa;
+    for (size_t i = begin; i < end; ++i)
+      if (known_or_alone(units[i][0], processors).numa == node)
+        shares[rank].insert(shares[rank].end(), units[i].begin(), units[i].end());
+    std::sort(shares[rank].begin(), shares[rank].end());
+  }
+  return shares;
 }
 
 // The number of an entry of CUDA_VISIBLE_DEVICES that is one.
@@ -83,6 +110,7 @@ std::vector<int> processors_of(int node, const std::vector<int>& allowed,
 
 Result<BindTo> parse_bind_to(const std::string& text) {
   if (text == "none" || text.empty()) return BindTo::none;
+  if (text == "own") return BindTo::own;
   if (text == "core") return BindTo::core;
   if (text == "numa") return BindTo::numa;
   if (text == "device") return BindTo::device;
@@ -91,6 +119,8 @@ Result<BindTo> parse_bind_to(const std::string& text) {
 
 const char* name_of(BindTo bind_to) {
   switch (bind_to) {
+    case BindTo::own:
+      return "own";
     case BindTo::core:
       return "core";
     case BindTo::numa:
@@ -103,7 +133,7 @@ const char* name_of(BindTo bind_to) {
 }
 
 Result<BindTo> bind_of(const std::string& text, bool on_gpus) {
-  if (text.empty()) return on_gpus ? BindTo::device : BindTo::none;
+  if (text.empty()) return on_gpus ? BindTo::device : BindTo::own;
   COLL_ASSIGN(const BindTo bind_to, parse_bind_to(text));
   if (bind_to == BindTo::device && !on_gpus)
     return Error(ErrorCode::unavailable, "--bind-to device: these are CPU ranks, they have no GPU",
@@ -160,6 +190,7 @@ std::vector<std::vector<int>> place_local(int ranks, BindTo bind_to,
       places[rank] = processors_of(nodes[rank], allowed, processors);
     return places;
   }
+  if (bind_to == BindTo::own) return shares_of(places.size(), allowed, processors);
   const auto units = units_of(bind_to, allowed, processors);
   if (units.empty()) return places;
   for (size_t rank = 0; rank < places.size(); ++rank)
@@ -169,6 +200,7 @@ std::vector<std::vector<int>> place_local(int ranks, BindTo bind_to,
 
 std::vector<std::vector<int>> place_here(int ranks, BindTo bind_to,
                                          const std::optional<std::string>& visible) {
+  if (bind_to == BindTo::own && ranks > base::usable_cores()) bind_to = BindTo::none;
   std::vector<int> nodes;
   if (bind_to == BindTo::device) nodes = gpu_nodes(ranks, visible, base::nvidia_gpus_here());
   return place_local(ranks, bind_to, base::affinity_cores(), base::host_processors(), nodes);

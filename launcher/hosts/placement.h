@@ -12,13 +12,15 @@
 
 namespace collctl::launcher {
 
-enum class BindTo { none, core, numa, device };
+// own: the default of CPU ranks, which nobody needs to name: a share of the cores for each rank
+// where there is one for each, else nothing.
+enum class BindTo { none, own, core, numa, device };
 
-// "none", "core", "numa" or "device"; anything else: usage error.
+// "none", "own", "core", "numa" or "device"; anything else: usage error.
 Result<BindTo> parse_bind_to(const std::string& text);
 const char* name_of(BindTo bind_to);
 // What ranks are bound to where the user says `text`, which may be empty: on GPUs the cores next to
-// them, else nothing. Unavailable: "device" for CPU ranks.
+// them, else cores of their own. Unavailable: "device" for CPU ranks.
 Result<BindTo> bind_of(const std::string& text, bool on_gpus);
 
 // The GPUs that ranks see, in the order of CUDA's ordinals: indexes of `gpus` (of
@@ -38,13 +40,17 @@ std::vector<int> gpu_nodes(int ranks, const std::optional<std::string>& visible,
 // of one physical core; numa: those of one NUMA node. Cores stand by NUMA node and last-level
 // cache, ranks are spread over them evenly and in order: neighbours in rank are near each other,
 // and few ranks have much cache and memory bandwidth each. device: those of the NUMA node in
-// `nodes` (by rank); a rank whose node is unknown, or has no allowed processor, is not bound.
+// `nodes` (by rank); a rank whose node is unknown, or has no allowed processor, is not bound. own:
+// the allowed cores are dealt out, to each rank those of one NUMA node, so that its threads have
+// room and meet nobody; single processors where there are more ranks than cores; more ranks than
+// processors, or one rank: not bound.
 std::vector<std::vector<int>> place_local(int ranks, BindTo bind_to,
                                           const std::vector<int>& allowed,
                                           const base::Processors& processors,
                                           const std::vector<int>& nodes = {});
-// The same out of what this process may use of this host. `visible`: CUDA_VISIBLE_DEVICES of the
-// ranks; without it this process's.
+// The same out of what this process may use of this host; own: not bound where a cgroup's quota is
+// less than a core for each. `visible`: CUDA_VISIBLE_DEVICES of the ranks; without it this
+// process's.
 std::vector<std::vector<int>> place_here(int ranks, BindTo bind_to,
                                          const std::optional<std::string>& visible);
 std::vector<std::vector<int>> place_here(int ranks, BindTo bind_to);

@@ -23,6 +23,7 @@ struct RankProcess {                     // how to start one rank
   std::vector<std::string> environment;  // "NAME=value", complete
   bool control = true;                   // with the control descriptor (kControlFd)
   std::vector<int> cores;                // bind to these; empty: no binding
+  bool must_bind = true;                 // else a kernel that forbids it leaves it unbound
   bool null_stdin = true;
 };
 

@@ -37,6 +37,7 @@ struct Prepared {
   std::vector<char*> argv, environment;
   Fd null_in, stdin_read, stdout_write, stderr_write, control, report;
   cpu_set_t* cores = nullptr;
+  bool must_bind = true;
   rlimit files{};
   pid_t parent = 0;
 
@@ -150,7 +151,8 @@ void reset_signals() {
     exit_failed(p, Step::descriptors);
   if (p.control && ::dup2(p.control.get(), base::kControlFd) < 0) exit_failed(p, Step::descriptors);
   if (::setrlimit(RLIMIT_NOFILE, &p.files) != 0) exit_failed(p, Step::files);
-  if (p.cores != nullptr && ::sched_setaffinity(0, CPU_ALLOC_SIZE(kMaxCores), p.cores) != 0)
+  if (p.cores != nullptr && ::sched_setaffinity(0, CPU_ALLOC_SIZE(kMaxCores), p.cores) != 0 &&
+      p.must_bind)
     exit_failed(p, Step::bind);
   ::execve(p.path.c_str(), p.argv.data(), p.environment.data());
   exit_failed(p, Step::exec);
@@ -219,6 +221,7 @@ Result<Child> spawn(const RankProcess& process, const rlimit& files) {
   p.files = files;
   p.parent = ::getpid();
   set_cores(p, process.cores);
+  p.must_bind = process.must_bind;
   COLL_TRY(open_streams(process, p, child));
   const pid_t pid = ::fork();
   if (pid < 0) return fork_error(errno);

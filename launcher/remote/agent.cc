@@ -267,6 +267,7 @@ Status Agent::start(const AgentStart& order) {
     p.environment = common;
     for (const std::string& entry : order.ranks[i].environment) set_variable(p.environment, entry);
     p.cores = cores[i];
+    p.must_bind = bind_to != BindTo::own;
     p.null_stdin = order.ranks[i].null_stdin;
     processes.push_back(std::move(p));
   }

@@ -95,6 +95,10 @@ Status Bootstrap::local_barrier(Deadline deadline) {
   return state_->messages.local_gather({}, deadline, "bootstrap: node-local barrier", nullptr);
 }
 
+void Bootstrap::wait_by(base::WaitPolicy* policy) {
+  state_->waiting.wait_by(policy);
+}
+
 void Bootstrap::set_local_ranks(std::vector<int> members) {
   COLL_CHECK(std::is_sorted(members.begin(), members.end()));
   COLL_CHECK(std::binary_search(members.begin(), members.end(), rank()));

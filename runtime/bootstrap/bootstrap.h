@@ -13,6 +13,7 @@
 
 #include "base/auth.h"
 #include "base/cancel.h"
+#include "base/wait_policy.h"
 #include "runtime/bootstrap/unique_id.h"
 #include "transport/transport.h"
 
@@ -91,6 +92,9 @@ class Bootstrap : public transport::FdExchange {
   // Node-local variants. `members` are the ranks of this host in ascending order (from the peer
   // infos).
   void set_local_ranks(std::vector<int> members);
+  // How waits for peers pass the time from now on, before they sleep; it outlives this. Without it
+  // they sleep at once.
+  void wait_by(base::WaitPolicy* policy);
   Status local_all_gather(void* data, size_t bytes, Deadline deadline);  // members.size() blocks
   Status local_barrier(Deadline deadline);
 

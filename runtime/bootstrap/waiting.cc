@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "base/log.h"
 #include "base/peer_closed.h"
+#include "base/wait.h"
 
 namespace collctl::runtime::boot {
 namespace {
@@ -48,6 +49,9 @@ void Waiting::add_interest(std::vector<pollfd>& fds) const {
 
 Status Waiting::drive(const Links& links, Deadline deadline, const std::string& what,
                       const std::function<bool()>& done, int awaited_sender) {
+  using Next = base::Patience::Next;
+  static base::WaitPolicy at_once(base::WaitPolicy::crowded());
+  base::Patience patience(policy_ != nullptr ? *policy_ : at_once, 0);
   std::vector<pollfd> fds;
   while (true) {
     COLL_TRY_IN(news(), what);
@@ -55,13 +59,24 @@ Status Waiting::drive(const Links& links, Deadline deadline, const std::string& 
       if (link->events() != 0)
         if (Status moved = link->progress(); !moved) return lost(link->peer(), what, moved.error());
     COLL_TRY_IN(mailbox_.receive(awaited_sender), what);
-    if (done()) return {};
+    if (done()) {
+      if (patience.slept()) patience.ended(now_ns());
+      return {};
+    }
     fds.clear();
     add_interest(fds);
     for (const DataLink* link : links)
       if (link->events() != 0) fds.push_back({link->fd(), link->events(), 0});
     mailbox_.add_interest(fds, awaited_sender);
-    COLL_ASSIGN(const int ready, base::poll_fds(fds, deadline));
+    // Of both a yield: the rank's service thread is on this core, too.
+    int ready = 0;
+    while (ready == 0 && patience.next(now_ns()) != Next::sleep && !deadline.passed()) {
+      base::yield_thread();
+      COLL_ASSIGN(ready, base::poll_fds(fds, Deadline::at_ns(0)));
+    }
+    if (ready != 0) continue;
+    patience.sleeps();
+    COLL_ASSIGN(ready, base::poll_fds(fds, deadline));
     if (ready == 0) return late(links, what, awaited_sender);
   }
 }

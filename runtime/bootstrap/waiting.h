@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/wait_policy.h"
 #include "runtime/bootstrap/link.h"
 #include "runtime/bootstrap/mailbox.h"
 #include "runtime/bootstrap/roster.h"
@@ -33,6 +34,8 @@ class Waiting {
   Service* service() const { return service_.get(); }
   void begin(std::unique_ptr<Service> service) { service_ = std::move(service); }
 
+  void wait_by(base::WaitPolicy* policy) { policy_ = policy; }
+
   // Takes new connections; the error of an abort or lost neighbour when there is one.
   Status news();
   // Becomes ready when there may be news.
@@ -54,6 +57,7 @@ class Waiting {
   const Roster& roster_;
   Mailbox& mailbox_;
   DataLinks& data_;
+  base::WaitPolicy* policy_ = nullptr;
   std::unique_ptr<Service> service_;
 };
 

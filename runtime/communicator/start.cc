@@ -166,6 +166,19 @@ void Communicator::Start::describe_networks(RankFacts& facts) const {
                      networks.plugin->reductions(), networks.plugin->most_reduced_bytes()};
 }
 
+namespace {
+
+base::WaitPolicy::Terms wait_terms(const CommShape& shape, bool own_cores,
+                                   const Settings& settings) {
+  using base::WaitPolicy;
+  if (settings.spin_us >= 0) return WaitPolicy::fixed(settings.spin_us * 1000);
+  if (shape.ranks_per_core > 1) return WaitPolicy::crowded();
+  const int64_t wakeup_ns = base::wakeup_ns();
+  return own_cores ? WaitPolicy::own_core(wakeup_ns) : WaitPolicy::somewhere(wakeup_ns);
+}
+
+}  // namespace
+
 Status Communicator::Start::exchange_facts() {
   const int64_t start = now_ns();
   std::vector<RankFacts> all_facts((size_t(s_.size)));
@@ -191,10 +204,13 @@ Status Communicator::Start::exchange_facts() {
   s_.bootstrap->set_local_ranks({mine->begin(), mine->end()});
 
   s_.choices = s_.settings.choices;
-  if (s_.device != nullptr)
+  if (s_.device != nullptr) {
     COLL_TRY(shape_gpus(all_facts));
-  else
+  } else {
     s_.shape = make_shape(s_.rank, all_facts, s_.hosts, s_.settings);
+    s_.waiting.emplace(wait_terms(s_.shape, has_own_cores(all_facts, *mine, s_.rank), s_.settings));
+    s_.bootstrap->wait_by(&*s_.waiting);
+  }
   s_.shape.network =
       join_reducers(s_.rank, all_facts, s_.hosts, int(s_.shape.channels.size()), s_.settings);
   s_.times.peers = base::seconds_since(start);

@@ -8,14 +8,6 @@
 #include "runtime/window/team_windows.h"
 
 namespace collctl::runtime {
-namespace {
-
-// With a core for every rank a turn takes less than this; longer only hurts, because the scheduler
-// may have put two spinning ranks on one core, and only a yield tells it so.
-constexpr int64_t kSpinNs = 5'000;
-constexpr int64_t kCrowdedSpinNs = 0;  // ranks share cores: somebody else has work to do
-
-}  // namespace
 
 void Communicator::Start::make_wire() {
   Wire::Options w;
@@ -80,9 +72,7 @@ void Communicator::Start::make_cpu_executor() {
   CpuExecutor::Options e;
   e.abort_word = s_.errors.abort_word();
   e.op_timeout_s = s_.settings.op_timeout_s;
-  e.spin_ns = s_.settings.spin_us >= 0      ? s_.settings.spin_us * 1000
-              : s_.shape.ranks_per_core > 1 ? kCrowdedSpinNs
-                                            : kSpinNs;
+  e.waiting = &*s_.waiting;
   e.fault = s_.settings.fault;
   e.proxy = s_.proxy.get();
   e.flat = &s_.flat;

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/wait_policy.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/communicator/blame.h"
 #include "runtime/communicator/call_log.h"
@@ -55,7 +56,8 @@ struct Communicator::State {
   uint64_t op_count = 0;
   std::vector<std::weak_ptr<Stream::State>> streams;
 
-  std::mutex bootstrap_mutex;  // its calls are one thread's at a time
+  std::optional<base::WaitPolicy> waiting;  // CPU ranks
+  std::mutex bootstrap_mutex;               // its calls are one thread's at a time
   std::unique_ptr<Bootstrap> bootstrap;
   std::unique_ptr<ProxyEngine> proxy;
   std::unique_ptr<HostWindow> window;  // null: none

@@ -73,7 +73,7 @@ CpuExecutor::Channel& CpuExecutor::channel(size_t index) {
     auto c = std::make_unique<Channel>();
     c->context.abort_word = options_.abort_word;
     c->context.op_timeout_ns = int64_t(options_.op_timeout_s * 1e9);
-    c->context.spin_ns = options_.spin_ns;
+    c->context.waiting = options_.waiting;
     c->context.helpers = &split_helpers_;
     c->context.fault = options_.fault;
     c->context.flat = options_.flat;

@@ -21,7 +21,7 @@ class CpuExecutor : public Executor {
   struct Options {
     uint32_t* abort_word = nullptr;
     double op_timeout_s = 30;
-    int64_t spin_ns = 20'000;
+    base::WaitPolicy* waiting = nullptr;
     kernels::Fault fault;
     ProxyEngine* proxy = nullptr;
     const kernels::FlatRange* flat = nullptr;  // where users' windows are mapped

@@ -176,7 +176,11 @@ bool ProxyEngine::assist() {
   if (s.link_count.load(std::memory_order_acquire) == 0) return false;
   s.note_moves();
   const std::unique_lock lock(s.driver, std::try_to_lock);
-  if (!lock) return false;
+  if (!lock) {
+    // Who drives may wait for this very core.
+    base::yield_thread();
+    return false;
+  }
   s.take_over();
   const bool moved = s.progress_all();
   if (moved) s.announce_moves();

@@ -135,10 +135,8 @@ RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int s
   facts.cores = base::usable_cores();
   facts.sharing_ranks = sharing_ranks;
   const std::vector<int> cores = base::affinity_cores();
-  if (!cores.empty()) {
-    facts.first_core = cores.front();
-    facts.last_core = cores.back();
-  }
+  for (const int core : cores)
+    facts.core_bits[core % RankFacts::kCoreBits / 64] |= uint64_t{1} << core % 64;
   facts.place = cpu_place(base::host_processors(), cores);
   return facts;
 }
@@ -200,17 +198,38 @@ NetworkPath network_path(std::span<const RankFacts> all_facts, const HostGroups&
   return path;
 }
 
+namespace {
+
+// How many ranks of the host may run where this one may, itself among them; those without any bits
+// may run anywhere.
+int reached_by(std::span<const RankFacts> all_facts, const std::vector<int32_t>& host, int rank) {
+  const RankFacts& facts = all_facts[size_t(rank)];
+  return int(std::count_if(host.begin(), host.end(), [&](int32_t other) {
+    const RankFacts& theirs = all_facts[size_t(other)];
+    uint64_t mine = 0, their = 0, common = 0;
+    for (size_t i = 0; i < std::size(facts.core_bits); ++i) {
+      mine |= facts.core_bits[i];
+      their |= theirs.core_bits[i];
+      common |= facts.core_bits[i] & theirs.core_bits[i];
+    }
+    return other == rank || common != 0 || mine == 0 || their == 0;
+  }));
+}
+
+}  // namespace
+
+bool has_own_cores(std::span<const RankFacts> all_facts, const std::vector<int32_t>& host,
+                   int rank) {
+  return reached_by(all_facts, host, rank) == 1;
+}
+
 Crowding crowding_of(std::span<const RankFacts> all_facts, const HostGroups& hosts) {
   Crowding crowding{.ranks_per_core = 0, .cores_per_rank = 1 << 20};
   for (const auto& host : hosts)
     for (const int32_t r : host) {
       const RankFacts& facts = all_facts[size_t(r)];
       // Who is bound to other cores (as mpirun binds) shares none, whatever was said.
-      const auto reaches = [&](int32_t other) {
-        const RankFacts& theirs = all_facts[size_t(other)];
-        return theirs.first_core <= facts.last_core && facts.first_core <= theirs.last_core;
-      };
-      const int reached = int(std::count_if(host.begin(), host.end(), reaches));
+      const int reached = reached_by(all_facts, host, r);
       const int told = facts.sharing_ranks > 0 ? facts.sharing_ranks : int(host.size());
       const int ranks = std::max(1, std::min(told, reached));
       crowding.ranks_per_core = std::max(crowding.ranks_per_core, double(ranks) / facts.cores);

@@ -20,7 +20,9 @@ struct RankFacts {
   transport::PeerInfo info;
   int32_t cores;          // this rank may use, by affinity and quota
   int32_t sharing_ranks;  // that share these cores, if the launcher set it; 0: all of the host
-  int32_t first_core, last_core;  // of those this rank may run on
+  // Those it may run on, a bit each; processor p is bit p % kCoreBits.
+  static constexpr int kCoreBits = 512;
+  uint64_t core_bits[kCoreBits / 64];
   CpuPlace place;
   // The network that other hosts are reached by: its NIC, or the first of them, and what they carry
   // together, 1e9 bytes/s in one direction; 0: not known.
@@ -40,7 +42,7 @@ struct RankFacts {
     uint64_t most_bytes;  // at once
   } reducer;
 };
-static_assert(sizeof(RankFacts) == 696);
+static_assert(sizeof(RankFacts) == 752);
 
 RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
                     const Address& net_address);
@@ -61,6 +63,9 @@ int first_with_other_settings(std::span<const RankFacts> all_facts);
 NetworkPath network_path(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                          const Settings& settings);
 
+// Whether a rank's cores are no other rank's of its host (as far as the bits tell).
+bool has_own_cores(std::span<const RankFacts> all_facts, const std::vector<int32_t>& host,
+                   int rank);
 struct Crowding {
   double ranks_per_core = 1;  // of the most crowded host
   int cores_per_rank = 1;     // of the rank with the fewest, at least 1

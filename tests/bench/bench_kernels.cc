@@ -157,7 +157,8 @@ double handover_ns(Protocol protocol, uint64_t bytes, int rounds) {
     w.rank = rank;
     w.nranks = 2;
     CpuContext context;
-    context.spin_ns = 1'000'000;
+    collctl::base::WaitPolicy waiting(collctl::base::WaitPolicy::fixed(1'000'000));
+    context.waiting = &waiting;
     const PairStep serve{data.data(), nullptr, bytes, 0, 1 - rank, -1};
     const PairStep take{nullptr, data.data(), 0, bytes, -1, 1 - rank};
     const int64_t start = collctl::now_ns();

@@ -1,6 +1,6 @@
 // Peer benchmark: gloo's all-reduce over its TCP transport on loopback, float32 sum. Output and
-// timing as peer_mpi. Ranks meet through files in a folder. Usage: peer_gloo RANK RANKS FOLDER
-// MIN_BYTES MAX_BYTES FACTOR
+// timing as peer_mpi, but of rank 0 alone. Ranks meet through files in a folder. Usage: peer_gloo
+// RANK RANKS FOLDER MIN_BYTES MAX_BYTES FACTOR block|each
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/math.h>
@@ -11,12 +11,14 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "tests/bench/iterations.h"
 
 int main(int argc, char** argv) {
-  if (argc < 7) return 2;
+  if (argc < 8) return 2;
+  const bool each = argv[7] == std::string("each");
   const int rank = std::atoi(argv[1]), ranks = std::atoi(argv[2]);
   auto device = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr("127.0.0.1"));
   gloo::rendezvous::FileStore store(argv[3]);
@@ -38,13 +40,21 @@ int main(int argc, char** argv) {
     const int iterations = bench::iterations_for(bytes);
     for (int i = 0; i < iterations / 4 + 2; ++i) call();
     gloo::BarrierOptions barrier(context);
-    gloo::barrier(barrier);
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < iterations; ++i) call();
-    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+    std::vector<double> times(each ? iterations : 1);
+    const int calls = each ? 1 : iterations;
+    for (double& time : times) {
+      gloo::barrier(barrier);
+      const auto start = std::chrono::steady_clock::now();
+      for (int i = 0; i < calls; ++i) call();
+      const std::chrono::duration<double, std::micro> took =
+          std::chrono::steady_clock::now() - start;
+      time = took.count() / calls;
+    }
     long wrong = 0;
     for (float v : out) wrong += v != float(ranks * (ranks + 1) / 2);
     if (rank == 0)
-      std::printf("%zu %.3f %ld\n", bytes, took.count() / iterations, wrong), std::fflush(stdout);
+      std::printf("%zu %.3f %ld %.3f\n", bytes, bench::percentile(times, 0.5), wrong,
+                  each ? bench::percentile(times, 0.99) : 0.0),
+          std::fflush(stdout);
   }
 }

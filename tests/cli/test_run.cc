@@ -48,12 +48,38 @@ TEST_CASE("an all-reduce as text", "[cli]") {
 
 TEST_CASE("ranks that are bound to cores of their own share none", "[cli]") {
   const bool enough = collctl::base::usable_cores() >= 2;
-  for (const char* bind : {"none", "core"}) {
-    const Ran ran = run_collctl(format("run -n 2 --bind-to {} barrier --iters 1", bind));
+  for (const char* bind : {"", "--bind-to none", "--bind-to core"}) {
+    const Ran ran = run_collctl(format("run -n 2 {} barrier --iters 1", bind));
     INFO(bind << ": " << ran.out);
     CHECK(ran.code == 0);
     CHECK(has(ran.out, "# note: 2 ranks share 1 core; times") == !enough);
+    CHECK(has(ran.out, ": ranks 0-1, bound\n") ==
+          (enough && bind != std::string("--bind-to none")));
   }
+}
+
+TEST_CASE("CPU ranks have cores of their own where there are enough", "[cli]") {
+  const std::vector<int> cores = collctl::base::affinity_cores();
+  const bool enough = collctl::base::usable_cores() >= 2;
+  const auto host_of = [](const std::string& line, const std::string& variables = "") {
+    const Ran ran = shell(line + " barrier --iters 1 --json", variables);
+    INFO(line << ": " << ran.err);
+    REQUIRE(ran.code == 0);
+    return json::parse(ran.out)["hosts"][0];
+  };
+  const json two = host_of("{} run -n 2");
+  CHECK(two["bound"] == enough);
+  CHECK((two["cores"][0] != two["cores"][1]) == enough);
+  CHECK(two.contains("wakeup_us") == enough);
+  CHECK_FALSE(host_of("{} run -n 2", "COLLCTL_SPIN_US=3").contains("wakeup_us"));
+  CHECK(host_of("{} run -n 2 --bind-to none")["bound"] == false);
+  // More ranks than cores, or a launcher that may use one core alone.
+  const json many = host_of(format("{{}} run -n {}", cores.size() + 1));
+  CHECK(many["bound"] == false);
+  CHECK_FALSE(many.contains("wakeup_us"));
+  const json narrow = host_of(format("taskset -c {} {{}} run -n 2", cores.back()));
+  CHECK(narrow["bound"] == false);
+  CHECK(narrow["cores"] == json({format("{}", cores.back()), format("{}", cores.back())}));
 }
 
 TEST_CASE("what only GPUs can is a mistake before anything starts", "[cli]") {

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/format.h"
+#include "base/host_facts.h"
 #include "base/version.h"
 #include "tests/catch.h"
 #include "tests/cli/run_binary.h"
@@ -334,10 +335,12 @@ TEST_CASE("colours are for terminals, and not when they are unwelcome", "[cli]")
 
 TEST_CASE("dry runs print the placement", "[cli]") {
   const std::string host = shell("uname -n").out.substr(0, shell("uname -n").out.size() - 1);
-  const Ran text = run_collctl("run -n 2 --dry-run allreduce");
+  const Ran text = run_collctl("run -n 2 --bind-to none --dry-run allreduce");
   CHECK(text.code == 0);
   CHECK(text.out.find(format("# 2 ranks on {}, nothing is started\n", host)) == 0);
   CHECK(has(text.out, format("     1  {:<4}      1  any\n", host)));
+  const json own = json::parse(run_collctl("run -n 2 --dry-run --json allreduce").out)["ranks"];
+  CHECK((own[0]["cores"] != own[1]["cores"]) == (collctl::base::usable_cores() >= 2));
   const json plan = json::parse(run_collctl("run -n 3 --dry-run --json -- prog -x").out);
   CHECK(plan["schema"] == "collctl.run/1");
   CHECK(plan["program"] == json::array({"prog", "-x"}));
@@ -352,11 +355,11 @@ TEST_CASE("dry runs on hosts contact nobody", "[cli]") {
   CHECK(text.out ==
         "# 5 ranks on 3 hosts, nothing is started\n"
         "# rank  host    local  cores\n"
-        "     0  node01      0  any\n"
-        "     1  node02      0  any\n"
-        "     2  ::1         0  any\n"
-        "     3  node01      1  any\n"
-        "     4  node02      1  any\n");
+        "     0  node01      0  asked at start\n"
+        "     1  node02      0  asked at start\n"
+        "     2  ::1         0  asked at start\n"
+        "     3  node01      1  asked at start\n"
+        "     4  node02      1  asked at start\n");
   CHECK(run_collctl("run -H a,b:4 --dry-run -- prog").out ==
         "# one rank for each slot of 2 hosts, nothing is started\n"
         "# host  slots\n"

@@ -257,6 +257,19 @@ TEST_CASE("bench timing: the slowest rank's time counts", "[bench]") {
   CHECK(one.slowest_rank == 1);
 }
 
+TEST_CASE("bench timing: halves that disagree are unsteady", "[bench]") {
+  const auto unsteady = [](std::vector<int64_t> ns) {
+    const std::vector<Samples> ranks{{1, std::move(ns)}};
+    return merge_samples(ranks, {Collective::broadcast, 100, 8}).unsteady;
+  };
+  CHECK(unsteady({900, 900, 900, 900, 2000, 2000, 2000, 2000}));
+  CHECK(unsteady({2000, 2000, 2000, 2000, 900, 900, 900, 900}));
+  CHECK_FALSE(unsteady({2000, 900, 900, 900, 900, 900, 2000, 900}));  // a few are no half
+  CHECK_FALSE(unsteady({900, 900, 900, 900, 1100, 1100, 1100, 1100}));
+  CHECK_FALSE(unsteady({100, 100, 100, 100, 200, 200, 200, 200}));  // the clock's own
+  CHECK_FALSE(unsteady({900, 900, 900, 2000, 2000, 2000}));         // too few to say
+}
+
 TEST_CASE("rails waits for other ranks no longer than is left of the start", "[bench_rank]") {
   std::vector<RecordSink> alone(1);
   TaskSpec rails{.task = &kRailsTask, .settings = {}, .options = RailsSpec{}.to_json()};

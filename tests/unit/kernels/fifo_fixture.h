@@ -101,7 +101,7 @@ class FifoFixture {
     c.abort_word = &abort_word_;
     c.helpers = &helpers_;
     c.op_timeout_ns = 60'000'000'000;
-    c.spin_ns = 2'000;  // ranks outnumber the cores
+    c.waiting = &waiting_;
     return c;
   }
   void abort() { std::atomic_ref<uint32_t>(abort_word_).store(1, std::memory_order_release); }
@@ -156,6 +156,8 @@ class FifoFixture {
   std::vector<Fifo*> send_, recv_;
   alignas(64) uint32_t abort_word_ = 0;
   HelperPool helpers_;
+  // Ranks outnumber the cores.
+  collctl::base::WaitPolicy waiting_{collctl::base::WaitPolicy::fixed(2'000)};
   std::vector<std::thread> threads_;
 };
 

@@ -101,10 +101,11 @@ std::string run_cases(FifoFixture& fixture, const std::vector<Case>& cases, bool
     std::mt19937 random(uint32_t(rank) + 1);
     const ChannelLinks links = fixture.links(rank);
     CpuContext context = fixture.context();
+    collctl::base::WaitPolicy patient(collctl::base::WaitPolicy::fixed(20'000));
     for (const Case& c : cases) {
       Operation operation(c, rank, n);
       if (restless) {
-        context.spin_ns = random() % 2 ? 0 : 20'000;
+        context.waiting = random() % 2 ? nullptr : &patient;
         for (uint32_t i = random() % 4; i > 0; --i) collctl::base::yield_thread();
         if (random() % 16 == 0)
           collctl::base::sleep_until(collctl::Deadline::after_ns(random() % 300'000));

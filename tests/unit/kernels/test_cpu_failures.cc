@@ -143,6 +143,30 @@ TEST_CASE("a timeout names the peer, the side and the step it waited for") {
   }
 }
 
+TEST_CASE("a rank that waits for long leaves its core to others") {
+  constexpr int64_t kWaitNs = 1'000'000'000;
+  FifoFixture fixture({.nranks = 2});
+  int64_t used_ns = kWaitNs;
+  fixture.start(0, [&](int) {
+    const auto cpu_ns = [] {
+      timespec t{};
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+      return int64_t(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+    };
+    const Case c{};
+    Operation operation(c, 0, 2);
+    CpuContext context = fixture.context();
+    collctl::base::WaitPolicy policy(collctl::base::WaitPolicy::own_core(100'000));
+    context.waiting = &policy;
+    context.op_timeout_ns = kWaitNs;
+    const int64_t before_ns = cpu_ns();
+    CHECK_FALSE(run_work(operation.work(), fixture.links(0), context));
+    used_ns = cpu_ns() - before_ns;
+  });
+  fixture.join();
+  CHECK(used_ns < kWaitNs / 5);
+}
+
 TEST_CASE("progress, however slow, is no timeout") {
   // One chain of 8 chunks; the root sleeps before each, together longer than the timeout.
   FifoFixture fixture({.nranks = 2, .slot_count = 2});

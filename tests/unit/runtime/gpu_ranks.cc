@@ -29,7 +29,6 @@ bool run_one(const Work& work, const ChannelLinks& links, const DeviceShared& sh
   CpuContext context;
   context.abort_word = shared.abort_word;
   context.op_timeout_ns = shared.timeout_ns;
-  context.spin_ns = 0;
   context.helpers = &helpers;
   context.flat = flat;
   if (run_work(work, links, context)) return true;

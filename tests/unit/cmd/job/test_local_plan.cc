@@ -1,5 +1,6 @@
 // How many ranks a host gets and what they are bound to, before any is started.
 #include "cmd/job/config.h"
+#include "launcher/hosts/placement.h"
 #include "tests/catch.h"
 
 using namespace collctl;
@@ -10,7 +11,11 @@ TEST_CASE("ranks are bound by what they compute on", "[cmd]") {
   options.ranks = 2;
   const auto free = plan_local(options);
   REQUIRE(free.ok());
-  CHECK(free->cores == std::vector<std::vector<int>>{{}, {}});
+  CHECK(free->cores == launcher::place_here(2, launcher::BindTo::own));
+  CHECK_FALSE(free->must_bind);  // a default
+  auto unknown = plan_local(options, true);
+  REQUIRE(unknown.ok());
+  CHECK(unknown->cores == std::vector<std::vector<int>>{{}, {}});
   // CPU ranks have no GPU to be near to; of a program nobody knows.
   options.bind_to = "device";
   const auto refused = plan_local(options);

@@ -139,7 +139,8 @@ TEST_CASE("what ranks can be bound to", "[placement]") {
   CHECK(*parse_bind_to("device") == BindTo::device);
   CHECK(parse_bind_to("socket").error().code == ErrorCode::usage);
   CHECK(*bind_of("", true) == BindTo::device);
-  CHECK(*bind_of("", false) == BindTo::none);
+  CHECK(*bind_of("", false) == BindTo::own);
+  CHECK(*parse_bind_to(name_of(BindTo::own)) == BindTo::own);  // what an agent is told
   CHECK(*bind_of("none", true) == BindTo::none);
   CHECK(*bind_of("device", true) == BindTo::device);
   CHECK(bind_of("device", false).error().code == ErrorCode::unavailable);

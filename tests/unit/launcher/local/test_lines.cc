@@ -80,6 +80,16 @@ TEST_CASE("placement on cores and NUMA nodes") {
   CHECK(place_local(3, BindTo::numa, {0, 1, 4, 5}, machine) == Places{{0, 1}, {0, 1}, {4, 5}});
   CHECK(place_local(2, BindTo::core, {3, 5}, {}) == Places{{3}, {5}});
   CHECK(place_local(0, BindTo::core, allowed, machine).empty());
+  // All allowed cores are shared out, a rank's on one node; then single threads; then nothing.
+  CHECK(place_local(2, BindTo::own, allowed, machine) == Places{{0, 1, 2, 3}, {4, 5, 6, 7}});
+  CHECK(place_local(3, BindTo::own, allowed, machine) == Places{{0, 2}, {1, 3}, {4, 5, 6, 7}});
+  CHECK(place_local(2, BindTo::own, {0, 1, 4}, machine) == Places{{0}, {4}});
+  CHECK(place_local(5, BindTo::own, allowed, machine) == Places{{0}, {1, 2}, {3}, {4, 6}, {5, 7}});
+  CHECK(place_local(2, BindTo::own, {0, 2}, machine) == Places{{0}, {2}});
+  CHECK(place_local(9, BindTo::own, allowed, machine) == Places(9));
+  CHECK(place_local(2, BindTo::own, {3}, machine) == Places(2));
+  CHECK(place_local(1, BindTo::own, allowed, machine) == Places(1));
+  CHECK(place_local(0, BindTo::own, allowed, machine).empty());
   REQUIRE(parse_bind_to("numa").ok());
   CHECK(*parse_bind_to("numa") == BindTo::numa);
   CHECK(parse_bind_to("socket").error().code == ErrorCode::usage);

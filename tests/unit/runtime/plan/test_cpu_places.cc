@@ -106,8 +106,7 @@ TEST_CASE("ranks that are bound to cores of their own share none") {
   std::vector<RankFacts> all_facts(4, RankFacts{});
   const HostGroups hosts{{0, 1, 2, 3}};
   const auto bind = [&](size_t rank, int first, int last) {
-    all_facts[rank].first_core = first;
-    all_facts[rank].last_core = last;
+    all_facts[rank].core_bits[0] = (uint64_t{2} << last) - (uint64_t{1} << first);
     all_facts[rank].cores = last - first + 1;
     all_facts[rank].sharing_ranks = 4;
   };
@@ -116,8 +115,16 @@ TEST_CASE("ranks that are bound to cores of their own share none") {
   for (size_t r = 0; r < 4; ++r) bind(r, int(2 * r), int(2 * r) + 1);
   CHECK(crowding_of(all_facts, hosts).ranks_per_core == 1 - 0.5);
   CHECK(crowding_of(all_facts, hosts).cores_per_rank == 2);
+  for (const int r : hosts[0]) CHECK(has_own_cores(all_facts, hosts[0], r));
   bind(3, 0, 0);  // one strays onto the first one's core
+  CHECK_FALSE(has_own_cores(all_facts, hosts[0], 0));
+  CHECK(has_own_cores(all_facts, hosts[0], 1));
   CHECK(crowding_of(all_facts, hosts).ranks_per_core == 2);
+  all_facts[1].core_bits[0] = 0;  // not known: anywhere
+  CHECK_FALSE(has_own_cores(all_facts, hosts[0], 2));
+  // Threads of a core are often numbered far apart: what lies between is somebody else's.
+  for (size_t r = 0; r < 4; ++r) all_facts[r].core_bits[0] = uint64_t{0x1001} << r;
+  for (const int r : hosts[0]) CHECK(has_own_cores(all_facts, hosts[0], r));
 }
 
 TEST_CASE("far cores, crowded sockets and memory make an all-reduce dearer") {
