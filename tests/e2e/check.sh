@@ -40,6 +40,28 @@ if case_is "a path that loses everything is a link, not a host"; then
   drop del 3 2
 fi
 
+if case_is "a host at which packets are lost is named, whatever its speed"; then
+  rig_node 2 iptables -A INPUT -i eth0 -m statistic --mode random --probability 0.2 -j DROP
+  run check -H "$all" --level quick --only pairs --json
+  rig_node 2 iptables -F INPUT
+  is_code 1
+  names "host node02"
+fi
+
+if case_is "data that arrives wrong: the link on which it went wrong is named"; then
+  COLLCTL_FAULT=corrupt:rank=0 run check -H "$all" --level quick --only cluster --json
+  is_code 7
+  names "link node01 - node05"
+fi
+
+if case_is "a host that is unlike the others is at fault, though nothing is slow"; then
+  rig_node 3 ip link set eth0 mtu 1400
+  run check -H "$all" --level quick --only doctor --json
+  rig_node 3 ip link set eth0 mtu 1500
+  is_code 1
+  names "nic node03 eth0"
+fi
+
 if case_is "a host that is down: named, and the rest is still judged"; then
   rig_sshd_stop 5
   run check -H "$all" --level quick --connect-timeout 5 --write-hosts "$rig/lists"
