@@ -210,11 +210,11 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
   for (const VersusRun& other : others) half.variants.push_back(other.variant);
   half.samples.resize(1 + others.size());
   MeasureOptions options{replays(), spec_.warmup, spec_.sync_each};
-  const std::unique_ptr<Timed> noted =
-      trace_ ? trace_->around(*own, spec_.warmup, buffers.input == buffers.output) : nullptr;
-  Timed& ours = noted ? *noted : *own;
   const int turns = this->turns(key);
   for (int turn = 0; turn < turns; ++turn) {
+    const std::unique_ptr<Timed> noted =
+        trace_ ? trace_->around(*own, options.warmup, buffers.input == buffers.output) : nullptr;
+    Timed& ours = noted ? *noted : *own;
     for (size_t i = 0; i <= others.size(); ++i) {
       Timed& timed = i == 0 ? ours : *others[i - 1].timed;
       if (waits_ && i == 0) waits_->begin();

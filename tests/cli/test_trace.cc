@@ -28,7 +28,7 @@ TEST_CASE("a trace has every timed operation of every rank, with its waits", "[c
   const std::string file = folder / "trace.json";
   const Ran ran = run_collctl(
       "allreduce --device cpu -n 3 -b 8 -e 64K -f 128 --iters 7 --warmup 2 --transport shm --algo "
-      "ring --json --trace " +
+      "ring --sync each --json --trace " +
       file);
   REQUIRE(ran.code == 0);
   const json report = json::parse(ran.out), all = json::parse(file_content(file));
@@ -76,12 +76,21 @@ TEST_CASE("a trace has every timed operation of every rank, with its waits", "[c
   CHECK(all.back()["args"]["left_out"] == 0);
 }
 
+TEST_CASE("a trace has the operations of every block of a short row, and no warm-up", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "trace.json";
+  const Ran ran =
+      run_collctl("allreduce --device cpu -n 2 -b 8 -e 8 --iters 7 --warmup 2 --trace " + file);
+  REQUIRE(ran.code == 0);
+  CHECK(operations_of(json::parse(file_content(file))).size() == 2 * 7 * 2 * 5);
+}
+
 TEST_CASE("a trace keeps what was measured before a failure", "[cli]") {
   const TemporaryFolder folder;
   const std::string file = folder / "trace.json";
   const Ran ran = run_collctl(
       "allreduce --device cpu -n 2 -b 1K -e 4M -f 4096 --iters 3 --transport shm --algo ring "
-      "--channels 1 --op-timeout 2 --trace " +
+      "--channels 1 --op-timeout 2 --sync each --trace " +
           file,
       "COLLCTL_FAULT=stall:rank=1:channel=0:step=4");  // only large operations have so many
   REQUIRE(ran.code != 0);
