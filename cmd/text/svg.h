@@ -29,7 +29,7 @@ struct PictureText {
   double size = 11;
   bool bold = false, centred = false, fault = false;
   bool turned = false;  // goes up to the right from `at`
-  Box box() const;  // what it covers
+  Box box() const;      // what it covers
 };
 struct PictureLine {
   std::vector<Point> points;  // four of a curve: a cubic Bezier

@@ -66,8 +66,10 @@ TEST_CASE("mistakes are one sentence that says what was expected", "[cmd]") {
   CHECK(usage_error("run allreduce --transp=shm") ==
         "run: unknown option --transp; did you mean --transport?");
   CHECK_THAT(usage_error("allreduce -d flot"), Catch::Matchers::EndsWith("; did you mean float?"));
-  CHECK_THAT(usage_error("allreduce -d flaot32"), Catch::Matchers::EndsWith("; did you mean float32?"));
-  CHECK_THAT(usage_error("allreduce -d zzz"), Catch::Matchers::EndsWith("(or several with commas)"));
+  CHECK_THAT(usage_error("allreduce -d flaot32"),
+             Catch::Matchers::EndsWith("; did you mean float32?"));
+  CHECK_THAT(usage_error("allreduce -d zzz"),
+             Catch::Matchers::EndsWith("(or several with commas)"));
   CHECK(usage_error("run -Q a,b allreduce") ==
         "run: unknown option -Q; collctl run -h lists the options");
   CHECK(usage_error("env --iters 3") ==
