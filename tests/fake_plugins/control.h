@@ -8,10 +8,11 @@
 // Variables, read at each call:
 //   FAKE_PLUGIN_FAIL=isend      this call fails (names as in the interface; of the network that
 //                               reduces those of both with coll: collListen); isend:3 the 4th
-//   FAKE_PLUGIN_NONSENSE=WORD   devices, no-devices, no-host, no-bytes, null-listener, size, silent
-//                               (nothing is ever accepted, no group is ever whole), stuck-receive
-//                               (what has come is never told), unpacks (GPU memory needs
-//                               code of the plugin); of the network that reduces:
+//   FAKE_PLUGIN_NONSENSE=WORD   devices, no-devices, no-host, no-bytes, null-listener, size,
+//                               no-size (of what came is told), silent (nothing is ever accepted,
+//                               no group is ever whole), stuck-receive (what has come is never
+//                               told), unpacks (GPU memory needs code of the plugin), waits
+//                               (accept, until the peer connects); of the network that reduces:
 //                               null-group-listener, no-group-devices, no-group-bytes, small-groups
 //                               (4096 bytes at once), stuck-group
 //   FAKE_PLUGIN_POINTERS=N      bits of getProperties (1 host, 2 CUDA, 4 DMA-BUF); default 1

@@ -5,6 +5,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -144,6 +145,10 @@ NetPluginCode accept_from(void* listener, void** connection, void**) {
   auto& l = *static_cast<Listener*>(listener);
   *connection = nullptr;
   if (l.asked++ < kLooks || nonsense("silent")) return kNetPluginOk;
+  if (nonsense("waits")) {  // against the interface, as some do
+    pollfd one{l.fd, POLLIN, 0};
+    ::poll(&one, 1, 20'000);
+  }
   const int fd = ::accept4(l.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0) return errno == EAGAIN ? kNetPluginOk : kNetPluginSystemError;
   Connection* c = make(fd, false);
@@ -273,7 +278,7 @@ NetPluginCode test(void* request, int* done, int* bytes) {
   }
   if (!r->done || (!c.sends && nonsense("stuck-receive"))) return kNetPluginOk;
   *done = 1;
-  *bytes = nonsense("size") && !c.sends ? 1 << 30 : int(r->bytes);
+  if (!nonsense("no-size")) *bytes = nonsense("size") && !c.sends ? 1 << 30 : int(r->bytes);
   end_request(r);
   return kNetPluginOk;
 }

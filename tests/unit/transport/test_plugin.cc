@@ -128,6 +128,7 @@ TEST_CASE("answers of a plugin that make no sense are refused") {
     const bool says = plugin == "fake9" || plugin.size() == 6;
     if (says) CHECK(has(of("no-bytes"), "wire0 sends at most 0 bytes at once"));
     CHECK(has(of("null-listener"), "listen returned nothing to accept from"));
+    CHECK(has(of("no-size"), "Wires: its test does not say how many bytes have arrived"));
     CHECK(has(of("size"), "a message of 1073741824 bytes arrived, but there is room for 4096"));
   }
 }
@@ -158,6 +159,17 @@ TEST_CASE("an accept that fails is the receiver's error") {
     auto refused = (*receiver)->connect(blob, soon());
     REQUIRE_FALSE(refused);
     CHECK(has(refused.error().chain(), "accept failed: system error (2); it said: accept was to"));
+  }
+}
+
+TEST_CASE("a plugin whose accept waits for the peer does not hold up connects") {
+  const base::ScopedVariable waits("FAKE_PLUGIN_NONSENSE", "waits");
+  for (const std::string& plugin : each_version()) {
+    INFO(plugin);
+    Rig rig(by_plugin(plugin));
+    rig.set_geometry({4096, 4}, {1024, 4});
+    REQUIRE(rig.wire(Deadline::after_seconds(10)));
+    pass_one(rig, 1000);
   }
 }
 

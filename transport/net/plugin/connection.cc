@@ -158,7 +158,7 @@ Result<bool> PluginConnection::look(int stream_index) {
   Stream& stream = streams_[stream_index];
   Message& message = stream.messages[stream.tested % stream.messages.size()];
   if (message.done || over_) return message.done;
-  int done = 0, bytes = 0;
+  int done = 0, bytes = -1;  // some (FastSocket) leave it as it was
   const NetPluginCode code = calls().test(message.request, &done, &bytes);
   message.failed = code != kNetPluginOk;
   if (message.failed) COLL_TRY(broken("test", code));
@@ -170,6 +170,11 @@ Result<bool> PluginConnection::look(int stream_index) {
 }
 
 Status PluginConnection::received(int stream, Message& message, int bytes) {
+  if (bytes == -1)
+    return Error(ErrorCode::unavailable,
+                 format("network plugin {}: its test does not say how many bytes have arrived",
+                        parts_.lines.plugin().name()),
+                 "COLLCTL_NET_PLUGIN=none uses the networks of collctl itself");
   if (bytes < 0 || uint32_t(bytes) > message.bytes)
     return Error(
         ErrorCode::lost,

@@ -21,8 +21,13 @@ constexpr int kMostDevices = 256;
 constexpr size_t kMostLine = 1024;
 constexpr int kFirstKnownVersion = 2, kLastKnownVersion = 20;  // looked for to say what is there
 
-// Plugins are used from one thread at a time while things are made.
+// Plugins are used from one thread at a time while things are made; but some (FastSocket) wait in
+// their accept until the peer has connected, and must not hold up this rank's own connects.
 std::mutex& setup_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+std::mutex& accept_mutex() {
   static std::mutex mutex;
   return mutex;
 }
@@ -252,7 +257,7 @@ Result<void*> NetPluginSession::connect(int index, uint8_t* handle) {
 }
 
 Result<void*> NetPluginSession::accept(void* listener) {
-  const std::scoped_lock lock(setup_mutex());
+  const std::scoped_lock lock(accept_mutex());
   void* connection = nullptr;
   const NetPluginCode code = net_calls(entry_).accept(listener, &connection);
   if (code != kNetPluginOk) return net_plugin_error(entry_, "accept", code, ErrorCode::unavailable);
