@@ -10,9 +10,11 @@ namespace {
 using AddPartner = std::function<void(int)>;
 
 template <class Text>
-constexpr auto partners_of() -> void (*)(int, int, const AddPartner&) {
-  if constexpr (requires { Text::partners(0, 1, AddPartner()); })
-    return [](int rank, int nranks, const AddPartner& add) { Text::partners(rank, nranks, add); };
+constexpr auto partners_of() -> void (*)(int, int, int, const AddPartner&) {
+  if constexpr (requires { Text::partners(0, 1, 0, AddPartner()); })
+    return [](int rank, int nranks, int root, const AddPartner& add) {
+      Text::partners(rank, nranks, root, add);
+    };
   else
     return nullptr;
 }

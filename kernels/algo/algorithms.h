@@ -28,8 +28,9 @@ struct AlgorithmRow {
   // algo/*.h, where they are derived; proved by the recorder.
   uint64_t (*steps)(Collective, int nranks);
   uint64_t (*sent_elements)(Collective, int nranks, uint64_t count, int rank, int root);
-  // Over partners: add(peer) for each that the rank has links with, both ways. Null: others.
-  void (*partners)(int rank, int nranks, const std::function<void(int)>& add);
+  // Over partners: add(peer) for each that the rank has links with, both ways, in an operation with
+  // this root (-1: none). Null: others.
+  void (*partners)(int rank, int nranks, int root, const std::function<void(int)>& add);
   const char* help;
 };
 

@@ -113,7 +113,7 @@ struct Doubling {
     return count * static_cast<uint64_t>(exchanges + (rank + core < nranks ? 1 : 0));
   }
   template <class Visit>
-  static void partners(int rank, int nranks, Visit visit) {
+  static void partners(int rank, int nranks, int, Visit visit) {
     const int core = doubling_core(nranks);
     if (rank >= core) return visit(rank - core);
     for (int bit = 1; bit < core; bit *= 2) visit(rank ^ bit);

@@ -4,7 +4,8 @@
 //                                 ranks than one (rounds: for one as well)
 //   steps(collective, nranks)     AlgorithmRow says what these two count; the header derives them,
 //   sent_elements(...)            the recorder proves them
-//   partners(rank, nranks, visit) over partners only: visit(peer) for whom the rank exchanges with
+//   partners(rank, nranks, root, visit)
+//                                 over partners only: visit(peer) for whom the rank exchanges with
 #pragma once
 #include "kernels/algo/ids.h"
 #define COLL_ALGORITHM_TEXTS

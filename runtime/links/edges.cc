@@ -33,7 +33,7 @@ void add_collective_edges(const kernels::Work& w, std::vector<Edge>& edges) {
   };
   const kernels::AlgorithmRow& row = kernels::algorithm(w.algorithm);
   if (row.over == Over::partners) {
-    row.partners(w.rank, w.nranks, both_ways);
+    row.partners(w.rank, w.nranks, w.root, both_ways);
   } else if (row.over == Over::ring) {
     add(w.rank, w.ring.next);
     add(w.ring.prev, w.rank);

@@ -40,8 +40,11 @@ inline constexpr double kReadTwice = 1.2;
 // Pipelines (chains and trees) cut the part so that all levels work at once: the bytes of a chunk
 // out of the part of `bytes`, between `least` and `most`.
 uint64_t pipeline_chunk(uint64_t bytes, int depth, uint64_t least, uint64_t most);
-// A chain hands chunks from rank to rank: broadcast and reduce round a ring.
-bool is_chain(kernels::AlgorithmId algorithm, Collective collective);
+// Messages between partners that wait for one another.
+int messages_in_turn(const kernels::AlgorithmRow& row, Collective collective, int nranks);
+// Hand-overs from the first rank of a pipeline of chunks to its last: of a chain (broadcast and
+// reduce round a ring), of trees. 0: it is none.
+int pipeline_depth(const kernels::AlgorithmRow& row, Collective collective, const CommShape& shape);
 bool is_tree(kernels::AlgorithmId algorithm);
 // Of a tree: levels below the root, or below the network.
 int levels_of(kernels::AlgorithmId algorithm, const CommShape& shape);

@@ -169,6 +169,16 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
       return {2 * depth, (shape.nranks > 2 ? 3.0 : 2.0) * bytes};
     case AlgorithmId::tree_split:
       return {2 * depth + 1, (shape.nranks > 2 ? 2.5 : 2.0) * bytes};
+    case AlgorithmId::rooted_tree: {
+      const kernels::AlgorithmRow& row = kernels::algorithm(q.algorithm);
+      const double again = has_op(q.collective) ? detail::kReadTwice : 1;
+      // An inner rank sends to two, or takes in from two.
+      return {double(row.steps(q.collective, shape.nranks)) + chunks - 1,
+              again * (shape.nranks > 3 ? 2.0 : 1.0) * bytes};
+    }
+    case AlgorithmId::bruck:
+      // What has come in is read again to be sent on.
+      return {double(kernels::Bruck::messages(shape.nranks)), detail::kReadTwice * (n - 1) * bytes};
     case AlgorithmId::collnet: {
       // Up the chain, through the network, down again; the network carries everything once each
       // way, which a rank behind a head passes on besides.

@@ -80,18 +80,17 @@ void set_width(const Operation& op, const CommShape& shape, const Choices& choic
   const Width width =
       useful_width(*shape.model, c.row->id, c.protocol, most, pairs || choices.channels > 0, bytes);
   c.channels = c.row->network ? network_channels(shape, width.channels) : width.channels;
+  // Its chunks run across blocks where a channel has whole ones.
+  if (c.row->id == AlgorithmId::bruck && choices.channels == 0) c.channels = 1;
   c.threads = mover_threads(width.threads, c.protocol);
 }
 
 uint64_t chunk_bytes(const Operation& op, const CommShape& shape, const PlanCandidate& c) {
   const uint64_t slot = slot_data_bytes(shape, c.protocol);
   if (c.row->over == kernels::Over::rounds) return link_chunk_bytes(shape, c.protocol);
-  if (c.row->over == kernels::Over::partners) return slot;
-  const bool chain = is_chain(c.row->id, op.collective);
-  if (chain || is_tree(c.row->id)) {
-    const int depth = chain ? shape.nranks - 1 : levels_of(c.row->id, shape);
+  if (const int depth = pipeline_depth(*c.row, op.collective, shape); depth > 0)
     return pipeline_chunk(bytes_of(op) / uint64_t(c.channels), depth, kLeastGpuChunk, slot);
-  }
+  if (c.row->over == kernels::Over::partners) return slot;
   if (c.protocol != Protocol::simple) return slot;
   return slot * std::min(kRingSlots, kernels::most_slices(*c.row, shape.slot_count));
 }

@@ -183,9 +183,21 @@ GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& q) {
   if (q.algorithm == AlgorithmId::tree) moving *= 1.5;
   if (const kernels::AlgorithmRow& text = kernels::algorithm(q.algorithm);
       text.over == Over::partners) {
-    const double messages = double(text.steps(q.collective, q.nranks));
-    latency = row.base_us + messages * (latency - row.base_us);
-    moving *= most_sent(text, q.collective, q.nranks) * detail::kReadTwice;
+    const double messages = detail::messages_in_turn(text, q.collective, q.nranks);
+    const double each = latency - row.base_us;
+    latency = row.base_us + messages * each;
+    // Of a rooted tree chunks follow one another, and an inner rank sends or takes in everything
+    // twice; of doubling each message waits for the one before.
+    if (q.algorithm == AlgorithmId::bruck)
+      moving *= detail::kReadTwice * std::min(input.channels, input.full_channels);  // by one
+    else if (q.algorithm == AlgorithmId::rooted_tree)
+      moving *= q.nranks > 3 ? 2 : 1;
+    else
+      moving *= most_sent(text, q.collective, q.nranks);
+    if (has_op(q.collective)) moving *= detail::kReadTwice;
+    if (latency > moving)
+      return {latency + moving,
+              format("latency: {:.0f} messages in turn of {:.4g} us", messages, each)};
   }
   return {latency + moving, made.limited_by};
 }

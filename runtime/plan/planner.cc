@@ -45,11 +45,10 @@ uint64_t chunk_bytes_for(AlgorithmId algorithm, const Operation& op, Protocol pr
   const uint64_t slot = slot_data_bytes(shape, protocol);
   const bool crowded = shape.ranks_per_core > 1;
   const uint64_t most = crowded ? slot * std::max(1u, shape.slot_count / 2) : slot;
-  const bool chain = detail::is_chain(algorithm, op.collective);
-  if ((!chain && !detail::is_tree(algorithm)) || crowded) return most;
-  return detail::pipeline_chunk(bytes_of(op) / uint64_t(channels),
-                                chain ? shape.nranks - 1 : detail::levels_of(algorithm, shape),
-                                kLeastPipelineChunk, most);
+  const int depth = detail::pipeline_depth(kernels::algorithm(algorithm), op.collective, shape);
+  if (depth == 0 || crowded) return most;
+  return detail::pipeline_chunk(bytes_of(op) / uint64_t(channels), depth, kLeastPipelineChunk,
+                                most);
 }
 
 // A piece fills a bank: with one block or slice for each rank where it has such.
@@ -141,6 +140,7 @@ std::vector<PlanCandidate> cpu_candidates(const Operation& op, const CommShape& 
       c.channels = channels_for(op, shape, choices);
       if (row.window) c.channels = std::clamp(shape.window_channels, 1, c.channels);
       if (row.network) c.channels = detail::network_channels(shape, c.channels);
+      if (row.id == AlgorithmId::bruck && choices.channels == 0) c.channels = 1;  // whole blocks
       c.chunk_bytes = row.window ? window_chunk_bytes(row.id, op, shape)
                                  : chunk_bytes_for(row.id, op, protocol, c.channels, shape);
       c.time = predict({.collective = op.collective,
@@ -275,9 +275,17 @@ uint64_t detail::pipeline_chunk(uint64_t bytes, int depth, uint64_t least, uint6
   return std::clamp(bytes / uint64_t(2 * depth), std::min(least, most), most);
 }
 
-bool detail::is_chain(AlgorithmId algorithm, Collective collective) {
-  return algorithm == AlgorithmId::ring &&
-         (collective == Collective::broadcast || collective == Collective::reduce);
+int detail::messages_in_turn(const kernels::AlgorithmRow& row, Collective collective, int nranks) {
+  if (row.id == AlgorithmId::bruck) return kernels::Bruck::messages(nranks);
+  return int(row.steps(collective, nranks));
+}
+
+int detail::pipeline_depth(const kernels::AlgorithmRow& row, Collective collective,
+                           const CommShape& shape) {
+  const bool rooted = collective == Collective::broadcast || collective == Collective::reduce;
+  if (row.id == AlgorithmId::ring) return rooted ? shape.nranks - 1 : 0;
+  if (row.id == AlgorithmId::rooted_tree) return int(row.steps(collective, shape.nranks));
+  return is_tree(row.id) ? levels_of(row.id, shape) : 0;
 }
 
 bool detail::is_tree(AlgorithmId algorithm) {

@@ -1,6 +1,7 @@
 // The times that the planner of GPU ranks compares, worked out by hand.
 #include "runtime/plan/gpu_cost.h"
 
+#include "kernels/algo/algorithms.h"
 #include "runtime/plan/model.h"
 #include "runtime/plan/operation.h"
 #include "tests/unit/runtime/gpu_job.h"
@@ -65,4 +66,53 @@ TEST_CASE("times of trees and doubling follow from the model", "[gpu][model]") {
         Approx(8.4 + 3 * 3.4 + 3 * 1.2 * (message.us - message.latency_us) / 0.84));
   CHECK(moved_bytes(Collective::all_gather, 8, 100) == 800);
   CHECK(moved_bytes(Collective::broadcast, 8, 100) == 100);
+}
+
+TEST_CASE("between many nodes rooted trees and Bruck take log2 n messages", "[gpu][model]") {
+  const auto shapes = gpu_job(8).shapes();
+  ModelInput model = *shapes[0].model;
+  const auto bytes_us = [&](uint64_t bytes) {
+    const Estimate message =
+        estimate(model, AlgorithmId::pairwise, Protocol::simple, Collective::send_recv, bytes);
+    return (message.us - message.latency_us) / 0.84;
+  };
+  const auto us = [&](Collective c, AlgorithmId algorithm, uint64_t bytes) {
+    return predict_fifos(model, {c, algorithm, Protocol::simple, 8, bytes}).us;
+  };
+  // Three hops of 3.4 us over NVLink and one launch; all bytes twice at an inner rank.
+  CHECK(us(Collective::broadcast, AlgorithmId::rooted_tree, 1 << 20) ==
+        Approx(8.4 + 3 * 3.4 + 2 * bytes_us(1 << 20)));
+  CHECK(us(Collective::reduce, AlgorithmId::rooted_tree, 1 << 20) ==
+        Approx(8.4 + 3 * 3.4 + 2 * 1.2 * bytes_us(1 << 20)));
+  // One channel of so many, and what comes in is read again.
+  const double narrow = 1.2 * std::min(model.channels, model.full_channels);
+  CHECK(us(Collective::all_gather, AlgorithmId::bruck, 1 << 10) ==
+        Approx(8.4 + 3 * 3.4 + narrow * bytes_us(8 << 10)));
+}
+
+TEST_CASE("8192 ranks: a small broadcast or all-gather does not go round a ring", "[gpu][model]") {
+  ModelInput model = *gpu_job(8).shapes()[0].model;
+  model.nodes = 1024;
+  model.ranks = 8192;
+  const auto best = [&](Collective c, uint64_t bytes) {
+    std::pair<double, AlgorithmId> least{1e30, AlgorithmId::ring};
+    for (const AlgorithmId id :
+         {AlgorithmId::ring, AlgorithmId::rooted_tree, AlgorithmId::bruck, AlgorithmId::pairwise})
+      for (const Protocol protocol : {Protocol::simple, Protocol::ll}) {
+        const GpuQuery query{c, id, protocol, 8192, bytes};
+        if (!serves(kernels::algorithm(id), c) || !fifos_unavailable(model, query).empty())
+          continue;
+        least = std::min(least, {predict_fifos(model, query).us, id});
+      }
+    return least;
+  };
+  for (const Collective c : {Collective::broadcast, Collective::reduce}) {
+    CHECK(best(c, 64 << 10).first < 1000);
+    CHECK(best(c, 64 << 10).second == AlgorithmId::rooted_tree);
+  }
+  CHECK(best(Collective::all_gather, 8).first < 2000);
+  CHECK(best(Collective::all_gather, 8).second == AlgorithmId::bruck);
+  // Where bandwidth rules the ring stays.
+  CHECK(best(Collective::broadcast, uint64_t{16} << 30).second == AlgorithmId::ring);
+  CHECK(best(Collective::all_gather, 16 << 20).second == AlgorithmId::ring);
 }

@@ -169,8 +169,9 @@ TEST_CASE("plans of GPU ranks are alike on all ranks and proved", "[gpu][planner
   CHECK(proved > 500);
   for (const char* way :
        {"ring/simple", "ring/ll", "tree/simple", "tree/ll", "tree-split/simple", "pairwise/simple",
-        "pairwise/ll", "doubling/ll", "ring/ll128", "tree/ll128", "one-shot/ll", "one-shot/simple",
-        "two-shot/ll", "two-shot/simple", "two-shot/ll128"})
+        "pairwise/ll", "doubling/ll", "rooted-tree/ll", "rooted-tree/simple", "bruck/ll",
+        "bruck/simple", "ring/ll128", "tree/ll128", "one-shot/ll", "one-shot/simple", "two-shot/ll",
+        "two-shot/simple", "two-shot/ll128"})
     CHECK(seen.count(way) == 1);
 }
 
@@ -180,7 +181,8 @@ TEST_CASE("plans of GPU ranks of many channels and chunks are proved", "[gpu][pl
     job.settings.choices = choices("", "", 5);
     job.settings.slot_count = 4;
     const auto shapes = complete(job.shapes());
-    for (const char* algo : {"ring", "tree", "tree-split", "pairwise", "doubling"})
+    for (const char* algo :
+         {"ring", "tree", "tree-split", "pairwise", "doubling", "rooted-tree", "bruck"})
       for (const Collective c : kCollectives) {
         const Operation op = operation(c, c == Collective::barrier ? 1 : 20000, DataType::int32, 1);
         const auto plans = plans_of(shapes, op, choices(algo, "simple", 5));
