@@ -235,11 +235,12 @@ void note_strangers(Console& console) {
 Result<int> env_command(const ParsedLine& line, Console& console) {
   const auto list = visible_knobs();
   const AdoptedShown adopted = adopted_shown();
-  console.out(line.has("json") ? env_json(list, adopted)
-                               : env_text(list, console) + site_text() +
-                                     format("# a sleeping thread runs again after {:.1f} us here\n",
-                                            double(base::wakeup_ns()) * 1e-3) +
-                                     nccl_text(nccl_variables()) + adopted_text(adopted));
+  console.out(line.has("json")
+                  ? env_json(list, adopted)
+                  : env_text(list, console) +
+                        format("# a sleeping thread runs again after {:.1f} us here\n",
+                               double(base::wakeup_ns()) * 1e-3) +
+                        site_text() + nccl_text(nccl_variables()) + adopted_text(adopted));
   note_strangers(console);
   note_site_files(console);
   // Shown whatever they are; but what no command would take is said here already.

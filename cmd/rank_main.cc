@@ -27,7 +27,6 @@
 namespace collctl::cmd {
 namespace {
 
-using launcher::Frame;
 using launcher::FrameChannel;
 using launcher::FrameType;
 

@@ -165,7 +165,7 @@ Result<std::map<std::string, HostCounters>> ask_counters(
       entry.error = std::move(read.error());
   };
   if (launch.hosts.hosts.empty()) {
-    const std::string here = base::host_name();
+    const std::string& here = base::host_name();
     if (const auto from = argument(here)) take(here, counters_answer(*from));
     return hosts;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/version.h"

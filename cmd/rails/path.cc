@@ -10,7 +10,6 @@ namespace collctl::runtime {
 
 namespace {
 
-using transport::Direction;
 using transport::kNoRequest;
 using transport::NetDone;
 using transport::NetRequest;
