@@ -131,8 +131,8 @@ void CpuBlock::combine_and_stream(const Motion& motion, const void* const* recei
       from[i] = static_cast<const uint8_t*>(received[i]) + at;
     const bool plain_copy = motion.divisor <= 1 && (motion.in != nullptr) + received_count == 1;
     // The analyzer does not know that there is an input or something received.
-    const void* result =
-        part.in != nullptr ? part.in : from[0];  // NOLINT(clang-analyzer-core.uninitialized.Assign)
+    // NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign)
+    const void* result = part.in != nullptr ? part.in : from[0];
     if (part.out != nullptr || !plain_copy) {
       void* kept = part.out != nullptr ? part.out : scratch;
       combine(part, from, received_count, &kept, 1, piece, FaultKind::none);
