@@ -1,5 +1,6 @@
 #include "cmd/text/sizes.h"
 
+#include <cmath>
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -40,7 +41,7 @@ std::string four_digits(double value) {
 }
 
 std::string duration_text(double seconds) {
-  const auto whole = int64_t(seconds + 0.5);
+  const auto whole = int64_t(std::llround(seconds));
   if (whole < 60) return format("{} s", whole);
   const int64_t large = whole < 3600 ? whole / 60 : whole / 3600;
   const int64_t rest = whole < 3600 ? whole % 60 : whole / 60 % 60;
