@@ -1,7 +1,7 @@
 #include "cmd/text/sizes.h"
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <iterator>
 
