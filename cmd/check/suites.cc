@@ -20,7 +20,8 @@ double asking(int hosts, CheckLevel) {
 // Jobs of one host, sixteen at a time.
 double node_seconds(int hosts, CheckLevel level) {
   const double each = level == CheckLevel::quick ? 3 : level == CheckLevel::standard ? 25 : 90;
-  return each * double((hosts + 15) / 16);
+  const int turns = (hosts + 15) / 16;
+  return each * turns;
 }
 // Rounds of a tournament, of many hosts of a design whose rounds grow with the logarithm; and some
 // more for suspects.
