@@ -213,7 +213,9 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
   const int turns = this->turns(key);
   for (int turn = 0; turn < turns; ++turn) {
     const std::unique_ptr<Timed> noted =
-        trace_ ? trace_->around(*own, options.warmup, buffers.input == buffers.output) : nullptr;
+        trace_ ? trace_->around(*own, options.warmup, turn * options.iterations,
+                                buffers.input == buffers.output)
+               : nullptr;
     Timed& ours = noted ? *noted : *own;
     for (size_t i = 0; i <= others.size(); ++i) {
       Timed& timed = i == 0 ? ours : *others[i - 1].timed;

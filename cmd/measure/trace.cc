@@ -55,15 +55,15 @@ RankTrace RankTrace::get(ByteReader& reader) {
 // CPU ranks run an operation in the caller's thread: it begins and ends within enqueue().
 class TraceWatch::Noting : public Timed {
  public:
-  Noting(TraceWatch& watch, Timed& timed, int warmup, bool in_place)
-      : watch_(watch), timed_(timed), warmup_(warmup), in_place_(in_place) {}
+  Noting(TraceWatch& watch, Timed& timed, int warmup, int first, bool in_place)
+      : watch_(watch), timed_(timed), warmup_(warmup), first_(first), in_place_(in_place) {}
 
   Status enqueue() override {
     if (queued_++ < warmup_) return timed_.enqueue();
     const runtime::WaitSums before = watch_.communicator_.wait_sums();
     TracedOperation noted;
     noted.in_place = in_place_;
-    noted.iteration = uint32_t(queued_ - 1 - warmup_);
+    noted.iteration = uint32_t(first_ + queued_ - 1 - warmup_);
     noted.start_ns = now_ns();
     COLL_TRY(timed_.enqueue());
     noted.end_ns = now_ns();
@@ -86,12 +86,12 @@ class TraceWatch::Noting : public Timed {
   TraceWatch& watch_;
   Timed& timed_;
   int64_t queued_ = 0;
-  const int64_t warmup_;
+  const int64_t warmup_, first_;
   const bool in_place_;
 };
 
-std::unique_ptr<Timed> TraceWatch::around(Timed& timed, int warmup, bool in_place) {
-  return std::make_unique<Noting>(*this, timed, warmup, in_place);
+std::unique_ptr<Timed> TraceWatch::around(Timed& timed, int warmup, int first, bool in_place) {
+  return std::make_unique<Noting>(*this, timed, warmup, first, in_place);
 }
 
 void TraceWatch::note(TracedOperation operation) {

@@ -31,8 +31,9 @@ struct RankTrace {
 class TraceWatch {
  public:
   explicit TraceWatch(const runtime::Communicator& communicator) : communicator_(communicator) {}
-  // `timed`, which it borrows, but each operation after the first `warmup` is noted.
-  std::unique_ptr<Timed> around(Timed& timed, int warmup, bool in_place);
+  // `timed`, which it borrows, but each operation after the first `warmup` is noted, as iteration
+  // `first` and on: a row may have several blocks.
+  std::unique_ptr<Timed> around(Timed& timed, int warmup, int first, bool in_place);
   RankTrace take() { return std::exchange(row_, {}); }  // since the last time
 
  private:

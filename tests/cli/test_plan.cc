@@ -166,8 +166,8 @@ TEST_CASE("plan --json has every rank of every ring and tree") {
   CHECK(std::abs(expected["algbw_GBps"].get<double>() / algbw - 1) < 1e-4);
   CHECK(std::abs(expected["busbw_GBps"].get<double>() / (algbw * 5 / 6) - 1) < 1e-4);
   CHECK(choice["why"].get<std::string>().find("; next ring ") != std::string::npos);
-  // Each protocol of the ring and of one-shot, which needs memory that all ranks map.
-  CHECK(choice["candidates"].size() == 6);
+  // Each protocol of the ring, of Bruck's and of one-shot, which needs memory that all ranks map.
+  CHECK(choice["candidates"].size() == 9);
   for (const json& way : choice["candidates"])
     CHECK(way.contains("unavailable") ==
           (way["algorithm"] == "one-shot" || way["protocol"] == "ll128"));

@@ -243,7 +243,7 @@ TEST_CASE("values that need each other are checked together", "[cmd]") {
   CHECK(bench_error("run broadcast -r 4") ==
         "--root 4: expected 0..3 or all, because the job has 4 ranks");
   CHECK(bench_error("run allgather --algo tree") ==
-        "--algo tree: does not serve allgather; expected ring, one-shot");
+        "--algo tree: does not serve allgather; expected ring, bruck, one-shot");
   CHECK(bench_error("run allreduce -o x.pdf") ==
         "--output x.pdf: expected a name that ends in .json, .jsonl, .csv, .html or .svg");
   CHECK(bench_error("run allreduce -o x.svg -o x.html") == "");
