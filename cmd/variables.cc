@@ -29,6 +29,7 @@ NcclVariables nccl_variables() {
     const size_t equals = variable.find('=');
     const std::string name = variable.substr(0, equals);
     if (name.rfind("NCCL_", 0) != 0 || equals + 1 >= variable.size()) continue;  // empty: unset
+    if (name == "NCCL_VERSION") continue;  // no setting: container images say what they contain
     if (!std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; }))
       continue;
     const auto knobs = base::knobs();
