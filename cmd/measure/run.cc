@@ -31,6 +31,7 @@ constexpr int kTurns = 5;
 // Of CPU ranks, blocks that move less than this have as many turns: somebody else's millisecond on
 // a core is long beside them.
 constexpr uint64_t kShortBlockBytes = uint64_t{64} << 20;
+constexpr int64_t kLongShortBlockNs = 100'000'000;
 constexpr int kMostCheckThreads = 8;
 
 }  // namespace
@@ -210,7 +211,7 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
   for (const VersusRun& other : others) half.variants.push_back(other.variant);
   half.samples.resize(1 + others.size());
   MeasureOptions options{replays(), spec_.warmup, spec_.sync_each};
-  const int turns = this->turns(key);
+  int turns = this->turns(key);
   for (int turn = 0; turn < turns; ++turn) {
     const std::unique_ptr<Timed> noted =
         trace_ ? trace_->around(*own, options.warmup, turn * options.iterations,
@@ -224,10 +225,29 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
       if (waits_ && i == 0) waits_->end();
       half.samples[i].push_back(std::move(samples));
     }
+    // What takes long, on a network that loses packets or beside strangers, is not repeated.
+    if (turn == 0 && turns > 1 && !versus_) {
+      COLL_ASSIGN(const int64_t slowest, slowest_block(half.samples[0].back().block_ns));
+      if (slowest > kLongShortBlockNs) turns = 1;
+    }
     options.warmup = std::min(options.warmup, 1);
     if (clocks_) clocks_->look();  // while the GPU is still as it was
   }
   return {};
+}
+
+// Of all ranks, which learn the same.
+Result<int64_t> BenchRun::slowest_block(int64_t mine) {
+  ByteWriter writer;
+  writer.put(mine);
+  COLL_ASSIGN(const auto blobs, communicator_.gather_blobs(writer.bytes(), patience()));
+  int64_t slowest = mine;
+  for (const Bytes& blob : blobs) {
+    ByteReader reader(blob);
+    slowest = std::max(slowest, reader.get<int64_t>());
+    if (!reader.ok()) return Error(ErrorCode::defect, "a rank's time has the wrong length");
+  }
+  return slowest;
 }
 
 // The same on all ranks.

@@ -60,6 +60,7 @@ class BenchRun {
   Timing merged(const RowKey& key, const Half& half, const AllSamples& all) const;
   Result<BenchRow> described(const RowKey& key);
   int turns(const RowKey& key) const;
+  Result<int64_t> slowest_block(int64_t mine);
   int replays() const;
   int local_ranks() const;
   Place place_of(const RowKey& key) const;
