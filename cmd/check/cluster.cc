@@ -60,16 +60,22 @@ class WrongData {
     std::vector<std::string> host_of(size_t(report.header->ranks));
     for (const HostLine& host : report.header->hosts)
       for (const int rank : host.ranks) host_of.at(size_t(rank)) = host.host;
-    std::vector<std::vector<DataFault::Hop>> seen;  // of a row all faults have the same
+    // Of a row all faults have the same hops; in an all-to-all each row has one of its own at each
+    // rank where data arrived wrong.
+    const bool each = report.spec.collective == kernels::Collective::all_to_all;
+    std::vector<std::vector<DataFault::Hop>> seen;
+    size_t rows = 0;
     for (const DataFault& fault : report.faults) {
-      if (fault.hops.empty() || std::find(seen.begin(), seen.end(), fault.hops) != seen.end())
-        continue;
+      if (fault.hops.empty()) continue;
+      const auto times = size_t(std::count(seen.begin(), seen.end(), fault.hops));
+      if (times > 0 && !each) continue;
       seen.push_back(fault.hops);
+      rows = std::max(rows, times + 1);
       Trial trial{.parts = {}, .bad = true, .ratio = 0};
       for (const DataFault::Hop& hop : fault.hops) add_parts(trial, host_of, hop);
       trials_.push_back(std::move(trial));
     }
-    if (report.spec.collective != kernels::Collective::all_to_all || seen.empty()) return;
+    if (!each) return;
     for (int from = 0; from < report.header->ranks; ++from)
       for (int to = 0; to < report.header->ranks; ++to) {
         const DataFault::Hop hop{from, to};
@@ -79,7 +85,7 @@ class WrongData {
         if (wrong || host_of[size_t(from)] == host_of[size_t(to)]) continue;
         Trial good;
         add_parts(good, host_of, hop);
-        trials_.push_back(std::move(good));
+        trials_.insert(trials_.end(), rows, good);
       }
   }
   void conclude(CheckRun& run) const {
