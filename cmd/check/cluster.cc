@@ -53,7 +53,7 @@ std::vector<std::string> connected(const CheckRun& run, std::vector<std::string>
 class WrongData {
  public:
   explicit WrongData(const std::vector<std::string>& hosts) {
-    for (const std::string& host : hosts) part(SubjectKind::host, host);
+    for (const std::string& host : hosts) parts_.add(SubjectKind::host, host);
   }
   void add(const BenchReport& report) {
     if (!report.header || report.faults.empty()) return;
@@ -89,12 +89,10 @@ class WrongData {
       }
   }
   void conclude(CheckRun& run) const {
-    for (const Blamed& one : blame(parts_, trials_).culprits) {
+    for (const Blamed& one : blame(parts_.all(), trials_).culprits) {
       Finding finding{.name = "cluster/blame"};
-      std::string names = parts_[size_t(one.part)].name;
-      for (const int other : one.alternatives) names += ", " + parts_[size_t(other)].name;
       if (one.named()) {
-        const Suspect& at = parts_[size_t(one.part)];
+        const Suspect& at = parts_[one.part];
         finding.at.kind = at.kind;
         if (at.kind == SubjectKind::host) finding.at.host = at.name;
         const std::string evidence =
@@ -107,32 +105,26 @@ class WrongData {
             {at.kind, at.name, one.tried == 0 ? 0 : double(one.bad) / one.tried, evidence, false});
       } else {
         finding.at.kind = SubjectKind::job;
-        finding.fail(
-            ErrorCode::bad_data,
-            "data arrives wrong because of one of these, which cannot be told apart: " + names);
+        finding.fail(ErrorCode::bad_data,
+                     "data arrives wrong because of one of these, which cannot be told apart: " +
+                         names_of(one, parts_));
       }
       run.findings.push_back(std::move(finding));
     }
   }
 
  private:
-  int part(SubjectKind kind, const std::string& name) {
-    const auto [at, fresh] = index_.try_emplace(name, int(parts_.size()));
-    if (fresh) parts_.push_back({kind, name});
-    return at->second;
-  }
   void add_parts(Trial& trial, const std::vector<std::string>& host_of, const DataFault::Hop& hop) {
     if (hop.from < 0 || hop.to < 0 || size_t(std::max(hop.from, hop.to)) >= host_of.size()) return;
     const std::string &a = host_of[size_t(hop.from)], &b = host_of[size_t(hop.to)];
-    std::vector<int> some = {part(SubjectKind::host, a), part(SubjectKind::host, b)};
-    if (a != b) some.push_back(part(SubjectKind::link, std::min(a, b) + " - " + std::max(a, b)));
+    std::vector<int> some = {parts_.add(SubjectKind::host, a), parts_.add(SubjectKind::host, b)};
+    if (a != b) some.push_back(parts_.add_link(a, b));
     for (const int each : some)
       if (std::find(trial.parts.begin(), trial.parts.end(), each) == trial.parts.end())
         trial.parts.push_back(each);
   }
 
-  std::vector<Suspect> parts_;
-  std::map<std::string, int> index_;
+  Suspects parts_;
   std::vector<Trial> trials_;
 };
 

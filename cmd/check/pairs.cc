@@ -49,10 +49,7 @@ struct BrokenLink {
 class Network {
  public:
   explicit Network(const std::vector<std::string>& hosts) : hosts_(hosts) {
-    for (const std::string& host : hosts) {
-      index_[host] = int(parts_.size());
-      parts_.push_back({SubjectKind::host, host});
-    }
+    for (const std::string& host : hosts) parts_.add(SubjectKind::host, host);
   }
 
   // Every path of a report as a trial; the last report's words are those that are told.
@@ -67,21 +64,23 @@ class Network {
     for (size_t p = 0; p < report.pairs.size(); ++p) {
       const RailsHost& from = report.hosts[size_t(report.pairs[p].from)];
       const RailsHost& to = report.hosts[size_t(report.pairs[p].to)];
-      if (!index_.contains(from.host) || !index_.contains(to.host)) continue;
+      if (!parts_.contains(from.host) || !parts_.contains(to.host)) continue;
       for (size_t i = 0; i < from.nics.size(); ++i)
         for (size_t j = 0; j < to.nics.size(); ++j) {
           const RailResult& cell = report.pairs[p].cells[i * to.nics.size() + j];
           if (cell.end == RailEnd::unlike) continue;
           if (found.rail_only && from.nics[i].name != to.nics[j].name) continue;
           Trial trial;
-          const int a = index_.at(from.host), b = index_.at(to.host);
+          const int a = parts_.number(from.host), b = parts_.number(to.host);
           trial.parts = {std::min(a, b), std::max(a, b)};
           // The NIC of a host that has one is the host: no measurement tells them apart.
           if (from.nics.size() > 1)
-            trial.parts.push_back(part(SubjectKind::nic, from.host + " " + from.nics[i].name));
+            trial.parts.push_back(
+                parts_.add(SubjectKind::nic, from.host + " " + from.nics[i].name));
           if (to.nics.size() > 1)
-            trial.parts.push_back(part(SubjectKind::nic, to.host + " " + to.nics[j].name));
-          trial.parts.push_back(link(from, i, to, j));
+            trial.parts.push_back(parts_.add(SubjectKind::nic, to.host + " " + to.nics[j].name));
+          trial.parts.push_back(parts_.add_link(end_name(from.host, from.nics[i].name),
+                                                end_name(to.host, to.nics[j].name)));
           const double rate = std::min(from.nics[i].rate_Gbps, to.nics[j].rate_Gbps);
           const auto usual = found.medians.find(rate);
           double expected = usual == found.medians.end() ? 0 : below * usual->second;
@@ -104,23 +103,23 @@ class Network {
   // Two hosts of which one could not even connect to the other when the ranks found each other: no
   // byte passed either way.
   void add_unconnected(const BrokenLink& link) {
-    if (!index_.contains(link.from) || !index_.contains(link.to)) return;
-    const int a = index_.at(link.from), b = index_.at(link.to);
-    const int between = part(SubjectKind::link, link_name(link.from, "", link.to, ""));
+    if (!parts_.contains(link.from) || !parts_.contains(link.to)) return;
+    const int a = parts_.number(link.from), b = parts_.number(link.to);
+    const int between = parts_.add_link(link.from, link.to);
     for (int way = 0; way < 2; ++way)
       trials_.push_back(
           {.parts = {std::min(a, b), std::max(a, b), between}, .bad = true, .ratio = 0});
     last_[{link.from, "", link.to, ""}] = {true, link.text};
   }
 
-  Blame blamed() const { return blame(parts_, trials_); }
+  Blame blamed() const { return blame(parts_.all(), trials_); }
   std::vector<std::string> to_measure(int round) const {
     std::vector<std::string> list;
-    for (const HostGroup& group : next_round(parts_, trials_, int(hosts_.size()), round))
+    for (const HostGroup& group : next_round(parts_.all(), trials_, int(hosts_.size()), round))
       for (const int host : group) list.push_back(hosts_[size_t(host)]);
     return list;
   }
-  const Suspect& at(int part) const { return parts_[size_t(part)]; }
+  const Suspects& parts() const { return parts_; }
   const std::vector<Trial>& trials() const { return trials_; }
   // The two hosts of a trial.
   std::pair<std::string, std::string> ends(const Trial& trial) const {
@@ -133,7 +132,8 @@ class Network {
     for (const auto& [path, last] : last_) {
       const auto& [from, from_nic, to, to_nic] = path;
       const bool of = part == from || part == to || part == from + " " + from_nic ||
-                      part == to + " " + to_nic || part == link_name(from, from_nic, to, to_nic);
+                      part == to + " " + to_nic ||
+                      part == Suspects::link_name(end_name(from, from_nic), end_name(to, to_nic));
       if (!last.bad || !of) continue;
       if (++shown > 2) {
         ++more;
@@ -153,24 +153,9 @@ class Network {
   static std::string end_name(const std::string& host, const std::string& nic) {
     return nic.empty() ? host : host + " " + nic;
   }
-  static std::string link_name(const std::string& from, const std::string& from_nic,
-                               const std::string& to, const std::string& to_nic) {
-    const std::string a = end_name(from, from_nic), b = end_name(to, to_nic);
-    return std::min(a, b) + " - " + std::max(a, b);
-  }
-  int part(SubjectKind kind, const std::string& name) {
-    const auto [at, fresh] = index_.try_emplace(name, int(parts_.size()));
-    if (fresh) parts_.push_back({kind, name});
-    return at->second;
-  }
-  int link(const RailsHost& from, size_t i, const RailsHost& to, size_t j) {
-    return part(SubjectKind::link,
-                link_name(from.host, from.nics[i].name, to.host, to.nics[j].name));
-  }
 
   std::vector<std::string> hosts_;
-  std::vector<Suspect> parts_;
-  std::map<std::string, int> index_;
+  Suspects parts_;
   std::vector<Trial> trials_;
   double usual_resent_ = -1;
   std::map<std::tuple<std::string, std::string, std::string, std::string>, Last> last_;
@@ -290,7 +275,7 @@ const char* remedy_for(SubjectKind kind) {
 
 void report_blame(CheckRun& run, const Network& network, const Blame& found) {
   for (const Blamed& one : found.culprits) {
-    const Suspect& part = network.at(one.part);
+    const Suspect& part = network.parts()[one.part];
     Finding finding{.name = "pairs/blame"};
     finding.n = uint64_t(one.bad);
     finding.of = uint64_t(one.tried);
@@ -301,12 +286,10 @@ void report_blame(CheckRun& run, const Network& network, const Blame& found) {
         format("{} of {} measurements through it are bad{}", one.bad, one.tried,
                one.intermittent ? ", the others good: it comes and goes" : "");
     if (!one.named()) {
-      std::string names = part.name;
-      for (const int other : one.alternatives) names += ", " + network.at(other).name;
       finding.at.kind = SubjectKind::job;
       finding.fail(ErrorCode::failed,
                    format("one of these is at fault, the measurements cannot say which: {} ({})",
-                          names, network.examples(part.name)),
+                          names_of(one, network.parts()), network.examples(part.name)),
                    "more hosts beside them would tell: collctl check with a good host more");
       run.findings.push_back(std::move(finding));
       continue;

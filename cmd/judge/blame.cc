@@ -340,4 +340,10 @@ Round next_round(std::span<const Suspect> parts, std::span<const Trial> trials, 
   return out;
 }
 
+std::string names_of(const Blamed& one, const Suspects& parts) {
+  std::string names = parts[one.part].name;
+  for (const int other : one.alternatives) names += ", " + parts[other].name;
+  return names;
+}
+
 }  // namespace collctl::cmd

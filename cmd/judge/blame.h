@@ -10,7 +10,9 @@
 // measurements is then far more probable than many culprits behind one each, and one bad
 // measurement among many good ones of the same part is taken for noise until it has been repeated.
 #pragma once
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,6 +26,32 @@ namespace collctl::cmd {
 struct Suspect {
   SubjectKind kind = SubjectKind::host;
   std::string name;
+};
+
+// The suspects of some measurements, by name: numbered as they come.
+class Suspects {
+ public:
+  // The same number for the same name.
+  int add(SubjectKind kind, const std::string& name) {
+    const auto [at, fresh] = index_.try_emplace(name, int(list_.size()));
+    if (fresh) list_.push_back({kind, name});
+    return at->second;
+  }
+  // What lies between two ends, whichever comes first.
+  int add_link(const std::string& a, const std::string& b) {
+    return add(SubjectKind::link, link_name(a, b));
+  }
+  static std::string link_name(const std::string& a, const std::string& b) {
+    return std::min(a, b) + " - " + std::max(a, b);
+  }
+  bool contains(const std::string& name) const { return index_.contains(name); }
+  int number(const std::string& name) const { return index_.at(name); }
+  const Suspect& operator[](int part) const { return list_[size_t(part)]; }
+  std::span<const Suspect> all() const { return list_; }
+
+ private:
+  std::vector<Suspect> list_;
+  std::map<std::string, int> index_;
 };
 
 // One measurement. `ratio`: measured over expected, 0 when it broke or never ended.
@@ -51,6 +79,8 @@ struct Blame {
   std::vector<int> unexplained;  // bad trials that no culprit explains: to be measured again
 };
 Blame blame(std::span<const Suspect> parts, std::span<const Trial> trials);
+// The part and those that cannot be told from it: "node01, node02 - node03".
+std::string names_of(const Blamed& one, const Suspects& parts);
 
 // The measurements to make. Groups of one round have no member in common, so they run at the same
 // time.
