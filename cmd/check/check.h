@@ -101,7 +101,7 @@ struct SoakInterval {
   int rounds = 0, failed = 0;
   std::vector<Finding> lowest;  // the worst value of each check that measures
 };
-struct Soak {
+struct SoakResult {
   double asked_s = 0, seconds = 0;
   std::string began;
   int rounds = 0, failed = 0;
@@ -120,7 +120,7 @@ struct CheckReport {
   std::string machine = {};  // that most hosts have, as a topology file; empty: not known
   int round = 0;             // of a soak, from 1
   std::string began = {};    // that round
-  std::optional<Soak> soak = {};
+  std::optional<SoakResult> soak = {};
 };
 
 // soak.cc: the rounds of a soak as one report: what failed in any failed, with the number of rounds
@@ -145,7 +145,7 @@ class SoakTotal {
   void add_finding(const Finding& finding, const std::string& began);
 
   double asked_s_;
-  Soak soak_;
+  SoakResult soak_;
   CheckReport all_;
   std::vector<Tally> tallies_;
   std::map<std::pair<SubjectKind, std::string>, uint64_t> accused_;

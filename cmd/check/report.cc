@@ -24,7 +24,7 @@ static void fields(JsonRecord& io, SoakInterval& interval) {
   io.field("lowest", interval.lowest);
 }
 
-static void fields(JsonRecord& io, Soak& soak) {
+static void fields(JsonRecord& io, SoakResult& soak) {
   io.field("asked_s", soak.asked_s, 0);
   io.field("seconds", soak.seconds, 0);
   io.field("began", soak.began);
@@ -114,7 +114,7 @@ std::string verdict_line(const Verdict& verdict) {
 }
 
 // The worst value of each check, interval by interval.
-std::string soak_text(const Soak& soak, size_t width) {
+std::string soak_text(const SoakResult& soak, size_t width) {
   std::string text =
       format("\nsoak: {} in {} of {}, {} failed, from {}\n", counted(size_t(soak.rounds), "round"),
              duration_text(soak.seconds), duration_text(soak.asked_s), soak.failed, soak.began);

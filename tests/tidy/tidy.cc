@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace fs = std::filesystem;
@@ -116,7 +117,53 @@ std::vector<std::string> offences(const std::string& path, const std::string& li
   return found;
 }
 
+// Two types of one name in one namespace are undefined behaviour that no compiler notices across
+// files: the linker keeps one destructor for both. Not seen: types within types, specialisations.
+class TypeNames {
+ public:
+  void begin_file() { spaces_.clear(), after_template_ = false; }
+  // Empty; otherwise where the type that this line defines was defined before.
+  std::string defined_before(const std::string& where, const std::string& line) {
+    static const std::regex space(R"(^(inline )?namespace\s*([\w:]*)\s*\{)");
+    static const std::regex type(
+        R"(^(struct|class) (alignas\([^)]*\) )?(\w+)( final)?( :[^;]*)?\s*\{)");
+    std::smatch m;
+    const bool after_template = std::exchange(after_template_, line.starts_with("template <"));
+    if (std::regex_search(line, m, space)) {
+      spaces_.push_back(m[2]);
+    } else if (line.starts_with("}  // namespace") && !spaces_.empty()) {
+      spaces_.pop_back();
+    } else if (!after_template && std::regex_search(line, m, type) &&
+               std::find(spaces_.begin(), spaces_.end(), "") == spaces_.end()) {
+      std::string name = m[3];
+      for (auto it = spaces_.rbegin(); it != spaces_.rend(); ++it) name = *it + "::" + name;
+      const auto [row, first] = seen_.emplace(name, where);
+      if (!first) return row->second;
+    }
+    return "";
+  }
+
+ private:
+  std::vector<std::string> spaces_;  // around the line; empty: without a name
+  bool after_template_ = false;
+  std::map<std::string, std::string> seen_;
+};
+
+bool sees_second_type() {
+  TypeNames names;
+  const char* const lines[] = {"namespace a {", "class T {",  "}  // namespace a",
+                               "namespace {",   "struct T {", "}  // namespace",
+                               "namespace a {"};
+  for (const char* line : lines)
+    if (!names.defined_before("first", line).empty()) return false;
+  return names.defined_before("second", "struct T : U {") == "first";
+}
+
 bool self_test() {
+  if (!sees_second_type()) {
+    std::printf("tidy self-test: a type defined twice is not seen\n");
+    return false;
+  }
   const std::pair<const char*, const char*> bad[] = {
       {"base/x.cc", "#include \"runtime/plan/plan.h\""},
       {"runtime/plan/x.cc", "#include \"runtime/window/user_window.h\""},
@@ -147,6 +194,7 @@ int main(int argc, char** argv) {
   std::ifstream table(root / "folders.txt");
   if (!read_folders(table) || !self_test()) return 1;
   int files = 0, bad = 0;
+  TypeNames types;
   std::set<std::string> layers;
   for (const auto& [folder, unused] : folders) layers.insert(folder.substr(0, folder.find('/')));
   for (const std::string& folder : layers) {
@@ -158,11 +206,17 @@ int main(int argc, char** argv) {
       const std::string path = fs::relative(entry.path(), root);
       std::ifstream in(entry.path());
       std::string line;
-      for (int number = 1; std::getline(in, line); ++number)
-        for (const std::string& what : offences(path, line)) {
-          std::printf("%s:%d: %s\n    %s\n", path.c_str(), number, what.c_str(), line.c_str());
-          ++bad;
-        }
+      types.begin_file();
+      for (int number = 1; std::getline(in, line); ++number) {
+        const std::string where = path + ":" + std::to_string(number);
+        std::vector<std::string> found = offences(path, line);
+        const std::string before = types.defined_before(where, line);
+        if (!before.empty())
+          found.push_back("a type of this name is defined in " + before + ", too");
+        for (const std::string& what : found)
+          std::printf("%s: %s\n    %s\n", where.c_str(), what.c_str(), line.c_str());
+        bad += int(found.size());
+      }
     }
   }
   std::printf("tidy: %d files, %d offences\n", files, bad);

@@ -8,9 +8,9 @@ namespace collctl::kernels::cuda {
 
 // Slices in units: the first ones are a unit longer.
 template <class L>
-struct LineSlices {
+struct UnitSlices {
   uint32_t units, each, longer;
-  __device__ LineSlices(uint64_t bytes, int nranks)
+  __device__ UnitSlices(uint64_t bytes, int nranks)
       : units(units_of<L>(bytes)), each(units / uint32_t(nranks)), longer(units % nranks) {}
   __device__ uint32_t first(int r) const {
     return uint32_t(r) * each + (uint32_t(r) < longer ? uint32_t(r) : longer);
@@ -22,7 +22,7 @@ struct LineSlices {
 
 template <class B, WordKind kKind>
 __device__ __forceinline__ bool sum_slice(const Exchange& x,
-                                          const LineSlices<typename B::L>& slices, const B& batch,
+                                          const UnitSlices<typename B::L>& slices, const B& batch,
                                           uint32_t turn, int lane, uint64_t epoch) {
   using L = typename B::L;
   const int me = x.memory.rank;
@@ -39,7 +39,7 @@ __device__ __forceinline__ bool sum_slice(const Exchange& x,
 
 template <class B>
 __device__ __forceinline__ bool take_slices(const Exchange& x,
-                                            const LineSlices<typename B::L>& slices, const B& batch,
+                                            const UnitSlices<typename B::L>& slices, const B& batch,
                                             uint32_t turn, int lane, uint64_t epoch) {
   using L = typename B::L;
   const typename B::User output(x.output, x.bytes);
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kLineThreads) two_shot_lines(const __grid_cons
   begin_launch([&] { fetch_arguments(x); });
   const uint64_t epoch = x.epochs()[blockIdx.x] + 1;
   const int lane = int(threadIdx.x) % 32;
-  const LineSlices<L> slices(x.bytes, x.memory.nranks);
+  const UnitSlices<L> slices(x.bytes, x.memory.nranks);
   const B batch;
   // Slices are equal but for one unit; what is beyond a shorter one is nothing.
   const uint32_t turns = batch.turns(slices.each + (slices.longer > 0 ? 1 : 0));
