@@ -205,11 +205,13 @@ void add_measure_options(std::vector<Option>& t) {
            "to buffer where the model expects that to be faster: the column path says direct. "
            "On several hosts collectives take the staged path."});
   add({.name = "stragglers",
-       .help = "who came late, and who waited for whom (CPU ranks)",
+       .help = "who came late, and who waited for whom",
        .more =
            "Counts every wait of every rank by peer while operations are timed, and how long "
            "network links carried data: names the rank, host or link that the others waited "
-           "for. Costs two looks at the clock for each wait: little but for the smallest sizes."});
+           "for. Costs two looks at the clock for each wait: little but for the smallest sizes. On "
+           "GPUs the general kernels run, which count, not those made for windows: middle sizes "
+           "take longer than otherwise."});
   add({.name = "trace",
        .kind = ValueKind::file,
        .value = "FILE",

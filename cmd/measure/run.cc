@@ -220,9 +220,9 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
     Timed& ours = noted ? *noted : *own;
     for (size_t i = 0; i <= others.size(); ++i) {
       Timed& timed = i == 0 ? ours : *others[i - 1].timed;
-      if (waits_ && i == 0) waits_->begin();
+      if (waits_ && i == 0) COLL_TRY(waits_->begin());
       COLL_ASSIGN(Samples samples, measure(timed, *barrier_, options));
-      if (waits_ && i == 0) waits_->end();
+      if (waits_ && i == 0) COLL_TRY(waits_->end());
       half.samples[i].push_back(std::move(samples));
     }
     // What takes long, on a network that loses packets or beside strangers, is not repeated.

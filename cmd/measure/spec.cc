@@ -26,12 +26,8 @@ Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string
   // None of what was asked for is theirs, whatever the machine has.
   if (!on_gpus && spec.protocols == std::vector<std::string>{name_of(kernels::Protocol::ll128)})
     return Error{ErrorCode::usage, "--proto ll128 is for GPUs, these are CPU ranks", kHint};
-  if (on_gpus && spec.stragglers)
-    return Error{code, "--stragglers: kernels on GPUs do not count their waits",
-                 "--sync each names the slowest rank of every size (JSON: slowest_rank)"};
   if (on_gpus && spec.trace)
-    return Error{code,
-                 "--trace: kernels on GPUs do not tell when they began and whom they waited for",
+    return Error{code, "--trace: kernels on GPUs do not tell when they began",
                  "--sync each prints percentiles; nsys profile traces GPUs"};
   BenchSpec known = spec;
   known.device_request = on_gpus ? DeviceRequest::cuda : DeviceRequest::cpu;

@@ -60,14 +60,14 @@ class TraceWatch::Noting : public Timed {
 
   Status enqueue() override {
     if (queued_++ < warmup_) return timed_.enqueue();
-    const runtime::WaitSums before = watch_.communicator_.wait_sums();
+    COLL_ASSIGN(const runtime::WaitSums before, watch_.communicator_.wait_sums());
     TracedOperation noted;
     noted.in_place = in_place_;
     noted.iteration = uint32_t(first_ + queued_ - 1 - warmup_);
     noted.start_ns = now_ns();
     COLL_TRY(timed_.enqueue());
     noted.end_ns = now_ns();
-    const runtime::WaitSums after = watch_.communicator_.wait_sums();
+    COLL_ASSIGN(const runtime::WaitSums after, watch_.communicator_.wait_sums());
     const int64_t channels = std::max(after.channels, 1);
     for (const auto& now : after.peers) {
       runtime::WaitSums::Peer old;

@@ -6,14 +6,15 @@
 
 namespace collctl::cmd {
 
-void WaitWatch::begin() {
-  before_ = communicator_.wait_sums();
+Status WaitWatch::begin() {
+  COLL_ASSIGN(before_, communicator_.wait_sums());
   began_ns_ = now_ns();
+  return {};
 }
 
-void WaitWatch::end() {
+Status WaitWatch::end() {
   const double elapsed = double(now_ns() - began_ns_) / 1e3;
-  const runtime::WaitSums after = communicator_.wait_sums();
+  COLL_ASSIGN(const runtime::WaitSums after, communicator_.wait_sums());
   // Channels wait side by side: the mean of them.
   const double channels = std::max(after.channels, 1);
   sum_.elapsed_us += elapsed;
@@ -33,6 +34,7 @@ void WaitWatch::end() {
     at->waits += now.waits - old.waits;
     sum_.waited_us += recv + send;
   }
+  return {};
 }
 
 void WaitWatch::put(ByteWriter& writer) const {

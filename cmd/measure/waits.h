@@ -1,6 +1,6 @@
 // How the ranks' time went while operations were timed (--stragglers): who waited for whom, and who
-// did not wait because the others waited for it. Counted by the works themselves (kernels/cpu/
-// wait_log.h) and by the network's links. Values, and a watch on the rank's thread.
+// did not wait because the others waited for it. Counted by the works and kernels themselves
+// (kernels/contract/waits.h) and by the network's links. Values, and a watch on the rank's thread.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -32,8 +32,9 @@ struct RankWaits {
 class WaitWatch {
  public:
   explicit WaitWatch(const runtime::Communicator& communicator) : communicator_(communicator) {}
-  void begin();
-  void end();  // what has passed since then counts
+  // All is done that was started. Errors: the GPU's.
+  Status begin();
+  Status end();  // what has passed since then counts
   void put(ByteWriter& writer) const;
   static RankWaits get(ByteReader& reader);
 

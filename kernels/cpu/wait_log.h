@@ -10,15 +10,9 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/contract/report.h"
+#include "kernels/contract/waits.h"
 
 namespace collctl::kernels {
-
-struct PeerWait {
-  uint64_t recv_ns = 0;  // for data from the peer
-  uint64_t send_ns = 0;  // for the peer, or the network to it, to take data
-  uint64_t waits = 0;
-};
 
 class WaitLog {
  public:

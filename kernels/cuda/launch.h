@@ -11,6 +11,7 @@
 
 #include "kernels/contract/fifo.h"
 #include "kernels/contract/report.h"
+#include "kernels/contract/waits.h"
 #include "kernels/contract/window.h"
 #include "kernels/contract/work.h"
 
@@ -22,6 +23,11 @@ struct DeviceShared {
   uint32_t* abort_word = nullptr;       // pinned host memory: nonzero = abort
   int64_t timeout_ns = 0;               // of a wait without progress
   const ChannelLinks* links = nullptr;  // device memory, by channel, with all that it points to
+  WaitNote* notes = nullptr;            // pinned host memory, one a channel; null: none are written
+  // Device memory, zeroed, one a rank: counted up where it is not null, at two looks at the clock a
+  // wait. And by how many blocks side by side, at most.
+  PeerWait* waits = nullptr;
+  uint32_t* waiting_blocks = nullptr;
 };
 
 // Works through the verbs, block c runs the works of channel c in their order. `works` is host

@@ -13,7 +13,7 @@
 #pragma once
 #include "kernels/contract/fifo.h"
 #include "kernels/contract/work.h"
-#include "kernels/cuda/report.cuh"
+#include "kernels/cuda/waits.cuh"
 
 namespace collctl::kernels::cuda {
 
@@ -98,36 +98,50 @@ class Team {
 #pragma unroll 1
     for (int polls = 1;; ++polls) {
       seen = load_acquire(counter);
-      if (seen > above) return true;
-      if (polls % kPollsBetweenLooks != 0) continue;
+      if (seen > above) break;
+      if (polls % kPollsBetweenLooks != 0 && (start != 0 || !counts_waits())) continue;
       if (start == 0) {
         start = clock_ns();
-      } else if (must_abort(what, seen, start)) {
+      } else if (must_abort(what, seen, start, true)) {
         fail();
         return false;
       }
     }
+    if (start != 0) waited(what, start);
+    return true;
+  }
+  __device__ bool counts_waits() const {
+    return shared_.waits != nullptr;
+  }
+  __device__ void waited(const WaitFor& what, int64_t start) const {
+    if (counts_waits()) add_wait(shared_, what.peer, what.side, clock_ns() - start);
   }
 
   // Whether a wait since `start` must end: the abort word was raised, or it took too long.
-  // The block's first to say so writes the report. Out of line: rare, and called in many loops.
-  __device__ __noinline__ bool must_abort(const WaitFor& what, uint64_t seen, int64_t start) {
+  // The block's first to say so writes the report; one that `notes` says otherwise that it waits.
+  // Out of line: rare, and called in many loops.
+  __device__ __noinline__ bool must_abort(const WaitFor& what, uint64_t seen, int64_t start,
+                                          bool notes) {
     const bool aborted = load_volatile(shared_.abort_word) != 0 && ++aborted_looks_ >= looks_;
     const bool late = clock_ns() - start > patience_;
-    if (!aborted && !late) return false;
+    if (!aborted && !late) {
+      if (notes) note_wait(shared_, reporter(), what, seen, start);
+      return false;
+    }
     report(aborted ? ReportCode::aborted : ReportCode::timeout, what, seen);
     if (!aborted) store_volatile(shared_.abort_word, 1);
     return true;
   }
 
   __device__ void report(ReportCode code, const WaitFor& what, uint64_t seen) const {
-    const Work& w = block_.work;
-    write_report(shared_, block_.reported,
-                 {w.op_count, w.rank, w.channel, w.protocol, w.algorithm, w.collective}, code, what,
-                 seen);
+    write_report(shared_, block_.reported, reporter(), code, what, seen);
   }
 
  private:
+  __device__ Reporter reporter() const {
+    const Work& w = block_.work;
+    return {w.op_count, w.rank, w.channel, w.protocol, w.algorithm, w.collective};
+  }
   __device__ void agree(uint32_t phase) {
     phase_ = phase;
     failed_ |= *const_cast<const volatile uint32_t*>(&scratch.failed_phase) <= phase;

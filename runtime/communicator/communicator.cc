@@ -113,19 +113,31 @@ Activity Communicator::activity() const {
   Activity now{
       .calls = s.calls.noted(), .last = s.calls.last(), .busy = !s.turns.idle(), .waits = {}};
   if (s.waits) now.waits = s.waits->now();
+  if (s.gpu != nullptr && s.gpu->in_flight()) {
+    now.busy = true;
+    now.waits = s.gpu->waits();
+  }
   return now;
 }
 
-WaitSums Communicator::wait_sums() const {
+Result<WaitSums> Communicator::wait_sums() const {
   const State& s = *state_;
   WaitSums sums;
   if (s.waits) {
     sums.away_ns = s.waits->away_ns();
     sums.channels = s.waits->channels();
   }
+  std::vector<kernels::PeerWait> on_gpu;
+  if (s.gpu != nullptr) {
+    COLL_ASSIGN(CudaExecutor::WaitTimes times, s.gpu->wait_times());
+    sums.channels = times.blocks;
+    on_gpu = std::move(times.peers);
+  }
   for (int peer = 0; peer < s.size; ++peer) {
     WaitSums::Peer one;
-    if (s.waits && s.waits->sums()) static_cast<kernels::PeerWait&>(one) = s.waits->of(peer);
+    kernels::PeerWait& waited = one;
+    if (s.waits && s.waits->sums()) waited = s.waits->of(peer);
+    if (!on_gpu.empty()) waited = on_gpu[size_t(peer)];
     one.peer = peer;
     one.carrying_ns = s.wire->carrying_ns(peer);
     if (one.waits > 0 || one.carrying_ns > 0) sums.peers.push_back(one);

@@ -41,10 +41,11 @@ struct Activity {
   uint64_t calls = 0;  // of collectives, so far
   std::string last;    // the last of them, in words
   bool busy = false;   // something is in flight
-  // CPU ranks: who waits (each channel by itself) and for whom. Kernels on a GPU do not say.
+  // Who waits (each channel by itself) and for whom; on a GPU those that have waited for long, and
+  // nobody in a kernel made for windows.
   std::vector<kernels::WaitLog::Now> waits;
 };
-// How a rank's time went, since its start. CPU ranks; of GPU ranks only what links carried.
+// How a rank's time went, since its start.
 struct WaitSums {
   struct Peer : kernels::PeerWait {
     int peer = 0;
@@ -90,8 +91,10 @@ class Communicator {
   // Collective.
   Status set_choices(const std::string& algo, const std::string& proto, int channels);
 
-  Activity activity() const;          // any thread
-  WaitSums wait_sums() const;         // with CommOptions::count_waits
+  Activity activity() const;  // any thread
+  // With CommOptions::count_waits. Of a GPU rank: nothing is in flight, or it is counted in part.
+  // Error: the GPU's.
+  Result<WaitSums> wait_sums() const;
   Status async_error() const;         // the first error of this communicator, or ok
   void abort(const Error& why);       // raises the abort word here and tells every rank
   Status barrier(Deadline deadline);  // over the bootstrap: slow, always works

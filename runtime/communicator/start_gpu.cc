@@ -89,6 +89,7 @@ Status Communicator::Start::make_gpu_executor() {
   o.device = s_.device;
   o.launcher = s_.launcher;
   o.op_timeout_s = s_.settings.op_timeout_s;
+  o.count_waits = s_.settings.count_waits;
   o.proxy = s_.proxy.get();
   o.flat = &s_.flat;
   o.on_failure = [&s = s_](Error error) { s.note_gpu_failure(std::move(error)); };

@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/cpu/wait_log.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/executor/cuda_tables.h"
 #include "runtime/links/proxy.h"
@@ -55,6 +56,7 @@ class CudaExecutor {
     transport::DevicePointer device;
     const kernels::cuda::Launcher* launcher = nullptr;
     double op_timeout_s = 30;
+    bool count_waits = false;  // for add_waits(); costs two looks at the clock for each wait
     ProxyEngine* proxy = nullptr;
     // Where users' windows are mapped: read at direct launches between them.
     const kernels::FlatRange* flat = nullptr;
@@ -102,6 +104,18 @@ class CudaExecutor {
   }
   uint64_t device_bytes() const { return pieces_->bytes(); }
 
+  bool in_flight() const;  // as the watching thread last saw it; any thread
+  // What kernels wait for now: those that have waited for some milliseconds, which is how long this
+  // looks. Kernels made for windows do not say. Any thread.
+  std::vector<kernels::WaitLog::Now> waits() const;
+  // With count_waits, of peer r at [r]; and how many blocks waited side by side, at most. The
+  // thread that uses the communicator; what is in flight may be counted in part.
+  struct WaitTimes {
+    std::vector<kernels::PeerWait> peers;
+    int blocks = 0;
+  };
+  Result<WaitTimes> wait_times();
+
  private:
   CudaExecutor(Wire& wire, Options options);
   Status set_up();
@@ -136,11 +150,14 @@ class CudaExecutor {
   const Options options_;
   kernels::cuda::PeerMemory window_;
   uint64_t verbs_bank_bytes_ = 0;          // 0: by window kernels
-  transport::PinnedMemory shared_memory_;  // reports, then the abort word on a line of its own
+  transport::PinnedMemory shared_memory_;  // reports, the abort word on a line of its own, notes
   kernels::Report* reports_ = nullptr;
   uint32_t* abort_word_ = nullptr;
+  kernels::WaitNote* notes_ = nullptr;
   std::shared_ptr<DevicePieces> pieces_;
   DevicePieces::Piece barrier_cell_;
+  DevicePieces::Piece wait_times_;  // with count_waits: of each peer, then the blocks
+  transport::PinnedMemory read_wait_times_;
   std::unique_ptr<Uploads> uploads_;
   LinkTables links_;
   std::map<std::vector<int32_t>, const int32_t*> orders_;  // ring orders on the device
@@ -154,7 +171,7 @@ class CudaExecutor {
   std::atomic<int64_t> sign_ns_{0};  // when the GPU last showed progress
 
   // Under `mutex_`: the order of launches, and what the watching thread looks at.
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   const transport::DeviceStream* last_ = nullptr;       // the stream of the last launch
   const transport::DeviceStream* capturing_ = nullptr;  // must not be asked anything

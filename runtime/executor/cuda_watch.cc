@@ -1,5 +1,7 @@
 // What happens after the launch: waiting for the GPU, and the thread that looks after it.
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <utility>
 
 #include "base/format.h"
@@ -56,6 +58,47 @@ int64_t CudaExecutor::patience_ns() const {
 int64_t CudaExecutor::drain_ns() {
   const std::lock_guard lock(mutex_);
   return int64_t((kDrainSeconds + kDrainSecondsOfLaunch * double(queued_launches_)) * 1e9);
+}
+
+// --- who waits for whom ---
+
+bool CudaExecutor::in_flight() const {
+  const std::lock_guard lock(mutex_);
+  return busy_ && idle_since_ns_ == 0;
+}
+
+// A note is of a wait that goes on when it is written anew meanwhile.
+std::vector<kernels::WaitLog::Now> CudaExecutor::waits() const {
+  constexpr int64_t kLookNs = 5'000'000;  // kernels look every millisecond or more often
+  const auto stamp = [&](int channel) {
+    return std::atomic_ref<int64_t>(notes_[channel].stamp_ns).load(std::memory_order_acquire);
+  };
+  std::array<int64_t, kernels::kMaxChannels> before;
+  for (int c = 0; c < kernels::kMaxChannels; ++c) before[size_t(c)] = stamp(c);
+  base::sleep_until(Deadline::after_ns(kLookNs));
+  std::vector<kernels::WaitLog::Now> list;
+  for (int c = 0; c < kernels::kMaxChannels; ++c) {
+    const int64_t at = stamp(c);
+    if (at == before[size_t(c)]) continue;
+    const kernels::WaitNote note = notes_[c];
+    list.push_back({note.wait, now_ns() - std::max<int64_t>(at - note.since_ns, 0)});
+  }
+  return list;
+}
+
+Result<CudaExecutor::WaitTimes> CudaExecutor::wait_times() {
+  WaitTimes times;
+  if (wait_times_.data == nullptr || capturing_ != nullptr) return times;
+  COLL_TRY(options_.device->use());
+  times.peers.resize(size_t(options_.nranks));
+  const uint64_t bytes = times.peers.size() * sizeof(kernels::PeerWait);
+  uint64_t blocks = 0;
+  COLL_TRY(setup_stream_.copy(read_wait_times_.data(), wait_times_.data, bytes + sizeof(blocks)));
+  COLL_TRY(setup_stream_.synchronize(Deadline::after_ns(patience_ns())));
+  std::memcpy(times.peers.data(), read_wait_times_.data(), bytes);
+  std::memcpy(&blocks, read_wait_times_.data() + bytes, sizeof(blocks));
+  times.blocks = int(blocks);
+  return times;
 }
 
 // --- the thread that waits ---

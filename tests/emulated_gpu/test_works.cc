@@ -3,6 +3,7 @@
 // rank's buffers at its own alignment, few and many slots, flags about to wrap.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,22 @@ struct Ranks {
         rounds.insert(rounds.end(), op.pairs().begin(), op.pairs().end());
       }
     }
+  }
+};
+
+// What waits leave behind (contract/waits.h).
+struct Waits {
+  std::vector<WaitNote> notes = std::vector<WaitNote>(kMaxChannels);
+  std::vector<PeerWait> times;
+  uint32_t blocks = 0;
+
+  explicit Waits(World& world) : times(size_t(world.shape.nranks)) {
+    world.waits = {notes.data(), times.data(), &blocks};
+  }
+  uint64_t waited_ns() const {
+    uint64_t sum = 0;
+    for (const PeerWait& peer : times) sum += peer.recv_ns + peer.send_ns;
+    return sum;
   }
 };
 
@@ -103,10 +120,13 @@ std::string check(const World& world, const std::vector<std::unique_ptr<Ranks>>&
   return "";
 }
 
-void run_drawn(uint64_t seed, bool messages) {
+// Returns for how long its waits were in all, where they were counted.
+uint64_t run_drawn(uint64_t seed, bool messages) {
   Draw draw(seed);
   const WorldShape shape = draw_shape(draw);
   World world(shape);
+  std::optional<Waits> waits;
+  if (draw.one_in(2)) waits.emplace(world);
   emulated::machine().behave(draw.manners(seed));
   std::string said = seed_note(seed) + "\n" + std::to_string(shape.channels) + " channels, " +
                      std::to_string(shape.slot_count) + " slots of " +
@@ -128,16 +148,22 @@ void run_drawn(uint64_t seed, bool messages) {
   if (wrong.empty()) wrong = check(world, all);
   INFO(said);
   REQUIRE(wrong == "");
+  if (waits && shape.nranks == 1) CHECK(waits->blocks == 0);
+  return waits ? waits->waited_ns() : 0;
 }
 
 }  // namespace
 
 TEST_CASE("kernels of verbs and messages: drawn at random", "[works]") {
-  each_seed(120, [](uint64_t seed) { run_drawn(seed, false); });
+  uint64_t waited_ns = 0;
+  each_seed(120, [&](uint64_t seed) { waited_ns += run_drawn(seed, false); });
+  CHECK(waited_ns > 0);
 }
 
 TEST_CASE("kernels of messages: drawn at random", "[works]") {
-  each_seed(100, [](uint64_t seed) { run_drawn(seed, true); });
+  uint64_t waited_ns = 0;
+  each_seed(100, [&](uint64_t seed) { waited_ns += run_drawn(seed, true); });
+  CHECK(waited_ns > 0);
 }
 
 TEST_CASE("kernels of verbs and messages: a rank that never comes is named", "[works][stall]") {
@@ -149,6 +175,7 @@ TEST_CASE("kernels of verbs and messages: a rank that never comes is named", "[w
       emulated::machine().behave({.seed = uint64_t(p) + 1, .looks = 64});
       const WorldShape shape{.nranks = 3, .slot_count = 2, .slot_data_bytes = 480};
       World world(shape);
+      Waits waits(world);
       const bool pairwise = id == AlgorithmId::pairwise;
       const Case c{.algorithm = id,
                    .collective = pairwise ? Collective::all_to_all : Collective::all_reduce,
@@ -171,6 +198,12 @@ TEST_CASE("kernels of verbs and messages: a rank that never comes is named", "[w
       }
       CHECK(late);
       CHECK(named);
+      // Before the deadline they said who waits, and again and again.
+      bool noted = false;
+      for (const WaitNote& note : waits.notes)
+        noted |= note.wait.peer == 2 && note.wait.algorithm == id && note.since_ns > 0 &&
+                 note.stamp_ns > note.since_ns;
+      CHECK(noted);
       CHECK(world.aborted());
     }
 }

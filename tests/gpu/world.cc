@@ -103,7 +103,8 @@ bool World::launch(std::vector<Work> works, int threads, int64_t timeout_ns,
   launch.threads = threads;
   launch.host_pairs = rounds;
   launch.host_links = rounds != nullptr ? host_links_.data() : nullptr;
-  launch.shared = {reports_, abort_word_, timeout_ns, links_};
+  launch.shared = {reports_,    abort_word_, timeout_ns,  links_,
+                   waits.notes, waits.times, waits.blocks};
   const auto& launcher = collctl::kernels::cuda::launcher();
   if (const int rc = launcher.launch_works(launch); rc != 0) {
     std::printf("FAILED launch: %s\n", launcher.error_text(rc));

@@ -43,6 +43,14 @@ class World {
   }
   bool aborted() const { return *abort_word_ != 0; }
 
+  // What waits leave behind, in launches from now on: of all ranks together, as they are one
+  // launch.
+  struct {
+    WaitNote* notes = nullptr;  // one a block, at most kMaxChannels
+    PeerWait* times = nullptr;  // one a rank
+    uint32_t* blocks = nullptr;
+  } waits;
+
  private:
   static uint32_t slot_bytes(uint32_t data, Protocol p) {
     return p == Protocol::ll ? 2 * data : p == Protocol::ll128 ? data / 120 * 128 : data;

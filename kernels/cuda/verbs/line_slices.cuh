@@ -10,16 +10,33 @@
 
 namespace collctl::kernels::cuda {
 
+static __device__ WaitFor line_of(const Team& team, int i, uint64_t wanted) {
+  const TeamScratch& scratch = team.scratch;
+  return {scratch.source_peer[team.side()][i], WaitSide::recv, scratch.source_step[team.side()][i],
+          wanted};
+}
 // For a thread that has waited for a line of source i since `start`: true when it must stop.
 static __device__ __noinline__ bool line_must_abort(Team& team, int i, uint64_t seen,
                                                     uint64_t wanted, int64_t start) {
-  const TeamScratch& scratch = team.scratch;
-  const WaitFor what{scratch.source_peer[team.side()][i], WaitSide::recv,
-                     scratch.source_step[team.side()][i], wanted};
-  if (!team.must_abort(what, seen, start)) return false;
+  if (!team.must_abort(line_of(team, i, wanted), seen, start, team.index < kWarp)) return false;
   team.fail();
   return true;
 }
+
+// The wait for lines of source i, as read_slot asks: whether this warp looks at the clock at once,
+// whether this thread must stop, and that the wait is over.
+struct LineWait {
+  Team& team;
+  const int i;
+  const uint64_t wanted;
+  __device__ bool counts() const { return team.counts_waits() && team.index < kWarp; }
+  __device__ bool must_abort(uint64_t seen, int64_t start) const {
+    return line_must_abort(team, i, seen, wanted, start);
+  }
+  __device__ void over(int64_t start) const {
+    if (team.index == 0) team.waited(line_of(team, i, wanted), start);
+  }
+};
 
 struct LineArguments {
   Team* team;

@@ -28,12 +28,11 @@ struct LlLines {
   }
 
   // The lines first, first + step, ... below `end` of a slot, once they have the flag. Every so
-  // often it asks must_abort(what it sees instead, waiting since); false: so it was.
-  template <class MustAbort>
+  // often it asks wait.must_abort(what it sees instead, waiting since); false: so it was.
+  template <class Wait>
   static __device__ __forceinline__ bool read_slot(const uint8_t* slot, uint32_t flag,
                                                    uint32_t first, uint32_t step, uint32_t end,
-                                                   uint64_t (&data)[kUnroll],
-                                                   MustAbort must_abort) {
+                                                   uint64_t (&data)[kUnroll], const Wait& wait) {
     Pack line[kUnroll];
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
@@ -47,25 +46,24 @@ struct LlLines {
     for (int u = 0; u < kUnroll; ++u) {
 #pragma unroll 1
       while (!has_flag(line[u], flag)) {
-        if (++polls % kPollsBetweenLooks == 0) {
+        if (++polls % kPollsBetweenLooks == 0 || (start == 0 && wait.counts())) {
           if (start == 0)
             start = clock_ns();
-          else if (must_abort(line[u].word[0] >> 32, start))
+          else if (wait.must_abort(line[u].word[0] >> 32, start))
             return false;
         }
         line[u] = load_pack(slot + uint64_t(first + u * step) * kLlLineBytes);
       }
       data[u] = ll_data(line[u]);
     }
+    if (start != 0 && wait.counts()) wait.over(start);
     return true;
   }
   static __device__ __forceinline__ bool read(const LineArguments& a, int i, uint32_t first,
                                               uint32_t step, uint32_t end,
                                               uint64_t (&data)[kUnroll]) {
     const uint32_t flag = uint32_t(a.source_step(i) + 1);
-    return read_slot(a.source(i), flag, first, step, end, data, [&](uint64_t seen, int64_t start) {
-      return line_must_abort(*a.team, i, seen, flag, start);
-    });
+    return read_slot(a.source(i), flag, first, step, end, data, LineWait{*a.team, i, flag});
   }
 
   static __device__ __forceinline__ WordPlaces places(const LineArguments& a, uint32_t first) {

@@ -61,12 +61,13 @@ struct Ll128Lines {
     }
   }
 
-  // This warp's lines of a slot, once they have the flag. Every so often it asks must_abort(what it
-  // sees instead, waiting since), of the lanes that miss it; false, for the whole warp: so it was.
-  template <class MustAbort>
+  // This warp's lines of a slot, once they have the flag. Every so often it asks
+  // wait.must_abort(what it sees instead, waiting since), of the lanes that miss it; false, for the
+  // whole warp: so it was.
+  template <class Wait>
   static __device__ __forceinline__ bool read_slot(const uint8_t* slot, uint64_t flag,
                                                    const Part& part, uint32_t end, Words& data,
-                                                   MustAbort must_abort) {
+                                                   const Wait& wait) {
     int64_t start = 0;
 #pragma unroll 1
     for (int polls = 1;; ++polls) {
@@ -77,21 +78,23 @@ struct Ll128Lines {
         if (part.has_flag() && part.line(u) < end && data[2 * u + 1] != flag)
           seen = data[2 * u + 1];
       if (!__any_sync(kAllLanes, seen != flag)) break;
-      if (polls % kPollsBetweenLooks != 0) continue;
-      if (start == 0)
+      if (polls % kPollsBetweenLooks == 0) {
+        if (start == 0)
+          start = clock_ns();
+        else if (__any_sync(kAllLanes, seen != flag && wait.must_abort(seen, start)))
+          return false;
+      } else if (start == 0 && wait.counts()) {
         start = clock_ns();
-      else if (__any_sync(kAllLanes, seen != flag && must_abort(seen, start)))
-        return false;
+      }
     }
+    if (start != 0 && wait.counts()) wait.over(start);
     load(slot, part, end, data);
     return true;
   }
   static __device__ __forceinline__ bool read(const LineArguments& a, int i, const Part& part,
                                               uint32_t end, Words& data) {
     const uint64_t flag = a.source_step(i) + 1;
-    return read_slot(a.source(i), flag, part, end, data, [&](uint64_t seen, int64_t start) {
-      return line_must_abort(*a.team, i, seen, flag, start);
-    });
+    return read_slot(a.source(i), flag, part, end, data, LineWait{*a.team, i, flag});
   }
 
   static __device__ __forceinline__ void write_slot(uint8_t* slot, uint64_t flag, const Part& part,

@@ -72,10 +72,7 @@ struct PairMover<Protocol::ll> {
 #pragma unroll 1
     for (uint32_t l = side.index(); l < lines; l += LlLines::kUnroll * step) {
       uint64_t data[LlLines::kUnroll];
-      if (!LlLines::read_slot(end.place(), flag, l, step, lines, data,
-                              [&](uint64_t seen, int64_t start) {
-                                return side.must_abort(end, seen, flag, start);
-                              }))
+      if (!LlLines::read_slot(end.place(), flag, l, step, lines, data, PairWait{side, end, flag}))
         return false;
       store_words<1>(to, places(bytes, l, step), data);
     }
@@ -110,10 +107,7 @@ struct PairMover<Protocol::ll128> {
          base += side.warps * Lines::kLinesOfWarp) {
       const Lines::Part part(base);
       Lines::Words data;
-      if (!Lines::read_slot(end.place(), flag, part, lines, data,
-                            [&](uint64_t seen, int64_t start) {
-                              return side.must_abort(end, seen, flag, start);
-                            }))
+      if (!Lines::read_slot(end.place(), flag, part, lines, data, PairWait{side, end, flag}))
         return false;
       store_words<2>(to, Lines::places(bytes, part), data);
       __syncwarp();

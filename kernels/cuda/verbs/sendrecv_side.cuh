@@ -3,8 +3,8 @@
 #pragma once
 #include "kernels/algo/ids.h"
 #include "kernels/chunk.h"
-#include "kernels/cuda/report.cuh"
 #include "kernels/cuda/verbs/sendrecv_call.h"
+#include "kernels/cuda/waits.cuh"
 #include "kernels/slices.h"
 
 namespace collctl::kernels::cuda {
@@ -55,16 +55,20 @@ struct PairWhere {
   Protocol protocol;
   WaitSide side;
 };
+static __device__ Reporter pair_reporter(PairWhere at) {
+  return {at.head->op_count, at.mine->rank,         at.mine->channel,
+          at.protocol,       AlgorithmId::pairwise, at.head->collective};
+}
 static __device__ __noinline__ void report_pair(PairWhere at, ReportCode code, int32_t peer,
                                                 uint64_t step, uint64_t seen, uint64_t wanted) {
-  write_report(at.head->shared, at.block->reported,
-               {at.head->op_count, at.mine->rank, at.mine->channel, at.protocol,
-                AlgorithmId::pairwise, at.head->collective},
-               code, {peer, at.side, step, wanted}, seen);
+  write_report(at.head->shared, at.block->reported, pair_reporter(at), code,
+               {peer, at.side, step, wanted}, seen);
 }
-// For a thread that waits since `start`: true when it must stop.
+// For a thread that waits since `start`: true when it must stop. One that `notes` says otherwise
+// that it waits.
 static __device__ __noinline__ bool pair_must_abort(PairWhere at, int32_t peer, uint64_t step,
-                                                    uint64_t seen, uint64_t wanted, int64_t start) {
+                                                    uint64_t seen, uint64_t wanted, int64_t start,
+                                                    bool notes) {
   if (load_acquire_block(&at.block->failed) != 0) return true;
   const DeviceShared& shared = at.head->shared;
   const bool aborted = load_volatile(shared.abort_word) != 0;
@@ -72,7 +76,10 @@ static __device__ __noinline__ bool pair_must_abort(PairWhere at, int32_t peer, 
   // to write it.
   const bool second = at.head->apart && at.side == WaitSide::send;
   const int64_t patience = shared.timeout_ns + (second ? shared.timeout_ns / 2 : 0);
-  if (!aborted && clock_ns() - start <= patience) return false;
+  if (!aborted && clock_ns() - start <= patience) {
+    if (notes) note_wait(shared, pair_reporter(at), {peer, at.side, step, wanted}, seen, start);
+    return false;
+  }
   report_pair(at, aborted ? ReportCode::aborted : ReportCode::timeout, peer, step, seen, wanted);
   if (!aborted) store_volatile(shared.abort_word, 1);
   store_release_block(&at.block->failed, 1);
@@ -120,7 +127,14 @@ class PairSide {
   }
   __device__ __forceinline__ bool must_abort(const PairEnd& end, uint64_t seen, uint64_t wanted,
                                              int64_t start) const {
-    return pair_must_abort(where(), end.peer, end.step, seen, wanted, start);
+    return pair_must_abort(where(), end.peer, end.step, seen, wanted, start, warp == 0);
+  }
+
+  __device__ bool counts_waits() const { return head.shared.waits != nullptr && warp == 0; }
+  // Of warp 0.
+  __device__ void waited(const PairEnd& end, int64_t start) const {
+    if (counts_waits() && lane == 0)
+      add_wait(head.shared, end.peer, where().side, clock_ns() - start);
   }
 
   // A warp that moves, together: until *end.counter > above. False: aborted.
@@ -131,7 +145,7 @@ class PairSide {
       int64_t start = 0;
 #pragma unroll 1
       for (int polls = 1; (end.seen = load_acquire(end.counter)) <= above; ++polls) {
-        if (polls % kPollsBetweenLooks != 0) continue;
+        if (polls % kPollsBetweenLooks != 0 && (start != 0 || !counts_waits())) continue;
         if (start == 0) {
           start = clock_ns();
         } else if (must_abort(end, end.seen, above + 1, start)) {
@@ -139,6 +153,7 @@ class PairSide {
           break;
         }
       }
+      if (start != 0) waited(end, start);
     }
     end.seen = __shfl_sync(kAllLanes, end.seen, 0);
     return !__any_sync(kAllLanes, aborts);
@@ -189,6 +204,18 @@ class PairSide {
  private:
   PairShared& block_;
   uint32_t slices_ = 0;
+};
+
+// The wait for lines of a message, as read_slot asks (line_slices.cuh).
+struct PairWait {
+  const PairSide& side;
+  const PairEnd& end;
+  const uint64_t wanted;
+  __device__ bool counts() const { return side.counts_waits(); }
+  __device__ bool must_abort(uint64_t seen, int64_t start) const {
+    return side.must_abort(end, seen, wanted, start);
+  }
+  __device__ void over(int64_t start) const { side.waited(end, start); }
 };
 
 }  // namespace collctl::kernels::cuda

@@ -88,6 +88,11 @@ T atomicOr(T* p, std::type_identity_t<T> v) {
   return std::exchange(*p, *p | v);
 }
 template <class T>
+T atomicMax(T* p, std::type_identity_t<T> v) {
+  emulated::machine().look();
+  return std::exchange(*p, std::max(*p, v));
+}
+template <class T>
 T atomicMin(T* p, std::type_identity_t<T> v) {
   emulated::machine().look();
   return std::exchange(*p, std::min(*p, v));

@@ -22,6 +22,46 @@ using kernels::cuda::WorksLaunch;
 std::atomic<uint64_t> works_launches{0}, window_launches{0}, direct_launches{0},
     message_launches{0};
 
+// As a kernel does where waits are counted: adds up its waits, and notes the one that goes on.
+class CountedWaits {
+ public:
+  CountedWaits(const DeviceShared& shared, const Work& work)
+      : shared_(shared),
+        ranks_(work.nranks),
+        log_(work.nranks, true),
+        thread_([this] { note(); }) {}
+  ~CountedWaits() {
+    over_ = true;
+    thread_.join();
+    for (int peer = 0; peer < ranks_; ++peer) {
+      const PeerWait one = log_.of(peer);
+      std::atomic_ref(shared_.waits[peer].recv_ns) += one.recv_ns;
+      std::atomic_ref(shared_.waits[peer].send_ns) += one.send_ns;
+      std::atomic_ref(shared_.waits[peer].waits) += one.waits;
+    }
+    std::atomic_ref<uint32_t> blocks(*shared_.waiting_blocks);
+    for (uint32_t seen = blocks; seen < uint32_t(log_.channels());)
+      if (blocks.compare_exchange_weak(seen, uint32_t(log_.channels()))) break;
+  }
+  WaitLog& log() { return log_; }
+
+ private:
+  void note() const {
+    for (; !over_; base::sleep_until(base::Deadline::after_ms(1)))
+      for (const WaitLog::Now& now : log_.now()) {
+        WaitNote& note = shared_.notes[now.wait.channel];
+        note.wait = now.wait;
+        note.since_ns = now.since_ns;
+        std::atomic_ref(note.stamp_ns).store(base::now_ns());
+      }
+  }
+  const DeviceShared& shared_;
+  const int ranks_;
+  WaitLog log_;
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
 // As a kernel does: the report of the channel is written once, the others are told.
 bool run_one(const Work& work, const ChannelLinks& links, const DeviceShared& shared,
              const FlatRange* flat = nullptr) {
@@ -31,6 +71,8 @@ bool run_one(const Work& work, const ChannelLinks& links, const DeviceShared& sh
   context.op_timeout_ns = shared.timeout_ns;
   context.helpers = &helpers;
   context.flat = flat;
+  std::optional<CountedWaits> waits;
+  if (shared.waits != nullptr) context.waits = &waits.emplace(shared, work).log();
   if (run_work(work, links, context)) return true;
   Report& report = shared.reports[work.channel];
   if (std::atomic_ref<ReportCode>(report.code).load() == ReportCode::none) {

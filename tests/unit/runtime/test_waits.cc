@@ -2,7 +2,7 @@
 #include <chrono>
 
 #include "base/wait.h"
-#include "tests/unit/runtime/ranks.h"
+#include "tests/unit/runtime/gpu_ranks.h"
 
 using namespace collctl;
 using namespace collctl::runtime;
@@ -21,10 +21,59 @@ Operation sum_of(std::vector<float>& buffer) {
   return op;
 }
 
-uint64_t recv_ns(const WaitSums& sums, int peer) {
-  for (const auto& one : sums.peers)
+uint64_t recv_ns(const Communicator& rank, int peer) {
+  const Result<WaitSums> sums = rank.wait_sums();
+  REQUIRE(bool(sums));
+  for (const auto& one : sums->peers)
     if (one.peer == peer) return one.recv_ns;
   return 0;
+}
+
+// Three calls of three ranks; the last one comes late to each, and looks at what rank 0 does.
+Activity with_a_late_rank(const Communicators& ranks) {
+  Complaints complaints;
+  Activity meanwhile;
+  on_all(3, [&](int r) {
+    Stream stream(*ranks[size_t(r)]);
+    std::vector<float> buffer(1024, 1.0f);
+    for (int i = 0; i < 3; ++i) {
+      if (r == 2) base::sleep_until(Deadline::after_ms(60));
+      if (r == 2 && i == 2) {
+        base::sleep_until(Deadline::after_ms(60));
+        meanwhile = ranks[0]->activity();
+      }
+      complaints.add(
+          r, ranks[size_t(r)]->start(sum_of(buffer), stream, Communicator::Launch::blocking));
+      complaints.add(r, stream.synchronize());
+    }
+  });
+  CHECK(complaints.text() == "");
+  return meanwhile;
+}
+
+void check_late_rank(const Communicators& ranks) {
+  const Activity meanwhile = with_a_late_rank(ranks);
+  // In a ring one of the others has its data from the late one, and is waited for itself; in a
+  // window all look at all.
+  const uint64_t of_first = recv_ns(*ranks[0], 2), of_second = recv_ns(*ranks[1], 2);
+  CHECK(std::max(of_first, of_second) > 100'000'000);
+  CHECK(recv_ns(*ranks[0], 1) + of_first > 100'000'000);
+  CHECK(recv_ns(*ranks[1], 0) + of_second > 100'000'000);
+  CHECK(recv_ns(*ranks[2], 0) + recv_ns(*ranks[2], 1) < 100'000'000);
+  CHECK(meanwhile.busy);
+  CHECK(meanwhile.calls == 3);
+  CHECK(meanwhile.last.find("allreduce of 4096 bytes") == 0);
+  REQUIRE_FALSE(meanwhile.waits.empty());
+  CHECK(meanwhile.waits[0].wait.peer == (of_first > 100'000'000 ? 2 : 1));
+  CHECK(ranks[0]->activity().waits.empty());
+}
+
+void finalize(const Communicators& ranks) {
+  Complaints complaints;
+  on_all(int(ranks.size()), [&](int r) {
+    complaints.add(r, ranks[size_t(r)]->finalize(Deadline::after_seconds(10)));
+  });
+  CHECK(complaints.text().empty());
 }
 
 }  // namespace
@@ -40,38 +89,24 @@ TEST_CASE("the others' waits are for the rank that comes late", "[waits]") {
       options.transport = window ? "" : transport;
       options.count_waits = true;
       const Communicators ranks = start_job(3, options);
-      Complaints complaints;
-      Activity meanwhile;
-      on_all(3, [&](int r) {
-        Stream stream(*ranks[size_t(r)]);
-        std::vector<float> buffer(1024, 1.0f);
-        for (int i = 0; i < 3; ++i) {
-          if (r == 2) base::sleep_until(Deadline::after_ms(60));
-          if (r == 2 && i == 2) {
-            base::sleep_until(Deadline::after_ms(60));
-            meanwhile = ranks[0]->activity();
-          }
-          complaints.add(
-              r, ranks[size_t(r)]->start(sum_of(buffer), stream, Communicator::Launch::blocking));
-          complaints.add(r, stream.synchronize());
-        }
-      });
-      CHECK(complaints.text().empty());
-      // In a ring rank 0 has its data from 2, 1 from 0; in a window all look at all.
-      CHECK(recv_ns(ranks[0]->wait_sums(), 2) > 100'000'000);
-      CHECK(recv_ns(ranks[2]->wait_sums(), 1) < 100'000'000);
-      CHECK(meanwhile.busy);
-      CHECK(meanwhile.calls == 3);
-      CHECK(meanwhile.last.find("allreduce of 4096 bytes") == 0);
-      REQUIRE_FALSE(meanwhile.waits.empty());
-      CHECK(meanwhile.waits[0].wait.peer == 2);
-      CHECK(ranks[0]->activity().waits.empty());
+      check_late_rank(ranks);
       CHECK_FALSE(ranks[0]->activity().busy);
-      on_all(3, [&](int r) {
-        complaints.add(r, ranks[size_t(r)]->finalize(Deadline::after_seconds(10)));
-      });
-      CHECK(complaints.text().empty());
+      finalize(ranks);
     }
+  }
+}
+
+TEST_CASE("the waits of GPU ranks are for the one that comes late", "[waits][gpu]") {
+  for (const char* algorithm : {"ring", "one-shot"}) {
+    INFO(algorithm);
+    set_up_gpus(3);
+    GpuJob job;
+    job.ranks = 3;
+    job.options.algo = algorithm;
+    job.options.count_waits = true;
+    const Communicators ranks = start_gpu_job(job);
+    check_late_rank(ranks);
+    finalize(ranks);
   }
 }
 
@@ -87,5 +122,7 @@ TEST_CASE("nothing is counted unless it is asked for", "[waits]") {
     complaints.add(r, ranks[size_t(r)]->finalize(Deadline::after_seconds(10)));
   });
   CHECK(complaints.text().empty());
-  CHECK(ranks[0]->wait_sums().peers.empty());
+  const Result<WaitSums> sums = ranks[0]->wait_sums();
+  REQUIRE(bool(sums));
+  CHECK(sums->peers.empty());
 }
