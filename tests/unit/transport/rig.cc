@@ -65,7 +65,8 @@ void add_fabrics(std::vector<RowSetting>& settings, const char* name) {
 #endif
 }
 
-// By a plugin: each version of the interface, and a GPU's memory staged, given, and by DMA-BUF.
+// By a plugin: each version of the interface, and a GPU's memory staged, given, and by DMA-BUF;
+// staged is the same for all between the oldest and the newest.
 void add_plugins(std::vector<RowSetting>& settings, const char* name) {
   const auto add = [&](const std::string& plugin, bool gpu, const char* pointers) {
     RowSetting setting{.name = name, .gpu = gpu};
@@ -76,7 +77,10 @@ void add_plugins(std::vector<RowSetting>& settings, const char* name) {
   for (const auto& version : transport::net_plugin_versions()) {
     const std::string plugin = "fake" + std::to_string(version.number);
     add(plugin, false, "1");
-    for (const char* pointers : {"1", "3", "5"}) add(plugin, true, pointers);
+    const auto& all = transport::net_plugin_versions();
+    if (version.number == all.front().number || version.number == all.back().number)
+      add(plugin, true, "1");
+    for (const char* pointers : {"3", "5"}) add(plugin, true, pointers);
   }
 }
 
@@ -282,7 +286,7 @@ void Rig::close(Deadline deadline) {
 // What a test has left lying in the slots is nobody's.
 Rig::~Rig() {
   if (!plugin || closed || sender.has_error() || receiver.has_error()) return;
-  const Deadline deadline = Deadline::after_seconds(2);
+  const Deadline deadline = Deadline::after_ms(300);  // data that nobody has taken stays
   for (Side* side : {&sender, &receiver}) {
     if (side->link == nullptr) return;
     side->engine->remove(side->link.get());

@@ -114,6 +114,8 @@ TEST_CASE("a peer that dies under a block that drives by itself") {
 
 TEST_CASE("saying goodbye is no failure, vanishing afterwards neither") {
   for (const RowSetting& setting : net_settings()) {
+    // A plugin's end waits 2 s for a peer that does not leave; where its data lies is all the same.
+    if (!setting.plugin.empty() && setting.gpu) continue;
     INFO(setting.text());
     Rig rig(setting);
     REQUIRE(rig.open({65536, 8}, {1024, 4}));
