@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`collctl check` on hosts of which some have a fault, each run drawn from SEED + its number: every culprit must be named,
 nobody else, with the exit code of the contract and in time.
-Usage: blame.py RUNS SEED, from blame.sh, which makes the hosts. FAULT=NAME: one row of the table, FAULT=each: each in turn.
+Usage: blame.py RUNS SEED, from on_hosts.sh, which makes the hosts. FAULT=NAME: one row of the table, FAULT=each: each in turn.
 """
 import collections
 import json

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Random faults against jobs on hosts: faults x commands x moments x clients, each run drawn from SEED + its number, so
-that `faults.sh PATH 1 SEED` repeats one. What must hold: the end comes in time; the exit code is one that the contract
+that `./dev faults 1 SEED` repeats one. What must hold: the end comes in time; the exit code is one that the contract
 gives for this fault; who is at fault is named and nobody else; no process, file or socket stays; nothing says "passed"
 that did not; never code 70.
-Usage: faults.py RUNS SEED, from faults.sh, which makes the hosts.
+Usage: faults.py RUNS SEED, from on_hosts.sh, which makes the hosts.
 """
 import collections
 import os

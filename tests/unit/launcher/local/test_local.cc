@@ -178,6 +178,22 @@ TEST_CASE("a rank that does not read its input runs into the deadline") {
   CHECK((*job)->write_stdin(0, block, Deadline::after_ms(50)).error().code == ErrorCode::deadline);
 }
 
+TEST_CASE("a wait ends when a rank has taken all its input") {
+  RankProcess p = shell("head -c 1048576 >/dev/null; exec sleep 100");
+  p.null_stdin = false;
+  auto job = LocalJob::start({p});
+  REQUIRE(job.ok());
+  REQUIRE((*job)->write_stdin(0, Bytes(1 << 20, 'x'), Deadline::after_seconds(10)).ok());
+  const int64_t start = base::now_ns();
+  const Deadline deadline = Deadline::after_seconds(60);
+  // Nothing else happens that would end it.
+  auto events = (*job)->wait(deadline);
+  REQUIRE(events.ok());
+  CHECK(events->empty());
+  CHECK((*job)->stdin_pending(0) == 0);
+  CHECK(base::seconds_since(start) < 40);
+}
+
 TEST_CASE("the control descriptor speaks frames both ways") {
   // The frame "phase: hi" written by a shell, then what the launcher sends echoed to stdout.
   // The descriptor does not block, so the shell asks until something is there.

@@ -1,8 +1,13 @@
 // The SSH configuration: the reader of `ssh -G`, jump hosts.
+#include <pwd.h>
+#include <unistd.h>
+
 #include <random>
 
+#include "base/env.h"
 #include "launcher/ssh/config.h"
 #include "tests/catch.h"
+#include "tests/skip.h"
 
 using namespace collctl;
 using launcher::ConfigPlace;
@@ -30,6 +35,17 @@ TEST_CASE("ssh config: nothing said gives the defaults") {
   CHECK(host.identity_files.front() == "/home/me/.ssh/id_rsa");
   CHECK(host.user_known_hosts.front() == "/home/me/.ssh/known_hosts");
   CHECK(host.global_known_hosts.front() == "/etc/ssh/ssh_known_hosts");
+}
+
+TEST_CASE("ssh config: home and user are the password database's, whatever the environment says",
+          "[may_skip]") {
+  const passwd* const me = ::getpwuid(::geteuid());
+  if (me == nullptr) collctl::test::skip("this user has no entry in the password database");
+  const collctl::base::ScopedVariable home("HOME", "/elsewhere"), user("USER", "somebody");
+  const auto place = launcher::config_place("node01");
+  CHECK(place.home == me->pw_dir);
+  CHECK(place.local_user == me->pw_name);
+  CHECK(place.name == "node01");
 }
 
 TEST_CASE("ssh -G: none switches off, tokens are expanded, of other values the first counts") {

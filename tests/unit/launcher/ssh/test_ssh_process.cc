@@ -23,10 +23,10 @@ bool over(const HostChannel& c) {
   return c.phase() == ChannelPhase::ended || c.phase() == ChannelPhase::failed;
 }
 
-// Drives the channel until `done`; false when 20 s have passed first.
+// Drives the channel until `done`; false when so much time has passed first.
 template <class Done>
-bool drive(HostChannel& c, Done done) {
-  const Deadline deadline = Deadline::after_seconds(20);
+bool drive(HostChannel& c, Done done, double seconds = 20) {
+  const Deadline deadline = Deadline::after_seconds(seconds);
   while (!deadline.passed()) {
     c.progress();
     if (done()) return true;
@@ -69,6 +69,25 @@ TEST_CASE("a process channel stops reading when nothing is taken, and loses noth
     return over(*c);
   }));
   CHECK(total + c->output().size() == kBytes);
+}
+
+TEST_CASE("a process that has ended with more than is held wakes nobody until that is taken") {
+  constexpr size_t kBytes = HostChannel::kMostBuffered + 60'000;
+  // What is not held fits into the pipe, so it ends.
+  auto c = open({"head", "-c", std::to_string(kBytes), "/dev/zero"});
+  int turns = 0;
+  CHECK_FALSE(drive(
+      *c,
+      [&] {
+        turns += c->output().size() >= HostChannel::kMostBuffered ? 1 : 0;
+        return over(*c) || turns > 1000;
+      },
+      0.5));
+  CHECK_FALSE(over(*c));
+  CHECK(turns < 100);
+  c->output().clear();
+  REQUIRE(drive(*c, [&] { return over(*c); }));
+  CHECK(c->output().size() < 150'000);
 }
 
 TEST_CASE("much input goes through a process channel") {
