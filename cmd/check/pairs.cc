@@ -83,14 +83,21 @@ class Network {
                                                 end_name(to.host, to.nics[j].name)));
           const double rate = std::min(from.nics[i].rate_Gbps, to.nics[j].rate_Gbps);
           const auto usual = found.medians.find(rate);
-          double expected = usual == found.medians.end() ? 0 : below * usual->second;
+          const double part = slow_below(from, to, below);
+          const double median = usual == found.medians.end() ? 0 : usual->second;
+          double expected = part * median;
           if (from.nics[i].rdma && to.nics[j].rdma)
             expected = std::max(expected, kOfPort * rate / 8);
           trial.ratio = cell.end != RailEnd::ok ? 0
-                        : expected > 0          ? cell.GBps / expected * below
+                        : expected > 0          ? cell.GBps / expected * part
                                                 : 1;
           const bool lossy = cell.end == RailEnd::ok && cell.resent > most_resent;
           trial.bad = cell.end != RailEnd::ok || cell.GBps < expected || lossy;
+          if (!trial.bad && cell.GBps < below * median) {
+            ++pardoned_;
+            busy_ = from.busy.empty() ? format("{}: {}", to.host, to.busy)
+                                      : format("{}: {}", from.host, from.busy);
+          }
           trials_.push_back(std::move(trial));
           Last& last = last_[{from.host, from.nics[i].name, to.host, to.nics[j].name}];
           last = {trials_.back().bad,
@@ -121,6 +128,9 @@ class Network {
   }
   const Suspects& parts() const { return parts_; }
   const std::vector<Trial>& trials() const { return trials_; }
+  // Paths that were slow, but not very, while an end was busy; and one such end with why.
+  size_t pardoned() const { return pardoned_; }
+  const std::string& busy() const { return busy_; }
   // The two hosts of a trial.
   std::pair<std::string, std::string> ends(const Trial& trial) const {
     return {hosts_[size_t(trial.parts[0])], hosts_[size_t(trial.parts[1])]};
@@ -158,6 +168,8 @@ class Network {
   Suspects parts_;
   std::vector<Trial> trials_;
   double usual_resent_ = -1;
+  size_t pardoned_ = 0;
+  std::string busy_;
   std::map<std::tuple<std::string, std::string, std::string, std::string>, Last> last_;
 };
 
@@ -365,6 +377,13 @@ Status check_pairs(CheckRun& run) {
                          counted(found.unexplained.size(), "path"));
   }
   run.findings.push_back(std::move(all));
+  if (network.pardoned() > 0) {
+    Finding busy{.name = "pairs/busy", .status = FindingStatus::warn};
+    busy.message = format("slow while an end was busy, which says little: {} ({})",
+                          counted(network.pardoned(), "path"), network.busy());
+    busy.remedy = "measure again when the hosts are idle: collctl check --only pairs";
+    run.findings.push_back(std::move(busy));
+  }
   return {};
 }
 

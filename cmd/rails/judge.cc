@@ -76,6 +76,12 @@ class Judge {
   bool counts(const RailAt& at) const {
     return cell_at(r_, at).end != RailEnd::unlike && (!v_.rail_only || same_rail(at));
   }
+  const RailsHost& host_from(const RailAt& at) const {
+    return r_.hosts[size_t(r_.pairs[at.pair].from)];
+  }
+  const RailsHost& host_to(const RailAt& at) const {
+    return r_.hosts[size_t(r_.pairs[at.pair].to)];
+  }
   double rate(const RailAt& at) const {
     return std::min(nic_from(r_, at).rate_Gbps, nic_to(r_, at).rate_Gbps);
   }
@@ -131,7 +137,8 @@ void Judge::find_slow() {
   v_.least_GBps = all.empty() ? 0 : *std::min_element(all.begin(), all.end());
   for (const RailAt& at : cells_)
     if (counts(at) && cell_at(r_, at).end == RailEnd::ok &&
-        cell_at(r_, at).GBps < below_ * v_.medians[rate(at)]) {
+        cell_at(r_, at).GBps <
+            slow_below(host_from(at), host_to(at), below_) * v_.medians[rate(at)]) {
       is_slow_.insert(at);
       v_.slow.push_back(at);
     }
@@ -352,6 +359,11 @@ std::string rail_text(const RailsReport& r, const RailAt& at) {
   const RailPair& pair = r.pairs[at.pair];
   return format("{} {} -> {} {}", r.hosts[size_t(pair.from)].host, nic_from(r, at).name,
                 r.hosts[size_t(pair.to)].host, nic_to(r, at).name);
+}
+
+double slow_below(const RailsHost& from, const RailsHost& to, double below) {
+  constexpr double kBusyPart = 0.5;
+  return from.busy.empty() && to.busy.empty() ? below : kBusyPart * below;
 }
 
 RailsFindings judge_rails(const RailsReport& report, double below) {

@@ -4,7 +4,9 @@
 
 #include "base/format.h"
 #include "base/host_facts.h"
+#include "base/host_limits.h"
 #include "cmd/judge/blame.h"
+#include "cmd/measure/closing.h"
 #include "cmd/rails/pair.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/bootstrap/interfaces.h"
@@ -85,6 +87,7 @@ struct Rails::State {
   int self = -1;                                   // index of the host that this rank acts for
   bool all_done = false;                           // with the round, as of the last beat
 
+  Status share_busy(const base::HostLoad& before);
   Status gather_hosts();
   Status gather_nics();
   Status listen(RailHost& host);
@@ -295,15 +298,34 @@ Status Rails::State::run_round(const std::vector<std::pair<int, int>>& pairs) {
   return share(found);
 }
 
+// Others that had a host's processors, or the hypervisor, made its paths slow; its own cgroup's
+// quota is the host's own fault.
+Status Rails::State::share_busy(const base::HostLoad& before) {
+  std::string why;
+  if (self >= 0) {
+    base::HostLoad after = base::host_load();
+    after.throttled_times = before.throttled_times;
+    why = cmd::busy_reason(before, after, 1, after.own_s - before.own_s).substr(0, kMostRailsText);
+  }
+  COLL_ASSIGN(const auto texts, bootstrap->all_gather_blobs(view(why), patience()));
+  for (size_t host = 0; host < acting.size(); ++host) {
+    const Bytes& text = texts[size_t(acting[host])];
+    matrix.hosts[host].busy = std::string(text.begin(), text.end()).substr(0, kMostRailsText);
+  }
+  return {};
+}
+
 Status Rails::State::run() {
   COLL_TRY_IN(gather_hosts(), "finding the hosts");
   COLL_TRY_IN(gather_nics(), "finding the NICs");
   const auto rounds = rail_rounds(int(matrix.hosts.size()), options.sparse_from);
+  const base::HostLoad before = base::host_load();
   for (size_t i = 0; i < rounds.size(); ++i) {
     if (options.rank == 0 && options.progress)
       options.progress(format("rails: round {} of {}", i + 1, rounds.size()));
     COLL_TRY(run_round(rounds[i]));
   }
+  COLL_TRY(share_busy(before));
   std::stable_sort(matrix.pairs.begin(), matrix.pairs.end(),
                    [](const RailPair& a, const RailPair& b) {
                      return std::pair(a.from, a.to) < std::pair(b.from, b.to);

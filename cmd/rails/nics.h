@@ -34,6 +34,7 @@ struct RailHost {
   std::vector<RailNic> nics;
   std::vector<std::string> unused;  // each with why
   std::string why_no_rdma;          // empty when RDMA ports were found, or none were wanted
+  std::string busy;                 // why its speeds say little; known when all is measured
 };
 
 struct RailNicFilter {

@@ -48,6 +48,7 @@ struct RailsHost {
   std::vector<RailsNic> nics;
   std::vector<std::string> unused;
   std::string why_no_rdma;
+  std::string busy;  // "other processes took 1.6 of 2 cores beside 1 rank"
 };
 using runtime::RailEnd, runtime::RailPair, runtime::RailResult;
 struct RailsReport {
@@ -75,6 +76,10 @@ struct RailAt {
 };
 // "node01 mlx5_0:1 -> node02 mlx5_1:1"
 std::string rail_text(const RailsReport& report, const RailAt& at);
+
+// A path is slow that has less than this part of the median: `below`, or half of it where an end
+// was busy, as its speed says little then.
+double slow_below(const RailsHost& from, const RailsHost& to, double below);
 
 struct RailsFindings {
   bool rdma = false;                 // what was tried is RDMA, else interfaces

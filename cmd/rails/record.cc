@@ -57,6 +57,7 @@ static void fields(JsonRecord& io, RailsHost& host) {
   io.field("nics", host.nics);
   io.field("unused", host.unused);
   io.field("why_no_rdma", host.why_no_rdma);
+  io.unless_empty("busy", host.busy);
 }
 
 static void cell_fields(JsonRecord& io, RailResult& cell) {
@@ -97,6 +98,7 @@ RailsReport report_of(const runtime::RailMatrix& matrix, uint64_t message_bytes)
     out.host = host.host;
     out.unused = host.unused;
     out.why_no_rdma = host.why_no_rdma;
+    out.busy = host.busy;
     for (const auto& nic : host.nics) out.nics.push_back(nic_of(nic));
   }
   report.pairs = matrix.pairs;

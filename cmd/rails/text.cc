@@ -145,6 +145,7 @@ std::string facts(const RailsReport& report) {
       text += "\n";
     }
     for (const std::string& unused : host.unused) text += format("#   not used: {}\n", unused);
+    if (!host.busy.empty()) text += format("#   busy: {}\n", host.busy);
     if (host.unused.empty() && !host.why_no_rdma.empty())
       text += format("#   no RDMA: {}\n", host.why_no_rdma);
   }

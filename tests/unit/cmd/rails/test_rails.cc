@@ -314,6 +314,35 @@ TEST_CASE("rails: wrong data is worse than a way that fails, a host without RDMA
   CHECK(v.recommended.empty());
 }
 
+TEST_CASE("rails: while an end is busy a path is slow only below half of the limit") {
+  double GBps = 20;
+  const Cell cell = [&](int from, int, const auto& nic, const auto&) {
+    return good(from == 1 && nic == "mlx5_1:1" ? GBps : 40);
+  };
+  for (const int host : {0, 1}) {
+    INFO("host " << host);
+    GBps = 20;
+    auto report = matrix({}, cell);
+    CHECK(judge_rails(report, 0.7).slow.size() == 2);
+    report.hosts[size_t(host)].busy = "other processes took 1.6 of 2 cores beside 1 rank";
+    CHECK(judge_rails(report, 0.7).slow.empty());
+    CHECK(text_of(report, judge_rails(report, 0.7), {.below = 0.7})
+              .find("#   busy: other processes took 1.6 of 2 cores beside 1 rank\n") !=
+          std::string::npos);
+    GBps = 10;
+    report = matrix({}, cell);
+    report.hosts[size_t(host)].busy = "steal";
+    CHECK(judge_rails(report, 0.7).slow.size() == 2);
+    JsonWriter json;
+    json.begin_object();
+    write_rails(json, report);
+    const auto back = read_rails(json.end_object().take());
+    REQUIRE(back.ok());
+    CHECK(back->hosts[size_t(host)].busy == "steal");
+    CHECK(back->hosts[size_t(1 - host)].busy.empty());
+  }
+}
+
 TEST_CASE("rails: the table marks what fails and what is slow") {
   const auto report = matrix({}, [](int from, int, const auto& nic, const auto& peer) {
     if (from == 0 && nic == "mlx5_0:1" && peer == "mlx5_1:1") return bad(RailEnd::large_lost);
