@@ -397,6 +397,7 @@ TEST_CASE("rails: docs/json.md knows every key of the report") {
   });
   report.hosts[0].nics[0].gids = {{3, "RoCE v2", "::ffff:10.0.0.1"}};
   report.hosts[0].unused = {"mlx5_7:1 is DOWN"};
+  report.hosts[1].busy = "steal";
   const auto keys = testing::documented("collctl.rails/1");
   REQUIRE(keys.size() > 30);
   std::set<std::string> seen;
