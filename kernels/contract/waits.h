@@ -20,5 +20,6 @@ struct WaitNote {
   int64_t since_ns = 0;  // that it began
   int64_t stamp_ns = 0;  // that this was written; 0: never
 };
+static_assert(sizeof(WaitNote) == 72);
 
 }  // namespace collctl::kernels

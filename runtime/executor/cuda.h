@@ -56,7 +56,7 @@ class CudaExecutor {
     transport::DevicePointer device;
     const kernels::cuda::Launcher* launcher = nullptr;
     double op_timeout_s = 30;
-    bool count_waits = false;  // for add_waits(); costs two looks at the clock for each wait
+    bool count_waits = false;  // for wait_times(); costs two looks at the clock for each wait
     ProxyEngine* proxy = nullptr;
     // Where users' windows are mapped: read at direct launches between them.
     const kernels::FlatRange* flat = nullptr;

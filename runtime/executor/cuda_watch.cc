@@ -1,6 +1,7 @@
 // What happens after the launch: waiting for the GPU, and the thread that looks after it.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -31,6 +32,15 @@ constexpr int64_t kSleepNs = 100'000;
 ReportCode code_of(const Report& report) {
   return std::atomic_ref<ReportCode>(const_cast<ReportCode&>(report.code))
       .load(std::memory_order_acquire);
+}
+
+// Word by word, as it may be written meanwhile.
+kernels::WaitNote copy_of(kernels::WaitNote& note) {
+  std::array<uint64_t, sizeof(note) / sizeof(uint64_t)> words;
+  auto* const from = reinterpret_cast<uint64_t*>(&note);
+  for (size_t i = 0; i < words.size(); ++i)
+    words[i] = std::atomic_ref<uint64_t>(from[i]).load(std::memory_order_relaxed);
+  return std::bit_cast<kernels::WaitNote>(words);
 }
 
 }  // namespace
@@ -80,7 +90,7 @@ std::vector<kernels::WaitLog::Now> CudaExecutor::waits() const {
   for (int c = 0; c < kernels::kMaxChannels; ++c) {
     const int64_t at = stamp(c);
     if (at == before[size_t(c)]) continue;
-    const kernels::WaitNote note = notes_[c];
+    const kernels::WaitNote note = copy_of(notes_[c]);
     list.push_back({note.wait, now_ns() - std::max<int64_t>(at - note.since_ns, 0)});
   }
   return list;

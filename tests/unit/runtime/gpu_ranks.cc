@@ -1,6 +1,7 @@
 #include "tests/unit/runtime/gpu_ranks.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 
@@ -49,10 +50,11 @@ class CountedWaits {
   void note() const {
     for (; !over_; base::sleep_until(base::Deadline::after_ms(1)))
       for (const WaitLog::Now& now : log_.now()) {
-        WaitNote& note = shared_.notes[now.wait.channel];
-        note.wait = now.wait;
-        note.since_ns = now.since_ns;
-        std::atomic_ref(note.stamp_ns).store(base::now_ns());
+        const WaitNote note{now.wait, now.since_ns, base::now_ns()};
+        std::array<uint64_t, sizeof(note) / sizeof(uint64_t)> words;
+        std::memcpy(words.data(), &note, sizeof(note));
+        auto* const to = reinterpret_cast<uint64_t*>(&shared_.notes[now.wait.channel]);
+        for (size_t i = 0; i < words.size(); ++i) std::atomic_ref<uint64_t>(to[i]).store(words[i]);
       }
   }
   const DeviceShared& shared_;
