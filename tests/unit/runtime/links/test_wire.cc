@@ -31,8 +31,8 @@ std::vector<Status> connect(const std::vector<std::vector<Edge>>& edges) {
     options.bootstrap = &bootstrap;
     Wire wire(std::move(options));
     Status connected = wire.connect(edges[size_t(bootstrap.rank())], 1, soon());
-    // What the other may still take stays until both have come to their end.
-    COLL_TRY(bootstrap.barrier(soon()));
+    // What the other may still take stays until both have come to their end, and said goodbye.
+    COLL_TRY(bootstrap.finish(soon()));
     return connected;
   });
 }
