@@ -26,14 +26,9 @@ struct Reporter {
   Collective collective;
 };
 
-// From any thread. `reported` is the block's: its first report counts. The first report of a
-// channel stays. `code` is written last: who sees it may read the rest.
-static __device__ __noinline__ void write_report(const DeviceShared& shared, uint32_t& reported,
-                                                 const Reporter& by, ReportCode code,
-                                                 const WaitFor& what, uint64_t seen) {
-  if (atomicExch(&reported, 1u) != 0) return;
-  Report& r = shared.reports[by.channel];
-  if (load_volatile(reinterpret_cast<uint32_t*>(&r.code)) != uint32_t(ReportCode::none)) return;
+// All of a report but its code.
+static __device__ __forceinline__ void describe(Report& r, const Reporter& by, const WaitFor& what,
+                                                uint64_t seen) {
   r.side = what.side;
   r.rank = by.rank;
   r.peer = what.peer;
@@ -46,6 +41,17 @@ static __device__ __noinline__ void write_report(const DeviceShared& shared, uin
   r.seen = seen;
   r.wanted = what.wanted;
   r.op_count = by.op_count;
+}
+
+// From any thread. `reported` is the block's: its first report counts. The first report of a
+// channel stays. `code` is written last: who sees it may read the rest.
+static __device__ __noinline__ void write_report(const DeviceShared& shared, uint32_t& reported,
+                                                 const Reporter& by, ReportCode code,
+                                                 const WaitFor& what, uint64_t seen) {
+  if (atomicExch(&reported, 1u) != 0) return;
+  Report& r = shared.reports[by.channel];
+  if (load_volatile(reinterpret_cast<uint32_t*>(&r.code)) != uint32_t(ReportCode::none)) return;
+  describe(r, by, what, seen);
   fence_system();
   store_volatile(reinterpret_cast<uint32_t*>(&r.code), uint32_t(code));
   fence_system();

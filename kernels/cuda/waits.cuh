@@ -23,18 +23,7 @@ static __device__ __noinline__ void note_wait(const DeviceShared& shared, const 
                                               int64_t since_ns) {
   if (shared.notes == nullptr || by.channel >= kMaxChannels) return;
   WaitNote& note = shared.notes[by.channel];
-  Report& r = note.wait;
-  r.side = what.side;
-  r.rank = by.rank;
-  r.peer = what.peer;
-  r.channel = by.channel;
-  r.protocol = by.protocol;
-  r.algorithm = by.algorithm;
-  r.collective = by.collective;
-  r.step = what.step;
-  r.seen = seen;
-  r.wanted = what.wanted;
-  r.op_count = by.op_count;
+  describe(note.wait, by, what, seen);
   note.since_ns = since_ns;
   store_volatile(reinterpret_cast<uint64_t*>(&note.stamp_ns), uint64_t(clock_ns()));
 }
