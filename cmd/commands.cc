@@ -244,9 +244,9 @@ std::vector<Command> make_commands() {
            "Asks the process that launched a job (of this user, on this host) what its ranks do: "
            "phase, the operation each is in, how long it has waited for whom, and the state of "
            "its process. The job is not held up. JOB is the launcher's pid; without one the only "
-           "job is shown, or a list when there are several. Ranks on GPUs do not say whom their "
-           "kernels wait for; programs (run -- PROGRAM) say nothing, but the state of their "
-           "processes. The exit code is 3 when no such job runs, 6 when it does not answer.",
+           "job is shown, or a list when there are several. Programs "
+           "(run -- PROGRAM) say nothing, but the state of their processes. The exit code is 3 "
+           "when no such job runs, 6 when it does not answer.",
        .examples = {{"collctl status", "the job that runs here, or the list of them"},
                     {"collctl status 4711 --json", "one job as JSON"}},
        .most_words = 1,

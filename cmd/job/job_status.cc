@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "base/format.h"
 #include "base/number_ranges.h"
@@ -52,37 +53,67 @@ void fields(JsonRecord& io, JobNow& job) {
 }
 
 std::vector<Awaited> awaited(const JobNow& job) {
-  std::map<int, std::pair<int, double>> waits;  // who -> for whom, how long
-  for (const RankNow& rank : job.ranks)
-    if (rank.doing && !rank.doing->waits.empty() && rank.state != "T" && rank.state != "t")
-      waits[rank.rank] = {rank.doing->waits.front().peer, rank.doing->waits.front().seconds};
-  std::map<int, Awaited> found;
-  for (const auto& [who, wait] : waits) {
-    std::set<int> seen = {who};
-    int at = wait.first;
-    bool circle = false;
-    while (waits.contains(at) && !circle) {
-      circle = !seen.insert(at).second;
-      if (!circle) at = waits.at(at).first;
-    }
-    if (circle) {
-      // Its members by the lowest: from here round once.
-      int lowest = at;
-      for (int next = waits.at(at).first; next != at; next = waits.at(next).first)
-        lowest = std::min(lowest, next);
-      at = lowest;
-    }
-    Awaited& one = found[at];
-    one.rank = at;
-    if (who != at) one.waiters.push_back(who);
-    one.seconds = std::max(one.seconds, wait.second);
+  // Who -> its waits. Each channel waits by itself, and the longest says most; in a window it is
+  // for all that have not begun.
+  std::map<int, std::span<const WaitDoing>> waits;
+  for (const RankNow& rank : job.ranks) {
+    if (!rank.doing || rank.doing->waits.empty() || rank.state == "T" || rank.state == "t")
+      continue;
+    const std::span<const WaitDoing> all(rank.doing->waits);
+    waits[rank.rank] = all.first(all[0].operation.empty() ? all.size() : 1);
   }
+  const auto next = [&](int at) { return waits.at(at)[0].peer; };
+  std::map<int, Awaited> found;
+  for (const auto& [who, list] : waits)
+    for (const WaitDoing& wait : list) {
+      std::set<int> seen = {who};
+      int at = wait.peer;
+      bool circle = false;
+      while (waits.contains(at) && !circle) {
+        circle = !seen.insert(at).second;
+        if (!circle) at = next(at);
+      }
+      if (circle) {
+        // Its members by the lowest: from here round once.
+        int lowest = at;
+        for (int member = next(at); member != at; member = next(member))
+          lowest = std::min(lowest, member);
+        at = lowest;
+      }
+      Awaited& one = found[at];
+      one.rank = at;
+      if (who != at && (one.waiters.empty() || one.waiters.back() != who))
+        one.waiters.push_back(who);
+      one.seconds = std::max(one.seconds, wait.seconds);
+    }
   std::vector<Awaited> list;
   for (auto& [rank, one] : found) list.push_back(std::move(one));
   std::stable_sort(list.begin(), list.end(), [](const Awaited& a, const Awaited& b) {
     return a.waiters.size() > b.waiters.size();
   });
   return list;
+}
+
+// Ranks that are busy without saying for whom they wait (messages between GPUs), beside those that
+// have not called as often and are at rest.
+static std::string behind_text(const JobNow& job) {
+  uint64_t most = 0;
+  for (const RankNow& rank : job.ranks)
+    if (rank.doing) most = std::max(most, rank.doing->calls);
+  std::vector<int> busy;
+  const RankNow* behind = nullptr;
+  for (const RankNow& rank : job.ranks) {
+    if (!rank.doing) continue;
+    if (rank.doing->busy && rank.doing->calls == most) busy.push_back(rank.rank);
+    if (!rank.doing->busy && rank.doing->calls < most &&
+        (behind == nullptr || rank.doing->calls < behind->doing->calls))
+      behind = &rank;
+  }
+  if (busy.empty() || behind == nullptr) return {};
+  return format("{} {} {} in call {}, of which rank {} (host {}, pid {}) has made {}",
+                busy.size() == 1 ? "rank" : "ranks", base::number_ranges(busy, ", "),
+                busy.size() == 1 ? "is" : "are", most, behind->rank, behind->host, behind->pid,
+                behind->doing->calls);
 }
 
 std::string awaited_text(const JobNow& job, double least_s) {
@@ -106,7 +137,7 @@ std::string awaited_text(const JobNow& job, double least_s) {
     else if (rank->doing && !rank->doing->busy)
       text += ", which has not called it";
   }
-  return text;
+  return text.empty() ? behind_text(job) : text;
 }
 
 }  // namespace collctl::cmd

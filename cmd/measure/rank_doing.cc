@@ -34,6 +34,16 @@ WaitDoing described(const kernels::WaitLog::Now& now, int64_t at_ns) {
           .wanted = wait.wanted};
 }
 
+void describe(const kernels::WindowWait& window, int64_t at_ns, std::vector<WaitDoing>& waits) {
+  for (const int peer : window.missing)
+    waits.push_back({.peer = peer,
+                     .seconds = double(std::max<int64_t>(at_ns - window.since_ns, 0)) / 1e9,
+                     .number = window.number,
+                     .step = window.number,
+                     .seen = window.number - 1,
+                     .wanted = window.number});
+}
+
 }  // namespace
 
 static void fields(JsonRecord& io, WaitDoing& wait) {
@@ -81,6 +91,7 @@ std::vector<RankDoing> ranks_doing() {
                     .on_gpu = communicator->device() != nullptr,
                     .waits = {}};
     for (const auto& now : activity.waits) doing.waits.push_back(described(now, now_ns()));
+    if (activity.window) describe(*activity.window, now_ns(), doing.waits);
     std::stable_sort(doing.waits.begin(), doing.waits.end(),
                      [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
     all.push_back(std::move(doing));

@@ -14,17 +14,18 @@ struct WaitDoing {
   int peer = -1;
   bool receives = true;  // waits for its data; else for it to take data
   double seconds = 0;
-  std::string operation, algorithm, protocol;
+  // Empty: by a kernel made for windows, which does not say; the peer has not begun `number`.
+  std::string operation = {}, algorithm = {}, protocol = {};
   uint64_t number = 0;  // of the operation
   int channel = 0;
   uint64_t step = 0, seen = 0, wanted = 0;
 };
 struct RankDoing {
   int rank = 0;
-  uint64_t calls = 0;            // of collectives, so far
-  std::string last;              // of them
-  bool busy = false;             // it is not over
-  bool on_gpu = false;           // then its kernels do not say whom they wait for
+  uint64_t calls = 0;  // of collectives, so far
+  std::string last;    // of them
+  bool busy = false;   // it is not over
+  bool on_gpu = false;
   std::vector<WaitDoing> waits;  // the longest first
 };
 void fields(JsonRecord& io, RankDoing& doing);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "base/number_ranges.h"
 #include "base/printable.h"
 #include "cmd/job/root_cause.h"
 #include "cmd/job/status_door.h"
@@ -41,12 +42,21 @@ std::string process_of(const RankNow& rank) {
   return state_words(rank.state[0]);
 }
 
+std::string peers_of(const RankDoing& doing) {
+  std::vector<int> peers;
+  for (const WaitDoing& wait : doing.waits) peers.push_back(wait.peer);
+  return base::number_ranges(peers, ", ");
+}
+
 std::string doing_of(const JobNow& job, const RankNow& rank) {
   if (rank.state.empty()) return "";
   if (!rank.doing) return job.answers ? "does not answer" : "";
   const RankDoing& doing = *rank.doing;
   if (!doing.waits.empty()) {
     const WaitDoing& wait = doing.waits.front();
+    if (wait.operation.empty())
+      return format("waits {:.3g} s for rank{} {} to begin #{} of the window", wait.seconds,
+                    doing.waits.size() == 1 ? "" : "s", peers_of(doing), wait.number);
     const std::string at =
         format("{} #{}, {}, {}, channel {}, step {}: saw {}", wait.operation, wait.number,
                wait.algorithm, wait.protocol, wait.channel, wait.step, wait.seen);

@@ -14,6 +14,15 @@
 
 namespace collctl::kernels {
 
+// Of a rank in an operation by a kernel that notes nothing, one made for windows: the ranks that
+// have not begun it. `number`: of the operations of that kind, from 1 on. `since_ns`: it has waited
+// from then on at least.
+struct WindowWait {
+  uint64_t number = 0;
+  std::vector<int> missing;
+  int64_t since_ns = 0;
+};
+
 class WaitLog {
  public:
   // `sums`: with the times by peer, of so many ranks.

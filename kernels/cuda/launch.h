@@ -8,6 +8,9 @@
 // error_text() words them. The device's context must be the calling thread's.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
 
 #include "kernels/contract/fifo.h"
 #include "kernels/contract/report.h"
@@ -87,6 +90,21 @@ struct WindowLaunch {
   void* stream = nullptr;  // CUstream
 };
 
+// How far a rank's window kernels have got, read out of peer memory from outside while they run:
+// they do nothing for it. Messages are not looked at.
+struct WindowStand {
+  uint64_t ended = 0;        // operations that this rank has ended
+  bool inside = false;       // it is in the next one
+  std::vector<int> missing;  // then the ranks that have not begun that
+};
+struct MemoryRead {
+  void* to;  // the host's
+  const void* from;
+  uint64_t bytes;
+};
+// Reads all of them, one after the other. False: it could not.
+using ReadMemory = std::function<bool(std::span<const MemoryRead>)>;
+
 // Whether the receivers of a broadcast by window kernels forward what they get, a slice each, so
 // that every byte leaves the root once: from 3 ranks on, by LL128 where it is worth the second hop.
 constexpr bool broadcast_is_dealt(Protocol protocol, int nranks, uint64_t bytes) {
@@ -115,6 +133,8 @@ struct Launcher {
   // Likewise, whether there is a direct one between users' buffers. Null: for nothing.
   bool (*window_direct)(Collective, DataType, RedOp, int nranks, uint64_t bytes) = nullptr;
   int (*launch_window)(const WindowLaunch&) = nullptr;
+  // False: not known, as memory could not be read or as the rank got on meanwhile. Null: never.
+  bool (*window_stand)(const PeerMemory&, const ReadMemory&, WindowStand&) = nullptr;
   // Whether these kernels can run on a device of this compute capability (90), and whether it has
   // arithmetic for the type there (float8 from 89 on). Pure.
   bool (*runs_on)(int compute_capability) = nullptr;

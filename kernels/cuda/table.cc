@@ -74,6 +74,10 @@ bool dealt_lines(const Query& q) {
 bool whole_lines(const Query& q) {
   return !dealt(q) && lines_hold(q, q.bytes);
 }
+// Nothing to divide: who has the only slice would hear from all, and say nothing before.
+bool one_unit(const Query& q) {
+  return q.bytes <= (q.protocol == Protocol::ll ? 256 : 480);
+}
 // Stored contributions take a slot and an arrival more, but leave at the pace of stores.
 bool stored(const Query& q) {
   return q.direct != DirectPath::load;
@@ -115,6 +119,9 @@ constexpr KernelRow kRows[] = {
     {lines, kWindow, ~kMessages, kOneShot, kLl | kLl128, whole_lines,
      "up to a bank of lines (LL 128 KiB, LL128 20 MiB on the wire, of all senders)",
      "exchange_lines", "kernels/cuda/window/exchange_lines.cuh", kOneShotText},
+    {lines, kWindow, kAllReduce, kTwoShot, kLl | kLl128, one_unit,
+     "up to a unit (LL 256 bytes, LL128 480)", "exchange_lines",
+     "kernels/cuda/window/exchange_lines.cuh", kOneShotText},
     {lines_two_shot, kWindow, kAllReduce, kTwoShot, kLl | kLl128, slices_fit,
      "up to a bank for a slice and its sums", "two_shot_lines", "kernels/cuda/window/two_shot.cuh",
      kTwoShotText},

@@ -55,6 +55,7 @@ enum class StoreRole : uint8_t { give, sum, take };
 inline constexpr int kStoreRoles = 3;
 // Of a peer: chunks sent and received, results likewise, messages by lines likewise.
 inline constexpr int kCounts = 6;
+enum Count { kSent, kReceived, kResultSent, kResultReceived, kLinesSent, kLinesReceived };
 inline constexpr int kMostPeers = 127;
 
 // What each block knows of all launches before; private to it. Followed by what belongs to more
@@ -136,5 +137,21 @@ COLL_FN constexpr int place_of(int sender, int receiver, int nranks) {
   const int behind = sender - receiver - 1;
   return behind < 0 ? behind + nranks : behind;
 }
+
+// Where the lines of `writer` lie at `reader` in this epoch.
+COLL_FN constexpr uint64_t lines_at(const WindowLayout& l, Protocol protocol, int reader,
+                                    int writer, int nranks, uint64_t epoch) {
+  const bool ll = protocol == Protocol::ll;
+  const uint64_t bank = ll ? kLlBankBytes : l.ll128_bank_bytes;
+  const uint64_t place = (epoch & 1) * uint64_t(nranks - 1) + place_of(writer, reader, nranks);
+  return (ll ? l.ll : l.ll128) + place * bank;
+}
+// The second flag of a line of LL.
+COLL_FN constexpr uint32_t second_flag(uint64_t epoch) {
+  return uint32_t(epoch) + uint32_t(epoch >> 32) * 0x9e3779b9u;
+}
+// Of what is announced beside an epoch (direct.cuh).
+inline constexpr int kEpochBits = 44;
+inline constexpr uint64_t kEpochMask = (uint64_t(1) << kEpochBits) - 1;
 
 }  // namespace collctl::kernels::cuda

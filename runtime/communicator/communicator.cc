@@ -110,12 +110,16 @@ uint64_t Communicator::device_bytes() const {
 
 Activity Communicator::activity() const {
   const State& s = *state_;
-  Activity now{
-      .calls = s.calls.noted(), .last = s.calls.last(), .busy = !s.turns.idle(), .waits = {}};
+  Activity now{.calls = s.calls.noted(),
+               .last = s.calls.last(),
+               .busy = !s.turns.idle(),
+               .waits = {},
+               .window = {}};
   if (s.waits) now.waits = s.waits->now();
   if (s.gpu != nullptr && s.gpu->in_flight()) {
     now.busy = true;
     now.waits = s.gpu->waits();
+    if (now.waits.empty()) now.window = s.gpu->window_wait();
   }
   return now;
 }

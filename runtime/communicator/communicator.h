@@ -41,9 +41,10 @@ struct Activity {
   uint64_t calls = 0;  // of collectives, so far
   std::string last;    // the last of them, in words
   bool busy = false;   // something is in flight
-  // Who waits (each channel by itself) and for whom; on a GPU those that have waited for long, and
-  // nobody in a kernel made for windows.
+  // Who waits (each channel by itself) and for whom; on a GPU those that have waited for long.
   std::vector<kernels::WaitLog::Now> waits;
+  // In a kernel made for windows, which does not say: the ranks that have not begun what it is in.
+  std::optional<kernels::WindowWait> window;
 };
 // How a rank's time went, since its start.
 struct WaitSums {

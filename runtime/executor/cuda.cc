@@ -67,6 +67,7 @@ Status CudaExecutor::set_up() {
   COLL_ASSIGN(barrier_cell_, pieces_->take(2 * sizeof(int32_t)));
   COLL_ASSIGN(uploads_, Uploads::make(device));
   COLL_ASSIGN(pulse_, DevicePulse::make(device));
+  COLL_ASSIGN(window_look_, WindowLook::make(device));
   COLL_ASSIGN(links_, LinkTables::make(*pieces_, options_.nranks));
   COLL_ASSIGN(setup_stream_, DeviceStream::make(device));
   COLL_ASSIGN(turn_event_, transport::DeviceEvent::make(device, false));

@@ -24,6 +24,7 @@
 #include "kernels/cpu/wait_log.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/executor/cuda_tables.h"
+#include "runtime/executor/window_look.h"
 #include "runtime/links/proxy.h"
 #include "runtime/plan/cache.h"
 
@@ -108,6 +109,9 @@ class CudaExecutor {
   // What kernels wait for now: those that have waited for some milliseconds, which is how long this
   // looks. Kernels made for windows do not say. Any thread.
   std::vector<kernels::WaitLog::Now> waits() const;
+  // Of those: the ranks that have not begun the operation that this one is in. Looks for a sixth of
+  // a second, so that ranks that are a little late are not told. Any thread.
+  std::optional<kernels::WindowWait> window_wait();
   // With count_waits, of peer r at [r]; and how many blocks waited side by side, at most. The
   // thread that uses the communicator; what is in flight may be counted in part.
   struct WaitTimes {
@@ -166,6 +170,8 @@ class CudaExecutor {
   transport::DeviceEvent turn_event_;     // the end of what was queued on the stream before
 
   std::unique_ptr<DevicePulse> pulse_;
+  std::mutex window_mutex_;  // of who looks at the window
+  WindowLook window_look_;
   // A launch is being queued, without the mutex: a full queue may keep the driver.
   std::atomic<bool> launching_{false};
   std::atomic<int64_t> sign_ns_{0};  // when the GPU last showed progress

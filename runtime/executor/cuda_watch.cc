@@ -96,6 +96,25 @@ std::vector<kernels::WaitLog::Now> CudaExecutor::waits() const {
   return list;
 }
 
+std::optional<kernels::WindowWait> CudaExecutor::window_wait() {
+  constexpr int64_t kShownFromNs = 160'000'000, kBetweenNs = 10'000'000;
+  const std::lock_guard one(window_mutex_);
+  const auto may_ask =
+      [&] {  // nothing is in flight during a capture, and a question would spoil it
+        const std::lock_guard lock(mutex_);
+        return capturing_ == nullptr;
+      };
+  uint64_t number = 0;
+  while (may_ask()) {
+    std::optional<kernels::WindowWait> wait = window_look_.look(*options_.launcher, window_);
+    if (!wait || (number != 0 && wait->number != number)) break;
+    if (now_ns() - wait->since_ns >= kShownFromNs) return wait;
+    number = wait->number;
+    base::sleep_until(Deadline::after_ns(kBetweenNs));
+  }
+  return {};
+}
+
 Result<CudaExecutor::WaitTimes> CudaExecutor::wait_times() {
   WaitTimes times;
   if (wait_times_.data == nullptr || capturing_ != nullptr) return times;

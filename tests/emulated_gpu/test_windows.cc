@@ -209,6 +209,49 @@ TEST_CASE("window kernels: messages between all other kinds of operations", "[wi
   }
 }
 
+// What was written by who is there shows it, whatever ran before.
+TEST_CASE("window kernels: who has not begun is seen from outside", "[windows][stall]") {
+  each_seed(16, [](uint64_t seed) {
+    Draw draw(seed);
+    const int nranks = draw.of({2, 2, 3, 3, 4, 5, 8});
+    const uint64_t epoch = draw.of<uint64_t>(
+        {0, 1, (uint64_t(1) << 32) - 2, uint64_t(9) << 32, draw.below(uint64_t(1) << 40)});
+    emulated::Manners manners = draw.manners(seed);
+    manners.tears = uint32_t(epoch + 64) >= 64;
+    emulated::machine().behave(manners);
+    Windows windows(nranks, epoch);
+    std::string said = seed_note(seed) + "\nepoch " + std::to_string(epoch);
+    uint64_t ended = epoch;
+    for (uint64_t launches = draw.below(4); launches > 0; --launches) {
+      const WindowCase c = draw_case(draw, nranks, draw.one_in(3));
+      if (!served(c, nranks)) continue;
+      said += "\n" + describe(c, nranks);
+      INFO(said);
+      REQUIRE(windows.launch(c) == "");
+      REQUIRE(windows.finish() == "");
+      ended += c.what.algorithm != AlgorithmId::pairwise && c.what.count > 0;
+    }
+    WindowCase c;
+    do c = draw_case(draw, nranks, draw.one_in(3));
+    while (!served(c, nranks) || c.what.algorithm == AlgorithmId::pairwise || c.what.count == 0);
+    const int without = int(draw.below(uint64_t(nranks)));
+    said += "\n" + describe(c, nranks) + " without " + std::to_string(without);
+    INFO(said);
+    windows.timeout_ns = int64_t(1) << 60;
+    REQUIRE(windows.launch(c, without) == "");
+    windows.look_after(60'000);
+    REQUIRE(windows.finish_anyhow() == "");
+    for (int r = 0; r < nranks; ++r) {
+      INFO("rank " << r);
+      const Windows::Seen& seen = windows.seen(r);
+      REQUIRE(seen.known);
+      CHECK(seen.stand.ended == ended);
+      CHECK(seen.stand.inside == (r != without));
+      CHECK(seen.stand.missing == (r == without ? std::vector<int>{} : std::vector<int>{without}));
+    }
+  });
+}
+
 TEST_CASE("window kernels: a rank that never comes is named", "[windows][stall]") {
   for (const DirectPath direct : {DirectPath::none, DirectPath::store, DirectPath::load})
     for (int p = 0; p < kProtocolCount; ++p)

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "kernels/cuda/window_layout.h"
+#include "kernels/cuda/window_stand.h"
 #include "tests/emulated_gpu/machine.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -171,6 +172,22 @@ std::string Windows::launch(const WindowCase& c, int without) {
     ASAN_UNPOISON_MEMORY_REGION(l.work.output, bytes * (many_out(c.what.collective) ? all : 1));
   }
   return "";
+}
+
+void Windows::look_after(uint64_t looks) {
+  emulated::machine().launch(&seen_, 1, 1, [this, looks] {
+    for (uint64_t i = 0; i < looks; ++i) emulated::machine().look();
+    seen_.resize(size_t(nranks));
+    for (int r = 0; r < nranks; ++r)
+      seen_[size_t(r)].known = window_stand(
+          {parts_, stride_, r, nranks},
+          [](std::span<const MemoryRead> list) {
+            for (const MemoryRead& one : list) std::memcpy(one.to, one.from, one.bytes);
+            return true;
+          },
+          seen_[size_t(r)].stand);
+    abort_word_ = 1;
+  });
 }
 
 std::string Windows::finish() {

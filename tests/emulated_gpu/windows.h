@@ -44,6 +44,13 @@ class Windows {
   std::string finish();
   // Likewise, without a look at results: of ranks that abort.
   std::string finish_anyhow();
+  // Queues a look at all ranks after so many looks of others; then all kernels abort.
+  void look_after(uint64_t looks);
+  struct Seen {
+    bool known = false;
+    collctl::kernels::cuda::WindowStand stand;
+  };
+  const Seen& seen(int rank) const { return seen_[size_t(rank)]; }
   const Report& report(int rank) const { return reports_[size_t(rank)]; }
   bool aborted() const { return abort_word_ != 0; }
 
@@ -63,6 +70,7 @@ class Windows {
   std::vector<uint64_t> used_;  // of the ranks' slots
   std::vector<Placed> placed_;
   std::vector<Report> reports_;
+  std::vector<Seen> seen_;
   uint32_t abort_word_ = 0;
 };
 

@@ -11,6 +11,7 @@
 #include "kernels/cuda/verbs/run.cuh"
 #include "kernels/cuda/verbs/sendrecv_call.h"
 #include "kernels/cuda/window/launch.h"
+#include "kernels/cuda/window_stand.h"
 
 namespace collctl::kernels::cuda {
 namespace {
@@ -105,6 +106,7 @@ const Launcher& launcher() {
       .window_serves = window_serves,
       .window_direct = window_direct,
       .launch_window = launch_window,
+      .window_stand = window_stand,
       .runs_on =
           [](int capability) { return code_for(COLLCTL_CUDA_ARCHITECTURES, capability) != 0; },
       .has_type =

@@ -45,7 +45,6 @@ __device__ inline bool reduces(const Exchange& x) {
          x.collective == Collective::reduce_scatter;
 }
 // What all ranks must agree on beside the bytes, above the bits of an epoch.
-inline constexpr int kEpochBits = 44;
 __device__ inline uint64_t what_of(const Exchange& x) {
   static_assert(kCollectiveCount <= 16 && kDataTypeCount <= 16 && kRedOpCount <= 16 &&
                 kMostPeers < 128);
@@ -105,7 +104,6 @@ __device__ inline void hear_open(const Exchange& x, const Direct& direct, StoreS
   uint64_t input = offset_of(x, direct, x.input), output = offset_of(x, direct, x.output);
   if (t < others) {
     const auto* announced = x.counters(x.memory.rank, p, int(blockIdx.x))->announced;
-    constexpr uint64_t kMask = (uint64_t(1) << kEpochBits) - 1;
     WaitLimit limit;
     uint64_t values[3], what = 0;
     const auto fail = [&] {
@@ -116,8 +114,9 @@ __device__ inline void hear_open(const Exchange& x, const Direct& direct, StoreS
     for (int i = 0; i < 3; ++i)
       for (;;) {
         load_together(reinterpret_cast<const uint8_t*>(&announced[i]), values[i], what);
-        if ((what & kMask) == epoch) break;
-        if (limit.over(x, Protocol::simple, p, WaitSide::recv, what & kMask, epoch)) return fail();
+        if ((what & kEpochMask) == epoch) break;
+        if (limit.over(x, Protocol::simple, p, WaitSide::recv, what & kEpochMask, epoch))
+          return fail();
       }
     fence_system();  // what is read of the peer's input from here on is no older
     what >>= kEpochBits;

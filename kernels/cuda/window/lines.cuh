@@ -26,19 +26,16 @@ struct Lines<Protocol::ll> {
   static constexpr int kLaneWords = 1;
   static __device__ int first_word(int lane) { return lane; }
   static __device__ int words_of(int) { return 1; }
-  static __device__ uint32_t check(uint64_t epoch) {
-    return uint32_t(epoch) + uint32_t(epoch >> 32) * 0x9e3779b9u;
-  }
   static __device__ void store(uint8_t* unit, int lane, const LaneData& d, uint64_t epoch) {
     const uint64_t a = (d.word[0] & 0xffffffffu) | uint64_t(uint32_t(epoch)) << 32;
-    const uint64_t b = d.word[0] >> 32 | uint64_t(check(epoch)) << 32;
+    const uint64_t b = d.word[0] >> 32 | uint64_t(second_flag(epoch)) << 32;
     store_wire(unit + lane * 16, a, b);
   }
   static __device__ bool load(const uint8_t* unit, int lane, LaneData& d, uint64_t epoch) {
     uint64_t a, b;
     load_wire(unit + lane * 16, a, b);
     d.word[0] = (a & 0xffffffffu) | b << 32;
-    return uint32_t(a >> 32) == uint32_t(epoch) && uint32_t(b >> 32) == check(epoch);
+    return uint32_t(a >> 32) == uint32_t(epoch) && uint32_t(b >> 32) == second_flag(epoch);
   }
   // Each lane has looked at its own line: what it has is right.
   static __device__ void settle(const uint8_t*, int, LaneData&) {}
@@ -134,11 +131,7 @@ struct UserUnits {
 template <class L>
 __device__ __forceinline__ uint8_t* bank_of(const Exchange& x, int reader, int writer,
                                             uint64_t epoch) {
-  const bool ll = L::kId == Protocol::ll;
-  const uint64_t bank = ll ? kLlBankBytes : x.layout.ll128_bank_bytes;
-  const uint64_t senders = uint64_t(x.memory.nranks - 1);
-  const uint64_t place = (epoch & 1) * senders + place_of(writer, reader, x.memory.nranks);
-  return x.part(reader) + (ll ? x.layout.ll : x.layout.ll128) + place * bank;
+  return x.part(reader) + lines_at(x.layout, L::kId, reader, writer, x.memory.nranks, epoch);
 }
 
 }  // namespace collctl::kernels::cuda

@@ -137,7 +137,6 @@ struct StoreShared {
   uint64_t drawn[kStoreRoles + 1];  // as in OwnBlock, its chunks at the end
   uint32_t failed;                  // some wait was aborted
 };
-enum Count { kSent, kReceived, kResultSent, kResultReceived, kLinesSent, kLinesReceived };
 
 // A kernel's chunks: those of `bytes` for each pair of ranks.
 struct Chunks {

@@ -76,6 +76,10 @@ TEST_CASE("operations get the GPU kernel that is meant for them", "[gpu-table]")
   CHECK(window(all_reduce, kOneShot, kLl, 2, 128 << 10) == "exchange_lines");
   CHECK(window(all_reduce, kOneShot, kLl, 2, (128 << 10) + 4) == "none");
   CHECK(window(all_reduce, kTwoShot, kLl, 4, 128 << 10) == "two_shot_lines");
+  CHECK(window(all_reduce, kTwoShot, kLl, 4, 256) == "exchange_lines");
+  CHECK(window(all_reduce, kTwoShot, kLl, 4, 257) == "two_shot_lines");
+  CHECK(window(all_reduce, kTwoShot, kLl128, 4, 480) == "exchange_lines");
+  CHECK(window(all_reduce, kTwoShot, kLl128, 4, 481) == "two_shot_lines");
   CHECK(window(all_gather, kTwoShot, kLl, 4, 1024) == "none");
   CHECK(window(all_reduce, kTwoShot, kSimple, 4, 1 << 30) == "two_shot_store");
   CHECK(window(broadcast, kOneShot, kLl128, 3, 256 << 10) == "exchange_lines");

@@ -199,6 +199,29 @@ int launch_messages(const WindowLaunch& launch) {
       });
 }
 
+// As the window kernels do it: whoever is in an operation has arrived once for it at least.
+bool window_stand(const kernels::cuda::PeerMemory& memory, const kernels::cuda::ReadMemory& read,
+                  kernels::cuda::WindowStand& stand) {
+  std::vector<uint64_t> arrived(size_t(memory.nranks) * kWindowBanks);
+  std::vector<kernels::cuda::MemoryRead> list;
+  for (size_t i = 0; i < arrived.size(); ++i)
+    list.push_back({&arrived[i],
+                    memory.base + i / kWindowBanks * memory.stride + kLinesAt +
+                        i % kWindowBanks * sizeof(WindowLine) + offsetof(WindowLine, arrived),
+                    sizeof(uint64_t)});
+  if (!read(list)) return false;
+  const auto last = [&](int rank) {
+    const auto* const at = &arrived[size_t(rank) * kWindowBanks];
+    return *std::max_element(at, at + kWindowBanks);
+  };
+  const uint64_t mine = last(memory.rank);
+  for (int r = 0; r < memory.nranks; ++r)
+    if (last(r) < mine) stand.missing.push_back(r);
+  stand.inside = !stand.missing.empty();
+  stand.ended = mine - stand.inside;
+  return true;
+}
+
 int launch_window(const WindowLaunch& launch) {
   if (launch.rounds != nullptr) return launch_messages(launch);
   const bool direct = launch.direct != DirectPath::none;
@@ -247,6 +270,7 @@ const Launcher& host_launcher() {
       .window_serves = window_serves,
       .window_direct = window_direct,
       .launch_window = launch_window,
+      .window_stand = window_stand,
       .runs_on = [](int capability) { return capability >= 80; },
       .has_type = [](DataType, int) { return true; },
       .error_text = [](int) { return "the launcher's own words"; },

@@ -110,6 +110,39 @@ TEST_CASE("the waits of GPU ranks are for the one that comes late", "[waits][gpu
   }
 }
 
+// Its kernel does not say; what ranks have written of it does.
+TEST_CASE("whom a GPU rank in a window waits for is seen from outside", "[waits][gpu]") {
+  set_up_gpus(3);
+  GpuJob job;
+  job.ranks = 3;
+  job.options.algo = "one-shot";
+  const Communicators ranks = start_gpu_job(job);
+  Complaints complaints;
+  Activity meanwhile, running;
+  on_all(3, [&](int r) {
+    Stream stream(*ranks[size_t(r)]);
+    std::vector<float> buffer(1024, 1.0f);
+    for (int i = 0; i < 2; ++i) {
+      if (r == 2 && i == 1) {
+        base::sleep_until(Deadline::after_ms(60));
+        meanwhile = ranks[0]->activity();
+        running = ranks[2]->activity();
+      }
+      complaints.add(
+          r, ranks[size_t(r)]->start(sum_of(buffer), stream, Communicator::Launch::blocking));
+      complaints.add(r, stream.synchronize());
+    }
+  });
+  CHECK(complaints.text() == "");
+  REQUIRE(meanwhile.window);
+  CHECK(meanwhile.window->missing == std::vector<int>{2});
+  CHECK(now_ns() - meanwhile.window->since_ns > 100'000'000);
+  CHECK(meanwhile.waits.empty());
+  CHECK_FALSE(running.window);
+  CHECK_FALSE(ranks[0]->activity().window);
+  finalize(ranks);
+}
+
 TEST_CASE("nothing is counted unless it is asked for", "[waits]") {
   const Communicators ranks = start_job(2, CommOptions{});
   Complaints complaints;

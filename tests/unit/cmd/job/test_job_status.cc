@@ -72,6 +72,37 @@ TEST_CASE("A rank that has not called the operation, one that does not answer, a
   CHECK(awaited_text(job, 1) == "rank 0 waits 5 s for rank 9");
 }
 
+TEST_CASE("In a window a rank waits for all that have not begun", "[job][status]") {
+  JobNow job{.pid = 7, .what = "x", .ranks = {rank(0), rank(1, "T"), rank(2), rank(3)}};
+  job.ranks[1].doing.reset();
+  job.ranks[3].doing->busy = false;
+  for (const int peer : {1, 3}) {
+    job.ranks[0].doing->waits.push_back({.peer = peer, .seconds = 2, .number = 9});
+    job.ranks[2].doing->waits.push_back({.peer = peer, .seconds = 2, .number = 9});
+  }
+  const auto late = awaited(job);
+  REQUIRE(late.size() == 2);
+  CHECK(late[0].rank == 1);
+  CHECK(late[1].rank == 3);
+  for (const Awaited& one : late) CHECK(one.waiters == std::vector<int>{0, 2});
+  CHECK(awaited_text(job, 1) ==
+        "ranks 0, 2 wait 2 s for rank 1 (host a, pid 101), which is stopped (state T); "
+        "ranks 0, 2 wait 2 s for rank 3 (host a, pid 103), which has not called it");
+}
+
+TEST_CASE("Who has called less is told where nobody says for whom it waits", "[job][status]") {
+  JobNow job{.pid = 7, .what = "x", .ranks = {rank(0), rank(1), rank(2)}};
+  for (RankNow& r : job.ranks) r.doing->calls = 8;
+  CHECK(awaited_text(job, 1).empty());
+  job.ranks[1].doing->busy = false;
+  CHECK(awaited_text(job, 1).empty());  // it is done with what the others are in
+  job.ranks[1].doing->calls = 7;
+  CHECK(awaited_text(job, 1) ==
+        "ranks 0, 2 are in call 8, of which rank 1 (host a, pid 101) has made 7");
+  job.ranks[1].doing->busy = true;
+  CHECK(awaited_text(job, 1).empty());
+}
+
 TEST_CASE("A job's record travels, and refuses what is none", "[job][status]") {
   JobNow job{.pid = 7, .what = "allreduce", .seconds = 1.5, .progress = "8 B", .ranks = {}};
   job.ranks = {waiting(0, 1, 2), rank(1, "")};
