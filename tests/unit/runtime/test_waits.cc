@@ -40,7 +40,10 @@ Activity with_a_late_rank(const Communicators& ranks) {
       if (r == 2) base::sleep_until(Deadline::after_ms(60));
       if (r == 2 && i == 2) {
         base::sleep_until(Deadline::after_ms(60));
-        meanwhile = ranks[0]->activity();
+        // A machine that is busy with others may take its time to note a wait.
+        const Deadline shown = Deadline::after_seconds(20);
+        do meanwhile = ranks[0]->activity();
+        while (meanwhile.waits.empty() && !shown.passed());
       }
       complaints.add(
           r, ranks[size_t(r)]->start(sum_of(buffer), stream, Communicator::Launch::blocking));
@@ -59,7 +62,7 @@ void check_late_rank(const Communicators& ranks) {
   CHECK(std::max(of_first, of_second) > 100'000'000);
   CHECK(recv_ns(*ranks[0], 1) + of_first > 100'000'000);
   CHECK(recv_ns(*ranks[1], 0) + of_second > 100'000'000);
-  CHECK(recv_ns(*ranks[2], 0) + recv_ns(*ranks[2], 1) < 100'000'000);
+  CHECK(recv_ns(*ranks[2], 0) + recv_ns(*ranks[2], 1) < std::max(of_first, of_second));
   CHECK(meanwhile.busy);
   CHECK(meanwhile.calls == 3);
   CHECK(meanwhile.last.find("allreduce of 4096 bytes") == 0);
@@ -125,7 +128,9 @@ TEST_CASE("whom a GPU rank in a window waits for is seen from outside", "[waits]
     for (int i = 0; i < 2; ++i) {
       if (r == 2 && i == 1) {
         base::sleep_until(Deadline::after_ms(60));
-        meanwhile = ranks[0]->activity();
+        const Deadline shown = Deadline::after_seconds(20);
+        do meanwhile = ranks[0]->activity();
+        while (!meanwhile.window && !shown.passed());
         running = ranks[2]->activity();
       }
       complaints.add(
