@@ -138,14 +138,6 @@ COLL_FN constexpr int place_of(int sender, int receiver, int nranks) {
   return behind < 0 ? behind + nranks : behind;
 }
 
-// Where the lines of `writer` lie at `reader` in this epoch.
-COLL_FN constexpr uint64_t lines_at(const WindowLayout& l, Protocol protocol, int reader,
-                                    int writer, int nranks, uint64_t epoch) {
-  const bool ll = protocol == Protocol::ll;
-  const uint64_t bank = ll ? kLlBankBytes : l.ll128_bank_bytes;
-  const uint64_t place = (epoch & 1) * uint64_t(nranks - 1) + place_of(writer, reader, nranks);
-  return (ll ? l.ll : l.ll128) + place * bank;
-}
 // The second flag of a line of LL.
 COLL_FN constexpr uint32_t second_flag(uint64_t epoch) {
   return uint32_t(epoch) + uint32_t(epoch >> 32) * 0x9e3779b9u;

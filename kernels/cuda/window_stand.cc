@@ -67,8 +67,9 @@ class Look {
   void ask(int reader, int writer, uint64_t epoch, const Counts& counts, Signs& to,
            std::vector<MemoryRead>& list) const {
     const uint8_t* const from = part(reader);
-    const auto lines = [&](Protocol protocol) {
-      return from + lines_at(layout_, protocol, reader, writer, memory_.nranks, epoch);
+    const auto lines = [&](uint64_t region, uint64_t bank) {
+      const uint64_t bank_before = (epoch & 1) * uint64_t(memory_.nranks - 1);
+      return from + region + (bank_before + place(writer, reader)) * bank;
     };
     const auto beside_slot = [&](uint64_t region, uint64_t number) {
       const uint64_t slot = place(writer, reader) * layout_.slots + (number & (layout_.slots - 1));
@@ -79,8 +80,9 @@ class Look {
         list.end(),
         {{&to.counters, from + layout_.peers + place(writer, reader) * sizeof(PeerCounters),
           sizeof(to.counters)},
-         {&to.ll, lines(Protocol::ll), sizeof(to.ll)},
-         {&to.ll128, lines(Protocol::ll128) + kLineBytes - sizeof(to.ll128), sizeof(to.ll128)},
+         {&to.ll, lines(layout_.ll, kLlBankBytes), sizeof(to.ll)},
+         {&to.ll128, lines(layout_.ll128, layout_.ll128_bank_bytes) + kLineBytes - sizeof(to.ll128),
+          sizeof(to.ll128)},
          {&to.arrived, beside_slot(layout_.arrived, counts[kReceived]), sizeof(to.arrived)},
          {&to.result, beside_slot(layout_.result_arrived, counts[kResultReceived]),
           sizeof(to.result)}});

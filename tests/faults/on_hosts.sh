@@ -8,6 +8,8 @@ cd "$(dirname "$(realpath "$0")")/../.." || exit 1
 . tests/e2e/ssh_rig.sh
 case $2 in faults) hosts=4 ;; *) hosts=5 ;; esac
 rig_up "${5:-$hosts}"
-export COLLCTL_UNDER_TEST=$collctl RIG=$rig RIG_HEAD=$rig_head_pid RIG_NODES="${rig_pids[*]}" RIG_HOME=$rig_home \
+# Hosts have their own /tmp, which hides a clone that lies there.
+install -m 755 "$collctl" "$rig/collctl"
+export COLLCTL_UNDER_TEST=$rig/collctl RIG=$rig RIG_HEAD=$rig_head_pid RIG_NODES="${rig_pids[*]}" RIG_HOME=$rig_home \
   RIG_NETWORK=$rig_network
 python3 "tests/faults/$2.py" "${3:-20}" "${4:-$RANDOM$RANDOM}"

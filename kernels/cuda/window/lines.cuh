@@ -127,11 +127,15 @@ struct UserUnits {
   }
 };
 
-// Where the lines of `writer` lie at `reader` in this epoch.
+// Where the lines of `writer` lie at `reader` in this epoch (window_stand.cc says the same).
 template <class L>
 __device__ __forceinline__ uint8_t* bank_of(const Exchange& x, int reader, int writer,
                                             uint64_t epoch) {
-  return x.part(reader) + lines_at(x.layout, L::kId, reader, writer, x.memory.nranks, epoch);
+  const bool ll = L::kId == Protocol::ll;
+  const uint64_t bank = ll ? kLlBankBytes : x.layout.ll128_bank_bytes;
+  const uint64_t senders = uint64_t(x.memory.nranks - 1);
+  const uint64_t place = (epoch & 1) * senders + place_of(writer, reader, x.memory.nranks);
+  return x.part(reader) + (ll ? x.layout.ll : x.layout.ll128) + place * bank;
 }
 
 }  // namespace collctl::kernels::cuda
