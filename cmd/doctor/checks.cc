@@ -326,6 +326,7 @@ Diagnosis Examiner::run() {
     limits(host);
     shared_memory(host);
     cgroup(host);
+    add_choice_check(host, survey_.choice, diagnosis_);
     add_rdma_checks(host, diagnosis_);
     add_expectations(host.spec.name, *host.facts, expect_, diagnosis_.checks);
   }

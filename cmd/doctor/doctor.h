@@ -27,7 +27,20 @@ struct SurveyedHost {
   // Its clock minus ours, and how wrong that can be: half the shortest round trip.
   double clock_offset_s = 0, clock_error_s = 0;
   std::vector<launcher::ReachAddress> listens;
+  // Of the NICs there are, those that a NicChoice leaves in the facts; all 0: it says nothing.
+  struct Chosen {
+    int all = 0, chosen = 0;
+  };
+  Chosen ports, interfaces;
 };
+
+// Values of IB_HCA and SOCKET_IFNAME, which choose a job's NICs; empty: all.
+struct NicChoice {
+  std::string rdma, interfaces;
+};
+// Error: usage.
+Result<NicChoice> nic_choice();
+void keep_chosen(SurveyedHost& host, const NicChoice& choice);
 
 // One address of one host, dialled from another.
 struct PairResult {
@@ -39,6 +52,7 @@ struct PairResult {
 
 struct Survey {
   launcher::HostFacts self;  // the host and the binary that ask
+  NicChoice choice;
   std::vector<SurveyedHost> hosts;
   std::vector<PairResult> pairs;
   size_t untested_pairs = 0;  // ordered pairs of hosts that were left out: too many
@@ -94,6 +108,8 @@ Finding& add_check(Diagnosis& diagnosis, const char* name, const SurveyedHost& h
 void fail(Finding& check, std::string expected, std::string message, std::string remedy,
           ErrorCode code = ErrorCode::failed);
 
+// How many NICs were chosen, where that was said (chosen.cc). Only a host with facts.
+void add_choice_check(const SurveyedHost& host, const NicChoice& choice, Diagnosis& diagnosis);
 // GIDs of the active ports, and whether RDMA devices reach the GPUs' memory (rdma.cc). Only
 // a host with facts.
 void add_rdma_checks(const SurveyedHost& host, Diagnosis& diagnosis);

@@ -36,9 +36,10 @@ bool is_link_local(const std::string& address) {
   return (*bytes)[0] == 0xfe && ((*bytes)[1] & 0xc0) == 0x80;
 }
 
-// The rule by which the transports choose interfaces when nobody names one.
-bool carries_data(const base::NetInterface& interface) {
+// The rule by which the transports choose interfaces; who has named some has them all.
+bool carries_data(const base::NetInterface& interface, bool named) {
   if (!interface.up || interface.loopback) return false;
+  if (named) return true;
   for (const char* other : {"docker", "lo", "virbr"})
     if (interface.name.compare(0, std::char_traits<char>::length(other), other) == 0) return false;
   return true;
@@ -75,7 +76,7 @@ std::vector<std::vector<UsableAddress>> usable_addresses(const std::vector<Surve
   for (size_t i = 0; i < hosts.size(); ++i) {
     if (!hosts[i].facts) continue;
     for (const auto& interface : hosts[i].facts->interfaces) {
-      if (!carries_data(interface)) continue;
+      if (!carries_data(interface, hosts[i].interfaces.all > 0)) continue;
       for (const auto& address : interface.addresses)
         if (!is_link_local(address.text) && owners[address.text] == 1)
           usable[i].push_back(

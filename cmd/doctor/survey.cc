@@ -52,6 +52,7 @@ Status Surveyor::ask_facts() {
       host.facts = std::move(*facts);
     else
       host.error = std::move(facts.error());
+    keep_chosen(host, survey_.choice);
   }
   return {};
 }
@@ -171,6 +172,7 @@ Status Surveyor::test_pairs() {
 }
 
 Result<Survey> Surveyor::run() {
+  COLL_ASSIGN(survey_.choice, nic_choice());
   COLL_ASSIGN(survey_.self, launcher::gather_facts(base::kVersion));
   COLL_TRY(hosts_.bring_up());
   for (int i = 0; i < hosts_.pool().size(); ++i) {
@@ -200,11 +202,13 @@ Result<Survey> Surveyor::run() {
 Result<Survey> make_survey(const LaunchOptions& launch) {
   if (launch.hosts.hosts.empty()) {
     Survey survey;
+    COLL_ASSIGN(survey.choice, nic_choice());
     COLL_ASSIGN(survey.self, launcher::gather_facts(base::kVersion));
     SurveyedHost host;
     host.spec.name = survey.self.host;
     host.here = true;
     host.facts = survey.self;
+    keep_chosen(host, survey.choice);
     survey.hosts.push_back(std::move(host));
     return survey;
   }

@@ -76,6 +76,60 @@ TEST_CASE("doctor: GIDs of active ports, and the way into the GPUs' memory", "[d
         std::string::npos);
 }
 
+TEST_CASE("doctor: only NICs that jobs may use are looked at", "[doctor]") {
+  Survey survey = healthy(2);
+  for (SurveyedHost& host : survey.hosts) {
+    host.facts->locked_memory = {base::kUnlimited, base::kUnlimited};
+    host.facts->rdma_devices.clear();
+    host.facts->rdma.clear();
+    for (const char* name : {"mlx5_0", "mlx5_1"}) {
+      host.facts->rdma.push_back({name, 1, "ACTIVE", "400 Gb/sec (4X NDR)", "InfiniBand"});
+      base::RdmaDevice device;
+      device.name = name;
+      device.ports.push_back(
+          {1, "ACTIVE", "LinkUp", "400 Gb/sec (4X NDR)", "InfiniBand", {{0, "IB", "fe80::2", ""}}});
+      host.facts->rdma_devices.push_back(device);
+    }
+  }
+  // A GID is missing where no job goes.
+  survey.hosts[1].facts->rdma_devices[1].ports[0].gids.clear();
+  CHECK(failures(diagnose_hosts(survey)) == std::set<std::string>{"gid n1"});
+  Survey chosen = survey;
+  chosen.choice.rdma = "=mlx5_0:1";
+  for (SurveyedHost& host : chosen.hosts) keep_chosen(host, chosen.choice);
+  CHECK(chosen.hosts[1].facts->rdma_devices.size() == 1);
+  const Diagnosis good = diagnose_hosts(chosen);
+  CHECK(failures(good).empty());
+  CHECK(doctor_text(chosen, good, false).find("1 of 2 RDMA ports (IB_HCA==mlx5_0:1)") !=
+        std::string::npos);
+  // None of a host is among them; to exclude all is said, and no failure.
+  Survey none = survey;
+  none.choice.rdma = "mlx4_0";
+  keep_chosen(none.hosts[1], none.choice);
+  none.hosts[0].facts->rdma_devices[0].name = none.hosts[0].facts->rdma[0].device = "mlx4_0";
+  keep_chosen(none.hosts[0], none.choice);
+  CHECK(failures(diagnose_hosts(none)).contains("nics n1"));
+  CHECK_FALSE(failures(diagnose_hosts(none)).contains("nics n0"));
+  Survey excluded = survey;
+  excluded.choice.rdma = "^mlx";
+  for (SurveyedHost& host : excluded.hosts) keep_chosen(host, excluded.choice);
+  CHECK(failures(diagnose_hosts(excluded)).empty());
+  // The same of interfaces, where a name goes before the rule of which carry data.
+  Survey named = healthy(2);
+  for (SurveyedHost& host : named.hosts) {
+    REQUIRE_FALSE(host.facts->interfaces.empty());
+    host.facts->interfaces.push_back(base::NetInterface(host.facts->interfaces.back()));
+    host.facts->interfaces.back().name = "docker7";
+    host.facts->interfaces.back().addresses = {{"10.9.0." + host.spec.name.substr(1), 24}};
+  }
+  CHECK(usable_addresses(named.hosts)[1].size() == 1);
+  named.choice.interfaces = "docker";
+  for (SurveyedHost& host : named.hosts) keep_chosen(host, named.choice);
+  const auto usable = usable_addresses(named.hosts);
+  REQUIRE(usable[1].size() == 1);
+  CHECK(usable[1][0].interface == "docker7");
+}
+
 TEST_CASE("doctor: a host that sends endless lists of RDMA devices is refused", "[doctor]") {
   HostFacts facts = facts_of(1);
   facts.rdma_devices.resize(base::kMostRdmaDevices + 1);
