@@ -215,6 +215,19 @@ std::optional<Error> broken_way(const std::vector<RankFacts>& ranks) {
   return e;
 }
 
+// Where the chain of waits that begins at `rank` ends: who waits for nobody; -1: in a circle.
+int end_of_chain(const std::vector<RankFacts>& ranks, const Waiters& waiters, int rank) {
+  std::set<int> seen;
+  while (seen.insert(rank).second) {
+    const auto on = std::find_if(waiters.begin(), waiters.end(), [&](const auto& one) {
+      return std::count(one.second.begin(), one.second.end(), rank) > 0;
+    });
+    if (on == waiters.end()) return find(ranks, rank) == nullptr ? -1 : rank;
+    rank = on->first;
+  }
+  return -1;
+}
+
 Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speaker) {
   const Waiters waiters = waiters_of(ranks);
   Error e = *speaker.end.error;
@@ -233,6 +246,11 @@ Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speak
       format("{}{}{}; rank {} says: {}", culprits, culprits.empty() || waits.empty() ? "" : "; ",
              waits, speaker.end.rank, e.chain());
   e.contexts.clear();
+  if (const int last = end_of_chain(ranks, waiters, speaker.end.rank);
+      culprit < 0 && last >= 0 && last != speaker.end.rank) {
+    e.rank = last;
+    e.host = find(ranks, last)->end.host;
+  }
   if (culprit >= 0) {
     e.rank = culprit;
     const RankFacts& r = *find(ranks, culprit);

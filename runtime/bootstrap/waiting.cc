@@ -12,6 +12,8 @@ namespace {
 
 // How long a broken link waits for the notice that says who is really lost.
 constexpr int64_t kNoticeMs = 500;
+constexpr const char *kLate = "waited until the deadline",
+                     *kMeanwhile = "waited as well, until another's deadline,";
 
 }  // namespace
 
@@ -54,7 +56,7 @@ Status Waiting::drive(const Links& links, Deadline deadline, const std::string& 
   base::Patience patience(policy_ != nullptr ? *policy_ : at_once, 0);
   std::vector<pollfd> fds;
   while (true) {
-    COLL_TRY_IN(news(), what);
+    if (Status told = news(); !told) return ended(told.error(), links, what, awaited_sender);
     for (DataLink* link : links)
       if (link->events() != 0)
         if (Status moved = link->progress(); !moved) return lost(link->peer(), what, moved.error());
@@ -105,6 +107,23 @@ Error Waiting::unreachable(const RankAt& peer, const Error& cause) const {
 }
 
 Error Waiting::late(const Links& links, const std::string& what, int awaited_sender) const {
+  return waits(links, what, awaited_sender, kLate);
+}
+
+// Where ranks wait for each other along a chain, one's deadline is the first to pass, and it knows
+// only whom it waits for itself: who hears of it says as much, so that the chain is seen to its
+// end.
+Error Waiting::ended(const Error& notice, const Links& links, const std::string& what,
+                     int awaited_sender) const {
+  if (notice.code == ErrorCode::deadline && notice.message.find(kLate) != std::string::npos) {
+    Error mine = waits(links, what, awaited_sender, kMeanwhile);
+    if (mine.rank >= 0) return mine;
+  }
+  return std::move(Error(notice).within(what));
+}
+
+Error Waiting::waits(const Links& links, const std::string& what, int awaited_sender,
+                     const char* how) const {
   std::vector<int> silent, unread;  // ranks that send nothing, that take nothing
   const std::vector<std::string> hosts = roster_.hosts();
   for (const DataLink* link : links) {
@@ -114,7 +133,7 @@ Error Waiting::late(const Links& links, const std::string& what, int awaited_sen
   if (awaited_sender >= 0) silent.push_back(awaited_sender);
   std::sort(silent.begin(), silent.end());
   std::sort(unread.begin(), unread.end());
-  std::string text = format("rank {} waited until the deadline", roster_.rank);
+  std::string text = format("rank {} {}", roster_.rank, how);
   if (!silent.empty()) text += " for " + rank_list(silent, hosts);
   if (!unread.empty())
     text += format("{} {} to accept its data", silent.empty() ? " for" : " and for",

@@ -53,6 +53,11 @@ class Waiting {
 
  private:
   void adopt(Incoming in);
+  // A wait that another's abort has ended.
+  Error ended(const Error& notice, const Links& links, const std::string& what,
+              int awaited_sender) const;
+  Error waits(const Links& links, const std::string& what, int awaited_sender,
+              const char* how) const;
 
   const Roster& roster_;
   Mailbox& mailbox_;

@@ -85,7 +85,8 @@ def send(node, number, pids):
 def launcher(argv, out, err, environment):
     """A job's launcher on head, as the leader of a group of its own."""
     def plain():
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for number in (signal.SIGINT, signal.SIGHUP):  # ignored under nohup, and of a shell's job
+            signal.signal(number, signal.SIG_DFL)
     return subprocess.Popen(enter(0, argv), env=ENVIRONMENT | environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                             preexec_fn=plain, start_new_session=True)
 

@@ -280,6 +280,23 @@ TEST_CASE("a rank that only lost one that had waited for it is no reason") {
   CHECK(has(*e, "rank 1 (pid 101, host b1) does not move: stopped (state T)"));
 }
 
+// The way between ranks 3 and 0 is cut; rank 3 has got all it needs, and only hears of the abort.
+TEST_CASE("a chain of waits is followed to its end") {
+  auto ranks = job(4);
+  says(ranks[2], 0, ErrorCode::deadline, "rank 2 waited until the deadline for rank 1 (host b1)",
+       1);
+  says(ranks[1], 1, ErrorCode::deadline, "rank 1 waited as well for rank 0 (host b0)", 0);
+  says(ranks[0], 2, ErrorCode::deadline, "rank 0 waited as well for rank 3 (host b1)", 3);
+  says(ranks[3], 3, ErrorCode::deadline,
+       "rank 2 aborted: rank 2 waited until the deadline for rank 1 (host b1)", 1);
+  const auto e = root_cause(ranks);
+  REQUIRE(e);
+  CHECK(e->code == ErrorCode::deadline);
+  CHECK(e->rank == 3);
+  CHECK(e->host == "b1");
+  CHECK(has(*e, "rank 0 (host b0) waits for rank 3 (host b1)"));
+}
+
 TEST_CASE("a host that says nothing of its ranks is where to look") {
   auto ranks = job(2);
   ranks[1].state = '?';

@@ -239,10 +239,38 @@ TEST_CASE("a rank that aborts tells the others why", "[bootstrap][abort]") {
     }
     return b.barrier(soon());
   });
-  for (const Status& s : outcomes) {
+  for (int r = 0; r < n; ++r) {
+    const Status& s = outcomes[size_t(r)];
     REQUIRE_FALSE(s.ok());
     CAPTURE(s.error().chain());
     CHECK(s.error().code == ErrorCode::deadline);
-    CHECK(says(s.error(), "rank 1 waited"));
+    // Who was not waiting says what it heard.
+    CHECK((says(s.error(), format("rank {} waited", r)) || says(s.error(), "rank 1 waited")));
+  }
+}
+
+// The first whose deadline passes knows its neighbour only.
+TEST_CASE("ranks along a chain of waits all say for whom they wait", "[bootstrap][abort]") {
+  constexpr int n = 4;
+  Job job({n});
+  std::atomic<int> done{0};
+  const auto outcomes = job.run([&](Bootstrap& b) -> Status {
+    COLL_TRY(b.barrier(soon()));
+    if (b.rank() == 0) {
+      while (done < n - 1) base::sleep_until(Deadline::after_ms(5));
+      return {};
+    }
+    Status outcome = b.barrier(b.rank() == 3 ? Deadline::after_ms(400) : soon());
+    ++done;
+    return outcome;
+  });
+  for (int r = 1; r < n; ++r) {
+    REQUIRE_FALSE(outcomes[size_t(r)].ok());
+    const Error& e = outcomes[size_t(r)].error();
+    CAPTURE(r, e.chain());
+    CHECK(e.code == ErrorCode::deadline);
+    CHECK(e.rank == r - 1);
+    CHECK(says(e, r == 3 ? "rank 3 waited until the deadline for rank 2"
+                         : format("rank {} waited as well, until another's deadline,", r)));
   }
 }
