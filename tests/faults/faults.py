@@ -156,9 +156,10 @@ def kill_sessions(run):
     node = run.node()
     listener = rig.sshd_pid(node)
     sessions = [pid for pid, args in rig.processes(node) if args.startswith("sshd") and pid != listener]
-    rig.send(node, signal.SIGKILL, sessions)
+    if not sessions or not rig.send(node, signal.SIGKILL, sessions):
+        return False  # some have just ended
     run.blame(node)
-    return bool(sessions)
+    return True
 
 
 def cut(run):
