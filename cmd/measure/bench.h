@@ -44,7 +44,8 @@ struct BenchSpec : RankSettings {
   bool trace = false;               // tell every timed operation of every rank
   bool window = false;              // buffers lie in registered windows
   int misalign = 0;                 // bytes, of buffers
-  int cuda_graph = 0;               // operations of a graph; 0: no graph
+  int cuda_graph = 0;               // submissions of a graph; 0: no graph
+  int grouped = 1;                  // operations of a submission
   std::vector<std::string> versus;  // variants of the installed NCCL; empty: none
   bool versus_best = false;         // whichever of them this NCCL can do; else each was named
   bool soak = false;                // random operations instead of the collective
@@ -163,7 +164,7 @@ struct BenchHeader {
   std::vector<LinkLine> links;
   double init_seconds = 0;
   std::string note;  // e.g. "4 ranks share 2 cores"
-  int cuda_graph = 0;
+  int cuda_graph = 0, grouped = 1;
   bool soak = false;                        // random operations, not the collective
   std::string versus;                       // "nccl 2.28.9: default, ring"; empty: none
   std::optional<WindowsLine> windows = {};  // with --window

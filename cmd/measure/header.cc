@@ -193,6 +193,7 @@ Status send_header(const BenchSpec& spec, HeaderFacts facts, runtime::Communicat
   if (communicator.rank() != 0) return {};
   header.collective = spec.collective;
   header.cuda_graph = spec.cuda_graph;
+  header.grouped = spec.grouped;
   header.soak = spec.soak;
   sink.header(header);
   return {};

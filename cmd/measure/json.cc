@@ -75,6 +75,8 @@ void header_fields(JsonRecord& io, BenchHeader& header) {
   io.unless_empty("windows", header.windows);
   if (io.has("cuda_graph", header.cuda_graph != 0))
     io.field("cuda_graph", header.cuda_graph, 0, kMostGraph);
+  if (io.has("agg_iters", header.grouped != 1))
+    io.field("agg_iters", header.grouped, 1, kMostGraph);
   io.unless_empty("beside", header.versus);
   io.unless_empty("note", header.note);
 }

@@ -171,6 +171,16 @@ void add_measure_options(std::vector<Option>& t) {
        .more = "block runs them back to back and divides, as nccl-tests does. "
                "each puts a barrier before every one and prints percentiles; sizes whose first and "
                "last half disagree are marked unsteady."});
+  add({.name = "agg-iters",
+       .letter = 'm',
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "1",
+       .minimum = 1,
+       .maximum = 256,
+       .help = "group N operations in every iteration",
+       .more = "They are submitted as one, as between ncclGroupStart and ncclGroupEnd; the time of "
+               "an operation is that of a group divided by N."});
   add({.name = "cuda-graph",
        .kind = ValueKind::integer,
        .value = "N",

@@ -183,6 +183,9 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, 
   if (line.has("p2p")) spec.p2p = line.text("p2p");
   if (line.has("net")) spec.net = line.text("net");
   spec.cuda_graph = int(line.number("cuda-graph", 0));
+  spec.grouped = int(line.number("agg-iters", 1));
+  if (spec.grouped > 1 && spec.trace)
+    return usage("--agg-iters with --trace: a trace tells operations one by one");
   spec.misalign = int(line.number("misalign", 0));
   spec.window = line.has("window");
   if (spec.window && spec.transport == "net")

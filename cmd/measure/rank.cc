@@ -37,6 +37,7 @@ constexpr TaskField kAlike[] = {{"min_bytes", "--min-bytes"},
                                 {"stragglers", "--stragglers"},
                                 {"trace", "--trace"},
                                 {"cuda_graph", "--cuda-graph"},
+                                {"agg_iters", "--agg-iters"},
                                 {"versus", "--vs or --vs-config"},
                                 {"soak_seed", "--seed"},
                                 {"soak_operations", "--ops"}};

@@ -202,10 +202,10 @@ Result<BenchRun::Half> BenchRun::half(const RowKey& key, bool in_place) {
 Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) {
   const std::vector<Operation> ops = operations_for(key, place_of(key), buffers);
   COLL_ASSIGN(const std::unique_ptr<Timed> own,
-              own_timed(communicator_, stream_, ops, {timeout_s_, spec_.cuda_graph}));
+              own_timed(communicator_, stream_, ops, {timeout_s_, batch()}));
   std::vector<VersusRun> others;
   if (versus_) {
-    COLL_ASSIGN(others, versus_->runs({key, place_of(key), buffers}, spec_.cuda_graph));
+    COLL_ASSIGN(others, versus_->runs({key, place_of(key), buffers}, batch()));
   }
   half.variants.clear();
   for (const VersusRun& other : others) half.variants.push_back(other.variant);
@@ -255,7 +255,8 @@ int BenchRun::turns(const RowKey& key) const {
   if (versus_) return kTurns;
   if (communicator_.device() || spec_.sync_each) return 1;
   const uint64_t of_all = key.size.bytes * uint64_t(communicator_.size());
-  return of_all <= kShortBlockBytes / uint64_t(spec_.iterations) ? kTurns : 1;
+  const uint64_t times = uint64_t(spec_.iterations) * uint64_t(spec_.grouped);
+  return of_all <= kShortBlockBytes / times ? kTurns : 1;
 }
 
 // How often a block runs what is timed: an operation, or a graph of some.
@@ -269,7 +270,8 @@ Status BenchRun::check(const RowKey& key, const RunBuffers& buffers, Half& half)
   const Place place = place_of(key);
   const std::vector<Operation> ops = operations_for(key, place, buffers);
   COLL_ASSIGN(const std::unique_ptr<Timed> once,
-              own_timed(communicator_, stream_, ops, {timeout_s_, spec_.cuda_graph != 0 ? 1 : 0}));
+              own_timed(communicator_, stream_, ops,
+                        {timeout_s_, {.graph = spec_.cuda_graph != 0 ? 1 : 0}}));
   COLL_TRY(prepare(key, buffers));
   COLL_TRY(once->enqueue());
   COLL_TRY(once->wait());
@@ -281,8 +283,7 @@ Status BenchRun::check(const RowKey& key, const RunBuffers& buffers, Half& half)
 }
 
 Timing BenchRun::merged(const RowKey& key, const Half& half, const AllSamples& all) const {
-  const MergeOptions merge{key.collective, key.size.bytes, replays(),
-                           std::max(spec_.cuda_graph, 1)};
+  const MergeOptions merge{key.collective, key.size.bytes, replays(), batch().operations()};
   std::vector<Timing> medians;
   for (const auto& turns : all) {
     std::vector<Timing> timings;

@@ -62,6 +62,7 @@ class BenchRun {
   int turns(const RowKey& key) const;
   Result<int64_t> slowest_block(int64_t mine);
   int replays() const;
+  Batch batch() const { return {spec_.grouped, spec_.cuda_graph}; }
   int local_ranks() const;
   Place place_of(const RowKey& key) const;
   Deadline patience() const;

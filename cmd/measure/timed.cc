@@ -46,29 +46,31 @@ constexpr double kLookSeconds = 1;
 class OwnTimed : public Timed {
  public:
   OwnTimed(Communicator& communicator, Stream& stream, std::span<const Operation> operations,
-           double timeout_s)
+           const OwnTimedOptions& options)
       : communicator_(communicator),
         stream_(stream),
-        operations_(operations.begin(), operations.end()),
         how_(launch_mode(communicator)),
-        timeout_s_(timeout_s) {}
+        timeout_s_(options.timeout_s),
+        per_queued_(options.batch.operations()) {
+    for (int i = 0; i < options.batch.grouped; ++i)
+      operations_.insert(operations_.end(), operations.begin(), operations.end());
+  }
 
-  Status prepare(int graph_operations) {
+  Status prepare(int graph) {
     if (how_ == Communicator::Launch::blocking) return {};
     COLL_ASSIGN(wait_, DeviceWait::make(communicator_.device()));
-    if (graph_operations == 0) return {};
+    if (graph == 0) return {};
     // Links that are made on first use cannot be made while a graph is recorded.
     COLL_TRY(launch(communicator_, stream_, operations_, how_));
     COLL_TRY(stream_.synchronize());
     COLL_TRY(stream_.capture_begin());
     Status recorded;
-    for (int i = 0; i < graph_operations && recorded; ++i)
+    for (int i = 0; i < graph && recorded; ++i)
       recorded = launch(communicator_, stream_, operations_, how_);
-    auto graph = stream_.capture_end();
+    auto recording = stream_.capture_end();
     if (!recorded) return std::move(recorded.error()).within("record a CUDA graph");
-    if (!graph) return std::move(graph.error()).within("record a CUDA graph");
-    graph_.emplace(std::move(*graph));
-    per_queued_ = graph_operations;
+    if (!recording) return std::move(recording.error()).within("record a CUDA graph");
+    graph_.emplace(std::move(*recording));
     return {};
   }
 
@@ -105,7 +107,7 @@ class OwnTimed : public Timed {
   DeviceWait wait_;
   std::optional<transport::DeviceGraph> graph_;
   uint64_t queued_ = 0;  // since the last wait
-  int per_queued_ = 1;   // operations
+  int per_queued_;       // operations
 };
 
 }  // namespace
@@ -113,8 +115,8 @@ class OwnTimed : public Timed {
 Result<std::unique_ptr<Timed>> own_timed(Communicator& communicator, Stream& stream,
                                          std::span<const Operation> operations,
                                          const OwnTimedOptions& options) {
-  auto timed = std::make_unique<OwnTimed>(communicator, stream, operations, options.timeout_s);
-  COLL_TRY(timed->prepare(options.graph_operations));
+  auto timed = std::make_unique<OwnTimed>(communicator, stream, operations, options);
+  COLL_TRY(timed->prepare(options.batch.graph));
   return std::unique_ptr<Timed>(std::move(timed));
 }
 

@@ -30,11 +30,16 @@ class DeviceWait {
   transport::DeviceEvent event_;
 };
 
-// How this communicator's work is timed. On GPUs with a graph of `operations` > 0 of them, which is
-// recorded here.
+// How much is queued at a time: `grouped` times the operations of a row as one submission; and on
+// GPUs, with `graph` > 0, as many such submissions as one graph.
+struct Batch {
+  int grouped = 1, graph = 0;
+  int operations() const { return grouped * (graph > 0 ? graph : 1); }
+};
+// How this communicator's work is timed. A graph is recorded here.
 struct OwnTimedOptions {
   double timeout_s = 30;  // of a wait
-  int graph_operations = 0;
+  Batch batch = {};
 };
 Result<std::unique_ptr<Timed>> own_timed(runtime::Communicator& communicator,
                                          runtime::Stream& stream,

@@ -54,7 +54,7 @@ struct Versus::State {
   Status join(const NcclVariant& variant);
   bool has_row(const NcclVariant& variant, const RowKey& key);
   Status register_or_leave_out(Member& member, const RunBuffers& buffers);
-  Result<std::unique_ptr<Timed>> timed(Member& member, const VersusRow& row, int graph_operations);
+  Result<std::unique_ptr<Timed>> timed(Member& member, const VersusRow& row, const Batch& batch);
 };
 
 // Once of each variant and reason. A failure that is not the variant's comes back.
@@ -156,7 +156,7 @@ Status Versus::State::open(const NcclVariant& variant, const VersusRow& first) {
   COLL_TRY(register_or_leave_out(members.back(), first.buffers));
   if (!members.back().in) return {};
   watch->resume();
-  COLL_ASSIGN(const auto once, timed(members.back(), first, 0));
+  COLL_ASSIGN(const auto once, timed(members.back(), first, {}));
   cost = watch->done();
   return {};
 }
@@ -248,9 +248,8 @@ Status Versus::State::register_or_leave_out(Member& member, const RunBuffers& bu
 
 // Null: left out. The first call is where NCCL says that it has no such algorithm or protocol.
 Result<std::unique_ptr<Timed>> Versus::State::timed(Member& member, const VersusRow& row,
-                                                    int graph_operations) {
-  auto made = nccl_timed(member.communicator, row.key, row.place, row.buffers, stream.get(),
-                         graph_operations);
+                                                    const Batch& batch) {
+  auto made = nccl_timed(member.communicator, row.key, row.place, row.buffers, stream.get(), batch);
   Status mine = made ? Status() : Status(std::move(made.error()));
   Status all = agree(std::move(mine), format("NCCL ({})", member.variant().name));
   if (all) return made;
@@ -260,13 +259,13 @@ Result<std::unique_ptr<Timed>> Versus::State::timed(Member& member, const Versus
   return std::unique_ptr<Timed>();
 }
 
-Result<std::vector<VersusRun>> Versus::runs(const VersusRow& row, int graph_operations) {
+Result<std::vector<VersusRun>> Versus::runs(const VersusRow& row, const Batch& batch) {
   std::vector<VersusRun> list;
   for (State::Member& member : state_->members) {
     if (!member.in || !state_->has_row(member.variant(), row.key)) continue;
     COLL_TRY(state_->register_or_leave_out(member, row.buffers));
     if (!member.in) continue;
-    COLL_ASSIGN(auto timed, state_->timed(member, row, graph_operations));
+    COLL_ASSIGN(auto timed, state_->timed(member, row, batch));
     if (timed != nullptr) list.push_back({member.variant().name, std::move(timed)});
   }
   return list;

@@ -48,8 +48,8 @@ class Versus {
   const std::string& name() const;  // "nccl 2.28.9"
   std::string variants() const;     // "default, ring"
   // How a row is timed by each variant that serves it; the same ones on all ranks. Collective:
-  // registers buffers where the variant wants it. graph_operations as OwnTimedOptions.
-  Result<std::vector<VersusRun>> runs(const VersusRow& row, int graph_operations);
+  // registers buffers where the variant wants it. `batch` as of our own.
+  Result<std::vector<VersusRun>> runs(const VersusRow& row, const Batch& batch);
   // So far. All ranks have the same variants, each its own words.
   const std::vector<LeftOut>& left_out() const;
   // Collective: ends NCCL's communicators, after which there are no runs. What the first variant

@@ -263,6 +263,20 @@ Status NcclCommunicator::enqueue(const RowKey& key, const Place& place, const Op
   return {};
 }
 
+Status NcclCommunicator::enqueue_grouped(int times, const RowKey& key, const Place& place,
+                                         const Operation& first, const Operation& last,
+                                         void* stream) const {
+  if (times == 1) return enqueue(key, place, first, last, stream);
+  const Nccl& table = nccl();
+  if (const NcclReturn code = table.group_start(); code != kNcclSuccess)
+    return nccl_error("beginning a group", code, comm_);
+  Status queued;
+  for (int i = 0; i < times && queued; ++i) queued = enqueue(key, place, first, last, stream);
+  const NcclReturn ended = table.group_end();
+  if (queued && ended != kNcclSuccess) return nccl_error("ending a group", ended, comm_);
+  return queued;
+}
+
 Status NcclCommunicator::async_error() const {
   NcclReturn code = kNcclSuccess;
   const NcclReturn asked = nccl().async_error(comm_, &code);

@@ -62,6 +62,10 @@ class NcclCommunicator {
   Status register_buffer(const GuardedBuffer& buffer);
   Status enqueue(const RowKey& key, const Place& place, const runtime::Operation& first,
                  const runtime::Operation& last, void* stream) const;
+  // The same so many times as a group of NCCL's.
+  Status enqueue_grouped(int times, const RowKey& key, const Place& place,
+                         const runtime::Operation& first, const runtime::Operation& last,
+                         void* stream) const;
   Status async_error() const;
 
  private:
@@ -77,6 +81,6 @@ class NcclCommunicator {
 Result<std::unique_ptr<Timed>> nccl_timed(std::shared_ptr<NcclCommunicator> communicator,
                                           const RowKey& key, const Place& place,
                                           const RunBuffers& buffers, void* stream,
-                                          int graph_operations);
+                                          const Batch& batch);
 
 }  // namespace collctl::cmd

@@ -17,33 +17,34 @@ constexpr double kSlowestBytesPerSecond = 10e6, kLeastSeconds = 0.01, kMostSecon
 class NcclTimed : public Timed {
  public:
   NcclTimed(std::shared_ptr<NcclCommunicator> communicator, const RowKey& key, const Place& place,
-            const RunBuffers& buffers, void* stream)
+            const RunBuffers& buffers, void* stream, const Batch& batch)
       : communicator_(std::move(communicator)),
         key_(key),
         place_(place),
         operations_(operations_for(key, place, buffers)),
-        stream_(stream) {}
+        stream_(stream),
+        batch_(batch) {}
 
   // The first call connects ranks, and may wait for them: in a thread that can be left behind.
-  Status prepare(int graph_operations) {
+  Status prepare() {
     COLL_ASSIGN(wait_, DeviceWait::make(communicator_->device()));
     const auto first = [communicator = communicator_, key = key_, place = place_,
-                        operations = operations_, stream = stream_] {
-      return communicator->enqueue(key, place, operations.front(), operations.back(), stream);
+                        operations = operations_, stream = stream_, times = batch_.grouped] {
+      return communicator->enqueue_grouped(times, key, place, operations.front(), operations.back(),
+                                           stream);
     };
     COLL_TRY(within_deadline(communicator_->device(),
                              Deadline::after_seconds(communicator_->timeout_s()),
                              kernels::name_of(key_.collective), first));
     COLL_TRY(wait());
-    if (graph_operations == 0) return {};
+    if (batch_.graph == 0) return {};
     COLL_TRY(transport::DeviceGraph::begin(communicator_->device(), stream_));
     Status recorded;
-    for (int i = 0; i < graph_operations && recorded; ++i) recorded = call();
+    for (int i = 0; i < batch_.graph && recorded; ++i) recorded = call();
     auto graph = transport::DeviceGraph::end(communicator_->device(), stream_);
     if (!recorded) return recorded;
     if (!graph) return std::move(graph.error()).within("record a CUDA graph of NCCL's");
     graph_.emplace(std::move(*graph));
-    per_queued_ = graph_operations;
     return {};
   }
 
@@ -56,8 +57,8 @@ class NcclTimed : public Timed {
   Status wait() override {
     const double each_s =
         std::min(kLeastSeconds + double(key_.size.bytes) / kSlowestBytesPerSecond, kMostSeconds);
-    const double patience_s =
-        communicator_->timeout_s() + each_s * double(std::exchange(queued_, 0)) * per_queued_;
+    const double patience_s = communicator_->timeout_s() +
+                              each_s * double(std::exchange(queued_, 0)) * batch_.operations();
     Status done = wait_(stream_, Deadline::after_seconds(patience_s), "NCCL's operation");
     if (done) return done;
     communicator_->abandon();
@@ -67,7 +68,8 @@ class NcclTimed : public Timed {
 
  private:
   Status call() const {
-    return communicator_->enqueue(key_, place_, operations_.front(), operations_.back(), stream_);
+    return communicator_->enqueue_grouped(batch_.grouped, key_, place_, operations_.front(),
+                                          operations_.back(), stream_);
   }
 
   std::shared_ptr<NcclCommunicator> communicator_;
@@ -75,10 +77,10 @@ class NcclTimed : public Timed {
   Place place_;
   std::vector<Operation> operations_;
   void* stream_;
+  const Batch batch_;
   DeviceWait wait_;
   std::optional<transport::DeviceGraph> graph_;
   uint64_t queued_ = 0;  // since the last wait
-  int per_queued_ = 1;   // operations
 };
 
 }  // namespace
@@ -86,9 +88,10 @@ class NcclTimed : public Timed {
 Result<std::unique_ptr<Timed>> nccl_timed(std::shared_ptr<NcclCommunicator> communicator,
                                           const RowKey& key, const Place& place,
                                           const RunBuffers& buffers, void* stream,
-                                          int graph_operations) {
-  auto timed = std::make_unique<NcclTimed>(std::move(communicator), key, place, buffers, stream);
-  COLL_TRY(timed->prepare(graph_operations));
+                                          const Batch& batch) {
+  auto timed =
+      std::make_unique<NcclTimed>(std::move(communicator), key, place, buffers, stream, batch);
+  COLL_TRY(timed->prepare());
   return std::unique_ptr<Timed>(std::move(timed));
 }
 

@@ -95,9 +95,9 @@ std::string nccl_tests_header(const BenchReport& report) {
   text += format("# Collective test starting: {}\n", nccl_tests_program(spec.collective));
   text += format(
       "# nThread {} nGpus 1 minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg "
-      "iters: 1 validation: {} graph: {} unalign: {}\n#\n# Using devices\n",
+      "iters: {} validation: {} graph: {} unalign: {}\n#\n# Using devices\n",
       threads, spec.min_bytes, spec.max_bytes, factor ? spec.step_factor : spec.step_bytes,
-      factor ? "factor" : "bytes", spec.warmup, spec.iterations, spec.check ? 1 : 0,
+      factor ? "factor" : "bytes", spec.warmup, spec.iterations, spec.grouped, spec.check ? 1 : 0,
       spec.cuda_graph, spec.misalign / int(kernels::element_size(spec.types.at(0))));
   for (size_t i = 0; i < ranks.size(); ++i)
     text += format("#  Rank {:2} Group  0 Pid {:6} on {:>10} device {:2} [{}] {}\n", i,

@@ -296,6 +296,8 @@ std::string text_header(const BenchHeader& header, bool verbose) {
   if (header.cuda_graph != 0)
     text += format("# times: of CUDA graphs with {} operation{}, an operation's share\n",
                    header.cuda_graph, header.cuda_graph == 1 ? "" : "s");
+  if (header.grouped != 1)
+    text += format("# times: of groups of {} operations, an operation's share\n", header.grouped);
   if (!header.versus.empty()) text += format("# beside {}\n", header.versus);
   if (!header.note.empty()) text += format("# note: {}\n", header.note);
   return text + "#\n";

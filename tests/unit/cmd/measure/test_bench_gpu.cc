@@ -134,6 +134,24 @@ TEST_CASE("bench on GPU ranks through CUDA graphs: right, and an operation's sha
   CHECK(nothing_held());
 }
 
+TEST_CASE("bench of operations in groups: right, and an operation's share", "[gpu]") {
+  for (const int graph : {0, 3})
+    for (const Collective collective : {Collective::all_reduce, Collective::send_recv}) {
+      set_up_gpus(2);
+      BenchSpec spec = gpu_bench(collective);
+      spec.iterations = 4;
+      spec.cuda_graph = graph;
+      spec.grouped = 5;
+      spec.sync_each = graph == 0;
+      const BenchOutcome outcome = run_gpu_bench(spec, 2);
+      INFO(outcome.first_error());
+      REQUIRE(outcome.errors.empty());
+      CHECK(wrong_timings(outcome) == 0);
+      CHECK(outcome.sink.headers.at(0).grouped == 5);
+      CHECK(nothing_held());
+    }
+}
+
 TEST_CASE("bench on GPU ranks: of several choices each is measured where it serves", "[gpu]") {
   using runtime::testing::kHostWindowBytes;
   BenchSpec spec = gpu_bench(Collective::all_reduce);

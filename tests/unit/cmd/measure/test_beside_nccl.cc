@@ -71,6 +71,28 @@ TEST_CASE("beside NCCL, both through CUDA graphs", "[gpu]") {
   CHECK(nothing_held());
 }
 
+TEST_CASE("beside NCCL, both in groups", "[gpu]") {
+  for (const Collective collective : {Collective::all_reduce, Collective::send_recv}) {
+    set_up_gpus(2);
+    fake_nccl::set_up({});
+    BenchSpec spec = gpu_bench(collective);
+    spec.iterations = 3;
+    spec.grouped = 4;
+    spec.versus = {"default"};
+    const BenchOutcome outcome = run_gpu_bench(spec, 2);
+    INFO(outcome.first_error());
+    REQUIRE(outcome.errors.empty());
+    CHECK(wrong_timings(outcome) == 0);
+    const int calls = fake_nccl::counts().calls;
+    CHECK(calls >= 4 * (3 + spec.warmup));
+    for (const BenchRow& row : outcome.sink.rows) {
+      REQUIRE(row.out_of_place.versus.size() == 1);
+      CHECK(row.out_of_place.versus[0].time_us >= 30);  // the fake's, of each in the group
+    }
+    CHECK(nothing_held());
+  }
+}
+
 TEST_CASE("beside NCCL: variants that do not serve a collective are left out", "[gpu]") {
   for (const Collective collective :
        {Collective::all_to_all, Collective::send_recv, Collective::gather, Collective::scatter}) {

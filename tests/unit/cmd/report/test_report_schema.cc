@@ -63,6 +63,7 @@ BenchReport gpu_report() {
   spec.device_request = DeviceRequest::cuda;
   spec.launcher = &host_launcher();
   spec.cuda_graph = 2;
+  spec.grouped = 2;
   spec.versus = {"default", "ring", "symmetric"};
   BenchReport report = report_of(spec, run_gpu_bench(spec, 2));
   for (const char* bus : {"0000:10:00.0", "0000:11:00.0"}) fake_nvml::set_throttle(bus, {});
@@ -123,7 +124,7 @@ TEST_CASE("docs/json.md knows every key of real reports", "[gpu][report]") {
   for (const char* key :
        {"results[].vs.variants[].time_us", "results[].vs_in_place.ratio", "memory.vs.taken_bytes",
         "start.collctl_s", "vs_not_measured[].reason", "throttled[].why", "hosts[].gpus[].note",
-        "results[].in_place.p99_us", "cuda_graph", "beside", "compared.ratio_lowest",
+        "results[].in_place.p99_us", "cuda_graph", "agg_iters", "beside", "compared.ratio_lowest",
         "stragglers.ranks[].peers[].recv_wait_us", "results[].straight",
         "results[].expected.efficiency_in_place", "hosts[].machine", "windows.bytes",
         "windows.teams[].ranks[]", "windows.note", "verdict.reasons[].message"})
