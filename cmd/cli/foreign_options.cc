@@ -37,6 +37,7 @@ constexpr ForeignOption kForeign[] = {
     {"--local-register", "nccl-tests", "1|2", "--window", ""},
     {"-J", "nccl-tests", "FILE", "-o FILE.json", ""},
     {"--output-file", "nccl-tests", "FILE", "-o FILE.json", ""},
+    {"--agg-iters", "nccl-tests", "N", "--agg-iters {}", ""},
     {"-p", "nccl-tests", "0|1", "", "leave it out: ranks always start at the same time"},
     {"--parallel-init", "nccl-tests", "0|1", "",
      "leave it out: ranks always start at the same time"},
