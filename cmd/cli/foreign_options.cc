@@ -45,8 +45,6 @@ constexpr ForeignOption kForeign[] = {
     {"--blocking", "nccl-tests", "0|1", "--sync each", ""},
     {"-y", "nccl-tests", "0|1", "", "leave it out: ranks have streams of their own"},
     {"--stream-null", "nccl-tests", "0|1", "", "leave it out: ranks have streams of their own"},
-    {"-a", "nccl-tests", "0..3", "", "leave it out: the time is that of the slowest rank"},
-    {"--average", "nccl-tests", "0..3", "", "leave it out: the time is that of the slowest rank"},
     {"-C", "nccl-tests", "0|1", "", "leave it out: CPU time is not reported"},
     {"--report-cputime", "nccl-tests", "0|1", "", "leave it out: CPU time is not reported"},
     {"--run-cycles", "nccl-tests", "N", "", "repeat the command in a loop of the shell"},

@@ -32,6 +32,7 @@ std::string asked_text(const BenchReport& report, const BenchRow& row) {
   if (spec.sync_each) add("--sync each");
   if (spec.cuda_graph != 0) add(format("--cuda-graph {}", spec.cuda_graph));
   if (spec.grouped != 1) add(format("--agg-iters {}", spec.grouped));
+  if (spec.time_of != TimeOf::slowest) add(format("--average {}", int(spec.time_of)));
   if (spec.misalign != 0) add(format("--misalign {}", spec.misalign));
   return text;
 }

@@ -17,6 +17,11 @@
 
 namespace collctl::cmd {
 
+// Whose time is an operation's; by the numbers of nccl-tests.
+enum class TimeOf : uint8_t { rank0, mean, fastest, slowest };
+inline constexpr const char* kTimeOfNames[] = {"rank 0", "the mean of all ranks",
+                                               "the fastest rank", "the slowest rank"};
+
 enum class InPlace : uint8_t { out_of_place, in_place, both };
 inline constexpr uint64_t kMostBytesOnCores = 16u << 20;  // the same of CPU ranks
 inline constexpr uint64_t kMostBytesOfSoak = 4u << 20;
@@ -37,15 +42,16 @@ struct BenchSpec : RankSettings {
   std::vector<std::string> protocols;
   int channels = 0;
   std::string transport;
-  std::string p2p;                  // "", auto, read, write
-  std::string net;                  // "", ib, socket
-  bool max_bytes_given = false;     // else it depends on the ranks' kind
-  bool stragglers = false;          // count who waits for whom
-  bool trace = false;               // tell every timed operation of every rank
-  bool window = false;              // buffers lie in registered windows
-  int misalign = 0;                 // bytes, of buffers
-  int cuda_graph = 0;               // submissions of a graph; 0: no graph
-  int grouped = 1;                  // operations of a submission
+  std::string p2p;               // "", auto, read, write
+  std::string net;               // "", ib, socket
+  bool max_bytes_given = false;  // else it depends on the ranks' kind
+  bool stragglers = false;       // count who waits for whom
+  bool trace = false;            // tell every timed operation of every rank
+  bool window = false;           // buffers lie in registered windows
+  int misalign = 0;              // bytes, of buffers
+  int cuda_graph = 0;            // submissions of a graph; 0: no graph
+  int grouped = 1;               // operations of a submission
+  TimeOf time_of = TimeOf::slowest;
   std::vector<std::string> versus;  // variants of the installed NCCL; empty: none
   bool versus_best = false;         // whichever of them this NCCL can do; else each was named
   bool soak = false;                // random operations instead of the collective
@@ -72,7 +78,8 @@ struct VersusTiming {  // what another library took for the same
 
 struct Timing {  // of one row, one of the two placements
   bool measured = false;
-  double time_us = 0;  // slowest rank's; mean of block or of iterations
+  double time_us = 0;  // of whom TimeOf says; mean of block or of iterations
+  double fastest_us = 0, mean_us = 0, slowest_us = 0;     // over the ranks; likewise
   double p50_us = 0, p99_us = 0, min_us = 0, max_us = 0;  // with sync_each
   bool unsteady = false;  // with sync_each: its halves' medians are far apart
   double algbw_GBps = 0, busbw_GBps = 0;
@@ -165,6 +172,7 @@ struct BenchHeader {
   double init_seconds = 0;
   std::string note;  // e.g. "4 ranks share 2 cores"
   int cuda_graph = 0, grouped = 1;
+  TimeOf time_of = TimeOf::slowest;
   bool soak = false;                        // random operations, not the collective
   std::string versus;                       // "nccl 2.28.9: default, ring"; empty: none
   std::optional<WindowsLine> windows = {};  // with --window

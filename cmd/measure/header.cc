@@ -194,6 +194,7 @@ Status send_header(const BenchSpec& spec, HeaderFacts facts, runtime::Communicat
   header.collective = spec.collective;
   header.cuda_graph = spec.cuda_graph;
   header.grouped = spec.grouped;
+  header.time_of = spec.time_of;
   header.soak = spec.soak;
   sink.header(header);
   return {};

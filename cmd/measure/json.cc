@@ -77,6 +77,8 @@ void header_fields(JsonRecord& io, BenchHeader& header) {
     io.field("cuda_graph", header.cuda_graph, 0, kMostGraph);
   if (io.has("agg_iters", header.grouped != 1))
     io.field("agg_iters", header.grouped, 1, kMostGraph);
+  if (io.has("average", header.time_of != TimeOf::slowest))
+    io.number("average", header.time_of, int(TimeOf::slowest) + 1);
   io.unless_empty("beside", header.versus);
   io.unless_empty("note", header.note);
 }
@@ -106,6 +108,9 @@ static void fields(JsonRecord& io, Timing& t) {
   io.field("busbw_GBps", t.busbw_GBps);
   io.field("wrong", t.wrong, -1);
   io.field("slowest_rank", t.slowest_rank, -1, kMostRankNumber);
+  io.field("fastest_us", t.fastest_us);
+  io.field("mean_us", t.mean_us);
+  io.field("slowest_us", t.slowest_us);
   io.field("versus", t.versus);
 }
 

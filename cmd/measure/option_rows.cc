@@ -181,6 +181,15 @@ void add_measure_options(std::vector<Option>& t) {
        .help = "group N operations in every iteration",
        .more = "They are submitted as one, as between ncclGroupStart and ncclGroupEnd; the time of "
                "an operation is that of a group divided by N."});
+  add({.name = "average",
+       .letter = 'a',
+       .kind = ValueKind::integer,
+       .value = "N",
+       .fallback = "3",
+       .minimum = 0,
+       .maximum = 3,
+       .help = "whose time counts: 0 rank 0, 1 the mean, 2 the fastest, 3 the slowest",
+       .more = "As -a of nccl-tests. Every report has fastest, mean and slowest (ranks_us)."});
   add({.name = "cuda-graph",
        .kind = ValueKind::integer,
        .value = "N",

@@ -184,6 +184,7 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, 
   if (line.has("net")) spec.net = line.text("net");
   spec.cuda_graph = int(line.number("cuda-graph", 0));
   spec.grouped = int(line.number("agg-iters", 1));
+  spec.time_of = TimeOf(int(line.number("average", int(TimeOf::slowest))));
   if (spec.grouped > 1 && spec.trace)
     return usage("--agg-iters with --trace: a trace tells operations one by one");
   spec.misalign = int(line.number("misalign", 0));

@@ -38,6 +38,7 @@ constexpr TaskField kAlike[] = {{"min_bytes", "--min-bytes"},
                                 {"trace", "--trace"},
                                 {"cuda_graph", "--cuda-graph"},
                                 {"agg_iters", "--agg-iters"},
+                                {"average", "--average"},
                                 {"versus", "--vs or --vs-config"},
                                 {"soak_seed", "--seed"},
                                 {"soak_operations", "--ops"}};

@@ -283,7 +283,8 @@ Status BenchRun::check(const RowKey& key, const RunBuffers& buffers, Half& half)
 }
 
 Timing BenchRun::merged(const RowKey& key, const Half& half, const AllSamples& all) const {
-  const MergeOptions merge{key.collective, key.size.bytes, replays(), batch().operations()};
+  const MergeOptions merge{key.collective, key.size.bytes, replays(), batch().operations(),
+                           spec_.time_of};
   std::vector<Timing> medians;
   for (const auto& turns : all) {
     std::vector<Timing> timings;

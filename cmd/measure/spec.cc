@@ -76,6 +76,7 @@ static void fields(JsonRecord& io, BenchSpec& spec) {
   io.field("misalign", spec.misalign, 0, kMostMisalign);
   io.field("cuda_graph", spec.cuda_graph, 0, 1'000'000);
   io.field("agg_iters", spec.grouped, 1, 1'000'000);
+  io.number("average", spec.time_of, int(TimeOf::slowest) + 1);
   io.field("versus", spec.versus);
   io.field("versus_best", spec.versus_best);
   io.field("soak", spec.soak);

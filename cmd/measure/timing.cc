@@ -107,33 +107,52 @@ Result<Samples> measure(Timed& timed, StreamBarrier& barrier, const MeasureOptio
   return samples;
 }
 
+// Of the ranks' times those that count, as one.
+static int64_t time_of(TimeOf whose, std::span<const int64_t> ranks) {
+  switch (whose) {
+    case TimeOf::rank0:
+      return ranks[0];
+    case TimeOf::mean:
+      return std::accumulate(ranks.begin(), ranks.end(), int64_t(0)) / int64_t(ranks.size());
+    case TimeOf::fastest:
+      return *std::min_element(ranks.begin(), ranks.end());
+    case TimeOf::slowest:
+      break;
+  }
+  return *std::max_element(ranks.begin(), ranks.end());
+}
+
 Timing merge_samples(std::span<const Samples> ranks, const MergeOptions& options) {
   COLL_CHECK(!ranks.empty() && options.iterations > 0);
   Timing timing;
   timing.measured = true;
-  int64_t slowest = -1;
-  for (size_t r = 0; r < ranks.size(); ++r) {
-    if (ranks[r].block_ns <= slowest) continue;
-    slowest = ranks[r].block_ns;
-    timing.slowest_rank = int(r);
-  }
-  const double operations = options.operations;
-  double ns = double(slowest) / options.iterations / operations;
+  std::vector<int64_t> times;
+  for (const Samples& rank : ranks) times.push_back(rank.block_ns);
+  const auto slowest = std::max_element(times.begin(), times.end());
+  timing.slowest_rank = int(slowest - times.begin());
+  const double operations = options.operations, per_us = 1e3 * options.iterations * operations;
+  timing.slowest_us = double(*slowest) / per_us;
+  timing.fastest_us = double(*std::min_element(times.begin(), times.end())) / per_us;
+  timing.mean_us = std::accumulate(times.begin(), times.end(), 0.0) / double(times.size()) / per_us;
+  double ns = double(time_of(options.time_of, times)) / options.iterations / operations;
   if (!ranks[0].each_ns.empty()) {
-    std::vector<int64_t> worst = ranks[0].each_ns;
-    for (const Samples& rank : ranks) {
-      COLL_CHECK(rank.each_ns.size() == worst.size());
-      for (size_t i = 0; i < worst.size(); ++i) worst[i] = std::max(worst[i], rank.each_ns[i]);
+    std::vector<int64_t> each(ranks[0].each_ns.size());
+    for (size_t i = 0; i < each.size(); ++i) {
+      for (size_t r = 0; r < ranks.size(); ++r) {
+        COLL_CHECK(ranks[r].each_ns.size() == each.size());
+        times[r] = ranks[r].each_ns[i];
+      }
+      each[i] = time_of(options.time_of, times);
     }
-    ns = double(std::accumulate(worst.begin(), worst.end(), int64_t(0))) / double(worst.size()) /
+    ns = double(std::accumulate(each.begin(), each.end(), int64_t(0))) / double(each.size()) /
          operations;
-    timing.unsteady = halves_differ(worst);
-    std::sort(worst.begin(), worst.end());
+    timing.unsteady = halves_differ(each);
+    std::sort(each.begin(), each.end());
     const double us = 1e-3 / operations;
-    timing.p50_us = percentile(worst, 0.50) * us;
-    timing.p99_us = percentile(worst, 0.99) * us;
-    timing.min_us = double(worst.front()) * us;
-    timing.max_us = double(worst.back()) * us;
+    timing.p50_us = percentile(each, 0.50) * us;
+    timing.p99_us = percentile(each, 0.99) * us;
+    timing.min_us = double(each.front()) * us;
+    timing.max_us = double(each.back()) * us;
   }
   timing.time_us = ns / 1e3;
   if (ns > 0) timing.algbw_GBps = double(options.bytes) / ns;  // bytes per ns = 1e9 bytes per s

@@ -49,16 +49,17 @@ struct MeasureOptions {
 };
 Result<Samples> measure(Timed& timed, StreamBarrier& barrier, const MeasureOptions& options);
 
-// Pure. ranks[r] is rank r's; all of one kind. The time of a block is the slowest rank's divided by
-// the iterations; with samples of each iteration the statistics are over the iterations' slowest
-// ranks, and the slowest rank is the one with the largest sum; unsteady: the medians of the first
-// and the last half of the iterations differ by more than 30 %. `operations`: of an iteration,
-// whose time is shared among them (the operations of a graph).
+// Pure. ranks[r] is rank r's; all of one kind. The time of a block is that of the ranks that
+// `time_of` says, divided by the iterations; with samples of each iteration the statistics are over
+// what it says of each; the slowest rank is the one with the largest sum; unsteady: the medians of
+// the first and the last half of the iterations differ by more than 30 %. `operations`: of an
+// iteration, whose time is shared among them (the operations of a graph).
 struct MergeOptions {
   kernels::Collective collective{};
   uint64_t bytes = 0;
   int iterations = 1;
   int operations = 1;
+  TimeOf time_of = TimeOf::slowest;
 };
 Timing merge_samples(std::span<const Samples> ranks, const MergeOptions& options);
 // The one with the median time of several measurements, the faster of the two in the middle. At

@@ -26,6 +26,12 @@ void timing_fields(JsonRecord& io, const char* key, Timing& t, bool& percentiles
     io.field("busbw_GBps", t.busbw_GBps, 0, kMostGBps);
     if (!io.null("wrong", t.wrong < 0)) io.field("wrong", t.wrong, 0);
     io.field("slowest_rank", t.slowest_rank, -1, kMostRankNumber);
+    if (io.has("ranks_us", t.slowest_us > 0))
+      io.object("ranks_us", [&] {
+        io.field("fastest", t.fastest_us, 0, kMostUs);
+        io.field("mean", t.mean_us, 0, kMostUs);
+        io.field("slowest", t.slowest_us, 0, kMostUs);
+      });
   });
 }
 

@@ -298,6 +298,8 @@ std::string text_header(const BenchHeader& header, bool verbose) {
                    header.cuda_graph, header.cuda_graph == 1 ? "" : "s");
   if (header.grouped != 1)
     text += format("# times: of groups of {} operations, an operation's share\n", header.grouped);
+  if (header.time_of != TimeOf::slowest)
+    text += format("# times: of {}\n", kTimeOfNames[size_t(header.time_of)]);
   if (!header.versus.empty()) text += format("# beside {}\n", header.versus);
   if (!header.note.empty()) text += format("# note: {}\n", header.note);
   return text + "#\n";

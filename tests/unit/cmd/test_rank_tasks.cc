@@ -248,6 +248,9 @@ TEST_CASE("bench timing: the slowest rank's time counts", "[bench]") {
   CHECK(block.algbw_GBps == 8.0);
   CHECK(block.busbw_GBps == 12.0);
   CHECK(block.max_us == 0);
+  CHECK(block.fastest_us == 0.1);
+  CHECK(block.mean_us == 0.275);
+  CHECK(block.slowest_us == 0.5);
   const std::vector<Samples> each{{600, {100, 200, 300}}, {900, {400, 100, 400}}};
   const Timing one = merge_samples(each, {Collective::broadcast, 100, 3});
   CHECK(one.min_us == 0.2);
@@ -255,6 +258,19 @@ TEST_CASE("bench timing: the slowest rank's time counts", "[bench]") {
   CHECK(one.p50_us == 0.4);
   CHECK(one.time_us == (400.0 + 200 + 400) / 3 / 1e3);
   CHECK(one.slowest_rank == 1);
+  // --average: whose time counts; of three operations in a group each has a third of it.
+  const auto whose = [&](const std::vector<Samples>& ranks, TimeOf time_of) {
+    return merge_samples(ranks,
+                         {Collective::broadcast, 100, int(ranks[0].each_ns.size()), 1, time_of});
+  };
+  CHECK(whose(each, TimeOf::rank0).time_us == 0.2);
+  CHECK(whose(each, TimeOf::mean).time_us == (250.0 + 150 + 350) / 3 / 1e3);
+  CHECK(whose(each, TimeOf::fastest).time_us == (100.0 + 100 + 300) / 3 / 1e3);
+  CHECK(whose(each, TimeOf::fastest).p50_us == 0.1);
+  CHECK(merge_samples(blocks, {Collective::all_reduce, 4000, 10, 1, TimeOf::mean}).time_us ==
+        0.275);
+  CHECK(merge_samples(blocks, {Collective::all_reduce, 4000, 10, 1, TimeOf::rank0}).time_us == 0.1);
+  CHECK(merge_samples(blocks, {Collective::all_reduce, 4000, 10, 5}).time_us == 0.1);
 }
 
 TEST_CASE("bench timing: halves that disagree are unsteady", "[bench]") {
