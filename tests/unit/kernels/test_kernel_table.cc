@@ -34,12 +34,12 @@ TEST_CASE("each row's kernel is in its file, its oracle is a file", "[gpu-table]
 }
 
 TEST_CASE("every row of the table of GPU kernels runs something", "[gpu-table]") {
-  std::set<KernelId> found;
+  std::set<const KernelRow*> found;
   for (int through = 0; through < 3; ++through)
     for (int c = 0; c < kCollectiveCount; ++c)
       for (int a = 0; a < kAlgorithmCount; ++a)
         for (int p = 0; p < kProtocolCount; ++p)
-          for (const uint64_t bytes : {64u, 1u << 20})
+          for (const uint64_t bytes : {64u, 4096u, 1u << 20})
             for (const DirectPath direct : {DirectPath::store, DirectPath::load})
               for (const bool special : {false, true})
                 if (const KernelRow* row = find_kernel({.through = Through(through),
@@ -51,7 +51,7 @@ TEST_CASE("every row of the table of GPU kernels runs something", "[gpu-table]")
                                                         .direct = direct,
                                                         .messages_alone = special,
                                                         .word_a_lane = special}))
-                  found.insert(row->id);
+                  found.insert(row);
   CHECK(found.size() == kernel_table().size());
 }
 
