@@ -38,6 +38,7 @@ struct BenchSpec : RankSettings {
   int channels = 0;
   std::string transport;
   std::string p2p;                  // "", auto, read, write
+  bool integrity = false;           // data over networks carries MACs
   std::string net;                  // "", ib, socket
   bool max_bytes_given = false;     // else it depends on the ranks' kind
   bool stragglers = false;          // count who waits for whom
