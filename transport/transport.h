@@ -82,7 +82,8 @@ class NetAcceptor {
   virtual ~NetAcceptor() = default;
   // A connection with this key is expected; others are rejected. Called before the peer can know.
   virtual void expect(uint64_t key) = 0;
-  virtual Result<Fd> take(uint64_t key, Deadline deadline) = 0;
+  // `session` (may be null) gets what the handshake left.
+  virtual Result<Fd> take(uint64_t key, Deadline deadline, base::Session* session = nullptr) = 0;
 };
 
 // A network interface of this rank's host.
@@ -106,6 +107,7 @@ struct Services {
   int sockets_per_thread = 1;         // NET/Socket
   int helper_threads = 0;             // of a connection; -1: by what is at its ends
   bool timed = false;                 // network links count how long they carry data
+  bool integrity = false;             // they carry MACs; a network that has none is refused
   uint32_t* abort_word = nullptr;     // nonzero: abort
   std::shared_ptr<Device> device;     // of this rank; null for a CPU rank
   std::shared_ptr<NetPlugin> plugin;  // of this rank's NetPresence; null: none

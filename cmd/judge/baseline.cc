@@ -28,6 +28,7 @@ std::string asked_text(const BenchReport& report, const BenchRow& row) {
   if (!spec.transport.empty()) add("--transport " + spec.transport);
   if (!spec.net.empty()) add("--net " + spec.net);
   if (!spec.p2p.empty()) add("--p2p " + spec.p2p);
+  if (spec.integrity) add("--integrity");
   if (spec.window) add("--window");
   if (spec.sync_each) add("--sync each");
   if (spec.cuda_graph != 0) add(format("--cuda-graph {}", spec.cuda_graph));

@@ -44,6 +44,7 @@ struct BenchSpec : RankSettings {
   std::string transport;
   std::string p2p;               // "", auto, read, write
   std::string net;               // "", ib, socket
+  bool integrity = false;        // data over networks carries MACs
   bool max_bytes_given = false;  // else it depends on the ranks' kind
   bool stragglers = false;       // count who waits for whom
   bool trace = false;            // tell every timed operation of every rank

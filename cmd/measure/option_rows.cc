@@ -380,6 +380,12 @@ void add_select_options(std::vector<Option>& t) {
        .help = "network below the net transport (ib, socket, a plugin)",
        .more = "For a plugin: the name of its network (of COLLCTL_NET_PLUGIN), or NAME of "
                "libnccl-net-NAME.so."});
+  add({.name = "integrity",
+       .help = "data between hosts carries MACs",
+       .more =
+           "Over sockets: what is changed, left out, doubled or swapped on the way ends the job "
+           "with code 5. A network without them (InfiniBand, RoCE, a plugin) is refused; shared "
+           "memory and P2P inside a host are none and stay as they are."});
   add({.name = "device",
        .kind = ValueKind::choice,
        .value = "KIND",

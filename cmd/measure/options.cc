@@ -54,6 +54,11 @@ Status choose_soak(const ParsedLine& line, BenchSpec& spec) {
 Status choose_versus(const ParsedLine& line, BenchSpec& spec) {
   if (!line.has("vs"))
     return line.has("vs-config") ? Status(usage("--vs-config is for --vs nccl")) : Status();
+  COLL_ASSIGN(const int64_t integrity, base::knob_int(base::KnobId::integrity));
+  if (line.has("integrity") || integrity != 0)
+    return usage(
+        "--vs nccl with --integrity (COLLCTL_INTEGRITY): NCCL's data carries no MACs; expected "
+        "one of the two");
   const std::string text = line.text("vs-config");
   const bool best = (',' + text + ',').find(",best,") != std::string::npos;
   spec.versus_best = best;
@@ -182,6 +187,7 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, 
   if (line.has("transport")) spec.transport = line.text("transport");
   if (line.has("p2p")) spec.p2p = line.text("p2p");
   if (line.has("net")) spec.net = line.text("net");
+  spec.integrity = line.has("integrity");
   spec.cuda_graph = int(line.number("cuda-graph", 0));
   spec.grouped = int(line.number("agg-iters", 1));
   spec.time_of = TimeOf(int(line.number("average", int(TimeOf::slowest))));

@@ -54,6 +54,7 @@ runtime::CommOptions bench_options(const BenchSpec& spec, TaskSink& sink) {
   options.transport = spec.transport;
   options.p2p = spec.p2p;
   options.net = spec.net;
+  options.integrity = spec.integrity;
   options.count_waits = spec.stragglers || spec.trace;
   // Only where no launcher of ours has given all ranks theirs.
   if (sink.every_rank())

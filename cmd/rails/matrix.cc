@@ -119,6 +119,10 @@ Result<std::unique_ptr<Rails>> Rails::join(const Options& options) {
   comm.start_timeout_s = options.start_timeout_s;
   comm.op_timeout_s = options.op_timeout_s;
   COLL_ASSIGN(s.settings, read_settings(comm));
+  if (s.settings.integrity)
+    return Error(ErrorCode::unavailable,
+                 "COLLCTL_INTEGRITY is set, and the test data of rails carries no MACs",
+                 "unset it: rails sends nothing of a user's");
   COLL_ASSIGN(const transport::IbSettings ib, transport::read_ib_settings());
   s.roce_version = ib.roce_version;
   COLL_ASSIGN(

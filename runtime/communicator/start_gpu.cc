@@ -29,6 +29,8 @@ void Communicator::Start::open_gpu(RankFacts& facts) {
     s_.device = *opened;
     s_.proxy->run_on_node(base::pci_numa_node(s_.device->facts().bus_id));
     facts.info.gdr = nic_reaches_gpu() ? 1 : 0;
+    // NVLink between hosts is a network, and has no MACs.
+    if (s_.settings.integrity) std::ranges::fill(facts.info.fabric_cluster, uint8_t{0});
   }
   s_.times.device = opening_->seconds();
   opening_.reset();

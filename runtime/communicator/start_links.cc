@@ -22,6 +22,7 @@ void Communicator::Start::make_wire() {
   w.services.sockets_per_thread = s_.settings.sockets_per_thread;
   w.services.helper_threads = s_.settings.helper_threads;
   w.services.timed = s_.settings.count_waits;
+  w.services.integrity = s_.settings.integrity;
   w.services.abort_word = s_.errors.abort_word();
   w.services.device = s_.device;
   w.services.plugin = s_.networks.plugin;

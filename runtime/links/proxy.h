@@ -51,7 +51,7 @@ class ProxyEngine : public transport::NetAcceptor {
   void remove(transport::Link* link);
 
   void expect(uint64_t key) override;
-  Result<Fd> take(uint64_t key, Deadline deadline) override;
+  Result<Fd> take(uint64_t key, Deadline deadline, base::Session* session = nullptr) override;
 
   // Moves what can be moved now unless another thread is doing so; true when something moved.
   bool assist();

@@ -42,7 +42,7 @@ struct ProxyEngine::State {
   std::mutex acceptor;
   std::condition_variable accepted;
   std::set<uint64_t> expected;
-  std::map<uint64_t, base::Fd> connections;
+  std::map<uint64_t, base::Accepted> connections;
 
   std::mutex start_mutex;
   std::thread thread;

@@ -147,7 +147,7 @@ void ProxyEngine::State::deliver(base::Accepted connection) {
               connection.from.text());
     return;
   }
-  connections[greeting.key] = std::move(connection.fd);
+  connections[greeting.key] = std::move(connection);
   accepted.notify_all();
 }
 
@@ -160,14 +160,18 @@ void ProxyEngine::expect(uint64_t key) {
   s.ensure_thread();
 }
 
-Result<Fd> ProxyEngine::take(uint64_t key, Deadline deadline) {
+Result<Fd> ProxyEngine::take(uint64_t key, Deadline deadline, base::Session* session) {
   State& s = *state_;
   std::unique_lock lock(s.acceptor);
   while (true) {
     const Deadline look = deadline.earlier(Deadline::after_ms(kAbortLookMs));
     const bool here =
         base::wait_for(s.accepted, lock, look, [&] { return s.connections.contains(key); });
-    if (here) return std::move(s.connections.extract(key).mapped());
+    if (here) {
+      base::Accepted connection = std::move(s.connections.extract(key).mapped());
+      if (session != nullptr) *session = connection.session;
+      return std::move(connection.fd);
+    }
     uint32_t* abort_word = s.options.abort_word;
     if (abort_word != nullptr &&
         std::atomic_ref<uint32_t>(*abort_word).load(std::memory_order_acquire) != 0)

@@ -84,6 +84,13 @@ Status OneSided::connect(uint64_t number, Deadline deadline) {
   const int rank = communicator_.rank();
   const auto& peers = communicator_.peers();
   const transport::Services& services = services_.transport();
+  for (int peer = 0; services.integrity && peer < communicator_.size(); ++peer)
+    if (peer != rank && !board_.reaches(peer))
+      return Error(ErrorCode::unavailable,
+                   format("--integrity (COLLCTL_INTEGRITY): one-sided operations with {} go over "
+                          "the network, where they carry no MACs",
+                          transport::peer_text(peers[size_t(peer)])),
+                   "leave it out, or use ranks of one host");
   std::vector<transport::NetEnd> ends;
   for (const uint32_t purpose : {kPurposeOneSided, kPurposeOneSidedRdma})
     for (int peer = 0; peer < communicator_.size(); ++peer) {

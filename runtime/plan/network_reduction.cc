@@ -20,6 +20,7 @@ size_t head_of(const std::vector<int32_t>& host, int channel) {
 std::string why_none(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                      const Settings& settings) {
   if (hosts.size() < 2) return "all ranks are on one host";
+  if (settings.integrity) return "its data carries no MACs, and --integrity asks for them";
   const uint32_t step = settings.slot_bytes[int(kernels::Protocol::simple)];
   for (const RankFacts& facts : all_facts) {
     const std::string who = transport::peer_text(facts.info);

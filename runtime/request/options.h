@@ -21,6 +21,7 @@ struct CommOptions {
   std::string transport;       // "", loopback, p2p, shm, net
   std::string net;             // "", ib, socket or a plugin's name
   std::string p2p;             // "", auto, read, write: before P2P_READ
+  bool integrity = false;      // as INTEGRITY, which may ask for it as well
   double start_timeout_s = 0;  // 0: knob
   double start_left_s = 0;     // of it when init() is called; 0: all
   double op_timeout_s = 0;

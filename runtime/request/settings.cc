@@ -94,6 +94,15 @@ Status read_network(Settings& s, const CommOptions& options) {
                  format("transport '{}': expected one of {}", s.transport, known));
   }
   COLL_TRY(read_gpu(s, options));
+  COLL_TRY(read_int(KnobId::integrity, s.integrity));
+  s.integrity = s.integrity || options.integrity;
+  COLL_ASSIGN(const int64_t fabric, base::knob_int(KnobId::mnnvl_enable));
+  if (s.integrity && fabric == 1)
+    return Error(ErrorCode::usage,
+                 format("{} = '1' with --integrity (COLLCTL_INTEGRITY): data over NVLink between "
+                        "hosts carries no MACs",
+                        base::knob_value(KnobId::mnnvl_enable).origin),
+                 "leave out one of the two");
   COLL_TRY(read_int(KnobId::p2p_disable, s.p2p_disabled));
   COLL_TRY(read_int(KnobId::shm_disable, s.shm_disabled));
   COLL_TRY(read_int(KnobId::socket_nsocks, s.sockets_per_thread));
@@ -150,12 +159,13 @@ std::string shared_settings_text(const Settings& s) {
       "MAX_NCHANNELS={}\nTRANSPORT={}\nP2P_DISABLE={}\nSHM_DISABLE={}\nP2P_READ={}\nGPU_KERNELS={}"
       "\nSOCKET_NSOCKS_"
       "PERTHREAD={}\n"
-      "SOCKET_NTHREADS={}\n",
+      "SOCKET_NTHREADS={}\nINTEGRITY={}\n",
       s.slot_count, uint64_t(s.slot_bytes[0]) * s.slot_count,
       uint64_t(s.slot_bytes[1]) * s.slot_count, uint64_t(s.slot_bytes[2]) * s.slot_count,
       s.window_bytes, s.window_stride, s.choices.algo, s.choices.proto, s.choices.channels,
       s.min_channels, s.max_channels, s.transport, int(s.p2p_disabled), int(s.shm_disabled),
-      int(s.p2p_read), s.window_verbs ? "verbs" : "auto", s.sockets_per_thread, s.helper_threads);
+      int(s.p2p_read), s.window_verbs ? "verbs" : "auto", s.sockets_per_thread, s.helper_threads,
+      int(s.integrity));
 }
 
 uint64_t hash_text(const std::string& text) {

@@ -63,6 +63,47 @@ has_err 'Using network IB'
 has_err '\[send\] via NET/IB/0$'
 has_err 'NET/IB: fake_0 Port 1 qpn [0-9]+ mtu 4096 LID [0-9]+'
 
+case_is "--integrity: sockets with MACs, no network without, the same on all ranks"
+for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier; do
+  case $op in barrier) sizes=() ;; *) sizes=(-b 8 -e 700K -f 23) ;; esac
+  run -- -n 3 --integrity --net socket "$op" "${sizes[@]}" --json "${quick[@]}"
+  is_code 0
+  has_out '"via":"NET/Socket/0/MAC"'
+  [ $op = barrier ] || has_out '"wrong":0'
+  ! grep -q '"wrong":[1-9-]' "$out" || fail "wrong data"
+done
+run COLLCTL_INTEGRITY=1 COLLCTL_SOCKET_NTHREADS=2 COLLCTL_SOCKET_NSOCKS_PERTHREAD=2 COLLCTL_BUFFSIZE=4M -- \
+  -n 2 --net socket allreduce -b 1 -e 4M -f 9 --json "${quick[@]}"
+is_code 0
+has_out '"via":"NET/Socket/0/MAC"'
+for net in "" "--net ib"; do
+  # shellcheck disable=SC2086
+  run -- -n 2 --integrity $net allreduce -b 4K -e 4K "${quick[@]}"
+  is_code 3
+  has_err "network 'ib', which has no MACs"
+  has_err 'rank 0 .*rank 1|rank 1 .*rank 0'
+  has_err 'add --net socket'
+done
+run COLLCTL_INTEGRITY=1 -- -n 2 --net socket window-test
+is_code 3
+has_err 'one-sided operations with rank [01] .*they carry no MACs'
+run COLLCTL_INTEGRITY=1 COLLCTL_MNNVL_ENABLE=1 -- -n 2 --net socket allreduce -e 1K
+is_code 2
+has_err 'NVLink between hosts carries no MACs'
+run -- -n 2 --integrity --vs nccl allreduce -e 1K
+is_code 2
+has_err "NCCL's data carries no MACs"
+COLLCTL_INTEGRITY=1 timeout -k 5 60 "$collctl" run -n 2 rails >"$out" 2>"$err" </dev/null
+rc=$?
+is_code 3
+has_err 'test data of rails carries no MACs'
+timeout -k 5 60 env COLLCTL_INTEGRITY=1 "$collctl" run --join 127.0.0.1:29433 --rank 0 --size 2 --transport net allreduce -e 1K >"$work/other" 2>&1 </dev/null &
+run -- --net socket --join 127.0.0.1:29433 --rank 1 --size 2 allreduce -e 1K
+is_code 2
+has_err "INTEGRITY is '1' on rank 0 and '0' on rank 1"
+wait $!
+[ $? = 2 ] && grep -q "INTEGRITY is '1' on rank 0 and '0' on rank 1" "$work/other" || fail "rank 0: $(cat "$work/other")"
+
 case_is "adapters by COLLCTL_IB_HCA, sockets by --net"
 run FAKE_VERBS_DEVICES=fake_0:ib,fake_1:ib NCCL_IB_HCA=^fake_0 -- -n 2 -v allreduce -b 4K -e 4K "${quick[@]}"
 is_code 0

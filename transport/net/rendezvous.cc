@@ -11,7 +11,7 @@ namespace collctl::transport {
 namespace {
 
 Result<base::Fd> go(const NetEnd& end, const Services& services, uint64_t key, Deadline deadline,
-                    const Address& at) {
+                    const Address& at, base::Session* session) {
   const Address to = at.family() != 0 ? at : net_address(end.spec.peer);
   if (to.family() == 0)
     return Error(ErrorCode::unavailable,
@@ -21,7 +21,7 @@ Result<base::Fd> go(const NetEnd& end, const Services& services, uint64_t key, D
   // A peer that has failed meanwhile listens no more: the abort says so, not a deadline.
   auto fd =
       base::auth_connect(to, services.secret, encode(greeting), base::connect_deadline(deadline),
-                         services.source, services.abort_word);
+                         services.source, services.abort_word, session);
   if (!fd && base::never_answered(fd.error()))
     return base::cannot_connect(peer_text(end.spec.self), peer_text(end.spec.peer),
                                 end.spec.peer.host, fd.error())
@@ -41,9 +41,10 @@ Status expect_peer(const NetEnd& end, const Services& services, uint64_t key) {
 }
 
 Result<base::Fd> rendezvous(const NetEnd& end, const Services& services, uint64_t key,
-                            Deadline deadline, const Address& at) {
+                            Deadline deadline, const Address& at, base::Session* session) {
   const bool goes = end.spec.direction == Direction::send;
-  auto fd = goes ? go(end, services, key, deadline, at) : services.acceptor->take(key, deadline);
+  auto fd = goes ? go(end, services, key, deadline, at, session)
+                 : services.acceptor->take(key, deadline, session);
   if (!fd && !goes)
     return std::move(fd.error())
         .within(format("wait for the connection from {}", peer_text(end.spec.peer)));

@@ -9,8 +9,10 @@ namespace collctl::transport {
 // Error: unavailable: this communicator has no acceptor.
 Status expect_peer(const NetEnd& end, const Services& services, uint64_t key);
 // Waits for the peer until the deadline. Errors name it. The send end goes to `at`, or, where its
-// family is 0, to where the peer's PeerInfo says.
+// family is 0, to where the peer's PeerInfo says. `session` (may be null) gets what the handshake
+// left.
 Result<base::Fd> rendezvous(const NetEnd& end, const Services& services, uint64_t key,
-                            Deadline deadline, const base::Address& at = {});
+                            Deadline deadline, const base::Address& at = {},
+                            base::Session* session = nullptr);
 
 }  // namespace collctl::transport

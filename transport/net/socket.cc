@@ -85,11 +85,16 @@ SocketPlace place_of(const NetEnd& end, const Services& services, int fd) {
   place.peer = format("{} at {}", peer_text(end.spec.peer),
                       there ? there->text() : net_address(end.spec.peer).text());
   if (own.size() > 1 && !place.interface.empty()) place.peer += " by " + place.interface;
+  if (services.integrity) {
+    const auto here = base::local_address(fd);
+    place.way = format(" to {} at {}", peer_text(end.spec.self), here ? here->text() : "unknown");
+  }
   return place;
 }
 
 Result<std::unique_ptr<NetConnection>> make_connection(const NetEnd& end, const Services& services,
-                                                       std::vector<base::Fd> sockets) {
+                                                       std::vector<base::Fd> sockets,
+                                                       std::vector<LaneMacs> macs) {
   std::vector<std::unique_ptr<LaneHelper>> helpers;
   const auto wanted = size_t(socket_threads(services.helper_threads, end.spec.self, end.spec.peer));
   // The slots of a GPU's link lie in host memory of its node.
@@ -106,7 +111,7 @@ Result<std::unique_ptr<NetConnection>> make_connection(const NetEnd& end, const 
               several ? format("{}, {}, ", place.interface, place.peer) : "", sockets.size(),
               helpers.size());
   return std::unique_ptr<NetConnection>(std::make_unique<SocketConnection>(
-      end, std::move(sockets), std::move(helpers), std::move(place)));
+      end, std::move(sockets), std::move(macs), std::move(helpers), std::move(place)));
 }
 
 uint64_t lane_key(const NetEnd& end, const Services& services, uint32_t lane) {
@@ -130,13 +135,19 @@ class SocketHalf : public NetHalf {
     COLL_ASSIGN(const Offer theirs, decode_offer(end_, peer_blob));
     const base::Address at = choose_interface(theirs);
     std::vector<base::Fd> sockets;
+    std::vector<LaneMacs> macs;
     for (uint32_t lane = 0; lane < std::min(theirs.lanes, wanted_lanes(end_, services_)); ++lane) {
-      auto fd = rendezvous(end_, services_, lane_key(end_, services_, lane), deadline, at);
+      base::Session session;
+      auto fd =
+          rendezvous(end_, services_, lane_key(end_, services_, lane), deadline, at, &session);
       if (!fd && !by_.empty()) return std::move(fd.error()).within(by_);
       if (!fd) return std::move(fd.error());
       sockets.push_back(std::move(*fd));
+      if (!services_.integrity) continue;
+      COLL_ASSIGN(LaneMacs of_lane, LaneMacs::make(session));
+      macs.push_back(std::move(of_lane));
     }
-    return make_connection(end_, services_, std::move(sockets));
+    return make_connection(end_, services_, std::move(sockets), std::move(macs));
   }
 
  private:

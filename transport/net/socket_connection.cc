@@ -30,11 +30,12 @@ constexpr WireHeader control(WireKind kind, int stream, uint64_t sequence) {
 }  // namespace
 
 SocketConnection::SocketConnection(const NetEnd& end, std::vector<base::Fd> sockets,
+                                   std::vector<LaneMacs> macs,
                                    std::vector<std::unique_ptr<LaneHelper>> helpers,
                                    SocketPlace place)
     : direction_(end.spec.direction),
       place_(std::move(place)),
-      via_(format("NET/Socket/{}", place_.index)),
+      via_(format("NET/Socket/{}{}", place_.index, macs.empty() ? "" : "/MAC")),
       helpers_(std::move(helpers)) {
   uint32_t capacity = kControlMessages;
   for (int i = 0; i < kernels::kProtocolCount; ++i) {
@@ -47,7 +48,9 @@ SocketConnection::SocketConnection(const NetEnd& end, std::vector<base::Fd> sock
   }
   LaneOwner& owner = *this;
   for (size_t i = 0; i < sockets.size(); ++i)
-    lanes_.push_back(std::make_unique<SocketLane>(int(i), std::move(sockets[i]), owner, capacity));
+    lanes_.push_back(std::make_unique<SocketLane>(
+        int(i), std::move(sockets[i]), owner, capacity,
+        macs.empty() ? std::nullopt : std::optional<LaneMacs>(std::move(macs[i]))));
   for (size_t h = 0; h < helpers_.size(); ++h) {
     std::vector<int> share;
     for (size_t lane = h; lane < lanes_.size(); lane += helpers_.size()) share.push_back(int(lane));
@@ -326,7 +329,7 @@ std::string SocketConnection::condition() const {
 Error SocketConnection::lost(const Error& cause) const {
   Error error = cause;
   error.code = ErrorCode::lost;
-  error.message = format("{}: {}", place_.peer, error.message);
+  error.message = format("{}{}: {}", place_.peer, place_.way, error.message);
   return error;
 }
 

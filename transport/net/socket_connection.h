@@ -24,13 +24,14 @@ struct SocketPlace {
   int index = 0;          // of the interface among those that sockets use
   std::string interface;  // its name; empty: not known
   std::string peer;       // the other end, in errors
+  std::string way = {};   // with MACs: from there to this end, in errors
 };
 
 class SocketConnection : public NetConnection, private LaneOwner {
  public:
   // `sockets` are authenticated and non-blocking.
-  // Helpers share the lanes among them; none: progress() does it.
-  SocketConnection(const NetEnd& end, std::vector<base::Fd> sockets,
+  // Helpers share the lanes among them; none: progress() does it. `macs`: of each socket, or none.
+  SocketConnection(const NetEnd& end, std::vector<base::Fd> sockets, std::vector<LaneMacs> macs,
                    std::vector<std::unique_ptr<LaneHelper>> helpers, SocketPlace place);
   ~SocketConnection() override;
 

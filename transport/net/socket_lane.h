@@ -2,14 +2,20 @@
 // in. Messages are sent from and received in place; what is small arrives with its header in
 // one read.
 //
+// With MACs (--integrity) a message goes as records: its header, and its body in parts of at most
+// kLanePart bytes, each followed by its tag. A header is looked at, and a message has arrived, when
+// all tags up to there were right.
+//
 // push() is called by the connection's driver; pump_out(), pump_in() and the callbacks by the one
 // thread that serves the lane (the driver, or a helper thread). The lane owns its socket.
 #pragma once
 #include <atomic>
+#include <optional>
 #include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "base/stream_mac.h"
 
 namespace collctl::transport {
 
@@ -39,9 +45,18 @@ class LaneOwner {
   virtual void sent(const WireHeader& header) = 0;               // the socket took all of it
 };
 
+inline constexpr uint32_t kLanePart = 128 << 10;
+
+struct LaneMacs {
+  base::StreamMac out, in;
+  static Result<LaneMacs> make(const base::Session& session);
+};
+
 class SocketLane {
  public:
-  SocketLane(int index, base::Fd fd, LaneOwner& owner, uint32_t queue_capacity);
+  // Without `macs` bytes go as they are.
+  SocketLane(int index, base::Fd fd, LaneOwner& owner, uint32_t queue_capacity,
+             std::optional<LaneMacs> macs = {});
   int fd() const { return fd_.get(); }
   // False when the queue is full.
   bool push(const WireHeader& header, const void* body);
@@ -61,7 +76,17 @@ class SocketLane {
     WireHeader header;
     const uint8_t* body;
   };
+  struct Tags {  // of a message in the queue
+    base::StreamMac::Tag head, part;
+    uint32_t made = 0;  // so many, the header's first; `part` is the last part's
+  };
+  struct Batch;  // of one send call
+  void gather(uint32_t out, uint32_t in, Batch& batch);
+  Status gather_with_tags(uint32_t out, uint32_t in, Batch& batch);
+  size_t wire_bytes(const WireHeader& header) const;
   Result<bool> parse();
+  Status check(ByteView record);
+  void begin_part();
   Status begin_message();
   struct Read {
     size_t got = 0;
@@ -79,11 +104,16 @@ class SocketLane {
   std::atomic<uint32_t> in_{0}, out_{0};
   size_t front_done_ = 0;  // bytes of the front message that the socket took
 
+  std::optional<LaneMacs> macs_;
+  std::vector<Tags> tags_;  // with MACs, by place in the queue
+  const size_t head_;       // bytes of a header as it travels
+
   std::vector<uint8_t> buffer_;
   size_t begin_ = 0, end_ = 0;
   WireHeader header_{};
   uint8_t* body_ = nullptr;
-  size_t body_left_ = 0;
+  size_t body_left_ = 0;         // of this part
+  size_t part_ = 0, later_ = 0;  // bytes of this part, of those after it
   bool in_body_ = false, stalled_ = false;
   bool closed_ = false;
   std::atomic<bool> peer_done_{false};  // said goodbye

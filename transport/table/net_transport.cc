@@ -109,6 +109,7 @@ Result<std::unique_ptr<Endpoint>> net_open(const LinkSpec& wanted, const Service
   std::string why;
   const Net* net = choose_net(spec.self, spec.peer, why);
   if (net == nullptr) return edge_error(spec, Error(ErrorCode::unavailable, why));
+  if (services.integrity) COLL_TRY(refuse_without_macs(*net, spec.self, spec.peer));
   COLL_ASSIGN(auto half, net->open(end, services));
   return std::unique_ptr<Endpoint>(
       std::make_unique<NetEndpoint>(end, *net, services, std::move(half)));

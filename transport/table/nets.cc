@@ -113,4 +113,13 @@ const Net* choose_net(const PeerInfo& a, const PeerInfo& b, std::string& why) {
   return nullptr;
 }
 
+Status refuse_without_macs(const Net& net, const PeerInfo& self, const PeerInfo& peer) {
+  if (&net == kSocketRow) return {};
+  return Error(ErrorCode::unavailable,
+               format("--integrity (COLLCTL_INTEGRITY): data between {} and {} would go by the "
+                      "network '{}', which has no MACs",
+                      peer_text(self), peer_text(peer), net.name),
+               "add --net socket, whose data carries them");
+}
+
 }  // namespace collctl::transport

@@ -34,4 +34,7 @@ Result<NetPresence> find_networks(const std::string& wanted, uint64_t comm_hash 
 // The same answer for (a, b) and (b, a). Null: none; `why` says so.
 const Net* choose_net(const PeerInfo& a, const PeerInfo& b, std::string& why);
 
+// Error unavailable: this network's data carries no MACs, and they are asked for (--integrity).
+Status refuse_without_macs(const Net& net, const PeerInfo& self, const PeerInfo& peer);
+
 }  // namespace collctl::transport

@@ -45,6 +45,11 @@ TEST_CASE("collnet: why it is not there", "[collnet]") {
     const Variable word("FAKE_PLUGIN_NONSENSE", "small-groups");
     contains(refusal({0, 1}), "reduces at most 4096 bytes at once, a step has");
   }
+  {
+    const Plugin plugin("reduces12");
+    const Variable macs("COLLCTL_INTEGRITY", "1");
+    contains(refusal({0, 1}), "no MACs");
+  }
 }
 
 TEST_CASE("collnet: a plugin that fails while heads connect", "[collnet]") {

@@ -114,6 +114,10 @@ TEST_CASE("cliques, and GPUs in no domain, part hosts", "[gpu][fabric]") {
     const base::ScopedVariable off("COLLCTL_P2P_DISABLE", "1");
     expect_teams(TwoHosts().job, {{0}, {1}, {2}, {3}});
   }
+  SECTION("data is to carry MACs, which it has none of") {
+    const base::ScopedVariable macs("COLLCTL_INTEGRITY", "1");
+    expect_teams(TwoHosts().job, {kFirst, kFirst, kSecond, kSecond});
+  }
   SECTION("switched off") {
     const base::ScopedVariable off("COLLCTL_MNNVL_ENABLE", "0");
     expect_teams(TwoHosts().job, {kFirst, kFirst, kSecond, kSecond});

@@ -106,6 +106,10 @@ std::vector<RowSetting> row_settings() {
     if (name == "net") {
       settings.push_back({row.name, 2, 2, true});
       settings.push_back({row.name, 1, -1, true});
+      for (RowSetting setting : {RowSetting{row.name}, {row.name, 2, 2}, {row.name, 1, 1, true}}) {
+        setting.macs = true;
+        settings.push_back(setting);
+      }
       add_fabrics(settings, row.name);
       add_plugins(settings, row.name);
     }
@@ -224,6 +228,7 @@ void fill_side(Side& side, int rank, const RowSetting& setting, const base::Secr
   side.services.sockets_per_thread = setting.sockets;
   side.services.helper_threads = setting.helpers;
   side.services.abort_word = &side.abort_word;
+  side.services.integrity = setting.macs;
   if (name != "net") return;
   auto engine =
       runtime::ProxyEngine::start({.listen_at = base::parse_address("127.0.0.1:0").value(),
@@ -322,6 +327,7 @@ Status Rig::wire(Deadline deadline) {
       const bool direct = side->services.device != nullptr && fabric_reaches_gpus;
       COLL_CHECK(side->link->via() == (direct ? "NET/IB/0/GDRDMA" : "NET/IB/0"));
     }
+    if (side->services.integrity) COLL_CHECK(side->link->via() == "NET/Socket/0/MAC");
     if (plugin) COLL_CHECK(side->link->via().starts_with("NET/Wires/"));
     if (side->engine != nullptr) side->engine->add(side->link.get());
   }

@@ -55,14 +55,15 @@ struct RowSetting {
   std::string fabric = {};
   std::vector<std::pair<std::string, std::string>> knobs = {};
   std::string plugin = {};  // NET by a plugin of tests/fake_plugins: "fake12"
+  bool macs = false;        // NET/Socket with --integrity
   std::string text() const {
     std::string settings;
     for (const auto& [knob, value] : knobs)
       settings.append(" ").append(knob).append("=").append(value);
     return std::string(name) + " sockets " + std::to_string(sockets) + " helpers " +
            std::to_string(helpers) + (fabric.empty() ? "" : " over " + fabric) + settings +
-           (plugin.empty() ? "" : " plugin " + plugin) + (gpu ? " GPUs" : "") +
-           (one_process ? " one process" : "") + (read ? " read" : "");
+           (plugin.empty() ? "" : " plugin " + plugin) + (macs ? " MACs" : "") +
+           (gpu ? " GPUs" : "") + (one_process ? " one process" : "") + (read ? " read" : "");
   }
 };
 // Every row of the table, for CPU ranks and for GPUs; NET several times.
