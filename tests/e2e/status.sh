@@ -103,10 +103,10 @@ is_code 6
 grep -qE "wait [0-9.]+ s for rank 1 .*stopped" "$err" || fail "who waits for whom is not said"
 
 case_is "a rank that is stopped now and then is late"
-begin run -n 4 --op-timeout 60 allreduce -b 64K -e 64K --iters 6000 --check 0 --algo ring --stragglers --json
+begin run -n 4 --op-timeout 60 allreduce -b 64K -e 64K --iters 1500 --check 0 --algo ring --stragglers --json
 await_ranks
 victim=$(rank_pid 3)
-while kill -STOP "$victim" 2>/dev/null; do sleep 0.2; kill -CONT "$victim" 2>/dev/null; sleep 0.02; done
+while kill -STOP "$victim" 2>/dev/null; do sleep 0.2; kill -CONT "$victim" 2>/dev/null; sleep 0.04; done
 wait "$launcher"
 rc=$?
 cp "$job_out" "$out"
