@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <span>
 
 #include "base/format.h"
@@ -53,33 +52,21 @@ void fields(JsonRecord& io, JobNow& job) {
 }
 
 std::vector<Awaited> awaited(const JobNow& job) {
-  // Who -> its waits. Each channel waits by itself, and the longest says most; in a window it is
-  // for all that have not begun.
+  // Each channel waits by itself, and the longest says most; in a window it is for all that have
+  // not begun.
   std::map<int, std::span<const WaitDoing>> waits;
+  std::map<int, int> first;  // who -> for whom, of each the first
   for (const RankNow& rank : job.ranks) {
     if (!rank.doing || rank.doing->waits.empty() || rank.state == "T" || rank.state == "t")
       continue;
     const std::span<const WaitDoing> all(rank.doing->waits);
     waits[rank.rank] = all.first(all[0].operation.empty() ? all.size() : 1);
+    first[rank.rank] = all[0].peer;
   }
-  const auto next = [&](int at) { return waits.at(at)[0].peer; };
   std::map<int, Awaited> found;
   for (const auto& [who, list] : waits)
     for (const WaitDoing& wait : list) {
-      std::set<int> seen = {who};
-      int at = wait.peer;
-      bool circle = false;
-      while (waits.contains(at) && !circle) {
-        circle = !seen.insert(at).second;
-        if (!circle) at = next(at);
-      }
-      if (circle) {
-        // Its members by the lowest: from here round once.
-        int lowest = at;
-        for (int member = next(at); member != at; member = next(member))
-          lowest = std::min(lowest, member);
-        at = lowest;
-      }
+      const int at = end_of_chain(first, wait.peer).rank;
       Awaited& one = found[at];
       one.rank = at;
       if (who != at && (one.waiters.empty() || one.waiters.back() != who))

@@ -215,19 +215,6 @@ std::optional<Error> broken_way(const std::vector<RankFacts>& ranks) {
   return e;
 }
 
-// Where the chain of waits that begins at `rank` ends: who waits for nobody; -1: in a circle.
-int end_of_chain(const std::vector<RankFacts>& ranks, const Waiters& waiters, int rank) {
-  std::set<int> seen;
-  while (seen.insert(rank).second) {
-    const auto on = std::find_if(waiters.begin(), waiters.end(), [&](const auto& one) {
-      return std::count(one.second.begin(), one.second.end(), rank) > 0;
-    });
-    if (on == waiters.end()) return find(ranks, rank) == nullptr ? -1 : rank;
-    rank = on->first;
-  }
-  return -1;
-}
-
 Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speaker) {
   const Waiters waiters = waiters_of(ranks);
   Error e = *speaker.end.error;
@@ -246,12 +233,17 @@ Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speak
       format("{}{}{}; rank {} says: {}", culprits, culprits.empty() || waits.empty() ? "" : "; ",
              waits, speaker.end.rank, e.chain());
   e.contexts.clear();
-  if (const int last = end_of_chain(ranks, waiters, speaker.end.rank);
-      culprit < 0 && last >= 0 && last != speaker.end.rank) {
-    e.rank = last;
-    e.host = find(ranks, last)->end.host;
-  }
-  if (culprit >= 0) {
+  if (culprit < 0) {
+    std::map<int, int> targets;  // who -> for whom
+    for (const auto& [target, who] : waiters)
+      for (const int rank : who) targets[rank] = target;
+    const ChainEnd last = end_of_chain(targets, speaker.end.rank);
+    const RankFacts* r = last.circle ? nullptr : find(ranks, last.rank);
+    if (r != nullptr && r != &speaker) {
+      e.rank = last.rank;
+      e.host = r->end.host;
+    }
+  } else {
     e.rank = culprit;
     const RankFacts& r = *find(ranks, culprit);
     e.host = r.end.host;
@@ -267,6 +259,21 @@ Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speak
 }
 
 }  // namespace
+
+ChainEnd end_of_chain(const std::map<int, int>& waits, int rank) {
+  std::set<int> seen;
+  for (auto on = waits.find(rank); on != waits.end(); on = waits.find(rank)) {
+    if (!seen.insert(rank).second) {
+      // Once round: its members by the lowest.
+      int lowest = rank;
+      for (int member = on->second; member != rank; member = waits.at(member))
+        lowest = std::min(lowest, member);
+      return {lowest, true};
+    }
+    rank = on->second;
+  }
+  return {rank, false};
+}
 
 bool died(const RankFacts& r) {
   if (!r.exited || r.ended_by_us || r.end.error) return false;

@@ -1,6 +1,7 @@
 // From what became of each rank to the one error that is printed: the culprit, not the echoes.
 // Pure; used by the job when it is over.
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,5 +33,13 @@ std::string where_they_are(const std::vector<RankFacts>& ranks);
 std::string rank_list(const std::vector<RankFacts>& all, const std::vector<int>& ranks);
 // "stopped (state T)", "gone", ...
 std::string state_words(char state);
+
+// Where the waits that begin at `rank` lead, by who waits for whom: to a rank that waits for
+// nobody, or, where some wait for each other in a circle, to the lowest of those.
+struct ChainEnd {
+  int rank = -1;
+  bool circle = false;
+};
+ChainEnd end_of_chain(const std::map<int, int>& waits, int rank);
 
 }  // namespace collctl::cmd

@@ -90,6 +90,17 @@ TEST_CASE("In a window a rank waits for all that have not begun", "[job][status]
         "ranks 0, 2 wait 2 s for rank 3 (host a, pid 103), which has not called it");
 }
 
+// Rank 1 has not begun what rank 0 is in, as it waits for rank 0 in something else.
+TEST_CASE("Of several that have not begun one waits for the rank itself", "[job][status]") {
+  JobNow job{.pid = 7, .what = "x", .ranks = {rank(0), waiting(1, 0, 3), rank(2)}};
+  for (const int peer : {2, 1})
+    job.ranks[0].doing->waits.push_back({.peer = peer, .seconds = 2, .number = 9});
+  const auto late = awaited(job);
+  REQUIRE(late.size() == 1);
+  CHECK(late[0].rank == 2);
+  CHECK(late[0].waiters == std::vector<int>{0, 1});
+}
+
 TEST_CASE("Who has called less is told where nobody says for whom it waits", "[job][status]") {
   JobNow job{.pid = 7, .what = "x", .ranks = {rank(0), rank(1), rank(2)}};
   for (RankNow& r : job.ranks) r.doing->calls = 8;
