@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Would the tests notice? Mutants of the product, each built alone and run against the tests.
 
-usage: mutants.py [N] [SEED] [--only REGEX] [--unit]
+usage: mutants.py [N] [SEED] [--only REGEX] [--part K/M] [--unit]
 
 The rows of table.txt come first; then mutants are drawn by the seed from all lines of the product, to N altogether. What is
 drawn depends on the text of a line alone, so that changes elsewhere draw no others. --only: of files whose path matches;
---unit: no cli and e2e tests for what the unit tests let through.
+--part: every Mth of them from the Kth on, for M copies of this tree on a machine of many cores; --unit: no cli and e2e
+tests for what the unit tests let through.
 """
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -19,6 +21,7 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPY = ROOT / "build/mutants"  # a copy of the tree: nobody's own files are changed
@@ -177,7 +180,7 @@ def near(path):
 
 def failing_test(program, seconds, filters):
     """None, or the name of the first test that fails."""
-    report = BUILD / "mutant.xml"
+    report = BUILD / f"{program.name}.xml"
     report.unlink(missing_ok=True)
     try:
         code = run([*ALONE, OWN_FILES, str(BUILD), str(program), "-#", "--abort", "-r", "xml", "-o", str(report), filters],
@@ -227,7 +230,7 @@ def row_of(path):
     return max((r for r in rows if path.startswith(r + "/")), key=len)
 
 
-def prepare(mutants, unit_only):
+def prepare(mutants, unit_only, names):
     """Builds what the mutants need; how long each suite takes without any. What fails then would catch them all."""
     targets = sorted({t for m in mutants for t in targets_of(m.path)})
     ran = subprocess.CompletedProcess("", 0, "", "")
@@ -237,15 +240,29 @@ def prepare(mutants, unit_only):
         ran = build("-k", "0", *(targets if unit_only else ["all"]))
     if ran.returncode != 0:
         sys.exit(f"mutants: what has no mutant does not build:\n{ran.stdout[-4000:]}{ran.stderr[-4000:]}")
-    seconds = {}
+    # What has once passed in this very tree is not run again.
+    tree = hashlib.sha256(repr([(n, (COPY / n).read_bytes()) for n in sorted(names)]).encode()).hexdigest()
+    passed = BUILD / "without.json"
+    known = json.loads(passed.read_text()) if passed.exists() else {}
+    seconds = known["seconds"] if known.get("tree") == tree else {}
     checks = [(t, lambda t=t: failing_test(BUILD / "tests" / t, 3600, "~[.]")) for t in targets]
     checks += [(layer, lambda layer=layer: failing_script(layer)) for layer in {m.layer() for m in mutants} if not unit_only]
-    for name, check in checks:
+    def without(named):
+        name, check = named
         began = time.monotonic()
-        if why := check():
-            sys.exit(f"mutants: without any mutant {name} fails: {why}")
-        seconds[name] = time.monotonic() - began
-        print(f"without mutants: {name}, {seconds[name]:.0f} s", flush=True)
+        return name, check(), time.monotonic() - began
+
+    def missing(unit):
+        return [c for c in checks if c[0] not in seconds and c[0].startswith("test_") == unit]
+
+    # Scripts make hosts of the same names: one at a time.
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 4)) as several:
+        for name, why, took in itertools.chain(several.map(without, missing(True)), map(without, missing(False))):
+            if why:
+                sys.exit(f"mutants: without any mutant {name} fails: {why}")
+            seconds[name] = took
+            print(f"without mutants: {name}, {took:.0f} s", flush=True)
+    passed.write_text(json.dumps({"tree": tree, "seconds": seconds}))
     return seconds
 
 
@@ -278,7 +295,7 @@ def by_itself(mutant, unit_only, seconds):
         program = BUILD / "tests" / "mutant"
         if not linked(f"tests/{target}", "tests/mutant", mutant_object):
             return "does not compile", ""
-        if by := caught_by(program, mutant.path, 60 + 3 * seconds[target]):
+        if by := caught_by(program, mutant.path, 60 + 3 * seconds.get(target, SECONDS)):
             return "caught", by
     if unit_only:
         return "survived", ""
@@ -302,7 +319,7 @@ def in_the_tree(mutant, unit_only, seconds):
         for target in targets_of(mutant.path):
             if build(target).returncode != 0:
                 return "does not compile", ""
-            if by := caught_by(BUILD / "tests" / target, mutant.path, 60 + 3 * seconds[target]):
+            if by := caught_by(BUILD / "tests" / target, mutant.path, 60 + 3 * seconds.get(target, SECONDS)):
                 return "caught", by
         if unit_only:
             return "survived", ""
@@ -319,6 +336,7 @@ def main():
     parser.add_argument("number", type=int, nargs="?", default=150)
     parser.add_argument("seed", type=int, nargs="?", default=1)
     parser.add_argument("--only", default="")
+    parser.add_argument("--part", default="1/1")
     parser.add_argument("--unit", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--check", action="store_true", help="only that the table's lines are there")
@@ -329,7 +347,8 @@ def main():
     if options.check:
         return 0
     equivalent = {m.key(): m for m in table if m.why}
-    names = sorted(n for n in copy_tree() if n.split("/")[0] in LAYERS and re.search(options.only, n)
+    tree = copy_tree()
+    names = sorted(n for n in tree if n.split("/")[0] in LAYERS and re.search(options.only, n)
                    and n != "cmd/main.cc")  # no library's
     files = [n for n in names if n.endswith((".cc", ".cu")) or (n.startswith("kernels/") and n.endswith((".h", ".cuh")))]
     drawn = sorted(all_mutants(files),
@@ -337,11 +356,12 @@ def main():
     queue = [m for m in table if not m.why and re.search(options.only, m.path)]
     mine = {m.key() for m in queue}
     queue += [m for m in drawn if m.key() not in mine]
-    number = options.number
+    part, parts = (int(n) for n in options.part.split("/"))
+    number = len(range(part - 1, options.number, parts))
     if not options.list:
-        seconds = prepare(queue[:number], options.unit)
+        seconds = prepare(queue[:options.number], options.unit, tree)
     counts, survivors, done = {layer: Counter() for layer in LAYERS}, [], 0
-    for mutant in queue:
+    for mutant in queue[part - 1::parts]:
         if done == number:
             break
         began = time.monotonic()
