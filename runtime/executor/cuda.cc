@@ -68,6 +68,7 @@ Status CudaExecutor::set_up() {
   COLL_ASSIGN(uploads_, Uploads::make(device));
   COLL_ASSIGN(pulse_, DevicePulse::make(device));
   COLL_ASSIGN(window_look_, WindowLook::make(device));
+  COLL_ASSIGN(queue_, LaunchQueue::make(device));
   COLL_ASSIGN(links_, LinkTables::make(*pieces_, options_.nranks));
   COLL_ASSIGN(setup_stream_, DeviceStream::make(device));
   COLL_ASSIGN(turn_event_, transport::DeviceEvent::make(device, false));
@@ -228,6 +229,11 @@ Status CudaExecutor::may_launch(const DeviceStream& stream) const {
   return {};
 }
 
+Status CudaExecutor::await_room() {
+  Status room = queue_.await_room(no_progress());
+  return room ? Status() : broken(std::move(room.error()));
+}
+
 // What is queued on `stream` from now on follows all that was launched before.
 Status CudaExecutor::take_turn(const DeviceStream& stream) {
   if (last_ == &stream) return {};
@@ -345,6 +351,7 @@ Status CudaExecutor::launch(CachedPlan& entry, uint64_t first_op_count,
       captured_.push_back(entry.on_device);
     return start_all(plan, stream);
   }
+  COLL_TRY(await_room());
   {
     const std::lock_guard lock(mutex_);
     COLL_TRY(take_turn(stream));
@@ -352,6 +359,7 @@ Status CudaExecutor::launch(CachedPlan& entry, uint64_t first_op_count,
     launching_.store(true, std::memory_order_release);
   }
   Status started = start_all(plan, stream);
+  if (started) started = queue_.queued(plan.launches.size(), stream);
   launching_.store(false, std::memory_order_release);
   return started;
 }
@@ -388,6 +396,7 @@ bool CudaExecutor::capturing(const DeviceStream& stream) {
 Status CudaExecutor::replay(const transport::DeviceGraph& graph, const DeviceStream& stream) {
   if (capturing_ != nullptr)
     return Error(ErrorCode::usage, "a stream of this communicator records a graph: end it first");
+  COLL_TRY(await_room());
   {
     const std::lock_guard lock(mutex_);
     COLL_TRY(take_turn(stream));
@@ -395,6 +404,7 @@ Status CudaExecutor::replay(const transport::DeviceGraph& graph, const DeviceStr
     launching_.store(true, std::memory_order_release);
   }
   Status launched = graph.launch(stream.get());
+  if (launched) launched = queue_.queued(graph_launches_, stream);
   launching_.store(false, std::memory_order_release);
   return launched ? Status() : broken(std::move(launched.error()));
 }

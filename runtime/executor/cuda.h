@@ -24,6 +24,7 @@
 #include "kernels/cpu/wait_log.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/executor/cuda_tables.h"
+#include "runtime/executor/launch_queue.h"
 #include "runtime/executor/window_look.h"
 #include "runtime/links/proxy.h"
 #include "runtime/plan/cache.h"
@@ -136,6 +137,7 @@ class CudaExecutor {
   Status start_all(const CudaPlan& plan, const transport::DeviceStream& stream);
   Status take_turn(const transport::DeviceStream& stream);
   Status may_launch(const transport::DeviceStream& stream) const;
+  Status await_room();
   void under_way(uint64_t bytes, uint64_t launches);
   void tell_proxy(bool begins);
   Error device_error(Error error) const;
@@ -172,7 +174,8 @@ class CudaExecutor {
   std::unique_ptr<DevicePulse> pulse_;
   std::mutex window_mutex_;  // of who looks at the window
   WindowLook window_look_;
-  // A launch is being queued, without the mutex: a full queue may keep the driver.
+  LaunchQueue queue_;
+  // A launch is being queued, without the mutex: the driver may take its time.
   std::atomic<bool> launching_{false};
   std::atomic<int64_t> sign_ns_{0};  // when the GPU last showed progress
 

@@ -89,7 +89,13 @@ void set_current(Context* context) {
   t_current = context;
 }
 
+std::mutex& full_queue() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 int entry(const char* function, bool needs_context) {
+  { const std::scoped_lock waits(full_queue()); }
   World& w = world();
   const std::scoped_lock lock(w.mutex);
   if (const int code = w.due_failure(function); code != kOk) return code;

@@ -136,6 +136,11 @@ void count_streams(Counts& counts) {
 int enqueue(void* handle, std::function<void()> work) {
   std::shared_ptr<Stream> stream;
   if (const int code = stream_entry("enqueue", handle, stream); code != kOk) return code;
+  const std::scoped_lock kept(full_queue());
+  {
+    std::unique_lock lock(stream->mutex);
+    stream->changed.wait(lock, [&] { return stream->queue.size() < kQueueDepth; });
+  }
   return submit(*stream, std::move(work));
 }
 

@@ -53,6 +53,9 @@ Context* current();  // of the calling thread; null
 void set_current(Context* context);
 // What a call must return before it does anything: an injected failure, no context, a broken one.
 int entry(const char* function, bool needs_context = true);
+// Held by a launch that waits for a place in a full queue of kernels: all other calls wait, too.
+std::mutex& full_queue();
+constexpr size_t kQueueDepth = 1024;
 
 // --- memory, as streams look at it; the caller holds the mutex ---
 // The device may load and store these bytes; host memory always may.
