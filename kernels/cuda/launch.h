@@ -126,6 +126,9 @@ struct Launcher {
   int (*launch_works)(const WorksLaunch&) = nullptr;
   // Bytes of a rank's part that the window kernels need.
   uint64_t (*window_part_bytes)(int nranks) = nullptr;
+  // Likewise those that operations by LL need: the begin of a part, so that memory of this size
+  // serves them alone (host memory, where GPUs do not reach each other's). 0: none do.
+  uint64_t (*window_ll_bytes)(int nranks) = nullptr;
   // Whether there is a window kernel for it, for this many bytes of `count` elements (send_recv,
   // pairwise: of a message). Pure; the same on all ranks.
   bool (*window_serves)(Collective, AlgorithmId, Protocol, DataType, RedOp, int nranks,

@@ -76,16 +76,19 @@ class Look {
       return from + region + slot * sizeof(uint64_t);
     };
     constexpr uint64_t kLineBytes = 128;
-    list.insert(
-        list.end(),
-        {{&to.counters, from + layout_.peers + place(writer, reader) * sizeof(PeerCounters),
-          sizeof(to.counters)},
-         {&to.ll, lines(layout_.ll, kLlBankBytes), sizeof(to.ll)},
-         {&to.ll128, lines(layout_.ll128, layout_.ll128_bank_bytes) + kLineBytes - sizeof(to.ll128),
-          sizeof(to.ll128)},
-         {&to.arrived, beside_slot(layout_.arrived, counts[kReceived]), sizeof(to.arrived)},
-         {&to.result, beside_slot(layout_.result_arrived, counts[kResultReceived]),
-          sizeof(to.result)}});
+    const bool whole = memory_.stride >= layout_.total;  // else it ends behind LL's lines
+    list.insert(list.end(),
+                {{&to.counters, from + layout_.peers + place(writer, reader) * sizeof(PeerCounters),
+                  sizeof(to.counters)},
+                 {&to.ll, lines(layout_.ll, kLlBankBytes), sizeof(to.ll)},
+                 {&to.arrived, beside_slot(layout_.arrived, counts[kReceived]), sizeof(to.arrived)},
+                 {&to.result, beside_slot(layout_.result_arrived, counts[kResultReceived]),
+                  sizeof(to.result)}});
+    if (whole)
+      list.push_back(
+          {&to.ll128,
+           lines(layout_.ll128, layout_.ll128_bank_bytes) + kLineBytes - sizeof(to.ll128),
+           sizeof(to.ll128)});
   }
 
   const PeerMemory& memory_;

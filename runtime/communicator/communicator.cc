@@ -72,8 +72,9 @@ Status Communicator::State::agree_on(Status mine, Deadline deadline) {
 void Communicator::State::drop_window(const std::string& why) {
   window.reset();
   device_window.reset();
+  pinned_window.reset();
   window_failure.clear();
-  shape.gpu_window = false;
+  shape.gpu_window = shape.pinned_window = false;
   shape.window_bytes = 0;
   shape.window_channels = 0;
   shape.no_window = why;

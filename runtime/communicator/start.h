@@ -42,6 +42,7 @@ class Communicator::Start {
   void open_gpu(RankFacts& facts);
   bool nic_reaches_gpu() const;
   Status shape_gpus(std::span<const RankFacts> all_facts);
+  Status make_pinned_window();
   Status make_device_window();
   Status make_gpu_executor();
   Status test_lines();
@@ -52,6 +53,7 @@ class Communicator::Start {
   const CommOptions& options_;
   const Deadline deadline_;
   std::unique_ptr<DeviceOpening> opening_;
+  bool may_pin_ = false;  // GPU ranks: a window in host memory, where there is no other
   std::optional<base::Cancel::Listener> cancelling_;
 };
 

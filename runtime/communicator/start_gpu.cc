@@ -60,6 +60,8 @@ Status Communicator::Start::shape_gpus(std::span<const RankFacts> all_facts) {
   shape.no_window = why_no_device_window(all_facts, s_.hosts, s_.settings, *s_.launcher);
   if (shape.no_window.empty()) shape.no_window = no_p2p_text(shape.no_p2p);
   shape.gpu_window = shape.no_window.empty();
+  may_pin_ = may_have_pinned_window(all_facts, s_.hosts, s_.settings, *s_.launcher);
+  shape.pinned_window = !shape.gpu_window && may_pin_;
   shape.window_serves = verbs ? &verbs_serve : s_.launcher->window_serves;
   shape.window_direct = verbs ? nullptr : s_.launcher->window_direct;
   // Links get no slots for what will not be used.
@@ -69,7 +71,20 @@ Status Communicator::Start::shape_gpus(std::span<const RankFacts> all_facts) {
   return {};
 }
 
+Status Communicator::Start::make_pinned_window() {
+  COLL_ASSIGN(s_.pinned_window,
+              PinnedWindow::make({.rank = s_.rank,
+                                  .nranks = s_.size,
+                                  .part_bytes = s_.launcher->window_ll_bytes(s_.size),
+                                  .comm_hash = s_.hash,
+                                  .device = s_.device,
+                                  .bootstrap = s_.bootstrap.get()},
+                                 s_.window_failure, deadline_));
+  return {};
+}
+
 Status Communicator::Start::make_device_window() {
+  if (s_.shape.pinned_window) return make_pinned_window();
   if (!s_.shape.gpu_window) return {};
   DeviceWindow::Options o;
   o.rank = s_.rank;
@@ -80,8 +95,15 @@ Status Communicator::Start::make_device_window() {
   o.device = s_.device;
   o.peers = s_.peers;
   o.bootstrap = s_.bootstrap.get();
-  COLL_ASSIGN(s_.device_window, DeviceWindow::make(o, s_.window_failure, deadline_));
-  return {};
+  COLL_ASSIGN(DeviceWindow::Made made, DeviceWindow::make(o, s_.window_failure, deadline_));
+  s_.device_window = std::move(made.window);
+  if (made.without < 0 || !may_pin_) return {};
+  s_.shape.gpu_window = false;
+  s_.shape.no_window = s_.window_failure.empty()
+                           ? format("rank {} could not do its part of it", made.without)
+                           : s_.window_failure;
+  s_.shape.pinned_window = true;
+  return make_pinned_window();
 }
 
 Status Communicator::Start::make_gpu_executor() {
@@ -132,6 +154,7 @@ Status Communicator::Start::test_lines() {
 }
 
 void Communicator::Start::use_device_window() {
+  if (s_.shape.pinned_window) s_.gpu->use_window(s_.pinned_window->memory());
   if (!s_.shape.gpu_window) return;
   if (s_.settings.window_verbs)
     s_.gpu->use_verbs(s_.device_window->verbs());

@@ -26,6 +26,7 @@
 #include "runtime/request/settings.h"
 #include "runtime/window/device_window.h"
 #include "runtime/window/host_window.h"
+#include "runtime/window/pinned_window.h"
 #include "runtime/window/user_window.h"
 #include "transport/table/nets.h"
 
@@ -74,6 +75,7 @@ struct Communicator::State {
   const kernels::cuda::Launcher* launcher = nullptr;
   int weakest = 0;  // the rank whose GPU has the least compute capability
   std::unique_ptr<DeviceWindow> device_window;
+  std::unique_ptr<PinnedWindow> pinned_window;  // or this
   std::unique_ptr<CudaExecutor> gpu;
   // A torn-store test that did not end, and the window it writes into: no longer used.
   std::unique_ptr<UnendedTornStoreTest> unended_torn_store_test;

@@ -80,7 +80,8 @@ Status Communicator::State::run(Plan& plan, uint64_t first_op) {
   // A work that only followed the abort word has its reason in the first error, which is there
   // before the word is raised, except by another channel of this very submission.
   const bool followed = ran.error().code == ErrorCode::interrupted && ran.error().message.empty();
-  if (ran.error().code == ErrorCode::deadline) blame->find(ran.error(), device_window != nullptr);
+  if (ran.error().code == ErrorCode::deadline)
+    blame->find(ran.error(), device_window != nullptr || pinned_window != nullptr);
   if (!followed) errors.fail(ran.error(), true);
   if (Status known = errors.status(); !known) return known;
   return Error(ErrorCode::interrupted, format("rank {} was told to stop", rank));

@@ -24,7 +24,7 @@ constexpr uint64_t kPairBytesPerChannel = 64 << 10;
 
 GpuQuery query_of(const Operation& op, const CommShape& shape, AlgorithmId algorithm,
                   Protocol protocol) {
-  return {op.collective, algorithm, protocol, shape.nranks, bytes_of(op)};
+  return {op.collective, algorithm, protocol, shape.nranks, bytes_of(op), shape.pinned_window};
 }
 
 // Empty, or why these paths cannot have the protocol.
@@ -43,7 +43,7 @@ bool window_kernel_serves(const Operation& op, const CommShape& shape, Algorithm
 // Empty, or why not.
 std::string window_refusal(const Operation& op, const CommShape& shape, const AlgorithmRow& row,
                            Protocol protocol) {
-  if (!shape.gpu_window)
+  if (!shape.gpu_window && !(shape.pinned_window && protocol == Protocol::ll))
     return format("{} needs memory that all ranks map, and there is none: {}", row.name,
                   shape.no_window);
   if (window_kernel_serves(op, shape, row.id, protocol)) return {};

@@ -35,6 +35,11 @@ constexpr WindowRow kWindowRows[] = {
     {AlgorithmId::two_shot, Protocol::ll128, 3.5, 0.3, 348, 348},
     {AlgorithmId::two_shot, Protocol::simple, 10.3, 0.3, 355, 367},
 };
+// Through host memory, PCIe 5.0.
+constexpr WindowRow kPinnedRows[] = {
+    {AlgorithmId::one_shot, Protocol::ll, 4.0, 0.3, 22, 22},
+    {AlgorithmId::two_shot, Protocol::ll, 6.5, 0.6, 22, 22},
+};
 // A launch on a stream adds so much (1.0 to 1.5), as the model's times of fifos have it within.
 constexpr double kLaunchUs = 1.2;
 // In operations with a root all ranks tell each other that they have arrived.
@@ -78,8 +83,8 @@ double moved_us(const WindowRow& row, Collective collective, double bytes) {
   return first / (row.first_gbps * 1e3) + (bytes - first) / (row.gbps * 1e3);
 }
 
-const WindowRow& window_row(AlgorithmId algorithm, Protocol protocol) {
-  for (const WindowRow& row : kWindowRows)
+const WindowRow& window_row(AlgorithmId algorithm, Protocol protocol, bool pinned) {
+  for (const WindowRow& row : pinned ? std::span<const WindowRow>(kPinnedRows) : kWindowRows)
     if (row.algorithm == algorithm && row.protocol == protocol) return row;
   base::check_failed("the window kernel has a row", __FILE__, __LINE__, name_of(algorithm));
 }
@@ -121,7 +126,7 @@ uint64_t moved_bytes(Collective collective, int nranks, uint64_t bytes) {
 }
 
 GpuPrediction predict_window_kernel(const GpuQuery& q) {
-  const WindowRow& row = window_row(q.algorithm, q.protocol);
+  const WindowRow& row = window_row(q.algorithm, q.protocol, q.pinned);
   const double others = q.nranks - 1;
   double bytes = others * double(q.bytes) * wire_bytes_per_byte(q.protocol);
   if (q.algorithm == AlgorithmId::two_shot) bytes *= 2.0 / q.nranks;
@@ -135,7 +140,8 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
   if (q.collective == Collective::all_to_all && q.protocol != Protocol::simple)
     moving_us += double(q.bytes) / (kOwnBlockGbps * 1e3);
   return {latency_us + moving_us, moving_us > latency_us
-                                      ? format("bandwidth: {:.4g} GB/s between GPUs", row.gbps)
+                                      ? format("bandwidth: {:.4g} GB/s {}", row.gbps,
+                                               q.pinned ? "through host memory" : "between GPUs")
                                       : format("latency: launch and flags of {} ranks", q.nranks)};
 }
 

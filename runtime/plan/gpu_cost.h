@@ -5,6 +5,7 @@
 //   window kernel   launch + base + each further rank + bytes that leave a rank / bandwidth, where
 //                   one-shot sends (n-1) x bytes and two-shot 2(n-1)/n x bytes; LL twice that for
 //                   its flags, LL128 128/120; a broadcast whose receivers hand it on `bytes`
+//   ... pinned      the same through host memory, which PCIe takes in and gives
 //   direct          likewise, from a table of its own: the same bytes leave and enter a rank, but
 //                   none are copied into place; two barriers of the ranks instead
 //   ring, pairwise  the model's; over NVLink with the share of its bandwidth that is reached
@@ -27,7 +28,8 @@ struct GpuQuery {
   kernels::AlgorithmId algorithm{};
   kernels::Protocol protocol{};
   int nranks = 1;
-  uint64_t bytes = 0;  // of one rank's `count` elements
+  uint64_t bytes = 0;   // of one rank's `count` elements
+  bool pinned = false;  // a window in host memory
 };
 
 using GpuPrediction = Prediction;

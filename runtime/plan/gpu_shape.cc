@@ -292,6 +292,8 @@ CommShape hypothetical_gpu_shape(const HypotheticalGpus& gpus, const Settings& s
   if (shape.no_window.empty())
     shape.no_window = why_no_device_window(all_facts, gpus.hosts, settings, launcher);
   shape.gpu_window = shape.no_window.empty();
+  shape.pinned_window =
+      !shape.gpu_window && may_have_pinned_window(all_facts, gpus.hosts, settings, launcher);
   shape.window_serves = launcher.window_serves;
   // The lines are tested where all ranks map each other's memory.
   shape.ll128_passed = shape.gpu_window && shape.no_ll128.empty();

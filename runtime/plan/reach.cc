@@ -59,4 +59,11 @@ std::string why_no_device_window(std::span<const RankFacts> all_facts, const Hos
   return "";
 }
 
+bool may_have_pinned_window(std::span<const RankFacts> all_facts, const HostGroups& hosts,
+                            const Settings& settings, const kernels::cuda::Launcher& launcher) {
+  return !settings.window_verbs && !settings.shm_disabled && settings.transport != "p2p" &&
+         why_no_window(all_facts, hosts, settings).empty() &&
+         launcher.window_ll_bytes(int(all_facts.size())) > 0;
+}
+
 }  // namespace collctl::runtime

@@ -1,5 +1,7 @@
 #include "runtime/window/device_window.h"
 
+#include <algorithm>
+
 #include "base/format.h"
 #include "base/log.h"
 
@@ -19,8 +21,8 @@ Status prepare(const DeviceWindow::Options& o, transport::DeviceMemory& own,
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceWindow>> DeviceWindow::make(const Options& o, std::string& why_not,
-                                                         Deadline deadline) {
+Result<DeviceWindow::Made> DeviceWindow::make(const Options& o, std::string& why_not,
+                                              Deadline deadline) {
   why_not.clear();
   std::unique_ptr<DeviceWindow> window(new DeviceWindow);
   window->rank_ = o.rank;
@@ -40,8 +42,8 @@ Result<std::unique_ptr<DeviceWindow>> DeviceWindow::make(const Options& o, std::
   std::vector<uint8_t> ready(static_cast<size_t>(o.nranks));
   ready[size_t(o.rank)] = fd ? 1 : 0;
   COLL_TRY_IN(o.bootstrap->all_gather(ready.data(), 1, deadline), "window");
-  for (const uint8_t each : ready)
-    if (each == 0) return std::unique_ptr<DeviceWindow>();
+  if (const auto without = std::find(ready.begin(), ready.end(), 0); without != ready.end())
+    return Made{nullptr, int(without - ready.begin())};
   const uint64_t tag = kDeviceFdTag ^ o.comm_hash;
   for (int i = 1; i < o.nranks; ++i)
     COLL_TRY_IN(o.bootstrap->send_fd((o.rank + i) % o.nranks, tag, fd.get(), deadline), "window");
@@ -53,8 +55,8 @@ Result<std::unique_ptr<DeviceWindow>> DeviceWindow::make(const Options& o, std::
     if (Status mapped = window->flat_.map_fd(peer, theirs->get(), o.part_bytes); !mapped)
       why_not = format("memory of rank {}: {}", peer, mapped.error().chain());
   }
-  if (!why_not.empty()) return std::unique_ptr<DeviceWindow>();
-  return window;
+  if (!why_not.empty()) return Made();
+  return Made{std::move(window)};
 }
 
 kernels::cuda::PeerMemory DeviceWindow::memory() const {

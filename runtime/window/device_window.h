@@ -30,11 +30,15 @@ class DeviceWindow {
     std::span<const transport::PeerInfo> peers;
     Bootstrap* bootstrap = nullptr;
   };
+  struct Made {
+    std::unique_ptr<DeviceWindow> window;
+    int without = -1;  // the first rank that can have none, which all ranks know then
+  };
   // All ranks together. Null when there is none: `why_not` then says what this rank could not do,
   // and is empty where another could not. A window that only some ranks have is of no
-  // use: the caller asks all. Errors: the exchange itself failed (lost, deadline).
-  static Result<std::unique_ptr<DeviceWindow>> make(const Options& options, std::string& why_not,
-                                                    Deadline deadline);
+  // use: where `without` names nobody the caller asks all. Errors: the exchange itself failed
+  // (lost, deadline).
+  static Result<Made> make(const Options& options, std::string& why_not, Deadline deadline);
   kernels::cuda::PeerMemory memory() const;
   // The same memory as the verbs of kernels/window_block.h use it, of one channel; then nothing
   // else may. Wants kVerbsPartBytes.

@@ -2,11 +2,8 @@
 // pass descriptors. Made at start-up, used by the CPU executor through the plain Window structs,
 // given back by the destructor. Start-up's thread.
 //
-// One file without a name (memfd), made by rank 0 and sealed at its size, so that nobody can cut it
-// off under the others. It goes to every rank as a descriptor, which is closed again once the file
-// is mapped; each rank reserves its own part, on its own NUMA node, so that a memory limit is an
-// error at start-up and not a SIGBUS later. One mapping holds all parts side by side: rank r's at
-// base + r x stride (contract/window.h). Nothing has a name, so nothing can be left behind.
+// One mapping (shared_parts.h) holds all parts side by side: rank r's at base + r x stride
+// (contract/window.h). Nothing has a name, so nothing can be left behind.
 //
 // Memory of a rank: channels x (2 banks + 128 bytes), in whole pages.
 #pragma once

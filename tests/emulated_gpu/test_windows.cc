@@ -219,12 +219,18 @@ TEST_CASE("window kernels: who has not begun is seen from outside", "[windows][s
     emulated::Manners manners = draw.manners(seed);
     manners.tears = uint32_t(epoch + 64) >= 64;
     emulated::machine().behave(manners);
-    Windows windows(nranks, epoch);
-    std::string said = seed_note(seed) + "\nepoch " + std::to_string(epoch);
+    const bool ll_only = draw.one_in(3);
+    const auto fits = [&](const WindowCase& c) {
+      return served(c, nranks) &&
+             !(ll_only && (c.what.protocol != Protocol::ll || c.direct != DirectPath::none));
+    };
+    Windows windows(nranks, epoch, ll_only);
+    std::string said = seed_note(seed) + "\nepoch " + std::to_string(epoch) +
+                       (ll_only ? ", memory for LL alone" : "");
     uint64_t ended = epoch;
     for (uint64_t launches = draw.below(4); launches > 0; --launches) {
       const WindowCase c = draw_case(draw, nranks, draw.one_in(3));
-      if (!served(c, nranks)) continue;
+      if (!fits(c)) continue;
       said += "\n" + describe(c, nranks);
       INFO(said);
       REQUIRE(windows.launch(c) == "");
@@ -233,7 +239,7 @@ TEST_CASE("window kernels: who has not begun is seen from outside", "[windows][s
     }
     WindowCase c;
     do c = draw_case(draw, nranks, draw.one_in(3));
-    while (!served(c, nranks) || c.what.algorithm == AlgorithmId::pairwise || c.what.count == 0);
+    while (!fits(c) || c.what.algorithm == AlgorithmId::pairwise || c.what.count == 0);
     const int without = int(draw.below(uint64_t(nranks)));
     said += "\n" + describe(c, nranks) + " without " + std::to_string(without);
     INFO(said);

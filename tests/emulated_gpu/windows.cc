@@ -68,8 +68,10 @@ bool served(const WindowCase& c, int nranks) {
                        nranks, bytes);
 }
 
-Windows::Windows(int n, uint64_t epoch)
-    : nranks(n), stride_(align_up(window_part_bytes(n), 4096)), used_(size_t(n)) {
+Windows::Windows(int n, uint64_t epoch, bool ll_only)
+    : nranks(n),
+      stride_(align_up(ll_only ? window_ll_bytes(n) : window_part_bytes(n), 4096)),
+      used_(size_t(n)) {
   parts_ = map(stride_ * uint64_t(n));
   users_ = map(kSlotBytes * uint64_t(n));
   emulated::machine().arrives_late(parts_, stride_ * uint64_t(n));

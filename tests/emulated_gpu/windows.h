@@ -30,8 +30,8 @@ bool served(const WindowCase& c, int nranks);
 
 class Windows {
  public:
-  // `epoch`: of the launches before.
-  Windows(int nranks, uint64_t epoch);
+  // `epoch`: of the launches before. `ll_only`: as much memory as operations by LL need.
+  Windows(int nranks, uint64_t epoch, bool ll_only = false);
   ~Windows();
   Windows(const Windows&) = delete;
   Windows& operator=(const Windows&) = delete;

@@ -103,6 +103,7 @@ const Launcher& launcher() {
           },
       .launch_works = launch_works,
       .window_part_bytes = window_part_bytes,
+      .window_ll_bytes = window_ll_bytes,
       .window_serves = window_serves,
       .window_direct = window_direct,
       .launch_window = launch_window,

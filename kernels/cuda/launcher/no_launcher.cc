@@ -15,6 +15,7 @@ const Launcher& launcher() {
       .prepare = [] { return kNotSupported; },
       .launch_works = [](const WorksLaunch&) { return kNotSupported; },
       .window_part_bytes = [](int) { return uint64_t(0); },
+      .window_ll_bytes = [](int) { return uint64_t(0); },
       .window_serves = [](Collective, AlgorithmId, Protocol, DataType, RedOp, int,
                           uint64_t) { return false; },
       .window_direct = [](Collective, DataType, RedOp, int, uint64_t) { return false; },

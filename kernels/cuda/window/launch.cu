@@ -191,6 +191,9 @@ int launch_kind(const Exchange& x, const WindowLaunch& launch) {
 uint64_t window_part_bytes(int nranks) {
   return window_layout(nranks).total;
 }
+uint64_t window_ll_bytes(int nranks) {
+  return window_layout(nranks).ll128;
+}
 
 bool window_serves(Collective collective, AlgorithmId algorithm, Protocol protocol, DataType, RedOp,
                    int nranks, uint64_t bytes) {

@@ -249,8 +249,8 @@ bool window_serves(Collective collective, AlgorithmId algorithm, Protocol protoc
                    int nranks, uint64_t bytes) {
   if (collective == Collective::send_recv)
     return algorithm == AlgorithmId::pairwise && protocol == Protocol::simple;
-  return collective == Collective::all_reduce && protocol == Protocol::simple && nranks > 1 &&
-         bytes <= kHostWindowBytes;
+  return collective == Collective::all_reduce && protocol != Protocol::ll128 && nranks > 1 &&
+         bytes <= (protocol == Protocol::ll ? kHostLlBytes : kHostWindowBytes);
 }
 
 bool window_direct(Collective collective, DataType, RedOp, int nranks, uint64_t) {
@@ -267,6 +267,7 @@ const Launcher& host_launcher() {
       .most_works = 5,  // few, so that launches are split
       .launch_works = launch_works,
       .window_part_bytes = [](int) { return kBanksAt + kWindowBanks * kBankBytes; },
+      .window_ll_bytes = [](int) { return kBanksAt + kWindowBanks * kBankBytes; },
       .window_serves = window_serves,
       .window_direct = window_direct,
       .launch_window = launch_window,

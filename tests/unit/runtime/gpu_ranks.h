@@ -18,7 +18,7 @@ namespace collctl::runtime::testing {
 // Runs works by kernels/cpu. Has window kernels for all-reduces of at most kHostWindowBytes and for
 // messages, and directly between users' windows for every collective.
 const kernels::cuda::Launcher& host_launcher();
-inline constexpr uint64_t kHostWindowBytes = 1 << 20;
+inline constexpr uint64_t kHostWindowBytes = 1 << 20, kHostLlBytes = 128 << 10;
 // How often launch_works, launch_window were called in this process; the latter apart where
 // directly between users' windows, and of messages.
 struct LaunchCounts {

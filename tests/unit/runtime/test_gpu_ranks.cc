@@ -102,6 +102,45 @@ TEST_CASE("what window kernels serve goes through the window, all else through l
   CHECK(after.works == before.works);
 }
 
+// Where GPUs do not reach each other, as the driver says at the start or as was asked for, what
+// goes by LL goes through host memory that all map.
+TEST_CASE("GPUs without P2P have a window in host memory", "[gpu]") {
+  struct Case {
+    const char *peers, *transport, *knob;  // of the driver; asked for
+    bool window;
+  };
+  const Case each =
+      GENERATE(Case{"none", "", "", true}, Case{"0-2", "", "", true},
+               Case{"", "", "COLLCTL_P2P_DISABLE", true}, Case{"", "shm", "", true},
+               Case{"", "net", "", false}, Case{"none", "", "COLLCTL_SHM_DISABLE", false},
+               Case{"none", "", "COLLCTL_WINDOW_BYTES", false});
+  INFO(each.peers << " " << each.transport << " " << each.knob);
+  REQUIRE(fake_cuda::counts() == fake_cuda::Counts{});
+  fake_cuda::set_up({.devices = 4, .peers = each.peers});
+  const std::string knob = each.knob;
+  if (!knob.empty()) ::setenv(each.knob, knob == "COLLCTL_WINDOW_BYTES" ? "0" : "1", 1);
+  const LaunchCounts before = launch_counts();
+  CHECK(with_gpu_ranks(over(4, each.transport), [&](Communicator& c, Complaints& complaints) {
+          run_all(c, complaints, {0, 1, 1003, kMany / 4});
+          std::vector<float> data(64);
+          const Operation op{.collective = Collective::all_reduce,
+                             .input = data.data(),
+                             .output = data.data(),
+                             .count = data.size()};
+          const auto plan = c.plan_for({&op, 1});
+          COLL_TEST_OK(complaints, plan ? Status() : Status(plan.error()));
+          const PlannedOp& planned = plan->ops.front();
+          if (planned.by_window_kernel != each.window ||
+              (each.window && planned.protocol != kernels::Protocol::ll))
+            complaints.add(
+                format("{} by {}", name_of(planned.algorithm), name_of(planned.protocol)));
+          const Status by_store = c.set_choices("one-shot", "simple", 0);
+          if (by_store && c.plan_for({&op, 1})) complaints.add("by store through host memory");
+        }) == "");
+  if (!knob.empty()) ::unsetenv(each.knob);
+  CHECK((launch_counts().windows > before.windows) == each.window);
+}
+
 TEST_CASE("without a window the reason is told to whom asks for one", "[gpu]") {
   set_up_gpus(2);
   CHECK(with_gpu_ranks(over(2, "shm"), [](Communicator& c, Complaints& complaints) {

@@ -85,14 +85,15 @@ std::vector<std::string> torn_stores_of(const Ranks& ranks) {
     peers[size_t(me)].bus_id = device->facts().bus_number;
     COLL_TRY(bootstrap.all_gather(peers.data(), sizeof(transport::PeerInfo), soon()));
     std::string why_not;
-    COLL_ASSIGN(const auto window, DeviceWindow::make({.rank = me,
-                                                       .nranks = ranks.count,
-                                                       .part_bytes = 200'000,
-                                                       .comm_hash = 77,
-                                                       .device = device,
-                                                       .peers = peers,
-                                                       .bootstrap = &bootstrap},
-                                                      why_not, soon()));
+    COLL_ASSIGN(const DeviceWindow::Made made, DeviceWindow::make({.rank = me,
+                                                                   .nranks = ranks.count,
+                                                                   .part_bytes = 200'000,
+                                                                   .comm_hash = 77,
+                                                                   .device = device,
+                                                                   .peers = peers,
+                                                                   .bootstrap = &bootstrap},
+                                                                  why_not, soon()));
+    const auto& window = made.window;
     COLL_TRY(expect(window != nullptr, "a window, not: " + why_not));
     TornStoreOptions options;
     options.device = device;
