@@ -24,7 +24,8 @@ constexpr uint64_t kPairBytesPerChannel = 64 << 10;
 
 GpuQuery query_of(const Operation& op, const CommShape& shape, AlgorithmId algorithm,
                   Protocol protocol) {
-  return {op.collective, algorithm, protocol, shape.nranks, bytes_of(op), shape.pinned_window};
+  return {op.collective, algorithm,    protocol,
+          shape.nranks,  bytes_of(op), path_of_windows(*shape.model, shape.pinned_window)};
 }
 
 // Empty, or why these paths cannot have the protocol.

@@ -35,15 +35,15 @@ constexpr WindowRow kWindowRows[] = {
     {AlgorithmId::two_shot, Protocol::ll128, 3.5, 0.3, 348, 348},
     {AlgorithmId::two_shot, Protocol::simple, 10.3, 0.3, 355, 367},
 };
-// Through host memory, PCIe 5.0.
+// Through host memory (2 and 4 x H100, PCIe 5.0, on a stream).
 constexpr WindowRow kPinnedRows[] = {
-    {AlgorithmId::one_shot, Protocol::ll, 4.0, 0.3, 22, 22},
-    {AlgorithmId::two_shot, Protocol::ll, 6.5, 0.6, 22, 22},
+    {AlgorithmId::one_shot, Protocol::ll, 4.0, 0.4, 31, 31},
+    {AlgorithmId::two_shot, Protocol::ll, 6.7, 2.3, 31, 31},
 };
 // A launch on a stream adds so much (1.0 to 1.5), as the model's times of fifos have it within.
 constexpr double kLaunchUs = 1.2;
 // In operations with a root all ranks tell each other that they have arrived.
-constexpr double kArrivalUs = 0.3;
+constexpr double kArrivalUs = 0.3, kPinnedArrivalUs = 2.2;
 // LL128 that only moves, where sums reach what the row says (2 x H200).
 constexpr double kMovedLinesGbps = 355;
 // A rank's own block goes into place between the others', by store while the links are busy; lines
@@ -75,12 +75,20 @@ double wire_bytes_per_byte(Protocol protocol) {
   return protocol == Protocol::ll128 ? 128.0 / 120 : 1;
 }
 
+// Measured over paths of kMeasuredGbps. That of PCIe is a flag's way through the host (H100).
+constexpr double kMeasuredGbps = GpuPath().gbps, kPcieUs = 2;
+double on_path(double gbps, const GpuPath& path) {
+  if (path.pinned || path.gbps == kMeasuredGbps) return gbps;
+  return std::min(gbps * path.gbps / kMeasuredGbps, path.gbps);
+}
+
 // What leaves a rank, or enters it, takes.
-double moved_us(const WindowRow& row, Collective collective, double bytes) {
-  if (row.protocol == Protocol::ll128 && !adds_up(collective))
-    return bytes / (kMovedLinesGbps * 1e3);
+double moved_us(const WindowRow& row, const GpuQuery& q, double bytes) {
+  if (row.protocol == Protocol::ll128 && !adds_up(q.collective))
+    return bytes / (on_path(kMovedLinesGbps, q.path) * 1e3);
   const double first = std::min(bytes, kFirstBytes);
-  return first / (row.first_gbps * 1e3) + (bytes - first) / (row.gbps * 1e3);
+  return first / (on_path(row.first_gbps, q.path) * 1e3) +
+         (bytes - first) / (on_path(row.gbps, q.path) * 1e3);
 }
 
 const WindowRow& window_row(AlgorithmId algorithm, Protocol protocol, bool pinned) {
@@ -125,8 +133,15 @@ uint64_t moved_bytes(Collective collective, int nranks, uint64_t bytes) {
   }
 }
 
+GpuPath path_of_windows(const ModelInput& input, bool pinned) {
+  if (!input.known || input.ring.channels == 0) return {.pinned = pinned};
+  return {.gbps = input.ring.channels * input.ring.bw_intra,
+          .pcie = input.ring.type_intra > topology::PathType::nvb,
+          .pinned = pinned};
+}
+
 GpuPrediction predict_window_kernel(const GpuQuery& q) {
-  const WindowRow& row = window_row(q.algorithm, q.protocol, q.pinned);
+  const WindowRow& row = window_row(q.algorithm, q.protocol, q.path.pinned);
   const double others = q.nranks - 1;
   double bytes = others * double(q.bytes) * wire_bytes_per_byte(q.protocol);
   if (q.algorithm == AlgorithmId::two_shot) bytes *= 2.0 / q.nranks;
@@ -134,15 +149,16 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
                      kernels::cuda::broadcast_is_dealt(q.protocol, q.nranks, q.bytes);
   if (dealt) bytes /= others;
   double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us;
-  if (has_root(q.collective)) latency_us += kArrivalUs;
+  if (has_root(q.collective)) latency_us += q.path.pinned ? kPinnedArrivalUs : kArrivalUs;
+  if (q.path.pcie && !q.path.pinned) latency_us += kPcieUs;
   if (dealt) latency_us += q.protocol == Protocol::simple ? kHandedOnUs : kHandedOnLinesUs;
-  double moving_us = moved_us(row, q.collective, bytes);
+  double moving_us = moved_us(row, q, bytes);
   if (q.collective == Collective::all_to_all && q.protocol != Protocol::simple)
     moving_us += double(q.bytes) / (kOwnBlockGbps * 1e3);
-  return {latency_us + moving_us, moving_us > latency_us
-                                      ? format("bandwidth: {:.4g} GB/s {}", row.gbps,
-                                               q.pinned ? "through host memory" : "between GPUs")
-                                      : format("latency: launch and flags of {} ranks", q.nranks)};
+  return {latency_us + moving_us,
+          moving_us > latency_us ? format("bandwidth: {:.4g} GB/s {}", on_path(row.gbps, q.path),
+                                          q.path.pinned ? "through host memory" : "between GPUs")
+                                 : format("latency: launch and flags of {} ranks", q.nranks)};
 }
 
 GpuPrediction predict_direct(const GpuQuery& q) {
@@ -154,11 +170,13 @@ GpuPrediction predict_direct(const GpuQuery& q) {
     const DirectRow& row = *std::find_if(
         std::begin(kDirectRows), std::end(kDirectRows),
         [&](const DirectRow& each) { return each.adds == adds && each.loads == loads; });
-    const double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us;
-    const double moving_us = bytes / (row.gbps * 1e3);
+    const double gbps = on_path(row.gbps, q.path);
+    const double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us +
+                              (q.path.pcie ? kPcieUs : 0);
+    const double moving_us = bytes / (gbps * 1e3);
     return GpuPrediction{latency_us + moving_us,
                          moving_us > latency_us
-                             ? format("bandwidth: {:.4g} GB/s between GPUs", row.gbps)
+                             ? format("bandwidth: {:.4g} GB/s between GPUs", gbps)
                              : format("latency: launch and flags of {} ranks", q.nranks)};
   };
   const double bytes = others * double(q.bytes) * (slices ? 2.0 / q.nranks : 1);

@@ -5,7 +5,8 @@
 //   window kernel   launch + base + each further rank + bytes that leave a rank / bandwidth, where
 //                   one-shot sends (n-1) x bytes and two-shot 2(n-1)/n x bytes; LL twice that for
 //                   its flags, LL128 128/120; a broadcast whose receivers hand it on `bytes`
-//   ... pinned      the same through host memory, which PCIe takes in and gives
+//                   on other paths than those of the machines measured their share of it, over
+//                   PCIe with a crossing more; through host memory from a table of its own
 //   direct          likewise, from a table of its own: the same bytes leave and enter a rank, but
 //                   none are copied into place; two barriers of the ranks instead
 //   ring, pairwise  the model's; over NVLink with the share of its bandwidth that is reached
@@ -23,13 +24,23 @@
 
 namespace collctl::runtime {
 
+// What windows go over.
+struct GpuPath {
+  // Of a GPU, one way, as the search has it of all channels together: what was measured is scaled
+  // by its share of those machines' 360 GB/s (18 NVLinks), and is never more.
+  double gbps = 360;
+  bool pcie = false;    // between some of the GPUs
+  bool pinned = false;  // a window in host memory
+};
+GpuPath path_of_windows(const ModelInput& input, bool pinned);
+
 struct GpuQuery {
   kernels::Collective collective{};
   kernels::AlgorithmId algorithm{};
   kernels::Protocol protocol{};
   int nranks = 1;
-  uint64_t bytes = 0;   // of one rank's `count` elements
-  bool pinned = false;  // a window in host memory
+  uint64_t bytes = 0;  // of one rank's `count` elements
+  GpuPath path = {};   // of window kernels
 };
 
 using GpuPrediction = Prediction;

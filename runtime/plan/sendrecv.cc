@@ -64,8 +64,8 @@ Prediction message_time(uint64_t bytes, const Way& way, const CommShape& shape) 
   constexpr auto kPairwise = kernels::AlgorithmId::pairwise;
   const Protocol protocol = way.protocol;
   if (way.by == By::window)
-    return predict_window_kernel(
-        {Collective::send_recv, kernels::AlgorithmId::one_shot, protocol, 2, bytes});
+    return predict_window_kernel({Collective::send_recv, kernels::AlgorithmId::one_shot, protocol,
+                                  2, bytes, path_of_windows(*shape.model, false)});
   const auto gpu_time = [&](Protocol p, uint64_t n) {
     return predict_fifos(*shape.model, {Collective::send_recv, kPairwise, p, shape.nranks, n});
   };

@@ -35,8 +35,8 @@ bool may_share(const Operation& op, const CommShape& shape, const Choices& choic
 Prediction shared_time(const Operation& op, const CommShape& shape, int channels) {
   const uint64_t bytes = detail::bytes_of(op);
   if (shape.gpu)
-    return predict_direct(
-        {op.collective, named(op.collective), Protocol::simple, shape.nranks, bytes});
+    return predict_direct({op.collective, named(op.collective), Protocol::simple, shape.nranks,
+                           bytes, path_of_windows(*shape.model, false)});
   return predict({.collective = op.collective,
                   .algorithm = named(op.collective),
                   .protocol = Protocol::simple,

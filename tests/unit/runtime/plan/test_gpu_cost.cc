@@ -42,6 +42,32 @@ TEST_CASE("times of window kernels, by hand", "[gpu][model]") {
             .us == Approx(1.2 + 7.0 + 0.3 + 0.3 + 4 + 1048576 / 328e3));
 }
 
+TEST_CASE("windows take what the paths of the machine at hand allow", "[gpu][model]") {
+  const auto us = [](AlgorithmId algorithm, Protocol protocol, uint64_t bytes, GpuPath path) {
+    return predict_window_kernel({Collective::all_reduce, algorithm, protocol, 2, bytes, path}).us;
+  };
+  constexpr uint64_t kBytes = uint64_t{1} << 30;
+  // Twice the links: the rest of the bytes at 720, not at 2 x 367 GB/s.
+  CHECK(us(AlgorithmId::one_shot, Protocol::simple, kBytes, {.gbps = 720}) ==
+        Approx(1.2 + 7.0 + 16777216 / 656e3 + (kBytes - 16777216) / 720e3));
+  // PCIe: a crossing more, and LL at 225 / 360 of the path.
+  CHECK(us(AlgorithmId::one_shot, Protocol::ll, 64 << 10, {.gbps = 36, .pcie = true}) ==
+        Approx(1.2 + 2 + 2 + 2 * 65536 / 22.5e3));
+  // Host memory: what was measured there, whatever is between the GPUs.
+  CHECK(us(AlgorithmId::one_shot, Protocol::ll, 64 << 10, {.gbps = 10, .pinned = true}) ==
+        Approx(1.2 + 4 + 2 * 65536 / 31e3));
+  CHECK(predict_direct({Collective::all_gather,
+                        AlgorithmId::one_shot,
+                        Protocol::simple,
+                        2,
+                        kBytes,
+                        {.gbps = 720}})
+            .us == Approx(1.2 + 9 + kBytes / 720e3));
+  const ModelInput h100 = *gpu_job(8).shapes()[0].model;
+  CHECK(path_of_windows(h100, false).gbps == 360);
+  CHECK_FALSE(path_of_windows(h100, false).pcie);
+}
+
 TEST_CASE("times of trees and doubling follow from the model", "[gpu][model]") {
   const auto shapes = gpu_job(8).shapes();
   const ModelInput& model = *shapes[0].model;
