@@ -66,7 +66,8 @@ bool slices_fit(const Query& q) {
   return parts_fit(q, q.nranks);
 }
 bool dealt(const Query& q) {
-  return !q.general && broadcast_is_dealt(q.protocol, q.nranks, q.bytes);
+  return q.collective == Collective::broadcast && !q.general &&
+         broadcast_is_dealt(q.protocol, q.nranks, q.bytes);
 }
 bool dealt_lines(const Query& q) {
   return dealt(q) && parts_fit(q, q.nranks - 1);

@@ -72,6 +72,18 @@ if [ "$gpus" -gt 1 ]; then
     done
     judge -n 2 allreduce --transport $transport --algo ring,tree --proto all -b 8 -e 1M -f 40 "${quick[@]}"
   done
+  # Without P2P, small ones go through host memory that all map, the rest over SHM.
+  export COLLCTL_P2P_DISABLE=1
+  for op in $collectives; do
+    judge -n "$gpus" "$op" -b 0 -e 300000 -f 37 -d all --misalign 24 "${quick[@]}"
+    judge -n 2 "$op" -b 8 -e 256K -f 32 --cuda-graph 3 "${quick[@]}"
+  done
+  judge -n 2 allreduce -d float32,float16,int8 --op all -b 24 -e 30000 -f 31 "${quick[@]}"
+  judge -n 2 allreduce -b 1K -e 64K -f 8 --algo one-shot,two-shot --proto ll "${quick[@]}"
+  grep -qE '"algorithm":"(one|two)-shot","protocol":"ll"' "$work/out" || { echo "FAILED: no window in host memory"; show; }
+  run -n 2 soak --seed 77 --ops 300
+  [ $rc = 0 ] || { echo "FAILED ($rc): soak without P2P"; show; }
+  unset COLLCTL_P2P_DISABLE
   judge -n 2 allreduce --p2p read -b 8 -e 4M -f 40 "${quick[@]}"
   judge -n 2 allreduce --algo all --proto all -b 8 -e 1M -f 40 "${quick[@]}"
 

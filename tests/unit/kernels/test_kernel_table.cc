@@ -81,6 +81,8 @@ TEST_CASE("operations get the GPU kernel that is meant for them", "[gpu-table]")
   CHECK(window(all_reduce, kTwoShot, kLl128, 4, 480) == "exchange_lines");
   CHECK(window(all_reduce, kTwoShot, kLl128, 4, 481) == "two_shot_lines");
   CHECK(window(all_gather, kTwoShot, kLl, 4, 1024) == "none");
+  CHECK(window(all_gather, kOneShot, kLl128, 4, 257 << 10) == "exchange_lines");
+  CHECK(window(reduce_scatter, kOneShot, kLl128, 8, 1 << 20) == "exchange_lines");
   CHECK(window(all_reduce, kTwoShot, kSimple, 4, 1 << 30) == "two_shot_store");
   CHECK(window(broadcast, kOneShot, kLl128, 3, 256 << 10) == "exchange_lines");
   CHECK(window(broadcast, kOneShot, kLl128, 3, 257 << 10) == "broadcast_lines");
