@@ -30,7 +30,7 @@ constexpr double kFirstBytes = 16 << 20;
 constexpr WindowRow kWindowRows[] = {
     {AlgorithmId::one_shot, Protocol::ll, 2.0, 0.15, 225, 225},
     {AlgorithmId::one_shot, Protocol::ll128, 2.6, 0.15, 300, 300},
-    {AlgorithmId::one_shot, Protocol::simple, 7.0, 0.15, 328, 367},
+    {AlgorithmId::one_shot, Protocol::simple, 7.0, 1.5, 328, 367},
     {AlgorithmId::two_shot, Protocol::ll, 3.2, 0.3, 187, 187},
     {AlgorithmId::two_shot, Protocol::ll128, 3.5, 0.3, 348, 348},
     {AlgorithmId::two_shot, Protocol::simple, 10.3, 0.3, 355, 367},
@@ -46,11 +46,13 @@ constexpr double kLaunchUs = 1.2;
 constexpr double kArrivalUs = 0.3, kPinnedArrivalUs = 2.2;
 // LL128 that only moves, where sums reach what the row says (2 x H200).
 constexpr double kMovedLinesGbps = 355;
+// And between more than two, where lines of several senders come in side by side (4 x H100).
+constexpr double kMovedLinesOfMoreGbps = 285, kAddedLinesOfMoreGbps = 270;
 // A rank's own block goes into place between the others', by store while the links are busy; lines
 // have it at hand, but for an all-to-all's, which is loaded (2 x H200: 1.9 us of 8 MiB).
 constexpr double kOwnBlockGbps = 4400;
 // What receivers of a broadcast hand on comes a second way (measured on 4 x H200).
-constexpr double kHandedOnUs = 4, kHandedOnLinesUs = 1.5;
+constexpr double kHandedOnUs = 4, kHandedOnLinesUs = 1.5, kDealtRankUs = 0.15;
 
 // Directly between users' windows (2 and 4 x H200): what is put beats slots from some MiB on; sums
 // and what is loaded never do, and are here for those who force them.
@@ -84,8 +86,15 @@ double on_path(double gbps, const GpuPath& path) {
 
 // What leaves a rank, or enters it, takes.
 double moved_us(const WindowRow& row, const GpuQuery& q, double bytes) {
-  if (row.protocol == Protocol::ll128 && !adds_up(q.collective))
-    return bytes / (on_path(kMovedLinesGbps, q.path) * 1e3);
+  const bool adds = adds_up(q.collective);
+  const bool of_more = q.nranks > 2 && q.collective != Collective::broadcast;
+  if (row.protocol == Protocol::ll128 && row.algorithm == AlgorithmId::one_shot &&
+      (!adds || of_more)) {
+    const double gbps = !of_more ? kMovedLinesGbps
+                        : adds   ? kAddedLinesOfMoreGbps
+                                 : kMovedLinesOfMoreGbps;
+    return bytes / (on_path(gbps, q.path) * 1e3);
+  }
   const double first = std::min(bytes, kFirstBytes);
   return first / (on_path(row.first_gbps, q.path) * 1e3) +
          (bytes - first) / (on_path(row.gbps, q.path) * 1e3);
@@ -112,6 +121,15 @@ Collective modelled(AlgorithmId algorithm, Collective collective) {
 // What fifos reach of the bandwidth that the model gives NVLink: 303 of 360 GB/s (a broadcast by
 // ring, 2 x H200). Windows' kernels have what was measured, so this counts in comparing.
 constexpr double kNvlinkShare = 0.84;
+
+// Through the host's memory, which both GPUs cross PCIe for (fits of 2 and 4 x H100; NCCL takes as
+// long): a launch, a hop, and what the begin of an operation gets of the bandwidth.
+struct HostRow {
+  Protocol protocol;
+  double base_us, hop_us;
+};
+constexpr HostRow kHostRows[] = {{Protocol::simple, 10.6, 7.1}, {Protocol::ll, 9.8, 4.5}};
+constexpr double kHostFirstBytes = 8 << 20, kHostFirstShare = 0.6;
 
 double bytes_us(const ModelInput& input, const Estimate& made) {
   const bool nvlink = input.nodes == 1 && input.ring.type_intra == topology::PathType::nvl;
@@ -148,7 +166,8 @@ GpuPrediction predict_window_kernel(const GpuQuery& q) {
   const bool dealt = q.collective == Collective::broadcast &&
                      kernels::cuda::broadcast_is_dealt(q.protocol, q.nranks, q.bytes);
   if (dealt) bytes /= others;
-  double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * row.rank_us;
+  const double rank_us = dealt ? kDealtRankUs : row.rank_us;
+  double latency_us = kLaunchUs + row.base_us + std::max(0.0, others - 1) * rank_us;
   if (has_root(q.collective)) latency_us += q.path.pinned ? kPinnedArrivalUs : kArrivalUs;
   if (q.path.pcie && !q.path.pinned) latency_us += kPcieUs;
   if (dealt) latency_us += q.protocol == Protocol::simple ? kHandedOnUs : kHandedOnLinesUs;
@@ -203,13 +222,22 @@ GpuPrediction predict_fifos(const ModelInput& input, const GpuQuery& q) {
   if (input.ranks < 2) return {row.base_us, "latency: one rank has no peers"};
   const Estimate made = estimate(input, algorithm, q.protocol, modelled(q.algorithm, q.collective),
                                  moved_bytes(q.collective, q.nranks, q.bytes));
-  double moving = bytes_us(input, made), latency = made.latency_us;
+  double moving = bytes_us(input, made), latency = made.latency_us, base = row.base_us;
+  if (input.through_host && input.nodes == 1)
+    for (const HostRow& host : kHostRows)
+      if (host.protocol == q.protocol) {
+        base = host.base_us;
+        latency = base + (latency - row.base_us) / row.hop_us[int(HopKind::pci)] * host.hop_us;
+        const double bytes = double(moved_bytes(q.collective, q.nranks, q.bytes));
+        moving *=
+            1 + std::min(1.0, kHostFirstBytes / std::max(1.0, bytes)) * (1 / kHostFirstShare - 1);
+      }
   if (q.algorithm == AlgorithmId::tree) moving *= 1.5;
   if (const kernels::AlgorithmRow& text = kernels::algorithm(q.algorithm);
       text.over == Over::partners) {
     const double messages = detail::messages_in_turn(text, q.collective, q.nranks);
-    const double each = latency - row.base_us;
-    latency = row.base_us + messages * each;
+    const double each = latency - base;
+    latency = base + messages * each;
     // Of a rooted tree chunks follow one another, and an inner rank sends or takes in everything
     // twice; of doubling each message waits for the one before.
     if (q.algorithm == AlgorithmId::bruck)

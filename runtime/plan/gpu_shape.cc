@@ -268,7 +268,9 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankFacts> all_facts,
                       : Result<Joined>(Error(ErrorCode::unavailable, "not all hosts are known"));
   if (joined) {
     shape.channels = channels_of(joined->cluster, joined->world, rank);
-    shape.model = std::make_shared<const ModelInput>(model_input(joined->cluster));
+    ModelInput model = model_input(joined->cluster);
+    model.through_host = !shape.no_p2p.empty() || settings.transport == "shm";
+    shape.model = std::make_shared<const ModelInput>(std::move(model));
     nics->wiring = topology::wiring_of(joined->cluster, place_of(rank, joined->world));
     shape.nics = std::move(nics);
   } else {
@@ -283,7 +285,9 @@ CommShape hypothetical_gpu_shape(const HypotheticalGpus& gpus, const Settings& s
   const int ranks = int(gpus.world.size());
   CommShape shape = begun_shape(0, ranks, gpus.hosts, settings);
   shape.channels = channels_of(gpus.cluster, gpus.world, 0);
-  shape.model = std::make_shared<const ModelInput>(model_input(gpus.cluster));
+  ModelInput model = model_input(gpus.cluster);
+  model.through_host = !gpus.no_p2p.empty();
+  shape.model = std::make_shared<const ModelInput>(std::move(model));
   complete(shape, gpus.hosts, settings);
   RankFacts facts{};
   facts.fd_handles = 1;

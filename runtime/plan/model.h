@@ -29,7 +29,8 @@ struct ModelInput {
   int full_channels = 1;  // that carry the whole bandwidth
   int min_sm = 0, max_sm = 0;
   bool amd_gpus = false;
-  bool known = true;  // how the machine is wired
+  bool known = true;          // how the machine is wired
+  bool through_host = false;  // GPUs of a node without P2P: data goes through the host's memory
   topology::CpuMaker cpu = topology::CpuMaker::other;
   topology::Pattern tree_pattern = topology::Pattern::tree;
   topology::PatternFacts ring, tree;

@@ -106,7 +106,8 @@ struct Round {
 };
 struct Schedule {
   std::map<int, Round> rounds;  // by distance
-  uint64_t largest = 0;
+  uint64_t largest = 0;         // part of a message
+  uint64_t whole = 0;           // message
 };
 
 // LL128's slots are large, so only neighbours in rings have them.
@@ -305,6 +306,7 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
     for (size_t c = 0; c < parts.size(); ++c) {
       Schedule& s = schedules[{way, int(c)}];
       s.largest = std::max(s.largest, parts[c].count);
+      s.whole = std::max(s.whole, bytes);
       Round& round = s.rounds[distance];
       if (m.input != nullptr)
         round.sends.emplace_back(at(m.input, parts[c].offset, 1), parts[c].count);
@@ -317,7 +319,9 @@ Status detail::plan_messages(std::span<const Operation> messages, const CommShap
     COLL_TRY(check_self(schedule, shape.rank));
     const Way& way = kWays[key.first];
     const bool by_window = way.by == By::window;
-    const Prediction time = message_time(schedule.largest, way, shape);
+    // Of CPU ranks each channel takes its own time; a GPU's share what is between them.
+    const uint64_t timed = shape.gpu ? schedule.whole : schedule.largest;
+    const Prediction time = message_time(timed, way, shape);
     if (key.first != last)
       plan.ops.push_back({.algorithm = kernels::AlgorithmId::pairwise,
                           .protocol = way.protocol,

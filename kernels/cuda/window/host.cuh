@@ -115,10 +115,12 @@ inline uint32_t chunk_of(const WindowLaunch& launch, uint64_t bytes, int turns, 
   return uint32_t(even < largest ? even : kBest);
 }
 
-// Of what goes one way between two ranks: whole slots up to 64 MiB (2 x H200).
+// Of what goes one way between two ranks: whole slots, of which a sender has few. On 2 GPUs they
+// are as good as smaller chunks, in a ring of four better (4 x H100: 1 GiB 3200 us, of 16 KiB
+// 3690).
 inline uint32_t one_way_chunk(const WindowLaunch& launch, uint64_t bytes) {
-  constexpr uint64_t kFrom = uint64_t(kWindowBlocks) * kSlotBytes, kUpTo = 64 << 20;
-  if (launch.chunk_bytes == 0 && bytes >= kFrom && bytes <= kUpTo) return kSlotBytes;
+  constexpr uint64_t kFrom = uint64_t(kWindowBlocks) * kSlotBytes;
+  if (launch.chunk_bytes == 0 && bytes >= kFrom) return kSlotBytes;
   return chunk_of(launch, bytes, 1, kWindowBlocks, kSlotBytes);
 }
 

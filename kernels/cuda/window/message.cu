@@ -19,18 +19,8 @@ using Large = Batch<Ll128, 3, 1, true>;
 using Odd = Batch<Ll128, 1, 1, false>;
 using OddLarge = Batch<Ll128, 4, 1, false>;
 
-// Of a message, at both ends, whatever else they send: whole slots up to 64 MiB (2 x H200), and
-// where a sender has so few slots that half full ones would not hold what is in flight (4 MiB).
-uint32_t message_chunk(const WindowLaunch& launch, uint64_t bytes, uint32_t slots) {
-  if (launch.chunk_bytes == 0 && slots < 2 * kMessageSlots &&
-      bytes >= uint64_t(kWindowBlocks) * kSlotBytes)
-    return kSlotBytes;
-  return one_way_chunk(launch, bytes);
-}
-
 // False: a peer that is none.
-bool messages_of(const WindowLaunch& launch, const PairStep& step, const WindowLayout& layout,
-                 Messages& m) {
+bool messages_of(const WindowLaunch& launch, const PairStep& step, Messages& m) {
   const int me = launch.memory.rank, nranks = launch.memory.nranks;
   const auto is_peer = [&](int rank) { return rank >= 0 && rank < nranks && rank != me; };
   const uint64_t element = element_size(launch.work.type);
@@ -41,14 +31,14 @@ bool messages_of(const WindowLaunch& launch, const PairStep& step, const WindowL
     if (!is_peer(step.send_peer)) return false;
     m.send = static_cast<const uint8_t*>(step.send);
     m.send_bytes = step.send_count * element;
-    m.send_chunk = message_chunk(launch, m.send_bytes, layout.slots);
+    m.send_chunk = one_way_chunk(launch, m.send_bytes);
     m.send_peer = step.send_peer;
   }
   if (step.recv_peer >= 0 && step.recv_count > 0) {
     if (!is_peer(step.recv_peer)) return false;
     m.recv = static_cast<uint8_t*>(step.recv);
     m.recv_bytes = step.recv_count * element;
-    m.recv_chunk = message_chunk(launch, m.recv_bytes, layout.slots);
+    m.recv_chunk = one_way_chunk(launch, m.recv_bytes);
     m.recv_peer = step.recv_peer;
   }
   return true;
@@ -132,7 +122,7 @@ int launch_messages(const WindowLaunch& launch) {
                     .nranks = launch.memory.nranks};
   for (uint32_t i = 0; i < launch.work.pair_count; ++i) {
     Messages m;
-    if (!messages_of(launch, launch.rounds[i], x.layout, m)) return cudaErrorInvalidValue;
+    if (!messages_of(launch, launch.rounds[i], m)) return cudaErrorInvalidValue;
     query.bytes = largest_of(m);
     const KernelRow* const row = find_kernel(query);
     if (row == nullptr) return cudaErrorInvalidValue;

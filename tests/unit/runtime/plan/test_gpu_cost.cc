@@ -94,6 +94,21 @@ TEST_CASE("times of trees and doubling follow from the model", "[gpu][model]") {
   CHECK(moved_bytes(Collective::broadcast, 8, 100) == 100);
 }
 
+TEST_CASE("without P2P a hop through the host's memory counts", "[gpu][model]") {
+  ModelInput model = *gpu_job(8).shapes()[0].model;
+  const auto us = [&](Protocol protocol, uint64_t bytes) {
+    return predict_fifos(model, {Collective::all_reduce, AlgorithmId::ring, protocol, 8, bytes}).us;
+  };
+  const double direct = us(Protocol::ll, 0), bytes_us = us(Protocol::simple, uint64_t{1} << 32);
+  model.through_host = true;
+  model.ring.type_intra = model.tree.type_intra = topology::PathType::phb;
+  // 14 hops of 4.5 us.
+  CHECK(us(Protocol::ll, 0) == Approx(9.8 + 14 * 4.5));
+  CHECK(us(Protocol::ll, 0) > direct);
+  // The begin of the bytes alone: of 4 GiB less than a hundredth.
+  CHECK(us(Protocol::simple, uint64_t{1} << 32) == Approx(bytes_us * 0.84).epsilon(0.01));
+}
+
 TEST_CASE("between many nodes rooted trees and Bruck take log2 n messages", "[gpu][model]") {
   const auto shapes = gpu_job(8).shapes();
   ModelInput model = *shapes[0].model;
