@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "cmd/measure/task.h"
 #include "cmd/measure/waits.h"
+#include "cmd/verify/bench_op.h"
 #include "cmd/verify/fault.h"
 #include "kernels/contract/types.h"
 
@@ -28,7 +29,7 @@ inline constexpr uint64_t kMostBytesOfSoak = 4u << 20;
 inline constexpr uint64_t kMostBytesOnGpus = 128u << 20;  // --max-bytes unless it is given
 
 struct BenchSpec : RankSettings {
-  kernels::Collective collective = kernels::Collective::all_reduce;
+  BenchOp collective;
   uint64_t min_bytes = 8, max_bytes = kMostBytesOnCores;
   uint64_t step_factor = 2, step_bytes = 0;  // step_bytes != 0: arithmetic steps
   int iterations = 20, warmup = 5;
@@ -166,7 +167,7 @@ struct WindowsLine {
 struct BenchHeader {
   std::string version, device = "cpu";
   std::string device_reason;  // why the ranks are there
-  kernels::Collective collective{};
+  BenchOp collective;
   int ranks = 0;
   std::vector<HostLine> hosts;
   std::vector<LinkLine> links;

@@ -50,7 +50,7 @@ static void names(JsonRecord& io, const char* name, std::vector<T>& values, int 
 }
 
 static void fields(JsonRecord& io, BenchSpec& spec) {
-  io.name("collective", spec.collective, kernels::kCollectiveCount, kernels::name_of);
+  op_field(io, "collective", spec.collective);
   io.field("min_bytes", spec.min_bytes);
   io.field("max_bytes", spec.max_bytes);
   io.field("step_factor", spec.step_factor);

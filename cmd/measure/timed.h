@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cmd/verify/row.h"
 #include "runtime/communicator/communicator.h"
 
 namespace collctl::cmd {
@@ -30,8 +31,8 @@ class DeviceWait {
   transport::DeviceEvent event_;
 };
 
-// How much is queued at a time: `grouped` times the operations of a row as one submission; and on
-// GPUs, with `graph` > 0, as many such submissions as one graph.
+// How much is queued at a time: `grouped` times each submission of a row as one; and on GPUs, with
+// `graph` > 0, as many such rows as one graph.
 struct Batch {
   int grouped = 1, graph = 0;
   int operations() const { return grouped * (graph > 0 ? graph : 1); }
@@ -43,7 +44,7 @@ struct OwnTimedOptions {
 };
 Result<std::unique_ptr<Timed>> own_timed(runtime::Communicator& communicator,
                                          runtime::Stream& stream,
-                                         std::span<const runtime::Operation> operations,
+                                         std::span<const Submission> submissions,
                                          const OwnTimedOptions& options);
 
 // One operation, or a group as one submission. Ranks that compute on the host do it in the caller's

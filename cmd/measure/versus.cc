@@ -19,7 +19,7 @@ std::vector<std::string> versus_variants() {
   return names;
 }
 
-bool versus_serves(const std::string& variant, kernels::Collective collective) {
+bool versus_serves(const std::string& variant, const BenchOp& collective) {
   const RowKey key{collective, kernels::DataType::float32, kernels::RedOp::sum, 0, {}};
   for (const NcclVariant& known : nccl_variants())
     if (variant == known.name) return serves(known, key, INT_MAX);

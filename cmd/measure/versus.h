@@ -17,7 +17,7 @@ namespace collctl::cmd {
 // Names for --vs-config, without "best", which is all of them.
 std::vector<std::string> versus_variants();
 // Whether one of them can do a collective, of an NCCL that is new enough.
-bool versus_serves(const std::string& variant, kernels::Collective collective);
+bool versus_serves(const std::string& variant, const BenchOp& collective);
 
 struct VersusRun {
   std::string variant;

@@ -7,8 +7,6 @@
 
 namespace collctl::cmd {
 
-using runtime::Operation;
-
 namespace {
 
 // How long an operation may take: a slow network's share, and many GiB at most so long.
@@ -21,7 +19,7 @@ class NcclTimed : public Timed {
       : communicator_(std::move(communicator)),
         key_(key),
         place_(place),
-        operations_(operations_for(key, place, buffers)),
+        submissions_(submissions_for(key, place, buffers)),
         stream_(stream),
         batch_(batch) {}
 
@@ -29,13 +27,12 @@ class NcclTimed : public Timed {
   Status prepare() {
     COLL_ASSIGN(wait_, DeviceWait::make(communicator_->device()));
     const auto first = [communicator = communicator_, key = key_, place = place_,
-                        operations = operations_, stream = stream_, times = batch_.grouped] {
-      return communicator->enqueue_grouped(times, key, place, operations.front(), operations.back(),
-                                           stream);
+                        submissions = submissions_, stream = stream_, times = batch_.grouped] {
+      return communicator->enqueue_grouped(times, key, place, submissions, stream);
     };
     COLL_TRY(within_deadline(communicator_->device(),
                              Deadline::after_seconds(communicator_->timeout_s()),
-                             kernels::name_of(key_.collective), first));
+                             name_of(key_.collective), first));
     COLL_TRY(wait());
     if (batch_.graph == 0) return {};
     COLL_TRY(transport::DeviceGraph::begin(communicator_->device(), stream_));
@@ -68,14 +65,13 @@ class NcclTimed : public Timed {
 
  private:
   Status call() const {
-    return communicator_->enqueue_grouped(batch_.grouped, key_, place_, operations_.front(),
-                                          operations_.back(), stream_);
+    return communicator_->enqueue_grouped(batch_.grouped, key_, place_, submissions_, stream_);
   }
 
   std::shared_ptr<NcclCommunicator> communicator_;
   RowKey key_;
   Place place_;
-  std::vector<Operation> operations_;
+  std::vector<Submission> submissions_;
   void* stream_;
   const Batch batch_;
   DeviceWait wait_;

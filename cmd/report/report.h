@@ -102,7 +102,7 @@ std::string trace_end(const BenchReport& report, const Verdict& verdict);
 // nccl_tests.cc: the same in the columns of nccl-tests 2.19, for programs that read those.
 // The header needs report.header. The program that measures the collective there; "": there is
 // none.
-std::string nccl_tests_program(kernels::Collective collective);
+std::string nccl_tests_program(const BenchOp& op);
 std::string nccl_tests_header(const BenchReport& report);
 std::string nccl_tests_row(const BenchRow& row);
 std::string nccl_tests_footer(const BenchReport& report, const Verdict& verdict);

@@ -48,7 +48,7 @@ TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
       out_of_place_(spec.in_place != InPlace::in_place),
       in_place_(spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective)),
       window_(spec.window),
-      expects_(spec.expects && ranks > 1) {
+      expects_(spec.expects && ranks > 1 && has_expectation(spec.collective)) {
   const int size = std::max(5, digits(spec.max_bytes));
   columns_ = {{"size", "(B)", size + 2},  // and room for the # of the title lines
               {"count", "(elems)", std::max(7, digits(spec.max_bytes))},
@@ -365,7 +365,10 @@ std::string waits_lines(std::vector<RankWaits> waits) {
 std::string expected_line(const BenchReport& report) {
   const auto last = std::find_if(report.rows.rbegin(), report.rows.rend(),
                                  [](const BenchRow& row) { return row.expected.has_value(); });
-  if (last == report.rows.rend()) return "";
+  if (last == report.rows.rend())
+    return has_expectation(report.spec.collective) || report.rows.empty()
+               ? ""
+               : "# Expected             : nothing; no model knows uneven exchanges\n";
   const RowExpected& expected = *last->expected;
   return format("# Expected             : {}; at {} limited by {}\n",
                 expected.source == "model" ? "by the model"
