@@ -63,7 +63,7 @@ _collctl() {
     -m|--agg-iters) COMPREPLY=(); return ;;
     -a|--average) COMPREPLY=(); return ;;
     --cuda-graph) COMPREPLY=(); return ;;
-    --vs) COMPREPLY=($(compgen -W 'nccl' -- "$current")); return ;;
+    --vs) COMPREPLY=($(compgen -W 'nccl mpi' -- "$current")); return ;;
     --vs-config) COMPREPLY=($(compgen -W 'default ring ring-ll ring-ll128 ring-simple tree tree-ll tree-ll128 tree-simple registered symmetric best' -- "$current")); return ;;
     --trace) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --misalign) COMPREPLY=(); return ;;

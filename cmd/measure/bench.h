@@ -23,6 +23,10 @@ enum class TimeOf : uint8_t { rank0, mean, fastest, slowest };
 inline constexpr const char* kTimeOfNames[] = {"rank 0", "the mean of all ranks",
                                                "the fastest rank", "the slowest rank"};
 
+// The library that --vs measures beside us.
+enum class Rival : uint8_t { nccl, mpi };
+inline constexpr const char* kRivalNames[] = {"nccl", "mpi"};
+
 enum class InPlace : uint8_t { out_of_place, in_place, both };
 inline constexpr uint64_t kMostBytesOnCores = 16u << 20;  // the same of CPU ranks
 inline constexpr uint64_t kMostBytesOfSoak = 4u << 20;
@@ -54,7 +58,8 @@ struct BenchSpec : RankSettings {
   int cuda_graph = 0;            // submissions of a graph; 0: no graph
   int grouped = 1;               // operations of a submission
   TimeOf time_of = TimeOf::slowest;
-  std::vector<std::string> versus;  // variants of the installed NCCL; empty: none
+  std::vector<std::string> versus;  // variants of the installed library; empty: none
+  Rival rival = Rival::nccl;        // which one
   bool versus_best = false;         // whichever of them this NCCL can do; else each was named
   bool soak = false;                // random operations instead of the collective
   uint64_t soak_seed = 0;

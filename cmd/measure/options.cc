@@ -58,8 +58,16 @@ Status choose_versus(const ParsedLine& line, BenchSpec& spec) {
   COLL_ASSIGN(const int64_t integrity, base::knob_int(base::KnobId::integrity));
   if (line.has("integrity") || integrity != 0)
     return usage(
-        "--vs nccl with --integrity (COLLCTL_INTEGRITY): NCCL's data carries no MACs; expected "
-        "one of the two");
+        format("--vs {} with --integrity (COLLCTL_INTEGRITY): {}'s data carries no MACs; expected "
+               "one of the two",
+               line.text("vs"), line.text("vs") == "mpi" ? "MPI" : "NCCL"));
+  if (line.text("vs") == kRivalNames[int(Rival::mpi)]) {
+    if (line.has("vs-config")) return usage("--vs-config is for --vs nccl");
+    if (spec.grouped > 1) return usage("--agg-iters with --vs mpi: MPI has no groups");
+    spec.rival = Rival::mpi;
+    spec.versus = {kMpiVariant};
+    return {};
+  }
   const std::string text = line.text("vs-config");
   const bool best = (',' + text + ',').find(",best,") != std::string::npos;
   spec.versus_best = best;

@@ -40,6 +40,7 @@ constexpr TaskField kAlike[] = {{"min_bytes", "--min-bytes"},
                                 {"agg_iters", "--agg-iters"},
                                 {"average", "--average"},
                                 {"versus", "--vs or --vs-config"},
+                                {"rival", "--vs"},
                                 {"soak_seed", "--seed"},
                                 {"soak_operations", "--ops"}};
 

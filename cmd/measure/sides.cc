@@ -94,9 +94,13 @@ Status BenchRun::set_up_versus(const std::vector<uint64_t>& sizes) {
     COLL_TRY(once->wait());
     own_cost_ = cost_watch_->done();
   }
-  sink_.phase(communicator_.rank(), "start nccl");
-  COLL_ASSIGN(versus_,
-              Versus::make({spec_.versus, timeout_s_}, communicator_, {key, place, buffers}));
+  sink_.phase(communicator_.rank(), format("start {}", kRivalNames[int(spec_.rival)]));
+  const Versus::Options options{spec_.versus, timeout_s_};
+  if (spec_.rival == Rival::mpi) {
+    COLL_ASSIGN(versus_, versus_mpi(options, communicator_));
+  } else {
+    COLL_ASSIGN(versus_, versus_nccl(options, communicator_, {key, place, buffers}));
+  }
   return {};
 }
 

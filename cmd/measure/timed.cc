@@ -39,6 +39,12 @@ Status launch(Communicator& communicator, Stream& stream, std::span<const Operat
   return communicator.start_all(operations, stream, how);
 }
 
+double slowest_seconds(uint64_t bytes) {
+  // A slow network's share, and many GiB at most so long.
+  constexpr double kBytesPerSecond = 10e6, kLeast = 0.01, kMost = 5;
+  return std::min(kLeast + double(bytes) / kBytesPerSecond, kMost);
+}
+
 namespace {
 
 constexpr double kLookSeconds = 1;

@@ -17,6 +17,8 @@ class Timed {
   virtual ~Timed() = default;
   virtual Status enqueue() = 0;
   virtual Status wait() = 0;  // until everything that was queued is done
+  // What that took, where the clock around the two, `around_ns`, does not say it.
+  virtual int64_t took_ns(int64_t around_ns) const { return around_ns; }
 };
 
 // Waits for all that is queued on a GPU's stream by asking it without a pause, as clocks in
@@ -37,6 +39,8 @@ struct Batch {
   int grouped = 1, graph = 0;
   int operations() const { return grouped * (graph > 0 ? graph : 1); }
 };
+// What an operation of a library without deadlines may take.
+double slowest_seconds(uint64_t bytes);
 // How this communicator's work is timed. A graph is recorded here.
 struct OwnTimedOptions {
   double timeout_s = 30;  // of a wait

@@ -9,9 +9,6 @@ namespace collctl::cmd {
 
 namespace {
 
-// How long an operation may take: a slow network's share, and many GiB at most so long.
-constexpr double kSlowestBytesPerSecond = 10e6, kLeastSeconds = 0.01, kMostSeconds = 5;
-
 class NcclTimed : public Timed {
  public:
   NcclTimed(std::shared_ptr<NcclCommunicator> communicator, const RowKey& key, const Place& place,
@@ -52,8 +49,7 @@ class NcclTimed : public Timed {
 
   // NCCL has no deadlines of its own: a hang is what lasts longer than any operation may.
   Status wait() override {
-    const double each_s =
-        std::min(kLeastSeconds + double(key_.size.bytes) / kSlowestBytesPerSecond, kMostSeconds);
+    const double each_s = slowest_seconds(key_.size.bytes);
     const double patience_s = communicator_->timeout_s() +
                               each_s * double(std::exchange(queued_, 0)) * batch_.operations();
     Status done = wait_(stream_, Deadline::after_seconds(patience_s), "NCCL's operation");

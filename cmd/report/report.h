@@ -46,7 +46,9 @@ class TextTable {
   int line_width() const;
   std::string timing(size_t& column, const Timing& timing) const;
   std::string cell(size_t column, const std::string& text) const;
-  bool sync_each_, versus_, out_of_place_, in_place_, window_, expects_;
+  bool sync_each_, versus_;
+  const char* rival_;
+  bool out_of_place_, in_place_, window_, expects_;
   std::vector<Column> columns_;
   size_t out_of_place_at_ = 0, in_place_at_ = 0, timing_columns_ = 0;
   std::string left_out_;

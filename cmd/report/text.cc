@@ -45,6 +45,7 @@ int widest_type(const BenchSpec& spec) {
 TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
     : sync_each_(spec.sync_each),
       versus_(!spec.versus.empty()),
+      rival_(kRivalNames[int(spec.rival)]),
       out_of_place_(spec.in_place != InPlace::in_place),
       in_place_(spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective)),
       window_(spec.window),
@@ -89,7 +90,7 @@ void TextTable::add_timing_columns() {
   columns_.push_back({"busbw", "(GB/s)", 6});
   columns_.push_back({"#wrong", "", 6});
   if (versus_) {
-    columns_.push_back({"nccl", "(us)", 8});
+    columns_.push_back({rival_, "(us)", 8});
     columns_.push_back({"ratio", "", 5});
   }
   timing_columns_ = columns_.size() - begin;
