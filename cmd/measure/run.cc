@@ -32,6 +32,8 @@ constexpr int kTurns = 5;
 constexpr uint64_t kShortBlockBytes = uint64_t{64} << 20;
 constexpr int64_t kLongShortBlockNs = 100'000'000;
 constexpr int kMostCheckThreads = 8;
+constexpr int64_t kSettleNs = 5'000'000;
+constexpr int64_t kMostSettling = 100'000;
 
 // Of the ways that messages of a plan go, the one with the largest; a collective's plan has one.
 const runtime::PlannedOp* largest_of(const runtime::Plan& plan) {
@@ -230,15 +232,17 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
   for (const VersusRun& other : others) half.variants.push_back(other.variant);
   half.samples.resize(1 + others.size());
   MeasureOptions options{replays(), spec_.warmup, spec_.sync_each};
+  std::vector<int> warmups(half.samples.size(), spec_.warmup);  // by series
   int turns = this->turns(key);
   for (int turn = 0; turn < turns; ++turn) {
     const std::unique_ptr<Timed> noted =
-        trace_ ? trace_->around(*own, options.warmup, turn * options.iterations,
+        trace_ ? trace_->around(*own, warmups[0], turn * options.iterations,
                                 buffers.input == buffers.output)
                : nullptr;
     Timed& ours = noted ? *noted : *own;
     for (size_t i = 0; i <= others.size(); ++i) {
       Timed& timed = i == 0 ? ours : *others[i - 1].timed;
+      options.warmup = warmups[i];
       if (waits_ && i == 0) COLL_TRY(waits_->begin());
       COLL_ASSIGN(Samples samples, measure(timed, *barrier_, options));
       if (waits_ && i == 0) COLL_TRY(waits_->end());
@@ -249,8 +253,20 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
       COLL_ASSIGN(const int64_t slowest, slowest_block(half.samples[0].back().block_ns));
       if (slowest > kLongShortBlockNs) turns = 1;
     }
-    options.warmup = std::min(options.warmup, 1);
+    for (int& warmup : warmups) warmup = std::min(warmup, 1);
+    if (versus_ && !communicator_.device()) COLL_TRY(settle(half, warmups));
     if (clocks_) clocks_->look();  // while the GPU is still as it was
+  }
+  return {};
+}
+
+// The other side works on a thread of its own: after each change of sides ranks may find themselves
+// on one core for a few milliseconds, until the system has moved them. So long they warm up.
+Status BenchRun::settle(const Half& half, std::vector<int>& warmups) {
+  for (size_t i = 0; i < warmups.size(); ++i) {
+    COLL_ASSIGN(const int64_t slowest, slowest_block(half.samples[i].back().block_ns));
+    const int64_t each = std::max<int64_t>(1, slowest / replays());
+    warmups[i] = int(std::clamp<int64_t>(kSettleNs / each, 1, kMostSettling));
   }
   return {};
 }

@@ -62,6 +62,7 @@ class BenchRun {
   Result<BenchRow> described(const RowKey& key);
   int turns(const RowKey& key) const;
   Result<int64_t> slowest_block(int64_t mine);
+  Status settle(const Half& half, std::vector<int>& warmups);
   int replays() const;
   Batch batch() const { return {spec_.grouped, spec_.cuda_graph}; }
   int local_ranks() const;
