@@ -20,6 +20,8 @@ Result<int> collective_command(const ParsedLine& line, Console& console) {
   // Before anything is said: of an adopted job, rank 0 alone speaks.
   else
     COLL_TRY(adopt(launch));
+  if (line.text("vs") == kRivalNames[int(Rival::mpi)])
+    COLL_TRY(or_decline(launch, adopt_by_mpi(launch, line.collective->name)));
   const auto read = [&](int ranks) -> Result<TaskSpec> {
     COLL_ASSIGN(const BenchSpec bench, interpret_bench(line, interpret_device(line), ranks));
     return task_of(bench);

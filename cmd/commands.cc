@@ -109,10 +109,20 @@ std::vector<Command> make_commands() {
       collective("alltoall", "one block from every rank to every rank",
                  "Every rank gives a block for each rank and gets one from each.",
                  {{"collctl alltoall --transport net", "over the network, also on one host"}}));
+  table.push_back(collective(
+      "alltoallv", "uneven blocks from every rank to every rank",
+      "Every rank deals its blocks, as many as there are ranks, out among all of them: to some "
+      "several, to some none, always the same. A pair has the size of alltoall's on average.",
+      {{"collctl alltoallv -b 1M", "from 1 MiB a rank"}}));
   table.push_back(collective("sendrecv", "every rank sends to the next one",
                              "Every rank sends a buffer to the next rank and receives one from "
                              "the rank before it.",
                              {{"collctl sendrecv --sync each", "with percentiles of the time"}}));
+  table.push_back(collective(
+      "hypercube", "every rank's block, everywhere, by pairs",
+      "Every rank gives a block and gets those of all, in log2 n steps: in step k rank r exchanges "
+      "what it has with rank r ^ 2^k, by sends and receives. For 1, 2, 4, 8, ... ranks.",
+      {{"collctl run -n 4 hypercube", "among 4 ranks, in 2 steps"}}));
   table.push_back(collective("barrier", "all ranks wait for all",
                              "No rank goes on before every rank has arrived. Sizes do not apply.",
                              {{"collctl barrier --sync each", "with percentiles of the time"}}));

@@ -4,7 +4,7 @@ _collctl() {
   local command=${COMP_WORDS[1]} word i
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test rails topo plan report doctor check status env token version completion man --help --version' -- "$current"))
+    COMPREPLY=($(compgen -W 'run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier window-test rails topo plan report doctor check status env token version completion man --help --version' -- "$current"))
     return
   fi
   # After -- the words are a program and its arguments.
@@ -63,7 +63,7 @@ _collctl() {
     -m|--agg-iters) COMPREPLY=(); return ;;
     -a|--average) COMPREPLY=(); return ;;
     --cuda-graph) COMPREPLY=(); return ;;
-    --vs) COMPREPLY=($(compgen -W 'nccl' -- "$current")); return ;;
+    --vs) COMPREPLY=($(compgen -W 'nccl mpi' -- "$current")); return ;;
     --vs-config) COMPREPLY=($(compgen -W 'default ring ring-ll ring-ll128 ring-simple tree tree-ll tree-ll128 tree-simple registered symmetric best' -- "$current")); return ;;
     --trace) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --misalign) COMPREPLY=(); return ;;
@@ -109,7 +109,7 @@ _collctl() {
       if [[ $current == -* ]]; then
         COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --stdin --gather --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --budget --warmup -w --sync --agg-iters -m --average -a --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --message --seconds --pair-timeout --below --output -o --algo --proto --channels --transport --p2p --net --integrity --device --json --csv --format --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       else
-        COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test rails' -- "$current"))
+        COMPREPLY=($(compgen -W 'allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier window-test rails' -- "$current"))
       fi ;;
     allreduce)
       if [[ $current == -* ]]; then
@@ -143,7 +143,15 @@ _collctl() {
       if [[ $current == -* ]]; then
         COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --agg-iters -m --average -a --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --integrity --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
+    alltoallv)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --agg-iters -m --average -a --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --integrity --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+      fi ;;
     sendrecv)
+      if [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --agg-iters -m --average -a --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --integrity --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
+      fi ;;
+    hypercube)
       if [[ $current == -* ]]; then
         COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --min-bytes -b --max-bytes -e --step-factor -f --step-bytes --dtype -d --op --root -r --iters --warmup -w --sync --agg-iters -m --average -a --cuda-graph --vs --vs-config --window --stragglers --trace --misalign --check -c --in-place --min-busbw --max-latency --min-efficiency --thresholds --baseline --save-baseline --algo --proto --channels --transport --p2p --net --integrity --device --json --csv --format --output -o --plot --wide --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;

@@ -5,13 +5,17 @@
 #pragma once
 #include <dlfcn.h>
 
+#include <cstdint>
 #include <string>
 
 namespace collctl::base::drivers {
 
 class Library {
  public:
-  explicit Library(const char* name) : handle_(::dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
+  enum class Symbols : uint8_t { local, global };  // seen by libraries that are opened later
+  explicit Library(const char* name, Symbols symbols = Symbols::local)
+      : handle_(
+            ::dlopen(name, RTLD_NOW | (symbols == Symbols::global ? RTLD_GLOBAL : RTLD_LOCAL))) {
     if (handle_ == nullptr) {
       const char* why = ::dlerror();
       error_ = why != nullptr ? why : name;

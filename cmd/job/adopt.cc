@@ -2,8 +2,10 @@
 // and how its ranks find each other.
 #include <unistd.h>
 
+#include "base/drivers/mpi.h"
 #include "base/env.h"
 #include "base/format.h"
+#include "base/host_facts.h"
 #include "cmd/job/modes.h"
 #include "launcher/adopt/pmi1.h"
 #include "launcher/adopt/pmix.h"
@@ -79,6 +81,34 @@ Status adopt(LaunchOptions& options) {
   options.join_size = found->size;
   options.local_ranks = found->local_size;
   options.join_local_rank = found->local_rank;
+  return {};
+}
+
+Status adopt_by_mpi(LaunchOptions& options, const std::string& command) {
+  constexpr const char* kHint =
+      "install Open MPI (openmpi-bin) or MPICH (mpich), or name its folder in LD_LIBRARY_PATH";
+  if (const auto& missing = base::drivers::mpi().missing; !missing.empty())
+    return Error(ErrorCode::unavailable, "--vs mpi: " + missing, kHint);
+  const std::string type_this =
+      format("mpirun -n {} collctl {} --vs mpi",
+             options.ranks > 0 ? options.ranks : base::usable_cores(), command);
+  COLL_ASSIGN(const auto found, launcher::adopted_rank(base::environment));
+  using launcher::Engine;
+  const bool by_mpi = options.joins() && options.join.empty() && found &&
+                      (found->engine == Engine::open_mpi || found->engine == Engine::pmi ||
+                       found->engine == Engine::pmix || found->engine == Engine::slurm);
+  if (!by_mpi)
+    return Error(ErrorCode::unavailable,
+                 "--vs mpi: only MPI's own launcher makes one MPI job of the ranks, and it has not "
+                 "started them",
+                 type_this);
+  if (options.store)
+    return Error(
+        ErrorCode::unavailable,
+        format("--vs mpi: {} tells rank and size over the connection that MPI itself needs",
+               found->from),
+        type_this);
+  options.meet_in_mpi = true;
   return {};
 }
 

@@ -56,6 +56,7 @@ struct LaunchOptions {
   int join_rank = -1, join_size = 0;
   int local_ranks = 0;                             // of that job on this host; 0: not told
   int join_local_rank = -1;                        // which of them this is; -1: not told
+  bool meet_in_mpi = false;                        // its ranks find each other by MPI (--vs mpi)
   launcher::Rendezvous rendezvous;                 // where its ranks find each other
   std::shared_ptr<launcher::KeyValueStore> store;  // open already: it told rank and size
   bool joins() const { return join_size > 0; }
@@ -105,6 +106,10 @@ struct JobOutcome {
 // --launcher adopt not being such a rank is a usage error. Doing it again changes nothing.
 // run_task_job does it too; a caller that must know who prints (rank 0 alone) does it first.
 Status adopt(LaunchOptions& options);
+// Of --vs mpi: lets the ranks of a job that MPI's launcher has started meet by MPI. Error
+// unavailable: there is no MPI, or another launcher has started them; it says what to type for
+// `command`.
+Status adopt_by_mpi(LaunchOptions& options, const std::string& command);
 // In the shell of a Slurm allocation where srun is at hand: how to use all of it. Else empty.
 std::string allocation_hint(const std::string& command);
 

@@ -18,6 +18,7 @@
 #include "cmd/job/modes.h"
 #include "cmd/job/token.h"
 #include "cmd/measure/abort_scope.h"
+#include "cmd/measure/mpi_world.h"
 #include "launcher/adopt/pmi1.h"
 #include "launcher/adopt/pmix.h"
 #include "runtime/bootstrap/bootstrap.h"
@@ -28,6 +29,7 @@ namespace {
 constexpr double kAbortSeconds = 2.0;        // from a signal to the end of the measurement
 constexpr double kLeaveSeconds = 5.0;        // the engine's answer to our leave; rank 0's report
 constexpr double kInterruptedSeconds = 1.0;  // the same for who was told to end
+constexpr double kMpiSeconds = 1.0;          // for MPI to end after a failure
 constexpr double kDeclineSeconds = 5.0;      // for ranks that are not there yet to be told
 
 using Store = launcher::KeyValueStore;
@@ -98,7 +100,39 @@ Result<JobRoot> meet_in_store(const LaunchOptions& options, Store& store, Deadli
   return job;
 }
 
+// The same by MPI's own broadcast: its connection to the launcher is MPI's alone.
+Result<JobRoot> meet_in_mpi(const LaunchOptions& options, Deadline deadline) {
+  COLL_ASSIGN(MpiWorld* const world, MpiWorld::start(deadline));
+  if (world->rank() != options.join_rank || world->size() != options.join_size)
+    return Error(ErrorCode::unavailable,
+                 format("--vs mpi: {} made rank {} of {} out of rank {} of {}", world->name(),
+                        world->rank(), world->size(), options.join_rank, options.join_size),
+                 "the launcher (mpirun, mpiexec) and the libmpi that is found must be of one MPI; "
+                 "LD_LIBRARY_PATH names its folder");
+  const auto hand_round = [&](const std::string& text) {
+    return world->hand_round(text, deadline);
+  };
+  JobRoot job;
+  std::string text;
+  if (options.join_rank == 0) {
+    auto made = make_adopted_root(options);
+    if (!made) {
+      // An empty text ends the others at once; the first error is the one to report.
+      static_cast<void>(hand_round(""));
+      return std::move(made.error());
+    }
+    job = std::move(*made);
+    text = job.id.to_hex();
+  }
+  COLL_ASSIGN(text, hand_round(text));
+  if (options.join_rank == 0) return job;
+  if (text.empty()) return Error(ErrorCode::lost, "rank 0 could not start, it says why");
+  COLL_ASSIGN(job.id, runtime::UniqueId::from_hex(text));
+  return job;
+}
+
 Result<JobRoot> find_root(const LaunchOptions& options, Deadline deadline) {
+  if (options.meet_in_mpi) return meet_in_mpi(options, deadline);
   switch (options.rendezvous.kind) {
     case launcher::RendezvousKind::alone:
       return options.join.empty() ? make_root(true, {}) : meet_at_address(options, deadline);
@@ -129,6 +163,15 @@ void wait_for_rank_0(const Address& root, Deadline deadline) {
     const auto ready = base::poll_fds({&p, 1}, deadline);
     if (!ready || !base::read_some(line->get(), byte, sizeof byte)) return;
   }
+}
+
+// Whoever leaves without it is taken for lost by MPI's launcher. After a failure others may be
+// gone.
+void end_mpi(const LaunchOptions& options, const Status& status) {
+  MpiWorld* const world = options.meet_in_mpi ? MpiWorld::running() : nullptr;
+  if (world == nullptr) return;
+  const Status ended = world->finish(Deadline::after_seconds(status ? kLeaveSeconds : kMpiSeconds));
+  if (!ended && status) COLL_WARN("{}", ended.error().chain());
 }
 
 // This rank fails before the others have heard of it. When rank 0 does, it stays until they arrive.
@@ -264,6 +307,7 @@ JobOutcome run_joined(const LaunchOptions& options, const TaskSpec& given, TaskS
   } else if (!status && own_root != nullptr) {
     tell_late_ranks(*own_root, status.error());
   }
+  end_mpi(options, status);
   // What comes from here on is the engine's answer to rank 0's end: it changes our outcome no more.
   out.error = watch.stop();
   const bool interrupted = out.error && out.error->code == ErrorCode::interrupted;

@@ -39,8 +39,8 @@ std::string asked_text(const BenchReport& report, const BenchRow& row) {
 }
 
 std::string timing_name(const BenchReport& report, const BenchRow& row, const char* where) {
-  std::string name = format("{} {} {}", kernels::name_of(report.spec.collective),
-                            human_bytes(row.bytes), kernels::name_of(row.type));
+  std::string name = format("{} {} {}", name_of(report.spec.collective), human_bytes(row.bytes),
+                            kernels::name_of(row.type));
   if (row.has_op) name += format(" {}", kernels::name_of(row.op));
   if (row.root >= 0) name += format(" root {}", row.root);
   return name + ", " + where + asked_text(report, row);

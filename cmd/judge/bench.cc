@@ -127,8 +127,7 @@ void judge_versus(const BenchReport& report, std::vector<Finding>& findings) {
 }  // namespace
 
 std::string row_name(const BenchReport& report, const BenchRow& row) {
-  std::string name =
-      format("{} {}", kernels::name_of(report.spec.collective), human_bytes(row.bytes));
+  std::string name = format("{} {}", name_of(report.spec.collective), human_bytes(row.bytes));
   name += format(" {}", kernels::name_of(row.type));
   if (row.has_op) name += format(" {}", kernels::name_of(row.op));
   if (row.root >= 0) name += format(" root {}", row.root);

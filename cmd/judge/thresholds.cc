@@ -60,10 +60,9 @@ Result<Threshold> parse_threshold(Columns columns) {
   Threshold row;
   row.line = columns.number;
   std::string_view word = columns.next();
-  int place = 0;
-  while (place < kernels::kCollectiveCount && word != name_of(kernels::Collective(place))) ++place;
-  if (place == kernels::kCollectiveCount) return columns.expected("a collective");
-  row.collective = kernels::Collective(place);
+  const auto op = find_bench_op(word);
+  if (!op) return columns.expected("a collective");
+  row.collective = *op;
   word = columns.next();
   const auto bytes = base::parse_bytes(std::string(word));
   if (!bytes) return columns.expected("a size (8, 4M, 1G)");
@@ -201,12 +200,12 @@ void judge_thresholds(const BenchReport& report, const Thresholds& thresholds,
     findings.push_back(finding_of(
         "thresholds", kNotMeasured,
         format("{}:{}: {} of {} at {} was not measured", thresholds.file, row.line,
-               name_of(row.statistic), kernels::name_of(row.collective), human_bytes(row.bytes))));
+               name_of(row.statistic), name_of(row.collective), human_bytes(row.bytes))));
   }
   if (!any)
     findings.push_back(finding_of("thresholds", kNotMeasured,
                                   format("{} has no threshold of {} on {} ranks", thresholds.file,
-                                         kernels::name_of(report.spec.collective), ranks)));
+                                         name_of(report.spec.collective), ranks)));
 }
 
 }  // namespace collctl::cmd

@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 #include "cmd/judge/finding.h"
-#include "kernels/contract/types.h"
+#include "cmd/verify/bench_op.h"
 
 namespace collctl::cmd {
 
@@ -25,7 +25,7 @@ inline constexpr int kStatistics = 6;
 const char* name_of(Statistic statistic);
 
 struct Threshold {
-  kernels::Collective collective{};
+  BenchOp collective;
   uint64_t bytes = 0;
   Statistic statistic{};
   int ranks = 0;  // 0: any number

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "cmd/measure/task.h"
 #include "cmd/measure/waits.h"
+#include "cmd/verify/bench_op.h"
 #include "cmd/verify/fault.h"
 #include "kernels/contract/types.h"
 
@@ -22,13 +23,17 @@ enum class TimeOf : uint8_t { rank0, mean, fastest, slowest };
 inline constexpr const char* kTimeOfNames[] = {"rank 0", "the mean of all ranks",
                                                "the fastest rank", "the slowest rank"};
 
+// The library that --vs measures beside us.
+enum class Rival : uint8_t { nccl, mpi };
+inline constexpr const char* kRivalNames[] = {"nccl", "mpi"};
+
 enum class InPlace : uint8_t { out_of_place, in_place, both };
 inline constexpr uint64_t kMostBytesOnCores = 16u << 20;  // the same of CPU ranks
 inline constexpr uint64_t kMostBytesOfSoak = 4u << 20;
 inline constexpr uint64_t kMostBytesOnGpus = 128u << 20;  // --max-bytes unless it is given
 
 struct BenchSpec : RankSettings {
-  kernels::Collective collective = kernels::Collective::all_reduce;
+  BenchOp collective;
   uint64_t min_bytes = 8, max_bytes = kMostBytesOnCores;
   uint64_t step_factor = 2, step_bytes = 0;  // step_bytes != 0: arithmetic steps
   int iterations = 20, warmup = 5;
@@ -53,7 +58,8 @@ struct BenchSpec : RankSettings {
   int cuda_graph = 0;            // submissions of a graph; 0: no graph
   int grouped = 1;               // operations of a submission
   TimeOf time_of = TimeOf::slowest;
-  std::vector<std::string> versus;  // variants of the installed NCCL; empty: none
+  std::vector<std::string> versus;  // variants of the installed library; empty: none
+  Rival rival = Rival::nccl;        // which one
   bool versus_best = false;         // whichever of them this NCCL can do; else each was named
   bool soak = false;                // random operations instead of the collective
   uint64_t soak_seed = 0;
@@ -166,7 +172,7 @@ struct WindowsLine {
 struct BenchHeader {
   std::string version, device = "cpu";
   std::string device_reason;  // why the ranks are there
-  kernels::Collective collective{};
+  BenchOp collective;
   int ranks = 0;
   std::vector<HostLine> hosts;
   std::vector<LinkLine> links;

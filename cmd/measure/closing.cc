@@ -148,7 +148,8 @@ Status send_closing(const ClosingFacts& mine, BenchClosing closing,
     const std::string why = busy_reason(watch.before, watch.after, watch.ranks, own_s);
     if (!why.empty()) closing.busy.push_back({watch.host, why});
   }
-  if (device || !closing.busy.empty() || !closing.waits.empty()) sink.closing(closing);
+  if (device || !closing.busy.empty() || !closing.waits.empty() || !closing.left_out.empty())
+    sink.closing(closing);
   return {};
 }
 

@@ -85,7 +85,7 @@ void header_fields(JsonRecord& io, BenchHeader& header) {
 
 static void fields(JsonRecord& io, BenchHeader& header) {
   io.field("version", header.version);
-  io.name("op", header.collective, kernels::kCollectiveCount, kernels::name_of);
+  op_field(io, "op", header.collective);
   io.field("soak", header.soak);
   header_fields(io, header);
 }

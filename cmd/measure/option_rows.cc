@@ -203,12 +203,14 @@ void add_measure_options(std::vector<Option>& t) {
        .kind = ValueKind::choice,
        .value = "WHAT",
        .fallback = "none",
-       .allowed = {"nccl"},
-       .help = "on GPUs: time the installed NCCL too, print the ratio",
+       .allowed = {"nccl", "mpi"},
+       .help = "time the installed NCCL (GPUs) or MPI (CPU ranks) too",
        .more =
-           "libnccl.so.2 works on the same buffers in the same process; blocks of iterations "
-           "alternate five times and medians are compared. ratio: its time divided by ours, so "
-           "above 1 collctl is faster. NVLS is off on both sides unless NCCL_NVLS_ENABLE is set."});
+           "It works on the same buffers in the same process; blocks of iterations alternate five "
+           "times and medians are compared. ratio: its time divided by ours, so above 1 collctl is "
+           "faster. nccl: libnccl.so.2; NVLS is off on both sides unless NCCL_NVLS_ENABLE is set. "
+           "mpi: Open MPI or MPICH, whose own launcher has to start the ranks: mpirun -n 4 collctl "
+           "allreduce --vs mpi."});
   add({.name = "vs-config",
        .kind = ValueKind::choices,
        .value = "NAME",

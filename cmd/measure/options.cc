@@ -24,8 +24,9 @@ Enum by_name(const std::string& word, int count) {
 
 constexpr std::string_view kSoak = "soak";  // random operations of all collectives
 
-Collective collective_of(const ParsedLine& line) {
-  return by_name<Collective>(line.collective->name, kernels::kCollectiveCount);
+// The soak stands for none of them.
+BenchOp op_of(const ParsedLine& line) {
+  return find_bench_op(line.collective->name).value_or(Collective::all_reduce);
 }
 
 // The soak takes its own choices; what the line says of a measurement would be ignored.
@@ -57,16 +58,23 @@ Status choose_versus(const ParsedLine& line, BenchSpec& spec) {
   COLL_ASSIGN(const int64_t integrity, base::knob_int(base::KnobId::integrity));
   if (line.has("integrity") || integrity != 0)
     return usage(
-        "--vs nccl with --integrity (COLLCTL_INTEGRITY): NCCL's data carries no MACs; expected "
-        "one of the two");
+        format("--vs {} with --integrity (COLLCTL_INTEGRITY): {}'s data carries no MACs; expected "
+               "one of the two",
+               line.text("vs"), line.text("vs") == "mpi" ? "MPI" : "NCCL"));
+  if (line.text("vs") == kRivalNames[int(Rival::mpi)]) {
+    if (line.has("vs-config")) return usage("--vs-config is for --vs nccl");
+    if (spec.grouped > 1) return usage("--agg-iters with --vs mpi: MPI has no groups");
+    spec.rival = Rival::mpi;
+    spec.versus = {kMpiVariant};
+    return {};
+  }
   const std::string text = line.text("vs-config");
   const bool best = (',' + text + ',').find(",best,") != std::string::npos;
   spec.versus_best = best;
   std::string serving;
   for (const auto& name : versus_variants())
     if (versus_serves(name, spec.collective)) serving += (serving.empty() ? "" : ", ") + name;
-  if (serving.empty())
-    return usage(format("--vs nccl: NCCL has no {}", kernels::name_of(spec.collective)));
+  if (serving.empty()) return usage(format("--vs nccl: NCCL has no {}", name_of(spec.collective)));
   for (const auto& name :
        best ? versus_variants()
             : expand_choices(*find_option("vs-config", line.command->scopes), text)) {
@@ -74,7 +82,7 @@ Status choose_versus(const ParsedLine& line, BenchSpec& spec) {
       spec.versus.push_back(name);
     else if (!best)
       return usage(format("--vs-config {}: does not serve {}; expected {}", name,
-                          kernels::name_of(spec.collective), serving));
+                          name_of(spec.collective), serving));
   }
   return {};
 }
@@ -89,14 +97,14 @@ Status choose_algorithms(const ParsedLine& line, BenchSpec& spec) {
   const bool every = (',' + text + ',').find(",all,") != std::string::npos;
   std::string serving;
   for (const auto& row : kernels::algorithms())
-    if (serves(row, spec.collective))
+    if (serves(row, spec.collective.calls))
       serving += (serving.empty() ? "" : ", ") + std::string(row.name);
   for (const auto& name : expand_choices(*find_option("algo", line.command->scopes), text)) {
     const auto* row = kernels::find_algorithm(name);
-    if (row == nullptr || !serves(*row, spec.collective)) {
+    if (row == nullptr || !serves(*row, spec.collective.calls)) {
       if (every) continue;
       return usage(format("--algo {}: does not serve {}; expected {}", name,
-                          kernels::name_of(spec.collective), serving));
+                          name_of(spec.collective), serving));
     }
     spec.algorithms.push_back(name);
   }
@@ -151,7 +159,7 @@ Result<SizeRange> interpret_sizes(const ParsedLine& line) {
 
 Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, int ranks) {
   BenchSpec spec;
-  spec.collective = collective_of(line);
+  spec.collective = op_of(line);
   spec.device_request = device;
   COLL_TRY(choose_sizes(line, spec));
   spec.iterations = int(line.number("iters", 20));
@@ -173,6 +181,7 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, 
   if (has_root(spec.collective)) {
     spec.roots = {root == "all" ? -1 : std::atoi(root.c_str())};
   }
+  if (ranks > 0) COLL_TRY(check_ranks(spec.collective, ranks));
   if (ranks > 0 && root != "all") COLL_TRY(check_root(std::atoi(root.c_str()), ranks));
   spec.check = line.text("check") == "1";
   const std::string placement = line.text("in-place");
@@ -181,7 +190,7 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, 
                                       : InPlace::out_of_place;
   if (spec.in_place == InPlace::in_place && !has_in_place_form(spec.collective))
     return usage(format("--in-place 1: {} has no in-place form; expected 0 or both",
-                        kernels::name_of(spec.collective)));
+                        name_of(spec.collective)));
   COLL_TRY(choose_algorithms(line, spec));
   spec.channels = int(line.number("channels", 0));
   if (line.has("transport")) spec.transport = line.text("transport");
@@ -193,6 +202,11 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, 
   spec.time_of = TimeOf(int(line.number("average", int(TimeOf::slowest))));
   if (spec.grouped > 1 && spec.trace)
     return usage("--agg-iters with --trace: a trace tells operations one by one");
+  if (spec.grouped > 1 && steps_wait(spec.collective))
+    return usage(
+        format("--agg-iters: the steps of {} wait for one another, so several cannot be "
+               "one group",
+               name_of(spec.collective)));
   spec.misalign = int(line.number("misalign", 0));
   spec.window = line.has("window");
   if (spec.window && spec.transport == "net")
@@ -210,7 +224,7 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, 
 std::vector<std::string> useless_options(const ParsedLine& line) {
   std::vector<std::string> notes;
   if (line.collective == nullptr) return notes;
-  const Collective c = collective_of(line);
+  const BenchOp c = op_of(line);
   const char* name = line.collective->name;
   if (line.has("op") && !has_op(c))
     notes.push_back(format("--op has no meaning for {}: it does not reduce", name));

@@ -40,6 +40,7 @@ constexpr TaskField kAlike[] = {{"min_bytes", "--min-bytes"},
                                 {"agg_iters", "--agg-iters"},
                                 {"average", "--average"},
                                 {"versus", "--vs or --vs-config"},
+                                {"rival", "--vs"},
                                 {"soak_seed", "--seed"},
                                 {"soak_operations", "--ops"}};
 
@@ -58,8 +59,7 @@ runtime::CommOptions bench_options(const BenchSpec& spec, TaskSink& sink) {
   options.count_waits = spec.stragglers || spec.trace;
   // Only where no launcher of ours has given all ranks theirs.
   if (sink.every_rank())
-    options.task =
-        task_text(spec.soak ? "soak" : kernels::name_of(spec.collective), spec.to_json(), kAlike);
+    options.task = task_text(spec.soak ? "soak" : name_of(spec.collective), spec.to_json(), kAlike);
   return options;
 }
 
@@ -96,6 +96,7 @@ Status run_measurement(const TaskContext& context) {
 
 Result<std::string> settle_measurement(const TaskSpec& asked, const TaskPlace& place) {
   COLL_ASSIGN(const BenchSpec spec, bench_of(asked));
+  if (place.ranks > 0 && !spec.soak) COLL_TRY(check_ranks(spec.collective, place.ranks));
   if (place.ranks > 0)
     for (const int root : spec.roots) COLL_TRY(check_root(root, place.ranks));
   COLL_ASSIGN(const BenchSpec known, settled(spec, place.on_gpus, place.why));

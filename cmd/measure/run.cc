@@ -15,7 +15,6 @@ namespace collctl::cmd {
 using kernels::Collective;
 using kernels::DataType;
 using kernels::RedOp;
-using runtime::Operation;
 
 namespace {
 
@@ -33,6 +32,19 @@ constexpr int kTurns = 5;
 constexpr uint64_t kShortBlockBytes = uint64_t{64} << 20;
 constexpr int64_t kLongShortBlockNs = 100'000'000;
 constexpr int kMostCheckThreads = 8;
+constexpr int64_t kSettleNs = 5'000'000;
+constexpr int64_t kMostSettling = 100'000;
+
+// Of the ways that messages of a plan go, the one with the largest; a collective's plan has one.
+const runtime::PlannedOp* largest_of(const runtime::Plan& plan) {
+  const runtime::PlannedOp* largest = nullptr;
+  const auto bytes = [](const runtime::PlannedOp& op) {
+    return op.works.empty() || op.by_copies ? 0 : op.works[0].count;
+  };
+  for (const runtime::PlannedOp& op : plan.ops)
+    if (largest == nullptr || bytes(op) > bytes(*largest)) largest = &op;
+  return largest;
+}
 
 }  // namespace
 
@@ -57,9 +69,9 @@ Status BenchRun::check_spec() const {
   if (spec_.types.empty() || spec_.ops.empty() || spec_.roots.empty())
     return Error{ErrorCode::usage, "a bench needs at least one type, operation and root"};
   if (spec_.in_place == InPlace::in_place && !has_in_place_form(spec_.collective))
-    return Error{ErrorCode::usage,
-                 format("{} has no in-place form", kernels::name_of(spec_.collective)),
+    return Error{ErrorCode::usage, format("{} has no in-place form", name_of(spec_.collective)),
                  "leave out --in-place, or use --in-place 0"};
+  COLL_TRY(check_ranks(spec_.collective, communicator_.size()));
   for (int root : spec_.roots)
     if (has_root(spec_.collective) && (root < -1 || root >= communicator_.size()))
       return Error{ErrorCode::usage, format("root {} is not a rank; expected 0 to {}", root,
@@ -146,10 +158,20 @@ Status BenchRun::plans(RowKey key, uint64_t asked) {
   key.size =
       size_point(key.collective, asked, communicator_.size(), kernels::element_size(key.type));
   const Place place = place_of(key);
-  auto plan = communicator_.plan_for(
-      operations_for(key, place, place_buffers(key, place, false, input_, output_)));
-  if (!plan) return std::move(plan.error());
+  auto plans =
+      plans_of(submissions_for(key, place, place_buffers(key, place, false, input_, output_)));
+  if (!plans) return std::move(plans.error());
   return {};
+}
+
+Result<std::vector<runtime::Plan>> BenchRun::plans_of(
+    std::span<const Submission> submissions) const {
+  std::vector<runtime::Plan> plans;
+  for (const Submission& submission : submissions) {
+    COLL_ASSIGN(runtime::Plan plan, communicator_.plan_for(submission));
+    plans.push_back(std::move(plan));
+  }
+  return plans;
 }
 
 Status BenchRun::combination(RowKey key, const std::vector<uint64_t>& sizes) {
@@ -159,8 +181,7 @@ Status BenchRun::combination(RowKey key, const std::vector<uint64_t>& sizes) {
     if (communicator_.rank() == 0)
       sink_.progress(
           format("{}, {} of {}", human_bytes(key.size.bytes), rows_done_ + 1, rows_total_));
-    COLL_TRY_IN(row(key),
-                format("{} of {} bytes", kernels::name_of(key.collective), key.size.bytes));
+    COLL_TRY_IN(row(key), format("{} of {} bytes", name_of(key.collective), key.size.bytes));
     ++rows_done_;
   }
   return {};
@@ -200,9 +221,9 @@ Result<BenchRun::Half> BenchRun::half(const RowKey& key, bool in_place) {
 }
 
 Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) {
-  const std::vector<Operation> ops = operations_for(key, place_of(key), buffers);
+  const std::vector<Submission> submissions = submissions_for(key, place_of(key), buffers);
   COLL_ASSIGN(const std::unique_ptr<Timed> own,
-              own_timed(communicator_, stream_, ops, {timeout_s_, batch()}));
+              own_timed(communicator_, stream_, submissions, {timeout_s_, batch()}));
   std::vector<VersusRun> others;
   if (versus_) {
     COLL_ASSIGN(others, versus_->runs({key, place_of(key), buffers}, batch()));
@@ -211,15 +232,17 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
   for (const VersusRun& other : others) half.variants.push_back(other.variant);
   half.samples.resize(1 + others.size());
   MeasureOptions options{replays(), spec_.warmup, spec_.sync_each};
+  std::vector<int> warmups(half.samples.size(), spec_.warmup);  // by series
   int turns = this->turns(key);
   for (int turn = 0; turn < turns; ++turn) {
     const std::unique_ptr<Timed> noted =
-        trace_ ? trace_->around(*own, options.warmup, turn * options.iterations,
+        trace_ ? trace_->around(*own, warmups[0], turn * options.iterations,
                                 buffers.input == buffers.output)
                : nullptr;
     Timed& ours = noted ? *noted : *own;
     for (size_t i = 0; i <= others.size(); ++i) {
       Timed& timed = i == 0 ? ours : *others[i - 1].timed;
+      options.warmup = warmups[i];
       if (waits_ && i == 0) COLL_TRY(waits_->begin());
       COLL_ASSIGN(Samples samples, measure(timed, *barrier_, options));
       if (waits_ && i == 0) COLL_TRY(waits_->end());
@@ -230,8 +253,20 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
       COLL_ASSIGN(const int64_t slowest, slowest_block(half.samples[0].back().block_ns));
       if (slowest > kLongShortBlockNs) turns = 1;
     }
-    options.warmup = std::min(options.warmup, 1);
+    for (int& warmup : warmups) warmup = std::min(warmup, 1);
+    if (versus_ && !communicator_.device()) COLL_TRY(settle(half, warmups));
     if (clocks_) clocks_->look();  // while the GPU is still as it was
+  }
+  return {};
+}
+
+// The other side works on a thread of its own: after each change of sides ranks may find themselves
+// on one core for a few milliseconds, until the system has moved them. So long they warm up.
+Status BenchRun::settle(const Half& half, std::vector<int>& warmups) {
+  for (size_t i = 0; i < warmups.size(); ++i) {
+    COLL_ASSIGN(const int64_t slowest, slowest_block(half.samples[i].back().block_ns));
+    const int64_t each = std::max<int64_t>(1, slowest / replays());
+    warmups[i] = int(std::clamp<int64_t>(kSettleNs / each, 1, kMostSettling));
   }
   return {};
 }
@@ -268,9 +303,9 @@ int BenchRun::replays() const {
 // With graphs through a graph as well; of one operation, since several in place would add up.
 Status BenchRun::check(const RowKey& key, const RunBuffers& buffers, Half& half) {
   const Place place = place_of(key);
-  const std::vector<Operation> ops = operations_for(key, place, buffers);
+  const std::vector<Submission> submissions = submissions_for(key, place, buffers);
   COLL_ASSIGN(const std::unique_ptr<Timed> once,
-              own_timed(communicator_, stream_, ops,
+              own_timed(communicator_, stream_, submissions,
                         {timeout_s_, {.graph = spec_.cuda_graph != 0 ? 1 : 0}}));
   COLL_TRY(prepare(key, buffers));
   COLL_TRY(once->enqueue());
@@ -378,21 +413,27 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
                .in_place = {},
                .expected = {}};
   const Place place = place_of(key);
-  COLL_ASSIGN(const runtime::Plan plan,
-              communicator_.plan_for(
-                  operations_for(key, place, place_buffers(key, place, false, input_, output_))));
-  if (!plan.ops.empty()) {
-    row.algorithm = kernels::name_of(plan.ops[0].algorithm);
-    row.protocol = kernels::name_of(plan.ops[0].protocol);
-    row.channels = plan.ops[0].channels;
-    row.direct = plan.ops[0].direct;
-    const runtime::Expected& expected = plan.ops[0].expected;
-    if (communicator_.size() > 1 && expected.us > 0)
-      row.expected = {
-          expected.us,
-          double(row.bytes) / expected.us / 1e3 * bus_factor(key.collective, communicator_.size()),
-          expected.limited_by, expected.source()};
+  COLL_ASSIGN(
+      const std::vector<runtime::Plan> plans,
+      plans_of(submissions_for(key, place, place_buffers(key, place, false, input_, output_))));
+  double expected_us = 0;  // steps come after one another
+  const runtime::PlannedOp* largest = nullptr;
+  for (const runtime::Plan& plan : plans) {
+    const runtime::PlannedOp* const most = largest_of(plan);
+    if (most == nullptr) continue;
+    expected_us += most->expected.us;
+    largest = most;
   }
+  if (largest == nullptr) return row;
+  row.algorithm = kernels::name_of(largest->algorithm);
+  row.protocol = kernels::name_of(largest->protocol);
+  row.channels = largest->channels;
+  row.direct = largest->direct;
+  if (communicator_.size() > 1 && expected_us > 0 && has_expectation(key.collective))
+    row.expected = {
+        expected_us,
+        double(row.bytes) / expected_us / 1e3 * bus_factor(key.collective, communicator_.size()),
+        largest->expected.limited_by, largest->expected.source()};
   return row;
 }
 
@@ -405,7 +446,7 @@ Status BenchRun::explain(const RowKey& key, bool in_place, const CheckResult& ch
               diagnose({communicator_, stream_, key, place, buffers, check, patience()}));
   for (DataFault fault : faults) {
     fault.message +=
-        format(" ({} {}{} of {}{})", kernels::name_of(key.collective), kernels::name_of(key.type),
+        format(" ({} {}{} of {}{})", name_of(key.collective), kernels::name_of(key.type),
                has_op(key.collective) ? format(" {}", kernels::name_of(key.op)) : "",
                human_bytes(key.size.bytes), in_place ? ", in place" : "");
     sink_.fault(fault);

@@ -58,9 +58,11 @@ class BenchRun {
   Status prepare(const RowKey& key, const RunBuffers& buffers);
   Status check_memory(uint64_t largest, uint64_t each) const;
   Timing merged(const RowKey& key, const Half& half, const AllSamples& all) const;
+  Result<std::vector<runtime::Plan>> plans_of(std::span<const Submission> submissions) const;
   Result<BenchRow> described(const RowKey& key);
   int turns(const RowKey& key) const;
   Result<int64_t> slowest_block(int64_t mine);
+  Status settle(const Half& half, std::vector<int>& warmups);
   int replays() const;
   Batch batch() const { return {spec_.grouped, spec_.cuda_graph}; }
   int local_ranks() const;

@@ -25,6 +25,9 @@ Status BenchRun::reserve_buffers(const std::vector<uint64_t>& sizes) {
       const BufferShape shape = buffer_shape(spec_.collective, key.size.count, place_of(key));
       input = std::max(input, shape.input * size);
       output = std::max(output, std::max(shape.output, shape.in_place_elements) * size);
+      // All ranks alike, as windows must be.
+      output = std::max(output,
+                        most_output(spec_.collective, key.size.count, communicator_.size()) * size);
     }
   }
   COLL_TRY(check_memory(largest, input + output));
@@ -49,8 +52,8 @@ Status BenchRun::check_memory(uint64_t largest, uint64_t each) const {
     return Error{
         ErrorCode::unavailable,
         format("{} of {} needs {} of buffers on {}, which has {} free of {}",
-               kernels::name_of(spec_.collective), human_bytes(largest), human_bytes(each),
-               device->text(), human_bytes(free), human_bytes(device->facts().memory_bytes)),
+               name_of(spec_.collective), human_bytes(largest), human_bytes(each), device->text(),
+               human_bytes(free), human_bytes(device->facts().memory_bytes)),
         "use a smaller --max-bytes, or end what else uses the GPU"};
   }
   const auto neighbours = uint64_t(local_ranks());
@@ -59,7 +62,7 @@ Status BenchRun::check_memory(uint64_t largest, uint64_t each) const {
   return Error{ErrorCode::unavailable,
                format("{} of {} needs {} of buffers for each of the {} ranks of this host, "
                       "which has {} of memory",
-                      kernels::name_of(spec_.collective), human_bytes(largest), human_bytes(each),
+                      name_of(spec_.collective), human_bytes(largest), human_bytes(each),
                       neighbours, human_bytes(memory)),
                "use a smaller --max-bytes or fewer ranks on this host"};
 }
@@ -82,18 +85,22 @@ Status BenchRun::set_up_versus(const std::vector<uint64_t>& sizes) {
   }
   const Place place = place_of(key);
   const RunBuffers buffers = place_buffers(key, place, false, input_, output_);
-  const auto operations = operations_for(key, place, buffers);
+  const auto submissions = submissions_for(key, place, buffers);
   // A row that no choice serves is told of where its turn comes.
-  if (cost_watch_ != nullptr && communicator_.plan_for(operations).ok()) {
+  if (cost_watch_ != nullptr && plans_of(submissions)) {
     cost_watch_->resume();
-    COLL_ASSIGN(const auto once, own_timed(communicator_, stream_, operations, {timeout_s_, 0}));
+    COLL_ASSIGN(const auto once, own_timed(communicator_, stream_, submissions, {timeout_s_, 0}));
     COLL_TRY(once->enqueue());
     COLL_TRY(once->wait());
     own_cost_ = cost_watch_->done();
   }
-  sink_.phase(communicator_.rank(), "start nccl");
-  COLL_ASSIGN(versus_,
-              Versus::make({spec_.versus, timeout_s_}, communicator_, {key, place, buffers}));
+  sink_.phase(communicator_.rank(), format("start {}", kRivalNames[int(spec_.rival)]));
+  const Versus::Options options{spec_.versus, timeout_s_};
+  if (spec_.rival == Rival::mpi) {
+    COLL_ASSIGN(versus_, versus_mpi(options, communicator_));
+  } else {
+    COLL_ASSIGN(versus_, versus_nccl(options, communicator_, {key, place, buffers}));
+  }
   return {};
 }
 

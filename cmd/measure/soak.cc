@@ -123,8 +123,8 @@ Result<std::vector<Soak::Drawn>> Soak::draw_batch() {
   for (int attempt = 0; attempt < kAttempts && batch.size() < wanted; ++attempt) {
     Drawn drawn = draw();
     Pair& pair = pairs_[batch.size()];
-    const auto ops = operations_for(drawn.key, place_of(drawn), buffers_of(drawn, pair));
-    const auto plan = communicator_.plan_for(ops);
+    const auto submissions = submissions_for(drawn.key, place_of(drawn), buffers_of(drawn, pair));
+    const auto plan = communicator_.plan_for(submissions.at(0));
     if (plan) batch.push_back(drawn);
     if (!plan && plan.error().code != ErrorCode::usage) return plan.error();
   }
@@ -150,11 +150,11 @@ Status Soak::start(const std::vector<Drawn>& batch, bool grouped) {
   std::optional<runtime::Group> group;
   if (grouped) group.emplace();
   for (size_t i = 0; i < batch.size(); ++i) {
-    const auto ops =
-        operations_for(batch[i].key, place_of(batch[i]), buffers_of(batch[i], pairs_[i]));
-    COLL_TRY_IN(
-        launch(communicator_, *streams_[size_t(batch[i].stream)], ops, Communicator::Launch::async),
-        text_of(batch[i]));
+    for (const Submission& submission :
+         submissions_for(batch[i].key, place_of(batch[i]), buffers_of(batch[i], pairs_[i])))
+      COLL_TRY_IN(launch(communicator_, *streams_[size_t(batch[i].stream)], submission,
+                         Communicator::Launch::async),
+                  text_of(batch[i]));
   }
   return grouped ? group->end() : Status();
 }
@@ -162,8 +162,8 @@ Status Soak::start(const std::vector<Drawn>& batch, bool grouped) {
 std::string Soak::text_of(const Drawn& drawn) const {
   const RowKey& key = drawn.key;
   std::string text =
-      format("{} of {} {} {}", kernels::name_of(key.collective), key.size.count,
-             kernels::name_of(key.type), key.size.count == 1 ? "element" : "elements");
+      format("{} of {} {} {}", name_of(key.collective), key.size.count, kernels::name_of(key.type),
+             key.size.count == 1 ? "element" : "elements");
   if (has_op(key.collective)) text += format(", {}", kernels::name_of(key.op));
   if (key.root >= 0) text += format(", root {}", key.root);
   text += drawn.in_place ? ", in place" : "";
@@ -179,7 +179,7 @@ std::string Soak::text_of(const Drawn& drawn) const {
 // rank's own input where input and output are one, else the poison.
 Result<uint64_t> Soak::unwritten(const Drawn& drawn, const Pair& pair,
                                  const CheckResult& found) const {
-  const Collective c = drawn.key.collective;
+  const BenchOp c = drawn.key.collective;
   const bool own = drawn.in_place && (c == Collective::all_reduce || c == Collective::broadcast ||
                                       c == Collective::reduce);
   if (!own) return found.still_poisoned;

@@ -17,8 +17,11 @@ Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string
   // The line contradicts itself, or what is here does not do.
   const ErrorCode code =
       spec.device_request == DeviceRequest::cpu ? ErrorCode::usage : ErrorCode::unavailable;
-  if (!on_gpus && !spec.versus.empty())
+  if (!on_gpus && !spec.versus.empty() && spec.rival == Rival::nccl)
     return Error{code, "--vs nccl: NCCL works on GPUs, these are CPU ranks", kHint};
+  if (on_gpus && !spec.versus.empty() && spec.rival == Rival::mpi)
+    return Error{code, "--vs mpi is for CPU ranks, these are on GPUs",
+                 "--device cpu has CPU ranks; --vs nccl is for GPUs"};
   if (!on_gpus && spec.cuda_graph != 0)
     return Error{code, "--cuda-graph: these are CPU ranks", kHint};
   if (!on_gpus && spec.transport == "p2p")
@@ -50,7 +53,7 @@ static void names(JsonRecord& io, const char* name, std::vector<T>& values, int 
 }
 
 static void fields(JsonRecord& io, BenchSpec& spec) {
-  io.name("collective", spec.collective, kernels::kCollectiveCount, kernels::name_of);
+  op_field(io, "collective", spec.collective);
   io.field("min_bytes", spec.min_bytes);
   io.field("max_bytes", spec.max_bytes);
   io.field("step_factor", spec.step_factor);
@@ -80,6 +83,7 @@ static void fields(JsonRecord& io, BenchSpec& spec) {
   io.number("average", spec.time_of, int(TimeOf::slowest) + 1);
   io.field("versus", spec.versus);
   io.field("versus_best", spec.versus_best);
+  io.number("rival", spec.rival, int(Rival::mpi) + 1);
   io.field("soak", spec.soak);
   io.field("soak_seed", spec.soak_seed);
   io.field("soak_operations", spec.soak_operations, 0, 1'000'000'000);

@@ -39,21 +39,30 @@ Status launch(Communicator& communicator, Stream& stream, std::span<const Operat
   return communicator.start_all(operations, stream, how);
 }
 
+double slowest_seconds(uint64_t bytes) {
+  // A slow network's share, and many GiB at most so long.
+  constexpr double kBytesPerSecond = 10e6, kLeast = 0.01, kMost = 5;
+  return std::min(kLeast + double(bytes) / kBytesPerSecond, kMost);
+}
+
 namespace {
 
 constexpr double kLookSeconds = 1;
 
 class OwnTimed : public Timed {
  public:
-  OwnTimed(Communicator& communicator, Stream& stream, std::span<const Operation> operations,
+  OwnTimed(Communicator& communicator, Stream& stream, std::span<const Submission> submissions,
            const OwnTimedOptions& options)
       : communicator_(communicator),
         stream_(stream),
         how_(launch_mode(communicator)),
         timeout_s_(options.timeout_s),
         per_queued_(options.batch.operations()) {
-    for (int i = 0; i < options.batch.grouped; ++i)
-      operations_.insert(operations_.end(), operations.begin(), operations.end());
+    for (const Submission& submission : submissions) {
+      Submission& grouped = submissions_.emplace_back();
+      for (int i = 0; i < options.batch.grouped; ++i)
+        grouped.insert(grouped.end(), submission.begin(), submission.end());
+    }
   }
 
   Status prepare(int graph) {
@@ -61,12 +70,11 @@ class OwnTimed : public Timed {
     COLL_ASSIGN(wait_, DeviceWait::make(communicator_.device()));
     if (graph == 0) return {};
     // Links that are made on first use cannot be made while a graph is recorded.
-    COLL_TRY(launch(communicator_, stream_, operations_, how_));
+    COLL_TRY(launch_all());
     COLL_TRY(stream_.synchronize());
     COLL_TRY(stream_.capture_begin());
     Status recorded;
-    for (int i = 0; i < graph && recorded; ++i)
-      recorded = launch(communicator_, stream_, operations_, how_);
+    for (int i = 0; i < graph && recorded; ++i) recorded = launch_all();
     auto recording = stream_.capture_end();
     if (!recorded) return std::move(recorded.error()).within("record a CUDA graph");
     if (!recording) return std::move(recording.error()).within("record a CUDA graph");
@@ -76,7 +84,7 @@ class OwnTimed : public Timed {
 
   Status enqueue() override {
     ++queued_;
-    return graph_ ? stream_.replay(*graph_) : launch(communicator_, stream_, operations_, how_);
+    return graph_ ? stream_.replay(*graph_) : launch_all();
   }
 
   // The kernels abort by themselves, with a report that names who waits for whom; the deadline
@@ -99,9 +107,15 @@ class OwnTimed : public Timed {
   }
 
  private:
+  Status launch_all() {
+    for (const Submission& submission : submissions_)
+      COLL_TRY(launch(communicator_, stream_, submission, how_));
+    return {};
+  }
+
   Communicator& communicator_;
   Stream& stream_;
-  std::vector<Operation> operations_;
+  std::vector<Submission> submissions_;
   Communicator::Launch how_;
   double timeout_s_;
   DeviceWait wait_;
@@ -113,9 +127,9 @@ class OwnTimed : public Timed {
 }  // namespace
 
 Result<std::unique_ptr<Timed>> own_timed(Communicator& communicator, Stream& stream,
-                                         std::span<const Operation> operations,
+                                         std::span<const Submission> submissions,
                                          const OwnTimedOptions& options) {
-  auto timed = std::make_unique<OwnTimed>(communicator, stream, operations, options);
+  auto timed = std::make_unique<OwnTimed>(communicator, stream, submissions, options);
   COLL_TRY(timed->prepare(options.batch.graph));
   return std::unique_ptr<Timed>(std::move(timed));
 }

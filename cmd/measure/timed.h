@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cmd/verify/row.h"
 #include "runtime/communicator/communicator.h"
 
 namespace collctl::cmd {
@@ -16,6 +17,8 @@ class Timed {
   virtual ~Timed() = default;
   virtual Status enqueue() = 0;
   virtual Status wait() = 0;  // until everything that was queued is done
+  // What that took, where the clock around the two, `around_ns`, does not say it.
+  virtual int64_t took_ns(int64_t around_ns) const { return around_ns; }
 };
 
 // Waits for all that is queued on a GPU's stream by asking it without a pause, as clocks in
@@ -30,12 +33,14 @@ class DeviceWait {
   transport::DeviceEvent event_;
 };
 
-// How much is queued at a time: `grouped` times the operations of a row as one submission; and on
-// GPUs, with `graph` > 0, as many such submissions as one graph.
+// How much is queued at a time: `grouped` times each submission of a row as one; and on GPUs, with
+// `graph` > 0, as many such rows as one graph.
 struct Batch {
   int grouped = 1, graph = 0;
   int operations() const { return grouped * (graph > 0 ? graph : 1); }
 };
+// What an operation of a library without deadlines may take.
+double slowest_seconds(uint64_t bytes);
 // How this communicator's work is timed. A graph is recorded here.
 struct OwnTimedOptions {
   double timeout_s = 30;  // of a wait
@@ -43,7 +48,7 @@ struct OwnTimedOptions {
 };
 Result<std::unique_ptr<Timed>> own_timed(runtime::Communicator& communicator,
                                          runtime::Stream& stream,
-                                         std::span<const runtime::Operation> operations,
+                                         std::span<const Submission> submissions,
                                          const OwnTimedOptions& options);
 
 // One operation, or a group as one submission. Ranks that compute on the host do it in the caller's

@@ -94,7 +94,7 @@ Result<Samples> measure(Timed& timed, StreamBarrier& barrier, const MeasureOptio
       const int64_t from = now_ns();
       COLL_TRY(timed.enqueue());
       COLL_TRY(timed.wait());
-      samples.each_ns.push_back(now_ns() - from);
+      samples.each_ns.push_back(timed.took_ns(now_ns() - from));
     }
     samples.block_ns = std::accumulate(samples.each_ns.begin(), samples.each_ns.end(), int64_t(0));
     return samples;
@@ -103,7 +103,7 @@ Result<Samples> measure(Timed& timed, StreamBarrier& barrier, const MeasureOptio
   const int64_t from = now_ns();
   for (int i = 0; i < options.iterations; ++i) COLL_TRY(timed.enqueue());
   COLL_TRY(timed.wait());
-  samples.block_ns = now_ns() - from;
+  samples.block_ns = timed.took_ns(now_ns() - from);
   return samples;
 }
 

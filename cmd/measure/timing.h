@@ -55,7 +55,7 @@ Result<Samples> measure(Timed& timed, StreamBarrier& barrier, const MeasureOptio
 // the first and the last half of the iterations differ by more than 30 %. `operations`: of an
 // iteration, whose time is shared among them (the operations of a graph).
 struct MergeOptions {
-  kernels::Collective collective{};
+  BenchOp collective;
   uint64_t bytes = 0;
   int iterations = 1;
   int operations = 1;

@@ -19,14 +19,33 @@ std::vector<std::string> versus_variants() {
   return names;
 }
 
-bool versus_serves(const std::string& variant, kernels::Collective collective) {
+bool versus_serves(const std::string& variant, const BenchOp& collective) {
   const RowKey key{collective, kernels::DataType::float32, kernels::RedOp::sum, 0, {}};
   for (const NcclVariant& known : nccl_variants())
     if (variant == known.name) return serves(known, key, INT_MAX);
   return false;
 }
 
-struct Versus::State {
+namespace {
+
+class NcclVersus : public Versus {
+ public:
+  static Result<std::unique_ptr<Versus>> make(const Options& options,
+                                              runtime::Communicator& communicator,
+                                              const VersusRow& first);
+  ~NcclVersus() override;
+  const std::string& name() const override;
+  std::string variants() const override;
+  Result<std::vector<VersusRun>> runs(const VersusRow& row, const Batch& batch) override;
+  const std::vector<LeftOut>& left_out() const override;
+  Result<std::optional<Cost>> close() override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+struct NcclVersus::State {
   Options options;
   runtime::Communicator& communicator;
   // NCCL's own: our stream is watched while it works, which a graph that NCCL records would not
@@ -58,21 +77,21 @@ struct Versus::State {
 };
 
 // Once of each variant and reason. A failure that is not the variant's comes back.
-Status Versus::State::leave_out(const NcclVariant& variant, Error why) {
+Status NcclVersus::State::leave_out(const NcclVariant& variant, Error why) {
   const bool refused = why.code == ErrorCode::lost || why.code == ErrorCode::unavailable;
   if (!refused || &variant == &nccl_variants()[0]) return why;
   note_left_out(variant, why.chain());
   return {};
 }
 
-void Versus::State::note_left_out(const NcclVariant& variant, const std::string& reason) {
+void NcclVersus::State::note_left_out(const NcclVariant& variant, const std::string& reason) {
   for (const LeftOut& out : left_out)
     if (out.variant == variant.name && out.reason == reason) return;
   left_out.push_back({variant.name, reason});
 }
 
 // The lowest rank of this process.
-bool Versus::State::leads_process() const {
+bool NcclVersus::State::leads_process() const {
   const auto& peers = communicator.peers();
   const uint64_t process = peers[size_t(communicator.rank())].process_hash;
   const auto first = std::find_if(peers.begin(), peers.end(),
@@ -81,7 +100,7 @@ bool Versus::State::leads_process() const {
 }
 
 // All ranks learn the first failure of any.
-Status Versus::State::agree(Status mine, const std::string& what) {
+Status NcclVersus::State::agree(Status mine, const std::string& what) {
   ByteWriter writer;
   writer.put(int32_t(mine ? 0 : int(mine.error().code)));
   writer.put_string(mine ? "" : mine.error().message.substr(0, 1000));
@@ -96,7 +115,7 @@ Status Versus::State::agree(Status mine, const std::string& what) {
   return {};
 }
 
-Result<NcclUniqueId> Versus::State::share_id() {
+Result<NcclUniqueId> NcclVersus::State::share_id() {
   NcclUniqueId id{};
   NcclReturn made = kNcclSuccess;
   if (communicator.rank() == 0) made = nccl().unique_id(&id);
@@ -114,7 +133,7 @@ Result<NcclUniqueId> Versus::State::share_id() {
 // NCCL reads NCCL_ALGO and NCCL_PROTO whenever a communicator is made (and much else once in a
 // process), so variants differ by what they say meanwhile. Ranks of one process share them: the
 // first sets them before all enter share_id(), and takes them back after all have agreed.
-Status Versus::State::join(const NcclVariant& variant) {
+Status NcclVersus::State::join(const NcclVariant& variant) {
   std::vector<std::unique_ptr<base::ScopedVariable>> variables;
   if (leads_process()) {
     const auto set = [&](const char* variable, const std::string& value) {
@@ -149,7 +168,7 @@ Status Versus::State::join(const NcclVariant& variant) {
 }
 
 // The cost is the first one's: what comes after finds NCCL's kernels loaded.
-Status Versus::State::open(const NcclVariant& variant, const VersusRow& first) {
+Status NcclVersus::State::open(const NcclVariant& variant, const VersusRow& first) {
   const bool is_first = members.empty() && left_out.empty();
   if (Status joined = join(variant); !joined) return leave_out(variant, std::move(joined.error()));
   if (!is_first || !has_row(variant, first.key)) return {};
@@ -161,8 +180,7 @@ Status Versus::State::open(const NcclVariant& variant, const VersusRow& first) {
   return {};
 }
 
-Versus::Versus() = default;
-Versus::~Versus() {
+NcclVersus::~NcclVersus() {
   if (!state_) return;
   // One that hangs is enough to wait for.
   bool hangs = false;
@@ -173,8 +191,6 @@ Versus::~Versus() {
   }
 }
 
-namespace {
-
 // Whether this NCCL can be told of buffers so.
 bool has_buffers(NcclBuffers kind, int version) {
   if (kind == NcclBuffers::symmetric)
@@ -182,12 +198,10 @@ bool has_buffers(NcclBuffers kind, int version) {
   return kind == NcclBuffers::plain || nccl().register_buffer != nullptr;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Versus>> Versus::make(const Options& options,
-                                             runtime::Communicator& communicator,
-                                             const VersusRow& first) {
-  std::unique_ptr<Versus> made(new Versus());
+Result<std::unique_ptr<Versus>> NcclVersus::make(const Options& options,
+                                                 runtime::Communicator& communicator,
+                                                 const VersusRow& first) {
+  std::unique_ptr<NcclVersus> made(new NcclVersus());
   made->state_.reset(new State{options, communicator, {}, 0, "", {}, {}, {}, {}});
   State& state = *made->state_;
   const Nccl& table = nccl();
@@ -209,33 +223,33 @@ Result<std::unique_ptr<Versus>> Versus::make(const Options& options,
     else
       state.note_left_out(variant, format("{} is too old for it", state.name));
   }
-  return made;
+  return std::unique_ptr<Versus>(std::move(made));
 }
 
-const std::string& Versus::name() const {
+const std::string& NcclVersus::name() const {
   return state_->name;
 }
 
-std::string Versus::variants() const {
+std::string NcclVersus::variants() const {
   std::string names;
   for (const State::Member& member : state_->members)
     if (member.in) names += (names.empty() ? "" : ", ") + std::string(member.variant().name);
   return names.empty() ? "nothing" : names;
 }
 
-const std::vector<LeftOut>& Versus::left_out() const {
+const std::vector<LeftOut>& NcclVersus::left_out() const {
   return state_->left_out;
 }
 
 // Whether the variant does such rows; what this version lacks is told.
-bool Versus::State::has_row(const NcclVariant& variant, const RowKey& key) {
+bool NcclVersus::State::has_row(const NcclVariant& variant, const RowKey& key) {
   if (serves(variant, key, version)) return true;
   if (serves(variant, key, INT_MAX))
     note_left_out(variant, format("{} has no {}", name, kernels::name_of(key.type)));
   return false;
 }
 
-Status Versus::State::register_or_leave_out(Member& member, const RunBuffers& buffers) {
+Status NcclVersus::State::register_or_leave_out(Member& member, const RunBuffers& buffers) {
   if (member.variant().buffers == NcclBuffers::plain) return {};
   Status mine = member.communicator->register_buffer(*buffers.input);
   if (mine && buffers.input != buffers.output)
@@ -247,8 +261,8 @@ Status Versus::State::register_or_leave_out(Member& member, const RunBuffers& bu
 }
 
 // Null: left out. The first call is where NCCL says that it has no such algorithm or protocol.
-Result<std::unique_ptr<Timed>> Versus::State::timed(Member& member, const VersusRow& row,
-                                                    const Batch& batch) {
+Result<std::unique_ptr<Timed>> NcclVersus::State::timed(Member& member, const VersusRow& row,
+                                                        const Batch& batch) {
   auto made = nccl_timed(member.communicator, row.key, row.place, row.buffers, stream.get(), batch);
   Status mine = made ? Status() : Status(std::move(made.error()));
   Status all = agree(std::move(mine), format("NCCL ({})", member.variant().name));
@@ -259,7 +273,7 @@ Result<std::unique_ptr<Timed>> Versus::State::timed(Member& member, const Versus
   return std::unique_ptr<Timed>();
 }
 
-Result<std::vector<VersusRun>> Versus::runs(const VersusRow& row, const Batch& batch) {
+Result<std::vector<VersusRun>> NcclVersus::runs(const VersusRow& row, const Batch& batch) {
   std::vector<VersusRun> list;
   for (State::Member& member : state_->members) {
     if (!member.in || !state_->has_row(member.variant(), row.key)) continue;
@@ -271,7 +285,7 @@ Result<std::vector<VersusRun>> Versus::runs(const VersusRow& row, const Batch& b
   return list;
 }
 
-Result<std::optional<Versus::Cost>> Versus::close() {
+Result<std::optional<Versus::Cost>> NcclVersus::close() {
   State& state = *state_;
   std::optional<Cost> found;
   bool hangs = false;  // one is enough to wait for
@@ -295,6 +309,14 @@ Result<std::optional<Versus::Cost>> Versus::close() {
   }
   state.members.clear();
   return found;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Versus>> versus_nccl(const Versus::Options& options,
+                                            runtime::Communicator& communicator,
+                                            const VersusRow& first) {
+  return NcclVersus::make(options, communicator, first);
 }
 
 }  // namespace collctl::cmd

@@ -1,7 +1,7 @@
-// The installed NCCL beside us: the same operations on the same buffers, in the same process, timed
-// in the same way (--vs nccl), on a stream of its own. One communicator of NCCL for each variant
-// that is asked for. Made by BenchRun on GPU ranks, used on the rank's thread. Errors say that they
-// are NCCL's; none of its calls is waited for without a deadline.
+// Another library beside us: the same operations on the same buffers, in the same process, timed in
+// the same way (--vs). NCCL on a stream of its own, with a communicator for each variant that is
+// asked for; MPI on a thread of its own. Errors say whose they are; none of their calls is waited
+// for without a deadline.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,10 +14,10 @@
 
 namespace collctl::cmd {
 
-// Names for --vs-config, without "best", which is all of them.
+// Names of NCCL's for --vs-config, without "best", which is all of them.
 std::vector<std::string> versus_variants();
 // Whether one of them can do a collective, of an NCCL that is new enough.
-bool versus_serves(const std::string& variant, kernels::Collective collective);
+bool versus_serves(const std::string& variant, const BenchOp& collective);
 
 struct VersusRun {
   std::string variant;
@@ -31,39 +31,42 @@ struct VersusRow {
   RunBuffers buffers;
 };
 
-// A variant that NCCL refuses is left out from then on, with the reason; the default one is NCCL
-// itself, so its failure is an error, and so is a hang.
+inline constexpr const char* kMpiVariant = "default";  // its only one
+
+// Another library beside us. Made by BenchRun, used on the rank's thread.
 class Versus {
  public:
   struct Options {
     std::vector<std::string> variants;
     double timeout_s = 30;
   };
-  // Collective. `first` runs once on the first variant, whose cost is watched. Error unavailable:
-  // no NCCL here; the message names what was tried.
-  static Result<std::unique_ptr<Versus>> make(const Options& options,
-                                              runtime::Communicator& communicator,
-                                              const VersusRow& first);
-  ~Versus();
-  const std::string& name() const;  // "nccl 2.28.9"
-  std::string variants() const;     // "default, ring"
+  virtual ~Versus() = default;
+  virtual const std::string& name() const = 0;  // "nccl 2.28.9"
+  virtual std::string variants() const = 0;     // "default, ring"
   // How a row is timed by each variant that serves it; the same ones on all ranks. Collective:
   // registers buffers where the variant wants it. `batch` as of our own.
-  Result<std::vector<VersusRun>> runs(const VersusRow& row, const Batch& batch);
+  virtual Result<std::vector<VersusRun>> runs(const VersusRow& row, const Batch& batch) = 0;
   // So far. All ranks have the same variants, each its own words.
-  const std::vector<LeftOut>& left_out() const;
-  // Collective: ends NCCL's communicators, after which there are no runs. What the first variant
-  // cost this rank; nothing when it was left out.
+  virtual const std::vector<LeftOut>& left_out() const = 0;
+  // Collective: ends the library's communicators, after which there are no runs. What the first
+  // variant cost this rank; nothing when it was left out, or is not known.
   struct Cost {
     std::string variant;
     StartCost cost;
   };
-  Result<std::optional<Cost>> close();
-
- private:
-  Versus();
-  struct State;
-  std::unique_ptr<State> state_;
+  virtual Result<std::optional<Cost>> close() = 0;
 };
+
+// NCCL, on GPU ranks. A variant that it refuses is left out from then on, with the reason; the
+// default one is NCCL itself, so its failure is an error, and so is a hang. Collective. `first`
+// runs once on the first variant, whose cost is watched. Error unavailable: no NCCL here; the
+// message names what was tried.
+Result<std::unique_ptr<Versus>> versus_nccl(const Versus::Options& options,
+                                            runtime::Communicator& communicator,
+                                            const VersusRow& first);
+// MPI, on CPU ranks that have met by it (mpi_world.h). What it lacks is left out. Error
+// unavailable: it was not begun.
+Result<std::unique_ptr<Versus>> versus_mpi(const Versus::Options& options,
+                                           runtime::Communicator& communicator);
 
 }  // namespace collctl::cmd

@@ -54,6 +54,18 @@ struct Blocks {
   }
 };
 
+NcclReturn call_messages(const Nccl& table, const Submission& messages, int type, NcclComm comm,
+                         void* stream) {
+  NcclReturn first = kNcclSuccess;
+  for (const Operation& half : messages) {
+    const NcclReturn code =
+        half.input != nullptr ? table.send(half.input, half.count, type, half.peer, comm, stream)
+                              : table.recv(half.output, half.count, type, half.peer, comm, stream);
+    if (first == kNcclSuccess) first = code;
+  }
+  return first;
+}
+
 NcclReturn exchange(const Blocks& b, Collective collective, const Place& place) {
   const bool root = place.rank == place.root;
   NcclReturn first = kNcclSuccess;
@@ -80,7 +92,7 @@ std::span<const NcclVariant> nccl_variants() {
 }
 
 bool serves(const NcclVariant& variant, const RowKey& key, int version) {
-  const Collective c = key.collective;
+  const Collective c = key.collective.calls;
   const std::string algorithm = variant.algorithm;
   if (c == Collective::barrier) return false;
   if (transport::nccl_type(key.type) < 0) return false;
@@ -208,11 +220,11 @@ Status NcclCommunicator::register_buffer(const GuardedBuffer& buffer) {
   return {};
 }
 
-Status NcclCommunicator::enqueue(const RowKey& key, const Place& place, const Operation& first,
-                                 const Operation& last, void* stream) const {
+Status NcclCommunicator::enqueue(const RowKey& key, const Place& place,
+                                 const Submission& submission, void* stream) const {
   const Nccl& table = nccl();
   const int type = transport::nccl_type(key.type), op = transport::nccl_op(key.op);
-  const Operation& o = first;
+  const Operation& o = submission.front();
   NcclReturn code = kNcclSuccess;
   const auto grouped = [&](auto&& calls) {
     code = table.group_start();
@@ -221,7 +233,7 @@ Status NcclCommunicator::enqueue(const RowKey& key, const Place& place, const Op
     code = table.group_end();
     if (inner != kNcclSuccess) code = inner;
   };
-  switch (key.collective) {
+  switch (key.collective.calls) {
     case Collective::all_reduce:
       code = table.all_reduce(o.input, o.output, o.count, type, op, comm_, stream);
       break;
@@ -238,11 +250,7 @@ Status NcclCommunicator::enqueue(const RowKey& key, const Place& place, const Op
       code = table.reduce_scatter(o.input, o.output, o.count, type, op, comm_, stream);
       break;
     case Collective::send_recv:
-      grouped([&] {
-        const NcclReturn sent = table.send(o.input, o.count, type, o.peer, comm_, stream);
-        const NcclReturn got = table.recv(last.output, last.count, type, last.peer, comm_, stream);
-        return sent != kNcclSuccess ? sent : got;
-      });
+      grouped([&] { return call_messages(table, submission, type, comm_, stream); });
       break;
     case Collective::all_to_all:
       if (table.all_to_all != nullptr) {
@@ -253,28 +261,34 @@ Status NcclCommunicator::enqueue(const RowKey& key, const Place& place, const Op
     case Collective::gather:
     case Collective::scatter: {
       const Blocks blocks{table, comm_, stream, o, o.count * kernels::element_size(key.type), type};
-      grouped([&] { return exchange(blocks, key.collective, place); });
+      grouped([&] { return exchange(blocks, key.collective.calls, place); });
       break;
     }
     case Collective::barrier:
       COLL_CHECK_NOTE(false, "NCCL has no barrier");
   }
-  if (code != kNcclSuccess) return nccl_error(kernels::name_of(key.collective), code, comm_);
+  if (code != kNcclSuccess) return nccl_error(name_of(key.collective), code, comm_);
   return {};
 }
 
 Status NcclCommunicator::enqueue_grouped(int times, const RowKey& key, const Place& place,
-                                         const Operation& first, const Operation& last,
+                                         std::span<const Submission> submissions,
                                          void* stream) const {
-  if (times == 1) return enqueue(key, place, first, last, stream);
   const Nccl& table = nccl();
-  if (const NcclReturn code = table.group_start(); code != kNcclSuccess)
-    return nccl_error("beginning a group", code, comm_);
-  Status queued;
-  for (int i = 0; i < times && queued; ++i) queued = enqueue(key, place, first, last, stream);
-  const NcclReturn ended = table.group_end();
-  if (queued && ended != kNcclSuccess) return nccl_error("ending a group", ended, comm_);
-  return queued;
+  for (const Submission& submission : submissions) {
+    if (times == 1) {
+      COLL_TRY(enqueue(key, place, submission, stream));
+      continue;
+    }
+    if (const NcclReturn code = table.group_start(); code != kNcclSuccess)
+      return nccl_error("beginning a group", code, comm_);
+    Status queued;
+    for (int i = 0; i < times && queued; ++i) queued = enqueue(key, place, submission, stream);
+    const NcclReturn ended = table.group_end();
+    if (queued && ended != kNcclSuccess) return nccl_error("ending a group", ended, comm_);
+    COLL_TRY(std::move(queued));
+  }
+  return {};
 }
 
 Status NcclCommunicator::async_error() const {

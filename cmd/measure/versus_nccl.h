@@ -60,12 +60,12 @@ class NcclCommunicator {
 
   // Registers a buffer as the variant wants it, if it has not been yet. Collective for windows.
   Status register_buffer(const GuardedBuffer& buffer);
-  Status enqueue(const RowKey& key, const Place& place, const runtime::Operation& first,
-                 const runtime::Operation& last, void* stream) const;
-  // The same so many times as a group of NCCL's.
+  // One of a row's.
+  Status enqueue(const RowKey& key, const Place& place, const Submission& submission,
+                 void* stream) const;
+  // All of a row's, each so many times as a group of NCCL's.
   Status enqueue_grouped(int times, const RowKey& key, const Place& place,
-                         const runtime::Operation& first, const runtime::Operation& last,
-                         void* stream) const;
+                         std::span<const Submission> submissions, void* stream) const;
   Status async_error() const;
 
  private:

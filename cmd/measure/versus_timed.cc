@@ -7,12 +7,7 @@
 
 namespace collctl::cmd {
 
-using runtime::Operation;
-
 namespace {
-
-// How long an operation may take: a slow network's share, and many GiB at most so long.
-constexpr double kSlowestBytesPerSecond = 10e6, kLeastSeconds = 0.01, kMostSeconds = 5;
 
 class NcclTimed : public Timed {
  public:
@@ -21,7 +16,7 @@ class NcclTimed : public Timed {
       : communicator_(std::move(communicator)),
         key_(key),
         place_(place),
-        operations_(operations_for(key, place, buffers)),
+        submissions_(submissions_for(key, place, buffers)),
         stream_(stream),
         batch_(batch) {}
 
@@ -29,13 +24,12 @@ class NcclTimed : public Timed {
   Status prepare() {
     COLL_ASSIGN(wait_, DeviceWait::make(communicator_->device()));
     const auto first = [communicator = communicator_, key = key_, place = place_,
-                        operations = operations_, stream = stream_, times = batch_.grouped] {
-      return communicator->enqueue_grouped(times, key, place, operations.front(), operations.back(),
-                                           stream);
+                        submissions = submissions_, stream = stream_, times = batch_.grouped] {
+      return communicator->enqueue_grouped(times, key, place, submissions, stream);
     };
     COLL_TRY(within_deadline(communicator_->device(),
                              Deadline::after_seconds(communicator_->timeout_s()),
-                             kernels::name_of(key_.collective), first));
+                             name_of(key_.collective), first));
     COLL_TRY(wait());
     if (batch_.graph == 0) return {};
     COLL_TRY(transport::DeviceGraph::begin(communicator_->device(), stream_));
@@ -55,8 +49,7 @@ class NcclTimed : public Timed {
 
   // NCCL has no deadlines of its own: a hang is what lasts longer than any operation may.
   Status wait() override {
-    const double each_s =
-        std::min(kLeastSeconds + double(key_.size.bytes) / kSlowestBytesPerSecond, kMostSeconds);
+    const double each_s = slowest_seconds(key_.size.bytes);
     const double patience_s = communicator_->timeout_s() +
                               each_s * double(std::exchange(queued_, 0)) * batch_.operations();
     Status done = wait_(stream_, Deadline::after_seconds(patience_s), "NCCL's operation");
@@ -68,14 +61,13 @@ class NcclTimed : public Timed {
 
  private:
   Status call() const {
-    return communicator_->enqueue_grouped(batch_.grouped, key_, place_, operations_.front(),
-                                          operations_.back(), stream_);
+    return communicator_->enqueue_grouped(batch_.grouped, key_, place_, submissions_, stream_);
   }
 
   std::shared_ptr<NcclCommunicator> communicator_;
   RowKey key_;
   Place place_;
-  std::vector<Operation> operations_;
+  std::vector<Submission> submissions_;
   void* stream_;
   const Batch batch_;
   DeviceWait wait_;

@@ -100,7 +100,7 @@ void header_fields(JsonRecord& io, BenchReport& report) {
   io.field("op", op);
   if (io.reading()) {
     spec.soak = header.soak = op == "soak";
-    if (!spec.soak) io.name("op", spec.collective, kernels::kCollectiveCount, kernels::name_of);
+    if (!spec.soak) op_field(io, "op", spec.collective);
     header.collective = spec.collective;
   }
   if (spec.soak) {

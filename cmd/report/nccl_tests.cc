@@ -61,8 +61,8 @@ std::vector<RankThere> ranks_in_order(const BenchHeader& header) {
 
 }  // namespace
 
-std::string nccl_tests_program(Collective collective) {
-  switch (collective) {
+std::string nccl_tests_program(const BenchOp& op) {
+  switch (op.calls) {
     case Collective::all_reduce:
       return "all_reduce_perf";
     case Collective::all_gather:
@@ -71,12 +71,10 @@ std::string nccl_tests_program(Collective collective) {
       return "reduce_scatter_perf";
     case Collective::all_to_all:
       return "alltoall_perf";
-    case Collective::send_recv:
-      return "sendrecv_perf";
     case Collective::barrier:
       return "";
     default:
-      return std::string(kernels::name_of(collective)) + "_perf";
+      return std::string(name_of(op)) + "_perf";
   }
 }
 

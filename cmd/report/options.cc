@@ -85,7 +85,7 @@ Result<Format> format_of_output(const ParsedLine& line, const BenchSpec* spec) {
   if (name == "table") return Format::text;
   if (spec != nullptr && nccl_tests_program(spec->collective).empty())
     return usage(format("--format {}: nccl-tests has no {}; expected another format", name,
-                        kernels::name_of(spec->collective)));
+                        name_of(spec->collective)));
   if (spec != nullptr && (!spec->versus.empty() || spec->soak))
     return usage(format("--format {} has no columns for {}; expected another format", name,
                         spec->soak ? "a soak" : "--vs"));
@@ -163,6 +163,11 @@ Result<OutputOptions> interpret_output(const ParsedLine& line, const BenchSpec* 
     COLL_TRY(check_limit("min-efficiency", output.limits.min_efficiency, *spec));
     COLL_TRY(check_limit("min-busbw", output.limits.min_busbw, *spec));
     COLL_TRY(check_limit("max-latency", output.limits.max_latency, *spec));
+    if (output.limits.min_efficiency && !has_expectation(spec->collective))
+      return usage(
+          format("--min-efficiency: no model knows what {} should take; expected --min-busbw or "
+                 "--max-latency",
+                 name_of(spec->collective)));
     if (output.limits.min_busbw && spec->collective == Collective::barrier)
       return usage("--min-busbw: a barrier moves no data; expected --max-latency");
   }

@@ -33,6 +33,9 @@ void conclude_spec(BenchReport& report) {
   spec.in_place = out && in ? InPlace::both : in ? InPlace::in_place : InPlace::out_of_place;
   spec.expects = expected;
   if (versus || (report.header && !report.header->versus.empty())) spec.versus = {"default"};
+  if (report.header && !report.header->versus.empty() &&
+      report.header->versus.rfind(kRivalNames[int(Rival::nccl)], 0) != 0)
+    spec.rival = Rival::mpi;
 }
 
 void read_measured(JsonRecord& io, BenchReport& report) {

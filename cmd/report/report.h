@@ -46,7 +46,9 @@ class TextTable {
   int line_width() const;
   std::string timing(size_t& column, const Timing& timing) const;
   std::string cell(size_t column, const std::string& text) const;
-  bool sync_each_, versus_, out_of_place_, in_place_, window_, expects_;
+  bool sync_each_, versus_;
+  const char* rival_;
+  bool out_of_place_, in_place_, window_, expects_;
   std::vector<Column> columns_;
   size_t out_of_place_at_ = 0, in_place_at_ = 0, timing_columns_ = 0;
   std::string left_out_;
@@ -102,7 +104,7 @@ std::string trace_end(const BenchReport& report, const Verdict& verdict);
 // nccl_tests.cc: the same in the columns of nccl-tests 2.19, for programs that read those.
 // The header needs report.header. The program that measures the collective there; "": there is
 // none.
-std::string nccl_tests_program(kernels::Collective collective);
+std::string nccl_tests_program(const BenchOp& op);
 std::string nccl_tests_header(const BenchReport& report);
 std::string nccl_tests_row(const BenchRow& row);
 std::string nccl_tests_footer(const BenchReport& report, const Verdict& verdict);

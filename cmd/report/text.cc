@@ -45,10 +45,11 @@ int widest_type(const BenchSpec& spec) {
 TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
     : sync_each_(spec.sync_each),
       versus_(!spec.versus.empty()),
+      rival_(kRivalNames[int(spec.rival)]),
       out_of_place_(spec.in_place != InPlace::in_place),
       in_place_(spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective)),
       window_(spec.window),
-      expects_(spec.expects && ranks > 1) {
+      expects_(spec.expects && ranks > 1 && has_expectation(spec.collective)) {
   const int size = std::max(5, digits(spec.max_bytes));
   columns_ = {{"size", "(B)", size + 2},  // and room for the # of the title lines
               {"count", "(elems)", std::max(7, digits(spec.max_bytes))},
@@ -89,7 +90,7 @@ void TextTable::add_timing_columns() {
   columns_.push_back({"busbw", "(GB/s)", 6});
   columns_.push_back({"#wrong", "", 6});
   if (versus_) {
-    columns_.push_back({"nccl", "(us)", 8});
+    columns_.push_back({rival_, "(us)", 8});
     columns_.push_back({"ratio", "", 5});
   }
   timing_columns_ = columns_.size() - begin;
@@ -365,7 +366,10 @@ std::string waits_lines(std::vector<RankWaits> waits) {
 std::string expected_line(const BenchReport& report) {
   const auto last = std::find_if(report.rows.rbegin(), report.rows.rend(),
                                  [](const BenchRow& row) { return row.expected.has_value(); });
-  if (last == report.rows.rend()) return "";
+  if (last == report.rows.rend())
+    return has_expectation(report.spec.collective) || report.rows.empty()
+               ? ""
+               : "# Expected             : nothing; no model knows uneven exchanges\n";
   const RowExpected& expected = *last->expected;
   return format("# Expected             : {}; at {} limited by {}\n",
                 expected.source == "model" ? "by the model"

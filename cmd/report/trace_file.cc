@@ -46,8 +46,7 @@ std::string trace_rows(const BenchReport& report, const BenchTrace& trace) {
   if (!report.header || report.rows.empty()) return "";
   const BenchRow& row = report.rows.back();
   const std::map<int, int> host_of = hosts_of(*report.header);
-  const std::string name =
-      format("{} {}", kernels::name_of(report.spec.collective), human_bytes(row.bytes));
+  const std::string name = format("{} {}", name_of(report.spec.collective), human_bytes(row.bytes));
   std::string text;
   for (const TraceEvent& event : trace.events) {
     JsonWriter json(kNumbers);

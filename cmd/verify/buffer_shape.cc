@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "cmd/verify/uneven.h"
 
 namespace collctl::cmd {
 
@@ -37,16 +38,10 @@ Result<std::vector<uint64_t>> size_series(const SizeRange& range) {
   return sizes;
 }
 
-bool has_in_place_form(Collective collective) {
-  return collective != Collective::all_to_all && collective != Collective::send_recv &&
-         collective != Collective::barrier;
-}
-
-SizePoint size_point(Collective collective, uint64_t asked_bytes, int nranks,
-                     uint32_t element_bytes) {
+SizePoint size_point(const BenchOp& op, uint64_t asked_bytes, int nranks, uint32_t element_bytes) {
   SizePoint point;
   const uint64_t elements = asked_bytes / element_bytes;
-  switch (collective) {
+  switch (like(op)) {
     case Collective::all_reduce:
     case Collective::broadcast:
     case Collective::reduce:
@@ -68,13 +63,13 @@ SizePoint size_point(Collective collective, uint64_t asked_bytes, int nranks,
   return point;
 }
 
-BufferShape buffer_shape(Collective collective, uint64_t count, const Place& place) {
+BufferShape buffer_shape(const BenchOp& op, uint64_t count, const Place& place) {
   const uint64_t all = count * uint64_t(place.nranks);
   const uint64_t mine = count * uint64_t(place.rank);
   const bool at_root = place.rank == place.root;
   BufferShape shape;
-  shape.has_in_place = has_in_place_form(collective);
-  switch (collective) {
+  shape.has_in_place = has_in_place_form(op);
+  switch (like(op)) {
     case Collective::all_reduce:
     case Collective::broadcast:
     case Collective::reduce:
@@ -107,13 +102,20 @@ BufferShape buffer_shape(Collective collective, uint64_t count, const Place& pla
     case Collective::barrier:
       break;
   }
+  if (op == kAllToAllV) shape.output = count * uneven_share(place.rank, place.nranks)->room;
   shape.in_place_elements = std::max(shape.input, shape.output);
   return shape;
 }
 
-double bus_factor(Collective collective, int nranks) {
+uint64_t most_output(const BenchOp& op, uint64_t count, int nranks) {
+  if (op == kAllToAllV) return count * uneven_totals(nranks).room;
+  return buffer_shape(op, count, {0, nranks, 0}).output;
+}
+
+double bus_factor(const BenchOp& op, int nranks) {
   const double n = nranks;
-  switch (collective) {
+  if (op == kAllToAllV) return double(uneven_totals(nranks).busiest) / n;
+  switch (like(op)) {
     case Collective::all_reduce:
       return 2 * (n - 1) / n;
     case Collective::all_gather:

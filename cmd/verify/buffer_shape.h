@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "kernels/contract/types.h"
+#include "cmd/verify/bench_op.h"
 
 namespace collctl::cmd {
 
@@ -23,8 +23,7 @@ Result<std::vector<uint64_t>> size_series(const SizeRange& range);
 struct SizePoint {
   uint64_t bytes = 0, count = 0;
 };
-SizePoint size_point(kernels::Collective collective, uint64_t asked_bytes, int nranks,
-                     uint32_t element_bytes);
+SizePoint size_point(const BenchOp& op, uint64_t asked_bytes, int nranks, uint32_t element_bytes);
 
 // Elements of the buffers one rank hands over. An in-place form has one buffer of
 // max(input, output) elements, in which input and output begin at the offsets given.
@@ -33,14 +32,12 @@ struct BufferShape {
   bool has_in_place = true;
   uint64_t in_place_elements = 0, in_place_input = 0, in_place_output = 0;
 };
-struct Place {  // who of how many, and whose root
-  int rank = 0, nranks = 1, root = 0;
-};
-BufferShape buffer_shape(kernels::Collective collective, uint64_t count, const Place& place);
+BufferShape buffer_shape(const BenchOp& op, uint64_t count, const Place& place);
+// Elements of the largest output of any rank, and any root.
+uint64_t most_output(const BenchOp& op, uint64_t count, int nranks);
 
-bool has_in_place_form(kernels::Collective collective);
-
-// busbw = algbw x factor. Source: nccl-tests (what each link must carry at least).
-double bus_factor(kernels::Collective collective, int nranks);
+// busbw = algbw x factor. Source: nccl-tests (what each link must carry at least); of alltoallv
+// what the busiest rank must send or take.
+double bus_factor(const BenchOp& op, int nranks);
 
 }  // namespace collctl::cmd

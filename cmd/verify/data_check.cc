@@ -4,6 +4,8 @@
 #include <cstring>
 #include <thread>
 
+#include "cmd/verify/uneven.h"
+
 namespace collctl::cmd {
 
 using kernels::Collective;
@@ -18,8 +20,23 @@ Segment reduced(uint64_t at, uint64_t count, uint64_t first) {
 Segment from_rank(uint64_t at, uint64_t count, int rank, uint64_t first) {
   return {at, count, Segment::Source::input, rank, first};
 }
-Segment untouched(uint64_t count) {
-  return {0, count, Segment::Source::untouched, -1, 0};
+Segment untouched(uint64_t at, uint64_t count) {
+  return {at, count, Segment::Source::untouched, -1, 0};
+}
+
+// Of an alltoallv: every sender's blocks, and nothing where it sends none.
+std::vector<Segment> uneven_segments(uint64_t count, const Place& place) {
+  const auto share = uneven_share(place.rank, place.nranks);
+  std::vector<Segment> segments;
+  uint64_t at = 0;
+  for (int r = 0; r < place.nranks; ++r) {
+    const uint32_t blocks = share->from[size_t(r)];
+    segments.push_back(blocks == 0
+                           ? untouched(at, count)
+                           : from_rank(at, blocks * count, r, share->before[size_t(r)] * count));
+    at += room_of(blocks) * count;
+  }
+  return segments;
 }
 
 bool is_poison(const uint8_t* bytes, uint64_t n) {
@@ -39,8 +56,10 @@ Mismatch compare_poison(const uint8_t* bytes, uint64_t elements, uint32_t elemen
 
 }  // namespace
 
-std::vector<Segment> output_segments(Collective collective, uint64_t count, const Place& place,
+std::vector<Segment> output_segments(const BenchOp& op, uint64_t count, const Place& place,
                                      bool in_place) {
+  if (op == kAllToAllV) return uneven_segments(count, place);
+  const Collective collective = like(op);
   const uint64_t mine = uint64_t(place.rank) * count;
   const int n = place.nranks;
   std::vector<Segment> segments;
@@ -50,7 +69,7 @@ std::vector<Segment> output_segments(Collective collective, uint64_t count, cons
     case Collective::reduce:
       if (place.rank == place.root) return {reduced(0, count, 0)};
       if (in_place) return {from_rank(0, count, place.rank, 0)};
-      return {untouched(count)};
+      return {untouched(0, count)};
     case Collective::reduce_scatter:
       return {reduced(0, count, mine)};
     case Collective::broadcast:
@@ -74,9 +93,9 @@ std::vector<Segment> output_segments(Collective collective, uint64_t count, cons
   return {};
 }
 
-std::vector<Segment> input_segments(Collective collective, uint64_t count, const Place& place,
+std::vector<Segment> input_segments(const BenchOp& op, uint64_t count, const Place& place,
                                     bool in_place) {
-  const BufferShape shape = buffer_shape(collective, count, place);
+  const BufferShape shape = buffer_shape(op, count, place);
   if (!in_place) return {from_rank(0, shape.input, place.rank, 0)};
   // Of the larger buffer, what lies around the block that is input and output at once.
   if (shape.input <= shape.output) return {};
@@ -162,12 +181,12 @@ Result<uint64_t> count_poisoned(const GuardedBuffer& buffer, uint64_t at, const 
 
 }  // namespace
 
-Result<CheckResult> check_run(const DataOracle& oracle, Collective collective, uint64_t count,
+Result<CheckResult> check_run(const DataOracle& oracle, const BenchOp& op, uint64_t count,
                               const Place& place, const RunBuffers& buffers, int threads) {
   const bool in_place = buffers.input == buffers.output;
   const uint32_t size = kernels::element_size(oracle.kind().type);
   CheckResult result;
-  for (const Segment& segment : output_segments(collective, count, place, in_place)) {
+  for (const Segment& segment : output_segments(op, count, place, in_place)) {
     COLL_ASSIGN(const Mismatch found,
                 oracle.compare(segment, *buffers.output, buffers.output_at, threads));
     if (found.bad == 0) continue;
@@ -179,7 +198,7 @@ Result<CheckResult> check_run(const DataOracle& oracle, Collective collective, u
     COLL_ASSIGN(result.still_poisoned,
                 count_poisoned(*buffers.output, buffers.output_at, result, size));
   }
-  for (const Segment& segment : input_segments(collective, count, place, in_place)) {
+  for (const Segment& segment : input_segments(op, count, place, in_place)) {
     COLL_ASSIGN(const Mismatch found,
                 oracle.compare(segment, *buffers.input, buffers.input_at, threads));
     if (found.bad == 0) continue;

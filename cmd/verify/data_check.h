@@ -25,10 +25,10 @@ struct Segment {
   uint64_t first = 0;  // element of that sequence at `at`
 };
 // Of Operation::output (what this rank receives), and of what of Operation::input must stay.
-std::vector<Segment> output_segments(kernels::Collective collective, uint64_t count,
-                                     const Place& place, bool in_place);
-std::vector<Segment> input_segments(kernels::Collective collective, uint64_t count,
-                                    const Place& place, bool in_place);
+std::vector<Segment> output_segments(const BenchOp& op, uint64_t count, const Place& place,
+                                     bool in_place);
+std::vector<Segment> input_segments(const BenchOp& op, uint64_t count, const Place& place,
+                                    bool in_place);
 
 // Inputs and expectations of one rank, kept from size to size.
 class DataOracle {
@@ -72,8 +72,7 @@ struct RunBuffers {
 };
 
 // `threads` of this rank look at large buffers. Errors are of a GPU's memory that cannot be read.
-Result<CheckResult> check_run(const DataOracle& oracle, kernels::Collective collective,
-                              uint64_t count, const Place& place, const RunBuffers& buffers,
-                              int threads = 1);
+Result<CheckResult> check_run(const DataOracle& oracle, const BenchOp& op, uint64_t count,
+                              const Place& place, const RunBuffers& buffers, int threads = 1);
 
 }  // namespace collctl::cmd

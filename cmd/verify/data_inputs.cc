@@ -13,17 +13,17 @@ namespace collctl::cmd {
 using kernels::DataType;
 using kernels::RedOp;
 
-namespace {
-
-constexpr uint32_t kPeriod = kPatternPeriod;
-constexpr uint64_t kRankStride = 4801;  // coprime to the period: ranks see the table shifted
-
-uint64_t mix(uint64_t x) {  // a bijection that spreads every bit (splitmix64's finisher)
+uint64_t mix(uint64_t x) {
   x += 0x9E3779B97F4A7C15u;
   x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
   x = (x ^ x >> 27) * 0x94D049BB133111EBu;
   return x ^ x >> 31;
 }
+
+namespace {
+
+constexpr uint32_t kPeriod = kPatternPeriod;
+constexpr uint64_t kRankStride = 4801;  // coprime to the period: ranks see the table shifted
 
 uint32_t rank_shift(int rank) {
   return uint32_t(uint64_t(rank) * kRankStride % kPeriod);

@@ -18,6 +18,9 @@ namespace collctl::cmd {
 
 inline constexpr uint32_t kPatternPeriod = 7919;
 
+// A bijection that spreads every bit (splitmix64's finisher).
+uint64_t mix(uint64_t x);
+
 struct DataKind {
   kernels::DataType type{};
   bool reduces = false;  // false: data movement, `op` means nothing

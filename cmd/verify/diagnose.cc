@@ -73,13 +73,12 @@ SampleVerdict verdict_of(const TagFindings& tags, bool sums) {
 // Finds the hops that explain most wrong samples of all ranks and lie on no right element's way.
 class HopSearch {
  public:
-  HopSearch(const ScheduleTrace& trace, const std::vector<RankReport>& reports,
-            Collective collective)
+  HopSearch(const ScheduleTrace& trace, const std::vector<RankReport>& reports, const BenchOp& op)
       : trace_(trace),
         reports_(reports),
-        sums_(has_op(collective)),
-        same_index_(collective == Collective::all_reduce || collective == Collective::broadcast ||
-                    collective == Collective::all_gather) {}
+        sums_(has_op(op)),
+        same_index_(like(op) == Collective::all_reduce || like(op) == Collective::broadcast ||
+                    like(op) == Collective::all_gather) {}
 
   std::vector<Hop> run() {
     for (size_t rank = 0; rank < reports_.size(); ++rank) {
@@ -319,17 +318,20 @@ std::vector<DataFault> faults_of(const DiagnosisCase& wrong, const ScheduleTrace
 }  // namespace
 
 Result<std::vector<DataFault>> diagnose(const DiagnosisCase& wrong) {
-  const auto ops = operations_for(wrong.key, wrong.place, wrong.buffers);
   RankReport mine{wrong.check, {}};
   if (wrong.place.nranks <= kMaxTaggedRanks) {
     COLL_ASSIGN(mine.tags, run_tags({wrong.communicator, wrong.stream, wrong.key, wrong.place,
                                      wrong.buffers}));
   }
-  COLL_ASSIGN(const runtime::Plan plan, wrong.communicator.plan_for(ops));
+  std::vector<runtime::Plan> plans;
+  for (const Submission& operations : submissions_for(wrong.key, wrong.place, wrong.buffers)) {
+    COLL_ASSIGN(runtime::Plan plan, wrong.communicator.plan_for(operations));
+    plans.push_back(std::move(plan));
+  }
   ByteWriter writer;
   put_check(writer, mine.check);
   mine.tags.put(writer);
-  writer.put_bytes(ScheduleTrace::describe(plan,
+  writer.put_bytes(ScheduleTrace::describe(plans,
                                            wrong.buffers.input->data() + wrong.buffers.input_at,
                                            wrong.buffers.output->data() + wrong.buffers.output_at));
   COLL_ASSIGN(const std::vector<Bytes> all,
@@ -350,7 +352,7 @@ Result<std::vector<DataFault>> diagnose(const DiagnosisCase& wrong) {
   }
   ScheduleTrace trace;
   const bool traced = trace.load(shares, kernels::element_size(wrong.key.type));
-  const bool direct = !plan.ops.empty() && plan.ops[0].direct;
+  const bool direct = !plans.empty() && !plans[0].ops.empty() && plans[0].ops[0].direct;
   return faults_of(wrong, traced ? &trace : nullptr, reports, direct);
 }
 

@@ -7,23 +7,33 @@ namespace collctl::cmd {
 using kernels::Collective;
 using runtime::Operation;
 
-std::vector<Operation> operations_for(const RowKey& key, const Place& place,
-                                      const RunBuffers& buffers) {
+std::vector<Submission> submissions_for(const RowKey& key, const Place& place,
+                                        const RunBuffers& buffers) {
   Operation op;
-  op.collective = key.collective;
+  op.collective = key.collective.calls;
   op.input = buffers.input->data() + buffers.input_at;
   op.output = buffers.output->data() + buffers.output_at;
   op.count = key.size.count;
   op.type = key.type;
   op.op = key.op;
   op.root = std::max(key.root, 0);
-  if (key.collective != Collective::send_recv) return {op};
-  Operation send = op, recv = op;
-  send.output = nullptr;
-  send.peer = (place.rank + 1) % place.nranks;
-  recv.input = nullptr;
-  recv.peer = (place.rank + place.nranks - 1) % place.nranks;
-  return {send, recv};
+  if (op.collective != Collective::send_recv) return {{op}};
+  const uint64_t size = kernels::element_size(key.type);
+  const bool in_place = buffers.input == buffers.output;
+  std::vector<Submission> submissions;
+  for (const PatternStep& step :
+       row_of(key.collective.pattern).steps(key.size.count, place, in_place)) {
+    Submission& submission = submissions.emplace_back();
+    for (const PatternMessage& message : step) {
+      Operation& half = submission.emplace_back(op);
+      half.peer = message.peer;
+      half.count = message.count;
+      const void* const from = message.from_output ? op.output : op.input;
+      half.input = message.sends ? static_cast<const uint8_t*>(from) + message.at * size : nullptr;
+      half.output = message.sends ? nullptr : static_cast<uint8_t*>(op.output) + message.at * size;
+    }
+  }
+  return submissions;
 }
 
 RunBuffers place_buffers(const RowKey& key, const Place& place, bool in_place, GuardedBuffer& input,

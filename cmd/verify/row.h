@@ -10,16 +10,18 @@ namespace collctl::cmd {
 
 // What one row runs: everything but the placement.
 struct RowKey {
-  kernels::Collective collective{};
+  BenchOp collective{};
   kernels::DataType type{};
   kernels::RedOp op{};
   int root = -1;  // -1: the collective has none
   SizePoint size;
 };
 
-// The operations of a row on these buffers: one, or a send and a receive.
-std::vector<runtime::Operation> operations_for(const RowKey& key, const Place& place,
-                                               const RunBuffers& buffers);
+// Operations that are one submission: a collective, or the messages of a step of a pattern.
+using Submission = std::vector<runtime::Operation>;
+// What a row runs on these buffers, each submission after the one before. None: nothing is to move.
+std::vector<Submission> submissions_for(const RowKey& key, const Place& place,
+                                        const RunBuffers& buffers);
 // Where input and output of a row lie in the two buffers.
 RunBuffers place_buffers(const RowKey& key, const Place& place, bool in_place, GuardedBuffer& input,
                          GuardedBuffer& output);

@@ -14,6 +14,15 @@ namespace {
 
 constexpr size_t kMaxEvents = 200'000;  // of one rank; 10 MB to send around
 
+constexpr int kOperationsOfPlan = 64;
+
+// The number of a plan's operation, alike on all ranks: of the ways that messages go a rank has
+// only those that its own need.
+int number_in_plan(const runtime::PlannedOp& op, size_t place) {
+  if (op.collective != kernels::Collective::send_recv) return int(place);
+  return int(op.protocol) * 4 + op.by_window_kernel * 2 + op.by_copies;
+}
+
 bool covers(uint64_t begin, uint64_t bytes, uint64_t address) {
   return address >= begin && address - begin < bytes;
 }
@@ -37,18 +46,24 @@ kernels::Event get_event(ByteReader& reader) {
 
 }  // namespace
 
-Bytes ScheduleTrace::describe(const runtime::Plan& plan, const void* input, const void* output) {
+Bytes ScheduleTrace::describe(std::span<const runtime::Plan> plans, const void* input,
+                              const void* output) {
   ByteWriter writer;
   size_t events = 0, lanes = 0;
-  for (const auto& op : plan.ops) lanes += op.works.size();
+  std::vector<std::pair<int, const runtime::PlannedOp*>> ops;  // with their numbers
+  for (size_t p = 0; p < plans.size(); ++p)
+    for (size_t o = 0; o < plans[p].ops.size(); ++o)
+      ops.emplace_back(int(p) * kOperationsOfPlan + number_in_plan(plans[p].ops[o], o),
+                       &plans[p].ops[o]);
+  for (const auto& [number, op] : ops) lanes += op->works.size();
   writer.put(uint64_t(reinterpret_cast<uintptr_t>(input)))
       .put(uint64_t(reinterpret_cast<uintptr_t>(output)))
       .put(uint32_t(lanes));
-  for (size_t o = 0; o < plan.ops.size(); ++o) {
-    for (const kernels::Work& work : plan.ops[o].works) {
+  for (const auto& [number, op] : ops) {
+    for (const kernels::Work& work : op->works) {
       const auto schedule = kernels::record(work);
       if (!schedule) return {};
-      writer.put(uint32_t(o)).put(uint32_t(work.channel));
+      writer.put(uint32_t(number)).put(uint32_t(work.channel));
       writer.put(kernels::element_size(work.type)).put(uint32_t(schedule->parts.size()));
       for (const auto& part : schedule->parts) {
         events += part.size();
@@ -210,8 +225,9 @@ bool ScheduleTrace::walk(int rank, const LaneKey& key, const Place& place, uint6
                            : find_sender(rank, key, place, int(i), delta, source);
     const size_t first = origin.leaves.size();
     if (!known || !walk(peer, key, source.place, source.delta, origin, depth + 1)) return false;
-    origin.edges.push_back(
-        {{rank, peer, key.second, place.part, place.event}, first, origin.leaves.size()});
+    origin.edges.push_back({{rank, peer, key.second, place.part, place.event, key.first},
+                            first,
+                            origin.leaves.size()});
   }
   if (!shape_of(event.verb).reads) return true;
   return walk_read(rank, key, place, event.from + delta, origin, depth);
@@ -237,6 +253,18 @@ bool ScheduleTrace::walk_read(int rank, const LaneKey& key, const Place& place, 
           return walk(rank, key, {p, e}, address - lane.parts[size_t(p)][e].to, origin, depth + 1);
     return false;
   }
+  // An earlier plan's, of whatever channel.
+  for (auto at = schedule.lanes.rbegin(); at != schedule.lanes.rend(); ++at) {
+    const auto& [other, lane_before] = *at;
+    if (other.first / kOperationsOfPlan >= key.first / kOperationsOfPlan) continue;
+    for (int p = 0; p < int(lane_before.parts.size()); ++p)
+      for (auto e = uint32_t(lane_before.parts[size_t(p)].size()); e-- > 0;) {
+        const kernels::Event& event = lane_before.parts[size_t(p)][e];
+        if (shape_of(event.verb).writes &&
+            covers(event.to, event.n * lane_before.element_bytes, address))
+          return walk(rank, other, {p, e}, address - event.to, origin, depth + 1);
+      }
+  }
   if (address < schedule.input) return false;
   origin.leaves.push_back({rank, (address - schedule.input) / element_bytes_});
   return true;
@@ -244,7 +272,8 @@ bool ScheduleTrace::walk_read(int rank, const LaneKey& key, const Place& place, 
 
 uint64_t ScheduleTrace::step_of(const Hop& hop) const {
   for (const auto& [key, lane] : ranks_[size_t(hop.rank)].lanes) {
-    if (key.second != hop.channel || size_t(hop.part) >= lane.parts.size()) continue;
+    if (key != LaneKey{hop.operation, hop.channel} || size_t(hop.part) >= lane.parts.size())
+      continue;
     const auto& part = lane.parts[size_t(hop.part)];
     const auto end = part.begin() + std::min<ptrdiff_t>(hop.event, ptrdiff_t(part.size()));
     return uint64_t(std::count_if(part.begin(), end, [](const kernels::Event& event) {
@@ -257,7 +286,7 @@ uint64_t ScheduleTrace::step_of(const Hop& hop) const {
 
 Verb ScheduleTrace::verb_of(const Hop& hop) const {
   for (const auto& [key, lane] : ranks_[size_t(hop.rank)].lanes)
-    if (key.second == hop.channel && size_t(hop.part) < lane.parts.size())
+    if (key == LaneKey{hop.operation, hop.channel} && size_t(hop.part) < lane.parts.size())
       return lane.parts[size_t(hop.part)][hop.event].verb;
   return Verb::recv;
 }
@@ -273,7 +302,7 @@ bool ScheduleTrace::written_by(int rank, uint64_t output_element, WrittenBy& wri
   written = {};
   written.channel = key.second;
   written.verb = event.verb;
-  written.step = step_of({rank, -1, key.second, place.part, place.event});
+  written.step = step_of({rank, -1, key.second, place.part, place.event, key.first});
   for (const auto& part : lane.parts)
     for (const kernels::Event& other : part)
       written.chunk += other.n > 0 && shape_of(other.verb).writes && other.to < event.to;

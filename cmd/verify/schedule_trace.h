@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@ namespace collctl::cmd {
 struct Hop {
   int rank = -1, peer = -1, channel = -1, part = 0;
   uint32_t event = 0;
+  int operation = 0;  // of the schedule
   auto operator<=>(const Hop&) const = default;
 };
 
@@ -46,9 +48,10 @@ struct WrittenBy {  // the last verb that writes an output element
 
 class ScheduleTrace {
  public:
-  // One rank's share: its plan recorded, with the addresses of its buffers. Empty when the plan has
-  // more verbs than are worth sending around.
-  static Bytes describe(const runtime::Plan& plan, const void* input, const void* output);
+  // One rank's share: its plans recorded, which run one after another, with the addresses of its
+  // buffers. Empty when they have more verbs than are worth sending around.
+  static Bytes describe(std::span<const runtime::Plan> plans, const void* input,
+                        const void* output);
   // All ranks' shares, by rank. False when any is empty or malformed: nothing can be traced.
   bool load(const std::vector<Bytes>& shares, uint32_t element_bytes);
 
@@ -70,7 +73,7 @@ class ScheduleTrace {
     // Which message from its peer an event takes: (part, event, which peer of it) -> number.
     std::map<std::tuple<int, uint32_t, int>, uint32_t> message;
   };
-  using LaneKey = std::pair<int, int>;  // operation of the plan, channel
+  using LaneKey = std::pair<int, int>;  // operation, those of a later plan behind; channel
   struct RankSchedule {
     uint64_t input = 0, output = 0;  // addresses
     std::map<LaneKey, Lane> lanes;

@@ -9,7 +9,6 @@
 namespace collctl::cmd {
 
 using kernels::DataType;
-using runtime::Operation;
 
 namespace {
 
@@ -242,7 +241,7 @@ Result<TagFindings> run_tags(const TagRun& run) {
   key.type = piece_type(width);
   key.op = kernels::RedOp::sum;
   if (width == 2) key.size.count *= 2;
-  const std::vector<Operation> ops = operations_for(key, run.place, run.buffers);
+  const std::vector<Submission> submissions = submissions_for(key, run.place, run.buffers);
   const auto segments =
       output_segments(run.key.collective, run.key.size.count, run.place, in_place);
   const auto wanted_source = passes.sums() ? Segment::Source::reduced : Segment::Source::input;
@@ -255,7 +254,9 @@ Result<TagFindings> run_tags(const TagRun& run) {
         [&](uint8_t* piece, uint64_t at, uint64_t bytes) {
           put_pieces(passes, pass, width, piece, at / width, bytes / width);
         }));
-    COLL_TRY(run.communicator.start_all(ops, run.stream, runtime::Communicator::Launch::blocking));
+    for (const Submission& operations : submissions)
+      COLL_TRY(run.communicator.start_all(operations, run.stream,
+                                          runtime::Communicator::Launch::blocking));
     COLL_TRY(run.stream.synchronize());
     uint64_t bad = 0;
     for (const Segment& segment : segments)

@@ -222,8 +222,9 @@ void fill_numbers(std::vector<float>& numbers, int rank) {
 // What one side of a comparison took: the slowest rank's time, in microseconds.
 Result<double> WindowTest::time_of(const runtime::Operation& op, runtime::Stream& stream,
                                    int iterations) {
+  const Submission submission{op};
   COLL_ASSIGN(const auto timed,
-              own_timed(communicator_, stream, {&op, 1}, {.timeout_s = timeout_s_}));
+              own_timed(communicator_, stream, {&submission, 1}, {.timeout_s = timeout_s_}));
   StreamBarrier stream_barrier(communicator_, stream, timeout_s_);
   COLL_ASSIGN(const Samples samples, measure(*timed, stream_barrier, {iterations, 3, false}));
   ByteWriter writer;

@@ -32,6 +32,13 @@ hydra 1 "$work/rank" allreduce -n 3 -b 8 -e 8
 codes_are 2 2
 has_err "PMI (PMI_RANK) has started 2"
 
+case_is "beside the MPI that has started the ranks, on two hosts"
+# Its UCX takes the hosts for one, which have one kernel.
+hydra 1 -genv UCX_TLS tcp,self "$work/rank" allreduce --vs mpi -b 8 -e 64K -f 8 --iters 5 --json
+codes_are 2 0
+good_report 2 2
+has_out '"vs":{"name":"mpich '
+
 case_is "programs are not launched by ranks"
 hydra 1 "$work/rank" run -- true
 codes_are 2 2

@@ -31,6 +31,12 @@ mpirun 1 "$work/rank" allreduce -n 3 -b 8 -e 8
 codes_are 2 2
 has_err "Open MPI (OMPI_COMM_WORLD_RANK) has started 2"
 
+case_is "beside the MPI that has started the ranks, on two hosts"
+mpirun 1 "$work/rank" allreduce --vs mpi -b 8 -e 64K -f 8 --iters 5 --json
+codes_are 2 0
+good_report 2 2
+has_out '"vs":{"name":"openmpi '
+
 case_is "programs are not launched by ranks"
 mpirun 1 "$work/rank" run -- true
 codes_are 2 2

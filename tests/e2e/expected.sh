@@ -7,12 +7,18 @@ json() { python3 -c "import json; d = json.load(open('$out')); assert $1, d['res
 reduce=(run -n 2 allreduce -b 8 -e 64K -f 64 --iters 20)
 
 case_is "every collective has an expected time, of what it was planned with"
-for collective in allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier; do
+for collective in allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv hypercube barrier; do
   run run -n 2 $collective -b 4K -e 4K --iters 5 --warmup 1 --json
   is_code 0
   json "all(r['expected']['time_us'] > 0 and r['expected']['limited_by'] and r['expected']['source'] in ('model', 'bound') for r in d['results'])"
   json "all(abs(r['expected']['efficiency'] * r['out_of_place']['time_us'] / r['expected']['time_us'] - 1) < 0.01 for r in d['results'])"
 done
+run run -n 2 alltoallv -b 4K -e 4K --iters 5 --warmup 1 --json
+is_code 0
+json "all('expected' not in r for r in d['results'])"
+run run -n 2 alltoallv --min-efficiency 0.5
+is_code 2
+has_err 'no model knows what alltoallv should take'
 run run -n 2 allreduce -b 4K -e 4K --iters 5 --transport net --json
 is_code 0
 json "'sockets' in d['results'][0]['expected']['limited_by'] or 'rank' in d['results'][0]['expected']['limited_by']"

@@ -46,7 +46,7 @@ gpus=$(grep -o '"ranks":[0-9]*' "$work/out" | head -1 | tr -dc 0-9)
 : "${gpus:?one rank for each GPU, but no number of ranks in the report}"
 echo "on $gpus GPUs"
 quick=(--iters 2 --warmup 1)
-collectives="allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv"
+collectives="allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv"
 
 for n in $(printf '%s\n' 1 2 "$gpus" | sort -nu | awk -v most="$gpus" '$1 <= most'); do
   for op in $collectives; do
@@ -55,6 +55,10 @@ for n in $(printf '%s\n' 1 2 "$gpus" | sort -nu | awk -v most="$gpus" '$1 <= mos
     judge -n "$n" --rank-mode thread "$op" -b 4 -e 1M -f 97 "${quick[@]}"
     judge -n "$n" "$op" -b 8 -e 1M -f 32 --cuda-graph 3 "${quick[@]}"
   done
+  if [ $((n & (n - 1))) = 0 ]; then
+    judge -n "$n" hypercube -b 0 -e 2M -f 23 "${quick[@]}"
+    judge -n "$n" hypercube -b 8 -e 1M -f 32 --cuda-graph 3 "${quick[@]}"
+  fi
   for op in allreduce reducescatter reduce; do
     judge -n "$n" "$op" -d float32,float16,int8 --op all -b 24 -e 30000 -f 31 "${quick[@]}"
   done

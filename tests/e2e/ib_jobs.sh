@@ -41,10 +41,11 @@ judge() {
 }
 
 case_is "every collective on 2, 3 and 4 ranks"
-for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv; do
+for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv; do
   for n in 2 3; do judge -- -n $n "$op" -b 8 -e 200K -f 23 "${quick[@]}"; done
   judge FAKE_VERBS_DEVICES=fake_0:roce,fake_1:roce -- -n 4 "$op" -b 8 -e 3M -f 61 "${quick[@]}"
 done
+for n in 2 4; do judge -- -n $n hypercube -b 8 -e 3M -f 61 "${quick[@]}"; done
 
 case_is "queue pairs, split messages, joined ports, adaptive routing"
 judge COLLCTL_IB_QPS_PER_CONNECTION=3 -- -n 2 allreduce -b 1 -e 4M -f 9 "${quick[@]}"
@@ -64,7 +65,7 @@ has_err '\[send\] via NET/IB/0$'
 has_err 'NET/IB: fake_0 Port 1 qpn [0-9]+ mtu 4096 LID [0-9]+'
 
 case_is "--integrity: sockets with MACs, no network without, the same on all ranks"
-for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier; do
+for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv barrier; do
   case $op in barrier) sizes=() ;; *) sizes=(-b 8 -e 700K -f 23) ;; esac
   run -- -n 3 --integrity --net socket "$op" "${sizes[@]}" --json "${quick[@]}"
   is_code 0

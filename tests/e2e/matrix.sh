@@ -20,14 +20,16 @@ judge() {
   fi
 }
 quick=(--iters 1 --warmup 1)
-for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv; do
+for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube; do
+  some=3
   for n in 1 2 3 4 7 8 16; do
+    [ $op != hypercube ] || { [ $((n & (n - 1))) = 0 ] || continue; some=2; }
     judge -n $n "$op" -b 8 -e 200K -f 23 "${quick[@]}"
   done
   for transport in shm net; do
     judge -n 4 "$op" -d all -b 8 -e 70000 -f 97 --transport $transport "${quick[@]}"
   done
-  judge -n 3 --rank-mode thread "$op" -d all -b 8 -e 70000 -f 97 --transport loopback "${quick[@]}"
+  judge -n $some --rank-mode thread "$op" -d all -b 8 -e 70000 -f 97 --transport loopback "${quick[@]}"
 done
 for op in allreduce reducescatter reduce; do
   judge -n 3 "$op" -d all --op all -b 24 -e 30000 -f 31 "${quick[@]}"

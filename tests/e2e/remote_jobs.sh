@@ -66,11 +66,17 @@ if case_is "the binary is not sent twice"; then
 fi
 
 if case_is "every collective on 3 hosts, uneven slots"; then
-  for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier; do
+  for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv barrier; do
     run run -H 'node01:1,node02:3,node03:1' "$op" -b 8 -e 64K -f 64 --json
     is_code 0
     has_out '"ok":true'
   done
+  run run -H 'node01:1,node02:2,node03:1' hypercube -b 8 -e 64K -f 64 --json
+  is_code 0
+  has_out '"ok":true'
+  run run -H 'node01:1,node02:3,node03:1' hypercube
+  is_code 2
+  has_err 'hypercube of 5 ranks: in step k rank r exchanges with rank r ^ 2^k'
   nothing_left
 fi
 

@@ -301,6 +301,15 @@ TEST_CASE("what only GPUs can is no option of CPU ranks", "[cmd]") {
   CHECK(bench("allreduce --vs nccl --vs-config best").versus_best);
   CHECK_FALSE(bench("allreduce --vs nccl --vs-config ring,tree").versus_best);
   CHECK(bench_error("allreduce --vs-config ring") == "--vs-config is for --vs nccl");
+  CHECK(bench("barrier --vs mpi --device cpu").rival == Rival::mpi);
+  CHECK(bench("barrier --vs mpi").versus == std::vector<std::string>{"default"});
+  CHECK(bench_error("allreduce --vs mpi --vs-config ring") == "--vs-config is for --vs nccl");
+  CHECK(bench_error("allreduce --vs mpi -m 4") == "--agg-iters with --vs mpi: MPI has no groups");
+  CHECK(bench_error("allreduce --vs mpi --integrity")
+            .rfind("--vs mpi with --integrity (COLLCTL_INTEGRITY): MPI's data carries no MACs",
+                   0) == 0);
+  CHECK(bench_error("hypercube -m 4") ==
+        "--agg-iters: the steps of hypercube wait for one another, so several cannot be one group");
   CHECK(bench_error("barrier --vs nccl") == "--vs nccl: NCCL has no barrier");
   CHECK(bench_error("gather --vs nccl --vs-config default,tree") ==
         "--vs-config tree: does not serve gather; expected default, registered");

@@ -114,7 +114,7 @@ inline uint64_t wrong_timings(const BenchOutcome& outcome) {
 }
 
 // A small bench that takes little time.
-inline BenchSpec small_bench(kernels::Collective collective) {
+inline BenchSpec small_bench(const BenchOp& collective) {
   BenchSpec spec;
   spec.collective = collective;
   spec.min_bytes = 0;

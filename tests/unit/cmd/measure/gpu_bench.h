@@ -5,7 +5,7 @@
 
 namespace collctl::cmd::testing {
 
-inline BenchSpec gpu_bench(kernels::Collective collective) {
+inline BenchSpec gpu_bench(const BenchOp& collective) {
   BenchSpec spec = small_bench(collective);
   spec.device_request = DeviceRequest::cuda;
   spec.launcher = &runtime::testing::host_launcher();

@@ -24,7 +24,7 @@ BenchOutcome run_faulty(const BenchSpec& spec, int size, const std::string& faul
   return run_bench(spec, size);
 }
 
-BenchSpec one_size(Collective collective, DataType type, uint64_t bytes) {
+BenchSpec one_size(const BenchOp& collective, DataType type, uint64_t bytes) {
   BenchSpec spec = small_bench(collective);
   spec.types = {type};
   spec.min_bytes = spec.max_bytes = bytes;
@@ -113,6 +113,29 @@ TEST_CASE("bench faults: a bit flipped inside a sum", "[bench_faults]") {
     CHECK(fault.bad_elements == 1);
     CHECK(says(fault, "1 -> 2"));
   }
+}
+
+TEST_CASE("bench faults: of a pattern's steps the one where it went wrong is named",
+          "[bench_faults]") {
+  BenchSpec spec = one_size(kHypercube, DataType::float32, 64 << 10);
+  BenchOutcome outcome = run_faulty(spec, 4, "corrupt:rank=2:channel=0:step=0");
+  INFO(outcome.first_error());
+  REQUIRE(outcome.sink.faults.size() == 2);  // rank 0 gets it from rank 2, a step later
+  for (const DataFault& fault : outcome.sink.faults) {
+    INFO(fault.message);
+    CHECK(fault.kind == "corrupted");
+    CHECK(says(fault, "went wrong at rank 2 in channel 0, step 0, recv from rank 3"));
+    CHECK(says(fault, "(hypercube float32 of 64 KiB)"));
+  }
+  CHECK(outcome.sink.faults[0].rank == 0);
+  CHECK(outcome.sink.rows.at(0).out_of_place.wrong == 3);
+  spec.collective = kAllToAllV;
+  outcome = run_faulty(spec, 4, "missing:rank=2:channel=0:step=1");
+  REQUIRE(outcome.sink.faults.size() == 1);
+  INFO(outcome.sink.faults[0].message);
+  CHECK(outcome.sink.faults[0].rank == 2);
+  CHECK(
+      says(outcome.sink.faults[0], "went wrong at rank 2 in channel 0, step 1, recv from rank 3"));
 }
 
 TEST_CASE("bench faults: over windows the reader and the peer are named", "[bench_faults]") {

@@ -60,16 +60,17 @@ TEST_CASE("buffers on a GPU: what is written is read, in pieces, at any alignmen
 
 TEST_CASE("bench on GPU ranks: collectives, types, in place and misaligned, right", "[gpu]") {
   for (int n : test::kSanitized ? std::vector{2} : std::vector{1, 2, 3}) {
-    for (int c = 0; c < kernels::kCollectiveCount; ++c) {
+    for (const BenchOp& op : bench_ops()) {
+      if (!check_ranks(op, n)) continue;
       set_up_gpus(n);
-      BenchSpec spec = gpu_bench(Collective(c));
+      BenchSpec spec = gpu_bench(op);
       spec.types = {DataType::float32, DataType::uint8, DataType::bfloat16};
-      spec.misalign = c % 2 == 0 ? 0 : 8;
+      spec.misalign = int(op.calls) % 2 == 0 ? 0 : 8;
       const BenchOutcome outcome = run_gpu_bench(spec, n);
-      INFO(kernels::name_of(Collective(c)) << " on " << n << ": " << outcome.first_error());
+      INFO(name_of(op) << " on " << n << ": " << outcome.first_error());
       REQUIRE(outcome.errors.empty());
       // A barrier has nothing to check: one timing that says so.
-      CHECK(wrong_timings(outcome) == (Collective(c) == Collective::barrier ? 1 : 0));
+      CHECK(wrong_timings(outcome) == (op == Collective::barrier ? 1 : 0));
       REQUIRE(outcome.sink.headers.size() == 1);
       const BenchHeader& header = outcome.sink.headers[0];
       CHECK(header.device == "cuda");

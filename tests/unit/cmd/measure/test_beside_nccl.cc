@@ -71,8 +71,27 @@ TEST_CASE("beside NCCL, both through CUDA graphs", "[gpu]") {
   CHECK(nothing_held());
 }
 
+TEST_CASE("beside NCCL: patterns as its sends and receives", "[gpu]") {
+  for (const BenchOp& op : {kAllToAllV, kHypercube}) {
+    set_up_gpus(2);
+    fake_nccl::set_up({});
+    BenchSpec spec = gpu_bench(op);
+    spec.versus = {"default"};
+    const BenchOutcome outcome = run_gpu_bench(spec, 2);
+    INFO(name_of(op) << ": " << outcome.first_error());
+    REQUIRE(outcome.errors.empty());
+    CHECK(wrong_timings(outcome) == 0);
+    for (const BenchRow& row : outcome.sink.rows) {
+      REQUIRE(row.out_of_place.versus.size() == 1);
+      CHECK(row.out_of_place.versus[0].time_us >= 30);
+    }
+    CHECK(nothing_held());
+  }
+}
+
 TEST_CASE("beside NCCL, both in groups", "[gpu]") {
-  for (const Collective collective : {Collective::all_reduce, Collective::send_recv}) {
+  for (const BenchOp& collective :
+       {BenchOp(Collective::all_reduce), BenchOp(Collective::send_recv), kAllToAllV}) {
     set_up_gpus(2);
     fake_nccl::set_up({});
     BenchSpec spec = gpu_bench(collective);

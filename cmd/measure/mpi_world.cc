@@ -1,0 +1,458 @@
+#include "cmd/measure/mpi_world.h"
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/drivers/mpi.h"
+#include "base/format.h"
+
+namespace collctl::cmd {
+
+using namespace base::drivers;
+using kernels::Collective;
+using kernels::DataType;
+using kernels::RedOp;
+using runtime::Operation;
+
+namespace {
+
+constexpr double kIdleSeconds = 60;
+constexpr int64_t kLookMs = 200;  // at what the communicator has heard
+constexpr size_t kMostHanded = 4096;
+constexpr const char* kHint = "without --vs collctl runs alone";
+
+std::optional<MpiType> mpi_type(DataType type) {
+  switch (type) {
+    case DataType::int8:
+      return MpiType::int8;
+    case DataType::uint8:
+      return MpiType::uint8;
+    case DataType::int32:
+      return MpiType::int32;
+    case DataType::uint32:
+      return MpiType::uint32;
+    case DataType::int64:
+      return MpiType::int64;
+    case DataType::uint64:
+      return MpiType::uint64;
+    case DataType::float32:
+      return MpiType::float32;
+    case DataType::float64:
+      return MpiType::float64;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<MpiOp> mpi_op(RedOp op) {
+  switch (op) {
+    case RedOp::sum:
+      return MpiOp::sum;
+    case RedOp::prod:
+      return MpiOp::prod;
+    case RedOp::min:
+      return MpiOp::min;
+    case RedOp::max:
+      return MpiOp::max;
+    case RedOp::avg:
+      break;
+  }
+  return std::nullopt;
+}
+
+Error hang_of(const std::string& what) {
+  return {ErrorCode::deadline, format("MPI hangs, not collctl: {} did not return in time", what),
+          kHint};
+}
+
+// Runs one thing at a time on a thread of its own, which is left behind when it does not come back.
+class CallThread {
+ public:
+  CallThread() : shared_(std::make_shared<Shared>()) {
+    std::thread([shared = shared_] { loop(*shared); }).detach();
+  }
+  ~CallThread() {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->ends = true;
+    shared_->changed.notify_all();
+  }
+  bool hangs() const { return hangs_; }
+  Status run(Deadline deadline, const std::string& what, std::function<Status()> work) {
+    return run(std::move(work), what,
+               [&] { return deadline.passed() ? Status(hang_of(what)) : Status(); });
+  }
+  // `patience` is asked now and then while the work takes; its error ends the wait.
+  Status run(std::function<Status()> work, const std::string& what,
+             const std::function<Status()>& patience) {
+    if (hangs_) return hang_of(what);
+    std::unique_lock lock(shared_->mutex);
+    shared_->work = std::move(work);
+    shared_->result.reset();
+    shared_->changed.notify_all();
+    // Ended by the call's return, or by what is asked.
+    while (!base::wait_for(shared_->changed, lock, Deadline::after_ms(kLookMs),
+                           [&] { return shared_->result.has_value(); })) {
+      Status may_go_on = patience();
+      if (may_go_on) continue;
+      hangs_ = true;
+      return may_go_on;
+    }
+    return std::move(*shared_->result);
+  }
+
+ private:
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::function<Status()> work;
+    std::optional<Status> result;
+    bool ends = false;
+  };
+  static void loop(Shared& shared) {
+    std::unique_lock lock(shared.mutex);
+    for (;;) {
+      // Idle until there is work; ended by the destructor, or by the process.
+      while (!base::wait_for(shared.changed, lock, Deadline::after_seconds(kIdleSeconds),
+                             [&] { return shared.work || shared.ends; }))
+        continue;
+      if (!shared.work) return;
+      const std::function<Status()> work = std::exchange(shared.work, {});
+      lock.unlock();
+      Status status = work();
+      lock.lock();
+      shared.result.emplace(std::move(status));
+      shared.changed.notify_all();
+    }
+  }
+
+  std::shared_ptr<Shared> shared_;
+  bool hangs_ = false;
+};
+
+template <class Handle>
+Status checked(const MpiTable<Handle>& table, int code, const char* what) {
+  if (code == kMpiSuccess) return {};
+  char text[kMpiMostText] = "";
+  int length = 0;
+  table.error_string(code, text, &length);
+  return Error(ErrorCode::lost, format("MPI failed, not collctl: {}: {}", what, text), kHint);
+}
+
+// A row in MPI's words: what is called for it, again and again. Every submission is a call.
+template <class Handle>
+class Calls {
+ public:
+  Calls(const MpiTable<Handle>& table, const MpiWorld::Row& row)
+      : table_(table), row_(row), submissions_(submissions_for(row.key, row.place, row.buffers)) {
+    if (row.key.collective == kAllToAllV) lay_out();
+    for (const Submission& submission : submissions_)
+      requests_.resize(std::max(requests_.size(), submission.size()));
+  }
+  int operator()() {
+    for (const Submission& submission : submissions_)
+      if (const int code = call(submission); code != kMpiSuccess) return code;
+    return kMpiSuccess;
+  }
+
+ private:
+  Handle type(MpiType of) const { return table_.types[int(of)]; }
+
+  // What is only moved travels as bytes.
+  int call(const Submission& submission) {
+    const Operation& o = submission.front();
+    const Handle byte = type(MpiType::byte), world = table_.world;
+    const bool in_place = row_.buffers.input == row_.buffers.output;
+    const bool root = row_.place.rank == row_.place.root;
+    const void* const own = in_place ? table_.in_place : o.input;
+    const int bytes = int(o.count * kernels::element_size(o.type)), count = int(o.count);
+    const int from_own = in_place ? 0 : bytes;
+    const int at = row_.place.root;
+    switch (row_.key.collective.calls) {
+      case Collective::all_reduce:
+        return table_.all_reduce(own, o.output, count, element(), reduction(), world);
+      case Collective::reduce:
+        return table_.reduce(root ? own : o.input, root ? o.output : nullptr, count, element(),
+                             reduction(), at, world);
+      // In place MPI's result lies at the beginning, ours at the rank's own block.
+      case Collective::reduce_scatter:
+        return table_.reduce_scatter_block(own, in_place ? const_cast<void*>(o.input) : o.output,
+                                           count, element(), reduction(), world);
+      case Collective::broadcast:
+        return table_.bcast(root ? const_cast<void*>(o.input) : o.output, bytes, byte, at, world);
+      case Collective::all_gather:
+        return table_.all_gather(own, from_own, byte, o.output, bytes, byte, world);
+      case Collective::gather:
+        return table_.gather(root ? own : o.input, root ? from_own : bytes, byte, o.output, bytes,
+                             byte, at, world);
+      case Collective::scatter:
+        return table_.scatter(o.input, bytes, byte,
+                              root && in_place ? const_cast<void*>(table_.in_place) : o.output,
+                              bytes, byte, at, world);
+      case Collective::all_to_all:
+        return table_.all_to_all(o.input, bytes, byte, o.output, bytes, byte, world);
+      case Collective::barrier:
+        return table_.barrier(world);
+      case Collective::send_recv:
+        break;
+    }
+    if (row_.key.collective == kAllToAllV)
+      return table_.all_to_all_v(input(), counts_[0].data(), places_[0].data(), byte, output(),
+                                 counts_[1].data(), places_[1].data(), byte, world);
+    return messages(submission);
+  }
+
+  int messages(const Submission& submission) {
+    const Handle byte = type(MpiType::byte);
+    int begun = 0;
+    for (const bool receives : {true, false})
+      for (const Operation& half : submission) {
+        if ((half.output != nullptr) != receives) continue;
+        const int bytes = int(half.count * kernels::element_size(half.type));
+        Handle* const request = &requests_[size_t(begun++)];
+        const int code =
+            receives ? table_.irecv(half.output, bytes, byte, half.peer, 0, table_.world, request)
+                     : table_.isend(half.input, bytes, byte, half.peer, 0, table_.world, request);
+        if (code != kMpiSuccess) return code;
+      }
+    return table_.waitall(begun, requests_.data(), table_.statuses_ignore);
+  }
+
+  // Of an alltoallv, sent and received: bytes by rank, and where they lie.
+  void lay_out() {
+    for (auto* lists : {&counts_, &places_})
+      for (std::vector<int>& list : *lists) list.assign(size_t(row_.place.nranks), 0);
+    for (const Operation& half : submissions_.at(0)) {
+      const int side = half.input != nullptr ? 0 : 1;
+      const auto* const base = side == 0 ? static_cast<const uint8_t*>(input()) : output();
+      const auto* const at = static_cast<const uint8_t*>(side == 0 ? half.input : half.output);
+      counts_[side][size_t(half.peer)] = int(half.count * kernels::element_size(half.type));
+      places_[side][size_t(half.peer)] = int(at - base);
+    }
+  }
+  const void* input() const { return row_.buffers.input->data() + row_.buffers.input_at; }
+  uint8_t* output() const { return row_.buffers.output->data() + row_.buffers.output_at; }
+  // mpi_lacks() has refused rows without them.
+  Handle element() const { return type(*mpi_type(row_.key.type)); }
+  Handle reduction() const { return table_.ops[int(*mpi_op(row_.key.op))]; }
+
+  const MpiTable<Handle>& table_;
+  const MpiWorld::Row row_;
+  std::vector<Submission> submissions_;
+  std::vector<Handle> requests_;
+  std::vector<int> counts_[2], places_[2];
+};
+
+template <class Handle>
+class MpiTimed : public Timed {
+ public:
+  MpiTimed(const MpiTable<Handle>& table, CallThread& thread, const MpiWorld::Row& row,
+           runtime::Communicator& communicator, double timeout_s)
+      : table_(table),
+        thread_(thread),
+        calls_(std::make_shared<Calls<Handle>>(table, row)),
+        communicator_(communicator),
+        name_(name_of(row.key.collective)),
+        bytes_(row.key.size.bytes),
+        timeout_s_(timeout_s) {}
+
+  Status enqueue() override {
+    ++queued_;
+    return {};
+  }
+  Status wait() override {
+    struct Block {
+      std::atomic<uint64_t> done = 0;
+      int64_t took_ns = 0;
+    };
+    const uint64_t times = std::exchange(queued_, 0);
+    const auto block = std::make_shared<Block>();
+    // It owns all that it touches, in case it is left behind.
+    const auto work = [calls = calls_, &table = table_, name = name_, times, block]() -> Status {
+      COLL_TRY(checked(table, table.barrier(table.world), "MPI_Barrier"));
+      const int64_t from = now_ns();
+      for (uint64_t i = 0; i < times; ++i) {
+        if (const int code = (*calls)(); code != kMpiSuccess) return checked(table, code, name);
+        block->done.store(i + 1, std::memory_order_relaxed);
+      }
+      block->took_ns = now_ns() - from;
+      return {};
+    };
+    // Each operation may take its time.
+    const auto fresh = [&] {
+      return Deadline::after_seconds(timeout_s_ + slowest_seconds(bytes_));
+    };
+    uint64_t seen = 0;
+    Deadline deadline = fresh();
+    const auto patience = [&]() -> Status {
+      COLL_TRY(communicator_.async_error());
+      const uint64_t done = block->done.load(std::memory_order_relaxed);
+      if (std::exchange(seen, done) != done) deadline = fresh();
+      return deadline.passed() ? Status(hang_of(name_)) : Status();
+    };
+    COLL_TRY(thread_.run(work, name_, patience));
+    took_ns_ = block->took_ns;
+    return {};
+  }
+  int64_t took_ns(int64_t) const override { return took_ns_; }
+
+ private:
+  const MpiTable<Handle>& table_;
+  CallThread& thread_;
+  std::shared_ptr<Calls<Handle>> calls_;
+  runtime::Communicator& communicator_;
+  const char* name_;
+  uint64_t bytes_;
+  double timeout_s_;
+  uint64_t queued_ = 0;
+  int64_t took_ns_ = 0;
+};
+
+template <class Handle>
+class World : public MpiWorld {
+ public:
+  explicit World(const MpiTable<Handle>& table) : table_(table) {}
+
+  Status begin(Deadline deadline) {
+    struct Found {
+      int rank = 0, size = 0;
+      std::string version;
+    };
+    const auto found = std::make_shared<Found>();
+    const auto work = [&table = table_, found]() -> Status {
+      int provided = 0;
+      COLL_TRY(checked(table, table.init_thread(nullptr, nullptr, kMpiThreadFunneled, &provided),
+                       "MPI_Init_thread"));
+      table.set_errhandler(table.world, table.errors_return);
+      char version[kMpiMostText] = "";
+      int length = 0;
+      COLL_TRY(checked(table, table.library_version(version, &length), "MPI_Get_library_version"));
+      found->version = version;
+      COLL_TRY(checked(table, table.comm_rank(table.world, &found->rank), "MPI_Comm_rank"));
+      COLL_TRY(checked(table, table.comm_size(table.world, &found->size), "MPI_Comm_size"));
+      return check_numbers(table);
+    };
+    COLL_TRY(thread_.run(deadline, "MPI_Init_thread", work));
+    rank_ = found->rank;
+    size_ = found->size;
+    name_ = mpi_name(found->version);
+    return {};
+  }
+
+  Result<std::string> hand_round(const std::string& text, Deadline deadline) override {
+    const auto shared = std::make_shared<std::string>(text.substr(0, kMostHanded));
+    const auto work = [&table = table_, shared]() -> Status {
+      const Handle byte = table.types[int(MpiType::byte)];
+      uint32_t length = uint32_t(shared->size());
+      COLL_TRY(
+          checked(table, table.bcast(&length, sizeof length, byte, 0, table.world), "MPI_Bcast"));
+      if (length > kMostHanded) return Error(ErrorCode::lost, "rank 0's text is too long");
+      shared->resize(length);
+      return checked(table, table.bcast(shared->data(), int(length), byte, 0, table.world),
+                     "MPI_Bcast");
+    };
+    COLL_TRY(thread_.run(deadline, "MPI_Bcast", work));
+    return *shared;
+  }
+
+  std::string lacks(const Row& row) const override {
+    const bool in_place = row.buffers.input == row.buffers.output;
+    // Seen with 4.0.2, from some 64 KiB on.
+    if (name_.rfind("mpich", 0) == 0 && row.key.collective == Collective::reduce && in_place &&
+        row.place.root != 0)
+      return "MPICH's MPI_Reduce can crash in place where the root is not rank 0";
+    return mpi_lacks(row.key, row.place.nranks);
+  }
+
+  std::unique_ptr<Timed> timed(const Row& row, runtime::Communicator& communicator,
+                               double timeout_s) override {
+    return std::make_unique<MpiTimed<Handle>>(table_, thread_, row, communicator, timeout_s);
+  }
+
+  Status finish(Deadline deadline) override {
+    return thread_.run(deadline, "MPI_Finalize", [&table = table_] {
+      return checked(table, table.finalize(), "MPI_Finalize");
+    });
+  }
+
+ private:
+  // Whether its types and operations are those that are known here.
+  static Status check_numbers(const MpiTable<Handle>& table) {
+    for (int i = 0; i < kMpiTypes; ++i) {
+      int bytes = 0;
+      if (table.type_size(table.types[i], &bytes) != kMpiSuccess || bytes != kMpiTypeBytes[i])
+        return Error(ErrorCode::unavailable,
+                     format("this MPI's numbers are not those of Open MPI or MPICH: type {} has {} "
+                            "bytes, expected {}",
+                            i, bytes, kMpiTypeBytes[i]),
+                     kHint);
+    }
+    return {};
+  }
+
+  const MpiTable<Handle>& table_;
+  CallThread thread_;
+};
+
+MpiWorld*& world() {
+  static MpiWorld* process_world = nullptr;
+  return process_world;
+}
+
+template <class Handle>
+Result<MpiWorld*> begun(const MpiTable<Handle>& table, Deadline deadline) {
+  // Never destroyed: after a hang its thread is still there.
+  auto* const made = new World<Handle>(table);
+  world() = made;
+  COLL_TRY_IN(made->begin(deadline), "starting MPI");
+  return made;
+}
+
+}  // namespace
+
+Result<MpiWorld*> MpiWorld::start(Deadline deadline) {
+  if (world() != nullptr) return world();
+  const Mpi& found = mpi();
+  if (!found.missing.empty())
+    return Error(ErrorCode::unavailable, format("--vs mpi: {}", found.missing),
+                 "install Open MPI (openmpi-bin) or MPICH (mpich), or name its folder in "
+                 "LD_LIBRARY_PATH");
+  return found.is_open_mpi ? begun(found.open_mpi, deadline) : begun(found.mpich, deadline);
+}
+
+MpiWorld* MpiWorld::running() {
+  return world();
+}
+
+std::string mpi_lacks(const RowKey& key, int nranks) {
+  if (has_op(key.collective) && !mpi_type(key.type))
+    return format("it has no {}", kernels::name_of(key.type));
+  if (has_op(key.collective) && !mpi_op(key.op))
+    return format("it has no {}", kernels::name_of(key.op));
+  const uint64_t most = std::max(most_output(key.collective, key.size.count, nranks),
+                                 uint64_t(nranks) * key.size.count) *
+                        kernels::element_size(key.type);
+  return most > INT_MAX ? "its counts are of 32 bits" : "";
+}
+
+std::string mpi_name(const std::string& library_version) {
+  constexpr size_t kMostName = 40;
+  const auto word_after = [&](std::string_view start) {
+    const size_t at = library_version.find_first_not_of(" \t", start.size());
+    return library_version.substr(at == std::string::npos ? library_version.size() : at,
+                                  library_version.find_first_of(", \t\n", at) - at);
+  };
+  for (const auto& [start, name] :
+       {std::pair<const char*, const char*>{"Open MPI v", "openmpi"}, {"MPICH Version:", "mpich"}})
+    if (library_version.rfind(start, 0) == 0) return format("{} {}", name, word_after(start));
+  std::string line = library_version.substr(0, library_version.find_first_of("\n\r:"));
+  return line.empty() ? "mpi" : line.substr(0, kMostName);
+}
+
+}  // namespace collctl::cmd

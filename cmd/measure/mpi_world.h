@@ -1,0 +1,54 @@
+// The installed MPI in this process (--vs mpi), where its own launcher has started the rank: begun
+// once, then the means by which ranks find each other, then the rival. All its calls are made on
+// one thread of its own and waited for with a deadline, because none of them comes back by itself
+// from a rank that is gone. Threads: one at a time.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/wait.h"
+#include "cmd/measure/timed.h"
+#include "cmd/verify/row.h"
+
+namespace collctl::cmd {
+
+class MpiWorld {
+ public:
+  virtual ~MpiWorld() = default;
+  // Begins MPI. Error unavailable: there is none, or what there is cannot be used; deadline: it
+  // hangs. The process's own; never destroyed.
+  static Result<MpiWorld*> start(Deadline deadline);
+  static MpiWorld* running();  // null: not begun
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const std::string& name() const { return name_; }  // "openmpi 4.1.4"
+  // Rank 0's text, on every rank.
+  virtual Result<std::string> hand_round(const std::string& text, Deadline deadline) = 0;
+  // A row, and where its data are.
+  struct Row {
+    RowKey key;
+    Place place;
+    RunBuffers buffers;
+  };
+  // What it lacks for a row, in words, the same on all ranks; empty: it can do it.
+  virtual std::string lacks(const Row& row) const = 0;
+  // As own_timed, each row's operations after a barrier of MPI's; the time is taken on its thread.
+  // Error of a call: lost, it says that it is MPI's.
+  virtual std::unique_ptr<Timed> timed(const Row& row, runtime::Communicator& communicator,
+                                       double timeout_s) = 0;
+  // Collective. After it there is no MPI any more.
+  virtual Status finish(Deadline deadline) = 0;
+
+ protected:
+  int rank_ = 0, size_ = 1;
+  std::string name_;
+};
+
+// What every MPI lacks for such rows on so many ranks, in words; empty: it can do them.
+std::string mpi_lacks(const RowKey& key, int nranks);
+// "openmpi 4.1.4" of what MPI_Get_library_version says.
+std::string mpi_name(const std::string& library_version);
+
+}  // namespace collctl::cmd
