@@ -122,7 +122,7 @@ complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather redu
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test' -l transport -x -a 'loopback p2p shm net' -d 'use this transport only'
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -l p2p -x -a 'auto read write' -d 'which of two GPUs moves the data'
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test rails plan check' -l net -x -d 'network below the net transport (ib, socket, a plugin)'
-complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -l integrity -d 'data between hosts carries MACs'
+complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test check' -l integrity -d 'data between hosts carries MACs'
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test check' -l device -x -a 'cpu cuda auto' -d 'where ranks compute: cuda, cpu or auto'
 complete -c collctl -n '__fish_seen_subcommand_from topo plan' -l from -r -F -d 'a topology file (XML) or a snapshot, instead of this machine'
 complete -c collctl -n '__fish_seen_subcommand_from topo' -l save -r -F -d 'save what was read of this machine, for --from elsewhere'
