@@ -43,9 +43,9 @@ fi
 if case_is "a way that breaks while ranks work: both ends are named, and nobody who only waits"; then
   for way in "2 3" "4 1"; do
     set -- $way
-    for iters in "1000000 --check 0 --sync each" "1 --warmup 0 --step-bytes 8"; do
+    for sizes in "-b 64K --algo ring --iters 1000000 --check 0" "-b 8 --step-bytes 8 --iters 1 --warmup 0"; do
       # shellcheck disable=SC2086
-      begin run -H 'node[01-04]:2' --op-timeout 5 allreduce -b 8 -e 64K --iters $iters
+      begin run -H 'node[01-04]:2' --op-timeout 5 allreduce -e 64K $sizes
       await_running
       drop add "$1" "$2"
       started=$(date +%s%N)
