@@ -289,7 +289,8 @@ bool only_says_closed(const Error& error) {
 }
 
 namespace {
-constexpr std::string_view kCannotConnect = " cannot connect to ", kCannotReach = " cannot reach ";
+constexpr std::string_view kCannotConnect = " cannot connect to ", kCannotReach = " cannot reach ",
+                           kUnacknowledged = ": it has acknowledged nothing for ";
 constexpr const char* kBetweenHosts =
     "look at what is between the two hosts (route, cable, firewall): collctl doctor -H with both "
     "tries all ways";
@@ -332,14 +333,14 @@ double unacknowledged_s(int fd) {
 }
 
 Error cannot_reach(const std::string& from, const std::string& to, double seconds) {
-  return {
-      ErrorCode::deadline,
-      format("{}{}{}: it has acknowledged nothing for {:.1f} s", from, kCannotReach, to, seconds),
-      kBetweenHosts};
+  return {ErrorCode::deadline,
+          format("{}{}{}{}{:.1f} s", from, kCannotReach, to, kUnacknowledged, seconds),
+          kBetweenHosts};
 }
 
 bool says_cannot_reach(const Error& error) {
-  return error.message.find(kCannotReach) != std::string::npos;
+  const size_t at = error.message.find(kCannotReach);
+  return at != std::string::npos && error.message.find(kUnacknowledged, at) != std::string::npos;
 }
 
 Deadline connect_deadline(Deadline whole) {

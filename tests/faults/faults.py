@@ -451,6 +451,9 @@ def one_run(seed, only):
             run.job.wait()
             code = "none: it hung"
         took = time.monotonic() - began
+        # A job may come to its end before any heartbeat is missed.
+        if {"cut a host", "one way to a host"} & set(names) and not COMMANDS[command][1] and took < HEARTBEAT:
+            run.codes.add(UNDISTURBED.get(command, 0))
     finally:
         for action in reversed(run.healing):
             action[0](*action[1:])
