@@ -1,5 +1,5 @@
 // Which errors say only that the other end of a connection is gone, not why; and which that it was
-// never reached.
+// never, or is no longer, reached.
 #pragma once
 #include "base/clock.h"
 #include "base/result.h"
@@ -20,6 +20,17 @@ bool never_answered(const Error& connecting);
 Error cannot_connect(const std::string& from, const std::string& to, const std::string& host,
                      const Error& cause);
 bool says_cannot_connect(const Error& error);
+// For how long the other end of a TCP connection has acknowledged nothing of what was sent to it
+// again and again, in seconds; 0: nothing is overdue. A process that is stopped is no reason: its
+// kernel acknowledges.
+double unacknowledged_s(int fd);
+// "rank 3 cannot reach rank 4: it has acknowledged nothing for 4.2 s": a connection over which
+// nothing passes any more. Names both ends, too.
+Error cannot_reach(const std::string& from, const std::string& to, double seconds);
+bool says_cannot_reach(const Error& error);
+inline bool says_broken_way(const Error& error) {
+  return says_cannot_connect(error) || says_cannot_reach(error);
+}
 // The end of an attempt to connect in work that ends at `whole`: a little sooner, so that what does
 // not answer is known to the others before their waits end.
 Deadline connect_deadline(Deadline whole);

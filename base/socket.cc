@@ -289,7 +289,12 @@ bool only_says_closed(const Error& error) {
 }
 
 namespace {
-constexpr std::string_view kCannotConnect = " cannot connect to ";
+constexpr std::string_view kCannotConnect = " cannot connect to ", kCannotReach = " cannot reach ",
+                           kUnacknowledged = ": it has acknowledged nothing for ";
+constexpr const char* kBetweenHosts =
+    "look at what is between the two hosts (route, cable, firewall): collctl doctor -H with both "
+    "tries all ways";
+constexpr uint32_t kOverdueMs = 1000, kOverdueSendings = 2;  // what a few lost packets do not take
 constexpr std::string_view kNoConnection = "no connection before the deadline";
 }  // namespace
 
@@ -306,14 +311,36 @@ bool never_answered(const Error& connecting) {
 Error cannot_connect(const std::string& from, const std::string& to, const std::string& host,
                      const Error& cause) {
   Error e(cause.code, from + std::string(kCannotConnect) + to + ": " + cause.message,
-          "look at what is between the two hosts (route, cable, firewall): collctl doctor -H with "
-          "both tries all ways");
+          kBetweenHosts);
   e.host = host;
   return e;
 }
 
 bool says_cannot_connect(const Error& error) {
   return error.message.find(kCannotConnect) != std::string::npos;
+}
+
+double unacknowledged_s(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
+  // A connection that was silent for long has heard nothing for long either: sent again counts, or
+  // probes that are not answered, where this host has no route to send at all.
+  const bool again = (info.tcpi_unacked != 0 && info.tcpi_retransmits >= kOverdueSendings) ||
+                     info.tcpi_probes >= kOverdueSendings;
+  const bool overdue = again && info.tcpi_last_ack_recv >= kOverdueMs;
+  return overdue ? double(info.tcpi_last_ack_recv) / 1e3 : 0;
+}
+
+Error cannot_reach(const std::string& from, const std::string& to, double seconds) {
+  return {ErrorCode::deadline,
+          format("{}{}{}{}{:.1f} s", from, kCannotReach, to, kUnacknowledged, seconds),
+          kBetweenHosts};
+}
+
+bool says_cannot_reach(const Error& error) {
+  const size_t at = error.message.find(kCannotReach);
+  return at != std::string::npos && error.message.find(kUnacknowledged, at) != std::string::npos;
 }
 
 Deadline connect_deadline(Deadline whole) {

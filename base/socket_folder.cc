@@ -50,8 +50,9 @@ bool read_name(const char* name, Owner& owner) {
 }
 
 // Processes of other PID namespaces are not seen from here.
-bool is_gone(const Owner& owner) {
-  return owner.space == pid_namespace() && ::kill(owner.pid, 0) != 0 && errno == ESRCH;
+bool is_gone(const Owner& owner, int ended = 0) {
+  if (owner.space != pid_namespace()) return false;
+  return owner.pid == ended || (::kill(owner.pid, 0) != 0 && errno == ESRCH);
 }
 
 // The first place where it can be; `otherwise`: what else may serve there.
@@ -103,7 +104,7 @@ int socket_owner(const std::string& path) {
   return read_name(path.c_str() + path.rfind('/') + 1, owner) ? owner.pid : 0;
 }
 
-void tidy_socket_folder(const char* folder) {
+void tidy_socket_folder(const char* folder, int ended) {
   const int fd = ::open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return;
   alignas(dirent64) char entries[4096];
@@ -112,20 +113,20 @@ void tidy_socket_folder(const char* folder) {
     for (long at = 0; at < bytes;) {
       const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
       at += entry->d_reclen;
-      if (Owner owner; read_name(entry->d_name, owner) && is_gone(owner))
+      if (Owner owner; read_name(entry->d_name, owner) && is_gone(owner, ended))
         ::unlinkat(fd, entry->d_name, 0);
     }
   ::close(fd);
   ::rmdir(folder);  // refused while others use it
 }
 
-void tidy_socket_folders() {
+void tidy_socket_folders(int ended) {
   for (const char* place : kPlaces) {
     char folder[64];
     std::snprintf(folder, sizeof folder, "%s/collctl-%u", place, ::geteuid());
     // Another user's folder of that name is not looked into.
     if (struct stat s{}; ::lstat(folder, &s) == 0 && s.st_uid == ::geteuid())
-      tidy_socket_folder(folder);
+      tidy_socket_folder(folder, ended);
   }
 }
 

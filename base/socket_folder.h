@@ -23,9 +23,10 @@ std::vector<std::string> socket_paths(uint64_t number);
 // Whose a path of socket_path() is: a pid, 0 when it is no such path.
 int socket_owner(const std::string& path);
 // Removes what processes that are gone (killed) have left there, and the folder when it is empty.
-// Allocates nothing.
-void tidy_socket_folder(const char* folder);
-// The same for this user's folder, wherever it is: for who has killed ranks.
-void tidy_socket_folders();
+// `ended`: a pid that has ended also while nobody has reaped it. Allocates nothing.
+void tidy_socket_folder(const char* folder, int ended = 0);
+// The same for this user's folder, wherever it is: for who has killed ranks, or outlives a
+// launcher.
+void tidy_socket_folders(int ended = 0);
 
 }  // namespace collctl::base

@@ -161,7 +161,7 @@ _collctl() {
       fi ;;
     window-test)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --iters --budget --transport --net --device --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --rank-mode --bind-to --env -x --timeout --start-timeout --op-timeout --grace --tag-output --no-tag-output --output-dir --dry-run --launcher --join --rank --size --token-file --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --allow-missing --iters --budget --transport --net --integrity --device --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     rails)
       if [[ $current == -* ]]; then
@@ -187,7 +187,7 @@ _collctl() {
       fi ;;
     check)
       if [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --bind-to --env -x --timeout --start-timeout --op-timeout --grace --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --min-efficiency --thresholds --baseline --save-baseline --below --level --only --skip --list --budget --expect --soak --write-hosts --nagios --net --device --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
+        COMPREPLY=($(compgen -W '--ranks -n --ranks-per-host -N --map-by --oversubscribe --bind-to --env -x --timeout --start-timeout --op-timeout --grace --hosts -H --hostfile --ssh-config --ssh-client --ssh-user --ssh-port --identity -i --known-hosts --connect-timeout --fanout --stage --remote-path --min-efficiency --thresholds --baseline --save-baseline --below --level --only --skip --list --budget --expect --soak --write-hosts --nagios --net --integrity --device --json --output -o --quiet --verbose -v --color --help -h' -- "$current"))
       fi ;;
     status)
       if [[ $current == -* ]]; then

@@ -120,6 +120,7 @@ complete -c collctl -n '__fish_seen_subcommand_from doctor check' -l expect -r -
 complete -c collctl -n '__fish_seen_subcommand_from check' -l soak -x -d 'the suites again and again for 90s, 15m, 2h, ... (check)'
 complete -c collctl -n '__fish_seen_subcommand_from check' -l write-hosts -x -a '(__fish_complete_directories)' -d 'write good-hosts.txt (a hostfile) and bad-hosts.txt'
 complete -c collctl -n '__fish_seen_subcommand_from check' -l nagios -d 'one line, and exit codes 0 ok, 1 warning, 2 critical, 3 unknown'
+<<<<<<< HEAD
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier' -l algo -x -a 'ring tree tree-split pairwise doubling rooted-tree bruck one-shot two-shot collnet all' -d 'algorithms, comma separated'
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier' -l proto -x -a 'simple ll ll128 all' -d 'protocols, comma separated'
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier plan' -l channels -x -d 'parallel copies of the algorithm'
@@ -128,6 +129,16 @@ complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather redu
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier window-test rails plan check' -l net -x -d 'network below the net transport (ib, socket, a plugin)'
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier' -l integrity -d 'data between hosts carries MACs'
 complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier window-test check' -l device -x -a 'cpu cuda auto' -d 'where ranks compute: cuda, cpu or auto'
+=======
+complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -l algo -x -a 'ring tree tree-split pairwise doubling rooted-tree bruck one-shot two-shot collnet all' -d 'algorithms, comma separated'
+complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -l proto -x -a 'simple ll ll128 all' -d 'protocols, comma separated'
+complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier plan' -l channels -x -d 'parallel copies of the algorithm'
+complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test' -l transport -x -a 'loopback p2p shm net' -d 'use this transport only'
+complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier' -l p2p -x -a 'auto read write' -d 'which of two GPUs moves the data'
+complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test rails plan check' -l net -x -d 'network below the net transport (ib, socket, a plugin)'
+complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test check' -l integrity -d 'data between hosts carries MACs'
+complete -c collctl -n '__fish_seen_subcommand_from run allreduce allgather reducescatter broadcast reduce gather scatter alltoall sendrecv barrier window-test check' -l device -x -a 'cpu cuda auto' -d 'where ranks compute: cuda, cpu or auto'
+>>>>>>> safety
 complete -c collctl -n '__fish_seen_subcommand_from topo plan' -l from -r -F -d 'a topology file (XML) or a snapshot, instead of this machine'
 complete -c collctl -n '__fish_seen_subcommand_from topo' -l save -r -F -d 'save what was read of this machine, for --from elsewhere'
 complete -c collctl -n '__fish_seen_subcommand_from topo plan' -l assume -x -a 'v100 a100 a100-pcie a800 h100 h100-pcie h800 h200 b200 l40s l4 a10g a10 t4' -d 'what the GPUs are that a topology file only hints at'

@@ -126,6 +126,8 @@ class Link {
   virtual std::string nic() const { return ""; }
   // In words, for an error of a wait: what can be seen of the wire now; may be empty.
   virtual std::string condition() const { return ""; }
+  // As base::unacknowledged_s, of the connection to the peer.
+  virtual double unacknowledged_s() const { return 0; }
   // Why it is so, where there was a choice (GPU memory through a NIC, or not); may be empty.
   virtual std::string why() const { return ""; }
   virtual uint64_t device_bytes() const { return 0; }  // of this end's GPU memory

@@ -137,6 +137,7 @@ class Measured {
     spec_.device_request = interpret_device(run.line);
     spec_.op_timeout_s = run.launch.op_timeout_s;
     if (run.line.has("net")) spec_.net = run.line.text("net");
+    spec_.integrity = run.line.has("integrity");
   }
 
   Status judge(WrongData& wrong) {

@@ -28,7 +28,8 @@ std::vector<std::string> argv_of(const CheckRun& run, const NodeJob& job) {
   for (const auto& [name, values] : run.line.given)
     if (const Option* option = find_option(name, kScopes[size_t(job.kind)]);
         option != nullptr &&
-        (option->group == Group::launch || option->group == Group::hosts || name == "device") &&
+        (option->group == Group::launch || option->group == Group::hosts || name == "device" ||
+         name == "integrity") &&
         name != "hosts" && name != "hostfile" && name != "ranks" && name != "allow-missing" &&
         name != "timeout" && (name != "ranks-per-host" || job.kind != NodeKind::memory))
       for (const std::string& value : values)

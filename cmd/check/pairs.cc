@@ -183,7 +183,7 @@ std::vector<BrokenLink> broken_links(const JobOutcome& outcome) {
   std::vector<BrokenLink> list;
   for (const RankEnd& end : outcome.ranks) {
     // Others say the same after it.
-    if (!end.error || !base::says_cannot_connect(*end.error) ||
+    if (!end.error || !base::says_broken_way(*end.error) ||
         !end.error->message.starts_with(format("rank {} ", end.rank)))
       continue;
     for (const RankEnd& to : outcome.ranks)

@@ -162,13 +162,28 @@ bool notable_state(char state) {
 
 using Waiters = std::map<int, std::vector<int>>;  // waited for -> who waits
 
+// What lies between two ranks is broken, as far as r knows. Where the other's host says nothing
+// either, it is rather that host.
+bool says_way(const std::vector<RankFacts>& ranks, const RankFacts& r) {
+  if (!r.end.error || !base::says_broken_way(*r.end.error) || is_quote(ranks, r)) return false;
+  const RankFacts* to = find(ranks, r.end.error->rank);
+  return base::says_cannot_connect(*r.end.error) || to == nullptr || !silent(*to) ||
+         to->state != '?';
+}
+
+// Whom it waited for: by its own error, or when it heard of another's.
+int waited_for(const std::vector<RankFacts>& ranks, const RankFacts& r) {
+  if (!r.end.error || !only_follows(*r.end.error)) return -1;
+  const Error& e = *r.end.error;
+  const bool own = e.code == ErrorCode::deadline && !is_quote(ranks, r) && !says_way(ranks, r);
+  const int rank = own ? e.rank : e.awaited;
+  return rank == r.end.rank ? -1 : rank;
+}
+
 Waiters waiters_of(const std::vector<RankFacts>& ranks) {
   Waiters waiters;
   for (const RankFacts& r : ranks)
-    if (r.end.error && r.end.error->code == ErrorCode::deadline && r.end.error->rank >= 0 &&
-        r.end.error->rank != r.end.rank && !base::says_cannot_connect(*r.end.error) &&
-        !is_quote(ranks, r))
-      waiters[r.end.error->rank].push_back(r.end.rank);
+    if (const int rank = waited_for(ranks, r); rank >= 0) waiters[rank].push_back(r.end.rank);
   return waiters;
 }
 
@@ -192,13 +207,12 @@ std::string way_text(const std::vector<RankFacts>& ranks, const RankFacts& r) {
   return text;
 }
 
-// Ranks that had no answer from others: what is broken lies between the two, and who waits further
-// up the chain waits for that.
+// Ranks that had no answer from others, or no longer: what is broken lies between the two, and who
+// waits further up the chain waits for that.
 std::optional<Error> broken_way(const std::vector<RankFacts>& ranks) {
   std::vector<const RankFacts*> ways;
   for (const RankFacts& r : ranks)
-    if (r.end.error && base::says_cannot_connect(*r.end.error) && !is_quote(ranks, r))
-      ways.push_back(&r);
+    if (says_way(ranks, r)) ways.push_back(&r);
   if (ways.empty()) return std::nullopt;
   std::sort(ways.begin(), ways.end(),
             [](const RankFacts* a, const RankFacts* b) { return a->order < b->order; });
@@ -239,7 +253,13 @@ Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speak
       for (const int rank : who) targets[rank] = target;
     const ChainEnd last = end_of_chain(targets, speaker.end.rank);
     const RankFacts* r = last.circle ? nullptr : find(ranks, last.rank);
-    if (r != nullptr && r != &speaker) {
+    if (last.circle) {  // nobody of them is at fault
+      e.rank = -1;
+      e.host.clear();
+      e.hint =
+          "they wait for each other: what one has sent is lost on the way (collctl doctor -H tries "
+          "all ways), or they are in different calls";
+    } else if (r != nullptr && r != &speaker) {
       e.rank = last.rank;
       e.host = r->end.host;
     }
@@ -350,14 +370,14 @@ std::optional<Error> root_cause(const std::vector<RankFacts>& ranks) {
   const ErrorCode kind = chosen.end.error->code;
   if (kind == ErrorCode::lost || kind == ErrorCode::deadline)
     if (auto way = broken_way(ranks)) return way;
-  Error e = chosen.end.error->code == ErrorCode::deadline ? deadline_error(ranks, chosen)
-                                                          : *chosen.end.error;
+  Error e = kind == ErrorCode::deadline ? deadline_error(ranks, chosen) : *chosen.end.error;
   // Unless who waits for whom was put in its place, the sentence is one rank's: say whose. What is
   // another's own reason, and says so, needs no witness.
   const bool of_other = !only_follows(e) && e.rank >= 0 && e.rank != chosen.end.rank &&
                         e.message.find(format("rank {} (host ", e.rank)) != std::string::npos;
-  if (e.message == chosen.end.error->message && !of_other)
-    e.within(rank_list(ranks, {chosen.end.rank}));
+  const bool as_said = e.message == chosen.end.error->message;
+  if (as_said && !of_other) e.within(rank_list(ranks, {chosen.end.rank}));
+  if (!as_said && e.rank < 0) return e;  // nobody is at fault
   if (e.rank < 0) e.rank = chosen.end.rank;
   if (e.host.empty()) e.host = chosen.end.host;
   return e;

@@ -226,7 +226,9 @@ void TaskJob::trouble(const Error& what) {
   if (settle_) return;
   settle_ = Deadline::after_seconds(kSettleSeconds);
   job_->look();
-  const Bytes word = launcher::encode_error(what);
+  Error why = what;
+  why.awaited = -1;  // by the rank that said it
+  const Bytes word = launcher::encode_error(why);
   for (const RankFacts& r : ranks_) {
     if (r.exited || r.end.error) continue;
     // A rank that cannot be told is ended by signals when the time is up.

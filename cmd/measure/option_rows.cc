@@ -383,11 +383,14 @@ void add_select_options(std::vector<Option>& t) {
        .more = "For a plugin: the name of its network (of COLLCTL_NET_PLUGIN), or NAME of "
                "libnccl-net-NAME.so."});
   add({.name = "integrity",
+       .scopes = kOnRanks | kCheck,
        .help = "data between hosts carries MACs",
        .more =
            "Over sockets: what is changed, left out, doubled or swapped on the way ends the job "
            "with code 5. A network without them (InfiniBand, RoCE, a plugin) is refused; shared "
-           "memory and P2P inside a host are none and stay as they are."});
+           "memory and P2P inside a host are none and stay as they are. window-test: refused where "
+           "ranks do not share memory, since one-sided operations carry none. check: what its "
+           "collectives send; the suite pairs, like rails, has nothing of a user's to defend."});
   add({.name = "device",
        .kind = ValueKind::choice,
        .value = "KIND",

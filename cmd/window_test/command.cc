@@ -145,6 +145,7 @@ Result<TaskSpec> window_test_task(const ParsedLine& line) {
   spec.budget_s = line.number("budget", kWindowTestSeconds);
   if (line.has("transport")) spec.transport = line.text("transport");
   if (line.has("net")) spec.net = line.text("net");
+  spec.integrity = line.has("integrity");
   spec.op_timeout_s = line.has("op-timeout") ? line.number("op-timeout", 0) : 0;
   spec.start_timeout_s = line.has("start-timeout") ? line.number("start-timeout", 0) : 0;
   spec.verbosity = line.times("verbose");

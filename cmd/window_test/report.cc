@@ -131,6 +131,7 @@ static void fields(JsonRecord& io, WindowTestSpec& spec) {
   io.field("budget_s", spec.budget_s, 0, 1e6);
   io.field("transport", spec.transport);
   io.field("net", spec.net);
+  io.field("integrity", spec.integrity);
 }
 
 std::string WindowTestSpec::to_json() const {

@@ -32,6 +32,7 @@ Status run_window_test(const TaskContext& context) {
   options.window_stride = window_test_stride(context.size);
   options.transport = spec.transport;
   options.net = spec.net;
+  options.integrity = spec.integrity;
   if (context.sink.every_rank())
     options.task = task_text("window-test", context.spec.options, kAlike);
   return with_communicator(context, options, nullptr, [&](runtime::Communicator& communicator) {

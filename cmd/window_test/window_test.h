@@ -27,6 +27,7 @@ struct WindowTestSpec : RankSettings {
   int iterations = 20;
   double budget_s = kWindowTestSeconds;  // no stage and no pair begins later
   std::string transport, net;
+  bool integrity = false;
 
   // What is its own: the settings travel beside it.
   std::string to_json() const;

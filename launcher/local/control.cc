@@ -29,6 +29,7 @@ bool known_frame_type(uint16_t type) {
 Bytes encode_error(const Error& error) {
   ByteWriter w;
   w.put(int32_t(error.code)).put(int32_t(error.rank)).put(int32_t(error.signal));
+  w.put(int32_t(error.awaited));
   w.put_string(error.message).put_string(error.hint).put_string(error.host);
   const auto contexts = uint32_t(std::min<size_t>(error.contexts.size(), kMaxContexts));
   w.put(contexts);
@@ -43,6 +44,7 @@ Error decode_error(ByteView bytes) {
   error.code = ErrorCode(code);
   error.rank = r.get<int32_t>();
   error.signal = r.get<int32_t>();
+  error.awaited = r.get<int32_t>();
   error.message = r.get_string();
   error.hint = r.get_string();
   error.host = r.get_string();

@@ -16,7 +16,7 @@
 #include "base/socket.h"
 #include "base/socket_folder.h"
 #include "base/wait.h"
-#include "launcher/local/spawn.h"
+#include "launcher/local/descendants.h"
 
 namespace collctl::launcher {
 namespace {
@@ -26,6 +26,7 @@ using base::Fd;
 // The launcher reads nothing from the guard, and the guard empties its socket at once.
 constexpr int64_t kSendMs = 5000;
 constexpr double kGoneSeconds = 2;  // for killed ranks to be gone
+constexpr int32_t kFarewell = 0;
 
 void close_all_but(int keep) {
 #ifdef SYS_close_range
@@ -40,14 +41,16 @@ void close_all_but(int keep) {
 }
 
 // The guard's whole life, in the forked child: no allocation (`groups` has its capacity already),
-// async-signal-safe calls only. A positive number adds a group, a negative one removes it.
-[[noreturn]] void watch(int fd, std::vector<int32_t>& groups) {
+// async-signal-safe calls only. A positive number adds a group, a negative one removes it;
+// kFarewell comes from a launcher that goes in order.
+[[noreturn]] void watch(int fd, int launcher, std::vector<int32_t>& groups) {
   ::setsid();  // signals of the terminal and to the launcher's group do not reach it
   sigset_t all;
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
   ::prctl(PR_SET_NAME, "collctl-guard");
   close_all_but(fd);
+  bool farewell = false;
   while (true) {
     int32_t number = 0;
     const ssize_t n = ::recv(fd, &number, sizeof number, 0);
@@ -58,15 +61,16 @@ void close_all_but(int keep) {
       continue;
     }
     if (n <= 0) break;
+    if (number == kFarewell) farewell = true;
     if (number > 0 && groups.size() < groups.capacity()) groups.push_back(number);
     if (number < 0) groups.erase(std::remove(groups.begin(), groups.end(), -number), groups.end());
   }
   for (const int32_t group : groups) ::kill(-group, SIGKILL);
-  // What the ranks cannot remove any more, once they are gone.
+  // What they and the launcher cannot remove any more, once they are gone.
   const Deadline gone = Deadline::after_seconds(kGoneSeconds);
   for (const int32_t group : groups)
     while (::kill(-group, 0) == 0 && !gone.passed()) base::sleep_until(Deadline::after_ms(2));
-  if (!groups.empty()) base::tidy_socket_folders();
+  if (!farewell || !groups.empty()) base::tidy_socket_folders(farewell ? 0 : launcher);
   ::_exit(0);
 }
 
@@ -80,13 +84,14 @@ Result<std::unique_ptr<Guard>> Guard::start(size_t most_groups) {
   Fd mine(fds[0]), theirs(fds[1]);
   std::vector<int32_t> groups;
   groups.reserve(most_groups);
-  const pid_t pid = ::fork();
+  const pid_t launcher = ::getpid(), pid = ::fork();
   if (pid < 0) {
     Error e = base::errno_error(ErrorCode::unavailable, "fork the guard process", errno);
     e.hint = "raise the limit on processes (ulimit -u, pids.max of a container) or on memory";
     return e;
   }
-  if (pid == 0) watch(theirs.get(), groups);
+  if (pid == 0) watch(theirs.get(), launcher, groups);
+  own_child(pid);
   return std::unique_ptr<Guard>(new Guard(pid, std::move(mine)));
 }
 
@@ -101,6 +106,10 @@ Status Guard::remove(int group) {
 }
 
 Guard::~Guard() {
+  disown_child(pid_);
+  // One that is gone need not be told.
+  static_cast<void>(
+      base::write_exact(fd_.get(), &kFarewell, sizeof kFarewell, Deadline::after_ms(0)));
   fd_.reset();            // what the guard waits for
   ::kill(pid_, SIGCONT);  // a stopped one would keep the job, and its beats, waiting
   const Deadline deadline = Deadline::after_seconds(1);

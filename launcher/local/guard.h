@@ -1,7 +1,8 @@
 // The guard: a small process that outlives a launcher killed by SIGKILL for the moment it needs to
 // kill what the launcher has started: the ranks' process groups, grandchildren included (PDEATHSIG
-// reaches only the ranks themselves). Owned by LocalJob, used on its thread. It holds no descriptor
-// but its own and ends when the launcher does.
+// reaches only the ranks themselves), and to remove the sockets that it and they have left. Owned
+// by LocalJob or RemoteJob, used on its thread. It holds no descriptor but its own and ends when
+// the launcher does. Killed alone, it leaves a launcher that goes on.
 #pragma once
 #include <memory>
 
@@ -12,7 +13,7 @@ namespace collctl::launcher {
 
 class Guard {
  public:
-  // Forks the guard, which can keep up to `most_groups`.
+  // Forks the guard, which can keep up to `most_groups` (0: the ranks are others' to end).
   static Result<std::unique_ptr<Guard>> start(size_t most_groups);
   ~Guard();  // the guard ends; groups still added are killed
   int pid() const { return pid_; }

@@ -76,7 +76,6 @@ Status LocalJob::State::check_file_limit(size_t count) {
 Status LocalJob::State::start(const std::vector<RankProcess>& processes) {
   COLL_TRY(check_file_limit(processes.size()));
   COLL_ASSIGN(guard, Guard::start(processes.size()));
-  own_child(guard->pid());
   const auto place = [&](size_t rank) {
     return format("start rank {} of {}", rank, processes.size());
   };
@@ -265,8 +264,6 @@ void LocalJob::State::kill_everything() {
   if (!strays.kill_all(deadline) || !all_exited())
     COLL_WARN("some processes of the job do not end even by SIGKILL (uninterruptible sleep)");
   for (const auto& rank : ranks) disown_child(rank->pid());
-  if (!guard) return;
-  disown_child(guard->pid());
   guard.reset();
 }
 

@@ -162,6 +162,10 @@ Error Bootstrap::AbortNotice::as_heard_by(int rank) const {
   return heard;
 }
 
+std::optional<Error> Bootstrap::cannot_reach() const {
+  return state_->waiting.cannot_reach();
+}
+
 void Bootstrap::announce_abort(const Error& error) {
   if (Service* const service = state_->waiting.service()) service->announce(error);
 }

@@ -114,6 +114,8 @@ class Bootstrap : public transport::FdExchange {
   };
   Status start_watch(std::function<void(const AbortNotice&)> on_event);
   void announce_abort(const Error& error);
+  // A rank that does not get what this one has sent to it in exchanges, as far as this end can see.
+  std::optional<Error> cannot_reach() const;
   // Any thread: calls in progress on this rank, and later ones, end with code interrupted.
   void cancel();
   // A clean end: from here on a vanishing neighbour is not a failure. Collective, with a deadline.

@@ -243,7 +243,7 @@ Result<std::unique_ptr<Bootstrap>> Bootstrap::join(const Options& options) {
   // Own reasons come without the name that the others are told. What this rank could not reach
   // explains why others wait until they cancel.
   const auto why = options.cancel ? options.cancel->why() : std::nullopt;
-  return why && !base::says_cannot_connect(joined.error()) ? *why : joined.error();
+  return why && !base::says_broken_way(joined.error()) ? *why : joined.error();
 }
 
 }  // namespace collctl::runtime

@@ -107,7 +107,11 @@ Error Waiting::unreachable(const RankAt& peer, const Error& cause) const {
 }
 
 Error Waiting::late(const Links& links, const std::string& what, int awaited_sender) const {
-  return waits(links, what, awaited_sender, kLate);
+  Error mine = waits(links, what, awaited_sender, kLate);
+  auto why = cannot_reach();
+  if (!why) return mine;
+  why->awaited = mine.rank;
+  return std::move(why->within(what));
 }
 
 // Where ranks wait for each other along a chain, one's deadline is the first to pass, and it knows
@@ -115,11 +119,30 @@ Error Waiting::late(const Links& links, const std::string& what, int awaited_sen
 // end.
 Error Waiting::ended(const Error& notice, const Links& links, const std::string& what,
                      int awaited_sender) const {
-  if (notice.code == ErrorCode::deadline && notice.message.find(kLate) != std::string::npos) {
+  Error heard = notice;
+  if (notice.code == ErrorCode::deadline || notice.code == ErrorCode::lost) {
     Error mine = waits(links, what, awaited_sender, kMeanwhile);
-    if (mine.rank >= 0) return mine;
+    auto why = cannot_reach();
+    if (!why && mine.rank >= 0 && notice.message.find(kLate) != std::string::npos) return mine;
+    if (why) heard = std::move(*why);
+    heard.awaited = mine.rank;
   }
-  return std::move(Error(notice).within(what));
+  return std::move(heard.within(what));
+}
+
+std::optional<Error> Waiting::cannot_reach() const {
+  std::vector<const DataLink*> links = {data_.ring_next.get(), data_.ring_previous.get(),
+                                        data_.parent.get()};
+  for (const auto& child : data_.children) links.push_back(child.get());
+  for (const DataLink* link : links) {
+    const double seconds = link != nullptr && link->open() ? base::unacknowledged_s(link->fd()) : 0;
+    if (seconds <= 0) continue;
+    Error e = base::cannot_reach(roster_.name(roster_.rank), roster_.name(link->peer()), seconds);
+    e.rank = link->peer();
+    e.host = roster_.host(link->peer());
+    return e;
+  }
+  return std::nullopt;
 }
 
 Error Waiting::waits(const Links& links, const std::string& what, int awaited_sender,

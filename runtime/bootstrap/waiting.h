@@ -7,6 +7,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,9 @@ class Waiting {
   Error lost(int peer, const std::string& what, const Error& cause);
   // This rank's own attempt to connect to `peer` had no answer.
   Error unreachable(const RankAt& peer, const Error& cause) const;
-  // The deadline passed.
+  // A peer that does not get what this rank has sent: whoever is waited for, that is why.
+  std::optional<Error> cannot_reach() const;
+  // The deadline passed: whom it waits for, unless nothing passes any more to a peer.
   Error late(const Links& links, const std::string& what, int awaited_sender) const;
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/peer_closed.h"
 
 namespace collctl::runtime {
 namespace {
@@ -66,9 +67,32 @@ void Blame::find_silent(Error& mine) const {
   mine.host = o_.peers[size_t(silent)].host;
 }
 
+std::optional<Error> Blame::cannot_reach() const {
+  const std::unique_lock lock(*o_.bootstrap_mutex, std::try_to_lock);
+  return lock ? unreached() : std::nullopt;
+}
+
+std::optional<Error> Blame::unreached() const {
+  const auto far = o_.wire->unreached();
+  if (!far) return o_.bootstrap->cannot_reach();
+  const auto name = [&](int rank) {
+    return format("rank {} (host {})", rank, o_.peers[size_t(rank)].host);
+  };
+  Error e = base::cannot_reach(name(o_.rank), name(far->peer), far->seconds);
+  e.rank = far->peer;
+  e.host = o_.peers[size_t(far->peer)].host;
+  return e;
+}
+
 void Blame::find(Error& mine, bool all_wait) const {
   const std::unique_lock lock(*o_.bootstrap_mutex, std::try_to_lock);
   if (!lock || mine.rank < 0 || mine.rank >= int(o_.peers.size())) return;
+  // Whoever is waited for, that is why.
+  if (auto why = unreached()) {
+    why->message += "; " + mine.message;
+    mine = std::move(*why);
+    return;
+  }
   if (const std::string wire = o_.wire->condition(mine.rank); !wire.empty())
     mine.message += "; " + wire;
   const int64_t span = window_ms(o_.op_timeout_s);

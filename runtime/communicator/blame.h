@@ -11,6 +11,7 @@
 // nothing: all that its options name outlives it.
 #pragma once
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 
@@ -40,6 +41,8 @@ class Blame {
   // error. Returns when it is this rank's to announce, or when somebody else has announced theirs.
   // `all_wait`: kernels wait for all ranks at once, through memory that all of them map.
   void find(Error& mine, bool all_wait) const;
+  // A rank that does not get what this one has sent to it, as far as this end can see. At once.
+  std::optional<Error> cannot_reach() const;
 
  private:
   struct Waiting {
@@ -48,6 +51,7 @@ class Blame {
   };
   Waiting waiting(bool all_wait) const;
   void find_silent(Error& mine) const;
+  std::optional<Error> unreached() const;
   bool called_otherwise(Error& mine, int peer, ByteView answer) const;
 
   const Options o_;

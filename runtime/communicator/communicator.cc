@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "base/peer_closed.h"
 #include "kernels/algo/ids.h"
 #include "runtime/communicator/agreement.h"
 #include "runtime/communicator/collnet.h"
@@ -225,9 +226,12 @@ Result<std::vector<Bytes>> Communicator::gather_blobs(ByteView mine, Deadline de
   COLL_TRY(s.turns.wait_until_connected(deadline));
   const std::lock_guard lock(s.bootstrap_mutex);
   auto blobs = s.bootstrap->all_gather_blobs(mine, deadline);
-  if (!blobs) {
-    if (Status known = s.errors.status(); !known) return std::move(known.error());
-  }
+  if (blobs) return blobs;
+  const Error& own = blobs.error();
+  if (base::says_cannot_reach(own)) s.errors.fail(own, true);
+  if (own.code == ErrorCode::deadline || own.awaited >= 0)
+    s.errors.note_awaited(own.awaited < 0 ? own.rank : own.awaited);
+  if (Status known = s.errors.status(); !known) return std::move(known.error());
   return blobs;
 }
 

@@ -10,6 +10,10 @@ namespace {
 
 constexpr int64_t kReasonMs = 1000;  // how far a notice may be behind what it explains
 
+bool follows(const Error& e) {
+  return e.code == ErrorCode::deadline || e.code == ErrorCode::lost;
+}
+
 }  // namespace
 
 Status FirstError::status() const {
@@ -24,12 +28,20 @@ void FirstError::fail(const Error& error, bool announce) {
     // A peer has found this rank gone before it could say why.
     const bool misheard = announce && first_ && first_->rank == rank_ &&
                           base::only_says_closed(*first_) && !base::only_says_closed(error);
+    // What breaks or comes late elsewhere may have its reason here.
+    const bool explains = first_ && base::says_cannot_reach(error) && follows(*first_) &&
+                          !base::says_broken_way(*first_);
     if (first_) announce = false;
-    if (!first_ || misheard) first_ = error;
+    if (!first_ || misheard || explains) first_ = error;
   }
   failed_.store(true, std::memory_order_release);
   raise_abort();
   if (announce && bootstrap_ != nullptr) bootstrap_->announce_abort(error);
+}
+
+void FirstError::note_awaited(int rank) {
+  const std::lock_guard lock(error_mutex_);
+  if (first_ && first_->awaited < 0 && rank != rank_) first_->awaited = rank;
 }
 
 void FirstError::raise_abort() {

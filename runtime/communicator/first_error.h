@@ -27,6 +27,8 @@ class FirstError {
   Status status() const;
 
   void fail(const Error& error, bool announce);
+  // This rank waited for `rank` when another's error ended its wait: it goes with that error.
+  void note_awaited(int rank);
   void raise_abort();  // without an error: the communicator closes
   // From now on: who tells the others (start-up's thread, before any other), and what else stops.
   void announce_by(Bootstrap* bootstrap) { bootstrap_ = bootstrap; }

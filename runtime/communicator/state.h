@@ -118,6 +118,7 @@ struct Communicator::State {
   Status ready(const Plan& plan, uint64_t first_op, bool& wired);
   Status connect_links(const Plan& plan);
   Status run(Plan& plan, uint64_t first_op);
+  void note_wait(int awaited);
   void run_in_turn(Submission& submission);
   void trace(std::span<const Operation> operations, const Plan& plan, const void* stream) const;
 

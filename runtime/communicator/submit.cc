@@ -67,11 +67,18 @@ Status Communicator::State::ready(const Plan& plan, uint64_t first_op, bool& wir
       if (follows) errors.wait_for_notice(Deadline::after_ms(kAbortNoticeMs));
       lost_once_running(connected.error(), first_op);
       errors.fail(connected.error(), true);
+      note_wait(connected.error().awaited);
       return errors.status();
     }
   }
   wired = true;
   return {};
+}
+
+// Of a wait that ended because of another's.
+void Communicator::State::note_wait(int awaited) {
+  if (auto why = blame->cannot_reach()) errors.fail(*why, true);
+  errors.note_awaited(awaited);
 }
 
 Status Communicator::State::run(Plan& plan, uint64_t first_op) {
@@ -80,9 +87,10 @@ Status Communicator::State::run(Plan& plan, uint64_t first_op) {
   // A work that only followed the abort word has its reason in the first error, which is there
   // before the word is raised, except by another channel of this very submission.
   const bool followed = ran.error().code == ErrorCode::interrupted && ran.error().message.empty();
-  if (ran.error().code == ErrorCode::deadline)
-    blame->find(ran.error(), device_window != nullptr || pinned_window != nullptr);
+  const int awaited = ran.error().rank;
+  if (ran.error().code == ErrorCode::deadline) blame->find(ran.error(), device_window != nullptr);
   if (!followed) errors.fail(ran.error(), true);
+  if (followed || ran.error().code == ErrorCode::deadline) note_wait(awaited);
   if (Status known = errors.status(); !known) return known;
   return Error(ErrorCode::interrupted, format("rank {} was told to stop", rank));
 }

@@ -30,11 +30,14 @@ Status Communicator::State::check_types(std::span<const Operation> operations) c
 void Communicator::State::note_gpu_failure(Error error) {
   // A kernel that only followed the abort word has its reason in the first error.
   const bool followed = error.code == ErrorCode::interrupted && error.message.empty();
-  if (followed && errors.failed()) return;
-  if (followed) error.message = format("rank {} was told to stop", rank);
+  const int awaited = error.rank;
+  if (followed && errors.failed()) return note_wait(awaited);
+  if (followed) error = Error(ErrorCode::interrupted, format("rank {} was told to stop", rank));
   if (error.rank >= 0 && error.host.empty()) error.host = peers[size_t(error.rank)].host;
-  if (error.code == ErrorCode::deadline) blame->find(error, device_window != nullptr);
+  const bool late = error.code == ErrorCode::deadline;
+  if (late) blame->find(error, device_window != nullptr || pinned_window != nullptr);
   errors.fail(error, true);
+  if (late) note_wait(awaited);
 }
 
 void Communicator::State::lost_once_running(Error& error, uint64_t first_op) const {

@@ -58,7 +58,7 @@ Error error_from_report(const Report& r, double op_timeout_s) {
                    "all ranks must start the same operations with the same counts and types")
           .blame(r.peer);
     case ReportCode::aborted:
-      return {ErrorCode::interrupted, ""};
+      return Error(ErrorCode::interrupted, "").blame(r.peer == r.rank ? -1 : r.peer);
     case ReportCode::none:
       break;
   }

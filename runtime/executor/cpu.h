@@ -13,7 +13,7 @@ namespace collctl::runtime {
 
 // The sentence for a work that was aborted: "rank 3 waits for data from rank 2 (allreduce #17,
 // ring, ll, channel 0, step 42: saw 41): no progress for 30 s". Code deadline or bad_data, blaming
-// the peer; code interrupted and no message when it was told to stop.
+// the peer; code interrupted, no message, and the peer it waited for when it was told to stop.
 Error error_from_report(const kernels::Report& report, double op_timeout_s);
 
 class CpuExecutor : public Executor {

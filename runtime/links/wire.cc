@@ -369,6 +369,14 @@ std::string Wire::condition(int peer) const {
   return text;
 }
 
+std::optional<Wire::Unreached> Wire::unreached() const {
+  Unreached found;
+  for (const auto& [edge, link] : links_)
+    if (const double seconds = link->unacknowledged_s(); seconds > found.seconds)
+      found = {edge.from == options_.rank ? edge.to : edge.from, seconds};
+  return found.peer < 0 ? std::nullopt : std::optional(found);
+}
+
 void Wire::close() {
   for (auto& link : reducers_)
     if (options_.proxy != nullptr) options_.proxy->remove(link.get());

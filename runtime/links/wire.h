@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -76,6 +77,12 @@ class Wire {
   std::string interface_of(const Edge& edge) const;
   // What is wrong with the links of a peer as far as this end can see, for an error; may be empty.
   std::string condition(int peer) const;
+  // A peer to which nothing passes any more, as far as this end can see (Link::unacknowledged_s).
+  struct Unreached {
+    int peer = -1;
+    double seconds = 0;
+  };
+  std::optional<Unreached> unreached() const;
   // Why an edge did not get its first transport; the first such edge's reason, empty when all did.
   const std::string& fallback() const { return fallback_; }
   // All ranks have connected what was asked for: drops what was kept for late senders.

@@ -24,6 +24,14 @@ if case_is "nothing is wrong"; then
   nothing_left
 fi
 
+if case_is "--integrity: what collectives send between hosts carries MACs"; then
+  COLLCTL_DEBUG=INFO run check -H 'node[01-02]:1' --level quick --only pairs,cluster --integrity
+  is_code 0
+  has_err "via NET/Socket/0/MAC"
+  ! grep -E 'via NET/Socket/0$' "$err" || fail "a link without MACs"
+  nothing_left
+fi
+
 if case_is "a host with a slow link is named, and nobody else"; then
   rate 4 20mbit
   run check -H "$all" --level quick --only pairs --json

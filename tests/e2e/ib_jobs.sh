@@ -85,9 +85,12 @@ for net in "" "--net ib"; do
   has_err 'rank 0 .*rank 1|rank 1 .*rank 0'
   has_err 'add --net socket'
 done
-run COLLCTL_INTEGRITY=1 -- -n 2 --net socket window-test
-is_code 3
-has_err 'one-sided operations with rank [01] .*they carry no MACs'
+for way in "COLLCTL_INTEGRITY=1 -- -n 2" "-- -n 2 --integrity"; do
+  # shellcheck disable=SC2086
+  run $way --net socket window-test
+  is_code 3
+  has_err 'one-sided operations with rank [01] .*they carry no MACs'
+done
 run COLLCTL_INTEGRITY=1 COLLCTL_MNNVL_ENABLE=1 -- -n 2 --net socket allreduce -e 1K
 is_code 2
 has_err 'NVLink between hosts carries no MACs'

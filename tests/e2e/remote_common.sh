@@ -47,9 +47,16 @@ rank_on() { # the pid on node $1 of one of its ranks
 }
 seconds() { awk "BEGIN { print int(($(date +%s%N) - $started) / 1e8) / 10 }"; }
 within() { awk "BEGIN { exit !($(seconds) < $1) }" || fail "took $(seconds) s, expected less than $1"; }
-# Nothing of the job is left on the hosts: no process, no file in /dev/shm, no half-sent binary.
+# Nothing of the job is left on the hosts: no process, no file in /dev/shm, no half-sent binary. Nor on head, where a
+# killed launcher is tidied up after.
 nothing_left() {
   local i left
+  for i in $(seq 300); do
+    left=$(rig_head sh -c 'ls -A /dev/shm')$(ps -e -o ppid=,comm= | awk -v l="${launcher:-0}" '$2 == "collctl-guard" && $1 == l')
+    [ -n "$left" ] || break
+    sleep 0.1
+  done
+  [ -z "$left" ] || fail "on head there is still: $left"
   for i in $(seq $nodes); do
     left=$(rig_leftover "$i" 300)
     [ -z "$left" ] || fail "on node $i there is still: $left"

@@ -39,6 +39,29 @@ if case_is "a way that is broken while ranks connect: both ends are named, and n
   nothing_left
 fi
 
+# In an operation, and in the exchange after a row, where a job of few iterations mostly is.
+if case_is "a way that breaks while ranks work: both ends are named, and nobody who only waits"; then
+  for way in "2 3" "4 1"; do
+    set -- $way
+    for sizes in "-b 64K --algo ring --iters 1000000 --check 0" "-b 8 --step-bytes 8 --iters 1 --warmup 0"; do
+      # shellcheck disable=SC2086
+      begin run -H 'node[01-04]:2' --op-timeout 5 allreduce -e 64K $sizes
+      await_running
+      drop add "$1" "$2"
+      started=$(date +%s%N)
+      end
+      is_code 6
+      has_err "cannot reach rank"
+      has_err "has acknowledged nothing for"
+      has_err "collctl doctor"
+      names_only $(printf 'node%02d\n' "$1" "$2" | sort)
+      within 12
+      drop del "$1" "$2"
+    done
+  done
+  nothing_left
+fi
+
 if case_is "a rank that cannot reach rank 0"; then
   drop add 1 3
   run run -H 'node[01-03]:2' --start-timeout 10 allreduce -b 1K -e 1K
@@ -142,6 +165,22 @@ if case_is "Ctrl-Z of a collective for longer than the heartbeat"; then
   end
   is_code 0
   nothing_left
+fi
+
+if case_is "the launcher's own guard stopped or killed costs nothing"; then
+  for signal in STOP KILL; do
+    begin run -H 'node[01-02]:1' "${long[@]}"
+    await_running
+    guard=$(ps --ppid "$launcher" -o pid=,comm= | awk '$2 == "collctl-guard" { print $1 }')
+    kill -$signal "${guard:?the launcher has no guard}"
+    sleep 1
+    kill -INT "$launcher"
+    end
+    is_code 130
+    lacks_err guard
+    ! kill -0 "$guard" 2>/dev/null || fail "the guard stays"
+    nothing_left
+  done
 fi
 
 if case_is "a stopped guard costs nothing"; then

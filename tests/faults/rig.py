@@ -70,8 +70,18 @@ def like(node, what):
     return [pid for pid, args in processes(node) if what in args]
 
 
+def comm(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as f:
+            return f.read().strip()
+    except OSError:
+        return ""
+
+
 def guards(node):
-    """Guards have their agent's command line; the kernel knows them by another name."""
+    """Guards have the command line of whom they guard; the kernel knows them by another name."""
+    if node == 0:
+        return [pid for pid, _ in head_processes() if comm(pid) == "collctl-guard"]
     lines = [line.split() for line in on(node, "ps", "-e", "-o", "pid=,comm=").splitlines()]
     return [int(words[0]) for words in lines if words[1] == "collctl-guard"]
 

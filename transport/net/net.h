@@ -46,6 +46,7 @@ class NetConnection {
   // As Link has them.
   virtual std::string nic() const { return ""; }
   virtual std::string condition() const { return ""; }
+  virtual double unacknowledged_s() const { return 0; }
   // Makes memory known to the network; the value goes into post_*. 0 is host memory that needs
   // nothing.
   virtual Result<uint64_t> register_memory(void* address, size_t bytes) = 0;

@@ -28,6 +28,7 @@ class NetLink : public Link {
   const std::string& via() const override { return via_; }
   std::string nic() const override { return connection_->nic(); }
   std::string condition() const override { return connection_->condition(); }
+  double unacknowledged_s() const override { return connection_->unacknowledged_s(); }
   std::string why() const override { return why_; }
   uint64_t device_bytes() const override { return device_slots_.held_bytes(); }
   bool needs_progress() const override { return true; }

@@ -21,7 +21,6 @@ namespace {
 constexpr uint32_t kControlMessages = 64;  // room in a lane's queue for credits and goodbyes
 constexpr uint32_t kLookAtAllRounds = 64;  // a send end that is not starved reads this rarely
 constexpr int kSocketShift = 24;
-constexpr uint32_t kUnheardMs = 1000;  // longer than a few packets that are lost take
 
 constexpr WireHeader control(WireKind kind, int stream, uint64_t sequence) {
   return {kWireMagic, kind, uint8_t(stream), 0, sequence};
@@ -307,17 +306,16 @@ void SocketConnection::fail(Error error) {
   ring_driver();
 }
 
+double SocketConnection::unacknowledged_s() const {
+  double most = 0;
+  for (const auto& lane : lanes_) most = std::max(most, base::unacknowledged_s(lane->fd()));
+  return most;
+}
+
 std::string SocketConnection::condition() const {
   std::string text;
-  for (const auto& lane : lanes_) {
-    tcp_info info{};
-    socklen_t size = sizeof info;
-    if (getsockopt(lane->fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
-    if (info.tcpi_unacked == 0 || info.tcpi_last_ack_recv < kUnheardMs) continue;
-    text = format("{} has acknowledged nothing for {:.1f} s", place_.peer,
-                  double(info.tcpi_last_ack_recv) / 1e3);
-    break;
-  }
+  if (const double seconds = unacknowledged_s(); seconds > 0)
+    text = format("{} has acknowledged nothing for {:.1f} s", place_.peer, seconds);
   ifreq state{};
   if (place_.interface.empty() || place_.interface.size() >= sizeof state.ifr_name) return text;
   place_.interface.copy(state.ifr_name, sizeof state.ifr_name - 1);

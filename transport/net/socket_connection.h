@@ -38,6 +38,7 @@ class SocketConnection : public NetConnection, private LaneOwner {
   const std::string& via() const override { return via_; }
   std::string nic() const override { return place_.interface; }
   std::string condition() const override;
+  double unacknowledged_s() const override;
   Result<uint64_t> register_memory(void* address, size_t bytes) override;
   Result<NetRequest> post_send(int stream, const void* data, uint32_t bytes,
                                uint64_t memory) override;

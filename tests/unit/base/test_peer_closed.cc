@@ -1,11 +1,18 @@
 // What failed connections say: who was reached, who never answered.
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
+#include <thread>
 
 #include "base/auth.h"
 #include "base/peer_closed.h"
+#include "base/wait.h"
 #include "tests/catch.h"
+#include "tests/skip.h"
 
 using namespace collctl;
 using namespace collctl::base;
@@ -92,6 +99,83 @@ TEST_CASE("a connection that did not come about names both ends") {
   CHECK(e.hint.find("collctl doctor") != std::string::npos);
   CHECK(says_cannot_connect(e));
   CHECK_FALSE(says_cannot_connect(Error(ErrorCode::deadline, "rank 0 waits for rank 15")));
+}
+
+TEST_CASE("a connection over which nothing passes any more names both ends") {
+  const Error e = cannot_reach("rank 7 (host a)", "rank 8 (host b)", 3.14);
+  CHECK(e.code == ErrorCode::deadline);
+  CHECK(e.message ==
+        "rank 7 (host a) cannot reach rank 8 (host b): it has acknowledged nothing for 3.1 s");
+  CHECK(e.hint.find("collctl doctor") != std::string::npos);
+  CHECK(says_cannot_reach(e));
+  CHECK_FALSE(says_cannot_connect(e));
+  CHECK(says_broken_way(e));
+  CHECK_FALSE(says_broken_way(Error(ErrorCode::deadline, "rank 0 waits for rank 15")));
+}
+
+namespace {
+
+// A connection inside this process; `from` is the end that sends.
+struct OwnConnection {
+  OwnConnection() {
+    auto listener = listen_tcp(loopback());
+    if (!listener) return;
+    auto made = connect_tcp(*local_address(listener->get()), Deadline::after_seconds(10), false);
+    if (!made) return;
+    from = std::move(*made);
+    pollfd ready{listener->get(), POLLIN, 0};
+    if (poll_fds({&ready, 1}, Deadline::after_seconds(10)))
+      to = Fd(::accept(listener->get(), nullptr, nullptr));
+  }
+  void fill() const {
+    const std::vector<char> much(1 << 16);
+    while (::send(from.get(), much.data(), much.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) continue;
+  }
+  Fd from, to;
+};
+
+double overdue_within(int fd, double seconds) {
+  const Deadline deadline = Deadline::after_seconds(seconds);
+  while (unacknowledged_s(fd) == 0 && !deadline.passed()) sleep_until(Deadline::after_ms(50));
+  return unacknowledged_s(fd);
+}
+
+}  // namespace
+
+TEST_CASE("who only does not read has acknowledged what there was room for") {
+  const OwnConnection slow;
+  REQUIRE(bool(slow.to));
+  slow.fill();
+  CHECK(overdue_within(slow.from.get(), 2.5) == 0);
+}
+
+TEST_CASE("what is sent over a way that has gone is overdue after a second", "[may_skip]") {
+  bool alone = false, connected = false;
+  double before = -1, after = -1;
+  std::thread([&] {  // its network is its own
+    alone = ::unshare(CLONE_NEWNET) == 0;
+    if (!alone) return;
+    const Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ifreq lo{};
+    std::memcpy(lo.ifr_name, "lo", 3);
+    lo.ifr_flags = IFF_UP;
+    alone = ::ioctl(any.get(), SIOCSIFFLAGS, &lo) == 0;
+    if (!alone) return;
+    const OwnConnection cut;
+    connected = bool(cut.to);
+    if (!connected) return;
+    sleep_until(Deadline::after_ms(1500));  // silent for long, which says nothing
+    before = unacknowledged_s(cut.from.get());
+    lo.ifr_flags = 0;
+    alone = ::ioctl(any.get(), SIOCSIFFLAGS, &lo) == 0;
+    cut.fill();
+    after = overdue_within(cut.from.get(), 10);
+  })
+      .join();
+  if (!alone) return collctl::test::skip("this machine allows no network of one's own");
+  REQUIRE(connected);
+  CHECK(before == 0);
+  CHECK(after >= 1);
 }
 
 TEST_CASE("attempts to connect end a little before what they are part of") {

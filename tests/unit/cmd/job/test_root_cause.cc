@@ -297,6 +297,77 @@ TEST_CASE("a chain of waits is followed to its end") {
   CHECK(has(*e, "rank 0 (host b0) waits for rank 3 (host b1)"));
 }
 
+// Rank 1 was in an operation when rank 2's wait ended, and quotes it.
+TEST_CASE("whom a rank waited for when it heard of another's deadline belongs to the chain") {
+  auto ranks = job(4);
+  const std::string first = "rank 2 waited until the deadline for rank 1 (host b1)";
+  says(ranks[2], 0, ErrorCode::deadline, first, 1);
+  says(ranks[1], 1, ErrorCode::deadline, "rank 2 aborted: " + first, 1);
+  ranks[1].end.error->awaited = 0;
+  says(ranks[0], 2, ErrorCode::deadline, "rank 2 aborted: " + first, 1);
+  SECTION("to who waits for nobody") {
+    const auto e = root_cause(ranks);
+    REQUIRE(e);
+    CHECK(e->rank == 0);
+    CHECK(e->host == "b0");
+    CHECK(has(*e, "rank 1 (host b1) waits for rank 0 (host b0)"));
+  }
+  SECTION("to nobody") {
+    ranks[0].end.error->awaited = 2;
+    const auto e = root_cause(ranks);
+    REQUIRE(e);
+    CHECK(e->code == ErrorCode::deadline);
+    CHECK(e->rank == -1);
+    CHECK(e->host == "");
+    CHECK(has(*e, "rank 0 (host b0) waits for rank 2 (host b0)"));
+    CHECK(e->hint.find("collctl doctor -H") != std::string::npos);
+  }
+  SECTION("a reason of another kind is not waited for") {
+    ranks[1].end.error->code = ErrorCode::incomplete;
+    CHECK_FALSE(has(*root_cause(ranks), "waits for rank 0"));
+  }
+}
+
+// What rank 3 sends to rank 4 is dropped. All wait in a ring, rank 3 too, and all but one have only
+// heard of the first whose time was up.
+TEST_CASE("a way over which nothing passes any more explains all waits") {
+  const std::string way = base::cannot_reach("rank 3 (host b1)", "rank 4 (host b0)", 4.23).message;
+  CHECK(way ==
+        "rank 3 (host b1) cannot reach rank 4 (host b0): it has acknowledged nothing for 4.2 s");
+  const std::string first = "rank 1 waited until the deadline for rank 0 (host b0)";
+  auto ranks = job(6);
+  says(ranks[1], 0, ErrorCode::deadline, first, 0);
+  for (const int r : {0, 2, 4, 5}) {
+    says(ranks[size_t(r)], r + 1, ErrorCode::deadline, "rank 1 aborted: " + first, 0);
+    ranks[size_t(r)].end.error->awaited = (r + 5) % 6;
+  }
+  SECTION("both its ends are named") {
+    says(ranks[3], 7, ErrorCode::deadline, way, 4);
+    ranks[3].end.error->awaited = 2;
+    const auto e = root_cause(ranks);
+    REQUIRE(e);
+    CHECK(e->rank == 4);
+    CHECK(e->message ==
+          way +
+              "; rank 1 (host b1) waits for rank 0 (host b0); rank 2 (host b0) waits for rank 1 "
+              "(host b1); rank 3 (host b1) waits for rank 2 (host b0); rank 4 (host b0) waits for "
+              "rank 3 (host b1); rank 5 (host b1) waits for rank 4 (host b0); rank 0 (host b0) "
+              "waits for rank 5 (host b1)");
+  }
+  SECTION("unless the other end's host says nothing either: then it is that host") {
+    says(ranks[3], 7, ErrorCode::deadline, way, 4);
+    ranks[3].end.error->awaited = 2;
+    ranks[4] = job(6)[4];
+    ranks[4].state = '?';
+    const auto e = root_cause(ranks);
+    REQUIRE(e);
+    CHECK(e->rank == 4);
+    CHECK(e->message.starts_with(
+        "rank 4 (pid 104, host b0) does not move: its host has not said in what state it is"));
+    CHECK(has(*e, "ranks 3, 5 (host b1) wait for rank 4 (host b0)"));
+  }
+}
+
 TEST_CASE("a host that says nothing of its ranks is where to look") {
   auto ranks = job(2);
   ranks[1].state = '?';

@@ -104,6 +104,30 @@ TEST_CASE("in a long ring the rank that stands still is named, not one that wait
     INFO("rank " << r << ": " << errors[size_t(r)].chain());
     CHECK(errors[size_t(r)].code == ErrorCode::deadline);
     CHECK(errors[size_t(r)].rank == absent);
+    // Its own wait as well, so that a job sees the whole chain.
+    const int awaited = errors[size_t(r)].awaited;
+    CHECK((awaited == (r + 1) % n || awaited == (r + n - 1) % n));
+  }
+}
+
+TEST_CASE("a rank that waits in an exchange says for whom when it hears of a deadline elsewhere",
+          "[faults]") {
+  const int n = 4;
+  const Communicators job = start_job(n, over("shm", kOpTimeout));
+  std::vector<Error> errors(static_cast<size_t>(n));
+  on_all(n, [&](int r) {
+    Communicator& c = *job[size_t(r)];
+    if (r == 1) return;  // stays away
+    Stream stream(c);
+    const Status s = r == 2 ? reduce_big(c, stream, Communicator::Launch::blocking)
+                            : c.barrier(Deadline::after_seconds(60));
+    if (!s) errors[size_t(r)] = s.error();
+  });
+  for (const int r : {0, 3}) {
+    INFO("rank " << r << ": " << errors[size_t(r)].chain());
+    CHECK(errors[size_t(r)].code == ErrorCode::deadline);
+    CHECK(errors[size_t(r)].message.find("rank 2 waits for") != std::string::npos);
+    CHECK(errors[size_t(r)].awaited == (r + n - 1) % n);
   }
 }
 

@@ -1,0 +1,77 @@
+// HostPool and silence: of a host, and of this process itself.
+#include "launcher/remote/host_pool.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "base/wait.h"
+#include "launcher/remote/agent_protocol.h"
+#include "tests/catch.h"
+
+using namespace collctl;
+using namespace collctl::launcher;
+
+namespace {
+
+// A pool starts this very binary as the agent of this host: here one that greets, says nothing more
+// and goes when its input ends.
+__attribute__((constructor)) void be_a_silent_agent() {
+  std::ifstream file("/proc/self/cmdline");
+  const std::string line{std::istreambuf_iterator<char>(file), {}};
+  if (line.find(std::string(1, '\0') + kAgentCommand + '\0') == std::string::npos) return;
+  Bytes wire;
+  append_frame(wire, uint16_t(AgentFrame::hello), AgentHello().encode());
+  const std::string said =
+      std::string(kAgentWord) + "frames\n" + std::string(wire.begin(), wire.end());
+  bool heard = ::write(STDOUT_FILENO, said.data(), said.size()) == ssize_t(said.size());
+  for (char c = 0; heard && ::read(STDIN_FILENO, &c, 1) == 1;) continue;
+  ::_exit(heard ? 0 : 1);
+}
+
+std::unique_ptr<HostPool> pool_of(const std::vector<HostSpec>& hosts, double heartbeat_s) {
+  PoolOptions options;
+  options.heartbeat_s = heartbeat_s;
+  auto pool = HostPool::make(hosts, options);
+  REQUIRE(pool.ok());
+  return std::move(*pool);
+}
+
+void turn(HostPool& pool) {
+  REQUIRE(pool.turn(Deadline::after_ms(20), {}).ok());
+}
+
+}  // namespace
+
+TEST_CASE("a host that is silent for the heartbeat's time is lost, and not before") {
+  HostSpec here;
+  here.name = "localhost";
+  const auto pool = pool_of({here}, 1.5);
+  const Deadline deadline = Deadline::after_seconds(60);
+  while (!pool->settled() && !deadline.passed()) turn(*pool);
+  REQUIRE(pool->host(0).phase() == HostPhase::up);
+  const int64_t heard_ns = pool->host(0).heard_ns();
+  while (pool->failed().empty() && !deadline.passed()) turn(*pool);
+  const double silent = double(now_ns() - heard_ns) / 1e9;
+  REQUIRE(pool->failed() == std::vector{0});
+  CHECK(pool->host(0).heard_ns() == heard_ns);
+  CHECK(silent >= 1.5);
+  CHECK(silent < 10);
+  CHECK(pool->host(0).error()->code == ErrorCode::lost);
+  CHECK(pool->host(0).cause().find("no heartbeat for 2 s") != std::string::npos);
+}
+
+// Agents have heard of it up to a beat, a second, before it was stopped.
+TEST_CASE("a process that did not run is to blame from a beat less than the heartbeat on") {
+  const auto blamed = pool_of({}, 3), pardoned = pool_of({}, 60);
+  for (HostPool* pool : {blamed.get(), pardoned.get()}) turn(*pool);
+  CHECK(blamed->absence_s() == 0);
+  base::sleep_until(Deadline::after_ms(2500));
+  for (HostPool* pool : {blamed.get(), pardoned.get()}) turn(*pool);
+  CHECK(blamed->absence_s() >= 2.4);
+  CHECK(pardoned->absence_s() == 0);
+  CHECK(blamed->absence_error().code == ErrorCode::lost);
+  CHECK(blamed->absence_error().message.find("hosts end what they run after 3 s without it") !=
+        std::string::npos);
+}
