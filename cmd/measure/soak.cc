@@ -22,6 +22,17 @@ constexpr uint64_t kTold = 200;  // operations between two lines of progress
 constexpr uint64_t kSameChoices = 16;
 constexpr int kMostChannels = 8;  // of forced choices
 
+// What may be one of a group: no steps that wait for one another.
+const std::vector<BenchOp>& soak_ops() {
+  static const std::vector<BenchOp> ops = [] {
+    std::vector<BenchOp> some;
+    for (const BenchOp& op : bench_ops())
+      if (!steps_wait(op)) some.push_back(op);
+    return some;
+  }();
+  return ops;
+}
+
 }  // namespace
 
 uint64_t SeededNumbers::next() {
@@ -46,12 +57,17 @@ Status Soak::reserve() {
   if (communicator_.device()) {
     COLL_ASSIGN(blocks, DeviceBlocks::make(communicator_.device()));
   }
+  uint64_t most = spec_.max_bytes;  // alike on all ranks, as windows must be
+  for (const BenchOp& op : soak_ops()) {
+    const SizePoint size = size_point(op, spec_.max_bytes, communicator_.size(), 1);
+    most = std::max(most, most_output(op, size.count, communicator_.size()));
+  }
   for (int i = 0; i < kTogether; ++i) {
     const bool window = spec_.window && i < kTogether - kNotInWindows;
     Pair& pair =
         pairs_.emplace_back(Pair{GuardedBuffer(blocks, window), GuardedBuffer(blocks, window)});
     COLL_TRY(pair.input.reserve(spec_.max_bytes));
-    COLL_TRY(pair.output.reserve(spec_.max_bytes));
+    COLL_TRY(pair.output.reserve(most));
   }
   if (!spec_.window) return {};
   std::vector<GuardedBuffer*> buffers;
@@ -84,7 +100,7 @@ uint64_t Soak::draw_bytes() {
 Soak::Drawn Soak::draw() {
   Drawn drawn;
   RowKey& key = drawn.key;
-  key.collective = Collective(numbers_.below(kernels::kCollectiveCount));
+  key.collective = soak_ops()[size_t(numbers_.below(int(soak_ops().size())))];
   key.type = DataType(numbers_.below(kernels::kDataTypeCount));
   key.op = RedOp(numbers_.below(kernels::kRedOpCount));
   const int root = numbers_.below(communicator_.size());
