@@ -7,12 +7,6 @@
 #include "topology/graph/decide.h"
 #include "topology/xml/xml.h"
 
-#ifdef CATCH_VERSION_MAJOR
-#if CATCH_VERSION_MAJOR >= 3
-using Catch::Approx;
-#endif
-#endif
-
 struct Machine {
   collctl::topology::Graph graph;
   collctl::topology::Paths paths;

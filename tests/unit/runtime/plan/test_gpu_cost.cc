@@ -11,10 +11,6 @@ using namespace collctl::runtime;
 using kernels::AlgorithmId;
 using kernels::Protocol;
 
-#if defined(CATCH_VERSION_MAJOR) && CATCH_VERSION_MAJOR >= 3
-using Catch::Approx;
-#endif
-
 TEST_CASE("times of window kernels, by hand", "[gpu][model]") {
   const auto us = [](AlgorithmId algorithm, Protocol protocol, int n, uint64_t bytes) {
     return predict_window_kernel({Collective::all_reduce, algorithm, protocol, n, bytes}).us;

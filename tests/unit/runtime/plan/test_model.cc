@@ -17,10 +17,6 @@ using topology::CpuMaker;
 using topology::PathType;
 using topology::Pattern;
 
-#if defined(CATCH_VERSION_MAJOR) && CATCH_VERSION_MAJOR >= 3
-using Catch::Approx;
-#endif
-
 namespace {
 
 // Eight A100 behind an NVSwitch: 12 channels of 20 GB/s.
