@@ -41,7 +41,7 @@ struct Error {
   std::string hint;  // what to do about it; may be empty
   int rank = -1;     // the rank at fault or waited for, when known
   std::string host;  // its host, when known
-  int awaited = -1;  // of an error heard from elsewhere: whom the rank that heard it waited for
+  int awaited = -1;  // whom the rank that reports it waited for, where `rank` is not that one
   int signal = 0;    // with `interrupted`
 
   Error() = default;

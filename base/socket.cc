@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 
 #include "base/format.h"
@@ -328,8 +329,13 @@ double unacknowledged_s(int fd) {
   // probes that are not answered, where this host has no route to send at all.
   const bool again = (info.tcpi_unacked != 0 && info.tcpi_retransmits >= kOverdueSendings) ||
                      info.tcpi_probes >= kOverdueSendings;
-  const bool overdue = again && info.tcpi_last_ack_recv >= kOverdueMs;
-  return overdue ? double(info.tcpi_last_ack_recv) / 1e3 : 0;
+  // Nor is the time since the last acknowledgement the answer, then. Each wait to send again was
+  // twice the one before, and the next would be tcpi_rto: all of them, and since the last sending.
+  double ms = info.tcpi_last_ack_recv;
+  if (info.tcpi_backoff > 0)
+    ms = std::min(ms, info.tcpi_rto / 1e3 * (1 - std::exp2(-double(info.tcpi_backoff))) +
+                          info.tcpi_last_data_sent);
+  return again && ms >= kOverdueMs ? ms / 1e3 : 0;
 }
 
 Error cannot_reach(const std::string& from, const std::string& to, double seconds) {

@@ -98,11 +98,15 @@ Status Communicator::Start::make_device_window() {
   COLL_ASSIGN(DeviceWindow::Made made, DeviceWindow::make(o, s_.window_failure, deadline_));
   s_.device_window = std::move(made.window);
   if (made.without < 0 || !may_pin_) return {};
+  if (s_.rank == made.without)
+    COLL_WARN("no GPU memory that all ranks map, host memory serves small operations: rank {}: {}",
+              s_.rank, s_.window_failure);
   s_.shape.gpu_window = false;
   s_.shape.no_window = s_.window_failure.empty()
                            ? format("rank {} could not do its part of it", made.without)
                            : s_.window_failure;
   s_.shape.pinned_window = true;
+  goes_through_host(s_.shape);
   return make_pinned_window();
 }
 

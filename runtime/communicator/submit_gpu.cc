@@ -30,7 +30,7 @@ Status Communicator::State::check_types(std::span<const Operation> operations) c
 void Communicator::State::note_gpu_failure(Error error) {
   // A kernel that only followed the abort word has its reason in the first error.
   const bool followed = error.code == ErrorCode::interrupted && error.message.empty();
-  const int awaited = error.rank;
+  const int awaited = followed ? error.awaited : error.rank;
   if (followed && errors.failed()) return note_wait(awaited);
   if (followed) error = Error(ErrorCode::interrupted, format("rank {} was told to stop", rank));
   if (error.rank >= 0 && error.host.empty()) error.host = peers[size_t(error.rank)].host;

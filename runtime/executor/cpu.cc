@@ -57,8 +57,11 @@ Error error_from_report(const Report& r, double op_timeout_s) {
                           r.rank, r.wanted, where),
                    "all ranks must start the same operations with the same counts and types")
           .blame(r.peer);
-    case ReportCode::aborted:
-      return Error(ErrorCode::interrupted, "").blame(r.peer == r.rank ? -1 : r.peer);
+    case ReportCode::aborted: {
+      Error followed(ErrorCode::interrupted, "");
+      followed.awaited = r.peer == r.rank ? -1 : r.peer;
+      return followed;
+    }
     case ReportCode::none:
       break;
   }

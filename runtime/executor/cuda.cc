@@ -229,8 +229,9 @@ Status CudaExecutor::may_launch(const DeviceStream& stream) const {
   return {};
 }
 
-Status CudaExecutor::await_room() {
-  Status room = queue_.await_room(no_progress());
+Status CudaExecutor::await_room(uint64_t kernels) {
+  if (queue_.has_room(kernels)) return {};
+  Status room = queue_.await_room(kernels, no_progress());
   return room ? Status() : broken(std::move(room.error()));
 }
 
@@ -281,6 +282,9 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
     if (launch.window && first.count == 0) continue;
     const bool messages = first.collective == kernels::Collective::send_recv;
     const PairStep* const rounds = messages ? &plan.steps[launch.first_step] : nullptr;
+    // A kernel or a copy for each round, at most.
+    const uint64_t kernels = messages ? std::max(1u, first.pair_count) : 1;
+    if (capturing_ == nullptr) COLL_TRY(await_room(kernels));
     if (launch.copy) {
       const uint64_t element = kernels::element_size(first.type);
       const auto copy = [&](void* to, const void* from, uint64_t count) {
@@ -289,6 +293,7 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
       if (!messages) COLL_TRY(copy(first.output, first.input, first.count));
       for (uint32_t i = 0; messages && i < first.pair_count; ++i)
         COLL_TRY(copy(rounds[i].recv, rounds[i].send, rounds[i].send_count));
+      if (capturing_ == nullptr) COLL_TRY(queue_.queued(kernels, stream));
       continue;
     }
     if (launch.window) {
@@ -316,6 +321,7 @@ Status CudaExecutor::start_all(const CudaPlan& plan, const DeviceStream& stream)
           Error(ErrorCode::lost, format("{} cannot start {} #{}: {} ({})", options_.device->text(),
                                         kernels::name_of(first.collective), first.op_count,
                                         launcher.error_text(error), error)));
+    if (capturing_ == nullptr) COLL_TRY(queue_.queued(kernels, stream));
   }
   return {};
 }
@@ -351,7 +357,6 @@ Status CudaExecutor::launch(CachedPlan& entry, uint64_t first_op_count,
       captured_.push_back(entry.on_device);
     return start_all(plan, stream);
   }
-  COLL_TRY(await_room());
   {
     const std::lock_guard lock(mutex_);
     COLL_TRY(take_turn(stream));
@@ -359,7 +364,6 @@ Status CudaExecutor::launch(CachedPlan& entry, uint64_t first_op_count,
     launching_.store(true, std::memory_order_release);
   }
   Status started = start_all(plan, stream);
-  if (started) started = queue_.queued(plan.launches.size(), stream);
   launching_.store(false, std::memory_order_release);
   return started;
 }
@@ -396,7 +400,7 @@ bool CudaExecutor::capturing(const DeviceStream& stream) {
 Status CudaExecutor::replay(const transport::DeviceGraph& graph, const DeviceStream& stream) {
   if (capturing_ != nullptr)
     return Error(ErrorCode::usage, "a stream of this communicator records a graph: end it first");
-  COLL_TRY(await_room());
+  COLL_TRY(await_room(graph_launches_));
   {
     const std::lock_guard lock(mutex_);
     COLL_TRY(take_turn(stream));

@@ -137,7 +137,7 @@ class CudaExecutor {
   Status start_all(const CudaPlan& plan, const transport::DeviceStream& stream);
   Status take_turn(const transport::DeviceStream& stream);
   Status may_launch(const transport::DeviceStream& stream) const;
-  Status await_room();
+  Status await_room(uint64_t kernels);
   void under_way(uint64_t bytes, uint64_t launches);
   void tell_proxy(bool begins);
   Error device_error(Error error) const;

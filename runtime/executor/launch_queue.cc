@@ -1,23 +1,27 @@
 #include "runtime/executor/launch_queue.h"
 
+#include <utility>
+
 #include "base/wait.h"
 
 namespace collctl::runtime {
 
 Result<LaunchQueue> LaunchQueue::make(const transport::DevicePointer& device) {
   LaunchQueue made;
-  for (transport::DeviceEvent& mark : made.marks_) {
-    COLL_ASSIGN(mark, transport::DeviceEvent::make(device, false));
+  for (Mark& mark : made.marks_) {
+    COLL_ASSIGN(mark.passed, transport::DeviceEvent::make(device, false));
   }
   return made;
 }
 
-Status LaunchQueue::await_room(const std::function<bool()>& over) {
+Status LaunchQueue::await_room(uint64_t kernels, const std::function<bool()>& over) {
   constexpr int64_t kSpinNs = 1'000'000, kSleepNs = 100'000;  // what is queued lasts longer
   const int64_t start = now_ns();
-  while (next_ - first_ == kMarks) {
-    COLL_ASSIGN(const bool passed, marks_[first_ % kMarks].done());
+  while (!has_room(kernels) && first_ != next_) {
+    Mark& mark = marks_[first_ % marks_.size()];
+    COLL_ASSIGN(const bool passed, mark.passed.done());
     if (passed) {
+      in_flight_ -= mark.kernels;
       ++first_;
     } else if (over()) {
       return {};
@@ -30,11 +34,13 @@ Status LaunchQueue::await_room(const std::function<bool()>& over) {
   return {};
 }
 
-Status LaunchQueue::queued(uint64_t launches, const transport::DeviceStream& stream) {
-  unmarked_ += launches;
-  if (unmarked_ < kEvery || next_ - first_ == kMarks) return {};
-  unmarked_ = 0;
-  return marks_[next_++ % kMarks].record(stream.get());
+Status LaunchQueue::queued(uint64_t kernels, const transport::DeviceStream& stream) {
+  in_flight_ += kernels;
+  unmarked_ += kernels;
+  if (unmarked_ < kEvery || next_ - first_ == marks_.size()) return {};
+  Mark& mark = marks_[next_++ % marks_.size()];
+  mark.kernels = std::exchange(unmarked_, 0);
+  return mark.passed.record(stream.get());
 }
 
 }  // namespace collctl::runtime

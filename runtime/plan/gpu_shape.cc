@@ -198,6 +198,10 @@ void fit_slots(CommShape& shape, const Settings& settings) {
   slot = uint32_t(std::min<uint64_t>(slot, std::max(fits, kLeastSlot)));
 }
 
+bool refuses_p2p(const Settings& settings) {
+  return settings.p2p_disabled || settings.transport == "shm";
+}
+
 // What follows from the channels and the model.
 void complete(CommShape& shape, const HostGroups& hosts, const Settings& settings) {
   shape.tree_depth = tree_depth(hosts, LocalTree::chain);
@@ -216,6 +220,12 @@ bool stages_data(const ClusterNode& node, const std::vector<std::vector<transpor
         return channel.out >= 0 && (!rule(channel.order.back()).no_read.empty() ||
                                     !rule(channel.order.front()).no_write.empty());
       });
+}
+
+void goes_through_host(CommShape& shape) {
+  ModelInput model = *shape.model;
+  model.through_host = true;
+  shape.model = std::make_shared<const ModelInput>(std::move(model));
 }
 
 std::string no_p2p_text(const std::vector<NoP2p>& pairs) {
@@ -268,14 +278,13 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankFacts> all_facts,
                       : Result<Joined>(Error(ErrorCode::unavailable, "not all hosts are known"));
   if (joined) {
     shape.channels = channels_of(joined->cluster, joined->world, rank);
-    ModelInput model = model_input(joined->cluster);
-    model.through_host = !shape.no_p2p.empty() || settings.transport == "shm";
-    shape.model = std::make_shared<const ModelInput>(std::move(model));
+    shape.model = std::make_shared<const ModelInput>(model_input(joined->cluster));
     nics->wiring = topology::wiring_of(joined->cluster, place_of(rank, joined->world));
     shape.nics = std::move(nics);
   } else {
     fill_in_the_order_of_ranks(shape, all_facts, hosts, settings);
   }
+  if (refuses_p2p(settings) || !shape.no_p2p.empty()) goes_through_host(shape);
   complete(shape, hosts, settings);
   return shape;
 }
@@ -285,9 +294,8 @@ CommShape hypothetical_gpu_shape(const HypotheticalGpus& gpus, const Settings& s
   const int ranks = int(gpus.world.size());
   CommShape shape = begun_shape(0, ranks, gpus.hosts, settings);
   shape.channels = channels_of(gpus.cluster, gpus.world, 0);
-  ModelInput model = model_input(gpus.cluster);
-  model.through_host = !gpus.no_p2p.empty();
-  shape.model = std::make_shared<const ModelInput>(std::move(model));
+  shape.model = std::make_shared<const ModelInput>(model_input(gpus.cluster));
+  if (refuses_p2p(settings) || !gpus.no_p2p.empty()) goes_through_host(shape);
   complete(shape, gpus.hosts, settings);
   RankFacts facts{};
   facts.fd_handles = 1;

@@ -81,6 +81,9 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankFacts> all_facts,
 // goes over the network goes through host memory. `most`: as requested; 0: none.
 int least_channels(std::span<const topology::ClusterNode> kinds, int nodes, bool staged, int most);
 
+// Its GPUs have no P2P after all: the model counts the way through their hosts' memory.
+void goes_through_host(CommShape& shape);
+
 // Of rank 0 of a job that does not run: as make_gpu_shape has it where GPUs share memory by
 // descriptor and the test of LL128 passes. Pure.
 struct HypotheticalGpus {

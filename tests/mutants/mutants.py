@@ -357,6 +357,8 @@ def main():
     mine = {m.key() for m in queue}
     queue += [m for m in drawn if m.key() not in mine]
     part, parts = (int(n) for n in options.part.split("/"))
+    if not 1 <= part <= parts:
+        parser.error(f"--part {options.part}: the first number is one of 1 to the second")
     number = len(range(part - 1, options.number, parts))
     if not options.list:
         seconds = prepare(queue[:options.number], options.unit, tree)

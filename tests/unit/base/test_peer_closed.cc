@@ -151,7 +151,7 @@ TEST_CASE("who only does not read has acknowledged what there was room for") {
 
 TEST_CASE("what is sent over a way that has gone is overdue after a second", "[may_skip]") {
   bool alone = false, connected = false;
-  double before = -1, after = -1;
+  double before = -1, after = -1, took = 0;
   std::thread([&] {  // its network is its own
     alone = ::unshare(CLONE_NEWNET) == 0;
     if (!alone) return;
@@ -164,18 +164,22 @@ TEST_CASE("what is sent over a way that has gone is overdue after a second", "[m
     const OwnConnection cut;
     connected = bool(cut.to);
     if (!connected) return;
-    sleep_until(Deadline::after_ms(1500));  // silent for long, which says nothing
+    sleep_until(Deadline::after_ms(3000));  // silent for long, which says nothing
     before = unacknowledged_s(cut.from.get());
     lo.ifr_flags = 0;
     alone = ::ioctl(any.get(), SIOCSIFFLAGS, &lo) == 0;
+    const int64_t sent = now_ns();
     cut.fill();
     after = overdue_within(cut.from.get(), 10);
+    took = seconds_since(sent);
   })
       .join();
   if (!alone) return collctl::test::skip("this machine allows no network of one's own");
   REQUIRE(connected);
   CHECK(before == 0);
   CHECK(after >= 1);
+  CHECK(took >= 0.9);
+  CHECK(after <= took + 0.3);  // not for as long as it was silent
 }
 
 TEST_CASE("attempts to connect end a little before what they are part of") {

@@ -113,11 +113,15 @@ TEST_CASE("the waits of GPU ranks are for the one that comes late", "[waits][gpu
   }
 }
 
-// Its kernel does not say; what ranks have written of it does. Also where more operations follow than
-// the driver's queue takes: a launch that waited there would keep whoever looks.
+// Its kernel does not say; what ranks have written of it does. Also where more operations follow
+// than the driver's queue takes: a launch that waited there would keep whoever looks.
 TEST_CASE("whom a GPU rank in a window waits for is seen from outside", "[waits][gpu]") {
-  const int more = GENERATE(0, 2000);
-  INFO(more << " more operations");
+  struct Case {
+    int more;
+    bool group;  // in one submission
+  };
+  const auto [more, group] = GENERATE(Case{0, false}, Case{2000, false}, Case{1500, true});
+  INFO(more << " more operations" << (group ? " in one submission" : ""));
   set_up_gpus(3);
   GpuJob job;
   job.ranks = 3;
@@ -128,7 +132,8 @@ TEST_CASE("whom a GPU rank in a window waits for is seen from outside", "[waits]
   on_all(3, [&](int r) {
     Stream stream(*ranks[size_t(r)]);
     std::vector<float> buffer(1024, 0.0f);
-    for (int i = 0; i < 2 + more; ++i) {
+    const std::vector<Operation> all(size_t(group ? more : 0), sum_of(buffer));
+    for (int i = 0; i < 2 + (group ? 0 : more); ++i) {
       if (r == 2 && i == 1) {
         base::sleep_until(Deadline::after_ms(60));
         const Deadline shown = Deadline::after_seconds(20);
@@ -136,9 +141,9 @@ TEST_CASE("whom a GPU rank in a window waits for is seen from outside", "[waits]
         while (!meanwhile.window && !shown.passed());
         running = ranks[2]->activity();
       }
-      const auto way =
-          i == 0 ? Communicator::Launch::blocking : Communicator::Launch::async;
-      complaints.add(r, ranks[size_t(r)]->start(sum_of(buffer), stream, way));
+      const auto way = i == 0 ? Communicator::Launch::blocking : Communicator::Launch::async;
+      complaints.add(r, i == 1 && group ? ranks[size_t(r)]->start_all(all, stream)
+                                        : ranks[size_t(r)]->start(sum_of(buffer), stream, way));
       if (i == 0) complaints.add(r, stream.synchronize());
     }
     complaints.add(r, stream.synchronize());
