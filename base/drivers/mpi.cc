@@ -19,7 +19,6 @@ template <class Handle>
 const char* find_functions(const Library& library, MpiTable<Handle>& table) {
   Finder finder(library);
   finder.find(table.init_thread, "MPI_Init_thread")
-      .find(table.initialized, "MPI_Initialized")
       .find(table.finalize, "MPI_Finalize")
       .find(table.library_version, "MPI_Get_library_version")
       .find(table.error_string, "MPI_Error_string")

@@ -21,7 +21,6 @@ inline constexpr int kMpiOps = 4;
 template <class Handle>
 struct MpiTable {
   int (*init_thread)(int*, char***, int, int*) = nullptr;
-  int (*initialized)(int*) = nullptr;
   int (*finalize)() = nullptr;
   int (*library_version)(char*, int*) = nullptr;
   int (*error_string)(int, char*, int*) = nullptr;

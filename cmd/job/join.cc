@@ -337,6 +337,7 @@ void decline_job(const LaunchOptions& options, const Error& why) {
     return {};
   });
   static_cast<void>(reached);
+  end_mpi(options, why);
 }
 
 }  // namespace collctl::cmd

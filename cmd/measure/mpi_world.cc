@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/drivers/mpi.h"
 #include "base/format.h"
@@ -65,6 +66,16 @@ std::optional<MpiOp> mpi_op(RedOp op) {
       break;
   }
   return std::nullopt;
+}
+
+// The largest number that MPI counts of a row, in its calls or, where ranks have a block each,
+// within them: elements of a reduction, else bytes.
+uint64_t most_counted(const RowKey& key, int nranks) {
+  const uint64_t count = key.size.count, size = kernels::element_size(key.type);
+  const BenchOp& op = key.collective;
+  if (op == Collective::all_reduce || op == Collective::reduce) return count;
+  if (op == Collective::broadcast || op == Collective::send_recv) return count * size;
+  return std::max(most_output(op, count, nranks), uint64_t(nranks) * count) * size;
 }
 
 Error hang_of(const std::string& what) {
@@ -150,8 +161,14 @@ template <class Handle>
 class Calls {
  public:
   Calls(const MpiTable<Handle>& table, const MpiWorld::Row& row)
-      : table_(table), row_(row), submissions_(submissions_for(row.key, row.place, row.buffers)) {
-    if (row.key.collective == kAllToAllV) lay_out();
+      : table_(table),
+        key_(row.key),
+        place_(row.place),
+        in_place_(row.buffers.input == row.buffers.output),
+        input_(row.buffers.input->data() + row.buffers.input_at),
+        output_(row.buffers.output->data() + row.buffers.output_at),
+        submissions_(submissions_for(row.key, row.place, row.buffers)) {
+    if (key_.collective == kAllToAllV) lay_out();
     for (const Submission& submission : submissions_)
       requests_.resize(std::max(requests_.size(), submission.size()));
   }
@@ -168,13 +185,14 @@ class Calls {
   int call(const Submission& submission) {
     const Operation& o = submission.front();
     const Handle byte = type(MpiType::byte), world = table_.world;
-    const bool in_place = row_.buffers.input == row_.buffers.output;
-    const bool root = row_.place.rank == row_.place.root;
-    const void* const own = in_place ? table_.in_place : o.input;
-    const int bytes = int(o.count * kernels::element_size(o.type)), count = int(o.count);
-    const int from_own = in_place ? 0 : bytes;
-    const int at = row_.place.root;
-    switch (row_.key.collective.calls) {
+    const bool root = place_.rank == place_.root;
+    const void* const own = in_place_ ? table_.in_place : o.input;
+    const int count = int(o.count);
+    // Reductions may have more bytes than an int counts.
+    const int bytes = has_op(key_.collective) ? 0 : int(o.count * kernels::element_size(o.type));
+    const int from_own = in_place_ ? 0 : bytes;
+    const int at = place_.root;
+    switch (key_.collective.calls) {
       case Collective::all_reduce:
         return table_.all_reduce(own, o.output, count, element(), reduction(), world);
       case Collective::reduce:
@@ -182,7 +200,7 @@ class Calls {
                              reduction(), at, world);
       // In place MPI's result lies at the beginning, ours at the rank's own block.
       case Collective::reduce_scatter:
-        return table_.reduce_scatter_block(own, in_place ? const_cast<void*>(o.input) : o.output,
+        return table_.reduce_scatter_block(own, in_place_ ? const_cast<void*>(o.input) : o.output,
                                            count, element(), reduction(), world);
       case Collective::broadcast:
         return table_.bcast(root ? const_cast<void*>(o.input) : o.output, bytes, byte, at, world);
@@ -193,7 +211,7 @@ class Calls {
                              byte, at, world);
       case Collective::scatter:
         return table_.scatter(o.input, bytes, byte,
-                              root && in_place ? const_cast<void*>(table_.in_place) : o.output,
+                              root && in_place_ ? const_cast<void*>(table_.in_place) : o.output,
                               bytes, byte, at, world);
       case Collective::all_to_all:
         return table_.all_to_all(o.input, bytes, byte, o.output, bytes, byte, world);
@@ -202,8 +220,8 @@ class Calls {
       case Collective::send_recv:
         break;
     }
-    if (row_.key.collective == kAllToAllV)
-      return table_.all_to_all_v(input(), counts_[0].data(), places_[0].data(), byte, output(),
+    if (key_.collective == kAllToAllV)
+      return table_.all_to_all_v(input_, counts_[0].data(), places_[0].data(), byte, output_,
                                  counts_[1].data(), places_[1].data(), byte, world);
     return messages(submission);
   }
@@ -227,23 +245,26 @@ class Calls {
   // Of an alltoallv, sent and received: bytes by rank, and where they lie.
   void lay_out() {
     for (auto* lists : {&counts_, &places_})
-      for (std::vector<int>& list : *lists) list.assign(size_t(row_.place.nranks), 0);
+      for (std::vector<int>& list : *lists) list.assign(size_t(place_.nranks), 0);
     for (const Operation& half : submissions_.at(0)) {
       const int side = half.input != nullptr ? 0 : 1;
-      const auto* const base = side == 0 ? static_cast<const uint8_t*>(input()) : output();
+      const uint8_t* const base = side == 0 ? input_ : output_;
       const auto* const at = static_cast<const uint8_t*>(side == 0 ? half.input : half.output);
       counts_[side][size_t(half.peer)] = int(half.count * kernels::element_size(half.type));
       places_[side][size_t(half.peer)] = int(at - base);
     }
   }
-  const void* input() const { return row_.buffers.input->data() + row_.buffers.input_at; }
-  uint8_t* output() const { return row_.buffers.output->data() + row_.buffers.output_at; }
   // mpi_lacks() has refused rows without them.
-  Handle element() const { return type(*mpi_type(row_.key.type)); }
-  Handle reduction() const { return table_.ops[int(*mpi_op(row_.key.op))]; }
+  Handle element() const { return type(*mpi_type(key_.type)); }
+  Handle reduction() const { return table_.ops[int(*mpi_op(key_.op))]; }
 
   const MpiTable<Handle>& table_;
-  const MpiWorld::Row row_;
+  // Not the buffers, which it may outlive: their memory alone.
+  const RowKey key_;
+  const Place place_;
+  const bool in_place_;
+  const uint8_t* const input_;
+  uint8_t* const output_;
   std::vector<Submission> submissions_;
   std::vector<Handle> requests_;
   std::vector<int> counts_[2], places_[2];
@@ -258,6 +279,7 @@ class MpiTimed : public Timed {
         thread_(thread),
         calls_(std::make_shared<Calls<Handle>>(table, row)),
         communicator_(communicator),
+        buffers_(row.buffers),
         name_(name_of(row.key.collective)),
         bytes_(row.key.size.bytes),
         timeout_s_(timeout_s) {}
@@ -269,15 +291,16 @@ class MpiTimed : public Timed {
   Status wait() override {
     struct Block {
       std::atomic<uint64_t> done = 0;
+      std::atomic<bool> left = false;  // nobody waits any more
       int64_t took_ns = 0;
     };
     const uint64_t times = std::exchange(queued_, 0);
     const auto block = std::make_shared<Block>();
-    // It owns all that it touches, in case it is left behind.
+    // It owns all that it touches but the buffers' memory, in case it is left behind.
     const auto work = [calls = calls_, &table = table_, name = name_, times, block]() -> Status {
       COLL_TRY(checked(table, table.barrier(table.world), "MPI_Barrier"));
       const int64_t from = now_ns();
-      for (uint64_t i = 0; i < times; ++i) {
+      for (uint64_t i = 0; i < times && !block->left; ++i) {
         if (const int code = (*calls)(); code != kMpiSuccess) return checked(table, code, name);
         block->done.store(i + 1, std::memory_order_relaxed);
       }
@@ -296,7 +319,13 @@ class MpiTimed : public Timed {
       if (std::exchange(seen, done) != done) deadline = fresh();
       return deadline.passed() ? Status(hang_of(name_)) : Status();
     };
-    COLL_TRY(thread_.run(work, name_, patience));
+    Status ended = thread_.run(work, name_, patience);
+    if (thread_.hangs()) {
+      block->left = true;
+      buffers_.input->keep_allocated();
+      buffers_.output->keep_allocated();
+    }
+    if (!ended) return ended;
     took_ns_ = block->took_ns;
     return {};
   }
@@ -307,6 +336,7 @@ class MpiTimed : public Timed {
   CallThread& thread_;
   std::shared_ptr<Calls<Handle>> calls_;
   runtime::Communicator& communicator_;
+  const RunBuffers buffers_;
   const char* name_;
   uint64_t bytes_;
   double timeout_s_;
@@ -321,6 +351,7 @@ class World : public MpiWorld {
 
   Status begin(Deadline deadline) {
     struct Found {
+      bool initialised = false;
       int rank = 0, size = 0;
       std::string version;
     };
@@ -329,6 +360,7 @@ class World : public MpiWorld {
       int provided = 0;
       COLL_TRY(checked(table, table.init_thread(nullptr, nullptr, kMpiThreadFunneled, &provided),
                        "MPI_Init_thread"));
+      found->initialised = true;
       table.set_errhandler(table.world, table.errors_return);
       char version[kMpiMostText] = "";
       int length = 0;
@@ -338,7 +370,9 @@ class World : public MpiWorld {
       COLL_TRY(checked(table, table.comm_size(table.world, &found->size), "MPI_Comm_size"));
       return check_numbers(table);
     };
-    COLL_TRY(thread_.run(deadline, "MPI_Init_thread", work));
+    Status began = thread_.run(deadline, "MPI_Init_thread", work);
+    if (!thread_.hangs()) initialised_ = found->initialised;
+    if (!began) return began;
     rank_ = found->rank;
     size_ = found->size;
     name_ = mpi_name(found->version);
@@ -376,6 +410,7 @@ class World : public MpiWorld {
   }
 
   Status finish(Deadline deadline) override {
+    if (!std::exchange(initialised_, false)) return {};
     return thread_.run(deadline, "MPI_Finalize", [&table = table_] {
       return checked(table, table.finalize(), "MPI_Finalize");
     });
@@ -398,36 +433,42 @@ class World : public MpiWorld {
 
   const MpiTable<Handle>& table_;
   CallThread thread_;
+  bool initialised_ = false;  // and not finalised
 };
 
-MpiWorld*& world() {
-  static MpiWorld* process_world = nullptr;
-  return process_world;
+struct ProcessWorld {
+  MpiWorld* made = nullptr;
+  std::optional<Error> failed;  // why it could not begin
+};
+ProcessWorld& process_world() {
+  static ProcessWorld only;
+  return only;
 }
 
 template <class Handle>
 Result<MpiWorld*> begun(const MpiTable<Handle>& table, Deadline deadline) {
   // Never destroyed: after a hang its thread is still there.
   auto* const made = new World<Handle>(table);
-  world() = made;
-  COLL_TRY_IN(made->begin(deadline), "starting MPI");
+  process_world().made = made;
+  if (Status began = made->begin(deadline); !began)
+    return process_world().failed.emplace(std::move(began.error()).within("starting MPI"));
   return made;
 }
 
 }  // namespace
 
 Result<MpiWorld*> MpiWorld::start(Deadline deadline) {
-  if (world() != nullptr) return world();
+  if (const ProcessWorld& world = process_world(); world.made != nullptr) {
+    if (world.failed) return *world.failed;
+    return world.made;
+  }
   const Mpi& found = mpi();
-  if (!found.missing.empty())
-    return Error(ErrorCode::unavailable, format("--vs mpi: {}", found.missing),
-                 "install Open MPI (openmpi-bin) or MPICH (mpich), or name its folder in "
-                 "LD_LIBRARY_PATH");
+  COLL_CHECK(found.missing.empty());  // adopt_by_mpi has looked
   return found.is_open_mpi ? begun(found.open_mpi, deadline) : begun(found.mpich, deadline);
 }
 
 MpiWorld* MpiWorld::running() {
-  return world();
+  return process_world().made;
 }
 
 std::string mpi_lacks(const RowKey& key, int nranks) {
@@ -435,10 +476,7 @@ std::string mpi_lacks(const RowKey& key, int nranks) {
     return format("it has no {}", kernels::name_of(key.type));
   if (has_op(key.collective) && !mpi_op(key.op))
     return format("it has no {}", kernels::name_of(key.op));
-  const uint64_t most = std::max(most_output(key.collective, key.size.count, nranks),
-                                 uint64_t(nranks) * key.size.count) *
-                        kernels::element_size(key.type);
-  return most > INT_MAX ? "its counts are of 32 bits" : "";
+  return most_counted(key, nranks) > INT_MAX ? "its counts are of 32 bits" : "";
 }
 
 std::string mpi_name(const std::string& library_version) {

@@ -16,10 +16,10 @@ namespace collctl::cmd {
 class MpiWorld {
  public:
   virtual ~MpiWorld() = default;
-  // Begins MPI. Error unavailable: there is none, or what there is cannot be used; deadline: it
-  // hangs. The process's own; never destroyed.
+  // Begins MPI, which must be there (base::drivers::mpi), once: what failed is not tried again.
+  // Error unavailable: it cannot be used; deadline: it hangs. The process's own; never destroyed.
   static Result<MpiWorld*> start(Deadline deadline);
-  static MpiWorld* running();  // null: not begun
+  static MpiWorld* running();  // null: nobody has started it. After a failed start: to finish()
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -35,10 +35,11 @@ class MpiWorld {
   // What it lacks for a row, in words, the same on all ranks; empty: it can do it.
   virtual std::string lacks(const Row& row) const = 0;
   // As own_timed, each row's operations after a barrier of MPI's; the time is taken on its thread.
-  // Error of a call: lost, it says that it is MPI's.
+  // Error of a call: lost, it says that it is MPI's. When a wait ends before MPI does, the row's
+  // buffers stay allocated.
   virtual std::unique_ptr<Timed> timed(const Row& row, runtime::Communicator& communicator,
                                        double timeout_s) = 0;
-  // Collective. After it there is no MPI any more.
+  // Collective. After it there is no MPI any more; nothing where it could not be initialised.
   virtual Status finish(Deadline deadline) = 0;
 
  protected:

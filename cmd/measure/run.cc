@@ -35,11 +35,14 @@ constexpr int kMostCheckThreads = 8;
 constexpr int64_t kSettleNs = 5'000'000;
 constexpr int64_t kMostSettling = 100'000;
 
-// Of the ways that messages of a plan go, the one with the largest; a collective's plan has one.
+// Of the ways that messages of a plan go, the one with the largest, which its channels share; a
+// collective's plan has one.
 const runtime::PlannedOp* largest_of(const runtime::Plan& plan) {
   const runtime::PlannedOp* largest = nullptr;
   const auto bytes = [](const runtime::PlannedOp& op) {
-    return op.works.empty() || op.by_copies ? 0 : op.works[0].count;
+    uint64_t sum = 0;
+    for (const kernels::Work& work : op.works) sum += work.count;
+    return op.by_copies ? 0 : sum;
   };
   for (const runtime::PlannedOp& op : plan.ops)
     if (largest == nullptr || bytes(op) > bytes(*largest)) largest = &op;

@@ -1,12 +1,14 @@
 #include "cmd/measure/soak.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
 #include "cmd/measure/gpu_clocks.h"
 #include "cmd/measure/header.h"
 #include "cmd/measure/timed.h"
 #include "cmd/measure/timing.h"
+#include "cmd/verify/data_inputs.h"
 #include "kernels/algo/algorithms.h"
 
 namespace collctl::cmd {
@@ -36,10 +38,7 @@ const std::vector<BenchOp>& soak_ops() {
 }  // namespace
 
 uint64_t SeededNumbers::next() {
-  uint64_t x = state_ += 0x9E3779B97F4A7C15u;
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-  return x ^ x >> 31;
+  return mix(std::exchange(state_, state_ + kMixStep));
 }
 
 Soak::Soak(const BenchSpec& spec, Communicator& communicator, BenchSink& sink)

@@ -14,7 +14,7 @@ using kernels::DataType;
 using kernels::RedOp;
 
 uint64_t mix(uint64_t x) {
-  x += 0x9E3779B97F4A7C15u;
+  x += kMixStep;
   x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
   x = (x ^ x >> 27) * 0x94D049BB133111EBu;
   return x ^ x >> 31;

@@ -18,7 +18,9 @@ namespace collctl::cmd {
 
 inline constexpr uint32_t kPatternPeriod = 7919;
 
-// A bijection that spreads every bit (splitmix64's finisher).
+// A bijection that spreads every bit: what splitmix64 gives when its state is x, and what it then
+// adds to its state.
+inline constexpr uint64_t kMixStep = 0x9E3779B97F4A7C15u;
 uint64_t mix(uint64_t x);
 
 struct DataKind {

@@ -44,6 +44,7 @@ GuardedBuffer::~GuardedBuffer() {
 }
 
 void GuardedBuffer::release() {
+  if (std::exchange(kept_, false)) base_ = nullptr;
   if (base_ != nullptr && for_windows_) {
     if (const Status freed = runtime::free_window_memory(base_); !freed)
       COLL_WARN("a buffer is not given back: {}", freed.error().chain());
@@ -62,6 +63,7 @@ GuardedBuffer::GuardedBuffer(GuardedBuffer&& other) noexcept {
 GuardedBuffer& GuardedBuffer::operator=(GuardedBuffer&& other) noexcept {
   std::swap(blocks_, other.blocks_);
   std::swap(for_windows_, other.for_windows_);
+  std::swap(kept_, other.kept_);
   std::swap(memory_, other.memory_);
   std::swap(base_, other.base_);
   std::swap(capacity_, other.capacity_);
@@ -120,6 +122,11 @@ Status GuardedBuffer::reserve_device(uint64_t bytes) {
   base_ = memory_.data();
   capacity_ = bytes;
   return {};
+}
+
+void GuardedBuffer::keep_allocated() {
+  COLL_CHECK(!blocks_);
+  kept_ = true;
 }
 
 void GuardedBuffer::misalign(uint64_t bytes) {

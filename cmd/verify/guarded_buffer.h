@@ -56,6 +56,8 @@ class GuardedBuffer {
   // At least `bytes` between the guards; contents are lost when it grows. Error unavailable names
   // the amount, and what is free on the GPU.
   Status reserve(uint64_t bytes);
+  // Of memory of the host that somebody who cannot be stopped still uses: it is never given back.
+  void keep_allocated();
   // data() lies `bytes` behind a page's beginning from now on. Below kGuardBytes; contents are
   // lost.
   void misalign(uint64_t bytes);
@@ -86,7 +88,7 @@ class GuardedBuffer {
   Status look_at(const uint8_t* from, uint64_t bytes, const Look& look) const;
 
   std::shared_ptr<DeviceBlocks> blocks_;
-  bool for_windows_ = false;
+  bool for_windows_ = false, kept_ = false;
   transport::DeviceMemory memory_;
   uint8_t* base_ = nullptr;
   uint64_t capacity_ = 0, shift_ = 0;

@@ -90,6 +90,31 @@ for mpi in $mpis; do
   unset patience
 done
 
+for mpi in $mpis; do
+  # More ranks than cores, which MPI's spin on: a few operations of its are seconds, ours are not.
+  case_is "$mpi: --timeout in the middle of MPI's operations"
+  export OMPI_MCA_mpi_yield_when_idle=0
+  for op in alltoallv allreduce; do
+    patience=60
+    mpi_run $mpi $(($(nproc) + 2)) sh -c "echo \$\$ >>$work/pids; exec '$collctl' $op --vs mpi -b 64K -e 64K --iters 500 --timeout 3"
+    # When the first rank leaves, MPICH's launcher may kill the others, and ends with that.
+    [ "$mpi$rc" = mpich9 ] || is_code 6
+    has_err "did not end within 3 s (--timeout)"
+    grep -qiE 'segmentation|signal (7|11)|SIGSEGV|SIGBUS' "$out" "$err" && fail "a rank was ended by a signal"
+    for pid in $(cat "$work/pids"); do
+      for _ in $(seq 50); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+      kill -0 "$pid" 2>/dev/null && fail "rank $pid is still there"
+    done
+    rm -f "$work/pids"
+  done
+  unset patience OMPI_MCA_mpi_yield_when_idle
+
+  case_is "$mpi: what is refused once MPI's launcher has started the ranks"
+  mpi_run $mpi 3 "$collctl" hypercube --vs mpi
+  is_code 2
+  has_err "hypercube of 3 ranks"
+done
+
 case_is "a libmpi that is not the launcher's"
 if [ "$mpis" = "openmpi mpich" ]; then
   mkdir "$work/lib"

@@ -32,6 +32,16 @@ TEST_CASE("beside MPI: what it lacks, by type, reduction and size", "[mpi]") {
   CHECK(lacks(Collective::reduce, DataType::float8e4m3, RedOp::max, 8) == "it has no float8e4m3");
   CHECK(lacks(Collective::all_reduce, DataType::int64, RedOp::avg, 8) == "it has no avg");
   CHECK(lacks(Collective::all_gather, DataType::float16, RedOp::avg, 8) == "");  // only moves
+  // Where all have one block: elements that are reduced, bytes that are moved.
+  const uint64_t ints = uint64_t(1) << 31;
+  for (const Collective op : {Collective::all_reduce, Collective::reduce}) {
+    CHECK(lacks(op, DataType::float64, RedOp::sum, ints - 1) == "");
+    CHECK(lacks(op, DataType::float64, RedOp::sum, ints) == "its counts are of 32 bits");
+  }
+  for (const Collective op : {Collective::broadcast, Collective::send_recv}) {
+    CHECK(lacks(op, DataType::float64, RedOp::sum, ints / 8 - 1) == "");
+    CHECK(lacks(op, DataType::float64, RedOp::sum, ints / 8) == "its counts are of 32 bits");
+  }
   // Bytes of all ranks together must be counted by an int.
   const uint64_t most = uint64_t(1) << 29;
   CHECK(lacks(Collective::all_gather, DataType::uint8, RedOp::sum, most - 1) == "");

@@ -4,7 +4,9 @@
 #include <random>
 #include <set>
 
+#include "cmd/measure/soak.h"
 #include "cmd/verify/data_inputs.h"
+#include "cmd/verify/guarded_buffer.h"
 #include "cmd/verify/number_forms.h"
 #include "tests/catch.h"
 #include "tests/rounds.h"
@@ -180,4 +182,26 @@ TEST_CASE("inputs: fill, compare and partial tables agree", "[data]") {
   CHECK(few == same);
   std::set<uint16_t> values(data.begin(), data.begin() + 1000);
   CHECK(values.size() > 900);
+}
+
+TEST_CASE("the soak's numbers are those of splitmix64", "[data_inputs]") {
+  SeededNumbers numbers(0);
+  CHECK(numbers.next() == 0xE220A8397B1DCDAFu);
+  CHECK(numbers.next() == 0x6E789E6AA1B965F4u);
+  CHECK(numbers.next() == 0x06C45D188009454Fu);
+}
+
+TEST_CASE("a buffer whose memory somebody still uses is not given back", "[data_inputs]") {
+  volatile uint8_t* used = nullptr;
+  {
+    GuardedBuffer buffer;
+    REQUIRE(buffer.reserve(4096));
+    REQUIRE(buffer.poison(4096));
+    used = buffer.data();
+    buffer.keep_allocated();
+    GuardedBuffer moved = std::move(buffer);
+    CHECK(moved.data() == used);
+  }
+  CHECK(used[4095] == kPoison);
+  used[0] = 1;
 }
