@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <climits>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/drivers/mpi.h"
 #include "base/format.h"
+#include "cmd/measure/call_thread.h"
 
 namespace collctl::cmd {
 
@@ -24,8 +22,6 @@ using runtime::Operation;
 
 namespace {
 
-constexpr double kIdleSeconds = 60;
-constexpr int64_t kLookMs = 200;  // at what the communicator has heard
 constexpr size_t kMostHanded = 4096;
 constexpr const char* kHint = "without --vs collctl runs alone";
 
@@ -82,70 +78,6 @@ Error hang_of(const std::string& what) {
   return {ErrorCode::deadline, format("MPI hangs, not collctl: {} did not return in time", what),
           kHint};
 }
-
-// Runs one thing at a time on a thread of its own, which is left behind when it does not come back.
-class CallThread {
- public:
-  CallThread() : shared_(std::make_shared<Shared>()) {
-    std::thread([shared = shared_] { loop(*shared); }).detach();
-  }
-  ~CallThread() {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->ends = true;
-    shared_->changed.notify_all();
-  }
-  bool hangs() const { return hangs_; }
-  Status run(Deadline deadline, const std::string& what, std::function<Status()> work) {
-    return run(std::move(work), what,
-               [&] { return deadline.passed() ? Status(hang_of(what)) : Status(); });
-  }
-  // `patience` is asked now and then while the work takes; its error ends the wait.
-  Status run(std::function<Status()> work, const std::string& what,
-             const std::function<Status()>& patience) {
-    if (hangs_) return hang_of(what);
-    std::unique_lock lock(shared_->mutex);
-    shared_->work = std::move(work);
-    shared_->result.reset();
-    shared_->changed.notify_all();
-    // Ended by the call's return, or by what is asked.
-    while (!base::wait_for(shared_->changed, lock, Deadline::after_ms(kLookMs),
-                           [&] { return shared_->result.has_value(); })) {
-      Status may_go_on = patience();
-      if (may_go_on) continue;
-      hangs_ = true;
-      return may_go_on;
-    }
-    return std::move(*shared_->result);
-  }
-
- private:
-  struct Shared {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::function<Status()> work;
-    std::optional<Status> result;
-    bool ends = false;
-  };
-  static void loop(Shared& shared) {
-    std::unique_lock lock(shared.mutex);
-    for (;;) {
-      // Idle until there is work; ended by the destructor, or by the process.
-      while (!base::wait_for(shared.changed, lock, Deadline::after_seconds(kIdleSeconds),
-                             [&] { return shared.work || shared.ends; }))
-        continue;
-      if (!shared.work) return;
-      const std::function<Status()> work = std::exchange(shared.work, {});
-      lock.unlock();
-      Status status = work();
-      lock.lock();
-      shared.result.emplace(std::move(status));
-      shared.changed.notify_all();
-    }
-  }
-
-  std::shared_ptr<Shared> shared_;
-  bool hangs_ = false;
-};
 
 template <class Handle>
 Status checked(const MpiTable<Handle>& table, int code, const char* what) {
@@ -432,7 +364,7 @@ class World : public MpiWorld {
   }
 
   const MpiTable<Handle>& table_;
-  CallThread thread_;
+  CallThread thread_{hang_of};
   bool initialised_ = false;  // and not finalised
 };
 

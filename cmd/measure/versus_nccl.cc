@@ -1,12 +1,10 @@
 #include "cmd/measure/versus_nccl.h"
 
-#include <condition_variable>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 #include "base/check.h"
 #include "base/format.h"
+#include "cmd/measure/call_thread.h"
 #include "transport/nccl_numbers.h"
 
 namespace collctl::cmd {
@@ -120,30 +118,15 @@ Error nccl_error(const std::string& what, NcclReturn code, NcclComm comm) {
 
 Status within_deadline(const transport::DevicePointer& device, Deadline deadline,
                        const std::string& what, std::function<Status()> work) {
-  struct Shared {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::optional<Status> result;
-  };
-  auto shared = std::make_shared<Shared>();
-  std::thread thread([shared, device, work = std::move(work)] {
-    Status status = device->use();
-    if (status) status = work();
-    const std::lock_guard lock(shared->mutex);
-    shared->result.emplace(std::move(status));
-    shared->changed.notify_all();
+  CallThread thread([](const std::string& call) {
+    return Error(ErrorCode::deadline,
+                 format("NCCL hangs, not collctl: {} did not return in time", call),
+                 "NCCL_DEBUG=INFO shows what NCCL does; without --vs collctl runs alone");
   });
-  std::unique_lock lock(shared->mutex);
-  // Ended by the call's return, or by the deadline.
-  if (base::wait_for(shared->changed, lock, deadline, [&] { return shared->result.has_value(); })) {
-    lock.unlock();
-    thread.join();
-    return std::move(*shared->result);
-  }
-  thread.detach();
-  return Error(ErrorCode::deadline,
-               format("NCCL hangs, not collctl: {} did not return in time", what),
-               "NCCL_DEBUG=INFO shows what NCCL does; without --vs collctl runs alone");
+  return thread.run(deadline, what, [device, work = std::move(work)]() -> Status {
+    COLL_TRY(device->use());
+    return work();
+  });
 }
 
 Result<std::shared_ptr<NcclCommunicator>> NcclCommunicator::make(
