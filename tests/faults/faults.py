@@ -126,7 +126,7 @@ def stop_launcher(run):
 def signal_launcher(run):
     number = run.rng.choice([signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     run.job.send_signal(number)
-    run.codes = {128 + number}
+    run.codes = (run.codes & {-9, 137}) | {128 + number}  # killed as well, it may not come to that
     return True
 
 
@@ -295,7 +295,7 @@ FAULTS = {
     "kill an sshd": Fault(kill_listener, [0, 4], WHOLE),
     "kill ssh sessions": Fault(kill_sessions, [4, 5], AT_ONCE),
     "cut a host": Fault(cut, [4, 5, 6], max(MISSED, START)),
-    "flap": Fault(flap, [0, 4, 5], WHOLE),
+    "flap": Fault(flap, [0, 4, 5, 6], WHOLE),  # TCP tries again at twice the time, and an operation's may be over by then
     "one way to a host": Fault(one_way, [4, 5, 6], max(MISSED, START)),
     "partition": Fault(partition, [5, 6], max(HANG, START) + 30),
     "slow": Fault(slow, [0, 6], WHOLE, silent=[6]),
@@ -408,6 +408,8 @@ def moves(run):
             return []
     before = calls()
     time.sleep(OP_TIMEOUT + 3)
+    if run.job.poll() is not None:
+        return True  # it has come to its end
     after = calls()
     return len(before) == len(after) > 0 and all(a > b for a, b in zip(after, before))
 
@@ -473,8 +475,10 @@ def one_run(seed, only):
         except subprocess.TimeoutExpired:
             if "loss" in names and moves(run):
                 run.notes.append("slow, but moving")
-                run.codes, within, began = {130}, AT_ONCE, time.monotonic()
-                run.job.send_signal(signal.SIGINT)
+                within, began = AT_ONCE, time.monotonic()
+                if run.job.poll() is None:
+                    run.codes = {130}
+                    run.job.send_signal(signal.SIGINT)
             code = ended_within(run.job, AT_ONCE * LOADED if within == AT_ONCE else 0)
         took = time.monotonic() - began
         # A job may come to its end before any heartbeat is missed.
