@@ -159,7 +159,12 @@ Result<Fd> listen_tcp(const Address& at, bool reuse_port) {
   if (::bind(fd.get(), at.raw(), at.length) != 0) {
     const int why = errno;
     Error e = errno_error(ErrorCode::unavailable, "bind " + at.text(), why);
-    if (why == EADDRINUSE)
+    if (why == EADDRINUSE && at.port() == 0)
+      e.hint =
+          "every port that the kernel hands out is in use (ss -s counts them; "
+          "net.ipv4.ip_local_port_range is their range): wait for connections to close, or widen "
+          "it";
+    else if (why == EADDRINUSE)
       e.hint = format(
           "another process listens on port {} (ss -ltnp shows which): stop it, or use another "
           "port on all ranks",

@@ -125,7 +125,7 @@ Status RemoteJob::State::start(const RemoteStart& what, Deadline deadline, int w
       errors.back().code = ErrorCode::launch;
   }
   const bool one_cause = std::all_of(errors.begin(), errors.end(), [&](const Error& e) {
-    return pool->absence_s() > 0 && e.message == pool->absence_error().message;
+    return e.message == pool->absence_error().message;
   });
   if (!errors.empty())
     return errors.size() == 1 || one_cause ? errors[0]

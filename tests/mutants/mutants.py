@@ -29,10 +29,11 @@ BUILD = COPY / "build/mutants"
 LAYERS = ("base", "topology", "kernels", "transport", "runtime", "launcher", "cmd")
 SECONDS = 900  # of one test program; a mutant that hangs is caught
 
-# A mutant may signal every process or remove every file that it can: it has processes of its own, and for unit tests
-# a file system that is read only but for the build. The shell stays, as the init that orphans come to.
-ALONE = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]
-OWN_FILES = """mount -t tmpfs none /tmp && mount -t tmpfs none /dev/shm && mount --bind "$0" "$0" &&
+# A mutant may signal every process or remove every file that it can: it has processes and a network of its own, whose ports
+# no other uses up, and for unit tests a file system that is read only but for the build. The shell stays, as the init that
+# orphans come to.
+ALONE = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]
+OWN_FILES = """ip link set lo up && mount -t tmpfs none /tmp && mount -t tmpfs none /dev/shm && mount --bind "$0" "$0" &&
 mount -o remount,bind,ro / && cd "$0/tests" && { "$@"; exit $?; }"""
 
 # Scripts that run what a folder is about.
@@ -219,7 +220,7 @@ def targets_of(path):
 
 def failing_script(layer):
     """None, or the script (or cli) that fails."""
-    ran = run([*ALONE, '"$@"; exit $?', "sh", "ctest", "--stop-on-failure", "-R", f"^(cli|e2e[.]({SCRIPTS[layer]}))$"], cwd=BUILD)
+    ran = run([*ALONE, 'ip link set lo up; "$@"; exit $?', "sh", "ctest", "--stop-on-failure", "-R", f"^(cli|e2e[.]({SCRIPTS[layer]}))$"], cwd=BUILD)
     failed = re.findall(r"Test +#\d+: (\S+) .*(?:Failed|Timeout|Exception)", ran.stdout)
     return failed[0] if failed else None
 

@@ -14,12 +14,14 @@ struct Recorder : BenchSink {
   std::optional<BenchRow> got_row;
   std::optional<DataFault> got_fault;
   std::optional<BenchClosing> got_closing;
+  std::optional<BenchTrace> got_trace;
   int calls = 0;
   void header(const BenchHeader& h) override { got_header = h, ++calls; }
   void row(const BenchRow& r) override { got_row = r, ++calls; }
   void closing(const BenchClosing& c) override { got_closing = c, ++calls; }
   void progress(const std::string&) override {}
   void fault(const DataFault& f) override { got_fault = f, ++calls; }
+  void trace(const BenchTrace& t) override { got_trace = t, ++calls; }
   void phase(int, const std::string&) override {}
 };
 
@@ -118,6 +120,69 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   REQUIRE(again);
   CHECK(encode_record(*again) == encode_record(header));
   CHECK_FALSE(read_header(encode_record(row)));
+}
+
+TEST_CASE("bench json: no figure is left out on the way", "[bench]") {
+  Recorder sink;
+  BenchRow row;
+  row.in_place = {.measured = true,
+                  .time_us = 1.5,
+                  .fastest_us = 2.5,
+                  .mean_us = 3.5,
+                  .slowest_us = 4.5,
+                  .p50_us = 5.5,
+                  .p99_us = 6.5,
+                  .min_us = 7.5,
+                  .max_us = 8.5,
+                  .unsteady = true,
+                  .algbw_GBps = 9.5,
+                  .busbw_GBps = 10.5,
+                  .wrong = 11,
+                  .slowest_rank = 12};
+  REQUIRE(deliver_record(encode_record(row), sink).ok());
+  const Timing& t = sink.got_row.value().in_place;
+  CHECK(t.measured);
+  CHECK(std::vector{t.time_us, t.fastest_us, t.mean_us, t.slowest_us, t.p50_us, t.p99_us, t.min_us,
+                    t.max_us, t.algbw_GBps, t.busbw_GBps} ==
+        std::vector{1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5, 10.5});
+  CHECK(t.unsteady);
+  CHECK(t.wrong == 11);
+  CHECK(t.slowest_rank == 12);
+  DataFault fault{.rank = 1,
+                  .first_element = 2,
+                  .first_byte = 3,
+                  .last_byte = 4,
+                  .bad_elements = 5,
+                  .channel = 6,
+                  .chunk = 7,
+                  .step = 8,
+                  .peer = 9,
+                  .hops = {{10, 11}},
+                  .kind = "missing",
+                  .message = "m"};
+  REQUIRE(deliver_record(encode_record(fault), sink).ok());
+  const DataFault& f = sink.got_fault.value();
+  CHECK(std::vector<uint64_t>{uint64_t(f.rank), f.first_element, f.first_byte, f.last_byte,
+                              f.bad_elements, uint64_t(f.channel), f.chunk, f.step,
+                              uint64_t(f.peer)} ==
+        std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9});
+  CHECK(f.hops == std::vector<DataFault::Hop>{{10, 11}});
+  CHECK(f.kind == "missing");
+  BenchTrace trace;
+  trace.events = {{.rank = 1,
+                   .in_place = true,
+                   .iteration = 2,
+                   .start_us = 3.5,
+                   .elapsed_us = 4.5,
+                   .waits = {{.peer = 5, .recv_us = 6.5, .send_us = 7.5}}}};
+  trace.left_out = 8;
+  REQUIRE(deliver_record(encode_record(trace), sink).ok());
+  const TraceEvent& e = sink.got_trace.value().events.at(0);
+  CHECK(std::vector<double>{double(e.rank), double(e.iteration), e.start_us, e.elapsed_us,
+                            double(e.waits.at(0).peer), e.waits[0].recv_us, e.waits[0].send_us,
+                            double(sink.got_trace->left_out)} ==
+        std::vector<double>{1, 2, 3.5, 4.5, 5, 6.5, 7.5, 8});
+  CHECK(e.in_place);
 }
 
 TEST_CASE("bench json: malformed text is an error that names the field", "[bench]") {

@@ -158,7 +158,11 @@ TEST_CASE("one run against another", "[report]") {
   CHECK(went.exit_code == 0);
   CHECK(has(went.document.text, "went FAIL node/allreduce node02"));
   // What was measured in the first only is not tested.
-  CHECK(diff(good, checked({{"node01"}})).exit_code == 8);
+  const Compared one = diff(good, checked({{"node01"}}));
+  CHECK(one.exit_code == 8);
+  CHECK(has(one.document.text, " was measured in the first only\n"));
+  const Compared two = diff(checked({{"node01"}, {"node02"}, {"node03"}}), checked({{"node01"}}));
+  CHECK(has(two.document.text, " was measured in the first only, and 1 more\n"));
 }
 
 TEST_CASE("JUnit: a case for each check, whatever hosts are called", "[report]") {

@@ -71,6 +71,25 @@ TEST_CASE("the tree names each fault where it is, in red where colours are", "[t
   CHECK(warnings == 4);  // one each
 }
 
+TEST_CASE("each CPU has the cores of its own NUMA node", "[topo]") {
+  TopoView two = view(kThree);
+  collctl::base::Processors& processors = two.processors.emplace();
+  // Two threads of one core on node 0, three cores of one on node 1.
+  processors.online = {{.id = 0, .core = 0, .numa = 0},
+                       {.id = 1, .core = 0, .numa = 0},
+                       {.id = 2, .package = 1, .core = 2, .numa = 1},
+                       {.id = 3, .package = 1, .core = 3, .numa = 1},
+                       {.id = 4, .package = 1, .core = 4, .numa = 1}};
+  processors.nodes.resize(2);
+  processors.nodes[1].id = 1;
+  std::vector<std::string> cores;
+  for (const std::string& line : lines_of(topo_tree(two, {})))
+    if (line.find(" core") != std::string::npos) cores.push_back(line);
+  REQUIRE(cores.size() == 2);
+  CHECK(cores[0].find("1 core") != std::string::npos);
+  CHECK(cores[1].find("3 cores") != std::string::npos);
+}
+
 TEST_CASE("what repeats is folded, and -v unfolds it", "[topo]") {
   std::string text = "<system version=\"1\"><cpu numaid=\"0\" arch=\"x86_64\">";
   for (const char* id : {"1", "2", "3", "4", "5"})

@@ -83,6 +83,13 @@ TEST_CASE("libssh2: so many jump hosts and no more", "[ssh]") {
   CHECK(says(refused, "connection refused"));
   CHECK(refused.host == "far");
   CHECK(refused.code == ErrorCode::launch);
+  Libssh2Channel two({.name = "far", .user = "", .key = "", .jump = first + ",127.0.0.2"},
+                     none.options, "true");
+  drive(two, [] { return false; });
+  const std::string way = two.description();
+  INFO(way);
+  CHECK(way.find(" through 127.") < way.find(", 127.0.0.2"));
+  CHECK(way.find(", 127.0.0.2") != std::string::npos);
   const Error many =
       failure({.name = "far", .user = "", .key = "", .jump = jumps + ",127.0.0.9"}, none.options);
   CHECK(many.code == ErrorCode::usage);

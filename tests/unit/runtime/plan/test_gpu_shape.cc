@@ -229,6 +229,23 @@ TEST_CASE("shapes of GPU ranks: channels and protocols as settings have them", "
   CHECK(net.shapes()[0].channels.size() == 4);
 }
 
+TEST_CASE("shapes of GPU ranks: more channels only where each waits for host memory", "[shape]") {
+  const auto least = [](int ranks, topology::PathType type, int nodes, bool staged, int most) {
+    topology::ClusterNode kind;
+    kind.ranks = ranks;
+    kind.ring.type_intra = type;
+    return least_channels(std::span(&kind, 1), nodes, staged, most);
+  };
+  using topology::PathType;
+  CHECK(least(4, PathType::nvl, 1, true, 0) == 0);
+  CHECK(least(4, PathType::pxb, 1, true, 0) == 0);
+  CHECK(least(4, PathType::phb, 1, true, 0) == 8);
+  CHECK(least(4, PathType::phb, 1, true, 3) == 3);
+  CHECK(least(1, PathType::phb, 1, true, 0) == 0);
+  CHECK(least(4, PathType::phb, 2, true, 0) == 8);
+  CHECK(least(4, PathType::phb, 2, false, 0) == 4);
+}
+
 TEST_CASE("shapes of GPU ranks: slots as the links between them want them", "[gpu][shape]") {
   const auto slot = [](GpuJob& job, uint32_t asked, bool planned) {
     job.settings.slot_bytes[0] = asked;

@@ -66,6 +66,16 @@ TEST_CASE("attributes that the file lacks are filled in, those it has stay") {
              <gpu dev="0" sm="86" rank="0" gdr="0"><nvlink target="0000:02:00.0" count="4"/></gpu></pci></cpu>)");
 }
 
+TEST_CASE("a NIC gets the port, the GUID and what else the file lacks") {
+  const auto machine = [](const std::string& net) {
+    return R"(<cpu numaid="0"><pci busid="0000:01:00.0" class="0x020000" link_speed="16.0 GT/s PCIe"
+              link_width="16"><nic><net name="mlx5_0" speed="100000" )" +
+           net + "/></nic></pci></cpu>";
+  };
+  const std::string all = R"(dev="3" port="2" guid="0x7" maxconn="9" gdr="1")";
+  check_merge(machine(""), machine(all), machine(all));
+}
+
 TEST_CASE("devices that the file lacks come in at their place") {
   const std::string gpu1 =
       R"(<pci busid="0000:04:00.0" class="0x030200"><gpu dev="1" rank="1" sm="80"/></pci>)";

@@ -131,6 +131,10 @@ TEST_CASE("every mistake is named with its line and column") {
         "f.xml:2:21: busid=\"0f:00.0\" in <pci>: expected a PCI address such as 0000:0f:00.0");
   CHECK(mistake(device("<pci busid=\"0000:01:00.0\" link_width=\"-8\"/>")) ==
         "f.xml:2:27: link_width=\"-8\" in <pci>: expected a whole number 0..255");
+  CHECK(mistake(device("<pci busid=\"0000:01:00.0\" class=\"0xabcdefg\"/>")) ==
+        "f.xml:2:27: class=\"0xabcdefg\" in <pci>: expected hexadecimal digits up to 0xffffff");
+  CHECK(mistake(device("<pci busid=\"0000:01:00.0\" vendor=\"10000\"/>")) ==
+        "f.xml:2:27: vendor=\"10000\" in <pci>: expected hexadecimal digits up to 0xffff");
   CHECK(mistake(device("<pci busid=\"0000:01:00.0\" busid=\"0000:01:00.0\"/>")) ==
         "f.xml:2:27: busid=\"0000:01:00.0\" in <pci>: expected it only once");
   CHECK(mistake(device("<pci busid=\"0000:01:00.0\"><gpu dev=\"0\"/><gpu dev=\"1\"/></pci>")) ==
