@@ -29,8 +29,9 @@ namespace collctl::kernels {
 
 inline constexpr int kWindowBanks = 2;
 inline constexpr uint64_t kWindowLineBytes = 48;
-// As many as a reduction takes sources, and as a proof covers.
-inline constexpr int kMaxWindowRanks = 64;
+// As many as a reduction takes sources: ranks of one host, which may be one for each of its cores.
+inline constexpr int kMaxWindowRanks = 512;
+inline constexpr int kMaxDeviceWindowRanks = 64;  // of kernels, whose blocks keep a pointer to each
 
 // Zeroed at creation. `sleepers` is an eventcount word: 1 when somebody sleeps until `arrived` of
 // this line moves. `kind` says how the rank uses the piece, so that ranks which take different

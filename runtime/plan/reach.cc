@@ -37,8 +37,8 @@ std::string why_no_device_window(std::span<const RankFacts> all_facts, const Hos
   if (settings.window_bytes == 0) return "WINDOW_BYTES is 0";
   if (all_facts.size() < 2) return "there is one rank only";
   if (hosts.size() > 1) return "the ranks are on several hosts";
-  if (all_facts.size() > size_t(kernels::kMaxWindowRanks))
-    return format("{} ranks are more than {}", all_facts.size(), kernels::kMaxWindowRanks);
+  if (all_facts.size() > size_t(kernels::kMaxDeviceWindowRanks))
+    return format("{} ranks are more than {}", all_facts.size(), kernels::kMaxDeviceWindowRanks);
   if (!settings.transport.empty() && settings.transport != "p2p")
     return format("only the transport '{}' is allowed", settings.transport);
   if (settings.p2p_disabled) return "P2P_DISABLE is set";

@@ -42,6 +42,11 @@ case_is "a collective over threads"
 run run -n 3 --rank-mode thread allreduce -b 8 -e 4K -f 8 --json
 is_code 0
 
+case_is "more ranks than messages between all of them have memory for"
+run run -n 200 alltoall -b 1600 -e 1600 --iters 2 --warmup 1 --json
+is_code 0
+has_out '"algorithm":"one-shot"'
+
 case_is "one rank"
 run run -n 1 allreduce -b 8 -e 1K
 is_code 0

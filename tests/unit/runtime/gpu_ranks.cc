@@ -157,7 +157,7 @@ struct Shown {
   uint64_t bytes;
   uint32_t there;
 };
-static_assert(kShownAt + kMaxWindowRanks * sizeof(Shown) <= kBanksAt);
+static_assert(kShownAt + kMaxDeviceWindowRanks * sizeof(Shown) <= kBanksAt);
 int launch_messages(const WindowLaunch& launch) {
   ++message_launches;
   const std::vector<PairStep> rounds(launch.rounds, launch.rounds + launch.work.pair_count);

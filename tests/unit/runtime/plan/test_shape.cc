@@ -6,6 +6,8 @@
 #include <string>
 
 #include "base/format.h"
+#include "base/processors.h"
+#include "runtime/plan/comm_shape.h"
 #include "tests/catch.h"
 
 using namespace collctl;
@@ -136,6 +138,18 @@ TEST_CASE("a ring is one closed loop, hosts in one piece", "[shape]") {
     for (const auto& host : hosts)
       for (int32_t r : host) REQUIRE(order[at++] == r);
   }
+}
+
+TEST_CASE("a host's memory window has room for a rank on each of many cores", "[shape]") {
+  base::Processors processors;
+  for (int id = 0; id < 4; ++id) processors.online.push_back({.id = id, .core = id});
+  processors.nodes.resize(1);
+  Settings settings;
+  settings.window_bytes = 4096;
+  CHECK(hypothetical_shape(processors, 1, 512, settings).window_bytes == 4096);
+  const CommShape more = hypothetical_shape(processors, 1, 513, settings);
+  CHECK(more.window_bytes == 0);
+  CHECK(more.no_window == "513 ranks are more than 512");
 }
 
 TEST_CASE("channels alternate between the two trees", "[shape]") {
