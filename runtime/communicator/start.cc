@@ -208,6 +208,8 @@ Status Communicator::Start::exchange_facts() {
     COLL_TRY(shape_gpus(all_facts));
   } else {
     s_.shape = make_shape(s_.rank, all_facts, s_.hosts, s_.settings);
+    std::copy(std::begin(s_.shape.slot_bytes), std::end(s_.shape.slot_bytes),
+              s_.settings.slot_bytes);
     s_.waiting.emplace(wait_terms(s_.shape, has_own_cores(all_facts, *mine, s_.rank), s_.settings));
     s_.bootstrap->wait_by(&*s_.waiting);
   }

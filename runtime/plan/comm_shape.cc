@@ -8,6 +8,22 @@ namespace collctl::runtime {
 namespace {
 
 constexpr int kMostDefaultChannels = 4;
+// Of the links between all ranks of a host together, as an all-to-all makes them. Their memory is
+// taken when they are made, and not only what is used of it.
+constexpr uint64_t kLinkBytesOfHost = uint64_t(4) << 30;
+constexpr uint32_t kLeastFittedSlot = 1024;
+
+// Smaller slots where so many ranks share a host (from about 64 on).
+void fit_slots(CommShape& shape, const HostGroups& hosts) {
+  uint64_t links = 0, link_bytes = 0;
+  for (const auto& host : hosts) links = std::max<uint64_t>(links, host.size() * (host.size() - 1));
+  for (const uint32_t slot : shape.slot_bytes) link_bytes += uint64_t(slot) * shape.slot_count;
+  if (links * link_bytes <= kLinkBytesOfHost) return;
+  const double part = double(kLinkBytesOfHost) / double(links * link_bytes);
+  for (uint32_t& slot : shape.slot_bytes)
+    if (slot > kLeastFittedSlot)
+      slot = std::max(kLeastFittedSlot, uint32_t(double(slot) * part) / 64 * 64);
+}
 
 }  // namespace
 
@@ -22,6 +38,7 @@ CommShape make_shape(int rank, std::span<const RankFacts> all_facts, const HostG
   shape.nranks = int(all_facts.size());
   std::copy(std::begin(settings.slot_bytes), std::end(settings.slot_bytes), shape.slot_bytes);
   shape.slot_count = settings.slot_count;
+  if (settings.plans_slots) fit_slots(shape, hosts);
   shape.all_on_one_host = hosts.size() == 1;
   shape.local = local_links(near, places);
   shape.path = network_path(all_facts, hosts, settings);

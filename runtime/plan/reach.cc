@@ -4,6 +4,11 @@
 #include "kernels/contract/window.h"
 
 namespace collctl::runtime {
+namespace {
+
+constexpr uint64_t kLeastBlockBytes = 64;  // of a bank, where it holds one for each rank
+
+}  // namespace
 
 std::string why_no_window(std::span<const RankFacts> all_facts, const HostGroups& hosts,
                           const Settings& settings) {
@@ -12,6 +17,9 @@ std::string why_no_window(std::span<const RankFacts> all_facts, const HostGroups
   if (hosts.size() > 1) return "the ranks are on several hosts";
   if (all_facts.size() > size_t(kernels::kMaxWindowRanks))
     return format("{} ranks are more than {}", all_facts.size(), kernels::kMaxWindowRanks);
+  if (settings.window_bytes / all_facts.size() < kLeastBlockBytes)
+    return format("WINDOW_BYTES={} has less than {} bytes for each of {} ranks",
+                  settings.window_bytes, kLeastBlockBytes, all_facts.size());
   if (settings.transport == "net") return "only the transport 'net' is allowed";
   const transport::PeerInfo& first = all_facts[0].info;
   for (const RankFacts& facts : all_facts) {

@@ -19,7 +19,7 @@ constexpr uint32_t kLlSlotBytes = 16 << 10;
 // Of GPU ranks NCCL's: 4 MiB, 512 KiB and 4.69 MiB (whole lines of 128 bytes) in 8 slots.
 constexpr uint32_t kGpuSlotBytes[kernels::kProtocolCount] = {512 << 10, 64 << 10, 600 << 10};
 constexpr uint32_t kLeastSlotBytes = 256;
-constexpr int64_t kLeastWindowBytes = 4096;  // 64 bytes for each of the most ranks
+constexpr int64_t kLeastWindowBytes = 4096;
 
 Result<uint32_t> slot_bytes(KnobId id, uint32_t planned, uint32_t slots) {
   COLL_ASSIGN(const int64_t total, base::knob_int(id));

@@ -145,11 +145,39 @@ TEST_CASE("a host's memory window has room for a rank on each of many cores", "[
   for (int id = 0; id < 4; ++id) processors.online.push_back({.id = id, .core = id});
   processors.nodes.resize(1);
   Settings settings;
-  settings.window_bytes = 4096;
-  CHECK(hypothetical_shape(processors, 1, 512, settings).window_bytes == 4096);
+  settings.window_bytes = 32768;
+  CHECK(hypothetical_shape(processors, 1, 512, settings).window_bytes == 32768);
   const CommShape more = hypothetical_shape(processors, 1, 513, settings);
   CHECK(more.window_bytes == 0);
   CHECK(more.no_window == "513 ranks are more than 512");
+  settings.window_bytes = 4096;
+  CHECK(hypothetical_shape(processors, 1, 64, settings).no_window.empty());
+  CHECK(hypothetical_shape(processors, 1, 65, settings).no_window ==
+        "WINDOW_BYTES=4096 has less than 64 bytes for each of 65 ranks");
+}
+
+TEST_CASE("links between all ranks of a host fit into its memory", "[shape]") {
+  base::Processors processors;
+  processors.online.push_back({.id = 0, .core = 0});
+  processors.nodes.resize(1);
+  Settings settings;
+  settings.slot_bytes[0] = 128 << 10;
+  settings.slot_bytes[1] = 16 << 10;
+  const auto slots = [&](int ranks) {
+    const CommShape shape = hypothetical_shape(processors, 2, ranks, settings);
+    return std::pair(shape.slot_bytes[0], shape.slot_bytes[1]);
+  };
+  CHECK(slots(60) == std::pair(128u << 10, 16u << 10));
+  for (const int ranks : {64, 128, 256, 1024}) {
+    const auto [simple, ll] = slots(ranks);
+    CAPTURE(ranks, simple, ll);
+    CHECK(simple % 64 == 0);
+    CHECK(ll >= 1024);
+    if (ranks <= 256) CHECK(8.0 * ranks * (ranks - 1) * (simple + ll) <= 4.5 * (1 << 30));
+  }
+  CHECK(slots(256).first > 6000);
+  settings.plans_slots = false;  // whoever asks for a size gets it
+  CHECK(slots(256) == std::pair(128u << 10, 16u << 10));
 }
 
 TEST_CASE("channels alternate between the two trees", "[shape]") {
