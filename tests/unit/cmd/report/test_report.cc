@@ -130,6 +130,25 @@ TEST_CASE("a row's expected time is a column, a line of the footer, and in JSON"
   CHECK(saved->report.rows[0].expected->limited_by == "memory bandwidth");
 }
 
+TEST_CASE("ranks stand by how little they waited, equal ones by their numbers", "[cmd]") {
+  BenchReport report = report_of({row(1024, 10, 1)});
+  report.closing.emplace();
+  for (const auto& [rank, waited] : {std::pair(0, 50), {1, 70}, {2, 50}, {3, 20}})
+    report.closing->waits.push_back({.rank = rank,
+                                     .host = "a",
+                                     .elapsed_us = 100,
+                                     .waited_us = double(waited),
+                                     .away_us = 0,
+                                     .peers = {}});
+  const std::string text = text_footer(report, judge(report, {}, {}), Console(-1, -1));
+  std::vector<size_t> at;
+  for (const char* name : {"rank 3 ", "rank 0 ", "rank 2 ", "rank 1 "})
+    at.push_back(text.find(name, text.find("Late")));
+  INFO(text);
+  CHECK(at.back() != std::string::npos);
+  CHECK(std::is_sorted(at.begin(), at.end()));
+}
+
 TEST_CASE("the verdict: wrong data before thresholds before what is missing", "[cmd]") {
   Limits none;
   BenchReport report = report_of({row(8, 5, 0.01), row(1u << 30, 1000, 4)});
