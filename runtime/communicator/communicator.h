@@ -70,6 +70,17 @@ class Communicator {
                                                                       const CommOptions& options);
   ~Communicator();
 
+  // As ncclCommSplit: the ranks that say one colour become a communicator of their own, numbered in
+  // the order of their keys, then of their ranks here. Who says a negative colour takes part in the
+  // call and gets null. Collective; first waits for what was started. The two share nothing: an
+  // error of one is none of the other's, they may work at the same time and go in any order. The
+  // new one has this one's options; its own errors number its ranks anew (in_numbers_of,
+  // members.h), those of this call as here. Errors: deadline, lost, interrupted: a rank did not
+  // come, and this communicator has ended; anything else is the group's alone.
+  Result<std::unique_ptr<Communicator>> split(int colour, int key, Deadline deadline);
+  // Of one that was split off: its ranks' numbers there. Else empty.
+  const std::vector<int>& members() const;
+
   int rank() const;
   int size() const;
   const std::vector<transport::PeerInfo>& peers() const;
@@ -119,6 +130,8 @@ class Communicator {
   Communicator(int rank, int size);
   class Start;
   struct State;
+  static Result<std::unique_ptr<Communicator>> make(const UniqueId& id, int rank, int size,
+                                                    const CommOptions& options);
   std::unique_ptr<State> state_;
 };
 
