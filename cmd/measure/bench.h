@@ -76,8 +76,8 @@ struct BenchSpec : RankSettings {
 // GPUs can: usage where the line wants CPU ranks, else unavailable.
 Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string& reason = "");
 
-// A root that no rank of a job of `ranks` is: an error of code usage.
-Status check_root(int root, int ranks);
+// A root that no rank of a job (or group) of `ranks` is: an error of code usage.
+Status check_root(int root, int ranks, const char* of = "the job");
 // Whether the collective works with so many ranks, and each root is one of them: in every group of
 // the spec, where the groups can be known. Error: usage.
 Status check_ranks_and_roots(const BenchSpec& spec, int ranks);

@@ -204,6 +204,8 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, 
   }
   COLL_TRY(choose_groups(line, spec));
   if (ranks > 0) COLL_TRY(check_ranks_and_roots(spec, ranks));
+  if (ranks > 0 && !spec.split && root != "all")
+    COLL_TRY(check_root(std::atoi(root.c_str()), ranks));
   spec.check = line.text("check") == "1";
   const std::string placement = line.text("in-place");
   spec.in_place = placement == "both" ? InPlace::both

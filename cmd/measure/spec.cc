@@ -40,17 +40,17 @@ Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string
   return known;
 }
 
-Status check_root(int root, int ranks) {
+Status check_root(int root, int ranks, const char* of) {
   if (root < ranks) return {};
   return Error(ErrorCode::usage,
-               format("--root {}: expected 0..{} or all, because the job has {} ranks", root,
-                      ranks - 1, ranks));
+               format("--root {}: expected 0..{} or all, because {} has {} rank{}", root, ranks - 1,
+                      of, ranks, ranks == 1 ? "" : "s"));
 }
 
 static Status check_group(const BenchSpec& spec, int ranks, const std::string& where) {
   Status fits = check_ranks(spec.collective, ranks);
   for (size_t i = 0; i < spec.roots.size() && fits && has_root(spec.collective); ++i)
-    fits = check_root(spec.roots[i], ranks);
+    fits = check_root(spec.roots[i], ranks, where.empty() ? "the job" : "it");
   if (!fits && !where.empty()) return std::move(fits.error()).within("--split: " + where);
   return fits;
 }

@@ -122,6 +122,9 @@ void header_fields(JsonRecord& io, BenchReport& report) {
   header_fields(io, header);
   if (!io.reading()) return;
   spec.window = header.windows.has_value();
+  for (const GroupLine& group : header.groups)
+    for (const int rank : group.ranks)
+      if (rank < 0 || rank >= header.ranks) io.fail("groups", "ranks of the job");
   if (const auto rule = parse_split(header.split))
     spec.split = *rule;
   else
@@ -200,10 +203,8 @@ void results_fields(JsonRecord& io, BenchReport& report) {
           [&](BenchRow& row) { io.object("results", [&] { row_fields(io, report, row); }); });
   if (Comparison other = compared(report); !io.reading() && other.timings != 0)
     io.field("compared", other);
-  if (!io.reading() && !report.rows.empty() && report.rows[0].group >= 0) {
-    SlowestGroups slowest = slowest_groups(report);
+  if (SlowestGroups slowest = slowest_groups(report); !io.reading() && slowest.measured != 0)
     io.object("slowest_groups", [&] { fields(io, slowest); });
-  }
   closing_fields(io, report);
   io.unless_empty("faults", report.faults);
 }

@@ -404,7 +404,8 @@ std::string slowest_group_lines(const BenchReport& report) {
   if (slowest.measured == 0) return "";
   const SlowestGroups::Group& most = slowest.groups[0];
   return format(
-      "# Slowest group        : {} in {} of {} rows; at {} group {}, {:.2f} times the fastest\n",
+      "# Slowest group        : {} in {} of {} rows; at {} group {} took {:.2f} times as long as "
+      "the fastest\n",
       most.group, most.times, slowest.measured, human_bytes(slowest.largest_bytes),
       slowest.at_largest, slowest.ratio);
 }

@@ -74,6 +74,56 @@ has_err "stopped (state T)"
 has_err "for rank 2"
 all_gone $all
 
+for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier; do
+  case_is "$op in groups"
+  run run -n 6 "$op" --split 2 -b 1K -e 16K -f 16 --iters 3 --json
+  is_code 0
+  has_out '"groups":[{"ranks":[0,1],'
+  has_out '"group":2,"group_ranks":2,'
+done
+
+case_is "groups by other rules, as threads, uneven, with windows"
+for how in mod:2 and:0x1 or:0x1 host numa "3 --rank-mode thread" "mod:2 --window" "2 --sync each"; do
+  run run -n 5 allreduce --split $how -b 1K -e 16K -f 16 --iters 3
+  is_code 0
+  has_out "# groups of --split ${how%% *}"
+  has_out "Verdict              : passed"
+done
+
+case_is "what groups cannot do"
+run run -n 4 allreduce --split 2 --vs nccl
+is_code 2
+has_err "--vs with --split"
+run run -n 6 hypercube --split 3
+is_code 2
+has_err "group 0 (ranks 0-2)"
+run rails --split 2
+is_code 2
+
+for mode in KILL STOP; do
+  case_is "a rank of a group, SIG$mode"
+  begin run -n 5 --op-timeout 4 allreduce --split 2 "${long[@]}"
+  await_ranks 5
+  all=$(children | awk '{print $1}'); victim=$(ranks | sed -n 4p)
+  kill -$mode "$victim"
+  end
+  if [ $mode = KILL ]; then is_code 5; else is_code 6; fi
+  has_err "rank 3 (pid $victim"
+  has_err "group 1 (ranks 2-3)"
+  all_gone $all
+done
+
+case_is "groups of ranks that join one by one"
+root=127.0.0.1:29611 joined=()
+for r in 1 2 3; do
+  COLLCTL_TOKEN=together "$collctl" run --join $root --rank $r --size 4 allreduce --split mod:2 -e 4K -f 8 >/dev/null 2>"$err.$r" </dev/null &
+  joined+=($!)
+done
+COLLCTL_TOKEN=together run run --join $root --rank 0 --size 4 allreduce --split mod:2 -e 4K -f 8
+is_code 0
+has_out "#   group 1 (ranks 1,3)"
+for pid in "${joined[@]}"; do wait "$pid" || fail "a joined rank: $(cat "$err".[123])"; done
+
 case_is "a rank stopped during start-up"
 begin run -n 4 --start-timeout 5 allreduce "${long[@]}"
 for _ in $(seq 2000); do
