@@ -127,6 +127,14 @@ std::string group_name(int group, const std::vector<int>& ranks) {
   return format("group {} (rank{} {})", group, ranks.size() == 1 ? "" : "s", rank_ranges(ranks));
 }
 
+Error in_its_group(const Groups& groups, Error error) {
+  const int group = error.rank < 0 ? -1 : group_of(groups, error.rank);
+  if (group < 0) return error;
+  const std::string name = group_name(group, groups[size_t(group)]);
+  if (error.chain().find(name) == std::string::npos) error.within(name);
+  return error;
+}
+
 Result<int> numa_node(const runtime::Communicator& communicator) {
   if (const auto device = communicator.device()) {
     const std::string& bus_id = device->facts().bus_id;

@@ -40,6 +40,9 @@ int group_of(const Groups& groups, int rank);  // -1: in none
 // "group 1 (ranks 2-3)"
 std::string group_name(int group, const std::vector<int>& ranks);
 
+// With the group of the rank at fault, where the error knows one and does not name it yet.
+Error in_its_group(const Groups& groups, Error error);
+
 // The NUMA node of this process's processors, or of its rank's GPU. Errors: usage: it may run on
 // several; unavailable: the kernel does not say.
 Result<int> numa_node(const runtime::Communicator& communicator);

@@ -174,16 +174,10 @@ Status Reporter::save_timings(const Verdict& verdict) {
 
 // Whoever ended the job, as one of a group.
 static std::optional<Error> in_its_group(const BenchReport& report, std::optional<Error> error) {
-  if (!error || !report.header || error->rank < 0) return error;
-  const std::vector<GroupLine>& groups = report.header->groups;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    if (std::find(groups[g].ranks.begin(), groups[g].ranks.end(), error->rank) ==
-        groups[g].ranks.end())
-      continue;
-    const std::string name = group_name(int(g), groups[g].ranks);
-    if (error->chain().find(name) == std::string::npos) error->within(name);
-  }
-  return error;
+  if (!error || !report.header) return error;
+  Groups groups;
+  for (const GroupLine& group : report.header->groups) groups.push_back(group.ranks);
+  return in_its_group(groups, std::move(*error));
 }
 
 int Reporter::finish(const JobOutcome& outcome) {

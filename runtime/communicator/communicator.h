@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "kernels/contract/report.h"
 #include "kernels/cpu/wait_log.h"
@@ -107,7 +108,9 @@ class Communicator {
   // With CommOptions::count_waits. Of a GPU rank: nothing is in flight, or it is counted in part.
   // Error: the GPU's.
   Result<WaitSums> wait_sums() const;
-  Status async_error() const;         // the first error of this communicator, or ok
+  Status async_error() const;  // the first error of this communicator, or ok
+  // Called with the first error, in the thread that meets it: for what must end with this one.
+  std::shared_ptr<base::Cancel> failure() const;
   void abort(const Error& why);       // raises the abort word here and tells every rank
   Status barrier(Deadline deadline);  // over the bootstrap: slow, always works
   // Exchange of small blobs between all ranks over the bootstrap (results, diagnosis).

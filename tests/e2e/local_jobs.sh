@@ -113,17 +113,6 @@ for mode in KILL STOP; do
   all_gone $all
 done
 
-case_is "groups of ranks that join one by one"
-root=127.0.0.1:29611 joined=()
-for r in 1 2 3; do
-  COLLCTL_TOKEN=together "$collctl" run --join $root --rank $r --size 4 allreduce --split mod:2 -e 4K -f 8 >/dev/null 2>"$err.$r" </dev/null &
-  joined+=($!)
-done
-COLLCTL_TOKEN=together run run --join $root --rank 0 --size 4 allreduce --split mod:2 -e 4K -f 8
-is_code 0
-has_out "#   group 1 (ranks 1,3)"
-for pid in "${joined[@]}"; do wait "$pid" || fail "a joined rank: $(cat "$err".[123])"; done
-
 case_is "a rank stopped during start-up"
 begin run -n 4 --start-timeout 5 allreduce "${long[@]}"
 for _ in $(seq 2000); do
@@ -300,6 +289,30 @@ for r in 0 1 2; do
   cp "$work/join.$r" "$out"; cp "$work/join.$r.err" "$err"
   is_code 0
   if [ $r = 0 ]; then has_out "3 CPU ranks"; else is_out ""; fi
+done
+
+case_is "groups of ranks joined by hand"
+join_groups() { # a port; the rest is the measurement's
+  for r in 3 2 1 0; do
+    timeout 60 "$collctl" run --join 127.0.0.1:$1 --rank $r --size 4 allreduce --split mod:2 "${@:2}" \
+      >"$work/join.$r" 2>"$work/join.$r.err" </dev/null & joined[$r]=$!
+  done
+}
+end_joined() { wait "${joined[$1]}"; rc=$?; cp "$work/join.$1" "$out"; cp "$work/join.$1.err" "$err"; }
+join_groups $((port + 2)) -b 8 -e 1K
+for r in 0 1 2 3; do
+  end_joined $r
+  is_code 0
+  if [ $r = 0 ]; then has_out "#   group 1 (ranks 1,3)"; else is_out ""; fi
+done
+join_groups $((port + 3)) --op-timeout 10 "${long[@]}"
+for _ in $(seq 400); do [ -s "$work/join.0" ] && sleep 0.5 && break; sleep 0.05; done
+pkill -KILL -P "${joined[3]}" -x collctl
+for r in 0 1 2; do
+  end_joined $r
+  is_code 5
+  has_err "rank 3"
+  has_err "group 1 (ranks 1,3)"
 done
 
 case_is "ranks adopted from another launcher"

@@ -1,5 +1,10 @@
 // Communicator::split: groups that work at the same time, on every transport, in and over hosts, as
 // CPU and GPU ranks; and what happens when a rank does not come, or a group fails.
+#include <cstdlib>
+#include <map>
+
+#include "kernels/record/interpret.h"
+#include "kernels/slices.h"
 #include "runtime/communicator/members.h"
 #include "tests/unit/runtime/gpu_ranks.h"
 
@@ -62,6 +67,52 @@ TEST_CASE("groups of 1 to 8 ranks, even and uneven, each with every collective",
               in_groups_of(per, c, complaints);
             }) == "");
     }
+}
+
+TEST_CASE("what every group plans is proved by the recorder", "[split]") {
+  constexpr uint32_t kSlots = 4, kSlotBytes = 4096;
+  ::setenv("COLLCTL_STEPS", "4", 1);
+  ::setenv("COLLCTL_BUFFSIZE", "16K", 1);
+  CommOptions options;
+  options.algo = "^one-shot,two-shot";  // those use windows, not slots
+  options.proto = "simple";
+  using Schedules = std::vector<kernels::Schedule>;
+  std::map<std::pair<int, Collective>, Schedules> recorded;  // by first member
+  std::mutex mutex;
+  CHECK(with_ranks(7, options, [&](Communicator& c, Complaints& complaints) {
+          const auto group = split(c, complaints, c.rank() % 2);
+          if (group == nullptr) return;
+          for (const Collective collective : kMovers) {
+            const Operation op{.collective = collective,
+                               .input = reinterpret_cast<const void*>(uintptr_t{1} << 40),
+                               .output = reinterpret_cast<void*>(uintptr_t{2} << 40),
+                               .count = 5003,
+                               .root = group->size() - 1};
+            auto plan = group->plan_for({&op, 1});
+            if (!plan) return complaints.add(c.rank(), plan.error());
+            const std::lock_guard lock(mutex);
+            Schedules& all = recorded[{group->members()[0], collective}];
+            for (const PlannedOp& planned : plan->ops)
+              for (const kernels::Work& work : planned.works) {
+                auto schedule = kernels::record(work);
+                if (!schedule) return complaints.add(c.rank(), schedule.error());
+                all.push_back(std::move(*schedule));
+              }
+          }
+          complaints.add(c.rank(), group->finalize(soon()));
+        }) == "");
+  ::unsetenv("COLLCTL_STEPS");
+  ::unsetenv("COLLCTL_BUFFSIZE");
+  CHECK(recorded.size() == 2 * std::size(kMovers));
+  for (const auto& [what, schedules] : recorded) {
+    const kernels::Proof proof = kernels::interpret(
+        schedules,
+        {.slot_count = kSlots,
+         .slot_data_bytes = kernels::slot_data_bytes(kSlotBytes, kernels::Protocol::simple)});
+    INFO("the group of rank " << what.first << ", " << name_of(what.second) << ": " << proof.what);
+    CHECK(!schedules.empty());
+    CHECK(proof.outcome == kernels::Proof::Outcome::proved);
+  }
 }
 
 TEST_CASE("groups over shared memory, over sockets, and over hosts", "[split]") {
@@ -223,6 +274,23 @@ TEST_CASE("a group that fails leaves the others and the whole alone", "[split][f
           }
           all_collectives(c, complaints, {1000});
         }) == "");
+}
+
+TEST_CASE("what must end with a communicator hears of its first error", "[split][faults]") {
+  const Communicators job = start_job(2, {});
+  std::atomic<int> heard{0};
+  const auto count = [&](const Error& why) {
+    if (why.message.find("over") != std::string::npos) ++heard;
+  };
+  const base::Cancel::Listener other(job[1]->failure(), count);
+  job[0]->abort(Error(ErrorCode::failed, "over"));
+  const Deadline deadline = soon();
+  while (heard < 1 && !deadline.passed()) base::sleep_until(Deadline::after_ms(1));
+  CHECK(heard == 1);
+  const base::Cancel::Listener late(job[0]->failure(), count);
+  CHECK(heard == 2);
+  job[0]->abort(Error(ErrorCode::failed, "over again"));
+  CHECK(heard == 2);
 }
 
 TEST_CASE("a rank lost in a group is named by the group, at once", "[split][faults]") {
