@@ -174,11 +174,10 @@ Status BenchRun::serve_all_groups(const std::vector<uint64_t>& sizes, std::vecto
       return Error(ErrorCode::defect, "what a rank can serve has the wrong length");
     for (size_t i = 0; i < sizes.size(); ++i) {
       if (all[rank][i] != 0 || std::erase(able, sizes[i]) == 0) continue;
-      const int group = group_of(together_->groups(), int(rank));
+      // Without its ranks: what a run says counts within its own group (Together::told).
       refused.insert_or_assign(
-          sizes[i],
-          Error(ErrorCode::usage, format("{} cannot serve it",
-                                         group_name(group, together_->groups()[size_t(group)]))));
+          sizes[i], Error(ErrorCode::usage, format("group {} cannot serve it",
+                                                   group_of(together_->groups(), int(rank)))));
     }
   }
   return {};

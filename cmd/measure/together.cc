@@ -130,7 +130,8 @@ Status Together::hand_over() {
       for (uint32_t i = 0; i < count && reader.ok(); ++i)
         COLL_TRY(deliver_record(reader.get_string(kMostRecordBytes), groups[g]));
       if (!reader.ok() || !reader.at_end())
-        return Error(ErrorCode::defect, format("what rank {} hands over is cut short", rank));
+        return of_whole(
+            Status(Error(ErrorCode::defect, format("what rank {} hands over is cut short", rank))));
     }
   const auto time_of = [](const OneGroup& group) {
     return group.rows.empty() ? -1 : group.rows[0].first_timing().time_us;

@@ -105,6 +105,23 @@ PY
   nothing_left
 fi
 
+if case_is "groups: what one of them cannot do has no row, or is the error"; then
+  # Ranks 0 and 1 share a host and its window, 2 and 3 do not.
+  run run -H 'node01:3,node02:1' allreduce --split 2 --algo one-shot,ring -b 8 -e 8 --json
+  is_code 0
+  python3 - "$out" <<'PY' || fail "the rows are not those that both groups can do"
+import json, sys
+rows = json.load(open(sys.argv[1]))["results"]
+assert {r["algorithm"] for r in rows} == {"ring"} and {r["group"] for r in rows} == {0, 1}, rows
+PY
+  for algorithms in one-shot one-shot,two-shot; do
+    run run -H 'node01:3,node02:1' allreduce --split 2 --algo $algorithms -b 8 -e 8
+    is_code 2
+    has_err "group 1"
+  done
+  nothing_left
+fi
+
 if case_is "a rank of one host's group is killed: it, its host and its group are named"; then
   begin run -H 'node[01-03]:2' allreduce --split host -b 1M -e 1M --iters 1000000 --check 0
   await_running
