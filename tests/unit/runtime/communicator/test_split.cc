@@ -300,9 +300,13 @@ TEST_CASE("a rank lost in a group is named by the group, at once", "[split][faul
   std::vector<Error> errors(4);
   const int64_t began = now_ns();
   Complaints complaints;
+  std::atomic<bool> begun{false};
   on_all(4, [&](int r) {
     auto group = split(*job[size_t(r)], complaints, r / 2);
     if (group == nullptr) return;
+    if (r == 2) begun = true;  // past its start
+    const Deadline deadline = soon();
+    while (r == 3 && !begun && !deadline.passed()) base::sleep_until(Deadline::after_ms(1));
     if (r == 3) return group.reset();
     Stream stream(*group);
     float in = 1, out = 0;
