@@ -72,9 +72,9 @@ std::string limit_words(const BenchRow& row, const LimitKind& kind, double seen,
 void judge_limit(const BenchReport& report, const Limit& limit, uint64_t default_bytes,
                  const LimitKind& kind, std::vector<Finding>& findings) {
   const uint64_t asked = limit.at_bytes.value_or(default_bytes);
-  const int ranks = report.header ? report.header->ranks : 1;
   const size_t before = findings.size();
   for (const BenchRow& row : report.rows) {
+    const int ranks = row.group >= 0 ? row.group_ranks : report.header ? report.header->ranks : 1;
     const auto point =
         size_point(report.spec.collective, asked, ranks, kernels::element_size(row.type));
     if (point.bytes != row.bytes) continue;
@@ -132,6 +132,11 @@ std::string row_name(const BenchReport& report, const BenchRow& row) {
   if (row.has_op) name += format(" {}", kernels::name_of(row.op));
   if (row.root >= 0) name += format(" root {}", row.root);
   if (!row.algorithm.empty()) name += format(" {}/{}", row.algorithm, row.protocol);
+  if (row.group >= 0) {
+    const bool known = report.header && size_t(row.group) < report.header->groups.size();
+    name += known ? " of " + group_name(row.group, report.header->groups[size_t(row.group)].ranks)
+                  : format(" of group {}", row.group);
+  }
   return name;
 }
 
@@ -206,6 +211,33 @@ Average average_busbw(const BenchReport& report) {
     });
   if (average.timings != 0) average.busbw_GBps /= average.timings;
   return average;
+}
+
+SlowestGroups slowest_groups(const BenchReport& report) {
+  SlowestGroups found;
+  for (size_t i = 0; i < report.rows.size(); ++i) {
+    const BenchRow& row = report.rows[i];
+    if (!row.slowest_group) continue;
+    ++found.measured;
+    auto at = std::find_if(found.groups.begin(), found.groups.end(),
+                           [&](const auto& group) { return group.group == row.group; });
+    if (at == found.groups.end()) at = found.groups.insert(at, {row.group, 0});
+    ++at->times;
+    if (row.bytes < found.largest_bytes) continue;
+    found.largest_bytes = row.bytes;
+    found.at_largest = row.group;
+    // Its own and those beside it, which go from group 0 on.
+    size_t first = i, end = i + 1;
+    while (first > 0 && report.rows[first - 1].group < report.rows[first].group) --first;
+    while (end < report.rows.size() && report.rows[end].group > report.rows[end - 1].group) ++end;
+    double fastest_us = row.first_timing().time_us;
+    for (; first < end; ++first)
+      fastest_us = std::min(fastest_us, report.rows[first].first_timing().time_us);
+    found.ratio = fastest_us > 0 ? row.first_timing().time_us / fastest_us : 0;
+  }
+  std::stable_sort(found.groups.begin(), found.groups.end(),
+                   [](const auto& a, const auto& b) { return a.times > b.times; });
+  return found;
 }
 
 Comparison compared(const BenchReport& report) {

@@ -37,6 +37,19 @@ struct Average {
   uint64_t best_bytes = 0;
 };
 Average average_busbw(const BenchReport& report);
+// With --split: how often which group was the slowest of those that measured the same at one time,
+// and by how much at the largest size.
+struct SlowestGroups {
+  struct Group {
+    int group = -1, times = 0;
+  };
+  std::vector<Group> groups;  // those that were, the most frequent first
+  int measured = 0;           // times that there was a slowest
+  uint64_t largest_bytes = 0;
+  int at_largest = -1;  // -1: of one group there is no slowest
+  double ratio = 0;     // of its time to the fastest group's
+};
+SlowestGroups slowest_groups(const BenchReport& report);
 // Of all timings that another library was measured beside: the geometric mean of its time by ours.
 struct Comparison {
   std::string name;  // "nccl 2.28.9"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cmd/measure/groups.h"
 #include "cmd/measure/task.h"
 #include "cmd/measure/waits.h"
 #include "cmd/verify/bench_op.h"
@@ -58,6 +59,7 @@ struct BenchSpec : RankSettings {
   int cuda_graph = 0;            // submissions of a graph; 0: no graph
   int grouped = 1;               // operations of a submission
   TimeOf time_of = TimeOf::slowest;
+  SplitRule split;                  // into groups that work at the same time
   std::vector<std::string> versus;  // variants of the installed library; empty: none
   Rival rival = Rival::nccl;        // which one
   bool versus_best = false;         // whichever of them this NCCL can do; else each was named
@@ -74,8 +76,12 @@ struct BenchSpec : RankSettings {
 // GPUs can: usage where the line wants CPU ranks, else unavailable.
 Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string& reason = "");
 
-// A root that no rank of a job of `ranks` is: an error of code usage.
-Status check_root(int root, int ranks);
+// A root that no rank of a job (or group) of `ranks` is: an error of code usage.
+Status check_root(int root, int ranks, const char* of = "the job");
+// Whether the collective works with so many ranks, and each root is one of them: in every group of
+// the spec, where the groups can be known. Error: usage.
+Status check_ranks_and_roots(const BenchSpec& spec, int ranks);
+Status check_groups(const BenchSpec& spec, const Groups& groups);
 
 struct VersusTiming {  // what another library took for the same
   std::string name;    // "nccl 2.28.9"
@@ -120,6 +126,8 @@ struct BenchRow {
   const char* path() const { return direct ? "direct" : "staged"; }
   Timing out_of_place, in_place;
   std::optional<RowExpected> expected = {};
+  int group = -1, group_ranks = 0;  // with --split: which, and of how many ranks
+  bool slowest_group = false;       // of those that measured this at the same time
   const Timing& first_timing() const { return out_of_place.measured ? out_of_place : in_place; }
 };
 
@@ -183,6 +191,8 @@ struct BenchHeader {
   bool soak = false;                        // random operations, not the collective
   std::string versus;                       // "nccl 2.28.9: default, ring"; empty: none
   std::optional<WindowsLine> windows = {};  // with --window
+  std::string split = {};                   // --split, as it was given; empty: none
+  std::vector<GroupLine> groups = {};       // by number
 };
 
 // What a communicator costs a rank and its GPU. Memory by what is free on the GPU before and after;

@@ -10,6 +10,8 @@ inline constexpr int kMostRankNumber = 1 << 20;
 
 // All but the version and the operation, which a report adds to.
 void header_fields(JsonRecord& io, BenchHeader& header);
+// Which group a row is of, if any.
+void group_fields(JsonRecord& io, BenchRow& row);
 void fields(JsonRecord& io, DataFault& fault);
 void fields(JsonRecord& io, RowExpected& expected);
 void fields(JsonRecord& io, LeftOut& out);

@@ -24,7 +24,11 @@ std::string counted_cores(int cores) {
 }
 
 // What one rank tells: its cores, its links, and its GPU.
-Bytes mine(const runtime::Communicator& communicator, const HeaderFacts& facts) {
+Bytes mine(const runtime::Communicator& whole, const HeaderFacts& facts) {
+  const runtime::Communicator& communicator = facts.group != nullptr ? *facts.group : whole;
+  const auto number = [&](int rank) {
+    return int32_t(facts.group != nullptr ? facts.group->members()[size_t(rank)] : rank);
+  };
   ByteWriter writer;
   const std::vector<int> cores = base::affinity_cores();
   writer.put(int32_t(base::usable_cores())).put(uint32_t(cores.size()));
@@ -35,12 +39,14 @@ Bytes mine(const runtime::Communicator& communicator, const HeaderFacts& facts) 
                            processors.model.name.empty() ? "" : ", ",
                            counted_cores(processors.cores)));
   const auto links = communicator.links();
-  writer.put(communicator.init_times().total).put(int32_t(communicator.windows().team().front()));
+  double init_s = communicator.init_times().total;
+  if (facts.group != nullptr) init_s += whole.init_times().total;
+  writer.put(init_s).put(number(communicator.windows().team().front()));
   writer.put(uint32_t(links.size()));
   for (const auto& link : links)
     writer.put(int32_t(link.channel))
-        .put(int32_t(link.from))
-        .put(int32_t(link.to))
+        .put(number(link.from))
+        .put(number(link.to))
         .put_string(link.via)
         .put_string(link.nic)
         .put_string(std::string_view(link.why).substr(0, kMostWhy));
@@ -179,9 +185,19 @@ Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFact
   if (facts.windows) {
     WindowsLine& windows = header.windows.emplace();
     windows.bytes = facts.window_bytes;
-    windows.note = communicator.no_direct_path();
+    windows.note =
+        (facts.group != nullptr ? *facts.group : communicator).no_direct_path();  // rank 0's
     for (auto& [lowest, ranks] : teams) windows.teams.push_back(std::move(ranks));
   }
+  if (facts.groups != nullptr)
+    for (const std::vector<int>& members : *facts.groups) {
+      GroupLine& line = header.groups.emplace_back(GroupLine{members, {}});
+      for (const HostLine& host : header.hosts)
+        if (std::any_of(members.begin(), members.end(), [&](int rank) {
+              return std::find(host.ranks.begin(), host.ranks.end(), rank) != host.ranks.end();
+            }))
+          line.hosts.push_back(host.host);
+    }
   header.note = note_of(header, cores);
   return header;
 }
@@ -196,6 +212,7 @@ Status send_header(const BenchSpec& spec, HeaderFacts facts, runtime::Communicat
   header.grouped = spec.grouped;
   header.time_of = spec.time_of;
   header.soak = spec.soak;
+  header.split = spec.split.text();
   sink.header(header);
   return {};
 }

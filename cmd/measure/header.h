@@ -13,6 +13,9 @@ struct HeaderFacts {
   std::string versus;         // what else is measured, in words
   std::string clocks;         // what throttles this rank's GPU (ClockWatch::at_first)
   uint64_t window_bytes = 0;  // that this rank has registered (BenchWindows)
+  // With --split: this rank's group, whose links and windows count, and all groups.
+  const runtime::Communicator* group = nullptr;
+  const Groups* groups = nullptr;
 };
 // On rank 0 the header, without what only a measurement has; on the others it is empty.
 Result<BenchHeader> gather_header(const RankSettings& settings, const HeaderFacts& facts,

@@ -58,6 +58,11 @@ static void fields(JsonRecord& io, HostLine& host) {
   });
 }
 
+static void fields(JsonRecord& io, GroupLine& group) {
+  io.field("ranks", group.ranks);
+  io.field("hosts", group.hosts);
+}
+
 static void fields(JsonRecord& io, WindowsLine& windows) {
   io.field("bytes", windows.bytes);
   io.list("teams", windows.teams,
@@ -73,6 +78,8 @@ void header_fields(JsonRecord& io, BenchHeader& header) {
   io.field("links", header.links);
   io.field("init_s", header.init_seconds, 0, 1e9);
   io.unless_empty("windows", header.windows);
+  io.unless_empty("split", header.split);
+  io.unless_empty("groups", header.groups);
   if (io.has("cuda_graph", header.cuda_graph != 0))
     io.field("cuda_graph", header.cuda_graph, 0, kMostGraph);
   if (io.has("agg_iters", header.grouped != 1))
@@ -122,6 +129,13 @@ void fields(JsonRecord& io, RowExpected& expected) {
   io.field("source", expected.source);
 }
 
+void group_fields(JsonRecord& io, BenchRow& row) {
+  if (!io.has("group", row.group >= 0)) return;
+  io.field("group", row.group, 0, kMostRankNumber);
+  io.field("group_ranks", row.group_ranks, 1, kMostRankNumber);
+  io.field("slowest_group", row.slowest_group);
+}
+
 static void fields(JsonRecord& io, BenchRow& row) {
   io.field("bytes", row.bytes);
   io.field("count", row.count);
@@ -136,6 +150,7 @@ static void fields(JsonRecord& io, BenchRow& row) {
   io.field("out_of_place", row.out_of_place);
   io.field("in_place", row.in_place);
   io.unless_empty("expected", row.expected);
+  group_fields(io, row);
 }
 
 static void fields(JsonRecord& io, StartCost& cost) {

@@ -190,6 +190,17 @@ void add_measure_options(std::vector<Option>& t) {
        .maximum = 3,
        .help = "whose time counts: 0 rank 0, 1 the mean, 2 the fastest, 3 the slowest",
        .more = "As -a of nccl-tests. Every report has fastest, mean and slowest (ranks_us)."});
+  add({.name = "split",
+       .kind = ValueKind::text,
+       .value = "HOW",
+       .fallback = "none",
+       .help = "groups of ranks do it at the same time: N, mod:N, host, numa",
+       .more =
+           "N (or div:N): N consecutive ranks each; mod:N: ranks that are equal modulo N, one of "
+           "each N; and:MASK, or:MASK: equal in rank & MASK, rank | MASK; host: of one host; numa: "
+           "of one NUMA node. As NCCL_TESTS_SPLIT, but every group has its own rows, and the "
+           "slowest is marked. Bandwidths and --root are those within a group; groups begin each "
+           "timed stretch together."});
   add({.name = "cuda-graph",
        .kind = ValueKind::integer,
        .value = "N",

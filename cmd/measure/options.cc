@@ -35,12 +35,13 @@ Status choose_soak(const ParsedLine& line, BenchSpec& spec) {
   for (const char* option : {"seed", "ops"})
     if (!spec.soak && line.has(option)) return usage(format("--{} is for the soak", option));
   if (!spec.soak) return {};
-  for (const char* option :
-       {"algo",        "proto",          "channels",    "dtype",      "op",
-        "root",        "min-bytes",      "step-factor", "step-bytes", "iters",
-        "warmup",      "sync",           "check",       "in-place",   "misalign",
-        "stragglers",  "trace",          "vs",          "cuda-graph", "min-busbw",
-        "max-latency", "min-efficiency", "thresholds",  "baseline",   "save-baseline"})
+  for (const char* option : {"algo",       "proto",        "channels",       "dtype",
+                             "op",         "root",         "min-bytes",      "step-factor",
+                             "step-bytes", "iters",        "warmup",         "sync",
+                             "check",      "in-place",     "misalign",       "stragglers",
+                             "trace",      "vs",           "cuda-graph",     "min-busbw",
+                             "split",      "max-latency",  "min-efficiency", "thresholds",
+                             "baseline",   "save-baseline"})
     if (line.has(option)) return usage(format("--{} has no meaning for the soak", option));
   spec.soak_seed = uint64_t(line.number("seed", 1));
   spec.soak_operations = int(line.number("ops", 1000));
@@ -84,6 +85,26 @@ Status choose_versus(const ParsedLine& line, BenchSpec& spec) {
       return usage(format("--vs-config {}: does not serve {}; expected {}", name,
                           name_of(spec.collective), serving));
   }
+  return {};
+}
+
+// --split, and what tells of all ranks together.
+Status choose_groups(const ParsedLine& line, BenchSpec& spec) {
+  if (!line.has("split")) return {};
+  COLL_ASSIGN(spec.split, parse_split(line.text("split")));
+  struct Refused {
+    const char* option;
+    const char* why;
+  };
+  for (const Refused& refused : {Refused{"vs", "the other library would have to be split as well"},
+                                 {"stragglers", "waits between groups would count as a rank's own"},
+                                 {"trace", "a trace tells of one group"},
+                                 {"thresholds", "its lines are of whole jobs"},
+                                 {"baseline", "its runs are of whole jobs"},
+                                 {"save-baseline", "a baseline is of whole jobs"}})
+    if (line.has(refused.option))
+      return usage(
+          format("--{} with --split: {}; expected one of the two", refused.option, refused.why));
   return {};
 }
 
@@ -181,8 +202,10 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, 
   if (has_root(spec.collective)) {
     spec.roots = {root == "all" ? -1 : std::atoi(root.c_str())};
   }
-  if (ranks > 0) COLL_TRY(check_ranks(spec.collective, ranks));
-  if (ranks > 0 && root != "all") COLL_TRY(check_root(std::atoi(root.c_str()), ranks));
+  COLL_TRY(choose_groups(line, spec));
+  if (ranks > 0) COLL_TRY(check_ranks_and_roots(spec, ranks));
+  if (ranks > 0 && !spec.split && root != "all")
+    COLL_TRY(check_root(std::atoi(root.c_str()), ranks));
   spec.check = line.text("check") == "1";
   const std::string placement = line.text("in-place");
   spec.in_place = placement == "both" ? InPlace::both

@@ -7,6 +7,7 @@
 
 #include "base/thrown.h"
 #include "cmd/measure/abort_scope.h"
+#include "cmd/measure/group_run.h"
 #include "cmd/measure/rank_doing.h"
 #include "cmd/measure/run.h"
 #include "cmd/measure/soak.h"
@@ -39,6 +40,7 @@ constexpr TaskField kAlike[] = {{"min_bytes", "--min-bytes"},
                                 {"cuda_graph", "--cuda-graph"},
                                 {"agg_iters", "--agg-iters"},
                                 {"average", "--average"},
+                                {"split", "--split"},
                                 {"versus", "--vs or --vs-config"},
                                 {"rival", "--vs"},
                                 {"soak_seed", "--seed"},
@@ -96,9 +98,7 @@ Status run_measurement(const TaskContext& context) {
 
 Result<std::string> settle_measurement(const TaskSpec& asked, const TaskPlace& place) {
   COLL_ASSIGN(const BenchSpec spec, bench_of(asked));
-  if (place.ranks > 0 && !spec.soak) COLL_TRY(check_ranks(spec.collective, place.ranks));
-  if (place.ranks > 0)
-    for (const int root : spec.roots) COLL_TRY(check_root(root, place.ranks));
+  if (place.ranks > 0 && !spec.soak) COLL_TRY(check_ranks_and_roots(spec, place.ranks));
   COLL_ASSIGN(const BenchSpec known, settled(spec, place.on_gpus, place.why));
   return known.to_json();
 }
@@ -164,6 +164,11 @@ Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, 
   }
   CostWatch* const watch = cost ? &*cost : nullptr;
   const TaskSpec task = task_of(spec);
+  if (spec.split)
+    return with_communicator({task, id, rank, size, sink}, bench_options(spec, sink), nullptr,
+                             [&](runtime::Communicator& communicator) {
+                               return run_in_group(spec, communicator, sink);
+                             });
   return with_communicator({task, id, rank, size, sink}, bench_options(spec, sink), watch,
                            [&](runtime::Communicator& communicator) -> Status {
                              return spec.soak ? Soak(spec, communicator, sink).run()

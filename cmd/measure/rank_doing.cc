@@ -74,10 +74,33 @@ DoingScope::DoingScope(const runtime::Communicator& communicator) : communicator
   open_scopes().communicators.push_back(&communicator);
 }
 
+DoingScope::DoingScope(const runtime::Communicator& communicator,
+                       const runtime::Communicator& whole)
+    : communicator_(communicator), whole_(&whole) {
+  const std::lock_guard lock(open_scopes().mutex);
+  std::ranges::replace(open_scopes().communicators, whole_, &communicator_);
+}
+
 DoingScope::~DoingScope() {
   const std::lock_guard lock(open_scopes().mutex);
-  std::erase(open_scopes().communicators, &communicator_);
+  if (whole_ != nullptr)
+    std::ranges::replace(open_scopes().communicators, &communicator_, whole_);
+  else
+    std::erase(open_scopes().communicators, &communicator_);
 }
+
+namespace {
+
+// A group's ranks by their numbers in the job.
+void number_in_job(const std::vector<int>& members, RankDoing& doing) {
+  if (members.empty()) return;
+  doing.rank = members[size_t(doing.rank)];
+  for (WaitDoing& wait : doing.waits)
+    if (wait.peer >= 0 && size_t(wait.peer) < members.size())
+      wait.peer = members[size_t(wait.peer)];
+}
+
+}  // namespace
 
 std::vector<RankDoing> ranks_doing() {
   std::vector<RankDoing> all;
@@ -94,6 +117,7 @@ std::vector<RankDoing> ranks_doing() {
     if (activity.window) describe(*activity.window, now_ns(), doing.waits);
     std::stable_sort(doing.waits.begin(), doing.waits.end(),
                      [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+    number_in_job(communicator->members(), doing);
     all.push_back(std::move(doing));
   }
   return all;

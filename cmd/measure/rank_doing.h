@@ -33,12 +33,16 @@ void fields(JsonRecord& io, RankDoing& doing);
 class DoingScope {
  public:
   explicit DoingScope(const runtime::Communicator& communicator);
+  // Of one that was split off `whole`, in whose place it is asked meanwhile; told by the ranks'
+  // numbers there.
+  DoingScope(const runtime::Communicator& communicator, const runtime::Communicator& whole);
   ~DoingScope();  // afterwards nobody asks the communicator any more
   DoingScope(const DoingScope&) = delete;
   DoingScope& operator=(const DoingScope&) = delete;
 
  private:
   const runtime::Communicator& communicator_;
+  const runtime::Communicator* const whole_ = nullptr;
 };
 std::vector<RankDoing> ranks_doing();
 

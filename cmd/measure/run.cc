@@ -52,11 +52,12 @@ const runtime::PlannedOp* largest_of(const runtime::Plan& plan) {
 }  // namespace
 
 BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink,
-                   CostWatch* own_cost)
+                   CostWatch* own_cost, Together* together)
     : spec_(spec),
       communicator_(communicator),
-      sink_(sink),
+      sink_(together != nullptr ? together->own_sink() : sink),
       timeout_s_(op_timeout(spec)),
+      together_(together),
       windows_(communicator),
       stream_(communicator),
       cost_watch_(own_cost) {
@@ -107,9 +108,13 @@ Status BenchRun::run() {
   if (!spec_.versus.empty()) COLL_TRY(set_up_versus(sizes));
   const HeaderFacts facts{.versus = versus_ ? versus_->name() + ": " + versus_->variants() : "",
                           .clocks = clocks_ ? clocks_->at_first() : "",
-                          .window_bytes = windows_.bytes()};
-  COLL_TRY(send_header(spec_, facts, communicator_, sink_, patience()));
-  barrier_.emplace(communicator_, stream_, timeout_s_);
+                          .window_bytes = windows_.bytes(),
+                          .group = together_ ? &communicator_ : nullptr,
+                          .groups = together_ ? &together_->groups() : nullptr};
+  COLL_TRY(together_ ? together_->barrier() : Status());  // buffers may take long to make
+  COLL_TRY(
+      send_header(spec_, facts, everyone(), together_ ? together_->sink() : sink_, patience()));
+  barrier_.emplace(communicator_, stream_, timeout_s_, together_);
   sink_.phase(communicator_.rank(), "measure");
   const base::HostLoad load_before = base::host_load();
   std::vector<int> roots{-1};
@@ -146,6 +151,7 @@ Status BenchRun::series(DataType type, RedOp op, int root, const std::vector<uin
         if (!serves) refused.insert_or_assign(asked, std::move(serves.error()));
         return !serves;
       });
+      if (together_) COLL_TRY(serve_all_groups(sizes, able, refused));
       rows_done_ += sizes.size() - able.size();
     }
     served.insert(able.begin(), able.end());
@@ -153,6 +159,27 @@ Status BenchRun::series(DataType type, RedOp op, int root, const std::vector<uin
   }
   for (const auto& [asked, why] : refused)
     if (served.count(asked) == 0) return why;
+  return {};
+}
+
+// What one group cannot do no group does: all have the same rows.
+Status BenchRun::serve_all_groups(const std::vector<uint64_t>& sizes, std::vector<uint64_t>& able,
+                                  std::map<uint64_t, Error>& refused) {
+  Bytes serves(sizes.size(), 0);
+  for (size_t i = 0; i < sizes.size(); ++i)
+    serves[i] = std::find(able.begin(), able.end(), sizes[i]) != able.end();
+  COLL_ASSIGN(const auto all, together_->gather(serves));
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].size() != sizes.size())
+      return Error(ErrorCode::defect, "what a rank can serve has the wrong length");
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (all[rank][i] != 0 || std::erase(able, sizes[i]) == 0) continue;
+      // Without its ranks: what a run says counts within its own group (Together::told).
+      refused.insert_or_assign(
+          sizes[i], Error(ErrorCode::usage, format("group {} cannot serve it",
+                                                   group_of(together_->groups(), int(rank)))));
+    }
+  }
   return {};
 }
 
@@ -180,6 +207,7 @@ Result<std::vector<runtime::Plan>> BenchRun::plans_of(
 Status BenchRun::combination(RowKey key, const std::vector<uint64_t>& sizes) {
   const uint32_t size = kernels::element_size(key.type);
   for (uint64_t asked : sizes) {
+    asked_ = asked;
     key.size = size_point(key.collective, asked, communicator_.size(), size);
     if (communicator_.rank() == 0)
       sink_.progress(
@@ -237,6 +265,8 @@ Status BenchRun::time(const RowKey& key, const RunBuffers& buffers, Half& half) 
   MeasureOptions options{replays(), spec_.warmup, spec_.sync_each};
   std::vector<int> warmups(half.samples.size(), spec_.warmup);  // by series
   int turns = this->turns(key);
+  const int each_turn = options.iterations + options.warmup;
+  if (together_) COLL_TRY(together_->probe(*own, each_turn * (spec_.sync_each ? 2 : 1)));
   for (int turn = 0; turn < turns; ++turn) {
     const std::unique_ptr<Timed> noted =
         trace_ ? trace_->around(*own, warmups[0], turn * options.iterations,
@@ -274,11 +304,15 @@ Status BenchRun::settle(const Half& half, std::vector<int>& warmups) {
   return {};
 }
 
+Result<std::vector<Bytes>> BenchRun::gather_from_everyone(ByteView mine) {
+  return together_ ? together_->gather(mine) : communicator_.gather_blobs(mine, patience());
+}
+
 // Of all ranks, which learn the same.
 Result<int64_t> BenchRun::slowest_block(int64_t mine) {
   ByteWriter writer;
   writer.put(mine);
-  COLL_ASSIGN(const auto blobs, communicator_.gather_blobs(writer.bytes(), patience()));
+  COLL_ASSIGN(const auto blobs, gather_from_everyone(writer.bytes()));
   int64_t slowest = mine;
   for (const Bytes& blob : blobs) {
     ByteReader reader(blob);
@@ -292,7 +326,8 @@ Result<int64_t> BenchRun::slowest_block(int64_t mine) {
 int BenchRun::turns(const RowKey& key) const {
   if (versus_) return kTurns;
   if (communicator_.device() || spec_.sync_each) return 1;
-  const uint64_t of_all = key.size.bytes * uint64_t(communicator_.size());
+  const uint64_t of_all = (together_ ? asked_ : key.size.bytes) *
+                          uint64_t(together_ ? together_->largest() : communicator_.size());
   const uint64_t times = uint64_t(spec_.iterations) * uint64_t(spec_.grouped);
   return of_all <= kShortBlockBytes / times ? kTurns : 1;
 }
@@ -377,7 +412,7 @@ Status BenchRun::report_row(const RowKey& key, const Half& out_of_place, const H
   if (trace_) COLL_TRY(report_trace());
   if (wrong[0] != 0) COLL_TRY(explain(key, false, out_of_place.check));
   if (wrong[1] != 0) COLL_TRY(explain(key, true, in_place.check));
-  return {};
+  return together_ ? together_->hand_over() : Status();
 }
 
 Status BenchRun::report_trace() {

@@ -2,6 +2,7 @@
 // exchange. Made and run by bench_rank (bench.h) on the rank's thread; owns the buffers and the
 // stream, borrows communicator, spec and sink.
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "cmd/measure/gpu_clocks.h"
 #include "cmd/measure/start_cost.h"
 #include "cmd/measure/timing.h"
+#include "cmd/measure/together.h"
 #include "cmd/measure/trace.h"
 #include "cmd/measure/versus.h"
 #include "cmd/measure/windows.h"
@@ -24,8 +26,9 @@ namespace collctl::cmd {
 class BenchRun {
  public:
   // `own_cost`: counts since before the communicator was made, paused; null: nobody wants to know.
+  // `together`: the communicator is a group's, which keeps step with the others; its sink is used.
   BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink,
-           CostWatch* own_cost = nullptr);
+           CostWatch* own_cost = nullptr, Together* together = nullptr);
   Status run();
 
  private:
@@ -62,6 +65,11 @@ class BenchRun {
   Result<BenchRow> described(const RowKey& key);
   int turns(const RowKey& key) const;
   Result<int64_t> slowest_block(int64_t mine);
+  Status serve_all_groups(const std::vector<uint64_t>& sizes, std::vector<uint64_t>& able,
+                          std::map<uint64_t, Error>& refused);
+  // All ranks that run this, of whatever group.
+  runtime::Communicator& everyone() const { return together_ ? together_->whole() : communicator_; }
+  Result<std::vector<Bytes>> gather_from_everyone(ByteView mine);
   Status settle(const Half& half, std::vector<int>& warmups);
   int replays() const;
   Batch batch() const { return {spec_.grouped, spec_.cuda_graph}; }
@@ -74,6 +82,7 @@ class BenchRun {
   runtime::Communicator& communicator_;
   BenchSink& sink_;
   double timeout_s_;
+  Together* const together_;  // null: no groups
   std::vector<Combination> combinations_;
   std::shared_ptr<DeviceBlocks> blocks_;  // GPU ranks
   GuardedBuffer input_, output_;
@@ -89,6 +98,7 @@ class BenchRun {
   std::optional<TraceWatch> trace_;   // with --trace
   int64_t trace_origin_ns_ = 0;       // rank 0's first operation
   std::unique_ptr<DataOracle> oracle_;
+  uint64_t asked_ = 0;  // the row's size, which a group rounds to its own ranks
   uint64_t rows_done_ = 0, rows_total_ = 0;
   int explained_ = 0;  // wrong rows so far; the same on all ranks
 };

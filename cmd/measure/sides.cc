@@ -68,8 +68,8 @@ Status BenchRun::check_memory(uint64_t largest, uint64_t each) const {
 }
 
 int BenchRun::local_ranks() const {
-  const auto& peers = communicator_.peers();
-  const uint64_t host = peers[size_t(communicator_.rank())].host_hash;
+  const auto& peers = everyone().peers();
+  const uint64_t host = peers[size_t(everyone().rank())].host_hash;
   return int(std::count_if(peers.begin(), peers.end(),
                            [&](const auto& peer) { return peer.host_hash == host; }));
 }
@@ -122,7 +122,8 @@ Status BenchRun::say_at_the_end(const base::HostLoad& load_before) {
     mine.own_cost = own_cost_;
     if (mine.own_cost) mine.own_cost->buffer_bytes = communicator_.device_bytes();
   }
-  return send_closing(mine, std::move(closing), communicator_, sink_, patience());
+  return send_closing(mine, std::move(closing), everyone(), together_ ? together_->sink() : sink_,
+                      patience());
 }
 
 }  // namespace collctl::cmd

@@ -40,11 +40,39 @@ Result<BenchSpec> settled(const BenchSpec& spec, bool on_gpus, const std::string
   return known;
 }
 
-Status check_root(int root, int ranks) {
+Status check_root(int root, int ranks, const char* of) {
   if (root < ranks) return {};
   return Error(ErrorCode::usage,
-               format("--root {}: expected 0..{} or all, because the job has {} ranks", root,
-                      ranks - 1, ranks));
+               format("--root {}: expected 0..{} or all, because {} has {} rank{}", root, ranks - 1,
+                      of, ranks, ranks == 1 ? "" : "s"));
+}
+
+static Status check_group(const BenchSpec& spec, int ranks, const std::string& where) {
+  Status fits = check_ranks(spec.collective, ranks);
+  for (size_t i = 0; i < spec.roots.size() && fits && has_root(spec.collective); ++i)
+    fits = check_root(spec.roots[i], ranks, where.empty() ? "the job" : "it");
+  if (!fits && !where.empty()) return std::move(fits.error()).within("--split: " + where);
+  return fits;
+}
+
+Status check_ranks_and_roots(const BenchSpec& spec, int ranks) {
+  if (!spec.split) return check_group(spec, ranks, "");
+  if (!spec.split.by_rank()) return {};
+  return check_groups(spec, groups_of(spec.split, ranks));
+}
+
+Status check_groups(const BenchSpec& spec, const Groups& groups) {
+  for (size_t i = 0; i < groups.size(); ++i) {
+    COLL_TRY(check_group(spec, int(groups[i].size()), group_name(int(i), groups[i])));
+    if (spec.roots == std::vector<int>{-1} && has_root(spec.collective) &&
+        groups[i].size() != groups[0].size())
+      return Error(
+          ErrorCode::usage,
+          format("--root all with --split {}: {} and {} have not equally many ranks",
+                 spec.split.text(), group_name(0, groups[0]), group_name(int(i), groups[i])),
+          "name one root, a number within each group");
+  }
+  return {};
 }
 
 template <class T>
@@ -81,6 +109,13 @@ static void fields(JsonRecord& io, BenchSpec& spec) {
   io.field("cuda_graph", spec.cuda_graph, 0, 1'000'000);
   io.field("agg_iters", spec.grouped, 1, 1'000'000);
   io.number("average", spec.time_of, int(TimeOf::slowest) + 1);
+  std::string split = spec.split.text();
+  io.field("split", split, 64);
+  if (io.reading()) {
+    const auto rule = parse_split(split);
+    if (!rule) return io.fail("split", "a rule of --split");
+    spec.split = *rule;
+  }
   io.field("versus", spec.versus);
   io.field("versus_best", spec.versus_best);
   io.number("rival", spec.rival, int(Rival::mpi) + 1);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/env.h"
+#include "cmd/measure/together.h"
 #include "cmd/verify/buffer_shape.h"
 
 namespace collctl::cmd {
@@ -34,8 +35,9 @@ Samples Samples::get(ByteReader& reader, size_t at_most) {
   return samples;
 }
 
-StreamBarrier::StreamBarrier(Communicator& communicator, Stream& stream, double timeout_s)
-    : communicator_(communicator), stream_(stream), timeout_s_(timeout_s) {
+StreamBarrier::StreamBarrier(Communicator& communicator, Stream& stream, double timeout_s,
+                             Together* together)
+    : communicator_(communicator), stream_(stream), timeout_s_(timeout_s), together_(together) {
   barrier_.collective = kernels::Collective::barrier;
   barrier_.type = kernels::DataType::int32;
   barrier_.count = 1;
@@ -49,6 +51,7 @@ void StreamBarrier::refresh() {
 }
 
 Status StreamBarrier::operator()() {
+  if (together_ != nullptr) return together_->barrier();
   if (!collective_) return communicator_.barrier(Deadline::after_seconds(timeout_s_));
   COLL_TRY(launch(communicator_, stream_, {&barrier_, 1}, launch_mode(communicator_)));
   return stream_.synchronize();

@@ -27,9 +27,12 @@ struct Samples {  // of one rank, one placement
 
 // All ranks together, before a timed stretch. The collective barrier where the choices in force can
 // serve it, else the slow one over the bootstrap.
+class Together;
 class StreamBarrier {
  public:
-  StreamBarrier(runtime::Communicator& communicator, runtime::Stream& stream, double timeout_s);
+  // `together`: of the ranks of all groups.
+  StreamBarrier(runtime::Communicator& communicator, runtime::Stream& stream, double timeout_s,
+                Together* together = nullptr);
   Status operator()();
   // To be called again after the choices have changed.
   void refresh();
@@ -40,6 +43,7 @@ class StreamBarrier {
   runtime::Operation barrier_;
   int32_t word_[2] = {0, 0};
   double timeout_s_;
+  Together* together_;
   bool collective_ = false;
 };
 

@@ -74,6 +74,18 @@ static void fields(JsonRecord& io, Comparison& other) {
   io.field("timings", other.timings);
 }
 
+static void fields(JsonRecord& io, SlowestGroups& slowest) {
+  io.list("groups", slowest.groups, [&](SlowestGroups::Group& group) {
+    io.object("groups", [&] {
+      io.field("group", group.group);
+      io.field("times_slowest", group.times);
+    });
+  });
+  io.field("bytes", slowest.largest_bytes);
+  io.field("group", slowest.at_largest);
+  io.field("ratio_to_fastest", slowest.ratio);
+}
+
 static void fields(JsonRecord& io, Straggler& late) {
   std::string kind = subject_word(late.at.kind), name = straggler_name(late);
   io.field("kind", kind);
@@ -108,7 +120,15 @@ void header_fields(JsonRecord& io, BenchReport& report) {
     io.field("operations", spec.soak_operations, 0, 1'000'000'000);
   }
   header_fields(io, header);
-  if (io.reading()) spec.window = header.windows.has_value();
+  if (!io.reading()) return;
+  spec.window = header.windows.has_value();
+  for (const GroupLine& group : header.groups)
+    for (const int rank : group.ranks)
+      if (rank < 0 || rank >= header.ranks) io.fail("groups", "ranks of the job");
+  if (const auto rule = parse_split(header.split))
+    spec.split = *rule;
+  else
+    io.fail("split", "a rule of --split");
 }
 
 void row_fields(JsonRecord& io, BenchReport& report, BenchRow& row) {
@@ -127,6 +147,7 @@ void row_fields(JsonRecord& io, BenchReport& report, BenchRow& row) {
   io.field("protocol", row.protocol);
   io.field("channels", row.channels, 0, 1 << 20);
   if (io.has("straight", spec.window)) io.field("straight", row.direct);
+  group_fields(io, row);
   timing_fields(io, "out_of_place", row.out_of_place, spec.sync_each);
   timing_fields(io, "in_place", row.in_place, spec.sync_each);
   if (io.has("expected", row.expected.has_value())) {
@@ -182,6 +203,8 @@ void results_fields(JsonRecord& io, BenchReport& report) {
           [&](BenchRow& row) { io.object("results", [&] { row_fields(io, report, row); }); });
   if (Comparison other = compared(report); !io.reading() && other.timings != 0)
     io.field("compared", other);
+  if (SlowestGroups slowest = slowest_groups(report); !io.reading() && slowest.measured != 0)
+    io.object("slowest_groups", [&] { fields(io, slowest); });
   closing_fields(io, report);
   io.unless_empty("faults", report.faults);
 }

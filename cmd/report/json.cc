@@ -107,14 +107,18 @@ std::string csv_titles(const BenchSpec& spec) {
     if (!spec.versus.empty()) text += format(",{0}_vs_time_us,{0}_vs_ratio", place);
   }
   if (spec.window) text += ",path";
+  if (spec.split) text += ",group,slowest_group";
   return text + "\n";
 }
 
 std::string csv_row(const BenchReport& report, const BenchRow& row) {
-  std::string text = format("{},{},{},{},{},{},{},{},{},{}", name_of(report.spec.collective),
-                            report.header ? report.header->ranks : 0, row.bytes, row.count,
-                            name_of(row.type), row.has_op ? name_of(row.op) : "none", row.root,
-                            row.algorithm, row.protocol, row.channels);
+  std::string text =
+      format("{},{},{},{},{},{},{},{},{},{}", name_of(report.spec.collective),
+             row.group >= 0  ? row.group_ranks
+             : report.header ? report.header->ranks
+                             : 0,
+             row.bytes, row.count, name_of(row.type), row.has_op ? name_of(row.op) : "none",
+             row.root, row.algorithm, row.protocol, row.channels);
   for (const Timing* t : {&row.out_of_place, &row.in_place}) {
     if (!t->measured) {
       text += report.spec.sync_each ? ",,,,,,,," : ",,,,";
@@ -130,6 +134,7 @@ std::string csv_row(const BenchReport& report, const BenchRow& row) {
     text += t->versus.empty() ? ",," : format(",{:.6g},{:.6g}", t->versus[0].time_us, t->ratio());
   }
   if (report.spec.window) text += format(",{}", row.path());
+  if (report.spec.split) text += format(",{},{}", row.group, row.slowest_group ? 1 : 0);
   return text + "\n";
 }
 

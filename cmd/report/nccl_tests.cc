@@ -35,7 +35,7 @@ std::string titles_there(const char* size, const char* count, const char* type, 
 }
 
 struct RankThere {
-  int device = 0, pid = 0;
+  int device = 0, pid = 0, group = 0;
   std::string host, bus, name;
 };
 
@@ -56,7 +56,14 @@ std::vector<RankThere> ranks_in_order(const BenchHeader& header) {
         rank.name = "CPU";
       }
     }
+  for (size_t group = 0; group < header.groups.size(); ++group)
+    for (const int rank : header.groups[group].ranks) ranks.at(size_t(rank)).group = int(group);
   return ranks;
+}
+
+// There a row is of all groups: here of the slowest.
+bool is_shown(const BenchReport& report, const BenchRow& row) {
+  return row.group < 0 || row.slowest_group || (report.header && report.header->groups.size() == 1);
 }
 
 }  // namespace
@@ -98,20 +105,25 @@ std::string nccl_tests_header(const BenchReport& report) {
       factor ? "factor" : "bytes", spec.warmup, spec.iterations, spec.grouped, spec.check ? 1 : 0,
       spec.cuda_graph, spec.misalign / int(kernels::element_size(spec.types.at(0))));
   for (size_t i = 0; i < ranks.size(); ++i)
-    text += format("#  Rank {:2} Group  0 Pid {:6} on {:>10} device {:2} [{}] {}\n", i,
-                   ranks[i].pid, ranks[i].host, ranks[i].device, ranks[i].bus, ranks[i].name);
+    text += format("#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n", i,
+                   ranks[i].group, ranks[i].pid, ranks[i].host, ranks[i].device, ranks[i].bus,
+                   ranks[i].name);
   const bool in_place =
       spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective);
   if (!in_place || spec.in_place == InPlace::in_place)
     text += format("# note: nothing was measured {} place, its figures are 0.00\n",
                    in_place ? "out of" : "in");
+  if (header.groups.size() > 1)
+    text += format("# note: {} groups (--split {}), figures are of the slowest at each size\n",
+                   header.groups.size(), header.split);
   text +=
       format("#\n# {:50}           out-of-place                       in-place          \n", "");
   text += titles_there("size", "count", "type", "redop", "root", "time", "", "#wrong");
   return text + titles_there("(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "");
 }
 
-std::string nccl_tests_row(const BenchRow& row) {
+std::string nccl_tests_row(const BenchReport& report, const BenchRow& row) {
+  if (!is_shown(report, row)) return "";
   return format("{:12}  {:12}  {:>8}  {:>6}  {:6}{}{}\n", row.bytes, row.count,
                 kernels::row_of(row.type).nccl_tests_name,
                 row.has_op ? kernels::name_of(row.op) : "none", row.root,
@@ -122,12 +134,14 @@ std::string nccl_tests_footer(const BenchReport& report, const Verdict& verdict)
   // No mean and no conclusion of a run that broke off: a reader would take it for a whole one.
   if (verdict.error()) return format("# error: {}\n", verdict.error()->chain());
   int wrong = 0;
+  BenchReport shown = report;
+  std::erase_if(shown.rows, [&](const BenchRow& row) { return !is_shown(report, row); });
   for (const BenchRow& row : report.rows)
     for (const Timing* t : {&row.out_of_place, &row.in_place}) wrong += t->measured && t->wrong > 0;
   return format(
       "# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g} \n#\n"
       "# Collective test concluded: {}\n#\n\n",
-      wrong, wrong == 0 ? "OK" : "FAILED", average_busbw(report).busbw_GBps,
+      wrong, wrong == 0 ? "OK" : "FAILED", average_busbw(shown).busbw_GBps,
       nccl_tests_program(report.spec.collective));
 }
 

@@ -82,7 +82,7 @@ void Reporter::row(const BenchRow& row) {
   if (!speaks_) return;
   put_line(jsonl_row(report_, row));
   if (output_.format == Format::csv) console_.out(csv_row(report_, row));
-  if (output_.format == Format::nccl_tests) console_.out(nccl_tests_row(row));
+  if (output_.format == Format::nccl_tests) console_.out(nccl_tests_row(report_, row));
   if (table_) console_.out(table_->row(row));
 }
 
@@ -172,11 +172,19 @@ Status Reporter::save_timings(const Verdict& verdict) {
   return save_baseline(output_.save_baseline, reports);
 }
 
+// Whoever ended the job, as one of a group.
+static std::optional<Error> in_its_group(const BenchReport& report, std::optional<Error> error) {
+  if (!error || !report.header) return error;
+  Groups groups;
+  for (const GroupLine& group : report.header->groups) groups.push_back(group.ranks);
+  return in_its_group(groups, std::move(*error));
+}
+
 int Reporter::finish(const JobOutcome& outcome) {
   std::lock_guard lock(mutex_);
   progress_.clear();
   report_.hosts = outcome.hosts;
-  Verdict verdict = judge(report_, output_.limits, outcome.error);
+  Verdict verdict = judge(report_, output_.limits, in_its_group(report_, outcome.error));
   if (speaks_ && output_.format == Format::text && report_.header) {
     const std::string curve = output_.plot ? plot(report_.rows) : "";
     console_.out(curve);

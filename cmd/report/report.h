@@ -48,7 +48,7 @@ class TextTable {
   std::string cell(size_t column, const std::string& text) const;
   bool sync_each_, versus_;
   const char* rival_;
-  bool out_of_place_, in_place_, window_, expects_;
+  bool out_of_place_, in_place_, window_, expects_, split_;
   std::vector<Column> columns_;
   size_t out_of_place_at_ = 0, in_place_at_ = 0, timing_columns_ = 0;
   std::string left_out_;
@@ -106,7 +106,7 @@ std::string trace_end(const BenchReport& report, const Verdict& verdict);
 // none.
 std::string nccl_tests_program(const BenchOp& op);
 std::string nccl_tests_header(const BenchReport& report);
-std::string nccl_tests_row(const BenchRow& row);
+std::string nccl_tests_row(const BenchReport& report, const BenchRow& row);
 std::string nccl_tests_footer(const BenchReport& report, const Verdict& verdict);
 
 using base::write_file_atomically;

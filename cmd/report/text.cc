@@ -49,13 +49,15 @@ TextTable::TextTable(const BenchSpec& spec, int ranks, int width)
       out_of_place_(spec.in_place != InPlace::in_place),
       in_place_(spec.in_place != InPlace::out_of_place && has_in_place_form(spec.collective)),
       window_(spec.window),
-      expects_(spec.expects && ranks > 1 && has_expectation(spec.collective)) {
+      expects_(spec.expects && ranks > 1 && has_expectation(spec.collective)),
+      split_(spec.split) {
   const int size = std::max(5, digits(spec.max_bytes));
   columns_ = {{"size", "(B)", size + 2},  // and room for the # of the title lines
               {"count", "(elems)", std::max(7, digits(spec.max_bytes))},
               {"type", "", widest_type(spec)},
               {"redop", "", 5},
               {"root", "", std::max(4, digits(uint64_t(std::max(0, ranks - 1))))}};
+  if (split_) columns_.insert(columns_.begin() + 1, {"group", "", 5});
   if (out_of_place_) {
     out_of_place_at_ = columns_.size();
     add_timing_columns();
@@ -178,6 +180,7 @@ std::string TextTable::row(const BenchRow& row) const {
   std::string text;
   const auto put = [&](const std::string& value) { text += cell(column++, value); };
   put(format("{}", row.bytes));
+  if (split_) put(format("{}", row.group));
   put(format("{}", row.count));
   put(name_of(row.type));
   put(row.has_op ? name_of(row.op) : "none");
@@ -191,6 +194,7 @@ std::string TextTable::row(const BenchRow& row) const {
   put(row.channels == 0 ? "-" : format("{}", row.channels));
   if (window_) put(row.path());
   if (row.out_of_place.unsteady || row.in_place.unsteady) text += "  unsteady";
+  if (row.slowest_group) text += "  slowest";
   return trimmed(text);
 }
 
@@ -229,6 +233,23 @@ std::string window_lines(const WindowsLine& windows, bool verbose) {
   text += "\n";
   if (!windows.note.empty())
     text += format("#   collectives take the staged path: {}\n", windows.note);
+  return text;
+}
+
+// "# groups: 2, of ranks 0-3 and 4-7", by number.
+std::string group_lines(const BenchHeader& header, bool verbose) {
+  constexpr size_t kMostGroups = 16;  // shown without -v
+  const size_t all = header.groups.size(), shown = verbose ? all : std::min(all, kMostGroups);
+  if (all == 0) return "";
+  std::string text = format("# groups of --split {}: {} at the same time\n", header.split, all);
+  for (size_t i = 0; i < shown; ++i) {
+    text += format("#   {}", group_name(int(i), header.groups[i].ranks));
+    if (header.hosts.size() > 1)
+      for (size_t h = 0; h < header.groups[i].hosts.size(); ++h)
+        text += format("{}{}", h == 0 ? ": " : ", ", header.groups[i].hosts[h]);
+    text += "\n";
+  }
+  if (shown < all) text += format("#   and {} more\n", all - shown);
   return text;
 }
 
@@ -279,6 +300,7 @@ std::string text_header(const BenchHeader& header, bool verbose) {
     if (verbose) text += gpu_lines(host);
   }
   text += cores_line(header);
+  text += group_lines(header, verbose);
   std::map<std::string, int> links, reasons;
   for (const LinkLine& link : header.links) {
     ++links[link.via];
@@ -377,6 +399,17 @@ std::string expected_line(const BenchReport& report) {
                 human_bytes(last->bytes), expected.limited_by);
 }
 
+std::string slowest_group_lines(const BenchReport& report) {
+  const SlowestGroups slowest = slowest_groups(report);
+  if (slowest.measured == 0) return "";
+  const SlowestGroups::Group& most = slowest.groups[0];
+  return format(
+      "# Slowest group        : {} in {} of {} rows; at {} group {} took {:.2f} times as long as "
+      "the fastest\n",
+      most.group, most.times, slowest.measured, human_bytes(slowest.largest_bytes),
+      slowest.at_largest, slowest.ratio);
+}
+
 std::string closing_lines(const BenchReport& report) {
   if (!report.closing) return "";
   std::string text = cost_lines(*report.closing);
@@ -421,6 +454,7 @@ std::string text_footer(const BenchReport& report, const Verdict& verdict, const
           format("#   (mean of all {} timings, small sizes included; the best was {} GB/s at {})\n",
                  average.timings, rate_digits(average.best_GBps), human_bytes(average.best_bytes));
   }
+  text += slowest_group_lines(report);
   text += expected_line(report);
   if (std::any_of(report.rows.begin(), report.rows.end(), [](const BenchRow& row) {
         return row.out_of_place.unsteady || row.in_place.unsteady;

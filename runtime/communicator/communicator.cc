@@ -211,6 +211,10 @@ Status Communicator::async_error() const {
   return state_->errors.status();
 }
 
+std::shared_ptr<base::Cancel> Communicator::failure() const {
+  return state_->errors.failure();
+}
+
 void Communicator::abort(const Error& why) {
   state_->errors.fail(why, true);
 }

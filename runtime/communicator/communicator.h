@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "kernels/contract/report.h"
 #include "kernels/cpu/wait_log.h"
@@ -70,6 +71,17 @@ class Communicator {
                                                                       const CommOptions& options);
   ~Communicator();
 
+  // As ncclCommSplit: the ranks that say one colour become a communicator of their own, numbered in
+  // the order of their keys, then of their ranks here. Who says a negative colour takes part in the
+  // call and gets null. Collective; first waits for what was started. The two share nothing: an
+  // error of one is none of the other's, they may work at the same time and go in any order. The
+  // new one has this one's options; its own errors number its ranks anew (in_numbers_of,
+  // members.h), those of this call as here. Errors: deadline, lost, interrupted: a rank did not
+  // come, and this communicator has ended; anything else is the group's alone.
+  Result<std::unique_ptr<Communicator>> split(int colour, int key, Deadline deadline);
+  // Of one that was split off: its ranks' numbers there. Else empty.
+  const std::vector<int>& members() const;
+
   int rank() const;
   int size() const;
   const std::vector<transport::PeerInfo>& peers() const;
@@ -96,7 +108,9 @@ class Communicator {
   // With CommOptions::count_waits. Of a GPU rank: nothing is in flight, or it is counted in part.
   // Error: the GPU's.
   Result<WaitSums> wait_sums() const;
-  Status async_error() const;         // the first error of this communicator, or ok
+  Status async_error() const;  // the first error of this communicator, or ok
+  // Called with the first error, in the thread that meets it: for what must end with this one.
+  std::shared_ptr<base::Cancel> failure() const;
   void abort(const Error& why);       // raises the abort word here and tells every rank
   Status barrier(Deadline deadline);  // over the bootstrap: slow, always works
   // Exchange of small blobs between all ranks over the bootstrap (results, diagnosis).
@@ -119,6 +133,8 @@ class Communicator {
   Communicator(int rank, int size);
   class Start;
   struct State;
+  static Result<std::unique_ptr<Communicator>> make(const UniqueId& id, int rank, int size,
+                                                    const CommOptions& options);
   std::unique_ptr<State> state_;
 };
 

@@ -37,6 +37,7 @@ void FirstError::fail(const Error& error, bool announce) {
   failed_.store(true, std::memory_order_release);
   raise_abort();
   if (announce && bootstrap_ != nullptr) bootstrap_->announce_abort(error);
+  failure_->call(error);
 }
 
 void FirstError::note_awaited(int rank) {

@@ -7,9 +7,11 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/result.h"
 
@@ -25,6 +27,8 @@ class FirstError {
   uint32_t* abort_word() { return &abort_word_; }  // not 0 from then on; for atomic_ref
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Status status() const;
+  // Called with the first error, after the abort was raised and told.
+  const std::shared_ptr<base::Cancel>& failure() const { return failure_; }
 
   void fail(const Error& error, bool announce);
   // This rank waited for `rank` when another's error ended its wait: it goes with that error.
@@ -48,6 +52,7 @@ class FirstError {
   std::atomic<bool> failed_{false};
   mutable std::mutex error_mutex_;
   std::optional<Error> first_;
+  const std::shared_ptr<base::Cancel> failure_ = std::make_shared<base::Cancel>();
   std::mutex abort_mutex_;
   CudaExecutor* gpu_ = nullptr;  // while it is complete; under abort_mutex_
   Bootstrap* bootstrap_ = nullptr;

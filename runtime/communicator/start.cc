@@ -98,6 +98,8 @@ Status Communicator::Start::join() {
   }
   COLL_ASSIGN(const Interface interface,
               bootstrap_interface(s_.settings.interfaces, s_.settings.family, id_.root_address()));
+  s_.bootstrap_at = interface.address;
+  s_.bootstrap_at.set_port(0);
   Bootstrap::Options o;
   o.id = id_;
   o.rank = s_.rank;
@@ -184,6 +186,7 @@ Status Communicator::Start::exchange_facts() {
   std::vector<RankFacts> all_facts((size_t(s_.size)));
   RankFacts& own = all_facts[size_t(s_.rank)];
   own = own_facts(s_.rank, s_.hash, s_.settings, options_.local_ranks, s_.proxy->address());
+  own.core_ranks = options_.core_ranks;
   if (!options_.host_id.empty()) put_on_host(own, options_.host_id);
   describe_networks(own);
   if (opening_ != nullptr) open_gpu(own);
@@ -201,6 +204,7 @@ Status Communicator::Start::exchange_facts() {
     return std::binary_search(host.begin(), host.end(), s_.rank);
   });
   s_.local_ranks = mine->size();
+  s_.core_ranks = core_ranks(all_facts, *mine, s_.rank);
   s_.bootstrap->set_local_ranks({mine->begin(), mine->end()});
 
   s_.choices = s_.settings.choices;
@@ -257,11 +261,17 @@ Result<std::unique_ptr<Communicator>> Communicator::init(const UniqueId& id, int
                                                          const CommOptions& options) {
   if (size < 1 || rank < 0 || rank >= size)
     return Error(ErrorCode::usage, format("rank {} of {}: expected 0 <= rank < size", rank, size));
-  const int64_t begin = now_ns();
   base::log_set_thread_device(rank);
   if (rank == 0 && wants_version()) COLL_LOG(version, init, "collctl version {}", base::kVersion);
+  return make(id, rank, size, options);
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::make(const UniqueId& id, int rank, int size,
+                                                         const CommOptions& options) {
+  const int64_t begin = now_ns();
   std::unique_ptr<Communicator> communicator(new Communicator(rank, size));
   State& s = *communicator->state_;
+  s.options = options;
   COLL_ASSIGN(s.settings, read_settings(options));
   const double left_s =
       options.start_left_s > 0 ? options.start_left_s : s.settings.start_timeout_s;

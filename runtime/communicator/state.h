@@ -38,6 +38,7 @@ struct Communicator::State {
   const int rank, size;
   uint64_t hash = 0;
   uint64_t local_ranks = 1;
+  CommOptions options;  // as it was made; what split() makes has them, too
   Settings settings;
   Choices choices;
   HostGroups hosts;
@@ -47,6 +48,10 @@ struct Communicator::State {
   transport::NetPresence networks;
   // That sockets use, with the addresses of the proxy's listeners; null: a single rank.
   std::shared_ptr<const std::vector<Interface>> interfaces;
+  int core_ranks = 1;             // that use this rank's cores
+  Address bootstrap_at;           // where it listens, without its port
+  std::vector<int> members;       // of one that was split off: the ranks' numbers there
+  uint32_t split_calls = 0;       // roll calls of split() so far
   int32_t barrier_cells[2] = {};  // of CPU ranks
   bool finalized = false;
 
@@ -98,6 +103,10 @@ struct Communicator::State {
   // Whether all ranks map memory between users' windows, and kernels work there.
   bool maps_windows() const;
   int32_t* barrier_cell() { return gpu != nullptr ? gpu->barrier_cell() : barrier_cells; }
+
+  // split.cc: what every rank brought to the next roll call; a rank that does not come ends this
+  // communicator.
+  Result<std::vector<Bytes>> call_roll(ByteView mine, Deadline deadline);
 
   // submit.cc: operations from start() to their end.
   Status check(std::span<const Operation> operations) const;

@@ -155,6 +155,7 @@ Status check_facts(std::span<RankFacts> all_facts) {
       all_facts[r].socket_interfaces = 0;
     all_facts[r].cores = std::max(1, all_facts[r].cores);
     all_facts[r].sharing_ranks = std::max(0, all_facts[r].sharing_ranks);
+    all_facts[r].core_ranks = std::max(0, all_facts[r].core_ranks);
     sanitize(all_facts[r].place);
     if (info.rank != int(r))
       return Error(ErrorCode::lost, format("rank {} identified itself as rank {}", r, info.rank))
@@ -220,7 +221,15 @@ int reached_by(std::span<const RankFacts> all_facts, const std::vector<int32_t>&
 
 bool has_own_cores(std::span<const RankFacts> all_facts, const std::vector<int32_t>& host,
                    int rank) {
-  return reached_by(all_facts, host, rank) == 1;
+  return all_facts[size_t(rank)].core_ranks <= 1 && reached_by(all_facts, host, rank) == 1;
+}
+
+int core_ranks(std::span<const RankFacts> all_facts, const std::vector<int32_t>& host, int rank) {
+  const RankFacts& facts = all_facts[size_t(rank)];
+  if (facts.core_ranks > 0) return facts.core_ranks;
+  // Who is bound to other cores (as mpirun binds) shares none, whatever was said.
+  const int told = facts.sharing_ranks > 0 ? facts.sharing_ranks : int(host.size());
+  return std::max(1, std::min(told, reached_by(all_facts, host, rank)));
 }
 
 Crowding crowding_of(std::span<const RankFacts> all_facts, const HostGroups& hosts) {
@@ -228,10 +237,7 @@ Crowding crowding_of(std::span<const RankFacts> all_facts, const HostGroups& hos
   for (const auto& host : hosts)
     for (const int32_t r : host) {
       const RankFacts& facts = all_facts[size_t(r)];
-      // Who is bound to other cores (as mpirun binds) shares none, whatever was said.
-      const int reached = reached_by(all_facts, host, r);
-      const int told = facts.sharing_ranks > 0 ? facts.sharing_ranks : int(host.size());
-      const int ranks = std::max(1, std::min(told, reached));
+      const int ranks = core_ranks(all_facts, host, r);
       crowding.ranks_per_core = std::max(crowding.ranks_per_core, double(ranks) / facts.cores);
       crowding.cores_per_rank = std::min(crowding.cores_per_rank, facts.cores / ranks);
     }

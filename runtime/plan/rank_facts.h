@@ -20,6 +20,7 @@ struct RankFacts {
   transport::PeerInfo info;
   int32_t cores;          // this rank may use, by affinity and quota
   int32_t sharing_ranks;  // that share these cores, if the launcher set it; 0: all of the host
+  int32_t core_ranks;     // that use them, where others than its peers do, too; 0: the peers say
   // Those it may run on, a bit each; processor p is bit p % kCoreBits.
   static constexpr int kCoreBits = 512;
   uint64_t core_bits[kCoreBits / 64];
@@ -42,7 +43,7 @@ struct RankFacts {
     uint64_t most_bytes;  // at once
   } reducer;
 };
-static_assert(sizeof(RankFacts) == 752);
+static_assert(sizeof(RankFacts) == 760);
 
 RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int sharing_ranks,
                     const Address& net_address);
@@ -66,6 +67,8 @@ NetworkPath network_path(std::span<const RankFacts> all_facts, const HostGroups&
 // Whether a rank's cores are no other rank's of its host (as far as the bits tell).
 bool has_own_cores(std::span<const RankFacts> all_facts, const std::vector<int32_t>& host,
                    int rank);
+// How many ranks use this one's cores, itself counted.
+int core_ranks(std::span<const RankFacts> all_facts, const std::vector<int32_t>& host, int rank);
 struct Crowding {
   double ranks_per_core = 1;  // of the most crowded host
   int cores_per_rank = 1;     // of the rank with the fewest, at least 1

@@ -32,7 +32,8 @@ struct CommOptions {
   std::function<void()> checks_in;  // as in Bootstrap::Options
   int local_ranks =
       0;  // ranks that share this machine's cores, for the spin policy; 0: from peer infos
-  int device = -1;             // CUDA ordinal of the GPU that this rank drives; -1: a CPU rank
+  int core_ranks = 0;  // ranks that use this rank's cores, of all communicators; 0: of this one
+  int device = -1;     // CUDA ordinal of the GPU that this rank drives; -1: a CPU rank
   bool share_device = false;   // ranks may drive the same GPU (--oversubscribe)
   uint64_t window_stride = 0;  // bytes of addresses for a rank's user windows; 0: as chosen
   std::string host_id;  // instead of HOSTID: ranks of one process as if they were on several hosts

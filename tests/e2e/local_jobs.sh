@@ -79,6 +79,45 @@ has_err "stopped (state T)"
 has_err "for rank 2"
 all_gone $all
 
+for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier; do
+  case_is "$op in groups"
+  run run -n 6 "$op" --split 2 -b 1K -e 16K -f 16 --iters 3 --json
+  is_code 0
+  has_out '"groups":[{"ranks":[0,1],'
+  has_out '"group":2,"group_ranks":2,'
+done
+
+case_is "groups by other rules, as threads, uneven, with windows"
+for how in mod:2 and:0x1 or:0x1 host numa "3 --rank-mode thread" "mod:2 --window" "2 --sync each"; do
+  run run -n 5 allreduce --split $how -b 1K -e 16K -f 16 --iters 3
+  is_code 0
+  has_out "# groups of --split ${how%% *}"
+  has_out "Verdict              : passed"
+done
+
+case_is "what groups cannot do"
+run run -n 4 allreduce --split 2 --vs nccl
+is_code 2
+has_err "--vs with --split"
+run run -n 6 hypercube --split 3
+is_code 2
+has_err "group 0 (ranks 0-2)"
+run rails --split 2
+is_code 2
+
+for mode in KILL STOP; do
+  case_is "a rank of a group, SIG$mode"
+  begin run -n 5 --op-timeout 4 allreduce --split 2 "${long[@]}"
+  await_ranks 5
+  all=$(children | awk '{print $1}'); victim=$(ranks | sed -n 4p)
+  kill -$mode "$victim"
+  end
+  if [ $mode = KILL ]; then is_code 5; else is_code 6; fi
+  has_err "rank 3 (pid $victim"
+  has_err "group 1 (ranks 2-3)"
+  all_gone $all
+done
+
 case_is "a rank stopped during start-up"
 begin run -n 4 --start-timeout 5 allreduce "${long[@]}"
 for _ in $(seq 2000); do
@@ -255,6 +294,30 @@ for r in 0 1 2; do
   cp "$work/join.$r" "$out"; cp "$work/join.$r.err" "$err"
   is_code 0
   if [ $r = 0 ]; then has_out "3 CPU ranks"; else is_out ""; fi
+done
+
+case_is "groups of ranks joined by hand"
+join_groups() { # a port; the rest is the measurement's
+  for r in 3 2 1 0; do
+    timeout 60 "$collctl" run --join 127.0.0.1:$1 --rank $r --size 4 allreduce --split mod:2 "${@:2}" \
+      >"$work/join.$r" 2>"$work/join.$r.err" </dev/null & joined[$r]=$!
+  done
+}
+end_joined() { wait "${joined[$1]}"; rc=$?; cp "$work/join.$1" "$out"; cp "$work/join.$1.err" "$err"; }
+join_groups $((port + 2)) -b 8 -e 1K
+for r in 0 1 2 3; do
+  end_joined $r
+  is_code 0
+  if [ $r = 0 ]; then has_out "#   group 1 (ranks 1,3)"; else is_out ""; fi
+done
+join_groups $((port + 3)) --op-timeout 10 "${long[@]}"
+for _ in $(seq 400); do [ -s "$work/join.0" ] && sleep 0.5 && break; sleep 0.05; done
+pkill -KILL -P "${joined[3]}" -x collctl
+for r in 0 1 2; do
+  end_joined $r
+  is_code 5
+  has_err "rank 3"
+  has_err "group 1 (ranks 1,3)"
 done
 
 case_is "ranks adopted from another launcher"

@@ -39,6 +39,21 @@ if case_is "a way that is broken while ranks connect: both ends are named, and n
   nothing_left
 fi
 
+if case_is "a way that breaks in groups over hosts: both ends are named, and the group"; then
+  begin run -H 'node[01-04]:2' --op-timeout 5 allreduce --split mod:2 -b 64K -e 64K --algo ring --iters 1000000 --check 0
+  await_running
+  drop add 2 3
+  started=$(date +%s%N)
+  end
+  is_code 6
+  has_err "cannot reach rank"
+  has_err ": group "
+  names_only node02 node03
+  within 12
+  drop del 2 3
+  nothing_left
+fi
+
 # In an operation, and in the exchange after a row, where a job of few iterations mostly is.
 if case_is "a way that breaks while ranks work: both ends are named, and nobody who only waits"; then
   for way in "2 3" "4 1"; do

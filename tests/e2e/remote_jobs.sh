@@ -80,6 +80,60 @@ if case_is "every collective on 3 hosts, uneven slots"; then
   nothing_left
 fi
 
+if case_is "groups: each host by itself, and one of each host"; then
+  run run -H 'node01:1,node02:3,node03:2' allreduce --split host -b 8 -e 64K -f 64 --json
+  is_code 0
+  python3 - "$out" <<'PY' || fail "the groups are not the hosts"
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert [g["hosts"] for g in report["groups"]] == [["node01"], ["node02"], ["node03"]], report["groups"]
+assert [g["ranks"] for g in report["groups"]] == [h["ranks"] for h in report["hosts"]], report["groups"]
+assert report["links"] and all(l["via"].startswith("SHM") for l in report["links"]), report["links"]
+rows = report["results"]
+assert [r["group"] for r in rows] == [0, 1, 2] * (len(rows) // 3), rows
+assert all(r[p]["wrong"] == 0 for r in rows for p in ("out_of_place", "in_place"))
+PY
+  run run -H 'node[01-03]:2' reducescatter --split mod:2 -b 8 -e 64K -f 64 --json
+  is_code 0
+  python3 - "$out" <<'PY' || fail "the groups are not over the hosts"
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert [g["ranks"] for g in report["groups"]] == [[0, 2, 4], [1, 3, 5]], report["groups"]
+assert all(g["hosts"] == ["node01", "node02", "node03"] for g in report["groups"]), report["groups"]
+assert report["links"] and all(l["via"].startswith("NET") for l in report["links"]), report["links"]
+PY
+  nothing_left
+fi
+
+if case_is "groups: what one of them cannot do has no row, or is the error"; then
+  # Ranks 0 and 1 share a host and its window, 2 and 3 do not.
+  run run -H 'node01:3,node02:1' allreduce --split 2 --algo one-shot,ring -b 8 -e 8 --json
+  is_code 0
+  python3 - "$out" <<'PY' || fail "the rows are not those that both groups can do"
+import json, sys
+rows = json.load(open(sys.argv[1]))["results"]
+assert {r["algorithm"] for r in rows} == {"ring"} and {r["group"] for r in rows} == {0, 1}, rows
+PY
+  for algorithms in one-shot one-shot,two-shot; do
+    run run -H 'node01:3,node02:1' allreduce --split 2 --algo $algorithms -b 8 -e 8
+    is_code 2
+    has_err "group 1"
+  done
+  nothing_left
+fi
+
+if case_is "a rank of one host's group is killed: it, its host and its group are named"; then
+  begin run -H 'node[01-03]:2' allreduce --split host -b 1M -e 1M --iters 1000000 --check 0
+  await_running
+  victim=$(rank_on 2)
+  rig_node 2 kill -KILL "$victim"
+  end
+  is_code 5
+  has_err "group 1 (ranks 2-3)"
+  has_err "(pid $victim, host node02)"
+  nothing_left
+fi
+
 if case_is "a program: place, folder, output, exit code of the first failing rank"; then
   run run -H 'node01:2,node02:2' -- sh -c 'echo "$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $NODE_RANK $(hostname)"'
   is_code 0

@@ -310,6 +310,15 @@ TEST_CASE("what only GPUs can is no option of CPU ranks", "[cmd]") {
                    0) == 0);
   CHECK(bench_error("hypercube -m 4") ==
         "--agg-iters: the steps of hypercube wait for one another, so several cannot be one group");
+  for (const char* other :
+       {"vs nccl", "stragglers", "trace f", "thresholds f", "baseline f", "save-baseline f"}) {
+    const std::string line = std::string("allreduce --split 2 --") + other;
+    INFO(line);
+    CHECK(bench_error(line).find("with --split: ") != std::string::npos);
+  }
+  CHECK(bench_error("allreduce --split mod:") ==
+        "--split mod:: expected 4 or div:4, mod:2, and:0x7, or:0x7, host or numa");
+  CHECK(bench_error("soak --split 2") == "--split has no meaning for the soak");
   CHECK(bench_error("barrier --vs nccl") == "--vs nccl: NCCL has no barrier");
   CHECK(bench_error("gather --vs nccl --vs-config default,tree") ==
         "--vs-config tree: does not serve gather; expected default, registered");

@@ -125,6 +125,12 @@ TEST_CASE("ranks that are bound to cores of their own share none") {
   // Threads of a core are often numbered far apart: what lies between is somebody else's.
   for (size_t r = 0; r < 4; ++r) all_facts[r].core_bits[0] = uint64_t{0x1001} << r;
   for (const int r : hosts[0]) CHECK(has_own_cores(all_facts, hosts[0], r));
+  // Ranks of other groups are there as well (Communicator::split).
+  CHECK(core_ranks(all_facts, hosts[0], 2) == 1);
+  all_facts[2].core_ranks = 6;
+  CHECK(core_ranks(all_facts, hosts[0], 2) == 6);
+  CHECK_FALSE(has_own_cores(all_facts, hosts[0], 2));
+  CHECK(crowding_of(all_facts, hosts).ranks_per_core == 3);
 }
 
 TEST_CASE("far cores, crowded sockets and memory make an all-reduce dearer") {
