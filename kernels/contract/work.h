@@ -59,8 +59,8 @@ struct Work {
   Protocol protocol;
   DataType type;
   RedOp op;
-  // kSharedMark (shared_block.h), or, of pairwise on host threads: messages of 2^mark bytes and more
-  // are lent where the path has kFifoLends. 0: neither.
+  // kSharedMark (shared_block.h), or, of pairwise on host threads: messages of 2^mark bytes and
+  // more are lent where the path has kFifoLends. 0: neither.
   uint8_t mark;
   uint16_t channel;
 };
