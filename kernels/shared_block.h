@@ -33,7 +33,7 @@ inline constexpr int kEverybody = -1;
 // rank's slot of the FlatRange, null where the operation has no such buffer on this rank.
 inline constexpr uint8_t kSharedMark = 1;
 COLL_FN bool shares_buffers(const Work& work) {
-  return work.reserved == kSharedMark;
+  return work.mark == kSharedMark;
 }
 
 }  // namespace collctl::kernels

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "base/peer_memory.h"
+
 namespace collctl::transport {
 
 enum class DeviceKind : uint8_t { cpu, cuda };
@@ -40,9 +42,11 @@ struct PeerInfo {
   uint8_t fabric_cluster[16];
   uint32_t fabric_clique;
   uint32_t reserved_too;
+  base::MemoryMark
+      mark;  // for ranks of its host, which may read its memory; address 0: not asked for
   char host[64];
   char version[32];
 };
-static_assert(sizeof(PeerInfo) == 360);
+static_assert(sizeof(PeerInfo) == 376);
 
 }  // namespace collctl::transport

@@ -27,23 +27,49 @@ inline constexpr uint32_t kPairwiseServes =
     collective_bit(Collective::all_to_all) | collective_bit(Collective::gather) |
     collective_bit(Collective::scatter) | collective_bit(Collective::send_recv);
 
+// Host threads: a message may be lent to a receiver that can read the sender's memory, in larger
+// chunks, as many at once as there are slots: no more, so that whoever is furthest behind finds
+// room. The sender says so in its first slice. It waits until all was read at the end of the work,
+// where whoever is furthest behind has nothing to wait for.
+template <class Backend>
+inline constexpr bool kLends = requires {
+  Backend::kLends;
+};
+
 COLL_NO_EXEC_CHECK
 template <class Backend>
 COLL_FN void pairwise_round(Backend& backend, const Work& work, const PairStep& step) {
   const bool sends = step.send_peer >= 0 && step.send_count > 0;
   const bool receives = step.recv_peer >= 0 && step.recv_count > 0;
-  const ChunkRow out = chunk_sequence(work, 0, sends ? step.send_count : 0);
-  const ChunkRow in = chunk_sequence(work, 0, receives ? step.recv_count : 0);
+  ChunkRow out = chunk_sequence(work, 0, sends ? step.send_count : 0);
+  ChunkRow in = chunk_sequence(work, 0, receives ? step.recv_count : 0);
   BlockSpec spec;
   spec.send[0] = sends ? step.send_peer : -1;
   spec.recv[0] = receives ? step.recv_peer : -1;
   spec.input = step.send;
   spec.output = step.recv;
-  const uint64_t send_chunks = chunks_in(out), recv_chunks = chunks_in(in);
-  const uint64_t chunks = send_chunks > recv_chunks ? send_chunks : recv_chunks;
   backend.template block<1, 1>(spec, [&](auto& b) {
-    for (uint64_t k = 0; k < chunks && !backend.failed(); ++k) {
-      if (k < send_chunks) b.send(out.at(k), out.size(k));
+    [[maybe_unused]] bool lends = false;
+    [[maybe_unused]] uint64_t ahead = 1, sent = 0;
+    if constexpr (kLends<Backend>) {
+      lends = work.mark != 0 && work.protocol == Protocol::simple;
+      if (lends && sends) {
+        out.each = b.send_chunk(step.send_count);
+        ahead = b.send_ahead();
+      }
+    }
+    const uint64_t send_chunks = chunks_in(out);
+    uint64_t recv_chunks = chunks_in(in);
+    for (uint64_t k = 0; (k < send_chunks || k < recv_chunks) && !backend.failed(); ++k) {
+      if constexpr (kLends<Backend>) {
+        for (; sent < send_chunks && sent < k + ahead; ++sent) b.send(out.at(sent), out.size(sent));
+        if (lends && k == 0 && receives) {
+          in.each = b.recv_chunk();
+          recv_chunks = chunks_in(in);
+        }
+      } else if (k < send_chunks) {
+        b.send(out.at(k), out.size(k));
+      }
       if (k < recv_chunks) b.recv(in.at(k), in.size(k));
     }
   });

@@ -12,8 +12,11 @@
 //     unless kFifoProxyReads is set, head frees slots as always.
 //     Host threads and proxies write records for LL as well, before the lines: whoever has seen a
 //     line may ask there how many there are.
-// Ownership: the Link that made it owns all memory and outlives every use. `step` is this end's own
-// count, loaded when a block opens the fifo and stored back when it closes.
+// Simple with kFifoLends: a record of kSlotLends says that the slot holds a Lent instead of data.
+// The producer keeps that memory as it is until the slot is freed; when it gives up before, it
+// writes kSlotTakenBack, and what was read meanwhile is void. Ownership: the Link that made it owns
+// all memory and outlives every use. `step` is this end's own count, loaded when a block opens the
+// fifo and stored back when it closes.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -35,8 +38,15 @@ struct FifoCounters {
 };
 static_assert(sizeof(FifoCounters) == 128);
 
+// Where a producer's data lies in the memory of its process.
+struct Lent {
+  uint64_t address;
+  uint64_t bytes;
+};
+inline constexpr uint32_t kSlotLends = 1u << 31, kSlotTakenBack = kSlotLends | 1;
+
 struct SlotRecord {
-  uint32_t bytes;      // of the slot that are in use (wire bytes: for LL, 16 x lines)
+  uint32_t bytes;  // of the slot that are in use, or kSlotLends (wire bytes: for LL, 16 x lines)
   uint32_t reduction;  // kFifoReduces: the work's reduction_code()
 };
 static_assert(sizeof(SlotRecord) == 8);
@@ -51,6 +61,8 @@ inline constexpr uint8_t kFifoProxyReads =
 inline constexpr uint8_t kFifoProxyWrites = 2;  // a proxy produces
 // The proxy's network reduces: the record says what (kernels/algo/collnet.h).
 inline constexpr uint8_t kFifoReduces = 4;
+// The consumer can read the memory of the producer's process (base/peer_memory.h).
+inline constexpr uint8_t kFifoLends = 8;
 
 struct Fifo {
   uint8_t* slots;
@@ -68,7 +80,7 @@ struct Fifo {
   uint16_t channel;
   Protocol protocol;
   uint8_t flags;
-  uint32_t reserved;
+  int32_t process;  // kFifoLends, at the consumer: the producer's
 };
 static_assert(sizeof(Fifo) == 80 && offsetof(Fifo, step) == 48);
 

@@ -7,8 +7,9 @@
 
 namespace collctl::kernels {
 
-// wrong_size: a slice of `seen` bytes where `wanted` were due.
-enum class ReportCode : uint32_t { none, timeout, aborted, bad_data, wrong_size };
+// wrong_size: a slice of `seen` bytes where `wanted` were due. unreadable: what the peer lends, for
+// the errno `seen`; ECANCELED: it was taken back.
+enum class ReportCode : uint32_t { none, timeout, aborted, bad_data, wrong_size, unreadable };
 enum class WaitSide : uint32_t {
   recv,
   send

@@ -59,7 +59,9 @@ struct Work {
   Protocol protocol;
   DataType type;
   RedOp op;
-  uint8_t reserved;
+  // kSharedMark (shared_block.h), or, of pairwise on host threads: messages of 2^mark bytes and
+  // more are lent where the path has kFifoLends. 0: neither.
+  uint8_t mark;
   uint16_t channel;
 };
 static_assert(sizeof(Work) == 128 && offsetof(Work, ring) == 48 && offsetof(Work, tree) == 72);

@@ -1,7 +1,9 @@
 #include "kernels/cpu/block_cpu.h"
 
+#include <cerrno>
 #include <cstring>
 
+#include "base/peer_memory.h"
 #include "kernels/algo/ids.h"
 #include "kernels/cpu/fault.h"
 #include "kernels/cpu/ll.h"
@@ -63,6 +65,13 @@ CpuBlock::~CpuBlock() {
 
 void CpuBlock::move(const Motion& motion, uint64_t n) {
   if (n == 0 || work_.failed()) return;
+  if (motion.send ? lends_ : borrows_) {
+    if (motion.send)
+      lend(motion.in, n * work_.element_bytes);
+    else
+      borrow(motion.out, n * work_.element_bytes);
+    return;
+  }
   if (motion.receive && motion.in == nullptr) {
     if (recv_count_ == 0 && (!motion.send || send_count_ == 0)) return;
     COLL_CHECK_NOTE(recv_count_ == 1, "what is received without reducing comes from one peer");
@@ -80,6 +89,77 @@ void CpuBlock::move(const Motion& motion, uint64_t n) {
     if (slice.in != nullptr) slice.in += bytes;
     if (slice.out != nullptr) slice.out += bytes;
   }
+}
+
+uint64_t CpuBlock::send_chunk(uint64_t n) {
+  const Work& work = work_.work;
+  lends_ = send_count_ == 1 && (send_[0].fifo->flags & kFifoLends) != 0 &&
+           n * work_.element_bytes >> work.mark != 0;
+  return lends_ ? kLentBytes / work_.element_bytes : work.chunk_count;
+}
+
+uint64_t CpuBlock::recv_chunk() {
+  const Work& work = work_.work;
+  borrows_ = recv_count_ == 1 && (recv_[0].fifo->flags & kFifoLends) != 0 &&
+             wait_for_data(recv_[0]) &&
+             (recorded(recv_[0]).load(std::memory_order_relaxed) & kSlotLends) != 0;
+  return borrows_ ? kLentBytes / work_.element_bytes : work.chunk_count;
+}
+
+bool CpuBlock::lend(const uint8_t* from, uint64_t bytes) {
+  FifoEnd& end = send_[0];
+  if (!wait_for_slot(end)) return false;
+  const Lent lent{reinterpret_cast<uintptr_t>(from), bytes};
+  std::memcpy(end.data(), &lent, sizeof lent);
+  std::vector<LentUntil>& all = work_.context.lent;
+  if (all.empty() || all.back().fifo != end.fifo) all.push_back({end.fifo, 0});
+  all.back().head = end.step + 1;
+  publish(end, kSlotLends, true);
+  return true;
+}
+
+bool CpuBlock::borrow(uint8_t* to, uint64_t bytes) {
+  FifoEnd& end = recv_[0];
+  if (!wait_for_data(end)) return false;
+  const uint32_t record = recorded(end).load(std::memory_order_relaxed);
+  Lent lent{0, record};
+  if ((record & kSlotLends) != 0) std::memcpy(&lent, end.data(), sizeof lent);
+  if (lent.bytes != bytes) return wrong_size(end, lent.bytes, bytes);
+  const FaultKind fault = due_fault({.receive = true});
+  if (work_.failed()) return false;
+  const int error = base::read_memory(end.fifo->process, lent.address, to, bytes);
+  // Not a load: that could be done before the last bytes were read.
+  if (recorded(end).fetch_or(0, std::memory_order_acq_rel) != kSlotLends)
+    return unreadable(end, ECANCELED);
+  if (error != 0) return unreadable(end, error);
+  if (fault != FaultKind::none) {
+    const void* received = to;
+    void* destination = to;
+    combine({.out = to, .receive = true}, &received, 1, &destination, 1, bytes, fault);
+  }
+  release(end);
+  return true;
+}
+
+void end_lending(CpuWork& work) {
+  std::vector<LentUntil>& all = work.context.lent;
+  for (const LentUntil& lent : all) {
+    uint64_t seen = load_counter(lent.fifo->head);
+    if (seen >= lent.head) continue;
+    PatientWait wait(work, fifo_wait(*lent.fifo, WaitSide::send, lent.head - 1, &seen, lent.head));
+    while ((seen = load_counter(lent.fifo->head)) < lent.head && wait.turn()) {
+    }
+  }
+  if (work.failed()) {
+    // Before the caller may write there again.
+    for (const LentUntil& lent : all)
+      for (uint64_t step = load_counter(lent.fifo->head); step < lent.head; ++step) {
+        uint32_t lends = kSlotLends;
+        std::atomic_ref<uint32_t>(lent.fifo->records[step % lent.fifo->slot_count].bytes)
+            .compare_exchange_strong(lends, kSlotTakenBack, std::memory_order_seq_cst);
+      }
+  }
+  all.clear();
 }
 
 bool CpuBlock::move_simple_slice(const Motion& motion, uint64_t bytes) {
@@ -259,6 +339,17 @@ bool CpuBlock::has_due_lines(const FifoEnd& end) {
   const uint32_t sent = recorded(end).load(std::memory_order_relaxed);
   constexpr uint64_t kWirePerData = kLineBytes / kLineDataBytes;
   return sent == end.due || wrong_size(end, sent / kWirePerData, end.due / kWirePerData);
+}
+
+// Always false.
+bool CpuBlock::unreadable(const FifoEnd& end, int error) {
+  Report report = work_.report(ReportCode::unreadable);
+  report.side = WaitSide::recv;
+  report.peer = end.fifo->peer;
+  report.step = end.step;
+  report.seen = uint64_t(error);
+  work_.fail(report);
+  return false;
 }
 
 // Always false.

@@ -14,6 +14,12 @@
 
 namespace collctl::kernels {
 
+// A message to a peer that can read this process's memory is lent: its chunks are so large, each is
+// one step, and the work ends when all were read.
+inline constexpr uint64_t kLentBytes = 4 << 20;
+// Waits until what the work has lent was read; takes it back where the work failed.
+void end_lending(CpuWork& work);
+
 // One end of a fifo while a block has it open. `seen` is the other side's counter at the last look:
 // it only grows, so an old value is a safe one.
 struct FifoEnd {
@@ -69,6 +75,14 @@ class CpuBlock {
          n);
   }
 
+  // Of works by Simple with a mark: elements of a chunk of a message of n elements that is sent,
+  // and of the one that comes next (after a wait for its first slice): the work's chunk_count, or
+  // more where it is lent.
+  uint64_t send_chunk(uint64_t n);
+  uint64_t recv_chunk();
+  // Chunks that may be sent before the first is received.
+  uint64_t send_ahead() const { return lends_ ? send_[0].fifo->slot_count : 1; }
+
  private:
   // A verb: what it reads and writes besides slots. With `receive` and `in` it reduces.
   struct Motion {
@@ -84,6 +98,8 @@ class CpuBlock {
   uint32_t divisor(bool post) const { return post ? work_.post_divisor : 1; }
 
   void move(const Motion& motion, uint64_t n);
+  bool lend(const uint8_t* from, uint64_t bytes);
+  bool borrow(uint8_t* to, uint64_t bytes);
   bool move_simple_slice(const Motion& motion, uint64_t bytes);
   bool move_ll_slice(const Motion& motion, uint64_t bytes);
   bool move_ll_piece(const Motion& motion, uint64_t at, uint64_t bytes, FaultKind fault);
@@ -93,6 +109,7 @@ class CpuBlock {
                           void* const* destinations, int destination_count, uint64_t bytes);
   bool has_size(const FifoEnd& end, uint64_t bytes);
   bool wrong_size(const FifoEnd& end, uint64_t sent, uint64_t due);
+  bool unreadable(const FifoEnd& end, int error);
   bool has_due_lines(const FifoEnd& end);
   bool wait_for_data(FifoEnd& end);
   bool wait_for_slot(FifoEnd& end);
@@ -107,6 +124,7 @@ class CpuBlock {
   uint8_t* output_;
   uint64_t slot_data_bytes_ = 0;  // 0 without fifos
   int recv_count_ = 0, send_count_ = 0;
+  bool lends_ = false, borrows_ = false;
   FifoEnd recv_[kMaxFanIn];
   FifoEnd send_[kMaxFanOut];
 };
@@ -130,6 +148,8 @@ class CpuBackend {
     CpuWindow w(work_, spec);
     body(w);
   }
+
+  static constexpr bool kLends = true;
 
   static constexpr bool kShared = true;
   template <class Body>

@@ -15,6 +15,7 @@ bool run_work(const Work& work, const ChannelLinks& links, CpuContext& context) 
     return !running.failed();
   }
   COLL_CHECK_NOTE(run_algorithm(backend, work), "the algorithm does not support the collective");
+  if (!context.lent.empty()) end_lending(running);
   return !running.failed();
 }
 

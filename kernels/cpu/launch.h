@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/wait_policy.h"
@@ -50,6 +51,12 @@ class HelperPool {
   std::unique_ptr<State> state_;
 };
 
+// What a work has lent by a fifo is read when the fifo's head gets there.
+struct LentUntil {
+  const Fifo* fifo;
+  uint64_t head;
+};
+
 struct CpuContext {
   uint32_t* abort_word = nullptr;          // nonzero: abort (read with acquire)
   int64_t op_timeout_ns = 30'000'000'000;  // without progress
@@ -67,7 +74,8 @@ struct CpuContext {
   WaitLog* waits = nullptr;         // shared by the channels of a rank; null: nothing is noted
   Fault fault;
   StagePace pace;
-  Report report{};  // filled when run_work returns false
+  std::vector<LentUntil> lent;  // of the work that runs
+  Report report{};              // filled when run_work returns false
 };
 
 // True when done. False when aborted: context.report says who waited for whom (code timeout or

@@ -88,6 +88,7 @@ Status Communicator::State::run(Plan& plan, uint64_t first_op) {
   // before the word is raised, except by another channel of this very submission.
   const bool followed = ran.error().code == ErrorCode::interrupted && ran.error().message.empty();
   const int awaited = followed ? ran.error().awaited : ran.error().rank;
+  if (base::only_says_closed(ran.error())) errors.wait_for_reason(ran.error());
   if (ran.error().code == ErrorCode::deadline) blame->find(ran.error(), device_window != nullptr);
   if (!followed) errors.fail(ran.error(), true);
   if (followed || ran.error().code == ErrorCode::deadline) note_wait(awaited);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <system_error>
 
 #include "base/format.h"
+#include "base/peer_closed.h"
 #include "base/thrown.h"
 
 namespace collctl::runtime {
@@ -57,6 +59,19 @@ Error error_from_report(const Report& r, double op_timeout_s) {
                           r.rank, r.wanted, where),
                    "all ranks must start the same operations with the same counts and types")
           .blame(r.peer);
+    case ReportCode::unreadable: {
+      // The process has ended, or has given the operation up: the reason is there.
+      const bool gone = r.seen == ESRCH || r.seen == ECANCELED;
+      return Error(
+                 ErrorCode::lost,
+                 format("rank {} cannot read what rank {} sends out of its memory ({} #{}, channel "
+                        "{}, step {}): {}",
+                        r.rank, r.peer, kernels::name_of(r.collective), r.op_count, r.channel,
+                        r.step,
+                        gone ? base::kClosedByPeer : std::system_category().message(int(r.seen))),
+                 gone ? "" : "COLLCTL_SINGLE_COPY=0 has messages copied through shared memory")
+          .blame(r.peer);
+    }
     case ReportCode::aborted: {
       Error followed(ErrorCode::interrupted, "");
       followed.awaited = r.peer == r.rank ? -1 : r.peer;

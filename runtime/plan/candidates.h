@@ -53,6 +53,8 @@ int network_channels(const CommShape& shape, int wanted);
 
 // Of messages and all that is made of them: bytes of a chunk, alike at both ends.
 uint64_t link_chunk_bytes(const CommShape& shape, kernels::Protocol protocol);
+// Of Work.
+uint8_t lends_from(const CommShape& shape);
 
 // Of GPU ranks.
 std::vector<PlanCandidate> gpu_candidates(const Operation& op, const CommShape& shape,

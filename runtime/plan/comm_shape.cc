@@ -41,6 +41,7 @@ CommShape make_shape(int rank, std::span<const RankFacts> all_facts, const HostG
   if (settings.plans_slots) fit_slots(shape, hosts);
   shape.all_on_one_host = hosts.size() == 1;
   shape.local = local_links(near, places);
+  shape.lends = settings.single_copy;
   shape.path = network_path(all_facts, hosts, settings);
   shape.ranks_per_core = crowding.ranks_per_core;
   shape.tree_depth = tree_depth(hosts, LocalTree::binary);

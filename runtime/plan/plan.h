@@ -96,6 +96,7 @@ struct CommShape {
   NetworkPath path;  // of CPU ranks; the model of GPU ranks has its own
   LocalLinks local;
   int tree_depth = 0;         // levels between the root and the deepest rank
+  bool lends = false;         // messages inside a host may be lent (kernels/cpu/block_cpu.h)
   double ranks_per_core = 1;  // of the most crowded host
   int default_channels = 1;   // what an operation may use by default
 };

@@ -246,6 +246,7 @@ Result<PlannedOp> plan_collective(const Operation& op, const CommShape& shape,
           detail::exchange_rounds(op, shape, parts[c].offset, parts[c].count)));
       w.pairs = plan.pairs.back()->data();
       w.pair_count = uint32_t(plan.pairs.back()->size());
+      w.mark = detail::lends_from(shape);
     }
     planned.works.push_back(w);
   }

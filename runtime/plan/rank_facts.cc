@@ -126,6 +126,7 @@ RankFacts own_facts(int rank, uint64_t job_hash, const Settings& settings, int s
   info.shm_free_bytes = base::shm_space().free_bytes;
   info.device_memory = base::physical_memory();
   info.settings_hash = hash_text(shared_settings_text(settings));
+  if (settings.single_copy) info.mark = base::memory_mark();
   info.bus_id = -1;
   info.kind = transport::DeviceKind::cpu;
   info.net_address_length = net_address.length;

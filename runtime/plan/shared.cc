@@ -66,7 +66,7 @@ void share(PlannedOp& planned, const Operation& op, const CommShape& shape, int 
     w.algorithm = named(op.collective);
     w.protocol = Protocol::simple;
     w.channel = uint16_t(c);
-    w.reserved = kernels::kSharedMark;
+    w.mark = kernels::kSharedMark;
     planned.works.push_back(w);
   }
   planned.algorithm = named(op.collective);

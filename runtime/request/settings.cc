@@ -105,6 +105,7 @@ Status read_network(Settings& s, const CommOptions& options) {
                  "leave out one of the two");
   COLL_TRY(read_int(KnobId::p2p_disable, s.p2p_disabled));
   COLL_TRY(read_int(KnobId::shm_disable, s.shm_disabled));
+  COLL_TRY(read_int(KnobId::single_copy, s.single_copy));
   COLL_TRY(read_int(KnobId::socket_nsocks, s.sockets_per_thread));
   COLL_TRY(read_int(KnobId::socket_nthreads, s.helper_threads));
   s.interfaces = base::knob_text(KnobId::socket_ifname);
@@ -156,7 +157,8 @@ std::string shared_settings_text(const Settings& s) {
       "\nALGO={}\nPROTO={}"
       "\nchannels={}\nMIN_"
       "NCHANNELS={}\n"
-      "MAX_NCHANNELS={}\nTRANSPORT={}\nP2P_DISABLE={}\nSHM_DISABLE={}\nP2P_READ={}\nGPU_KERNELS={}"
+      "MAX_NCHANNELS={}\nTRANSPORT={}\nP2P_DISABLE={}\nSHM_DISABLE={}\nSINGLE_COPY={}\nP2P_READ={}"
+      "\nGPU_KERNELS={}"
       "\nSOCKET_NSOCKS_"
       "PERTHREAD={}\n"
       "SOCKET_NTHREADS={}\nINTEGRITY={}\n",
@@ -164,8 +166,8 @@ std::string shared_settings_text(const Settings& s) {
       uint64_t(s.slot_bytes[1]) * s.slot_count, uint64_t(s.slot_bytes[2]) * s.slot_count,
       s.window_bytes, s.window_stride, s.choices.algo, s.choices.proto, s.choices.channels,
       s.min_channels, s.max_channels, s.transport, int(s.p2p_disabled), int(s.shm_disabled),
-      int(s.p2p_read), s.window_verbs ? "verbs" : "auto", s.sockets_per_thread, s.helper_threads,
-      int(s.integrity));
+      int(s.single_copy), int(s.p2p_read), s.window_verbs ? "verbs" : "auto", s.sockets_per_thread,
+      s.helper_threads, int(s.integrity));
 }
 
 uint64_t hash_text(const std::string& text) {

@@ -180,6 +180,29 @@ TEST_CASE("wrong data is exit code 7 and is explained", "[cli]") {
   CHECK(has(text.out, "FAILED"));
 }
 
+TEST_CASE("messages between ranks of a host are read out of the sender's memory", "[cli]") {
+  for (const char* mode : {"process", "thread"})
+    for (const char* name : {"sendrecv", "alltoall --algo pairwise", "alltoallv"})
+      for (const bool single : {true, false}) {
+        const Ran ran = run_collctl(
+            format("run -n 3 --rank-mode {} {} -b 4K -e 9M -f 48 --iters 2 --json", mode, name),
+            single ? "COLLCTL_SINGLE_COPY=1" : "COLLCTL_SINGLE_COPY=0");
+        INFO(mode << " " << name << " " << single << ": " << ran.err);
+        REQUIRE(ran.code == 0);
+        const json report = json::parse(ran.out);
+        CHECK(report["verdict"]["ok"] == true);
+        if (name == std::string("sendrecv")) CHECK_FALSE(report["links"].empty());
+        const std::string via = mode == std::string("process") ? "SHM" : "P2P/direct pointer";
+        for (const json& link : report["links"]) CHECK(link["via"] == via + (single ? "/CMA" : ""));
+      }
+  const Ran bad =
+      run_collctl("run -n 2 sendrecv -b 1M -e 1M --iters 1 --json", "COLLCTL_FAULT=corrupt:rank=1");
+  CHECK(bad.code == 7);
+  const Ran dead = run_collctl("run -n 3 sendrecv -b 1M -e 1M --json", "COLLCTL_FAULT=exit:rank=1");
+  CHECK(dead.code == 5);
+  CHECK(json::parse(dead.out)["rank"] == 1);
+}
+
 TEST_CASE("a rank that dies ends the job with its name", "[cli]") {
   const Ran ran = run_collctl("run -n 3 allreduce -b 4K -e 4K --json", "COLLCTL_FAULT=exit:rank=1");
   CHECK(ran.code == 5);

@@ -51,9 +51,11 @@ case_is "one rank"
 run run -n 1 allreduce -b 8 -e 1K
 is_code 0
 
-for mode in KILL SEGV; do
-  case_is "a rank killed by SIG$mode"
-  begin run -n 4 allreduce "${long[@]}"
+# Messages of this size are read out of their sender's memory.
+for how in "KILL allreduce" "SEGV allreduce" "KILL sendrecv" "KILL alltoall"; do
+  read -r mode op <<<"$how"
+  case_is "a rank killed by SIG$mode in $op"
+  begin run -n 4 $op "${long[@]}"
   await_ranks 4
   pids=$(ranks); all=$(children | awk '{print $1}')
   victim=$(echo "$pids" | sed -n 3p)
@@ -67,17 +69,19 @@ for mode in KILL SEGV; do
   all_gone $all
 done
 
-case_is "a stopped rank"
-begin run -n 4 --op-timeout 4 allreduce "${long[@]}"
-await_ranks 4
-all=$(children | awk '{print $1}'); victim=$(ranks | sed -n 3p)
-kill -STOP "$victim"
-end
-is_code 6
-has_err "rank 2 (pid $victim"
-has_err "stopped (state T)"
-has_err "for rank 2"
-all_gone $all
+for op in allreduce sendrecv; do
+  case_is "a stopped rank in $op"
+  begin run -n 4 --op-timeout 4 $op "${long[@]}"
+  await_ranks 4
+  all=$(children | awk '{print $1}'); victim=$(ranks | sed -n 3p)
+  kill -STOP "$victim"
+  end
+  is_code 6
+  has_err "rank 2 (pid $victim"
+  has_err "stopped (state T)"
+  has_err "for rank 2"
+  all_gone $all
+done
 
 for op in allreduce allgather reducescatter broadcast reduce gather scatter alltoall alltoallv sendrecv hypercube barrier; do
   case_is "$op in groups"

@@ -32,7 +32,9 @@ class LoopbackEndpoint : public Endpoint {
       shared_->key = key_;
       COLL_ASSIGN(shared_->memory, private_fifo_memory(layout_));
       COLL_ASSIGN(offer_, loopback_offers().put(shared_));
+      lending_ = try_lending(spec_);
       blob.put(offer_.token());
+      put_lending(blob, lending_);
     }
     return blob.take();
   }
@@ -41,7 +43,10 @@ class LoopbackEndpoint : public Endpoint {
     ByteReader reader(peer_blob);
     const auto process = reader.get<uint64_t>();
     Offers<Shared>::Token token{};
-    if (spec_.direction == Direction::send) token = reader.get<Offers<Shared>::Token>();
+    if (spec_.direction == Direction::send) {
+      token = reader.get<Offers<Shared>::Token>();
+      lending_ = get_lending(reader);
+    }
     if (!reader.ok() || !reader.at_end() || process != spec_.self.process_hash)
       return edge_error(spec_, Error(ErrorCode::lost, format("connection data from {} for a direct "
                                                              "pointer is not from this process",
@@ -61,14 +66,15 @@ class LoopbackEndpoint : public Endpoint {
     if (shared_ == nullptr)
       return Error(ErrorCode::defect, "connect before describe on a receiving end");
     void* block = shared_->memory.get();
-    return std::unique_ptr<Link>(
-        std::make_unique<MemoryLink>(block, layout_, spec_, "P2P/direct pointer", shared_));
+    return std::unique_ptr<Link>(std::make_unique<MemoryLink>(
+        block, layout_, spec_, "P2P/direct pointer", shared_, std::move(lending_)));
   }
 
  private:
   LinkSpec spec_;
   FifoLayout layout_;
   uint64_t key_;
+  Lending lending_;
   std::shared_ptr<Shared> shared_;
   Offers<Shared>::Offer offer_;  // until the sender came
 };

@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kLine = 128;
 constexpr size_t kPage = 4096;
+constexpr size_t kMostWhy = 200;
 constexpr size_t kLargeSlots = 4 * kPage;  // from here on slots start on a page of their own
 constexpr uint64_t kMagic = 0x31304f464946434cu;
 
@@ -127,12 +128,33 @@ kernels::Fifo fifo_end(void* block, const FifoLayout& layout, kernels::Protocol 
   return fifo;
 }
 
+Lending try_lending(const LinkSpec& receiver) {
+  if (receiver.self.kind != DeviceKind::cpu || receiver.peer.kind != DeviceKind::cpu) return {};
+  if (receiver.self.mark.address == 0 || receiver.peer.mark.address == 0) return {};
+  std::string why = base::why_unreadable(receiver.peer.pid, receiver.peer.mark);
+  return {why.empty(), std::move(why)};
+}
+
+void put_lending(ByteWriter& blob, const Lending& lending) {
+  blob.put(uint8_t(lending.possible)).put_string(lending.why_not.substr(0, kMostWhy));
+}
+
+Lending get_lending(ByteReader& blob) {
+  const bool possible = blob.get<uint8_t>() != 0;
+  return {possible, blob.get_string(kMostWhy)};
+}
+
 MemoryLink::MemoryLink(void* block, const FifoLayout& layout, const LinkSpec& spec, std::string via,
-                       std::shared_ptr<void> keep)
-    : via_(std::move(via)), keep_(std::move(keep)) {
+                       std::shared_ptr<void> keep, Lending lending)
+    : via_(std::move(via) + (lending.possible ? "/CMA" : "")), keep_(std::move(keep)) {
+  if (!lending.why_not.empty()) why_ = "messages are copied twice, not by CMA: " + lending.why_not;
   for (int p = 0; p < kernels::kProtocolCount; ++p)
     if (layout.parts[p].geometry.slot_bytes != 0)
       fifos_[p] = fifo_end(block, layout, kernels::Protocol(p), spec);
+  kernels::Fifo& simple = fifos_[int(kernels::Protocol::simple)];
+  if (!lending.possible || simple.slots == nullptr) return;
+  simple.flags |= kernels::kFifoLends;
+  if (spec.direction == Direction::recv) simple.process = spec.peer.pid;
 }
 
 kernels::Fifo* MemoryLink::fifo(kernels::Protocol protocol) {

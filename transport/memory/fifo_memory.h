@@ -44,17 +44,27 @@ Status fifo_memory_check(const void* block, size_t bytes, const FifoLayout& layo
 kernels::Fifo fifo_end(void* block, const FifoLayout& layout, kernels::Protocol protocol,
                        const LinkSpec& spec);
 
+// Whether the receiving end can read the sender's memory; tried there, which tells the other.
+struct Lending {
+  bool possible = false;
+  std::string why_not = {};  // empty: nobody asked
+};
+Lending try_lending(const LinkSpec& receiver);
+void put_lending(ByteWriter& blob, const Lending& lending);
+Lending get_lending(ByteReader& blob);
+
 // A link whose two ends share one block: nothing to progress. `keep` is whatever owns the block.
 class MemoryLink : public Link {
  public:
   MemoryLink(void* block, const FifoLayout& layout, const LinkSpec& spec, std::string via,
-             std::shared_ptr<void> keep);
+             std::shared_ptr<void> keep, Lending lending);
   kernels::Fifo* fifo(kernels::Protocol protocol) override;
   const std::string& via() const override { return via_; }
+  std::string why() const override { return why_; }
 
  private:
   kernels::Fifo fifos_[kernels::kProtocolCount]{};
-  std::string via_;
+  std::string via_, why_;
   std::shared_ptr<void> keep_;
 };
 

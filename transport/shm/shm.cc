@@ -82,6 +82,8 @@ class ShmEndpoint : public Endpoint {
     ByteWriter blob;
     blob.put(tag_).put(uint64_t(layout_.total_bytes));
     if (spec_.direction == Direction::recv) {
+      lending_ = try_lending(spec_);
+      put_lending(blob, lending_);
       if (Status made = make_memory(deadline); !made)
         return edge_error(spec_, std::move(made.error())).within("SHM");
     }
@@ -92,6 +94,7 @@ class ShmEndpoint : public Endpoint {
     ByteReader reader(peer_blob);
     const auto tag = reader.get<uint64_t>();
     const auto bytes = reader.get<uint64_t>();
+    if (spec_.direction == Direction::send) lending_ = get_lending(reader);
     if (!reader.ok() || !reader.at_end() || tag != tag_)
       return edge_error(spec_,
                         Error(ErrorCode::lost, format("shared-memory connection data from {} "
@@ -111,7 +114,7 @@ class ShmEndpoint : public Endpoint {
       return Error(ErrorCode::defect, "connect before describe on a receiving end");
     void* block = memory_->mapping.get();
     return std::unique_ptr<Link>(
-        std::make_unique<MemoryLink>(block, layout_, spec_, "SHM", memory_));
+        std::make_unique<MemoryLink>(block, layout_, spec_, "SHM", memory_, std::move(lending_)));
   }
 
  private:
@@ -165,6 +168,7 @@ class ShmEndpoint : public Endpoint {
   FdExchange* fds_;
   std::shared_ptr<Device> device_;
   uint64_t tag_;
+  Lending lending_;
   std::shared_ptr<ShmBlock> memory_;
 };
 

@@ -190,7 +190,7 @@ constexpr uintptr_t kFirstAddress = 64;
 const FlatRange kProcess{reinterpret_cast<uint8_t*>(kFirstAddress), 0};
 
 Work shared(Work w) {
-  w.reserved = kSharedMark;
+  w.mark = kSharedMark;
   return w;
 }
 
@@ -340,7 +340,7 @@ TEST_CASE("shared buffers: ranks that do different things are told", "[shared]")
   for (const bool banks : {false, true}) {
     told = run_each(2, [&](int rank, std::vector<float>& memory) {
       Work w = all_reduce(rank, 2, memory, 100);
-      if (rank == 1 && banks) w.reserved = 0;
+      if (rank == 1 && banks) w.mark = 0;
       if (rank == 1 && !banks) w.op = RedOp::max;
       return w;
     });

@@ -208,6 +208,7 @@ void fill_side(Side& side, int rank, const RowSetting& setting, const base::Secr
   side.info.process_hash = name == "loopback" || setting.one_process ? 9 : 9 + uint64_t(rank);
   side.info.network_namespace = 3;
   side.info.shm_device = name == "net" ? 0 : base::shm_device();
+  if (!setting.gpu) side.info.mark = base::memory_mark();
   if (setting.gpu) {
     auto device = transport::Device::open(rank == kReceiver ? 1 : 0);
     COLL_CHECK(device);

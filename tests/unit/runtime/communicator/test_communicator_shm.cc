@@ -44,7 +44,7 @@ std::string mixture() {
   Complaints complaints;
   int shm = 0, net = 0;
   for (const auto& c : *made)
-    for (const auto& link : c->links()) ++(link.via == "SHM" ? shm : net);
+    for (const auto& link : c->links()) ++(link.via.starts_with("SHM") ? shm : net);
   on_all(4, [&](int r) {
     Communicator& c = *(*made)[size_t(r)];
     {

@@ -1,4 +1,5 @@
 // The planner is pure: choices, cuts, errors, and schedules in which both ends of a message agree.
+#include "runtime/plan/candidates.h"
 #include "tests/unit/runtime/plan/plan_shapes.h"
 
 using namespace collctl;
@@ -226,4 +227,50 @@ TEST_CASE("grouped sends and receives in any order match, several to one peer to
         run_schedules(all);
       }
   }
+}
+
+TEST_CASE("messages inside a host: lines up to 1 KiB, and marked to be lent", "[planner]") {
+  const auto planned = [](const CommShape& shape, uint64_t bytes) {
+    const Operation message{.collective = Collective::send_recv,
+                            .input = g_in.data(),
+                            .count = bytes,
+                            .type = DataType::uint8,
+                            .peer = 1};
+    auto plan = make_plan({&message, 1}, shape, {});
+    REQUIRE(plan);
+    return std::pair(plan->ops[0].protocol, int(plan->ops[0].works[0].mark));
+  };
+  CommShape shape = shape_of(0, 2);
+  CHECK(planned(shape, 1 << 20) == std::pair(Protocol::simple, 0));
+  shape.lends = true;
+  CHECK(planned(shape, 1024).first == Protocol::ll);
+  CHECK(planned(shape, 1025) == std::pair(Protocol::simple, 13));
+  shape.path.used = true;
+  CHECK(planned(shape, 8192).first == Protocol::ll);
+  CHECK(planned(shape, 8193).first == Protocol::simple);
+  shape.gpu = true;
+  CHECK(detail::lends_from(shape) == 0);
+}
+
+TEST_CASE("large blocks are lent, where that is faster than a window", "[planner]") {
+  const auto algorithm = [](CommShape shape, Collective c, uint64_t count, double crowd = 1) {
+    shape.ranks_per_core = crowd;
+    const auto chosen = choose_collective(operation(c, count), shape, {});
+    REQUIRE(chosen);
+    return chosen->algorithm;
+  };
+  CommShape copied = with_windows(shape_of(0, 4)), lent = copied;
+  lent.lends = true;
+  for (const Collective c : {Collective::all_to_all, Collective::gather, Collective::scatter}) {
+    CAPTURE(int(c));
+    CHECK(algorithm(lent, c, 64) == AlgorithmId::one_shot);
+    CHECK(algorithm(copied, c, 32 << 10) == AlgorithmId::one_shot);
+    CHECK(algorithm(lent, c, 32 << 10) == AlgorithmId::pairwise);
+    // A root that gathers copies alone, where in a window all do.
+    CHECK(algorithm(lent, c, 64 << 10, 2) ==
+          (c == Collective::gather ? AlgorithmId::one_shot : AlgorithmId::pairwise));
+  }
+  const Expected time =
+      choose_collective(operation(Collective::all_to_all, 64 << 10), lent, {})->expected;
+  CHECK(time.limited_by == "copies out of the sender's memory");
 }

@@ -1,0 +1,78 @@
+// Whether a receiver reads its sender's memory is found out when the connection is made, and both
+// ends come to the same.
+#include <unistd.h>
+
+#include "tests/catch.h"
+#include "tests/unit/transport/block.h"
+
+using namespace collctl;
+using namespace collctl::test;
+
+namespace {
+
+constexpr const char* kRows[] = {"loopback", "shm"};
+
+void set_mark(Rig& rig, base::MemoryMark senders, base::MemoryMark receivers) {
+  rig.sender_spec.self.mark = rig.receiver_spec.peer.mark = senders;
+  rig.receiver_spec.self.mark = rig.sender_spec.peer.mark = receivers;
+}
+
+void check_copied(Rig& rig, const std::string& why) {
+  REQUIRE(rig.open({1024, 4}, {1024, 4}));
+  for (const Side* side : {&rig.sender, &rig.receiver}) {
+    CHECK_FALSE(side->link->via().ends_with("/CMA"));
+    CHECK(side->link->why() ==
+          (why.empty() ? "" : "messages are copied twice, not by CMA: " + why));
+    CHECK(side->link->fifo(Protocol::simple)->flags == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("CPU ranks whose memory can be read lend, at both ends", "[lending]") {
+  for (const char* name : kRows) {
+    CAPTURE(name);
+    Rig rig({.name = name});
+    REQUIRE(rig.open({1024, 4}, {1024, 4}));
+    for (const Side* side : {&rig.sender, &rig.receiver}) {
+      CHECK(side->link->via().ends_with("/CMA"));
+      CHECK(side->link->why().empty());
+      CHECK(side->link->fifo(Protocol::simple)->flags == kernels::kFifoLends);
+      CHECK(side->link->fifo(Protocol::ll)->flags == 0);
+    }
+    CHECK(rig.in(Protocol::simple)->process == ::getpid());
+  }
+}
+
+TEST_CASE("a link without Simple lends nothing", "[lending]") {
+  Rig rig({.name = "shm"});
+  REQUIRE(rig.open({}, {1024, 4}));
+  CHECK(rig.out(Protocol::simple) == nullptr);
+  CHECK(rig.out(Protocol::ll)->flags == 0);
+}
+
+TEST_CASE("what is not asked for, or cannot be read, is copied, and why is said", "[lending]") {
+  const base::MemoryMark mark = base::memory_mark();
+  base::MemoryMark wrong = mark;
+  wrong.value ^= 1;
+  for (const char* name : kRows) {
+    CAPTURE(name);
+    for (const bool at_sender : {true, false}) {
+      Rig rig({.name = name});
+      set_mark(rig, at_sender ? base::MemoryMark{} : mark, at_sender ? mark : base::MemoryMark{});
+      check_copied(rig, "");
+    }
+    Rig other({.name = name});
+    set_mark(other, wrong, mark);
+    check_copied(other, "process " + std::to_string(::getpid()) + " is another one here");
+    Rig hidden({.name = name});
+    hidden.receiver_spec.peer.mark.address = 8;
+    check_copied(hidden, "process " + std::to_string(::getpid()) + ": Bad address");
+  }
+}
+
+TEST_CASE("GPUs lend nothing", "[lending]") {
+  Rig rig({.name = "shm", .gpu = true});
+  set_mark(rig, base::memory_mark(), base::memory_mark());
+  check_copied(rig, "");
+}
