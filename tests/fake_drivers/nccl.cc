@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "tests/fake_drivers/cuda_control.h"
 #include "tests/fake_drivers/nccl_control.h"
@@ -33,6 +34,7 @@ struct World {
   fake_nccl::Setup setup;
   std::vector<fake_nccl::Made> made;
   fake_nccl::Counts counts;
+  std::map<std::pair<int, int>, int> in_flight;  // messages from, to
   test::Refusals refusals;
 };
 World& world() {
@@ -70,6 +72,16 @@ int run(void* comm, void* stream) {
              : kInternal;
 }
 
+int message(int sends, int peer, void* comm, void* stream) {
+  const int own = static_cast<const Comm*>(comm)->rank;
+  {
+    const std::lock_guard lock(world().mutex);
+    world().in_flight[sends > 0 ? std::pair(own, peer) : std::pair(peer, own)] +=
+        sends;  // or receives: -1
+  }
+  return run(comm, stream);
+}
+
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
@@ -84,6 +96,7 @@ void set_up(const Setup& setup) {
   world().setup = setup;
   world().made.clear();
   world().counts = {};
+  world().in_flight.clear();
   world().refusals.clear();
 }
 void fail(const std::string& function, int after) {
@@ -98,7 +111,9 @@ std::vector<Made> made() {
 }
 Counts counts() {
   const std::lock_guard lock(world().mutex);
-  return world().counts;
+  Counts counts = world().counts;
+  for (const auto& [pair, messages] : world().in_flight) counts.unmatched += std::abs(messages);
+  return counts;
 }
 void unload() {
   const std::lock_guard lock(world().mutex);
@@ -188,11 +203,11 @@ int ncclAllGather(const void*, void*, size_t, int, void* comm, void* stream) {
 int ncclReduceScatter(const void*, void*, size_t, int, int, void* comm, void* stream) {
   return run(comm, stream);
 }
-int ncclSend(const void*, size_t, int, int, void* comm, void* stream) {
-  return run(comm, stream);
+int ncclSend(const void*, size_t, int, int peer, void* comm, void* stream) {
+  return message(1, peer, comm, stream);
 }
-int ncclRecv(void*, size_t, int, int, void* comm, void* stream) {
-  return run(comm, stream);
+int ncclRecv(void*, size_t, int, int peer, void* comm, void* stream) {
+  return message(-1, peer, comm, stream);
 }
 int ncclCommRegister(void* comm, void* memory, size_t, void** handle) {
   if (refused("ncclCommRegister")) return kInternal;

@@ -38,6 +38,7 @@ std::vector<Made> made();
 struct Counts {
   int communicators = 0, windows = 0, registrations = 0;  // held now
   int calls = 0;                                          // collectives so far
+  int unmatched = 0;  // sends without their receives, and the other way; the real one would hang
 };
 Counts counts();
 

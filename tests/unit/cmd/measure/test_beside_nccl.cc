@@ -85,6 +85,7 @@ TEST_CASE("beside NCCL: patterns as its sends and receives", "[gpu]") {
       REQUIRE(row.out_of_place.versus.size() == 1);
       CHECK(row.out_of_place.versus[0].time_us >= 30);
     }
+    CHECK(fake_nccl::counts().unmatched == 0);
     CHECK(nothing_held());
   }
 }
@@ -127,6 +128,7 @@ TEST_CASE("beside NCCL: variants that do not serve a collective are left out", "
       for (const VersusTiming& other : row.out_of_place.versus) variants.insert(other.variant);
       CHECK(variants == std::set<std::string>{"default", "registered"});
     }
+    CHECK(fake_nccl::counts().unmatched == 0);
     CHECK(nothing_held());
   }
 }
