@@ -17,8 +17,7 @@ struct SplitCard {
 std::vector<int> split_members(std::span<const SplitCard> cards, int colour);
 
 // "rank 1" of a text of the group as "rank 5", "ranks 0-1, 3" as "ranks 4-5, 7", where members[1]
-// is
-// 5. A number that is no member stays. The group's own texts only: no other says "rank N" there.
+// is 5. A number that is no member stays. Of the group's own texts: no other says "rank N" there.
 std::string in_numbers_of(std::span<const int> members, std::string_view text);
 // The same of all of an error: texts, the rank at fault, whom it waited for.
 Error in_numbers_of(std::span<const int> members, Error error);
