@@ -27,7 +27,7 @@ struct TeamScratch {
   uint64_t source_step[2][kMaxFanIn];
   uint64_t target_step[2][kMaxFanOut];
   int32_t source_peer[2][kMaxFanIn];
-  uint32_t target_fill[2][kMaxFanOut];     // bytes of the slot to write in any case
+  uint32_t target_fill[2][kMaxFanOut];           // bytes of the slot to write in any case
   const uint8_t* staged[kMaxDeviceWindowRanks];  // of a window: where the ranks' data begins
   uint32_t failed_phase;
   uint32_t slot_bytes;

@@ -198,7 +198,8 @@ TEST_CASE("wrong data in one group: its faults in the job's numbers", "[split][b
   CHECK(ranks == std::set<int>{0, 2, 4, 6});
 }
 
-TEST_CASE("a rank that fails ends the job on all ranks, in all groups, with its reason", "[split][bench_faults]") {
+TEST_CASE("a rank that fails ends the job on all ranks, in all groups, with its reason",
+          "[split][bench_faults]") {
   struct FailingSink : KeepingSink {
     void phase(int rank, const std::string& name) override {
       if (rank == 3 && name == "measure") throw std::runtime_error("thrown by a test");
