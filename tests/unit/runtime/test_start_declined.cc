@@ -120,7 +120,8 @@ TEST_CASE("a rank declines only what the root has not heard of", "[bootstrap][de
 }
 
 TEST_CASE("a rank whose root lacks descriptors is told what to raise", "[bootstrap]") {
-  Job job({.join_s = 2});  // until which it tries again: the refusal is nobody's that has the secret
+  Job job(
+      {.join_s = 2});  // until which it tries again: the refusal is nobody's that has the secret
   auto listener = base::listen_tcp(loopback());
   REQUIRE(listener.ok());
   auto options = job.options(1);
