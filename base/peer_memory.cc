@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 #include <system_error>
 
@@ -49,7 +50,7 @@ int read_memory(int pid, uint64_t from, void* to, uint64_t bytes) {
   if (pid <= 0) return ESRCH;
   auto* at = static_cast<uint8_t*>(to);
   while (bytes > 0) {
-    const iovec here{at, bytes}, there{reinterpret_cast<void*>(from), bytes};
+    const iovec here{at, bytes}, there{std::bit_cast<void*>(uintptr_t(from)), bytes};
     const ssize_t got = ::process_vm_readv(pid, &here, 1, &there, 1, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno;

@@ -54,8 +54,10 @@ Status choose_soak(const ParsedLine& line, BenchSpec& spec) {
 
 // --vs and --vs-config.
 Status choose_versus(const ParsedLine& line, BenchSpec& spec) {
-  if (!line.has("vs"))
-    return line.has("vs-config") ? Status(usage("--vs-config is for --vs nccl")) : Status();
+  if (!line.has("vs")) {
+    if (line.has("vs-config")) return usage("--vs-config is for --vs nccl");
+    return {};
+  }
   COLL_ASSIGN(const int64_t integrity, base::knob_int(base::KnobId::integrity));
   if (line.has("integrity") || integrity != 0)
     return usage(

@@ -11,8 +11,6 @@ namespace collctl::cmd {
 
 using namespace base::drivers;
 using kernels::Collective;
-using kernels::DataType;
-using kernels::RedOp;
 using runtime::Operation;
 
 namespace {

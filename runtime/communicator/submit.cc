@@ -2,6 +2,7 @@
 
 #include "base/format.h"
 #include "base/log.h"
+#include "base/peer_closed.h"
 #include "runtime/links/edges.h"
 #include "runtime/window/team_windows.h"
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "base/peer_closed.h"
 #include "base/thrown.h"
@@ -188,6 +189,7 @@ Status CpuExecutor::outcome() {
     if (c->no_thread) return Error(*c->no_thread);
     if (best == nullptr || best->code == ReportCode::aborted) best = &c->context.report;
   }
+  COLL_CHECK_NOTE(best != nullptr, "a channel has failed where an operation has");
   Error error = error_from_report(*best, options_.op_timeout_s);
   if (best->code != ReportCode::timeout || best->peer == best->rank) return error;
   const bool receives = best->side == kernels::WaitSide::recv;
