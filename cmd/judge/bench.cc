@@ -74,7 +74,7 @@ void judge_limit(const BenchReport& report, const Limit& limit, uint64_t default
   const uint64_t asked = limit.at_bytes.value_or(default_bytes);
   const size_t before = findings.size();
   for (const BenchRow& row : report.rows) {
-    const int ranks = row.group >= 0 ? row.group_ranks : report.header ? report.header->ranks : 1;
+    const int ranks = std::max(1, ranks_of(report, row));
     const auto point =
         size_point(report.spec.collective, asked, ranks, kernels::element_size(row.type));
     if (point.bytes != row.bytes) continue;
@@ -211,6 +211,11 @@ Average average_busbw(const BenchReport& report) {
     });
   if (average.timings != 0) average.busbw_GBps /= average.timings;
   return average;
+}
+
+int ranks_of(const BenchReport& report, const BenchRow& row) {
+  if (row.group >= 0) return row.group_ranks;
+  return report.header ? report.header->ranks : 0;
 }
 
 SlowestGroups slowest_groups(const BenchReport& report) {

@@ -27,6 +27,8 @@ std::vector<Finding> findings_of(const BenchReport& report, const Limits& limits
 Verdict judge(const BenchReport& report, const Limits& limits, std::optional<Error> error);
 // A finding for each host that was asked for and took no part (--allow-missing).
 std::vector<Finding> left_out_findings(const std::vector<HostEnd>& hosts);
+// How many ranks measured a row: of the job, or with --split of its group. 0: no header has come.
+int ranks_of(const BenchReport& report, const BenchRow& row);
 // It says that a timing misses a limit: what is measured again before it counts.
 bool says_too_slow(const Finding& finding);
 // Mean of the bus bandwidths of all timings, as nccl-tests prints it, and how many.

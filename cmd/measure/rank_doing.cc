@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/clock.h"
+#include "runtime/communicator/members.h"
 
 namespace collctl::cmd {
 namespace {
@@ -93,11 +94,8 @@ namespace {
 
 // A group's ranks by their numbers in the job.
 void number_in_job(const std::vector<int>& members, RankDoing& doing) {
-  if (members.empty()) return;
-  doing.rank = members[size_t(doing.rank)];
-  for (WaitDoing& wait : doing.waits)
-    if (wait.peer >= 0 && size_t(wait.peer) < members.size())
-      wait.peer = members[size_t(wait.peer)];
+  doing.rank = runtime::in_numbers_of(members, doing.rank);
+  for (WaitDoing& wait : doing.waits) wait.peer = runtime::in_numbers_of(members, wait.peer);
 }
 
 }  // namespace

@@ -7,6 +7,9 @@
 #include "runtime/communicator/members.h"
 
 namespace collctl::cmd {
+
+using runtime::in_numbers_of;
+
 namespace {
 
 constexpr uint32_t kMostRecords = 1 << 10, kMostRecordBytes = 1 << 24;
@@ -27,20 +30,17 @@ class OneGroup : public BenchSink {
   std::vector<DataFault> faults;
 };
 
-int of_job(const std::vector<int>& members, int rank) {
-  return rank >= 0 && size_t(rank) < members.size() ? members[size_t(rank)] : rank;
-}
-
 void in_job_numbers(const std::vector<int>& members, BenchRow& row) {
   for (Timing* timing : {&row.out_of_place, &row.in_place})
-    timing->slowest_rank = of_job(members, timing->slowest_rank);
+    timing->slowest_rank = in_numbers_of(members, timing->slowest_rank);
 }
 
 void in_job_numbers(const std::vector<int>& members, DataFault& fault) {
-  fault.message = runtime::in_numbers_of(members, fault.message);
-  fault.rank = of_job(members, fault.rank);
-  fault.peer = of_job(members, fault.peer);
-  for (DataFault::Hop& hop : fault.hops) hop = {of_job(members, hop.from), of_job(members, hop.to)};
+  fault.message = in_numbers_of(members, fault.message);
+  fault.rank = in_numbers_of(members, fault.rank);
+  fault.peer = in_numbers_of(members, fault.peer);
+  for (DataFault::Hop& hop : fault.hops)
+    hop = {in_numbers_of(members, hop.from), in_numbers_of(members, hop.to)};
 }
 
 }  // namespace
@@ -158,7 +158,7 @@ Status Together::hand_over() {
 
 Error Together::told(Error error) const {
   if (whole_failed_) return error;
-  return runtime::in_numbers_of(groups_[size_t(mine_)], std::move(error))
+  return in_numbers_of(groups_[size_t(mine_)], std::move(error))
       .within(group_name(mine_, groups_[size_t(mine_)]));
 }
 

@@ -112,13 +112,10 @@ std::string csv_titles(const BenchSpec& spec) {
 }
 
 std::string csv_row(const BenchReport& report, const BenchRow& row) {
-  std::string text =
-      format("{},{},{},{},{},{},{},{},{},{}", name_of(report.spec.collective),
-             row.group >= 0  ? row.group_ranks
-             : report.header ? report.header->ranks
-                             : 0,
-             row.bytes, row.count, name_of(row.type), row.has_op ? name_of(row.op) : "none",
-             row.root, row.algorithm, row.protocol, row.channels);
+  std::string text = format("{},{},{},{},{},{},{},{},{},{}", name_of(report.spec.collective),
+                            ranks_of(report, row), row.bytes, row.count, name_of(row.type),
+                            row.has_op ? name_of(row.op) : "none", row.root, row.algorithm,
+                            row.protocol, row.channels);
   for (const Timing* t : {&row.out_of_place, &row.in_place}) {
     if (!t->measured) {
       text += report.spec.sync_each ? ",,,,,,,," : ",,,,";

@@ -54,11 +54,11 @@ std::vector<int> list(std::string_view& text) {
   return numbers;
 }
 
-int renumbered(std::span<const int> members, int rank) {
+}  // namespace
+
+int in_numbers_of(std::span<const int> members, int rank) {
   return rank >= 0 && size_t(rank) < members.size() ? members[size_t(rank)] : rank;
 }
-
-}  // namespace
 
 std::string in_numbers_of(std::span<const int> members, std::string_view text) {
   constexpr std::string_view kWord = "rank";
@@ -77,7 +77,7 @@ std::string in_numbers_of(std::span<const int> members, std::string_view text) {
           ranks = list(rest);
         else if (const auto one = number(rest))
           ranks = {*one};
-        for (int& rank : ranks) rank = renumbered(members, rank);
+        for (int& rank : ranks) rank = in_numbers_of(members, rank);
         std::sort(ranks.begin(), ranks.end());
         if (!ranks.empty()) {
           out += several ? "ranks " : "rank ";
@@ -99,8 +99,8 @@ Error in_numbers_of(std::span<const int> members, Error error) {
   error.message = in_numbers_of(members, error.message);
   for (std::string& context : error.contexts) context = in_numbers_of(members, context);
   error.hint = in_numbers_of(members, error.hint);
-  error.rank = renumbered(members, error.rank);
-  error.awaited = renumbered(members, error.awaited);
+  error.rank = in_numbers_of(members, error.rank);
+  error.awaited = in_numbers_of(members, error.awaited);
   return error;
 }
 

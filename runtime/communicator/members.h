@@ -16,6 +16,8 @@ struct SplitCard {
 };
 std::vector<int> split_members(std::span<const SplitCard> cards, int colour);
 
+// What is no member's number stays.
+int in_numbers_of(std::span<const int> members, int rank);
 // "rank 1" of a text of the group as "rank 5", "ranks 0-1, 3" as "ranks 4-5, 7", where members[1]
 // is 5. A number that is no member stays. Of the group's own texts: no other says "rank N" there.
 std::string in_numbers_of(std::span<const int> members, std::string_view text);
