@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "base/result.h"
 
+struct tcp_info;
+
 namespace collctl::base {
 
 // What a read at the end of a connection says.
@@ -24,6 +26,7 @@ bool says_cannot_connect(const Error& error);
 // again and again, in seconds; 0: nothing is overdue. A process that is stopped is no reason: its
 // kernel acknowledges.
 double unacknowledged_s(int fd);
+double unacknowledged_s(const tcp_info& info);
 // "rank 3 cannot reach rank 4: it has acknowledged nothing for 4.2 s": a connection over which
 // nothing passes any more. Names both ends, too.
 Error cannot_reach(const std::string& from, const std::string& to, double seconds);

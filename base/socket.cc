@@ -326,21 +326,27 @@ bool says_cannot_connect(const Error& error) {
   return error.message.find(kCannotConnect) != std::string::npos;
 }
 
+double unacknowledged_s(const tcp_info& info) {
+  // A connection that was silent for long has heard nothing for long either: sent again counts, or
+  // probes that are not answered, where this host has no route to send at all.
+  const bool probing = info.tcpi_probes >= kOverdueSendings;
+  if (!probing && (info.tcpi_unacked == 0 || info.tcpi_retransmits < kOverdueSendings)) return 0;
+  // Nor is the time since the last acknowledgement the answer, then, but all waits to send again,
+  // each twice the one before, and the time since the last sending. tcpi_rto is the wait that comes
+  // next, or, while probing, the first.
+  double ms = info.tcpi_last_ack_recv;
+  if (info.tcpi_backoff > 0) {
+    const double doubled = std::exp2(info.tcpi_backoff);
+    const double waits = probing ? doubled - 1 : 1 - 1 / doubled;
+    ms = std::min(ms, info.tcpi_rto / 1e3 * waits + info.tcpi_last_data_sent);
+  }
+  return ms >= kOverdueMs ? ms / 1e3 : 0;
+}
+
 double unacknowledged_s(int fd) {
   tcp_info info{};
   socklen_t size = sizeof info;
-  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
-  // A connection that was silent for long has heard nothing for long either: sent again counts, or
-  // probes that are not answered, where this host has no route to send at all.
-  const bool again = (info.tcpi_unacked != 0 && info.tcpi_retransmits >= kOverdueSendings) ||
-                     info.tcpi_probes >= kOverdueSendings;
-  // Nor is the time since the last acknowledgement the answer, then. Each wait to send again was
-  // twice the one before, and the next would be tcpi_rto: all of them, and since the last sending.
-  double ms = info.tcpi_last_ack_recv;
-  if (info.tcpi_backoff > 0)
-    ms = std::min(ms, info.tcpi_rto / 1e3 * (1 - std::exp2(-double(info.tcpi_backoff))) +
-                          info.tcpi_last_data_sent);
-  return again && ms >= kOverdueMs ? ms / 1e3 : 0;
+  return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? unacknowledged_s(info) : 0;
 }
 
 Error cannot_reach(const std::string& from, const std::string& to, double seconds) {

@@ -1,5 +1,6 @@
 // What failed connections say: who was reached, who never answered.
 #include <net/if.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -111,6 +112,30 @@ TEST_CASE("a connection over which nothing passes any more names both ends") {
   CHECK_FALSE(says_cannot_connect(e));
   CHECK(says_broken_way(e));
   CHECK_FALSE(says_broken_way(Error(ErrorCode::deadline, "rank 0 waits for rank 15")));
+}
+
+// As the kernel counts: waits of 204 ms and twice as long each time.
+TEST_CASE("for how long nothing was acknowledged is the sum of all waits") {
+  tcp_info sent_again{};
+  sent_again.tcpi_unacked = 1;
+  sent_again.tcpi_retransmits = sent_again.tcpi_backoff = 4;
+  sent_again.tcpi_rto = 204'000 << 4;
+  sent_again.tcpi_last_data_sent = 40;
+  sent_again.tcpi_last_ack_recv = 60'000;
+  CHECK_THAT(unacknowledged_s(sent_again), Catch::Matchers::WithinAbs(3.1, 0.02));
+  sent_again.tcpi_last_ack_recv = 2500;  // as when an answer came in between
+  CHECK_THAT(unacknowledged_s(sent_again), Catch::Matchers::WithinAbs(2.5, 1e-6));
+  sent_again.tcpi_retransmits = 1;
+  CHECK(unacknowledged_s(sent_again) == 0);
+
+  tcp_info probing{};  // no route: nothing was ever sent, and tcpi_rto stays what it was
+  probing.tcpi_probes = probing.tcpi_backoff = 4;
+  probing.tcpi_rto = 204'000;
+  probing.tcpi_last_data_sent = 40;
+  probing.tcpi_last_ack_recv = 60'000;
+  CHECK_THAT(unacknowledged_s(probing), Catch::Matchers::WithinAbs(3.1, 0.02));
+  probing.tcpi_probes = probing.tcpi_backoff = 2;
+  CHECK(unacknowledged_s(probing) == 0);  // 0.65 s
 }
 
 namespace {
