@@ -95,6 +95,11 @@ std::string after_colon(const std::string& text) {
 
 }  // namespace
 
+bool is_inner_interface(std::string_view name) {
+  return std::ranges::any_of(kInnerInterfaces,
+                             [&](std::string_view inner) { return name.starts_with(inner); });
+}
+
 std::vector<NetInterface> net_interfaces() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return {};

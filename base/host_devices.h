@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace collctl::base {
@@ -19,6 +20,12 @@ struct NetInterface {
   int64_t speed_mbps = 0;  // 0: the driver does not say
   std::vector<InterfaceAddress> addresses;
 };
+// How the names of interfaces begin that lead to no other host, unless the user names one of them:
+// of containers, of this host itself, of virtual machines. In the order in which sockets take them
+// where there is nothing else.
+inline constexpr std::string_view kInnerInterfaces[] = {"docker", "lo", "virbr"};
+bool is_inner_interface(std::string_view name);
+
 std::vector<NetInterface> net_interfaces();  // in the kernel's order
 
 struct RdmaPort {

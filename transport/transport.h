@@ -29,8 +29,9 @@
 
 namespace collctl::transport {
 
-class Device;     // transport/device/device.h
-class NetPlugin;  // transport/net/plugin/plugin.h
+class Device;       // transport/device/device.h
+class NetPlugin;    // transport/net/plugin/plugin.h
+class RelayMemory;  // transport/net/relay.h
 
 enum class Direction : uint8_t { send, recv };
 
@@ -57,12 +58,14 @@ struct LinkSpec {
   PeerInfo peer{};
   FifoGeometry geometry[kernels::kProtocolCount] = {};
   // Distinguishes links of one (channel, pair): 0 ring/tree (shared), 1 point-to-point on first
-  // use.
+  // use, others those of a relay, by the rank whose data it is.
   uint32_t purpose = 0;
   // P2P between GPUs: Simple's slots lie at the sender and the receiver reads them; else they lie
   // at the receiver and the sender writes them. The same at both ends.
   bool p2p_read = false;
   NicChoice nic{};  // NET
+  // NET, sending: the data is another rank's of this host, which writes it here; else null.
+  std::shared_ptr<RelayMemory> relay = {};
 };
 
 // Passing descriptors between processes of one host; the runtime's bootstrap implements it.

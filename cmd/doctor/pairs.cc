@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "base/host_devices.h"
 #include "cmd/doctor/doctor.h"
 #include "cmd/judge/ends.h"
 
@@ -39,10 +40,7 @@ bool is_link_local(const std::string& address) {
 // The rule by which the transports choose interfaces; who has named some has them all.
 bool carries_data(const base::NetInterface& interface, bool named) {
   if (!interface.up || interface.loopback) return false;
-  if (named) return true;
-  for (const char* other : {"docker", "lo", "virbr"})
-    if (interface.name.compare(0, std::char_traits<char>::length(other), other) == 0) return false;
-  return true;
+  return named || !base::is_inner_interface(interface.name);
 }
 
 const char* remedy_of(ReachEnd end) {

@@ -168,6 +168,7 @@ struct LinkLine {
   std::string via;
   std::string why = {};  // in words, where there was a choice (GPU memory and NICs)
   std::string from_nic = {}, to_nic = {};  // of the two ends, where the topology chose them
+  int relay = -1;                          // the rank whose GPU sends it for its sender (PXN)
 };
 
 // --window: the measurement's buffers, and who maps whose.

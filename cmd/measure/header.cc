@@ -49,7 +49,8 @@ Bytes mine(const runtime::Communicator& whole, const HeaderFacts& facts) {
         .put(number(link.to))
         .put_string(link.via)
         .put_string(link.nic)
-        .put_string(std::string_view(link.why).substr(0, kMostWhy));
+        .put_string(std::string_view(link.why).substr(0, kMostWhy))
+        .put(link.relay < 0 ? int32_t(-1) : number(link.relay));
   if (const auto device = communicator.device()) {
     const transport::DeviceFacts& gpu = device->facts();
     writer.put_string(gpu.name).put_string(gpu.bus_id).put(communicator.device_bytes());
@@ -107,8 +108,12 @@ Result<RankSays> read_rank(int rank, const Bytes& blob, bool on_gpu, HostCores& 
     LinkLine line{channel, from, to, reader.get_string(kMostWord)};
     const std::string nic = reader.get_string(kMostWord);
     line.why = reader.get_string(kMostWhy);
+    line.relay = reader.get<int32_t>();
+    // The network is what its two ends say, the relay and the target.
+    if (line.relay >= 0 && rank != from) line.via += "/PXN";
     LinkLine& known = links.try_emplace({channel, from, to}, line).first->second;
-    (rank == from ? known.from_nic : known.to_nic) = nic;
+    if (line.relay >= 0 && rank != from) known.via = line.via;
+    (rank == to ? known.to_nic : known.from_nic) = nic;
     // The two ends may have their own reasons.
     if (known.why != line.why && !line.why.empty())
       known.why += (known.why.empty() ? "" : "; the other end: ") + line.why;

@@ -30,6 +30,7 @@ static void fields(JsonRecord& io, LinkLine& link) {
   io.unless_empty("why", link.why);
   io.unless_empty("from_nic", link.from_nic);
   io.unless_empty("to_nic", link.to_nic);
+  if (io.has("relay", link.relay >= 0)) io.field("relay", link.relay, 0, kMostRankNumber);
 }
 
 static void fields(JsonRecord& io, HostLine& host) {

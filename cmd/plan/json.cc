@@ -2,6 +2,7 @@
 #include "base/json_writer.h"
 #include "cmd/plan/plan.h"
 #include "cmd/topo/topo.h"
+#include "topology/cluster/wiring.h"
 
 namespace collctl::cmd {
 namespace {
@@ -79,6 +80,18 @@ class NicWriter {
   JsonWriter& json_;
 };
 
+// Links that leave their node through another GPU than the sender's.
+void write_relays(const JobPlan& plan, const std::vector<int>& world, JsonWriter& json) {
+  json.key("relays").begin_array();
+  for (const RelayedLink& link : relayed_links(plan.cluster)) {
+    const Graph& graph = plan.part(plan.cluster.node_of(link.from)).graph;
+    json.begin_object().field("channel", link.channel).field("from", world[size_t(link.from)]);
+    json.field("to", world[size_t(link.to)]).field("by", world[size_t(link.by)]);
+    json.field("net", graph.nodes[size_t(graph.nets[size_t(link.device)])].dev).end_object();
+  }
+  json.end_array();
+}
+
 void write_cluster(const JobPlan& plan, JsonWriter& json) {
   const Cluster& cluster = plan.cluster;
   const RailUse rails = rail_use(cluster);
@@ -104,6 +117,7 @@ void write_cluster(const JobPlan& plan, JsonWriter& json) {
   write_rings(cluster, world, json);
   write_trees(cluster, world, json);
   NicWriter(plan, json).write();
+  write_relays(plan, world, json);
   json.end_object();
 }
 

@@ -197,6 +197,15 @@ class PlanText {
     return shortened_ranks(ranks, between);
   }
 
+  // "through 0 " where that rank's GPU sends to the device.
+  std::string through(int node, int rank, int device) const {
+    const int first = cluster_.first_rank[size_t(node)];
+    const auto& relay = cluster_.node(node).relay;
+    if (device < 0 || relay.empty()) return "";
+    const int by = relay[size_t(rank - first)][size_t(device)];
+    return by < 0 ? "" : format("through {} ", plan_.world_rank(first + by));
+  }
+
   // From the GPU at which the ring enters node 0 to the end of node 1.
   std::string ring_line(int channel) const {
     std::vector<int> ring = cluster_.rings[size_t(channel)];
@@ -210,8 +219,8 @@ class PlanText {
       const NetUse use = net_use(cluster_, channel, k);
       const auto from = ring.begin() + cluster_.first_rank[size_t(k)];
       const auto to = ring.begin() + cluster_.first_rank[size_t(k) + 1];
-      return format("{} > {} > {}", net(k, use.ring_in), ranks_text({from, to}, " "),
-                    net(k, use.ring_out));
+      return format("{} > {} > {}{}", net(k, use.ring_in), ranks_text({from, to}, " "),
+                    through(k, *(to - 1), use.ring_out), net(k, use.ring_out));
     };
     std::string text = node(0) + " -> " + node(1);
     if (cluster_.nodes() > 2) text += format(" -> ... {} nodes", cluster_.nodes());

@@ -18,8 +18,6 @@ using transport::IbGid;
 using transport::IbPort;
 
 constexpr size_t kMostUnused = 256, kMostWord = 1024;
-// What is not a route to another host, unless SOCKET_IFNAME names it.
-constexpr const char* kOtherInterfaces = "^docker,lo,virbr";
 
 void bound(RailHost& found) {
   while (found.nics.size() > kMostRailNics) {
@@ -43,8 +41,11 @@ RailNic nic_of(const IbPort& port) {
 
 Status find_interfaces_of_host(const RailNicFilter& filter, RailHost& found) {
   const bool named = !filter.interfaces.empty();
-  auto interfaces =
-      find_interfaces(named ? filter.interfaces : kOtherInterfaces, filter.family, nullptr, 64);
+  std::string names = filter.interfaces;
+  if (!named)
+    for (const std::string_view inner : base::kInnerInterfaces)
+      names += format("{}{}", names.empty() ? "^" : ",", inner);
+  auto interfaces = find_interfaces(names, filter.family, nullptr, 64);
   // A host with nothing but loopback can still be tried against itself.
   if (!interfaces && !named && interfaces.error().code == ErrorCode::unavailable)
     interfaces = find_interfaces("=lo", filter.family, nullptr, 1);

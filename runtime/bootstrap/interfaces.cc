@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/format.h"
+#include "base/host_devices.h"
 
 namespace collctl::runtime {
 namespace {
@@ -66,10 +67,6 @@ std::vector<Interface> take(const std::vector<InterfaceFact>& facts, const Inter
   return chosen;
 }
 
-bool is_physical(const std::string& name) {
-  return !has_prefix(name, "docker") && !has_prefix(name, "lo") && !has_prefix(name, "virbr");
-}
-
 }  // namespace
 
 bool name_matches(std::string_view list, std::string_view name) {
@@ -101,7 +98,7 @@ std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts
                                          const InterfaceFilter& filter) {
   if (!filter.names.empty())
     return take(facts, filter, [&](const auto& f) { return name_matches(filter.names, f.name); });
-  const auto prefixed = [&](const char* prefix) {
+  const auto prefixed = [&](std::string_view prefix) {
     return take(facts, filter, [&](const auto& f) { return has_prefix(f.name, prefix); });
   };
   std::vector<Interface> chosen = prefixed("ib");
@@ -109,9 +106,10 @@ std::vector<Interface> choose_interfaces(const std::vector<InterfaceFact>& facts
     chosen =
         take(facts, filter, [&](const auto& f) { return same_subnet(f, *filter.same_subnet_as); });
   if (chosen.empty())
-    chosen = take(facts, filter,
-                  [](const auto& f) { return is_physical(f.name) && !f.address.is_link_local(); });
-  for (const char* last : {"docker", "lo", "virbr"})
+    chosen = take(facts, filter, [](const auto& f) {
+      return !base::is_inner_interface(f.name) && !f.address.is_link_local();
+    });
+  for (const std::string_view last : base::kInnerInterfaces)
     if (chosen.empty()) chosen = prefixed(last);
   if (chosen.empty()) chosen = take(facts, filter, [](const auto&) { return true; });
   return chosen;

@@ -30,6 +30,7 @@ void Communicator::Start::make_wire() {
   w.proxy = s_.proxy.get();
   w.wants_ll128 = [&s = s_](const Edge& edge) { return are_neighbours(s.rank, edge, s.shape); };
   w.no_p2p = [&s = s_](int a, int b) { return no_p2p_between(s.shape.no_p2p, a, b); };
+  w.relay_of = [&s = s_](const Edge& edge) { return relay_of(edge, s.shape); };
   w.nic_of = [&s = s_](const Edge& edge) { return nic_of(s.rank, edge, s.shape); };
   s_.wire = std::make_unique<Wire>(std::move(w));
   s_.blame.emplace(Blame::Options{.rank = s_.rank,

@@ -10,6 +10,7 @@ struct LinkInfo {
   std::string nic =
       {};  // of this rank's end, as the topology has it; empty: none is needed or known
   std::string why = {};  // it is so, where there was a choice; of this rank's end
+  int relay = -1;        // the rank whose GPU sends it for its sender (PXN)
 };
 
 }  // namespace collctl::runtime

@@ -7,6 +7,8 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "transport/net/relay.h"
+#include "transport/table/nets.h"
 #include "transport/table/transports.h"
 
 namespace collctl::runtime {
@@ -25,6 +27,15 @@ std::string edge_text(const Edge& e) {
 
 }  // namespace
 
+namespace {
+
+// In place of a row of the table of transports.
+constexpr size_t kNoRow = 100;
+// A link's purpose, where it is a relay's.
+constexpr uint32_t kRelayPurpose = 1u << 16;
+
+}  // namespace
+
 struct Wire::Table {
   explicit Table(size_t ranks)
       : send(ranks * kernels::kProtocolCount), recv(ranks * kernels::kProtocolCount) {
@@ -34,10 +45,20 @@ struct Wire::Table {
   kernels::ChannelLinks links;
 };
 
+// What this rank has to do for an edge whose data another rank's GPU sends.
+enum class Part : uint8_t {
+  whole,   // the edge has no relay
+  source,  // its data it is
+  offer,   // the relay: has the memory that the source writes to
+  sender,  // the relay: sends it
+  target,
+};
+
 // An edge that is becoming a link.
 struct Wire::Pending {
   Edge edge;
-  int peer = -1;
+  Part part = Part::whole;
+  int peer = -1;  // with which this end is made
   Direction direction = Direction::send;
   size_t row = 0;  // of the table of transports
   LinkSpec spec;
@@ -46,6 +67,9 @@ struct Wire::Pending {
   std::optional<Error> failure, peer_failure;  // of this round
   std::optional<Error> fatal;
   bool ready = false;
+  bool given_up = false;                           // the relay: it cannot, and the others know
+  Pending* twin = nullptr;                         // the relay: the other of its two parts
+  std::shared_ptr<transport::RelayMemory> memory;  // offer
 };
 
 Wire::Wire(Options options) : options_(std::move(options)) {}
@@ -90,7 +114,7 @@ bool Wire::has(const Edge& edge, kernels::Protocol protocol) const {
   return link != links_.end() && link->second->fifo(protocol) != nullptr;
 }
 
-void Wire::open(Pending& p, uint32_t purpose, Deadline deadline) {
+void Wire::fill_spec(Pending& p, uint32_t purpose) const {
   const auto& peers = *options_.peers;
   LinkSpec& spec = p.spec;
   spec = {};
@@ -98,7 +122,7 @@ void Wire::open(Pending& p, uint32_t purpose, Deadline deadline) {
   spec.direction = p.direction;
   spec.self = peers[size_t(options_.rank)];
   spec.peer = peers[size_t(p.peer)];
-  spec.purpose = purpose;
+  spec.purpose = p.part == Part::whole ? purpose : kRelayPurpose + uint32_t(p.edge.from);
   spec.p2p_read = options_.settings->p2p_read;
   if (options_.nic_of) spec.nic = options_.nic_of(p.edge);
   for (int i = 0; i < kernels::kProtocolCount; ++i) {
@@ -107,20 +131,43 @@ void Wire::open(Pending& p, uint32_t purpose, Deadline deadline) {
       continue;
     spec.geometry[i] = {options_.settings->slot_bytes[i], options_.settings->slot_count};
   }
+}
+
+Result<std::unique_ptr<transport::Endpoint>> Wire::open_endpoint(Pending& p, Deadline deadline) {
+  const transport::Services& services = options_.services;
+  if (p.part == Part::source) return open_relayed(p.spec, services);
+  if (p.part == Part::offer) {
+    std::string why;
+    const transport::PeerInfo& target = (*options_.peers)[size_t(p.edge.to)];
+    const transport::Net* net = choose_net(p.spec.self, target, why);
+    // Sockets send from host memory.
+    const bool on_device = net != nullptr && std::string_view(net->name) != "socket";
+    COLL_ASSIGN(p.memory, transport::RelayMemory::make(p.spec, services, on_device, deadline));
+    return offer_relay(p.spec, services, p.memory);
+  }
+  if (p.part == Part::sender) {
+    if (p.twin->failure) return Error(*p.twin->failure);
+    p.spec.relay = p.twin->memory;
+  }
+  return transport::transports()[p.row].open(p.spec, services);
+}
+
+void Wire::open(Pending& p, uint32_t purpose, Deadline deadline) {
+  fill_spec(p, purpose);
   p.failure.reset();
   p.peer_failure.reset();
   p.mine.clear();
-  auto opened = transport::transports()[p.row].open(spec, options_.services);
-  if (!opened) {
+  if (auto opened = open_endpoint(p, deadline); !opened) {
     p.failure = std::move(opened.error());
-    return;
+  } else {
+    p.endpoint = std::move(opened).value();
+    if (auto blob = p.endpoint->describe(deadline); !blob)
+      p.failure = std::move(blob.error());
+    else
+      p.mine = std::move(blob).value();
   }
-  p.endpoint = std::move(opened).value();
-  auto blob = p.endpoint->describe(deadline);
-  if (!blob)
-    p.failure = std::move(blob.error());
-  else
-    p.mine = std::move(blob).value();
+  // The source and the target are both to hear of it.
+  if (p.failure && p.part == Part::sender && !p.twin->failure) p.twin->failure = *p.failure;
 }
 
 Status Wire::exchange(std::vector<Pending*>& round, Deadline deadline) {
@@ -197,12 +244,14 @@ Status Wire::settle(Pending& p, Deadline deadline) {
     p.ready = true;
     return {};
   }
-  const auto& row = transport::transports()[p.row];
-  if (p.failure && !p.peer_failure && row.decline != nullptr)
-    COLL_TRY_IN(row.decline(p.spec, options_.services, p.theirs, deadline), edge_text(p.edge));
+  const auto decline = p.part == Part::whole ? transport::transports()[p.row].decline : nullptr;
+  if (p.failure && !p.peer_failure && decline != nullptr)
+    COLL_TRY_IN(decline(p.spec, options_.services, p.theirs, deadline), edge_text(p.edge));
   const Error& why = p.failure ? *p.failure : *p.peer_failure;
   p.endpoint.reset();
-  const bool try_next = (!p.failure || p.failure->code == ErrorCode::unavailable) &&
+  if (p.part != Part::whole && goes_without_relay(p)) return {};
+  const bool try_next = p.part == Part::whole &&
+                        (!p.failure || p.failure->code == ErrorCode::unavailable) &&
                         (!p.peer_failure || p.peer_failure->code == ErrorCode::unavailable) &&
                         options_.settings->transport.empty();
   if (try_next) {
@@ -220,17 +269,44 @@ Status Wire::settle(Pending& p, Deadline deadline) {
   return {};
 }
 
+// The relay cannot do it, and says so to both others: these connect without it.
+bool Wire::goes_without_relay(Pending& p) {
+  const bool relay = p.part == Part::offer || p.part == Part::sender;
+  const auto& its = relay ? p.failure : p.peer_failure;
+  if (!its || its->code != ErrorCode::unavailable || (relay ? p.peer_failure : p.failure))
+    return false;
+  relays_.erase(p.edge);
+  if (relay) return p.given_up = true;
+  auto row = choose(p.edge, 0);
+  if (!row) return false;
+  if (fallback_.empty())
+    fallback_ = format("{} goes without rank {} as its relay (PXN): {}", edge_text(p.edge), p.peer,
+                       its->chain());
+  p.part = Part::whole;
+  p.peer = other_end(p.edge);
+  p.row = *row;
+  return true;
+}
+
 void Wire::enter(const Pending& p, transport::Link& link) {
   channel(p.edge.channel);  // makes the table
   Table& table = *tables_[size_t(p.edge.channel)];
   auto& side = p.direction == Direction::send ? table.send : table.recv;
-  for (int i = 0; i < kernels::kProtocolCount; ++i)
-    side[size_t(p.peer) * kernels::kProtocolCount + size_t(i)] = link.fifo(kernels::Protocol(i));
+  const auto at = size_t(p.direction == Direction::send ? p.edge.to : p.edge.from);
+  for (int i = 0; i < kernels::kProtocolCount && p.part != Part::sender; ++i) {
+    kernels::Fifo* fifo = link.fifo(kernels::Protocol(i));
+    // For its data, whoever sends it.
+    if (p.part == Part::target && fifo != nullptr) fifo->peer = p.edge.from;
+    side[at * kernels::kProtocolCount + size_t(i)] = fifo;
+  }
   const bool net = link.needs_progress();
   std::string nic = link.nic();
   if (net && nic.empty()) nic = p.spec.nic.name;
-  infos_.push_back(
-      {p.edge.channel, p.edge.from, p.edge.to, link.via(), std::move(nic), link.why()});
+  std::string why = link.why();
+  if (p.part == Part::sender)
+    why += format("{}for rank {} (PXN)", why.empty() ? "" : "; ", p.edge.from);
+  infos_.push_back({p.edge.channel, p.edge.from, p.edge.to, link.via(), std::move(nic),
+                    std::move(why), p.part == Part::whole ? -1 : relays_.at(p.edge)});
   const auto& peers = *options_.peers;
   const auto place = [&](int rank) { return format("{}[{:x}]", rank, peers[size_t(rank)].device); };
   // A memory link is one thing and told once, by its sender; a network link has two ends.
@@ -245,7 +321,11 @@ void Wire::enter(const Pending& p, transport::Link& link) {
 
 Status Wire::make_links(std::vector<Pending>& pending, Direction direction, Deadline deadline) {
   for (Pending& p : pending) {
-    if (p.direction != direction) continue;
+    if (p.direction != direction || p.given_up) continue;
+    if (p.part == Part::offer) {
+      offers_.push_back(std::move(p.endpoint));
+      continue;
+    }
     auto link = p.endpoint->connect(p.theirs, deadline);
     if (!link) {
       Error error = std::move(link.error());
@@ -263,23 +343,50 @@ Status Wire::make_links(std::vector<Pending>& pending, Direction direction, Dead
   return {};
 }
 
+int Wire::other_end(const Edge& edge) const {
+  return edge.from == options_.rank ? edge.to : edge.from;
+}
+
+void Wire::add_pending(const Edge& e, std::vector<Pending>& pending) const {
+  const auto found = relays_.find(e);
+  const int by = found == relays_.end() ? -1 : found->second, me = options_.rank;
+  COLL_CHECK(e.from == me || e.to == me || by == me);
+  const auto add = [&](Part part, int peer, Direction direction, const Edge& way) {
+    Pending& p = pending.emplace_back();
+    p.edge = e;
+    p.part = part;
+    p.peer = peer;
+    p.direction = direction;
+    if (part == Part::source || part == Part::offer) {
+      p.row = kNoRow;
+    } else if (auto row = choose(way, 0)) {
+      p.row = *row;
+    } else {
+      p.fatal = std::move(row.error());
+    }
+  };
+  const Edge to_target{e.channel, by, e.to};
+  if (by < 0)
+    return add(Part::whole, other_end(e), e.from == me ? Direction::send : Direction::recv, e);
+  if (e.from == me) return add(Part::source, by, Direction::send, e);
+  if (e.to == me) return add(Part::target, by, Direction::recv, to_target);
+  add(Part::offer, e.from, Direction::recv, e);
+  add(Part::sender, e.to, Direction::send, to_target);
+}
+
 Status Wire::connect(std::span<const Edge> edges, uint32_t purpose, Deadline deadline) {
   std::vector<Pending> pending;
   for (const Edge& e : edges) {
-    COLL_CHECK(e.from == options_.rank || e.to == options_.rank);
     if (has(e) || e.from == e.to) continue;
     if (std::any_of(pending.begin(), pending.end(), [&](auto& p) { return p.edge == e; })) continue;
-    Pending p;
-    p.edge = e;
-    p.direction = e.from == options_.rank ? Direction::send : Direction::recv;
-    p.peer = e.from == options_.rank ? e.to : e.from;
-    auto row = choose(e, 0);
-    if (row)
-      p.row = *row;
-    else
-      p.fatal = std::move(row.error());
-    pending.push_back(std::move(p));
+    if (const int by = options_.relay_of ? options_.relay_of(e) : -1; by >= 0) relays_[e] = by;
+    add_pending(e, pending);
   }
+  for (size_t i = 1; i < pending.size(); ++i)
+    if (pending[i].part == Part::sender) {
+      pending[i].twin = &pending[i - 1];
+      pending[i - 1].twin = &pending[i];
+    }
   Status connected = connect_all(pending, purpose, deadline);
   // What was offered stays until the links are closed: a peer that is about to take it when this
   // rank fails would else find it gone, and report that instead of this rank's reason.
@@ -297,7 +404,7 @@ Status Wire::connect_all(std::vector<Pending>& pending, uint32_t purpose, Deadli
   while (true) {
     std::vector<Pending*> round;
     for (Pending& p : pending)
-      if (!p.ready && !p.fatal) round.push_back(&p);
+      if (!p.ready && !p.fatal && !p.given_up) round.push_back(&p);
     if (round.empty()) break;
     for (Pending* p : round) open(*p, purpose, deadline);
     COLL_TRY(exchange(round, deadline));
@@ -362,18 +469,29 @@ std::string Wire::interface_of(const Edge& edge) const {
 std::string Wire::condition(int peer) const {
   std::set<std::string> all;
   for (const auto& [edge, link] : links_)
-    if (edge.from == peer || edge.to == peer) all.insert(link->condition());
+    if (edge.from == peer || edge.to == peer || far_end(edge) == peer)
+      all.insert(link->condition());
+  for (const auto& [edge, by] : relays_)
+    if (edge.from == options_.rank && (edge.to == peer || by == peer))
+      all.insert(format("rank {} sends for this rank to rank {} (PXN)", by, edge.to));
   all.erase("");
   std::string text;
   for (const std::string& each : all) text += (text.empty() ? "" : "; ") + each;
   return text;
 }
 
+// With which rank this one's link of an edge connects it.
+int Wire::far_end(const Edge& edge) const {
+  const auto relay = relays_.find(edge);
+  if (relay == relays_.end()) return other_end(edge);
+  return relay->second == options_.rank ? edge.to : relay->second;
+}
+
 std::optional<Wire::Unreached> Wire::unreached() const {
   Unreached found;
   for (const auto& [edge, link] : links_)
     if (const double seconds = link->unacknowledged_s(); seconds > found.seconds)
-      found = {edge.from == options_.rank ? edge.to : edge.from, seconds};
+      found = {far_end(edge), seconds};
   return found.peer < 0 ? std::nullopt : std::optional(found);
 }
 

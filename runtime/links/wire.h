@@ -45,13 +45,17 @@ class Wire {
     std::function<std::string(int a, int b)> no_p2p;
     // The network device of this rank's end of an edge; null: not known.
     std::function<transport::NicChoice(const Edge&)> nic_of;
+    // The rank whose GPU sends an edge's data for its sender (PXN), the same for all three; -1:
+    // none does. Null: of no edge.
+    std::function<int(const Edge&)> relay_of;
   };
   explicit Wire(Options options);
   ~Wire();
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
 
-  // Connects the edges of this rank that are not yet there. `purpose` as in transport::LinkSpec.
+  // Connects the edges of this rank that are not yet there, those that it relays included: all
+  // three ranks must ask for these. `purpose` as in transport::LinkSpec.
   Status connect(std::span<const Edge> edges, uint32_t purpose, Deadline deadline);
   bool has(const Edge& edge) const { return links_.contains(edge); }
   bool has(const Edge& edge, kernels::Protocol protocol) const;
@@ -96,7 +100,13 @@ class Wire {
 
   // The first usable row of the table at or behind `first`; its index, or why there is none.
   Result<size_t> choose(const Edge& edge, size_t first) const;
+  void add_pending(const Edge& edge, std::vector<Pending>& pending) const;
+  void fill_spec(Pending& p, uint32_t purpose) const;
   void open(Pending& p, uint32_t purpose, Deadline deadline);
+  Result<std::unique_ptr<transport::Endpoint>> open_endpoint(Pending& p, Deadline deadline);
+  bool goes_without_relay(Pending& p);
+  int other_end(const Edge& edge) const;
+  int far_end(const Edge& edge) const;
   Status exchange(std::vector<Pending*>& round, Deadline deadline);
   Status read_answer(int peer, ByteView blob, std::span<Pending*> edges);
   Status settle(Pending& p, Deadline deadline);
@@ -107,6 +117,7 @@ class Wire {
 
   Options options_;
   std::map<Edge, std::unique_ptr<transport::Link>> links_;
+  std::map<Edge, int> relays_;  // of those links that have one
   // Receiving endpoints: what they offer can be taken until they die, and the sender may arrive
   // late.
   std::vector<std::unique_ptr<transport::Endpoint>> offers_;

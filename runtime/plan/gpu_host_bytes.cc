@@ -51,6 +51,8 @@ void put_part(ByteWriter& w, const HostGpus::Part& part) {
     w.put(uint32_t(near.size()));
     for (const int net : near) w.put(int32_t(net));
   }
+  for (const std::vector<int>& relays : node.relay)
+    for (const int by : relays) w.put(int32_t(by));
   for (const auto& of_rank : part.gdr)
     for (const transport::NicGdr& rule : of_rank) {
       put_text(w, rule.no_read, kMostReason);
@@ -83,6 +85,10 @@ class PartReader {
     if (nets > kMostNets) r_.fail();
     for (uint32_t i = 0; r_.ok() && i < nets; ++i) node.nets.push_back(r_.get_string(kMostName));
     for (int i = 0; r_.ok() && i < node.ranks; ++i) node.near.push_back(near(nets));
+    for (int i = 0; r_.ok() && i < node.ranks; ++i) {
+      std::vector<int>& relays = node.relay.emplace_back();
+      for (uint32_t n = 0; r_.ok() && n < nets; ++n) relays.push_back(number(-1, node.ranks - 1));
+    }
     for (int i = 0; r_.ok() && i < node.ranks; ++i) part.gdr.push_back(gdr(nets));
     check_nets(node);
     return part;

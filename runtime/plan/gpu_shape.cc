@@ -4,10 +4,13 @@
 #include <numeric>
 
 #include "base/format.h"
+#include "base/log.h"
 #include "kernels/algo/ids.h"
 #include "runtime/plan/gpu_cost.h"
 #include "runtime/plan/model.h"
 #include "runtime/plan/reach.h"
+#include "transport/p2p/p2p.h"
+#include "transport/table/nets.h"
 
 namespace collctl::runtime {
 namespace {
@@ -89,6 +92,31 @@ std::vector<NoP2p> no_p2p_of(int rank, const HostGroups& hosts, std::span<const 
     }
   }
   return pairs;
+}
+
+// Those that concern the rank, by ranks of the job. Who relays must have what P2P takes.
+std::vector<topology::RelayedLink> relayed_of(int rank, const Joined& joined,
+                                              std::span<const RankFacts> all_facts) {
+  std::vector<topology::RelayedLink> mine;
+  for (topology::RelayedLink link : topology::relayed_links(joined.cluster)) {
+    for (int* each : {&link.from, &link.to, &link.by}) *each = joined.world[size_t(*each)];
+    if (link.from != rank && link.to != rank && link.by != rank) continue;
+    const transport::PeerInfo& from = all_facts[size_t(link.from)].info;
+    const transport::PeerInfo &by = all_facts[size_t(link.by)].info,
+                              &to = all_facts[size_t(link.to)].info;
+    transport::Reach reach = transport::p2p_reach(from, by);
+    std::string why;
+    if (const auto* net = transport::choose_net(by, to, why); reach.ok && net != nullptr)
+      reach.ok = std::string_view(net->name) != "plugin";
+    if (reach.why.empty() && !reach.ok) reach.why = "the network is a plugin's";
+    if (reach.ok) {
+      mine.push_back(link);
+    } else if (link.from == rank) {
+      COLL_INFO(graph, "channel {}: rank {} cannot send through the GPU of rank {}: {}",
+                link.channel, link.from, link.by, reach.why);
+    }
+  }
+  return mine;
 }
 
 std::vector<ChannelShape> channels_of(const Cluster& cluster, std::span<const int32_t> world,
@@ -280,6 +308,7 @@ Result<CommShape> make_gpu_shape(int rank, std::span<const RankFacts> all_facts,
     shape.channels = channels_of(joined->cluster, joined->world, rank);
     shape.model = std::make_shared<const ModelInput>(model_input(joined->cluster));
     nics->wiring = topology::wiring_of(joined->cluster, place_of(rank, joined->world));
+    nics->relayed = relayed_of(rank, *joined, all_facts);
     shape.nics = std::move(nics);
   } else {
     fill_in_the_order_of_ranks(shape, all_facts, hosts, settings);

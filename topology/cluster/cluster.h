@@ -46,6 +46,8 @@ struct ClusterNode {
   // By rank: the devices with the best path to its GPU, all of them, so ordered that GPUs which
   // share devices begin with different ones; empty: none can be reached.
   std::vector<std::vector<int>> near;
+  // By rank and device: the rank whose GPU sends there what this one has to send (PXN); -1: none.
+  std::vector<std::vector<int>> relay;
 };
 // `effective`: of effective_paths. Local ranks count the GPUs by their rank.
 ClusterNode describe_node(const Graph& graph, const Paths& effective, const NodeGraphs& graphs,

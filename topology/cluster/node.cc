@@ -63,13 +63,14 @@ class Numbers {
     return list;
   }
 
- private:
   int number(int node) const {
     const auto it = number_.find(node);
     COLL_CHECK_NOTE(it != number_.end(),
                     "a channel lists a GPU or network device that is not in its graph");
     return it->second;
   }
+
+ private:
   std::map<int, int> number_;
 };
 
@@ -98,6 +99,14 @@ std::vector<std::vector<int>> near_nets(const Graph& graph) {
   return near;
 }
 
+// The last GPU of the path is the one that is next to the device.
+int relay_on(const Graph& graph, const Path& path) {
+  if (path.type != PathType::pxn) return -1;
+  for (size_t i = path.nodes.size(); i-- > 1;)
+    if (std::count(graph.gpus.begin(), graph.gpus.end(), path.nodes[i]) > 0) return path.nodes[i];
+  return -1;
+}
+
 }  // namespace
 
 ClusterNode describe_node(const Graph& graph, const Paths& effective, const NodeGraphs& graphs,
@@ -121,6 +130,11 @@ ClusterNode describe_node(const Graph& graph, const Paths& effective, const Node
   for (const int net : graph.nets)
     node.nets.push_back(node_name(graph, net) + " " + graph.nodes[size_t(net)].name);
   node.near = near_nets(graph);
+  for (const int gpu : Numbers::gpus_by_rank(graph)) {
+    std::vector<int>& relays = node.relay.emplace_back();
+    for (const int net : graph.nets)
+      relays.push_back(numbers.number(relay_on(graph, effective.at(gpu, net))));
+  }
   return node;
 }
 

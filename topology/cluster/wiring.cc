@@ -1,10 +1,85 @@
 #include "topology/cluster/wiring.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "topology/cluster/double_tree.h"
 
 namespace collctl::topology {
+namespace {
+
+// The device for what goes to a child on another node.
+int to_child(const Cluster& cluster, int channel, int node, int child_node, const NetUse& use) {
+  const int tree = tree_chain(cluster, channel, node).tree;
+  return use.tree_down[double_binary_tree(tree, cluster.nodes(), child_node).side];
+}
+
+class RelayFinder {
+ public:
+  explicit RelayFinder(const Cluster& cluster) : cluster_(cluster) {}
+
+  std::vector<RelayedLink> all() {
+    const auto relays = [](const ClusterNode& node) {
+      return std::ranges::any_of(node.relay, [](const std::vector<int>& of_rank) {
+        return std::ranges::any_of(of_rank, [](int by) { return by >= 0; });
+      });
+    };
+    if (cluster_.nodes() == 1 || std::ranges::none_of(cluster_.kinds, relays)) return {};
+    for (int rank = 0; rank < cluster_.ranks(); ++rank) node_of_.push_back(cluster_.node_of(rank));
+    for (channel_ = 0; channel_ < cluster_.channels(); ++channel_) {
+      uses_.clear();
+      for (int node = 0; node < cluster_.nodes(); ++node)
+        uses_.push_back(net_use(cluster_, channel_, node));
+      seen_.clear();
+      add_ring();
+      add_tree();
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void add_ring() {
+    const std::vector<int>& ring = cluster_.rings[size_t(channel_)];
+    for (size_t i = 0; i < ring.size(); ++i) {
+      const int from = ring[i];
+      add(from, ring[(i + 1) % ring.size()], uses_[size_t(node_of_[size_t(from)])].ring_out);
+    }
+  }
+  void add_tree() {
+    const std::vector<TreePlace>& tree = cluster_.trees[size_t(channel_)];
+    for (int rank = 0; rank < int(tree.size()); ++rank) {
+      const int node = node_of_[size_t(rank)];
+      const NetUse& use = uses_[size_t(node)];
+      if (const int up = tree[size_t(rank)].up; up >= 0) add(rank, up, use.tree_up);
+      for (const int down : tree[size_t(rank)].down) {
+        const int child = down < 0 ? node : node_of_[size_t(down)];
+        if (child != node) add(rank, down, to_child(cluster_, channel_, node, child, use));
+      }
+    }
+  }
+  void add(int from, int to, int device) {
+    const int node = node_of_[size_t(from)];
+    if (device < 0 || node == node_of_[size_t(to)] || !seen_.emplace(from, to).second) return;
+    const int first = cluster_.first_rank[size_t(node)];
+    const auto& relay = cluster_.node(node).relay;
+    const int by = relay.empty() ? -1 : relay[size_t(from - first)][size_t(device)];
+    if (by >= 0) found_.push_back({channel_, from, to, first + by, device});
+  }
+
+  const Cluster& cluster_;
+  int channel_ = 0;
+  std::vector<int> node_of_;
+  std::vector<NetUse> uses_;  // by node
+  std::set<std::pair<int, int>> seen_;
+  std::vector<RelayedLink> found_;
+};
+
+}  // namespace
+
+std::vector<RelayedLink> relayed_links(const Cluster& cluster) {
+  return RelayFinder(cluster).all();
+}
 
 RankWiring wiring_of(const Cluster& cluster, int rank) {
   RankWiring wiring;
@@ -26,8 +101,7 @@ RankWiring wiring_of(const Cluster& cluster, int rank) {
       if (links.down[i] < 0) continue;
       const int child = cluster.node_of(links.down[i]);
       if (child == node) continue;
-      const int tree = tree_chain(cluster, c, node).tree;
-      channel.tree_down[i] = use.tree_down[double_binary_tree(tree, cluster.nodes(), child).side];
+      channel.tree_down[i] = to_child(cluster, c, node, child, use);
     }
   }
   return wiring;

@@ -20,4 +20,13 @@ struct RankWiring {
 };
 RankWiring wiring_of(const Cluster& cluster, int rank);
 
+// A link of a ring or tree that leaves its node through another GPU than the sender's (PXN).
+struct RelayedLink {
+  int channel = 0, from = 0, to = 0;
+  int by = 0;      // the rank of the sender's node that is next to
+  int device = 0;  // of ClusterNode::nets there
+};
+// Each link once, by channel. Where a ring and a tree both have it, it is the ring's.
+std::vector<RelayedLink> relayed_links(const Cluster& cluster);
+
 }  // namespace collctl::topology

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/format.h"
+#include "base/host_devices.h"
 #include "topology/detect/discover_parts.h"
 
 namespace collctl::topology {
@@ -46,9 +47,13 @@ class NetFinder {
   }
 
  private:
-  // In the order of verbs, which numbers them; then those that verbs does not show.
+  // In the order of verbs, which numbers them; then those that verbs does not show. Of what only
+  // verbs shows (a container without /sys) the place is not known.
   std::vector<std::string> rdma_devices() {
     std::vector<std::string> names = files_.list("/sys/class/infiniband");
+    for (const RdmaFacts& facts : drivers_.rdma)
+      if (std::find(names.begin(), names.end(), facts.name) == names.end())
+        names.push_back(facts.name);
     const auto place = [&](const std::string& name) {
       const auto at = verbs_.find(name);
       return at != verbs_.end() ? at->second : drivers_.rdma.size();
@@ -94,9 +99,9 @@ class NetFinder {
     const std::string ports = kInfiniband + name + "/ports";
     for (int port = 1; port <= kMaxPorts; ++port) {  // the kernel leaves out none
       const std::string number = std::to_string(port);
-      const auto state = files_.read(ports + "/" + number + "/state");
-      if (!state) break;
-      if (std::atoi(state->c_str()) != 4) {  // "4: ACTIVE"
+      const std::optional<bool> active = is_active(ports + "/" + number + "/state", facts, port);
+      if (!active) break;
+      if (!*active) {
         std::string down = nic->ports_down.value_or("");
         if (down.size() + name.size() + 8 < kMaxAttributeBytes)
           nic->ports_down = down + (down.empty() ? "" : " ") + format("{}:{}", name, port);
@@ -119,6 +124,15 @@ class NetFinder {
       net.gdr = detection_.gpu_memory;
       nic->nets.push_back(std::move(net));
     }
+  }
+
+  // None: there is no such port.
+  std::optional<bool> is_active(const std::string& file, const RdmaFacts* facts, int port) {
+    if (const auto state = files_.read(file)) return std::atoi(state->c_str()) == 4;  // "4: ACTIVE"
+    if (facts != nullptr)
+      for (const RdmaPortFacts& each : facts->ports)
+        if (each.port == port) return each.active;
+    return std::nullopt;
   }
 
   // "400 Gb/sec (4X NDR)"
@@ -180,8 +194,10 @@ class NetFinder {
     std::vector<std::string> chosen, not_real, of_containers;
     for (const std::string& name : all) {
       if (!usable(name)) continue;
-      const bool inner = name.rfind("docker", 0) == 0 || name.rfind("virbr", 0) == 0;
-      (inner ? of_containers : real(name) ? chosen : not_real).push_back(name);
+      (base::is_inner_interface(name) ? of_containers
+       : real(name)                   ? chosen
+                                      : not_real)
+          .push_back(name);
     }
     // Virtual interfaces are no devices of a machine, unless it has no other: in a container eth0
     // is one. As in NCCL, bridges of containers and virtual machines come last.

@@ -32,6 +32,9 @@ class Merger {
       for (Pci& pci : cpu.children) index(pci);
     for_nets(merged_.system.cpus, [&](const Net& net) { file_nets_.insert(net.name); });
     for_nets(detected_.cpus, [&](const Net& net) { detected_nets_.insert(net.name); });
+    for (const Cpu& cpu : detected_.cpus)
+      for (const Nic& nic : cpu.nics)
+        for (const Net& net : nic.nets) placeless_.insert(net.name);
     for (const Cpu& cpu : detected_.cpus) {
       complete_cpu(cpu);
       for (const Pci& pci : cpu.children) visit(pci, cpu);
@@ -236,15 +239,19 @@ class Merger {
   void say_absent() {
     for (auto& [id, pci] : file_) {
       if (seen_.count(id) != 0) continue;
+      const bool had_nics = !pci->nics.empty();
       if (pci->gpu) {
         note(Severity::warning, "a GPU in the file is not on this machine; it is ignored", id,
              "is this the file of another machine, or does this container see fewer GPUs?");
         pci->gpu.reset();
       }
-      if (!pci->nics.empty()) {
+      // The file has the place of a device that the machine has, but does not show where.
+      for (Nic& nic : pci->nics)
+        std::erase_if(nic.nets, [&](const Net& net) { return !placeless_.contains(net.name); });
+      std::erase_if(pci->nics, [](const Nic& nic) { return nic.nets.empty(); });
+      if (had_nics && pci->nics.empty()) {
         note(Severity::warning, "a NIC in the file is not on this machine; it is ignored", id,
              "is this the file of another machine?");
-        pci->nics.clear();
       }
     }
   }
@@ -339,7 +346,7 @@ class Merger {
   FindingList findings_;
   std::map<BusId, Pci*> file_;
   std::set<BusId> seen_;
-  std::set<std::string> file_nets_, detected_nets_;
+  std::set<std::string> file_nets_, detected_nets_, placeless_;
   bool one_node_ = false;
   std::vector<Added> added_;
 };

@@ -157,6 +157,8 @@ Relay pxn(const Graph& graph, const Paths& paths, const Locality& locality, cons
   if (first.type > PathType::nvl)
     return no(
         format("it reaches {} by {} (NVLink would allow it)", name, path_type_name(first.type)));
+  if (const Decision direct = p2p(graph, paths, rules, gpu, relay); !direct.yes)
+    return no(format("no P2P with {}: {}", name, direct.why));
   if (last.gbps <= own.gbps && own.type <= PathType::pxn)
     return no(format("its own path is {} and just as fast", path_type_name(own.type)));
   return {relay, format("{} is next to the NIC ({}) and one NVLink away; the own path is {} "

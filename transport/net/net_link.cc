@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/bell.h"
 #include "base/clock.h"
 #include "base/format.h"
 #include "base/log.h"
@@ -25,34 +26,62 @@ NetLink::~NetLink() {
     base::Mapping memory, staging;
     PinnedMemory pinned;
     DeviceMemory on_device;
+    std::shared_ptr<RelayMemory> relay;
   };
   const auto slots = std::make_shared<Slots>();
   slots->memory = std::move(memory_);
   slots->staging = std::move(staging_);
   slots->pinned = std::move(pinned_);
   slots->on_device = std::move(device_slots_);
+  slots->relay = std::move(spec_.relay);
   keep_for_ever(slots);
 }
 
 Status NetLink::prepare(const Services& services) {
   timed_ = services.timed && sending();
-  try_device_slots(services);
-  COLL_ASSIGN(const FifoLayout layout,
-              fifo_layout(spec_.geometry, device_slots_.data() != nullptr));
-  void* block = nullptr;
-  if (services.device != nullptr) {
-    COLL_ASSIGN(pinned_, PinnedMemory::make(services.device, layout.total_bytes));
-    block = pinned_.data();
-  } else {
-    COLL_ASSIGN(memory_, private_fifo_memory(layout));
-    block = memory_.get();
-  }
+  if (spec_.relay != nullptr)
+    COLL_TRY(register_relays_slots());
+  else
+    try_device_slots(services);
+  FifoLayout layout;
+  COLL_ASSIGN(void* const block, make_block(services, layout));
   for (int p = 0; p < kernels::kProtocolCount; ++p) {
     if (layout.parts[p].geometry.slot_bytes == 0) continue;
     COLL_TRY(make_stage(Protocol(p), block, layout));
     used_.push_back(&stages_[p]);
   }
   if (!why_.empty()) COLL_INFO(net, "{} : {}: {}", via_, edge_text(spec_), why_);
+  return {};
+}
+
+Result<void*> NetLink::make_block(const Services& services, FifoLayout& layout) {
+  if (spec_.relay != nullptr) {
+    layout = spec_.relay->layout();
+    return spec_.relay->block();
+  }
+  COLL_ASSIGN(layout, fifo_layout(spec_.geometry, device_slots_.data() != nullptr));
+  if (services.device != nullptr) {
+    COLL_ASSIGN(pinned_, PinnedMemory::make(services.device, layout.total_bytes));
+    return static_cast<void*>(pinned_.data());
+  }
+  COLL_ASSIGN(memory_, private_fifo_memory(layout));
+  return memory_.get();
+}
+
+// The rank whose data it is writes there already: there is no other place for it.
+Status NetLink::register_relays_slots() {
+  const DeviceMemory& slots = spec_.relay->slots();
+  if (slots.data() == nullptr) return {};
+  std::string how;
+  auto registered = connection_->register_device_memory(slots.data(), slots.bytes(), how);
+  if (!registered) {
+    Error error = std::move(registered.error()).within("send another GPU's data (PXN)");
+    if (error.hint.empty()) error.hint = "NCCL_PXN_DISABLE=1 goes without";
+    return error;
+  }
+  stages_[size_t(Protocol::simple)].memory = *registered;
+  via_ += "/GDRDMA";
+  why_ = "GPU memory by " + how;
   return {};
 }
 
@@ -89,8 +118,11 @@ Status NetLink::make_stage(Protocol protocol, void* block, const FifoLayout& lay
   stage.fifo = fifo_end(block, layout, protocol, spec_);
   stage.fifo.flags = sending() ? kernels::kFifoProxyReads : kernels::kFifoProxyWrites;
   stage.requests.resize(geometry.slot_count, kNoRequest);
-  if (protocol == Protocol::simple && device_slots_.data() != nullptr) {
-    stage.fifo.slots = device_slots_.data();
+  // The rank whose data it is can wake this one's driver.
+  if (spec_.relay != nullptr)
+    stage.fifo.consumer_sleeps = &spec_.relay->counters(int(protocol)).consumer_sleeps;
+  if (protocol == Protocol::simple && device_slots().data() != nullptr) {
+    stage.fifo.slots = device_slots().data();
     return {};  // registered
   }
   if (stage.is_ll() && !sending()) return make_staging(stage);
@@ -208,6 +240,11 @@ Status NetLink::announce(Stage& stage, uint32_t bytes) {
   return {};
 }
 
+void NetLink::add_interest(std::vector<pollfd>& fds) {
+  connection_->add_interest(fds);
+  if (spec_.relay != nullptr) fds.push_back({spec_.relay->bell(), POLLIN, 0});
+}
+
 // A send end moves when the block publishes; a receive end when the block frees a slot that must
 // be told to the peer. Credit and data from the peer come through the descriptors.
 bool NetLink::arm() {
@@ -222,6 +259,7 @@ bool NetLink::arm() {
 void NetLink::disarm() {
   for (Stage* stage : used_)
     disarm_word(sending() ? stage->fifo.consumer_sleeps : stage->fifo.producer_sleeps);
+  if (spec_.relay != nullptr) base::drain_bell(spec_.relay->bell());
   connection_->disarm();
 }
 

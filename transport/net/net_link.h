@@ -10,6 +10,7 @@
 #include "transport/device/device.h"
 #include "transport/memory/fifo_memory.h"
 #include "transport/net/net.h"
+#include "transport/net/relay.h"
 #include "transport/net/ring_place.h"
 
 namespace collctl::transport {
@@ -30,10 +31,10 @@ class NetLink : public Link {
   std::string condition() const override { return connection_->condition(); }
   double unacknowledged_s() const override { return connection_->unacknowledged_s(); }
   std::string why() const override { return why_; }
-  uint64_t device_bytes() const override { return device_slots_.held_bytes(); }
+  uint64_t device_bytes() const override { return device_slots().held_bytes(); }
   bool needs_progress() const override { return true; }
   Result<Progress> progress() override;
-  void add_interest(std::vector<pollfd>& fds) override { connection_->add_interest(fds); }
+  void add_interest(std::vector<pollfd>& fds) override;
   bool arm() override;
   void disarm() override;
   uint64_t carrying_ns() const override { return carried_ns_.load(std::memory_order_relaxed); }
@@ -59,7 +60,12 @@ class NetLink : public Link {
     }
   };
 
+  const DeviceMemory& device_slots() const {
+    return spec_.relay != nullptr ? spec_.relay->slots() : device_slots_;
+  }
+  Status register_relays_slots();
   void try_device_slots(const Services& services);
+  Result<void*> make_block(const Services& services, FifoLayout& layout);
   Status make_stage(kernels::Protocol protocol, void* block, const FifoLayout& layout);
   Status make_staging(Stage& stage);
   bool sending() const { return spec_.direction == Direction::send; }

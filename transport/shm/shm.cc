@@ -1,66 +1,16 @@
 #include "transport/shm/shm.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
-#include <cerrno>
-
 #include "base/format.h"
 #include "base/host_facts.h"
 #include "base/numa.h"
 #include "transport/device/device.h"
 #include "transport/edge.h"
 #include "transport/memory/fifo_memory.h"
+#include "transport/memory/shared_file.h"
 
 namespace collctl::transport {
 
 namespace {
-
-constexpr const char* kDirectory = "/dev/shm";
-
-std::string size_text(uint64_t bytes) {
-  if (bytes >= 10u << 20) return format("{} MiB", bytes >> 20);
-  return bytes >= 10u << 10 ? format("{} KiB", bytes >> 10) : format("{} bytes", bytes);
-}
-
-Error no_room(size_t needed) {
-  const base::ShmSpace space = base::shm_space();
-  const uint64_t advised_mib =
-      std::max<uint64_t>(((space.total_bytes + 64 * needed) >> 20) + 1, 64);
-  return {ErrorCode::unavailable,
-          format("{} of shared memory are needed, {} of {} are free in {}", size_text(needed),
-                 size_text(space.free_bytes), size_text(space.total_bytes), kDirectory),
-          format("make it larger (mount -o remount,size={}M {}; in a container: docker run "
-                 "--shm-size={}m), use smaller buffers (COLLCTL_BUFFSIZE), or --transport net",
-                 advised_mib, kDirectory, advised_mib)};
-}
-
-// A file in /dev/shm that nobody else can open by name.
-Result<base::Fd> nameless_file() {
-  base::Fd fd(::open(kDirectory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (fd) return fd;
-  // Old kernels answer EISDIR or ENOENT, file systems without the feature EOPNOTSUPP: then make a
-  // name that cannot be guessed and take it away before anything else happens.
-  if (errno != EISDIR && errno != ENOENT && errno != EOPNOTSUPP)
-    return base::errno_error(ErrorCode::unavailable, format("a file in {}", kDirectory), errno);
-  COLL_ASSIGN(const base::Secret random, base::random_secret());
-  std::string name = format("{}/collctl-", kDirectory);
-  for (const uint8_t byte : random.bytes) name += format("{:02x}", byte);
-  fd = base::Fd(::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd)
-    return base::errno_error(ErrorCode::unavailable, format("a file in {}", kDirectory), errno);
-  if (::unlink(name.c_str()) != 0)
-    return base::errno_error(ErrorCode::unavailable, format("remove {}", name), errno);
-  return fd;
-}
-
-Result<base::Mapping> map_shared(int fd, size_t bytes) {
-  void* block = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (block == MAP_FAILED)
-    return base::errno_error(ErrorCode::unavailable,
-                             format("map {} of shared memory", size_text(bytes)), errno);
-  return base::Mapping(block, bytes);
-}
 
 // This end's view of the shared memory; pinned for a GPU.
 struct ShmBlock {
@@ -122,17 +72,7 @@ class ShmEndpoint : public Endpoint {
     // The pages of a GPU's memory lie near the one that reads them.
     const base::PreferredNode node(device_ != nullptr ? base::pci_numa_node(device_->facts().bus_id)
                                                       : -1);
-    COLL_ASSIGN(const base::Fd fd, nameless_file());
-    // Reserving every page now turns a full /dev/shm into an error instead of a SIGBUS later.
-    int failure = 0;
-    do {
-      failure = ::posix_fallocate(fd.get(), 0, off_t(layout_.total_bytes));
-    } while (failure == EINTR && !deadline.passed());
-    if (failure == ENOSPC || failure == ENOMEM || failure == EDQUOT || failure == EFBIG)
-      return no_room(layout_.total_bytes);
-    if (failure != 0)
-      return base::errno_error(ErrorCode::unavailable, format("reserve memory in {}", kDirectory),
-                               failure);
+    COLL_ASSIGN(const base::Fd fd, shared_file(layout_.total_bytes, deadline));
     COLL_ASSIGN(base::Mapping mapping, map_shared(fd.get(), layout_.total_bytes));
     fifo_memory_init(mapping.get(), layout_);
     COLL_TRY(keep(std::move(mapping)));
@@ -141,17 +81,10 @@ class ShmEndpoint : public Endpoint {
 
   Status take_memory(Deadline deadline) {
     COLL_ASSIGN(const base::Fd fd, fds_->recv_fd(spec_.peer.rank, tag_, deadline));
-    struct stat facts {};
-    if (::fstat(fd.get(), &facts) != 0)
-      return base::errno_error(ErrorCode::lost, "inspect the peer's memory", errno);
-    if (!S_ISREG(facts.st_mode) || facts.st_size < 0 ||
-        uint64_t(facts.st_size) < layout_.total_bytes)
-      return Error(ErrorCode::lost,
-                   format("{} passed a descriptor that is not {} bytes of shared memory",
-                          peer_text(spec_.peer), layout_.total_bytes));
-    COLL_ASSIGN(base::Mapping mapping, map_shared(fd.get(), layout_.total_bytes));
-    COLL_TRY(fifo_memory_check(mapping.get(), mapping.size(), layout_));
-    return keep(std::move(mapping));
+    auto mapping = map_shared(fd.get(), layout_.total_bytes);
+    if (!mapping) return std::move(mapping.error()).within(peer_text(spec_.peer));
+    COLL_TRY(fifo_memory_check(mapping->get(), mapping->size(), layout_));
+    return keep(std::move(*mapping));
   }
 
   Status keep(base::Mapping mapping) {

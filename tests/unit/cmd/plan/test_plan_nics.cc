@@ -41,8 +41,14 @@ class Compared {
     for (const json& nic : all["cluster"]["nics"])
       planned_[{nic["channel"].get<int>(), nic["node"].get<int>()}] = nic;
     check();
+    for (const json& link : all["cluster"]["relays"]) check_relay(link);
+    for (size_t rank = 0; rank < shapes_.size(); ++rank)
+      for (const topology::RelayedLink& link : shapes_[rank].nics->relayed)
+        relays += link.from == int(rank) ? 1 : 0;
+    CHECK(relays == all["cluster"]["relays"].size());
   }
   std::set<std::string> ring, tree, pairs;  // devices of node 0 in use
+  size_t relays = 0;                        // links that leave through another GPU
 
  private:
   // The name of a device by its number in the file.
@@ -110,6 +116,16 @@ class Compared {
     }
   }
 
+  void check_relay(const json& link) {
+    const runtime::Edge edge{link["channel"], link["from"], link["to"]};
+    const int by = link["by"];
+    INFO("channel " << edge.channel << ": " << edge.from << " -> " << edge.to << " by " << by);
+    for (const int rank : {edge.from, edge.to, by})
+      CHECK(relay_of(edge, shapes_[size_t(rank)]) == by);
+    CHECK(used(by, edge) == name(node_of(edge.from), link["net"]));
+    CHECK(used(edge.from, edge) == used(by, edge));
+  }
+
   const JobPlan& plan_;
   std::vector<runtime::CommShape> shapes_;
   std::map<std::pair<int, int>, json> planned_;
@@ -131,6 +147,8 @@ TEST_CASE("the network devices of a job's links are those that its plan shows", 
       const Compared found(*plan, job);
       CHECK_FALSE(found.ring.contains(""));
       CHECK_FALSE(found.pairs.contains(""));
+      // In this machine each GPU has two of the 16 devices, and rings use all of them.
+      CHECK((found.relays > 0) == (file == kH100));
       ++compared;
     }
   CHECK(compared >= 20);
