@@ -203,7 +203,7 @@ class PlanText {
     const auto& relay = cluster_.node(node).relay;
     if (device < 0 || relay.empty()) return "";
     const int by = relay[size_t(rank - first)][size_t(device)];
-    return by < 0 ? "" : format("through {} ", plan_.world_rank(first + by));
+    return by < 0 ? "" : format("through {} > ", plan_.world_rank(first + by));
   }
 
   // From the GPU at which the ring enters node 0 to the end of node 1.

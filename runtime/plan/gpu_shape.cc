@@ -242,12 +242,16 @@ void complete(CommShape& shape, const HostGroups& hosts, const Settings& setting
 }  // namespace
 
 bool stages_data(const ClusterNode& node, const std::vector<std::vector<transport::NicGdr>>& gdr) {
-  return std::any_of(
-      node.ring_channels.begin(), node.ring_channels.end(), [&](const NodeChannel& channel) {
-        const auto rule = [&](int gpu) { return gdr[size_t(gpu)][size_t(channel.out)]; };
-        return channel.out >= 0 && (!rule(channel.order.back()).no_read.empty() ||
-                                    !rule(channel.order.front()).no_write.empty());
-      });
+  return std::any_of(node.ring_channels.begin(), node.ring_channels.end(),
+                     [&](const NodeChannel& channel) {
+                       if (channel.out < 0 || channel.in < 0) return false;
+                       const auto in = size_t(channel.in), out = size_t(channel.out);
+                       auto sender = size_t(channel.order.back());
+                       if (!node.relay.empty() && node.relay[sender][out] >= 0)
+                         sender = size_t(node.relay[sender][out]);
+                       return !gdr[sender][out].no_read.empty() ||
+                              !gdr[size_t(channel.order.front())][in].no_write.empty();
+                     });
 }
 
 void goes_through_host(CommShape& shape) {

@@ -57,23 +57,23 @@ TEST_CASE("plan of two nodes, by hand") {
           "# trees (tree): 2 channels of 48 GB/s between GPUs (NVL), 24 GB/s to the network (PIX); "
           "fills most PCI/0000:10:00.0 -> GPU/0 (PCI, 48 GB/s, 48 used)\n"
           "# channels: 2 in every node, used twice (once with each tree): 4\n"
-          "# channels: at least 8 were requested: the 4 repeat\n"
           "# rails: every link joins the same network device of both nodes\n"
           "# GB/s less protocol, by NCCL: 18 NVLinks 370.8 of 450; PCIe gen5 x16 48 of 63\n"
           "# below: the ranks of the first two nodes, between the devices by which a ring enters "
           "and "
           "leaves; all of them in --json\n"
           "#\n"
-          "Channel 00/08 : NET/0 > 0 1 > NET/0 -> NET/0 > 2 3 > NET/0   (also 1-7)\n"
-          "Tree    00/08 : 0-1   parent at 0 by NET/0, lower child at 0 by NET/0, upper child at 0 "
+          "Channel 00/04 : NET/0 > 0 1 > through 0 > NET/0 -> NET/0 > 2 3 > through 2 > NET/0   "
+          "(also 1-3)\n"
+          "Tree    00/04 : 0-1   parent at 0 by NET/0, lower child at 0 by NET/0, upper child at 0 "
           "by "
-          "NET/0   (also 1-7)\n"
-          "Nodes of tree 0 (channels 0-1,4-5): root 0 > 1\n"
-          "Nodes of tree 1 (channels 2-3,6-7): root 1 > 0\n"
+          "NET/0   (also 1-3)\n"
+          "Nodes of tree 0 (channels 0-1): root 0 > 1\n"
+          "Nodes of tree 1 (channels 2-3): root 1 > 0\n"
           "#\n"
           "#   size  algo  proto  channels  threads   time   algbw   busbw  limited by\n"
           "#    (B)                                   (us)  (GB/s)  (GB/s)\n"
-          " 1048576  ring  ll            8      512  81.54   12.86   19.29  bandwidth: 2 x 24 "
+          " 1048576  ring  ll            4      512  81.54   12.86   19.29  bandwidth: 2 x 24 "
           "GB/s, by PCI/0000:10:00.0 -> GPU/0 (PCI, 48 GB/s, 48 used), x 0.5 by ll\n"
           "#\n"
           "# why: 1 MiB: ring ll; next ring simple: 102.8 us (+26 %)\n");
@@ -141,15 +141,18 @@ TEST_CASE("plan --json has every rank of every ring and tree") {
   const json& cluster = all["cluster"];
   CHECK(cluster["nodes"] == 3);
   CHECK(cluster["ranks"] == 6);
-  // GPU 1 is not near to the device, so its data goes through the host: at least 8.
-  CHECK(cluster["nchannels"] == 8);
-  CHECK(cluster["rings"] == json(std::vector<std::vector<int>>(8, {0, 1, 2, 3, 4, 5})));
-  CHECK(cluster["trees"].size() == 8 * 6);
+  // GPU 1 is not near to the device: GPU 0 sends for it.
+  CHECK(cluster["nchannels"] == 4);
+  CHECK(cluster["rings"] == json(std::vector<std::vector<int>>(4, {0, 1, 2, 3, 4, 5})));
+  CHECK(cluster["relays"].size() == 4 * 3);
+  CHECK(cluster["relays"][1] ==
+        json({{"channel", 0}, {"from", 3}, {"to", 4}, {"by", 2}, {"net", 0}}));
+  CHECK(cluster["trees"].size() == 4 * 6);
   // Tree 0 of three nodes: 2 below 0, 1 below 2; all links at the first GPU.
   CHECK(cluster["trees"][0] == json({{"channel", 0}, {"rank", 0}, {"up", -1}, {"down", {1, 4}}}));
   CHECK(cluster["trees"][2] == json({{"channel", 0}, {"rank", 2}, {"up", 4}, {"down", {3}}}));
   CHECK(cluster["trees"][4] == json({{"channel", 0}, {"rank", 4}, {"up", 0}, {"down", {5, 2}}}));
-  CHECK(cluster["nics"].size() == 8 * 3);
+  CHECK(cluster["nics"].size() == 4 * 3);
   CHECK(cluster["nics"][1]["ring_in"] == 0);
   CHECK(cluster["nics"][1]["tree_up"] == 0);
   CHECK(cluster["nics"][1]["tree_down_lower"] == -1);
@@ -275,7 +278,7 @@ TEST_CASE("a thousand nodes of eight GPUs are planned at once") {
   const json all = json::parse(ran.out);
   CHECK(all["cluster"]["ranks"] == 8192);
   CHECK(all["cluster"]["rings"][3].size() == 8192);
-  CHECK(all["cluster"]["trees"].size() == 8 * 8192);
+  CHECK(all["cluster"]["trees"].size() == 4 * 8192);
   // The text stays short.
   const Ran text = run_collctl("plan --nodes 4096 --bytes 1G --from " + path);
   CHECK(text.out.size() < 4000);

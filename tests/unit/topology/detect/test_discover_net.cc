@@ -192,3 +192,19 @@ TEST_CASE("hundreds of virtual functions: as many as a graph holds, and a findin
   REQUIRE(graph.ok());
   CHECK(graph->nets.size() == 128);
 }
+
+TEST_CASE("an RDMA device that only verbs shows is there, at no place") {
+  DriverFacts facts;
+  facts.rdma = {{.name = "mlx5_7",
+                 .system_guid = 5,
+                 .max_qp = 1000,
+                 .ports = {{.port = 1, .active = true, .mbps = 200'000},
+                           {.port = 2, .active = false, .mbps = 0}}}};
+  const Detected found = machine().discover(facts);
+  const std::vector<Nic>& nics = found.system.cpus.at(0).nics;
+  REQUIRE(nics.size() == 1);
+  REQUIRE(nics[0].nets.size() == 1);
+  CHECK(nics[0].nets[0].name == "mlx5_7");
+  CHECK(nics[0].nets[0].speed_mbps == 200'000);
+  CHECK(nics[0].ports_down == "mlx5_7:2");
+}

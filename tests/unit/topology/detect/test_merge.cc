@@ -185,3 +185,17 @@ TEST_CASE("merging a machine with itself changes nothing") {
     }
   }
 }
+
+TEST_CASE("a device that the machine has, but does not show where, is where the file has it") {
+  const std::string file =
+      R"(<cpu numaid="0"><pci busid="0000:07:00.0" class="0x020700">)" + kNet + "</pci></cpu>";
+  const Merged known = merged(file, R"(<cpu numaid="0">)" + kNet + "</cpu>");
+  CHECK(known.system == system_of(file));
+  CHECK(known.findings.empty());
+  // Another one is not: the file's is ignored, and the machine's is at no place.
+  const std::string other = R"(<nic><net name="mlx5_9" dev="0"/></nic>)";
+  const Merged unknown = merged(file, R"(<cpu numaid="0">)" + other + "</cpu>");
+  CHECK(unknown.system.cpus.at(0).children.at(0).nics.empty());
+  CHECK(unknown.system.cpus.at(0).nics.at(0).nets.at(0).name == "mlx5_9");
+  CHECK(unknown.findings.size() == 1);
+}
