@@ -215,7 +215,10 @@ int ibv_dereg_mr(ibv_mr* base) {
   region.pins = 0;
   // Nothing may land there afterwards.
   if (region.by_mover) move_by(region.process, {region.gpu, false, 0}, nullptr, 0, true);
-  region.held = false;
+  {
+    const Locked hold(world().lock);
+    region.held = false;
+  }
   reinterpret_cast<Domain*>(base->pd)->users.fetch_sub(1);
   delete mr;
   return 0;
