@@ -161,7 +161,7 @@ refused --save-baseline allreduce --save-baseline "$work/baseline"
 refused "--rank-mode thread" --rank-mode thread allreduce
 refused hypercube hypercube
 refused soak soak
-RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=9 ranks=2 \
+COLLCTL_TOKEN=a-long-enough-secret RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=9 ranks=2 \
   refused "another launcher" --launcher adopt allreduce
 run run -n 2 --on-loss shrink -- true
 is_code 2
