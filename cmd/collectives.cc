@@ -22,6 +22,10 @@ Result<int> collective_command(const ParsedLine& line, Console& console) {
     COLL_TRY(adopt(launch));
   if (line.text("vs") == kRivalNames[int(Rival::mpi)])
     COLL_TRY(or_decline(launch, adopt_by_mpi(launch, line.collective->name)));
+  if (launch.shrink && launch.joins())
+    COLL_TRY(or_decline(launch, Status(usage("--on-loss shrink: another launcher has started these "
+                                             "ranks and ends them all with the lost one; expected "
+                                             "hosts (-H) or --launcher local"))));
   const auto read = [&](int ranks) -> Result<TaskSpec> {
     COLL_ASSIGN(const BenchSpec bench, interpret_bench(line, interpret_device(line), ranks));
     return task_of(bench);

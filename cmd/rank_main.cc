@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/format.h"
 #include "base/log.h"
@@ -61,8 +62,8 @@ class ForwardingSink : public TaskSink {
   std::optional<Error> broken_;
 };
 
-// Listens to the launcher until stop(): hands out the unique id, ends this rank on `abort` or when
-// the launcher is gone.
+// Listens to the launcher until stop(): hands out the unique id and the roster, breaks off what
+// runs on `halt`, ends this rank on `abort` or when the launcher is gone.
 class LauncherWatch {
  public:
   LauncherWatch(FrameChannel& channel, int rank) : channel_(channel), rank_(rank) {}
@@ -87,18 +88,59 @@ class LauncherWatch {
     thread_.join();
   }
 
-  // The launcher's first word after the configuration; ended by it, or by the deadline.
-  Result<runtime::UniqueId> wait_for_id(Deadline deadline) {
+  // The launcher's first word after the configuration or roster; ended by it, or by the deadline.
+  // `first`: whose id it is.
+  Result<runtime::UniqueId> wait_for_id(int first, Deadline deadline) {
     std::unique_lock lock(mutex_);
-    base::wait_for(changed_, lock, deadline, [&] { return !id_.empty() || refused_; });
+    base::wait_for(changed_, lock, deadline, [&] { return !id_.empty() || refused_ || halted_; });
     if (refused_) return Error(*refused_);
+    if (halted_) return Error(*halted_);
     if (id_.empty())
-      return Error(ErrorCode::deadline, "the launcher did not pass on rank 0's unique id in time")
-          .blame(0);
+      return Error(ErrorCode::deadline,
+                   format("the launcher did not pass on rank {}'s unique id in time", first))
+          .blame(first);
     return runtime::UniqueId::from_hex(id_);
   }
 
+  bool refused() const {
+    const std::lock_guard lock(mutex_);
+    return refused_.has_value();
+  }
+
+  // Who goes on after a loss: this rank has left the communicator, and the others may take as long
+  // as their deadlines let them.
+  Result<Roster> wait_for_roster(Deadline deadline) {
+    std::unique_lock lock(mutex_);
+    base::wait_for(changed_, lock, deadline, [&] { return roster_.has_value() || refused_; });
+    if (refused_) return Error(*refused_);
+    if (!roster_) return Error(ErrorCode::deadline, "the launcher did not say in time who goes on");
+    return *std::exchange(roster_, std::nullopt);
+  }
+
  private:
+  // What was passed on before belongs to the communicator that broke.
+  Status take_roster(const std::string& text) {
+    auto roster = record_of<Roster>(text);
+    if (!roster) return std::move(roster.error()).within("roster from the launcher");
+    clear_abort();
+    const std::lock_guard lock(mutex_);
+    id_.clear();
+    halted_.reset();
+    roster_ = std::move(*roster);
+    changed_.notify_all();
+    return {};
+  }
+
+  // Leaves what runs, or is about to; what comes next the launcher says.
+  void halt(const Error& why) {
+    {
+      const std::lock_guard lock(mutex_);
+      halted_ = why;
+      changed_.notify_all();
+    }
+    abort_running(why);
+  }
+
   void listen() {
     while (true) {
       auto frame = channel_.poll_frame();
@@ -110,6 +152,9 @@ class LauncherWatch {
           changed_.notify_all();
         }
         if ((*frame)->type == FrameType::ask) say_what_it_does();
+        if ((*frame)->type == FrameType::halt) halt(launcher::decode_error((*frame)->payload));
+        if ((*frame)->type == FrameType::roster)
+          if (Status taken = take_roster((*frame)->text()); !taken) return fail(taken.error());
         if ((*frame)->type == FrameType::abort)
           return fail(launcher::decode_error((*frame)->payload));
         continue;
@@ -160,15 +205,44 @@ class LauncherWatch {
   int rank_;
   base::Fd wake_;
   std::thread thread_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
   std::string id_;
-  std::optional<Error> refused_;
+  std::optional<Roster> roster_;
+  std::optional<Error> refused_, halted_;
 };
 
-Status work(FrameChannel& channel, const RankConfig& config) {
+// A communicator broke, as far as this rank can see; with --on-loss shrink others may form a new
+// one.
+bool is_a_loss(const Error& error) {
+  return error.code == ErrorCode::lost || error.code == ErrorCode::deadline ||
+         error.code == ErrorCode::interrupted;
+}
+
+// Finds the others and does the task, or what is left of it.
+Status take_part(const RankConfig& config, TaskSpec& spec, const Continued* continued,
+                 FrameChannel& channel, LauncherWatch& watch, ForwardingSink& sink) {
   const int64_t began_ns = now_ns();
+  JobRoot root;
+  if (config.rank == 0) {
+    COLL_ASSIGN(root, make_root(config.one_host, config.hosts));
+    COLL_TRY(channel.send_text(FrameType::id, root.id.to_hex(),
+                               Deadline::after_seconds(kRankSendSeconds)));
+  } else {
+    const int first = continued != nullptr ? continued->members[0] : 0;
+    COLL_ASSIGN(root.id, watch.wait_for_id(first, Deadline::after_seconds(config.start_timeout_s)));
+  }
+  // The start-up time began in the launcher; some of it went by while rank 0's id was awaited.
+  if (spec.settings.start_left_s > 0)
+    spec.settings.start_left_s =
+        std::max(spec.settings.start_left_s - base::seconds_since(began_ns), kLeastStartSeconds);
+  sink.phase(config.rank, "bootstrap");
+  COLL_TRY(run_task({spec, root.id, config.rank, config.size, sink, continued}));
+  return sink.status();
+}
+
+Status work(FrameChannel& channel, const RankConfig& config) {
   TaskSpec spec{find_rank_task(config.task), config.settings, config.options};
   if (spec.task == nullptr)
     return Error(ErrorCode::defect,
@@ -179,21 +253,29 @@ Status work(FrameChannel& channel, const RankConfig& config) {
   ForwardingSink sink(channel);
   LauncherWatch watch(channel, config.rank);
   COLL_TRY(watch.start());
-  JobRoot root;
-  if (config.rank == 0) {
-    COLL_ASSIGN(root, make_root(config.one_host, config.hosts));
-    COLL_TRY(channel.send_text(FrameType::id, root.id.to_hex(),
-                               Deadline::after_seconds(kRankSendSeconds)));
-  } else {
-    COLL_ASSIGN(root.id, watch.wait_for_id(Deadline::after_seconds(config.start_timeout_s)));
+  RankConfig place = config;
+  Continued continued;
+  Status done = take_part(place, spec, nullptr, channel, watch, sink);
+  while (!done && config.shrinks && is_a_loss(done.error()) && !watch.refused()) {
+    COLL_TRY(channel.send(FrameType::broken, launcher::encode_error(done.error()),
+                          Deadline::after_seconds(kRankSendSeconds)));
+    // The launcher waits for each rank as long as an operation may take.
+    COLL_ASSIGN(const Roster roster, watch.wait_for_roster(Deadline::after_seconds(
+                                         spec.settings.op_timeout_s + kRankSendSeconds)));
+    continued = roster.task;
+    const auto& members = continued.members;
+    const auto self = std::find(members.begin(), members.end(), config.rank);
+    if (self == members.end())
+      return Error(ErrorCode::defect, "the launcher's roster is without this rank");
+    place.rank = int(self - members.begin());
+    place.size = int(members.size());
+    place.one_host = roster.one_host;
+    place.hosts = roster.hosts;
+    place.start_timeout_s = spec.settings.start_left_s = roster.start_timeout_s;
+    COLL_INFO(init, "rank {} goes on as rank {} of {}", config.rank, place.rank, place.size);
+    done = take_part(place, spec, &continued, channel, watch, sink);
   }
-  // The start-up time began in the launcher; some of it went by while rank 0's id was awaited.
-  if (spec.settings.start_left_s > 0)
-    spec.settings.start_left_s =
-        std::max(spec.settings.start_left_s - base::seconds_since(began_ns), kLeastStartSeconds);
-  sink.phase(config.rank, "bootstrap");
-  COLL_TRY(run_task({spec, root.id, config.rank, config.size, sink}));
-  COLL_TRY(sink.status());
+  if (!done) return done;
   return channel.send_text(FrameType::phase, "done", Deadline::after_seconds(kRankSendSeconds));
 }
 

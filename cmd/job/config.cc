@@ -1,5 +1,7 @@
 #include "cmd/job/config.h"
 
+#include <algorithm>
+
 #include "base/env.h"
 #include "base/format.h"
 #include "base/host_facts.h"
@@ -33,6 +35,17 @@ static void fields(JsonRecord& io, RankConfig& config) {
   io.field("task", config.task);
   io.field("settings", config.settings);
   io.document("options", config.options);
+  io.field("shrinks", config.shrinks);
+}
+
+void fields(JsonRecord& io, Roster& roster) {
+  io.field("job_size", roster.task.job_size, 1);
+  io.field("members", roster.task.members, size_t(std::max(roster.task.job_size, 1)), 0,
+           roster.task.job_size - 1);
+  io.field("done", roster.task.done);
+  io.field("start_timeout_s", roster.start_timeout_s, 0, 1e6);
+  io.field("one_host", roster.one_host);
+  io.field("hosts", roster.hosts);
 }
 
 std::string RankConfig::to_json() const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/json_record.h"
 #include "cmd/job/job.h"
 #include "cmd/job/token.h"
 #include "runtime/bootstrap/bootstrap.h"
@@ -18,11 +19,21 @@ struct RankConfig {
   std::vector<std::string> hosts;  // by rank; rank 0 alone gets it
   std::string task;                // RankTask::name
   RankSettings settings;
-  std::string options;  // the task's
+  std::string options;   // the task's
+  bool shrinks = false;  // after a loss it waits for a roster
 
   std::string to_json() const;
   static Result<RankConfig> from_json(const std::string& text);
 };
+
+// What survivors of a loss are told: who goes on, and from where.
+struct Roster {
+  Continued task;
+  double start_timeout_s = 60;
+  bool one_host = true;
+  std::vector<std::string> hosts = {};  // of the members; the first of them alone gets it
+};
+void fields(JsonRecord& io, Roster& roster);
 
 // The settings with the job's deadlines and verbosity filled in where it leaves them open.
 RankSettings completed(const RankSettings& settings, const LaunchOptions& options);

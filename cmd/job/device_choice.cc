@@ -236,6 +236,7 @@ Result<TaskSpec> settle_line(const ParsedLine& line, LaunchOptions& launch, cons
   COLL_TRY(read(launch.joins() ? launch.join_size : said));
   const HostGpus local = request == DeviceRequest::cpu ? HostGpus{} : local_gpus();
   COLL_ASSIGN(const DeviceChoice choice, choose_here(request, local));
+  COLL_TRY(check_shrink(launch, choice));
   if (choice.on_gpus) {
     launch.gpus = local.usable;
     const int most = int(line.number("ranks-per-host", local.usable));
@@ -246,6 +247,14 @@ Result<TaskSpec> settle_line(const ParsedLine& line, LaunchOptions& launch, cons
   if (ranks == 0) ranks = choice.on_gpus ? local.usable : base::usable_cores();
   COLL_ASSIGN(const TaskSpec task, read(ranks));
   return settled_task(task, choice, ranks);
+}
+
+Status check_shrink(const LaunchOptions& launch, const DeviceChoice& choice) {
+  if (!launch.shrink || !choice.on_gpus) return {};
+  return Error(ErrorCode::usage,
+               "--on-loss shrink with GPU ranks: what kernels that wait for a lost GPU leave in the "
+               "others' memory is not known",
+               "--device cpu measures with CPU ranks");
 }
 
 Status check_gpus(const std::string& host, int ranks, int gpus, bool share) {

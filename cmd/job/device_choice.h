@@ -43,6 +43,8 @@ Result<TaskSpec> settle_line(const ParsedLine& line, LaunchOptions& launch, cons
 // --device.
 DeviceRequest interpret_device(const ParsedLine& line);
 
+// --on-loss shrink is for CPU ranks: an error of code usage elsewhere.
+Status check_shrink(const LaunchOptions& launch, const DeviceChoice& choice);
 // Error unavailable with the numbers and the ways out: more ranks than GPUs on a host.
 Status check_gpus(const std::string& host, int ranks, int gpus, bool share);
 

@@ -43,6 +43,7 @@ struct LaunchOptions {
   double start_timeout_s = 60;
   double op_timeout_s = 30;
   double grace_s = 5;
+  bool shrink = false;  // --on-loss: a measurement goes on without lost ranks
   bool tag_output = false;
   bool gather = false;              // equal outputs once
   std::string output_dir;           // one file per rank

@@ -105,6 +105,18 @@ void add_launch_options(std::vector<Option>& t) {
        .maximum = 86400,
        .scopes = kOnRanks | kTask | kCheck,
        .help = "fail a collective without progress after S seconds"});
+  add({.name = "on-loss",
+       .kind = ValueKind::choice,
+       .value = "WHAT",
+       .fallback = "abort",
+       .allowed = {"abort", "shrink"},
+       .scopes = kBench,
+       .help = "when a rank or host is lost: end, or go on without it",
+       .more =
+           "shrink: the others form a smaller communicator, measure the row that broke again and "
+           "go on; the verdict is incomplete (code 8) and names the lost. A rank that has not "
+           "moved for --op-timeout is lost, too. A way that breaks between ranks that are all "
+           "there ends the job, as does a loss that leaves one rank."});
   add({.name = "grace",
        .kind = ValueKind::number,
        .value = "S",

@@ -79,6 +79,7 @@ Result<LaunchOptions> interpret_launch(const ParsedLine& line) {
   if (line.has("start-timeout")) launch.start_timeout_s = line.number("start-timeout", 60);
   if (line.has("op-timeout")) launch.op_timeout_s = line.number("op-timeout", 30);
   launch.grace_s = line.number("grace", 5);
+  launch.shrink = line.has("on-loss") && line.text("on-loss") == "shrink";
   launch.tag_output = line.has("tag-output") && !line.has("no-tag-output");
   launch.gather = line.has("gather");
   if (line.has("output-dir")) launch.output_dir = line.text("output-dir");

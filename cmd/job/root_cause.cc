@@ -47,18 +47,33 @@ std::string death_hint(int signal_number) {
   }
 }
 
+std::string death_words(const RankFacts& r) {
+  const RankEnd& end = r.end;
+  if (end.exit_signal != 0)
+    return format("{} was killed by signal {} ({}) {}", person(r), end.exit_signal,
+                  signal_name(end.exit_signal), phase_words(end.phase));
+  return format("{} ended with exit code {} and without a word {}", person(r), end.exit_code,
+                phase_words(end.phase));
+}
+
+// What to do about one that is stuck.
+std::string stuck_hint(const RankFacts& r) {
+  if (r.state == 'T')
+    return format("continue it (kill -CONT {}), or find out who stopped it", r.end.pid);
+  if (r.state == 'D')
+    return format("process {} hangs in the kernel (disk, network file system, driver)", r.end.pid);
+  if (r.state == '?')
+    return format("look at host {} and the network to it (cable, link, firewall)", r.end.host);
+  return {};
+}
+
 Error death_error(const std::vector<RankFacts>& ranks, const RankFacts& first) {
   const RankEnd& end = first.end;
   std::vector<int> others;
   for (const RankFacts& r : ranks)
     if (died(r) && &r != &first) others.push_back(r.end.rank);
-  Error e(end.exit_code == int(ErrorCode::defect) ? ErrorCode::defect : ErrorCode::lost, "");
-  if (end.exit_signal != 0)
-    e.message = format("{} was killed by signal {} ({}) {}", person(first), end.exit_signal,
-                       signal_name(end.exit_signal), phase_words(end.phase));
-  else
-    e.message = format("{} ended with exit code {} and without a word {}", person(first),
-                       end.exit_code, phase_words(end.phase));
+  Error e(end.exit_code == int(ErrorCode::defect) ? ErrorCode::defect : ErrorCode::lost,
+          death_words(first));
   if (!others.empty()) e.message += format("; so did {}", rank_list(ranks, others));
   e.hint = death_hint(end.exit_signal);
   e.rank = end.rank;
@@ -267,13 +282,7 @@ Error deadline_error(const std::vector<RankFacts>& ranks, const RankFacts& speak
     e.rank = culprit;
     const RankFacts& r = *find(ranks, culprit);
     e.host = r.end.host;
-    if (r.state == 'T')
-      e.hint = format("continue it (kill -CONT {}), or find out who stopped it", r.end.pid);
-    else if (r.state == 'D')
-      e.hint =
-          format("process {} hangs in the kernel (disk, network file system, driver)", r.end.pid);
-    else if (r.state == '?')
-      e.hint = format("look at host {} and the network to it (cable, link, firewall)", r.end.host);
+    if (const std::string hint = stuck_hint(r); !hint.empty()) e.hint = hint;
   }
   return e;
 }
@@ -298,6 +307,21 @@ ChainEnd end_of_chain(const std::map<int, int>& waits, int rank) {
 bool died(const RankFacts& r) {
   if (!r.exited || r.ended_by_us || r.end.error) return false;
   return r.end.exit_signal != 0 || r.end.exit_code != 0 || r.end.phase != "done";
+}
+
+LostRanks why_lost(const RankFacts& r) {
+  LostRanks lost{{r.end.rank}, r.end.host, death_words(r), death_hint(r.end.exit_signal)};
+  if (r.host_lost) {
+    lost.why = r.end.error->message;
+    lost.remedy = r.end.error->hint;
+    if (lost.remedy.empty())
+      lost.remedy =
+          format("look at host {} and the network to it (cable, link, firewall)", r.end.host);
+  } else if (!r.exited) {
+    lost.why = format("{} does not move: {}", person(r), state_words(r.state));
+    lost.remedy = stuck_hint(r);
+  }
+  return lost;
 }
 
 std::string state_words(char state) {

@@ -18,10 +18,16 @@ struct RankFacts {
   char state = 0;            // of its process when the trouble was noticed (R, S, T, ...; 0: gone)
   int order = -1;            // of its error among all errors; -1: none
   bool host_lost = false;    // its error is about its host
+  // --on-loss shrink: it has left its communicator, for this, and waits for what comes.
+  std::optional<Error> broken = {};
+  bool left_behind = false;  // it was lost, and the others went on
 };
 
 // The rank died, or ended without success and without a word, by itself.
 bool died(const RankFacts& rank);
+// Why it is lost to the others, of one that neither left them in order nor waits
+// (RankFacts::broken): it died, its host is gone, or it is stuck, by its `state`.
+LostRanks why_lost(const RankFacts& rank);
 // Root cause of a failed job; empty when no rank failed. Dead ranks first, then errors by severity,
 // those that only repeat what another rank says left out; for deadlines who waits for whom, unless
 // a rank could not connect to another: then that.

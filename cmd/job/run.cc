@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
 #include "base/log.h"
@@ -13,6 +14,7 @@
 #include "cmd/job/last_words.h"
 #include "cmd/job/modes.h"
 #include "cmd/job/rank_output.h"
+#include "cmd/job/regroup.h"
 #include "cmd/job/root_cause.h"
 #include "cmd/job/start.h"
 #include "cmd/job/status_door.h"
@@ -35,6 +37,11 @@ constexpr double kDoingSeconds = 1;     // for ranks to say what they do
 constexpr double kLeastWaitTold = 0.5;  // of a job whose time is up
 constexpr double kKillSeconds = 10;     // SIGKILL to gone, at most
 constexpr double kAgentSeconds = 2;     // to hear of it from an agent, which is else let go
+constexpr int64_t kRegroupLookMs =
+    200;  // how often who has not left a broken communicator is looked at
+// What survivors are told without any rank's number: theirs are other than the job's by then.
+constexpr const char* kHaltWord = "its communicator has lost a rank";
+constexpr int kFewestLeft = 2;  // that can go on without the lost: one alone has no peer
 
 // Past the phases that the start-up deadline covers.
 bool started(const std::string& phase) {
@@ -69,6 +76,12 @@ class TaskJob {
   bool all_have_answered() const;
   void tell_who_asked();
   JobNow now() const;
+  std::vector<RankFacts> facts() const;
+  bool may_shrink() const;
+  void lose(const Error& what);
+  void check_regroup();
+  void go_on(const Regrouped& found);
+  void end_left_behind();
   void trouble(const Error& what);
   void fail_job(Error error);
   JobOutcome outcome();
@@ -82,7 +95,17 @@ class TaskJob {
   std::vector<HostEnd> hosts_;
   LastWords last_words_;
   std::vector<RankFacts> ranks_;
+  // Of the present communicator, by their numbers in it: all, but after a loss with --on-loss
+  // shrink.
+  std::vector<int> members_;
+  struct Regroup {
+    Error first;  // that was heard
+    Deadline heard_by;
+    Deadline settled = Deadline::after_seconds(kSettleSeconds);
+  };
+  std::optional<Regroup> regroup_;  // it has lost some, and the others leave it
   int64_t began_ns_ = now_ns(), asked_before_ns_ = launcher::asked_ns();
+  int64_t start_began_ns_ = began_ns_;  // of the present communicator
   int errors_ = 0;
   bool all_started_ = false;
   std::unique_ptr<StatusDoor> door_;    // null: this host has no place for it
@@ -107,6 +130,7 @@ Status TaskJob::start() {
     ranks_.back().end.rank = rank;
     ranks_.back().end.pid = job_->pid(rank);
     ranks_.back().end.host = job_->host(rank);
+    members_.push_back(rank);
   }
   RankConfig config;
   config.size = ranks;
@@ -118,6 +142,7 @@ Status TaskJob::start() {
   COLL_ASSIGN(const TaskSpec spec, settle(job));
   config.task = spec.task->name;
   config.options = spec.options;
+  config.shrinks = options_.shrink;
   RankSettings settings = completed(spec.settings, options_);
   settings.start_left_s = config.start_timeout_s;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -192,6 +217,7 @@ void TaskJob::tell_who_asked() {
 Result<TaskSpec> TaskJob::settle(const StartedJob& job) const {
   if (job.gpus.empty()) return spec_;  // this host was asked before
   COLL_ASSIGN(const DeviceChoice choice, choose_device(spec_.settings.device_request, job.gpus));
+  COLL_TRY(check_shrink(options_, choice));
   if (choice.on_gpus)
     for (size_t rank = 0; rank < job.gpus_of.size(); ++rank) {
       const int gpus = job.gpus_of[rank];
@@ -204,7 +230,7 @@ Result<TaskSpec> TaskJob::settle(const StartedJob& job) const {
 
 // Without the time in which this process itself did not run, or asked somebody.
 double TaskJob::start_age_s() const {
-  return double(now_ns() - began_ns_ - (launcher::asked_ns() - asked_before_ns_)) / 1e9;
+  return double(now_ns() - start_began_ns_ - (launcher::asked_ns() - asked_before_ns_)) / 1e9;
 }
 
 Deadline TaskJob::next_deadline() const {
@@ -214,6 +240,7 @@ Deadline TaskJob::next_deadline() const {
   if (settle_) return next.earlier(ending_ ? Deadline::after_seconds(1) : *settle_);
   if (options_.timeout_s > 0 && !timeout_asked_)
     next = next.earlier(since_start(options_.timeout_s));
+  if (regroup_) return next.earlier(Deadline::after_ms(kRegroupLookMs));
   if (!all_started_)
     next = next.earlier(
         Deadline::after_seconds(options_.start_timeout_s + kStartSlack - start_age_s()));
@@ -234,6 +261,96 @@ void TaskJob::trouble(const Error& what) {
     // A rank that cannot be told is ended by signals when the time is up.
     static_cast<void>(job_->send(r.end.rank, FrameType::abort, word, Deadline::after_ms(100)));
   }
+  // What they came with is now their last word.
+  regroup_.reset();
+  for (RankFacts& r : ranks_)
+    if (r.broken && !r.end.error) r.end.error = std::exchange(r.broken, std::nullopt);
+}
+
+// Those that count: who was left behind explains nothing of what comes after.
+std::vector<RankFacts> TaskJob::facts() const {
+  std::vector<RankFacts> list;
+  for (const RankFacts& r : ranks_)
+    if (!r.left_behind) list.push_back(r);
+  return list;
+}
+
+// Only what was measuring goes on, from rank 0's header on: of a start that fails nothing is there
+// to be saved.
+bool TaskJob::may_shrink() const {
+  return options_.shrink && !settle_ && signal_ == 0 && !job_error_ &&
+         (started(ranks_[0].end.phase) || members_.size() < ranks_.size());
+}
+
+// The communicator has lost a member, or does not get on. Those that live are told to leave it;
+// who it is that is lost is decided when they have (check_regroup).
+void TaskJob::lose(const Error& what) {
+  if (!may_shrink()) return trouble(what);
+  if (regroup_) return;
+  regroup_ =
+      Regroup{what, Deadline::after_seconds(std::max(options_.op_timeout_s, kSettleSeconds))};
+  job_->look();
+  const Bytes word = launcher::encode_error(Error(what.code, kHaltWord));
+  for (const int member : members_) {
+    const RankFacts& r = ranks_[size_t(member)];
+    if (r.exited || r.broken) continue;
+    // Who cannot be told does not answer, either.
+    static_cast<void>(job_->send(member, FrameType::halt, word, Deadline::after_ms(100)));
+  }
+}
+
+void TaskJob::check_regroup() {
+  if (!regroup_) return;
+  job_->look();
+  for (RankFacts& r : ranks_) r.state = r.exited ? r.state : job_->state(r.end.rank);
+  if (!all_are_heard(ranks_, members_, regroup_->settled.passed()) && !regroup_->heard_by.passed())
+    return;
+  const Regrouped found = regrouped(ranks_, members_);
+  if (!found.lost.empty() && int(found.left.size()) >= kFewestLeft) return go_on(found);
+  // As without shrinking.
+  trouble(Error(regroup_->first));
+}
+
+// Those that are left form a communicator anew, as all did at the start.
+void TaskJob::go_on(const Regrouped& found) {
+  for (const LostRanks& lost : found.lost)
+    for (const int rank : lost.ranks) {
+      ranks_[size_t(rank)].left_behind = true;
+      job_->kill(rank);  // stopped or deaf: it must not wake up among the others
+    }
+  members_ = found.left;
+  regroup_.reset();
+  all_started_ = false;
+  start_began_ns_ = now_ns();
+  asked_before_ns_ = launcher::asked_ns();
+  sink_.shrunk({found.lost, int(members_.size())});
+  Roster roster{.task = {members_, int(ranks_.size()), sink_.done()},
+                .start_timeout_s = options_.start_timeout_s};
+  for (const int member : members_) {
+    roster.hosts.push_back(ranks_[size_t(member)].end.host);
+    roster.one_host = roster.one_host && roster.hosts.back() == roster.hosts.front();
+  }
+  for (const int member : members_) {
+    RankFacts& r = ranks_[size_t(member)];
+    r.broken.reset();
+    r.end.phase.clear();
+    const std::string text = json_of(roster);
+    const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
+    roster.hosts.clear();  // the first one's affair
+    // Who is gone by now is noticed by the loop.
+    Status sent = job_->send(member, FrameType::roster, {bytes, text.size()},
+                             Deadline::after_seconds(kSendSeconds));
+    if (!sent && sent.error().code != ErrorCode::lost) return fail_job(std::move(sent.error()));
+  }
+}
+
+// The others are through: nobody waits for a host that does not say whether its ranks are gone.
+void TaskJob::end_left_behind() {
+  if (settle_ || members_.size() == ranks_.size()) return;
+  for (const int member : members_)
+    if (!ranks_[size_t(member)].exited) return;
+  settle_ = Deadline::after_ns(0);
+  end_ranks(0);
 }
 
 void TaskJob::fail_job(Error error) {
@@ -275,7 +392,7 @@ void TaskJob::check_deadlines() {
     job_->look();
     take_states();
     const std::string waits = doing_.empty() ? "" : awaited_text(now(), kLeastWaitTold);
-    return where_they_are(ranks_) + (waits.empty() ? "" : "; " + waits);
+    return where_they_are(facts()) + (waits.empty() ? "" : "; " + waits);
   };
   // First they are asked what they do.
   if (options_.timeout_s > 0 && age >= options_.timeout_s && !timeout_asked_) {
@@ -286,7 +403,7 @@ void TaskJob::check_deadlines() {
     return fail_job(
         Error(ErrorCode::deadline, format("the job did not end within {} s (--timeout): {}",
                                           options_.timeout_s, ranks_now())));
-  if (!all_started_ && start_age_s() >= options_.start_timeout_s + kStartSlack)
+  if (!all_started_ && !regroup_ && start_age_s() >= options_.start_timeout_s + kStartSlack)
     fail_job(Error(ErrorCode::deadline,
                    format("the ranks did not start up within {} s (--start-timeout): {}",
                           options_.start_timeout_s, ranks_now())));
@@ -309,10 +426,12 @@ void TaskJob::take_signals() {
 
 void TaskJob::handle_frame(Event& event) {
   RankFacts& r = ranks_[size_t(event.rank)];
+  if (r.left_behind) return;
   switch (event.frame.type) {
     case FrameType::id:
-      if (event.rank != 0) break;
-      for (int rank = 1; rank < int(ranks_.size()); ++rank) {
+      if (event.rank != members_[0]) break;
+      for (const int rank : members_) {
+        if (rank == event.rank) continue;
         Status sent = job_->send(rank, FrameType::id, event.frame.payload,
                                  Deadline::after_seconds(kSendSeconds));
         if (!sent && sent.error().code != ErrorCode::lost) trouble(sent.error());
@@ -320,8 +439,9 @@ void TaskJob::handle_frame(Event& event) {
       return;
     case FrameType::phase:
       r.end.phase = event.frame.text().substr(0, 64);
-      all_started_ = std::all_of(ranks_.begin(), ranks_.end(),
-                                 [](const RankFacts& f) { return started(f.end.phase); });
+      all_started_ = std::all_of(members_.begin(), members_.end(), [&](int member) {
+        return started(ranks_[size_t(member)].end.phase);
+      });
       sink_.phase(event.rank, r.end.phase);
       note(event.rank);
       return;
@@ -339,6 +459,19 @@ void TaskJob::handle_frame(Event& event) {
       if (size_t(event.rank) < doing_.size()) doing_[size_t(event.rank)] = std::move(*doing);
       return;
     }
+    case FrameType::broken:
+      if (!options_.shrink || r.broken || r.end.error) break;
+      r.order = errors_++;
+      r.broken = launcher::decode_error(event.frame.payload);
+      if (regroup_ && r.broken->message.find(kHaltWord) != std::string::npos) {
+        Error told = regroup_->first;
+        told.awaited = r.broken->awaited;
+        r.broken = std::move(told).within("as the launcher says");
+      }
+      lose(*r.broken);
+      // It waits; but the job ends.
+      if (r.broken && settle_) r.end.error = std::exchange(r.broken, std::nullopt);
+      return;
     case FrameType::error:
       if (r.end.error) return;
       r.end.error = launcher::decode_error(event.frame.payload);
@@ -360,16 +493,20 @@ void TaskJob::handle_exit(const Event& event) {
   r.end.exit_signal = event.exit_signal;
   // SIGTERM after an abort is a rank that obeys; any end after end() was called is ours.
   r.ended_by_us = ending_ || (settle_.has_value() && event.exit_signal == SIGTERM);
-  if (!died(r)) return;
-  trouble(Error(ErrorCode::lost, format("rank {} is gone", event.rank)).blame(event.rank));
+  if (r.left_behind || !died(r)) return;
+  const Error gone =
+      Error(ErrorCode::lost, format("rank {} is gone", event.rank)).blame(event.rank);
+  // What is a defect of ours does not go unreported.
+  return r.end.exit_code == int(ErrorCode::defect) ? trouble(gone) : lose(gone);
 }
 
 // The job is ended because ranks lost another, or waited for it: that its host does not answer is
 // why, also when it turns out only now.
 bool TaskJob::explains_others(int rank) const {
-  if (signal_ != 0 || job_error_ || std::any_of(ranks_.begin(), ranks_.end(), died)) return false;
+  const std::vector<RankFacts> known = facts();
+  if (signal_ != 0 || job_error_ || std::any_of(known.begin(), known.end(), died)) return false;
   const std::string& host = ranks_[size_t(rank)].end.host;
-  return std::any_of(ranks_.begin(), ranks_.end(), [&](const RankFacts& r) {
+  return std::any_of(known.begin(), known.end(), [&](const RankFacts& r) {
     const auto& e = r.end.error;
     return e && (e->code == ErrorCode::lost || e->code == ErrorCode::deadline) && e->rank >= 0 &&
            size_t(e->rank) < ranks_.size() && ranks_[size_t(e->rank)].end.host == host;
@@ -380,11 +517,11 @@ void TaskJob::handle_lost(Event& event) {
   RankFacts& r = ranks_[size_t(event.rank)];
   r.exited = true;
   r.ended_by_us = ending_;
-  if (r.end.error || (ending_ && !explains_others(event.rank))) return;
+  if (r.left_behind || r.end.error || (ending_ && !explains_others(event.rank))) return;
   r.host_lost = true;
   r.end.error = std::move(event.error);
   r.order = errors_++;
-  trouble(*r.end.error);
+  lose(*r.end.error);
 }
 
 void TaskJob::handle(Event& event) {
@@ -410,6 +547,8 @@ Status TaskJob::loop() {
     take_signals();
     tell_who_asked();
     check_deadlines();
+    check_regroup();
+    end_left_behind();
   }
   return {};
 }
@@ -424,7 +563,7 @@ JobOutcome TaskJob::outcome() {
     // The job's own error (a deadline of the whole) stands unless the ranks know a worse one.
     out.error = job_error_;
     if (!out.error || out.error->code == ErrorCode::deadline) {
-      auto cause = root_cause(ranks_);
+      auto cause = root_cause(facts());
       // A rank that died without a word of ours may have said why in its own way.
       if (cause && cause->rank >= 0 && size_t(cause->rank) < ranks_.size() &&
           !ranks_[size_t(cause->rank)].end.error)

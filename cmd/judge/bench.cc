@@ -74,6 +74,7 @@ void judge_limit(const BenchReport& report, const Limit& limit, uint64_t default
   const uint64_t asked = limit.at_bytes.value_or(default_bytes);
   const size_t before = findings.size();
   for (const BenchRow& row : report.rows) {
+    if (row.ranks > 0) continue;  // of fewer ranks than the limit is for
     const int ranks = std::max(1, ranks_of(report, row));
     const auto point =
         size_point(report.spec.collective, asked, ranks, kernels::element_size(row.type));
@@ -124,6 +125,31 @@ void judge_versus(const BenchReport& report, std::vector<Finding>& findings) {
     missing(format("nothing of {} was measured", report.closing->other));
 }
 
+// What no survivor could do in the place of a lost root.
+std::string roots_lost(const BenchReport& report, const LostRanks& lost) {
+  if (!has_root(report.spec.collective)) return "";
+  const std::vector<int>& roots = report.spec.roots;
+  std::vector<int> gone;
+  for (const int rank : lost.ranks)
+    if (roots == std::vector<int>{-1} || std::find(roots.begin(), roots.end(), rank) != roots.end())
+      gone.push_back(rank);
+  return gone.empty() ? "" : format("; nothing more was measured of root {}", rank_ranges(gone));
+}
+
+void judge_losses(const BenchReport& report, std::vector<Finding>& findings) {
+  for (const LossLine& loss : report.losses) {
+    std::string message = loss.lost.why;
+    if (report.header)
+      message += format("; after {} row{} {} of {} ranks went on", loss.at_row,
+                        loss.at_row == 1 ? "" : "s", loss.ranks_left, report.header->ranks);
+    message += roots_lost(report, loss.lost);
+    if (!loss.lost.remedy.empty()) message += "; " + loss.lost.remedy;
+    Finding& finding = findings.emplace_back(finding_of("rank", kRankLost, std::move(message)));
+    finding.at = {.kind = SubjectKind::rank, .host = loss.lost.host, .rank = loss.lost.ranks[0]};
+    finding.remedy = loss.lost.remedy;
+  }
+}
+
 }  // namespace
 
 std::string row_name(const BenchReport& report, const BenchRow& row) {
@@ -132,6 +158,7 @@ std::string row_name(const BenchReport& report, const BenchRow& row) {
   if (row.has_op) name += format(" {}", kernels::name_of(row.op));
   if (row.root >= 0) name += format(" root {}", row.root);
   if (!row.algorithm.empty()) name += format(" {}/{}", row.algorithm, row.protocol);
+  if (row.ranks > 0) name += format(" of {} ranks", row.ranks);
   if (row.group >= 0) {
     const bool known = report.header && size_t(row.group) < report.header->groups.size();
     name += known ? " of " + group_name(row.group, report.header->groups[size_t(row.group)].ranks)
@@ -161,7 +188,7 @@ bool says_too_slow(const Finding& finding) {
 std::vector<Finding> left_out_findings(const std::vector<HostEnd>& hosts) {
   std::vector<Finding> findings;
   for (const HostEnd& host : hosts) {
-    if (!host.error) continue;
+    if (!host.error || !host.ranks.empty()) continue;  // what it had ranks for says who lost them
     findings.push_back(
         finding_of("host", kHostLeftOut,
                    format("{} took no part: {}", host.host,
@@ -187,6 +214,7 @@ std::vector<Finding> findings_of(const BenchReport& report, const Limits& limits
   if (limits.thresholds) judge_thresholds(report, *limits.thresholds, findings);
   if (limits.baseline) judge_baseline(report, *limits.baseline, findings);
   say_who_was_busy(report, findings);
+  judge_losses(report, findings);
   if (report.rows.empty() && findings.empty() && !report.spec.soak)
     findings.push_back(finding_of("rows", kNotMeasured, "nothing was measured"));
   judge_versus(report, findings);
@@ -215,6 +243,7 @@ Average average_busbw(const BenchReport& report) {
 
 int ranks_of(const BenchReport& report, const BenchRow& row) {
   if (row.group >= 0) return row.group_ranks;
+  if (row.ranks > 0) return row.ranks;
   return report.header ? report.header->ranks : 0;
 }
 

@@ -11,10 +11,18 @@
 
 namespace collctl::cmd {
 
+// --on-loss shrink: ranks that were lost before a row.
+struct LossLine {
+  LostRanks lost;
+  int ranks_left = 0;   // that measured from there on
+  uint64_t at_row = 0;  // rows before it
+};
+
 struct BenchReport {
   BenchSpec spec;
   std::optional<BenchHeader> header;
   std::vector<BenchRow> rows;
+  std::vector<LossLine> losses = {};
   std::vector<DataFault> faults;
   std::optional<BenchClosing> closing;
   std::vector<HostEnd> hosts;   // of a job on hosts, when it is over
@@ -27,7 +35,8 @@ std::vector<Finding> findings_of(const BenchReport& report, const Limits& limits
 Verdict judge(const BenchReport& report, const Limits& limits, std::optional<Error> error);
 // A finding for each host that was asked for and took no part (--allow-missing).
 std::vector<Finding> left_out_findings(const std::vector<HostEnd>& hosts);
-// How many ranks measured a row: of the job, or with --split of its group. 0: no header has come.
+// How many ranks measured a row: of the job, those that were left, or with --split of its group. 0:
+// no header has come.
 int ranks_of(const BenchReport& report, const BenchRow& row);
 // It says that a timing misses a limit: what is measured again before it counts.
 bool says_too_slow(const Finding& finding);

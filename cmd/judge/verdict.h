@@ -27,10 +27,11 @@ inline constexpr ReasonRow kWrongData{"wrong-data", ErrorCode::bad_data},
     kSlowerThanBaseline{"slower-than-baseline", ErrorCode::failed},
     kNotTested{"not-tested", ErrorCode::incomplete},
     kNotMeasured{"not-measured", ErrorCode::incomplete},
-    kHostLeftOut{"host-left-out", ErrorCode::incomplete};
-inline constexpr ReasonRow kReasons[] = {kWrongData,          kBelowMinBusbw,   kAboveMaxLatency,
-                                         kBelowMinEfficiency, kBeyondThreshold, kSlowerThanBaseline,
-                                         kNotTested,          kNotMeasured,     kHostLeftOut};
+    kHostLeftOut{"host-left-out", ErrorCode::incomplete},
+    kRankLost{"rank-lost", ErrorCode::incomplete};
+inline constexpr ReasonRow kReasons[] = {
+    kWrongData,          kBelowMinBusbw, kAboveMaxLatency, kBelowMinEfficiency, kBeyondThreshold,
+    kSlowerThanBaseline, kNotTested,     kNotMeasured,     kHostLeftOut,        kRankLost};
 // A word of neither (of a later version's) is a failure.
 ErrorCode code_of_reason(std::string_view word);
 

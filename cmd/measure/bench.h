@@ -127,7 +127,9 @@ struct BenchRow {
   Timing out_of_place, in_place;
   std::optional<RowExpected> expected = {};
   int group = -1, group_ranks = 0;  // with --split: which, and of how many ranks
-  bool slowest_group = false;       // of those that measured this at the same time
+  int ranks = 0;        // that measured it, where others were lost before; 0: as many as began
+  uint64_t number = 0;  // among all that may be asked for, in the order of measuring
+  bool slowest_group = false;  // of those that measured this at the same time
   const Timing& first_timing() const { return out_of_place.measured ? out_of_place : in_place; }
 };
 
@@ -249,10 +251,11 @@ Status deliver_record(const std::string& text, BenchSink& sink);
 Result<BenchHeader> read_header(const std::string& text);
 
 // One rank of a measurement, in this thread: init the communicator, run every size, check, gather;
-// rank 0 feeds the sink. Returns ok even when data was wrong (the rows and faults say so); an error
-// is a failure to run.
+// rank 0 feeds the sink. `continued`: the others were lost; what is left is measured, told by the
+// ranks' numbers in the job, and no header. Returns ok even when data was wrong (the rows and
+// faults say so); an error is a failure to run.
 Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, int size,
-                  BenchSink& sink);
+                  BenchSink& sink, const Continued* continued = nullptr);
 // The row of the table of tasks (cmd/rank_tasks.cc) for collectives and the soak.
 extern const RankTask kMeasureTask;
 TaskSpec task_of(const BenchSpec& spec);

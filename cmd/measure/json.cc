@@ -152,6 +152,8 @@ static void fields(JsonRecord& io, BenchRow& row) {
   io.field("in_place", row.in_place);
   io.unless_empty("expected", row.expected);
   group_fields(io, row);
+  if (io.has("ranks", row.ranks > 0)) io.field("ranks", row.ranks, 1, kMostRankNumber);
+  io.field("number", row.number);
 }
 
 static void fields(JsonRecord& io, StartCost& cost) {

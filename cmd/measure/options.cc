@@ -110,6 +110,39 @@ Status choose_groups(const ParsedLine& line, BenchSpec& spec) {
   return {};
 }
 
+// --on-loss shrink, and what cannot go on with fewer ranks.
+Status check_shrink(const ParsedLine& line, const BenchSpec& spec) {
+  if (!line.has("on-loss") || line.text("on-loss") != "shrink") return {};
+  struct Refused {
+    const char* option;
+    const char* why;
+  };
+  for (const Refused& refused :
+       {Refused{"split", "groups keep in step over all ranks, and a loss in one holds up all"},
+        {"vs", "the other library's communicator would be lost as well"},
+        {"window", "lost ranks' windows stay mapped by the others"},
+        {"stragglers", "waits are counted over a whole run"},
+        {"trace", "a trace tells of one communicator"},
+        {"thresholds", "its lines are of whole jobs"},
+        {"baseline", "its runs are of whole jobs"},
+        {"save-baseline", "a baseline is of whole jobs"},
+        {"join", "who starts the ranks one by one ends them as well"}})
+    if (line.has(refused.option))
+      return usage(format("--{} with --on-loss shrink: {}; expected one of the two", refused.option,
+                          refused.why));
+  if (line.text("rank-mode") == "thread")
+    return usage(
+        "--rank-mode thread with --on-loss shrink: threads of one process are lost together; "
+        "expected one of the two");
+  if (spec.soak)
+    return usage(
+        "--on-loss shrink has no meaning for the soak: its operations have no rows to go on with");
+  if (!check_ranks(spec.collective, 3))
+    return usage(format("--on-loss shrink: {} works with 1, 2, 4, 8, ... ranks only",
+                        name_of(spec.collective)));
+  return {};
+}
+
 // The algorithms asked for, each serving the collective and speaking a protocol asked for.
 Status choose_algorithms(const ParsedLine& line, BenchSpec& spec) {
   if (line.has("proto"))
@@ -240,6 +273,7 @@ Result<BenchSpec> interpret_bench(const ParsedLine& line, DeviceRequest device, 
         "of the two");
   COLL_TRY(choose_versus(line, spec));
   COLL_TRY(choose_soak(line, spec));
+  COLL_TRY(check_shrink(line, spec));
   spec.op_timeout_s = line.has("op-timeout") ? line.number("op-timeout", 0) : 0;
   spec.start_timeout_s = line.has("start-timeout") ? line.number("start-timeout", 0) : 0;
   spec.verbosity = line.times("verbose");

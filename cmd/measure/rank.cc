@@ -8,9 +8,11 @@
 #include "base/thrown.h"
 #include "cmd/measure/abort_scope.h"
 #include "cmd/measure/group_run.h"
+#include "cmd/measure/job_numbers.h"
 #include "cmd/measure/rank_doing.h"
 #include "cmd/measure/run.h"
 #include "cmd/measure/soak.h"
+#include "runtime/communicator/members.h"
 
 namespace collctl::cmd {
 namespace {
@@ -89,10 +91,38 @@ class Recorder : public BenchSink {
   Status status_;
 };
 
+// The results of the ranks left, in the job's numbers. The job has its header.
+class LeftSink : public BenchSink {
+ public:
+  LeftSink(const std::vector<int>& members, BenchSink& inner) : members_(members), inner_(inner) {}
+  bool every_rank() const override { return inner_.every_rank(); }
+  void header(const BenchHeader&) override {}
+  void row(const BenchRow& row) override {
+    BenchRow told = row;
+    in_job_numbers(members_, told);
+    told.root = runtime::in_numbers_of(members_, row.root);
+    told.ranks = int(members_.size());
+    inner_.row(told);
+  }
+  void closing(const BenchClosing& closing) override { in_numbers(closing, &BenchSink::closing); }
+  void fault(const DataFault& fault) override { in_numbers(fault, &BenchSink::fault); }
+  void progress(const std::string& text) override { inner_.progress(text); }
+  void phase(int rank, const std::string& name) override { inner_.phase(rank, name); }
+
+ private:
+  template <class T>
+  void in_numbers(T record, void (BenchSink::*into)(const T&)) {
+    in_job_numbers(members_, record);
+    (inner_.*into)(record);
+  }
+  const std::vector<int>& members_;
+  BenchSink& inner_;
+};
+
 Status run_measurement(const TaskContext& context) {
   COLL_ASSIGN(const BenchSpec spec, bench_of(context.spec));
   Recorder recorder(context.sink);
-  COLL_TRY(bench_rank(spec, context.id, context.rank, context.size, recorder));
+  COLL_TRY(bench_rank(spec, context.id, context.rank, context.size, recorder, context.continued));
   return recorder.take_status();
 }
 
@@ -154,7 +184,21 @@ Status with_communicator(const TaskContext& context, const runtime::CommOptions&
 }
 
 Status bench_rank(const BenchSpec& spec, const runtime::UniqueId& id, int rank, int size,
-                  BenchSink& sink) {
+                  BenchSink& sink, const Continued* continued) {
+  if (continued != nullptr) {
+    const std::vector<int>& members = continued->members;
+    LeftSink left(members, sink);
+    runtime::CommOptions options = bench_options(spec, sink);
+    options.members = members;
+    sink.phase(rank, "connect");
+    Status ran = with_communicator(
+        {task_of(spec), id, rank, size, sink}, options, nullptr,
+        [&](runtime::Communicator& communicator) {
+          return BenchRun(spec, communicator, left, nullptr, nullptr, continued).run();
+        });
+    if (!ran) return runtime::in_numbers_of(members, std::move(ran.error()));
+    return ran;
+  }
   sink.phase(rank, "connect");
   std::optional<CostWatch> cost;
   if (!spec.versus.empty() && spec.device >= 0) {

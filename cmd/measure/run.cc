@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/format.h"
@@ -52,12 +53,13 @@ const runtime::PlannedOp* largest_of(const runtime::Plan& plan) {
 }  // namespace
 
 BenchRun::BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink,
-                   CostWatch* own_cost, Together* together)
+                   CostWatch* own_cost, Together* together, const Continued* continued)
     : spec_(spec),
       communicator_(communicator),
       sink_(together != nullptr ? together->own_sink() : sink),
       timeout_s_(op_timeout(spec)),
       together_(together),
+      continued_(continued),
       windows_(communicator),
       stream_(communicator),
       cost_watch_(own_cost) {
@@ -76,11 +78,29 @@ Status BenchRun::check_spec() const {
     return Error{ErrorCode::usage, format("{} has no in-place form", name_of(spec_.collective)),
                  "leave out --in-place, or use --in-place 0"};
   COLL_TRY(check_ranks(spec_.collective, communicator_.size()));
+  const int ranks = continued_ ? continued_->job_size : communicator_.size();
   for (int root : spec_.roots)
-    if (has_root(spec_.collective) && (root < -1 || root >= communicator_.size()))
-      return Error{ErrorCode::usage, format("root {} is not a rank; expected 0 to {}", root,
-                                            communicator_.size() - 1)};
+    if (has_root(spec_.collective) && (root < -1 || root >= ranks))
+      return Error{ErrorCode::usage,
+                   format("root {} is not a rank; expected 0 to {}", root, ranks - 1)};
   return {};
+}
+
+// By the job's numbers; -1 alone: the collective has none.
+std::vector<int> BenchRun::all_roots() const {
+  if (!has_root(spec_.collective)) return {-1};
+  if (spec_.roots != std::vector<int>{-1}) return spec_.roots;
+  std::vector<int> roots(size_t(continued_ ? continued_->job_size : communicator_.size()));
+  std::iota(roots.begin(), roots.end(), 0);
+  return roots;
+}
+
+// Its number here; none: it is lost.
+std::optional<int> BenchRun::rank_of_root(int root) const {
+  if (!continued_ || root < 0) return root;
+  const std::vector<int>& members = continued_->members;
+  const auto at = std::find(members.begin(), members.end(), root);
+  return at == members.end() ? std::nullopt : std::optional(int(at - members.begin()));
 }
 
 Place BenchRun::place_of(const RowKey& key) const {
@@ -112,17 +132,13 @@ Status BenchRun::run() {
                           .group = together_ ? &communicator_ : nullptr,
                           .groups = together_ ? &together_->groups() : nullptr};
   COLL_TRY(together_ ? together_->barrier() : Status());  // buffers may take long to make
-  COLL_TRY(
-      send_header(spec_, facts, everyone(), together_ ? together_->sink() : sink_, patience()));
+  if (!continued_)
+    COLL_TRY(
+        send_header(spec_, facts, everyone(), together_ ? together_->sink() : sink_, patience()));
   barrier_.emplace(communicator_, stream_, timeout_s_, together_);
   sink_.phase(communicator_.rank(), "measure");
   const base::HostLoad load_before = base::host_load();
-  std::vector<int> roots{-1};
-  if (has_root(spec_.collective)) roots = spec_.roots;
-  if (roots.size() == 1 && roots[0] == -1 && has_root(spec_.collective)) {
-    roots.clear();
-    for (int root = 0; root < communicator_.size(); ++root) roots.push_back(root);
-  }
+  const std::vector<int> roots = all_roots();
   std::vector<DataType> types = spec_.types;
   std::vector<RedOp> ops = spec_.ops;
   if (barrier) types = {DataType::int32};
@@ -130,7 +146,13 @@ Status BenchRun::run() {
   rows_total_ = types.size() * ops.size() * roots.size() * combinations_.size() * sizes.size();
   for (DataType type : types)
     for (RedOp op : ops)
-      for (int root : roots) COLL_TRY(series(type, op, root, sizes));
+      for (int root : roots) {
+        const auto rank = rank_of_root(root);
+        if (rank)
+          COLL_TRY(series(type, op, *rank, sizes));
+        else
+          rows_done_ += combinations_.size() * sizes.size();
+      }
   COLL_TRY(say_at_the_end(load_before));
   return windows_.give_back(patience());
 }
@@ -152,10 +174,9 @@ Status BenchRun::series(DataType type, RedOp op, int root, const std::vector<uin
         return !serves;
       });
       if (together_) COLL_TRY(serve_all_groups(sizes, able, refused));
-      rows_done_ += sizes.size() - able.size();
     }
     served.insert(able.begin(), able.end());
-    COLL_TRY(combination(key, able));
+    COLL_TRY(combination(key, sizes, able));
   }
   for (const auto& [asked, why] : refused)
     if (served.count(asked) == 0) return why;
@@ -204,9 +225,17 @@ Result<std::vector<runtime::Plan>> BenchRun::plans_of(
   return plans;
 }
 
-Status BenchRun::combination(RowKey key, const std::vector<uint64_t>& sizes) {
+Status BenchRun::combination(RowKey key, const std::vector<uint64_t>& all,
+                             const std::vector<uint64_t>& able) {
   const uint32_t size = kernels::element_size(key.type);
-  for (uint64_t asked : sizes) {
+  const uint64_t first = rows_done_;
+  rows_done_ += all.size() - able.size();
+  for (uint64_t asked : able) {
+    number_ = first + uint64_t(std::find(all.begin(), all.end(), asked) - all.begin());
+    if (continued_ && number_ < continued_->done) {
+      ++rows_done_;
+      continue;
+    }
     asked_ = asked;
     key.size = size_point(key.collective, asked, communicator_.size(), size);
     if (communicator_.rank() == 0)
@@ -449,7 +478,8 @@ Result<BenchRow> BenchRun::described(const RowKey& key) {
                .direct = false,
                .out_of_place = {},
                .in_place = {},
-               .expected = {}};
+               .expected = {},
+               .number = number_};
   const Place place = place_of(key);
   COLL_ASSIGN(
       const std::vector<runtime::Plan> plans,

@@ -27,8 +27,10 @@ class BenchRun {
  public:
   // `own_cost`: counts since before the communicator was made, paused; null: nobody wants to know.
   // `together`: the communicator is a group's, which keeps step with the others; its sink is used.
+  // `continued`: rows that are done, and those of a root that is lost, are left out.
   BenchRun(const BenchSpec& spec, runtime::Communicator& communicator, BenchSink& sink,
-           CostWatch* own_cost = nullptr, Together* together = nullptr);
+           CostWatch* own_cost = nullptr, Together* together = nullptr,
+           const Continued* continued = nullptr);
   Status run();
 
  private:
@@ -44,13 +46,16 @@ class BenchRun {
   using Combination = std::pair<std::string, std::string>;  // algorithm, protocol
 
   Status check_spec() const;
+  std::vector<int> all_roots() const;
+  std::optional<int> rank_of_root(int root) const;
   Status reserve_buffers(const std::vector<uint64_t>& sizes);
   Status set_up_versus(const std::vector<uint64_t>& sizes);
   Status say_at_the_end(const base::HostLoad& load_before);
   Status series(kernels::DataType type, kernels::RedOp op, int root,
                 const std::vector<uint64_t>& sizes);
   Status plans(RowKey key, uint64_t asked);
-  Status combination(RowKey key, const std::vector<uint64_t>& sizes);
+  Status combination(RowKey key, const std::vector<uint64_t>& all,
+                     const std::vector<uint64_t>& able);
   Status row(const RowKey& key);
   Result<Half> half(const RowKey& key, bool in_place);
   Status report_row(const RowKey& key, const Half& out_of_place, const Half& in_place);
@@ -82,7 +87,8 @@ class BenchRun {
   runtime::Communicator& communicator_;
   BenchSink& sink_;
   double timeout_s_;
-  Together* const together_;  // null: no groups
+  Together* const together_;          // null: no groups
+  const Continued* const continued_;  // null: no others were lost before
   std::vector<Combination> combinations_;
   std::shared_ptr<DeviceBlocks> blocks_;  // GPU ranks
   GuardedBuffer input_, output_;
@@ -100,7 +106,8 @@ class BenchRun {
   std::unique_ptr<DataOracle> oracle_;
   uint64_t asked_ = 0;  // the row's size, which a group rounds to its own ranks
   uint64_t rows_done_ = 0, rows_total_ = 0;
-  int explained_ = 0;  // wrong rows so far; the same on all ranks
+  uint64_t number_ = 0;  // of the row, whatever else can be served
+  int explained_ = 0;    // wrong rows so far; the same on all ranks
 };
 
 }  // namespace collctl::cmd

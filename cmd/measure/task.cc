@@ -31,7 +31,7 @@ Result<TaskSpec> settled(const TaskSpec& asked, const TaskPlace& place) {
 }
 
 Status run_task(const TaskContext& context) {
-  COLL_TRY(dump_topology(context.rank));
+  if (context.continued == nullptr) COLL_TRY(dump_topology(context.rank));
   return context.spec.task->run(context);
 }
 

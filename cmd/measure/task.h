@@ -39,6 +39,23 @@ struct RankSettings {
 };
 void fields(base::JsonRecord& io, RankSettings& settings);
 
+// --on-loss shrink: ranks that a job has lost for one reason.
+struct LostRanks {
+  std::vector<int> ranks;  // by the job's numbers, as everywhere in reports
+  std::string host, why, remedy;
+};
+// They are lost; the others go on.
+struct Shrunk {
+  std::vector<LostRanks> lost;
+  int ranks_left = 0;
+};
+// To such others: what they go on with.
+struct Continued {
+  std::vector<int> members;  // the ranks left, by their numbers in the job, ascending; empty: all
+  int job_size = 0;          // of those that began
+  uint64_t done = 0;         // of the task, as TaskSink::done() has counted
+};
+
 // Where a task's results go: called on the rank, in the launcher's process, or by what passes them
 // on between the two.
 class TaskSink {
@@ -52,6 +69,10 @@ class TaskSink {
   virtual void phase(int rank, const std::string& name) = 0;
   // From here on the other ranks hear from the job of a failure of this one.
   virtual void checks_in() {}
+  // In the launcher's process: how much of the task has come so far; what comes after that is lost
+  // with a rank, and done again by the others.
+  virtual uint64_t done() const { return 0; }
+  virtual void shrunk(const Shrunk&) {}
 };
 
 struct RankTask;
@@ -67,6 +88,7 @@ struct TaskContext {
   const runtime::UniqueId& id;
   int rank = 0, size = 1;
   TaskSink& sink;
+  const Continued* continued = nullptr;  // null: this is the beginning
 };
 
 // Where the ranks of a job compute, once it is known.

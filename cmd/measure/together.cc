@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/format.h"
+#include "cmd/measure/job_numbers.h"
 #include "runtime/communicator/members.h"
 
 namespace collctl::cmd {
@@ -29,19 +30,6 @@ class OneGroup : public BenchSink {
   std::vector<BenchRow> rows;
   std::vector<DataFault> faults;
 };
-
-void in_job_numbers(const std::vector<int>& members, BenchRow& row) {
-  for (Timing* timing : {&row.out_of_place, &row.in_place})
-    timing->slowest_rank = in_numbers_of(members, timing->slowest_rank);
-}
-
-void in_job_numbers(const std::vector<int>& members, DataFault& fault) {
-  fault.message = in_numbers_of(members, fault.message);
-  fault.rank = in_numbers_of(members, fault.rank);
-  fault.peer = in_numbers_of(members, fault.peer);
-  for (DataFault::Hop& hop : fault.hops)
-    hop = {in_numbers_of(members, hop.from), in_numbers_of(members, hop.to)};
-}
 
 }  // namespace
 

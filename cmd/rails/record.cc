@@ -121,7 +121,7 @@ constexpr TaskField kAlike[] = {
     {"message_bytes", "--message"}, {"seconds", "--seconds"}, {"timeout_s", "--pair-timeout"}};
 
 Status run_rails(const TaskContext& context) {
-  const auto& [task, id, rank, size, sink] = context;
+  const auto& [task, id, rank, size, sink, continued] = context;
   COLL_ASSIGN(const RailsSpec spec, RailsSpec::from_json(task.options));
   sink.phase(rank, "connect");
   runtime::Rails::Options options;

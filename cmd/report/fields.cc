@@ -101,6 +101,16 @@ static void fields(JsonRecord& io, Straggler& late) {
   io.field("why", late.why);
 }
 
+void fields(JsonRecord& io, LossLine& loss) {
+  io.field("ranks", loss.lost.ranks, size_t(kMostRankNumber), 0, kMostRankNumber);
+  io.field("host", loss.lost.host);
+  io.field("why", loss.lost.why);
+  io.field("remedy", loss.lost.remedy);
+  io.field("ranks_left", loss.ranks_left, 1, kMostRankNumber);
+  io.field("rows_before", loss.at_row);
+  if (loss.lost.ranks.empty()) io.fail("ranks", "at least one");
+}
+
 void header_fields(JsonRecord& io, BenchReport& report) {
   BenchSpec& spec = report.spec;
   if (io.reading()) report.header.emplace();
@@ -148,6 +158,7 @@ void row_fields(JsonRecord& io, BenchReport& report, BenchRow& row) {
   io.field("channels", row.channels, 0, 1 << 20);
   if (io.has("straight", spec.window)) io.field("straight", row.direct);
   group_fields(io, row);
+  if (io.has("ranks", row.ranks > 0)) io.field("ranks", row.ranks, 1, kMostRankNumber);
   timing_fields(io, "out_of_place", row.out_of_place, spec.sync_each);
   timing_fields(io, "in_place", row.in_place, spec.sync_each);
   if (io.has("expected", row.expected.has_value())) {
@@ -205,6 +216,7 @@ void results_fields(JsonRecord& io, BenchReport& report) {
     io.field("compared", other);
   if (SlowestGroups slowest = slowest_groups(report); !io.reading() && slowest.measured != 0)
     io.object("slowest_groups", [&] { fields(io, slowest); });
+  io.unless_empty("lost", report.losses);
   closing_fields(io, report);
   io.unless_empty("faults", report.faults);
 }

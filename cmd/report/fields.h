@@ -8,6 +8,7 @@ namespace collctl::cmd {
 
 void header_fields(JsonRecord& io, BenchReport& report);
 void row_fields(JsonRecord& io, BenchReport& report, BenchRow& row);
+void fields(JsonRecord& io, LossLine& loss);
 void closing_fields(JsonRecord& io, BenchReport& report);
 // Rows, closing and faults.
 void results_fields(JsonRecord& io, BenchReport& report);

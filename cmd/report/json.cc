@@ -77,6 +77,10 @@ std::string jsonl_row(const BenchReport& report, const BenchRow& row) {
                 [&](JsonRecord& io) { row_fields(io, described(report), described(row)); });
 }
 
+std::string jsonl_loss(const LossLine& loss) {
+  return record("lost", [&](JsonRecord& io) { fields(io, described(loss)); });
+}
+
 std::string jsonl_fault(const DataFault& fault) {
   return record("fault", [&](JsonRecord& io) { fields(io, described(fault)); });
 }

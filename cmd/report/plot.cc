@@ -14,21 +14,24 @@ std::vector<Curve> curves_of(const std::vector<BenchRow>& rows) {
     if (it == all.end()) it = all.insert(all.end(), Curve{name, {}});
     it->points[row.bytes] = &timing;
   };
-  bool types = false, ops = false, roots = false, choices = false, groups = false;
+  bool types = false, ops = false, roots = false, choices = false, groups = false, losses = false;
   for (const BenchRow& row : rows) {
     types |= row.type != rows[0].type;
     ops |= row.op != rows[0].op;
     roots |= row.root != rows[0].root;
     groups |= row.group != rows[0].group;
+    losses |= row.ranks != rows[0].ranks;
     // A choice that changes with the size is one curve; two choices at one size are two.
     for (const BenchRow& other : rows)
       choices |= &row != &other && row.bytes == other.bytes && row.type == other.type &&
                  row.op == other.op && row.root == other.root && row.group == other.group &&
+                 row.ranks == other.ranks &&
                  (row.algorithm != other.algorithm || row.protocol != other.protocol);
   }
   for (const BenchRow& row : rows) {
     std::string name;
     if (groups) name += format("group {} ", row.group);
+    if (losses) name += row.ranks > 0 ? format("{} ranks ", row.ranks) : "all ranks ";
     if (types) name += format("{} ", name_of(row.type));
     if (ops) name += format("{} ", row.has_op ? name_of(row.op) : "none");
     if (roots) name += format("root {} ", row.root);

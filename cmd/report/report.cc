@@ -103,6 +103,23 @@ void Reporter::fault(const DataFault& fault) {
   put_line(jsonl_fault(fault));
 }
 
+uint64_t Reporter::done() const {
+  std::lock_guard lock(mutex_);
+  return report_.rows.empty() ? 0 : report_.rows.back().number + 1;
+}
+
+void Reporter::shrunk(const Shrunk& shrunk) {
+  std::lock_guard lock(mutex_);
+  progress_.clear();
+  for (const LostRanks& lost : shrunk.lost) {
+    report_.losses.push_back({lost, shrunk.ranks_left, report_.rows.size()});
+    if (!speaks_) continue;
+    put_line(jsonl_loss(report_.losses.back()));
+    if (table_ || output_.format == Format::nccl_tests)
+      console_.out(loss_lines(report_.losses.back()));
+  }
+}
+
 void Reporter::phase(int rank, const std::string& name) {
   std::lock_guard lock(mutex_);
   if (!report_.header) progress_.phase(rank, name);
@@ -122,7 +139,15 @@ Document bench_document(const BenchReport& report, const Verdict& verdict, std::
   if (!report.spec.soak) {
     const TextTable table(report.spec, report.header->ranks);
     document.text += table.titles();
-    for (const BenchRow& row : report.rows) document.text += table.row(row);
+    const auto losses_before = [&](uint64_t row) {
+      for (const LossLine& loss : report.losses)
+        if (loss.at_row == row) document.text += loss_lines(loss);
+    };
+    for (size_t i = 0; i < report.rows.size(); ++i) {
+      losses_before(i);
+      document.text += table.row(report.rows[i]);
+    }
+    losses_before(report.rows.size());
     document.text += variant_tables(report);
   }
   const Console plain(-1, -1);

@@ -53,6 +53,8 @@ class TextTable {
   size_t out_of_place_at_ = 0, in_place_at_ = 0, timing_columns_ = 0;
   std::string left_out_;
 };
+// What stands between the rows of all ranks and of those that are left.
+std::string loss_lines(const LossLine& loss);
 // "# on CPU cores: WHY", of CPU ranks whose header says it.
 std::string cores_line(const BenchHeader& header);
 std::string text_header(const BenchHeader& header, bool verbose);
@@ -78,9 +80,11 @@ std::string plot(const std::vector<BenchRow>& rows);
 // json.cc
 // Of a run that broke off: error_json with what was measured before.
 std::string bench_json(const BenchReport& report, const Verdict& verdict);
-// JSON Lines: the header, then a line for each row, fault and closing as they come, then the end.
+// JSON Lines: the header, then a line for each row, fault, loss and closing as they come, then the
+// end.
 std::string jsonl_header(const BenchReport& report);
 std::string jsonl_row(const BenchReport& report, const BenchRow& row);
+std::string jsonl_loss(const LossLine& loss);
 std::string jsonl_fault(const DataFault& fault);
 std::string jsonl_closing(const BenchReport& report);
 std::string jsonl_end(const Verdict& verdict);
@@ -122,6 +126,8 @@ class Reporter : public BenchSink {
   void fault(const DataFault& fault) override;
   void trace(const BenchTrace& trace) override;
   void phase(int rank, const std::string& name) override;
+  uint64_t done() const override;
+  void shrunk(const Shrunk& shrunk) override;
   // Writes what is left and returns the exit code.
   int finish(const JobOutcome& outcome);
 
@@ -137,7 +143,7 @@ class Reporter : public BenchSink {
   void put_trace(const std::string& text);
   Status write_files(const Verdict& verdict);
   Status save_timings(const Verdict& verdict);  // --save-baseline
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   Console& console_;
   const OutputOptions output_;
   const bool speaks_;

@@ -280,6 +280,10 @@ std::string cores_line(const BenchHeader& header) {
   return format("# on CPU cores: {}\n", header.device_reason);
 }
 
+std::string loss_lines(const LossLine& loss) {
+  return format("# lost: {}; {} ranks go on\n", loss.lost.why, loss.ranks_left);
+}
+
 std::string text_header(const BenchHeader& header, bool verbose) {
   const bool several = header.hosts.size() != 1;
   std::string text =

@@ -26,6 +26,9 @@ enum class FrameType : uint16_t {
   progress = 7,  // rank -> launcher: how far it is, for people
   ask = 8,       // launcher -> rank: what do you do now?
   doing = 9,     // rank -> launcher: the answer; JSON made by cmd
+  broken = 10,   // rank -> launcher: left a communicator that lost ranks, waits; encode_error()
+  halt = 11,     // launcher -> rank: leave the communicator, but stay; payload = encode_error()
+  roster = 12,   // launcher -> rank: who goes on without the lost ranks; JSON made by cmd
 };
 
 struct Frame {

@@ -240,6 +240,11 @@ void LocalJob::signal_all(int signal_number) {
     if (!rank->exited()) rank->signal_group(signal_number);
 }
 
+void LocalJob::kill(int rank) {
+  const RankState& state = *state_->ranks.at(size_t(rank));
+  if (!state.exited()) state.signal_group(SIGKILL);
+}
+
 void LocalJob::end(double grace_s) {
   State& s = *state_;
   const Deadline at = Deadline::after_seconds(std::max(grace_s, 0.0));

@@ -46,6 +46,7 @@ class LocalJob : public RankGroup {
   size_t stdin_pending(int rank) const override;
   void close_stdin(int rank) override;
   void signal_all(int signal_number) override;
+  void kill(int rank) override;
   void end(double grace_s) override;
   void look() override;
   char state(int rank) const override;

@@ -48,6 +48,7 @@ class RankGroup {
   virtual size_t stdin_pending(int rank) const = 0;  // bytes queued
   virtual void close_stdin(int rank) = 0;            // once the queue is written
   virtual void signal_all(int signal_number) = 0;    // to the process groups
+  virtual void kill(int rank) = 0;  // SIGKILL to the group of one that runs; its exit follows
   // SIGTERM to all groups now, SIGKILL (from `wait`) to those left after `grace_s`. Returns at
   // once; events keep coming from `wait` until running_count() is 0. A second call may only hasten
   // it.

@@ -193,6 +193,11 @@ void Agent::handle(const RawFrame& frame) {
       if (job_ && r.ok() && number > 0 && number < NSIG) job_->signal_all(number);
       return;
     }
+    case AgentFrame::kill: {
+      const auto rank = r.get<uint32_t>();
+      if (known(rank)) job_->kill(int(rank));
+      return;
+    }
     case AgentFrame::end: {
       const auto grace = r.get<double>();
       if (job_ && r.ok() && grace >= 0) job_->end(grace);

@@ -14,7 +14,7 @@ namespace collctl::launcher {
 
 inline constexpr const char* kAgentCommand = "__agent";
 inline constexpr const char* kAgentWord = "@collctl-agent ";
-inline constexpr uint32_t kAgentVersion = 7;  // of this protocol: both sides must be the same
+inline constexpr uint32_t kAgentVersion = 8;  // of this protocol: both sides must be the same
 // Each side sends something at least this often; hearing nothing for the job's limit is an error.
 inline constexpr int64_t kBeatMs = 1000;
 
@@ -30,6 +30,7 @@ enum class AgentFrame : uint16_t {
   beat = 8,       // f64: without another word for so many seconds, everything is ended
   leave = 9,      // nothing: all is done, the agent may exit
   ask = 10,       // u32 number, string what, string argument; answered by answer
+  kill = 11,      // u32 rank: SIGKILL to its group
   // agent -> launcher
   hello = 32,    // AgentHello
   started = 33,  // AgentStarted

@@ -433,6 +433,12 @@ void RemoteJob::signal_all(int signal_number) {
   state_->to_all(AgentFrame::signal, w.bytes());
 }
 
+void RemoteJob::kill(int rank) {
+  if (!running(rank) || !state_->usable(rank)) return;
+  const RemoteRank& r = state_->ranks.at(size_t(rank));
+  state_->link(rank).send(AgentFrame::kill, rank_head(r.local, {}));
+}
+
 void RemoteJob::end(double grace_s) {
   ByteWriter w;
   w.put(std::max(grace_s, 0.0));

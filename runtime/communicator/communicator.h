@@ -79,7 +79,7 @@ class Communicator {
   // members.h), those of this call as here. Errors: deadline, lost, interrupted: a rank did not
   // come, and this communicator has ended; anything else is the group's alone.
   Result<std::unique_ptr<Communicator>> split(int colour, int key, Deadline deadline);
-  // Of one that was split off: its ranks' numbers there. Else empty.
+  // Of one that was split off: its ranks' numbers there. Else CommOptions::members.
   const std::vector<int>& members() const;
 
   int rank() const;

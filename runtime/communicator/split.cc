@@ -118,13 +118,13 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int colour, int key, D
             s.hash, s.rank, s.size, number / 2, colour, key, child, size, id.hash());
   CommOptions options = s.options;
   options.task.clear();
+  options.members = members;
   options.start_left_s = std::max(double(deadline.remaining_ns()) * 1e-9, kLeastStartSeconds);
   options.core_ranks = s.core_ranks;
   bool checked_in = false;
   options.checks_in = [&checked_in] { checked_in = true; };
   auto made = make(id, child, size, options);
   if (made) {
-    (*made)->state_->members = members;
     (*made)->state_->options.checks_in = nullptr;
     return made;
   }

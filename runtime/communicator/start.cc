@@ -272,6 +272,7 @@ Result<std::unique_ptr<Communicator>> Communicator::make(const UniqueId& id, int
   std::unique_ptr<Communicator> communicator(new Communicator(rank, size));
   State& s = *communicator->state_;
   s.options = options;
+  s.members = options.members;
   COLL_ASSIGN(s.settings, read_settings(options));
   const double left_s =
       options.start_left_s > 0 ? options.start_left_s : s.settings.start_timeout_s;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/cancel.h"
 
@@ -27,6 +28,8 @@ struct CommOptions {
   double op_timeout_s = 0;
   bool count_waits = false;  // for wait_sums(); costs two looks at the clock for each wait
   std::string task;          // as Bootstrap::Options::task
+  // Its ranks' numbers where people know them by others (Communicator::members); else empty.
+  std::vector<int> members;
   // Cancels init, for a reason that the other ranks are told; null: cannot be cancelled.
   std::shared_ptr<base::Cancel> cancel;
   std::function<void()> checks_in;  // as in Bootstrap::Options

@@ -73,3 +73,16 @@ TEST_CASE("automatic: GPUs that cannot be used, and hosts that disagree, are err
         "host b has 1 GPU, host a has none for its ranks: CUDA_VISIBLE_DEVICES=-1, no GPU is to "
         "be used");
 }
+
+TEST_CASE("GPU ranks do not go on after a loss, which is said before they start", "[cmd]") {
+  LaunchOptions launch;
+  const DeviceChoice gpus{.on_gpus = true, .why = ""}, cores{.on_gpus = false, .why = ""};
+  CHECK(check_shrink(launch, gpus));
+  launch.shrink = true;
+  CHECK(check_shrink(launch, cores));
+  const Status refused = check_shrink(launch, gpus);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::usage);
+  CHECK(refused.error().message.find("--on-loss shrink with GPU ranks") == 0);
+  CHECK(refused.error().hint.find("--device cpu") == 0);
+}

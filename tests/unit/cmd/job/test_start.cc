@@ -29,6 +29,7 @@ struct Running : launcher::RankGroup {
   size_t stdin_pending(int) const override { return 0; }
   void close_stdin(int) override {}
   void signal_all(int) override {}
+  void kill(int) override {}
   void end(double) override {}
   void look() override {}
   char state(int) const override { return 'R'; }

@@ -84,6 +84,8 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   row.root = 3;
   row.algorithm = "ring";
   row.direct = true;
+  row.ranks = 3;
+  row.number = 17;
   row.out_of_place.measured = true;
   row.out_of_place.time_us = 12.25;
   row.out_of_place.wrong = 5;
@@ -91,6 +93,8 @@ TEST_CASE("bench json: records reach the sink", "[bench]") {
   REQUIRE(sink.got_row);
   CHECK(encode_record(*sink.got_row) == encode_record(row));
   CHECK(sink.got_row->direct);
+  CHECK(sink.got_row->ranks == 3);
+  CHECK(sink.got_row->number == 17);
   CHECK(sink.got_row->in_place.wrong == -1);
   DataFault fault;
   fault.rank = 2;

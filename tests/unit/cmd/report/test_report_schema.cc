@@ -104,6 +104,14 @@ BenchReport apart_window_report() {
   return report;
 }
 
+// Of a run that went on without a lost rank.
+BenchReport shrunk_report() {
+  BenchReport report = cpu_report();
+  report.rows.back().ranks = 1;
+  report.losses = {{{{1}, "elsewhere", "it was killed", "look why"}, 1, report.rows.size() - 1}};
+  return report;
+}
+
 std::string as_text(const BenchReport& report, const Verdict& verdict) {
   const Console console(1, 2);
   const TextTable table(report.spec, report.header->ranks);
@@ -119,6 +127,7 @@ TEST_CASE("docs/json.md knows every key of real reports", "[gpu][report]") {
   CHECK(problems_of(gpu_report(), seen) == "");
   CHECK(problems_of(cpu_report(), seen) == "");
   CHECK(problems_of(stragglers_report(), seen) == "");
+  CHECK(problems_of(shrunk_report(), seen) == "");
   CHECK(problems_of(window_report(), seen) == "");
   CHECK(problems_of(apart_window_report(), seen) == "");
   // What only some runs have was among them.
@@ -140,6 +149,9 @@ TEST_CASE("docs/json.md knows every key of real reports", "[gpu][report]") {
                           "results[].straight",
                           "results[].expected.efficiency_in_place",
                           "hosts[].machine",
+                          "lost[].ranks[]",
+                          "lost[].remedy",
+                          "results[].ranks",
                           "windows.bytes",
                           "windows.teams[].ranks[]",
                           "windows.note",

@@ -124,6 +124,19 @@ TEST_CASE("signals are forwarded to the groups") {
   CHECK(seen.exits[0].exit_code == 5);
 }
 
+TEST_CASE("one rank is killed, also a stopped one, and the others stay") {
+  auto job = LocalJob::start({shell("echo $$; sleep 777"), shell("kill -STOP $$; sleep 777")});
+  REQUIRE(job.ok());
+  Seen seen;
+  pid_line(**job, seen);
+  (*job)->kill(1);
+  while ((*job)->running_count() > 1) gather(**job, seen, Deadline::after_seconds(20));
+  CHECK(seen.exits[1].exit_signal == SIGKILL);
+  CHECK((*job)->running(0));
+  (*job)->kill(1);  // one that is gone is nobody's
+  CHECK((*job)->running(0));
+}
+
 TEST_CASE("a launcher killed by SIGKILL leaves nothing: ranks, their children, the guard") {
   // The helper process is the launcher; it tells the pids through a pipe and is killed.
   int fds[2];

@@ -407,3 +407,22 @@ TEST_CASE("cut and random records are errors, never more") {
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().hint.find("--stage") != std::string::npos);
 }
+
+TEST_CASE("one rank of a host is killed, the others stay") {
+  AgentProcess agent;
+  agent.start({"sleep 777", "kill -STOP $$; sleep 777"});
+  for (const uint32_t rank : {1u, 7u}) {  // no such rank: nothing happens
+    ByteWriter w;
+    agent.send(AgentFrame::kill, w.put(rank).bytes());
+  }
+  const RawFrame gone = agent.expect(AgentFrame::exited);
+  ByteReader r(gone.payload);
+  CHECK(r.get<uint32_t>() == 1);
+  CHECK(r.get<int32_t>() == 0);
+  CHECK(r.get<int32_t>() == SIGKILL);
+  agent.send(AgentFrame::look);
+  const Bytes states = agent.expect(AgentFrame::states).payload;
+  REQUIRE(states.size() == 2);
+  CHECK(states[0] != 0);
+  CHECK(states[1] == 0);
+}
