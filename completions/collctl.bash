@@ -87,7 +87,7 @@ _collctl() {
     --expect) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --soak) COMPREPLY=(); return ;;
     --write-hosts) COMPREPLY=($(compgen -d -- "$current")); return ;;
-    --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling rooted-tree bruck one-shot two-shot collnet all' -- "$current")); return ;;
+    --algo) COMPREPLY=($(compgen -W 'ring tree tree-split pairwise doubling rooted-tree bruck halving one-shot two-shot collnet all' -- "$current")); return ;;
     --proto) COMPREPLY=($(compgen -W 'simple ll ll128 all' -- "$current")); return ;;
     --channels) COMPREPLY=(); return ;;
     --transport) COMPREPLY=($(compgen -W 'loopback p2p shm net' -- "$current")); return ;;

@@ -186,6 +186,7 @@ Path path_of(const CostQuery& q, const CommShape& shape) {
               again * (shape.nranks > 3 ? 2.0 : 1.0) * bytes};
     }
     case AlgorithmId::bruck:
+    case AlgorithmId::halving:
       // What has come in is read again to be sent on.
       return {double(kernels::Bruck::messages(shape.nranks)), detail::kReadTwice * (n - 1) * bytes};
     case AlgorithmId::collnet: {
