@@ -97,7 +97,7 @@ Result<CpuPlan> make_cpu_plan(TopoView view, PlanSpec spec) {
       runtime::hypothetical_shape(processors, plan.spec.nodes, plan.ranks_per_node, settings);
   make_trees(plan);
   plan.shape.network =
-      plan_reduction(plan.spec.plugin, hosts_of(plan), int(plan.shape.channels.size()), settings);
+      plan_reduction(plan.spec.plugin, hosts_of(plan), plan.shape.channels, settings);
   for (const uint64_t asked : plan.spec.sizes) {
     COLL_ASSIGN(CpuPlanRow row, make_row(plan, asked));
     plan.rows.push_back(std::move(row));

@@ -218,7 +218,7 @@ Status Communicator::Start::exchange_facts() {
     s_.bootstrap->wait_by(&*s_.waiting);
   }
   s_.shape.network =
-      join_reducers(s_.rank, all_facts, s_.hosts, int(s_.shape.channels.size()), s_.settings);
+      join_reducers(s_.rank, all_facts, s_.hosts, s_.shape.channels, s_.settings);
   s_.times.peers = base::seconds_since(start);
   return {};
 }

@@ -13,9 +13,14 @@
 
 namespace collctl::runtime {
 
+// Chains of ranks through the hosts (or parts of them that only a network joins) to their heads,
+// which come first.
+using Chains = std::vector<std::vector<int32_t>>;
+
 struct ChannelShape {
   std::vector<int32_t> ring;  // ranks in ring order
   kernels::TreeLinks tree;    // this rank's place in the channel's tree
+  Chains collnet = {};        // as the search has them; empty: in the order of ranks
 };
 
 // The links between CPU ranks of one host, where they are worst: filled in by cpu_places. 0:
@@ -33,9 +38,10 @@ struct LocalLinks {
 struct NetworkReduction {
   uint64_t serves = 0;  // a set of transport::reduction_bit(); 0: nothing, for this reason:
   std::string why_not = "no network plugin was searched for";
-  // By channel: this rank's place; a head is its own parent.
+  // By channel: all chains, and this rank's place; a head is its own parent.
+  std::vector<Chains> groups;
   std::vector<kernels::TreeLinks> chains;
-  int longest_chain = 1;  // ranks of the largest host
+  int longest_chain = 1;  // ranks
 };
 
 // Two ranks of a host whose GPUs are not to use each other's memory, by the topology's rules.
