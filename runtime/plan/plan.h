@@ -2,6 +2,7 @@
 // why. Made by the planner, run by an executor; the one who holds the plan owns what Work points
 // to, apart from the caller's buffers.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "kernels/algo/ids.h"
 #include "kernels/contract/work.h"
+#include "runtime/plan/calibration.h"
 #include "runtime/plan/rank_nics.h"
 
 namespace collctl::runtime {
@@ -32,6 +34,9 @@ struct LocalLinks {
   uint64_t cache_bytes = 0;  // of the last-level cache, a rank's share
   double memory_gbps = 0;    // of a NUMA node, 1e9 bytes/s
   double socket_gbps = 0;    // between two NUMA nodes, one direction
+  // Of a calibration (calibration.h), of the slowest host that has one.
+  double line_us = 0;
+  std::array<double, kCalibratedBytes.size()> window_gbps = {};
 };
 
 // In-network reduction between hosts (network_reduction.h).
