@@ -21,7 +21,7 @@ void bound(float& value, float least, float most) {
 template <size_t N>
 std::string numbers(const float (&values)[N]) {
   std::string text;
-  for (const float value : values) text += format(" {:.6g}", double(value));
+  for (const float value : values) text += format(" {:.9g}", double(value));
   return text;
 }
 
